@@ -1,0 +1,23 @@
+# Finds every library once. Required ones stop the configuration; the others are left out and named
+# in the summary, so that a machine with little still builds.
+find_package(Threads REQUIRED)
+find_package(nlohmann_json REQUIRED)
+find_package(fmt REQUIRED)
+find_package(CLI11 REQUIRED)
+find_package(PkgConfig REQUIRED)
+pkg_check_modules(PCRE2 REQUIRED IMPORTED_TARGET libpcre2-8)
+pkg_check_modules(UTF8PROC REQUIRED IMPORTED_TARGET libutf8proc)
+find_package(ZLIB QUIET)
+pkg_check_modules(ZSTD QUIET IMPORTED_TARGET libzstd)
+if(BANYAN_TESTS)
+  find_package(GTest REQUIRED)
+  find_package(Python3 COMPONENTS Interpreter REQUIRED)
+endif()
+
+set(BANYAN_OFF "")
+if(NOT ZLIB_FOUND)
+  list(APPEND BANYAN_OFF "gzip files (zlib)")
+endif()
+if(NOT ZSTD_FOUND)
+  list(APPEND BANYAN_OFF "zstd files (libzstd)")
+endif()

@@ -1,0 +1,78 @@
+// What a model is, as data: every difference between the supported families is a field here, so
+// that there is one forward pass. Read from a Hugging Face config.json (old and Transformers-5
+// style) or from GGUF metadata; families.cc holds what each family's files leave unsaid.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "banyan/types.h"
+#include "formats/gguf.h"
+
+namespace banyan {
+
+enum class NormPlacement {
+  kBefore,  // x + f(norm(x)): Llama and most others
+  kAfter,   // x + norm(f(x)): OLMo-2
+};
+
+enum class QkNorm {
+  kNone,
+  kPerHead,  // RMS norm over each head's values: Qwen3
+  kWhole,    // RMS norm over all heads' values together: OLMo-2
+};
+
+enum class RopeKind { kPlain, kLinear, kLlama3, kYarn, kLongRope };
+
+struct RopeConfig {
+  RopeKind kind = RopeKind::kPlain;
+  double theta = 10000.0;
+  int rotary_dim = 0;                         // leading values of a head that are rotated; even
+  double factor = 1.0;                        // linear, Llama-3, YaRN
+  double low_freq_factor = 1.0;               // Llama-3
+  double high_freq_factor = 4.0;              // Llama-3
+  int original_context = 0;                   // Llama-3, YaRN, LongRoPE; tokens
+  double beta_fast = 32.0, beta_slow = 1.0;   // YaRN
+  bool truncate = true;                       // YaRN: correction range rounded to whole dimensions
+  std::optional<double> attention_factor;     // YaRN, LongRoPE: given outright
+  double mscale = 0.0, mscale_all_dim = 0.0;  // YaRN; 0 = not given
+  std::vector<double> short_factor, long_factor;  // LongRoPE, [rotary_dim/2]
+};
+
+struct ModelConfig {
+  std::string family;  // "llama", "qwen2", "qwen3", "mistral", "phi3", "olmo2"
+  int vocab_size = 0;
+  int hidden_size = 0;
+  int layers = 0;
+  int heads = 0;
+  int kv_heads = 0;  // divides heads
+  int head_dim = 0;
+  int ffn_size = 0;
+  int context_length = 0;  // tokens
+  float rms_eps = 1e-5f;
+  NormPlacement norm_placement = NormPlacement::kBefore;
+  QkNorm qk_norm = QkNorm::kNone;
+  bool qkv_bias = false;
+  bool output_bias = false;  // of the attention output projection
+  bool mlp_bias = false;
+  bool tied_embeddings = false;
+  std::vector<int> windows;  // [layers] sliding window in tokens, 0 = sees everything
+  RopeConfig rope;
+  std::optional<TokenId> bos;
+  std::vector<TokenId> eos;  // any of these ends an answer
+};
+
+// `text` is the content of config.json, `generation` that of generation_config.json (may be empty);
+// `where` names the directory in errors. Throws kFormat on a bad or missing value,
+// kUnsupported (naming the architecture and the supported ones) on an unknown family.
+ModelConfig ConfigFromHuggingFace(const std::string& text, const std::string& generation,
+                                  const std::string& where);
+ModelConfig ConfigFromGguf(const GgufFile& gguf);
+
+// Throws kFormat when a value is out of range or values disagree: sizes positive and below sane
+// limits, kv_heads divides heads, rotary_dim even and <= head_dim, factor lists of the right
+// length.
+void ValidateConfig(const ModelConfig& config, const std::string& where);
+
+}  // namespace banyan
