@@ -38,6 +38,9 @@ struct RopeConfig {
   std::optional<double> attention_factor;     // YaRN, LongRoPE: given outright
   double mscale = 0.0, mscale_all_dim = 0.0;  // YaRN; 0 = not given
   std::vector<double> short_factor, long_factor;  // LongRoPE, [rotary_dim/2]
+  // Plain: each inverse frequency is divided by its entry. How GGUF carries Llama-3 scaling, as the
+  // tensor rope_freqs.weight. Empty, or [rotary_dim/2].
+  std::vector<double> frequency_divisors;
 };
 
 struct ModelConfig {
@@ -57,7 +60,10 @@ struct ModelConfig {
   bool output_bias = false;  // of the attention output projection
   bool mlp_bias = false;
   bool tied_embeddings = false;
-  std::vector<int> windows;  // [layers] sliding window in tokens, 0 = sees everything
+  // How the files store the projections; the network itself is the same.
+  bool fused_projections = false;  // Q, K, V are one matrix; gate and up are one: Phi-3
+  bool permuted_qk = false;        // rows of Q and K have rotary pairs adjacent: GGUF "llama"
+  std::vector<int> windows;        // [layers] sliding window in tokens, 0 = sees everything
   RopeConfig rope;
   std::optional<TokenId> bos;
   std::vector<TokenId> eos;  // any of these ends an answer

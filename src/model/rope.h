@@ -18,4 +18,9 @@ struct RopeTable {
 // ones when it exceeds original_context), so that KV is a function of its path alone.
 RopeTable MakeRopeTable(const RopeConfig& rope, int context_length);
 
+// YaRN as a user's override for `factor` times longer context; `original_context` is what the model
+// was trained for, in tokens. Replaces any scaling that `rope` has; keeps theta and rotary_dim.
+// Throws kUsage when factor < 1 or original_context < 1.
+RopeConfig ExtendWithYarn(const RopeConfig& rope, double factor, int original_context);
+
 }  // namespace banyan

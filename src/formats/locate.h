@@ -1,0 +1,30 @@
+// Where a model's files are: `-m NAME` → paths. Looks only at names, opens nothing but the
+// reference file of the Hugging Face cache.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+
+namespace banyan {
+
+enum class ModelKind { kGguf, kHuggingFace };
+
+// Optional paths are set when the file is there.
+struct ModelFiles {
+  ModelKind kind = ModelKind::kGguf;
+  std::filesystem::path root;     // the GGUF file, or the directory
+  std::filesystem::path weights;  // GGUF file, safetensors file or its index
+  std::filesystem::path config;   // config.json; empty for GGUF
+  std::optional<std::filesystem::path> generation_config;  // generation_config.json
+  std::optional<std::filesystem::path> tokenizer;          // tokenizer.json
+  std::optional<std::filesystem::path> tokenizer_config;   // tokenizer_config.json
+  std::optional<std::filesystem::path> chat_template;      // chat_template.jinja
+};
+
+// `name`: a GGUF file, a directory in the Hugging Face layout, or `org/name` in the local Hugging
+// Face cache (HF_HUB_CACHE, else HF_HOME/hub, else ~/.cache/huggingface/hub). Throws kNotFound with
+// a list of what was looked for and where.
+ModelFiles LocateModel(const std::string& name);
+
+}  // namespace banyan

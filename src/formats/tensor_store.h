@@ -1,0 +1,74 @@
+// The tensors of one model by name, whatever file format and however many files they come from.
+// Owns the mapped files; the tensors are views into them and stay valid while the store lives
+// (moving it included). A byte address has no alignment guarantee: read through memcpy.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <initializer_list>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/mapped_file.h"
+#include "tensor/host_tensor.h"
+
+namespace banyan {
+
+class TensorStore {
+ public:
+  TensorStore() = default;
+  TensorStore(TensorStore&&) = default;
+  TensorStore& operator=(TensorStore&&) = default;
+
+  [[nodiscard]] bool Has(std::string_view name) const;
+  [[nodiscard]] bool Empty() const { return entries_.empty(); }
+
+  // The tensor, whose shape must be `expected_shape` (outermost first). Throws kNotFound when there
+  // is no such tensor, kFormat when the shape differs, kUnsupported when its element type is one
+  // that we cannot read.
+  const HostTensor& Get(std::string_view name, std::span<const std::int64_t> expected_shape) const;
+  const HostTensor& Get(std::string_view name,
+                        std::initializer_list<std::int64_t> expected_shape) const;
+
+  // The same for a tensor whose shape is not known beforehand.
+  const HostTensor& GetAnyShape(std::string_view name) const;
+
+  // Sorted.
+  [[nodiscard]] std::vector<std::string> Names() const;
+
+  // Bytes of all tensors as stored.
+  [[nodiscard]] size_t TotalBytes() const;
+
+  // --- For the readers of file formats. ---
+
+  // Takes the file over and returns its bytes, which stay where they are.
+  std::span<const std::byte> AddFile(MappedFile file);
+
+  // Throws kFormat when the name is taken. `file` names the source in messages.
+  void Add(HostTensor tensor, const std::string& file);
+
+  // A tensor that is listed in `file` but has an element type that we cannot read.
+  void AddUnsupported(const std::string& name, const std::string& type_name, size_t bytes,
+                      const std::string& file);
+
+  // Moves everything of `other` here; throws kFormat when both have a tensor of one name.
+  void Absorb(TensorStore other);
+
+ private:
+  struct Entry {
+    HostTensor tensor;
+    std::string unsupported_type;  // not empty: the tensor cannot be fetched
+    std::string file;
+    size_t stored_bytes = 0;
+  };
+
+  void Insert(Entry entry);
+
+  std::vector<MappedFile> files_;
+  std::map<std::string, Entry, std::less<>> entries_;
+};
+
+}  // namespace banyan
