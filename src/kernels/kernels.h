@@ -1,0 +1,125 @@
+// The arithmetic of a backend: about twenty coarse operations over opaque tensors, and nothing
+// above this class touches their bytes. Kernels know no tree, no owner of KV and no model: they see
+// rows, KV spans and pages (plan/). Implementations: reference (naive, the specification), cpu,
+// cuda.
+//
+// Rows are independent: every operation computes row r from row r alone (and, in Attend, from the
+// KV the plan shows it), with bits that do not depend on how many rows there are, on threads, or on
+// how the plan splits the work.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "banyan/types.h"
+#include "kernels/sampling.h"
+#include "kernels/tensor.h"
+#include "plan/attention_plan.h"
+#include "plan/batch.h"
+#include "tensor/host_tensor.h"
+
+namespace banyan {
+
+enum class Precision {
+  kF32,    // float32 activations and KV, weights dequantised
+  kMixed,  // 16-bit (or 8-bit) KV, weights kept compact, reduced activations where the backend
+           // likes
+};
+enum class KvType { kF32, kF16, kBF16, kQ8 };  // kQ8: 8 bits with a scale per token and head
+
+struct KernelOptions {
+  Precision precision = Precision::kF32;
+  KvType kv_type = KvType::kF32;
+  int threads = 0;  // 0: as many as the process may use
+};
+
+// Shape of the KV memory. Every page holds kPageTokens tokens of one layer's K and V.
+struct KvShape {
+  int layers = 0;
+  int kv_heads = 0;
+  int head_dim = 0;
+};
+
+struct AttentionShape {
+  int heads = 0;
+  int kv_heads = 0;
+  int head_dim = 0;
+  int window = 0;      // tokens a row sees back from itself, itself included; 0 = all
+  float scale = 0.0f;  // of the scores: 1/sqrt(head_dim)
+};
+
+// Optional RMS norm of Q and K before the rotation.
+struct QkNormWeights {
+  const Vector* query = nullptr;  // [head_dim], or [heads * head_dim] when `whole`
+  const Vector* key = nullptr;    // [head_dim], or [kv_heads * head_dim] when `whole`
+  bool whole = false;             // one norm over all heads' values instead of one per head
+  float eps = 0.0f;
+};
+
+class Kernels {
+ public:
+  virtual ~Kernels() = default;
+
+  virtual std::string name() const = 0;  // "cpu (avx512, 2 threads)"
+  virtual int threads() const = 0;       // workers that attention items are spread over
+  virtual const KernelOptions& options() const = 0;
+
+  // --- Memory --------------------------------------------------------------------------------
+  // Activations of `rows` rows, contents undefined. Throws kLimit when memory is not to be had.
+  virtual Tensor NewTensor(std::int64_t rows, std::int64_t columns) = 0;
+  // A matrix [sum of rows, columns] made of the given parts stacked by rows (fused Q, K, V may have
+  // different types), repacked as the backend likes. `row_order`, when not empty, says which
+  // stacked source row becomes each row. REQUIRES: equal columns.
+  virtual std::shared_ptr<const Matrix> LoadMatrix(std::span<const HostTensor* const> parts,
+                                                   std::span<const std::int32_t> row_order) = 0;
+  virtual std::shared_ptr<const Vector> LoadVector(std::span<const float> values) = 0;
+  virtual std::shared_ptr<KvMemory> NewKvMemory(const KvShape& shape, int pages) = 0;
+  // Bytes of one page over all layers, for budgets.
+  virtual std::int64_t KvPageBytes(const KvShape& shape) const = 0;
+  // Rotation angles of every later step: pair i at position p turns by p * inverse_frequency[i],
+  // and cosine and sine are multiplied by `scale`.
+  virtual void SetRope(std::span<const float> inverse_frequency, float scale) = 0;
+  // The step's index arrays in backend memory, with its cosines and sines.
+  virtual std::unique_ptr<StepInputs> Upload(const Batch& batch, const AttentionPlan& plan) = 0;
+
+  // --- The network ---------------------------------------------------------------------------
+  // out[r] = table[token of row r].                                     out [rows, columns]
+  virtual void Embed(const StepInputs& step, const Matrix& table, Tensor& out) = 0;
+  // out[r] = x[r] / sqrt(mean(x[r]²) + eps) * weight.                   x, out [rows, columns]
+  virtual void RmsNorm(const Tensor& x, const Vector& weight, float eps, Tensor& out) = 0;
+  // x[r] += delta[r].
+  virtual void Add(const Tensor& delta, Tensor& x) = 0;
+  // out[r][n] = sum_k x[r][k] w[n][k] (+ bias[n]).                      x [rows, k], out [rows, n]
+  virtual void MatMul(const Tensor& x, const Matrix& w, const Vector* bias, Tensor& out) = 0;
+  // Norms (optional) and rotates Q and K in place, then stores K and V in the rows' slots.
+  // qkv [rows, (heads + 2 kv_heads) * head_dim]: all query heads, all key heads, all value heads.
+  virtual void RotateAndStore(const StepInputs& step, int layer, const AttentionShape& shape,
+                              const QkNormWeights& norm, Tensor& qkv, KvMemory& kv) = 0;
+  // out[r] = attention of row r over what the plan shows it. out [rows, heads * head_dim]
+  virtual void Attend(const StepInputs& step, int layer, const AttentionShape& shape,
+                      const Tensor& qkv, const KvMemory& kv, Tensor& out) = 0;
+  // out[r][i] = silu(x[r][i]) * x[r][n + i].                            x [rows, 2n], out [rows, n]
+  virtual void SwiGlu(const Tensor& x, Tensor& out) = 0;
+  // out[i] = x[batch.logit_rows[i]].
+  virtual void GatherLogitRows(const StepInputs& step, const Tensor& x, Tensor& out) = 0;
+
+  // --- From logits to tokens -----------------------------------------------------------------
+  // One choice per row of `logits`. REQUIRES: requests.size() <= logits.rows.
+  virtual void SelectTokens(const Tensor& logits, std::span<const SamplingRow> requests,
+                            std::span<TokenChoice> choices) = 0;
+  // Log-softmax of the raw logits at (rows[i], tokens[i]), for scoring given text.
+  virtual void ScoreTokens(const Tensor& logits, std::span<const std::int32_t> rows,
+                           std::span<const TokenId> tokens, std::span<float> logprobs) = 0;
+  // Copies one row to the host as float32.
+  virtual void Download(const Tensor& x, std::int64_t row, std::span<float> out) = 0;
+};
+
+// The backend for `device`: "cpu", "reference" or "cuda". Throws kUsage for another name, and
+// kUnsupported where this build or machine has no such device.
+std::unique_ptr<Kernels> MakeKernels(const std::string& device, const KernelOptions& options);
+
+}  // namespace banyan

@@ -1,0 +1,37 @@
+// What a stream asks of its logits, and what it gets. Greedy unless temperature > 0.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "banyan/types.h"
+
+namespace banyan {
+
+// One row's request. Order of operations: repetition penalty, mask, then greedy (ties take the
+// lowest id); or temperature, top-k, top-p, min-p, draw.
+struct SamplingRow {
+  float temperature = 0.0f;                // 0 = greedy
+  int top_k = 0;                           // 0 = off
+  float top_p = 1.0f;                      // 1 = off
+  float min_p = 0.0f;                      // 0 = off
+  float repetition_penalty = 1.0f;         // 1 = off; > 1 makes the tokens of `history` less likely
+  double uniform = 0.0;                    // in [0, 1): the draw, made by the caller from its key
+  int top_logprobs = 0;                    // how many alternatives to report
+  std::span<const TokenId> history;        // tokens that the penalty concerns; repeats count once
+  std::span<const std::uint32_t> allowed;  // bit t set = token t allowed; empty = all
+};
+
+struct TokenLogprob {
+  TokenId token = 0;
+  float logprob = 0.0f;
+};
+
+struct TokenChoice {
+  TokenId token = 0;
+  float logprob = 0.0f;           // log-softmax of the raw logits
+  std::vector<TokenLogprob> top;  // the most likely tokens by raw logits, best first
+};
+
+}  // namespace banyan

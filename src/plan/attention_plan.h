@@ -1,0 +1,58 @@
+// The attention of one step as plain data: all that kernels ever see of the forest.
+//
+// Canonical order (what makes a row's bits independent of its company): a row's path is a list of
+// spans; a span is cut every `kCutKeys` keys from its own start; `kCutsPerGroup` cuts make a group.
+//
+//   span   |--cut--|--cut--|--cut--|--cut--|--cut--|- |
+//          |------ group 0 (4 cuts) -------|- group 1 |
+//
+// A partial of a cut is computed from nothing; the cuts of a group are merged left to right; the
+// groups of all spans of the path are merged left to right. An item covers one cut or one whole
+// group, so both ways of splitting give the same bits. Partials in which a row sees no key are
+// empty and are skipped.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace banyan {
+
+inline constexpr int kCutKeys = 128;     // a multiple of kPageTokens
+inline constexpr int kCutsPerGroup = 8;  // so a group has 1024 keys
+inline constexpr int kGroupKeys = kCutKeys * kCutsPerGroup;
+
+// The keys of one node that exist in this step (those appended by this very step included).
+struct KvSpan {
+  std::int32_t first_page = 0;  // index into AttentionPlan::pages; ceil(length / kPageTokens) pages
+  std::int32_t length = 0;      // keys
+  std::int32_t first_position = 0;  // key i stands at position first_position + i
+};
+
+// Attention of rows [row_begin, row_end) over keys [key_begin, key_end) of a span. Row r sees key i
+// iff position(i) <= position(r), and within a window W: position(r) - position(i) < W.
+// Only the rows [reader_begin, reader_end) have the span on their path; the others (stacked
+// execution) are computed and thrown away.
+struct WorkItem {
+  std::int32_t row_begin = 0, row_end = 0;
+  std::int32_t reader_begin = 0, reader_end = 0;
+  std::int32_t span = 0;
+  std::int32_t key_begin = 0, key_end = 0;  // begins at a cut (one cut) or group boundary (a group)
+  std::int32_t first_partial = 0;           // of row reader_begin; later readers follow
+};
+
+// One entry of a row's merge list.
+struct MergeEntry {
+  std::int32_t partial = 0;
+  bool opens_group = false;  // the first partial of its group
+};
+
+struct AttentionPlan {
+  std::vector<std::int32_t> pages;  // page ids of all spans
+  std::vector<KvSpan> spans;
+  std::vector<WorkItem> items;            // longest first
+  std::vector<std::int32_t> merge_begin;  // [rows + 1] offsets into merges
+  std::vector<MergeEntry> merges;         // of each row, in canonical order
+  std::int32_t partials = 0;              // number of (row, item) partials
+};
+
+}  // namespace banyan

@@ -1,0 +1,24 @@
+// One forward pass as arrays: which token each row feeds, at which position, where its K and V go.
+// Prefill and decode are just row counts; there are no modes.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "banyan/types.h"
+
+namespace banyan {
+
+// Tokens of one page of KV memory; a node's keys fill whole pages, the last one perhaps in part.
+inline constexpr int kPageTokens = 16;
+
+struct Batch {
+  std::vector<TokenId> tokens;           // [rows]
+  std::vector<std::int32_t> positions;   // [rows]
+  std::vector<std::int32_t> slots;       // [rows] page * kPageTokens + offset, each at most once
+  std::vector<std::int32_t> logit_rows;  // rows whose logits are wanted, ascending
+
+  int rows() const { return static_cast<int>(tokens.size()); }
+};
+
+}  // namespace banyan
