@@ -1,15 +1,17 @@
 // The attention of one step as plain data: all that kernels ever see of the forest.
 //
 // Canonical order (what makes a row's bits independent of its company): a row's path is a list of
-// spans; a span is cut every `kCutKeys` keys from its own start; `kCutsPerGroup` cuts make a group.
+// declared segments; a segment is cut every `kCutKeys` keys from its own start; `kCutsPerGroup`
+// cuts make a group. A segment may be stored as several spans, divided at cuts.
 //
-//   span   |--cut--|--cut--|--cut--|--cut--|--cut--|- |
-//          |------ group 0 (4 cuts) -------|- group 1 |
+//   segment  |--cut--|--cut--|--cut--|--cut--|--cut--|- |
+//            |------ group 0 (here 4 cuts) --|- group 1 |
 //
-// A partial of a cut is computed from nothing; the cuts of a group are merged left to right; the
-// groups of all spans of the path are merged left to right. An item covers one cut or one whole
-// group, so both ways of splitting give the same bits. Partials in which a row sees no key are
-// empty and are skipped.
+// The partial of a cut is computed from nothing; the cuts of a group are merged left to right; the
+// groups of all segments of the path are merged left to right. An item covers one cut, or a run of
+// cuts that starts at a group's start and ends within the group: merged from the left on the way,
+// it gives the bits of its cuts merged later. Partials in which a row sees no key are empty and
+// skipped.
 #pragma once
 
 #include <cstdint>
@@ -26,6 +28,7 @@ struct KvSpan {
   std::int32_t first_page = 0;  // index into AttentionPlan::pages; ceil(length / kPageTokens) pages
   std::int32_t length = 0;      // keys
   std::int32_t first_position = 0;  // key i stands at position first_position + i
+  std::int32_t group_phase = 0;  // cuts of its first group that lie in earlier spans of the segment
 };
 
 // Attention of rows [row_begin, row_end) over keys [key_begin, key_end) of a span. Row r sees key i
@@ -36,7 +39,7 @@ struct WorkItem {
   std::int32_t row_begin = 0, row_end = 0;
   std::int32_t reader_begin = 0, reader_end = 0;
   std::int32_t span = 0;
-  std::int32_t key_begin = 0, key_end = 0;  // begins at a cut (one cut) or group boundary (a group)
+  std::int32_t key_begin = 0, key_end = 0;  // begins at a cut of the span
   std::int32_t first_partial = 0;           // of row reader_begin; later readers follow
 };
 
