@@ -1,0 +1,105 @@
+// Text ↔ tokens, as a model's own files define it. Here: the interface and what it promises. Not
+// here: chat templates (the template's text is only carried) and the stages of the pipeline, which
+// have their own files: added_tokens → normalizer → pretokenizer → model → postprocessor, and
+// decoder on the way back.
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "banyan/types.h"
+
+namespace banyan {
+
+class GgufFile;
+struct TokenizerParts;
+
+struct EncodeOptions {
+  // Adds BOS, EOS, CLS, SEP … as the file's post-processor (GGUF: add_bos, add_eos) says.
+  bool add_special = false;
+  // true: control tokens written in the text become their ids. false: text stays text; no spelling
+  // produces a control token. Use false for everything that a user or a document wrote.
+  bool parse_special = true;
+};
+
+// Immutable and safe to use from many threads at once.
+class Tokenizer {
+ public:
+  // `path` is a tokenizer.json or the directory that holds one; tokenizer_config.json and
+  // chat_template.jinja beside it are read when they exist.
+  static std::shared_ptr<const Tokenizer> FromHuggingFace(const std::filesystem::path& path);
+  // The same from memory. `what` names the source in messages; `config_json` may be empty.
+  static std::shared_ptr<const Tokenizer> FromHuggingFaceText(std::string_view tokenizer_json,
+                                                              std::string_view config_json,
+                                                              const std::string& what);
+  static std::shared_ptr<const Tokenizer> FromGguf(const GgufFile& file);
+  // A GGUF file, a tokenizer.json or a directory, told apart by content.
+  static std::shared_ptr<const Tokenizer> Load(const std::filesystem::path& path);
+
+  explicit Tokenizer(std::unique_ptr<const TokenizerParts> parts);
+  ~Tokenizer();
+  Tokenizer(const Tokenizer&) = delete;
+  Tokenizer& operator=(const Tokenizer&) = delete;
+
+  // Any bytes are accepted: each ill-formed UTF-8 sequence counts as U+FFFD.
+  [[nodiscard]] std::vector<TokenId> Encode(std::string_view text,
+                                            EncodeOptions options = {}) const;
+  // The result is always well-formed UTF-8. Throws kInput for an id outside the vocabulary.
+  [[nodiscard]] std::string Decode(std::span<const TokenId> ids, bool skip_special = false) const;
+
+  size_t vocab_size() const;  // highest id + 1
+  // Control tokens: those that skip_special leaves out and parse_special = false never makes.
+  bool IsSpecial(TokenId id) const;
+  std::optional<TokenId> Find(std::string_view token) const;  // by the token's spelling in the file
+  // The spelling in the file ("Ġthe", "▁the", "<0x0A>"); empty for an id that has no token.
+  std::string_view TokenText(TokenId id) const;
+  // The bytes that the token stands for inside a text (" the", "\n"); a control token's spelling.
+  std::string TokenBytes(TokenId id) const;
+
+  std::optional<TokenId> bos() const;
+  std::optional<TokenId> eos() const;
+  std::optional<TokenId> pad() const;
+  std::optional<TokenId> unk() const;
+  std::string bos_text() const;  // empty when there is none; what templates call bos_token
+  std::string eos_text() const;
+  std::string pad_text() const;
+  std::string unk_text() const;
+  // Every id that ends a turn or a text (GGUF: eos, eot, eom; Hugging Face: eos_token), sorted.
+  const std::vector<TokenId>& end_ids() const;
+
+  const std::string& model_kind() const;     // "BPE", "SentencePiece BPE", "Unigram", "WordPiece"
+  const std::string& pre_name() const;       // GGUF tokenizer.ggml.pre; "tokenizer.json" otherwise
+  const std::string& chat_template() const;  // Jinja source; empty when the files have none
+
+ private:
+  friend class StreamDecoder;
+  std::unique_ptr<const TokenizerParts> parts_;
+};
+
+// Incremental Decode: the concatenation of every Push and of Finish equals Decode of all ids, and
+// no returned piece ends inside a character. One object for one stream of ids; not thread-safe.
+class StreamDecoder {
+ public:
+  explicit StreamDecoder(std::shared_ptr<const Tokenizer> tokenizer, bool skip_special = false);
+  ~StreamDecoder();
+  StreamDecoder(StreamDecoder&&) noexcept;
+  StreamDecoder& operator=(StreamDecoder&&) noexcept;
+
+  // The text that this token completes, possibly none. Throws kInput for an unknown id.
+  std::string Push(TokenId id);
+  // What is still held back, with U+FFFD for an unfinished character. Ends the stream: the next
+  // Push begins a new one.
+  std::string Finish();
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace banyan
