@@ -90,6 +90,7 @@ class GgufFile {
   };
 
  private:
+  GgufFile() = default;
   void Parse(std::span<const std::byte> bytes);
   void OpenOtherParts();
   const Value* Find(std::string_view key) const;

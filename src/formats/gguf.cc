@@ -1,0 +1,301 @@
+// The structure of a GGUF file: header, metadata, tensor list, data. Typed access to the metadata
+// is in gguf_metadata.cc.
+#include "formats/gguf.h"
+
+#include <array>
+#include <limits>
+#include <utility>
+
+#include "base/error.h"
+#include "formats/byte_reader.h"
+
+namespace banyan {
+namespace {
+
+using Value = GgufFile::Value;
+using ValueType = GgufFile::ValueType;
+
+constexpr std::uint32_t kMagic = 0x46554747;  // "GGUF"
+constexpr std::uint64_t kMaxKeyBytes = 65535;
+constexpr std::uint64_t kMaxNameBytes = 1024;
+constexpr std::uint32_t kMaxDimensions = 4;
+constexpr std::uint64_t kMaxParts = 4096;
+constexpr int kMaxArrayDepth = 4;
+// The smallest encodings: key length + value type + one byte; name length + dimension count + type
+// + offset.
+constexpr std::uint64_t kMinValueBytes = 8 + 4 + 1;
+constexpr std::uint64_t kMinTensorBytes = 8 + 4 + 4 + 8;
+
+// Bytes of a value of fixed size; 0 for strings and arrays.
+std::uint64_t FixedBytes(ValueType type) {
+  switch (type) {
+    case ValueType::kUint8:
+    case ValueType::kInt8:
+    case ValueType::kBool:
+      return 1;
+    case ValueType::kUint16:
+    case ValueType::kInt16:
+      return 2;
+    case ValueType::kUint32:
+    case ValueType::kInt32:
+    case ValueType::kFloat32:
+      return 4;
+    case ValueType::kUint64:
+    case ValueType::kInt64:
+    case ValueType::kFloat64:
+      return 8;
+    case ValueType::kString:
+    case ValueType::kArray:
+      return 0;
+  }
+  return 0;
+}
+
+struct TensorTypeEntry {
+  std::uint32_t number;
+  const char* name;
+  std::optional<DType> dtype;
+};
+
+// GGUF's numbers of element types. Types without a dtype are known by name only.
+constexpr std::array<TensorTypeEntry, 36> kTensorTypes = {{
+    {0, "F32", DType::kF32},        {1, "F16", DType::kF16},        {2, "Q4_0", DType::kQ4_0},
+    {3, "Q4_1", DType::kQ4_1},      {6, "Q5_0", DType::kQ5_0},      {7, "Q5_1", DType::kQ5_1},
+    {8, "Q8_0", DType::kQ8_0},      {9, "Q8_1", std::nullopt},      {10, "Q2_K", DType::kQ2_K},
+    {11, "Q3_K", DType::kQ3_K},     {12, "Q4_K", DType::kQ4_K},     {13, "Q5_K", DType::kQ5_K},
+    {14, "Q6_K", DType::kQ6_K},     {15, "Q8_K", std::nullopt},     {16, "IQ2_XXS", std::nullopt},
+    {17, "IQ2_XS", std::nullopt},   {18, "IQ3_XXS", std::nullopt},  {19, "IQ1_S", std::nullopt},
+    {20, "IQ4_NL", DType::kIQ4_NL}, {21, "IQ3_S", std::nullopt},    {22, "IQ2_S", std::nullopt},
+    {23, "IQ4_XS", std::nullopt},   {24, "I8", std::nullopt},       {25, "I16", std::nullopt},
+    {26, "I32", std::nullopt},      {27, "I64", std::nullopt},      {28, "F64", std::nullopt},
+    {29, "IQ1_M", std::nullopt},    {30, "BF16", DType::kBF16},     {31, "Q4_0_4_4", std::nullopt},
+    {32, "Q4_0_4_8", std::nullopt}, {33, "Q4_0_8_8", std::nullopt}, {34, "TQ1_0", std::nullopt},
+    {35, "TQ2_0", std::nullopt},    {39, "MXFP4", std::nullopt},    {40, "NVFP4", std::nullopt},
+}};
+
+std::string TensorTypeName(std::uint32_t number) {
+  for (const TensorTypeEntry& entry : kTensorTypes) {
+    if (entry.number == number) return entry.name;
+  }
+  return fmt::format("number {}", number);
+}
+
+std::optional<DType> DTypeOf(std::uint32_t number) {
+  for (const TensorTypeEntry& entry : kTensorTypes) {
+    if (entry.number == number) return entry.dtype;
+  }
+  return std::nullopt;
+}
+
+ValueType ReadValueType(ByteReader& reader, const std::string& path, std::string_view key) {
+  const auto number = reader.Read<std::uint32_t>("a value type");
+  if (number > static_cast<std::uint32_t>(ValueType::kFloat64)) {
+    Throw(ErrorKind::kFormat, "{}: key '{}': expected a value type of 0 to 12, found {}", path, key,
+          number);
+  }
+  return static_cast<ValueType>(number);
+}
+
+// Passes `count` elements of `type`, checking every length on the way.
+void SkipElements(ByteReader& reader, const std::string& path, std::string_view key, ValueType type,
+                  std::uint64_t count, int depth) {
+  if (const std::uint64_t size = FixedBytes(type); size > 0) {
+    reader.CheckCount(count, size, "the length of an array");
+    reader.Take(count * size, "an array");
+    return;
+  }
+  if (type == ValueType::kString) {
+    reader.CheckCount(count, 8, "the length of a string array");
+    for (std::uint64_t i = 0; i < count; ++i) reader.ReadString("a string");
+    return;
+  }
+  if (depth >= kMaxArrayDepth) {
+    Throw(ErrorKind::kFormat, "{}: key '{}': arrays nest deeper than {}", path, key,
+          kMaxArrayDepth);
+  }
+  reader.CheckCount(count, 12, "the length of an array of arrays");
+  for (std::uint64_t i = 0; i < count; ++i) {
+    const ValueType element = ReadValueType(reader, path, key);
+    const auto length = reader.Read<std::uint64_t>("the length of an array");
+    SkipElements(reader, path, key, element, length, depth + 1);
+  }
+}
+
+Value ReadValue(ByteReader& reader, std::span<const std::byte> bytes, const std::string& path,
+                std::string_view key) {
+  Value value;
+  value.type = ReadValueType(reader, path, key);
+  if (value.type == ValueType::kArray) {
+    value.is_array = true;
+    value.type = ReadValueType(reader, path, key);
+    value.count = reader.Read<std::uint64_t>("the length of an array");
+  }
+  const size_t begin = reader.position();
+  SkipElements(reader, path, key, value.type, value.count, 1);
+  value.bytes = bytes.subspan(begin, reader.position() - begin);
+  return value;
+}
+
+struct TensorEntry {
+  std::string name;
+  std::vector<std::int64_t> shape;  // outermost first
+  std::int64_t elements = 1;
+  std::uint32_t type = 0;
+  std::uint64_t offset = 0;  // bytes from the start of the data
+};
+
+TensorEntry ReadTensorEntry(ByteReader& reader, const std::string& path) {
+  TensorEntry entry;
+  entry.name = reader.ReadString("a tensor's name");
+  if (entry.name.empty() || entry.name.size() > kMaxNameBytes) {
+    Throw(ErrorKind::kFormat, "{}: a tensor's name has {} bytes, expected 1 to {}", path,
+          entry.name.size(), kMaxNameBytes);
+  }
+  const auto dimensions = reader.Read<std::uint32_t>("the number of dimensions");
+  if (dimensions > kMaxDimensions) {
+    Throw(ErrorKind::kFormat, "{}: tensor '{}' has {} dimensions, expected at most {}", path,
+          entry.name, dimensions, kMaxDimensions);
+  }
+  entry.shape.resize(dimensions);
+  for (size_t i = dimensions; i-- > 0;) {  // stored innermost first
+    const auto extent = reader.Read<std::uint64_t>("a dimension");
+    const auto limit = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max() / 64);
+    if (extent > limit ||
+        (extent > 0 && static_cast<std::uint64_t>(entry.elements) > limit / extent)) {
+      Throw(ErrorKind::kFormat, "{}: tensor '{}': a dimension of {} makes it too large", path,
+            entry.name, extent);
+    }
+    entry.shape[i] = static_cast<std::int64_t>(extent);
+    entry.elements *= entry.shape[i];
+  }
+  entry.type = reader.Read<std::uint32_t>("a tensor's type");
+  entry.offset = reader.Read<std::uint64_t>("a tensor's offset");
+  return entry;
+}
+
+void AddTensor(TensorEntry entry, std::span<const std::byte> data, std::uint64_t alignment,
+               const std::string& path, TensorStore& store) {
+  if (entry.offset % alignment != 0 || entry.offset > data.size()) {
+    Throw(ErrorKind::kFormat,
+          "{}: tensor '{}' starts at byte {} of the data; expected a multiple of {} and at most {}",
+          path, entry.name, entry.offset, alignment, data.size());
+  }
+  const std::optional<DType> dtype = DTypeOf(entry.type);
+  if (!dtype) {
+    store.AddUnsupported(entry.name, TensorTypeName(entry.type), 0, path);
+    return;
+  }
+  const DTypeTraits& traits = TraitsOf(*dtype);
+  const std::int64_t columns = entry.shape.empty() ? 1 : entry.shape.back();
+  if (columns % traits.block != 0) {
+    Throw(ErrorKind::kFormat,
+          "{}: tensor '{}': rows of {} values, expected a multiple of {} for {}", path, entry.name,
+          columns, traits.block, traits.name);
+  }
+  const size_t size = RowBytes(*dtype, entry.elements);
+  if (size > data.size() - entry.offset) {
+    Throw(ErrorKind::kFormat,
+          "{}: cut short: tensor '{}' needs {} bytes at byte {} of the data, which has {}", path,
+          entry.name, size, entry.offset, data.size());
+  }
+  HostTensor tensor{std::move(entry.name), *dtype, std::move(entry.shape),
+                    data.subspan(static_cast<size_t>(entry.offset), size)};
+  store.Add(std::move(tensor), path);
+}
+
+// "model-00001-of-00003.gguf", 2 → "model-00002-of-00003.gguf"; empty when the name is not of that
+// form for `count` parts.
+std::string PartName(const std::string& first, std::uint64_t number, std::uint64_t count) {
+  const std::string ending = fmt::format("-00001-of-{:05}.gguf", count);
+  if (!first.ends_with(ending)) return "";
+  return first.substr(0, first.size() - ending.size()) +
+         fmt::format("-{:05}-of-{:05}.gguf", number, count);
+}
+
+}  // namespace
+
+GgufFile::GgufFile(const std::filesystem::path& path) : path_(path.string()) {
+  Parse(tensors_.AddFile(MappedFile(path)));
+  OpenOtherParts();
+}
+
+GgufFile::GgufFile(std::span<const std::byte> bytes, std::string name) : path_(std::move(name)) {
+  Parse(bytes);
+  if (FindUint("split.count").value_or(1) > 1) {
+    Throw(ErrorKind::kUnsupported, "{}: one part of a split model, without the others", path_);
+  }
+}
+
+void GgufFile::Parse(std::span<const std::byte> bytes) {
+  ByteReader reader(bytes, path_);
+  if (const auto magic = reader.Read<std::uint32_t>("the magic number"); magic != kMagic) {
+    Throw(ErrorKind::kFormat, "{}: not a GGUF file: expected it to start with 'GGUF'", path_);
+  }
+  const auto version = reader.Read<std::uint32_t>("the version");
+  if (version != 2 && version != 3) {
+    const bool swapped = version == 0x02000000u || version == 0x03000000u;
+    Throw(ErrorKind::kUnsupported, "{}: expected GGUF version 2 or 3, found {}", path_,
+          swapped ? std::string("a big-endian file") : fmt::format("{}", version));
+  }
+  version_ = static_cast<int>(version);
+  const auto tensor_count = reader.Read<std::uint64_t>("the number of tensors");
+  const auto value_count = reader.Read<std::uint64_t>("the number of metadata values");
+  reader.CheckCount(value_count, kMinValueBytes, "the number of metadata values");
+  for (std::uint64_t i = 0; i < value_count; ++i) {
+    const std::string_view key = reader.ReadString("a metadata key");
+    if (key.empty() || key.size() > kMaxKeyBytes) {
+      Throw(ErrorKind::kFormat, "{}: a metadata key has {} bytes, expected 1 to {}", path_,
+            key.size(), kMaxKeyBytes);
+    }
+    const auto [place, inserted] = values_.try_emplace(std::string(key));
+    if (!inserted) Throw(ErrorKind::kFormat, "{}: key '{}' is there twice", path_, key);
+    place->second = ReadValue(reader, bytes, path_, key);
+  }
+
+  reader.CheckCount(tensor_count, kMinTensorBytes, "the number of tensors");
+  std::vector<TensorEntry> entries;
+  entries.reserve(static_cast<size_t>(tensor_count));
+  for (std::uint64_t i = 0; i < tensor_count; ++i) {
+    entries.push_back(ReadTensorEntry(reader, path_));
+  }
+
+  const std::uint64_t alignment = FindUint("general.alignment").value_or(32);
+  if (alignment == 0 || alignment > (1u << 20) || (alignment & (alignment - 1)) != 0) {
+    Throw(ErrorKind::kFormat, "{}: general.alignment is {}, expected a power of two up to 2^20",
+          path_, alignment);
+  }
+  if (entries.empty()) return;  // a vocabulary: no data follows
+  const std::uint64_t start = (reader.position() + alignment - 1) / alignment * alignment;
+  if (start > bytes.size()) {
+    Throw(ErrorKind::kFormat, "{}: cut short: data should start at byte {}, the file has {} bytes",
+          path_, start, bytes.size());
+  }
+  const auto data = bytes.subspan(static_cast<size_t>(start));
+  for (TensorEntry& entry : entries) AddTensor(std::move(entry), data, alignment, path_, tensors_);
+}
+
+void GgufFile::OpenOtherParts() {
+  const std::uint64_t count = FindUint("split.count").value_or(1);
+  if (count <= 1) return;
+  const std::uint64_t number = FindUint("split.no").value_or(0);
+  if (number != 0) {
+    Throw(ErrorKind::kUsage, "{}: part {} of {} of a split model; open the first part", path_,
+          number + 1, count);
+  }
+  if (count > kMaxParts || PartName(path_, 1, count).empty()) {
+    Throw(ErrorKind::kFormat, "{}: a model of {} parts; expected a name like x-00001-of-{:05}.gguf",
+          path_, count, count);
+  }
+  for (std::uint64_t part = 2; part <= count; ++part) {
+    GgufFile other;
+    other.path_ = PartName(path_, part, count);
+    other.Parse(other.tensors_.AddFile(MappedFile(other.path_)));
+    if (other.FindUint("split.no").value_or(0) + 1 != part) {
+      Throw(ErrorKind::kFormat, "{}: expected split.no {}, found {}", other.path_, part - 1,
+            other.FindUint("split.no").value_or(0));
+    }
+    tensors_.Absorb(std::move(other.tensors_));
+  }
+}
+
+}  // namespace banyan

@@ -1,0 +1,143 @@
+#include "formats/locate.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <system_error>
+#include <vector>
+
+#include "base/error.h"
+#include "base/mapped_file.h"
+
+namespace banyan {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr size_t kMaxReferenceBytes = 4096;
+
+bool IsFile(const fs::path& path) {
+  std::error_code ignored;
+  return fs::is_regular_file(path, ignored);
+}
+
+bool IsDirectory(const fs::path& path) {
+  std::error_code ignored;
+  return fs::is_directory(path, ignored);
+}
+
+std::optional<fs::path> IfFile(const fs::path& path) {
+  if (!IsFile(path)) return std::nullopt;
+  return path;
+}
+
+ModelFiles FilesOfDirectory(const fs::path& root) {
+  ModelFiles files;
+  files.kind = ModelKind::kHuggingFace;
+  files.root = root;
+  files.config = root / "config.json";
+  if (!IsFile(files.config)) {
+    Throw(ErrorKind::kNotFound, "{}: not a model directory: no config.json", root.string());
+  }
+  const fs::path index = root / "model.safetensors.index.json";
+  const fs::path single = root / "model.safetensors";
+  files.weights = IsFile(index) ? index : single;
+  if (!IsFile(files.weights)) {
+    const bool pickled =
+        IsFile(root / "pytorch_model.bin") || IsFile(root / "pytorch_model.bin.index.json");
+    Throw(ErrorKind::kNotFound,
+          "{}: no weights: expected model.safetensors or model.safetensors.index.json{}",
+          root.string(), pickled ? "; pytorch_model.bin is not read, convert it" : "");
+  }
+  files.generation_config = IfFile(root / "generation_config.json");
+  files.tokenizer = IfFile(root / "tokenizer.json");
+  files.tokenizer_config = IfFile(root / "tokenizer_config.json");
+  files.chat_template = IfFile(root / "chat_template.jinja");
+  return files;
+}
+
+std::string Environment(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+fs::path CacheDirectory() {
+  if (const std::string hub = Environment("HF_HUB_CACHE"); !hub.empty()) return hub;
+  if (const std::string home = Environment("HF_HOME"); !home.empty()) return fs::path(home) / "hub";
+  if (const std::string xdg = Environment("XDG_CACHE_HOME"); !xdg.empty()) {
+    return fs::path(xdg) / "huggingface" / "hub";
+  }
+  return fs::path(Environment("HOME")) / ".cache" / "huggingface" / "hub";
+}
+
+// "org/name" → "models--org--name"; empty when `name` cannot be a name of the hub.
+std::string CacheFolder(const std::string& name) {
+  if (name.empty() || name.front() == '/' || name.front() == '.' || name.back() == '/' ||
+      std::ranges::count(name, '/') > 1) {
+    return "";
+  }
+  std::string folder = "models--";
+  for (const char c : name) {
+    if (c == '/') {
+      folder += "--";
+    } else {
+      folder += c;
+    }
+  }
+  return folder;
+}
+
+// What refs/main of a cached model says, or the only snapshot when there is no reference.
+fs::path SnapshotOf(const fs::path& cached) {
+  const fs::path reference = cached / "refs" / "main";
+  if (IsFile(reference)) {
+    std::string hash = ReadTextFile(reference, kMaxReferenceBytes);
+    while (!hash.empty() && (hash.back() == '\n' || hash.back() == ' ')) hash.pop_back();
+    if (hash.empty() || hash.find('/') != std::string::npos || hash.front() == '.') {
+      Throw(ErrorKind::kFormat, "{}: expected a commit hash", reference.string());
+    }
+    return cached / "snapshots" / hash;
+  }
+  std::vector<fs::path> snapshots;
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(cached / "snapshots", ignored)) {
+    snapshots.push_back(entry.path());
+  }
+  if (snapshots.size() != 1) {
+    Throw(ErrorKind::kNotFound, "{}: no refs/main, and {} snapshots where one was expected",
+          cached.string(), snapshots.size());
+  }
+  return snapshots.front();
+}
+
+}  // namespace
+
+ModelFiles LocateModel(const std::string& name) {
+  const fs::path path(name);
+  if (IsFile(path)) {
+    if (path.extension() != ".gguf") {
+      Throw(ErrorKind::kUsage, "{}: expected a .gguf file, a directory, or a model name", name);
+    }
+    ModelFiles files;
+    files.kind = ModelKind::kGguf;
+    files.root = path;
+    files.weights = path;
+    return files;
+  }
+  if (IsDirectory(path)) return FilesOfDirectory(path);
+
+  std::string searched = fmt::format("no file or directory '{}'", name);
+  if (const std::string folder = CacheFolder(name);
+      !folder.empty() && path.extension() != ".gguf") {
+    const fs::path cached = CacheDirectory() / folder;
+    if (IsDirectory(cached)) {
+      const fs::path snapshot = SnapshotOf(cached);
+      if (IsDirectory(snapshot)) return FilesOfDirectory(snapshot);
+      searched += fmt::format(", no snapshot '{}'", snapshot.string());
+    } else {
+      searched += fmt::format(", no '{}' in the Hugging Face cache", cached.string());
+    }
+  }
+  Throw(ErrorKind::kNotFound, "model '{}' not found: {}", name, searched);
+}
+
+}  // namespace banyan
