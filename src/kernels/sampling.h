@@ -1,4 +1,6 @@
 // What a stream asks of its logits, and what it gets. Greedy unless temperature > 0.
+// The functions are the arithmetic for backends whose logits lie in host memory; a device backend
+// writes its own and is tested against these.
 #pragma once
 
 #include <cstdint>
@@ -33,5 +35,15 @@ struct TokenChoice {
   float logprob = 0.0f;           // log-softmax of the raw logits
   std::vector<TokenLogprob> top;  // the most likely tokens by raw logits, best first
 };
+
+// The choice for one row of logits [vocabulary], a function of its arguments alone. NaN counts as
+// minus infinity, which is never chosen; tokens beyond the words of a mask are not allowed.
+// top-k takes exactly k tokens (ties by id); top-p the shortest run of the most likely tokens whose
+// share of what top-k left reaches top_p; min-p what has at least min_p of the best one's
+// probability. Throws kInput when no token is left or `history` names a token outside the row.
+TokenChoice SelectToken(std::span<const float> logits, const SamplingRow& request);
+
+// Log-softmax of `logits` at `token`: double sums, rounded once. REQUIRES: token within the row.
+float ScoreToken(std::span<const float> logits, TokenId token);
 
 }  // namespace banyan
