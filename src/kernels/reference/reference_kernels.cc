@@ -1,0 +1,198 @@
+// The class: memory, loading and the step; the arithmetic is in reference_network.cc,
+// reference_attention.cc and sampling.cc.
+#include "kernels/reference/reference_kernels.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <new>
+#include <utility>
+
+#include "base/error.h"
+#include "kernels/reference/reference_memory.h"
+#include "kernels/reference/reference_network.h"
+#include "tensor/dequantize.h"
+
+namespace banyan {
+namespace {
+
+using reference::AsFloats;
+using reference::AsStep;
+
+// Float32 values of every part, rows one after the other.
+std::vector<float> Stack(std::span<const HostTensor* const> parts) {
+  std::vector<float> stacked;
+  for (const HostTensor* part : parts) {
+    const size_t begin = stacked.size();
+    stacked.resize(begin + static_cast<size_t>(part->rows() * part->columns()));
+    Dequantize(part->dtype, part->bytes, std::span(stacked).subspan(begin));
+  }
+  return stacked;
+}
+
+// Which item writes each partial; checks that every partial belongs to exactly one.
+std::vector<std::int32_t> ItemOfPartial(const AttentionPlan& plan) {
+  std::vector<std::int32_t> item_of_partial(plan.partials, -1);
+  for (size_t i = 0; i < plan.items.size(); ++i) {
+    const WorkItem& item = plan.items[i];
+    for (std::int32_t r = item.reader_begin; r < item.reader_end; ++r) {
+      const std::int32_t partial = item.first_partial + r - item.reader_begin;
+      BANYAN_CHECK(partial >= 0 && partial < plan.partials && item_of_partial[partial] == -1);
+      item_of_partial[partial] = static_cast<std::int32_t>(i);
+    }
+  }
+  return item_of_partial;
+}
+
+class ReferenceKernels final : public Kernels {
+ public:
+  explicit ReferenceKernels(const KernelOptions& options) : options_(options) {}
+
+  std::string name() const override { return "reference"; }
+  int threads() const override { return 1; }
+  const KernelOptions& options() const override { return options_; }
+
+  Tensor NewTensor(std::int64_t rows, std::int64_t columns) override {
+    BANYAN_CHECK(rows >= 0 && columns >= 0);
+    // NaN, so that a value that nobody wrote is noticed.
+    return {std::make_shared<std::vector<float>>(
+                NewFloats(static_cast<double>(rows) * static_cast<double>(columns), "activations")),
+            rows, columns};
+  }
+
+  std::shared_ptr<const Matrix> LoadMatrix(std::span<const HostTensor* const> parts,
+                                           std::span<const std::int32_t> row_order) override {
+    BANYAN_CHECK(!parts.empty());
+    auto matrix = std::make_shared<reference::FloatMatrix>();
+    matrix->columns = parts.front()->columns();
+    for (const HostTensor* part : parts) {
+      BANYAN_CHECK(part->columns() == matrix->columns);
+      matrix->rows += part->rows();
+    }
+    matrix->values = Stack(parts);
+    if (!row_order.empty()) {
+      std::vector<float> ordered;
+      for (const std::int32_t row : row_order) {
+        const std::span<const float> source = matrix->Row(row);
+        ordered.insert(ordered.end(), source.begin(), source.end());
+      }
+      matrix->values = std::move(ordered);
+      matrix->rows = static_cast<std::int64_t>(row_order.size());
+    }
+    matrix->bytes = static_cast<std::int64_t>(matrix->values.size() * sizeof(float));
+    return matrix;
+  }
+
+  std::shared_ptr<const Vector> LoadVector(std::span<const float> values) override {
+    auto vector = std::make_shared<reference::FloatVector>();
+    vector->values.assign(values.begin(), values.end());
+    vector->size = static_cast<std::int64_t>(values.size());
+    return vector;
+  }
+
+  std::shared_ptr<KvMemory> NewKvMemory(const KvShape& shape, int pages) override {
+    auto kv = std::make_shared<reference::FloatKv>();
+    kv->shape = shape;
+    kv->type = options_.kv_type;
+    kv->pages = pages;
+    const double floats = static_cast<double>(KvPageBytes(shape)) * pages / sizeof(float) / 2;
+    kv->keys = NewFloats(floats, "keys");
+    kv->values = NewFloats(floats, "values");
+    return kv;
+  }
+
+  std::int64_t KvPageBytes(const KvShape& shape) const override {
+    return std::int64_t{2} * static_cast<std::int64_t>(sizeof(float)) * shape.layers *
+           shape.kv_heads * kPageTokens * shape.head_dim;
+  }
+
+  void SetRope(std::span<const float> inverse_frequency, float scale) override {
+    inverse_frequency_.assign(inverse_frequency.begin(), inverse_frequency.end());
+    rope_scale_ = scale;
+  }
+
+  std::unique_ptr<StepInputs> Upload(const Batch& batch, const AttentionPlan& plan) override {
+    auto step = std::make_unique<reference::Step>();
+    step->rows = batch.rows();
+    step->logit_rows = static_cast<int>(batch.logit_rows.size());
+    step->batch = batch;
+    step->plan = plan;
+    step->item_of_partial = ItemOfPartial(plan);
+    step->rotary_dim = static_cast<int>(2 * inverse_frequency_.size());
+    for (const std::int32_t position : batch.positions) {
+      for (const float frequency : inverse_frequency_) {
+        const float angle = static_cast<float>(position) * frequency;
+        step->cosines.push_back(static_cast<float>(std::cos(double{angle}) * rope_scale_));
+        step->sines.push_back(static_cast<float>(std::sin(double{angle}) * rope_scale_));
+      }
+    }
+    return step;
+  }
+
+  void Embed(const StepInputs& step, const Matrix& table, Tensor& out) override {
+    reference::Embed(AsStep(step), AsFloats(table), out);
+  }
+  void RmsNorm(const Tensor& x, const Vector& weight, float eps, Tensor& out) override {
+    reference::RmsNorm(x, AsFloats(weight).values, eps, out);
+  }
+  void Add(const Tensor& delta, Tensor& x) override { reference::Add(delta, x); }
+  void MatMul(const Tensor& x, const Matrix& w, const Vector* bias, Tensor& out) override {
+    reference::MatMul(x, AsFloats(w), bias == nullptr ? nullptr : &AsFloats(*bias), out);
+  }
+  void RotateAndStore(const StepInputs& step, int layer, const AttentionShape& shape,
+                      const QkNormWeights& norm, Tensor& qkv, KvMemory& kv) override {
+    reference::RotateAndStore({AsStep(step), layer, shape}, norm, qkv, AsFloats(kv));
+  }
+  void Attend(const StepInputs& step, int layer, const AttentionShape& shape, const Tensor& qkv,
+              const KvMemory& kv, Tensor& out) override {
+    reference::Attend({AsStep(step), layer, shape}, qkv, AsFloats(kv), out);
+  }
+  void SwiGlu(const Tensor& x, Tensor& out) override { reference::SwiGlu(x, out); }
+  void GatherLogitRows(const StepInputs& step, const Tensor& x, Tensor& out) override {
+    reference::GatherLogitRows(AsStep(step), x, out);
+  }
+
+  void SelectTokens(const Tensor& logits, std::span<const SamplingRow> requests,
+                    std::span<TokenChoice> choices) override {
+    BANYAN_CHECK(choices.size() >= requests.size());
+    for (size_t r = 0; r < requests.size(); ++r) {
+      choices[r] = SelectToken(reference::Row(logits, static_cast<std::int64_t>(r)), requests[r]);
+    }
+  }
+  void ScoreTokens(const Tensor& logits, std::span<const std::int32_t> rows,
+                   std::span<const TokenId> tokens, std::span<float> logprobs) override {
+    BANYAN_CHECK(tokens.size() == rows.size() && logprobs.size() >= rows.size());
+    for (size_t i = 0; i < rows.size(); ++i) {
+      logprobs[i] = ScoreToken(reference::Row(logits, rows[i]), tokens[i]);
+    }
+  }
+  void Download(const Tensor& x, std::int64_t row, std::span<float> out) override {
+    const std::span<const float> values = reference::Row(x, row);
+    BANYAN_CHECK(out.size() == values.size());
+    std::copy(values.begin(), values.end(), out.begin());
+  }
+
+ private:
+  // `count` is a double so that no product of sizes can wrap around.
+  static std::vector<float> NewFloats(double count, const char* what) {
+    if (count > 1e12) Throw(ErrorKind::kLimit, "{}: {:.0f} values asked for at once", what, count);
+    try {
+      return std::vector<float>(static_cast<size_t>(count),
+                                std::numeric_limits<float>::quiet_NaN());
+    } catch (const std::bad_alloc&) {
+      Throw(ErrorKind::kLimit, "no memory for {}: {:.0f} float32 values", what, count);
+    }
+  }
+
+  KernelOptions options_;
+  std::vector<float> inverse_frequency_;  // [rotary_dim / 2]
+  float rope_scale_ = 1.0f;
+};
+
+}  // namespace
+
+std::unique_ptr<Kernels> MakeReferenceKernels(const KernelOptions& options) {
+  return std::make_unique<ReferenceKernels>(options);
+}
+
+}  // namespace banyan

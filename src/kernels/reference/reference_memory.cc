@@ -1,0 +1,100 @@
+#include "kernels/reference/reference_memory.h"
+
+#include <cmath>
+
+#include "base/error.h"
+#include "tensor/float16.h"
+
+namespace banyan::reference {
+namespace {
+
+void RoundToQ8(std::span<float> head) {
+  float largest = 0.0f;
+  for (const float x : head) {
+    if (!(std::fabs(x) <= largest)) largest = std::fabs(x);
+    if (std::isnan(largest)) break;
+  }
+  const float scale = largest / 127.0f;
+  for (float& x : head) x = scale == 0.0f ? 0.0f : std::nearbyint(x / scale) * scale;
+  if (!std::isfinite(scale)) {
+    for (float& x : head) x = std::nanf("");
+  }
+}
+
+}  // namespace
+
+std::span<const float> FloatMatrix::Row(std::int64_t row) const {
+  BANYAN_CHECK(row >= 0 && row < rows);
+  return std::span(values).subspan(static_cast<size_t>(row * columns),
+                                   static_cast<size_t>(columns));
+}
+
+size_t FloatKv::Offset(int layer, std::int32_t slot, int kv_head) const {
+  const std::int32_t page = slot / kPageTokens;
+  BANYAN_CHECK(layer >= 0 && layer < shape.layers && slot >= 0 && page < pages);
+  BANYAN_CHECK(kv_head >= 0 && kv_head < shape.kv_heads);
+  const size_t head = (static_cast<size_t>(layer) * pages + page) * shape.kv_heads + kv_head;
+  return (head * kPageTokens + slot % kPageTokens) * shape.head_dim;
+}
+
+std::span<float> Row(Tensor& tensor, std::int64_t row) {
+  auto& floats = *static_cast<std::vector<float>*>(tensor.memory.get());
+  BANYAN_CHECK(row >= 0 && row < tensor.rows);
+  BANYAN_CHECK(floats.size() >= static_cast<size_t>(tensor.rows * tensor.columns));
+  return std::span(floats).subspan(static_cast<size_t>(row * tensor.columns),
+                                   static_cast<size_t>(tensor.columns));
+}
+
+std::span<const float> Row(const Tensor& tensor, std::int64_t row) {
+  Tensor same = tensor;
+  return Row(same, row);
+}
+
+void RoundToKvType(KvType type, std::span<float> head) {
+  switch (type) {
+    case KvType::kF32:
+      return;
+    case KvType::kF16:
+      for (float& x : head) x = F16ToFloat(FloatToF16(x));
+      return;
+    case KvType::kBF16:
+      for (float& x : head) x = BF16ToFloat(FloatToBF16(x));
+      return;
+    case KvType::kQ8:
+      RoundToQ8(head);
+      return;
+  }
+  BANYAN_CHECK(false);
+}
+
+const Step& AsStep(const StepInputs& step) {
+  const auto* known = dynamic_cast<const Step*>(&step);
+  BANYAN_CHECK(known != nullptr);
+  return *known;
+}
+
+const FloatMatrix& AsFloats(const Matrix& matrix) {
+  const auto* known = dynamic_cast<const FloatMatrix*>(&matrix);
+  BANYAN_CHECK(known != nullptr);
+  return *known;
+}
+
+const FloatVector& AsFloats(const Vector& vector) {
+  const auto* known = dynamic_cast<const FloatVector*>(&vector);
+  BANYAN_CHECK(known != nullptr);
+  return *known;
+}
+
+FloatKv& AsFloats(KvMemory& kv) {
+  auto* known = dynamic_cast<FloatKv*>(&kv);
+  BANYAN_CHECK(known != nullptr);
+  return *known;
+}
+
+const FloatKv& AsFloats(const KvMemory& kv) {
+  const auto* known = dynamic_cast<const FloatKv*>(&kv);
+  BANYAN_CHECK(known != nullptr);
+  return *known;
+}
+
+}  // namespace banyan::reference

@@ -1,0 +1,55 @@
+// What lies behind the opaque handles in the reference backend: plain row-major float32 arrays, and
+// the step as it was given.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "kernels/kernels.h"
+
+namespace banyan::reference {
+
+struct FloatMatrix final : Matrix {
+  std::vector<float> values;  // [rows, columns]
+  std::span<const float> Row(std::int64_t row) const;
+};
+
+struct FloatVector final : Vector {
+  std::vector<float> values;  // [size]
+};
+
+// Float values that were rounded to the KV type when they were stored.
+struct FloatKv final : KvMemory {
+  KvShape shape;
+  KvType type = KvType::kF32;
+  std::vector<float> keys;    // [layers, pages, kv_heads, kPageTokens, head_dim]
+  std::vector<float> values;  // the same
+  // Index of the first value of one head of one token; slot = page * kPageTokens + offset.
+  size_t Offset(int layer, std::int32_t slot, int kv_head) const;
+};
+
+struct Step final : StepInputs {
+  Batch batch;
+  AttentionPlan plan;
+  std::vector<std::int32_t> item_of_partial;  // [plan.partials]
+  std::vector<float> cosines, sines;          // [rows, rotary_dim / 2], times the rope scale
+  int rotary_dim = 0;
+};
+
+// The tensor's memory. REQUIRES: made by this backend, 0 <= row < rows.
+std::span<float> Row(Tensor& tensor, std::int64_t row);
+std::span<const float> Row(const Tensor& tensor, std::int64_t row);
+
+// Rounds one head's values in place to what `type` can hold: to nearest, ties to even; kQ8 keeps
+// round(x / s) * s with s = max|x| / 127. Non-finite input to kQ8 makes the whole head NaN.
+void RoundToKvType(KvType type, std::span<float> head);
+
+const Step& AsStep(const StepInputs& step);
+const FloatMatrix& AsFloats(const Matrix& matrix);
+const FloatVector& AsFloats(const Vector& vector);
+const FloatKv& AsFloats(const KvMemory& kv);
+FloatKv& AsFloats(KvMemory& kv);
+
+}  // namespace banyan::reference

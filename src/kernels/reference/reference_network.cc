@@ -1,0 +1,74 @@
+#include "kernels/reference/reference_network.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+
+namespace banyan::reference {
+
+void Embed(const Step& step, const FloatMatrix& table, Tensor& out) {
+  BANYAN_CHECK(out.rows == step.rows && out.columns == table.columns);
+  for (int r = 0; r < step.rows; ++r) {
+    std::ranges::copy(table.Row(step.batch.tokens[r]), Row(out, r).begin());
+  }
+}
+
+void NormalizeRow(std::span<const float> x, std::span<const float> weight, float eps,
+                  std::span<float> out) {
+  BANYAN_CHECK(weight.size() == x.size() && out.size() == x.size());
+  double sum = 0.0;
+  for (const float v : x) sum += static_cast<double>(v) * v;
+  const double factor = 1.0 / std::sqrt(sum / static_cast<double>(x.size()) + eps);
+  for (size_t i = 0; i < x.size(); ++i) out[i] = static_cast<float>(x[i] * factor * weight[i]);
+}
+
+void RmsNorm(const Tensor& x, std::span<const float> weight, float eps, Tensor& out) {
+  BANYAN_CHECK(out.rows == x.rows && out.columns == x.columns);
+  for (std::int64_t r = 0; r < x.rows; ++r) NormalizeRow(Row(x, r), weight, eps, Row(out, r));
+}
+
+void Add(const Tensor& delta, Tensor& x) {
+  BANYAN_CHECK(delta.rows == x.rows && delta.columns == x.columns);
+  for (std::int64_t r = 0; r < x.rows; ++r) {
+    const std::span<float> sum = Row(x, r);
+    for (size_t i = 0; i < sum.size(); ++i) sum[i] += Row(delta, r)[i];
+  }
+}
+
+void MatMul(const Tensor& x, const FloatMatrix& w, const FloatVector* bias, Tensor& out) {
+  BANYAN_CHECK(x.columns == w.columns && out.columns == w.rows && out.rows == x.rows);
+  BANYAN_CHECK(bias == nullptr || bias->size == w.rows);
+  for (std::int64_t r = 0; r < x.rows; ++r) {
+    const std::span<const float> input = Row(x, r);
+    const std::span<float> output = Row(out, r);
+    for (std::int64_t n = 0; n < w.rows; ++n) {
+      const std::span<const float> weights = w.Row(n);
+      double sum = 0.0;
+      for (size_t k = 0; k < input.size(); ++k) sum += static_cast<double>(input[k]) * weights[k];
+      if (bias != nullptr) sum += bias->values[n];
+      output[n] = static_cast<float>(sum);
+    }
+  }
+}
+
+void SwiGlu(const Tensor& x, Tensor& out) {
+  BANYAN_CHECK(x.rows == out.rows && x.columns == 2 * out.columns);
+  for (std::int64_t r = 0; r < x.rows; ++r) {
+    const std::span<const float> gate = Row(x, r).first(static_cast<size_t>(out.columns));
+    const std::span<const float> up = Row(x, r).last(static_cast<size_t>(out.columns));
+    for (size_t i = 0; i < gate.size(); ++i) {
+      const double silu = gate[i] / (1.0 + std::exp(-static_cast<double>(gate[i])));
+      Row(out, r)[i] = static_cast<float>(silu * up[i]);
+    }
+  }
+}
+
+void GatherLogitRows(const Step& step, const Tensor& x, Tensor& out) {
+  BANYAN_CHECK(x.rows == step.rows && out.rows == step.logit_rows && x.columns == out.columns);
+  for (int i = 0; i < step.logit_rows; ++i) {
+    std::ranges::copy(Row(x, step.batch.logit_rows[i]), Row(out, i).begin());
+  }
+}
+
+}  // namespace banyan::reference

@@ -1,0 +1,29 @@
+// The operations of the network as functions; see Kernels for their contracts. Split from the class
+// so that each file is one subject: rows here (network), attention in reference_attention.cc.
+#pragma once
+
+#include "kernels/reference/reference_memory.h"
+
+namespace banyan::reference {
+
+void Embed(const Step& step, const FloatMatrix& table, Tensor& out);
+void RmsNorm(const Tensor& x, std::span<const float> weight, float eps, Tensor& out);
+// out[i] = x[i] / sqrt(mean(x²) + eps) * weight[i]; x and out may be the same memory.
+void NormalizeRow(std::span<const float> x, std::span<const float> weight, float eps,
+                  std::span<float> out);
+void Add(const Tensor& delta, Tensor& x);
+void MatMul(const Tensor& x, const FloatMatrix& w, const FloatVector* bias, Tensor& out);
+void SwiGlu(const Tensor& x, Tensor& out);
+void GatherLogitRows(const Step& step, const Tensor& x, Tensor& out);
+
+// Which tensors and memory one layer's attention reads.
+struct LayerView {
+  const Step& step;
+  int layer = 0;
+  const AttentionShape& shape;
+};
+
+void RotateAndStore(const LayerView& view, const QkNormWeights& norm, Tensor& qkv, FloatKv& kv);
+void Attend(const LayerView& view, const Tensor& qkv, const FloatKv& kv, Tensor& out);
+
+}  // namespace banyan::reference
