@@ -1,0 +1,259 @@
+#include "kernels/cpu/attention.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+namespace banyan {
+namespace {
+
+constexpr int kPagesPerCut = kCutKeys / kPageTokens;
+
+// A partial of one (row, head): the value is relative to 2^max.
+struct PartialRef {
+  float* value;
+  float* max;
+  float* sum;
+};
+
+// acc = acc ⊕ next; an empty side leaves the other as it is.
+void Merge(const VectorKernels& vector, const PartialRef& acc, const PartialRef& next, int dim) {
+  if (*next.sum == 0.0f) return;
+  if (*acc.sum == 0.0f) {
+    std::memcpy(acc.value, next.value, static_cast<size_t>(dim) * sizeof(float));
+    *acc.max = *next.max;
+    *acc.sum = *next.sum;
+    return;
+  }
+  const float max = std::max(*acc.max, *next.max);
+  const float a = std::exp2(*acc.max - max);
+  const float b = std::exp2(*next.max - max);
+  vector.scale_add(acc.value, a, next.value, b, dim);
+  *acc.sum = std::fma(*next.sum, b, *acc.sum * a);
+  *acc.max = max;
+}
+
+// One item for one KV head.
+class ItemTask {
+ public:
+  ItemTask(const AttentionCall& call, const WorkItem& item, int kv_head,
+           const VectorKernels& vector, AttentionScratch& scratch, int worker)
+      : call_(call),
+        item_(item),
+        span_(call.plan.spans[static_cast<size_t>(item.span)]),
+        kv_head_(kv_head),
+        heads_(call.shape.heads / call.shape.kv_heads),
+        rows_((item.row_end - item.row_begin) * heads_),
+        dim_(call.shape.head_dim),
+        padded_dim_(call.kv.padded_dim()),
+        vector_(vector),
+        scratch_(scratch),
+        local_(scratch.workers[static_cast<size_t>(worker)]) {}
+
+  void Run() {
+    GatherQueries();
+    ClearPartials();
+    for (int begin = item_.key_begin; begin < item_.key_end; begin += kCutKeys) {
+      RunCut(begin, std::min(begin + kCutKeys, item_.key_end));
+    }
+  }
+
+ private:
+  // Keys of the span that `row` sees, as [first, last) clipped to the cut.
+  std::pair<int, int> VisibleKeys(int row, int begin, int end) const {
+    const int position = call_.positions[static_cast<size_t>(row)] - span_.first_position;
+    const int last = std::min(end, position + 1);
+    const int first =
+        call_.shape.window > 0 ? std::max(begin, position - call_.shape.window + 1) : begin;
+    return {first, std::max(first, last)};
+  }
+
+  void GatherQueries() {
+    Grow(local_.query, static_cast<std::int64_t>(rows_) * dim_);
+    // Scores in units of log2, so that weights are powers of two.
+    const float scale = call_.shape.scale * 1.44269504f;
+    float* out = local_.query.data();
+    for (int row = item_.row_begin; row < item_.row_end; ++row) {
+      const float* query = call_.query + row * call_.query_stride +
+                           static_cast<std::int64_t>(kv_head_) * heads_ * dim_;
+      for (int i = 0; i < heads_ * dim_; ++i) *out++ = query[i] * scale;
+    }
+  }
+
+  PartialRef PartialOf(int row, int head) const {
+    const std::int64_t partial = item_.first_partial + (row - item_.reader_begin);
+    const std::int64_t at = partial * call_.shape.heads + kv_head_ * heads_ + head;
+    return {scratch_.value.data() + at * padded_dim_, scratch_.max.data() + at,
+            scratch_.sum.data() + at};
+  }
+
+  void ClearPartials() {
+    for (int row = item_.reader_begin; row < item_.reader_end; ++row) {
+      for (int head = 0; head < heads_; ++head) {
+        const PartialRef partial = PartialOf(row, head);
+        *partial.sum = 0.0f;
+        *partial.max = -INFINITY;
+      }
+    }
+  }
+
+  // True when some row of the item sees some key of the cut.
+  bool AnyoneSees(int begin, int end) const {
+    for (int row = item_.row_begin; row < item_.row_end; ++row) {
+      const auto [first, last] = VisibleKeys(row, begin, end);
+      if (first < last) return true;
+    }
+    return false;
+  }
+
+  void RunCut(int begin, int end) {
+    if (!AnyoneSees(begin, end)) return;
+    const int keys = end - begin;
+    const int pages = (keys + kPageTokens - 1) / kPageTokens;
+    ReadCut(begin, pages);
+    Grow(local_.scores, static_cast<std::int64_t>(rows_) * kCutKeys);
+    PanelProduct scores;
+    scores.x = local_.query.data();
+    scores.x_stride = dim_;
+    scores.rows = rows_;
+    scores.inner = dim_;
+    scores.panels = local_.keys.data();
+    scores.panel_stride = static_cast<std::int64_t>(dim_) * kPageTokens;
+    scores.panel_count = pages;
+    scores.out = local_.scores.data();
+    scores.out_stride = kCutKeys;
+    vector_.product_f32(scores);
+
+    Grow(local_.max, rows_);
+    Grow(local_.sum, rows_);
+    for (int i = 0; i < rows_; ++i) {
+      const auto [first, last] = VisibleKeys(item_.row_begin + i / heads_, begin, end);
+      vector_.softmax_cut(local_.scores.data() + static_cast<std::int64_t>(i) * kCutKeys,
+                          first - begin, last - begin, pages * kPageTokens, &local_.max[i],
+                          &local_.sum[i]);
+    }
+
+    Grow(local_.product, static_cast<std::int64_t>(rows_) * padded_dim_);
+    PanelProduct weighted;
+    weighted.x = local_.scores.data();
+    weighted.x_stride = kCutKeys;
+    weighted.rows = rows_;
+    weighted.inner = keys;
+    weighted.panels = local_.values.data();
+    weighted.panel_stride = static_cast<std::int64_t>(kCutKeys) * kPanelWidth;
+    weighted.panel_count = padded_dim_ / kPanelWidth;
+    weighted.out = local_.product.data();
+    weighted.out_stride = padded_dim_;
+    vector_.product_f32(weighted);
+
+    for (int row = item_.reader_begin; row < item_.reader_end; ++row) {
+      for (int head = 0; head < heads_; ++head) {
+        const int i = (row - item_.row_begin) * heads_ + head;
+        float* value = local_.product.data() + static_cast<std::int64_t>(i) * padded_dim_;
+        Merge(vector_, PartialOf(row, head), {value, &local_.max[i], &local_.sum[i]}, padded_dim_);
+      }
+    }
+  }
+
+  // The cut's keys and values as float32 panels.
+  void ReadCut(int begin, int pages) {
+    const std::int64_t key_tile = static_cast<std::int64_t>(dim_) * kPageTokens;
+    const std::int64_t block_stride = static_cast<std::int64_t>(kCutKeys) * kPanelWidth;
+    Grow(local_.keys, key_tile * kPagesPerCut);
+    Grow(local_.values, block_stride * (padded_dim_ / kPanelWidth));
+    for (int i = 0; i < pages; ++i) {
+      const size_t index = static_cast<size_t>(span_.first_page + begin / kPageTokens + i);
+      const std::int32_t page = call_.plan.pages[index];
+      call_.kv.ReadKeys(vector_, call_.layer, kv_head_, page, local_.keys.data() + i * key_tile);
+      call_.kv.ReadValues(vector_, call_.layer, kv_head_, page,
+                          local_.values.data() + i * kPageTokens * kPanelWidth, block_stride);
+    }
+  }
+
+  static void Grow(std::vector<float>& buffer, std::int64_t size) {
+    if (static_cast<std::int64_t>(buffer.size()) < size) buffer.resize(static_cast<size_t>(size));
+  }
+
+  const AttentionCall& call_;
+  const WorkItem& item_;
+  const KvSpan& span_;
+  const int kv_head_;
+  const int heads_;  // query heads per KV head
+  const int rows_;   // item rows × heads_
+  const int dim_;
+  const int padded_dim_;
+  const VectorKernels& vector_;
+  AttentionScratch& scratch_;
+  AttentionScratch::Worker& local_;
+};
+
+// Merges a row's partials of one head in canonical order and writes the normalised value.
+void FinishRow(const AttentionCall& call, const VectorKernels& vector, AttentionScratch& scratch,
+               int row, int head) {
+  const int dim = call.shape.head_dim;
+  const int padded = call.kv.padded_dim();
+  const AttentionPlan& plan = call.plan;
+  PartialRef total{nullptr, nullptr, nullptr};  // groups merged so far
+  PartialRef group{nullptr, nullptr, nullptr};  // the group being merged
+  const auto ref = [&](std::int32_t partial) {
+    const std::int64_t at = static_cast<std::int64_t>(partial) * call.shape.heads + head;
+    return PartialRef{scratch.value.data() + at * padded, scratch.max.data() + at,
+                      scratch.sum.data() + at};
+  };
+  // Partials belong to one (row, item), so merging in place disturbs no other row.
+  const auto close_group = [&] {
+    if (group.value == nullptr) return;
+    if (total.value == nullptr) {
+      total = group;
+    } else {
+      Merge(vector, total, group, padded);
+    }
+  };
+  const std::int32_t begin = plan.merge_begin[static_cast<size_t>(row)];
+  const std::int32_t end = plan.merge_begin[static_cast<size_t>(row) + 1];
+  for (std::int32_t i = begin; i < end; ++i) {
+    const MergeEntry& entry = plan.merges[static_cast<size_t>(i)];
+    if (entry.opens_group) {
+      close_group();
+      group = ref(entry.partial);
+    } else {
+      Merge(vector, group, ref(entry.partial), padded);
+    }
+  }
+  close_group();
+  float* out = call.out + row * call.out_stride + static_cast<std::int64_t>(head) * dim;
+  if (total.value == nullptr || *total.sum == 0.0f) {
+    std::fill(out, out + dim, 0.0f);
+    return;
+  }
+  const float inverse = 1.0f / *total.sum;
+  for (int d = 0; d < dim; ++d) out[d] = total.value[d] * inverse;
+}
+
+}  // namespace
+
+void AttendOnCpu(const AttentionCall& call, const VectorKernels& vector, ThreadPool& pool,
+                 AttentionScratch& scratch) {
+  const std::int64_t partials = static_cast<std::int64_t>(call.plan.partials) * call.shape.heads;
+  scratch.workers.resize(static_cast<size_t>(pool.size()));
+  const auto grow = [](std::vector<float>& buffer, std::int64_t size) {
+    if (static_cast<std::int64_t>(buffer.size()) < size) buffer.resize(static_cast<size_t>(size));
+  };
+  grow(scratch.value, partials * call.kv.padded_dim());
+  grow(scratch.max, partials);
+  grow(scratch.sum, partials);
+  const int kv_heads = call.shape.kv_heads;
+  const std::int64_t items = static_cast<std::int64_t>(call.plan.items.size());
+  pool.ForEach(items * kv_heads, [&](std::int64_t task, int worker) {
+    const WorkItem& item = call.plan.items[static_cast<size_t>(task / kv_heads)];
+    ItemTask(call, item, static_cast<int>(task % kv_heads), vector, scratch, worker).Run();
+  });
+  const std::int64_t rows = static_cast<std::int64_t>(call.positions.size());
+  pool.ForEach(rows, [&](std::int64_t row, int) {
+    for (int head = 0; head < call.shape.heads; ++head) {
+      FinishRow(call, vector, scratch, static_cast<int>(row), head);
+    }
+  });
+}
+
+}  // namespace banyan

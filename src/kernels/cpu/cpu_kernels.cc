@@ -1,0 +1,255 @@
+#include "kernels/cpu/cpu_kernels.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <new>
+
+#include "base/error.h"
+#include "base/thread_pool.h"
+#include "kernels/cpu/attention.h"
+#include "kernels/cpu/kv_pages.h"
+#include "kernels/cpu/packed_matrix.h"
+#include "kernels/cpu/vector_kernels.h"
+
+namespace banyan {
+namespace {
+
+// Rows are padded to whole panels, so that a product may write its last panel in full.
+std::int64_t Stride(std::int64_t columns) { return (columns + 15) / 16 * 16; }
+float* Data(const Tensor& tensor) { return static_cast<float*>(tensor.memory.get()); }
+float* Row(const Tensor& tensor, std::int64_t row) {
+  return Data(tensor) + row * Stride(tensor.columns);
+}
+
+class FloatVector : public Vector {
+ public:
+  std::vector<float> values;
+};
+const float* Values(const Vector& vector) {
+  return static_cast<const FloatVector&>(vector).values.data();
+}
+const PackedMatrix& Packed(const Matrix& matrix) {
+  return static_cast<const PackedMatrix&>(matrix);
+}
+
+class CpuStep : public StepInputs {
+ public:
+  Batch batch;
+  AttentionPlan plan;
+  std::vector<float> cosine, sine;  // [rows, rotary_dim / 2]
+};
+const CpuStep& Cpu(const StepInputs& step) { return static_cast<const CpuStep&>(step); }
+
+class CpuKernels : public Kernels {
+ public:
+  explicit CpuKernels(const KernelOptions& options)
+      : options_(options), pool_(options.threads), vector_(VectorKernelsOfThisMachine()) {}
+
+  std::string name() const override {
+    return fmt::format("cpu ({}, {} thread{})", vector_.name, pool_.size(),
+                       pool_.size() == 1 ? "" : "s");
+  }
+  int threads() const override { return pool_.size(); }
+  const KernelOptions& options() const override { return options_; }
+
+  Tensor NewTensor(std::int64_t rows, std::int64_t columns) override {
+    const size_t bytes = static_cast<size_t>(rows * Stride(columns)) * sizeof(float);
+    constexpr size_t kAlignment = 64;
+    const size_t rounded = std::max(kAlignment, (bytes + kAlignment - 1) / kAlignment * kAlignment);
+    void* memory = std::aligned_alloc(kAlignment, rounded);
+    if (memory == nullptr) {
+      Throw(ErrorKind::kLimit, "no memory for activations: {} rows x {} columns", rows, columns);
+    }
+    return Tensor{std::shared_ptr<void>(memory, std::free), rows, columns};
+  }
+
+  std::shared_ptr<const Matrix> LoadMatrix(std::span<const HostTensor* const> parts,
+                                           std::span<const std::int32_t> row_order) override {
+    return PackMatrix(parts, row_order, options_.precision == Precision::kMixed, pool_);
+  }
+
+  std::shared_ptr<const Vector> LoadVector(std::span<const float> values) override {
+    auto vector = std::make_shared<FloatVector>();
+    vector->values.assign(values.begin(), values.end());
+    vector->size = static_cast<std::int64_t>(values.size());
+    return vector;
+  }
+
+  std::shared_ptr<KvMemory> NewKvMemory(const KvShape& shape, int pages) override {
+    return std::make_shared<KvPages>(shape, pages, options_.kv_type);
+  }
+  std::int64_t KvPageBytes(const KvShape& shape) const override {
+    return KvPages::PageBytes(shape, options_.kv_type);
+  }
+
+  void SetRope(std::span<const float> inverse_frequency, float scale) override {
+    inverse_frequency_.assign(inverse_frequency.begin(), inverse_frequency.end());
+    rope_scale_ = scale;
+  }
+
+  std::unique_ptr<StepInputs> Upload(const Batch& batch, const AttentionPlan& plan) override {
+    auto step = std::make_unique<CpuStep>();
+    step->rows = batch.rows();
+    step->logit_rows = static_cast<int>(batch.logit_rows.size());
+    step->batch = batch;
+    step->plan = plan;
+    const size_t pairs = inverse_frequency_.size();
+    step->cosine.resize(pairs * batch.tokens.size());
+    step->sine.resize(pairs * batch.tokens.size());
+    pool_.ForEach(batch.rows(), [&](std::int64_t row, int) {
+      const float position = static_cast<float>(batch.positions[static_cast<size_t>(row)]);
+      for (size_t i = 0; i < pairs; ++i) {
+        const double angle = position * inverse_frequency_[i];
+        const size_t at = static_cast<size_t>(row) * pairs + i;
+        step->cosine[at] = static_cast<float>(std::cos(angle)) * rope_scale_;
+        step->sine[at] = static_cast<float>(std::sin(angle)) * rope_scale_;
+      }
+    });
+    return step;
+  }
+
+  void Embed(const StepInputs& step, const Matrix& table, Tensor& out) override {
+    pool_.ForEach(step.rows, [&](std::int64_t row, int) {
+      UnpackRow(Packed(table), Cpu(step).batch.tokens[static_cast<size_t>(row)], Row(out, row));
+    });
+  }
+
+  void RmsNorm(const Tensor& x, const Vector& weight, float eps, Tensor& out) override {
+    pool_.ForEach(x.rows, [&](std::int64_t row, int) {
+      vector_.rms_norm(Row(x, row), Values(weight), static_cast<int>(x.columns), eps,
+                       Row(out, row));
+    });
+  }
+
+  void Add(const Tensor& delta, Tensor& x) override {
+    pool_.ForEach(x.rows, [&](std::int64_t row, int) {
+      vector_.add(Row(delta, row), x.columns, Row(x, row));
+    });
+  }
+
+  void MatMul(const Tensor& x, const Matrix& w, const Vector* bias, Tensor& out) override {
+    BANYAN_CHECK(x.columns == w.columns && out.columns == w.rows);
+    if (x.rows == 0) return;
+    ProductRows rows;
+    rows.x = Data(x);
+    rows.x_stride = Stride(x.columns);
+    rows.rows = static_cast<int>(x.rows);
+    rows.out = Data(out);
+    rows.out_stride = Stride(out.columns);
+    MultiplyPacked(Packed(w), rows, vector_, pool_);
+    if (bias == nullptr) return;
+    pool_.ForEach(x.rows, [&](std::int64_t row, int) {
+      vector_.add(Values(*bias), out.columns, Row(out, row));
+    });
+  }
+
+  void RotateAndStore(const StepInputs& step, int layer, const AttentionShape& shape,
+                      const QkNormWeights& norm, Tensor& qkv, KvMemory& kv) override {
+    auto& pages = static_cast<KvPages&>(kv);
+    const CpuStep& cpu = Cpu(step);
+    const int dim = shape.head_dim;
+    pool_.ForEach(step.rows, [&](std::int64_t row, int) {
+      float* query = Row(qkv, row);
+      float* key = query + static_cast<std::int64_t>(shape.heads) * dim;
+      const float* value = key + static_cast<std::int64_t>(shape.kv_heads) * dim;
+      if (norm.query != nullptr) {
+        NormHeads(query, Values(*norm.query), shape.heads, dim, norm);
+        NormHeads(key, Values(*norm.key), shape.kv_heads, dim, norm);
+      }
+      const size_t pairs = inverse_frequency_.size();
+      const float* cosine = cpu.cosine.data() + static_cast<size_t>(row) * pairs;
+      const float* sine = cpu.sine.data() + static_cast<size_t>(row) * pairs;
+      for (int head = 0; head < shape.heads; ++head) Rotate(query + head * dim, cosine, sine);
+      for (int head = 0; head < shape.kv_heads; ++head) {
+        Rotate(key + head * dim, cosine, sine);
+        pages.Store(layer, head, cpu.batch.slots[static_cast<size_t>(row)], key + head * dim,
+                    value + head * dim);
+      }
+    });
+  }
+
+  void Attend(const StepInputs& step, int layer, const AttentionShape& shape, const Tensor& qkv,
+              const KvMemory& kv, Tensor& out) override {
+    const CpuStep& cpu = Cpu(step);
+    const AttentionCall call{cpu.plan,
+                             cpu.batch.positions,
+                             layer,
+                             shape,
+                             Data(qkv),
+                             Stride(qkv.columns),
+                             static_cast<const KvPages&>(kv),
+                             Data(out),
+                             Stride(out.columns)};
+    AttendOnCpu(call, vector_, pool_, attention_);
+  }
+
+  void SwiGlu(const Tensor& x, Tensor& out) override {
+    pool_.ForEach(out.rows, [&](std::int64_t row, int) {
+      vector_.swiglu(Row(x, row), Row(x, row) + out.columns, out.columns, Row(out, row));
+    });
+  }
+
+  void GatherLogitRows(const StepInputs& step, const Tensor& x, Tensor& out) override {
+    const std::vector<std::int32_t>& rows = Cpu(step).batch.logit_rows;
+    for (size_t i = 0; i < rows.size(); ++i) {
+      std::memcpy(Row(out, static_cast<std::int64_t>(i)), Row(x, rows[i]),
+                  static_cast<size_t>(x.columns) * sizeof(float));
+    }
+  }
+
+  void SelectTokens(const Tensor& logits, std::span<const SamplingRow> requests,
+                    std::span<TokenChoice> choices) override {
+    pool_.ForEach(static_cast<std::int64_t>(requests.size()), [&](std::int64_t i, int) {
+      choices[static_cast<size_t>(i)] = SelectToken(
+          {Row(logits, i), static_cast<size_t>(logits.columns)}, requests[static_cast<size_t>(i)]);
+    });
+  }
+
+  void ScoreTokens(const Tensor& logits, std::span<const std::int32_t> rows,
+                   std::span<const TokenId> tokens, std::span<float> logprobs) override {
+    pool_.ForEach(static_cast<std::int64_t>(rows.size()), [&](std::int64_t i, int) {
+      const size_t at = static_cast<size_t>(i);
+      logprobs[at] =
+          ScoreToken({Row(logits, rows[at]), static_cast<size_t>(logits.columns)}, tokens[at]);
+    });
+  }
+
+  void Download(const Tensor& x, std::int64_t row, std::span<float> out) override {
+    std::copy_n(Row(x, row), out.size(), out.data());
+  }
+
+ private:
+  void NormHeads(float* values, const float* weight, int heads, int dim,
+                 const QkNormWeights& norm) const {
+    if (norm.whole) return vector_.rms_norm(values, weight, heads * dim, norm.eps, values);
+    for (int head = 0; head < heads; ++head) {
+      vector_.rms_norm(values + head * dim, weight, dim, norm.eps, values + head * dim);
+    }
+  }
+
+  // Turns the pairs (i, i + rotary_dim / 2); values beyond rotary_dim stay.
+  void Rotate(float* head, const float* cosine, const float* sine) const {
+    const size_t half = inverse_frequency_.size();
+    for (size_t i = 0; i < half; ++i) {
+      const float a = head[i], b = head[i + half];
+      head[i] = a * cosine[i] - b * sine[i];
+      head[i + half] = b * cosine[i] + a * sine[i];
+    }
+  }
+
+  KernelOptions options_;
+  ThreadPool pool_;
+  const VectorKernels& vector_;
+  std::vector<float> inverse_frequency_;
+  float rope_scale_ = 1.0f;
+  AttentionScratch attention_;
+};
+
+}  // namespace
+
+std::unique_ptr<Kernels> MakeCpuKernels(const KernelOptions& options) {
+  return std::make_unique<CpuKernels>(options);
+}
+
+}  // namespace banyan

@@ -1,0 +1,165 @@
+#include "kernels/cpu/kv_pages.h"
+
+#include <cmath>
+#include <cstring>
+#include <new>
+
+#include "base/error.h"
+#include "tensor/float16.h"
+
+namespace banyan {
+namespace {
+
+constexpr int kTokens = kPageTokens;
+static_assert(kPageTokens == kPanelWidth, "a page of keys is one panel");
+
+int ElementBytes(KvType type) {
+  switch (type) {
+    case KvType::kF32:
+      return 4;
+    case KvType::kF16:
+    case KvType::kBF16:
+      return 2;
+    case KvType::kQ8:
+      return 1;
+  }
+  return 4;
+}
+
+void PutElement(KvType type, std::byte* base, std::int64_t index, float value) {
+  if (type == KvType::kF32) {
+    std::memcpy(base + 4 * index, &value, 4);
+    return;
+  }
+  const std::uint16_t half = type == KvType::kF16 ? FloatToF16(value) : FloatToBF16(value);
+  std::memcpy(base + 2 * index, &half, 2);
+}
+
+// Scale of an 8-bit vector: the largest magnitude becomes 127.
+float CodeScale(const float* values, int count) {
+  float largest = 0.0f;
+  for (int i = 0; i < count; ++i) largest = std::max(largest, std::fabs(values[i]));
+  return largest / 127.0f;
+}
+
+std::int8_t Code(float value, float scale) {
+  return scale == 0.0f ? std::int8_t{0} : static_cast<std::int8_t>(std::nearbyint(value / scale));
+}
+
+}  // namespace
+
+KvPages::Layout KvPages::LayoutOf(const KvShape& shape, KvType type) {
+  Layout layout;
+  const std::int64_t padded = (shape.head_dim + 15) / 16 * 16;
+  layout.key_elements = static_cast<std::int64_t>(shape.head_dim) * kTokens;
+  layout.value_elements = padded * kTokens;
+  layout.head_bytes = (layout.key_elements + layout.value_elements) * ElementBytes(type);
+  if (type == KvType::kQ8) layout.head_bytes += 2 * kTokens * 4;  // a scale per token, K and V
+  layout.head_bytes = (layout.head_bytes + 63) / 64 * 64;
+  return layout;
+}
+
+std::int64_t KvPages::PageBytes(const KvShape& shape, KvType type) {
+  return LayoutOf(shape, type).head_bytes * shape.kv_heads * shape.layers;
+}
+
+KvPages::KvPages(const KvShape& shape, int page_count, KvType type)
+    : shape_(shape), type_(type), layout_(LayoutOf(shape, type)) {
+  pages = page_count;
+  padded_dim_ = (shape.head_dim + 15) / 16 * 16;
+  const std::int64_t bytes = PageBytes(shape, type) * page_count;
+  try {
+    bytes_.resize(static_cast<size_t>(bytes));
+  } catch (const std::bad_alloc&) {
+    Throw(ErrorKind::kLimit, "no memory for {} KV pages ({} MiB)", page_count, bytes >> 20);
+  }
+}
+
+std::byte* KvPages::Head(int layer, int head, std::int32_t page) {
+  return const_cast<std::byte*>(static_cast<const KvPages*>(this)->Head(layer, head, page));
+}
+
+const std::byte* KvPages::Head(int layer, int head, std::int32_t page) const {
+  const std::int64_t index =
+      (static_cast<std::int64_t>(layer) * pages + page) * shape_.kv_heads + head;
+  return bytes_.data() + index * layout_.head_bytes;
+}
+
+void KvPages::Store(int layer, int head, std::int32_t slot, const float* key, const float* value) {
+  const int token = slot % kTokens;
+  std::byte* keys = Head(layer, head, slot / kTokens);
+  std::byte* values = keys + layout_.key_elements * ElementBytes(type_);
+  if (type_ == KvType::kQ8) {
+    std::byte* scales = values + layout_.value_elements;
+    const float key_scale = CodeScale(key, shape_.head_dim);
+    const float value_scale = CodeScale(value, shape_.head_dim);
+    std::memcpy(scales + 4 * token, &key_scale, 4);
+    std::memcpy(scales + 4 * (kTokens + token), &value_scale, 4);
+    for (int d = 0; d < shape_.head_dim; ++d) {
+      keys[d * kTokens + token] = static_cast<std::byte>(Code(key[d], key_scale));
+      values[(d / 16) * 256 + token * 16 + d % 16] =
+          static_cast<std::byte>(Code(value[d], value_scale));
+    }
+    return;
+  }
+  for (int d = 0; d < shape_.head_dim; ++d) {
+    PutElement(type_, keys, d * kTokens + token, key[d]);
+    PutElement(type_, values, (d / 16) * 256 + token * 16 + d % 16, value[d]);
+  }
+}
+
+void KvPages::ReadKeys(const VectorKernels& vector, int layer, int head, std::int32_t page,
+                       float* key_tile) const {
+  const std::byte* keys = Head(layer, head, page);
+  const std::int64_t count = layout_.key_elements;
+  switch (type_) {
+    case KvType::kF32:
+      std::memcpy(key_tile, keys, static_cast<size_t>(count) * 4);
+      break;
+    case KvType::kF16:
+      vector.f16_to_float(reinterpret_cast<const std::uint16_t*>(keys), count, key_tile);
+      break;
+    case KvType::kBF16:
+      vector.bf16_to_float(reinterpret_cast<const std::uint16_t*>(keys), count, key_tile);
+      break;
+    case KvType::kQ8: {
+      float scales[kTokens];
+      std::memcpy(scales, keys + count + layout_.value_elements, sizeof(scales));
+      vector.codes_to_float_by_lane(reinterpret_cast<const std::int8_t*>(keys), scales, count,
+                                    key_tile);
+      break;
+    }
+  }
+}
+
+void KvPages::ReadValues(const VectorKernels& vector, int layer, int head, std::int32_t page,
+                         float* value_blocks, std::int64_t block_stride) const {
+  const std::byte* keys = Head(layer, head, page);
+  const std::byte* values = keys + layout_.key_elements * ElementBytes(type_);
+  constexpr int kBlock = kTokens * 16;
+  for (int block = 0; block < padded_dim_ / 16; ++block) {
+    float* out = value_blocks + block * block_stride;
+    switch (type_) {
+      case KvType::kF32:
+        std::memcpy(out, values + block * kBlock * 4, kBlock * 4);
+        break;
+      case KvType::kF16:
+        vector.f16_to_float(reinterpret_cast<const std::uint16_t*>(values) + block * kBlock, kBlock,
+                            out);
+        break;
+      case KvType::kBF16:
+        vector.bf16_to_float(reinterpret_cast<const std::uint16_t*>(values) + block * kBlock,
+                             kBlock, out);
+        break;
+      case KvType::kQ8: {
+        float scales[kTokens];
+        std::memcpy(scales, values + layout_.value_elements + 4 * kTokens, sizeof(scales));
+        const auto* codes = reinterpret_cast<const std::int8_t*>(values) + block * kBlock;
+        for (int i = 0; i < kBlock; ++i) out[i] = static_cast<float>(codes[i]) * scales[i / 16];
+        break;
+      }
+    }
+  }
+}
+
+}  // namespace banyan

@@ -1,0 +1,50 @@
+// KV memory of the cpu backend. Within a page, a head's keys stand as one tile [head_dim, 16
+// tokens] and its values as tiles [head_dim / 16, 16 tokens, 16], so that attention over a span is
+// the same panel product as a matrix product.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "kernels/cpu/vector_kernels.h"
+#include "kernels/kernels.h"
+
+namespace banyan {
+
+class KvPages : public KvMemory {
+ public:
+  KvPages(const KvShape& shape, int pages, KvType type);
+
+  // Bytes of one page over all layers.
+  static std::int64_t PageBytes(const KvShape& shape, KvType type);
+
+  // Stores one token's key and value of one head (head_dim floats each).
+  void Store(int layer, int head, std::int32_t slot, const float* key, const float* value);
+
+  // Copies a page's keys and values of one head out as float32. `key_tile` gets [head_dim, 16];
+  // value block b goes to value_blocks + b * block_stride as [16, 16].
+  void ReadKeys(const VectorKernels& vector, int layer, int head, std::int32_t page,
+                float* key_tile) const;
+  void ReadValues(const VectorKernels& vector, int layer, int head, std::int32_t page,
+                  float* value_blocks, std::int64_t block_stride) const;
+
+  int padded_dim() const { return padded_dim_; }  // head_dim rounded up to 16
+
+ private:
+  struct Layout {
+    std::int64_t key_elements = 0;    // of one head in one page
+    std::int64_t value_elements = 0;  // padded to whole blocks
+    std::int64_t head_bytes = 0;      // both, with 8-bit scales
+  };
+  static Layout LayoutOf(const KvShape& shape, KvType type);
+  std::byte* Head(int layer, int head, std::int32_t page);
+  const std::byte* Head(int layer, int head, std::int32_t page) const;
+
+  KvShape shape_;
+  KvType type_;
+  Layout layout_;
+  int padded_dim_ = 0;
+  std::vector<std::byte> bytes_;  // [layers, pages, kv_heads, head_bytes]
+};
+
+}  // namespace banyan

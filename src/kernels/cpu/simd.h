@@ -1,0 +1,123 @@
+// Native float vectors of the instruction set that the including file is compiled for. Everything
+// in the kernels is written for 16 logical lanes (kTile): kVectors native vectors of kLanes floats,
+// so that sums have one order on every processor with fused multiply-add.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+
+#include "tensor/float16.h"
+
+#if defined(__AVX512F__) || defined(__AVX2__)
+#include <immintrin.h>
+#elif defined(__aarch64__)
+#include <arm_neon.h>
+#endif
+
+namespace banyan::BANYAN_SIMD_TARGET {
+
+inline constexpr int kTile = 16;
+
+#if defined(__AVX512F__)
+inline constexpr int kLanes = 16;
+#elif defined(__AVX2__)
+inline constexpr int kLanes = 8;
+#else
+inline constexpr int kLanes = 4;
+#endif
+inline constexpr int kVectors = kTile / kLanes;
+
+typedef float Vec __attribute__((vector_size(kLanes * 4)));
+typedef std::int32_t IVec __attribute__((vector_size(kLanes * 4)));
+
+inline Vec Load(const float* p) {
+  Vec v;
+  std::memcpy(&v, p, sizeof(v));
+  return v;
+}
+inline void Store(float* p, Vec v) { std::memcpy(p, &v, sizeof(v)); }
+inline Vec Broadcast(float x) { return x - Vec{}; }
+
+// a * b + c, rounded once where the processor can.
+inline Vec Fma(Vec a, Vec b, Vec c) {
+#if defined(__AVX512F__)
+  return (Vec)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c);
+#elif defined(__AVX2__)
+  return (Vec)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c);
+#elif defined(__aarch64__)
+  return (Vec)vfmaq_f32((float32x4_t)c, (float32x4_t)a, (float32x4_t)b);
+#else
+  return a * b + c;
+#endif
+}
+
+inline Vec Max(Vec a, Vec b) { return a > b ? a : b; }
+
+// kLanes half-precision values.
+inline Vec LoadF16(const std::uint16_t* p) {
+#if defined(__AVX512F__)
+  return (Vec)_mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
+#elif defined(__AVX2__)
+  return (Vec)_mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+#elif defined(__aarch64__)
+  return (Vec)vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(p)));
+#else
+  Vec v;
+  for (int i = 0; i < kLanes; ++i) v[i] = F16ToFloat(p[i]);
+  return v;
+#endif
+}
+
+inline Vec LoadBF16(const std::uint16_t* p) {
+  typedef std::uint16_t Half __attribute__((vector_size(kLanes * 2)));
+  typedef std::uint32_t Word __attribute__((vector_size(kLanes * 4)));
+  Half half;
+  std::memcpy(&half, p, sizeof(half));
+  return (Vec)(__builtin_convertvector(half, Word) << 16);
+}
+
+inline Vec LoadCodes(const std::int8_t* p) {
+#if defined(__AVX512F__)
+  const __m128i codes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+  return (Vec)_mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(codes));
+#elif defined(__AVX2__)
+  const __m128i codes = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(p));
+  return (Vec)_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(codes));
+#else
+  typedef std::int8_t Codes __attribute__((vector_size(kLanes)));
+  Codes codes;
+  std::memcpy(&codes, p, sizeof(codes));
+  return __builtin_convertvector(codes, Vec);
+#endif
+}
+
+// 2^x to about 1e-7 relative; exactly 0 below 2^-126 (and at -inf), exactly 1 at 0; x <= 127.
+inline Vec Exp2(Vec x) {
+  const Vec clamped = x < Broadcast(-126.0f) ? Broadcast(-126.0f) : x;
+  const Vec magic = Broadcast(12582912.0f);  // 1.5 * 2^23: adding it rounds to an integer
+  const Vec whole = (clamped + magic) - magic;
+  const Vec f = clamped - whole;     // in [-0.5, 0.5]
+  Vec p = Broadcast(1.5252734e-5f);  // Taylor coefficients ln(2)^k / k!, k = 7 … 0
+  p = Fma(p, f, Broadcast(1.5403530e-4f));
+  p = Fma(p, f, Broadcast(1.3333558e-3f));
+  p = Fma(p, f, Broadcast(9.6181291e-3f));
+  p = Fma(p, f, Broadcast(5.5504109e-2f));
+  p = Fma(p, f, Broadcast(2.4022651e-1f));
+  p = Fma(p, f, Broadcast(6.9314718e-1f));
+  p = Fma(p, f, Broadcast(1.0f));
+  const IVec exponent = __builtin_convertvector(whole, IVec) << 23;
+  const Vec scaled = (Vec)((IVec)p + exponent);
+  return x < Broadcast(-126.0f) ? Vec{} : scaled;
+}
+
+// Sixteen lanes added in one fixed order: halves onto halves.
+inline float SumTile(const Vec (&v)[kVectors]) {
+  float lanes[kTile];
+  for (int i = 0; i < kVectors; ++i) Store(lanes + i * kLanes, v[i]);
+  for (int width = kTile / 2; width > 0; width /= 2) {
+    for (int i = 0; i < width; ++i) lanes[i] += lanes[i + width];
+  }
+  return lanes[0];
+}
+
+}  // namespace banyan::BANYAN_SIMD_TARGET

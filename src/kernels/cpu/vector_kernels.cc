@@ -1,0 +1,59 @@
+#include "kernels/cpu/vector_kernels.h"
+
+#include <array>
+#include <cstdlib>
+#include <cstring>
+
+namespace banyan {
+
+namespace simd_base {
+const VectorKernels& Table(const char* name, bool (*supported)());
+}
+#if defined(__x86_64__)
+namespace simd_avx2 {
+const VectorKernels& Table(const char* name, bool (*supported)());
+}
+namespace simd_avx512 {
+const VectorKernels& Table(const char* name, bool (*supported)());
+}
+#endif
+
+namespace {
+
+const VectorKernels& Choose() {
+#if defined(__x86_64__)
+  const std::array<const VectorKernels*, 3> best_first = {
+      &simd_avx512::Table("avx512",
+                          [] {
+                            return __builtin_cpu_supports("avx512f") &&
+                                   __builtin_cpu_supports("avx512bw") &&
+                                   __builtin_cpu_supports("avx512vl") &&
+                                   __builtin_cpu_supports("avx512dq");
+                          }),
+      &simd_avx2::Table("avx2",
+                        [] {
+                          return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+                                 __builtin_cpu_supports("f16c");
+                        }),
+      &simd_base::Table("sse2", [] { return true; })};
+#else
+  const std::array<const VectorKernels*, 1> best_first = {
+      &simd_base::Table("neon", [] { return true; })};
+#endif
+  // BANYAN_CPU=avx2 and the like take a lesser set, for tests and comparisons.
+  const char* wanted = std::getenv("BANYAN_CPU");
+  for (const VectorKernels* table : best_first) {
+    if (wanted != nullptr && std::strcmp(wanted, table->name) != 0) continue;
+    if (table->supported()) return *table;
+  }
+  return *best_first.back();
+}
+
+}  // namespace
+
+const VectorKernels& VectorKernelsOfThisMachine() {
+  static const VectorKernels& chosen = Choose();
+  return chosen;
+}
+
+}  // namespace banyan

@@ -1,0 +1,64 @@
+// The inner loops of the cpu backend, as one table of functions per instruction set. The same
+// source (vector_kernels.inc) is compiled for each; VectorKernelsOfThisMachine picks one at start.
+#pragma once
+
+#include <cstdint>
+
+namespace banyan {
+
+inline constexpr int kPanelWidth = 16;  // outputs that a panel holds side by side
+
+// out[r][16 p + j] = sum over i in order of x[r][i] * w[p][i][j]: one chain per output, so a row's
+// bits depend on nothing but the row and the panel.
+struct PanelProduct {
+  const float* x = nullptr;   // [rows, inner], rows x_stride apart
+  std::int64_t x_stride = 0;  // floats
+  int rows = 0;
+  int inner = 0;                  // terms of a sum
+  const void* panels = nullptr;   // [panels, inner, 16] of the element type
+  std::int64_t panel_stride = 0;  // elements from one panel to the next
+  int panel_count = 0;
+  float* out = nullptr;         // [rows, 16 * panel_count], rows out_stride apart
+  std::int64_t out_stride = 0;  // floats
+};
+
+// As PanelProduct, for weights scale * code - minimum with one scale (and minimum) per `group`
+// terms: out += scale * (sum of x * code) - minimum * (sum of x), group by group.
+struct CodeProduct {
+  PanelProduct base;  // panels: int8 codes
+  int group = 32;
+  const float* scales = nullptr;  // [panels, inner / group, 16]
+  const float* minima = nullptr;  // the same shape, or null
+  const float* x_sums =
+      nullptr;  // [rows, inner / group] sums of x over each group; used with minima
+};
+
+struct VectorKernels {
+  const char* name;
+  bool (*supported)();  // by the processor at hand
+  void (*product_f32)(const PanelProduct&);
+  void (*product_f16)(const PanelProduct&);
+  void (*product_bf16)(const PanelProduct&);
+  void (*product_codes)(const CodeProduct&);
+  // sums[g] = sum of x over group g in order.
+  void (*group_sums)(const float* x, int inner, int group, float* sums);
+  void (*f16_to_float)(const std::uint16_t* in, std::int64_t count, float* out);  // count % 16 == 0
+  void (*bf16_to_float)(const std::uint16_t* in, std::int64_t count,
+                        float* out);  // count % 16 == 0
+  // Codes [count / 16][16] times one scale per lane (a tile of K).
+  void (*codes_to_float_by_lane)(const std::int8_t* in, const float* scales, std::int64_t count,
+                                 float* out);
+  void (*rms_norm)(const float* x, const float* weight, int columns, float eps, float* out);
+  void (*add)(const float* delta, std::int64_t count, float* x);
+  void (*swiglu)(const float* gate, const float* up, std::int64_t count, float* out);
+  // Softmax numerators of one row over the keys [begin, end) of a cut, in place: scores[i] becomes
+  // 2^(score - max), zero outside [begin, end) up to `padded` (a multiple of 16). Returns the
+  // maximum, -inf when there is no key, and the sum.
+  void (*softmax_cut)(float* scores, int begin, int end, int padded, float* max, float* sum);
+  // acc = acc * a + value * b.
+  void (*scale_add)(float* acc, float a, const float* value, float b, int count);
+};
+
+const VectorKernels& VectorKernelsOfThisMachine();
+
+}  // namespace banyan
