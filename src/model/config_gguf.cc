@@ -1,0 +1,215 @@
+// GGUF metadata → ModelConfig.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "base/error.h"
+#include "model/config.h"
+#include "model/families.h"
+#include "tensor/dequantize.h"
+
+namespace banyan {
+namespace {
+
+// Reads keys that start with the architecture's name.
+class ArchitectureKeys {
+ public:
+  ArchitectureKeys(const GgufFile& gguf, std::string architecture)
+      : gguf_(gguf), prefix_(std::move(architecture) + ".") {}
+
+  const GgufFile& gguf() const { return gguf_; }
+
+  std::optional<int> FindInt(const char* key) const {
+    const std::string name = prefix_ + key;
+    if (gguf_.IsArray(name)) return IntOfEveryLayer(name);
+    const std::optional<std::uint64_t> value = gguf_.FindUint(name);
+    if (!value) return std::nullopt;
+    return Narrow(static_cast<std::int64_t>(std::min<std::uint64_t>(*value, kTooLarge)), name);
+  }
+
+  int GetInt(const char* key) const {
+    const std::optional<int> value = FindInt(key);
+    if (!value) {
+      Throw(ErrorKind::kFormat, "{}: key '{}{}' is missing", gguf_.path(), prefix_, key);
+    }
+    return *value;
+  }
+
+  std::optional<double> FindFloat(const char* key) const { return gguf_.FindFloat(prefix_ + key); }
+  double GetFloat(const char* key) const { return gguf_.GetFloat(prefix_ + key); }
+  std::optional<std::string> FindString(const char* key) const {
+    return gguf_.FindString(prefix_ + key);
+  }
+
+ private:
+  static constexpr std::uint64_t kTooLarge = std::uint64_t{1} << 40;
+
+  int Narrow(std::int64_t value, const std::string& name) const {
+    if (value < 0 || value > std::numeric_limits<int>::max()) {
+      Throw(ErrorKind::kFormat, "{}: key '{}': expected a 31-bit number, found {}", gguf_.path(),
+            name, value);
+    }
+    return static_cast<int>(value);
+  }
+
+  // Some files give one number per layer; we have models whose layers are all alike.
+  int IntOfEveryLayer(const std::string& name) const {
+    const std::vector<std::int64_t> values = gguf_.GetIntArray(name);
+    if (values.empty() || std::ranges::any_of(values, [&](auto v) { return v != values[0]; })) {
+      Throw(ErrorKind::kUnsupported, "{}: key '{}' differs between layers, which is not supported",
+            gguf_.path(), name);
+    }
+    return Narrow(values[0], name);
+  }
+
+  const GgufFile& gguf_;
+  std::string prefix_;
+};
+
+// A small tensor as numbers; empty when the file has none of that name.
+std::vector<double> NumbersOf(const GgufFile& gguf, const char* tensor_name, int count) {
+  if (!gguf.tensors().Has(tensor_name)) return {};
+  const HostTensor& tensor = gguf.tensors().Get(tensor_name, {count});
+  const DTypeTraits& traits = TraitsOf(tensor.dtype);
+  if (traits.block != 1) {
+    Throw(ErrorKind::kUnsupported, "{}: tensor '{}' is {}, expected a plain type", gguf.path(),
+          tensor_name, traits.name);
+  }
+  std::vector<float> values(static_cast<size_t>(count));
+  Dequantize(tensor.dtype, tensor.bytes, values);
+  return {values.begin(), values.end()};
+}
+
+RopeKind RopeKindOf(const std::string& type, const std::string& path) {
+  if (type == "none") return RopeKind::kPlain;
+  if (type == "linear") return RopeKind::kLinear;
+  if (type == "yarn") return RopeKind::kYarn;
+  if (type == "longrope") return RopeKind::kLongRope;
+  Throw(ErrorKind::kUnsupported,
+        "{}: rope.scaling.type '{}' is not supported; supported: none, linear, yarn, longrope",
+        path, type);
+}
+
+RopeConfig ReadRope(const ArchitectureKeys& keys, const ModelConfig& config) {
+  const GgufFile& gguf = keys.gguf();
+  RopeConfig rope;
+  rope.theta = keys.FindFloat("rope.freq_base").value_or(rope.theta);
+  rope.rotary_dim = keys.FindInt("rope.dimension_count").value_or(config.head_dim);
+  if (rope.rotary_dim < 2 || rope.rotary_dim > config.head_dim) {
+    Throw(ErrorKind::kFormat, "{}: rope.dimension_count is {}, expected 2 to {}", gguf.path(),
+          rope.rotary_dim, config.head_dim);
+  }
+  rope.kind = RopeKindOf(keys.FindString("rope.scaling.type").value_or("none"), gguf.path());
+  if (const auto old = keys.FindFloat("rope.scale_linear"); old && *old != 0.0 && *old != 1.0) {
+    rope.kind = RopeKind::kLinear;
+    rope.factor = *old;
+  }
+  rope.factor = keys.FindFloat("rope.scaling.factor").value_or(rope.factor);
+  if (rope.factor == 0.0) rope.factor = 1.0;  // how files write "none"
+  rope.original_context =
+      keys.FindInt("rope.scaling.original_context_length").value_or(config.context_length);
+  rope.beta_fast = keys.FindFloat("rope.scaling.yarn_beta_fast").value_or(rope.beta_fast);
+  rope.beta_slow = keys.FindFloat("rope.scaling.yarn_beta_slow").value_or(rope.beta_slow);
+  rope.frequency_divisors = NumbersOf(gguf, "rope_freqs.weight", rope.rotary_dim / 2);
+  rope.long_factor = NumbersOf(gguf, "rope_factors_long.weight", rope.rotary_dim / 2);
+  rope.short_factor = NumbersOf(gguf, "rope_factors_short.weight", rope.rotary_dim / 2);
+  // LongRoPE is often announced by its tensors alone.
+  if (!rope.long_factor.empty()) rope.kind = RopeKind::kLongRope;
+  const std::optional<double> attention = keys.FindFloat("rope.scaling.attn_factor");
+  if (rope.kind == RopeKind::kLongRope) {
+    rope.factor = static_cast<double>(config.context_length) / std::max(1, rope.original_context);
+    rope.attention_factor = attention;
+  } else if (rope.kind == RopeKind::kYarn && attention && rope.factor >= 1.0) {
+    // On top of what YaRN itself applies.
+    rope.attention_factor = *attention * (1.0 + 0.1 * std::log(rope.factor));
+  }
+  return rope;
+}
+
+int VocabSizeOf(const ArchitectureKeys& keys) {
+  const GgufFile& gguf = keys.gguf();
+  if (gguf.tensors().Has("token_embd.weight")) {
+    const std::int64_t rows = gguf.tensors().GetAnyShape("token_embd.weight").rows();
+    return static_cast<int>(std::min<std::int64_t>(rows, std::numeric_limits<int>::max()));
+  }
+  if (const auto size = keys.FindInt("vocab_size")) return *size;
+  const std::uint64_t tokens = gguf.FindArrayLength("tokenizer.ggml.tokens").value_or(0);
+  return static_cast<int>(std::min<std::uint64_t>(tokens, std::numeric_limits<int>::max()));
+}
+
+std::optional<TokenId> FindToken(const GgufFile& gguf, const char* key, int vocab_size) {
+  const std::optional<std::int64_t> id = gguf.FindInt(key);
+  if (!id || *id < 0 || *id >= vocab_size) return std::nullopt;
+  return static_cast<TokenId>(*id);
+}
+
+std::vector<int> ReadWindows(const ArchitectureKeys& keys, const Family& family,
+                             const ModelConfig& config) {
+  const int window = keys.FindInt("attention.sliding_window").value_or(0);
+  // "llama" files hold Mistral models too, whose window spans every layer.
+  const bool by_every_layer =
+      family.window == WindowRule::kEveryLayer || family.gguf_architecture == "llama";
+  if (window > 0 && window < config.context_length && !by_every_layer) {
+    Throw(ErrorKind::kUnsupported,
+          "{}: a sliding window of {} in a model of architecture '{}' is not supported",
+          keys.gguf().path(), window, family.gguf_architecture);
+  }
+  return std::vector<int>(static_cast<size_t>(config.layers), by_every_layer ? window : 0);
+}
+
+}  // namespace
+
+ModelConfig ConfigFromGguf(const GgufFile& gguf) {
+  const std::string architecture = gguf.GetString("general.architecture");
+  const Family* family = FindFamilyOfGguf(architecture);
+  if (family == nullptr) {
+    Throw(ErrorKind::kUnsupported, "{}: architecture '{}' is not supported; supported: {}",
+          gguf.path(), architecture, SupportedFamilies());
+  }
+  const ArchitectureKeys keys(gguf, architecture);
+  const TensorStore& tensors = gguf.tensors();
+  ModelConfig config;
+  config.family = family->name;
+  config.vocab_size = VocabSizeOf(keys);
+  config.hidden_size = keys.GetInt("embedding_length");
+  config.layers = keys.GetInt("block_count");
+  config.heads = keys.GetInt("attention.head_count");
+  config.kv_heads = keys.FindInt("attention.head_count_kv").value_or(config.heads);
+  config.ffn_size = keys.GetInt("feed_forward_length");
+  config.context_length = keys.GetInt("context_length");
+  if (config.heads < 1 || config.layers < 1 || config.layers > 4096) {
+    Throw(ErrorKind::kFormat,
+          "{}: {} heads in {} layers: expected at least one head, 1 to 4096 layers", gguf.path(),
+          config.heads, config.layers);
+  }
+  config.head_dim =
+      keys.FindInt("attention.key_length").value_or(config.hidden_size / config.heads);
+  const int value_length = keys.FindInt("attention.value_length").value_or(config.head_dim);
+  if (value_length != config.head_dim) {
+    Throw(ErrorKind::kUnsupported, "{}: keys of {} and values of {}: expected equal lengths",
+          gguf.path(), config.head_dim, value_length);
+  }
+  config.rms_eps = static_cast<float>(keys.GetFloat("attention.layer_norm_rms_epsilon"));
+  config.norm_placement = family->norm_placement;
+  config.qk_norm = family->qk_norm;
+  config.qkv_bias = tensors.Has("blk.0.attn_q.bias") || tensors.Has("blk.0.attn_qkv.bias");
+  config.output_bias = tensors.Has("blk.0.attn_output.bias");
+  config.mlp_bias = tensors.Has("blk.0.ffn_up.bias");
+  config.tied_embeddings = !tensors.Has("output.weight");
+  config.fused_projections = family->fused_projections;
+  config.permuted_qk = family->gguf_permutes_qk;
+  if (keys.FindInt("expert_count").value_or(0) > 0) {
+    Throw(ErrorKind::kUnsupported, "{}: a mixture of experts, which is not supported", gguf.path());
+  }
+  config.windows = ReadWindows(keys, *family, config);
+  config.rope = ReadRope(keys, config);
+  config.bos = FindToken(gguf, "tokenizer.ggml.bos_token_id", config.vocab_size);
+  for (const char* key : {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id"}) {
+    const std::optional<TokenId> id = FindToken(gguf, key, config.vocab_size);
+    if (id && std::ranges::find(config.eos, *id) == config.eos.end()) config.eos.push_back(*id);
+  }
+  ValidateConfig(config, gguf.path());
+  return config;
+}
+
+}  // namespace banyan
