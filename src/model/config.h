@@ -35,12 +35,12 @@ struct RopeConfig {
   int original_context = 0;                   // Llama-3, YaRN, LongRoPE; tokens
   double beta_fast = 32.0, beta_slow = 1.0;   // YaRN
   bool truncate = true;                       // YaRN: correction range rounded to whole dimensions
-  std::optional<double> attention_factor;     // YaRN, LongRoPE: given outright
+  std::optional<double> attention_factor{};   // YaRN, LongRoPE: given outright
   double mscale = 0.0, mscale_all_dim = 0.0;  // YaRN; 0 = not given
-  std::vector<double> short_factor, long_factor;  // LongRoPE, [rotary_dim/2]
+  std::vector<double> short_factor{}, long_factor{};  // LongRoPE, [rotary_dim/2]
   // Plain: each inverse frequency is divided by its entry. How GGUF carries Llama-3 scaling, as the
   // tensor rope_freqs.weight. Empty, or [rotary_dim/2].
-  std::vector<double> frequency_divisors;
+  std::vector<double> frequency_divisors{};
 };
 
 struct ModelConfig {
@@ -60,6 +60,9 @@ struct ModelConfig {
   bool output_bias = false;  // of the attention output projection
   bool mlp_bias = false;
   bool tied_embeddings = false;
+  // The file's Q and K rows are ordered for rotating neighbouring pairs (GGUF's "llama"): row 2 i +
+  // s of a head is what Hugging Face has as row s * head_dim/2 + i. The loader puts them in order.
+  bool interleaved_qk_rows = false;
   // How the files store the projections; the network itself is the same.
   bool fused_projections = false;  // Q, K, V are one matrix; gate and up are one: Phi-3
   bool permuted_qk = false;        // rows of Q and K have rotary pairs adjacent: GGUF "llama"
