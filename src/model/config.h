@@ -65,7 +65,6 @@ struct ModelConfig {
   bool interleaved_qk_rows = false;
   // How the files store the projections; the network itself is the same.
   bool fused_projections = false;  // Q, K, V are one matrix; gate and up are one: Phi-3
-  bool permuted_qk = false;        // rows of Q and K have rotary pairs adjacent: GGUF "llama"
   std::vector<int> windows;        // [layers] sliding window in tokens, 0 = sees everything
   RopeConfig rope;
   std::optional<TokenId> bos;

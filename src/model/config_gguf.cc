@@ -197,7 +197,7 @@ ModelConfig ConfigFromGguf(const GgufFile& gguf) {
   config.mlp_bias = tensors.Has("blk.0.ffn_up.bias");
   config.tied_embeddings = !tensors.Has("output.weight");
   config.fused_projections = family->fused_projections;
-  config.permuted_qk = family->gguf_permutes_qk;
+  config.interleaved_qk_rows = family->gguf_interleaves_qk;
   if (keys.FindInt("expert_count").value_or(0) > 0) {
     Throw(ErrorKind::kUnsupported, "{}: a mixture of experts, which is not supported", gguf.path());
   }

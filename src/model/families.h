@@ -38,7 +38,7 @@ struct Family {
   bool mlp_bias_configurable = false;  // `mlp_bias` is read
   WindowRule window = WindowRule::kNone;
   bool fused_projections = false;
-  bool gguf_permutes_qk = false;          // see ModelConfig::permuted_qk
+  bool gguf_interleaves_qk = false;       // see ModelConfig::interleaved_qk_rows
   bool long_rope_by_other_names = false;  // scaling types "su" and "yarn" mean LongRoPE
   int default_kv_heads = 0;               // 0: as many as heads
   int default_head_dim = 0;               // 0: hidden_size / heads
