@@ -63,9 +63,8 @@ struct ModelConfig {
   // The file's Q and K rows are ordered for rotating neighbouring pairs (GGUF's "llama"): row 2 i +
   // s of a head is what Hugging Face has as row s * head_dim/2 + i. The loader puts them in order.
   bool interleaved_qk_rows = false;
-  // How the files store the projections; the network itself is the same.
-  bool fused_projections = false;  // Q, K, V are one matrix; gate and up are one: Phi-3
-  std::vector<int> windows;        // [layers] sliding window in tokens, 0 = sees everything
+  // [layers] The query at position p sees the keys at p - window + 1 … p; 0 = all up to p.
+  std::vector<int> windows;
   RopeConfig rope;
   std::optional<TokenId> bos;
   std::vector<TokenId> eos;  // any of these ends an answer

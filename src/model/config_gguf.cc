@@ -196,7 +196,6 @@ ModelConfig ConfigFromGguf(const GgufFile& gguf) {
   config.output_bias = tensors.Has("blk.0.attn_output.bias");
   config.mlp_bias = tensors.Has("blk.0.ffn_up.bias");
   config.tied_embeddings = !tensors.Has("output.weight");
-  config.fused_projections = family->fused_projections;
   config.interleaved_qk_rows = family->gguf_interleaves_qk;
   if (keys.FindInt("expert_count").value_or(0) > 0) {
     Throw(ErrorKind::kUnsupported, "{}: a mixture of experts, which is not supported", gguf.path());

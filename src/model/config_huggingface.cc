@@ -315,7 +315,6 @@ ModelConfig ConfigFromHuggingFace(const std::string& text, const std::string& ge
   config.output_bias = attention_bias;
   config.mlp_bias = family.mlp_bias_configurable && fields.FindBool("mlp_bias").value_or(false);
   config.tied_embeddings = fields.FindBool("tie_word_embeddings").value_or(false);
-  config.fused_projections = family.fused_projections;
   if (config.layers < 1 || config.layers > 4096) {
     Throw(ErrorKind::kFormat, "{}: num_hidden_layers is {}, expected 1 to 4096", fields.where(),
           config.layers);

@@ -49,7 +49,6 @@ constexpr std::array<Family, 6> kFamilies = {{
      .gguf_architecture = "phi3",
      .description = "Phi-3, Phi-4",
      .window = WindowRule::kEveryLayer,
-     .fused_projections = true,
      .long_rope_by_other_names = true,
      .default_context = 4096,
      .default_original_context = 4096,

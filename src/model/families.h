@@ -37,7 +37,6 @@ struct Family {
   BiasRule attention_bias = BiasRule::kNever;
   bool mlp_bias_configurable = false;  // `mlp_bias` is read
   WindowRule window = WindowRule::kNone;
-  bool fused_projections = false;
   bool gguf_interleaves_qk = false;       // see ModelConfig::interleaved_qk_rows
   bool long_rope_by_other_names = false;  // scaling types "su" and "yarn" mean LongRoPE
   int default_kv_heads = 0;               // 0: as many as heads
