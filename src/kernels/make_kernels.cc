@@ -1,10 +1,7 @@
 #include "base/error.h"
+#include "kernels/cpu/cpu_kernels.h"
 #include "kernels/kernels.h"
 #include "kernels/reference/reference_kernels.h"
-#if __has_include("kernels/cpu/cpu_kernels.h")
-#include "kernels/cpu/cpu_kernels.h"
-#define BANYAN_WITH_CPU 1
-#endif
 #ifdef BANYAN_WITH_CUDA
 #include "kernels/cuda/cuda_kernels.h"
 #endif
@@ -13,13 +10,7 @@ namespace banyan {
 
 std::unique_ptr<Kernels> MakeKernels(const std::string& device, const KernelOptions& options) {
   if (device == "reference") return MakeReferenceKernels(options);
-  if (device == "cpu") {
-#ifdef BANYAN_WITH_CPU
-    return MakeCpuKernels(options);
-#else
-    Throw(ErrorKind::kUnsupported, "device cpu: this build has no cpu backend");
-#endif
-  }
+  if (device == "cpu") return MakeCpuKernels(options);
   if (device == "cuda") {
 #ifdef BANYAN_WITH_CUDA
     return MakeCudaKernels(options);

@@ -28,6 +28,10 @@ void RmsNorm(const Tensor& x, std::span<const float> weight, float eps, Tensor& 
   for (std::int64_t r = 0; r < x.rows; ++r) NormalizeRow(Row(x, r), weight, eps, Row(out, r));
 }
 
+void Clear(Tensor& x) {
+  for (std::int64_t r = 0; r < x.rows; ++r) std::ranges::fill(Row(x, r), 0.0f);
+}
+
 void Add(const Tensor& delta, Tensor& x) {
   BANYAN_CHECK(delta.rows == x.rows && delta.columns == x.columns);
   for (std::int64_t r = 0; r < x.rows; ++r) {

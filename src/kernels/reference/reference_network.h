@@ -11,6 +11,7 @@ void RmsNorm(const Tensor& x, std::span<const float> weight, float eps, Tensor& 
 // out[i] = x[i] / sqrt(mean(x²) + eps) * weight[i]; x and out may be the same memory.
 void NormalizeRow(std::span<const float> x, std::span<const float> weight, float eps,
                   std::span<float> out);
+void Clear(Tensor& x);
 void Add(const Tensor& delta, Tensor& x);
 void MatMul(const Tensor& x, const FloatMatrix& w, const FloatVector* bias, Tensor& out);
 void SwiGlu(const Tensor& x, Tensor& out);

@@ -1,0 +1,153 @@
+// RotateAndStore and Attend against the reference on every kind of head and window.
+#include "kernels/attention_fixture.h"
+
+namespace banyan::optest {
+namespace {
+
+class AttentionTest : public OperationTest {
+ protected:
+  void Compare(const AttentionSetup& setup, const Tree& tree) {
+    SCOPED_TRACE(setup.Text());
+    const HostMatrix contents = RandomMatrix(tree.key_count, setup.columns(), 21);
+    const AttentionResult found = RunAttention(*tested_, setup, tree, contents, {});
+    const AttentionResult wanted = RunAttention(*reference_, setup, tree, contents, {});
+    CompareRotated(setup, found.qkv, wanted.qkv);
+    if (HasFatalFailure()) return;
+    // Scores are off by the rounding of every stored key and of the query, which add up like a
+    // random walk; the weights of the softmax then by a factor of at most exp(2 * score error).
+    const double kv_eps = 3 * KvEps(GetParam().kv_type) + ActivationEps();
+    const double norm = setup.norm == QkNorm::kNone ? 1.0 : 9.0;  // weights up to 3 on both sides
+    const double head_norm = std::sqrt(setup.head_dim) * setup.rope_scale;
+    const double size = norm * head_norm * head_norm / std::sqrt(setup.head_dim);
+    const double score_error = size * (8 * kv_eps / std::sqrt(setup.head_dim) + 16 * kEps32);
+    const double largest = MaxAbs(contents.values);
+    const double tolerance = largest * (2 * score_error + 4 * kv_eps + 256 * kEps32);
+    ExpectNear(found.out, wanted.out, [&](std::int64_t, std::int64_t) { return tolerance; });
+  }
+
+  void CompareRotated(const AttentionSetup& setup, const HostMatrix& found,
+                      const HostMatrix& wanted) {
+    const double largest = MaxAbs(wanted.values);
+    const double norm_chain = setup.norm == QkNorm::kNone ? 0.0 : setup.columns() * kEps32;
+    ExpectNear(found, wanted, [&](std::int64_t, std::int64_t) {
+      return largest * (8 * kEps32 + norm_chain + (mixed() ? ActivationEps() : 0.0));
+    });
+  }
+};
+
+// A shared context, two questions below it, and a path of its own.
+Tree SmallTree() {
+  return MakeTree({{-1, 150, 0, 3}, {0, 21, 150, 5}, {0, 16, 150, 1}, {-1, 40, 0, 40}});
+}
+
+TEST_P(AttentionTest, EveryHeadSize) {
+  for (const int head_dim : {8, 16, 32, 64, 80, 96, 128, 256}) {
+    Compare({2, 1, head_dim, head_dim}, SmallTree());
+    if (HasFatalFailure()) return;
+  }
+}
+
+TEST_P(AttentionTest, EveryHeadRatio) {
+  for (const int ratio : {1, 2, 4, 5, 6, 7, 8, 16}) {
+    Compare({2 * ratio, 2, 16, 16}, SmallTree());
+    if (HasFatalFailure()) return;
+  }
+}
+
+TEST_P(AttentionTest, PartialRotaryAndScaledRope) {
+  for (const int rotary_dim : {0, 2, 8, 12, 20, 32}) {
+    Compare({3, 3, 32, rotary_dim, 0, QkNorm::kNone, 1.19f}, SmallTree());
+    if (HasFatalFailure()) return;
+  }
+}
+
+TEST_P(AttentionTest, NormsOfQueryAndKey) {
+  for (const QkNorm norm : {QkNorm::kPerHead, QkNorm::kWhole}) {
+    Compare({4, 2, 32, 32, 0, norm}, SmallTree());
+    if (HasFatalFailure()) return;
+  }
+}
+
+TEST_P(AttentionTest, Windows) {
+  for (const int window : {1, 2, 15, 16, 17, 100, 128, 129, 1000}) {
+    Compare({2, 1, 16, 16, window}, SmallTree());
+    if (HasFatalFailure()) return;
+  }
+}
+
+TEST_P(AttentionTest, LongSpansOfSeveralGroups) {
+  Compare({2, 1, 32, 32}, MakeTree({{-1, 2 * kGroupKeys + 77, 0, 2}, {0, 130, 2125, 4}}));
+  if (HasFatalFailure()) return;
+  Compare({2, 1, 32, 32, 300}, MakeTree({{-1, 2 * kGroupKeys + 77, 0, 2}, {0, 130, 2125, 4}}));
+}
+
+TEST_P(AttentionTest, FarPositionsTurnAsFloat32) {
+  Compare({2, 1, 64, 64}, MakeTree({{-1, 33, 100000, 33}}));
+}
+
+TEST_P(AttentionTest, ARowThatSeesOneKeyGetsItsValue) {
+  const AttentionSetup setup{2, 1, 32, 32, 1};
+  const Tree tree = SmallTree();
+  const HostMatrix contents = RandomMatrix(tree.key_count, setup.columns(), 22);
+  const HostMatrix out = RunAttention(*tested_, setup, tree, contents, {}).out;
+  const KeyBatch rows = StepRows(tree);
+  for (std::int64_t r = 0; r < out.rows; ++r) {
+    const std::span<const float> value = contents.Row(rows.keys[r]).last(32);
+    // Rounded values, and for 8 bits relative to the largest.
+    const double tolerance =
+        MaxAbs(value) * (KvEps(GetParam().kv_type) * 1.001 + (mixed() ? ActivationEps() : 0.0));
+    for (int h = 0; h < 2; ++h) {
+      for (int d = 0; d < 32; ++d) ASSERT_NEAR(out.Row(r)[h * 32 + d], value[d], tolerance);
+    }
+  }
+}
+
+TEST_P(AttentionTest, RowsThatSeeNothingGetZeros) {
+  const AttentionSetup setup{3, 1, 40, 40};
+  AttentionRun run(*tested_, setup, 4);
+  const HostMatrix contents = RandomMatrix(3, setup.columns(), 23);
+  Batch batch = PlainBatch(3);
+  const HostMatrix no_merges = run.Step(batch, EmptyPlan(3), contents).out;
+  ExpectSameBits(no_merges.values, std::vector<float>(no_merges.values.size(), 0.0f),
+                 "no merge list");
+  // Keys that all stand behind the rows.
+  AttentionPlan plan;
+  plan.pages = {0};
+  plan.spans = {{0, 3, 50, 0}};
+  plan.items = {{0, 3, 0, 3, 0, 0, 3, 0}};
+  plan.merge_begin = {0, 1, 2, 3};
+  plan.merges = {{0, true}, {1, true}, {2, true}};
+  plan.partials = 3;
+  const HostMatrix unseen = run.Step(batch, plan, contents).out;
+  ExpectSameBits(unseen.values, std::vector<float>(unseen.values.size(), 0.0f), "unseen keys");
+}
+
+TEST_P(AttentionTest, LayersDoNotTouchEachOther) {
+  const AttentionShape shape{2, 1, 16, 0, 0.25f};
+  tested_->SetRope(std::vector<float>(8, 0.5f), 1.0f);
+  const auto kv = tested_->NewKvMemory({3, 1, 16}, 5);
+  EXPECT_EQ(kv->pages, 5);
+  EXPECT_GT(tested_->KvPageBytes({3, 1, 16}), 0);
+  EXPECT_EQ(tested_->KvPageBytes({6, 1, 16}), 2 * tested_->KvPageBytes({3, 1, 16}));
+  const Tree tree = MakeTree({{-1, 20, 0, 20}});
+  const auto step = tested_->Upload(StepRows(tree).batch, BuildTestPlan(tree, {}));
+  std::vector<HostMatrix> alone;
+  std::vector<Tensor> qkv;
+  for (int layer = 0; layer < 3; ++layer) {
+    qkv.push_back(Fill(*tested_, RandomMatrix(20, 64, 30 + layer)));
+    tested_->RotateAndStore(*step, layer, shape, {}, qkv[layer], *kv);
+    Tensor out = Poisoned(*tested_, 20, 32);
+    tested_->Attend(*step, layer, shape, qkv[layer], *kv, out);
+    alone.push_back(Read(*tested_, out));
+  }
+  for (int layer = 0; layer < 3; ++layer) {
+    Tensor out = Poisoned(*tested_, 20, 32);
+    tested_->Attend(*step, layer, shape, qkv[layer], *kv, out);
+    ExpectSameBits(Read(*tested_, out).values, alone[layer].values, "layer");
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Backends, AttentionTest, testing::ValuesIn(AllBackends()), BackendName);
+
+}  // namespace
+}  // namespace banyan::optest

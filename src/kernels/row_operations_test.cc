@@ -1,0 +1,165 @@
+// Operations on rows alone, against the reference: Embed, RmsNorm, Add, SwiGlu, GatherLogitRows,
+// and the tensors themselves. Outputs start as NaN, so a value left unwritten fails.
+#include "kernels/operation_fixture.h"
+
+namespace banyan::optest {
+namespace {
+
+constexpr int kRows[] = {1, 2, 3, 7, 16, 17, 63, 129};
+constexpr int kColumns[] = {1, 8, 33, 80, 257, 576};
+
+using RowOperations = OperationTest;
+
+TEST_P(RowOperations, EmbedGivesTheTableRows) {
+  for (const int columns : kColumns) {
+    const HostMatrix table = RandomMatrix(29, columns, 1);
+    const auto loaded = LoadFloats(*tested_, table);
+    EXPECT_EQ(loaded->rows, 29);
+    EXPECT_EQ(loaded->columns, columns);
+    for (const int rows : kRows) {
+      Batch batch = PlainBatch(rows);
+      for (int r = 0; r < rows; ++r) batch.tokens[r] = (r * 11 + 28) % 29;
+      Tensor out = Poisoned(*tested_, rows, columns);
+      tested_->Embed(*tested_->Upload(batch, EmptyPlan(rows)), *loaded, out);
+      const HostMatrix found = Read(*tested_, out);
+      for (int r = 0; r < rows; ++r) {
+        for (int c = 0; c < columns; ++c) {
+          const float expected = table.Row(batch.tokens[r])[c];
+          ASSERT_NEAR(found.Row(r)[c], expected, std::fabs(expected) * ActivationEps());
+        }
+      }
+    }
+  }
+}
+
+TEST_P(RowOperations, RmsNorm) {
+  for (const int columns : kColumns) {
+    const HostMatrix weight = RandomMatrix(1, columns, 2);
+    for (const int rows : kRows) {
+      const Tensor x = Fill(*tested_, RandomMatrix(rows, columns, 3));
+      const HostMatrix x_host = Read(*tested_, x);
+      Tensor out = Poisoned(*tested_, rows, columns);
+      tested_->RmsNorm(x, *tested_->LoadVector(weight.values), 1e-5f, out);
+      Tensor expected = reference_->NewTensor(rows, columns);
+      reference_->RmsNorm(Fill(*reference_, x_host), *reference_->LoadVector(weight.values), 1e-5f,
+                          expected);
+      const HostMatrix wanted = Read(*reference_, expected);
+      // A sum of n squares loses at most n roundings, and each value a few more.
+      const double relative = columns * kEps32 + 8 * kEps32 + (mixed() ? ActivationEps() : 0.0);
+      ExpectNear(Read(*tested_, out), wanted, [&](std::int64_t r, std::int64_t c) {
+        return std::fabs(wanted.Row(r)[c]) * relative;
+      });
+    }
+  }
+}
+
+TEST_P(RowOperations, RmsNormOfZerosAndOfTinyRowsIsFinite) {
+  HostMatrix x = ConstantMatrix(2, 48, 0.0f);
+  for (int c = 0; c < 48; ++c) x.values[48 + c] = 1e-20f;
+  Tensor out = Poisoned(*tested_, 2, 48);
+  tested_->RmsNorm(Fill(*tested_, x), *tested_->LoadVector(std::vector<float>(48, 1.0f)), 1e-6f,
+                   out);
+  const HostMatrix found = Read(*tested_, out);
+  for (int c = 0; c < 48; ++c) {
+    EXPECT_EQ(found.Row(0)[c], 0.0f);
+    EXPECT_NEAR(found.Row(1)[c], 1e-17, 1e-19);
+  }
+}
+
+TEST_P(RowOperations, Add) {
+  for (const int columns : kColumns) {
+    for (const int rows : kRows) {
+      const Tensor delta = Fill(*tested_, RandomMatrix(rows, columns, 4));
+      Tensor x = Fill(*tested_, RandomMatrix(rows, columns, 5));
+      const HostMatrix delta_host = Read(*tested_, delta);
+      const HostMatrix x_host = Read(*tested_, x);
+      tested_->Add(delta, x);
+      Tensor expected = Fill(*reference_, x_host);
+      reference_->Add(Fill(*reference_, delta_host), expected);
+      ExpectNear(
+          Read(*tested_, x), Read(*reference_, expected), [&](std::int64_t r, std::int64_t c) {
+            const double size = std::fabs(x_host.Row(r)[c]) + std::fabs(delta_host.Row(r)[c]);
+            return size * ActivationEps();
+          });
+    }
+  }
+}
+
+TEST_P(RowOperations, ClearGivesZerosWhateverWasThere) {
+  for (const int columns : kColumns) {
+    Tensor x = Poisoned(*tested_, 7, columns);
+    Tensor prefix = x.Prefix(5);
+    tested_->Clear(prefix);
+    const HostMatrix found = Read(*tested_, x);
+    ExpectSameBits(found.Rows(0, 5).values, ConstantMatrix(5, columns, 0.0f).values, "cleared");
+    EXPECT_TRUE(std::isnan(found.Row(5)[0])) << "cleared too much";
+  }
+}
+
+TEST_P(RowOperations, SwiGlu) {
+  for (const int columns : kColumns) {
+    for (const int rows : kRows) {
+      HostMatrix host = RandomMatrix(rows, 2 * columns, 6);
+      for (float& v : host.values) v *= 4.0f;
+      const Tensor x = Fill(*tested_, host);
+      host = Read(*tested_, x);
+      Tensor out = Poisoned(*tested_, rows, columns);
+      tested_->SwiGlu(x, out);
+      Tensor expected = reference_->NewTensor(rows, columns);
+      reference_->SwiGlu(Fill(*reference_, host), expected);
+      // exp(-x) in float32 is off by about |x| + 2 units.
+      ExpectNear(Read(*tested_, out), Read(*reference_, expected),
+                 [&](std::int64_t r, std::int64_t c) {
+                   const double gate = std::fabs(host.Row(r)[c]);
+                   const double size = gate * std::fabs(host.Row(r)[columns + c]);
+                   return size * ((16 + gate) * kEps32 + (mixed() ? ActivationEps() : 0.0));
+                 });
+    }
+  }
+}
+
+TEST_P(RowOperations, SwiGluOfLargeGatesIsFinite) {
+  HostMatrix x{1, 12, {-1e4f, 1e4f, -100.0f, 100.0f, -88.0f, 88.0f, 1, 1, 1, 1, 1, 1}};
+  Tensor out = Poisoned(*tested_, 1, 6);
+  tested_->SwiGlu(Fill(*tested_, x), out);
+  const HostMatrix found = Read(*tested_, out);
+  for (int c = 0; c < 6; ++c) {
+    const double expected = std::max(0.0f, x.values[c]);
+    EXPECT_NEAR(found.values[c], expected, expected * 0x1p-8 + 1e-30) << c;
+  }
+}
+
+TEST_P(RowOperations, GatherLogitRows) {
+  for (const int columns : kColumns) {
+    for (const int rows : kRows) {
+      const Tensor x = Fill(*tested_, RandomMatrix(rows, columns, 7));
+      Batch batch = PlainBatch(rows);
+      for (int r = rows / 3; r < rows; r += 2) batch.logit_rows.push_back(r);
+      const auto step = tested_->Upload(batch, EmptyPlan(rows));
+      EXPECT_EQ(step->rows, rows);
+      ASSERT_EQ(step->logit_rows, static_cast<int>(batch.logit_rows.size()));
+      Tensor out = Poisoned(*tested_, step->logit_rows, columns);
+      tested_->GatherLogitRows(*step, x, out);
+      const HostMatrix source = Read(*tested_, x);
+      const HostMatrix found = Read(*tested_, out);
+      for (int i = 0; i < step->logit_rows; ++i) {
+        ExpectSameBits(found.Row(i), source.Row(batch.logit_rows[i]), "gathered row");
+      }
+    }
+  }
+}
+
+TEST_P(RowOperations, PrefixIsTheSameMemory) {
+  Tensor x = Fill(*tested_, RandomMatrix(17, 33, 8));
+  Tensor prefix = x.Prefix(5);
+  tested_->Add(Fill(*tested_, ConstantMatrix(5, 33, 1.0f)), prefix);
+  const HostMatrix all = Read(*tested_, x);
+  ExpectSameBits(Read(*tested_, prefix).values, all.Rows(0, 5).values, "prefix");
+  const Tensor untouched = Fill(*tested_, RandomMatrix(17, 33, 8));
+  ExpectSameBits(all.Rows(5, 17).values, Read(*tested_, untouched).Rows(5, 17).values, "rest");
+}
+
+INSTANTIATE_TEST_SUITE_P(Backends, RowOperations, testing::ValuesIn(AllBackends()), BackendName);
+
+}  // namespace
+}  // namespace banyan::optest
