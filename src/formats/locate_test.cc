@@ -1,0 +1,89 @@
+#include "formats/locate.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include "banyan/error.h"
+#include "support/error_message.h"
+#include "support/temp_directory.h"
+
+namespace banyan {
+namespace {
+
+using testing::HasSubstr;
+using testing_support::TempDirectory;
+
+class Locate : public testing::Test {
+ protected:
+  void SetUp() override { ::setenv("HF_HUB_CACHE", (directory_.path() / "hub").c_str(), 1); }
+  void TearDown() override { ::unsetenv("HF_HUB_CACHE"); }
+
+  std::string MessageOf(const std::string& name, ErrorKind kind = ErrorKind::kNotFound) {
+    return testing_support::ErrorMessage(kind, [&] { LocateModel(name); });
+  }
+
+  TempDirectory directory_;
+};
+
+TEST_F(Locate, GgufFile) {
+  const auto path = directory_.Write("m.gguf", "x");
+  const ModelFiles files = LocateModel(path.string());
+  EXPECT_EQ(files.kind, ModelKind::kGguf);
+  EXPECT_EQ(files.weights, path);
+  EXPECT_FALSE(files.tokenizer.has_value());
+  const auto other = directory_.Write("m.bin", "x");
+  EXPECT_THAT(MessageOf(other.string(), ErrorKind::kUsage), HasSubstr("expected a .gguf file"));
+}
+
+TEST_F(Locate, Directory) {
+  directory_.Write("m/readme", "");
+  const std::string name = (directory_.path() / "m").string();
+  EXPECT_THAT(MessageOf(name), HasSubstr("no config.json"));
+  directory_.Write("m/config.json", "{}");
+  EXPECT_THAT(MessageOf(name), HasSubstr("expected model.safetensors"));
+  directory_.Write("m/pytorch_model.bin", "");
+  EXPECT_THAT(MessageOf(name), HasSubstr("pytorch_model.bin is not read"));
+  directory_.Write("m/model.safetensors", "");
+  directory_.Write("m/tokenizer.json", "");
+  ModelFiles files = LocateModel(name);
+  EXPECT_EQ(files.kind, ModelKind::kHuggingFace);
+  EXPECT_EQ(files.weights.filename(), "model.safetensors");
+  EXPECT_EQ(files.tokenizer->filename(), "tokenizer.json");
+  EXPECT_FALSE(files.generation_config.has_value());
+  directory_.Write("m/model.safetensors.index.json", "");
+  EXPECT_EQ(LocateModel(name).weights.filename(), "model.safetensors.index.json");
+}
+
+TEST_F(Locate, NameInTheCache) {
+  EXPECT_THAT(MessageOf("org/name"),
+              HasSubstr((directory_.path() / "hub/models--org--name").string()));
+  directory_.Write("hub/models--org--name/snapshots/abc/config.json", "{}");
+  directory_.Write("hub/models--org--name/snapshots/abc/model.safetensors", "");
+  EXPECT_EQ(LocateModel("org/name").root.filename(), "abc");  // the only snapshot
+  directory_.Write("hub/models--org--name/snapshots/def/config.json", "{}");
+  EXPECT_THAT(MessageOf("org/name"), HasSubstr("2 snapshots"));
+  directory_.Write("hub/models--org--name/refs/main", "abc\n");
+  EXPECT_EQ(LocateModel("org/name").root.filename(), "abc");
+  directory_.Write("hub/models--org--name/refs/main", "ghi");
+  EXPECT_THAT(MessageOf("org/name"), HasSubstr("no snapshot"));
+  directory_.Write("hub/models--org--name/refs/main", "../../x");
+  MessageOf("org/name", ErrorKind::kFormat);
+}
+
+TEST_F(Locate, NothingThere) {
+  EXPECT_THAT(MessageOf("absent.gguf"), HasSubstr("no file or directory 'absent.gguf'"));
+  MessageOf("");
+  MessageOf("/a/b/c");
+}
+
+TEST_F(Locate, CacheFollowsTheEnvironment) {
+  ::unsetenv("HF_HUB_CACHE");
+  ::setenv("HF_HOME", "/somewhere", 1);
+  EXPECT_THAT(MessageOf("org/name"), HasSubstr("/somewhere/hub/models--org--name"));
+  ::unsetenv("HF_HOME");
+  EXPECT_THAT(MessageOf("org/name"), HasSubstr("huggingface/hub/models--org--name"));
+}
+
+}  // namespace
+}  // namespace banyan
