@@ -91,6 +91,8 @@ class Kernels {
   virtual void Embed(const StepInputs& step, const Matrix& table, Tensor& out) = 0;
   // out[r] = x[r] / sqrt(mean(x[r]²) + eps) * weight.                   x, out [rows, columns]
   virtual void RmsNorm(const Tensor& x, const Vector& weight, float eps, Tensor& out) = 0;
+  // x[r] = 0.
+  virtual void Clear(Tensor& x) = 0;
   // x[r] += delta[r].
   virtual void Add(const Tensor& delta, Tensor& x) = 0;
   // out[r][n] = sum_k x[r][k] w[n][k] (+ bias[n]).                      x [rows, k], out [rows, n]

@@ -122,6 +122,10 @@ class CpuKernels : public Kernels {
     });
   }
 
+  void Clear(Tensor& x) override {
+    std::memset(Data(x), 0, static_cast<size_t>(x.rows * Stride(x.columns)) * sizeof(float));
+  }
+
   void Add(const Tensor& delta, Tensor& x) override {
     pool_.ForEach(x.rows, [&](std::int64_t row, int) {
       vector_.add(Row(delta, row), x.columns, Row(x, row));

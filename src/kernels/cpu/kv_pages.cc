@@ -35,15 +35,18 @@ void PutElement(KvType type, std::byte* base, std::int64_t index, float value) {
   std::memcpy(base + 2 * index, &half, 2);
 }
 
-// Scale of an 8-bit vector: the largest magnitude becomes 127.
+// Scale of an 8-bit vector: the largest magnitude becomes 127. NaN when a value is not finite.
 float CodeScale(const float* values, int count) {
   float largest = 0.0f;
-  for (int i = 0; i < count; ++i) largest = std::max(largest, std::fabs(values[i]));
+  for (int i = 0; i < count; ++i) {
+    if (!std::isfinite(values[i])) return NAN;
+    largest = std::max(largest, std::fabs(values[i]));
+  }
   return largest / 127.0f;
 }
 
 std::int8_t Code(float value, float scale) {
-  return scale == 0.0f ? std::int8_t{0} : static_cast<std::int8_t>(std::nearbyint(value / scale));
+  return !(scale > 0.0f) ? std::int8_t{0} : static_cast<std::int8_t>(std::nearbyint(value / scale));
 }
 
 }  // namespace

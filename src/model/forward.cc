@@ -1,0 +1,91 @@
+#include "model/forward.h"
+
+#include <cmath>
+
+#include "base/error.h"
+#include "model/rope.h"
+
+namespace banyan {
+
+ForwardPass::ForwardPass(const ModelConfig& config, const ModelWeights& weights, Kernels& kernels,
+                         int max_rows, int max_logit_rows)
+    : config_(config), weights_(weights), kernels_(kernels), max_rows_(max_rows) {
+  const RopeTable rope = MakeRopeTable(config.rope, config.context_length);
+  kernels.SetRope(rope.inverse_frequency, rope.scale);
+  const std::int64_t dim = config.head_dim;
+  x_ = kernels.NewTensor(max_rows, config.hidden_size);
+  normed_ = kernels.NewTensor(max_rows, config.hidden_size);
+  qkv_ = kernels.NewTensor(max_rows, (config.heads + 2 * config.kv_heads) * dim);
+  attended_ = kernels.NewTensor(max_rows, config.heads * dim);
+  delta_ = kernels.NewTensor(max_rows, config.hidden_size);
+  gate_up_ = kernels.NewTensor(max_rows, 2 * static_cast<std::int64_t>(config.ffn_size));
+  inner_ = kernels.NewTensor(max_rows, config.ffn_size);
+  chosen_ = kernels.NewTensor(max_logit_rows, config.hidden_size);
+  logits_ = kernels.NewTensor(max_logit_rows, config.vocab_size);
+}
+
+Tensor ForwardPass::Run(const Batch& batch, const AttentionPlan& plan, KvMemory& kv,
+                        bool skip_attention) {
+  BANYAN_CHECK(batch.rows() <= max_rows_);
+  BANYAN_CHECK(static_cast<std::int64_t>(batch.logit_rows.size()) <= logits_.rows);
+  const std::unique_ptr<StepInputs> step = kernels_.Upload(batch, plan);
+  Tensor x = x_.Prefix(step->rows);
+  kernels_.Embed(*step, *weights_.embedding, x);
+  for (int layer = 0; layer < config_.layers; ++layer) {
+    Attention(layer, *step, kv, skip_attention, x);
+    FeedForward(layer, x);
+  }
+  Tensor logits = logits_.Prefix(step->logit_rows);
+  if (step->logit_rows == 0) return logits;
+  Tensor chosen = chosen_.Prefix(step->logit_rows);
+  kernels_.GatherLogitRows(*step, x, chosen);
+  kernels_.RmsNorm(chosen, *weights_.final_norm, config_.rms_eps, chosen);
+  kernels_.MatMul(chosen, *weights_.logits, nullptr, logits);
+  return logits;
+}
+
+// x += W_o attention(rope(qkv(norm(x)))), or with the norm after the block: x += norm(W_o …(x)).
+void ForwardPass::Attention(int layer, const StepInputs& step, KvMemory& kv, bool skip, Tensor& x) {
+  const LayerWeights& w = weights_.layers[static_cast<size_t>(layer)];
+  const bool norm_before = config_.norm_placement == NormPlacement::kBefore;
+  Tensor normed = normed_.Prefix(x.rows);
+  Tensor qkv = qkv_.Prefix(x.rows);
+  Tensor attended = attended_.Prefix(x.rows);
+  Tensor delta = delta_.Prefix(x.rows);
+  const float scale = 1.0f / std::sqrt(static_cast<float>(config_.head_dim));
+  const AttentionShape shape{config_.heads, config_.kv_heads, config_.head_dim,
+                             config_.windows[static_cast<size_t>(layer)], scale};
+  const QkNormWeights qk_norm{w.query_norm.get(), w.key_norm.get(),
+                              config_.qk_norm == QkNorm::kWhole, config_.rms_eps};
+
+  if (norm_before) kernels_.RmsNorm(x, *w.attention_norm, config_.rms_eps, normed);
+  kernels_.MatMul(norm_before ? normed : x, *w.qkv, w.qkv_bias.get(), qkv);
+  kernels_.RotateAndStore(step, layer, shape, qk_norm, qkv, kv);
+  if (skip) {
+    kernels_.Clear(attended);
+  } else {
+    kernels_.Attend(step, layer, shape, qkv, kv, attended);
+  }
+  kernels_.MatMul(attended, *w.output, w.output_bias.get(), delta);
+  if (!norm_before) kernels_.RmsNorm(delta, *w.attention_norm, config_.rms_eps, delta);
+  kernels_.Add(delta, x);
+}
+
+// x += W_down (silu(gate) * up), norms as above.
+void ForwardPass::FeedForward(int layer, Tensor& x) {
+  const LayerWeights& w = weights_.layers[static_cast<size_t>(layer)];
+  const bool norm_before = config_.norm_placement == NormPlacement::kBefore;
+  Tensor normed = normed_.Prefix(x.rows);
+  Tensor gate_up = gate_up_.Prefix(x.rows);
+  Tensor inner = inner_.Prefix(x.rows);
+  Tensor delta = delta_.Prefix(x.rows);
+
+  if (norm_before) kernels_.RmsNorm(x, *w.ffn_norm, config_.rms_eps, normed);
+  kernels_.MatMul(norm_before ? normed : x, *w.gate_up, w.gate_up_bias.get(), gate_up);
+  kernels_.SwiGlu(gate_up, inner);
+  kernels_.MatMul(inner, *w.down, w.down_bias.get(), delta);
+  if (!norm_before) kernels_.RmsNorm(delta, *w.ffn_norm, config_.rms_eps, delta);
+  kernels_.Add(delta, x);
+}
+
+}  // namespace banyan

@@ -1,0 +1,52 @@
+// A model's parameters in backend memory, under one naming whatever the file called them. Q, K and
+// V are one matrix, gate and up are one matrix: rows stacked in that order.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "formats/tensor_store.h"
+#include "kernels/kernels.h"
+#include "model/config.h"
+
+namespace banyan {
+
+using MatrixRef = std::shared_ptr<const Matrix>;
+using VectorRef = std::shared_ptr<const Vector>;
+
+struct LayerWeights {
+  VectorRef attention_norm;  // [hidden] before or after attention, as config.norm_placement says
+  MatrixRef qkv;             // [(heads + 2 kv_heads) * head_dim, hidden]
+  VectorRef qkv_bias;        // may be null
+  VectorRef query_norm;      // may be null; [head_dim] or [heads * head_dim]
+  VectorRef key_norm;        // may be null
+  MatrixRef output;          // [hidden, heads * head_dim]
+  VectorRef output_bias;     // may be null
+  VectorRef ffn_norm;        // [hidden]
+  MatrixRef gate_up;         // [2 * ffn, hidden]
+  VectorRef gate_up_bias;    // may be null
+  MatrixRef down;            // [hidden, ffn]
+  VectorRef down_bias;       // may be null
+};
+
+struct ModelWeights {
+  MatrixRef embedding;  // [vocab, hidden]
+  std::vector<LayerWeights> layers;
+  VectorRef final_norm;         // [hidden]
+  MatrixRef logits;             // [vocab, hidden]; the embedding itself when tied
+  std::int64_t bytes = 0;       // resident, each matrix once
+  std::int64_t parameters = 0;  // of the matrices, each once
+};
+
+enum class TensorNaming {
+  kHuggingFace,  // model.layers.0.self_attn.q_proj.weight
+  kGguf,         // blk.0.attn_q.weight
+};
+
+// `progress` (may be empty) hears how many of how many layers are loaded. Throws when a tensor is
+// missing or has another shape than the configuration implies.
+ModelWeights LoadWeights(const ModelConfig& config, const TensorStore& store, TensorNaming naming,
+                         Kernels& kernels, const std::function<void(int, int)>& progress);
+
+}  // namespace banyan

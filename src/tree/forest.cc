@@ -1,0 +1,248 @@
+#include "tree/forest.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace banyan {
+namespace {
+
+std::uint64_t Mix(std::uint64_t hash, std::uint64_t value) {
+  hash ^= value + 0x9e3779b97f4a7c15ull + (hash << 6) + (hash >> 2);
+  hash *= 0xff51afd7ed558ccdull;
+  return hash ^ (hash >> 33);
+}
+
+}  // namespace
+
+Forest::Forest(int cut_tokens, const Digest& root_name) : cut_(cut_tokens), root_name_(root_name) {
+  BANYAN_CHECK(cut_tokens > 0);
+}
+
+// Shared nodes are looked up by where they begin and by their first cut (or by all their tokens
+// when they are shorter, since sharing is by whole cuts or by equality).
+std::uint64_t Forest::LookupKey(NodeId parent, std::int32_t position, std::int32_t offset,
+                                std::span<const TokenId> tokens) const {
+  std::uint64_t hash =
+      Mix(static_cast<std::uint64_t>(parent.value) + 1, static_cast<std::uint64_t>(position));
+  hash = Mix(hash, static_cast<std::uint64_t>(offset));
+  const size_t keyed = std::min(tokens.size(), static_cast<size_t>(cut_));
+  hash = Mix(hash, keyed);
+  for (size_t i = 0; i < keyed; ++i) hash = Mix(hash, static_cast<std::uint64_t>(tokens[i]));
+  return hash;
+}
+
+NodeId Forest::FindChild(NodeId parent, std::int32_t position, std::int32_t offset,
+                         std::span<const TokenId> tokens) const {
+  const size_t keyed = std::min(tokens.size(), static_cast<size_t>(cut_));
+  const auto [begin, end] = index_.equal_range(LookupKey(parent, position, offset, tokens));
+  for (auto it = begin; it != end; ++it) {
+    const Node& node = at(it->second);
+    if (node.parent != parent || node.first_position != position || node.segment_offset != offset) {
+      continue;
+    }
+    if (std::min(node.tokens.size(), static_cast<size_t>(cut_)) != keyed) continue;
+    if (std::equal(tokens.begin(), tokens.begin() + static_cast<std::ptrdiff_t>(keyed),
+                   node.tokens.begin())) {
+      return it->second;
+    }
+  }
+  return NodeId();
+}
+
+NodeId Forest::AddSegment(NodeId parent, const Segment& segment, std::vector<NodeSplit>& splits) {
+  BANYAN_CHECK(!segment.tokens.empty());
+  BANYAN_CHECK(!parent.valid() || !at(parent).growing);
+  std::span<const TokenId> rest = segment.tokens;
+  std::int32_t position =
+      segment.first_position.value_or(parent.valid() ? at(parent).end_position() : 0);
+  std::int32_t offset = 0;
+  while (segment.share) {
+    const NodeId child = FindChild(parent, position, offset, rest);
+    if (!child.valid()) break;
+    const std::vector<TokenId>& tokens = at(child).tokens;
+    const auto mismatch = std::mismatch(rest.begin(), rest.end(), tokens.begin(), tokens.end());
+    const auto common = static_cast<std::int32_t>(mismatch.first - rest.begin());
+    if (common == static_cast<std::int32_t>(rest.size()) && rest.size() == tokens.size()) {
+      return child;
+    }
+    const std::int32_t whole = common / cut_ * cut_;
+    BANYAN_CHECK(whole > 0);  // FindChild compared a whole cut, or all tokens of equal lengths
+    NodeId step = child;
+    if (whole < static_cast<std::int32_t>(tokens.size())) {
+      splits.push_back(Split(child, whole));
+      step = splits.back().upper;
+    }
+    if (whole == static_cast<std::int32_t>(rest.size())) return step;
+    parent = step;
+    position += whole;
+    offset += whole;
+    rest = rest.subspan(static_cast<size_t>(whole));
+  }
+  Node node;
+  node.parent = parent;
+  node.tokens.assign(rest.begin(), rest.end());
+  node.first_position = position;
+  node.segment_offset = offset;
+  node.shared = segment.share;
+  const NodeId id = NewNode(std::move(node));
+  Rename(id);
+  if (segment.share) Index(id);
+  return id;
+}
+
+NodeId Forest::AddTail(NodeId parent) {
+  Node node;
+  node.parent = parent;
+  node.first_position = at(parent).end_position();
+  node.growing = true;
+  node.shared = false;
+  return NewNode(std::move(node));
+}
+
+void Forest::Append(NodeId tail, TokenId token) {
+  BANYAN_CHECK(at(tail).growing);
+  nodes_[tail.index()].tokens.push_back(token);
+}
+
+void Forest::Unpin(NodeId node) {
+  BANYAN_CHECK(nodes_[node.index()].pins > 0);
+  --nodes_[node.index()].pins;
+}
+
+bool Forest::Removable(NodeId node) const {
+  return Exists(node) && at(node).pins == 0 && at(node).children == 0;
+}
+
+void Forest::Remove(NodeId node) {
+  BANYAN_CHECK(Removable(node));
+  if (at(node).shared) Unindex(node);
+  if (at(node).parent.valid()) --nodes_[at(node).parent.index()].children;
+  nodes_[node.index()] = Node();
+  alive_[node.index()] = false;
+  free_.push_back(node);
+}
+
+bool Forest::Exists(NodeId node) const {
+  return node.valid() && node.index() < nodes_.size() && alive_[node.index()];
+}
+
+std::vector<NodeId> Forest::Path(NodeId node) const {
+  std::vector<NodeId> path;
+  for (NodeId at_node = node; at_node.valid(); at_node = at(at_node).parent) {
+    path.push_back(at_node);
+  }
+  std::reverse(path.begin(), path.end());
+  return path;
+}
+
+NodeId Forest::NewNode(Node node) {
+  if (node.parent.valid()) ++nodes_[node.parent.index()].children;
+  if (free_.empty()) {
+    nodes_.push_back(std::move(node));
+    alive_.push_back(true);
+    return NodeId(static_cast<std::int32_t>(nodes_.size()) - 1);
+  }
+  const NodeId id = free_.back();
+  free_.pop_back();
+  nodes_[id.index()] = std::move(node);
+  alive_[id.index()] = true;
+  return id;
+}
+
+void Forest::Index(NodeId id) {
+  const Node& node = at(id);
+  index_.emplace(LookupKey(node.parent, node.first_position, node.segment_offset, node.tokens), id);
+}
+
+void Forest::Unindex(NodeId id) {
+  const Node& node = at(id);
+  const auto [begin, end] = index_.equal_range(
+      LookupKey(node.parent, node.first_position, node.segment_offset, node.tokens));
+  for (auto it = begin; it != end; ++it) {
+    if (it->second == id) {
+      index_.erase(it);
+      return;
+    }
+  }
+  BANYAN_CHECK(false);
+}
+
+// A name is a chain of hashes over the path's cuts, each with its place: the same whether a segment
+// is one node or several.
+void Forest::Rename(NodeId id) {
+  Node& node = nodes_[id.index()];
+  Digest name = node.parent.valid() ? at(node.parent).name : root_name_;
+  const auto size = static_cast<std::int32_t>(node.tokens.size());
+  for (std::int32_t begin = 0; begin < size; begin += cut_) {
+    Sha256 hash;
+    hash.Add(std::as_bytes(std::span(name)));
+    hash.Add(static_cast<std::uint64_t>(node.first_position + begin));
+    hash.Add(static_cast<std::uint64_t>(node.segment_offset + begin));
+    hash.Add(std::as_bytes(std::span(node.tokens)
+                               .subspan(static_cast<size_t>(begin),
+                                        static_cast<size_t>(std::min(cut_, size - begin)))));
+    name = hash.Finish();
+  }
+  node.name = name;
+}
+
+NodeSplit Forest::Split(NodeId lower, std::int32_t tokens) {
+  Unindex(lower);
+  Node upper;
+  {
+    const Node& node = at(lower);
+    BANYAN_CHECK(!node.growing && tokens % cut_ == 0);
+    upper.parent = node.parent;
+    upper.tokens.assign(node.tokens.begin(), node.tokens.begin() + tokens);
+    upper.first_position = node.first_position;
+    upper.segment_offset = node.segment_offset;
+  }
+  const NodeId upper_id = NewNode(std::move(upper));
+  Node& node = nodes_[lower.index()];
+  if (node.parent.valid()) --nodes_[node.parent.index()].children;  // NewNode counted upper
+  node.parent = upper_id;
+  ++nodes_[upper_id.index()].children;
+  node.tokens.erase(node.tokens.begin(), node.tokens.begin() + tokens);
+  node.first_position += tokens;
+  node.segment_offset += tokens;
+  Rename(upper_id);  // the lower one's name stays
+  Index(upper_id);
+  Index(lower);
+  return {upper_id, lower, tokens};
+}
+
+void Forest::CheckInvariants() const {
+  std::vector<std::int32_t> children(nodes_.size(), 0);
+  size_t indexed = 0;
+  for (size_t i = 0; i < nodes_.size(); ++i) {
+    if (!alive_[i]) continue;
+    const Node& node = nodes_[i];
+    BANYAN_CHECK(node.segment_offset % cut_ == 0);
+    BANYAN_CHECK(node.growing || !node.tokens.empty());
+    BANYAN_CHECK(!node.growing || node.children == 0);
+    if (node.parent.valid()) {
+      BANYAN_CHECK(Exists(node.parent));
+      ++children[node.parent.index()];
+      const Node& parent = at(node.parent);
+      if (node.segment_offset > 0) {
+        const auto parent_end =
+            parent.segment_offset + static_cast<std::int32_t>(parent.tokens.size());
+        BANYAN_CHECK(node.segment_offset == parent_end);
+      }
+    } else {
+      BANYAN_CHECK(node.segment_offset == 0);
+    }
+    if (!node.shared) continue;
+    ++indexed;
+    const NodeId self(static_cast<std::int32_t>(i));
+    BANYAN_CHECK(FindChild(node.parent, node.first_position, node.segment_offset, node.tokens) ==
+                 self);
+  }
+  BANYAN_CHECK(indexed == index_.size());
+  for (size_t i = 0; i < nodes_.size(); ++i) {
+    if (alive_[i]) BANYAN_CHECK(children[i] == nodes_[i].children);
+  }
+}
+
+}  // namespace banyan

@@ -1,0 +1,107 @@
+// The forest of prompts: nodes are immutable runs of tokens at given positions under a parent, so
+// that equal beginnings are one path. Integer work only; who holds which page is kv/'s business.
+//
+// A declared segment (instruction, context, question …) is one node, or a chain of nodes divided at
+// whole cuts where another segment with the same beginning branches off:
+//
+//   context A = cuts 0 1 2 3 4       [0 1 2]──[3 4]       node [0 1 2] is shared,
+//   context B = cuts 0 1 2 5              └───[5]         cuts count from the segment's start
+//
+// Invariants (CheckInvariants):
+// 1. segment_offset is a multiple of the cut; a node with segment_offset > 0 continues its parent's
+//    segment, and its parent's tokens end at that offset.
+// 2. Two sealed, shared children of one parent with equal offset and position differ within their
+//    first cut (or are shorter than a cut and differ).
+// 3. A growing node has no children and is found by nobody.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+#include "banyan/types.h"
+#include "base/sha256.h"
+#include "base/strong_int.h"
+
+namespace banyan {
+
+struct Node {
+  NodeId parent;                // invalid: a root
+  std::vector<TokenId> tokens;  // one or more, except in a growing node
+  std::int32_t first_position = 0;
+  std::int32_t segment_offset = 0;  // tokens of its segment that lie in earlier nodes
+  bool growing = false;             // the tail of a stream
+  bool shared = true;               // may be found by another request
+  std::int32_t children = 0;
+  std::int32_t pins = 0;  // holders of this very node
+  Digest name{};          // of (root name, path of tokens and positions); zero for growing nodes
+
+  std::int32_t end_position() const {
+    return first_position + static_cast<std::int32_t>(tokens.size());
+  }
+};
+
+// A node was divided: `upper` is new and took the first `tokens` tokens, `lower` keeps its id.
+struct NodeSplit {
+  NodeId upper, lower;
+  std::int32_t tokens = 0;
+};
+
+class Forest {
+ public:
+  // `root_name` is what the model and its settings contribute to every node's name.
+  Forest(int cut_tokens, const Digest& root_name);
+
+  struct Segment {
+    std::span<const TokenId> tokens;             // not empty
+    std::optional<std::int32_t> first_position;  // nothing: right after the parent
+    bool share = true;                           // false: always a new node, seen by nobody else
+  };
+
+  // Finds or adds the segment under `parent` (invalid: as a root) and returns the node of its last
+  // token. Divisions that were needed are appended to `splits`.
+  NodeId AddSegment(NodeId parent, const Segment& segment, std::vector<NodeSplit>& splits);
+
+  // A stream's tail: an empty growing node right after `parent`.
+  NodeId AddTail(NodeId parent);
+  void Append(NodeId tail, TokenId token);
+
+  void Pin(NodeId node) { ++nodes_[node.index()].pins; }
+  void Unpin(NodeId node);
+
+  // REQUIRES: no pins, no children.
+  void Remove(NodeId node);
+  bool Removable(NodeId node) const;
+
+  const Node& at(NodeId node) const { return nodes_[node.index()]; }
+  bool Exists(NodeId node) const;
+  // Root first.
+  std::vector<NodeId> Path(NodeId node) const;
+  size_t size() const { return nodes_.size() - free_.size(); }
+  // Upper bound of node indices, for tables beside the forest.
+  size_t capacity() const { return nodes_.size(); }
+
+  void CheckInvariants() const;
+
+ private:
+  std::uint64_t LookupKey(NodeId parent, std::int32_t position, std::int32_t offset,
+                          std::span<const TokenId> tokens) const;
+  NodeId FindChild(NodeId parent, std::int32_t position, std::int32_t offset,
+                   std::span<const TokenId> tokens) const;
+  NodeId NewNode(Node node);
+  void Index(NodeId node);
+  void Unindex(NodeId node);
+  void Rename(NodeId node);
+  NodeSplit Split(NodeId node, std::int32_t tokens);
+
+  std::int32_t cut_;
+  Digest root_name_;
+  std::vector<Node> nodes_;
+  std::vector<NodeId> free_;
+  std::vector<bool> alive_;
+  std::unordered_multimap<std::uint64_t, NodeId> index_;  // by LookupKey of shared sealed nodes
+};
+
+}  // namespace banyan
