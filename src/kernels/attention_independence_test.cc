@@ -1,0 +1,252 @@
+// A row's attention has the same bits under every plan of its step, alone and in company, whatever
+// lies in the keys that it does not see.
+#include "kernels/attention_fixture.h"
+#include "plan/build.h"
+
+namespace banyan::optest {
+namespace {
+
+// A context with its own rows, two levels of questions below it, and a path of its own.
+Tree BranchingTree() {
+  return MakeTree({{-1, 300, 0, 2},
+                   {0, 140, 300, 5},
+                   {1, 20, 440, 3},
+                   {1, 33, 440, 1},
+                   {0, 17, 300, 17},
+                   {-1, 64, 0, 1}});
+}
+
+// A context of more than one group.
+Tree LongTree() {
+  return MakeTree({{-1, kGroupKeys + 200, 0, 0}, {0, 40, 1224, 3}, {0, 9, 1224, 9}});
+}
+
+std::vector<AttentionSetup> Setups() {
+  return {{4, 2, 16, 16}, {5, 1, 24, 12, 90}, {2, 2, 80, 80, 0, QkNorm::kPerHead}};
+}
+
+std::vector<PlanChoice> Choices() {
+  std::vector<PlanChoice> choices;
+  for (const int run_cuts : {kCutsPerGroup, 1, 3}) {
+    for (const int row_block : {64, 1, 3, 16}) {
+      for (const bool stacked : {false, true}) {
+        for (const bool only_seen : {false, true}) {
+          choices.push_back({run_cuts, row_block, stacked, only_seen});
+        }
+      }
+    }
+  }
+  return choices;
+}
+
+std::string Text(const PlanChoice& choice) {
+  return "run of " + std::to_string(choice.run_cuts) + " cuts, blocks of " +
+         std::to_string(choice.row_block) + " rows" + (choice.stacked ? ", stacked" : "") +
+         (choice.only_seen ? ", only what is seen" : "");
+}
+
+class AttentionIndependence : public OperationTest {
+ protected:
+  // Rows of the step that are not in `changed` keep their bits when the contents of the keys in
+  // `changed` (ids of the contents) become `value`, under shared and stacked plans.
+  void ExpectUntouched(const AttentionSetup& setup, const Tree& tree,
+                       const std::vector<int>& changed, const std::vector<int>& rows) {
+    const HostMatrix clean = RandomMatrix(tree.key_count, setup.columns(), 51);
+    for (const float value : {kNaN, std::numeric_limits<float>::infinity()}) {
+      HostMatrix broken = clean;
+      for (const int key : changed) {
+        std::fill_n(broken.values.begin() + key * broken.columns, broken.columns, value);
+      }
+      for (const PlanChoice& choice : {PlanChoice{}, PlanChoice{1, 16, true, false}}) {
+        const HostMatrix before = RunAttention(*tested_, setup, tree, clean, choice).out;
+        const HostMatrix after = RunAttention(*tested_, setup, tree, broken, choice).out;
+        for (const int row : rows) {
+          ExpectSameBits(after.Row(row), before.Row(row),
+                         "row " + std::to_string(row) + ", " + Text(choice));
+          if (HasFatalFailure()) return;
+        }
+      }
+    }
+  }
+};
+
+std::vector<int> Range(int begin, int end) {
+  std::vector<int> range(static_cast<size_t>(end - begin));
+  std::iota(range.begin(), range.end(), begin);
+  return range;
+}
+
+TEST_P(AttentionIndependence, EveryPlanOfAStepHasTheSameBits) {
+  for (const AttentionSetup& setup : Setups()) {
+    for (const Tree& tree : {BranchingTree(), LongTree()}) {
+      const HostMatrix contents = RandomMatrix(tree.key_count, setup.columns(), 52);
+      AttentionRun run(*tested_, setup, tree.page_count);
+      const KeyBatch all = AllKeys(tree);
+      run.Store(all.batch, Select(contents, all.keys));
+      const KeyBatch rows = StepRows(tree);
+      const HostMatrix row_contents = Select(contents, rows.keys);
+      const HostMatrix expected = run.Step(rows.batch, BuildTestPlan(tree, {}), row_contents).out;
+      for (const PlanChoice& choice : Choices()) {
+        const HostMatrix found =
+            run.Step(rows.batch, BuildTestPlan(tree, choice), row_contents).out;
+        ExpectSameBits(found.values, expected.values, setup.Text() + ", " + Text(choice));
+        if (HasFatalFailure()) return;
+      }
+    }
+  }
+}
+
+TEST_P(AttentionIndependence, PlansOfTheBuilderHaveTheSameBits) {
+  const AttentionSetup setup{4, 2, 16, 16};
+  for (const Tree& tree : {BranchingTree(), LongTree()}) {
+    const HostMatrix contents = RandomMatrix(tree.key_count, setup.columns(), 53);
+    const HostMatrix expected = RunAttention(*tested_, setup, tree, contents, {}).out;
+    AttentionRun run(*tested_, setup, tree.page_count);
+    const KeyBatch all = AllKeys(tree);
+    run.Store(all.batch, Select(contents, all.keys));
+    const KeyBatch rows = StepRows(tree);
+    std::vector<PlanNode> nodes;
+    std::int32_t row = 0;
+    for (size_t n = 0; n < tree.nodes.size(); ++n) {
+      PlanNode& node = nodes.emplace_back();
+      node.parent = tree.nodes[n].parent;
+      node.row_begin = row;
+      node.row_end = row += tree.nodes[n].own_rows;
+      node.stack = 0;
+      node.length = tree.nodes[n].length;
+      node.first_position = tree.nodes[n].first_position;
+      node.pages = tree.pages[n];
+    }
+    for (const ItemSharing sharing :
+         {ItemSharing::kPerStream, ItemSharing::kTree, ItemSharing::kStacked, ItemSharing::kAuto}) {
+      for (const int max_item_rows : {64, 5}) {
+        for (const int min_items : {1, 50}) {
+          PlanOptions options;
+          options.sharing = sharing;
+          options.max_item_rows = max_item_rows;
+          options.min_items = min_items;
+          const AttentionPlan plan = BuildPlan(nodes, rows.batch.positions, options);
+          const HostMatrix found = run.Step(rows.batch, plan, Select(contents, rows.keys)).out;
+          ExpectSameBits(found.values, expected.values,
+                         "sharing " + std::to_string(static_cast<int>(sharing)));
+          if (HasFatalFailure()) return;
+        }
+      }
+    }
+  }
+}
+
+TEST_P(AttentionIndependence, ASegmentInSeveralSpansHasTheBitsOfOne) {
+  const AttentionSetup setup{2, 1, 32, 32};
+  const int length = kGroupKeys + 476;
+  const Tree whole = MakeTree({{-1, length, 0, 0}, {0, 30, length, 4}});
+  const HostMatrix contents = RandomMatrix(whole.key_count, setup.columns(), 54);
+  const HostMatrix expected = RunAttention(*tested_, setup, whole, contents, {}).out;
+  for (const int cuts : {1, 2, 7, 8, 9, 10}) {
+    const int first = cuts * kCutKeys;
+    const Tree divided = MakeTree({{-1, first, 0, 0},
+                                   {0, length - first, first, 0, cuts % kCutsPerGroup},
+                                   {1, 30, length, 4}});
+    for (const int run_cuts : {kCutsPerGroup, 1, 3}) {
+      const PlanChoice choice{run_cuts, 64, false, false};
+      const HostMatrix found = RunAttention(*tested_, setup, divided, contents, choice).out;
+      ExpectSameBits(found.values, expected.values, "divided after " + std::to_string(cuts));
+      if (HasFatalFailure()) return;
+    }
+  }
+}
+
+TEST_P(AttentionIndependence, ARowAloneEqualsTheRowInABatch) {
+  for (const AttentionSetup& setup : Setups()) {
+    const Tree tree = BranchingTree();
+    const HostMatrix contents = RandomMatrix(tree.key_count, setup.columns(), 55);
+    const AttentionResult all = RunAttention(*tested_, setup, tree, contents, {});
+    for (int r = 0; r < all.out.rows; ++r) {
+      const Tree path = PathOfRow(tree, r);
+      const AttentionResult alone = RunAttention(*tested_, setup, path, contents, {});
+      ExpectSameBits(alone.qkv.values, all.qkv.Row(r), "rotated row " + std::to_string(r));
+      ExpectSameBits(alone.out.values, all.out.Row(r), "row " + std::to_string(r));
+      if (HasFatalFailure()) return;
+    }
+  }
+}
+
+TEST_P(AttentionIndependence, APromptInChunksHasTheBitsOfOneStep) {
+  const AttentionSetup setup{4, 2, 32, 32};
+  const HostMatrix contents = RandomMatrix(200, setup.columns(), 56);
+  const HostMatrix whole =
+      RunAttention(*tested_, setup, MakeTree({{-1, 200, 0, 200}}), contents, {}).out;
+  for (const int chunk : {1, 7, 64, 150}) {
+    AttentionRun run(*tested_, setup, MakeTree({{-1, 200}}).page_count);
+    for (int begin = 0; begin < 200; begin += chunk) {
+      const int end = std::min(200, begin + chunk);
+      Tree tree = MakeTree({{-1, 200}});  // the pages of the whole prompt
+      tree.nodes[0].length = end;
+      tree.nodes[0].own_rows = end - begin;
+      const KeyBatch rows = StepRows(tree);
+      const HostMatrix out =
+          run.Step(rows.batch, BuildTestPlan(tree, {}), Select(contents, rows.keys)).out;
+      ExpectSameBits(out.values, whole.Rows(begin, end).values,
+                     "chunks of " + std::to_string(chunk));
+      if (HasFatalFailure()) return;
+    }
+  }
+}
+
+TEST_P(AttentionIndependence, ThreadsDoNotChangeBits) {
+  const auto one = Make(GetParam().device, 1);
+  for (const AttentionSetup& setup : Setups()) {
+    for (const Tree& tree : {BranchingTree(), LongTree()}) {
+      const HostMatrix contents = RandomMatrix(tree.key_count, setup.columns(), 57);
+      const HostMatrix expected = RunAttention(*one, setup, tree, contents, {}).out;
+      for (const int threads : {2, 3}) {
+        const auto several = Make(GetParam().device, threads);
+        const HostMatrix found = RunAttention(*several, setup, tree, contents, {1, 3}).out;
+        ExpectSameBits(found.values, expected.values, std::to_string(threads) + " threads");
+        if (HasFatalFailure()) return;
+      }
+    }
+  }
+}
+
+// Nodes of BranchingTree hold keys [0, 300), [300, 440), [440, 460), [460, 493), [493, 510) and
+// [510, 574); its rows are 0-1, 2-6, 7-9, 10, 11-27 and 28.
+TEST_P(AttentionIndependence, BrokenKeysOfOtherStreamsDoNotLeak) {
+  for (const AttentionSetup& setup : Setups()) {
+    std::vector<int> broken = Range(460, 574);
+    ExpectUntouched(setup, BranchingTree(), broken, Range(0, 10));
+    if (HasFatalFailure()) return;
+  }
+}
+
+TEST_P(AttentionIndependence, BrokenKeysOfLaterRowsDoNotLeak) {
+  for (const AttentionSetup& setup : Setups()) {
+    ExpectUntouched(setup, BranchingTree(), {299, 437, 438, 439, 457, 500}, {0});
+    ExpectUntouched(setup, BranchingTree(), {438, 439, 459, 505},
+                    {0, 1, 2, 3, 4, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22});
+    if (HasFatalFailure()) return;
+  }
+}
+
+TEST_P(AttentionIndependence, BrokenKeysBehindTheWindowDoNotLeak) {
+  const AttentionSetup setup{2, 1, 32, 32, 90};
+  // The first row stands at position 298 and sees keys from 209.
+  ExpectUntouched(setup, BranchingTree(), Range(0, 209), Range(0, 28));
+}
+
+TEST_P(AttentionIndependence, ABrokenKeyThatIsSeenShows) {
+  const AttentionSetup setup{2, 1, 32, 32};
+  const Tree tree = BranchingTree();
+  HostMatrix contents = RandomMatrix(tree.key_count, setup.columns(), 58);
+  std::fill_n(contents.values.begin() + 310 * contents.columns, contents.columns, kNaN);
+  const HostMatrix out = RunAttention(*tested_, setup, tree, contents, {}).out;
+  EXPECT_FALSE(std::isnan(out.Row(0)[0]));
+  if (GetParam().kv_type == KvType::kQ8) return;  // 8-bit codes have no NaN of their own
+  EXPECT_TRUE(std::isnan(out.Row(2)[0]));
+}
+
+INSTANTIATE_TEST_SUITE_P(Backends, AttentionIndependence, testing::ValuesIn(AllBackends()),
+                         BackendName);
+
+}  // namespace
+}  // namespace banyan::optest
