@@ -54,7 +54,8 @@ class Tokenizer {
   [[nodiscard]] std::string Decode(std::span<const TokenId> ids, bool skip_special = false) const;
 
   size_t vocab_size() const;  // highest id + 1
-  // Control tokens: those that skip_special leaves out and parse_special = false never makes.
+  // Control tokens: skip_special leaves them out and parse_special = false never makes them. (Plain
+  // text does not make other added tokens that are spelled like markup, <think>, either.)
   bool IsSpecial(TokenId id) const;
   std::optional<TokenId> Find(std::string_view token) const;  // by the token's spelling in the file
   // The spelling in the file ("Ġthe", "▁the", "<0x0A>"); empty for an id that has no token.
@@ -70,7 +71,8 @@ class Tokenizer {
   std::string eos_text() const;
   std::string pad_text() const;
   std::string unk_text() const;
-  // Every id that ends a turn or a text (GGUF: eos, eot, eom; Hugging Face: eos_token), sorted.
+  // Every id that ends a turn or a text, sorted: what the files say (eos, eot, eom) and the control
+  // tokens that are known for it (<|im_end|>, <|endoftext|>, …).
   const std::vector<TokenId>& end_ids() const;
 
   const std::string& model_kind() const;     // "BPE", "SentencePiece BPE", "Unigram", "WordPiece"
@@ -91,7 +93,8 @@ class StreamDecoder {
   StreamDecoder(StreamDecoder&&) noexcept;
   StreamDecoder& operator=(StreamDecoder&&) noexcept;
 
-  // The text that this token completes, possibly none. Throws kInput for an unknown id.
+  // The text that this token completes, possibly none. An id without token adds nothing: models
+  // may have more rows than their vocabulary has tokens.
   std::string Push(TokenId id);
   // What is still held back, with U+FFFD for an unfinished character. Ends the stream: the next
   // Push begins a new one.

@@ -1,0 +1,53 @@
+// Tokens that are recognised in the text before any model sees it: control tokens and whatever else
+// a model's authors added to the vocabulary afterwards.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "banyan/types.h"
+#include "text/regex.h"
+#include "text/trie.h"
+
+namespace banyan {
+
+struct AddedToken {
+  TokenId id = 0;
+  std::string content;
+  bool single_word = false;  // only where no word character touches it
+  bool lstrip = false;       // takes the spaces on its left
+  bool rstrip = false;       // takes the spaces on its right
+  bool normalized = false;   // looked for in the normalised text rather than in the original
+  bool special = false;      // a control token: left out by skip_special
+
+  // Plain text never makes it: special, or spelled like markup (<think>, [INST]). Markup that a
+  // file forgot to call special would let a document forge the structure of a prompt; an added word
+  // or run of spaces is ordinary text.
+  bool IsControl() const;
+};
+
+class AddedTokenMatcher {
+ public:
+  AddedTokenMatcher() = default;
+  // `contents[i]` is what `tokens[i]` looks like in the text; empty ones are not looked for.
+  // Throws kLimit, naming `what`, when one is longer than 1 KiB.
+  AddedTokenMatcher(std::vector<AddedToken> tokens, std::vector<std::string> contents,
+                    const std::string& what);
+
+  struct Fragment {
+    TextRange range;
+    TokenId id = -1;  // -1: ordinary text
+  };
+  // Cuts `text` at the added tokens: leftmost first, then longest. Without `with_control` the
+  // control tokens stay text.
+  void Split(std::string_view text, bool with_control, std::vector<Fragment>& out) const;
+
+ private:
+  std::vector<AddedToken> tokens_;
+  std::vector<bool> first_bytes_;  // [256]: some content begins with it; empty: no tokens
+  ByteTrie trie_;                  // content → index in tokens_
+};
+
+}  // namespace banyan

@@ -1,0 +1,293 @@
+#include "text/normalizer.h"
+
+#include <utf8proc.h>
+
+#include <utility>
+
+#include "base/error.h"
+#include "text/byte_level.h"
+#include "text/utf8.h"
+
+namespace banyan {
+namespace {
+
+// U+FDFA grows elevenfold under NFKC, the most of all characters; more is a hostile file.
+constexpr size_t kMaxGrowth = 64;
+constexpr size_t kAlwaysAllowedBytes = 1 << 16;
+
+// Rebuilds a text from edit(code, out) of each of its characters.
+template <typename Edit>
+void RebuildCharacters(std::string& text, Edit edit) {
+  std::string out;
+  out.reserve(text.size());
+  for (size_t i = 0; i < text.size();) {
+    const Utf8Character c = ReadUtf8(text, i);
+    edit(c.code, out);
+    i += c.length;
+  }
+  text = std::move(out);
+}
+
+void RemoveNonspacingMarks(std::string& text) {
+  RebuildCharacters(text, [](char32_t code, std::string& out) {
+    if (!IsNonspacingMark(code)) AppendUtf8(code, out);
+  });
+}
+
+bool IsBertControl(char32_t code) {
+  if (code == '\t' || code == '\n' || code == '\r') return false;
+  return IsControlOrUnassigned(code);
+}
+
+void CleanBertText(std::string& text) {
+  RebuildCharacters(text, [](char32_t code, std::string& out) {
+    if (code == 0 || code == kReplacementCharacter || IsBertControl(code)) return;
+    if (IsWhitespace(code)) {
+      out.push_back(' ');
+    } else {
+      AppendUtf8(code, out);
+    }
+  });
+}
+
+void SeparateChinese(std::string& text) {
+  RebuildCharacters(text, [](char32_t code, std::string& out) {
+    const bool chinese = IsChineseCharacter(code);
+    if (chinese) out.push_back(' ');
+    AppendUtf8(code, out);
+    if (chinese) out.push_back(' ');
+  });
+}
+
+void Lowercase(std::string& text) {
+  RebuildCharacters(text, [](char32_t code, std::string& out) { AppendLowercase(code, out); });
+}
+
+void CheckGrowth(size_t result, size_t original) {
+  if (result > kAlwaysAllowedBytes && result / kMaxGrowth > original) {
+    Throw(ErrorKind::kLimit, "normalisation makes {} bytes of {}: more than {} times as many",
+          result, original, kMaxGrowth);
+  }
+}
+
+// Length of the grapheme cluster at the start of `text`.
+size_t GraphemeLength(std::string_view text) {
+  Utf8Character previous = ReadUtf8(text, 0);
+  size_t length = previous.length;
+  utf8proc_int32_t state = 0;
+  while (length < text.size()) {
+    const Utf8Character next = ReadUtf8(text, length);
+    if (utf8proc_grapheme_break_stateful(static_cast<utf8proc_int32_t>(previous.code),
+                                         static_cast<utf8proc_int32_t>(next.code), &state)) {
+      break;
+    }
+    length += next.length;
+    previous = next;
+  }
+  return length;
+}
+
+void AppendMapped(const Charsmap& charsmap, std::string_view grapheme, std::string& out) {
+  constexpr size_t kLongestWhole = 5;  // longer clusters are mapped character by character
+  if (grapheme.size() <= kLongestWhole) {
+    if (const auto match = charsmap.FindShortest(grapheme)) {
+      out += match->replacement;
+      return;
+    }
+  }
+  for (size_t i = 0; i < grapheme.size();) {
+    const std::string_view character = grapheme.substr(i, ReadUtf8(grapheme, i).length);
+    const auto match = charsmap.FindShortest(character);
+    out += match ? match->replacement : character;
+    i += character.size();
+  }
+}
+
+// Characters that SentencePiece's NMT rules drop or turn into a space.
+bool IsNmtDropped(char32_t code) {
+  return (code >= 0x01 && code <= 0x08) || code == 0x0B || (code >= 0x0E && code <= 0x1F) ||
+         code == 0x7F || code == 0x8F || code == 0x9F;
+}
+bool IsNmtSpace(char32_t code) {
+  return code == 0x09 || code == 0x0A || code == 0x0C || code == 0x0D || code == 0x1680 ||
+         (code >= 0x200B && code <= 0x200F) || code == 0x2028 || code == 0x2029 || code == 0x2581 ||
+         code == 0xFEFF || code == 0xFFFD;
+}
+
+}  // namespace
+
+void Normalizer::Apply(std::string& text) const {
+  const size_t original = text.size();
+  for (const NormalizerStep& step : steps_) {
+    step(text);
+    CheckGrowth(text.size(), original);
+  }
+}
+
+void ReplaceAll(std::string& text, std::string_view pattern, std::string_view content) {
+  size_t at = text.find(pattern);
+  if (at == std::string::npos || pattern.empty()) return;
+  std::string out;
+  size_t done = 0;
+  for (; at != std::string::npos; at = text.find(pattern, done)) {
+    out.append(text, done, at - done).append(content);
+    done = at + pattern.size();
+    CheckGrowth(out.size(), text.size());
+  }
+  out.append(text, done);
+  text = std::move(out);
+}
+
+void ReplaceAll(std::string& text, const Regex& pattern, std::string_view content) {
+  std::vector<TextRange> matches;
+  pattern.FindAll(text, matches);
+  if (matches.empty()) return;
+  std::string out;
+  size_t done = 0;
+  for (const TextRange& match : matches) {
+    out.append(text, done, match.begin - done).append(content);
+    done = match.end;
+    CheckGrowth(out.size(), text.size());
+  }
+  out.append(text, done);
+  text = std::move(out);
+}
+
+NormalizerStep NormalFormStep(NormalForm form) {
+  return [form](std::string& text) { text = ToNormalForm(text, form); };
+}
+
+NormalizerStep LowercaseStep() { return Lowercase; }
+
+NormalizerStep StripAccentsStep() {
+  return [](std::string& text) {
+    RebuildCharacters(text, [](char32_t code, std::string& out) {
+      if (!IsMark(code)) AppendUtf8(code, out);
+    });
+  };
+}
+
+NormalizerStep BertStep(BertNormalizerOptions options) {
+  return [options](std::string& text) {
+    if (options.clean_text) CleanBertText(text);
+    if (options.handle_chinese_chars) SeparateChinese(text);
+    if (options.strip_accents) {
+      text = ToNormalForm(text, NormalForm::kNfd);
+      RemoveNonspacingMarks(text);
+    }
+    if (options.lowercase) Lowercase(text);
+  };
+}
+
+NormalizerStep PrependStep(std::string prefix) {
+  return [prefix = std::move(prefix)](std::string& text) {
+    if (!text.empty()) text.insert(0, prefix);
+  };
+}
+
+NormalizerStep StripStep(bool left, bool right) {
+  return [left, right](std::string& text) {
+    size_t begin = 0;
+    size_t end = 0;  // after the last character that is not a space
+    bool leading = true;
+    for (size_t i = 0; i < text.size();) {
+      const Utf8Character c = ReadUtf8(text, i);
+      i += c.length;
+      if (!IsWhitespace(c.code)) {
+        end = i;
+        leading = false;
+      } else if (leading) {
+        begin = i;
+      }
+    }
+    if (!left) begin = 0;
+    if (!right) end = text.size();
+    text = end > begin ? text.substr(begin, end - begin) : std::string();
+  };
+}
+
+NormalizerStep ReplaceStringStep(std::string pattern, std::string content) {
+  return [pattern = std::move(pattern), content = std::move(content)](std::string& text) {
+    ReplaceAll(text, pattern, content);
+  };
+}
+
+NormalizerStep ReplaceRegexStep(std::shared_ptr<const Regex> pattern, std::string content) {
+  return [pattern = std::move(pattern), content = std::move(content)](std::string& text) {
+    ReplaceAll(text, *pattern, content);
+  };
+}
+
+NormalizerStep NmtStep() {
+  return [](std::string& text) {
+    RebuildCharacters(text, [](char32_t code, std::string& out) {
+      if (IsNmtDropped(code)) return;
+      AppendUtf8(IsNmtSpace(code) ? U' ' : code, out);
+    });
+  };
+}
+
+NormalizerStep ByteLevelStep() {
+  return [](std::string& text) {
+    std::string out;
+    AppendByteLevel(text, out);
+    text = std::move(out);
+  };
+}
+
+NormalizerStep CharsmapStep(std::shared_ptr<const Charsmap> charsmap) {
+  return [charsmap = std::move(charsmap)](std::string& text) {
+    std::string out;
+    out.reserve(text.size());
+    const std::string_view view = text;
+    for (size_t i = 0; i < view.size();) {
+      const size_t length = GraphemeLength(view.substr(i));
+      AppendMapped(*charsmap, view.substr(i, length), out);
+      CheckGrowth(out.size(), text.size());
+      i += length;
+    }
+    text = std::move(out);
+  };
+}
+
+NormalizerStep SentencePieceStep(std::shared_ptr<const Charsmap> charsmap,
+                                 SentencePieceSpaces spaces) {
+  return [charsmap = std::move(charsmap), spaces](std::string& text) {
+    static constexpr std::string_view kSpace = "\u2581";
+    std::string out;
+    bool in_word = false;
+    bool prefix_done = false;
+    const auto append = [&](std::string_view piece) {
+      for (const char c : piece) {
+        if (c == ' ') {
+          in_word = false;
+          if (!spaces.merge_runs) out += kSpace;
+          continue;
+        }
+        if (!in_word && (spaces.merge_runs || (spaces.add_prefix && !prefix_done))) {
+          out += kSpace;
+          prefix_done = true;
+        }
+        in_word = true;
+        out.push_back(c);
+      }
+    };
+    const std::string_view view = text;
+    for (size_t i = 0; i < view.size();) {
+      const auto match = charsmap ? charsmap->FindLongest(view.substr(i)) : std::nullopt;
+      const size_t length = match ? match->length : ReadUtf8(view, i).length;
+      append(match ? match->replacement : view.substr(i, length));
+      CheckGrowth(out.size(), text.size());
+      i += length;
+    }
+    // A damaged table may match half a character.
+    if (IsValidUtf8(out)) {
+      text = std::move(out);
+    } else {
+      text.clear();
+      AppendLossyUtf8(out, text);
+    }
+  };
+}
+
+}  // namespace banyan

@@ -1,0 +1,243 @@
+// The pipeline in order: Encode and Decode of any tokenizer, whatever file it came from.
+#include "text/tokenizer.h"
+
+#include <algorithm>
+#include <fstream>
+#include <functional>
+#include <utility>
+
+#include "base/error.h"
+#include "formats/gguf.h"
+#include "text/byte_level.h"
+#include "text/tokenizer_parts.h"
+#include "text/utf8.h"
+
+namespace banyan {
+namespace {
+
+constexpr size_t kCacheSlots = 1 << 12;
+constexpr size_t kCacheWorthwhileBytes = 1 << 10;
+constexpr size_t kCachedPieceBytes = 64;
+
+// Encodes the pieces of one text. Natural text repeats its words: an earlier piece's ids are copied
+// from the output instead of computed again.
+class PieceEncoder {
+ public:
+  PieceEncoder(const TokenModel& model, const TokenSet* forbidden, std::vector<TokenId>& out)
+      : model_(model), forbidden_(forbidden), out_(out) {}
+
+  void Encode(const PreTokenized& input) {
+    const std::string_view text = input.text;
+    const bool use_cache = text.size() >= kCacheWorthwhileBytes && input.pieces.size() > 1;
+    if (use_cache) cache_.assign(kCacheSlots, {});
+    for (const TextRange& range : input.pieces) {
+      const std::string_view piece = text.substr(range.begin, range.end - range.begin);
+      if (!use_cache || piece.size() > kCachedPieceBytes) {
+        model_.Encode(piece, forbidden_, out_);
+        continue;
+      }
+      Entry& entry = cache_[std::hash<std::string_view>{}(piece) % kCacheSlots];
+      if (entry.piece == piece) {
+        for (size_t i = 0; i < entry.count; ++i) out_.push_back(out_[entry.first + i]);
+        continue;
+      }
+      entry = {piece, out_.size(), 0};
+      model_.Encode(piece, forbidden_, out_);
+      entry.count = out_.size() - entry.first;
+    }
+  }
+
+ private:
+  struct Entry {
+    std::string_view piece;       // never empty once used
+    size_t first = 0, count = 0;  // its ids in out_
+  };
+  const TokenModel& model_;
+  const TokenSet* forbidden_;
+  std::vector<TokenId>& out_;
+  std::vector<Entry> cache_;
+};
+
+void EncodeFragment(const TokenizerParts& parts, std::string text, bool at_start,
+                    bool parse_special, std::vector<TokenId>& out) {
+  parts.normalizer.Apply(text);
+  if (text.empty()) return;
+  std::vector<AddedTokenMatcher::Fragment> fragments;
+  parts.normalized_matcher.Split(text, parse_special, fragments);
+  PieceEncoder encoder(*parts.model, parse_special ? nullptr : &parts.control, out);
+  for (const AddedTokenMatcher::Fragment& fragment : fragments) {
+    if (fragment.id >= 0) {
+      out.push_back(fragment.id);
+      continue;
+    }
+    const size_t length = fragment.range.end - fragment.range.begin;
+    PreTokenized input;
+    input.text =
+        length == text.size() ? std::move(text) : text.substr(fragment.range.begin, length);
+    input.pieces = {{0, length}};
+    input.at_start = at_start && fragment.range.begin == 0;
+    parts.pretokenizer.Apply(input);
+    encoder.Encode(input);
+  }
+}
+
+}  // namespace
+
+void TokenizerParts::SetAddedTokens(const std::vector<AddedToken>& tokens) {
+  std::vector<AddedToken> raw, normalized;
+  std::vector<std::string> raw_contents, normalized_contents;
+  // Of two added tokens with the same content the special one is found.
+  for (const bool special_pass : {true, false}) {
+    for (const AddedToken& token : tokens) {
+      if (token.special != special_pass) continue;
+      if (token.normalized) {
+        std::string content = token.content;
+        normalizer.Apply(content);
+        normalized.push_back(token);
+        normalized_contents.push_back(std::move(content));
+      } else {
+        raw.push_back(token);
+        raw_contents.push_back(token.content);
+      }
+    }
+  }
+  for (const AddedToken& token : tokens) {
+    added_vocabulary.Add(token.id, token.content, source);
+    if (token.special) special.Insert(token.id);
+    if (token.IsControl()) control.Insert(token.id);
+  }
+  raw_matcher = AddedTokenMatcher(std::move(raw), std::move(raw_contents), source);
+  normalized_matcher =
+      AddedTokenMatcher(std::move(normalized), std::move(normalized_contents), source);
+}
+
+void TokenizerParts::FindEndIds() {
+  for (const char* name :
+       {"<|endoftext|>", "<|end_of_text|>", "<|im_end|>", "<|eot_id|>", "<|eom_id|>", "<|end|>",
+        "<end_of_turn>", "<\uFF5Cend\u2581of\u2581sentence\uFF5C>"}) {
+    const std::optional<TokenId> id = added_vocabulary.Find(name);
+    if (id && special.Contains(*id)) end_ids.push_back(*id);
+  }
+  std::sort(end_ids.begin(), end_ids.end());
+  end_ids.erase(std::unique(end_ids.begin(), end_ids.end()), end_ids.end());
+}
+
+std::optional<TokenId> TokenizerParts::Find(std::string_view token) const {
+  const std::optional<TokenId> added = added_vocabulary.Find(token);
+  return added ? added : model->vocabulary().Find(token);
+}
+
+std::string_view TokenizerParts::Text(TokenId id) const {
+  return added_vocabulary.Has(id) ? added_vocabulary.Text(id) : model->vocabulary().Text(id);
+}
+
+size_t TokenizerParts::vocab_size() const {
+  return std::max(added_vocabulary.size(), model->vocabulary().size());
+}
+
+std::shared_ptr<const Tokenizer> Tokenizer::Load(const std::filesystem::path& path) {
+  if (std::filesystem::is_directory(path)) return FromHuggingFace(path);
+  char magic[4] = {};
+  std::ifstream(path, std::ios::binary).read(magic, sizeof(magic));
+  if (std::string_view(magic, 4) == "GGUF") return FromGguf(GgufFile(path));
+  return FromHuggingFace(path);
+}
+
+Tokenizer::Tokenizer(std::unique_ptr<const TokenizerParts> parts) : parts_(std::move(parts)) {
+  BANYAN_CHECK(parts_ != nullptr && parts_->model != nullptr);
+}
+
+Tokenizer::~Tokenizer() = default;
+
+std::vector<TokenId> Tokenizer::Encode(std::string_view text, EncodeOptions options) const {
+  std::string repaired;
+  if (!IsValidUtf8(text)) {
+    AppendLossyUtf8(text, repaired);
+    text = repaired;
+  }
+  std::vector<TokenId> out;
+  if (options.add_special) out = parts_->before;
+  std::vector<AddedTokenMatcher::Fragment> fragments;
+  parts_->raw_matcher.Split(text, options.parse_special, fragments);
+  for (const AddedTokenMatcher::Fragment& fragment : fragments) {
+    if (fragment.id >= 0) {
+      out.push_back(fragment.id);
+      continue;
+    }
+    const TextRange range = fragment.range;
+    EncodeFragment(*parts_, std::string(text.substr(range.begin, range.end - range.begin)),
+                   range.begin == 0, options.parse_special, out);
+  }
+  if (options.add_special) out.insert(out.end(), parts_->after.begin(), parts_->after.end());
+  return out;
+}
+
+std::string Tokenizer::Decode(std::span<const TokenId> ids, bool skip_special) const {
+  DecoderChain chain(parts_->decoder);
+  std::string text;
+  for (const TokenId id : ids) {
+    if (id < 0 || static_cast<size_t>(id) >= vocab_size()) {
+      Throw(ErrorKind::kInput, "token id {} is outside the vocabulary of {}", id, vocab_size());
+    }
+    if (skip_special && IsSpecial(id)) continue;
+    const std::string_view token = TokenText(id);
+    if (!token.empty()) text += chain.Push(std::string(token));
+  }
+  return text + chain.Finish();
+}
+
+size_t Tokenizer::vocab_size() const { return parts_->vocab_size(); }
+bool Tokenizer::IsSpecial(TokenId id) const { return parts_->special.Contains(id); }
+std::optional<TokenId> Tokenizer::Find(std::string_view token) const { return parts_->Find(token); }
+std::string_view Tokenizer::TokenText(TokenId id) const { return parts_->Text(id); }
+
+std::string Tokenizer::TokenBytes(TokenId id) const {
+  std::string text(TokenText(id));
+  if (parts_->added_vocabulary.Has(id)) return text;
+  switch (parts_->spelling) {
+    case TokenSpelling::kByteLevel:
+      return FromByteLevel(text).value_or(text);
+    case TokenSpelling::kMetaspace:
+      if (const int byte = ParseByteToken(text); byte >= 0) {
+        return std::string(1, static_cast<char>(byte));
+      }
+      ReplaceAll(text, "\u2581", " ");
+      return text;
+    case TokenSpelling::kWordPiece:
+      if (!parts_->continuing_prefix.empty()) {
+        if (text.starts_with(parts_->continuing_prefix)) {
+          return text.substr(parts_->continuing_prefix.size());
+        }
+        return " " + text;
+      }
+      ReplaceAll(text, "\u2581", " ");
+      return text;
+    case TokenSpelling::kPlain:
+      return text;
+  }
+  return text;
+}
+
+std::optional<TokenId> Tokenizer::bos() const { return parts_->bos; }
+std::optional<TokenId> Tokenizer::eos() const { return parts_->eos; }
+std::optional<TokenId> Tokenizer::pad() const { return parts_->pad; }
+std::optional<TokenId> Tokenizer::unk() const { return parts_->unk; }
+
+namespace {
+
+std::string TextOrNothing(const TokenizerParts& parts, std::optional<TokenId> id) {
+  return id ? std::string(parts.Text(*id)) : std::string();
+}
+
+}  // namespace
+
+std::string Tokenizer::bos_text() const { return TextOrNothing(*parts_, parts_->bos); }
+std::string Tokenizer::eos_text() const { return TextOrNothing(*parts_, parts_->eos); }
+std::string Tokenizer::pad_text() const { return TextOrNothing(*parts_, parts_->pad); }
+std::string Tokenizer::unk_text() const { return TextOrNothing(*parts_, parts_->unk); }
+const std::vector<TokenId>& Tokenizer::end_ids() const { return parts_->end_ids; }
+const std::string& Tokenizer::model_kind() const { return parts_->kind; }
+const std::string& Tokenizer::pre_name() const { return parts_->pre_name; }
+const std::string& Tokenizer::chat_template() const { return parts_->chat_template; }
+
+}  // namespace banyan

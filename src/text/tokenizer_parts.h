@@ -1,0 +1,53 @@
+// What a loaded tokenizer is made of. Filled by the loaders (tokenizer_json.cc, tokenizer_gguf.cc),
+// run by tokenizer.cc; no other file needs it.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "text/added_tokens.h"
+#include "text/decoder.h"
+#include "text/normalizer.h"
+#include "text/pretokenizer.h"
+#include "text/token_model.h"
+
+namespace banyan {
+
+// How a token's spelling encodes bytes, for TokenBytes.
+enum class TokenSpelling { kByteLevel, kMetaspace, kWordPiece, kPlain };
+
+struct TokenizerParts {
+  std::string source;  // file name, for messages
+  std::string kind;
+  std::string pre_name;
+
+  std::unique_ptr<const TokenModel> model;
+  Vocabulary added_vocabulary;  // every added token, also those that the model knows
+  TokenSet special;             // what IsSpecial says
+  TokenSet control;             // what plain text never makes: special, and markup
+  AddedTokenMatcher raw_matcher;
+  AddedTokenMatcher normalized_matcher;
+
+  Normalizer normalizer;
+  PreTokenizer pretokenizer;
+  std::vector<TokenId> before, after;  // what add_special puts around the text
+  Decoder decoder;
+  TokenSpelling spelling = TokenSpelling::kPlain;
+  std::string continuing_prefix;  // WordPiece: "##", GGUF: ""
+
+  std::optional<TokenId> bos, eos, pad, unk;
+  std::vector<TokenId> end_ids;
+  std::string chat_template;
+
+  // Registers the added tokens in the fields above. Call it after normalizer is complete.
+  void SetAddedTokens(const std::vector<AddedToken>& tokens);
+  // Completes end_ids with the control tokens that are known to end a turn; sorts them.
+  void FindEndIds();
+  std::optional<TokenId> Find(std::string_view token) const;
+  std::string_view Text(TokenId id) const;
+  size_t vocab_size() const;
+};
+
+}  // namespace banyan
