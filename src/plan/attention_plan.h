@@ -33,8 +33,8 @@ struct KvSpan {
 
 // Attention of rows [row_begin, row_end) over keys [key_begin, key_end) of a span. Row r sees key i
 // iff position(i) <= position(r), and within a window W: position(r) - position(i) < W.
-// Only the rows [reader_begin, reader_end) have the span on their path; the others (stacked
-// execution) are computed and thrown away.
+// Only the rows [reader_begin, reader_end), perhaps none, have the span on their path; the others
+// (stacked execution) are computed and thrown away.
 struct WorkItem {
   std::int32_t row_begin = 0, row_end = 0;
   std::int32_t reader_begin = 0, reader_end = 0;

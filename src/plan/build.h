@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "plan/attention_plan.h"
+#include "plan/cost.h"
 
 namespace banyan {
 
@@ -19,7 +20,10 @@ struct PlanNode {
   std::int32_t length = 0;          // keys, those of this step included
   std::int32_t first_position = 0;  // of key 0
   std::int32_t group_phase = 0;     // see KvSpan
-  std::span<const std::int32_t> pages;  // ceil(length / kPageTokens)
+  std::span<const std::int32_t> pages = {};  // ceil(length / kPageTokens)
+  // A later span of the segment that the parent belongs to, which makes it no deeper level. The
+  // parent then ends at a cut. A group_phase other than 0 says the same.
+  bool continues_parent = false;
 };
 
 enum class ItemSharing {
@@ -33,16 +37,26 @@ struct PlanOptions {
   ItemSharing sharing = ItemSharing::kTree;
   int share_levels = 0;    // kTree: only nodes of the first N levels are shared; 0 = all
   int max_item_rows = 64;  // an item's rows are split into blocks of at most this many
-  int min_items = 1;       // split groups into cuts when there would be fewer items than this
+  // Work for this many hands: all groups are split into cuts when there would be fewer items, else
+  // those groups that alone are more than 1/min_items of the work. The bits stay the same.
+  int min_items = 1;
+  ItemCosts costs = {};  // kAuto: what decides
 };
 
+// Span i of the plan is node i. Keys that no row of an item sees are left out of it, and so are
+// rows before the first that sees one.
 // REQUIRES: the order that PlanNode describes; positions of a node's own rows ascending.
 // positions: [rows] as in Batch.
 AttentionPlan BuildPlan(std::span<const PlanNode> nodes, std::span<const std::int32_t> positions,
                         const PlanOptions& options);
 
+// The same into `plan`, whose memory is used again.
+void BuildPlan(std::span<const PlanNode> nodes, std::span<const std::int32_t> positions,
+               const PlanOptions& options, AttentionPlan& plan);
+
 // Aborts unless every (row, visible key) pair is covered exactly once, every row's merges are in
-// canonical order, and every index is in range. Used by tests and debug builds.
+// canonical order, every partial is used once, items are longest first and every index is in
+// range. Time is linear in partials and merges. BuildPlan calls it in debug builds.
 void CheckPlan(const AttentionPlan& plan, std::span<const PlanNode> nodes,
                std::span<const std::int32_t> positions);
 

@@ -1,0 +1,47 @@
+// Who reads each node of a step, and which readers read it together.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "plan/build.h"
+
+namespace banyan {
+
+struct RowRange {
+  std::int32_t begin = 0, end = 0;
+
+  std::int32_t size() const { return end - begin; }
+  bool operator==(const RowRange&) const = default;
+};
+
+struct NodeReaders {
+  RowRange rows;                            // the node's own rows and those of its descendants
+  std::int32_t run_begin = 0, run_end = 0;  // the same as indices into StepReaders::runs
+  std::int32_t level = 0;                   // declared segments above it
+};
+
+struct StepReaders {
+  std::vector<RowRange> runs;      // own rows of each node that has some, in row order
+  std::vector<NodeReaders> nodes;  // [nodes]
+};
+
+// Aborts unless nodes and rows are in the order that PlanNode describes and `rows` are all theirs.
+StepReaders FindReaders(std::span<const PlanNode> nodes, std::int32_t rows);
+
+// How one node is read: never kAuto.
+// positions: [rows] as in Batch.
+std::vector<ItemSharing> ChooseSharing(std::span<const PlanNode> nodes,
+                                       std::span<const std::int32_t> positions,
+                                       const StepReaders& readers, const PlanOptions& options);
+
+// Row range that meets the keys of each node of a stack: from the first to the last reader of any
+// node of that stack. Empty for nodes without a stack.
+std::vector<RowRange> FindStackRows(std::span<const PlanNode> nodes, const StepReaders& readers);
+
+// Keys of the node that the farthest of `rows` sees: a prefix, since positions ascend.
+std::int32_t VisibleKeys(const PlanNode& node, std::span<const std::int32_t> positions,
+                         RowRange rows);
+
+}  // namespace banyan
