@@ -1,0 +1,274 @@
+// Small trees with the exact plans they must give. Property tests: plan_property_test.cc.
+#include "plan/build.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "support/plan_forest.h"
+
+namespace banyan {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+AttentionPlan Plan(const PlanForest& forest, const PlanOptions& options) {
+  AttentionPlan plan = BuildPlan(forest.nodes(), forest.positions(), options);
+  CheckPlan(plan, forest.nodes(), forest.positions());
+  return plan;
+}
+
+// "rows 0-3 x 1[0-200]": rows [0, 3) meet keys [0, 200) of span 1; readers only where they differ.
+std::vector<std::string> Items(const AttentionPlan& plan) {
+  std::vector<std::string> lines;
+  for (const WorkItem& item : plan.items) {
+    std::string line = fmt::format("rows {}-{} x {}[{}-{}]", item.row_begin, item.row_end,
+                                   item.span, item.key_begin, item.key_end);
+    if (item.reader_begin != item.row_begin || item.reader_end != item.row_end) {
+      line += fmt::format(" readers {}-{}", item.reader_begin, item.reader_end);
+    }
+    lines.push_back(line);
+  }
+  return lines;
+}
+
+// "|0[0-1024] 1[0-128]": what the row merges, as span[keys); a bar where a group opens.
+std::string Merges(const AttentionPlan& plan, int row) {
+  std::string line;
+  for (int i = plan.merge_begin[row]; i < plan.merge_begin[row + 1]; ++i) {
+    const MergeEntry& entry = plan.merges[i];
+    for (const WorkItem& item : plan.items) {
+      if (item.first_partial + (row - item.reader_begin) != entry.partial ||
+          row < item.reader_begin || row >= item.reader_end) {
+        continue;
+      }
+      line += fmt::format("{}{}{}[{}-{}]", line.empty() ? "" : " ", entry.opens_group ? "|" : "",
+                          item.span, item.key_begin, item.key_end);
+    }
+  }
+  return line;
+}
+
+// Instruction, two contexts, three questions that decode one token each.
+PlanForest TwoContexts() {
+  PlanForest forest;
+  const int p = forest.Add({.length = 1500});
+  const int c1 = forest.Add({.parent = p, .length = 200, .stack = 0});
+  forest.Add({.parent = c1, .length = 5, .own_rows = 1, .stack = 0});
+  forest.Add({.parent = c1, .length = 130, .own_rows = 1, .stack = 0});
+  const int c2 = forest.Add({.parent = p, .length = 100, .stack = 0});
+  forest.Add({.parent = c2, .length = 1, .own_rows = 1, .stack = 0});
+  return forest;
+}
+
+TEST(BuildPlan, TreeReadsEachNodeOnceForAllBelowIt) {
+  const PlanForest forest = TwoContexts();
+  const AttentionPlan plan = Plan(forest, {.sharing = ItemSharing::kTree});
+  EXPECT_THAT(Items(plan),
+              ElementsAre("rows 0-3 x 0[0-1024]", "rows 0-3 x 0[1024-1500]", "rows 0-2 x 1[0-200]",
+                          "rows 1-2 x 3[0-130]", "rows 2-3 x 4[0-100]", "rows 0-1 x 2[0-5]",
+                          "rows 2-3 x 5[0-1]"));
+  EXPECT_EQ(Merges(plan, 0), "|0[0-1024] |0[1024-1500] |1[0-200] |2[0-5]");
+  EXPECT_EQ(Merges(plan, 1), "|0[0-1024] |0[1024-1500] |1[0-200] |3[0-130]");
+  EXPECT_EQ(Merges(plan, 2), "|0[0-1024] |0[1024-1500] |4[0-100] |5[0-1]");
+  EXPECT_EQ(plan.partials, 12);
+}
+
+TEST(BuildPlan, PerStreamReadsEachPathAlone) {
+  const PlanForest forest = TwoContexts();
+  const AttentionPlan plan = Plan(forest, {.sharing = ItemSharing::kPerStream});
+  EXPECT_THAT(
+      Items(plan),
+      ElementsAre("rows 0-1 x 0[0-1024]", "rows 1-2 x 0[0-1024]", "rows 2-3 x 0[0-1024]",
+                  "rows 0-1 x 0[1024-1500]", "rows 1-2 x 0[1024-1500]", "rows 2-3 x 0[1024-1500]",
+                  "rows 0-1 x 1[0-200]", "rows 1-2 x 1[0-200]", "rows 1-2 x 3[0-130]",
+                  "rows 2-3 x 4[0-100]", "rows 0-1 x 2[0-5]", "rows 2-3 x 5[0-1]"));
+  EXPECT_EQ(Merges(plan, 1), "|0[0-1024] |0[1024-1500] |1[0-200] |3[0-130]");
+}
+
+TEST(BuildPlan, ShareLevelsLimitTheDepthThatIsShared) {
+  const PlanForest forest = TwoContexts();
+  const AttentionPlan plan = Plan(forest, {.sharing = ItemSharing::kTree, .share_levels = 1});
+  EXPECT_THAT(Items(plan),
+              ElementsAre("rows 0-3 x 0[0-1024]", "rows 0-3 x 0[1024-1500]", "rows 0-1 x 1[0-200]",
+                          "rows 1-2 x 1[0-200]", "rows 1-2 x 3[0-130]", "rows 2-3 x 4[0-100]",
+                          "rows 0-1 x 2[0-5]", "rows 2-3 x 5[0-1]"));
+}
+
+TEST(BuildPlan, ContinuedSegmentIsOneLevel) {
+  PlanForest forest;
+  const int first = forest.Add({.length = 1024});
+  const int second = forest.Add({.parent = first, .length = 100, .continues_parent = true});
+  forest.Add({.parent = second, .length = 1, .own_rows = 1});
+  forest.Add({.parent = second, .length = 1, .own_rows = 1});
+  EXPECT_THAT(Items(Plan(forest, {.sharing = ItemSharing::kTree, .share_levels = 1})),
+              ElementsAre("rows 0-2 x 0[0-1024]", "rows 0-2 x 1[0-100]", "rows 0-1 x 2[0-1]",
+                          "rows 1-2 x 3[0-1]"));
+}
+
+TEST(BuildPlan, StackedRowsMeetAllKeysOfTheirStack) {
+  PlanForest forest;
+  const int p = forest.Add({.length = 40});
+  const int c1 = forest.Add({.parent = p, .length = 30, .stack = 7});
+  forest.Add({.parent = c1, .length = 20, .own_rows = 1, .stack = 7});
+  forest.Add({.parent = c1, .length = 19, .own_rows = 1, .stack = 7});
+  const int c2 = forest.Add({.parent = p, .length = 28, .stack = 7});
+  forest.Add({.parent = c2, .length = 27, .own_rows = 1, .stack = 7});
+  const int c3 = forest.Add({.parent = p, .length = 60, .stack = 3});
+  forest.Add({.parent = c3, .length = 17, .own_rows = 1, .stack = 3});
+  const AttentionPlan plan = Plan(forest, {.sharing = ItemSharing::kStacked});
+  EXPECT_THAT(
+      Items(plan),
+      ElementsAre("rows 0-4 x 0[0-40]",  // the instruction is shared by all stacks
+                  "rows 0-3 x 1[0-30] readers 0-2", "rows 0-3 x 4[0-28] readers 2-3",
+                  "rows 0-3 x 5[0-27] readers 2-3", "rows 0-3 x 2[0-20] readers 0-1",
+                  "rows 3-4 x 6[0-60]", "rows 0-3 x 3[0-19] readers 1-2", "rows 3-4 x 7[0-17]"));
+  EXPECT_EQ(Merges(plan, 1), "|0[0-40] |1[0-30] |3[0-19]");
+  EXPECT_EQ(plan.partials, 12);
+}
+
+TEST(BuildPlan, StackedBlocksWithoutReadersAreComputedAndThrownAway) {
+  PlanForest forest;
+  const int c = forest.Add({.length = 10, .stack = 0});
+  for (int i = 0; i < 3; ++i) {
+    forest.Add({.parent = c, .length = 4, .own_rows = 1, .stack = 0});
+  }
+  const AttentionPlan plan = Plan(forest, {.sharing = ItemSharing::kStacked, .max_item_rows = 2});
+  EXPECT_THAT(Items(plan),
+              ElementsAre("rows 0-2 x 0[0-10]", "rows 2-3 x 0[0-10]",
+                          "rows 0-2 x 1[0-4] readers 0-1", "rows 0-2 x 2[0-4] readers 1-2",
+                          "rows 0-2 x 3[0-4] readers 2-2", "rows 2-3 x 1[0-4] readers 2-2",
+                          "rows 2-3 x 2[0-4] readers 2-2", "rows 2-3 x 3[0-4]"));
+}
+
+TEST(BuildPlan, PrefillSkipsKeysAndRowsThatSeeNothing) {
+  PlanForest forest;
+  forest.Add({.length = 1100, .own_rows = 100});  // positions 1000 to 1099
+  const AttentionPlan plan = Plan(forest, {.max_item_rows = 64});
+  EXPECT_THAT(Items(plan), ElementsAre("rows 0-64 x 0[0-1024]", "rows 64-100 x 0[0-1024]",
+                                       "rows 64-100 x 0[1024-1100]", "rows 24-64 x 0[1024-1064]"));
+  EXPECT_EQ(Merges(plan, 23), "|0[0-1024]");
+  EXPECT_EQ(Merges(plan, 24), "|0[0-1024] |0[1024-1064]");
+}
+
+TEST(BuildPlan, PrefillOfANodeAndOfItsChildrenInOneStep) {
+  PlanForest forest;
+  const int c = forest.Add({.length = 3, .own_rows = 3});
+  forest.Add({.parent = c, .length = 2, .own_rows = 2});
+  forest.Add({.parent = c, .length = 1, .own_rows = 1});
+  const AttentionPlan plan = Plan(forest, {});
+  EXPECT_THAT(Items(plan),
+              ElementsAre("rows 0-6 x 0[0-3]", "rows 3-5 x 1[0-2]", "rows 5-6 x 2[0-1]"));
+  EXPECT_EQ(Merges(plan, 0), "|0[0-3]");
+  EXPECT_EQ(Merges(plan, 5), "|0[0-3] |2[0-1]");
+}
+
+TEST(BuildPlan, ContinuedGroupIsReadCutByCutUpToTheNextGroup) {
+  PlanForest forest;
+  const int first = forest.Add({.length = 3 * kCutKeys});
+  forest.Add({.parent = first, .length = 1000, .own_rows = 1, .continues_parent = true});
+  const AttentionPlan plan = Plan(forest, {});
+  EXPECT_EQ(Merges(plan, 0),
+            "|0[0-384] 1[0-128] 1[128-256] 1[256-384] 1[384-512] 1[512-640] |1[640-1000]");
+}
+
+TEST(BuildPlan, NewSegmentAndContinuationAtAGroupBothOpenOne) {
+  PlanForest forest;
+  const int first = forest.Add({.length = kGroupKeys});
+  const int second = forest.Add({.parent = first, .length = 128, .continues_parent = true});
+  const int third = forest.Add({.parent = second, .length = 10, .continues_parent = true});
+  forest.Add({.parent = third, .length = 200, .own_rows = 1});
+  EXPECT_EQ(Merges(Plan(forest, {}), 0), "|0[0-1024] |1[0-128] 2[0-10] |3[0-200]");
+}
+
+TEST(BuildPlan, FewItemsAreSplitIntoCuts) {
+  PlanForest forest;
+  forest.Add({.length = 1200, .own_rows = 1});
+  const AttentionPlan plan = Plan(forest, {.min_items = 3});
+  EXPECT_EQ(Merges(plan, 0),
+            "|0[0-128] 0[128-256] 0[256-384] 0[384-512] 0[512-640] 0[640-768] 0[768-896] "
+            "0[896-1024] |0[1024-1152] 0[1152-1200]");
+}
+
+TEST(BuildPlan, OnlyItemsThatHoldUpTheOthersAreSplit) {
+  PlanForest forest;
+  const int p = forest.Add({.length = 300});
+  for (int i = 0; i < 6; ++i) forest.Add({.parent = p, .length = 140, .own_rows = 1});
+  // 1800 of 2640 pairs are in one item.
+  EXPECT_THAT(Items(Plan(forest, {.min_items = 7})),
+              ElementsAre("rows 0-6 x 0[0-128]", "rows 0-6 x 0[128-256]", "rows 0-6 x 0[256-300]",
+                          "rows 0-1 x 1[0-140]", "rows 1-2 x 2[0-140]", "rows 2-3 x 3[0-140]",
+                          "rows 3-4 x 4[0-140]", "rows 4-5 x 5[0-140]", "rows 5-6 x 6[0-140]"));
+}
+
+TEST(BuildPlan, AutoSharesWhereSharingCostsLess) {
+  const PlanForest forest = TwoContexts();
+  const PlanOptions shared{.sharing = ItemSharing::kTree};
+  PlanOptions options{.sharing = ItemSharing::kAuto};
+  EXPECT_EQ(Items(Plan(forest, options)), Items(Plan(forest, shared)));
+
+  // Any two rows cost a tile of eight, one row three, memory nothing: three rows are worth it.
+  options.costs = {.per_item = 0, .per_key = 0, .per_pair = 1, .per_row_pair = 3, .row_tile = 8};
+  EXPECT_THAT(Items(Plan(forest, options)),
+              ElementsAre("rows 0-3 x 0[0-1024]", "rows 0-3 x 0[1024-1500]", "rows 0-1 x 1[0-200]",
+                          "rows 1-2 x 1[0-200]", "rows 1-2 x 3[0-130]", "rows 2-3 x 4[0-100]",
+                          "rows 0-1 x 2[0-5]", "rows 2-3 x 5[0-1]"));
+}
+
+TEST(BuildPlan, NothingToDo) {
+  PlanForest forest;
+  AttentionPlan plan = Plan(forest, {});
+  EXPECT_THAT(plan.items, IsEmpty());
+  EXPECT_THAT(plan.merge_begin, ElementsAre(0));
+
+  const int root = forest.Add({.length = 100});  // resident, read by nobody
+  const int empty = forest.Add({.parent = root, .length = 0});
+  plan = Plan(forest, {});
+  EXPECT_THAT(plan.items, IsEmpty());
+
+  forest.Add({.parent = empty, .length = 1, .own_rows = 1});
+  EXPECT_EQ(Merges(Plan(forest, {}), 0), "|0[0-100] |2[0-1]");
+}
+
+TEST(BuildPlan, RowThatSeesNothingMergesNothing) {
+  PlanForest forest;
+  forest.Add({.length = 10, .own_rows = 2});
+  std::vector<PlanNode> nodes = forest.nodes();
+  nodes[0].first_position = 9;  // rows stand at 8 and 9
+  const AttentionPlan plan = BuildPlan(nodes, forest.positions(), {});
+  CheckPlan(plan, nodes, forest.positions());
+  EXPECT_THAT(Items(plan), ElementsAre("rows 1-2 x 0[0-1]"));
+}
+
+TEST(BuildPlan, PlanMemoryIsUsedAgain) {
+  const PlanForest large = TwoContexts();
+  AttentionPlan plan = Plan(large, {});
+  PlanForest small;
+  small.Add({.length = 17, .own_rows = 1});
+  BuildPlan(small.nodes(), small.positions(), {}, plan);
+  CheckPlan(plan, small.nodes(), small.positions());
+  EXPECT_THAT(Items(plan), ElementsAre("rows 0-1 x 0[0-17]"));
+  EXPECT_THAT(plan.pages, ElementsAre(1, 0));
+}
+
+TEST(BuildPlanDeathTest, NodesOutOfOrder) {
+  const PlanForest forest = TwoContexts();
+  const auto build = [&](auto change) {
+    std::vector<PlanNode> nodes = forest.nodes();
+    change(nodes);
+    BuildPlan(nodes, forest.positions(), {});
+  };
+  EXPECT_DEATH(build([](auto& nodes) { std::swap(nodes[2], nodes[5]); }), "CHECK");
+  EXPECT_DEATH(build([](auto& nodes) { nodes[5].parent = 3; }), "CHECK");
+  EXPECT_DEATH(build([](auto& nodes) { nodes[5].row_end = 4; }), "CHECK");
+  EXPECT_DEATH(build([](auto& nodes) { nodes.pop_back(); }), "CHECK");
+  EXPECT_DEATH(build([](auto& nodes) { nodes[2].length = 17; }), "CHECK");
+  EXPECT_DEATH(build([](auto& nodes) { nodes[2].group_phase = 1; }), "CHECK");
+}
+
+}  // namespace
+}  // namespace banyan

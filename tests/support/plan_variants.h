@@ -1,0 +1,45 @@
+// Every way to plan a step that must give the same bits.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <string>
+#include <vector>
+
+#include "plan/build.h"
+
+namespace banyan {
+
+struct PlanVariant {
+  std::string name;
+  PlanOptions options;
+};
+
+inline std::vector<PlanVariant> AllPlanVariants() {
+  struct Sharing {
+    const char* name;
+    ItemSharing sharing;
+    int share_levels;
+  };
+  std::vector<PlanVariant> variants;
+  for (const Sharing& sharing :
+       {Sharing{"per stream", ItemSharing::kPerStream, 0}, Sharing{"tree", ItemSharing::kTree, 0},
+        Sharing{"tree, 1 level", ItemSharing::kTree, 1},
+        Sharing{"tree, 2 levels", ItemSharing::kTree, 2},
+        Sharing{"stacked", ItemSharing::kStacked, 0}, Sharing{"auto", ItemSharing::kAuto, 0}}) {
+    for (int max_item_rows : {1, 3, 64}) {
+      for (int min_items : {1, 12, 1'000'000}) {
+        variants.push_back({fmt::format("{}, {} rows an item, at least {} items", sharing.name,
+                                        max_item_rows, min_items),
+                            {.sharing = sharing.sharing,
+                             .share_levels = sharing.share_levels,
+                             .max_item_rows = max_item_rows,
+                             .min_items = min_items,
+                             .costs = {.row_tile = 8}}});
+      }
+    }
+  }
+  return variants;
+}
+
+}  // namespace banyan
