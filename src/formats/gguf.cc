@@ -2,6 +2,7 @@
 // is in gguf_metadata.cc.
 #include "formats/gguf.h"
 
+#include <algorithm>
 #include <array>
 #include <limits>
 #include <utility>
@@ -157,14 +158,15 @@ TensorEntry ReadTensorEntry(ByteReader& reader, const std::string& path) {
           entry.name, dimensions, kMaxDimensions);
   }
   entry.shape.resize(dimensions);
+  std::uint64_t extents = 1;  // their product with 1 for 0, so that no partial product overflows
   for (size_t i = dimensions; i-- > 0;) {  // stored innermost first
+    constexpr std::uint64_t kLimit = std::numeric_limits<std::int64_t>::max() / 64;
     const auto extent = reader.Read<std::uint64_t>("a dimension");
-    const auto limit = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max() / 64);
-    if (extent > limit ||
-        (extent > 0 && static_cast<std::uint64_t>(entry.elements) > limit / extent)) {
+    if (extent > kLimit / extents) {
       Throw(ErrorKind::kFormat, "{}: tensor '{}': a dimension of {} makes it too large", path,
             entry.name, extent);
     }
+    extents *= std::max<std::uint64_t>(extent, 1);
     entry.shape[i] = static_cast<std::int64_t>(extent);
     entry.elements *= entry.shape[i];
   }

@@ -175,6 +175,9 @@ TEST(Gguf, RefusesWhatDoesNotFit) {
   GgufWriter large;
   large.Tensor("t", std::vector<std::int64_t>{1ll << 40, 1ll << 40}, 0, {});
   EXPECT_THAT(message(large), HasSubstr("too large"));
+  GgufWriter empty;  // no values, but too many rows to count
+  empty.Tensor("t", std::vector<std::int64_t>{1ll << 40, 1ll << 40, 0}, 0, {});
+  EXPECT_THAT(message(empty), HasSubstr("too large"));
   GgufWriter dimensions;
   dimensions.Tensor("t", std::vector<std::int64_t>{1, 1, 1, 1, 1}, 0, {});
   EXPECT_THAT(message(dimensions), HasSubstr("5 dimensions"));

@@ -77,12 +77,14 @@ ByteRange ReadEntry(const std::string& tensor_name, const Json& entry,
   }
   std::vector<std::int64_t> shape;
   std::uint64_t elements = 1;
+  std::uint64_t extents = 1;  // their product with 1 for 0, so that no partial product overflows
   for (const Json& extent_json : shape_json) {
-    const std::uint64_t extent = UintOf(extent_json, where, "each dimension");
     constexpr std::uint64_t kLimit = std::numeric_limits<std::int64_t>::max() / 64;
-    if (extent > kLimit || (extent > 0 && elements > kLimit / extent)) {
+    const std::uint64_t extent = UintOf(extent_json, where, "each dimension");
+    if (extent > kLimit / extents) {
       Throw(ErrorKind::kFormat, "{}: a dimension of {} makes it too large", where, extent);
     }
+    extents *= std::max<std::uint64_t>(extent, 1);
     elements *= extent;
     shape.push_back(static_cast<std::int64_t>(extent));
   }

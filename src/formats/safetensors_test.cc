@@ -80,6 +80,8 @@ TEST(Safetensors, RefusesBrokenHeaders) {
   EXPECT_THAT(
       one(R"({"dtype":"F32","shape":[9000000000,9000000000],"data_offsets":[0,4]})", "1234"),
       HasSubstr("too large"));
+  EXPECT_THAT(one(R"({"dtype":"F32","shape":[0,9000000000,9000000000],"data_offsets":[0,0]})", ""),
+              HasSubstr("too large"));
   EXPECT_THAT(one(R"({"dtype":"F32","shape":[1],"data_offsets":[0,4]})", "12345678"),
               HasSubstr("end at data byte 4, the file's data has 8"));
 }
