@@ -3,7 +3,8 @@
 set(BANYAN_LAYERS "")
 
 add_library(banyan_options INTERFACE)
-target_compile_options(banyan_options INTERFACE -Wall -Wextra -Werror -Wno-psabi -ffp-contract=off
+# -Wrestrict: GCC 12 reports its own std::string (bug 105651).
+target_compile_options(banyan_options INTERFACE -Wall -Wextra -Werror -Wno-psabi -Wno-restrict -ffp-contract=off
                                                 $<$<CONFIG:Release>:-g1>)
 target_include_directories(banyan_options INTERFACE ${CMAKE_SOURCE_DIR}/include
                                                     ${CMAKE_SOURCE_DIR}/src)

@@ -110,7 +110,7 @@ class Kernels {
   virtual void GatherLogitRows(const StepInputs& step, const Tensor& x, Tensor& out) = 0;
 
   // --- From logits to tokens -----------------------------------------------------------------
-  // One choice per row of `logits`. REQUIRES: requests.size() <= logits.rows.
+  // One choice per request, from the row of `logits` that it names.
   virtual void SelectTokens(const Tensor& logits, std::span<const SamplingRow> requests,
                             std::span<TokenChoice> choices) = 0;
   // Log-softmax of the raw logits at (rows[i], tokens[i]), for scoring given text.

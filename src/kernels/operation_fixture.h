@@ -11,6 +11,7 @@
 #include <limits>
 #include <memory>
 #include <numeric>
+#include <ostream>
 #include <random>
 #include <string>
 #include <vector>
@@ -167,10 +168,16 @@ inline std::vector<Backend> AllBackends() {
   return backends;
 }
 
-inline std::string BackendName(const testing::TestParamInfo<Backend>& info) {
+inline std::string NameOf(const Backend& backend) {
   static const char* const kTypes[] = {"f32", "f16", "bf16", "q8"};
-  return info.param.device + (info.param.precision == Precision::kF32 ? "_f32_" : "_mixed_") +
-         kTypes[static_cast<int>(info.param.kv_type)];
+  return backend.device + (backend.precision == Precision::kF32 ? "_f32_" : "_mixed_") +
+         kTypes[static_cast<int>(backend.kv_type)];
+}
+
+inline void PrintTo(const Backend& backend, std::ostream* out) { *out << NameOf(backend); }
+
+inline std::string BackendName(const testing::TestParamInfo<Backend>& info) {
+  return NameOf(info.param);
 }
 
 // Relative rounding of one stored KV value; for kQ8 relative to the head's largest.

@@ -18,25 +18,30 @@ struct Candidate {
   double weight = 0.0;
 };
 
-// log(sum(exp(logits))); minus infinity when no logit is above it.
-double LogSumExp(std::span<const float> logits) {
+// log(sum(exp(logits))) in two parts, so that the difference to a logit loses nothing.
+struct LogSumExp {
   float largest = kNever;
-  for (const float x : logits) {
-    if (x > largest) largest = x;
-  }
-  if (std::isinf(largest)) return largest;
-  double sum = 0.0;
-  for (const float x : logits) {
-    if (!std::isnan(x)) sum += std::exp(static_cast<double>(x) - largest);
-  }
-  return largest + std::log(sum);
-}
+  double log_rest = 0.0;  // log(sum(exp(logits - largest)))
 
-float Logprob(float logit, double log_sum) {
-  if (std::isnan(logit)) return kNever;
-  if (logit == log_sum) return 0.0f;  // also the infinite case: all probability on this token
-  return static_cast<float>(static_cast<double>(logit) - log_sum);
-}
+  explicit LogSumExp(std::span<const float> logits) {
+    for (const float x : logits) {
+      if (x > largest) largest = x;
+    }
+    if (std::isinf(largest)) return;
+    double sum = 0.0;
+    for (const float x : logits) {
+      if (!std::isnan(x)) sum += std::exp(static_cast<double>(x) - largest);
+    }
+    log_rest = std::log(sum);
+  }
+
+  // Log-softmax of one of the logits.
+  float Logprob(float logit) const {
+    if (std::isnan(logit)) return kNever;
+    if (std::isinf(largest)) return logit == largest ? 0.0f : kNever;
+    return static_cast<float>((static_cast<double>(logit) - largest) - log_rest);
+  }
+};
 
 bool IsAllowed(std::span<const std::uint32_t> allowed, size_t token) {
   const size_t word = token / 32;
@@ -145,13 +150,13 @@ TokenChoice SelectToken(std::span<const float> logits, const SamplingRow& reques
     Throw(ErrorKind::kInput, "no token of {} can be chosen: the mask allows none with a logit",
           logits.size());
   }
-  const double log_sum = LogSumExp(logits);
+  const LogSumExp log_sum(logits);
   TokenChoice choice;
   choice.token = request.temperature > 0.0f ? Draw(adjusted, request) : Greedy(adjusted);
-  choice.logprob = Logprob(logits[choice.token], log_sum);
+  choice.logprob = log_sum.Logprob(logits[choice.token]);
   if (request.top_logprobs > 0) {
     for (const TokenId token : BestTokens(logits, static_cast<size_t>(request.top_logprobs))) {
-      choice.top.push_back({token, Logprob(logits[token], log_sum)});
+      choice.top.push_back({token, log_sum.Logprob(logits[token])});
     }
   }
   return choice;
@@ -159,7 +164,7 @@ TokenChoice SelectToken(std::span<const float> logits, const SamplingRow& reques
 
 float ScoreToken(std::span<const float> logits, TokenId token) {
   BANYAN_CHECK(token >= 0 && static_cast<size_t>(token) < logits.size());
-  return Logprob(logits[token], LogSumExp(logits));
+  return LogSumExp(logits).Logprob(logits[token]);
 }
 
 }  // namespace banyan

@@ -14,6 +14,7 @@ namespace banyan {
 // One row's request. Order of operations: repetition penalty, mask, then greedy (ties take the
 // lowest id); or temperature, top-k, top-p, min-p, draw.
 struct SamplingRow {
+  std::int32_t row = 0;                    // of the logits; several requests may share one
   float temperature = 0.0f;                // 0 = greedy
   int top_k = 0;                           // 0 = off
   float top_p = 1.0f;                      // 1 = off

@@ -1,7 +1,6 @@
 #include "kv/kv_cache.h"
 
 #include <algorithm>
-#include <set>
 
 #include "base/error.h"
 #include "plan/batch.h"
@@ -130,19 +129,9 @@ bool KvCache::EvictOne() {
   return false;
 }
 
-int KvCache::Available() const {
-  // A node can go once everything below it has gone: it is kept by pins in its subtree alone.
-  std::set<std::int32_t> kept;
-  for (const auto& [used, node] : by_use_) {
-    if (forest_.at(node).pins == 0) continue;
-    for (NodeId id = node; id.valid() && kept.insert(id.value).second; id = forest_.at(id).parent) {
-    }
+void KvCache::EvictAll() {
+  while (EvictOne()) {
   }
-  int pages = pool_.free();
-  for (const auto& [used, node] : by_use_) {
-    if (!kept.contains(node.value)) pages += static_cast<int>(Find(node)->pages.size());
-  }
-  return pages;
 }
 
 void KvCache::CheckInvariants() const {

@@ -46,8 +46,9 @@ class KvCache {
   // A stream's tail is of no use to anyone else: frees it at once. REQUIRES: removable.
   void Drop(NodeId node);
 
-  // Pages that are free or belong to nodes that could be evicted.
-  int Available() const;
+  // Forgets every node that nobody pins.
+  void EvictAll();
+
   int total_pages() const { return pool_.total(); }
   int free_pages() const { return pool_.free(); }
   int peak_pages() const { return peak_; }

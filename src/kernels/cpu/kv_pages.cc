@@ -1,8 +1,8 @@
 #include "kernels/cpu/kv_pages.h"
 
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
-#include <new>
 
 #include "base/error.h"
 #include "tensor/float16.h"
@@ -67,13 +67,12 @@ std::int64_t KvPages::PageBytes(const KvShape& shape, KvType type) {
 }
 
 KvPages::KvPages(const KvShape& shape, int page_count, KvType type)
-    : shape_(shape), type_(type), layout_(LayoutOf(shape, type)) {
+    : shape_(shape), type_(type), layout_(LayoutOf(shape, type)), bytes_(nullptr, std::free) {
   pages = page_count;
   padded_dim_ = (shape.head_dim + 15) / 16 * 16;
   const std::int64_t bytes = PageBytes(shape, type) * page_count;
-  try {
-    bytes_.resize(static_cast<size_t>(bytes));
-  } catch (const std::bad_alloc&) {
+  bytes_.reset(static_cast<std::byte*>(std::calloc(1, static_cast<size_t>(bytes))));
+  if (bytes_ == nullptr) {
     Throw(ErrorKind::kLimit, "no memory for {} KV pages ({} MiB)", page_count, bytes >> 20);
   }
 }
@@ -85,7 +84,7 @@ std::byte* KvPages::Head(int layer, int head, std::int32_t page) {
 const std::byte* KvPages::Head(int layer, int head, std::int32_t page) const {
   const std::int64_t index =
       (static_cast<std::int64_t>(layer) * pages + page) * shape_.kv_heads + head;
-  return bytes_.data() + index * layout_.head_bytes;
+  return bytes_.get() + index * layout_.head_bytes;
 }
 
 void KvPages::Store(int layer, int head, std::int32_t slot, const float* key, const float* value) {

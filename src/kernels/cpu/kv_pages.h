@@ -4,7 +4,7 @@
 #pragma once
 
 #include <cstdint>
-#include <vector>
+#include <memory>
 
 #include "kernels/cpu/vector_kernels.h"
 #include "kernels/kernels.h"
@@ -44,7 +44,8 @@ class KvPages : public KvMemory {
   KvType type_;
   Layout layout_;
   int padded_dim_ = 0;
-  std::vector<std::byte> bytes_;  // [layers, pages, kv_heads, head_bytes]
+  // [layers, pages, kv_heads, head_bytes], zero; the system gives real memory at the first touch.
+  std::unique_ptr<std::byte, void (*)(void*)> bytes_;
 };
 
 }  // namespace banyan

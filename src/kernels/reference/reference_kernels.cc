@@ -157,7 +157,7 @@ class ReferenceKernels final : public Kernels {
                     std::span<TokenChoice> choices) override {
     BANYAN_CHECK(choices.size() >= requests.size());
     for (size_t r = 0; r < requests.size(); ++r) {
-      choices[r] = SelectToken(reference::Row(logits, static_cast<std::int64_t>(r)), requests[r]);
+      choices[r] = SelectToken(reference::Row(logits, requests[r].row), requests[r]);
     }
   }
   void ScoreTokens(const Tensor& logits, std::span<const std::int32_t> rows,

@@ -1,0 +1,15 @@
+// The subcommands. Each adds itself to the command line and returns what to run when it was chosen;
+// the result is the exit code: 0 ok, 1 some rows failed, 2 usage or input error.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <functional>
+
+namespace banyan::app {
+
+using Command = std::function<int()>;
+
+Command AddIds(CLI::App& app);
+Command AddModel(CLI::App& app);
+
+}  // namespace banyan::app

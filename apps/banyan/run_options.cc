@@ -1,0 +1,81 @@
+#include "run_options.h"
+
+#include <fmt/format.h>
+
+#include <cctype>
+#include <cstdlib>
+
+#include "banyan/error.h"
+
+namespace banyan::app {
+
+std::int64_t ParseBytes(const std::string& text, const std::string& option) {
+  char* end = nullptr;
+  const double number = std::strtod(text.c_str(), &end);
+  std::string unit = end;
+  for (char& c : unit) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  if (unit.size() > 1 && unit.back() == 'B') unit.pop_back();
+  if (unit.size() > 1 && unit.back() == 'I') unit.pop_back();
+  double factor = 0.0;
+  if (unit.empty() || unit == "B") factor = 1.0;
+  if (unit == "K") factor = 1024.0;
+  if (unit == "M") factor = 1024.0 * 1024.0;
+  if (unit == "G") factor = 1024.0 * 1024.0 * 1024.0;
+  if (end == text.c_str() || factor == 0.0 || !(number > 0.0) || number * factor > 1e15) {
+    throw Error(ErrorKind::kUsage,
+                fmt::format("{}: expected a size such as 512M or 2G, found '{}'", option, text));
+  }
+  return static_cast<std::int64_t>(number * factor);
+}
+
+void RunOptions::AddTo(CLI::App& command, const std::string& default_precision) {
+  load.precision = default_precision;
+  command.add_option(
+      "-m,--model", load.model,
+      "GGUF file, Hugging Face directory, or a name in the local Hugging Face cache");
+  command.add_option("--device", load.device, "cpu, reference or cuda")->capture_default_str();
+  command
+      .add_option("--precision", load.precision,
+                  "f32: everything in float32; mixed: 16-bit KV, compact weights")
+      ->capture_default_str();
+  command.add_option("--kv-type", load.kv_type,
+                     "KV elements in mixed precision: f16 (default), bf16, q8 or f32");
+  command.add_option("--threads", load.threads, "Threads; 0: as many as the process may use")
+      ->check(CLI::Range(0, 1024))
+      ->capture_default_str();
+  command.add_option("--yarn-factor", load.yarn_factor,
+                     "Stretch the model's context by this factor with YaRN");
+  command
+      .add_option("--strategy", strategy,
+                  "flat, paged, stacked, tree, auto; for comparison: sequential, no-attention")
+      ->capture_default_str();
+  command
+      .add_option("--share-levels", engine.share_levels,
+                  "tree: share only the first N levels of the forest; 0: all")
+      ->check(CLI::NonNegativeNumber);
+  command
+      .add_option("--contexts-per-stack", engine.contexts_per_stack, "stacked: contexts in a stack")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  command
+      .add_option("--questions-per-stack", engine.questions_per_stack,
+                  "stacked: questions of a context in a stack; 0: all")
+      ->check(CLI::NonNegativeNumber);
+  command.add_option("--stacks", engine.stacks, "stacked: stacks at a time")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  command
+      .add_option("--batch-rows", engine.batch_rows, "Rows of one step; 0: chosen by the backend")
+      ->check(CLI::NonNegativeNumber);
+  command.add_option("--kv-memory", kv_memory,
+                     "Memory for KV, such as 512M or 4G (default: a quarter of the machine's)");
+  command.add_flag("--one-by-one", engine.one_by_one,
+                   "Run every stream alone with an empty cache, for comparison");
+}
+
+void RunOptions::Resolve() {
+  engine.strategy = ParseStrategy(strategy);
+  if (!kv_memory.empty()) engine.kv_memory = ParseBytes(kv_memory, "--kv-memory");
+}
+
+}  // namespace banyan::app

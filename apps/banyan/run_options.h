@@ -1,0 +1,27 @@
+// Options that every command which runs a model has.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+
+#include "banyan/engine.h"
+#include "banyan/model.h"
+
+namespace banyan::app {
+
+struct RunOptions {
+  LoadOptions load;
+  EngineOptions engine;
+  std::string strategy = "auto";
+  std::string kv_memory;  // "2G", "512M"; empty: a quarter of the machine's memory
+
+  // Adds -m, --device, --precision, --kv-type, --threads, --strategy and the rest to the command.
+  void AddTo(CLI::App& command, const std::string& default_precision);
+  // Checks and converts what is text on the command line. Throws kUsage.
+  void Resolve();
+};
+
+// "512M", "2G", "1.5GiB", "1000000" → bytes. Throws kUsage naming the option.
+std::int64_t ParseBytes(const std::string& text, const std::string& option);
+
+}  // namespace banyan::app

@@ -1,0 +1,68 @@
+// A model ready to compute: files located and mapped, weights in the backend's memory, text side
+// loaded when the files have one.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "banyan/text.h"
+#include "banyan/types.h"
+
+namespace banyan {
+
+struct LoadOptions {
+  std::string model;           // GGUF file, Hugging Face directory, or a name in the local cache
+  std::string device = "cpu";  // cpu, reference, cuda
+  std::string precision = "mixed";  // f32 or mixed
+  std::string kv_type;              // f16, bf16, q8, f32; empty: f32 with f32, f16 with mixed
+  int threads = 0;                  // 0: as many as the process may use
+  double yarn_factor = 0.0;         // > 1: stretch the context by YaRN
+  std::function<void(int done, int total)> progress;  // layers loaded
+};
+
+// What `model show` prints, read from the files' headers alone.
+struct ModelSummary {
+  std::string path;
+  std::string family;
+  int layers = 0, hidden_size = 0, heads = 0, kv_heads = 0, head_dim = 0, ffn_size = 0;
+  int vocab_size = 0, context_length = 0;
+  std::int64_t parameters = 0;
+  std::int64_t file_bytes = 0;            // of all tensors as stored
+  std::vector<std::string> tensor_types;  // "Q8_0 x 141", most bytes first
+  std::string rope;                       // "llama3, theta 500000"
+  std::string windows;                    // "none", "4096 in 16 of 32 layers"
+  std::int64_t kv_bytes_per_token_f16 = 0;
+  std::string tokenizer;  // "BPE (llama-bpe), 128256 tokens"; empty: none
+  bool has_chat_template = false;
+};
+ModelSummary DescribeModel(const std::string& model);
+
+class Model {
+ public:
+  // Throws Error: kNotFound, kFormat, kUnsupported (architecture, tensor type), kUsage (options).
+  static std::shared_ptr<Model> Load(const LoadOptions& options);
+  ~Model();
+
+  int vocab_size() const;
+  int context_length() const;
+  const std::vector<TokenId>& end_tokens() const;  // any of these ends an answer
+  // The text side; null when the model's files have no tokenizer.
+  std::shared_ptr<const Text> text() const;
+  std::string backend_name() const;  // "cpu (avx512, 2 threads)"
+  std::string precision() const;     // "mixed, kv f16"
+  std::int64_t weight_bytes() const;
+  // Stands for the weights and every setting that changes their answers.
+  std::string fingerprint() const;
+
+  struct Parts;  // for the engine
+  Parts& parts() const { return *parts_; }
+
+ private:
+  explicit Model(std::unique_ptr<Parts> parts);
+  std::unique_ptr<Parts> parts_;
+};
+
+}  // namespace banyan

@@ -1,0 +1,53 @@
+// Text ↔ tokens and chat templates, without a model.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "banyan/types.h"
+
+namespace banyan {
+
+// A stretch of a rendered chat: what the template wrote, or what came out of a message.
+struct ChatText {
+  std::string text;
+  bool from_user = false;  // plain text: control tokens spelled in it are not control tokens
+};
+
+class Text {
+ public:
+  // A GGUF file, a tokenizer.json, or a directory that holds one.
+  static std::shared_ptr<const Text> Load(const std::string& path);
+  ~Text();
+
+  // parse_special: control tokens spelled in the text become their ids. Use false for everything
+  // that a user or a document wrote. add_special: BOS and the like, as the tokenizer's file says.
+  std::vector<TokenId> Encode(std::string_view text, bool add_special, bool parse_special) const;
+  std::string Decode(std::span<const TokenId> ids, bool skip_special) const;
+  std::optional<TokenId> Find(std::string_view token) const;
+  bool IsSpecial(TokenId id) const;
+  std::optional<TokenId> bos() const;
+  std::vector<TokenId> end_tokens() const;
+  int vocab_size() const;
+  std::string description() const;  // "BPE (qwen2), 151669 tokens"
+
+  bool has_chat_template() const;
+  // `messages_json`: an array of {"role", "content", …}; `extra_json`: an object with the
+  // template's options (enable_thinking, tools …), or empty. Throws kUnsupported without a
+  // template, kInput when the template refuses the messages.
+  std::vector<ChatText> RenderChat(std::string_view messages_json, bool add_generation_prompt,
+                                   std::string_view extra_json) const;
+
+  struct Parts;
+  const Parts& parts() const { return *parts_; }
+  explicit Text(std::unique_ptr<Parts> parts);
+
+ private:
+  std::unique_ptr<Parts> parts_;
+};
+
+}  // namespace banyan

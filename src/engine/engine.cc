@@ -1,0 +1,118 @@
+#include "banyan/engine.h"
+
+#include <sys/sysinfo.h>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "base/error.h"
+#include "engine/engine_state.h"
+
+namespace banyan {
+namespace {
+
+constexpr std::array<std::pair<const char*, Strategy>, 7> kStrategies = {{
+    {"flat", Strategy::kFlat},
+    {"paged", Strategy::kPaged},
+    {"stacked", Strategy::kStacked},
+    {"tree", Strategy::kTree},
+    {"auto", Strategy::kAuto},
+    {"sequential", Strategy::kSequential},
+    {"no-attention", Strategy::kNoAttention},
+}};
+
+constexpr int kDefaultBatchRows = 512;
+constexpr int kMostStreams = 256;
+
+std::int64_t QuarterOfMemory() {
+  struct sysinfo info {};
+  if (::sysinfo(&info) != 0) return std::int64_t{1} << 30;
+  return static_cast<std::int64_t>(info.totalram) * info.mem_unit / 4;
+}
+
+// Pages for the budget, but no more than all running streams could ever fill.
+int PagesForBudget(const EngineOptions& options, const ModelConfig& config, const Kernels& kernels,
+                   int max_streams) {
+  const KvShape shape{config.layers, config.kv_heads, config.head_dim};
+  const std::int64_t page_bytes = kernels.KvPageBytes(shape);
+  const std::int64_t budget = options.kv_memory > 0 ? options.kv_memory : QuarterOfMemory();
+  const std::int64_t pages_per_stream = (config.context_length + kPageTokens - 1) / kPageTokens + 1;
+  const std::int64_t useful = pages_per_stream * max_streams;
+  constexpr std::int64_t kIndexLimit =
+      (std::int64_t{1} << 31) / kPageTokens - 1;  // slots are int32
+  const std::int64_t pages = std::min({budget / page_bytes, useful, kIndexLimit});
+  if (pages < 2) {
+    Throw(ErrorKind::kLimit, "--kv-memory: {} bytes hold {} pages of {} bytes: expected at least 2",
+          budget, pages, page_bytes);
+  }
+  return static_cast<int>(pages);
+}
+
+}  // namespace
+
+Strategy ParseStrategy(const std::string& name) {
+  std::string names;
+  for (const auto& [text, strategy] : kStrategies) {
+    if (name == text) return strategy;
+    names += (names.empty() ? "" : ", ") + std::string(text);
+  }
+  Throw(ErrorKind::kUsage, "--strategy: expected one of {}; found '{}'", names, name);
+}
+
+const char* StrategyName(Strategy strategy) {
+  for (const auto& [text, value] : kStrategies) {
+    if (value == strategy) return text;
+  }
+  return "?";
+}
+
+const char* FinishReasonName(FinishReason reason) {
+  switch (reason) {
+    case FinishReason::kStopToken:
+    case FinishReason::kStopString:
+      return "stop";
+    case FinishReason::kLength:
+      return "length";
+    case FinishReason::kError:
+      return "error";
+  }
+  return "?";
+}
+
+Engine::State::State(std::shared_ptr<Model> model, const EngineOptions& options)
+    : model_(std::move(model)),
+      options_(options),
+      kernels_(*model_->parts().kernels),
+      config_(model_->parts().config),
+      batch_rows_(options.batch_rows > 0 ? options.batch_rows : kDefaultBatchRows),
+      max_streams_(options.one_by_one ? 1 : std::min(batch_rows_, kMostStreams)),
+      forest_(kCutKeys, model_->parts().fingerprint),
+      cache_(forest_, PagesForBudget(options, config_, kernels_, max_streams_)),
+      kv_(kernels_.NewKvMemory({config_.layers, config_.kv_heads, config_.head_dim},
+                               cache_.total_pages())),
+      forward_(config_, model_->parts().weights, kernels_, batch_rows_, max_streams_),
+      builder_(forest_, cache_) {}
+
+Engine::Engine(std::shared_ptr<Model> model, const EngineOptions& options)
+    : state_(std::make_unique<State>(std::move(model), options)) {}
+Engine::~Engine() = default;
+
+void Engine::Submit(PromptSegment request) { state_->Submit(std::move(request)); }
+bool Engine::Step() { return state_->Step(); }
+std::vector<Answer> Engine::TakeFinished() { return std::exchange(state_->finished_, {}); }
+int Engine::waiting() const { return static_cast<int>(state_->waiting_.size()); }
+int Engine::running() const { return static_cast<int>(state_->running_.size()); }
+int Engine::wanted_waiting() const { return state_->max_streams_; }
+
+Receipt Engine::receipt() const {
+  Receipt receipt = state_->receipt_;
+  const ModelConfig& config = state_->config_;
+  const std::int64_t page_bytes =
+      state_->kernels_.KvPageBytes({config.layers, config.kv_heads, config.head_dim});
+  receipt.kv_bytes_peak = page_bytes * state_->cache_.peak_pages();
+  receipt.kv_bytes_total = page_bytes * state_->cache_.total_pages();
+  return receipt;
+}
+
+}  // namespace banyan

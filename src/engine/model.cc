@@ -1,0 +1,217 @@
+// Loading a model, and describing one without loading it.
+#include "banyan/model.h"
+
+#include <algorithm>
+#include <map>
+
+#include "base/error.h"
+#include "base/mapped_file.h"
+#include "engine/model_parts.h"
+#include "formats/gguf.h"
+#include "formats/locate.h"
+#include "formats/safetensors.h"
+#include "model/rope.h"
+
+namespace banyan {
+namespace {
+
+constexpr size_t kMaxConfigBytes = 16u << 20;
+
+// A model's files, opened: configuration, tensors, text side.
+struct OpenedModel {
+  ModelFiles files;
+  std::unique_ptr<GgufFile> gguf;  // null for Hugging Face directories
+  TensorStore safetensors;
+  ModelConfig config;
+  TensorNaming naming = TensorNaming::kHuggingFace;
+
+  const TensorStore& tensors() const { return gguf ? gguf->tensors() : safetensors; }
+};
+
+OpenedModel Open(const std::string& name) {
+  OpenedModel model;
+  model.files = LocateModel(name);
+  if (model.files.kind == ModelKind::kGguf) {
+    model.gguf = std::make_unique<GgufFile>(model.files.weights);
+    model.naming = TensorNaming::kGguf;
+    model.config = ConfigFromGguf(*model.gguf);
+    if (model.tensors().Empty()) {
+      Throw(ErrorKind::kFormat, "{}: expected a model, found a vocabulary without tensors", name);
+    }
+    return model;
+  }
+  const std::string config = ReadTextFile(model.files.config, kMaxConfigBytes);
+  const std::string generation = model.files.generation_config
+                                     ? ReadTextFile(*model.files.generation_config, kMaxConfigBytes)
+                                     : "";
+  model.config = ConfigFromHuggingFace(config, generation, model.files.root.string());
+  model.safetensors = OpenSafetensors(model.files.weights);
+  return model;
+}
+
+std::shared_ptr<const Text> OpenText(const OpenedModel& model) {
+  if (model.gguf) {
+    if (!model.gguf->Has("tokenizer.ggml.tokens")) return nullptr;
+    return MakeText(Tokenizer::FromGguf(*model.gguf));
+  }
+  if (!model.files.tokenizer) return nullptr;
+  return MakeText(Tokenizer::FromHuggingFace(model.files.root));
+}
+
+Precision ParsePrecision(const std::string& name) {
+  if (name == "f32") return Precision::kF32;
+  if (name == "mixed") return Precision::kMixed;
+  Throw(ErrorKind::kUsage, "--precision: expected f32 or mixed, found '{}'", name);
+}
+
+KvType ParseKvType(const std::string& name, Precision precision) {
+  if (name.empty()) return precision == Precision::kF32 ? KvType::kF32 : KvType::kF16;
+  const std::map<std::string, KvType> types = {
+      {"f32", KvType::kF32}, {"f16", KvType::kF16}, {"bf16", KvType::kBF16}, {"q8", KvType::kQ8}};
+  const auto it = types.find(name);
+  if (it == types.end()) {
+    Throw(ErrorKind::kUsage, "--kv-type: expected f16, bf16, q8 or f32, found '{}'", name);
+  }
+  if (precision == Precision::kF32 && it->second != KvType::kF32) {
+    Throw(ErrorKind::kUsage, "--kv-type {} needs --precision mixed", name);
+  }
+  return it->second;
+}
+
+const char* KvTypeName(KvType type) {
+  switch (type) {
+    case KvType::kF32:
+      return "f32";
+    case KvType::kF16:
+      return "f16";
+    case KvType::kBF16:
+      return "bf16";
+    case KvType::kQ8:
+      return "q8";
+  }
+  return "?";
+}
+
+// Names, shapes, types and the ends of every tensor: enough to tell models apart, cheap on large
+// ones. Settings that change KV count too.
+Digest Fingerprint(const OpenedModel& model, const LoadOptions& options, KvType kv_type) {
+  Sha256 hash;
+  for (const std::string& name : model.tensors().Names()) {
+    const HostTensor& tensor = model.tensors().GetAnyShape(name);
+    hash.Add(name).Add(static_cast<std::uint64_t>(tensor.dtype));
+    for (const std::int64_t size : tensor.shape) hash.Add(static_cast<std::uint64_t>(size));
+    const size_t edge = std::min<size_t>(tensor.bytes.size(), 256);
+    hash.Add(tensor.bytes.first(edge)).Add(tensor.bytes.last(edge));
+  }
+  const RopeTable rope = MakeRopeTable(model.config.rope, model.config.context_length);
+  hash.Add(std::as_bytes(std::span(rope.inverse_frequency)));
+  hash.Add(options.precision).Add(options.device).Add(KvTypeName(kv_type));
+  return hash.Finish();
+}
+
+std::string DescribeRope(const RopeConfig& rope) {
+  static const std::map<RopeKind, const char*> names = {{RopeKind::kPlain, "plain"},
+                                                        {RopeKind::kLinear, "linear"},
+                                                        {RopeKind::kLlama3, "llama3"},
+                                                        {RopeKind::kYarn, "yarn"},
+                                                        {RopeKind::kLongRope, "longrope"}};
+  return fmt::format("{}, theta {:g}, {} values of a head", names.at(rope.kind), rope.theta,
+                     rope.rotary_dim);
+}
+
+std::string DescribeWindows(const std::vector<int>& windows) {
+  const auto windowed = std::count_if(windows.begin(), windows.end(), [](int w) { return w > 0; });
+  if (windowed == 0) return "none";
+  const int largest = *std::max_element(windows.begin(), windows.end());
+  return fmt::format("{} tokens in {} of {} layers", largest, windowed, windows.size());
+}
+
+}  // namespace
+
+ModelSummary DescribeModel(const std::string& name) {
+  const OpenedModel model = Open(name);
+  const ModelConfig& config = model.config;
+  ModelSummary summary;
+  summary.path = model.files.root.string();
+  summary.family = config.family;
+  summary.layers = config.layers;
+  summary.hidden_size = config.hidden_size;
+  summary.heads = config.heads;
+  summary.kv_heads = config.kv_heads;
+  summary.head_dim = config.head_dim;
+  summary.ffn_size = config.ffn_size;
+  summary.vocab_size = config.vocab_size;
+  summary.context_length = config.context_length;
+  summary.rope = DescribeRope(config.rope);
+  summary.windows = DescribeWindows(config.windows);
+  summary.kv_bytes_per_token_f16 =
+      std::int64_t{2} * 2 * config.layers * config.kv_heads * config.head_dim;
+  std::map<std::string, std::pair<std::int64_t, int>> types;  // name → bytes, tensors
+  for (const std::string& tensor_name : model.tensors().Names()) {
+    const HostTensor& tensor = model.tensors().GetAnyShape(tensor_name);
+    summary.parameters += tensor.rows() * tensor.columns();
+    auto& [bytes, count] = types[TraitsOf(tensor.dtype).name];
+    bytes += static_cast<std::int64_t>(tensor.bytes.size());
+    ++count;
+  }
+  std::vector<std::pair<std::int64_t, std::string>> by_bytes;
+  for (const auto& [type, size] : types) {
+    summary.file_bytes += size.first;
+    by_bytes.emplace_back(size.first, fmt::format("{} x {}", type, size.second));
+  }
+  std::sort(by_bytes.rbegin(), by_bytes.rend());
+  for (auto& [bytes, text] : by_bytes) summary.tensor_types.push_back(std::move(text));
+  if (const std::shared_ptr<const Text> text = OpenText(model)) {
+    summary.tokenizer = text->description();
+    summary.has_chat_template = text->has_chat_template();
+  }
+  return summary;
+}
+
+Model::Model(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
+Model::~Model() = default;
+
+std::shared_ptr<Model> Model::Load(const LoadOptions& options) {
+  KernelOptions kernel_options;
+  kernel_options.precision = ParsePrecision(options.precision);
+  kernel_options.kv_type = ParseKvType(options.kv_type, kernel_options.precision);
+  kernel_options.threads = options.threads;
+  auto parts = std::make_unique<Parts>();
+  parts->kernels = MakeKernels(options.device, kernel_options);
+  OpenedModel model = Open(options.model);
+  if (options.yarn_factor > 1.0) {
+    const int original = model.config.context_length;
+    model.config.rope = ExtendWithYarn(model.config.rope, options.yarn_factor, original);
+    model.config.context_length = static_cast<int>(original * options.yarn_factor);
+  }
+  parts->path = model.files.root.string();
+  parts->text = OpenText(model);
+  parts->weights =
+      LoadWeights(model.config, model.tensors(), model.naming, *parts->kernels, options.progress);
+  parts->fingerprint = Fingerprint(model, options, kernel_options.kv_type);
+  parts->config = std::move(model.config);
+  parts->end_tokens = parts->config.eos;
+  if (parts->text) {
+    for (const TokenId id : parts->text->end_tokens()) parts->end_tokens.push_back(id);
+  }
+  std::sort(parts->end_tokens.begin(), parts->end_tokens.end());
+  parts->end_tokens.erase(std::unique(parts->end_tokens.begin(), parts->end_tokens.end()),
+                          parts->end_tokens.end());
+  return std::shared_ptr<Model>(new Model(std::move(parts)));
+}
+
+int Model::vocab_size() const { return parts_->config.vocab_size; }
+int Model::context_length() const { return parts_->config.context_length; }
+const std::vector<TokenId>& Model::end_tokens() const { return parts_->end_tokens; }
+std::shared_ptr<const Text> Model::text() const { return parts_->text; }
+std::string Model::backend_name() const { return parts_->kernels->name(); }
+std::int64_t Model::weight_bytes() const { return parts_->weights.bytes; }
+std::string Model::fingerprint() const { return ToHex(parts_->fingerprint); }
+
+std::string Model::precision() const {
+  const KernelOptions& options = parts_->kernels->options();
+  return fmt::format("{}, kv {}", options.precision == Precision::kF32 ? "f32" : "mixed",
+                     KvTypeName(options.kv_type));
+}
+
+}  // namespace banyan

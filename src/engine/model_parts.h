@@ -1,0 +1,39 @@
+// What is behind banyan::Model and banyan::Text: the loaded pieces that the engine works with.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "banyan/model.h"
+#include "banyan/text.h"
+#include "base/sha256.h"
+#include "kernels/kernels.h"
+#include "model/config.h"
+#include "model/weights.h"
+#include "text/chat_template.h"
+#include "text/tokenizer.h"
+
+namespace banyan {
+
+struct Text::Parts {
+  std::shared_ptr<const Tokenizer> tokenizer;
+  std::optional<ChatTemplate> chat_template;  // nothing: the files have none
+  std::string chat_template_error;            // why it cannot be used, when it has one
+};
+
+// The text side of a tokenizer, with its chat template parsed.
+std::shared_ptr<const Text> MakeText(std::shared_ptr<const Tokenizer> tokenizer);
+
+struct Model::Parts {
+  std::string path;
+  ModelConfig config;
+  std::unique_ptr<Kernels> kernels;
+  ModelWeights weights;
+  std::vector<TokenId> end_tokens;
+  std::shared_ptr<const Text> text;  // may be null
+  Digest fingerprint{};
+};
+
+}  // namespace banyan

@@ -1,0 +1,51 @@
+// What the next step computes: a pure decision from what is in memory and what is asked for. Decode
+// rows come first, because every running stream waits for them; prompts fill the rest in order of
+// admission. A prompt may be computed in any number of pieces: bits do not depend on it.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "base/strong_int.h"
+
+namespace banyan {
+
+// A node of a prompt and how many of its keys are in memory.
+struct PromptNode {
+  NodeId node;
+  int tokens = 0;
+  int filled = 0;
+};
+
+// A stream that waits for its prompt's last logits.
+struct PrefillView {
+  StreamId stream;
+  std::vector<PromptNode> path;  // root first, not empty; the last one's logits are wanted
+};
+
+struct SchedulerView {
+  std::vector<StreamId> decoding;       // each wants one row
+  std::vector<PrefillView> prefilling;  // in order of admission
+};
+
+// Rows for tokens [first_key, first_key + count) of a node.
+struct PrefillPart {
+  NodeId node;
+  int first_key = 0;
+  int count = 0;
+  bool logits = false;  // of the last row
+};
+
+struct StepDecision {
+  std::vector<PrefillPart> prefill;
+  std::vector<StreamId> extend;
+
+  bool empty() const { return prefill.empty() && extend.empty(); }
+  int rows() const;
+};
+
+// At most `batch_rows` rows. Not empty when the view is not: a first prompt always gets a row when
+// no stream decodes. A node whose parent is not complete in this step is not touched.
+StepDecision DecideStep(const SchedulerView& view, int batch_rows);
+
+}  // namespace banyan

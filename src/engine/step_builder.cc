@@ -1,0 +1,103 @@
+#include "engine/step_builder.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace banyan {
+
+// Finds or adds the node, its ancestors first, so that parents come before children in locals_.
+std::int32_t StepBuilder::LocalOf(NodeId node) {
+  if (!node.valid()) return -1;
+  if (local_of_[node.index()] >= 0) return local_of_[node.index()];
+  const std::int32_t parent = LocalOf(forest_.at(node).parent);
+  const auto index = static_cast<std::int32_t>(locals_.size());
+  local_of_[node.index()] = index;
+  locals_.push_back({});
+  locals_.back().id = node;
+  locals_.back().parent = parent;
+  if (parent >= 0) {
+    Local& above = locals_[static_cast<size_t>(parent)];
+    if (above.last_child < 0) {
+      above.first_child = index;
+    } else {
+      locals_[static_cast<size_t>(above.last_child)].next_sibling = index;
+    }
+    above.last_child = index;
+  }
+  return index;
+}
+
+const BuiltStep& StepBuilder::Build(std::span<const NodeRows> rows,
+                                    const std::function<int(NodeId)>& stack_of) {
+  for (const Local& local : locals_) local_of_[local.id.index()] = -1;
+  locals_.clear();
+  local_of_.resize(std::max(local_of_.size(), forest_.capacity()), -1);
+  step_.batch = Batch();
+  step_.nodes.clear();
+  step_.logit_nodes.clear();
+  for (const NodeRows& node : rows) {
+    const std::int32_t local = LocalOf(node.node);
+    BANYAN_CHECK(locals_[static_cast<size_t>(local)].rows == nullptr);
+    locals_[static_cast<size_t>(local)].rows = &node;
+  }
+  // Depth first without recursion: a forest may be as deep as its segments are many.
+  struct Visit {
+    std::int32_t local, plan_parent;
+  };
+  std::vector<Visit> pending;
+  for (auto i = static_cast<std::int32_t>(locals_.size()) - 1; i >= 0; --i) {
+    if (locals_[static_cast<size_t>(i)].parent < 0) pending.push_back({i, -1});
+  }
+  std::vector<std::int32_t> children;
+  while (!pending.empty()) {
+    const Visit visit = pending.back();
+    pending.pop_back();
+    const Local& local = locals_[static_cast<size_t>(visit.local)];
+    Emit(visit.local, visit.plan_parent, stack_of ? stack_of(local.id) : -1);
+    const auto self = static_cast<std::int32_t>(step_.nodes.size()) - 1;
+    children.clear();
+    for (std::int32_t c = local.first_child; c >= 0;
+         c = locals_[static_cast<size_t>(c)].next_sibling) {
+      children.push_back(c);
+    }
+    for (auto it = children.rbegin(); it != children.rend(); ++it) pending.push_back({*it, self});
+  }
+  return step_;
+}
+
+void StepBuilder::Emit(std::int32_t index, std::int32_t plan_parent, int stack) {
+  const Local& local = locals_[static_cast<size_t>(index)];
+  const Node& node = forest_.at(local.id);
+  PlanNode plan;
+  plan.parent = plan_parent;
+  plan.stack = stack;
+  plan.first_position = node.first_position;
+  plan.group_phase = node.segment_offset / kCutKeys % kCutsPerGroup;
+  plan.continues_parent = node.segment_offset > 0;
+  plan.length = cache_.filled(local.id);
+  plan.row_begin = step_.batch.rows();
+  if (local.rows != nullptr) {
+    plan.length = std::max(plan.length, local.rows->first_key + local.rows->count);
+    AddRows(*local.rows);
+  }
+  plan.row_end = step_.batch.rows();
+  plan.pages = cache_.Pages(local.id, plan.length);
+  step_.nodes.push_back(plan);
+}
+
+void StepBuilder::AddRows(const NodeRows& rows) {
+  const Node& node = forest_.at(rows.node);
+  Batch& batch = step_.batch;
+  for (int key = rows.first_key; key < rows.first_key + rows.count; ++key) {
+    batch.tokens.push_back(node.tokens[static_cast<size_t>(key)]);
+    batch.positions.push_back(node.first_position + key);
+    batch.slots.push_back(cache_.Slot(rows.node, key));
+  }
+  if (rows.logits) {
+    batch.logit_rows.push_back(batch.rows() - 1);
+    step_.logit_nodes.push_back(rows.node);
+  }
+}
+
+}  // namespace banyan

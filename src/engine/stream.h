@@ -1,0 +1,33 @@
+// One answer (or, in sequential comparison runs, several one after another) being written.
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <vector>
+
+#include "banyan/engine.h"
+#include "base/strong_int.h"
+#include "decode/stop_strings.h"
+
+namespace banyan {
+
+using TokensRef = std::shared_ptr<const std::vector<TokenId>>;
+
+struct Stream {
+  enum class State { kWaiting, kPrefill, kDecode };
+
+  StreamId id;
+  State state = State::kWaiting;
+  std::vector<TokensRef> segments;   // the declared path, no empty ones
+  std::deque<AnswerRequest> wanted;  // the first is being written
+  int prompt_tokens = 0;
+  int stack = 0;  // stacked: which stack it belongs to
+
+  NodeId leaf;  // the prompt's last node; pinned from admission to the end
+  NodeId tail;  // the growing node; tokens of all answers of the stream
+
+  Answer answer;                              // the one being written
+  std::unique_ptr<StopStrings> stop_strings;  // null: none asked for
+};
+
+}  // namespace banyan
