@@ -145,6 +145,16 @@ TEST(BuildPlan, StackedBlocksWithoutReadersAreComputedAndThrownAway) {
                           "rows 2-3 x 2[0-4] readers 2-2", "rows 2-3 x 3[0-4]"));
 }
 
+TEST(BuildPlan, StackReachesToItsLastReader) {
+  PlanForest forest;
+  const int c = forest.Add({.length = 10, .stack = 0});
+  forest.Add({.parent = c, .length = 4, .own_rows = 1, .stack = 0});
+  forest.Add({.parent = c, .length = 4, .own_rows = 1});  // in no stack
+  EXPECT_THAT(
+      Items(Plan(forest, {.sharing = ItemSharing::kStacked})),
+      ElementsAre("rows 0-2 x 0[0-10]", "rows 0-2 x 1[0-4] readers 0-1", "rows 1-2 x 2[0-4]"));
+}
+
 TEST(BuildPlan, PrefillSkipsKeysAndRowsThatSeeNothing) {
   PlanForest forest;
   forest.Add({.length = 1100, .own_rows = 100});  // positions 1000 to 1099
