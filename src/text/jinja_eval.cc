@@ -64,8 +64,7 @@ class Evaluator {
       case StatementKind::kIf:
         return ExecIf(s);
       case StatementKind::kFor:
-        ExecFor(s);
-        break;
+        return ExecFor(s);
       case StatementKind::kSet:
         Assign(s.target, Eval(*s.expr));
         break;
@@ -112,13 +111,13 @@ class Evaluator {
     return Exec(s.body);
   }
 
-  void ExecFor(const Statement& s) {
+  // A break or continue in the else block belongs to the loop around.
+  Flow ExecFor(const Statement& s) {
     std::vector<Value> items = Items(runtime_, Eval(*s.expr));
     if (s.condition != nullptr) items = Filtered(s, std::move(items));
     if (items.empty()) {
       const ScopeGuard guard(*this);
-      Exec(s.otherwise);
-      return;
+      return Exec(s.otherwise);
     }
     const Value list = MakeList(runtime_, std::move(items));
     auto loop = std::make_shared<Loop>();
@@ -130,6 +129,7 @@ class Evaluator {
       scope_->variables.insert_or_assign("loop", loop_value);
       if (Exec(s.body) == Flow::kBreak) break;
     }
+    return Flow::kNext;
   }
 
   std::vector<Value> Filtered(const Statement& s, std::vector<Value> items) {

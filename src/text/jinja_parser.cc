@@ -65,7 +65,7 @@ class Parser {
     if (tag == "filter") {
       out.kind = StatementKind::kFilter;
       out.expr = exprs_.FilterChain();
-      return ParseBody(out.body, "endfilter");
+      return ParseNestedBody(out.body, "endfilter");
     }
     if (tag == "generation") {
       out.kind = StatementKind::kScope;
