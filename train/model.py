@@ -1,0 +1,164 @@
+"""The network in PyTorch: a Qwen3-style decoder, and visibility by (doc, branch, step) instead of a causal mask.
+
+Matrices of all layers are stacked in one parameter each, [layers, out, in], because the optimiser works on whole stacks.
+On a GPU attention runs through FlexAttention with a block mask, elsewhere through a dense mask.
+"""
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+BLOCK = 128  # FlexAttention skips tiles of this size that hold no visible pair
+
+
+@dataclass(frozen=True)
+class Config:
+    vocab: int = 4096
+    dim: int = 384
+    layers: int = 8
+    heads: int = 8
+    kv_heads: int = 4
+    head_dim: int = 64
+    hidden: int = 896
+    rope_theta: float = 100_000.0
+    eps: float = 1e-6
+    context: int = 4096
+
+    def as_dict(self) -> dict:
+        return asdict(self)
+
+
+def matrix_shapes(c: Config) -> dict[str, tuple[int, int, int]]:
+    return {"q": (c.layers, c.heads * c.head_dim, c.dim), "k": (c.layers, c.kv_heads * c.head_dim, c.dim),
+            "v": (c.layers, c.kv_heads * c.head_dim, c.dim), "o": (c.layers, c.dim, c.heads * c.head_dim),
+            "gate": (c.layers, c.hidden, c.dim), "up": (c.layers, c.hidden, c.dim), "down": (c.layers, c.dim, c.hidden)}
+
+
+def norm_shapes(c: Config) -> dict[str, tuple[int, ...]]:
+    return {"attn_norm": (c.layers, c.dim), "ffn_norm": (c.layers, c.dim), "q_norm": (c.layers, c.head_dim), "k_norm": (c.layers, c.head_dim), "final_norm": (c.dim,)}
+
+
+def visible(doc_q: Tensor, doc_k: Tensor, branch_q: Tensor, branch_k: Tensor, step_q: Tensor, step_k: Tensor, causal: Tensor) -> Tensor:
+    """The rule of `train.encode`, on anything that broadcasts."""
+    return causal & (doc_q == doc_k) & ((branch_k == 0) | (branch_k == branch_q)) & (step_k <= step_q)
+
+
+def dense_mask(doc: Tensor, branch: Tensor, step: Tensor) -> Tensor:
+    """[rows, 1, T, T], True where visible."""
+    index = torch.arange(doc.shape[1], device=doc.device)
+    causal = index[:, None] >= index[None, :]
+    pair = lambda t: (t[:, :, None], t[:, None, :])
+    return visible(*pair(doc), *pair(branch), *pair(step), causal)[:, None]
+
+
+def rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
+    y = x.float()
+    return (y * torch.rsqrt(y.square().mean(-1, keepdim=True) + eps) * weight.float()).to(x.dtype)
+
+
+def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    """x [rows, T, heads, head_dim]; cos, sin [rows, T, 1, head_dim / 2]; halves are paired, as in Qwen3."""
+    a, b = x.float().chunk(2, dim=-1)
+    return torch.cat((a * cos - b * sin, b * cos + a * sin), dim=-1).to(x.dtype)
+
+
+def block(x: Tensor, w: dict[str, Tensor], cos: Tensor, sin: Tensor, mask, c: Config, attend) -> Tensor:
+    """One layer. x [rows, T, dim]."""
+    rows, length, _ = x.shape
+    h = rms_norm(x, w["attn_norm"], c.eps)
+    qkv = F.linear(h, torch.cat((w["q"], w["k"], w["v"])).to(h.dtype))
+    q, k, v = qkv.split((c.heads * c.head_dim, c.kv_heads * c.head_dim, c.kv_heads * c.head_dim), dim=-1)
+    q = rotate(rms_norm(q.view(rows, length, c.heads, c.head_dim), w["q_norm"], c.eps), cos, sin)
+    k = rotate(rms_norm(k.view(rows, length, c.kv_heads, c.head_dim), w["k_norm"], c.eps), cos, sin)
+    v = v.view(rows, length, c.kv_heads, c.head_dim)
+    y = attend(q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2), mask)
+    x = x + F.linear(y.transpose(1, 2).reshape(rows, length, -1), w["o"].to(x.dtype))
+    h = rms_norm(x, w["ffn_norm"], c.eps)
+    gate, up = F.linear(h, torch.cat((w["gate"], w["up"])).to(h.dtype)).chunk(2, dim=-1)
+    return x + F.linear(F.silu(gate) * up, w["down"].to(x.dtype))
+
+
+def dense_attend(q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Tensor:
+    return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, enable_gqa=True)
+
+
+def weighted_loss(h: Tensor, embedding: Tensor, label: Tensor, weight: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """h [n, dim] → (weighted mean cross entropy + z-loss, the same without z-loss, whether each prediction is right).
+
+    The z-loss keeps log-sum-exp near 0, so raw logits are log-probabilities: expert decoding compares them across streams."""
+    logits = F.linear(h, embedding.to(h.dtype)).float()
+    lse = torch.logsumexp(logits, dim=-1)
+    nll = lse - logits.gather(1, label[:, None]).squeeze(1)
+    total = weight.sum().clamp_min(1e-6)
+    plain = (weight * nll).sum() / total
+    return plain + 1e-4 * (weight * lse.square()).sum() / total, plain.detach(), (logits.argmax(-1) == label).detach()
+
+
+class Decoder(nn.Module):
+    def __init__(self, c: Config, seed: int = 0) -> None:
+        super().__init__()
+        self.c = c
+        g = torch.Generator().manual_seed(seed)
+        self.embedding = nn.Parameter(torch.randn(c.vocab, c.dim, generator=g) * 0.02)
+        for name, shape in matrix_shapes(c).items():
+            scale = 0.0 if name in ("o", "down") else 0.5 / shape[-1] ** 0.5  # residual branches start at zero
+            self.register_parameter(name, nn.Parameter(torch.randn(*shape, generator=g) * scale))
+        for name, shape in norm_shapes(c).items():
+            self.register_parameter(name, nn.Parameter(torch.ones(*shape)))
+        half = c.head_dim // 2
+        angle = torch.arange(c.context)[:, None].double() * c.rope_theta ** (-torch.arange(half).double() / half)[None]
+        self.register_buffer("cos", angle.cos().float(), persistent=False)
+        self.register_buffer("sin", angle.sin().float(), persistent=False)
+        self.block, self.loss, self.attend = block, weighted_loss, dense_attend
+
+    def use_flex(self) -> None:
+        """FlexAttention and compiled layers; one compilation serves all layers."""
+        from torch.nn.attention.flex_attention import flex_attention
+        self.attend = lambda q, k, v, mask: flex_attention(q, k, v, block_mask=mask, enable_gqa=True)
+        self.block, self.loss = torch.compile(block, dynamic=False), torch.compile(weighted_loss, dynamic=False)
+
+    def hidden(self, ids: Tensor, pos: Tensor, mask, dtype: torch.dtype) -> Tensor:
+        """[rows, T, dim] after the last norm."""
+        c = self.c
+        x = F.embedding(ids, self.embedding).to(dtype)
+        cos, sin = self.cos[pos][:, :, None], self.sin[pos][:, :, None]
+        names = [n for n in (*matrix_shapes(c), *norm_shapes(c)) if n != "final_norm"]
+        layers = zip(*(getattr(self, n).unbind(0) for n in names))
+        for tensors in layers:
+            x = self.block(x, dict(zip(names, tensors)), cos, sin, mask, c, self.attend)
+        return rms_norm(x, self.final_norm, c.eps)
+
+    def forward(self, batch: dict[str, Tensor], mask, dtype: torch.dtype = torch.bfloat16) -> tuple[Tensor, Tensor, Tensor]:
+        h = self.hidden(batch["ids"], batch["pos"], mask, dtype)
+        at = batch["at"]
+        picked = h.gather(1, at[:, :, None].expand(-1, -1, h.shape[-1]))
+        return self.loss(picked.flatten(0, 1), self.embedding, batch["label"].flatten(), batch["weight"].flatten())
+
+
+class FlexMask:
+    """Builds FlexAttention's block mask for each batch. The buffers are reused, so the mask function never changes."""
+
+    def __init__(self, rows: int, length: int, device: torch.device) -> None:
+        self.doc, self.branch, self.step = (torch.zeros(rows, length, dtype=torch.int32, device=device) for _ in range(3))
+        doc, branch, step = self.doc, self.branch, self.step
+
+        def rule(b, h, q, k):
+            return visible(doc[b, q], doc[b, k], branch[b, q], branch[b, k], step[b, q], step[b, k], q >= k)
+
+        self.rule, self.length = rule, length
+        self.count = torch.compile(lambda d, b, s: dense_mask(d, b, s).view(rows, length // BLOCK, BLOCK, length // BLOCK, BLOCK).sum((2, 4), dtype=torch.int32), dynamic=False)
+
+    def build(self, batch: dict[str, Tensor]):
+        from torch.nn.attention.flex_attention import BlockMask
+        for name in ("doc", "branch", "step"):
+            getattr(self, name).copy_(batch[name])
+        count = self.count(self.doc, self.branch, self.step)[:, None]  # [rows, 1, blocks, blocks]
+
+        def ordered(chosen: Tensor) -> tuple[Tensor, Tensor]:
+            return chosen.sum(-1, dtype=torch.int32), torch.argsort(chosen.to(torch.int32), dim=-1, descending=True, stable=True).to(torch.int32)
+
+        full = count == BLOCK * BLOCK
+        return BlockMask.from_kv_blocks(*ordered((count > 0) & ~full), *ordered(full), BLOCK_SIZE=BLOCK, mask_mod=self.rule, seq_lengths=(self.length, self.length))

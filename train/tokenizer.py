@@ -1,0 +1,146 @@
+"""Byte-level BPE, complete: training, encoding, decoding, and the Hugging Face files that describe it.
+
+Pre-tokenisation is what llama.cpp calls `smollm`: every digit alone, then the GPT-2 pattern. Pure Python, because texts
+repeat their words: a cache from word to ids makes it faster than the generator that feeds it.
+NOT here: general tokenizers. Banyan's own `text/` does that in C++; tests compare the two through `banyan ids`.
+"""
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter, defaultdict
+from pathlib import Path
+from typing import Iterable
+
+from train.sample import END_OF_TEXT, IM_END, IM_START
+
+SPECIALS = [END_OF_TEXT, IM_START, IM_END]  # ids 0, 1, 2
+# `\s+(?=\d)`: digits are cut out first, so white space before one ends its piece and stays whole
+_WORDS = re.compile(r"\d|'(?:s|t|re|ve|m|ll|d)| ?[^\W\d_]+| ?(?:[^\s\w]|_)+|\s+(?=\d)|\s+(?!\S)|\s+")
+
+CHAT_TEMPLATE = ("{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>' + '\n' }}"
+                 "{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}")
+
+
+def byte_symbols() -> list[str]:
+    """The printable character that stands for each byte in vocabulary files (GPT-2's convention)."""
+    plain = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    table = {b: chr(b) for b in plain}
+    for n, b in enumerate(b for b in range(256) if b not in table):
+        table[b] = chr(256 + n)
+    return [table[b] for b in range(256)]
+
+
+_SYMBOL = byte_symbols()
+_BYTE = {s: b for b, s in enumerate(_SYMBOL)}
+
+
+def pretokenize(text: str) -> list[str]:
+    return _WORDS.findall(text)
+
+
+class Tokenizer:
+    """Token ids: specials, then the 256 bytes, then one per merge in order."""
+
+    def __init__(self, merges: list[tuple[str, str]]) -> None:
+        self.merges = merges
+        self.tokens = SPECIALS + _SYMBOL + [a + b for a, b in merges]
+        self.ids = {t: i for i, t in enumerate(self.tokens)}
+        self._ranks = {pair: i for i, pair in enumerate(merges)}
+        self._cache: dict[str, list[int]] = {}
+        self.im_start, self.im_end, self.end_of_text = (self.ids[s] for s in (IM_START, IM_END, END_OF_TEXT))
+
+    def _word(self, word: str) -> list[int]:
+        parts = [_SYMBOL[b] for b in word.encode()]
+        while len(parts) > 1:
+            best = min(range(len(parts) - 1), key=lambda i: self._ranks.get((parts[i], parts[i + 1]), 1 << 30))
+            if (parts[best], parts[best + 1]) not in self._ranks:
+                break
+            pair, out, i = (parts[best], parts[best + 1]), [], 0
+            while i < len(parts):
+                if i + 1 < len(parts) and (parts[i], parts[i + 1]) == pair:
+                    out.append(parts[i] + parts[i + 1])
+                    i += 2
+                else:
+                    out.append(parts[i])
+                    i += 1
+            parts = out
+        return [self.ids[p] for p in parts]
+
+    def encode(self, text: str) -> list[int]:
+        """Plain text to ids; `<|im_end|>` in the text is ordinary text here."""
+        cache, out = self._cache, []
+        for word in _WORDS.findall(text):
+            ids = cache.get(word)
+            if ids is None:
+                if len(cache) > 400_000:
+                    cache.clear()
+                ids = cache[word] = self._word(word)
+            out += ids
+        return out
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """Text of the ids, specials left out."""
+        return bytes(_BYTE[c] for i in ids if i >= len(SPECIALS) for c in self.tokens[i]).decode(errors="replace")
+
+    def save(self, folder: Path) -> None:
+        """Writes `tokenizer.json` and `tokenizer_config.json` in the Hugging Face format."""
+        special = [dict(id=i, content=t, single_word=False, lstrip=False, rstrip=False, normalized=False, special=True) for i, t in enumerate(SPECIALS)]
+        byte_level = dict(type="ByteLevel", add_prefix_space=False, trim_offsets=True, use_regex=True)
+        content = dict(version="1.0", truncation=None, padding=None, added_tokens=special, normalizer=None,
+                       pre_tokenizer=dict(type="Sequence", pretokenizers=[dict(type="Digits", individual_digits=True), byte_level]),
+                       post_processor=None, decoder=byte_level,
+                       model=dict(type="BPE", dropout=None, unk_token=None, continuing_subword_prefix=None, end_of_word_suffix=None,
+                                  fuse_unk=False, byte_fallback=False, ignore_merges=False, vocab=self.ids, merges=[f"{a} {b}" for a, b in self.merges]))
+        (folder / "tokenizer.json").write_text(json.dumps(content, ensure_ascii=False, indent=0) + "\n")
+        config = dict(tokenizer_class="PreTrainedTokenizerFast", bos_token=None, eos_token=IM_END, pad_token=END_OF_TEXT, unk_token=None, add_bos_token=False,
+                      add_eos_token=False, add_prefix_space=False, clean_up_tokenization_spaces=False, model_max_length=4096,
+                      added_tokens_decoder={str(s["id"]): {k: v for k, v in s.items() if k != "id"} for s in special}, chat_template=CHAT_TEMPLATE)
+        (folder / "tokenizer_config.json").write_text(json.dumps(config, indent=1) + "\n")
+
+    @staticmethod
+    def load(folder: Path) -> "Tokenizer":
+        model = json.loads((folder / "tokenizer.json").read_text())["model"]
+        tok = Tokenizer([tuple(m.split(" ")) for m in model["merges"]])
+        if tok.ids != model["vocab"]:
+            raise ValueError(f"{folder}/tokenizer.json: ids are not specials, bytes, merges in order")
+        return tok
+
+
+def train_bpe(words: Counter[str], vocab_size: int) -> list[tuple[str, str]]:
+    """Merges learned from word counts, most frequent pair first, ties by text so that the result is reproducible."""
+    rows = [([_SYMBOL[b] for b in w.encode()], n) for w, n in sorted(words.items())]
+    pairs: Counter[tuple[str, str]] = Counter()
+    where: dict[tuple[str, str], set[int]] = defaultdict(set)
+    for i, (parts, n) in enumerate(rows):
+        for pair in zip(parts, parts[1:]):
+            pairs[pair] += n
+            where[pair].add(i)
+    merges: list[tuple[str, str]] = []
+    made: set[str] = set()
+    while len(merges) < vocab_size - len(SPECIALS) - 256:
+        best = max(pairs.items(), key=lambda kv: (kv[1], kv[0]))[0]
+        if pairs[best] < 2:
+            raise ValueError(f"only {len(merges)} merges can be learned from this text")
+        joined = best[0] + best[1]
+        if joined not in made:  # the same string by another split would be a duplicate token
+            merges.append(best)
+            made.add(joined)
+        for i in where.pop(best):
+            parts, n = rows[i]
+            for pair in zip(parts, parts[1:]):
+                pairs[pair] -= n
+            out, k = [], 0
+            while k < len(parts):
+                if k + 1 < len(parts) and parts[k] == best[0] and parts[k + 1] == best[1] and joined in made:
+                    out.append(joined)
+                    k += 2
+                else:
+                    out.append(parts[k])
+                    k += 1
+            parts[:] = out
+            for pair in zip(parts, parts[1:]):
+                pairs[pair] += n
+                where[pair].add(i)
+        pairs.pop(best, None)
+    return merges
