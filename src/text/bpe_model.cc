@@ -61,7 +61,8 @@ BpeModel::BpeModel(Vocabulary vocabulary, MergeTable merges, BpeOptions options)
       options_(std::move(options)),
       byte_tokens_(options_.byte_fallback ? FindByteTokens(this->vocabulary())
                                           : std::vector<TokenId>(256, -1)) {
-  if (!options_.continuing_prefix.empty() || !options_.word_suffix.empty()) return;
+  has_affixes_ = !options_.continuing_prefix.empty() || !options_.word_suffix.empty();
+  if (has_affixes_) return;
   std::string character;
   for (char32_t code = 0; code < kCharacterTable; ++code) {
     character.clear();
@@ -70,17 +71,12 @@ BpeModel::BpeModel(Vocabulary vocabulary, MergeTable merges, BpeOptions options)
   }
 }
 
-TokenId BpeModel::FindCharacter(std::string_view piece, size_t begin, size_t length) const {
-  const std::string_view character = piece.substr(begin, length);
-  const bool first = begin == 0;
-  const bool last = begin + length == piece.size();
-  if ((first || options_.continuing_prefix.empty()) && (!last || options_.word_suffix.empty())) {
-    return vocabulary().Find(character).value_or(-1);
-  }
-  std::string spelled = first ? std::string() : options_.continuing_prefix;
-  spelled += character;
-  if (last) spelled += options_.word_suffix;
-  return vocabulary().Find(spelled).value_or(-1);
+// The character at [begin, begin + length) with the prefix and suffix of its place in the word.
+std::string BpeModel::Spell(std::string_view piece, size_t begin, size_t length) const {
+  std::string spelled = begin == 0 ? std::string() : options_.continuing_prefix;
+  spelled += piece.substr(begin, length);
+  if (begin + length == piece.size()) spelled += options_.word_suffix;
+  return spelled;
 }
 
 void BpeModel::AppendCharacters(std::string_view piece, const TokenSet* forbidden,
@@ -90,8 +86,14 @@ void BpeModel::AppendCharacters(std::string_view piece, const TokenSet* forbidde
     const Utf8Character c = ReadUtf8(piece, i);
     const size_t begin = i;
     i += c.length;
+    std::string_view bytes = piece.substr(begin, c.length);
+    std::string spelled;
+    if (has_affixes_) {
+      spelled = Spell(piece, begin, c.length);
+      bytes = spelled;
+    }
     TokenId id = c.code < character_ids_.size() ? character_ids_[c.code]
-                                                : FindCharacter(piece, begin, c.length);
+                                                : vocabulary().Find(bytes).value_or(-1);
     if (forbidden != nullptr && forbidden->Contains(id)) id = -1;
     if (id >= 0) {
       if (unk_pending) symbols.push_back(*options_.unk);
@@ -99,7 +101,6 @@ void BpeModel::AppendCharacters(std::string_view piece, const TokenSet* forbidde
       symbols.push_back(id);
       continue;
     }
-    const auto bytes = piece.substr(begin, c.length);
     const auto byte_token = [&](char b) { return byte_tokens_[static_cast<unsigned char>(b)]; };
     if (options_.byte_fallback &&
         std::all_of(bytes.begin(), bytes.end(), [&](char b) { return byte_token(b) >= 0; })) {

@@ -56,7 +56,7 @@ class BpeModel : public TokenModel {
 
  private:
   struct Symbol;
-  TokenId FindCharacter(std::string_view piece, size_t begin, size_t length) const;
+  std::string Spell(std::string_view piece, size_t begin, size_t length) const;
   void AppendCharacters(std::string_view piece, const TokenSet* forbidden,
                         std::vector<TokenId>& symbols) const;
   void MergeShort(std::vector<TokenId>& symbols, const TokenSet* forbidden) const;
@@ -66,6 +66,7 @@ class BpeModel : public TokenModel {
   MergeTable merges_;
   BpeOptions options_;
   std::vector<TokenId> byte_tokens_;    // [256]
+  bool has_affixes_ = false;            // a prefix or a suffix is set
   std::vector<TokenId> character_ids_;  // for codes below its size; -1 = not a token
 };
 

@@ -36,7 +36,7 @@ void RemoveNonspacingMarks(std::string& text) {
 
 bool IsBertControl(char32_t code) {
   if (code == '\t' || code == '\n' || code == '\r') return false;
-  return IsControlOrUnassigned(code);
+  return IsControl(code);
 }
 
 void CleanBertText(std::string& text) {

@@ -26,9 +26,12 @@ constexpr std::string_view kNotSpaceClass =
     "\\x{0}-\\x{8}\\x{e}-\\x{1f}\\x{21}-\\x{84}\\x{86}-\\x{9f}\\x{a1}-\\x{167f}\\x{1681}-\\x{1fff}"
     "\\x{200b}-\\x{2027}\\x{202a}-\\x{202e}\\x{2030}-\\x{205e}\\x{2060}-\\x{2fff}\\x{3001}-\\x{"
     "10ffff}";
+// Alphabetic, marks, decimal digits, connectors.
 constexpr std::string_view kWordClass =
     "\\p{L}\\p{M}\\p{Nd}\\p{Nl}\\p{Pc}\\x{24b6}-\\x{24e9}\\x{1f130}-\\x{1f149}\\x{1f150}-"
     "\\x{1f169}\\x{1f170}-\\x{1f189}";
+// Oniguruma adds the other numbers of Latin-1, but only outside of brackets.
+constexpr std::string_view kLatin1Numbers = "\\x{b2}\\x{b3}\\x{b9}\\x{bc}-\\x{be}";
 
 std::string Translate(std::string_view pattern, const std::string& what) {
   std::string out;
@@ -46,11 +49,11 @@ std::string Translate(std::string_view pattern, const std::string& what) {
       } else if (escaped == 'S') {
         out.append("[^").append(kSpaceClass).append("]");
       } else if (escaped == 'w') {
-        if (!inside) out += '[';
+        if (!inside) out.append("[").append(kLatin1Numbers);
         out += kWordClass;
         if (!inside) out += ']';
       } else if (escaped == 'W' && !inside) {
-        out.append("[^").append(kWordClass).append("]");
+        out.append("[^").append(kLatin1Numbers).append(kWordClass).append("]");
       } else if (escaped == 'h') {  // Oniguruma: a hexadecimal digit
         out += inside ? "0-9a-fA-F" : "[0-9a-fA-F]";
       } else {

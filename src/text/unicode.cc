@@ -53,10 +53,9 @@ bool IsMark(char32_t code) {
 
 bool IsNonspacingMark(char32_t code) { return CategoryOf(code) == UTF8PROC_CATEGORY_MN; }
 
-bool IsControlOrUnassigned(char32_t code) {
+bool IsControl(char32_t code) {
   const utf8proc_category_t c = CategoryOf(code);
-  return c == UTF8PROC_CATEGORY_CC || c == UTF8PROC_CATEGORY_CF || c == UTF8PROC_CATEGORY_CO ||
-         c == UTF8PROC_CATEGORY_CS || c == UTF8PROC_CATEGORY_CN;
+  return c == UTF8PROC_CATEGORY_CC || c == UTF8PROC_CATEGORY_CF || c == UTF8PROC_CATEGORY_CO;
 }
 
 bool IsWordCharacter(char32_t code) {

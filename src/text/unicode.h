@@ -6,14 +6,14 @@
 
 namespace banyan {
 
-bool IsWhitespace(char32_t code);           // Unicode White_Space
-bool IsNumeric(char32_t code);              // Nd, Nl, No
-bool IsPunctuation(char32_t code);          // P*, and the ASCII symbols such as $ and ^
-bool IsMark(char32_t code);                 // Mn, Mc, Me
-bool IsNonspacingMark(char32_t code);       // Mn
-bool IsControlOrUnassigned(char32_t code);  // Cc, Cf, Co, Cn
-bool IsWordCharacter(char32_t code);        // \w: letters, marks, decimal digits, connectors
-bool IsChineseCharacter(char32_t code);     // the ideograph blocks that BERT separates
+bool IsWhitespace(char32_t code);        // Unicode White_Space
+bool IsNumeric(char32_t code);           // Nd, Nl, No
+bool IsPunctuation(char32_t code);       // P*, and the ASCII symbols such as $ and ^
+bool IsMark(char32_t code);              // Mn, Mc, Me
+bool IsNonspacingMark(char32_t code);    // Mn
+bool IsControl(char32_t code);           // Cc, Cf, Co
+bool IsWordCharacter(char32_t code);     // \w: letters, marks, decimal digits, connectors
+bool IsChineseCharacter(char32_t code);  // the ideograph blocks that BERT separates
 
 // Full lower-case mapping of one character (without context), appended to `out`.
 void AppendLowercase(char32_t code, std::string& out);
