@@ -1,105 +1,16 @@
 // config.json and generation_config.json → ModelConfig, with the meaning that Transformers gives
 // to absent and null keys. Both styles of rotary parameters are read: `rope_parameters`
 // (Transformers 5), and `rope_theta` with `rope_scaling` (before).
-#include <cmath>
-#include <limits>
-
 #include "base/error.h"
 #include "base/json.h"
 #include "model/config.h"
 #include "model/families.h"
+#include "model/json_fields.h"
 
 namespace banyan {
 namespace {
 
-// An object of a file, with errors that name it. Null counts as absent except in IsNull.
-class Fields {
- public:
-  Fields(const Json& object, std::string where) : object_(object), where_(std::move(where)) {
-    if (!object_.is_object()) {
-      Throw(ErrorKind::kFormat, "{}: expected an object, found {}", where_, object_.type_name());
-    }
-  }
-
-  const std::string& where() const { return where_; }
-
-  const Json* Find(const char* key) const {
-    const auto found = object_.find(key);
-    return found == object_.end() || found->is_null() ? nullptr : &*found;
-  }
-
-  bool IsNull(const char* key) const {
-    const auto found = object_.find(key);
-    return found != object_.end() && found->is_null();
-  }
-
-  std::optional<int> FindInt(const char* key) const {
-    const Json* value = Find(key);
-    if (value == nullptr) return std::nullopt;
-    return IntOf(*value, key);
-  }
-
-  int GetInt(const char* key) const {
-    const std::optional<int> value = FindInt(key);
-    if (!value) Throw(ErrorKind::kFormat, "{}: '{}' is missing", where_, key);
-    return *value;
-  }
-
-  std::optional<double> FindNumber(const char* key) const {
-    const Json* value = Find(key);
-    if (value == nullptr) return std::nullopt;
-    if (!value->is_number()) WrongType(key, *value, "a number");
-    return value->get<double>();
-  }
-
-  std::optional<bool> FindBool(const char* key) const {
-    const Json* value = Find(key);
-    if (value == nullptr) return std::nullopt;
-    if (!value->is_boolean()) WrongType(key, *value, "true or false");
-    return value->get<bool>();
-  }
-
-  std::optional<std::string> FindString(const char* key) const {
-    const Json* value = Find(key);
-    if (value == nullptr) return std::nullopt;
-    if (!value->is_string()) WrongType(key, *value, "a string");
-    return value->get<std::string>();
-  }
-
-  std::vector<double> NumbersOf(const char* key) const {
-    const Json* value = Find(key);
-    if (value == nullptr) return {};
-    if (!value->is_array()) WrongType(key, *value, "a list of numbers");
-    std::vector<double> numbers;
-    for (const Json& element : *value) {
-      if (!element.is_number()) WrongType(key, element, "numbers only");
-      numbers.push_back(element.get<double>());
-    }
-    return numbers;
-  }
-
-  // Whole numbers may be written as 4096.0.
-  int IntOf(const Json& value, const char* key) const {
-    if (!value.is_number()) WrongType(key, value, "an integer");
-    const double number = value.get<double>();
-    if (number != std::floor(number) || std::abs(number) > std::numeric_limits<int>::max()) {
-      Throw(ErrorKind::kFormat, "{}: '{}': expected a 32-bit integer, found {}", where_, key,
-            number);
-    }
-    return static_cast<int>(number);
-  }
-
-  [[noreturn]] void WrongType(const char* key, const Json& value, const char* expected) const {
-    Throw(ErrorKind::kFormat, "{}: '{}': expected {}, found {}", where_, key, expected,
-          value.type_name());
-  }
-
- private:
-  const Json& object_;
-  std::string where_;
-};
-
-const Family& FamilyOf(const Fields& fields) {
+const Family& FamilyOf(const JsonFields& fields) {
   const std::string type = fields.FindString("model_type").value_or("");
   const Family* family = FindFamily(type);
   if (family == nullptr) {
@@ -123,7 +34,7 @@ RopeKind RopeKindOf(const std::string& type, const Family& family, const std::st
         where, type);
 }
 
-RopeConfig ReadRope(const Fields& fields, const Family& family, const ModelConfig& config) {
+RopeConfig ReadRope(const JsonFields& fields, const Family& family, const ModelConfig& config) {
   static const Json kNothing = Json::object();
   const auto parameters_in = [&](const char* key) -> const Json* {
     const Json* found = fields.Find(key);
@@ -131,7 +42,8 @@ RopeConfig ReadRope(const Fields& fields, const Family& family, const ModelConfi
   };
   const Json* found = parameters_in("rope_scaling");
   if (found == nullptr) found = parameters_in("rope_parameters");
-  const Fields scaling(found == nullptr ? kNothing : *found, fields.where() + ": rope parameters");
+  const JsonFields scaling(found == nullptr ? kNothing : *found,
+                           fields.where() + ": rope parameters");
   if (scaling.Find("full_attention") != nullptr || scaling.Find("sliding_attention") != nullptr) {
     Throw(ErrorKind::kUnsupported, "{} differ between layers, which is not supported",
           scaling.where());
@@ -187,7 +99,7 @@ RopeConfig ReadRope(const Fields& fields, const Family& family, const ModelConfi
 }
 
 // REQUIRES: layers is within its limits.
-std::vector<int> ReadWindows(const Fields& fields, const Family& family, int layers) {
+std::vector<int> ReadWindows(const JsonFields& fields, const Family& family, int layers) {
   std::vector<int> windows(static_cast<size_t>(layers), 0);
   if (family.window == WindowRule::kNone) return windows;
   int window = fields.FindInt("sliding_window").value_or(family.default_window);
@@ -225,7 +137,7 @@ std::vector<int> ReadWindows(const Fields& fields, const Family& family, int lay
 
 // A number or a list of numbers. Ids outside the vocabulary can never be produced (files write -1
 // for none): they are left out.
-std::vector<TokenId> ReadTokens(const Fields& fields, const char* key, int vocab_size) {
+std::vector<TokenId> ReadTokens(const JsonFields& fields, const char* key, int vocab_size) {
   const Json* value = fields.Find(key);
   if (value == nullptr) return {};
   std::vector<TokenId> tokens;
@@ -241,7 +153,7 @@ std::vector<TokenId> ReadTokens(const Fields& fields, const char* key, int vocab
   return tokens;
 }
 
-void ReadSpecialTokens(const Fields& fields, const Fields& generation, const Family& family,
+void ReadSpecialTokens(const JsonFields& fields, const JsonFields& generation, const Family& family,
                        ModelConfig& config) {
   const auto tokens_of = [&](const char* key, int fallback) {
     if (generation.Find(key) != nullptr) return ReadTokens(generation, key, config.vocab_size);
@@ -257,14 +169,14 @@ void ReadSpecialTokens(const Fields& fields, const Fields& generation, const Fam
   if (!bos.empty()) config.bos = bos.front();
 }
 
-void RefuseWhatWeDoNotHave(const Fields& fields) {
+void RefuseWhatWeDoNotHave(const JsonFields& fields) {
   const std::string activation = fields.FindString("hidden_act").value_or("silu");
   if (activation != "silu" && activation != "swish") {
     Throw(ErrorKind::kUnsupported, "{}: hidden_act '{}' is not supported; expected silu",
           fields.where(), activation);
   }
   if (const Json* quantization = fields.Find("quantization_config"); quantization != nullptr) {
-    const Fields quantized(*quantization, fields.where() + ": quantization_config");
+    const JsonFields quantized(*quantization, fields.where() + ": quantization_config");
     Throw(ErrorKind::kUnsupported,
           "{}: weights quantised by '{}' are not supported; use the original or a GGUF file",
           fields.where(), quantized.FindString("quant_method").value_or("an unnamed method"));
@@ -276,11 +188,11 @@ void RefuseWhatWeDoNotHave(const Fields& fields) {
 ModelConfig ConfigFromHuggingFace(const std::string& text, const std::string& generation,
                                   const std::string& where) {
   const Json json = ParseJson(text, where + "/config.json");
-  const Fields fields(json, where + "/config.json");
+  const JsonFields fields(json, where + "/config.json");
   const std::string generation_file = where + "/generation_config.json";
   const Json generation_json =
       generation.empty() ? Json::object() : ParseJson(generation, generation_file);
-  const Fields generation_fields(generation_json, generation_file);
+  const JsonFields generation_fields(generation_json, generation_file);
   const Family& family = FamilyOf(fields);
   RefuseWhatWeDoNotHave(fields);
 
