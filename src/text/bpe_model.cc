@@ -71,6 +71,19 @@ BpeModel::BpeModel(Vocabulary vocabulary, MergeTable merges, BpeOptions options)
   }
 }
 
+bool BpeModel::CanCutAtMetaspace() const {
+  constexpr std::string_view kMetaspace = "\u2581";
+  if (has_affixes_ || options_.ignore_merges || !vocabulary().Find(kMetaspace)) return false;
+  bool can_cut = true;
+  merges_.ForEachResult([&](TokenId id) {
+    const std::string_view token = vocabulary().Text(id);
+    size_t begin = 0;
+    while (token.substr(begin).starts_with(kMetaspace)) begin += kMetaspace.size();
+    can_cut = can_cut && token.find(kMetaspace, begin) == std::string_view::npos;
+  });
+  return can_cut;
+}
+
 // The character at [begin, begin + length) with the prefix and suffix of its place in the word.
 std::string BpeModel::Spell(std::string_view piece, size_t begin, size_t length) const {
   std::string spelled = begin == 0 ? std::string() : options_.continuing_prefix;

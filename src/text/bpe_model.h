@@ -24,6 +24,12 @@ class MergeTable {
   explicit MergeTable(size_t expected);
   void Set(TokenId left, TokenId right, Merge merge);  // replaces an earlier one
   Merge Find(TokenId left, TokenId right) const;       // rank kNone when there is none
+  template <typename Visit>
+  void ForEachResult(Visit visit) const {  // visit(id of a merged token), in no order
+    for (const Slot& slot : slots_) {
+      if (slot.pair != kFree) visit(slot.merge.id);
+    }
+  }
 
  private:
   struct Slot {
@@ -53,6 +59,11 @@ class BpeModel : public TokenModel {
   BpeModel(Vocabulary vocabulary, MergeTable merges, BpeOptions options);
   void Encode(std::string_view piece, const TokenSet* forbidden,
               std::vector<TokenId>& out) const override;
+
+  // Whether a piece may be cut before every "▁" that follows another character without changing any
+  // id: true when "▁" is a token and no merge makes a token with a "▁" in such a place. Models
+  // without pre-tokenizer see a whole text as one piece; this gives them words.
+  bool CanCutAtMetaspace() const;
 
  private:
   struct Symbol;

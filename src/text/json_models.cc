@@ -84,7 +84,9 @@ void ReadBpe(const JsonNode& node, TokenizerParts& parts) {
   }
   MergeTable merges = ReadMerges(node.Get("merges"), vocabulary, options.continuing_prefix);
   parts.kind = options.byte_fallback ? "SentencePiece BPE" : "BPE";
-  parts.model = std::make_unique<BpeModel>(std::move(vocabulary), std::move(merges), options);
+  auto model = std::make_unique<BpeModel>(std::move(vocabulary), std::move(merges), options);
+  parts.cut_at_metaspace = model->CanCutAtMetaspace();
+  parts.model = std::move(model);
 }
 
 void ReadUnigram(const JsonNode& node, TokenizerParts& parts) {

@@ -216,6 +216,28 @@ PreTokenizerStep MetaspaceStep(MetaspaceOptions options) {
   };
 }
 
+PreTokenizerStep CutAtMetaspaceStep() {
+  return [](PreTokenized& input) {
+    constexpr std::string_view kMetaspace = "\u2581";
+    const std::string_view text = input.text;
+    std::vector<TextRange> out;
+    for (const TextRange& piece : input.pieces) {
+      size_t begin = piece.begin;
+      size_t after_previous = piece.begin;  // end of the "▁" before, where a run goes on
+      for (size_t at = text.find(kMetaspace, begin); at < piece.end;
+           at = text.find(kMetaspace, at + kMetaspace.size())) {
+        if (at != after_previous) {
+          out.push_back({begin, at});
+          begin = at;
+        }
+        after_previous = at + kMetaspace.size();
+      }
+      out.push_back({begin, piece.end});
+    }
+    input.pieces = std::move(out);
+  };
+}
+
 PreTokenizerStep ByteLevelPreTokenizerStep(std::shared_ptr<const Regex> gpt2_pattern,
                                            bool add_prefix_space) {
   return [gpt2_pattern = std::move(gpt2_pattern), add_prefix_space](PreTokenized& input) {

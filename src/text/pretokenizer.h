@@ -55,6 +55,8 @@ PreTokenizerStep SplitCharacterStep(std::function<bool(char32_t)> is_match, Spli
 PreTokenizerStep WhitespaceStep();        // \w+|[^\w\s]+
 PreTokenizerStep BertPreTokenizerStep();  // at spaces and around punctuation
 PreTokenizerStep MetaspaceStep(MetaspaceOptions options);
+// Cuts before every "▁" that follows another character (see BpeModel::CanCutAtMetaspace).
+PreTokenizerStep CutAtMetaspaceStep();
 // `gpt2_pattern` may be null: no further cuts.
 PreTokenizerStep ByteLevelPreTokenizerStep(std::shared_ptr<const Regex> gpt2_pattern,
                                            bool add_prefix_space);

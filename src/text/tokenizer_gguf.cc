@@ -177,8 +177,10 @@ void BuildSentencePieceBpe(const GgufFile& file, const GgufTokens& tokens, Token
   options.unk = parts.unk;
   parts.kind = "SentencePiece BPE";
   parts.pre_name = file.FindString(Key("pre")).value_or("default");
-  parts.model =
+  auto bpe =
       std::make_unique<BpeModel>(std::move(vocabulary), std::move(merges), std::move(options));
+  if (bpe->CanCutAtMetaspace()) parts.pretokenizer.Add(CutAtMetaspaceStep());
+  parts.model = std::move(bpe);
 }
 
 void BuildUnigram(const GgufFile& file, const GgufTokens& tokens, TokenizerParts& parts) {

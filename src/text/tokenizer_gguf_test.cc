@@ -73,6 +73,19 @@ TEST(TokenizerGguf, SentencePieceMergesByScore) {
   EXPECT_EQ(tokenizer->Encode("<s>", {.parse_special = false}), (Ids{262, 266, 267, 268}));
 }
 
+// A token with "▁" inside (type: text, score) forbids cutting the text into words.
+TEST(TokenizerGguf, SpacesInsideTokensAreHonoured) {
+  SmallVocabulary v = LlamaVocabulary();
+  v.tokens.push_back("a▁b");
+  v.tokens.push_back("a▁");
+  for (int i = 0; i < 2; ++i) {
+    v.types.push_back(1);
+    v.scores.push_back(5);
+  }
+  const auto tokenizer = Open(Write(v));
+  EXPECT_EQ(tokenizer->Encode("a b  a"), (Ids{262, 270, 262, 259}));
+}
+
 TEST(TokenizerGguf, ByteLevelUsesTheNamedPattern) {
   SmallVocabulary v{.model = "gpt2"};
   for (const char* text : {"a", "b", "1", "2", "Ġ", "ab", "12", "Ġa", "<|im_end|>"}) {

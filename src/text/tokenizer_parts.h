@@ -24,9 +24,10 @@ struct TokenizerParts {
   std::string pre_name;
 
   std::unique_ptr<const TokenModel> model;
-  Vocabulary added_vocabulary;  // every added token, also those that the model knows
-  TokenSet special;             // what IsSpecial says
-  TokenSet control;             // what plain text never makes: special, and markup
+  bool cut_at_metaspace = false;  // the model allows it: see BpeModel::CanCutAtMetaspace
+  Vocabulary added_vocabulary;    // every added token, also those that the model knows
+  TokenSet special;               // what IsSpecial says
+  TokenSet control;               // what plain text never makes: special, and markup
   AddedTokenMatcher raw_matcher;
   AddedTokenMatcher normalized_matcher;
 
