@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <deque>
 #include <fstream>
 #include <iostream>
 #include <map>

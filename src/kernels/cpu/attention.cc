@@ -63,8 +63,8 @@ class ItemTask {
   std::pair<int, int> VisibleKeys(int row, int begin, int end) const {
     const int position = call_.positions[static_cast<size_t>(row)] - span_.first_position;
     const int last = std::min(end, position + 1);
-    const int first =
-        call_.shape.window > 0 ? std::max(begin, position - call_.shape.window + 1) : begin;
+    const int from = call_.shape.window > 0 ? position - call_.shape.window + 1 : begin;
+    const int first = std::clamp(from, begin, end);
     return {first, std::max(first, last)};
   }
 
@@ -133,19 +133,7 @@ class ItemTask {
                           &local_.sum[i]);
     }
 
-    Grow(local_.product, static_cast<std::int64_t>(rows_) * padded_dim_);
-    PanelProduct weighted;
-    weighted.x = local_.scores.data();
-    weighted.x_stride = kCutKeys;
-    weighted.rows = rows_;
-    weighted.inner = keys;
-    weighted.panels = local_.values.data();
-    weighted.panel_stride = static_cast<std::int64_t>(kCutKeys) * kPanelWidth;
-    weighted.panel_count = padded_dim_ / kPanelWidth;
-    weighted.out = local_.product.data();
-    weighted.out_stride = padded_dim_;
-    vector_.product_f32(weighted);
-
+    WeighValues(begin, end);
     for (int row = item_.reader_begin; row < item_.reader_end; ++row) {
       for (int head = 0; head < heads_; ++head) {
         const int i = (row - item_.row_begin) * heads_ + head;
@@ -153,6 +141,52 @@ class ItemTask {
         Merge(vector_, PartialOf(row, head), {value, &local_.max[i], &local_.sum[i]}, padded_dim_);
       }
     }
+  }
+
+  // Weighted values of the cut. Keys that a row does not see have weight zero, which adds nothing
+  // unless the value is not finite; then each row takes its own keys alone (the same bits).
+  void WeighValues(int begin, int end) {
+    Grow(local_.product, static_cast<std::int64_t>(rows_) * padded_dim_);
+    PanelProduct weighted;
+    weighted.x_stride = kCutKeys;
+    weighted.panel_stride = static_cast<std::int64_t>(kCutKeys) * kPanelWidth;
+    weighted.panel_count = padded_dim_ / kPanelWidth;
+    weighted.out_stride = padded_dim_;
+    if (EveryoneSees(begin, end) || ValuesFinite(end - begin)) {
+      weighted.x = local_.scores.data();
+      weighted.rows = rows_;
+      weighted.inner = end - begin;
+      weighted.panels = local_.values.data();
+      weighted.out = local_.product.data();
+      vector_.product_f32(weighted);
+      return;
+    }
+    for (int i = 0; i < rows_; ++i) {
+      const auto [first, last] = VisibleKeys(item_.row_begin + i / heads_, begin, end);
+      weighted.x = local_.scores.data() + static_cast<std::int64_t>(i) * kCutKeys + (first - begin);
+      weighted.rows = 1;
+      weighted.inner = last - first;
+      weighted.panels =
+          local_.values.data() + static_cast<std::int64_t>(first - begin) * kPanelWidth;
+      weighted.out = local_.product.data() + static_cast<std::int64_t>(i) * padded_dim_;
+      vector_.product_f32(weighted);
+    }
+  }
+
+  bool EveryoneSees(int begin, int end) const {
+    for (int row = item_.row_begin; row < item_.row_end; ++row) {
+      if (VisibleKeys(row, begin, end) != std::pair(begin, end)) return false;
+    }
+    return true;
+  }
+
+  bool ValuesFinite(int keys) const {
+    for (int block = 0; block < padded_dim_ / kPanelWidth; ++block) {
+      const float* values =
+          local_.values.data() + static_cast<std::int64_t>(block) * kCutKeys * kPanelWidth;
+      if (!vector_.all_finite(values, static_cast<std::int64_t>(keys) * kPanelWidth)) return false;
+    }
+    return true;
   }
 
   // The cut's keys and values as float32 panels.

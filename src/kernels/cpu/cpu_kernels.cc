@@ -205,8 +205,9 @@ class CpuKernels : public Kernels {
   void SelectTokens(const Tensor& logits, std::span<const SamplingRow> requests,
                     std::span<TokenChoice> choices) override {
     pool_.ForEach(static_cast<std::int64_t>(requests.size()), [&](std::int64_t i, int) {
-      choices[static_cast<size_t>(i)] = SelectToken(
-          {Row(logits, i), static_cast<size_t>(logits.columns)}, requests[static_cast<size_t>(i)]);
+      const SamplingRow& request = requests[static_cast<size_t>(i)];
+      choices[static_cast<size_t>(i)] =
+          SelectToken({Row(logits, request.row), static_cast<size_t>(logits.columns)}, request);
     });
   }
 

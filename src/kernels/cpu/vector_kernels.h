@@ -55,6 +55,7 @@ struct VectorKernels {
   // 2^(score - max), zero outside [begin, end) up to `padded` (a multiple of 16). Returns the
   // maximum, -inf when there is no key, and the sum.
   void (*softmax_cut)(float* scores, int begin, int end, int padded, float* max, float* sum);
+  bool (*all_finite)(const float* values, std::int64_t count);  // count % 16 == 0
   // acc = acc * a + value * b.
   void (*scale_add)(float* acc, float a, const float* value, float b, int count);
 };

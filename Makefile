@@ -1,0 +1,48 @@
+# Banyan from a bare Debian 12: each target installs what is missing (tools/setup.sh), configures
+# and builds. Root or sudo is needed once, for the packages.
+JOBS ?= $(shell nproc)
+RELEASE := build/release
+
+.PHONY: help setup build test test-asan test-tsan test-real demo model install format fuzz cuda clean
+
+help:  ## this list
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+setup:  ## install the Debian packages that are missing
+	@tools/setup.sh
+
+$(RELEASE)/build.ninja: CMakeLists.txt CMakePresets.json $(wildcard cmake/*.cmake) src/layers.txt | setup
+	cmake --preset release
+
+build: $(RELEASE)/build.ninja  ## the release binary: build/release/banyan
+	cmake --build --preset release -j $(JOBS)
+
+test: build  ## all tests that need no network and no GPU
+	tests/run.sh
+
+test-asan: | setup  ## the unit tests and fuzzers with ASan and UBSan
+	cmake --preset dev && cmake --build --preset dev -j $(JOBS) && ctest --preset dev -j $(JOBS)
+
+test-tsan: | setup  ## the unit tests with ThreadSanitizer
+	cmake --preset tsan && cmake --build --preset tsan -j $(JOBS) && ctest --preset tsan -j $(JOBS)
+
+test-real: build  ## tests on real models, which come over the network
+	tests/real.sh
+
+demo: build  ## answers on a sample that ships with the repository
+	@tools/demo.sh
+
+install: build  ## library, headers, CMake package and binary; PREFIX=/usr/local
+	cmake --install $(RELEASE) --prefix $(or $(PREFIX),/usr/local)
+
+format:  ## format the sources in place
+	@git ls-files '*.cc' '*.h' '*.inc' '*.cu' '*.cuh' | xargs clang-format -i
+
+fuzz: | setup  ## libFuzzer targets in build/fuzz (needs clang++)
+	cmake --preset fuzz && cmake --build --preset fuzz -j $(JOBS)
+
+cuda: | setup  ## release build with the CUDA backend, where nvcc is found
+	cmake --preset cuda && cmake --build --preset cuda -j $(JOBS)
+
+clean:  ## remove everything that was built
+	rm -rf build
