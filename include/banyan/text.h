@@ -27,6 +27,9 @@ class Text {
   // parse_special: control tokens spelled in the text become their ids. Use false for everything
   // that a user or a document wrote. add_special: BOS and the like, as the tokenizer's file says.
   std::vector<TokenId> Encode(std::string_view text, bool add_special, bool parse_special) const;
+  // A rendered chat (or any prompt in pieces) as tokens: control tokens only where the template
+  // wrote them, text between them tokenised as one run across pieces.
+  std::vector<TokenId> EncodeChat(std::span<const ChatText> pieces, bool add_special = false) const;
   std::string Decode(std::span<const TokenId> ids, bool skip_special) const;
   std::optional<TokenId> Find(std::string_view token) const;
   bool IsSpecial(TokenId id) const;

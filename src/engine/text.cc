@@ -35,6 +35,12 @@ std::vector<TokenId> Text::Encode(std::string_view text, bool add_special,
   return parts_->tokenizer->Encode(text, options);
 }
 
+std::vector<TokenId> Text::EncodeChat(std::span<const ChatText> pieces, bool add_special) const {
+  std::vector<Tokenizer::Piece> parts;
+  for (const ChatText& piece : pieces) parts.push_back({piece.text, piece.from_user});
+  return parts_->tokenizer->EncodePieces(parts, add_special);
+}
+
 std::string Text::Decode(std::span<const TokenId> ids, bool skip_special) const {
   return parts_->tokenizer->Decode(ids, skip_special);
 }

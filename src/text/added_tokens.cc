@@ -72,6 +72,18 @@ AddedTokenMatcher::AddedTokenMatcher(std::vector<AddedToken> tokens,
 
 void AddedTokenMatcher::Split(std::string_view text, bool with_control,
                               std::vector<Fragment>& out) const {
+  const TextRange everything{0, text.size()};
+  Split(text, with_control ? std::span<const TextRange>() : std::span(&everything, 1), out);
+}
+
+void AddedTokenMatcher::Split(std::string_view text, std::span<const TextRange> plain,
+                              std::vector<Fragment>& out) const {
+  const auto touches_plain = [&](const TextRange& match) {
+    const auto after =
+        std::partition_point(plain.begin(), plain.end(),
+                             [&](const TextRange& range) { return range.end <= match.begin; });
+    return after != plain.end() && after->begin < match.end;
+  };
   size_t done = 0;
   for (size_t i = 0; i < text.size() && !first_bytes_.empty();) {
     if (!first_bytes_[static_cast<unsigned char>(text[i])]) {
@@ -91,7 +103,7 @@ void AddedTokenMatcher::Split(std::string_view text, bool with_control,
     const AddedToken& token = tokens_[static_cast<size_t>(index)];
     TextRange match{i, i + length};
     i += length;
-    if (!with_control && token.IsControl()) continue;
+    if (token.IsControl() && touches_plain(match)) continue;
     if (token.single_word && !StandsAlone(text, match)) continue;
     if (token.lstrip) match.begin = std::max(done, SpacesBefore(text, match.begin));
     if (token.rstrip) match.end = SpacesAfter(text, match.end);

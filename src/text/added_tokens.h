@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -40,8 +41,11 @@ class AddedTokenMatcher {
     TextRange range;
     TokenId id = -1;  // -1: ordinary text
   };
-  // Cuts `text` at the added tokens: leftmost first, then longest. Without `with_control` the
-  // control tokens stay text.
+  // Cuts `text` at the added tokens: leftmost first, then longest. Control tokens that touch one of
+  // the `plain` ranges (ascending, disjoint) stay text.
+  void Split(std::string_view text, std::span<const TextRange> plain,
+             std::vector<Fragment>& out) const;
+  // The same with all of the text plain, or none of it.
   void Split(std::string_view text, bool with_control, std::vector<Fragment>& out) const;
 
  private:

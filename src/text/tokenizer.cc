@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <fstream>
 #include <functional>
+#include <system_error>
 #include <utility>
 
 #include "base/error.h"
@@ -136,7 +137,8 @@ size_t TokenizerParts::vocab_size() const {
 }
 
 std::shared_ptr<const Tokenizer> Tokenizer::Load(const std::filesystem::path& path) {
-  if (std::filesystem::is_directory(path)) return FromHuggingFace(path);
+  std::error_code unreadable;  // then the readers below say so
+  if (std::filesystem::is_directory(path, unreadable)) return FromHuggingFace(path);
   char magic[4] = {};
   std::ifstream(path, std::ios::binary).read(magic, sizeof(magic));
   if (std::string_view(magic, 4) == "GGUF") return FromGguf(GgufFile(path));
@@ -169,6 +171,42 @@ std::vector<TokenId> Tokenizer::Encode(std::string_view text, EncodeOptions opti
                    range.begin == 0, options.parse_special, out);
   }
   if (options.add_special) out.insert(out.end(), parts_->after.begin(), parts_->after.end());
+  return out;
+}
+
+std::vector<TokenId> Tokenizer::EncodePieces(std::span<const Piece> pieces,
+                                             bool add_special) const {
+  std::string text;
+  std::vector<TextRange> plain;
+  for (const Piece& piece : pieces) {
+    const size_t begin = text.size();
+    AppendLossyUtf8(piece.text, text);
+    if (!piece.plain || text.size() == begin) continue;
+    if (!plain.empty() && plain.back().end == begin) {
+      plain.back().end = text.size();
+    } else {
+      plain.push_back({begin, text.size()});
+    }
+  }
+  std::vector<TokenId> out;
+  if (add_special) out = parts_->before;
+  std::vector<AddedTokenMatcher::Fragment> fragments;
+  parts_->raw_matcher.Split(text, plain, fragments);
+  for (const AddedTokenMatcher::Fragment& fragment : fragments) {
+    if (fragment.id >= 0) {
+      out.push_back(fragment.id);
+      continue;
+    }
+    // Tokens that are looked for in normalised text have lost their place there: where user text
+    // is near, none of them is a control token.
+    const TextRange range = fragment.range;
+    const bool has_plain = std::any_of(plain.begin(), plain.end(), [&](const TextRange& user) {
+      return user.begin < range.end && range.begin < user.end;
+    });
+    EncodeFragment(*parts_, text.substr(range.begin, range.end - range.begin), range.begin == 0,
+                   !has_plain, out);
+  }
+  if (add_special) out.insert(out.end(), parts_->after.begin(), parts_->after.end());
   return out;
 }
 

@@ -50,6 +50,15 @@ class Tokenizer {
   // Any bytes are accepted: each ill-formed UTF-8 sequence counts as U+FFFD.
   [[nodiscard]] std::vector<TokenId> Encode(std::string_view text,
                                             EncodeOptions options = {}) const;
+  // One text in pieces, some of which a user wrote: control tokens are recognised only where they
+  // lie wholly in pieces that are not `plain`, and the text between control tokens is tokenised as
+  // one, across pieces.
+  struct Piece {
+    std::string_view text;
+    bool plain = false;
+  };
+  [[nodiscard]] std::vector<TokenId> EncodePieces(std::span<const Piece> pieces,
+                                                  bool add_special = false) const;
   // The result is always well-formed UTF-8. Throws kInput for an id outside the vocabulary.
   [[nodiscard]] std::string Decode(std::span<const TokenId> ids, bool skip_special = false) const;
 
