@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include "base/mapped_file.h"
@@ -129,17 +130,21 @@ std::shared_ptr<const Tokenizer> Tokenizer::FromHuggingFaceText(std::string_view
 }
 
 std::shared_ptr<const Tokenizer> Tokenizer::FromHuggingFace(const std::filesystem::path& path) {
-  const bool is_directory = std::filesystem::is_directory(path);
+  std::error_code unreadable;
+  const auto exists = [&](const std::filesystem::path& p) {
+    return std::filesystem::exists(p, unreadable);
+  };
+  const bool is_directory = std::filesystem::is_directory(path, unreadable);
   const std::filesystem::path file = is_directory ? path / "tokenizer.json" : path;
   const std::filesystem::path directory = file.parent_path();
-  if (!std::filesystem::exists(file)) {
+  if (!exists(file)) {
     Throw(ErrorKind::kNotFound, "{}: no tokenizer{}", file.string(),
-          std::filesystem::exists(directory / "tokenizer.model")
+          exists(directory / "tokenizer.model")
               ? " (a SentencePiece tokenizer.model alone is not supported)"
               : "");
   }
-  const auto read_if_there = [](const std::filesystem::path& p) {
-    return std::filesystem::exists(p) ? ReadTextFile(p, kMaxConfigBytes) : std::string();
+  const auto read_if_there = [&](const std::filesystem::path& p) {
+    return exists(p) ? ReadTextFile(p, kMaxConfigBytes) : std::string();
   };
   const std::string config = read_if_there(directory / "tokenizer_config.json");
   const std::string json = ReadTextFile(file, kMaxTokenizerBytes);
