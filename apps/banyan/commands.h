@@ -11,5 +11,6 @@ using Command = std::function<int()>;
 
 Command AddIds(CLI::App& app);
 Command AddModel(CLI::App& app);
+Command AddBench(CLI::App& app);
 
 }  // namespace banyan::app

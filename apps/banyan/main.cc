@@ -20,6 +20,7 @@ int Run(int argc, char** argv) {
   };
   add(banyan::app::AddIds);
   add(banyan::app::AddModel);
+  add(banyan::app::AddBench);
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& e) {  // --help, --version

@@ -44,6 +44,11 @@ class Model {
  public:
   // Throws Error: kNotFound, kFormat, kUnsupported (architecture, tensor type), kUsage (options).
   static std::shared_ptr<Model> Load(const LoadOptions& options);
+  // Random weights at the shape of a known model, for benchmarks: see ModelShapes(). `weight_type` is
+  // bf16, q8_0 or f32; options.model is not looked at. There is no text side.
+  static std::shared_ptr<Model> Random(const std::string& shape, const std::string& weight_type,
+                                       const LoadOptions& options);
+  static std::vector<std::string> ModelShapes();
   ~Model();
 
   int vocab_size() const;

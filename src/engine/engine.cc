@@ -92,13 +92,20 @@ Engine::State::State(std::shared_ptr<Model> model, const EngineOptions& options)
       kv_(kernels_.NewKvMemory({config_.layers, config_.kv_heads, config_.head_dim},
                                cache_.total_pages())),
       forward_(config_, model_->parts().weights, kernels_, batch_rows_, max_streams_),
-      builder_(forest_, cache_) {}
+      builder_(forest_, cache_),
+      limit_(model_->parts()) {}
+
+const MachineRates& Engine::State::Rates() {
+  if (!rates_) rates_ = kernels_.MeasureRates();
+  return *rates_;
+}
 
 Engine::Engine(std::shared_ptr<Model> model, const EngineOptions& options)
     : state_(std::make_unique<State>(std::move(model), options)) {}
 Engine::~Engine() = default;
 
 void Engine::Submit(PromptSegment request) { state_->Submit(std::move(request)); }
+std::string Engine::Explain() { return state_->Explain(); }
 bool Engine::Step() { return state_->Step(); }
 std::vector<Answer> Engine::TakeFinished() { return std::exchange(state_->finished_, {}); }
 int Engine::waiting() const { return static_cast<int>(state_->waiting_.size()); }
@@ -112,6 +119,7 @@ Receipt Engine::receipt() const {
       state_->kernels_.KvPageBytes({config.layers, config.kv_heads, config.head_dim});
   receipt.kv_bytes_peak = page_bytes * state_->cache_.peak_pages();
   receipt.kv_bytes_total = page_bytes * state_->cache_.total_pages();
+  receipt.limit_seconds = state_->limit_.Seconds(state_->Rates());
   return receipt;
 }
 

@@ -3,11 +3,13 @@
 
 #include <deque>
 #include <memory>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
 #include "banyan/engine.h"
+#include "engine/limit.h"
 #include "engine/model_parts.h"
 #include "engine/scheduler.h"
 #include "engine/step_builder.h"
@@ -42,6 +44,12 @@ struct Engine::State {
   void Retire(Stream& stream);
   void MarkStacks();
 
+  // --- explain.cc
+  std::string Explain();
+
+  // What the machine reaches, measured at the first call.
+  const MachineRates& Rates();
+
   Stream& at(StreamId id) { return *streams_[id.index()]; }
   const Stream& at(StreamId id) const { return *streams_[id.index()]; }
 
@@ -67,6 +75,8 @@ struct Engine::State {
   std::unordered_map<NodeId, int> stack_of_node_;  // stacked: of the running streams' nodes
   std::vector<Answer> finished_;
   Receipt receipt_;
+  WorkLimit limit_;
+  std::optional<MachineRates> rates_;
 
   // Numbering of stacks at submission.
   int stack_ = 0;

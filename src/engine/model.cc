@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/mapped_file.h"
+#include "engine/kernel_options.h"
 #include "engine/model_parts.h"
 #include "formats/gguf.h"
 #include "formats/locate.h"
@@ -56,40 +57,6 @@ std::shared_ptr<const Text> OpenText(const OpenedModel& model) {
   }
   if (!model.files.tokenizer) return nullptr;
   return MakeText(Tokenizer::FromHuggingFace(model.files.root));
-}
-
-Precision ParsePrecision(const std::string& name) {
-  if (name == "f32") return Precision::kF32;
-  if (name == "mixed") return Precision::kMixed;
-  Throw(ErrorKind::kUsage, "--precision: expected f32 or mixed, found '{}'", name);
-}
-
-KvType ParseKvType(const std::string& name, Precision precision) {
-  if (name.empty()) return precision == Precision::kF32 ? KvType::kF32 : KvType::kF16;
-  const std::map<std::string, KvType> types = {
-      {"f32", KvType::kF32}, {"f16", KvType::kF16}, {"bf16", KvType::kBF16}, {"q8", KvType::kQ8}};
-  const auto it = types.find(name);
-  if (it == types.end()) {
-    Throw(ErrorKind::kUsage, "--kv-type: expected f16, bf16, q8 or f32, found '{}'", name);
-  }
-  if (precision == Precision::kF32 && it->second != KvType::kF32) {
-    Throw(ErrorKind::kUsage, "--kv-type {} needs --precision mixed", name);
-  }
-  return it->second;
-}
-
-const char* KvTypeName(KvType type) {
-  switch (type) {
-    case KvType::kF32:
-      return "f32";
-    case KvType::kF16:
-      return "f16";
-    case KvType::kBF16:
-      return "bf16";
-    case KvType::kQ8:
-      return "q8";
-  }
-  return "?";
 }
 
 // Names, shapes, types and the ends of every tensor: enough to tell models apart, cheap on large
@@ -172,10 +139,7 @@ Model::Model(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
 Model::~Model() = default;
 
 std::shared_ptr<Model> Model::Load(const LoadOptions& options) {
-  KernelOptions kernel_options;
-  kernel_options.precision = ParsePrecision(options.precision);
-  kernel_options.kv_type = ParseKvType(options.kv_type, kernel_options.precision);
-  kernel_options.threads = options.threads;
+  const KernelOptions kernel_options = KernelOptionsOf(options);
   auto parts = std::make_unique<Parts>();
   parts->kernels = MakeKernels(options.device, kernel_options);
   OpenedModel model = Open(options.model);

@@ -36,6 +36,8 @@ bool Engine::State::Step() {
     Timer timer(receipt_.plan_seconds);
     built = &BuildStep(decision);
     BuildPlan(built->nodes, built->batch.positions, OptionsForPlan(), plan_);
+    limit_.Add(CountPlan(plan_, built->batch.positions),
+               static_cast<int>(built->batch.logit_rows.size()), decision.prefill.empty());
   }
   Tensor logits;
   {

@@ -20,6 +20,7 @@
 #include "kernels/tensor.h"
 #include "plan/attention_plan.h"
 #include "plan/batch.h"
+#include "plan/cost.h"
 #include "tensor/host_tensor.h"
 
 namespace banyan {
@@ -67,6 +68,9 @@ class Kernels {
   virtual std::string name() const = 0;  // "cpu (avx512, 2 threads)"
   virtual int threads() const = 0;       // workers that attention items are spread over
   virtual const KernelOptions& options() const = 0;
+  // What this machine reaches at best, measured now (some tens of milliseconds): the rate of large
+  // matrix products and of reading memory. Zeros where that says nothing (reference).
+  virtual MachineRates MeasureRates() = 0;
 
   // --- Memory --------------------------------------------------------------------------------
   // Activations of `rows` rows, contents undefined. Throws kLimit when memory is not to be had.

@@ -85,6 +85,7 @@ NodeId Forest::AddSegment(NodeId parent, const Segment& segment, std::vector<Nod
   node.first_position = position;
   node.segment_offset = offset;
   node.shared = segment.share;
+  total_tokens_ += static_cast<std::int64_t>(rest.size());
   const NodeId id = NewNode(std::move(node));
   Rename(id);
   if (segment.share) Index(id);
@@ -103,6 +104,7 @@ NodeId Forest::AddTail(NodeId parent) {
 void Forest::Append(NodeId tail, TokenId token) {
   BANYAN_CHECK(at(tail).growing);
   nodes_[tail.index()].tokens.push_back(token);
+  ++total_tokens_;
 }
 
 void Forest::Unpin(NodeId node) {
@@ -117,6 +119,7 @@ bool Forest::Removable(NodeId node) const {
 void Forest::Remove(NodeId node) {
   BANYAN_CHECK(Removable(node));
   if (at(node).shared) Unindex(node);
+  total_tokens_ -= static_cast<std::int64_t>(at(node).tokens.size());
   if (at(node).parent.valid()) --nodes_[at(node).parent.index()].children;
   nodes_[node.index()] = Node();
   alive_[node.index()] = false;
@@ -214,10 +217,12 @@ NodeSplit Forest::Split(NodeId lower, std::int32_t tokens) {
 
 void Forest::CheckInvariants() const {
   std::vector<std::int32_t> children(nodes_.size(), 0);
+  std::int64_t tokens = 0;
   size_t indexed = 0;
   for (size_t i = 0; i < nodes_.size(); ++i) {
     if (!alive_[i]) continue;
     const Node& node = nodes_[i];
+    tokens += static_cast<std::int64_t>(node.tokens.size());
     BANYAN_CHECK(node.segment_offset % cut_ == 0);
     BANYAN_CHECK(node.growing || !node.tokens.empty());
     BANYAN_CHECK(!node.growing || node.children == 0);
@@ -240,6 +245,7 @@ void Forest::CheckInvariants() const {
                  self);
   }
   BANYAN_CHECK(indexed == index_.size());
+  BANYAN_CHECK(tokens == total_tokens_);
   for (size_t i = 0; i < nodes_.size(); ++i) {
     if (alive_[i]) BANYAN_CHECK(children[i] == nodes_[i].children);
   }

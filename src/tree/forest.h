@@ -80,6 +80,8 @@ class Forest {
   // Root first.
   std::vector<NodeId> Path(NodeId node) const;
   size_t size() const { return nodes_.size() - free_.size(); }
+  // Of all nodes.
+  std::int64_t TotalTokens() const { return total_tokens_; }
   // Upper bound of node indices, for tables beside the forest.
   size_t capacity() const { return nodes_.size(); }
 
@@ -101,6 +103,7 @@ class Forest {
   std::vector<Node> nodes_;
   std::vector<NodeId> free_;
   std::vector<bool> alive_;
+  std::int64_t total_tokens_ = 0;
   std::unordered_multimap<std::uint64_t, NodeId> index_;  // by LookupKey of shared sealed nodes
 };
 

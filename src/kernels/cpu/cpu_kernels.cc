@@ -9,6 +9,7 @@
 #include "base/thread_pool.h"
 #include "kernels/cpu/attention.h"
 #include "kernels/cpu/kv_pages.h"
+#include "kernels/cpu/machine_rates.h"
 #include "kernels/cpu/packed_matrix.h"
 #include "kernels/cpu/vector_kernels.h"
 
@@ -52,6 +53,8 @@ class CpuKernels : public Kernels {
   }
   int threads() const override { return pool_.size(); }
   const KernelOptions& options() const override { return options_; }
+
+  MachineRates MeasureRates() override { return MeasureCpuRates(vector_, pool_); }
 
   Tensor NewTensor(std::int64_t rows, std::int64_t columns) override {
     const size_t bytes = static_cast<size_t>(rows * Stride(columns)) * sizeof(float);

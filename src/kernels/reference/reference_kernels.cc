@@ -135,6 +135,7 @@ class ReferenceKernels final : public Kernels {
   void RmsNorm(const Tensor& x, const Vector& weight, float eps, Tensor& out) override {
     reference::RmsNorm(x, AsFloats(weight).values, eps, out);
   }
+  MachineRates MeasureRates() override { return {}; }
   void Clear(Tensor& x) override { reference::Clear(x); }
   void Add(const Tensor& delta, Tensor& x) override { reference::Add(delta, x); }
   void MatMul(const Tensor& x, const Matrix& w, const Vector* bias, Tensor& out) override {

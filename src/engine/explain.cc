@@ -1,0 +1,104 @@
+// --explain: what of the submitted work is shared, what was chosen and why, what it should cost.
+#include "plan/explain.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "engine/engine_state.h"
+#include "engine/limit.h"
+
+namespace banyan {
+namespace {
+
+// Tokens of one level of the declared paths: as if alone, and once each.
+struct Level {
+  std::int64_t alone = 0;
+  std::int64_t stored = 0;
+};
+
+const char* WhyStrategy(Strategy strategy) {
+  switch (strategy) {
+    case Strategy::kFlat:
+      return "every stream alone, its prompt stored and computed for itself (asked for)";
+    case Strategy::kPaged:
+      return "prompts stored once, read once per stream (asked for)";
+    case Strategy::kStacked:
+      return "rows of a stack meet all keys of the stack under a mask (asked for)";
+    case Strategy::kTree:
+      return "every shared segment read once for all streams under it (asked for)";
+    case Strategy::kAuto:
+      return "per node, read once for all streams under it or once per stream, whichever costs "
+             "less";
+    case Strategy::kSequential:
+      return "all questions in one prompt, answers in turn: a comparison, not the same answers";
+    case Strategy::kNoAttention:
+      return "attention left out: a ceiling for throughput, wrong answers";
+  }
+  return "";
+}
+
+}  // namespace
+
+std::string Engine::State::Explain() {
+  // A forest of its own tells what sharing finds, without touching the one that runs.
+  Forest forest(kCutKeys, Digest{});
+  std::vector<NodeSplit> splits;
+  std::vector<Level> levels;
+  std::int64_t answer_tokens = 0;
+  std::int64_t alone = 0, stored = 0;
+  const bool share = options_.strategy != Strategy::kFlat;
+  for (const std::unique_ptr<Stream>& stream : waiting_) {
+    NodeId node;
+    if (levels.size() < stream->segments.size()) levels.resize(stream->segments.size());
+    for (size_t depth = 0; depth < stream->segments.size(); ++depth) {
+      const std::vector<TokenId>& tokens = *stream->segments[depth];
+      const auto before = forest.TotalTokens();
+      node = forest.AddSegment(node, {tokens, {}, share}, splits);
+      levels[depth].alone += static_cast<std::int64_t>(tokens.size());
+      levels[depth].stored += forest.TotalTokens() - before;
+    }
+    for (const AnswerRequest& wanted : stream->wanted) {
+      answer_tokens +=
+          wanted.forced.empty() ? wanted.max_new : static_cast<std::int64_t>(wanted.forced.size());
+    }
+  }
+  std::string text = fmt::format("strategy  {}: {}\n", StrategyName(options_.strategy),
+                                 WhyStrategy(options_.strategy));
+  text += fmt::format("backend   {}, {}\n", model_->backend_name(), model_->precision());
+  text += fmt::format("streams   {} waiting, at most {} at once, {} rows a step\n", waiting_.size(),
+                      max_streams_, batch_rows_);
+  for (size_t depth = 0; depth < levels.size(); ++depth) {
+    const Level& level = levels[depth];
+    alone += level.alone;
+    stored += level.stored;
+    text += fmt::format("level {:<3} {} tokens as if alone, {} stored and computed ({:.1f}x)\n",
+                        depth, level.alone, level.stored,
+                        level.stored > 0
+                            ? static_cast<double>(level.alone) / static_cast<double>(level.stored)
+                            : 0.0);
+  }
+  text += fmt::format("prompts   {} tokens as if alone, {} computed, {} saved by sharing\n", alone,
+                      stored, alone - stored);
+  const std::int64_t page_bytes =
+      kernels_.KvPageBytes({config_.layers, config_.kv_heads, config_.head_dim});
+  text += fmt::format(
+      "kv        {} tokens of prompts and at most {} of answers; the budget holds {} "
+      "({} MiB)\n",
+      stored, answer_tokens, static_cast<std::int64_t>(cache_.total_pages()) * kPageTokens,
+      page_bytes * cache_.total_pages() >> 20);
+  Admit();
+  const StepDecision decision = DecideStep(View(), batch_rows_);
+  if (decision.empty()) return text;
+  const BuiltStep& built = BuildStep(decision);
+  BuildPlan(built.nodes, built.batch.positions, OptionsForPlan(), plan_);
+  text += "first step\n";
+  text += ExplainPlan(plan_, built.nodes, built.batch.positions, OptionsForPlan());
+  const MachineRates rates = Rates();
+  if (rates.flops_per_second > 0.0) {
+    text += ExplainCost(CountPlan(plan_, built.batch.positions),
+                        static_cast<double>(built.batch.logit_rows.size()), limit_.sizes(), rates);
+  }
+  return text;
+}
+
+}  // namespace banyan

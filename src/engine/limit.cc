@@ -1,0 +1,34 @@
+#include "engine/limit.h"
+
+namespace banyan {
+
+ModelSizes SizesOf(const Model::Parts& model) {
+  const ModelConfig& config = model.config;
+  const double vocabulary = static_cast<double>(config.vocab_size) * config.hidden_size;
+  const bool tied = model.weights.logits == model.weights.embedding;
+  ModelSizes sizes;
+  sizes.logit_parameters = vocabulary;
+  sizes.row_parameters =
+      static_cast<double>(model.weights.parameters) - vocabulary * (tied ? 1.0 : 2.0);
+  // Of an untied embedding only the rows of the batch are read.
+  sizes.weight_bytes = static_cast<double>(model.weights.bytes) -
+                       (tied ? 0.0 : static_cast<double>(model.weights.embedding->bytes));
+  sizes.layers = config.layers;
+  sizes.heads = config.heads;
+  sizes.head_dim = config.head_dim;
+  const KvShape shape{config.layers, config.kv_heads, config.head_dim};
+  sizes.kv_bytes_per_key =
+      static_cast<double>(model.kernels->KvPageBytes(shape)) / static_cast<double>(kPageTokens);
+  return sizes;
+}
+
+void WorkLimit::Add(const PlanStatistics& plan, int logit_rows, bool decode_only) {
+  (decode_only ? decode_ : prefill_) += CostOf(sizes_, LeastWorkOf(plan, logit_rows));
+}
+
+double WorkLimit::Seconds(const MachineRates& rates) const {
+  if (rates.flops_per_second <= 0.0 || rates.bytes_per_second <= 0.0) return 0.0;
+  return LimitSeconds(prefill_, rates) + LimitSeconds(decode_, rates);
+}
+
+}  // namespace banyan

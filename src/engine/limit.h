@@ -1,0 +1,26 @@
+// The least time that the work done so far could have taken on this machine.
+#pragma once
+
+#include "engine/model_parts.h"
+#include "plan/cost.h"
+
+namespace banyan {
+
+ModelSizes SizesOf(const Model::Parts& model);
+
+// Sums the least cost of every step, prompts and answers apart: steps that only extend streams are
+// bound by memory, the others by arithmetic.
+class WorkLimit {
+ public:
+  explicit WorkLimit(const Model::Parts& model) : sizes_(SizesOf(model)) {}
+
+  void Add(const PlanStatistics& plan, int logit_rows, bool decode_only);
+  double Seconds(const MachineRates& rates) const;
+  const ModelSizes& sizes() const { return sizes_; }
+
+ private:
+  ModelSizes sizes_;
+  StepCost prefill_, decode_;
+};
+
+}  // namespace banyan
