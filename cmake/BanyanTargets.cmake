@@ -3,16 +3,24 @@
 set(BANYAN_LAYERS "")
 
 add_library(banyan_options INTERFACE)
-# -Wrestrict: GCC 12 reports its own std::string (bug 105651).
-target_compile_options(banyan_options INTERFACE -Wall -Wextra -Werror -Wno-psabi -Wno-restrict -ffp-contract=off
-                                                $<$<CONFIG:Release>:-g1>)
-target_include_directories(banyan_options INTERFACE ${CMAKE_SOURCE_DIR}/include
-                                                    ${CMAKE_SOURCE_DIR}/src)
+# How our own code is compiled. What a program that links the installed library needs is the
+# include path alone, hence BUILD_INTERFACE. -Wrestrict: GCC 12 reports its own std::string (bug 105651).
+target_compile_options(banyan_options INTERFACE
+  $<BUILD_INTERFACE:-Wall;-Wextra;-Werror;-Wno-psabi;-Wno-restrict;-ffp-contract=off>
+  $<BUILD_INTERFACE:$<$<CONFIG:Release>:-g1>>)
+target_include_directories(banyan_options INTERFACE
+  $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}/include> $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}/src>
+  $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+target_compile_features(banyan_options INTERFACE cxx_std_20)
 if(BANYAN_SANITIZE)
   target_compile_options(banyan_options INTERFACE -fsanitize=${BANYAN_SANITIZE}
                                                   -fno-omit-frame-pointer
                                                   -fno-sanitize-recover=all)
   target_link_options(banyan_options INTERFACE -fsanitize=${BANYAN_SANITIZE})
+endif()
+if(BANYAN_FUZZ)  # coverage feedback in the parsers themselves, not only in the targets
+  target_compile_options(banyan_options INTERFACE -fsanitize=fuzzer-no-link)
+  target_link_options(banyan_options INTERFACE -fsanitize=fuzzer-no-link)
 endif()
 
 # What each folder needs from outside, beyond the standard library and threads.
