@@ -1,0 +1,50 @@
+// A file that grows at its end and can say "up to here it is on the disk". Packed files are made of
+// whole gzip members or zstd frames between two such points, so a file cut at one of them is valid.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+
+namespace banyan {
+
+enum class Packing { kNone, kGzip, kZstd };
+// By the name's end: .gz, .zst.
+Packing PackingOf(std::string_view path);
+
+// Writes everything to the descriptor. Throws kIo with the system's reason.
+void WriteAll(int fd, std::string_view bytes, const std::string& name);
+
+class OutputFile {
+ public:
+  // "-" is standard output. Of an existing file the first `keep_bytes` stay. Throws kIo when it
+  // cannot be made, kUnsupported for a packing that this build has no library for.
+  OutputFile(const std::string& path, Packing packing, std::int64_t keep_bytes = 0);
+  ~OutputFile();
+  OutputFile(const OutputFile&) = delete;
+  OutputFile& operator=(const OutputFile&) = delete;
+
+  void Append(std::string_view bytes);
+  // Hands everything to the system; readers of the file see it.
+  void Flush();
+  // Hands everything to the disk and returns the file's length. What comes later starts a new
+  // member or frame.
+  std::int64_t Checkpoint();
+
+  const std::string& path() const { return path_; }
+
+ private:
+  class Packer;
+  class GzipPacker;
+  class ZstdPacker;
+  void Write();  // buffer_ to the file
+
+  std::string path_;
+  int fd_ = -1;
+  std::int64_t length_ = 0;
+  std::string buffer_;              // packed bytes to write
+  std::unique_ptr<Packer> packer_;  // null: bytes go as they are
+};
+
+}  // namespace banyan
