@@ -9,7 +9,6 @@
 #include <iostream>
 #include <map>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -18,78 +17,11 @@
 #include "banyan/model.h"
 #include "banyan/text.h"
 #include "commands.h"
+#include "ids_fields.h"
 #include "run_options.h"
 
 namespace banyan::app {
 namespace {
-
-using Json = nlohmann::ordered_json;  // templates print objects in the order of their keys
-
-[[noreturn]] void BadInput(const std::string& message) { throw Error(ErrorKind::kInput, message); }
-
-// --- Reading a line ------------------------------------------------------------------------------
-
-const Json& Field(const Json& line, const char* name) {
-  if (!line.contains(name)) BadInput(fmt::format("expected the field '{}', found none", name));
-  return line.at(name);
-}
-
-int IntField(const Json& line, const char* name, int fallback) {
-  if (!line.contains(name)) return fallback;
-  const Json& value = line.at(name);
-  if (!value.is_number_integer() || value < 0 || value > 1'000'000'000) {
-    BadInput(fmt::format("'{}': expected a whole number from 0, found {}", name, value.dump()));
-  }
-  return value.get<int>();
-}
-
-double NumberField(const Json& line, const char* name, double fallback) {
-  if (!line.contains(name)) return fallback;
-  if (!line.at(name).is_number()) {
-    BadInput(fmt::format("'{}': expected a number, found {}", name, line.at(name).dump()));
-  }
-  return line.at(name).get<double>();
-}
-
-std::vector<TokenId> TokenList(const Json& value, const char* name) {
-  if (!value.is_array()) {
-    BadInput(fmt::format("'{}': expected a list of token ids, found {}", name, value.type_name()));
-  }
-  std::vector<TokenId> tokens;
-  tokens.reserve(value.size());
-  for (const Json& token : value) {
-    if (!token.is_number_integer() || token < -1'000'000'000 || token > 1'000'000'000) {
-      BadInput(fmt::format("'{}': expected token ids, found {}", name, token.dump()));
-    }
-    tokens.push_back(token.get<TokenId>());
-  }
-  return tokens;
-}
-
-std::string StringField(const Json& line, const char* name) {
-  const Json& value = Field(line, name);
-  if (!value.is_string()) {
-    BadInput(fmt::format("'{}': expected a string, found {}", name, value.type_name()));
-  }
-  return value.get<std::string>();
-}
-
-AnswerRequest AnswerFields(const Json& line) {
-  AnswerRequest answer;
-  answer.max_new = IntField(line, "max_new", 16);
-  if (line.contains("stop")) {
-    const Json& stop = line.at("stop");
-    answer.stop_tokens = TokenList(stop.is_array() ? stop : Json::array({stop}), "stop");
-  }
-  answer.sampling.temperature = static_cast<float>(NumberField(line, "temperature", 0.0));
-  answer.sampling.top_k = IntField(line, "top_k", 0);
-  answer.sampling.top_p = static_cast<float>(NumberField(line, "top_p", 1.0));
-  answer.sampling.min_p = static_cast<float>(NumberField(line, "min_p", 0.0));
-  answer.sampling.repetition_penalty =
-      static_cast<float>(NumberField(line, "repetition_penalty", 1.0));
-  answer.sampling.seed = static_cast<std::uint64_t>(IntField(line, "seed", 0));
-  return answer;
-}
 
 // --- Writing a line ------------------------------------------------------------------------------
 
@@ -117,7 +49,8 @@ std::string ErrorRow(const std::string& id, const std::string& kind, const std::
 // ------------------------------------------------------
 
 struct Row {
-  std::string id = "null";  // as JSON
+  std::string id = "null";      // as JSON
+  std::uint64_t first_tag = 0;  // of its answers
   std::string kind;
   bool logprobs = false;
   std::vector<std::vector<Answer>> answers;  // [contexts][questions]; one of each unless stacked
@@ -132,10 +65,9 @@ struct Place {
 
 class IdsRun {
  public:
-  IdsRun(std::shared_ptr<Model> model, std::shared_ptr<const Text> text,
-         const EngineOptions& options)
-      : model_(std::move(model)), text_(std::move(text)) {
-    if (model_) engine_ = std::make_unique<Engine>(model_, options);
+  IdsRun(std::shared_ptr<Model> model, std::shared_ptr<const Text> text, const RunOptions& options)
+      : model_(std::move(model)), text_(std::move(text)), explain_(options.explain) {
+    if (model_) engine_ = std::make_unique<Engine>(model_, options.engine);
   }
 
   // Reads everything, decodes it together, writes rows in order. Returns the exit code.
@@ -151,6 +83,7 @@ class IdsRun {
         Collect();
       Write(out);
     }
+    if (engine_ && explain_) std::cerr << engine_->Explain();
     while (engine_ && engine_->Step()) {
       Collect();
       Write(out);
@@ -163,6 +96,7 @@ class IdsRun {
  private:
   void Read(const std::string& line, std::int64_t number) {
     Row& row = rows_.back();
+    row.first_tag = next_tag_;
     try {
       Json json;
       try {
@@ -180,10 +114,17 @@ class IdsRun {
       row.logprobs = json.value("logprobs", false);
       Start(json);
     } catch (const Error& e) {
-      Fail(row, e.kind(), e.what());
+      Refuse(row, e.kind(), e.what());
     } catch (const Json::exception& e) {
-      Fail(row, ErrorKind::kInput, e.what());
+      Refuse(row, ErrorKind::kInput, e.what());
     }
+  }
+
+  // The row never reached the engine: nothing is to come.
+  void Refuse(Row& row, ErrorKind kind, const std::string& message) {
+    places_.erase(places_.lower_bound(row.first_tag), places_.end());
+    row.missing = 0;
+    Fail(row, kind, message);
   }
 
   void Start(const Json& json) {
@@ -365,6 +306,7 @@ class IdsRun {
 
   std::shared_ptr<Model> model_;
   std::shared_ptr<const Text> text_;
+  bool explain_;
   std::unique_ptr<Engine> engine_;
   std::deque<Row> rows_;
   size_t first_row_ = 0;  // number of rows_.front()
@@ -391,7 +333,7 @@ int RunIds(IdsOptions& options) {
     text = model->text();
   }
   if (!options.tokenizer.empty()) text = Text::Load(options.tokenizer);
-  IdsRun run(model, text, options.run.engine);
+  IdsRun run(model, text, options.run);
   std::ios::sync_with_stdio(false);
   if (options.input == "-") return run.Run(std::cin, std::cout);
   std::ifstream file(options.input);

@@ -69,6 +69,8 @@ void RunOptions::AddTo(CLI::App& command, const std::string& default_precision) 
       ->check(CLI::NonNegativeNumber);
   command.add_option("--kv-memory", kv_memory,
                      "Memory for KV, such as 512M or 4G (default: a quarter of the machine's)");
+  command.add_flag("--explain", explain,
+                   "Print to stderr what is shared, what was chosen and why, the predicted cost");
   command.add_flag("--one-by-one", engine.one_by_one,
                    "Run every stream alone with an empty cache, for comparison");
 }

@@ -13,6 +13,7 @@ struct RunOptions {
   LoadOptions load;
   EngineOptions engine;
   std::string strategy = "auto";
+  bool explain = false;   // print what is shared, chosen and predicted, to stderr
   std::string kv_memory;  // "2G", "512M"; empty: a quarter of the machine's memory
 
   // Adds -m, --device, --precision, --kv-type, --threads, --strategy and the rest to the command.

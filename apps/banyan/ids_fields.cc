@@ -1,0 +1,73 @@
+#include "ids_fields.h"
+
+#include <fmt/format.h>
+
+#include "banyan/error.h"
+
+namespace banyan::app {
+
+void BadInput(const std::string& message) { throw Error(ErrorKind::kInput, message); }
+
+const Json& Field(const Json& line, const char* name) {
+  if (!line.contains(name)) BadInput(fmt::format("expected the field '{}', found none", name));
+  return line.at(name);
+}
+
+int IntField(const Json& line, const char* name, int fallback) {
+  if (!line.contains(name)) return fallback;
+  const Json& value = line.at(name);
+  if (!value.is_number_integer() || value < 0 || value > 1'000'000'000) {
+    BadInput(fmt::format("'{}': expected a whole number from 0, found {}", name, value.dump()));
+  }
+  return value.get<int>();
+}
+
+double NumberField(const Json& line, const char* name, double fallback) {
+  if (!line.contains(name)) return fallback;
+  if (!line.at(name).is_number()) {
+    BadInput(fmt::format("'{}': expected a number, found {}", name, line.at(name).dump()));
+  }
+  return line.at(name).get<double>();
+}
+
+std::vector<TokenId> TokenList(const Json& value, const char* name) {
+  if (!value.is_array()) {
+    BadInput(fmt::format("'{}': expected a list of token ids, found {}", name, value.type_name()));
+  }
+  std::vector<TokenId> tokens;
+  tokens.reserve(value.size());
+  for (const Json& token : value) {
+    if (!token.is_number_integer() || token < -1'000'000'000 || token > 1'000'000'000) {
+      BadInput(fmt::format("'{}': expected token ids, found {}", name, token.dump()));
+    }
+    tokens.push_back(token.get<TokenId>());
+  }
+  return tokens;
+}
+
+std::string StringField(const Json& line, const char* name) {
+  const Json& value = Field(line, name);
+  if (!value.is_string()) {
+    BadInput(fmt::format("'{}': expected a string, found {}", name, value.type_name()));
+  }
+  return value.get<std::string>();
+}
+
+AnswerRequest AnswerFields(const Json& line) {
+  AnswerRequest answer;
+  answer.max_new = IntField(line, "max_new", 16);
+  if (line.contains("stop")) {
+    const Json& stop = line.at("stop");
+    answer.stop_tokens = TokenList(stop.is_array() ? stop : Json::array({stop}), "stop");
+  }
+  answer.sampling.temperature = static_cast<float>(NumberField(line, "temperature", 0.0));
+  answer.sampling.top_k = IntField(line, "top_k", 0);
+  answer.sampling.top_p = static_cast<float>(NumberField(line, "top_p", 1.0));
+  answer.sampling.min_p = static_cast<float>(NumberField(line, "min_p", 0.0));
+  answer.sampling.repetition_penalty =
+      static_cast<float>(NumberField(line, "repetition_penalty", 1.0));
+  answer.sampling.seed = static_cast<std::uint64_t>(IntField(line, "seed", 0));
+  return answer;
+}
+
+}  // namespace banyan::app

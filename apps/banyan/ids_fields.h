@@ -1,0 +1,25 @@
+// Fields of an input line of `ids`, each with an error that says what was expected and found.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "banyan/engine.h"
+#include "banyan/types.h"
+
+namespace banyan::app {
+
+using Json = nlohmann::ordered_json;  // templates print objects in the order of their keys
+
+[[noreturn]] void BadInput(const std::string& message);
+
+const Json& Field(const Json& line, const char* name);
+int IntField(const Json& line, const char* name, int fallback);  // 0 or more
+double NumberField(const Json& line, const char* name, double fallback);
+std::vector<TokenId> TokenList(const Json& value, const char* name);
+std::string StringField(const Json& line, const char* name);
+// max_new, stop and the sampling options.
+AnswerRequest AnswerFields(const Json& line);
+
+}  // namespace banyan::app
