@@ -87,6 +87,8 @@ def encode_tree(tok: Tokenizer, sample: Sample) -> Encoded:
         at = begin + len(question) - 1  # target[k] is predicted at `at + k`
         unit = len(out.answers)
         out.answers.append(b.task + ("" if shared <= 1100 else "@2k" if shared <= 2200 else "@3k"))
+        for k in range(1, len(given)):  # a name that another document knows: guessed, so that guessing stays calibrated
+            out.predict(at + k, target[k], GUESS_WEIGHT)
         for k in range(len(given), len(target)):
             guess = len(given) + len(answer) <= k and bool(tail)
             out.predict(at + k, target[k], GUESS_WEIGHT if guess else b.weight, -1 if guess or b.task == "denied" else unit)

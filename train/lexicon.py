@@ -7,6 +7,7 @@ they are vocabulary, and which of them is the right answer still has to be read 
 from __future__ import annotations
 
 import random
+import re
 import zlib
 from typing import Callable
 
@@ -34,6 +35,7 @@ SYLLABLES_OF = {TRAIN: [s for s in SYLLABLES if not is_held("syllable " + s, 6)]
                 HELD: [s for s in SYLLABLES if is_held("syllable " + s, 6)]}
 _OPEN_OF = {k: [s for s in v if s[-1] in "aeiou"] for k, v in SYLLABLES_OF.items()}
 _TOWN_ENDS = {TRAIN: ["by", "ford", "ham", "wick", "mouth", "ville", "ton", "", "", "berg"], HELD: ["stead", "dale", "", ""]}
+_OF_HELD_SYLLABLES = re.compile("(?:" + "|".join(sorted(SYLLABLES_OF[HELD], key=len, reverse=True)) + ")+$")
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 _UPPER = "ABCDEFGHJKLMNPQRSTUVWXYZ"
 
@@ -75,6 +77,7 @@ LAST_NAMES = ("Smith Brown Miller Wilson Taylor Clark Lewis Walker Young King Wr
               "Morgan Bell Murphy Cooper Ward Gray James Watson Wood Price Long Ross Foster Powell Hughes Butler").split()
 CITIES = ("London Paris Berlin Madrid Rome Vienna Lisbon Dublin Oslo Prague Athens Warsaw Boston Chicago Denver Dallas Seattle "
           "Toronto Sydney Tokyo Delhi Cairo Nairobi Lima Zurich Geneva Milan Porto Leeds York").split()
+ORDINARY_NAMES = {*FIRST_NAMES, *LAST_NAMES, *CITIES}
 
 
 class Lexicon:
@@ -95,12 +98,16 @@ class Lexicon:
         return low + int(self.rng.random() * (high - low + 1))
 
     def word(self) -> str:
-        """A made-up capitalised name of one to three syllables."""
+        """A made-up capitalised name of one to three syllables (held out: of six letters or more, and no ordinary name)."""
         if self.split == TRAIN and self.chance(0.1):  # odd letter strings teach copying of any token sequence
-            return "".join(self.choice(_LETTERS) for _ in range(self.between(3, 8))).capitalize()
+            odd = "".join(self.choice(_LETTERS) for _ in range(self.between(3, 8)))
+            if not _OF_HELD_SYLLABLES.match(odd):
+                return odd.capitalize()
         n = 1 + self.chance(0.9) + self.chance(0.3)
-        parts = [self.choice(self._open) for _ in range(n - 1)] + [self.choice(self._syllables)]
-        return "".join(parts).capitalize()
+        name = "".join([self.choice(self._open) for _ in range(n - 1)] + [self.choice(self._syllables)]).capitalize()
+        if self.split == HELD and (len(name) < 6 or name in ORDINARY_NAMES):
+            return self.word()
+        return name
 
     def first(self) -> str:
         return self.choice(FIRST_NAMES) if self.split == TRAIN and self.chance(0.12) else self.word()

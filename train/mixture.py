@@ -30,7 +30,7 @@ def make_sample(lex: Lexicon, progress: float) -> Sample | Extraction:
         return haystack(lex, tokens)
     if kind < 0.72:
         return page(lex, min(tokens, 700))
-    if kind < 0.80:
+    if kind < 0.79:
         return secret_code(lex, min(tokens, 700))
     if kind < 0.97:
         return two_hop_document(lex, min(tokens, 700))

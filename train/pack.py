@@ -3,12 +3,14 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass
+from typing import Callable
 
 import numpy as np
 
 from train.encode import Encoded, encode
 from train.lexicon import TRAIN, Lexicon
 from train.mixture import make_sample
+from train.sample import Extraction, Sample
 from train.tokenizer import Tokenizer
 
 ROW = 4096
@@ -17,7 +19,7 @@ PREDICTED = 1280  # positions per row whose logits are computed: all answers (ra
 
 @dataclass
 class Rows:
-    """[rows, ROW]: ids, pos, doc, branch, step. [rows, PREDICTED]: at (index in the row), label, weight, answer.
+    """[rows, length]: ids, pos, doc, branch, step. [rows, length × PREDICTED / ROW]: at (index in the row), label, weight, answer.
     `doc` numbers the samples of a row; padding is one more of them. `tasks[r][n]` = task of answer n of row r."""
     ids: np.ndarray
     pos: np.ndarray
@@ -33,9 +35,9 @@ class Rows:
     ARRAYS = ("ids", "pos", "doc", "branch", "step", "at", "label", "weight", "answer")
 
 
-def empty_rows(count: int) -> Rows:
-    wide = lambda dtype, fill=0: np.full((count, ROW), fill, dtype)
-    narrow = lambda dtype, fill=0: np.full((count, PREDICTED), fill, dtype)
+def empty_rows(count: int, length: int) -> Rows:
+    wide = lambda dtype, fill=0: np.full((count, length), fill, dtype)
+    narrow = lambda dtype, fill=0: np.full((count, length * PREDICTED // ROW), fill, dtype)
     return Rows(wide(np.int16), wide(np.int16), wide(np.uint8, 255), wide(np.uint8), wide(np.uint8), narrow(np.int16), narrow(np.int16),
                 narrow(np.float16), narrow(np.int16, -1), [[] for _ in range(count)])
 
@@ -56,24 +58,25 @@ def _fill_row(rows: Rows, r: int, samples: list[Encoded], rng: random.Random) ->
         offset += len(e.answers)
         rows.tasks[r] += e.answers
         cursor += n
-    rows.pos[r, cursor:] = np.arange(ROW - cursor)
+    rows.pos[r, cursor:] = np.arange(rows.pos.shape[1] - cursor)
     a, l, w, u = np.array(at), np.array(label), np.array(weight), np.array(answer)
-    order = np.argsort(np.where(w > 0.05, 0.0, 1.0) + np.random.default_rng(rng.getrandbits(32)).random(len(w)) * 0.5, kind="stable")[:PREDICTED]
+    order = np.argsort(np.where(w > 0.05, 0.0, 1.0) + np.random.default_rng(rng.getrandbits(32)).random(len(w)) * 0.5, kind="stable")[:rows.at.shape[1]]
     k = len(order)
     rows.at[r, :k], rows.label[r, :k], rows.weight[r, :k], rows.answer[r, :k] = a[order], l[order], w[order], u[order]
 
 
-def pack_rows(tok: Tokenizer, count: int, seed: int, progress: float, split: str = TRAIN) -> Rows:
+def pack_rows(tok: Tokenizer, count: int, seed: int, progress: float, split: str = TRAIN, length: int = ROW,
+              draw: Callable[[Lexicon, float], Sample | Extraction] = make_sample) -> Rows:
     """`count` rows from the mixture at `progress`; a pure function of its arguments. A sample is never cut."""
     rng = random.Random(f"{split} {seed}")
     lex = Lexicon(rng, split)
-    rows, waiting = empty_rows(count), []
+    rows, waiting = empty_rows(count, length), []
     for r in range(count):
-        chosen, room = [], ROW
+        chosen, room = [], length
         while room > 40:
             while len(waiting) < 12:
-                e = encode(tok, make_sample(lex, progress), lex)
-                if len(e.ids) <= ROW and max(e.pos) < ROW:
+                e = encode(tok, draw(lex, progress), lex)
+                if len(e.ids) <= length and max(e.pos) < ROW:
                     waiting.append(e)
             fitting = [i for i, e in enumerate(waiting) if len(e.ids) <= room]
             if not fitting or len(chosen) == 250:

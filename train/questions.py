@@ -8,7 +8,8 @@ from train.relations import BY_KIND, QUESTION_LEADS, Relation
 from train.sample import CHOICE_INSTRUCTIONS, DEFAULT_INSTRUCTION, INSTRUCTIONS, Branch, Sample, choice_letters, with_choices
 
 _CHOICE_STYLES = {TRAIN: ["{L}) {C}", "{L}) {C}", "{L}. {C}", "({L}) {C}", "{L}: {C}"], HELD: ["{L}) {C}"]}
-_YES_NO = {TRAIN: ["Is the {A} of {S} {V}?", "Is {V} the {A} of {S}?", "Is it true that {S}'s {A} is {V}?", "Does the text say that the {A} of {S} is {V}?"],
+_YES_NO = {TRAIN: ["Is the {A} of {S} {V}?", "Is {V} the {A} of {S}?", "Is it true that {S}'s {A} is {V}?", "Does the text say that the {A} of {S} is {V}?",
+                   "Is {S}'s {A} really {V}?", "Yes or no: the {A} of {S} is {V}.", "Would you say that {V} is {S}'s {A}?", "{S} has {V} as {A}, right?", "Is {V} {S}'s {A}?"],
            HELD: ["Is {S}'s {A} {V}?", "Is it correct that the {A} of {S} is {V}?"]}
 _QUESTION_MARKS = {TRAIN: ["\n\nQuestion: "] * 7 + ["\n\n", "\n\nQ: "], HELD: ["\n\nQuestion: "]}
 
@@ -79,7 +80,7 @@ def multiple_choice(lex: Lexicon, world: World, fact: Fact) -> Branch:
     choices = others[:at] + [fact.value] + others[at:]
     question = ask(lex, fact.entity, fact.relation)
     return Branch(with_choices(question, choices, lex.choice(_CHOICE_STYLES[lex.split])), choice_letters(count)[at], "choice",
-                  choices=choices, answers=[question])
+                  choices=choices, plain=question)
 
 
 def yes_no(lex: Lexicon, world: World, fact: Fact) -> Branch:

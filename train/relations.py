@@ -130,16 +130,21 @@ _LOOSE = ("and you will hear see then so it was gives shows has with as by read 
           "or not is are were had have all only also even like such other first next after before under over from into on off out up down").split()
 
 
+def loose_words(lex, low: int, high: int) -> str:
+    """`low` to `high` random words; now and then a made-up one, as unknown to the model as a new word would be."""
+    return " ".join(lex.choice(_LOOSE) if lex.chance(0.85) else lex.word().lower() for _ in range(lex.between(low, high)))
+
+
 def loose_fact(lex, noun: str) -> str:
     """A fact frame of random words around noun, {S} and {V}."""
-    words = lambda low, high: " ".join(lex.choice(_LOOSE) for _ in range(lex.between(low, high)))
+    words = lambda low, high: loose_words(lex, low, high)
     core = lex.choice((f"the {noun} of {{S}}", f"{{S}}'s {noun}", f"the {noun} for {{S}}", f"{{S}} {words(0, 2)} the {noun}"))
     first, last = (core, "{V}") if lex.chance(0.8) else ("{V}", core)
     return " ".join(f"{words(0, 4)} {first}{lex.choice(('', '', ',', ':'))} {words(1, 4)} {last} {words(0, 3) if lex.chance(0.4) else ''}".split()) + "."
 
 
 def loose_question(lex, noun: str) -> str:
-    words = lambda low, high: " ".join(lex.choice(_LOOSE) for _ in range(lex.between(low, high)))
+    words = lambda low, high: loose_words(lex, low, high)
     core = lex.choice((f"the {noun} of {{S}}", f"{{S}}'s {noun}", f"{{S}} {words(0, 2)} {noun}", f"{noun} {words(0, 2)} {{S}}"))
     return " ".join(f"{words(0, 4)} {core} {words(0, 3)}".split()) + lex.choice("??.")
 
@@ -157,12 +162,18 @@ class Relation:
     def fact_wording(self, lex) -> str:
         if lex.split == TRAIN and lex.chance(0.06):
             return loose_fact(lex, lex.choice(self.nouns))
-        return lex.choice(self.facts[lex.split])
+        wording = lex.choice(self.facts[lex.split])
+        if lex.split == TRAIN and lex.chance(0.04):  # a lead of random words before an ordinary sentence
+            wording = loose_words(lex, 1, 4) + lex.choice((", ", " that ", ": ", " ")) + wording
+        return wording
 
     def question_wording(self, lex) -> str:
         if lex.split == TRAIN and lex.chance(0.06):
             return loose_question(lex, lex.choice(self.nouns))
-        return lex.choice(self.questions[lex.split])
+        wording = lex.choice(self.questions[lex.split])
+        if lex.split == TRAIN and lex.chance(0.05):
+            wording = loose_words(lex, 1, 4) + lex.choice((", ", ": ", " ")) + wording
+        return wording
 
 
 def _parts(cell: str) -> list[str]:

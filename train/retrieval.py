@@ -12,11 +12,16 @@ from train.documents import Entity, Fact, make_entity, make_world, state, write
 from train.filler import capital, filler
 from train.lexicon import HELD, TRAIN, Lexicon
 from train.questions import ask, branches_for, phrase_question
-from train.relations import BY_KIND, CODE
+from train.relations import BY_KIND, CODE, loose_words
 from train.sample import DEFAULT_INSTRUCTION, INSTRUCTIONS, TWO_STEP_INSTRUCTIONS, Branch, Sample
 
-_HOPS = {TRAIN: ["{B} And {q}", "{B} Also, {q}", "{B} {Q}", "{B} Then {q}", "{B} {Q}", "{B} And then: {q}"], HELD: ["{B} Next: {q}", "{B} In addition, {q}"]}
-_PERSON = {TRAIN: ["that person", "this person", "that person", "him or her", "the one named"], HELD: ["the same person", "that very person"]}
+_HOPS = {TRAIN: ["{B} And {q}", "{B} Also, {q}", "{B} {Q}", "{B} Then {q}", "{B} {Q}", "{B} And then: {q}", "{B}\n{Q}", "{B} After that, {q}", "{B} Finally, {q}",
+                 "{B} Besides, {q}", "{B} I also ask: {q}", "{B} Secondly, {q}", "{B} Now {q}", "1. {B} 2. {Q}", "{B} Moreover, {q}", "{B} More: {q}", "{B} {L} {q}",
+                 "{B} {L}, {q}", "{B} {L}: {q}", "First: {B} Second: {Q}"],
+         HELD: ["{B} Next: {q}", "{B} In addition, {q}"]}
+_PERSON = {TRAIN: ["that person", "this person", "the person", "that man", "that woman", "the person you found", "the named person", "the person in question", "this man",
+                   "the one named", "the person just named", "the latter", "that {L} person", "the {L} person", "the {L} one", "said woman", "this somebody"],
+           HELD: ["the same person", "that very person"]}
 
 
 @dataclass
@@ -31,7 +36,7 @@ class TwoHop:
         return f"{self.first.value}; {self.second.value}"
 
 
-def _with_hay(lex: Lexicon, sentences: list[str], tokens: int) -> str:
+def document_with(lex: Lexicon, sentences: list[str], tokens: int) -> str:
     """The sentences, in order, somewhere in a document of about `tokens` tokens of facts and filler about others."""
     facts = max(1, int(tokens / 45))
     world = make_world(lex, facts)
@@ -53,7 +58,7 @@ def code_fact(lex: Lexicon) -> tuple[Entity, str, str, str]:
 def secret_code(lex: Lexicon, tokens: int) -> Sample:
     """One document with up to four codes, asked for along with codes that are not there."""
     items = [code_fact(lex) for _ in range(lex.between(1, 4))]
-    context = _with_hay(lex, [i[2] for i in items], tokens)
+    context = document_with(lex, [i[2] for i in items], tokens)
     branches = [Branch(i[3], i[1], "code") for i in items]
     for _ in range(lex.between(1, 3)):
         stranger = code_fact(lex)
@@ -83,6 +88,8 @@ def two_hop(lex: Lexicon) -> TwoHop:
     ask_first = ask(lex, first_entity, first_relation)
     ask_second = second_relation.question_wording(lex).replace("{S}", lex.choice(_PERSON[lex.split]))
     joint = lex.choice(_HOPS[lex.split]).replace("{q}", ask_second[0].lower() + ask_second[1:]).replace("{Q}", capital(ask_second))
+    while "{L}" in joint:
+        joint = joint.replace("{L}", loose_words(lex, 1, 2), 1)
     return TwoHop(first, second, joint.replace("{B}", ask_first))
 
 
@@ -111,7 +118,7 @@ def two_hop_document(lex: Lexicon, tokens: int) -> Sample:
         sentences += parts
         branches.append(hop_branch(lex, hop, has_first, has_second))
     lex.rng.shuffle(sentences)
-    return Sample(_instruction(lex, TWO_STEP_INSTRUCTIONS), _with_hay(lex, sentences, tokens), branches)
+    return Sample(_instruction(lex, TWO_STEP_INSTRUCTIONS), document_with(lex, sentences, tokens), branches)
 
 
 def no_document(lex: Lexicon) -> Sample:

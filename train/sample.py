@@ -32,8 +32,8 @@ class Branch:
 
     `answer` is fed and predicted. When `denied` is set the first prediction must be `null` although `answer` is fed: this
     is what an expert without the fact sees in expert decoding (methods section 6), where another document chose the token.
-    `given` is the part of the answer that is fed but not predicted (a bridge that another document knows), `tail` a part
-    after it that is predicted with little weight and not scored (a guess).
+    `given` is a part before the answer that is fed (a bridge that another document knows), `tail` a part after it; both
+    are predicted with little weight, as guesses, and not scored.
     """
     question: str
     answer: str
@@ -43,7 +43,7 @@ class Branch:
     denied: bool = False
     weight: float = 1.0
     choices: list[str] = field(default_factory=list)
-    answers: list[str] = field(default_factory=list)
+    plain: str = ""  # the question without its choices
 
 
 @dataclass

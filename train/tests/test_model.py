@@ -2,69 +2,103 @@
 from __future__ import annotations
 
 import random
+import tempfile
+import unittest
 from pathlib import Path
 
 import numpy as np
-import pytest
 
-torch = pytest.importorskip("torch", reason="PyTorch is not installed: trainer tests skipped")
+try:
+    import torch
+except ImportError:
+    torch = None
 
 from train import encode as enc
 from train import weights
-from train.leg import Trainer, to_batch
 from train.lexicon import TRAIN, Lexicon
-from train.model import Config, Decoder, dense_mask
 from train.pack import pack_rows
 from train.questions import haystack
+from train.sample import Sample
 from train.tokenizer import Tokenizer
 
 TOK = Tokenizer.load(Path(__file__).parents[1] / "tokenizer")
-TINY = Config(dim=32, layers=2, heads=2, kv_heads=1, head_dim=32, hidden=64)
 
 
-def tiny_model() -> Decoder:
-    model = Decoder(TINY, seed=3)
-    with torch.no_grad():
-        for name in ("o", "down"):  # zero at start; give them weight so that attention matters
-            getattr(model, name).normal_(0, 0.1, generator=torch.Generator().manual_seed(5))
-        model.embedding.mul_(20)
-    return model
+@unittest.skipIf(torch is None, "PyTorch is not installed: trainer tests skipped")
+class Network(unittest.TestCase):
+    def setUp(self):
+        from train.model import Config, Decoder
+        torch.set_num_threads(1)
+        self.config = Config(dim=32, layers=2, heads=2, kv_heads=1, head_dim=32, hidden=64)
+        self.model = Decoder(self.config, seed=3)
+        with torch.no_grad():
+            for name in ("o", "down"):  # zero at start; give them weight so that attention matters
+                getattr(self.model, name).normal_(0, 0.1, generator=torch.Generator().manual_seed(5))
+            self.model.embedding.mul_(20)
+
+    def hidden(self, e: enc.Encoded):
+        from train.model import dense_mask
+        t = lambda x: torch.tensor([x])
+        return self.model.hidden(t(e.ids), t(e.pos), dense_mask(torch.zeros(1, len(e.ids)), t(e.branch), t(e.step)), torch.float32)[0]
+
+    def test_branches_of_a_tree_equal_each_branch_alone(self):
+        sample = haystack(Lexicon(random.Random(4), TRAIN), 60)
+        tree = enc.encode_tree(TOK, sample)
+        together = self.hidden(tree)
+        for number, branch in enumerate(sample.branches, start=1):
+            alone = enc.encode_tree(TOK, Sample(sample.system, sample.context, [branch], sample.question_lead))
+            keep = [i for i, b in enumerate(tree.branch) if b in (0, number)]
+            self.assertEqual([tree.ids[i] for i in keep], alone.ids)
+            torch.testing.assert_close(together[keep], self.hidden(alone), atol=1e-5, rtol=1e-4)
+
+    def test_packed_rows_equal_samples_alone(self):
+        from train.leg import to_batch
+        from train.model import dense_mask
+        rows = pack_rows(TOK, 1, 1, 0.0, TRAIN, 1024)
+        batch = to_batch(rows, torch.device("cpu"))
+        packed = self.model.hidden(batch["ids"], batch["pos"], dense_mask(batch["doc"], batch["branch"], batch["step"]), torch.float32)[0]
+        where = np.flatnonzero(rows.doc[0] == 1)
+        e = enc.Encoded(ids=rows.ids[0, where].tolist(), pos=rows.pos[0, where].tolist(), branch=rows.branch[0, where].tolist(), step=rows.step[0, where].tolist())
+        torch.testing.assert_close(packed[where], self.hidden(e), atol=1e-5, rtol=1e-4)
+
+    def test_the_skeleton_row_equals_the_reference_decoder_fed_the_same_values(self):
+        """Training mask and inference order are two descriptions of one thing: logits must agree at every slot."""
+        from train.export import hf_tensors
+        from train.products import page
+        from train.reference import Network as Reference
+        e = enc.encode_skeleton(TOK, page(Lexicon(random.Random(3), TRAIN), 60), [10] * 16, spaced=True, isolated=False)
+        c = self.config
+        tensors = {n: p.detach().numpy() for n, p in self.model.named_parameters()}
+        net = Reference(c.layers, c.heads, c.kv_heads, c.head_dim, c.eps, c.rope_theta, hf_tensors(c.as_dict(), tensors))
+        memory, expected = net.empty(), {}
+        for step in range(max(e.step) + 1):
+            rows = [i for i in range(len(e.ids)) if e.step[i] == step]
+            for i, logits in zip(rows, net.feed(memory, [e.ids[i] for i in rows], [e.pos[i] for i in rows])):
+                expected[i] = logits
+        got = (self.hidden(e) @ self.model.embedding.T).detach().numpy()
+        for i in expected:
+            np.testing.assert_allclose(got[i], expected[i], atol=2e-3)
+
+    def test_steps_reduce_the_loss_and_legs_continue(self):
+        from train.leg import Trainer, to_batch
+        from train.model import Decoder
+        model = Decoder(self.config, seed=1)
+        trainer = Trainer(model, 1, 512, lr=0.02, adam_lr=5e-3)
+        batch = to_batch(pack_rows(TOK, 1, 2, 0.0, TRAIN, 512), torch.device("cpu"))
+        losses = [trainer.step(batch, 1.0).item() for _ in range(8)]
+        self.assertLess(losses[-1], losses[0] - 0.2)
+        with tempfile.TemporaryDirectory() as folder:
+            weights.save(Path(folder), self.config.as_dict(), {}, {n: p.detach().numpy() for n, p in model.named_parameters()})
+            _, _, back = weights.load(Path(folder))
+        for name, p in model.named_parameters():
+            self.assertLessEqual(np.abs(back[name] - p.detach().numpy()).max(), np.abs(back[name]).max() / 200)
+
+    def test_muon_steps_have_unit_spectral_scale(self):
+        from train.muon import orthogonalize
+        g = torch.randn(3, 24, 40, generator=torch.Generator().manual_seed(1))
+        values = torch.linalg.svdvals(orthogonalize(g).float())
+        self.assertTrue(((values > 0.5) & (values < 1.4)).all())
 
 
-def hidden(model: Decoder, e: enc.Encoded) -> torch.Tensor:
-    t = lambda x: torch.tensor([x])
-    return model.hidden(t(e.ids), t(e.pos), dense_mask(torch.zeros(1, len(e.ids)), t(e.branch), t(e.step)), torch.float32)[0]
-
-
-def test_branches_of_a_tree_equal_each_branch_alone():
-    model, sample = tiny_model(), haystack(Lexicon(random.Random(4), TRAIN), 120)
-    tree = enc.encode_tree(TOK, sample)
-    together = hidden(model, tree)
-    for number, branch in enumerate(sample.branches, start=1):
-        sample_alone = type(sample)(sample.system, sample.context, [branch], sample.question_lead)
-        alone = enc.encode_tree(TOK, sample_alone)
-        keep = [i for i, b in enumerate(tree.branch) if b in (0, number)]
-        assert [tree.ids[i] for i in keep] == alone.ids and [tree.pos[i] for i in keep] == alone.pos
-        torch.testing.assert_close(together[keep], hidden(model, alone), atol=1e-5, rtol=1e-4)
-
-
-def test_packed_rows_equal_samples_alone():
-    model = tiny_model()
-    rows = pack_rows(TOK, 1, seed=1, progress=0.0)
-    batch = to_batch(rows, torch.device("cpu"))
-    packed = model.hidden(batch["ids"], batch["pos"], dense_mask(batch["doc"], batch["branch"], batch["step"]), torch.float32)[0]
-    where = np.flatnonzero(rows.doc[0] == 2)
-    e = enc.Encoded(ids=rows.ids[0, where].tolist(), pos=rows.pos[0, where].tolist(), branch=rows.branch[0, where].tolist(), step=rows.step[0, where].tolist())
-    torch.testing.assert_close(packed[where], hidden(model, e), atol=1e-5, rtol=1e-4)
-
-
-def test_steps_reduce_the_loss_and_legs_continue(tmp_path: Path):
-    model = Decoder(TINY, seed=1)
-    trainer = Trainer(model, 1, 4096, lr=0.02, adam_lr=5e-3)
-    batch = to_batch(pack_rows(TOK, 1, seed=2, progress=0.0), torch.device("cpu"))
-    losses = [trainer.step(batch, 1.0).item() for _ in range(8)]
-    assert losses[-1] < losses[0] - 0.2
-    weights.save(tmp_path, TINY.as_dict(), {}, {n: p.detach().numpy() for n, p in model.named_parameters()})
-    _, _, back = weights.load(tmp_path)
-    for name, p in model.named_parameters():
-        assert np.abs(back[name] - p.detach().numpy()).max() <= np.abs(back[name]).max() / 200
+if __name__ == "__main__":
+    unittest.main()

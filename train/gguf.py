@@ -1,0 +1,119 @@
+"""Writes GGUF version 3: metadata, tensor table, aligned data; and Q8_0 quantisation. A writer only; the engine reads."""
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+ALIGNMENT = 32
+F32, Q8_0 = 0, 8  # tensor types
+_U32, _I32, _FLOAT, _BOOL, _STRING, _ARRAY = 4, 5, 6, 7, 8, 9  # value types
+
+
+@dataclass(frozen=True)
+class U32:
+    """A metadata integer; plain Python ints are refused, because GGUF readers look at the stored width."""
+    value: int
+
+
+def _string(text: str) -> bytes:
+    raw = text.encode()
+    return struct.pack("<Q", len(raw)) + raw
+
+
+def _value(v: object) -> bytes:
+    if isinstance(v, bool):
+        return struct.pack("<IB", _BOOL, v)
+    if isinstance(v, U32):
+        return struct.pack("<II", _U32, v.value)
+    if isinstance(v, float):
+        return struct.pack("<If", _FLOAT, v)
+    if isinstance(v, str):
+        return struct.pack("<I", _STRING) + _string(v)
+    if isinstance(v, list) and all(isinstance(x, str) for x in v):
+        return struct.pack("<IIQ", _ARRAY, _STRING, len(v)) + b"".join(map(_string, v))
+    if isinstance(v, list) and all(isinstance(x, int) for x in v):
+        return struct.pack("<IIQ", _ARRAY, _I32, len(v)) + np.array(v, "<i4").tobytes()
+    raise TypeError(f"no GGUF type for {type(v).__name__}")
+
+
+def quantize_q8_0(x: np.ndarray) -> bytes:
+    """[rows, columns] → blocks of 32 along a row: float16 scale, 32 signed bytes. Columns must be a multiple of 32."""
+    if x.shape[-1] % 32:
+        raise ValueError(f"Q8_0 needs rows of a multiple of 32, found {x.shape[-1]}")
+    blocks = np.ascontiguousarray(x, np.float32).reshape(-1, 32)
+    scale = (np.abs(blocks).max(axis=1) / 127.0).astype(np.float16)
+    inverse = np.divide(1.0, scale.astype(np.float32), out=np.zeros(len(scale), np.float32), where=scale != 0)
+    out = np.empty(len(blocks), np.dtype([("scale", "<f2"), ("q", "i1", 32)]))
+    out["scale"], out["q"] = scale, np.clip(np.rint(blocks * inverse[:, None]), -127, 127)
+    return out.tobytes()
+
+
+def dequantize_q8_0(raw: bytes, shape: tuple[int, ...]) -> np.ndarray:
+    blocks = np.frombuffer(raw, np.dtype([("scale", "<f2"), ("q", "i1", 32)]))
+    return (blocks["q"].astype(np.float32) * blocks["scale"].astype(np.float32)[:, None]).reshape(shape)
+
+
+def write_gguf(path: Path, metadata: dict[str, object], tensors: dict[str, np.ndarray]) -> None:
+    """Matrices become Q8_0, vectors stay float32. Tensors are float32 arrays, [out, in] as in PyTorch."""
+    head = [b"GGUF", struct.pack("<IQQ", 3, len(tensors), len(metadata))]
+    head += [_string(k) + _value(v) for k, v in metadata.items()]
+    body, offset = [], 0
+    for name, x in tensors.items():
+        raw = quantize_q8_0(x) if x.ndim == 2 else np.ascontiguousarray(x, "<f4").tobytes()
+        dims = x.shape[::-1]  # GGUF lists the fastest dimension first
+        head.append(_string(name) + struct.pack("<I", len(dims)) + struct.pack(f"<{len(dims)}Q", *dims) + struct.pack("<IQ", Q8_0 if x.ndim == 2 else F32, offset))
+        raw += b"\0" * (-len(raw) % ALIGNMENT)
+        body.append(raw)
+        offset += len(raw)
+    start = b"".join(head)
+    path.write_bytes(start + b"\0" * (-len(start) % ALIGNMENT) + b"".join(body))
+
+
+def read_gguf(path: Path) -> tuple[dict[str, object], dict[str, np.ndarray]]:
+    """(metadata, float32 tensors) of a file that `write_gguf` made; other value or tensor types are refused."""
+    data, at = path.read_bytes(), 0
+
+    def take(fmt: str):
+        nonlocal at
+        out = struct.unpack_from("<" + fmt, data, at)
+        at += struct.calcsize("<" + fmt)
+        return out if len(out) > 1 else out[0]
+
+    def text() -> str:
+        nonlocal at
+        size = take("Q")
+        at += size
+        return data[at - size:at].decode()
+
+    simple = {_U32: lambda: take("I"), _I32: lambda: take("i"), _FLOAT: lambda: take("f"), _BOOL: lambda: bool(take("B")), _STRING: text}
+
+    def value(kind: int):
+        if kind == _ARRAY:
+            element, size = take("IQ")
+            return [simple[element]() for _ in range(size)]
+        return simple[kind]()
+
+    if data[:4] != b"GGUF":
+        raise ValueError(f"{path}: not a GGUF file")
+    at = 4
+    _, tensor_count, key_count = take("IQQ")
+    metadata = {}
+    for _ in range(key_count):
+        key = text()
+        metadata[key] = value(take("I"))
+    table = []
+    for _ in range(tensor_count):
+        name = text()
+        shape = tuple(take("Q") for _ in range(take("I")))[::-1]
+        table.append((name, shape, *take("IQ")))
+    start = at + -at % ALIGNMENT
+    tensors = {}
+    for name, shape, kind, offset in table:
+        count = int(np.prod(shape))
+        size = {F32: 4 * count, Q8_0: count // 32 * 34}[kind]
+        raw = data[start + offset:start + offset + size]
+        tensors[name] = dequantize_q8_0(raw, shape) if kind == Q8_0 else np.frombuffer(raw, "<f4").reshape(shape)
+    return metadata, tensors
