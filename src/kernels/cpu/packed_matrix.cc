@@ -116,8 +116,7 @@ std::int64_t ResidentBytes(const PackedPart& part) {
 
 // Panels [begin, end) of a part for all rows.
 void MultiplyPanels(const PackedPart& part, std::int64_t columns, std::int64_t begin,
-                    std::int64_t end, const ProductRows& rows, const float* x_sums,
-                    const VectorKernels& vector) {
+                    std::int64_t end, const ProductRows& rows, const VectorKernels& vector) {
   PanelProduct product;
   product.x = rows.x;
   product.x_stride = rows.x_stride;
@@ -140,7 +139,11 @@ void MultiplyPanels(const PackedPart& part, std::int64_t columns, std::int64_t b
     const std::int64_t scale_offset = offset / part.group;
     codes.scales = part.scales.data() + scale_offset;
     codes.minima = part.minima.empty() ? nullptr : part.minima.data() + scale_offset;
-    codes.x_sums = x_sums;
+    // Grows to the widest matrix once per thread.
+    thread_local std::vector<float> scratch;
+    const size_t needed = static_cast<size_t>(columns * kPanelWidth * kScratchPanels);
+    if (scratch.size() < needed) scratch.resize(needed);
+    codes.scratch = scratch.data();
     return vector.product_codes(codes);
   }
   product.panels = part.half.data() + offset;
@@ -185,23 +188,13 @@ std::shared_ptr<PackedMatrix> PackMatrix(std::span<const HostTensor* const> part
 void MultiplyPacked(const PackedMatrix& w, const ProductRows& rows, const VectorKernels& vector,
                     ThreadPool& pool) {
   for (const PackedPart& part : w.parts) {
-    std::vector<float> x_sums;
-    if (!part.minima.empty()) {
-      const std::int64_t groups = w.columns / part.group;
-      x_sums.resize(static_cast<size_t>(rows.rows * groups));
-      for (int r = 0; r < rows.rows; ++r) {
-        vector.group_sums(rows.x + r * rows.x_stride, static_cast<int>(w.columns), part.group,
-                          x_sums.data() + r * groups);
-      }
-    }
     // Chunks of whole passes (8 panels), several per thread so that a late thread finds less to do.
     const std::int64_t panels = part.panels();
     const std::int64_t share = (panels + 4 * pool.size() - 1) / (4 * pool.size());
     const std::int64_t chunk = (share + 7) / 8 * 8;
     pool.ForEach((panels + chunk - 1) / chunk, [&](std::int64_t index, int) {
       const std::int64_t begin = index * chunk;
-      MultiplyPanels(part, w.columns, begin, std::min(begin + chunk, panels), rows, x_sums.data(),
-                     vector);
+      MultiplyPanels(part, w.columns, begin, std::min(begin + chunk, panels), rows, vector);
     });
   }
 }

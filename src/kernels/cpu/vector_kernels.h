@@ -23,14 +23,14 @@ struct PanelProduct {
 };
 
 // As PanelProduct, for weights scale * code - minimum with one scale (and minimum) per `group`
-// terms: out += scale * (sum of x * code) - minimum * (sum of x), group by group.
+// terms. The bits are those of product_f32 on the float32 weights.
+inline constexpr int kScratchPanels = 2;  // float32 panels that `scratch` holds
 struct CodeProduct {
   PanelProduct base;  // panels: int8 codes
   int group = 32;
   const float* scales = nullptr;  // [panels, inner / group, 16]
   const float* minima = nullptr;  // the same shape, or null
-  const float* x_sums =
-      nullptr;  // [rows, inner / group] sums of x over each group; used with minima
+  float* scratch = nullptr;       // [kScratchPanels, inner, 16]
 };
 
 struct VectorKernels {
@@ -40,8 +40,6 @@ struct VectorKernels {
   void (*product_f16)(const PanelProduct&);
   void (*product_bf16)(const PanelProduct&);
   void (*product_codes)(const CodeProduct&);
-  // sums[g] = sum of x over group g in order.
-  void (*group_sums)(const float* x, int inner, int group, float* sums);
   void (*f16_to_float)(const std::uint16_t* in, std::int64_t count, float* out);  // count % 16 == 0
   void (*bf16_to_float)(const std::uint16_t* in, std::int64_t count,
                         float* out);  // count % 16 == 0
