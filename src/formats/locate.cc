@@ -109,7 +109,33 @@ fs::path SnapshotOf(const fs::path& cached) {
   return snapshots.front();
 }
 
+ModelFiles FilesOfGguf(const fs::path& path) {
+  ModelFiles files;
+  files.kind = ModelKind::kGguf;
+  files.root = path;
+  files.weights = path;
+  return files;
+}
+
+// A folder of the model cache holds one GGUF file or a Hugging Face directory.
+ModelFiles FilesOfCached(const fs::path& folder) {
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    if (entry.path().extension() == ".gguf") return FilesOfGguf(entry.path());
+  }
+  return FilesOfDirectory(folder);
+}
+
 }  // namespace
+
+fs::path ModelCacheDirectory() {
+  if (const std::string own = Environment("BANYAN_CACHE"); !own.empty()) {
+    return fs::path(own) / "models";
+  }
+  if (const std::string xdg = Environment("XDG_CACHE_HOME"); !xdg.empty()) {
+    return fs::path(xdg) / "banyan" / "models";
+  }
+  return fs::path(Environment("HOME")) / ".cache" / "banyan" / "models";
+}
 
 ModelFiles LocateModel(const std::string& name) {
   const fs::path path(name);
@@ -117,13 +143,13 @@ ModelFiles LocateModel(const std::string& name) {
     if (path.extension() != ".gguf") {
       Throw(ErrorKind::kUsage, "{}: expected a .gguf file, a directory, or a model name", name);
     }
-    ModelFiles files;
-    files.kind = ModelKind::kGguf;
-    files.root = path;
-    files.weights = path;
-    return files;
+    return FilesOfGguf(path);
   }
   if (IsDirectory(path)) return FilesOfDirectory(path);
+  const bool plain_name = !name.empty() && name.find('/') == std::string::npos && name[0] != '.';
+  if (plain_name && IsDirectory(ModelCacheDirectory() / name)) {
+    return FilesOfCached(ModelCacheDirectory() / name);
+  }
 
   std::string searched = fmt::format("no file or directory '{}'", name);
   if (const std::string folder = CacheFolder(name);

@@ -22,8 +22,13 @@ struct ModelFiles {
   std::optional<std::filesystem::path> chat_template;      // chat_template.jinja
 };
 
-// `name`: a GGUF file, a directory in the Hugging Face layout, or `org/name` in the local Hugging
-// Face cache (HF_HUB_CACHE, else HF_HOME/hub, else ~/.cache/huggingface/hub). Throws kNotFound with
+// Where fetched models are kept, a folder for each: BANYAN_CACHE, else XDG_CACHE_HOME/banyan, else
+// ~/.cache/banyan; with "/models".
+std::filesystem::path ModelCacheDirectory();
+
+// `name`: a GGUF file, a directory in the Hugging Face layout, a name in ModelCacheDirectory(), or
+// `org/name` in the local Hugging Face cache (HF_HUB_CACHE, else HF_HOME/hub, else
+// ~/.cache/huggingface/hub). Throws kNotFound with
 // a list of what was looked for and where.
 ModelFiles LocateModel(const std::string& name);
 

