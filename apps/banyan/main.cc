@@ -18,6 +18,7 @@ int Run(int argc, char** argv) {
     banyan::app::Command command = adder(app);
     commands[app.get_subcommands([](CLI::App*) { return true; }).back()] = std::move(command);
   };
+  add(banyan::app::AddAsk);
   add(banyan::app::AddIds);
   add(banyan::app::AddModel);
   add(banyan::app::AddBench);

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -121,6 +122,9 @@ class Engine {
 
   int waiting() const;  // streams submitted and not yet admitted
   int running() const;
+  // The tags of what waits, and a way to take some of it back: for callers that want to stop early.
+  std::vector<std::uint64_t> WaitingTags() const;
+  void CancelWaiting(const std::function<bool(std::uint64_t tag)>& unwanted);
   // How many waiting streams keep the engine busy: submit more when waiting() falls below it.
   int wanted_waiting() const;
   Receipt receipt() const;

@@ -110,6 +110,28 @@ bool Engine::Step() { return state_->Step(); }
 std::vector<Answer> Engine::TakeFinished() { return std::exchange(state_->finished_, {}); }
 int Engine::waiting() const { return static_cast<int>(state_->waiting_.size()); }
 int Engine::running() const { return static_cast<int>(state_->running_.size()); }
+
+std::vector<std::uint64_t> Engine::WaitingTags() const {
+  std::vector<std::uint64_t> tags;
+  for (const auto& stream : state_->waiting_) {
+    for (const AnswerRequest& answer : stream->wanted) tags.push_back(answer.tag);
+  }
+  return tags;
+}
+
+// A stream of several answers goes only as a whole.
+void Engine::CancelWaiting(const std::function<bool(std::uint64_t)>& unwanted) {
+  std::erase_if(state_->waiting_, [&](const std::unique_ptr<Stream>& stream) {
+    const bool goes = std::all_of(stream->wanted.begin(), stream->wanted.end(),
+                                  [&](const AnswerRequest& a) { return unwanted(a.tag); });
+    if (goes) {
+      state_->receipt_.prompt_tokens -= stream->prompt_tokens;
+      --state_->receipt_.streams;
+    }
+    return goes;
+  });
+}
+
 int Engine::wanted_waiting() const { return state_->max_streams_; }
 
 Receipt Engine::receipt() const {

@@ -1,0 +1,58 @@
+// Many questions over many documents: what `banyan ask` runs.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "banyan/engine.h"
+#include "banyan/job.h"
+#include "banyan/model.h"
+
+namespace banyan {
+
+enum class ChatUse { kAuto, kOn, kOff };  // auto: when the model has a chat template
+enum class ChoiceMode { kScore, kLetter };
+enum class ChoiceScore { kMean, kSum };  // log-probability per token, or of the whole option
+enum class TooLong { kFail, kTruncate, kSplit };
+
+inline constexpr const char* kDefaultInstruction =
+    "Answer the question from the text. Answer briefly, with words from the text. If the text does "
+    "not say, answer null.";
+
+struct AskOptions {
+  std::string instruction = kDefaultInstruction;  // a record's own comes before it
+  // The user's message in a chat, or the whole prompt without one; {context}, {question},
+  // {instruction}, {few_shot}, {choices}, {id} and every other field of the record are replaced,
+  // {{ and }} are braces. Empty: the default.
+  std::string prompt_template;
+  std::string few_shot;  // the text of the block, or JSONL of {"context"?,"question","answer"}
+  ChatUse chat = ChatUse::kAuto;
+  bool thinking = false;  // for templates that have enable_thinking
+
+  std::string questions;       // text of a questions file, asked of every document
+  std::string questions_name;  // its name, for messages
+
+  int max_new = 64;
+  std::vector<std::string> stop;
+  SamplingOptions sampling;
+  int samples = 1;
+  bool vote = false;  // the answer is the most frequent of the samples
+  ChoiceMode choices = ChoiceMode::kScore;
+  ChoiceScore choice_score = ChoiceScore::kMean;
+  TooLong too_long = TooLong::kFail;
+  bool logprobs = false;
+  int top_logprobs = 0;
+  bool token_ids = false;
+};
+
+// Throws Error for what stops the whole job: options, files, the disk, changed parameters. Rows
+// that cannot be answered become error rows.
+JobReceipt RunAsk(std::shared_ptr<Model> model, const EngineOptions& engine_options,
+                  const AskOptions& ask, const JobOptions& job);
+
+// Reads and tokenises all of the input and answers its first records to measure the machine.
+JobEstimate EstimateAsk(std::shared_ptr<Model> model, const EngineOptions& engine_options,
+                        const AskOptions& ask, const JobOptions& job);
+
+}  // namespace banyan

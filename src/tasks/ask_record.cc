@@ -1,0 +1,178 @@
+#include "tasks/ask_record.h"
+
+#include <set>
+
+#include "base/error.h"
+#include "text/utf8.h"
+
+namespace banyan {
+namespace {
+
+constexpr size_t kMostQuestions = 100'000;
+
+const std::string& TextField(const Json& object, const char* name) {
+  const auto it = object.find(name);
+  if (it == object.end() || it->is_null()) {
+    Throw(ErrorKind::kInput, "expected the field '{}', found none", name);
+  }
+  if (!it->is_string()) {
+    Throw(ErrorKind::kInput, "'{}': expected text, found {}", name, it->type_name());
+  }
+  return it->get_ref<const std::string&>();
+}
+
+bool IsBlank(std::string_view text) {
+  return text.find_first_not_of(" \t\r\n\v\f") == std::string_view::npos;
+}
+
+// A list of texts, or, from CSV, the JSON of one.
+std::vector<std::string> ReadChoices(const Json& value) {
+  if (value.is_null()) return {};
+  Json list = value;
+  if (list.is_string()) {
+    if (IsBlank(list.get_ref<const std::string&>())) return {};
+    try {
+      list = ParseJson(value.get_ref<const std::string&>(), "'choices'");
+    } catch (const Error&) {
+      list = Json();
+    }
+  }
+  if (!list.is_array() || list.empty()) {
+    Throw(ErrorKind::kInput, "'choices': expected a list of texts, found {}", value.type_name());
+  }
+  std::vector<std::string> choices;
+  for (const Json& choice : list) {
+    if (!choice.is_string() || IsBlank(choice.get_ref<const std::string&>())) {
+      Throw(ErrorKind::kInput, "'choices': expected texts that are not empty, found {}",
+            choice.dump(-1, ' ', false, Json::error_handler_t::replace));
+    }
+    choices.push_back(choice.get<std::string>());
+  }
+  return choices;
+}
+
+// `value` is a text or an object with "question"; `fallback_id` when it has no id.
+AskQuestion ReadQuestion(const Json& value, const Json& fallback_id) {
+  AskQuestion question;
+  question.id = fallback_id;
+  try {
+    if (value.is_string()) {
+      question.question = value.get<std::string>();
+    } else if (value.is_object()) {
+      const auto id = value.find("id");
+      if (id != value.end() && !id->is_null()) {
+        if (!id->is_string() && !id->is_number()) {
+          Throw(ErrorKind::kInput, "a question's 'id': expected a text or a number, found {}",
+                id->type_name());
+        }
+        question.id = *id;
+      }
+      for (const auto& [name, field] : value.items()) {
+        if (name != "id" && name != "question" && name != "choices") question.carried[name] = field;
+      }
+      question.question = TextField(value, "question");
+      question.choices = ReadChoices(value.value("choices", Json()));
+    } else {
+      Throw(ErrorKind::kInput, "a question: expected an object, found {}", value.type_name());
+    }
+    if (IsBlank(question.question)) Throw(ErrorKind::kInput, "'question' is empty");
+  } catch (const Error& e) {
+    question.problem = {e.kind(), e.what()};
+  }
+  return question;
+}
+
+void RefuseRepeatedIds(std::vector<AskQuestion>& questions) {
+  std::set<std::string> seen;
+  for (AskQuestion& question : questions) {
+    const std::string id = question.id.dump(-1, ' ', false, Json::error_handler_t::replace);
+    if (seen.insert(id).second || question.problem) continue;
+    question.problem = {ErrorKind::kInput,
+                        fmt::format("question id {} comes twice in this record", id)};
+  }
+}
+
+}  // namespace
+
+Json IdOf(const Json& row) {
+  const auto it = row.find("id");
+  if (it == row.end() || it->is_null()) {
+    Throw(ErrorKind::kInput, "expected the field 'id', found none");
+  }
+  if (!it->is_string() && !it->is_number()) {
+    Throw(ErrorKind::kInput, "'id': expected a text or a number, found {}", it->type_name());
+  }
+  if (it->is_string() && it->get_ref<const std::string&>().empty()) {
+    Throw(ErrorKind::kInput, "'id' is empty");
+  }
+  return *it;
+}
+
+std::vector<AskQuestion> ReadQuestions(std::string_view text, const std::string& name) {
+  std::vector<AskQuestion> questions;
+  if (!IsValidUtf8(text)) Throw(ErrorKind::kUsage, "{}: not valid UTF-8", name);
+  if (text.starts_with("\xEF\xBB\xBF")) text.remove_prefix(3);
+  const size_t first = text.find_first_not_of(" \t\r\n");
+  const bool json = first != std::string_view::npos && (text[first] == '{' || text[first] == '"');
+  for (int line_number = 1; !text.empty(); ++line_number) {
+    const size_t end = std::min(text.find('\n'), text.size());
+    std::string_view line = text.substr(0, end);
+    text.remove_prefix(std::min(end + 1, text.size()));
+    if (IsBlank(line)) continue;
+    const Json number = static_cast<std::int64_t>(questions.size() + 1);
+    const std::string where = fmt::format("{}, line {}", name, line_number);
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    questions.push_back(
+        ReadQuestion(json ? ParseJson(line, where) : Json(std::string(line)), number));
+    if (questions.back().problem) {
+      Throw(ErrorKind::kUsage, "{}: {}", where, questions.back().problem->message);
+    }
+  }
+  if (questions.empty()) Throw(ErrorKind::kUsage, "{}: expected questions, found none", name);
+  RefuseRepeatedIds(questions);
+  for (const AskQuestion& question : questions) {
+    if (question.problem) Throw(ErrorKind::kUsage, "{}: {}", name, question.problem->message);
+  }
+  return questions;
+}
+
+AskRecord ReadAskRecord(const Json& row, const std::vector<AskQuestion>& common) {
+  AskRecord record;
+  record.id = IdOf(row);
+  record.context = TextField(row, "context");
+  if (row.contains("instruction") && !row.at("instruction").is_null()) {
+    record.instruction = TextField(row, "instruction");
+  }
+  if (row.contains("questions")) {
+    const Json& list = row.at("questions");
+    if (!list.is_array()) {
+      Throw(ErrorKind::kInput, "'questions': expected a list, found {}", list.type_name());
+    }
+    if (list.size() > kMostQuestions) {
+      Throw(ErrorKind::kLimit, "'questions': expected at most {}, found {}", kMostQuestions,
+            list.size());
+    }
+    for (const Json& question : list) {
+      const Json number = static_cast<std::int64_t>(record.questions.size() + 1);
+      record.questions.push_back(ReadQuestion(question, number));
+    }
+  } else if (row.contains("question")) {
+    Json flat = {{"question", row.at("question")}};
+    if (row.contains("question_id")) flat["id"] = row.at("question_id");
+    if (row.contains("choices")) flat["choices"] = row.at("choices");
+    record.questions.push_back(ReadQuestion(flat, 1));
+  }
+  record.questions.insert(record.questions.end(), common.begin(), common.end());
+  if (record.questions.empty()) {
+    Throw(ErrorKind::kInput, "expected questions, found none ('questions', or --questions FILE)");
+  }
+  RefuseRepeatedIds(record.questions);
+  const std::set<std::string> known = {"id",       "context",     "instruction", "questions",
+                                       "question", "question_id", "choices"};
+  for (const auto& [name, value] : row.items()) {
+    if (!known.contains(name)) record.carried[name] = value;
+  }
+  return record;
+}
+
+}  // namespace banyan

@@ -1,0 +1,41 @@
+// A row of `ask` input as a record: a context and the questions about it.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tasks/input.h"
+
+namespace banyan {
+
+struct AskQuestion {
+  Json id;
+  std::string question;
+  std::vector<std::string> choices;   // empty: the answer is free text
+  Json carried = Json::object();      // its other fields
+  std::optional<RowProblem> problem;  // it cannot be asked
+};
+
+struct AskRecord {
+  Json id;
+  std::string context;
+  std::optional<std::string> instruction;  // its own
+  std::vector<AskQuestion> questions;
+  Json carried = Json::object();  // its other fields
+};
+
+// A row's id: a string or a number. Throws kInput when it has none.
+Json IdOf(const Json& row);
+
+// The questions of a file that is asked of every document: JSONL (objects, or texts in quotes), or
+// plain text with one question a line. Ids that are not given count from 1. Throws kUsage with the
+// line.
+std::vector<AskQuestion> ReadQuestions(std::string_view text, const std::string& name);
+
+// Throws kInput when the row is no record: `id`, `context` or questions are missing or wrong. A bad
+// question has its own problem and leaves the others alone. `common` is asked after the record's
+// own questions.
+AskRecord ReadAskRecord(const Json& row, const std::vector<AskQuestion>& common);
+
+}  // namespace banyan

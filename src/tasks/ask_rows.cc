@@ -1,0 +1,244 @@
+// The answers of a record → rows of the output.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cmath>
+#include <limits>
+#include <map>
+
+#include "base/error.h"
+#include "tasks/ask_work.h"
+
+namespace banyan {
+namespace {
+
+using OrderedJson = nlohmann::ordered_json;
+
+constexpr const char* kSpaces = " \t\r\n\v\f";
+
+std::string Trimmed(const std::string& text) {
+  const size_t first = text.find_first_not_of(kSpaces);
+  if (first == std::string::npos) return {};
+  return text.substr(first, text.find_last_not_of(kSpaces) + 1 - first);
+}
+
+// The decimals that read back as the same float32; JSON has no infinities.
+Json Number(double value) {
+  if (!std::isfinite(value)) return nullptr;
+  return std::stod(fmt::format("{}", static_cast<float>(value)));
+}
+
+Json Numbers(const std::vector<float>& values) {
+  Json list = Json::array();
+  for (const float value : values) list.push_back(Number(value));
+  return list;
+}
+
+double Sum(const std::vector<float>& values) {
+  double sum = 0.0;
+  for (const float value : values) sum += value;
+  return sum;
+}
+
+double Mean(const std::vector<float>& values) {
+  return values.empty() ? 0.0 : Sum(values) / static_cast<double>(values.size());
+}
+
+// For voting: case, punctuation around and space do not make two answers different.
+std::string Normalized(const std::string& text) {
+  std::string out;
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte < 0x80 && std::isspace(byte)) {
+      if (!out.empty() && out.back() != ' ') out += ' ';
+    } else if (byte >= 0x80 || std::isalnum(byte)) {
+      out += byte < 0x80 ? static_cast<char>(std::tolower(byte)) : c;
+    }
+  }
+  if (out.ends_with(' ')) out.pop_back();
+  return out;
+}
+
+bool SaysNothing(const std::string& text) {
+  const std::string normal = Normalized(text);
+  return normal.empty() || normal == "null";
+}
+
+}  // namespace
+
+OutputRow AskErrorRow(const Json& id, const Json& question_id, const RowProblem& problem,
+                      const RowPlace& place) {
+  OutputRow row;
+  row.error = true;
+  const char* kind = ErrorKindName(problem.kind);
+  const std::string where =
+      place.line > 0 ? fmt::format("{}, line {}", place.file, place.line) : place.file;
+  row.fields["id"] = id;
+  row.fields["question_id"] = question_id;
+  row.fields["error"] = OrderedJson{{"kind", kind},
+                                    {"message", fmt::format("{}: {}", where, problem.message)},
+                                    {"file", place.file},
+                                    {"line", place.line}};
+  row.identity = Json::array({id, question_id, "error", kind})
+                     .dump(-1, ' ', false, Json::error_handler_t::replace);
+  return row;
+}
+
+std::vector<OutputRow> AskWork::Rows() {
+  std::vector<OutputRow> rows;
+  for (size_t question = 0; question < asked_.size(); ++question) {
+    if (asked_[question].problem) {
+      rows.push_back(AskErrorRow(record_.id, record_.questions[question].id,
+                                 *asked_[question].problem, place_));
+    } else {
+      rows.push_back(AnswerRow(question));
+    }
+  }
+  return rows;
+}
+
+OutputRow AskWork::AnswerRow(size_t question) {
+  const AskQuestion& wanted = record_.questions[question];
+  const Asked& asked = asked_[question];
+  OutputRow row;
+  row.fields["id"] = record_.id;
+  row.fields["question_id"] = wanted.id;
+  if (wanted.choices.empty()) {
+    WriteFree(asked, row.fields);
+  } else {
+    WriteChoice(question, row.fields);
+  }
+  if (asked.cut_bytes > 0) row.fields["truncated_bytes"] = asked.cut_bytes;
+  OrderedJson identity = OrderedJson::array(
+      {record_.id, wanted.id, row.fields["answer"], row.fields["finish_reason"]});
+  if (row.fields.contains("choice")) identity.push_back(row.fields["choice"]);
+  if (row.fields.contains("samples")) {
+    for (const auto& sample : row.fields["samples"]) identity.push_back(sample["answer"]);
+  }
+  row.identity = identity.dump(-1, ' ', false, OrderedJson::error_handler_t::replace);
+  // The input's other fields; one that is named like ours keeps its value under another name.
+  const OrderedJson ours = row.fields;
+  for (const Json* fields : std::initializer_list<const Json*>{&wanted.carried, &record_.carried}) {
+    for (const auto& [name, value] : fields->items()) {
+      const bool taken = ours.contains(name) || name == "error";
+      const std::string free_name = taken ? "input_" + name : name;
+      if (!row.fields.contains(free_name)) row.fields[free_name] = value;
+    }
+  }
+  return row;
+}
+
+std::string AskWork::AnswerText(const Answer& answer) const {
+  if (answer.finish == FinishReason::kStopString) return Trimmed(answer.text);
+  return Trimmed(settings_.text->Decode(answer.tokens, /*skip_special=*/true));
+}
+
+void AskWork::WriteFree(const Asked& asked, OrderedJson& row) const {
+  const AskOptions& options = settings_.options;
+  // Of several parts of a long context, the one that says something with the most confidence.
+  size_t part_index = 0;
+  double best = -std::numeric_limits<double>::infinity();
+  for (size_t i = 0; i < asked.parts.size(); ++i) {
+    const Answer& first = asked.parts[i].answers.front();
+    const double score = SaysNothing(AnswerText(first)) ? -1e30 : Mean(first.logprobs);
+    if (score > best) {
+      best = score;
+      part_index = i;
+    }
+  }
+  const Part& part = asked.parts[part_index];
+  std::vector<std::string> texts;
+  std::map<std::string, int> votes;
+  for (const Answer& answer : part.answers) {
+    texts.push_back(AnswerText(answer));
+    ++votes[Normalized(texts.back())];
+  }
+  size_t chosen = 0;
+  for (size_t i = 0; options.vote && i < texts.size(); ++i) {
+    if (votes[Normalized(texts[i])] > votes[Normalized(texts[chosen])]) chosen = i;
+  }
+  const Answer& answer = part.answers[chosen];
+  std::string text = texts[chosen];
+  const size_t thought = text.rfind("</think>");
+  std::string thinking;
+  if (options.thinking && thought != std::string::npos) {
+    thinking = Trimmed(text.substr(0, thought));
+    if (thinking.starts_with("<think>")) thinking = Trimmed(thinking.substr(7));
+    text = Trimmed(text.substr(thought + 8));
+  }
+  row["answer"] = text;
+  row["finish_reason"] = FinishReasonName(answer.finish);
+  row["tokens"] = answer.tokens.size();
+  row["prompt_tokens"] = part.prompt_tokens;
+  if (!thinking.empty()) row["thinking"] = thinking;
+  if (options.token_ids) row["token_ids"] = answer.tokens;
+  if (options.logprobs) row["logprobs"] = Numbers(answer.logprobs);
+  if (options.top_logprobs > 0) {
+    Json top = Json::array();
+    for (const std::vector<ScoredToken>& position : answer.top) {
+      Json list = Json::array();
+      for (const ScoredToken& scored : position) {
+        list.push_back({{"token", scored.token},
+                        {"text", settings_.text->Decode(std::span(&scored.token, 1), false)},
+                        {"logprob", Number(scored.logprob)}});
+      }
+      top.push_back(std::move(list));
+    }
+    row["top_logprobs"] = std::move(top);
+  }
+  if (options.samples > 1) {
+    Json samples = Json::array();
+    for (size_t i = 0; i < texts.size(); ++i) {
+      Json sample = {{"answer", texts[i]},
+                     {"finish_reason", FinishReasonName(part.answers[i].finish)},
+                     {"tokens", part.answers[i].tokens.size()}};
+      if (options.logprobs) sample["logprobs"] = Numbers(part.answers[i].logprobs);
+      samples.push_back(std::move(sample));
+    }
+    row["samples"] = std::move(samples);
+    if (options.vote) row["votes"] = votes[Normalized(texts[chosen])];
+  }
+  if (asked.parts.size() > 1) {
+    row["part"] = part_index;
+    row["parts"] = asked.parts.size();
+  }
+}
+
+void AskWork::WriteChoice(size_t question, OrderedJson& row) const {
+  const AskQuestion& wanted = record_.questions[question];
+  const Asked& asked = asked_[question];
+  const bool by_mean = settings_.options.choice_score == ChoiceScore::kMean;
+  size_t best_part = 0, choice = 0;
+  double best = -std::numeric_limits<double>::infinity();
+  for (size_t p = 0; p < asked.parts.size(); ++p) {
+    const std::vector<Answer>& answers = asked.parts[p].answers;
+    for (size_t i = 0; i < answers.size(); ++i) {
+      const double score = by_mean ? Mean(answers[i].logprobs) : Sum(answers[i].logprobs);
+      if (score > best) {
+        best = score;
+        best_part = p;
+        choice = i;
+      }
+    }
+  }
+  const Part& part = asked.parts[best_part];
+  Json sums = Json::array(), means = Json::array();
+  for (const Answer& answer : part.answers) {
+    sums.push_back(Number(Sum(answer.logprobs)));
+    means.push_back(Number(Mean(answer.logprobs)));
+  }
+  row["answer"] = wanted.choices[choice];
+  row["finish_reason"] = "choice";
+  row["tokens"] = part.answers[choice].tokens.size();
+  row["prompt_tokens"] = part.prompt_tokens;
+  row["choice"] = choice;
+  if (IsLetterQuestion(question)) row["letter"] = std::string(1, static_cast<char>('A' + choice));
+  row["scores"] = OrderedJson{{"sum", sums}, {"mean", means}};
+  if (asked.parts.size() > 1) {
+    row["part"] = best_part;
+    row["parts"] = asked.parts.size();
+  }
+}
+
+}  // namespace banyan

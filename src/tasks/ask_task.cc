@@ -1,0 +1,130 @@
+#include "tasks/ask_task.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/sha256.h"
+#include "text/utf8.h"
+
+namespace banyan {
+namespace {
+
+// A text as a parameter: itself when it is short, else what tells it from others.
+Json TextParameter(const std::string& text) {
+  constexpr size_t kShownBytes = 2000;
+  if (text.size() <= kShownBytes) return text;
+  return fmt::format("{} bytes, sha256 {}", text.size(), ToHex(Sha256().Add(text).Finish()));
+}
+
+void CheckOptions(const AskOptions& options) {
+  for (const auto& [name, text] :
+       {std::pair<const char*, const std::string&>("--instruction", options.instruction),
+        {"--template", options.prompt_template},
+        {"--few-shot", options.few_shot}}) {
+    if (!IsValidUtf8(text)) Throw(ErrorKind::kUsage, "{}: not valid UTF-8", name);
+  }
+  for (const std::string& stop : options.stop) {
+    if (stop.empty() || !IsValidUtf8(stop)) {
+      Throw(ErrorKind::kUsage, "--stop: expected a text that is not empty, in UTF-8");
+    }
+  }
+  if (options.max_new < 1) {
+    Throw(ErrorKind::kUsage, "--max-new: expected 1 or more, found {}", options.max_new);
+  }
+  if (options.samples < 1) {
+    Throw(ErrorKind::kUsage, "--samples: expected 1 or more, found {}", options.samples);
+  }
+  if (options.samples > 1 && options.sampling.temperature <= 0.0f) {
+    Throw(ErrorKind::kUsage,
+          "--samples {}: without a temperature all of them are equal; add --temperature",
+          options.samples);
+  }
+  if (options.vote && options.samples < 2) {
+    Throw(ErrorKind::kUsage, "--vote needs --samples of 2 or more");
+  }
+}
+
+}  // namespace
+
+AskTask::AskTask(std::shared_ptr<Model> model, const AskOptions& options) {
+  CheckOptions(options);
+  settings_.options = options;
+  settings_.text = model->text();
+  if (settings_.text == nullptr) {
+    Throw(ErrorKind::kUnsupported, "ask: the model's files have no tokenizer");
+  }
+  settings_.model = std::move(model);
+  settings_.writer = std::make_unique<PromptWriter>(settings_.text, options);
+  settings_.encoder =
+      std::make_unique<PromptEncoder>(settings_.text, /*add_bos=*/!settings_.writer->uses_chat());
+  for (const TemplatePiece& piece : ParsePromptTemplate(options.prompt_template)) {
+    settings_.template_shows_choices |= piece.is_variable && piece.text == "choices";
+  }
+  if (!options.questions_name.empty()) {
+    common_ = ReadQuestions(options.questions, options.questions_name);
+  }
+}
+
+Json AskTask::Parameters() const {
+  const AskOptions& options = settings_.options;
+  Json parameters = {
+      {"--instruction", TextParameter(options.instruction)},
+      {"--template", TextParameter(options.prompt_template)},
+      {"--few-shot", TextParameter(options.few_shot)},
+      {"--chat", settings_.writer->uses_chat() ? "on" : "off"},
+      {"--thinking", options.thinking ? "on" : "off"},
+      {"--questions", TextParameter(options.questions)},
+      {"--max-new", options.max_new},
+      {"--stop", options.stop},
+      {"--temperature", options.sampling.temperature},
+      {"--samples", options.samples},
+      {"--vote", options.vote},
+      {"--choices", options.choices == ChoiceMode::kLetter ? "letter" : "score"},
+      {"--choice-score", options.choice_score == ChoiceScore::kSum ? "sum" : "mean"},
+      {"--too-long", options.too_long == TooLong::kFail
+                         ? "fail"
+                         : (options.too_long == TooLong::kSplit ? "split" : "truncate")},
+      {"--logprobs", options.logprobs},
+      {"--top-logprobs", options.top_logprobs},
+      {"--token-ids", options.token_ids},
+      {"--repetition-penalty", options.sampling.repetition_penalty},
+  };
+  if (options.sampling.temperature > 0.0f) {
+    parameters["--top-k"] = options.sampling.top_k;
+    parameters["--top-p"] = options.sampling.top_p;
+    parameters["--min-p"] = options.sampling.min_p;
+    parameters["--seed"] = options.sampling.seed;
+  }
+  return parameters;
+}
+
+// Rows that hold one question each may repeat the document's id when they name their question.
+std::string AskTask::Identity(const InputRow& row) const {
+  Json identity = Json::array({IdOf(row.value)});
+  if (!row.value.contains("questions") && row.value.contains("question_id")) {
+    identity.push_back(row.value.at("question_id"));
+  }
+  return identity.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+std::unique_ptr<RecordWork> AskTask::Start(const InputRow& row) {
+  return std::make_unique<AskWork>(settings_, ReadAskRecord(row.value, common_),
+                                   RowPlace{row.file, row.line});
+}
+
+OutputRow AskTask::ErrorRow(const InputRow& row, const RowProblem& problem) const {
+  Json id, question_id;
+  const auto found = row.value.find("id");
+  if (found != row.value.end() && (found->is_string() || found->is_number())) id = *found;
+  if (!row.value.contains("questions") && row.value.contains("question_id")) {
+    const Json& given = row.value.at("question_id");
+    if (given.is_string() || given.is_number()) question_id = given;
+  }
+  // An id with a replacement character is not the id that stands in the file.
+  if (id.is_string() && id.get_ref<const std::string&>().find("\uFFFD") != std::string::npos) {
+    id = nullptr;
+  }
+  return AskErrorRow(id, question_id, problem, {row.file, row.line});
+}
+
+}  // namespace banyan

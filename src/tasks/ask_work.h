@@ -1,0 +1,103 @@
+// One record of `ask` on its way: its questions as prompts, their answers as rows.
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "banyan/ask.h"
+#include "banyan/model.h"
+#include "tasks/ask_record.h"
+#include "tasks/prompt.h"
+#include "tasks/prompt_encoder.h"
+#include "tasks/task.h"
+
+namespace banyan {
+
+// What all records of a job have in common.
+struct AskSettings {
+  AskOptions options;
+  std::shared_ptr<Model> model;
+  std::shared_ptr<const Text> text;
+  std::unique_ptr<PromptWriter> writer;
+  std::unique_ptr<PromptEncoder> encoder;
+  bool template_shows_choices = false;
+};
+
+// Where a record stands in the input, for error rows.
+struct RowPlace {
+  std::string file;
+  std::int64_t line = 0;
+};
+
+OutputRow AskErrorRow(const Json& id, const Json& question_id, const RowProblem& problem,
+                      const RowPlace& place);
+
+class AskWork : public RecordWork {
+ public:
+  AskWork(AskSettings& settings, AskRecord record, RowPlace place);
+
+  std::vector<PromptSegment> NextPrompts() override;
+  void Take(Answer answer) override;
+  void Refuse(const Error& error) override;
+  std::vector<OutputRow> Rows() override;
+
+  std::int64_t question_count() const { return static_cast<std::int64_t>(asked_.size()); }
+  std::vector<RowProblem> Problems() const;  // of questions that cannot be asked
+
+ private:
+  // The answers of a question on one stretch of the context: samples, or one per choice.
+  struct Part {
+    std::vector<Answer> answers;
+    std::int64_t prompt_tokens = 0;
+  };
+  struct Asked {
+    std::optional<RowProblem> problem;
+    std::vector<Part> parts;
+    std::string shown;     // the question as the prompt has it
+    std::string options;   // its lettered choices
+    size_t cut_bytes = 0;  // of the context, to make it fit
+  };
+  struct Slot {
+    size_t question, part, answer;
+  };
+  // A prompt that is to be asked.
+  struct Prompt {
+    std::vector<PromptPart> parts;
+    EncodedPrompt encoded;
+    std::vector<std::vector<TokenId>> continued;  // with each choice after it; empty: free text
+    std::vector<size_t> kept;                     // tokens of each that are the prompt's own
+    int room = 0;                                 // tokens that the answer may need
+  };
+
+  bool IsLetterQuestion(size_t question) const;
+  void Show(size_t question);
+  std::vector<PromptPart> Write(size_t question, std::string_view context);
+  Prompt Encode(size_t question, std::string_view context);
+  std::int64_t Needs(const Prompt& prompt) const;
+  void AskAll();
+  void AskTooLong(const std::vector<size_t>& questions);
+  size_t LongestFit(size_t question, std::string_view context);
+  void Add(size_t question, const Prompt& prompt);
+  void AddLeaf(const std::vector<TokenId>& tokens, const EncodedPrompt& ends, size_t prompt_tokens,
+               AnswerRequest request);
+  AnswerRequest RequestFor(size_t question, size_t part, size_t answer);
+
+  OutputRow AnswerRow(size_t question);
+  void WriteFree(const Asked& asked, nlohmann::ordered_json& row) const;
+  void WriteChoice(size_t question, nlohmann::ordered_json& row) const;
+  std::string AnswerText(const Answer& answer) const;
+
+  AskSettings& settings_;
+  AskRecord record_;
+  RowPlace place_;
+  bool started_ = false;
+  std::vector<Asked> asked_;  // [questions]
+  std::vector<Slot> slots_;   // by tag
+  std::vector<PromptSegment> roots_;
+  std::deque<std::string> texts_;  // of variables that are no texts in the record
+};
+
+}  // namespace banyan

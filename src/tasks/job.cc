@@ -1,0 +1,340 @@
+#include "tasks/job.h"
+
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <functional>
+#include <set>
+#include <unordered_set>
+
+#include "base/error.h"
+
+namespace banyan {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// Records in flight or held for the order: a long one never holds up more than these.
+constexpr size_t kWindow = 1024;
+constexpr int kTagBits = 24;  // of a record's own tags
+
+double Since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+class Timer {
+ public:
+  explicit Timer(double& total) : total_(total), start_(Clock::now()) {}
+  ~Timer() { total_ += Since(start_); }
+  Timer(const Timer&) = delete;
+  Timer& operator=(const Timer&) = delete;
+
+ private:
+  double& total_;
+  Clock::time_point start_;
+};
+
+InputOptions InputOf(const JobOptions& options) {
+  return {ExpandInputs(options.inputs), options.input_format, options.fields};
+}
+
+Json HeaderOf(const Task& task, const Model& model, const JobOptions& options, Strategy strategy) {
+  Json header;
+  header["task"] = task.name();
+  header["model"] = model.fingerprint();
+  Json& parameters = header["parameters"] = task.Parameters();
+  parameters["--shard"] = fmt::format("{}/{}", options.shard, options.shards);
+  parameters["--field"] = options.fields;
+  // All strategies give the same answers but the two that are there for comparison.
+  const bool inexact = strategy == Strategy::kSequential || strategy == Strategy::kNoAttention;
+  parameters["--strategy"] = inexact ? StrategyName(strategy) : "any exact one";
+  return header;
+}
+
+// Calls `visit` for every answer of the tree.
+void ForEachAnswer(PromptSegment& segment, const std::function<void(AnswerRequest&)>& visit) {
+  for (AnswerRequest& answer : segment.answers) visit(answer);
+  for (PromptSegment& below : segment.below) ForEachAnswer(below, visit);
+}
+
+}  // namespace
+
+void CheckJob(const JobOptions& options) {
+  if (options.inputs.empty()) Throw(ErrorKind::kUsage, "expected an input file, or - for stdin");
+  for (const std::string* format : {&options.input_format, &options.output_format}) {
+    if (!format->empty() && *format != "jsonl" && *format != "csv") {
+      Throw(ErrorKind::kUsage, "format: expected jsonl or csv, found '{}'", *format);
+    }
+  }
+  if (options.shards < 1 || options.shard < 1 || options.shard > options.shards) {
+    Throw(ErrorKind::kUsage, "--shard: expected i/n with 1 <= i <= n, found {}/{}", options.shard,
+          options.shards);
+  }
+  const std::vector<std::string> files = ExpandInputs(options.inputs);
+  for (const std::string& file : files) {
+    if (file != "-" && ::access(file.c_str(), R_OK) != 0) {
+      Throw(ErrorKind::kIo, "{}: cannot open the input: permission denied", file);
+    }
+    std::error_code none;
+    if (options.output != "-" && std::filesystem::equivalent(file, options.output, none)) {
+      Throw(ErrorKind::kUsage, "{}: is both input and output", file);
+    }
+  }
+  if (options.output == "-") {
+    if (options.resume) Throw(ErrorKind::kUsage, "--resume needs an output file (-o FILE)");
+    return;
+  }
+  if (options.retry_errors && !options.resume) {
+    Throw(ErrorKind::kUsage, "--retry-errors needs --resume");
+  }
+  const std::filesystem::path output(options.output);
+  const std::filesystem::path folder = output.parent_path().empty() ? "." : output.parent_path();
+  std::error_code none;
+  if (std::filesystem::is_directory(output, none)) {
+    Throw(ErrorKind::kIo, "{}: cannot open the output: it is a directory", options.output);
+  }
+  if (!std::filesystem::is_directory(folder, none)) {
+    Throw(ErrorKind::kIo, "{}: cannot open the output: no such directory", options.output);
+  }
+  const bool exists = std::filesystem::exists(output, none);
+  if (::access(exists ? output.c_str() : folder.c_str(), W_OK) != 0 ||
+      ::access(folder.c_str(), W_OK) != 0) {
+    Throw(ErrorKind::kIo, "{}: cannot open the output: permission denied", options.output);
+  }
+}
+
+JobRunner::JobRunner(std::shared_ptr<Model> model, const EngineOptions& engine_options, Task& task,
+                     const JobOptions& options)
+    : model_(model),
+      task_(task),
+      options_(options),
+      strategy_(engine_options.strategy),
+      engine_(model, engine_options),
+      input_(InputOf(options)),
+      output_(options, HeaderOf(task, *model, options, engine_options.strategy)),
+      first_rows_(output_.rows()),
+      first_errors_(output_.error_rows()),
+      start_(Clock::now()),
+      last_report_(start_) {}
+
+JobReceipt JobRunner::Run() {
+  while (true) {
+    Feed();
+    if (options_.explain && !explained_ && engine_.waiting() > 0) {
+      options_.explain(engine_.Explain());
+      explained_ = true;
+    }
+    const bool worked = engine_.Step();
+    Collect();
+    {
+      Timer timer(output_seconds_);
+      output_.Tick();
+    }
+    if (options_.stop && reading_ && options_.stop()) StopReading(JobEnd::kStopped);
+    ReportProgress(false);
+    if (!worked && !reading_ && in_flight_.empty()) break;
+  }
+  {
+    Timer timer(output_seconds_);
+    output_.Finish(end_ == JobEnd::kComplete);
+  }
+  ReportProgress(true);
+  return MakeReceipt();
+}
+
+bool JobRunner::WantsMore() const {
+  return reading_ && in_flight_.size() + held_.size() < kWindow &&
+         engine_.waiting() < engine_.wanted_waiting();
+}
+
+// Takes rows while the engine wants more; rows that need no engine are done at once, so now and
+// then it lets the others go on.
+void JobRunner::Feed() {
+  Timer timer(input_seconds_);
+  constexpr int kRowsAtATime = 256;
+  InputRow row;
+  for (int taken = 0; taken < kRowsAtATime && WantsMore(); ++taken) {
+    const bool enough = options_.limit >= 0 && rows_read_ >= options_.limit;
+    if (enough || !input_.Next(row)) {
+      reading_ = false;
+      return;
+    }
+    ++rows_read_;
+    Accept(row);
+  }
+}
+
+void JobRunner::Accept(InputRow& row) {
+  InFlight record;
+  record.input_position = row.input_position;
+  // An error is about a place in a file, so its key has the place; a record's key is its content.
+  const std::string place = fmt::format("{}:{}", row.file, row.line);
+  std::optional<RowProblem> problem = row.problem;
+  if (!problem) {
+    try {
+      const std::string identity = task_.Identity(row);
+      if (!identities_.Insert(KeyOf({identity}))) {
+        problem = {ErrorKind::kInput, "an earlier row has the same id"};
+      }
+    } catch (const Error& e) {
+      problem = {e.kind(), e.what()};
+    }
+  }
+  if (row.index % options_.shards != options_.shard - 1) return;
+  record.key = problem ? KeyOf({"problem", place, row.content}) : KeyOf({"record", row.content});
+  if (output_.IsDone(record.key)) {
+    ++skipped_;
+    return;
+  }
+  const std::uint64_t sequence = next_sequence_++;
+  if (!problem) {
+    try {
+      record.work = task_.Start(row);
+    } catch (const Error& e) {
+      problem = {e.kind(), e.what()};
+    }
+  }
+  if (problem) {
+    record.rows.push_back(task_.ErrorRow(row, *problem));
+    return Finish(sequence, std::move(record));
+  }
+  if (Advance(sequence, record)) {
+    record.rows = record.work->Rows();
+    return Finish(sequence, std::move(record));
+  }
+  in_flight_.emplace(sequence, std::move(record));
+}
+
+bool JobRunner::Advance(std::uint64_t sequence, InFlight& record) {
+  std::vector<PromptSegment> prompts = record.work->NextPrompts();
+  for (PromptSegment& prompt : prompts) {
+    std::int64_t answers = 0;
+    ForEachAnswer(prompt, [&](AnswerRequest& answer) {
+      BANYAN_CHECK(answer.tag >> kTagBits == 0);
+      answer.tag |= sequence << kTagBits;
+      ++answers;
+    });
+    try {
+      engine_.Submit(std::move(prompt));
+      record.missing += answers;
+    } catch (const Error& e) {
+      record.work->Refuse(e);
+    }
+  }
+  return record.missing == 0;
+}
+
+void JobRunner::Collect() {
+  for (Answer& answer : engine_.TakeFinished()) {
+    const std::uint64_t sequence = answer.tag >> kTagBits;
+    answer.tag &= (std::uint64_t{1} << kTagBits) - 1;
+    const auto it = in_flight_.find(sequence);
+    BANYAN_CHECK(it != in_flight_.end());
+    InFlight& record = it->second;
+    record.work->Take(std::move(answer));
+    if (--record.missing > 0) continue;
+    if (!Advance(sequence, record)) continue;
+    InFlight done = std::move(record);
+    in_flight_.erase(it);
+    done.rows = done.work->Rows();
+    Finish(sequence, std::move(done));
+  }
+}
+
+void JobRunner::Finish(std::uint64_t sequence, InFlight record) {
+  record.work.reset();
+  ++progress_.records;
+  if (!options_.ordered) return WriteRows(record);
+  held_.emplace(sequence, std::move(record));
+  WriteInOrder();
+}
+
+void JobRunner::WriteInOrder() {
+  while (!held_.empty() && held_.begin()->first == next_written_) {
+    WriteRows(held_.begin()->second);
+    held_.erase(held_.begin());
+    ++next_written_;
+  }
+}
+
+void JobRunner::WriteRows(const InFlight& record) {
+  Timer timer(output_seconds_);
+  output_.Write(record.key, record.rows);
+  if (input_.total_bytes() > 0) {
+    progress_.fraction = std::clamp(
+        static_cast<double>(record.input_position) / static_cast<double>(input_.total_bytes()),
+        progress_.fraction, 1.0);
+  }
+  if (options_.max_errors >= 0 && output_.error_rows() - first_errors_ > options_.max_errors &&
+      reading_) {
+    StopReading(JobEnd::kTooManyErrors);
+  }
+}
+
+// What has begun is finished; records of which nothing runs yet are left for another time.
+void JobRunner::StopReading(JobEnd why) {
+  reading_ = false;
+  end_ = why;
+  std::unordered_map<std::uint64_t, std::int64_t> waiting;
+  const std::vector<std::uint64_t> tags = engine_.WaitingTags();
+  for (const std::uint64_t tag : tags) ++waiting[tag >> kTagBits];
+  const auto not_begun = [&](std::uint64_t tag) {
+    const auto it = in_flight_.find(tag >> kTagBits);
+    return it != in_flight_.end() && waiting[tag >> kTagBits] == it->second.missing;
+  };
+  engine_.CancelWaiting(not_begun);
+  for (const auto& [sequence, count] : waiting) {
+    if (not_begun(sequence << kTagBits)) in_flight_.erase(sequence);
+  }
+}
+
+void JobRunner::ReportProgress(bool last) {
+  constexpr double kSecondsBetween = 0.2;
+  if (!options_.progress || (!last && Since(last_report_) < kSecondsBetween)) return;
+  last_report_ = Clock::now();
+  const Receipt receipt = engine_.receipt();
+  progress_.seconds = Since(start_);
+  progress_.rows = output_.rows() - first_rows_;
+  progress_.error_rows = output_.error_rows() - first_errors_;
+  progress_.skipped = skipped_;
+  progress_.prompt_tokens = receipt.prompt_tokens;
+  progress_.prefilled_tokens = receipt.prefilled_tokens;
+  progress_.generated_tokens = receipt.generated_tokens;
+  progress_.last = last;
+  if (last && end_ == JobEnd::kComplete) progress_.fraction = 1.0;
+  options_.progress(progress_);
+}
+
+JobReceipt JobRunner::MakeReceipt() {
+  JobReceipt receipt;
+  receipt.task = task_.name();
+  receipt.end = end_;
+  receipt.backend = model_->backend_name();
+  receipt.precision = model_->precision();
+  receipt.strategy = StrategyName(strategy_);
+  receipt.fingerprint = model_->fingerprint();
+  receipt.output = options_.output;
+  receipt.records = progress_.records;
+  receipt.skipped = skipped_;
+  receipt.not_in_input =
+      end_ == JobEnd::kComplete && options_.limit < 0 ? output_.done_before() - skipped_ : 0;
+  receipt.rows = output_.rows();
+  receipt.error_rows = output_.error_rows();
+  receipt.rows_this_run = output_.rows() - first_rows_;
+  receipt.error_rows_this_run = output_.error_rows() - first_errors_;
+  receipt.engine = engine_.receipt();
+  receipt.shared_tokens =
+      std::max<std::int64_t>(0, receipt.engine.prompt_tokens - receipt.engine.prefilled_tokens);
+  receipt.seconds = Since(start_);
+  receipt.input_seconds = input_seconds_;
+  receipt.output_seconds = output_seconds_;
+  receipt.weight_bytes = model_->weight_bytes();
+  struct rusage usage {};
+  if (::getrusage(RUSAGE_SELF, &usage) == 0) receipt.memory_bytes_peak = usage.ru_maxrss * 1024;
+  receipt.answers_hash = output_.answers_hash();
+  return receipt;
+}
+
+}  // namespace banyan

@@ -1,0 +1,64 @@
+#include "tasks/key_set.h"
+
+#include <cstring>
+#include <initializer_list>
+
+#include "base/sha256.h"
+
+namespace banyan {
+
+Key128 KeyOf(std::initializer_list<std::string_view> parts) {
+  Sha256 hash;
+  for (const std::string_view part : parts) {
+    hash.Add(static_cast<std::uint64_t>(part.size())).Add(part);
+  }
+  const Digest digest = hash.Finish();
+  Key128 key;
+  std::memcpy(key.data(), digest.data(), sizeof(key));
+  if (key == Key128{0, 0}) key[0] = 1;  // {0, 0} marks a free slot
+  return key;
+}
+
+size_t KeySet::Find(const Key128& key) const {
+  const size_t mask = slots_.size() - 1;
+  size_t slot = static_cast<size_t>(key[0]) & mask;
+  while (slots_[slot] != kEmpty && slots_[slot] != key) slot = (slot + 1) & mask;
+  return slot;
+}
+
+bool KeySet::Contains(const Key128& key) const {
+  return !slots_.empty() && slots_[Find(key)] == key;
+}
+
+bool KeySet::Insert(const Key128& key) {
+  if (static_cast<size_t>(size_) * 4 >= slots_.size() * 3) Grow();
+  Key128& slot = slots_[Find(key)];
+  if (slot == key) return false;
+  slot = key;
+  ++size_;
+  return true;
+}
+
+void KeySet::Erase(const Key128& key) {
+  if (!Contains(key)) return;
+  const size_t mask = slots_.size() - 1;
+  size_t hole = Find(key);
+  slots_[hole] = kEmpty;
+  --size_;
+  // Entries after the hole that would not be found any more move into it.
+  for (size_t slot = (hole + 1) & mask; slots_[slot] != kEmpty; slot = (slot + 1) & mask) {
+    const Key128 moved = slots_[slot];
+    slots_[slot] = kEmpty;
+    slots_[Find(moved)] = moved;
+  }
+}
+
+void KeySet::Grow() {
+  const std::vector<Key128> old = std::move(slots_);
+  slots_.assign(old.empty() ? 64 : old.size() * 2, kEmpty);
+  for (const Key128& key : old) {
+    if (key != kEmpty) slots_[Find(key)] = key;
+  }
+}
+
+}  // namespace banyan

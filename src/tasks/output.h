@@ -1,0 +1,76 @@
+// A job's output: rows as JSONL or CSV, and the journal that makes it resumable. Rows of one record
+// stand together, so the journal's order of records is the output's order of rows.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "banyan/job.h"
+#include "base/json.h"
+#include "base/output_file.h"
+#include "tasks/journal.h"
+#include "tasks/key_set.h"
+
+namespace banyan {
+
+struct OutputRow {
+  nlohmann::ordered_json fields;
+  bool error = false;
+  std::string identity;  // what makes two answers equal, for the hash
+};
+
+class JobOutput {
+ public:
+  // `header` has "task", "model" (its fingerprint) and "parameters" (an object); an output that was
+  // begun with others is refused with the difference (kUsage). Opens, repairs and locks the files.
+  JobOutput(const JobOptions& options, Json header);
+  ~JobOutput();
+
+  // An earlier run finished this record.
+  bool IsDone(const Key128& key) const { return done_.Contains(key); }
+  std::int64_t done_before() const { return done_.size(); }
+
+  // Appends the rows of a finished record.
+  void Write(const Key128& key, std::span<const OutputRow> rows);
+  // Shows what was written to readers; once in a while makes it count.
+  void Tick();
+  // Makes everything count. `complete`: the whole input is done.
+  void Finish(bool complete);
+
+  std::int64_t rows() const { return rows_; }
+  std::int64_t error_rows() const { return error_rows_; }
+  std::string answers_hash() const;  // 32 hexadecimal digits
+
+ private:
+  bool has_journal() const { return journal_ != nullptr; }
+  void Open();
+  void Lock();
+  void Begin();
+  void Resume(const JournalContents& contents);
+  void CheckSameJob(const Json& before) const;
+  JournalContents DropErrors(const JournalContents& contents);
+  JournalContents FinishReplacing();
+  void Checkpoint(bool complete);
+  std::string Format(const OutputRow& row) const;
+  std::string CsvText(const OutputRow& row) const;
+
+  const JobOptions& options_;
+  Json header_;
+  bool csv_ = false;
+  Packing packing_ = Packing::kNone;
+  int lock_ = -1;
+  std::unique_ptr<OutputFile> file_;
+  std::unique_ptr<JournalWriter> journal_;  // null: standard output
+  KeySet done_;
+  std::int64_t raw_bytes_ = 0;
+  std::int64_t rows_ = 0, error_rows_ = 0;
+  Key128 hash_{};
+  bool unflushed_ = false, uncommitted_ = false;
+  std::chrono::steady_clock::time_point last_flush_, last_commit_;
+};
+
+}  // namespace banyan
