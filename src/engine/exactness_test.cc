@@ -1,0 +1,336 @@
+// Invariant 5: every answer is bit for bit what it is alone with an empty cache, whatever the
+// strategy, the batch, the budget, the threads, the order of submission and what is cached.
+// BANYAN_TEST_ROUNDS=N runs the random part with N times as many forests.
+#include <gtest/gtest.h>
+
+#include <fmt/format.h>
+
+#include <array>
+#include <cstdlib>
+
+#include "engine/model_parts.h"
+#include "support/temp_directory.h"
+#include "support/tiny_model.h"
+#include "support/workload.h"
+
+namespace banyan {
+namespace {
+
+using testing_support::AnswersByTag;
+using testing_support::ExpectSameAnswers;
+using testing_support::RunAll;
+using testing_support::TempDirectory;
+using testing_support::TinyShape;
+using testing_support::Workload;
+using testing_support::WorkloadLimits;
+
+int Rounds() {
+  const char* text = std::getenv("BANYAN_TEST_ROUNDS");
+  return text == nullptr ? 1 : std::max(1, std::atoi(text));
+}
+
+struct NamedShape {
+  const char* name;
+  TinyShape shape;
+};
+
+// Head sizes that are and are not multiples of 16, head ratios 1 to 4, tied logits, windows that
+// prompts cross.
+std::vector<NamedShape> Shapes() {
+  return {
+      {"llama", {.family = "llama", .tied = true, .seed = 11}},
+      {"qwen3", {.family = "qwen3", .hidden = 32, .kv_heads = 1, .head_dim = 16, .seed = 12}},
+      {"mistral", {.family = "mistral", .head_dim = 20, .window = 40, .seed = 13}},
+      {"olmo2", {.family = "olmo2", .layers = 1, .kv_heads = 4, .seed = 14}},
+      {"phi3", {.family = "phi3", .hidden = 40, .head_dim = 10, .window = 150, .seed = 15}},
+  };
+}
+
+struct Setting {
+  const char* precision;
+  const char* kv_type;
+};
+constexpr Setting kSettings[] = {{"f32", ""}, {"mixed", "f16"}, {"mixed", "bf16"}, {"mixed", "q8"}};
+
+std::shared_ptr<Model> Load(const std::string& path, const Setting& setting, int threads,
+                            const char* device = "cpu") {
+  LoadOptions options;
+  options.model = path;
+  options.device = device;
+  options.precision = setting.precision;
+  options.kv_type = setting.kv_type;
+  options.threads = threads;
+  return Model::Load(options);
+}
+
+AnswersByTag Alone(const std::shared_ptr<Model>& model, const Workload& work) {
+  EngineOptions options;
+  options.strategy = Strategy::kFlat;
+  options.one_by_one = true;
+  Engine engine(model, options);
+  return RunAll(engine, work.requests());
+}
+
+std::int64_t PageBytes(const Model& model) {
+  const ModelConfig& config = model.parts().config;
+  return model.parts().kernels->KvPageBytes({config.layers, config.kv_heads, config.head_dim});
+}
+
+// One way to run a workload.
+struct Way {
+  EngineOptions options;
+  bool tiny_memory = false;
+  int steps_between = -1;
+
+  std::string Describe() const {
+    return fmt::format(
+        "{}, share_levels {}, contexts {} questions {} stacks {}, batch_rows {}, {} memory{}, "
+        "steps between {}",
+        StrategyName(options.strategy), options.share_levels, options.contexts_per_stack,
+        options.questions_per_stack, options.stacks, options.batch_rows,
+        tiny_memory ? "tiny" : "ample", options.one_by_one ? ", one by one" : "", steps_between);
+  }
+};
+
+// Fresh, and once more over what the first run left in the cache.
+void ExpectExact(const std::shared_ptr<Model>& model, const Workload& work, Way way,
+                 const AnswersByTag& expected) {
+  SCOPED_TRACE(way.Describe());
+  if (way.tiny_memory) {
+    way.options.kv_memory = PageBytes(*model) * (work.LargestStreamPages(kPageTokens) + 3);
+  }
+  Engine engine(model, way.options);
+  ExpectSameAnswers(expected, RunAll(engine, work.requests(), way.steps_between));
+  if (way.options.strategy == Strategy::kFlat || way.options.one_by_one) return;  // never cached
+  ExpectSameAnswers(expected, RunAll(engine, work.requests(), way.steps_between));
+}
+
+Way RandomWay(std::mt19937& random) {
+  const auto below = [&](int n) {
+    return static_cast<int>(random() % static_cast<std::uint32_t>(n));
+  };
+  static constexpr Strategy kStrategies[] = {Strategy::kFlat, Strategy::kPaged, Strategy::kStacked,
+                                             Strategy::kTree, Strategy::kAuto};
+  static constexpr int kBatchRows[] = {3, 17, 64, 300, 512};
+  Way way;
+  way.options.strategy = kStrategies[below(5)];
+  way.options.share_levels = below(3);
+  way.options.contexts_per_stack = 1 + below(4);
+  way.options.questions_per_stack = below(4);
+  way.options.stacks = 1 + below(4);
+  way.options.batch_rows = kBatchRows[below(5)];
+  way.options.one_by_one = below(10) == 0;
+  way.tiny_memory = below(3) == 0;
+  way.steps_between = below(2) == 0 ? -1 : 1 + below(4);
+  return way;
+}
+
+std::vector<Way> EveryStrategy() {
+  std::vector<Way> ways;
+  const auto add = [&](Strategy strategy, auto set) {
+    Way way;
+    way.options.strategy = strategy;
+    set(way.options);
+    ways.push_back(way);
+  };
+  const auto nothing = [](EngineOptions&) {};
+  add(Strategy::kFlat, nothing);
+  add(Strategy::kPaged, nothing);
+  add(Strategy::kAuto, nothing);
+  for (int levels : {0, 1, 2}) {
+    add(Strategy::kTree, [&](EngineOptions& options) { options.share_levels = levels; });
+  }
+  for (const auto& [contexts, questions, stacks] :
+       {std::array{1, 0, 8}, std::array{1, 2, 1}, std::array{2, 1, 3}, std::array{5, 3, 8}}) {
+    add(Strategy::kStacked, [&](EngineOptions& options) {
+      options.contexts_per_stack = contexts;
+      options.questions_per_stack = questions;
+      options.stacks = stacks;
+    });
+  }
+  return ways;
+}
+
+class Exactness : public ::testing::Test {
+ protected:
+  std::string Write(const NamedShape& named) {
+    return testing_support::WriteTinyGguf(named.shape,
+                                          directory_.path() / (std::string(named.name) + ".gguf"))
+        .string();
+  }
+  TempDirectory directory_;
+};
+
+TEST_F(Exactness, EveryStrategyWithEveryBatchSize) {
+  const std::string path = Write(Shapes()[0]);
+  const Workload work(1, {.roots = 2, .path_tokens = 300, .root_tokens = 450, .max_new = 6});
+  const auto model = Load(path, kSettings[0], 1);
+  const AnswersByTag expected = Alone(model, work);
+  EXPECT_EQ(expected.size(), work.answers());
+  for (Way way : EveryStrategy()) {
+    for (int rows : {1, 3, 17, 64, 512}) {
+      if (rows == 1 && way.options.strategy == Strategy::kStacked)
+        continue;  // one stream at a time
+      way.options.batch_rows = rows;
+      ExpectExact(model, work, way, expected);
+    }
+  }
+}
+
+TEST_F(Exactness, EveryPrecisionOfEveryFamilyOnRandomForests) {
+  std::mt19937 random(2);
+  for (int round = 0; round < Rounds(); ++round) {
+    for (const NamedShape& named : Shapes()) {
+      SCOPED_TRACE(fmt::format("round {}, {}", round, named.name));
+      const std::string path = Write(named);
+      for (const Setting& setting : kSettings) {
+        SCOPED_TRACE(fmt::format("{} {}", setting.precision, setting.kv_type));
+        const auto seed = static_cast<std::uint32_t>(random());
+        SCOPED_TRACE(fmt::format("workload {}", seed));
+        const Workload work(seed,
+                            {.roots = 1, .path_tokens = 1200, .root_tokens = 1300, .max_new = 6});
+        const auto model = Load(path, setting, 1);
+        const AnswersByTag expected = Alone(model, work);
+        ASSERT_EQ(expected.size(), work.answers());
+        for (int i = 0; i < 3; ++i) ExpectExact(model, work, RandomWay(random), expected);
+        if (HasFailure()) return;
+      }
+    }
+  }
+}
+
+TEST_F(Exactness, AnyNumberOfThreads) {
+  std::mt19937 random(7);
+  for (const size_t shape : {size_t{1}, size_t{4}}) {
+    const std::string path = Write(Shapes()[shape]);
+    for (const Setting& setting : {kSettings[0], kSettings[1], kSettings[3]}) {
+      const Workload work(static_cast<std::uint32_t>(random()),
+                          {.roots = 1, .path_tokens = 400, .root_tokens = 500, .max_new = 3});
+      const AnswersByTag expected = Alone(Load(path, setting, 1), work);
+      for (int threads : {2, 3}) {
+        SCOPED_TRACE(fmt::format("{} {}, {} threads", setting.precision, setting.kv_type, threads));
+        const auto model = Load(path, setting, threads);
+        Way way;
+        way.options.strategy = threads == 2 ? Strategy::kTree : Strategy::kStacked;
+        ExpectExact(model, work, way, expected);
+      }
+    }
+  }
+}
+
+TEST_F(Exactness, TinyMemoryEvictsAndWaits) {
+  std::mt19937 random(3);
+  const std::string path = Write(Shapes()[2]);
+  const auto model = Load(path, kSettings[1], 1);
+  for (int round = 0; round < 3 * Rounds(); ++round) {
+    const auto seed = static_cast<std::uint32_t>(random());
+    SCOPED_TRACE(fmt::format("workload {}", seed));
+    const Workload work(
+        seed, {.roots = 4, .path_tokens = 400, .root_tokens = 800, .around_groups = false});
+    const AnswersByTag expected = Alone(model, work);
+    for (int i = 0; i < 4; ++i) {
+      Way way = RandomWay(random);
+      way.options.one_by_one = false;
+      way.tiny_memory = true;
+      ExpectExact(model, work, way, expected);
+      if (HasFailure()) return;
+    }
+  }
+}
+
+TEST_F(Exactness, Reference) {
+  const WorkloadLimits small{.roots = 2,
+                             .depth = 3,
+                             .children = 2,
+                             .path_tokens = 200,
+                             .root_tokens = 300,
+                             .least_answers = 5,
+                             .max_new = 4,
+                             .around_groups = false};
+  std::mt19937 random(4);
+  for (const Setting& setting : {kSettings[0], kSettings[3]}) {
+    for (const size_t shape : {size_t{0}, size_t{2}}) {
+      const auto model = Load(Write(Shapes()[shape]), setting, 1, "reference");
+      const Workload work(static_cast<std::uint32_t>(random()), small);
+      const AnswersByTag expected = Alone(model, work);
+      for (int i = 0; i < 5; ++i) ExpectExact(model, work, RandomWay(random), expected);
+    }
+  }
+}
+
+// A prompt's logits do not depend on where it is chunked, nor on who else is being computed.
+TEST_F(Exactness, LogitsOfAnyChunking) {
+  const std::string path = Write(Shapes()[1]);
+  std::mt19937 random(5);
+  for (const Setting& setting : kSettings) {
+    const auto model = Load(path, setting, 1);
+    std::vector<PromptSegment> requests;
+    for (const int length : {1, 16, 17, 129, 1025}) {
+      PromptSegment& request = requests.emplace_back();
+      for (int i = 0; i < length; ++i)
+        request.tokens.push_back(static_cast<TokenId>(random() % 200));
+      AnswerRequest& answer = request.answers.emplace_back();
+      answer.tag = static_cast<std::uint64_t>(length);
+      answer.max_new = 0;
+      answer.want_logits = true;
+    }
+    AnswersByTag expected;
+    for (const int rows : {1200, 1, 7, 128, 1024}) {
+      for (const bool alone : {true, false}) {
+        SCOPED_TRACE(fmt::format("{} {}: {} rows, alone {}", setting.precision, setting.kv_type,
+                                 rows, alone));
+        EngineOptions options;
+        options.batch_rows = rows;
+        options.one_by_one = alone;
+        Engine engine(model, options);
+        AnswersByTag found = RunAll(engine, requests);
+        if (expected.empty()) {
+          expected = std::move(found);
+          EXPECT_EQ(expected.at(16).prompt_logits.size(), 200u);
+        } else {
+          ExpectSameAnswers(expected, found);
+        }
+      }
+    }
+  }
+}
+
+// Bits may depend on declared structure (a segment's cuts begin at its start) but nothing may leak
+// between the two declarations when both are in memory.
+TEST_F(Exactness, TheSameTokensDeclaredDifferently) {
+  const auto model = Load(Write(Shapes()[0]), kSettings[0], 1);
+  std::mt19937 random(6);
+  std::vector<TokenId> tokens;
+  for (int i = 0; i < 700; ++i) tokens.push_back(static_cast<TokenId>(random() % 200));
+  std::vector<PromptSegment> requests;
+  std::uint64_t tag = 0;
+  for (const size_t first : {0, 1, 16, 100, 128, 256, 512, 640, 699, 700}) {
+    PromptSegment& root = requests.emplace_back();
+    root.tokens.assign(tokens.begin(), tokens.begin() + static_cast<std::ptrdiff_t>(first));
+    PromptSegment& child = root.below.emplace_back();
+    child.tokens.assign(tokens.begin() + static_cast<std::ptrdiff_t>(first), tokens.end());
+    AnswerRequest& answer = child.answers.emplace_back();
+    answer.tag = tag++;
+    answer.max_new = 5;
+    answer.want_logits = true;
+  }
+  EngineOptions alone;
+  alone.strategy = Strategy::kFlat;
+  alone.one_by_one = true;
+  Engine oracle(model, alone);
+  const AnswersByTag expected = RunAll(oracle, requests);
+  for (const Strategy strategy : {Strategy::kPaged, Strategy::kTree, Strategy::kStacked}) {
+    for (const int rows : {5, 512}) {
+      for (const int steps : {-1, 3}) {
+        EngineOptions options;
+        options.strategy = strategy;
+        options.batch_rows = rows;
+        Engine engine(model, options);
+        ExpectSameAnswers(expected, RunAll(engine, requests, steps));
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace banyan
