@@ -1,0 +1,138 @@
+// A decision becomes arrays: rows depth-first, the readers of every node one range.
+#include "engine/step_builder.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+
+namespace banyan {
+namespace {
+
+using NodeRows = StepBuilder::NodeRows;
+using Tokens = std::vector<TokenId>;
+
+class StepBuilderTest : public ::testing::Test {
+ protected:
+  NodeId Add(NodeId parent, const Tokens& tokens, int filled) {
+    std::vector<NodeSplit> splits;
+    const NodeId node = forest_.AddSegment(parent, {tokens, {}, true}, splits);
+    for (const NodeSplit& split : splits) cache_.Split(split);
+    forest_.Pin(node);
+    EXPECT_TRUE(cache_.Reserve(node, static_cast<int>(tokens.size())));
+    cache_.MarkFilled(node, filled);
+    return node;
+  }
+
+  Forest forest_{kCutKeys, Digest{}};
+  KvCache cache_{forest_, 400};
+  StepBuilder builder_{forest_, cache_};
+};
+
+TEST_F(StepBuilderTest, RowsAreDepthFirstWhateverTheOrderOfTheDecision) {
+  const NodeId p = Add(NodeId(), {1, 2, 3}, 3);
+  const NodeId a = Add(p, {4, 5}, 0);
+  const NodeId b = Add(p, {6, 7, 8}, 1);
+  const NodeId c = Add(a, {9}, 0);
+  const NodeId q = Add(NodeId(), {10, 11}, 1);
+  // b before a's child: a's subtree must still be one range.
+  const std::vector<NodeRows> rows = {
+      {a, 0, 2, true}, {b, 1, 2, true}, {c, 0, 1, true}, {q, 1, 1, false}};
+  const BuiltStep& step = builder_.Build(rows, {});
+  EXPECT_EQ(step.batch.tokens, (Tokens{4, 5, 9, 7, 8, 11}));
+  EXPECT_EQ(step.batch.positions, (std::vector<std::int32_t>{3, 4, 5, 4, 5, 1}));
+  EXPECT_EQ(step.batch.logit_rows, (std::vector<std::int32_t>{1, 2, 4}));
+  EXPECT_EQ(step.logit_nodes, (std::vector<NodeId>{a, c, b}));
+  ASSERT_EQ(step.nodes.size(), 5u);
+  EXPECT_EQ(step.nodes[0].parent, -1);
+  EXPECT_EQ(step.nodes[0].row_begin, step.nodes[0].row_end);  // p is read, not fed
+  EXPECT_EQ(step.nodes[0].length, 3);
+  EXPECT_EQ(step.nodes[2].parent, 1);
+  EXPECT_EQ(step.nodes[3].length, 3);
+  EXPECT_EQ(step.nodes[3].row_begin, 3);
+  EXPECT_EQ(step.nodes[4].parent, -1);
+  EXPECT_EQ(step.batch.slots[0], cache_.Slot(a, 0));
+  EXPECT_EQ(step.batch.slots[5], cache_.Slot(q, 1));
+}
+
+TEST_F(StepBuilderTest, ARowFedOnceMoreShortensNothing) {
+  const NodeId p = Add(NodeId(), Tokens(40, 1), 40);
+  const std::vector<NodeRows> rows = {{p, 39, 1, true}};
+  const BuiltStep& step = builder_.Build(rows, {});
+  EXPECT_EQ(step.nodes[0].length, 40);
+  EXPECT_EQ(step.nodes[0].pages.size(), 3u);
+  EXPECT_EQ(step.batch.positions, (std::vector<std::int32_t>{39}));
+}
+
+TEST_F(StepBuilderTest, PartsOfOneSegmentKeepTheirPlaceInItsGroups) {
+  Tokens tokens(kGroupKeys + 2 * kCutKeys + 5, 1);
+  const NodeId whole = Add(NodeId(), tokens, 0);
+  tokens.resize(kGroupKeys + kCutKeys);
+  tokens.push_back(2);
+  const NodeId other = Add(NodeId(), tokens, 0);
+  const std::vector<NodeRows> rows = {{whole, 0, 1, false}, {other, 0, 1, false}};
+  const BuiltStep& step = builder_.Build(rows, {});
+  ASSERT_EQ(step.nodes.size(), 3u);
+  EXPECT_FALSE(step.nodes[0].continues_parent);
+  EXPECT_TRUE(step.nodes[1].continues_parent);
+  EXPECT_EQ(step.nodes[1].group_phase, 1);
+  EXPECT_EQ(step.nodes[2].group_phase, 1);
+  EXPECT_EQ(step.nodes[1].first_position, kGroupKeys + kCutKeys);
+}
+
+TEST_F(StepBuilderTest, StacksAreHandedOn) {
+  const NodeId p = Add(NodeId(), {1}, 1);
+  const NodeId a = Add(p, {2}, 0);
+  const std::vector<NodeRows> rows = {{a, 0, 1, true}};
+  const BuiltStep& step = builder_.Build(rows, [&](NodeId node) { return node == a ? 7 : -1; });
+  EXPECT_EQ(step.nodes[0].stack, -1);
+  EXPECT_EQ(step.nodes[1].stack, 7);
+}
+
+TEST_F(StepBuilderTest, ANodeTwiceIsABug) {
+  const NodeId p = Add(NodeId(), {1, 2}, 0);
+  const std::vector<NodeRows> rows = {{p, 0, 1, false}, {p, 1, 1, true}};
+  EXPECT_DEATH(builder_.Build(rows, {}), "rows");
+}
+
+// Any decision gives arrays that make a plan which covers every visible pair once.
+TEST_F(StepBuilderTest, RandomDecisionsMakePlans) {
+  std::mt19937 random(1);
+  const auto below = [&](int n) { return static_cast<int>(random() % static_cast<unsigned>(n)); };
+  std::vector<NodeId> nodes;
+  for (int i = 0; i < 60; ++i) {
+    const NodeId parent =
+        nodes.empty() || below(4) == 0 ? NodeId() : nodes[random() % nodes.size()];
+    Tokens tokens(static_cast<size_t>(1 + below(i % 10 == 0 ? 300 : 30)), below(5));
+    const NodeId node = Add(parent, tokens, 0);
+    if (std::ranges::find(nodes, node) == nodes.end()) nodes.push_back(node);
+  }
+  for (const NodeId node : nodes) {
+    cache_.MarkFilled(node, static_cast<int>(forest_.at(node).tokens.size()));
+  }
+  for (int round = 0; round < 200; ++round) {
+    std::ranges::shuffle(nodes, random);
+    std::vector<NodeRows> rows;
+    for (size_t i = 0; i < static_cast<size_t>(1 + below(20)); ++i) {
+      const auto size = static_cast<int>(forest_.at(nodes[i]).tokens.size());
+      const int first = below(size);
+      rows.push_back({nodes[i], first, 1 + below(size - first), below(2) == 0});
+    }
+    const BuiltStep& step = builder_.Build(rows, {});
+    EXPECT_TRUE(std::ranges::is_sorted(step.batch.logit_rows));
+    EXPECT_EQ(step.logit_nodes.size(), step.batch.logit_rows.size());
+    size_t total = 0;
+    for (const NodeRows& part : rows) total += static_cast<size_t>(part.count);
+    EXPECT_EQ(step.batch.tokens.size(), total);
+    for (const ItemSharing sharing :
+         {ItemSharing::kTree, ItemSharing::kPerStream, ItemSharing::kAuto}) {
+      PlanOptions options;
+      options.sharing = sharing;
+      CheckPlan(BuildPlan(step.nodes, step.batch.positions, options), step.nodes,
+                step.batch.positions);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace banyan
