@@ -7,6 +7,13 @@
 #include "engine/engine_state.h"
 
 namespace banyan {
+namespace {
+
+std::int64_t PagesFor(size_t tokens) {
+  return (static_cast<std::int64_t>(tokens) + kPageTokens - 1) / kPageTokens;
+}
+
+}  // namespace
 
 void Engine::State::Admit() {
   while (!waiting_.empty() && !no_room_ && static_cast<int>(running_.size()) < max_streams_) {
@@ -21,7 +28,8 @@ void Engine::State::Admit() {
         no_room_ = true;
         return;
       }
-      const auto needed = (next.prompt_tokens + kPageTokens - 1) / kPageTokens;
+      std::int64_t needed = 0;
+      for (const TokensRef& segment : next.segments) needed += PagesFor(segment->size());
       Fail(next, fmt::format("KV memory is too small: the prompt alone needs {} pages of {} tokens "
                              "and its answer more, the budget has {} pages",
                              needed, kPageTokens, cache_.total_pages()));

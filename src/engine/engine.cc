@@ -24,6 +24,7 @@ constexpr std::array<std::pair<const char*, Strategy>, 7> kStrategies = {{
 
 constexpr int kDefaultBatchRows = 512;
 constexpr int kMostStreams = 256;
+constexpr int kMostPartialPages = 1024;
 
 std::int64_t QuarterOfMemory() {
   struct sysinfo info {};
@@ -37,7 +38,10 @@ int PagesForBudget(const EngineOptions& options, const ModelConfig& config, cons
   const KvShape shape{config.layers, config.kv_heads, config.head_dim};
   const std::int64_t page_bytes = kernels.KvPageBytes(shape);
   const std::int64_t budget = options.kv_memory > 0 ? options.kv_memory : QuarterOfMemory();
-  const std::int64_t pages_per_stream = (config.context_length + kPageTokens - 1) / kPageTokens + 1;
+  // A page holds keys of one segment, so every segment of a path may leave one partly empty.
+  const std::int64_t full_pages = (config.context_length + kPageTokens - 1) / kPageTokens;
+  const std::int64_t pages_per_stream =
+      std::min<std::int64_t>(config.context_length + 1, full_pages + kMostPartialPages);
   const std::int64_t useful = pages_per_stream * max_streams;
   constexpr std::int64_t kIndexLimit =
       (std::int64_t{1} << 31) / kPageTokens - 1;  // slots are int32

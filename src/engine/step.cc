@@ -28,9 +28,11 @@ constexpr int kItemQueryRows = 128;
 }  // namespace
 
 bool Engine::State::Step() {
+  const size_t finished_before = finished_.size();
   Admit();
   const StepDecision decision = DecideStep(View(), batch_rows_);
-  if (decision.empty()) return false;
+  // Streams that could not be admitted have failed: whoever loops must still look at them.
+  if (decision.empty()) return finished_.size() > finished_before;
   const BuiltStep* built = nullptr;
   {
     Timer timer(receipt_.plan_seconds);
@@ -203,7 +205,6 @@ void Engine::State::TakeToken(Stream& stream, const TokenChoice& choice) {
                                                           wanted.stop_strings);
     }
   }
-  stream.state = Stream::State::kDecode;
   const size_t most =
       wanted.forced.empty() ? static_cast<size_t>(wanted.max_new) : wanted.forced.size();
   if (most == 0) return FinishAnswer(stream, FinishReason::kLength);
@@ -214,7 +215,9 @@ void Engine::State::TakeToken(Stream& stream, const TokenChoice& choice) {
     for (const TokenLogprob& entry : choice.top) top.push_back({entry.token, entry.logprob});
   }
   ++receipt_.generated_tokens;
-  // The token is fed by the next step, if there is one: it stands in the tail without KV.
+  // The token is fed by the next step, if there is one: it stands in the tail without KV. Until
+  // there is one, logits come from the prompt.
+  stream.state = Stream::State::kDecode;
   forest_.Append(stream.tail, choice.token);
   if (wanted.forced.empty()) {
     const std::vector<TokenId>& stops = wanted.stop_tokens;

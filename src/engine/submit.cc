@@ -1,4 +1,6 @@
 // Requests → waiting streams: every answer of the tree becomes a stream with its declared path.
+#include <cmath>
+
 #include "base/error.h"
 #include "engine/engine_state.h"
 
@@ -14,10 +16,28 @@ void CheckTokens(std::span<const TokenId> tokens, int vocab_size) {
   }
 }
 
+// Written so that NaN is refused too.
+void CheckSampling(const SamplingOptions& sampling) {
+  const auto check = [](bool good, const char* name, double found, const char* expected) {
+    if (!good) Throw(ErrorKind::kInput, "{} is {}: expected {}", name, found, expected);
+  };
+  check(sampling.temperature >= 0.0f && std::isfinite(sampling.temperature), "temperature",
+        sampling.temperature, "0 or more");
+  check(sampling.top_k >= 0, "top_k", sampling.top_k, "0 or more");
+  check(sampling.top_p >= 0.0f && sampling.top_p <= 1.0f, "top_p", sampling.top_p, "0 to 1");
+  check(sampling.min_p >= 0.0f && sampling.min_p <= 1.0f, "min_p", sampling.min_p, "0 to 1");
+  check(sampling.repetition_penalty > 0.0f && std::isfinite(sampling.repetition_penalty),
+        "repetition_penalty", sampling.repetition_penalty, "more than 0");
+}
+
 void CheckAnswer(const AnswerRequest& answer, const Model::Parts& model) {
   CheckTokens(answer.forced, model.config.vocab_size);
+  CheckSampling(answer.sampling);
   if (answer.max_new < 0)
     Throw(ErrorKind::kInput, "max_new is {}: expected 0 or more", answer.max_new);
+  if (answer.top_logprobs < 0) {
+    Throw(ErrorKind::kInput, "top_logprobs is {}: expected 0 or more", answer.top_logprobs);
+  }
   for (const std::string& stop : answer.stop_strings) {
     if (stop.empty()) Throw(ErrorKind::kInput, "a stop string is empty");
   }
