@@ -13,6 +13,8 @@ for line in sys.stdin:
     row = json.loads(line)
     question = questions[(row["id"], row["question_id"])]
     expected = question.get("answers") or ["null"]
+    if "choices" in question:  # the right one is a letter
+        expected = [question["choices"]["ABCDEFGHIJ".index(letter)] for letter in expected]
     answer = row.get("answer", row.get("error", {}).get("message", ""))
     good = answer in expected
     right += good
