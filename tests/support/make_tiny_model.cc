@@ -1,5 +1,6 @@
-// make_tiny_model FILE [CONTEXT_LENGTH]: a random model with a small byte-level vocabulary, end
-// token and ChatML template, for tests that run the program. The file is the same everywhere.
+// make_tiny_model FILE [CONTEXT_LENGTH [LAYERS]]: a random model with a small byte-level
+// vocabulary, end token and ChatML template, for tests that run the program. The file is the same
+// everywhere.
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -32,8 +33,8 @@ std::string Spelling(int byte) {
 
 int main(int argc, char** argv) {
   using namespace banyan::testing_support;  // NOLINT(google-build-using-namespace)
-  if (argc < 2 || argc > 3) {
-    std::fprintf(stderr, "usage: %s FILE [CONTEXT_LENGTH]\n", argv[0]);
+  if (argc < 2 || argc > 4) {
+    std::fprintf(stderr, "usage: %s FILE [CONTEXT_LENGTH [LAYERS]]\n", argv[0]);
     return 2;
   }
   TinyShape shape;
@@ -41,8 +42,8 @@ int main(int argc, char** argv) {
   shape.hidden = 32;
   shape.head_dim = 8;
   shape.ffn = 48;
-  shape.layers = 2;
-  shape.context = argc == 3 ? std::atoi(argv[2]) : 1024;
+  shape.layers = argc > 3 ? std::atoi(argv[3]) : 2;
+  shape.context = argc > 2 ? std::atoi(argv[2]) : 1024;
 
   // Bytes, then merges of common pairs (so that tokens cross word ends), then control tokens.
   std::vector<std::string> tokens;

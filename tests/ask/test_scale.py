@@ -1,0 +1,50 @@
+"""A hundred thousand documents: memory stays flat, from a file and from a pipe."""
+import os
+import subprocess
+import sys
+import time
+import unittest
+
+from harness import AskTest, tiny_model
+
+DOCUMENTS = int(os.environ.get("BANYAN_SCALE_DOCUMENTS", "100000"))
+
+
+def resident(pid: int) -> int:
+    with open(f"/proc/{pid}/status") as file:
+        for line in file:
+            if line.startswith("VmRSS:"):
+                return int(line.split()[1]) * 1024
+    return 0
+
+
+class Scale(AskTest):
+    def test_flat_memory(self):
+        output = self.path("out.jsonl")
+        # Little text and few tokens a document: what is measured is the runner.
+        process = subprocess.Popen(
+            self.command("-", "--chat", "off", "--template", "{context}{question}", "--max-new",
+                         "1", "--kv-memory", "4M", "--questions", self.write("q.txt", "?\n"),
+                         "-o", output, "--quiet", model=tiny_model(64, 1)),
+            stdin=subprocess.PIPE)
+        sizes = []
+        for i in range(DOCUMENTS):
+            process.stdin.write(b'{"id":%d,"context":"d%d"}\n' % (i, i))
+            if i % (DOCUMENTS // 20) == DOCUMENTS // 20 - 1:
+                process.stdin.flush()
+                sizes.append(resident(process.pid))
+        process.stdin.close()
+        self.assertEqual(process.wait(timeout=280), 0)
+        with open(output, "rb") as file:
+            ids = {line.split(b",", 1)[0] for line in file}
+        self.assertEqual(len(ids), DOCUMENTS)
+        # From a tenth of the way on, only hashes of records may add up: 16 bytes each in a set that
+        # doubles.
+        growth = max(sizes[2:]) - sizes[1]
+        allowed = 64 * DOCUMENTS + (4 << 20)
+        self.assertLess(growth, allowed, [s >> 20 for s in sizes])
+        print("resident MiB along the way:", [s >> 20 for s in sizes], file=sys.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=1)
