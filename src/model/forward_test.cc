@@ -1,0 +1,244 @@
+// The forward pass on whole models: oracles, both naming styles, cpu against reference, and what
+// the loader refuses.
+#include "model/forward.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <filesystem>
+#include <numeric>
+
+#include "base/json.h"
+#include "base/mapped_file.h"
+#include "formats/gguf.h"
+#include "formats/safetensors.h"
+#include "plan/build.h"
+#include "support/error_message.h"
+#include "support/temp_directory.h"
+#include "support/tiny_model.h"
+
+namespace banyan {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+using testing_support::ErrorMessage;
+using testing_support::TempDirectory;
+using testing_support::TinyShape;
+
+// A model in f32 and nothing but its forward pass: one prompt at a time, in one batch.
+class LoadedModel {
+ public:
+  LoadedModel(const fs::path& path, const std::string& device, int threads = 1)
+      : kernels_(MakeKernels(device, {Precision::kF32, KvType::kF32, threads})) {
+    if (fs::is_directory(path)) {
+      config_ =
+          ConfigFromHuggingFace(ReadTextFile(path / "config.json", 1u << 20), "", path.string());
+      const TensorStore store = OpenSafetensors({path / "model.safetensors"});
+      weights_ = LoadWeights(config_, store, TensorNaming::kHuggingFace, *kernels_, {});
+    } else {
+      const GgufFile gguf(path);
+      config_ = ConfigFromGguf(gguf);
+      weights_ = LoadWeights(config_, gguf.tensors(), TensorNaming::kGguf, *kernels_, {});
+    }
+  }
+
+  const ModelConfig& config() const { return config_; }
+
+  std::vector<float> LastLogits(const std::vector<TokenId>& ids) {
+    const auto rows = static_cast<int>(ids.size());
+    std::vector<std::int32_t> pages(static_cast<size_t>((rows + kPageTokens - 1) / kPageTokens));
+    std::iota(pages.begin(), pages.end(), 0);
+    Batch batch;
+    batch.tokens = ids;
+    batch.positions.resize(ids.size());
+    std::iota(batch.positions.begin(), batch.positions.end(), 0);
+    batch.slots = batch.positions;
+    batch.logit_rows = {rows - 1};
+    PlanNode node;
+    node.row_end = rows;
+    node.length = rows;
+    node.pages = pages;
+    const AttentionPlan plan = BuildPlan(std::span(&node, 1), batch.positions, {});
+    const auto kv = kernels_->NewKvMemory({config_.layers, config_.kv_heads, config_.head_dim},
+                                          static_cast<int>(pages.size()));
+    ForwardPass forward(config_, weights_, *kernels_, rows, 1);
+    const Tensor logits = forward.Run(batch, plan, *kv);
+    std::vector<float> values(static_cast<size_t>(config_.vocab_size));
+    kernels_->Download(logits, 0, values);
+    return values;
+  }
+
+ private:
+  std::unique_ptr<Kernels> kernels_;
+  ModelConfig config_;
+  ModelWeights weights_;
+};
+
+double LargestDifference(const std::vector<float>& a, const std::vector<float>& b) {
+  EXPECT_EQ(a.size(), b.size());
+  double largest = 0.0;
+  for (size_t i = 0; i < std::min(a.size(), b.size()); ++i) {
+    const double difference = std::fabs(static_cast<double>(a[i]) - b[i]);
+    if (!(difference <= largest)) largest = difference;  // NaN stays
+  }
+  return largest;
+}
+
+std::vector<TokenId> SomeTokens(int count, int vocab) {
+  std::mt19937 random(5);
+  std::vector<TokenId> tokens;
+  for (int i = 0; i < count; ++i) {
+    tokens.push_back(static_cast<TokenId>(random() % static_cast<unsigned>(vocab)));
+  }
+  return tokens;
+}
+
+const fs::path kGolden = BANYAN_GOLDEN_DIR;
+
+// `spread` is the part of the logits' spread that the oracle's README allows on top of 1e-3.
+void ExpectOracle(const fs::path& model, const fs::path& golden, double spread) {
+  const Json oracle = ParseJson(ReadTextFile(golden, 64u << 20), golden.string());
+  for (const char* device : {"cpu", "reference"}) {
+    LoadedModel loaded(model, device);
+    for (const Json& prompt : oracle.at("prompts")) {
+      const auto expected = prompt.at("last_logits").get<std::vector<float>>();
+      const auto [low, high] = std::minmax_element(expected.begin(), expected.end());
+      const auto found = loaded.LastLogits(prompt.at("ids").get<std::vector<TokenId>>());
+      EXPECT_LE(LargestDifference(expected, found), 1e-3 + spread * (*high - *low))
+          << model << " on " << device;
+      const auto best = std::max_element(found.begin(), found.end()) - found.begin();
+      EXPECT_EQ(best, prompt.at("greedy").at(0).get<int>()) << model << " on " << device;
+    }
+  }
+}
+
+TEST(ForwardOracle, HuggingFaceModels) {
+  if (!fs::exists(kGolden / "models")) GTEST_SKIP() << "no oracles at " << kGolden / "models";
+  int models = 0;
+  for (const fs::directory_entry& entry : fs::directory_iterator(kGolden / "models")) {
+    if (!fs::exists(entry.path() / "golden.json")) continue;
+    ExpectOracle(entry.path(), entry.path() / "golden.json", 0.0);
+    ++models;
+  }
+  EXPECT_GE(models, 7);
+}
+
+TEST(ForwardOracle, GgufModels) {
+  if (!fs::exists(kGolden / "gguf")) GTEST_SKIP() << "no oracles at " << kGolden / "gguf";
+  int models = 0;
+  for (const fs::directory_entry& entry : fs::directory_iterator(kGolden / "gguf")) {
+    if (entry.path().extension() != ".gguf") continue;
+    ExpectOracle(entry.path(), fs::path(entry.path()).replace_extension(".json"), 0.005);
+    ++models;
+  }
+  EXPECT_GE(models, 8);
+}
+
+class ForwardTest : public ::testing::TestWithParam<TinyShape> {
+ protected:
+  TempDirectory directory_;
+};
+
+// The same weights in both formats are the same matrices, so the bits are equal.
+TEST_P(ForwardTest, BothFormatsGiveTheSameBits) {
+  const TinyShape& shape = GetParam();
+  LoadedModel gguf(testing_support::WriteTinyGguf(shape, directory_.path() / "m.gguf"), "cpu");
+  LoadedModel hf(testing_support::WriteTinyHuggingFace(shape, directory_.path() / "hf"), "cpu");
+  const std::vector<TokenId> tokens = SomeTokens(150, shape.vocab);
+  EXPECT_EQ(gguf.config().windows, hf.config().windows);
+  EXPECT_EQ(gguf.config().family, hf.config().family);
+  EXPECT_EQ(gguf.LastLogits(tokens), hf.LastLogits(tokens));
+}
+
+// Float32 sums of about 100 terms through few layers: 1e-4 of the logits' spread is ample.
+TEST_P(ForwardTest, CpuAgreesWithReference) {
+  const TinyShape& shape = GetParam();
+  const fs::path path = testing_support::WriteTinyGguf(shape, directory_.path() / "m.gguf");
+  LoadedModel cpu(path, "cpu", 2), reference(path, "reference");
+  for (const int length : {1, 2, 41, 150}) {
+    const std::vector<TokenId> tokens = SomeTokens(length, shape.vocab);
+    const std::vector<float> expected = reference.LastLogits(tokens);
+    const auto [low, high] = std::minmax_element(expected.begin(), expected.end());
+    EXPECT_GT(*high - *low, 2.0f) << "degenerate logits";
+    EXPECT_LE(LargestDifference(expected, cpu.LastLogits(tokens)), 1e-4 * (*high - *low));
+  }
+}
+
+// What lies behind the windows of all layers cannot be seen; what lies within is.
+TEST(ForwardWindow, KeysBeyondAllWindowsDoNotCount) {
+  const TempDirectory directory;
+  const TinyShape shape{.family = "mistral", .layers = 2, .window = 40, .seed = 3};
+  LoadedModel model(testing_support::WriteTinyGguf(shape, directory.path() / "m.gguf"), "cpu");
+  std::vector<TokenId> tokens = SomeTokens(120, shape.vocab);
+  const std::vector<float> before = model.LastLogits(tokens);
+  std::vector<TokenId> far = tokens;
+  far[119 - 2 * 39 - 1] ^= 1;  // two layers reach back 39 keys each
+  EXPECT_EQ(model.LastLogits(far), before);
+  std::vector<TokenId> near = tokens;
+  near[119 - 2 * 39] ^= 1;
+  EXPECT_NE(model.LastLogits(near), before);
+}
+
+std::string ShapeName(const ::testing::TestParamInfo<TinyShape>& info) {
+  return info.param.family + std::to_string(info.index);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Families, ForwardTest,
+    ::testing::Values(TinyShape{.family = "llama", .tied = true},
+                      TinyShape{.family = "llama", .kv_heads = 4},
+                      TinyShape{.family = "mistral", .head_dim = 20, .window = 40},
+                      TinyShape{.family = "qwen2"},
+                      TinyShape{.family = "qwen3", .kv_heads = 1, .head_dim = 16},
+                      TinyShape{.family = "phi3", .window = 40}, TinyShape{.family = "olmo2"}),
+    ShapeName);
+
+TEST(ForwardErrors, MissingTensor) {
+  const TempDirectory directory;
+  const TinyShape shape;
+  testing_support::GgufWriter writer = testing_support::TinyGgufHeader(shape);
+  const testing_support::TinyWeights weights(shape);
+  for (const testing_support::TinyTensor& tensor : weights.tensors()) {
+    if (tensor.gguf_name == "blk.1.attn_k.weight") continue;
+    writer.TensorF32(tensor.gguf_name, tensor.shape, tensor.values);
+  }
+  writer.Write(directory.path() / "m.gguf");
+  EXPECT_THAT(
+      ErrorMessage(ErrorKind::kNotFound, [&] { LoadedModel(directory.path() / "m.gguf", "cpu"); }),
+      HasSubstr("blk.1.attn_k.weight"));
+}
+
+TEST(ForwardErrors, WrongShapeShowsExpectedAndFound) {
+  const TempDirectory directory;
+  const TinyShape shape;
+  testing_support::GgufWriter writer = testing_support::TinyGgufHeader(shape);
+  const testing_support::TinyWeights weights(shape);
+  for (testing_support::TinyTensor tensor : weights.tensors()) {
+    if (tensor.gguf_name == "blk.0.ffn_down.weight") std::swap(tensor.shape[0], tensor.shape[1]);
+    writer.TensorF32(tensor.gguf_name, tensor.shape, tensor.values);
+  }
+  writer.Write(directory.path() / "m.gguf");
+  const std::string message =
+      ErrorMessage(ErrorKind::kFormat, [&] { LoadedModel(directory.path() / "m.gguf", "cpu"); });
+  EXPECT_THAT(message, HasSubstr("blk.0.ffn_down.weight"));
+  EXPECT_THAT(message, HasSubstr("48"));
+  EXPECT_THAT(message, HasSubstr("80"));
+}
+
+TEST(ForwardErrors, UnsupportedArchitectureNamesTheSupportedOnes) {
+  const TempDirectory directory;
+  const TinyShape shape{.family = "mamba"};
+  const fs::path gguf = testing_support::WriteTinyGguf(shape, directory.path() / "m.gguf");
+  const fs::path hf = testing_support::WriteTinyHuggingFace(shape, directory.path() / "hf");
+  for (const fs::path& path : {gguf, hf}) {
+    const std::string message =
+        ErrorMessage(ErrorKind::kUnsupported, [&] { LoadedModel(path, "cpu"); });
+    EXPECT_THAT(message, HasSubstr("mamba"));
+    EXPECT_THAT(message, HasSubstr("qwen3"));
+  }
+}
+
+}  // namespace
+}  // namespace banyan
