@@ -11,3 +11,22 @@ else()
   set_source_files_properties(${cpu}/vector_avx2.cc ${cpu}/vector_avx512.cc PROPERTIES
     HEADER_FILE_ONLY ON)
 endif()
+
+# The cuda backend: kernels in *.cu, everything else in *.cc. Without it no file is compiled; the
+# layers above do not see CUDA at all.
+if(BANYAN_WITH_CUDA)
+  set(cuda ${CMAKE_SOURCE_DIR}/src/kernels/cuda)
+  file(GLOB cuda_host CONFIGURE_DEPENDS ${cuda}/*.cc)
+  list(FILTER cuda_host EXCLUDE REGEX "_test\\.cc$")
+  file(GLOB cuda_kernels CONFIGURE_DEPENDS ${cuda}/*.cu)
+  add_library(banyan_cuda_kernels OBJECT ${cuda_kernels})
+  target_include_directories(banyan_cuda_kernels PRIVATE ${CMAKE_SOURCE_DIR}/include
+                                                         ${CMAKE_SOURCE_DIR}/src)
+  # Fused multiply-adds only where the code says so, as on the host.
+  target_compile_options(banyan_cuda_kernels PRIVATE -fmad=false -Xcompiler=-Wall,-Wextra,-Werror)
+  target_sources(banyan_kernels PRIVATE ${cuda_host} $<TARGET_OBJECTS:banyan_cuda_kernels>)
+  target_compile_definitions(banyan_kernels PRIVATE BANYAN_WITH_CUDA=1)
+  target_link_libraries(banyan_kernels PRIVATE CUDA::cudart_static CUDA::cublasLt)
+  set_source_files_properties(${CMAKE_SOURCE_DIR}/src/kernels/make_kernels_test.cc PROPERTIES
+    COMPILE_DEFINITIONS BANYAN_WITH_CUDA=1)
+endif()

@@ -1,0 +1,330 @@
+#include "kernels/cuda/cuda_kernels.h"
+
+#include <algorithm>
+#include <map>
+#include <vector>
+
+#include "base/error.h"
+#include "base/thread_pool.h"
+#include "kernels/cuda/attention.h"
+#include "kernels/cuda/device_matrix.h"
+#include "kernels/cuda/device_rates.h"
+#include "kernels/cuda/device_step.h"
+#include "kernels/cuda/kv_pages.h"
+#include "kernels/cuda/products.h"
+#include "kernels/cuda/rotate_store.h"
+#include "kernels/cuda/row_kernels.h"
+#include "kernels/cuda/selection.h"
+#include "kernels/cuda/tensor_memory.h"
+
+namespace banyan {
+namespace {
+
+using cuda::Check;
+using cuda::DeviceMatrix;
+using cuda::DeviceMemory;
+using cuda::DeviceStep;
+using cuda::KvPages;
+using cuda::RowRange;
+using cuda::Stride;
+using cuda::Wide;
+using cuda::WideForWriting;
+
+class DeviceVector : public Vector {
+ public:
+  DeviceMemory memory;
+};
+const float* Values(const Vector* vector) {
+  if (vector == nullptr) return nullptr;
+  return static_cast<const DeviceVector*>(vector)->memory.As<float>();
+}
+const DeviceMatrix& OnDevice(const Matrix& matrix) {
+  return static_cast<const DeviceMatrix&>(matrix);
+}
+const DeviceStep& OnDevice(const StepInputs& step) { return static_cast<const DeviceStep&>(step); }
+
+RowRange RangeOf(const Tensor& x) { return {x.rows, x.columns, Stride(x.columns)}; }
+
+class CudaKernels : public Kernels {
+ public:
+  explicit CudaKernels(const KernelOptions& options)
+      : options_(options),
+        device_(std::make_shared<cuda::Device>()),
+        stream_(device_->stream),
+        pool_(options.threads),
+        staging_(device_),
+        products_(device_) {
+    if (!mixed() && options.kv_type != KvType::kF32) {
+      Throw(ErrorKind::kUnsupported, "device cuda: precision f32 keeps KV in f32 only");
+    }
+  }
+
+  std::string name() const override { return fmt::format("cuda ({})", device_->name); }
+  int threads() const override { return device_->multiprocessors; }
+  const KernelOptions& options() const override { return options_; }
+  MachineRates MeasureRates() override {
+    return cuda::MeasureDeviceRates(device_, mixed() ? &products_ : nullptr);
+  }
+
+  Tensor NewTensor(std::int64_t rows, std::int64_t columns) override {
+    return cuda::NewTensor(device_, rows, columns);
+  }
+
+  std::shared_ptr<const Matrix> LoadMatrix(std::span<const HostTensor* const> parts,
+                                           std::span<const std::int32_t> row_order) override {
+    const auto form = mixed() ? cuda::WeightForm::kBF16 : cuda::WeightForm::kF32;
+    return cuda::LoadDeviceMatrix(device_, {parts, row_order}, form, pool_, staging_);
+  }
+
+  std::shared_ptr<const Vector> LoadVector(std::span<const float> values) override {
+    auto vector = std::make_shared<DeviceVector>();
+    vector->size = static_cast<std::int64_t>(values.size());
+    const auto bytes = static_cast<std::int64_t>(values.size_bytes());
+    vector->memory = DeviceMemory(device_, bytes, "parameters");
+    vector->memory.CopyFromHost(values.data(), bytes);
+    return vector;
+  }
+
+  std::shared_ptr<KvMemory> NewKvMemory(const KvShape& shape, int pages) override {
+    return std::make_shared<KvPages>(device_, shape, pages, options_.kv_type);
+  }
+  std::int64_t KvPageBytes(const KvShape& shape) const override {
+    return std::int64_t{cuda::LayoutOf(shape, options_.kv_type).block_bytes} * shape.kv_heads *
+           shape.layers;
+  }
+
+  void SetRope(std::span<const float> inverse_frequency, float scale) override {
+    const auto bytes = static_cast<std::int64_t>(inverse_frequency.size_bytes());
+    inverse_frequency_ = DeviceMemory(device_, bytes, "rotation frequencies");
+    inverse_frequency_.CopyFromHost(inverse_frequency.data(), bytes);
+    pairs_ = static_cast<int>(inverse_frequency.size());
+    rope_scale_ = scale;
+  }
+
+  std::unique_ptr<StepInputs> Upload(const Batch& batch, const AttentionPlan& plan) override {
+    auto step = cuda::UploadStep(device_, batch, plan, pairs_, last_ratio_, staging_);
+    const cuda::RopeAngles angles{step->positions, inverse_frequency_.As<float>(), step->rows,
+                                  pairs_, rope_scale_};
+    cuda::FillRopeTable(stream_, angles, const_cast<float*>(step->cosine),
+                        const_cast<float*>(step->sine));
+    return step;
+  }
+
+  void Embed(const StepInputs& step, const Matrix& table, Tensor& out) override {
+    const DeviceMatrix& matrix = OnDevice(table);
+    BANYAN_CHECK(matrix.columns == out.columns && out.rows == step.rows);
+    float* target = WideForWriting(out);
+    const std::int32_t* tokens = OnDevice(step).tokens;
+    if (matrix.form == cuda::WeightForm::kF32) {
+      cuda::EmbedRows(stream_, tokens, matrix.memory.As<float>(), RangeOf(out), target);
+    } else {
+      cuda::EmbedRows(stream_, tokens, matrix.memory.As<__nv_bfloat16>(), RangeOf(out), target);
+    }
+  }
+
+  void RmsNorm(const Tensor& x, const Vector& weight, float eps, Tensor& out) override {
+    const float* source = Wide(x);
+    cuda::RmsNormRows(stream_, source, Values(&weight), eps, RangeOf(x), OutputOf(out));
+  }
+
+  void Clear(Tensor& x) override {
+    const auto bytes = static_cast<size_t>(x.rows * Stride(x.columns)) * sizeof(float);
+    Check(cudaMemsetAsync(WideForWriting(x), 0, bytes, stream_), "clear");
+  }
+
+  void Add(const Tensor& delta, Tensor& x) override {
+    cuda::AddRows(stream_, Wide(delta), RangeOf(x), Wide(x));
+  }
+
+  void MatMul(const Tensor& x, const Matrix& w, const Vector* bias, Tensor& out) override {
+    BANYAN_CHECK(x.columns == w.columns && out.columns == w.rows && x.rows == out.rows);
+    if (x.rows == 0) return;
+    const DeviceMatrix& matrix = OnDevice(w);
+    if (mixed()) {
+      const __nv_bfloat16* source = cuda::Narrow(x);
+      products_.Multiply(source, x.rows, matrix, WideForWriting(out));
+    } else {
+      const float* source = Wide(x);
+      const cuda::ProductShape shape{x.rows, w.rows, matrix.stride, Stride(out.columns)};
+      cuda::MultiplyF32(stream_, source, matrix.memory.As<float>(), shape, WideForWriting(out));
+    }
+    if (bias != nullptr) cuda::AddBias(stream_, Values(bias), RangeOf(out), Wide(out));
+  }
+
+  void RotateAndStore(const StepInputs& step, int layer, const AttentionShape& shape,
+                      const QkNormWeights& norm, Tensor& qkv, KvMemory& kv) override {
+    const DeviceStep& on_device = OnDevice(step);
+    BANYAN_CHECK(qkv.rows == step.rows && 2 * pairs_ <= shape.head_dim);
+    cuda::RotateCall call;
+    call.rows = step.rows;
+    call.heads = shape.heads;
+    call.pairs = pairs_;
+    call.cosine = on_device.cosine;
+    call.sine = on_device.sine;
+    call.slots = on_device.slots;
+    call.query_norm = Values(norm.query);
+    call.key_norm = Values(norm.key);
+    call.whole_norm = norm.whole;
+    call.eps = norm.eps;
+    call.qkv = Wide(qkv);
+    call.stride = Stride(qkv.columns);
+    call.kv = static_cast<KvPages&>(kv).Layer(layer);
+    call.type = options_.kv_type;
+    cuda::RotateAndStoreRows(stream_, call);
+  }
+
+  void Attend(const StepInputs& step, int layer, const AttentionShape& shape, const Tensor& qkv,
+              const KvMemory& kv, Tensor& out) override {
+    const DeviceStep& on_device = OnDevice(step);
+    const int ratio = last_ratio_ = shape.heads / shape.kv_heads;
+    const DeviceStep::Units& units = on_device.UnitsFor(ratio, staging_);
+    cuda::AttentionCall call;
+    call.units = units.units;
+    call.unit_count = units.count;
+    call.items = on_device.items;
+    call.spans = on_device.spans;
+    call.pages = on_device.pages;
+    call.positions = on_device.positions;
+    call.merge_begin = on_device.merge_begin;
+    call.merges = on_device.merges;
+    call.rows = step.rows;
+    call.shape = shape;
+    call.query = Wide(qkv);
+    call.query_stride = Stride(qkv.columns);
+    call.kv = static_cast<const KvPages&>(kv).Layer(layer);
+    call.partials = PartialsFor(on_device.partials, shape);
+    call.out = OutputOf(out);
+    call.out_stride = Stride(out.columns);
+    cuda::AttendUnits(stream_, options_.kv_type, call);
+    cuda::MergePartials(stream_, call);
+  }
+
+  void SwiGlu(const Tensor& x, Tensor& out) override {
+    const float* source = Wide(x);
+    cuda::SwiGluRows(stream_, source, Stride(x.columns), RangeOf(out), OutputOf(out));
+  }
+
+  void GatherLogitRows(const StepInputs& step, const Tensor& x, Tensor& out) override {
+    BANYAN_CHECK(out.rows == step.logit_rows && out.columns == x.columns);
+    const float* source = Wide(x);
+    cuda::GatherRows(stream_, OnDevice(step).logit_index, source, RangeOf(out),
+                     WideForWriting(out));
+  }
+
+  void SelectTokens(const Tensor& logits, std::span<const SamplingRow> requests,
+                    std::span<TokenChoice> choices) override {
+    std::vector<cuda::ScoreRequest> greedy;
+    std::map<std::int32_t, std::vector<float>> downloaded;
+    for (size_t i = 0; i < requests.size(); ++i) {
+      const SamplingRow& request = requests[i];
+      if (IsPlainGreedy(request)) {
+        greedy.push_back({request.row, cuda::kGreedy});
+        continue;
+      }
+      std::vector<float>& row = downloaded[request.row];
+      if (row.empty()) {
+        row.resize(static_cast<size_t>(logits.columns));
+        Download(logits, request.row, row);
+      }
+      choices[i] = SelectToken(row, request);
+    }
+    const std::vector<cuda::ScoreResult> results = Score(logits, greedy);
+    size_t next = 0;
+    for (size_t i = 0; i < requests.size(); ++i) {
+      if (!IsPlainGreedy(requests[i])) continue;
+      const cuda::ScoreResult& result = results[next++];
+      if (result.token < 0) {
+        Throw(ErrorKind::kInput, "no token of {} can be chosen: no logit is above minus infinity",
+              logits.columns);
+      }
+      choices[i] = {result.token, result.logprob, {}};
+    }
+  }
+
+  void ScoreTokens(const Tensor& logits, std::span<const std::int32_t> rows,
+                   std::span<const TokenId> tokens, std::span<float> logprobs) override {
+    std::vector<cuda::ScoreRequest> requests;
+    for (size_t i = 0; i < rows.size(); ++i) {
+      BANYAN_CHECK(tokens[i] >= 0 && tokens[i] < logits.columns);
+      requests.push_back({rows[i], tokens[i]});
+    }
+    const std::vector<cuda::ScoreResult> results = Score(logits, requests);
+    for (size_t i = 0; i < rows.size(); ++i) logprobs[i] = results[i].logprob;
+  }
+
+  void Download(const Tensor& x, std::int64_t row, std::span<float> out) override {
+    BANYAN_CHECK(row >= 0 && row < x.rows && out.size() <= static_cast<size_t>(x.columns));
+    Check(cudaMemcpyAsync(out.data(), Wide(x) + row * Stride(x.columns), out.size_bytes(),
+                          cudaMemcpyDeviceToHost, stream_),
+          "copy to the host");
+    device_->Synchronize();
+  }
+
+ private:
+  bool mixed() const { return options_.precision == Precision::kMixed; }
+
+  // Results that products read are left in bf16 when mixed.
+  cuda::RowOutput OutputOf(const Tensor& out) const {
+    if (mixed()) return {nullptr, cuda::NarrowForWriting(out)};
+    return {WideForWriting(out), nullptr};
+  }
+
+  // What the device chooses by itself; the rest needs the row on the host.
+  static bool IsPlainGreedy(const SamplingRow& request) {
+    return request.temperature <= 0.0f && request.repetition_penalty == 1.0f &&
+           request.allowed.empty() && request.top_logprobs == 0;
+  }
+
+  cuda::PartialArrays PartialsFor(std::int64_t partials, const AttentionShape& shape) {
+    const std::int64_t heads = partials * shape.heads;
+    const std::int64_t values = heads * shape.head_dim;
+    const std::int64_t bytes = (values + 2 * heads) * 4;
+    if (partials_.bytes() < bytes) {
+      partials_ = {};
+      partials_ = DeviceMemory(device_, bytes + bytes / 4, "partials of attention");
+    }
+    float* value = partials_.As<float>();
+    return {value, value + values, value + values + heads};
+  }
+
+  std::vector<cuda::ScoreResult> Score(const Tensor& logits,
+                                       const std::vector<cuda::ScoreRequest>& requests) {
+    std::vector<cuda::ScoreResult> results(requests.size());
+    if (requests.empty()) return results;
+    const auto bytes = static_cast<std::int64_t>(requests.size() * sizeof(cuda::ScoreRequest));
+    const DeviceMemory sent(device_, bytes, "requests for tokens");
+    const DeviceMemory chosen(device_, bytes, "chosen tokens");
+    std::copy(requests.begin(), requests.end(),
+              reinterpret_cast<cuda::ScoreRequest*>(staging_.Reserve(bytes)));
+    staging_.Send(sent.As<void>(), bytes);
+    cuda::ScoreLogits(stream_, Wide(logits), Stride(logits.columns),
+                      static_cast<int>(logits.columns), sent.As<cuda::ScoreRequest>(),
+                      static_cast<int>(requests.size()), chosen.As<cuda::ScoreResult>());
+    Check(cudaMemcpyAsync(results.data(), chosen.As<void>(), results.size() * sizeof(results[0]),
+                          cudaMemcpyDeviceToHost, stream_),
+          "copy of chosen tokens");
+    device_->Synchronize();
+    return results;
+  }
+  static_assert(sizeof(cuda::ScoreRequest) == sizeof(cuda::ScoreResult));
+
+  KernelOptions options_;
+  std::shared_ptr<const cuda::Device> device_;
+  cudaStream_t stream_;
+  ThreadPool pool_;  // for loading
+  cuda::Staging staging_;
+  cuda::Products products_;
+  DeviceMemory inverse_frequency_;  // [pairs_]
+  int pairs_ = 0;
+  float rope_scale_ = 1.0f;
+  int last_ratio_ = 1;  // query heads per KV head of the last Attend
+  DeviceMemory partials_;
+};
+
+}  // namespace
+
+std::unique_ptr<Kernels> MakeCudaKernels(const KernelOptions& options) {
+  return std::make_unique<CudaKernels>(options);
+}
+
+}  // namespace banyan

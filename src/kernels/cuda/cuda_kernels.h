@@ -1,0 +1,15 @@
+// The cuda backend: one GPU (sm_80 or newer), one stream. precision f32: float32 throughout, plain
+// kernels, any head size. precision mixed: bf16 weights and products with float32 sums, a float32
+// residual stream and logits, 16-bit or 8-bit KV, heads of at most 256 values.
+#pragma once
+
+#include <memory>
+
+#include "kernels/kernels.h"
+
+namespace banyan {
+
+// Throws kUnsupported where no GPU is found or the options are not to be had.
+std::unique_ptr<Kernels> MakeCudaKernels(const KernelOptions& options);
+
+}  // namespace banyan

@@ -1,0 +1,49 @@
+// KV memory on the device. Per layer, page and KV head one block: keys [16, padded_dim], values
+// [16, padded_dim], for 8-bit codes a float32 scale per token of each, and a flag per token that
+// marks values which attention must not let near rows that do not see them. Padding is zero.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "kernels/cuda/device.h"
+#include "kernels/kernels.h"
+
+namespace banyan::cuda {
+
+// Offsets within a block and of blocks, in bytes.
+struct KvLayout {
+  int kv_heads = 0;
+  int head_dim = 0;
+  int padded_dim = 0;  // elements from token to token
+  int element_bytes = 0;
+  std::int32_t value_offset = 0;
+  std::int32_t scale_offset = 0;  // keys' scales [16], values' scales [16]; 8-bit codes only
+  std::int32_t flag_offset = 0;   // [16] bytes
+  std::int32_t block_bytes = 0;   // of one head of one page
+};
+
+// Throws kUnsupported where this backend has no attention for the head size.
+KvLayout LayoutOf(const KvShape& shape, KvType type);
+
+// What kernels get: the blocks of one layer.
+struct KvView {
+  std::byte* layer = nullptr;  // [pages, kv_heads, block_bytes]
+  KvLayout layout;
+};
+
+class KvPages : public KvMemory {
+ public:
+  KvPages(const std::shared_ptr<const Device>& device, const KvShape& shape, int page_count,
+          KvType type);
+
+  KvView Layer(int layer) const;
+  const KvShape& shape() const { return shape_; }
+
+ private:
+  KvShape shape_;
+  KvLayout layout_;
+  DeviceMemory memory_;  // [layers, pages, kv_heads, block_bytes]
+};
+
+}  // namespace banyan::cuda

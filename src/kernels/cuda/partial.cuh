@@ -1,0 +1,68 @@
+// The algebra of partials and what a row sees: shared by every attention kernel and by the merge,
+// so that a merge on the way and a later one give the same bits.
+#pragma once
+
+#include "kernels/cuda/attention.h"
+
+namespace banyan::cuda {
+
+inline constexpr float kLog2E = 1.44269504f;
+
+// acc = acc ⊕ next, prepared: value = next * b + acc * a. `keep` and `take` say that one side is
+// empty and the other stays as it is.
+struct MergeFactors {
+  float a = 1.0f, b = 1.0f;
+  bool take = false;  // acc is empty: it becomes next
+  bool keep = false;  // next is empty
+};
+
+// Also brings `max` and `sum` of the accumulator up to date.
+__device__ inline MergeFactors PrepareMerge(float& max, float& sum, float next_max,
+                                            float next_sum) {
+  MergeFactors factors;
+  if (next_sum == 0.0f) {
+    factors.keep = true;
+    return factors;
+  }
+  if (sum == 0.0f) {
+    factors.take = true;
+    max = next_max;
+    sum = next_sum;
+    return factors;
+  }
+  const float larger = fmaxf(max, next_max);
+  factors.a = exp2f(max - larger);
+  factors.b = exp2f(next_max - larger);
+  sum = fmaf(next_sum, factors.b, __fmul_rn(sum, factors.a));
+  max = larger;
+  return factors;
+}
+
+__device__ inline float MergeValue(const MergeFactors& factors, float acc, float next) {
+  if (factors.keep) return acc;
+  if (factors.take) return next;
+  return fmaf(next, factors.b, __fmul_rn(acc, factors.a));
+}
+
+// Keys that a row sees, [first, last) within the cut [begin, end).
+struct VisibleKeys {
+  int first = 0, last = 0;
+};
+
+// `offset` is the row's position minus the position of the span's key 0.
+__device__ inline VisibleKeys KeysSeen(int offset, int window, int begin, int end) {
+  const int from = window > 0 ? offset - window + 1 : begin;
+  VisibleKeys seen;
+  seen.first = min(max(from, begin), end);
+  seen.last = max(seen.first, min(end, offset + 1));
+  return seen;
+}
+
+// The block of one KV head's keys and values that key `key` of the span lies in.
+__device__ inline const std::byte* BlockOfKey(const AttentionCall& call, const KvSpan& span,
+                                              int kv_head, int key) {
+  const std::int64_t page = call.pages[span.first_page + key / kPageTokens];
+  return call.kv.layer + (page * call.kv.layout.kv_heads + kv_head) * call.kv.layout.block_bytes;
+}
+
+}  // namespace banyan::cuda

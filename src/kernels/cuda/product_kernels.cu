@@ -1,0 +1,147 @@
+#include "kernels/cuda/device.h"
+#include "kernels/cuda/mma.cuh"
+#include "kernels/cuda/product_kernels.h"
+
+namespace banyan::cuda {
+namespace {
+
+// --- Float32: blocks of 64 x 64 outputs, 4 x 4 a thread -----------------------------------------
+constexpr int kBlock = 64, kStep = 16;
+
+__global__ void MultiplyF32Kernel(const float* x, const float* w, ProductShape shape, float* out) {
+  __shared__ float xs[kStep][kBlock + 4], ws[kStep][kBlock + 4];
+  const std::int64_t row0 = static_cast<std::int64_t>(blockIdx.y) * kBlock;
+  const std::int64_t out0 = static_cast<std::int64_t>(blockIdx.x) * kBlock;
+  const int tx = threadIdx.x % 16, ty = threadIdx.x / 16;
+  float sums[4][4] = {};
+  for (std::int64_t k = 0; k < shape.inner; k += kStep) {
+    for (int i = threadIdx.x; i < kBlock * kStep; i += 256) {
+      const int r = i / kStep, c = i % kStep;
+      xs[c][r] = row0 + r < shape.rows ? x[(row0 + r) * shape.inner + k + c] : 0.0f;
+      ws[c][r] = out0 + r < shape.outputs ? w[(out0 + r) * shape.inner + k + c] : 0.0f;
+    }
+    __syncthreads();
+#pragma unroll
+    for (int c = 0; c < kStep; ++c) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+#pragma unroll
+        for (int j = 0; j < 4; ++j) {
+          sums[i][j] = fmaf(xs[c][ty + 16 * i], ws[c][tx + 16 * j], sums[i][j]);
+        }
+      }
+    }
+    __syncthreads();
+  }
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+#pragma unroll
+    for (int j = 0; j < 4; ++j) {
+      const std::int64_t r = row0 + ty + 16 * i, n = out0 + tx + 16 * j;
+      if (r < shape.rows && n < shape.outputs) out[r * shape.out_stride + n] = sums[i][j];
+    }
+  }
+}
+
+// --- bf16: a warp takes 16 outputs and 32 rows; operands come straight from memory --------------
+constexpr int kWarps = 4, kRowTiles = 4;
+
+__global__ void MultiplyBF16Kernel(const __nv_bfloat16* x, const __nv_bfloat16* w,
+                                   ProductShape shape, float* out) {
+  const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
+  const std::int64_t n0 = (static_cast<std::int64_t>(blockIdx.x) * kWarps + threadIdx.x / 32) * 16;
+  const std::int64_t r0 = static_cast<std::int64_t>(blockIdx.y) * kRowTiles * 8;
+  if (n0 >= shape.outputs) return;
+  const __nv_bfloat16* w0 = w + (n0 + g) * shape.inner + 2 * t;
+  const __nv_bfloat16* w1 = w0 + 8 * shape.inner;
+  const __nv_bfloat16* xs[kRowTiles];
+#pragma unroll
+  for (int i = 0; i < kRowTiles; ++i) {
+    // Rows past the end repeat the last one; their results are not written.
+    const std::int64_t r = r0 + i * 8 + g;
+    xs[i] = x + (r < shape.rows ? r : shape.rows - 1) * shape.inner + 2 * t;
+  }
+  const auto word = [](const __nv_bfloat16* p) {
+    return *reinterpret_cast<const std::uint32_t*>(p);
+  };
+  float sums[kRowTiles][4] = {};
+#pragma unroll 4
+  for (std::int64_t k = 0; k < shape.inner; k += 16) {
+    const std::uint32_t a[4] = {word(w0 + k), word(w1 + k), word(w0 + k + 8), word(w1 + k + 8)};
+#pragma unroll
+    for (int i = 0; i < kRowTiles; ++i) {
+      Mma(sums[i], a, word(xs[i] + k), word(xs[i] + k + 8), __nv_bfloat16{});
+    }
+  }
+#pragma unroll
+  for (int i = 0; i < kRowTiles; ++i) {
+#pragma unroll
+    for (int c = 0; c < 4; ++c) {
+      const std::int64_t r = r0 + i * 8 + 2 * t + c % 2, n = n0 + g + 8 * (c / 2);
+      if (r < shape.rows && n < shape.outputs) out[r * shape.out_stride + n] = sums[i][c];
+    }
+  }
+}
+
+__global__ void CountDifferencesKernel(const float* a, const float* b, ProductShape shape,
+                                       unsigned long long* count) {
+  unsigned long long found = 0;
+  for (std::int64_t r = blockIdx.x; r < shape.rows; r += gridDim.x) {
+    for (std::int64_t n = threadIdx.x; n < shape.outputs; n += blockDim.x) {
+      const std::int64_t at = r * shape.out_stride + n;
+      if (__float_as_uint(a[at]) != __float_as_uint(b[at])) ++found;
+    }
+  }
+  if (found > 0) atomicAdd(count, found);
+}
+
+__global__ void FillRandomKernel(std::int64_t count, std::uint32_t seed, __nv_bfloat16* out) {
+  const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
+  std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+  for (; i < count; i += step) {
+    std::uint64_t bits = static_cast<std::uint64_t>(i) + (static_cast<std::uint64_t>(seed) << 40);
+    bits = (bits ^ (bits >> 30)) * 0xbf58476d1ce4e5b9ull;
+    bits = (bits ^ (bits >> 27)) * 0x94d049bb133111ebull;
+    bits ^= bits >> 31;
+    // The sum of four uniforms, centred, with variance one.
+    float sum = 0.0f;
+    for (int part = 0; part < 4; ++part) {
+      sum += static_cast<float>((bits >> (16 * part)) & 0xffff) / 65536.0f - 0.5f;
+    }
+    out[i] = __float2bfloat16_rn(sum * 1.7320508f);
+  }
+}
+
+unsigned Blocks(std::int64_t count, int each) {
+  return static_cast<unsigned>((count + each - 1) / each);
+}
+
+}  // namespace
+
+void MultiplyF32(cudaStream_t stream, const float* x, const float* w, const ProductShape& shape,
+                 float* out) {
+  const dim3 grid(Blocks(shape.outputs, kBlock), Blocks(shape.rows, kBlock));
+  MultiplyF32Kernel<<<grid, 256, 0, stream>>>(x, w, shape, out);
+  CheckLaunch("float32 product");
+}
+
+void MultiplyBF16(cudaStream_t stream, const __nv_bfloat16* x, const __nv_bfloat16* w,
+                  const ProductShape& shape, float* out) {
+  const dim3 grid(Blocks(shape.outputs, kWarps * 16), Blocks(shape.rows, kRowTiles * 8));
+  MultiplyBF16Kernel<<<grid, kWarps * 32, 0, stream>>>(x, w, shape, out);
+  CheckLaunch("bf16 product");
+}
+
+void CountDifferences(cudaStream_t stream, const float* a, const float* b,
+                      const ProductShape& shape, unsigned long long* count) {
+  const auto rows = static_cast<unsigned>(shape.rows < 1024 ? shape.rows : 1024);
+  CountDifferencesKernel<<<rows, 256, 0, stream>>>(a, b, shape, count);
+  CheckLaunch("comparison of bits");
+}
+
+void FillRandom(cudaStream_t stream, std::int64_t count, std::uint32_t seed, __nv_bfloat16* out) {
+  FillRandomKernel<<<1024, 256, 0, stream>>>(count, seed, out);
+  CheckLaunch("random values");
+}
+
+}  // namespace banyan::cuda

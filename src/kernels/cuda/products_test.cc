@@ -1,0 +1,75 @@
+// Products of sizes that the library's algorithms serve (smaller ones go to our own kernel, which
+// the operation tests cover): a row has the same bits in every number of rows, so also under every
+// algorithm that is chosen for a range of them.
+#include "kernels/operation_fixture.h"
+
+namespace banyan::optest {
+namespace {
+
+constexpr std::int64_t kRowCounts[] = {1,  2,   3,   8,   16,  17,  31,  64,
+                                       65, 100, 129, 256, 300, 513, 1024};
+
+class CudaProducts : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!IsAvailable("cuda")) GTEST_SKIP() << "no GPU here, or a build without it";
+  }
+
+  void ExpectRowsIndependent(Precision precision, std::int64_t outputs, std::int64_t columns) {
+    const KvType type = precision == Precision::kF32 ? KvType::kF32 : KvType::kBF16;
+    const auto kernels = MakeKernels("cuda", {precision, type, 0});
+    const auto weights = LoadFloats(*kernels, RandomMatrix(outputs, columns, 5));
+    const HostMatrix x = RandomMatrix(1024, columns, 6);
+    const auto product = [&](std::int64_t begin, std::int64_t end) {
+      Tensor out = Poisoned(*kernels, end - begin, outputs);
+      kernels->MatMul(Fill(*kernels, x.Rows(begin, end)), *weights, nullptr, out);
+      return Read(*kernels, out);
+    };
+    const HostMatrix all = product(0, 1024);
+    for (const std::int64_t count : kRowCounts) {
+      for (const std::int64_t begin : {std::int64_t{0}, 1024 - count}) {
+        const HostMatrix some = product(begin, begin + count);
+        ExpectSameBits(some.values, all.Rows(begin, begin + count).values,
+                       std::to_string(count) + " rows, " + std::to_string(columns) + " -> " +
+                           std::to_string(outputs));
+        if (HasFatalFailure()) return;
+      }
+    }
+  }
+};
+
+TEST_F(CudaProducts, ARowHasItsBitsInEveryNumberOfRows) {
+  ExpectRowsIndependent(Precision::kMixed, 1024, 512);
+  if (HasFatalFailure()) return;
+  ExpectRowsIndependent(Precision::kMixed, 1000, 3072);
+}
+
+TEST_F(CudaProducts, ARowHasItsBitsInEveryNumberOfRowsInFloat32) {
+  ExpectRowsIndependent(Precision::kF32, 520, 576);
+}
+
+TEST_F(CudaProducts, TooMuchMemoryIsALimitError) {
+  const auto kernels = MakeKernels("cuda", {});
+  for (const std::int64_t rows : {std::int64_t{1} << 24, std::int64_t{1} << 40}) {
+    try {
+      kernels->NewTensor(rows, std::int64_t{1} << 20);
+      FAIL() << "no error";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::kLimit) << error.what();
+    }
+  }
+  // The device is still there.
+  EXPECT_EQ(Read(*kernels, Fill(*kernels, ConstantMatrix(2, 3, 1.0f))).values.size(), 6u);
+}
+
+TEST_F(CudaProducts, RatesAreMeasured) {
+  for (const Precision precision : {Precision::kF32, Precision::kMixed}) {
+    const KvType type = precision == Precision::kF32 ? KvType::kF32 : KvType::kF16;
+    const MachineRates rates = MakeKernels("cuda", {precision, type, 0})->MeasureRates();
+    EXPECT_GT(rates.flops_per_second, 1e11);
+    EXPECT_GT(rates.bytes_per_second, 1e10);
+  }
+}
+
+}  // namespace
+}  // namespace banyan::optest

@@ -1,0 +1,31 @@
+// Norm of Q and K, rotation, and the store of K and V into their pages, in one launch.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+
+#include "kernels/cuda/kv_pages.h"
+#include "kernels/kernels.h"
+
+namespace banyan::cuda {
+
+struct RotateCall {
+  int rows = 0, heads = 0;
+  int pairs = 0;                        // rotary_dim / 2
+  const float* cosine = nullptr;        // [rows, pairs]
+  const float* sine = nullptr;          // [rows, pairs]
+  const std::int32_t* slots = nullptr;  // [rows]
+  const float* query_norm = nullptr;    // null: no norm
+  const float* key_norm = nullptr;
+  bool whole_norm = false;  // one norm over all heads
+  float eps = 0.0f;
+  float* qkv = nullptr;  // [rows, stride], updated in place
+  std::int64_t stride = 0;
+  KvView kv;
+  KvType type = KvType::kF32;
+};
+
+void RotateAndStoreRows(cudaStream_t stream, const RotateCall& call);
+
+}  // namespace banyan::cuda

@@ -1,0 +1,53 @@
+// Operations of the network that take each row by itself: launchers over device pointers. A row's
+// arithmetic has one fixed order of sums, whatever the grid.
+#pragma once
+
+#include <cuda_bf16.h>
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+
+namespace banyan::cuda {
+
+struct RowRange {
+  std::int64_t rows = 0;
+  std::int64_t columns = 0;
+  std::int64_t stride = 0;  // elements from row to row
+};
+
+// Where an operation leaves its rows: one of the two is null.
+struct RowOutput {
+  float* wide = nullptr;
+  __nv_bfloat16* narrow = nullptr;
+};
+
+void WidenRows(cudaStream_t stream, const __nv_bfloat16* x, RowRange range, float* out);
+void NarrowRows(cudaStream_t stream, const float* x, RowRange range, __nv_bfloat16* out);
+
+// out[r] = table[tokens[r]]; the table is float32 or bf16 with rows of range.stride elements.
+void EmbedRows(cudaStream_t stream, const std::int32_t* tokens, const float* table, RowRange range,
+               float* out);
+void EmbedRows(cudaStream_t stream, const std::int32_t* tokens, const __nv_bfloat16* table,
+               RowRange range, float* out);
+// out[i] = x[index[i]] for range.rows rows of out.
+void GatherRows(cudaStream_t stream, const std::int32_t* index, const float* x, RowRange range,
+                float* out);
+void AddRows(cudaStream_t stream, const float* delta, RowRange range, float* x);
+void AddBias(cudaStream_t stream, const float* bias, RowRange range, float* x);
+// x and out.wide may be the same.
+void RmsNormRows(cudaStream_t stream, const float* x, const float* weight, float eps,
+                 RowRange range, RowOutput out);
+// range is of the output; x has rows of x_stride elements, gate then up.
+void SwiGluRows(cudaStream_t stream, const float* x, std::int64_t x_stride, RowRange range,
+                RowOutput out);
+
+// cosine and sine [rows, pairs] of position * inverse_frequency, times scale.
+struct RopeAngles {
+  const std::int32_t* positions = nullptr;   // [rows]
+  const float* inverse_frequency = nullptr;  // [pairs]
+  int rows = 0, pairs = 0;
+  float scale = 1.0f;
+};
+void FillRopeTable(cudaStream_t stream, const RopeAngles& angles, float* cosine, float* sine);
+
+}  // namespace banyan::cuda
