@@ -5,7 +5,6 @@
 
 #include <random>
 
-#include "formats/gguf.h"
 #include "support/temp_directory.h"
 #include "support/tiny_model.h"
 
@@ -18,7 +17,7 @@ std::shared_ptr<const Tokenizer> ByteTokenizer() {
   testing_support::GgufWriter writer;
   testing_support::AddByteVocabulary({.vocab = 258}, {"ab", "abc"}, writer);
   writer.Write(directory.path() / "vocab.gguf");
-  return Tokenizer::FromGguf(GgufFile(directory.path() / "vocab.gguf"));
+  return Tokenizer::Load(directory.path() / "vocab.gguf");
 }
 
 class StopStringsTest : public ::testing::Test {
