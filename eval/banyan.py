@@ -72,9 +72,10 @@ class Engine:
         with tempfile.TemporaryDirectory() as folder:
             source, target = Path(folder, "in.jsonl"), Path(folder, "out.jsonl")
             source.write_text("".join(json.dumps(dict(r, instruction=r.get("instruction", DEFAULT_INSTRUCTION))) + "\n" for r in records))
-            subprocess.run([self.binary, "ask", "-m", self.model, str(source), "-o", str(target), "--max-new", str(max_new), *self.options], check=True, capture_output=True)
+            command = [self.binary, "ask", "-m", self.model, str(source), "-o", str(target), "--max-new", str(max_new), "--choices", "letter", *self.options]
+            subprocess.run(command, check=True, capture_output=True)
             rows = [json.loads(line) for line in target.read_text().splitlines()]
-        found = {(o["id"], o["question_id"]): o.get("answer", "") for o in rows}
+        found = {(o["id"], o["question_id"]): o.get("letter", o.get("answer", "")) for o in rows}
         return [[found[r["id"], q["id"]] for q in r["questions"]] for r in records]
 
     def complete(self, prompts: list[tuple[str, str]], max_new: int) -> list[str]:
