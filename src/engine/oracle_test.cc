@@ -1,0 +1,120 @@
+// Answers that other software gave, one by one: greedy continuations and the `stacked` forests,
+// decoded together under every strategy. Skipped where ../shared/golden is absent.
+#include <gtest/gtest.h>
+
+#include <fmt/format.h>
+
+#include <filesystem>
+
+#include "banyan/engine.h"
+#include "base/json.h"
+#include "base/mapped_file.h"
+#include "support/workload.h"
+
+namespace banyan {
+namespace {
+
+namespace fs = std::filesystem;
+using testing_support::AnswersByTag;
+using testing_support::RunAll;
+
+constexpr Strategy kExactStrategies[] = {Strategy::kFlat, Strategy::kPaged, Strategy::kStacked,
+                                         Strategy::kTree, Strategy::kAuto};
+
+std::vector<TokenId> Ids(const Json& json) { return json.get<std::vector<TokenId>>(); }
+
+// Requests of an oracle file, with the expected tokens by tag.
+struct Oracle {
+  std::vector<PromptSegment> requests;
+  std::vector<std::vector<TokenId>> expected;
+
+  void Ask(PromptSegment& segment, const Json& answer, int max_new,
+           std::vector<TokenId> stop_tokens) {
+    AnswerRequest request;
+    request.tag = expected.size();
+    request.max_new = max_new;
+    request.stop_tokens = std::move(stop_tokens);
+    segment.answers.push_back(std::move(request));
+    expected.push_back(Ids(answer));
+  }
+};
+
+Oracle ReadOracle(const fs::path& path) {
+  const Json json = ParseJson(ReadTextFile(path, 64u << 20), path.string());
+  Oracle oracle;
+  for (const Json& prompt : json.at("prompts")) {
+    PromptSegment request;
+    request.tokens = Ids(prompt.at("ids"));
+    const Json& greedy = prompt.at("greedy");
+    oracle.Ask(request, greedy, static_cast<int>(greedy.size()), {});
+    oracle.requests.push_back(std::move(request));
+  }
+  if (!json.contains("stacked")) return oracle;
+  const Json& stacked = json.at("stacked");
+  PromptSegment root;
+  root.tokens = Ids(stacked.at("p"));
+  const Json& stop = stacked.at("stop");
+  const std::vector<TokenId> stops =
+      stop.is_array() ? Ids(stop) : std::vector<TokenId>{stop.get<TokenId>()};
+  for (const Json& context : stacked.at("contexts")) {
+    PromptSegment& below = root.below.emplace_back();
+    below.tokens = Ids(context.at("c"));
+    for (const Json& question : context.at("questions")) {
+      PromptSegment& asked = below.below.emplace_back();
+      asked.tokens = Ids(question.at("x"));
+      oracle.Ask(asked, question.at("answer"), stacked.at("max_new").get<int>(), stops);
+    }
+  }
+  oracle.requests.push_back(std::move(root));
+  return oracle;
+}
+
+// The strategies must also agree on every bit of the logprobs.
+void ExpectOracle(const fs::path& model_path, const fs::path& golden) {
+  const Oracle oracle = ReadOracle(golden);
+  LoadOptions load;
+  load.model = model_path.string();
+  load.precision = "f32";
+  load.threads = 1;
+  const std::shared_ptr<Model> model = Model::Load(load);
+  AnswersByTag first;
+  for (const Strategy strategy : kExactStrategies) {
+    for (const int rows : {0, 13}) {
+      SCOPED_TRACE(fmt::format("{} {} rows {}", model_path.string(), StrategyName(strategy), rows));
+      EngineOptions options;
+      options.strategy = strategy;
+      options.batch_rows = rows;
+      Engine engine(model, options);
+      AnswersByTag found = RunAll(engine, oracle.requests);
+      for (size_t tag = 0; tag < oracle.expected.size(); ++tag) {
+        EXPECT_EQ(found.at(tag).tokens, oracle.expected[tag]) << "answer " << tag;
+      }
+      if (first.empty()) {
+        first = std::move(found);
+      } else {
+        testing_support::ExpectSameAnswers(first, found);
+      }
+    }
+  }
+}
+
+TEST(EngineOracle, HuggingFaceModels) {
+  const fs::path folder = fs::path(BANYAN_GOLDEN_DIR) / "models";
+  if (!fs::exists(folder)) GTEST_SKIP() << "no oracles at " << folder;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
+    if (!fs::exists(entry.path() / "golden.json")) continue;
+    ExpectOracle(entry.path(), entry.path() / "golden.json");
+  }
+}
+
+TEST(EngineOracle, GgufModels) {
+  const fs::path folder = fs::path(BANYAN_GOLDEN_DIR) / "gguf";
+  if (!fs::exists(folder)) GTEST_SKIP() << "no oracles at " << folder;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
+    if (entry.path().extension() != ".gguf") continue;
+    ExpectOracle(entry.path(), fs::path(entry.path()).replace_extension(".json"));
+  }
+}
+
+}  // namespace
+}  // namespace banyan
