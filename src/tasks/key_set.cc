@@ -39,20 +39,6 @@ bool KeySet::Insert(const Key128& key) {
   return true;
 }
 
-void KeySet::Erase(const Key128& key) {
-  if (!Contains(key)) return;
-  const size_t mask = slots_.size() - 1;
-  size_t hole = Find(key);
-  slots_[hole] = kEmpty;
-  --size_;
-  // Entries after the hole that would not be found any more move into it.
-  for (size_t slot = (hole + 1) & mask; slots_[slot] != kEmpty; slot = (slot + 1) & mask) {
-    const Key128 moved = slots_[slot];
-    slots_[slot] = kEmpty;
-    slots_[Find(moved)] = moved;
-  }
-}
-
 void KeySet::Grow() {
   const std::vector<Key128> old = std::move(slots_);
   slots_.assign(old.empty() ? 64 : old.size() * 2, kEmpty);

@@ -18,7 +18,6 @@ class KeySet {
   // False when it was there already.
   bool Insert(const Key128& key);
   bool Contains(const Key128& key) const;
-  void Erase(const Key128& key);
   std::int64_t size() const { return size_; }
 
  private:

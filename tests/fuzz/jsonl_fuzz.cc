@@ -1,0 +1,34 @@
+// Rows of a job's input are hostile: each becomes a record or a problem, and no file stops the
+// reading for good.
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "banyan/error.h"
+#include "base/byte_source.h"
+#include "base/json.h"
+#include "base/line_reader.h"
+#include "tasks/ask_record.h"
+#include "text/utf8.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  using namespace banyan;  // NOLINT(google-build-using-namespace)
+  try {
+    LineReader reader(ByteSourceOf({reinterpret_cast<const char*>(data), size}, "fuzz"), 1 << 16);
+    std::string line;
+    while (reader.Next(line)) {
+      try {
+        if (!IsValidUtf8(line)) continue;
+        const Json row = ParseJson(line, "fuzz");
+        if (row.is_object()) (void)ReadAskRecord(row, {});
+      } catch (const Error&) {
+      }
+      try {
+        (void)ReadQuestions(line, "fuzz");
+      } catch (const Error&) {
+      }
+    }
+  } catch (const Error&) {  // packed bytes that are damaged
+  }
+  return 0;
+}
