@@ -2,8 +2,8 @@
 
 #include <utility>
 
-#include "text/jinja_eval.h"
-#include "text/jinja_parser.h"
+#include "text/jinja/eval.h"
+#include "text/jinja/parser.h"
 
 namespace banyan {
 

@@ -1,0 +1,367 @@
+#include "text/jinja/lexer.h"
+
+#include <algorithm>
+#include <array>
+
+#include "text/jinja/text.h"
+
+namespace banyan::jinja {
+namespace {
+
+bool IsDigit(char c) { return c >= '0' && c <= '9'; }
+bool IsNameByte(char c) {
+  return IsDigit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' ||
+         static_cast<unsigned char>(c) >= 0x80;
+}
+
+// "\r\n" and "\r" become "\n"; one newline at the very end goes.
+std::string NormalizeNewlines(std::string_view source) {
+  std::string out;
+  out.reserve(source.size());
+  for (size_t i = 0; i < source.size(); ++i) {
+    if (source[i] == '\r') {
+      out += '\n';
+      if (i + 1 < source.size() && source[i + 1] == '\n') ++i;
+    } else {
+      out += source[i];
+    }
+  }
+  if (!out.empty() && out.back() == '\n') out.pop_back();
+  return out;
+}
+
+class Lexer {
+ public:
+  Lexer(std::string_view source, const Limits& limits)
+      : source_(NormalizeNewlines(source)), limits_(limits) {}
+
+  std::vector<Token> Run() {
+    while (pos_ < source_.size()) LexText();
+    Emit(TokenKind::kEnd, "");
+    return std::move(tokens_);
+  }
+
+ private:
+  template <typename... Args>
+  [[noreturn]] void Fail(fmt::format_string<Args...> format, Args&&... args) const {
+    Throw(ErrorKind::kFormat, "chat template line {}: {}", line_,
+          fmt::format(format, std::forward<Args>(args)...));
+  }
+
+  bool At(std::string_view what) const {
+    return std::string_view(source_).substr(pos_, what.size()) == what;
+  }
+  void Emit(TokenKind kind, std::string text) { tokens_.push_back({kind, std::move(text), line_}); }
+  void AdvanceTo(size_t pos) {
+    line_ += static_cast<int>(std::count(source_.begin() + static_cast<std::ptrdiff_t>(pos_),
+                                         source_.begin() + static_cast<std::ptrdiff_t>(pos), '\n'));
+    pos_ = pos;
+  }
+  size_t SkipSpace(size_t pos) const {
+    while (pos < source_.size() && IsSpace(CharAt(source_, pos))) {
+      pos += CharLength(source_, pos);
+    }
+    return pos;
+  }
+
+  // Literal text up to the next tag, then the tag.
+  void LexText() {
+    size_t tag = pos_;
+    do {
+      tag = source_.find('{', tag);
+      if (tag == std::string::npos || tag + 1 >= source_.size()) return LastText();
+      const char next = source_[tag + 1];
+      if (next == '%' || next == '{' || next == '#') break;
+      ++tag;
+    } while (true);
+    const char type = source_[tag + 1];
+    const char sign = tag + 2 < source_.size() ? source_[tag + 2] : '\0';
+    EmitText(tag, sign, type != '{');
+    AdvanceTo(tag + 2 + (sign == '-' || sign == '+' ? 1 : 0));
+    if (type == '#') return LexComment();
+    if (type == '%' && LexRaw()) return;
+    Emit(type == '%' ? TokenKind::kBlockBegin : TokenKind::kVariableBegin, "");
+    LexTag(type == '%');
+  }
+
+  void LastText() {
+    Emit(TokenKind::kText, source_.substr(pos_));
+    AdvanceTo(source_.size());
+  }
+
+  // Text [pos_, end) before a tag that opens with `sign`.
+  void EmitText(size_t end, char sign, bool strips_line_start) {
+    std::string_view text = std::string_view(source_).substr(pos_, end - pos_);
+    if (sign == '-') {
+      text = text.substr(0, TrimmedRange(text, nullptr, {.left = false}).end);
+    } else if (sign != '+' && strips_line_start) {
+      const size_t newline = text.rfind('\n');
+      const size_t line_start = newline == std::string_view::npos ? 0 : newline + 1;
+      const std::string_view rest = text.substr(line_start);
+      if ((line_start > 0 || line_starting_) &&
+          TrimmedRange(rest, nullptr, {.right = false}).begin == rest.size()) {
+        text = text.substr(0, line_start);
+      }
+    }
+    if (!text.empty()) Emit(TokenKind::kText, std::string(text));
+  }
+
+  // Steps over a tag's end at pos_ (sign, two closing characters, what they strip); false when
+  // pos_ is at none. `trims` says that a newline right after it goes.
+  bool SkipTagEnd(std::string_view close, bool trims, bool plus_allowed) {
+    const bool minus = source_[pos_] == '-';
+    const bool plus = plus_allowed && source_[pos_] == '+';
+    const size_t at = pos_ + (minus || plus ? 1 : 0);
+    if (std::string_view(source_).substr(at, 2) != close) return false;
+    size_t end = at + 2;
+    if (minus) {
+      end = SkipSpace(end);
+    } else if (!plus && trims && end < source_.size() && source_[end] == '\n') {
+      ++end;
+    }
+    AdvanceTo(end);
+    line_starting_ = source_[end - 1] == '\n';
+    return true;
+  }
+
+  void LexComment() {
+    const size_t end = source_.find("#}", pos_);
+    if (end == std::string::npos) Fail("this comment does not end");
+    const bool sign = end > pos_ && (source_[end - 1] == '-' || source_[end - 1] == '+');
+    AdvanceTo(end - (sign ? 1 : 0));
+    SkipTagEnd("#}", true, true);
+  }
+
+  // {% raw %} … {% endraw %}; pos_ is behind the opening "{%" and its sign. False for another tag.
+  bool LexRaw() {
+    const size_t begin = pos_;
+    const int begin_line = line_;
+    if (!SkipWord("raw") || pos_ >= source_.size() || !SkipTagEnd("%}", false, false)) {
+      pos_ = begin;
+      line_ = begin_line;
+      return false;
+    }
+    const size_t text = pos_;
+    for (size_t tag = source_.find("{%", text);; tag = source_.find("{%", tag + 2)) {
+      if (tag == std::string::npos) Fail("{{% raw %}} is not closed");
+      const char sign = tag + 2 < source_.size() ? source_[tag + 2] : '\0';
+      pos_ = tag + 2 + (sign == '-' || sign == '+' ? 1 : 0);
+      const int line = line_;
+      const bool starting = line_starting_;
+      if (SkipWord("endraw") && pos_ < source_.size() && SkipTagEnd("%}", true, true)) {
+        const size_t after = pos_;
+        const bool starting_after = line_starting_;
+        line_starting_ = starting;
+        line_ = line;
+        pos_ = text;
+        EmitText(tag, sign, true);
+        AdvanceTo(after);
+        line_starting_ = starting_after;
+        return true;
+      }
+      line_ = line;
+    }
+  }
+
+  bool SkipWord(std::string_view word) {
+    pos_ = SkipSpace(pos_);
+    if (!At(word)) return false;
+    pos_ = SkipSpace(pos_ + word.size());
+    return true;
+  }
+
+  // Tokens inside {% %} or {{ }}, and the end.
+  void LexTag(bool is_block) {
+    std::string open;  // brackets not closed yet
+    while (true) {
+      AdvanceTo(SkipSpace(pos_));
+      if (pos_ >= source_.size()) Fail("this tag does not end");
+      const TokenKind end_kind = is_block ? TokenKind::kBlockEnd : TokenKind::kVariableEnd;
+      if (open.empty() && AtTagEnd(is_block)) {
+        Emit(end_kind, "");
+        SkipTagEnd(is_block ? "%}" : "}}", is_block, is_block);
+        return;
+      }
+      const char c = source_[pos_];
+      if (c == '\'' || c == '"') {
+        LexString(c);
+      } else if (IsDigit(c)) {
+        LexNumber();
+      } else if (IsNameByte(c)) {
+        size_t end = pos_;
+        while (end < source_.size() && IsNameByte(source_[end])) ++end;
+        Emit(TokenKind::kName, source_.substr(pos_, end - pos_));
+        pos_ = end;
+      } else {
+        LexOperator(open);
+      }
+    }
+  }
+
+  bool AtTagEnd(bool is_block) const {
+    if (is_block) return At("%}") || At("-%}") || At("+%}");
+    return At("}}") || At("-}}");
+  }
+
+  void LexOperator(std::string& open) {
+    static constexpr std::array<std::string_view, 6> kPairs = {"**", "//", "==", "!=", ">=", "<="};
+    for (const std::string_view pair : kPairs) {
+      if (At(pair)) {
+        Emit(TokenKind::kOperator, std::string(pair));
+        pos_ += 2;
+        return;
+      }
+    }
+    const char c = source_[pos_];
+    if (std::string_view("+-/*%~[](){}><=.:|,;").find(c) == std::string_view::npos) {
+      Fail("unexpected character '{}'", c);
+    }
+    if (c == '(' || c == '[' || c == '{') {
+      open += c;
+      if (static_cast<int>(open.size()) > limits_.nesting) {
+        Throw(ErrorKind::kLimit, "chat template line {}: brackets nest deeper than {}", line_,
+              limits_.nesting);
+      }
+    } else if (c == ')' || c == ']' || c == '}') {
+      const char expected = c == ')' ? '(' : c == ']' ? '[' : '{';
+      if (open.empty() || open.back() != expected) Fail("unexpected '{}'", c);
+      open.pop_back();
+    }
+    Emit(TokenKind::kOperator, std::string(1, c));
+    ++pos_;
+  }
+
+  void LexNumber() {
+    size_t end = pos_;
+    std::string digits;
+    const auto take = [&](auto&& accepted) {
+      while (end < source_.size() &&
+             (accepted(source_[end]) ||
+              (source_[end] == '_' && end + 1 < source_.size() && accepted(source_[end + 1])))) {
+        if (source_[end] != '_') digits += source_[end];
+        ++end;
+      }
+    };
+    const char prefix = pos_ + 1 < source_.size() ? source_[pos_ + 1] : '\0';
+    if (source_[pos_] == '0' && std::string_view("xXoObB").find(prefix) != std::string::npos) {
+      digits = {'0', static_cast<char>(prefix | 0x20)};
+      end += 2;
+      take([](char c) { return IsDigit(c) || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F'); });
+      Emit(TokenKind::kInteger, digits);
+      pos_ = end;
+      return;
+    }
+    take(IsDigit);
+    bool is_float = false;
+    // Digits after "x." are an index of x, never a fraction.
+    const bool after_dot = !tokens_.empty() && tokens_.back().kind == TokenKind::kOperator &&
+                           tokens_.back().text == ".";
+    if (!after_dot && end + 1 < source_.size() && source_[end] == '.' &&
+        IsDigit(source_[end + 1])) {
+      digits += '.';
+      ++end;
+      take(IsDigit);
+      is_float = true;
+    }
+    if (!after_dot && end < source_.size() && (source_[end] | 0x20) == 'e') {
+      size_t exponent = end + 1;
+      if (exponent < source_.size() && (source_[exponent] == '+' || source_[exponent] == '-')) {
+        ++exponent;
+      }
+      if (exponent < source_.size() && IsDigit(source_[exponent])) {
+        digits += source_.substr(end, exponent - end);
+        end = exponent;
+        take(IsDigit);
+        is_float = true;
+      }
+    }
+    Emit(is_float ? TokenKind::kFloat : TokenKind::kInteger, digits);
+    pos_ = end;
+  }
+
+  void LexString(char quote) {
+    size_t end = pos_ + 1;
+    while (end < source_.size() && source_[end] != quote) end += source_[end] == '\\' ? 2 : 1;
+    if (end >= source_.size()) Fail("this string does not end");
+    Emit(TokenKind::kString, Unescape(std::string_view(source_).substr(pos_ + 1, end - pos_ - 1)));
+    AdvanceTo(end + 1);
+  }
+
+  // As Python's "unicode-escape" decoder; \N{name} is not known.
+  std::string Unescape(std::string_view body) const {
+    std::string out;
+    for (size_t i = 0; i < body.size();) {
+      if (body[i] != '\\') {
+        out += body[i++];
+        continue;
+      }
+      const char c = body[i + 1];  // LexString made sure that a backslash is not the last byte
+      static constexpr std::string_view kFrom = "abfnrtv\\'\"";
+      static constexpr std::string_view kTo = "\a\b\f\n\r\t\v\\'\"";
+      if (const size_t at = kFrom.find(c); at != std::string_view::npos) {
+        out += kTo[at];
+        i += 2;
+      } else if (c == '\n') {
+        i += 2;
+      } else if (c >= '0' && c <= '7') {
+        size_t end = i + 1;
+        int32_t code = 0;
+        while (end < body.size() && end < i + 4 && body[end] >= '0' && body[end] <= '7') {
+          code = code * 8 + (body[end++] - '0');
+        }
+        AppendUtf8(out, code);
+        i = end;
+      } else if (c == 'x' || c == 'u' || c == 'U') {
+        const size_t digits = c == 'x' ? 2 : c == 'u' ? 4 : 8;
+        i = AppendHexEscape(out, body, i + 2, digits);
+      } else if (c == 'N') {
+        Throw(ErrorKind::kUnsupported, "chat template line {}: \\N{{…}} in a string", line_);
+      } else {
+        out += '\\';
+        ++i;
+      }
+    }
+    return out;
+  }
+
+  size_t AppendHexEscape(std::string& out, std::string_view body, size_t begin,
+                         size_t digits) const {
+    const auto code_at = [&](size_t at) {
+      int64_t code = 0;
+      for (size_t i = at; i < at + digits; ++i) {
+        const size_t nibble = i < body.size()
+                                  ? std::string_view("0123456789abcdef")
+                                        .find(IsDigit(body[i]) ? body[i] : char(body[i] | 0x20))
+                                  : std::string_view::npos;
+        if (nibble == std::string_view::npos) Fail("a string's \\x or \\u needs {} digits", digits);
+        code = code * 16 + static_cast<int64_t>(nibble);
+      }
+      return code;
+    };
+    const int64_t code = code_at(begin);
+    if (code > 0x10FFFF || (code >= 0xD800 && code < 0xE000)) {
+      Fail("a string's escape U+{:X} is no character", code);
+    }
+    AppendUtf8(out, static_cast<int32_t>(code));
+    return begin + digits;
+  }
+
+  const std::string source_;
+  const Limits limits_;
+  size_t pos_ = 0;
+  int line_ = 1;
+  bool line_starting_ = true;  // the last tag ended with a newline, or there was none yet
+  std::vector<Token> tokens_;
+};
+
+}  // namespace
+
+std::vector<Token> Tokenize(std::string_view source, const Limits& limits) {
+  if (source.size() > limits.source_bytes) {
+    Throw(ErrorKind::kLimit, "chat template: {} bytes, at most {} are read", source.size(),
+          limits.source_bytes);
+  }
+  return Lexer(source, limits).Run();
+}
+
+}  // namespace banyan::jinja

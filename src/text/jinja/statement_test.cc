@@ -1,0 +1,112 @@
+// Tags and white space: expected texts are what Jinja2 3.1.6 renders.
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "text/jinja/examples.h"
+
+namespace banyan::jinja {
+namespace {
+
+TEST(Jinja, Statements) {
+  const Example examples[] = {
+      {"{% for x in l %}{{ loop.index }}{{ loop.index0 }}{{ loop.revindex }}{{ loop.revindex0 }}{{ "
+       "loop.first }}{{ loop.last }}{{ loop.length }}{{ loop.previtem }}{{ loop.nextitem }}{{ "
+       "loop.depth }}{{ loop.cycle('a','b') }};{% endfor %}",
+       "1032TrueFalse311a;2121FalseFalse3321b;3210FalseTrue311a;"},
+      {"{% for x in [] %}a{% else %}b{% endfor %}", "b"},
+      {"{% for x in l if x > 1 %}{{ x }}{{ loop.length }}{% endfor %}", "3222"},
+      {"{% for k, v in d.items() %}{{ k }}={{ v }};{% endfor %}",
+       "b=1;a=x;items=5;k=[1, {'y': None}];"},
+      {"{% for k in d %}{{k}}{% endfor %}", "baitemsk"},
+      {"{% for c in u %}{{ c }}.{% endfor %}", "ß.É.x. .Ü.n.ï."},
+      {"{% set x = 1 %}{% for i in l %}{% set x = x + i %}{{ x }}{% endfor %}{{ x }}", "4231"},
+      {"{% set ns = namespace(a=1) %}{% for i in l %}{% set ns.a = ns.a + i %}{% endfor %}{{ ns.a "
+       "}}",
+       "7"},
+      {"{% for i in l %}{% if i == 1 %}{% continue %}{% endif %}{{ i }}{% if i == 2 %}{% break "
+       "%}{% endif %}{% endfor %}",
+       "32"},
+      {"{% macro m(a, b=2, c='x') %}[{{ a }}{{ b }}{{ c }}]{% endmacro %}{{ m(1) }}{{ m(1,c=3) "
+       "}}{{ m() }}{{ m(1,2,3)|upper }}",
+       "[12x][123][2x][123]"},
+      {"{% macro m(a) %}<{{ caller() }}{{ a }}>{% endmacro %}{% call m(1) %}body{% endcall %}",
+       "<body1>"},
+      {"{% macro m(a) %}<{{ caller(a) }}>{% endmacro %}{% call(q) m(1) %}b{{ q }}{% endcall %}",
+       "<b1>"},
+      {"{% set x %}a{{ n }}b{% endset %}{{ x }}{{ x|length }}", "a7b3"},
+      {"{% set x | upper | trim %} ab {% endset %}{{ x }}", "AB"},
+      {"{% filter upper %}abc{{ s }}{% endfilter %}", "ABC  HELLO WORLD "},
+      {"{% with a=1, b=n %}{{ a }}{{ b }}{% endwith %}{{ a }}", "17"},
+      {"{% generation %}x{% set zz = 1 %}{% endgeneration %}{{ zz }}", "x"},
+      {"a\n  {% if t %}\n  b\n  {% endif %}\nc\n", "a\n  b\nc"},
+      {"a\n  {%- if t -%}\n  b\n  {%- endif -%}\nc\n\n", "abc\n"},
+      {"a\n  {%+ if t +%}\n  b\n  {%+ endif +%}\nc", "a\n  \n  b\n  \nc"},
+      {"{{ n }}\n{{ n }}\n", "7\n7"},
+      {"  {{- n -}}  \n x", "7x"},
+      {"a {# c #}\nb", "a b"},
+      {"a\n  {# c #}  \nb", "a\n  \nb"},
+      {"  {#- c -#}  b", "b"},
+      {"{% raw %}{{ x }}{% if %}{% endraw %}z", "{{ x }}{% if %}z"},
+      {"  {% raw %}\n x {%- endraw %}\nz", "\n xz"},
+      {"a {%- raw -%} {{ b }} {%- endraw -%} c", "a{{ b }}c"},
+      {"a\r\nb\rc\n", "a\nb\nc"},
+      {"\n\n", "\n"},
+      {"{{ '\\n' }}x{{ \"a\\\"b\" }}", "\nxa\"b"},
+      {"{{ {'a':{'b':1}}.a.b }}", "1"},
+      {"{{ {'a':{}} }}", "{'a': {}}"},
+      {"{% if no %}1{% elif n == 7 %}2{% else %}3{% endif %}", "2"},
+      {"{% if n == 8 %}1{% elif n == 9 %}2{% else %}3{% endif %}", "3"},
+      {"{% set a, b = 1, 2 %}{{ a }}{{ b }}", "12"},
+      {"{% set a = 1, 2 %}{{ a }}", "(1, 2)"},
+      {"{{ 1, 2 }}", "(1, 2)"},
+      {"{% for a, b in [(1,2),(3,4)] %}{{ a+b }}{% endfor %}", "37"},
+      {"{% for a in 1, 2 %}{{ a }}{% endfor %}", "12"},
+      {"{% for (a, b), c in [((1,2),3)] %}{{ a }}{{ b }}{{ c }}{% endfor %}", "123"},
+      {"{% for i in l %}{% for j in l %}{{ loop.index }}{{ loop.depth }}{% endfor %}{{ loop.index "
+       "}}{% endfor %}",
+       "112131111213121121313"},
+      {"{% for i in l %}{% macro q() %}{{ i }}{% endmacro %}{{ q() }}{% endfor %}", "312"},
+      {"{% set f = 3 %}{% macro q() %}{{ f }}{% endmacro %}{% set f = 4 %}{{ q() }}", "4"},
+      {"{{ m is defined }}{% if t %}{% set m = 5 %}{% endif %}{{ m }}", "False5"},
+      {"{% for x in l %}{{ x if not loop.last else x ~ '.' }}{{ ', ' if not loop.last }}{% endfor "
+       "%}",
+       "3, 1, 2."},
+      {"{% for x in l %}{{ loop.changed(x > 1) }}{% endfor %}", "TrueTrueTrue"},
+      {"  {% set x = 1 %}  \n  {{ x }}  \n", "  \n  1  "},
+      {"{% set x = 1 -%}\n\n  y", "y"},
+      {"{%if t%}a{%endif%}", "a"},
+      {"{{n}}{{-n}}", "77"},
+      {"{% if t %}{{ '{%' }}{% endif %}", "{%"},
+      {"{ {% if t %}{ {% endif %}}", "{ { }"},
+      {"{{ '}}' }}{{ '%}' }}", "}}%}"},
+      {"\u00a0{%- if t -%}\u3000x{% endif %}", "x"},
+      {"\u00a0 {% if t %}x{% endif %}", "x"},
+      {"{{ [1,2,3][1:]|first }}", "2"},
+      {"{{ ld|map(attribute='n')|select('defined')|join(',') }}", "x,y"},
+      {"{% for m in ld|selectattr('n','defined') %}{{ m.n }}{% endfor %}", "xy"},
+      {"{% for x in s.strip().split(' ') %}[{{ x }}]{% endfor %}", "[Hello][World]"},
+      {"{% print n %}", "7"},
+      {"{% set x = 'a' %}{% with %}{% set x='b' %}{{x}}{% endwith %}{{x}}", "ba"},
+      {"{{ d['b'] + d.b }}", "2"},
+      {"{% macro r(x) %}{{ x }}{% if x > 0 %}{{ r(x-1) }}{% endif %}{% endmacro %}{{ r(5) }}",
+       "543210"},
+      {"{% for x in l %}{{ x }}{% else %}none{% endfor %}", "312"},
+      {"{{ ld[0].n.upper() }}", "X"},
+      {"{% set ns = namespace(x=[]) %}{% for i in l %}{% set ns.x = ns.x + [i*2] %}{% endfor %}{{ "
+       "ns.x }}",
+       "[6, 2, 4]"},
+      {"{% set ns = namespace() %}{{ ns.q is defined }}{{ ns.q }}", "False"},
+      {"{{ loop is defined }}", "False"},
+      {"{% for x in l|sort %}{{ x }}{% endfor %}", "123"},
+      {"{% for x in xx %}a{% endfor %}", ""},
+      {"{{ messages }}", "[]"},
+      {"{% set x = l | map('string') | join('+') %}{{ x }}", "3+1+2"},
+  };
+  for (const Example& example : examples) {
+    EXPECT_EQ(RenderExample(example.source), example.expected) << example.source;
+  }
+}
+
+}  // namespace
+}  // namespace banyan::jinja
