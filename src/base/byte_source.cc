@@ -1,6 +1,7 @@
 #include "base/byte_source.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -24,7 +25,8 @@ constexpr size_t kChunkBytes = 1 << 16;
 
 class FileSource : public ByteSource {
  public:
-  explicit FileSource(const std::string& path) : name_(path == "-" ? "standard input" : path) {
+  FileSource(const std::string& path, const std::atomic<bool>* cancelled)
+      : name_(path == "-" ? "standard input" : path), cancelled_(cancelled) {
     if (path == "-") {
       fd_ = STDIN_FILENO;
       return;
@@ -49,6 +51,7 @@ class FileSource : public ByteSource {
 
   size_t Read(std::span<char> out) override {
     while (true) {
+      if (!WaitForBytes()) return 0;
       const ssize_t got = ::read(fd_, out.data(), out.size());
       if (got >= 0) {
         position_ += got;
@@ -60,7 +63,19 @@ class FileSource : public ByteSource {
   std::int64_t position() const override { return position_; }
 
  private:
+  // False when reading was given up.
+  bool WaitForBytes() const {
+    constexpr int kMilliseconds = 50;
+    while (cancelled_ != nullptr) {
+      if (*cancelled_) return false;
+      pollfd wanted{fd_, POLLIN, 0};
+      if (::poll(&wanted, 1, kMilliseconds) != 0) break;  // there, at its end, or an error to read
+    }
+    return true;
+  }
+
   std::string name_;
+  const std::atomic<bool>* cancelled_;
   int fd_ = -1;
   std::int64_t position_ = 0;
 };
@@ -228,8 +243,10 @@ std::unique_ptr<ByteSource> Unpacked(std::unique_ptr<ByteSource> source, const s
 
 }  // namespace
 
-std::unique_ptr<ByteSource> OpenByteSource(const std::string& path) {
-  return Unpacked(std::make_unique<FileSource>(path), path == "-" ? "standard input" : path);
+std::unique_ptr<ByteSource> OpenByteSource(const std::string& path,
+                                           const std::atomic<bool>* cancelled) {
+  return Unpacked(std::make_unique<FileSource>(path, cancelled),
+                  path == "-" ? "standard input" : path);
 }
 
 std::unique_ptr<ByteSource> ByteSourceOf(std::string_view bytes, const std::string& name) {

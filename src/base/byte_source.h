@@ -2,6 +2,7 @@
 // first bytes and unpacked on the way. Not here: what the bytes mean.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -20,9 +21,11 @@ class ByteSource {
   virtual std::int64_t position() const = 0;
 };
 
-// `path` "-" is standard input. Throws kNotFound, kIo, and kUnsupported for a packing that this
-// build has no library for.
-std::unique_ptr<ByteSource> OpenByteSource(const std::string& path);
+// `path` "-" is standard input. A source that waits for a pipe ends within a moment of `cancelled`
+// (which may be null) becoming true. Throws kNotFound, kIo, and kUnsupported for a packing that
+// this build has no library for.
+std::unique_ptr<ByteSource> OpenByteSource(const std::string& path,
+                                           const std::atomic<bool>* cancelled = nullptr);
 
 // The same over bytes in memory, which must outlive the source.
 std::unique_ptr<ByteSource> ByteSourceOf(std::string_view bytes, const std::string& name);

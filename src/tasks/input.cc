@@ -164,7 +164,8 @@ class InputReader::CsvRows : public Rows {
   std::vector<std::string> names_;
 };
 
-InputReader::InputReader(InputOptions options) : options_(std::move(options)) {
+InputReader::InputReader(InputOptions options, const std::atomic<bool>* cancelled)
+    : options_(std::move(options)), cancelled_(cancelled) {
   for (const std::string& file : options_.files) {
     std::error_code no_size;
     const auto size = std::filesystem::is_regular_file(file, no_size)
@@ -184,8 +185,8 @@ std::unique_ptr<InputReader::Rows> InputReader::Open(const std::string& file) co
   const bool named_csv =
       file.ends_with(".csv") || file.ends_with(".csv.gz") || file.ends_with(".csv.zst");
   const bool csv = options_.format.empty() ? named_csv : options_.format == "csv";
-  if (csv) return std::make_unique<CsvRows>(OpenByteSource(file));
-  return std::make_unique<JsonLines>(OpenByteSource(file));
+  if (csv) return std::make_unique<CsvRows>(OpenByteSource(file, cancelled_));
+  return std::make_unique<JsonLines>(OpenByteSource(file, cancelled_));
 }
 
 void InputReader::Rename(Json& value) const {

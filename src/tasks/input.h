@@ -2,6 +2,7 @@
 // that cannot be read comes out with what is wrong; the rows after it come out as usual.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -40,7 +41,8 @@ struct InputOptions {
 
 class InputReader {
  public:
-  explicit InputReader(InputOptions options);
+  // Reading ends early when `cancelled` (which may be null) becomes true.
+  explicit InputReader(InputOptions options, const std::atomic<bool>* cancelled = nullptr);
   ~InputReader();
 
   // False at the end of the last file.
@@ -55,6 +57,7 @@ class InputReader {
   void Rename(Json& value) const;
 
   InputOptions options_;
+  const std::atomic<bool>* cancelled_;
   size_t next_file_ = 0;
   std::unique_ptr<Rows> rows_;  // of the file being read; null: open the next
   std::int64_t total_bytes_ = 0;

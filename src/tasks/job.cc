@@ -18,6 +18,8 @@ using Clock = std::chrono::steady_clock;
 
 // Records in flight or held for the order: a long one never holds up more than these.
 constexpr size_t kWindow = 1024;
+constexpr double kIdleSeconds = 0.05;  // between looks at the stop request, with nothing to do
+constexpr double kGatherSeconds = 0.002;
 constexpr int kTagBits = 24;  // of a record's own tags
 
 double Since(Clock::time_point start) {
@@ -112,8 +114,8 @@ JobRunner::JobRunner(std::shared_ptr<Model> model, const EngineOptions& engine_o
       options_(options),
       strategy_(engine_options.strategy),
       engine_(model, engine_options),
-      input_(InputOf(options)),
       output_(options, HeaderOf(task, *model, options, engine_options.strategy)),
+      input_(InputOf(options)),
       first_rows_(output_.rows()),
       first_errors_(output_.error_rows()),
       start_(Clock::now()),
@@ -157,10 +159,13 @@ void JobRunner::Feed() {
   InputRow row;
   for (int taken = 0; taken < kRowsAtATime && WantsMore(); ++taken) {
     const bool enough = options_.limit >= 0 && rows_read_ >= options_.limit;
-    if (enough || !input_.Next(row)) {
-      reading_ = false;
-      return;
-    }
+    // While answers are being written nothing waits for the input; before the first, a little, so
+    // that the engine begins with more than one.
+    const bool idle = in_flight_.empty() && taken == 0;
+    const double patience = idle ? kIdleSeconds : engine_.running() == 0 ? kGatherSeconds : 0.0;
+    const RowQueue::State state = enough ? RowQueue::State::kEnd : input_.Take(row, patience);
+    if (state == RowQueue::State::kEnd) reading_ = false;
+    if (state != RowQueue::State::kRow) return;
     ++rows_read_;
     Accept(row);
   }

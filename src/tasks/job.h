@@ -15,6 +15,7 @@
 #include "tasks/input.h"
 #include "tasks/key_set.h"
 #include "tasks/output.h"
+#include "tasks/row_queue.h"
 #include "tasks/task.h"
 
 namespace banyan {
@@ -54,8 +55,8 @@ class JobRunner {
   const JobOptions& options_;
   const Strategy strategy_;
   Engine engine_;
-  InputReader input_;
   JobOutput output_;
+  RowQueue input_;
   KeySet identities_;
   std::unordered_map<std::uint64_t, InFlight> in_flight_;  // by sequence
   std::map<std::uint64_t, InFlight> held_;  // ordered: finished, waiting for earlier ones

@@ -2,8 +2,11 @@
 import csv
 import gzip
 import json
+import os
+import pty
 import shutil
 import subprocess
+import threading
 import unittest
 
 from harness import AskTest, documents, same_rows, tiny_model
@@ -307,6 +310,33 @@ class Rows(AskTest):
                                   "-o", self.path("o.jsonl")).stderr, "")
         explained = self.ask(path, *ANSWER, "--explain", "--quiet", "-o", self.path("e.jsonl"))
         self.assertNotEqual(explained.stderr, "")
+
+    def test_progress_on_a_terminal(self):
+        """A bar that is redrawn on a terminal; nothing but lines elsewhere; data only on stdout."""
+        path = self.write("in.jsonl", documents(40, 3))
+        terminal, its_end = pty.openpty()
+        process = subprocess.Popen(self.command(path, "--max-new", "30"), stderr=its_end,
+                                   stdout=subprocess.PIPE)
+        os.close(its_end)
+        shown = b""
+        reader = threading.Thread(target=process.stdout.read)
+        reader.start()
+        try:
+            while chunk := os.read(terminal, 4096):
+                shown += chunk
+        except OSError:  # how a terminal ends
+            pass
+        reader.join()
+        self.assertEqual(process.wait(), 0)
+        os.close(terminal)
+        process.stdout.close()
+        self.assertIn(b"[####################] 100 %", shown)
+        self.assertIn(b"questions/s", shown)
+        self.assertIn(b"shared", shown)
+        plain = self.ask(path, "--max-new", "30")
+        self.assertNotIn("\r", plain.stderr)
+        self.assertIn("100 %", plain.stderr)
+        self.assertEqual(len(plain.stdout.splitlines()), 120)
 
     def test_help_and_usage(self):
         text = self.ask("--help").stdout.decode()

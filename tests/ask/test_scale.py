@@ -1,5 +1,6 @@
 """A hundred thousand documents: memory stays flat, from a file and from a pipe."""
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -44,6 +45,25 @@ class Scale(AskTest):
         allowed = 64 * DOCUMENTS + (4 << 20)
         self.assertLess(growth, allowed, [s >> 20 for s in sizes])
         print("resident MiB along the way:", [s >> 20 for s in sizes], file=sys.stderr)
+
+    def test_answers_come_while_the_pipe_is_open(self):
+        output = self.path("out.jsonl")
+        process = subprocess.Popen(self.command("-", "--max-new", "2", "-o", output, "--quiet"),
+                                   stdin=subprocess.PIPE, stderr=subprocess.PIPE)
+        for number in range(1, 4):
+            process.stdin.write(b'{"id":%d,"context":"c","questions":["x","y"]}\n' % number)
+            process.stdin.flush()
+            deadline = time.time() + 30
+            while not os.path.exists(output) or self.bytes("out.jsonl").count(b"\n") < 2 * number:
+                self.assertLess(time.time(), deadline, "no answer while the pipe is open")
+                time.sleep(0.01)
+        # Half a row holds nothing up either.
+        process.stdin.write(b'{"id":4,')
+        process.stdin.flush()
+        process.send_signal(signal.SIGINT)
+        self.assertEqual(process.wait(timeout=30), 1)
+        self.assertIn("--resume", process.communicate()[1].decode())
+        self.assertEqual(len(self.rows("out.jsonl")), 6)
 
 
 if __name__ == "__main__":

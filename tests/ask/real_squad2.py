@@ -1,0 +1,74 @@
+#!/usr/bin/env python3
+"""A real model on real questions: real_squad2.py BANYAN MODEL SQUAD2.jsonl [CONTEXTS]
+
+Asks the questions of the first contexts of SQuAD 2.0, checks that every question has its row, that
+sharing saved what it must, that an interrupted and resumed run gives the same answers and that
+another strategy does too; prints exact match and F1. Fails when the answers are no better than
+chance: a real model finds some of them.
+"""
+import collections
+import json
+import pathlib
+import re
+import signal
+import string
+import subprocess
+import sys
+import tempfile
+import time
+
+
+def normal(text):
+    text = "".join(c for c in text.lower() if c not in string.punctuation)
+    return re.sub(r"\b(a|an|the)\b", " ", text).split()
+
+
+def f1(answer, golds):
+    best = 0.0
+    for gold in golds or ["null"]:
+        a, g = normal(answer), normal(gold)
+        common = sum((collections.Counter(a) & collections.Counter(g)).values())
+        best = max(best, 2 * common / (len(a) + len(g)) if a and g else float(a == g))
+    return best
+
+
+def main():
+    banyan, model, data = sys.argv[1:4]
+    count = int(sys.argv[4]) if len(sys.argv) > 4 else 3
+    with tempfile.TemporaryDirectory() as folder:
+        folder = pathlib.Path(folder)
+        with open(data, encoding="utf-8") as file:
+            lines = [next(file) for _ in range(count)]
+        (folder / "in.jsonl").write_text("".join(lines), encoding="utf-8")
+        wanted = [(d["id"], q["id"], q["answers"]) for d in map(json.loads, lines)
+                  for q in d["questions"]]
+        command = [banyan, "ask", "-m", model, str(folder / "in.jsonl"), "--max-new", "24"]
+
+        def rows(name, *arguments):
+            subprocess.run([*command, "-o", str(folder / name), *arguments], check=True)
+            with open(folder / name, encoding="utf-8") as file:
+                return {(r["id"], r["question_id"]): r for r in map(json.loads, file)}
+
+        whole = rows("whole.jsonl", "--receipt", str(folder / "receipt.json"))
+        receipt = json.loads((folder / "receipt.json").read_text())
+        assert set(whole) == {(d, q) for d, q, _ in wanted}, "a question without a row"
+        assert receipt["shared_tokens"] > receipt["prompt_tokens"] / 2, receipt
+
+        process = subprocess.Popen([*command, "-o", str(folder / "cut.jsonl"), "--quiet"])
+        time.sleep(receipt["seconds"]["load"] + receipt["seconds"]["total"] / 2)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        resumed = rows("cut.jsonl", "--resume", "--quiet", "--strategy", "paged")
+        assert resumed == whole, "a resumed run under another strategy gave other answers"
+
+        scores = [f1(whole[d, q]["answer"], golds) for d, q, golds in wanted]
+        exact = sum(max(normal(whole[d, q]["answer"]) == normal(g) for g in golds or ["null"])
+                    for d, q, golds in wanted)
+        print(f"squad2: {len(wanted)} questions on {count} contexts: exact {exact}, "
+              f"F1 {100 * sum(scores) / len(scores):.1f}, answers {receipt['answers_hash']}")
+        answerable = [s for s, (_, _, golds) in zip(scores, wanted) if golds]
+        assert sum(answerable) / len(answerable) > 0.1, "no better than chance"
+
+
+if __name__ == "__main__":
+    main()
