@@ -80,7 +80,7 @@ def add_slot(score: ExtractionScore, record: dict, attribute: str, value: str | 
         wrong.append(dict(id=record["id"], attribute=attribute, answers=record["values"][attribute], given=value))
 
 
-def score_reference(model: Path, sets: dict[str, list[dict]], table: Table, wrong: list[dict]) -> None:
+def score_skeletons(model: Path, sets: dict[str, list[dict]], table: Table, wrong: list[dict]) -> None:
     net, tok = load_gguf(model), Tokenizer.load(TOKENIZER)
     for label, options in (("attributes, skeleton, F1", {}), ("  … template without last space", dict(spaced=False)), ("  … isolated values", dict(isolated=True))):
         began, score = time.time(), ExtractionScore()
@@ -88,6 +88,10 @@ def score_reference(model: Path, sets: dict[str, list[dict]], table: Table, wron
             for a, value in zip(r["attributes"], extract_skeleton(net, tok, r, **options)):
                 add_slot(score, r, a, value, wrong)
         table.add(label, score.f1, score.slots, "reference", began)
+
+
+def score_experts(model: Path, sets: dict[str, list[dict]], table: Table, wrong: list[dict]) -> None:
+    net, tok = load_gguf(model), Tokenizer.load(TOKENIZER)
     for name, label in (("code_16", "secret code among 16, experts"), ("two_hop_16", "two-hop among 16, experts")):
         began, right = time.time(), []
         for r in sets[name]:
@@ -106,16 +110,18 @@ def main() -> None:
     p.add_argument("--through", default="ids", choices=("ids", "ask"))
     p.add_argument("--seed", type=int, default=1)
     p.add_argument("--scale", type=float, default=1.0, help="size of the sets; 0.1 is a quick look")
-    p.add_argument("--only", choices=("engine", "reference"))
+    p.add_argument("--only", choices=("engine", "skeletons", "experts"))
     p.add_argument("--json", type=Path, help="write the table here")
     p.add_argument("--wrong", type=Path, help="write every wrong answer here (JSONL)")
     p.add_argument("options", nargs="*", help="passed on to banyan, after --")
     a = p.parse_args()
     sets, table, wrong = make_sets(a.seed, a.scale), Table(), []
-    if a.only != "reference":
+    if a.only in (None, "engine"):
         score_engine(Engine(a.binary, a.model, ("--precision", a.precision, *a.options)), sets, table, a.through, wrong)
-    if a.only != "engine":
-        score_reference(Path(a.model), sets, table, wrong)
+    if a.only in (None, "skeletons"):
+        score_skeletons(Path(a.model), sets, table, wrong)
+    if a.only in (None, "experts"):
+        score_experts(Path(a.model), sets, table, wrong)
     if a.json:
         a.json.write_text(json.dumps(dict(seed=a.seed, scale=a.scale, precision=a.precision, through=a.through, rows=table.rows), indent=1, ensure_ascii=False) + "\n")
     if a.wrong:
