@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 from train.encode import prompt_ids, question_ids, skeleton_chunks
 from train.products import EXTRACT_INSTRUCTION

@@ -6,7 +6,7 @@ for 4 to 16 of them, in any order. Values contain neither quotes nor commas, so 
 from __future__ import annotations
 
 from train.filler import capital, filler
-from train.lexicon import COLOURS, HELD, MATERIALS, TRAIN, Lexicon
+from train.lexicon import COLOURS, HELD, TRAIN, Lexicon
 from train.relations import wrap
 from train.sample import Extraction
 

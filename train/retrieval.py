@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from train.documents import Entity, Fact, make_entity, make_world, state, write
+from train.documents import Entity, Fact, make_entity, make_world, state
 from train.filler import capital, filler
 from train.lexicon import HELD, TRAIN, Lexicon
 from train.questions import ask, branches_for, phrase_question
