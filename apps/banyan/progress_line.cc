@@ -15,6 +15,13 @@ std::string ShortDuration(double seconds) {
   return fmt::format("{}:{:02} h", whole / 3600, whole / 60 % 60);
 }
 
+// 950, 12.3k, 4.5M
+std::string ShortCount(double count) {
+  if (count < 1000.0) return fmt::format("{:.0f}", count);
+  if (count < 1e6) return fmt::format("{:.1f}k", count / 1e3);
+  return fmt::format("{:.1f}M", count / 1e6);
+}
+
 }  // namespace
 
 std::string ProgressText(const JobProgress& progress, bool with_bar) {
@@ -28,13 +35,14 @@ std::string ProgressText(const JobProgress& progress, bool with_bar) {
     text += fmt::format("{:3.0f} %  ", 100.0 * progress.fraction);
   }
   const double seconds = std::max(progress.seconds, 1e-3);
-  const double saved = progress.prompt_tokens > 0
-                           ? std::max(0.0, 1.0 - static_cast<double>(progress.prefilled_tokens) /
-                                                     static_cast<double>(progress.prompt_tokens))
-                           : 0.0;
-  text += fmt::format("{} rows  {:.1f} questions/s  {:.0f} tokens/s  {:.0f} % shared",
-                      progress.rows, static_cast<double>(progress.rows) / seconds,
-                      static_cast<double>(progress.generated_tokens) / seconds, 100.0 * saved);
+  const auto saved = static_cast<double>(
+      std::max<std::int64_t>(0, progress.prompt_tokens - progress.prefilled_tokens));
+  const double share = saved / std::max(1.0, static_cast<double>(progress.prompt_tokens));
+  text += fmt::format(
+      "{} rows  {:.1f} questions/s  {:.0f} tokens/s  {} tokens saved by sharing "
+      "({:.0f} %)",
+      progress.rows, static_cast<double>(progress.rows) / seconds,
+      static_cast<double>(progress.generated_tokens) / seconds, ShortCount(saved), 100.0 * share);
   if (progress.error_rows > 0) text += fmt::format("  {} errors", progress.error_rows);
   if (!progress.last && progress.fraction > 0.01) {
     const double left = seconds * (1.0 - progress.fraction) / progress.fraction;

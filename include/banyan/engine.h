@@ -95,7 +95,7 @@ struct Answer {
 
 // What a run did.
 struct Receipt {
-  std::int64_t prompt_tokens = 0;     // as if every stream were alone
+  std::int64_t prompt_tokens = 0;     // of streams that began, as if every one were alone
   std::int64_t prefilled_tokens = 0;  // rows computed for prompts
   std::int64_t generated_tokens = 0;
   std::int64_t decode_rows = 0;

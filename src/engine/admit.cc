@@ -48,6 +48,7 @@ void Engine::State::Admit() {
     next.state = Stream::State::kPrefill;
     streams_[id.index()] = std::move(waiting_.front());
     waiting_.pop_front();
+    receipt_.prompt_tokens += at(id).prompt_tokens;
     running_.push_back(id);
   }
 }

@@ -128,10 +128,7 @@ void Engine::CancelWaiting(const std::function<bool(std::uint64_t)>& unwanted) {
   std::erase_if(state_->waiting_, [&](const std::unique_ptr<Stream>& stream) {
     const bool goes = std::all_of(stream->wanted.begin(), stream->wanted.end(),
                                   [&](const AnswerRequest& a) { return unwanted(a.tag); });
-    if (goes) {
-      state_->receipt_.prompt_tokens -= stream->prompt_tokens;
-      --state_->receipt_.streams;
-    }
+    if (goes) --state_->receipt_.streams;
     return goes;
   });
 }

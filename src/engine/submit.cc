@@ -148,7 +148,6 @@ void Engine::State::Submit(PromptSegment request) {
     }
     last_context_ = context;
     stream->stack = stack_;
-    receipt_.prompt_tokens += stream->prompt_tokens;
     ++receipt_.streams;
     waiting_.push_back(std::move(stream));
   }

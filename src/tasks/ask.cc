@@ -94,8 +94,8 @@ JobEstimate EstimateAsk(std::shared_ptr<Model> model, const EngineOptions& engin
   KeySet identities;
   InputRow row;
   std::int64_t streams = 0, calibration_answers = 0;
-  while ((job.limit < 0 || row.index + 1 < job.limit || estimate.records == 0) && job.limit != 0 &&
-         input.Next(row)) {
+  for (std::int64_t read = 0; job.limit < 0 || read < job.limit; ++read) {
+    if (!input.Next(row)) break;
     bool bad = row.problem.has_value();
     try {
       bad = bad || !identities.Insert(KeyOf({task.Identity(row)}));

@@ -12,7 +12,8 @@ namespace banyan {
 namespace {
 
 constexpr size_t kMostParts = 10'000;
-constexpr size_t kWordBytes = 200;  // a cut is moved back to a space at most so far
+constexpr size_t kMostAnswers = 1u << 20;  // of one record
+constexpr size_t kWordBytes = 200;         // a cut is moved back to a space at most so far
 
 std::string AsText(const Json& value) {
   return value.is_string() ? value.get<std::string>()
@@ -252,6 +253,9 @@ void AskWork::AskTooLong(const std::vector<size_t>& questions) {
 
 AnswerRequest AskWork::RequestFor(size_t question, size_t part, size_t answer) {
   const AskOptions& options = settings_.options;
+  if (slots_.size() >= kMostAnswers) {
+    Throw(ErrorKind::kLimit, "the record asks for more than {} answers", kMostAnswers);
+  }
   AnswerRequest request;
   request.tag = slots_.size();
   slots_.push_back({question, part, answer});
@@ -298,7 +302,11 @@ void AskWork::AddLeaf(const std::vector<TokenId>& tokens, const EncodedPrompt& e
   const auto find = [&](std::vector<PromptSegment>& among, size_t begin,
                         size_t end) -> PromptSegment& {
     const std::span<const TokenId> wanted(tokens.data() + begin, end - begin);
-    for (auto it = among.rbegin(); it != among.rend(); ++it) {
+    // Equal ones come close together: samples of a question, options, questions of a context.
+    constexpr std::ptrdiff_t kLookBack = 64;
+    const auto last =
+        among.rbegin() + std::min(kLookBack, static_cast<std::ptrdiff_t>(among.size()));
+    for (auto it = among.rbegin(); it != last; ++it) {
       if (std::ranges::equal(it->tokens, wanted)) return *it;
     }
     PromptSegment& added = among.emplace_back();

@@ -304,7 +304,7 @@ class Rows(AskTest):
         for name in ("seconds", "kv_bytes_peak", "memory_bytes_peak", "strategy", "precision",
                      "error_rows", "answers_hash", "fraction_of_limit"):
             self.assertIn(name, receipt)
-        self.assertIn("shared", result.stderr)
+        self.assertIn("sharing", result.stderr)
         self.assertEqual(result.stdout, b"")
         self.assertEqual(self.ask(path, *ANSWER, "--quiet", "--overwrite",
                                   "-o", self.path("o.jsonl")).stderr, "")
@@ -332,7 +332,7 @@ class Rows(AskTest):
         process.stdout.close()
         self.assertIn(b"[####################] 100 %", shown)
         self.assertIn(b"questions/s", shown)
-        self.assertIn(b"shared", shown)
+        self.assertIn(b"saved by sharing", shown)
         plain = self.ask(path, "--max-new", "30")
         self.assertNotIn("\r", plain.stderr)
         self.assertIn("100 %", plain.stderr)
