@@ -113,7 +113,8 @@ class Engine {
   Engine(std::shared_ptr<Model> model, const EngineOptions& options);
   ~Engine();
 
-  // Throws kInput when a token is out of range, a path is empty or has no room in the context.
+  // Throws kInput when a token is out of range or a path is empty, kLimit when a prompt is longer
+  // than the context.
   void Submit(PromptSegment request);
 
   // One forward pass. False when nothing is left to do.
@@ -127,6 +128,7 @@ class Engine {
   void CancelWaiting(const std::function<bool(std::uint64_t tag)>& unwanted);
   // How many waiting streams keep the engine busy: submit more when waiting() falls below it.
   int wanted_waiting() const;
+  // The first call measures the machine for limit_seconds: some tens of milliseconds.
   Receipt receipt() const;
   // What is shared, what was chosen and why, the predicted cost, for what is submitted now.
   std::string Explain();
