@@ -189,13 +189,11 @@ int RunAskCommand(AskCommand& command) {
   return Finish(command, receipt);
 }
 
-constexpr const char* kHelp = R"(Ask many questions about many documents.
-
+constexpr const char* kHelp = R"(
 Every line of the input is a document with its questions; every line of the output is an answer.
 What documents and questions have in common is computed once, and every answer is what it would be
 if it were asked alone. The job can be interrupted at any moment and taken up again.
-
-  banyan ask -m MODEL IN.jsonl -o OUT.jsonl)";
+)";
 
 constexpr const char* kExamples = R"(
 Examples
@@ -267,7 +265,7 @@ void AddPrompt(CLI::App& command, AskCommand& options) {
   options.instruction_text = kDefaultInstruction;
   command
       .add_option("--instruction", options.instruction_text,
-                  "What the model is told first, as text or @FILE; a record's own comes before it")
+                  "What the model is told first, as text or @FILE; a record may have its own")
       ->group(group);
   command
       .add_option("--template", options.template_text,
@@ -397,14 +395,18 @@ void AddOutput(CLI::App& command, AskCommand& options) {
 
 Command AddAsk(CLI::App& app) {
   CLI::App* command = app.add_subcommand("ask", "Ask many questions about many documents");
-  command->description(kHelp);
-  command->footer(kExamples);
+  command->footer(std::string(kHelp) + kExamples);
   auto options = std::make_shared<AskCommand>();
   AddInput(*command, *options);
   AddPrompt(*command, *options);
   AddAnswers(*command, *options);
   AddOutput(*command, *options);
   options->run.AddTo(*command, "mixed");
+  for (CLI::Option* option : command->get_options()) {
+    const bool common =
+        option->get_positional() || option->check_lname("help") || option->check_lname("model");
+    if (!common && option->get_group() == "Options") option->group("Machine");
+  }
   return [options] { return RunAskCommand(*options); };
 }
 

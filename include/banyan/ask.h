@@ -21,7 +21,7 @@ inline constexpr const char* kDefaultInstruction =
     "not say, answer null.";
 
 struct AskOptions {
-  std::string instruction = kDefaultInstruction;  // a record's own comes before it
+  std::string instruction = kDefaultInstruction;  // a record's own is used instead
   // The user's message in a chat, or the whole prompt without one; {context}, {question},
   // {instruction}, {few_shot}, {choices}, {id} and every other field of the record are replaced,
   // {{ and }} are braces. Empty: the default.

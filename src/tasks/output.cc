@@ -61,8 +61,14 @@ JobOutput::JobOutput(const JobOptions& options, Json header)
   header_["parameters"]["ordered"] = options.ordered;
   header_["version"] = 1;
   last_flush_ = last_commit_ = Clock::now();
-  if (options.output == "-") {
-    file_ = std::make_unique<OutputFile>("-", packing_);
+  std::error_code none;
+  const bool device = std::filesystem::exists(options.output, none) &&
+                      !std::filesystem::is_regular_file(options.output, none);
+  if (options.output == "-" || device) {  // nothing can be cut or taken up again there
+    if (options.resume) {
+      Throw(ErrorKind::kUsage, "{}: cannot resume: it is no file", options.output);
+    }
+    file_ = std::make_unique<OutputFile>(options.output, packing_);
     Begin();
     return;
   }

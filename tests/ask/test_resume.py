@@ -181,6 +181,26 @@ class Resume(AskTest):
         whole = self.answers(path, *ANSWER, "--instruction", "Answer.", model=small)
         self.assertEqual(same_rows(self.rows("out.jsonl")), same_rows(whole))
 
+    def test_killed_while_replacing_error_rows(self):
+        output = self.path("out.jsonl")
+        self.ask(self.input, *ANSWER, "-o", output, code=1)
+        command = self.command(self.input, *ANSWER, "-o", output, "--resume", "--retry-errors",
+                               "--checkpoint", "0")
+        generator = random.Random(3)
+        for _ in range(15):
+            process = subprocess.Popen(command)
+            time.sleep(generator.uniform(0.0, 0.06))
+            process.kill()
+            process.wait()
+        self.ask(self.input, *ANSWER, "-o", output, "--resume", code=1)
+        self.assertEqual(same_rows(self.rows("out.jsonl")), same_rows(self.uninterrupted()))
+
+    def test_output_to_a_device(self):
+        self.ask(self.input, *ANSWER, "-o", "/dev/null", code=1)
+        self.assertFalse(os.path.exists("/dev/null.journal"))
+        full = self.ask(self.input, *ANSWER, "-o", "/dev/full", code=2)
+        self.assertIn("No space left", full.stderr)
+
     def test_input_may_grow(self):
         docs = documents(8, 1)
         path = self.write("grow.jsonl", docs[2:6])
