@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Every check of the cuda backend in one call on a machine with a GPU, then a few timings.
-# usage: tests/gpu.sh [PART ...]     parts: units sanitizer oracles forests times; all by default
+# usage: tests/gpu.sh [PART ...]     parts: units sanitizer oracles forests times, by default all of
+# these; times8 profile
 #   BANYAN_BUILD=DIR   programs already built there (banyan, kernels_test); otherwise build/cuda is built
 #   BANYAN_GOLDEN=DIR  oracles (default ../shared/golden); skipped where absent
 #   BANYAN_LOGS=DIR    where logs go (default: a temporary folder)
-#   BANYAN_8B=1        also time the qwen3-8b shape (16 GB of host memory, about a minute to make)
 set -uo pipefail
 cd "$(dirname "$0")/.."
 logs=${BANYAN_LOGS:-$(mktemp -d)}
@@ -69,16 +69,29 @@ forests() {
     --max-new 8 --kv-memory 2G --strategies flat,paged,stacked,tree,auto
 }
 
-times() {
-  local squad="--documents 32 --questions 9 --lengths 47,178,13 --max-new 4"
-  local shared="--documents 1 --questions 256 --lengths 16,2032,16 --max-new 32"
-  local shape
-  for shape in qwen3-0.6b ${BANYAN_8B:+qwen3-8b}; do
+# The first strategy of a run also chooses the algorithms of the products: it is run twice.
+timed() { # SHAPE WORKLOAD ...
+  local shape=$1 name
+  shift
+  local squad="--documents 32 --questions 9 --lengths 47,178,13 --max-new 4 --strategies tree,paged,tree,auto,no-attention"
+  local shared="--documents 1 --questions 256 --lengths 16,2032,16 --max-new 32 --strategies tree,paged,tree,no-attention"
+  local single="--documents 1 --questions 1 --lengths 16,2032,16 --max-new 64 --strategies tree,paged,no-attention"
+  for name in "$@"; do
     # shellcheck disable=SC2086
-    forest "$shape-squad2" --shape $shape --weights bf16 $squad --batch-rows 1024 --kv-memory 24G --strategies paged,tree,auto,no-attention
-    # shellcheck disable=SC2086
-    forest "$shape-shared2048" --shape $shape --weights bf16 $shared --batch-rows 1024 --kv-memory 24G --strategies paged,tree,no-attention
+    forest "$shape-$name" --shape "$shape" --weights bf16 --batch-rows 1024 --kv-memory 24G ${!name}
   done
+}
+times() { timed qwen3-0.6b squad shared single; }
+times8() { timed qwen3-8b shared squad; } # 16 GB of host memory, about a minute to make the weights
+
+profile() { # durations of our kernels, by the hardware counters
+  command -v ncu >/dev/null || { echo "ncu: not here, skipped"; return; }
+  timeout 120 ncu --clock-control none --csv --metrics gpu__time_duration.sum --launch-count 2600 \
+    --kernel-name 'regex:Attend|Merge|Rotate|RmsNorm|SwiGlu|AddKernel|Score' \
+    "$bin/banyan" bench forest --device cuda --shape qwen3-0.6b --weights bf16 --batch-rows 1024 --kv-memory 8G \
+    --documents 1 --questions 256 --lengths 16,2032,16 --max-new 4 --strategies tree >"$logs/profile" 2>"$logs/profile-errors"
+  report "profile" $? ""
+  python3 tests/gpu_kernel_times.py "$logs/profile"
 }
 
 for part in $parts; do "$part"; done

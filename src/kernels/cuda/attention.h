@@ -23,8 +23,10 @@ inline constexpr int kUnitRows = 64;
 // matrix kernels are compiled for; float32 heads are not.
 int PaddedHeadDim(int head_dim, KvType type);
 
+// With copies of its item and span, so that a block has all it needs after one load.
 struct WorkUnit {
-  std::int32_t item = 0;
+  WorkItem item;
+  KvSpan span;
   std::int32_t first_packed_row = 0;
 };
 
@@ -39,8 +41,6 @@ struct AttentionCall {
   // The plan, in device memory.
   const WorkUnit* units = nullptr;
   int unit_count = 0;
-  const WorkItem* items = nullptr;
-  const KvSpan* spans = nullptr;
   const std::int32_t* pages = nullptr;
   const std::int32_t* positions = nullptr;    // [rows]
   const std::int32_t* merge_begin = nullptr;  // [rows + 1]

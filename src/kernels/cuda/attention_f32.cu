@@ -35,8 +35,8 @@ __global__ void AttendKernel(AttentionCall call) {
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   const WorkUnit unit = call.units[blockIdx.x / call.shape.kv_heads];
   const int kv_head = blockIdx.x % call.shape.kv_heads;
-  const WorkItem item = call.items[unit.item];
-  const KvSpan span = call.spans[item.span];
+  const WorkItem& item = unit.item;
+  const KvSpan& span = unit.span;
   const int ratio = call.shape.heads / call.shape.kv_heads;
   const int dim = call.shape.head_dim;
   const int packed_rows = (item.row_end - item.row_begin) * ratio;

@@ -8,8 +8,9 @@
 //
 // A cut's arithmetic is the same whatever the unit's other rows see: keys that nobody sees are left
 // out, which adds zeros to no sum; keys that this row does not see weigh zero. Zero times a value
-// that is not finite (or so large that its exponent could shift a sum) would not be zero: cuts with
-// such values, marked when they were stored, take a slower path that hides them row by row.
+// that is not finite (or so large that its exponent could shift a sum) would not be zero: such
+// values, marked when they were stored, count as zero in the product, and the rows that see them
+// get NaN.
 #pragma once
 
 #include "kernels/cuda/device.h"
@@ -37,36 +38,9 @@ struct UnitShared {
   Element key[kCutKeys][Dim + 8];
   Element value[kCutKeys][Dim + 8];
   float key_scale[kCutKeys], value_scale[kCutKeys];  // codes only
+  unsigned unruly[kUnitWarps];                       // a bit per key of the cut
   int max_offset[kUnitWarps], min_offset[kUnitWarps];
 };
-
-// Mma of weights with values in which each row's unseen keys count as zero, one row at a time.
-// seen: [first, last) of the lane's row g and of its row g + 8; first_key: of the tile.
-template <typename Element>
-__device__ __forceinline__ void MmaWithUnseenHidden(float (&sums)[4], const std::uint32_t (&a)[4],
-                                                    std::uint32_t b0, std::uint32_t b1, int4 seen,
-                                                    int first_key, Element type) {
-  const int lane = static_cast<int>(threadIdx.x) % 32;
-  const int key = first_key + 2 * (lane % 4);
-  float result[4] = {sums[0], sums[1], sums[2], sums[3]};
-#pragma unroll 1
-  for (int r = 0; r < 16; ++r) {
-    const int source = (r % 8) * 4;
-    const int first = __shfl_sync(0xffffffffu, r < 8 ? seen.x : seen.z, source);
-    const int last = __shfl_sync(0xffffffffu, r < 8 ? seen.y : seen.w, source);
-    const auto mask = [&](int k) {
-      return (k >= first && k < last ? 0xffffu : 0u) |
-             (k + 1 >= first && k + 1 < last ? 0xffff0000u : 0u);
-    };
-    float c[4] = {sums[0], sums[1], sums[2], sums[3]};
-    Mma(c, a, b0 & mask(key), b1 & mask(key + 8), type);
-    const bool mine = lane / 4 == r % 8;
-    if (mine && r < 8) result[0] = c[0], result[1] = c[1];
-    if (mine && r >= 8) result[2] = c[2], result[3] = c[3];
-  }
-#pragma unroll
-  for (int i = 0; i < 4; ++i) sums[i] = result[i];
-}
 
 template <typename Kind, int Dim>
 class UnitTask {
@@ -80,15 +54,14 @@ class UnitTask {
         shared_(shared),
         kv_head_(static_cast<int>(blockIdx.x) % call.shape.kv_heads),
         unit_(call.units[static_cast<int>(blockIdx.x) / call.shape.kv_heads]),
-        item_(call.items[unit_.item]),
-        span_(call.spans[item_.span]),
+        item_(unit_.item),
+        span_(unit_.span),
         ratio_(call.shape.heads / call.shape.kv_heads),
         packed_rows_((item_.row_end - item_.row_begin) * ratio_),
         warp_(static_cast<int>(threadIdx.x) / 32),
         lane_(static_cast<int>(threadIdx.x) % 32) {}
 
   __device__ void Run() {
-    LoadQueries();
     FindOffsets();
     int begin = NextCut(item_.key_begin);
     if (begin < item_.key_end) {
@@ -97,6 +70,7 @@ class UnitTask {
       LoadValues(begin);
       CommitCopies();
     }
+    LoadQueries();
     while (begin < item_.key_end) {
       const int next = NextCut(begin + kCutKeys);
       WaitForCopies<1>();
@@ -107,8 +81,12 @@ class UnitTask {
       CommitCopies();
       Weigh(begin);
       WaitForCopies<1>();
-      const bool hide = __syncthreads_or(unruly_) != 0;
-      AddValues(begin, hide);
+      const bool unruly = __syncthreads_or(unruly_) != 0;
+      if (unruly) {
+        HideUnrulyValues();
+        BreakRowsThatSeeUnrulyValues();
+      }
+      AddValues(begin);
       __syncthreads();
       if (next < item_.key_end) LoadValues(next);
       CommitCopies();
@@ -359,7 +337,7 @@ class UnitTask {
     return fmaxf(x, __shfl_xor_sync(0xffffffffu, x, 2));
   }
 
-  __device__ void AddValues(int begin, bool hide) {
+  __device__ void AddValues(int begin) {
     const int tiles = TilesUpTo(begin, warp_max_offset_);
     if (tiles == 0) return;
     const int tile = lane_ / 8, row = lane_ % 8;
@@ -375,15 +353,8 @@ class UnitTask {
         for (int n = 0; n < kColumns; n += 2) {
           std::uint32_t b[4];
           LoadTilesTransposed(b, value + j * 16 * (Dim + 8) + d + n * 8);
-          if (hide) {
-            const int4 seen =
-                make_int4(seen_[0].first, seen_[0].last, seen_[1].first, seen_[1].last);
-            MmaWithUnseenHidden(sums[n], weight_[j], b[0], b[1], seen, j * 16, Element{});
-            MmaWithUnseenHidden(sums[n + 1], weight_[j], b[2], b[3], seen, j * 16, Element{});
-          } else {
-            Mma(sums[n], weight_[j], b[0], b[1], Element{});
-            Mma(sums[n + 1], weight_[j], b[2], b[3], Element{});
-          }
+          Mma(sums[n], weight_[j], b[0], b[1], Element{});
+          Mma(sums[n + 1], weight_[j], b[2], b[3], Element{});
         }
       }
 #pragma unroll
@@ -394,6 +365,32 @@ class UnitTask {
           const float value = Kind::kCodes ? sums[n][i] * value_unit_[i / 2] : sums[n][i];
           total = MergeValue(factors_[i / 2], total, value);
         }
+      }
+    }
+  }
+
+  // Thread i owns key i of the cut.
+  __device__ void HideUnrulyValues() {
+    static_assert(kUnitThreads == kCutKeys);
+    const unsigned marked = __ballot_sync(0xffffffffu, unruly_ != 0);
+    if (lane_ == 0) shared_.unruly[warp_] = marked;
+    if (unruly_ != 0) {
+      for (int d = 0; d < Dim; ++d) shared_.value[threadIdx.x][d] = Element{};
+    }
+    __syncthreads();
+  }
+
+  // Rows that see a marked value are broken, and show it.
+  __device__ void BreakRowsThatSeeUnrulyValues() {
+#pragma unroll
+    for (int word = 0; word < kUnitWarps; ++word) {
+      const unsigned marked = shared_.unruly[word];
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        const int from = min(max(seen_[half].first - 32 * word, 0), 32);
+        const int to = min(max(seen_[half].last - 32 * word, 0), 32);
+        const std::uint64_t seen = (1ull << to) - (1ull << from);
+        if (from < to && (marked & static_cast<unsigned>(seen)) != 0) sum_[half] = NAN;
       }
     }
   }

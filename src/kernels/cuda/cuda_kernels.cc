@@ -181,8 +181,6 @@ class CudaKernels : public Kernels {
     cuda::AttentionCall call;
     call.units = units.units;
     call.unit_count = units.count;
-    call.items = on_device.items;
-    call.spans = on_device.spans;
     call.pages = on_device.pages;
     call.positions = on_device.positions;
     call.merge_begin = on_device.merge_begin;

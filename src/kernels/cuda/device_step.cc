@@ -5,12 +5,14 @@
 namespace banyan::cuda {
 namespace {
 
-std::vector<WorkUnit> UnitsOf(const std::vector<std::int32_t>& item_rows, int ratio) {
+std::vector<WorkUnit> UnitsOf(const std::vector<WorkUnit>& items, int ratio) {
   std::vector<WorkUnit> units;
-  units.reserve(item_rows.size());
-  for (size_t i = 0; i < item_rows.size(); ++i) {
-    for (std::int32_t first = 0; first < item_rows[i] * ratio; first += kUnitRows) {
-      units.push_back({static_cast<std::int32_t>(i), first});
+  units.reserve(items.size());
+  for (WorkUnit unit : items) {
+    const std::int32_t packed_rows = (unit.item.row_end - unit.item.row_begin) * ratio;
+    for (std::int32_t first = 0; first < packed_rows; first += kUnitRows) {
+      unit.first_packed_row = first;
+      units.push_back(unit);
     }
   }
   return units;
@@ -60,8 +62,10 @@ std::unique_ptr<DeviceStep> UploadStep(const std::shared_ptr<const Device>& devi
   step->rows = batch.rows();
   step->logit_rows = static_cast<int>(batch.logit_rows.size());
   step->partials = plan.partials;
-  for (const WorkItem& item : plan.items) step->item_rows_.push_back(item.row_end - item.row_begin);
-  const std::vector<WorkUnit> units = UnitsOf(step->item_rows_, ratio);
+  for (const WorkItem& item : plan.items) {
+    step->items_.push_back({item, plan.spans[static_cast<size_t>(item.span)], 0});
+  }
+  const std::vector<WorkUnit> units = UnitsOf(step->items_, ratio);
 
   Arrays arrays;
   const size_t tokens = arrays.Add(batch.tokens);
@@ -69,8 +73,6 @@ std::unique_ptr<DeviceStep> UploadStep(const std::shared_ptr<const Device>& devi
   const size_t slots = arrays.Add(batch.slots);
   const size_t logit_index = arrays.Add(batch.logit_rows);
   const size_t pages = arrays.Add(plan.pages);
-  const size_t spans = arrays.Add(plan.spans);
-  const size_t items = arrays.Add(plan.items);
   const size_t merge_begin = arrays.Add(plan.merge_begin);
   const size_t merges = arrays.Add(plan.merges);
   const size_t unit_list = arrays.Add(units);
@@ -89,8 +91,6 @@ std::unique_ptr<DeviceStep> UploadStep(const std::shared_ptr<const Device>& devi
   step->slots = reinterpret_cast<const std::int32_t*>(at(slots));
   step->logit_index = reinterpret_cast<const std::int32_t*>(at(logit_index));
   step->pages = reinterpret_cast<const std::int32_t*>(at(pages));
-  step->spans = reinterpret_cast<const KvSpan*>(at(spans));
-  step->items = reinterpret_cast<const WorkItem*>(at(items));
   step->merge_begin = reinterpret_cast<const std::int32_t*>(at(merge_begin));
   step->merges = reinterpret_cast<const MergeEntry*>(at(merges));
   step->cosine = reinterpret_cast<const float*>(at(cosine));
@@ -102,7 +102,7 @@ std::unique_ptr<DeviceStep> UploadStep(const std::shared_ptr<const Device>& devi
 
 const DeviceStep::Units& DeviceStep::UnitsFor(int ratio, Staging& staging) const {
   if (units_.ratio == ratio) return units_;
-  const std::vector<WorkUnit> units = UnitsOf(item_rows_, ratio);
+  const std::vector<WorkUnit> units = UnitsOf(items_, ratio);
   const auto bytes = static_cast<std::int64_t>(units.size() * sizeof(WorkUnit));
   other_units_ = DeviceMemory(device_, bytes, "a step's work units");
   if (bytes > 0) {

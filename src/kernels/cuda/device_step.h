@@ -19,8 +19,6 @@ class DeviceStep : public StepInputs {
   const float* sine = nullptr;
   // The plan; see AttentionCall.
   const std::int32_t* pages = nullptr;
-  const KvSpan* spans = nullptr;
-  const WorkItem* items = nullptr;
   const std::int32_t* merge_begin = nullptr;
   const MergeEntry* merges = nullptr;
   std::int32_t partials = 0;
@@ -39,7 +37,7 @@ class DeviceStep : public StepInputs {
   friend std::unique_ptr<DeviceStep> UploadStep(const std::shared_ptr<const Device>&, const Batch&,
                                                 const AttentionPlan&, int, int, Staging&);
   std::shared_ptr<const Device> device_;
-  std::vector<std::int32_t> item_rows_;  // of every item
+  std::vector<WorkUnit> items_;  // every item once, with its span
   mutable Units units_;
   mutable DeviceMemory other_units_;
 };
