@@ -93,9 +93,10 @@ TEST_P(AttentionTest, ARowThatSeesOneKeyGetsItsValue) {
   const KeyBatch rows = StepRows(tree);
   for (std::int64_t r = 0; r < out.rows; ++r) {
     const std::span<const float> value = contents.Row(rows.keys[r]).last(32);
-    // Rounded values, and for 8 bits relative to the largest.
+    // Rounded values, for 8 bits relative to the largest; activations may be rounded when they are
+    // fed and when they leave.
     const double tolerance =
-        MaxAbs(value) * (KvEps(GetParam().kv_type) * 1.001 + (mixed() ? ActivationEps() : 0.0));
+        MaxAbs(value) * (KvEps(GetParam().kv_type) * 1.001 + (mixed() ? 2 * ActivationEps() : 0.0));
     for (int h = 0; h < 2; ++h) {
       for (int d = 0; d < 32; ++d) ASSERT_NEAR(out.Row(r)[h * 32 + d], value[d], tolerance);
     }
