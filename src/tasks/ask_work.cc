@@ -160,45 +160,35 @@ std::int64_t AskWork::Needs(const Prompt& prompt) const {
 }
 
 void AskWork::AskAll() {
+  const std::int64_t window = settings_.model->context_length();
   std::vector<size_t> too_long;
   for (size_t question = 0; question < asked_.size(); ++question) {
-    Asked& asked = asked_[question];
-    if (asked.problem) continue;
-    try {
+    Guarded(question, [&] {
       Show(question);
       const Prompt prompt = Encode(question, record_.context);
-      const std::int64_t window = settings_.model->context_length();
-      if (Needs(prompt) <= window) {
-        Add(question, prompt);
-        continue;
-      }
-      too_long.push_back(question);
+      if (Needs(prompt) <= window) return Add(question, prompt);
       if (settings_.options.too_long == TooLong::kFail) {
         Throw(ErrorKind::kLimit,
               "too long: the prompt has {} tokens and the answer may need {}; the model's context "
               "holds {} (see --too-long)",
               prompt.encoded.tokens.size(), prompt.room, window);
       }
-    } catch (const Error& e) {
-      asked.problem = {e.kind(), e.what()};
-    }
+      too_long.push_back(question);
+    });
   }
-  if (settings_.options.too_long != TooLong::kFail && !too_long.empty()) AskTooLong(too_long);
+  if (!too_long.empty()) AskTooLong(too_long);
 }
 
-// The longest beginning of the context, in bytes, with which the question fits. Throws kLimit when
-// none does. Tokens are not known without tokenising, so the length is approached from a guess.
-size_t AskWork::LongestFit(size_t question, std::string_view context) {
-  const std::int64_t window = settings_.model->context_length();
-  const std::int64_t without = Needs(Encode(question, ""));
-  if (without >= window) {
-    Throw(ErrorKind::kLimit,
-          "too long: without any context the prompt and its answer need {} tokens; the model's "
-          "context holds {}",
-          without, window);
-  }
+// The longest beginning of the context, in bytes, with which the question fits. Tokens are not
+// known without tokenising, so the length is approached from a guess. `without` is what the prompt
+// needs without any context.
+size_t AskWork::LongestFit(size_t question, std::string_view context, std::int64_t without) {
+  // Other questions on the same stretch may meet its end with a token more.
+  constexpr std::int64_t kSpareTokens = 4;
+  const std::int64_t window = settings_.model->context_length() - kSpareTokens;
   // A long text is measured by its beginning: a token has a few bytes, rarely more than ten.
-  size_t length = std::min(context.size(), static_cast<size_t>(window - without) * 10);
+  size_t length = std::min(context.size(),
+                           static_cast<size_t>(std::max<std::int64_t>(window - without, 1)) * 10);
   size_t fits = 0;
   size_t fails = context.size() + 1;
   for (int attempt = 0; attempt < 12 && length > fits && length < fails; ++attempt) {
@@ -212,8 +202,8 @@ size_t AskWork::LongestFit(size_t question, std::string_view context) {
     } else {
       fails = std::min(fails, length);
     }
-    const auto guess = static_cast<size_t>(static_cast<double>(cut) * share * 0.995);
-    length = std::clamp(guess, fits + 1, fails - 1);
+    const auto guess = static_cast<size_t>(static_cast<double>(cut) * std::max(share, 0.0) * 0.995);
+    length = std::clamp(guess, fits + 1, std::max(fits + 1, fails - 1));
   }
   if (fits == 0) {
     Throw(ErrorKind::kLimit, "too long: the question leaves no room for the context");
@@ -221,33 +211,82 @@ size_t AskWork::LongestFit(size_t question, std::string_view context) {
   return fits;
 }
 
-void AskWork::AskTooLong(const std::vector<size_t>& questions) {
+// Stretches of the context that fit with the question: the first one, or all of it in parts that
+// overlap by a tenth, so that what stands across a cut is whole in one of them.
+std::vector<std::string_view> AskWork::Stretches(size_t question, std::int64_t without) {
   const std::string_view context = record_.context;
-  for (const size_t question : questions) {
-    Asked& asked = asked_[question];
-    if (asked.problem) continue;
-    try {
-      if (settings_.options.too_long == TooLong::kTruncate) {
-        const size_t length = LongestFit(question, context);
-        asked.cut_bytes = context.size() - length;
-        Add(question, Encode(question, context.substr(0, length)));
-        continue;
-      }
-      size_t begin = 0;
-      while (begin < context.size()) {
-        if (asked.parts.size() == kMostParts) {
-          Throw(ErrorKind::kLimit, "too long: the context needs more than {} parts", kMostParts);
-        }
-        const size_t length = LongestFit(question, context.substr(begin));
-        Add(question, Encode(question, context.substr(begin, length)));
-        if (begin + length >= context.size()) break;
-        // Parts overlap by a tenth, so that what stands across a cut is whole in one of them.
-        const size_t next = CutPlace(context, begin + length - length / 10);
-        begin = next > begin ? next : begin + length;
-      }
-    } catch (const Error& e) {
-      asked.problem = {e.kind(), e.what()};
+  std::vector<std::string_view> stretches;
+  size_t begin = 0;
+  while (begin < context.size()) {
+    if (stretches.size() == kMostParts) {
+      Throw(ErrorKind::kLimit, "too long: the context needs more than {} parts", kMostParts);
     }
+    const size_t length = LongestFit(question, context.substr(begin), without);
+    stretches.push_back(context.substr(begin, length));
+    if (settings_.options.too_long == TooLong::kTruncate || begin + length >= context.size()) break;
+    const size_t next = CutPlace(context, begin + length - length / 10);
+    begin = next > begin ? next : begin + length;
+  }
+  return stretches;
+}
+
+// All questions get the same stretches, those of the longest one, so that they share them.
+void AskWork::AskTooLong(const std::vector<size_t>& questions) {
+  const std::int64_t window = settings_.model->context_length();
+  std::int64_t most = -1;
+  size_t longest = 0;
+  for (const size_t question : questions) {
+    Guarded(question, [&] {
+      const std::int64_t without = Needs(Encode(question, ""));
+      if (without >= window) {
+        Throw(ErrorKind::kLimit,
+              "too long: without any context the prompt and its answer need {} tokens; the model's "
+              "context holds {}",
+              without, window);
+      }
+      if (without > most) {
+        most = without;
+        longest = question;
+      }
+    });
+  }
+  if (most < 0) return;
+  std::vector<std::string_view> stretches;
+  Guarded(longest, [&] { stretches = Stretches(longest, most); });
+  for (const size_t question : questions) {
+    Guarded(question, [&] {
+      if (asked_[longest].problem) {
+        Throw(asked_[longest].problem->kind, "{}", asked_[longest].problem->message);
+      }
+      if (settings_.options.too_long == TooLong::kTruncate) {
+        asked_[question].cut_bytes = record_.context.size() - stretches.front().size();
+      }
+    });
+  }
+  for (const std::string_view stretch : stretches) {
+    for (const size_t question : questions) {
+      Guarded(question, [&] {
+        const Prompt prompt = Encode(question, stretch);
+        if (Needs(prompt) > window) {
+          Throw(ErrorKind::kLimit,
+                "too long: {} tokens for a part of the context; the model's "
+                "context holds {}",
+                Needs(prompt), window);
+        }
+        Add(question, prompt);
+      });
+    }
+  }
+}
+
+// Runs `body` unless the question has a problem; an error becomes its problem.
+void AskWork::Guarded(size_t question, const std::function<void()>& body) {
+  std::optional<RowProblem>& problem = asked_[question].problem;
+  if (problem) return;
+  try {
+    body();
+  } catch (const Error& e) {
+    problem = {e.kind(), e.what()};
   }
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <deque>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -79,7 +80,9 @@ class AskWork : public RecordWork {
   std::int64_t Needs(const Prompt& prompt) const;
   void AskAll();
   void AskTooLong(const std::vector<size_t>& questions);
-  size_t LongestFit(size_t question, std::string_view context);
+  std::vector<std::string_view> Stretches(size_t question, std::int64_t without);
+  size_t LongestFit(size_t question, std::string_view context, std::int64_t without);
+  void Guarded(size_t question, const std::function<void()>& body);
   void Add(size_t question, const Prompt& prompt);
   void AddLeaf(const std::vector<TokenId>& tokens, const EncodedPrompt& ends, size_t prompt_tokens,
                AnswerRequest request);

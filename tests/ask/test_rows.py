@@ -269,6 +269,13 @@ class Rows(AskTest):
         self.assertGreater(split[0]["parts"], 4)
         self.assertTrue(0 <= split[0]["part"] < split[0]["parts"])
         self.assertEqual(split[2], failed[2])
+        # The questions of a document are asked of the same parts, and share them.
+        self.assertEqual(split[0]["parts"], split[1]["parts"])
+        many = [{"id": 1, "context": long, "questions": [f"{'why ' * (k % 3)}{k}?" for k in range(6)]}]
+        self.ask(self.write("many.jsonl", many), *ANSWER, "--instruction", "Answer.", "--too-long",
+                 "split", "-o", self.path("m.jsonl"), "--receipt", self.path("r.json"), model=model)
+        receipt = self.json("r.json")
+        self.assertGreater(receipt["shared_tokens"], 0.6 * receipt["prompt_tokens"])
 
     def test_stop_and_logprobs(self):
         path = self.write("in.jsonl", documents(1, 1))
