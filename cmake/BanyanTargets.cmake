@@ -79,6 +79,7 @@ function(banyan_add_layer name below)
     add_executable(${name}_test ${tests})
     target_link_libraries(${name}_test PRIVATE ${target} GTest::gmock GTest::gtest_main)
     target_include_directories(${name}_test PRIVATE ${CMAKE_SOURCE_DIR}/tests)
+    target_compile_options(${name}_test PRIVATE -O1)  # compiles in three quarters of the time
     # Test support under tests/support/ may use any layer at or below engine.
     target_compile_definitions(${name}_test PRIVATE
       BANYAN_SOURCE_DIR="${CMAKE_SOURCE_DIR}" BANYAN_GOLDEN_DIR="${CMAKE_SOURCE_DIR}/../shared/golden")
