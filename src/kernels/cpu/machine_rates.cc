@@ -44,7 +44,7 @@ double MeasureFlops(const VectorKernels& vector, ThreadPool& pool) {
 }
 
 double MeasureBandwidth(const VectorKernels& vector, ThreadPool& pool) {
-  constexpr std::int64_t kFloatsEach = std::int64_t{24} << 20;  // 96 MiB a thread
+  constexpr std::int64_t kFloatsEach = std::int64_t{8} << 20;  // 32 MiB a thread
   std::vector<float> memory(static_cast<size_t>(kFloatsEach * pool.size()), 1.0f);
   const double seconds = BestSeconds(3, [&] {
     pool.Run(
