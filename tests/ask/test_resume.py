@@ -232,6 +232,7 @@ class Resume(AskTest):
         made = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16k", "tmpfs", disk],
                               capture_output=True)
         if made.returncode != 0:
+            print("full disk: no tmpfs can be mounted here, the file size limit alone was tested")
             return
         try:
             failed = self.ask(self.input, *ANSWER, "-o", f"{disk}/out.jsonl", "--checkpoint", "0",
