@@ -102,7 +102,14 @@ struct Receipt {
   std::int64_t steps = 0;
   std::int64_t streams = 0;
   std::int64_t failed = 0;
+  // The host's time: deciding and planning; handing steps to the backend (which computes there and
+  // then on a CPU); waiting for chosen tokens and taking them.
   double plan_seconds = 0.0, forward_seconds = 0.0, choose_seconds = 0.0;
+  double wait_seconds = 0.0;  // the part of choose_seconds in which the host only waited
+  // Steps that only extend streams, apart from those that compute prompts: how many, the tokens
+  // they gave, and the time of each from the end of the step before it to its own end.
+  std::int64_t decode_steps = 0, decode_step_tokens = 0;
+  double decode_step_seconds = 0.0, prefill_step_seconds = 0.0;
   std::int64_t kv_bytes_peak = 0, kv_bytes_total = 0;
   double limit_seconds =
       0.0;  // the least time this work could take at the machine's measured rates

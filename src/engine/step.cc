@@ -28,6 +28,7 @@ constexpr int kItemQueryRows = 128;
 }  // namespace
 
 bool Engine::State::Step() {
+  const auto start = std::chrono::steady_clock::now();
   const size_t finished_before = finished_.size();
   Admit();
   const StepDecision decision = DecideStep(View(), batch_rows_);
@@ -46,8 +47,19 @@ bool Engine::State::Step() {
     Timer timer(receipt_.forward_seconds);
     logits = forward_.Run(built->batch, plan_, *kv_, options_.strategy == Strategy::kNoAttention);
   }
-  Timer timer(receipt_.choose_seconds);
-  Commit(decision, *built, logits);
+  const std::int64_t tokens_before = receipt_.generated_tokens;
+  {
+    Timer timer(receipt_.choose_seconds);
+    Commit(decision, *built, logits);
+  }
+  const bool decode_only = decision.prefill.empty();
+  const double seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  (decode_only ? receipt_.decode_step_seconds : receipt_.prefill_step_seconds) += seconds;
+  if (decode_only) {
+    ++receipt_.decode_steps;
+    receipt_.decode_step_tokens += receipt_.generated_tokens - tokens_before;
+  }
   return true;
 }
 
@@ -156,7 +168,10 @@ void Engine::State::Commit(const StepDecision& decision, const BuiltStep& built,
     requests.push_back(RequestFor(stream, it->second));
   }
   std::vector<TokenChoice> choices(requests.size());
-  kernels_.SelectTokens(logits, requests, choices);
+  {
+    Timer timer(receipt_.wait_seconds);
+    kernels_.SelectTokens(logits, requests, choices);
+  }
   for (size_t i = 0; i < readers.size(); ++i) {
     Stream& stream = at(readers[i]);
     const std::vector<TokenId>& forced = stream.wanted.front().forced;
