@@ -18,8 +18,9 @@ namespace {
 
 struct ForestBench {
   RunOptions run;
-  std::string shape;  // random weights at this shape instead of a model
-  std::string weights = "q8_0";
+  std::string shape;    // random weights at this shape instead of a model
+  std::string weights;  // empty: bf16 on cuda, q8_0 elsewhere
+  bool random = false;  // says that --shape means random weights; it always does
   int documents = 4, questions = 16;
   std::vector<int> lengths = {32, 512, 12};  // tokens: instruction, document, question
   int max_new = 16;
@@ -154,6 +155,10 @@ int RunForest(ForestBench& bench) {
   if (bench.run.load.model.empty() == bench.shape.empty()) {
     throw Error(ErrorKind::kUsage, "bench forest: expected either -m MODEL or --shape NAME");
   }
+  if (bench.random && bench.shape.empty()) {
+    throw Error(ErrorKind::kUsage, "--random: expected --shape NAME as well");
+  }
+  if (bench.weights.empty()) bench.weights = bench.run.load.device == "cuda" ? "bf16" : "q8_0";
   const std::shared_ptr<Model> model =
       bench.shape.empty() ? Model::Load(bench.run.load)
                           : Model::Random(bench.shape, bench.weights, bench.run.load);
@@ -196,8 +201,10 @@ Command AddBench(CLI::App& app) {
   for (const std::string& shape : Model::ModelShapes())
     shapes += (shapes.empty() ? "" : ", ") + shape;
   forest->add_option("--shape", bench->shape, "Random weights at this shape: " + shapes);
-  forest->add_option("--weights", bench->weights, "Type of random weights: bf16, q8_0, f32")
-      ->capture_default_str();
+  forest->add_flag("--random", bench->random, "With --shape, which implies it");
+  forest->add_option(
+      "--weights", bench->weights,
+      "Type of random weights: bf16 (default on cuda), q8_0 (default elsewhere), f32");
   forest->add_option("--documents", bench->documents)
       ->check(CLI::PositiveNumber)
       ->capture_default_str();

@@ -1,5 +1,6 @@
 // Models with random weights at real shapes: for benchmarks and for tests of sizes that no fixture
-// has. The weights are made as a file would hold them and go through the ordinary loader.
+// has. bf16 weights are made by the backend, where they will stay; other types are made as a file
+// would hold them and go through the ordinary loader.
 #include <cmath>
 #include <cstring>
 #include <map>
@@ -152,6 +153,58 @@ void AddTensors(const ModelConfig& config, RandomTensors& tensors) {
   if (!config.tied_embeddings) tensors.AddMatrix("lm_head.weight", config.vocab_size, hidden);
 }
 
+// All matrices in bf16, each from a seed of its own, and norms of ones.
+class WeightMaker {
+ public:
+  WeightMaker(const ModelConfig& config, Kernels& kernels) : config_(config), kernels_(kernels) {}
+
+  ModelWeights Make(const std::function<void(int, int)>& progress) {
+    const std::int64_t hidden = config_.hidden_size;
+    weights_.embedding = MakeMatrix(config_.vocab_size, hidden);
+    weights_.final_norm = Ones(hidden);
+    for (int layer = 0; layer < config_.layers; ++layer) {
+      weights_.layers.push_back(MakeLayer());
+      if (progress) progress(layer + 1, config_.layers);
+    }
+    weights_.logits =
+        config_.tied_embeddings ? weights_.embedding : MakeMatrix(config_.vocab_size, hidden);
+    return std::move(weights_);
+  }
+
+ private:
+  LayerWeights MakeLayer() {
+    const std::int64_t hidden = config_.hidden_size;
+    const std::int64_t head_dim = config_.head_dim;
+    LayerWeights layer;
+    layer.attention_norm = Ones(hidden);
+    layer.qkv = MakeMatrix((config_.heads + 2 * config_.kv_heads) * head_dim, hidden);
+    if (config_.qk_norm == QkNorm::kPerHead) layer.query_norm = layer.key_norm = Ones(head_dim);
+    layer.output = MakeMatrix(hidden, config_.heads * head_dim);
+    layer.ffn_norm = Ones(hidden);
+    layer.gate_up = MakeMatrix(2 * static_cast<std::int64_t>(config_.ffn_size), hidden);
+    layer.down = MakeMatrix(hidden, config_.ffn_size);
+    return layer;
+  }
+
+  // Values of about 1 / sqrt(columns), so that activations keep their size.
+  MatrixRef MakeMatrix(std::int64_t rows, std::int64_t columns) {
+    const float deviation = 1.0f / std::sqrt(static_cast<float>(columns));
+    MatrixRef matrix = kernels_.RandomMatrix({rows, columns, ++seed_, deviation});
+    weights_.bytes += matrix->bytes;
+    weights_.parameters += rows * columns;
+    return matrix;
+  }
+
+  VectorRef Ones(std::int64_t size) {
+    return kernels_.LoadVector(std::vector<float>(static_cast<size_t>(size), 1.0f));
+  }
+
+  const ModelConfig& config_;
+  Kernels& kernels_;
+  std::uint64_t seed_ = 0;
+  ModelWeights weights_;
+};
+
 DType ParseWeightType(const std::string& name) {
   const std::map<std::string, DType> types = {
       {"bf16", DType::kBF16}, {"q8_0", DType::kQ8_0}, {"f32", DType::kF32}};
@@ -178,10 +231,15 @@ std::shared_ptr<Model> Model::Random(const std::string& name, const std::string&
     parts->kernels = MakeKernels(options.device, KernelOptionsOf(options));
     parts->config = ConfigOf(shape);
     parts->path = "random weights, " + name;
-    RandomTensors tensors(ParseWeightType(weight_type));
-    AddTensors(parts->config, tensors);
-    parts->weights = LoadWeights(parts->config, tensors.store(), TensorNaming::kHuggingFace,
-                                 *parts->kernels, options.progress);
+    const DType type = ParseWeightType(weight_type);
+    if (type == DType::kBF16) {
+      parts->weights = WeightMaker(parts->config, *parts->kernels).Make(options.progress);
+    } else {
+      RandomTensors tensors(type);
+      AddTensors(parts->config, tensors);
+      parts->weights = LoadWeights(parts->config, tensors.store(), TensorNaming::kHuggingFace,
+                                   *parts->kernels, options.progress);
+    }
     parts->fingerprint = Sha256().Add(parts->path).Add(weight_type).Finish();
     return std::shared_ptr<Model>(new Model(std::move(parts)));
   }

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -16,6 +17,7 @@
 #include <vector>
 
 #include "banyan/types.h"
+#include "kernels/random_weights.h"
 #include "kernels/sampling.h"
 #include "kernels/tensor.h"
 #include "plan/attention_plan.h"
@@ -61,6 +63,12 @@ struct QkNormWeights {
   float eps = 0.0f;
 };
 
+// How to time an operation.
+struct TimedRuns {
+  int count = 1;
+  bool empty_caches = true;  // before every run, as if much else had happened since the last
+};
+
 class Kernels {
  public:
   virtual ~Kernels() = default;
@@ -71,6 +79,8 @@ class Kernels {
   // What this machine reaches at best, measured now (some tens of milliseconds): the rate of large
   // matrix products and of reading memory. Zeros where that says nothing (reference).
   virtual MachineRates MeasureRates() = 0;
+  // Seconds of each run of `work`, which calls operations of these kernels, by the device's clock.
+  virtual std::vector<double> TimeRuns(const TimedRuns& runs, const std::function<void()>& work);
 
   // --- Memory --------------------------------------------------------------------------------
   // Activations of `rows` rows, contents undefined. Throws kLimit when memory is not to be had.
@@ -80,6 +90,8 @@ class Kernels {
   // stacked source row becomes each row. REQUIRES: equal columns.
   virtual std::shared_ptr<const Matrix> LoadMatrix(std::span<const HostTensor* const> parts,
                                                    std::span<const std::int32_t> row_order) = 0;
+  // Made where it will stay: the same bf16 values on every backend (random_weights.h).
+  virtual std::shared_ptr<const Matrix> RandomMatrix(const RandomWeights& weights);
   virtual std::shared_ptr<const Vector> LoadVector(std::span<const float> values) = 0;
   virtual std::shared_ptr<KvMemory> NewKvMemory(const KvShape& shape, int pages) = 0;
   // Bytes of one page over all layers, for budgets.

@@ -12,10 +12,12 @@
 #include "kernels/cuda/device_step.h"
 #include "kernels/cuda/kv_pages.h"
 #include "kernels/cuda/products.h"
+#include "kernels/cuda/random_matrix.h"
 #include "kernels/cuda/rotate_store.h"
 #include "kernels/cuda/row_kernels.h"
 #include "kernels/cuda/selection.h"
 #include "kernels/cuda/tensor_memory.h"
+#include "kernels/cuda/timed_runs.h"
 
 namespace banyan {
 namespace {
@@ -66,6 +68,10 @@ class CudaKernels : public Kernels {
     return cuda::MeasureDeviceRates(device_, mixed() ? &products_ : nullptr);
   }
 
+  std::vector<double> TimeRuns(const TimedRuns& runs, const std::function<void()>& work) override {
+    return cuda::TimeOnDevice(device_, runs, work);
+  }
+
   Tensor NewTensor(std::int64_t rows, std::int64_t columns) override {
     return cuda::NewTensor(device_, rows, columns);
   }
@@ -74,6 +80,11 @@ class CudaKernels : public Kernels {
                                            std::span<const std::int32_t> row_order) override {
     const auto form = mixed() ? cuda::WeightForm::kBF16 : cuda::WeightForm::kF32;
     return cuda::LoadDeviceMatrix(device_, {parts, row_order}, form, pool_, staging_);
+  }
+
+  std::shared_ptr<const Matrix> RandomMatrix(const RandomWeights& weights) override {
+    const auto form = mixed() ? cuda::WeightForm::kBF16 : cuda::WeightForm::kF32;
+    return cuda::MakeRandomMatrix(device_, weights, form);
   }
 
   std::shared_ptr<const Vector> LoadVector(std::span<const float> values) override {

@@ -1,0 +1,50 @@
+// What most backends do alike: random weights by way of the host, and time by the host's clock.
+#include "kernels/kernels.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "base/error.h"
+#include "tensor/float16.h"
+
+namespace banyan {
+namespace {
+
+constexpr size_t kMoreThanCaches = size_t{256} << 20;  // bytes
+
+}  // namespace
+
+std::shared_ptr<const Matrix> Kernels::RandomMatrix(const RandomWeights& weights) {
+  BANYAN_CHECK(weights.rows > 0 && weights.columns > 0);
+  std::vector<std::uint16_t> values(static_cast<size_t>(weights.rows * weights.columns));
+  const float unit = RandomUnit(weights);
+  size_t next = 0;
+  for (std::int64_t row = 0; row < weights.rows; ++row) {
+    for (std::int64_t column = 0; column < weights.columns; column += kRandomColumns) {
+      const std::uint64_t four = RandomFour(weights, row, column);
+      const std::int64_t count = std::min<std::int64_t>(kRandomColumns, weights.columns - column);
+      for (int i = 0; i < count; ++i) values[next++] = FloatToBF16(RandomValue(four, i, unit));
+    }
+  }
+  const HostTensor tensor{"random weights",
+                          DType::kBF16,
+                          {weights.rows, weights.columns},
+                          std::as_bytes(std::span(values))};
+  const HostTensor* part = &tensor;
+  return LoadMatrix(std::span(&part, 1), {});
+}
+
+std::vector<double> Kernels::TimeRuns(const TimedRuns& runs, const std::function<void()>& work) {
+  std::vector<unsigned char> flushed(runs.empty_caches ? kMoreThanCaches : 0);
+  std::vector<double> seconds;
+  for (int run = 0; run < runs.count; ++run) {
+    std::fill(flushed.begin(), flushed.end(), static_cast<unsigned char>(run));
+    const auto start = std::chrono::steady_clock::now();
+    work();
+    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+    seconds.push_back(took.count());
+  }
+  return seconds;
+}
+
+}  // namespace banyan
