@@ -11,9 +11,10 @@ if(BANYAN_CUDA)
   elseif(NOT TARGET CUDA::cublasLt)
     list(APPEND BANYAN_OFF "device cuda (no cuBLASLt)")
   else()
-    # Machine code for Hopper, and for other devices from sm_80 on what the driver makes of it.
+    # Machine code for Hopper (90a: with its own matrix instructions), and for other devices from
+    # sm_80 on what the driver makes of it.
     if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
-      set(CMAKE_CUDA_ARCHITECTURES 80-virtual 90-real)
+      set(CMAKE_CUDA_ARCHITECTURES 80-virtual 90a-real)
     endif()
     enable_language(CUDA)
     # CMake 3.25 does not know this flag for nvcc 13.
