@@ -1,0 +1,19 @@
+// The benchmarks, each a subcommand of `banyan bench`.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <vector>
+
+#include "commands.h"
+
+namespace banyan::app {
+
+struct BenchCommand {
+  CLI::App* app = nullptr;
+  Command run;
+};
+
+BenchCommand AddBenchForest(CLI::App& bench);
+BenchCommand AddBenchAttention(CLI::App& bench);
+
+}  // namespace banyan::app

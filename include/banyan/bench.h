@@ -1,0 +1,68 @@
+// Attention by itself, for benchmarks: one layer over a regular forest, with random KV and queries,
+// planned as the engine plans its steps and computed by the backend's own operation.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "banyan/engine.h"
+#include "banyan/model.h"
+
+namespace banyan {
+
+// Below every node of the level above, or at the top: so many nodes of so many tokens each.
+struct ForestLevel {
+  int branches = 1;
+  int tokens = 0;
+};
+
+struct AttentionTask {
+  std::vector<ForestLevel> levels;  // from the roots down
+  // The last tokens of every leaf are the rows of the step: 1 in a decode step, all in prefill.
+  int rows_per_leaf = 1;
+};
+
+struct AttentionTime {
+  Strategy strategy = Strategy::kTree;
+  double median_seconds = 0.0, least_seconds = 0.0;
+  std::int64_t work_items = 0, keys_read = 0;
+};
+
+struct AttentionReport {
+  int rows = 0;
+  std::int64_t keys = 0;       // stored, each once
+  double limit_seconds = 0.0;  // the least for these keys and flops at the machine's measured rates
+  // Whether all strategies gave the same bits; if not, `times` is empty and `difference` says
+  // where.
+  bool equal = false;
+  std::string difference;
+  std::vector<AttentionTime> times;  // in the order asked for
+};
+
+struct AttentionBenchOptions {
+  int heads = 32, kv_heads = 8, head_dim = 128;
+  int runs = 20;
+  bool empty_caches = true;  // before every run
+};
+
+class AttentionBench {
+ public:
+  // Of `load` only device, precision, kv_type and threads count. Throws kUsage on a bad shape.
+  AttentionBench(const LoadOptions& load, const AttentionBenchOptions& options);
+  ~AttentionBench();
+
+  std::string backend_name() const;
+  double flops_per_second() const;  // measured, of large products
+  double bytes_per_second() const;  // measured, of the device's memory
+
+  // Compares the strategies' results bit for bit, then times each. Throws kUsage on a bad task.
+  AttentionReport Measure(const AttentionTask& task, const std::vector<Strategy>& strategies);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace banyan
