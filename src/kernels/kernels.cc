@@ -1,4 +1,5 @@
-// What most backends do alike: random weights by way of the host, and time by the host's clock.
+// What most backends do alike: products followed by another operation, random weights by way of the
+// host, and time by the host's clock.
 #include "kernels/kernels.h"
 
 #include <algorithm>
@@ -13,6 +14,18 @@ namespace {
 constexpr size_t kMoreThanCaches = size_t{256} << 20;  // bytes
 
 }  // namespace
+
+void Kernels::MatMulAdd(const Tensor& a, const Matrix& w, const Vector* bias, Tensor& scratch,
+                        Tensor& x) {
+  MatMul(a, w, bias, scratch);
+  Add(scratch, x);
+}
+
+void Kernels::MatMulSwiGlu(const Tensor& x, const Matrix& w, const Vector* bias, Tensor& scratch,
+                           Tensor& out) {
+  MatMul(x, w, bias, scratch);
+  SwiGlu(scratch, out);
+}
 
 std::shared_ptr<const Matrix> Kernels::RandomMatrix(const RandomWeights& weights) {
   BANYAN_CHECK(weights.rows > 0 && weights.columns > 0);

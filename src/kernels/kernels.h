@@ -69,6 +69,9 @@ struct TimedRuns {
   bool empty_caches = true;  // before every run, as if much else had happened since the last
 };
 
+// The three operations that multiply by a weight matrix.
+enum class ProductKind { kMatMul, kMatMulAdd, kMatMulSwiGlu };
+
 class Kernels {
  public:
   virtual ~Kernels() = default;
@@ -113,6 +116,17 @@ class Kernels {
   virtual void Add(const Tensor& delta, Tensor& x) = 0;
   // out[r][n] = sum_k x[r][k] w[n][k] (+ bias[n]).                      x [rows, k], out [rows, n]
   virtual void MatMul(const Tensor& x, const Matrix& w, const Vector* bias, Tensor& out) = 0;
+  // x[r] += W a[r] (+ bias), with the bits of MatMul into `scratch` and Add. `scratch` has x's
+  // shape and is left undefined.                                        a [rows, k], x [rows, n]
+  virtual void MatMulAdd(const Tensor& a, const Matrix& w, const Vector* bias, Tensor& scratch,
+                         Tensor& x);
+  // out = SwiGlu(W x (+ bias)). `scratch` [rows, 2n] is left undefined; a backend may keep fewer
+  // bits of the product there when mixed.                               x [rows, k], out [rows, n]
+  virtual void MatMulSwiGlu(const Tensor& x, const Matrix& w, const Vector* bias, Tensor& scratch,
+                            Tensor& out);
+  // Makes now whatever decision the named product of `rows` rows would make at its first call, so
+  // that later calls neither measure nor allocate (a CUDA graph can record them).
+  virtual void PrepareProduct(ProductKind /*kind*/, const Matrix& /*w*/, std::int64_t /*rows*/) {}
   // Norms (optional) and rotates Q and K in place, then stores K and V in the rows' slots.
   // qkv [rows, (heads + 2 kv_heads) * head_dim]: all query heads, all key heads, all value heads.
   virtual void RotateAndStore(const StepInputs& step, int layer, const AttentionShape& shape,

@@ -121,6 +121,59 @@ TEST_P(MatMulTest, EmbedReadsEveryStoredType) {
   }
 }
 
+TEST_P(MatMulTest, AddingAProductHasTheBitsOfProductAndAdd) {
+  for (const int columns : {5, 100, 256}) {
+    for (const int outputs : {3, 64, 77}) {
+      const auto w = LoadFloats(*tested_, RandomMatrix(outputs, columns, 21));
+      const auto bias = tested_->LoadVector(RandomMatrix(1, outputs, 22).values);
+      for (const int rows : kRows) {
+        for (const Vector* added : {static_cast<const Vector*>(nullptr), bias.get()}) {
+          const Tensor a = Fill(*tested_, RandomMatrix(rows, columns, 23));
+          const HostMatrix start = RandomMatrix(rows, outputs, 24);
+          Tensor x = Fill(*tested_, start), scratch = Poisoned(*tested_, rows, outputs);
+          tested_->MatMulAdd(a, *w, added, scratch, x);
+          Tensor expected = Fill(*tested_, start), delta = Poisoned(*tested_, rows, outputs);
+          tested_->MatMul(a, *w, added, delta);
+          tested_->Add(delta, expected);
+          ExpectSameBits(Read(*tested_, x).values, Read(*tested_, expected).values, "sum");
+          if (HasFatalFailure()) return;
+        }
+      }
+    }
+  }
+}
+
+TEST_P(MatMulTest, SwiGluOfAProduct) {
+  for (const int columns : {33, 256}) {
+    for (const int inner : {3, 40}) {
+      const HostMatrix weights = RandomMatrix(2 * inner, columns, 25);
+      const auto w = LoadFloats(*tested_, weights);
+      const auto bias = tested_->LoadVector(RandomMatrix(1, 2 * inner, 26).values);
+      for (const int rows : kRows) {
+        for (const Vector* added : {static_cast<const Vector*>(nullptr), bias.get()}) {
+          const Tensor x = Fill(*tested_, RandomMatrix(rows, columns, 27));
+          Tensor scratch = Poisoned(*tested_, rows, 2 * inner);
+          Tensor out = Poisoned(*tested_, rows, inner);
+          tested_->MatMulSwiGlu(x, *w, added, scratch, out);
+          Tensor product = Poisoned(*tested_, rows, 2 * inner);
+          Tensor expected = Poisoned(*tested_, rows, inner);
+          tested_->MatMul(x, *w, added, product);
+          tested_->SwiGlu(product, expected);
+          const HostMatrix parts = Read(*tested_, product);
+          // Both factors may have been kept in fewer bits; the slope of silu is below 1.1.
+          ExpectNear(Read(*tested_, out), Read(*tested_, expected),
+                     [&](std::int64_t r, std::int64_t c) {
+                       const double gate = std::fabs(parts.Row(r)[c]);
+                       const double up = std::fabs(parts.Row(r)[inner + c]);
+                       return mixed() ? 4 * gate * up * ActivationEps() + 1e-30 : 0.0;
+                     });
+          if (HasFatalFailure()) return;
+        }
+      }
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Backends, MatMulTest, testing::ValuesIn(AllBackends()), BackendName);
 
 }  // namespace

@@ -39,9 +39,22 @@ Tensor ForwardPass::Run(const Batch& batch, const AttentionPlan& plan, KvMemory&
   if (step->logit_rows == 0) return logits;
   Tensor chosen = chosen_.Prefix(step->logit_rows);
   kernels_.GatherLogitRows(*step, x, chosen);
-  kernels_.RmsNorm(chosen, *weights_.final_norm, config_.rms_eps, chosen);
-  kernels_.MatMul(chosen, *weights_.logits, nullptr, logits);
+  Tensor normed = normed_.Prefix(step->logit_rows);
+  kernels_.RmsNorm(chosen, *weights_.final_norm, config_.rms_eps, normed);
+  kernels_.MatMul(normed, *weights_.logits, nullptr, logits);
   return logits;
+}
+
+void ForwardPass::Prepare(std::int64_t rows, std::int64_t logit_rows) {
+  const bool norm_before = config_.norm_placement == NormPlacement::kBefore;
+  const ProductKind onto = norm_before ? ProductKind::kMatMulAdd : ProductKind::kMatMul;
+  for (const LayerWeights& w : weights_.layers) {
+    kernels_.PrepareProduct(ProductKind::kMatMul, *w.qkv, rows);
+    kernels_.PrepareProduct(onto, *w.output, rows);
+    kernels_.PrepareProduct(ProductKind::kMatMulSwiGlu, *w.gate_up, rows);
+    kernels_.PrepareProduct(onto, *w.down, rows);
+  }
+  if (logit_rows > 0) kernels_.PrepareProduct(ProductKind::kMatMul, *weights_.logits, logit_rows);
 }
 
 // x += W_o attention(rope(qkv(norm(x)))), or with the norm after the block: x += norm(W_o …(x)).
@@ -66,9 +79,13 @@ void ForwardPass::Attention(int layer, const StepInputs& step, KvMemory& kv, boo
   } else {
     kernels_.Attend(step, layer, shape, qkv, kv, attended);
   }
-  kernels_.MatMul(attended, *w.output, w.output_bias.get(), delta);
-  if (!norm_before) kernels_.RmsNorm(delta, *w.attention_norm, config_.rms_eps, delta);
-  kernels_.Add(delta, x);
+  if (norm_before) {
+    kernels_.MatMulAdd(attended, *w.output, w.output_bias.get(), delta, x);
+  } else {
+    kernels_.MatMul(attended, *w.output, w.output_bias.get(), delta);
+    kernels_.RmsNorm(delta, *w.attention_norm, config_.rms_eps, delta);
+    kernels_.Add(delta, x);
+  }
 }
 
 // x += W_down (silu(gate) * up), norms as above.
@@ -81,11 +98,14 @@ void ForwardPass::FeedForward(int layer, Tensor& x) {
   Tensor delta = delta_.Prefix(x.rows);
 
   if (norm_before) kernels_.RmsNorm(x, *w.ffn_norm, config_.rms_eps, normed);
-  kernels_.MatMul(norm_before ? normed : x, *w.gate_up, w.gate_up_bias.get(), gate_up);
-  kernels_.SwiGlu(gate_up, inner);
-  kernels_.MatMul(inner, *w.down, w.down_bias.get(), delta);
-  if (!norm_before) kernels_.RmsNorm(delta, *w.ffn_norm, config_.rms_eps, delta);
-  kernels_.Add(delta, x);
+  kernels_.MatMulSwiGlu(norm_before ? normed : x, *w.gate_up, w.gate_up_bias.get(), gate_up, inner);
+  if (norm_before) {
+    kernels_.MatMulAdd(inner, *w.down, w.down_bias.get(), delta, x);
+  } else {
+    kernels_.MatMul(inner, *w.down, w.down_bias.get(), delta);
+    kernels_.RmsNorm(delta, *w.ffn_norm, config_.rms_eps, delta);
+    kernels_.Add(delta, x);
+  }
 }
 
 }  // namespace banyan

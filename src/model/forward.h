@@ -21,6 +21,10 @@ class ForwardPass {
   Tensor Run(const Batch& batch, const AttentionPlan& plan, KvMemory& kv,
              bool skip_attention = false);
 
+  // Makes the kernels' decisions for products of `rows` rows, and of `logit_rows` for the logits,
+  // ahead of time: see Kernels::PrepareProduct.
+  void Prepare(std::int64_t rows, std::int64_t logit_rows);
+
   int max_rows() const { return max_rows_; }
 
  private:
