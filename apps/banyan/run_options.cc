@@ -67,6 +67,10 @@ void RunOptions::AddTo(CLI::App& command, const std::string& default_precision) 
   command
       .add_option("--batch-rows", engine.batch_rows, "Rows of one step; 0: chosen by the backend")
       ->check(CLI::NonNegativeNumber);
+  command
+      .add_option("--max-streams", engine.max_streams,
+                  "Answers written at once; 0: chosen by the backend")
+      ->check(CLI::NonNegativeNumber);
   command.add_option("--kv-memory", kv_memory,
                      "Memory for KV, such as 512M or 4G (default: a quarter of the machine's)");
   command.add_flag("--explain", explain,

@@ -39,6 +39,7 @@ struct EngineOptions {
   int questions_per_stack = 0;  // stacked; 0 = all of a context
   int stacks = 8;               // stacked: how many at a time
   int batch_rows = 0;           // rows of one step; 0 = the backend's choice
+  int max_streams = 0;          // at once, at most batch_rows; 0 = the backend's choice
   std::int64_t kv_memory =
       0;                    // bytes; 0 = a quarter of the machine's memory, at most what is needed
   bool one_by_one = false;  // each stream alone with an empty cache
@@ -111,8 +112,9 @@ struct Receipt {
   std::int64_t decode_steps = 0, decode_step_tokens = 0;
   double decode_step_seconds = 0.0, prefill_step_seconds = 0.0;
   std::int64_t kv_bytes_peak = 0, kv_bytes_total = 0;
-  double limit_seconds =
-      0.0;  // the least time this work could take at the machine's measured rates
+  // The least time that this work, and its decode steps alone, could take at the machine's measured
+  // rates; 0: unknown.
+  double limit_seconds = 0.0, decode_limit_seconds = 0.0;
 };
 
 class Engine {
@@ -135,7 +137,7 @@ class Engine {
   void CancelWaiting(const std::function<bool(std::uint64_t tag)>& unwanted);
   // How many waiting streams keep the engine busy: submit more when waiting() falls below it.
   int wanted_waiting() const;
-  // The first call measures the machine for limit_seconds: some tens of milliseconds.
+  // The first call of a model measures the machine for limit_seconds: some tens of milliseconds.
   Receipt receipt() const;
   // What is shared, what was chosen and why, the predicted cost, for what is submitted now.
   std::string Explain();

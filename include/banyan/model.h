@@ -68,6 +68,10 @@ class Model {
   std::string backend_name() const;  // "cpu (avx512, 2 threads)"
   std::string precision() const;     // "mixed, kv f16"
   std::int64_t weight_bytes() const;
+  // What the machine reaches at best with this backend, measured at the first call (some tens of
+  // milliseconds, and on a device a few GiB of its memory): 0 where that says nothing.
+  double flops_per_second() const;  // of large products
+  double bytes_per_second() const;  // of main (device) memory
   // Stands for the weights and every setting that changes their answers.
   std::string fingerprint() const;
 

@@ -90,7 +90,10 @@ Engine::State::State(std::shared_ptr<Model> model, const EngineOptions& options)
       kernels_(*model_->parts().kernels),
       config_(model_->parts().config),
       batch_rows_(options.batch_rows > 0 ? options.batch_rows : kDefaultBatchRows),
-      max_streams_(options.one_by_one ? 1 : std::min(batch_rows_, kMostStreams)),
+      max_streams_(options.one_by_one
+                       ? 1
+                       : std::min(batch_rows_,
+                                  options.max_streams > 0 ? options.max_streams : kMostStreams)),
       forest_(kCutKeys, model_->parts().fingerprint),
       cache_(forest_, PagesForBudget(options, config_, kernels_, max_streams_)),
       kv_(kernels_.NewKvMemory({config_.layers, config_.kv_heads, config_.head_dim},
@@ -98,11 +101,6 @@ Engine::State::State(std::shared_ptr<Model> model, const EngineOptions& options)
       forward_(config_, model_->parts().weights, kernels_, batch_rows_, max_streams_),
       builder_(forest_, cache_),
       limit_(model_->parts()) {}
-
-const MachineRates& Engine::State::Rates() {
-  if (!rates_) rates_ = kernels_.MeasureRates();
-  return *rates_;
-}
 
 Engine::Engine(std::shared_ptr<Model> model, const EngineOptions& options)
     : state_(std::make_unique<State>(std::move(model), options)) {}
@@ -142,7 +140,9 @@ Receipt Engine::receipt() const {
       state_->kernels_.KvPageBytes({config.layers, config.kv_heads, config.head_dim});
   receipt.kv_bytes_peak = page_bytes * state_->cache_.peak_pages();
   receipt.kv_bytes_total = page_bytes * state_->cache_.total_pages();
-  receipt.limit_seconds = state_->limit_.Seconds(state_->Rates());
+  const MachineRates& rates = state_->model_->parts().Rates();
+  receipt.limit_seconds = state_->limit_.Seconds(rates);
+  receipt.decode_limit_seconds = state_->limit_.DecodeSeconds(rates);
   return receipt;
 }
 

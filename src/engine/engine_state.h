@@ -47,9 +47,6 @@ struct Engine::State {
   // --- explain.cc
   std::string Explain();
 
-  // What the machine reaches, measured at the first call.
-  const MachineRates& Rates();
-
   Stream& at(StreamId id) { return *streams_[id.index()]; }
   const Stream& at(StreamId id) const { return *streams_[id.index()]; }
 
@@ -76,7 +73,6 @@ struct Engine::State {
   std::vector<Answer> finished_;
   Receipt receipt_;
   WorkLimit limit_;
-  std::optional<MachineRates> rates_;
 
   // Numbering of stacks at submission.
   int stack_ = 0;

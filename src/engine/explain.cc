@@ -93,7 +93,7 @@ std::string Engine::State::Explain() {
   BuildPlan(built.nodes, built.batch.positions, OptionsForPlan(), plan_);
   text += "first step\n";
   text += ExplainPlan(plan_, built.nodes, built.batch.positions, OptionsForPlan());
-  const MachineRates rates = Rates();
+  const MachineRates& rates = model_->parts().Rates();
   if (rates.flops_per_second > 0.0) {
     text += ExplainCost(CountPlan(plan_, built.batch.positions),
                         static_cast<double>(built.batch.logit_rows.size()), limit_.sizes(), rates);

@@ -31,4 +31,9 @@ double WorkLimit::Seconds(const MachineRates& rates) const {
   return LimitSeconds(prefill_, rates) + LimitSeconds(decode_, rates);
 }
 
+double WorkLimit::DecodeSeconds(const MachineRates& rates) const {
+  if (rates.flops_per_second <= 0.0 || rates.bytes_per_second <= 0.0) return 0.0;
+  return LimitSeconds(decode_, rates);
+}
+
 }  // namespace banyan

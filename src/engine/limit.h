@@ -15,7 +15,9 @@ class WorkLimit {
   explicit WorkLimit(const Model::Parts& model) : sizes_(SizesOf(model)) {}
 
   void Add(const PlanStatistics& plan, int logit_rows, bool decode_only);
+  // Of everything, and of the steps that only extend streams; 0 when the rates are unknown.
   double Seconds(const MachineRates& rates) const;
+  double DecodeSeconds(const MachineRates& rates) const;
   const ModelSizes& sizes() const { return sizes_; }
 
  private:

@@ -170,6 +170,8 @@ const std::vector<TokenId>& Model::end_tokens() const { return parts_->end_token
 std::shared_ptr<const Text> Model::text() const { return parts_->text; }
 std::string Model::backend_name() const { return parts_->kernels->name(); }
 std::int64_t Model::weight_bytes() const { return parts_->weights.bytes; }
+double Model::flops_per_second() const { return parts_->Rates().flops_per_second; }
+double Model::bytes_per_second() const { return parts_->Rates().bytes_per_second; }
 std::string Model::fingerprint() const { return ToHex(parts_->fingerprint); }
 
 std::string Model::precision() const {

@@ -34,6 +34,13 @@ struct Model::Parts {
   std::vector<TokenId> end_tokens;
   std::shared_ptr<const Text> text;  // may be null
   Digest fingerprint{};
+  std::optional<MachineRates> rates;
+
+  // Measured at the first call.
+  const MachineRates& Rates() {
+    if (!rates) rates = kernels->MeasureRates();
+    return *rates;
+  }
 };
 
 }  // namespace banyan
