@@ -43,7 +43,8 @@ bool Engine::State::Step() {
   Tensor logits;
   {
     Timer timer(receipt_.forward_seconds);
-    logits = forward_.Run(built->batch, plan_, *kv_, options_.strategy == Strategy::kNoAttention);
+    logits = forward_.Run(built->batch, plan_, *kv_,
+                          {.skip_attention = options_.strategy == Strategy::kNoAttention});
   }
   const std::int64_t tokens_before = receipt_.generated_tokens;
   {

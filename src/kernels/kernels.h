@@ -63,6 +63,15 @@ struct QkNormWeights {
   float eps = 0.0f;
 };
 
+// Choices of tokens that were asked for and are perhaps not made yet.
+class PendingChoices {
+ public:
+  virtual ~PendingChoices() = default;
+  // Waits until they are made and gives them, once. Throws kInput when a row has no token to
+  // choose.
+  virtual std::vector<TokenChoice> Take() = 0;
+};
+
 // How to time an operation.
 struct TimedRuns {
   int count = 1;
@@ -79,6 +88,8 @@ class Kernels {
   virtual std::string name() const = 0;  // "cpu (avx512, 2 threads)"
   virtual int threads() const = 0;       // workers that attention items are spread over
   virtual const KernelOptions& options() const = 0;
+  // Whether operations return before they are done, so that the host can prepare the next step.
+  virtual bool asynchronous() const { return false; }
   // What this machine reaches at best, measured now (some tens of milliseconds): the rate of large
   // matrix products and of reading memory. Zeros where that says nothing (reference).
   virtual MachineRates MeasureRates() = 0;
@@ -102,8 +113,14 @@ class Kernels {
   // Rotation angles of every later step: pair i at position p turns by p * inverse_frequency[i],
   // and cosine and sine are multiplied by `scale`.
   virtual void SetRope(std::span<const float> inverse_frequency, float scale) = 0;
-  // The step's index arrays in backend memory, with its cosines and sines.
-  virtual std::unique_ptr<StepInputs> Upload(const Batch& batch, const AttentionPlan& plan) = 0;
+  // The step's index arrays in backend memory, with its cosines and sines. `earlier` (may be null
+  // when no row names one, see ChoiceToken) are the choices whose tokens rows may feed, taken or
+  // not.
+  virtual std::unique_ptr<StepInputs> Upload(const Batch& batch, const AttentionPlan& plan,
+                                             const PendingChoices* earlier) = 0;
+  std::unique_ptr<StepInputs> Upload(const Batch& batch, const AttentionPlan& plan) {
+    return Upload(batch, plan, nullptr);
+  }
 
   // --- The network ---------------------------------------------------------------------------
   // out[r] = table[token of row r].                                     out [rows, columns]
@@ -140,7 +157,11 @@ class Kernels {
   virtual void GatherLogitRows(const StepInputs& step, const Tensor& x, Tensor& out) = 0;
 
   // --- From logits to tokens -----------------------------------------------------------------
-  // One choice per request, from the row of `logits` that it names.
+  // Begins one choice per request, from the row of `logits` that it names. What the requests point
+  // at is not needed afterwards.
+  virtual std::unique_ptr<PendingChoices> Choose(const Tensor& logits,
+                                                 std::span<const SamplingRow> requests) = 0;
+  // The same, waited for.
   virtual void SelectTokens(const Tensor& logits, std::span<const SamplingRow> requests,
                             std::span<TokenChoice> choices) = 0;
   // Log-softmax of the raw logits at (rows[i], tokens[i]), for scoring given text.

@@ -141,25 +141,34 @@ TokenId Greedy(std::span<const float> adjusted) {
                               adjusted.begin());
 }
 
+TokenChoice ScoredChoice(std::span<const float> logits, TokenId chosen, int top_logprobs) {
+  const LogSumExp log_sum(logits);
+  TokenChoice choice;
+  choice.token = chosen;
+  choice.logprob = log_sum.Logprob(logits[chosen]);
+  if (top_logprobs > 0) {
+    for (const TokenId token : BestTokens(logits, static_cast<size_t>(top_logprobs))) {
+      choice.top.push_back({token, log_sum.Logprob(logits[token])});
+    }
+  }
+  return choice;
+}
+
 }  // namespace
 
 TokenChoice SelectToken(std::span<const float> logits, const SamplingRow& request) {
   BANYAN_CHECK(request.uniform >= 0.0 && request.uniform < 1.0);
+  if (request.forced >= 0) {
+    BANYAN_CHECK(static_cast<size_t>(request.forced) < logits.size());
+    return ScoredChoice(logits, request.forced, request.top_logprobs);
+  }
   const std::vector<float> adjusted = AdjustedLogits(logits, request);
   if (std::all_of(adjusted.begin(), adjusted.end(), [](float x) { return x == kNever; })) {
     Throw(ErrorKind::kInput, "no token of {} can be chosen: the mask allows none with a logit",
           logits.size());
   }
-  const LogSumExp log_sum(logits);
-  TokenChoice choice;
-  choice.token = request.temperature > 0.0f ? Draw(adjusted, request) : Greedy(adjusted);
-  choice.logprob = log_sum.Logprob(logits[choice.token]);
-  if (request.top_logprobs > 0) {
-    for (const TokenId token : BestTokens(logits, static_cast<size_t>(request.top_logprobs))) {
-      choice.top.push_back({token, log_sum.Logprob(logits[token])});
-    }
-  }
-  return choice;
+  const TokenId token = request.temperature > 0.0f ? Draw(adjusted, request) : Greedy(adjusted);
+  return ScoredChoice(logits, token, request.top_logprobs);
 }
 
 float ScoreToken(std::span<const float> logits, TokenId token) {

@@ -24,6 +24,7 @@ struct SamplingRow {
   int top_logprobs = 0;                    // how many alternatives to report
   std::span<const TokenId> history;        // tokens that the penalty concerns; repeats count once
   std::span<const std::uint32_t> allowed;  // bit t set = token t allowed; empty = all
+  TokenId forced = -1;  // >= 0: this token is taken, whatever the rest says; its logprob is wanted
 };
 
 struct TokenLogprob {

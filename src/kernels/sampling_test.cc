@@ -193,6 +193,21 @@ TEST(Draw, SharesProbabilityAmongInfiniteLogits) {
   EXPECT_EQ(Histogram({kInf, 0.0f, kInf}, request, 10), (std::map<TokenId, int>{{0, 5}, {2, 5}}));
 }
 
+TEST(SelectToken, AForcedTokenIsScoredWhateverTheRestSays) {
+  const std::vector<float> logits = {1.0f, 2.0f, -kInf, 0.5f};
+  const std::vector<std::uint32_t> none = {0u};
+  SamplingRow request;
+  request.temperature = 0.7f;
+  request.allowed = none;
+  request.top_logprobs = 2;
+  request.forced = 3;
+  const TokenChoice choice = SelectToken(logits, request);
+  EXPECT_EQ(choice.token, 3);
+  EXPECT_EQ(choice.logprob, ScoreToken(logits, 3));
+  ASSERT_EQ(choice.top.size(), 2u);
+  EXPECT_EQ(choice.top[0].token, 1);
+}
+
 // Every backend chooses what the functions above choose, whatever the other rows ask.
 using SelectTokens = optest::OperationTest;
 

@@ -25,14 +25,14 @@ ForwardPass::ForwardPass(const ModelConfig& config, const ModelWeights& weights,
 }
 
 Tensor ForwardPass::Run(const Batch& batch, const AttentionPlan& plan, KvMemory& kv,
-                        bool skip_attention) {
+                        const ForwardOptions& options) {
   BANYAN_CHECK(batch.rows() <= max_rows_);
   BANYAN_CHECK(static_cast<std::int64_t>(batch.logit_rows.size()) <= logits_.rows);
-  const std::unique_ptr<StepInputs> step = kernels_.Upload(batch, plan);
+  const std::unique_ptr<StepInputs> step = kernels_.Upload(batch, plan, options.earlier);
   Tensor x = x_.Prefix(step->rows);
   kernels_.Embed(*step, *weights_.embedding, x);
   for (int layer = 0; layer < config_.layers; ++layer) {
-    Attention(layer, *step, kv, skip_attention, x);
+    Attention(layer, *step, kv, options.skip_attention, x);
     FeedForward(layer, x);
   }
   Tensor logits = logits_.Prefix(step->logit_rows);

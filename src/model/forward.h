@@ -8,6 +8,11 @@
 
 namespace banyan {
 
+struct ForwardOptions {
+  bool skip_attention = false;  // zeros instead: wrong answers, for the throughput ceiling alone
+  const PendingChoices* earlier = nullptr;  // whose tokens the batch names; see Kernels::Upload
+};
+
 class ForwardPass {
  public:
   // Holds activations for at most `max_rows` rows and logits for `max_logit_rows`. The references
@@ -16,10 +21,9 @@ class ForwardPass {
               int max_rows, int max_logit_rows);
 
   // Computes the batch, storing K and V in the rows' slots. Returns logits [logit_rows, vocab],
-  // valid until the next Run. With `skip_attention` attention gives zeros: wrong answers, for the
-  // throughput ceiling alone.
+  // valid until the next Run.
   Tensor Run(const Batch& batch, const AttentionPlan& plan, KvMemory& kv,
-             bool skip_attention = false);
+             const ForwardOptions& options = {});
 
   // Makes the kernels' decisions for products of `rows` rows, and of `logit_rows` for the logits,
   // ahead of time: see Kernels::PrepareProduct.

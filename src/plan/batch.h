@@ -12,8 +12,14 @@ namespace banyan {
 // Tokens of one page of KV memory; a node's keys fill whole pages, the last one perhaps in part.
 inline constexpr int kPageTokens = 16;
 
+// A row may feed a token that is still being chosen: choice `index` of those that
+// Kernels::Upload is given.
+constexpr TokenId ChoiceToken(std::int32_t index) { return -1 - index; }
+constexpr bool IsChoice(TokenId token) { return token < 0; }
+constexpr std::int32_t ChoiceOf(TokenId token) { return -1 - token; }
+
 struct Batch {
-  std::vector<TokenId> tokens;           // [rows]
+  std::vector<TokenId> tokens;           // [rows] tokens, or ChoiceToken
   std::vector<std::int32_t> positions;   // [rows]
   std::vector<std::int32_t> slots;       // [rows] page * kPageTokens + offset, each at most once
   std::vector<std::int32_t> logit_rows;  // rows whose logits are wanted, ascending

@@ -12,6 +12,7 @@
 #include "kernels/cpu/machine_rates.h"
 #include "kernels/cpu/packed_matrix.h"
 #include "kernels/cpu/vector_kernels.h"
+#include "kernels/host_choices.h"
 
 namespace banyan {
 namespace {
@@ -91,11 +92,13 @@ class CpuKernels : public Kernels {
     rope_scale_ = scale;
   }
 
-  std::unique_ptr<StepInputs> Upload(const Batch& batch, const AttentionPlan& plan) override {
+  std::unique_ptr<StepInputs> Upload(const Batch& batch, const AttentionPlan& plan,
+                                     const PendingChoices* earlier) override {
     auto step = std::make_unique<CpuStep>();
     step->rows = batch.rows();
     step->logit_rows = static_cast<int>(batch.logit_rows.size());
     step->batch = batch;
+    HostChoices::Resolve(earlier, step->batch.tokens);
     step->plan = plan;
     const size_t pairs = inverse_frequency_.size();
     step->cosine.resize(pairs * batch.tokens.size());
@@ -203,6 +206,13 @@ class CpuKernels : public Kernels {
       std::memcpy(Row(out, static_cast<std::int64_t>(i)), Row(x, rows[i]),
                   static_cast<size_t>(x.columns) * sizeof(float));
     }
+  }
+
+  std::unique_ptr<PendingChoices> Choose(const Tensor& logits,
+                                         std::span<const SamplingRow> requests) override {
+    std::vector<TokenChoice> choices(requests.size());
+    SelectTokens(logits, requests, choices);
+    return std::make_unique<HostChoices>(std::move(choices));
   }
 
   void SelectTokens(const Tensor& logits, std::span<const SamplingRow> requests,

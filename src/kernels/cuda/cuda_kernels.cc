@@ -1,12 +1,12 @@
 #include "kernels/cuda/cuda_kernels.h"
 
 #include <algorithm>
-#include <map>
 #include <vector>
 
 #include "base/error.h"
 #include "base/thread_pool.h"
 #include "kernels/cuda/attention.h"
+#include "kernels/cuda/choices.h"
 #include "kernels/cuda/device_matrix.h"
 #include "kernels/cuda/device_rates.h"
 #include "kernels/cuda/device_step.h"
@@ -55,7 +55,8 @@ class CudaKernels : public Kernels {
         stream_(device_->stream),
         pool_(options.threads),
         staging_(device_),
-        products_(device_) {
+        products_(device_),
+        chooser_(device_) {
     if (!mixed() && options.kv_type != KvType::kF32) {
       Throw(ErrorKind::kUnsupported, "device cuda: precision f32 keeps KV in f32 only");
     }
@@ -63,6 +64,7 @@ class CudaKernels : public Kernels {
 
   std::string name() const override { return fmt::format("cuda ({})", device_->name); }
   int threads() const override { return device_->multiprocessors; }
+  bool asynchronous() const override { return true; }
   const KernelOptions& options() const override { return options_; }
   MachineRates MeasureRates() override {
     return cuda::MeasureDeviceRates(device_, mixed() ? &products_ : nullptr);
@@ -112,8 +114,14 @@ class CudaKernels : public Kernels {
     rope_scale_ = scale;
   }
 
-  std::unique_ptr<StepInputs> Upload(const Batch& batch, const AttentionPlan& plan) override {
+  std::unique_ptr<StepInputs> Upload(const Batch& batch, const AttentionPlan& plan,
+                                     const PendingChoices* earlier) override {
     auto step = cuda::UploadStep(device_, batch, plan, pairs_, last_ratio_, staging_);
+    if (std::any_of(batch.tokens.begin(), batch.tokens.end(), IsChoice)) {
+      BANYAN_CHECK(earlier != nullptr);
+      cuda::FeedChosen(stream_, static_cast<const cuda::DeviceChoices*>(earlier)->results(),
+                       step->rows, const_cast<std::int32_t*>(step->tokens));
+    }
     const cuda::RopeAngles angles{step->positions, inverse_frequency_.As<float>(), step->rows,
                                   pairs_, rope_scale_};
     cuda::FillRopeTable(stream_, angles, const_cast<float*>(step->cosine),
@@ -220,45 +228,27 @@ class CudaKernels : public Kernels {
                      WideForWriting(out));
   }
 
+  std::unique_ptr<PendingChoices> Choose(const Tensor& logits,
+                                         std::span<const SamplingRow> requests) override {
+    return Begin(logits, requests);
+  }
+
   void SelectTokens(const Tensor& logits, std::span<const SamplingRow> requests,
                     std::span<TokenChoice> choices) override {
-    std::vector<cuda::ScoreRequest> greedy;
-    std::map<std::int32_t, std::vector<float>> downloaded;
-    for (size_t i = 0; i < requests.size(); ++i) {
-      const SamplingRow& request = requests[i];
-      if (IsPlainGreedy(request)) {
-        greedy.push_back({request.row, cuda::kGreedy});
-        continue;
-      }
-      std::vector<float>& row = downloaded[request.row];
-      if (row.empty()) {
-        row.resize(static_cast<size_t>(logits.columns));
-        Download(logits, request.row, row);
-      }
-      choices[i] = SelectToken(row, request);
-    }
-    const std::vector<cuda::ScoreResult> results = Score(logits, greedy);
-    size_t next = 0;
-    for (size_t i = 0; i < requests.size(); ++i) {
-      if (!IsPlainGreedy(requests[i])) continue;
-      const cuda::ScoreResult& result = results[next++];
-      if (result.token < 0) {
-        Throw(ErrorKind::kInput, "no token of {} can be chosen: no logit is above minus infinity",
-              logits.columns);
-      }
-      choices[i] = {result.token, result.logprob, {}};
-    }
+    std::vector<TokenChoice> made = Begin(logits, requests)->Take();
+    std::move(made.begin(), made.end(), choices.begin());
   }
 
   void ScoreTokens(const Tensor& logits, std::span<const std::int32_t> rows,
                    std::span<const TokenId> tokens, std::span<float> logprobs) override {
-    std::vector<cuda::ScoreRequest> requests;
+    std::vector<SamplingRow> requests(rows.size());
     for (size_t i = 0; i < rows.size(); ++i) {
-      BANYAN_CHECK(tokens[i] >= 0 && tokens[i] < logits.columns);
-      requests.push_back({rows[i], tokens[i]});
+      BANYAN_CHECK(tokens[i] >= 0);
+      requests[i].row = rows[i];
+      requests[i].forced = tokens[i];
     }
-    const std::vector<cuda::ScoreResult> results = Score(logits, requests);
-    for (size_t i = 0; i < rows.size(); ++i) logprobs[i] = results[i].logprob;
+    const std::vector<TokenChoice> made = Begin(logits, requests)->Take();
+    for (size_t i = 0; i < rows.size(); ++i) logprobs[i] = made[i].logprob;
   }
 
   void Download(const Tensor& x, std::int64_t row, std::span<float> out) override {
@@ -278,12 +268,6 @@ class CudaKernels : public Kernels {
     return {WideForWriting(out), nullptr};
   }
 
-  // What the device chooses by itself; the rest needs the row on the host.
-  static bool IsPlainGreedy(const SamplingRow& request) {
-    return request.temperature <= 0.0f && request.repetition_penalty == 1.0f &&
-           request.allowed.empty() && request.top_logprobs == 0;
-  }
-
   cuda::PartialArrays PartialsFor(std::int64_t partials, const AttentionShape& shape) {
     const std::int64_t heads = partials * shape.heads;
     const std::int64_t values = heads * shape.head_dim;
@@ -296,26 +280,11 @@ class CudaKernels : public Kernels {
     return {value, value + values, value + values + heads};
   }
 
-  std::vector<cuda::ScoreResult> Score(const Tensor& logits,
-                                       const std::vector<cuda::ScoreRequest>& requests) {
-    std::vector<cuda::ScoreResult> results(requests.size());
-    if (requests.empty()) return results;
-    const auto bytes = static_cast<std::int64_t>(requests.size() * sizeof(cuda::ScoreRequest));
-    const DeviceMemory sent(device_, bytes, "requests for tokens");
-    const DeviceMemory chosen(device_, bytes, "chosen tokens");
-    std::copy(requests.begin(), requests.end(),
-              reinterpret_cast<cuda::ScoreRequest*>(staging_.Reserve(bytes)));
-    staging_.Send(sent.As<void>(), bytes);
-    cuda::ScoreLogits(stream_, Wide(logits), Stride(logits.columns),
-                      static_cast<int>(logits.columns), sent.As<cuda::ScoreRequest>(),
-                      static_cast<int>(requests.size()), chosen.As<cuda::ScoreResult>());
-    Check(cudaMemcpyAsync(results.data(), chosen.As<void>(), results.size() * sizeof(results[0]),
-                          cudaMemcpyDeviceToHost, stream_),
-          "copy of chosen tokens");
-    device_->Synchronize();
-    return results;
+  std::unique_ptr<cuda::DeviceChoices> Begin(const Tensor& logits,
+                                             std::span<const SamplingRow> requests) {
+    return chooser_.Begin({Wide(logits), Stride(logits.columns), static_cast<int>(logits.columns)},
+                          requests);
   }
-  static_assert(sizeof(cuda::ScoreRequest) == sizeof(cuda::ScoreResult));
 
   KernelOptions options_;
   std::shared_ptr<const cuda::Device> device_;
@@ -323,6 +292,7 @@ class CudaKernels : public Kernels {
   ThreadPool pool_;  // for loading
   cuda::Staging staging_;
   cuda::Products products_;
+  cuda::TokenChooser chooser_;
   DeviceMemory inverse_frequency_;  // [pairs_]
   int pairs_ = 0;
   float rope_scale_ = 1.0f;

@@ -72,6 +72,13 @@ __global__ void ScoreKernel(const float* logits, std::int64_t stride, int vocabu
   results[blockIdx.x] = result;
 }
 
+__global__ void FeedKernel(const ScoreResult* results, int rows, std::int32_t* tokens) {
+  const int row = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
+  if (row >= rows || tokens[row] >= 0) return;
+  // A row without a token to choose is an error that the host will see; any token serves till then.
+  tokens[row] = max(results[-1 - tokens[row]].token, 0);
+}
+
 }  // namespace
 
 void ScoreLogits(cudaStream_t stream, const float* logits, std::int64_t stride, int vocabulary,
@@ -80,6 +87,14 @@ void ScoreLogits(cudaStream_t stream, const float* logits, std::int64_t stride, 
   ScoreKernel<<<static_cast<unsigned>(count), kThreads, 0, stream>>>(logits, stride, vocabulary,
                                                                      requests, results);
   CheckLaunch("choice of tokens");
+}
+
+void FeedChosen(cudaStream_t stream, const ScoreResult* results, int rows, std::int32_t* tokens) {
+  if (rows == 0) return;
+  constexpr int kFeedThreads = 128;
+  const auto blocks = static_cast<unsigned>((rows + kFeedThreads - 1) / kFeedThreads);
+  FeedKernel<<<blocks, kFeedThreads, 0, stream>>>(results, rows, tokens);
+  CheckLaunch("feeding of chosen tokens");
 }
 
 }  // namespace banyan::cuda

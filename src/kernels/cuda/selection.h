@@ -23,4 +23,7 @@ struct ScoreResult {
 void ScoreLogits(cudaStream_t stream, const float* logits, std::int64_t stride, int vocabulary,
                  const ScoreRequest* requests, int count, ScoreResult* results);
 
+// Puts chosen tokens where `tokens` [rows] names choices (plan/batch.h).
+void FeedChosen(cudaStream_t stream, const ScoreResult* results, int rows, std::int32_t* tokens);
+
 }  // namespace banyan::cuda

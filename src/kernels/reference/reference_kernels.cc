@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "kernels/host_choices.h"
 #include "kernels/reference/reference_memory.h"
 #include "kernels/reference/reference_network.h"
 #include "tensor/dequantize.h"
@@ -111,11 +112,13 @@ class ReferenceKernels final : public Kernels {
     rope_scale_ = scale;
   }
 
-  std::unique_ptr<StepInputs> Upload(const Batch& batch, const AttentionPlan& plan) override {
+  std::unique_ptr<StepInputs> Upload(const Batch& batch, const AttentionPlan& plan,
+                                     const PendingChoices* earlier) override {
     auto step = std::make_unique<reference::Step>();
     step->rows = batch.rows();
     step->logit_rows = static_cast<int>(batch.logit_rows.size());
     step->batch = batch;
+    HostChoices::Resolve(earlier, step->batch.tokens);
     step->plan = plan;
     step->item_of_partial = ItemOfPartial(plan);
     step->rotary_dim = static_cast<int>(2 * inverse_frequency_.size());
@@ -154,6 +157,12 @@ class ReferenceKernels final : public Kernels {
     reference::GatherLogitRows(AsStep(step), x, out);
   }
 
+  std::unique_ptr<PendingChoices> Choose(const Tensor& logits,
+                                         std::span<const SamplingRow> requests) override {
+    std::vector<TokenChoice> choices(requests.size());
+    SelectTokens(logits, requests, choices);
+    return std::make_unique<HostChoices>(std::move(choices));
+  }
   void SelectTokens(const Tensor& logits, std::span<const SamplingRow> requests,
                     std::span<TokenChoice> choices) override {
     BANYAN_CHECK(choices.size() >= requests.size());
