@@ -6,7 +6,11 @@ namespace banyan::app {
 Command AddBench(CLI::App& app) {
   CLI::App* bench = app.add_subcommand("bench", "Measure; outputs are compared before times count");
   bench->require_subcommand(1);
-  const std::vector<BenchCommand> commands = {AddBenchForest(*bench), AddBenchAttention(*bench)};
+  std::vector<BenchCommand> commands = AddNamedBenches(*bench);
+  for (const auto add :
+       {AddBenchShared, AddBenchHydragen, AddBenchTree, AddBenchForest, AddBenchAttention}) {
+    commands.push_back(add(*bench));
+  }
   return [commands] {
     for (const BenchCommand& command : commands) {
       if (command.app->parsed()) return command.run();

@@ -14,6 +14,10 @@ struct BenchCommand {
 };
 
 BenchCommand AddBenchForest(CLI::App& bench);
+BenchCommand AddBenchTree(CLI::App& bench);
+std::vector<BenchCommand> AddNamedBenches(CLI::App& bench);  // squad2, narrativeqa, …
+BenchCommand AddBenchShared(CLI::App& bench);
+BenchCommand AddBenchHydragen(CLI::App& bench);
 BenchCommand AddBenchAttention(CLI::App& bench);
 
 }  // namespace banyan::app

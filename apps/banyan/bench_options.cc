@@ -1,8 +1,18 @@
 #include "bench_options.h"
 
+#include <algorithm>
+
 #include "banyan/error.h"
 
 namespace banyan::app {
+namespace {
+
+// Of flat runs, unless --flat-tokens says otherwise: a second or two on either kind of machine.
+constexpr std::int64_t kFlatTokensOnDevice = 60000, kFlatTokensOnCpu = 2000;
+// Rows and streams that fill a large device.
+constexpr int kRowsOnDevice = 2048, kStreamsOnDevice = 1024;
+
+}  // namespace
 
 void BenchModel::AddTo(CLI::App& command) {
   run.AddTo(command, "mixed");
@@ -15,10 +25,43 @@ void BenchModel::AddTo(CLI::App& command) {
   command.add_option(
       "--weights", weights,
       "Type of random weights: bf16 (default on cuda), q8_0 (default elsewhere), f32");
+  command.add_option("--strategies", strategies, "Comma-separated")->capture_default_str();
+  if (flat_tokens < 0) {
+    command
+        .add_option("--flat-tokens", flat_tokens,
+                    "flat runs only the first streams, of about so many prompt tokens together; 0: "
+                    "all (default: 60000 on cuda, 2000 elsewhere)")
+        ->check(CLI::NonNegativeNumber);
+  }
+  command.add_option("--repeat", repeat, "The fastest of so many runs counts")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  command.add_flag("--cold", cold,
+                   "No untimed run first (on cuda it chooses the algorithms of the products)");
+  command.add_option("--json", json, "Also write the figures to this file; -: to stdout instead");
+}
+
+BenchRun BenchModel::Prepare() {
+  const bool on_device = run.load.device == "cuda";
+  BenchRun prepared;
+  prepared.strategies = ParseStrategies(strategies);
+  run.Resolve();
+  prepared.engine = run.engine;
+  if (on_device && prepared.engine.batch_rows == 0) {
+    prepared.engine.batch_rows = kRowsOnDevice;
+    if (prepared.engine.max_streams == 0) prepared.engine.max_streams = kStreamsOnDevice;
+  }
+  prepared.flat_tokens = flat_tokens >= 0 ? flat_tokens
+                         : on_device      ? kFlatTokensOnDevice
+                                          : kFlatTokensOnCpu;
+  prepared.repeat = repeat;
+  prepared.warm_up = on_device && !cold;
+  prepared.model = Load();
+  return prepared;
 }
 
 std::shared_ptr<Model> BenchModel::Load() {
-  run.Resolve();
+  if (run.load.model.empty() && shape.empty()) shape = default_shape;
   if (run.load.model.empty() == shape.empty()) {
     throw Error(ErrorKind::kUsage, "bench: expected either -m MODEL or --shape NAME");
   }

@@ -1,0 +1,74 @@
+#!/usr/bin/env python3
+"""`banyan bench` as a program, on a tiny random model: jobs, grids, literals, messages. Usage: bench_test.py BANYAN"""
+import json
+import subprocess
+import sys
+import tempfile
+
+BANYAN = sys.argv[1]
+failures = 0
+
+
+def check(ok: bool, what: str) -> None:
+    global failures
+    if not ok:
+        failures += 1
+        print("FAIL", what)
+
+
+def bench(*args: str) -> subprocess.CompletedProcess:
+    return subprocess.run([BANYAN, "bench", *args], capture_output=True, text=True, timeout=120)
+
+
+def figures(*args: str):
+    done = bench(*args, "--json", "-")
+    check(done.returncode == 0, f"{args}: exit code {done.returncode}: {done.stderr}")
+    return json.loads(done.stdout)
+
+
+JOBS = {"squad2": ([1, 2, 9], [47, 178, 13], 4), "narrativeqa": ([1, 2, 30], [2754, 737, 12], 6),
+        "race": ([1, 2, 4], [40, 344, 40], 1), "longhealth": ([1, 2, 20], [73, 11720, 73], 1)}
+for name, (branches, lengths, new) in JOBS.items():
+    if name == "longhealth":  # its prompts are long: the names and counts are enough
+        check("11720" in bench(name, "--help").stdout or "11720" in bench("--help").stdout, "longhealth's counts")
+        continue
+    found = figures(name, "--shape", "tiny", "--random", "--documents", "2", "--strategies", "auto,flat,no-attention")
+    check((found["branches"], found["lengths"], found["max_new"]) == (branches, lengths, new), f"{name}: its counts")
+    streams = branches[1] * branches[2]
+    auto, flat, ceiling = found["strategies"]
+    check(auto["streams"] == streams and ceiling["streams"] == streams, f"{name}: all streams")
+    check(1 <= flat["streams"] <= streams and flat["prompt_tokens"] <= 2000 + sum(lengths), f"{name}: flat runs some")
+    check(auto["generated_tokens"] == streams * new, f"{name}: every answer has its length")
+    check(auto["prefilled_tokens"] == lengths[0] + 2 * lengths[1] + streams * lengths[2], f"{name}: shared once")
+
+for literal, branches, lengths in [("2 documents x 3 questions | 8, 40, 5 tokens", [1, 2, 3], [8, 40, 5]),
+                                   ("2 documents \u00d7 3 questions | 8, 40, 5", [1, 2, 3], [8, 40, 5]),
+                                   ("4 streams | 30 tokens", [4], [30]), ("2x3|8/40", [2, 3], [8, 40])]:
+    found = figures("tree", literal, "--shape", "tiny", "--max-new", "2", "--strategies", "tree,flat")
+    check((found["branches"], found["lengths"]) == (branches, lengths), f"literal {literal}")
+for literal in ["8 documents 64", "a | 3", "2 x 3 | 4", "2 x 3 | 4, 5, 6, 7", "0 x 3 | 3, 4", "2 x | 3, 4", "2 y 3 | 3, 4",
+                "2 | 99999999999999999999", "", "|", "2 | 3,"]:
+    done = bench("tree", literal, "--shape", "tiny")
+    check(done.returncode == 2 and "banyan: " in done.stderr, f"literal {literal!r} is refused: {done.stderr}")
+
+with tempfile.NamedTemporaryFile("r", suffix=".json") as file:
+    done = bench("shared", "--shape", "tiny", "--streams", "1,5", "--prefix", "40,70", "--max-new", "4", "--json", file.name)
+    cells = json.load(file)
+check(done.returncode == 0 and done.stdout.startswith("shared: ") and "| 5 | 70 | auto |" in done.stdout, "a grid")
+check([(c["streams"], c["lengths"][0]) for c in cells] == [(1, 40), (1, 70), (5, 40), (5, 70)], "a grid's cells")
+check(cells[3]["strategies"][0]["decode_steps"] == 3, "streams of a cell run together")
+
+done = bench("attention", "--only", "documents x 9", "--heads", "2", "--kv-heads", "1", "--head-dim", "16", "--runs", "1")
+check(done.returncode == 0 and "32 documents x 9" in done.stdout and "prefill" not in done.stdout.split("\n\n")[1],
+      f"attention alone: {done.stdout}{done.stderr}")
+
+for args, words in [(["squad2"], "--shape"), (["squad2", "--random", "-m", "x"], "--shape"),
+                    (["squad2", "--shape", "nope"], "qwen3-8b"), (["shared", "--shape", "tiny", "--strategies", "a"], "paged"),
+                    (["attention", "--heads", "3"], "divide"), (["forest", "--shape", "tiny", "--weights", "q2"], "bf16"),
+                    (["race", "--shape", "tiny", "--kv-memory", "64K"], "KV memory"),
+                    (["forest", "--shape", "tiny", "--json", "/no/such/folder/x"], "/no/such/folder/x")]:
+    done = bench(*args)
+    check(done.returncode == 2 and words in done.stderr, f"{args}: {done.returncode} {done.stderr}")
+
+print(f"bench_test: {failures} wrong")
+sys.exit(1 if failures else 0)
