@@ -17,7 +17,7 @@ endif()
 if(BANYAN_WITH_CUDA)
   set(cuda ${CMAKE_SOURCE_DIR}/src/kernels/cuda)
   file(GLOB cuda_host CONFIGURE_DEPENDS ${cuda}/*.cc)
-  list(FILTER cuda_host EXCLUDE REGEX "_test\\.cc$")
+  list(FILTER cuda_host EXCLUDE REGEX "_test\\.cc$|/cuda_times\\.cc$")
   file(GLOB cuda_kernels CONFIGURE_DEPENDS ${cuda}/*.cu)
   add_library(banyan_cuda_kernels OBJECT ${cuda_kernels})
   target_include_directories(banyan_cuda_kernels PRIVATE ${CMAKE_SOURCE_DIR}/include
@@ -27,6 +27,9 @@ if(BANYAN_WITH_CUDA)
   target_sources(banyan_kernels PRIVATE ${cuda_host} $<TARGET_OBJECTS:banyan_cuda_kernels>)
   target_compile_definitions(banyan_kernels PRIVATE BANYAN_WITH_CUDA=1)
   target_link_libraries(banyan_kernels PRIVATE CUDA::cudart_static CUDA::cublasLt)
+  # A tool for measuring, built on demand.
+  add_executable(cuda_times EXCLUDE_FROM_ALL ${cuda}/cuda_times.cc)
+  target_link_libraries(cuda_times PRIVATE banyan_kernels CUDA::cudart_static CUDA::cublasLt)
   set_source_files_properties(${CMAKE_SOURCE_DIR}/src/kernels/make_kernels_test.cc PROPERTIES
     COMPILE_DEFINITIONS BANYAN_WITH_CUDA=1)
 endif()

@@ -27,6 +27,7 @@ using cuda::DeviceMatrix;
 using cuda::DeviceMemory;
 using cuda::DeviceStep;
 using cuda::KvPages;
+using cuda::ProductForm;
 using cuda::RowRange;
 using cuda::Stride;
 using cuda::Wide;
@@ -93,7 +94,9 @@ class CudaKernels : public Kernels {
     auto vector = std::make_shared<DeviceVector>();
     vector->size = static_cast<std::int64_t>(values.size());
     const auto bytes = static_cast<std::int64_t>(values.size_bytes());
-    vector->memory = DeviceMemory(device_, bytes, "parameters");
+    // Padded like a row, so that kernels can read it in whole vectors.
+    vector->memory = DeviceMemory(device_, Stride(vector->size) * 4, "parameters");
+    vector->memory.Zero();
     vector->memory.CopyFromHost(values.data(), bytes);
     return vector;
   }
@@ -152,22 +155,38 @@ class CudaKernels : public Kernels {
   }
 
   void Add(const Tensor& delta, Tensor& x) override {
-    cuda::AddRows(stream_, Wide(delta), RangeOf(x), Wide(x));
+    cuda::AddRows(stream_, Wide(delta), nullptr, RangeOf(x), Wide(x));
   }
 
   void MatMul(const Tensor& x, const Matrix& w, const Vector* bias, Tensor& out) override {
-    BANYAN_CHECK(x.columns == w.columns && out.columns == w.rows && x.rows == out.rows);
-    if (x.rows == 0) return;
-    const DeviceMatrix& matrix = OnDevice(w);
-    if (mixed()) {
-      const __nv_bfloat16* source = cuda::Narrow(x);
-      products_.Multiply(source, x.rows, matrix, WideForWriting(out));
+    Multiply(x, w, ProductForm::kWide, out);
+    if (bias != nullptr) cuda::AddRows(stream_, nullptr, Values(bias), RangeOf(out), Wide(out));
+  }
+
+  void MatMulAdd(const Tensor& a, const Matrix& w, const Vector* bias, Tensor& scratch,
+                 Tensor& x) override {
+    if (bias == nullptr) {
+      Multiply(a, w, ProductForm::kAdd, x);
     } else {
-      const float* source = Wide(x);
-      const cuda::ProductShape shape{x.rows, w.rows, matrix.stride, Stride(out.columns)};
-      cuda::MultiplyF32(stream_, source, matrix.memory.As<float>(), shape, WideForWriting(out));
+      Multiply(a, w, ProductForm::kWide, scratch);
+      cuda::AddRows(stream_, Wide(scratch), Values(bias), RangeOf(x), Wide(x));
     }
-    if (bias != nullptr) cuda::AddBias(stream_, Values(bias), RangeOf(out), Wide(out));
+  }
+
+  void MatMulSwiGlu(const Tensor& x, const Matrix& w, const Vector* bias, Tensor& scratch,
+                    Tensor& out) override {
+    if (!mixed() || bias != nullptr) return Kernels::MatMulSwiGlu(x, w, bias, scratch, out);
+    Multiply(x, w, ProductForm::kNarrow, scratch);
+    cuda::SwiGluRows(stream_, cuda::Narrow(scratch), Stride(scratch.columns), RangeOf(out),
+                     cuda::NarrowForWriting(out));
+  }
+
+  void PrepareProduct(ProductKind kind, const Matrix& w, std::int64_t rows) override {
+    if (!mixed() || rows == 0) return;
+    ProductForm form = ProductForm::kWide;
+    if (kind == ProductKind::kMatMulAdd) form = ProductForm::kAdd;
+    if (kind == ProductKind::kMatMulSwiGlu) form = ProductForm::kNarrow;
+    products_.Prepare(OnDevice(w), rows, form);
   }
 
   void RotateAndStore(const StepInputs& step, int layer, const AttentionShape& shape,
@@ -261,6 +280,26 @@ class CudaKernels : public Kernels {
 
  private:
   bool mixed() const { return options_.precision == Precision::kMixed; }
+
+  // The product alone, in the form that its reader wants. kNarrow only when mixed.
+  void Multiply(const Tensor& x, const Matrix& w, ProductForm form, Tensor& out) {
+    BANYAN_CHECK(x.columns == w.columns && out.columns == w.rows && x.rows == out.rows);
+    if (x.rows == 0) return;
+    const DeviceMatrix& matrix = OnDevice(w);
+    if (mixed()) {
+      const __nv_bfloat16* source = cuda::Narrow(x);
+      products_.Multiply(source, x.rows, matrix, form, TargetOf(out, form));
+    } else {
+      const float* source = Wide(x);
+      const cuda::ProductShape shape{x.rows, w.rows, matrix.stride, Stride(out.columns)};
+      cuda::MultiplyF32(stream_, source, matrix.memory.As<float>(), shape, form,
+                        static_cast<float*>(TargetOf(out, form)));
+    }
+  }
+  static void* TargetOf(const Tensor& out, ProductForm form) {
+    if (form == ProductForm::kNarrow) return cuda::NarrowForWriting(out);
+    return form == ProductForm::kAdd ? Wide(out) : WideForWriting(out);
+  }
 
   // Results that products read are left in bf16 when mixed.
   cuda::RowOutput OutputOf(const Tensor& out) const {

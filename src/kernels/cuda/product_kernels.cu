@@ -1,6 +1,7 @@
 #include "kernels/cuda/device.h"
 #include "kernels/cuda/mma.cuh"
 #include "kernels/cuda/product_kernels.h"
+#include "kernels/cuda/product_store.cuh"
 
 namespace banyan::cuda {
 namespace {
@@ -8,6 +9,7 @@ namespace {
 // --- Float32: blocks of 64 x 64 outputs, 4 x 4 a thread -----------------------------------------
 constexpr int kBlock = 64, kStep = 16;
 
+template <ProductForm kForm>
 __global__ void MultiplyF32Kernel(const float* x, const float* w, ProductShape shape, float* out) {
   __shared__ float xs[kStep][kBlock + 4], ws[kStep][kBlock + 4];
   const std::int64_t row0 = static_cast<std::int64_t>(blockIdx.y) * kBlock;
@@ -38,7 +40,9 @@ __global__ void MultiplyF32Kernel(const float* x, const float* w, ProductShape s
 #pragma unroll
     for (int j = 0; j < 4; ++j) {
       const std::int64_t r = row0 + ty + 16 * i, n = out0 + tx + 16 * j;
-      if (r < shape.rows && n < shape.outputs) out[r * shape.out_stride + n] = sums[i][j];
+      if (r < shape.rows && n < shape.outputs) {
+        StoreSum<kForm>(out, r * shape.out_stride + n, sums[i][j]);
+      }
     }
   }
 }
@@ -46,8 +50,9 @@ __global__ void MultiplyF32Kernel(const float* x, const float* w, ProductShape s
 // --- bf16: a warp takes 16 outputs and 32 rows; operands come straight from memory --------------
 constexpr int kWarps = 4, kRowTiles = 4;
 
+template <ProductForm kForm>
 __global__ void MultiplyBF16Kernel(const __nv_bfloat16* x, const __nv_bfloat16* w,
-                                   ProductShape shape, float* out) {
+                                   ProductShape shape, void* out) {
   const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
   const std::int64_t n0 = (static_cast<std::int64_t>(blockIdx.x) * kWarps + threadIdx.x / 32) * 16;
   const std::int64_t r0 = static_cast<std::int64_t>(blockIdx.y) * kRowTiles * 8;
@@ -78,21 +83,44 @@ __global__ void MultiplyBF16Kernel(const __nv_bfloat16* x, const __nv_bfloat16* 
 #pragma unroll
     for (int c = 0; c < 4; ++c) {
       const std::int64_t r = r0 + i * 8 + 2 * t + c % 2, n = n0 + g + 8 * (c / 2);
-      if (r < shape.rows && n < shape.outputs) out[r * shape.out_stride + n] = sums[i][c];
+      if (r < shape.rows && n < shape.outputs) {
+        StoreSum<kForm>(out, r * shape.out_stride + n, sums[i][c]);
+      }
     }
   }
 }
 
-__global__ void CountDifferencesKernel(const float* a, const float* b, ProductShape shape,
+__global__ void CountDifferencesKernel(const std::uint32_t* found, const std::uint32_t* expected,
+                                       WordRows range, std::int64_t period,
                                        unsigned long long* count) {
-  unsigned long long found = 0;
-  for (std::int64_t r = blockIdx.x; r < shape.rows; r += gridDim.x) {
-    for (std::int64_t n = threadIdx.x; n < shape.outputs; n += blockDim.x) {
-      const std::int64_t at = r * shape.out_stride + n;
-      if (__float_as_uint(a[at]) != __float_as_uint(b[at])) ++found;
+  unsigned long long differences = 0;
+  for (std::int64_t r = blockIdx.x; r < range.rows; r += gridDim.x) {
+    const std::uint32_t* a = found + r * range.words;
+    const std::uint32_t* b = expected + r % period * range.words;
+    for (std::int64_t n = threadIdx.x; n < range.words; n += blockDim.x)
+      differences += a[n] != b[n];
+  }
+  if (differences > 0) atomicAdd(count, differences);
+}
+
+__global__ void RepeatRowsKernel(const std::uint32_t* x, WordRows range, std::int64_t period,
+                                 std::uint32_t* out) {
+  for (std::int64_t r = blockIdx.x; r < range.rows; r += gridDim.x) {
+    for (std::int64_t n = threadIdx.x; n < range.words; n += blockDim.x) {
+      out[r * range.words + n] = x[r % period * range.words + n];
     }
   }
-  if (found > 0) atomicAdd(count, found);
+}
+
+__global__ void ReadThroughKernel(const uint4* memory, std::int64_t count) {
+  const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
+  std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+  for (; i < count; i += step) {
+    [[maybe_unused]] std::uint32_t x, y, z, w;
+    asm volatile("ld.global.v4.u32 {%0,%1,%2,%3}, [%4];"
+                 : "=r"(x), "=r"(y), "=r"(z), "=r"(w)
+                 : "l"(memory + i));
+  }
 }
 
 __global__ void FillRandomKernel(std::int64_t count, std::uint32_t seed, __nv_bfloat16* out) {
@@ -119,24 +147,44 @@ unsigned Blocks(std::int64_t count, int each) {
 }  // namespace
 
 void MultiplyF32(cudaStream_t stream, const float* x, const float* w, const ProductShape& shape,
-                 float* out) {
+                 ProductForm form, float* out) {
   const dim3 grid(Blocks(shape.outputs, kBlock), Blocks(shape.rows, kBlock));
-  MultiplyF32Kernel<<<grid, 256, 0, stream>>>(x, w, shape, out);
+  const auto kernel = form == ProductForm::kAdd ? MultiplyF32Kernel<ProductForm::kAdd>
+                                                : MultiplyF32Kernel<ProductForm::kWide>;
+  kernel<<<grid, 256, 0, stream>>>(x, w, shape, out);
   CheckLaunch("float32 product");
 }
 
-void MultiplyBF16(cudaStream_t stream, const __nv_bfloat16* x, const __nv_bfloat16* w,
-                  const ProductShape& shape, float* out) {
+void MultiplyBF16(cudaStream_t stream, const ProductOperands& operands) {
+  const ProductShape& shape = operands.shape;
   const dim3 grid(Blocks(shape.outputs, kWarps * 16), Blocks(shape.rows, kRowTiles * 8));
-  MultiplyBF16Kernel<<<grid, kWarps * 32, 0, stream>>>(x, w, shape, out);
+  auto kernel = MultiplyBF16Kernel<ProductForm::kWide>;
+  if (operands.form == ProductForm::kAdd) kernel = MultiplyBF16Kernel<ProductForm::kAdd>;
+  if (operands.form == ProductForm::kNarrow) kernel = MultiplyBF16Kernel<ProductForm::kNarrow>;
+  kernel<<<grid, kWarps * 32, 0, stream>>>(operands.x, operands.w, shape, operands.out);
   CheckLaunch("bf16 product");
 }
 
-void CountDifferences(cudaStream_t stream, const float* a, const float* b,
-                      const ProductShape& shape, unsigned long long* count) {
-  const auto rows = static_cast<unsigned>(shape.rows < 1024 ? shape.rows : 1024);
-  CountDifferencesKernel<<<rows, 256, 0, stream>>>(a, b, shape, count);
+void CountDifferences(cudaStream_t stream, const void* found, const void* expected, WordRows range,
+                      std::int64_t period, unsigned long long* count) {
+  const auto blocks = static_cast<unsigned>(range.rows < 1024 ? range.rows : 1024);
+  CountDifferencesKernel<<<blocks, 256, 0, stream>>>(static_cast<const std::uint32_t*>(found),
+                                                     static_cast<const std::uint32_t*>(expected),
+                                                     range, period, count);
   CheckLaunch("comparison of bits");
+}
+
+void RepeatRows(cudaStream_t stream, const void* x, WordRows range, std::int64_t period,
+                void* out) {
+  const auto blocks = static_cast<unsigned>(range.rows < 1024 ? range.rows : 1024);
+  RepeatRowsKernel<<<blocks, 256, 0, stream>>>(static_cast<const std::uint32_t*>(x), range, period,
+                                               static_cast<std::uint32_t*>(out));
+  CheckLaunch("repeated rows");
+}
+
+void ReadThrough(cudaStream_t stream, const void* memory, std::int64_t bytes) {
+  ReadThroughKernel<<<1024, 256, 0, stream>>>(static_cast<const uint4*>(memory), bytes / 16);
+  CheckLaunch("reading");
 }
 
 void FillRandom(cudaStream_t stream, std::int64_t count, std::uint32_t seed, __nv_bfloat16* out) {

@@ -1,5 +1,6 @@
-// Matrix products by kernels of our own, over device pointers: out[r][n] = sum_k x[r][k] w[n][k].
-// Both are exact references as well: each output is one chain over k in order.
+// Matrix products by kernels of our own, over device pointers: sum_k x[r][k] w[n][k]. Both are
+// exact references as well: each output is one chain over k in order. Also what the comparison with
+// the library's algorithms needs. The kernel that is fast for few rows is in few_rows.h.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -9,6 +10,14 @@
 
 namespace banyan::cuda {
 
+// How a product leaves its float32 sums.
+enum class ProductForm {
+  kWide,    // out = sum, float32
+  kAdd,     // out = out + sum, float32, rounded once
+  kNarrow,  // out = sum rounded to bf16
+};
+inline std::int64_t ElementBytes(ProductForm form) { return form == ProductForm::kNarrow ? 2 : 4; }
+
 struct ProductShape {
   std::int64_t rows = 0;     // of x and out
   std::int64_t outputs = 0;  // rows of w
@@ -16,18 +25,36 @@ struct ProductShape {
   std::int64_t out_stride = 0;
 };
 
-// Float32: a chain of fused multiply-adds. No TF32.
+// Float32: a chain of fused multiply-adds. No TF32. `form` is not kNarrow.
 void MultiplyF32(cudaStream_t stream, const float* x, const float* w, const ProductShape& shape,
-                 float* out);
-// bf16: a chain of m16n8k16 matrix instructions. REQUIRES: w has a multiple of 16 rows.
-void MultiplyBF16(cudaStream_t stream, const __nv_bfloat16* x, const __nv_bfloat16* w,
-                  const ProductShape& shape, float* out);
+                 ProductForm form, float* out);
 
-// Adds the number of values whose bits differ to *count (device memory); rows of `stride` floats of
-// which the first `columns` count.
-void CountDifferences(cudaStream_t stream, const float* a, const float* b,
-                      const ProductShape& shape, unsigned long long* count);
+// Operands of a bf16 product. REQUIRES: 16-byte aligned, w has a multiple of 16 rows, out_stride
+// and outputs are even.
+struct ProductOperands {
+  const __nv_bfloat16* x = nullptr;  // [rows, inner]
+  const __nv_bfloat16* w = nullptr;  // [outputs, inner]
+  ProductShape shape;
+  ProductForm form = ProductForm::kWide;
+  void* out = nullptr;  // float or bf16 [rows, out_stride]
+};
+// A chain of m16n8k16 matrix instructions.
+void MultiplyBF16(cudaStream_t stream, const ProductOperands& operands);
+
+// --- For the choice of algorithms
+// ----------------------------------------------------------------- Rows of 32-bit words without
+// gaps.
+struct WordRows {
+  std::int64_t rows = 0, words = 0;
+};
+// Adds the number of words of `found` that differ from row r % period of `expected` to *count.
+void CountDifferences(cudaStream_t stream, const void* found, const void* expected, WordRows range,
+                      std::int64_t period, unsigned long long* count);
+// out[r] = x[r % period].
+void RepeatRows(cudaStream_t stream, const void* x, WordRows range, std::int64_t period, void* out);
 // Values of about normal spread, a function of the seed, for measuring.
 void FillRandom(cudaStream_t stream, std::int64_t count, std::uint32_t seed, __nv_bfloat16* out);
+// Reads the bytes (a multiple of 16), so that they are what the caches hold afterwards.
+void ReadThrough(cudaStream_t stream, const void* memory, std::int64_t bytes);
 
 }  // namespace banyan::cuda

@@ -1,208 +1,184 @@
 #include "kernels/cuda/products.h"
 
 #include <algorithm>
-#include <cstring>
+#include <chrono>
+#include <cmath>
+#include <limits>
 
 #include "base/error.h"
 
 namespace banyan::cuda {
 namespace {
 
-constexpr std::int64_t kWorkspaceBytes = std::int64_t{32} << 20;
-// Below this many weights a launch costs more than the product: our own kernel serves.
+// Below this many weights a launch costs more than the product: the plain kernel serves.
 constexpr std::int64_t kSmallMatrix = std::int64_t{1} << 18;
-constexpr std::int64_t kLeastRange = 16, kMostRange = 4096;
-constexpr int kAlgorithmsPerQuery = 12;
+// The last row counts of the ranges that get a decision each; the last range has no end. Finer
+// where the time changes from bytes to operations and a wave of tiles more or less is felt.
+constexpr std::int64_t kRangeTops[] = {4,   8,   16,  32,  64,   96,   128,  192,
+                                       256, 384, 512, 768, 1024, 1536, 2048, 4096};
+constexpr std::int64_t kMostPlainRows = 64;  // beyond, the plain kernel is not worth timing
+constexpr double kDecisionSeconds = 0.08;    // after which no more candidates are tried
+constexpr size_t kFinalists = 3;
 
-void CheckLt(cublasStatus_t status, const char* what) {
-  if (status == CUBLAS_STATUS_SUCCESS) return;
-  const auto kind = status == CUBLAS_STATUS_ALLOC_FAILED ? ErrorKind::kLimit : ErrorKind::kIo;
-  Throw(kind, "cublasLt: {}: status {}", what, static_cast<int>(status));
+double Now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-// Row counts come in ranges (top / 2, top], top a power of two from 16 on; the last has no end.
-std::int64_t RangeTop(std::int64_t rows) {
-  std::int64_t top = kLeastRange;
-  while (top < rows && top < kMostRange) top *= 2;
-  return top;
+// How far from `rows` the library was asked when it proposed this, in doublings.
+double Distance(const LibraryOffer& offer, std::int64_t rows) {
+  double least = std::numeric_limits<double>::infinity();
+  for (const std::int64_t asked : offer.proposed_for) {
+    least = std::min(least,
+                     std::fabs(std::log2(static_cast<double>(asked) / static_cast<double>(rows))));
+  }
+  return least;
 }
 
 }  // namespace
 
-// Layouts of one product in the library's column-major terms: out^T = W^T-stored-transposed x^T.
-class Products::Descriptors {
- public:
-  explicit Descriptors(const ProductShape& shape) {
-    const auto inner = static_cast<std::uint64_t>(shape.inner);
-    const auto outputs = static_cast<std::uint64_t>(shape.out_stride);
-    const auto rows = static_cast<std::uint64_t>(shape.rows);
-    CheckLt(cublasLtMatrixLayoutCreate(&w, CUDA_R_16BF, inner, outputs, shape.inner), "layout");
-    CheckLt(cublasLtMatrixLayoutCreate(&x, CUDA_R_16BF, inner, rows, shape.inner), "layout");
-    CheckLt(cublasLtMatrixLayoutCreate(&out, CUDA_R_32F, outputs, rows, shape.out_stride),
-            "layout");
-  }
-  ~Descriptors() {
-    for (cublasLtMatrixLayout_t layout : {w, x, out}) {
-      if (layout != nullptr) cublasLtMatrixLayoutDestroy(layout);
-    }
-  }
-  Descriptors(const Descriptors&) = delete;
-  Descriptors& operator=(const Descriptors&) = delete;
-
-  cublasLtMatrixLayout_t w = nullptr, x = nullptr, out = nullptr;
-};
-
-Products::Products(std::shared_ptr<const Device> device) : device_(std::move(device)) {}
-
-Products::~Products() {
-  if (operation_ != nullptr) cublasLtMatmulDescDestroy(operation_);
-  if (handle_ != nullptr) cublasLtDestroy(handle_);
-}
+Products::Products(std::shared_ptr<const Device> device, ProductOptions options)
+    : device_(std::move(device)), options_(options) {}
 
 void Products::Multiply(const __nv_bfloat16* x, std::int64_t rows, const DeviceMatrix& w,
-                        float* out) {
-  const Operands operands{
-      x, w.memory.As<__nv_bfloat16>(), {rows, w.padded_rows, w.stride, w.padded_rows}, out};
-  if (w.padded_rows * w.stride >= kSmallMatrix && Run(Decide(rows, w), operands)) return;
-  MultiplyBF16(device_->stream, x, operands.w, operands.shape, out);
+                        ProductForm form, void* out) {
+  const ProductOperands operands{
+      x, w.memory.As<__nv_bfloat16>(), {rows, w.padded_rows, w.stride, w.padded_rows}, form, out};
+  if (Run(Decide(rows, w, form), operands)) return;
+  MultiplyBF16(device_->stream, operands);
 }
 
-const Products::Choice& Products::Decide(std::int64_t rows, const DeviceMatrix& w) {
-  const std::int64_t top = RangeTop(rows);
-  const auto key = std::tuple(w.padded_rows, w.stride, top);
-  const auto it = choices_.find(key);
-  if (it != choices_.end()) return it->second;
-  if (handle_ == nullptr) {
-    CheckLt(cublasLtCreate(&handle_), "handle");
-    CheckLt(cublasLtMatmulDescCreate(&operation_, CUBLAS_COMPUTE_32F, CUDA_R_32F), "description");
-    const cublasOperation_t transposed = CUBLAS_OP_T;
-    CheckLt(cublasLtMatmulDescSetAttribute(operation_, CUBLASLT_MATMUL_DESC_TRANSA, &transposed,
-                                           sizeof(transposed)),
-            "description");
-    workspace_ = DeviceMemory(device_, kWorkspaceBytes, "workspace of matrix products");
+void Products::Prepare(const DeviceMatrix& w, std::int64_t rows, ProductForm form) {
+  Decide(rows, w, form);
+}
+
+Products::Range Products::RangeOf(std::int64_t rows) {
+  std::int64_t least = 1;
+  for (const std::int64_t top : kRangeTops) {
+    if (rows <= top) return {least, top};
+    least = top + 1;
   }
-  Choice choice;
+  return {least, std::end(kRangeTops)[-1]};
+}
+
+const Products::Way& Products::Decide(std::int64_t rows, const DeviceMatrix& w, ProductForm form) {
+  static const Way plain;
+  if (w.padded_rows * w.stride < kSmallMatrix) return plain;
+  Range range = RangeOf(rows);
+  if (range.least > range.most) range = RangeOf(range.most);  // beyond the last: as the last
+  const auto key = std::pair(Shape(w.padded_rows, w.stride, form), range.most);
+  const auto it = ways_.find(key);
+  if (it != ways_.end()) return it->second;
+  const double start = Now();
+  Way way;
   try {
-    choice = Select(top == kLeastRange ? 1 : top / 2 + 1, top, w);
+    if (library_ == nullptr) library_ = std::make_unique<ProductLibrary>(device_);
+    way = Select(range, w, form);
   } catch (const Error& error) {
-    // No room to compare: our own kernel has the right bits.
+    // No room to compare: the plain kernel has the right bits.
     if (error.kind() != ErrorKind::kLimit) throw;
   }
   ++census_.decisions;
-  if (!choice) ++census_.own;
-  return choices_.emplace(key, choice).first->second;
+  if (way.kind == Way::Kind::kPlain) ++census_.plain;
+  census_.seconds += Now() - start;
+  return ways_.emplace(key, way).first->second;
 }
 
-std::vector<cublasLtMatmulAlgo_t> Products::Candidates(std::int64_t least_rows,
-                                                       std::int64_t most_rows,
-                                                       const ProductShape& shape) {
-  cublasLtMatmulPreference_t preference = nullptr;
-  CheckLt(cublasLtMatmulPreferenceCreate(&preference), "preference");
-  const std::unique_ptr<std::remove_pointer_t<cublasLtMatmulPreference_t>,
-                        cublasStatus_t (*)(cublasLtMatmulPreference_t)>
-      owner(preference, cublasLtMatmulPreferenceDestroy);
-  const auto bytes = static_cast<std::uint64_t>(kWorkspaceBytes);
-  const std::uint32_t no_split = CUBLASLT_REDUCTION_SCHEME_NONE;
-  CheckLt(cublasLtMatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
-                                               &bytes, sizeof(bytes)),
-          "preference");
-  CheckLt(cublasLtMatmulPreferenceSetAttribute(
-              preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &no_split, sizeof(no_split)),
-          "preference");
-  std::vector<cublasLtMatmulAlgo_t> found;
-  // Odd counts too: the heuristics offer others there, and the pool grows.
-  for (const std::int64_t rows :
-       {most_rows, (least_rows + most_rows) / 2 | 1, least_rows, std::int64_t{513}}) {
-    ProductShape asked = shape;
-    asked.rows = rows;
-    const Descriptors layouts(asked);
-    cublasLtMatmulHeuristicResult_t results[kAlgorithmsPerQuery];
-    int count = 0;
-    const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(
-        handle_, operation_, layouts.w, layouts.x, layouts.out, layouts.out, preference,
-        kAlgorithmsPerQuery, results, &count);
-    if (status != CUBLAS_STATUS_SUCCESS) continue;
-    for (int i = 0; i < count; ++i) {
-      const bool known = std::any_of(found.begin(), found.end(), [&](const auto& other) {
-        return std::memcmp(&other, &results[i].algo, sizeof(other)) == 0;
-      });
-      if (results[i].state == CUBLAS_STATUS_SUCCESS && !known) found.push_back(results[i].algo);
+std::vector<Products::Way> Products::Candidates(Range range, const ProductTrial& trial,
+                                                const Shape& shape) {
+  std::vector<Way> ways;
+  if (range.most <= 8) {
+    ways.push_back({Way::Kind::kFewRows, FewRowsVariant::kNarrowTiles, {}});
+  }
+  if (range.most <= kMostFewRows) {
+    ways.push_back({Way::Kind::kFewRows, FewRowsVariant::kWideTiles, {}});
+  }
+  if (range.most <= kMostPlainRows) ways.push_back({});
+  std::vector<LibraryOffer>& offers = offers_[shape];
+  if (offers.empty()) {
+    offers = library_->Offers(trial.OperandsFor(range.most).shape, std::get<ProductForm>(shape),
+                              options_.fast ? Splitting::kAllowed : Splitting::kNone);
+  }
+  std::vector<const LibraryOffer*> nearest;
+  for (const LibraryOffer& offer : offers) nearest.push_back(&offer);
+  std::stable_sort(nearest.begin(), nearest.end(), [&](const auto* a, const auto* b) {
+    return Distance(*a, range.most) < Distance(*b, range.most);
+  });
+  for (const LibraryOffer* offer : nearest) {
+    if (library_->Supports(offer->algorithm, trial.OperandsFor(range.most)) &&
+        library_->Supports(offer->algorithm, trial.OperandsFor(range.least))) {
+      ways.push_back({Way::Kind::kLibrary, {}, offer->algorithm});
     }
   }
-  return found;
+  return ways;
 }
 
-Products::Choice Products::Select(std::int64_t least_rows, std::int64_t most_rows,
-                                  const DeviceMatrix& w) {
-  const ProductShape shape{most_rows, w.padded_rows, w.stride, w.padded_rows};
-  const std::int64_t outputs = most_rows * w.padded_rows;
-  const DeviceMemory x(device_, most_rows * w.stride * 2, "random rows");
-  const DeviceMemory expected(device_, outputs * 4, "products to compare");
-  DeviceMemory found(device_, outputs * 4, "products to compare");
-  DeviceMemory differences(device_, 8, "a counter");
-  FillRandom(device_->stream, most_rows * w.stride, 17, x.As<__nv_bfloat16>());
-  const auto* weights = w.memory.As<__nv_bfloat16>();
-  MultiplyBF16(device_->stream, x.As<__nv_bfloat16>(), weights, shape, expected.As<float>());
-
-  const auto has_our_bits = [&](const Choice& choice) {
-    // A row does not depend on the others, so the first rows of `expected` serve every count.
-    for (const std::int64_t rows : {most_rows, least_rows}) {
-      ProductShape some = shape;
-      some.rows = rows;
-      differences.Zero();
-      found.Zero();
-      if (!Run(choice, {x.As<__nv_bfloat16>(), weights, some, found.As<float>()})) return false;
-      CountDifferences(device_->stream, found.As<float>(), expected.As<float>(), some,
-                       differences.As<unsigned long long>());
-      unsigned long long count = 0;
-      Check(cudaMemcpyAsync(&count, differences.As<void>(), 8, cudaMemcpyDeviceToHost,
-                            device_->stream),
-            "comparison of bits");
-      device_->Synchronize();
-      if (count != 0) return false;
-    }
-    return true;
-  };
-  const Operands timed{x.As<__nv_bfloat16>(), weights, shape, found.As<float>()};
-  Choice best;
-  double best_seconds = most_rows <= 64 ? Seconds({}, timed) : 1e30;
-  for (const cublasLtMatmulAlgo_t& algorithm : Candidates(least_rows, most_rows, shape)) {
+// Each way once or twice, fastest first.
+std::vector<Products::TimedWay> Products::TimeShortly(const std::vector<Way>& ways,
+                                                      ProductTrial& trial) {
+  std::vector<TimedWay> timed;
+  double best = std::numeric_limits<double>::infinity();
+  const double start = Now();
+  for (const Way& way : ways) {
+    if (Now() - start > kDecisionSeconds && best < 1.0) break;
     ++census_.candidates;
-    if (!has_our_bits(algorithm)) continue;
-    ++census_.admitted;
-    const double seconds = Seconds(algorithm, timed);
+    const auto run = [&](const ProductOperands& operands) { return Run(way, operands); };
+    const double seconds = trial.Seconds(run, 2, 1.3 * best);
+    best = std::min(best, seconds);
+    if (seconds < std::numeric_limits<double>::infinity()) timed.push_back({way, seconds});
+  }
+  std::stable_sort(timed.begin(), timed.end(),
+                   [](const TimedWay& a, const TimedWay& b) { return a.seconds < b.seconds; });
+  return timed;
+}
+
+Products::Way Products::Select(Range range, const DeviceMatrix& w, ProductForm form) {
+  ProductTrial trial(device_, w, form, range.most);
+  const Shape shape(w.padded_rows, w.stride, form);
+  std::vector<TimedWay> finalists;
+  for (const TimedWay& timed : TimeShortly(Candidates(range, trial, shape), trial)) {
+    const auto run = [&](const ProductOperands& operands) { return Run(timed.way, operands); };
+    bool admitted = options_.fast || timed.way.kind == Way::Kind::kPlain;
+    if (!admitted) {
+      ++census_.compared;
+      admitted = trial.HasOurBits(run, range.most) && trial.HasOurBits(run, range.least);
+      if (admitted) ++census_.admitted;
+    }
+    if (admitted) finalists.push_back(timed);
+    if (finalists.size() == kFinalists) break;
+  }
+  Way best;
+  double best_seconds = std::numeric_limits<double>::infinity();
+  for (const TimedWay& timed : finalists) {
+    if (timed.seconds > 1.2 * finalists.front().seconds) break;
+    const auto run = [&](const ProductOperands& operands) { return Run(timed.way, operands); };
+    const double seconds = std::min(timed.seconds, trial.Seconds(run, 5, 1e9));
     if (seconds < best_seconds) {
-      best = algorithm;
+      best = timed.way;
       best_seconds = seconds;
     }
   }
   return best;
 }
 
-bool Products::Run(const Choice& choice, const Operands& operands) {
-  if (!choice) {
-    MultiplyBF16(device_->stream, operands.x, operands.w, operands.shape, operands.out);
-    return true;
+bool Products::Run(const Way& way, const ProductOperands& operands) {
+  switch (way.kind) {
+    case Way::Kind::kPlain:
+      MultiplyBF16(device_->stream, operands);
+      return true;
+    case Way::Kind::kFewRows:
+      MultiplyFewRows(device_->stream, operands, way.variant);
+      return true;
+    case Way::Kind::kLibrary:
+      return library_->Run(way.algorithm, operands);
   }
-  const Descriptors layouts(operands.shape);
-  const float one = 1.0f, zero = 0.0f;
-  const cublasStatus_t status =
-      cublasLtMatmul(handle_, operation_, &one, operands.w, layouts.w, operands.x, layouts.x, &zero,
-                     operands.out, layouts.out, operands.out, layouts.out, &*choice,
-                     workspace_.As<void>(), static_cast<size_t>(kWorkspaceBytes), device_->stream);
-  if (status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE) return false;
-  CheckLt(status, "product");
-  return true;
+  return false;
 }
 
-double Products::Seconds(const Choice& choice, const Operands& operands) {
-  constexpr int kRuns = 4;
-  Event start, end;
-  Run(choice, operands);
-  start.Record(device_->stream);
-  for (int i = 0; i < kRuns; ++i) Run(choice, operands);
-  end.Record(device_->stream);
-  return end.SecondsSince(start) / kRuns;
+std::string Products::Serving(const DeviceMatrix& w, std::int64_t rows, ProductForm form) {
+  const Way& way = Decide(rows, w, form);
+  if (way.kind == Way::Kind::kLibrary) return ProductLibrary::Describe(way.algorithm);
+  if (way.kind == Way::Kind::kPlain) return "plain";
+  return way.variant == FewRowsVariant::kNarrowTiles ? "few rows, narrow" : "few rows, wide";
 }
 
 }  // namespace banyan::cuda

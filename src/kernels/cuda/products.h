@@ -1,65 +1,82 @@
-// bf16 matrix products: cuBLASLt without split-K, only with algorithms whose bits are those of our
-// own chain of matrix instructions, the fastest of them per range of row counts. So a row's result
-// does not depend on which algorithm its batch happened to get.
+// bf16 matrix products: for every weight shape and range of row counts the fastest of several ways
+// whose bits are those of our own chain of matrix instructions. So a row's result does not depend
+// on which way its batch happened to get.
 //
-// Decisions are made at the first product of a shape and range (some milliseconds) and kept for the
-// life of the object. Room for later: a file of them per GPU and library version.
+// Ways: algorithms of cuBLASLt (product_library.h), our kernels for few rows (few_rows.h), and the
+// plain chain itself (product_kernels.h). Decisions are made at the first product of a shape and
+// range, or ahead of time by Prepare (tens of milliseconds), and kept for the life of the object.
 #pragma once
-
-#include <cublasLt.h>
 
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <optional>
+#include <string>
 #include <tuple>
 #include <vector>
 
 #include "kernels/cuda/device_matrix.h"
+#include "kernels/cuda/few_rows.h"
 #include "kernels/cuda/product_kernels.h"
+#include "kernels/cuda/product_library.h"
+#include "kernels/cuda/product_trial.h"
 
 namespace banyan::cuda {
 
+struct ProductOptions {
+  // Take the fastest way whatever its bits: a row's result may then depend on its company.
+  bool fast = false;
+};
+
 class Products {
  public:
-  explicit Products(std::shared_ptr<const Device> device);
-  ~Products();
-  Products(const Products&) = delete;
-  Products& operator=(const Products&) = delete;
+  explicit Products(std::shared_ptr<const Device> device, ProductOptions options = {});
 
-  // out[r] = W x[r]. x has rows of w.stride elements, out rows of w.padded_rows floats, all
-  // written.
-  void Multiply(const __nv_bfloat16* x, std::int64_t rows, const DeviceMatrix& w, float* out);
+  // Leaves W x[r] in `out` as `form` says. x has rows of w.stride elements, out rows of
+  // w.padded_rows elements, all written.
+  void Multiply(const __nv_bfloat16* x, std::int64_t rows, const DeviceMatrix& w, ProductForm form,
+                void* out);
+  // Decides for products of `rows` rows. Afterwards Multiply only launches: it neither measures nor
+  // allocates nor waits.
+  void Prepare(const DeviceMatrix& w, std::int64_t rows, ProductForm form);
 
-  // How many of the candidates of all decisions so far had the right bits, for tests and reports.
+  // What was tried so far, for tests and reports.
   struct Census {
-    int decisions = 0, candidates = 0, admitted = 0, own = 0;
+    int decisions = 0;
+    int candidates = 0, compared = 0, admitted = 0;  // ways timed, checked for bits, found equal
+    int plain = 0;                                   // decisions that nothing else could serve
+    double seconds = 0.0;                            // spent deciding
   };
   const Census& census() const { return census_; }
+  // "few rows, narrow tiles", "cublasLt id 66 …": what serves this product.
+  std::string Serving(const DeviceMatrix& w, std::int64_t rows, ProductForm form);
 
  private:
-  // An algorithm of the library, or nothing: our own kernel.
-  using Choice = std::optional<cublasLtMatmulAlgo_t>;
-  struct Operands {
-    const __nv_bfloat16* x;
-    const __nv_bfloat16* w;
-    ProductShape shape;
-    float* out;
+  struct Way {
+    enum class Kind { kPlain, kFewRows, kLibrary } kind = Kind::kPlain;
+    FewRowsVariant variant = FewRowsVariant::kNarrowTiles;
+    LibraryAlgorithm algorithm{};
   };
-  class Descriptors;
+  struct TimedWay {
+    Way way;
+    double seconds = 0.0;
+  };
+  struct Range {
+    std::int64_t least, most;
+  };
+  using Shape = std::tuple<std::int64_t, std::int64_t, ProductForm>;  // outputs, inner, form
 
-  const Choice& Decide(std::int64_t rows, const DeviceMatrix& w);
-  Choice Select(std::int64_t least_rows, std::int64_t most_rows, const DeviceMatrix& w);
-  std::vector<cublasLtMatmulAlgo_t> Candidates(std::int64_t least_rows, std::int64_t most_rows,
-                                               const ProductShape& shape);
-  bool Run(const Choice& choice, const Operands& operands);  // false: the library will not
-  double Seconds(const Choice& choice, const Operands& operands);
+  static Range RangeOf(std::int64_t rows);
+  const Way& Decide(std::int64_t rows, const DeviceMatrix& w, ProductForm form);
+  Way Select(Range range, const DeviceMatrix& w, ProductForm form);
+  std::vector<Way> Candidates(Range range, const ProductTrial& trial, const Shape& shape);
+  std::vector<TimedWay> TimeShortly(const std::vector<Way>& ways, ProductTrial& trial);
+  bool Run(const Way& way, const ProductOperands& operands);  // false: it will not
 
   std::shared_ptr<const Device> device_;
-  cublasLtHandle_t handle_ = nullptr;
-  cublasLtMatmulDesc_t operation_ = nullptr;
-  DeviceMemory workspace_;
-  std::map<std::tuple<std::int64_t, std::int64_t, std::int64_t>, Choice> choices_;
+  ProductOptions options_;
+  std::unique_ptr<ProductLibrary> library_;  // made at the first decision
+  std::map<Shape, std::vector<LibraryOffer>> offers_;
+  std::map<std::pair<Shape, std::int64_t>, Way> ways_;  // by shape and last row count of the range
   Census census_;
 };
 

@@ -6,8 +6,8 @@
 namespace banyan::optest {
 namespace {
 
-constexpr std::int64_t kRowCounts[] = {1,  2,   3,   8,   16,  17,  31,  64,
-                                       65, 100, 129, 256, 300, 513, 1024};
+constexpr std::int64_t kRowCounts[] = {1,  2,   3,   4,   5,   8,   9,   16,  17,  31,  64,  65,
+                                       96, 100, 129, 192, 256, 300, 385, 513, 768, 900, 1024};
 
 class CudaProducts : public testing::Test {
  protected:
@@ -42,6 +42,41 @@ TEST_F(CudaProducts, ARowHasItsBitsInEveryNumberOfRows) {
   ExpectRowsIndependent(Precision::kMixed, 1024, 512);
   if (HasFatalFailure()) return;
   ExpectRowsIndependent(Precision::kMixed, 1000, 3072);
+}
+
+// Large enough for the library, in the two forms that are not plain outputs.
+TEST_F(CudaProducts, EveryFormHasTheSameBitsInEveryNumberOfRows) {
+  constexpr std::int64_t kOutputs = 1024, kColumns = 1040, kMost = 300;
+  const auto kernels = MakeKernels("cuda", {Precision::kMixed, KvType::kBF16, 0});
+  const auto weights = LoadFloats(*kernels, RandomMatrix(kOutputs, kColumns, 5));
+  const HostMatrix a = RandomMatrix(kMost, kColumns, 6), start = RandomMatrix(kMost, kOutputs, 7);
+  const auto added = [&](std::int64_t begin, std::int64_t end) {
+    Tensor x = Fill(*kernels, start.Rows(begin, end));
+    Tensor scratch = kernels->NewTensor(end - begin, kOutputs);
+    kernels->MatMulAdd(Fill(*kernels, a.Rows(begin, end)), *weights, nullptr, scratch, x);
+    return Read(*kernels, x);
+  };
+  const auto gated = [&](std::int64_t begin, std::int64_t end) {
+    Tensor scratch = Poisoned(*kernels, end - begin, kOutputs);
+    Tensor out = Poisoned(*kernels, end - begin, kOutputs / 2);
+    kernels->MatMulSwiGlu(Fill(*kernels, a.Rows(begin, end)), *weights, nullptr, scratch, out);
+    return Read(*kernels, out);
+  };
+  const HostMatrix all_added = added(0, kMost), all_gated = gated(0, kMost);
+  Tensor product = Poisoned(*kernels, kMost, kOutputs), sum = Fill(*kernels, start);
+  kernels->MatMul(Fill(*kernels, a), *weights, nullptr, product);
+  kernels->Add(product, sum);
+  ExpectSameBits(all_added.values, Read(*kernels, sum).values, "product, then add");
+  for (const std::int64_t count : {1, 2, 4, 5, 8, 9, 16, 17, 33, 64, 65, 100, 129, 200, 256}) {
+    for (const std::int64_t begin : {std::int64_t{0}, kMost - count}) {
+      const std::string what = std::to_string(count) + " rows from " + std::to_string(begin);
+      ExpectSameBits(added(begin, begin + count).values,
+                     all_added.Rows(begin, begin + count).values, "added, " + what);
+      ExpectSameBits(gated(begin, begin + count).values,
+                     all_gated.Rows(begin, begin + count).values, "gated, " + what);
+      if (HasFatalFailure()) return;
+    }
+  }
 }
 
 TEST_F(CudaProducts, ARowHasItsBitsInEveryNumberOfRowsInFloat32) {

@@ -32,14 +32,16 @@ void EmbedRows(cudaStream_t stream, const std::int32_t* tokens, const __nv_bfloa
 // out[i] = x[index[i]] for range.rows rows of out.
 void GatherRows(cudaStream_t stream, const std::int32_t* index, const float* x, RowRange range,
                 float* out);
-void AddRows(cudaStream_t stream, const float* delta, RowRange range, float* x);
-void AddBias(cudaStream_t stream, const float* bias, RowRange range, float* x);
-// x and out.wide may be the same.
+// x[r] += delta[r] + bias; either may be null.
+void AddRows(cudaStream_t stream, const float* delta, const float* bias, RowRange range, float* x);
+// x and out.wide may be the same. `weight` is padded to the stride.
 void RmsNormRows(cudaStream_t stream, const float* x, const float* weight, float eps,
                  RowRange range, RowOutput out);
 // range is of the output; x has rows of x_stride elements, gate then up.
 void SwiGluRows(cudaStream_t stream, const float* x, std::int64_t x_stride, RowRange range,
                 RowOutput out);
+void SwiGluRows(cudaStream_t stream, const __nv_bfloat16* x, std::int64_t x_stride, RowRange range,
+                __nv_bfloat16* out);
 
 // cosine and sine [rows, pairs] of position * inverse_frequency, times scale.
 struct RopeAngles {

@@ -1,0 +1,64 @@
+// Launches that may begin while the kernel before them ends (programmatic dependent launch, sm_90):
+// the next kernel's blocks take their places and fetch constants while the last blocks of this one
+// finish, which hides most of a small kernel's launch.
+//
+// REQUIRES of every kernel launched so: all threads call WaitForEarlierKernels() before they read
+// or write anything that an earlier kernel reads or writes. Weights and parameters are constants
+// and may be fetched before.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstddef>
+
+#include "kernels/cuda/device.h"
+
+namespace banyan::cuda {
+
+// All earlier kernels of the stream are done and their results visible.
+__device__ inline void WaitForEarlierKernels() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+// The next kernel may take its place from now on (once every block has said so).
+__device__ inline void LetNextKernelStart() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+
+// Whether the code that runs here was compiled with the two instructions above: a kernel without
+// the wait must not start early. All kernels are compiled for the same architectures.
+inline bool StartsEarly(const void* kernel) {
+  static const bool early = [kernel] {
+    cudaFuncAttributes attributes{};
+    Check(cudaFuncGetAttributes(&attributes, kernel), "attributes of a kernel");
+    return attributes.ptxVersion >= 90;
+  }();
+  return early;
+}
+
+struct LaunchShape {
+  dim3 grid;
+  int threads = 0;
+  std::size_t shared_bytes = 0;
+};
+
+template <typename... Parameters, typename... Arguments>
+void LaunchEarly(cudaStream_t stream, const LaunchShape& shape, const char* what,
+                 void (*kernel)(Parameters...), Arguments... arguments) {
+  cudaLaunchAttribute attribute{};
+  attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  attribute.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchConfig_t config{};
+  config.gridDim = shape.grid;
+  config.blockDim = dim3(static_cast<unsigned>(shape.threads));
+  config.dynamicSmemBytes = shape.shared_bytes;
+  config.stream = stream;
+  config.attrs = &attribute;
+  config.numAttrs = StartsEarly(reinterpret_cast<const void*>(kernel)) ? 1 : 0;
+  Check(cudaLaunchKernelEx(&config, kernel, static_cast<Parameters>(arguments)...), what);
+}
+
+}  // namespace banyan::cuda

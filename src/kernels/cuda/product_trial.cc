@@ -1,0 +1,100 @@
+#include "kernels/cuda/product_trial.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "base/error.h"
+
+namespace banyan::cuda {
+namespace {
+
+constexpr std::int64_t kPeriod = 31;
+
+std::int64_t CacheBytes(int ordinal) {
+  int bytes = 0;
+  Check(cudaDeviceGetAttribute(&bytes, cudaDevAttrL2CacheSize, ordinal), "size of the L2 cache");
+  return bytes;
+}
+
+}  // namespace
+
+ProductTrial::ProductTrial(std::shared_ptr<const Device> device, const DeviceMatrix& w,
+                           ProductForm form, std::int64_t most_rows)
+    : device_(std::move(device)), w_(w), form_(form), most_rows_(most_rows) {
+  const std::int64_t row_bytes = w.padded_rows * ElementBytes(form);
+  x_ = DeviceMemory(device_, most_rows * w.stride * 2, "random rows");
+  expected_ = DeviceMemory(device_, kPeriod * row_bytes, "products to compare");
+  found_ = DeviceMemory(device_, most_rows * row_bytes, "products to compare");
+  count_ = DeviceMemory(device_, 16, "a counter");
+  other_ = DeviceMemory(device_, 2 * CacheBytes(device_->ordinal), "flushing the cache");
+  other_.Zero();
+  const cudaStream_t stream = device_->stream;
+  const DeviceMemory rows(device_, kPeriod * w.stride * 2, "random rows");
+  FillRandom(stream, kPeriod * w.stride, 17, rows.As<__nv_bfloat16>());
+  RepeatRows(stream, rows.As<void>(), {most_rows, w.stride / 2}, kPeriod, x_.As<void>());
+  if (form == ProductForm::kAdd) {
+    // As float32 the bits are whatever two bf16 values make: of ordinary size as well.
+    start_ = DeviceMemory(device_, kPeriod * row_bytes, "products to compare");
+    FillRandom(stream, kPeriod * row_bytes / 2, 18, start_.As<__nv_bfloat16>());
+    RepeatRows(stream, start_.As<void>(), OutputRows(kPeriod), kPeriod, expected_.As<void>());
+  }
+  ProductOperands reference = OperandsFor(kPeriod);
+  reference.x = rows.As<__nv_bfloat16>();
+  reference.out = expected_.As<void>();
+  MultiplyBF16(stream, reference);
+}
+
+WordRows ProductTrial::OutputRows(std::int64_t rows) const {
+  return {rows, w_.padded_rows * ElementBytes(form_) / 4};
+}
+
+ProductOperands ProductTrial::OperandsFor(std::int64_t rows) const {
+  return {x_.As<__nv_bfloat16>(),
+          w_.memory.As<__nv_bfloat16>(),
+          {rows, w_.padded_rows, w_.stride, w_.padded_rows},
+          form_,
+          found_.As<void>()};
+}
+
+void ProductTrial::ResetOutput(std::int64_t rows) {
+  if (form_ == ProductForm::kAdd) {
+    RepeatRows(device_->stream, start_.As<void>(), OutputRows(rows), kPeriod, found_.As<void>());
+  } else {
+    const auto bytes = static_cast<size_t>(OutputRows(rows).words) * static_cast<size_t>(rows) * 4;
+    Check(cudaMemsetAsync(found_.As<void>(), 0xff, bytes, device_->stream), "clear");
+  }
+}
+
+bool ProductTrial::HasOurBits(const Way& way, std::int64_t rows) {
+  BANYAN_CHECK(rows <= most_rows_);
+  ResetOutput(rows);
+  count_.Zero();
+  if (!way(OperandsFor(rows))) return false;
+  CountDifferences(device_->stream, found_.As<void>(), expected_.As<void>(), OutputRows(rows),
+                   kPeriod, count_.As<unsigned long long>());
+  unsigned long long count = 0;
+  Check(cudaMemcpyAsync(&count, count_.As<void>(), 8, cudaMemcpyDeviceToHost, device_->stream),
+        "comparison of bits");
+  device_->Synchronize();
+  return count == 0;
+}
+
+double ProductTrial::Seconds(const Way& way, int runs, double enough) {
+  double best = std::numeric_limits<double>::infinity();
+  const ProductOperands operands = OperandsFor(most_rows_);
+  if (!way(operands)) return best;  // the first run also loads its code
+  Event start, end;
+  for (int run = 0; run < runs; ++run) {
+    ReadThrough(device_->stream, other_.As<void>(), other_.bytes() / 16 * 16);
+    ReadThrough(device_->stream, x_.As<void>(), x_.bytes() / 16 * 16);
+    start.Record(device_->stream);
+    if (!way(operands)) return std::numeric_limits<double>::infinity();
+    end.Record(device_->stream);
+    const double seconds = end.SecondsSince(start);
+    best = std::min(best, seconds);
+    if (seconds > enough) break;
+  }
+  return best;
+}
+
+}  // namespace banyan::cuda
