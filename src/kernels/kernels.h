@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "banyan/types.h"
+#include "kernels/fusion.h"
 #include "kernels/random_weights.h"
 #include "kernels/sampling.h"
 #include "kernels/tensor.h"
@@ -167,6 +168,15 @@ class Kernels {
   // Log-softmax of the raw logits at (rows[i], tokens[i]), for scoring given text.
   virtual void ScoreTokens(const Tensor& logits, std::span<const std::int32_t> rows,
                            std::span<const TokenId> tokens, std::span<float> logprobs) = 0;
+  // fused[i] = the logits of panel i (fusion.h).             logits [rows, n], fused [panels, n]
+  virtual void FuseLogits(const Tensor& logits, std::span<const PanelRow> panels,
+                          Tensor& fused) = 0;
+  // winners[i] = the expert of panel i that tokens[i] is owed to.
+  virtual void FindWinners(const Tensor& logits, std::span<const PanelRow> panels,
+                           std::span<const TokenId> tokens, std::span<std::int32_t> winners) = 0;
+  // Divergence of each pair of rows, in bits (fusion.h).
+  virtual void MeasureDivergence(const Tensor& logits, std::span<const RowPair> pairs,
+                                 std::span<double> bits) = 0;
   // Copies one row to the host as float32.
   virtual void Download(const Tensor& x, std::int64_t row, std::span<float> out) = 0;
 };

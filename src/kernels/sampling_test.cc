@@ -253,6 +253,115 @@ TEST_P(SelectTokens, ChooseAsTheHostFunctionRowByRow) {
   }
 }
 
+// Whether `token` is what the host function draws for the request, or for one whose draw and share
+// differ by a millionth: sums in another order may fall on the other side of a limit.
+bool IsDrawnNearby(std::span<const float> row, SamplingRow request, TokenId token) {
+  const SamplingRow asked = request;
+  constexpr double kNear = 1e-6;
+  for (const double top_p : {0.0, -kNear, kNear}) {
+    for (const double uniform : {0.0, -kNear, kNear}) {
+      if (asked.top_p < 1.0f) request.top_p = static_cast<float>(asked.top_p + top_p);
+      request.uniform = std::clamp(asked.uniform + uniform, 0.0, 0x1.fffffffffffffp-1);
+      if (SelectToken(row, request).token == token) return true;
+    }
+  }
+  return false;
+}
+
+// Rows that are hard on a search by value: ties, broken values, one value only, wide and narrow.
+optest::HostMatrix UglyLogits(int vocabulary) {
+  optest::HostMatrix logits = optest::RandomMatrix(6, vocabulary, 64);
+  for (int t = 0; t < vocabulary; ++t) {
+    const auto at = [&](int row) -> float& {
+      return logits.values[static_cast<size_t>(row * vocabulary + t)];
+    };
+    at(1) *= 12.0f;
+    at(2) = std::round(at(2) * 2.0f) / 2.0f;
+    if (t % 7 == 3) at(3) = kNaN;
+    if (t % 11 == 5) at(3) = -kInf;
+    at(4) = t % 2 == 0 ? 0.0f : -0.0f;
+    at(5) *= 3.0f;
+  }
+  if (vocabulary > 8) logits.values[static_cast<size_t>(3 * vocabulary + 6)] = kInf;
+  return logits;
+}
+
+// What requests ask for, as numbers of one generator.
+std::vector<SamplingRow> UglyRequests(int vocabulary, std::span<const TokenId> history,
+                                      std::span<const std::uint32_t> allowed) {
+  std::mt19937 generator(65);
+  const auto one_of = [&](auto... values) {
+    const std::common_type_t<decltype(values)...> all[] = {values...};
+    return all[generator() % sizeof...(values)];
+  };
+  std::vector<SamplingRow> requests(90);
+  for (SamplingRow& request : requests) {
+    request.row = static_cast<std::int32_t>(generator() % 6);
+    request.temperature = one_of(0.0f, 0.05f, 0.7f, 1.0f, 30.0f);
+    request.top_k = one_of(0, 0, 1, 5, 40, 3000);
+    request.top_p = one_of(1.0f, 1.0f, 0.0f, 0.5f, 0.9f, 0.999f);
+    request.min_p = one_of(0.0f, 0.0f, 0.01f, 0.3f, 2.0f);
+    request.repetition_penalty = one_of(1.0f, 1.0f, 1.3f, 0.7f);
+    request.history = history;
+    request.top_logprobs = one_of(0, 0, 1, 7, 50);
+    request.uniform = generator() / 4294967296.0;
+    if (generator() % 3 == 0) request.allowed = allowed.first(1 + generator() % allowed.size());
+    if (generator() % 9 == 0) request.forced = static_cast<TokenId>(generator() % vocabulary);
+  }
+  return requests;
+}
+
+TEST_P(SelectTokens, DrawAsTheHostFunctionFromUglyRows) {
+  for (const int vocabulary : {1, 33, 4097, 20011}) {
+    const Tensor logits = optest::Fill(*tested_, UglyLogits(vocabulary));
+    const optest::HostMatrix host = optest::Read(*tested_, logits);
+    std::vector<TokenId> history;
+    for (int i = 0; i < 30; ++i) history.push_back(i * i % vocabulary);
+    std::vector<std::uint32_t> allowed(static_cast<size_t>(vocabulary + 31) / 32);
+    for (size_t w = 0; w < allowed.size(); ++w) {
+      allowed[w] = 0x9e3779b9u * static_cast<std::uint32_t>(w + 3) | 1u;
+    }
+    const std::vector<SamplingRow> requests = UglyRequests(vocabulary, history, allowed);
+    std::vector<TokenChoice> choices(requests.size());
+    tested_->SelectTokens(logits, requests, choices);
+    for (size_t r = 0; r < requests.size(); ++r) {
+      const std::span<const float> row = host.Row(requests[r].row);
+      const TokenChoice expected = SelectToken(row, requests[r]);
+      if (requests[r].temperature > 0.0f) {
+        EXPECT_TRUE(IsDrawnNearby(row, requests[r], choices[r].token))
+            << "request " << r << " of " << vocabulary << " tokens: " << choices[r].token
+            << ", expected " << expected.token;
+      } else {
+        EXPECT_EQ(choices[r].token, expected.token) << "request " << r;
+      }
+      const float logprob = ScoreToken(row, choices[r].token);
+      if (!std::isinf(logprob)) {
+        EXPECT_NEAR(choices[r].logprob, logprob, 1e-5);
+      } else {
+        EXPECT_EQ(choices[r].logprob, logprob);
+      }
+      ASSERT_EQ(choices[r].top.size(), expected.top.size()) << r;
+      for (size_t i = 0; i < expected.top.size(); ++i) {
+        EXPECT_EQ(choices[r].top[i].token, expected.top[i].token) << r;
+      }
+      TokenChoice alone;
+      tested_->SelectTokens(logits, std::span(&requests[r], 1), std::span(&alone, 1));
+      EXPECT_EQ(alone.token, choices[r].token) << r;
+      EXPECT_EQ(alone.logprob, choices[r].logprob) << r;
+    }
+  }
+}
+
+TEST_P(SelectTokens, HistoryOutsideTheVocabularyIsAnInputError) {
+  const Tensor logits = optest::Fill(*tested_, optest::RandomMatrix(1, 33, 66));
+  const std::vector<TokenId> history = {33};
+  SamplingRow request;
+  request.history = history;
+  request.repetition_penalty = 1.5f;
+  TokenChoice choice;
+  EXPECT_THROW(tested_->SelectTokens(logits, std::span(&request, 1), std::span(&choice, 1)), Error);
+}
+
 TEST_P(SelectTokens, ARowWithNothingAllowedIsAnInputError) {
   const Tensor logits = optest::Fill(*tested_, optest::RandomMatrix(2, 33, 62));
   const std::vector<std::uint32_t> none = {0u, 0u};

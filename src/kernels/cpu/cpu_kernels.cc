@@ -41,6 +41,9 @@ class CpuStep : public StepInputs {
   AttentionPlan plan;
   std::vector<float> cosine, sine;  // [rows, rotary_dim / 2]
 };
+LogitRows RowsOf(const Tensor& logits) {
+  return {Row(logits, 0), Stride(logits.columns), logits.columns};
+}
 const CpuStep& Cpu(const StepInputs& step) { return static_cast<const CpuStep&>(step); }
 
 class CpuKernels : public Kernels {
@@ -230,6 +233,31 @@ class CpuKernels : public Kernels {
       const size_t at = static_cast<size_t>(i);
       logprobs[at] =
           ScoreToken({Row(logits, rows[at]), static_cast<size_t>(logits.columns)}, tokens[at]);
+    });
+  }
+
+  void FuseLogits(const Tensor& logits, std::span<const PanelRow> panels, Tensor& fused) override {
+    BANYAN_CHECK(fused.columns == logits.columns);
+    pool_.ForEach(static_cast<std::int64_t>(panels.size()), [&](std::int64_t i, int) {
+      FusePanel(RowsOf(logits), panels[static_cast<size_t>(i)],
+                {Row(fused, i), static_cast<size_t>(fused.columns)});
+    });
+  }
+
+  void FindWinners(const Tensor& logits, std::span<const PanelRow> panels,
+                   std::span<const TokenId> tokens, std::span<std::int32_t> winners) override {
+    pool_.ForEach(static_cast<std::int64_t>(panels.size()), [&](std::int64_t i, int) {
+      const size_t at = static_cast<size_t>(i);
+      winners[at] = WinningExpert(RowsOf(logits), panels[at], tokens[at]);
+    });
+  }
+
+  void MeasureDivergence(const Tensor& logits, std::span<const RowPair> pairs,
+                         std::span<double> bits) override {
+    pool_.ForEach(static_cast<std::int64_t>(pairs.size()), [&](std::int64_t i, int) {
+      const RowPair& pair = pairs[static_cast<size_t>(i)];
+      const LogitRows rows = RowsOf(logits);
+      bits[static_cast<size_t>(i)] = Divergence(rows.Row(pair.first), rows.Row(pair.second));
     });
   }
 

@@ -1,52 +1,52 @@
 #include "kernels/cuda/choices.h"
 
 #include <algorithm>
-#include <map>
 
 #include "base/error.h"
 
 namespace banyan::cuda {
 namespace {
 
-// What the device chooses by itself.
-bool OnDevice(const SamplingRow& request) {
-  if (request.top_logprobs > 0) return false;
-  if (request.forced >= 0) return true;
-  return request.temperature <= 0.0f && request.repetition_penalty == 1.0f &&
-         request.allowed.empty();
+// Sizes grow in powers of two, so that a batch that changes a little fits what is there.
+std::int64_t RoundedUp(std::int64_t bytes) {
+  std::int64_t size = std::int64_t{1} << 14;
+  while (size < bytes) size *= 2;
+  return size;
 }
 
-void CopyToHost(const Device& device, const void* source, void* target, std::int64_t bytes) {
-  Check(cudaMemcpyAsync(target, source, static_cast<size_t>(bytes), cudaMemcpyDeviceToHost,
-                        device.stream),
-        "copy to the host");
+void Grow(const std::shared_ptr<const Device>& device, std::int64_t bytes, const char* what,
+          DeviceMemory& memory) {
+  if (memory.bytes() >= bytes) return;
+  memory = {};
+  memory = DeviceMemory(device, RoundedUp(bytes), what);
 }
 
-void CopyToDevice(const Device& device, const void* source, void* target, std::int64_t bytes) {
-  Check(cudaMemcpyAsync(target, source, static_cast<size_t>(bytes), cudaMemcpyHostToDevice,
-                        device.stream),
-        "copy to the device");
+void Grow(std::int64_t bytes, PinnedMemory& memory) {
+  if (memory.bytes() < bytes) memory = PinnedMemory(RoundedUp(bytes));
 }
 
 }  // namespace
 
 std::vector<TokenChoice> DeviceChoices::Take() {
-  if (!on_host_.empty()) return std::move(on_host_);
+  std::vector<TokenChoice> choices(count_);
+  if (count_ == 0) return choices;
   buffers_->done.Wait();
   const auto* results = reinterpret_cast<const ScoreResult*>(buffers_->results.data());
-  std::vector<TokenChoice> choices(static_cast<size_t>(count_));
   for (size_t i = 0; i < choices.size(); ++i) {
-    if (results[i].token < 0) {
-      Throw(ErrorKind::kInput, "no token of {} can be chosen: no logit is above minus infinity",
+    if (results[i].token == kNone) {
+      Throw(ErrorKind::kInput, "no token of {} can be chosen: the mask allows none with a logit",
             vocabulary_);
     }
     choices[i].token = results[i].token;
     choices[i].logprob = results[i].logprob;
+    for (const ScoreResult& place : memory_.Alternatives(results, i)) {
+      choices[i].top.push_back({place.token, place.logprob});
+    }
   }
   return choices;
 }
 
-std::unique_ptr<ChoiceBuffers> TokenChooser::BuffersFor(int count) {
+std::unique_ptr<ChoiceBuffers> TokenChooser::BuffersFor(const SelectionMemory& memory) {
   std::unique_ptr<ChoiceBuffers> buffers;
   if (pool_->empty()) {
     buffers = std::make_unique<ChoiceBuffers>();
@@ -55,75 +55,38 @@ std::unique_ptr<ChoiceBuffers> TokenChooser::BuffersFor(int count) {
     pool_->pop_back();
     buffers->done.Wait();  // choices that nobody took may still be on their way
   }
-  if (buffers->capacity < count) {
-    int capacity = 256;
-    while (capacity < count) capacity *= 2;
-    const std::int64_t request_bytes = capacity * std::int64_t{sizeof(ScoreRequest)};
-    const std::int64_t result_bytes = capacity * std::int64_t{sizeof(ScoreResult)};
-    buffers->requests = PinnedMemory(request_bytes);
-    buffers->results = PinnedMemory(result_bytes);
-    buffers->device_requests = DeviceMemory(device_, request_bytes, "requests for tokens");
-    buffers->device_results = DeviceMemory(device_, result_bytes, "chosen tokens");
-    buffers->capacity = capacity;
-  }
+  Grow(memory.upload_bytes(), buffers->upload);
+  Grow(memory.result_bytes(), buffers->results);
+  Grow(device_, memory.upload_bytes(), "requests for tokens", buffers->device_upload);
+  Grow(device_, memory.result_bytes(), "chosen tokens", buffers->device_results);
   return buffers;
 }
 
 std::unique_ptr<DeviceChoices> TokenChooser::Begin(const DeviceLogits& logits,
                                                    std::span<const SamplingRow> requests) {
-  const auto count = static_cast<int>(requests.size());
-  auto choices = std::make_unique<DeviceChoices>(pool_, BuffersFor(count), logits.vocabulary);
-  choices->count_ = count;
-  if (count == 0) return choices;
-  ChoiceBuffers& buffers = *choices->buffers_;
-  auto* sent = reinterpret_cast<ScoreRequest*>(buffers.requests.data());
-  for (int i = 0; i < count; ++i) {
-    const SamplingRow& request = requests[static_cast<size_t>(i)];
-    BANYAN_CHECK(request.forced < logits.vocabulary);
-    sent[i] = {request.row, request.forced >= 0 ? request.forced : kGreedy};
+  auto choices = std::make_unique<DeviceChoices>(pool_, requests, logits.vocabulary);
+  if (requests.empty()) return choices;
+  const SelectionMemory& memory = choices->memory_;
+  choices->buffers_ = BuffersFor(memory);
+  Grow(device_, memory.scratch_bytes(), "choosing tokens", scratch_);
+  const ChoiceBuffers& buffers = *choices->buffers_;
+  const cudaStream_t stream = device_->stream;
+  memory.WriteUpload(requests, buffers.upload.data());
+  Check(cudaMemcpyAsync(buffers.device_upload.As<void>(), buffers.upload.data(),
+                        static_cast<size_t>(memory.upload_bytes()), cudaMemcpyHostToDevice, stream),
+        "copy of requests for tokens");
+  if (memory.zero_bytes() > 0) {
+    Check(cudaMemsetAsync(scratch_.As<void>(), 0, static_cast<size_t>(memory.zero_bytes()), stream),
+          "clear");
   }
-  CopyToDevice(*device_, sent, buffers.device_requests.As<void>(),
-               count * std::int64_t{sizeof(ScoreRequest)});
-  ScoreLogits(device_->stream, logits.values, logits.stride, logits.vocabulary,
-              buffers.device_requests.As<ScoreRequest>(), count,
-              buffers.device_results.As<ScoreResult>());
-  CopyToHost(*device_, buffers.device_results.As<void>(), buffers.results.data(),
-             count * std::int64_t{sizeof(ScoreResult)});
-  buffers.done.Record(device_->stream);
-  if (!std::all_of(requests.begin(), requests.end(), OnDevice)) {
-    ChooseOnHost(logits, requests, *choices);
-  }
+  SelectOnDevice(stream, memory.CallFor(logits, {buffers.device_upload.As<std::byte>(),
+                                                 scratch_.As<std::byte>(),
+                                                 buffers.device_results.As<ScoreResult>()}));
+  Check(cudaMemcpyAsync(buffers.results.data(), buffers.device_results.As<void>(),
+                        static_cast<size_t>(memory.result_bytes()), cudaMemcpyDeviceToHost, stream),
+        "copy of chosen tokens");
+  choices->buffers_->done.Record(stream);
   return choices;
-}
-
-// Overwrites what the device chose for rows that are not its business, here and there.
-void TokenChooser::ChooseOnHost(const DeviceLogits& logits, std::span<const SamplingRow> requests,
-                                DeviceChoices& choices) {
-  ChoiceBuffers& buffers = *choices.buffers_;
-  auto* results = reinterpret_cast<ScoreResult*>(buffers.results.data());
-  buffers.done.Wait();
-  std::map<std::int32_t, std::vector<float>> downloaded;
-  std::vector<TokenChoice> on_host(requests.size());
-  for (size_t i = 0; i < requests.size(); ++i) {
-    if (OnDevice(requests[i])) continue;
-    std::vector<float>& row = downloaded[requests[i].row];
-    if (row.empty()) {
-      row.resize(static_cast<size_t>(logits.vocabulary));
-      CopyToHost(*device_, logits.values + requests[i].row * logits.stride, row.data(),
-                 static_cast<std::int64_t>(row.size() * sizeof(float)));
-      device_->Synchronize();
-    }
-    on_host[i] = SelectToken(row, requests[i]);
-    results[i] = {on_host[i].token, on_host[i].logprob};
-  }
-  CopyToDevice(*device_, results, buffers.device_results.As<void>(),
-               choices.count_ * std::int64_t{sizeof(ScoreResult)});
-  buffers.done.Record(device_->stream);  // until then the pinned results are being read
-  std::vector<TokenChoice> all = choices.Take();
-  for (size_t i = 0; i < all.size(); ++i) {
-    if (!OnDevice(requests[i])) all[i].top = std::move(on_host[i].top);
-  }
-  choices.on_host_ = std::move(all);
 }
 
 }  // namespace banyan::cuda

@@ -1,6 +1,5 @@
-// Choosing tokens without waiting: requests go up and results come down through pinned memory, and
-// a later step feeds the chosen tokens straight from the device. Rows that the device cannot choose
-// for are downloaded and chosen by kernels/sampling.h: then Begin waits.
+// Choosing tokens without waiting: requests go up and results come down through pinned memory, the
+// device chooses, and a later step feeds the chosen tokens straight from there.
 #pragma once
 
 #include <memory>
@@ -9,31 +8,29 @@
 
 #include "kernels/cuda/device.h"
 #include "kernels/cuda/selection.h"
+#include "kernels/cuda/selection_memory.h"
 #include "kernels/kernels.h"
 
 namespace banyan::cuda {
 
-// Logits on the device: rows of `stride` floats of which `vocabulary` count.
-struct DeviceLogits {
-  const float* values = nullptr;
-  std::int64_t stride = 0;
-  int vocabulary = 0;
-};
-
 // The memory of one call, used again when it is over.
 struct ChoiceBuffers {
-  PinnedMemory requests, results;  // [capacity]
-  DeviceMemory device_requests, device_results;
-  int capacity = 0;
+  PinnedMemory upload, results;
+  DeviceMemory device_upload, device_results;
   Event done;  // results are in pinned memory
 };
 
 class DeviceChoices : public PendingChoices {
  public:
   using Pool = std::vector<std::unique_ptr<ChoiceBuffers>>;
-  DeviceChoices(std::shared_ptr<Pool> pool, std::unique_ptr<ChoiceBuffers> buffers, int vocabulary)
-      : pool_(std::move(pool)), buffers_(std::move(buffers)), vocabulary_(vocabulary) {}
-  ~DeviceChoices() override { pool_->push_back(std::move(buffers_)); }
+  DeviceChoices(std::shared_ptr<Pool> pool, std::span<const SamplingRow> requests, int vocabulary)
+      : memory_(requests, vocabulary),
+        pool_(std::move(pool)),
+        vocabulary_(vocabulary),
+        count_(requests.size()) {}
+  ~DeviceChoices() override {
+    if (buffers_) pool_->push_back(std::move(buffers_));
+  }
 
   std::vector<TokenChoice> Take() override;
   // On the device, in stream order after the call that began them.
@@ -41,11 +38,11 @@ class DeviceChoices : public PendingChoices {
 
  private:
   friend class TokenChooser;
+  SelectionMemory memory_;
   std::shared_ptr<Pool> pool_;
   std::unique_ptr<ChoiceBuffers> buffers_;
   int vocabulary_ = 0;
-  int count_ = 0;
-  std::vector<TokenChoice> on_host_;  // [count] when some rows were chosen on the host
+  size_t count_ = 0;
 };
 
 class TokenChooser {
@@ -57,12 +54,11 @@ class TokenChooser {
                                        std::span<const SamplingRow> requests);
 
  private:
-  std::unique_ptr<ChoiceBuffers> BuffersFor(int count);
-  void ChooseOnHost(const DeviceLogits& logits, std::span<const SamplingRow> requests,
-                    DeviceChoices& choices);
+  std::unique_ptr<ChoiceBuffers> BuffersFor(const SelectionMemory& memory);
 
   std::shared_ptr<const Device> device_;
   std::shared_ptr<DeviceChoices::Pool> pool_;  // of buffers that nobody uses
+  DeviceMemory scratch_;                       // of the newest call, in stream order
 };
 
 }  // namespace banyan::cuda

@@ -11,6 +11,7 @@
 #include "kernels/cuda/device_rates.h"
 #include "kernels/cuda/device_step.h"
 #include "kernels/cuda/kv_pages.h"
+#include "kernels/cuda/panels.h"
 #include "kernels/cuda/products.h"
 #include "kernels/cuda/random_matrix.h"
 #include "kernels/cuda/rotate_store.h"
@@ -57,7 +58,8 @@ class CudaKernels : public Kernels {
         pool_(options.threads),
         staging_(device_),
         products_(device_),
-        chooser_(device_) {
+        chooser_(device_),
+        panels_(device_) {
     if (!mixed() && options.kv_type != KvType::kF32) {
       Throw(ErrorKind::kUnsupported, "device cuda: precision f32 keeps KV in f32 only");
     }
@@ -270,6 +272,21 @@ class CudaKernels : public Kernels {
     for (size_t i = 0; i < rows.size(); ++i) logprobs[i] = made[i].logprob;
   }
 
+  void FuseLogits(const Tensor& logits, std::span<const PanelRow> panels, Tensor& fused) override {
+    BANYAN_CHECK(fused.columns == logits.columns &&
+                 fused.rows >= static_cast<std::int64_t>(panels.size()));
+    const cuda::DeviceLogits source = LogitsOf(logits);
+    panels_.Fuse(source, panels, WideForWriting(fused), Stride(fused.columns));
+  }
+  void FindWinners(const Tensor& logits, std::span<const PanelRow> panels,
+                   std::span<const TokenId> tokens, std::span<std::int32_t> winners) override {
+    panels_.FindWinners(LogitsOf(logits), panels, tokens, winners);
+  }
+  void MeasureDivergence(const Tensor& logits, std::span<const RowPair> pairs,
+                         std::span<double> bits) override {
+    panels_.MeasureDivergence(LogitsOf(logits), pairs, bits);
+  }
+
   void Download(const Tensor& x, std::int64_t row, std::span<float> out) override {
     BANYAN_CHECK(row >= 0 && row < x.rows && out.size() <= static_cast<size_t>(x.columns));
     Check(cudaMemcpyAsync(out.data(), Wide(x) + row * Stride(x.columns), out.size_bytes(),
@@ -321,8 +338,13 @@ class CudaKernels : public Kernels {
 
   std::unique_ptr<cuda::DeviceChoices> Begin(const Tensor& logits,
                                              std::span<const SamplingRow> requests) {
-    return chooser_.Begin({Wide(logits), Stride(logits.columns), static_cast<int>(logits.columns)},
-                          requests);
+    for (const SamplingRow& request : requests) {
+      BANYAN_CHECK(request.row >= 0 && request.row < logits.rows);
+    }
+    return chooser_.Begin(LogitsOf(logits), requests);
+  }
+  static cuda::DeviceLogits LogitsOf(const Tensor& logits) {
+    return {Wide(logits), Stride(logits.columns), static_cast<int>(logits.columns)};
   }
 
   KernelOptions options_;
@@ -332,6 +354,7 @@ class CudaKernels : public Kernels {
   cuda::Staging staging_;
   cuda::Products products_;
   cuda::TokenChooser chooser_;
+  cuda::PanelFusion panels_;
   DeviceMemory inverse_frequency_;  // [pairs_]
   int pairs_ = 0;
   float rope_scale_ = 1.0f;

@@ -1,75 +1,176 @@
 #include "kernels/cuda/device.h"
 #include "kernels/cuda/selection.h"
+#include "kernels/cuda/selection_values.cuh"
 
 namespace banyan::cuda {
 namespace {
 
-constexpr int kThreads = 512;
+constexpr int kChunkThreads = 256, kPerThread = kChunkTokens / kChunkThreads;
+constexpr int kChunkWarps = kChunkThreads / 32;
 
-constexpr int kNobody = 0x7fffffff;
-
-struct Best {
-  float value;
-  int token;
-};
-
-__device__ Best Better(Best a, Best b) {
-  if (a.value != b.value) return a.value > b.value ? a : b;
-  return a.token < b.token ? a : b;
+__device__ double WarpSum(double x) {
+#pragma unroll
+  for (int offset = 16; offset > 0; offset /= 2) x += __shfl_xor_sync(0xffffffffu, x, offset);
+  return x;
 }
 
-// One block a request. NaN counts as minus infinity; the sum of the exponentials is taken in double
-// in an order that the block's shape fixes.
-__global__ void ScoreKernel(const float* logits, std::int64_t stride, int vocabulary,
-                            const ScoreRequest* requests, ScoreResult* results) {
-  __shared__ Best best_of_thread[kThreads];
-  __shared__ double sum_of_thread[kThreads];
-  const ScoreRequest request = requests[blockIdx.x];
-  const float* row = logits + request.row * stride;
-  const int me = threadIdx.x;
-  Best best = {-INFINITY, kNobody};
-  for (int t = me; t < vocabulary; t += kThreads) {
-    const float x = row[t];
-    if (x > best.value) best = {x, t};
-  }
-  best_of_thread[me] = best;
+// The best of the block, known to every thread. `scratch` has one place a warp; the block must be
+// past any earlier use of it.
+__device__ Best BlockBest(Best best, Best* scratch) {
+  best = WarpBest(best);
+  if (threadIdx.x % 32 == 0) scratch[threadIdx.x / 32] = best;
   __syncthreads();
-  for (int half = kThreads / 2; half > 0; half /= 2) {
-    if (me < half) best_of_thread[me] = Better(best_of_thread[me], best_of_thread[me + half]);
-    __syncthreads();
+  best = scratch[0];
+#pragma unroll
+  for (int warp = 1; warp < kChunkWarps; ++warp) best = Better(best, scratch[warp]);
+  return best;
+}
+
+// Bit t of a request's row: token t is in its history.
+__global__ void MarkHistoryKernel(SelectionCall call) {
+  const SelectionRequest& request = call.requests[call.penalties[blockIdx.x]];
+  std::uint32_t* words =
+      call.penalised + static_cast<std::int64_t>(request.penalised) * call.logits.words();
+  for (int i = static_cast<int>(threadIdx.x); i < request.history_tokens;
+       i += static_cast<int>(blockDim.x)) {
+    const std::int32_t token = call.histories[request.history + i];
+    atomicOr(&words[token / 32], 1u << (token % 32));
   }
-  best = best_of_thread[0];
-  double sum = 0.0;
-  if (!isinf(best.value)) {
-    for (int t = me; t < vocabulary; t += kThreads) {
-      const float x = row[t];
-      if (!isnan(x)) sum += static_cast<double>(expf(x - best.value));
+}
+
+// One block a chunk of a request's row. A thread takes four neighbours at a time and keeps them in
+// registers; minus infinity stands for NaN and for what is beyond the vocabulary.
+__global__ void __launch_bounds__(kChunkThreads) ChunkKernel(SelectionCall call) {
+  __shared__ Best raw_scratch[kChunkWarps], allowed_scratch[kChunkWarps];
+  __shared__ double sum_scratch[kChunkWarps];
+  const int chunks = call.logits.chunks();
+  const int index = static_cast<int>(blockIdx.x) / chunks;
+  const int chunk = static_cast<int>(blockIdx.x) % chunks;
+  const SelectionRequest request = call.requests[index];
+  const RequestView view(call, request);
+  const int me = static_cast<int>(threadIdx.x);
+  float values[kPerThread];
+  Best raw = {-INFINITY, kNobody};
+#pragma unroll
+  for (int i = 0; i < kPerThread; i += 4) {
+    const int token = chunk * kChunkTokens + i * kChunkThreads + 4 * me;
+    if (token + 3 < view.vocabulary) {
+      const float4 four = *reinterpret_cast<const float4*>(view.row + token);
+      values[i] = four.x, values[i + 1] = four.y, values[i + 2] = four.z, values[i + 3] = four.w;
+    } else {
+#pragma unroll
+      for (int j = 0; j < 4; ++j) {
+        values[i + j] = token + j < view.vocabulary ? view.row[token + j] : -INFINITY;
+      }
+    }
+#pragma unroll
+    for (int j = 0; j < 4; ++j) {
+      if (values[i + j] > raw.value) raw = {values[i + j], token + j};
     }
   }
-  sum_of_thread[me] = sum;
+  raw = BlockBest(raw, raw_scratch);
+  Best allowed = raw;
+  if (!view.plain()) {
+    allowed = {-INFINITY, kNobody};
+#pragma unroll
+    for (int i = 0; i < kPerThread; ++i) {
+      const int token = chunk * kChunkTokens + i / 4 * 4 * kChunkThreads + 4 * me + i % 4;
+      if (token >= view.vocabulary) continue;
+      const float x = view.Adjusted(token, values[i]);
+      if (x > allowed.value) allowed = {x, token};
+    }
+    allowed = BlockBest(allowed, allowed_scratch);
+  }
+  float sum = 0.0f;
+  if (!isinf(raw.value)) {
+#pragma unroll
+    for (int i = 0; i < kPerThread; ++i) {
+      if (!isnan(values[i])) sum += expf(values[i] - raw.value);
+    }
+  }
+  const double warp_sum = WarpSum(static_cast<double>(sum));
+  if (me % 32 == 0) sum_scratch[me / 32] = warp_sum;
   __syncthreads();
-  for (int half = kThreads / 2; half > 0; half /= 2) {
-    if (me < half) sum_of_thread[me] += sum_of_thread[me + half];
+  if (me != 0) return;
+  double total = 0.0;
+  for (int warp = 0; warp < kChunkWarps; ++warp) total += sum_scratch[warp];
+  call.chunks[blockIdx.x] = {raw.value, raw.token, allowed.value, allowed.token, total};
+}
+
+// One warp a request: its score, and its token unless it is to be drawn.
+__global__ void FinishKernel(SelectionCall call) {
+  const int index = static_cast<int>(blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32);
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  if (index >= call.requests_count) return;
+  const int chunks = call.logits.chunks();
+  const ChunkBest* mine = call.chunks + static_cast<std::int64_t>(index) * chunks;
+  Best raw = {-INFINITY, kNobody}, allowed = {-INFINITY, kNobody};
+  for (int c = lane; c < chunks; c += 32) {
+    raw = Better(raw, {mine[c].value, mine[c].token});
+    allowed = Better(allowed, {mine[c].allowed_value, mine[c].allowed_token});
+  }
+  raw = WarpBest(raw);
+  allowed = WarpBest(allowed);
+  RowScore score;
+  score.largest = raw.value;
+  score.best = allowed.value;
+  if (!isinf(raw.value)) {
+    double sum = 0.0;
+    for (int c = lane; c < chunks; c += 32) {
+      // A chunk of nothing has a sum of zero.
+      sum += mine[c].sum * exp(static_cast<double>(mine[c].value) - raw.value);
+    }
+    score.log_rest = log(WarpSum(sum));
+  }
+  if (lane != 0) return;
+  call.scores[index] = score;
+  const SelectionRequest& request = call.requests[index];
+  ScoreResult result;
+  result.token = request.forced != kNone    ? request.forced
+                 : allowed.token == kNobody ? kNone
+                                            : allowed.token;
+  if (result.token != kNone) {
+    result.logprob =
+        LogprobOf(call.logits.values[request.row * call.logits.stride + result.token], score);
+  }
+  call.results[index] = result;
+}
+
+// One block a request: takes the best of the chunks' best tokens again and again, and looks for the
+// next one in the chunk that it came from.
+__global__ void __launch_bounds__(kChunkThreads) ListKernel(SelectionCall call) {
+  extern __shared__ Best heads[];  // [chunks]
+  __shared__ Best scratch[2][kChunkWarps];
+  const int index = call.lists[blockIdx.x];
+  const SelectionRequest request = call.requests[index];
+  const RowScore score = call.scores[index];
+  const float* row = call.logits.values + request.row * call.logits.stride;
+  const int chunks = call.logits.chunks(), me = static_cast<int>(threadIdx.x);
+  const ChunkBest* mine = call.chunks + static_cast<std::int64_t>(index) * chunks;
+  for (int c = me; c < chunks; c += kChunkThreads) heads[c] = {mine[c].value, mine[c].token};
+  __syncthreads();
+  for (int place = 0; place < request.alternatives; ++place) {
+    Best best = {-INFINITY, kNobody};
+    for (int c = me; c < chunks; c += kChunkThreads) best = Better(best, heads[c]);
+    best = BlockBest(best, scratch[0]);
+    ScoreResult& out = call.alternatives[request.first_alternative + place];
+    if (best.token == kNobody) {
+      if (me == 0) out = {kNone, 0.0f};
+      return;
+    }
+    if (me == 0) out = {best.token, LogprobOf(best.value, score)};
+    const int chunk = best.token / kChunkTokens;
+    const int end = min((chunk + 1) * kChunkTokens, call.logits.vocabulary);
+    Best next = {-INFINITY, kNobody};
+    for (int token = chunk * kChunkTokens + me; token < end; token += kChunkThreads) {
+      const float x = row[token];
+      const bool later = x < best.value || (x == best.value && token > best.token);
+      if (later && x > next.value) next = {x, token};
+    }
+    next = BlockBest(next, scratch[1]);
+    if (me == 0) heads[chunk] = next;
     __syncthreads();
   }
-  if (me != 0) return;
-  ScoreResult result;
-  result.token = request.token == kGreedy ? best.token : request.token;
-  if (request.token == kGreedy && best.token == kNobody) {
-    result.token = -1;
-    results[blockIdx.x] = result;
-    return;
-  }
-  const float logit = row[result.token];
-  if (isnan(logit)) {
-    result.logprob = -INFINITY;
-  } else if (isinf(best.value)) {
-    result.logprob = logit == best.value ? 0.0f : -INFINITY;
-  } else {
-    result.logprob =
-        static_cast<float>((static_cast<double>(logit) - best.value) - log(sum_of_thread[0]));
-  }
-  results[blockIdx.x] = result;
 }
 
 __global__ void FeedKernel(const ScoreResult* results, int rows, std::int32_t* tokens) {
@@ -81,12 +182,25 @@ __global__ void FeedKernel(const ScoreResult* results, int rows, std::int32_t* t
 
 }  // namespace
 
-void ScoreLogits(cudaStream_t stream, const float* logits, std::int64_t stride, int vocabulary,
-                 const ScoreRequest* requests, int count, ScoreResult* results) {
-  if (count == 0) return;
-  ScoreKernel<<<static_cast<unsigned>(count), kThreads, 0, stream>>>(logits, stride, vocabulary,
-                                                                     requests, results);
+void SelectOnDevice(cudaStream_t stream, const SelectionCall& call) {
+  if (call.requests_count == 0) return;
+  const auto count = static_cast<unsigned>(call.requests_count);
+  const auto chunks = static_cast<unsigned>(call.logits.chunks());
+  if (call.penalties_count > 0) {
+    MarkHistoryKernel<<<static_cast<unsigned>(call.penalties_count), 128, 0, stream>>>(call);
+    CheckLaunch("marking of histories");
+  }
+  ChunkKernel<<<count * chunks, kChunkThreads, 0, stream>>>(call);
+  CheckLaunch("best tokens of chunks");
+  constexpr unsigned kFinishWarps = 4;
+  FinishKernel<<<(count + kFinishWarps - 1) / kFinishWarps, kFinishWarps * 32, 0, stream>>>(call);
   CheckLaunch("choice of tokens");
+  if (call.lists_count > 0) {
+    ListKernel<<<static_cast<unsigned>(call.lists_count), kChunkThreads, chunks * sizeof(Best),
+                 stream>>>(call);
+    CheckLaunch("alternatives");
+  }
+  if (call.draws_count > 0) DrawTokens(stream, call);
 }
 
 void FeedChosen(cudaStream_t stream, const ScoreResult* results, int rows, std::int32_t* tokens) {

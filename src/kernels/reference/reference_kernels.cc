@@ -177,6 +177,26 @@ class ReferenceKernels final : public Kernels {
       logprobs[i] = ScoreToken(reference::Row(logits, rows[i]), tokens[i]);
     }
   }
+  void FuseLogits(const Tensor& logits, std::span<const PanelRow> panels, Tensor& fused) override {
+    for (size_t i = 0; i < panels.size(); ++i) {
+      FusePanel(RowsOf(logits), panels[i], reference::Row(fused, static_cast<std::int64_t>(i)));
+    }
+  }
+  void FindWinners(const Tensor& logits, std::span<const PanelRow> panels,
+                   std::span<const TokenId> tokens, std::span<std::int32_t> winners) override {
+    BANYAN_CHECK(tokens.size() == panels.size() && winners.size() >= panels.size());
+    for (size_t i = 0; i < panels.size(); ++i) {
+      winners[i] = WinningExpert(RowsOf(logits), panels[i], tokens[i]);
+    }
+  }
+  void MeasureDivergence(const Tensor& logits, std::span<const RowPair> pairs,
+                         std::span<double> bits) override {
+    BANYAN_CHECK(bits.size() >= pairs.size());
+    for (size_t i = 0; i < pairs.size(); ++i) {
+      bits[i] = Divergence(reference::Row(logits, pairs[i].first),
+                           reference::Row(logits, pairs[i].second));
+    }
+  }
   void Download(const Tensor& x, std::int64_t row, std::span<float> out) override {
     const std::span<const float> values = reference::Row(x, row);
     BANYAN_CHECK(out.size() == values.size());
@@ -184,6 +204,10 @@ class ReferenceKernels final : public Kernels {
   }
 
  private:
+  static LogitRows RowsOf(const Tensor& logits) {
+    return {reference::Row(logits, 0).data(), logits.columns, logits.columns};
+  }
+
   // `count` is a double so that no product of sizes can wrap around.
   static std::vector<float> NewFloats(double count, const char* what) {
     if (count > 1e12) Throw(ErrorKind::kLimit, "{}: {:.0f} values asked for at once", what, count);
