@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """`banyan bench` as a program, on a tiny random model: jobs, grids, literals, messages. Usage: bench_test.py BANYAN"""
 import json
+import pathlib
 import subprocess
 import sys
 import tempfile
@@ -61,6 +62,13 @@ check(cells[3]["strategies"][0]["decode_steps"] == 3, "streams of a cell run tog
 done = bench("attention", "--only", "documents x 9", "--heads", "2", "--kv-heads", "1", "--head-dim", "16", "--runs", "1")
 check(done.returncode == 0 and "32 documents x 9" in done.stdout and "prefill" not in done.stdout.split("\n\n")[1],
       f"attention alone: {done.stdout}{done.stderr}")
+
+compare = pathlib.Path(__file__).resolve().parents[2] / "bench" / "compare.py"
+done = subprocess.run([sys.executable, "-B", compare, "--banyan", BANYAN, "--shape", "tiny", "--rival", "none",
+                       "tree '2 x 2 | 9, 5, 3 tokens' --max-new 2", "shared --streams 2 --prefix 20 --max-new 3"],
+                      capture_output=True, text=True, timeout=120)
+check(done.returncode == 0 and "| shared, 2 streams on 20 | decode tok/s |" in done.stdout and "| tree |" in done.stdout,
+      f"compare.py: {done.stdout}{done.stderr}")
 
 for args, words in [(["squad2"], "--shape"), (["squad2", "--random", "-m", "x"], "--shape"),
                     (["squad2", "--shape", "nope"], "qwen3-8b"), (["shared", "--shape", "tiny", "--strategies", "a"], "paged"),
