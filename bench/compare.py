@@ -38,7 +38,7 @@ def rate(figures: dict | None, key: str) -> str:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("jobs", nargs="+", help="banyan bench commands")
+    parser.add_argument("jobs", nargs="*", help="banyan bench commands")
     parser.add_argument("--banyan", default="build/cuda/banyan", help="the binary")
     parser.add_argument("--shape", required=True)
     parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
@@ -53,6 +53,8 @@ def main() -> int:
     for name in args.figures:
         found = json.loads(pathlib.Path(name).read_text())
         jobs += found if isinstance(found, list) else [found]
+    if not jobs:
+        parser.error("expected jobs, or figures of jobs")
     rival = None
     if args.rival == "transformers":
         try:
