@@ -73,6 +73,10 @@ void RunOptions::AddTo(CLI::App& command, const std::string& default_precision) 
       ->check(CLI::NonNegativeNumber);
   command.add_option("--kv-memory", kv_memory,
                      "Memory for KV, such as 512M or 4G (default: a quarter of the machine's)");
+  command
+      .add_option("--steps-ahead", engine.steps_ahead,
+                  "Steps launched before the last tokens are known: 0 or 1; -1: by the backend")
+      ->check(CLI::Range(-1, 1));
   command.add_flag("--explain", explain,
                    "Print to stderr what is shared, what was chosen and why, the predicted cost");
   command.add_flag("--one-by-one", engine.one_by_one,

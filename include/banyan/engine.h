@@ -41,7 +41,10 @@ struct EngineOptions {
   int batch_rows = 0;           // rows of one step; 0 = the backend's choice
   int max_streams = 0;          // at once, at most batch_rows; 0 = the backend's choice
   std::int64_t kv_memory =
-      0;                    // bytes; 0 = a quarter of the machine's memory, at most what is needed
+      0;  // bytes; 0 = a quarter of the machine's memory, at most what is needed
+  // Steps handed to the backend before the tokens of the latest one are known, 0 or 1; the answers
+  // are the same. -1 = the backend's choice.
+  int steps_ahead = -1;
   bool one_by_one = false;  // each stream alone with an empty cache
 };
 
@@ -100,9 +103,12 @@ struct Receipt {
   std::int64_t prefilled_tokens = 0;  // rows computed for prompts
   std::int64_t generated_tokens = 0;
   std::int64_t decode_rows = 0;
+  std::int64_t dropped_rows =
+      0;  // of them, computed before it was known that their stream had ended
   std::int64_t steps = 0;
   std::int64_t streams = 0;
   std::int64_t failed = 0;
+  std::int64_t refused_steps = 0;  // memory for the step was refused: smaller ones were made
   // The host's time: deciding and planning; handing steps to the backend (which computes there and
   // then on a CPU); waiting for chosen tokens and taking them.
   double plan_seconds = 0.0, forward_seconds = 0.0, choose_seconds = 0.0;
@@ -126,7 +132,9 @@ class Engine {
   // than the context.
   void Submit(PromptSegment request);
 
-  // One forward pass. False when nothing is left to do.
+  // Launches one forward pass, if there is something to compute, and takes the tokens of one: of
+  // the same, or with a step ahead of the one before. False when nothing is left to do. Throws
+  // kLimit when memory is refused even for the smallest step.
   bool Step();
   std::vector<Answer> TakeFinished();
 

@@ -53,6 +53,13 @@ int PagesForBudget(const EngineOptions& options, const ModelConfig& config, cons
   return static_cast<int>(pages);
 }
 
+// A step ahead costs a row for every stream that stops, which only pays where the host would
+// otherwise keep a device waiting.
+size_t StepsAhead(const EngineOptions& options, const Kernels& kernels) {
+  if (options.steps_ahead < 0) return kernels.asynchronous() ? 1 : 0;
+  return static_cast<size_t>(std::min(options.steps_ahead, 1));
+}
+
 }  // namespace
 
 Strategy ParseStrategy(const std::string& name) {
@@ -94,12 +101,14 @@ Engine::State::State(std::shared_ptr<Model> model, const EngineOptions& options)
                        ? 1
                        : std::min(batch_rows_,
                                   options.max_streams > 0 ? options.max_streams : kMostStreams)),
+      steps_ahead_(StepsAhead(options, kernels_)),
       forest_(kCutKeys, model_->parts().fingerprint),
       cache_(forest_, PagesForBudget(options, config_, kernels_, max_streams_)),
       kv_(kernels_.NewKvMemory({config_.layers, config_.kv_heads, config_.head_dim},
                                cache_.total_pages())),
       forward_(config_, model_->parts().weights, kernels_, batch_rows_, max_streams_),
       builder_(forest_, cache_),
+      step_rows_(batch_rows_),
       limit_(model_->parts()) {}
 
 Engine::Engine(std::shared_ptr<Model> model, const EngineOptions& options)

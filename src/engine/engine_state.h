@@ -1,4 +1,4 @@
-// The engine's working parts. The loop is Engine::Step: admit → decide → build → forward → commit.
+// The engine's working parts. The loop is Engine::Step: admit → decide → plan → launch → take.
 #pragma once
 
 #include <deque>
@@ -9,11 +9,13 @@
 #include <vector>
 
 #include "banyan/engine.h"
+#include "engine/launched_step.h"
 #include "engine/limit.h"
 #include "engine/model_parts.h"
 #include "engine/scheduler.h"
 #include "engine/step_builder.h"
 #include "engine/stream.h"
+#include "engine/timer.h"
 #include "kv/kv_cache.h"
 #include "model/forward.h"
 #include "plan/build.h"
@@ -32,17 +34,27 @@ struct Engine::State {
   bool TryAdmit(Stream& stream);
   void Fail(Stream& stream, const std::string& why);
 
-  // --- step.cc: one forward pass and what follows from it
+  // --- step.cc: the loop
   bool Step();
-  SchedulerView View() const;
-  const BuiltStep& BuildStep(const StepDecision& decision);
+  bool LaunchNext();
+  void TakeOldest();
+
+  // --- launch.cc: decision (in scheduler_) → arrays (in built_ and plan_) → a launched step
+  void Decide();
+  bool Decodes(const Stream& stream) const;
+  bool EndsByLength(const Stream& stream, int more) const;
+  void PlanStep();
+  void MarkStacks();
   PlanOptions OptionsForPlan() const;
-  void Commit(const StepDecision& decision, const BuiltStep& built, const Tensor& logits);
+  void Launch();
+  bool MustTakeAtOnce(const Stream& stream) const;
   SamplingRow RequestFor(const Stream& stream, std::int32_t row) const;
+
+  // --- take.cc: a launched step's tokens and what follows from them
+  void Take(LaunchedStep& step);
   void TakeToken(Stream& stream, const TokenChoice& choice);
   void FinishAnswer(Stream& stream, FinishReason reason);
   void Retire(Stream& stream);
-  void MarkStacks();
 
   // --- explain.cc
   std::string Explain();
@@ -56,13 +68,25 @@ struct Engine::State {
   const ModelConfig& config_;
   const int batch_rows_;
   const int max_streams_;  // running at once
+  // Steps that are launched before the tokens of the latest are known: 0 or 1.
+  const size_t steps_ahead_;
   Forest forest_;
   KvCache cache_;
   std::shared_ptr<KvMemory> kv_;
   ForwardPass forward_;
-  StepBuilder builder_;
-  AttentionPlan plan_;
+  // The step being prepared; memory is used again.
+  StepScheduler scheduler_;
+  std::vector<PromptNode> path_;
   std::vector<StepBuilder::NodeRows> node_rows_;
+  StepBuilder builder_;
+  const BuiltStep* built_ = nullptr;
+  AttentionPlan plan_;
+  std::vector<SamplingRow> requests_;
+
+  std::deque<LaunchedStep> launched_;  // oldest first
+  Timer::Clock::time_point step_began_;
+  int step_rows_;  // at most batch_rows_: less after memory was refused
+  int steps_since_refusal_ = 0;
 
   std::deque<std::unique_ptr<Stream>> waiting_;
   std::vector<std::unique_ptr<Stream>> streams_;  // by id; null: free

@@ -71,10 +71,16 @@ PromptSegment Prompt(std::vector<TokenId> tokens, std::vector<AnswerRequest> ans
   return segment;
 }
 
+// With and without steps ahead: the same.
 AnswersByTag Answers(const std::vector<PromptSegment>& requests,
                      const EngineOptions& options = {}) {
   Engine engine(SharedModel(), options);
-  return RunAll(engine, requests);
+  const AnswersByTag answers = RunAll(engine, requests);
+  EngineOptions ahead = options;
+  ahead.steps_ahead = 1;
+  Engine other(SharedModel(), ahead);
+  testing_support::ExpectSameAnswers(answers, RunAll(other, requests));
+  return answers;
 }
 
 Answer RunOne(const PromptSegment& request, const EngineOptions& options = {}) {

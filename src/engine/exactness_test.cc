@@ -1,6 +1,6 @@
 // Invariant 5: every answer is bit for bit what it is alone with an empty cache, whatever the
-// strategy, the batch, the budget, the threads, the order of submission and what is cached.
-// BANYAN_TEST_ROUNDS=N runs the random part with N times as many forests.
+// strategy, the batch, the budget, the threads, steps ahead, the order of submission and what is
+// cached. BANYAN_TEST_ROUNDS=N runs the random part with N times as many forests.
 #include <gtest/gtest.h>
 
 #include <fmt/format.h>
@@ -85,10 +85,11 @@ struct Way {
   std::string Describe() const {
     return fmt::format(
         "{}, share_levels {}, contexts {} questions {} stacks {}, batch_rows {}, {} memory{}, "
-        "steps between {}",
+        "steps ahead {}, between {}",
         StrategyName(options.strategy), options.share_levels, options.contexts_per_stack,
         options.questions_per_stack, options.stacks, options.batch_rows,
-        tiny_memory ? "tiny" : "ample", options.one_by_one ? ", one by one" : "", steps_between);
+        tiny_memory ? "tiny" : "ample", options.one_by_one ? ", one by one" : "",
+        options.steps_ahead, steps_between);
   }
 };
 
@@ -120,6 +121,7 @@ Way RandomWay(std::mt19937& random) {
   way.options.stacks = 1 + below(4);
   way.options.batch_rows = kBatchRows[below(5)];
   way.options.one_by_one = below(10) == 0;
+  way.options.steps_ahead = below(2);
   way.tiny_memory = below(3) == 0;
   way.steps_between = below(2) == 0 ? -1 : 1 + below(4);
   return way;
@@ -172,6 +174,7 @@ TEST_F(Exactness, EveryStrategyWithEveryBatchSize) {
       if (rows == 1 && way.options.strategy == Strategy::kStacked)
         continue;  // one stream at a time
       way.options.batch_rows = rows;
+      way.options.steps_ahead = rows % 2;
       ExpectExact(model, work, way, expected);
     }
   }

@@ -87,10 +87,10 @@ std::string Engine::State::Explain() {
       stored, answer_tokens, static_cast<std::int64_t>(cache_.total_pages()) * kPageTokens,
       page_bytes * cache_.total_pages() >> 20);
   Admit();
-  const StepDecision decision = DecideStep(View(), batch_rows_);
-  if (decision.empty()) return text;
-  const BuiltStep& built = BuildStep(decision);
-  BuildPlan(built.nodes, built.batch.positions, OptionsForPlan(), plan_);
+  Decide();
+  if (scheduler_.decision().empty()) return text;
+  PlanStep();
+  const BuiltStep& built = *built_;
   text += "first step\n";
   text += ExplainPlan(plan_, built.nodes, built.batch.positions, OptionsForPlan());
   const MachineRates& rates = model_->parts().Rates();

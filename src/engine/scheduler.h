@@ -44,8 +44,31 @@ struct StepDecision {
   int rows() const;
 };
 
-// At most `batch_rows` rows. Not empty when the view is not: a first prompt always gets a row when
-// no stream decodes. A node whose parent is not complete in this step is not touched.
+// Makes decisions stream by stream: Begin, then Extend for every decoding stream, then Prefill for
+// the others in order of admission, until it is full. Keeps its memory from step to step.
+// At most `batch_rows` rows. Not empty when a stream was shown: a first prompt always gets a row
+// when no stream decodes. A node whose parent is not complete in this step is not touched.
+class StepScheduler {
+ public:
+  void Begin(int batch_rows);
+  void Extend(StreamId stream);
+  void Prefill(std::span<const PromptNode> path);
+  bool full() const { return rows_left_ == 0; }
+  const StepDecision& decision() const { return step_; }
+
+ private:
+  int Progress(const PromptNode& node) const;
+  bool Take(const PromptNode& node, int missing);
+  void WantLogits(const PromptNode& leaf);
+  std::int32_t PartOf(NodeId node) const;
+  void Add(const PrefillPart& part);
+
+  StepDecision step_;
+  int rows_left_ = 0;
+  std::vector<std::int32_t> part_of_;  // by node: index in step_.prefill; -1: none
+};
+
+// The same in one call.
 StepDecision DecideStep(const SchedulerView& view, int batch_rows);
 
 }  // namespace banyan

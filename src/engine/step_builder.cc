@@ -33,7 +33,10 @@ const BuiltStep& StepBuilder::Build(std::span<const NodeRows> rows,
   for (const Local& local : locals_) local_of_[local.id.index()] = -1;
   locals_.clear();
   local_of_.resize(std::max(local_of_.size(), forest_.capacity()), -1);
-  step_.batch = Batch();
+  step_.batch.tokens.clear();
+  step_.batch.positions.clear();
+  step_.batch.slots.clear();
+  step_.batch.logit_rows.clear();
   step_.nodes.clear();
   step_.logit_nodes.clear();
   for (const NodeRows& node : rows) {
@@ -42,32 +45,29 @@ const BuiltStep& StepBuilder::Build(std::span<const NodeRows> rows,
     locals_[static_cast<size_t>(local)].rows = &node;
   }
   // Depth first without recursion: a forest may be as deep as its segments are many.
-  struct Visit {
-    std::int32_t local, plan_parent;
-  };
-  std::vector<Visit> pending;
+  pending_.clear();
   for (auto i = static_cast<std::int32_t>(locals_.size()) - 1; i >= 0; --i) {
-    if (locals_[static_cast<size_t>(i)].parent < 0) pending.push_back({i, -1});
+    if (locals_[static_cast<size_t>(i)].parent < 0) pending_.push_back({i, -1});
   }
-  std::vector<std::int32_t> children;
-  while (!pending.empty()) {
-    const Visit visit = pending.back();
-    pending.pop_back();
+  while (!pending_.empty()) {
+    const Visit visit = pending_.back();
+    pending_.pop_back();
     const Local& local = locals_[static_cast<size_t>(visit.local)];
     Emit(visit.local, visit.plan_parent, stack_of ? stack_of(local.id) : -1);
     const auto self = static_cast<std::int32_t>(step_.nodes.size()) - 1;
-    children.clear();
+    children_.clear();
     for (std::int32_t c = local.first_child; c >= 0;
          c = locals_[static_cast<size_t>(c)].next_sibling) {
-      children.push_back(c);
+      children_.push_back(c);
     }
-    for (auto it = children.rbegin(); it != children.rend(); ++it) pending.push_back({*it, self});
+    for (auto it = children_.rbegin(); it != children_.rend(); ++it)
+      pending_.push_back({*it, self});
   }
   return step_;
 }
 
 void StepBuilder::Emit(std::int32_t index, std::int32_t plan_parent, int stack) {
-  const Local& local = locals_[static_cast<size_t>(index)];
+  Local& local = locals_[static_cast<size_t>(index)];
   const Node& node = forest_.at(local.id);
   PlanNode plan;
   plan.parent = plan_parent;
@@ -79,25 +79,33 @@ void StepBuilder::Emit(std::int32_t index, std::int32_t plan_parent, int stack) 
   plan.row_begin = step_.batch.rows();
   if (local.rows != nullptr) {
     plan.length = std::max(plan.length, local.rows->first_key + local.rows->count);
-    AddRows(*local.rows);
+    AddRows(*local.rows, local);
   }
   plan.row_end = step_.batch.rows();
   plan.pages = cache_.Pages(local.id, plan.length);
   step_.nodes.push_back(plan);
 }
 
-void StepBuilder::AddRows(const NodeRows& rows) {
+void StepBuilder::AddRows(const NodeRows& rows, Local& local) {
   const Node& node = forest_.at(rows.node);
+  const auto known = static_cast<int>(node.tokens.size());
   Batch& batch = step_.batch;
   for (int key = rows.first_key; key < rows.first_key + rows.count; ++key) {
-    batch.tokens.push_back(node.tokens[static_cast<size_t>(key)]);
+    BANYAN_CHECK(key < known || (key == known && node.growing));
+    batch.tokens.push_back(key < known ? node.tokens[static_cast<size_t>(key)] : rows.next_token);
     batch.positions.push_back(node.first_position + key);
     batch.slots.push_back(cache_.Slot(rows.node, key));
   }
   if (rows.logits) {
+    local.logit_row = static_cast<std::int32_t>(batch.logit_rows.size());
     batch.logit_rows.push_back(batch.rows() - 1);
     step_.logit_nodes.push_back(rows.node);
   }
+}
+
+std::int32_t StepBuilder::LogitRow(NodeId node) const {
+  if (node.index() >= local_of_.size() || local_of_[node.index()] < 0) return -1;
+  return locals_[static_cast<size_t>(local_of_[node.index()])].logit_row;
 }
 
 }  // namespace banyan

@@ -33,11 +33,16 @@ class StepBuilder {
     int first_key = 0;
     int count = 0;
     bool logits = false;
+    // A growing node may feed one token more than it has: this one, still being chosen.
+    TokenId next_token = ChoiceToken(0);
   };
 
   // `stack_of` (may be empty) gives the stack of a node, -1 for none.
   const BuiltStep& Build(std::span<const NodeRows> rows,
                          const std::function<int(NodeId)>& stack_of);
+
+  // Which row of the last step's logits is the node's; -1: none.
+  std::int32_t LogitRow(NodeId node) const;
 
  private:
   struct Local {  // a node of the step: those with rows and all their ancestors
@@ -45,15 +50,21 @@ class StepBuilder {
     std::int32_t parent = -1;
     std::int32_t first_child = -1, last_child = -1, next_sibling = -1;
     const NodeRows* rows = nullptr;
+    std::int32_t logit_row = -1;
+  };
+  struct Visit {
+    std::int32_t local, plan_parent;
   };
   std::int32_t LocalOf(NodeId node);
   void Emit(std::int32_t local, std::int32_t plan_parent, int stack);
-  void AddRows(const NodeRows& rows);
+  void AddRows(const NodeRows& rows, Local& local);
 
   const Forest& forest_;
   const KvCache& cache_;
   std::vector<Local> locals_;
   std::vector<std::int32_t> local_of_;  // by node index; -1: not in the step
+  std::vector<Visit> pending_;
+  std::vector<std::int32_t> children_;
   BuiltStep step_;
 };
 

@@ -26,6 +26,9 @@ struct Stream {
   NodeId leaf;  // the prompt's last node; pinned from admission to the end
   NodeId tail;  // the growing node; tokens of all answers of the stream
 
+  int tokens_under_way = 0;  // launched steps that choose a token for it: 0 to 2
+  std::int32_t choice = 0;   // among the choices of the latest of them
+
   Answer answer;                              // the one being written
   std::unique_ptr<StopStrings> stop_strings;  // null: none asked for
 };

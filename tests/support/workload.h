@@ -26,6 +26,7 @@ struct WorkloadLimits {
   int least_answers = 12;  // more roots are added until there are so many
   int max_new = 8;
   bool around_groups = true;  // some segments of about 1024 tokens
+  bool take_at_once = true;   // some answers want logits or penalties, which keep steps in line
 };
 
 // The same requests for the same seed, on every platform. Tags count from 0.
@@ -133,7 +134,7 @@ class Workload {
     answer.max_new = Chance(10) ? 0 : 1 + Below(limits_.max_new);
     if (Chance(50)) answer.stop_tokens = RandomTokens(limits_.vocab / 8);
     if (Chance(25)) answer.top_logprobs = 3;
-    answer.want_logits = Chance(25);
+    answer.want_logits = Chance(25) && limits_.take_at_once;
     answer.request_key = random_();
     answer.question_key = random_();
     int samples = 1;
@@ -144,7 +145,7 @@ class Workload {
       if (Chance(50)) answer.sampling.top_k = 1 + Below(20);
       if (Chance(50)) answer.sampling.top_p = 0.8f;
       if (Chance(30)) answer.sampling.min_p = 0.05f;
-      if (Chance(30)) answer.sampling.repetition_penalty = 1.3f;
+      if (Chance(30) && limits_.take_at_once) answer.sampling.repetition_penalty = 1.3f;
     }
     for (int sample = 0; sample < samples; ++sample) {
       answer.tag = next_tag_++;

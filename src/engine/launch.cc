@@ -1,0 +1,184 @@
+// What the next step is, as arrays, and its way to the backend.
+#include <algorithm>
+
+#include "base/error.h"
+#include "decode/random.h"
+#include "engine/engine_state.h"
+
+namespace banyan {
+namespace {
+
+// Query rows of an attention item that fill the matrix kernels without spilling their caches.
+constexpr int kItemQueryRows = 128;
+
+}  // namespace
+
+// Streams with a token under way count as if they had it. Whether it stops them is not known yet;
+// that it is their last for want of room is.
+void Engine::State::Decide() {
+  scheduler_.Begin(step_rows_);
+  for (const StreamId id : running_) {
+    const Stream& stream = at(id);
+    if (Decodes(stream) && !EndsByLength(stream, stream.tokens_under_way)) scheduler_.Extend(id);
+  }
+  for (const StreamId id : running_) {
+    if (scheduler_.full()) break;
+    const Stream& stream = at(id);
+    if (Decodes(stream)) continue;
+    path_.clear();
+    for (NodeId node = stream.leaf; node.valid(); node = forest_.at(node).parent) {
+      path_.push_back(
+          {node, static_cast<int>(forest_.at(node).tokens.size()), cache_.filled(node)});
+    }
+    std::reverse(path_.begin(), path_.end());
+    scheduler_.Prefill(path_);
+  }
+}
+
+bool Engine::State::Decodes(const Stream& stream) const {
+  return stream.state == Stream::State::kDecode || stream.tokens_under_way > 0;
+}
+
+// Whether the answer being written ends with its next `more`-th token whatever that is.
+bool Engine::State::EndsByLength(const Stream& stream, int more) const {
+  if (more == 0) return false;
+  const AnswerRequest& wanted = stream.wanted.front();
+  const size_t most =
+      wanted.forced.empty() ? static_cast<size_t>(wanted.max_new) : wanted.forced.size();
+  const size_t tokens = stream.answer.tokens.size() + static_cast<size_t>(more);
+  return tokens >= most || forest_.at(stream.tail).end_position() + more >= config_.context_length;
+}
+
+void Engine::State::PlanStep() {
+  const StepDecision& decision = scheduler_.decision();
+  node_rows_.clear();
+  for (const PrefillPart& part : decision.prefill) {
+    node_rows_.push_back({part.node, part.first_key, part.count, part.logits});
+  }
+  for (const StreamId id : decision.extend) {
+    const Stream& stream = at(id);
+    const auto tokens = static_cast<int>(forest_.at(stream.tail).tokens.size());
+    node_rows_.push_back(
+        {stream.tail, tokens - 1 + stream.tokens_under_way, 1, true, ChoiceToken(stream.choice)});
+  }
+  if (options_.strategy == Strategy::kStacked) {
+    MarkStacks();
+    built_ = &builder_.Build(node_rows_, [this](NodeId node) {
+      const auto it = stack_of_node_.find(node);
+      return it == stack_of_node_.end() ? -1 : it->second;
+    });
+  } else {
+    built_ = &builder_.Build(node_rows_, {});
+  }
+  BuildPlan(built_->nodes, built_->batch.positions, OptionsForPlan(), plan_);
+  BANYAN_CHECK(launched_.size() <= 1);  // so that a choice under way is of the latest step
+}
+
+// A node that streams of several stacks have on their paths belongs to none.
+void Engine::State::MarkStacks() {
+  stack_of_node_.clear();
+  for (const StreamId id : running_) {
+    const Stream& stream = at(id);
+    for (const NodeId node : forest_.Path(stream.tail)) {
+      const auto [it, added] = stack_of_node_.try_emplace(node, stream.stack);
+      if (!added && it->second != stream.stack) it->second = -1;
+    }
+  }
+}
+
+PlanOptions Engine::State::OptionsForPlan() const {
+  PlanOptions options;
+  const int heads_per_kv = config_.heads / config_.kv_heads;
+  options.max_item_rows = std::max(1, kItemQueryRows / heads_per_kv);
+  options.min_items = (4 * kernels_.threads() + config_.kv_heads - 1) / config_.kv_heads;
+  switch (options_.strategy) {
+    case Strategy::kFlat:
+    case Strategy::kPaged:
+      options.sharing = ItemSharing::kPerStream;
+      break;
+    case Strategy::kStacked:
+      options.sharing = ItemSharing::kStacked;
+      break;
+    case Strategy::kTree:
+      options.sharing = ItemSharing::kTree;
+      options.share_levels = options_.share_levels;
+      break;
+    case Strategy::kAuto:
+    case Strategy::kSequential:
+    case Strategy::kNoAttention:
+      options.sharing = ItemSharing::kAuto;
+      break;
+  }
+  return options;
+}
+
+// Nothing of the engine has changed when this throws.
+void Engine::State::Launch() {
+  const StepDecision& decision = scheduler_.decision();
+  LaunchedStep step;
+  step.decode_only = decision.prefill.empty();
+  ForwardOptions forward;
+  forward.skip_attention = options_.strategy == Strategy::kNoAttention;
+  forward.earlier = launched_.empty() ? nullptr : launched_.back().choices.get();
+  step.logits = forward_.Run(built_->batch, plan_, *kv_, forward);
+
+  // A stream's next token comes from its tail's row, or from the row that ends its prompt, which
+  // several streams may share.
+  requests_.clear();
+  for (const StreamId id : running_) {
+    const Stream& stream = at(id);
+    const std::int32_t row = builder_.LogitRow(Decodes(stream) ? stream.tail : stream.leaf);
+    if (row < 0) continue;
+    step.readers.push_back(id);
+    step.rows.push_back(row);
+    requests_.push_back(RequestFor(stream, row));
+    step.take_at_once = step.take_at_once || MustTakeAtOnce(stream);
+  }
+  step.choices = kernels_.Choose(step.logits, requests_);
+
+  for (size_t i = 0; i < step.readers.size(); ++i) {
+    Stream& stream = at(step.readers[i]);
+    ++stream.tokens_under_way;
+    stream.choice = static_cast<std::int32_t>(i);
+  }
+  // In the order of steps, everything later sees these keys.
+  for (const StepBuilder::NodeRows& rows : node_rows_) {
+    cache_.MarkFilled(rows.node, rows.first_key + rows.count);
+  }
+  limit_.Add(CountPlan(plan_, built_->batch.positions),
+             static_cast<int>(built_->batch.logit_rows.size()), step.decode_only);
+  ++receipt_.steps;
+  receipt_.decode_rows += static_cast<std::int64_t>(decision.extend.size());
+  for (const PrefillPart& part : decision.prefill) receipt_.prefilled_tokens += part.count;
+  launched_.push_back(std::move(step));
+}
+
+// The logits are gone after the next step; a penalty needs the token itself; which answer comes
+// after a stop, nobody knows before.
+bool Engine::State::MustTakeAtOnce(const Stream& stream) const {
+  const AnswerRequest& wanted = stream.wanted.front();
+  const bool wants_logits = wanted.want_logits && !Decodes(stream);
+  return wants_logits || wanted.sampling.repetition_penalty != 1.0f || stream.wanted.size() > 1;
+}
+
+SamplingRow Engine::State::RequestFor(const Stream& stream, std::int32_t row) const {
+  const AnswerRequest& wanted = stream.wanted.front();
+  const size_t written = stream.answer.tokens.size() + static_cast<size_t>(stream.tokens_under_way);
+  SamplingRow request;
+  request.row = row;
+  request.temperature = wanted.sampling.temperature;
+  request.top_k = wanted.sampling.top_k;
+  request.top_p = wanted.sampling.top_p;
+  request.min_p = wanted.sampling.min_p;
+  request.repetition_penalty = wanted.sampling.repetition_penalty;
+  request.top_logprobs = wanted.top_logprobs;
+  request.history = stream.answer.tokens;
+  if (written < wanted.forced.size()) request.forced = wanted.forced[written];
+  if (request.temperature > 0.0f) {
+    request.uniform = UniformOf({wanted.sampling.seed, wanted.request_key, wanted.question_key,
+                                 wanted.sample_key, written});
+  }
+  return request;
+}
+
+}  // namespace banyan

@@ -1,0 +1,26 @@
+// A step that the backend has and whose tokens the host has not taken yet.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "base/strong_int.h"
+#include "kernels/kernels.h"
+
+namespace banyan {
+
+struct LaunchedStep {
+  Tensor logits;  // [logit rows, vocab]; valid until the next step is launched
+  std::unique_ptr<PendingChoices> choices;
+  // [choices] whose next token each is; none: the stream ended with an earlier token, and what this
+  // step computed for it is of no use.
+  std::vector<StreamId> readers;
+  std::vector<std::int32_t> rows;  // [choices] of the logits
+  bool decode_only = false;        // no rows of prompts
+  // The tokens must be taken before another step is launched: somebody wants the logits, or asks
+  // for a next token in a way that depends on this one.
+  bool take_at_once = false;
+};
+
+}  // namespace banyan

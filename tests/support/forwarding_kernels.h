@@ -1,0 +1,101 @@
+// A backend inside another: every operation goes on, and a test overrides those it cares about.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "kernels/kernels.h"
+
+namespace banyan::testing_support {
+
+class ForwardingKernels : public Kernels {
+ public:
+  explicit ForwardingKernels(std::unique_ptr<Kernels> inner) : inner_(std::move(inner)) {}
+  // What is inside, for tests that put it back.
+  std::unique_ptr<Kernels> Release() { return std::move(inner_); }
+
+  std::string name() const override { return inner_->name(); }
+  int threads() const override { return inner_->threads(); }
+  bool asynchronous() const override { return inner_->asynchronous(); }
+  const KernelOptions& options() const override { return inner_->options(); }
+  MachineRates MeasureRates() override { return inner_->MeasureRates(); }
+  Tensor NewTensor(std::int64_t rows, std::int64_t columns) override {
+    return inner_->NewTensor(rows, columns);
+  }
+  std::shared_ptr<const Matrix> LoadMatrix(std::span<const HostTensor* const> parts,
+                                           std::span<const std::int32_t> row_order) override {
+    return inner_->LoadMatrix(parts, row_order);
+  }
+  std::shared_ptr<const Vector> LoadVector(std::span<const float> values) override {
+    return inner_->LoadVector(values);
+  }
+  std::shared_ptr<KvMemory> NewKvMemory(const KvShape& shape, int pages) override {
+    return inner_->NewKvMemory(shape, pages);
+  }
+  std::int64_t KvPageBytes(const KvShape& shape) const override {
+    return inner_->KvPageBytes(shape);
+  }
+  void SetRope(std::span<const float> inverse_frequency, float scale) override {
+    inner_->SetRope(inverse_frequency, scale);
+  }
+  std::unique_ptr<StepInputs> Upload(const Batch& batch, const AttentionPlan& plan,
+                                     const PendingChoices* earlier) override {
+    return inner_->Upload(batch, plan, earlier);
+  }
+  void Embed(const StepInputs& step, const Matrix& table, Tensor& out) override {
+    inner_->Embed(step, table, out);
+  }
+  void RmsNorm(const Tensor& x, const Vector& weight, float eps, Tensor& out) override {
+    inner_->RmsNorm(x, weight, eps, out);
+  }
+  void Clear(Tensor& x) override { inner_->Clear(x); }
+  void Add(const Tensor& delta, Tensor& x) override { inner_->Add(delta, x); }
+  void MatMul(const Tensor& x, const Matrix& w, const Vector* bias, Tensor& out) override {
+    inner_->MatMul(x, w, bias, out);
+  }
+  void RotateAndStore(const StepInputs& step, int layer, const AttentionShape& shape,
+                      const QkNormWeights& norm, Tensor& qkv, KvMemory& kv) override {
+    inner_->RotateAndStore(step, layer, shape, norm, qkv, kv);
+  }
+  void Attend(const StepInputs& step, int layer, const AttentionShape& shape, const Tensor& qkv,
+              const KvMemory& kv, Tensor& out) override {
+    inner_->Attend(step, layer, shape, qkv, kv, out);
+  }
+  void SwiGlu(const Tensor& x, Tensor& out) override { inner_->SwiGlu(x, out); }
+  void GatherLogitRows(const StepInputs& step, const Tensor& x, Tensor& out) override {
+    inner_->GatherLogitRows(step, x, out);
+  }
+  std::unique_ptr<PendingChoices> Choose(const Tensor& logits,
+                                         std::span<const SamplingRow> requests) override {
+    return inner_->Choose(logits, requests);
+  }
+  void SelectTokens(const Tensor& logits, std::span<const SamplingRow> requests,
+                    std::span<TokenChoice> choices) override {
+    inner_->SelectTokens(logits, requests, choices);
+  }
+  void ScoreTokens(const Tensor& logits, std::span<const std::int32_t> rows,
+                   std::span<const TokenId> tokens, std::span<float> logprobs) override {
+    inner_->ScoreTokens(logits, rows, tokens, logprobs);
+  }
+  void FuseLogits(const Tensor& logits, std::span<const PanelRow> panels, Tensor& fused) override {
+    inner_->FuseLogits(logits, panels, fused);
+  }
+  void FindWinners(const Tensor& logits, std::span<const PanelRow> panels,
+                   std::span<const TokenId> tokens, std::span<std::int32_t> winners) override {
+    inner_->FindWinners(logits, panels, tokens, winners);
+  }
+  void MeasureDivergence(const Tensor& logits, std::span<const RowPair> pairs,
+                         std::span<double> bits) override {
+    inner_->MeasureDivergence(logits, pairs, bits);
+  }
+  void Download(const Tensor& x, std::int64_t row, std::span<float> out) override {
+    inner_->Download(x, row, out);
+  }
+
+ private:
+  std::unique_ptr<Kernels> inner_;
+};
+
+}  // namespace banyan::testing_support
