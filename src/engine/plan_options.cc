@@ -31,7 +31,7 @@ PlanOptions PlanOptionsFor(Strategy strategy, const AttentionShape& shape, const
   PlanOptions options;
   options.sharing = SharingOf(strategy);
   options.max_item_rows = std::max(1, kItemQueryRows * shape.kv_heads / shape.heads);
-  options.min_items = (4 * kernels.threads() + shape.kv_heads - 1) / shape.kv_heads;
+  options.min_items = (kernels.attention_tasks() + shape.kv_heads - 1) / shape.kv_heads;
   return options;
 }
 

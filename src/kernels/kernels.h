@@ -87,7 +87,8 @@ class Kernels {
   virtual ~Kernels() = default;
 
   virtual std::string name() const = 0;  // "cpu (avx512, 2 threads)"
-  virtual int threads() const = 0;       // workers that attention items are spread over
+  // (item of attention, KV head) pairs that keep all workers busy to the end.
+  virtual int attention_tasks() const = 0;
   virtual const KernelOptions& options() const = 0;
   // Whether operations return before they are done, so that the host can prepare the next step.
   virtual bool asynchronous() const { return false; }

@@ -116,7 +116,7 @@ class Builder {
     std::vector<WorkItem> items;
     items.reserve(plan_.items.size());
     for (WorkItem item : plan_.items) {
-      if (!split_all && Work(item) * options_.min_items <= total) {
+      if (!split_all && 2 * Work(item) * options_.min_items <= 3 * total) {
         items.push_back(item);
         continue;
       }

@@ -55,7 +55,7 @@ class CpuKernels : public Kernels {
     return fmt::format("cpu ({}, {} thread{})", vector_.name, pool_.size(),
                        pool_.size() == 1 ? "" : "s");
   }
-  int threads() const override { return pool_.size(); }
+  int attention_tasks() const override { return 4 * pool_.size(); }
   const KernelOptions& options() const override { return options_; }
 
   MachineRates MeasureRates() override { return MeasureCpuRates(vector_, pool_); }

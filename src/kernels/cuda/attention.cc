@@ -1,12 +1,25 @@
 #include "kernels/cuda/attention.h"
 
+#include <algorithm>
+
 #include "base/error.h"
+#include "kernels/cuda/device.h"
 
 namespace banyan::cuda {
+namespace {
+
+// The largest head that a wide unit's partial sums fit in registers for.
+constexpr int kMostWideDim = 128;
+// Relative time of a (row, key) pair of wide units and of a key of narrow units, for sharing out
+// the multiprocessors: 2 head_dim flops at 4 TFLOP/s and 4 head_dim bytes at 60 GB/s.
+constexpr double kWidePair = 1.0, kNarrowKey = 130.0;
+constexpr int kBlocksPerMultiprocessor = 8;
+
+}  // namespace
 
 int PaddedHeadDim(int head_dim, KvType type) {
   if (type == KvType::kF32) return head_dim;
-  for (const int size : {32, 64, 96, 128, 256}) {
+  for (const int size : {32, 64, 80, 96, 128, 256}) {
     if (head_dim <= size) return size;
   }
   Throw(ErrorKind::kUnsupported,
@@ -14,18 +27,87 @@ int PaddedHeadDim(int head_dim, KvType type) {
         head_dim);
 }
 
-void AttendUnits(cudaStream_t stream, KvType type, const AttentionCall& call) {
-  if (call.unit_count == 0) return;
+UnitForm UnitFormFor(int capability_major, KvType type, int head_dim) {
+  const bool sixteen_bits = type == KvType::kF16 || type == KvType::kBF16;
+  return capability_major == 9 && sixteen_bits && head_dim <= kMostWideDim
+             ? UnitForm::kWideAndNarrow
+             : UnitForm::kBlocks;
+}
+
+int NarrowBlocks(double wide_pairs, double narrow_keys, int multiprocessors) {
+  const double wide = wide_pairs * kWidePair, narrow = narrow_keys * kNarrowKey;
+  if (narrow <= 0.0) return 0;
+  const auto share = static_cast<int>(multiprocessors * narrow / (wide + narrow) + 0.999);
+  // In eights, so that recorded launches of one step after the other are the same.
+  return std::clamp((share + 7) / 8 * 8, 8, multiprocessors);
+}
+
+AttentionStreams::AttentionStreams(cudaStream_t main) : main_(main) {
+  int least = 0, greatest = 0;
+  Check(cudaDeviceGetStreamPriorityRange(&least, &greatest), "stream");
+  // Before main: the narrow units' few blocks find room before wide ones fill the device.
+  Check(cudaStreamCreateWithPriority(&side_, cudaStreamNonBlocking, greatest), "stream");
+  for (cudaEvent_t* event : {&forked_, &joined_}) {
+    Check(cudaEventCreateWithFlags(event, cudaEventDisableTiming), "event");
+  }
+}
+
+AttentionStreams::~AttentionStreams() {
+  for (cudaEvent_t event : {forked_, joined_}) cudaEventDestroy(event);
+  cudaStreamDestroy(side_);
+}
+
+cudaStream_t AttentionStreams::Fork() {
+  Check(cudaEventRecord(forked_, main_), "event");
+  Check(cudaStreamWaitEvent(side_, forked_, 0), "event");
+  return side_;
+}
+
+void AttentionStreams::Join() {
+  Check(cudaEventRecord(joined_, side_), "event");
+  Check(cudaStreamWaitEvent(main_, joined_, 0), "event");
+}
+
+namespace {
+
+void AttendBlocks(cudaStream_t stream, int multiprocessors, KvType type,
+                  const AttentionCall& call) {
+  const int blocks = multiprocessors * kBlocksPerMultiprocessor;
   switch (type) {
     case KvType::kF32:
-      return AttendF32(stream, call);
+      return AttendF32(stream, blocks, call);
     case KvType::kF16:
-      return AttendF16(stream, call);
+      return AttendF16(stream, blocks, call);
     case KvType::kBF16:
-      return AttendBF16(stream, call);
+      return AttendBF16(stream, blocks, call);
     case KvType::kQ8:
-      return AttendQ8(stream, call);
+      return AttendQ8(stream, blocks, call);
   }
+}
+
+}  // namespace
+
+void AttendUnits(AttentionStreams& streams, int multiprocessors, KvType type,
+                 const AttentionCall& call) {
+  const bool many = call.units.many_count > 0, few = call.units.few_count > 0;
+  if (call.form == UnitForm::kBlocks) {
+    if (many) AttendBlocks(streams.main(), multiprocessors, type, call);
+    return;
+  }
+  const bool f16 = type == KvType::kF16;
+  const bool both = many && few;
+  if (few) {
+    // A block fills its multiprocessor. Narrow units, which wait for memory, get some of them from
+    // the start; wide ones have the others, and all when those are done.
+    const cudaStream_t stream = both ? streams.Fork() : streams.main();
+    const int blocks = both ? call.units.few_blocks : multiprocessors;
+    f16 ? AttendNarrowF16(stream, blocks, call) : AttendNarrowBF16(stream, blocks, call);
+  }
+  if (many) {
+    f16 ? AttendWideF16(streams.main(), multiprocessors, call)
+        : AttendWideBF16(streams.main(), multiprocessors, call);
+  }
+  if (both) streams.Join();
 }
 
 }  // namespace banyan::cuda

@@ -1,9 +1,13 @@
 // Tree attention on the device: one launch over the work list writes partials, one more merges them
 // in canonical order (plan/attention_plan.h).
 //
-// A work unit is kUnitRows "packed rows" of an item for one KV head: packed row i is query head
+// A work unit is some "packed rows" of an item for one KV head: packed row i is query head
 // i % ratio of the item's row i / ratio, where ratio = heads per KV head, so that few rows with
-// many heads still fill the matrix instruction.
+// many heads still fill the matrix instruction. Three kernels take units of their own size; their
+// bits are the same:
+//   blocks  64 packed rows, any device, any kind of KV
+//   wide    128 packed rows, Hopper: matrix instructions of warpgroups, bulk copies
+//   narrow    8 packed rows, Hopper: a warp to itself, for the private ends of streams
 #pragma once
 
 #include <cuda_bf16.h>
@@ -17,18 +21,42 @@
 
 namespace banyan::cuda {
 
-inline constexpr int kUnitRows = 64;
+inline constexpr int kBlockRows = 64, kWideRows = 128, kNarrowRows = 8;
 
 // Elements from token to token in a page. 16-bit and 8-bit heads are padded to a size that the
 // matrix kernels are compiled for; float32 heads are not.
 int PaddedHeadDim(int head_dim, KvType type);
 
-// With copies of its item and span, so that a block has all it needs after one load.
-struct WorkUnit {
-  WorkItem item;
-  KvSpan span;
+// An item's rows from `first_packed_row` on, with all that a kernel needs to know of item and span
+// after one load. Offsets count positions from the span's key 0.
+struct alignas(16) WorkUnit {
+  std::int32_t row_begin = 0, row_end = 0;        // of the item
+  std::int32_t reader_begin = 0, reader_end = 0;  // see WorkItem
+  std::int32_t key_begin = 0, key_end = 0;
+  std::int32_t first_partial = 0;
+  std::int32_t first_page = 0;
+  std::int32_t first_position = 0;
   std::int32_t first_packed_row = 0;
+  std::int32_t lowest_offset = 0, highest_offset = 0;  // of the unit's rows
 };
+static_assert(sizeof(WorkUnit) == 48);
+
+// Which kernels take a step's units.
+enum class UnitForm { kBlocks, kWideAndNarrow };
+
+// Lists in device memory. `counts` are there too, so that a recorded launch finds those of its
+// step; the host's copies say which launches are needed at all.
+struct UnitLists {
+  const WorkUnit* many_rows = nullptr;   // kBlocks: all units; else the wide ones
+  const WorkUnit* few_rows = nullptr;    // the narrow ones
+  const std::int32_t* counts = nullptr;  // [2]: of many_rows, of few_rows
+  int many_count = 0, few_count = 0;
+  int few_blocks = 0;  // multiprocessors that narrow units get while wide ones run
+};
+
+// Multiprocessors for narrow units beside wide ones: (packed row, key) pairs of the wide units and
+// keys of the narrow ones, of one KV head.
+int NarrowBlocks(double wide_pairs, double narrow_keys, int multiprocessors);
 
 // Partials: weighted values relative to 2^max, and the sum of their weights; sum 0 = empty.
 struct PartialArrays {
@@ -39,8 +67,9 @@ struct PartialArrays {
 
 struct AttentionCall {
   // The plan, in device memory.
-  const WorkUnit* units = nullptr;
-  int unit_count = 0;
+  UnitLists units;
+  UnitForm form = UnitForm::kBlocks;
+  std::int32_t* next_unit = nullptr;  // [2] counters of UnitLists, zero between calls
   const std::int32_t* pages = nullptr;
   const std::int32_t* positions = nullptr;    // [rows]
   const std::int32_t* merge_begin = nullptr;  // [rows + 1]
@@ -56,13 +85,40 @@ struct AttentionCall {
   std::int64_t out_stride = 0;
 };
 
-void AttendUnits(cudaStream_t stream, KvType type, const AttentionCall& call);
+// The form for a device of this compute capability (major), kind of KV and head size.
+UnitForm UnitFormFor(int capability_major, KvType type, int head_dim);
+
+// The streams of attention: narrow units run beside wide ones.
+class AttentionStreams {
+ public:
+  explicit AttentionStreams(cudaStream_t main);
+  ~AttentionStreams();
+  AttentionStreams(const AttentionStreams&) = delete;
+  AttentionStreams& operator=(const AttentionStreams&) = delete;
+
+  cudaStream_t main() const { return main_; }
+  cudaStream_t Fork();  // a stream that begins where main stands
+  void Join();          // main goes on when the forked stream is done
+
+ private:
+  cudaStream_t main_, side_ = nullptr;
+  cudaEvent_t forked_ = nullptr, joined_ = nullptr;
+};
+
+void AttendUnits(AttentionStreams& streams, int multiprocessors, KvType type,
+                 const AttentionCall& call);
+// Also sets the counters of the units to zero for the next call.
 void MergePartials(cudaStream_t stream, const AttentionCall& call);
 
-// One per kind of KV, each in its own file so that they compile side by side.
-void AttendF32(cudaStream_t stream, const AttentionCall& call);
-void AttendF16(cudaStream_t stream, const AttentionCall& call);
-void AttendBF16(cudaStream_t stream, const AttentionCall& call);
-void AttendQ8(cudaStream_t stream, const AttentionCall& call);
+// One per kind of KV, each in its own file so that they compile side by side. `blocks`: enough to
+// fill the device.
+void AttendF32(cudaStream_t stream, int blocks, const AttentionCall& call);
+void AttendF16(cudaStream_t stream, int blocks, const AttentionCall& call);
+void AttendBF16(cudaStream_t stream, int blocks, const AttentionCall& call);
+void AttendQ8(cudaStream_t stream, int blocks, const AttentionCall& call);
+void AttendWideF16(cudaStream_t stream, int blocks, const AttentionCall& call);
+void AttendWideBF16(cudaStream_t stream, int blocks, const AttentionCall& call);
+void AttendNarrowF16(cudaStream_t stream, int blocks, const AttentionCall& call);
+void AttendNarrowBF16(cudaStream_t stream, int blocks, const AttentionCall& call);
 
 }  // namespace banyan::cuda

@@ -2,8 +2,8 @@
 
 namespace banyan::cuda {
 
-void AttendF16(cudaStream_t stream, const AttentionCall& call) {
-  AttendWithMatrices<KvKind<__half, false>>(stream, call);
+void AttendF16(cudaStream_t stream, int blocks, const AttentionCall& call) {
+  AttendWithMatrices<KvKind<__half, false>>(stream, blocks, call);
 }
 
 }  // namespace banyan::cuda

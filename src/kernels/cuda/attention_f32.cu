@@ -1,8 +1,8 @@
 // Attention over float32 KV: a warp takes a packed row; plain chains in key order, any head size.
 // Only keys that the row sees enter its sums.
 #include "kernels/cuda/device.h"
-#include "kernels/cuda/partial.cuh"
 #include "kernels/cuda/reduce.cuh"
+#include "kernels/cuda/unit.cuh"
 
 namespace banyan::cuda {
 namespace {
@@ -10,50 +10,19 @@ namespace {
 constexpr int kWarps = 8;
 constexpr int kKeysPerLane = kCutKeys / 32;
 
-struct PackedRow {
-  int row = 0;   // of the step
-  int head = 0;  // query head
-  bool reader = false;
-  std::int64_t partial = 0;  // index of its (partial, head)
-};
-
-__device__ PackedRow UnpackRow(const AttentionCall& call, const WorkItem& item, int kv_head,
-                               int packed) {
-  const int ratio = call.shape.heads / call.shape.kv_heads;
-  PackedRow result;
-  result.row = item.row_begin + packed / ratio;
-  result.head = kv_head * ratio + packed % ratio;
-  result.reader = result.row >= item.reader_begin && result.row < item.reader_end;
-  result.partial = static_cast<std::int64_t>(item.first_partial + result.row - item.reader_begin) *
-                       call.shape.heads +
-                   result.head;
-  return result;
-}
-
-__global__ void AttendKernel(AttentionCall call) {
-  __shared__ float all_weights[kWarps][kCutKeys];
+// weights: [kCutKeys] of the warp.
+__device__ void AttendUnit(const AttentionCall& call, const UnitView& unit, float* weights) {
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-  const WorkUnit unit = call.units[blockIdx.x / call.shape.kv_heads];
-  const int kv_head = blockIdx.x % call.shape.kv_heads;
-  const WorkItem& item = unit.item;
-  const KvSpan& span = unit.span;
-  const int ratio = call.shape.heads / call.shape.kv_heads;
   const int dim = call.shape.head_dim;
-  const int packed_rows = (item.row_end - item.row_begin) * ratio;
-  float* weights = all_weights[warp];
-
-  for (int i = warp; i < kUnitRows; i += kWarps) {
-    const int packed = unit.first_packed_row + i;
-    if (packed >= packed_rows) break;
-    const PackedRow row = UnpackRow(call, item, kv_head, packed);
-    if (!row.reader) continue;
-    const float* query =
-        call.query + row.row * call.query_stride + static_cast<std::int64_t>(row.head) * dim;
-    float* total = call.partials.value + row.partial * dim;
+  for (int i = warp; i < min(kBlockRows, unit.rows_left()); i += kWarps) {
+    const std::int64_t partial = unit.Partial(i);
+    if (partial < 0) continue;
+    const float* query = unit.Query(i);
+    float* total = call.partials.value + partial * dim;
     float total_max = -INFINITY, total_sum = 0.0f;
-    const int offset = call.positions[row.row] - span.first_position;
-    for (int begin = item.key_begin; begin < item.key_end; begin += kCutKeys) {
-      const int end = min(begin + kCutKeys, item.key_end);
+    const int offset = unit.Offset(i);
+    for (int begin = unit.key_begin(); begin < unit.key_end(); begin += kCutKeys) {
+      const int end = unit.CutEnd(begin);
       const VisibleKeys seen = KeysSeen(offset, call.shape.window, begin, end);
       if (seen.first >= seen.last) continue;
       float scores[kKeysPerLane];
@@ -63,7 +32,7 @@ __global__ void AttendKernel(AttentionCall call) {
         const int key = begin + j * 32 + lane;
         scores[j] = -INFINITY;
         if (key < seen.first || key >= seen.last) continue;
-        const auto* keys = reinterpret_cast<const float*>(BlockOfKey(call, span, kv_head, key)) +
+        const auto* keys = reinterpret_cast<const float*>(unit.BlockOfKey(key)) +
                            static_cast<std::int64_t>(key % kPageTokens) * dim;
         float sum = 0.0f;
         for (int d = 0; d < dim; ++d) sum = fmaf(query[d], keys[d], sum);
@@ -89,7 +58,7 @@ __global__ void AttendKernel(AttentionCall call) {
       for (int d = lane; d < dim; d += 32) {
         float value = 0.0f;
         for (int key = seen.first; key < seen.last; ++key) {
-          const std::byte* block = BlockOfKey(call, span, kv_head, key);
+          const std::byte* block = unit.BlockOfKey(key);
           const auto* values = reinterpret_cast<const float*>(block + call.kv.layout.value_offset);
           value = fmaf(weights[key - begin],
                        values[static_cast<std::int64_t>(key % kPageTokens) * dim + d], value);
@@ -99,17 +68,26 @@ __global__ void AttendKernel(AttentionCall call) {
       __syncwarp();
     }
     if (lane == 0) {
-      call.partials.max[row.partial] = total_max;
-      call.partials.sum[row.partial] = total_sum;
+      call.partials.max[partial] = total_max;
+      call.partials.sum[partial] = total_sum;
     }
+  }
+}
+
+__global__ void AttendKernel(AttentionCall call) {
+  __shared__ float weights[kWarps][kCutKeys];
+  const int tasks = call.units.counts[0] * call.shape.kv_heads;
+  for (int i = static_cast<int>(blockIdx.x); i < tasks; i += static_cast<int>(gridDim.x)) {
+    const UnitView unit(call, call.units.many_rows[i / call.shape.kv_heads],
+                        i % call.shape.kv_heads);
+    AttendUnit(call, unit, weights[threadIdx.x / 32]);
   }
 }
 
 }  // namespace
 
-void AttendF32(cudaStream_t stream, const AttentionCall& call) {
-  const auto blocks = static_cast<unsigned>(call.unit_count * call.shape.kv_heads);
-  AttendKernel<<<blocks, kWarps * 32, 0, stream>>>(call);
+void AttendF32(cudaStream_t stream, int blocks, const AttentionCall& call) {
+  AttendKernel<<<static_cast<unsigned>(blocks), kWarps * 32, 0, stream>>>(call);
   CheckLaunch("attention");
 }
 

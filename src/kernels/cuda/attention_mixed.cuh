@@ -1,5 +1,6 @@
-// Attention over 16-bit and 8-bit KV with the matrix instruction. A block takes a work unit: four
-// warps of 16 packed rows share the keys and values of one cut at a time in shared memory.
+// Attention over 16-bit and 8-bit KV with the matrix instruction that every device has. A block
+// takes units of 64 packed rows: four warps of 16 share the keys and values of one cut at a time in
+// shared memory.
 //
 //   scores   Q [16, dim] x K^T [dim, 128]: a chain over dim per score
 //   weights  2^(score - max), rounded to 16 bits
@@ -14,8 +15,9 @@
 #pragma once
 
 #include "kernels/cuda/device.h"
-#include "kernels/cuda/mma.cuh"
-#include "kernels/cuda/partial.cuh"
+#include "kernels/cuda/kv_tiles.cuh"
+#include "kernels/cuda/softmax.cuh"
+#include "kernels/cuda/unit.cuh"
 
 namespace banyan::cuda {
 
@@ -26,20 +28,18 @@ struct KvKind {
   static constexpr bool kCodes = Codes;
 };
 
-inline constexpr int kUnitWarps = kUnitRows / 16;
-inline constexpr int kUnitThreads = kUnitWarps * 32;
-inline constexpr int kTilesPerCut = kCutKeys / 16;
+inline constexpr int kBlockWarps = kBlockRows / 16;
+inline constexpr int kBlockThreads = kBlockWarps * 32;
 
 // Rows of shared memory are 16 bytes longer than the head, so that the eight rows of a tile lie in
 // different banks.
 template <typename Element, int Dim>
 struct UnitShared {
-  Element query[kUnitRows][Dim + 8];
+  Element query[kBlockRows][Dim + 8];
   Element key[kCutKeys][Dim + 8];
   Element value[kCutKeys][Dim + 8];
   float key_scale[kCutKeys], value_scale[kCutKeys];  // codes only
-  unsigned unruly[kUnitWarps];                       // a bit per key of the cut
-  int max_offset[kUnitWarps], min_offset[kUnitWarps];
+  unsigned unruly[kBlockWarps];                      // a bit per key of the cut
 };
 
 template <typename Kind, int Dim>
@@ -47,37 +47,32 @@ class UnitTask {
  public:
   using Element = typename Kind::Element;
   using Shared = UnitShared<Element, Dim>;
-  static constexpr int kDimsPerPass = Dim % 64 == 0 ? 64 : 32;
+  static constexpr int kDimsPerPass = Dim % 64 == 0 ? 64 : Dim % 32 == 0 ? 32 : 16;
 
-  __device__ UnitTask(const AttentionCall& call, Shared& shared)
+  __device__ UnitTask(const AttentionCall& call, const UnitView& unit, Shared& shared)
       : call_(call),
+        unit_(unit),
         shared_(shared),
-        kv_head_(static_cast<int>(blockIdx.x) % call.shape.kv_heads),
-        unit_(call.units[static_cast<int>(blockIdx.x) / call.shape.kv_heads]),
-        item_(unit_.item),
-        span_(unit_.span),
-        ratio_(call.shape.heads / call.shape.kv_heads),
-        packed_rows_((item_.row_end - item_.row_begin) * ratio_),
         warp_(static_cast<int>(threadIdx.x) / 32),
         lane_(static_cast<int>(threadIdx.x) % 32) {}
 
   __device__ void Run() {
     FindOffsets();
-    int begin = NextCut(item_.key_begin);
-    if (begin < item_.key_end) {
+    int begin = unit_.NextCut(unit_.key_begin());
+    if (begin < unit_.key_end()) {
       LoadKeys(begin);
       CommitCopies();
       LoadValues(begin);
       CommitCopies();
     }
     LoadQueries();
-    while (begin < item_.key_end) {
-      const int next = NextCut(begin + kCutKeys);
+    while (begin < unit_.key_end()) {
+      const int next = unit_.NextCut(begin + kCutKeys);
       WaitForCopies<1>();
       __syncthreads();
       Score(begin);
       __syncthreads();
-      if (next < item_.key_end) LoadKeys(next);
+      if (next < unit_.key_end()) LoadKeys(next);
       CommitCopies();
       Weigh(begin);
       WaitForCopies<1>();
@@ -88,7 +83,7 @@ class UnitTask {
       }
       AddValues(begin);
       __syncthreads();
-      if (next < item_.key_end) LoadValues(next);
+      if (next < unit_.key_end()) LoadValues(next);
       CommitCopies();
       begin = next;
     }
@@ -96,73 +91,35 @@ class UnitTask {
   }
 
  private:
-  // The lane's two rows are packed rows first + g and first + g + 8 of its warp.
-  __device__ int PackedRow(int half) const {
-    return unit_.first_packed_row + warp_ * 16 + lane_ / 4 + 8 * half;
-  }
+  // Of the unit: the lane's two rows.
+  __device__ int PackedRow(int half) const { return warp_ * 16 + lane_ / 4 + 8 * half; }
 
   __device__ void LoadQueries() {
     // Scores in units of log2, so that weights are powers of two.
     const float scale = call_.shape.scale * kLog2E;
-    for (int i = warp_; i < kUnitRows; i += kUnitWarps) {
-      const int packed = unit_.first_packed_row + i;
-      const bool present = packed < packed_rows_;
-      const std::int64_t row = item_.row_begin + packed / ratio_;
-      const std::int64_t head = kv_head_ * ratio_ + packed % ratio_;
-      const float* query = call_.query + row * call_.query_stride + head * call_.shape.head_dim;
+    for (int i = warp_; i < kBlockRows; i += kBlockWarps) {
+      const bool present = i < unit_.rows_left();
+      const float* query = present ? unit_.Query(i) : nullptr;
       for (int d = 2 * lane_; d < Dim; d += 64) {
         const bool low = present && d < call_.shape.head_dim;
         const bool high = present && d + 1 < call_.shape.head_dim;
         const std::uint32_t pair =
-            PackPair(low ? query[d] * scale : 0.0f, high ? query[d + 1] * scale : 0.0f, Element{});
+            PackPair(low ? __fmul_rn(query[d], scale) : 0.0f,
+                     high ? __fmul_rn(query[d + 1], scale) : 0.0f, Element{});
         *reinterpret_cast<std::uint32_t*>(&shared_.query[i][d]) = pair;
       }
     }
   }
 
-  // What the lane's rows see, and the extremes of the warp and the block.
   __device__ void FindOffsets() {
-    int most = -1, least = 0x7fffffff;
 #pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      const int packed = PackedRow(half);
-      offset_[half] = -1;  // sees nothing
-      if (packed >= packed_rows_) continue;
-      offset_[half] = call_.positions[item_.row_begin + packed / ratio_] - span_.first_position;
-      most = max(most, offset_[half]);
-      least = min(least, offset_[half]);
-    }
-    warp_max_offset_ = __reduce_max_sync(0xffffffffu, most);
-    const int warp_min = __reduce_min_sync(0xffffffffu, least);
-    if (lane_ == 0) {
-      shared_.max_offset[warp_] = warp_max_offset_;
-      shared_.min_offset[warp_] = warp_min;
-    }
-    __syncthreads();
-    max_offset_ = shared_.max_offset[0];
-    min_offset_ = shared_.min_offset[0];
-#pragma unroll
-    for (int w = 1; w < kUnitWarps; ++w) {
-      max_offset_ = max(max_offset_, shared_.max_offset[w]);
-      min_offset_ = min(min_offset_, shared_.min_offset[w]);
-    }
+    for (int half = 0; half < 2; ++half) offset_[half] = unit_.Offset(PackedRow(half));
+    warp_highest_ = __reduce_max_sync(0xffffffffu, max(offset_[0], offset_[1]));
   }
 
-  __device__ int CutEnd(int begin) const { return min(begin + kCutKeys, item_.key_end); }
-  // Keys of the cut that some row of the block may see, [begin, …).
-  __device__ int HighKey(int begin) const { return min(CutEnd(begin), max_offset_ + 1); }
-  // Tiles of 16 keys that hold what the rows up to `offset` see.
-  __device__ int TilesUpTo(int begin, int offset) const {
-    return max(0, min(CutEnd(begin), offset + 1) - begin + 15) / 16;
-  }
-
-  // The first cut from `begin` on that some row of the block sees; key_end or later: none.
-  __device__ int NextCut(int begin) const {
-    if (call_.shape.window > 0) {
-      const int first = min_offset_ - call_.shape.window + 1;
-      while (begin + kCutKeys <= first && begin < item_.key_end) begin += kCutKeys;
-    }
-    return begin > max_offset_ ? item_.key_end : begin;
+  // Pages that hold what the warp's rows see of the cut.
+  __device__ int WarpPages(int begin) const {
+    return max(0, min(unit_.CutEnd(begin), warp_highest_ + 1) - begin + 15) / 16;
   }
 
   __device__ void LoadKeys(int begin) {
@@ -180,8 +137,8 @@ class UnitTask {
       LoadElements(begin, call_.kv.layout.value_offset, &shared_.value[0][0]);
       const int key = begin + static_cast<int>(threadIdx.x);
       unruly_ = 0;
-      if (key < HighKey(begin)) {
-        const std::byte* block = BlockOfKey(call_, span_, kv_head_, key);
+      if (key < unit_.HighKey(begin)) {
+        const std::byte* block = unit_.BlockOfKey(key);
         unruly_ = static_cast<int>(block[call_.kv.layout.flag_offset + key % kPageTokens]);
       }
     }
@@ -189,14 +146,12 @@ class UnitTask {
 
   __device__ void LoadElements(int begin, int offset, Element* target) {
     constexpr int kChunks = Dim / 8;  // of 16 bytes in a head
-    const int high = HighKey(begin);
-    const int count = TilesUpTo(begin, max_offset_) * 16 * kChunks;
-    for (int i = static_cast<int>(threadIdx.x); i < count; i += kUnitThreads) {
+    const int high = unit_.HighKey(begin);
+    const int count = unit_.Pages(begin) * 16 * kChunks;
+    for (int i = static_cast<int>(threadIdx.x); i < count; i += kBlockThreads) {
       const int key = i / kChunks, chunk = i % kChunks;
-      const std::byte* block = BlockOfKey(call_, span_, kv_head_, begin + key);
-      const std::byte* source =
-          block + offset +
-          ((key % kPageTokens) * Dim + chunk * 8) * static_cast<int>(sizeof(Element));
+      const std::byte* block = unit_.BlockOfKey(begin + key);
+      const std::byte* source = block + offset + TileOffset(key % kPageTokens, chunk * 8, Dim) * 2;
       CopyAsync(target + key * (Dim + 8) + chunk * 8, source, begin + key < high);
     }
   }
@@ -204,13 +159,13 @@ class UnitTask {
   // Codes are exact in 16 bits; their scales go to the scores and to the weights.
   __device__ void LoadCodes(int begin, int offset, Element* target, float* scales) {
     constexpr int kChunks = Dim / 16;  // of 16 codes in a head
-    const int high = HighKey(begin);
-    const int count = TilesUpTo(begin, max_offset_) * 16 * kChunks;
-    for (int i = static_cast<int>(threadIdx.x); i < count; i += kUnitThreads) {
+    const int high = unit_.HighKey(begin);
+    const int count = unit_.Pages(begin) * 16 * kChunks;
+    for (int i = static_cast<int>(threadIdx.x); i < count; i += kBlockThreads) {
       const int key = i / kChunks, chunk = i % kChunks;
       int4 codes = make_int4(0, 0, 0, 0);
       if (begin + key < high) {
-        const std::byte* block = BlockOfKey(call_, span_, kv_head_, begin + key);
+        const std::byte* block = unit_.BlockOfKey(begin + key);
         codes =
             *reinterpret_cast<const int4*>(block + offset + (key % kPageTokens) * Dim + chunk * 16);
       }
@@ -229,7 +184,7 @@ class UnitTask {
     if (threadIdx.x < kCutKeys) {
       float scale = 0.0f;
       if (key < high) {
-        const std::byte* block = BlockOfKey(call_, span_, kv_head_, key);
+        const std::byte* block = unit_.BlockOfKey(key);
         const auto* stored = reinterpret_cast<const float*>(block + call_.kv.layout.scale_offset);
         scale = stored[(offset == 0 ? 0 : kPageTokens) + key % kPageTokens];
       }
@@ -238,9 +193,9 @@ class UnitTask {
   }
 
   __device__ void Score(int begin) {
-    const int tiles = TilesUpTo(begin, warp_max_offset_);
+    const int tiles = WarpPages(begin);
 #pragma unroll
-    for (int n = 0; n < 2 * kTilesPerCut; ++n) {
+    for (int n = 0; n < kScoreTiles; ++n) {
 #pragma unroll
       for (int i = 0; i < 4; ++i) score_[n][i] = 0.0f;
     }
@@ -253,7 +208,7 @@ class UnitTask {
       std::uint32_t a[4];
       LoadTiles(a, query + k);
 #pragma unroll
-      for (int j = 0; j < kTilesPerCut; ++j) {
+      for (int j = 0; j < kPagesPerCut; ++j) {
         if (j >= tiles) break;
         std::uint32_t b[4];
         LoadTiles(b, key + j * 16 * (Dim + 8) + k);
@@ -263,82 +218,64 @@ class UnitTask {
     }
     if constexpr (Kind::kCodes) {
 #pragma unroll
-      for (int n = 0; n < 2 * kTilesPerCut; ++n) {
+      for (int n = 0; n < kScoreTiles; ++n) {
 #pragma unroll
-        for (int i = 0; i < 4; ++i) score_[n][i] *= shared_.key_scale[KeyOf(n, i)];
+        for (int i = 0; i < 4; ++i) score_[n][i] *= shared_.key_scale[KeyOfScore(n, i)];
       }
     }
   }
-
-  // Key of the cut that value i of score tile n belongs to.
-  __device__ int KeyOf(int n, int i) const { return n * 8 + 2 * (lane_ % 4) + i % 2; }
 
   // Scores → weights in 16 bits, and the cut's maximum and sum merged into the running ones.
   __device__ void Weigh(int begin) {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      const VisibleKeys span_keys =
-          KeysSeen(offset_[half], call_.shape.window, begin, CutEnd(begin));
-      const VisibleKeys seen = {span_keys.first - begin, span_keys.last - begin};
-      seen_[half] = seen;
-      const auto visible = [&](int key) { return key >= seen.first && key < seen.last; };
-      float largest = -INFINITY, largest_scale = 0.0f;
-#pragma unroll
-      for (int n = 0; n < 2 * kTilesPerCut; ++n) {
-#pragma unroll
-        for (int i = 0; i < 2; ++i) {
-          const int key = KeyOf(n, i);
-          if (!visible(key)) continue;
-          largest = fmaxf(largest, score_[n][2 * half + i]);
-          if constexpr (Kind::kCodes) {
-            largest_scale = fmaxf(largest_scale, shared_.value_scale[key]);
-          }
-        }
-      }
-      largest = QuadMax(largest);
-      float inverse_unit = 0.0f;
+      const VisibleKeys seen = seen_[half] = unit_.Seen(offset_[half], begin);
+      const auto visible = [seen](int key) { return key >= seen.first && key < seen.last; };
       if constexpr (Kind::kCodes) {
-        // Weights take the scales of the values with them, in units of the largest one that this
-        // row sees, so that 16 bits hold them.
-        value_unit_[half] = QuadMax(largest_scale);
-        inverse_unit = value_unit_[half] > 0x1p-100f ? 1.0f / value_unit_[half] : 0.0f;
+        WeighCodes(half, visible);
+      } else {
+        WeighRow<Element>(score_, half, visible, weight_, rows_[half]);
       }
-      float sum = 0.0f;
-#pragma unroll
-      for (int n = 0; n < 2 * kTilesPerCut; ++n) {
-        float weight[2];
-#pragma unroll
-        for (int i = 0; i < 2; ++i) {
-          const int key = KeyOf(n, i);
-          weight[i] = visible(key) ? exp2f(score_[n][2 * half + i] - largest) : 0.0f;
-          if constexpr (Kind::kCodes) {
-            sum += weight[i];
-            if (visible(key)) weight[i] *= shared_.value_scale[key] * inverse_unit;
-          }
-        }
-        const std::uint32_t pair = PackPair(weight[0], weight[1], Element{});
-        weight_[n / 2][(n % 2) * 2 + half] = pair;
-        if constexpr (!Kind::kCodes) {
-          // The weights that are multiplied are the ones that are summed.
-          const float2 rounded = UnpackPair(pair, Element{});
-          sum += rounded.x;
-          sum += rounded.y;
-        }
-      }
-      sum += __shfl_xor_sync(0xffffffffu, sum, 1);
-      sum += __shfl_xor_sync(0xffffffffu, sum, 2);
-      factors_[half] = PrepareMerge(max_[half], sum_[half], largest, sum);
     }
   }
 
-  // Over the four lanes that hold a row.
-  __device__ static float QuadMax(float x) {
-    x = fmaxf(x, __shfl_xor_sync(0xffffffffu, x, 1));
-    return fmaxf(x, __shfl_xor_sync(0xffffffffu, x, 2));
+  // Weights take the scales of the values with them, in units of the largest one that this row
+  // sees, so that 16 bits hold them.
+  template <typename Visible>
+  __device__ void WeighCodes(int half, const Visible& visible) {
+    float largest = -INFINITY, largest_scale = 0.0f;
+#pragma unroll
+    for (int n = 0; n < kScoreTiles; ++n) {
+#pragma unroll
+      for (int i = 0; i < 2; ++i) {
+        const int key = KeyOfScore(n, i);
+        if (!visible(key)) continue;
+        largest = fmaxf(largest, score_[n][2 * half + i]);
+        largest_scale = fmaxf(largest_scale, shared_.value_scale[key]);
+      }
+    }
+    largest = QuadMax(largest);
+    value_unit_[half] = QuadMax(largest_scale);
+    const float inverse_unit = value_unit_[half] > 0x1p-100f ? 1.0f / value_unit_[half] : 0.0f;
+    float sums[2] = {0.0f, 0.0f};
+#pragma unroll
+    for (int n = 0; n < kScoreTiles; ++n) {
+      float value[2];
+#pragma unroll
+      for (int i = 0; i < 2; ++i) {
+        const int key = KeyOfScore(n, i);
+        value[i] = visible(key) ? Exp2(score_[n][2 * half + i] - largest) : 0.0f;
+        sums[i] += value[i];
+        if (visible(key)) value[i] *= shared_.value_scale[key] * inverse_unit;
+      }
+      weight_[n / 2][(n % 2) * 2 + half] = PackPair(value[0], value[1], Element{});
+    }
+    rows_[half].factors =
+        PrepareMerge(rows_[half].max, rows_[half].sum, largest, QuadSum(sums[0], sums[1]));
   }
 
   __device__ void AddValues(int begin) {
-    const int tiles = TilesUpTo(begin, warp_max_offset_);
+    const int tiles = WarpPages(begin);
     if (tiles == 0) return;
     const int tile = lane_ / 8, row = lane_ % 8;
     const Element* value = &shared_.value[(tile % 2) * 8 + row][(tile / 2) * 8];
@@ -347,7 +284,7 @@ class UnitTask {
     for (int d = 0; d < Dim; d += kDimsPerPass) {
       float sums[kColumns][4] = {};
 #pragma unroll
-      for (int j = 0; j < kTilesPerCut; ++j) {
+      for (int j = 0; j < kPagesPerCut; ++j) {
         if (j >= tiles) break;
 #pragma unroll
         for (int n = 0; n < kColumns; n += 2) {
@@ -361,17 +298,16 @@ class UnitTask {
       for (int n = 0; n < kColumns; ++n) {
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
-          float& total = total_[d / 8 + n][i];
-          const float value = Kind::kCodes ? sums[n][i] * value_unit_[i / 2] : sums[n][i];
-          total = MergeValue(factors_[i / 2], total, value);
+          if (Kind::kCodes) sums[n][i] *= value_unit_[i / 2];
         }
       }
+      MergeTiles(rows_, sums, d / 8, total_);
     }
   }
 
   // Thread i owns key i of the cut.
   __device__ void HideUnrulyValues() {
-    static_assert(kUnitThreads == kCutKeys);
+    static_assert(kBlockThreads == kCutKeys);
     const unsigned marked = __ballot_sync(0xffffffffu, unruly_ != 0);
     if (lane_ == 0) shared_.unruly[warp_] = marked;
     if (unruly_ != 0) {
@@ -383,14 +319,14 @@ class UnitTask {
   // Rows that see a marked value are broken, and show it.
   __device__ void BreakRowsThatSeeUnrulyValues() {
 #pragma unroll
-    for (int word = 0; word < kUnitWarps; ++word) {
+    for (int word = 0; word < kBlockWarps; ++word) {
       const unsigned marked = shared_.unruly[word];
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
         const int from = min(max(seen_[half].first - 32 * word, 0), 32);
         const int to = min(max(seen_[half].last - 32 * word, 0), 32);
         const std::uint64_t seen = (1ull << to) - (1ull << from);
-        if (from < to && (marked & static_cast<unsigned>(seen)) != 0) sum_[half] = NAN;
+        if (from < to && (marked & static_cast<unsigned>(seen)) != 0) rows_[half].sum = NAN;
       }
     }
   }
@@ -399,18 +335,13 @@ class UnitTask {
     const int dim = call_.shape.head_dim;
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      const int packed = PackedRow(half);
-      const int row = item_.row_begin + packed / ratio_;
-      if (packed >= packed_rows_ || row < item_.reader_begin || row >= item_.reader_end) continue;
-      const std::int64_t at =
-          static_cast<std::int64_t>(item_.first_partial + row - item_.reader_begin) *
-              call_.shape.heads +
-          kv_head_ * ratio_ + packed % ratio_;
+      const std::int64_t at = unit_.Partial(PackedRow(half));
+      if (at < 0) continue;
       if (lane_ % 4 == 0) {
-        call_.partials.max[at] = max_[half];
-        call_.partials.sum[at] = sum_[half];
+        call_.partials.max[at] = rows_[half].max;
+        call_.partials.sum[at] = rows_[half].sum;
       }
-      if (sum_[half] == 0.0f) continue;
+      if (rows_[half].sum == 0.0f) continue;
       float* value = call_.partials.value + at * dim;
 #pragma unroll
       for (int n = 0; n < Dim / 8; ++n) {
@@ -424,59 +355,62 @@ class UnitTask {
   }
 
   const AttentionCall& call_;
+  const UnitView& unit_;
   Shared& shared_;
-  const int kv_head_;
-  const WorkUnit unit_;
-  const WorkItem item_;
-  const KvSpan span_;
-  const int ratio_;
-  const int packed_rows_;  // of the item
   const int warp_, lane_;
 
-  int offset_[2];  // of the lane's rows, from the span's key 0
-  int warp_max_offset_, max_offset_, min_offset_;
+  int offset_[2];                          // of the lane's rows
+  int warp_highest_;                       // of the warp's rows
   int unruly_ = 0;                         // this thread's key of the cut is marked
   VisibleKeys seen_[2];                    // within the cut
-  float score_[2 * kTilesPerCut][4];       // [key / 8]
-  std::uint32_t weight_[kTilesPerCut][4];  // [key / 16]
-  MergeFactors factors_[2];
+  float score_[kScoreTiles][4];            // [key / 8]
+  std::uint32_t weight_[kPagesPerCut][4];  // [key / 16]
+  RunningRow rows_[2];
   float value_unit_[2] = {1.0f, 1.0f};  // codes only
-  float max_[2] = {-INFINITY, -INFINITY}, sum_[2] = {0.0f, 0.0f};
-  float total_[Dim / 8][4] = {};  // the running partial
+  float total_[Dim / 8][4] = {};        // the running partial
 };
 
 template <typename Kind, int Dim>
-__global__ void __launch_bounds__(kUnitThreads)
+__global__ void __launch_bounds__(kBlockThreads)
     AttendUnitKernel(const __grid_constant__ AttentionCall call) {
   using Task = UnitTask<Kind, Dim>;
   extern __shared__ __align__(16) unsigned char memory[];
-  Task(call, *reinterpret_cast<typename Task::Shared*>(memory)).Run();
+  auto& shared = *reinterpret_cast<typename Task::Shared*>(memory);
+  const int tasks = call.units.counts[0] * call.shape.kv_heads;
+  for (int i = static_cast<int>(blockIdx.x); i < tasks; i += static_cast<int>(gridDim.x)) {
+    const UnitView unit(call, call.units.many_rows[i / call.shape.kv_heads],
+                        i % call.shape.kv_heads);
+    Task(call, unit, shared).Run();
+    __syncthreads();
+  }
 }
 
 template <typename Kind, int Dim>
-void LaunchUnits(cudaStream_t stream, const AttentionCall& call) {
+void LaunchUnits(cudaStream_t stream, int blocks, const AttentionCall& call) {
   constexpr int kBytes = static_cast<int>(sizeof(UnitShared<typename Kind::Element, Dim>));
   static const cudaError_t raised = cudaFuncSetAttribute(
       AttendUnitKernel<Kind, Dim>, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes);
   Check(raised, "shared memory of attention");
-  const auto blocks = static_cast<unsigned>(call.unit_count * call.shape.kv_heads);
-  AttendUnitKernel<Kind, Dim><<<blocks, kUnitThreads, kBytes, stream>>>(call);
+  AttendUnitKernel<Kind, Dim>
+      <<<static_cast<unsigned>(blocks), kBlockThreads, kBytes, stream>>>(call);
   CheckLaunch("attention");
 }
 
 template <typename Kind>
-void AttendWithMatrices(cudaStream_t stream, const AttentionCall& call) {
+void AttendWithMatrices(cudaStream_t stream, int blocks, const AttentionCall& call) {
   switch (call.kv.layout.padded_dim) {
     case 32:
-      return LaunchUnits<Kind, 32>(stream, call);
+      return LaunchUnits<Kind, 32>(stream, blocks, call);
     case 64:
-      return LaunchUnits<Kind, 64>(stream, call);
+      return LaunchUnits<Kind, 64>(stream, blocks, call);
+    case 80:
+      return LaunchUnits<Kind, 80>(stream, blocks, call);
     case 96:
-      return LaunchUnits<Kind, 96>(stream, call);
+      return LaunchUnits<Kind, 96>(stream, blocks, call);
     case 128:
-      return LaunchUnits<Kind, 128>(stream, call);
+      return LaunchUnits<Kind, 128>(stream, blocks, call);
     default:
-      return LaunchUnits<Kind, 256>(stream, call);
+      return LaunchUnits<Kind, 256>(stream, blocks, call);
   }
 }
 

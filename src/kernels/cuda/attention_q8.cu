@@ -2,8 +2,8 @@
 
 namespace banyan::cuda {
 
-void AttendQ8(cudaStream_t stream, const AttentionCall& call) {
-  AttendWithMatrices<KvKind<__half, true>>(stream, call);
+void AttendQ8(cudaStream_t stream, int blocks, const AttentionCall& call) {
+  AttendWithMatrices<KvKind<__half, true>>(stream, blocks, call);
 }
 
 }  // namespace banyan::cuda

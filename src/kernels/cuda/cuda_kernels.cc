@@ -57,16 +57,19 @@ class CudaKernels : public Kernels {
         stream_(device_->stream),
         pool_(options.threads),
         staging_(device_),
+        attention_streams_(device_->stream),
+        next_unit_(device_, 2 * sizeof(std::int32_t), "counters of attention"),
         products_(device_),
         chooser_(device_),
         panels_(device_) {
+    next_unit_.Zero();
     if (!mixed() && options.kv_type != KvType::kF32) {
       Throw(ErrorKind::kUnsupported, "device cuda: precision f32 keeps KV in f32 only");
     }
   }
 
   std::string name() const override { return fmt::format("cuda ({})", device_->name); }
-  int threads() const override { return device_->multiprocessors; }
+  int attention_tasks() const override { return device_->multiprocessors; }
   bool asynchronous() const override { return true; }
   const KernelOptions& options() const override { return options_; }
   MachineRates MeasureRates() override {
@@ -121,7 +124,7 @@ class CudaKernels : public Kernels {
 
   std::unique_ptr<StepInputs> Upload(const Batch& batch, const AttentionPlan& plan,
                                      const PendingChoices* earlier) override {
-    auto step = cuda::UploadStep(device_, batch, plan, pairs_, last_ratio_, staging_);
+    auto step = cuda::UploadStep(device_, batch, plan, pairs_, last_split_, staging_);
     if (std::any_of(batch.tokens.begin(), batch.tokens.end(), IsChoice)) {
       BANYAN_CHECK(earlier != nullptr);
       cuda::FeedChosen(stream_, static_cast<const cuda::DeviceChoices*>(earlier)->results(),
@@ -216,11 +219,12 @@ class CudaKernels : public Kernels {
   void Attend(const StepInputs& step, int layer, const AttentionShape& shape, const Tensor& qkv,
               const KvMemory& kv, Tensor& out) override {
     const DeviceStep& on_device = OnDevice(step);
-    const int ratio = last_ratio_ = shape.heads / shape.kv_heads;
-    const DeviceStep::Units& units = on_device.UnitsFor(ratio, staging_);
+    last_split_ = {shape.heads / shape.kv_heads,
+                   cuda::UnitFormFor(device_->capability_major, options_.kv_type, shape.head_dim)};
     cuda::AttentionCall call;
-    call.units = units.units;
-    call.unit_count = units.count;
+    call.units = on_device.UnitsFor(last_split_, staging_);
+    call.form = last_split_.form;
+    call.next_unit = next_unit_.As<std::int32_t>();
     call.pages = on_device.pages;
     call.positions = on_device.positions;
     call.merge_begin = on_device.merge_begin;
@@ -233,7 +237,7 @@ class CudaKernels : public Kernels {
     call.partials = PartialsFor(on_device.partials, shape);
     call.out = OutputOf(out);
     call.out_stride = Stride(out.columns);
-    cuda::AttendUnits(stream_, options_.kv_type, call);
+    cuda::AttendUnits(attention_streams_, device_->multiprocessors, options_.kv_type, call);
     cuda::MergePartials(stream_, call);
   }
 
@@ -352,13 +356,15 @@ class CudaKernels : public Kernels {
   cudaStream_t stream_;
   ThreadPool pool_;  // for loading
   cuda::Staging staging_;
+  cuda::AttentionStreams attention_streams_;
+  DeviceMemory next_unit_;  // see AttentionCall
   cuda::Products products_;
   cuda::TokenChooser chooser_;
   cuda::PanelFusion panels_;
   DeviceMemory inverse_frequency_;  // [pairs_]
   int pairs_ = 0;
   float rope_scale_ = 1.0f;
-  int last_ratio_ = 1;  // query heads per KV head of the last Attend
+  DeviceStep::Split last_split_ = {1, cuda::UnitForm::kBlocks};  // of the last Attend
   DeviceMemory partials_;
 };
 

@@ -24,28 +24,29 @@ class DeviceStep : public StepInputs {
   std::int32_t partials = 0;
 
   // Work units for `ratio` query heads per KV head; sent when the step was uploaded for another.
-  struct Units {
+  struct Split {
     int ratio = 0;
-    const WorkUnit* units = nullptr;
-    int count = 0;
+    UnitForm form = UnitForm::kBlocks;
+    bool operator==(const Split&) const = default;
   };
-  const Units& UnitsFor(int ratio, Staging& staging) const;
+  const UnitLists& UnitsFor(Split split, Staging& staging) const;
 
   DeviceMemory memory;
 
  private:
   friend std::unique_ptr<DeviceStep> UploadStep(const std::shared_ptr<const Device>&, const Batch&,
-                                                const AttentionPlan&, int, int, Staging&);
+                                                const AttentionPlan&, int, Split, Staging&);
   std::shared_ptr<const Device> device_;
-  std::vector<WorkUnit> items_;  // every item once, with its span
-  mutable Units units_;
+  std::vector<WorkUnit> items_;              // every item once, all its rows
+  std::vector<std::int32_t> row_positions_;  // [rows]
+  mutable Split split_;
+  mutable UnitLists units_;
   mutable DeviceMemory other_units_;
 };
 
-// `pairs` makes room for cosines and sines; `ratio` is the expected number of query heads per KV
-// head.
+// `pairs` makes room for cosines and sines; `split` is what attention is expected to ask for.
 std::unique_ptr<DeviceStep> UploadStep(const std::shared_ptr<const Device>& device,
                                        const Batch& batch, const AttentionPlan& plan, int pairs,
-                                       int ratio, Staging& staging);
+                                       DeviceStep::Split split, Staging& staging);
 
 }  // namespace banyan::cuda

@@ -1,6 +1,8 @@
-// KV memory on the device. Per layer, page and KV head one block: keys [16, padded_dim], values
-// [16, padded_dim], for 8-bit codes a float32 scale per token of each, and a flag per token that
-// marks values which attention must not let near rows that do not see them. Padding is zero.
+// KV memory on the device. Per layer, page and KV head one block: keys, values, for 8-bit codes a
+// float32 scale per token of each, and right after that a flag per token that marks values which
+// attention must not let near rows that do not see them. 16-bit keys and values lie in tiles
+// (kv_tiles.cuh), others as [16, padded_dim]. Padding is zero. What a token wrote stays, flag
+// included, until another is written in its place.
 #pragma once
 
 #include <cstdint>

@@ -1,41 +1,69 @@
 // The n-ary merge: a warp takes one query head of a row and merges its partials in the order of the
 // merge list, groups first, then groups left to right.
 #include "kernels/cuda/device.h"
+#include "kernels/cuda/mma.cuh"
 #include "kernels/cuda/partial.cuh"
 
 namespace banyan::cuda {
 namespace {
 
 constexpr int kWarps = 4;
-constexpr int kAhead = 4;  // partials whose values are on their way at a time
+constexpr int kAhead = 8;  // partials whose values are on their way at a time
 
-template <typename To>
-__device__ To Rounded(float x);
-template <>
-__device__ float Rounded<float>(float x) {
-  return x;
-}
-template <>
-__device__ __nv_bfloat16 Rounded<__nv_bfloat16>(float x) {
-  return __float2bfloat16_rn(x);
-}
+// Four consecutive values of a head, those of lane l at base + 4 l. Whole: the head's size is a
+// multiple of four, so that each lane loads and stores all or nothing.
+template <bool Whole>
+struct Four {
+  float x[4];
 
-// A partial with the lane's share of its values.
-template <int PerLane>
-struct Running {
-  float max = -INFINITY, sum = 0.0f;
-  float value[PerLane] = {};
-
-  __device__ void Merge(float next_max, float next_sum, const float (&next)[PerLane]) {
-    const MergeFactors factors = PrepareMerge(max, sum, next_max, next_sum);
+  __device__ static Four Load(const float* head, int first, int dim) {
+    Four four = {};
+    if constexpr (Whole) {
+      if (first >= dim) return four;
+      const float4 loaded = *reinterpret_cast<const float4*>(head + first);
+      four = {loaded.x, loaded.y, loaded.z, loaded.w};
+    } else {
 #pragma unroll
-    for (int i = 0; i < PerLane; ++i) value[i] = MergeValue(factors, value[i], next[i]);
+      for (int i = 0; i < 4; ++i) four.x[i] = first + i < dim ? head[first + i] : 0.0f;
+    }
+    return four;
+  }
+  __device__ void Store(float* head, int first, int dim) const {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      if (first + i < dim) head[first + i] = x[i];
+    }
+  }
+  __device__ void Store(__nv_bfloat16* head, int first, int dim) const {
+    if constexpr (Whole) {
+      if (first >= dim) return;
+      *reinterpret_cast<uint2*>(head + first) =
+          make_uint2(PackPair(x[0], x[1], __nv_bfloat16{}), PackPair(x[2], x[3], __nv_bfloat16{}));
+    } else {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        if (first + i < dim) head[first + i] = __float2bfloat16_rn(x[i]);
+      }
+    }
   }
 };
 
-// PerLane: values of a head that a lane holds; longer heads take several passes over the list.
-template <typename To, int PerLane>
-__global__ void MergeKernel(AttentionCall call, To* out) {
+// A partial with the lane's share of its values.
+struct Running {
+  float max = -INFINITY, sum = 0.0f;
+  float value[4] = {};
+
+  __device__ void Merge(float next_max, float next_sum, const float (&next)[4]) {
+    const MergeFactors factors = PrepareMerge(max, sum, next_max, next_sum);
+#pragma unroll
+    for (int i = 0; i < 4; ++i) value[i] = MergeValue(factors, value[i], next[i]);
+  }
+};
+
+// Heads of more than 128 values take several passes over the list.
+template <typename To, bool Whole>
+__global__ void MergeKernel(const __grid_constant__ AttentionCall call, To* out) {
+  if (blockIdx.x == 0 && threadIdx.x < 2) call.next_unit[threadIdx.x] = 0;
   const int lane = threadIdx.x % 32;
   const int task = static_cast<int>(blockIdx.x) * kWarps + static_cast<int>(threadIdx.x) / 32;
   const int heads = call.shape.heads, dim = call.shape.head_dim;
@@ -43,8 +71,9 @@ __global__ void MergeKernel(AttentionCall call, To* out) {
   const int row = task / heads, head = task % heads;
   const int list_begin = call.merge_begin[row], list_end = call.merge_begin[row + 1];
   To* out_head = out + row * call.out_stride + static_cast<std::int64_t>(head) * dim;
-  for (int base = 0; base < dim; base += 32 * PerLane) {
-    Running<PerLane> total, group;
+  for (int base = 0; base < dim; base += 128) {
+    const int first_value = base + 4 * lane;
+    Running total, group;
     // Each lane fetches one entry of the list with its maximum and sum; then all go through them.
     for (int first = list_begin; first < list_end; first += 32) {
       const int count = min(32, list_end - first);
@@ -58,15 +87,13 @@ __global__ void MergeKernel(AttentionCall call, To* out) {
       }
       const int opens = entry.opens_group ? 1 : 0;
       for (int j = 0; j < count; j += kAhead) {
-        float next[kAhead][PerLane];
+        Four<Whole> next[kAhead];
 #pragma unroll
         for (int k = 0; k < kAhead; ++k) {
           const std::int64_t partial = __shfl_sync(0xffffffffu, entry.partial, (j + k) % 32);
-          const float* values = call.partials.value + (partial * heads + head) * dim;
-#pragma unroll
-          for (int i = 0; i < PerLane; ++i) {
-            const int d = base + i * 32 + lane;
-            next[k][i] = j + k < count && d < dim ? values[d] : 0.0f;
+          if (j + k < count) {
+            next[k] = Four<Whole>::Load(call.partials.value + (partial * heads + head) * dim,
+                                        first_value, dim);
           }
         }
 #pragma unroll
@@ -79,31 +106,28 @@ __global__ void MergeKernel(AttentionCall call, To* out) {
             total.Merge(group.max, group.sum, group.value);
             group = {};
           }
-          group.Merge(next_max, next_sum, next[k]);
+          group.Merge(next_max, next_sum, next[k].x);
         }
       }
     }
     total.Merge(group.max, group.sum, group.value);
     const float inverse = total.sum == 0.0f ? 0.0f : 1.0f / total.sum;
+    Four<Whole> result;
 #pragma unroll
-    for (int i = 0; i < PerLane; ++i) {
-      const int d = base + i * 32 + lane;
-      if (d < dim) {
-        out_head[d] = Rounded<To>(total.sum == 0.0f ? 0.0f : __fmul_rn(total.value[i], inverse));
-      }
+    for (int i = 0; i < 4; ++i) {
+      result.x[i] = total.sum == 0.0f ? 0.0f : __fmul_rn(total.value[i], inverse);
     }
+    result.Store(out_head, first_value, dim);
   }
 }
 
 template <typename To>
 void Launch(cudaStream_t stream, const AttentionCall& call, To* out) {
   const int blocks = (call.rows * call.shape.heads + kWarps - 1) / kWarps;
-  if (call.shape.head_dim <= 64) {
-    MergeKernel<To, 2><<<blocks, kWarps * 32, 0, stream>>>(call, out);
-  } else if (call.shape.head_dim <= 128) {
-    MergeKernel<To, 4><<<blocks, kWarps * 32, 0, stream>>>(call, out);
+  if (call.shape.head_dim % 4 == 0) {
+    MergeKernel<To, true><<<blocks, kWarps * 32, 0, stream>>>(call, out);
   } else {
-    MergeKernel<To, 8><<<blocks, kWarps * 32, 0, stream>>>(call, out);
+    MergeKernel<To, false><<<blocks, kWarps * 32, 0, stream>>>(call, out);
   }
   CheckLaunch("merge");
 }

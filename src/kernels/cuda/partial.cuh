@@ -1,5 +1,5 @@
-// The algebra of partials and what a row sees: shared by every attention kernel and by the merge,
-// so that a merge on the way and a later one give the same bits.
+// The algebra of partials, what a row sees, and the softmax of a cut: shared by every attention
+// kernel and by the merge, so that a merge on the way and a later one give the same bits.
 #pragma once
 
 #include "kernels/cuda/attention.h"
@@ -7,6 +7,13 @@
 namespace banyan::cuda {
 
 inline constexpr float kLog2E = 1.44269504f;
+
+// 2^x by the special function unit; results below 2^-126 are zero.
+__device__ inline float Exp2(float x) {
+  float result;
+  asm("ex2.approx.ftz.f32 %0, %1;\n" : "=f"(result) : "f"(x));
+  return result;
+}
 
 // acc = acc ⊕ next, prepared: value = next * b + acc * a. `keep` and `take` say that one side is
 // empty and the other stays as it is.
@@ -38,10 +45,11 @@ __device__ inline MergeFactors PrepareMerge(float& max, float& sum, float next_m
   return factors;
 }
 
+// Selections rather than branches: this runs for every value of a row.
 __device__ inline float MergeValue(const MergeFactors& factors, float acc, float next) {
-  if (factors.keep) return acc;
-  if (factors.take) return next;
-  return fmaf(next, factors.b, __fmul_rn(acc, factors.a));
+  const float merged = fmaf(next, factors.b, __fmul_rn(acc, factors.a));
+  const float kept = factors.keep ? acc : merged;
+  return factors.take ? next : kept;
 }
 
 // Keys that a row sees, [first, last) within the cut [begin, end).
@@ -56,13 +64,6 @@ __device__ inline VisibleKeys KeysSeen(int offset, int window, int begin, int en
   seen.first = min(max(from, begin), end);
   seen.last = max(seen.first, min(end, offset + 1));
   return seen;
-}
-
-// The block of one KV head's keys and values that key `key` of the span lies in.
-__device__ inline const std::byte* BlockOfKey(const AttentionCall& call, const KvSpan& span,
-                                              int kv_head, int key) {
-  const std::int64_t page = call.pages[span.first_page + key / kPageTokens];
-  return call.kv.layer + (page * call.kv.layout.kv_heads + kv_head) * call.kv.layout.block_bytes;
 }
 
 }  // namespace banyan::cuda

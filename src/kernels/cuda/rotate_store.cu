@@ -1,9 +1,11 @@
-// A warp takes a head of a row. Its values pass through shared memory, because the two halves of a
-// rotated pair belong to different lanes.
+// A warp takes a head of a row. Heads of 64 and 128 values that turn whole stay in registers: lane
+// l holds the partners of lane l ± 16. Other heads pass through shared memory.
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
 #include "kernels/cuda/device.h"
+#include "kernels/cuda/kv_tiles.cuh"
+#include "kernels/cuda/mma.cuh"
 #include "kernels/cuda/reduce.cuh"
 #include "kernels/cuda/rotate_store.h"
 
@@ -16,15 +18,19 @@ constexpr int kWarps = 8;
 // attention_mixed.cuh. Half precision holds none but infinities and NaN.
 __device__ bool Unruly(float value) { return !(fabsf(value) < 0x1p64f); }
 
+__device__ std::byte* BlockOfSlot(const RotateCall& call, std::int32_t slot, int kv_head) {
+  const KvLayout& layout = call.kv.layout;
+  return call.kv.layer +
+         (static_cast<std::int64_t>(slot / kPageTokens) * layout.kv_heads + kv_head) *
+             layout.block_bytes;
+}
+
 __device__ void StoreHead(const RotateCall& call, std::int32_t slot, int kv_head, bool is_value,
                           const float* head) {
   const KvLayout& layout = call.kv.layout;
   const int lane = threadIdx.x % 32, token = slot % kPageTokens;
-  std::byte* block =
-      call.kv.layer + (static_cast<std::int64_t>(slot / kPageTokens) * layout.kv_heads + kv_head) *
-                          layout.block_bytes;
-  std::byte* elements = block + (is_value ? layout.value_offset : 0) +
-                        static_cast<std::int64_t>(token) * layout.padded_dim * layout.element_bytes;
+  std::byte* block = BlockOfSlot(call, slot, kv_head);
+  std::byte* page = block + (is_value ? layout.value_offset : 0);
   bool unruly = false;
   float largest = 0.0f;
   for (int d = lane; d < layout.head_dim; d += 32) {
@@ -44,7 +50,8 @@ __device__ void StoreHead(const RotateCall& call, std::int32_t slot, int kv_head
     const float scale = __all_sync(0xffffffffu, finite) ? largest / 127.0f : NAN;
     for (int d = lane; d < layout.head_dim; d += 32) {
       const int code = scale > 0.0f ? __float2int_rn(head[d] / scale) : 0;
-      reinterpret_cast<std::int8_t*>(elements)[d] = static_cast<std::int8_t>(code);
+      reinterpret_cast<std::int8_t*>(page)[token * layout.padded_dim + d] =
+          static_cast<std::int8_t>(code);
     }
     if (lane == 0) {
       float* scales = reinterpret_cast<float*>(block + layout.scale_offset);
@@ -52,12 +59,14 @@ __device__ void StoreHead(const RotateCall& call, std::int32_t slot, int kv_head
     }
   } else {
     for (int d = lane; d < layout.head_dim; d += 32) {
-      if (call.type == KvType::kF32) reinterpret_cast<float*>(elements)[d] = head[d];
-      if (call.type == KvType::kF16) {
-        reinterpret_cast<__half*>(elements)[d] = __float2half_rn(head[d]);
+      if (call.type == KvType::kF32) {
+        reinterpret_cast<float*>(page)[token * layout.padded_dim + d] = head[d];
+        continue;
       }
+      const int at = TileOffset(token, d, layout.padded_dim);
+      if (call.type == KvType::kF16) reinterpret_cast<__half*>(page)[at] = __float2half_rn(head[d]);
       if (call.type == KvType::kBF16) {
-        reinterpret_cast<__nv_bfloat16*>(elements)[d] = __float2bfloat16_rn(head[d]);
+        reinterpret_cast<__nv_bfloat16*>(page)[at] = __float2bfloat16_rn(head[d]);
       }
     }
   }
@@ -73,6 +82,102 @@ __device__ float InverseRms(const float* values, int count, float eps) {
   return 1.0f / sqrtf(WarpSum(sum) / static_cast<float>(count) + eps);
 }
 
+// --- Heads of 64 or 128 values in 16 bits, turned whole, at most a norm per head ----------------
+template <int PerLane>
+struct LaneValues {
+  float x[PerLane];  // consecutive values of the head from PerLane * lane on
+};
+template <int PerLane>
+__device__ LaneValues<PerLane> LoadLane(const float* source) {
+  LaneValues<PerLane> values;
+  const int lane = threadIdx.x % 32;
+  if constexpr (PerLane == 4) {
+    const float4 four = reinterpret_cast<const float4*>(source)[lane];
+    values = {four.x, four.y, four.z, four.w};
+  } else {
+    const float2 two = reinterpret_cast<const float2*>(source)[lane];
+    values = {two.x, two.y};
+  }
+  return values;
+}
+
+template <typename Element, int PerLane>
+__device__ void StoreLane(const RotateCall& call, std::int32_t slot, int kv_head, bool is_value,
+                          const LaneValues<PerLane>& values) {
+  const KvLayout& layout = call.kv.layout;
+  const int lane = threadIdx.x % 32, token = slot % kPageTokens;
+  std::byte* block = BlockOfSlot(call, slot, kv_head);
+  std::uint32_t packed[PerLane / 2];
+  bool unruly = false;
+#pragma unroll
+  for (int i = 0; i < PerLane; i += 2) {
+    packed[i / 2] = PackPair(values.x[i], values.x[i + 1], Element{});
+    const float2 rounded = UnpackPair(packed[i / 2], Element{});
+    unruly = unruly || Unruly(values.x[i]) || Unruly(values.x[i + 1]) || isinf(rounded.x) ||
+             isinf(rounded.y);
+  }
+  std::byte* target = block + (is_value ? layout.value_offset : 0) +
+                      TileOffset(token, PerLane * lane, 32 * PerLane) * 2;
+  if constexpr (PerLane == 4) {
+    *reinterpret_cast<uint2*>(target) = make_uint2(packed[0], packed[1]);
+  } else {
+    *reinterpret_cast<std::uint32_t*>(target) = packed[0];
+  }
+  if (is_value) {
+    unruly = __any_sync(0xffffffffu, unruly);
+    if (lane == 0) {
+      reinterpret_cast<std::uint8_t*>(block + layout.flag_offset)[token] = unruly ? 1 : 0;
+    }
+  }
+}
+
+template <typename Element, int PerLane>
+__global__ void RotateLanesKernel(const __grid_constant__ RotateCall call) {
+  constexpr int kDim = 32 * PerLane;
+  const int row = blockIdx.x, lane = threadIdx.x % 32;
+  const int queries = call.heads, keys = call.kv.layout.kv_heads;
+  const int h = blockIdx.y * kWarps + threadIdx.x / 32;
+  if (h >= queries + 2 * keys) return;
+  float* source = call.qkv + row * call.stride + h * kDim;
+  LaneValues<PerLane> head = LoadLane<PerLane>(source);
+  const bool is_query = h < queries, is_value = h >= queries + keys;
+  if (!is_value) {
+    const LaneValues<PerLane> cosine =
+        LoadLane<PerLane>(call.cosine + row * (kDim / 2) - (lane < 16 ? 0 : kDim / 2));
+    const LaneValues<PerLane> sine =
+        LoadLane<PerLane>(call.sine + row * (kDim / 2) - (lane < 16 ? 0 : kDim / 2));
+    if (call.query_norm != nullptr) {
+      const LaneValues<PerLane> weight =
+          LoadLane<PerLane>(is_query ? call.query_norm : call.key_norm);
+      float sum = 0.0f;
+#pragma unroll
+      for (int i = 0; i < PerLane; ++i) sum = fmaf(head.x[i], head.x[i], sum);
+      const float scale = 1.0f / sqrtf(WarpSum(sum) / static_cast<float>(kDim) + call.eps);
+#pragma unroll
+      for (int i = 0; i < PerLane; ++i) {
+        head.x[i] = __fmul_rn(__fmul_rn(head.x[i], scale), weight.x[i]);
+      }
+    }
+#pragma unroll
+    for (int i = 0; i < PerLane; ++i) {
+      const float other = __shfl_xor_sync(0xffffffffu, head.x[i], 16);
+      const float turned = __fmul_rn(head.x[i], cosine.x[i]);
+      const float across = __fmul_rn(other, sine.x[i]);
+      head.x[i] = lane < 16 ? __fsub_rn(turned, across) : __fadd_rn(turned, across);
+    }
+    if constexpr (PerLane == 4) {
+      reinterpret_cast<float4*>(source)[lane] =
+          make_float4(head.x[0], head.x[1], head.x[2], head.x[3]);
+    } else {
+      reinterpret_cast<float2*>(source)[lane] = make_float2(head.x[0], head.x[1]);
+    }
+  }
+  if (!is_query) {
+    StoreLane<Element>(call, call.slots[row], (h - queries) % keys, is_value, head);
+  }
+}
+
+// --- Any head ---------------------------------------------------------------------------------
 // Grid (rows, blocks of heads); with a norm over all heads one block takes the whole row, so that
 // nobody reads values that another block has already turned.
 __global__ void RotateKernel(RotateCall call) {
@@ -128,11 +233,27 @@ __global__ void RotateKernel(RotateCall call) {
 
 void RotateAndStoreRows(cudaStream_t stream, const RotateCall& call) {
   if (call.rows == 0) return;
-  const int heads = call.heads + 2 * call.kv.layout.kv_heads;
-  const int across = call.whole_norm ? 1 : (heads + kWarps - 1) / kWarps;
-  const size_t shared = sizeof(float) * kWarps * static_cast<size_t>(call.kv.layout.head_dim);
-  RotateKernel<<<dim3(static_cast<unsigned>(call.rows), static_cast<unsigned>(across)), kWarps * 32,
-                 shared, stream>>>(call);
+  const KvLayout& layout = call.kv.layout;
+  const int heads = call.heads + 2 * layout.kv_heads;
+  const auto rows = static_cast<unsigned>(call.rows);
+  const auto across = static_cast<unsigned>(call.whole_norm ? 1 : (heads + kWarps - 1) / kWarps);
+  const bool sixteen_bits = call.type == KvType::kF16 || call.type == KvType::kBF16;
+  const bool whole_head = 2 * call.pairs == layout.head_dim && !call.whole_norm && sixteen_bits;
+  const dim3 grid(rows, across);
+  if (whole_head && (layout.head_dim == 64 || layout.head_dim == 128)) {
+    const bool f16 = call.type == KvType::kF16, half_size = layout.head_dim == 64;
+    if (f16 && half_size) RotateLanesKernel<__half, 2><<<grid, kWarps * 32, 0, stream>>>(call);
+    if (f16 && !half_size) RotateLanesKernel<__half, 4><<<grid, kWarps * 32, 0, stream>>>(call);
+    if (!f16 && half_size) {
+      RotateLanesKernel<__nv_bfloat16, 2><<<grid, kWarps * 32, 0, stream>>>(call);
+    }
+    if (!f16 && !half_size) {
+      RotateLanesKernel<__nv_bfloat16, 4><<<grid, kWarps * 32, 0, stream>>>(call);
+    }
+  } else {
+    const size_t shared = sizeof(float) * kWarps * static_cast<size_t>(layout.head_dim);
+    RotateKernel<<<grid, kWarps * 32, shared, stream>>>(call);
+  }
   CheckLaunch("rotate and store");
 }
 

@@ -50,7 +50,7 @@ class ReferenceKernels final : public Kernels {
   explicit ReferenceKernels(const KernelOptions& options) : options_(options) {}
 
   std::string name() const override { return "reference"; }
-  int threads() const override { return 1; }
+  int attention_tasks() const override { return 1; }
   const KernelOptions& options() const override { return options_; }
 
   Tensor NewTensor(std::int64_t rows, std::int64_t columns) override {

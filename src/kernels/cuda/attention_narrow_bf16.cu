@@ -1,0 +1,9 @@
+#include "kernels/cuda/attention_narrow.cuh"
+
+namespace banyan::cuda {
+
+void AttendNarrowBF16(cudaStream_t stream, int blocks, const AttentionCall& call) {
+  AttendNarrow<__nv_bfloat16>(stream, blocks, call);
+}
+
+}  // namespace banyan::cuda

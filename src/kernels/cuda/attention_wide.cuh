@@ -1,0 +1,444 @@
+// Wide units on Hopper: 128 packed rows, two warpgroups of 64, over the keys of one KV head. A warp
+// of its own fetches units and copies pages ahead of the two groups, which take turns at the matrix
+// units: while one computes weights, the other multiplies.
+//
+// Scores: chains over the head in steps of 16. Values: chains over the cut's keys in steps of 16,
+// from zero; then merged into the unit's running partial. Both are bit for bit what the chains of
+// mma.sync in the other kernels give. Blocks stay and take unit after unit from a counter.
+#pragma once
+
+#include "kernels/cuda/device.h"
+#include "kernels/cuda/hopper.cuh"
+#include "kernels/cuda/kv_tiles.cuh"
+#include "kernels/cuda/softmax.cuh"
+#include "kernels/cuda/unit.cuh"
+
+namespace banyan::cuda {
+
+inline constexpr int kWideGroups = kWideRows / 64;
+inline constexpr int kWideConsumers = kWideGroups * 128;
+inline constexpr int kWideThreads = kWideConsumers + 128;
+inline constexpr int kWideConsumerWarps = kWideConsumers / 32;
+inline constexpr int kWideStages = 2;
+// All warps start with a third of a quarter of the registers; then the group that feeds gives most
+// of its share to the others. 2 * 232 + 40 = 3 * 168.
+inline constexpr int kFeederRegisters = 40, kConsumerRegisters = 232;
+
+template <int Dim>
+struct WideShared {
+  struct Task {
+    WorkUnit unit;
+    int kv_head;  // -1: there are no more
+  };
+  alignas(128) std::byte query[kWideGroups][64 * Dim * 2];  // tiles of 8 rows x 8 values
+  alignas(128) std::byte key[kWideStages][kPagesPerCut * kPageBytes<Dim>];
+  alignas(128) std::byte value[kWideStages][kPagesPerCut][kFlaggedPageBytes<Dim>];
+  Task task[2];
+  std::uint64_t task_full[2], task_empty[2];
+  std::uint64_t key_full[kWideStages], key_empty[kWideStages];
+  std::uint64_t value_full[kWideStages], value_empty[kWideStages];
+};
+
+#ifdef BANYAN_SM90A
+
+// A place in a ring of buffers, and the parity of its barriers' phase.
+template <int Stages>
+struct RingPlace {
+  int stage = 0;
+  unsigned parity = 0;
+  __device__ void Advance() {
+    if (++stage == Stages) {
+      stage = 0;
+      parity ^= 1;
+    }
+  }
+};
+
+// The warp that feeds the others. Empty barriers are waited for one phase behind: fresh ones count
+// as empty.
+template <int Dim>
+__device__ void FeedWideUnits(const AttentionCall& call, WideShared<Dim>& shared) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const int tasks = call.units.counts[0] * call.shape.kv_heads;
+  RingPlace<2> place;
+  RingPlace<kWideStages> stage;
+  for (;;) {
+    int index = 0;  // the counter runs past the end by one for every block
+    if (lane == 0) index = atomicAdd(&call.next_unit[0], 1);
+    index = __shfl_sync(0xffffffffu, index, 0);
+    const bool more = index < tasks;
+    const WorkUnit* unit = call.units.many_rows + (more ? index / call.shape.kv_heads : 0);
+    const int kv_head = more ? index % call.shape.kv_heads : -1;
+    typename WideShared<Dim>::Task& task = shared.task[place.stage];
+    Wait(shared.task_empty[place.stage], place.parity ^ 1);
+    if (lane == 0) {
+      if (more) task.unit = *unit;
+      task.kv_head = kv_head;
+      Arrive(shared.task_full[place.stage]);
+    }
+    __syncwarp();
+    place.Advance();
+    if (!more) return;
+
+    const UnitView view(call, task.unit, kv_head);
+    for (int begin = view.NextCut(view.key_begin()); begin < view.key_end();
+         begin = view.NextCut(begin + kCutKeys)) {
+      const int pages = view.Pages(begin);
+      const std::byte* block =
+          lane < pages ? view.Block(view.Page(begin + lane * kPageTokens)) : nullptr;
+      Wait(shared.key_empty[stage.stage], stage.parity ^ 1);
+      if (lane == 0) ArriveExpecting(shared.key_full[stage.stage], pages * kPageBytes<Dim>);
+      __syncwarp();
+      if (lane < pages) {
+        CopyBulk(shared.key[stage.stage] + lane * kPageBytes<Dim>, block, kPageBytes<Dim>,
+                 shared.key_full[stage.stage]);
+      }
+      Wait(shared.value_empty[stage.stage], stage.parity ^ 1);
+      if (lane == 0) {
+        ArriveExpecting(shared.value_full[stage.stage], pages * kFlaggedPageBytes<Dim>);
+      }
+      __syncwarp();
+      if (lane < pages) {
+        CopyBulk(shared.value[stage.stage][lane], block + call.kv.layout.value_offset,
+                 kFlaggedPageBytes<Dim>, shared.value_full[stage.stage]);
+      }
+      stage.Advance();
+    }
+  }
+}
+
+// One of the eight warps that compute.
+template <typename Element, int Dim>
+class WideConsumer {
+ public:
+  using Shared = WideShared<Dim>;
+  // Values of a head that are summed at a time: registers are scarce.
+  static constexpr int kPassDim = Dim == 128 ? 64 : Dim;
+
+  __device__ WideConsumer(const AttentionCall& call, Shared& shared)
+      : call_(call),
+        shared_(shared),
+        group_(static_cast<int>(threadIdx.x) / 128),
+        warp_(static_cast<int>(threadIdx.x) / 32),
+        lane_(static_cast<int>(threadIdx.x) % 32) {}
+
+  __device__ void Run() {
+    for (;;) {
+      Wait(shared_.task_full[task_.stage], task_.parity);
+      const typename Shared::Task& task = shared_.task[task_.stage];
+      if (task.kv_head < 0) return;
+      Take(UnitView(call_, task.unit, task.kv_head));
+      Release(shared_.task_empty[task_.stage]);
+      task_.Advance();
+    }
+  }
+
+ private:
+  // Of the unit: the lane's two rows.
+  __device__ int PackedRow(int half) const { return warp_ * 16 + lane_ / 4 + 8 * half; }
+
+  __device__ void Take(const UnitView& unit) {
+    // A group without rows only follows the ring.
+    const bool idle = unit.rows_left() <= group_ * 64;
+    if (!idle) {
+      SyncSome(1 + group_, 128);  // everyone is done with the queries of the unit before
+      LoadQueries(unit);
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        offset_[half] = unit.Offset(PackedRow(half));
+        rows_[half] = RunningRow();
+      }
+#pragma unroll
+      for (int n = 0; n < Dim / 8; ++n) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) total_[n][i] = 0.0f;
+      }
+      PublishToMatrixUnits();
+      SyncSome(1 + group_, 128);
+    }
+    for (int begin = unit.NextCut(unit.key_begin()); begin < unit.key_end();
+         begin = unit.NextCut(begin + kCutKeys)) {
+      if (idle) {
+        FollowCut();
+      } else {
+        AttendCut(unit, begin);
+      }
+      stage_.Advance();
+    }
+    if (!idle) Store(unit);
+  }
+
+  __device__ void Release(std::uint64_t& barrier) const {
+    __syncwarp();
+    if (lane_ == 0) Arrive(barrier);
+  }
+
+  __device__ void FollowCut() {
+    Wait(shared_.key_full[stage_.stage], stage_.parity);
+    Release(shared_.key_empty[stage_.stage]);
+    Wait(shared_.value_full[stage_.stage], stage_.parity);
+    AnyUnruly();
+    if (unruly_) HideUnrulyValues();
+    Release(shared_.value_empty[stage_.stage]);
+  }
+
+  __device__ void AttendCut(const UnitView& unit, int begin) {
+    Wait(shared_.key_full[stage_.stage], stage_.parity);
+    float score[kScoreTiles][4];
+    Score(score);
+    Release(shared_.key_empty[stage_.stage]);
+    std::uint32_t weight[kPagesPerCut][4];
+    if (unit.AllSeen(begin)) {
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        WeighRow<Element>(
+            score, half, [](int) { return true; }, weight, rows_[half]);
+      }
+    } else {
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        const VisibleKeys seen = unit.Seen(offset_[half], begin);
+        const auto visible = [seen](int key) { return key >= seen.first && key < seen.last; };
+        WeighRow<Element>(score, half, visible, weight, rows_[half]);
+      }
+    }
+    Wait(shared_.value_full[stage_.stage], stage_.parity);
+    AnyUnruly();
+    if (unruly_) {
+      HideUnrulyValues();
+      BreakRowsThatSeeThem(unit, begin);
+    }
+    AddValues(weight);
+    Release(shared_.value_empty[stage_.stage]);
+  }
+
+  // Scores in units of log2, so that weights are powers of two. A warp takes eight rows by four
+  // groups of eight values at a time, which fill four tiles; all loads go out before the first is
+  // waited for.
+  __device__ void LoadQueries(const UnitView& unit) {
+    constexpr int kChunks = Dim / 8, kSteps = (kChunks + 3) / 4;
+    float x[2][kSteps][8];
+    // Rows and heads begin at multiples of 16 bytes when heads are whole. Rows that are not there
+    // load another one's values: nobody reads what becomes of them.
+    const auto load = [&](auto load_eight) {
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        const int row = min(group_ * 64 + QueryRow(half), unit.rows_left() - 1);
+        const float* query = unit.Query(row);
+#pragma unroll
+        for (int step = 0; step < kSteps; ++step) {
+          const int chunk = min(step * 4 + lane_ / 8, kChunks - 1);
+          load_eight(query + chunk * 8, chunk * 8, x[half][step]);
+        }
+      }
+    };
+    if (call_.shape.head_dim == Dim) {
+      load([](const float* source, int, float(&eight)[8]) {
+#pragma unroll
+        for (int i = 0; i < 8; i += 4) {
+          const float4 four = *reinterpret_cast<const float4*>(source + i);
+          eight[i] = four.x;
+          eight[i + 1] = four.y;
+          eight[i + 2] = four.z;
+          eight[i + 3] = four.w;
+        }
+      });
+    } else {
+      load([dim = call_.shape.head_dim](const float* source, int first, float(&eight)[8]) {
+#pragma unroll
+        for (int i = 0; i < 8; ++i) eight[i] = first + i < dim ? source[i] : 0.0f;
+      });
+    }
+    const float scale = call_.shape.scale * kLog2E;
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+#pragma unroll
+      for (int step = 0; step < kSteps; ++step) {
+        const int chunk = min(step * 4 + lane_ / 8, kChunks - 1);
+        std::uint32_t pair[4];
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+          pair[i] = PackPair(__fmul_rn(x[half][step][2 * i], scale),
+                             __fmul_rn(x[half][step][2 * i + 1], scale), Element{});
+        }
+        std::byte* tile = shared_.query[group_] + TileOffset(QueryRow(half), chunk * 8, Dim) * 2;
+        *reinterpret_cast<uint4*>(tile) = make_uint4(pair[0], pair[1], pair[2], pair[3]);
+      }
+    }
+  }
+  // Of the group: the row whose query the lane loads.
+  __device__ int QueryRow(int half) const { return (warp_ % 4) * 16 + half * 8 + lane_ % 8; }
+
+  __device__ void Score(float (&score)[kScoreTiles][4]) const {
+    constexpr int kAcrossRows = Dim / 8 * kTileBytes;
+    const std::uint64_t query = TileOperand(shared_.query[group_], kTileBytes, kAcrossRows);
+    const std::uint64_t key = TileOperand(shared_.key[stage_.stage], kTileBytes, kAcrossRows);
+    Pin(score);
+    FenceProducts();
+#pragma unroll
+    for (int k = 0; k < Dim / 16; ++k) {
+      constexpr std::uint64_t kStep = 2 * kTileBytes / 16;
+      ScoreProduct(score, query + k * kStep, key + k * kStep, k > 0, Element{});
+    }
+    CommitProducts();
+    WaitForProducts();
+    Pin(score);
+  }
+
+  // Pages that the cut does not fill hold an earlier cut's values, or zeros: they weigh zero, and
+  // none of them is unruly.
+  __device__ void AddValues(const std::uint32_t (&weight)[kPagesPerCut][4]) {
+    constexpr int kTiles = kPassDim / 8;
+#pragma unroll
+    for (int pass = 0; pass < Dim / kPassDim; ++pass) {
+      float sum[kTiles][4];
+      const auto multiply = [&](int page) {
+        const std::byte* tiles = shared_.value[stage_.stage][page] + pass * kTiles * kTileBytes;
+        const std::uint64_t value = TileOperand(tiles, Dim / 8 * kTileBytes, kTileBytes);
+        ValueProduct(sum, weight[page], value, page > 0, Element{});
+      };
+      Pin(sum);
+      FenceProducts();
+#pragma unroll
+      for (int page = 0; page < kPagesPerCut; ++page) multiply(page);
+      CommitProducts();
+      WaitForProducts();
+      Pin(sum);
+      MergeTiles(rows_, sum, pass * kTiles, total_);
+    }
+  }
+
+  // --- Values that must not meet rows which do not see them (kv_pages.h) -----------------------
+  // Whether some token of the cut's pages is marked; the same for every warp.
+  __device__ void AnyUnruly() {
+    const int page = lane_ / 4;
+    const std::byte* flags = shared_.value[stage_.stage][page] + kPageBytes<Dim>;
+    std::uint32_t word = 0;
+    word = *reinterpret_cast<const std::uint32_t*>(flags + lane_ % 4 * 4);
+    unruly_ = __any_sync(0xffffffffu, word != 0);
+  }
+
+  // Each of the eight warps clears the marked tokens of a page. The flags stay.
+  __device__ void HideUnrulyValues() {
+    std::byte* page = shared_.value[stage_.stage][warp_];
+    if (lane_ < kPageTokens && page[kPageBytes<Dim> + lane_] != std::byte{0}) {
+      ClearToken<Dim>(page, lane_);
+    }
+    PublishToMatrixUnits();
+    SyncSome(kWideGroups + 1, kWideConsumers);
+  }
+
+  __device__ void BreakRowsThatSeeThem(const UnitView& unit, int begin) {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const VisibleKeys seen = unit.Seen(offset_[half], begin);
+      for (int key = seen.first; key < seen.last; ++key) {
+        const std::byte* page = shared_.value[stage_.stage][key / kPageTokens];
+        if (page[kPageBytes<Dim> + key % kPageTokens] != std::byte{0}) rows_[half].sum = NAN;
+      }
+    }
+  }
+
+  __device__ void Store(const UnitView& unit) const {
+    const int dim = call_.shape.head_dim;
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const std::int64_t at = unit.Partial(PackedRow(half));
+      if (at < 0) continue;
+      if (lane_ % 4 == 0) {
+        call_.partials.max[at] = rows_[half].max;
+        call_.partials.sum[at] = rows_[half].sum;
+      }
+      if (rows_[half].sum == 0.0f) continue;
+      float* value = call_.partials.value + at * dim;
+#pragma unroll
+      for (int n = 0; n < Dim / 8; ++n) {
+        const int d = n * 8 + 2 * (lane_ % 4);
+        if (d + 1 < dim && dim % 2 == 0) {
+          *reinterpret_cast<float2*>(value + d) =
+              make_float2(total_[n][2 * half], total_[n][2 * half + 1]);
+        } else {
+          if (d < dim) value[d] = total_[n][2 * half];
+          if (d + 1 < dim) value[d + 1] = total_[n][2 * half + 1];
+        }
+      }
+    }
+  }
+
+  const AttentionCall& call_;
+  Shared& shared_;
+  const int group_, warp_, lane_;
+  RingPlace<2> task_;
+  RingPlace<kWideStages> stage_;
+  bool unruly_ = false;
+  int offset_[2];
+  RunningRow rows_[2];
+  float total_[Dim / 8][4];
+};
+
+#endif  // BANYAN_SM90A
+
+template <typename Element, int Dim>
+__global__ void __launch_bounds__(kWideThreads, 1)
+    AttendWideKernel(const __grid_constant__ AttentionCall call) {
+#ifdef BANYAN_SM90A
+  extern __shared__ __align__(128) std::byte memory[];
+  auto& shared = *reinterpret_cast<WideShared<Dim>*>(memory);
+  if (threadIdx.x == 0) {
+    for (int i = 0; i < 2; ++i) {
+      InitBarrier(shared.task_full[i], 1);
+      InitBarrier(shared.task_empty[i], kWideConsumerWarps);
+    }
+    for (int i = 0; i < kWideStages; ++i) {
+      InitBarrier(shared.key_full[i], 1);
+      InitBarrier(shared.key_empty[i], kWideConsumerWarps);
+      InitBarrier(shared.value_full[i], 1);
+      InitBarrier(shared.value_empty[i], kWideConsumerWarps);
+    }
+    PublishBarriers();
+  }
+  // Values and flags that were never copied must read as zero.
+  for (int i = static_cast<int>(threadIdx.x); i < static_cast<int>(sizeof(shared.value) / 16);
+       i += kWideThreads) {
+    reinterpret_cast<uint4*>(shared.value)[i] = make_uint4(0, 0, 0, 0);
+  }
+  PublishToMatrixUnits();
+  __syncthreads();
+  if (threadIdx.x >= kWideConsumers) {
+    GiveRegisters<kFeederRegisters>();
+    if (threadIdx.x < kWideConsumers + 32) FeedWideUnits<Dim>(call, shared);
+  } else {
+    TakeRegisters<kConsumerRegisters>();
+    WideConsumer<Element, Dim>(call, shared).Run();
+  }
+#endif
+}
+
+template <typename Element, int Dim>
+void LaunchWide(cudaStream_t stream, int blocks, const AttentionCall& call) {
+  constexpr int kBytes = static_cast<int>(sizeof(WideShared<Dim>));
+  static const cudaError_t raised = cudaFuncSetAttribute(
+      AttendWideKernel<Element, Dim>, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes);
+  Check(raised, "shared memory of attention");
+  AttendWideKernel<Element, Dim>
+      <<<static_cast<unsigned>(blocks), kWideThreads, kBytes, stream>>>(call);
+  CheckLaunch("attention of wide units");
+}
+
+template <typename Element>
+void AttendWide(cudaStream_t stream, int blocks, const AttentionCall& call) {
+  switch (call.kv.layout.padded_dim) {
+    case 32:
+      return LaunchWide<Element, 32>(stream, blocks, call);
+    case 64:
+      return LaunchWide<Element, 64>(stream, blocks, call);
+    case 80:
+      return LaunchWide<Element, 80>(stream, blocks, call);
+    case 96:
+      return LaunchWide<Element, 96>(stream, blocks, call);
+    default:
+      return LaunchWide<Element, 128>(stream, blocks, call);
+  }
+}
+
+}  // namespace banyan::cuda

@@ -1,0 +1,175 @@
+// Hopper's own instructions: barriers in shared memory that count bytes, bulk copies that complete
+// on them, and matrix products of a warpgroup (four warps, 64 rows) with operands in shared memory.
+//
+// Operands lie in "tiles" of 8 x 8 16-bit values, 128 bytes each: row r of a tile is its bytes
+// [16 r, 16 r + 16). A tile is what the matrix units read at a time, so no swizzle is needed.
+#pragma once
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+#include <cstdint>
+
+namespace banyan::cuda {
+
+// Warpgroup instructions exist only in code for sm_90a.
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+#define BANYAN_SM90A 1
+#endif
+
+__device__ inline std::uint32_t SharedAddress(const void* shared) {
+  return static_cast<std::uint32_t>(__cvta_generic_to_shared(shared));
+}
+
+#ifdef BANYAN_SM90A
+
+// --- Barriers -----------------------------------------------------------------------------------
+__device__ inline void InitBarrier(std::uint64_t& barrier, int arrivals) {
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;\n" ::"r"(SharedAddress(&barrier)),
+               "r"(arrivals)
+               : "memory");
+}
+// After initialisation, before anyone (the copy engine too) uses the barriers; then synchronise.
+__device__ inline void PublishBarriers() {
+  asm volatile("fence.mbarrier_init.release.cluster;\n" ::: "memory");
+  asm volatile("fence.proxy.async.shared::cta;\n" ::: "memory");
+}
+__device__ inline void Arrive(std::uint64_t& barrier) {
+  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];\n" ::"r"(SharedAddress(&barrier))
+               : "memory");
+}
+// One arrival, and the phase also waits for this many bytes.
+__device__ inline void ArriveExpecting(std::uint64_t& barrier, int bytes) {
+  asm volatile(
+      "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;\n" ::"r"(SharedAddress(&barrier)),
+      "r"(bytes)
+      : "memory");
+}
+// Until the phase of this parity is complete.
+__device__ inline void Wait(std::uint64_t& barrier, unsigned parity) {
+  asm volatile(
+      "{\n"
+      ".reg .pred done;\n"
+      "again:\n"
+      "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
+      "@!done bra again;\n"
+      "}\n" ::"r"(SharedAddress(&barrier)),
+      "r"(parity)
+      : "memory");
+}
+
+// --- Copies -------------------------------------------------------------------------------------
+// Contiguous bytes, a multiple of 16, both ends aligned to 16; they count on the barrier.
+__device__ inline void CopyBulk(void* shared, const void* global, int bytes,
+                                std::uint64_t& barrier) {
+  asm volatile(
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];\n" ::
+          "r"(SharedAddress(shared)),
+      "l"(global), "r"(bytes), "r"(SharedAddress(&barrier))
+      : "memory");
+}
+// What this thread wrote to shared memory becomes visible to the matrix units and the copy engine.
+__device__ inline void PublishToMatrixUnits() {
+  asm volatile("fence.proxy.async.shared::cta;\n" ::: "memory");
+}
+// Among `threads` threads, whole warps; barrier 0 is __syncthreads.
+__device__ inline void SyncSome(int barrier, int threads) {
+  asm volatile("bar.sync %0, %1;\n" ::"r"(barrier), "r"(threads) : "memory");
+}
+
+// --- Registers ----------------------------------------------------------------------------------
+// A whole warpgroup changes how many registers each of its threads has.
+template <int Count>
+__device__ inline void TakeRegisters() {
+  asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;\n" ::"n"(Count));
+}
+template <int Count>
+__device__ inline void GiveRegisters() {
+  asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;\n" ::"n"(Count));
+}
+
+// --- Matrix products of a warpgroup -------------------------------------------------------------
+// An operand in shared memory: bytes from a tile to the next one along k, and to the next one along
+// the operand's rows (of A or B^T). The tiles' own rows may be rows of the operand, or, transposed,
+// steps along k.
+__device__ inline std::uint64_t TileOperand(const void* shared, int across_k, int across_rows) {
+  const auto field = [](std::uint32_t bytes) {
+    return static_cast<std::uint64_t>((bytes & 0x3ffffu) >> 4);
+  };
+  return field(SharedAddress(shared)) | field(static_cast<std::uint32_t>(across_k)) << 16 |
+         field(static_cast<std::uint32_t>(across_rows)) << 32;
+}
+
+__device__ inline void FenceProducts() { asm volatile("wgmma.fence.sync.aligned;\n" ::: "memory"); }
+__device__ inline void CommitProducts() {
+  asm volatile("wgmma.commit_group.sync.aligned;\n" ::: "memory");
+}
+__device__ inline void WaitForProducts() {
+  asm volatile("wgmma.wait_group.sync.aligned 0;\n" ::: "memory");
+}
+// Keeps the compiler from reading or moving results before the wait.
+template <int Tiles>
+__device__ inline void Pin(float (&sum)[Tiles][4]) {
+#pragma unroll
+  for (int n = 0; n < Tiles; ++n) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) asm volatile("" : "+f"(sum[n][i])::"memory");
+  }
+}
+
+// sum[n] are columns 8 n .. 8 n + 7 in the layout of Mma (mma.cuh), warp w of the group having rows
+// 16 w .. 16 w + 15. `keep`: add to sum, else overwrite it.
+#define BANYAN_SUM1(n) "+f"(sum[n][0]), "+f"(sum[n][1]), "+f"(sum[n][2]), "+f"(sum[n][3])
+#define BANYAN_SUM4(n) BANYAN_SUM1(n), BANYAN_SUM1(n + 1), BANYAN_SUM1(n + 2), BANYAN_SUM1(n + 3)
+#define BANYAN_REGS16 "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15"
+#define BANYAN_REGS32 \
+  BANYAN_REGS16 ",%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31"
+#define BANYAN_REGS40 BANYAN_REGS32 ",%32,%33,%34,%35,%36,%37,%38,%39"
+#define BANYAN_REGS48 BANYAN_REGS40 ",%40,%41,%42,%43,%44,%45,%46,%47"
+#define BANYAN_REGS64 \
+  BANYAN_REGS48 ",%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63"
+
+// A [64, 16] and B [128 rows, 16], both k-major in shared memory.
+#define BANYAN_SCORE_PRODUCT(Element, Name)                                                 \
+  __device__ inline void ScoreProduct(float(&sum)[16][4], std::uint64_t a, std::uint64_t b, \
+                                      bool keep, Element /*type*/) {                        \
+    asm volatile(                                                                           \
+        "{\n.reg .pred keep;\nsetp.ne.b32 keep, %66, 0;\n"                                  \
+        "wgmma.mma_async.sync.aligned.m64n128k16.f32." Name "." Name " {" BANYAN_REGS64     \
+        "}, %64, %65, keep, 1, 1, 0, 0;\n}\n"                                               \
+        : BANYAN_SUM4(0), BANYAN_SUM4(4), BANYAN_SUM4(8), BANYAN_SUM4(12)                   \
+        : "l"(a), "l"(b), "r"(static_cast<int>(keep)));                                     \
+  }
+BANYAN_SCORE_PRODUCT(__half, "f16")
+BANYAN_SCORE_PRODUCT(__nv_bfloat16, "bf16")
+#undef BANYAN_SCORE_PRODUCT
+
+// A [64, 16] in registers as for Mma; B [16, columns] transposed in shared memory.
+#define BANYAN_VALUE_PRODUCT(Element, Name, Tiles, Columns, Regs, A0, A1, A2, A3, B, Keep, ...) \
+  __device__ inline void ValueProduct(float(&sum)[Tiles][4], const std::uint32_t(&a)[4],        \
+                                      std::uint64_t b, bool keep, Element /*type*/) {           \
+    asm volatile("{\n.reg .pred keep;\nsetp.ne.b32 keep, " Keep                                 \
+                 ", 0;\n"                                                                       \
+                 "wgmma.mma_async.sync.aligned.m64n" Columns "k16.f32." Name "." Name " {" Regs \
+                 "}, {" A0 "," A1 "," A2 "," A3 "}, " B ", keep, 1, 1, 1;\n}\n"                 \
+                 : __VA_ARGS__                                                                  \
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b),                          \
+                   "r"(static_cast<int>(keep)));                                                \
+  }
+#define BANYAN_VALUE_PRODUCTS(Element, Name)                                                      \
+  BANYAN_VALUE_PRODUCT(Element, Name, 4, "32", BANYAN_REGS16, "%16", "%17", "%18", "%19", "%20",  \
+                       "%21", BANYAN_SUM4(0))                                                     \
+  BANYAN_VALUE_PRODUCT(Element, Name, 8, "64", BANYAN_REGS32, "%32", "%33", "%34", "%35", "%36",  \
+                       "%37", BANYAN_SUM4(0), BANYAN_SUM4(4))                                     \
+  BANYAN_VALUE_PRODUCT(Element, Name, 10, "80", BANYAN_REGS40, "%40", "%41", "%42", "%43", "%44", \
+                       "%45", BANYAN_SUM4(0), BANYAN_SUM4(4), BANYAN_SUM1(8), BANYAN_SUM1(9))     \
+  BANYAN_VALUE_PRODUCT(Element, Name, 12, "96", BANYAN_REGS48, "%48", "%49", "%50", "%51", "%52", \
+                       "%53", BANYAN_SUM4(0), BANYAN_SUM4(4), BANYAN_SUM4(8))
+BANYAN_VALUE_PRODUCTS(__half, "f16")
+BANYAN_VALUE_PRODUCTS(__nv_bfloat16, "bf16")
+#undef BANYAN_VALUE_PRODUCTS
+#undef BANYAN_VALUE_PRODUCT
+
+#endif  // BANYAN_SM90A
+
+}  // namespace banyan::cuda
