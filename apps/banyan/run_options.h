@@ -14,7 +14,7 @@ struct RunOptions {
   EngineOptions engine;
   std::string strategy = "auto";
   bool explain = false;   // print what is shared, chosen and predicted, to stderr
-  std::string kv_memory;  // "2G", "512M"; empty: a quarter of the machine's memory
+  std::string kv_memory;  // "2G", "512M"; empty: the engine's choice
 
   // Adds -m, --device, --precision, --kv-type, --threads, --strategy and the rest to the command.
   void AddTo(CLI::App& command, const std::string& default_precision);

@@ -40,8 +40,9 @@ struct EngineOptions {
   int stacks = 8;               // stacked: how many at a time
   int batch_rows = 0;           // rows of one step; 0 = the backend's choice
   int max_streams = 0;          // at once, at most batch_rows; 0 = the backend's choice
-  std::int64_t kv_memory =
-      0;  // bytes; 0 = a quarter of the machine's memory, at most what is needed
+  // Bytes; 0 = a quarter of the machine's memory, or on a device what is free there less what steps
+  // need, but at most what the streams could fill.
+  std::int64_t kv_memory = 0;
   // Steps handed to the backend before the tokens of the latest one are known, 0 or 1; the answers
   // are the same. -1 = the backend's choice.
   int steps_ahead = -1;

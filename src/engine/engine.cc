@@ -1,7 +1,5 @@
 #include "banyan/engine.h"
 
-#include <sys/sysinfo.h>
-
 #include <algorithm>
 #include <array>
 #include <utility>
@@ -21,37 +19,6 @@ constexpr std::array<std::pair<const char*, Strategy>, 7> kStrategies = {{
     {"sequential", Strategy::kSequential},
     {"no-attention", Strategy::kNoAttention},
 }};
-
-constexpr int kDefaultBatchRows = 512;
-constexpr int kMostStreams = 256;
-constexpr int kMostPartialPages = 1024;
-
-std::int64_t QuarterOfMemory() {
-  struct sysinfo info {};
-  if (::sysinfo(&info) != 0) return std::int64_t{1} << 30;
-  return static_cast<std::int64_t>(info.totalram) * info.mem_unit / 4;
-}
-
-// Pages for the budget, but no more than all running streams could ever fill.
-int PagesForBudget(const EngineOptions& options, const ModelConfig& config, const Kernels& kernels,
-                   int max_streams) {
-  const KvShape shape{config.layers, config.kv_heads, config.head_dim};
-  const std::int64_t page_bytes = kernels.KvPageBytes(shape);
-  const std::int64_t budget = options.kv_memory > 0 ? options.kv_memory : QuarterOfMemory();
-  // A page holds keys of one segment, so every segment of a path may leave one partly empty.
-  const std::int64_t full_pages = (config.context_length + kPageTokens - 1) / kPageTokens;
-  const std::int64_t pages_per_stream =
-      std::min<std::int64_t>(config.context_length + 1, full_pages + kMostPartialPages);
-  const std::int64_t useful = pages_per_stream * max_streams;
-  constexpr std::int64_t kIndexLimit =
-      (std::int64_t{1} << 31) / kPageTokens - 1;  // slots are int32
-  const std::int64_t pages = std::min({budget / page_bytes, useful, kIndexLimit});
-  if (pages < 2) {
-    Throw(ErrorKind::kLimit, "--kv-memory: {} bytes hold {} pages of {} bytes: expected at least 2",
-          budget, pages, page_bytes);
-  }
-  return static_cast<int>(pages);
-}
 
 // A step ahead costs a row for every stream that stops, which only pays where the host would
 // otherwise keep a device waiting.
@@ -96,17 +63,12 @@ Engine::State::State(std::shared_ptr<Model> model, const EngineOptions& options)
       options_(options),
       kernels_(*model_->parts().kernels),
       config_(model_->parts().config),
-      batch_rows_(options.batch_rows > 0 ? options.batch_rows : kDefaultBatchRows),
-      max_streams_(options.one_by_one
-                       ? 1
-                       : std::min(batch_rows_,
-                                  options.max_streams > 0 ? options.max_streams : kMostStreams)),
+      memory_(AllocateMemory(options, model_->parts())),
+      batch_rows_(memory_.batch_rows),
+      max_streams_(memory_.max_streams),
       steps_ahead_(StepsAhead(options, kernels_)),
       forest_(kCutKeys, model_->parts().fingerprint),
-      cache_(forest_, PagesForBudget(options, config_, kernels_, max_streams_)),
-      kv_(kernels_.NewKvMemory({config_.layers, config_.kv_heads, config_.head_dim},
-                               cache_.total_pages())),
-      forward_(config_, model_->parts().weights, kernels_, batch_rows_, max_streams_),
+      cache_(forest_, memory_.kv->pages),
       builder_(forest_, cache_),
       step_rows_(batch_rows_),
       limit_(model_->parts()) {}

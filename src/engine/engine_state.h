@@ -11,13 +11,13 @@
 #include "banyan/engine.h"
 #include "engine/launched_step.h"
 #include "engine/limit.h"
+#include "engine/memory.h"
 #include "engine/model_parts.h"
 #include "engine/scheduler.h"
 #include "engine/step_builder.h"
 #include "engine/stream.h"
 #include "engine/timer.h"
 #include "kv/kv_cache.h"
-#include "model/forward.h"
 #include "plan/build.h"
 #include "tree/forest.h"
 
@@ -66,14 +66,13 @@ struct Engine::State {
   EngineOptions options_;
   Kernels& kernels_;
   const ModelConfig& config_;
+  EngineMemory memory_;
   const int batch_rows_;
   const int max_streams_;  // running at once
   // Steps that are launched before the tokens of the latest are known: 0 or 1.
   const size_t steps_ahead_;
   Forest forest_;
   KvCache cache_;
-  std::shared_ptr<KvMemory> kv_;
-  ForwardPass forward_;
   // The step being prepared; memory is used again.
   StepScheduler scheduler_;
   std::vector<PromptNode> path_;

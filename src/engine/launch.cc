@@ -120,7 +120,7 @@ void Engine::State::Launch() {
   ForwardOptions forward;
   forward.skip_attention = options_.strategy == Strategy::kNoAttention;
   forward.earlier = launched_.empty() ? nullptr : launched_.back().choices.get();
-  step.logits = forward_.Run(built_->batch, plan_, *kv_, forward);
+  step.logits = memory_.forward->Run(built_->batch, plan_, *memory_.kv, forward);
 
   // A stream's next token comes from its tail's row, or from the row that ends its prompt, which
   // several streams may share.

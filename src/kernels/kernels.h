@@ -110,6 +110,8 @@ class Kernels {
   virtual std::shared_ptr<const Matrix> RandomMatrix(const RandomWeights& weights);
   virtual std::shared_ptr<const Vector> LoadVector(std::span<const float> values) = 0;
   virtual std::shared_ptr<KvMemory> NewKvMemory(const KvShape& shape, int pages) = 0;
+  // Bytes that could still be allocated on the device; nothing where memory is the machine's own.
+  virtual std::optional<std::int64_t> FreeDeviceMemory() const { return std::nullopt; }
   // Bytes of one page over all layers, for budgets.
   virtual std::int64_t KvPageBytes(const KvShape& shape) const = 0;
   // Rotation angles of every later step: pair i at position p turns by p * inverse_frequency[i],

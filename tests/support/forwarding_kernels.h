@@ -34,6 +34,9 @@ class ForwardingKernels : public Kernels {
   std::shared_ptr<KvMemory> NewKvMemory(const KvShape& shape, int pages) override {
     return inner_->NewKvMemory(shape, pages);
   }
+  std::optional<std::int64_t> FreeDeviceMemory() const override {
+    return inner_->FreeDeviceMemory();
+  }
   std::int64_t KvPageBytes(const KvShape& shape) const override {
     return inner_->KvPageBytes(shape);
   }

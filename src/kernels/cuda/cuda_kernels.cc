@@ -109,6 +109,7 @@ class CudaKernels : public Kernels {
   std::shared_ptr<KvMemory> NewKvMemory(const KvShape& shape, int pages) override {
     return std::make_shared<KvPages>(device_, shape, pages, options_.kv_type);
   }
+  std::optional<std::int64_t> FreeDeviceMemory() const override { return device_->FreeBytes(); }
   std::int64_t KvPageBytes(const KvShape& shape) const override {
     return std::int64_t{cuda::LayoutOf(shape, options_.kv_type).block_bytes} * shape.kv_heads *
            shape.layers;

@@ -55,6 +55,16 @@ Device::~Device() {
 
 void Device::Synchronize() const { Check(cudaStreamSynchronize(stream), "device work"); }
 
+std::int64_t Device::FreeBytes() const {
+  Synchronize();  // what was freed in stream order is free then
+  size_t free = 0, total = 0;
+  Check(cudaMemGetInfo(&free, &total), "free memory");
+  std::uint64_t reserved = 0, used = 0;
+  Check(cudaMemPoolGetAttribute(pool, cudaMemPoolAttrReservedMemCurrent, &reserved), "memory pool");
+  Check(cudaMemPoolGetAttribute(pool, cudaMemPoolAttrUsedMemCurrent, &used), "memory pool");
+  return static_cast<std::int64_t>(free + reserved - used);
+}
+
 DeviceMemory::DeviceMemory(std::shared_ptr<const Device> device, std::int64_t bytes,
                            const char* what)
     : device_(std::move(device)), bytes_(std::max<std::int64_t>(bytes, 16)) {

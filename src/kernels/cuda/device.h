@@ -25,6 +25,8 @@ struct Device {
   Device& operator=(const Device&) = delete;
 
   void Synchronize() const;
+  // Bytes that nobody uses, those that the pool keeps for later included.
+  std::int64_t FreeBytes() const;
 
   int ordinal = 0;
   cudaStream_t stream = nullptr;

@@ -1,0 +1,114 @@
+#include "engine/memory.h"
+
+#include <sys/sysinfo.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace banyan {
+namespace {
+
+struct Defaults {
+  int batch_rows, max_streams;
+};
+// A CPU gains nothing from more rows. On a device 1024 rows come close to the full rate of the
+// products and 2048 halve what a step costs beside them; streams that write long answers must be
+// able to fill such a step.
+constexpr Defaults kHostDefaults{512, 256};
+constexpr Defaults kDeviceDefaults{2048, 1024};
+
+constexpr int kLeastBatchRows = 32;      // smaller steps are not tried on account of memory
+constexpr int kMostPartialPages = 1024;  // of one stream's path
+constexpr int kFewestPages = 256;        // fewer are not tried on account of memory
+
+std::int64_t QuarterOfMemory() {
+  struct sysinfo info {};
+  if (::sysinfo(&info) != 0) return std::int64_t{1} << 30;
+  return static_cast<std::int64_t>(info.totalram) * info.mem_unit / 4;
+}
+
+// Device memory that steps take beside the activations made at the start: their 16-bit forms,
+// partials of attention (more are made when a step needs them, or the step is made smaller),
+// results of products while their algorithms are chosen, workspaces of libraries, recorded graphs.
+std::int64_t BytesBesideActivations(const ModelConfig& config, const EngineMemory& memory) {
+  constexpr std::int64_t kPartialsPerRow = 16;
+  constexpr std::int64_t kWorkspaces = std::int64_t{1} << 30;
+  const std::int64_t heads = std::int64_t{config.heads} * config.head_dim;
+  const std::int64_t kv_heads = std::int64_t{config.kv_heads} * config.head_dim;
+  const std::int64_t row = 3 * std::int64_t{config.hidden_size} + 2 * heads + 2 * kv_heads +
+                           3 * std::int64_t{config.ffn_size};
+  const std::int64_t partials = kPartialsPerRow * (heads + 2 * std::int64_t{config.heads}) * 4;
+  const std::int64_t logits = std::int64_t{memory.max_streams} * config.vocab_size * 4;
+  return memory.batch_rows * (2 * row + partials) + logits + kWorkspaces;
+}
+
+std::int64_t KvBudget(const EngineOptions& options, Model::Parts& model,
+                      const EngineMemory& memory) {
+  if (options.kv_memory > 0) return options.kv_memory;
+  const std::optional<std::int64_t> free = model.kernels->FreeDeviceMemory();
+  if (!free) return QuarterOfMemory();
+  model.Rates();  // takes memory for a moment: now, while there is some
+  return *free - std::min(BytesBesideActivations(model.config, memory), *free / 4);
+}
+
+// Pages for the budget, but no more than all running streams could ever fill.
+int PagesForBudget(std::int64_t budget, const Model::Parts& model, int max_streams) {
+  const ModelConfig& config = model.config;
+  const std::int64_t page_bytes =
+      model.kernels->KvPageBytes({config.layers, config.kv_heads, config.head_dim});
+  // A page holds keys of one segment, so every segment of a path may leave one partly empty.
+  const std::int64_t full_pages = (config.context_length + kPageTokens - 1) / kPageTokens;
+  const std::int64_t pages_per_stream =
+      std::min<std::int64_t>(config.context_length + 1, full_pages + kMostPartialPages);
+  const std::int64_t useful = pages_per_stream * max_streams;
+  constexpr std::int64_t kIndexLimit =
+      (std::int64_t{1} << 31) / kPageTokens - 1;  // slots are int32
+  const std::int64_t pages = std::min({budget / page_bytes, useful, kIndexLimit});
+  if (pages < 2) {
+    Throw(ErrorKind::kLimit, "--kv-memory: {} bytes hold {} pages of {} bytes: expected at least 2",
+          budget, pages, page_bytes);
+  }
+  return static_cast<int>(pages);
+}
+
+std::shared_ptr<KvMemory> AllocateKv(const EngineOptions& options, Model::Parts& model,
+                                     const EngineMemory& memory) {
+  const ModelConfig& config = model.config;
+  const KvShape shape{config.layers, config.kv_heads, config.head_dim};
+  int pages = PagesForBudget(KvBudget(options, model, memory), model, memory.max_streams);
+  for (;;) {
+    try {
+      return model.kernels->NewKvMemory(shape, pages);
+    } catch (const Error& error) {
+      const int fewer = pages / 4 * 3;
+      if (error.kind() != ErrorKind::kLimit || options.kv_memory > 0 || fewer < kFewestPages) throw;
+      pages = fewer;
+    }
+  }
+}
+
+}  // namespace
+
+EngineMemory AllocateMemory(const EngineOptions& options, Model::Parts& model) {
+  const Defaults& defaults = model.kernels->asynchronous() ? kDeviceDefaults : kHostDefaults;
+  int rows = options.batch_rows > 0 ? options.batch_rows : defaults.batch_rows;
+  for (;;) {
+    EngineMemory memory;
+    memory.batch_rows = rows;
+    memory.max_streams =
+        std::min(rows, options.max_streams > 0 ? options.max_streams : defaults.max_streams);
+    if (options.one_by_one) memory.max_streams = 1;
+    try {
+      memory.forward = std::make_unique<ForwardPass>(model.config, model.weights, *model.kernels,
+                                                     memory.batch_rows, memory.max_streams);
+      memory.kv = AllocateKv(options, model, memory);
+      return memory;
+    } catch (const Error& error) {
+      if (error.kind() != ErrorKind::kLimit || rows / 2 < kLeastBatchRows) throw;
+      rows /= 2;
+    }
+  }
+}
+
+}  // namespace banyan

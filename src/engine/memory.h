@@ -1,0 +1,24 @@
+// What an engine holds from beginning to end: activations for its steps and pages for KV, both as
+// large as memory allows.
+#pragma once
+
+#include <memory>
+
+#include "banyan/engine.h"
+#include "engine/model_parts.h"
+#include "model/forward.h"
+
+namespace banyan {
+
+struct EngineMemory {
+  int batch_rows = 0;   // of one step
+  int max_streams = 0;  // running at once, at most batch_rows
+  std::unique_ptr<ForwardPass> forward;
+  std::shared_ptr<KvMemory> kv;
+};
+
+// Where memory is refused: first fewer pages of KV, unless their number was asked for; then smaller
+// steps; then kLimit with what was wanted and what was free.
+EngineMemory AllocateMemory(const EngineOptions& options, Model::Parts& model);
+
+}  // namespace banyan
