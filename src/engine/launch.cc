@@ -4,14 +4,9 @@
 #include "base/error.h"
 #include "decode/random.h"
 #include "engine/engine_state.h"
+#include "engine/plan_options.h"
 
 namespace banyan {
-namespace {
-
-// Query rows of an attention item that fill the matrix kernels without spilling their caches.
-constexpr int kItemQueryRows = 128;
-
-}  // namespace
 
 // Streams with a token under way count as if they had it. Whether it stops them is not known yet;
 // that it is their last for want of room is.
@@ -87,28 +82,9 @@ void Engine::State::MarkStacks() {
 }
 
 PlanOptions Engine::State::OptionsForPlan() const {
-  PlanOptions options;
-  const int heads_per_kv = config_.heads / config_.kv_heads;
-  options.max_item_rows = std::max(1, kItemQueryRows / heads_per_kv);
-  options.min_items = (4 * kernels_.threads() + config_.kv_heads - 1) / config_.kv_heads;
-  switch (options_.strategy) {
-    case Strategy::kFlat:
-    case Strategy::kPaged:
-      options.sharing = ItemSharing::kPerStream;
-      break;
-    case Strategy::kStacked:
-      options.sharing = ItemSharing::kStacked;
-      break;
-    case Strategy::kTree:
-      options.sharing = ItemSharing::kTree;
-      options.share_levels = options_.share_levels;
-      break;
-    case Strategy::kAuto:
-    case Strategy::kSequential:
-    case Strategy::kNoAttention:
-      options.sharing = ItemSharing::kAuto;
-      break;
-  }
+  const AttentionShape shape{config_.heads, config_.kv_heads, config_.head_dim};
+  PlanOptions options = PlanOptionsFor(options_.strategy, shape, kernels_);
+  if (options_.strategy == Strategy::kTree) options.share_levels = options_.share_levels;
   return options;
 }
 

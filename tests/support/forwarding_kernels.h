@@ -17,7 +17,7 @@ class ForwardingKernels : public Kernels {
   std::unique_ptr<Kernels> Release() { return std::move(inner_); }
 
   std::string name() const override { return inner_->name(); }
-  int threads() const override { return inner_->threads(); }
+  int attention_tasks() const override { return inner_->attention_tasks(); }
   bool asynchronous() const override { return inner_->asynchronous(); }
   const KernelOptions& options() const override { return inner_->options(); }
   MachineRates MeasureRates() override { return inner_->MeasureRates(); }
