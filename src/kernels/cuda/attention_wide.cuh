@@ -54,6 +54,12 @@ struct RingPlace {
   }
 };
 
+__device__ inline int DrawTask(const AttentionCall& call) {
+  int drawn = 0;
+  if (threadIdx.x % 32 == 0) drawn = static_cast<int>(gridDim.x) + atomicAdd(&call.next_unit[0], 1);
+  return __shfl_sync(0xffffffffu, drawn, 0);
+}
+
 // The warp that feeds the others. Empty barriers are waited for one phase behind: fresh ones count
 // as empty.
 template <int Dim>
@@ -62,10 +68,8 @@ __device__ void FeedWideUnits(const AttentionCall& call, WideShared<Dim>& shared
   const int tasks = call.units.counts[0] * call.shape.kv_heads;
   RingPlace<2> place;
   RingPlace<kWideStages> stage;
-  for (;;) {
-    int index = 0;  // the counter runs past the end by one for every block
-    if (lane == 0) index = atomicAdd(&call.next_unit[0], 1);
-    index = __shfl_sync(0xffffffffu, index, 0);
+  // The first task by the block's place, later ones from the counter.
+  for (int index = static_cast<int>(blockIdx.x);; index = DrawTask(call)) {
     const bool more = index < tasks;
     const WorkUnit* unit = call.units.many_rows + (more ? index / call.shape.kv_heads : 0);
     const int kv_head = more ? index % call.shape.kv_heads : -1;
