@@ -27,6 +27,7 @@ struct Outcome {
 struct WorkResult {
   Work work;
   std::vector<Outcome> outcomes;  // in the order asked for
+  bool compared = true;           // answers of all strategies with each other
 
   const Outcome* Find(Strategy strategy) const;  // null: not run
   // The least time any of the strategies' steps need, for the whole job; 0: unknown.
@@ -48,7 +49,8 @@ struct BenchRun {
 bool ComparisonOnly(Strategy strategy);
 
 // Throws kLimit when an answer failed, and kInput naming strategies and stream when two strategies
-// gave different answers: then no times count. Progress goes to stderr.
+// gave different answers: then no times count (a model that is not exact, --fast, may give them and
+// is not asked). Progress goes to stderr.
 WorkResult RunWork(const BenchRun& run, const Work& work);
 
 }  // namespace banyan::app

@@ -25,6 +25,7 @@ std::string MachineText(const Model& model) {
 // Whether the answers were compared with another strategy's.
 const char* EqualText(const WorkResult& result, const Outcome& outcome) {
   if (ComparisonOnly(outcome.strategy)) return "-";
+  if (!result.compared) return "not compared";
   int compared = 0;
   for (const Outcome& other : result.outcomes) compared += ComparisonOnly(other.strategy) ? 0 : 1;
   return compared > 1 ? "yes" : "alone";

@@ -40,6 +40,9 @@ void RunOptions::AddTo(CLI::App& command, const std::string& default_precision) 
       ->capture_default_str();
   command.add_option("--kv-type", load.kv_type,
                      "KV elements in mixed precision: f16 (default), bf16, q8 or f32");
+  command.add_flag("--fast", load.fast,
+                   "cuda, mixed: the fastest products, whatever their bits; answers may then "
+                   "depend on what is computed beside them");
   command.add_option("--threads", load.threads, "Threads; 0: as many as the process may use")
       ->check(CLI::Range(0, 1024))
       ->capture_default_str();

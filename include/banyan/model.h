@@ -19,7 +19,10 @@ struct LoadOptions {
   std::string precision = "mixed";  // f32 or mixed
   std::string kv_type;              // f16, bf16, q8, f32; empty: f32 with f32, f16 with mixed
   int threads = 0;                  // 0: as many as the process may use
-  double yarn_factor = 0.0;         // > 1: stretch the context by YaRN
+  // Products by the fastest algorithms, whatever their bits: an answer may then depend on what is
+  // computed beside it. Only cuda with mixed precision has any that are faster.
+  bool fast = false;
+  double yarn_factor = 0.0;                           // > 1: stretch the context by YaRN
   std::function<void(int done, int total)> progress;  // layers loaded
 };
 
@@ -66,7 +69,9 @@ class Model {
   // The text side; null when the model's files have no tokenizer.
   std::shared_ptr<const Text> text() const;
   std::string backend_name() const;  // "cpu (avx512, 2 threads)"
-  std::string precision() const;     // "mixed, kv f16"
+  std::string precision() const;     // "mixed, kv f16"; ", fast" with LoadOptions::fast
+  // Whether answers are bit for bit the same in every company: not with LoadOptions::fast.
+  bool exact() const;
   std::int64_t weight_bytes() const;
   // What the machine reaches at best with this backend, measured at the first call (some tens of
   // milliseconds, and on a device a few GiB of its memory): 0 where that says nothing.

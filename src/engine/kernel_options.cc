@@ -48,6 +48,8 @@ KernelOptions KernelOptionsOf(const LoadOptions& options) {
   kernel_options.precision = ParsePrecision(options.precision);
   kernel_options.kv_type = ParseKvType(options.kv_type, kernel_options.precision);
   kernel_options.threads = options.threads;
+  kernel_options.fast =
+      options.fast && options.device == "cuda" && kernel_options.precision == Precision::kMixed;
   return kernel_options;
 }
 

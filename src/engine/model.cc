@@ -61,7 +61,8 @@ std::shared_ptr<const Text> OpenText(const OpenedModel& model) {
 
 // Names, shapes, types and the ends of every tensor: enough to tell models apart, cheap on large
 // ones. Settings that change KV count too.
-Digest Fingerprint(const OpenedModel& model, const LoadOptions& options, KvType kv_type) {
+Digest Fingerprint(const OpenedModel& model, const LoadOptions& options,
+                   const KernelOptions& kernel_options) {
   Sha256 hash;
   for (const std::string& name : model.tensors().Names()) {
     const HostTensor& tensor = model.tensors().GetAnyShape(name);
@@ -72,7 +73,8 @@ Digest Fingerprint(const OpenedModel& model, const LoadOptions& options, KvType 
   }
   const RopeTable rope = MakeRopeTable(model.config.rope, model.config.context_length);
   hash.Add(std::as_bytes(std::span(rope.inverse_frequency)));
-  hash.Add(options.precision).Add(options.device).Add(KvTypeName(kv_type));
+  hash.Add(options.precision).Add(options.device).Add(KvTypeName(kernel_options.kv_type));
+  if (kernel_options.fast) hash.Add("fast");
   return hash.Finish();
 }
 
@@ -152,7 +154,7 @@ std::shared_ptr<Model> Model::Load(const LoadOptions& options) {
   parts->text = OpenText(model);
   parts->weights =
       LoadWeights(model.config, model.tensors(), model.naming, *parts->kernels, options.progress);
-  parts->fingerprint = Fingerprint(model, options, kernel_options.kv_type);
+  parts->fingerprint = Fingerprint(model, options, kernel_options);
   parts->config = std::move(model.config);
   parts->end_tokens = parts->config.eos;
   if (parts->text) {
@@ -174,10 +176,12 @@ double Model::flops_per_second() const { return parts_->Rates().flops_per_second
 double Model::bytes_per_second() const { return parts_->Rates().bytes_per_second; }
 std::string Model::fingerprint() const { return ToHex(parts_->fingerprint); }
 
+bool Model::exact() const { return !parts_->kernels->options().fast; }
+
 std::string Model::precision() const {
   const KernelOptions& options = parts_->kernels->options();
-  return fmt::format("{}, kv {}", options.precision == Precision::kF32 ? "f32" : "mixed",
-                     KvTypeName(options.kv_type));
+  return fmt::format("{}, kv {}{}", options.precision == Precision::kF32 ? "f32" : "mixed",
+                     KvTypeName(options.kv_type), options.fast ? ", fast" : "");
 }
 
 }  // namespace banyan

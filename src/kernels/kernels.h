@@ -38,7 +38,8 @@ enum class KvType { kF32, kF16, kBF16, kQ8 };  // kQ8: 8 bits with a scale per t
 struct KernelOptions {
   Precision precision = Precision::kF32;
   KvType kv_type = KvType::kF32;
-  int threads = 0;  // 0: as many as the process may use
+  int threads = 0;    // 0: as many as the process may use
+  bool fast = false;  // rows need not be independent, where that saves time
 };
 
 // Shape of the KV memory. Every page holds kPageTokens tokens of one layer's K and V.

@@ -59,7 +59,7 @@ class CudaKernels : public Kernels {
         staging_(device_),
         attention_streams_(device_->stream),
         next_unit_(device_, 2 * sizeof(std::int32_t), "counters of attention"),
-        products_(device_),
+        products_(device_, {options.fast}),
         chooser_(device_),
         panels_(device_) {
     next_unit_.Zero();
