@@ -43,6 +43,11 @@ void RunOptions::AddTo(CLI::App& command, const std::string& default_precision) 
   command.add_flag("--fast", load.fast,
                    "cuda, mixed: the fastest products, whatever their bits; answers may then "
                    "depend on what is computed beside them");
+  command
+      .add_option("--keep-weights", load.weights,
+                  "Quantised weights on a GPU: converted (16 bits), compact (as stored), or auto: "
+                  "converted while that takes at most half of the free memory")
+      ->capture_default_str();
   command.add_option("--threads", load.threads, "Threads; 0: as many as the process may use")
       ->check(CLI::Range(0, 1024))
       ->capture_default_str();

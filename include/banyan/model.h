@@ -22,6 +22,9 @@ struct LoadOptions {
   // Products by the fastest algorithms, whatever their bits: an answer may then depend on what is
   // computed beside it. Only cuda with mixed precision has any that are faster.
   bool fast = false;
+  // Quantised weights on a GPU in mixed precision: "converted" (to 16 bits), "compact" (as stored),
+  // or "auto": converted while that takes at most half of the free memory. Answers are the same.
+  std::string weights = "auto";
   double yarn_factor = 0.0;                           // > 1: stretch the context by YaRN
   std::function<void(int done, int total)> progress;  // layers loaded
 };

@@ -27,6 +27,13 @@ KvType ParseKvType(const std::string& name, Precision precision) {
   return it->second;
 }
 
+WeightResidency ParseWeights(const std::string& name) {
+  if (name == "auto") return WeightResidency::kAuto;
+  if (name == "converted") return WeightResidency::kConverted;
+  if (name == "compact") return WeightResidency::kCompact;
+  Throw(ErrorKind::kUsage, "--keep-weights: expected auto, converted or compact, found '{}'", name);
+}
+
 }  // namespace
 
 const char* KvTypeName(KvType type) {
@@ -50,6 +57,7 @@ KernelOptions KernelOptionsOf(const LoadOptions& options) {
   kernel_options.threads = options.threads;
   kernel_options.fast =
       options.fast && options.device == "cuda" && kernel_options.precision == Precision::kMixed;
+  kernel_options.weights = ParseWeights(options.weights);
   return kernel_options;
 }
 

@@ -78,6 +78,16 @@ Digest Fingerprint(const OpenedModel& model, const LoadOptions& options,
   return hash.Finish();
 }
 
+// How many values the matrices have, whether the model uses them all or not.
+std::int64_t WeightsIn(const TensorStore& tensors) {
+  std::int64_t weights = 0;
+  for (const std::string& name : tensors.Names()) {
+    const HostTensor& tensor = tensors.GetAnyShape(name);
+    if (tensor.shape.size() > 1) weights += tensor.rows() * tensor.columns();
+  }
+  return weights;
+}
+
 std::string DescribeRope(const RopeConfig& rope) {
   static const std::map<RopeKind, const char*> names = {{RopeKind::kPlain, "plain"},
                                                         {RopeKind::kLinear, "linear"},
@@ -152,6 +162,7 @@ std::shared_ptr<Model> Model::Load(const LoadOptions& options) {
   }
   parts->path = model.files.root.string();
   parts->text = OpenText(model);
+  parts->kernels->ExpectWeights(WeightsIn(model.tensors()));
   parts->weights =
       LoadWeights(model.config, model.tensors(), model.naming, *parts->kernels, options.progress);
   parts->fingerprint = Fingerprint(model, options, kernel_options);

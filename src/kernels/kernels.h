@@ -34,12 +34,20 @@ enum class Precision {
            // likes
 };
 enum class KvType { kF32, kF16, kBF16, kQ8 };  // kQ8: 8 bits with a scale per token and head
+// How a device backend keeps quantised weights when mixed; the bits of products are the same. Other
+// backends keep them as they like.
+enum class WeightResidency {
+  kAuto,       // converted while that takes at most half of the free memory, else compact
+  kConverted,  // to 16 bits at load: many rows are faster
+  kCompact,    // quantised, where the type has such a form: less memory, and few rows are faster
+};
 
 struct KernelOptions {
   Precision precision = Precision::kF32;
   KvType kv_type = KvType::kF32;
   int threads = 0;    // 0: as many as the process may use
   bool fast = false;  // rows need not be independent, where that saves time
+  WeightResidency weights = WeightResidency::kAuto;
 };
 
 // Shape of the KV memory. Every page holds kPageTokens tokens of one layer's K and V.
@@ -102,6 +110,8 @@ class Kernels {
   // --- Memory --------------------------------------------------------------------------------
   // Activations of `rows` rows, contents undefined. Throws kLimit when memory is not to be had.
   virtual Tensor NewTensor(std::int64_t rows, std::int64_t columns) = 0;
+  // Before loading: about how many weights will come.
+  virtual void ExpectWeights(std::int64_t /*weights*/) {}
   // A matrix [sum of rows, columns] made of the given parts stacked by rows (fused Q, K, V may have
   // different types), repacked as the backend likes. `row_order`, when not empty, says which
   // stacked source row becomes each row. REQUIRES: equal columns.

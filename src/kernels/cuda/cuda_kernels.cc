@@ -1,12 +1,14 @@
 #include "kernels/cuda/cuda_kernels.h"
 
 #include <algorithm>
+#include <cstring>
 #include <vector>
 
 #include "base/error.h"
 #include "base/thread_pool.h"
 #include "kernels/cuda/attention.h"
 #include "kernels/cuda/choices.h"
+#include "kernels/cuda/compact_products.h"
 #include "kernels/cuda/device_matrix.h"
 #include "kernels/cuda/device_rates.h"
 #include "kernels/cuda/device_step.h"
@@ -59,7 +61,10 @@ class CudaKernels : public Kernels {
         staging_(device_),
         attention_streams_(device_->stream),
         next_unit_(device_, 2 * sizeof(std::int32_t), "counters of attention"),
+        loader_(device_, pool_, staging_),
+        compact_weights_(options.weights == WeightResidency::kCompact),
         products_(device_, {options.fast}),
+        compact_products_(device_, products_),
         chooser_(device_),
         panels_(device_) {
     next_unit_.Zero();
@@ -86,8 +91,16 @@ class CudaKernels : public Kernels {
 
   std::shared_ptr<const Matrix> LoadMatrix(std::span<const HostTensor* const> parts,
                                            std::span<const std::int32_t> row_order) override {
-    const auto form = mixed() ? cuda::WeightForm::kBF16 : cuda::WeightForm::kF32;
-    return cuda::LoadDeviceMatrix(device_, {parts, row_order}, form, pool_, staging_);
+    auto form = cuda::WeightForm::kF32;
+    if (mixed()) form = compact_weights_ ? cuda::WeightForm::kCompact : cuda::WeightForm::kBF16;
+    auto matrix = loader_.Load({parts, row_order}, form);
+    if (matrix->form == cuda::WeightForm::kCompact) compact_products_.Reserve(*matrix);
+    return matrix;
+  }
+
+  void ExpectWeights(std::int64_t weights) override {
+    if (options_.weights != WeightResidency::kAuto) return;
+    compact_weights_ = 2 * weights > device_->FreeBytes() / 2;
   }
 
   std::shared_ptr<const Matrix> RandomMatrix(const RandomWeights& weights) override {
@@ -102,7 +115,8 @@ class CudaKernels : public Kernels {
     // Padded like a row, so that kernels can read it in whole vectors.
     vector->memory = DeviceMemory(device_, Stride(vector->size) * 4, "parameters");
     vector->memory.Zero();
-    vector->memory.CopyFromHost(values.data(), bytes);
+    std::memcpy(staging_.Reserve(bytes), values.data(), values.size_bytes());
+    staging_.Send(vector->memory.As<void>(), bytes);
     return vector;
   }
 
@@ -145,6 +159,10 @@ class CudaKernels : public Kernels {
     const std::int32_t* tokens = OnDevice(step).tokens;
     if (matrix.form == cuda::WeightForm::kF32) {
       cuda::EmbedRows(stream_, tokens, matrix.memory.As<float>(), RangeOf(out), target);
+    } else if (matrix.form == cuda::WeightForm::kCompact) {
+      for (const cuda::CompactRows& rows : matrix.compact) {
+        cuda::EmbedCompactRows(stream_, tokens, rows, RangeOf(out), target);
+      }
     } else {
       cuda::EmbedRows(stream_, tokens, matrix.memory.As<__nv_bfloat16>(), RangeOf(out), target);
     }
@@ -192,7 +210,12 @@ class CudaKernels : public Kernels {
     ProductForm form = ProductForm::kWide;
     if (kind == ProductKind::kMatMulAdd) form = ProductForm::kAdd;
     if (kind == ProductKind::kMatMulSwiGlu) form = ProductForm::kNarrow;
-    products_.Prepare(OnDevice(w), rows, form);
+    const DeviceMatrix& matrix = OnDevice(w);
+    if (matrix.form == cuda::WeightForm::kCompact) {
+      compact_products_.Prepare(matrix, rows, form);
+    } else {
+      products_.Prepare(matrix, rows, form);
+    }
   }
 
   void RotateAndStore(const StepInputs& step, int layer, const AttentionShape& shape,
@@ -310,7 +333,12 @@ class CudaKernels : public Kernels {
     const DeviceMatrix& matrix = OnDevice(w);
     if (mixed()) {
       const __nv_bfloat16* source = cuda::Narrow(x);
-      products_.Multiply(source, x.rows, matrix, form, TargetOf(out, form));
+      void* target = TargetOf(out, form);
+      if (matrix.form == cuda::WeightForm::kCompact) {
+        compact_products_.Multiply(source, x.rows, matrix, form, target);
+      } else {
+        products_.Multiply(source, x.rows, matrix, form, target);
+      }
     } else {
       const float* source = Wide(x);
       const cuda::ProductShape shape{x.rows, w.rows, matrix.stride, Stride(out.columns)};
@@ -359,7 +387,10 @@ class CudaKernels : public Kernels {
   cuda::Staging staging_;
   cuda::AttentionStreams attention_streams_;
   DeviceMemory next_unit_;  // see AttentionCall
+  cuda::MatrixLoader loader_;
+  bool compact_weights_;  // of types that have a compact form, when mixed
   cuda::Products products_;
+  cuda::CompactProducts compact_products_;
   cuda::TokenChooser chooser_;
   cuda::PanelFusion panels_;
   DeviceMemory inverse_frequency_;  // [pairs_]

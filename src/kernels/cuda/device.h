@@ -31,7 +31,7 @@ struct Device {
   int ordinal = 0;
   cudaStream_t stream = nullptr;
   cudaMemPool_t pool = nullptr;
-  std::string name;         // "NVIDIA H200, sm_90"
+  std::string name;  // "NVIDIA H200, sm_90"
   int capability_major = 0;
   int multiprocessors = 0;  // what attention items are spread over
 };
