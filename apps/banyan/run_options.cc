@@ -86,6 +86,8 @@ void RunOptions::AddTo(CLI::App& command, const std::string& default_precision) 
       .add_option("--steps-ahead", engine.steps_ahead,
                   "Steps launched before the last tokens are known: 0 or 1; -1: by the backend")
       ->check(CLI::Range(-1, 1));
+  command.add_flag("!--no-replay", engine.replay,
+                   "Launch the operations of every step one by one, for comparison");
   command.add_flag("--explain", explain,
                    "Print to stderr what is shared, what was chosen and why, the predicted cost");
   command.add_flag("--one-by-one", engine.one_by_one,

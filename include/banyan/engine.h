@@ -46,6 +46,7 @@ struct EngineOptions {
   // Steps handed to the backend before the tokens of the latest one are known, 0 or 1; the answers
   // are the same. -1 = the backend's choice.
   int steps_ahead = -1;
+  bool replay = true;       // a device may record steps that repeat and launch them as a whole
   bool one_by_one = false;  // each stream alone with an empty cache
 };
 

@@ -8,6 +8,7 @@
 #include <array>
 #include <cstdlib>
 
+#include "base/error.h"
 #include "engine/model_parts.h"
 #include "support/temp_directory.h"
 #include "support/tiny_model.h"
@@ -67,6 +68,7 @@ AnswersByTag Alone(const std::shared_ptr<Model>& model, const Workload& work) {
   EngineOptions options;
   options.strategy = Strategy::kFlat;
   options.one_by_one = true;
+  options.steps_ahead = 0;
   Engine engine(model, options);
   return RunAll(engine, work.requests());
 }
@@ -257,6 +259,42 @@ TEST_F(Exactness, Reference) {
       const Workload work(static_cast<std::uint32_t>(random()), small);
       const AnswersByTag expected = Alone(model, work);
       for (int i = 0; i < 5; ++i) ExpectExact(model, work, RandomWay(random), expected);
+    }
+  }
+}
+
+// On a GPU, with everything that is only there: steps ahead, recorded steps, KV from free memory.
+TEST_F(Exactness, Device) {
+  std::mt19937 random(8);
+  for (int round = 0; round < Rounds(); ++round) {
+    for (const NamedShape& named : Shapes()) {
+      const std::string path = Write(named);
+      for (const Setting& setting : kSettings) {
+        const auto seed = static_cast<std::uint32_t>(random());
+        SCOPED_TRACE(fmt::format("round {}, {} {} {}, workload {}", round, named.name,
+                                 setting.precision, setting.kv_type, seed));
+        std::shared_ptr<Model> model;
+        try {
+          model = Load(path, setting, 1, "cuda");
+        } catch (const Error& error) {
+          if (error.kind() != ErrorKind::kUnsupported) throw;
+          GTEST_SKIP() << error.what();
+        }
+        const Workload work(seed, {.roots = 2,
+                                   .path_tokens = 1200,
+                                   .root_tokens = 1300,
+                                   .least_answers = 20,
+                                   .max_new = 12,
+                                   .take_at_once = random() % 2 == 0});
+        const AnswersByTag expected = Alone(model, work);
+        ASSERT_EQ(expected.size(), work.answers());
+        for (int i = 0; i < 3; ++i) {
+          Way way = RandomWay(random);
+          way.options.steps_ahead = i == 0 ? 1 : way.options.steps_ahead;
+          ExpectExact(model, work, way, expected);
+        }
+        if (HasFailure()) return;
+      }
     }
   }
 }

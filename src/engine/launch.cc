@@ -95,6 +95,7 @@ void Engine::State::Launch() {
   step.decode_only = decision.prefill.empty();
   ForwardOptions forward;
   forward.skip_attention = options_.strategy == Strategy::kNoAttention;
+  forward.replay = options_.replay;
   forward.earlier = launched_.empty() ? nullptr : launched_.back().choices.get();
   step.logits = memory_.forward->Run(built_->batch, plan_, *memory_.kv, forward);
 

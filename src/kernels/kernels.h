@@ -82,6 +82,18 @@ class PendingChoices {
   virtual std::vector<TokenChoice> Take() = 0;
 };
 
+// Runs the operations of steps, perhaps by replaying what it recorded of an earlier step.
+class Recorder {
+ public:
+  virtual ~Recorder() = default;
+  // Runs `operations`: what the kernels that made this are to do for `step` and `kv`, with tensors
+  // that stay where they are. Equal variants and counts of rows mean the same operations.
+  virtual void Run(const StepInputs& /*step*/, const KvMemory& /*kv*/, int /*variant*/,
+                   const std::function<void()>& operations) {
+    operations();
+  }
+};
+
 // How to time an operation.
 struct TimedRuns {
   int count = 1;
@@ -136,6 +148,9 @@ class Kernels {
   std::unique_ptr<StepInputs> Upload(const Batch& batch, const AttentionPlan& plan) {
     return Upload(batch, plan, nullptr);
   }
+
+  // For the steps of one forward pass; these kernels must outlive it.
+  virtual std::unique_ptr<Recorder> NewRecorder() { return std::make_unique<Recorder>(); }
 
   // --- The network ---------------------------------------------------------------------------
   // out[r] = table[token of row r].                                     out [rows, columns]

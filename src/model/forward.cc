@@ -9,7 +9,11 @@ namespace banyan {
 
 ForwardPass::ForwardPass(const ModelConfig& config, const ModelWeights& weights, Kernels& kernels,
                          int max_rows, int max_logit_rows)
-    : config_(config), weights_(weights), kernels_(kernels), max_rows_(max_rows) {
+    : config_(config),
+      weights_(weights),
+      kernels_(kernels),
+      max_rows_(max_rows),
+      recorder_(kernels.NewRecorder()) {
   const RopeTable rope = MakeRopeTable(config.rope, config.context_length);
   kernels.SetRope(rope.inverse_frequency, rope.scale);
   const std::int64_t dim = config.head_dim;
@@ -29,20 +33,29 @@ Tensor ForwardPass::Run(const Batch& batch, const AttentionPlan& plan, KvMemory&
   BANYAN_CHECK(batch.rows() <= max_rows_);
   BANYAN_CHECK(static_cast<std::int64_t>(batch.logit_rows.size()) <= logits_.rows);
   const std::unique_ptr<StepInputs> step = kernels_.Upload(batch, plan, options.earlier);
-  Tensor x = x_.Prefix(step->rows);
-  kernels_.Embed(*step, *weights_.embedding, x);
+  const auto compute = [&] { Compute(*step, kv, options.skip_attention); };
+  if (options.replay) {
+    recorder_->Run(*step, kv, options.skip_attention ? 1 : 0, compute);
+  } else {
+    compute();
+  }
+  return logits_.Prefix(step->logit_rows);
+}
+
+void ForwardPass::Compute(const StepInputs& step, KvMemory& kv, bool skip_attention) {
+  Tensor x = x_.Prefix(step.rows);
+  kernels_.Embed(step, *weights_.embedding, x);
   for (int layer = 0; layer < config_.layers; ++layer) {
-    Attention(layer, *step, kv, options.skip_attention, x);
+    Attention(layer, step, kv, skip_attention, x);
     FeedForward(layer, x);
   }
-  Tensor logits = logits_.Prefix(step->logit_rows);
-  if (step->logit_rows == 0) return logits;
-  Tensor chosen = chosen_.Prefix(step->logit_rows);
-  kernels_.GatherLogitRows(*step, x, chosen);
-  Tensor normed = normed_.Prefix(step->logit_rows);
+  if (step.logit_rows == 0) return;
+  Tensor chosen = chosen_.Prefix(step.logit_rows);
+  kernels_.GatherLogitRows(step, x, chosen);
+  Tensor normed = normed_.Prefix(step.logit_rows);
   kernels_.RmsNorm(chosen, *weights_.final_norm, config_.rms_eps, normed);
+  Tensor logits = logits_.Prefix(step.logit_rows);
   kernels_.MatMul(normed, *weights_.logits, nullptr, logits);
-  return logits;
 }
 
 void ForwardPass::Prepare(std::int64_t rows, std::int64_t logit_rows) {

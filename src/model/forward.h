@@ -11,6 +11,7 @@ namespace banyan {
 struct ForwardOptions {
   bool skip_attention = false;  // zeros instead: wrong answers, for the throughput ceiling alone
   const PendingChoices* earlier = nullptr;  // whose tokens the batch names; see Kernels::Upload
+  bool replay = true;                       // steps may be recorded and replayed
 };
 
 class ForwardPass {
@@ -32,6 +33,7 @@ class ForwardPass {
   int max_rows() const { return max_rows_; }
 
  private:
+  void Compute(const StepInputs& step, KvMemory& kv, bool skip_attention);
   void Attention(int layer, const StepInputs& step, KvMemory& kv, bool skip, Tensor& x);
   void FeedForward(int layer, Tensor& x);
 
@@ -39,6 +41,7 @@ class ForwardPass {
   const ModelWeights& weights_;
   Kernels& kernels_;
   int max_rows_;
+  std::unique_ptr<Recorder> recorder_;
   Tensor x_;         // [rows, hidden] the residual stream
   Tensor normed_;    // [rows, hidden]
   Tensor qkv_;       // [rows, (heads + 2 kv_heads) * head_dim]

@@ -47,6 +47,7 @@ class ForwardingKernels : public Kernels {
                                      const PendingChoices* earlier) override {
     return inner_->Upload(batch, plan, earlier);
   }
+  std::unique_ptr<Recorder> NewRecorder() override { return inner_->NewRecorder(); }
   void Embed(const StepInputs& step, const Matrix& table, Tensor& out) override {
     inner_->Embed(step, table, out);
   }

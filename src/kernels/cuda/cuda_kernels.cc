@@ -14,11 +14,13 @@
 #include "kernels/cuda/device_step.h"
 #include "kernels/cuda/kv_pages.h"
 #include "kernels/cuda/panels.h"
+#include "kernels/cuda/partial_memory.h"
 #include "kernels/cuda/products.h"
 #include "kernels/cuda/random_matrix.h"
 #include "kernels/cuda/rotate_store.h"
 #include "kernels/cuda/row_kernels.h"
 #include "kernels/cuda/selection.h"
+#include "kernels/cuda/step_graphs.h"
 #include "kernels/cuda/tensor_memory.h"
 #include "kernels/cuda/timed_runs.h"
 
@@ -59,6 +61,7 @@ class CudaKernels : public Kernels {
         stream_(device_->stream),
         pool_(options.threads),
         staging_(device_),
+        steps_(device_, staging_),
         attention_streams_(device_->stream),
         next_unit_(device_, 2 * sizeof(std::int32_t), "counters of attention"),
         loader_(device_, pool_, staging_),
@@ -66,7 +69,8 @@ class CudaKernels : public Kernels {
         products_(device_, {options.fast}),
         compact_products_(device_, products_),
         chooser_(device_),
-        panels_(device_) {
+        panels_(device_),
+        partials_(device_) {
     next_unit_.Zero();
     if (!mixed() && options.kv_type != KvType::kF32) {
       Throw(ErrorKind::kUnsupported, "device cuda: precision f32 keeps KV in f32 only");
@@ -139,17 +143,19 @@ class CudaKernels : public Kernels {
 
   std::unique_ptr<StepInputs> Upload(const Batch& batch, const AttentionPlan& plan,
                                      const PendingChoices* earlier) override {
-    auto step = cuda::UploadStep(device_, batch, plan, pairs_, last_split_, staging_);
+    auto step = steps_.Send(batch, plan, pairs_, last_split_);
     if (std::any_of(batch.tokens.begin(), batch.tokens.end(), IsChoice)) {
       BANYAN_CHECK(earlier != nullptr);
       cuda::FeedChosen(stream_, static_cast<const cuda::DeviceChoices*>(earlier)->results(),
-                       step->rows, const_cast<std::int32_t*>(step->tokens));
+                       step->rows, step->tokens);
     }
     const cuda::RopeAngles angles{step->positions, inverse_frequency_.As<float>(), step->rows,
                                   pairs_, rope_scale_};
-    cuda::FillRopeTable(stream_, angles, const_cast<float*>(step->cosine),
-                        const_cast<float*>(step->sine));
+    cuda::FillRopeTable(stream_, angles, step->cosine, step->sine);
     return step;
+  }
+  std::unique_ptr<Recorder> NewRecorder() override {
+    return std::make_unique<cuda::StepGraphs>(device_, partials_);
   }
 
   void Embed(const StepInputs& step, const Matrix& table, Tensor& out) override {
@@ -258,7 +264,7 @@ class CudaKernels : public Kernels {
     call.query = Wide(qkv);
     call.query_stride = Stride(qkv.columns);
     call.kv = static_cast<const KvPages&>(kv).Layer(layer);
-    call.partials = PartialsFor(on_device.partials, shape);
+    call.partials = partials_.Reserve(on_device.partials, shape);
     call.out = OutputOf(out);
     call.out_stride = Stride(out.columns);
     cuda::AttendUnits(attention_streams_, device_->multiprocessors, options_.kv_type, call);
@@ -357,18 +363,6 @@ class CudaKernels : public Kernels {
     return {WideForWriting(out), nullptr};
   }
 
-  cuda::PartialArrays PartialsFor(std::int64_t partials, const AttentionShape& shape) {
-    const std::int64_t heads = partials * shape.heads;
-    const std::int64_t values = heads * shape.head_dim;
-    const std::int64_t bytes = (values + 2 * heads) * 4;
-    if (partials_.bytes() < bytes) {
-      partials_ = {};
-      partials_ = DeviceMemory(device_, bytes + bytes / 4, "partials of attention");
-    }
-    float* value = partials_.As<float>();
-    return {value, value + values, value + values + heads};
-  }
-
   std::unique_ptr<cuda::DeviceChoices> Begin(const Tensor& logits,
                                              std::span<const SamplingRow> requests) {
     for (const SamplingRow& request : requests) {
@@ -385,6 +379,7 @@ class CudaKernels : public Kernels {
   cudaStream_t stream_;
   ThreadPool pool_;  // for loading
   cuda::Staging staging_;
+  cuda::StepSender steps_;
   cuda::AttentionStreams attention_streams_;
   DeviceMemory next_unit_;  // see AttentionCall
   cuda::MatrixLoader loader_;
@@ -397,7 +392,7 @@ class CudaKernels : public Kernels {
   int pairs_ = 0;
   float rope_scale_ = 1.0f;
   DeviceStep::Split last_split_ = {1, cuda::UnitForm::kBlocks};  // of the last Attend
-  DeviceMemory partials_;
+  cuda::PartialMemory partials_;
 };
 
 }  // namespace

@@ -34,13 +34,15 @@ struct Device {
   std::string name;  // "NVIDIA H200, sm_90"
   int capability_major = 0;
   int multiprocessors = 0;  // what attention items are spread over
+  // Launches are being recorded, not run: memory can neither be allocated nor freed.
+  mutable bool recording = false;
 };
 
 // Device memory, freed in stream order; may outlive the Kernels that made it.
 class DeviceMemory {
  public:
   DeviceMemory() = default;
-  // Throws kLimit naming `what` when the bytes are not to be had.
+  // Throws kLimit naming `what` when the bytes are not to be had, and while launches are recorded.
   DeviceMemory(std::shared_ptr<const Device> device, std::int64_t bytes, const char* what);
   ~DeviceMemory();
   DeviceMemory(DeviceMemory&& other) noexcept { *this = std::move(other); }

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <cstring>
 #include <tuple>
 
 namespace banyan::cuda {
@@ -78,65 +77,60 @@ WorkUnit WholeItem(const WorkItem& item, const KvSpan& span) {
   return unit;
 }
 
-// Lays arrays out one after the other, each at a multiple of 16 bytes.
-class Arrays {
- public:
-  template <typename T>
-  size_t Add(const std::vector<T>& values) {
-    return Add(values.data(), values.size() * sizeof(T));
-  }
-  size_t AddUnits(const HostUnits& units) {
-    const size_t at = Add(units.many_rows);
-    Add(units.few_rows);
-    Add(units.counts, sizeof(units.counts));
-    return at;
-  }
-  size_t Room(size_t bytes) { return Add(nullptr, bytes); }
+template <typename T>
+StepMemory::Array ArrayOf(const std::vector<T>& values) {
+  return {values.data(), values.size() * sizeof(T)};
+}
 
-  std::int64_t bytes() const { return static_cast<std::int64_t>(end_); }
-  // Up to the last array that has contents.
-  std::int64_t filled() const { return static_cast<std::int64_t>(filled_); }
-  void CopyTo(std::byte* target) const {
-    for (const Piece& piece : pieces_) std::memcpy(target + piece.at, piece.data, piece.bytes);
-  }
-
- private:
-  struct Piece {
-    const void* data;
-    size_t bytes, at;
-  };
-  size_t Add(const void* data, size_t bytes) {
-    const size_t at = end_;
-    end_ = (end_ + bytes + 15) / 16 * 16;
-    if (data != nullptr && bytes > 0) {
-      pieces_.push_back({data, bytes, at});
-      filled_ = end_;
-    }
-    return at;
-  }
-  std::vector<Piece> pieces_;
-  size_t end_ = 0, filled_ = 0;
+// The arrays of a step in the order in which StepMemory gets them.
+enum StepArray {
+  kTokens,
+  kPositions,
+  kSlots,
+  kLogitIndex,
+  kMergeBegin,
+  kCounts,
+  kManyRows,
+  kFewRows,
+  kPages,
+  kMerges,
+  kCosine,
+  kSine,
+  kStepArrays
 };
 
-// `at`: where AddUnits laid them. Units are whole multiples of 16 bytes, so nothing lies between.
-UnitLists ListsAt(const std::byte* at, const HostUnits& units, int multiprocessors) {
+// `first`: the index of kCounts in `memory`; the others follow.
+UnitLists ListsIn(const StepMemory& memory, size_t first, const HostUnits& units,
+                  int multiprocessors) {
   UnitLists lists;
   lists.many_count = units.counts[0];
   lists.few_count = units.counts[1];
   lists.few_blocks = NarrowBlocks(units.wide_pairs, units.narrow_keys, multiprocessors);
-  lists.many_rows = reinterpret_cast<const WorkUnit*>(at);
-  lists.few_rows = lists.many_rows + lists.many_count;
-  lists.counts = reinterpret_cast<const std::int32_t*>(lists.few_rows + lists.few_count);
+  lists.counts = reinterpret_cast<const std::int32_t*>(memory.at(first));
+  lists.many_rows = reinterpret_cast<const WorkUnit*>(memory.at(first + 1));
+  lists.few_rows = reinterpret_cast<const WorkUnit*>(memory.at(first + 2));
   return lists;
 }
 
 }  // namespace
 
-std::unique_ptr<DeviceStep> UploadStep(const std::shared_ptr<const Device>& device,
-                                       const Batch& batch, const AttentionPlan& plan, int pairs,
-                                       DeviceStep::Split split, Staging& staging) {
+DeviceStep::~DeviceStep() {
+  if (memory_) pool_->push_back(std::move(memory_));
+}
+
+std::unique_ptr<StepMemory> StepSender::MemoryForStep() {
+  if (pool_->empty()) return std::make_unique<StepMemory>(device_);
+  std::unique_ptr<StepMemory> memory = std::move(pool_->back());
+  pool_->pop_back();
+  return memory;
+}
+
+std::unique_ptr<DeviceStep> StepSender::Send(const Batch& batch, const AttentionPlan& plan,
+                                             int pairs, DeviceStep::Split split) {
   auto step = std::make_unique<DeviceStep>();
-  step->device_ = device;
+  step->device_ = device_;
+  step->pool_ = pool_;
+  step->memory_ = MemoryForStep();
   step->rows = batch.rows();
   step->logit_rows = static_cast<int>(batch.logit_rows.size());
   step->partials = plan.partials;
@@ -146,49 +140,46 @@ std::unique_ptr<DeviceStep> UploadStep(const std::shared_ptr<const Device>& devi
   step->row_positions_ = batch.positions;
   const HostUnits units = UnitsOf(step->items_, batch.positions, split);
 
-  Arrays arrays;
-  const size_t tokens = arrays.Add(batch.tokens);
-  const size_t positions = arrays.Add(batch.positions);
-  const size_t slots = arrays.Add(batch.slots);
-  const size_t logit_index = arrays.Add(batch.logit_rows);
-  const size_t pages = arrays.Add(plan.pages);
-  const size_t merge_begin = arrays.Add(plan.merge_begin);
-  const size_t merges = arrays.Add(plan.merges);
-  const size_t unit_list = arrays.AddUnits(units);
   const size_t table = batch.tokens.size() * static_cast<size_t>(pairs) * sizeof(float);
-  const size_t cosine = arrays.Room(table);
-  const size_t sine = arrays.Room(table);
+  StepMemory::Array arrays[kStepArrays];
+  arrays[kTokens] = ArrayOf(batch.tokens);
+  arrays[kPositions] = ArrayOf(batch.positions);
+  arrays[kSlots] = ArrayOf(batch.slots);
+  arrays[kLogitIndex] = ArrayOf(batch.logit_rows);
+  arrays[kMergeBegin] = ArrayOf(plan.merge_begin);
+  arrays[kCounts] = {units.counts, sizeof(units.counts)};
+  arrays[kManyRows] = ArrayOf(units.many_rows);
+  arrays[kFewRows] = ArrayOf(units.few_rows);
+  arrays[kPages] = ArrayOf(plan.pages);
+  arrays[kMerges] = ArrayOf(plan.merges);
+  arrays[kCosine] = {nullptr, table};
+  arrays[kSine] = {nullptr, table};
+  StepMemory& memory = *step->memory_;
+  memory.Send(arrays, staging_);
 
-  step->memory = DeviceMemory(device, arrays.bytes(), "a step's index arrays");
-  if (arrays.filled() > 0) {
-    arrays.CopyTo(staging.Reserve(arrays.filled()));
-    staging.Send(step->memory.As<void>(), arrays.filled());
-  }
-  const auto at = [&](size_t offset) { return step->memory.As<std::byte>() + offset; };
-  step->tokens = reinterpret_cast<const std::int32_t*>(at(tokens));
-  step->positions = reinterpret_cast<const std::int32_t*>(at(positions));
-  step->slots = reinterpret_cast<const std::int32_t*>(at(slots));
-  step->logit_index = reinterpret_cast<const std::int32_t*>(at(logit_index));
-  step->pages = reinterpret_cast<const std::int32_t*>(at(pages));
-  step->merge_begin = reinterpret_cast<const std::int32_t*>(at(merge_begin));
-  step->merges = reinterpret_cast<const MergeEntry*>(at(merges));
-  step->cosine = reinterpret_cast<const float*>(at(cosine));
-  step->sine = reinterpret_cast<const float*>(at(sine));
+  step->tokens = reinterpret_cast<std::int32_t*>(memory.at(kTokens));
+  step->positions = reinterpret_cast<const std::int32_t*>(memory.at(kPositions));
+  step->slots = reinterpret_cast<const std::int32_t*>(memory.at(kSlots));
+  step->logit_index = reinterpret_cast<const std::int32_t*>(memory.at(kLogitIndex));
+  step->pages = reinterpret_cast<const std::int32_t*>(memory.at(kPages));
+  step->merge_begin = reinterpret_cast<const std::int32_t*>(memory.at(kMergeBegin));
+  step->merges = reinterpret_cast<const MergeEntry*>(memory.at(kMerges));
+  step->cosine = reinterpret_cast<float*>(memory.at(kCosine));
+  step->sine = reinterpret_cast<float*>(memory.at(kSine));
   step->split_ = split;
-  step->units_ = ListsAt(at(unit_list), units, device->multiprocessors);
+  step->units_ = ListsIn(memory, kCounts, units, device_->multiprocessors);
   return step;
 }
 
 const UnitLists& DeviceStep::UnitsFor(Split split, Staging& staging) const {
   if (split_ == split) return units_;
   const HostUnits units = UnitsOf(items_, row_positions_, split);
-  Arrays arrays;
-  arrays.AddUnits(units);
-  other_units_ = DeviceMemory(device_, arrays.bytes(), "a step's work units");
-  arrays.CopyTo(staging.Reserve(arrays.filled()));
-  staging.Send(other_units_.As<void>(), arrays.filled());
+  const StepMemory::Array arrays[] = {
+      {units.counts, sizeof(units.counts)}, ArrayOf(units.many_rows), ArrayOf(units.few_rows)};
+  other_units_ = std::make_unique<StepMemory>(device_);
+  other_units_->Send(arrays, staging);
   split_ = split;
-  units_ = ListsAt(other_units_.As<std::byte>(), units, device_->multiprocessors);
+  units_ = ListsIn(*other_units_, 0, units, device_->multiprocessors);
   return units_;
 }
 

@@ -1,22 +1,27 @@
-// A step's batch and plan in device memory: all index arrays in one block, sent by one copy.
+// A step's batch and plan in device memory.
 #pragma once
 
+#include <compare>
+#include <memory>
 #include <vector>
 
 #include "kernels/cuda/attention.h"
 #include "kernels/cuda/staging.h"
+#include "kernels/cuda/step_memory.h"
 #include "kernels/kernels.h"
 
 namespace banyan::cuda {
 
 class DeviceStep : public StepInputs {
  public:
-  const std::int32_t* tokens = nullptr;       // [rows]
+  ~DeviceStep() override;
+
+  std::int32_t* tokens = nullptr;             // [rows]
   const std::int32_t* positions = nullptr;    // [rows]
   const std::int32_t* slots = nullptr;        // [rows]
   const std::int32_t* logit_index = nullptr;  // [logit_rows]
-  const float* cosine = nullptr;              // [rows, pairs], filled by the backend
-  const float* sine = nullptr;
+  float* cosine = nullptr;                    // [rows, pairs], filled by the backend
+  float* sine = nullptr;
   // The plan; see AttentionCall.
   const std::int32_t* pages = nullptr;
   const std::int32_t* merge_begin = nullptr;
@@ -27,26 +32,56 @@ class DeviceStep : public StepInputs {
   struct Split {
     int ratio = 0;
     UnitForm form = UnitForm::kBlocks;
-    bool operator==(const Split&) const = default;
+    auto operator<=>(const Split&) const = default;
   };
   const UnitLists& UnitsFor(Split split, Staging& staging) const;
 
-  DeviceMemory memory;
+  // Of the work units as they are now, and of all else that launches of the step depend on beside
+  // its counts of rows: steps of equal layouts can share recorded launches.
+  struct Layout {
+    std::uint64_t memory = 0;  // StepMemory::version
+    const WorkUnit* units = nullptr;
+    Split split;
+    int few_blocks = 0;
+    bool has_many = false, has_few = false;
+    auto operator<=>(const Layout&) const = default;
+  };
+  Layout layout() const {
+    return {memory_->version(), units_.many_rows,      split_,
+            units_.few_blocks,  units_.many_count > 0, units_.few_count > 0};
+  }
 
  private:
-  friend std::unique_ptr<DeviceStep> UploadStep(const std::shared_ptr<const Device>&, const Batch&,
-                                                const AttentionPlan&, int, Split, Staging&);
+  friend class StepSender;
   std::shared_ptr<const Device> device_;
+  std::shared_ptr<std::vector<std::unique_ptr<StepMemory>>> pool_;
+  std::unique_ptr<StepMemory> memory_;
   std::vector<WorkUnit> items_;              // every item once, all its rows
   std::vector<std::int32_t> row_positions_;  // [rows]
   mutable Split split_;
   mutable UnitLists units_;
-  mutable DeviceMemory other_units_;
+  mutable std::unique_ptr<StepMemory> other_units_;
 };
 
-// `pairs` makes room for cosines and sines; `split` is what attention is expected to ask for.
-std::unique_ptr<DeviceStep> UploadStep(const std::shared_ptr<const Device>& device,
-                                       const Batch& batch, const AttentionPlan& plan, int pairs,
-                                       DeviceStep::Split split, Staging& staging);
+class StepSender {
+ public:
+  StepSender(std::shared_ptr<const Device> device, Staging& staging)
+      : device_(std::move(device)),
+        staging_(staging),
+        pool_(std::make_shared<std::vector<std::unique_ptr<StepMemory>>>()) {}
+
+  // `pairs` makes room for cosines and sines; `split` is what attention is expected to ask for.
+  std::unique_ptr<DeviceStep> Send(const Batch& batch, const AttentionPlan& plan, int pairs,
+                                   DeviceStep::Split split);
+
+ private:
+  std::unique_ptr<StepMemory> MemoryForStep();
+
+  std::shared_ptr<const Device> device_;
+  Staging& staging_;
+  // Of steps that are over; the last one serves next, so that one step after the other finds the
+  // same places.
+  std::shared_ptr<std::vector<std::unique_ptr<StepMemory>>> pool_;
+};
 
 }  // namespace banyan::cuda

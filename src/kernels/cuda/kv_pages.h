@@ -41,6 +41,7 @@ class KvPages : public KvMemory {
 
   KvView Layer(int layer) const;
   const KvShape& shape() const { return shape_; }
+  const void* data() const { return memory_.As<void>(); }
 
  private:
   KvShape shape_;

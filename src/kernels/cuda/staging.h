@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <span>
 
 #include "kernels/cuda/device.h"
 
@@ -22,10 +23,21 @@ class Staging {
 
   // Copies what was written to the reserved room, in stream order.
   void Send(void* target, std::int64_t bytes) {
+    const Piece all{0, static_cast<size_t>(bytes)};
+    Send(static_cast<std::byte*>(target), std::span(&all, 1));
+  }
+
+  // The same for bytes [begin, end) of the room, each piece to its place from `target` on.
+  struct Piece {
+    size_t begin = 0, end = 0;
+  };
+  void Send(std::byte* target, std::span<const Piece> pieces) {
     Slot& slot = slots_[next_];
-    Check(cudaMemcpyAsync(target, slot.memory.data(), static_cast<size_t>(bytes),
-                          cudaMemcpyHostToDevice, device_->stream),
-          "copy to the device");
+    for (const Piece& piece : pieces) {
+      Check(cudaMemcpyAsync(target + piece.begin, slot.memory.data() + piece.begin,
+                            piece.end - piece.begin, cudaMemcpyHostToDevice, device_->stream),
+            "copy to the device");
+    }
     slot.done.Record(device_->stream);
     next_ = 1 - next_;
   }
