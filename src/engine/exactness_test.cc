@@ -69,6 +69,7 @@ AnswersByTag Alone(const std::shared_ptr<Model>& model, const Workload& work) {
   options.strategy = Strategy::kFlat;
   options.one_by_one = true;
   options.steps_ahead = 0;
+  options.replay = false;
   Engine engine(model, options);
   return RunAll(engine, work.requests());
 }
