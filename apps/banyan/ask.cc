@@ -164,7 +164,7 @@ int Finish(const AskCommand& command, const JobReceipt& receipt) {
 int RunAskCommand(AskCommand& command) {
   Resolve(command);
   const auto start = std::chrono::steady_clock::now();
-  const std::shared_ptr<Model> model = Model::Load(command.run.load);
+  const std::shared_ptr<Model> model = command.run.LoadModel(command.quiet);
   const double load_seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   if (command.dry_run) {

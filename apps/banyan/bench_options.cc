@@ -68,7 +68,7 @@ std::shared_ptr<Model> BenchModel::Load() {
   if (random && shape.empty()) {
     throw Error(ErrorKind::kUsage, "--random: expected --shape NAME as well");
   }
-  if (shape.empty()) return Model::Load(run.load);
+  if (shape.empty()) return run.LoadModel(false);
   const std::string by_default = run.load.device == "cuda" ? "bf16" : "q8_0";
   return Model::Random(shape, weights.empty() ? by_default : weights, run.load);
 }

@@ -329,7 +329,7 @@ int RunIds(IdsOptions& options) {
   std::shared_ptr<Model> model;
   std::shared_ptr<const Text> text;
   if (!options.run.load.model.empty()) {
-    model = Model::Load(options.run.load);
+    model = options.run.LoadModel(false);
     text = model->text();
   }
   if (!options.tokenizer.empty()) text = Text::Load(options.tokenizer);

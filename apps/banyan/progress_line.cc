@@ -22,16 +22,18 @@ std::string ShortCount(double count) {
   return fmt::format("{:.1f}M", count / 1e6);
 }
 
+std::string Bar(double fraction) {
+  constexpr int kBarWidth = 20;
+  const int filled = static_cast<int>(fraction * kBarWidth);
+  return fmt::format("[{:#>{}}{:.>{}}] ", "", filled, "", kBarWidth - filled);
+}
+
 }  // namespace
 
 std::string ProgressText(const JobProgress& progress, bool with_bar) {
   std::string text;
   if (progress.fraction >= 0.0) {
-    constexpr int kBarWidth = 20;
-    const int filled = static_cast<int>(progress.fraction * kBarWidth);
-    if (with_bar) {
-      text += fmt::format("[{:#>{}}{:.>{}}] ", "", filled, "", kBarWidth - filled);
-    }
+    if (with_bar) text += Bar(progress.fraction);
     text += fmt::format("{:3.0f} %  ", 100.0 * progress.fraction);
   }
   const double seconds = std::max(progress.seconds, 1e-3);
@@ -62,6 +64,28 @@ void ProgressLine::Show(const JobProgress& progress) {
   if (!progress.last && progress.seconds < next_line_) return;
   next_line_ = std::max(progress.seconds * 1.5, progress.seconds + 5.0);
   std::fprintf(stderr, "%s\n", ProgressText(progress, false).c_str());
+}
+
+void LoadLine::Show(std::int64_t done, std::int64_t total) {
+  const double seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
+  const bool last = done >= total;
+  if (!(last ? shown_ : seconds >= next_)) return;
+  const double fraction =
+      static_cast<double>(done) / static_cast<double>(std::max<std::int64_t>(1, total));
+  const std::string text =
+      fmt::format("loading  {:3.0f} %  {:.1f} of {:.1f} GB  {:.2f} GB/s", 100.0 * fraction,
+                  static_cast<double>(done) * 1e-9, static_cast<double>(total) * 1e-9,
+                  static_cast<double>(done) * 1e-9 / seconds);
+  if (terminal_) {
+    std::fprintf(stderr, "\r%s%s\x1b[K%s", Bar(fraction).c_str(), text.c_str(), last ? "\n" : "");
+    std::fflush(stderr);
+    next_ = seconds + 0.1;
+  } else {
+    std::fprintf(stderr, "%s\n", text.c_str());
+    next_ = std::max(seconds * 1.5, seconds + 5.0);
+  }
+  shown_ = true;
 }
 
 }  // namespace banyan::app

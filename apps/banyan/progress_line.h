@@ -1,7 +1,9 @@
-// A job's progress for a person: one line that is redrawn on a terminal, a line now and then
-// otherwise.
+// Progress for a person, of a job and of loading a model: one line that is redrawn on a terminal, a
+// line now and then otherwise.
 #pragma once
 
+#include <chrono>
+#include <cstdint>
 #include <string>
 
 #include "banyan/job.h"
@@ -16,6 +18,20 @@ class ProgressLine {
  private:
   bool terminal_;
   double next_line_ = 1.0;  // seconds; plain lines come ever more rarely
+};
+
+// Of loading a model: nothing for the first two seconds, so that small models load in silence.
+class LoadLine {
+ public:
+  explicit LoadLine(bool terminal) : terminal_(terminal) {}
+  // Bytes, as LoadOptions::progress says them; the last call has done == total.
+  void Show(std::int64_t done, std::int64_t total);
+
+ private:
+  bool terminal_;
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+  double next_ = 2.0;  // seconds
+  bool shown_ = false;
 };
 
 // "[#####.....]  50 %  1234 rows  56.7 questions/s …", at most one terminal line.

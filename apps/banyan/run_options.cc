@@ -1,11 +1,13 @@
 #include "run_options.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <cctype>
 #include <cstdlib>
 
 #include "banyan/error.h"
+#include "progress_line.h"
 
 namespace banyan::app {
 
@@ -97,6 +99,15 @@ void RunOptions::AddTo(CLI::App& command, const std::string& default_precision) 
 void RunOptions::Resolve() {
   engine.strategy = ParseStrategy(strategy);
   if (!kv_memory.empty()) engine.kv_memory = ParseBytes(kv_memory, "--kv-memory");
+}
+
+std::shared_ptr<Model> RunOptions::LoadModel(bool quiet) const {
+  LoadOptions options = load;
+  LoadLine line(::isatty(STDERR_FILENO) == 1);
+  if (!quiet) {
+    options.progress = [&](std::int64_t done, std::int64_t total) { line.Show(done, total); };
+  }
+  return Model::Load(options);
 }
 
 }  // namespace banyan::app

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <memory>
 #include <string>
 
 #include "banyan/engine.h"
@@ -20,6 +21,8 @@ struct RunOptions {
   void AddTo(CLI::App& command, const std::string& default_precision);
   // Checks and converts what is text on the command line. Throws kUsage.
   void Resolve();
+  // The model, with progress on stderr where loading takes long and `quiet` does not forbid it.
+  std::shared_ptr<Model> LoadModel(bool quiet) const;
 };
 
 // "512M", "2G", "1.5GiB", "1000000" → bytes. Throws kUsage naming the option.

@@ -25,8 +25,9 @@ struct LoadOptions {
   // Quantised weights on a GPU in mixed precision: "converted" (to 16 bits), "compact" (as stored),
   // or "auto": converted while that takes at most half of the free memory. Answers are the same.
   std::string weights = "auto";
-  double yarn_factor = 0.0;                           // > 1: stretch the context by YaRN
-  std::function<void(int done, int total)> progress;  // layers loaded
+  double yarn_factor = 0.0;  // > 1: stretch the context by YaRN
+  // Hears how many bytes of weights are loaded, of how many (as stored), after every matrix.
+  std::function<void(std::int64_t done, std::int64_t total)> progress;
 };
 
 // What `model show` prints, read from the files' headers alone.

@@ -27,6 +27,9 @@ class MappedFile {
   size_t size_ = 0;
 };
 
+// Asks for the bytes of a mapping, which will be read soon, to be fetched meanwhile. A hint.
+void ReadAhead(std::span<const std::byte> bytes);
+
 // The whole file as text; throws kLimit when it is larger than `max_bytes`.
 std::string ReadTextFile(const std::filesystem::path& path, size_t max_bytes);
 

@@ -158,13 +158,14 @@ class WeightMaker {
  public:
   WeightMaker(const ModelConfig& config, Kernels& kernels) : config_(config), kernels_(kernels) {}
 
-  ModelWeights Make(const std::function<void(int, int)>& progress) {
+  ModelWeights Make(const LoadProgress& progress) {
     const std::int64_t hidden = config_.hidden_size;
     weights_.embedding = MakeMatrix(config_.vocab_size, hidden);
     weights_.final_norm = Ones(hidden);
     for (int layer = 0; layer < config_.layers; ++layer) {
       weights_.layers.push_back(MakeLayer());
-      if (progress) progress(layer + 1, config_.layers);
+      // All layers weigh the same.
+      if (progress) progress(weights_.bytes, weights_.bytes / (layer + 1) * config_.layers);
     }
     weights_.logits =
         config_.tied_embeddings ? weights_.embedding : MakeMatrix(config_.vocab_size, hidden);

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "base/error.h"
+#include "base/mapped_file.h"
 #include "tensor/dequantize.h"
 
 namespace banyan {
@@ -71,23 +72,27 @@ constexpr Names kGgufNames = {"blk.{}.",
 
 class Loader {
  public:
-  Loader(const ModelConfig& config, const TensorStore& store, TensorNaming naming, Kernels& kernels)
+  Loader(const ModelConfig& config, const TensorStore& store, TensorNaming naming, Kernels& kernels,
+         const LoadProgress& progress)
       : config_(config),
         store_(store),
         names_(naming == TensorNaming::kGguf ? kGgufNames : kHuggingFaceNames),
-        kernels_(kernels) {}
+        kernels_(kernels),
+        progress_(progress),
+        total_bytes_(static_cast<std::int64_t>(store.TotalBytes())) {}
 
-  ModelWeights Load(const std::function<void(int, int)>& progress) {
+  ModelWeights Load() {
     weights_.embedding = MatrixOf({&store_.Get(names_.embedding, {config_.vocab_size, hidden()})});
     weights_.final_norm = VectorOf({&store_.Get(names_.final_norm, {hidden()})});
     for (int layer = 0; layer < config_.layers; ++layer) {
       prefix_ = fmt::format(fmt::runtime(names_.layer_prefix), layer);
       weights_.layers.push_back(LoadLayer());
-      if (progress) progress(layer + 1, config_.layers);
     }
     const bool tied = config_.tied_embeddings || !store_.Has(names_.logits);
     weights_.logits = tied ? weights_.embedding
                            : MatrixOf({&store_.Get(names_.logits, {config_.vocab_size, hidden()})});
+    if (progress_)
+      progress_(total_bytes_, total_bytes_);  // what the model does not use is done too
     return std::move(weights_);
   }
 
@@ -190,7 +195,12 @@ class Loader {
 
   MatrixRef MatrixOf(const std::vector<const HostTensor*>& parts,
                      std::span<const std::int32_t> order = {}) {
+    for (const HostTensor* part : parts) ReadAhead(part->bytes);
     MatrixRef matrix = kernels_.LoadMatrix(parts, order);
+    for (const HostTensor* part : parts) {
+      loaded_bytes_ += static_cast<std::int64_t>(part->bytes.size());
+    }
+    if (progress_) progress_(loaded_bytes_, total_bytes_);
     weights_.bytes += matrix->bytes;
     weights_.parameters += matrix->rows * matrix->columns;
     return matrix;
@@ -214,6 +224,8 @@ class Loader {
   const TensorStore& store_;
   const Names& names_;
   Kernels& kernels_;
+  const LoadProgress& progress_;
+  std::int64_t loaded_bytes_ = 0, total_bytes_ = 0;
   std::string prefix_;  // of the layer being loaded
   ModelWeights weights_;
 };
@@ -221,8 +233,8 @@ class Loader {
 }  // namespace
 
 ModelWeights LoadWeights(const ModelConfig& config, const TensorStore& store, TensorNaming naming,
-                         Kernels& kernels, const std::function<void(int, int)>& progress) {
-  return Loader(config, store, naming, kernels).Load(progress);
+                         Kernels& kernels, const LoadProgress& progress) {
+  return Loader(config, store, naming, kernels, progress).Load();
 }
 
 }  // namespace banyan

@@ -39,14 +39,17 @@ struct ModelWeights {
   std::int64_t parameters = 0;  // of the matrices, each once
 };
 
+using LoadProgress = std::function<void(std::int64_t done, std::int64_t total)>;
+
 enum class TensorNaming {
   kHuggingFace,  // model.layers.0.self_attn.q_proj.weight
   kGguf,         // blk.0.attn_q.weight
 };
 
-// `progress` (may be empty) hears how many of how many layers are loaded. Throws when a tensor is
+// `progress` (may be empty) hears after every matrix how many bytes of the store are loaded, of how
+// many. Throws when a tensor is
 // missing or has another shape than the configuration implies.
 ModelWeights LoadWeights(const ModelConfig& config, const TensorStore& store, TensorNaming naming,
-                         Kernels& kernels, const std::function<void(int, int)>& progress);
+                         Kernels& kernels, const LoadProgress& progress);
 
 }  // namespace banyan
