@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Every check of the cuda backend in one call on a machine with a GPU, then a few timings.
-# usage: tests/gpu.sh [PART ...]     parts: units sanitizer oracles forests times, by default all of
-# these; times8 profile
-#   BANYAN_BUILD=DIR   programs already built there (banyan, kernels_test); otherwise build/cuda is built
+# Every check of the cuda backend in one call on a machine with a GPU: about four minutes.
+# usage: tests/gpu.sh [PART ...]     parts: units oracles forests sanitizers, by default all of these;
+# times times8 profile, which measure
+#   BANYAN_BUILD=DIR   programs already built there (banyan, kernels_test; engine_test where it is);
+#                      otherwise build/cuda is built
 #   BANYAN_GOLDEN=DIR  oracles (default ../shared/golden); skipped where absent
 #   BANYAN_LOGS=DIR    where logs go (default: a temporary folder)
 set -uo pipefail
@@ -10,7 +11,7 @@ cd "$(dirname "$0")/.."
 logs=${BANYAN_LOGS:-$(mktemp -d)}
 golden=${BANYAN_GOLDEN:-../shared/golden}
 bin=${BANYAN_BUILD:-build/cuda}
-parts=${*:-units sanitizer oracles forests times}
+parts=${*:-units oracles forests sanitizers}
 failed=0
 report() { # NAME STATUS NOTE
   printf '%-34s %s  %s\n' "$1" "$([ "$2" = 0 ] && echo ok || echo FAILED)" "$3" | tee -a "$logs/summary"
@@ -28,23 +29,34 @@ if [ -z "${BANYAN_BUILD:-}" ]; then
 fi
 
 units() {
-  "$bin/kernels_test" --gtest_filter='*cuda*:*Cuda*' --gtest_brief=1 >"$logs/units" 2>&1
+  timeout 150 "$bin/kernels_test" --gtest_filter='*cuda*:*Cuda*' --gtest_brief=1 >"$logs/units" 2>&1
   report "kernels_test" $? "$(tail -1 "$logs/units")"
   grep -E 'Failure|FAILED' -A4 "$logs/units" | head -60
+  [ -x "$bin/engine_test" ] || return
+  timeout 100 "$bin/engine_test" --gtest_filter='*cuda*:*Cuda*' --gtest_brief=1 >"$logs/engine" 2>&1
+  report "engine_test" $? "$(tail -1 "$logs/engine")"
+  grep -E 'Failure|FAILED' -A4 "$logs/engine" | head -40
 }
 
-sanitizer() { # the ugly shapes, not the long ones
+sanitize() { # TOOL SECONDS TESTS: the ugly shapes, not the long ones
+  timeout "$2" compute-sanitizer --tool "$1" --error-exitcode 9 "$bin/kernels_test" --gtest_brief=1 --gtest_filter="$3" \
+    >"$logs/$1" 2>&1
+  report "compute-sanitizer $1" $? "$(grep -E 'SUMMARY' "$logs/$1" | tail -1)"
+}
+sanitizers() {
   command -v compute-sanitizer >/dev/null || { echo "compute-sanitizer: not here, skipped"; return; }
-  timeout 150 compute-sanitizer --error-exitcode 9 "$bin/kernels_test" --gtest_brief=1 \
-    --gtest_filter='*RmsNorm*cuda*:*EveryHeadSize*cuda_mixed*:*BrokenKeysOfLater*cuda_mixed_f16:*ChooseAs*cuda_mixed_f16:*StackedParts*cuda*' \
-    >"$logs/sanitizer" 2>&1
-  report "compute-sanitizer memcheck" $? "$(grep 'ERROR SUMMARY' "$logs/sanitizer" | tail -1)"
+  local rows='*RmsNorm*cuda_mixed_f16:*StackedParts*cuda_mixed_f16:CudaCompact.Embeddings*:CudaCompact.Stacked*'
+  local attention='*EveryHeadSize*cuda_mixed_f16:*BrokenKeysOfLater*cuda_mixed_f16'
+  local tokens='*ChooseAs*cuda_mixed_f16:*Choices*OfEveryKind*cuda_mixed_f16:*Panels*Diverge*cuda_mixed_f16'
+  sanitize memcheck 100 "$rows:*EveryHeadSize*cuda_mixed*:*BrokenKeysOfLater*cuda_mixed*:$tokens"
+  sanitize racecheck 60 "$attention:$tokens:CudaCompact.Embeddings*"
+  sanitize initcheck 60 "$attention:$tokens:$rows"
 }
 
 oracles() {
   [ -d "$golden/models" ] || { echo "oracles: none at $golden, skipped"; return; }
   python3 tests/gpu_oracles.py "$bin/banyan" "$golden" >"$logs/oracles" 2>&1
-  report "oracles, precision f32 and mixed" $? "$(tail -1 "$logs/oracles")"
+  report "oracles" $? "$(tail -1 "$logs/oracles")"
   grep FAIL "$logs/oracles" | head -20
 }
 
@@ -56,17 +68,13 @@ forest() { # NAME ARGUMENTS: bench forest compares the strategies bit for bit be
 }
 
 forests() {
-  local seed precision
-  for seed in 1 2 3; do
-    for precision in "f32" "mixed --kv-type f16" "mixed --kv-type bf16" "mixed --kv-type q8"; do
-      # shellcheck disable=SC2086
-      forest "tiny-$seed-${precision// /}" --shape tiny --precision $precision --seed "$seed" \
-        --documents $((2 + seed)) --questions $((3 * seed)) --lengths $((17 * seed)),$((211 * seed)),$((5 + seed)) \
-        --max-new 9 --batch-rows $((70 * seed)) --kv-memory 256M --strategies flat,paged,stacked,tree,auto
-    done
-  done
-  forest smollm --shape smollm2-135m --weights bf16 --documents 3 --questions 7 --lengths 60,300,11 \
-    --max-new 8 --kv-memory 2G --strategies flat,paged,stacked,tree,auto
+  python3 tests/gpu_forests.py "$bin/banyan" >"$logs/forests" 2>&1
+  report "random forests" $? "$(tail -1 "$logs/forests")"
+  grep FAIL "$logs/forests" | head
+  forest tiny-f32 --shape tiny --precision f32 --documents 5 --questions 9 --lengths 51,633,8 --max-new 9 --batch-rows 210 \
+    --kv-memory 256M --strategies flat,paged,stacked,tree,auto
+  forest smollm --shape smollm2-135m --random --documents 3 --questions 7 --lengths 60,300,11 --max-new 8 --kv-memory 2G \
+    --strategies flat,paged,stacked,tree,auto
 }
 
 # The first strategy of a run also chooses the algorithms of the products: it is run twice.
@@ -78,17 +86,17 @@ timed() { # SHAPE WORKLOAD ...
   local single="--documents 1 --questions 1 --lengths 16,2032,16 --max-new 64 --strategies tree,paged,no-attention"
   for name in "$@"; do
     # shellcheck disable=SC2086
-    forest "$shape-$name" --shape "$shape" --weights bf16 --batch-rows 1024 --kv-memory 24G ${!name}
+    forest "$shape-$name" --shape "$shape" --random --batch-rows 1024 ${!name}
   done
 }
 times() { timed qwen3-0.6b squad shared single; }
-times8() { timed qwen3-8b shared squad; } # 16 GB of host memory, about a minute to make the weights
+times8() { timed qwen3-8b shared squad single; }
 
 profile() { # durations of our kernels, by the hardware counters
   command -v ncu >/dev/null || { echo "ncu: not here, skipped"; return; }
   timeout 120 ncu --clock-control none --csv --metrics gpu__time_duration.sum --launch-count 2600 \
-    --kernel-name 'regex:Attend|Merge|Rotate|RmsNorm|SwiGlu|AddKernel|Score' \
-    "$bin/banyan" bench forest --device cuda --shape qwen3-0.6b --weights bf16 --batch-rows 1024 --kv-memory 8G \
+    --kernel-name 'regex:Attend|Merge|Rotate|RmsNorm|SwiGlu|AddKernel|Chunk|Finish' \
+    "$bin/banyan" bench forest --device cuda --shape qwen3-0.6b --random --batch-rows 1024 --kv-memory 8G \
     --documents 1 --questions 256 --lengths 16,2032,16 --max-new 4 --strategies tree >"$logs/profile" 2>"$logs/profile-errors"
   report "profile" $? ""
   python3 tests/gpu_kernel_times.py "$logs/profile"

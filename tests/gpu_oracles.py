@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""`banyan ids --device cuda` against the oracles: f32 to their tolerance under every strategy, the logits of
-mixed to a share of their spread. usage: gpu_oracles.py BANYAN GOLDEN_DIR"""
+"""`banyan ids --device cuda` against the oracles: f32 to their tolerance under every strategy; in mixed the logits to a
+share of their spread, and greedy tokens wherever the oracle's margin exceeds twice that. Quantised weights kept compact give
+the bits of converted ones. usage: gpu_oracles.py BANYAN GOLDEN_DIR [DEVICE]"""
 import concurrent.futures
 import glob
 import json
@@ -9,9 +10,11 @@ import subprocess
 import sys
 
 BANYAN, GOLDEN = sys.argv[1:3]
+DEVICE = sys.argv[3] if len(sys.argv) > 3 else "cuda"
 # bf16 activations move the logits of the tiny models by up to this share of their spread (measured: 0.045).
 MIXED_NOISE = 0.06
 held, failed = 0, []
+mixed_tokens, mixed_same = 0, 0  # of greedy answers
 
 
 def check(ok, what):
@@ -25,7 +28,7 @@ def check(ok, what):
 
 def ids(rows, *arguments):
     text = "".join(json.dumps(row) + "\n" for row in rows)
-    command = [BANYAN, "ids", "--device", "cuda", "--kv-memory", "256M", *arguments]
+    command = [BANYAN, "ids", "--device", DEVICE, "--kv-memory", "256M", *arguments]
     done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=300)
     if done.returncode != 0:
         print("exit", done.returncode, arguments, done.stderr[-300:])
@@ -54,10 +57,35 @@ def model_rows(golden):
     return rows
 
 
+def departures(folder, paths, found):
+    """Where a mixed answer leaves the oracle's: only at a step whose margin is within the noise. `paths` are (name, tokens
+    before the answer, answer); `found` the answers of mixed."""
+    global mixed_tokens, mixed_same
+    left = []
+    for (name, before, wanted), got in zip(paths, found):
+        same = 0
+        while same < min(len(wanted), len(got or [])) and wanted[same] == got[same]:
+            same += 1
+        mixed_tokens += len(wanted)
+        mixed_same += same
+        if got is None or same < len(wanted):
+            left.append((name, before + wanted[:same], wanted, same))
+    rows = [dict(id=i, kind="logits", ids=ids_before) for i, (_, ids_before, _, _) in enumerate(left)]
+    out = ids(rows, "-m", folder, "--precision", "f32") if rows else {}
+    for i, (name, _, wanted, same) in enumerate(left):
+        logits = out.get(i, {}).get("last_logits")
+        if logits is None:
+            check(False, f"{name}: no logits where mixed leaves the oracle")
+            continue
+        margin = logits[wanted[same]] - max(x for token, x in enumerate(logits) if token != wanted[same])
+        check(margin <= 2 * MIXED_NOISE * spread_of(logits), f"{name}: mixed leaves the oracle at token {same}, margin {margin}")
+
+
 def check_model(folder):
     golden = json.load(open(f"{folder}/golden.json"))
     name = os.path.basename(folder)
-    want = [[q["answer"] for q in c["questions"]] for c in golden["stacked"]["contexts"]]
+    stacked = golden["stacked"]
+    want = [[q["answer"] for q in c["questions"]] for c in stacked["contexts"]]
     for strategy in ("flat", "paged", "stacked", "tree", "auto"):
         out = ids(model_rows(golden), "-m", folder, "--strategy", strategy, "--precision", "f32")
         for i, prompt in enumerate(golden["prompts"]):
@@ -67,10 +95,19 @@ def check_model(folder):
         check(out.get("s", {}).get("answers") == want, f"{name} {strategy} stacked")
     worst = 0.0
     out = ids(model_rows(golden), "-m", folder, "--precision", "mixed")
+    paths, found = [], []
     for i, prompt in enumerate(golden["prompts"]):
         difference = largest_difference(out.get(f"l{i}", {}).get("last_logits"), prompt["last_logits"])
         worst = max(worst, difference / spread_of(prompt["last_logits"]))
         check(difference <= MIXED_NOISE * spread_of(prompt["last_logits"]), f"{name} mixed logits {i}: off by {difference}")
+        paths.append((f"{name} greedy {i}", prompt["ids"], prompt["greedy"]))
+        found.append(out.get(f"g{i}", {}).get("tokens"))
+    answers = out.get("s", {}).get("answers") or []
+    for j, context in enumerate(stacked["contexts"]):
+        for k, question in enumerate(context["questions"]):
+            paths.append((f"{name} stacked {j}.{k}", stacked["p"] + context["c"] + question["x"], question["answer"]))
+            found.append(answers[j][k] if answers else None)
+    departures(folder, paths, found)
     return worst
 
 
@@ -83,11 +120,15 @@ def check_gguf(path):
         wanted = prompt["last_logits"]
         difference = largest_difference(out.get(f"l{i}", {}).get("last_logits"), wanted)
         check(difference <= 0.005 * spread_of(wanted) + 1e-3, f"{name} logits {i}: off by {difference}")
+    rows += [dict(id=f"g{i}", kind="greedy", ids=p["ids"], max_new=20, logprobs=True) for i, p in enumerate(golden["prompts"])]
+    converted, compact = (ids(rows, "-m", path, "--precision", "mixed", "--keep-weights", how) for how in ("converted", "compact"))
+    check(len(converted) == len(rows) and converted == compact, f"{name}: compact weights differ from converted ones")
 
 
 # Each program spends most of its time on starting CUDA: several run side by side.
 with concurrent.futures.ThreadPoolExecutor(8) as pool:
     worst_mixed = max(pool.map(check_model, sorted(glob.glob(f"{GOLDEN}/models/*"))))
     list(pool.map(check_gguf, sorted(glob.glob(f"{GOLDEN}/gguf/*.gguf"))))
-print(f"{held} hold, {len(failed)} fall short; mixed logits off by at most {worst_mixed:.4f} of their spread")
+print(f"{held} hold, {len(failed)} fall short; mixed logits off by at most {worst_mixed:.4f} of their spread; "
+      f"{mixed_same} of {mixed_tokens} greedy tokens of mixed before a step without margin")
 sys.exit(1 if failed or not held else 0)
