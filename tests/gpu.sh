@@ -33,7 +33,7 @@ units() {
   report "kernels_test" $? "$(tail -1 "$logs/units")"
   grep -E 'Failure|FAILED' -A4 "$logs/units" | head -60
   [ -x "$bin/engine_test" ] || return
-  timeout 100 "$bin/engine_test" --gtest_filter='*cuda*:*Cuda*' --gtest_brief=1 >"$logs/engine" 2>&1
+  timeout 100 "$bin/engine_test" --gtest_filter='*Device*:*cuda*:*Cuda*' --gtest_brief=1 >"$logs/engine" 2>&1
   report "engine_test" $? "$(tail -1 "$logs/engine")"
   grep -E 'Failure|FAILED' -A4 "$logs/engine" | head -40
 }
