@@ -17,6 +17,8 @@ void Check(cudaError_t status, const char* what);
 // The error of the last launch.
 void CheckLaunch(const char* what);
 
+struct Recording;  // tensor_memory.h
+
 struct Device {
   // The current device. Throws kUnsupported when there is none or it is older than sm_80.
   Device();
@@ -34,8 +36,8 @@ struct Device {
   std::string name;  // "NVIDIA H200, sm_90"
   int capability_major = 0;
   int multiprocessors = 0;  // what attention items are spread over
-  // Launches are being recorded, not run: memory can neither be allocated nor freed.
-  mutable bool recording = false;
+  // Launches are being recorded, not run: memory can neither be allocated nor freed. Null: no.
+  mutable Recording* recording = nullptr;
 };
 
 // Device memory, freed in stream order; may outlive the Kernels that made it.

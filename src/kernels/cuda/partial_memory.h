@@ -18,7 +18,8 @@ class PartialMemory {
     partial_bytes_ = BytesOf(shape);
     if (!Holds(partials, partial_bytes_)) {
       const std::int64_t bytes = partials * partial_bytes_;
-      if (!device_->recording) memory_ = {};  // else the allocation is refused, and this stays
+      if (device_->recording == nullptr)
+        memory_ = {};  // else the allocation is refused, and this stays
       memory_ = DeviceMemory(device_, bytes + bytes / 4, "partials of attention");
     }
     const std::int64_t heads = memory_.bytes() / partial_bytes_ * shape.heads;

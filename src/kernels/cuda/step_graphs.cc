@@ -49,11 +49,12 @@ void StepGraphs::Run(const StepInputs& step, const KvMemory& kv, int variant,
     return operations();
   }
   Check(cudaGraphLaunch(recorded.graph, device_->stream), "launch of a recorded step");
+  recorded.on_host.Repeat();
 }
 
 // False when the operations cannot be recorded. They have not been run in either case.
 bool StepGraphs::Record(Recorded& recorded, const std::function<void()>& operations) {
-  const cudaGraph_t graph = Capture(operations);
+  const cudaGraph_t graph = Capture(operations, recorded.on_host);
   // With the priorities of the streams: attention depends on them.
   if (graph == nullptr ||
       cudaGraphInstantiate(&recorded.graph, graph, cudaGraphInstantiateFlagUseNodePriority) !=
@@ -70,18 +71,18 @@ bool StepGraphs::Record(Recorded& recorded, const std::function<void()>& operati
 }
 
 // Null when something among the operations cannot be recorded.
-cudaGraph_t StepGraphs::Capture(const std::function<void()>& operations) {
+cudaGraph_t StepGraphs::Capture(const std::function<void()>& operations, Recording& on_host) {
   if (cudaStreamBeginCapture(device_->stream, cudaStreamCaptureModeRelaxed) != cudaSuccess) {
     return nullptr;
   }
-  device_->recording = true;
+  device_->recording = &on_host;
   bool complete = true;
   try {
     operations();
   } catch (const Error&) {
     complete = false;  // where this is no matter of recording, running them will say so
   }
-  device_->recording = false;
+  device_->recording = nullptr;
   cudaGraph_t graph = nullptr;
   if (cudaStreamEndCapture(device_->stream, &graph) != cudaSuccess) return nullptr;
   if (complete) return graph;

@@ -15,6 +15,7 @@
 #include "kernels/cuda/device.h"
 #include "kernels/cuda/device_step.h"
 #include "kernels/cuda/partial_memory.h"
+#include "kernels/cuda/tensor_memory.h"
 #include "kernels/kernels.h"
 
 namespace banyan::cuda {
@@ -40,12 +41,13 @@ class StepGraphs : public Recorder {
   };
   struct Recorded {
     cudaGraphExec_t graph = nullptr;
+    Recording on_host;
     std::int64_t partial_bytes = 0;  // of one partial
     bool refused = false;            // it cannot be recorded
     std::uint64_t used = 0;          // clock of the last run
   };
   bool Record(Recorded& recorded, const std::function<void()>& operations);
-  cudaGraph_t Capture(const std::function<void()>& operations);
+  cudaGraph_t Capture(const std::function<void()>& operations, Recording& on_host);
   void ForgetOldest();
 
   std::shared_ptr<const Device> device_;

@@ -10,6 +10,11 @@ namespace {
 
 TensorMemory& Of(const Tensor& tensor) { return *static_cast<TensorMemory*>(tensor.memory.get()); }
 
+void SetNarrowRows(TensorMemory& memory, std::int64_t rows) {
+  memory.narrow_rows = rows;
+  if (memory.device->recording != nullptr) memory.device->recording->narrow_rows[&memory] = rows;
+}
+
 void MakeNarrow(TensorMemory& memory) {
   if (memory.narrow.bytes() > 0) return;
   memory.narrow =
@@ -24,7 +29,7 @@ void Widen(TensorMemory& memory, std::int64_t begin) {
   const RowRange range{memory.narrow_rows - begin, memory.columns, stride};
   WidenRows(memory.device->stream, memory.narrow.As<__nv_bfloat16>() + begin * stride, range,
             memory.wide.As<float>() + begin * stride);
-  memory.narrow_rows = begin;
+  SetNarrowRows(memory, begin);
 }
 
 }  // namespace
@@ -55,7 +60,7 @@ float* Wide(const Tensor& tensor) {
 float* WideForWriting(const Tensor& tensor) {
   TensorMemory& memory = Of(tensor);
   Widen(memory, tensor.rows);
-  memory.narrow_rows = 0;
+  SetNarrowRows(memory, 0);
   return memory.wide.As<float>();
 }
 
@@ -76,7 +81,7 @@ const __nv_bfloat16* Narrow(const Tensor& tensor) {
 __nv_bfloat16* NarrowForWriting(const Tensor& tensor) {
   TensorMemory& memory = Of(tensor);
   MakeNarrow(memory);
-  memory.narrow_rows = std::max(memory.narrow_rows, tensor.rows);
+  SetNarrowRows(memory, std::max(memory.narrow_rows, tensor.rows));
   return memory.narrow.As<__nv_bfloat16>();
 }
 

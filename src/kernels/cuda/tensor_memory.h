@@ -9,6 +9,7 @@
 #include <cuda_bf16.h>
 
 #include <cstdint>
+#include <map>
 #include <memory>
 
 #include "kernels/cuda/device.h"
@@ -25,6 +26,15 @@ struct TensorMemory {
   DeviceMemory wide;    // float32 [rows, Stride(columns)]
   DeviceMemory narrow;  // bf16, made at the first use
   std::int64_t narrow_rows = 0;
+};
+
+// What recorded operations do to tensors on the host's side: the forms that they leave.
+struct Recording {
+  std::map<TensorMemory*, std::int64_t> narrow_rows;
+
+  void Repeat() const {
+    for (const auto& [memory, rows] : narrow_rows) memory->narrow_rows = rows;
+  }
 };
 
 Tensor NewTensor(const std::shared_ptr<const Device>& device, std::int64_t rows,
