@@ -179,6 +179,7 @@ class Kernels {
   virtual void RotateAndStore(const StepInputs& step, int layer, const AttentionShape& shape,
                               const QkNormWeights& norm, Tensor& qkv, KvMemory& kv) = 0;
   // out[r] = attention of row r over what the plan shows it. out [rows, heads * head_dim]
+  // qkv is best that of the last RotateAndStore, with the same shape.
   virtual void Attend(const StepInputs& step, int layer, const AttentionShape& shape,
                       const Tensor& qkv, const KvMemory& kv, Tensor& out) = 0;
   // out[r][i] = silu(x[r][i]) * x[r][n + i].                            x [rows, 2n], out [rows, n]

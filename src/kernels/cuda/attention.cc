@@ -1,7 +1,5 @@
 #include "kernels/cuda/attention.h"
 
-#include <algorithm>
-
 #include "base/error.h"
 #include "kernels/cuda/device.h"
 
@@ -10,9 +8,6 @@ namespace {
 
 // The largest head that a wide unit's partial sums fit in registers for.
 constexpr int kMostWideDim = 128;
-// Relative time of a (row, key) pair of wide units and of a key of narrow units, for sharing out
-// the multiprocessors: 2 head_dim flops at 4 TFLOP/s and 4 head_dim bytes at 60 GB/s.
-constexpr double kWidePair = 1.0, kNarrowKey = 130.0;
 constexpr int kBlocksPerMultiprocessor = 8;
 
 }  // namespace
@@ -34,19 +29,12 @@ UnitForm UnitFormFor(int capability_major, KvType type, int head_dim) {
              : UnitForm::kBlocks;
 }
 
-int NarrowBlocks(double wide_pairs, double narrow_keys, int multiprocessors) {
-  const double wide = wide_pairs * kWidePair, narrow = narrow_keys * kNarrowKey;
-  if (narrow <= 0.0) return 0;
-  const auto share = static_cast<int>(multiprocessors * narrow / (wide + narrow) + 0.999);
-  // In eights, so that recorded launches of one step after the other are the same.
-  return std::clamp((share + 7) / 8 * 8, 8, multiprocessors);
-}
-
 AttentionStreams::AttentionStreams(cudaStream_t main) : main_(main) {
   int least = 0, greatest = 0;
   Check(cudaDeviceGetStreamPriorityRange(&least, &greatest), "stream");
-  // Before main: the narrow units' few blocks find room before wide ones fill the device.
-  Check(cudaStreamCreateWithPriority(&side_, cudaStreamNonBlocking, greatest), "stream");
+  // Behind main: a block of wide units fills its multiprocessor; narrow units follow where one
+  // ends.
+  Check(cudaStreamCreateWithPriority(&side_, cudaStreamNonBlocking, least), "stream");
   for (cudaEvent_t* event : {&forked_, &joined_}) {
     Check(cudaEventCreateWithFlags(event, cudaEventDisableTiming), "event");
   }
@@ -96,16 +84,14 @@ void AttendUnits(AttentionStreams& streams, int multiprocessors, KvType type,
   }
   const bool f16 = type == KvType::kF16;
   const bool both = many && few;
-  if (few) {
-    // A block fills its multiprocessor. Narrow units, which wait for memory, get some of them from
-    // the start; wide ones have the others, and all when those are done.
-    const cudaStream_t stream = both ? streams.Fork() : streams.main();
-    const int blocks = both ? call.units.few_blocks : multiprocessors;
-    f16 ? AttendNarrowF16(stream, blocks, call) : AttendNarrowBF16(stream, blocks, call);
-  }
+  const cudaStream_t narrow_stream = both ? streams.Fork() : streams.main();
   if (many) {
     f16 ? AttendWideF16(streams.main(), multiprocessors, call)
         : AttendWideBF16(streams.main(), multiprocessors, call);
+  }
+  if (few) {
+    f16 ? AttendNarrowF16(narrow_stream, multiprocessors, call)
+        : AttendNarrowBF16(narrow_stream, multiprocessors, call);
   }
   if (both) streams.Join();
 }

@@ -7,7 +7,7 @@
 // bits are the same:
 //   blocks  64 packed rows, any device, any kind of KV
 //   wide    128 packed rows, Hopper: matrix instructions of warpgroups, bulk copies
-//   narrow    8 packed rows, Hopper: a warp to itself, for the private ends of streams
+//   narrow    8 packed rows, Hopper: made for the stream of bytes of the streams' private ends
 #pragma once
 
 #include <cuda_bf16.h>
@@ -20,6 +20,9 @@
 #include "kernels/kernels.h"
 
 namespace banyan::cuda {
+
+// Scores are in units of log2, so that weights are powers of two.
+inline constexpr float kLog2E = 1.44269504f;
 
 inline constexpr int kBlockRows = 64, kWideRows = 128, kNarrowRows = 8;
 
@@ -51,12 +54,7 @@ struct UnitLists {
   const WorkUnit* few_rows = nullptr;    // the narrow ones
   const std::int32_t* counts = nullptr;  // [2]: of many_rows, of few_rows
   int many_count = 0, few_count = 0;
-  int few_blocks = 0;  // multiprocessors that narrow units get while wide ones run
 };
-
-// Multiprocessors for narrow units beside wide ones: (packed row, key) pairs of the wide units and
-// keys of the narrow ones, of one KV head.
-int NarrowBlocks(double wide_pairs, double narrow_keys, int multiprocessors);
 
 // Partials: weighted values relative to 2^max, and the sum of their weights; sum 0 = empty.
 struct PartialArrays {
@@ -79,6 +77,9 @@ struct AttentionCall {
   AttentionShape shape;
   const float* query = nullptr;  // row r, head h at query + r * query_stride + h * head_dim
   std::int64_t query_stride = 0;
+  // kWideAndNarrow: scaled to units of log2 and rounded to the type of KV, [rows, heads,
+  // padded_dim].
+  const void* scaled_query = nullptr;
   KvView kv;
   PartialArrays partials;
   RowOutput out;  // row r, head h at out + r * out_stride + h * head_dim
@@ -116,9 +117,9 @@ void AttendF32(cudaStream_t stream, int blocks, const AttentionCall& call);
 void AttendF16(cudaStream_t stream, int blocks, const AttentionCall& call);
 void AttendBF16(cudaStream_t stream, int blocks, const AttentionCall& call);
 void AttendQ8(cudaStream_t stream, int blocks, const AttentionCall& call);
-void AttendWideF16(cudaStream_t stream, int blocks, const AttentionCall& call);
-void AttendWideBF16(cudaStream_t stream, int blocks, const AttentionCall& call);
-void AttendNarrowF16(cudaStream_t stream, int blocks, const AttentionCall& call);
-void AttendNarrowBF16(cudaStream_t stream, int blocks, const AttentionCall& call);
+void AttendWideF16(cudaStream_t stream, int multiprocessors, const AttentionCall& call);
+void AttendWideBF16(cudaStream_t stream, int multiprocessors, const AttentionCall& call);
+void AttendNarrowF16(cudaStream_t stream, int multiprocessors, const AttentionCall& call);
+void AttendNarrowBF16(cudaStream_t stream, int multiprocessors, const AttentionCall& call);
 
 }  // namespace banyan::cuda

@@ -228,14 +228,17 @@ class UnitTask {
   // Scores → weights in 16 bits, and the cut's maximum and sum merged into the running ones.
   __device__ void Weigh(int begin) {
 #pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      const VisibleKeys seen = seen_[half] = unit_.Seen(offset_[half], begin);
-      const auto visible = [seen](int key) { return key >= seen.first && key < seen.last; };
-      if constexpr (Kind::kCodes) {
-        WeighCodes(half, visible);
-      } else {
-        WeighRow<Element>(score_, half, visible, weight_, rows_[half]);
+    for (int half = 0; half < 2; ++half) seen_[half] = unit_.Seen(offset_[half], begin);
+    const auto visible = [this](int half, int key) {
+      return key >= seen_[half].first && key < seen_[half].last;
+    };
+    if constexpr (Kind::kCodes) {
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        WeighCodes(half, [&visible, half](int key) { return visible(half, key); });
       }
+    } else {
+      WeighRows<Element>(score_, visible, weight_, rows_);
     }
   }
 

@@ -1,5 +1,5 @@
-// Wide units on Hopper: 128 packed rows, two warpgroups of 64, over the keys of one KV head. A warp
-// of its own fetches units and copies pages ahead of the two groups, which take turns at the matrix
+// Wide units on Hopper: 128 packed rows, two warpgroups of 64, over the keys of one KV head. Two
+// more warps bring units, pages and queries ahead of the two groups, which take turns at the matrix
 // units: while one computes weights, the other multiplies.
 //
 // Scores: chains over the head in steps of 16. Values: chains over the cut's keys in steps of 16,
@@ -21,8 +21,8 @@ inline constexpr int kWideThreads = kWideConsumers + 128;
 inline constexpr int kWideConsumerWarps = kWideConsumers / 32;
 inline constexpr int kWideStages = 2;
 // All warps start with a third of a quarter of the registers; then the group that feeds gives most
-// of its share to the others. 2 * 232 + 40 = 3 * 168.
-inline constexpr int kFeederRegisters = 40, kConsumerRegisters = 232;
+// of its share to the others. 2 * 224 + 56 = 3 * 168.
+inline constexpr int kFeederRegisters = 56, kConsumerRegisters = 224;
 
 template <int Dim>
 struct WideShared {
@@ -30,11 +30,12 @@ struct WideShared {
     WorkUnit unit;
     int kv_head;  // -1: there are no more
   };
-  alignas(128) std::byte query[kWideGroups][64 * Dim * 2];  // tiles of 8 rows x 8 values
+  alignas(128) std::byte query[2][kWideRows * Dim * 2];  // tiles of 8 rows x 8 values
   alignas(128) std::byte key[kWideStages][kPagesPerCut * kPageBytes<Dim>];
   alignas(128) std::byte value[kWideStages][kPagesPerCut][kFlaggedPageBytes<Dim>];
   Task task[2];
   std::uint64_t task_full[2], task_empty[2];
+  std::uint64_t query_full[2], query_empty[2];
   std::uint64_t key_full[kWideStages], key_empty[kWideStages];
   std::uint64_t value_full[kWideStages], value_empty[kWideStages];
 };
@@ -111,6 +112,40 @@ __device__ void FeedWideUnits(const AttentionCall& call, WideShared<Dim>& shared
   }
 }
 
+// The warp that brings a task's queries while the others are still at the task before.
+template <int Dim>
+__device__ void FeedQueries(const AttentionCall& call, WideShared<Dim>& shared) {
+  constexpr int kChunks = Dim / 8;  // of 16 bytes
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  for (RingPlace<2> place;; place.Advance()) {
+    Wait(shared.task_full[place.stage], place.parity);
+    const typename WideShared<Dim>::Task& task = shared.task[place.stage];
+    if (task.kv_head < 0) return;
+    const UnitView unit(call, task.unit, task.kv_head);
+    Wait(shared.query_empty[place.stage], place.parity ^ 1);
+    const int rows = min(kWideRows, unit.rows_left());
+    // Two lanes a row, each every other chunk. Rows that are not there take another one's values:
+    // nobody reads what becomes of them.
+#pragma unroll 2
+    for (int row = lane / 2; row < (rows + 15) / 16 * 16; row += 16) {
+      const std::byte* source = unit.ScaledQuery(min(row, rows - 1));
+#pragma unroll
+      for (int chunk = lane % 2; chunk < kChunks; chunk += 2) {
+        CopyAsync(shared.query[place.stage] + TileOffset(row, chunk * 8, Dim) * 2,
+                  source + chunk * 16, true);
+      }
+    }
+    CommitCopies();
+    WaitForCopies<0>();
+    PublishToMatrixUnits();
+    __syncwarp();
+    if (lane == 0) {
+      Arrive(shared.query_full[place.stage]);
+      Arrive(shared.task_empty[place.stage]);
+    }
+  }
+}
+
 // One of the eight warps that compute.
 template <typename Element, int Dim>
 class WideConsumer {
@@ -145,8 +180,7 @@ class WideConsumer {
     // A group without rows only follows the ring.
     const bool idle = unit.rows_left() <= group_ * 64;
     if (!idle) {
-      SyncSome(1 + group_, 128);  // everyone is done with the queries of the unit before
-      LoadQueries(unit);
+      Wait(shared_.query_full[task_.stage], task_.parity);
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
         offset_[half] = unit.Offset(PackedRow(half));
@@ -157,8 +191,6 @@ class WideConsumer {
 #pragma unroll
         for (int i = 0; i < 4; ++i) total_[n][i] = 0.0f;
       }
-      PublishToMatrixUnits();
-      SyncSome(1 + group_, 128);
     }
     for (int begin = unit.NextCut(unit.key_begin()); begin < unit.key_end();
          begin = unit.NextCut(begin + kCutKeys)) {
@@ -169,6 +201,7 @@ class WideConsumer {
       }
       stage_.Advance();
     }
+    Release(shared_.query_empty[task_.stage]);
     if (!idle) Store(unit);
   }
 
@@ -193,18 +226,14 @@ class WideConsumer {
     Release(shared_.key_empty[stage_.stage]);
     std::uint32_t weight[kPagesPerCut][4];
     if (unit.AllSeen(begin)) {
-#pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        WeighRow<Element>(
-            score, half, [](int) { return true; }, weight, rows_[half]);
-      }
+      WeighRows<Element>(
+          score, [](int, int) { return true; }, weight, rows_);
     } else {
-#pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        const VisibleKeys seen = unit.Seen(offset_[half], begin);
-        const auto visible = [seen](int key) { return key >= seen.first && key < seen.last; };
-        WeighRow<Element>(score, half, visible, weight, rows_[half]);
-      }
+      const VisibleKeys seen[2] = {unit.Seen(offset_[0], begin), unit.Seen(offset_[1], begin)};
+      const auto visible = [&seen](int half, int key) {
+        return key >= seen[half].first && key < seen[half].last;
+      };
+      WeighRows<Element>(score, visible, weight, rows_);
     }
     Wait(shared_.value_full[stage_.stage], stage_.parity);
     AnyUnruly();
@@ -216,66 +245,10 @@ class WideConsumer {
     Release(shared_.value_empty[stage_.stage]);
   }
 
-  // Scores in units of log2, so that weights are powers of two. A warp takes eight rows by four
-  // groups of eight values at a time, which fill four tiles; all loads go out before the first is
-  // waited for.
-  __device__ void LoadQueries(const UnitView& unit) {
-    constexpr int kChunks = Dim / 8, kSteps = (kChunks + 3) / 4;
-    float x[2][kSteps][8];
-    // Rows and heads begin at multiples of 16 bytes when heads are whole. Rows that are not there
-    // load another one's values: nobody reads what becomes of them.
-    const auto load = [&](auto load_eight) {
-#pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        const int row = min(group_ * 64 + QueryRow(half), unit.rows_left() - 1);
-        const float* query = unit.Query(row);
-#pragma unroll
-        for (int step = 0; step < kSteps; ++step) {
-          const int chunk = min(step * 4 + lane_ / 8, kChunks - 1);
-          load_eight(query + chunk * 8, chunk * 8, x[half][step]);
-        }
-      }
-    };
-    if (call_.shape.head_dim == Dim) {
-      load([](const float* source, int, float(&eight)[8]) {
-#pragma unroll
-        for (int i = 0; i < 8; i += 4) {
-          const float4 four = *reinterpret_cast<const float4*>(source + i);
-          eight[i] = four.x;
-          eight[i + 1] = four.y;
-          eight[i + 2] = four.z;
-          eight[i + 3] = four.w;
-        }
-      });
-    } else {
-      load([dim = call_.shape.head_dim](const float* source, int first, float(&eight)[8]) {
-#pragma unroll
-        for (int i = 0; i < 8; ++i) eight[i] = first + i < dim ? source[i] : 0.0f;
-      });
-    }
-    const float scale = call_.shape.scale * kLog2E;
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-#pragma unroll
-      for (int step = 0; step < kSteps; ++step) {
-        const int chunk = min(step * 4 + lane_ / 8, kChunks - 1);
-        std::uint32_t pair[4];
-#pragma unroll
-        for (int i = 0; i < 4; ++i) {
-          pair[i] = PackPair(__fmul_rn(x[half][step][2 * i], scale),
-                             __fmul_rn(x[half][step][2 * i + 1], scale), Element{});
-        }
-        std::byte* tile = shared_.query[group_] + TileOffset(QueryRow(half), chunk * 8, Dim) * 2;
-        *reinterpret_cast<uint4*>(tile) = make_uint4(pair[0], pair[1], pair[2], pair[3]);
-      }
-    }
-  }
-  // Of the group: the row whose query the lane loads.
-  __device__ int QueryRow(int half) const { return (warp_ % 4) * 16 + half * 8 + lane_ % 8; }
-
   __device__ void Score(float (&score)[kScoreTiles][4]) const {
     constexpr int kAcrossRows = Dim / 8 * kTileBytes;
-    const std::uint64_t query = TileOperand(shared_.query[group_], kTileBytes, kAcrossRows);
+    const std::byte* queries = shared_.query[task_.stage] + group_ * 64 * Dim * 2;
+    const std::uint64_t query = TileOperand(queries, kTileBytes, kAcrossRows);
     const std::uint64_t key = TileOperand(shared_.key[stage_.stage], kTileBytes, kAcrossRows);
     Pin(score);
     FenceProducts();
@@ -329,7 +302,7 @@ class WideConsumer {
       ClearToken<Dim>(page, lane_);
     }
     PublishToMatrixUnits();
-    SyncSome(kWideGroups + 1, kWideConsumers);
+    SyncSome(1, kWideConsumers);
   }
 
   __device__ void BreakRowsThatSeeThem(const UnitView& unit, int begin) {
@@ -391,7 +364,9 @@ __global__ void __launch_bounds__(kWideThreads, 1)
   if (threadIdx.x == 0) {
     for (int i = 0; i < 2; ++i) {
       InitBarrier(shared.task_full[i], 1);
-      InitBarrier(shared.task_empty[i], kWideConsumerWarps);
+      InitBarrier(shared.task_empty[i], kWideConsumerWarps + 1);
+      InitBarrier(shared.query_full[i], 1);
+      InitBarrier(shared.query_empty[i], kWideConsumerWarps);
     }
     for (int i = 0; i < kWideStages; ++i) {
       InitBarrier(shared.key_full[i], 1);
@@ -410,7 +385,9 @@ __global__ void __launch_bounds__(kWideThreads, 1)
   __syncthreads();
   if (threadIdx.x >= kWideConsumers) {
     GiveRegisters<kFeederRegisters>();
-    if (threadIdx.x < kWideConsumers + 32) FeedWideUnits<Dim>(call, shared);
+    const int feeder = static_cast<int>(threadIdx.x) / 32 - kWideConsumerWarps;
+    if (feeder == 0) FeedWideUnits<Dim>(call, shared);
+    if (feeder == 1) FeedQueries<Dim>(call, shared);
   } else {
     TakeRegisters<kConsumerRegisters>();
     WideConsumer<Element, Dim>(call, shared).Run();

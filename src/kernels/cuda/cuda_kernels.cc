@@ -243,14 +243,15 @@ class CudaKernels : public Kernels {
     call.stride = Stride(qkv.columns);
     call.kv = static_cast<KvPages&>(kv).Layer(layer);
     call.type = options_.kv_type;
+    AddScaledQueries(shape, call);
+    rotated_ = call.qkv;
     cuda::RotateAndStoreRows(stream_, call);
   }
 
   void Attend(const StepInputs& step, int layer, const AttentionShape& shape, const Tensor& qkv,
               const KvMemory& kv, Tensor& out) override {
     const DeviceStep& on_device = OnDevice(step);
-    last_split_ = {shape.heads / shape.kv_heads,
-                   cuda::UnitFormFor(device_->capability_major, options_.kv_type, shape.head_dim)};
+    last_split_ = {shape.heads / shape.kv_heads, FormOf(shape)};
     cuda::AttentionCall call;
     call.units = on_device.UnitsFor(last_split_, staging_);
     call.form = last_split_.form;
@@ -264,6 +265,10 @@ class CudaKernels : public Kernels {
     call.query = Wide(qkv);
     call.query_stride = Stride(qkv.columns);
     call.kv = static_cast<const KvPages&>(kv).Layer(layer);
+    if (call.form == cuda::UnitForm::kWideAndNarrow) {
+      if (rotated_ != call.query) ScaleQueries(shape, step.rows, qkv, call.kv);
+      call.scaled_query = partials_.queries();
+    }
     call.partials = partials_.Reserve(on_device.partials, shape);
     call.out = OutputOf(out);
     call.out_stride = Stride(out.columns);
@@ -363,6 +368,32 @@ class CudaKernels : public Kernels {
     return {WideForWriting(out), nullptr};
   }
 
+  cuda::UnitForm FormOf(const AttentionShape& shape) const {
+    return cuda::UnitFormFor(device_->capability_major, options_.kv_type, shape.head_dim);
+  }
+
+  // Attention of wide and narrow units reads queries in 16 bits.
+  void AddScaledQueries(const AttentionShape& shape, cuda::RotateCall& call) {
+    if (FormOf(shape) != cuda::UnitForm::kWideAndNarrow) return;
+    call.scaled_query = partials_.ReserveQueries(std::int64_t{call.rows} * shape.heads *
+                                                 call.kv.layout.padded_dim * 2);
+    call.query_scale = shape.scale * cuda::kLog2E;
+  }
+  // For queries that are not those of the last RotateAndStore.
+  void ScaleQueries(const AttentionShape& shape, int rows, const Tensor& qkv,
+                    const cuda::KvView& kv) {
+    cuda::RotateCall call;
+    call.rows = rows;
+    call.heads = shape.heads;
+    call.qkv = const_cast<float*>(Wide(qkv));
+    call.stride = Stride(qkv.columns);
+    call.kv = kv;
+    call.type = options_.kv_type;
+    AddScaledQueries(shape, call);
+    cuda::ScaleQueryRows(stream_, call);
+    rotated_ = call.qkv;
+  }
+
   std::unique_ptr<cuda::DeviceChoices> Begin(const Tensor& logits,
                                              std::span<const SamplingRow> requests) {
     for (const SamplingRow& request : requests) {
@@ -393,6 +424,7 @@ class CudaKernels : public Kernels {
   float rope_scale_ = 1.0f;
   DeviceStep::Split last_split_ = {1, cuda::UnitForm::kBlocks};  // of the last Attend
   cuda::PartialMemory partials_;
+  const float* rotated_ = nullptr;  // whose queries partials_ has
 };
 
 }  // namespace

@@ -13,7 +13,6 @@ constexpr std::int32_t kMostNarrowRows = 2 * kNarrowRows;
 struct HostUnits {
   std::vector<WorkUnit> many_rows, few_rows;
   std::int32_t counts[2] = {0, 0};
-  double wide_pairs = 0.0, narrow_keys = 0.0;  // see NarrowBlocks
 };
 
 // Long units first, as before, but among those of about one length the readers of the same keys
@@ -47,14 +46,7 @@ HostUnits UnitsOf(const std::vector<WorkUnit>& items, std::span<const std::int32
                               positions.begin() + unit.row_begin + last / split.ratio + 1);
       unit.lowest_offset = *low - unit.first_position;
       unit.highest_offset = *high - unit.first_position;
-      const std::int32_t keys = std::min(unit.key_end, unit.highest_offset + 1) - unit.key_begin;
-      if (narrow) {
-        units.few_rows.push_back(unit);
-        units.narrow_keys += keys;
-      } else {
-        units.many_rows.push_back(unit);
-        units.wide_pairs += static_cast<double>(size) * keys;
-      }
+      (narrow ? units.few_rows : units.many_rows).push_back(unit);
     }
   }
   if (split.form == UnitForm::kWideAndNarrow) OrderByKeys(units.many_rows);
@@ -100,12 +92,10 @@ enum StepArray {
 };
 
 // `first`: the index of kCounts in `memory`; the others follow.
-UnitLists ListsIn(const StepMemory& memory, size_t first, const HostUnits& units,
-                  int multiprocessors) {
+UnitLists ListsIn(const StepMemory& memory, size_t first, const HostUnits& units) {
   UnitLists lists;
   lists.many_count = units.counts[0];
   lists.few_count = units.counts[1];
-  lists.few_blocks = NarrowBlocks(units.wide_pairs, units.narrow_keys, multiprocessors);
   lists.counts = reinterpret_cast<const std::int32_t*>(memory.at(first));
   lists.many_rows = reinterpret_cast<const WorkUnit*>(memory.at(first + 1));
   lists.few_rows = reinterpret_cast<const WorkUnit*>(memory.at(first + 2));
@@ -167,7 +157,7 @@ std::unique_ptr<DeviceStep> StepSender::Send(const Batch& batch, const Attention
   step->cosine = reinterpret_cast<float*>(memory.at(kCosine));
   step->sine = reinterpret_cast<float*>(memory.at(kSine));
   step->split_ = split;
-  step->units_ = ListsIn(memory, kCounts, units, device_->multiprocessors);
+  step->units_ = ListsIn(memory, kCounts, units);
   return step;
 }
 
@@ -179,7 +169,7 @@ const UnitLists& DeviceStep::UnitsFor(Split split, Staging& staging) const {
   other_units_ = std::make_unique<StepMemory>(device_);
   other_units_->Send(arrays, staging);
   split_ = split;
-  units_ = ListsIn(*other_units_, 0, units, device_->multiprocessors);
+  units_ = ListsIn(*other_units_, 0, units);
   return units_;
 }
 

@@ -42,13 +42,12 @@ class DeviceStep : public StepInputs {
     std::uint64_t memory = 0;  // StepMemory::version
     const WorkUnit* units = nullptr;
     Split split;
-    int few_blocks = 0;
     bool has_many = false, has_few = false;
     auto operator<=>(const Layout&) const = default;
   };
   Layout layout() const {
-    return {memory_->version(), units_.many_rows,      split_,
-            units_.few_blocks,  units_.many_count > 0, units_.few_count > 0};
+    return {memory_->version(), units_.many_rows, split_, units_.many_count > 0,
+            units_.few_count > 0};
   }
 
  private:

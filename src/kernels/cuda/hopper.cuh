@@ -156,15 +156,17 @@ BANYAN_SCORE_PRODUCT(__nv_bfloat16, "bf16")
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b),                          \
                    "r"(static_cast<int>(keep)));                                                \
   }
-#define BANYAN_VALUE_PRODUCTS(Element, Name)                                                      \
-  BANYAN_VALUE_PRODUCT(Element, Name, 4, "32", BANYAN_REGS16, "%16", "%17", "%18", "%19", "%20",  \
-                       "%21", BANYAN_SUM4(0))                                                     \
-  BANYAN_VALUE_PRODUCT(Element, Name, 8, "64", BANYAN_REGS32, "%32", "%33", "%34", "%35", "%36",  \
-                       "%37", BANYAN_SUM4(0), BANYAN_SUM4(4))                                     \
-  BANYAN_VALUE_PRODUCT(Element, Name, 10, "80", BANYAN_REGS40, "%40", "%41", "%42", "%43", "%44", \
-                       "%45", BANYAN_SUM4(0), BANYAN_SUM4(4), BANYAN_SUM1(8), BANYAN_SUM1(9))     \
-  BANYAN_VALUE_PRODUCT(Element, Name, 12, "96", BANYAN_REGS48, "%48", "%49", "%50", "%51", "%52", \
-                       "%53", BANYAN_SUM4(0), BANYAN_SUM4(4), BANYAN_SUM4(8))
+#define BANYAN_VALUE_PRODUCTS(Element, Name)                                                       \
+  BANYAN_VALUE_PRODUCT(Element, Name, 4, "32", BANYAN_REGS16, "%16", "%17", "%18", "%19", "%20",   \
+                       "%21", BANYAN_SUM4(0))                                                      \
+  BANYAN_VALUE_PRODUCT(Element, Name, 8, "64", BANYAN_REGS32, "%32", "%33", "%34", "%35", "%36",   \
+                       "%37", BANYAN_SUM4(0), BANYAN_SUM4(4))                                      \
+  BANYAN_VALUE_PRODUCT(Element, Name, 10, "80", BANYAN_REGS40, "%40", "%41", "%42", "%43", "%44",  \
+                       "%45", BANYAN_SUM4(0), BANYAN_SUM4(4), BANYAN_SUM1(8), BANYAN_SUM1(9))      \
+  BANYAN_VALUE_PRODUCT(Element, Name, 12, "96", BANYAN_REGS48, "%48", "%49", "%50", "%51", "%52",  \
+                       "%53", BANYAN_SUM4(0), BANYAN_SUM4(4), BANYAN_SUM4(8))                      \
+  BANYAN_VALUE_PRODUCT(Element, Name, 16, "128", BANYAN_REGS64, "%64", "%65", "%66", "%67", "%68", \
+                       "%69", BANYAN_SUM4(0), BANYAN_SUM4(4), BANYAN_SUM4(8), BANYAN_SUM4(12))
 BANYAN_VALUE_PRODUCTS(__half, "f16")
 BANYAN_VALUE_PRODUCTS(__nv_bfloat16, "bf16")
 #undef BANYAN_VALUE_PRODUCTS

@@ -6,8 +6,6 @@
 
 namespace banyan::cuda {
 
-inline constexpr float kLog2E = 1.44269504f;
-
 // 2^x by the special function unit; results below 2^-126 are zero.
 __device__ inline float Exp2(float x) {
   float result;

@@ -1,4 +1,5 @@
-// Device memory for the partials of one attention call, grown when a step has more of them.
+// Device memory for the partials of one attention call and for its queries in 16 bits, grown when a
+// step has more of them.
 #pragma once
 
 #include <memory>
@@ -27,6 +28,16 @@ class PartialMemory {
     return {value, value + heads * shape.head_dim, value + heads * (shape.head_dim + 1)};
   }
 
+  // See AttentionCall::scaled_query.
+  void* ReserveQueries(std::int64_t bytes) {
+    if (queries_.bytes() < bytes) {
+      if (!device_->recording) queries_ = {};
+      queries_ = DeviceMemory(device_, bytes + bytes / 4, "queries in 16 bits");
+    }
+    return queries_.As<void>();
+  }
+  void* queries() const { return queries_.As<void>(); }
+
   bool Holds(std::int64_t partials, std::int64_t partial_bytes) const {
     return partials * partial_bytes <= memory_.bytes();
   }
@@ -41,7 +52,7 @@ class PartialMemory {
   }
 
   std::shared_ptr<const Device> device_;
-  DeviceMemory memory_;
+  DeviceMemory memory_, queries_;
   std::int64_t partial_bytes_ = 0;
 };
 

@@ -75,6 +75,21 @@ __device__ void StoreHead(const RotateCall& call, std::int32_t slot, int kv_head
   }
 }
 
+// Zeros in the padding.
+__device__ void StoreScaledQuery(const RotateCall& call, int row, int query, const float* head) {
+  const KvLayout& layout = call.kv.layout;
+  const std::int64_t first =
+      (static_cast<std::int64_t>(row) * call.heads + query) * layout.padded_dim;
+  for (int d = threadIdx.x % 32; d < layout.padded_dim; d += 32) {
+    const float value = d < layout.head_dim ? __fmul_rn(head[d], call.query_scale) : 0.0f;
+    if (call.type == KvType::kF16) {
+      static_cast<__half*>(call.scaled_query)[first + d] = __float2half_rn(value);
+    } else {
+      static_cast<__nv_bfloat16*>(call.scaled_query)[first + d] = __float2bfloat16_rn(value);
+    }
+  }
+}
+
 // 1 / rms of the values, the same for every lane.
 __device__ float InverseRms(const float* values, int count, float eps) {
   float sum = 0.0f;
@@ -101,6 +116,30 @@ __device__ LaneValues<PerLane> LoadLane(const float* source) {
   return values;
 }
 
+template <int Pairs>
+__device__ void StorePacked(std::byte* target, const std::uint32_t (&packed)[Pairs]) {
+  if constexpr (Pairs == 2) {
+    *reinterpret_cast<uint2*>(target) = make_uint2(packed[0], packed[1]);
+  } else {
+    *reinterpret_cast<std::uint32_t*>(target) = packed[0];
+  }
+}
+
+template <typename Element, int PerLane>
+__device__ void StoreScaledLane(const RotateCall& call, int row, int query,
+                                const LaneValues<PerLane>& values) {
+  std::uint32_t packed[PerLane / 2];
+#pragma unroll
+  for (int i = 0; i < PerLane; i += 2) {
+    packed[i / 2] = PackPair(__fmul_rn(values.x[i], call.query_scale),
+                             __fmul_rn(values.x[i + 1], call.query_scale), Element{});
+  }
+  const std::int64_t head = static_cast<std::int64_t>(row) * call.heads + query;
+  const int lane = threadIdx.x % 32;
+  StorePacked(static_cast<std::byte*>(call.scaled_query) + (head * 32 + lane) * PerLane * 2,
+              packed);
+}
+
 template <typename Element, int PerLane>
 __device__ void StoreLane(const RotateCall& call, std::int32_t slot, int kv_head, bool is_value,
                           const LaneValues<PerLane>& values) {
@@ -116,13 +155,9 @@ __device__ void StoreLane(const RotateCall& call, std::int32_t slot, int kv_head
     unruly = unruly || Unruly(values.x[i]) || Unruly(values.x[i + 1]) || isinf(rounded.x) ||
              isinf(rounded.y);
   }
-  std::byte* target = block + (is_value ? layout.value_offset : 0) +
-                      TileOffset(token, PerLane * lane, 32 * PerLane) * 2;
-  if constexpr (PerLane == 4) {
-    *reinterpret_cast<uint2*>(target) = make_uint2(packed[0], packed[1]);
-  } else {
-    *reinterpret_cast<std::uint32_t*>(target) = packed[0];
-  }
+  StorePacked(block + (is_value ? layout.value_offset : 0) +
+                  TileOffset(token, PerLane * lane, 32 * PerLane) * 2,
+              packed);
   if (is_value) {
     unruly = __any_sync(0xffffffffu, unruly);
     if (lane == 0) {
@@ -172,6 +207,7 @@ __global__ void RotateLanesKernel(const __grid_constant__ RotateCall call) {
       reinterpret_cast<float2*>(source)[lane] = make_float2(head.x[0], head.x[1]);
     }
   }
+  if (is_query && call.scaled_query != nullptr) StoreScaledLane<Element>(call, row, h, head);
   if (!is_query) {
     StoreLane<Element>(call, call.slots[row], (h - queries) % keys, is_value, head);
   }
@@ -222,6 +258,7 @@ __global__ void RotateKernel(RotateCall call) {
       __syncwarp();
       for (int d = lane; d < dim; d += 32) values[d] = head[d];
     }
+    if (is_query && call.scaled_query != nullptr) StoreScaledQuery(call, row, h, head);
     if (!is_query) {
       StoreHead(call, call.slots[row], (h - queries) % keys, is_value, head);
     }
@@ -229,7 +266,22 @@ __global__ void RotateKernel(RotateCall call) {
   }
 }
 
+__global__ void ScaleQueriesKernel(RotateCall call) {
+  const int row = blockIdx.x, warp = threadIdx.x / 32;
+  for (int h = warp; h < call.heads; h += kWarps) {
+    StoreScaledQuery(
+        call, row, h,
+        call.qkv + row * call.stride + static_cast<std::int64_t>(h) * call.kv.layout.head_dim);
+  }
+}
+
 }  // namespace
+
+void ScaleQueryRows(cudaStream_t stream, const RotateCall& call) {
+  if (call.rows == 0) return;
+  ScaleQueriesKernel<<<static_cast<unsigned>(call.rows), kWarps * 32, 0, stream>>>(call);
+  CheckLaunch("queries in 16 bits");
+}
 
 void RotateAndStoreRows(cudaStream_t stream, const RotateCall& call) {
   if (call.rows == 0) return;

@@ -22,10 +22,16 @@ struct RotateCall {
   float eps = 0.0f;
   float* qkv = nullptr;  // [rows, stride], updated in place
   std::int64_t stride = 0;
+  // Where queries also go in the type of KV, times `query_scale`: [rows, heads, padded_dim]; or
+  // null.
+  void* scaled_query = nullptr;
+  float query_scale = 1.0f;
   KvView kv;
   KvType type = KvType::kF32;
 };
 
 void RotateAndStoreRows(cudaStream_t stream, const RotateCall& call);
+// Only fills call.scaled_query from queries that were turned before.
+void ScaleQueryRows(cudaStream_t stream, const RotateCall& call);
 
 }  // namespace banyan::cuda

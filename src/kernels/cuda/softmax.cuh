@@ -35,32 +35,39 @@ struct RunningRow {
   MergeFactors factors;
 };
 
-// Scores → weights in 16 bits; the cut's maximum and sum go into the running ones.
-// visible(key of the cut) is a constant true where every row sees every key.
+// Scores → weights in 16 bits; the cut's maximum and sum go into the running ones. Both rows of the
+// lane side by side: each alone is a chain of waits.
+// visible(half, key of the cut) is a constant true where every row sees every key.
 template <typename Element, typename Visible>
-__device__ void WeighRow(const float (&score)[kScoreTiles][4], int half, const Visible& visible,
-                         std::uint32_t (&weight)[kPagesPerCut][4], RunningRow& row) {
-  float largest = -INFINITY;
+__device__ void WeighRows(float (&score)[kScoreTiles][4], const Visible& visible,
+                          std::uint32_t (&weight)[kPagesPerCut][4], RunningRow (&rows)[2]) {
+  float largest[4] = {-INFINITY, -INFINITY, -INFINITY, -INFINITY};
 #pragma unroll
   for (int n = 0; n < kScoreTiles; ++n) {
 #pragma unroll
-    for (int i = 0; i < 2; ++i) {
-      if (visible(KeyOfScore(n, i))) largest = fmaxf(largest, score[n][2 * half + i]);
+    for (int i = 0; i < 4; ++i) {
+      if (visible(i / 2, KeyOfScore(n, i))) largest[i] = fmaxf(largest[i], score[n][i]);
     }
   }
-  largest = QuadMax(largest);
-  float sums[2] = {0.0f, 0.0f};
+  const float row_largest[2] = {QuadMax(fmaxf(largest[0], largest[1])),
+                                QuadMax(fmaxf(largest[2], largest[3]))};
+  float sums[4] = {0.0f, 0.0f, 0.0f, 0.0f};
 #pragma unroll
   for (int n = 0; n < kScoreTiles; ++n) {
-    float value[2];
+    float value[4];
 #pragma unroll
-    for (int i = 0; i < 2; ++i) {
-      value[i] = visible(KeyOfScore(n, i)) ? Exp2(score[n][2 * half + i] - largest) : 0.0f;
+    for (int i = 0; i < 4; ++i) {
+      value[i] = visible(i / 2, KeyOfScore(n, i)) ? Exp2(score[n][i] - row_largest[i / 2]) : 0.0f;
       sums[i] += value[i];
     }
-    weight[n / 2][(n % 2) * 2 + half] = PackPair(value[0], value[1], Element{});
+    weight[n / 2][(n % 2) * 2] = PackPair(value[0], value[1], Element{});
+    weight[n / 2][(n % 2) * 2 + 1] = PackPair(value[2], value[3], Element{});
   }
-  row.factors = PrepareMerge(row.max, row.sum, largest, QuadSum(sums[0], sums[1]));
+  const float sum[2] = {QuadSum(sums[0], sums[1]), QuadSum(sums[2], sums[3])};
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    rows[half].factors = PrepareMerge(rows[half].max, rows[half].sum, row_largest[half], sum[half]);
+  }
 }
 
 // total = total ⊕ next for `Tiles` tiles of values from `first` on.

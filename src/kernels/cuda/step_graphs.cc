@@ -36,6 +36,7 @@ void StepGraphs::Run(const StepInputs& step, const KvMemory& kv, int variant,
                 on_device.layout(),
                 static_cast<const KvPages&>(kv).data(),
                 partials_.data(),
+                partials_.queries(),
                 partials_.bytes()};
   const auto [it, first_time] = seen_.try_emplace(key);
   Recorded& recorded = it->second;

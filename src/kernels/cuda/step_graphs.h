@@ -36,6 +36,7 @@ class StepGraphs : public Recorder {
     DeviceStep::Layout layout;
     const void* kv = nullptr;
     const void* partials = nullptr;
+    const void* queries = nullptr;
     std::int64_t partials_bytes = 0;
     auto operator<=>(const Key&) const = default;
   };

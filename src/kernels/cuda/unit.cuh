@@ -29,6 +29,12 @@ class UnitView {
     return call_.query + Row(i) * call_.query_stride +
            static_cast<std::int64_t>(Head(i)) * call_.shape.head_dim;
   }
+  // In 16 bits; see AttentionCall::scaled_query.
+  __device__ const std::byte* ScaledQuery(int i) const {
+    const std::int64_t head = static_cast<std::int64_t>(Row(i)) * call_.shape.heads + Head(i);
+    return static_cast<const std::byte*>(call_.scaled_query) +
+           head * call_.kv.layout.padded_dim * 2;
+  }
   // Position of packed row i from the span's key 0; rows that are not there see nothing.
   __device__ int Offset(int i) const {
     return i < rows_left() ? call_.positions[Row(i)] - unit_.first_position : -1;
