@@ -151,9 +151,6 @@ template <typename Element, int Dim>
 class WideConsumer {
  public:
   using Shared = WideShared<Dim>;
-  // Values of a head that are summed at a time: registers are scarce.
-  static constexpr int kPassDim = Dim == 128 ? 64 : Dim;
-
   __device__ WideConsumer(const AttentionCall& call, Shared& shared)
       : call_(call),
         shared_(shared),
@@ -265,24 +262,19 @@ class WideConsumer {
   // Pages that the cut does not fill hold an earlier cut's values, or zeros: they weigh zero, and
   // none of them is unruly.
   __device__ void AddValues(const std::uint32_t (&weight)[kPagesPerCut][4]) {
-    constexpr int kTiles = kPassDim / 8;
+    float sum[Dim / 8][4];
+    Pin(sum);
+    FenceProducts();
 #pragma unroll
-    for (int pass = 0; pass < Dim / kPassDim; ++pass) {
-      float sum[kTiles][4];
-      const auto multiply = [&](int page) {
-        const std::byte* tiles = shared_.value[stage_.stage][page] + pass * kTiles * kTileBytes;
-        const std::uint64_t value = TileOperand(tiles, Dim / 8 * kTileBytes, kTileBytes);
-        ValueProduct(sum, weight[page], value, page > 0, Element{});
-      };
-      Pin(sum);
-      FenceProducts();
-#pragma unroll
-      for (int page = 0; page < kPagesPerCut; ++page) multiply(page);
-      CommitProducts();
-      WaitForProducts();
-      Pin(sum);
-      MergeTiles(rows_, sum, pass * kTiles, total_);
+    for (int page = 0; page < kPagesPerCut; ++page) {
+      const std::uint64_t value =
+          TileOperand(shared_.value[stage_.stage][page], Dim / 8 * kTileBytes, kTileBytes);
+      ValueProduct(sum, weight[page], value, page > 0, Element{});
     }
+    CommitProducts();
+    WaitForProducts();
+    Pin(sum);
+    MergeTiles(rows_, sum, 0, total_);
   }
 
   // --- Values that must not meet rows which do not see them (kv_pages.h) -----------------------
