@@ -52,6 +52,7 @@ struct Engine::State {
 
   // --- take.cc: a launched step's tokens and what follows from them
   void Take(LaunchedStep& step);
+  void ForgetLaunched();
   void TakeToken(Stream& stream, const TokenChoice& choice);
   void FinishAnswer(Stream& stream, FinishReason reason);
   void Retire(Stream& stream);

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "engine/model_parts.h"
+#include "kernels/host_choices.h"
 #include "support/error_message.h"
 #include "support/forwarding_kernels.h"
 #include "support/temp_directory.h"
@@ -173,6 +174,52 @@ TEST(StepsAhead, AreLaunchedBeforeTokensAreTaken) {
     EXPECT_EQ(RunAll(engine, {ManyAnswers(8, 20)}).size(), 8u);
     EXPECT_EQ(counts.ahead - before, steps_ahead == 0 ? 0 : 19);
     EXPECT_EQ(counts.untaken, 0);
+  }
+}
+
+// Fails to choose tokens, once.
+class FailingKernels : public ForwardingKernels {
+ public:
+  using ForwardingKernels::ForwardingKernels;
+  std::unique_ptr<PendingChoices> Choose(const Tensor& logits,
+                                         std::span<const SamplingRow> requests) override {
+    if (calls_until_failure-- != 0) return ForwardingKernels::Choose(logits, requests);
+    return std::make_unique<Failed>(requests.size());
+  }
+  int calls_until_failure = -1;
+
+ private:
+  struct Failed : HostChoices {
+    explicit Failed(size_t count) : HostChoices(std::vector<TokenChoice>(count)) {}
+    std::vector<TokenChoice> Take() override {
+      throw Error(ErrorKind::kInput, "no token can be chosen");
+    }
+  };
+};
+
+TEST(StepsAhead, GoOnAfterAStepWithoutTokens) {
+  const std::shared_ptr<Model> model = TinyModel();
+  auto failing = std::make_unique<FailingKernels>(std::move(model->parts().kernels));
+  FailingKernels& kernels = *failing;
+  model->parts().kernels = std::move(failing);
+  Engine plain(model, {});
+  const AnswersByTag expected = RunAll(plain, {ManyAnswers(8, 20)});
+  for (const int steps_ahead : {0, 1}) {
+    EngineOptions options;
+    options.steps_ahead = steps_ahead;
+    Engine engine(model, options);
+    engine.Submit(ManyAnswers(8, 20));
+    kernels.calls_until_failure = 6;
+    EXPECT_THAT(ErrorMessage(ErrorKind::kInput,
+                             [&] {
+                               while (engine.Step())
+                                 ;
+                             }),
+                HasSubstr("no token"));
+    AnswersByTag answers;
+    while (engine.Step()) testing_support::Collect(engine, answers);
+    testing_support::Collect(engine, answers);
+    ExpectSameAnswers(expected, answers);
   }
 }
 

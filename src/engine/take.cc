@@ -11,7 +11,12 @@ void Engine::State::Take(LaunchedStep& step) {
   std::vector<TokenChoice> choices;
   {
     Timer timer(receipt_.wait_seconds);
-    choices = step.choices->Take();
+    try {
+      choices = step.choices->Take();
+    } catch (...) {
+      ForgetLaunched();
+      throw;
+    }
   }
   for (size_t i = 0; i < step.readers.size(); ++i) {
     if (!step.readers[i].valid()) {
@@ -34,6 +39,13 @@ void Engine::State::Take(LaunchedStep& step) {
   forest_.CheckInvariants();
   cache_.CheckInvariants();
 #endif
+}
+
+// As if what was launched had not been: tokens of a step without tokens are of no use, and so is
+// the step that feeds them.
+void Engine::State::ForgetLaunched() {
+  launched_.clear();
+  for (const StreamId id : running_) at(id).tokens_under_way = 0;
 }
 
 void Engine::State::TakeToken(Stream& stream, const TokenChoice& choice) {
