@@ -10,7 +10,7 @@ namespace banyan::cuda {
 namespace {
 
 // Larger steps take so long that gaps between launches do not count.
-constexpr int kMostRows = 512;
+constexpr int kMostRows = 1024;
 constexpr int kMostGraphs = 32;    // some hundred launches each
 constexpr size_t kMostSeen = 512;  // shapes
 
