@@ -68,7 +68,8 @@ std::int64_t Device::FreeBytes() const {
 DeviceMemory::DeviceMemory(std::shared_ptr<const Device> device, std::int64_t bytes,
                            const char* what)
     : device_(std::move(device)), bytes_(std::max<std::int64_t>(bytes, 16)) {
-  if (device_->recording != nullptr) Throw(ErrorKind::kLimit, "cuda: {}: not while recording", what);
+  if (device_->recording != nullptr)
+    Throw(ErrorKind::kLimit, "cuda: {}: not while recording", what);
   const cudaError_t status =
       cudaMallocFromPoolAsync(&data_, static_cast<size_t>(bytes_), device_->pool, device_->stream);
   if (status == cudaSuccess) return;
