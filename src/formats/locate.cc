@@ -5,6 +5,7 @@
 #include <system_error>
 #include <vector>
 
+#include "base/cache_directory.h"
 #include "base/error.h"
 #include "base/mapped_file.h"
 
@@ -60,7 +61,7 @@ std::string Environment(const char* name) {
   return value == nullptr ? "" : value;
 }
 
-fs::path CacheDirectory() {
+fs::path HuggingFaceCache() {
   if (const std::string hub = Environment("HF_HUB_CACHE"); !hub.empty()) return hub;
   if (const std::string home = Environment("HF_HOME"); !home.empty()) return fs::path(home) / "hub";
   if (const std::string xdg = Environment("XDG_CACHE_HOME"); !xdg.empty()) {
@@ -128,13 +129,8 @@ ModelFiles FilesOfCached(const fs::path& folder) {
 }  // namespace
 
 fs::path ModelCacheDirectory() {
-  if (const std::string own = Environment("BANYAN_CACHE"); !own.empty()) {
-    return fs::path(own) / "models";
-  }
-  if (const std::string xdg = Environment("XDG_CACHE_HOME"); !xdg.empty()) {
-    return fs::path(xdg) / "banyan" / "models";
-  }
-  return fs::path(Environment("HOME")) / ".cache" / "banyan" / "models";
+  const fs::path cache = CacheDirectory();
+  return (cache.empty() ? fs::path(".cache") / "banyan" : cache) / "models";
 }
 
 ModelFiles LocateModel(const std::string& name) {
@@ -154,7 +150,7 @@ ModelFiles LocateModel(const std::string& name) {
   std::string searched = fmt::format("no file or directory '{}'", name);
   if (const std::string folder = CacheFolder(name);
       !folder.empty() && path.extension() != ".gguf") {
-    const fs::path cached = CacheDirectory() / folder;
+    const fs::path cached = HuggingFaceCache() / folder;
     if (IsDirectory(cached)) {
       const fs::path snapshot = SnapshotOf(cached);
       if (IsDirectory(snapshot)) return FilesOfDirectory(snapshot);

@@ -22,8 +22,7 @@ struct ModelFiles {
   std::optional<std::filesystem::path> chat_template;      // chat_template.jinja
 };
 
-// Where fetched models are kept, a folder for each: BANYAN_CACHE, else XDG_CACHE_HOME/banyan, else
-// ~/.cache/banyan; with "/models".
+// Where fetched models are kept, a folder for each: CacheDirectory()/models.
 std::filesystem::path ModelCacheDirectory();
 
 // `name`: a GGUF file, a directory in the Hugging Face layout, a name in ModelCacheDirectory(), or

@@ -1,9 +1,12 @@
 #include "kernels/cuda/cuda_kernels.h"
 
 #include <algorithm>
+#include <cctype>
 #include <cstring>
+#include <filesystem>
 #include <vector>
 
+#include "base/cache_directory.h"
 #include "base/error.h"
 #include "base/thread_pool.h"
 #include "kernels/cuda/attention.h"
@@ -53,6 +56,18 @@ const DeviceStep& OnDevice(const StepInputs& step) { return static_cast<const De
 
 RowRange RangeOf(const Tensor& x) { return {x.rows, x.columns, Stride(x.columns)}; }
 
+// ~/.cache/banyan/cuda/NVIDIA-H200-sm-90.txt
+std::filesystem::path FileOfDecisions(const std::string& device) {
+  const std::filesystem::path cache = CacheDirectory();
+  if (cache.empty()) return {};
+  std::string name;
+  for (const char c : device) {
+    const bool plain = std::isalnum(static_cast<unsigned char>(c)) != 0;
+    if (plain || !name.ends_with('-')) name += plain ? c : '-';
+  }
+  return cache / "cuda" / (name + ".txt");
+}
+
 class CudaKernels : public Kernels {
  public:
   explicit CudaKernels(const KernelOptions& options)
@@ -66,7 +81,7 @@ class CudaKernels : public Kernels {
         next_unit_(device_, 2 * sizeof(std::int32_t), "counters of attention"),
         loader_(device_, pool_, staging_),
         compact_weights_(options.weights == WeightResidency::kCompact),
-        products_(device_, {options.fast}),
+        products_(device_, {options.fast, FileOfDecisions(device_->name)}),
         compact_products_(device_, products_),
         chooser_(device_),
         panels_(device_),

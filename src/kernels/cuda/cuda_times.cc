@@ -35,7 +35,7 @@ struct Weights {
 class Times {
  public:
   Times(bool fast, std::int64_t most_rows)
-      : device_(std::make_shared<Device>()), products_(device_, {fast}) {
+      : device_(std::make_shared<Device>()), products_(device_, {fast, {}}) {
     Add("qkv", kQkv, kHidden, ProductForm::kWide, kLayerCopies);
     Add("o", kHidden, kHidden, ProductForm::kAdd, kLayerCopies);
     Add("gate_up", 2 * kFfn, kHidden, ProductForm::kNarrow, kLayerCopies);

@@ -18,7 +18,11 @@ enum class FewRowsVariant {
   kWideTiles,    // 32 outputs a block: x is read half as often
 };
 
-// REQUIRES: 1 <= rows <= kMostFewRows, or 8 for narrow tiles.
+constexpr std::int64_t MostRows(FewRowsVariant variant) {
+  return variant == FewRowsVariant::kNarrowTiles ? 8 : kMostFewRows;
+}
+
+// REQUIRES: 1 <= rows <= MostRows(variant).
 void MultiplyFewRows(cudaStream_t stream, const ProductOperands& operands, FewRowsVariant variant);
 
 }  // namespace banyan::cuda

@@ -112,15 +112,17 @@ __global__ void RepeatRowsKernel(const std::uint32_t* x, WordRows range, std::in
   }
 }
 
-__global__ void ReadThroughKernel(const uint4* memory, std::int64_t count) {
+__global__ void ReadThroughKernel(const uint4* memory, std::int64_t count, unsigned* never) {
   const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
   std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+  unsigned seen = 0;
+#pragma unroll 8
   for (; i < count; i += step) {
-    [[maybe_unused]] std::uint32_t x, y, z, w;
-    asm volatile("ld.global.v4.u32 {%0,%1,%2,%3}, [%4];"
-                 : "=r"(x), "=r"(y), "=r"(z), "=r"(w)
-                 : "l"(memory + i));
+    const uint4 value = memory[i];
+    seen |= (value.x ^ value.y) + (value.z ^ value.w);
   }
+  // Hardly ever, and then harmless; without it the reads would be dropped.
+  if (never != nullptr && seen == 0x9e3779b9u) *never = seen;
 }
 
 __global__ void FillRandomKernel(std::int64_t count, std::uint32_t seed, __nv_bfloat16* out) {
@@ -183,7 +185,8 @@ void RepeatRows(cudaStream_t stream, const void* x, WordRows range, std::int64_t
 }
 
 void ReadThrough(cudaStream_t stream, const void* memory, std::int64_t bytes) {
-  ReadThroughKernel<<<1024, 256, 0, stream>>>(static_cast<const uint4*>(memory), bytes / 16);
+  ReadThroughKernel<<<1056, 512, 0, stream>>>(static_cast<const uint4*>(memory), bytes / 16,
+                                              nullptr);
   CheckLaunch("reading");
 }
 

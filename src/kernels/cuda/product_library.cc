@@ -1,7 +1,9 @@
 #include "kernels/cuda/product_library.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cstring>
+#include <iterator>
 
 #include "base/error.h"
 
@@ -126,6 +128,23 @@ bool ProductLibrary::Run(const LibraryAlgorithm& algorithm, const ProductOperand
   }
   CheckLt(status, "product");
   return true;
+}
+
+std::string ProductLibrary::TextOf(const LibraryAlgorithm& algorithm) {
+  std::string text;
+  for (const std::uint64_t word : algorithm.data) text += fmt::format("{:016x}", word);
+  return text;
+}
+
+std::optional<LibraryAlgorithm> ProductLibrary::AlgorithmOf(const std::string& text) {
+  LibraryAlgorithm algorithm{};
+  if (text.size() != std::size(algorithm.data) * 16) return std::nullopt;
+  for (size_t i = 0; i < std::size(algorithm.data); ++i) {
+    const char* begin = text.data() + i * 16;
+    const auto [end, error] = std::from_chars(begin, begin + 16, algorithm.data[i], 16);
+    if (error != std::errc() || end != begin + 16) return std::nullopt;
+  }
+  return algorithm;
 }
 
 std::string ProductLibrary::Describe(const LibraryAlgorithm& algorithm) {

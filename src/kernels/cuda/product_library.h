@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -41,6 +42,10 @@ class ProductLibrary {
 
   // "cublasLt 130001, cuda 13000, driver 13000".
   const std::string& version() const { return version_; }
+  // The whole of an algorithm in hexadecimal digits, for the same version of the library, and back;
+  // nothing when the text is not such.
+  static std::string TextOf(const LibraryAlgorithm& algorithm);
+  static std::optional<LibraryAlgorithm> AlgorithmOf(const std::string& text);
   // "id 66 tile 18 stages 30 split 1 swizzle 0 cluster 5", for reports.
   static std::string Describe(const LibraryAlgorithm& algorithm);
 

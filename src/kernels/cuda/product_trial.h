@@ -2,7 +2,8 @@
 //
 // Rows repeat with a period that is no multiple of any tile, so that the expected results of a few
 // rows judge every row of a large product. Times are taken with the weights out of the L2 cache and
-// the rows in it, as in a forward pass.
+// the rows in it, between two small row kernels, as in a forward pass: how much of a launch is
+// hidden behind its neighbours counts too.
 #pragma once
 
 #include <functional>
@@ -33,6 +34,7 @@ class ProductTrial {
  private:
   WordRows OutputRows(std::int64_t rows) const;
   void ResetOutput(std::int64_t rows);
+  void RunNeighbour();
 
   std::shared_ptr<const Device> device_;
   const DeviceMatrix& w_;
@@ -43,7 +45,8 @@ class ProductTrial {
   DeviceMemory expected_;  // [kPeriod, padded_rows]
   DeviceMemory found_;     // [most_rows, padded_rows]
   DeviceMemory count_;
-  DeviceMemory other_;  // what displaces the weights from the cache
+  DeviceMemory other_;  // what displaces the weights from the cache, made at the first time taken
+  DeviceMemory neighbour_;  // float32 [stride]
 };
 
 }  // namespace banyan::cuda

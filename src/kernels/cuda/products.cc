@@ -19,6 +19,8 @@ constexpr std::int64_t kRangeTops[] = {4,   8,   16,  32,  64,   96,   128,  192
 constexpr std::int64_t kMostPlainRows = 64;  // beyond, the plain kernel is not worth timing
 constexpr double kDecisionSeconds = 0.08;    // after which no more candidates are tried
 constexpr size_t kFinalists = 3;
+constexpr int kWays =
+    1;  // one more whenever our own ways change their speed: decisions are old then
 
 double Now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
@@ -60,6 +62,43 @@ Products::Range Products::RangeOf(std::int64_t rows) {
   return {least, std::end(kRangeTops)[-1]};
 }
 
+void Products::OpenLibrary() {
+  if (library_ != nullptr) return;
+  library_ = std::make_unique<ProductLibrary>(device_);
+  file_ = DecisionFile(options_.decisions,
+                       fmt::format("ways {}, {}, {}", kWays, device_->name, library_->version()));
+}
+
+std::string Products::KeyOf(const Shape& shape, Range range) const {
+  static constexpr const char* kForms[] = {"wide", "add", "narrow"};
+  const auto [outputs, inner, form] = shape;
+  return fmt::format("{} x {} {}, {} rows{}", outputs, inner, kForms[static_cast<int>(form)],
+                     range.most, options_.fast ? ", fast" : "");
+}
+
+std::string Products::TextOf(const Way& way) {
+  switch (way.kind) {
+    case Way::Kind::kPlain:
+      return "plain";
+    case Way::Kind::kFewRows:
+      return way.variant == FewRowsVariant::kNarrowTiles ? "few rows, narrow" : "few rows, wide";
+    case Way::Kind::kLibrary:
+      return "cublasLt " + ProductLibrary::TextOf(way.algorithm);
+  }
+  return "";
+}
+
+std::optional<Products::Way> Products::WayOf(const std::string& text) {
+  for (const Way& way : {Way{}, Way{Way::Kind::kFewRows, FewRowsVariant::kNarrowTiles, {}},
+                         Way{Way::Kind::kFewRows, FewRowsVariant::kWideTiles, {}}}) {
+    if (text == TextOf(way)) return way;
+  }
+  if (!text.starts_with("cublasLt ")) return std::nullopt;
+  const auto algorithm = ProductLibrary::AlgorithmOf(text.substr(9));
+  if (!algorithm) return std::nullopt;
+  return Way{Way::Kind::kLibrary, {}, *algorithm};
+}
+
 const Products::Way& Products::Decide(std::int64_t rows, const DeviceMatrix& w, ProductForm form) {
   static const Way plain;
   if (w.padded_rows * w.stride < kSmallMatrix) return plain;
@@ -71,8 +110,14 @@ const Products::Way& Products::Decide(std::int64_t rows, const DeviceMatrix& w, 
   const double start = Now();
   Way way;
   try {
-    if (library_ == nullptr) library_ = std::make_unique<ProductLibrary>(device_);
-    way = Select(range, w, form);
+    OpenLibrary();
+    if (const std::optional<Way> recalled = Recall(range, w, form)) {
+      way = *recalled;
+      ++census_.recalled;
+    } else {
+      way = Select(range, w, form);
+      file_.Keep(KeyOf(key.first, range), TextOf(way));
+    }
   } catch (const Error& error) {
     // No room to compare: the plain kernel has the right bits.
     if (error.kind() != ErrorKind::kLimit) throw;
@@ -86,11 +131,8 @@ const Products::Way& Products::Decide(std::int64_t rows, const DeviceMatrix& w, 
 std::vector<Products::Way> Products::Candidates(Range range, const ProductTrial& trial,
                                                 const Shape& shape) {
   std::vector<Way> ways;
-  if (range.most <= 8) {
-    ways.push_back({Way::Kind::kFewRows, FewRowsVariant::kNarrowTiles, {}});
-  }
-  if (range.most <= kMostFewRows) {
-    ways.push_back({Way::Kind::kFewRows, FewRowsVariant::kWideTiles, {}});
+  for (const auto variant : {FewRowsVariant::kNarrowTiles, FewRowsVariant::kWideTiles}) {
+    if (range.most <= MostRows(variant)) ways.push_back({Way::Kind::kFewRows, variant, {}});
   }
   if (range.most <= kMostPlainRows) ways.push_back({});
   std::vector<LibraryOffer>& offers = offers_[shape];
@@ -131,19 +173,37 @@ std::vector<Products::TimedWay> Products::TimeShortly(const std::vector<Way>& wa
   return timed;
 }
 
+bool Products::Admit(const Way& way, Range range, ProductTrial& trial) {
+  if (options_.fast || way.kind == Way::Kind::kPlain) return true;
+  const auto run = [&](const ProductOperands& operands) { return Run(way, operands); };
+  ++census_.compared;
+  const bool equal = trial.HasOurBits(run, range.most) && trial.HasOurBits(run, range.least);
+  if (equal) ++census_.admitted;
+  return equal;
+}
+
+std::optional<Products::Way> Products::Recall(Range range, const DeviceMatrix& w,
+                                              ProductForm form) {
+  const auto text = file_.Find(KeyOf(Shape(w.padded_rows, w.stride, form), range));
+  if (!text) return std::nullopt;
+  const std::optional<Way> way = WayOf(*text);
+  if (!way || way->kind == Way::Kind::kPlain) return way;
+  if (way->kind == Way::Kind::kFewRows && range.most > MostRows(way->variant)) return std::nullopt;
+  ProductTrial trial(device_, w, form, range.most);
+  if (way->kind == Way::Kind::kLibrary &&
+      !(library_->Supports(way->algorithm, trial.OperandsFor(range.most)) &&
+        library_->Supports(way->algorithm, trial.OperandsFor(range.least)))) {
+    return std::nullopt;
+  }
+  return Admit(*way, range, trial) ? way : std::nullopt;
+}
+
 Products::Way Products::Select(Range range, const DeviceMatrix& w, ProductForm form) {
   ProductTrial trial(device_, w, form, range.most);
   const Shape shape(w.padded_rows, w.stride, form);
   std::vector<TimedWay> finalists;
   for (const TimedWay& timed : TimeShortly(Candidates(range, trial, shape), trial)) {
-    const auto run = [&](const ProductOperands& operands) { return Run(timed.way, operands); };
-    bool admitted = options_.fast || timed.way.kind == Way::Kind::kPlain;
-    if (!admitted) {
-      ++census_.compared;
-      admitted = trial.HasOurBits(run, range.most) && trial.HasOurBits(run, range.least);
-      if (admitted) ++census_.admitted;
-    }
-    if (admitted) finalists.push_back(timed);
+    if (Admit(timed.way, range, trial)) finalists.push_back(timed);
     if (finalists.size() == kFinalists) break;
   }
   Way best;
@@ -177,8 +237,7 @@ bool Products::Run(const Way& way, const ProductOperands& operands) {
 std::string Products::Serving(const DeviceMatrix& w, std::int64_t rows, ProductForm form) {
   const Way& way = Decide(rows, w, form);
   if (way.kind == Way::Kind::kLibrary) return ProductLibrary::Describe(way.algorithm);
-  if (way.kind == Way::Kind::kPlain) return "plain";
-  return way.variant == FewRowsVariant::kNarrowTiles ? "few rows, narrow" : "few rows, wide";
+  return TextOf(way);
 }
 
 }  // namespace banyan::cuda

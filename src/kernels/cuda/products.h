@@ -4,16 +4,21 @@
 //
 // Ways: algorithms of cuBLASLt (product_library.h), our kernels for few rows (few_rows.h), and the
 // plain chain itself (product_kernels.h). Decisions are made at the first product of a shape and
-// range, or ahead of time by Prepare (tens of milliseconds), and kept for the life of the object.
+// range, or ahead of time by Prepare (tens of milliseconds), and kept for the life of the object. A
+// file may keep them between runs: that saves the timing, not the comparison of bits, which is made
+// again in every process.
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <vector>
 
+#include "base/decision_file.h"
 #include "kernels/cuda/device_matrix.h"
 #include "kernels/cuda/few_rows.h"
 #include "kernels/cuda/product_kernels.h"
@@ -25,6 +30,7 @@ namespace banyan::cuda {
 struct ProductOptions {
   // Take the fastest way whatever its bits: a row's result may then depend on its company.
   bool fast = false;
+  std::filesystem::path decisions;  // file that keeps them; empty: none
 };
 
 class Products {
@@ -44,6 +50,7 @@ class Products {
     int decisions = 0;
     int candidates = 0, compared = 0, admitted = 0;  // ways timed, checked for bits, found equal
     int plain = 0;                                   // decisions that nothing else could serve
+    int recalled = 0;                                // decisions taken from the file
     double seconds = 0.0;                            // spent deciding
   };
   const Census& census() const { return census_; }
@@ -66,6 +73,14 @@ class Products {
   using Shape = std::tuple<std::int64_t, std::int64_t, ProductForm>;  // outputs, inner, form
 
   static Range RangeOf(std::int64_t rows);
+  std::string KeyOf(const Shape& shape, Range range) const;
+  static std::string TextOf(const Way& way);
+  static std::optional<Way> WayOf(const std::string& text);  // nothing: not such a text
+  void OpenLibrary();
+  // The decision that the file has, when it still holds.
+  std::optional<Way> Recall(Range range, const DeviceMatrix& w, ProductForm form);
+  // Whether the way has our bits at both ends of the range, or need not have them.
+  bool Admit(const Way& way, Range range, ProductTrial& trial);
   const Way& Decide(std::int64_t rows, const DeviceMatrix& w, ProductForm form);
   Way Select(Range range, const DeviceMatrix& w, ProductForm form);
   std::vector<Way> Candidates(Range range, const ProductTrial& trial, const Shape& shape);
@@ -75,6 +90,7 @@ class Products {
   std::shared_ptr<const Device> device_;
   ProductOptions options_;
   std::unique_ptr<ProductLibrary> library_;  // made at the first decision
+  DecisionFile file_;                        // opened with it
   std::map<Shape, std::vector<LibraryOffer>> offers_;
   std::map<std::pair<Shape, std::int64_t>, Way> ways_;  // by shape and last row count of the range
   Census census_;

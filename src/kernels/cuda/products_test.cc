@@ -1,6 +1,14 @@
 // Products of sizes that the library's algorithms serve (smaller ones go to our own kernel, which
 // the operation tests cover): a row has the same bits in every number of rows, so also under every
 // algorithm that is chosen for a range of them.
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
 #include "kernels/operation_fixture.h"
 
 namespace banyan::optest {
@@ -77,6 +85,57 @@ TEST_F(CudaProducts, EveryFormHasTheSameBitsInEveryNumberOfRows) {
       if (HasFatalFailure()) return;
     }
   }
+}
+
+// Decisions come from a file in the second run, and from a file that lies in the third.
+TEST_F(CudaProducts, AFileOfDecisionsChangesNoBit) {
+  namespace fs = std::filesystem;
+  const fs::path cache =
+      fs::temp_directory_path() / ("banyan_products_" + std::to_string(::getpid()));
+  fs::remove_all(cache);
+  const char* old = std::getenv("BANYAN_CACHE");
+  const std::string kept = old == nullptr ? "" : old;
+  ::setenv("BANYAN_CACHE", cache.c_str(), 1);
+  constexpr std::int64_t kOutputs = 1024, kColumns = 1024, kRows = 100;
+  const HostMatrix values = RandomMatrix(kOutputs, kColumns, 5),
+                   x = RandomMatrix(kRows, kColumns, 6);
+  const auto products = [&] {
+    const auto kernels = MakeKernels("cuda", {Precision::kMixed, KvType::kBF16, 0});
+    const auto weights = LoadFloats(*kernels, values);
+    std::vector<float> all;
+    for (const std::int64_t rows : {std::int64_t{1}, std::int64_t{20}, kRows}) {
+      Tensor out = Poisoned(*kernels, rows, kOutputs);
+      kernels->MatMul(Fill(*kernels, x.Rows(0, rows)), *weights, nullptr, out);
+      const HostMatrix found = Read(*kernels, out);
+      all.insert(all.end(), found.values.begin(), found.values.end());
+    }
+    return all;
+  };
+  const std::vector<float> first = products();
+  ASSERT_TRUE(fs::is_directory(cache / "cuda"));
+  ASSERT_EQ(std::distance(fs::directory_iterator(cache / "cuda"), {}), 1);
+  const fs::path file = fs::directory_iterator(cache / "cuda")->path();
+  ExpectSameBits(products(), first, "from the file");
+  std::string text;
+  {
+    std::ifstream in(file);
+    text.assign(std::istreambuf_iterator<char>(in), {});
+  }
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 4) << text;
+  for (const std::string lie : {"few rows, narrow", "plain", "cublasLt 0", "nonsense"}) {
+    std::string lies = text.substr(0, text.find('\n') + 1);
+    for (size_t at = lies.size(); at < text.size(); at = text.find('\n', at) + 1) {
+      lies += text.substr(at, text.find('\t', at) - at) + "\t" + lie + "\n";
+    }
+    std::ofstream(file) << lies;
+    ExpectSameBits(products(), first, lie);
+  }
+  if (old == nullptr) {
+    ::unsetenv("BANYAN_CACHE");
+  } else {
+    ::setenv("BANYAN_CACHE", kept.c_str(), 1);
+  }
+  fs::remove_all(cache);
 }
 
 TEST_F(CudaProducts, ARowHasItsBitsInEveryNumberOfRowsInFloat32) {

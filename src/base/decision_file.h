@@ -1,0 +1,35 @@
+// Decisions that took measuring, kept between runs: a small text file of keys and values that hold
+// for one machine and one version of what was measured. It only saves time: whoever reads it must
+// be right with any value in it, and a file that cannot be read or written is no error.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+
+namespace banyan {
+
+class DecisionFile {
+ public:
+  // Keeps nothing.
+  DecisionFile() = default;
+  // `identity` names everything that the decisions hold for, in one line. Decisions that the file
+  // has under another identity are not seen, and dropped at the next Keep. An empty path keeps
+  // nothing.
+  DecisionFile(std::filesystem::path path, std::string identity);
+
+  std::optional<std::string> Find(const std::string& key) const;
+  // Rewrites the file, with what other processes kept meanwhile. REQUIRES: no tabs or line ends.
+  void Keep(const std::string& key, const std::string& value);
+
+ private:
+  void Read();
+  void Write() const;
+
+  std::filesystem::path path_;
+  std::string identity_;
+  std::map<std::string, std::string> decisions_;
+};
+
+}  // namespace banyan

@@ -1,0 +1,84 @@
+#include "base/decision_file.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <iterator>
+
+namespace banyan {
+namespace {
+
+namespace fs = std::filesystem;
+
+class DecisionFileTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = fs::temp_directory_path() / ("banyan_decisions_" + std::to_string(::getpid()));
+    fs::remove_all(folder_);
+    path_ = folder_ / "deep" / "file";
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+
+  std::string Contents() const {
+    std::ifstream file(path_);
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
+
+  fs::path folder_, path_;
+};
+
+TEST_F(DecisionFileTest, KeepsAndFinds) {
+  DecisionFile file(path_, "machine a");
+  EXPECT_FALSE(file.Find("x"));
+  file.Keep("x", "1 2 3");
+  file.Keep("y", "");
+  file.Keep("x", "4");
+  EXPECT_EQ(file.Find("x"), "4");
+  const DecisionFile again(path_, "machine a");
+  EXPECT_EQ(again.Find("x"), "4");
+  EXPECT_EQ(again.Find("y"), "");
+  EXPECT_EQ(std::distance(fs::directory_iterator(path_.parent_path()), {}), 1) << "nothing is left";
+}
+
+TEST_F(DecisionFileTest, AnotherIdentityIsNotSeenAndReplaced) {
+  DecisionFile(path_, "machine a").Keep("x", "1");
+  DecisionFile other(path_, "machine b");
+  EXPECT_FALSE(other.Find("x"));
+  other.Keep("z", "2");
+  EXPECT_FALSE(DecisionFile(path_, "machine a").Find("x"));
+  EXPECT_EQ(DecisionFile(path_, "machine b").Find("z"), "2");
+}
+
+TEST_F(DecisionFileTest, ProcessesKeepEachOthersDecisions) {
+  DecisionFile one(path_, "m"), two(path_, "m");
+  one.Keep("x", "1");
+  two.Keep("y", "2");
+  EXPECT_EQ(DecisionFile(path_, "m").Find("x"), "1");
+  EXPECT_EQ(DecisionFile(path_, "m").Find("y"), "2");
+}
+
+TEST_F(DecisionFileTest, DamageIsNoError) {
+  DecisionFile(path_, "m").Keep("x", "1");
+  const std::string whole = Contents() + "y\t2\n";
+  for (size_t length = 0; length < whole.size(); ++length) {
+    std::ofstream(path_) << whole.substr(0, length);
+    const DecisionFile file(path_, "m");
+    EXPECT_TRUE(!file.Find("x") || *file.Find("x") == "1") << length;
+    EXPECT_FALSE(file.Find("y")) << length;
+  }
+}
+
+TEST_F(DecisionFileTest, WithoutAPlaceNothingIsKept) {
+  DecisionFile none;
+  none.Keep("x", "1");
+  EXPECT_FALSE(none.Find("x"));
+  fs::create_directories(path_);  // a folder in the file's place
+  DecisionFile blocked(path_, "m");
+  blocked.Keep("x", "1");
+  EXPECT_EQ(blocked.Find("x"), "1");  // for this process
+  EXPECT_EQ(std::distance(fs::directory_iterator(path_.parent_path()), {}), 1) << "nothing is left";
+}
+
+}  // namespace
+}  // namespace banyan
