@@ -25,8 +25,8 @@ class ProductTrial {
 
   // Whether all outputs equal MultiplyBF16's in every bit.
   bool HasOurBits(const Way& way, std::int64_t rows);
-  // The best of `runs` runs at `most_rows` rows; gives up after a run that takes more than `enough`
-  // seconds. Infinity when the way will not.
+  // The median of `runs` runs at `most_rows` rows (of two, the better one); gives up after a run
+  // that takes more than `enough` seconds. Infinity when the way will not.
   double Seconds(const Way& way, int runs, double enough);
 
   ProductOperands OperandsFor(std::int64_t rows) const;

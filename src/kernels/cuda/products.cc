@@ -17,8 +17,8 @@ constexpr std::int64_t kSmallMatrix = std::int64_t{1} << 18;
 constexpr std::int64_t kRangeTops[] = {4,   8,   16,  32,  64,   96,   128,  192,
                                        256, 384, 512, 768, 1024, 1536, 2048, 4096};
 constexpr std::int64_t kMostPlainRows = 64;  // beyond, the plain kernel is not worth timing
-constexpr double kDecisionSeconds = 0.08;    // after which no more candidates are tried
-constexpr size_t kFinalists = 3;
+constexpr double kDecisionSeconds = 0.1;     // after which no more candidates are tried
+constexpr size_t kFinalists = 6;
 constexpr int kWays =
     1;  // one more whenever our own ways change their speed: decisions are old then
 
@@ -211,7 +211,7 @@ Products::Way Products::Select(Range range, const DeviceMatrix& w, ProductForm f
   for (const TimedWay& timed : finalists) {
     if (timed.seconds > 1.2 * finalists.front().seconds) break;
     const auto run = [&](const ProductOperands& operands) { return Run(timed.way, operands); };
-    const double seconds = std::min(timed.seconds, trial.Seconds(run, 5, 1e9));
+    const double seconds = trial.Seconds(run, 9, 1e9);
     if (seconds < best_seconds) {
       best = timed.way;
       best_seconds = seconds;
