@@ -49,7 +49,9 @@ sanitizers() {
   local attention='*EveryHeadSize*cuda_mixed_f16:*BrokenKeysOfLater*cuda_mixed_f16'
   local tokens='*ChooseAs*cuda_mixed_f16:*Choices*OfEveryKind*cuda_mixed_f16:*Panels*Diverge*cuda_mixed_f16'
   sanitize memcheck 100 "$rows:*EveryHeadSize*cuda_mixed*:*BrokenKeysOfLater*cuda_mixed*:$tokens"
-  sanitize racecheck 60 "$attention:$tokens:CudaCompact.Embeddings*"
+  # Without attention: of its wide kernel racecheck reports the reuse of a task's place in shared memory, which
+  # barriers with counted arrivals order.
+  sanitize racecheck 60 "$tokens:CudaCompact.Embeddings*"
   sanitize initcheck 60 "$attention:$tokens:$rows"
 }
 

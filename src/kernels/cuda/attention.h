@@ -56,7 +56,8 @@ struct UnitLists {
   int many_count = 0, few_count = 0;
 };
 
-// Partials: weighted values relative to 2^max, and the sum of their weights; sum 0 = empty.
+// Partials: weighted values relative to 2^max, and the sum of their weights; sum 0 = empty, values
+// 0.
 struct PartialArrays {
   float* value = nullptr;  // [partials, heads, head_dim]
   float* max = nullptr;    // [partials, heads], in units of log2

@@ -67,6 +67,9 @@ __device__ void AttendUnit(const AttentionCall& call, const UnitView& unit, floa
       }
       __syncwarp();
     }
+    if (total_sum == 0.0f) {  // the row saw nothing
+      for (int d = lane; d < dim; d += 32) total[d] = 0.0f;
+    }
     if (lane == 0) {
       call.partials.max[partial] = total_max;
       call.partials.sum[partial] = total_sum;

@@ -344,7 +344,6 @@ class UnitTask {
         call_.partials.max[at] = rows_[half].max;
         call_.partials.sum[at] = rows_[half].sum;
       }
-      if (rows_[half].sum == 0.0f) continue;
       float* value = call_.partials.value + at * dim;
 #pragma unroll
       for (int n = 0; n < Dim / 8; ++n) {

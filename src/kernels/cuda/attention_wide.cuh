@@ -138,11 +138,9 @@ __device__ void FeedQueries(const AttentionCall& call, WideShared<Dim>& shared) 
     CommitCopies();
     WaitForCopies<0>();
     PublishToMatrixUnits();
+    Arrive(shared.task_empty[place.stage]);
     __syncwarp();
-    if (lane == 0) {
-      Arrive(shared.query_full[place.stage]);
-      Arrive(shared.task_empty[place.stage]);
-    }
+    if (lane == 0) Arrive(shared.query_full[place.stage]);
   }
 }
 
@@ -164,7 +162,7 @@ class WideConsumer {
       const typename Shared::Task& task = shared_.task[task_.stage];
       if (task.kv_head < 0) return;
       Take(UnitView(call_, task.unit, task.kv_head));
-      Release(shared_.task_empty[task_.stage]);
+      Arrive(shared_.task_empty[task_.stage]);
       task_.Advance();
     }
   }
@@ -318,7 +316,6 @@ class WideConsumer {
         call_.partials.max[at] = rows_[half].max;
         call_.partials.sum[at] = rows_[half].sum;
       }
-      if (rows_[half].sum == 0.0f) continue;
       float* value = call_.partials.value + at * dim;
 #pragma unroll
       for (int n = 0; n < Dim / 8; ++n) {
@@ -356,7 +353,7 @@ __global__ void __launch_bounds__(kWideThreads, 1)
   if (threadIdx.x == 0) {
     for (int i = 0; i < 2; ++i) {
       InitBarrier(shared.task_full[i], 1);
-      InitBarrier(shared.task_empty[i], kWideConsumerWarps + 1);
+      InitBarrier(shared.task_empty[i], kWideConsumers + 32);  // whoever reads the task
       InitBarrier(shared.query_full[i], 1);
       InitBarrier(shared.query_empty[i], kWideConsumerWarps);
     }
