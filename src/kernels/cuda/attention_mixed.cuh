@@ -15,6 +15,7 @@
 #pragma once
 
 #include "kernels/cuda/device.h"
+#include "kernels/cuda/for_head_dim.h"
 #include "kernels/cuda/kv_tiles.cuh"
 #include "kernels/cuda/softmax.cuh"
 #include "kernels/cuda/unit.cuh"
@@ -400,20 +401,9 @@ void LaunchUnits(cudaStream_t stream, int blocks, const AttentionCall& call) {
 
 template <typename Kind>
 void AttendWithMatrices(cudaStream_t stream, int blocks, const AttentionCall& call) {
-  switch (call.kv.layout.padded_dim) {
-    case 32:
-      return LaunchUnits<Kind, 32>(stream, blocks, call);
-    case 64:
-      return LaunchUnits<Kind, 64>(stream, blocks, call);
-    case 80:
-      return LaunchUnits<Kind, 80>(stream, blocks, call);
-    case 96:
-      return LaunchUnits<Kind, 96>(stream, blocks, call);
-    case 128:
-      return LaunchUnits<Kind, 128>(stream, blocks, call);
-    default:
-      return LaunchUnits<Kind, 256>(stream, blocks, call);
-  }
+  ForHeadDim<32, 64, 80, 96, 128, 256>(call.kv.layout.padded_dim, [&](auto dim) {
+    LaunchUnits<Kind, decltype(dim)::value>(stream, blocks, call);
+  });
 }
 
 }  // namespace banyan::cuda

@@ -12,6 +12,7 @@
 #pragma once
 
 #include "kernels/cuda/device.h"
+#include "kernels/cuda/for_head_dim.h"
 #include "kernels/cuda/hopper.cuh"
 #include "kernels/cuda/kv_tiles.cuh"
 #include "kernels/cuda/softmax.cuh"
@@ -379,18 +380,9 @@ void LaunchNarrow(cudaStream_t stream, int blocks, const AttentionCall& call) {
 template <typename Element>
 void AttendNarrow(cudaStream_t stream, int multiprocessors, const AttentionCall& call) {
   const int blocks = multiprocessors * kNarrowBlocks;
-  switch (call.kv.layout.padded_dim) {
-    case 32:
-      return LaunchNarrow<Element, 32>(stream, blocks, call);
-    case 64:
-      return LaunchNarrow<Element, 64>(stream, blocks, call);
-    case 80:
-      return LaunchNarrow<Element, 80>(stream, blocks, call);
-    case 96:
-      return LaunchNarrow<Element, 96>(stream, blocks, call);
-    default:
-      return LaunchNarrow<Element, 128>(stream, blocks, call);
-  }
+  ForHeadDim<32, 64, 80, 96, 128>(call.kv.layout.padded_dim, [&](auto dim) {
+    LaunchNarrow<Element, decltype(dim)::value>(stream, blocks, call);
+  });
 }
 
 }  // namespace banyan::cuda

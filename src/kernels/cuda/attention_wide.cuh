@@ -8,6 +8,7 @@
 #pragma once
 
 #include "kernels/cuda/device.h"
+#include "kernels/cuda/for_head_dim.h"
 #include "kernels/cuda/hopper.cuh"
 #include "kernels/cuda/kv_tiles.cuh"
 #include "kernels/cuda/softmax.cuh"
@@ -397,18 +398,9 @@ void LaunchWide(cudaStream_t stream, int blocks, const AttentionCall& call) {
 
 template <typename Element>
 void AttendWide(cudaStream_t stream, int blocks, const AttentionCall& call) {
-  switch (call.kv.layout.padded_dim) {
-    case 32:
-      return LaunchWide<Element, 32>(stream, blocks, call);
-    case 64:
-      return LaunchWide<Element, 64>(stream, blocks, call);
-    case 80:
-      return LaunchWide<Element, 80>(stream, blocks, call);
-    case 96:
-      return LaunchWide<Element, 96>(stream, blocks, call);
-    default:
-      return LaunchWide<Element, 128>(stream, blocks, call);
-  }
+  ForHeadDim<32, 64, 80, 96, 128>(call.kv.layout.padded_dim, [&](auto dim) {
+    LaunchWide<Element, decltype(dim)::value>(stream, blocks, call);
+  });
 }
 
 }  // namespace banyan::cuda

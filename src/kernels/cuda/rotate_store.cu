@@ -104,16 +104,14 @@ struct LaneValues {
 };
 template <int PerLane>
 __device__ LaneValues<PerLane> LoadLane(const float* source) {
-  LaneValues<PerLane> values;
-  const int lane = threadIdx.x % 32;
+  const float* at = source + PerLane * (threadIdx.x % 32);
   if constexpr (PerLane == 4) {
-    const float4 four = reinterpret_cast<const float4*>(source)[lane];
-    values = {four.x, four.y, four.z, four.w};
+    const float4 four = *reinterpret_cast<const float4*>(at);
+    return {{four.x, four.y, four.z, four.w}};
   } else {
-    const float2 two = reinterpret_cast<const float2*>(source)[lane];
-    values = {two.x, two.y};
+    const float2 two = *reinterpret_cast<const float2*>(at);
+    return {{two.x, two.y}};
   }
-  return values;
 }
 
 template <int Pairs>
