@@ -19,6 +19,7 @@ __device__ void AttendUnit(const AttentionCall& call, const UnitView& unit, floa
     if (partial < 0) continue;
     const float* query = unit.Query(i);
     float* total = call.partials.value + partial * dim;
+    for (int d = lane; d < dim; d += 32) total[d] = 0.0f;
     float total_max = -INFINITY, total_sum = 0.0f;
     const int offset = unit.Offset(i);
     for (int begin = unit.key_begin(); begin < unit.key_end(); begin += kCutKeys) {
@@ -63,12 +64,9 @@ __device__ void AttendUnit(const AttentionCall& call, const UnitView& unit, floa
           value = fmaf(weights[key - begin],
                        values[static_cast<std::int64_t>(key % kPageTokens) * dim + d], value);
         }
-        total[d] = MergeValue(factors, factors.take ? 0.0f : total[d], value);
+        total[d] = MergeValue(factors, total[d], value);
       }
       __syncwarp();
-    }
-    if (total_sum == 0.0f) {  // the row saw nothing
-      for (int d = lane; d < dim; d += 32) total[d] = 0.0f;
     }
     if (lane == 0) {
       call.partials.max[partial] = total_max;

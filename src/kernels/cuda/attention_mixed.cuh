@@ -239,7 +239,9 @@ class UnitTask {
         WeighCodes(half, [&visible, half](int key) { return visible(half, key); });
       }
     } else {
-      WeighRows<Element>(score_, visible, weight_, rows_);
+      CutOfRow cut[2];
+      WeighRows<Element>(score_, visible, weight_, cut);
+      AddCut(cut, rows_);
     }
   }
 
@@ -275,7 +277,7 @@ class UnitTask {
       weight_[n / 2][(n % 2) * 2 + half] = PackPair(value[0], value[1], Element{});
     }
     rows_[half].factors =
-        PrepareMerge(rows_[half].max, rows_[half].sum, largest, QuadSum(sums[0], sums[1]));
+        PrepareMerge(rows_[half].max, rows_[half].sum, largest, QuadSum(sums[0] + sums[1]));
   }
 
   __device__ void AddValues(int begin) {

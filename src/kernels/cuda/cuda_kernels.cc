@@ -258,6 +258,8 @@ class CudaKernels : public Kernels {
     call.stride = Stride(qkv.columns);
     call.kv = static_cast<KvPages&>(kv).Layer(layer);
     call.type = options_.kv_type;
+    call.lists = on_device.lists.data();
+    call.lists_bytes = static_cast<std::int64_t>(on_device.lists.size());
     AddScaledQueries(shape, call);
     rotated_ = call.qkv;
     cuda::RotateAndStoreRows(stream_, call);

@@ -156,6 +156,7 @@ std::unique_ptr<DeviceStep> StepSender::Send(const Batch& batch, const Attention
   step->merges = reinterpret_cast<const MergeEntry*>(memory.at(kMerges));
   step->cosine = reinterpret_cast<float*>(memory.at(kCosine));
   step->sine = reinterpret_cast<float*>(memory.at(kSine));
+  step->lists = {memory.at(kPositions), memory.at(kCosine)};
   step->split_ = split;
   step->units_ = ListsIn(memory, kCounts, units);
   return step;

@@ -3,6 +3,7 @@
 
 #include <compare>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "kernels/cuda/attention.h"
@@ -27,6 +28,8 @@ class DeviceStep : public StepInputs {
   const std::int32_t* merge_begin = nullptr;
   const MergeEntry* merges = nullptr;
   std::int32_t partials = 0;
+  // All of the arrays above that attention reads, side by side.
+  std::span<const std::byte> lists;
 
   // Work units for `ratio` query heads per KV head; sent when the step was uploaded for another.
   struct Split {

@@ -76,6 +76,10 @@ __device__ inline void PublishToMatrixUnits() {
 __device__ inline void SyncSome(int barrier, int threads) {
   asm volatile("bar.sync %0, %1;\n" ::"r"(barrier), "r"(threads) : "memory");
 }
+// Arrives there without waiting for the others.
+__device__ inline void ArriveSome(int barrier, int threads) {
+  asm volatile("bar.arrive %0, %1;\n" ::"r"(barrier), "r"(threads) : "memory");
+}
 
 // --- Registers ----------------------------------------------------------------------------------
 // A whole warpgroup changes how many registers each of its threads has.
@@ -92,13 +96,20 @@ __device__ inline void GiveRegisters() {
 // An operand in shared memory: bytes from a tile to the next one along k, and to the next one along
 // the operand's rows (of A or B^T). The tiles' own rows may be rows of the operand, or, transposed,
 // steps along k.
-__device__ inline std::uint64_t TileOperand(const void* shared, int across_k, int across_rows) {
-  const auto field = [](std::uint32_t bytes) {
-    return static_cast<std::uint64_t>((bytes & 0x3ffffu) >> 4);
-  };
-  return field(SharedAddress(shared)) | field(static_cast<std::uint32_t>(across_k)) << 16 |
-         field(static_cast<std::uint32_t>(across_rows)) << 32;
-}
+class TileOperand {
+ public:
+  __device__ TileOperand(const void* shared, int across_k, int across_rows)
+      : low_(SharedAddress(shared) >> 4 | static_cast<std::uint32_t>(across_k) >> 4 << 16),
+        high_(static_cast<std::uint32_t>(across_rows) >> 4) {}
+  // The descriptor of what lies `bytes` further on. Shared addresses have 18 bits: no carry.
+  __device__ std::uint64_t At(int bytes) const {
+    return static_cast<std::uint64_t>(high_) << 32 |
+           (low_ + static_cast<std::uint32_t>(bytes) / 16);
+  }
+
+ private:
+  std::uint32_t low_, high_;
+};
 
 __device__ inline void FenceProducts() { asm volatile("wgmma.fence.sync.aligned;\n" ::: "memory"); }
 __device__ inline void CommitProducts() {
@@ -118,9 +129,16 @@ __device__ inline void Pin(float (&sum)[Tiles][4]) {
 }
 
 // sum[n] are columns 8 n .. 8 n + 7 in the layout of Mma (mma.cuh), warp w of the group having rows
-// 16 w .. 16 w + 15. `keep`: add to sum, else overwrite it.
-#define BANYAN_SUM1(n) "+f"(sum[n][0]), "+f"(sum[n][1]), "+f"(sum[n][2]), "+f"(sum[n][3])
-#define BANYAN_SUM4(n) BANYAN_SUM1(n), BANYAN_SUM1(n + 1), BANYAN_SUM1(n + 2), BANYAN_SUM1(n + 3)
+// 16 w .. 16 w + 15. First products overwrite sum, Next ones add to it: what a sum held before its
+// first product needs no registers.
+#define BANYAN_SUM1(Use, n) Use(sum[n][0]), Use(sum[n][1]), Use(sum[n][2]), Use(sum[n][3])
+#define BANYAN_SUM4(Use, n) \
+  BANYAN_SUM1(Use, n), BANYAN_SUM1(Use, n + 1), BANYAN_SUM1(Use, n + 2), BANYAN_SUM1(Use, n + 3)
+#define BANYAN_SUM_OF_4(Use) BANYAN_SUM4(Use, 0)
+#define BANYAN_SUM_OF_8(Use) BANYAN_SUM_OF_4(Use), BANYAN_SUM4(Use, 4)
+#define BANYAN_SUM_OF_10(Use) BANYAN_SUM_OF_8(Use), BANYAN_SUM1(Use, 8), BANYAN_SUM1(Use, 9)
+#define BANYAN_SUM_OF_12(Use) BANYAN_SUM_OF_8(Use), BANYAN_SUM4(Use, 8)
+#define BANYAN_SUM_OF_16(Use) BANYAN_SUM_OF_12(Use), BANYAN_SUM4(Use, 12)
 #define BANYAN_REGS16 "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15"
 #define BANYAN_REGS32 \
   BANYAN_REGS16 ",%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31"
@@ -128,47 +146,51 @@ __device__ inline void Pin(float (&sum)[Tiles][4]) {
 #define BANYAN_REGS48 BANYAN_REGS40 ",%40,%41,%42,%43,%44,%45,%46,%47"
 #define BANYAN_REGS64 \
   BANYAN_REGS48 ",%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63"
+#define BANYAN_FIRST(x) "=f"(x)
+#define BANYAN_NEXT(x) "+f"(x)
+#define BANYAN_KEEP_FIRST "{\n.reg .pred keep;\nsetp.ne.b32 keep, 0, 0;\n"
+#define BANYAN_KEEP_NEXT "{\n.reg .pred keep;\nsetp.eq.b32 keep, 0, 0;\n"
 
 // A [64, 16] and B [128 rows, 16], both k-major in shared memory.
-#define BANYAN_SCORE_PRODUCT(Element, Name)                                                 \
-  __device__ inline void ScoreProduct(float(&sum)[16][4], std::uint64_t a, std::uint64_t b, \
-                                      bool keep, Element /*type*/) {                        \
-    asm volatile(                                                                           \
-        "{\n.reg .pred keep;\nsetp.ne.b32 keep, %66, 0;\n"                                  \
-        "wgmma.mma_async.sync.aligned.m64n128k16.f32." Name "." Name " {" BANYAN_REGS64     \
-        "}, %64, %65, keep, 1, 1, 0, 0;\n}\n"                                               \
-        : BANYAN_SUM4(0), BANYAN_SUM4(4), BANYAN_SUM4(8), BANYAN_SUM4(12)                   \
-        : "l"(a), "l"(b), "r"(static_cast<int>(keep)));                                     \
+#define BANYAN_SCORE_PRODUCT(Function, Element, Name, Keep, Use)                        \
+  __device__ inline void Function(float(&sum)[16][4], std::uint64_t a, std::uint64_t b, \
+                                  Element /*type*/) {                                   \
+    asm volatile(Keep "wgmma.mma_async.sync.aligned.m64n128k16.f32." Name "." Name      \
+                      " {" BANYAN_REGS64 "}, %64, %65, keep, 1, 1, 0, 0;\n}\n"          \
+                 : BANYAN_SUM_OF_16(Use)                                                \
+                 : "l"(a), "l"(b));                                                     \
   }
-BANYAN_SCORE_PRODUCT(__half, "f16")
-BANYAN_SCORE_PRODUCT(__nv_bfloat16, "bf16")
+BANYAN_SCORE_PRODUCT(FirstScoreProduct, __half, "f16", BANYAN_KEEP_FIRST, BANYAN_FIRST)
+BANYAN_SCORE_PRODUCT(NextScoreProduct, __half, "f16", BANYAN_KEEP_NEXT, BANYAN_NEXT)
+BANYAN_SCORE_PRODUCT(FirstScoreProduct, __nv_bfloat16, "bf16", BANYAN_KEEP_FIRST, BANYAN_FIRST)
+BANYAN_SCORE_PRODUCT(NextScoreProduct, __nv_bfloat16, "bf16", BANYAN_KEEP_NEXT, BANYAN_NEXT)
 #undef BANYAN_SCORE_PRODUCT
 
 // A [64, 16] in registers as for Mma; B [16, columns] transposed in shared memory.
-#define BANYAN_VALUE_PRODUCT(Element, Name, Tiles, Columns, Regs, A0, A1, A2, A3, B, Keep, ...) \
-  __device__ inline void ValueProduct(float(&sum)[Tiles][4], const std::uint32_t(&a)[4],        \
-                                      std::uint64_t b, bool keep, Element /*type*/) {           \
-    asm volatile("{\n.reg .pred keep;\nsetp.ne.b32 keep, " Keep                                 \
-                 ", 0;\n"                                                                       \
-                 "wgmma.mma_async.sync.aligned.m64n" Columns "k16.f32." Name "." Name " {" Regs \
-                 "}, {" A0 "," A1 "," A2 "," A3 "}, " B ", keep, 1, 1, 1;\n}\n"                 \
-                 : __VA_ARGS__                                                                  \
-                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b),                          \
-                   "r"(static_cast<int>(keep)));                                                \
+#define BANYAN_VALUE_PRODUCT(Function, Element, Name, Keep, Use, Tiles, Columns, Regs, A0, A1, A2, \
+                             A3, B)                                                                \
+  __device__ inline void Function(float(&sum)[Tiles][4], const std::uint32_t(&a)[4],               \
+                                  std::uint64_t b, Element /*type*/) {                             \
+    asm volatile(Keep "wgmma.mma_async.sync.aligned.m64n" Columns "k16.f32." Name "." Name         \
+                      " {" Regs "}, {" A0 "," A1 "," A2 "," A3 "}, " B ", keep, 1, 1, 1;\n}\n"     \
+                 : BANYAN_SUM_OF_##Tiles(Use)                                                      \
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));                            \
   }
-#define BANYAN_VALUE_PRODUCTS(Element, Name)                                                       \
-  BANYAN_VALUE_PRODUCT(Element, Name, 4, "32", BANYAN_REGS16, "%16", "%17", "%18", "%19", "%20",   \
-                       "%21", BANYAN_SUM4(0))                                                      \
-  BANYAN_VALUE_PRODUCT(Element, Name, 8, "64", BANYAN_REGS32, "%32", "%33", "%34", "%35", "%36",   \
-                       "%37", BANYAN_SUM4(0), BANYAN_SUM4(4))                                      \
-  BANYAN_VALUE_PRODUCT(Element, Name, 10, "80", BANYAN_REGS40, "%40", "%41", "%42", "%43", "%44",  \
-                       "%45", BANYAN_SUM4(0), BANYAN_SUM4(4), BANYAN_SUM1(8), BANYAN_SUM1(9))      \
-  BANYAN_VALUE_PRODUCT(Element, Name, 12, "96", BANYAN_REGS48, "%48", "%49", "%50", "%51", "%52",  \
-                       "%53", BANYAN_SUM4(0), BANYAN_SUM4(4), BANYAN_SUM4(8))                      \
-  BANYAN_VALUE_PRODUCT(Element, Name, 16, "128", BANYAN_REGS64, "%64", "%65", "%66", "%67", "%68", \
-                       "%69", BANYAN_SUM4(0), BANYAN_SUM4(4), BANYAN_SUM4(8), BANYAN_SUM4(12))
-BANYAN_VALUE_PRODUCTS(__half, "f16")
-BANYAN_VALUE_PRODUCTS(__nv_bfloat16, "bf16")
+#define BANYAN_VALUE_PRODUCTS(Function, Element, Name, Keep, Use)                                  \
+  BANYAN_VALUE_PRODUCT(Function, Element, Name, Keep, Use, 4, "32", BANYAN_REGS16, "%16", "%17",   \
+                       "%18", "%19", "%20")                                                        \
+  BANYAN_VALUE_PRODUCT(Function, Element, Name, Keep, Use, 8, "64", BANYAN_REGS32, "%32", "%33",   \
+                       "%34", "%35", "%36")                                                        \
+  BANYAN_VALUE_PRODUCT(Function, Element, Name, Keep, Use, 10, "80", BANYAN_REGS40, "%40", "%41",  \
+                       "%42", "%43", "%44")                                                        \
+  BANYAN_VALUE_PRODUCT(Function, Element, Name, Keep, Use, 12, "96", BANYAN_REGS48, "%48", "%49",  \
+                       "%50", "%51", "%52")                                                        \
+  BANYAN_VALUE_PRODUCT(Function, Element, Name, Keep, Use, 16, "128", BANYAN_REGS64, "%64", "%65", \
+                       "%66", "%67", "%68")
+BANYAN_VALUE_PRODUCTS(FirstValueProduct, __half, "f16", BANYAN_KEEP_FIRST, BANYAN_FIRST)
+BANYAN_VALUE_PRODUCTS(NextValueProduct, __half, "f16", BANYAN_KEEP_NEXT, BANYAN_NEXT)
+BANYAN_VALUE_PRODUCTS(FirstValueProduct, __nv_bfloat16, "bf16", BANYAN_KEEP_FIRST, BANYAN_FIRST)
+BANYAN_VALUE_PRODUCTS(NextValueProduct, __nv_bfloat16, "bf16", BANYAN_KEEP_NEXT, BANYAN_NEXT)
 #undef BANYAN_VALUE_PRODUCTS
 #undef BANYAN_VALUE_PRODUCT
 

@@ -30,7 +30,8 @@ KvLayout LayoutOf(const KvShape& shape, KvType type);
 
 // What kernels get: the blocks of one layer.
 struct KvView {
-  std::byte* layer = nullptr;  // [pages, kv_heads, block_bytes]
+  std::byte* layer = nullptr;        // [pages, kv_heads, block_bytes]
+  std::int32_t* any_flag = nullptr;  // not zero once some flag of the pages was ever set
   KvLayout layout;
 };
 
@@ -46,7 +47,8 @@ class KvPages : public KvMemory {
  private:
   KvShape shape_;
   KvLayout layout_;
-  DeviceMemory memory_;  // [layers, pages, kv_heads, block_bytes]
+  DeviceMemory memory_;    // [layers, pages, kv_heads, block_bytes]
+  DeviceMemory any_flag_;  // one int32
 };
 
 }  // namespace banyan::cuda

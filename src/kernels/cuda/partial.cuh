@@ -13,41 +13,26 @@ __device__ inline float Exp2(float x) {
   return result;
 }
 
-// acc = acc ⊕ next, prepared: value = next * b + acc * a. `keep` and `take` say that one side is
-// empty and the other stays as it is.
+// acc = acc ⊕ next, prepared: value = next * b + acc * a. Without branches, so that matrix products
+// may be under way meanwhile. Of an empty side (maximum -inf, sum and values 0) the factor is 0 and
+// the other's 1; the other stays as it is, but for the sign of a zero.
 struct MergeFactors {
   float a = 1.0f, b = 1.0f;
-  bool take = false;  // acc is empty: it becomes next
-  bool keep = false;  // next is empty
 };
 
 // Also brings `max` and `sum` of the accumulator up to date.
 __device__ inline MergeFactors PrepareMerge(float& max, float& sum, float next_max,
                                             float next_sum) {
-  MergeFactors factors;
-  if (next_sum == 0.0f) {
-    factors.keep = true;
-    return factors;
-  }
-  if (sum == 0.0f) {
-    factors.take = true;
-    max = next_max;
-    sum = next_sum;
-    return factors;
-  }
   const float larger = fmaxf(max, next_max);
-  factors.a = exp2f(max - larger);
-  factors.b = exp2f(next_max - larger);
+  const float base = larger == -INFINITY ? 0.0f : larger;  // both empty
+  const MergeFactors factors = {Exp2(max - base), Exp2(next_max - base)};
   sum = fmaf(next_sum, factors.b, __fmul_rn(sum, factors.a));
   max = larger;
   return factors;
 }
 
-// Selections rather than branches: this runs for every value of a row.
 __device__ inline float MergeValue(const MergeFactors& factors, float acc, float next) {
-  const float merged = fmaf(next, factors.b, __fmul_rn(acc, factors.a));
-  const float kept = factors.keep ? acc : merged;
-  return factors.take ? next : kept;
+  return fmaf(next, factors.b, __fmul_rn(acc, factors.a));
 }
 
 // Keys that a row sees, [first, last) within the cut [begin, end).

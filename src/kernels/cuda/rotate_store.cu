@@ -25,6 +25,20 @@ __device__ std::byte* BlockOfSlot(const RotateCall& call, std::int32_t slot, int
              layout.block_bytes;
 }
 
+// A line of call.lists for each thread of the grid, as far as they reach.
+__device__ void FetchLists(const RotateCall& call) {
+  constexpr int kLine = 128;
+  const std::int64_t block = static_cast<std::int64_t>(blockIdx.y) * gridDim.x + blockIdx.x;
+  const std::int64_t at = (block * blockDim.x + threadIdx.x) * kLine;
+  if (at < call.lists_bytes) asm volatile("prefetch.global.L2 [%0];\n" ::"l"(call.lists + at));
+}
+
+// By one lane.
+__device__ void FlagToken(const RotateCall& call, std::byte* block, int token, bool unruly) {
+  reinterpret_cast<std::uint8_t*>(block + call.kv.layout.flag_offset)[token] = unruly ? 1 : 0;
+  if (unruly) *call.kv.any_flag = 1;
+}
+
 __device__ void StoreHead(const RotateCall& call, std::int32_t slot, int kv_head, bool is_value,
                           const float* head) {
   const KvLayout& layout = call.kv.layout;
@@ -70,9 +84,7 @@ __device__ void StoreHead(const RotateCall& call, std::int32_t slot, int kv_head
       }
     }
   }
-  if (is_value && lane == 0) {
-    reinterpret_cast<std::uint8_t*>(block + layout.flag_offset)[token] = unruly ? 1 : 0;
-  }
+  if (is_value && lane == 0) FlagToken(call, block, token, unruly);
 }
 
 // Zeros in the padding.
@@ -158,14 +170,13 @@ __device__ void StoreLane(const RotateCall& call, std::int32_t slot, int kv_head
               packed);
   if (is_value) {
     unruly = __any_sync(0xffffffffu, unruly);
-    if (lane == 0) {
-      reinterpret_cast<std::uint8_t*>(block + layout.flag_offset)[token] = unruly ? 1 : 0;
-    }
+    if (lane == 0) FlagToken(call, block, token, unruly);
   }
 }
 
 template <typename Element, int PerLane>
 __global__ void RotateLanesKernel(const __grid_constant__ RotateCall call) {
+  FetchLists(call);
   constexpr int kDim = 32 * PerLane;
   const int row = blockIdx.x, lane = threadIdx.x % 32;
   const int queries = call.heads, keys = call.kv.layout.kv_heads;
@@ -216,6 +227,7 @@ __global__ void RotateLanesKernel(const __grid_constant__ RotateCall call) {
 // nobody reads values that another block has already turned.
 __global__ void RotateKernel(RotateCall call) {
   extern __shared__ float shared[];  // [kWarps, head_dim]
+  FetchLists(call);
   const KvLayout& layout = call.kv.layout;
   const int dim = layout.head_dim;
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;

@@ -3,6 +3,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include <cstddef>
 #include <cstdint>
 
 #include "kernels/cuda/kv_pages.h"
@@ -28,6 +29,9 @@ struct RotateCall {
   float query_scale = 1.0f;
   KvView kv;
   KvType type = KvType::kF32;
+  // Lists of the attention that follows: brought into the L2 cache meanwhile.
+  const std::byte* lists = nullptr;
+  std::int64_t lists_bytes = 0;
 };
 
 void RotateAndStoreRows(cudaStream_t stream, const RotateCall& call);

@@ -23,8 +23,7 @@ __device__ inline float QuadMax(float x) {
   x = fmaxf(x, __shfl_xor_sync(0xffffffffu, x, 1));
   return fmaxf(x, __shfl_xor_sync(0xffffffffu, x, 2));
 }
-__device__ inline float QuadSum(float even, float odd) {
-  float x = even + odd;
+__device__ inline float QuadSum(float x) {
   x += __shfl_xor_sync(0xffffffffu, x, 1);
   return x + __shfl_xor_sync(0xffffffffu, x, 2);
 }
@@ -35,38 +34,73 @@ struct RunningRow {
   MergeFactors factors;
 };
 
-// Scores → weights in 16 bits; the cut's maximum and sum go into the running ones. Both rows of the
-// lane side by side: each alone is a chain of waits.
+// One of the lane's two rows in a cut: what its maximum, weights and their sum are made of.
 // visible(half, key of the cut) is a constant true where every row sees every key.
 template <typename Element, typename Visible>
-__device__ void WeighRows(float (&score)[kScoreTiles][4], const Visible& visible,
-                          std::uint32_t (&weight)[kPagesPerCut][4], RunningRow (&rows)[2]) {
-  float largest[4] = {-INFINITY, -INFINITY, -INFINITY, -INFINITY};
+struct WeighedRow {
+  const float (&score)[kScoreTiles][4];
+  const Visible& visible;
+  const int half;
+  float largest[4] = {-INFINITY, -INFINITY, -INFINITY, -INFINITY};  // by tile and key modulo two
+  float sums[2] = {0.0f, 0.0f};
+
+  __device__ void LookAt(int n) {
 #pragma unroll
-  for (int n = 0; n < kScoreTiles; ++n) {
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      if (visible(i / 2, KeyOfScore(n, i))) largest[i] = fmaxf(largest[i], score[n][i]);
+    for (int i = 0; i < 2; ++i) {
+      if (!visible(half, KeyOfScore(n, i))) continue;
+      largest[n % 2 * 2 + i] = fmaxf(largest[n % 2 * 2 + i], score[n][2 * half + i]);
     }
   }
-  const float row_largest[2] = {QuadMax(fmaxf(largest[0], largest[1])),
-                                QuadMax(fmaxf(largest[2], largest[3]))};
-  float sums[4] = {0.0f, 0.0f, 0.0f, 0.0f};
+  __device__ float Largest() const {
+    return QuadMax(fmaxf(fmaxf(largest[0], largest[1]), fmaxf(largest[2], largest[3])));
+  }
+  __device__ std::uint32_t Weigh(int n, float row_largest) {
+    float value[2];
 #pragma unroll
-  for (int n = 0; n < kScoreTiles; ++n) {
-    float value[4];
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      value[i] = visible(i / 2, KeyOfScore(n, i)) ? Exp2(score[n][i] - row_largest[i / 2]) : 0.0f;
+    for (int i = 0; i < 2; ++i) {
+      const bool seen = visible(half, KeyOfScore(n, i));
+      value[i] = seen ? Exp2(score[n][2 * half + i] - row_largest) : 0.0f;
       sums[i] += value[i];
     }
-    weight[n / 2][(n % 2) * 2] = PackPair(value[0], value[1], Element{});
-    weight[n / 2][(n % 2) * 2 + 1] = PackPair(value[2], value[3], Element{});
+    return PackPair(value[0], value[1], Element{});
   }
-  const float sum[2] = {QuadSum(sums[0], sums[1]), QuadSum(sums[2], sums[3])};
+};
+
+// What a cut adds to a row's running partial: its maximum, and the lane's share of the sum of
+// weights.
+struct CutOfRow {
+  float largest, sum;
+};
+
+// Scores → weights in 16 bits. The special function unit is what there is least of: the second
+// row's maximum is found in the shadow of the first row's powers.
+template <typename Element, typename Visible>
+__device__ void WeighRows(const float (&score)[kScoreTiles][4], const Visible& visible,
+                          std::uint32_t (&weight)[kPagesPerCut][4], CutOfRow (&cut)[2]) {
+  WeighedRow<Element, Visible> first{score, visible, 0}, second{score, visible, 1};
+#pragma unroll
+  for (int n = 0; n < kScoreTiles; ++n) first.LookAt(n);
+  const float first_largest = first.Largest();
+#pragma unroll
+  for (int n = 0; n < kScoreTiles; ++n) {
+    weight[n / 2][n % 2 * 2] = first.Weigh(n, first_largest);
+    second.LookAt(n);
+  }
+  const float second_largest = second.Largest();
+#pragma unroll
+  for (int n = 0; n < kScoreTiles; ++n) {
+    weight[n / 2][n % 2 * 2 + 1] = second.Weigh(n, second_largest);
+  }
+  cut[0] = {first_largest, first.sums[0] + first.sums[1]};
+  cut[1] = {second_largest, second.sums[0] + second.sums[1]};
+}
+
+// The running maxima and sums with the cut, and the factors that its values need. No branches.
+__device__ inline void AddCut(const CutOfRow (&cut)[2], RunningRow (&rows)[2]) {
+  const float sum[2] = {QuadSum(cut[0].sum), QuadSum(cut[1].sum)};
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
-    rows[half].factors = PrepareMerge(rows[half].max, rows[half].sum, row_largest[half], sum[half]);
+    rows[half].factors = PrepareMerge(rows[half].max, rows[half].sum, cut[half].largest, sum[half]);
   }
 }
 
@@ -74,20 +108,6 @@ __device__ void WeighRows(float (&score)[kScoreTiles][4], const Visible& visible
 template <int Tiles, int TotalTiles>
 __device__ void MergeTiles(const RunningRow (&rows)[2], const float (&next)[Tiles][4], int first,
                            float (&total)[TotalTiles][4]) {
-  const bool plain = !rows[0].factors.keep && !rows[0].factors.take && !rows[1].factors.keep &&
-                     !rows[1].factors.take;
-  if (__all_sync(0xffffffffu, plain)) {
-#pragma unroll
-    for (int n = 0; n < Tiles; ++n) {
-#pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        const MergeFactors& factors = rows[i / 2].factors;
-        total[first + n][i] =
-            fmaf(next[n][i], factors.b, __fmul_rn(total[first + n][i], factors.a));
-      }
-    }
-    return;
-  }
 #pragma unroll
   for (int n = 0; n < Tiles; ++n) {
 #pragma unroll

@@ -5,6 +5,11 @@
 
 namespace banyan::cuda {
 
+struct CutRange {
+  int begin = 0, end = 0;
+  __device__ bool Holds(int cut) const { return cut >= begin && cut < end; }
+};
+
 // Registers are scarce: `unit` stays where it is, in shared or global memory, for the view's life.
 class UnitView {
  public:
@@ -64,11 +69,15 @@ class UnitView {
     }
     return begin > unit_.highest_offset ? unit_.key_end : begin;
   }
-  // Every row sees every key of the cut.
-  __device__ bool AllSeen(int begin) const {
-    const int end = CutEnd(begin);
-    return end - begin == kCutKeys && unit_.lowest_offset >= end - 1 &&
-           (call_.shape.window == 0 || unit_.highest_offset - call_.shape.window < begin);
+  // The unit's cuts that some row sees: they begin in [begin, end), a cut apart.
+  __device__ CutRange Cuts() const {
+    return {NextCut(unit_.key_begin), min(unit_.key_end, unit_.highest_offset + 1)};
+  }
+  // Cuts that begin in this range are whole, and every row sees every key of them.
+  __device__ CutRange WholeCuts() const {
+    const int window = call_.shape.window;
+    return {window > 0 ? unit_.highest_offset - window + 1 : unit_.key_begin,
+            min(unit_.key_end, unit_.lowest_offset + 1) - kCutKeys + 1};
   }
   __device__ VisibleKeys Seen(int offset, int begin) const {
     VisibleKeys seen = KeysSeen(offset, call_.shape.window, begin, CutEnd(begin));
