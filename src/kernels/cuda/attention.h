@@ -54,6 +54,8 @@ struct UnitLists {
   const WorkUnit* few_rows = nullptr;    // the narrow ones
   const std::int32_t* counts = nullptr;  // [2]: of many_rows, of few_rows
   int many_count = 0, few_count = 0;
+  // Cuts of the units of many rows and pages of those of few rows, for one KV head.
+  std::int64_t many_cuts = 0, few_pages = 0;
 };
 
 // Partials: weighted values relative to 2^max, and the sum of their weights; sum 0 = empty, values
@@ -90,7 +92,7 @@ struct AttentionCall {
 // The form for a device of this compute capability (major), kind of KV and head size.
 UnitForm UnitFormFor(int capability_major, KvType type, int head_dim);
 
-// The streams of attention: narrow units run beside wide ones.
+// The streams of attention: narrow units run beside wide ones, or as wide ones end.
 class AttentionStreams {
  public:
   explicit AttentionStreams(cudaStream_t main);
@@ -112,15 +114,15 @@ void AttendUnits(AttentionStreams& streams, int multiprocessors, KvType type,
 // Also sets the counters of the units to zero for the next call.
 void MergePartials(cudaStream_t stream, const AttentionCall& call);
 
-// One per kind of KV, each in its own file so that they compile side by side. `blocks`: enough to
-// fill the device.
+// One per kind of KV, each in its own file so that they compile side by side. `blocks`: at most
+// enough to fill the device; one of wide or narrow units fills a multiprocessor.
 void AttendF32(cudaStream_t stream, int blocks, const AttentionCall& call);
 void AttendF16(cudaStream_t stream, int blocks, const AttentionCall& call);
 void AttendBF16(cudaStream_t stream, int blocks, const AttentionCall& call);
 void AttendQ8(cudaStream_t stream, int blocks, const AttentionCall& call);
-void AttendWideF16(cudaStream_t stream, int multiprocessors, const AttentionCall& call);
-void AttendWideBF16(cudaStream_t stream, int multiprocessors, const AttentionCall& call);
-void AttendNarrowF16(cudaStream_t stream, int multiprocessors, const AttentionCall& call);
-void AttendNarrowBF16(cudaStream_t stream, int multiprocessors, const AttentionCall& call);
+void AttendWideF16(cudaStream_t stream, int blocks, const AttentionCall& call);
+void AttendWideBF16(cudaStream_t stream, int blocks, const AttentionCall& call);
+void AttendNarrowF16(cudaStream_t stream, int blocks, const AttentionCall& call);
+void AttendNarrowBF16(cudaStream_t stream, int blocks, const AttentionCall& call);
 
 }  // namespace banyan::cuda

@@ -13,6 +13,7 @@ constexpr std::int32_t kMostNarrowRows = 2 * kNarrowRows;
 struct HostUnits {
   std::vector<WorkUnit> many_rows, few_rows;
   std::int32_t counts[2] = {0, 0};
+  std::int64_t many_cuts = 0, few_pages = 0;  // see UnitLists
 };
 
 // Long units first, as before, but among those of about one length the readers of the same keys
@@ -47,6 +48,10 @@ HostUnits UnitsOf(const std::vector<WorkUnit>& items, std::span<const std::int32
       unit.lowest_offset = *low - unit.first_position;
       unit.highest_offset = *high - unit.first_position;
       (narrow ? units.few_rows : units.many_rows).push_back(unit);
+      const std::int32_t keys =
+          std::max(std::min(unit.key_end, unit.highest_offset + 1) - unit.key_begin, 0);
+      (narrow ? units.few_pages : units.many_cuts) +=
+          narrow ? (keys + kPageTokens - 1) / kPageTokens : (keys + kCutKeys - 1) / kCutKeys;
     }
   }
   if (split.form == UnitForm::kWideAndNarrow) OrderByKeys(units.many_rows);
@@ -96,6 +101,8 @@ UnitLists ListsIn(const StepMemory& memory, size_t first, const HostUnits& units
   UnitLists lists;
   lists.many_count = units.counts[0];
   lists.few_count = units.counts[1];
+  lists.many_cuts = units.many_cuts;
+  lists.few_pages = units.few_pages;
   lists.counts = reinterpret_cast<const std::int32_t*>(memory.at(first));
   lists.many_rows = reinterpret_cast<const WorkUnit*>(memory.at(first + 1));
   lists.few_rows = reinterpret_cast<const WorkUnit*>(memory.at(first + 2));

@@ -1,6 +1,6 @@
 // The n-ary merge: a warp takes one query head of a row and merges its partials in the order of the
 // merge list, groups first, then groups left to right.
-#include "kernels/cuda/device.h"
+#include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/mma.cuh"
 #include "kernels/cuda/partial.cuh"
 
@@ -8,20 +8,28 @@ namespace banyan::cuda {
 namespace {
 
 constexpr int kWarps = 4;
-constexpr int kAhead = 8;  // partials whose values are on their way at a time
+// Partials whose values are on their way at a time, and blocks on a multiprocessor: where there are
+// few heads to merge, each has much on its way; where there are many, there are many warps.
+struct FewHeads {
+  static constexpr int kAhead = 16, kBlocks = 4;
+};
+struct ManyHeads {
+  static constexpr int kAhead = 4, kBlocks = 8;
+};
+constexpr int kMostOfFewHeads = 4096;  // of all rows
 
 // Four consecutive values of a head, those of lane l at base + 4 l. Whole: the head's size is a
 // multiple of four, so that each lane loads and stores all or nothing.
 template <bool Whole>
 struct Four {
-  float x[4];
+  alignas(16) float x[4];
 
   __device__ static Four Load(const float* head, int first, int dim) {
     Four four = {};
     if constexpr (Whole) {
-      if (first >= dim) return four;
-      const float4 loaded = *reinterpret_cast<const float4*>(head + first);
-      four = {loaded.x, loaded.y, loaded.z, loaded.w};
+      if (first < dim) {
+        *reinterpret_cast<float4*>(four.x) = *reinterpret_cast<const float4*>(head + first);
+      }
     } else {
 #pragma unroll
       for (int i = 0; i < 4; ++i) four.x[i] = first + i < dim ? head[first + i] : 0.0f;
@@ -61,15 +69,23 @@ struct Running {
 };
 
 // Heads of more than 128 values take several passes over the list.
-template <typename To, bool Whole>
-__global__ void MergeKernel(const __grid_constant__ AttentionCall call, To* out) {
-  if (blockIdx.x == 0 && threadIdx.x < 2) call.next_unit[threadIdx.x] = 0;
+template <typename To, bool Whole, typename Amount>
+__global__ void __launch_bounds__(kWarps * 32, Amount::kBlocks)
+    MergeKernel(const __grid_constant__ AttentionCall call, To* out) {
+  LetNextKernelStart();
+  constexpr int kAhead = Amount::kAhead;
   const int lane = threadIdx.x % 32;
   const int task = static_cast<int>(blockIdx.x) * kWarps + static_cast<int>(threadIdx.x) / 32;
   const int heads = call.shape.heads, dim = call.shape.head_dim;
-  if (task >= call.rows * heads) return;
-  const int row = task / heads, head = task % heads;
+  const bool present = task < call.rows * heads;
+  const int row = present ? task / heads : 0, head = task % heads;
   const int list_begin = call.merge_begin[row], list_end = call.merge_begin[row + 1];
+  // The lists are the step's; what they name is there after the wait.
+  MergeEntry entry;
+  if (list_begin + lane < list_end) entry = call.merges[list_begin + lane];
+  WaitForEarlierKernels();
+  if (blockIdx.x == 0 && threadIdx.x < 2) call.next_unit[threadIdx.x] = 0;
+  if (!present) return;
   To* out_head = out + row * call.out_stride + static_cast<std::int64_t>(head) * dim;
   for (int base = 0; base < dim; base += 128) {
     const int first_value = base + 4 * lane;
@@ -77,10 +93,9 @@ __global__ void MergeKernel(const __grid_constant__ AttentionCall call, To* out)
     // Each lane fetches one entry of the list with its maximum and sum; then all go through them.
     for (int first = list_begin; first < list_end; first += 32) {
       const int count = min(32, list_end - first);
-      MergeEntry entry;
       float entry_max = -INFINITY, entry_sum = 0.0f;
       if (lane < count) {
-        entry = call.merges[first + lane];
+        if (list_end - list_begin > 32) entry = call.merges[first + lane];
         const std::int64_t at = static_cast<std::int64_t>(entry.partial) * heads + head;
         entry_max = call.partials.max[at];
         entry_sum = call.partials.sum[at];
@@ -121,15 +136,25 @@ __global__ void MergeKernel(const __grid_constant__ AttentionCall call, To* out)
   }
 }
 
+template <typename To, bool Whole>
+void Launch(cudaStream_t stream, const AttentionCall& call, To* out) {
+  const int heads = call.rows * call.shape.heads;
+  const int blocks = (heads + kWarps - 1) / kWarps;
+  const auto kernel = heads <= kMostOfFewHeads ? MergeKernel<To, Whole, FewHeads>
+                                               : MergeKernel<To, Whole, ManyHeads>;
+  // Where two streams have joined, nothing begins before both are done.
+  if (call.units.many_count > 0 && call.units.few_count > 0) {
+    kernel<<<blocks, kWarps * 32, 0, stream>>>(call, out);
+    CheckLaunch("merge");
+  } else {
+    LaunchEarly(stream, {dim3(static_cast<unsigned>(blocks)), kWarps * 32}, "merge", kernel, call,
+                out);
+  }
+}
 template <typename To>
 void Launch(cudaStream_t stream, const AttentionCall& call, To* out) {
-  const int blocks = (call.rows * call.shape.heads + kWarps - 1) / kWarps;
-  if (call.shape.head_dim % 4 == 0) {
-    MergeKernel<To, true><<<blocks, kWarps * 32, 0, stream>>>(call, out);
-  } else {
-    MergeKernel<To, false><<<blocks, kWarps * 32, 0, stream>>>(call, out);
-  }
-  CheckLaunch("merge");
+  call.shape.head_dim % 4 == 0 ? Launch<To, true>(stream, call, out)
+                               : Launch<To, false>(stream, call, out);
 }
 
 }  // namespace
