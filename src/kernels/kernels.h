@@ -173,7 +173,8 @@ class Kernels {
                             Tensor& out);
   // Makes now whatever decision the named product of `rows` rows would make at its first call, so
   // that later calls neither measure nor allocate (a CUDA graph can record them).
-  virtual void PrepareProduct(ProductKind /*kind*/, const Matrix& /*w*/, std::int64_t /*rows*/) {}
+  virtual void PrepareProduct(ProductKind /*kind*/, const Matrix& /*w*/, const Vector* /*bias*/,
+                              std::int64_t /*rows*/) {}
   // Norms (optional) and rotates Q and K in place, then stores K and V in the rows' slots.
   // qkv [rows, (heads + 2 kv_heads) * head_dim]: all query heads, all key heads, all value heads.
   virtual void RotateAndStore(const StepInputs& step, int layer, const AttentionShape& shape,

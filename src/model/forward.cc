@@ -62,12 +62,14 @@ void ForwardPass::Prepare(std::int64_t rows, std::int64_t logit_rows) {
   const bool norm_before = config_.norm_placement == NormPlacement::kBefore;
   const ProductKind onto = norm_before ? ProductKind::kMatMulAdd : ProductKind::kMatMul;
   for (const LayerWeights& w : weights_.layers) {
-    kernels_.PrepareProduct(ProductKind::kMatMul, *w.qkv, rows);
-    kernels_.PrepareProduct(onto, *w.output, rows);
-    kernels_.PrepareProduct(ProductKind::kMatMulSwiGlu, *w.gate_up, rows);
-    kernels_.PrepareProduct(onto, *w.down, rows);
+    kernels_.PrepareProduct(ProductKind::kMatMul, *w.qkv, w.qkv_bias.get(), rows);
+    kernels_.PrepareProduct(onto, *w.output, w.output_bias.get(), rows);
+    kernels_.PrepareProduct(ProductKind::kMatMulSwiGlu, *w.gate_up, w.gate_up_bias.get(), rows);
+    kernels_.PrepareProduct(onto, *w.down, w.down_bias.get(), rows);
   }
-  if (logit_rows > 0) kernels_.PrepareProduct(ProductKind::kMatMul, *weights_.logits, logit_rows);
+  if (logit_rows > 0) {
+    kernels_.PrepareProduct(ProductKind::kMatMul, *weights_.logits, nullptr, logit_rows);
+  }
 }
 
 // x += W_o attention(rope(qkv(norm(x)))), or with the norm after the block: x += norm(W_o …(x)).

@@ -10,7 +10,7 @@ namespace {
 struct CompactCall {
   CompactRows w;
   const __nv_bfloat16* x;
-  void* out;
+  ProductEnd end;
   ProductForm form;
   int rows, inner, row_tiles, tiles;
   std::int64_t out_stride;
@@ -154,13 +154,16 @@ __global__ void __launch_bounds__(R::kThreads) CompactKernel(CompactCall call) {
       const std::int64_t at = row * call.out_stride + output;
       switch (call.form) {
         case ProductForm::kWide:
-          StoreSum<ProductForm::kWide>(call.out, at, sums[t][c]);
+          StoreSum<ProductForm::kWide>(call.end, at, output, sums[t][c]);
           break;
         case ProductForm::kAdd:
-          StoreSum<ProductForm::kAdd>(call.out, at, sums[t][c]);
+          StoreSum<ProductForm::kAdd>(call.end, at, output, sums[t][c]);
+          break;
+        case ProductForm::kBias:
+          StoreSum<ProductForm::kBias>(call.end, at, output, sums[t][c]);
           break;
         case ProductForm::kNarrow:
-          StoreSum<ProductForm::kNarrow>(call.out, at, sums[t][c]);
+          StoreSum<ProductForm::kNarrow>(call.end, at, output, sums[t][c]);
           break;
       }
     }
@@ -202,7 +205,7 @@ void MultiplyCompact(cudaStream_t stream, const CompactRows& w, const ProductOpe
   CompactCall call;
   call.w = w;
   call.x = operands.x;
-  call.out = operands.out;
+  call.end = {operands.out, operands.bias};
   call.form = operands.form;
   call.rows = static_cast<int>(shape.rows);
   call.inner = static_cast<int>(shape.inner);

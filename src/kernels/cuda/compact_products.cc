@@ -39,16 +39,18 @@ void CompactProducts::Unpack(const DeviceMatrix& w) {
 }
 
 void CompactProducts::Multiply(const __nv_bfloat16* x, std::int64_t rows, const DeviceMatrix& w,
-                               ProductForm form, void* out) {
+                               const Products::Target& target) {
   if (Unpacks(w, rows)) {
     Unpack(w);
-    return products_.Multiply(x, rows, scratch_, form, out);
+    return products_.Multiply(x, rows, scratch_, target);
   }
   for (std::int64_t begin = 0; begin < rows; begin += kMostCompactRows) {
     ProductOperands operands;
     operands.x = x + begin * w.stride;
-    operands.form = form;
-    operands.out = static_cast<std::byte*>(out) + begin * w.padded_rows * ElementBytes(form);
+    operands.form = target.form;
+    operands.bias = target.bias;
+    operands.out =
+        static_cast<std::byte*>(target.out) + begin * w.padded_rows * ElementBytes(target.form);
     operands.shape = {std::min(kMostCompactRows, rows - begin), 0, w.stride, w.padded_rows};
     for (const CompactRows& part : w.compact) {
       operands.shape.outputs = part.padded_rows;

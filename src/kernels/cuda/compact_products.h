@@ -19,8 +19,8 @@ class CompactProducts {
   // Makes room for unpacking `w`; called at load, so that products allocate nothing.
   void Reserve(const DeviceMatrix& w);
   // As Products::Multiply and Products::Prepare.
-  void Multiply(const __nv_bfloat16* x, std::int64_t rows, const DeviceMatrix& w, ProductForm form,
-                void* out);
+  void Multiply(const __nv_bfloat16* x, std::int64_t rows, const DeviceMatrix& w,
+                const Products::Target& target);
   void Prepare(const DeviceMatrix& w, std::int64_t rows, ProductForm form);
 
  private:

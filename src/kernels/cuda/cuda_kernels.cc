@@ -204,33 +204,37 @@ class CudaKernels : public Kernels {
   }
 
   void MatMul(const Tensor& x, const Matrix& w, const Vector* bias, Tensor& out) override {
-    Multiply(x, w, ProductForm::kWide, out);
-    if (bias != nullptr) cuda::AddRows(stream_, nullptr, Values(bias), RangeOf(out), Wide(out));
+    const bool with_bias = bias != nullptr && mixed();
+    Multiply(x, w,
+             {with_bias ? ProductForm::kBias : ProductForm::kWide, WideForWriting(out),
+              Values(with_bias ? bias : nullptr)},
+             out);
+    if (bias != nullptr && !with_bias) {
+      cuda::AddRows(stream_, nullptr, Values(bias), RangeOf(out), Wide(out));
+    }
   }
 
   void MatMulAdd(const Tensor& a, const Matrix& w, const Vector* bias, Tensor& scratch,
                  Tensor& x) override {
-    if (bias == nullptr) {
-      Multiply(a, w, ProductForm::kAdd, x);
-    } else {
-      Multiply(a, w, ProductForm::kWide, scratch);
-      cuda::AddRows(stream_, Wide(scratch), Values(bias), RangeOf(x), Wide(x));
-    }
+    if (bias != nullptr) return Kernels::MatMulAdd(a, w, bias, scratch, x);
+    Multiply(a, w, {ProductForm::kAdd, Wide(x), nullptr}, x);
   }
 
   void MatMulSwiGlu(const Tensor& x, const Matrix& w, const Vector* bias, Tensor& scratch,
                     Tensor& out) override {
     if (!mixed() || bias != nullptr) return Kernels::MatMulSwiGlu(x, w, bias, scratch, out);
-    Multiply(x, w, ProductForm::kNarrow, scratch);
+    Multiply(x, w, {ProductForm::kNarrow, cuda::NarrowForWriting(scratch), nullptr}, scratch);
     cuda::SwiGluRows(stream_, cuda::Narrow(scratch), Stride(scratch.columns), RangeOf(out),
                      cuda::NarrowForWriting(out));
   }
 
-  void PrepareProduct(ProductKind kind, const Matrix& w, std::int64_t rows) override {
+  void PrepareProduct(ProductKind kind, const Matrix& w, const Vector* bias,
+                      std::int64_t rows) override {
     if (!mixed() || rows == 0) return;
     ProductForm form = ProductForm::kWide;
     if (kind == ProductKind::kMatMulAdd) form = ProductForm::kAdd;
     if (kind == ProductKind::kMatMulSwiGlu) form = ProductForm::kNarrow;
+    if (bias != nullptr) form = ProductForm::kBias;
     const DeviceMatrix& matrix = OnDevice(w);
     if (matrix.form == cuda::WeightForm::kCompact) {
       compact_products_.Prepare(matrix, rows, form);
@@ -354,29 +358,26 @@ class CudaKernels : public Kernels {
  private:
   bool mixed() const { return options_.precision == Precision::kMixed; }
 
-  // The product alone, in the form that its reader wants. kNarrow only when mixed.
-  void Multiply(const Tensor& x, const Matrix& w, ProductForm form, Tensor& out) {
+  // The product alone, left in `target`, which is the memory of `out`. In float32 only kWide and
+  // kAdd.
+  void Multiply(const Tensor& x, const Matrix& w, const cuda::Products::Target& target,
+                const Tensor& out) {
     BANYAN_CHECK(x.columns == w.columns && out.columns == w.rows && x.rows == out.rows);
     if (x.rows == 0) return;
     const DeviceMatrix& matrix = OnDevice(w);
     if (mixed()) {
       const __nv_bfloat16* source = cuda::Narrow(x);
-      void* target = TargetOf(out, form);
       if (matrix.form == cuda::WeightForm::kCompact) {
-        compact_products_.Multiply(source, x.rows, matrix, form, target);
+        compact_products_.Multiply(source, x.rows, matrix, target);
       } else {
-        products_.Multiply(source, x.rows, matrix, form, target);
+        products_.Multiply(source, x.rows, matrix, target);
       }
     } else {
       const float* source = Wide(x);
       const cuda::ProductShape shape{x.rows, w.rows, matrix.stride, Stride(out.columns)};
-      cuda::MultiplyF32(stream_, source, matrix.memory.As<float>(), shape, form,
-                        static_cast<float*>(TargetOf(out, form)));
+      cuda::MultiplyF32(stream_, source, matrix.memory.As<float>(), shape, target.form,
+                        static_cast<float*>(target.out));
     }
-  }
-  static void* TargetOf(const Tensor& out, ProductForm form) {
-    if (form == ProductForm::kNarrow) return cuda::NarrowForWriting(out);
-    return form == ProductForm::kAdd ? Wide(out) : WideForWriting(out);
   }
 
   // Results that products read are left in bf16 when mixed.

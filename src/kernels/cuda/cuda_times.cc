@@ -146,8 +146,8 @@ class Times {
     const int copies = static_cast<int>(weights.copies.size());
     return Microseconds(4 * copies, [&](int i) {
       products_.Multiply(narrow_.As<__nv_bfloat16>(), rows,
-                         weights.copies[static_cast<size_t>(i % copies)], weights.form,
-                         OutOf(weights));
+                         weights.copies[static_cast<size_t>(i % copies)],
+                         {weights.form, OutOf(weights), nullptr});
     });
   }
 
@@ -181,7 +181,7 @@ class Times {
     const auto multiply = [&](size_t which, const __nv_bfloat16* from, void* out) {
       const Weights& weights = weights_[which];
       products_.Multiply(from, rows, weights.copies[static_cast<size_t>(index) % kLayerCopies],
-                         weights.form, out);
+                         {weights.form, out, nullptr});
     };
     RmsNormRows(s, x, norm_.As<float>(), 1e-6f, hidden, {nullptr, normed});
     multiply(0, normed, wide_.As<void>());
@@ -233,7 +233,8 @@ int CheckFewRows() {
     w.columns = w.stride = inner;
     w.memory = DeviceMemory(device, outputs * inner * 2, "weights");
     FillRandom(device->stream, outputs * inner, 5, w.memory.As<__nv_bfloat16>());
-    for (const auto form : {ProductForm::kWide, ProductForm::kAdd, ProductForm::kNarrow}) {
+    for (const auto form :
+         {ProductForm::kWide, ProductForm::kAdd, ProductForm::kBias, ProductForm::kNarrow}) {
       ProductTrial trial(device, w, form, kMostFewRows);
       for (std::int64_t rows = 1; rows <= kMostFewRows; ++rows) {
         for (const auto variant : {FewRowsVariant::kNarrowTiles, FewRowsVariant::kWideTiles}) {

@@ -33,7 +33,8 @@ double MeasureFlops(const std::shared_ptr<const Device>& device, Products* produ
   FillRandom(device->stream, side * side * element / 2, 4, x.As<__nv_bfloat16>());
   const auto multiply = [&] {
     if (products != nullptr) {
-      products->Multiply(x.As<__nv_bfloat16>(), side, w, ProductForm::kWide, out.As<void>());
+      products->Multiply(x.As<__nv_bfloat16>(), side, w,
+                         {ProductForm::kWide, out.As<void>(), nullptr});
     } else {
       MultiplyF32(device->stream, x.As<float>(), w.memory.As<float>(), {side, side, side, side},
                   ProductForm::kWide, out.As<float>());

@@ -12,7 +12,7 @@ namespace {
 struct FewRowsCall {
   const __nv_bfloat16* x;
   const __nv_bfloat16* w;
-  void* out;
+  ProductEnd end;
   int rows, outputs, inner, out_stride;
 };
 
@@ -154,8 +154,8 @@ __global__ void __launch_bounds__(kWarps * 32) FewRowsKernel(FewRowsCall call) {
       for (int c = 0; c < 4; ++c) {
         const int r = lane / 4 + 8 * (c / 2);
         if (r < call.rows && n + c % 2 < call.outputs) {
-          StoreSum<kForm>(call.out, static_cast<std::int64_t>(r) * call.out_stride + n + c % 2,
-                          sums[c]);
+          StoreSum<kForm>(call.end, static_cast<std::int64_t>(r) * call.out_stride + n + c % 2,
+                          n + c % 2, sums[c]);
         }
         sums[c] = 0.0f;
       }
@@ -211,7 +211,7 @@ void MultiplyFewRows(cudaStream_t stream, const ProductOperands& operands, FewRo
   const ProductShape& shape = operands.shape;
   const FewRowsCall call{operands.x,
                          operands.w,
-                         operands.out,
+                         {operands.out, operands.bias},
                          static_cast<int>(shape.rows),
                          static_cast<int>(shape.outputs),
                          static_cast<int>(shape.inner),
@@ -221,6 +221,8 @@ void MultiplyFewRows(cudaStream_t stream, const ProductOperands& operands, FewRo
       return LaunchVariant<ProductForm::kWide>(stream, call, variant);
     case ProductForm::kAdd:
       return LaunchVariant<ProductForm::kAdd>(stream, call, variant);
+    case ProductForm::kBias:
+      return LaunchVariant<ProductForm::kBias>(stream, call, variant);
     case ProductForm::kNarrow:
       return LaunchVariant<ProductForm::kNarrow>(stream, call, variant);
   }

@@ -41,7 +41,7 @@ __global__ void MultiplyF32Kernel(const float* x, const float* w, ProductShape s
     for (int j = 0; j < 4; ++j) {
       const std::int64_t r = row0 + ty + 16 * i, n = out0 + tx + 16 * j;
       if (r < shape.rows && n < shape.outputs) {
-        StoreSum<kForm>(out, r * shape.out_stride + n, sums[i][j]);
+        StoreSum<kForm>({out, nullptr}, r * shape.out_stride + n, n, sums[i][j]);
       }
     }
   }
@@ -52,7 +52,7 @@ constexpr int kWarps = 4, kRowTiles = 4;
 
 template <ProductForm kForm>
 __global__ void MultiplyBF16Kernel(const __nv_bfloat16* x, const __nv_bfloat16* w,
-                                   ProductShape shape, void* out) {
+                                   ProductShape shape, ProductEnd end) {
   const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
   const std::int64_t n0 = (static_cast<std::int64_t>(blockIdx.x) * kWarps + threadIdx.x / 32) * 16;
   const std::int64_t r0 = static_cast<std::int64_t>(blockIdx.y) * kRowTiles * 8;
@@ -84,7 +84,7 @@ __global__ void MultiplyBF16Kernel(const __nv_bfloat16* x, const __nv_bfloat16* 
     for (int c = 0; c < 4; ++c) {
       const std::int64_t r = r0 + i * 8 + 2 * t + c % 2, n = n0 + g + 8 * (c / 2);
       if (r < shape.rows && n < shape.outputs) {
-        StoreSum<kForm>(out, r * shape.out_stride + n, sums[i][c]);
+        StoreSum<kForm>(end, r * shape.out_stride + n, n, sums[i][c]);
       }
     }
   }
@@ -162,8 +162,10 @@ void MultiplyBF16(cudaStream_t stream, const ProductOperands& operands) {
   const dim3 grid(Blocks(shape.outputs, kWarps * 16), Blocks(shape.rows, kRowTiles * 8));
   auto kernel = MultiplyBF16Kernel<ProductForm::kWide>;
   if (operands.form == ProductForm::kAdd) kernel = MultiplyBF16Kernel<ProductForm::kAdd>;
+  if (operands.form == ProductForm::kBias) kernel = MultiplyBF16Kernel<ProductForm::kBias>;
   if (operands.form == ProductForm::kNarrow) kernel = MultiplyBF16Kernel<ProductForm::kNarrow>;
-  kernel<<<grid, kWarps * 32, 0, stream>>>(operands.x, operands.w, shape, operands.out);
+  kernel<<<grid, kWarps * 32, 0, stream>>>(operands.x, operands.w, shape,
+                                           {operands.out, operands.bias});
   CheckLaunch("bf16 product");
 }
 

@@ -14,6 +14,7 @@ namespace banyan::cuda {
 enum class ProductForm {
   kWide,    // out = sum, float32
   kAdd,     // out = out + sum, float32, rounded once
+  kBias,    // out = sum + bias, float32, rounded once more
   kNarrow,  // out = sum rounded to bf16
 };
 inline std::int64_t ElementBytes(ProductForm form) { return form == ProductForm::kNarrow ? 2 : 4; }
@@ -25,7 +26,7 @@ struct ProductShape {
   std::int64_t out_stride = 0;
 };
 
-// Float32: a chain of fused multiply-adds. No TF32. `form` is not kNarrow.
+// Float32: a chain of fused multiply-adds. No TF32. `form` is kWide or kAdd.
 void MultiplyF32(cudaStream_t stream, const float* x, const float* w, const ProductShape& shape,
                  ProductForm form, float* out);
 
@@ -36,7 +37,8 @@ struct ProductOperands {
   const __nv_bfloat16* w = nullptr;  // [outputs, inner]
   ProductShape shape;
   ProductForm form = ProductForm::kWide;
-  void* out = nullptr;  // float or bf16 [rows, out_stride]
+  void* out = nullptr;          // float or bf16 [rows, out_stride]
+  const float* bias = nullptr;  // [outputs], for kBias
 };
 // A chain of m16n8k16 matrix instructions.
 void MultiplyBF16(cudaStream_t stream, const ProductOperands& operands);

@@ -50,11 +50,17 @@ T Attribute(const LibraryAlgorithm& algorithm, cublasLtMatmulAlgoConfigAttribute
 
 ProductLibrary::ProductLibrary(std::shared_ptr<const Device> device) : device_(std::move(device)) {
   CheckLt(cublasLtCreate(&handle_), "handle");
-  CheckLt(cublasLtMatmulDescCreate(&operation_, CUBLAS_COMPUTE_32F, CUDA_R_32F), "description");
-  const cublasOperation_t transposed = CUBLAS_OP_T;
-  CheckLt(cublasLtMatmulDescSetAttribute(operation_, CUBLASLT_MATMUL_DESC_TRANSA, &transposed,
-                                         sizeof(transposed)),
-          "description");
+  const auto set = [](cublasLtMatmulDesc_t operation, cublasLtMatmulDescAttributes_t attribute,
+                      auto value) {
+    CheckLt(cublasLtMatmulDescSetAttribute(operation, attribute, &value, sizeof(value)),
+            "description");
+  };
+  for (cublasLtMatmulDesc_t* operation : {&operation_, &with_bias_}) {
+    CheckLt(cublasLtMatmulDescCreate(operation, CUBLAS_COMPUTE_32F, CUDA_R_32F), "description");
+    set(*operation, CUBLASLT_MATMUL_DESC_TRANSA, CUBLAS_OP_T);
+  }
+  set(with_bias_, CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
+  set(with_bias_, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, CUDA_R_32F);
   workspace_ = DeviceMemory(device_, kWorkspaceBytes, "workspace of matrix products");
   int driver = 0;
   Check(cudaDriverGetVersion(&driver), "version of the driver");
@@ -63,8 +69,18 @@ ProductLibrary::ProductLibrary(std::shared_ptr<const Device> device) : device_(s
 }
 
 ProductLibrary::~ProductLibrary() {
-  if (operation_ != nullptr) cublasLtMatmulDescDestroy(operation_);
+  for (cublasLtMatmulDesc_t operation : {operation_, with_bias_}) {
+    if (operation != nullptr) cublasLtMatmulDescDestroy(operation);
+  }
   if (handle_ != nullptr) cublasLtDestroy(handle_);
+}
+
+cublasLtMatmulDesc_t ProductLibrary::OperationFor(ProductForm form, const float* bias) {
+  if (form != ProductForm::kBias) return operation_;
+  CheckLt(cublasLtMatmulDescSetAttribute(with_bias_, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias,
+                                         sizeof(bias)),
+          "description");
+  return with_bias_;
 }
 
 std::vector<LibraryOffer> ProductLibrary::Offers(const ProductShape& shape, ProductForm form,
@@ -91,8 +107,8 @@ std::vector<LibraryOffer> ProductLibrary::Offers(const ProductShape& shape, Prod
     cublasLtMatmulHeuristicResult_t results[kAlgorithmsPerQuery];
     int count = 0;
     const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(
-        handle_, operation_, &layouts.w, &layouts.x, &layouts.out, &layouts.out, preference,
-        kAlgorithmsPerQuery, results, &count);
+        handle_, OperationFor(form, nullptr), &layouts.w, &layouts.x, &layouts.out, &layouts.out,
+        preference, kAlgorithmsPerQuery, results, &count);
     if (status != CUBLAS_STATUS_SUCCESS) continue;
     for (int i = 0; i < count; ++i) {
       if (results[i].state != CUBLAS_STATUS_SUCCESS) continue;
@@ -109,8 +125,9 @@ std::vector<LibraryOffer> ProductLibrary::Offers(const ProductShape& shape, Prod
 bool ProductLibrary::Supports(const LibraryAlgorithm& algorithm, const ProductOperands& operands) {
   Layouts layouts(operands.shape, operands.form);
   cublasLtMatmulHeuristicResult_t result{};
-  const cublasStatus_t status = cublasLtMatmulAlgoCheck(
-      handle_, operation_, &layouts.w, &layouts.x, &layouts.out, &layouts.out, &algorithm, &result);
+  const cublasStatus_t status =
+      cublasLtMatmulAlgoCheck(handle_, OperationFor(operands.form, operands.bias), &layouts.w,
+                              &layouts.x, &layouts.out, &layouts.out, &algorithm, &result);
   return status == CUBLAS_STATUS_SUCCESS && result.state == CUBLAS_STATUS_SUCCESS &&
          result.workspaceSize <= static_cast<size_t>(kWorkspaceBytes);
 }
@@ -118,10 +135,10 @@ bool ProductLibrary::Supports(const LibraryAlgorithm& algorithm, const ProductOp
 bool ProductLibrary::Run(const LibraryAlgorithm& algorithm, const ProductOperands& operands) {
   Layouts layouts(operands.shape, operands.form);
   const float one = 1.0f, kept = operands.form == ProductForm::kAdd ? 1.0f : 0.0f;
-  const cublasStatus_t status =
-      cublasLtMatmul(handle_, operation_, &one, operands.w, &layouts.w, operands.x, &layouts.x,
-                     &kept, operands.out, &layouts.out, operands.out, &layouts.out, &algorithm,
-                     workspace_.As<void>(), static_cast<size_t>(kWorkspaceBytes), device_->stream);
+  const cublasStatus_t status = cublasLtMatmul(
+      handle_, OperationFor(operands.form, operands.bias), &one, operands.w, &layouts.w, operands.x,
+      &layouts.x, &kept, operands.out, &layouts.out, operands.out, &layouts.out, &algorithm,
+      workspace_.As<void>(), static_cast<size_t>(kWorkspaceBytes), device_->stream);
   if (status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE ||
       status == CUBLAS_STATUS_ARCH_MISMATCH) {
     return false;

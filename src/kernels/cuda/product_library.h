@@ -50,9 +50,12 @@ class ProductLibrary {
   static std::string Describe(const LibraryAlgorithm& algorithm);
 
  private:
+  cublasLtMatmulDesc_t OperationFor(ProductForm form, const float* bias);
+
   std::shared_ptr<const Device> device_;
   cublasLtHandle_t handle_ = nullptr;
   cublasLtMatmulDesc_t operation_ = nullptr;
+  cublasLtMatmulDesc_t with_bias_ = nullptr;  // the same and then + bias
   DeviceMemory workspace_;
   std::string version_;
 };

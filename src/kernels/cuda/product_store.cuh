@@ -1,4 +1,4 @@
-// The end of a bf16 product: two neighbouring sums of a row to memory in the wanted form.
+// The end of a bf16 product: a sum to memory in the wanted form.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -9,15 +9,21 @@
 
 namespace banyan::cuda {
 
+struct ProductEnd {
+  void* out = nullptr;
+  const float* bias = nullptr;  // kBias only
+};
+
+// The sum of output n, which goes to element `at`.
 template <ProductForm kForm>
-__device__ inline void StoreSum(void* out, std::int64_t at, float sum) {
-  if constexpr (kForm == ProductForm::kWide) {
-    static_cast<float*>(out)[at] = sum;
-  } else if constexpr (kForm == ProductForm::kAdd) {
-    float& value = static_cast<float*>(out)[at];
-    value = __fadd_rn(value, sum);
+__device__ inline void StoreSum(const ProductEnd& end, std::int64_t at, std::int64_t n, float sum) {
+  if constexpr (kForm == ProductForm::kNarrow) {
+    static_cast<__nv_bfloat16*>(end.out)[at] = __float2bfloat16_rn(sum);
   } else {
-    static_cast<__nv_bfloat16*>(out)[at] = __float2bfloat16_rn(sum);
+    float& value = static_cast<float*>(end.out)[at];
+    if constexpr (kForm == ProductForm::kWide) value = sum;
+    if constexpr (kForm == ProductForm::kAdd) value = __fadd_rn(value, sum);
+    if constexpr (kForm == ProductForm::kBias) value = __fadd_rn(sum, end.bias[n]);
   }
 }
 

@@ -39,6 +39,10 @@ ProductTrial::ProductTrial(std::shared_ptr<const Device> device, const DeviceMat
     FillRandom(stream, kPeriod * row_bytes / 2, 18, start_.As<__nv_bfloat16>());
     RepeatRows(stream, start_.As<void>(), OutputRows(kPeriod), kPeriod, expected_.As<void>());
   }
+  if (form == ProductForm::kBias) {
+    bias_ = DeviceMemory(device_, row_bytes, "products to compare");
+    FillRandom(stream, row_bytes / 2, 19, bias_.As<__nv_bfloat16>());
+  }
   ProductOperands reference = OperandsFor(kPeriod);
   reference.x = rows.As<__nv_bfloat16>();
   reference.out = expected_.As<void>();
@@ -54,7 +58,8 @@ ProductOperands ProductTrial::OperandsFor(std::int64_t rows) const {
           w_.memory.As<__nv_bfloat16>(),
           {rows, w_.padded_rows, w_.stride, w_.padded_rows},
           form_,
-          found_.As<void>()};
+          found_.As<void>(),
+          bias_.As<float>()};
 }
 
 void ProductTrial::ResetOutput(std::int64_t rows) {

@@ -42,6 +42,7 @@ class ProductTrial {
   std::int64_t most_rows_;
   DeviceMemory x_;         // bf16 [most_rows, stride]
   DeviceMemory start_;     // kAdd: what is added to, [kPeriod, padded_rows]
+  DeviceMemory bias_;      // kBias: [padded_rows]
   DeviceMemory expected_;  // [kPeriod, padded_rows]
   DeviceMemory found_;     // [most_rows, padded_rows]
   DeviceMemory count_;

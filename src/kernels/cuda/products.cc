@@ -42,10 +42,14 @@ Products::Products(std::shared_ptr<const Device> device, ProductOptions options)
     : device_(std::move(device)), options_(options) {}
 
 void Products::Multiply(const __nv_bfloat16* x, std::int64_t rows, const DeviceMatrix& w,
-                        ProductForm form, void* out) {
-  const ProductOperands operands{
-      x, w.memory.As<__nv_bfloat16>(), {rows, w.padded_rows, w.stride, w.padded_rows}, form, out};
-  if (Run(Decide(rows, w, form), operands)) return;
+                        const Target& target) {
+  const ProductOperands operands{x,
+                                 w.memory.As<__nv_bfloat16>(),
+                                 {rows, w.padded_rows, w.stride, w.padded_rows},
+                                 target.form,
+                                 target.out,
+                                 target.bias};
+  if (Run(Decide(rows, w, target.form), operands)) return;
   MultiplyBF16(device_->stream, operands);
 }
 
@@ -70,7 +74,7 @@ void Products::OpenLibrary() {
 }
 
 std::string Products::KeyOf(const Shape& shape, Range range) const {
-  static constexpr const char* kForms[] = {"wide", "add", "narrow"};
+  static constexpr const char* kForms[] = {"wide", "add", "bias", "narrow"};
   const auto [outputs, inner, form] = shape;
   return fmt::format("{} x {} {}, {} rows{}", outputs, inner, kForms[static_cast<int>(form)],
                      range.most, options_.fast ? ", fast" : "");

@@ -37,10 +37,15 @@ class Products {
  public:
   explicit Products(std::shared_ptr<const Device> device, ProductOptions options = {});
 
-  // Leaves W x[r] in `out` as `form` says. x has rows of w.stride elements, out rows of
+  struct Target {
+    ProductForm form = ProductForm::kWide;
+    void* out = nullptr;
+    const float* bias = nullptr;  // [w.padded_rows], for kBias
+  };
+  // Leaves W x[r] in `target` as its form says. x has rows of w.stride elements, the target rows of
   // w.padded_rows elements, all written.
-  void Multiply(const __nv_bfloat16* x, std::int64_t rows, const DeviceMatrix& w, ProductForm form,
-                void* out);
+  void Multiply(const __nv_bfloat16* x, std::int64_t rows, const DeviceMatrix& w,
+                const Target& target);
   // Decides for products of `rows` rows. Afterwards Multiply only launches: it neither measures nor
   // allocates nor waits.
   void Prepare(const DeviceMatrix& w, std::int64_t rows, ProductForm form);

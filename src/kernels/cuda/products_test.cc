@@ -23,6 +23,7 @@ class CudaProducts : public testing::Test {
     if (!IsAvailable("cuda")) GTEST_SKIP() << "no GPU here, or a build without it";
   }
 
+  void ExpectFormsIndependent(std::int64_t columns);
   void ExpectRowsIndependent(Precision precision, std::int64_t outputs, std::int64_t columns) {
     const KvType type = precision == Precision::kF32 ? KvType::kF32 : KvType::kBF16;
     const auto kernels = MakeKernels("cuda", {precision, type, 0});
@@ -52,12 +53,12 @@ TEST_F(CudaProducts, ARowHasItsBitsInEveryNumberOfRows) {
   ExpectRowsIndependent(Precision::kMixed, 1000, 3072);
 }
 
-// Large enough for the library, in the two forms that are not plain outputs.
-TEST_F(CudaProducts, EveryFormHasTheSameBitsInEveryNumberOfRows) {
-  constexpr std::int64_t kOutputs = 1024, kColumns = 1040, kMost = 300;
+// Large enough for the library, in the forms that are not plain outputs.
+void CudaProducts::ExpectFormsIndependent(std::int64_t columns) {
+  constexpr std::int64_t kOutputs = 1024, kMost = 300;
   const auto kernels = MakeKernels("cuda", {Precision::kMixed, KvType::kBF16, 0});
-  const auto weights = LoadFloats(*kernels, RandomMatrix(kOutputs, kColumns, 5));
-  const HostMatrix a = RandomMatrix(kMost, kColumns, 6), start = RandomMatrix(kMost, kOutputs, 7);
+  const auto weights = LoadFloats(*kernels, RandomMatrix(kOutputs, columns, 5));
+  const HostMatrix a = RandomMatrix(kMost, columns, 6), start = RandomMatrix(kMost, kOutputs, 7);
   const auto added = [&](std::int64_t begin, std::int64_t end) {
     Tensor x = Fill(*kernels, start.Rows(begin, end));
     Tensor scratch = kernels->NewTensor(end - begin, kOutputs);
@@ -70,9 +71,22 @@ TEST_F(CudaProducts, EveryFormHasTheSameBitsInEveryNumberOfRows) {
     kernels->MatMulSwiGlu(Fill(*kernels, a.Rows(begin, end)), *weights, nullptr, scratch, out);
     return Read(*kernels, out);
   };
+  const HostMatrix bias = RandomMatrix(1, kOutputs, 8);
+  const auto bias_vector = kernels->LoadVector(bias.values);
+  const auto biased = [&](std::int64_t begin, std::int64_t end) {
+    Tensor out = Poisoned(*kernels, end - begin, kOutputs);
+    kernels->MatMul(Fill(*kernels, a.Rows(begin, end)), *weights, bias_vector.get(), out);
+    return Read(*kernels, out);
+  };
   const HostMatrix all_added = added(0, kMost), all_gated = gated(0, kMost);
+  const HostMatrix all_biased = biased(0, kMost);
   Tensor product = Poisoned(*kernels, kMost, kOutputs), sum = Fill(*kernels, start);
   kernels->MatMul(Fill(*kernels, a), *weights, nullptr, product);
+  HostMatrix expected = Read(*kernels, product);
+  for (size_t i = 0; i < expected.values.size(); ++i) {
+    expected.values[i] += bias.values[i % kOutputs];
+  }
+  ExpectSameBits(all_biased.values, expected.values, "product, then bias");
   kernels->Add(product, sum);
   ExpectSameBits(all_added.values, Read(*kernels, sum).values, "product, then add");
   for (const std::int64_t count : {1, 2, 4, 5, 8, 9, 16, 17, 33, 64, 65, 100, 129, 200, 256}) {
@@ -80,11 +94,17 @@ TEST_F(CudaProducts, EveryFormHasTheSameBitsInEveryNumberOfRows) {
       const std::string what = std::to_string(count) + " rows from " + std::to_string(begin);
       ExpectSameBits(added(begin, begin + count).values,
                      all_added.Rows(begin, begin + count).values, "added, " + what);
+      ExpectSameBits(biased(begin, begin + count).values,
+                     all_biased.Rows(begin, begin + count).values, "biased, " + what);
       ExpectSameBits(gated(begin, begin + count).values,
                      all_gated.Rows(begin, begin + count).values, "gated, " + what);
       if (HasFatalFailure()) return;
     }
   }
+}
+
+TEST_F(CudaProducts, EveryFormHasTheSameBitsInEveryNumberOfRows) {
+  ExpectFormsIndependent(1040);
 }
 
 // Decisions come from a file in the second run, and from a file that lies in the third.
