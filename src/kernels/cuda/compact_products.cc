@@ -8,6 +8,8 @@ namespace {
 // Reading codes of about five bits for every 32 rows costs less than writing and reading 16 bits
 // once, up to about this many rows.
 constexpr std::int64_t kMostRowsFromCodes = 128;
+static_assert(kMostRowsFromCodes >= kMostFewRows,
+              "products of few rows fetch weights early, before a scratch of them is written");
 // Larger matrices (the logits of a large vocabulary) are not worth a scratch of their own.
 constexpr std::int64_t kMostScratchBytes = std::int64_t{1} << 30;
 

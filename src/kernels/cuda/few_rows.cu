@@ -1,13 +1,18 @@
+// Products of few rows on GPUs from sm_80 on, by asynchronous copies of 16 bytes; for Hopper see
+// few_rows_ring.cu.
 #include "kernels/cuda/few_rows.h"
 
 #include <algorithm>
 
+#include "kernels/cuda/few_rows_ring.h"
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/mma.cuh"
 #include "kernels/cuda/product_store.cuh"
 
 namespace banyan::cuda {
 namespace {
+
+constexpr std::int64_t kMostNarrowRows = 8;
 
 struct FewRowsCall {
   const __nv_bfloat16* x;
@@ -164,21 +169,11 @@ __global__ void __launch_bounds__(kWarps * 32) FewRowsKernel(FewRowsCall call) {
   }
 }
 
-int Multiprocessors() {
-  static const int count = [] {
-    int device = 0, found = 0;
-    Check(cudaGetDevice(&device), "current device");
-    Check(cudaDeviceGetAttribute(&found, cudaDevAttrMultiProcessorCount, device), "device");
-    return found;
-  }();
-  return count;
-}
-
 template <ProductForm kForm, int kWarps, int kChunk, int kStages>
 void Launch(cudaStream_t stream, const FewRowsCall& call) {
   using R = Ring<kWarps, kChunk, kStages>;
-  constexpr std::int64_t kMostRows = kWarps == 2 ? 8 : kMostFewRows;  // at most 96 KiB of stages
-  if (call.rows < 1 || call.rows > kMostRows) Check(cudaErrorInvalidValue, "few rows");
+  // At most 96 KiB of stages.
+  constexpr std::int64_t kMostRows = kWarps == 2 ? kMostNarrowRows : kMostFewRows;
   const auto kernel = FewRowsKernel<kForm, kWarps, kChunk, kStages>;
   static int resident[kMostFewRows + 1] = {};  // blocks a multiprocessor, by rows; 0: not known yet
   int& blocks = resident[call.rows];
@@ -205,9 +200,7 @@ void LaunchVariant(cudaStream_t stream, const FewRowsCall& call, FewRowsVariant 
   }
 }
 
-}  // namespace
-
-void MultiplyFewRows(cudaStream_t stream, const ProductOperands& operands, FewRowsVariant variant) {
+void MultiplyByTiles(cudaStream_t stream, const ProductOperands& operands, FewRowsVariant variant) {
   const ProductShape& shape = operands.shape;
   const FewRowsCall call{operands.x,
                          operands.w,
@@ -225,6 +218,58 @@ void MultiplyFewRows(cudaStream_t stream, const ProductOperands& operands, FewRo
       return LaunchVariant<ProductForm::kBias>(stream, call, variant);
     case ProductForm::kNarrow:
       return LaunchVariant<ProductForm::kNarrow>(stream, call, variant);
+  }
+}
+
+}  // namespace
+
+int Multiprocessors() {
+  static const int count = [] {
+    int device = 0, found = 0;
+    Check(cudaGetDevice(&device), "current device");
+    Check(cudaDeviceGetAttribute(&found, cudaDevAttrMultiProcessorCount, device), "device");
+    return found;
+  }();
+  return count;
+}
+
+bool FewRowsCanServe(FewRowsVariant variant, const ProductShape& shape) {
+  if (shape.rows < 1 || shape.rows > kMostFewRows) return false;
+  switch (variant) {
+    case FewRowsVariant::kNarrowTiles:
+      return shape.rows <= kMostNarrowRows;
+    case FewRowsVariant::kWideTiles:
+      return true;
+    case FewRowsVariant::kHalfRing:
+    case FewRowsVariant::kMostRing:
+      return RingCanServe(shape);
+  }
+  return false;
+}
+
+std::vector<FewRowsVariant> FewRowsVariantsFor(const ProductShape& shape) {
+  std::vector<FewRowsVariant> variants;
+  for (const FewRowsVariant variant : kFewRowsVariants) {
+    const bool tiles =
+        variant == FewRowsVariant::kNarrowTiles || variant == FewRowsVariant::kWideTiles;
+    if (tiles && RingCanServe(shape)) continue;  // on an H200 tiles never won
+    if (FewRowsCanServe(variant, shape)) variants.push_back(variant);
+  }
+  return variants;
+}
+
+void MultiplyFewRows(cudaStream_t stream, const ProductOperands& operands, FewRowsVariant variant) {
+  if (!FewRowsCanServe(variant, operands.shape)) {
+    Check(cudaErrorInvalidValue, "product of few rows");
+  }
+  switch (variant) {
+    case FewRowsVariant::kNarrowTiles:
+    case FewRowsVariant::kWideTiles:
+      return MultiplyByTiles(stream, operands, variant);
+    case FewRowsVariant::kHalfRing:
+      return MultiplyByRing(stream, operands, RingSize::kHalf);
+    case FewRowsVariant::kMostRing:
+      return MultiplyByRing(stream, operands, RingSize::kMost);
   }
 }
 

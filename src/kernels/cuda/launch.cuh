@@ -10,8 +10,10 @@
 #include <cuda_runtime.h>
 
 #include <cstddef>
+#include <cstdint>
 
 #include "kernels/cuda/device.h"
+#include "kernels/cuda/few_rows.h"
 
 namespace banyan::cuda {
 
@@ -39,25 +41,42 @@ inline bool StartsEarly(const void* kernel) {
   return early;
 }
 
+// A multiprocessor divides its memory anew between cache and shared memory only while it is idle. A
+// kernel that is to begin while a product of few rows still runs must want the same division.
+enum class MemoryDivision { kAny, kMostShared };
+inline MemoryDivision DivisionFor(std::int64_t rows) {
+  return rows <= kMostFewRows ? MemoryDivision::kMostShared : MemoryDivision::kAny;
+}
+
 struct LaunchShape {
   dim3 grid;
   int threads = 0;
   std::size_t shared_bytes = 0;
+  MemoryDivision division = MemoryDivision::kAny;
 };
 
 template <typename... Parameters, typename... Arguments>
 void LaunchEarly(cudaStream_t stream, const LaunchShape& shape, const char* what,
                  void (*kernel)(Parameters...), Arguments... arguments) {
-  cudaLaunchAttribute attribute{};
-  attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  attribute.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchAttribute attributes[2] = {};
+  unsigned count = 0;
+  if (StartsEarly(reinterpret_cast<const void*>(kernel))) {
+    attributes[count].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    attributes[count++].val.programmaticStreamSerializationAllowed = 1;
+  }
+#if CUDART_VERSION >= 12080
+  if (shape.division == MemoryDivision::kMostShared) {
+    attributes[count].id = cudaLaunchAttributePreferredSharedMemoryCarveout;
+    attributes[count++].val.sharedMemCarveout = cudaSharedmemCarveoutMaxShared;
+  }
+#endif
   cudaLaunchConfig_t config{};
   config.gridDim = shape.grid;
   config.blockDim = dim3(static_cast<unsigned>(shape.threads));
   config.dynamicSmemBytes = shape.shared_bytes;
   config.stream = stream;
-  config.attrs = &attribute;
-  config.numAttrs = StartsEarly(reinterpret_cast<const void*>(kernel)) ? 1 : 0;
+  config.attrs = attributes;
+  config.numAttrs = count;
   Check(cudaLaunchKernelEx(&config, kernel, static_cast<Parameters>(arguments)...), what);
 }
 

@@ -19,8 +19,8 @@ constexpr std::int64_t kRangeTops[] = {4,   8,   16,  32,  64,   96,   128,  192
 constexpr std::int64_t kMostPlainRows = 64;  // beyond, the plain kernel is not worth timing
 constexpr double kDecisionSeconds = 0.1;     // after which no more candidates are tried
 constexpr size_t kFinalists = 6;
-constexpr int kWays =
-    1;  // one more whenever our own ways change their speed: decisions are old then
+// One more whenever our own ways change their speed: decisions are old then.
+constexpr int kWays = 2;
 
 double Now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
@@ -85,7 +85,7 @@ std::string Products::TextOf(const Way& way) {
     case Way::Kind::kPlain:
       return "plain";
     case Way::Kind::kFewRows:
-      return way.variant == FewRowsVariant::kNarrowTiles ? "few rows, narrow" : "few rows, wide";
+      return "few rows, " + std::string(kFewRowsNames[static_cast<int>(way.variant)]);
     case Way::Kind::kLibrary:
       return "cublasLt " + ProductLibrary::TextOf(way.algorithm);
   }
@@ -93,8 +93,9 @@ std::string Products::TextOf(const Way& way) {
 }
 
 std::optional<Products::Way> Products::WayOf(const std::string& text) {
-  for (const Way& way : {Way{}, Way{Way::Kind::kFewRows, FewRowsVariant::kNarrowTiles, {}},
-                         Way{Way::Kind::kFewRows, FewRowsVariant::kWideTiles, {}}}) {
+  if (text == TextOf({})) return Way{};
+  for (const FewRowsVariant variant : kFewRowsVariants) {
+    const Way way{Way::Kind::kFewRows, variant, {}};
     if (text == TextOf(way)) return way;
   }
   if (!text.starts_with("cublasLt ")) return std::nullopt;
@@ -135,8 +136,8 @@ const Products::Way& Products::Decide(std::int64_t rows, const DeviceMatrix& w, 
 std::vector<Products::Way> Products::Candidates(Range range, const ProductTrial& trial,
                                                 const Shape& shape) {
   std::vector<Way> ways;
-  for (const auto variant : {FewRowsVariant::kNarrowTiles, FewRowsVariant::kWideTiles}) {
-    if (range.most <= MostRows(variant)) ways.push_back({Way::Kind::kFewRows, variant, {}});
+  for (const FewRowsVariant variant : FewRowsVariantsFor(trial.OperandsFor(range.most).shape)) {
+    ways.push_back({Way::Kind::kFewRows, variant, {}});
   }
   if (range.most <= kMostPlainRows) ways.push_back({});
   std::vector<LibraryOffer>& offers = offers_[shape];
@@ -178,7 +179,8 @@ std::vector<Products::TimedWay> Products::TimeShortly(const std::vector<Way>& wa
 }
 
 bool Products::Admit(const Way& way, Range range, ProductTrial& trial) {
-  if (options_.fast || way.kind == Way::Kind::kPlain) return true;
+  if (way.kind == Way::Kind::kPlain) return true;
+  if (options_.fast && way.kind == Way::Kind::kLibrary) return true;
   const auto run = [&](const ProductOperands& operands) { return Run(way, operands); };
   ++census_.compared;
   const bool equal = trial.HasOurBits(run, range.most) && trial.HasOurBits(run, range.least);
@@ -192,8 +194,11 @@ std::optional<Products::Way> Products::Recall(Range range, const DeviceMatrix& w
   if (!text) return std::nullopt;
   const std::optional<Way> way = WayOf(*text);
   if (!way || way->kind == Way::Kind::kPlain) return way;
-  if (way->kind == Way::Kind::kFewRows && range.most > MostRows(way->variant)) return std::nullopt;
   ProductTrial trial(device_, w, form, range.most);
+  if (way->kind == Way::Kind::kFewRows &&
+      !FewRowsCanServe(way->variant, trial.OperandsFor(range.most).shape)) {
+    return std::nullopt;
+  }
   if (way->kind == Way::Kind::kLibrary &&
       !(library_->Supports(way->algorithm, trial.OperandsFor(range.most)) &&
         library_->Supports(way->algorithm, trial.OperandsFor(range.least)))) {

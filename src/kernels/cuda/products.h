@@ -59,13 +59,13 @@ class Products {
     double seconds = 0.0;                            // spent deciding
   };
   const Census& census() const { return census_; }
-  // "few rows, narrow tiles", "cublasLt id 66 …": what serves this product.
+  // "few rows, half", "id 66 …": what serves this product.
   std::string Serving(const DeviceMatrix& w, std::int64_t rows, ProductForm form);
 
  private:
   struct Way {
     enum class Kind { kPlain, kFewRows, kLibrary } kind = Kind::kPlain;
-    FewRowsVariant variant = FewRowsVariant::kNarrowTiles;
+    FewRowsVariant variant = FewRowsVariant::kWideTiles;
     LibraryAlgorithm algorithm{};
   };
   struct TimedWay {

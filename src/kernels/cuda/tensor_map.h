@@ -1,0 +1,22 @@
+// Descriptions of matrices for Hopper's copy engine, which then brings blocks of them to shared
+// memory.
+#pragma once
+
+#include <cuda.h>
+#include <cuda_bf16.h>
+
+#include <cstdint>
+
+namespace banyan::cuda {
+
+constexpr int kBoxColumns = 64;  // 128 bytes a row
+
+// bf16 [rows, columns] without gaps, seen as [columns / 64, rows, 64]: a copy takes `boxes` boxes
+// of 64 columns, each of `box_rows` rows. A box lies in shared memory (aligned to 1024 bytes) row
+// after row; the 16-byte pieces of its row r change places (piece ^ r % 8), so that matrix loads of
+// eight rows meet no conflict. What of a copy is outside the matrix becomes zero. REQUIRES: columns
+// % 64 == 0, box_rows % 8 == 0 and at most 256, a 16-byte aligned matrix.
+CUtensorMap MapOfMatrix(const __nv_bfloat16* matrix, std::int64_t rows, std::int64_t columns,
+                        int box_rows, int boxes);
+
+}  // namespace banyan::cuda
