@@ -195,8 +195,12 @@ class CudaKernels : public Kernels {
   }
 
   void Clear(Tensor& x) override {
-    const auto bytes = static_cast<size_t>(x.rows * Stride(x.columns)) * sizeof(float);
-    Check(cudaMemsetAsync(WideForWriting(x), 0, bytes, stream_), "clear");
+    const auto elements = static_cast<size_t>(x.rows * Stride(x.columns));
+    if (mixed()) {  // for a product to read
+      Check(cudaMemsetAsync(cuda::NarrowForWriting(x), 0, elements * 2, stream_), "clear");
+    } else {
+      Check(cudaMemsetAsync(WideForWriting(x), 0, elements * 4, stream_), "clear");
+    }
   }
 
   void Add(const Tensor& delta, Tensor& x) override {

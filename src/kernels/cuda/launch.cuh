@@ -4,7 +4,9 @@
 //
 // REQUIRES of every kernel launched so: all threads call WaitForEarlierKernels() before they read
 // or write anything that an earlier kernel reads or writes. Weights and parameters are constants
-// and may be fetched before.
+// and may be fetched before; so may what Upload copies (slots, lists): the kernel that it launches
+// after the copies does not begin before they are done, and nothing of the step begins before that
+// one.
 #pragma once
 
 #include <cuda_runtime.h>

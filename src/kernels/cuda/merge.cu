@@ -147,8 +147,9 @@ void Launch(cudaStream_t stream, const AttentionCall& call, To* out) {
     kernel<<<blocks, kWarps * 32, 0, stream>>>(call, out);
     CheckLaunch("merge");
   } else {
-    LaunchEarly(stream, {dim3(static_cast<unsigned>(blocks)), kWarps * 32}, "merge", kernel, call,
-                out);
+    const LaunchShape shape{dim3(static_cast<unsigned>(blocks)), kWarps * 32, 0,
+                            DivisionFor(call.rows)};
+    LaunchEarly(stream, shape, "merge", kernel, call, out);
   }
 }
 template <typename To>

@@ -5,6 +5,7 @@
 
 #include "kernels/cuda/device.h"
 #include "kernels/cuda/kv_tiles.cuh"
+#include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/mma.cuh"
 #include "kernels/cuda/reduce.cuh"
 #include "kernels/cuda/rotate_store.h"
@@ -176,23 +177,31 @@ __device__ void StoreLane(const RotateCall& call, std::int32_t slot, int kv_head
 
 template <typename Element, int PerLane>
 __global__ void RotateLanesKernel(const __grid_constant__ RotateCall call) {
+  LetNextKernelStart();
   FetchLists(call);
   constexpr int kDim = 32 * PerLane;
   const int row = blockIdx.x, lane = threadIdx.x % 32;
   const int queries = call.heads, keys = call.kv.layout.kv_heads;
   const int h = blockIdx.y * kWarps + threadIdx.x / 32;
-  if (h >= queries + 2 * keys) return;
+  const bool present = h < queries + 2 * keys;
+  const bool is_query = h < queries, is_value = h >= queries + keys;
+  LaneValues<PerLane> weight = {};
+  std::int32_t slot = 0;
+  if (present && !is_query) slot = call.slots[row];
+  if (!is_value && call.query_norm != nullptr) {
+    weight = LoadLane<PerLane>(is_query ? call.query_norm : call.key_norm);
+  }
+  WaitForEarlierKernels();
+  if (!present) return;
   float* source = call.qkv + row * call.stride + h * kDim;
   LaneValues<PerLane> head = LoadLane<PerLane>(source);
-  const bool is_query = h < queries, is_value = h >= queries + keys;
   if (!is_value) {
+    const std::int64_t angles = static_cast<std::int64_t>(row) * (kDim / 2);
     const LaneValues<PerLane> cosine =
-        LoadLane<PerLane>(call.cosine + row * (kDim / 2) - (lane < 16 ? 0 : kDim / 2));
+        LoadLane<PerLane>(call.cosine + angles - (lane < 16 ? 0 : kDim / 2));
     const LaneValues<PerLane> sine =
-        LoadLane<PerLane>(call.sine + row * (kDim / 2) - (lane < 16 ? 0 : kDim / 2));
+        LoadLane<PerLane>(call.sine + angles - (lane < 16 ? 0 : kDim / 2));
     if (call.query_norm != nullptr) {
-      const LaneValues<PerLane> weight =
-          LoadLane<PerLane>(is_query ? call.query_norm : call.key_norm);
       float sum = 0.0f;
 #pragma unroll
       for (int i = 0; i < PerLane; ++i) sum = fmaf(head.x[i], head.x[i], sum);
@@ -217,9 +226,7 @@ __global__ void RotateLanesKernel(const __grid_constant__ RotateCall call) {
     }
   }
   if (is_query && call.scaled_query != nullptr) StoreScaledLane<Element>(call, row, h, head);
-  if (!is_query) {
-    StoreLane<Element>(call, call.slots[row], (h - queries) % keys, is_value, head);
-  }
+  if (!is_query) StoreLane<Element>(call, slot, (h - queries) % keys, is_value, head);
 }
 
 // --- Any head ---------------------------------------------------------------------------------
@@ -227,7 +234,9 @@ __global__ void RotateLanesKernel(const __grid_constant__ RotateCall call) {
 // nobody reads values that another block has already turned.
 __global__ void RotateKernel(RotateCall call) {
   extern __shared__ float shared[];  // [kWarps, head_dim]
+  LetNextKernelStart();
   FetchLists(call);
+  WaitForEarlierKernels();
   const KvLayout& layout = call.kv.layout;
   const int dim = layout.head_dim;
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
@@ -301,22 +310,19 @@ void RotateAndStoreRows(cudaStream_t stream, const RotateCall& call) {
   const auto across = static_cast<unsigned>(call.whole_norm ? 1 : (heads + kWarps - 1) / kWarps);
   const bool sixteen_bits = call.type == KvType::kF16 || call.type == KvType::kBF16;
   const bool whole_head = 2 * call.pairs == layout.head_dim && !call.whole_norm && sixteen_bits;
-  const dim3 grid(rows, across);
+  LaunchShape launch{dim3(rows, across), kWarps * 32, 0, DivisionFor(call.rows)};
+  auto kernel = RotateKernel;
   if (whole_head && (layout.head_dim == 64 || layout.head_dim == 128)) {
-    const bool f16 = call.type == KvType::kF16, half_size = layout.head_dim == 64;
-    if (f16 && half_size) RotateLanesKernel<__half, 2><<<grid, kWarps * 32, 0, stream>>>(call);
-    if (f16 && !half_size) RotateLanesKernel<__half, 4><<<grid, kWarps * 32, 0, stream>>>(call);
-    if (!f16 && half_size) {
-      RotateLanesKernel<__nv_bfloat16, 2><<<grid, kWarps * 32, 0, stream>>>(call);
-    }
-    if (!f16 && !half_size) {
-      RotateLanesKernel<__nv_bfloat16, 4><<<grid, kWarps * 32, 0, stream>>>(call);
+    const bool f16 = call.type == KvType::kF16;
+    if (layout.head_dim == 64) {
+      kernel = f16 ? RotateLanesKernel<__half, 2> : RotateLanesKernel<__nv_bfloat16, 2>;
+    } else {
+      kernel = f16 ? RotateLanesKernel<__half, 4> : RotateLanesKernel<__nv_bfloat16, 4>;
     }
   } else {
-    const size_t shared = sizeof(float) * kWarps * static_cast<size_t>(layout.head_dim);
-    RotateKernel<<<grid, kWarps * 32, shared, stream>>>(call);
+    launch.shared_bytes = sizeof(float) * kWarps * static_cast<size_t>(layout.head_dim);
   }
-  CheckLaunch("rotate and store");
+  LaunchEarly(stream, launch, "rotate and store", kernel, call);
 }
 
 }  // namespace banyan::cuda
