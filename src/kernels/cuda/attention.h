@@ -76,6 +76,7 @@ struct AttentionCall {
   const std::int32_t* merge_begin = nullptr;  // [rows + 1]
   const MergeEntry* merges = nullptr;
   int rows = 0;
+  int entries = 0;  // of merges, all rows together
 
   AttentionShape shape;
   const float* query = nullptr;  // row r, head h at query + r * query_stride + h * head_dim

@@ -285,6 +285,7 @@ class CudaKernels : public Kernels {
     call.positions = on_device.positions;
     call.merge_begin = on_device.merge_begin;
     call.merges = on_device.merges;
+    call.entries = on_device.partials;
     call.rows = step.rows;
     call.shape = shape;
     call.query = Wide(qkv);

@@ -1,5 +1,5 @@
-// The n-ary merge: a warp takes one query head of a row and merges its partials in the order of the
-// merge list, groups first, then groups left to right.
+// The n-ary merge: a warp takes one or a few query heads of a row and merges their partials in the
+// order of the row's merge list, groups first, then groups left to right.
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/mma.cuh"
 #include "kernels/cuda/partial.cuh"
@@ -8,15 +8,19 @@ namespace banyan::cuda {
 namespace {
 
 constexpr int kWarps = 4;
-// Partials whose values are on their way at a time, and blocks on a multiprocessor: where there are
-// few heads to merge, each has much on its way; where there are many, there are many warps.
+// Each load waits for the one before it (list, entry, values), so what counts is how many a
+// multiprocessor has on their way: partials of a head, heads of a warp, blocks.
 struct FewHeads {
-  static constexpr int kAhead = 16, kBlocks = 4;
+  static constexpr int kHeads = 1, kAhead = 16, kBlocks = 4;
 };
-struct ManyHeads {
-  static constexpr int kAhead = 4, kBlocks = 8;
+struct ManyShortLists {
+  static constexpr int kHeads = 4, kAhead = 2, kBlocks = 4;
+};
+struct ManyLongLists {
+  static constexpr int kHeads = 1, kAhead = 4, kBlocks = 8;
 };
 constexpr int kMostOfFewHeads = 4096;  // of all rows
+constexpr int kLongestShortList = 4;   // on average
 
 // Four consecutive values of a head, those of lane l at base + 4 l. Whole: the head's size is a
 // multiple of four, so that each lane loads and stores all or nothing.
@@ -73,12 +77,13 @@ template <typename To, bool Whole, typename Amount>
 __global__ void __launch_bounds__(kWarps * 32, Amount::kBlocks)
     MergeKernel(const __grid_constant__ AttentionCall call, To* out) {
   LetNextKernelStart();
-  constexpr int kAhead = Amount::kAhead;
+  constexpr int kHeads = Amount::kHeads, kAhead = Amount::kAhead;
   const int lane = threadIdx.x % 32;
   const int task = static_cast<int>(blockIdx.x) * kWarps + static_cast<int>(threadIdx.x) / 32;
   const int heads = call.shape.heads, dim = call.shape.head_dim;
-  const bool present = task < call.rows * heads;
-  const int row = present ? task / heads : 0, head = task % heads;
+  const int tasks_of_row = (heads + kHeads - 1) / kHeads;
+  const bool present = task < call.rows * tasks_of_row;
+  const int row = present ? task / tasks_of_row : 0, first_head = task % tasks_of_row * kHeads;
   const int list_begin = call.merge_begin[row], list_end = call.merge_begin[row + 1];
   // The lists are the step's; what they name is there after the wait.
   MergeEntry entry;
@@ -86,62 +91,75 @@ __global__ void __launch_bounds__(kWarps * 32, Amount::kBlocks)
   WaitForEarlierKernels();
   if (blockIdx.x == 0 && threadIdx.x < 2) call.next_unit[threadIdx.x] = 0;
   if (!present) return;
-  To* out_head = out + row * call.out_stride + static_cast<std::int64_t>(head) * dim;
+  const int count_of_heads = min(kHeads, heads - first_head);
+  // Of head h of the warp: where its part of a partial lies.
+  const auto place = [&](std::int64_t partial, int h) {
+    return partial * heads + first_head + min(h, count_of_heads - 1);
+  };
   for (int base = 0; base < dim; base += 128) {
     const int first_value = base + 4 * lane;
-    Running total, group;
-    // Each lane fetches one entry of the list with its maximum and sum; then all go through them.
+    Running total[kHeads], group[kHeads];
+    // Each lane fetches one entry of the list with its maxima and sums; then all go through them.
     for (int first = list_begin; first < list_end; first += 32) {
       const int count = min(32, list_end - first);
-      float entry_max = -INFINITY, entry_sum = 0.0f;
-      if (lane < count) {
-        if (list_end - list_begin > 32) entry = call.merges[first + lane];
-        const std::int64_t at = static_cast<std::int64_t>(entry.partial) * heads + head;
-        entry_max = call.partials.max[at];
-        entry_sum = call.partials.sum[at];
+      if (list_end - list_begin > 32 && lane < count) entry = call.merges[first + lane];
+      float entry_max[kHeads], entry_sum[kHeads];
+#pragma unroll
+      for (int h = 0; h < kHeads; ++h) {
+        entry_max[h] = lane < count ? call.partials.max[place(entry.partial, h)] : -INFINITY;
+        entry_sum[h] = lane < count ? call.partials.sum[place(entry.partial, h)] : 0.0f;
       }
       const int opens = entry.opens_group ? 1 : 0;
       for (int j = 0; j < count; j += kAhead) {
-        Four<Whole> next[kAhead];
+        Four<Whole> next[kAhead][kHeads];
 #pragma unroll
         for (int k = 0; k < kAhead; ++k) {
           const std::int64_t partial = __shfl_sync(0xffffffffu, entry.partial, (j + k) % 32);
-          if (j + k < count) {
-            next[k] = Four<Whole>::Load(call.partials.value + (partial * heads + head) * dim,
-                                        first_value, dim);
+          if (j + k >= count) continue;
+#pragma unroll
+          for (int h = 0; h < kHeads; ++h) {
+            next[k][h] =
+                Four<Whole>::Load(call.partials.value + place(partial, h) * dim, first_value, dim);
           }
         }
 #pragma unroll
         for (int k = 0; k < kAhead; ++k) {
-          const float next_max = __shfl_sync(0xffffffffu, entry_max, (j + k) % 32);
-          const float next_sum = __shfl_sync(0xffffffffu, entry_sum, (j + k) % 32);
           const bool opens_group = __shfl_sync(0xffffffffu, opens, (j + k) % 32) != 0;
-          if (j + k >= count) break;
-          if (opens_group) {
-            total.Merge(group.max, group.sum, group.value);
-            group = {};
+#pragma unroll
+          for (int h = 0; h < kHeads; ++h) {
+            const float next_max = __shfl_sync(0xffffffffu, entry_max[h], (j + k) % 32);
+            const float next_sum = __shfl_sync(0xffffffffu, entry_sum[h], (j + k) % 32);
+            if (j + k >= count) continue;
+            if (opens_group) {
+              total[h].Merge(group[h].max, group[h].sum, group[h].value);
+              group[h] = {};
+            }
+            group[h].Merge(next_max, next_sum, next[k][h].x);
           }
-          group.Merge(next_max, next_sum, next[k].x);
         }
       }
     }
-    total.Merge(group.max, group.sum, group.value);
-    const float inverse = total.sum == 0.0f ? 0.0f : 1.0f / total.sum;
-    Four<Whole> result;
 #pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      result.x[i] = total.sum == 0.0f ? 0.0f : __fmul_rn(total.value[i], inverse);
+    for (int h = 0; h < kHeads; ++h) {
+      total[h].Merge(group[h].max, group[h].sum, group[h].value);
+      const float inverse = total[h].sum == 0.0f ? 0.0f : 1.0f / total[h].sum;
+      Four<Whole> result;
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        result.x[i] = total[h].sum == 0.0f ? 0.0f : __fmul_rn(total[h].value[i], inverse);
+      }
+      if (h >= count_of_heads) continue;
+      result.Store(out + row * call.out_stride + static_cast<std::int64_t>(first_head + h) * dim,
+                   first_value, dim);
     }
-    result.Store(out_head, first_value, dim);
   }
 }
 
-template <typename To, bool Whole>
-void Launch(cudaStream_t stream, const AttentionCall& call, To* out) {
-  const int heads = call.rows * call.shape.heads;
-  const int blocks = (heads + kWarps - 1) / kWarps;
-  const auto kernel = heads <= kMostOfFewHeads ? MergeKernel<To, Whole, FewHeads>
-                                               : MergeKernel<To, Whole, ManyHeads>;
+template <typename Amount, typename To, bool Whole>
+void LaunchFor(cudaStream_t stream, const AttentionCall& call, To* out) {
+  const int warps = call.rows * ((call.shape.heads + Amount::kHeads - 1) / Amount::kHeads);
+  const int blocks = (warps + kWarps - 1) / kWarps;
+  const auto kernel = MergeKernel<To, Whole, Amount>;
   // Where two streams have joined, nothing begins before both are done.
   if (call.units.many_count > 0 && call.units.few_count > 0) {
     kernel<<<blocks, kWarps * 32, 0, stream>>>(call, out);
@@ -150,6 +168,17 @@ void Launch(cudaStream_t stream, const AttentionCall& call, To* out) {
     const LaunchShape shape{dim3(static_cast<unsigned>(blocks)), kWarps * 32, 0,
                             DivisionFor(call.rows)};
     LaunchEarly(stream, shape, "merge", kernel, call, out);
+  }
+}
+
+template <typename To, bool Whole>
+void Launch(cudaStream_t stream, const AttentionCall& call, To* out) {
+  if (call.rows * call.shape.heads <= kMostOfFewHeads) {
+    LaunchFor<FewHeads, To, Whole>(stream, call, out);
+  } else if (call.entries <= kLongestShortList * call.rows) {
+    LaunchFor<ManyShortLists, To, Whole>(stream, call, out);
+  } else {
+    LaunchFor<ManyLongLists, To, Whole>(stream, call, out);
   }
 }
 template <typename To>
