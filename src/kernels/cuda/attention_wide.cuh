@@ -41,6 +41,7 @@ class WideConsumer {
     for (;; ++task_) {
       WaitFull(shared_.task_full, task_);
       if (Task().kv_head < 0) break;
+      if (task_ == 0) BringOwnQueries();
       WaitFull(shared_.query_full, task_);
       begin_ = Task().cuts.begin;
       if (Task().rows <= group_ * 64) {
@@ -65,6 +66,12 @@ class WideConsumer {
   // Of the unit: the lane's two rows.
   __device__ int PackedRow(int half) const { return warp_ * 16 + lane_ / 4 + 8 * half; }
 
+  // The group's warps meet when they take their turn.
+  __device__ void BringOwnQueries() {
+    AskForQueries<Dim, 1>(UnitView(call_, Task().unit, Task().kv_head), Task(), warp_ * 16,
+                          shared_.query[PlaceOf<kWideQueries>(task_)]);
+    AwaitQueries();
+  }
   __device__ bool LastCut() const { return begin_ + kCutKeys >= Task().cuts.end; }
 
   __device__ void Attend() {
@@ -184,11 +191,12 @@ class WideConsumer {
     ArriveAsWarp(shared_.value_empty, scored_ - 1);
   }
 
-  // --- Values that must not meet rows which do not see them (kv_pages.h) -----------------------
-  // Whether some token of the cut's pages is marked; the same for every warp.
   __device__ std::byte (&Values() const)[kPagesPerCut][kFlaggedPageBytes<Dim>] {
     return shared_.value[PlaceOf<kWideStages>(scored_ - 1)];
   }
+
+  // --- Values that must not meet rows which do not see them (kv_pages.h) -----------------------
+  // Whether some token of the cut's pages is marked; the same for every warp.
   __device__ bool AnyUnruly() const {
     if (!careful_) return false;
     const std::byte* flags = Values()[lane_ / 4] + kPageBytes<Dim>;

@@ -111,40 +111,50 @@ __device__ inline void BringRows(const AttentionCall& call, const UnitView& unit
   }
 }
 
-// One of the two warps that bring queries: half of the rows. Rows that are not there take another
-// one's values: nobody reads what becomes of them.
+// Asks for the queries of `Rounds` times 16 packed rows from `first` on, by one warp. Rows that are
+// not there take another one's values: nobody reads what becomes of them.
+template <int Dim, int Rounds>
+__device__ void AskForQueries(const UnitView& unit, const WideTask& task, int first,
+                              std::byte* query) {
+  constexpr int kChunks = Dim / 8;  // of 16 bytes: two lanes a row, each every other chunk
+  const int lane = static_cast<int>(threadIdx.x) % 32, rows = task.rows;
+  const std::byte* source[Rounds];
+#pragma unroll
+  for (int i = 0; i < Rounds; ++i) {
+    source[i] = unit.ScaledQuery(min(first + 16 * i + lane / 2, rows - 1)) + lane % 2 * 16;
+  }
+#pragma unroll
+  for (int i = 0; i < Rounds; ++i) {
+    if (first + 16 * i >= rows) break;
+    const int row = first + 16 * i + lane / 2;
+#pragma unroll
+    for (int chunk = 0; chunk < kChunks; chunk += 2) {
+      CopyAsync(query + TileOffset(row, (chunk + lane % 2) * 8, Dim) * 2, source[i] + chunk * 16,
+                true);
+    }
+  }
+  CommitCopies();
+}
+__device__ inline void AwaitQueries() {
+  WaitForCopies<0>();
+  PublishToMatrixUnits();
+}
+
+// One of the two warps that bring queries: half of the rows. Those of the first task, for which all
+// wait, come faster by the warps that compute.
 template <int Dim>
 __device__ void BringQueries(const AttentionCall& call, WideShared<Dim>& shared, int half) {
-  constexpr int kChunks = Dim / 8;  // of 16 bytes
-  const int lane = static_cast<int>(threadIdx.x) % 32;
   for (unsigned n = 0;; ++n) {
     WaitFull(shared.task_full, n);
     const WideTask& task = shared.task[PlaceOf<kWideTasks>(n)];
     if (task.kv_head < 0) return;
-    const UnitView unit(call, task.unit, task.kv_head);
-    std::byte* query = shared.query[PlaceOf<kWideQueries>(n)];
     WaitEmpty(shared.query_empty, n);
-    // Two lanes a row, each every other chunk.
-    constexpr int kRounds = kWideRows / 2 / 16;
-    const int first = half * kWideRows / 2 + lane / 2, rows = task.rows;
-    const std::byte* source[kRounds];
-#pragma unroll
-    for (int i = 0; i < kRounds; ++i) {
-      source[i] = unit.ScaledQuery(min(first + 16 * i, rows - 1)) + lane % 2 * 16;
+    if (n > 0) {
+      AskForQueries<Dim, kWideRows / 32>(UnitView(call, task.unit, task.kv_head), task,
+                                         half * kWideRows / 2,
+                                         shared.query[PlaceOf<kWideQueries>(n)]);
+      AwaitQueries();
     }
-#pragma unroll
-    for (int i = 0; i < kRounds; ++i) {
-      const int row = first + 16 * i;
-      if (row / 16 * 16 >= rows) break;
-#pragma unroll
-      for (int chunk = 0; chunk < kChunks; chunk += 2) {
-        CopyAsync(query + TileOffset(row, (chunk + lane % 2) * 8, Dim) * 2, source[i] + chunk * 16,
-                  true);
-      }
-    }
-    CommitCopies();
-    WaitForCopies<0>();
-    PublishToMatrixUnits();
     ArriveAsWarp(shared.query_full, n);
     ArriveAsWarp(shared.task_empty, n);
   }
