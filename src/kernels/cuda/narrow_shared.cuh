@@ -37,7 +37,8 @@ template <int Dim>
 struct alignas(128) NarrowShared {
   // A place holds the keys of a page, or its values with their flags.
   static constexpr int kPlaceBytes = kFlaggedPageBytes<Dim>;
-  static constexpr int kQueryStride = Dim * 2 + 16;  // rows of a tile lie in different banks
+  // Rows of a tile lie in different banks, and a load of 32 values ends in its own row.
+  static constexpr int kQueryStride = (Dim + 31) / 32 * 32 * 2 + 16;
   static constexpr int kScoreStride = kCutKeys + 4;
   static constexpr int kOtherBytes =
       kScoreTiles * kTileBytes +
