@@ -51,8 +51,6 @@ int RunGrid(GridCommand& command) {
       work.seed = command.seed;
       BenchRun run = prepared;
       FitStreams(streams, run.engine);
-      // The same row counts as with the prefix before need no second warm-up.
-      run.warm_up = prepared.warm_up && prefix == command.prefixes.front();
       fmt::print(stderr, "{} streams, {} shared\n", streams, prefix);
       results.push_back(RunWork(run, work));
     }
