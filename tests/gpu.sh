@@ -2,8 +2,8 @@
 # Every check of the cuda backend in one call on a machine with a GPU: about four minutes.
 # usage: tests/gpu.sh [PART ...]     parts: units oracles forests sanitizers, by default all of these;
 # times times8 profile, which measure
-#   BANYAN_BUILD=DIR   programs already built there (banyan, kernels_test; engine_test where it is);
-#                      otherwise build/cuda is built
+#   BANYAN_BUILD=DIR   programs already built there (banyan, kernels_test; engine_test and cuda_times
+#                      where they are); otherwise build/cuda is built
 #   BANYAN_GOLDEN=DIR  oracles (default ../shared/golden); skipped where absent
 #   BANYAN_LOGS=DIR    where logs go (default: a temporary folder)
 set -uo pipefail
@@ -32,6 +32,10 @@ units() {
   timeout 150 "$bin/kernels_test" --gtest_filter='*cuda*:*Cuda*' --gtest_brief=1 >"$logs/units" 2>&1
   report "kernels_test" $? "$(tail -1 "$logs/units")"
   grep -E 'Failure|FAILED' -A4 "$logs/units" | head -60
+  if [ -x "$bin/cuda_times" ]; then
+    timeout 60 "$bin/cuda_times" --check >"$logs/products" 2>&1
+    report "products bit for bit" $? "$(tail -1 "$logs/products")"
+  fi
   [ -x "$bin/engine_test" ] || return
   timeout 100 "$bin/engine_test" --gtest_filter='*Device*:*cuda*:*Cuda*' --gtest_brief=1 >"$logs/engine" 2>&1
   report "engine_test" $? "$(tail -1 "$logs/engine")"
