@@ -38,7 +38,8 @@ struct AttentionResult {
 // One memory of two layers, of which the second is used.
 class AttentionRun {
  public:
-  AttentionRun(Kernels& kernels, const AttentionSetup& setup, int pages)
+  // Pages hold `stale_value` before anything is stored.
+  AttentionRun(Kernels& kernels, const AttentionSetup& setup, int pages, float stale_value = kNaN)
       : kernels_(kernels), setup_(setup), shape_(setup.Shape()) {
     std::vector<float> frequency;
     for (int i = 0; i < setup.rotary_dim / 2; ++i) {
@@ -62,7 +63,7 @@ class AttentionRun {
       stale.batch.positions.push_back(0);
       stale.batch.slots.push_back(slot);
     }
-    Store(stale.batch, ConstantMatrix(stale.batch.rows(), setup.columns(), kNaN));
+    Store(stale.batch, ConstantMatrix(stale.batch.rows(), setup.columns(), stale_value));
   }
 
   // K and V of these rows into their slots.

@@ -96,6 +96,32 @@ TEST_P(AttentionIndependence, EveryPlanOfAStepHasTheSameBits) {
   }
 }
 
+// So many heads and items that a backend with many hands gives each of them several; with pages
+// that held numbers before, and with pages that held none.
+TEST_P(AttentionIndependence, ManyTasksHaveTheBitsOfFew) {
+  std::vector<TreeNode> nodes = {{-1, 300, 0, 0}};
+  for (int child = 0; child < 30; ++child) nodes.push_back({0, 6 + child % 3, 300, 4});
+  const Tree tree = MakeTree(nodes);
+  for (const AttentionSetup& setup : {AttentionSetup{32, 16, 64, 64}, {16, 8, 128, 128}}) {
+    const HostMatrix contents = RandomMatrix(tree.key_count, setup.columns(), 57);
+    const KeyBatch all = AllKeys(tree), rows = StepRows(tree);
+    const HostMatrix row_contents = Select(contents, rows.keys);
+    HostMatrix expected;
+    for (const float stale : {kNaN, 0.5f}) {
+      AttentionRun run(*tested_, setup, tree.page_count, stale);
+      run.Store(all.batch, Select(contents, all.keys));
+      for (const PlanChoice& choice :
+           {PlanChoice{}, PlanChoice{1, 16, false, false}, PlanChoice{1, 1, false, true}}) {
+        const HostMatrix found =
+            run.Step(rows.batch, BuildTestPlan(tree, choice), row_contents).out;
+        if (expected.values.empty()) expected = found;
+        ExpectSameBits(found.values, expected.values, setup.Text() + ", " + Text(choice));
+        if (HasFatalFailure()) return;
+      }
+    }
+  }
+}
+
 TEST_P(AttentionIndependence, PlansOfTheBuilderHaveTheSameBits) {
   const AttentionSetup setup{4, 2, 16, 16};
   for (const Tree& tree : {BranchingTree(), LongTree()}) {
