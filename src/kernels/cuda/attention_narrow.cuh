@@ -6,6 +6,7 @@
 
 #include "kernels/cuda/device.h"
 #include "kernels/cuda/for_head_dim.h"
+#include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/narrow_computer.cuh"
 #include "kernels/cuda/narrow_feeder.cuh"
 
@@ -43,9 +44,7 @@ template <typename Element, int Dim>
 void LaunchNarrow(cudaStream_t stream, int blocks, const AttentionCall& call) {
   static_assert(sizeof(NarrowShared<Dim>) <= kMostTeamBytes);
   constexpr int kBytes = kNarrowTeams * static_cast<int>(sizeof(NarrowShared<Dim>));
-  static const cudaError_t raised = cudaFuncSetAttribute(
-      AttendNarrowKernel<Element, Dim>, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes);
-  Check(raised, "shared memory of attention");
+  RaiseSharedMemory<AttendNarrowKernel<Element, Dim>>(kBytes);
   AttendNarrowKernel<Element, Dim>
       <<<static_cast<unsigned>(blocks), kNarrowThreads, kBytes, stream>>>(call);
   CheckLaunch("attention of narrow units");

@@ -12,6 +12,7 @@
 
 #include "kernels/cuda/device.h"
 #include "kernels/cuda/for_head_dim.h"
+#include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/wide_feed.cuh"
 
 namespace banyan::cuda {
@@ -326,9 +327,7 @@ __global__ void __launch_bounds__(kWideThreads, 1)
 template <typename Element, int Dim>
 void LaunchWide(cudaStream_t stream, int blocks, const AttentionCall& call) {
   constexpr int kBytes = static_cast<int>(sizeof(WideShared<Dim>));
-  static const cudaError_t raised = cudaFuncSetAttribute(
-      AttendWideKernel<Element, Dim>, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes);
-  Check(raised, "shared memory of attention");
+  RaiseSharedMemory<AttendWideKernel<Element, Dim>>(kBytes);
   AttendWideKernel<Element, Dim>
       <<<static_cast<unsigned>(blocks), kWideThreads, kBytes, stream>>>(call);
   CheckLaunch("attention of wide units");

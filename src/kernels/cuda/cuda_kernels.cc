@@ -298,8 +298,14 @@ class CudaKernels : public Kernels {
     call.partials = partials_.Reserve(on_device.partials, shape);
     call.out = OutputOf(out);
     call.out_stride = Stride(out.columns);
-    cuda::AttendUnits(attention_streams_, device_->multiprocessors, options_.kv_type, call);
-    cuda::MergePartials(stream_, call);
+    try {
+      cuda::AttendUnits(attention_streams_, device_->multiprocessors, options_.kv_type, call);
+      cuda::MergePartials(stream_, call);
+    } catch (...) {
+      // The merge would have: another try must not miss the tasks that were drawn in this one.
+      if (device_->recording == nullptr) next_unit_.Zero();
+      throw;
+    }
   }
 
   void SwiGlu(const Tensor& x, Tensor& out) override {

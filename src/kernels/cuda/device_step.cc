@@ -7,7 +7,7 @@
 namespace banyan::cuda {
 namespace {
 
-// Rows that a warp with 8 of them at a time still reads well; more go to a wide unit.
+// Packed rows that narrow units of 8 still read well; more go to a wide unit.
 constexpr std::int32_t kMostNarrowRows = 2 * kNarrowRows;
 
 struct HostUnits {
@@ -110,6 +110,18 @@ UnitLists ListsIn(const StepMemory& memory, size_t first, const HostUnits& units
 }
 
 }  // namespace
+
+DeviceStep::Layout DeviceStep::layout() const {
+  Layout layout = {memory_->version(), units_.many_rows, split_, units_.many_count > 0,
+                   units_.few_count > 0};
+  layout.short_lists = partials <= kLongestShortList * rows;
+  layout.long_ends = units_.few_pages >= std::int64_t{kPagesOfLongUnit} * units_.few_count;
+  if (layout.has_many && layout.has_few && layout.long_ends) {
+    layout.balance = std::bit_width(static_cast<std::uint64_t>(units_.few_pages)) -
+                     std::bit_width(static_cast<std::uint64_t>(units_.many_cuts));
+  }
+  return layout;
+}
 
 DeviceStep::~DeviceStep() {
   if (memory_) pool_->push_back(std::move(memory_));

@@ -28,7 +28,7 @@ class DeviceStep : public StepInputs {
   const std::int32_t* merge_begin = nullptr;
   const MergeEntry* merges = nullptr;
   std::int32_t partials = 0;
-  // All of the arrays above that attention reads, side by side.
+  // The arrays above that attention reads, side by side, with others and with room between them.
   std::span<const std::byte> lists;
 
   // Work units for `ratio` query heads per KV head; sent when the step was uploaded for another.
@@ -46,12 +46,12 @@ class DeviceStep : public StepInputs {
     const WorkUnit* units = nullptr;
     Split split;
     bool has_many = false, has_few = false;
+    // What the launches are shaped by, roughly (attention.cc, merge.cu).
+    bool long_ends = false, short_lists = false;
+    int balance = 0;
     auto operator<=>(const Layout&) const = default;
   };
-  Layout layout() const {
-    return {memory_->version(), units_.many_rows, split_, units_.many_count > 0,
-            units_.few_count > 0};
-  }
+  Layout layout() const;
 
  private:
   friend class StepSender;

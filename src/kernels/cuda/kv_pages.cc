@@ -46,16 +46,17 @@ KvPages::KvPages(const std::shared_ptr<const Device>& device, const KvShape& sha
   BANYAN_CHECK(page_count >= 0);
   pages = page_count;
   const std::int64_t page = std::int64_t{layout_.block_bytes} * shape.kv_heads * shape.layers;
-  memory_ = DeviceMemory(device, page * page_count, "KV pages");
+  any_flag_offset_ = page * page_count;
+  memory_ = DeviceMemory(device, any_flag_offset_ + static_cast<std::int64_t>(sizeof(std::int32_t)),
+                         "KV pages");
   memory_.Zero();
-  any_flag_ = DeviceMemory(device, sizeof(std::int32_t), "KV pages");
-  any_flag_.Zero();
 }
 
 KvView KvPages::Layer(int layer) const {
   BANYAN_CHECK(layer >= 0 && layer < shape_.layers);
   const std::int64_t bytes = std::int64_t{layout_.block_bytes} * shape_.kv_heads * pages;
-  return {memory_.As<std::byte>() + layer * bytes, any_flag_.As<std::int32_t>(), layout_};
+  return {memory_.As<std::byte>() + layer * bytes,
+          reinterpret_cast<std::int32_t*>(memory_.As<std::byte>() + any_flag_offset_), layout_};
 }
 
 }  // namespace banyan::cuda

@@ -47,8 +47,8 @@ class KvPages : public KvMemory {
  private:
   KvShape shape_;
   KvLayout layout_;
-  DeviceMemory memory_;    // [layers, pages, kv_heads, block_bytes]
-  DeviceMemory any_flag_;  // one int32
+  DeviceMemory memory_;  // [layers, pages, kv_heads, block_bytes], then KvView::any_flag
+  std::int64_t any_flag_offset_ = 0;
 };
 
 }  // namespace banyan::cuda

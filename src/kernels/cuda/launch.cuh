@@ -50,6 +50,16 @@ inline MemoryDivision DivisionFor(std::int64_t rows) {
   return rows <= kMostFewRows ? MemoryDivision::kMostShared : MemoryDivision::kAny;
 }
 
+// More shared memory for a block than the language grants by itself; tried again where it failed.
+template <auto kKernel>
+void RaiseSharedMemory(int bytes) {
+  [[maybe_unused]] static const bool raised = [bytes] {
+    Check(cudaFuncSetAttribute(kKernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes),
+          "shared memory of a kernel");
+    return true;
+  }();
+}
+
 struct LaunchShape {
   dim3 grid;
   int threads = 0;

@@ -2,8 +2,11 @@
 // step has more of them.
 #pragma once
 
+#include <cstdint>
+#include <limits>
 #include <memory>
 
+#include "base/error.h"
 #include "kernels/cuda/attention.h"
 #include "kernels/cuda/device.h"
 
@@ -16,6 +19,7 @@ class PartialMemory {
   // Where the arrays lie depends on the shape and on where and how large the memory is, not on how
   // many partials there are: recorded launches find those of later steps.
   PartialArrays Reserve(std::int64_t partials, const AttentionShape& shape) {
+    BANYAN_CHECK(partials * shape.heads <= std::numeric_limits<std::int32_t>::max());
     partial_bytes_ = BytesOf(shape);
     if (!Holds(partials, partial_bytes_)) {
       const std::int64_t bytes = partials * partial_bytes_;
