@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Every check of the cuda backend in one call on a machine with a GPU: about four minutes.
+# Every check of the cuda backend in one call on a machine with a GPU: about two minutes.
 # usage: tests/gpu.sh [PART ...]     parts: units oracles forests sanitizers, by default all of these;
 # times times8 profile, which measure
 #   BANYAN_BUILD=DIR   programs already built there (banyan, kernels_test; engine_test and cuda_times
@@ -54,7 +54,7 @@ sanitizers() {
   local tokens='*ChooseAs*cuda_mixed_f16:*Choices*OfEveryKind*cuda_mixed_f16:*Panels*Diverge*cuda_mixed_f16'
   sanitize memcheck 100 "$rows:*EveryHeadSize*cuda_mixed*:*BrokenKeysOfLater*cuda_mixed*:$tokens"
   sanitize racecheck 60 "$tokens:CudaCompact.Embeddings*"
-  # Reported, not judged: docs/cuda.md says what racecheck finds in the wide kernel and why it stays.
+  # Reported, not judged: docs/cuda.md says what racecheck finds in attention and why it stays.
   timeout 60 compute-sanitizer --tool racecheck "$bin/kernels_test" --gtest_brief=1 --gtest_filter="$attention" \
     >"$logs/racecheck-attention" 2>&1
   printf '%-34s known  %s\n' "racecheck of attention" "$(grep SUMMARY "$logs/racecheck-attention" | tail -1)" |

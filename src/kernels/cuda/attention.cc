@@ -14,7 +14,6 @@ constexpr int kMostWideDim = 128;
 constexpr int kBlocksPerMultiprocessor = 8;
 // What one multiprocessor takes, measured on an H200.
 constexpr float kMicrosecondsPerCut = 2.2f, kMicrosecondsPerPage = 0.15f;
-constexpr int kPagesOfLongUnit = 8;
 
 }  // namespace
 
@@ -30,7 +29,7 @@ int PaddedHeadDim(int head_dim, KvType type) {
 
 UnitForm UnitFormFor(int capability_major, KvType type, int head_dim) {
   const bool sixteen_bits = type == KvType::kF16 || type == KvType::kBF16;
-  return capability_major == 9 && sixteen_bits && head_dim <= kMostWideDim
+  return capability_major == 9 && sixteen_bits && head_dim <= kMostWideDim && HasHopperKernels()
              ? UnitForm::kWideAndNarrow
              : UnitForm::kBlocks;
 }
@@ -97,7 +96,8 @@ Shares Divide(int multiprocessors, const AttentionCall& call) {
   const float wide = kMicrosecondsPerCut * static_cast<float>(units.many_cuts);
   const float narrow = kMicrosecondsPerPage * static_cast<float>(units.few_pages);
   const float share = narrow / (narrow + wide) * static_cast<float>(multiprocessors);
-  shares.narrow = std::clamp(static_cast<int>(std::lround(share)), 1, multiprocessors / 2);
+  shares.narrow =
+      std::clamp(static_cast<int>(std::lround(share)), 1, std::max(1, multiprocessors / 2));
   shares.wide = multiprocessors - shares.narrow;
   return shares;
 }

@@ -1,5 +1,5 @@
-// Tree attention on the device: one launch over the work list writes partials, one more merges them
-// in canonical order (plan/attention_plan.h).
+// Tree attention on the device: a launch over the work list, or two side by side, writes partials,
+// one more merges them in canonical order (plan/attention_plan.h).
 //
 // A work unit is some "packed rows" of an item for one KV head: packed row i is query head
 // i % ratio of the item's row i / ratio, where ratio = heads per KV head, so that few rows with
@@ -25,6 +25,11 @@ namespace banyan::cuda {
 inline constexpr float kLog2E = 1.44269504f;
 
 inline constexpr int kBlockRows = 64, kWideRows = 128, kNarrowRows = 8;
+
+// Narrow units of so many pages on average are long: memory's bandwidth limits them.
+inline constexpr int kPagesOfLongUnit = 8;
+// Merge lists of so many entries on average are short.
+inline constexpr int kLongestShortList = 4;
 
 // Elements from token to token in a page. 16-bit and 8-bit heads are padded to a size that the
 // matrix kernels are compiled for; float32 heads are not.
@@ -54,12 +59,13 @@ struct UnitLists {
   const WorkUnit* few_rows = nullptr;    // the narrow ones
   const std::int32_t* counts = nullptr;  // [2]: of many_rows, of few_rows
   int many_count = 0, few_count = 0;
-  // Cuts of the units of many rows and pages of those of few rows, for one KV head.
+  // Cuts of the units of many rows and pages of those of few rows for one KV head, windows left
+  // aside.
   std::int64_t many_cuts = 0, few_pages = 0;
 };
 
-// Partials: weighted values relative to 2^max, and the sum of their weights; sum 0 = empty, values
-// 0.
+// Partials: weighted values relative to 2^max, and the sum of their weights. An empty one has
+// maximum -inf, sum and values 0.
 struct PartialArrays {
   float* value = nullptr;  // [partials, heads, head_dim]
   float* max = nullptr;    // [partials, heads], in units of log2
@@ -76,7 +82,7 @@ struct AttentionCall {
   const std::int32_t* merge_begin = nullptr;  // [rows + 1]
   const MergeEntry* merges = nullptr;
   int rows = 0;
-  int entries = 0;  // of merges, all rows together
+  int entries = 0;  // of merges, all rows together; at most as many as partials
 
   AttentionShape shape;
   const float* query = nullptr;  // row r, head h at query + r * query_stride + h * head_dim
@@ -90,6 +96,8 @@ struct AttentionCall {
   std::int64_t out_stride = 0;
 };
 
+// Whether the code that runs here has the kernels of wide and narrow units (sm_90a).
+bool HasHopperKernels();
 // The form for a device of this compute capability (major), kind of KV and head size.
 UnitForm UnitFormFor(int capability_major, KvType type, int head_dim);
 

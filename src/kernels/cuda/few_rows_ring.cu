@@ -276,7 +276,7 @@ bool RingCanServe(const ProductShape& shape) {
     Check(cudaGetDevice(&device), "current device");
     Check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device), "device");
     const auto kernel = RingKernel<ProductForm::kWide, 1, 1>;
-    return major == 9 && StartsEarly(reinterpret_cast<const void*>(kernel));
+    return major == 9 && StartsEarly(reinterpret_cast<const void*>(kernel)) && HasTensorMaps();
   }();
   return hopper && shape.rows >= 1 && shape.rows <= kMostFewRows && shape.inner % kBoxColumns == 0;
 }

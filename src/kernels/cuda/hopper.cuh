@@ -15,6 +15,8 @@ namespace banyan::cuda {
 // Warpgroup instructions exist only in code for sm_90a.
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
 #define BANYAN_SM90A 1
+#elif defined(__CUDA_ARCH__) && __CUDA_ARCH__ == 900
+#error "compile for 90a, not 90: the kernels of Hopper would be empty"
 #endif
 
 __device__ inline std::uint32_t SharedAddress(const void* shared) {

@@ -20,7 +20,6 @@ struct ManyLongLists {
   static constexpr int kHeads = 1, kAhead = 4, kBlocks = 8;
 };
 constexpr int kMostOfFewHeads = 4096;  // of all rows
-constexpr int kLongestShortList = 4;   // on average
 
 // Four consecutive values of a head, those of lane l at base + 4 l. Whole: the head's size is a
 // multiple of four, so that each lane loads and stores all or nothing.
@@ -146,7 +145,8 @@ __global__ void __launch_bounds__(kWarps * 32, Amount::kBlocks)
       Four<Whole> result;
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
-        result.x[i] = total[h].sum == 0.0f ? 0.0f : __fmul_rn(total[h].value[i], inverse);
+        // No -0 leaves: merging an empty partial, which not every plan has, makes +0 of it.
+        result.x[i] = total[h].sum == 0.0f ? 0.0f : __fmul_rn(total[h].value[i], inverse) + 0.0f;
       }
       if (h >= count_of_heads) continue;
       result.Store(out + row * call.out_stride + static_cast<std::int64_t>(first_head + h) * dim,

@@ -25,7 +25,7 @@ class NarrowComputer {
         shared_(shared),
         warp_(static_cast<int>(threadIdx.x) % kTeamThreads / 32),
         lane_(threadIdx.x % 32),
-        any_flag_(*call.kv.any_flag != 0) {}
+        careful_(*call.kv.any_flag != 0) {}
 
   __device__ void Run() {
     NarrowPlace<kNarrowTasks> place;
@@ -106,14 +106,15 @@ class NarrowComputer {
       Score(pages);
       SyncComputing();
       if (warp_ == kNarrowWarps - 1 && begin + kCutKeys >= cuts.end) AskForQueries(next);
+      const bool unruly = careful_ && AnyUnruly(pages);
 #pragma unroll
       for (int j = 0; j < kPairs; ++j) {
         if (2 * Share(j) >= task.rows) continue;
         const VisibleKeys seen = unit.Seen(task.offset[WeightRow(Share(j))], begin);
         Weigh(WeightRow(Share(j)), seen, row_[j]);
-        if (any_flag_) BreakRow(seen, pages, row_[j]);
+        if (unruly) BreakRow(seen, row_[j]);
       }
-      if (any_flag_) HideUnrulyValues(pages);
+      if (unruly) HideUnrulyValues(pages);
       SyncComputing();
       AddValues(pages);
     }
@@ -283,9 +284,19 @@ class NarrowComputer {
   }
 
   // --- Values that must not meet rows which do not see them (kv_pages.h) -------------------------
-  // Rows that see a marked token are broken and show it.
-  __device__ void BreakRow(const VisibleKeys& seen, int pages, Row& running) {
+  // Whether some token of the cut's pages is marked; waits for all of its values.
+  __device__ bool AnyUnruly(int pages) {
     WaitForValues(pages);
+    std::uint32_t word = 0;
+    const int page = LaneModulo(32) / 4;
+    if (page < pages) {
+      const std::byte* flags = Values(page) + kPageBytes<Dim>;
+      word = *reinterpret_cast<const std::uint32_t*>(flags + LaneModulo(4) * 4);
+    }
+    return __any_sync(0xffffffffu, word != 0);
+  }
+  // Rows that see a marked token are broken and show it.
+  __device__ void BreakRow(const VisibleKeys& seen, Row& running) {
 #pragma unroll 1
     for (int key = seen.first; key < seen.last; ++key) {
       if (IsMarked(key)) running.sum = NAN;
@@ -293,7 +304,6 @@ class NarrowComputer {
   }
   // Marked tokens count as zero.
   __device__ void HideUnrulyValues(int pages) {
-    WaitForValues(pages);
 #pragma unroll 1
     for (int key = static_cast<int>(threadIdx.x) % kTeamThreads; key < pages * kPageTokens;
          key += kNarrowComputing) {
@@ -346,7 +356,7 @@ class NarrowComputer {
   Shared& shared_;
   const int warp_;
   unsigned lane_;
-  const bool any_flag_;
+  const bool careful_;                  // look for flags
   NarrowPlace<Shared::kPlaces> place_;  // of the half page that is next
 
   unsigned query_parity_ = 0;

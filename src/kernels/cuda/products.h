@@ -28,7 +28,8 @@
 namespace banyan::cuda {
 
 struct ProductOptions {
-  // Take the fastest way whatever its bits: a row's result may then depend on its company.
+  // Take the library's fastest way whatever its bits: a row's result may then depend on its
+  // company.
   bool fast = false;
   std::filesystem::path decisions;  // file that keeps them; empty: none
 };

@@ -7,23 +7,25 @@ namespace banyan::cuda {
 namespace {
 
 // The driver's function, found at run time: programs link no driver, so that they start without
-// one.
+// one. Null where it is too old.
 decltype(&cuTensorMapEncodeTiled) Encoder() {
   static const auto encoder = [] {
     void* found = nullptr;
     cudaDriverEntryPointQueryResult result{};
-    Check(cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &found, 12000,
-                                           cudaEnableDefault, &result),
-          "cuTensorMapEncodeTiled");
+    const cudaError_t status = cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &found,
+                                                                12000, cudaEnableDefault, &result);
+    if (status != cudaSuccess) {
+      cudaGetLastError();
+      found = nullptr;
+    }
     return reinterpret_cast<decltype(&cuTensorMapEncodeTiled)>(found);
   }();
-  if (encoder == nullptr) {
-    Throw(ErrorKind::kUnsupported, "cuda: the driver has no cuTensorMapEncodeTiled");
-  }
   return encoder;
 }
 
 }  // namespace
+
+bool HasTensorMaps() { return Encoder() != nullptr; }
 
 CUtensorMap MapOfMatrix(const __nv_bfloat16* matrix, std::int64_t rows, std::int64_t columns,
                         int box_rows, int boxes) {

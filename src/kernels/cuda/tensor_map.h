@@ -11,6 +11,9 @@ namespace banyan::cuda {
 
 constexpr int kBoxColumns = 64;  // 128 bytes a row
 
+// Whether the driver can make them.
+bool HasTensorMaps();
+
 // bf16 [rows, columns] without gaps, seen as [columns / 64, rows, 64]: a copy takes `boxes` boxes
 // of 64 columns, each of `box_rows` rows. A box lies in shared memory (aligned to 1024 bytes) row
 // after row; the 16-byte pieces of its row r change places (piece ^ r % 8), so that matrix loads of
