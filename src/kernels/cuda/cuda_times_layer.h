@@ -208,11 +208,17 @@ class LayerTimes {
   }
 
   double LayerMicroseconds(std::int64_t rows, const Way& way) {
-    return Microseconds(copies_ * 4, [&](int i) { Layer(rows, i, way); });
+    return Microseconds(copies_ * 4, [&](int i) { Layer(rows, i, way, {}); });
   }
 
-  // Everything of a layer but rotation and attention.
-  void Layer(std::int64_t rows, int index, const Way& way) {
+  // Row kernels beside a layer's products, and what else comes before the output product.
+  struct Between {
+    bool norms = true, swiglu = true;
+    std::function<void()> attention = [] {};
+  };
+
+  // Everything of a layer, attention as given.
+  void Layer(std::int64_t rows, int index, const Way& way, const Between& between) {
     const cudaStream_t s = device_->stream;
     const RowRange hidden{rows, kHidden, kHidden}, ffn{rows, kFfn, kFfn};
     auto* x = residual_.As<float>();
@@ -222,13 +228,18 @@ class LayerTimes {
       way(from, rows, weights.copies[static_cast<size_t>(index) % static_cast<size_t>(copies_)],
           {weights.form, out, nullptr});
     };
-    RmsNormRows(s, x, norm_.As<float>(), 1e-6f, hidden, {nullptr, normed});
+    const auto norm = [&] {
+      if (!between.norms) return;
+      RmsNormRows(s, x, norm_.As<float>(), 1e-6f, hidden, {nullptr, normed});
+    };
+    norm();
     multiply(0, normed, wide_.As<void>());
+    between.attention();
     multiply(1, narrow_.As<__nv_bfloat16>(), x);
-    RmsNormRows(s, x, norm_.As<float>(), 1e-6f, hidden, {nullptr, normed});
+    norm();
     multiply(2, normed, wide_.As<void>());
-    SwiGluRows(s, wide_.As<__nv_bfloat16>(), 2 * kFfn, ffn, inner_.As<__nv_bfloat16>());
-    multiply(3, inner_.As<__nv_bfloat16>(), x);
+    if (between.swiglu) SwiGluRows(s, wide_.As<__nv_bfloat16>(), 2 * kFfn, ffn, normed);
+    multiply(3, normed, x);
   }
 
   // Mean over a graph of `count` calls of body(i), best of four runs of the graph.

@@ -76,31 +76,14 @@ class StepTimes : public LayerTimes {
   };
 
   void LayerOf(std::int64_t rows, int index, const Parts& parts) {
-    const cudaStream_t s = device_->stream;
-    const RowRange hidden{rows, kHidden, kHidden}, ffn{rows, kFfn, kFfn};
-    auto* x = residual_.As<float>();
-    auto* normed = inner_.As<__nv_bfloat16>();
-    const auto multiply = [&](size_t which, const __nv_bfloat16* from, void* out) {
-      const Weights& weights = weights_[which];
-      products_.Multiply(from, rows, weights.copies[static_cast<size_t>(index)],
-                         {weights.form, out, nullptr});
-    };
-    const auto norm = [&] {
-      if (!parts.norms) return;
-      RmsNormRows(s, x, norm_.As<float>(), 1e-6f, hidden, {nullptr, normed});
-    };
-    norm();
-    multiply(0, normed, wide_.As<void>());
-    if (parts.rotation) Rotate(rows);
-    if (parts.cleared) {
-      Check(cudaMemsetAsync(narrow_.As<void>(), 0, static_cast<size_t>(rows * kHidden * 2), s),
+    const auto attention = [&] {
+      if (parts.rotation) Rotate(rows);
+      if (!parts.cleared) return;
+      Check(cudaMemsetAsync(narrow_.As<void>(), 0, static_cast<size_t>(rows * kHidden * 2),
+                            device_->stream),
             "clear");
-    }
-    multiply(1, narrow_.As<__nv_bfloat16>(), x);
-    norm();
-    multiply(2, normed, wide_.As<void>());
-    if (parts.swiglu) SwiGluRows(s, wide_.As<__nv_bfloat16>(), 2 * kFfn, ffn, normed);
-    multiply(3, normed, x);
+    };
+    Layer(rows, index, Chosen(), {parts.norms, parts.swiglu, attention});
   }
 
   void Rotate(std::int64_t rows) {
