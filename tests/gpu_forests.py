@@ -49,16 +49,21 @@ def answers(arguments):
     return done.stdout if done.returncode == 0 else f"exit {done.returncode}: {done.stderr[-300:]}"
 
 
+if not os.path.isfile(MODEL):
+    sys.exit(f"gpu_forests.py: {MODEL}: no such file; nothing was compared")
 INPUT = forests(FORESTS)
 jobs = [precision + run for precision in PRECISIONS for run in RUNS]
 with concurrent.futures.ThreadPoolExecutor(8 if DEVICE == "cuda" else 1) as pool:
     outputs = list(pool.map(answers, jobs))
-wrong = 0
+wrong = broken = 0
 for i, output in enumerate(outputs):
     judge = outputs[i // len(RUNS) * len(RUNS)]
     if output != judge or not judge.startswith("{"):
-        wrong += 1
+        ran = output.startswith("{")
+        broken += not ran
+        wrong += ran
         at = next((k for k, (a, b) in enumerate(zip(output, judge)) if a != b), 0)
-        print("FAIL", " ".join(jobs[i]), "| found", output[max(0, at - 60):at + 40].replace("\n", " "))
-print(f"{len(jobs)} runs of {FORESTS} forests, {wrong} differ from each stream alone")
-sys.exit(1 if wrong else 0)
+        found = output[max(0, at - 60):at + 40] if ran else output
+        print("FAIL", " ".join(jobs[i]), "| found", found.replace("\n", " "))
+print(f"{len(jobs)} runs of {FORESTS} forests, {wrong} differ from each stream alone, {broken} did not run")
+sys.exit(1 if wrong or broken else 0)
