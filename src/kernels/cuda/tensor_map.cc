@@ -12,8 +12,13 @@ decltype(&cuTensorMapEncodeTiled) Encoder() {
   static const auto encoder = [] {
     void* found = nullptr;
     cudaDriverEntryPointQueryResult result{};
-    const cudaError_t status = cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &found,
-                                                                12000, cudaEnableDefault, &result);
+    constexpr const char* kName = "cuTensorMapEncodeTiled";
+#if CUDART_VERSION >= 12050
+    const cudaError_t status =
+        cudaGetDriverEntryPointByVersion(kName, &found, 12000, cudaEnableDefault, &result);
+#else
+    const cudaError_t status = cudaGetDriverEntryPoint(kName, &found, cudaEnableDefault, &result);
+#endif
     if (status != cudaSuccess) {
       cudaGetLastError();
       found = nullptr;
