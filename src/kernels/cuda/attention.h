@@ -1,4 +1,4 @@
-// Tree attention on the device: a launch over the work list, or two side by side, writes partials,
+// Tree attention on the device: a launch over the work list, or two that overlap, writes partials,
 // one more merges them in canonical order (plan/attention_plan.h).
 //
 // A work unit is some "packed rows" of an item for one KV head: packed row i is query head
@@ -26,8 +26,6 @@ inline constexpr float kLog2E = 1.44269504f;
 
 inline constexpr int kBlockRows = 64, kWideRows = 128, kNarrowRows = 8;
 
-// Narrow units of so many pages on average are long: memory's bandwidth limits them.
-inline constexpr int kPagesOfLongUnit = 8;
 // Merge lists of so many entries on average are short.
 inline constexpr int kLongestShortList = 4;
 
@@ -52,16 +50,21 @@ static_assert(sizeof(WorkUnit) == 48);
 // Which kernels take a step's units.
 enum class UnitForm { kBlocks, kWideAndNarrow };
 
+// Units of a step, and how many blocks take wide ones: the other multiprocessors have narrow ones
+// from the start.
+struct UnitCounts {
+  std::int32_t wide = 0;  // kBlocks: all units
+  std::int32_t narrow = 0;
+  std::int32_t wide_blocks = 0;
+};
+
 // Lists in device memory. `counts` are there too, so that a recorded launch finds those of its
-// step; the host's copies say which launches are needed at all.
+// step; the host knows which launches are needed at all.
 struct UnitLists {
-  const WorkUnit* many_rows = nullptr;   // kBlocks: all units; else the wide ones
-  const WorkUnit* few_rows = nullptr;    // the narrow ones
-  const std::int32_t* counts = nullptr;  // [2]: of many_rows, of few_rows
-  int many_count = 0, few_count = 0;
-  // Cuts of the units of many rows and pages of those of few rows for one KV head, windows left
-  // aside.
-  std::int64_t many_cuts = 0, few_pages = 0;
+  bool has_wide = false, has_narrow = false;
+  const WorkUnit* many_rows = nullptr;  // kBlocks: all units; else the wide ones
+  const WorkUnit* few_rows = nullptr;   // the narrow ones
+  const UnitCounts* counts = nullptr;
 };
 
 // Partials: weighted values relative to 2^max, and the sum of their weights. An empty one has
@@ -101,37 +104,20 @@ bool HasHopperKernels();
 // The form for a device of this compute capability (major), kind of KV and head size.
 UnitForm UnitFormFor(int capability_major, KvType type, int head_dim);
 
-// The streams of attention: narrow units run beside wide ones, or as wide ones end.
-class AttentionStreams {
- public:
-  explicit AttentionStreams(cudaStream_t main);
-  ~AttentionStreams();
-  AttentionStreams(const AttentionStreams&) = delete;
-  AttentionStreams& operator=(const AttentionStreams&) = delete;
-
-  cudaStream_t main() const { return main_; }
-  cudaStream_t Fork();  // a stream that begins where main stands
-  void Join();          // main goes on when the forked stream is done
-
- private:
-  cudaStream_t main_, side_ = nullptr;
-  cudaEvent_t forked_ = nullptr, joined_ = nullptr;
-};
-
-void AttendUnits(AttentionStreams& streams, int multiprocessors, KvType type,
-                 const AttentionCall& call);
+void AttendUnits(cudaStream_t stream, int multiprocessors, KvType type, const AttentionCall& call);
 // Also sets the counters of the units to zero for the next call.
 void MergePartials(cudaStream_t stream, const AttentionCall& call);
 
 // One per kind of KV, each in its own file so that they compile side by side. `blocks`: at most
-// enough to fill the device; one of wide or narrow units fills a multiprocessor.
+// enough to fill the device; one of wide or narrow units fills a multiprocessor. `after_wide`: the
+// kernel launched last was that of the wide units of the same call.
 void AttendF32(cudaStream_t stream, int blocks, const AttentionCall& call);
 void AttendF16(cudaStream_t stream, int blocks, const AttentionCall& call);
 void AttendBF16(cudaStream_t stream, int blocks, const AttentionCall& call);
 void AttendQ8(cudaStream_t stream, int blocks, const AttentionCall& call);
 void AttendWideF16(cudaStream_t stream, int blocks, const AttentionCall& call);
 void AttendWideBF16(cudaStream_t stream, int blocks, const AttentionCall& call);
-void AttendNarrowF16(cudaStream_t stream, int blocks, const AttentionCall& call);
-void AttendNarrowBF16(cudaStream_t stream, int blocks, const AttentionCall& call);
+void AttendNarrowF16(cudaStream_t stream, int blocks, const AttentionCall& call, bool after_wide);
+void AttendNarrowBF16(cudaStream_t stream, int blocks, const AttentionCall& call, bool after_wide);
 
 }  // namespace banyan::cuda

@@ -77,7 +77,7 @@ __device__ void AttendUnit(const AttentionCall& call, const UnitView& unit, floa
 
 __global__ void AttendKernel(AttentionCall call) {
   __shared__ float weights[kWarps][kCutKeys];
-  const int tasks = call.units.counts[0] * call.shape.kv_heads;
+  const int tasks = call.units.counts->wide * call.shape.kv_heads;
   for (int i = static_cast<int>(blockIdx.x); i < tasks; i += static_cast<int>(gridDim.x)) {
     const UnitView unit(call, call.units.many_rows[i / call.shape.kv_heads],
                         i % call.shape.kv_heads);

@@ -381,7 +381,7 @@ __global__ void __launch_bounds__(kBlockThreads)
   using Task = UnitTask<Kind, Dim>;
   extern __shared__ __align__(16) unsigned char memory[];
   auto& shared = *reinterpret_cast<typename Task::Shared*>(memory);
-  const int tasks = call.units.counts[0] * call.shape.kv_heads;
+  const int tasks = call.units.counts->wide * call.shape.kv_heads;
   for (int i = static_cast<int>(blockIdx.x); i < tasks; i += static_cast<int>(gridDim.x)) {
     const UnitView unit(call, call.units.many_rows[i / call.shape.kv_heads],
                         i % call.shape.kv_heads);

@@ -2,8 +2,8 @@
 
 namespace banyan::cuda {
 
-void AttendNarrowF16(cudaStream_t stream, int blocks, const AttentionCall& call) {
-  AttendNarrow<__half>(stream, blocks, call);
+void AttendNarrowF16(cudaStream_t stream, int blocks, const AttentionCall& call, bool after_wide) {
+  AttendNarrow<__half>(stream, blocks, call, after_wide);
 }
 
 }  // namespace banyan::cuda

@@ -307,6 +307,7 @@ template <typename Element, int Dim>
 __global__ void __launch_bounds__(kWideThreads, 1)
     AttendWideKernel(const __grid_constant__ AttentionCall call) {
 #ifdef BANYAN_SM90A
+  if (static_cast<int>(blockIdx.x) >= call.units.counts->wide_blocks) return;
   extern __shared__ __align__(128) std::byte memory[];
   auto& shared = *reinterpret_cast<WideShared<Dim>*>(memory);
   if (threadIdx.x == 0) InitBarriers(shared);
@@ -319,6 +320,8 @@ __global__ void __launch_bounds__(kWideThreads, 1)
     if (feeder >= 2) BringQueries<Dim>(call, shared, feeder - 2);
   } else {
     TakeRegisters<kConsumerRegisters>();
+    WaitForEarlierKernels();
+    LetNextKernelStart();  // which then need not wait for what this one waited for
     WideConsumer<Element, Dim>(call, shared).Run();
   }
 #endif
@@ -328,9 +331,8 @@ template <typename Element, int Dim>
 void LaunchWide(cudaStream_t stream, int blocks, const AttentionCall& call) {
   constexpr int kBytes = static_cast<int>(sizeof(WideShared<Dim>));
   RaiseSharedMemory<AttendWideKernel<Element, Dim>>(kBytes);
-  AttendWideKernel<Element, Dim>
-      <<<static_cast<unsigned>(blocks), kWideThreads, kBytes, stream>>>(call);
-  CheckLaunch("attention of wide units");
+  const LaunchShape shape{dim3(static_cast<unsigned>(blocks)), kWideThreads, kBytes};
+  LaunchEarly(stream, shape, "attention of wide units", AttendWideKernel<Element, Dim>, call);
 }
 
 template <typename Element>

@@ -77,7 +77,6 @@ class CudaKernels : public Kernels {
         pool_(options.threads),
         staging_(device_),
         steps_(device_, staging_),
-        attention_streams_(device_->stream),
         next_unit_(device_, 2 * sizeof(std::int32_t), "counters of attention"),
         loader_(device_, pool_, staging_),
         compact_weights_(options.weights == WeightResidency::kCompact),
@@ -276,7 +275,7 @@ class CudaKernels : public Kernels {
   void Attend(const StepInputs& step, int layer, const AttentionShape& shape, const Tensor& qkv,
               const KvMemory& kv, Tensor& out) override {
     const DeviceStep& on_device = OnDevice(step);
-    last_split_ = {shape.heads / shape.kv_heads, FormOf(shape)};
+    last_split_ = {shape.heads / shape.kv_heads, shape.kv_heads, FormOf(shape)};
     cuda::AttentionCall call;
     call.units = on_device.UnitsFor(last_split_, staging_);
     call.form = last_split_.form;
@@ -299,7 +298,7 @@ class CudaKernels : public Kernels {
     call.out = OutputOf(out);
     call.out_stride = Stride(out.columns);
     try {
-      cuda::AttendUnits(attention_streams_, device_->multiprocessors, options_.kv_type, call);
+      cuda::AttendUnits(stream_, device_->multiprocessors, options_.kv_type, call);
       cuda::MergePartials(stream_, call);
     } catch (...) {
       // The merge would have: another try must not miss the tasks that were drawn in this one.
@@ -440,7 +439,6 @@ class CudaKernels : public Kernels {
   ThreadPool pool_;  // for loading
   cuda::Staging staging_;
   cuda::StepSender steps_;
-  cuda::AttentionStreams attention_streams_;
   DeviceMemory next_unit_;  // see AttentionCall
   cuda::MatrixLoader loader_;
   bool compact_weights_;  // of types that have a compact form, when mixed
@@ -451,7 +449,7 @@ class CudaKernels : public Kernels {
   DeviceMemory inverse_frequency_;  // [pairs_]
   int pairs_ = 0;
   float rope_scale_ = 1.0f;
-  DeviceStep::Split last_split_ = {1, cuda::UnitForm::kBlocks};  // of the last Attend
+  cuda::UnitSplit last_split_ = {1, 1, cuda::UnitForm::kBlocks};  // of the last Attend
   cuda::PartialMemory partials_;
   const float* rotated_ = nullptr;  // whose queries partials_ has
 };

@@ -1,64 +1,7 @@
 #include "kernels/cuda/device_step.h"
 
-#include <algorithm>
-#include <bit>
-#include <tuple>
-
 namespace banyan::cuda {
 namespace {
-
-// Packed rows that narrow units of 8 still read well; more go to a wide unit.
-constexpr std::int32_t kMostNarrowRows = 2 * kNarrowRows;
-
-struct HostUnits {
-  std::vector<WorkUnit> many_rows, few_rows;
-  std::int32_t counts[2] = {0, 0};
-  std::int64_t many_cuts = 0, few_pages = 0;  // see UnitLists
-};
-
-// Long units first, as before, but among those of about one length the readers of the same keys
-// together, so that keys come from memory once and then from the cache.
-void OrderByKeys(std::vector<WorkUnit>& units) {
-  const auto order = [](const WorkUnit& unit) {
-    const auto rows = static_cast<std::uint32_t>(unit.row_end - unit.row_begin);
-    const auto keys = static_cast<std::uint32_t>(unit.key_end - unit.key_begin);
-    const int length = std::bit_width(rows) + std::bit_width(keys);
-    return std::tuple(-length, unit.first_page, unit.key_begin, unit.row_begin);
-  };
-  std::stable_sort(units.begin(), units.end(),
-                   [&](const WorkUnit& a, const WorkUnit& b) { return order(a) < order(b); });
-}
-
-// Splits items into units of the size that their kernel takes.
-HostUnits UnitsOf(const std::vector<WorkUnit>& items, std::span<const std::int32_t> positions,
-                  DeviceStep::Split split) {
-  HostUnits units;
-  for (WorkUnit unit : items) {
-    const std::int32_t packed_rows = (unit.row_end - unit.row_begin) * split.ratio;
-    const bool narrow = split.form == UnitForm::kWideAndNarrow && packed_rows <= kMostNarrowRows;
-    const std::int32_t size = split.form == UnitForm::kBlocks ? kBlockRows
-                              : narrow                        ? kNarrowRows
-                                                              : kWideRows;
-    for (std::int32_t first = 0; first < packed_rows; first += size) {
-      const std::int32_t last = std::min(first + size, packed_rows) - 1;
-      unit.first_packed_row = first;
-      const auto [low, high] =
-          std::minmax_element(positions.begin() + unit.row_begin + first / split.ratio,
-                              positions.begin() + unit.row_begin + last / split.ratio + 1);
-      unit.lowest_offset = *low - unit.first_position;
-      unit.highest_offset = *high - unit.first_position;
-      (narrow ? units.few_rows : units.many_rows).push_back(unit);
-      const std::int32_t keys =
-          std::max(std::min(unit.key_end, unit.highest_offset + 1) - unit.key_begin, 0);
-      (narrow ? units.few_pages : units.many_cuts) +=
-          narrow ? (keys + kPageTokens - 1) / kPageTokens : (keys + kCutKeys - 1) / kCutKeys;
-    }
-  }
-  if (split.form == UnitForm::kWideAndNarrow) OrderByKeys(units.many_rows);
-  units.counts[0] = static_cast<std::int32_t>(units.many_rows.size());
-  units.counts[1] = static_cast<std::int32_t>(units.few_rows.size());
-  return units;
-}
 
 WorkUnit WholeItem(const WorkItem& item, const KvSpan& span) {
   WorkUnit unit;
@@ -97,13 +40,11 @@ enum StepArray {
 };
 
 // `first`: the index of kCounts in `memory`; the others follow.
-UnitLists ListsIn(const StepMemory& memory, size_t first, const HostUnits& units) {
+UnitLists ListsIn(const StepMemory& memory, size_t first, const UnitCounts& counts) {
   UnitLists lists;
-  lists.many_count = units.counts[0];
-  lists.few_count = units.counts[1];
-  lists.many_cuts = units.many_cuts;
-  lists.few_pages = units.few_pages;
-  lists.counts = reinterpret_cast<const std::int32_t*>(memory.at(first));
+  lists.has_wide = counts.wide > 0;
+  lists.has_narrow = counts.narrow > 0;
+  lists.counts = reinterpret_cast<const UnitCounts*>(memory.at(first));
   lists.many_rows = reinterpret_cast<const WorkUnit*>(memory.at(first + 1));
   lists.few_rows = reinterpret_cast<const WorkUnit*>(memory.at(first + 2));
   return lists;
@@ -112,15 +53,8 @@ UnitLists ListsIn(const StepMemory& memory, size_t first, const HostUnits& units
 }  // namespace
 
 DeviceStep::Layout DeviceStep::layout() const {
-  Layout layout = {memory_->version(), units_.many_rows, split_, units_.many_count > 0,
-                   units_.few_count > 0};
-  layout.short_lists = partials <= kLongestShortList * rows;
-  layout.long_ends = units_.few_pages >= std::int64_t{kPagesOfLongUnit} * units_.few_count;
-  if (layout.has_many && layout.has_few && layout.long_ends) {
-    layout.balance = std::bit_width(static_cast<std::uint64_t>(units_.few_pages)) -
-                     std::bit_width(static_cast<std::uint64_t>(units_.many_cuts));
-  }
-  return layout;
+  return {memory_->version(), units_.many_rows,  split_,
+          units_.has_wide,    units_.has_narrow, partials <= kLongestShortList * rows};
 }
 
 DeviceStep::~DeviceStep() {
@@ -135,7 +69,7 @@ std::unique_ptr<StepMemory> StepSender::MemoryForStep() {
 }
 
 std::unique_ptr<DeviceStep> StepSender::Send(const Batch& batch, const AttentionPlan& plan,
-                                             int pairs, DeviceStep::Split split) {
+                                             int pairs, const UnitSplit& split) {
   auto step = std::make_unique<DeviceStep>();
   step->device_ = device_;
   step->pool_ = pool_;
@@ -147,7 +81,7 @@ std::unique_ptr<DeviceStep> StepSender::Send(const Batch& batch, const Attention
     step->items_.push_back(WholeItem(item, plan.spans[static_cast<size_t>(item.span)]));
   }
   step->row_positions_ = batch.positions;
-  const HostUnits units = UnitsOf(step->items_, batch.positions, split);
+  const HostUnits units = UnitsOf(step->items_, batch.positions, split, device_->multiprocessors);
 
   const size_t table = batch.tokens.size() * static_cast<size_t>(pairs) * sizeof(float);
   StepMemory::Array arrays[kStepArrays];
@@ -156,7 +90,7 @@ std::unique_ptr<DeviceStep> StepSender::Send(const Batch& batch, const Attention
   arrays[kSlots] = ArrayOf(batch.slots);
   arrays[kLogitIndex] = ArrayOf(batch.logit_rows);
   arrays[kMergeBegin] = ArrayOf(plan.merge_begin);
-  arrays[kCounts] = {units.counts, sizeof(units.counts)};
+  arrays[kCounts] = {&units.counts, sizeof(units.counts)};
   arrays[kManyRows] = ArrayOf(units.many_rows);
   arrays[kFewRows] = ArrayOf(units.few_rows);
   arrays[kPages] = ArrayOf(plan.pages);
@@ -177,19 +111,19 @@ std::unique_ptr<DeviceStep> StepSender::Send(const Batch& batch, const Attention
   step->sine = reinterpret_cast<float*>(memory.at(kSine));
   step->lists = {memory.at(kPositions), memory.at(kCosine)};
   step->split_ = split;
-  step->units_ = ListsIn(memory, kCounts, units);
+  step->units_ = ListsIn(memory, kCounts, units.counts);
   return step;
 }
 
-const UnitLists& DeviceStep::UnitsFor(Split split, Staging& staging) const {
+const UnitLists& DeviceStep::UnitsFor(const UnitSplit& split, Staging& staging) const {
   if (split_ == split) return units_;
-  const HostUnits units = UnitsOf(items_, row_positions_, split);
+  const HostUnits units = UnitsOf(items_, row_positions_, split, device_->multiprocessors);
   const StepMemory::Array arrays[] = {
-      {units.counts, sizeof(units.counts)}, ArrayOf(units.many_rows), ArrayOf(units.few_rows)};
+      {&units.counts, sizeof(units.counts)}, ArrayOf(units.many_rows), ArrayOf(units.few_rows)};
   other_units_ = std::make_unique<StepMemory>(device_);
   other_units_->Send(arrays, staging);
   split_ = split;
-  units_ = ListsIn(*other_units_, 0, units);
+  units_ = ListsIn(*other_units_, 0, units.counts);
   return units_;
 }
 

@@ -6,9 +6,9 @@
 #include <span>
 #include <vector>
 
-#include "kernels/cuda/attention.h"
 #include "kernels/cuda/staging.h"
 #include "kernels/cuda/step_memory.h"
+#include "kernels/cuda/work_units.h"
 #include "kernels/kernels.h"
 
 namespace banyan::cuda {
@@ -31,24 +31,17 @@ class DeviceStep : public StepInputs {
   // The arrays above that attention reads, side by side, with others and with room between them.
   std::span<const std::byte> lists;
 
-  // Work units for `ratio` query heads per KV head; sent when the step was uploaded for another.
-  struct Split {
-    int ratio = 0;
-    UnitForm form = UnitForm::kBlocks;
-    auto operator<=>(const Split&) const = default;
-  };
-  const UnitLists& UnitsFor(Split split, Staging& staging) const;
+  // Work units for a split; sent when the step was uploaded for another.
+  const UnitLists& UnitsFor(const UnitSplit& split, Staging& staging) const;
 
   // Of the work units as they are now, and of all else that launches of the step depend on beside
   // its counts of rows: steps of equal layouts can share recorded launches.
   struct Layout {
     std::uint64_t memory = 0;  // StepMemory::version
     const WorkUnit* units = nullptr;
-    Split split;
-    bool has_many = false, has_few = false;
-    // What the launches are shaped by, roughly (attention.cc, merge.cu).
-    bool long_ends = false, short_lists = false;
-    int balance = 0;
+    UnitSplit split;
+    bool has_wide = false, has_narrow = false;
+    bool short_lists = false;  // what the merge is shaped by (merge.cu)
     auto operator<=>(const Layout&) const = default;
   };
   Layout layout() const;
@@ -60,7 +53,7 @@ class DeviceStep : public StepInputs {
   std::unique_ptr<StepMemory> memory_;
   std::vector<WorkUnit> items_;              // every item once, all its rows
   std::vector<std::int32_t> row_positions_;  // [rows]
-  mutable Split split_;
+  mutable UnitSplit split_;
   mutable UnitLists units_;
   mutable std::unique_ptr<StepMemory> other_units_;
 };
@@ -74,7 +67,7 @@ class StepSender {
 
   // `pairs` makes room for cosines and sines; `split` is what attention is expected to ask for.
   std::unique_ptr<DeviceStep> Send(const Batch& batch, const AttentionPlan& plan, int pairs,
-                                   DeviceStep::Split split);
+                                   const UnitSplit& split);
 
  private:
   std::unique_ptr<StepMemory> MemoryForStep();

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "kernels/cuda/few_rows.h"
 #include "kernels/cuda/hopper.cuh"
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/mma.cuh"
@@ -239,9 +240,9 @@ void Launch(cudaStream_t stream, const ProductOperands& operands, RingSize ring)
   const int ring_bytes = (ring == RingSize::kHalf ? kHalfRing : kMostRing) - kAlignment;
   call.stages = std::min(kMostStages, ring_bytes / S::kBytes);
   const int blocks = (call.outputs + S::kOutputs - 1) / S::kOutputs;
-  const LaunchShape launch{
-      dim3(static_cast<unsigned>(std::min(blocks, Multiprocessors()))), (kWarps + 1) * 32,
-      static_cast<size_t>(call.stages * S::kBytes + kAlignment), MemoryDivision::kMostShared};
+  const LaunchShape launch{dim3(static_cast<unsigned>(std::min(blocks, Multiprocessors()))),
+                           (kWarps + 1) * 32,
+                           static_cast<size_t>(call.stages * S::kBytes + kAlignment)};
   LaunchEarly(stream, launch, "product of few rows", kernel, call);
 }
 

@@ -15,7 +15,6 @@
 #include <cstdint>
 
 #include "kernels/cuda/device.h"
-#include "kernels/cuda/few_rows.h"
 
 namespace banyan::cuda {
 
@@ -43,13 +42,6 @@ inline bool StartsEarly(const void* kernel) {
   return early;
 }
 
-// A multiprocessor divides its memory anew between cache and shared memory only while it is idle. A
-// kernel that is to begin while a product of few rows still runs must want the same division.
-enum class MemoryDivision { kAny, kMostShared };
-inline MemoryDivision DivisionFor(std::int64_t rows) {
-  return rows <= kMostFewRows ? MemoryDivision::kMostShared : MemoryDivision::kAny;
-}
-
 // More shared memory for a block than the language grants by itself; tried again where it failed.
 template <auto kKernel>
 void RaiseSharedMemory(int bytes) {
@@ -64,7 +56,6 @@ struct LaunchShape {
   dim3 grid;
   int threads = 0;
   std::size_t shared_bytes = 0;
-  MemoryDivision division = MemoryDivision::kAny;
 };
 
 template <typename... Parameters, typename... Arguments>
@@ -77,10 +68,11 @@ void LaunchEarly(cudaStream_t stream, const LaunchShape& shape, const char* what
     attributes[count++].val.programmaticStreamSerializationAllowed = 1;
   }
 #if CUDART_VERSION >= 12080
-  if (shape.division == MemoryDivision::kMostShared) {
-    attributes[count].id = cudaLaunchAttributePreferredSharedMemoryCarveout;
-    attributes[count++].val.sharedMemCarveout = cudaSharedmemCarveoutMaxShared;
-  }
+  // A multiprocessor divides its memory anew between cache and shared memory only while it is idle.
+  // Products and attention want most of it shared: whoever is to begin while one of them still runs
+  // must want the same.
+  attributes[count].id = cudaLaunchAttributePreferredSharedMemoryCarveout;
+  attributes[count++].val.sharedMemCarveout = cudaSharedmemCarveoutMaxShared;
 #endif
   cudaLaunchConfig_t config{};
   config.gridDim = shape.grid;

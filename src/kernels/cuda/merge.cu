@@ -160,15 +160,8 @@ void LaunchFor(cudaStream_t stream, const AttentionCall& call, To* out) {
   const int warps = call.rows * ((call.shape.heads + Amount::kHeads - 1) / Amount::kHeads);
   const int blocks = (warps + kWarps - 1) / kWarps;
   const auto kernel = MergeKernel<To, Whole, Amount>;
-  // Where two streams have joined, nothing begins before both are done.
-  if (call.units.many_count > 0 && call.units.few_count > 0) {
-    kernel<<<blocks, kWarps * 32, 0, stream>>>(call, out);
-    CheckLaunch("merge");
-  } else {
-    const LaunchShape shape{dim3(static_cast<unsigned>(blocks)), kWarps * 32, 0,
-                            DivisionFor(call.rows)};
-    LaunchEarly(stream, shape, "merge", kernel, call, out);
-  }
+  const LaunchShape shape{dim3(static_cast<unsigned>(blocks)), kWarps * 32};
+  LaunchEarly(stream, shape, "merge", kernel, call, out);
 }
 
 template <typename To, bool Whole>

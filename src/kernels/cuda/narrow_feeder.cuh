@@ -5,6 +5,7 @@
 // values, then those of the next cut or task.
 #pragma once
 
+#include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/narrow_shared.cuh"
 
 namespace banyan::cuda {
@@ -16,18 +17,20 @@ class NarrowFeeder {
  public:
   using Shared = NarrowShared<Dim>;
 
-  __device__ NarrowFeeder(const AttentionCall& call, Shared& shared, int tasks)
+  __device__ NarrowFeeder(const AttentionCall& call, Shared& shared, bool after_wide)
       : call_(call),
         shared_(shared),
         lane_(static_cast<int>(threadIdx.x) % 32),
-        teams_(static_cast<int>(gridDim.x) * kNarrowTeams),
-        tasks_(tasks) {}
+        after_wide_(after_wide),
+        given_(GivenTasks(*call.units.counts)),
+        tasks_(call.units.counts->narrow * call.shape.kv_heads) {}
 
   // At any time one task's pages are being sent, the first pages of the next are being looked up,
   // the unit of the one after it is being loaded, and the one after that is being drawn.
   __device__ void Run() {
     int task = First();
     int4 unit = LoadUnit(task);
+    if (!after_wide_) WaitForEarlierKernels();
     int drawn = Draw(task);
     int at = next_task_.at;
     std::int32_t page = Open(unit, task);
@@ -54,16 +57,22 @@ class NarrowFeeder {
   __device__ static int Everyone(int of_lane_0) { return __shfl_sync(kAllLanes, of_lane_0, 0); }
 
   // --- Tasks -------------------------------------------------------------------------------------
-  // The first by the team's place, a few tasks going to as many multiprocessors; the others from
-  // the counter.
-  __device__ static int First() {
+  // Tasks that go to teams by their places, a few going to as many multiprocessors. None where some
+  // blocks begin before the others.
+  __device__ static int GivenTasks(const UnitCounts& counts) {
+    const auto blocks = static_cast<int>(gridDim.x);
+    const bool together = counts.wide_blocks == 0 || counts.wide_blocks == blocks;
+    return together ? blocks * kNarrowTeams : 0;
+  }
+  __device__ int First() const {
+    if (given_ == 0) return Everyone(Draw(0));
     const int team = static_cast<int>(threadIdx.x) / kTeamThreads;
     return team * static_cast<int>(gridDim.x) + static_cast<int>(blockIdx.x);
   }
   // In lane 0; nothing is drawn after a task that is not there.
   __device__ int Draw(int before) const {
     if (lane_ != 0 || before >= tasks_) return tasks_;
-    return teams_ + atomicAdd(&call_.next_unit[1], 1);
+    return given_ + atomicAdd(&call_.next_unit[1], 1);
   }
   // The lane's part of the task's unit.
   __device__ int4 LoadUnit(int task) const {
@@ -152,7 +161,10 @@ class NarrowFeeder {
 
   const AttentionCall& call_;
   Shared& shared_;
-  const int lane_, teams_, tasks_;
+  const int lane_;
+  const bool after_wide_;
+  const int given_;
+  const int tasks_;
   NarrowPlace<kNarrowTasks> next_task_;
   NarrowPlace<Shared::kPlaces> next_place_;
 };

@@ -310,7 +310,7 @@ void RotateAndStoreRows(cudaStream_t stream, const RotateCall& call) {
   const auto across = static_cast<unsigned>(call.whole_norm ? 1 : (heads + kWarps - 1) / kWarps);
   const bool sixteen_bits = call.type == KvType::kF16 || call.type == KvType::kBF16;
   const bool whole_head = 2 * call.pairs == layout.head_dim && !call.whole_norm && sixteen_bits;
-  LaunchShape launch{dim3(rows, across), kWarps * 32, 0, DivisionFor(call.rows)};
+  LaunchShape launch{dim3(rows, across), kWarps * 32};
   auto kernel = RotateKernel;
   if (whole_head && (layout.head_dim == 64 || layout.head_dim == 128)) {
     const bool f16 = call.type == KvType::kF16;

@@ -16,7 +16,7 @@ LaunchShape ElementGrid(const RowRange& range, int each) {
   const std::int64_t a_block = std::int64_t{kThreads} * each;
   const auto across = static_cast<unsigned>((range.columns + a_block - 1) / a_block);
   const auto down = static_cast<unsigned>(range.rows < 65535 ? range.rows : 65535);
-  return {dim3(across, down), kThreads, 0, DivisionFor(range.rows)};
+  return {dim3(across, down), kThreads};
 }
 
 // --- Several values at once: 16-byte accesses, for rows that start on such a boundary
@@ -235,8 +235,7 @@ struct NormCall {
 
 template <int kVectors, typename To>
 void LaunchNorm(cudaStream_t stream, const NormCall& call, To* out) {
-  const LaunchShape shape{dim3(static_cast<unsigned>(call.range.rows)), kThreads, 0,
-                          DivisionFor(call.range.rows)};
+  const LaunchShape shape{dim3(static_cast<unsigned>(call.range.rows)), kThreads};
   if constexpr (kVectors > kMostVectors) {
     LaunchEarly(stream, shape, "norm", LongRmsNormKernel<To>, call.x, call.weight, call.eps,
                 call.range, out);

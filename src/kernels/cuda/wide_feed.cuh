@@ -8,6 +8,7 @@
 
 #include "kernels/cuda/hopper.cuh"
 #include "kernels/cuda/kv_tiles.cuh"
+#include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/softmax.cuh"
 #include "kernels/cuda/unit.cuh"
 
@@ -83,7 +84,6 @@ __device__ void InitBarriers(WideShared<Dim>& shared) {
   }
   PublishBarriers();
 }
-
 // For thing `n`: one arrival for the warp, after all that its lanes did.
 template <int Places>
 __device__ void ArriveAsWarp(std::uint64_t (&barriers)[Places], unsigned n) {
@@ -144,6 +144,7 @@ __device__ inline void AwaitQueries() {
 // wait, come faster by the warps that compute.
 template <int Dim>
 __device__ void BringQueries(const AttentionCall& call, WideShared<Dim>& shared, int half) {
+  WaitForEarlierKernels();
   for (unsigned n = 0;; ++n) {
     WaitFull(shared.task_full, n);
     const WideTask& task = shared.task[PlaceOf<kWideTasks>(n)];
@@ -176,15 +177,13 @@ __device__ inline void StoreEmpty(const AttentionCall& call, const UnitView& uni
 template <int Dim>
 __device__ void OpenTasks(const AttentionCall& call, WideShared<Dim>& shared) {
   const int lane = static_cast<int>(threadIdx.x) % 32, kv_heads = call.shape.kv_heads;
+  const int tasks = call.units.counts->wide * kv_heads, given = call.units.counts->wide_blocks;
   int index = static_cast<int>(blockIdx.x);
   const auto piece_of_unit = [&] {
     return reinterpret_cast<const int4*>(call.units.many_rows + index / kv_heads)[lane % 3];
   };
-  // The first unit need not wait for the count, where the list surely has room for it.
-  const bool roomy = index / kv_heads < call.units.many_count;
-  int4 piece = roomy ? piece_of_unit() : int4{};
-  const int tasks = call.units.counts[0] * kv_heads;
-  if (!roomy && index < tasks) piece = piece_of_unit();
+  int4 piece = {};
+  if (index < tasks) piece = piece_of_unit();
   for (unsigned n = 0;;) {
     const bool more = index < tasks;
     WideTask& task = shared.task[PlaceOf<kWideTasks>(n)];
@@ -201,8 +200,9 @@ __device__ void OpenTasks(const AttentionCall& call, WideShared<Dim>& shared) {
     }
     if (!more || cuts.begin < cuts.end) ArriveAsWarp(shared.task_full, n);
     if (!more) return;
+    WaitForEarlierKernels();
     int next = 0;
-    if (lane == 0) next = static_cast<int>(gridDim.x) + atomicAdd(&call.next_unit[0], 1);
+    if (lane == 0) next = given + atomicAdd(&call.next_unit[0], 1);
     if (cuts.begin < cuts.end) {
       BringRows(call, unit, task);
       // The barrier counts the arrivals of one task: that of its last one must be over.
@@ -234,6 +234,7 @@ __device__ void BringPages(const AttentionCall& call, WideShared<Dim>& shared) {
       const int page = min(lane, unit.Pages(begin) - 1);
       const std::byte* block =
           lane < kPagesPerCut ? unit.Block(unit.Page(begin + page * kPageTokens)) : nullptr;
+      if (cut == 0) WaitForEarlierKernels();
       WaitEmpty(shared.key_empty, cut);
       if (lane == 0) ArriveExpecting(shared.key_full[at], sizeof(shared.key[0]));
       __syncwarp();
