@@ -32,6 +32,7 @@ PlanOptions PlanOptionsFor(Strategy strategy, const AttentionShape& shape, const
   options.sharing = SharingOf(strategy);
   options.max_item_rows = std::max(1, kItemQueryRows * shape.kv_heads / shape.heads);
   options.min_items = (kernels.attention_tasks() + shape.kv_heads - 1) / shape.kv_heads;
+  options.joining = kernels.JoiningFor(shape);
   return options;
 }
 

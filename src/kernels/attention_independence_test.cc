@@ -32,6 +32,9 @@ std::vector<PlanChoice> Choices() {
       for (const bool stacked : {false, true}) {
         for (const bool only_seen : {false, true}) {
           choices.push_back({run_cuts, row_block, stacked, only_seen});
+          if (run_cuts == kCutsPerGroup) {
+            choices.push_back({run_cuts, row_block, stacked, only_seen, kGroupsPerStretch});
+          }
         }
       }
     }
@@ -40,7 +43,8 @@ std::vector<PlanChoice> Choices() {
 }
 
 std::string Text(const PlanChoice& choice) {
-  return "run of " + std::to_string(choice.run_cuts) + " cuts, blocks of " +
+  return "run of " + std::to_string(choice.run_cuts) + " cuts or " +
+         std::to_string(choice.run_groups) + " groups, blocks of " +
          std::to_string(choice.row_block) + " rows" + (choice.stacked ? ", stacked" : "") +
          (choice.only_seen ? ", only what is seen" : "");
 }
@@ -146,11 +150,12 @@ TEST_P(AttentionIndependence, PlansOfTheBuilderHaveTheSameBits) {
     for (const ItemSharing sharing :
          {ItemSharing::kPerStream, ItemSharing::kTree, ItemSharing::kStacked, ItemSharing::kAuto}) {
       for (const int max_item_rows : {64, 5}) {
-        for (const int min_items : {1, 50}) {
+        for (const int min_items : {1, 50, 0}) {
           PlanOptions options;
           options.sharing = sharing;
           options.max_item_rows = max_item_rows;
           options.min_items = min_items;
+          options.joining.least_rows = min_items == 0 ? 1 : 0;
           const AttentionPlan plan = BuildPlan(nodes, rows.batch.positions, options);
           const HostMatrix found = run.Step(rows.batch, plan, Select(contents, rows.keys)).out;
           ExpectSameBits(found.values, expected.values,
@@ -171,7 +176,7 @@ TEST_P(AttentionIndependence, ASegmentInSeveralSpansHasTheBitsOfOne) {
   for (const int cuts : {1, 2, 7, 8, 9, 10}) {
     const int first = cuts * kCutKeys;
     const Tree divided = MakeTree({{-1, first, 0, 0},
-                                   {0, length - first, first, 0, cuts % kCutsPerGroup},
+                                   {0, length - first, first, 0, cuts % kCutsPerStretch},
                                    {1, 30, length, 4}});
     for (const int run_cuts : {kCutsPerGroup, 1, 3}) {
       const PlanChoice choice{run_cuts, 64, false, false};

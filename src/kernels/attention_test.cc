@@ -117,7 +117,7 @@ TEST_P(AttentionTest, RowsThatSeeNothingGetZeros) {
   plan.spans = {{0, 3, 50, 0}};
   plan.items = {{0, 3, 0, 3, 0, 0, 3, 0}};
   plan.merge_begin = {0, 1, 2, 3};
-  plan.merges = {{0, true}, {1, true}, {2, true}};
+  plan.merges = {{0, Opening::kStretch}, {1, Opening::kStretch}, {2, Opening::kStretch}};
   plan.partials = 3;
   const HostMatrix unseen = run.Step(batch, plan, contents).out;
   ExpectSameBits(unseen.values, std::vector<float>(unseen.values.size(), 0.0f), "unseen keys");

@@ -24,6 +24,7 @@
 #include "plan/attention_plan.h"
 #include "plan/batch.h"
 #include "plan/cost.h"
+#include "plan/joining.h"
 #include "tensor/host_tensor.h"
 
 namespace banyan {
@@ -110,6 +111,8 @@ class Kernels {
   virtual std::string name() const = 0;  // "cpu (avx512, 2 threads)"
   // (item of attention, KV head) pairs that keep all workers busy to the end.
   virtual int attention_tasks() const = 0;
+  // Which items of several groups are worth while; kernels take any plan.
+  virtual GroupJoining JoiningFor(const AttentionShape& /*shape*/) const { return {}; }
   virtual const KernelOptions& options() const = 0;
   // Whether operations return before they are done, so that the host can prepare the next step.
   virtual bool asynchronous() const { return false; }

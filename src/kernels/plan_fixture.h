@@ -18,8 +18,8 @@ struct TreeNode {
   int length = 0;
   int first_position = 0;
   int own_rows = 0;
-  int group_phase = 0;  // see KvSpan
-  int first_key = -1;   // which row of the contents is key 0; -1: follows the node before
+  int stretch_phase = 0;  // see KvSpan
+  int first_key = -1;     // which row of the contents is key 0; -1: follows the node before
 };
 
 struct Tree {
@@ -87,6 +87,7 @@ struct PlanChoice {
   int row_block = 64;            // rows of an item
   bool stacked = false;          // every item takes all rows, readers or not
   bool only_seen = false;        // merge lists leave out what the row cannot see by position
+  int run_groups = 1;            // groups that the first item of a stretch covers
 };
 
 namespace plan_internal {
@@ -107,6 +108,25 @@ inline std::vector<RowRange> Readers(const Tree& tree) {
   return readers;
 }
 
+// Whether the node's segment goes on in another within a stretch.
+inline bool IsContinued(const Tree& tree, int node) {
+  return std::any_of(tree.nodes.begin(), tree.nodes.end(), [&](const TreeNode& other) {
+    return other.parent == node && other.stretch_phase != 0;
+  });
+}
+
+// Cuts of the node that the item which begins with `cut` covers.
+inline int CutsOfItem(const Tree& tree, int node, int cut, const PlanChoice& choice) {
+  const int left = (tree.nodes[node].length + kCutKeys - 1) / kCutKeys - cut;
+  const int phase = tree.nodes[node].stretch_phase + cut;
+  if (phase % kCutsPerGroup != 0) return 1;
+  if (choice.run_groups > 1 && phase % kCutsPerStretch == 0 && left > kCutsPerGroup) {
+    const int cuts = std::min(left, choice.run_groups * kCutsPerGroup);
+    return IsContinued(tree, node) ? cuts / kCutsPerGroup * kCutsPerGroup : cuts;
+  }
+  return std::min(choice.run_cuts, left);
+}
+
 }  // namespace plan_internal
 
 inline AttentionPlan BuildTestPlan(const Tree& tree, const PlanChoice& choice) {
@@ -116,7 +136,8 @@ inline AttentionPlan BuildTestPlan(const Tree& tree, const PlanChoice& choice) {
   AttentionPlan plan;
   std::vector<std::vector<MergeEntry>> merges(positions.size());
 
-  const auto add_items = [&](size_t n, int key_begin, int key_end, bool opens_group) {
+  const auto add_items = [&](size_t n, int key_begin, int key_end) {
+    const Opening opens = OpeningAt(plan.spans[n], key_begin);
     const auto [first, last] = readers[n];
     const std::int32_t begin = choice.stacked ? 0 : first;
     const std::int32_t end = choice.stacked ? rows : last;
@@ -133,7 +154,7 @@ inline AttentionPlan BuildTestPlan(const Tree& tree, const PlanChoice& choice) {
       for (std::int32_t r = item.reader_begin; r < item.reader_end; ++r) {
         const std::int32_t partial = plan.partials++;
         const bool seen = positions[r] >= tree.nodes[n].first_position + key_begin;
-        if (seen || !choice.only_seen) merges[r].push_back({partial, opens_group});
+        if (seen || !choice.only_seen) merges[r].push_back({partial, opens});
       }
       plan.items.push_back(item);
     }
@@ -142,13 +163,12 @@ inline AttentionPlan BuildTestPlan(const Tree& tree, const PlanChoice& choice) {
   for (size_t n = 0; n < tree.nodes.size(); ++n) {
     const TreeNode& node = tree.nodes[n];
     plan.spans.push_back({static_cast<std::int32_t>(plan.pages.size()), node.length,
-                          node.first_position, node.group_phase});
+                          node.first_position, node.stretch_phase});
     plan.pages.insert(plan.pages.end(), tree.pages[n].begin(), tree.pages[n].end());
     const int cuts = (node.length + kCutKeys - 1) / kCutKeys;
     for (int cut = 0; cut < cuts;) {
-      const bool opens_group = (node.group_phase + cut) % kCutsPerGroup == 0;
-      const int run = opens_group ? std::min(choice.run_cuts, cuts - cut) : 1;
-      add_items(n, cut * kCutKeys, std::min(node.length, (cut + run) * kCutKeys), opens_group);
+      const int run = plan_internal::CutsOfItem(tree, static_cast<int>(n), cut, choice);
+      add_items(n, cut * kCutKeys, std::min(node.length, (cut + run) * kCutKeys));
       cut += run;
     }
   }

@@ -2,16 +2,19 @@
 //
 // Canonical order (what makes a row's bits independent of its company): a row's path is a list of
 // declared segments; a segment is cut every `kCutKeys` keys from its own start; `kCutsPerGroup`
-// cuts make a group. A segment may be stored as several spans, divided at cuts.
+// cuts make a group, `kGroupsPerStretch` groups a stretch. A segment may be stored as several
+// spans, divided at cuts.
 //
-//   segment  |--cut--|--cut--|--cut--|--cut--|--cut--|- |
-//            |------ group 0 (here 4 cuts) --|- group 1 |
+//   segment  |-cut-|-cut-|-cut-|-cut-|-cut-|-cut-|-cut-|-cut-|-cut-| |
+//            |- group (here 2) |-- group --|-- group --|-- group --| |
+//            |------- stretch (here 2) ----|-------- stretch ------| |
 //
-// The partial of a cut is computed from nothing; the cuts of a group are merged left to right; the
-// groups of all segments of the path are merged left to right. An item covers one cut, or a run of
-// cuts that starts at a group's start and ends within the group: merged from the left on the way,
-// it gives the bits of its cuts merged later. Partials in which a row sees no key are empty and
-// skipped.
+// The partial of a cut is computed from nothing; the cuts of a group are merged left to right, the
+// groups of a stretch left to right, the stretches of all segments of the path left to right. An
+// item covers one cut; or a run of cuts that starts at a group's start and ends within the group;
+// or a run of groups that starts at a stretch's start and ends within the stretch, the last of them
+// short only where the segment ends. Merged from the left on the way, it gives the bits of its
+// parts merged later. Partials in which a row sees no key are empty and skipped.
 #pragma once
 
 #include <cstdint>
@@ -19,16 +22,20 @@
 
 namespace banyan {
 
-inline constexpr int kCutKeys = 128;     // a multiple of kPageTokens
-inline constexpr int kCutsPerGroup = 8;  // so a group has 1024 keys
+inline constexpr int kCutKeys = 128;         // a multiple of kPageTokens
+inline constexpr int kCutsPerGroup = 8;      // so a group has 1024 keys
+inline constexpr int kGroupsPerStretch = 4;  // so a stretch has 4096 keys
 inline constexpr int kGroupKeys = kCutKeys * kCutsPerGroup;
+inline constexpr int kCutsPerStretch = kCutsPerGroup * kGroupsPerStretch;
+inline constexpr int kStretchKeys = kCutKeys * kCutsPerStretch;
 
 // The keys of one node that exist in this step (those appended by this very step included).
 struct KvSpan {
   std::int32_t first_page = 0;  // index into AttentionPlan::pages; ceil(length / kPageTokens) pages
   std::int32_t length = 0;      // keys
   std::int32_t first_position = 0;  // key i stands at position first_position + i
-  std::int32_t group_phase = 0;  // cuts of its first group that lie in earlier spans of the segment
+  // Cuts of its first stretch that lie in earlier spans of the segment; below kCutsPerStretch.
+  std::int32_t stretch_phase = 0;
 };
 
 // Attention of rows [row_begin, row_end) over keys [key_begin, key_end) of a span. Row r sees key i
@@ -43,10 +50,20 @@ struct WorkItem {
   std::int32_t first_partial = 0;           // of row reader_begin; later readers follow
 };
 
+// What begins with a cut. A stretch begins with a group.
+enum class Opening : std::uint8_t { kCut, kGroup, kStretch };
+
+// With the cut that begins at `key` of the span.
+constexpr Opening OpeningAt(const KvSpan& span, std::int32_t key) {
+  const std::int32_t cut = span.stretch_phase + key / kCutKeys;
+  if (cut % kCutsPerGroup != 0) return Opening::kCut;
+  return cut % kCutsPerStretch == 0 ? Opening::kStretch : Opening::kGroup;
+}
+
 // One entry of a row's merge list.
 struct MergeEntry {
   std::int32_t partial = 0;
-  bool opens_group = false;  // the first partial of its group
+  Opening opens = Opening::kCut;  // with the partial's first cut
 };
 
 struct AttentionPlan {

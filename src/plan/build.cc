@@ -29,6 +29,7 @@ class Builder {
     AddSpans();
     AddItems();
     SplitGroups();
+    Join();
     AddMerges();
     SortItems();
   }
@@ -41,7 +42,7 @@ class Builder {
       plan_.spans.push_back({.first_page = static_cast<std::int32_t>(plan_.pages.size()),
                              .length = node.length,
                              .first_position = node.first_position,
-                             .group_phase = node.group_phase % kCutsPerGroup});
+                             .stretch_phase = node.stretch_phase % kCutsPerStretch});
       plan_.pages.insert(plan_.pages.end(), node.pages.begin(), node.pages.end());
     }
     BANYAN_CHECK(plan_.pages.size() <= std::numeric_limits<std::int32_t>::max());
@@ -89,11 +90,7 @@ class Builder {
 
   // A whole group where one starts; before that, in a span that continues one, single cuts.
   std::int32_t CutsOfRun(std::int32_t span, std::int32_t key) const {
-    return OpensGroup(span, key) ? kCutsPerGroup : 1;
-  }
-
-  bool OpensGroup(std::int32_t span, std::int32_t key) const {
-    return (plan_.spans[span].group_phase + key / kCutKeys) % kCutsPerGroup == 0;
+    return OpeningAt(plan_.spans[span], key) == Opening::kCut ? 1 : kCutsPerGroup;
   }
 
   // Leaves out the first rows while they see nothing of the item.
@@ -129,6 +126,15 @@ class Builder {
     plan_.items.swap(items);
   }
 
+  void Join() {
+    if (options_.joining.least_rows == 0) return;
+    std::vector<bool> continued(nodes_.size());
+    for (const PlanNode& node : nodes_) {
+      if (ContinuesParent(node)) continued[node.parent] = true;
+    }
+    JoinGroups(options_.joining, plan_.spans, continued, plan_.items);
+  }
+
   void AddMerges() {
     std::vector<std::int32_t>& begin = plan_.merge_begin;
     begin.assign(positions_.size() + 1, 0);
@@ -145,10 +151,10 @@ class Builder {
     plan_.merges.resize(static_cast<std::size_t>(partials));
     std::vector<std::int32_t> next(begin.begin(), begin.end() - 1);
     for (const WorkItem& item : plan_.items) {
-      const bool opens_group = OpensGroup(item.span, item.key_begin);
+      const Opening opens = OpeningAt(plan_.spans[item.span], item.key_begin);
       std::int32_t partial = item.first_partial;
       for (std::int32_t row = item.reader_begin; row < item.reader_end; ++row) {
-        plan_.merges[next[row]++] = {partial++, opens_group};
+        plan_.merges[next[row]++] = {partial++, opens};
       }
     }
   }

@@ -7,6 +7,7 @@
 
 #include "plan/attention_plan.h"
 #include "plan/cost.h"
+#include "plan/joining.h"
 
 namespace banyan {
 
@@ -19,10 +20,10 @@ struct PlanNode {
   std::int32_t stack = -1;          // stacked execution: which stack the node belongs to; -1: none
   std::int32_t length = 0;          // keys, those of this step included
   std::int32_t first_position = 0;  // of key 0
-  std::int32_t group_phase = 0;     // see KvSpan
+  std::int32_t stretch_phase = 0;   // see KvSpan
   std::span<const std::int32_t> pages = {};  // ceil(length / kPageTokens)
   // A later span of the segment that the parent belongs to, which makes it no deeper level. The
-  // parent then ends at a cut. A group_phase other than 0 says the same.
+  // parent then ends at a cut. A stretch_phase other than 0 says the same.
   bool continues_parent = false;
 };
 
@@ -40,7 +41,8 @@ struct PlanOptions {
   // Work for this many hands: all groups are split into cuts when there would be fewer items, else
   // those groups that alone are more than 1.5/min_items of the work. The bits stay the same.
   int min_items = 1;
-  ItemCosts costs = {};  // kAuto: what decides
+  ItemCosts costs = {};       // kAuto: what decides
+  GroupJoining joining = {};  // items of several groups, where the kernels like them
 };
 
 // Span i of the plan is node i. Keys that no row of an item sees are left out of it, and so are

@@ -36,7 +36,8 @@ std::vector<std::string> Items(const AttentionPlan& plan) {
   return lines;
 }
 
-// "|0[0-1024] 1[0-128]": what the row merges, as span[keys); a bar where a group opens.
+// "||0[0-1024] 0[1024-1152] |0[2048-2176]": what the row merges, as span[keys); a bar where a group
+// opens, two where a stretch does.
 std::string Merges(const AttentionPlan& plan, int row) {
   std::string line;
   for (int i = plan.merge_begin[row]; i < plan.merge_begin[row + 1]; ++i) {
@@ -46,8 +47,10 @@ std::string Merges(const AttentionPlan& plan, int row) {
           row < item.reader_begin || row >= item.reader_end) {
         continue;
       }
-      line += fmt::format("{}{}{}[{}-{}]", line.empty() ? "" : " ", entry.opens_group ? "|" : "",
-                          item.span, item.key_begin, item.key_end);
+      const char* bar = entry.opens == Opening::kStretch ? "||" : "|";
+      line += fmt::format("{}{}{}[{}-{}]", line.empty() ? "" : " ",
+                          entry.opens == Opening::kCut ? "" : bar, item.span, item.key_begin,
+                          item.key_end);
     }
   }
   return line;
@@ -72,9 +75,9 @@ TEST(BuildPlan, TreeReadsEachNodeOnceForAllBelowIt) {
               ElementsAre("rows 0-3 x 0[0-1024]", "rows 0-3 x 0[1024-1500]", "rows 0-2 x 1[0-200]",
                           "rows 1-2 x 3[0-130]", "rows 2-3 x 4[0-100]", "rows 0-1 x 2[0-5]",
                           "rows 2-3 x 5[0-1]"));
-  EXPECT_EQ(Merges(plan, 0), "|0[0-1024] |0[1024-1500] |1[0-200] |2[0-5]");
-  EXPECT_EQ(Merges(plan, 1), "|0[0-1024] |0[1024-1500] |1[0-200] |3[0-130]");
-  EXPECT_EQ(Merges(plan, 2), "|0[0-1024] |0[1024-1500] |4[0-100] |5[0-1]");
+  EXPECT_EQ(Merges(plan, 0), "||0[0-1024] |0[1024-1500] ||1[0-200] ||2[0-5]");
+  EXPECT_EQ(Merges(plan, 1), "||0[0-1024] |0[1024-1500] ||1[0-200] ||3[0-130]");
+  EXPECT_EQ(Merges(plan, 2), "||0[0-1024] |0[1024-1500] ||4[0-100] ||5[0-1]");
   EXPECT_EQ(plan.partials, 12);
 }
 
@@ -87,7 +90,7 @@ TEST(BuildPlan, PerStreamReadsEachPathAlone) {
                   "rows 0-1 x 0[1024-1500]", "rows 1-2 x 0[1024-1500]", "rows 2-3 x 0[1024-1500]",
                   "rows 0-1 x 1[0-200]", "rows 1-2 x 1[0-200]", "rows 1-2 x 3[0-130]",
                   "rows 2-3 x 4[0-100]", "rows 0-1 x 2[0-5]", "rows 2-3 x 5[0-1]"));
-  EXPECT_EQ(Merges(plan, 1), "|0[0-1024] |0[1024-1500] |1[0-200] |3[0-130]");
+  EXPECT_EQ(Merges(plan, 1), "||0[0-1024] |0[1024-1500] ||1[0-200] ||3[0-130]");
 }
 
 TEST(BuildPlan, ShareLevelsLimitTheDepthThatIsShared) {
@@ -127,7 +130,7 @@ TEST(BuildPlan, StackedRowsMeetAllKeysOfTheirStack) {
                   "rows 0-3 x 1[0-30] readers 0-2", "rows 0-3 x 4[0-28] readers 2-3",
                   "rows 0-3 x 5[0-27] readers 2-3", "rows 0-3 x 2[0-20] readers 0-1",
                   "rows 3-4 x 6[0-60]", "rows 0-3 x 3[0-19] readers 1-2", "rows 3-4 x 7[0-17]"));
-  EXPECT_EQ(Merges(plan, 1), "|0[0-40] |1[0-30] |3[0-19]");
+  EXPECT_EQ(Merges(plan, 1), "||0[0-40] ||1[0-30] ||3[0-19]");
   EXPECT_EQ(plan.partials, 12);
 }
 
@@ -161,8 +164,8 @@ TEST(BuildPlan, PrefillSkipsKeysAndRowsThatSeeNothing) {
   const AttentionPlan plan = Plan(forest, {.max_item_rows = 64});
   EXPECT_THAT(Items(plan), ElementsAre("rows 0-64 x 0[0-1024]", "rows 64-100 x 0[0-1024]",
                                        "rows 64-100 x 0[1024-1100]", "rows 24-64 x 0[1024-1064]"));
-  EXPECT_EQ(Merges(plan, 23), "|0[0-1024]");
-  EXPECT_EQ(Merges(plan, 24), "|0[0-1024] |0[1024-1064]");
+  EXPECT_EQ(Merges(plan, 23), "||0[0-1024]");
+  EXPECT_EQ(Merges(plan, 24), "||0[0-1024] |0[1024-1064]");
 }
 
 TEST(BuildPlan, PrefillOfANodeAndOfItsChildrenInOneStep) {
@@ -173,8 +176,8 @@ TEST(BuildPlan, PrefillOfANodeAndOfItsChildrenInOneStep) {
   const AttentionPlan plan = Plan(forest, {});
   EXPECT_THAT(Items(plan),
               ElementsAre("rows 0-6 x 0[0-3]", "rows 3-5 x 1[0-2]", "rows 5-6 x 2[0-1]"));
-  EXPECT_EQ(Merges(plan, 0), "|0[0-3]");
-  EXPECT_EQ(Merges(plan, 5), "|0[0-3] |2[0-1]");
+  EXPECT_EQ(Merges(plan, 0), "||0[0-3]");
+  EXPECT_EQ(Merges(plan, 5), "||0[0-3] ||2[0-1]");
 }
 
 TEST(BuildPlan, ContinuedGroupIsReadCutByCutUpToTheNextGroup) {
@@ -183,7 +186,7 @@ TEST(BuildPlan, ContinuedGroupIsReadCutByCutUpToTheNextGroup) {
   forest.Add({.parent = first, .length = 1000, .own_rows = 1, .continues_parent = true});
   const AttentionPlan plan = Plan(forest, {});
   EXPECT_EQ(Merges(plan, 0),
-            "|0[0-384] 1[0-128] 1[128-256] 1[256-384] 1[384-512] 1[512-640] |1[640-1000]");
+            "||0[0-384] 1[0-128] 1[128-256] 1[256-384] 1[384-512] 1[512-640] |1[640-1000]");
 }
 
 TEST(BuildPlan, NewSegmentAndContinuationAtAGroupBothOpenOne) {
@@ -192,7 +195,7 @@ TEST(BuildPlan, NewSegmentAndContinuationAtAGroupBothOpenOne) {
   const int second = forest.Add({.parent = first, .length = 128, .continues_parent = true});
   const int third = forest.Add({.parent = second, .length = 10, .continues_parent = true});
   forest.Add({.parent = third, .length = 200, .own_rows = 1});
-  EXPECT_EQ(Merges(Plan(forest, {}), 0), "|0[0-1024] |1[0-128] 2[0-10] |3[0-200]");
+  EXPECT_EQ(Merges(Plan(forest, {}), 0), "||0[0-1024] |1[0-128] 2[0-10] ||3[0-200]");
 }
 
 TEST(BuildPlan, FewItemsAreSplitIntoCuts) {
@@ -200,7 +203,7 @@ TEST(BuildPlan, FewItemsAreSplitIntoCuts) {
   forest.Add({.length = 1200, .own_rows = 1});
   const AttentionPlan plan = Plan(forest, {.min_items = 3});
   EXPECT_EQ(Merges(plan, 0),
-            "|0[0-128] 0[128-256] 0[256-384] 0[384-512] 0[512-640] 0[640-768] 0[768-896] "
+            "||0[0-128] 0[128-256] 0[256-384] 0[384-512] 0[512-640] 0[640-768] 0[768-896] "
             "0[896-1024] |0[1024-1152] 0[1152-1200]");
 }
 
@@ -213,6 +216,60 @@ TEST(BuildPlan, OnlyItemsThatHoldUpTheOthersAreSplit) {
               ElementsAre("rows 0-6 x 0[0-128]", "rows 0-6 x 0[128-256]", "rows 0-6 x 0[256-300]",
                           "rows 0-1 x 1[0-140]", "rows 1-2 x 2[0-140]", "rows 2-3 x 3[0-140]",
                           "rows 3-4 x 4[0-140]", "rows 4-5 x 5[0-140]", "rows 5-6 x 6[0-140]"));
+}
+
+// Everything that can be joined.
+PlanOptions Joined() { return {.max_item_rows = 4, .joining = {.least_rows = 2}}; }
+
+TEST(BuildPlan, GroupsOfAStretchAreJoinedFromItsStart) {
+  PlanForest forest;
+  const int p = forest.Add({.length = kStretchKeys + 2 * kGroupKeys + 100});
+  for (int i = 0; i < 2; ++i) forest.Add({.parent = p, .length = 1500, .own_rows = 1});
+  const AttentionPlan plan = Plan(forest, Joined());
+  EXPECT_EQ(Merges(plan, 0), "||0[0-4096] ||0[4096-6244] ||1[0-1024] |1[1024-1500]");
+  EXPECT_THAT(Items(plan), ElementsAre("rows 0-2 x 0[0-4096]", "rows 0-2 x 0[4096-6244]",
+                                       "rows 0-1 x 1[0-1024]", "rows 1-2 x 2[0-1024]",
+                                       "rows 0-1 x 1[1024-1500]", "rows 1-2 x 2[1024-1500]"));
+}
+
+TEST(BuildPlan, AGroupThatGoesOnInAnotherSpanIsNotJoined) {
+  PlanForest forest;
+  const int first = forest.Add({.length = 2 * kGroupKeys + 3 * kCutKeys});
+  const int second = forest.Add({.parent = first, .length = 1000, .continues_parent = true});
+  for (int i = 0; i < 2; ++i) forest.Add({.parent = second, .length = 1, .own_rows = 1});
+  EXPECT_EQ(Merges(Plan(forest, Joined()), 1),
+            "||0[0-2048] |0[2048-2432] 1[0-128] 1[128-256] 1[256-384] 1[384-512] 1[512-640] "
+            "|1[640-1000] ||3[0-1]");
+}
+
+TEST(BuildPlan, RowsOfAPromptShareAJoinedItem) {
+  PlanForest forest;
+  forest.Add({.length = 2100, .own_rows = 53});  // positions 2047 to 2099
+  const AttentionPlan plan = Plan(forest, {.joining = {.least_rows = 2}});
+  EXPECT_THAT(Items(plan), ElementsAre("rows 0-53 x 0[0-2100]"));
+}
+
+TEST(BuildPlan, JoiningLeavesWorkersBusy) {
+  PlanForest forest;
+  const int p = forest.Add({.length = 2 * kStretchKeys});
+  for (int i = 0; i < 12; ++i) forest.Add({.parent = p, .length = 1, .own_rows = 1});
+  PlanOptions options = Joined();  // three blocks of rows, two stretches each
+  options.joining.kv_heads = 2;
+  const auto items_of_a_stretch = [&](int workers) {
+    options.joining.division.workers = workers;
+    int count = 0;
+    for (const WorkItem& item : Plan(forest, options).items) {
+      count += item.key_end - item.key_begin == kStretchKeys ? 1 : 0;
+    }
+    return count;
+  };
+  EXPECT_EQ(items_of_a_stretch(6), 6);   // two rounds
+  EXPECT_EQ(items_of_a_stretch(8), 4);   // one; the rest is better shared out
+  EXPECT_EQ(items_of_a_stretch(15), 6);  // one that is nearly full
+  EXPECT_EQ(items_of_a_stretch(16), 0);
+  // Long items of few rows get half of the workers for themselves.
+  options.joining.division = {.cut_time = 1.0f, .page_time = 1000.0f, .pages_of_long_item = 1};
+  EXPECT_EQ(items_of_a_stretch(16), 4);
 }
 
 TEST(BuildPlan, AutoSharesWhereSharingCostsLess) {
@@ -241,7 +298,7 @@ TEST(BuildPlan, NothingToDo) {
   EXPECT_THAT(plan.items, IsEmpty());
 
   forest.Add({.parent = empty, .length = 1, .own_rows = 1});
-  EXPECT_EQ(Merges(Plan(forest, {}), 0), "|0[0-100] |2[0-1]");
+  EXPECT_EQ(Merges(Plan(forest, {}), 0), "||0[0-100] ||2[0-1]");
 }
 
 TEST(BuildPlan, RowThatSeesNothingMergesNothing) {
@@ -277,7 +334,7 @@ TEST(BuildPlanDeathTest, NodesOutOfOrder) {
   EXPECT_DEATH(build([](auto& nodes) { nodes[5].row_end = 4; }), "CHECK");
   EXPECT_DEATH(build([](auto& nodes) { nodes.pop_back(); }), "CHECK");
   EXPECT_DEATH(build([](auto& nodes) { nodes[2].length = 17; }), "CHECK");
-  EXPECT_DEATH(build([](auto& nodes) { nodes[2].group_phase = 1; }), "CHECK");
+  EXPECT_DEATH(build([](auto& nodes) { nodes[2].stretch_phase = 1; }), "CHECK");
 }
 
 }  // namespace

@@ -35,7 +35,7 @@ class Checker {
       const PlanNode& node = nodes_[i];
       BANYAN_CHECK(span.length == node.length);
       BANYAN_CHECK(span.first_position == node.first_position);
-      BANYAN_CHECK(span.group_phase == node.group_phase % kCutsPerGroup);
+      BANYAN_CHECK(span.stretch_phase == node.stretch_phase % kCutsPerStretch);
       BANYAN_CHECK(static_cast<std::size_t>(span.first_page) == page);
       BANYAN_CHECK(plan_.pages.size() - page >= node.pages.size());
       BANYAN_CHECK(std::equal(node.pages.begin(), node.pages.end(), plan_.pages.begin() + page));
@@ -83,12 +83,16 @@ class Checker {
     BANYAN_CHECK(item.key_begin % kCutKeys == 0);
     const std::int32_t keys = item.key_end - item.key_begin;
     BANYAN_CHECK(keys <= kCutKeys ||
-                 (keys <= kGroupKeys && CutOfGroup(span, item.key_begin) == 0));  // a run of cuts
+                 (keys <= kGroupKeys && CutOfGroup(span, item.key_begin) == 0) ||  // a run of cuts
+                 (keys <= kStretchKeys && CutOfStretch(span, item.key_begin) == 0));  // of groups
   }
 
-  // Which cut of its group begins at `key`.
+  // Which cut of its group or stretch begins at `key`.
   static std::int32_t CutOfGroup(const KvSpan& span, std::int32_t key) {
-    return (span.group_phase + key / kCutKeys) % kCutsPerGroup;
+    return CutOfStretch(span, key) % kCutsPerGroup;
+  }
+  static std::int32_t CutOfStretch(const KvSpan& span, std::int32_t key) {
+    return (span.stretch_phase + key / kCutKeys) % kCutsPerStretch;
   }
 
   void CheckMergeOffsets() {
@@ -115,10 +119,12 @@ class Checker {
 
   // The merge list goes through the path's keys from left to right, leaving none out that the row
   // sees; so no pair is met twice either, and since every partial has one place in one list, the
-  // lists use every partial.
+  // lists use every partial. What follows an item of several groups must open one: else the item's
+  // last group would go on.
   void CheckRow(std::int32_t row) const {
     std::int32_t next = plan_.merge_begin[row];
     const std::int32_t end = plan_.merge_begin[row + 1];
+    bool after_several_groups = false;
     for (std::int32_t node : path_) {
       const KvSpan& span = plan_.spans[node];
       const std::int64_t visible = std::clamp<std::int64_t>(
@@ -131,7 +137,10 @@ class Checker {
         BANYAN_CHECK(item.reader_begin + (entry.partial - item.first_partial) == row);
         if (item.span != node) break;
         BANYAN_CHECK(item.key_begin == key);
-        BANYAN_CHECK(entry.opens_group == (CutOfGroup(span, key) == 0));
+        BANYAN_CHECK((entry.opens == Opening::kCut) == (CutOfGroup(span, key) != 0));
+        BANYAN_CHECK((entry.opens == Opening::kStretch) == (CutOfStretch(span, key) == 0));
+        BANYAN_CHECK(!after_several_groups || entry.opens != Opening::kCut);
+        after_several_groups = item.key_end - item.key_begin > kGroupKeys;
         BANYAN_CHECK(item.key_end % kCutKeys == 0 || item.key_end >= visible);  // whole cuts
         key = item.key_end;
       }

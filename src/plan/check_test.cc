@@ -81,11 +81,16 @@ const std::vector<std::pair<std::string, std::function<void(AttentionPlan&)>>>& 
          std::swap(RowMerges{plan, 0}.entry(0), RowMerges{plan, 1}.entry(0));
        }},
       {"no such partial", [](auto& plan) { RowMerges{plan}.entry(0).partial = plan.partials; }},
-      {"group not opened", [](auto& plan) { RowMerges{plan}.entry(0).opens_group = false; }},
+      {"group not opened", [](auto& plan) { RowMerges{plan}.entry(1).opens = Opening::kCut; }},
       {"group opened within one",
        [](auto& plan) {
-         for (MergeEntry& entry : plan.merges) entry.opens_group = true;
+         for (MergeEntry& entry : plan.merges) {
+           if (entry.opens == Opening::kCut) entry.opens = Opening::kGroup;
+         }
        }},
+      {"stretch not opened", [](auto& plan) { RowMerges{plan}.entry(0).opens = Opening::kGroup; }},
+      {"stretch opened within one",
+       [](auto& plan) { RowMerges{plan}.entry(1).opens = Opening::kStretch; }},
       {"merge lists overlap", [](auto& plan) { plan.merge_begin[1] += 1; }},
       {"merge offsets missing", [](auto& plan) { plan.merge_begin.pop_back(); }},
       {"merge list of a row dropped", [](auto& plan) { plan.merge_begin[1] = 0; }},
@@ -93,7 +98,7 @@ const std::vector<std::pair<std::string, std::function<void(AttentionPlan&)>>>& 
       {"another page", [](auto& plan) { std::swap(plan.pages[0], plan.pages[1]); }},
       {"a page too many", [](auto& plan) { plan.pages.push_back(0); }},
       {"other positions", [](auto& plan) { plan.spans[1].first_position += 1; }},
-      {"another phase", [](auto& plan) { plan.spans[2].group_phase = 0; }},
+      {"another phase", [](auto& plan) { plan.spans[2].stretch_phase = 0; }},
       {"a span too many", [](auto& plan) { plan.spans.push_back({}); }},
   };
   return all;
@@ -117,6 +122,23 @@ TEST_P(CheckPlanDeathTest, SeesEveryMutation) {
 INSTANTIATE_TEST_SUITE_P(AllSharing, CheckPlanDeathTest,
                          testing::Values(ItemSharing::kPerStream, ItemSharing::kTree,
                                          ItemSharing::kStacked));
+
+TEST(CheckPlanDeathTest, AGroupThatGoesOnAfterAnItemOfSeveral) {
+  const auto forest = [](bool continues_parent) {
+    PlanForest forest;
+    const int first = forest.Add({.length = 2 * kGroupKeys + 3 * kCutKeys});
+    forest.Add(
+        {.parent = first, .length = 100, .own_rows = 2, .continues_parent = continues_parent});
+    return forest;
+  };
+  const PlanForest apart = forest(false), one = forest(true);
+  AttentionPlan plan = BuildPlan(apart.nodes(), apart.positions(), {.joining = {.least_rows = 1}});
+  ASSERT_EQ(plan.items.size(), 2u);
+  CheckPlan(plan, apart.nodes(), apart.positions());
+  plan.spans[1].stretch_phase = one.nodes()[1].stretch_phase;
+  for (int row = 0; row < 2; ++row) RowMerges{plan, row}.entry(1).opens = Opening::kCut;
+  EXPECT_DEATH(CheckPlan(plan, one.nodes(), one.positions()), "after_several_groups");
+}
 
 TEST(CheckPlanDeathTest, RowsOfANodeOutOfOrder) {
   const PlanForest forest = SomeForest();

@@ -6,22 +6,23 @@
 #include "plan/batch.h"
 
 namespace banyan {
-namespace {
 
 bool ContinuesParent(const PlanNode& node) {
-  return node.continues_parent || node.group_phase % kCutsPerGroup != 0;
+  return node.continues_parent || node.stretch_phase % kCutsPerStretch != 0;
 }
 
+namespace {
+
 void CheckNode(std::span<const PlanNode> nodes, const PlanNode& node) {
-  BANYAN_CHECK(node.length >= 0 && node.group_phase >= 0);
+  BANYAN_CHECK(node.length >= 0 && node.stretch_phase >= 0);
   const std::size_t length = static_cast<std::size_t>(node.length);
   BANYAN_CHECK(node.pages.size() == (length + kPageTokens - 1) / kPageTokens);
   if (!ContinuesParent(node)) return;
   BANYAN_CHECK(node.parent >= 0);
   const PlanNode& parent = nodes[node.parent];
   BANYAN_CHECK(parent.length % kCutKeys == 0);
-  BANYAN_CHECK((parent.group_phase + parent.length / kCutKeys - node.group_phase) % kCutsPerGroup ==
-               0);
+  const std::int32_t phase = parent.stretch_phase + parent.length / kCutKeys;
+  BANYAN_CHECK((phase - node.stretch_phase) % kCutsPerStretch == 0);
   BANYAN_CHECK(node.first_position >= parent.first_position + parent.length);
 }
 

@@ -27,6 +27,9 @@ struct StepReaders {
   std::vector<NodeReaders> nodes;  // [nodes]
 };
 
+// Whether a node is a later span of its parent's segment.
+bool ContinuesParent(const PlanNode& node);
+
 // Aborts unless nodes and rows are in the order that PlanNode describes and `rows` are all theirs.
 StepReaders FindReaders(std::span<const PlanNode> nodes, std::int32_t rows);
 

@@ -1,10 +1,11 @@
 // Forests of plan nodes for tests: written as literals, or grown at random around every boundary
-// that a plan knows (page, cut, group, block of rows).
+// that a plan knows (page, cut, group, stretch, block of rows).
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
 #include <deque>
+#include <iterator>
 #include <random>
 #include <vector>
 
@@ -42,7 +43,7 @@ class PlanForest {
       const PlanNode& parent = nodes_[segment.parent];
       node.first_position = parent.first_position + parent.length + segment.gap;
       if (segment.continues_parent) {
-        node.group_phase = (parent.group_phase + parent.length / kCutKeys) % kCutsPerGroup;
+        node.stretch_phase = (parent.stretch_phase + parent.length / kCutKeys) % kCutsPerStretch;
       }
     }
     node.row_begin = static_cast<std::int32_t>(positions_.size());
@@ -92,9 +93,11 @@ class RandomForest {
   bool Chance(int percent) { return Below(100) < percent; }
 
   void Grow(PlanForest::Segment segment, int depth) {
-    static constexpr int kLengths[] = {0, 1, 15, 16, 17, 127, 128, 129, 1023, 1024, 1025, 2500};
+    static constexpr int kLengths[] = {0,   1,    15,   16,   17,   127,  128,
+                                       129, 1023, 1024, 1025, 2500, 4097, 5300};
     const bool whole_cuts = Chance(30);  // may then be continued
-    segment.length = whole_cuts ? kCutKeys * (1 + Below(10)) : kLengths[Below(12)];
+    segment.length = whole_cuts ? kCutKeys * (1 + Below(Chance(20) ? 40 : 10))
+                                : kLengths[Below(static_cast<int>(std::size(kLengths)))];
     segment.own_rows = OwnRows(segment.length, depth);
     if (segment.stack < 0 && Chance(30)) segment.stack = next_stack_++;
     const int node = forest_.Add(segment);

@@ -28,15 +28,19 @@ inline std::vector<PlanVariant> AllPlanVariants() {
         Sharing{"tree, 2 levels", ItemSharing::kTree, 2},
         Sharing{"stacked", ItemSharing::kStacked, 0}, Sharing{"auto", ItemSharing::kAuto, 0}}) {
     for (int max_item_rows : {1, 3, 64}) {
-      for (int min_items : {1, 12, 1'000'000}) {
-        variants.push_back({fmt::format("{}, {} rows an item, at least {} items", sharing.name,
-                                        max_item_rows, min_items),
+      const auto add = [&](int min_items, const GroupJoining& joining) {
+        variants.push_back({fmt::format("{}, {} rows an item, at least {} items, {} rows joined",
+                                        sharing.name, max_item_rows, min_items, joining.least_rows),
                             {.sharing = sharing.sharing,
                              .share_levels = sharing.share_levels,
                              .max_item_rows = max_item_rows,
                              .min_items = min_items,
-                             .costs = {.row_tile = 8}}});
-      }
+                             .costs = {.row_tile = 8},
+                             .joining = joining}});
+      };
+      for (int min_items : {1, 12, 1'000'000}) add(min_items, {});
+      add(1, {.least_rows = 1});  // all that can be
+      add(12, {.least_rows = 2, .kv_heads = 2, .division = {.workers = 5}});
     }
   }
   return variants;

@@ -52,10 +52,8 @@ class ItemTask {
 
   void Run() {
     GatherQueries();
-    ClearPartials();
-    for (int begin = item_.key_begin; begin < item_.key_end; begin += kCutKeys) {
-      RunCut(begin, std::min(begin + kCutKeys, item_.key_end));
-    }
+    ForEachPartial([](const PartialRef& partial, int) { Clear(partial); });
+    for (int begin = item_.key_begin; begin < item_.key_end; begin += kGroupKeys) RunGroup(begin);
   }
 
  private:
@@ -87,14 +85,42 @@ class ItemTask {
             scratch_.sum.data() + at};
   }
 
-  void ClearPartials() {
+  // The running partial of the group at hand, packed row i: the item's own in its first group.
+  PartialRef GroupPartial(const PartialRef& partial, int i) const {
+    if (first_group_) return partial;
+    return {local_.group_value.data() + static_cast<std::int64_t>(i) * padded_dim_,
+            local_.group_max.data() + i, local_.group_sum.data() + i};
+  }
+  static void Clear(const PartialRef& partial) {
+    *partial.sum = 0.0f;
+    *partial.max = -INFINITY;
+  }
+
+  // visit(partial, packed row) for all readers.
+  template <typename Visit>
+  void ForEachPartial(const Visit& visit) const {
     for (int row = item_.reader_begin; row < item_.reader_end; ++row) {
       for (int head = 0; head < heads_; ++head) {
-        const PartialRef partial = PartialOf(row, head);
-        *partial.sum = 0.0f;
-        *partial.max = -INFINITY;
+        visit(PartialOf(row, head), (row - item_.row_begin) * heads_ + head);
       }
     }
+  }
+
+  // A later group of the item starts from nothing and is merged as a whole.
+  void RunGroup(int begin) {
+    first_group_ = begin == item_.key_begin;
+    if (!first_group_) {
+      Grow(local_.group_value, static_cast<std::int64_t>(rows_) * padded_dim_);
+      Grow(local_.group_max, rows_);
+      Grow(local_.group_sum, rows_);
+      ForEachPartial([&](const PartialRef& partial, int i) { Clear(GroupPartial(partial, i)); });
+    }
+    const int end = std::min(begin + kGroupKeys, item_.key_end);
+    for (int cut = begin; cut < end; cut += kCutKeys) RunCut(cut, std::min(cut + kCutKeys, end));
+    if (first_group_) return;
+    ForEachPartial([&](const PartialRef& partial, int i) {
+      Merge(vector_, partial, GroupPartial(partial, i), padded_dim_);
+    });
   }
 
   // True when some row of the item sees some key of the cut.
@@ -134,13 +160,11 @@ class ItemTask {
     }
 
     WeighValues(begin, end);
-    for (int row = item_.reader_begin; row < item_.reader_end; ++row) {
-      for (int head = 0; head < heads_; ++head) {
-        const int i = (row - item_.row_begin) * heads_ + head;
-        float* value = local_.product.data() + static_cast<std::int64_t>(i) * padded_dim_;
-        Merge(vector_, PartialOf(row, head), {value, &local_.max[i], &local_.sum[i]}, padded_dim_);
-      }
-    }
+    ForEachPartial([&](const PartialRef& partial, int i) {
+      float* value = local_.product.data() + static_cast<std::int64_t>(i) * padded_dim_;
+      Merge(vector_, GroupPartial(partial, i), {value, &local_.max[i], &local_.sum[i]},
+            padded_dim_);
+    });
   }
 
   // Weighted values of the cut. Keys that a row does not see have weight zero, which adds nothing
@@ -219,6 +243,7 @@ class ItemTask {
   const VectorKernels& vector_;
   AttentionScratch& scratch_;
   AttentionScratch::Worker& local_;
+  bool first_group_ = true;
 };
 
 // Merges a row's partials of one head in canonical order and writes the normalised value.
@@ -227,34 +252,35 @@ void FinishRow(const AttentionCall& call, const VectorKernels& vector, Attention
   const int dim = call.shape.head_dim;
   const int padded = call.kv.padded_dim();
   const AttentionPlan& plan = call.plan;
-  PartialRef total{nullptr, nullptr, nullptr};  // groups merged so far
-  PartialRef group{nullptr, nullptr, nullptr};  // the group being merged
+  const PartialRef none{nullptr, nullptr, nullptr};
+  PartialRef total = none;                  // stretches merged so far
+  PartialRef stretch = none, group = none;  // those being merged
   const auto ref = [&](std::int32_t partial) {
     const std::int64_t at = static_cast<std::int64_t>(partial) * call.shape.heads + head;
     return PartialRef{scratch.value.data() + at * padded, scratch.max.data() + at,
                       scratch.sum.data() + at};
   };
   // Partials belong to one (row, item), so merging in place disturbs no other row.
-  const auto close_group = [&] {
-    if (group.value == nullptr) return;
-    if (total.value == nullptr) {
-      total = group;
+  const auto close = [&](PartialRef& part, PartialRef& whole) {
+    if (part.value == nullptr) return;
+    if (whole.value == nullptr) {
+      whole = part;
     } else {
-      Merge(vector, total, group, padded);
+      Merge(vector, whole, part, padded);
     }
+    part = none;
   };
   const std::int32_t begin = plan.merge_begin[static_cast<size_t>(row)];
   const std::int32_t end = plan.merge_begin[static_cast<size_t>(row) + 1];
   for (std::int32_t i = begin; i < end; ++i) {
     const MergeEntry& entry = plan.merges[static_cast<size_t>(i)];
-    if (entry.opens_group) {
-      close_group();
-      group = ref(entry.partial);
-    } else {
-      Merge(vector, group, ref(entry.partial), padded);
-    }
+    if (entry.opens != Opening::kCut) close(group, stretch);
+    if (entry.opens == Opening::kStretch) close(stretch, total);
+    PartialRef partial = ref(entry.partial);
+    close(partial, group);
   }
-  close_group();
+  close(group, stretch);
+  close(stretch, total);
   float* out = call.out + row * call.out_stride + static_cast<std::int64_t>(head) * dim;
   if (total.value == nullptr || *total.sum == 0.0f) {
     std::fill(out, out + dim, 0.0f);

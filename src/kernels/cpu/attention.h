@@ -33,6 +33,9 @@ class AttentionScratch {
     std::vector<float> values;    // [padded_dim / 16, kCutKeys, 16]
     std::vector<float> product;   // [rows, padded_dim]: one cut's weighted values
     std::vector<float> max, sum;  // [rows] of one cut
+    // Partials of a group of an item that runs through several.
+    std::vector<float> group_value;           // [rows, padded_dim]
+    std::vector<float> group_max, group_sum;  // [rows]
   };
   std::vector<Worker> workers;
   // Partials: weighted values relative to 2^max, and their weights' sum; sum 0 = empty.

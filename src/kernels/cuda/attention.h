@@ -16,8 +16,10 @@
 #include <cstdint>
 
 #include "kernels/cuda/kv_pages.h"
+#include "kernels/cuda/merge_steps.h"
 #include "kernels/cuda/row_kernels.h"
 #include "kernels/kernels.h"
+#include "plan/joining.h"
 
 namespace banyan::cuda {
 
@@ -25,6 +27,9 @@ namespace banyan::cuda {
 inline constexpr float kLog2E = 1.44269504f;
 
 inline constexpr int kBlockRows = 64, kWideRows = 128, kNarrowRows = 8;
+// Packed rows of an item that narrow units still read well; more, and items of several groups, go
+// to wide units.
+inline constexpr int kMostNarrowRows = 2 * kNarrowRows;
 
 // Merge lists of so many entries on average are short.
 inline constexpr int kLongestShortList = 4;
@@ -83,7 +88,7 @@ struct AttentionCall {
   const std::int32_t* pages = nullptr;
   const std::int32_t* positions = nullptr;    // [rows]
   const std::int32_t* merge_begin = nullptr;  // [rows + 1]
-  const MergeEntry* merges = nullptr;
+  const MergeStep* merges = nullptr;
   int rows = 0;
   int entries = 0;  // of merges, all rows together; at most as many as partials
 

@@ -5,7 +5,8 @@
 //   scores   Q [16, dim] x K^T [dim, 128]: a chain over dim per score
 //   weights  2^(score - max), rounded to 16 bits
 //   values   weights [16, 128] x V [128, dim]: a chain over the cut's keys per value, from zero
-//   merge    into the unit's running partial, in registers
+//   merge    into the group's running partial, in registers; at its end into that of the unit's
+//            groups so far, which waits in memory
 //
 // A cut's arithmetic is the same whatever the unit's other rows see: keys that nobody sees are left
 // out, which adds zeros to no sum; keys that this row does not see weigh zero. Zero times a value
@@ -87,8 +88,9 @@ class UnitTask {
       if (next < unit_.key_end()) LoadValues(next);
       CommitCopies();
       begin = next;
+      if (begin < unit_.key_end() && unit_.OpensLaterGroup(begin)) StoreGroup();
     }
-    Store();
+    StoreGroup();
   }
 
  private:
@@ -337,15 +339,25 @@ class UnitTask {
     }
   }
 
-  __device__ void Store() const {
+  // Merges the group into the unit's groups so far, which are in memory: every lane has its own
+  // values there. The next group starts from nothing.
+  __device__ void StoreGroup() {
     const int dim = call_.shape.head_dim;
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       const std::int64_t at = unit_.Partial(PackedRow(half));
+      float max = -INFINITY, sum = 0.0f;
+      if (stored_ && at >= 0) {
+        max = call_.partials.max[at];
+        sum = call_.partials.sum[at];
+      }
+      __syncwarp();  // before one of the row's lanes writes them anew
+      const MergeFactors factors = PrepareMerge(max, sum, rows_[half].max, rows_[half].sum);
+      rows_[half] = RunningRow();
       if (at < 0) continue;
       if (lane_ % 4 == 0) {
-        call_.partials.max[at] = rows_[half].max;
-        call_.partials.sum[at] = rows_[half].sum;
+        call_.partials.max[at] = max;
+        call_.partials.sum[at] = sum;
       }
       float* value = call_.partials.value + at * dim;
 #pragma unroll
@@ -353,10 +365,17 @@ class UnitTask {
 #pragma unroll
         for (int i = 0; i < 2; ++i) {
           const int d = n * 8 + 2 * (lane_ % 4) + i;
-          if (d < dim) value[d] = total_[n][2 * half + i];
+          if (d >= dim) continue;
+          value[d] = MergeValue(factors, stored_ ? value[d] : 0.0f, total_[n][2 * half + i]);
         }
       }
     }
+#pragma unroll
+    for (int n = 0; n < Dim / 8; ++n) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) total_[n][i] = 0.0f;
+    }
+    stored_ = true;
   }
 
   const AttentionCall& call_;
@@ -370,9 +389,11 @@ class UnitTask {
   VisibleKeys seen_[2];                    // within the cut
   float score_[kScoreTiles][4];            // [key / 8]
   std::uint32_t weight_[kPagesPerCut][4];  // [key / 16]
+  float value_unit_[2] = {1.0f, 1.0f};     // codes only
+  // The running partial of the group.
   RunningRow rows_[2];
-  float value_unit_[2] = {1.0f, 1.0f};  // codes only
-  float total_[Dim / 8][4] = {};        // the running partial
+  float total_[Dim / 8][4] = {};
+  bool stored_ = false;  // earlier groups of the unit are in memory
 };
 
 template <typename Kind, int Dim>

@@ -6,8 +6,11 @@
 // the weights of that next cut. Blocks stay and take task after task.
 //
 // Scores: chains over the head in steps of 16. Values: chains over the cut's keys in steps of 16,
-// from zero; then merged into the unit's running partial. Both are bit for bit what the chains of
-// mma.sync in the other kernels give.
+// from zero; then merged into the running partial of the group of cuts, in registers. Both are bit
+// for bit what the chains of mma.sync in the other kernels give. In a unit of several groups of
+// cuts each of these but the last is merged into shared memory at its end.
+//
+// "Group" alone means a warpgroup here, "key group" a group of cuts (plan/attention_plan.h).
 #pragma once
 
 #include "kernels/cuda/device.h"
@@ -43,14 +46,15 @@ class WideConsumer {
       WaitFull(shared_.task_full, task_);
       if (Task().kv_head < 0) break;
       if (task_ == 0) BringOwnQueries();
-      WaitFull(shared_.query_full, task_);
+      WaitFull(shared_.query_full[group_], task_);
+      WaitFull(shared_.rows_full, task_);
       begin_ = Task().cuts.begin;
       if (Task().rows <= group_ * 64) {
+        ArriveAsWarp(shared_.query_empty[group_], task_);
         Follow();
       } else {
         Attend();
       }
-      ArriveAsWarp(shared_.query_empty, task_);
       ArriveAsWarp(shared_.task_empty, task_);
     }
     if (group_ == 0) TakeTurn();  // the one that the other group passed last
@@ -70,25 +74,27 @@ class WideConsumer {
   // The group's warps meet when they take their turn.
   __device__ void BringOwnQueries() {
     AskForQueries<Dim, 1>(UnitView(call_, Task().unit, Task().kv_head), Task(), warp_ * 16,
-                          shared_.query[PlaceOf<kWideQueries>(task_)]);
+                          shared_.query);
     AwaitQueries();
   }
   __device__ bool LastCut() const { return begin_ + kCutKeys >= Task().cuts.end; }
+  // Whether a key group of the task other than its first begins with the cut at hand.
+  __device__ bool OpensKeyGroup() const {
+    return (begin_ - Task().unit.key_begin) % kGroupKeys == 0;
+  }
 
   __device__ void Attend() {
+    several_ = false;
 #pragma unroll
-    for (int half = 0; half < 2; ++half) rows_[half] = RunningRow();
-#pragma unroll
-    for (int n = 0; n < Dim / 8; ++n) {
-#pragma unroll
-      for (int i = 0; i < 4; ++i) total_[n][i] = 0.0f;
-    }
+    for (int half = 0; half < 2; ++half) stretch_[half] = RunningRow();
+    ClearTotal();
     float score[kScoreTiles][4], sum[Dim / 8][4];
     std::uint32_t weight[kPagesPerCut][4];
     TakeTurn();
     BeginScores(score);
     EndScores(score);
     PassTurn();
+    ReleaseQueries();
     Weigh(score, weight);
     while (!LastCut()) {
       WaitForValues();
@@ -99,6 +105,9 @@ class WideConsumer {
       EndScores(score);
       PassTurn();
       begin_ += kCutKeys;
+      ReleaseQueries();
+      if (OpensKeyGroup()) [[unlikely]]
+        CloseKeyGroup();
       Weigh(score, weight);
     }
     WaitForValues();
@@ -106,7 +115,13 @@ class WideConsumer {
     AddValues(weight, sum);
     PassTurn();
     MergeTiles(rows_, sum, 0, total_);
+    if (several_) [[unlikely]]
+      CloseLastKeyGroup();
     Store();
+  }
+  // Once the last scores are there.
+  __device__ void ReleaseQueries() {
+    if (LastCut()) ArriveAsWarp(shared_.query_empty[group_], task_);
   }
 
   // The turns of a group without rows.
@@ -129,8 +144,7 @@ class WideConsumer {
   // No branches between a Begin and its End: the compiler would wait for the products before them.
   __device__ void BeginScores(float (&score)[kScoreTiles][4]) const {
     constexpr int kAcrossRows = Dim / 8 * kTileBytes;
-    const TileOperand query(shared_.query[PlaceOf<kWideQueries>(task_)] + group_ * 64 * Dim * 2,
-                            kTileBytes, kAcrossRows);
+    const TileOperand query(shared_.query + group_ * 64 * Dim * 2, kTileBytes, kAcrossRows);
     const TileOperand key(shared_.key[PlaceOf<kWideStages>(scored_)], kTileBytes, kAcrossRows);
     WaitFull(shared_.key_full, scored_);
     FenceProducts();
@@ -226,29 +240,84 @@ class WideConsumer {
     }
   }
 
-  // --- Partials ----------------------------------------------------------------------------------
-  __device__ void Store() {
-    const int* partial = Task().partial;
+  // --- Key groups --------------------------------------------------------------------------------
+  __device__ float4& Stretch(int n) const { return shared_.stretch[warp_][n][lane_]; }
+
+  __device__ void ClearTotal() {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) rows_[half] = RunningRow();
+#pragma unroll
+    for (int n = 0; n < Dim / 8; ++n) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) total_[n][i] = 0.0f;
+    }
+  }
+  // Merges the key group's maxima and sums into the stretch's.
+  __device__ void MergeRowsIntoStretch() {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      const int at = partial[PackedRow(half)];
+      stretch_[half].factors =
+          PrepareMerge(stretch_[half].max, stretch_[half].sum, rows_[half].max, rows_[half].sum);
+    }
+  }
+  __device__ float4 MergedTile(const float4& stretch, const float (&next)[4]) const {
+    return {MergeValue(stretch_[0].factors, stretch.x, next[0]),
+            MergeValue(stretch_[0].factors, stretch.y, next[1]),
+            MergeValue(stretch_[1].factors, stretch.z, next[2]),
+            MergeValue(stretch_[1].factors, stretch.w, next[3])};
+  }
+  __device__ void CloseKeyGroup() {
+    MergeRowsIntoStretch();
+#pragma unroll
+    for (int n = 0; n < Dim / 8; ++n) {
+      const float4 stretch = several_ ? Stretch(n) : float4{};
+      Stretch(n) = MergedTile(stretch, total_[n]);
+    }
+    several_ = true;
+    ClearTotal();
+  }
+  // The whole task is then in rows_ and total_.
+  __device__ void CloseLastKeyGroup() {
+    MergeRowsIntoStretch();
+#pragma unroll
+    for (int n = 0; n < Dim / 8; ++n) {
+      const float4 merged = MergedTile(Stretch(n), total_[n]);
+      total_[n][0] = merged.x;
+      total_[n][1] = merged.y;
+      total_[n][2] = merged.z;
+      total_[n][3] = merged.w;
+    }
+#pragma unroll
+    for (int half = 0; half < 2; ++half) rows_[half] = stretch_[half];
+    __syncwarp();  // before others write here
+  }
+
+  // --- Partials ----------------------------------------------------------------------------------
+  __device__ void Store() {
+    // Of row lane % 16 of the warp.
+    const UnitView unit(call_, Task().unit, Task().kv_head);
+    const int partial = static_cast<int>(unit.Partial(warp_ * 16 + lane_ % 16));
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const int at = PartialOfRow(partial, lane_ / 4 + 8 * half);
       if (at < 0 || lane_ % 4 != 0) continue;
       call_.partials.max[at] = rows_[half].max;
       call_.partials.sum[at] = rows_[half].sum;
     }
     call_.shape.head_dim == Dim ? StoreWhole(partial) : StorePart(partial);
   }
-  // Through the place of the warp's own queries, which no product needs any more, so that the warp
-  // writes whole rows: eight of its rows, then the others. Pieces of 16 bytes lie so that neither
-  // side meets a bank twice.
-  __device__ void StoreWhole(const int* partial) {
+  __device__ static int PartialOfRow(int partial, int row) {
+    return __shfl_sync(0xffffffffu, partial, row);
+  }
+  // Through the place of the stretch, so that the warp writes whole rows: eight of its rows, then
+  // the others. Pieces of 16 bytes lie so that neither side meets a bank twice.
+  __device__ void StoreWhole(int partial) {
     constexpr int kPieces = Dim / 4;
     const auto place = [](int row, int piece) {
       return row * kPieces + (kPieces % 16 == 0 ? piece ^ row << 1 : piece);
     };
-    auto* staged = reinterpret_cast<float4*>(shared_.query[PlaceOf<kWideQueries>(task_)] +
-                                             warp_ * 16 * Dim * 2);
-    const int lane_partial = partial[warp_ * 16 + lane_ % 16];
+    static_assert(8 * kPieces <= Dim / 8 * 32);
+    float4* staged = &shared_.stretch[warp_][0][0];
     const int piece = min(lane_, kPieces - 1);
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
@@ -264,18 +333,18 @@ class WideConsumer {
       __syncwarp();
 #pragma unroll
       for (int i = 0; i < 8; ++i) {
-        const int at = __shfl_sync(0xffffffffu, lane_partial, 8 * half + i);
+        const int at = PartialOfRow(partial, 8 * half + i);
         if (at < 0 || lane_ >= kPieces) continue;
         reinterpret_cast<float4*>(call_.partials.value)[std::int64_t{at} * kPieces + lane_] =
             row[i];
       }
     }
   }
-  __device__ void StorePart(const int* partial) const {
+  __device__ void StorePart(int partial) const {
     const int dim = call_.shape.head_dim;
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      const int at = partial[PackedRow(half)];
+      const int at = PartialOfRow(partial, lane_ / 4 + 8 * half);
       if (at < 0) continue;
       float* value = call_.partials.value + std::int64_t{at} * dim;
 #pragma unroll
@@ -295,10 +364,13 @@ class WideConsumer {
   unsigned scored_ =
       0;           // cuts whose scores are there; the values of the last one are not yet added
   int begin_ = 0;  // of the cut at hand
-  // Of the lane's two rows: the cut at hand, and the task up to it.
+  // Of the lane's two rows: the cut at hand, and its key group up to it.
   CutOfRow cut_[2];
   RunningRow rows_[2];
   float total_[Dim / 8][4];
+  // The key groups before that, if there are several; their values are in WideShared::stretch.
+  RunningRow stretch_[2];
+  bool several_ = false;
 };
 
 #endif  // BANYAN_SM90A

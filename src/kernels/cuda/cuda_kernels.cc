@@ -93,6 +93,12 @@ class CudaKernels : public Kernels {
 
   std::string name() const override { return fmt::format("cuda ({})", device_->name); }
   int attention_tasks() const override { return device_->multiprocessors; }
+  GroupJoining JoiningFor(const AttentionShape& shape) const override {
+    if (FormOf(shape) != cuda::UnitForm::kWideAndNarrow) return {};
+    const int ratio = shape.heads / shape.kv_heads;
+    return {cuda::kMostNarrowRows / ratio + 1, shape.kv_heads,
+            cuda::DivisionOf(device_->multiprocessors)};
+  }
   bool asynchronous() const override { return true; }
   const KernelOptions& options() const override { return options_; }
   MachineRates MeasureRates() override {

@@ -82,6 +82,7 @@ std::unique_ptr<DeviceStep> StepSender::Send(const Batch& batch, const Attention
   }
   step->row_positions_ = batch.positions;
   const HostUnits units = UnitsOf(step->items_, batch.positions, split, device_->multiprocessors);
+  const std::vector<MergeStep> merges = MergeStepsOf(plan);
 
   const size_t table = batch.tokens.size() * static_cast<size_t>(pairs) * sizeof(float);
   StepMemory::Array arrays[kStepArrays];
@@ -94,7 +95,7 @@ std::unique_ptr<DeviceStep> StepSender::Send(const Batch& batch, const Attention
   arrays[kManyRows] = ArrayOf(units.many_rows);
   arrays[kFewRows] = ArrayOf(units.few_rows);
   arrays[kPages] = ArrayOf(plan.pages);
-  arrays[kMerges] = ArrayOf(plan.merges);
+  arrays[kMerges] = ArrayOf(merges);
   arrays[kCosine] = {nullptr, table};
   arrays[kSine] = {nullptr, table};
   StepMemory& memory = *step->memory_;
@@ -106,7 +107,7 @@ std::unique_ptr<DeviceStep> StepSender::Send(const Batch& batch, const Attention
   step->logit_index = reinterpret_cast<const std::int32_t*>(memory.at(kLogitIndex));
   step->pages = reinterpret_cast<const std::int32_t*>(memory.at(kPages));
   step->merge_begin = reinterpret_cast<const std::int32_t*>(memory.at(kMergeBegin));
-  step->merges = reinterpret_cast<const MergeEntry*>(memory.at(kMerges));
+  step->merges = reinterpret_cast<const MergeStep*>(memory.at(kMerges));
   step->cosine = reinterpret_cast<float*>(memory.at(kCosine));
   step->sine = reinterpret_cast<float*>(memory.at(kSine));
   step->lists = {memory.at(kPositions), memory.at(kCosine)};

@@ -26,7 +26,7 @@ class DeviceStep : public StepInputs {
   // The plan; see AttentionCall.
   const std::int32_t* pages = nullptr;
   const std::int32_t* merge_begin = nullptr;
-  const MergeEntry* merges = nullptr;
+  const MergeStep* merges = nullptr;
   std::int32_t partials = 0;
   // The arrays above that attention reads, side by side, with others and with room between them.
   std::span<const std::byte> lists;

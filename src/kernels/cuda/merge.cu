@@ -1,5 +1,6 @@
-// The n-ary merge: a warp takes one or a few query heads of a row and merges their partials in the
-// order of the row's merge list, groups first, then groups left to right.
+// The n-ary merge: a warp takes one or a few query heads of a row and merges their partials as the
+// row's merge list says (merge_steps.h): cuts to groups, groups to stretches, stretches to the
+// row's result.
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/mma.cuh"
 #include "kernels/cuda/partial.cuh"
@@ -14,7 +15,7 @@ struct FewHeads {
   static constexpr int kHeads = 1, kAhead = 16, kBlocks = 4;
 };
 struct ManyShortLists {
-  static constexpr int kHeads = 4, kAhead = 2, kBlocks = 4;
+  static constexpr int kHeads = 4, kAhead = 3, kBlocks = 4;
 };
 struct ManyLongLists {
   static constexpr int kHeads = 1, kAhead = 4, kBlocks = 8;
@@ -61,9 +62,15 @@ struct Four {
 
 // A partial with the lane's share of its values.
 struct Running {
-  float max = -INFINITY, sum = 0.0f;
-  float value[4] = {};
+  float max, sum;
+  float value[4];
 
+  __device__ void Clear() {
+    max = -INFINITY;
+    sum = 0.0f;
+#pragma unroll
+    for (float& x : value) x = 0.0f;
+  }
   __device__ void Merge(float next_max, float next_sum, const float (&next)[4]) {
     const MergeFactors factors = PrepareMerge(max, sum, next_max, next_sum);
 #pragma unroll
@@ -77,6 +84,7 @@ __global__ void __launch_bounds__(kWarps * 32, Amount::kBlocks)
     MergeKernel(const __grid_constant__ AttentionCall call, To* out) {
   LetNextKernelStart();
   constexpr int kHeads = Amount::kHeads, kAhead = Amount::kAhead;
+  __shared__ Running aside[kMostAside][kHeads][kWarps * 32];  // every thread's own
   const int lane = threadIdx.x % 32;
   const int task = static_cast<int>(blockIdx.x) * kWarps + static_cast<int>(threadIdx.x) / 32;
   const int heads = call.shape.heads, dim = call.shape.head_dim;
@@ -85,7 +93,7 @@ __global__ void __launch_bounds__(kWarps * 32, Amount::kBlocks)
   const int row = present ? task / tasks_of_row : 0, first_head = task % tasks_of_row * kHeads;
   const int list_begin = call.merge_begin[row], list_end = call.merge_begin[row + 1];
   // The lists are the step's; what they name is there after the wait.
-  MergeEntry entry;
+  MergeStep entry;
   if (list_begin + lane < list_end) entry = call.merges[list_begin + lane];
   WaitForEarlierKernels();
   if (blockIdx.x == 0 && threadIdx.x < 2) call.next_unit[threadIdx.x] = 0;
@@ -97,7 +105,10 @@ __global__ void __launch_bounds__(kWarps * 32, Amount::kBlocks)
   };
   for (int base = 0; base < dim; base += 128) {
     const int first_value = base + 4 * lane;
-    Running total[kHeads], group[kHeads];
+    Running running[kHeads];
+#pragma unroll
+    for (int h = 0; h < kHeads; ++h) running[h].Clear();
+    int depth = 0;
     // Each lane fetches one entry of the list with its maxima and sums; then all go through them.
     for (int first = list_begin; first < list_end; first += 32) {
       const int count = min(32, list_end - first);
@@ -108,7 +119,9 @@ __global__ void __launch_bounds__(kWarps * 32, Amount::kBlocks)
         entry_max[h] = lane < count ? call.partials.max[place(entry.partial, h)] : -INFINITY;
         entry_sum[h] = lane < count ? call.partials.sum[place(entry.partial, h)] : 0.0f;
       }
-      const int opens = entry.opens_group ? 1 : 0;
+      const unsigned opens = __ballot_sync(0xffffffffu, lane < count && entry.opens > 0);
+      const unsigned closes = __ballot_sync(0xffffffffu, lane < count && entry.closes > 0);
+      const unsigned closes_two = __ballot_sync(0xffffffffu, lane < count && entry.closes > 1);
       for (int j = 0; j < count; j += kAhead) {
         Four<Whole> next[kAhead][kHeads];
 #pragma unroll
@@ -123,30 +136,43 @@ __global__ void __launch_bounds__(kWarps * 32, Amount::kBlocks)
         }
 #pragma unroll
         for (int k = 0; k < kAhead; ++k) {
-          const bool opens_group = __shfl_sync(0xffffffffu, opens, (j + k) % 32) != 0;
+          const unsigned bit = 1u << (j + k) % 32;
+          if (opens & bit) {
+#pragma unroll
+            for (int h = 0; h < kHeads; ++h) {
+              aside[depth][h][threadIdx.x] = running[h];
+              running[h].Clear();
+            }
+            ++depth;
+          }
 #pragma unroll
           for (int h = 0; h < kHeads; ++h) {
             const float next_max = __shfl_sync(0xffffffffu, entry_max[h], (j + k) % 32);
             const float next_sum = __shfl_sync(0xffffffffu, entry_sum[h], (j + k) % 32);
-            if (j + k >= count) continue;
-            if (opens_group) {
-              total[h].Merge(group[h].max, group[h].sum, group[h].value);
-              group[h] = {};
+            if (j + k < count) running[h].Merge(next_max, next_sum, next[k][h].x);
+          }
+          if (!(closes & bit)) continue;
+          for (int times = closes_two & bit ? 2 : 1; times > 0; --times) {
+            --depth;
+#pragma unroll
+            for (int h = 0; h < kHeads; ++h) {
+              Running before = aside[depth][h][threadIdx.x];
+              before.Merge(running[h].max, running[h].sum, running[h].value);
+              running[h] = before;
             }
-            group[h].Merge(next_max, next_sum, next[k][h].x);
           }
         }
       }
     }
 #pragma unroll
     for (int h = 0; h < kHeads; ++h) {
-      total[h].Merge(group[h].max, group[h].sum, group[h].value);
-      const float inverse = total[h].sum == 0.0f ? 0.0f : 1.0f / total[h].sum;
+      const Running& total = running[h];
+      const float inverse = total.sum == 0.0f ? 0.0f : 1.0f / total.sum;
       Four<Whole> result;
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
         // No -0 leaves: merging an empty partial, which not every plan has, makes +0 of it.
-        result.x[i] = total[h].sum == 0.0f ? 0.0f : __fmul_rn(total[h].value[i], inverse) + 0.0f;
+        result.x[i] = total.sum == 0.0f ? 0.0f : __fmul_rn(total.value[i], inverse) + 0.0f;
       }
       if (h >= count_of_heads) continue;
       result.Store(out + row * call.out_stride + static_cast<std::int64_t>(first_head + h) * dim,

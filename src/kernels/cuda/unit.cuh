@@ -69,6 +69,11 @@ class UnitView {
     }
     return begin > unit_.highest_offset ? unit_.key_end : begin;
   }
+  // Whether another group of the unit begins with the cut than the first. (The unit itself begins
+  // with a stretch then.)
+  __device__ bool OpensLaterGroup(int cut) const {
+    return cut > unit_.key_begin && (cut - unit_.key_begin) % kGroupKeys == 0;
+  }
   // The unit's cuts that some row sees: they begin in [begin, end), a cut apart.
   __device__ CutRange Cuts() const {
     return {NextCut(unit_.key_begin), min(unit_.key_end, unit_.highest_offset + 1)};

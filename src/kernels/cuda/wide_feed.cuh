@@ -17,29 +17,36 @@ namespace banyan::cuda {
 inline constexpr int kWideGroups = kWideRows / 64;
 inline constexpr int kWideConsumers = kWideGroups * 128;
 inline constexpr int kWideConsumerWarps = kWideConsumers / 32;
-inline constexpr int kWideTasks = 4, kWideQueries = 2, kWideStages = 2;
+inline constexpr int kWideTasks = 4, kWideStages = 2;
+// What a block can have on Hopper.
+inline constexpr int kMostSharedBytes = 227 * 1024;
 
-// A unit for one KV head, with some cut to attend to. The arrays are there when the queries are.
+// A unit for one KV head, with some cut to attend to.
 struct WideTask {
   WorkUnit unit;
-  int kv_head;             // -1: there are no more
-  int rows;                // packed rows
-  CutRange cuts, whole;    // UnitView::Cuts, WholeCuts
-  int offset[kWideRows];   // UnitView::Offset of the packed rows
-  int partial[kWideRows];  // UnitView::Partial
+  int kv_head;            // -1: there are no more
+  int rows;               // packed rows
+  CutRange cuts, whole;   // UnitView::Cuts, WholeCuts
+  int offset[kWideRows];  // UnitView::Offset of the packed rows, there when `rows_full` says so
 };
 
 template <int Dim>
 struct WideShared {
-  alignas(128) std::byte query[kWideQueries][kWideRows * Dim * 2];  // tiles of 8 rows x 8 values
+  // Of one task: those of the next follow when the last scores are there. Tiles of 8 rows x 8
+  // values.
+  alignas(128) std::byte query[kWideRows * Dim * 2];
   alignas(128) std::byte key[kWideStages][kPagesPerCut * kPageBytes<Dim>];
   alignas(128) std::byte value[kWideStages][kPagesPerCut][kFlaggedPageBytes<Dim>];
+  // The running partial of the task's groups but the last, every thread's own values; by warp, tile
+  // of 8 values and lane. At the task's end each warp stages its partials here.
+  float4 stretch[kWideConsumerWarps][Dim / 8][32];
   WideTask task[kWideTasks];
-  std::uint64_t task_full[kWideTasks], task_empty[kWideTasks];
-  std::uint64_t query_full[kWideQueries], query_empty[kWideQueries];
+  std::uint64_t task_full[kWideTasks], task_empty[kWideTasks], rows_full[kWideTasks];
+  std::uint64_t query_full[kWideGroups][1], query_empty[kWideGroups][1];  // each group has its half
   std::uint64_t key_full[kWideStages], key_empty[kWideStages];
   std::uint64_t value_full[kWideStages], value_empty[kWideStages];
 };
+static_assert(sizeof(WideShared<128>) <= kMostSharedBytes);
 
 #ifdef BANYAN_SM90A
 
@@ -70,11 +77,12 @@ template <int Dim>
 __device__ void InitBarriers(WideShared<Dim>& shared) {
   for (int i = 0; i < kWideTasks; ++i) {
     InitBarrier(shared.task_full[i], 1);
+    InitBarrier(shared.rows_full[i], 1);
     InitBarrier(shared.task_empty[i], kWideConsumerWarps + 3);  // and those that bring the rest
   }
-  for (int i = 0; i < kWideQueries; ++i) {
-    InitBarrier(shared.query_full[i], 3);  // two for the queries, one for the arrays
-    InitBarrier(shared.query_empty[i], kWideConsumerWarps);
+  for (int i = 0; i < kWideGroups; ++i) {
+    InitBarrier(shared.query_full[i][0], 1);
+    InitBarrier(shared.query_empty[i][0], kWideConsumerWarps / kWideGroups);
   }
   for (int i = 0; i < kWideStages; ++i) {
     InitBarrier(shared.key_full[i], 1);
@@ -96,18 +104,15 @@ __device__ void ArriveAsWarp(std::uint64_t (&barriers)[Places], unsigned n) {
 __device__ inline void BringRows(const AttentionCall& call, const UnitView& unit, WideTask& task) {
   constexpr int kPerLane = kWideRows / 32;
   const int lane = static_cast<int>(threadIdx.x) % 32, rows = task.rows;
-  int position[kPerLane], partial[kPerLane];
+  int position[kPerLane];
 #pragma unroll
   for (int i = 0; i < kPerLane; ++i) {
-    const int row = lane + 32 * i;
-    position[i] = call.positions[unit.Row(min(row, rows - 1))];
-    partial[i] = static_cast<int>(unit.Partial(row));
+    position[i] = call.positions[unit.Row(min(lane + 32 * i, rows - 1))];
   }
 #pragma unroll
   for (int i = 0; i < kPerLane; ++i) {
     const int row = lane + 32 * i;
     task.offset[row] = row < rows ? position[i] - task.unit.first_position : -1;
-    task.partial[row] = partial[i];
   }
 }
 
@@ -140,23 +145,22 @@ __device__ inline void AwaitQueries() {
   PublishToMatrixUnits();
 }
 
-// One of the two warps that bring queries: half of the rows. Those of the first task, for which all
-// wait, come faster by the warps that compute.
+// One of the two warps that bring queries, those of one group. Those of the first task, for which
+// all wait, come faster by the warps that compute.
 template <int Dim>
-__device__ void BringQueries(const AttentionCall& call, WideShared<Dim>& shared, int half) {
+__device__ void BringQueries(const AttentionCall& call, WideShared<Dim>& shared, int group) {
   WaitForEarlierKernels();
   for (unsigned n = 0;; ++n) {
     WaitFull(shared.task_full, n);
     const WideTask& task = shared.task[PlaceOf<kWideTasks>(n)];
     if (task.kv_head < 0) return;
-    WaitEmpty(shared.query_empty, n);
+    WaitEmpty(shared.query_empty[group], n);
     if (n > 0) {
-      AskForQueries<Dim, kWideRows / 32>(UnitView(call, task.unit, task.kv_head), task,
-                                         half * kWideRows / 2,
-                                         shared.query[PlaceOf<kWideQueries>(n)]);
+      AskForQueries<Dim, kWideRows / 32>(UnitView(call, task.unit, task.kv_head), task, group * 64,
+                                         shared.query);
       AwaitQueries();
     }
-    ArriveAsWarp(shared.query_full, n);
+    ArriveAsWarp(shared.query_full[group], n);
     ArriveAsWarp(shared.task_empty, n);
   }
 }
@@ -205,9 +209,7 @@ __device__ void OpenTasks(const AttentionCall& call, WideShared<Dim>& shared) {
     if (lane == 0) next = given + atomicAdd(&call.next_unit[0], 1);
     if (cuts.begin < cuts.end) {
       BringRows(call, unit, task);
-      // The barrier counts the arrivals of one task: that of its last one must be over.
-      WaitEmpty(shared.query_empty, n);
-      ArriveAsWarp(shared.query_full, n);
+      ArriveAsWarp(shared.rows_full, n);
       ++n;
     } else {
       StoreEmpty(call, unit);

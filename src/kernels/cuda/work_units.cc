@@ -2,23 +2,15 @@
 
 #include <algorithm>
 #include <bit>
-#include <cmath>
 #include <tuple>
 
 namespace banyan::cuda {
 namespace {
 
-// Packed rows that narrow units of 8 still read well; more go to a wide unit.
-constexpr std::int32_t kMostNarrowRows = 2 * kNarrowRows;
 // Narrow units of so many pages on average are long: memory's bandwidth limits them.
-constexpr std::int64_t kPagesOfLongUnit = 8;
+constexpr int kPagesOfLongUnit = 8;
 // What one multiprocessor takes, measured on an H200.
 constexpr float kMicrosecondsPerCut = 2.2f, kMicrosecondsPerPage = 0.15f;
-
-// Of all units for one KV head, windows left aside.
-struct Work {
-  std::int64_t wide_cuts = 0, narrow_pages = 0;
-};
 
 // Long units first, as before, but among those of about one length the readers of the same keys
 // together, so that keys come from memory once and then from the cache.
@@ -33,32 +25,20 @@ void OrderByKeys(std::vector<WorkUnit>& units) {
                    [&](const WorkUnit& a, const WorkUnit& b) { return order(a) < order(b); });
 }
 
-// How many blocks take wide units. Where there are rounds of these and the narrow ones are long,
-// some multiprocessors are left for narrow ones from the start, so that both end together: the ones
-// wait for the matrix units, the others for memory. Short narrow units do not wait for memory's
-// bandwidth, and gain nothing from more of it.
-int WideBlocks(const UnitCounts& counts, const Work& work, int kv_heads, int multiprocessors) {
-  if (counts.wide == 0) return 0;
-  const bool rounds = std::int64_t{counts.wide} * kv_heads >= 2 * multiprocessors;
-  if (counts.narrow == 0 || !rounds || work.narrow_pages < kPagesOfLongUnit * counts.narrow) {
-    return multiprocessors;
-  }
-  const float wide = kMicrosecondsPerCut * static_cast<float>(work.wide_cuts);
-  const float narrow = kMicrosecondsPerPage * static_cast<float>(work.narrow_pages);
-  const float share = narrow / (narrow + wide) * static_cast<float>(multiprocessors);
-  return multiprocessors -
-         std::clamp(static_cast<int>(std::lround(share)), 1, std::max(1, multiprocessors / 2));
-}
-
 }  // namespace
+
+WorkerDivision DivisionOf(int multiprocessors) {
+  return {multiprocessors, kMicrosecondsPerCut, kMicrosecondsPerPage, kPagesOfLongUnit};
+}
 
 HostUnits UnitsOf(std::span<const WorkUnit> items, std::span<const std::int32_t> positions,
                   const UnitSplit& split, int multiprocessors) {
   HostUnits units;
-  Work work;
+  StepLoad load;  // windows left aside
   for (WorkUnit unit : items) {
     const std::int32_t packed_rows = (unit.row_end - unit.row_begin) * split.ratio;
-    const bool narrow = split.form == UnitForm::kWideAndNarrow && packed_rows <= kMostNarrowRows;
+    const bool narrow = split.form == UnitForm::kWideAndNarrow && packed_rows <= kMostNarrowRows &&
+                        unit.key_end - unit.key_begin <= kGroupKeys;
     const std::int32_t size = split.form == UnitForm::kBlocks ? kBlockRows
                               : narrow                        ? kNarrowRows
                                                               : kWideRows;
@@ -73,14 +53,22 @@ HostUnits UnitsOf(std::span<const WorkUnit> items, std::span<const std::int32_t>
       (narrow ? units.few_rows : units.many_rows).push_back(unit);
       const std::int32_t keys =
           std::max(std::min(unit.key_end, unit.highest_offset + 1) - unit.key_begin, 0);
-      (narrow ? work.narrow_pages : work.wide_cuts) +=
-          narrow ? (keys + kPageTokens - 1) / kPageTokens : (keys + kCutKeys - 1) / kCutKeys;
+      if (narrow) {
+        ++load.few_items;
+        load.few_pages += (keys + kPageTokens - 1) / kPageTokens;
+      } else {
+        load.many_cuts += (keys + kCutKeys - 1) / kCutKeys;
+        load.many_groups += (unit.key_end - unit.key_begin + kGroupKeys - 1) / kGroupKeys;
+      }
     }
   }
   if (split.form == UnitForm::kWideAndNarrow) OrderByKeys(units.many_rows);
   units.counts.wide = static_cast<std::int32_t>(units.many_rows.size());
   units.counts.narrow = static_cast<std::int32_t>(units.few_rows.size());
-  units.counts.wide_blocks = WideBlocks(units.counts, work, split.kv_heads, multiprocessors);
+  if (units.counts.wide > 0) {
+    units.counts.wide_blocks =
+        multiprocessors - DivisionOf(multiprocessors).SetApart(load, split.kv_heads);
+  }
   return units;
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "kernels/cuda/attention.h"
+#include "plan/joining.h"
 
 namespace banyan::cuda {
 
@@ -23,6 +24,9 @@ struct HostUnits {
   std::vector<WorkUnit> many_rows, few_rows;  // see UnitLists
   UnitCounts counts;
 };
+
+// How wide and narrow units share the multiprocessors.
+WorkerDivision DivisionOf(int multiprocessors);
 
 // `items`: every item once, with all its rows; `positions`: of the step's rows.
 HostUnits UnitsOf(std::span<const WorkUnit> items, std::span<const std::int32_t> positions,
