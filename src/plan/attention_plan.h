@@ -73,6 +73,9 @@ struct AttentionPlan {
   std::vector<std::int32_t> merge_begin;  // [rows + 1] offsets into merges
   std::vector<MergeEntry> merges;         // of each row, in canonical order
   std::int32_t partials = 0;              // number of (row, item) partials
+  // Workers of the backend that take items of many rows first; the others have those of few rows
+  // from the start (joining.h). 0: no division.
+  std::int32_t many_row_workers = 0;
 };
 
 }  // namespace banyan

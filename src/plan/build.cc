@@ -127,12 +127,13 @@ class Builder {
   }
 
   void Join() {
+    plan_.many_row_workers = 0;
     if (options_.joining.least_rows == 0) return;
     std::vector<bool> continued(nodes_.size());
     for (const PlanNode& node : nodes_) {
       if (ContinuesParent(node)) continued[node.parent] = true;
     }
-    JoinGroups(options_.joining, plan_.spans, continued, plan_.items);
+    plan_.many_row_workers = JoinGroups(options_.joining, plan_.spans, continued, plan_.items);
   }
 
   void AddMerges() {

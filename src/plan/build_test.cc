@@ -255,8 +255,9 @@ TEST(BuildPlan, JoiningLeavesWorkersBusy) {
   for (int i = 0; i < 12; ++i) forest.Add({.parent = p, .length = 1, .own_rows = 1});
   PlanOptions options = Joined();  // three blocks of rows, two stretches each
   options.joining.kv_heads = 2;
+  options.joining.times = {.cut = 1.0f, .item = 1.0f, .page = 0.0f};
   const auto items_of_a_stretch = [&](int workers) {
-    options.joining.division.workers = workers;
+    options.joining.workers = workers;
     int count = 0;
     for (const WorkItem& item : Plan(forest, options).items) {
       count += item.key_end - item.key_begin == kStretchKeys ? 1 : 0;
@@ -265,11 +266,26 @@ TEST(BuildPlan, JoiningLeavesWorkersBusy) {
   };
   EXPECT_EQ(items_of_a_stretch(6), 6);   // two rounds
   EXPECT_EQ(items_of_a_stretch(8), 4);   // one; the rest is better shared out
-  EXPECT_EQ(items_of_a_stretch(15), 6);  // one that is nearly full
+  EXPECT_EQ(items_of_a_stretch(12), 6);  // one
   EXPECT_EQ(items_of_a_stretch(16), 0);
-  // Long items of few rows get half of the workers for themselves.
-  options.joining.division = {.cut_time = 1.0f, .page_time = 1000.0f, .pages_of_long_item = 1};
-  EXPECT_EQ(items_of_a_stretch(16), 4);
+}
+
+TEST(BuildPlan, WorkersAreLeftToItemsOfFewRows) {
+  PlanForest forest;
+  const int p = forest.Add({.length = 2 * kGroupKeys});
+  for (int i = 0; i < 12; ++i) forest.Add({.parent = p, .length = 160, .own_rows = 1});
+  PlanOptions options = Joined();  // three blocks of rows, two groups each; twelve items of one row
+  options.joining.workers = 6;
+  options.joining.times = {.cut = 1.0f, .item = 1.0f, .page = 0.0f};
+  AttentionPlan plan = Plan(forest, options);
+  EXPECT_EQ(plan.many_row_workers, 6);  // a group each
+  EXPECT_EQ(plan.items.size(), 18u);
+  // 120 pages: 9 + 6 after the groups' 9, or 9 + 12 for three workers beside the others' 17.
+  options.joining.times.page = 0.3f;
+  options.joining.times.start = 9.0f;
+  plan = Plan(forest, options);
+  EXPECT_EQ(plan.many_row_workers, 3);
+  EXPECT_EQ(plan.items.size(), 15u);
 }
 
 TEST(BuildPlan, AutoSharesWhereSharingCostsLess) {

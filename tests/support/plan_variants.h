@@ -40,7 +40,7 @@ inline std::vector<PlanVariant> AllPlanVariants() {
       };
       for (int min_items : {1, 12, 1'000'000}) add(min_items, {});
       add(1, {.least_rows = 1});  // all that can be
-      add(12, {.least_rows = 2, .kv_heads = 2, .division = {.workers = 5}});
+      add(12, {.least_rows = 2, .kv_heads = 2, .workers = 5});
     }
   }
   return variants;

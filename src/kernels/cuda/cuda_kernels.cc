@@ -96,8 +96,8 @@ class CudaKernels : public Kernels {
   GroupJoining JoiningFor(const AttentionShape& shape) const override {
     if (FormOf(shape) != cuda::UnitForm::kWideAndNarrow) return {};
     const int ratio = shape.heads / shape.kv_heads;
-    return {cuda::kMostNarrowRows / ratio + 1, shape.kv_heads,
-            cuda::DivisionOf(device_->multiprocessors)};
+    return {cuda::kMostNarrowRows / ratio + 1, shape.kv_heads, device_->multiprocessors,
+            cuda::kUnitTimes};
   }
   bool asynchronous() const override { return true; }
   const KernelOptions& options() const override { return options_; }

@@ -81,7 +81,8 @@ std::unique_ptr<DeviceStep> StepSender::Send(const Batch& batch, const Attention
     step->items_.push_back(WholeItem(item, plan.spans[static_cast<size_t>(item.span)]));
   }
   step->row_positions_ = batch.positions;
-  const HostUnits units = UnitsOf(step->items_, batch.positions, split, device_->multiprocessors);
+  step->wide_blocks_ = plan.many_row_workers > 0 ? plan.many_row_workers : device_->multiprocessors;
+  const HostUnits units = UnitsOf(step->items_, batch.positions, split, step->wide_blocks_);
   const std::vector<MergeStep> merges = MergeStepsOf(plan);
 
   const size_t table = batch.tokens.size() * static_cast<size_t>(pairs) * sizeof(float);
@@ -118,7 +119,7 @@ std::unique_ptr<DeviceStep> StepSender::Send(const Batch& batch, const Attention
 
 const UnitLists& DeviceStep::UnitsFor(const UnitSplit& split, Staging& staging) const {
   if (split_ == split) return units_;
-  const HostUnits units = UnitsOf(items_, row_positions_, split, device_->multiprocessors);
+  const HostUnits units = UnitsOf(items_, row_positions_, split, wide_blocks_);
   const StepMemory::Array arrays[] = {
       {&units.counts, sizeof(units.counts)}, ArrayOf(units.many_rows), ArrayOf(units.few_rows)};
   other_units_ = std::make_unique<StepMemory>(device_);

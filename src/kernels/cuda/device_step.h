@@ -53,6 +53,7 @@ class DeviceStep : public StepInputs {
   std::unique_ptr<StepMemory> memory_;
   std::vector<WorkUnit> items_;              // every item once, all its rows
   std::vector<std::int32_t> row_positions_;  // [rows]
+  int wide_blocks_ = 0;                      // see UnitsOf
   mutable UnitSplit split_;
   mutable UnitLists units_;
   mutable std::unique_ptr<StepMemory> other_units_;

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "kernels/cuda/attention.h"
-#include "plan/joining.h"
 
 namespace banyan::cuda {
 
@@ -25,11 +24,10 @@ struct HostUnits {
   UnitCounts counts;
 };
 
-// How wide and narrow units share the multiprocessors.
-WorkerDivision DivisionOf(int multiprocessors);
-
-// `items`: every item once, with all its rows; `positions`: of the step's rows.
+// `items`: every item once, with all its rows; `positions`: of the step's rows. `wide_blocks`: the
+// blocks that take wide units, where there are narrow ones as well
+// (AttentionPlan::many_row_workers).
 HostUnits UnitsOf(std::span<const WorkUnit> items, std::span<const std::int32_t> positions,
-                  const UnitSplit& split, int multiprocessors);
+                  const UnitSplit& split, int wide_blocks);
 
 }  // namespace banyan::cuda
