@@ -26,6 +26,17 @@ class DeviceMatrix : public Matrix {
   std::vector<CompactRows> compact;  // kCompact: all rows in order, their tiles in `memory`
 };
 
+// Parameters, padded with zeros like a row of activations so that kernels can read whole vectors.
+class DeviceVector : public Vector {
+ public:
+  DeviceMemory memory;
+};
+// Null for null.
+inline const float* Values(const Vector* vector) {
+  if (vector == nullptr) return nullptr;
+  return static_cast<const DeviceVector*>(vector)->memory.As<float>();
+}
+
 struct MatrixSource {
   std::span<const HostTensor* const> parts;
   std::span<const std::int32_t> row_order;  // see Kernels::LoadMatrix

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "kernels/cuda/row_kernels.h"
 
 namespace banyan::cuda {
 namespace {
@@ -83,6 +82,11 @@ __nv_bfloat16* NarrowForWriting(const Tensor& tensor) {
   MakeNarrow(memory);
   SetNarrowRows(memory, std::max(memory.narrow_rows, tensor.rows));
   return memory.narrow.As<__nv_bfloat16>();
+}
+
+RowOutput OutputForProducts(const Tensor& out, Precision precision) {
+  if (precision == Precision::kMixed) return {nullptr, NarrowForWriting(out)};
+  return {WideForWriting(out), nullptr};
 }
 
 }  // namespace banyan::cuda

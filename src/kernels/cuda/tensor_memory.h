@@ -13,7 +13,8 @@
 #include <memory>
 
 #include "kernels/cuda/device.h"
-#include "kernels/tensor.h"
+#include "kernels/cuda/row_kernels.h"
+#include "kernels/kernels.h"
 
 namespace banyan::cuda {
 
@@ -48,5 +49,7 @@ float* WideForWriting(const Tensor& tensor);
 const __nv_bfloat16* Narrow(const Tensor& tensor);
 // The same for a writer of all of the tensor's rows.
 __nv_bfloat16* NarrowForWriting(const Tensor& tensor);
+// Where an operation leaves all rows of what products read: bf16 when mixed.
+RowOutput OutputForProducts(const Tensor& out, Precision precision);
 
 }  // namespace banyan::cuda
