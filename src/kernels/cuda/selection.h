@@ -88,7 +88,7 @@ struct SelectionCall {
   std::uint32_t* penalised = nullptr;  // [penalties_count, logits.words()]; zero
   DrawState* states = nullptr;         // [draws_count]; zero
   DrawBins* bins = nullptr;            // [draws_count]; zero
-  std::uint64_t* gathered = nullptr;   // [draws_count, kGatheredTokens]
+  std::uint64_t* gathered = nullptr;   // [draws_count, kGathered]
 
   ScoreResult* results = nullptr;       // [requests_count]
   ScoreResult* alternatives = nullptr;  // best first; kNone ends a request's list early
