@@ -17,6 +17,7 @@
 #include "kernels/cuda/for_head_dim.h"
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/wide_feed.cuh"
+#include "kernels/cuda/wide_store.cuh"
 
 namespace banyan::cuda {
 
@@ -118,6 +119,13 @@ class WideConsumer {
     if (several_) [[unlikely]]
       CloseLastKeyGroup();
     Store();
+  }
+  // Staged in the place of the stretch.
+  __device__ void Store() const {
+    static_assert(WideStore<Dim>::kStagedPieces <= Dim / 8 * 32);
+    const UnitView unit(call_, Task().unit, Task().kv_head);
+    const auto partial = static_cast<int>(unit.Partial(warp_ * 16 + lane_ % 16));
+    WideStore<Dim>(call_, partial, &shared_.stretch[warp_][0][0]).Store(rows_, total_);
   }
   // Once the last scores are there.
   __device__ void ReleaseQueries() {
@@ -292,77 +300,13 @@ class WideConsumer {
     __syncwarp();  // before others write here
   }
 
-  // --- Partials ----------------------------------------------------------------------------------
-  __device__ void Store() {
-    // Of row lane % 16 of the warp.
-    const UnitView unit(call_, Task().unit, Task().kv_head);
-    const int partial = static_cast<int>(unit.Partial(warp_ * 16 + lane_ % 16));
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      const int at = PartialOfRow(partial, lane_ / 4 + 8 * half);
-      if (at < 0 || lane_ % 4 != 0) continue;
-      call_.partials.max[at] = rows_[half].max;
-      call_.partials.sum[at] = rows_[half].sum;
-    }
-    call_.shape.head_dim == Dim ? StoreWhole(partial) : StorePart(partial);
-  }
-  __device__ static int PartialOfRow(int partial, int row) {
-    return __shfl_sync(0xffffffffu, partial, row);
-  }
-  // Through the place of the stretch, so that the warp writes whole rows: eight of its rows, then
-  // the others. Pieces of 16 bytes lie so that neither side meets a bank twice.
-  __device__ void StoreWhole(int partial) {
-    constexpr int kPieces = Dim / 4;
-    const auto place = [](int row, int piece) {
-      return row * kPieces + (kPieces % 16 == 0 ? piece ^ row << 1 : piece);
-    };
-    static_assert(8 * kPieces <= Dim / 8 * 32);
-    float4* staged = &shared_.stretch[warp_][0][0];
-    const int piece = min(lane_, kPieces - 1);
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-#pragma unroll
-      for (int n = 0; n < Dim / 8; ++n) {
-        reinterpret_cast<float2*>(staged + place(lane_ / 4, n * 2 + lane_ % 4 / 2))[lane_ % 2] =
-            make_float2(total_[n][2 * half], total_[n][2 * half + 1]);
-      }
-      __syncwarp();
-      float4 row[8];
-#pragma unroll
-      for (int i = 0; i < 8; ++i) row[i] = staged[place(i, piece)];
-      __syncwarp();
-#pragma unroll
-      for (int i = 0; i < 8; ++i) {
-        const int at = PartialOfRow(partial, 8 * half + i);
-        if (at < 0 || lane_ >= kPieces) continue;
-        reinterpret_cast<float4*>(call_.partials.value)[std::int64_t{at} * kPieces + lane_] =
-            row[i];
-      }
-    }
-  }
-  __device__ void StorePart(int partial) const {
-    const int dim = call_.shape.head_dim;
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      const int at = PartialOfRow(partial, lane_ / 4 + 8 * half);
-      if (at < 0) continue;
-      float* value = call_.partials.value + std::int64_t{at} * dim;
-#pragma unroll
-      for (int n = 0; n < Dim / 8; ++n) {
-        const int d = n * 8 + 2 * (lane_ % 4);
-        if (d < dim) value[d] = total_[n][2 * half];
-        if (d + 1 < dim) value[d + 1] = total_[n][2 * half + 1];
-      }
-    }
-  }
-
   const AttentionCall& call_;
   Shared& shared_;
   const int group_, warp_, lane_;
   const bool careful_;  // look for flags
   unsigned task_ = 0;   // number of the task
-  unsigned scored_ =
-      0;           // cuts whose scores are there; the values of the last one are not yet added
+  // Cuts whose scores are there; the values of the last one are not yet added.
+  unsigned scored_ = 0;
   int begin_ = 0;  // of the cut at hand
   // Of the lane's two rows: the cut at hand, and its key group up to it.
   CutOfRow cut_[2];
