@@ -1,13 +1,7 @@
 #include "tasks/job.h"
 
-#include <sys/resource.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <filesystem>
 #include <functional>
-#include <set>
-#include <unordered_set>
 
 #include "base/error.h"
 
@@ -22,14 +16,10 @@ constexpr double kIdleSeconds = 0.05;  // between looks at the stop request, wit
 constexpr double kGatherSeconds = 0.002;
 constexpr int kTagBits = 24;  // of a record's own tags
 
-double Since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
-
 class Timer {
  public:
   explicit Timer(double& total) : total_(total), start_(Clock::now()) {}
-  ~Timer() { total_ += Since(start_); }
+  ~Timer() { total_ += std::chrono::duration<double>(Clock::now() - start_).count(); }
   Timer(const Timer&) = delete;
   Timer& operator=(const Timer&) = delete;
 
@@ -62,50 +52,6 @@ void ForEachAnswer(PromptSegment& segment, const std::function<void(AnswerReques
 }
 
 }  // namespace
-
-void CheckJob(const JobOptions& options) {
-  if (options.inputs.empty()) Throw(ErrorKind::kUsage, "expected an input file, or - for stdin");
-  for (const std::string* format : {&options.input_format, &options.output_format}) {
-    if (!format->empty() && *format != "jsonl" && *format != "csv") {
-      Throw(ErrorKind::kUsage, "format: expected jsonl or csv, found '{}'", *format);
-    }
-  }
-  if (options.shards < 1 || options.shard < 1 || options.shard > options.shards) {
-    Throw(ErrorKind::kUsage, "--shard: expected i/n with 1 <= i <= n, found {}/{}", options.shard,
-          options.shards);
-  }
-  const std::vector<std::string> files = ExpandInputs(options.inputs);
-  for (const std::string& file : files) {
-    if (file != "-" && ::access(file.c_str(), R_OK) != 0) {
-      Throw(ErrorKind::kIo, "{}: cannot open the input: permission denied", file);
-    }
-    std::error_code none;
-    if (options.output != "-" && std::filesystem::equivalent(file, options.output, none)) {
-      Throw(ErrorKind::kUsage, "{}: is both input and output", file);
-    }
-  }
-  if (options.output == "-") {
-    if (options.resume) Throw(ErrorKind::kUsage, "--resume needs an output file (-o FILE)");
-    return;
-  }
-  if (options.retry_errors && !options.resume) {
-    Throw(ErrorKind::kUsage, "--retry-errors needs --resume");
-  }
-  const std::filesystem::path output(options.output);
-  const std::filesystem::path folder = output.parent_path().empty() ? "." : output.parent_path();
-  std::error_code none;
-  if (std::filesystem::is_directory(output, none)) {
-    Throw(ErrorKind::kIo, "{}: cannot open the output: it is a directory", options.output);
-  }
-  if (!std::filesystem::is_directory(folder, none)) {
-    Throw(ErrorKind::kIo, "{}: cannot open the output: no such directory", options.output);
-  }
-  const bool exists = std::filesystem::exists(output, none);
-  if (::access(exists ? output.c_str() : folder.c_str(), W_OK) != 0 ||
-      ::access(folder.c_str(), W_OK) != 0) {
-    Throw(ErrorKind::kIo, "{}: cannot open the output: permission denied", options.output);
-  }
-}
 
 JobRunner::JobRunner(std::shared_ptr<Model> model, const EngineOptions& engine_options, Task& task,
                      const JobOptions& options)
@@ -293,53 +239,6 @@ void JobRunner::StopReading(JobEnd why) {
   for (const auto& [sequence, count] : waiting) {
     if (not_begun(sequence << kTagBits)) in_flight_.erase(sequence);
   }
-}
-
-void JobRunner::ReportProgress(bool last) {
-  constexpr double kSecondsBetween = 0.2;
-  if (!options_.progress || (!last && Since(last_report_) < kSecondsBetween)) return;
-  last_report_ = Clock::now();
-  const Receipt receipt = engine_.receipt();
-  progress_.seconds = Since(start_);
-  progress_.rows = output_.rows() - first_rows_;
-  progress_.error_rows = output_.error_rows() - first_errors_;
-  progress_.skipped = skipped_;
-  progress_.prompt_tokens = receipt.prompt_tokens;
-  progress_.prefilled_tokens = receipt.prefilled_tokens;
-  progress_.generated_tokens = receipt.generated_tokens;
-  progress_.last = last;
-  if (last && end_ == JobEnd::kComplete) progress_.fraction = 1.0;
-  options_.progress(progress_);
-}
-
-JobReceipt JobRunner::MakeReceipt() {
-  JobReceipt receipt;
-  receipt.task = task_.name();
-  receipt.end = end_;
-  receipt.backend = model_->backend_name();
-  receipt.precision = model_->precision();
-  receipt.strategy = StrategyName(strategy_);
-  receipt.fingerprint = model_->fingerprint();
-  receipt.output = options_.output;
-  receipt.records = progress_.records;
-  receipt.skipped = skipped_;
-  receipt.not_in_input =
-      end_ == JobEnd::kComplete && options_.limit < 0 ? output_.done_before() - skipped_ : 0;
-  receipt.rows = output_.rows();
-  receipt.error_rows = output_.error_rows();
-  receipt.rows_this_run = output_.rows() - first_rows_;
-  receipt.error_rows_this_run = output_.error_rows() - first_errors_;
-  receipt.engine = engine_.receipt();
-  receipt.shared_tokens =
-      std::max<std::int64_t>(0, receipt.engine.prompt_tokens - receipt.engine.prefilled_tokens);
-  receipt.seconds = Since(start_);
-  receipt.input_seconds = input_seconds_;
-  receipt.output_seconds = output_seconds_;
-  receipt.weight_bytes = model_->weight_bytes();
-  struct rusage usage {};
-  if (::getrusage(RUSAGE_SELF, &usage) == 0) receipt.memory_bytes_peak = usage.ru_maxrss * 1024;
-  receipt.answers_hash = output_.answers_hash();
-  return receipt;
 }
 
 }  // namespace banyan

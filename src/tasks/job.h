@@ -47,6 +47,7 @@ class JobRunner {
   void WriteInOrder();
   void WriteRows(const InFlight& record);
   void StopReading(JobEnd why);
+  // job_progress.cc
   void ReportProgress(bool last);
   JobReceipt MakeReceipt();
 
