@@ -1,0 +1,224 @@
+#include "ask_options.h"
+
+namespace banyan::app {
+namespace {
+
+constexpr const char* kHelp = R"(
+Every line of the input is a document with its questions; every line of the output is an answer.
+What documents and questions have in common is computed once, and every answer is what it would be
+if it were asked alone. The job can be interrupted at any moment and taken up again.
+)";
+
+constexpr const char* kExamples = R"(
+Examples
+  A document with two questions:
+    $ cat in.jsonl
+    {"id":"d1","context":"The tower is 324 m high.","questions":[{"id":"q1","question":"How high is it?"},
+     {"id":"q2","question":"Is it high?","choices":["yes","no"]}]}
+    $ banyan ask -m model.gguf in.jsonl -o out.jsonl
+  The same questions of every document, whose text is in the field 'body':
+    $ banyan ask -m model.gguf 'docs/*.jsonl.gz' --field context=body --questions questions.txt -o out.jsonl
+  From a pipe, as CSV, five samples with a majority vote:
+    $ zcat docs.csv.gz | banyan ask -m model.gguf - --input-format csv --questions q.txt \
+        --temperature 0.7 --samples 5 --vote -o out.csv
+  What would it cost? How is it done?
+    $ banyan ask -m model.gguf in.jsonl --dry-run
+    $ banyan ask -m model.gguf in.jsonl --explain -o out.jsonl
+  After Ctrl-C, a full disk or a power cut: the same command with --resume.
+    $ banyan ask -m model.gguf in.jsonl -o out.jsonl --resume
+  On eight machines, each its own part:
+    $ banyan ask -m model.gguf in.jsonl --shard 3/8 -o out.3.jsonl
+
+Input
+  JSONL: {"id", "context", "questions": [{"id", "question", "choices"?}], "instruction"?}; a question
+  may be a plain text; one question a line may be written {"id","context","question","question_id"?}.
+  CSV: a header with the same names. .gz and .zst are unpacked. Other fields are carried through.
+Output
+  {"id","question_id","answer","finish_reason","tokens","prompt_tokens",…}; with choices also "choice"
+  (from 0) and "scores"; with --samples "samples". A row that cannot be answered becomes
+  {"id","question_id","error":{"kind","message","file","line"}}, and the job goes on.
+Template variables
+  {context} {question} {instruction} {few_shot} {choices} {id} {question_id} and every other field;
+  {{ and }} are braces. In a chat the template is the user's message, without one the whole prompt.
+Exit code
+  0: every row answered; 1: some rows failed or the job was stopped; 2: nothing could be done.)";
+
+void AddInput(CLI::App& command, AskCommand& options) {
+  const char* group = "Input";
+  command
+      .add_option("input", options.job.inputs,
+                  "Files, quoted patterns such as 'docs/*.jsonl.gz', or - for standard input")
+      ->required();
+  command
+      .add_option("--input-format", options.job.input_format,
+                  "jsonl or csv (default: by the file's name, else jsonl)")
+      ->group(group);
+  command
+      .add_option("--field", options.fields,
+                  "OURS=THEIRS: the input calls a field otherwise, e.g. context=body")
+      ->allow_extra_args(false)
+      ->group(group);
+  command
+      .add_option("--questions", options.questions_file,
+                  "Questions for every document: one a line, as text or JSONL")
+      ->group(group);
+  command.add_option("--limit", options.job.limit, "Only the first N records of the input")
+      ->check(CLI::NonNegativeNumber)
+      ->group(group);
+  command.add_option("--shard", options.shard, "i/n: every n-th document, from the i-th on")
+      ->group(group);
+  command
+      .add_option("--max-errors", options.job.max_errors,
+                  "Stop when there are more error rows than this (default: never)")
+      ->check(CLI::NonNegativeNumber)
+      ->group(group);
+}
+
+void AddPrompt(CLI::App& command, AskCommand& options) {
+  const char* group = "Prompt";
+  options.instruction_text = kDefaultInstruction;
+  command
+      .add_option("--instruction", options.instruction_text,
+                  "What the model is told first, as text or @FILE; a record may have its own")
+      ->group(group);
+  command
+      .add_option("--template", options.template_text,
+                  "Text or @FILE with {context}, {question} and other variables (below)")
+      ->group(group);
+  command
+      .add_option("--few-shot", options.few_shot_file,
+                  "Examples: a text that follows the instruction, or JSONL of "
+                  "{\"context\"?,\"question\",\"answer\"}")
+      ->group(group);
+  command.add_option("--chat", options.chat, "The model's chat template: auto, on or off")
+      ->capture_default_str()
+      ->group(group);
+  command
+      .add_option("--thinking", options.thinking,
+                  "on or off, where the chat template has it (enable_thinking)")
+      ->capture_default_str()
+      ->group(group);
+  command
+      .add_option("--too-long", options.too_long,
+                  "A prompt beyond the model's window: fail (that row), truncate the context, or "
+                  "split it and take the most confident answer")
+      ->capture_default_str()
+      ->group(group);
+}
+
+void AddAnswers(CLI::App& command, AskCommand& options) {
+  const char* group = "Answers";
+  AskOptions& ask = options.ask;
+  command.add_option("--max-new", ask.max_new, "Tokens of an answer, at most")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str()
+      ->group(group);
+  command.add_option("--stop", ask.stop, "A text that ends an answer; may be given several times")
+      ->allow_extra_args(false)
+      ->group(group);
+  command.add_option("--temperature", ask.sampling.temperature, "0: the most likely token")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str()
+      ->group(group);
+  command.add_option("--top-k", ask.sampling.top_k, "Only the k most likely tokens; 0: all")
+      ->check(CLI::NonNegativeNumber)
+      ->group(group);
+  command.add_option("--top-p", ask.sampling.top_p, "Only the tokens of this total probability")
+      ->check(CLI::Range(0.0, 1.0))
+      ->group(group);
+  command.add_option("--min-p", ask.sampling.min_p, "Only tokens of this share of the best one's")
+      ->check(CLI::Range(0.0, 1.0))
+      ->group(group);
+  command
+      .add_option("--repetition-penalty", ask.sampling.repetition_penalty,
+                  "Above 1: tokens of the answer become less likely")
+      ->check(CLI::PositiveNumber)
+      ->group(group);
+  command.add_option("--seed", ask.sampling.seed, "Other draws for another seed")->group(group);
+  command.add_option("--samples", ask.samples, "Answers per question")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str()
+      ->group(group);
+  command.add_flag("--vote", ask.vote, "The answer is the most frequent sample")->group(group);
+  command
+      .add_option("--choices", options.choices,
+                  "Questions with choices: score each option, or show them with letters and take "
+                  "the most likely letter (score, letter)")
+      ->capture_default_str()
+      ->group(group);
+  command
+      .add_option("--choice-score", options.choice_score,
+                  "An option's log-probability: mean per token, or sum")
+      ->capture_default_str()
+      ->group(group);
+  command.add_flag("--logprobs", ask.logprobs, "Add the log-probability of every token")
+      ->group(group);
+  command
+      .add_option("--top-logprobs", ask.top_logprobs, "Add the N most likely tokens at each place")
+      ->check(CLI::Range(0, 100))
+      ->group(group);
+  command.add_flag("--token-ids", ask.token_ids, "Add the tokens themselves")->group(group);
+}
+
+void AddOutput(CLI::App& command, AskCommand& options) {
+  const char* group = "Output";
+  JobOptions& job = options.job;
+  command
+      .add_option("-o,--output", job.output,
+                  "The output file; .gz and .zst are packed, .csv is CSV; - for standard output")
+      ->capture_default_str()
+      ->group(group);
+  command
+      .add_option("--output-format", job.output_format,
+                  "jsonl or csv (default: by name, else jsonl)")
+      ->group(group);
+  command
+      .add_option("--columns", job.columns,
+                  "CSV: fields that get a column of their own, separated by commas; all others "
+                  "stand as JSON in the column 'more'")
+      ->delimiter(',')
+      ->group(group);
+  command.add_flag("--ordered", job.ordered, "Rows in the order of the input")->group(group);
+  command
+      .add_flag("--resume", job.resume,
+                "Go on where an interrupted job stopped (OUTPUT.journal says where)")
+      ->group(group);
+  command
+      .add_flag("--retry-errors", job.retry_errors,
+                "With --resume: ask again what ended in an error row, and replace it")
+      ->group(group);
+  command
+      .add_flag("--overwrite", job.overwrite, "Begin anew although OUTPUT holds an unfinished job")
+      ->group(group);
+  command
+      .add_option("--checkpoint", job.checkpoint_seconds,
+                  "Seconds of work that an interruption may cost at most")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str()
+      ->group(group);
+  command.add_option("--receipt", options.receipt_file, "Write the receipt as JSON to this file")
+      ->group(group);
+  command
+      .add_flag("--dry-run", options.dry_run,
+                "Only say what it would cost: rows, tokens, sharing, time, memory")
+      ->group(group);
+  command.add_flag("--quiet", options.quiet, "No progress and no receipt on stderr")->group(group);
+}
+
+}  // namespace
+
+void AskCommand::AddTo(CLI::App& command) {
+  command.footer(std::string(kHelp) + kExamples);
+  AddInput(command, *this);
+  AddPrompt(command, *this);
+  AddAnswers(command, *this);
+  AddOutput(command, *this);
+  run.AddTo(command, "mixed");
+  for (CLI::Option* option : command.get_options()) {
+    const bool common =
+        option->get_positional() || option->check_lname("help") || option->check_lname("model");
+    if (!common && option->get_group() == "Options") option->group("Machine");
+  }
+}
+
+}  // namespace banyan::app

@@ -1,0 +1,31 @@
+// The command line of `ask`: its options with their help, and what becomes of those that are text.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+#include <vector>
+
+#include "banyan/ask.h"
+#include "banyan/job.h"
+#include "run_options.h"
+
+namespace banyan::app {
+
+struct AskCommand {
+  RunOptions run;
+  AskOptions ask;
+  JobOptions job;
+  std::vector<std::string> fields;  // "context=body"
+  std::string questions_file, few_shot_file, template_text, instruction_text;
+  std::string chat = "auto", thinking = "off", choices = "score", choice_score = "mean";
+  std::string too_long = "fail", shard = "1/1", receipt_file;
+  bool dry_run = false, quiet = false;
+
+  // Adds all options, and the examples that end the help.
+  void AddTo(CLI::App& command);
+  // Checks and converts what is text on the command line, reads the files that it names, and checks
+  // the job. Throws.
+  void Resolve();
+};
+
+}  // namespace banyan::app
