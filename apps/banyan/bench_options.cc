@@ -9,8 +9,6 @@ namespace {
 
 // Of flat runs, unless --flat-tokens says otherwise: a second or two on either kind of machine.
 constexpr std::int64_t kFlatTokensOnDevice = 60000, kFlatTokensOnCpu = 2000;
-// Rows and streams that fill a large device.
-constexpr int kRowsOnDevice = 2048, kStreamsOnDevice = 1024;
 
 }  // namespace
 
@@ -47,10 +45,6 @@ BenchRun BenchModel::Prepare() {
   prepared.strategies = ParseStrategies(strategies);
   run.Resolve();
   prepared.engine = run.engine;
-  if (on_device && prepared.engine.batch_rows == 0) {
-    prepared.engine.batch_rows = kRowsOnDevice;
-    if (prepared.engine.max_streams == 0) prepared.engine.max_streams = kStreamsOnDevice;
-  }
   prepared.flat_tokens = flat_tokens >= 0 ? flat_tokens
                          : on_device      ? kFlatTokensOnDevice
                                           : kFlatTokensOnCpu;

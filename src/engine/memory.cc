@@ -14,9 +14,11 @@ struct Defaults {
 };
 // A CPU gains nothing from more rows. On a device 1024 rows come close to the full rate of the
 // products and 2048 halve what a step costs beside them; streams that write long answers must be
-// able to fill such a step.
+// able to fill such a step. 4096 rows gain another percent where memory is plentiful.
 constexpr Defaults kHostDefaults{512, 256};
 constexpr Defaults kDeviceDefaults{2048, 1024};
+constexpr int kRowsOfRoomyDevice = 4096;
+constexpr std::int64_t kRoomyPart = 16;  // of the free memory, which such steps may take
 
 constexpr int kLeastBatchRows = 32;      // smaller steps are not tried on account of memory
 constexpr int kMostPartialPages = 1024;  // of one stream's path
@@ -28,19 +30,33 @@ std::int64_t QuarterOfMemory() {
   return static_cast<std::int64_t>(info.totalram) * info.mem_unit / 4;
 }
 
-// Device memory that steps take beside the activations made at the start: their 16-bit forms,
-// partials of attention (more are made when a step needs them, or the step is made smaller),
-// results of products while their algorithms are chosen, workspaces of libraries, recorded graphs.
-std::int64_t BytesBesideActivations(const ModelConfig& config, const EngineMemory& memory) {
+// Device memory that a row of a step takes beside the activations made at the start: their 16-bit
+// forms, partials of attention (more are made when a step needs them, or the step is made smaller).
+std::int64_t BytesOfRow(const ModelConfig& config) {
   constexpr std::int64_t kPartialsPerRow = 16;
-  constexpr std::int64_t kWorkspaces = std::int64_t{1} << 30;
   const std::int64_t heads = std::int64_t{config.heads} * config.head_dim;
   const std::int64_t kv_heads = std::int64_t{config.kv_heads} * config.head_dim;
   const std::int64_t row = 3 * std::int64_t{config.hidden_size} + 2 * heads + 2 * kv_heads +
                            3 * std::int64_t{config.ffn_size};
-  const std::int64_t partials = kPartialsPerRow * (heads + 2 * std::int64_t{config.heads}) * 4;
+  return 2 * row + kPartialsPerRow * (heads + 2 * std::int64_t{config.heads}) * 4;
+}
+
+// Of all rows, and results of products while their algorithms are chosen, workspaces of libraries,
+// recorded graphs.
+std::int64_t BytesBesideActivations(const ModelConfig& config, const EngineMemory& memory) {
+  constexpr std::int64_t kWorkspaces = std::int64_t{1} << 30;
   const std::int64_t logits = std::int64_t{memory.max_streams} * config.vocab_size * 4;
-  return memory.batch_rows * (2 * row + partials) + logits + kWorkspaces;
+  return memory.batch_rows * BytesOfRow(config) + logits + kWorkspaces;
+}
+
+Defaults DefaultsFor(const Model::Parts& model) {
+  if (!model.kernels->asynchronous()) return kHostDefaults;
+  Defaults defaults = kDeviceDefaults;
+  const std::int64_t free = model.kernels->FreeDeviceMemory().value_or(0);
+  if (kRowsOfRoomyDevice * BytesOfRow(model.config) <= free / kRoomyPart) {
+    defaults.batch_rows = kRowsOfRoomyDevice;
+  }
+  return defaults;
 }
 
 std::int64_t KvBudget(const EngineOptions& options, Model::Parts& model,
@@ -91,7 +107,7 @@ std::shared_ptr<KvMemory> AllocateKv(const EngineOptions& options, Model::Parts&
 }  // namespace
 
 EngineMemory AllocateMemory(const EngineOptions& options, Model::Parts& model) {
-  const Defaults& defaults = model.kernels->asynchronous() ? kDeviceDefaults : kHostDefaults;
+  const Defaults defaults = DefaultsFor(model);
   int rows = options.batch_rows > 0 ? options.batch_rows : defaults.batch_rows;
   for (;;) {
     EngineMemory memory;

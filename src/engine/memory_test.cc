@@ -81,6 +81,15 @@ TEST_F(EngineMemoryTest, KvTakesWhatIsFreeLessWhatStepsNeed) {
   EXPECT_EQ(Allocate(asked).max_streams, 100);
 }
 
+TEST_F(EngineMemoryTest, LargerStepsWhereMemoryIsPlentiful) {
+  EngineOptions asked;
+  asked.kv_memory = page_bytes_ * 77;
+  EXPECT_EQ(Allocate(asked).batch_rows, 2048);
+  device_->said_free = std::int64_t{1} << 40;
+  EXPECT_EQ(Allocate(asked).batch_rows, 4096);
+  EXPECT_EQ(Allocate(asked).max_streams, 1024);
+}
+
 TEST_F(EngineMemoryTest, FewerPagesWhenTheyAreRefused) {
   device_->most_pages = 1500;
   const EngineMemory memory = Allocate();
