@@ -16,10 +16,10 @@
 #include <cstdint>
 
 #include "kernels/cuda/kv_pages.h"
-#include "kernels/cuda/merge_steps.h"
 #include "kernels/cuda/row_kernels.h"
 #include "kernels/kernels.h"
 #include "plan/joining.h"
+#include "plan/merge_steps.h"
 
 namespace banyan::cuda {
 

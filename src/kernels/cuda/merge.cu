@@ -1,5 +1,5 @@
 // The n-ary merge: a warp takes one or a few query heads of a row and merges their partials as the
-// row's merge list says (merge_steps.h): cuts to groups, groups to stretches, stretches to the
+// row's merge list says (plan/merge_steps.h): cuts to groups, groups to stretches, stretches to the
 // row's result.
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/mma.cuh"

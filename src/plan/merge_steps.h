@@ -1,5 +1,5 @@
-// Merge lists as the merge kernel follows them: one running partial, put aside only where the
-// canonical order (plan/attention_plan.h) asks for another one.
+// Merge lists as a device follows them: one running partial, put aside only where the canonical
+// order (attention_plan.h) asks for another one.
 //
 // What is merged into nothing stays as it is, so groups of one entry, and the first group of a
 // stretch or stretch of a row, need no running partial of their own: most lists are merged entry by
@@ -11,7 +11,7 @@
 
 #include "plan/attention_plan.h"
 
-namespace banyan::cuda {
+namespace banyan {
 
 inline constexpr int kMostAside = 2;  // a row's result and a stretch's, while a group is merged
 
@@ -26,4 +26,4 @@ struct MergeStep {
 // For every entry of the plan's merge lists.
 std::vector<MergeStep> MergeStepsOf(const AttentionPlan& plan);
 
-}  // namespace banyan::cuda
+}  // namespace banyan

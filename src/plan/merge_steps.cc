@@ -1,9 +1,9 @@
-#include "kernels/cuda/merge_steps.h"
+#include "plan/merge_steps.h"
 
 #include <algorithm>
 #include <span>
 
-namespace banyan::cuda {
+namespace banyan {
 namespace {
 
 // The end of the part of a list that begins at `begin`: the next entry that opens at least as much.
@@ -47,4 +47,4 @@ std::vector<MergeStep> MergeStepsOf(const AttentionPlan& plan) {
   return steps;
 }
 
-}  // namespace banyan::cuda
+}  // namespace banyan

@@ -1,11 +1,11 @@
-#include "kernels/cuda/merge_steps.h"
+#include "plan/merge_steps.h"
 
 #include <gtest/gtest.h>
 
 #include <random>
 #include <string>
 
-namespace banyan::cuda {
+namespace banyan {
 namespace {
 
 constexpr Opening kCut = Opening::kCut, kGroup = Opening::kGroup, kStretch = Opening::kStretch;
@@ -89,4 +89,4 @@ TEST(MergeSteps, FollowTheCanonicalOrder) {
 }
 
 }  // namespace
-}  // namespace banyan::cuda
+}  // namespace banyan
