@@ -6,7 +6,8 @@ add_library(banyan_options INTERFACE)
 # How our own code is compiled. What a program that links the installed library needs is the
 # include path alone, hence BUILD_INTERFACE. -Wrestrict: GCC 12 reports its own std::string (bug 105651).
 target_compile_options(banyan_options INTERFACE
-  $<BUILD_INTERFACE:-Wall;-Wextra;-Werror;-Wno-psabi;-Wno-restrict;-ffp-contract=off>
+  $<BUILD_INTERFACE:-Wall;-Wextra;-Werror;-Wno-psabi;-ffp-contract=off>
+  $<BUILD_INTERFACE:$<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>>
   $<BUILD_INTERFACE:$<$<CONFIG:Release>:-g1>>)
 target_include_directories(banyan_options INTERFACE
   $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}/include> $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}/src>

@@ -4,6 +4,10 @@
 #include <cstdlib>
 #include <cstring>
 
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
 namespace banyan {
 
 namespace simd_base {
@@ -20,6 +24,14 @@ const VectorKernels& Table(const char* name, bool (*supported)());
 
 namespace {
 
+#if defined(__x86_64__)
+// F16C, which Clang 14 does not know by name.
+bool HasHalfConversions() {
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  return __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & bit_F16C) != 0;
+}
+#endif
+
 const VectorKernels& Choose() {
 #if defined(__x86_64__)
   const std::array<const VectorKernels*, 3> best_first = {
@@ -33,7 +45,7 @@ const VectorKernels& Choose() {
       &simd_avx2::Table("avx2",
                         [] {
                           return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-                                 __builtin_cpu_supports("f16c");
+                                 HasHalfConversions();
                         }),
       &simd_base::Table("sse2", [] { return true; })};
 #else
