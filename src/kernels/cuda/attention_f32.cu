@@ -12,17 +12,7 @@ constexpr int kKeysPerLane = kCutKeys / 32;
 // A head of more values than these takes several passes over the keys.
 constexpr int kValuesPerLane = 8;
 
-// A partial with the lane's share of its values.
-struct Running {
-  float max = -INFINITY, sum = 0.0f;
-  float value[kValuesPerLane] = {};
-
-  __device__ void Merge(float next_max, float next_sum, const float (&next)[kValuesPerLane]) {
-    const MergeFactors factors = PrepareMerge(max, sum, next_max, next_sum);
-#pragma unroll
-    for (int j = 0; j < kValuesPerLane; ++j) value[j] = MergeValue(factors, value[j], next[j]);
-  }
-};
+using Running = RunningPartial<kValuesPerLane>;
 
 // A cut of a row: maximum and sum of its weights.
 struct CutWeights {
@@ -70,10 +60,12 @@ __device__ Running AttendRow(const AttentionCall& call, const UnitView& unit, in
   const int offset = unit.Offset(i);
   const float* query = unit.Query(i);
   Running total, group;
+  total.Clear();
+  group.Clear();
   for (int begin = unit.key_begin(); begin < unit.key_end(); begin += kCutKeys) {
     if (unit.OpensLaterGroup(begin)) {
       total.Merge(group.max, group.sum, group.value);
-      group = {};
+      group.Clear();
     }
     const VisibleKeys seen = KeysSeen(offset, call.shape.window, begin, unit.CutEnd(begin));
     if (seen.first >= seen.last) continue;

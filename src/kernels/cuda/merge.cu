@@ -60,23 +60,7 @@ struct Four {
   }
 };
 
-// A partial with the lane's share of its values.
-struct Running {
-  float max, sum;
-  float value[4];
-
-  __device__ void Clear() {
-    max = -INFINITY;
-    sum = 0.0f;
-#pragma unroll
-    for (float& x : value) x = 0.0f;
-  }
-  __device__ void Merge(float next_max, float next_sum, const float (&next)[4]) {
-    const MergeFactors factors = PrepareMerge(max, sum, next_max, next_sum);
-#pragma unroll
-    for (int i = 0; i < 4; ++i) value[i] = MergeValue(factors, value[i], next[i]);
-  }
-};
+using Running = RunningPartial<4>;
 
 // Heads of more than 128 values take several passes over the list.
 template <typename To, bool Whole, typename Amount>

@@ -35,6 +35,25 @@ __device__ inline float MergeValue(const MergeFactors& factors, float acc, float
   return fmaf(next, factors.b, __fmul_rn(acc, factors.a));
 }
 
+// A running partial with the lane's share of its values, and what is merged into it.
+template <int Values>
+struct RunningPartial {
+  float max, sum;
+  float value[Values];
+
+  __device__ void Clear() {
+    max = -INFINITY;
+    sum = 0.0f;
+#pragma unroll
+    for (float& x : value) x = 0.0f;
+  }
+  __device__ void Merge(float next_max, float next_sum, const float (&next)[Values]) {
+    const MergeFactors factors = PrepareMerge(max, sum, next_max, next_sum);
+#pragma unroll
+    for (int i = 0; i < Values; ++i) value[i] = MergeValue(factors, value[i], next[i]);
+  }
+};
+
 // Keys that a row sees, [first, last) within the cut [begin, end).
 struct VisibleKeys {
   int first = 0, last = 0;
