@@ -144,7 +144,8 @@ TEST_P(AttentionStretches, BrokenValues) {
   }
 }
 
-// Roundings must show in these contents, or the tests above show nothing.
+// Roundings must show in these contents, or the tests above show nothing. Outputs in bf16, as a
+// device leaves them for products, hide most of them.
 TEST_P(AttentionStretches, AnotherOrderShows) {
   const AttentionSetup setup{4, 1, 128, 0};
   const Tree tree = DeepTree();
@@ -159,7 +160,8 @@ TEST_P(AttentionStretches, AnotherOrderShows) {
   const HostMatrix other = run.Step(rows.batch, plan, row_contents).out;
   size_t different = 0;
   for (size_t i = 0; i < right.values.size(); ++i) different += right.values[i] != other.values[i];
-  EXPECT_GT(different, right.values.size() / 200);
+  const bool bf16 = GetParam().device == "cuda" && GetParam().precision == Precision::kMixed;
+  EXPECT_GT(different, right.values.size() / (bf16 ? 200 : 2));
 }
 
 std::vector<Backend> MergingBackends() {
