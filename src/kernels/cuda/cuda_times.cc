@@ -4,7 +4,7 @@
 //
 // Each figure is the mean over a CUDA graph of launches that go round enough copies of the weights
 // to leave none of them in the L2 cache; activations stay there, as in a forward pass.
-//   cuda_times [--fast] [--sweep | --step] [ROWS...]
+//   cuda_times [--fast] [--sweep | --step | --sustained] [ROWS...]
 //   cuda_times --check      compares our kernels for few rows with the plain chain on ugly shapes
 #include <fmt/format.h>
 
@@ -70,7 +70,7 @@ int CheckFewRows() {
 
 int Main(int argc, char** argv) {
   if (argc == 2 && std::strcmp(argv[1], "--check") == 0) return CheckFewRows() == 0 ? 0 : 1;
-  bool fast = false, sweep = false, step = false;
+  bool fast = false, sweep = false, step = false, sustained = false;
   std::vector<std::int64_t> rows;
   for (int i = 1; i < argc; ++i) {
     if (std::strcmp(argv[i], "--fast") == 0) {
@@ -79,6 +79,8 @@ int Main(int argc, char** argv) {
       sweep = true;
     } else if (std::strcmp(argv[i], "--step") == 0) {
       step = true;
+    } else if (std::strcmp(argv[i], "--sustained") == 0) {
+      sustained = true;
     } else {
       rows.push_back(std::max(1L, std::min(4096L, std::strtol(argv[i], nullptr, 10))));
     }
@@ -94,7 +96,9 @@ int Main(int argc, char** argv) {
              times.device().name, kBytesPerSecond * 1e-12, kFlops * 1e-12, fast ? ", --fast" : "");
   if (sweep) fmt::print(" rows       qkv         o   gate_up      down  (us)\n");
   for (const std::int64_t count : rows) {
-    if (sweep) {
+    if (sustained) {
+      times.OverTime(count);
+    } else if (sweep) {
       times.Sweep(count);
     } else {
       times.Report(count);

@@ -23,6 +23,39 @@ struct Weights {
   std::vector<DeviceMatrix> copies;
 };
 
+// Launches as a CUDA graph.
+class LaunchGraph {
+ public:
+  // Of `count` calls of body(i).
+  LaunchGraph(const Device& device, int count, const std::function<void(int)>& body)
+      : stream_(device.stream) {
+    Check(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal), "capture");
+    for (int i = 0; i < count; ++i) body(i);
+    Check(cudaStreamEndCapture(stream_, &graph_), "capture");
+    Check(cudaGraphInstantiate(&ready_, graph_, 0), "graph");
+  }
+  ~LaunchGraph() {
+    cudaGraphExecDestroy(ready_);
+    cudaGraphDestroy(graph_);
+  }
+  LaunchGraph(const LaunchGraph&) = delete;
+  LaunchGraph& operator=(const LaunchGraph&) = delete;
+
+  // Seconds of so many launches one after another.
+  double Seconds(int launches) {
+    Event start, end;
+    start.Record(stream_);
+    for (int i = 0; i < launches; ++i) Check(cudaGraphLaunch(ready_, stream_), "graph");
+    end.Record(stream_);
+    return end.SecondsSince(start);
+  }
+
+ private:
+  cudaStream_t stream_;
+  cudaGraph_t graph_ = nullptr;
+  cudaGraphExec_t ready_ = nullptr;
+};
+
 class LayerTimes {
  public:
   LayerTimes(bool fast, std::int64_t most_rows, int copies = kLeastCopies)
@@ -76,6 +109,25 @@ class LayerTimes {
       line += fmt::format("  {:8.1f}", ProductMicroseconds(weights, rows, Chosen()));
     }
     fmt::print("{}\n", line);
+    std::fflush(stdout);
+  }
+
+  // The products in a burst, and over a quarter of a second after another eighth: what they take
+  // when the clock has come down to what power allows.
+  void OverTime(std::int64_t rows) {
+    fmt::print("rows {}: microseconds in a burst and over time\n", rows);
+    for (const Weights& weights : weights_) {
+      if (weights.name == "logits") continue;
+      const double burst = ProductMicroseconds(weights, rows, Chosen());
+      constexpr int kCount = 48, kLaunches = 4;
+      LaunchGraph graph(*device_, kCount, [&](int i) { MultiplyCopy(weights, rows, i, Chosen()); });
+      for (double seconds = 0.0; seconds < 0.125;) seconds += graph.Seconds(kLaunches);
+      double seconds = 0.0;
+      int launches = 0;
+      for (; seconds < 0.25; launches += kLaunches) seconds += graph.Seconds(kLaunches);
+      fmt::print("  {:10} {:9.1f} {:9.1f}\n", weights.name, burst,
+                 seconds * 1e6 / (launches * kCount));
+    }
     std::fflush(stdout);
   }
 
@@ -178,12 +230,15 @@ class LayerTimes {
     return weights.form == ProductForm::kAdd ? residual_.As<void>() : wide_.As<void>();
   }
 
+  // The product with the copy of its weights whose turn it is.
+  void MultiplyCopy(const Weights& weights, std::int64_t rows, int turn, const Way& way) {
+    way(narrow_.As<__nv_bfloat16>(), rows,
+        weights.copies[static_cast<size_t>(turn) % weights.copies.size()],
+        {weights.form, OutOf(weights), nullptr});
+  }
   double ProductMicroseconds(const Weights& weights, std::int64_t rows, const Way& way) {
-    const size_t copies = weights.copies.size();
-    return Microseconds(copies == 1 ? 4 : 24, [&](int i) {
-      way(narrow_.As<__nv_bfloat16>(), rows, weights.copies[static_cast<size_t>(i) % copies],
-          {weights.form, OutOf(weights), nullptr});
-    });
+    return Microseconds(weights.copies.size() == 1 ? 4 : 24,
+                        [&](int i) { MultiplyCopy(weights, rows, i, way); });
   }
 
   std::vector<RowKernel> RowKernels(std::int64_t rows) {
@@ -246,23 +301,10 @@ class LayerTimes {
   double Microseconds(int count, const std::function<void(int)>& body) {
     body(0);  // decides and allocates
     device_->Synchronize();
-    cudaGraph_t graph = nullptr;
-    cudaGraphExec_t ready = nullptr;
-    Check(cudaStreamBeginCapture(device_->stream, cudaStreamCaptureModeThreadLocal), "capture");
-    for (int i = 0; i < count; ++i) body(i);
-    Check(cudaStreamEndCapture(device_->stream, &graph), "capture");
-    Check(cudaGraphInstantiate(&ready, graph, 0), "graph");
-    Event start, end;
+    LaunchGraph graph(*device_, count, body);
+    graph.Seconds(1);
     double best = 1e30;
-    for (int run = 0; run < 5; ++run) {
-      start.Record(device_->stream);
-      Check(cudaGraphLaunch(ready, device_->stream), "graph");
-      end.Record(device_->stream);
-      const double seconds = end.SecondsSince(start);
-      if (run > 0) best = std::min(best, seconds);
-    }
-    Check(cudaGraphExecDestroy(ready), "graph");
-    Check(cudaGraphDestroy(graph), "graph");
+    for (int run = 0; run < 4; ++run) best = std::min(best, graph.Seconds(1));
     return best * 1e6 / count;
   }
 

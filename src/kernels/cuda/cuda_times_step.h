@@ -113,26 +113,13 @@ class StepTimes : public LayerTimes {
 
   // The same graph for a second: whether the clock stays.
   void Sustained(std::int64_t rows, const Parts& parts) {
-    cudaGraph_t graph = nullptr;
-    cudaGraphExec_t ready = nullptr;
-    Check(cudaStreamBeginCapture(device_->stream, cudaStreamCaptureModeThreadLocal), "capture");
-    for (int layer = 0; layer < kLayers; ++layer) LayerOf(rows, layer, parts);
-    Check(cudaStreamEndCapture(device_->stream, &graph), "capture");
-    Check(cudaGraphInstantiate(&ready, graph, 0), "graph");
+    LaunchGraph graph(*device_, kLayers, [&](int layer) { LayerOf(rows, layer, parts); });
     std::string line;
     for (int part = 0; part < 8; ++part) {
       constexpr int kRuns = 20;
-      Event start, end;
-      start.Record(device_->stream);
-      for (int run = 0; run < kRuns; ++run) {
-        Check(cudaGraphLaunch(ready, device_->stream), "graph");
-      }
-      end.Record(device_->stream);
-      line += fmt::format(" {:.2f}", end.SecondsSince(start) * 1e6 / kRuns / kLayers);
+      line += fmt::format(" {:.2f}", graph.Seconds(kRuns) * 1e6 / kRuns / kLayers);
     }
     fmt::print("  the same, 8 times 20 steps      {}\n", line);
-    Check(cudaGraphExecDestroy(ready), "graph");
-    Check(cudaGraphDestroy(graph), "graph");
   }
 
   double ChoiceMicroseconds(std::int64_t rows) {
