@@ -1,15 +1,25 @@
 #include "engine/limit.h"
 
 namespace banyan {
+namespace {
+
+double Elements(const Matrix& matrix) {
+  return static_cast<double>(matrix.rows) * static_cast<double>(matrix.columns);
+}
+
+}  // namespace
 
 ModelSizes SizesOf(const Model::Parts& model) {
   const ModelConfig& config = model.config;
   const double vocabulary = static_cast<double>(config.vocab_size) * config.hidden_size;
   const bool tied = model.weights.logits == model.weights.embedding;
   ModelSizes sizes;
-  sizes.logit_parameters = vocabulary;
-  sizes.row_parameters =
-      static_cast<double>(model.weights.parameters) - vocabulary * (tied ? 1.0 : 2.0);
+  const LayerWeights& last = model.weights.layers.back();
+  const double last_after_attention =
+      Elements(*last.output) + Elements(*last.gate_up) + Elements(*last.down);
+  sizes.logit_parameters = vocabulary + last_after_attention;
+  sizes.row_parameters = static_cast<double>(model.weights.parameters) -
+                         vocabulary * (tied ? 1.0 : 2.0) - last_after_attention;
   // Of an untied embedding only the rows of the batch are read.
   sizes.weight_bytes = static_cast<double>(model.weights.bytes) -
                        (tied ? 0.0 : static_cast<double>(model.weights.embedding->bytes));

@@ -25,6 +25,7 @@ ForwardPass::ForwardPass(const ModelConfig& config, const ModelWeights& weights,
   gate_up_ = kernels.NewTensor(max_rows, 2 * static_cast<std::int64_t>(config.ffn_size));
   inner_ = kernels.NewTensor(max_rows, config.ffn_size);
   chosen_ = kernels.NewTensor(max_logit_rows, config.hidden_size);
+  chosen_attended_ = kernels.NewTensor(max_logit_rows, config.heads * dim);
   logits_ = kernels.NewTensor(max_logit_rows, config.vocab_size);
 }
 
@@ -42,59 +43,73 @@ Tensor ForwardPass::Run(const Batch& batch, const AttentionPlan& plan, KvMemory&
   return logits_.Prefix(step->logit_rows);
 }
 
+// Every row's keys and values of the last layer are stored; what comes after them there is computed
+// for the rows whose logits are wanted, and not at all where there are none.
 void ForwardPass::Compute(const StepInputs& step, KvMemory& kv, bool skip_attention) {
   Tensor x = x_.Prefix(step.rows);
   kernels_.Embed(step, *weights_.embedding, x);
   for (int layer = 0; layer < config_.layers; ++layer) {
-    Attention(layer, step, kv, skip_attention, x);
+    const bool last = layer + 1 == config_.layers;
+    const Tensor qkv = ProjectAndStore(layer, step, kv, x);
+    if (last && step.logit_rows == 0) return;
+    Tensor attended = Attend(layer, step, kv, skip_attention, qkv);
+    if (last) {
+      x = LogitRows(step, x, chosen_);
+      attended = LogitRows(step, attended, chosen_attended_);
+    }
+    AddAttended(layer, attended, x);
     FeedForward(layer, x);
   }
-  if (step.logit_rows == 0) return;
-  Tensor chosen = chosen_.Prefix(step.logit_rows);
-  kernels_.GatherLogitRows(step, x, chosen);
   Tensor normed = normed_.Prefix(step.logit_rows);
-  kernels_.RmsNorm(chosen, *weights_.final_norm, config_.rms_eps, normed);
+  kernels_.RmsNorm(x, *weights_.final_norm, config_.rms_eps, normed);
   Tensor logits = logits_.Prefix(step.logit_rows);
   kernels_.MatMul(normed, *weights_.logits, nullptr, logits);
 }
 
-void ForwardPass::Prepare(std::int64_t rows, std::int64_t logit_rows) {
-  const bool norm_before = config_.norm_placement == NormPlacement::kBefore;
-  const ProductKind onto = norm_before ? ProductKind::kMatMulAdd : ProductKind::kMatMul;
-  for (const LayerWeights& w : weights_.layers) {
-    kernels_.PrepareProduct(ProductKind::kMatMul, *w.qkv, w.qkv_bias.get(), rows);
-    kernels_.PrepareProduct(onto, *w.output, w.output_bias.get(), rows);
-    kernels_.PrepareProduct(ProductKind::kMatMulSwiGlu, *w.gate_up, w.gate_up_bias.get(), rows);
-    kernels_.PrepareProduct(onto, *w.down, w.down_bias.get(), rows);
-  }
-  if (logit_rows > 0) {
-    kernels_.PrepareProduct(ProductKind::kMatMul, *weights_.logits, nullptr, logit_rows);
-  }
+bool ForwardPass::norm_before() const { return config_.norm_placement == NormPlacement::kBefore; }
+
+AttentionShape ForwardPass::ShapeOf(int layer) const {
+  return {config_.heads, config_.kv_heads, config_.head_dim,
+          config_.windows[static_cast<size_t>(layer)],
+          1.0f / std::sqrt(static_cast<float>(config_.head_dim))};
 }
 
-// x += W_o attention(rope(qkv(norm(x)))), or with the norm after the block: x += norm(W_o …(x)).
-void ForwardPass::Attention(int layer, const StepInputs& step, KvMemory& kv, bool skip, Tensor& x) {
+Tensor ForwardPass::LogitRows(const StepInputs& step, const Tensor& rows, const Tensor& memory) {
+  Tensor chosen = memory.Prefix(step.logit_rows);
+  kernels_.GatherLogitRows(step, rows, chosen);
+  return chosen;
+}
+
+// qkv(norm(x)), turned; K and V go to `kv`. With the norm after the block: qkv(x).
+Tensor ForwardPass::ProjectAndStore(int layer, const StepInputs& step, KvMemory& kv,
+                                    const Tensor& x) {
   const LayerWeights& w = weights_.layers[static_cast<size_t>(layer)];
-  const bool norm_before = config_.norm_placement == NormPlacement::kBefore;
-  Tensor normed = normed_.Prefix(x.rows);
-  Tensor qkv = qkv_.Prefix(x.rows);
-  Tensor attended = attended_.Prefix(x.rows);
-  Tensor delta = delta_.Prefix(x.rows);
-  const float scale = 1.0f / std::sqrt(static_cast<float>(config_.head_dim));
-  const AttentionShape shape{config_.heads, config_.kv_heads, config_.head_dim,
-                             config_.windows[static_cast<size_t>(layer)], scale};
   const QkNormWeights qk_norm{w.query_norm.get(), w.key_norm.get(),
                               config_.qk_norm == QkNorm::kWhole, config_.rms_eps};
+  Tensor normed = normed_.Prefix(x.rows);
+  Tensor qkv = qkv_.Prefix(x.rows);
+  if (norm_before()) kernels_.RmsNorm(x, *w.attention_norm, config_.rms_eps, normed);
+  kernels_.MatMul(norm_before() ? normed : x, *w.qkv, w.qkv_bias.get(), qkv);
+  kernels_.RotateAndStore(step, layer, ShapeOf(layer), qk_norm, qkv, kv);
+  return qkv;
+}
 
-  if (norm_before) kernels_.RmsNorm(x, *w.attention_norm, config_.rms_eps, normed);
-  kernels_.MatMul(norm_before ? normed : x, *w.qkv, w.qkv_bias.get(), qkv);
-  kernels_.RotateAndStore(step, layer, shape, qk_norm, qkv, kv);
+Tensor ForwardPass::Attend(int layer, const StepInputs& step, const KvMemory& kv, bool skip,
+                           const Tensor& qkv) {
+  Tensor attended = attended_.Prefix(qkv.rows);
   if (skip) {
     kernels_.Clear(attended);
   } else {
-    kernels_.Attend(step, layer, shape, qkv, kv, attended);
+    kernels_.Attend(step, layer, ShapeOf(layer), qkv, kv, attended);
   }
-  if (norm_before) {
+  return attended;
+}
+
+// x += W_o attended, or with the norm after the block: x += norm(W_o attended).
+void ForwardPass::AddAttended(int layer, const Tensor& attended, Tensor& x) {
+  const LayerWeights& w = weights_.layers[static_cast<size_t>(layer)];
+  Tensor delta = delta_.Prefix(x.rows);
+  if (norm_before()) {
     kernels_.MatMulAdd(attended, *w.output, w.output_bias.get(), delta, x);
   } else {
     kernels_.MatMul(attended, *w.output, w.output_bias.get(), delta);
@@ -106,15 +121,15 @@ void ForwardPass::Attention(int layer, const StepInputs& step, KvMemory& kv, boo
 // x += W_down (silu(gate) * up), norms as above.
 void ForwardPass::FeedForward(int layer, Tensor& x) {
   const LayerWeights& w = weights_.layers[static_cast<size_t>(layer)];
-  const bool norm_before = config_.norm_placement == NormPlacement::kBefore;
   Tensor normed = normed_.Prefix(x.rows);
   Tensor gate_up = gate_up_.Prefix(x.rows);
   Tensor inner = inner_.Prefix(x.rows);
   Tensor delta = delta_.Prefix(x.rows);
 
-  if (norm_before) kernels_.RmsNorm(x, *w.ffn_norm, config_.rms_eps, normed);
-  kernels_.MatMulSwiGlu(norm_before ? normed : x, *w.gate_up, w.gate_up_bias.get(), gate_up, inner);
-  if (norm_before) {
+  if (norm_before()) kernels_.RmsNorm(x, *w.ffn_norm, config_.rms_eps, normed);
+  kernels_.MatMulSwiGlu(norm_before() ? normed : x, *w.gate_up, w.gate_up_bias.get(), gate_up,
+                        inner);
+  if (norm_before()) {
     kernels_.MatMulAdd(inner, *w.down, w.down_bias.get(), delta, x);
   } else {
     kernels_.MatMul(inner, *w.down, w.down_bias.get(), delta);

@@ -26,15 +26,18 @@ class ForwardPass {
   Tensor Run(const Batch& batch, const AttentionPlan& plan, KvMemory& kv,
              const ForwardOptions& options = {});
 
-  // Makes the kernels' decisions for products of `rows` rows, and of `logit_rows` for the logits,
-  // ahead of time: see Kernels::PrepareProduct.
-  void Prepare(std::int64_t rows, std::int64_t logit_rows);
-
   int max_rows() const { return max_rows_; }
 
  private:
   void Compute(const StepInputs& step, KvMemory& kv, bool skip_attention);
-  void Attention(int layer, const StepInputs& step, KvMemory& kv, bool skip, Tensor& x);
+  bool norm_before() const;
+  AttentionShape ShapeOf(int layer) const;
+  // The rows whose logits are wanted, copied to `memory`.
+  Tensor LogitRows(const StepInputs& step, const Tensor& rows, const Tensor& memory);
+  Tensor ProjectAndStore(int layer, const StepInputs& step, KvMemory& kv, const Tensor& x);
+  Tensor Attend(int layer, const StepInputs& step, const KvMemory& kv, bool skip,
+                const Tensor& qkv);
+  void AddAttended(int layer, const Tensor& attended, Tensor& x);
   void FeedForward(int layer, Tensor& x);
 
   const ModelConfig& config_;
@@ -49,8 +52,9 @@ class ForwardPass {
   Tensor delta_;     // [rows, hidden] what a block adds
   Tensor gate_up_;   // [rows, 2 * ffn]
   Tensor inner_;     // [rows, ffn]
-  Tensor chosen_;    // [logit rows, hidden]
-  Tensor logits_;    // [logit rows, vocab]
+  Tensor chosen_;    // [logit rows, hidden] the residual stream of rows with logits, last layer
+  Tensor chosen_attended_;  // [logit rows, heads * head_dim]
+  Tensor logits_;           // [logit rows, vocab]
 };
 
 }  // namespace banyan

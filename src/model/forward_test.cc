@@ -47,26 +47,42 @@ class LoadedModel {
   const ModelConfig& config() const { return config_; }
 
   std::vector<float> LastLogits(const std::vector<TokenId>& ids) {
-    const auto rows = static_cast<int>(ids.size());
-    std::vector<std::int32_t> pages(static_cast<size_t>((rows + kPageTokens - 1) / kPageTokens));
+    return LogitsOf(ids, {static_cast<int>(ids.size()) - 1}, static_cast<int>(ids.size()));
+  }
+
+  // Logits of these rows of the last step; the prompt is computed in steps of `step_rows` rows, the
+  // earlier of which are asked for no logits.
+  std::vector<float> LogitsOf(const std::vector<TokenId>& ids,
+                              const std::vector<std::int32_t>& logit_rows, int step_rows) {
+    const auto length = static_cast<int>(ids.size());
+    std::vector<std::int32_t> pages(static_cast<size_t>((length + kPageTokens - 1) / kPageTokens));
     std::iota(pages.begin(), pages.end(), 0);
-    Batch batch;
-    batch.tokens = ids;
-    batch.positions.resize(ids.size());
-    std::iota(batch.positions.begin(), batch.positions.end(), 0);
-    batch.slots = batch.positions;
-    batch.logit_rows = {rows - 1};
-    PlanNode node;
-    node.row_end = rows;
-    node.length = rows;
-    node.pages = pages;
-    const AttentionPlan plan = BuildPlan(std::span(&node, 1), batch.positions, {});
     const auto kv = kernels_->NewKvMemory({config_.layers, config_.kv_heads, config_.head_dim},
                                           static_cast<int>(pages.size()));
-    ForwardPass forward(config_, weights_, *kernels_, rows, 1);
-    const Tensor logits = forward.Run(batch, plan, *kv);
-    std::vector<float> values(static_cast<size_t>(config_.vocab_size));
-    kernels_->Download(logits, 0, values);
+    const auto wanted = static_cast<int>(logit_rows.size());
+    ForwardPass forward(config_, weights_, *kernels_, step_rows, wanted);
+    std::vector<float> values;
+    for (int begin = 0; begin < length; begin += step_rows) {
+      const int end = std::min(length, begin + step_rows);
+      Batch batch;
+      batch.tokens.assign(ids.begin() + begin, ids.begin() + end);
+      batch.positions.resize(batch.tokens.size());
+      std::iota(batch.positions.begin(), batch.positions.end(), begin);
+      batch.slots = batch.positions;
+      if (end == length) batch.logit_rows = logit_rows;
+      PlanNode node;
+      node.row_end = end - begin;
+      node.length = end;
+      node.pages =
+          std::span(pages).first(static_cast<size_t>((end + kPageTokens - 1) / kPageTokens));
+      const AttentionPlan plan = BuildPlan(std::span(&node, 1), batch.positions, {});
+      const Tensor logits = forward.Run(batch, plan, *kv);
+      for (std::int64_t r = 0; r < logits.rows; ++r) {
+        std::vector<float> row(static_cast<size_t>(config_.vocab_size));
+        kernels_->Download(logits, r, row);
+        values.insert(values.end(), row.begin(), row.end());
+      }
+    }
     return values;
   }
 
@@ -163,6 +179,33 @@ TEST_P(ForwardTest, CpuAgreesWithReference) {
     const auto [low, high] = std::minmax_element(expected.begin(), expected.end());
     EXPECT_GT(*high - *low, 2.0f) << "degenerate logits";
     EXPECT_LE(LargestDifference(expected, cpu.LastLogits(tokens)), 1e-4 * (*high - *low));
+  }
+}
+
+// Only rows whose logits are wanted go through the end of the last layer: which they are, in which
+// order and how many does not change a bit, nor do earlier steps that want none.
+TEST_P(ForwardTest, LogitsDoNotDependOnWhichAreWanted) {
+  const TinyShape& shape = GetParam();
+  const fs::path path = testing_support::WriteTinyGguf(shape, directory_.path() / "m.gguf");
+  const std::vector<TokenId> tokens = SomeTokens(150, shape.vocab);
+  for (const char* device : {"cpu", "reference"}) {
+    LoadedModel model(path, device);
+    std::vector<std::int32_t> all(150);
+    std::iota(all.begin(), all.end(), 0);
+    const std::vector<float> expected = model.LogitsOf(tokens, all, 150);
+    const auto row_of = [&](const std::vector<float>& logits, int row) {
+      const auto begin = logits.begin() + std::ptrdiff_t{row} * shape.vocab;
+      return std::vector<float>(begin, begin + shape.vocab);
+    };
+    EXPECT_EQ(model.LastLogits(tokens), row_of(expected, 149)) << device;
+    const std::vector<float> some = model.LogitsOf(tokens, {149, 3, 3, 70}, 150);
+    EXPECT_EQ(row_of(some, 0), row_of(expected, 149)) << device;
+    EXPECT_EQ(row_of(some, 1), row_of(expected, 3)) << device;
+    EXPECT_EQ(row_of(some, 2), row_of(expected, 3)) << device;
+    EXPECT_EQ(row_of(some, 3), row_of(expected, 70)) << device;
+    const std::vector<float> in_steps = model.LogitsOf(tokens, {0, 5}, 48);
+    EXPECT_EQ(row_of(in_steps, 0), row_of(expected, 144)) << device;
+    EXPECT_EQ(row_of(in_steps, 1), row_of(expected, 149)) << device;
   }
 }
 

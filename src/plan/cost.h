@@ -12,7 +12,8 @@ namespace banyan {
 // The part of a model that costs time. All counts are for one device.
 struct ModelSizes {
   double row_parameters = 0;    // weights that every row is multiplied by, all layers together
-  double logit_parameters = 0;  // of the output projection, for rows whose logits are wanted
+  double logit_parameters = 0;  // weights for rows whose logits are wanted: the vocabulary's and
+                                // those of the last layer that come after its attention
   double weight_bytes = 0;      // read once per step, the output projection included
   int layers = 0;
   int heads = 0;
@@ -43,8 +44,9 @@ struct MachineRates {
   double bytes_per_second = 0;  // of main (device) memory; > 0
 };
 
-// 2 flops per parameter and row, 4 * heads * head_dim per pair and layer; the weights once, the
-// keys as often as `work` says.
+// 2 flops per parameter and row, 4 * heads * head_dim per pair and layer (the last one too, though
+// a step without logits leaves its attention out); the weights once, the keys as often as `work`
+// says.
 [[nodiscard]] StepCost CostOf(const ModelSizes& model, const StepWork& work);
 
 // No execution of a phase takes less: max(flops / rate, bytes / bandwidth).
