@@ -31,11 +31,11 @@ double SharedTarget(const Work& work) {
   return 0;
 }
 
-// All streams of a cell run at once, so that its decode steps have a row for each.
+// All streams of a cell run at once, so that its decode steps have a row for each. Rows that were
+// not asked for are the engine's choice.
 void FitStreams(int streams, EngineOptions& engine) {
-  constexpr int kLeastRows = 512;
   engine.max_streams = std::max(engine.max_streams, streams);
-  if (engine.batch_rows < streams) engine.batch_rows = std::max(streams, kLeastRows);
+  if (engine.batch_rows > 0) engine.batch_rows = std::max(engine.batch_rows, streams);
 }
 
 int RunGrid(GridCommand& command) {

@@ -108,7 +108,8 @@ std::shared_ptr<KvMemory> AllocateKv(const EngineOptions& options, Model::Parts&
 
 EngineMemory AllocateMemory(const EngineOptions& options, Model::Parts& model) {
   const Defaults defaults = DefaultsFor(model);
-  int rows = options.batch_rows > 0 ? options.batch_rows : defaults.batch_rows;
+  int rows = options.batch_rows > 0 ? options.batch_rows
+                                    : std::max(defaults.batch_rows, options.max_streams);
   for (;;) {
     EngineMemory memory;
     memory.batch_rows = rows;
