@@ -101,9 +101,6 @@ struct TimedRuns {
   bool empty_caches = true;  // before every run, as if much else had happened since the last
 };
 
-// The three operations that multiply by a weight matrix.
-enum class ProductKind { kMatMul, kMatMulAdd, kMatMulSwiGlu };
-
 class Kernels {
  public:
   virtual ~Kernels() = default;
@@ -174,10 +171,6 @@ class Kernels {
   // bits of the product there when mixed.                               x [rows, k], out [rows, n]
   virtual void MatMulSwiGlu(const Tensor& x, const Matrix& w, const Vector* bias, Tensor& scratch,
                             Tensor& out);
-  // Makes now whatever decision the named product of `rows` rows would make at its first call, so
-  // that later calls neither measure nor allocate (a CUDA graph can record them).
-  virtual void PrepareProduct(ProductKind /*kind*/, const Matrix& /*w*/, const Vector* /*bias*/,
-                              std::int64_t /*rows*/) {}
   // Norms (optional) and rotates Q and K in place, then stores K and V in the rows' slots.
   // qkv [rows, (heads + 2 kv_heads) * head_dim]: all query heads, all key heads, all value heads.
   virtual void RotateAndStore(const StepInputs& step, int layer, const AttentionShape& shape,

@@ -149,6 +149,26 @@ TEST_P(RowOperations, GatherLogitRows) {
   }
 }
 
+// What an operation left for a product (16 bits where mixed) is gathered as it is.
+TEST_P(RowOperations, GatherLogitRowsOfProductInputs) {
+  for (const int columns : kColumns) {
+    Tensor x = Fill(*tested_, RandomMatrix(9, columns, 7));
+    Tensor normed = Poisoned(*tested_, 9, columns);
+    const auto weight = tested_->LoadVector(std::vector<float>(static_cast<size_t>(columns), 1.0f));
+    tested_->RmsNorm(x, *weight, 1e-6f, normed);
+    Batch batch = PlainBatch(9);
+    batch.logit_rows = {8, 0, 3, 3};
+    const auto step = tested_->Upload(batch, EmptyPlan(9));
+    Tensor out = Poisoned(*tested_, 4, columns);
+    tested_->GatherLogitRows(*step, normed, out);
+    const HostMatrix found = Read(*tested_, out);
+    const HostMatrix source = Read(*tested_, normed);
+    for (int i = 0; i < 4; ++i) {
+      ExpectSameBits(found.Row(i), source.Row(batch.logit_rows[i]), "gathered row");
+    }
+  }
+}
+
 TEST_P(RowOperations, PrefixIsTheSameMemory) {
   Tensor x = Fill(*tested_, RandomMatrix(17, 33, 8));
   Tensor prefix = x.Prefix(5);

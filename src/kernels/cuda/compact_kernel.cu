@@ -165,6 +165,8 @@ __global__ void __launch_bounds__(R::kThreads) CompactKernel(CompactCall call) {
         case ProductForm::kNarrow:
           StoreSum<ProductForm::kNarrow>(call.end, at, output, sums[t][c]);
           break;
+        case ProductForm::kSwiGlu:  // in two steps, see GateAndUp
+          break;
       }
     }
   }

@@ -34,6 +34,7 @@ void CompactProducts::Unpack(const DeviceMatrix& w) {
   scratch_.columns = w.columns;
   scratch_.stride = w.stride;
   scratch_.padded_rows = w.padded_rows;
+  scratch_.fresh = true;
   for (const CompactRows& rows : w.compact) {
     UnpackRows(device_->stream, rows, w.stride,
                scratch_.memory.As<__nv_bfloat16>() + rows.first_row * w.stride);
@@ -45,6 +46,13 @@ void CompactProducts::Multiply(const __nv_bfloat16* x, std::int64_t rows, const 
   if (Unpacks(w, rows)) {
     Unpack(w);
     return products_.Multiply(x, rows, scratch_, target);
+  }
+  if (target.form == ProductForm::kSwiGlu) {
+    Multiply(x, rows, w, {ProductForm::kNarrow, target.scratch});
+    ProductOperands gated = OperandsOf(x, rows, w, target.form);
+    gated.out = target.out;
+    gated.scratch = target.scratch;
+    return ApplySwiGlu(device_->stream, gated);
   }
   for (std::int64_t begin = 0; begin < rows; begin += kMostCompactRows) {
     ProductOperands operands;
@@ -59,12 +67,6 @@ void CompactProducts::Multiply(const __nv_bfloat16* x, std::int64_t rows, const 
       MultiplyCompact(device_->stream, part, operands);
     }
   }
-}
-
-void CompactProducts::Prepare(const DeviceMatrix& w, std::int64_t rows, ProductForm form) {
-  if (!Unpacks(w, rows)) return;
-  Unpack(w);
-  products_.Prepare(scratch_, rows, form);
 }
 
 }  // namespace banyan::cuda

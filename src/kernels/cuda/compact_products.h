@@ -18,10 +18,9 @@ class CompactProducts {
 
   // Makes room for unpacking `w`; called at load, so that products allocate nothing.
   void Reserve(const DeviceMatrix& w);
-  // As Products::Multiply and Products::Prepare.
+  // As Products::Multiply.
   void Multiply(const __nv_bfloat16* x, std::int64_t rows, const DeviceMatrix& w,
                 const Products::Target& target);
-  void Prepare(const DeviceMatrix& w, std::int64_t rows, ProductForm form);
 
  private:
   bool Unpacks(const DeviceMatrix& w, std::int64_t rows) const;

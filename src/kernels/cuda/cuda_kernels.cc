@@ -148,20 +148,10 @@ class CudaKernels : public Kernels {
   void MatMulSwiGlu(const Tensor& x, const Matrix& w, const Vector* bias, Tensor& scratch,
                     Tensor& out) override {
     if (!mixed() || bias != nullptr) return Kernels::MatMulSwiGlu(x, w, bias, scratch, out);
-    weights_.Multiply(x, w, {ProductForm::kNarrow, cuda::NarrowForWriting(scratch), nullptr},
-                      scratch);
-    cuda::SwiGluRows(stream_, cuda::Narrow(scratch), Stride(scratch.columns), RangeOf(out),
-                     cuda::NarrowForWriting(out));
-  }
-
-  void PrepareProduct(ProductKind kind, const Matrix& w, const Vector* bias,
-                      std::int64_t rows) override {
-    if (!mixed() || rows == 0) return;
-    ProductForm form = ProductForm::kWide;
-    if (kind == ProductKind::kMatMulAdd) form = ProductForm::kAdd;
-    if (kind == ProductKind::kMatMulSwiGlu) form = ProductForm::kNarrow;
-    if (bias != nullptr) form = ProductForm::kBias;
-    weights_.Prepare(w, rows, form);
+    weights_.Multiply(x, w,
+                      {ProductForm::kSwiGlu, cuda::NarrowForWriting(out), nullptr,
+                       cuda::NarrowForWriting(scratch)},
+                      out);
   }
 
   void RotateAndStore(const StepInputs& step, int layer, const AttentionShape& shape,
@@ -183,9 +173,14 @@ class CudaKernels : public Kernels {
 
   void GatherLogitRows(const StepInputs& step, const Tensor& x, Tensor& out) override {
     BANYAN_CHECK(out.rows == step.logit_rows && out.columns == x.columns);
-    const float* source = Wide(x);
-    cuda::GatherRows(stream_, OnDevice(step).logit_index, source, RangeOf(out),
-                     WideForWriting(out));
+    const std::int32_t* index = OnDevice(step).logit_index;
+    if (cuda::IsNarrow(x)) {
+      const __nv_bfloat16* source = cuda::Narrow(x);
+      cuda::GatherRows(stream_, index, source, RangeOf(out), cuda::NarrowForWriting(out));
+    } else {
+      const float* source = Wide(x);
+      cuda::GatherRows(stream_, index, source, RangeOf(out), WideForWriting(out));
+    }
   }
 
   std::unique_ptr<PendingChoices> Choose(const Tensor& logits,

@@ -5,7 +5,8 @@
 // Each figure is the mean over a CUDA graph of launches that go round enough copies of the weights
 // to leave none of them in the L2 cache; activations stay there, as in a forward pass.
 //   cuda_times [--fast] [--sweep | --step | --sustained] [ROWS...]
-//   cuda_times --check      compares our kernels for few rows with the plain chain on ugly shapes
+//   cuda_times --check      compares our kernels for few and for many rows with the plain chain on
+//                           ugly shapes
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -18,6 +19,7 @@
 #include "kernels/cuda/cuda_times_layer.h"
 #include "kernels/cuda/cuda_times_step.h"
 #include "kernels/cuda/few_rows.h"
+#include "kernels/cuda/many_rows.h"
 #include "kernels/cuda/product_trial.h"
 
 namespace banyan::cuda {
@@ -25,7 +27,54 @@ namespace {
 
 constexpr std::int64_t kMostStepRows = 1024;  // with logits
 
-// The number of products whose bits differ.
+DeviceMatrix RandomWeights(const std::shared_ptr<const Device>& device, std::int64_t outputs,
+                           std::int64_t inner) {
+  DeviceMatrix w;
+  w.rows = outputs;
+  w.padded_rows = (outputs + 15) / 16 * 16;
+  w.columns = w.stride = inner;
+  w.memory = DeviceMemory(device, w.padded_rows * inner * 2, "weights");
+  FillRandom(device->stream, w.padded_rows * inner, 5, w.memory.As<__nv_bfloat16>());
+  return w;
+}
+
+// The number of products whose bits differ, in this and the next.
+int CheckManyRows() {
+  const auto device = std::make_shared<Device>();
+  int checked = 0, wrong = 0;
+  for (const auto& [gated, inner] :
+       std::vector<std::pair<std::int64_t, std::int64_t>>{{8, 64},
+                                                          {96, 192},
+                                                          {104, 256},
+                                                          {200, 320},
+                                                          {1000, 1088},
+                                                          {3072, 1024},
+                                                          {9728, 2560},
+                                                          {12288, 4096}}) {
+    const DeviceMatrix w = RandomWeights(device, 2 * gated, inner);
+    const std::int64_t most = gated > 4000 ? 900 : 5000;  // several tiles for a block either way
+    ProductTrial trial(device, w, ProductForm::kSwiGlu, most);
+    for (const std::int64_t rows : {1L, 63L, 64L, 129L, 192L, 255L, 256L, 257L, 600L, 900L, most}) {
+      for (const bool fresh : {false, true}) {
+        if (!ManyRowsCanServe(trial.OperandsFor(rows))) continue;
+        ++checked;
+        const bool same = trial.HasOurBits(
+            [&](ProductOperands operands) {
+              operands.w_is_fresh = fresh;
+              MultiplyManyRows(device->stream, operands);
+              return true;
+            },
+            rows);
+        if (same) continue;
+        ++wrong;
+        fmt::print("differs: SwiGLU {} x {}, {} rows\n", gated, inner, rows);
+      }
+    }
+  }
+  fmt::print("many rows: {} products compared, {} differ\n", checked, wrong);
+  return wrong;
+}
+
 int CheckFewRows() {
   const auto device = std::make_shared<Device>();
   int checked = 0, wrong = 0;
@@ -38,11 +87,7 @@ int CheckFewRows() {
                                                           {4096, 4096},
                                                           {6160, 4112},
                                                           {6160, 4160}}) {
-    DeviceMatrix w;
-    w.rows = w.padded_rows = outputs;
-    w.columns = w.stride = inner;
-    w.memory = DeviceMemory(device, outputs * inner * 2, "weights");
-    FillRandom(device->stream, outputs * inner, 5, w.memory.As<__nv_bfloat16>());
+    const DeviceMatrix w = RandomWeights(device, outputs, inner);
     for (const auto form :
          {ProductForm::kWide, ProductForm::kAdd, ProductForm::kBias, ProductForm::kNarrow}) {
       ProductTrial trial(device, w, form, kMostFewRows);
@@ -69,7 +114,10 @@ int CheckFewRows() {
 }
 
 int Main(int argc, char** argv) {
-  if (argc == 2 && std::strcmp(argv[1], "--check") == 0) return CheckFewRows() == 0 ? 0 : 1;
+  if (argc == 2 && std::strcmp(argv[1], "--check") == 0) {
+    const int wrong = CheckManyRows() + CheckFewRows();
+    return wrong == 0 ? 0 : 1;
+  }
   bool fast = false, sweep = false, step = false, sustained = false;
   std::vector<std::int64_t> rows;
   for (int i = 1; i < argc; ++i) {

@@ -62,12 +62,13 @@ class LayerTimes {
       : device_(std::make_shared<Device>()), products_(device_, {fast, {}}), copies_(copies) {
     Add("qkv", kQkv, kHidden, ProductForm::kWide, copies);
     Add("o", kHidden, kHidden, ProductForm::kAdd, copies);
-    Add("gate_up", 2 * kFfn, kHidden, ProductForm::kNarrow, copies);
+    Add("gate_up", 2 * kFfn, kHidden, ProductForm::kSwiGlu, copies);
     Add("down", kHidden, kFfn, ProductForm::kAdd, copies);
     Add("logits", kVocabulary, kHidden, ProductForm::kWide, 1);
     residual_ = Zeros(most_rows * kHidden * 4);
     narrow_ = Zeros(most_rows * kFfn * 2);
     inner_ = Zeros(most_rows * kFfn * 2);
+    gated_ = Zeros(most_rows * kFfn * 2);
     wide_ = Zeros(most_rows * 2 * kFfn * 4);
     logits_ = Zeros(std::min<std::int64_t>(most_rows, 1024) * kVocabulary * 4);
     norm_ = Zeros(kHidden * 4);
@@ -144,14 +145,15 @@ class LayerTimes {
   Way FewRows(FewRowsVariant variant) {
     return [this, variant](const auto* x, std::int64_t rows, const DeviceMatrix& w,
                            const Products::Target& target) {
-      MultiplyFewRows(device_->stream,
-                      {x,
-                       w.memory.As<__nv_bfloat16>(),
-                       {rows, w.padded_rows, w.stride, w.padded_rows},
-                       target.form,
-                       target.out,
-                       target.bias},
-                      variant);
+      ProductOperands operands = OperandsOf(x, rows, w, target.form);
+      operands.out = target.out;
+      operands.bias = target.bias;
+      operands.scratch = target.scratch;
+      if (target.form != ProductForm::kSwiGlu) {
+        return MultiplyFewRows(device_->stream, operands, variant);
+      }
+      MultiplyFewRows(device_->stream, GateAndUp(operands), variant);
+      ApplySwiGlu(device_->stream, operands);
     };
   }
 
@@ -211,8 +213,8 @@ class LayerTimes {
     const double out = static_cast<double>(ElementBytes(weights.form)) *
                        (weights.form == ProductForm::kAdd ? 2.0 : 1.0);
     return 2.0 * static_cast<double>(w.padded_rows * w.stride) +
-           static_cast<double>(rows) *
-               (2.0 * static_cast<double>(w.stride) + out * static_cast<double>(w.padded_rows));
+           static_cast<double>(rows) * (2.0 * static_cast<double>(w.stride) +
+                                        out * static_cast<double>(OutputStride(w, weights.form)));
   }
   static double ProductFlops(const DeviceMatrix& w, std::int64_t rows) {
     return 2.0 * static_cast<double>(rows) * static_cast<double>(w.padded_rows * w.stride);
@@ -227,6 +229,7 @@ class LayerTimes {
 
   void* OutOf(const Weights& weights) {
     if (weights.name == "logits") return logits_.As<void>();
+    if (weights.form == ProductForm::kSwiGlu) return gated_.As<void>();
     return weights.form == ProductForm::kAdd ? residual_.As<void>() : wide_.As<void>();
   }
 
@@ -234,7 +237,7 @@ class LayerTimes {
   void MultiplyCopy(const Weights& weights, std::int64_t rows, int turn, const Way& way) {
     way(narrow_.As<__nv_bfloat16>(), rows,
         weights.copies[static_cast<size_t>(turn) % weights.copies.size()],
-        {weights.form, OutOf(weights), nullptr});
+        {weights.form, OutOf(weights), nullptr, wide_.As<__nv_bfloat16>()});
   }
   double ProductMicroseconds(const Weights& weights, std::int64_t rows, const Way& way) {
     return Microseconds(weights.copies.size() == 1 ? 4 : 24,
@@ -268,20 +271,20 @@ class LayerTimes {
 
   // Row kernels beside a layer's products, and what else comes before the output product.
   struct Between {
-    bool norms = true, swiglu = true;
+    bool norms = true;
     std::function<void()> attention = [] {};
   };
 
   // Everything of a layer, attention as given.
   void Layer(std::int64_t rows, int index, const Way& way, const Between& between) {
     const cudaStream_t s = device_->stream;
-    const RowRange hidden{rows, kHidden, kHidden}, ffn{rows, kFfn, kFfn};
+    const RowRange hidden{rows, kHidden, kHidden};
     auto* x = residual_.As<float>();
     auto* normed = inner_.As<__nv_bfloat16>();
     const auto multiply = [&](size_t which, const __nv_bfloat16* from, void* out) {
       const Weights& weights = weights_[which];
       way(from, rows, weights.copies[static_cast<size_t>(index) % static_cast<size_t>(copies_)],
-          {weights.form, out, nullptr});
+          {weights.form, out, nullptr, wide_.As<__nv_bfloat16>()});
     };
     const auto norm = [&] {
       if (!between.norms) return;
@@ -292,9 +295,8 @@ class LayerTimes {
     between.attention();
     multiply(1, narrow_.As<__nv_bfloat16>(), x);
     norm();
-    multiply(2, normed, wide_.As<void>());
-    if (between.swiglu) SwiGluRows(s, wide_.As<__nv_bfloat16>(), 2 * kFfn, ffn, normed);
-    multiply(3, normed, x);
+    multiply(2, normed, gated_.As<void>());
+    multiply(3, gated_.As<__nv_bfloat16>(), x);
   }
 
   // Mean over a graph of `count` calls of body(i), best of four runs of the graph.
@@ -312,7 +314,7 @@ class LayerTimes {
   Products products_;
   int copies_;  // of each product's weights but the logits'
   std::vector<Weights> weights_;
-  DeviceMemory residual_, narrow_, inner_, wide_, logits_, norm_;
+  DeviceMemory residual_, narrow_, inner_, gated_, wide_, logits_, norm_;
 };
 
 }  // namespace banyan::cuda

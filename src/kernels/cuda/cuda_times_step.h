@@ -55,8 +55,6 @@ class StepTimes : public LayerTimes {
     report("products in their order");
     parts.norms = true;
     report("and norms");
-    parts.swiglu = true;
-    report("and SwiGLU");
     parts.rotation = true;
     report("and rotation and store");
     Sustained(rows, parts);
@@ -72,7 +70,7 @@ class StepTimes : public LayerTimes {
   static constexpr int kHeads = 32, kKvHeads = 8, kHeadDim = 128;
 
   struct Parts {
-    bool norms = false, swiglu = false, rotation = false, cleared = false;
+    bool norms = false, rotation = false, cleared = false;
   };
 
   void LayerOf(std::int64_t rows, int index, const Parts& parts) {
@@ -83,7 +81,7 @@ class StepTimes : public LayerTimes {
                             device_->stream),
             "clear");
     };
-    Layer(rows, index, Chosen(), {parts.norms, parts.swiglu, attention});
+    Layer(rows, index, Chosen(), {parts.norms, attention});
   }
 
   void Rotate(std::int64_t rows) {

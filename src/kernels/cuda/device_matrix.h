@@ -23,6 +23,7 @@ class DeviceMatrix : public Matrix {
   std::int64_t stride = 0;       // elements from row to row
   std::int64_t padded_rows = 0;  // the last ones zero
   DeviceMemory memory;
+  bool fresh = false;  // kernels of the stream write it anew: not to be fetched before they end
   std::vector<CompactRows> compact;  // kCompact: all rows in order, their tiles in `memory`
 };
 

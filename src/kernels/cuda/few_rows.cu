@@ -218,6 +218,8 @@ void MultiplyByTiles(cudaStream_t stream, const ProductOperands& operands, FewRo
       return LaunchVariant<ProductForm::kBias>(stream, call, variant);
     case ProductForm::kNarrow:
       return LaunchVariant<ProductForm::kNarrow>(stream, call, variant);
+    case ProductForm::kSwiGlu:
+      return Check(cudaErrorNotSupported, "SwiGLU of few rows in one step (see GateAndUp)");
   }
 }
 

@@ -292,6 +292,8 @@ void MultiplyByRing(cudaStream_t stream, const ProductOperands& operands, RingSi
       return LaunchFor<ProductForm::kBias>(stream, operands, ring);
     case ProductForm::kNarrow:
       return LaunchFor<ProductForm::kNarrow>(stream, operands, ring);
+    case ProductForm::kSwiGlu:
+      return Check(cudaErrorNotSupported, "SwiGLU of few rows in one step (see GateAndUp)");
   }
 }
 

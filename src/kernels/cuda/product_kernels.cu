@@ -2,6 +2,7 @@
 #include "kernels/cuda/mma.cuh"
 #include "kernels/cuda/product_kernels.h"
 #include "kernels/cuda/product_store.cuh"
+#include "kernels/cuda/row_kernels.h"
 
 namespace banyan::cuda {
 namespace {
@@ -157,7 +158,25 @@ void MultiplyF32(cudaStream_t stream, const float* x, const float* w, const Prod
   CheckLaunch("float32 product");
 }
 
+ProductOperands GateAndUp(const ProductOperands& operands) {
+  ProductOperands product = operands;
+  product.form = ProductForm::kNarrow;
+  product.out = operands.scratch;
+  product.shape.out_stride = operands.shape.outputs;
+  return product;
+}
+
+void ApplySwiGlu(cudaStream_t stream, const ProductOperands& operands) {
+  const ProductShape& shape = operands.shape;
+  SwiGluRows(stream, operands.scratch, shape.outputs, {shape.rows, shape.gated, shape.out_stride},
+             static_cast<__nv_bfloat16*>(operands.out));
+}
+
 void MultiplyBF16(cudaStream_t stream, const ProductOperands& operands) {
+  if (operands.form == ProductForm::kSwiGlu) {
+    MultiplyBF16(stream, GateAndUp(operands));
+    return ApplySwiGlu(stream, operands);
+  }
   const ProductShape& shape = operands.shape;
   const dim3 grid(Blocks(shape.outputs, kWarps * 16), Blocks(shape.rows, kRowTiles * 8));
   auto kernel = MultiplyBF16Kernel<ProductForm::kWide>;

@@ -16,14 +16,18 @@ enum class ProductForm {
   kAdd,     // out = out + sum, float32, rounded once
   kBias,    // out = sum + bias, float32, rounded once more
   kNarrow,  // out = sum rounded to bf16
+  kSwiGlu,  // out = silu(gate) * up rounded to bf16, gate and up being such outputs
 };
-inline std::int64_t ElementBytes(ProductForm form) { return form == ProductForm::kNarrow ? 2 : 4; }
+inline std::int64_t ElementBytes(ProductForm form) {
+  return form == ProductForm::kNarrow || form == ProductForm::kSwiGlu ? 2 : 4;
+}
 
 struct ProductShape {
   std::int64_t rows = 0;     // of x and out
   std::int64_t outputs = 0;  // rows of w
   std::int64_t inner = 0;    // multiple of 16: elements from row to row of x and of w
   std::int64_t out_stride = 0;
+  std::int64_t gated = 0;  // kSwiGlu: columns of out; the rows of w of gate, then those of up
 };
 
 // Float32: a chain of fused multiply-adds. No TF32. `form` is kWide or kAdd.
@@ -37,11 +41,19 @@ struct ProductOperands {
   const __nv_bfloat16* w = nullptr;  // [outputs, inner]
   ProductShape shape;
   ProductForm form = ProductForm::kWide;
-  void* out = nullptr;          // float or bf16 [rows, out_stride]
-  const float* bias = nullptr;  // [outputs], for kBias
+  void* out = nullptr;               // float or bf16 [rows, out_stride]
+  const float* bias = nullptr;       // [outputs], for kBias
+  __nv_bfloat16* scratch = nullptr;  // [rows, outputs], for kSwiGlu; left undefined
+  bool w_is_fresh =
+      false;  // an earlier kernel of the stream may write w: no fetching before it ends
 };
-// A chain of m16n8k16 matrix instructions.
+// A chain of m16n8k16 matrix instructions; kSwiGlu in the two steps below.
 void MultiplyBF16(cudaStream_t stream, const ProductOperands& operands);
+
+// kSwiGlu in two steps, for ways that know no more than products: gate and up to the scratch, and
+// from there to the output.
+ProductOperands GateAndUp(const ProductOperands& operands);
+void ApplySwiGlu(cudaStream_t stream, const ProductOperands& operands);
 
 // --- For the choice of algorithms
 // ----------------------------------------------------------------- Rows of 32-bit words without

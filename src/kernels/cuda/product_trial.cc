@@ -20,10 +20,26 @@ std::int64_t CacheBytes(int ordinal) {
 
 }  // namespace
 
+std::int64_t OutputStride(const DeviceMatrix& w, ProductForm form) {
+  return form == ProductForm::kSwiGlu ? (w.rows / 2 + 15) / 16 * 16 : w.padded_rows;
+}
+
+ProductOperands OperandsOf(const __nv_bfloat16* x, std::int64_t rows, const DeviceMatrix& w,
+                           ProductForm form) {
+  ProductOperands operands;
+  operands.x = x;
+  operands.w = w.memory.As<__nv_bfloat16>();
+  operands.shape = {rows, w.padded_rows, w.stride, OutputStride(w, form), 0};
+  if (form == ProductForm::kSwiGlu) operands.shape.gated = w.rows / 2;
+  operands.form = form;
+  operands.w_is_fresh = w.fresh;
+  return operands;
+}
+
 ProductTrial::ProductTrial(std::shared_ptr<const Device> device, const DeviceMatrix& w,
                            ProductForm form, std::int64_t most_rows)
     : device_(std::move(device)), w_(w), form_(form), most_rows_(most_rows) {
-  const std::int64_t row_bytes = w.padded_rows * ElementBytes(form);
+  const std::int64_t row_bytes = OutputStride(w, form) * ElementBytes(form);
   x_ = DeviceMemory(device_, most_rows * w.stride * 2, "random rows");
   expected_ = DeviceMemory(device_, kPeriod * row_bytes, "products to compare");
   found_ = DeviceMemory(device_, most_rows * row_bytes, "products to compare");
@@ -43,6 +59,13 @@ ProductTrial::ProductTrial(std::shared_ptr<const Device> device, const DeviceMat
     bias_ = DeviceMemory(device_, row_bytes, "products to compare");
     FillRandom(stream, row_bytes / 2, 19, bias_.As<__nv_bfloat16>());
   }
+  if (form == ProductForm::kSwiGlu) {
+    scratch_ = DeviceMemory(device_, most_rows * w.padded_rows * 2, "products to compare");
+    // What stands between the rows of outputs is nobody's to write.
+    Check(
+        cudaMemsetAsync(expected_.As<void>(), 0xff, static_cast<size_t>(expected_.bytes()), stream),
+        "clear");
+  }
   ProductOperands reference = OperandsFor(kPeriod);
   reference.x = rows.As<__nv_bfloat16>();
   reference.out = expected_.As<void>();
@@ -50,16 +73,15 @@ ProductTrial::ProductTrial(std::shared_ptr<const Device> device, const DeviceMat
 }
 
 WordRows ProductTrial::OutputRows(std::int64_t rows) const {
-  return {rows, w_.padded_rows * ElementBytes(form_) / 4};
+  return {rows, OutputStride(w_, form_) * ElementBytes(form_) / 4};
 }
 
 ProductOperands ProductTrial::OperandsFor(std::int64_t rows) const {
-  return {x_.As<__nv_bfloat16>(),
-          w_.memory.As<__nv_bfloat16>(),
-          {rows, w_.padded_rows, w_.stride, w_.padded_rows},
-          form_,
-          found_.As<void>(),
-          bias_.As<float>()};
+  ProductOperands operands = OperandsOf(x_.As<__nv_bfloat16>(), rows, w_, form_);
+  operands.out = found_.As<void>();
+  operands.bias = bias_.As<float>();
+  operands.scratch = scratch_.As<__nv_bfloat16>();
+  return operands;
 }
 
 void ProductTrial::ResetOutput(std::int64_t rows) {

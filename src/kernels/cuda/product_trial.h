@@ -14,6 +14,12 @@
 
 namespace banyan::cuda {
 
+// Elements from row to row of what a product by `w` leaves: padded as `w` is, or as tensors are.
+std::int64_t OutputStride(const DeviceMatrix& w, ProductForm form);
+// Operands but for what is written or added.
+ProductOperands OperandsOf(const __nv_bfloat16* x, std::int64_t rows, const DeviceMatrix& w,
+                           ProductForm form);
+
 class ProductTrial {
  public:
   // Runs a product; false when it will not.
@@ -43,8 +49,9 @@ class ProductTrial {
   DeviceMemory x_;         // bf16 [most_rows, stride]
   DeviceMemory start_;     // kAdd: what is added to, [kPeriod, padded_rows]
   DeviceMemory bias_;      // kBias: [padded_rows]
-  DeviceMemory expected_;  // [kPeriod, padded_rows]
-  DeviceMemory found_;     // [most_rows, padded_rows]
+  DeviceMemory expected_;  // [kPeriod, OutputStride]
+  DeviceMemory found_;     // [most_rows, OutputStride]
+  DeviceMemory scratch_;   // kSwiGlu: [most_rows, padded_rows]
   DeviceMemory count_;
   DeviceMemory other_;  // what displaces the weights from the cache, made at the first time taken
   DeviceMemory neighbour_;  // float32 [stride]

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "base/error.h"
+#include "kernels/cuda/many_rows.h"
 
 namespace banyan::cuda {
 namespace {
@@ -16,14 +17,20 @@ constexpr std::int64_t kSmallMatrix = std::int64_t{1} << 18;
 // where the time changes from bytes to operations and a wave of tiles more or less is felt.
 constexpr std::int64_t kRangeTops[] = {4,   8,   16,  32,  64,   96,   128,  192,
                                        256, 384, 512, 768, 1024, 1536, 2048, 4096};
-constexpr std::int64_t kMostPlainRows = 64;  // beyond, the plain kernel is not worth timing
-constexpr double kDecisionSeconds = 0.1;     // after which no more candidates are tried
+constexpr std::int64_t kMostPlainRows = 64;   // beyond, the plain kernel is not worth timing
+constexpr std::int64_t kLeastManyRows = 192;  // with fewer, tiles of 256 rows are half empty
+constexpr double kDecisionSeconds = 0.1;      // after which no more candidates are tried
 constexpr size_t kFinalists = 6;
 // One more whenever our own ways change their speed: decisions are old then.
-constexpr int kWays = 2;
+constexpr int kWays = 3;
 
 double Now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+// What the ways that know no SwiGLU have to do.
+ProductOperands ProductOf(const ProductOperands& operands) {
+  return operands.form == ProductForm::kSwiGlu ? GateAndUp(operands) : operands;
 }
 
 // How far from `rows` the library was asked when it proposed this, in doublings.
@@ -43,18 +50,12 @@ Products::Products(std::shared_ptr<const Device> device, ProductOptions options)
 
 void Products::Multiply(const __nv_bfloat16* x, std::int64_t rows, const DeviceMatrix& w,
                         const Target& target) {
-  const ProductOperands operands{x,
-                                 w.memory.As<__nv_bfloat16>(),
-                                 {rows, w.padded_rows, w.stride, w.padded_rows},
-                                 target.form,
-                                 target.out,
-                                 target.bias};
+  ProductOperands operands = OperandsOf(x, rows, w, target.form);
+  operands.out = target.out;
+  operands.bias = target.bias;
+  operands.scratch = target.scratch;
   if (Run(Decide(rows, w, target.form), operands)) return;
   MultiplyBF16(device_->stream, operands);
-}
-
-void Products::Prepare(const DeviceMatrix& w, std::int64_t rows, ProductForm form) {
-  Decide(rows, w, form);
 }
 
 Products::Range Products::RangeOf(std::int64_t rows) {
@@ -74,7 +75,7 @@ void Products::OpenLibrary() {
 }
 
 std::string Products::KeyOf(const Shape& shape, Range range) const {
-  static constexpr const char* kForms[] = {"wide", "add", "bias", "narrow"};
+  static constexpr const char* kForms[] = {"wide", "add", "bias", "narrow", "swiglu"};
   const auto [outputs, inner, form] = shape;
   return fmt::format("{} x {} {}, {} rows{}", outputs, inner, kForms[static_cast<int>(form)],
                      range.most, options_.fast ? ", fast" : "");
@@ -88,12 +89,15 @@ std::string Products::TextOf(const Way& way) {
       return "few rows, " + std::string(kFewRowsNames[static_cast<int>(way.variant)]);
     case Way::Kind::kLibrary:
       return "cublasLt " + ProductLibrary::TextOf(way.algorithm);
+    case Way::Kind::kManyRows:
+      return "many rows";
   }
   return "";
 }
 
 std::optional<Products::Way> Products::WayOf(const std::string& text) {
   if (text == TextOf({})) return Way{};
+  if (text == "many rows") return Way{Way::Kind::kManyRows, {}, {}};
   for (const FewRowsVariant variant : kFewRowsVariants) {
     const Way way{Way::Kind::kFewRows, variant, {}};
     if (text == TextOf(way)) return way;
@@ -136,13 +140,18 @@ const Products::Way& Products::Decide(std::int64_t rows, const DeviceMatrix& w, 
 std::vector<Products::Way> Products::Candidates(Range range, const ProductTrial& trial,
                                                 const Shape& shape) {
   std::vector<Way> ways;
-  for (const FewRowsVariant variant : FewRowsVariantsFor(trial.OperandsFor(range.most).shape)) {
+  const ProductOperands most = ProductOf(trial.OperandsFor(range.most));
+  const ProductOperands least = ProductOf(trial.OperandsFor(range.least));
+  for (const FewRowsVariant variant : FewRowsVariantsFor(most.shape)) {
     ways.push_back({Way::Kind::kFewRows, variant, {}});
   }
   if (range.most <= kMostPlainRows) ways.push_back({});
+  if (range.most >= kLeastManyRows && ManyRowsCanServe(trial.OperandsFor(range.most))) {
+    ways.push_back({Way::Kind::kManyRows, {}, {}});
+  }
   std::vector<LibraryOffer>& offers = offers_[shape];
   if (offers.empty()) {
-    offers = library_->Offers(trial.OperandsFor(range.most).shape, std::get<ProductForm>(shape),
+    offers = library_->Offers(most.shape, most.form,
                               options_.fast ? Splitting::kAllowed : Splitting::kNone);
   }
   std::vector<const LibraryOffer*> nearest;
@@ -151,8 +160,7 @@ std::vector<Products::Way> Products::Candidates(Range range, const ProductTrial&
     return Distance(*a, range.most) < Distance(*b, range.most);
   });
   for (const LibraryOffer* offer : nearest) {
-    if (library_->Supports(offer->algorithm, trial.OperandsFor(range.most)) &&
-        library_->Supports(offer->algorithm, trial.OperandsFor(range.least))) {
+    if (library_->Supports(offer->algorithm, most) && library_->Supports(offer->algorithm, least)) {
       ways.push_back({Way::Kind::kLibrary, {}, offer->algorithm});
     }
   }
@@ -195,13 +203,16 @@ std::optional<Products::Way> Products::Recall(Range range, const DeviceMatrix& w
   const std::optional<Way> way = WayOf(*text);
   if (!way || way->kind == Way::Kind::kPlain) return way;
   ProductTrial trial(device_, w, form, range.most);
-  if (way->kind == Way::Kind::kFewRows &&
-      !FewRowsCanServe(way->variant, trial.OperandsFor(range.most).shape)) {
+  const ProductOperands most = ProductOf(trial.OperandsFor(range.most));
+  const ProductOperands least = ProductOf(trial.OperandsFor(range.least));
+  if (way->kind == Way::Kind::kFewRows && !FewRowsCanServe(way->variant, most.shape)) {
     return std::nullopt;
   }
   if (way->kind == Way::Kind::kLibrary &&
-      !(library_->Supports(way->algorithm, trial.OperandsFor(range.most)) &&
-        library_->Supports(way->algorithm, trial.OperandsFor(range.least)))) {
+      !(library_->Supports(way->algorithm, most) && library_->Supports(way->algorithm, least))) {
+    return std::nullopt;
+  }
+  if (way->kind == Way::Kind::kManyRows && !ManyRowsCanServe(trial.OperandsFor(range.most))) {
     return std::nullopt;
   }
   return Admit(*way, range, trial) ? way : std::nullopt;
@@ -230,6 +241,16 @@ Products::Way Products::Select(Range range, const DeviceMatrix& w, ProductForm f
 }
 
 bool Products::Run(const Way& way, const ProductOperands& operands) {
+  if (!RunProduct(way, way.kind == Way::Kind::kManyRows ? operands : ProductOf(operands))) {
+    return false;
+  }
+  if (operands.form == ProductForm::kSwiGlu && way.kind != Way::Kind::kManyRows) {
+    ApplySwiGlu(device_->stream, operands);
+  }
+  return true;
+}
+
+bool Products::RunProduct(const Way& way, const ProductOperands& operands) {
   switch (way.kind) {
     case Way::Kind::kPlain:
       MultiplyBF16(device_->stream, operands);
@@ -239,6 +260,9 @@ bool Products::Run(const Way& way, const ProductOperands& operands) {
       return true;
     case Way::Kind::kLibrary:
       return library_->Run(way.algorithm, operands);
+    case Way::Kind::kManyRows:
+      MultiplyManyRows(device_->stream, operands);
+      return true;
   }
   return false;
 }

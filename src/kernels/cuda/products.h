@@ -2,11 +2,11 @@
 // whose bits are those of our own chain of matrix instructions. So a row's result does not depend
 // on which way its batch happened to get.
 //
-// Ways: algorithms of cuBLASLt (product_library.h), our kernels for few rows (few_rows.h), and the
-// plain chain itself (product_kernels.h). Decisions are made at the first product of a shape and
-// range, or ahead of time by Prepare (tens of milliseconds), and kept for the life of the object. A
-// file may keep them between runs: that saves the timing, not the comparison of bits, which is made
-// again in every process.
+// Ways: algorithms of cuBLASLt (product_library.h), our kernels for few rows (few_rows.h) and for
+// many with SwiGLU (many_rows.h), and the plain chain itself (product_kernels.h). Decisions are
+// made at the first product of a shape and range (tens of milliseconds) and kept for the life of
+// the object. A file may keep them between runs: that saves the timing, not the comparison of bits,
+// which is made again in every process.
 #pragma once
 
 #include <cstdint>
@@ -41,15 +41,15 @@ class Products {
   struct Target {
     ProductForm form = ProductForm::kWide;
     void* out = nullptr;
-    const float* bias = nullptr;  // [w.padded_rows], for kBias
+    const float* bias = nullptr;       // [w.padded_rows], for kBias
+    __nv_bfloat16* scratch = nullptr;  // [rows, w.padded_rows], for kSwiGlu
   };
   // Leaves W x[r] in `target` as its form says. x has rows of w.stride elements, the target rows of
-  // w.padded_rows elements, all written.
+  // OutputStride elements, all of a product's written. After the first call for a shape, form and
+  // range of rows it only launches: it neither measures nor allocates nor waits, so it can be
+  // recorded.
   void Multiply(const __nv_bfloat16* x, std::int64_t rows, const DeviceMatrix& w,
                 const Target& target);
-  // Decides for products of `rows` rows. Afterwards Multiply only launches: it neither measures nor
-  // allocates nor waits.
-  void Prepare(const DeviceMatrix& w, std::int64_t rows, ProductForm form);
 
   // What was tried so far, for tests and reports.
   struct Census {
@@ -65,7 +65,7 @@ class Products {
 
  private:
   struct Way {
-    enum class Kind { kPlain, kFewRows, kLibrary } kind = Kind::kPlain;
+    enum class Kind { kPlain, kFewRows, kLibrary, kManyRows } kind = Kind::kPlain;
     FewRowsVariant variant = FewRowsVariant::kWideTiles;
     LibraryAlgorithm algorithm{};
   };
@@ -92,6 +92,7 @@ class Products {
   std::vector<Way> Candidates(Range range, const ProductTrial& trial, const Shape& shape);
   std::vector<TimedWay> TimeShortly(const std::vector<Way>& ways, ProductTrial& trial);
   bool Run(const Way& way, const ProductOperands& operands);  // false: it will not
+  bool RunProduct(const Way& way, const ProductOperands& operands);
 
   std::shared_ptr<const Device> device_;
   ProductOptions options_;

@@ -3,6 +3,7 @@
 #include "kernels/cuda/device.h"
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/reduce.cuh"
+#include "kernels/cuda/swiglu.cuh"
 
 namespace banyan::cuda {
 namespace {
@@ -248,13 +249,12 @@ void LaunchNorm(cudaStream_t stream, const NormCall& call, To* out) {
 }
 
 // --- SwiGLU
-// --------------------------------------------------------------------------------------- With bf16
-// on both sides the fast exponential and quotient are exact enough by far.
-__device__ float Silu(float gate, const float* /*source*/) {
-  return gate / __fadd_rn(1.0f, expf(-gate));
+// ---------------------------------------------------------------------------------------
+__device__ float SwiGluOf(float gate, float up, const float* /*source*/) {
+  return SwiGlu(gate, up);
 }
-__device__ float Silu(float gate, const __nv_bfloat16* /*source*/) {
-  return __fdividef(gate, __fadd_rn(1.0f, __expf(-gate)));
+__device__ float SwiGluOf(float gate, float up, const __nv_bfloat16* /*source*/) {
+  return SwiGluOfBf16(gate, up);
 }
 
 template <int kEach, typename From, typename To>
@@ -267,7 +267,7 @@ __global__ void SwiGluKernel(const From* x, std::int64_t x_stride, RowRange rang
     Values<kEach> gate = Load<kEach>(x + r * x_stride + c);
     const Values<kEach> up = Load<kEach>(x + r * x_stride + range.columns + c);
 #pragma unroll
-    for (int i = 0; i < kEach; ++i) gate.v[i] = __fmul_rn(Silu(gate.v[i], x), up.v[i]);
+    for (int i = 0; i < kEach; ++i) gate.v[i] = SwiGluOf(gate.v[i], up.v[i], x);
     Store<kEach>(out + r * range.stride + c, gate);
   }
 }
@@ -315,6 +315,10 @@ void EmbedRows(cudaStream_t stream, const std::int32_t* tokens, const __nv_bfloa
 }
 void GatherRows(cudaStream_t stream, const std::int32_t* index, const float* x, RowRange range,
                 float* out) {
+  CopyRows(stream, index, x, range, out);
+}
+void GatherRows(cudaStream_t stream, const std::int32_t* index, const __nv_bfloat16* x,
+                RowRange range, __nv_bfloat16* out) {
   CopyRows(stream, index, x, range, out);
 }
 

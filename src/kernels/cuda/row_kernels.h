@@ -32,6 +32,8 @@ void EmbedRows(cudaStream_t stream, const std::int32_t* tokens, const __nv_bfloa
 // out[i] = x[index[i]] for range.rows rows of out.
 void GatherRows(cudaStream_t stream, const std::int32_t* index, const float* x, RowRange range,
                 float* out);
+void GatherRows(cudaStream_t stream, const std::int32_t* index, const __nv_bfloat16* x,
+                RowRange range, __nv_bfloat16* out);
 // x[r] += delta[r] + bias; either may be null.
 void AddRows(cudaStream_t stream, const float* delta, const float* bias, RowRange range, float* x);
 // x and out.wide may be the same. `weight` is padded to the stride.

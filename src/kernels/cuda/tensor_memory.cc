@@ -50,6 +50,10 @@ Tensor NewTensor(const std::shared_ptr<const Device>& device, std::int64_t rows,
   return Tensor{memory, rows, columns};
 }
 
+bool IsNarrow(const Tensor& tensor) {
+  return tensor.rows > 0 && Of(tensor).narrow_rows >= tensor.rows;
+}
+
 float* Wide(const Tensor& tensor) {
   TensorMemory& memory = Of(tensor);
   Widen(memory, 0);

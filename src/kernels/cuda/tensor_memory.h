@@ -41,6 +41,8 @@ struct Recording {
 Tensor NewTensor(const std::shared_ptr<const Device>& device, std::int64_t rows,
                  std::int64_t columns);
 
+// Whether all of the tensor's rows live in bf16.
+bool IsNarrow(const Tensor& tensor);
 // The tensor's rows as float32, to read or to update.
 float* Wide(const Tensor& tensor);
 // The same for a writer of all of the tensor's rows: what they held is not kept.

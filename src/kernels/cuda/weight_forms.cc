@@ -91,7 +91,8 @@ void WeightForms::Embed(const std::int32_t* tokens, const Matrix& table, Tensor&
 
 void WeightForms::Multiply(const Tensor& x, const Matrix& w, const Products::Target& target,
                            const Tensor& out) {
-  BANYAN_CHECK(x.columns == w.columns && out.columns == w.rows && x.rows == out.rows);
+  const std::int64_t columns = target.form == ProductForm::kSwiGlu ? w.rows / 2 : w.rows;
+  BANYAN_CHECK(x.columns == w.columns && out.columns == columns && x.rows == out.rows);
   if (x.rows == 0) return;
   const DeviceMatrix& matrix = OnDevice(w);
   if (mixed_) {
@@ -106,15 +107,6 @@ void WeightForms::Multiply(const Tensor& x, const Matrix& w, const Products::Tar
     const ProductShape shape{x.rows, w.rows, matrix.stride, Stride(out.columns)};
     MultiplyF32(device_->stream, source, matrix.memory.As<float>(), shape, target.form,
                 static_cast<float*>(target.out));
-  }
-}
-
-void WeightForms::Prepare(const Matrix& w, std::int64_t rows, ProductForm form) {
-  const DeviceMatrix& matrix = OnDevice(w);
-  if (matrix.form == WeightForm::kCompact) {
-    compact_products_.Prepare(matrix, rows, form);
-  } else {
-    products_.Prepare(matrix, rows, form);
   }
 }
 

@@ -29,12 +29,9 @@ class WeightForms {
 
   // out[r] = table[tokens[r]], float32.
   void Embed(const std::int32_t* tokens, const Matrix& table, Tensor& out);
-  // The product alone, left in `target`, which is the memory of `out`. In float32 only kWide and
-  // kAdd.
+  // The product, left in `target`, which is the memory of `out`. In float32 only kWide and kAdd.
   void Multiply(const Tensor& x, const Matrix& w, const Products::Target& target,
                 const Tensor& out);
-  // As Products::Prepare.
-  void Prepare(const Matrix& w, std::int64_t rows, ProductForm form);
 
   Products& products() { return products_; }
 

@@ -1,0 +1,298 @@
+#include "kernels/cuda/many_rows.h"
+
+#include <algorithm>
+
+#include "kernels/cuda/few_rows_ring.h"
+#include "kernels/cuda/hopper.cuh"
+#include "kernels/cuda/launch.cuh"
+#include "kernels/cuda/swiglu.cuh"
+#include "kernels/cuda/tensor_copy.cuh"
+#include "kernels/cuda/tensor_map.h"
+#include "kernels/cuda/warpgroup_product.cuh"
+
+namespace banyan::cuda {
+namespace {
+
+// A block multiplies 256 rows by 192 rows of w: 96 of gate, and those of up that belong to them.
+// Two warpgroups have 128 rows each, as two slabs of 64, what one instruction takes. The two blocks
+// of a cluster have the same rows and neighbouring columns: each brings half of x to both.
+constexpr int kSlabRows = 64, kSlabs = 2;
+constexpr int kGroupRows = kSlabRows * kSlabs;
+constexpr int kGroups = 2;  // warpgroups that multiply; one more brings the operands
+constexpr int kTileRows = kGroupRows * kGroups;
+constexpr int kPairs = 96;  // gate and up of as many outputs
+constexpr int kCluster = 2;
+constexpr int kSharedRows = kTileRows / kCluster;  // of x that a block brings
+constexpr int kThreads = (kGroups + 1) * 128;
+// 2048 rows: 16 MB at a width of 4096, which with what else passes stay in an L2 cache of 50.
+constexpr int kCachedTiles = 8;
+
+// A stage of the ring: 64 columns of k.
+constexpr int kRowBytes = kBoxColumns * 2;
+constexpr int kXBytes = kTileRows * kRowBytes, kWBytes = 2 * kPairs * kRowBytes;
+constexpr int kStageBytes = kXBytes + kWBytes;
+constexpr int kStages = 4;
+constexpr int kAlignment = 1024;  // of boxes
+constexpr int kSharedBytes = kStages * kStageBytes + kAlignment;
+
+struct ManyRowsCall {
+  CUtensorMap x, w;  // boxes of kSharedRows and of kPairs rows
+  __nv_bfloat16* out;
+  int rows, outputs, inner, out_stride;  // outputs: after SwiGLU
+  int row_tiles, column_clusters;
+  bool w_is_fresh;
+};
+
+#ifdef BANYAN_SM90A
+
+struct Ring {
+  unsigned char* bytes;
+  std::uint64_t* full;   // [kStages] both blocks' copies have arrived
+  std::uint64_t* empty;  // [kStages] the warps of both blocks have read it
+
+  __device__ unsigned char* X(int stage) const { return bytes + stage * kStageBytes; }
+  __device__ unsigned char* W(int stage) const { return X(stage) + kXBytes; }
+};
+
+struct Place {
+  int stage = 0;
+  unsigned parity = 0;
+  __device__ void Advance() {
+    if (++stage < kStages) return;
+    stage = 0;
+    parity ^= 1u;
+  }
+};
+
+// The tiles of a cluster, one after another. So many rows of x as stay in the cache meet all
+// columns before the next rows do; there, tiles of the same columns stand together, so that weights
+// come from memory once for these rows.
+class Tiles {
+ public:
+  __device__ explicit Tiles(const ManyRowsCall& call)
+      : row_tiles_(call.row_tiles),
+        columns_(call.column_clusters),
+        at_(static_cast<int>(blockIdx.x) / kCluster),
+        rank_(static_cast<int>(blockIdx.x) % kCluster) {
+    Locate();
+  }
+  __device__ bool More() const { return at_ < row_tiles_ * columns_; }
+  __device__ void Next() {
+    at_ += static_cast<int>(gridDim.x) / kCluster;
+    Locate();
+  }
+  __device__ int rank() const { return rank_; }
+  __device__ int row() const { return row_; }
+  __device__ int column() const { return column_; }
+
+ private:
+  __device__ void Locate() {
+    const int before = at_ / (kCachedTiles * columns_) * kCachedTiles;
+    const int tiles = max(1, min(kCachedTiles, row_tiles_ - before)), at = at_ - before * columns_;
+    row_ = (before + at % tiles) * kTileRows;
+    column_ = (at / tiles * kCluster + rank_) * kPairs;
+  }
+
+  int row_tiles_, columns_, at_, rank_;
+  int row_ = 0, column_ = 0;
+};
+
+// One thread. Weights are constants as a rule: the first stages' come before the wait.
+__device__ void Fill(const ManyRowsCall& call, const Ring& ring) {
+  const std::uint64_t for_w = DropFirst(), for_x = DropLast();
+  const int chunks = call.inner / kBoxColumns;
+  Tiles tiles(call);
+  const auto copy_w = [&](int chunk, int stage) {
+    ArriveExpecting(ring.full[stage], kStageBytes);
+    CopyBoxes(ring.W(stage), call.w, tiles.column(), chunk, ring.full[stage], for_w);
+    CopyBoxes(ring.W(stage) + kPairs * kRowBytes, call.w, call.outputs + tiles.column(), chunk,
+              ring.full[stage], for_w);
+  };
+  const auto copy_x = [&](int chunk, int stage) {
+    const int first = tiles.rank() * kSharedRows;
+    CopyBoxesToAll(ring.X(stage) + first * kRowBytes, call.x, tiles.row() + first, chunk,
+                   ring.full[stage], (1 << kCluster) - 1, for_x);
+  };
+  if (call.w_is_fresh) WaitForEarlierKernels();
+  const int early = min(kStages, chunks);
+  for (int i = 0; i < early; ++i) copy_w(i, i);
+  WaitForEarlierKernels();
+  for (int i = 0; i < early; ++i) copy_x(i, i);
+  // Stages that were never filled count as emptied in the round before.
+  Place place = early < kStages ? Place{early, 1u} : Place{};
+  for (int chunk = early; tiles.More(); tiles.Next(), chunk = 0) {
+    for (; chunk < chunks; ++chunk, place.Advance()) {
+      Wait(ring.empty[place.stage], place.parity);
+      copy_w(chunk, place.stage);
+      copy_x(chunk, place.stage);
+    }
+  }
+}
+
+using Sums = float[kSlabs][2 * kPairs / 8][4];
+
+// Adds the tile's products to the sums.
+__device__ void MultiplyTile(const Ring& ring, int chunks, int group, Place& place, Sums& sums) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const auto give_back = [&](int stage) {
+    if (lane < kCluster) ArriveAt(ring.empty[stage], lane);
+  };
+  int before = 0;
+#pragma unroll 1
+  for (int chunk = 0; chunk < chunks; ++chunk) {
+    Wait(ring.full[place.stage], place.parity);
+    const SwizzledOperand x(ring.X(place.stage) + group * kGroupRows * kRowBytes);
+    const SwizzledOperand w(ring.W(place.stage));
+    FenceProducts();
+#pragma unroll
+    for (int k = 0; k < kBoxColumns; k += 16) {
+#pragma unroll
+      for (int slab = 0; slab < kSlabs; ++slab) {
+        Product(sums[slab], x.At(slab * kSlabRows * kRowBytes + k * 2), w.At(k * 2));
+      }
+    }
+    CommitProducts();
+    WaitForProductsBut<1>();
+    if (chunk > 0) give_back(before);
+    before = place.stage;
+    place.Advance();
+  }
+  WaitForProducts();
+  give_back(before);
+}
+
+// Lane i of four has part i of each of four blocks of 8 columns; afterwards it has all of block i.
+__device__ void TransposeAmongFour(std::uint32_t (&word)[4]) {
+  const unsigned lane = threadIdx.x % 32;
+  const auto exchange = [&](int a, int b, int mask) {  // a of the odd lanes for b of the even ones
+    const bool odd = (lane & static_cast<unsigned>(mask)) != 0;
+    const std::uint32_t got = __shfl_xor_sync(~0u, odd ? word[a] : word[b], mask);
+    (odd ? word[a] : word[b]) = got;
+  };
+  exchange(0, 1, 1);
+  exchange(2, 3, 1);
+  exchange(0, 2, 2);
+  exchange(1, 3, 2);
+}
+
+// Two values, rounded.
+__device__ float2 AsBf16(const float* values) {
+  return __bfloat1622float2(__floats2bfloat162_rn(values[0], values[1]));
+}
+
+// SwiGLU of a slab's sums to memory; the gate's are the first half. Rows of the warp's lanes are
+// lane / 4 and that + 8, from `row` on.
+__device__ void StoreSlab(const ManyRowsCall& call, const float (&sums)[2 * kPairs / 8][4], int row,
+                          int column) {
+  constexpr int kBlocks = kPairs / 8;
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    const int r = row + lane / 4 + 8 * half;
+#pragma unroll
+    for (int first = 0; first < kBlocks; first += 4) {
+      std::uint32_t words[4];
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        const float2 gate = AsBf16(&sums[first + i][2 * half]);
+        const float2 up = AsBf16(&sums[kBlocks + first + i][2 * half]);
+        const __nv_bfloat162 both =
+            __floats2bfloat162_rn(SwiGluOfBf16(gate.x, up.x), SwiGluOfBf16(gate.y, up.y));
+        words[i] = reinterpret_cast<const std::uint32_t&>(both);
+      }
+      TransposeAmongFour(words);
+      const int c = column + (first + lane % 4) * 8;
+      if (r < call.rows && c < call.outputs) {
+        *reinterpret_cast<uint4*>(call.out + static_cast<std::int64_t>(r) * call.out_stride + c) =
+            make_uint4(words[0], words[1], words[2], words[3]);
+      }
+    }
+  }
+}
+
+__device__ void MultiplyAll(const ManyRowsCall& call, const Ring& ring, int group) {
+  const int warp = static_cast<int>(threadIdx.x) / 32 % 4;
+  const int chunks = call.inner / kBoxColumns;
+  Place place;
+  for (Tiles tiles(call); tiles.More(); tiles.Next()) {
+    Sums sums = {};
+    MultiplyTile(ring, chunks, group, place, sums);
+#pragma unroll
+    for (int slab = 0; slab < kSlabs; ++slab) {
+      StoreSlab(call, sums[slab], tiles.row() + group * kGroupRows + slab * kSlabRows + warp * 16,
+                tiles.column());
+    }
+  }
+}
+
+#endif  // BANYAN_SM90A
+
+__global__ void __cluster_dims__(kCluster, 1, 1) __launch_bounds__(kThreads, 1)
+    ManyRowsKernel(const __grid_constant__ ManyRowsCall call) {
+#ifdef BANYAN_SM90A
+  __shared__ std::uint64_t full[kStages], empty[kStages];
+  extern __shared__ unsigned char unaligned[];
+  const Ring ring{unaligned + (kAlignment - SharedAddress(unaligned) % kAlignment) % kAlignment,
+                  full, empty};
+  const int group = static_cast<int>(threadIdx.x) / 128;
+  if (threadIdx.x == kGroups * 128) {
+    FetchMap(call.w);
+    FetchMap(call.x);
+    for (int stage = 0; stage < kStages; ++stage) {
+      InitBarrier(full[stage], 1);
+      InitBarrier(empty[stage], kCluster * kGroups * 4);
+    }
+    PublishBarriers();
+  }
+  SyncCluster();
+  if (group == kGroups) {
+    GiveRegisters<40>();
+    if (threadIdx.x == kGroups * 128) Fill(call, ring);
+    __syncwarp();
+  } else {
+    TakeRegisters<232>();
+    WaitForEarlierKernels();
+    MultiplyAll(call, ring, group);
+  }
+  LetNextKernelStart();
+  SyncCluster();  // the other block's copies and arrivals come here
+#endif
+}
+
+}  // namespace
+
+bool ManyRowsCanServe(const ProductOperands& operands) {
+  static const bool hopper = [] {
+    int device = 0, major = 0;
+    Check(cudaGetDevice(&device), "current device");
+    Check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device), "device");
+    return major == 9 && StartsEarly(reinterpret_cast<const void*>(ManyRowsKernel)) &&
+           HasTensorMaps();
+  }();
+  const ProductShape& shape = operands.shape;
+  return hopper && operands.form == ProductForm::kSwiGlu && shape.rows >= 1 &&
+         shape.inner % kBoxColumns == 0 && shape.gated % 8 == 0 && shape.out_stride % 8 == 0;
+}
+
+void MultiplyManyRows(cudaStream_t stream, const ProductOperands& operands) {
+  RaiseSharedMemory<ManyRowsKernel>(kSharedBytes);
+  const ProductShape& shape = operands.shape;
+  ManyRowsCall call{};
+  call.x = MapOfMatrix(operands.x, shape.rows, shape.inner, kSharedRows, 1);
+  call.w = MapOfMatrix(operands.w, shape.outputs, shape.inner, kPairs, 1);
+  call.out = static_cast<__nv_bfloat16*>(operands.out);
+  call.rows = static_cast<int>(shape.rows);
+  call.outputs = static_cast<int>(shape.gated);
+  call.inner = static_cast<int>(shape.inner);
+  call.out_stride = static_cast<int>(shape.out_stride);
+  call.w_is_fresh = operands.w_is_fresh;
+  call.row_tiles = (call.rows + kTileRows - 1) / kTileRows;
+  call.column_clusters = (call.outputs + kCluster * kPairs - 1) / (kCluster * kPairs);
+  const int clusters =
+      std::min(call.row_tiles * call.column_clusters, Multiprocessors() / kCluster);
+  const LaunchShape launch{dim3(static_cast<unsigned>(clusters * kCluster)), kThreads,
+                           static_cast<size_t>(kSharedBytes)};
+  LaunchEarly(stream, launch, "product and SwiGLU", ManyRowsKernel, call);
+}
+
+}  // namespace banyan::cuda
