@@ -13,35 +13,38 @@
 namespace banyan::cuda {
 namespace {
 
-// A block multiplies 256 rows by 192 rows of w: 96 of gate, and those of up that belong to them.
-// Two warpgroups have 128 rows each, as two slabs of 64, what one instruction takes. The two blocks
-// of a cluster have the same rows and neighbouring columns: each brings half of x to both.
-constexpr int kSlabRows = 64, kSlabs = 2;
-constexpr int kGroupRows = kSlabRows * kSlabs;
+// A block multiplies up to 256 rows by 192 rows of w: 96 of gate, and those of up that belong to
+// them. Rows come in slabs of 64, what one instruction takes: two warpgroups have every other slab.
+// The two blocks of a cluster have the same rows and neighbouring columns: each brings every other
+// slab of x to both.
+constexpr int kSlabRows = 64;
+constexpr int kMostSlabs = 4;  // of a tile
+constexpr int kTileRows = kSlabRows * kMostSlabs;
 constexpr int kGroups = 2;  // warpgroups that multiply; one more brings the operands
-constexpr int kTileRows = kGroupRows * kGroups;
 constexpr int kPairs = 96;  // gate and up of as many outputs
 constexpr int kCluster = 2;
-constexpr int kSharedRows = kTileRows / kCluster;  // of x that a block brings
 constexpr int kThreads = (kGroups + 1) * 128;
 // 2048 rows: 16 MB at a width of 4096, which with what else passes stay in an L2 cache of 50.
 constexpr int kCachedTiles = 8;
 
 // A stage of the ring: 64 columns of k.
 constexpr int kRowBytes = kBoxColumns * 2;
-constexpr int kXBytes = kTileRows * kRowBytes, kWBytes = 2 * kPairs * kRowBytes;
+constexpr int kSlabBytes = kSlabRows * kRowBytes;
+constexpr int kXBytes = kMostSlabs * kSlabBytes, kWBytes = 2 * kPairs * kRowBytes;
 constexpr int kStageBytes = kXBytes + kWBytes;
 constexpr int kStages = 4;
 constexpr int kAlignment = 1024;  // of boxes
 constexpr int kSharedBytes = kStages * kStageBytes + kAlignment;
 
 struct ManyRowsCall {
-  CUtensorMap x, w;  // boxes of kSharedRows and of kPairs rows
+  CUtensorMap x, w;  // boxes of kSlabRows and of kPairs rows
   __nv_bfloat16* out;
   int rows, outputs, inner, out_stride;  // outputs: after SwiGLU
   int row_tiles, column_clusters;
   bool w_is_fresh;
 };
+
+static_assert(kMostSlabs == 2 * kGroups, "a group has at most two slabs");
 
 #ifdef BANYAN_SM90A
 
@@ -70,7 +73,8 @@ struct Place {
 class Tiles {
  public:
   __device__ explicit Tiles(const ManyRowsCall& call)
-      : row_tiles_(call.row_tiles),
+      : rows_(call.rows),
+        row_tiles_(call.row_tiles),
         columns_(call.column_clusters),
         at_(static_cast<int>(blockIdx.x) / kCluster),
         rank_(static_cast<int>(blockIdx.x) % kCluster) {
@@ -83,6 +87,9 @@ class Tiles {
   }
   __device__ int rank() const { return rank_; }
   __device__ int row() const { return row_; }
+  __device__ int slabs() const {
+    return min(kMostSlabs, (rows_ - row_ + kSlabRows - 1) / kSlabRows);
+  }
   __device__ int column() const { return column_; }
 
  private:
@@ -93,7 +100,7 @@ class Tiles {
     column_ = (at / tiles * kCluster + rank_) * kPairs;
   }
 
-  int row_tiles_, columns_, at_, rank_;
+  int rows_, row_tiles_, columns_, at_, rank_;
   int row_ = 0, column_ = 0;
 };
 
@@ -103,15 +110,16 @@ __device__ void Fill(const ManyRowsCall& call, const Ring& ring) {
   const int chunks = call.inner / kBoxColumns;
   Tiles tiles(call);
   const auto copy_w = [&](int chunk, int stage) {
-    ArriveExpecting(ring.full[stage], kStageBytes);
+    ArriveExpecting(ring.full[stage], tiles.slabs() * kSlabBytes + kWBytes);
     CopyBoxes(ring.W(stage), call.w, tiles.column(), chunk, ring.full[stage], for_w);
     CopyBoxes(ring.W(stage) + kPairs * kRowBytes, call.w, call.outputs + tiles.column(), chunk,
               ring.full[stage], for_w);
   };
   const auto copy_x = [&](int chunk, int stage) {
-    const int first = tiles.rank() * kSharedRows;
-    CopyBoxesToAll(ring.X(stage) + first * kRowBytes, call.x, tiles.row() + first, chunk,
-                   ring.full[stage], (1 << kCluster) - 1, for_x);
+    for (int slab = tiles.rank(); slab < tiles.slabs(); slab += kCluster) {
+      CopyBoxesToAll(ring.X(stage) + slab * kSlabBytes, call.x, tiles.row() + slab * kSlabRows,
+                     chunk, ring.full[stage], (1 << kCluster) - 1, for_x);
+    }
   };
   if (call.w_is_fresh) WaitForEarlierKernels();
   const int early = min(kStages, chunks);
@@ -129,36 +137,41 @@ __device__ void Fill(const ManyRowsCall& call, const Ring& ring) {
   }
 }
 
+template <int kSlabs>
 using Sums = float[kSlabs][2 * kPairs / 8][4];
 
-// Adds the tile's products to the sums.
-__device__ void MultiplyTile(const Ring& ring, int chunks, int group, Place& place, Sums& sums) {
+// A warp of each block says that it has read the stage.
+__device__ void GiveBack(const Ring& ring, int stage) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
-  const auto give_back = [&](int stage) {
-    if (lane < kCluster) ArriveAt(ring.empty[stage], lane);
-  };
+  if (lane < kCluster) ArriveAt(ring.empty[stage], lane);
+}
+
+// Adds the products of the group's slabs of a tile to the sums.
+template <int kSlabs>
+__device__ void MultiplySlabs(const Ring& ring, int chunks, int group, Place& place,
+                              Sums<kSlabs>& sums) {
   int before = 0;
 #pragma unroll 1
   for (int chunk = 0; chunk < chunks; ++chunk) {
     Wait(ring.full[place.stage], place.parity);
-    const SwizzledOperand x(ring.X(place.stage) + group * kGroupRows * kRowBytes);
+    const SwizzledOperand x(ring.X(place.stage) + group * kSlabBytes);
     const SwizzledOperand w(ring.W(place.stage));
     FenceProducts();
 #pragma unroll
     for (int k = 0; k < kBoxColumns; k += 16) {
 #pragma unroll
-      for (int slab = 0; slab < kSlabs; ++slab) {
-        Product(sums[slab], x.At(slab * kSlabRows * kRowBytes + k * 2), w.At(k * 2));
+      for (int i = 0; i < kSlabs; ++i) {
+        Product(sums[i], x.At(i * kGroups * kSlabBytes + k * 2), w.At(k * 2));
       }
     }
     CommitProducts();
     WaitForProductsBut<1>();
-    if (chunk > 0) give_back(before);
+    if (chunk > 0) GiveBack(ring, before);
     before = place.stage;
     place.Advance();
   }
   WaitForProducts();
-  give_back(before);
+  GiveBack(ring, before);
 }
 
 // Lane i of four has part i of each of four blocks of 8 columns; afterwards it has all of block i.
@@ -210,17 +223,32 @@ __device__ void StoreSlab(const ManyRowsCall& call, const float (&sums)[2 * kPai
   }
 }
 
-__device__ void MultiplyAll(const ManyRowsCall& call, const Ring& ring, int group) {
+template <int kSlabs>
+__device__ void MultiplyTile(const ManyRowsCall& call, const Ring& ring, const Tiles& tiles,
+                             int group, Place& place) {
   const int warp = static_cast<int>(threadIdx.x) / 32 % 4;
-  const int chunks = call.inner / kBoxColumns;
+  Sums<kSlabs> sums = {};
+  MultiplySlabs<kSlabs>(ring, call.inner / kBoxColumns, group, place, sums);
+#pragma unroll
+  for (int i = 0; i < kSlabs; ++i) {
+    const int slab = group + i * kGroups;
+    StoreSlab(call, sums[i], tiles.row() + slab * kSlabRows + warp * 16, tiles.column());
+  }
+}
+
+__device__ void MultiplyAll(const ManyRowsCall& call, const Ring& ring, int group) {
   Place place;
   for (Tiles tiles(call); tiles.More(); tiles.Next()) {
-    Sums sums = {};
-    MultiplyTile(ring, chunks, group, place, sums);
-#pragma unroll
-    for (int slab = 0; slab < kSlabs; ++slab) {
-      StoreSlab(call, sums[slab], tiles.row() + group * kGroupRows + slab * kSlabRows + warp * 16,
-                tiles.column());
+    const int slabs = (tiles.slabs() - group + kGroups - 1) / kGroups;
+    if (slabs == 2) {
+      MultiplyTile<2>(call, ring, tiles, group, place);
+    } else if (slabs == 1) {
+      MultiplyTile<1>(call, ring, tiles, group, place);
+    } else {
+      for (int chunk = 0; chunk < call.inner / kBoxColumns; ++chunk, place.Advance()) {
+        Wait(ring.full[place.stage], place.parity);
+        GiveBack(ring, place.stage);
+      }
     }
   }
 }
@@ -278,7 +306,7 @@ void MultiplyManyRows(cudaStream_t stream, const ProductOperands& operands) {
   RaiseSharedMemory<ManyRowsKernel>(kSharedBytes);
   const ProductShape& shape = operands.shape;
   ManyRowsCall call{};
-  call.x = MapOfMatrix(operands.x, shape.rows, shape.inner, kSharedRows, 1);
+  call.x = MapOfMatrix(operands.x, shape.rows, shape.inner, kSlabRows, 1);
   call.w = MapOfMatrix(operands.w, shape.outputs, shape.inner, kPairs, 1);
   call.out = static_cast<__nv_bfloat16*>(operands.out);
   call.rows = static_cast<int>(shape.rows);

@@ -17,9 +17,9 @@ constexpr std::int64_t kSmallMatrix = std::int64_t{1} << 18;
 // where the time changes from bytes to operations and a wave of tiles more or less is felt.
 constexpr std::int64_t kRangeTops[] = {4,   8,   16,  32,  64,   96,   128,  192,
                                        256, 384, 512, 768, 1024, 1536, 2048, 4096};
-constexpr std::int64_t kMostPlainRows = 64;   // beyond, the plain kernel is not worth timing
-constexpr std::int64_t kLeastManyRows = 192;  // with fewer, tiles of 256 rows are half empty
-constexpr double kDecisionSeconds = 0.1;      // after which no more candidates are tried
+constexpr std::int64_t kMostPlainRows = 64;  // beyond, the plain kernel is not worth timing
+constexpr std::int64_t kLeastManyRows = 48;  // with fewer, only the bytes of the weights count
+constexpr double kDecisionSeconds = 0.1;     // after which no more candidates are tried
 constexpr size_t kFinalists = 6;
 // One more whenever our own ways change their speed: decisions are old then.
 constexpr int kWays = 3;
