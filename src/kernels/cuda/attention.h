@@ -1,10 +1,8 @@
 // Tree attention on the device: a launch over the work list, or two that overlap, writes partials,
 // one more merges them in canonical order (plan/attention_plan.h).
 //
-// A work unit is some "packed rows" of an item for one KV head: packed row i is query head
-// i % ratio of the item's row i / ratio, where ratio = heads per KV head, so that few rows with
-// many heads still fill the matrix instruction. Three kernels take units of their own size; their
-// bits are the same:
+// A work unit is some packed rows of an item for one KV head (plan/work_units.h). Three kernels
+// take units of their own size; their bits are the same:
 //   blocks  64 packed rows, any device, any kind of KV
 //   wide    128 packed rows, Hopper: matrix instructions of warpgroups, bulk copies
 //   narrow    8 packed rows, Hopper: made for the stream of bytes of the streams' private ends
@@ -20,16 +18,12 @@
 #include "kernels/kernels.h"
 #include "plan/joining.h"
 #include "plan/merge_steps.h"
+#include "plan/work_units.h"
 
 namespace banyan::cuda {
 
 // Scores are in units of log2, so that weights are powers of two.
 inline constexpr float kLog2E = 1.44269504f;
-
-inline constexpr int kBlockRows = 64, kWideRows = 128, kNarrowRows = 8;
-// Packed rows of an item that narrow units still read well; more, and items of several groups, go
-// to wide units.
-inline constexpr int kMostNarrowRows = 2 * kNarrowRows;
 
 // Microseconds of a multiprocessor for wide and narrow units, measured on an H200 with heads of
 // 128.
@@ -42,31 +36,6 @@ inline constexpr int kLongestShortList = 4;
 // Elements from token to token in a page. 16-bit and 8-bit heads are padded to a size that the
 // matrix kernels are compiled for; float32 heads are not.
 int PaddedHeadDim(int head_dim, KvType type);
-
-// An item's rows from `first_packed_row` on, with all that a kernel needs to know of item and span
-// after one load. Offsets count positions from the span's key 0.
-struct alignas(16) WorkUnit {
-  std::int32_t row_begin = 0, row_end = 0;        // of the item
-  std::int32_t reader_begin = 0, reader_end = 0;  // see WorkItem
-  std::int32_t key_begin = 0, key_end = 0;
-  std::int32_t first_partial = 0;
-  std::int32_t first_page = 0;
-  std::int32_t first_position = 0;
-  std::int32_t first_packed_row = 0;
-  std::int32_t lowest_offset = 0, highest_offset = 0;  // of the unit's rows
-};
-static_assert(sizeof(WorkUnit) == 48);
-
-// Which kernels take a step's units.
-enum class UnitForm { kBlocks, kWideAndNarrow };
-
-// Units of a step, and how many blocks take wide ones: the other multiprocessors have narrow ones
-// from the start.
-struct UnitCounts {
-  std::int32_t wide = 0;  // kBlocks: all units
-  std::int32_t narrow = 0;
-  std::int32_t wide_blocks = 0;
-};
 
 // Lists in device memory. `counts` are there too, so that a recorded launch finds those of its
 // step; the host knows which launches are needed at all.

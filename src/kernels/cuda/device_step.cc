@@ -3,20 +3,6 @@
 namespace banyan::cuda {
 namespace {
 
-WorkUnit WholeItem(const WorkItem& item, const KvSpan& span) {
-  WorkUnit unit;
-  unit.row_begin = item.row_begin;
-  unit.row_end = item.row_end;
-  unit.reader_begin = item.reader_begin;
-  unit.reader_end = item.reader_end;
-  unit.key_begin = item.key_begin;
-  unit.key_end = item.key_end;
-  unit.first_partial = item.first_partial;
-  unit.first_page = span.first_page;
-  unit.first_position = span.first_position;
-  return unit;
-}
-
 template <typename T>
 StepMemory::Array ArrayOf(const std::vector<T>& values) {
   return {values.data(), values.size() * sizeof(T)};
@@ -77,9 +63,7 @@ std::unique_ptr<DeviceStep> StepSender::Send(const Batch& batch, const Attention
   step->rows = batch.rows();
   step->logit_rows = static_cast<int>(batch.logit_rows.size());
   step->partials = plan.partials;
-  for (const WorkItem& item : plan.items) {
-    step->items_.push_back(WholeItem(item, plan.spans[static_cast<size_t>(item.span)]));
-  }
+  step->items_ = WholeItems(plan);
   step->row_positions_ = batch.positions;
   step->wide_blocks_ = plan.many_row_workers > 0 ? plan.many_row_workers : device_->multiprocessors;
   const HostUnits units = UnitsOf(step->items_, batch.positions, split, step->wide_blocks_);

@@ -6,9 +6,9 @@
 #include <span>
 #include <vector>
 
+#include "kernels/cuda/attention.h"
 #include "kernels/cuda/staging.h"
 #include "kernels/cuda/step_memory.h"
-#include "kernels/cuda/work_units.h"
 #include "kernels/kernels.h"
 
 namespace banyan::cuda {

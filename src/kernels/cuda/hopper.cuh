@@ -19,6 +19,9 @@ namespace banyan::cuda {
 #error "compile for 90a, not 90: the kernels of Hopper would be empty"
 #endif
 
+// Shared memory that a block can have.
+inline constexpr int kMostSharedBytes = 227 * 1024;
+
 __device__ inline std::uint32_t SharedAddress(const void* shared) {
   return static_cast<std::uint32_t>(__cvta_generic_to_shared(shared));
 }

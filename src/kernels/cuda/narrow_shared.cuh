@@ -18,7 +18,7 @@ inline constexpr int kNarrowWarps = 3;  // of a team, that compute; one more fee
 inline constexpr int kNarrowComputing = kNarrowWarps * 32;
 inline constexpr int kTeamThreads = kNarrowComputing + 32;
 inline constexpr int kNarrowThreads = kNarrowTeams * kTeamThreads;
-inline constexpr int kMostTeamBytes = 227 * 1024 / kNarrowTeams / 128 * 128;
+inline constexpr int kMostTeamBytes = kMostSharedBytes / kNarrowTeams / 128 * 128;
 inline constexpr int kNarrowTasks = 8;
 
 // A unit for one KV head, and what each of its packed rows needs.

@@ -23,8 +23,8 @@ StepAttention::StepAttention(std::shared_ptr<const Device> device, const KernelO
 
 GroupJoining StepAttention::JoiningFor(const AttentionShape& shape) const {
   if (FormOf(shape) != UnitForm::kWideAndNarrow) return {};
-  const int ratio = shape.heads / shape.kv_heads;
-  return {kMostNarrowRows / ratio + 1, shape.kv_heads, device_->multiprocessors, kUnitTimes};
+  return {LeastWideRows(shape.heads / shape.kv_heads), shape.kv_heads, device_->multiprocessors,
+          kUnitTimes};
 }
 
 void StepAttention::SetRope(std::span<const float> inverse_frequency, float scale) {

@@ -18,8 +18,6 @@ inline constexpr int kWideGroups = kWideRows / 64;
 inline constexpr int kWideConsumers = kWideGroups * 128;
 inline constexpr int kWideConsumerWarps = kWideConsumers / 32;
 inline constexpr int kWideTasks = 4, kWideStages = 2;
-// What a block can have on Hopper.
-inline constexpr int kMostSharedBytes = 227 * 1024;
 
 // A unit for one KV head, with some cut to attend to.
 struct WideTask {

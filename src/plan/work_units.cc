@@ -1,14 +1,13 @@
-#include "kernels/cuda/work_units.h"
+#include "plan/work_units.h"
 
 #include <algorithm>
 #include <bit>
 #include <tuple>
 
-namespace banyan::cuda {
+namespace banyan {
 namespace {
 
-// Long units first, as before, but among those of about one length the readers of the same keys
-// together, so that keys come from memory once and then from the cache.
+// So that keys come from memory once and then from the cache.
 void OrderByKeys(std::vector<WorkUnit>& units) {
   const auto order = [](const WorkUnit& unit) {
     const auto rows = static_cast<std::uint32_t>(unit.row_end - unit.row_begin);
@@ -21,6 +20,24 @@ void OrderByKeys(std::vector<WorkUnit>& units) {
 }
 
 }  // namespace
+
+std::vector<WorkUnit> WholeItems(const AttentionPlan& plan) {
+  std::vector<WorkUnit> units;
+  units.reserve(plan.items.size());
+  for (const WorkItem& item : plan.items) {
+    const KvSpan& span = plan.spans[static_cast<std::size_t>(item.span)];
+    units.push_back({.row_begin = item.row_begin,
+                     .row_end = item.row_end,
+                     .reader_begin = item.reader_begin,
+                     .reader_end = item.reader_end,
+                     .key_begin = item.key_begin,
+                     .key_end = item.key_end,
+                     .first_partial = item.first_partial,
+                     .first_page = span.first_page,
+                     .first_position = span.first_position});
+  }
+  return units;
+}
 
 HostUnits UnitsOf(std::span<const WorkUnit> items, std::span<const std::int32_t> positions,
                   const UnitSplit& split, int wide_blocks) {
@@ -50,4 +67,4 @@ HostUnits UnitsOf(std::span<const WorkUnit> items, std::span<const std::int32_t>
   return units;
 }
 
-}  // namespace banyan::cuda
+}  // namespace banyan
