@@ -352,6 +352,29 @@ TEST_P(SelectTokens, DrawAsTheHostFunctionFromUglyRows) {
   }
 }
 
+// Of more logits than a device works on at a time.
+TEST_P(SelectTokens, ChooseInACrowdAsAlone) {
+  const int vocabulary = 50001;
+  const Tensor logits = optest::Fill(*tested_, UglyLogits(vocabulary));
+  const std::vector<TokenId> history = {0, 6, 4095, 4096, vocabulary - 1};
+  std::vector<std::uint32_t> allowed(static_cast<size_t>(vocabulary + 31) / 32, 0x10400001u);
+  std::vector<SamplingRow> requests = UglyRequests(vocabulary, history, allowed);
+  requests.resize(24);
+  for (SamplingRow& request : requests) request.temperature = 0.0f, request.top_logprobs = 0;
+  const size_t count = requests.size();
+  for (size_t i = count; i < 15 * count; ++i) requests.push_back(requests[i - count]);
+  std::vector<TokenChoice> choices(requests.size());
+  tested_->SelectTokens(logits, requests, choices);
+  for (size_t r = 0; r < requests.size(); ++r) {
+    TokenChoice alone = choices[r % count];
+    if (r < count) {
+      tested_->SelectTokens(logits, std::span(&requests[r], 1), std::span(&alone, 1));
+    }
+    EXPECT_EQ(choices[r].token, alone.token) << r;
+    EXPECT_EQ(choices[r].logprob, alone.logprob) << r;
+  }
+}
+
 TEST_P(SelectTokens, HistoryOutsideTheVocabularyIsAnInputError) {
   const Tensor logits = optest::Fill(*tested_, optest::RandomMatrix(1, 33, 66));
   const std::vector<TokenId> history = {33};

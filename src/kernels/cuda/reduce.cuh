@@ -3,7 +3,9 @@
 
 namespace banyan::cuda {
 
-__device__ inline float WarpSum(float x) {
+// float or double.
+template <typename T>
+__device__ inline T WarpSum(T x) {
 #pragma unroll
   for (int offset = 16; offset > 0; offset /= 2) x += __shfl_xor_sync(0xffffffffu, x, offset);
   return x;

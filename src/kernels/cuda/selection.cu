@@ -1,18 +1,13 @@
 #include "kernels/cuda/device.h"
+#include "kernels/cuda/launch.cuh"
+#include "kernels/cuda/reduce.cuh"
 #include "kernels/cuda/selection.h"
 #include "kernels/cuda/selection_values.cuh"
 
 namespace banyan::cuda {
 namespace {
 
-constexpr int kChunkThreads = 256, kPerThread = kChunkTokens / kChunkThreads;
-constexpr int kChunkWarps = kChunkThreads / 32;
-
-__device__ double WarpSum(double x) {
-#pragma unroll
-  for (int offset = 16; offset > 0; offset /= 2) x += __shfl_xor_sync(0xffffffffu, x, offset);
-  return x;
-}
+constexpr int kListThreads = 256, kListWarps = kListThreads / 32;
 
 // The best of the block, known to every thread. `scratch` has one place a warp; the block must be
 // past any earlier use of it.
@@ -22,7 +17,7 @@ __device__ Best BlockBest(Best best, Best* scratch) {
   __syncthreads();
   best = scratch[0];
 #pragma unroll
-  for (int warp = 1; warp < kChunkWarps; ++warp) best = Better(best, scratch[warp]);
+  for (int warp = 1; warp < kListWarps; ++warp) best = Better(best, scratch[warp]);
   return best;
 }
 
@@ -38,67 +33,9 @@ __global__ void MarkHistoryKernel(SelectionCall call) {
   }
 }
 
-// One block a chunk of a request's row. A thread takes four neighbours at a time and keeps them in
-// registers; minus infinity stands for NaN and for what is beyond the vocabulary.
-__global__ void __launch_bounds__(kChunkThreads) ChunkKernel(SelectionCall call) {
-  __shared__ Best raw_scratch[kChunkWarps], allowed_scratch[kChunkWarps];
-  __shared__ double sum_scratch[kChunkWarps];
-  const int chunks = call.logits.chunks();
-  const int index = static_cast<int>(blockIdx.x) / chunks;
-  const int chunk = static_cast<int>(blockIdx.x) % chunks;
-  const SelectionRequest request = call.requests[index];
-  const RequestView view(call, request);
-  const int me = static_cast<int>(threadIdx.x);
-  float values[kPerThread];
-  Best raw = {-INFINITY, kNobody};
-#pragma unroll
-  for (int i = 0; i < kPerThread; i += 4) {
-    const int token = chunk * kChunkTokens + i * kChunkThreads + 4 * me;
-    if (token + 3 < view.vocabulary) {
-      const float4 four = *reinterpret_cast<const float4*>(view.row + token);
-      values[i] = four.x, values[i + 1] = four.y, values[i + 2] = four.z, values[i + 3] = four.w;
-    } else {
-#pragma unroll
-      for (int j = 0; j < 4; ++j) {
-        values[i + j] = token + j < view.vocabulary ? view.row[token + j] : -INFINITY;
-      }
-    }
-#pragma unroll
-    for (int j = 0; j < 4; ++j) {
-      if (values[i + j] > raw.value) raw = {values[i + j], token + j};
-    }
-  }
-  raw = BlockBest(raw, raw_scratch);
-  Best allowed = raw;
-  if (!view.plain()) {
-    allowed = {-INFINITY, kNobody};
-#pragma unroll
-    for (int i = 0; i < kPerThread; ++i) {
-      const int token = chunk * kChunkTokens + i / 4 * 4 * kChunkThreads + 4 * me + i % 4;
-      if (token >= view.vocabulary) continue;
-      const float x = view.Adjusted(token, values[i]);
-      if (x > allowed.value) allowed = {x, token};
-    }
-    allowed = BlockBest(allowed, allowed_scratch);
-  }
-  float sum = 0.0f;
-  if (!isinf(raw.value)) {
-#pragma unroll
-    for (int i = 0; i < kPerThread; ++i) {
-      if (!isnan(values[i])) sum += expf(values[i] - raw.value);
-    }
-  }
-  const double warp_sum = WarpSum(static_cast<double>(sum));
-  if (me % 32 == 0) sum_scratch[me / 32] = warp_sum;
-  __syncthreads();
-  if (me != 0) return;
-  double total = 0.0;
-  for (int warp = 0; warp < kChunkWarps; ++warp) total += sum_scratch[warp];
-  call.chunks[blockIdx.x] = {raw.value, raw.token, allowed.value, allowed.token, total};
-}
-
 // One warp a request: its score, and its token unless it is to be drawn.
 __global__ void FinishKernel(SelectionCall call) {
+  WaitForEarlierKernels();
   const int index = static_cast<int>(blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32);
   const int lane = static_cast<int>(threadIdx.x) % 32;
   if (index >= call.requests_count) return;
@@ -130,28 +67,29 @@ __global__ void FinishKernel(SelectionCall call) {
                  : allowed.token == kNobody ? kNone
                                             : allowed.token;
   if (result.token != kNone) {
-    result.logprob =
-        LogprobOf(call.logits.values[request.row * call.logits.stride + result.token], score);
+    // Most often the best one: its logit is here already.
+    const float* row = call.logits.values + request.row * call.logits.stride;
+    result.logprob = LogprobOf(result.token == raw.token ? raw.value : row[result.token], score);
   }
   call.results[index] = result;
 }
 
 // One block a request: takes the best of the chunks' best tokens again and again, and looks for the
 // next one in the chunk that it came from.
-__global__ void __launch_bounds__(kChunkThreads) ListKernel(SelectionCall call) {
+__global__ void __launch_bounds__(kListThreads) ListKernel(SelectionCall call) {
   extern __shared__ Best heads[];  // [chunks]
-  __shared__ Best scratch[2][kChunkWarps];
+  __shared__ Best scratch[2][kListWarps];
   const int index = call.lists[blockIdx.x];
   const SelectionRequest request = call.requests[index];
   const RowScore score = call.scores[index];
   const float* row = call.logits.values + request.row * call.logits.stride;
   const int chunks = call.logits.chunks(), me = static_cast<int>(threadIdx.x);
   const ChunkBest* mine = call.chunks + static_cast<std::int64_t>(index) * chunks;
-  for (int c = me; c < chunks; c += kChunkThreads) heads[c] = {mine[c].value, mine[c].token};
+  for (int c = me; c < chunks; c += kListThreads) heads[c] = {mine[c].value, mine[c].token};
   __syncthreads();
   for (int place = 0; place < request.alternatives; ++place) {
     Best best = {-INFINITY, kNobody};
-    for (int c = me; c < chunks; c += kChunkThreads) best = Better(best, heads[c]);
+    for (int c = me; c < chunks; c += kListThreads) best = Better(best, heads[c]);
     best = BlockBest(best, scratch[0]);
     ScoreResult& out = call.alternatives[request.first_alternative + place];
     if (best.token == kNobody) {
@@ -162,7 +100,7 @@ __global__ void __launch_bounds__(kChunkThreads) ListKernel(SelectionCall call) 
     const int chunk = best.token / kChunkTokens;
     const int end = min((chunk + 1) * kChunkTokens, call.logits.vocabulary);
     Best next = {-INFINITY, kNobody};
-    for (int token = chunk * kChunkTokens + me; token < end; token += kChunkThreads) {
+    for (int token = chunk * kChunkTokens + me; token < end; token += kListThreads) {
       const float x = row[token];
       const bool later = x < best.value || (x == best.value && token > best.token);
       if (later && x > next.value) next = {x, token};
@@ -190,13 +128,12 @@ void SelectOnDevice(cudaStream_t stream, const SelectionCall& call) {
     MarkHistoryKernel<<<static_cast<unsigned>(call.penalties_count), 128, 0, stream>>>(call);
     CheckLaunch("marking of histories");
   }
-  ChunkKernel<<<count * chunks, kChunkThreads, 0, stream>>>(call);
-  CheckLaunch("best tokens of chunks");
+  FindBestOfChunks(stream, call);
   constexpr unsigned kFinishWarps = 4;
-  FinishKernel<<<(count + kFinishWarps - 1) / kFinishWarps, kFinishWarps * 32, 0, stream>>>(call);
-  CheckLaunch("choice of tokens");
+  const LaunchShape finish{dim3((count + kFinishWarps - 1) / kFinishWarps), kFinishWarps * 32};
+  LaunchEarly(stream, finish, "choice of tokens", FinishKernel, call);
   if (call.lists_count > 0) {
-    ListKernel<<<static_cast<unsigned>(call.lists_count), kChunkThreads, chunks * sizeof(Best),
+    ListKernel<<<static_cast<unsigned>(call.lists_count), kListThreads, chunks * sizeof(Best),
                  stream>>>(call);
     CheckLaunch("alternatives");
   }

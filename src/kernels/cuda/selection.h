@@ -1,7 +1,7 @@
 // From logits to tokens on the device, as kernels/sampling.h defines it, without waiting: requests
 // and results are arrays in device memory, and a call only launches kernels.
 //
-// Greedy choice and log-softmax take each row in chunks of kChunkTokens, one block a chunk, and
+// Greedy choice and log-softmax take each row in chunks of kChunkTokens (selection_chunks.cu), and
 // then a warp a row; both depend on the vocabulary alone, so a choice does not depend on its
 // company. Draws (draw.cu) sum weights as integers, which have no order. The host packs requests
 // and lays out memory (selection_memory.h).
@@ -44,6 +44,9 @@ struct SelectionRequest {
   std::int32_t history_tokens = 0;
   std::int32_t penalised = kNone;  // which row of `penalised`; kNone: no penalty
   double uniform = 0.0;
+
+  // What is chosen from is the logits as they are: both are kNone, all of whose bits are set.
+  __host__ __device__ bool IsPlain() const { return (penalised & mask) == kNone; }
 };
 
 struct ScoreResult {
@@ -100,6 +103,8 @@ struct DrawBytes {
 };
 DrawBytes BytesOfADraw();
 
+// Fills `chunks`.
+void FindBestOfChunks(cudaStream_t stream, const SelectionCall& call);
 // Chooses for every request.
 void SelectOnDevice(cudaStream_t stream, const SelectionCall& call);
 // The part of it that serves requests with a temperature, once `scores` are there.

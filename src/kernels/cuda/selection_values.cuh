@@ -14,8 +14,7 @@ struct Best {
 
 // Larger values first, equal ones by id.
 __device__ inline Best Better(Best a, Best b) {
-  if (a.value != b.value) return a.value > b.value ? a : b;
-  return a.token < b.token ? a : b;
+  return a.value > b.value || (a.value == b.value && a.token < b.token) ? a : b;
 }
 
 __device__ inline Best WarpBest(Best best) {
@@ -52,18 +51,25 @@ struct RequestView {
         vocabulary(call.logits.vocabulary),
         penalty(request.penalty) {}
 
-  __device__ bool plain() const { return penalised == nullptr && mask == nullptr; }
-
   // The logit after penalty and mask; NaN becomes minus infinity.
-  __device__ float Adjusted(int token, float raw) const {
-    float x = raw;
-    if (penalised != nullptr && BitOf(penalised, token)) {
-      x = raw < 0.0f ? raw * penalty : raw / penalty;
-    }
+  __device__ float Adjusted(int token) const {
+    float x = row[token];
+    if (penalised != nullptr && BitOf(penalised, token)) x = AfterPenalty(x);
     if (mask != nullptr && (token >= mask_tokens || !BitOf(mask, token))) return -INFINITY;
     return isnan(x) ? -INFINITY : x;
   }
-  __device__ float Adjusted(int token) const { return Adjusted(token, row[token]); }
+  __device__ float AfterPenalty(float raw) const {
+    return raw < 0.0f ? raw * penalty : raw / penalty;
+  }
+
+  // Bit j speaks of token + j; `token` is a multiple of four. Is it penalised, is it allowed?
+  __device__ unsigned PenalisedOfFour(int token) const {
+    return penalised == nullptr ? 0u : penalised[token / 32] >> (token % 32) & 15u;
+  }
+  __device__ unsigned AllowedOfFour(int token) const {
+    if (mask == nullptr) return 15u;
+    return token < mask_tokens ? mask[token / 32] >> (token % 32) & 15u : 0u;
+  }
 };
 
 // Log-softmax of one of the row's raw logits.
