@@ -31,7 +31,8 @@ struct AttentionSetup {
 };
 
 struct AttentionResult {
-  HostMatrix qkv;  // after RotateAndStore
+  HostMatrix given;  // before RotateAndStore
+  HostMatrix qkv;    // afterwards
   HostMatrix out;
 };
 
@@ -76,10 +77,11 @@ class AttentionRun {
   AttentionResult Step(const Batch& batch, const AttentionPlan& plan, const HostMatrix& contents) {
     const auto step = kernels_.Upload(batch, plan);
     Tensor qkv = Fill(kernels_, contents);
+    HostMatrix given = Read(kernels_, qkv);
     kernels_.RotateAndStore(*step, 1, shape_, norm_, qkv, *kv_);
     Tensor out = Poisoned(kernels_, batch.rows(), std::int64_t{setup_.heads} * setup_.head_dim);
     kernels_.Attend(*step, 1, shape_, qkv, *kv_, out);
-    return {Read(kernels_, qkv), Read(kernels_, out)};
+    return {std::move(given), Read(kernels_, qkv), Read(kernels_, out)};
   }
 
  private:

@@ -171,12 +171,14 @@ class Kernels {
   // bits of the product there when mixed.                               x [rows, k], out [rows, n]
   virtual void MatMulSwiGlu(const Tensor& x, const Matrix& w, const Vector* bias, Tensor& scratch,
                             Tensor& out);
-  // Norms (optional) and rotates Q and K in place, then stores K and V in the rows' slots.
+  // Norms (optional) and rotates Q and K, then stores K and V in the rows' slots.
   // qkv [rows, (heads + 2 kv_heads) * head_dim]: all query heads, all key heads, all value heads.
+  // Afterwards it is for Attend alone: turned in place, or as it was where the backend keeps turned
+  // queries elsewhere.
   virtual void RotateAndStore(const StepInputs& step, int layer, const AttentionShape& shape,
                               const QkNormWeights& norm, Tensor& qkv, KvMemory& kv) = 0;
   // out[r] = attention of row r over what the plan shows it. out [rows, heads * head_dim]
-  // qkv is best that of the last RotateAndStore, with the same shape.
+  // REQUIRES: qkv is that of the last RotateAndStore, with the same shape.
   virtual void Attend(const StepInputs& step, int layer, const AttentionShape& shape,
                       const Tensor& qkv, const KvMemory& kv, Tensor& out) = 0;
   // out[r][i] = silu(x[r][i]) * x[r][n + i].                            x [rows, 2n], out [rows, n]

@@ -127,6 +127,17 @@ __device__ LaneValues<PerLane> LoadLane(const float* source) {
   }
 }
 
+template <int PerLane>
+__device__ void StoreTurned(float* head, const LaneValues<PerLane>& values) {
+  const int lane = threadIdx.x % 32;
+  if constexpr (PerLane == 4) {
+    reinterpret_cast<float4*>(head)[lane] =
+        make_float4(values.x[0], values.x[1], values.x[2], values.x[3]);
+  } else {
+    reinterpret_cast<float2*>(head)[lane] = make_float2(values.x[0], values.x[1]);
+  }
+}
+
 template <int Pairs>
 __device__ void StorePacked(std::byte* target, const std::uint32_t (&packed)[Pairs]) {
   if constexpr (Pairs == 2) {
@@ -218,12 +229,7 @@ __global__ void RotateLanesKernel(const __grid_constant__ RotateCall call) {
       const float across = __fmul_rn(other, sine.x[i]);
       head.x[i] = lane < 16 ? __fsub_rn(turned, across) : __fadd_rn(turned, across);
     }
-    if constexpr (PerLane == 4) {
-      reinterpret_cast<float4*>(source)[lane] =
-          make_float4(head.x[0], head.x[1], head.x[2], head.x[3]);
-    } else {
-      reinterpret_cast<float2*>(source)[lane] = make_float2(head.x[0], head.x[1]);
-    }
+    if (call.scaled_query == nullptr) StoreTurned(source, head);
   }
   if (is_query && call.scaled_query != nullptr) StoreScaledLane<Element>(call, row, h, head);
   if (!is_query) StoreLane<Element>(call, slot, (h - queries) % keys, is_value, head);
@@ -275,7 +281,9 @@ __global__ void RotateKernel(RotateCall call) {
         head[i + call.pairs] = __fadd_rn(__fmul_rn(b, c), __fmul_rn(a, s));
       }
       __syncwarp();
-      for (int d = lane; d < dim; d += 32) values[d] = head[d];
+      if (call.scaled_query == nullptr) {
+        for (int d = lane; d < dim; d += 32) values[d] = head[d];
+      }
     }
     if (is_query && call.scaled_query != nullptr) StoreScaledQuery(call, row, h, head);
     if (!is_query) {
@@ -285,22 +293,7 @@ __global__ void RotateKernel(RotateCall call) {
   }
 }
 
-__global__ void ScaleQueriesKernel(RotateCall call) {
-  const int row = blockIdx.x, warp = threadIdx.x / 32;
-  for (int h = warp; h < call.heads; h += kWarps) {
-    StoreScaledQuery(
-        call, row, h,
-        call.qkv + row * call.stride + static_cast<std::int64_t>(h) * call.kv.layout.head_dim);
-  }
-}
-
 }  // namespace
-
-void ScaleQueryRows(cudaStream_t stream, const RotateCall& call) {
-  if (call.rows == 0) return;
-  ScaleQueriesKernel<<<static_cast<unsigned>(call.rows), kWarps * 32, 0, stream>>>(call);
-  CheckLaunch("queries in 16 bits");
-}
 
 void RotateAndStoreRows(cudaStream_t stream, const RotateCall& call) {
   if (call.rows == 0) return;

@@ -21,10 +21,9 @@ struct RotateCall {
   const float* key_norm = nullptr;
   bool whole_norm = false;  // one norm over all heads
   float eps = 0.0f;
-  float* qkv = nullptr;  // [rows, stride], updated in place
+  float* qkv = nullptr;  // [rows, stride], updated in place unless `scaled_query` has the queries
   std::int64_t stride = 0;
-  // Where queries also go in the type of KV, times `query_scale`: [rows, heads, padded_dim]; or
-  // null.
+  // Where queries go in the type of KV, times `query_scale`: [rows, heads, padded_dim]; or null.
   void* scaled_query = nullptr;
   float query_scale = 1.0f;
   KvView kv;
@@ -35,7 +34,5 @@ struct RotateCall {
 };
 
 void RotateAndStoreRows(cudaStream_t stream, const RotateCall& call);
-// Only fills call.scaled_query from queries that were turned before.
-void ScaleQueryRows(cudaStream_t stream, const RotateCall& call);
 
 }  // namespace banyan::cuda

@@ -92,7 +92,7 @@ void StepAttention::Attend(const DeviceStep& step, const AttentionShape& shape, 
   call.query_stride = Stride(qkv.columns);
   call.kv = kv;
   if (call.form == UnitForm::kWideAndNarrow) {
-    if (rotated_ != call.query) ScaleQueries(shape, step.rows, qkv, call.kv);
+    BANYAN_CHECK(rotated_ == call.query);
     call.scaled_query = partials_.queries();
   }
   call.partials = partials_.Reserve(step.partials, shape);
@@ -117,20 +117,6 @@ void StepAttention::AddScaledQueries(const AttentionShape& shape, RotateCall& ca
   call.scaled_query = partials_.ReserveQueries(std::int64_t{call.rows} * shape.heads *
                                                call.kv.layout.padded_dim * 2);
   call.query_scale = shape.scale * kLog2E;
-}
-
-void StepAttention::ScaleQueries(const AttentionShape& shape, int rows, const Tensor& qkv,
-                                 const KvView& kv) {
-  RotateCall call;
-  call.rows = rows;
-  call.heads = shape.heads;
-  call.qkv = const_cast<float*>(Wide(qkv));
-  call.stride = Stride(qkv.columns);
-  call.kv = kv;
-  call.type = kv_type_;
-  AddScaledQueries(shape, call);
-  ScaleQueryRows(device_->stream, call);
-  rotated_ = call.qkv;
 }
 
 }  // namespace banyan::cuda

@@ -40,7 +40,6 @@ class StepAttention {
   // Attention of wide and narrow units reads queries in 16 bits.
   void AddScaledQueries(const AttentionShape& shape, RotateCall& call);
   // For queries that are not those of the last RotateAndStore.
-  void ScaleQueries(const AttentionShape& shape, int rows, const Tensor& qkv, const KvView& kv);
 
   std::shared_ptr<const Device> device_;
   Precision precision_;

@@ -173,6 +173,7 @@ __device__ inline void StoreEmpty(const AttentionCall& call, const UnitView& uni
     call.partials.sum[at] = 0.0f;
     for (int d = lane; d < dim; d += 32) call.partials.value[at * dim + d] = 0.0f;
   }
+  __syncwarp();  // before the next unit takes the place of this one
 }
 
 // The warp that opens tasks: the first by the block's place, later ones from the counter.
