@@ -55,9 +55,7 @@ void MultiplyBF16(cudaStream_t stream, const ProductOperands& operands);
 ProductOperands GateAndUp(const ProductOperands& operands);
 void ApplySwiGlu(cudaStream_t stream, const ProductOperands& operands);
 
-// --- For the choice of algorithms
-// ----------------------------------------------------------------- Rows of 32-bit words without
-// gaps.
+// For the choice of algorithms. Rows of 32-bit words without gaps.
 struct WordRows {
   std::int64_t rows = 0, words = 0;
 };

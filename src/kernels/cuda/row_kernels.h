@@ -13,6 +13,8 @@ struct RowRange {
   std::int64_t rows = 0;
   std::int64_t columns = 0;
   std::int64_t stride = 0;  // elements from row to row
+
+  bool empty() const { return rows <= 0 || columns <= 0; }
 };
 
 // Where an operation leaves its rows: one of the two is null.
@@ -36,7 +38,7 @@ void GatherRows(cudaStream_t stream, const std::int32_t* index, const __nv_bfloa
                 RowRange range, __nv_bfloat16* out);
 // x[r] += delta[r] + bias; either may be null.
 void AddRows(cudaStream_t stream, const float* delta, const float* bias, RowRange range, float* x);
-// x and out.wide may be the same. `weight` is padded to the stride.
+// In norm.cu. x and out.wide may be the same; `weight` is padded to the stride.
 void RmsNormRows(cudaStream_t stream, const float* x, const float* weight, float eps,
                  RowRange range, RowOutput out);
 // range is of the output; x has rows of x_stride elements, gate then up.
@@ -44,14 +46,5 @@ void SwiGluRows(cudaStream_t stream, const float* x, std::int64_t x_stride, RowR
                 RowOutput out);
 void SwiGluRows(cudaStream_t stream, const __nv_bfloat16* x, std::int64_t x_stride, RowRange range,
                 __nv_bfloat16* out);
-
-// cosine and sine [rows, pairs] of position * inverse_frequency, times scale.
-struct RopeAngles {
-  const std::int32_t* positions = nullptr;   // [rows]
-  const float* inverse_frequency = nullptr;  // [pairs]
-  int rows = 0, pairs = 0;
-  float scale = 1.0f;
-};
-void FillRopeTable(cudaStream_t stream, const RopeAngles& angles, float* cosine, float* sine);
 
 }  // namespace banyan::cuda

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "kernels/cuda/choices.h"
 #include "kernels/cuda/device_matrix.h"
+#include "kernels/cuda/rope_table.h"
 #include "kernels/cuda/tensor_memory.h"
 
 namespace banyan::cuda {
