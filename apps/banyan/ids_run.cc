@@ -1,0 +1,222 @@
+#include "ids_run.h"
+
+#include <fmt/format.h>
+
+#include <iostream>
+#include <utility>
+#include <vector>
+
+#include "banyan/error.h"
+
+namespace banyan::app {
+
+IdsRun::IdsRun(std::shared_ptr<Model> model, std::shared_ptr<const Text> text,
+               const RunOptions& options)
+    : model_(std::move(model)), text_(std::move(text)), explain_(options.explain) {
+  if (model_) engine_ = std::make_unique<Engine>(model_, options.engine);
+}
+
+int IdsRun::Run(std::istream& in, std::ostream& out) {
+  std::string line;
+  std::int64_t number = 0;
+  while (std::getline(in, line)) {
+    ++number;
+    if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
+    rows_.emplace_back();
+    Read(line, number);
+    while (engine_ && engine_->waiting() > 4 * engine_->wanted_waiting() && engine_->Step())
+      Collect();
+    Write(out);
+  }
+  if (engine_ && explain_) std::cerr << engine_->Explain();
+  while (engine_ && engine_->Step()) {
+    Collect();
+    Write(out);
+  }
+  Collect();
+  Write(out);
+  return failed_ ? 1 : 0;
+}
+
+void IdsRun::Read(const std::string& line, std::int64_t number) {
+  IdsRow& row = rows_.back();
+  row.first_tag = next_tag_;
+  try {
+    Json json;
+    try {
+      json = Json::parse(line);
+    } catch (const Json::exception&) {
+      BadInput(fmt::format("line {}: not valid JSON", number));
+    }
+    if (!json.is_object()) {
+      BadInput(fmt::format("line {}: expected an object, found {}", number, json.type_name()));
+    }
+    if (json.contains("id")) {
+      row.id = json.at("id").dump(-1, ' ', false, Json::error_handler_t::replace);
+    }
+    row.kind = StringField(json, "kind");
+    row.logprobs = json.value("logprobs", false);
+    Start(json);
+  } catch (const Error& e) {
+    Refuse(row, e.kind(), e.what());
+  } catch (const Json::exception& e) {
+    Refuse(row, ErrorKind::kInput, e.what());
+  }
+}
+
+void IdsRun::Refuse(IdsRow& row, ErrorKind kind, const std::string& message) {
+  places_.erase(places_.lower_bound(row.first_tag), places_.end());
+  row.missing = 0;
+  Fail(row, kind, message);
+}
+
+void IdsRun::Start(const Json& json) {
+  IdsRow& row = rows_.back();
+  const std::string& kind = row.kind;
+  if (kind == "logits") return StartLogits(json);
+  if (kind == "greedy") return StartGreedy(json);
+  if (kind == "stacked") return StartStacked(json);
+  if (kind == "tokenize") return Tokenize(json);
+  if (kind == "detokenize") return Detokenize(json);
+  if (kind == "chat") return Chat(json);
+  if (kind == "skeleton" || kind == "experts" || kind == "embed" || kind == "rerank") {
+    throw Error(ErrorKind::kUnsupported, fmt::format("kind '{}' is not built yet", kind));
+  }
+  BadInput(
+      fmt::format("unknown kind '{}': expected logits, greedy, stacked, tokenize, detokenize "
+                  "or chat",
+                  kind));
+}
+
+Engine& IdsRun::NeedEngine() {
+  if (!engine_) BadInput("this kind needs a model: give one with -m");
+  return *engine_;
+}
+
+const Text& IdsRun::NeedText() {
+  if (!text_)
+    BadInput("this kind needs a tokenizer: the model has none, give one with --tokenizer");
+  return *text_;
+}
+
+std::uint64_t IdsRun::NewTag(const Place& place) {
+  const std::uint64_t tag = next_tag_++;
+  places_[tag] = place;
+  return tag;
+}
+
+void IdsRun::StartLogits(const Json& json) {
+  Engine& engine = NeedEngine();
+  PromptSegment prompt;
+  prompt.tokens = TokenList(Field(json, "ids"), "ids");
+  AnswerRequest answer;
+  answer.max_new = 0;
+  answer.want_logits = true;
+  Submit(engine, std::move(prompt), {std::move(answer)});
+}
+
+void IdsRun::StartGreedy(const Json& json) {
+  Engine& engine = NeedEngine();
+  PromptSegment prompt;
+  prompt.tokens = TokenList(Field(json, "ids"), "ids");
+  Submit(engine, std::move(prompt), {AnswerFields(json)});
+}
+
+void IdsRun::Submit(Engine& engine, PromptSegment prompt, AnswerRequest answer) {
+  IdsRow& row = rows_.back();
+  row.answers.assign(1, std::vector<Answer>(1));
+  row.missing = 1;
+  answer.tag = NewTag({first_row_ + rows_.size() - 1, 0, 0});
+  prompt.answers.push_back(std::move(answer));
+  engine.Submit(std::move(prompt));
+}
+
+void IdsRun::StartStacked(const Json& json) {
+  Engine& engine = NeedEngine();
+  IdsRow& row = rows_.back();
+  const AnswerRequest wanted = AnswerFields(json);
+  PromptSegment root;
+  root.tokens = TokenList(Field(json, "p"), "p");
+  const Json& contexts = Field(json, "contexts");
+  if (!contexts.is_array()) BadInput("'contexts': expected a list");
+  std::vector<std::vector<Answer>> answers;
+  int missing = 0;
+  for (const Json& context : contexts) {
+    PromptSegment segment;
+    segment.tokens = TokenList(Field(context, "c"), "c");
+    const Json& questions = Field(context, "questions");
+    if (!questions.is_array()) BadInput("'questions': expected a list");
+    for (const Json& question : questions) {
+      PromptSegment leaf;
+      leaf.tokens = TokenList(Field(question, "x"), "x");
+      leaf.answers.push_back(wanted);
+      leaf.answers.back().request_key = answers.size();
+      leaf.answers.back().question_key = segment.below.size();
+      leaf.answers.back().tag =
+          NewTag({first_row_ + rows_.size() - 1, answers.size(), segment.below.size()});
+      segment.below.push_back(std::move(leaf));
+      ++missing;
+    }
+    answers.emplace_back(segment.below.size());
+    root.below.push_back(std::move(segment));
+  }
+  engine.Submit(std::move(root));
+  row.answers = std::move(answers);
+  row.missing = missing;
+  if (missing == 0) Finish(row);
+}
+
+void IdsRun::Tokenize(const Json& json) {
+  const bool add_special = json.value("add_special", false);
+  const std::vector<TokenId> ids =
+      NeedText().Encode(StringField(json, "text"), add_special, /*parse_special=*/true);
+  rows_.back().text = TokensLine(rows_.back().id, ids);
+}
+
+void IdsRun::Detokenize(const Json& json) {
+  WriteText(NeedText().Decode(TokenList(Field(json, "ids"), "ids"), /*skip_special=*/false));
+}
+
+void IdsRun::Chat(const Json& json) {
+  const std::string extra = json.contains("extra") ? json.at("extra").dump() : "";
+  std::string text;
+  for (const ChatText& piece : NeedText().RenderChat(
+           Field(json, "messages").dump(), json.value("add_generation_prompt", false), extra)) {
+    text += piece.text;
+  }
+  WriteText(text);
+}
+
+void IdsRun::WriteText(const std::string& text) {
+  IdsRow& row = rows_.back();
+  row.text = TextLine(row.id, text);
+}
+
+void IdsRun::Collect() {
+  if (!engine_) return;
+  for (Answer& answer : engine_->TakeFinished()) {
+    const auto place = places_.extract(answer.tag).mapped();
+    IdsRow& row = rows_[place.row - first_row_];
+    if (answer.finish == FinishReason::kError && row.text.empty()) {
+      Fail(row, ErrorKind::kLimit, answer.error);
+    }
+    row.answers[place.context][place.question] = std::move(answer);
+    if (--row.missing == 0 && row.text.empty()) Finish(row);
+  }
+}
+
+void IdsRun::Fail(IdsRow& row, ErrorKind kind, const std::string& message) {
+  row.text = ErrorLine(row.id, kind, message);
+  failed_ = true;
+}
+
+void IdsRun::Write(std::ostream& out) {
+  while (!rows_.empty() && !rows_.front().text.empty() && rows_.front().missing == 0) {
+    out << rows_.front().text << '\n';
+    rows_.pop_front();
+    ++first_row_;
+  }
+  out.flush();
+}
+
+}  // namespace banyan::app
