@@ -73,21 +73,27 @@ class AskWork : public RecordWork {
     int room = 0;                                 // tokens that the answer may need
   };
 
-  bool IsLetterQuestion(size_t question) const;
-  void Show(size_t question);
-  std::vector<PromptPart> Write(size_t question, std::string_view context);
-  Prompt Encode(size_t question, std::string_view context);
-  std::int64_t Needs(const Prompt& prompt) const;
+  // ask_work.cc
   void AskAll();
-  void AskTooLong(const std::vector<size_t>& questions);
-  std::vector<std::string_view> Stretches(size_t question, std::int64_t without);
-  size_t LongestFit(size_t question, std::string_view context, std::int64_t without);
   void Guarded(size_t question, const std::function<void()>& body);
   void Add(size_t question, const Prompt& prompt);
   void AddLeaf(const std::vector<TokenId>& tokens, const EncodedPrompt& ends, size_t prompt_tokens,
                AnswerRequest request);
   AnswerRequest RequestFor(size_t question, size_t part, size_t answer);
 
+  // ask_prompt.cc
+  bool IsLetterQuestion(size_t question) const;
+  void Show(size_t question);
+  std::vector<PromptPart> Write(size_t question, std::string_view context);
+  Prompt Encode(size_t question, std::string_view context);
+  std::int64_t Needs(const Prompt& prompt) const;
+
+  // ask_too_long.cc
+  void AskTooLong(const std::vector<size_t>& questions);
+  std::vector<std::string_view> Stretches(size_t question, std::int64_t without);
+  size_t LongestFit(size_t question, std::string_view context, std::int64_t without);
+
+  // ask_rows.cc
   OutputRow AnswerRow(size_t question);
   void WriteFree(const Asked& asked, nlohmann::ordered_json& row) const;
   void WriteChoice(size_t question, nlohmann::ordered_json& row) const;

@@ -19,6 +19,11 @@ Key128 KeyOf(std::initializer_list<std::string_view> parts) {
   return key;
 }
 
+void AddTo(Key128& sum, const Key128& key) {
+  sum[0] += key[0];
+  sum[1] += key[1] + (sum[0] < key[0] ? 1 : 0);
+}
+
 size_t KeySet::Find(const Key128& key) const {
   const size_t mask = slots_.size() - 1;
   size_t slot = static_cast<size_t>(key[0]) & mask;

@@ -12,6 +12,7 @@ using Key128 = std::array<std::uint64_t, 2>;
 
 // Of all parts, each with its length, so that "ab","c" is not "a","bc".
 Key128 KeyOf(std::initializer_list<std::string_view> parts);
+void AddTo(Key128& sum, const Key128& key);  // 128 bits, modulo 2^128
 
 class KeySet {
  public:

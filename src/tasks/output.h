@@ -47,14 +47,19 @@ class JobOutput {
 
  private:
   bool has_journal() const { return journal_ != nullptr; }
+  void Begin();
+  void Checkpoint(bool complete);
+
+  // output_resume.cc
   void Open();
   void Lock();
-  void Begin();
   void Resume(const JournalContents& contents);
   void CheckSameJob(const Json& before) const;
   JournalContents DropErrors(const JournalContents& contents);
   JournalContents FinishReplacing();
-  void Checkpoint(bool complete);
+
+  // output_format.cc
+  std::string CsvHeader() const;
   std::string Format(const OutputRow& row) const;
   std::string CsvText(const OutputRow& row) const;
 

@@ -1,0 +1,127 @@
+// Questions whose context does not fit into the model's: it is cut, or asked about in parts.
+#include <algorithm>
+
+#include "base/error.h"
+#include "tasks/ask_work.h"
+
+namespace banyan {
+namespace {
+
+constexpr size_t kMostParts = 10'000;
+constexpr size_t kWordBytes = 200;  // a cut is moved back to a space at most so far
+
+// The nearest place at or before `end` where the text may be cut: after a space, else between
+// characters.
+size_t CutPlace(std::string_view text, size_t end) {
+  if (end >= text.size()) return text.size();
+  const size_t earliest = end > kWordBytes ? end - kWordBytes : 1;
+  for (size_t at = end; at >= earliest && at > 0; --at) {
+    if (text[at - 1] == ' ' || text[at - 1] == '\n') return at;
+  }
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;
+  return end;
+}
+
+}  // namespace
+
+// The longest beginning of the context, in bytes, with which the question fits. Tokens are not
+// known without tokenising, so the length is approached from a guess. `without` is what the prompt
+// needs without any context.
+size_t AskWork::LongestFit(size_t question, std::string_view context, std::int64_t without) {
+  // Other questions on the same stretch may meet its end with a token more.
+  constexpr std::int64_t kSpareTokens = 4;
+  const std::int64_t window = settings_.model->context_length() - kSpareTokens;
+  // A long text is measured by its beginning: a token has a few bytes, rarely more than ten.
+  size_t length = std::min(context.size(),
+                           static_cast<size_t>(std::max<std::int64_t>(window - without, 1)) * 10);
+  size_t fits = 0;
+  size_t fails = context.size() + 1;
+  for (int attempt = 0; attempt < 12 && length > fits && length < fails; ++attempt) {
+    const size_t cut = CutPlace(context, length);
+    const std::int64_t needs = Needs(Encode(question, context.substr(0, cut)));
+    const double share = static_cast<double>(window - without) /
+                         static_cast<double>(std::max<std::int64_t>(needs - without, 1));
+    if (needs <= window) {
+      fits = std::max(fits, cut);
+      if (cut == context.size() || share < 1.02) break;
+    } else {
+      fails = std::min(fails, length);
+    }
+    const auto guess = static_cast<size_t>(static_cast<double>(cut) * std::max(share, 0.0) * 0.995);
+    length = std::clamp(guess, fits + 1, std::max(fits + 1, fails - 1));
+  }
+  if (fits == 0) {
+    Throw(ErrorKind::kLimit, "too long: the question leaves no room for the context");
+  }
+  return fits;
+}
+
+// Stretches of the context that fit with the question: the first one, or all of it in parts that
+// overlap by a tenth, so that what stands across a cut is whole in one of them.
+std::vector<std::string_view> AskWork::Stretches(size_t question, std::int64_t without) {
+  const std::string_view context = record_.context;
+  std::vector<std::string_view> stretches;
+  size_t begin = 0;
+  while (begin < context.size()) {
+    if (stretches.size() == kMostParts) {
+      Throw(ErrorKind::kLimit, "too long: the context needs more than {} parts", kMostParts);
+    }
+    const size_t length = LongestFit(question, context.substr(begin), without);
+    stretches.push_back(context.substr(begin, length));
+    if (settings_.options.too_long == TooLong::kTruncate || begin + length >= context.size()) break;
+    const size_t next = CutPlace(context, begin + length - length / 10);
+    begin = next > begin ? next : begin + length;
+  }
+  return stretches;
+}
+
+// All questions get the same stretches, those of the longest one, so that they share them.
+void AskWork::AskTooLong(const std::vector<size_t>& questions) {
+  const std::int64_t window = settings_.model->context_length();
+  std::int64_t most = -1;
+  size_t longest = 0;
+  for (const size_t question : questions) {
+    Guarded(question, [&] {
+      const std::int64_t without = Needs(Encode(question, ""));
+      if (without >= window) {
+        Throw(ErrorKind::kLimit,
+              "too long: without any context the prompt and its answer need {} tokens; the model's "
+              "context holds {}",
+              without, window);
+      }
+      if (without > most) {
+        most = without;
+        longest = question;
+      }
+    });
+  }
+  if (most < 0) return;
+  std::vector<std::string_view> stretches;
+  Guarded(longest, [&] { stretches = Stretches(longest, most); });
+  for (const size_t question : questions) {
+    Guarded(question, [&] {
+      if (asked_[longest].problem) {
+        Throw(asked_[longest].problem->kind, "{}", asked_[longest].problem->message);
+      }
+      if (settings_.options.too_long == TooLong::kTruncate) {
+        asked_[question].cut_bytes = record_.context.size() - stretches.front().size();
+      }
+    });
+  }
+  for (const std::string_view stretch : stretches) {
+    for (const size_t question : questions) {
+      Guarded(question, [&] {
+        const Prompt prompt = Encode(question, stretch);
+        if (Needs(prompt) > window) {
+          Throw(ErrorKind::kLimit,
+                "too long: {} tokens for a part of the context; the model's "
+                "context holds {}",
+                Needs(prompt), window);
+        }
+        Add(question, prompt);
+      });
+    }
+  }
+}
+
+}  // namespace banyan
