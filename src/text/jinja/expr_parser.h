@@ -30,11 +30,15 @@ class ExprParser {
   ExprPtr Product();
   ExprPtr Power();
   ExprPtr Unary(bool with_filters);
+
+  // expr_primary.cc
   ExprPtr Primary();
   ExprPtr Parenthesized();
   ExprPtr ListLiteral();
   ExprPtr DictLiteral();
   ExprPtr Integer();
+
+  // expr_postfix.cc
   ExprPtr Postfix(ExprPtr node);
   ExprPtr Subscript(ExprPtr object);
   ExprPtr FiltersAndTests(ExprPtr node);

@@ -4,8 +4,8 @@
 #include <cmath>
 
 #include "text/jinja/arguments.h"
-#include "text/jinja/methods.h"
 #include "text/jinja/ops.h"
+#include "text/jinja/text_ops.h"
 
 namespace banyan::jinja {
 namespace {

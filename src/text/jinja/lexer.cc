@@ -2,13 +2,14 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
+#include "text/jinja/literals.h"
 #include "text/jinja/text.h"
 
 namespace banyan::jinja {
 namespace {
 
-bool IsDigit(char c) { return c >= '0' && c <= '9'; }
 bool IsNameByte(char c) {
   return IsDigit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' ||
          static_cast<unsigned char>(c) >= 0x80;
@@ -232,118 +233,20 @@ class Lexer {
   }
 
   void LexNumber() {
-    size_t end = pos_;
-    std::string digits;
-    const auto take = [&](auto&& accepted) {
-      while (end < source_.size() &&
-             (accepted(source_[end]) ||
-              (source_[end] == '_' && end + 1 < source_.size() && accepted(source_[end + 1])))) {
-        if (source_[end] != '_') digits += source_[end];
-        ++end;
-      }
-    };
-    const char prefix = pos_ + 1 < source_.size() ? source_[pos_ + 1] : '\0';
-    if (source_[pos_] == '0' && std::string_view("xXoObB").find(prefix) != std::string::npos) {
-      digits = {'0', static_cast<char>(prefix | 0x20)};
-      end += 2;
-      take([](char c) { return IsDigit(c) || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F'); });
-      Emit(TokenKind::kInteger, digits);
-      pos_ = end;
-      return;
-    }
-    take(IsDigit);
-    bool is_float = false;
-    // Digits after "x." are an index of x, never a fraction.
     const bool after_dot = !tokens_.empty() && tokens_.back().kind == TokenKind::kOperator &&
                            tokens_.back().text == ".";
-    if (!after_dot && end + 1 < source_.size() && source_[end] == '.' &&
-        IsDigit(source_[end + 1])) {
-      digits += '.';
-      ++end;
-      take(IsDigit);
-      is_float = true;
-    }
-    if (!after_dot && end < source_.size() && (source_[end] | 0x20) == 'e') {
-      size_t exponent = end + 1;
-      if (exponent < source_.size() && (source_[exponent] == '+' || source_[exponent] == '-')) {
-        ++exponent;
-      }
-      if (exponent < source_.size() && IsDigit(source_[exponent])) {
-        digits += source_.substr(end, exponent - end);
-        end = exponent;
-        take(IsDigit);
-        is_float = true;
-      }
-    }
-    Emit(is_float ? TokenKind::kFloat : TokenKind::kInteger, digits);
-    pos_ = end;
+    NumberLiteral number = ReadNumber(source_, pos_, after_dot);
+    Emit(number.is_float ? TokenKind::kFloat : TokenKind::kInteger, std::move(number.digits));
+    pos_ = number.end;
   }
 
   void LexString(char quote) {
     size_t end = pos_ + 1;
     while (end < source_.size() && source_[end] != quote) end += source_[end] == '\\' ? 2 : 1;
     if (end >= source_.size()) Fail("this string does not end");
-    Emit(TokenKind::kString, Unescape(std::string_view(source_).substr(pos_ + 1, end - pos_ - 1)));
+    Emit(TokenKind::kString,
+         Unescape(std::string_view(source_).substr(pos_ + 1, end - pos_ - 1), line_));
     AdvanceTo(end + 1);
-  }
-
-  // As Python's "unicode-escape" decoder; \N{name} is not known.
-  std::string Unescape(std::string_view body) const {
-    std::string out;
-    for (size_t i = 0; i < body.size();) {
-      if (body[i] != '\\') {
-        out += body[i++];
-        continue;
-      }
-      const char c = body[i + 1];  // LexString made sure that a backslash is not the last byte
-      static constexpr std::string_view kFrom = "abfnrtv\\'\"";
-      static constexpr std::string_view kTo = "\a\b\f\n\r\t\v\\'\"";
-      if (const size_t at = kFrom.find(c); at != std::string_view::npos) {
-        out += kTo[at];
-        i += 2;
-      } else if (c == '\n') {
-        i += 2;
-      } else if (c >= '0' && c <= '7') {
-        size_t end = i + 1;
-        int32_t code = 0;
-        while (end < body.size() && end < i + 4 && body[end] >= '0' && body[end] <= '7') {
-          code = code * 8 + (body[end++] - '0');
-        }
-        AppendUtf8(out, code);
-        i = end;
-      } else if (c == 'x' || c == 'u' || c == 'U') {
-        const size_t digits = c == 'x' ? 2 : c == 'u' ? 4 : 8;
-        i = AppendHexEscape(out, body, i + 2, digits);
-      } else if (c == 'N') {
-        Throw(ErrorKind::kUnsupported, "chat template line {}: \\N{{…}} in a string", line_);
-      } else {
-        out += '\\';
-        ++i;
-      }
-    }
-    return out;
-  }
-
-  size_t AppendHexEscape(std::string& out, std::string_view body, size_t begin,
-                         size_t digits) const {
-    const auto code_at = [&](size_t at) {
-      int64_t code = 0;
-      for (size_t i = at; i < at + digits; ++i) {
-        const size_t nibble = i < body.size()
-                                  ? std::string_view("0123456789abcdef")
-                                        .find(IsDigit(body[i]) ? body[i] : char(body[i] | 0x20))
-                                  : std::string_view::npos;
-        if (nibble == std::string_view::npos) Fail("a string's \\x or \\u needs {} digits", digits);
-        code = code * 16 + static_cast<int64_t>(nibble);
-      }
-      return code;
-    };
-    const int64_t code = code_at(begin);
-    if (code > 0x10FFFF || (code >= 0xD800 && code < 0xE000)) {
-      Fail("a string's escape U+{:X} is no character", code);
-    }
-    AppendUtf8(out, static_cast<int32_t>(code));
-    return begin + digits;
   }
 
   const std::string source_;

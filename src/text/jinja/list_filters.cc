@@ -7,7 +7,7 @@
 #include "text/jinja/arguments.h"
 #include "text/jinja/case.h"
 #include "text/jinja/filters.h"
-#include "text/jinja/methods.h"
+#include "text/jinja/text_ops.h"
 
 namespace banyan::jinja {
 namespace {
