@@ -1,251 +1,22 @@
-// Tokenizers from GGUF metadata (tokenizer.ggml.*).
+// A tokenizer from GGUF metadata: its special and added tokens around the model.
+#include "text/tokenizer_gguf.h"
+
 #include <algorithm>
 #include <cctype>
-#include <cmath>
 #include <utility>
 
 #include "base/error.h"
-#include "formats/gguf.h"
-#include "text/bpe_model.h"
 #include "text/gguf_pre.h"
 #include "text/tokenizer.h"
-#include "text/tokenizer_parts.h"
-#include "text/unigram_model.h"
-#include "text/utf8.h"
-#include "text/wordpiece_model.h"
 
 namespace banyan {
 namespace {
 
-constexpr std::string_view kMetaspace = "\u2581";
-
-enum class TokenType : std::int64_t {
-  kNormal = 1,
-  kUnknown = 2,
-  kControl = 3,
-  kUserDefined = 4,
-  kUnused = 5,
-  kByte = 6,
-};
-
-std::string Key(std::string_view name) { return "tokenizer.ggml." + std::string(name); }
-
-// The vocabulary as the file lists it, before any model is built from it.
-struct GgufTokens {
-  std::vector<std::string> texts;
-  std::vector<TokenType> types;
-  std::vector<float> scores;  // empty when the file has none
-};
-
-GgufTokens ReadTokens(const GgufFile& file) {
-  const auto texts = file.FindStringArray(Key("tokens"));
-  if (!texts || texts->empty()) {
-    Throw(ErrorKind::kFormat, "{}: {} is missing: the file has no vocabulary", file.path(),
-          Key("tokens"));
-  }
-  GgufTokens tokens;
-  const size_t count = texts->size();
-  tokens.texts.reserve(count);
-  for (const std::string_view text : *texts) {
-    tokens.texts.emplace_back();
-    AppendLossyUtf8(text, tokens.texts.back());
-  }
-  tokens.types.assign(count, TokenType::kNormal);
-  if (const auto types = file.FindIntArray(Key("token_type"))) {
-    if (types->size() < count) {
-      Throw(ErrorKind::kFormat, "{}: {} has {} entries for {} tokens", file.path(),
-            Key("token_type"), types->size(), count);
-    }
-    for (size_t i = 0; i < count; ++i) tokens.types[i] = static_cast<TokenType>((*types)[i]);
-  }
-  if (auto scores = file.FindFloatArray(Key("scores"))) {
-    if (scores->size() < count) {
-      Throw(ErrorKind::kFormat, "{}: {} has {} entries for {} tokens", file.path(), Key("scores"),
-            scores->size(), count);
-    }
-    scores->resize(count);
-    for (const float score : *scores) {
-      if (!std::isfinite(score)) {
-        Throw(ErrorKind::kFormat, "{}: {} has a value that is not finite", file.path(),
-              Key("scores"));
-      }
-    }
-    tokens.scores = *std::move(scores);
-  }
-  return tokens;
-}
-
-Vocabulary MakeVocabulary(const GgufTokens& tokens, const std::string& what) {
-  Vocabulary vocabulary;
-  for (size_t i = 0; i < tokens.texts.size(); ++i) {
-    vocabulary.Add(static_cast<std::int64_t>(i), tokens.texts[i], what);
-  }
-  return vocabulary;
-}
-
-TokenSet IdsOfTypes(const GgufTokens& tokens, std::initializer_list<TokenType> types) {
-  TokenSet set;
-  for (size_t i = 0; i < tokens.types.size(); ++i) {
-    if (std::find(types.begin(), types.end(), tokens.types[i]) != types.end()) {
-      set.Insert(static_cast<TokenId>(i));
-    }
-  }
-  return set;
-}
-
 std::optional<TokenId> FindId(const GgufFile& file, std::string_view key, size_t vocab_size,
                               std::int64_t fallback) {
-  const std::int64_t id = file.FindInt(Key(key)).value_or(fallback);
+  const std::int64_t id = file.FindInt(GgufKey(key)).value_or(fallback);
   if (id < 0 || static_cast<size_t>(id) >= vocab_size) return std::nullopt;
   return static_cast<TokenId>(id);
-}
-
-void BuildByteLevelBpe(const GgufFile& file, const GgufTokens& tokens, TokenizerParts& parts) {
-  parts.pre_name = file.FindString(Key("pre")).value_or("default");
-  const GgufPreTokenizer* pre = FindGgufPreTokenizer(parts.pre_name);
-  if (pre == nullptr) {
-    Throw(ErrorKind::kUnsupported, "{}: {}: unknown pre-tokenizer '{}'", file.path(), Key("pre"),
-          parts.pre_name.substr(0, 64));
-  }
-  if (pre->nfc) parts.normalizer.Add(NormalFormStep(NormalForm::kNfc));
-  for (const char* pattern : pre->patterns) {
-    parts.pretokenizer.Add(SplitRegexStep(std::make_shared<const Regex>(pattern, parts.pre_name),
-                                          SplitBehavior::kIsolated, false));
-  }
-  const bool add_prefix = file.FindBool(Key("add_space_prefix")).value_or(false);
-  parts.pretokenizer.Add(ByteLevelPreTokenizerStep(nullptr, add_prefix));
-
-  const auto list = file.FindStringArray(Key("merges"));
-  if (!list) {
-    Throw(ErrorKind::kFormat, "{}: {} is missing", file.path(), Key("merges"));
-  }
-  Vocabulary vocabulary = MakeVocabulary(tokens, file.path());
-  MergeTable merges(list->size());
-  std::string merged;
-  std::uint32_t rank = 0;
-  for (const std::string_view merge : *list) {
-    const std::uint32_t this_rank = rank++;
-    const size_t space = merge.find(' ', 1);
-    if (space == std::string_view::npos) {
-      Throw(ErrorKind::kFormat, "{}: {}[{}]: expected two tokens with a space between them",
-            file.path(), Key("merges"), this_rank);
-    }
-    merged = merge.substr(0, space);
-    merged += merge.substr(space + 1);
-    const auto left = vocabulary.Find(merge.substr(0, space));
-    const auto right = vocabulary.Find(merge.substr(space + 1));
-    const auto result = vocabulary.Find(merged);
-    if (!left || !right || !result) continue;  // cut vocabularies keep all merges
-    if (merges.Find(*left, *right).rank == MergeTable::kNone) {
-      merges.Set(*left, *right, {this_rank, *result});
-    }
-  }
-  BpeOptions options;
-  options.ignore_merges = pre->ignore_merges;
-  parts.kind = "BPE";
-  parts.spelling = TokenSpelling::kByteLevel;
-  parts.decoder.Add(ByteLevelDecoderStep());
-  parts.model =
-      std::make_unique<BpeModel>(std::move(vocabulary), std::move(merges), std::move(options));
-}
-
-void AddMetaspaceDecoder(bool strip_first_space, TokenizerParts& parts) {
-  parts.spelling = TokenSpelling::kMetaspace;
-  parts.decoder.Add(ReplaceStringDecoderStep(std::string(kMetaspace), " ", false));
-  parts.decoder.Add(ByteFallbackStep(false));
-  parts.decoder.Add(FuseStep());
-  if (strip_first_space) {
-    parts.decoder.Add(StripDecoderStep({.content = ' ', .start = 1, .stop = 0}, true));
-  }
-}
-
-void BuildSentencePieceBpe(const GgufFile& file, const GgufTokens& tokens, TokenizerParts& parts) {
-  if (tokens.scores.empty()) {
-    Throw(ErrorKind::kFormat, "{}: {} is missing", file.path(), Key("scores"));
-  }
-  const bool add_prefix = file.FindBool(Key("add_space_prefix")).value_or(true);
-  if (add_prefix) parts.normalizer.Add(PrependStep(std::string(kMetaspace)));
-  parts.normalizer.Add(ReplaceStringStep(" ", std::string(kMetaspace)));
-  AddMetaspaceDecoder(add_prefix, parts);
-  Vocabulary vocabulary = MakeVocabulary(tokens, file.path());
-  const TokenSet excluded =
-      IdsOfTypes(tokens, {TokenType::kControl, TokenType::kUnknown, TokenType::kByte});
-  MergeTable merges = MergesFromScores(vocabulary, tokens.scores, excluded);
-  BpeOptions options;
-  options.byte_fallback = true;
-  options.fuse_unk = true;
-  options.unk = parts.unk;
-  parts.kind = "SentencePiece BPE";
-  parts.pre_name = file.FindString(Key("pre")).value_or("default");
-  auto bpe =
-      std::make_unique<BpeModel>(std::move(vocabulary), std::move(merges), std::move(options));
-  if (bpe->CanCutAtMetaspace()) parts.pretokenizer.Add(CutAtMetaspaceStep());
-  parts.model = std::move(bpe);
-}
-
-void BuildUnigram(const GgufFile& file, const GgufTokens& tokens, TokenizerParts& parts) {
-  if (tokens.scores.empty()) {
-    Throw(ErrorKind::kFormat, "{}: {} is missing", file.path(), Key("scores"));
-  }
-  std::shared_ptr<const Charsmap> charsmap;
-  if (const auto bytes = file.FindIntArray(Key("precompiled_charsmap")); bytes && !bytes->empty()) {
-    std::string blob;
-    blob.reserve(bytes->size());
-    for (const std::int64_t byte : *bytes) blob.push_back(static_cast<char>(byte & 0xFF));
-    charsmap =
-        std::make_shared<const Charsmap>(blob, file.path() + ": " + Key("precompiled_charsmap"));
-  }
-  SentencePieceSpaces spaces;
-  spaces.add_prefix = file.FindBool(Key("add_space_prefix")).value_or(false);
-  spaces.merge_runs = file.FindBool(Key("remove_extra_whitespaces")).value_or(false);
-  parts.normalizer.Add(SentencePieceStep(std::move(charsmap), spaces));
-  AddMetaspaceDecoder(spaces.add_prefix || spaces.merge_runs, parts);
-  std::vector<double> scores(tokens.scores.begin(), tokens.scores.end());
-  for (size_t i = 0; i < scores.size(); ++i) {
-    if (tokens.types[i] == TokenType::kUserDefined) scores[i] = 0;
-  }
-  const TokenSet unmatched =
-      IdsOfTypes(tokens, {TokenType::kControl, TokenType::kUnknown, TokenType::kByte});
-  parts.kind = "Unigram";
-  parts.pre_name = file.FindString(Key("pre")).value_or("default");
-  parts.model =
-      std::make_unique<UnigramModel>(MakeVocabulary(tokens, file.path()), std::move(scores),
-                                     UnigramOptions{parts.unk, false}, unmatched);
-}
-
-// GGUF spells a word's start "▁x" and its continuation "x"; we go back to "x" and "##x".
-void RespellWordPieces(GgufTokens& tokens) {
-  for (size_t i = 0; i < tokens.texts.size(); ++i) {
-    std::string& text = tokens.texts[i];
-    if (text.starts_with(kMetaspace)) {
-      text.erase(0, kMetaspace.size());
-    } else if (tokens.types[i] == TokenType::kNormal &&
-               !(text.starts_with('[') && text.ends_with(']'))) {
-      text.insert(0, "##");
-    }
-  }
-}
-
-void BuildWordPiece(const GgufFile& file, GgufTokens& tokens, TokenizerParts& parts) {
-  RespellWordPieces(tokens);
-  if (!parts.unk) {
-    Throw(ErrorKind::kFormat, "{}: {} is not in the vocabulary", file.path(),
-          Key("unknown_token_id"));
-  }
-  BertNormalizerOptions normalizer;
-  normalizer.lowercase = file.FindBool(Key("normalizer.lowercase")).value_or(true);
-  normalizer.strip_accents =
-      file.FindBool(Key("normalizer.strip_accents")).value_or(normalizer.lowercase);
-  parts.normalizer.Add(BertStep(normalizer));
-  parts.pretokenizer.Add(BertPreTokenizerStep());
-  parts.decoder.Add(WordPieceDecoderStep("##", true, false));
-  parts.spelling = TokenSpelling::kWordPiece;
-  parts.continuing_prefix = "##";
-  parts.kind = "WordPiece";
-  parts.pre_name = file.FindString(Key("pre")).value_or("default");
-  WordPieceOptions options;
-  options.unk = *parts.unk;
-  parts.model = std::make_unique<WordPieceModel>(MakeVocabulary(tokens, file.path()), options);
 }
 
 bool NameContains(const GgufFile& file, std::initializer_list<std::string_view> words) {
@@ -269,10 +40,10 @@ void AddTokens(const GgufFile& file, const GgufTokens& tokens, TokenizerParts& p
   std::vector<AddedToken> added;
   const bool is_phi3 = NameContains(file, {"phi-3", "phi3"});
   for (size_t i = 0; i < tokens.texts.size(); ++i) {
-    const TokenType type = tokens.types[i];
+    const GgufTokenType type = tokens.types[i];
     if (tokens.texts[i].empty()) continue;
-    const bool special = type == TokenType::kControl || type == TokenType::kUnknown;
-    if (!special && type != TokenType::kUserDefined) continue;
+    const bool special = type == GgufTokenType::kControl || type == GgufTokenType::kUnknown;
+    if (!special && type != GgufTokenType::kUserDefined) continue;
     AddedToken token;
     token.id = static_cast<TokenId>(i);
     token.content = tokens.texts[i];
@@ -300,7 +71,7 @@ SpecialDefaults DefaultsOf(const std::string& model) {
 void ReadSpecialIds(const GgufFile& file, const SpecialDefaults& defaults, size_t count,
                     TokenizerParts& parts) {
   parts.bos = FindId(file, "bos_token_id", count, defaults.bos);
-  if (!file.Has(Key("bos_token_id")) && file.Has(Key("cls_token_id"))) {
+  if (!file.Has(GgufKey("bos_token_id")) && file.Has(GgufKey("cls_token_id"))) {
     parts.bos = FindId(file, "cls_token_id", count, defaults.bos);
   }
   parts.eos = FindId(file, "eos_token_id", count, defaults.eos);
@@ -311,7 +82,7 @@ void ReadSpecialIds(const GgufFile& file, const SpecialDefaults& defaults, size_
 void ReadAddedSpecials(const GgufFile& file, const SpecialDefaults& defaults, size_t count,
                        TokenizerParts& parts) {
   const auto flag = [&](std::string_view key, bool fallback) {
-    return file.FindBool(Key(key)).value_or(fallback);
+    return file.FindBool(GgufKey(key)).value_or(fallback);
   };
   const GgufPreTokenizer* pre = FindGgufPreTokenizer(parts.pre_name);
   const bool pre_adds_bos = parts.kind == "BPE" && pre != nullptr && pre->add_bos;
@@ -335,30 +106,18 @@ void ReadAddedSpecials(const GgufFile& file, const SpecialDefaults& defaults, si
 }  // namespace
 
 std::shared_ptr<const Tokenizer> Tokenizer::FromGguf(const GgufFile& file) {
-  const auto model = file.FindString(Key("model"));
+  const auto model = file.FindString(GgufKey("model"));
   if (!model || *model == "none" || *model == "no_vocab") {
-    Throw(ErrorKind::kFormat, "{}: the file has no tokenizer ({} is {})", file.path(), Key("model"),
-          model ? *model : "missing");
+    Throw(ErrorKind::kFormat, "{}: the file has no tokenizer ({} is {})", file.path(),
+          GgufKey("model"), model ? *model : "missing");
   }
-  GgufTokens tokens = ReadTokens(file);
+  GgufTokens tokens = ReadGgufTokens(file);
   const size_t count = tokens.texts.size();
   const SpecialDefaults defaults = DefaultsOf(*model);
   auto parts = std::make_unique<TokenizerParts>();
   parts->source = file.path();
   ReadSpecialIds(file, defaults, count, *parts);
-  if (*model == "gpt2") {
-    BuildByteLevelBpe(file, tokens, *parts);
-  } else if (*model == "llama") {
-    BuildSentencePieceBpe(file, tokens, *parts);
-  } else if (*model == "bert") {
-    BuildWordPiece(file, tokens, *parts);
-  } else if (*model == "t5") {
-    BuildUnigram(file, tokens, *parts);
-  } else {
-    Throw(ErrorKind::kUnsupported,
-          "{}: {}: tokenizer '{}' is not supported (gpt2, llama, bert, t5)", file.path(),
-          Key("model"), model->substr(0, 64));
-  }
+  BuildGgufModel(file, *model, tokens, *parts);
   AddTokens(file, tokens, *parts);
   ReadAddedSpecials(file, defaults, count, *parts);
   parts->FindEndIds();
