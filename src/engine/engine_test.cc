@@ -1,90 +1,34 @@
 // What the engine promises beside exactness: errors that name what was expected and found, bounded
-// memory, sampling, stop strings, forced tokens, the sequential baseline.
-#include "banyan/engine.h"
-
+// memory, nothing computed twice. Stops and sampling are in decoding_test.cc.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <array>
+#include <cmath>
 
+#include "banyan/engine.h"
 #include "engine/model_parts.h"
+#include "support/byte_model.h"
 #include "support/error_message.h"
-#include "support/temp_directory.h"
-#include "support/tiny_model.h"
-#include "support/workload.h"
 
 namespace banyan {
 namespace {
 
 using ::testing::HasSubstr;
+using testing_support::Answers;
 using testing_support::AnswersByTag;
+using testing_support::Ask;
 using testing_support::ErrorMessage;
+using testing_support::kContext;
+using testing_support::Prompt;
 using testing_support::RunAll;
-using testing_support::SameBits;
-using testing_support::TempDirectory;
-using testing_support::TinyShape;
-
-constexpr int kContext = 300;
-
-// One model for all tests of this file: a byte-level vocabulary, a context of 300 tokens.
-std::shared_ptr<Model> SharedModel() {
-  static const std::shared_ptr<Model> model = [] {
-    const TempDirectory directory;
-    const TinyShape shape{.family = "qwen3", .vocab = 260, .context = kContext, .seed = 21};
-    testing_support::GgufWriter writer = testing_support::TinyGgufHeader(shape);
-    testing_support::AddByteVocabulary(shape, {"ab", "abc"}, writer);
-    testing_support::AddTinyTensors(shape, writer);
-    writer.Write(directory.path() / "tiny.gguf");
-    LoadOptions options;
-    options.model = (directory.path() / "tiny.gguf").string();
-    options.precision = "f32";
-    options.threads = 1;
-    return Model::Load(options);
-  }();
-  return model;
-}
+using testing_support::RunOne;
+using testing_support::SharedModel;
+using testing_support::Tokens;
 
 std::int64_t PageBytes() {
   const ModelConfig& config = SharedModel()->parts().config;
   return SharedModel()->parts().kernels->KvPageBytes(
       {config.layers, config.kv_heads, config.head_dim});
-}
-
-std::vector<TokenId> Tokens(int count, std::uint32_t seed) {
-  std::mt19937 random(seed);
-  std::vector<TokenId> tokens;
-  for (int i = 0; i < count; ++i) tokens.push_back(static_cast<TokenId>(random() % 256));
-  return tokens;
-}
-
-AnswerRequest Ask(std::uint64_t tag, int max_new) {
-  AnswerRequest answer;
-  answer.tag = tag;
-  answer.max_new = max_new;
-  return answer;
-}
-
-PromptSegment Prompt(std::vector<TokenId> tokens, std::vector<AnswerRequest> answers) {
-  PromptSegment segment;
-  segment.tokens = std::move(tokens);
-  segment.answers = std::move(answers);
-  return segment;
-}
-
-// With and without steps ahead: the same.
-AnswersByTag Answers(const std::vector<PromptSegment>& requests,
-                     const EngineOptions& options = {}) {
-  Engine engine(SharedModel(), options);
-  const AnswersByTag answers = RunAll(engine, requests);
-  EngineOptions ahead = options;
-  ahead.steps_ahead = 1;
-  Engine other(SharedModel(), ahead);
-  testing_support::ExpectSameAnswers(answers, RunAll(other, requests));
-  return answers;
-}
-
-Answer RunOne(const PromptSegment& request, const EngineOptions& options = {}) {
-  return Answers({request}, options).begin()->second;
 }
 
 TEST(EngineErrors, NameWhatWasExpectedAndFound) {
@@ -247,207 +191,6 @@ TEST(EngineLimits, NoTokensWanted) {
   EXPECT_TRUE(found.tokens.empty());
   EXPECT_EQ(found.tag, 5u);
   EXPECT_EQ(found.prompt_logits.size(), 260u);
-}
-
-TEST(EngineDecoding, StopTokensAreIncluded) {
-  const Answer free = RunOne(Prompt(Tokens(50, 1), {Ask(0, 12)}));
-  AnswerRequest stopped = Ask(0, 12);
-  stopped.stop_tokens = {free.tokens[6]};
-  const Answer found = RunOne(Prompt(Tokens(50, 1), {stopped}));
-  EXPECT_EQ(found.finish, FinishReason::kStopToken);
-  const auto first = std::ranges::find(free.tokens, free.tokens[6]);
-  EXPECT_EQ(found.tokens, std::vector<TokenId>(free.tokens.begin(), first + 1));
-}
-
-TEST(EngineDecoding, ForcedTokensGetTheLogprobsThatGreedyReported) {
-  const Answer greedy = RunOne(Prompt(Tokens(50, 1), {Ask(0, 20)}));
-  AnswerRequest forced = Ask(0, 0);
-  forced.forced = greedy.tokens;
-  forced.stop_tokens = {greedy.tokens[0]};  // given text is not cut short
-  const Answer scored = RunOne(Prompt(Tokens(50, 1), {forced}));
-  EXPECT_EQ(scored.tokens, greedy.tokens);
-  EXPECT_TRUE(SameBits(scored.logprobs, greedy.logprobs));
-  // A forced token is scored with the same bits as when it is an alternative.
-  AnswerRequest other = Ask(0, 0);
-  other.forced = {greedy.tokens[0], 17};
-  AnswerRequest all = Ask(0, 2);
-  all.top_logprobs = 260;
-  const Answer alternatives = RunOne(Prompt(Tokens(50, 1), {all}));
-  const Answer found = RunOne(Prompt(Tokens(50, 1), {other}));
-  for (const ScoredToken& entry : alternatives.top[1]) {
-    EXPECT_TRUE(entry.token != 17 || entry.logprob == found.logprobs[1]);
-  }
-}
-
-TEST(EngineDecoding, StopStringsAcrossTokens) {
-  const Answer free = RunOne(Prompt(Tokens(50, 4), {Ask(0, 40)}));
-  const std::string text = SharedModel()->text()->Decode(free.tokens, true);
-  // Any piece of the text, as long as one to many tokens, ends the answer where it first stands.
-  int tried = 0;
-  for (size_t begin = 0; begin + 6 < text.size(); begin += 3) {
-    for (const size_t size : {1, 2, 5}) {
-      if ((text[begin] & 0xC0) == 0x80 || (text[begin + size] & 0xC0) == 0x80) continue;
-      AnswerRequest stopped = Ask(0, 40);
-      stopped.stop_strings = {"never written", text.substr(begin, size)};
-      const Answer found = RunOne(Prompt(Tokens(50, 4), {stopped}));
-      EXPECT_EQ(found.finish, FinishReason::kStopString);
-      EXPECT_EQ(found.text, text.substr(0, text.find(stopped.stop_strings[1])));
-      EXPECT_LE(found.tokens.size(), free.tokens.size());
-      EXPECT_TRUE(std::equal(found.tokens.begin(), found.tokens.end(), free.tokens.begin()));
-      ++tried;
-    }
-  }
-  EXPECT_GT(tried, 5);
-  AnswerRequest never = Ask(0, 40);
-  never.stop_strings = {"never written"};
-  const Answer whole = RunOne(Prompt(Tokens(50, 4), {never}));
-  EXPECT_EQ(whole.finish, FinishReason::kLength);
-  EXPECT_EQ(whole.text, text);
-}
-
-AnswerRequest Sample(std::uint64_t tag, float temperature, std::uint64_t seed, int max_new = 8) {
-  AnswerRequest answer = Ask(tag, max_new);
-  answer.sampling.temperature = temperature;
-  answer.sampling.seed = seed;
-  answer.sample_key = tag;
-  return answer;
-}
-
-TEST(EngineSampling, DrawsAreKeyedNotScheduled) {
-  std::vector<AnswerRequest> samples;
-  for (std::uint64_t i = 0; i < 20; ++i) samples.push_back(Sample(i, 1.0f, 3));
-  const AnswersByTag together = Answers({Prompt(Tokens(30, 1), samples)});
-  std::set<std::vector<TokenId>> distinct;
-  for (const auto& [tag, answer] : together) {
-    distinct.insert(answer.tokens);
-    const Answer alone = RunOne(Prompt(Tokens(30, 1), {samples[tag]}));
-    EXPECT_EQ(alone.tokens, answer.tokens);
-    EXPECT_TRUE(SameBits(alone.logprobs, answer.logprobs));
-  }
-  EXPECT_GT(distinct.size(), 15u);
-  EXPECT_NE(RunOne(Prompt(Tokens(30, 1), {Sample(0, 1.0f, 4)})).tokens, together.at(0).tokens);
-  for (const auto change : {&AnswerRequest::request_key, &AnswerRequest::question_key}) {
-    AnswerRequest other = samples[0];
-    other.*change = 99;
-    EXPECT_NE(RunOne(Prompt(Tokens(30, 1), {other})).tokens, together.at(0).tokens);
-  }
-}
-
-TEST(EngineSampling, OneCandidateIsGreedy) {
-  const Answer greedy = RunOne(Prompt(Tokens(30, 1), {Ask(0, 8)}));
-  AnswerRequest one = Sample(0, 1.5f, 3);
-  one.sampling.top_k = 1;
-  const Answer found = RunOne(Prompt(Tokens(30, 1), {one}));
-  EXPECT_EQ(found.tokens, greedy.tokens);
-  EXPECT_TRUE(SameBits(found.logprobs, greedy.logprobs));
-}
-
-TEST(EngineSampling, FrequenciesFollowTheLogits) {
-  AnswerRequest look = Ask(0, 0);
-  look.want_logits = true;
-  const std::vector<float> logits = RunOne(Prompt(Tokens(30, 1), {look})).prompt_logits;
-  constexpr int kDraws = 3000;
-  constexpr double kTemperature = 1.25;
-  std::vector<double> probability;
-  double total = 0.0;
-  for (const float logit : logits) {
-    probability.push_back(std::exp(logit / kTemperature));
-    total += probability.back();
-  }
-  std::vector<AnswerRequest> samples;
-  for (std::uint64_t i = 0; i < kDraws; ++i) samples.push_back(Sample(i, kTemperature, 11, 1));
-  std::vector<int> counts(logits.size());
-  for (const auto& [tag, answer] : Answers({Prompt(Tokens(30, 1), samples)})) {
-    ++counts[static_cast<size_t>(answer.tokens.at(0))];
-  }
-  // Pearson's statistic over tokens expected at least five times, the rest as one class. Its mean
-  // is the number of classes less one, its deviation sqrt(2 * that); five deviations are allowed.
-  double statistic = 0.0, rest_expected = 0.0, rest_found = 0.0;
-  int classes = 1;
-  for (size_t t = 0; t < logits.size(); ++t) {
-    const double expected = kDraws * probability[t] / total;
-    if (expected < 5.0) {
-      rest_expected += expected;
-      rest_found += counts[t];
-      continue;
-    }
-    statistic += (counts[t] - expected) * (counts[t] - expected) / expected;
-    ++classes;
-  }
-  statistic +=
-      (rest_found - rest_expected) * (rest_found - rest_expected) / std::max(rest_expected, 1.0);
-  EXPECT_GE(classes, 10);
-  EXPECT_LT(statistic, (classes - 1) + 5.0 * std::sqrt(2.0 * (classes - 1)));
-}
-
-TEST(EngineSampling, RepetitionPenaltyForbidsNothingElse) {
-  AnswerRequest penal = Ask(0, 40);
-  penal.sampling.repetition_penalty = 1e6f;
-  const Answer found = RunOne(Prompt(Tokens(30, 1), {penal}));
-  const std::set<TokenId> distinct(found.tokens.begin(), found.tokens.end());
-  EXPECT_EQ(distinct.size(), found.tokens.size());
-  // The first token has no history.
-  EXPECT_EQ(found.tokens[0], RunOne(Prompt(Tokens(30, 1), {Ask(0, 1)})).tokens[0]);
-}
-
-// All questions in one prompt, then the answers in turn, each after the earlier ones.
-TEST(EngineSequential, AnswersFollowOneAnother) {
-  EngineOptions sequential;
-  sequential.strategy = Strategy::kSequential;
-  PromptSegment context = Prompt(Tokens(40, 1), {});
-  std::vector<TokenId> all = context.tokens;
-  for (std::uint32_t q = 0; q < 3; ++q) {
-    context.below.push_back(Prompt(Tokens(7, 10 + q), {Ask(q, 4)}));
-    all.insert(all.end(), context.below.back().tokens.begin(), context.below.back().tokens.end());
-  }
-  const AnswersByTag found = Answers({context}, sequential);
-  ASSERT_EQ(found.size(), 3u);
-  // The same as one long answer to the whole prompt, up to rounding: segments are cut elsewhere.
-  const Answer whole = RunOne(Prompt(all, {Ask(0, 12)}));
-  std::vector<TokenId> tokens;
-  std::vector<float> logprobs;
-  for (const auto& [tag, answer] : found) {
-    tokens.insert(tokens.end(), answer.tokens.begin(), answer.tokens.end());
-    logprobs.insert(logprobs.end(), answer.logprobs.begin(), answer.logprobs.end());
-  }
-  EXPECT_EQ(tokens, whole.tokens);
-  ASSERT_EQ(logprobs.size(), whole.logprobs.size());
-  for (size_t i = 0; i < logprobs.size(); ++i) EXPECT_NEAR(logprobs[i], whole.logprobs[i], 1e-4);
-}
-
-TEST(EngineSequential, AStoppedAnswerMakesRoomForTheNext) {
-  EngineOptions sequential;
-  sequential.strategy = Strategy::kSequential;
-  PromptSegment context = Prompt(Tokens(40, 1), {});
-  for (std::uint32_t q = 0; q < 3; ++q) {
-    context.below.push_back(Prompt(Tokens(7, 10 + q), {Ask(q, q == 1 ? 0 : 4)}));
-  }
-  context.below[0].answers[0].max_new = 0;  // the first and second want nothing
-  const AnswersByTag found = Answers({context}, sequential);
-  ASSERT_EQ(found.size(), 3u);
-  EXPECT_TRUE(found.at(0).tokens.empty());
-  EXPECT_TRUE(found.at(1).tokens.empty());
-  EXPECT_EQ(found.at(2).tokens.size(), 4u);
-}
-
-TEST(EngineSequential, TheContextEndsTheTurn) {
-  EngineOptions sequential;
-  sequential.strategy = Strategy::kSequential;
-  PromptSegment context = Prompt(Tokens(290, 1), {});
-  for (std::uint64_t q = 0; q < 3; ++q) context.below.push_back(Prompt({1}, {Ask(q, 5)}));
-  const AnswersByTag found = Answers({context}, sequential);
-  EXPECT_EQ(found.at(0).tokens.size(), 5u);
-  EXPECT_EQ(found.at(1).tokens.size(), 2u);
-  EXPECT_EQ(found.at(2).finish, FinishReason::kError);
-  EXPECT_THAT(found.at(2).error, HasSubstr("context"));
-}
-
-TEST(EngineNoAttention, RunsAndIsWrong) {
-  EngineOptions none;
-  none.strategy = Strategy::kNoAttention;
-  const Answer ceiling = RunOne(Prompt(Tokens(60, 1), {Ask(0, 10)}), none);
-  EXPECT_EQ(ceiling.tokens.size(), 10u);
-  EXPECT_NE(ceiling.tokens, RunOne(Prompt(Tokens(60, 1), {Ask(0, 10)})).tokens);
 }
 
 }  // namespace
