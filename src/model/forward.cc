@@ -32,7 +32,8 @@ ForwardPass::ForwardPass(const ModelConfig& config, const ModelWeights& weights,
 Tensor ForwardPass::Run(const Batch& batch, const AttentionPlan& plan, KvMemory& kv,
                         const ForwardOptions& options) {
   BANYAN_CHECK(batch.rows() <= max_rows_);
-  BANYAN_CHECK(static_cast<std::int64_t>(batch.logit_rows.size()) <= logits_.rows);
+  const auto logit_rows = static_cast<std::int64_t>(batch.logit_rows.size());
+  BANYAN_CHECK(logit_rows <= logits_.rows && logit_rows <= max_rows_);  // rows may be named twice
   const std::unique_ptr<StepInputs> step = kernels_.Upload(batch, plan, options.earlier);
   const auto compute = [&] { Compute(*step, kv, options.skip_attention); };
   if (options.replay) {

@@ -24,8 +24,6 @@ constexpr int kGroups = 2;  // warpgroups that multiply; one more brings the ope
 constexpr int kPairs = 96;  // gate and up of as many outputs
 constexpr int kCluster = 2;
 constexpr int kThreads = (kGroups + 1) * 128;
-// 2048 rows: 16 MB at a width of 4096, which with what else passes stay in an L2 cache of 50.
-constexpr int kCachedTiles = 8;
 
 // A stage of the ring: 64 columns of k.
 constexpr int kRowBytes = kBoxColumns * 2;
@@ -47,6 +45,10 @@ struct ManyRowsCall {
 static_assert(kMostSlabs == 2 * kGroups, "a group has at most two slabs");
 
 #ifdef BANYAN_SM90A
+#define BANYAN_CLUSTER __cluster_dims__(kCluster, 1, 1)
+
+// 2048 rows: 16 MB at a width of 4096, which with what else passes stay in an L2 cache of 50.
+constexpr int kCachedTiles = 8;
 
 struct Ring {
   unsigned char* bytes;
@@ -253,9 +255,11 @@ __device__ void MultiplyAll(const ManyRowsCall& call, const Ring& ring, int grou
   }
 }
 
-#endif  // BANYAN_SM90A
+#else
+#define BANYAN_CLUSTER  // the compiler knows no clusters for other devices
+#endif                  // BANYAN_SM90A
 
-__global__ void __cluster_dims__(kCluster, 1, 1) __launch_bounds__(kThreads, 1)
+__global__ void BANYAN_CLUSTER __launch_bounds__(kThreads, 1)
     ManyRowsKernel(const __grid_constant__ ManyRowsCall call) {
 #ifdef BANYAN_SM90A
   __shared__ std::uint64_t full[kStages], empty[kStages];

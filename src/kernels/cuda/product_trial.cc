@@ -60,7 +60,8 @@ ProductTrial::ProductTrial(std::shared_ptr<const Device> device, const DeviceMat
     FillRandom(stream, row_bytes / 2, 19, bias_.As<__nv_bfloat16>());
   }
   if (form == ProductForm::kSwiGlu) {
-    scratch_ = DeviceMemory(device_, most_rows * w.padded_rows * 2, "products to compare");
+    scratch_ = DeviceMemory(device_, std::max(most_rows, kPeriod) * w.padded_rows * 2,
+                            "products to compare");
     // What stands between the rows of outputs is nobody's to write.
     Check(
         cudaMemsetAsync(expected_.As<void>(), 0xff, static_cast<size_t>(expected_.bytes()), stream),

@@ -51,7 +51,7 @@ class ProductTrial {
   DeviceMemory bias_;      // kBias: [padded_rows]
   DeviceMemory expected_;  // [kPeriod, OutputStride]
   DeviceMemory found_;     // [most_rows, OutputStride]
-  DeviceMemory scratch_;   // kSwiGlu: [most_rows, padded_rows]
+  DeviceMemory scratch_;   // kSwiGlu: [most_rows, at least kPeriod, padded_rows]
   DeviceMemory count_;
   DeviceMemory other_;  // what displaces the weights from the cache, made at the first time taken
   DeviceMemory neighbour_;  // float32 [stride]

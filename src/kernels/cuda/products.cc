@@ -261,6 +261,8 @@ bool Products::RunProduct(const Way& way, const ProductOperands& operands) {
     case Way::Kind::kLibrary:
       return library_->Run(way.algorithm, operands);
     case Way::Kind::kManyRows:
+      // Another matrix of the same padded shape may have another number of gates.
+      if (!ManyRowsCanServe(operands)) return false;
       MultiplyManyRows(device_->stream, operands);
       return true;
   }

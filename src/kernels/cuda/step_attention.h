@@ -39,7 +39,6 @@ class StepAttention {
   UnitForm FormOf(const AttentionShape& shape) const;
   // Attention of wide and narrow units reads queries in 16 bits.
   void AddScaledQueries(const AttentionShape& shape, RotateCall& call);
-  // For queries that are not those of the last RotateAndStore.
 
   std::shared_ptr<const Device> device_;
   Precision precision_;
