@@ -30,9 +30,9 @@ using testing_support::WorkloadLimits;
 constexpr Strategy kStrategies[] = {Strategy::kFlat, Strategy::kPaged, Strategy::kStacked,
                                     Strategy::kTree, Strategy::kAuto};
 
-std::shared_ptr<Model> TinyModel() {
+std::shared_ptr<Model> TinyModel(int layers = 1) {
   const TempDirectory directory;
-  const TinyShape shape{.family = "qwen3", .layers = 1, .seed = 31};
+  const TinyShape shape{.family = "qwen3", .layers = layers, .seed = 31};
   LoadOptions options;
   options.model = testing_support::WriteTinyGguf(shape, directory.path() / "tiny.gguf").string();
   options.precision = "f32";
@@ -223,7 +223,8 @@ TEST(StepsAhead, GoOnAfterAStepWithoutTokens) {
   }
 }
 
-// Refuses memory for steps of more rows than it likes, after some of the forward pass has run.
+// Refuses memory for steps of more rows than it likes, after some of the forward pass has run. The
+// last layer has fewer rows there (those with logits): models need another.
 class RefusingKernels : public ForwardingKernels {
  public:
   using ForwardingKernels::ForwardingKernels;
@@ -237,7 +238,7 @@ class RefusingKernels : public ForwardingKernels {
 };
 
 TEST(RefusedMemory, MakesStepsSmallerAndLosesNothing) {
-  const std::shared_ptr<Model> model = TinyModel();
+  const std::shared_ptr<Model> model = TinyModel(2);
   auto refusing = std::make_unique<RefusingKernels>(std::move(model->parts().kernels));
   RefusingKernels& kernels = *refusing;
   model->parts().kernels = std::move(refusing);
@@ -263,7 +264,7 @@ TEST(RefusedMemory, MakesStepsSmallerAndLosesNothing) {
 }
 
 TEST(RefusedMemory, ForTheSmallestStepIsAnError) {
-  const std::shared_ptr<Model> model = TinyModel();
+  const std::shared_ptr<Model> model = TinyModel(2);
   auto refusing = std::make_unique<RefusingKernels>(std::move(model->parts().kernels));
   RefusingKernels& kernels = *refusing;
   model->parts().kernels = std::move(refusing);
