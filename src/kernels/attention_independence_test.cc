@@ -202,6 +202,33 @@ TEST_P(AttentionIndependence, ARowAloneEqualsTheRowInABatch) {
   }
 }
 
+// Documents fed whole below an instruction of several groups that one item covers, questions below
+// one of them: rows of every kind of unit in one step.
+TEST_P(AttentionIndependence, RowsBelowASharedStretchEqualRowsAlone) {
+  const Tree tree = MakeTree({{-1, kGroupKeys + 77, 0, 0},
+                              {0, 150, 1101, 150},
+                              {1, 12, 1251, 12},
+                              {1, 9, 1251, 1},
+                              {0, 70, 1101, 40},
+                              {0, 300, 1101, 1}});
+  const PlanChoice joined{.row_block = 1 << 20, .run_groups = kGroupsPerStretch};
+  for (const AttentionSetup& setup :
+       {AttentionSetup{4, 2, 16, 16}, {8, 2, 128, 128}, {3, 1, 40, 40, 100}}) {
+    SCOPED_TRACE(setup.Text());
+    const HostMatrix contents = RandomMatrix(tree.key_count, setup.columns(), 57);
+    const AttentionResult all = RunAttention(*tested_, setup, tree, contents, joined);
+    const AttentionResult apart =
+        RunAttention(*tested_, setup, tree, contents, {.run_cuts = 1, .row_block = 3});
+    ExpectSameBits(all.out.values, apart.out.values, "cut by cut");
+    for (const int r : {0, 31, 149, 150, 162, 203}) {
+      const Tree path = PathOfRow(tree, r);
+      const AttentionResult alone = RunAttention(*tested_, setup, path, contents, joined);
+      ExpectSameBits(alone.out.values, all.out.Row(r), "row " + std::to_string(r));
+      if (HasFatalFailure()) return;
+    }
+  }
+}
+
 TEST_P(AttentionIndependence, APromptInChunksHasTheBitsOfOneStep) {
   const AttentionSetup setup{4, 2, 32, 32};
   const HostMatrix contents = RandomMatrix(200, setup.columns(), 56);
