@@ -38,7 +38,7 @@ struct EngineOptions {
   int contexts_per_stack = 1;   // stacked
   int questions_per_stack = 0;  // stacked; 0 = all of a context
   int stacks = 8;               // stacked: how many at a time
-  int batch_rows = 0;           // rows of one step; 0 = the backend's choice, at least max_streams
+  int batch_rows = 0;           // rows of one step; 0 = the backend's choice, more for many streams
   int max_streams = 0;          // at once, at most batch_rows; 0 = the backend's choice
   // Bytes; 0 = a quarter of the machine's memory, or on a device what is free there less what steps
   // need, but at most what the streams could fill.

@@ -44,9 +44,9 @@ struct MachineRates {
   double bytes_per_second = 0;  // of main (device) memory; > 0
 };
 
-// 2 flops per parameter and row, 4 * heads * head_dim per pair and layer (the last one too, though
-// a step without logits leaves its attention out); the weights once, the keys as often as `work`
-// says.
+// 2 flops per parameter and row, 4 * heads * head_dim per pair and layer; the weights once, the
+// keys as often as `work` says. A step without logits leaves out the last layer's attention and
+// what comes after it, which counts here all the same, but for the flops of products.
 [[nodiscard]] StepCost CostOf(const ModelSizes& model, const StepWork& work);
 
 // No execution of a phase takes less: max(flops / rate, bytes / bandwidth).

@@ -173,6 +173,8 @@ __device__ void MultiplySlabs(const Ring& ring, int chunks, int group, Place& pl
     place.Advance();
   }
   WaitForProducts();
+#pragma unroll
+  for (int i = 0; i < kSlabs; ++i) Pin(sums[i]);
   GiveBack(ring, before);
 }
 
@@ -286,8 +288,8 @@ __global__ void BANYAN_CLUSTER __launch_bounds__(kThreads, 1)
     WaitForEarlierKernels();
     MultiplyAll(call, ring, group);
   }
-  LetNextKernelStart();
-  SyncCluster();  // the other block's copies and arrivals come here
+  LetNextKernelStart();  // of the feeding group at once: all blocks have their places by then
+  SyncCluster();         // the other block's copies and arrivals come here
 #endif
 }
 
