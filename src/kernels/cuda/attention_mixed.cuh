@@ -133,7 +133,8 @@ class UnitTask : private UnitFeed<Kind, Dim> {
       }
     } else {
       CutOfRow cut[2];
-      WeighRows<Element>(score_, visible, weight_, cut);
+      constexpr bool kSee[2] = {true, true};  // hidden scores are left out
+      WeighRows<Element>(score_, visible, kSee, weight_, cut);
       AddCut(cut, rows_);
     }
   }

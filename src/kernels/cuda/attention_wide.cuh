@@ -95,25 +95,21 @@ class WideConsumer {
     BeginScores(score);
     EndScores(score);
     PassTurn();
-    ReleaseQueries();
-    Weigh(score, weight);
-    while (!LastCut()) {
+    for (;;) {
+      ReleaseQueries();
+      Weigh(score, weight);
       WaitForValues();
       TakeTurn();
       AddValues(weight, sum);
+      if (LastCut()) break;
       BeginScores(score);
       MergeTiles(rows_, sum, 0, total_);
       EndScores(score);
       PassTurn();
       begin_ += kCutKeys;
-      ReleaseQueries();
       if (OpensKeyGroup()) [[unlikely]]
         CloseKeyGroup();
-      Weigh(score, weight);
     }
-    WaitForValues();
-    TakeTurn();
-    AddValues(weight, sum);
     PassTurn();
     MergeTiles(rows_, sum, 0, total_);
     if (several_) [[unlikely]]
@@ -169,18 +165,18 @@ class WideConsumer {
     ArriveAsWarp(shared_.key_empty, scored_++);
   }
 
-  __device__ void Weigh(const float (&score)[kScoreTiles][4],
-                        std::uint32_t (&weight)[kPagesPerCut][4]) {
-    if (Task().whole.Holds(begin_)) {
-      WeighRows<Element>(
-          score, [](int, int) { return true; }, weight, cut_);
-    } else {
-      const VisibleKeys seen[2] = {Seen(0), Seen(1)};
-      const auto visible = [&seen](int half, int key) {
-        return key >= seen[half].first && key < seen[half].last;
-      };
-      WeighRows<Element>(score, visible, weight, cut_);
+  __device__ void Weigh(float (&score)[kScoreTiles][4], std::uint32_t (&weight)[kPagesPerCut][4]) {
+    bool sees[2] = {true, true};
+    if (!Task().whole.Holds(begin_)) {
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        const VisibleKeys seen = Seen(half);
+        sees[half] = seen.first < seen.last;
+        HideScores(seen, half, score);
+      }
     }
+    WeighRows<Element>(
+        score, [](int, int) { return true; }, sees, weight, cut_);
   }
   __device__ VisibleKeys Seen(int half) const {
     const WideTask& task = Task();

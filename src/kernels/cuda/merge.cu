@@ -10,7 +10,9 @@ namespace {
 
 constexpr int kWarps = 4;
 // Each load waits for the one before it (list, entry, values), so what counts is how many a
-// multiprocessor has on their way: partials of a head, heads of a warp, blocks.
+// multiprocessor has on their way: partials of a head, heads of a warp, blocks. Values come by way
+// of shared memory, so that a loop can go through them: with few rows, most of the kernel's time
+// would be the first fetch of unrolled code.
 struct FewHeads {
   static constexpr int kHeads = 1, kAhead = 16, kBlocks = 4;
 };
@@ -28,17 +30,14 @@ template <bool Whole>
 struct Four {
   alignas(16) float x[4];
 
-  __device__ static Four Load(const float* head, int first, int dim) {
-    Four four = {};
+  // To be there after WaitForCopies, for this thread alone.
+  __device__ void Ask(const float* head, int first, int dim) {
     if constexpr (Whole) {
-      if (first < dim) {
-        *reinterpret_cast<float4*>(four.x) = *reinterpret_cast<const float4*>(head + first);
-      }
+      CopyAsync(this, first < dim ? head + first : head, first < dim);
     } else {
 #pragma unroll
-      for (int i = 0; i < 4; ++i) four.x[i] = first + i < dim ? head[first + i] : 0.0f;
+      for (int i = 0; i < 4; ++i) x[i] = first + i < dim ? head[first + i] : 0.0f;
     }
-    return four;
   }
   __device__ void Store(float* head, int first, int dim) const {
 #pragma unroll
@@ -68,7 +67,9 @@ __global__ void __launch_bounds__(kWarps * 32, Amount::kBlocks)
     MergeKernel(const __grid_constant__ AttentionCall call, To* out) {
   LetNextKernelStart();
   constexpr int kHeads = Amount::kHeads, kAhead = Amount::kAhead;
-  __shared__ Running aside[kMostAside][kHeads][kWarps * 32];  // every thread's own
+  // Every thread's own.
+  __shared__ Running aside[kMostAside][kHeads][kWarps * 32];
+  __shared__ Four<Whole> fetched[kAhead][kHeads][kWarps * 32];
   const int lane = threadIdx.x % 32;
   const int task = static_cast<int>(blockIdx.x) * kWarps + static_cast<int>(threadIdx.x) / 32;
   const int heads = call.shape.heads, dim = call.shape.head_dim;
@@ -107,20 +108,21 @@ __global__ void __launch_bounds__(kWarps * 32, Amount::kBlocks)
       const unsigned closes = __ballot_sync(0xffffffffu, lane < count && entry.closes > 0);
       const unsigned closes_two = __ballot_sync(0xffffffffu, lane < count && entry.closes > 1);
       for (int j = 0; j < count; j += kAhead) {
-        Four<Whole> next[kAhead][kHeads];
-#pragma unroll
+#pragma unroll 4
         for (int k = 0; k < kAhead; ++k) {
           const std::int64_t partial = __shfl_sync(0xffffffffu, entry.partial, (j + k) % 32);
           if (j + k >= count) continue;
 #pragma unroll
           for (int h = 0; h < kHeads; ++h) {
-            next[k][h] =
-                Four<Whole>::Load(call.partials.value + place(partial, h) * dim, first_value, dim);
+            fetched[k][h][threadIdx.x].Ask(call.partials.value + place(partial, h) * dim,
+                                           first_value, dim);
           }
         }
-#pragma unroll
-        for (int k = 0; k < kAhead; ++k) {
-          const unsigned bit = 1u << (j + k) % 32;
+        CommitCopies();
+        WaitForCopies<0>();
+#pragma unroll 1
+        for (int k = j; k < min(j + kAhead, count); ++k) {
+          const unsigned bit = 1u << k;
           if (opens & bit) {
 #pragma unroll
             for (int h = 0; h < kHeads; ++h) {
@@ -131,11 +133,12 @@ __global__ void __launch_bounds__(kWarps * 32, Amount::kBlocks)
           }
 #pragma unroll
           for (int h = 0; h < kHeads; ++h) {
-            const float next_max = __shfl_sync(0xffffffffu, entry_max[h], (j + k) % 32);
-            const float next_sum = __shfl_sync(0xffffffffu, entry_sum[h], (j + k) % 32);
-            if (j + k < count) running[h].Merge(next_max, next_sum, next[k][h].x);
+            const float next_max = __shfl_sync(0xffffffffu, entry_max[h], k);
+            const float next_sum = __shfl_sync(0xffffffffu, entry_sum[h], k);
+            running[h].Merge(next_max, next_sum, fetched[k - j][h][threadIdx.x].x);
           }
           if (!(closes & bit)) continue;
+#pragma unroll 1
           for (int times = closes_two & bit ? 2 : 1; times > 0; --times) {
             --depth;
 #pragma unroll

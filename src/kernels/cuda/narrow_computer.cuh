@@ -74,7 +74,7 @@ class NarrowComputer {
     if (task.kv_head < 0) return;
     constexpr unsigned kParts = Dim / 8;  // of a row, 16 bytes each
     const auto* queries = static_cast<const std::byte*>(call_.scaled_query);
-#pragma unroll
+#pragma unroll 1
     for (int i = 0; i < kNarrowRows * static_cast<int>(kParts); i += 32) {
       const unsigned n = static_cast<unsigned>(i) + lane_, row = n / kParts, part = n % kParts;
       if (row >= kNarrowRows) break;
@@ -237,9 +237,8 @@ class NarrowComputer {
     const int tile = LaneOver(8);
     const int from = ((tile / 2) * (Dim / 8) + tile % 2) * kTileBytes + LaneModulo(8) * 16;
     float sum[kTiles][4] = {};
-#pragma unroll
-    for (int page = 0; page < kPagesPerCut; page += 2) {
-      if (page >= pages) break;
+#pragma unroll 1
+    for (int page = 0; page < pages; page += 2) {
       AddPages(shared_.weight + page * 2 * kTileBytes + LaneModulo(32) * 16, from, pages - page,
                sum);
     }

@@ -72,24 +72,39 @@ struct CutOfRow {
   float largest, sum;
 };
 
+// Scores of keys that the row does not see become -inf.
+__device__ inline void HideScores(const VisibleKeys& seen, int half,
+                                  float (&score)[kScoreTiles][4]) {
+#pragma unroll
+  for (int n = 0; n < kScoreTiles; ++n) {
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      const int key = KeyOfScore(n, i);
+      if (key < seen.first || key >= seen.last) score[n][2 * half + i] = -INFINITY;
+    }
+  }
+}
+
 // Scores → weights in 16 bits. The special function unit is what there is least of: the second
-// row's maximum is found in the shadow of the first row's powers.
+// row's maximum is found in the shadow of the first row's powers. `sees`: whether a row has a
+// maximum that its weights can be relative to; without it, they are zero where scores are hidden.
 template <typename Element, typename Visible>
 __device__ void WeighRows(const float (&score)[kScoreTiles][4], const Visible& visible,
-                          std::uint32_t (&weight)[kPagesPerCut][4], CutOfRow (&cut)[2]) {
+                          const bool (&sees)[2], std::uint32_t (&weight)[kPagesPerCut][4],
+                          CutOfRow (&cut)[2]) {
   WeighedRow<Element, Visible> first{score, visible, 0}, second{score, visible, 1};
 #pragma unroll
   for (int n = 0; n < kScoreTiles; ++n) first.LookAt(n);
   const float first_largest = first.Largest();
 #pragma unroll
   for (int n = 0; n < kScoreTiles; ++n) {
-    weight[n / 2][n % 2 * 2] = first.Weigh(n, first_largest);
+    weight[n / 2][n % 2 * 2] = first.Weigh(n, sees[0] ? first_largest : 0.0f);
     second.LookAt(n);
   }
   const float second_largest = second.Largest();
 #pragma unroll
   for (int n = 0; n < kScoreTiles; ++n) {
-    weight[n / 2][n % 2 * 2 + 1] = second.Weigh(n, second_largest);
+    weight[n / 2][n % 2 * 2 + 1] = second.Weigh(n, sees[1] ? second_largest : 0.0f);
   }
   cut[0] = {first_largest, first.sums[0] + first.sums[1]};
   cut[1] = {second_largest, second.sums[0] + second.sums[1]};
