@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "kernels/cuda/product_operands.h"
+
 namespace banyan::cuda {
 namespace {
 

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/cuda/product_operands.h"
 #include "kernels/cuda/products.h"
 #include "kernels/cuda/row_kernels.h"
 

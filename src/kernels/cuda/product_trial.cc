@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "kernels/cuda/product_operands.h"
 #include "kernels/cuda/row_kernels.h"
 
 namespace banyan::cuda {
@@ -19,22 +20,6 @@ std::int64_t CacheBytes(int ordinal) {
 }
 
 }  // namespace
-
-std::int64_t OutputStride(const DeviceMatrix& w, ProductForm form) {
-  return form == ProductForm::kSwiGlu ? (w.rows / 2 + 15) / 16 * 16 : w.padded_rows;
-}
-
-ProductOperands OperandsOf(const __nv_bfloat16* x, std::int64_t rows, const DeviceMatrix& w,
-                           ProductForm form) {
-  ProductOperands operands;
-  operands.x = x;
-  operands.w = w.memory.As<__nv_bfloat16>();
-  operands.shape = {rows, w.padded_rows, w.stride, OutputStride(w, form), 0};
-  if (form == ProductForm::kSwiGlu) operands.shape.gated = w.rows / 2;
-  operands.form = form;
-  operands.w_is_fresh = w.fresh;
-  return operands;
-}
 
 ProductTrial::ProductTrial(std::shared_ptr<const Device> device, const DeviceMatrix& w,
                            ProductForm form, std::int64_t most_rows)

@@ -14,12 +14,6 @@
 
 namespace banyan::cuda {
 
-// Elements from row to row of what a product by `w` leaves: padded as `w` is, or as tensors are.
-std::int64_t OutputStride(const DeviceMatrix& w, ProductForm form);
-// Operands but for what is written or added.
-ProductOperands OperandsOf(const __nv_bfloat16* x, std::int64_t rows, const DeviceMatrix& w,
-                           ProductForm form);
-
 class ProductTrial {
  public:
   // Runs a product; false when it will not.

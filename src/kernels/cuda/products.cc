@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "kernels/cuda/many_rows.h"
+#include "kernels/cuda/product_operands.h"
 
 namespace banyan::cuda {
 namespace {

@@ -1,0 +1,16 @@
+// The operands of a product by weights on the device.
+#pragma once
+
+#include "kernels/cuda/device_matrix.h"
+#include "kernels/cuda/product_kernels.h"
+
+namespace banyan::cuda {
+
+// Elements from row to row of what a product by `w` leaves: padded as `w` is, or, where half as
+// many columns come out, as tensors are.
+std::int64_t OutputStride(const DeviceMatrix& w, ProductForm form);
+// Without what is written or added: out, bias and scratch.
+ProductOperands OperandsOf(const __nv_bfloat16* x, std::int64_t rows, const DeviceMatrix& w,
+                           ProductForm form);
+
+}  // namespace banyan::cuda
