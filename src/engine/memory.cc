@@ -20,7 +20,7 @@ constexpr Defaults kDeviceDefaults{2048, 1024};
 constexpr int kRowsOfRoomyDevice = 4096;
 constexpr std::int64_t kRoomyPart = 16;  // of the free memory, which such steps may take
 
-constexpr int kMostDefaults = 4;         // times the default rows of a step for many streams
+constexpr int kMostTimesDefault = 4;     // rows of a step by default, where many streams are wanted
 constexpr int kLeastBatchRows = 32;      // smaller steps are not tried on account of memory
 constexpr int kMostPartialPages = 1024;  // of one stream's path
 constexpr int kFewestPages = 256;        // fewer are not tried on account of memory
@@ -111,7 +111,7 @@ EngineMemory AllocateMemory(const EngineOptions& options, Model::Parts& model) {
   const Defaults defaults = DefaultsFor(model);
   // A wish for many streams is one for their rows, within reason: memory that the host grants may
   // not be there when it is used.
-  const int most_by_default = kMostDefaults * defaults.batch_rows;
+  const int most_by_default = kMostTimesDefault * defaults.batch_rows;
   int rows = options.batch_rows > 0
                  ? options.batch_rows
                  : std::clamp(options.max_streams, defaults.batch_rows, most_by_default);

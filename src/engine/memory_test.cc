@@ -69,6 +69,21 @@ class EngineMemoryTest : public ::testing::Test {
   std::int64_t page_bytes_ = 0;
 };
 
+// A step has a row for each of many streams, but not for any number that somebody writes down.
+TEST_F(EngineMemoryTest, ManyStreamsGetRowsWithinReason) {
+  const auto rows_and_streams = [this](int batch_rows, int max_streams) {
+    EngineOptions options;
+    options.batch_rows = batch_rows;
+    options.max_streams = max_streams;
+    const EngineMemory memory = Allocate(options);
+    return std::pair(memory.batch_rows, memory.max_streams);
+  };
+  EXPECT_EQ(rows_and_streams(0, 5), std::pair(2048, 5));
+  EXPECT_EQ(rows_and_streams(0, 3000), std::pair(3000, 3000));
+  EXPECT_EQ(rows_and_streams(0, 1'000'000), std::pair(8192, 8192));
+  EXPECT_EQ(rows_and_streams(100, 3000), std::pair(100, 100));  // what was asked for
+}
+
 TEST_F(EngineMemoryTest, KvTakesWhatIsFreeLessWhatStepsNeed) {
   const EngineMemory memory = Allocate();
   EXPECT_EQ(memory.batch_rows, 2048);
