@@ -65,6 +65,16 @@ std::int64_t Device::FreeBytes() const {
   return static_cast<std::int64_t>(free + reserved - used);
 }
 
+int Multiprocessors() {
+  static const int count = [] {
+    int device = 0, found = 0;
+    Check(cudaGetDevice(&device), "current device");
+    Check(cudaDeviceGetAttribute(&found, cudaDevAttrMultiProcessorCount, device), "device");
+    return found;
+  }();
+  return count;
+}
+
 DeviceMemory::DeviceMemory(std::shared_ptr<const Device> device, std::int64_t bytes,
                            const char* what)
     : device_(std::move(device)), bytes_(std::max<std::int64_t>(bytes, 16)) {

@@ -40,6 +40,9 @@ struct Device {
   mutable Recording* recording = nullptr;
 };
 
+// Of the current device.
+int Multiprocessors();
+
 // Device memory, freed in stream order; may outlive the Kernels that made it.
 class DeviceMemory {
  public:

@@ -225,16 +225,6 @@ void MultiplyByTiles(cudaStream_t stream, const ProductOperands& operands, FewRo
 
 }  // namespace
 
-int Multiprocessors() {
-  static const int count = [] {
-    int device = 0, found = 0;
-    Check(cudaGetDevice(&device), "current device");
-    Check(cudaDeviceGetAttribute(&found, cudaDevAttrMultiProcessorCount, device), "device");
-    return found;
-  }();
-  return count;
-}
-
 bool FewRowsCanServe(FewRowsVariant variant, const ProductShape& shape) {
   if (shape.rows < 1 || shape.rows > kMostFewRows) return false;
   switch (variant) {

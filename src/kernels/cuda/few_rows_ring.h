@@ -23,6 +23,4 @@ enum class RingSize {
 bool RingCanServe(const ProductShape& shape);
 void MultiplyByRing(cudaStream_t stream, const ProductOperands& operands, RingSize ring);
 
-int Multiprocessors();  // of the current device
-
 }  // namespace banyan::cuda

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "kernels/cuda/few_rows_ring.h"
 #include "kernels/cuda/hopper.cuh"
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/swiglu.cuh"

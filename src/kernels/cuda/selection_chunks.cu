@@ -11,7 +11,6 @@
 // apart. Neither the block that takes a chunk nor its other chunks matter.
 #include <algorithm>
 
-#include "kernels/cuda/few_rows_ring.h"
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/mma.cuh"
 #include "kernels/cuda/reduce.cuh"
