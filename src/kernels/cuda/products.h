@@ -92,6 +92,7 @@ class Products {
   std::vector<Way> Candidates(Range range, const ProductTrial& trial, const Shape& shape);
   std::vector<TimedWay> TimeShortly(const std::vector<Way>& ways, ProductTrial& trial);
   bool Run(const Way& way, const ProductOperands& operands);  // false: it will not
+  // The same for forms that the way knows by itself.
   bool RunProduct(const Way& way, const ProductOperands& operands);
 
   std::shared_ptr<const Device> device_;
