@@ -15,7 +15,7 @@ namespace {
 template <int kSlabs>
 using Sums = float[kSlabs][2 * kPairs / 8][4];
 
-// A warp of each block says that it has read the stage.
+// Tells both blocks that this warp has read the stage.
 __device__ inline void GiveBack(const Ring& ring, int stage) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
   if (lane < kCluster) ArriveAt(ring.empty[stage], lane);
