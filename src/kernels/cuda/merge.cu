@@ -11,8 +11,8 @@ namespace {
 constexpr int kWarps = 4;
 // Each load waits for the one before it (list, entry, values), so what counts is how many a
 // multiprocessor has on their way: partials of a head, heads of a warp, blocks. Values come by way
-// of shared memory, so that a loop can go through them: with few rows, most of the kernel's time
-// would be the first fetch of unrolled code.
+// of shared memory, so that a loop can go through them: with few rows, the first fetch of unrolled
+// code would be felt.
 struct FewHeads {
   static constexpr int kHeads = 1, kAhead = 16, kBlocks = 4;
 };
