@@ -32,4 +32,11 @@ if(BANYAN_WITH_CUDA)
   target_link_libraries(cuda_times PRIVATE banyan_kernels CUDA::cudart_static CUDA::cublasLt)
   set_source_files_properties(${CMAKE_SOURCE_DIR}/src/kernels/make_kernels_test.cc PROPERTIES
     COMPILE_DEFINITIONS BANYAN_WITH_CUDA=1)
+  # The one test that looks behind Kernels.
+  list(TRANSFORM CUDAToolkit_INCLUDE_DIRS PREPEND "-isystem" OUTPUT_VARIABLE cuda_headers)
+  set_source_files_properties(${cuda}/product_trial_test.cc PROPERTIES
+    COMPILE_OPTIONS "${cuda_headers}")
+else()
+  set_source_files_properties(${CMAKE_SOURCE_DIR}/src/kernels/cuda/product_trial_test.cc PROPERTIES
+    HEADER_FILE_ONLY ON)
 endif()

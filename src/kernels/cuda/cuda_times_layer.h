@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/cuda/launch_graph.h"
 #include "kernels/cuda/product_operands.h"
 #include "kernels/cuda/products.h"
 #include "kernels/cuda/row_kernels.h"
@@ -22,39 +23,6 @@ struct Weights {
   std::string name;
   ProductForm form;
   std::vector<DeviceMatrix> copies;
-};
-
-// Launches as a CUDA graph.
-class LaunchGraph {
- public:
-  // Of `count` calls of body(i).
-  LaunchGraph(const Device& device, int count, const std::function<void(int)>& body)
-      : stream_(device.stream) {
-    Check(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal), "capture");
-    for (int i = 0; i < count; ++i) body(i);
-    Check(cudaStreamEndCapture(stream_, &graph_), "capture");
-    Check(cudaGraphInstantiate(&ready_, graph_, 0), "graph");
-  }
-  ~LaunchGraph() {
-    cudaGraphExecDestroy(ready_);
-    cudaGraphDestroy(graph_);
-  }
-  LaunchGraph(const LaunchGraph&) = delete;
-  LaunchGraph& operator=(const LaunchGraph&) = delete;
-
-  // Seconds of so many launches one after another.
-  double Seconds(int launches) {
-    Event start, end;
-    start.Record(stream_);
-    for (int i = 0; i < launches; ++i) Check(cudaGraphLaunch(ready_, stream_), "graph");
-    end.Record(stream_);
-    return end.SecondsSince(start);
-  }
-
- private:
-  cudaStream_t stream_;
-  cudaGraph_t graph_ = nullptr;
-  cudaGraphExec_t ready_ = nullptr;
 };
 
 class LayerTimes {
@@ -122,7 +90,9 @@ class LayerTimes {
       if (weights.name == "logits") continue;
       const double burst = ProductMicroseconds(weights, rows, Chosen());
       constexpr int kCount = 48, kLaunches = 4;
-      LaunchGraph graph(*device_, kCount, [&](int i) { MultiplyCopy(weights, rows, i, Chosen()); });
+      LaunchGraph graph(*device_, [&] {
+        for (int i = 0; i < kCount; ++i) MultiplyCopy(weights, rows, i, Chosen());
+      });
       for (double seconds = 0.0; seconds < 0.125;) seconds += graph.Seconds(kLaunches);
       double seconds = 0.0;
       int launches = 0;
@@ -304,7 +274,9 @@ class LayerTimes {
   double Microseconds(int count, const std::function<void(int)>& body) {
     body(0);  // decides and allocates
     device_->Synchronize();
-    LaunchGraph graph(*device_, count, body);
+    LaunchGraph graph(*device_, [&] {
+      for (int i = 0; i < count; ++i) body(i);
+    });
     graph.Seconds(1);
     double best = 1e30;
     for (int run = 0; run < 4; ++run) best = std::min(best, graph.Seconds(1));

@@ -126,20 +126,38 @@ __global__ void ReadThroughKernel(const uint4* memory, std::int64_t count, unsig
   if (never != nullptr && seen == 0x9e3779b9u) *never = seen;
 }
 
+// The sum of four uniforms, centred, with variance one.
+__device__ float RandomValue(std::int64_t index, std::uint32_t seed) {
+  std::uint64_t bits = static_cast<std::uint64_t>(index) + (static_cast<std::uint64_t>(seed) << 40);
+  bits = (bits ^ (bits >> 30)) * 0xbf58476d1ce4e5b9ull;
+  bits = (bits ^ (bits >> 27)) * 0x94d049bb133111ebull;
+  bits ^= bits >> 31;
+  float sum = 0.0f;
+  for (int part = 0; part < 4; ++part) {
+    sum += static_cast<float>((bits >> (16 * part)) & 0xffff) / 65536.0f - 0.5f;
+  }
+  return sum * 1.7320508f;
+}
+
 __global__ void FillRandomKernel(std::int64_t count, std::uint32_t seed, __nv_bfloat16* out) {
   const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
   std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
-  for (; i < count; i += step) {
-    std::uint64_t bits = static_cast<std::uint64_t>(i) + (static_cast<std::uint64_t>(seed) << 40);
-    bits = (bits ^ (bits >> 30)) * 0xbf58476d1ce4e5b9ull;
-    bits = (bits ^ (bits >> 27)) * 0x94d049bb133111ebull;
-    bits ^= bits >> 31;
-    // The sum of four uniforms, centred, with variance one.
-    float sum = 0.0f;
-    for (int part = 0; part < 4; ++part) {
-      sum += static_cast<float>((bits >> (16 * part)) & 0xffff) / 65536.0f - 0.5f;
+  for (; i < count; i += step) out[i] = __float2bfloat16_rn(RandomValue(i, seed));
+}
+
+__global__ void FillCancellingKernel(ProductShape shape, std::uint32_t seed, __nv_bfloat16* out) {
+  // Sums of a few thousand products are then of the size of one: no gate's sigmoid vanishes.
+  constexpr float kOrdinary = 1.0f / 64;
+  const std::int64_t half = shape.inner / 2;
+  for (std::int64_t n = blockIdx.x; n < shape.outputs; n += gridDim.x) {
+    const bool cancels = shape.gated == 0 || (n / shape.gated + n % shape.gated) % 2 == 1;
+    const std::int64_t row = n * shape.inner;
+    for (std::int64_t k = threadIdx.x; k < shape.inner; k += blockDim.x) {
+      float value = RandomValue(row + (cancels && k >= half ? k - half : k), seed);
+      if (!cancels) value *= kOrdinary;
+      if (cancels && k >= half) value = -value;
+      out[row + k] = __float2bfloat16_rn(value);
     }
-    out[i] = __float2bfloat16_rn(sum * 1.7320508f);
   }
 }
 
@@ -213,6 +231,13 @@ void ReadThrough(cudaStream_t stream, const void* memory, std::int64_t bytes) {
 
 void FillRandom(cudaStream_t stream, std::int64_t count, std::uint32_t seed, __nv_bfloat16* out) {
   FillRandomKernel<<<1024, 256, 0, stream>>>(count, seed, out);
+  CheckLaunch("random values");
+}
+
+void FillCancelling(cudaStream_t stream, const ProductShape& shape, std::uint32_t seed,
+                    __nv_bfloat16* out) {
+  const auto blocks = static_cast<unsigned>(shape.outputs < 4096 ? shape.outputs : 4096);
+  FillCancellingKernel<<<blocks, 256, 0, stream>>>(shape, seed, out);
   CheckLaunch("random values");
 }
 

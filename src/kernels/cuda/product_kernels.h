@@ -66,6 +66,12 @@ void CountDifferences(cudaStream_t stream, const void* found, const void* expect
 void RepeatRows(cudaStream_t stream, const void* x, WordRows range, std::int64_t period, void* out);
 // Values of about normal spread, a function of the seed, for measuring.
 void FillRandom(cudaStream_t stream, std::int64_t count, std::uint32_t seed, __nv_bfloat16* out);
+// Weights [outputs, inner] whose rows are [u, -u], u being such values: their products with rows
+// [v, v] are zero but for the errors of the roundings on the way, which are few units of a float32
+// sum, so that bf16 holds them whole, and others in any other order of the sum. Where the outputs
+// are gated, of gate and up one is such a sum, in turns, and the other is of ordinary size.
+void FillCancelling(cudaStream_t stream, const ProductShape& shape, std::uint32_t seed,
+                    __nv_bfloat16* out);
 // Reads the bytes (a multiple of 16), so that they are what the caches hold afterwards.
 void ReadThrough(cudaStream_t stream, const void* memory, std::int64_t bytes);
 

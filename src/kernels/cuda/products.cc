@@ -22,8 +22,8 @@ constexpr std::int64_t kMostPlainRows = 64;  // beyond, the plain kernel is not 
 constexpr std::int64_t kLeastManyRows = 48;  // with fewer, only the bytes of the weights count
 constexpr double kDecisionSeconds = 0.1;     // after which no more candidates are tried
 constexpr size_t kFinalists = 6;
-// One more whenever our own ways change their speed: decisions are old then.
-constexpr int kWays = 3;
+// One more whenever our own ways change their speed, or how it is measured: decisions are old then.
+constexpr int kWays = 4;
 
 double Now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
