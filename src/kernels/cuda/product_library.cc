@@ -122,6 +122,22 @@ std::vector<LibraryOffer> ProductLibrary::Offers(const ProductShape& shape, Prod
   return found;
 }
 
+std::vector<LibraryAlgorithm> ProductLibrary::InOtherClusters(const LibraryAlgorithm& algorithm) {
+  constexpr auto kAttribute = CUBLASLT_ALGO_CONFIG_CLUSTER_SHAPE_ID;
+  std::vector<LibraryAlgorithm> others;
+  for (const std::uint16_t shape :
+       {CUBLASLT_CLUSTER_SHAPE_1x1x1, CUBLASLT_CLUSTER_SHAPE_2x1x1, CUBLASLT_CLUSTER_SHAPE_1x2x1,
+        CUBLASLT_CLUSTER_SHAPE_2x2x1, CUBLASLT_CLUSTER_SHAPE_4x1x1}) {
+    if (shape == Attribute<std::uint16_t>(algorithm, kAttribute)) continue;
+    LibraryAlgorithm other = algorithm;
+    if (cublasLtMatmulAlgoConfigSetAttribute(&other, kAttribute, &shape, sizeof(shape)) ==
+        CUBLAS_STATUS_SUCCESS) {
+      others.push_back(other);
+    }
+  }
+  return others;
+}
+
 bool ProductLibrary::Supports(const LibraryAlgorithm& algorithm, const ProductOperands& operands) {
   Layouts layouts(operands.shape, operands.form);
   cublasLtMatmulHeuristicResult_t result{};

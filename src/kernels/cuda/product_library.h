@@ -35,6 +35,8 @@ class ProductLibrary {
   // algorithm once. Asks the host only: some milliseconds.
   std::vector<LibraryOffer> Offers(const ProductShape& shape, ProductForm form,
                                    Splitting splitting);
+  // The same with its blocks in clusters of other shapes, which the heuristics do not try.
+  static std::vector<LibraryAlgorithm> InOtherClusters(const LibraryAlgorithm& algorithm);
   // Whether the algorithm can serve, as far as the library knows without running it.
   bool Supports(const LibraryAlgorithm& algorithm, const ProductOperands& operands);
   // False when the library will not; then nothing was done.

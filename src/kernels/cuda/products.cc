@@ -22,8 +22,12 @@ constexpr std::int64_t kMostPlainRows = 64;  // beyond, the plain kernel is not 
 constexpr std::int64_t kLeastManyRows = 48;  // with fewer, only the bytes of the weights count
 constexpr double kDecisionSeconds = 0.1;     // after which no more candidates are tried
 constexpr size_t kFinalists = 6;
+// So many of the library's fastest are tried in other clusters, from as many rows on as are worth
+// sharing.
+constexpr size_t kVaried = 5;
+constexpr std::int64_t kLeastVariedRows = 128;
 // One more whenever our own ways change their speed, or how it is measured: decisions are old then.
-constexpr int kWays = 4;
+constexpr int kWays = 5;
 
 double Now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
@@ -187,6 +191,25 @@ std::vector<Products::TimedWay> Products::TimeShortly(const std::vector<Way>& wa
   return timed;
 }
 
+std::vector<Products::Way> Products::InOtherClusters(const std::vector<TimedWay>& timed,
+                                                     Range range, const ProductTrial& trial) {
+  const ProductOperands most = ProductOf(trial.OperandsFor(range.most));
+  const ProductOperands least = ProductOf(trial.OperandsFor(range.least));
+  std::vector<Way> ways;
+  if (range.most < kLeastVariedRows) return ways;
+  size_t count = 0;
+  for (const TimedWay& fast : timed) {
+    if (fast.way.kind != Way::Kind::kLibrary) continue;
+    if (++count > kVaried) break;
+    for (const LibraryAlgorithm& algorithm : ProductLibrary::InOtherClusters(fast.way.algorithm)) {
+      if (library_->Supports(algorithm, most) && library_->Supports(algorithm, least)) {
+        ways.push_back({Way::Kind::kLibrary, {}, algorithm});
+      }
+    }
+  }
+  return ways;
+}
+
 bool Products::Admit(const Way& way, Range range, ProductTrial& trial) {
   if (way.kind == Way::Kind::kPlain) return true;
   if (options_.fast && way.kind == Way::Kind::kLibrary) return true;
@@ -222,8 +245,13 @@ std::optional<Products::Way> Products::Recall(Range range, const DeviceMatrix& w
 Products::Way Products::Select(Range range, const DeviceMatrix& w, ProductForm form) {
   ProductTrial trial(device_, w, form, range.most);
   const Shape shape(w.padded_rows, w.stride, form);
+  std::vector<TimedWay> all = TimeShortly(Candidates(range, trial, shape), trial);
+  const std::vector<TimedWay> varied = TimeShortly(InOtherClusters(all, range, trial), trial);
+  all.insert(all.end(), varied.begin(), varied.end());
+  std::stable_sort(all.begin(), all.end(),
+                   [](const TimedWay& a, const TimedWay& b) { return a.seconds < b.seconds; });
   std::vector<TimedWay> finalists;
-  for (const TimedWay& timed : TimeShortly(Candidates(range, trial, shape), trial)) {
+  for (const TimedWay& timed : all) {
     if (Admit(timed.way, range, trial)) finalists.push_back(timed);
     if (finalists.size() == kFinalists) break;
   }

@@ -86,6 +86,9 @@ class Products {
   // The decision that the file has, when it still holds.
   std::optional<Way> Recall(Range range, const DeviceMatrix& w, ProductForm form);
   // Whether the way has our bits at both ends of the range, or need not have them.
+  // The library's fastest, varied.
+  std::vector<Way> InOtherClusters(const std::vector<TimedWay>& timed, Range range,
+                                   const ProductTrial& trial);
   bool Admit(const Way& way, Range range, ProductTrial& trial);
   const Way& Decide(std::int64_t rows, const DeviceMatrix& w, ProductForm form);
   Way Select(Range range, const DeviceMatrix& w, ProductForm form);
