@@ -50,6 +50,7 @@ class Builder {
 
   void AddItems() {
     plan_.items.clear();
+    plan_.reads_again = false;
     const StepReaders readers = FindReaders(nodes_, static_cast<std::int32_t>(positions_.size()));
     const std::vector<ItemSharing> sharing = ChooseSharing(nodes_, positions_, readers, options_);
     std::vector<RowRange> stack_rows;
@@ -62,6 +63,7 @@ class Builder {
       } else if (sharing[i] == ItemSharing::kTree) {
         AddReading(i, reader.rows, reader.rows);
       } else {
+        if (reader.run_end - reader.run_begin > 1) plan_.reads_again = true;
         for (std::int32_t run = reader.run_begin; run < reader.run_end; ++run) {
           AddReading(i, readers.runs[run], readers.runs[run]);
         }

@@ -78,6 +78,7 @@ TEST(BuildPlan, TreeReadsEachNodeOnceForAllBelowIt) {
   EXPECT_EQ(Merges(plan, 0), "||0[0-1024] |0[1024-1500] ||1[0-200] ||2[0-5]");
   EXPECT_EQ(Merges(plan, 1), "||0[0-1024] |0[1024-1500] ||1[0-200] ||3[0-130]");
   EXPECT_EQ(Merges(plan, 2), "||0[0-1024] |0[1024-1500] ||4[0-100] ||5[0-1]");
+  EXPECT_FALSE(plan.reads_again);
   EXPECT_EQ(plan.partials, 12);
 }
 
@@ -91,6 +92,7 @@ TEST(BuildPlan, PerStreamReadsEachPathAlone) {
                   "rows 0-1 x 1[0-200]", "rows 1-2 x 1[0-200]", "rows 1-2 x 3[0-130]",
                   "rows 2-3 x 4[0-100]", "rows 0-1 x 2[0-5]", "rows 2-3 x 5[0-1]"));
   EXPECT_EQ(Merges(plan, 1), "||0[0-1024] |0[1024-1500] ||1[0-200] ||3[0-130]");
+  EXPECT_TRUE(plan.reads_again);
 }
 
 TEST(BuildPlan, ShareLevelsLimitTheDepthThatIsShared) {
@@ -100,6 +102,7 @@ TEST(BuildPlan, ShareLevelsLimitTheDepthThatIsShared) {
               ElementsAre("rows 0-3 x 0[0-1024]", "rows 0-3 x 0[1024-1500]", "rows 0-1 x 1[0-200]",
                           "rows 1-2 x 1[0-200]", "rows 1-2 x 3[0-130]", "rows 2-3 x 4[0-100]",
                           "rows 0-1 x 2[0-5]", "rows 2-3 x 5[0-1]"));
+  EXPECT_TRUE(plan.reads_again);
 }
 
 TEST(BuildPlan, ContinuedSegmentIsOneLevel) {

@@ -43,6 +43,12 @@ DeviceStep::Layout DeviceStep::layout() const {
           units_.has_wide,    units_.has_narrow, partials <= kLongestShortList * rows};
 }
 
+HostUnits DeviceStep::Units(const UnitSplit& split) const {
+  HostUnits units = UnitsOf(items_, row_positions_, split, wide_blocks_);
+  units.counts.reads_again = reads_again_ ? 1 : 0;
+  return units;
+}
+
 DeviceStep::~DeviceStep() {
   if (memory_) pool_->push_back(std::move(memory_));
 }
@@ -66,7 +72,8 @@ std::unique_ptr<DeviceStep> StepSender::Send(const Batch& batch, const Attention
   step->items_ = WholeItems(plan);
   step->row_positions_ = batch.positions;
   step->wide_blocks_ = plan.many_row_workers > 0 ? plan.many_row_workers : device_->multiprocessors;
-  const HostUnits units = UnitsOf(step->items_, batch.positions, split, step->wide_blocks_);
+  step->reads_again_ = plan.reads_again;
+  const HostUnits units = step->Units(split);
   const std::vector<MergeStep> merges = MergeStepsOf(plan);
 
   const size_t table = batch.tokens.size() * static_cast<size_t>(pairs) * sizeof(float);
@@ -103,7 +110,7 @@ std::unique_ptr<DeviceStep> StepSender::Send(const Batch& batch, const Attention
 
 const UnitLists& DeviceStep::UnitsFor(const UnitSplit& split, Staging& staging) const {
   if (split_ == split) return units_;
-  const HostUnits units = UnitsOf(items_, row_positions_, split, wide_blocks_);
+  const HostUnits units = Units(split);
   const StepMemory::Array arrays[] = {
       {&units.counts, sizeof(units.counts)}, ArrayOf(units.many_rows), ArrayOf(units.few_rows)};
   other_units_ = std::make_unique<StepMemory>(device_);

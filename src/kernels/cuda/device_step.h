@@ -54,6 +54,8 @@ class DeviceStep : public StepInputs {
   std::vector<WorkUnit> items_;              // every item once, all its rows
   std::vector<std::int32_t> row_positions_;  // [rows]
   int wide_blocks_ = 0;                      // see UnitsOf
+  bool reads_again_ = false;                 // AttentionPlan::reads_again
+  HostUnits Units(const UnitSplit& split) const;
   mutable UnitSplit split_;
   mutable UnitLists units_;
   mutable std::unique_ptr<StepMemory> other_units_;

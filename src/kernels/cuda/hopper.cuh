@@ -63,6 +63,23 @@ __device__ inline void Wait(std::uint64_t& barrier, unsigned parity) {
       : "memory");
 }
 
+// --- What the L2 cache may drop first -----------------------------------------------------------
+__device__ inline std::uint64_t DropFirst() {
+  std::uint64_t policy = 0;
+  asm volatile("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;\n" : "=l"(policy));
+  return policy;
+}
+__device__ inline std::uint64_t DropInTurn() {
+  std::uint64_t policy = 0;
+  asm volatile("createpolicy.fractional.L2::evict_normal.b64 %0, 1.0;\n" : "=l"(policy));
+  return policy;
+}
+__device__ inline std::uint64_t DropLast() {
+  std::uint64_t policy = 0;
+  asm volatile("createpolicy.fractional.L2::evict_last.b64 %0, 1.0;\n" : "=l"(policy));
+  return policy;
+}
+
 // --- Copies -------------------------------------------------------------------------------------
 // Contiguous bytes, a multiple of 16, both ends aligned to 16; they count on the barrier.
 __device__ inline void CopyBulk(void* shared, const void* global, int bytes,
@@ -71,6 +88,15 @@ __device__ inline void CopyBulk(void* shared, const void* global, int bytes,
       "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];\n" ::
           "r"(SharedAddress(shared)),
       "l"(global), "r"(bytes), "r"(SharedAddress(&barrier))
+      : "memory");
+}
+// The same under a policy of the cache.
+__device__ inline void CopyBulk(void* shared, const void* global, int bytes, std::uint64_t& barrier,
+                                std::uint64_t policy) {
+  asm volatile(
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], "
+      "[%1], %2, [%3], %4;\n" ::"r"(SharedAddress(shared)),
+      "l"(global), "r"(bytes), "r"(SharedAddress(&barrier)), "l"(policy)
       : "memory");
 }
 // What this thread wrote to shared memory becomes visible to the matrix units and the copy engine.

@@ -23,7 +23,8 @@ class NarrowFeeder {
         lane_(static_cast<int>(threadIdx.x) % 32),
         after_wide_(after_wide),
         given_(GivenTasks(*call.units.counts)),
-        tasks_(call.units.counts->narrow * call.shape.kv_heads) {}
+        tasks_(call.units.counts->narrow * call.shape.kv_heads),
+        policy_(call.units.counts->reads_again != 0 ? DropInTurn() : DropFirst()) {}
 
   // At any time one task's pages are being sent, the first pages of the next are being looked up,
   // the unit of the one after it is being loaded, and the one after that is being drawn.
@@ -152,7 +153,7 @@ class NarrowFeeder {
       if (waits && is_next && IsComplete(shared_.empty[place.at], place.parity ^ 1)) {
         ArriveExpecting(shared_.full[place.at], bytes);
         CopyBulk(shared_.place[place.at], block + (LaneHasValues() ? kPageBytes<Dim> : 0), bytes,
-                 shared_.full[place.at]);
+                 shared_.full[place.at], policy_);
         waits = false;
       }
     }
@@ -165,6 +166,7 @@ class NarrowFeeder {
   const bool after_wide_;
   const int given_;
   const int tasks_;
+  const std::uint64_t policy_;  // private keys and values need not stay in the cache
   NarrowPlace<kNarrowTasks> next_task_;
   NarrowPlace<Shared::kPlaces> next_place_;
 };

@@ -25,16 +25,6 @@ __device__ inline void CopyBoxes(void* shared, const CUtensorMap& map, int row, 
 __device__ inline void FetchMap(const CUtensorMap& map) {
   asm volatile("prefetch.tensormap [%0];\n" ::"l"(&map) : "memory");
 }
-__device__ inline std::uint64_t DropFirst() {
-  std::uint64_t policy = 0;
-  asm volatile("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;\n" : "=l"(policy));
-  return policy;
-}
-__device__ inline std::uint64_t DropLast() {
-  std::uint64_t policy = 0;
-  asm volatile("createpolicy.fractional.L2::evict_last.b64 %0, 1.0;\n" : "=l"(policy));
-  return policy;
-}
 
 #endif  // BANYAN_SM90A
 
