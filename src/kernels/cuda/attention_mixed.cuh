@@ -123,18 +123,22 @@ class UnitTask : private UnitFeed<Kind, Dim> {
   __device__ void Weigh(int begin) {
 #pragma unroll
     for (int half = 0; half < 2; ++half) seen_[half] = unit_.Seen(offset_[half], begin);
-    const auto visible = [this](int half, int key) {
-      return key >= seen_[half].first && key < seen_[half].last;
-    };
     if constexpr (Kind::kCodes) {
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
-        WeighCodes(half, [&visible, half](int key) { return visible(half, key); });
+        WeighCodes(half,
+                   [seen = seen_[half]](int key) { return key >= seen.first && key < seen.last; });
       }
     } else {
       CutOfRow cut[2];
-      constexpr bool kSee[2] = {true, true};  // hidden scores are left out
-      WeighRows<Element>(score_, visible, kSee, weight_, cut);
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        HideScores(seen_[half], half, score_);
+        cut[half].largest = LargestScore(score_, half);
+        const bool sees = seen_[half].first < seen_[half].last;
+        cut[half].sum = WeighRow(half, sees ? cut[half].largest : 0.0f, score_);
+        PackRow<Element>(half, score_, weight_);
+      }
       AddCut(cut, rows_);
     }
   }

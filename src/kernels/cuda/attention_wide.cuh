@@ -2,13 +2,13 @@
 // head. Other warps bring tasks, queries and pages ahead of them (wide_feed.cuh).
 //
 // The matrix units go from group to group. In its turn a group multiplies the weights of a cut with
-// the values and the queries with the next cut's keys; while the other has its turn, it computes
-// the weights of that next cut. Blocks stay and take task after task.
+// the values and asks for the products of the queries with the next cut's keys; while the other has
+// its turn, it computes the weights of that next cut. Blocks stay and take task after task.
 //
 // Scores: chains over the head in steps of 16. Values: chains over the cut's keys in steps of 16,
 // from zero; then merged into the running partial of the group of cuts, in registers. Both are bit
 // for bit what the chains of mma.sync in the other kernels give. In a unit of several groups of
-// cuts each of these but the last is merged into shared memory at its end.
+// cuts each of these but the last is merged into shared memory at its end (wide_stretch.cuh).
 //
 // "Group" alone means a warpgroup here, "key group" a group of cuts (plan/attention_plan.h).
 #pragma once
@@ -18,6 +18,7 @@
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/wide_feed.cuh"
 #include "kernels/cuda/wide_store.cuh"
+#include "kernels/cuda/wide_stretch.cuh"
 
 namespace banyan::cuda {
 
@@ -39,7 +40,8 @@ class WideConsumer {
         group_(__shfl_sync(0xffffffffu, static_cast<int>(threadIdx.x) / 128, 0)),
         warp_(static_cast<int>(threadIdx.x) / 32),
         lane_(static_cast<int>(threadIdx.x) % 32),
-        careful_(*call.kv.any_flag != 0) {}
+        careful_(*call.kv.any_flag != 0),
+        stretch_(shared.stretch[warp_]) {}
 
   __device__ void Run() {
     if (group_ == 1) PassTurn();
@@ -49,7 +51,7 @@ class WideConsumer {
       if (task_ == 0) BringOwnQueries();
       WaitFull(shared_.query_full[group_], task_);
       WaitFull(shared_.rows_full, task_);
-      begin_ = Task().cuts.begin;
+      BeginTask();
       if (Task().rows <= group_ * 64) {
         ArriveAsWarp(shared_.query_empty[group_], task_);
         Follow();
@@ -78,19 +80,23 @@ class WideConsumer {
                           shared_.query);
     AwaitQueries();
   }
-  __device__ bool LastCut() const { return begin_ + kCutKeys >= Task().cuts.end; }
-  // Whether a key group of the task other than its first begins with the cut at hand.
-  __device__ bool OpensKeyGroup() const {
-    return (begin_ - Task().unit.key_begin) % kGroupKeys == 0;
+  // What is asked for in every cut comes into registers: shared memory would answer too late.
+  __device__ void BeginTask() {
+    const WideTask& task = Task();
+    begin_ = task.cuts.begin;
+    end_ = task.cuts.end;
+    whole_ = task.whole;
+    const int key_begin = task.unit.key_begin;
+    next_key_group_ = begin_ + kGroupKeys - (begin_ - key_begin) % kGroupKeys;
   }
+  __device__ bool LastCut() const { return begin_ + kCutKeys >= end_; }
 
   __device__ void Attend() {
-    several_ = false;
-#pragma unroll
-    for (int half = 0; half < 2; ++half) stretch_[half] = RunningRow();
+    stretch_.Clear();
     ClearTotal();
     float score[kScoreTiles][4], sum[Dim / 8][4];
     std::uint32_t weight[kPagesPerCut][4];
+    WaitForKeys();
     TakeTurn();
     BeginScores(score);
     EndScores(score);
@@ -98,22 +104,29 @@ class WideConsumer {
     for (;;) {
       ReleaseQueries();
       Weigh(score, weight);
+      AddCut(cut_, rows_);
       WaitForValues();
+      if (!LastCut()) WaitForKeys();
       TakeTurn();
       AddValues(weight, sum);
       if (LastCut()) break;
       BeginScores(score);
-      MergeTiles(rows_, sum, 0, total_);
-      EndScores(score);
       PassTurn();
+      KeepOrder(sum[0][0]);
+      MergeTiles(rows_, sum, 0, total_);
+      KeepOrder(total_[Dim / 8 - 1][3]);
+      EndScores(score);
       begin_ += kCutKeys;
-      if (OpensKeyGroup()) [[unlikely]]
-        CloseKeyGroup();
+      if (begin_ == next_key_group_) [[unlikely]] {
+        stretch_.Add(rows_, total_);
+        next_key_group_ += kGroupKeys;
+        ClearTotal();
+      }
     }
     PassTurn();
     MergeTiles(rows_, sum, 0, total_);
-    if (several_) [[unlikely]]
-      CloseLastKeyGroup();
+    if (stretch_.holds_some()) [[unlikely]]
+      stretch_.Close(rows_, total_);
     Store();
   }
   // Staged in the place of the stretch.
@@ -145,12 +158,16 @@ class WideConsumer {
   }
 
   // --- A cut -------------------------------------------------------------------------------------
-  // No branches between a Begin and its End: the compiler would wait for the products before them.
+  __device__ void WaitForKeys() { WaitFull(shared_.key_full, scored_); }
+  // What `value` takes is computed before this, and not among what follows: the compiler, which
+  // would first issue all that waits for nothing, keeps to the order of branches. Never taken.
+  __device__ void KeepOrder(float value) const {
+    if (begin_ < 0) asm volatile("brkpt;" ::"f"(value) : "memory");
+  }
   __device__ void BeginScores(float (&score)[kScoreTiles][4]) const {
     constexpr int kAcrossRows = Dim / 8 * kTileBytes;
     const TileOperand query(shared_.query + group_ * 64 * Dim * 2, kTileBytes, kAcrossRows);
     const TileOperand key(shared_.key[PlaceOf<kWideStages>(scored_)], kTileBytes, kAcrossRows);
-    WaitFull(shared_.key_full, scored_);
     FenceProducts();
     FirstScoreProduct(score, query.At(0), key.At(0), Element{});
 #pragma unroll
@@ -165,9 +182,11 @@ class WideConsumer {
     ArriveAsWarp(shared_.key_empty, scored_++);
   }
 
+  // The special function unit is what there is least of: the second row's maximum is found in the
+  // shadow of the first row's powers.
   __device__ void Weigh(float (&score)[kScoreTiles][4], std::uint32_t (&weight)[kPagesPerCut][4]) {
     bool sees[2] = {true, true};
-    if (!Task().whole.Holds(begin_)) {
+    if (!whole_.Holds(begin_)) {
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
         const VisibleKeys seen = Seen(half);
@@ -175,8 +194,14 @@ class WideConsumer {
         HideScores(seen, half, score);
       }
     }
-    WeighRows<Element>(
-        score, [](int, int) { return true; }, sees, weight, cut_);
+    cut_[0].largest = LargestScore(score, 0);
+    KeepOrder(cut_[0].largest);
+    cut_[0].sum = WeighRow(0, sees[0] ? cut_[0].largest : 0.0f, score);
+    cut_[1].largest = LargestScore(score, 1);
+    KeepOrder(cut_[0].sum + cut_[1].largest);
+    PackRow<Element>(0, score, weight);
+    cut_[1].sum = WeighRow(1, sees[1] ? cut_[1].largest : 0.0f, score);
+    PackRow<Element>(1, score, weight);
   }
   __device__ VisibleKeys Seen(int half) const {
     const WideTask& task = Task();
@@ -204,7 +229,6 @@ class WideConsumer {
       NextValueProduct(sum, weight[page], value.At(page * kFlaggedPageBytes<Dim>), Element{});
     }
     CommitProducts();
-    AddCut(cut_, rows_);
     WaitForProducts();
     Pin(sum);
     ArriveAsWarp(shared_.value_empty, scored_ - 1);
@@ -244,9 +268,6 @@ class WideConsumer {
     }
   }
 
-  // --- Key groups --------------------------------------------------------------------------------
-  __device__ float4& Stretch(int n) const { return shared_.stretch[warp_][n][lane_]; }
-
   __device__ void ClearTotal() {
 #pragma unroll
     for (int half = 0; half < 2; ++half) rows_[half] = RunningRow();
@@ -255,45 +276,6 @@ class WideConsumer {
 #pragma unroll
       for (int i = 0; i < 4; ++i) total_[n][i] = 0.0f;
     }
-  }
-  // Merges the key group's maxima and sums into the stretch's.
-  __device__ void MergeRowsIntoStretch() {
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      stretch_[half].factors =
-          PrepareMerge(stretch_[half].max, stretch_[half].sum, rows_[half].max, rows_[half].sum);
-    }
-  }
-  __device__ float4 MergedTile(const float4& stretch, const float (&next)[4]) const {
-    return {MergeValue(stretch_[0].factors, stretch.x, next[0]),
-            MergeValue(stretch_[0].factors, stretch.y, next[1]),
-            MergeValue(stretch_[1].factors, stretch.z, next[2]),
-            MergeValue(stretch_[1].factors, stretch.w, next[3])};
-  }
-  __device__ void CloseKeyGroup() {
-    MergeRowsIntoStretch();
-#pragma unroll
-    for (int n = 0; n < Dim / 8; ++n) {
-      const float4 stretch = several_ ? Stretch(n) : float4{};
-      Stretch(n) = MergedTile(stretch, total_[n]);
-    }
-    several_ = true;
-    ClearTotal();
-  }
-  // The whole task is then in rows_ and total_.
-  __device__ void CloseLastKeyGroup() {
-    MergeRowsIntoStretch();
-#pragma unroll
-    for (int n = 0; n < Dim / 8; ++n) {
-      const float4 merged = MergedTile(Stretch(n), total_[n]);
-      total_[n][0] = merged.x;
-      total_[n][1] = merged.y;
-      total_[n][2] = merged.z;
-      total_[n][3] = merged.w;
-    }
-#pragma unroll
-    for (int half = 0; half < 2; ++half) rows_[half] = stretch_[half];
-    __syncwarp();  // before others write here
   }
 
   const AttentionCall& call_;
@@ -304,13 +286,14 @@ class WideConsumer {
   // Cuts whose scores are there; the values of the last one are not yet added.
   unsigned scored_ = 0;
   int begin_ = 0;  // of the cut at hand
+  // Of the task: see WideTask::cuts and whole; and where its next key group begins.
+  int end_ = 0, next_key_group_ = 0;
+  CutRange whole_;
   // Of the lane's two rows: the cut at hand, and its key group up to it.
   CutOfRow cut_[2];
   RunningRow rows_[2];
   float total_[Dim / 8][4];
-  // The key groups before that, if there are several; their values are in WideShared::stretch.
-  RunningRow stretch_[2];
-  bool several_ = false;
+  WideStretch<Dim> stretch_;  // the key groups before that
 };
 
 #endif  // BANYAN_SM90A

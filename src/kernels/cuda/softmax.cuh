@@ -34,38 +34,6 @@ struct RunningRow {
   MergeFactors factors;
 };
 
-// One of the lane's two rows in a cut: what its maximum, weights and their sum are made of.
-// visible(half, key of the cut) is a constant true where every row sees every key.
-template <typename Element, typename Visible>
-struct WeighedRow {
-  const float (&score)[kScoreTiles][4];
-  const Visible& visible;
-  const int half;
-  float largest[4] = {-INFINITY, -INFINITY, -INFINITY, -INFINITY};  // by tile and key modulo two
-  float sums[2] = {0.0f, 0.0f};
-
-  __device__ void LookAt(int n) {
-#pragma unroll
-    for (int i = 0; i < 2; ++i) {
-      if (!visible(half, KeyOfScore(n, i))) continue;
-      largest[n % 2 * 2 + i] = fmaxf(largest[n % 2 * 2 + i], score[n][2 * half + i]);
-    }
-  }
-  __device__ float Largest() const {
-    return QuadMax(fmaxf(fmaxf(largest[0], largest[1]), fmaxf(largest[2], largest[3])));
-  }
-  __device__ std::uint32_t Weigh(int n, float row_largest) {
-    float value[2];
-#pragma unroll
-    for (int i = 0; i < 2; ++i) {
-      const bool seen = visible(half, KeyOfScore(n, i));
-      value[i] = seen ? Exp2(score[n][2 * half + i] - row_largest) : 0.0f;
-      sums[i] += value[i];
-    }
-    return PackPair(value[0], value[1], Element{});
-  }
-};
-
 // What a cut adds to a row's running partial: its maximum, and the lane's share of the sum of
 // weights.
 struct CutOfRow {
@@ -85,29 +53,42 @@ __device__ inline void HideScores(const VisibleKeys& seen, int half,
   }
 }
 
-// Scores → weights in 16 bits. The special function unit is what there is least of: the second
-// row's maximum is found in the shadow of the first row's powers. `sees`: whether a row has a
-// maximum that its weights can be relative to; without it, they are zero where scores are hidden.
-template <typename Element, typename Visible>
-__device__ void WeighRows(const float (&score)[kScoreTiles][4], const Visible& visible,
-                          const bool (&sees)[2], std::uint32_t (&weight)[kPagesPerCut][4],
-                          CutOfRow (&cut)[2]) {
-  WeighedRow<Element, Visible> first{score, visible, 0}, second{score, visible, 1};
-#pragma unroll
-  for (int n = 0; n < kScoreTiles; ++n) first.LookAt(n);
-  const float first_largest = first.Largest();
+// The largest score of one of the two rows; -inf: all are hidden.
+__device__ inline float LargestScore(const float (&score)[kScoreTiles][4], int half) {
+  float largest[4] = {-INFINITY, -INFINITY, -INFINITY, -INFINITY};
 #pragma unroll
   for (int n = 0; n < kScoreTiles; ++n) {
-    weight[n / 2][n % 2 * 2] = first.Weigh(n, sees[0] ? first_largest : 0.0f);
-    second.LookAt(n);
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      largest[n % 2 * 2 + i] = fmaxf(largest[n % 2 * 2 + i], score[n][2 * half + i]);
+    }
   }
-  const float second_largest = second.Largest();
+  return QuadMax(fmaxf(fmaxf(largest[0], largest[1]), fmaxf(largest[2], largest[3])));
+}
+// Scores → weights relative to 2^base, in place; returns the lane's share of their sum. Hidden ones
+// become zero if the base is finite.
+__device__ inline float WeighRow(int half, float base, float (&score)[kScoreTiles][4]) {
+  float sums[2] = {0.0f, 0.0f};
 #pragma unroll
   for (int n = 0; n < kScoreTiles; ++n) {
-    weight[n / 2][n % 2 * 2 + 1] = second.Weigh(n, sees[1] ? second_largest : 0.0f);
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      float& value = score[n][2 * half + i];
+      value = Exp2(value - base);
+      sums[i] += value;
+    }
   }
-  cut[0] = {first_largest, first.sums[0] + first.sums[1]};
-  cut[1] = {second_largest, second.sums[0] + second.sums[1]};
+  return sums[0] + sums[1];
+}
+// The row's weights in 16 bits.
+template <typename Element>
+__device__ void PackRow(int half, const float (&score)[kScoreTiles][4],
+                        std::uint32_t (&weight)[kPagesPerCut][4]) {
+#pragma unroll
+  for (int n = 0; n < kScoreTiles; ++n) {
+    weight[n / 2][n % 2 * 2 + half] =
+        PackPair(score[n][2 * half], score[n][2 * half + 1], Element{});
+  }
 }
 
 // The running maxima and sums with the cut, and the factors that its values need. No branches.
