@@ -19,7 +19,7 @@ constexpr std::int64_t kMostCancellingBytes = std::int64_t{256} << 20;
 constexpr std::int64_t kCancellingRows = 512;  // whole tiles of any kernel
 // A recording goes on for about the time in which the device reads so many times what its cache
 // holds, but holds no more products than this: recording takes time too.
-constexpr std::int64_t kCachesPerRecording = 8;
+constexpr std::int64_t kCachesPerRecording = 12;
 constexpr std::int64_t kMostRepetitions = 4;
 // A device multiplies about so many pairs while it reads a byte.
 constexpr std::int64_t kPairsPerByte = 80;
@@ -154,7 +154,11 @@ bool ProductTrial::Equals(const Way& way, const DeviceMatrix& w, std::int64_t ro
 void ProductTrial::MakeCopies() {
   if (others_.bytes() > 0) return;
   const std::int64_t cache = CacheBytes(device_->ordinal), bytes = WeightBytes(w_);
-  if (bytes >= 2 * cache) {
+  const std::int64_t work =
+      std::max(bytes, most_rows_ * w_.padded_rows * w_.stride / kPairsPerByte);
+  repetitions_ = static_cast<int>(
+      std::clamp<std::int64_t>(kCachesPerRecording * cache / work, 1, kMostRepetitions));
+  if (bytes >= 2 * cache) {  // they displace themselves
     others_ = DeviceMemory(device_, 2 * cache, "flushing the cache");
     return others_.Zero();
   }
@@ -165,10 +169,6 @@ void ProductTrial::MakeCopies() {
                           static_cast<size_t>(bytes), cudaMemcpyDeviceToDevice, device_->stream),
           "copies of weights");
   }
-  const std::int64_t work =
-      std::max(bytes, most_rows_ * w_.padded_rows * w_.stride / kPairsPerByte);
-  repetitions_ = static_cast<int>(
-      std::clamp<std::int64_t>(kCachesPerRecording * cache / work, 1, kMostRepetitions));
 }
 
 void ProductTrial::RunNeighbour() {
