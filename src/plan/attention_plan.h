@@ -76,7 +76,8 @@ struct AttentionPlan {
   // Workers of the backend that take items of many rows first; the others have those of few rows
   // from the start (joining.h). 0: no division.
   std::int32_t many_row_workers = 0;
-  // Whether some keys are read by several items, each for other rows.
+  // Whether the keys of some item of few rows (fewer than GroupJoining::least_rows) are read by
+  // another item as well, for other rows.
   bool reads_again = false;
 };
 

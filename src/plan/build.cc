@@ -63,9 +63,9 @@ class Builder {
       } else if (sharing[i] == ItemSharing::kTree) {
         AddReading(i, reader.rows, reader.rows);
       } else {
-        if (reader.run_end - reader.run_begin > 1) plan_.reads_again = true;
         for (std::int32_t run = reader.run_begin; run < reader.run_end; ++run) {
           AddReading(i, readers.runs[run], readers.runs[run]);
+          if (reader.run_end - reader.run_begin > 1) NoteReader(readers.runs[run]);
         }
       }
     }
@@ -80,6 +80,7 @@ class Builder {
                     .reader_begin = std::clamp(readers.begin, begin, end),
                     .reader_end = std::clamp(readers.end, begin, end),
                     .span = span};
+      if (rows.end - rows.begin > options_.max_item_rows) NoteReader({begin, end});
       const std::int32_t keys = VisibleKeys(nodes_[span], positions_, {begin, end});
       for (std::int32_t key = 0; key < keys; key = item.key_end) {
         item.key_begin = key;
@@ -88,6 +89,11 @@ class Builder {
       }
       begin = end;
     }
+  }
+
+  // Of keys that others read too.
+  void NoteReader(RowRange rows) {
+    if (rows.end - rows.begin < options_.joining.least_rows) plan_.reads_again = true;
   }
 
   // A whole group where one starts; before that, in a span that continues one, single cuts.

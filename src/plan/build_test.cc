@@ -78,7 +78,6 @@ TEST(BuildPlan, TreeReadsEachNodeOnceForAllBelowIt) {
   EXPECT_EQ(Merges(plan, 0), "||0[0-1024] |0[1024-1500] ||1[0-200] ||2[0-5]");
   EXPECT_EQ(Merges(plan, 1), "||0[0-1024] |0[1024-1500] ||1[0-200] ||3[0-130]");
   EXPECT_EQ(Merges(plan, 2), "||0[0-1024] |0[1024-1500] ||4[0-100] ||5[0-1]");
-  EXPECT_FALSE(plan.reads_again);
   EXPECT_EQ(plan.partials, 12);
 }
 
@@ -92,7 +91,21 @@ TEST(BuildPlan, PerStreamReadsEachPathAlone) {
                   "rows 0-1 x 1[0-200]", "rows 1-2 x 1[0-200]", "rows 1-2 x 3[0-130]",
                   "rows 2-3 x 4[0-100]", "rows 0-1 x 2[0-5]", "rows 2-3 x 5[0-1]"));
   EXPECT_EQ(Merges(plan, 1), "||0[0-1024] |0[1024-1500] ||1[0-200] ||3[0-130]");
-  EXPECT_TRUE(plan.reads_again);
+}
+
+TEST(BuildPlan, KnowsWhetherItemsOfFewRowsShareTheirKeys) {
+  const PlanForest forest = TwoContexts();
+  const auto reads_again = [&](const PlanOptions& options) {
+    return Plan(forest, options).reads_again;
+  };
+  const GroupJoining joining{.least_rows = 2};
+  EXPECT_FALSE(reads_again({.sharing = ItemSharing::kTree, .joining = joining}));
+  EXPECT_TRUE(reads_again({.sharing = ItemSharing::kPerStream, .joining = joining}));
+  EXPECT_TRUE(reads_again({.sharing = ItemSharing::kTree, .share_levels = 1, .joining = joining}));
+  // Three rows in blocks of two: the last has only one.
+  EXPECT_TRUE(reads_again({.sharing = ItemSharing::kTree, .max_item_rows = 2, .joining = joining}));
+  // No rows are few.
+  EXPECT_FALSE(reads_again({.sharing = ItemSharing::kPerStream, .joining = {.least_rows = 1}}));
 }
 
 TEST(BuildPlan, ShareLevelsLimitTheDepthThatIsShared) {
@@ -102,7 +115,6 @@ TEST(BuildPlan, ShareLevelsLimitTheDepthThatIsShared) {
               ElementsAre("rows 0-3 x 0[0-1024]", "rows 0-3 x 0[1024-1500]", "rows 0-1 x 1[0-200]",
                           "rows 1-2 x 1[0-200]", "rows 1-2 x 3[0-130]", "rows 2-3 x 4[0-100]",
                           "rows 0-1 x 2[0-5]", "rows 2-3 x 5[0-1]"));
-  EXPECT_TRUE(plan.reads_again);
 }
 
 TEST(BuildPlan, ContinuedSegmentIsOneLevel) {

@@ -55,7 +55,7 @@ struct UnitCounts {
   std::int32_t wide = 0;  // kBlocks: all units
   std::int32_t narrow = 0;
   std::int32_t wide_blocks = 0;  // 0: there are no wide units
-  std::int32_t reads_again = 0;  // AttentionPlan::reads_again
+  std::int32_t reads_again = 0;  // AttentionPlan::reads_again, filled in by who has the plan
 };
 
 // Wide units lie longest first, but among those of about one length the readers of the same keys

@@ -159,8 +159,11 @@ class WideConsumer {
 
   // --- A cut -------------------------------------------------------------------------------------
   __device__ void WaitForKeys() { WaitFull(shared_.key_full, scored_); }
-  // What `value` takes is computed before this, and not among what follows: the compiler, which
-  // would first issue all that waits for nothing, keeps to the order of branches. Never taken.
+  // A branch that is never taken (cuts begin at 0 or later). The compiler would issue first what
+  // waits for nothing, and wait for products before anything that could be done meanwhile; but it
+  // keeps what stands on one side of a branch there, and computes `value` before it. Products may
+  // be under way: those on both sides read nothing that is written between them, or the compiler
+  // would say that it serialises them (C7510 and the like).
   __device__ void KeepOrder(float value) const {
     if (begin_ < 0) asm volatile("brkpt;" ::"f"(value) : "memory");
   }

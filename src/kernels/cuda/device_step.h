@@ -48,6 +48,9 @@ class DeviceStep : public StepInputs {
 
  private:
   friend class StepSender;
+  // The step's items in the units of a split.
+  HostUnits Units(const UnitSplit& split) const;
+
   std::shared_ptr<const Device> device_;
   std::shared_ptr<std::vector<std::unique_ptr<StepMemory>>> pool_;
   std::unique_ptr<StepMemory> memory_;
@@ -55,7 +58,6 @@ class DeviceStep : public StepInputs {
   std::vector<std::int32_t> row_positions_;  // [rows]
   int wide_blocks_ = 0;                      // see UnitsOf
   bool reads_again_ = false;                 // AttentionPlan::reads_again
-  HostUnits Units(const UnitSplit& split) const;
   mutable UnitSplit split_;
   mutable UnitLists units_;
   mutable std::unique_ptr<StepMemory> other_units_;

@@ -30,7 +30,10 @@ LaunchGraph::LaunchGraph(const Device& device, const std::function<void()>& body
   Check(status, "graph");
 }
 
-LaunchGraph::~LaunchGraph() { cudaGraphExecDestroy(ready_); }
+LaunchGraph::~LaunchGraph() {
+  cudaStreamSynchronize(stream_);  // it may be on its way to the device
+  cudaGraphExecDestroy(ready_);
+}
 
 double LaunchGraph::Seconds(int launches) {
   start_.Record(stream_);

@@ -166,7 +166,7 @@ class NarrowFeeder {
   const bool after_wide_;
   const int given_;
   const int tasks_;
-  const std::uint64_t policy_;  // private keys and values need not stay in the cache
+  const std::uint64_t policy_;  // keys that only one item reads need not stay in the cache
   NarrowPlace<kNarrowTasks> next_task_;
   NarrowPlace<Shared::kPlaces> next_place_;
 };

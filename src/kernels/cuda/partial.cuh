@@ -13,9 +13,9 @@ __device__ inline float Exp2(float x) {
   return result;
 }
 
-// acc = acc ⊕ next, prepared: value = next * b + acc * a. Without branches, so that matrix products
-// may be under way meanwhile. Of an empty side (maximum -inf, sum and values 0) the factor is 0 and
-// that of the other, if it is not empty, 1: that one stays as it is, but for the sign of a zero.
+// acc = acc ⊕ next, prepared: value = next * b + acc * a, without branches. Of an empty side
+// (maximum -inf, sum and values 0) the factor is 0 and that of the other, if it is not empty, 1:
+// that one stays as it is, but for the sign of a zero.
 struct MergeFactors {
   float a = 1.0f, b = 1.0f;
 };

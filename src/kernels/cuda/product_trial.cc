@@ -82,8 +82,17 @@ void ProductTrial::MakeCancelling() {
   if (cancelling_.memory.bytes() > 0) return;
   const std::int64_t fitting =
       kMostCancellingBytes / (w_.stride * 2) / kCancellingRows * kCancellingRows;
-  const bool all = w_.padded_rows <= std::max(fitting, kCancellingRows);
-  cancelling_.rows = all ? w_.rows : std::max(fitting, kCancellingRows);
+  try {
+    MakeCancelling(std::max(fitting, kCancellingRows));
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kLimit) throw;
+    MakeCancelling(kCancellingRows);  // some outputs are better than none
+  }
+}
+
+void ProductTrial::MakeCancelling(std::int64_t most_outputs) {
+  const bool all = w_.padded_rows <= most_outputs;
+  cancelling_.rows = all ? w_.rows : most_outputs;
   cancelling_.padded_rows = all ? w_.padded_rows : cancelling_.rows;
   cancelling_.columns = cancelling_.stride = w_.stride;
   cancelling_.form = WeightForm::kBF16;

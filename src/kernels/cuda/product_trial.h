@@ -25,13 +25,14 @@ class ProductTrial {
   // Runs a product; false when it will not.
   using Way = std::function<bool(const ProductOperands&)>;
 
-  // For products of at most `most_rows` rows. Throws kLimit when there is no room to compare.
+  // For products of at most `most_rows` rows. This and the functions below throw kLimit when there
+  // is no room to compare.
   ProductTrial(std::shared_ptr<const Device> device, const DeviceMatrix& w, ProductForm form,
                std::int64_t most_rows);
 
   // Whether all outputs equal MultiplyBF16's in every bit.
   bool HasOurBits(const Way& way, std::int64_t rows);
-  // Of one product at `most_rows` rows and one neighbour: the median of `runs` runs (of two, the
+  // Of one product at `most_rows` rows and its neighbours: the median of `runs` runs (of two, the
   // better one); gives up after a run in which they take more than `enough`. Infinity when the way
   // will not, or cannot be recorded.
   double Seconds(const Way& way, int runs, double enough);
@@ -43,6 +44,7 @@ class ProductTrial {
   WordRows OutputRows(const DeviceMatrix& w, std::int64_t rows) const;
   void MakeRows();
   void MakeCancelling();
+  void MakeCancelling(std::int64_t most_outputs);
   void MakeCopies();
   // What MultiplyBF16 leaves of the first rows.
   DeviceMemory Expected(const DeviceMatrix& w);

@@ -3,6 +3,9 @@
 #include "kernels/cuda/product_trial.h"
 
 #include <cmath>
+#include <memory>
+#include <string>
+#include <utility>
 
 #include "kernels/cuda/few_rows.h"
 #include "kernels/cuda/row_kernels.h"
@@ -85,7 +88,7 @@ class CudaProductTrial : public testing::Test {
   std::shared_ptr<const Device> device_;
 };
 
-TEST_F(CudaProductTrial, AnotherOrderOfTheSumsIsRefusedInEveryForm) {
+TEST_F(CudaProductTrial, AnotherOrderOfTheSumsIsRefusedAlsoWhereResultsAreRounded) {
   const std::pair<std::int64_t, std::int64_t> shapes[] = {{64, 4096}, {256, 1040}, {1024, 256}};
   for (const auto& [outputs, inner] : shapes) {
     const DeviceMatrix w = RandomWeights(outputs, inner);

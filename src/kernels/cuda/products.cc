@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cmath>
 #include <limits>
+#include <set>
 
 #include "base/error.h"
 #include "kernels/cuda/many_rows.h"
@@ -20,10 +21,10 @@ constexpr std::int64_t kRangeTops[] = {4,   8,   16,  32,  64,   96,   128,  192
                                        256, 384, 512, 768, 1024, 1536, 2048, 4096};
 constexpr std::int64_t kMostPlainRows = 64;  // beyond, the plain kernel is not worth timing
 constexpr std::int64_t kLeastManyRows = 48;  // with fewer, only the bytes of the weights count
-constexpr double kDecisionSeconds = 0.1;     // after which no more candidates are tried
+constexpr double kDecisionSeconds = 0.1;     // of a round, after which no more ways are tried
 constexpr size_t kFinalists = 6;
-// So many of the library's fastest are tried in other clusters, from as many rows on as are worth
-// sharing.
+// So many of the library's fastest are tried in other clusters. Blocks of a cluster share rows or
+// weights: up to 64 rows the choice changed no product of the 8B shape, at 256 three of five.
 constexpr size_t kVaried = 5;
 constexpr std::int64_t kLeastVariedRows = 128;
 // One more whenever our own ways change their speed, or how it is measured: decisions are old then.
@@ -172,23 +173,29 @@ std::vector<Products::Way> Products::Candidates(Range range, const ProductTrial&
   return ways;
 }
 
-// Each way once or twice, fastest first.
-std::vector<Products::TimedWay> Products::TimeShortly(const std::vector<Way>& ways,
-                                                      ProductTrial& trial) {
-  std::vector<TimedWay> timed;
-  double best = std::numeric_limits<double>::infinity();
+void Products::TimeShortly(const std::vector<Way>& ways, ProductTrial& trial,
+                           std::vector<TimedWay>& timed) {
+  constexpr double kNever = std::numeric_limits<double>::infinity();
+  double best = timed.empty() ? kNever : timed.front().seconds;
   const double start = Now();
   for (const Way& way : ways) {
     if (Now() - start > kDecisionSeconds && best < 1.0) break;
     ++census_.candidates;
-    const auto run = [&](const ProductOperands& operands) { return Run(way, operands); };
+    // What the library was not asked to propose may fail in ways of its own.
+    const auto run = [&](const ProductOperands& operands) {
+      try {
+        return Run(way, operands);
+      } catch (const Error& error) {
+        if (error.kind() == ErrorKind::kLimit) throw;
+        return false;
+      }
+    };
     const double seconds = trial.Seconds(run, 2, 1.3 * best);
     best = std::min(best, seconds);
-    if (seconds < std::numeric_limits<double>::infinity()) timed.push_back({way, seconds});
+    if (seconds < kNever) timed.push_back({way, seconds});
   }
   std::stable_sort(timed.begin(), timed.end(),
                    [](const TimedWay& a, const TimedWay& b) { return a.seconds < b.seconds; });
-  return timed;
 }
 
 std::vector<Products::Way> Products::InOtherClusters(const std::vector<TimedWay>& timed,
@@ -197,13 +204,17 @@ std::vector<Products::Way> Products::InOtherClusters(const std::vector<TimedWay>
   const ProductOperands least = ProductOf(trial.OperandsFor(range.least));
   std::vector<Way> ways;
   if (range.most < kLeastVariedRows) return ways;
+  std::set<std::string> known;
+  for (const TimedWay& other : timed) known.insert(TextOf(other.way));
   size_t count = 0;
   for (const TimedWay& fast : timed) {
     if (fast.way.kind != Way::Kind::kLibrary) continue;
     if (++count > kVaried) break;
     for (const LibraryAlgorithm& algorithm : ProductLibrary::InOtherClusters(fast.way.algorithm)) {
-      if (library_->Supports(algorithm, most) && library_->Supports(algorithm, least)) {
-        ways.push_back({Way::Kind::kLibrary, {}, algorithm});
+      const Way way{Way::Kind::kLibrary, {}, algorithm};
+      if (library_->Supports(algorithm, most) && library_->Supports(algorithm, least) &&
+          known.insert(TextOf(way)).second) {
+        ways.push_back(way);
       }
     }
   }
@@ -245,11 +256,9 @@ std::optional<Products::Way> Products::Recall(Range range, const DeviceMatrix& w
 Products::Way Products::Select(Range range, const DeviceMatrix& w, ProductForm form) {
   ProductTrial trial(device_, w, form, range.most);
   const Shape shape(w.padded_rows, w.stride, form);
-  std::vector<TimedWay> all = TimeShortly(Candidates(range, trial, shape), trial);
-  const std::vector<TimedWay> varied = TimeShortly(InOtherClusters(all, range, trial), trial);
-  all.insert(all.end(), varied.begin(), varied.end());
-  std::stable_sort(all.begin(), all.end(),
-                   [](const TimedWay& a, const TimedWay& b) { return a.seconds < b.seconds; });
+  std::vector<TimedWay> all;
+  TimeShortly(Candidates(range, trial, shape), trial, all);
+  TimeShortly(InOtherClusters(all, range, trial), trial, all);
   std::vector<TimedWay> finalists;
   for (const TimedWay& timed : all) {
     if (Admit(timed.way, range, trial)) finalists.push_back(timed);

@@ -4,7 +4,7 @@
 //
 // Ways: algorithms of cuBLASLt (product_library.h), our kernels for few rows (few_rows.h) and for
 // many with SwiGLU (many_rows.h), and the plain chain itself (product_kernels.h). Decisions are
-// made at the first product of a shape and range (tens of milliseconds) and kept for the life of
+// made at the first product of a shape and range (0.1 to 0.2 s) and kept for the life of
 // the object. A file may keep them between runs: that saves the timing, not the comparison of bits,
 // which is made again in every process.
 #pragma once
@@ -86,14 +86,15 @@ class Products {
   // The decision that the file has, when it still holds.
   std::optional<Way> Recall(Range range, const DeviceMatrix& w, ProductForm form);
   // Whether the way has our bits at both ends of the range, or need not have them.
-  // The library's fastest, varied.
-  std::vector<Way> InOtherClusters(const std::vector<TimedWay>& timed, Range range,
-                                   const ProductTrial& trial);
   bool Admit(const Way& way, Range range, ProductTrial& trial);
   const Way& Decide(std::int64_t rows, const DeviceMatrix& w, ProductForm form);
   Way Select(Range range, const DeviceMatrix& w, ProductForm form);
   std::vector<Way> Candidates(Range range, const ProductTrial& trial, const Shape& shape);
-  std::vector<TimedWay> TimeShortly(const std::vector<Way>& ways, ProductTrial& trial);
+  // The library's fastest of `timed` in clusters that are not among them.
+  std::vector<Way> InOtherClusters(const std::vector<TimedWay>& timed, Range range,
+                                   const ProductTrial& trial);
+  // Times each way once or twice and puts it among `timed`, which stays sorted, fastest first.
+  void TimeShortly(const std::vector<Way>& ways, ProductTrial& trial, std::vector<TimedWay>& timed);
   bool Run(const Way& way, const ProductOperands& operands);  // false: it will not
   // The same for forms that the way knows by itself.
   bool RunProduct(const Way& way, const ProductOperands& operands);

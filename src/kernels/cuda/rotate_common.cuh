@@ -1,6 +1,7 @@
 // What the kernels that turn heads and store them share: a warp takes a head of a row.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "kernels/cuda/rotate_store.h"

@@ -7,6 +7,7 @@
 #include "kernels/cuda/kv_tiles.cuh"
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/reduce.cuh"
+#include "kernels/cuda/rotate_common.cuh"
 #include "kernels/cuda/rotate_lanes.cuh"
 #include "kernels/cuda/rotate_store.h"
 

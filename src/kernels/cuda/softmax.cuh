@@ -91,7 +91,7 @@ __device__ void PackRow(int half, const float (&score)[kScoreTiles][4],
   }
 }
 
-// The running maxima and sums with the cut, and the factors that its values need. No branches.
+// The running maxima and sums with the cut, and the factors that its values need.
 __device__ inline void AddCut(const CutOfRow (&cut)[2], RunningRow (&rows)[2]) {
   const float sum[2] = {QuadSum(cut[0].sum), QuadSum(cut[1].sum)};
 #pragma unroll
