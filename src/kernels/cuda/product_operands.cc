@@ -20,4 +20,8 @@ ProductOperands OperandsOf(const __nv_bfloat16* x, std::int64_t rows, const Devi
   return operands;
 }
 
+ProductOperands ProductOf(const ProductOperands& operands) {
+  return operands.form == ProductForm::kSwiGlu ? GateAndUp(operands) : operands;
+}
+
 }  // namespace banyan::cuda

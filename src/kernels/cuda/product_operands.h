@@ -12,5 +12,7 @@ std::int64_t OutputStride(const DeviceMatrix& w, ProductForm form);
 // Without what is written or added: out, bias and scratch.
 ProductOperands OperandsOf(const __nv_bfloat16* x, std::int64_t rows, const DeviceMatrix& w,
                            ProductForm form);
+// What a way that knows no SwiGLU has to do of it: gate and up. Other products stay as they are.
+ProductOperands ProductOf(const ProductOperands& operands);
 
 }  // namespace banyan::cuda

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "kernels/cuda/few_rows.h"
+#include "kernels/cuda/product_operands.h"
 #include "kernels/cuda/row_kernels.h"
 #include "kernels/operation_fixture.h"
 
@@ -41,17 +42,15 @@ class CudaProductTrial : public testing::Test {
   }
   ProductTrial::Way FewRows(FewRowsVariant variant) const {
     return [this, variant](const ProductOperands& operands) {
-      const bool gated = operands.form == ProductForm::kSwiGlu;
-      MultiplyFewRows(device_->stream, gated ? GateAndUp(operands) : operands, variant);
-      if (gated) ApplySwiGlu(device_->stream, operands);
+      MultiplyFewRows(device_->stream, ProductOf(operands), variant);
+      if (operands.form == ProductForm::kSwiGlu) ApplySwiGlu(device_->stream, operands);
       return true;
     };
   }
   // Columns before `split` and those from it on summed apart and then added, as split-K does.
   ProductTrial::Way InTwoSums(std::int64_t split) const {
     return [this, split](const ProductOperands& operands) {
-      const bool gated = operands.form == ProductForm::kSwiGlu;
-      const ProductOperands whole = gated ? GateAndUp(operands) : operands;
+      const ProductOperands whole = ProductOf(operands);
       const ProductShape& shape = whole.shape;
       const DeviceMemory sums(device_, shape.rows * shape.out_stride * 4, "sums");
       for (const bool first : {true, false}) {
@@ -65,7 +64,7 @@ class CudaProductTrial : public testing::Test {
       }
       NarrowRows(device_->stream, sums.As<float>(), {shape.rows, shape.outputs, shape.out_stride},
                  static_cast<__nv_bfloat16*>(whole.out));
-      if (gated) ApplySwiGlu(device_->stream, operands);
+      if (operands.form == ProductForm::kSwiGlu) ApplySwiGlu(device_->stream, operands);
       return true;
     };
   }

@@ -6,7 +6,7 @@
 // many with SwiGLU (many_rows.h), and the plain chain itself (product_kernels.h). Decisions are
 // made at the first product of a shape and range (0.1 to 0.2 s) and kept for the life of
 // the object. A file may keep them between runs: that saves the timing, not the comparison of bits,
-// which is made again in every process.
+// which is made again in every process. How a way is chosen is in product_selection.cc.
 #pragma once
 
 #include <cstdint>
@@ -78,6 +78,7 @@ class Products {
   };
   using Shape = std::tuple<std::int64_t, std::int64_t, ProductForm>;  // outputs, inner, form
 
+  static double Now();  // seconds
   static Range RangeOf(std::int64_t rows);
   std::string KeyOf(const Shape& shape, Range range) const;
   static std::string TextOf(const Way& way);
