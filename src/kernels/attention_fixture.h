@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -73,6 +74,8 @@ class AttentionRun {
     Tensor qkv = Fill(kernels_, contents);
     kernels_.RotateAndStore(*step, 1, shape_, norm_, qkv, *kv_);
   }
+
+  void Copy(std::span<const PageCopy> copies) { kernels_.CopyPages(copies, *kv_); }
 
   AttentionResult Step(const Batch& batch, const AttentionPlan& plan, const HostMatrix& contents) {
     const auto step = kernels_.Upload(batch, plan);

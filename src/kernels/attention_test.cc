@@ -127,6 +127,34 @@ TEST_P(AttentionTest, RowsThatSeeNothingGetZeros) {
   ExpectSameBits(unseen.values, std::vector<float>(unseen.values.size(), 0.0f), "unseen keys");
 }
 
+// As many pages as take several launches on a device; those that were read keep what they hold.
+TEST_P(AttentionTest, CopiedPagesHoldTheSame) {
+  std::vector<TreeNode> nodes = {{-1, 90, 0, 0}};
+  for (int child = 0; child < 150; ++child) nodes.push_back({0, 20 + child % 3, 90, 1});
+  const Tree tree = MakeTree(nodes);
+  Tree elsewhere = tree;
+  std::vector<PageCopy> copies;
+  for (std::vector<std::int32_t>& pages : elsewhere.pages) {
+    for (std::int32_t& page : pages) {
+      copies.push_back({page, page + tree.page_count});
+      page += tree.page_count;
+    }
+  }
+  for (const AttentionSetup& setup : {AttentionSetup{4, 2, 16, 16}, {2, 2, 80, 80}}) {
+    const HostMatrix contents = RandomMatrix(tree.key_count, setup.columns(), 61);
+    AttentionRun run(*tested_, setup, 2 * tree.page_count);
+    const KeyBatch all = AllKeys(tree), rows = StepRows(tree), other_rows = StepRows(elsewhere);
+    run.Store(all.batch, Select(contents, all.keys));
+    run.Copy(copies);
+    const HostMatrix row_contents = Select(contents, rows.keys);
+    const HostMatrix expected = run.Step(rows.batch, BuildTestPlan(tree, {}), row_contents).out;
+    const HostMatrix found =
+        run.Step(other_rows.batch, BuildTestPlan(elsewhere, {}), row_contents).out;
+    ExpectSameBits(found.values, expected.values, setup.Text());
+    for (const float value : found.values) ASSERT_TRUE(std::isfinite(value)) << setup.Text();
+  }
+}
+
 TEST_P(AttentionTest, LayersDoNotTouchEachOther) {
   constexpr int kLayers = 3, kPages = 5;
   const AttentionShape shape{2, 1, 16, 0, 0.25f};

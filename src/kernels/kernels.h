@@ -133,6 +133,9 @@ class Kernels {
   virtual std::shared_ptr<const Matrix> RandomMatrix(const RandomWeights& weights);
   virtual std::shared_ptr<const Vector> LoadVector(std::span<const float> values) = 0;
   virtual std::shared_ptr<KvMemory> NewKvMemory(const KvShape& shape, int pages) = 0;
+  // In the order of operations, as all that follows. REQUIRES: no page is written twice, none that
+  // is read is written.
+  virtual void CopyPages(std::span<const PageCopy> copies, KvMemory& kv) = 0;
   // Bytes that could still be allocated on the device; nothing where memory is the machine's own.
   virtual std::optional<std::int64_t> FreeDeviceMemory() const { return std::nullopt; }
   // Bytes of one page over all layers, for budgets.

@@ -39,6 +39,11 @@ class KvMemory {
   int pages = 0;
 };
 
+// Of all layers.
+struct PageCopy {
+  std::int32_t from = 0, to = 0;
+};
+
 // A step's batch and plan in backend memory.
 class StepInputs {
  public:

@@ -34,6 +34,9 @@ class ForwardingKernels : public Kernels {
   std::shared_ptr<KvMemory> NewKvMemory(const KvShape& shape, int pages) override {
     return inner_->NewKvMemory(shape, pages);
   }
+  void CopyPages(std::span<const PageCopy> copies, KvMemory& kv) override {
+    inner_->CopyPages(copies, kv);
+  }
   std::optional<std::int64_t> FreeDeviceMemory() const override {
     return inner_->FreeDeviceMemory();
   }

@@ -86,6 +86,11 @@ class CpuKernels : public Kernels {
   std::shared_ptr<KvMemory> NewKvMemory(const KvShape& shape, int pages) override {
     return std::make_shared<KvPages>(shape, pages, options_.kv_type);
   }
+  void CopyPages(std::span<const PageCopy> copies, KvMemory& kv) override {
+    auto& pages = static_cast<KvPages&>(kv);
+    pool_.ForEach(static_cast<std::int64_t>(copies.size()),
+                  [&](std::int64_t i, int) { pages.Copy(copies[static_cast<size_t>(i)]); });
+  }
   std::int64_t KvPageBytes(const KvShape& shape) const override {
     return KvPages::PageBytes(shape, options_.kv_type);
   }

@@ -87,6 +87,13 @@ const std::byte* KvPages::Head(int layer, int head, std::int32_t page) const {
   return bytes_.get() + index * layout_.head_bytes;
 }
 
+void KvPages::Copy(const PageCopy& copy) {
+  for (int layer = 0; layer < shape_.layers; ++layer) {
+    std::memcpy(Head(layer, 0, copy.to), Head(layer, 0, copy.from),
+                static_cast<size_t>(layout_.head_bytes * shape_.kv_heads));
+  }
+}
+
 void KvPages::Store(int layer, int head, std::int32_t slot, const float* key, const float* value) {
   const int token = slot % kTokens;
   std::byte* keys = Head(layer, head, slot / kTokens);

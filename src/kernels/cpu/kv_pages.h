@@ -18,6 +18,8 @@ class KvPages : public KvMemory {
   // Bytes of one page over all layers.
   static std::int64_t PageBytes(const KvShape& shape, KvType type);
 
+  void Copy(const PageCopy& copy);
+
   // Stores one token's key and value of one head (head_dim floats each).
   void Store(int layer, int head, std::int32_t slot, const float* key, const float* value);
 

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "kernels/cuda/choices.h"
 #include "kernels/cuda/device_rates.h"
+#include "kernels/cuda/kv_copy.h"
 #include "kernels/cuda/kv_pages.h"
 #include "kernels/cuda/panels.h"
 #include "kernels/cuda/row_kernels.h"
@@ -86,6 +87,10 @@ class CudaKernels : public Kernels {
 
   std::shared_ptr<KvMemory> NewKvMemory(const KvShape& shape, int pages) override {
     return std::make_shared<KvPages>(device_, shape, pages, options_.kv_type);
+  }
+  void CopyPages(std::span<const PageCopy> copies, KvMemory& kv) override {
+    const auto& pages = static_cast<const KvPages&>(kv);
+    cuda::CopyPages(device_->stream, {pages.Layer(0), pages.shape().layers, pages.pages}, copies);
   }
   std::optional<std::int64_t> FreeDeviceMemory() const override { return device_->FreeBytes(); }
   std::int64_t KvPageBytes(const KvShape& shape) const override {

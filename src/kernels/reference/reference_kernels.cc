@@ -101,6 +101,9 @@ class ReferenceKernels final : public Kernels {
     kv->values = NewFloats(floats, "values");
     return kv;
   }
+  void CopyPages(std::span<const PageCopy> copies, KvMemory& kv) override {
+    for (const PageCopy& copy : copies) reference::AsFloats(kv).Copy(copy);
+  }
 
   std::int64_t KvPageBytes(const KvShape& shape) const override {
     return std::int64_t{2} * static_cast<std::int64_t>(sizeof(float)) * shape.layers *

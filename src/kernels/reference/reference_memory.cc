@@ -37,6 +37,17 @@ size_t FloatKv::Offset(int layer, std::int32_t slot, int kv_head) const {
   return (head * kPageTokens + slot % kPageTokens) * shape.head_dim;
 }
 
+void FloatKv::Copy(const PageCopy& copy) {
+  BANYAN_CHECK(copy.from >= 0 && copy.from < pages && copy.to >= 0 && copy.to < pages);
+  const size_t count = size_t{kPageTokens} * shape.kv_heads * shape.head_dim;  // in one layer
+  for (int layer = 0; layer < shape.layers; ++layer) {
+    const size_t from = Offset(layer, copy.from * kPageTokens, 0);
+    const size_t to = Offset(layer, copy.to * kPageTokens, 0);
+    std::copy_n(keys.data() + from, count, keys.data() + to);
+    std::copy_n(values.data() + from, count, values.data() + to);
+  }
+}
+
 std::span<float> Row(Tensor& tensor, std::int64_t row) {
   auto& floats = *static_cast<std::vector<float>*>(tensor.memory.get());
   BANYAN_CHECK(row >= 0 && row < tensor.rows);

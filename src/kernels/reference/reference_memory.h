@@ -28,6 +28,7 @@ struct FloatKv final : KvMemory {
   std::vector<float> values;  // the same
   // Index of the first value of one head of one token; slot = page * kPageTokens + offset.
   size_t Offset(int layer, std::int32_t slot, int kv_head) const;
+  void Copy(const PageCopy& copy);
 };
 
 struct Step final : StepInputs {
