@@ -126,6 +126,31 @@ TEST_P(AttentionIndependence, ManyTasksHaveTheBitsOfFew) {
   }
 }
 
+// Short ends of one or a few rows, of every length up to more than a cut and in no order. Pages
+// held numbers before, so that no value was ever marked: then kernels may take another way.
+TEST_P(AttentionIndependence, ManyEndsOfEveryLengthHaveTheBitsOfOnePlan) {
+  std::vector<TreeNode> nodes = {{-1, 200, 0, 0}};
+  for (int child = 0; child < 40; ++child) {
+    const int length = 1 + child * 37 % 140;
+    nodes.push_back({0, length, 200, std::min(length, 1 + child % 3)});
+  }
+  const Tree tree = MakeTree(nodes);
+  for (const AttentionSetup& setup : {AttentionSetup{16, 16, 128, 128}, {16, 8, 64, 64, 40}}) {
+    const HostMatrix contents = RandomMatrix(tree.key_count, setup.columns(), 58);
+    AttentionRun run(*tested_, setup, tree.page_count, 0.5f);
+    const KeyBatch all = AllKeys(tree), rows = StepRows(tree);
+    run.Store(all.batch, Select(contents, all.keys));
+    const HostMatrix row_contents = Select(contents, rows.keys);
+    const HostMatrix expected =
+        run.Step(rows.batch, BuildTestPlan(tree, {1, 64, true, false}), row_contents).out;
+    for (const PlanChoice& choice : {PlanChoice{}, PlanChoice{1, 1, false, true}}) {
+      const HostMatrix found = run.Step(rows.batch, BuildTestPlan(tree, choice), row_contents).out;
+      ExpectSameBits(found.values, expected.values, setup.Text() + ", " + Text(choice));
+      if (HasFatalFailure()) return;
+    }
+  }
+}
+
 TEST_P(AttentionIndependence, PlansOfTheBuilderHaveTheSameBits) {
   const AttentionSetup setup{4, 2, 16, 16};
   for (const Tree& tree : {BranchingTree(), LongTree()}) {
