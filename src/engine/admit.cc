@@ -80,11 +80,11 @@ bool Engine::State::TryAdmit(Stream& stream) {
         wanted.forced.empty() ? wanted.max_new : static_cast<std::int64_t>(wanted.forced.size());
   }
   const std::int64_t room = config_.context_length - stream.prompt_tokens;
-  const int tail_keys = static_cast<int>(std::clamp<std::int64_t>(answer_tokens, 0, room));
+  const int answer_keys = static_cast<int>(std::clamp<std::int64_t>(answer_tokens, 0, room));
   if (fits) {
     stream.tail = forest_.AddTail(node);
     forest_.Pin(stream.tail);
-    fits = cache_.Reserve(stream.tail, tail_keys);
+    fits = cache_.Reserve(stream.tail, forest_.TakenOver(node) + answer_keys);
     if (!fits) {
       forest_.Unpin(stream.tail);
       cache_.Drop(stream.tail);

@@ -46,6 +46,7 @@ struct Engine::State {
   void PlanStep();
   void MarkStacks();
   PlanOptions OptionsForPlan() const;
+  void FillTails();
   void Launch();
   bool MustTakeAtOnce(const Stream& stream) const;
   SamplingRow RequestFor(const Stream& stream, std::int32_t row) const;
@@ -78,6 +79,7 @@ struct Engine::State {
   StepScheduler scheduler_;
   std::vector<PromptNode> path_;
   std::vector<StepBuilder::NodeRows> node_rows_;
+  std::vector<PageCopy> page_copies_;
   StepBuilder builder_;
   const BuiltStep* built_ = nullptr;
   AttentionPlan plan_;

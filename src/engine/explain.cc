@@ -44,7 +44,7 @@ std::string Engine::State::Explain() {
   Forest forest(kCutKeys, Digest{});
   std::vector<NodeSplit> splits;
   std::vector<Level> levels;
-  std::int64_t answer_tokens = 0;
+  std::int64_t tail_tokens = 0;
   std::int64_t alone = 0, stored = 0;
   const bool share = options_.strategy != Strategy::kFlat;
   for (const std::unique_ptr<Stream>& stream : waiting_) {
@@ -57,8 +57,9 @@ std::string Engine::State::Explain() {
       levels[depth].alone += static_cast<std::int64_t>(tokens.size());
       levels[depth].stored += forest.TotalTokens() - before;
     }
+    tail_tokens += forest.TakenOver(node);
     for (const AnswerRequest& wanted : stream->wanted) {
-      answer_tokens +=
+      tail_tokens +=
           wanted.forced.empty() ? wanted.max_new : static_cast<std::int64_t>(wanted.forced.size());
     }
   }
@@ -82,9 +83,9 @@ std::string Engine::State::Explain() {
   const std::int64_t page_bytes =
       kernels_.KvPageBytes({config_.layers, config_.kv_heads, config_.head_dim});
   text += fmt::format(
-      "kv        {} tokens of prompts and at most {} of answers; the budget holds {} "
+      "kv        {} tokens of prompts and at most {} of tails; the budget holds {} "
       "({} MiB)\n",
-      stored, answer_tokens, static_cast<std::int64_t>(cache_.total_pages()) * kPageTokens,
+      stored, tail_tokens, static_cast<std::int64_t>(cache_.total_pages()) * kPageTokens,
       page_bytes * cache_.total_pages() >> 20);
   Admit();
   Decide();

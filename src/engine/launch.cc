@@ -74,7 +74,9 @@ void Engine::State::MarkStacks() {
   stack_of_node_.clear();
   for (const StreamId id : running_) {
     const Stream& stream = at(id);
-    for (const NodeId node : forest_.Path(stream.tail)) {
+    std::vector<NodeId> nodes = forest_.Path(stream.tail);
+    nodes.push_back(stream.leaf);
+    for (const NodeId node : nodes) {
       const auto [it, added] = stack_of_node_.try_emplace(node, stream.stack);
       if (!added && it->second != stream.stack) it->second = -1;
     }
@@ -88,6 +90,19 @@ PlanOptions Engine::State::OptionsForPlan() const {
   return options;
 }
 
+// Tails that begin with their prompt's last segment get its keys and values before the first row of
+// their own.
+void Engine::State::FillTails() {
+  page_copies_.clear();
+  for (const StreamId id : scheduler_.decision().extend) {
+    const Stream& stream = at(id);
+    const int taken = forest_.TakenOver(stream.leaf);
+    if (taken == 0 || cache_.filled(stream.tail) > 0) continue;
+    cache_.AddCopies(stream.leaf, stream.tail, taken, page_copies_);
+  }
+  if (!page_copies_.empty()) kernels_.CopyPages(page_copies_, *memory_.kv);
+}
+
 // Nothing of the engine has changed when this throws.
 void Engine::State::Launch() {
   const StepDecision& decision = scheduler_.decision();
@@ -97,6 +112,7 @@ void Engine::State::Launch() {
   forward.skip_attention = options_.strategy == Strategy::kNoAttention;
   forward.replay = options_.replay;
   forward.earlier = launched_.empty() ? nullptr : launched_.back().choices.get();
+  FillTails();
   step.logits = memory_.forward->Run(built_->batch, plan_, *memory_.kv, forward);
 
   // A stream's next token comes from its tail's row, or from the row that ends its prompt, which

@@ -24,7 +24,9 @@ struct Stream {
   int stack = 0;  // stacked: which stack it belongs to
 
   NodeId leaf;  // the prompt's last node; pinned from admission to the end
-  NodeId tail;  // the growing node; tokens of all answers of the stream
+  // The growing node: tokens of all answers of the stream, after those that it took over from the
+  // leaf (Forest::AddTail).
+  NodeId tail;
 
   int tokens_under_way = 0;  // launched steps that choose a token for it: 0 to 2
   std::int32_t choice = 0;   // among the choices of the latest of them

@@ -67,6 +67,12 @@ std::int32_t KvCache::Slot(NodeId node, int index) const {
   return kv->pages[page] * kPageTokens + index % kPageTokens;
 }
 
+void KvCache::AddCopies(NodeId from, NodeId to, int keys, std::vector<PageCopy>& copies) const {
+  BANYAN_CHECK(keys <= filled(from));
+  const std::span<const std::int32_t> source = Pages(from, keys), target = Pages(to, keys);
+  for (size_t i = 0; i < source.size(); ++i) copies.push_back({source[i], target[i]});
+}
+
 void KvCache::Split(const NodeSplit& split) {
   BANYAN_CHECK(split.tokens % kPageTokens == 0);
   Of(split.upper);  // may move the table: take references afterwards

@@ -13,6 +13,7 @@
 #include <span>
 #include <vector>
 
+#include "kernels/tensor.h"
 #include "kv/page_pool.h"
 #include "tree/forest.h"
 
@@ -36,6 +37,10 @@ class KvCache {
   std::span<const std::int32_t> Pages(NodeId node, int keys) const;
   // Where key `index` of the node lives. REQUIRES: reserved.
   std::int32_t Slot(NodeId node, int index) const;
+
+  // The pages of `from`'s first `keys` keys and those of `to`, which is to have the same.
+  // REQUIRES: filled, and reserved.
+  void AddCopies(NodeId from, NodeId to, int keys, std::vector<PageCopy>& copies) const;
 
   // The forest divided a node: its pages follow. Call for every NodeSplit, in order.
   void Split(const NodeSplit& split);

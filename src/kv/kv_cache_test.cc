@@ -105,6 +105,22 @@ TEST_F(KvCacheTest, PagesFollowASplit) {
   EXPECT_EQ(cache_.free_pages(), 3);
 }
 
+TEST_F(KvCacheTest, CopiesArePairsOfPagesInTheOrderOfKeys) {
+  const NodeId prompt = Cached(NodeId(), Repeat(20, 1));
+  const NodeId other = Add(NodeId(), Repeat(40, 2));
+  forest_.Pin(other);
+  ASSERT_TRUE(cache_.Reserve(other, 40));
+  std::vector<PageCopy> copies = {{7, 7}};  // what is there stays
+  cache_.AddCopies(prompt, other, 20, copies);
+  ASSERT_EQ(copies.size(), 3u);
+  for (size_t i = 0; i < 2; ++i) {
+    EXPECT_EQ(copies[i + 1].from, cache_.Pages(prompt, 20)[i]);
+    EXPECT_EQ(copies[i + 1].to, cache_.Pages(other, 40)[i]);
+  }
+  EXPECT_DEATH(cache_.AddCopies(prompt, other, 21, copies), "filled");
+  EXPECT_DEATH(cache_.AddCopies(other, prompt, 1, copies), "filled");
+}
+
 TEST_F(KvCacheTest, TheLeastRecentlyUsedLeafGoesFirst) {
   const NodeId root = Cached(NodeId(), Repeat(16, 1));
   const NodeId a = Cached(root, Repeat(16, 2));

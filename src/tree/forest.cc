@@ -92,13 +92,28 @@ NodeId Forest::AddSegment(NodeId parent, const Segment& segment, std::vector<Nod
   return id;
 }
 
-NodeId Forest::AddTail(NodeId parent) {
+NodeId Forest::AddTail(NodeId leaf) {
+  const Node& prompt = at(leaf);
+  BANYAN_CHECK(!prompt.growing);
   Node node;
-  node.parent = parent;
-  node.first_position = at(parent).end_position();
+  if (TakenOver(leaf) > 0) {
+    node.parent = prompt.parent;
+    node.tokens = prompt.tokens;
+    node.first_position = prompt.first_position;
+  } else {
+    node.parent = leaf;
+    node.first_position = prompt.end_position();
+  }
   node.growing = true;
   node.shared = false;
+  total_tokens_ += static_cast<std::int64_t>(node.tokens.size());
   return NewNode(std::move(node));
+}
+
+// A segment that begins with this node and is shorter than a cut is all in it.
+std::int32_t Forest::TakenOver(NodeId leaf) const {
+  const auto tokens = static_cast<std::int32_t>(at(leaf).tokens.size());
+  return at(leaf).segment_offset == 0 && tokens <= cut_ / 2 ? tokens : 0;
 }
 
 void Forest::Append(NodeId tail, TokenId token) {

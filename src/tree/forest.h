@@ -7,6 +7,13 @@
 //   context A = cuts 0 1 2 3 4       [0 1 2]──[3 4]       node [0 1 2] is shared,
 //   context B = cuts 0 1 2 5              └───[5]         cuts count from the segment's start
 //
+// The answer of a stream is a segment of its own, its tail, unless the prompt ends with a short
+// segment (at most half a cut): that one and the answer are one segment then, of which the tail has
+// all, so that a step reads one piece of keys for them and not two.
+//
+//   context ──┬── question (prompt)          found by all who ask the same
+//             └── question answer …          the tail of one stream
+//
 // Invariants (CheckInvariants):
 // 1. segment_offset is a multiple of the cut; a node with segment_offset > 0 continues its parent's
 //    segment, and its parent's tokens end at that offset.
@@ -64,8 +71,11 @@ class Forest {
   // token. Divisions that were needed are appended to `splits`.
   NodeId AddSegment(NodeId parent, const Segment& segment, std::vector<NodeSplit>& splits);
 
-  // A stream's tail: an empty growing node right after `parent`.
-  NodeId AddTail(NodeId parent);
+  // The tail of a stream whose prompt ends with `leaf`: a growing node. It begins with the leaf's
+  // tokens and stands beside it, or is empty and right after it, as TakenOver says.
+  NodeId AddTail(NodeId leaf);
+  // Tokens that a tail begins with: all of a short segment, or none.
+  std::int32_t TakenOver(NodeId leaf) const;
   void Append(NodeId tail, TokenId token);
 
   void Pin(NodeId node) { ++nodes_[node.index()].pins; }

@@ -154,6 +154,43 @@ TEST_F(ForestTest, TailsGrowAndAreFoundByNobody) {
   forest_.CheckInvariants();
 }
 
+// Half a cut at most, and all of it: the answer goes on in the same segment.
+TEST_F(ForestTest, TailsTakeOverShortSegments) {
+  const NodeId context = Add({1, 2, 3});
+  const NodeId question = Add(context, {4, 5});
+  EXPECT_EQ(forest_.TakenOver(question), 2);
+  const NodeId tail = forest_.AddTail(question);
+  forest_.CheckInvariants();
+  EXPECT_EQ(forest_.at(tail).tokens, (Tokens{4, 5}));
+  EXPECT_EQ(forest_.at(tail).parent, context);
+  EXPECT_EQ(forest_.at(tail).first_position, 3);
+  EXPECT_EQ(forest_.at(tail).segment_offset, 0);
+  EXPECT_EQ(forest_.TotalTokens(), 7);
+  forest_.Append(tail, 6);
+  EXPECT_EQ(forest_.at(tail).end_position(), 6);
+  // The prompt stays to be found, and a second answer has a tail of its own.
+  EXPECT_EQ(Add(context, {4, 5}), question);
+  EXPECT_EQ(forest_.at(forest_.AddTail(question)).tokens, (Tokens{4, 5}));
+  EXPECT_TRUE(forest_.Removable(question));
+  EXPECT_EQ(forest_.Path(tail), (std::vector<NodeId>{context, tail}));
+  EXPECT_DEATH(forest_.AddTail(tail), "growing");
+
+  // Longer ones, and the short end of a longer one, stay what they are.
+  const NodeId longer = Add(context, {7, 8, 9});
+  EXPECT_EQ(forest_.TakenOver(longer), 0);
+  EXPECT_EQ(forest_.at(forest_.AddTail(longer)).parent, longer);
+  Add(context, {1, 1, 1, 1, 2});
+  const NodeId end = Add(context, {1, 1, 1, 1, 3});
+  ASSERT_EQ(forest_.at(end).tokens, (Tokens{3}));
+  EXPECT_EQ(forest_.TakenOver(end), 0);
+
+  // A prompt of one short segment has nothing above its tail.
+  const NodeId root_tail = forest_.AddTail(Add({9}));
+  EXPECT_FALSE(forest_.at(root_tail).parent.valid());
+  EXPECT_EQ(forest_.at(root_tail).tokens, (Tokens{9}));
+  forest_.CheckInvariants();
+}
+
 TEST_F(ForestTest, RemovalWantsNoPinsAndNoChildren) {
   const NodeId p = Add({1, 2, 3, 4, 5});
   const NodeId c = Add(p, {6});

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "banyan/engine.h"
+#include "plan/attention_plan.h"
 
 namespace banyan::testing_support {
 
@@ -48,7 +49,9 @@ class Workload {
   // Pages that the neediest stream holds alone.
   int LargestStreamPages(int page_tokens) const {
     int most = 0;
-    for (const PromptSegment& root : requests_) most = std::max(most, Pages(root, 0, page_tokens));
+    for (const PromptSegment& root : requests_) {
+      most = std::max(most, Pages(root, 0, 0, page_tokens));
+    }
     return most;
   }
 
@@ -57,17 +60,20 @@ class Workload {
     return !segment.answers.empty() || std::ranges::any_of(segment.below, HasAnswers);
   }
 
-  static int Pages(const PromptSegment& segment, int above, int page) {
-    const auto pages = [page](size_t tokens) {
-      return (static_cast<int>(tokens) + page - 1) / page;
-    };
-    const int here = above + pages(segment.tokens.size());
+  // `last`: tokens of the last segment above that has some. A tail begins with a short one's
+  // (Forest::AddTail).
+  static int Pages(const PromptSegment& segment, int above, int last, int page) {
+    const auto pages = [page](int tokens) { return (tokens + page - 1) / page; };
+    const auto tokens = static_cast<int>(segment.tokens.size());
+    const int here = above + pages(tokens), leaf = tokens > 0 ? tokens : last;
     int most = 0;
     for (const AnswerRequest& answer : segment.answers) {
-      most = std::max(most, here + pages(static_cast<size_t>(answer.max_new)));
+      const int taken = leaf <= kCutKeys / 2 ? leaf : 0;
+      most = std::max(most, here + pages(taken + answer.max_new));
     }
-    for (const PromptSegment& child : segment.below)
-      most = std::max(most, Pages(child, here, page));
+    for (const PromptSegment& child : segment.below) {
+      most = std::max(most, Pages(child, here, leaf, page));
+    }
     return most;
   }
 
