@@ -9,6 +9,7 @@
 set -uo pipefail
 cd "$(dirname "$0")/.."
 logs=${BANYAN_LOGS:-$(mktemp -d)}
+mkdir -p "$logs"
 golden=${BANYAN_GOLDEN:-../shared/golden}
 bin=${BANYAN_BUILD:-build/cuda}
 parts=${*:-units oracles forests sanitizers}
