@@ -69,11 +69,6 @@ __device__ inline std::uint64_t DropFirst() {
   asm volatile("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;\n" : "=l"(policy));
   return policy;
 }
-__device__ inline std::uint64_t DropInTurn() {
-  std::uint64_t policy = 0;
-  asm volatile("createpolicy.fractional.L2::evict_normal.b64 %0, 1.0;\n" : "=l"(policy));
-  return policy;
-}
 __device__ inline std::uint64_t DropLast() {
   std::uint64_t policy = 0;
   asm volatile("createpolicy.fractional.L2::evict_last.b64 %0, 1.0;\n" : "=l"(policy));

@@ -24,7 +24,7 @@ class NarrowFeeder {
         after_wide_(after_wide),
         given_(GivenTasks(*call.units.counts)),
         tasks_(call.units.counts->narrow * call.shape.kv_heads),
-        policy_(call.units.counts->reads_again != 0 ? DropInTurn() : DropFirst()) {}
+        read_once_(call.units.counts->reads_again == 0) {}
 
   // At any time one task's pages are being sent, the first pages of the next are being looked up,
   // the unit of the one after it is being loaded, and the one after that is being drawn.
@@ -152,12 +152,22 @@ class NarrowFeeder {
       const bool is_next = number < __shfl_sync(kAllLanes, number, first) + Shared::kPlaces;
       if (waits && is_next && IsComplete(shared_.empty[place.at], place.parity ^ 1)) {
         ArriveExpecting(shared_.full[place.at], bytes);
-        CopyBulk(shared_.place[place.at], block + (LaneHasValues() ? kPageBytes<Dim> : 0), bytes,
-                 shared_.full[place.at], policy_);
+        Copy(shared_.place[place.at], block + (LaneHasValues() ? kPageBytes<Dim> : 0), bytes,
+             shared_.full[place.at]);
         waits = false;
       }
     }
     next_place_ = first_values.After(pages);
+  }
+
+  // Keys that only one item reads need not stay in the cache. (Others come without any policy: one
+  // that says evict_normal made them slower than evict_first did.)
+  __device__ void Copy(void* shared, const std::byte* from, int bytes, std::uint64_t& full) const {
+    if (read_once_) {
+      CopyBulk(shared, from, bytes, full, DropFirst());
+    } else {
+      CopyBulk(shared, from, bytes, full);
+    }
   }
 
   const AttentionCall& call_;
@@ -166,7 +176,7 @@ class NarrowFeeder {
   const bool after_wide_;
   const int given_;
   const int tasks_;
-  const std::uint64_t policy_;  // keys that only one item reads need not stay in the cache
+  const bool read_once_;
   NarrowPlace<kNarrowTasks> next_task_;
   NarrowPlace<Shared::kPlaces> next_place_;
 };
