@@ -84,7 +84,9 @@ bool Engine::State::TryAdmit(Stream& stream) {
   if (fits) {
     stream.tail = forest_.AddTail(node);
     forest_.Pin(stream.tail);
-    fits = cache_.Reserve(stream.tail, forest_.TakenOver(node) + answer_keys);
+    // The last token is never fed, and a stream of one token has no row in its tail.
+    const int tail_keys = answer_keys > 1 ? forest_.TakenOver(node) + answer_keys - 1 : 0;
+    fits = cache_.Reserve(stream.tail, tail_keys);
     if (!fits) {
       forest_.Unpin(stream.tail);
       cache_.Drop(stream.tail);

@@ -106,6 +106,20 @@ TEST(EngineBudget, TooSmallForOneStreamFailsThatOneAlone) {
               HasSubstr("at least 2"));
 }
 
+// A stream of one token never has a row in its tail: it needs room for its prompt alone.
+TEST(EngineBudget, OneTokenNeedsNoMoreThanThePrompt) {
+  EngineOptions options;
+  options.kv_memory = PageBytes() * 4;
+  for (const int max_new : {0, 1}) {
+    const Answer answer = RunOne(Prompt(Tokens(64, 1), {Ask(0, max_new)}), options);
+    EXPECT_EQ(answer.error, "");
+    EXPECT_EQ(answer.tokens.size(), static_cast<size_t>(max_new));
+  }
+  EXPECT_NE(RunOne(Prompt(Tokens(64, 1), {Ask(0, 2)}), options).error, "");
+  options.kv_memory = PageBytes() * 9;
+  EXPECT_EQ(RunOne(Prompt(Tokens(64, 1), {Ask(0, 17)}), options).tokens.size(), 17u);
+}
+
 // The loop that the header shows must see every answer, the failed ones too.
 TEST(EngineBudget, AFailureAtTheEndIsSeenByTheUsualLoop) {
   EngineOptions options;

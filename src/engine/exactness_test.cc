@@ -374,5 +374,48 @@ TEST_F(Exactness, TheSameTokensDeclaredDifferently) {
   }
 }
 
+// Questions on both sides of what a tail takes over, whose answers grow into the next cut: some
+// chosen, some drawn several times, some forced.
+TEST_F(Exactness, AnswersThatGrowOutOfTheirQuestionsCut) {
+  const auto model = Load(Write(Shapes()[0]), kSettings[0], 1);
+  std::mt19937 random(7);
+  const auto tokens = [&](int count) {
+    std::vector<TokenId> some;
+    for (int i = 0; i < count; ++i) some.push_back(static_cast<TokenId>(random() % 200));
+    return some;
+  };
+  std::vector<PromptSegment> requests(1);
+  requests[0].tokens = tokens(40);
+  std::uint64_t tag = 0;
+  for (const int length : {1, 16, 33, 63, 64, 65, 128}) {
+    PromptSegment& question = requests[0].below.emplace_back();
+    question.tokens = tokens(length);
+    for (int sample = 0; sample < 3; ++sample) {
+      AnswerRequest& answer = question.answers.emplace_back();
+      answer.tag = tag++;
+      answer.max_new = 129 - length + 4 * sample;
+      if (sample == 1) answer.forced = tokens(70);
+      if (sample == 2) answer.sampling.temperature = 1.0f;
+      answer.sample_key = static_cast<std::uint64_t>(sample);
+    }
+  }
+  EngineOptions alone;
+  alone.strategy = Strategy::kFlat;
+  alone.one_by_one = true;
+  Engine oracle(model, alone);
+  const AnswersByTag expected = RunAll(oracle, requests);
+  EXPECT_EQ(expected.at(0).tokens.size(), 128u);
+  for (const Strategy strategy :
+       {Strategy::kFlat, Strategy::kPaged, Strategy::kTree, Strategy::kStacked}) {
+    for (const int rows : {5, 512}) {
+      EngineOptions options;
+      options.strategy = strategy;
+      options.batch_rows = rows;
+      Engine engine(model, options);
+      ExpectSameAnswers(expected, RunAll(engine, requests));
+    }
+  }
+}
+
 }  // namespace
 }  // namespace banyan

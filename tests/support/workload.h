@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstdint>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <random>
@@ -69,7 +70,7 @@ class Workload {
     int most = 0;
     for (const AnswerRequest& answer : segment.answers) {
       const int taken = leaf <= kCutKeys / 2 ? leaf : 0;
-      most = std::max(most, here + pages(taken + answer.max_new));
+      most = std::max(most, here + pages(answer.max_new > 1 ? taken + answer.max_new - 1 : 0));
     }
     for (const PromptSegment& child : segment.below) {
       most = std::max(most, Pages(child, here, leaf, page));
@@ -88,11 +89,11 @@ class Workload {
 
   // Around pages, cuts and groups.
   int RandomLength() {
-    static constexpr int kLengths[] = {0,  0,  1,  1,   2,   5,   15,  16,  17,  31,
-                                       33, 63, 97, 127, 128, 129, 255, 256, 257, 400};
+    static constexpr int kLengths[] = {0,  0,  1,  1,  2,   5,   15,  16,  17,  31,  33,
+                                       63, 64, 65, 97, 127, 128, 129, 255, 256, 257, 400};
     static constexpr int kGroupLengths[] = {1023, 1024, 1025, 1152};
     if (limits_.around_groups && Chance(6)) return kGroupLengths[Below(4)];
-    return kLengths[Below(20)];
+    return kLengths[Below(static_cast<int>(std::size(kLengths)))];
   }
 
   // Fresh tokens, a segment seen before, or one that begins like it: sharing to be discovered.
