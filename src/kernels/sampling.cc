@@ -164,8 +164,9 @@ TokenChoice SelectToken(std::span<const float> logits, const SamplingRow& reques
   }
   const std::vector<float> adjusted = AdjustedLogits(logits, request);
   if (std::all_of(adjusted.begin(), adjusted.end(), [](float x) { return x == kNever; })) {
-    Throw(ErrorKind::kInput, "no token of {} can be chosen: the mask allows none with a logit",
-          logits.size());
+    TokenChoice none;
+    none.token = kNoToken;
+    return none;
   }
   const TokenId token = request.temperature > 0.0f ? Draw(adjusted, request) : Greedy(adjusted);
   return ScoredChoice(logits, token, request.top_logprobs);
