@@ -13,7 +13,9 @@ namespace banyan::app {
 IdsRun::IdsRun(std::shared_ptr<Model> model, std::shared_ptr<const Text> text,
                const RunOptions& options)
     : model_(std::move(model)), text_(std::move(text)), explain_(options.explain) {
-  if (model_) engine_ = std::make_unique<Engine>(model_, options.engine);
+  EngineOptions engine = options.engine;
+  engine.prompt_rows = -1;  // only the end counts
+  if (model_) engine_ = std::make_unique<Engine>(model_, engine);
 }
 
 int IdsRun::Run(std::istream& in, std::ostream& out) {
