@@ -204,52 +204,5 @@ TEST(PromptEncoder, RealTokenizers) {
   }
 }
 
-// A further question costs what it is long, and a further record what its context is.
-TEST(PromptEncoder, WhatIsSharedIsEncodedOnce) {
-  const auto text = Text::Load(BANYAN_SOURCE_DIR "/models/banyan-reader-15m.gguf");
-  PromptEncoder encoder(text, false);
-  std::mt19937 random(6);
-  const std::string instruction = Words(random, 5000);
-  for (const size_t bytes : {300u, 800u, 20000u}) {
-    const std::string context = Words(random, bytes);
-    for (int i = 0; i < 4; ++i) {
-      const std::string question = " " + Words(random, 60);
-      const std::vector<PromptPart> parts = {{instruction, true, PromptLevel::kShared},
-                                             {"<|im_end|>\n", false, PromptLevel::kShared},
-                                             {context, true, PromptLevel::kRecord},
-                                             {"\n\nQuestion:", true, PromptLevel::kRecord},
-                                             {question, true, PromptLevel::kQuestion}};
-      const std::int64_t before = encoder.encoded_bytes();
-      encoder.Encode(parts);
-      const std::int64_t encoded = encoder.encoded_bytes() - before;
-      const auto own = static_cast<std::int64_t>(question.size());
-      const std::int64_t first = static_cast<std::int64_t>(context.size()) +
-                                 (bytes == 300u ? 5000 : 0);  // the first record's instruction
-      EXPECT_LE(encoded, own + 150 + (i == 0 ? first + 250 : 0)) << bytes << " bytes, " << i;
-    }
-  }
-}
-
-// The segments of sibling questions are the same, so that they are shared.
-TEST(PromptEncoder, SiblingsHaveTheSameContextSegment) {
-  const auto text = Text::Load((kData / "byte_level_bpe.json").string());
-  PromptEncoder encoder(text, false);
-  std::mt19937 random(5);
-  const std::string context = Words(random, 2000);
-  std::vector<TokenId> first;
-  for (const char* question : {"What?", "3 of them?", "\"Who\"?", "x"}) {
-    const std::vector<PromptPart> parts = {{"Read.\n", false, PromptLevel::kShared},
-                                           {context, true, PromptLevel::kRecord},
-                                           {"\n\nQuestion:", true, PromptLevel::kRecord},
-                                           {" ", true, PromptLevel::kQuestion},
-                                           {question, true, PromptLevel::kQuestion}};
-    const EncodedPrompt prompt = encoder.Encode(parts);
-    const std::vector<TokenId> shared(prompt.tokens.begin(),
-                                      prompt.tokens.begin() + static_cast<long>(prompt.record_end));
-    if (first.empty()) first = shared;
-    EXPECT_EQ(shared, first) << question;
-  }
-}
-
 }  // namespace
 }  // namespace banyan

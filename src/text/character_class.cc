@@ -10,52 +10,58 @@
 namespace banyan {
 namespace {
 
-// Planes 0 to 3 have all letters and numbers of Unicode; the others hold marks, private use and
-// nothing.
-constexpr char32_t kTableEnd = 0x40000;
+// The alphabets of most texts lie below the first bound. Planes 0 to 3 have all letters and numbers
+// of Unicode; the others hold marks, private use and nothing.
+constexpr char32_t kFirstTableEnd = 0x3000;
+constexpr char32_t kSecondTableEnd = 0x40000;
 
-class ClassTable {
+class ClassTable {  // of the codes [begin, end)
  public:
-  ClassTable() : classes_(kTableEnd, kOtherCharacter) {
+  ClassTable(char32_t begin, char32_t end) : begin_(begin), classes_(end - begin, kOtherCharacter) {
     std::string every_character;
-    for (char32_t code = 0; code < kTableEnd; ++code) {
+    every_character.reserve(classes_.size() * 4);
+    for (char32_t code = begin; code < end; ++code) {
       if (code >= 0xD800 && code < 0xE000) continue;
       AppendUtf8(code, every_character);
-      if (IsWhitespace(code)) classes_[code] = kBlank;
+      if (IsWhitespace(code)) At(code) = code == '\r' || code == '\n' ? kNewline : kBlank;
     }
-    classes_['\r'] = classes_['\n'] = kNewline;
     Mark(every_character, "\\p{L}+", kLetter);
     Mark(every_character, "\\p{N}+", kNumber);
-    for (char32_t code = 0; code < kTableEnd; ++code) {
-      if (IsNumeric(code)) classes_[code] |= kNumeric;
+    for (char32_t code = begin; code < end; ++code) {
+      if (IsNumeric(code)) At(code) |= kNumeric;
     }
   }
 
-  CharacterClass Of(char32_t code) const {
-    return code < kTableEnd ? classes_[code] : kOtherCharacter;
-  }
+  CharacterClass Of(char32_t code) const { return classes_[code - begin_]; }
 
  private:
+  CharacterClass& At(char32_t code) { return classes_[code - begin_]; }
   void Mark(const std::string& text, const char* pattern, CharacterClass character_class) {
     std::vector<TextRange> matches;
     Regex(pattern, "character classes").FindAll(text, matches);
     for (const TextRange& match : matches) {
       for (size_t i = match.begin; i < match.end;) {
         const Utf8Character c = ReadUtf8(text, i);
-        classes_[c.code] = character_class;
+        At(c.code) = character_class;
         i += c.length;
       }
     }
   }
 
-  std::vector<CharacterClass> classes_;  // [kTableEnd]
+  char32_t begin_;
+  std::vector<CharacterClass> classes_;
 };
 
 }  // namespace
 
 CharacterClass ClassInTable(char32_t code) {
-  static const ClassTable table;
-  return table.Of(code);
+  if (code < kFirstTableEnd) {
+    static const ClassTable first(0, kFirstTableEnd);
+    return first.Of(code);
+  }
+  if (code >= kSecondTableEnd) return kOtherCharacter;
+  static const ClassTable second(kFirstTableEnd, kSecondTableEnd);
+  return second.Of(code);
 }
 
 bool IsCutBeforeWord(std::string_view text, size_t at) {

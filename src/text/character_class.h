@@ -37,7 +37,7 @@ inline constexpr std::array<CharacterClass, 128> kAsciiClasses = [] {
   return classes;
 }();
 
-// Of any character. The first call asks PCRE2 about all of them, some milliseconds.
+// Of any character. The first calls ask PCRE2 about all of them, some milliseconds.
 CharacterClass ClassInTable(char32_t code);
 
 // REQUIRES: code is a Unicode scalar value.

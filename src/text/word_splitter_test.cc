@@ -3,7 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include <bit>
 #include <random>
 #include <string>
 #include <vector>
@@ -200,46 +199,6 @@ TEST(WordSplitter, EqualsPcreOnRepairedBytes) {
     for (const Chain& chain : chains) {
       ASSERT_EQ(ByHand(chain, text), BySteps(chain, text)) << chain.name << ": '" << text << "'";
     }
-  }
-}
-
-// Every character of Unicode has the class that PCRE2 and the tokenizers' own functions give it.
-TEST(WordSplitter, ClassesOfAllCharacters) {
-  std::string text;
-  std::vector<char32_t> codes;
-  std::vector<size_t> places;
-  for (char32_t code = 0; code < 0x110000; ++code) {
-    if (code >= 0xD800 && code < 0xE000) continue;
-    places.push_back(text.size());
-    codes.push_back(code);
-    AppendUtf8(code, text);
-  }
-  const auto marks = [&](const char* pattern) {
-    std::vector<bool> marked(text.size(), false);
-    std::vector<TextRange> matches;
-    Regex(pattern, "test").FindAll(text, matches);
-    for (const TextRange& match : matches) {
-      for (size_t i = match.begin; i < match.end; ++i) marked[i] = true;
-    }
-    return marked;
-  };
-  const std::vector<bool> letters = marks("\\p{L}"), numbers = marks("\\p{N}"),
-                          spaces = marks("\\s");
-  for (size_t i = 0; i < codes.size(); ++i) {
-    const ClassifiedCharacter c = ClassifyUtf8(text.data() + places[i]);
-    const size_t next = i + 1 < places.size() ? places[i + 1] : text.size();
-    ASSERT_EQ(c.length, next - places[i]);
-    ASSERT_EQ((c.classes & kLetter) != 0, letters[places[i]])
-        << static_cast<std::uint32_t>(codes[i]);
-    ASSERT_EQ((c.classes & kNumber) != 0, numbers[places[i]])
-        << static_cast<std::uint32_t>(codes[i]);
-    ASSERT_EQ((c.classes & kAnySpace) != 0, spaces[places[i]])
-        << static_cast<std::uint32_t>(codes[i]);
-    ASSERT_EQ((c.classes & kNewline) != 0, codes[i] == '\r' || codes[i] == '\n');
-    ASSERT_EQ((c.classes & kNumeric) != 0, IsNumeric(codes[i]))
-        << static_cast<std::uint32_t>(codes[i]);
-    ASSERT_EQ(std::popcount(static_cast<unsigned>(c.classes & ~kNumeric)), 1);
-    ASSERT_EQ(ClassInTable(codes[i]), c.classes);
   }
 }
 
