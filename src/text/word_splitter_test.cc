@@ -73,88 +73,50 @@ std::string Utf8(char32_t code) {
 }
 
 // Parts that meet each other in all orders.
-const std::vector<std::string>& Parts() {
-  static const std::vector<std::string> parts = {" ",
-                                                 "  ",
-                                                 "\n",
-                                                 "\r\n",
-                                                 "\n\n",
-                                                 "\t",
-                                                 "\v",
-                                                 "\f",
-                                                 "\r",
-                                                 "\u00a0",
-                                                 "\u2003",
-                                                 "\u3000",
-                                                 "\u0085",
-                                                 "\u2028",
-                                                 "\u180e",
-                                                 "\u200b",
-                                                 "\u200d",
-                                                 "\ufeff",
-                                                 "a",
-                                                 "word",
-                                                 "Word",
-                                                 "ABC",
-                                                 "\u00e9",
-                                                 "e\u0301",
-                                                 "\u017f",
-                                                 "\u212a",
-                                                 "\u00df",
-                                                 "1",
-                                                 "22",
-                                                 "12345",
-                                                 "\u0661",
-                                                 "\u00bd",
-                                                 "\u2167",
-                                                 "\u0e53",
-                                                 "'",
-                                                 "'s",
-                                                 "'S",
-                                                 "'\u017f",
-                                                 "'re",
-                                                 "'rE",
-                                                 "'VE",
-                                                 "'ll",
-                                                 "'lL",
-                                                 "'m",
-                                                 "'d",
-                                                 "'t",
-                                                 "'T",
-                                                 "'l",
-                                                 "'r",
-                                                 "'v",
-                                                 "'x",
-                                                 ".",
-                                                 "...",
-                                                 "!?",
-                                                 "-",
-                                                 "_",
-                                                 "$",
-                                                 "<",
-                                                 "|>",
-                                                 "\u2014",
-                                                 "\u201c",
-                                                 "\u0301",
-                                                 "\u064b",
-                                                 "\u4e2d",
-                                                 "\u6587",
-                                                 "\u3042",
-                                                 "\uac00",
-                                                 "\u0e01",
-                                                 "\u0915",
-                                                 "\u094d",
-                                                 "\u0430",
-                                                 "\u05d0",
-                                                 "\U0001F600",
-                                                 "\U0001F44D\U0001F3FD",
-                                                 "\U0001D7D8",
-                                                 "\U00020000",
-                                                 "\U000E0061",
-                                                 "\uFFFD",
-                                                 std::string(1, '\0'),
-                                                 "\x7f"};
-  return parts;
+const char* const kParts[] = {" ",          "  ",
+                              "\n",         "\r\n",
+                              "\n\n",       "\t",
+                              "\v",         "\f",
+                              "\r",         "\u00a0",
+                              "\u2003",     "\u3000",
+                              "\u0085",     "\u2028",
+                              "\u180e",     "\u200b",
+                              "\u200d",     "\ufeff",
+                              "a",          "word",
+                              "Word",       "ABC",
+                              "\u00e9",     "e\u0301",
+                              "\u017f",     "\u212a",
+                              "\u00df",     "1",
+                              "22",         "12345",
+                              "\u0661",     "\u00bd",
+                              "\u2167",     "\u0e53",
+                              "'",          "'s",
+                              "'S",         "'\u017f",
+                              "'re",        "'rE",
+                              "'VE",        "'ll",
+                              "'lL",        "'m",
+                              "'d",         "'t",
+                              "'T",         "'l",
+                              "'r",         "'v",
+                              "'x",         ".",
+                              "...",        "!?",
+                              "-",          "_",
+                              "$",          "<",
+                              "|>",         "\u2014",
+                              "\u201c",     "\u0301",
+                              "\u064b",     "\u4e2d",
+                              "\u6587",     "\u3042",
+                              "\uac00",     "\u0e01",
+                              "\u0915",     "\u094d",
+                              "\u0430",     "\u05d0",
+                              "\U0001F600", "\U0001F44D\U0001F3FD",
+                              "\U0001D7D8", "\U00020000",
+                              "\U000E0061", "\uFFFD",
+                              "\x7f"};
+
+std::string RandomPart(std::mt19937& random) {
+  const size_t i = random() % (std::size(kParts) + 1);
+  return i < std::size(kParts) ? std::string(kParts[i]) : std::string(1, '\0');
 }
 
 TEST(WordSplitter, EqualsPcreOnRandomMixtures) {
@@ -163,7 +125,7 @@ TEST(WordSplitter, EqualsPcreOnRandomMixtures) {
   for (int round = 0; round < 20000; ++round) {
     std::string text;
     const size_t count = random() % 12;
-    for (size_t i = 0; i < count; ++i) text += Parts()[random() % Parts().size()];
+    for (size_t i = 0; i < count; ++i) text += RandomPart(random);
     for (const Chain& chain : chains) {
       ASSERT_EQ(ByHand(chain, text), BySteps(chain, text)) << chain.name << ": '" << text << "'";
     }
@@ -202,6 +164,36 @@ TEST(WordSplitter, EqualsPcreOnRepairedBytes) {
   }
 }
 
+// The words of a text are those of its parts, wherever it may be cut.
+TEST(WordSplitter, CutsBeforeWordsChangeNothing) {
+  std::mt19937 random(10);
+  std::vector<Chain> chains = Chains();
+  for (const char* pattern : {kQwen35Pattern, kTekkenPattern, kGpt4oPattern}) {
+    ASSERT_EQ(KnownPattern(pattern), KnownStep::kOtherWords);
+    chains.push_back({pattern, {KnownStep::kOtherWords, KnownStep::kByteLevel}, {ByPcre(pattern)}});
+  }
+  size_t cuts = 0;
+  for (int round = 0; round < 10000; ++round) {
+    std::string text;
+    for (size_t i = random() % 12; i > 0; --i) {
+      text += RandomPart(random);
+      if (random() % 4 == 0) text += random() % 2 == 0 ? "a b" : "\u00e9 \u4e2d";
+    }
+    for (size_t at = text.find(' '); at != std::string::npos; at = text.find(' ', at + 1)) {
+      if (!IsCutBeforeWord(text, at)) continue;
+      ++cuts;
+      for (const Chain& chain : chains) {
+        ASSERT_TRUE(AllowsCutsBeforeWords(chain.known));
+        Words parts = BySteps(chain, text.substr(0, at));
+        const Words rest = BySteps(chain, text.substr(at));
+        parts.insert(parts.end(), rest.begin(), rest.end());
+        ASSERT_EQ(parts, BySteps(chain, text)) << chain.name << ": '" << text << "' at " << at;
+      }
+    }
+  }
+  EXPECT_GT(cuts, 5000u);
+}
+
 TEST(WordSplitter, OtherChainsAreLeftToPcre) {
   using enum KnownStep;
   const std::vector<std::vector<KnownStep>> unknown = {
@@ -218,6 +210,7 @@ TEST(WordSplitter, OtherChainsAreLeftToPcre) {
   };
   for (const std::vector<KnownStep>& chain : unknown) {
     EXPECT_FALSE(WordSplitter::For(chain).has_value());
+    EXPECT_FALSE(AllowsCutsBeforeWords(chain));
   }
   EXPECT_EQ(KnownPattern(kLlama3Pattern), kLlama3);
   EXPECT_EQ(KnownPattern(std::string(kLlama3Pattern) + " "), kUnknown);
