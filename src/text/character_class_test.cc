@@ -6,12 +6,18 @@
 #include <string>
 #include <vector>
 
+#include "text/normalizer.h"
 #include "text/regex.h"
 #include "text/unicode.h"
 #include "text/utf8.h"
 
 namespace banyan {
 namespace {
+
+std::string ReplacedAll(std::string text, std::string_view from, std::string_view to) {
+  ReplaceAll(text, from, to);
+  return text;
+}
 
 // Every character of Unicode has the class that PCRE2 and the tokenizers' own functions give it.
 TEST(CharacterClass, AllCharacters) {
@@ -70,6 +76,31 @@ TEST(CharacterClass, CutsBeforeWords) {
   EXPECT_FALSE(cut("a \xc3"));   // half a letter
   EXPECT_FALSE(cut("\xc3 b"));
   EXPECT_FALSE(IsCutBeforeWord("ab", 1));
+}
+
+TEST(SurelyNfc, NormalFormCChangesNothing) {
+  const auto text_of = [](char32_t code) {
+    std::string text;
+    AppendUtf8(code, text);
+    return text;
+  };
+  std::vector<std::string> sure;
+  for (char32_t code = 0; code < 0x110000; ++code) {
+    if (code >= 0xD800 && code < 0xE000) continue;
+    if (IsSurelyNfc(text_of(code))) sure.push_back(text_of(code));
+  }
+  EXPECT_GT(sure.size(), 30000u);
+  // Alone, and after characters that compose with marks, vowels and final consonants.
+  for (const std::string before :
+       {"", "a", "e", "\u0438", "\u304b", "\u1100", "\uac00", " ", "e\u0301"}) {
+    std::string all;
+    for (const std::string& character : sure) all += before + character;
+    EXPECT_EQ(ToNormalForm(all, NormalForm::kNfc),
+              before == "e\u0301" ? ReplacedAll(all, before, "\u00e9") : all);
+  }
+  for (const char* unsure : {"e\u0301", "\u2126", "\u1100\u1161", "\u304b\u3099", "\u0385"}) {
+    EXPECT_FALSE(IsSurelyNfc(unsure)) << unsure;
+  }
 }
 
 }  // namespace

@@ -41,8 +41,7 @@ void BuildByteLevelBpe(const GgufFile& file, const GgufTokens& tokens, Tokenizer
     Throw(ErrorKind::kUnsupported, "{}: {}: unknown pre-tokenizer '{}'", file.path(),
           GgufKey("pre"), parts.pre_name.substr(0, 64));
   }
-  if (pre->nfc)
-    parts.normalizer.Add(NormalFormStep(NormalForm::kNfc), Normalizer::Effect::kNormalForm);
+  if (pre->nfc) parts.normalizer.Add(NormalFormStep(NormalForm::kNfc), Normalizer::Effect::kNfc);
   for (const char* pattern : pre->patterns) {
     parts.pretokenizer.Add(SplitRegexStep(std::make_shared<const Regex>(pattern, parts.pre_name),
                                           SplitBehavior::kIsolated, false),

@@ -61,7 +61,7 @@ void ReadNormalizerAt(const JsonNode& node, int depth, Normalizer& out) {
       ReadNormalizerAt(inner, depth + 1, out);
     }
   } else if (type == "NFC") {
-    out.Add(NormalFormStep(NormalForm::kNfc), Normalizer::Effect::kNormalForm);
+    out.Add(NormalFormStep(NormalForm::kNfc), Normalizer::Effect::kNfc);
   } else if (type == "NFD") {
     out.Add(NormalFormStep(NormalForm::kNfd), Normalizer::Effect::kNormalForm);
   } else if (type == "NFKC") {

@@ -127,10 +127,14 @@ void Normalizer::Apply(std::string& text, bool continues) const {
 }
 
 bool Normalizer::Keeps(std::string_view text) const {
-  const bool only_forms = std::all_of(steps_.begin(), steps_.end(), [](const Step& step) {
-    return step.effect == Effect::kNormalForm;
-  });
-  return only_forms && (steps_.empty() || IsAscii(text));
+  const auto all = [&](auto is) {
+    return std::all_of(steps_.begin(), steps_.end(),
+                       [&](const Step& step) { return is(step.effect); });
+  };
+  if (steps_.empty()) return true;
+  if (all([](Effect effect) { return effect == Effect::kNfc; })) return IsSurelyNfc(text);
+  return IsAscii(text) &&
+         all([](Effect effect) { return effect == Effect::kNfc || effect == Effect::kNormalForm; });
 }
 
 bool Normalizer::AllowsCutsBeforeSpaces() const {

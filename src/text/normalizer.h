@@ -21,7 +21,8 @@ class Normalizer {
   // What a step is known to do.
   enum class Effect {
     kAny,
-    kNormalForm,     // a normal form of Unicode
+    kNfc,            // normal form C
+    kNormalForm,     // any normal form of Unicode
     kPrepend,        // puts something before the text
     kReplaceSpaces,  // every ' ' becomes something else
   };

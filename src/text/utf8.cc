@@ -21,8 +21,10 @@ LeadByte ClassifyLead(unsigned char byte) {
   return {};
 }
 
-// The first byte at or after `i` that is not ASCII, or the text's end.
-size_t SkipAscii(std::string_view text, size_t i) {
+}  // namespace
+
+size_t SkipAscii(std::string_view text, size_t begin) {
+  size_t i = begin;
   for (; i + 8 <= text.size(); i += 8) {
     std::uint64_t bytes;
     std::memcpy(&bytes, text.data() + i, 8);
@@ -31,8 +33,6 @@ size_t SkipAscii(std::string_view text, size_t i) {
   while (i < text.size() && static_cast<unsigned char>(text[i]) < 0x80) ++i;
   return i;
 }
-
-}  // namespace
 
 Utf8Character ReadUtf8(std::string_view text, size_t position) {
   const auto byte_at = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
