@@ -27,8 +27,11 @@ def main() -> None:
     questions = 0
     with open(options.output, "w", encoding="utf-8") as out:
         for number in range(options.pages):
-            sample = haystack(lexicon, options.tokens)
-            record = ask_record(f"page{number}", sample.context, [b for b in sample.branches if not b.choices][:6])
+            branches = []
+            while not branches:
+                sample = haystack(lexicon, options.tokens)
+                branches = [b for b in sample.branches if not b.choices][:6]
+            record = ask_record(f"page{number}", sample.context, branches)
             questions += len(record["questions"])
             out.write(json.dumps(record, ensure_ascii=False) + "\n")
     print(f"{options.output}: {options.pages} pages, {questions} questions")

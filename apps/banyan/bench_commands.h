@@ -20,5 +20,6 @@ BenchCommand AddBenchShared(CLI::App& bench);
 BenchCommand AddBenchHydragen(CLI::App& bench);
 BenchCommand AddBenchAttention(CLI::App& bench);
 BenchCommand AddBenchArrival(CLI::App& bench);
+BenchCommand AddBenchText(CLI::App& bench);
 
 }  // namespace banyan::app
