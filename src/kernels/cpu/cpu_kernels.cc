@@ -158,14 +158,14 @@ class CpuKernels : public Kernels {
   }
 
   void MatMul(const Tensor& x, const Matrix& w, const Vector* bias, Tensor& out) override {
-    Multiply(Packed(w), ProductOf(x, w, bias, out), {}, vector_, pool_);
+    Multiply(Packed(w), ProductOf(x, w, bias, out), {}, vector_, products_);
   }
 
   void MatMulAdd(const Tensor& a, const Matrix& w, const Vector* bias, Tensor& scratch,
                  Tensor& x) override {
     BANYAN_CHECK(x.columns == w.rows && x.rows == a.rows);
     Multiply(Packed(w), ProductOf(a, w, bias, scratch), {Data(x), Stride(x.columns)}, vector_,
-             pool_);
+             products_);
   }
 
   void MatMulSwiGlu(const Tensor& x, const Matrix& w, const Vector* bias, Tensor& scratch,
@@ -175,7 +175,7 @@ class CpuKernels : public Kernels {
     }
     BANYAN_CHECK(2 * out.columns == w.rows && out.rows == x.rows);
     MultiplyGated(Packed(w), ProductOf(x, w, bias, scratch), {Data(out), Stride(out.columns)},
-                  vector_, pool_);
+                  vector_, products_);
   }
 
   void RotateAndStore(const StepInputs& step, int layer, const AttentionShape& shape,
@@ -315,6 +315,7 @@ class CpuKernels : public Kernels {
 
   KernelOptions options_;
   ThreadPool pool_;
+  ProductThreads products_{pool_};
   const VectorKernels& vector_;
   std::vector<float> inverse_frequency_;
   float rope_scale_ = 1.0f;

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "kernels/cpu/product_tiles.h"
 
 namespace banyan {
 namespace {
@@ -15,7 +14,7 @@ struct Tile {
 };
 
 // What reading a panel costs, in rows: float32 is made of codes first, unless rows are very few.
-constexpr std::int64_t kTermsOfCodes = 8, kTermsOfOthers = 1;
+constexpr int kTermsOfCodes = 8, kTermsOfOthers = 1;
 
 ProductShape ShapeOf(const PackedMatrix& w, const ProductRows& rows, const VectorKernels& vector) {
   ProductShape shape;
@@ -25,7 +24,8 @@ ProductShape ShapeOf(const PackedMatrix& w, const ProductRows& rows, const Vecto
   const bool unpacked = w.parts.front().type == PanelType::kCodes && rows.rows > 2;
   shape.panel_terms = unpacked ? kTermsOfCodes : kTermsOfOthers;
   shape.rows_together = vector.rows_together;
-  shape.least_panels = vector.panels_for_row;
+  shape.panels_together = vector.panels_together;
+  shape.panels_for_row = vector.panels_for_row;
   return shape;
 }
 
@@ -86,9 +86,9 @@ void MultiplyTile(const PackedMatrix& w, const Tile& tile, const ProductRows& ro
 // visit(tile) for all tiles of `shape`. Tiles of the same panels are neighbours, so that threads
 // read them at about the same time.
 template <typename Visit>
-void ForEachTile(const ProductShape& shape, ThreadPool& pool, const Visit& visit) {
-  const ProductTiles tiles = DivideProduct(shape, pool.size());
-  pool.ForEach(tiles.count(), [&](std::int64_t index, int) {
+void ForEachTile(const ProductShape& shape, ProductThreads& threads, const Visit& visit) {
+  const ProductTiles& tiles = threads.divisions.Of(shape);
+  threads.pool.ForEach(tiles.count(), [&](std::int64_t index, int) {
     const int row = static_cast<int>(index % tiles.row_tiles) * tiles.rows;
     const std::int64_t panel = index / tiles.row_tiles * tiles.panels;
     visit(Tile{row, std::min(row + tiles.rows, shape.rows), panel,
@@ -99,9 +99,9 @@ void ForEachTile(const ProductShape& shape, ThreadPool& pool, const Visit& visit
 }  // namespace
 
 void Multiply(const PackedMatrix& w, const ProductRows& rows, const SumRows& more,
-              const VectorKernels& vector, ThreadPool& pool) {
+              const VectorKernels& vector, ProductThreads& threads) {
   if (rows.rows == 0) return;
-  ForEachTile(ShapeOf(w, rows, vector), pool, [&](const Tile& tile) {
+  ForEachTile(ShapeOf(w, rows, vector), threads, [&](const Tile& tile) {
     MultiplyTile(w, tile, rows, vector);
     if (more.values == nullptr) return;
     const std::int64_t column = tile.panel_begin * kPanelWidth;
@@ -114,7 +114,7 @@ void Multiply(const PackedMatrix& w, const ProductRows& rows, const SumRows& mor
 }
 
 void MultiplyGated(const PackedMatrix& w, const ProductRows& rows, const GatedRows& gated,
-                   const VectorKernels& vector, ThreadPool& pool) {
+                   const VectorKernels& vector, ProductThreads& threads) {
   BANYAN_CHECK(w.rows % (2 * kPanelWidth) == 0);
   if (rows.rows == 0) return;
   // A tile is panels of gates and the same of ups.
@@ -122,7 +122,7 @@ void MultiplyGated(const PackedMatrix& w, const ProductRows& rows, const GatedRo
   const std::int64_t ups = shape.panels / 2;
   shape.panels = ups;
   shape.columns *= 2;
-  ForEachTile(shape, pool, [&](const Tile& gates) {
+  ForEachTile(shape, threads, [&](const Tile& gates) {
     MultiplyTile(w, gates, rows, vector);
     MultiplyTile(w,
                  {gates.row_begin, gates.row_end, gates.panel_begin + ups, gates.panel_end + ups},

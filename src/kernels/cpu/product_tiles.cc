@@ -11,23 +11,26 @@ constexpr double kTermTime = 0.3;
 constexpr double kTileTime = 100.0;
 constexpr double kThreadTime = 60.0;
 // Part of a tile by which the last thread is late.
-constexpr double kLateness = 0.25;
+constexpr double kLateness = 0.15;
+// What a panel without companions costs more, in panels.
+constexpr double kLonePanel = 0.3;
+
+// Parts that rows are divided into, and panels of a tile.
+constexpr int kRowParts[] = {1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 24, 32};
+constexpr int kPanels[] = {1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 32, 48, 64, 96, 128};
 
 template <typename T>
 T CeilDivide(T a, T b) {
   return (a + b - 1) / b;
 }
-template <typename T>
-T RoundUp(T a, T b) {
-  return CeilDivide(a, b) * b;
-}
 
 double TileTime(const ProductShape& shape, int rows, std::int64_t panels) {
-  const std::int64_t terms = panels * (shape.panel_terms + rows);
-  const std::int64_t least =
-      shape.least_panels * (shape.panel_terms + 1);  // else it waits for sums
-  return kTileTime + kTermTime * static_cast<double>(shape.columns) *
-                         static_cast<double>(std::max(terms, least));
+  const bool lone = panels % shape.panels_together != 0;
+  const double passes = static_cast<double>(panels) + (lone ? kLonePanel : 0.0);
+  // With fewer chains than those of panels_for_row the processor waits for sums.
+  const double terms =
+      passes * shape.panel_terms + std::max<double>(passes * rows, shape.panels_for_row);
+  return kTileTime + kTermTime * static_cast<double>(shape.columns) * terms;
 }
 
 ProductTiles Tiles(const ProductShape& shape, int rows, std::int64_t panels) {
@@ -48,25 +51,29 @@ ProductTiles DivideProduct(const ProductShape& shape, int threads) {
   ProductTiles best = Tiles(shape, shape.rows, shape.panels);
   if (threads <= 1) return best;
   double least = TimeOf(shape, best, threads);
-  const auto consider = [&](int rows, std::int64_t panel_tiles) {
-    // An even number: the widest inner loops take two panels at once.
-    const std::int64_t panels =
-        std::min(RoundUp(CeilDivide(shape.panels, panel_tiles), std::int64_t{2}), shape.panels);
-    const ProductTiles tiles = Tiles(shape, rows, panels);
-    const double time = TimeOf(shape, tiles, threads);
-    if (time >= least) return;
-    least = time;
-    best = tiles;
-  };
-  consider(shape.rows, CeilDivide(shape.panels, shape.least_panels));
   const int blocks = CeilDivide(shape.rows, shape.rows_together);
-  for (int parts = 1; parts <= std::min(blocks, threads); parts += parts < 4 ? 1 : 4) {
+  for (const int parts : kRowParts) {
+    if (parts > blocks) break;
     const int rows = std::min(CeilDivide(blocks, parts) * shape.rows_together, shape.rows);
-    for (int rounds = 1; rounds <= 4; ++rounds) {
-      consider(rows, std::min<std::int64_t>(CeilDivide(rounds * threads, parts), shape.panels));
+    for (const int panels : kPanels) {
+      if (panels >= shape.panels && parts == 1) break;
+      const ProductTiles tiles = Tiles(shape, rows, std::min<std::int64_t>(panels, shape.panels));
+      const double time = TimeOf(shape, tiles, threads);
+      if (time >= least) continue;
+      least = time;
+      best = tiles;
     }
   }
   return best;
+}
+
+const ProductTiles& ProductDivisions::Of(const ProductShape& shape) {
+  const std::uint64_t key = static_cast<std::uint64_t>(shape.rows) * 0x9e3779b97f4a7c15u +
+                            static_cast<std::uint64_t>(shape.panels) * 0xc2b2ae3d27d4eb4fu +
+                            static_cast<std::uint64_t>(shape.columns) * 0x165667b19e3779f9u;
+  Entry& entry = entries_[key >> 58];
+  if (entry.shape != shape) entry = {shape, DivideProduct(shape, threads_)};
+  return entry.tiles;
 }
 
 }  // namespace banyan

@@ -13,9 +13,10 @@ ProductShape Shape(int rows, std::int64_t panels, std::int64_t columns) {
   shape.rows = rows;
   shape.panels = panels;
   shape.columns = columns;
-  shape.panel_terms = rows > 2 ? 4 : 1;
+  shape.panel_terms = rows > 2 ? 8 : 1;
   shape.rows_together = 12;
-  shape.least_panels = 8;
+  shape.panels_together = 2;
+  shape.panels_for_row = 8;
   return shape;
 }
 
@@ -67,6 +68,20 @@ TEST(ProductTiles, SmallWorkGoesToFewThreads) {
   EXPECT_EQ(DivideProduct(Shape(1, 4, 32), 16).count(), 1);
   EXPECT_LE(DivideProduct(Shape(1, 24, 384), 16).count(), 6);
   EXPECT_GE(DivideProduct(Shape(1, 3000, 576), 16).count(), 16);
+}
+
+TEST(ProductTiles, RememberedDivisionsAreTheSame) {
+  ProductDivisions divisions(16);
+  for (int round = 0; round < 2; ++round) {
+    for (int rows = 1; rows < 300; ++rows) {
+      const ProductShape shape = Shape(rows, 24 + rows % 3, 384);
+      const ProductTiles expected = DivideProduct(shape, 16);
+      const ProductTiles& found = divisions.Of(shape);
+      EXPECT_EQ(found.rows, expected.rows);
+      EXPECT_EQ(found.panels, expected.panels);
+      EXPECT_EQ(found.count(), expected.count());
+    }
+  }
 }
 
 }  // namespace
