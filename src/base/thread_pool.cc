@@ -66,9 +66,9 @@ bool Await(const Ready& ready, bool patient) {
 
 ThreadPool::ThreadPool(int threads) {
   const int processors = UsableProcessors();
-  const int count = threads > 0 ? threads : processors;
-  concurrency_ = std::min(count, processors);
-  for (int worker = 1; worker < count; ++worker) {
+  size_ = threads > 0 ? threads : processors;
+  concurrency_ = std::min(size_, processors);
+  for (int worker = 1; worker < size_; ++worker) {
     threads_.emplace_back([this, worker] { WorkerLoop(worker); });
   }
 }
@@ -85,7 +85,7 @@ ThreadPool::~ThreadPool() {
 // Indices that go together are taken to be alike: each thread gets equally many chunks. Single ones
 // may differ as they like, and are taken one by one.
 std::int64_t ThreadPool::Chunks(std::int64_t count, std::int64_t grain) const {
-  if (threads_.empty() || count <= grain) return std::min<std::int64_t>(count, 1);
+  if (size() == 1 || count <= grain) return std::min<std::int64_t>(count, 1);
   if (grain == 1) return std::min(count, kMostChunks);
   const std::int64_t chunks = std::min(count / grain, kMostChunksPerThread * size());
   return chunks > size() ? chunks / size() * size() : chunks;

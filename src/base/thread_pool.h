@@ -26,7 +26,7 @@ class ThreadPool {
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;
 
-  int size() const { return static_cast<int>(threads_.size()) + 1; }
+  int size() const { return size_; }
   // Threads that can run at the same time: fewer than size() where there are fewer processors.
   int concurrency() const { return concurrency_; }
 
@@ -80,6 +80,7 @@ class ThreadPool {
   alignas(kCacheLine) Piece piece_;
   std::atomic<int> sleepers_{0};  // that have not been called
   std::atomic<bool> stopping_{false};
+  int size_ = 1;  // set before the first thread begins, as the next
   int concurrency_ = 1;
 
   std::mutex mutex_;  // guards what follows, and sleeping
