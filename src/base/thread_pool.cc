@@ -1,10 +1,10 @@
 #include "base/thread_pool.h"
 
-#include <sched.h>
-
 #include <algorithm>
 #include <chrono>
 #include <utility>
+
+#include "base/processors.h"
 
 namespace banyan {
 namespace {
@@ -29,13 +29,6 @@ void Pause() {
 #elif defined(__aarch64__)
   asm volatile("isb" ::: "memory");
 #endif
-}
-
-int UsableProcessors() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  if (sched_getaffinity(0, sizeof(set), &set) == 0) return std::max(1, CPU_COUNT(&set));
-  return static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
 }
 
 constexpr int kHalf = 32;  // bits of a ticket
