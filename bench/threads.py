@@ -85,7 +85,7 @@ def main() -> int:
     parser.add_argument("--banyan", default=str(ROOT / "build/release/banyan"), help="the binary")
     parser.add_argument("--model", default=str(ROOT / "models/banyan-reader-15m.gguf"))
     parser.add_argument("--threads", help="comma-separated (default: powers of two up to the processors, and all of them)")
-    parser.add_argument("--documents", type=int, default=64, help="of ask, ten questions each")
+    parser.add_argument("--documents", type=int, default=48, help="of ask, ten questions each")
     parser.add_argument("--runs", type=int, default=2, help="of each; the fastest counts")
     parser.add_argument("--jobs", default="ask,few,forest", help="comma-separated")
     args = parser.parse_args()
