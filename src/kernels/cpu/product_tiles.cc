@@ -11,7 +11,7 @@ constexpr double kTermTime = 0.3;
 constexpr double kTileTime = 100.0;
 constexpr double kThreadTime = 60.0;
 // Part of a tile by which the last thread is late.
-constexpr double kLateness = 0.15;
+constexpr double kLateness = 0.3;
 // What a panel without companions costs more, in panels.
 constexpr double kLonePanel = 0.3;
 
