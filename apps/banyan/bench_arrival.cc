@@ -101,7 +101,7 @@ Arrivals RunBatch(const BenchRun& run, const std::vector<PromptSegment>& request
   result.answers.resize(CountAnswers(requests));
   EngineOptions options = run.engine;
   options.strategy = run.strategies.front();
-  options.prompt_rows = -1;
+  options.mixed_rows = -1;
   Engine engine(run.model, options);
   const Clock::time_point start = Clock::now();
   for (const PromptSegment& request : requests) engine.Submit(request);

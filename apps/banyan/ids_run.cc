@@ -14,7 +14,7 @@ IdsRun::IdsRun(std::shared_ptr<Model> model, std::shared_ptr<const Text> text,
                const RunOptions& options)
     : model_(std::move(model)), text_(std::move(text)), explain_(options.explain) {
   EngineOptions engine = options.engine;
-  engine.prompt_rows = -1;  // only the end counts
+  if (engine.mixed_rows == 0) engine.mixed_rows = -1;  // only the end counts
   if (model_) engine_ = std::make_unique<Engine>(model_, engine);
 }
 

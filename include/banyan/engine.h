@@ -57,10 +57,11 @@ struct EngineOptions {
   // Steps handed to the backend before the tokens of the latest one are known, 0 or 1; the answers
   // are the same. -1 = the backend's choice.
   int steps_ahead = -1;
-  // Rows of prompts in a step beside streams that write: fewer of them let tokens come faster, and
-  // a long prompt leaves half of them to shorter ones that came later. 0 = the backend's choice;
-  // -1 = as many as fit, in order of arrival: for jobs, where only the end counts.
-  int prompt_rows = 0;
+  // Rows of a step that computes prompts beside streams that write: fewer let tokens come faster.
+  // Prompts get at least a quarter of them, and a long prompt leaves half of that to shorter ones
+  // that came later. 0 = the backend's choice; -1 = as many as fit, prompts in order of arrival:
+  // for jobs, where only the end counts.
+  int mixed_rows = 0;
   // Back-pressure: what may wait, with answers that nobody has taken yet; 0 = a million answers,
   // 2^28 tokens. A request is taken whole when nothing waits, however large it is.
   int max_waiting = 0;

@@ -6,9 +6,9 @@
 namespace banyan {
 namespace {
 
-// Rows of prompts beside streams that write, by default. A step of a device costs the same up to
-// some hundred rows; on a host every row costs its time.
-constexpr int kHostPromptRows = 128, kDevicePromptRows = 1024;
+// Rows of a step in which streams write and prompts are computed, by default. On a device 1024 come
+// close to the full rate of the products, and tiles of rows are full.
+constexpr int kHostMixedRows = 256, kDeviceMixedRows = 1024;
 
 // A step ahead costs a row for every stream that stops, which only pays where the host would
 // otherwise keep a device waiting.
@@ -17,10 +17,10 @@ size_t StepsAhead(const EngineOptions& options, const Kernels& kernels) {
   return static_cast<size_t>(std::min(options.steps_ahead, 1));
 }
 
-int PromptRows(const EngineOptions& options, const Kernels& kernels, int batch_rows) {
-  if (options.prompt_rows < 0) return batch_rows;
-  if (options.prompt_rows > 0) return std::min(options.prompt_rows, batch_rows);
-  return std::min(kernels.asynchronous() ? kDevicePromptRows : kHostPromptRows, batch_rows);
+int MixedRows(const EngineOptions& options, const Kernels& kernels, int batch_rows) {
+  if (options.mixed_rows < 0) return batch_rows;
+  if (options.mixed_rows > 0) return std::min(options.mixed_rows, batch_rows);
+  return std::min(kernels.asynchronous() ? kDeviceMixedRows : kHostMixedRows, batch_rows);
 }
 
 }  // namespace
@@ -33,8 +33,8 @@ EngineCore::EngineCore(std::shared_ptr<Model> model, const EngineOptions& option
       memory_(AllocateMemory(options, model_->parts())),
       batch_rows_(memory_.batch_rows),
       max_streams_(memory_.max_streams),
-      prompt_rows_(PromptRows(options, kernels_, batch_rows_)),
-      fair_(options.prompt_rows >= 0),
+      mixed_rows_(MixedRows(options, kernels_, batch_rows_)),
+      fair_(options.mixed_rows >= 0),
       steps_ahead_(StepsAhead(options, kernels_)),
       forest_(kCutKeys, model_->parts().fingerprint),
       cache_(forest_, memory_.kv->pages),

@@ -124,7 +124,7 @@ class EngineCore {
   EngineMemory memory_;
   const int batch_rows_;
   const int max_streams_;  // running at once
-  const int prompt_rows_;  // in a step beside streams that write
+  const int mixed_rows_;   // of a step in which streams write and prompts are computed
   const bool fair_;        // a long prompt leaves room for others
   // Steps that are launched before the tokens of the latest are known: 0 or 1.
   const size_t steps_ahead_;

@@ -17,7 +17,8 @@ void EngineCore::Decide() {
     if (GrowTail(stream)) scheduler_.Extend(id);
   }
   ForgetEnded();
-  if (!scheduler_.decision().extend.empty()) scheduler_.LimitPrompts(prompt_rows_);
+  const auto writing = static_cast<int>(scheduler_.decision().extend.size());
+  if (writing > 0) scheduler_.LimitPrompts(std::max(mixed_rows_ - writing, (mixed_rows_ + 3) / 4));
   DecidePrompts();
 }
 

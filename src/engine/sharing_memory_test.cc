@@ -157,7 +157,7 @@ TEST(Fairness, AShortRequestDoesNotWaitForALongPrompt) {
   for (const bool fair : {true, false}) {
     EngineOptions options;
     options.batch_rows = 32;
-    options.prompt_rows = fair ? 0 : -1;
+    options.mixed_rows = fair ? 0 : -1;
     Engine engine(SharedModel(), options);
     engine.Submit(Prompt(Tokens(280, 1), {Ask(0, 2)}));
     engine.Submit(Prompt(Tokens(270, 2), {Ask(1, 2)}));
@@ -176,7 +176,7 @@ TEST(Fairness, AShortRequestDoesNotWaitForALongPrompt) {
 TEST(Fairness, PromptsLeaveRowsToStreamsThatWrite) {
   EngineOptions options;
   options.batch_rows = 256;
-  options.prompt_rows = 16;
+  options.mixed_rows = 16;
   Engine engine(SharedModel(), options);
   AnswerRequest writing = Ask(0, 30);
   writing.stream = true;
@@ -186,7 +186,7 @@ TEST(Fairness, PromptsLeaveRowsToStreamsThatWrite) {
   engine.Submit(Prompt(Tokens(200, 2), {Ask(1, 2)}));
   for (int step = 1; step <= 12; ++step) {
     engine.Step();
-    EXPECT_EQ(engine.receipt().prefilled_tokens - before, 16 * step);
+    EXPECT_EQ(engine.receipt().prefilled_tokens - before, 15 * step);
   }
   EXPECT_GE(engine.TakeEvents().front().tokens.size(), 12u);  // a token in every step
 }

@@ -21,7 +21,7 @@ int TextWorkers() {
 }
 
 EngineOptions ForJobs(EngineOptions options) {
-  if (options.prompt_rows == 0) options.prompt_rows = -1;  // only the end counts
+  if (options.mixed_rows == 0) options.mixed_rows = -1;  // only the end counts
   return options;
 }
 
