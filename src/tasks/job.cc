@@ -29,13 +29,13 @@ class Timer {
 };
 
 InputOptions InputOf(const JobOptions& options) {
-  return {ExpandInputs(options.inputs), options.input_format, options.fields};
+  return {ExpandInputs(options.inputs, options.output), options.input_format, options.fields};
 }
 
 Json HeaderOf(const Task& task, const Model& model, const JobOptions& options, Strategy strategy) {
   Json header;
   header["task"] = task.name();
-  header["model"] = model.fingerprint();
+  header["model"] = ParseJson(model.identity(), "the model's identity");
   Json& parameters = header["parameters"] = task.Parameters();
   parameters["--shard"] = fmt::format("{}/{}", options.shard, options.shards);
   parameters["--field"] = options.fields;
@@ -123,19 +123,24 @@ void JobRunner::Accept(InputRow& row) {
   // An error is about a place in a file, so its key has the place; a record's key is its content.
   const std::string place = fmt::format("{}:{}", row.file, row.line);
   std::optional<RowProblem> problem = row.problem;
+  const auto is_done = [this](const Key128& key) { return output_.IsDone(key); };
+  bool done = false;
   if (!problem) {
     try {
-      const std::string identity = task_.Identity(row);
-      if (!identities_.Insert(KeyOf({identity}))) {
-        problem = {ErrorKind::kInput, "an earlier row has the same id"};
-      }
-    } catch (const Error& e) {
-      problem = {e.kind(), e.what()};
+      const auto verdict = ledger_.Judge(task_.Identity(row), row.content, is_done);
+      record.key = verdict.key;
+      done = verdict.done;
+      if (verdict.duplicate) problem = {ErrorKind::kInput, "an earlier row has the same id"};
+    } catch (const std::exception& e) {
+      problem = ProblemOf(e);
     }
   }
   if (row.index % options_.shards != options_.shard - 1) return;
-  record.key = problem ? KeyOf({"problem", place, row.content}) : KeyOf({"record", row.content});
-  if (output_.IsDone(record.key)) {
+  if (record.key == Key128{}) {
+    record.key = KeyOf({"problem", place, row.content});
+    done = is_done(record.key);
+  }
+  if (done) {
     ++skipped_;
     return;
   }
@@ -143,8 +148,8 @@ void JobRunner::Accept(InputRow& row) {
   if (!problem) {
     try {
       record.work = task_.Start(row);
-    } catch (const Error& e) {
-      problem = {e.kind(), e.what()};
+    } catch (const std::exception& e) {
+      problem = ProblemOf(e);
     }
   }
   if (problem) {

@@ -15,6 +15,7 @@
 #include "tasks/input.h"
 #include "tasks/key_set.h"
 #include "tasks/output.h"
+#include "tasks/record_ledger.h"
 #include "tasks/row_queue.h"
 #include "tasks/task.h"
 
@@ -58,7 +59,7 @@ class JobRunner {
   Engine engine_;
   JobOutput output_;
   RowQueue input_;
-  KeySet identities_;
+  RecordLedger ledger_;
   std::unordered_map<std::uint64_t, InFlight> in_flight_;  // by sequence
   std::map<std::uint64_t, InFlight> held_;  // ordered: finished, waiting for earlier ones
   std::uint64_t next_sequence_ = 0, next_written_ = 0;
