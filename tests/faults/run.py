@@ -199,19 +199,34 @@ def damaged_models(shop, generator):
             raise Broken(f"{command[1]}: exit {result.returncode}: {result.stderr[-500:].decode(errors='replace')}")
 
 
+def has_open(process, path):
+    folder = f"/proc/{process.pid}/fd"
+    try:
+        return any(os.path.realpath(f"{folder}/{fd}") == str(path) for fd in os.listdir(folder))
+    except OSError:
+        return False
+
+
 def two_jobs(shop, generator):
-    """A second job that opened the output before the first put another in its place."""
+    """A job that opened the output, and locks it only after another has put a new file in its place."""
     name, more = generator.choice(SHAPES)
     folder = shop.fresh()
     shop.run(folder, name, more)
-    env = dict(os.environ, LD_PRELOAD=os.environ["FAULT_SHIM"],
-               FAULT_LOCK_DELAY_MS=str(generator.randint(20, 300)))
+    delay = generator.randint(0, 100) if generator.random() < 0.3 else 1500
+    env = dict(os.environ, LD_PRELOAD=os.environ["FAULT_SHIM"], FAULT_LOCK_DELAY_MS=str(delay))
     retry = [*more, "--resume", "--retry-errors"]
-    delayed = subprocess.Popen(shop.command(folder, name, retry), env=env, stderr=subprocess.DEVNULL)
+    delayed = subprocess.Popen(shop.command(folder, name, [*more, "--resume"]), env=env, stderr=subprocess.PIPE)
+    while delay == 1500 and delayed.poll() is None and not has_open(delayed, (folder / name).resolve()):
+        time.sleep(0.005)
     others = [subprocess.Popen(shop.command(folder, name, retry), stderr=subprocess.DEVNULL) for _ in range(2)]
-    codes = {process.wait() for process in [delayed, *others]}
+    codes = {process.wait() for process in others}
+    said = delayed.communicate(timeout=120)[1].decode(errors="replace")
+    codes.add(delayed.returncode)
     if not codes <= {1, 2}:
         raise Broken(f"exit codes {codes}")
+    # Nobody else was left when it locked, so it had the output for itself, and knew which one.
+    if delayed.returncode == 2 and "another job" not in said:
+        raise Broken(said)
     shop.check(folder, name, more)
 
 
