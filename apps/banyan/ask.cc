@@ -17,6 +17,7 @@
 #include "banyan/job.h"
 #include "commands.h"
 #include "progress_line.h"
+#include "screen.h"
 
 namespace banyan::app {
 namespace {
@@ -36,23 +37,22 @@ std::string ResumeHint(const AskCommand& command) {
 }
 
 int Finish(const AskCommand& command, const JobReceipt& receipt) {
-  if (!command.receipt_file.empty()) {
-    std::ofstream file(command.receipt_file, std::ios::binary);
+  if (!command.job.receipt.empty()) {
+    std::ofstream file(command.job.receipt, std::ios::binary);
     file << receipt.ToJson() << '\n';
     file.flush();
     if (!file) {
       throw Error(ErrorKind::kIo,
-                  fmt::format("--receipt: {}: cannot write the file", command.receipt_file));
+                  fmt::format("--receipt: {}: cannot write the file", command.job.receipt));
     }
   }
-  if (!command.quiet) std::fputs(receipt.ToText().c_str(), stderr);
+  if (!command.quiet) Say(receipt.ToText());
   if (receipt.end == JobEnd::kStopped) {
-    std::fprintf(stderr, "banyan: stopped before the end of the input. %s",
-                 ResumeHint(command).c_str());
+    Say("banyan: stopped before the end of the input. " + ResumeHint(command));
   }
   if (receipt.end == JobEnd::kTooManyErrors) {
-    std::fprintf(stderr, "banyan: stopped after more than %lld error rows (--max-errors). %s",
-                 static_cast<long long>(command.job.max_errors), ResumeHint(command).c_str());
+    Say(fmt::format("banyan: stopped after more than {} error rows (--max-errors). {}",
+                    command.job.max_errors, ResumeHint(command)));
   }
   const bool all_well = receipt.end == JobEnd::kComplete && receipt.error_rows == 0;
   return all_well ? 0 : 1;
@@ -66,7 +66,7 @@ int RunAskCommand(AskCommand& command) {
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   if (command.dry_run) {
     const JobEstimate estimate = EstimateAsk(model, command.run.engine, command.ask, command.job);
-    std::fputs(estimate.ToText().c_str(), stderr);
+    Say(estimate.ToText());
     std::printf("%s\n", estimate.ToJson().c_str());
     return estimate.error_rows > 0 ? 1 : 0;
   }
@@ -74,11 +74,12 @@ int RunAskCommand(AskCommand& command) {
   if (!command.quiet) {
     command.job.progress = [&](const JobProgress& progress) { line.Show(progress); };
   }
+  command.job.notice = [](const std::string& text) { SayLine(text); };
   command.job.stop = [] { return stop_asked.load(); };
   std::signal(SIGINT, OnInterrupt);
   std::signal(SIGTERM, OnInterrupt);
   if (command.run.explain) {
-    command.job.explain = [](const std::string& text) { std::fputs(text.c_str(), stderr); };
+    command.job.explain = [](const std::string& text) { Say(text); };
   }
   JobReceipt receipt = RunAsk(model, command.run.engine, command.ask, command.job);
   receipt.load_seconds = load_seconds;

@@ -178,6 +178,10 @@ void AddOutput(CLI::App& command, AskCommand& options) {
                   "stand as JSON in the column 'more'")
       ->delimiter(',')
       ->group(group);
+  command
+      .add_flag("--csv-safe", job.csv_safe,
+                "CSV: an apostrophe before cells that a spreadsheet would take for formulas")
+      ->group(group);
   command.add_flag("--ordered", job.ordered, "Rows in the order of the input")->group(group);
   command
       .add_flag("--resume", job.resume,
@@ -188,7 +192,10 @@ void AddOutput(CLI::App& command, AskCommand& options) {
                 "With --resume: ask again what ended in an error row, and replace it")
       ->group(group);
   command
-      .add_flag("--overwrite", job.overwrite, "Begin anew although OUTPUT holds an unfinished job")
+      .add_flag(
+          "--overwrite", job.overwrite,
+          "Begin anew whatever OUTPUT holds; with --resume: keep what is the job's own, write "
+          "the rest again")
       ->group(group);
   command
       .add_option("--checkpoint", job.checkpoint_seconds,
@@ -196,7 +203,7 @@ void AddOutput(CLI::App& command, AskCommand& options) {
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str()
       ->group(group);
-  command.add_option("--receipt", options.receipt_file, "Write the receipt as JSON to this file")
+  command.add_option("--receipt", job.receipt, "Write the receipt as JSON to this file")
       ->group(group);
   command
       .add_flag("--dry-run", options.dry_run,

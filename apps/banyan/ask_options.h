@@ -18,7 +18,7 @@ struct AskCommand {
   std::vector<std::string> fields;  // "context=body"
   std::string questions_file, few_shot_file, template_text, instruction_text;
   std::string chat = "auto", thinking = "off", choices = "score", choice_score = "mean";
-  std::string too_long = "fail", shard = "1/1", receipt_file;
+  std::string too_long = "fail", shard = "1/1";
   bool dry_run = false, quiet = false;
 
   // Adds all options, and the examples that end the help.

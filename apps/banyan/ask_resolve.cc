@@ -93,6 +93,16 @@ void AskCommand::Resolve() {
     ask.questions = ReadFile(questions_file, "--questions");
     ask.questions_name = questions_file;
   }
+  for (const auto& [option, value] :
+       {std::pair<const char*, const std::string&>("--instruction", instruction_text),
+        {"--template", template_text}}) {
+    if (value.starts_with('@')) job.other_files.emplace_back(option, value.substr(1));
+  }
+  if (!few_shot_file.empty()) job.other_files.emplace_back("--few-shot", few_shot_file);
+  if (!questions_file.empty()) job.other_files.emplace_back("--questions", questions_file);
+  for (const std::string& file : FilesOfModel(run.load.model)) {
+    job.other_files.emplace_back("the model", file);
+  }
   ParseFields(fields, job);
   ParseShard(shard, job);
   CheckJob(job);

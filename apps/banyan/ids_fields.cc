@@ -8,6 +8,24 @@ namespace banyan::app {
 
 void BadInput(const std::string& message) { throw Error(ErrorKind::kInput, message); }
 
+Json ParseLine(const std::string& line, std::int64_t number) {
+  // Some of what is done with the line later (writing it, the templates of chats) is recursive.
+  constexpr int kMaxDepth = 256;
+  const auto limit_depth = [&](int depth, Json::parse_event_t event, Json&) {
+    const bool opens =
+        event == Json::parse_event_t::object_start || event == Json::parse_event_t::array_start;
+    if (opens && depth > kMaxDepth) {
+      BadInput(fmt::format("line {}: JSON nests deeper than {}", number, kMaxDepth));
+    }
+    return true;
+  };
+  try {
+    return Json::parse(line, limit_depth);
+  } catch (const Json::exception&) {
+    BadInput(fmt::format("line {}: not valid JSON", number));
+  }
+}
+
 const Json& Field(const Json& line, const char* name) {
   if (!line.contains(name)) BadInput(fmt::format("expected the field '{}', found none", name));
   return line.at(name);

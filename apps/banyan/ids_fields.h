@@ -1,6 +1,7 @@
 // Fields of an input line of `ids`, each with an error that says what was expected and found.
 #pragma once
 
+#include <cstdint>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -13,6 +14,10 @@ namespace banyan::app {
 using Json = nlohmann::ordered_json;  // templates print objects in the order of their keys
 
 [[noreturn]] void BadInput(const std::string& message);
+
+// A line of the input. Throws kInput, with the line's number, for bad JSON and for JSON that nests
+// deeper than 256.
+Json ParseLine(const std::string& line, std::int64_t number);
 
 const Json& Field(const Json& line, const char* name);
 int IntField(const Json& line, const char* name, int fallback);  // 0 or more

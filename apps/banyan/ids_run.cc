@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "banyan/error.h"
+#include "screen.h"
 
 namespace banyan::app {
 
@@ -30,7 +31,7 @@ int IdsRun::Run(std::istream& in, std::ostream& out) {
       Collect();
     Write(out);
   }
-  if (engine_ && explain_) std::cerr << engine_->Explain();
+  if (engine_ && explain_) Say(engine_->Explain());
   while (engine_ && engine_->Step()) {
     Collect();
     Write(out);
@@ -44,12 +45,7 @@ void IdsRun::Read(const std::string& line, std::int64_t number) {
   IdsRow& row = rows_.back();
   row.first_tag = next_tag_;
   try {
-    Json json;
-    try {
-      json = Json::parse(line);
-    } catch (const Json::exception&) {
-      BadInput(fmt::format("line {}: not valid JSON", number));
-    }
+    const Json json = ParseLine(line, number);
     if (!json.is_object()) {
       BadInput(fmt::format("line {}: expected an object, found {}", number, json.type_name()));
     }

@@ -1,10 +1,11 @@
 // banyan: one binary, subcommands. The only place of the program that catches errors.
-#include <cstdio>
 #include <exception>
 #include <map>
+#include <new>
+#include <string>
 
-#include "banyan/error.h"
 #include "commands.h"
+#include "screen.h"
 
 namespace {
 
@@ -27,7 +28,7 @@ int Run(int argc, char** argv) {
   } catch (const CLI::Success& e) {  // --help, --version
     return app.exit(e);
   } catch (const CLI::ParseError& e) {
-    std::fprintf(stderr, "banyan: %s\nTry 'banyan --help'.\n", e.what());
+    banyan::app::SayLine(std::string(e.what()) + "\nTry 'banyan --help'.");
     return 2;
   }
   return commands.at(app.get_subcommands().front())();
@@ -36,14 +37,13 @@ int Run(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  banyan::app::ReserveStandardStreams();
   try {
     return Run(argc, argv);
-  } catch (const banyan::Error& e) {
-    std::fprintf(stderr, "banyan: %s\n", e.what());
   } catch (const std::bad_alloc&) {
-    std::fprintf(stderr, "banyan: out of memory\n");
+    banyan::app::SayLine("out of memory");
   } catch (const std::exception& e) {
-    std::fprintf(stderr, "banyan: %s\n", e.what());
+    banyan::app::SayLine(e.what());
   }
   return 2;
 }

@@ -1,12 +1,12 @@
 // banyan model: what a model is, without loading it.
 #include <fmt/format.h>
 
-#include <cstdio>
 #include <memory>
 #include <string>
 
 #include "banyan/model.h"
 #include "commands.h"
+#include "screen.h"
 
 namespace banyan::app {
 namespace {
@@ -20,7 +20,7 @@ int Show(const std::string& model) {
   std::string types;
   for (const std::string& type : s.tensor_types) types += (types.empty() ? "" : ", ") + type;
   const auto line = [](const char* name, const std::string& value) {
-    fmt::print("{:<16} {}\n", name, value);
+    Print(fmt::format("{:<16} {}\n", name, value));
   };
   line("model", s.path);
   line("architecture", s.family);
@@ -46,9 +46,8 @@ int Show(const std::string& model) {
 }
 
 int Get(const std::string& name) {
-  const std::string path =
-      FetchModel(name, [](const std::string& text) { fmt::print(stderr, "{}\n", text); });
-  fmt::print("{}\n", path);
+  const std::string path = FetchModel(name, [](const std::string& text) { Say(text + "\n"); });
+  Print(path + "\n");
   return 0;
 }
 

@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "banyan/engine.h"
@@ -33,11 +34,16 @@ struct JobOptions {
   std::string output = "-";                   // .gz and .zst are packed
   std::string output_format;                  // jsonl or csv; empty: by name, else jsonl
   std::vector<std::string> columns;           // CSV: fields that get a column of their own
+  bool csv_safe = false;  // CSV: no cell is a formula to a spreadsheet (an apostrophe before it)
+  // What else the job reads, as (what it is, path): never written to.
+  std::vector<std::pair<std::string, std::string>> other_files;
+  std::string receipt;  // where the caller will write the receipt; empty: nowhere
 
   bool ordered = false;       // rows in the order of the input
   bool resume = false;        // go on where OUTPUT.journal ends
   bool retry_errors = false;  // with resume: records that ended in an error row are asked again
-  bool overwrite = false;     // begin anew although OUTPUT holds an unfinished job
+  // Begin anew whatever OUTPUT holds; with resume: keep what is ours, write over the rest.
+  bool overwrite = false;
   double checkpoint_seconds = 1.0;  // at most so much work is repeated after an interruption
 
   std::int64_t limit = -1;       // records of the input, before sharding; -1: all
@@ -46,6 +52,7 @@ struct JobOptions {
 
   std::function<void(const JobProgress&)> progress;  // called a few times a second, may be empty
   std::function<void(const std::string&)> explain;   // hears once how the first steps are done
+  std::function<void(const std::string&)> notice;  // hears what a person should know; may be empty
   std::function<bool()> stop;  // asked between steps: true ends the job after what is running
 };
 
@@ -93,8 +100,9 @@ struct JobEstimate {
   std::string ToJson() const;
 };
 
-// Patterns expanded and sorted, every input there, the output's directory writable, options that
-// fit together: what can be refused before a model is loaded. Throws kUsage, kNotFound, kIo.
+// Patterns expanded and sorted, every input there, the output's directory writable, nothing written
+// to that is read or is somebody else's, options that fit together: what can be refused before a
+// model is loaded. Throws kUsage, kNotFound, kIo.
 void CheckJob(const JobOptions& options);
 
 }  // namespace banyan

@@ -46,6 +46,9 @@ struct ModelSummary {
   bool has_chat_template = false;
 };
 ModelSummary DescribeModel(const std::string& model);
+// The files that a model is read from: the GGUF file, or all files of the directory. Throws
+// kNotFound as Model::Load does.
+std::vector<std::string> FilesOfModel(const std::string& model);
 
 // Real weights that packages of the Python index carry: "smollm2-135m-instruct",
 // "all-minilm-l6-v2".
@@ -81,7 +84,11 @@ class Model {
   // milliseconds, and on a device a few GiB of its memory): 0 where that says nothing.
   double flops_per_second() const;  // of large products
   double bytes_per_second() const;  // of main (device) memory
-  // Stands for the weights and every setting that changes their answers.
+  // Everything that can change an answer, as a JSON object: hashes of weights, tokenizer and chat
+  // template, the configuration's values, end tokens, device and precision. What was made with two
+  // models is comparable exactly when these are equal; a part that differs has the reason's name.
+  const std::string& identity() const;
+  // A hash of the identity.
   std::string fingerprint() const;
 
   struct Parts;  // for the engine

@@ -121,9 +121,15 @@ TEST_P(Packed, CutAtCheckpointsReadsBack) {
   // Cut in the middle of what follows a checkpoint, taken up there again.
   const auto [length, plain] = points[3];
   {
-    OutputFile file(path, GetParam(), length);
+    std::ifstream there(path, std::ios::binary);
+    std::string kept(static_cast<size_t>(length), '\0');
+    there.read(kept.data(), length);
+    OutputFile file(path, GetParam(), ContentHash().Add(kept));
     file.Append("more");
     EXPECT_GT(file.Checkpoint(), length);
+    std::ifstream written(path, std::ios::binary);
+    const std::string bytes{std::istreambuf_iterator<char>(written), {}};
+    EXPECT_EQ(file.content().Value(), ContentHash().Add(bytes).Value());
   }
   EXPECT_EQ(ReadAll(*OpenByteSource(path), 4096), all.substr(0, plain) + "more");
 }

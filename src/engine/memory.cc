@@ -1,10 +1,9 @@
 #include "engine/memory.h"
 
-#include <sys/sysinfo.h>
-
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/machine_limits.h"
 
 namespace banyan {
 namespace {
@@ -25,11 +24,7 @@ constexpr int kLeastBatchRows = 32;      // smaller steps are not tried on accou
 constexpr int kMostPartialPages = 1024;  // of one stream's path
 constexpr int kFewestPages = 256;        // fewer are not tried on account of memory
 
-std::int64_t QuarterOfMemory() {
-  struct sysinfo info {};
-  if (::sysinfo(&info) != 0) return std::int64_t{1} << 30;
-  return static_cast<std::int64_t>(info.totalram) * info.mem_unit / 4;
-}
+std::int64_t QuarterOfMemory() { return UsableMemory() / 4; }
 
 // Device memory that a row of a step takes beside the activations made at the start: their 16-bit
 // forms, partials of attention (more are made when a step needs them, or the step is made smaller).

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/mapped_file.h"
 #include "engine/kernel_options.h"
+#include "engine/model_identity.h"
 #include "engine/model_parts.h"
 #include "formats/gguf.h"
 #include "formats/locate.h"
@@ -57,25 +58,6 @@ std::shared_ptr<const Text> OpenText(const OpenedModel& model) {
   }
   if (!model.files.tokenizer) return nullptr;
   return MakeText(Tokenizer::FromHuggingFace(model.files.root));
-}
-
-// Names, shapes, types and the ends of every tensor: enough to tell models apart, cheap on large
-// ones. Settings that change KV count too.
-Digest Fingerprint(const OpenedModel& model, const LoadOptions& options,
-                   const KernelOptions& kernel_options) {
-  Sha256 hash;
-  for (const std::string& name : model.tensors().Names()) {
-    const HostTensor& tensor = model.tensors().GetAnyShape(name);
-    hash.Add(name).Add(static_cast<std::uint64_t>(tensor.dtype));
-    for (const std::int64_t size : tensor.shape) hash.Add(static_cast<std::uint64_t>(size));
-    const size_t edge = std::min<size_t>(tensor.bytes.size(), 256);
-    hash.Add(tensor.bytes.first(edge)).Add(tensor.bytes.last(edge));
-  }
-  const RopeTable rope = MakeRopeTable(model.config.rope, model.config.context_length);
-  hash.Add(std::as_bytes(std::span(rope.inverse_frequency)));
-  hash.Add(options.precision).Add(options.device).Add(KvTypeName(kernel_options.kv_type));
-  if (kernel_options.fast) hash.Add("fast");
-  return hash.Finish();
 }
 
 // How many values the matrices have, whether the model uses them all or not.
@@ -165,7 +147,6 @@ std::shared_ptr<Model> Model::Load(const LoadOptions& options) {
   parts->kernels->ExpectWeights(WeightsIn(model.tensors()));
   parts->weights =
       LoadWeights(model.config, model.tensors(), model.naming, *parts->kernels, options.progress);
-  parts->fingerprint = Fingerprint(model, options, kernel_options);
   parts->config = std::move(model.config);
   parts->end_tokens = parts->config.eos;
   if (parts->text) {
@@ -174,6 +155,11 @@ std::shared_ptr<Model> Model::Load(const LoadOptions& options) {
   std::sort(parts->end_tokens.begin(), parts->end_tokens.end());
   parts->end_tokens.erase(std::unique(parts->end_tokens.begin(), parts->end_tokens.end()),
                           parts->end_tokens.end());
+  parts->identity = IdentityOf({model.files, model.gguf.get(), model.tensors(), parts->text.get(),
+                                parts->end_tokens},
+                               options, kernel_options)
+                        .dump(-1, ' ', false, Json::error_handler_t::replace);
+  parts->fingerprint = Sha256().Add(parts->identity).Finish();
   return std::shared_ptr<Model>(new Model(std::move(parts)));
 }
 
@@ -186,6 +172,7 @@ std::int64_t Model::weight_bytes() const { return parts_->weights.bytes; }
 double Model::flops_per_second() const { return parts_->Rates().flops_per_second; }
 double Model::bytes_per_second() const { return parts_->Rates().bytes_per_second; }
 std::string Model::fingerprint() const { return ToHex(parts_->fingerprint); }
+const std::string& Model::identity() const { return parts_->identity; }
 
 bool Model::exact() const { return !parts_->kernels->options().fast; }
 

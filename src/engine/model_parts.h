@@ -33,7 +33,8 @@ struct Model::Parts {
   ModelWeights weights;
   std::vector<TokenId> end_tokens;
   std::shared_ptr<const Text> text;  // may be null
-  Digest fingerprint{};
+  std::string identity;              // JSON, see Model::identity
+  Digest fingerprint{};              // of the identity
   std::optional<MachineRates> rates;
 
   // Measured at the first call.

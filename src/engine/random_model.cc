@@ -241,7 +241,8 @@ std::shared_ptr<Model> Model::Random(const std::string& name, const std::string&
       parts->weights = LoadWeights(parts->config, tensors.store(), TensorNaming::kHuggingFace,
                                    *parts->kernels, options.progress);
     }
-    parts->fingerprint = Sha256().Add(parts->path).Add(weight_type).Finish();
+    parts->identity = fmt::format(R"({{"weights":"{}, {}"}})", parts->path, weight_type);
+    parts->fingerprint = Sha256().Add(parts->identity).Finish();
     return std::shared_ptr<Model>(new Model(std::move(parts)));
   }
   Throw(ErrorKind::kUsage, "--shape: expected one of {}; found '{}'",

@@ -89,11 +89,13 @@ class GgufFile {
     std::span<const std::byte> bytes;  // the elements as stored
   };
 
+  // Null when the key is absent.
+  const Value* Find(std::string_view key) const;
+
  private:
   GgufFile() = default;
   void Parse(std::span<const std::byte> bytes);
   void OpenOtherParts();
-  const Value* Find(std::string_view key) const;
   const Value* FindScalar(std::string_view key, const char* expected) const;
   const Value* FindArray(std::string_view key, const char* expected) const;
   [[noreturn]] void WrongType(std::string_view key, const Value& value, const char* expected) const;

@@ -50,6 +50,12 @@ std::vector<std::string> TensorStore::Names() const {
   return names;
 }
 
+std::vector<std::string> TensorStore::Files() const {
+  std::vector<std::string> files;
+  for (const MappedFile& file : files_) files.push_back(file.path());
+  return files;
+}
+
 size_t TensorStore::TotalBytes() const {
   size_t total = 0;
   for (const auto& [name, entry] : entries_) total += entry.stored_bytes;

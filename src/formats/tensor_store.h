@@ -39,6 +39,9 @@ class TensorStore {
   // Sorted.
   [[nodiscard]] std::vector<std::string> Names() const;
 
+  // The files that the tensors are in.
+  [[nodiscard]] std::vector<std::string> Files() const;
+
   // Bytes of all tensors as stored.
   [[nodiscard]] size_t TotalBytes() const;
 

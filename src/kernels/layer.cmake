@@ -27,6 +27,16 @@ if(BANYAN_WITH_CUDA)
   target_sources(banyan_kernels PRIVATE ${cuda_host} $<TARGET_OBJECTS:banyan_cuda_kernels>)
   target_compile_definitions(banyan_kernels PRIVATE BANYAN_WITH_CUDA=1)
   target_link_libraries(banyan_kernels PRIVATE CUDA::cudart_static CUDA::cublasLt)
+  # What is measured and kept in a file holds for the code that was measured.
+  set(cuda_hash ${CMAKE_BINARY_DIR}/generated/kernels/cuda/source_hash.h)
+  file(GLOB cuda_sources CONFIGURE_DEPENDS ${cuda}/*.cc ${cuda}/*.h ${cuda}/*.cu ${cuda}/*.cuh)
+  add_custom_command(OUTPUT ${cuda_hash}
+    COMMAND ${CMAKE_COMMAND} -D FOLDER=${cuda} -D OUTPUT=${cuda_hash}
+            -D "BESIDE=nvcc ${CMAKE_CUDA_COMPILER_VERSION}, ${CMAKE_CUDA_ARCHITECTURES}, ${CMAKE_BUILD_TYPE}"
+            -P ${CMAKE_SOURCE_DIR}/cmake/SourceHash.cmake
+    DEPENDS ${cuda_sources} ${CMAKE_SOURCE_DIR}/cmake/SourceHash.cmake VERBATIM)
+  target_sources(banyan_kernels PRIVATE ${cuda_hash})
+  target_include_directories(banyan_kernels PRIVATE ${CMAKE_BINARY_DIR}/generated)
   # A tool for measuring, built on demand.
   add_executable(cuda_times EXCLUDE_FROM_ALL ${cuda}/cuda_times.cc)
   target_link_libraries(cuda_times PRIVATE banyan_kernels CUDA::cudart_static CUDA::cublasLt)

@@ -7,6 +7,7 @@
 
 #include <cmath>
 #include <filesystem>
+#include <fstream>
 #include <numeric>
 
 #include "base/json.h"
@@ -251,6 +252,25 @@ TEST(ForwardErrors, MissingTensor) {
   EXPECT_THAT(
       ErrorMessage(ErrorKind::kNotFound, [&] { LoadedModel(directory.path() / "m.gguf", "cpu"); }),
       HasSubstr("blk.1.attn_k.weight"));
+}
+
+// Weights that were left out are not the embedding's unless the configuration says so.
+TEST(ForwardErrors, MissingLogitsNameTheTensorAndTheSetting) {
+  const TempDirectory directory;
+  const TinyShape tied{.tied = true};
+  const fs::path model = testing_support::WriteTinyHuggingFace(tied, directory.path() / "hf");
+  EXPECT_NO_THROW(LoadedModel(model, "cpu"));
+  for (const char* setting : {"\"tie_word_embeddings\":false,", ""}) {
+    std::string config = testing_support::TinyConfigJson(tied);
+    const std::string said = "\"tie_word_embeddings\":true,";
+    config.replace(config.find(said), said.size(), setting);
+    std::ofstream(model / "config.json") << config;
+    const std::string message =
+        ErrorMessage(ErrorKind::kNotFound, [&] { LoadedModel(model, "cpu"); });
+    EXPECT_THAT(message, HasSubstr("lm_head.weight"));
+    EXPECT_THAT(message, HasSubstr("tie_word_embeddings"));
+    EXPECT_THAT(message, HasSubstr(model.string()));
+  }
 }
 
 TEST(ForwardErrors, WrongShapeShowsExpectedAndFound) {

@@ -88,9 +88,7 @@ class Loader {
       prefix_ = fmt::format(fmt::runtime(names_.layer_prefix), layer);
       weights_.layers.push_back(LoadLayer());
     }
-    const bool tied = config_.tied_embeddings || !store_.Has(names_.logits);
-    weights_.logits = tied ? weights_.embedding
-                           : MatrixOf({&store_.Get(names_.logits, {config_.vocab_size, hidden()})});
+    weights_.logits = Logits();
     if (progress_)
       progress_(total_bytes_, total_bytes_);  // what the model does not use is done too
     return std::move(weights_);
@@ -103,6 +101,20 @@ class Loader {
   }
   std::int64_t key_size() const {
     return static_cast<std::int64_t>(config_.kv_heads) * config_.head_dim;
+  }
+
+  // Logits that are missing are the embedding's only where the configuration says so. (That of a
+  // GGUF file does exactly when the tensor is not there.)
+  MatrixRef Logits() {
+    if (config_.tied_embeddings) return weights_.embedding;
+    try {
+      return MatrixOf({&store_.Get(names_.logits, {config_.vocab_size, hidden()})});
+    } catch (const Error& e) {
+      if (e.kind() != ErrorKind::kNotFound) throw;
+      Throw(ErrorKind::kNotFound,
+            "{}; tie_word_embeddings is false or not set, so the logits need weights of their own",
+            e.what());
+    }
   }
 
   LayerWeights LoadLayer() {

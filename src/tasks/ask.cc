@@ -88,7 +88,7 @@ JobEstimate EstimateAsk(std::shared_ptr<Model> model, const EngineOptions& engin
   CheckJob(job);
   AskTask task(model, ask);
   Engine engine(model, engine_options);
-  InputReader input({ExpandInputs(job.inputs), job.input_format, job.fields});
+  InputReader input({ExpandInputs(job.inputs, job.output), job.input_format, job.fields});
   JobEstimate estimate;
   PromptCounter counter(estimate);
   KeySet identities;

@@ -4,14 +4,14 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/json_row.h"
 #include "tasks/ask_work.h"
 
 namespace banyan {
 namespace {
 
 std::string AsText(const Json& value) {
-  return value.is_string() ? value.get<std::string>()
-                           : value.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return value.is_string() ? value.get<std::string>() : DumpJson(value);
 }
 
 }  // namespace
@@ -92,7 +92,7 @@ AskWork::Prompt AskWork::Encode(size_t question, std::string_view context) {
     }
     if (IsLetterQuestion(question)) tokens.resize(kept + 1);
     prompt.room = std::max(prompt.room, static_cast<int>(tokens.size() - kept));
-    prompt.continued.push_back(std::move(tokens));
+    prompt.continued.emplace_back(tokens.begin() + static_cast<std::ptrdiff_t>(kept), tokens.end());
     prompt.kept.push_back(kept);
   }
   return prompt;

@@ -3,6 +3,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/json_row.h"
 #include "text/utf8.h"
 
 namespace banyan {
@@ -16,7 +17,7 @@ const std::string& TextField(const Json& object, const char* name) {
     Throw(ErrorKind::kInput, "expected the field '{}', found none", name);
   }
   if (!it->is_string()) {
-    Throw(ErrorKind::kInput, "'{}': expected text, found {}", name, it->type_name());
+    Throw(ErrorKind::kInput, "'{}': expected text, found {}", name, TypeName(*it));
   }
   return it->get_ref<const std::string&>();
 }
@@ -32,19 +33,19 @@ std::vector<std::string> ReadChoices(const Json& value) {
   if (list.is_string()) {
     if (IsBlank(list.get_ref<const std::string&>())) return {};
     try {
-      list = ParseJson(value.get_ref<const std::string&>(), "'choices'");
+      list = ParseJsonRow(value.get_ref<const std::string&>());
     } catch (const Error&) {
       list = Json();
     }
   }
   if (!list.is_array() || list.empty()) {
-    Throw(ErrorKind::kInput, "'choices': expected a list of texts, found {}", value.type_name());
+    Throw(ErrorKind::kInput, "'choices': expected a list of texts, found {}", TypeName(value));
   }
   std::vector<std::string> choices;
   for (const Json& choice : list) {
     if (!choice.is_string() || IsBlank(choice.get_ref<const std::string&>())) {
       Throw(ErrorKind::kInput, "'choices': expected texts that are not empty, found {}",
-            choice.dump(-1, ' ', false, Json::error_handler_t::replace));
+            DumpJson(choice));
     }
     choices.push_back(choice.get<std::string>());
   }
@@ -61,9 +62,9 @@ AskQuestion ReadQuestion(const Json& value, const Json& fallback_id) {
     } else if (value.is_object()) {
       const auto id = value.find("id");
       if (id != value.end() && !id->is_null()) {
-        if (!id->is_string() && !id->is_number()) {
+        if (!id->is_string() && !IsNumber(*id)) {
           Throw(ErrorKind::kInput, "a question's 'id': expected a text or a number, found {}",
-                id->type_name());
+                TypeName(*id));
         }
         question.id = *id;
       }
@@ -73,7 +74,7 @@ AskQuestion ReadQuestion(const Json& value, const Json& fallback_id) {
       question.question = TextField(value, "question");
       question.choices = ReadChoices(value.value("choices", Json()));
     } else {
-      Throw(ErrorKind::kInput, "a question: expected an object, found {}", value.type_name());
+      Throw(ErrorKind::kInput, "a question: expected an object, found {}", TypeName(value));
     }
     if (IsBlank(question.question)) Throw(ErrorKind::kInput, "'question' is empty");
   } catch (const Error& e) {
@@ -82,10 +83,18 @@ AskQuestion ReadQuestion(const Json& value, const Json& fallback_id) {
   return question;
 }
 
+Json ParseQuestion(std::string_view line, const std::string& where) {
+  try {
+    return ParseJsonRow(line);
+  } catch (const Error& e) {
+    Throw(e.kind(), "{}: {}", where, e.what());
+  }
+}
+
 void RefuseRepeatedIds(std::vector<AskQuestion>& questions) {
   std::set<std::string> seen;
   for (AskQuestion& question : questions) {
-    const std::string id = question.id.dump(-1, ' ', false, Json::error_handler_t::replace);
+    const std::string id = DumpJson(question.id);
     if (seen.insert(id).second || question.problem) continue;
     question.problem = {ErrorKind::kInput,
                         fmt::format("question id {} comes twice in this record", id)};
@@ -99,8 +108,8 @@ Json IdOf(const Json& row) {
   if (it == row.end() || it->is_null()) {
     Throw(ErrorKind::kInput, "expected the field 'id', found none");
   }
-  if (!it->is_string() && !it->is_number()) {
-    Throw(ErrorKind::kInput, "'id': expected a text or a number, found {}", it->type_name());
+  if (!it->is_string() && !IsNumber(*it)) {
+    Throw(ErrorKind::kInput, "'id': expected a text or a number, found {}", TypeName(*it));
   }
   if (it->is_string() && it->get_ref<const std::string&>().empty()) {
     Throw(ErrorKind::kInput, "'id' is empty");
@@ -123,7 +132,7 @@ std::vector<AskQuestion> ReadQuestions(std::string_view text, const std::string&
     const std::string where = fmt::format("{}, line {}", name, line_number);
     if (line.ends_with('\r')) line.remove_suffix(1);
     questions.push_back(
-        ReadQuestion(json ? ParseJson(line, where) : Json(std::string(line)), number));
+        ReadQuestion(json ? ParseQuestion(line, where) : Json(std::string(line)), number));
     if (questions.back().problem) {
       Throw(ErrorKind::kUsage, "{}: {}", where, questions.back().problem->message);
     }
@@ -146,7 +155,7 @@ AskRecord ReadAskRecord(const Json& row, const std::vector<AskQuestion>& common)
   if (row.contains("questions")) {
     const Json& list = row.at("questions");
     if (!list.is_array()) {
-      Throw(ErrorKind::kInput, "'questions': expected a list, found {}", list.type_name());
+      Throw(ErrorKind::kInput, "'questions': expected a list, found {}", TypeName(list));
     }
     if (list.size() > kMostQuestions) {
       Throw(ErrorKind::kLimit, "'questions': expected at most {}, found {}", kMostQuestions,

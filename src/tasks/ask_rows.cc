@@ -4,10 +4,12 @@
 #include <algorithm>
 #include <cctype>
 #include <cmath>
+#include <iterator>
 #include <limits>
 #include <map>
 
 #include "base/error.h"
+#include "base/json_row.h"
 #include "tasks/ask_work.h"
 
 namespace banyan {
@@ -80,19 +82,18 @@ OutputRow AskErrorRow(const Json& id, const Json& question_id, const RowProblem&
                                     {"message", fmt::format("{}: {}", where, problem.message)},
                                     {"file", place.file},
                                     {"line", place.line}};
-  row.identity = Json::array({id, question_id, "error", kind})
-                     .dump(-1, ' ', false, Json::error_handler_t::replace);
+  row.identity = DumpJson(Json::array({id, question_id, "error", kind}));
   return row;
 }
 
 std::vector<OutputRow> AskWork::Rows() {
   std::vector<OutputRow> rows;
   for (size_t question = 0; question < asked_.size(); ++question) {
+    // What cannot become a row is that row's error and nobody else's.
+    Guarded(question, [&] { rows.push_back(AnswerRow(question)); });
     if (asked_[question].problem) {
       rows.push_back(AskErrorRow(record_.id, record_.questions[question].id,
                                  *asked_[question].problem, place_));
-    } else {
-      rows.push_back(AnswerRow(question));
     }
   }
   return rows;
@@ -116,7 +117,7 @@ OutputRow AskWork::AnswerRow(size_t question) {
   if (row.fields.contains("samples")) {
     for (const auto& sample : row.fields["samples"]) identity.push_back(sample["answer"]);
   }
-  row.identity = identity.dump(-1, ' ', false, OrderedJson::error_handler_t::replace);
+  row.identity = DumpJson(identity);
   // The input's other fields; one that is named like ours keeps its value under another name.
   const OrderedJson ours = row.fields;
   for (const Json* fields : std::initializer_list<const Json*>{&wanted.carried, &record_.carried}) {
@@ -129,9 +130,30 @@ OutputRow AskWork::AnswerRow(size_t question) {
   return row;
 }
 
-std::string AskWork::AnswerText(const Answer& answer) const {
-  if (answer.finish == FinishReason::kStopString) return Trimmed(answer.text);
-  return Trimmed(settings_.text->Decode(answer.tokens, /*skip_special=*/true));
+// Models with padded vocabularies may choose ids that the tokenizer does not have: they say
+// nothing.
+std::string AskWork::Decode(std::span<const TokenId> tokens, bool skip_special) const {
+  std::vector<TokenId> known;
+  const int vocabulary = settings_.text->vocab_size();
+  std::ranges::copy_if(tokens, std::back_inserter(known),
+                       [&](TokenId token) { return token >= 0 && token < vocabulary; });
+  return settings_.text->Decode(known, skip_special);
+}
+
+AskWork::Said AskWork::WhatWasSaid(const Answer& answer) const {
+  std::string text = answer.finish == FinishReason::kStopString
+                         ? answer.text
+                         : Decode(answer.tokens, /*skip_special=*/true);
+  Said said{Trimmed(text), ""};
+  constexpr std::string_view kBegin = "<think>", kEnd = "</think>";
+  const size_t thought = said.answer.rfind(kEnd);
+  if (!settings_.options.thinking || thought == std::string::npos) return said;
+  said.thinking = Trimmed(said.answer.substr(0, thought));
+  if (said.thinking.starts_with(kBegin)) {
+    said.thinking = Trimmed(said.thinking.substr(kBegin.size()));
+  }
+  said.answer = Trimmed(said.answer.substr(thought + kEnd.size()));
+  return said;
 }
 
 void AskWork::WriteFree(const Asked& asked, OrderedJson& row) const {
@@ -141,37 +163,31 @@ void AskWork::WriteFree(const Asked& asked, OrderedJson& row) const {
   double best = -std::numeric_limits<double>::infinity();
   for (size_t i = 0; i < asked.parts.size(); ++i) {
     const Answer& first = asked.parts[i].answers.front();
-    const double score = SaysNothing(AnswerText(first)) ? -1e30 : Mean(first.logprobs);
+    const double score = SaysNothing(WhatWasSaid(first).answer) ? -1e30 : Mean(first.logprobs);
     if (score > best) {
       best = score;
       part_index = i;
     }
   }
   const Part& part = asked.parts[part_index];
-  std::vector<std::string> texts;
+  std::vector<Said> samples_said;
   std::map<std::string, int> votes;
   for (const Answer& answer : part.answers) {
-    texts.push_back(AnswerText(answer));
-    ++votes[Normalized(texts.back())];
+    samples_said.push_back(WhatWasSaid(answer));
+    ++votes[Normalized(samples_said.back().answer)];
   }
+  const auto votes_for = [&](size_t i) { return votes[Normalized(samples_said[i].answer)]; };
   size_t chosen = 0;
-  for (size_t i = 0; options.vote && i < texts.size(); ++i) {
-    if (votes[Normalized(texts[i])] > votes[Normalized(texts[chosen])]) chosen = i;
+  for (size_t i = 0; options.vote && i < samples_said.size(); ++i) {
+    if (votes_for(i) > votes_for(chosen)) chosen = i;
   }
   const Answer& answer = part.answers[chosen];
-  std::string text = texts[chosen];
-  const size_t thought = text.rfind("</think>");
-  std::string thinking;
-  if (options.thinking && thought != std::string::npos) {
-    thinking = Trimmed(text.substr(0, thought));
-    if (thinking.starts_with("<think>")) thinking = Trimmed(thinking.substr(7));
-    text = Trimmed(text.substr(thought + 8));
-  }
-  row["answer"] = text;
+  const Said& said = samples_said[chosen];
+  row["answer"] = said.answer;
   row["finish_reason"] = FinishReasonName(answer.finish);
   row["tokens"] = answer.tokens.size();
   row["prompt_tokens"] = part.prompt_tokens;
-  if (!thinking.empty()) row["thinking"] = thinking;
+  if (!said.thinking.empty()) row["thinking"] = said.thinking;
   if (options.token_ids) row["token_ids"] = answer.tokens;
   if (options.logprobs) row["logprobs"] = Numbers(answer.logprobs);
   if (options.top_logprobs > 0) {
@@ -180,7 +196,7 @@ void AskWork::WriteFree(const Asked& asked, OrderedJson& row) const {
       Json list = Json::array();
       for (const ScoredToken& scored : position) {
         list.push_back({{"token", scored.token},
-                        {"text", settings_.text->Decode(std::span(&scored.token, 1), false)},
+                        {"text", Decode(std::span(&scored.token, 1), false)},
                         {"logprob", Number(scored.logprob)}});
       }
       top.push_back(std::move(list));
@@ -189,15 +205,16 @@ void AskWork::WriteFree(const Asked& asked, OrderedJson& row) const {
   }
   if (options.samples > 1) {
     Json samples = Json::array();
-    for (size_t i = 0; i < texts.size(); ++i) {
-      Json sample = {{"answer", texts[i]},
+    for (size_t i = 0; i < samples_said.size(); ++i) {
+      Json sample = {{"answer", samples_said[i].answer},
                      {"finish_reason", FinishReasonName(part.answers[i].finish)},
                      {"tokens", part.answers[i].tokens.size()}};
+      if (!samples_said[i].thinking.empty()) sample["thinking"] = samples_said[i].thinking;
       if (options.logprobs) sample["logprobs"] = Numbers(part.answers[i].logprobs);
       samples.push_back(std::move(sample));
     }
     row["samples"] = std::move(samples);
-    if (options.vote) row["votes"] = votes[Normalized(texts[chosen])];
+    if (options.vote) row["votes"] = votes_for(chosen);
   }
   if (asked.parts.size() > 1) {
     row["part"] = part_index;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/json_row.h"
 #include "base/sha256.h"
 #include "text/utf8.h"
 
@@ -104,7 +105,7 @@ std::string AskTask::Identity(const InputRow& row) const {
   if (!row.value.contains("questions") && row.value.contains("question_id")) {
     identity.push_back(row.value.at("question_id"));
   }
-  return identity.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return DumpJson(identity);
 }
 
 std::unique_ptr<RecordWork> AskTask::Start(const InputRow& row) {
@@ -115,10 +116,10 @@ std::unique_ptr<RecordWork> AskTask::Start(const InputRow& row) {
 OutputRow AskTask::ErrorRow(const InputRow& row, const RowProblem& problem) const {
   Json id, question_id;
   const auto found = row.value.find("id");
-  if (found != row.value.end() && (found->is_string() || found->is_number())) id = *found;
+  if (found != row.value.end() && (found->is_string() || IsNumber(*found))) id = *found;
   if (!row.value.contains("questions") && row.value.contains("question_id")) {
     const Json& given = row.value.at("question_id");
-    if (given.is_string() || given.is_number()) question_id = given;
+    if (given.is_string() || IsNumber(given)) question_id = given;
   }
   // An id with a replacement character is not the id that stands in the file.
   if (id.is_string() && id.get_ref<const std::string&>().find("\uFFFD") != std::string::npos) {

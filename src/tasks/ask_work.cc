@@ -5,16 +5,17 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/json_row.h"
 #include "base/sha256.h"
 
 namespace banyan {
 namespace {
 
 constexpr size_t kMostAnswers = 1u << 20;  // of one record
+// The longest tokens, runs of spaces, have 128 bytes in the vocabularies of the supported families.
+constexpr size_t kMostBytesOfToken = 256;
 
-std::uint64_t DrawKeyOf(const Json& id) {
-  return Prefix64(Sha256().Add(id.dump(-1, ' ', false, Json::error_handler_t::replace)).Finish());
-}
+std::uint64_t DrawKeyOf(const Json& id) { return Prefix64(Sha256().Add(DumpJson(id)).Finish()); }
 
 }  // namespace
 
@@ -62,6 +63,14 @@ void AskWork::AskAll() {
   for (size_t question = 0; question < asked_.size(); ++question) {
     Guarded(question, [&] {
       Show(question);
+      // Tokenising much more than can ever fit takes time and memory for nothing.
+      if (record_.context.size() / kMostBytesOfToken > static_cast<size_t>(window)) {
+        if (settings_.options.too_long != TooLong::kFail) return too_long.push_back(question);
+        Throw(ErrorKind::kLimit,
+              "too long: the document has {} bytes; the model's context holds {} tokens (see "
+              "--too-long)",
+              record_.context.size(), window);
+      }
       const Prompt prompt = Encode(question, record_.context);
       if (Needs(prompt) <= window) return Add(question, prompt);
       if (settings_.options.too_long == TooLong::kFail) {
@@ -82,8 +91,8 @@ void AskWork::Guarded(size_t question, const std::function<void()>& body) {
   if (problem) return;
   try {
     body();
-  } catch (const Error& e) {
-    problem = {e.kind(), e.what()};
+  } catch (const std::exception& e) {
+    problem = ProblemOf(e);
   }
 }
 
@@ -122,11 +131,9 @@ void AskWork::Add(size_t question, const Prompt& prompt) {
               std::move(request));
       continue;
     }
-    const std::vector<TokenId>& tokens = prompt.continued[i];
     request.stop_strings.clear();
-    request.forced.assign(tokens.begin() + static_cast<std::ptrdiff_t>(prompt.kept[i]),
-                          tokens.end());
-    AddLeaf(tokens, prompt.encoded, prompt.kept[i], std::move(request));
+    request.forced = prompt.continued[i];
+    AddLeaf(prompt.encoded.tokens, prompt.encoded, prompt.kept[i], std::move(request));
   }
 }
 

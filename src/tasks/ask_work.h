@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -68,8 +69,9 @@ class AskWork : public RecordWork {
   struct Prompt {
     std::vector<PromptPart> parts;
     EncodedPrompt encoded;
-    std::vector<std::vector<TokenId>> continued;  // with each choice after it; empty: free text
-    std::vector<size_t> kept;                     // tokens of each that are the prompt's own
+    // Each choice: after so many of the prompt's tokens come these. Empty: free text.
+    std::vector<size_t> kept;
+    std::vector<std::vector<TokenId>> continued;
     int room = 0;                                 // tokens that the answer may need
   };
 
@@ -93,11 +95,17 @@ class AskWork : public RecordWork {
   std::vector<std::string_view> Stretches(size_t question, std::int64_t without);
   size_t LongestFit(size_t question, std::string_view context, std::int64_t without);
 
+  // An answer's text; with --thinking on the thoughts apart from it.
+  struct Said {
+    std::string answer, thinking;
+  };
+
   // ask_rows.cc
   OutputRow AnswerRow(size_t question);
   void WriteFree(const Asked& asked, nlohmann::ordered_json& row) const;
   void WriteChoice(size_t question, nlohmann::ordered_json& row) const;
-  std::string AnswerText(const Answer& answer) const;
+  Said WhatWasSaid(const Answer& answer) const;
+  std::string Decode(std::span<const TokenId> tokens, bool skip_special) const;
 
   AskSettings& settings_;
   AskRecord record_;

@@ -3,11 +3,15 @@
 #include <glob.h>
 
 #include <filesystem>
+#include <fstream>
+#include <new>
 #include <set>
 
 #include "base/byte_source.h"
 #include "base/csv.h"
 #include "base/error.h"
+#include "base/file_identity.h"
+#include "base/json_row.h"
 #include "base/line_reader.h"
 #include "text/utf8.h"
 
@@ -25,11 +29,22 @@ Json IdOnly(const std::string& line) {
   std::string repaired;
   AppendLossyUtf8(line, repaired);
   try {
-    Json value = ParseJson(repaired, "");
+    Json value = ParseJsonRow(repaired);
     if (value.is_object()) return value;
   } catch (const Error&) {
   }
   return Json::object();
+}
+
+// The job's output or a journal, which a pattern for the input may match too.
+bool IsOwn(const std::string& file, const std::string& output) {
+  if (output != "-" && IdentityOf(file) == IdentityOf(output)) return true;
+  std::error_code none;
+  if (!std::filesystem::is_regular_file(file, none)) return false;
+  constexpr std::string_view kJournal = "BANYANJ";
+  char begin[kJournal.size()] = {};
+  std::ifstream(file, std::ios::binary).read(begin, sizeof(begin));
+  return std::string_view(begin, sizeof(begin)) == kJournal;
 }
 
 std::vector<std::string> Matches(const std::string& pattern) {
@@ -43,7 +58,15 @@ std::vector<std::string> Matches(const std::string& pattern) {
 
 }  // namespace
 
-std::vector<std::string> ExpandInputs(const std::vector<std::string>& inputs) {
+RowProblem ProblemOf(const std::exception& thrown) {
+  if (const auto* error = dynamic_cast<const Error*>(&thrown))
+    return {error->kind(), error->what()};
+  if (dynamic_cast<const std::bad_alloc*>(&thrown)) return {ErrorKind::kLimit, "out of memory"};
+  return {ErrorKind::kInput, thrown.what()};
+}
+
+std::vector<std::string> ExpandInputs(const std::vector<std::string>& inputs,
+                                      const std::string& output) {
   std::vector<std::string> files;
   for (const std::string& input : inputs) {
     if (input == "-" || std::filesystem::exists(input)) {
@@ -54,7 +77,8 @@ std::vector<std::string> ExpandInputs(const std::vector<std::string>& inputs) {
       files.push_back(input);
       continue;
     }
-    const std::vector<std::string> matches = Matches(input);
+    std::vector<std::string> matches = Matches(input);
+    std::erase_if(matches, [&](const std::string& file) { return IsOwn(file, output); });
     if (matches.empty()) Throw(ErrorKind::kNotFound, "{}: no such input file", input);
     files.insert(files.end(), matches.begin(), matches.end());
   }
@@ -98,17 +122,15 @@ class InputReader::JsonLines : public Rows {
  private:
   static void Parse(InputRow& row) {
     try {
-      row.value = ParseJson(row.content, "");
+      row.value = ParseJsonRow(row.content);
     } catch (const Error& e) {
-      std::string reason = e.what();  // ": not valid JSON: …"
-      reason.erase(0, reason.find_first_not_of(": "));
-      row.problem = {ErrorKind::kInput, std::move(reason)};
+      row.problem = {ErrorKind::kInput, e.what()};
       row.value = Json::object();
       return;
     }
     if (row.value.is_object()) return;
     row.problem = {ErrorKind::kInput,
-                   fmt::format("expected a JSON object, found {}", row.value.type_name())};
+                   fmt::format("expected a JSON object, found {}", TypeName(row.value))};
     row.value = Json::object();
   }
 

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <exception>
 #include <map>
 #include <memory>
 #include <optional>
@@ -20,6 +21,9 @@ struct RowProblem {
   std::string message;
 };
 
+// What a row's error says of anything that was thrown while it was read, asked or written.
+RowProblem ProblemOf(const std::exception& thrown);
+
 struct InputRow {
   std::string file;
   std::int64_t line = 0;   // from 1; where a CSV row begins
@@ -30,8 +34,10 @@ struct InputRow {
   std::int64_t input_position = 0;  // bytes of the whole input taken when it was read
 };
 
-// Patterns expanded in order, each one's files sorted. Throws kNotFound for what matches nothing.
-std::vector<std::string> ExpandInputs(const std::vector<std::string>& inputs);
+// Patterns expanded in order, each one's files sorted. A pattern never means the job's own output,
+// nor any journal. Throws kNotFound for what matches nothing.
+std::vector<std::string> ExpandInputs(const std::vector<std::string>& inputs,
+                                      const std::string& output);
 
 struct InputOptions {
   std::vector<std::string> files;             // expanded

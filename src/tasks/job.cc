@@ -30,13 +30,13 @@ double Since(Clock::time_point start) {
 }
 
 InputOptions InputOf(const JobOptions& options) {
-  return {ExpandInputs(options.inputs), options.input_format, options.fields};
+  return {ExpandInputs(options.inputs, options.output), options.input_format, options.fields};
 }
 
 Json HeaderOf(const Task& task, const Model& model, const JobOptions& options, Strategy strategy) {
   Json header;
   header["task"] = task.name();
-  header["model"] = model.fingerprint();
+  header["model"] = ParseJson(model.identity(), "the model's identity");
   Json& parameters = header["parameters"] = task.Parameters();
   parameters["--shard"] = fmt::format("{}/{}", options.shard, options.shards);
   parameters["--field"] = options.fields;

@@ -27,6 +27,7 @@
 #include "tasks/input.h"
 #include "tasks/key_set.h"
 #include "tasks/output.h"
+#include "tasks/record_ledger.h"
 #include "tasks/row_queue.h"
 #include "tasks/task.h"
 
@@ -61,7 +62,7 @@ class JobRunner {
   void Prepare(InputRow& row, RecordPtr record);
   void Conclude(RecordPtr record);
   // Submits what the record asks next; gives it back when it asks nothing more.
-  RecordPtr Advance(RecordPtr record);
+  RecordPtr Advance(RecordPtr record, std::vector<PromptSegment> prompts);
   void Deliver(RecordPtr record);
 
   // job.cc: what the caller's thread does.
@@ -85,7 +86,7 @@ class JobRunner {
 
   std::mutex intake_;  // guards what is done row by row in the input's order
   RowQueue input_;
-  KeySet identities_;
+  RecordLedger ledger_;
   std::uint64_t next_sequence_ = 0;
   std::int64_t rows_read_ = 0;
 

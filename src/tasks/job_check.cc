@@ -1,16 +1,109 @@
 // What can be said against a job before anything is read or loaded: its options, whether its inputs
-// can be read and its output written.
+// can be read and its output written, and whether it would write over what it reads.
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <filesystem>
+#include <fstream>
 #include <string>
 #include <vector>
 
 #include "banyan/job.h"
 #include "base/error.h"
+#include "base/file_identity.h"
+#include "base/json.h"
 #include "tasks/input.h"
 
 namespace banyan {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct NamedFile {
+  std::string what, path;
+};
+
+bool IsRegular(int descriptor) {
+  struct stat status {};
+  return ::fstat(descriptor, &status) == 0 && S_ISREG(status.st_mode);
+}
+
+// Of a plain file, whatever name or stream it comes by; nothing for pipes, devices and new files.
+std::optional<FileIdentity> PlainIdentity(const std::string& path, int stream) {
+  if (path == "-") return IsRegular(stream) ? IdentityOf(stream) : std::nullopt;
+  std::error_code none;
+  return fs::is_regular_file(path, none) ? IdentityOf(path) : std::nullopt;
+}
+
+bool SameFile(const std::string& a, const std::string& b) {
+  const auto identity = PlainIdentity(a, STDOUT_FILENO);
+  if (identity) return identity == PlainIdentity(b, STDOUT_FILENO);
+  std::error_code none;  // neither need be there yet
+  return a != "-" && b != "-" && !fs::exists(a, none) &&
+         fs::weakly_canonical(a, none) == fs::weakly_canonical(b, none);
+}
+
+// A file that a job may write anew: an earlier receipt, or nothing.
+bool IsReceipt(const std::string& path) {
+  constexpr std::streamsize kMostBytes = 1 << 20;
+  std::string text(kMostBytes, '\0');
+  std::ifstream file(path, std::ios::binary);
+  file.read(text.data(), kMostBytes);
+  text.resize(static_cast<size_t>(file.gcount()));
+  if (text.empty()) return true;
+  const Json receipt = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  return receipt.is_object() && receipt.contains("answers_hash");
+}
+
+void CheckWrittenFiles(const JobOptions& options, const std::vector<std::string>& inputs) {
+  std::vector<NamedFile> read, written = {{"the output", options.output}};
+  for (const std::string& file : inputs) read.push_back({"the input", file});
+  for (const auto& [what, path] : options.other_files) read.push_back({what, path});
+  if (options.output != "-") {
+    written.push_back({"the output's journal", options.output + ".journal"});
+  }
+  if (!options.receipt.empty()) {
+    for (const NamedFile& file : written) {
+      if (SameFile(options.receipt, file.path)) {
+        Throw(ErrorKind::kUsage, "{}: is both the receipt and {}", options.receipt, file.what);
+      }
+    }
+    if (PlainIdentity(options.receipt, STDOUT_FILENO) && !options.overwrite &&
+        !IsReceipt(options.receipt)) {
+      Throw(ErrorKind::kUsage,
+            "{}: is there and no receipt; give --receipt another name, or --overwrite",
+            options.receipt);
+    }
+    written.push_back({"the receipt", options.receipt});
+  }
+  for (const NamedFile& out : written) {
+    const auto identity = PlainIdentity(out.path, STDOUT_FILENO);
+    for (const NamedFile& in : read) {
+      if (identity && identity == PlainIdentity(in.path, STDIN_FILENO)) {
+        Throw(ErrorKind::kUsage, "{}: is both {} and {}", in.path, in.what, out.what);
+      }
+    }
+  }
+}
+
+void CheckOutputFile(const JobOptions& options) {
+  const fs::path output(options.output);
+  const fs::path folder = output.parent_path().empty() ? "." : output.parent_path();
+  std::error_code none;
+  if (fs::is_directory(output, none)) {
+    Throw(ErrorKind::kIo, "{}: cannot open the output: it is a directory", options.output);
+  }
+  if (!fs::is_directory(folder, none)) {
+    Throw(ErrorKind::kIo, "{}: cannot open the output: no such directory", options.output);
+  }
+  const bool exists = fs::exists(output, none);
+  if (::access(exists ? output.c_str() : folder.c_str(), W_OK) != 0 ||
+      ::access(folder.c_str(), W_OK) != 0) {
+    Throw(ErrorKind::kIo, "{}: cannot open the output: permission denied", options.output);
+  }
+}
+
+}  // namespace
 
 void CheckJob(const JobOptions& options) {
   if (options.inputs.empty()) Throw(ErrorKind::kUsage, "expected an input file, or - for stdin");
@@ -23,16 +116,13 @@ void CheckJob(const JobOptions& options) {
     Throw(ErrorKind::kUsage, "--shard: expected i/n with 1 <= i <= n, found {}/{}", options.shard,
           options.shards);
   }
-  const std::vector<std::string> files = ExpandInputs(options.inputs);
+  const std::vector<std::string> files = ExpandInputs(options.inputs, options.output);
   for (const std::string& file : files) {
     if (file != "-" && ::access(file.c_str(), R_OK) != 0) {
       Throw(ErrorKind::kIo, "{}: cannot open the input: permission denied", file);
     }
-    std::error_code none;
-    if (options.output != "-" && std::filesystem::equivalent(file, options.output, none)) {
-      Throw(ErrorKind::kUsage, "{}: is both input and output", file);
-    }
   }
+  CheckWrittenFiles(options, files);
   if (options.output == "-") {
     if (options.resume) Throw(ErrorKind::kUsage, "--resume needs an output file (-o FILE)");
     return;
@@ -40,20 +130,7 @@ void CheckJob(const JobOptions& options) {
   if (options.retry_errors && !options.resume) {
     Throw(ErrorKind::kUsage, "--retry-errors needs --resume");
   }
-  const std::filesystem::path output(options.output);
-  const std::filesystem::path folder = output.parent_path().empty() ? "." : output.parent_path();
-  std::error_code none;
-  if (std::filesystem::is_directory(output, none)) {
-    Throw(ErrorKind::kIo, "{}: cannot open the output: it is a directory", options.output);
-  }
-  if (!std::filesystem::is_directory(folder, none)) {
-    Throw(ErrorKind::kIo, "{}: cannot open the output: no such directory", options.output);
-  }
-  const bool exists = std::filesystem::exists(output, none);
-  if (::access(exists ? output.c_str() : folder.c_str(), W_OK) != 0 ||
-      ::access(folder.c_str(), W_OK) != 0) {
-    Throw(ErrorKind::kIo, "{}: cannot open the output: permission denied", options.output);
-  }
+  CheckOutputFile(options);
 }
 
 }  // namespace banyan

@@ -75,25 +75,31 @@ JobRunner::RecordPtr JobRunner::TakeRow(InputRow& row, bool& waits) {
   waits = state != RowQueue::State::kRow;
   if (waits) return nullptr;
   ++rows_read_;
-  // An error is about a place in a file, so its key has the place; a record's key is its content.
+  auto record = std::make_unique<Record>();
+  record->input_position = row.input_position;
+  const auto is_done = [this](const Key128& key) { return output_.IsDone(key); };
+  bool done = false;
   if (!row.problem) {
     try {
-      if (!identities_.Insert(KeyOf({task_.Identity(row)}))) {
+      const auto verdict = ledger_.Judge(task_.Identity(row), row.content, is_done);
+      record->key = verdict.key;
+      done = verdict.done;
+      if (verdict.duplicate) {
         row.problem = {ErrorKind::kInput, "an earlier row has the same id"};
       }
-    } catch (const Error& e) {
-      row.problem = {e.kind(), e.what()};
+    } catch (const std::exception& e) {
+      row.problem = ProblemOf(e);
     }
   }
   if (row.index % options_.shards != options_.shard - 1) return nullptr;
-  auto record = std::make_unique<Record>();
-  record->input_position = row.input_position;
-  const std::string place = fmt::format("{}:{}", row.file, row.line);
-  record->key =
-      row.problem ? KeyOf({"problem", place, row.content}) : KeyOf({"record", row.content});
+  // An error is about a place in a file, so its key has the place; a record's key is its content.
+  if (record->key == Key128{}) {
+    record->key = KeyOf({"problem", fmt::format("{}:{}", row.file, row.line), row.content});
+    done = is_done(record->key);
+  }
   const std::lock_guard lock(mutex_);
   if (stopping_) return nullptr;
-  if (output_.IsDone(record->key)) {
+  if (done) {
     ++skipped_;
     return nullptr;
   }
@@ -106,18 +112,20 @@ void JobRunner::Prepare(InputRow& row, RecordPtr record) {
   double seconds = 0.0;
   {
     Timer timer(seconds);
-    Record& prepared = *record;
+    std::vector<PromptSegment> prompts;
     if (!row.problem) {
       try {
-        prepared.work = task_.Start(row);
-        record = Advance(std::move(record));
-      } catch (const Error& e) {
-        row.problem = {e.kind(), e.what()};
+        record->work = task_.Start(row);
+        prompts = record->work->NextPrompts();
+      } catch (const std::exception& e) {
+        row.problem = ProblemOf(e);
       }
     }
     if (row.problem) {
-      prepared.work.reset();
-      prepared.rows.push_back(task_.ErrorRow(row, *row.problem));
+      record->work.reset();
+      record->rows.push_back(task_.ErrorRow(row, *row.problem));
+    } else {
+      record = Advance(std::move(record), std::move(prompts));
     }
   }
   if (record) Deliver(std::move(record));
@@ -131,15 +139,15 @@ void JobRunner::Conclude(RecordPtr record) {
     Timer timer(seconds);
     for (Answer& answer : record->answers) record->work->Take(std::move(answer));
     record->answers.clear();
-    record = Advance(std::move(record));
+    std::vector<PromptSegment> prompts = record->work->NextPrompts();
+    record = Advance(std::move(record), std::move(prompts));
   }
   if (record) Deliver(std::move(record));
   const std::lock_guard lock(mutex_);
   text_seconds_ += seconds;
 }
 
-JobRunner::RecordPtr JobRunner::Advance(RecordPtr record) {
-  std::vector<PromptSegment> prompts = record->work->NextPrompts();
+JobRunner::RecordPtr JobRunner::Advance(RecordPtr record, std::vector<PromptSegment> prompts) {
   Record& waiting = *record;
   const std::uint64_t sequence = record->sequence;
   for (PromptSegment& prompt : prompts) {

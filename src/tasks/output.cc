@@ -3,11 +3,13 @@
 #include "tasks/output.h"
 
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <filesystem>
 
 #include "base/error.h"
+#include "base/file_identity.h"
 
 namespace banyan {
 namespace {
@@ -36,8 +38,9 @@ JobOutput::JobOutput(const JobOptions& options, Json header)
   csv_ = options.output_format.empty() ? name.ends_with(".csv") : options.output_format == "csv";
   header_["parameters"]["output format"] = csv_ ? "csv" : "jsonl";
   header_["parameters"]["columns"] = options.columns;
+  if (csv_) header_["parameters"]["--csv-safe"] = options.csv_safe;
   header_["parameters"]["ordered"] = options.ordered;
-  header_["version"] = 1;
+  header_["version"] = 2;
   last_flush_ = last_commit_ = Clock::now();
   std::error_code none;
   const bool device = std::filesystem::exists(options.output, none) &&
@@ -47,11 +50,16 @@ JobOutput::JobOutput(const JobOptions& options, Json header)
       Throw(ErrorKind::kUsage, "{}: cannot resume: it is no file", options.output);
     }
     file_ = std::make_unique<OutputFile>(options.output, packing_);
+    for_terminal_ = ::isatty(STDOUT_FILENO) == 1 && options.output == "-";
     Begin();
     return;
   }
   Lock();
-  journal_ = std::make_unique<JournalWriter>(options.output + ".journal");
+  // Who may not read the output may not read what the journal says of it.
+  struct stat status {};
+  const bool known = ::fstat(lock_, &status) == 0;
+  journal_ = std::make_unique<JournalWriter>(options.output + ".journal",
+                                             known ? status.st_mode & 0666 : 0600);
   Open();
 }
 
@@ -63,16 +71,23 @@ JobOutput::~JobOutput() {
 void JobOutput::Begin() {
   Writing(false, [&] {
     if (has_journal()) {
-      journal_->Rewrite(header_, {}, {});
+      JournalContents empty;
+      empty.header = header_;
+      empty.commits.push_back({0, 0, false, ContentHash().Value(), 0});
+      journal_->Rewrite(empty);
       file_ = std::make_unique<OutputFile>(options_.output, packing_);
     }
-    if (csv_) {
-      const std::string line = CsvHeader();
-      raw_bytes_ += static_cast<std::int64_t>(line.size());
-      file_->Append(line);
-    }
+    WriteCsvHeader();
     if (has_journal()) Checkpoint(false);
   });
+}
+
+// The first line of a CSV file that has none yet.
+void JobOutput::WriteCsvHeader() {
+  if (!csv_ || raw_bytes_ > 0) return;
+  const std::string line = CsvHeader();
+  raw_bytes_ += static_cast<std::int64_t>(line.size());
+  file_->Append(line);
 }
 
 void JobOutput::Write(const Key128& key, std::span<const OutputRow> rows) {
@@ -86,6 +101,7 @@ void JobOutput::Write(const Key128& key, std::span<const OutputRow> rows) {
     AddTo(record.hash, KeyOf({row.identity}));
   }
   record.bytes = static_cast<std::int64_t>(text.size());
+  record.content = RowsContent(text);
   rows_ += record.rows;
   error_rows_ += record.error_rows;
   raw_bytes_ += record.bytes;
@@ -119,10 +135,22 @@ void JobOutput::Finish(bool complete) { Checkpoint(complete); }
 void JobOutput::Checkpoint(bool complete) {
   Writing(has_journal(), [&] {
     const std::int64_t length = file_->Checkpoint();
-    if (has_journal()) journal_->Commit({length, raw_bytes_, complete});
+    if (has_journal())
+      journal_->Commit({length, raw_bytes_, complete, file_->content().Value(), 0});
   });
+  if (has_journal()) CheckStillThere();
   last_flush_ = last_commit_ = Clock::now();
   unflushed_ = uncommitted_ = false;
+}
+
+// What is written to a file that nobody can find any more is lost.
+void JobOutput::CheckStillThere() const {
+  if (IdentityOf(options_.output) == IdentityOf(lock_) && journal_->StillThere()) return;
+  Throw(
+      ErrorKind::kIo,
+      "{}: the output or its journal was removed or replaced while the job was writing it; the job "
+      "stops, since its rows would be lost",
+      options_.output);
 }
 
 std::string JobOutput::answers_hash() const {

@@ -14,6 +14,7 @@
 #include "base/output_file.h"
 #include "tasks/journal.h"
 #include "tasks/key_set.h"
+#include "tasks/output_check.h"
 
 namespace banyan {
 
@@ -25,8 +26,9 @@ struct OutputRow {
 
 class JobOutput {
  public:
-  // `header` has "task", "model" (its fingerprint) and "parameters" (an object); an output that was
-  // begun with others is refused with the difference (kUsage). Opens, repairs and locks the files.
+  // `header` has "task", "model" (its identity, an object) and "parameters" (an object); an output
+  // that was begun with others is refused with every difference (kUsage), and so is one that is not
+  // what its journal says. Opens, repairs and locks the files.
   JobOutput(const JobOptions& options, Json header);
   ~JobOutput();
 
@@ -50,13 +52,20 @@ class JobOutput {
   void Begin();
   void Checkpoint(bool complete);
 
+  void CheckStillThere() const;
+
   // output_resume.cc
-  void Open();
   void Lock();
-  void Resume(const JournalContents& contents);
+  void Open();
+  void Resume(JournalContents journal, const OutputCheck& check);
+  void CheckUnchanged(const JournalContents& journal, const OutputCheck& check) const;
   void CheckSameJob(const Json& before) const;
-  JournalContents DropErrors(const JournalContents& contents);
+  void WriteCsvHeader();
+  // output_retry.cc
+  JournalContents DropErrors(JournalContents journal);
   JournalContents FinishReplacing();
+  void PutReplacementInPlace();
+  void ForgetReplacement() const;
 
   // output_format.cc
   std::string CsvHeader() const;
@@ -67,7 +76,9 @@ class JobOutput {
   Json header_;
   bool csv_ = false;
   Packing packing_ = Packing::kNone;
-  int lock_ = -1;
+  bool for_terminal_ = false;  // a person reads it: control characters are shown, not obeyed
+  int lock_ = -1;              // the output file, opened and locked
+  std::string real_path_;      // of the output file, without links
   std::unique_ptr<OutputFile> file_;
   std::unique_ptr<JournalWriter> journal_;  // null: standard output
   KeySet done_;

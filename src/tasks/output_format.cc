@@ -1,7 +1,11 @@
 // A row as a line of JSONL or CSV.
 #include <array>
+#include <cstdlib>
+#include <string_view>
 
+#include "banyan/visible.h"
 #include "base/csv.h"
+#include "base/json_row.h"
 #include "tasks/output.h"
 
 namespace banyan {
@@ -11,8 +15,16 @@ using OrderedJson = nlohmann::ordered_json;
 
 constexpr std::array kFirstColumns = {"id", "question_id", "answer", "finish_reason", "tokens"};
 
-std::string Dump(const OrderedJson& value) {
-  return value.dump(-1, ' ', false, OrderedJson::error_handler_t::replace);
+// A spreadsheet takes a cell that begins like this for a formula; numbers it may have.
+bool LooksLikeFormula(const std::string& cell) {
+  if (cell.empty() || std::string_view("=+-@\t\r").find(cell.front()) == std::string_view::npos) {
+    return false;
+  }
+  char* end = nullptr;
+  std::strtod(cell.c_str(), &end);
+  const bool number =
+      end == cell.c_str() + cell.size() && cell.front() != '\t' && cell.front() != '\r';
+  return !number;
 }
 
 }  // namespace
@@ -25,7 +37,8 @@ std::string JobOutput::CsvHeader() const {
 }
 
 std::string JobOutput::Format(const OutputRow& row) const {
-  return csv_ ? CsvText(row) : Dump(row.fields) + "\n";
+  const std::string text = csv_ ? CsvText(row) : DumpJson(row.fields) + "\n";
+  return for_terminal_ ? Visible(text) : text;
 }
 
 // What has no column stands in the last one as JSON.
@@ -37,7 +50,7 @@ std::string JobOutput::CsvText(const OutputRow& row) const {
     if (it == from.end() || it->is_null()) {
       cells.emplace_back();
     } else {
-      cells.push_back(it->is_string() ? it->get<std::string>() : Dump(*it));
+      cells.push_back(it->is_string() ? it->get<std::string>() : DumpJson(*it));
     }
     if (it != from.end()) from.erase(name);
   };
@@ -46,7 +59,10 @@ std::string JobOutput::CsvText(const OutputRow& row) const {
   OrderedJson error = more.contains("error") ? more["error"] : OrderedJson::object();
   more.erase("error");
   for (const char* name : {"kind", "message", "file", "line"}) put(error, name);
-  cells.push_back(more.empty() ? "" : Dump(more));
+  cells.push_back(more.empty() ? "" : DumpJson(more));
+  for (std::string& cell : cells) {
+    if (options_.csv_safe && LooksLikeFormula(cell)) cell.insert(0, "'");
+  }
   return CsvRow(cells);
 }
 

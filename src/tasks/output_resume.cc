@@ -1,84 +1,125 @@
-// How a job finds its output: begun by nobody, in another's hands, left half done, or with error
-// rows that are to be tried again.
+// How a job finds its output: begun by nobody, in another's hands, finished, left half done, or
+// not what it was. Trying error rows again is output_retry.cc.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/file.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
-#include <limits>
 
-#include "base/byte_source.h"
 #include "base/error.h"
+#include "base/file_identity.h"
 #include "tasks/output.h"
 
 namespace banyan {
-namespace {
 
-constexpr const char* kReplacement = ".replacement";
-
-std::int64_t LengthOf(const std::string& path) {
-  std::error_code none;
-  const auto size = std::filesystem::file_size(path, none);
-  return none ? 0 : static_cast<std::int64_t>(size);
-}
-
-}  // namespace
-
-// On the output file itself; again after it was replaced.
+// On the output file itself. Another job may put a new file in its place between our opening and
+// our locking: then the lock is on a file that is gone, and we look again.
 void JobOutput::Lock() {
-  if (lock_ >= 0) ::close(lock_);
-  lock_ = ::open(options_.output.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
-  if (lock_ < 0) {
-    Throw(ErrorKind::kIo, "{}: cannot open the output: {}", options_.output, std::strerror(errno));
+  const std::string& output = options_.output;
+  while (true) {
+    lock_ = OpenFile(output, O_WRONLY | O_CREAT, 0644);
+    if (lock_ < 0) {
+      Throw(ErrorKind::kIo, "{}: cannot open the output: {}", output, std::strerror(errno));
+    }
+    if (::flock(lock_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+      Throw(ErrorKind::kUsage, "{}: another job is writing this output", output);
+    }
+    if (IdentityOf(output) == IdentityOf(lock_)) break;
+    ::close(lock_);
   }
-  if (::flock(lock_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
-    Throw(ErrorKind::kUsage, "{}: another job is writing this output", options_.output);
-  }
+  std::error_code none;
+  const std::filesystem::path real = std::filesystem::canonical(output, none);
+  real_path_ = none ? output : real.string();
 }
 
 void JobOutput::Open() {
   const std::string& output = options_.output;
-  JournalContents contents = FinishReplacing();
-  if (!options_.resume) {
-    if (contents.exists && !contents.last.complete && !contents.records.empty() &&
-        !options_.overwrite) {
-      Throw(ErrorKind::kUsage,
-            "{}: holds an unfinished job of {} records; go on with --resume, or begin anew with "
-            "--overwrite",
-            output, contents.records.size());
+  if (options_.overwrite && !options_.resume) {
+    ForgetReplacement();
+    return Begin();
+  }
+  const JournalContents journal = FinishReplacing();
+  std::error_code none;
+  const bool has_rows = std::filesystem::file_size(output, none) > 0;
+  if (!journal.usable()) {
+    if (has_rows && !options_.overwrite) {
+      Throw(
+          ErrorKind::kUsage,
+          "{}: holds something, and its journal ({}.journal) cannot say what: {}. To keep it, give "
+          "another output, or put the journal back; to begin anew, add --overwrite",
+          output, output, journal.exists ? journal.problem : "there is none");
     }
     return Begin();
   }
-  if (!contents.exists) {
-    if (LengthOf(output) > 0) {
-      Throw(ErrorKind::kUsage,
-            "{}: cannot resume: there is no journal beside it ({}.journal), so nothing says which "
-            "rows are whole",
-            output, output);
-    }
-    return Begin();
+  const OutputCheck check =
+      CheckOutput(output, packing_, csv_ ? CsvHeader() : std::string(), journal);
+  if (options_.resume) {
+    CheckSameJob(journal.header);
+    if (!options_.overwrite) CheckUnchanged(journal, check);
+    return Resume(journal, check);
   }
-  CheckSameJob(contents.header);
-  if (options_.retry_errors) contents = DropErrors(contents);
-  Resume(contents);
+  if (!has_rows) return Begin();
+  CheckUnchanged(journal, check);
+  // A finished output is begun anew, as by any other program.
+  if (journal.complete() && check.kept_bytes() == check.length) return Begin();
+  if (journal.complete() && check.kept_bytes() < check.length) {
+    Throw(ErrorKind::kUsage,
+          "{}: the last {} bytes are not its job's own; give another output, or begin anew with "
+          "--overwrite",
+          output, check.length - check.kept_bytes());
+  }
+  Throw(ErrorKind::kUsage,
+        "{}: holds an unfinished job of {} records; go on with --resume, or begin anew with "
+        "--overwrite",
+        output, journal.records.size());
 }
 
-void JobOutput::Resume(const JournalContents& contents) {
-  for (const JournalRecord& record : contents.records) {
+// Refuses an output that somebody edited, and a journal of which nothing is left though it had
+// more.
+void JobOutput::CheckUnchanged(const JournalContents& journal, const OutputCheck& check) const {
+  const bool unknown =
+      journal.damaged && journal.records.empty() && check.length > check.kept_bytes();
+  if (!check.changed && !unknown) return;
+  Throw(ErrorKind::kUsage,
+        "{}: {} from byte {} on, after {} rows. To keep it as it is, give another output; to keep "
+        "these {} rows and write the rest again, add --resume --overwrite; to begin anew, "
+        "--overwrite alone",
+        options_.output,
+        check.changed ? "was changed since it was written: it is not what its journal says"
+                      : "its journal is damaged and counts nothing",
+        check.kept_bytes(), check.rows, check.rows);
+}
+
+void JobOutput::Resume(JournalContents journal, const OutputCheck& check) {
+  if (check.length > check.kept_bytes() && options_.notice) {
+    options_.notice(
+        fmt::format("{}: cut {} bytes at its end, which its journal does not count: rows that were "
+                    "being written when the job stopped, or not its own",
+                    options_.output, check.length - check.kept_bytes()));
+  }
+  file_ = std::make_unique<OutputFile>(options_.output, packing_, check.kept);
+  journal.header = header_;
+  if (check.records < journal.records.size() || journal.commits.empty()) {
+    journal.records.resize(check.records);
+    std::erase_if(journal.commits,
+                  [&](const JournalCommit& commit) { return commit.length >= check.kept_bytes(); });
+    journal.commits.push_back(
+        {check.kept_bytes(), check.raw_bytes, false, check.kept.Value(), check.records});
+  }
+  for (JournalCommit& commit : journal.commits) commit.complete = false;
+  if (options_.retry_errors) journal = DropErrors(std::move(journal));
+  for (const JournalRecord& record : journal.records) {
     done_.Insert(record.key);
     rows_ += record.rows;
     error_rows_ += record.error_rows;
     AddTo(hash_, record.hash);
   }
-  raw_bytes_ = contents.last.raw_bytes;
-  file_ = std::make_unique<OutputFile>(options_.output, packing_, contents.last.length);
-  JournalCommit commit = contents.last;
-  commit.complete = false;
-  journal_->Rewrite(header_, contents.records, commit);
+  raw_bytes_ = journal.raw_bytes();
+  journal_->Rewrite(journal);
+  WriteCsvHeader();
 }
 
 void JobOutput::CheckSameJob(const Json& before) const {
@@ -91,86 +132,26 @@ void JobOutput::CheckSameJob(const Json& before) const {
     };
     differences += fmt::format("\n  {}: was {}, is {}", name, shown(was), shown(is));
   };
-  for (const char* name : {"version", "task", "model"}) {
+  for (const char* name : {"version", "task"}) {
     const Json was = before.value(name, Json());
     if (was != header_.at(name)) differs(name, was, header_.at(name));
   }
-  const Json was = before.value("parameters", Json::object());
-  const Json& is = header_.at("parameters");
-  for (const auto& [name, value] : is.items()) {
-    const Json old = was.value(name, Json());
-    if (old != value) differs(name, old, value);
-  }
-  for (const auto& [name, value] : was.items()) {
-    if (!is.contains(name)) differs(name, value, Json());
+  for (const auto& [group, prefix] : {std::pair("model", "model's "), {"parameters", ""}}) {
+    const Json was = before.value(group, Json::object());
+    const Json& is = header_.at(group);
+    for (const auto& [name, value] : is.items()) {
+      const Json old = was.value(name, Json());
+      if (old != value) differs(prefix + name, old, value);
+    }
+    for (const auto& [name, value] : was.items()) {
+      if (!is.contains(name)) differs(prefix + name, value, Json());
+    }
   }
   if (differences.empty()) return;
   Throw(ErrorKind::kUsage,
         "{}: cannot resume, because its rows were made with other parameters:{}\nGive the same "
         "ones, or another output.",
         options_.output, differences);
-}
-
-// Copies the output without the records that have error rows. The journal decides which of the two
-// files counts: once it names the replacement, the old output is history.
-JournalContents JobOutput::DropErrors(const JournalContents& contents) {
-  bool any = false;
-  for (const JournalRecord& record : contents.records) any = any || record.error_rows > 0;
-  if (!any) return contents;
-  const std::string& output = options_.output;
-  std::filesystem::resize_file(output, static_cast<std::uintmax_t>(contents.last.length));
-  const std::unique_ptr<ByteSource> old = OpenByteSource(output);
-  OutputFile replacement(output + kReplacement, packing_);
-  const auto copy = [&](std::int64_t bytes, bool keep) {
-    std::vector<char> buffer(1 << 16);
-    while (bytes > 0) {
-      const auto wanted = static_cast<size_t>(std::min<std::int64_t>(bytes, 1 << 16));
-      const size_t got = old->Read(std::span(buffer.data(), wanted));
-      if (got == 0) {
-        Throw(ErrorKind::kFormat, "{}: shorter than its journal says: it was changed", output);
-      }
-      if (keep) replacement.Append({buffer.data(), got});
-      bytes -= static_cast<std::int64_t>(got);
-    }
-  };
-  JournalContents kept;
-  kept.exists = true;
-  std::int64_t before_records = contents.last.raw_bytes;
-  for (const JournalRecord& record : contents.records) before_records -= record.bytes;
-  copy(before_records, true);
-  kept.last.raw_bytes = before_records;
-  for (const JournalRecord& record : contents.records) {
-    copy(record.bytes, record.error_rows == 0);
-    if (record.error_rows > 0) continue;
-    kept.records.push_back(record);
-    kept.last.raw_bytes += record.bytes;
-  }
-  kept.last.length = replacement.Checkpoint();
-  Json header = header_;
-  header["replacement"] = true;
-  journal_->Rewrite(header, kept.records, kept.last);
-  return FinishReplacing();
-}
-
-// Reads the journal, after finishing a replacement that it speaks of.
-JournalContents JobOutput::FinishReplacing() {
-  const std::string& output = options_.output;
-  const std::string journal = output + ".journal";
-  constexpr std::int64_t kAnyLength = std::numeric_limits<std::int64_t>::max();
-  const JournalContents contents = ReadJournal(journal, kAnyLength);
-  std::error_code none;
-  if (contents.exists && contents.header.contains("replacement")) {
-    // Without the file, the renaming below had happened already.
-    if (std::filesystem::exists(output + kReplacement, none)) {
-      std::filesystem::rename(output + kReplacement, output);
-      Lock();
-    }
-    Json header = contents.header;
-    header.erase("replacement");
-    journal_->Rewrite(header, contents.records, contents.last);
-  }
-  std::filesystem::remove(output + kReplacement, none);
-  return ReadJournal(journal, LengthOf(output));
 }
 
 }  // namespace banyan

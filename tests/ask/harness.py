@@ -16,10 +16,10 @@ _SHARED = pathlib.Path(tempfile.mkdtemp(prefix="banyan-ask-"))
 atexit.register(shutil.rmtree, _SHARED, True)
 
 
-def tiny_model(context: int = 1024, layers: int = 2) -> str:
-    path = _SHARED / f"tiny-{context}-{layers}.gguf"
+def tiny_model(context: int = 1024, layers: int = 2, padding: int = 0) -> str:
+    path = _SHARED / f"tiny-{context}-{layers}-{padding}.gguf"
     if not path.exists():
-        subprocess.run([os.environ["MAKE_TINY_MODEL"], path, str(context), str(layers)], check=True)
+        subprocess.run([os.environ["MAKE_TINY_MODEL"], path, str(context), str(layers), str(padding)], check=True)
     return str(path)
 
 

@@ -46,6 +46,37 @@ class Scale(AskTest):
         self.assertLess(growth, allowed, [s >> 20 for s in sizes])
         print("resident MiB along the way:", [s >> 20 for s in sizes], file=sys.stderr)
 
+    def cost(self, *arguments, code=0):
+        """Processor seconds and bytes of memory at most."""
+        process = subprocess.Popen(self.command(*arguments, "--quiet", "--kv-memory", "16M"))
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        self.assertEqual(process.returncode, code)
+        return usage.ru_utime, usage.ru_maxrss * 1024
+
+    def test_a_long_line_takes_four_times_its_size_at_most(self):
+        small = {"id": "small", "context": "Text.", "questions": ["What?"]}
+        long = dict(small, id="long", context="The quick brown fox jumps over the lazy dog. " * 800_000)
+        path = self.write("in.jsonl", [small])
+        _, base = self.cost(path, "--max-new", "2", "-o", self.path("small.jsonl"))
+        self.write("in.jsonl", [long, small])
+        for mode, code in (("fail", 1), ("truncate", 0)):
+            output = self.path(f"{mode}.jsonl")
+            _, most = self.cost(path, "--max-new", "2", "--too-long", mode, "-o", output, code=code)
+            self.assertLess(most - base, 4 * len(long["context"]))
+            self.assertEqual(len(self.rows(f"{mode}.jsonl")), 2)
+
+    def test_the_cost_of_choices_grows_with_their_number(self):
+        seconds = []
+        for count in (1000, 8000):
+            choices = [f"option {i}" for i in range(count)]
+            path = self.write("in.jsonl", [{"id": 1, "context": "Text. " * 20, "questions": [
+                {"id": 1, "question": "Which?", "choices": choices}]}])
+            used, _ = self.cost(path, "-o", self.path(f"{count}.jsonl"))
+            seconds.append(used)
+            self.assertEqual(len(self.rows(f"{count}.jsonl")[0]["scores"]["sum"]), count)
+        self.assertLess(seconds[1], 2 * 8 * seconds[0])  # eight times as many
+
     def test_answers_come_while_the_pipe_is_open(self):
         output = self.path("out.jsonl")
         process = subprocess.Popen(self.command("-", "--max-new", "2", "-o", output, "--quiet"),

@@ -45,6 +45,9 @@ bad = [
     ('[1,2]', "input", "object"),
     ('{"id":1,"kind":"stacked","p":[1],"contexts":7}', "input", "contexts"),
     (json.dumps({"id": 1, "kind": "greedy", "ids": [1] * 100000}), "limit", "context"),
+    ('{"id":' + "[" * 200000 + "]" * 200000 + ',"kind":"greedy","ids":[1]}', "input", "nests"),
+    ('{"id":1,"kind":"greedy","ids":' + "[" * 200000, "input", "nests"),
+    ('{"id":1,"kind":"chat","messages":' + '[{"a":' * 300 + "1" + "}]" * 300 + "}", "input", "nests"),
 ]
 for line, kind, word in bad:
     code, rows = ids([line, greedy])

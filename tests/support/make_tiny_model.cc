@@ -1,6 +1,6 @@
-// make_tiny_model FILE [CONTEXT_LENGTH [LAYERS]]: a random model with a small byte-level
-// vocabulary, end token and ChatML template, for tests that run the program. The file is the same
-// everywhere.
+// make_tiny_model FILE [CONTEXT_LENGTH [LAYERS [PADDING]]]: a random model with a small byte-level
+// vocabulary, end token and ChatML template, for tests that run the program. PADDING is how many
+// more tokens the model knows than the tokenizer. The file is the same everywhere.
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -33,8 +33,8 @@ std::string Spelling(int byte) {
 
 int main(int argc, char** argv) {
   using namespace banyan::testing_support;  // NOLINT(google-build-using-namespace)
-  if (argc < 2 || argc > 4) {
-    std::fprintf(stderr, "usage: %s FILE [CONTEXT_LENGTH [LAYERS]]\n", argv[0]);
+  if (argc < 2 || argc > 5) {
+    std::fprintf(stderr, "usage: %s FILE [CONTEXT_LENGTH [LAYERS [PADDING]]]\n", argv[0]);
     return 2;
   }
   TinyShape shape;
@@ -69,7 +69,7 @@ int main(int argc, char** argv) {
     tokens.emplace_back(markup);
     types.push_back(4);
   }
-  shape.vocab = static_cast<int>(tokens.size());
+  shape.vocab = static_cast<int>(tokens.size()) + (argc > 4 ? std::atoi(argv[4]) : 0);
 
   GgufWriter writer = TinyGgufHeader(shape);
   writer.String("tokenizer.ggml.model", "gpt2");

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "kernels/cuda/many_rows.h"
 #include "kernels/cuda/product_operands.h"
+#include "kernels/cuda/source_hash.h"
 
 namespace banyan::cuda {
 namespace {
@@ -15,8 +16,6 @@ constexpr std::int64_t kSmallMatrix = std::int64_t{1} << 18;
 // where the time changes from bytes to operations and a wave of tiles more or less is felt.
 constexpr std::int64_t kRangeTops[] = {4,   8,   16,  32,  64,   96,   128,  192,
                                        256, 384, 512, 768, 1024, 1536, 2048, 4096};
-// One more whenever our own ways change their speed, or how it is measured: decisions are old then.
-constexpr int kWays = 6;
 
 }  // namespace
 
@@ -49,8 +48,9 @@ Products::Range Products::RangeOf(std::int64_t rows) {
 void Products::OpenLibrary() {
   if (library_ != nullptr) return;
   library_ = std::make_unique<ProductLibrary>(device_);
-  file_ = DecisionFile(options_.decisions,
-                       fmt::format("ways {}, {}, {}", kWays, device_->name, library_->version()));
+  // Decisions are old as soon as a kernel, or how it is measured, is another one.
+  file_ = DecisionFile(options_.decisions, fmt::format("code {}, {}, {}", kSourceHash,
+                                                       device_->name, library_->version()));
 }
 
 std::string Products::KeyOf(const Shape& shape, Range range) const {

@@ -1,0 +1,17 @@
+// Words for a person. On a terminal control characters from files and names are shown, not obeyed.
+#pragma once
+
+#include <string>
+
+namespace banyan::app {
+
+void Say(const std::string& text);      // to stderr, as it is given
+void SayLine(const std::string& text);  // "banyan: TEXT" and a line end
+void Print(const std::string& text);    // to stdout
+
+// Opens what is closed of stdin, stdout and stderr, so that no file of the job gets their numbers:
+// words for a person would be written into it. Nothing can be read from or written to a stand-in
+// for stdin or stdout; what goes to that of stderr is dropped.
+void ReserveStandardStreams();
+
+}  // namespace banyan::app

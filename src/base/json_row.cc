@@ -1,0 +1,140 @@
+#include "base/json_row.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "base/error.h"
+
+namespace banyan {
+namespace {
+
+constexpr size_t kMaxDepth = 256;
+// Text of a number, as a binary value: JSON itself has none.
+constexpr std::uint64_t kWrittenNumber = 1;
+
+Json WrittenNumber(const std::string& text) {
+  return Json::binary(std::vector<std::uint8_t>(text.begin(), text.end()), kWrittenNumber);
+}
+
+// Builds the value; each container is filled before the one around it goes on.
+class RowBuilder {
+ public:
+  bool null() { return Put(nullptr); }
+  bool boolean(bool value) { return Put(value); }
+  bool number_integer(Json::number_integer_t value) { return Put(value); }
+  bool number_unsigned(Json::number_unsigned_t value) { return Put(value); }
+  bool number_float(double value, const std::string& text) {
+    Json number = value;
+    return Put(number.dump() == text ? std::move(number) : WrittenNumber(text));
+  }
+  bool string(std::string& value) { return Put(std::move(value)); }
+  bool binary(Json::binary_t&) { return false; }  // not in JSON
+  bool start_object(size_t) { return Open(Json::object()); }
+  bool start_array(size_t) { return Open(Json::array()); }
+  bool end_object() { return Close(); }
+  bool end_array() { return Close(); }
+  bool key(std::string& name) {
+    slot_ = &(*open_.back())[name];
+    return true;
+  }
+  bool parse_error(size_t, const std::string&, const Json::exception& e) {
+    std::string reason = e.what();  // "[json.exception.parse_error.101] parse error at …: …"
+    if (const size_t end = reason.find("] "); end != std::string::npos) reason.erase(0, end + 2);
+    Throw(ErrorKind::kFormat, "not valid JSON: {}", reason);
+  }
+
+  Json Take() { return std::move(root_); }
+
+ private:
+  Json& Place(Json value) {
+    Json* place = &root_;
+    if (!open_.empty() && open_.back()->is_array()) {
+      open_.back()->push_back(std::move(value));
+      return open_.back()->back();
+    }
+    if (!open_.empty()) place = slot_;
+    *place = std::move(value);
+    return *place;
+  }
+  bool Put(Json value) {
+    Place(std::move(value));
+    return true;
+  }
+  bool Open(Json container) {
+    if (open_.size() > kMaxDepth) {
+      Throw(ErrorKind::kFormat, "JSON nests deeper than {}", kMaxDepth);
+    }
+    open_.push_back(&Place(std::move(container)));
+    return true;
+  }
+  bool Close() {
+    open_.pop_back();
+    return true;
+  }
+
+  Json root_;
+  std::vector<Json*> open_;
+  Json* slot_ = nullptr;  // of the last key
+};
+
+template <typename Value>
+bool HasWrittenNumber(const Value& value) {
+  if (value.is_binary()) return true;
+  return value.is_structured() && std::any_of(value.begin(), value.end(),
+                                              [](const Value& v) { return HasWrittenNumber(v); });
+}
+
+template <typename Value>
+std::string PlainDump(const Value& value) {
+  return value.dump(-1, ' ', false, Value::error_handler_t::replace);
+}
+
+template <typename Value>
+void Append(const Value& value, std::string& out) {
+  if (value.is_binary()) {
+    const auto& text = value.get_binary();
+    out.append(text.begin(), text.end());
+  } else if (value.is_object()) {
+    const char* separator = "{";
+    for (const auto& [name, field] : value.items()) {
+      out += separator + PlainDump(Value(name)) + ":";
+      Append(field, out);
+      separator = ",";
+    }
+    out += value.empty() ? "{}" : "}";
+  } else if (value.is_array()) {
+    const char* separator = "[";
+    for (const Value& element : value) {
+      out += separator;
+      Append(element, out);
+      separator = ",";
+    }
+    out += value.empty() ? "[]" : "]";
+  } else {
+    out += PlainDump(value);
+  }
+}
+
+template <typename Value>
+std::string Dump(const Value& value) {
+  if (!HasWrittenNumber(value)) return PlainDump(value);
+  std::string out;
+  Append(value, out);
+  return out;
+}
+
+}  // namespace
+
+Json ParseJsonRow(std::string_view text) {
+  RowBuilder builder;
+  Json::sax_parse(text.begin(), text.end(), &builder);
+  return builder.Take();
+}
+
+bool IsNumber(const Json& value) { return value.is_number() || value.is_binary(); }
+const char* TypeName(const Json& value) { return IsNumber(value) ? "number" : value.type_name(); }
+
+std::string DumpJson(const Json& value) { return Dump(value); }
+std::string DumpJson(const nlohmann::ordered_json& value) { return Dump(value); }
+
+}  // namespace banyan
