@@ -53,7 +53,8 @@ struct JobOptions {
   std::function<void(const JobProgress&)> progress;  // called a few times a second, may be empty
   std::function<void(const std::string&)> explain;   // hears once how the first steps are done
   std::function<void(const std::string&)> notice;  // hears what a person should know; may be empty
-  std::function<bool()> stop;  // asked between steps: true ends the job after what is running
+  // Asked some hundred times a second: true ends the job. What is under way is left for another run.
+  std::function<bool()> stop;
 };
 
 enum class JobEnd { kComplete, kStopped, kTooManyErrors };
@@ -72,7 +73,7 @@ struct JobReceipt {
   std::int64_t shared_tokens = 0;  // prompt tokens that sharing saved
   double seconds = 0.0;            // without loading the model
   double load_seconds = 0.0;       // set by the caller
-  double input_seconds = 0.0;      // reading, prompts, tokenisation
+  double input_seconds = 0.0;      // prompts, tokenisation and rows, of all threads that do so
   double output_seconds = 0.0;     // writing, syncing
   std::int64_t weight_bytes = 0;
   std::int64_t memory_bytes_peak = 0;  // of the process

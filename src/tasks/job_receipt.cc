@@ -85,10 +85,15 @@ std::string JobReceipt::ToText() const {
                    Count(engine.generated_tokens)));
   line("speed", fmt::format("{:.1f} rows/s, {:.0f} tokens/s generated",
                             Rate(rows_this_run, seconds), Rate(engine.generated_tokens, seconds)));
-  line("time", fmt::format("{} (load {}): input {}, plan {}, forward {}, choose {}, output {}",
-                           Duration(seconds), Duration(load_seconds), Duration(input_seconds),
-                           Duration(engine.plan_seconds), Duration(engine.forward_seconds),
-                           Duration(engine.choose_seconds), Duration(output_seconds)));
+  line("waits", fmt::format("first token {:.3g} s in the median, 99 % within {:.3g} s; next ones "
+                            "{:.3g} and {:.3g} s",
+                            engine.first_token_median, engine.first_token_p99,
+                            engine.next_token_median, engine.next_token_p99));
+  line("time", fmt::format("{} (load {}): plan {}, forward {}, choose {}; beside it text {}, "
+                           "output {}",
+                           Duration(seconds), Duration(load_seconds), Duration(engine.plan_seconds),
+                           Duration(engine.forward_seconds), Duration(engine.choose_seconds),
+                           Duration(input_seconds), Duration(output_seconds)));
   line("memory",
        fmt::format("{} at most: weights {}, KV {} of {}", Bytes(memory_bytes_peak),
                    Bytes(weight_bytes), Bytes(engine.kv_bytes_peak), Bytes(engine.kv_bytes_total)));
@@ -126,7 +131,13 @@ std::string JobReceipt::ToJson() const {
                      {"plan", Rounded(engine.plan_seconds)},
                      {"forward", Rounded(engine.forward_seconds)},
                      {"choose", Rounded(engine.choose_seconds)},
+                     {"steps", Rounded(engine.decode_step_seconds + engine.prefill_step_seconds)},
                      {"output", Rounded(output_seconds)}};
+  json["first_token_seconds"] = {{"median", Rounded(engine.first_token_median)},
+                                 {"p99", Rounded(engine.first_token_p99)}};
+  json["next_token_seconds"] = {{"median", Rounded(engine.next_token_median)},
+                                {"p99", Rounded(engine.next_token_p99)}};
+  json["preempted"] = engine.preempted;
   json["memory_bytes_peak"] = memory_bytes_peak;
   json["weight_bytes"] = weight_bytes;
   json["kv_bytes_peak"] = engine.kv_bytes_peak;
