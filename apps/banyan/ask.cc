@@ -22,13 +22,19 @@
 namespace banyan::app {
 namespace {
 
-// Set by Ctrl-C (and SIGTERM).
-std::atomic<bool> stop_asked{false};
+// The signal that asked the job to stop (Ctrl-C, SIGTERM); 0: none.
+std::atomic<int> stop_signal{0};
 
-// The first time the job ends by itself; the second time the system ends it.
+// The first time the job ends by itself, within a step; the second time the system ends it. Only
+// calls that a signal handler may make.
 extern "C" void OnInterrupt(int signal) {
-  stop_asked = true;
+  constexpr char kSaid[] =
+      "\nbanyan: stopping; what is not finished is asked again with --resume (a second time ends "
+      "at "
+      "once)\n";
+  stop_signal = signal;
   std::signal(signal, SIG_DFL);
+  if (::write(STDERR_FILENO, kSaid, sizeof(kSaid) - 1) < 0) return;
 }
 
 std::string ResumeHint(const AskCommand& command) {
@@ -54,6 +60,7 @@ int Finish(const AskCommand& command, const JobReceipt& receipt) {
     Say(fmt::format("banyan: stopped after more than {} error rows (--max-errors). {}",
                     command.job.max_errors, ResumeHint(command)));
   }
+  if (receipt.end == JobEnd::kStopped && stop_signal != 0) return 128 + stop_signal;
   const bool all_well = receipt.end == JobEnd::kComplete && receipt.error_rows == 0;
   return all_well ? 0 : 1;
 }
@@ -75,7 +82,7 @@ int RunAskCommand(AskCommand& command) {
     command.job.progress = [&](const JobProgress& progress) { line.Show(progress); };
   }
   command.job.notice = [](const std::string& text) { SayLine(text); };
-  command.job.stop = [] { return stop_asked.load(); };
+  command.job.stop = [] { return stop_signal != 0; };
   std::signal(SIGINT, OnInterrupt);
   std::signal(SIGTERM, OnInterrupt);
   if (command.run.explain) {

@@ -187,7 +187,14 @@ int RunArrival(ArrivalCommand& command) {
   BenchRun run = command.model.Prepare();
   const std::vector<PromptSegment> requests = MakeArrivals(command, run.model->vocab_size());
   run.model->flops_per_second();  // measured before KV takes the memory
-  if (run.warm_up) RunBatch(run, requests);
+  // Steps of other sizes choose their algorithms when they first come.
+  if (run.warm_up) {
+    const double seconds = RunBatch(run, requests).seconds;
+    for (const double load : command.loads) {
+      const double rate = load * static_cast<double>(requests.size()) / seconds;
+      RunService(run, requests, load, rate, command.seed);
+    }
+  }
   std::vector<Arrivals> results;
   // The batch loop and the service by turns, the best of each: machines are noisy.
   const auto better = [](Arrivals a, Arrivals b) { return a.seconds < b.seconds ? a : b; };

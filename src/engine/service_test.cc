@@ -270,6 +270,25 @@ TEST(EngineShutdown, FinishesOrCancels) {
   }
 }
 
+// A context is known by its request, not by where its tokens lay: one that is gone fills no place.
+TEST(EngineStacks, AContextThatIsOverFillsNoPlace) {
+  EngineOptions options;
+  options.strategy = Strategy::kStacked;
+  options.questions_per_stack = 2;
+  options.stacks = 1;
+  Engine engine(SharedModel(), options);
+  for (std::uint32_t round = 0; round < 20; ++round) {
+    RunAll(engine, {Questions(1, 2, 40 + round)});
+    engine.Submit(Questions(2, 5, 80 + round));
+    engine.Submit(Questions(1, 5, 120 + round));
+    engine.Step();
+    EXPECT_EQ(engine.running(), 2) << round;  // both questions of one context, and no other
+    while (engine.Step()) {
+    }
+    EXPECT_EQ(engine.TakeFinished().size(), 3u);
+  }
+}
+
 TEST(EngineThread, AnswersAsTheLoopDoes) {
   Engine loop(SharedModel(), {});
   const AnswersByTag expected = RunAll(loop, {Questions(8, 20)});

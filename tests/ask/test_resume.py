@@ -77,8 +77,8 @@ class Resume(AskTest):
             self.assertEqual(resumed[name], whole[name])
         self.assertEqual(resumed["records"] + resumed["records_finished_before"], whole["records"])
 
-    def test_control_c_finishes_what_runs_and_says_how_to_go_on(self):
-        for number in (signal.SIGINT, signal.SIGTERM):
+    def test_control_c_ends_at_once_and_says_how_to_go_on(self):
+        for number, code in ((signal.SIGINT, 130), (signal.SIGTERM, 143)):
             output = self.path(f"out{int(number)}.jsonl")
             process = subprocess.Popen(
                 self.command(self.input, "--max-new", "40", "--batch-rows", "4", "-o", output),
@@ -86,8 +86,11 @@ class Resume(AskTest):
             while not os.path.exists(output) or os.path.getsize(output) == 0:
                 time.sleep(0.01)
             process.send_signal(number)
+            start = time.monotonic()
             message = process.communicate(timeout=60)[1].decode()
-            self.assertEqual(process.returncode, 1)
+            self.assertLess(time.monotonic() - start, 2.0)
+            self.assertEqual(process.returncode, code)
+            self.assertIn("banyan: stopping", message)
             self.assertIn("--resume", message)
             begun = self.rows(os.path.basename(output))
             self.assertTrue(0 < len(begun) < 297, len(begun))

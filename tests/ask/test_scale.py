@@ -92,7 +92,7 @@ class Scale(AskTest):
         process.stdin.write(b'{"id":4,')
         process.stdin.flush()
         process.send_signal(signal.SIGINT)
-        self.assertEqual(process.wait(timeout=30), 1)
+        self.assertEqual(process.wait(timeout=30), 130)
         self.assertIn("--resume", process.communicate()[1].decode())
         self.assertEqual(len(self.rows("out.jsonl")), 6)
 
