@@ -53,7 +53,8 @@ struct JobOptions {
   std::function<void(const JobProgress&)> progress;  // called a few times a second, may be empty
   std::function<void(const std::string&)> explain;   // hears once how the first steps are done
   std::function<void(const std::string&)> notice;  // hears what a person should know; may be empty
-  // Asked some hundred times a second: true ends the job. What is under way is left for another run.
+  // Asked some hundred times a second: true ends the job. What is under way is left for another
+  // run.
   std::function<bool()> stop;
 };
 

@@ -72,7 +72,7 @@ class AskWork : public RecordWork {
     // Each choice: after so many of the prompt's tokens come these. Empty: free text.
     std::vector<size_t> kept;
     std::vector<std::vector<TokenId>> continued;
-    int room = 0;                                 // tokens that the answer may need
+    int room = 0;  // tokens that the answer may need
   };
 
   // ask_work.cc
