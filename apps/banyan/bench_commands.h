@@ -19,5 +19,7 @@ std::vector<BenchCommand> AddNamedBenches(CLI::App& bench);  // squad2, narrativ
 BenchCommand AddBenchShared(CLI::App& bench);
 BenchCommand AddBenchHydragen(CLI::App& bench);
 BenchCommand AddBenchAttention(CLI::App& bench);
+BenchCommand AddBenchArrival(CLI::App& bench);
+BenchCommand AddBenchText(CLI::App& bench);
 
 }  // namespace banyan::app

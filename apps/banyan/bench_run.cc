@@ -23,6 +23,7 @@ int StreamsFor(const BenchRun& run, const Work& work, Strategy strategy) {
 Outcome RunOnce(const BenchRun& run, const Work& work, Strategy strategy) {
   EngineOptions options = run.engine;
   options.strategy = strategy;
+  if (options.mixed_rows == 0) options.mixed_rows = -1;  // only the end counts
   Outcome outcome;
   outcome.strategy = strategy;
   const int streams = StreamsFor(run, work, strategy);

@@ -19,7 +19,9 @@ IdsRun::IdsRun(std::shared_ptr<Model> model, std::shared_ptr<const Text> text,
       text_(std::move(text)),
       explain_(options.explain),
       terminal_(::isatty(STDOUT_FILENO) == 1) {
-  if (model_) engine_ = std::make_unique<Engine>(model_, options.engine);
+  EngineOptions engine = options.engine;
+  if (engine.mixed_rows == 0) engine.mixed_rows = -1;  // only the end counts
+  if (model_) engine_ = std::make_unique<Engine>(model_, engine);
 }
 
 int IdsRun::Run(std::istream& in, std::ostream& out) {

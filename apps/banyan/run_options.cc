@@ -78,6 +78,12 @@ void RunOptions::AddTo(CLI::App& command, const std::string& default_precision) 
       .add_option("--batch-rows", engine.batch_rows, "Rows of one step; 0: chosen by the backend")
       ->check(CLI::NonNegativeNumber);
   command
+      .add_option(
+          "--mixed-rows", engine.mixed_rows,
+          "Rows of a step that computes prompts beside streams that write; 0: chosen by the "
+          "backend; -1: as many as fit, prompts in order")
+      ->check(CLI::Range(-1, 1 << 24));
+  command
       .add_option("--max-streams", engine.max_streams,
                   "Answers written at once; 0: chosen by the backend")
       ->check(CLI::NonNegativeNumber);

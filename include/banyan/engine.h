@@ -1,20 +1,31 @@
 // Many answers over shared text. Requests are trees of token segments; equal beginnings are stored,
 // computed and read once; every answer is bit for bit what it would be alone.
 //
+// Driven by the caller, for work that is all there:
+//
 //   Engine engine(model, options);
 //   engine.Submit(request);            // any number of times, also between steps
 //   while (engine.Step()) {
 //     for (Answer& answer : engine.TakeFinished()) …
 //   }
+//
+// Driven by a thread of its own, for work that comes and goes:
+//
+//   engine.Start();
+//   const RequestId id = engine.Submit(request);
+//   for (const AnswerEvent& event : engine.TakeEvents(/*seconds=*/1.0)) …
+//   engine.Cancel(id);
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "banyan/answer.h"
 #include "banyan/model.h"
+#include "banyan/request.h"
 #include "banyan/types.h"
 
 namespace banyan {
@@ -46,57 +57,17 @@ struct EngineOptions {
   // Steps handed to the backend before the tokens of the latest one are known, 0 or 1; the answers
   // are the same. -1 = the backend's choice.
   int steps_ahead = -1;
+  // Rows of a step that computes prompts beside streams that write: fewer let tokens come faster.
+  // Prompts get at least a quarter of them, and a long prompt leaves half of that to shorter ones
+  // that came later. 0 = the backend's choice; -1 = as many as fit, prompts in order of arrival:
+  // for jobs, where only the end counts.
+  int mixed_rows = 0;
+  // Back-pressure: what may wait, with answers that nobody has taken yet; 0 = a million answers,
+  // 2^28 tokens. A request is taken whole when nothing waits, however large it is.
+  int max_waiting = 0;
+  std::int64_t max_waiting_tokens = 0;
   bool replay = true;       // a device may record steps that repeat and launch them as a whole
   bool one_by_one = false;  // each stream alone with an empty cache
-};
-
-struct SamplingOptions {
-  float temperature = 0.0f;  // 0 = greedy
-  int top_k = 0;
-  float top_p = 1.0f;
-  float min_p = 0.0f;
-  float repetition_penalty = 1.0f;
-  std::uint64_t seed = 0;
-};
-
-struct AnswerRequest {
-  std::uint64_t tag = 0;  // the caller's; comes back with the answer
-  int max_new = 64;
-  std::vector<TokenId> stop_tokens;
-  std::vector<std::string> stop_strings;  // need the model's text side
-  SamplingOptions sampling;
-  int top_logprobs = 0;
-  // Random draws are keyed by (seed, request, question, sample, position), not by scheduling.
-  std::uint64_t request_key = 0, question_key = 0, sample_key = 0;
-  // Tokens to take instead of choosing: their logprobs score given text. max_new is ignored.
-  std::vector<TokenId> forced;
-  bool want_logits = false;  // the logits after the prompt, in Answer::prompt_logits
-};
-
-// One segment, the segments below it, and the answers that continue it. A segment may be empty.
-struct PromptSegment {
-  std::vector<TokenId> tokens;
-  std::vector<PromptSegment> below;
-  std::vector<AnswerRequest> answers;
-};
-
-enum class FinishReason { kStopToken, kStopString, kLength, kError };
-const char* FinishReasonName(FinishReason reason);  // "stop", "stop", "length", "error"
-
-struct ScoredToken {
-  TokenId token = 0;
-  float logprob = 0.0f;
-};
-
-struct Answer {
-  std::uint64_t tag = 0;
-  FinishReason finish = FinishReason::kLength;
-  std::vector<TokenId> tokens;                // a stop token included
-  std::vector<float> logprobs;                // [tokens] log-softmax of the raw logits
-  std::vector<std::vector<ScoredToken>> top;  // [tokens], when asked for
-  std::string text;                           // with stop strings: the text before the stop
-  std::vector<float> prompt_logits;           // when asked for
-  std::string error;                          // with kError: why
 };
 
 // What a run did.
@@ -110,6 +81,10 @@ struct Receipt {
   std::int64_t steps = 0;
   std::int64_t streams = 0;
   std::int64_t failed = 0;
+  std::int64_t cancelled = 0;  // answers
+  // Streams that gave their memory back to earlier ones, each at most once, and the tokens of their
+  // answers that were computed again.
+  std::int64_t preempted = 0, recomputed_tokens = 0;
   std::int64_t refused_steps = 0;  // memory for the step was refused: smaller ones were made
   // The host's time: deciding and planning; handing steps to the backend (which computes there and
   // then on a CPU); waiting for chosen tokens and taking them.
@@ -120,31 +95,77 @@ struct Receipt {
   std::int64_t decode_steps = 0, decode_step_tokens = 0;
   double decode_step_seconds = 0.0, prefill_step_seconds = 0.0;
   std::int64_t kv_bytes_peak = 0, kv_bytes_total = 0;
+  std::int64_t kv_bytes_held = 0;  // by running streams, now; the rest is free or cached
+  // What people wait for: from Submit to an answer's first token, and from one token to the next.
+  // Medians and 99th percentiles, within 5 %.
+  double first_token_median = 0.0, first_token_p99 = 0.0;
+  double next_token_median = 0.0, next_token_p99 = 0.0;
   // The least time that this work, and its decode steps alone, could take at the machine's measured
   // rates; 0: unknown.
   double limit_seconds = 0.0, decode_limit_seconds = 0.0;
 };
 
+struct SubmitOptions {
+  int priority = 0;  // higher ones are admitted first, and keep their memory longer
+  // Where its events arrive; null: the engine's own queue.
+  std::shared_ptr<AnswerQueue> queue;
+};
+
+enum class Unfinished { kFinish, kCancel };
+
+// Threads: every method may be called from any thread at any moment, unless it says otherwise. The
+// work itself is done by one thread at a time: the engine's own after Start, else whoever calls
+// Step. Nothing is called back from inside a step; news waits in queues until it is taken.
+//
+// One answer fails alone: logits without a token to choose or memory that there will never be end
+// that answer with kError, and the others go on.
+//
+// Memory: a stream takes pages as it grows. When there are none left, the stream that came last
+// gives back its own and is computed again later, with the same bits. That happens to a stream at
+// most once: when it comes back, it gets all it can need at once. So no token's keys are computed
+// more than twice for one stream, and the first stream in line always goes on.
 class Engine {
  public:
   Engine(std::shared_ptr<Model> model, const EngineOptions& options);
-  ~Engine();
+  ~Engine();  // Shutdown(kCancel)
 
-  // Throws kInput when a token is out of range or a path is empty, kLimit when a prompt is longer
-  // than the context.
-  void Submit(PromptSegment request);
+  // --- Asking
+  // Throws kInput when a token is out of range, a path is empty or a segment begins before the one
+  // above it ends; kLimit when a path ends beyond the model's context. When too much waits already:
+  // nothing, and the request is as it was.
+  [[nodiscard]] std::optional<RequestId> TrySubmit(PromptSegment& request,
+                                                   const SubmitOptions& options = {});
+  // The same, but waits until there is room. In an engine without a thread of its own nobody would
+  // make any: kLimit.
+  RequestId Submit(PromptSegment request, const SubmitOptions& options = {});
+  // Ends every answer of the request, or those with the tag, that has not ended yet, with
+  // kCancelled and the tokens there are. Their memory is free when this returns, or, while a step
+  // is being made, at its end. A request that is over or unknown: nothing happens.
+  void Cancel(RequestId request);
+  void Cancel(RequestId request, std::uint64_t tag);
 
+  // --- Working
   // Launches one forward pass, if there is something to compute, and takes the tokens of one: of
   // the same, or with a step ahead of the one before. False when nothing is left to do. Throws
-  // kLimit when memory is refused even for the smallest step.
+  // kLimit when memory is refused even for the smallest step: nothing is lost, and the next call
+  // tries again. REQUIRES: no Start.
   bool Step();
-  std::vector<Answer> TakeFinished();
+  // Begins a thread that makes steps whenever there is something to do. An error of a step ends
+  // every answer that is under way with it; the thread goes on with what is submitted next.
+  void Start();
+  // Takes no more requests; finishes or cancels the others, whose events can still be taken, and
+  // ends the thread. Once; also done by the destructor.
+  void Shutdown(Unfinished unfinished);
+  // Waits until nothing is left to do, at most so long; true when it is so. REQUIRES: Start.
+  bool WaitUntilIdle(double seconds);
 
-  int waiting() const;  // streams submitted and not yet admitted
+  // --- Answers, of requests without a queue of their own
+  std::vector<AnswerEvent> TakeEvents(double seconds = 0.0);
+  std::vector<Answer> TakeFinished();  // the ends alone
+
+  // --- How it stands
+  int waiting() const;  // streams submitted and not running
   int running() const;
-  // The tags of what waits, and a way to take some of it back: for callers that want to stop early.
-  std::vector<std::uint64_t> WaitingTags() const;
-  void CancelWaiting(const std::function<bool(std::uint64_t tag)>& unwanted);
   // How many waiting streams keep the engine busy: submit more when waiting() falls below it.
   int wanted_waiting() const;
   // The first call of a model measures the machine for limit_seconds: some tens of milliseconds.

@@ -18,6 +18,13 @@ struct ChatText {
   bool from_user = false;  // plain text: control tokens spelled in it are not control tokens
 };
 
+// The same by reference.
+struct TextPiece {
+  std::string_view text;
+  bool from_user = false;
+};
+
+// Immutable; safe to use from many threads at once.
 class Text {
  public:
   // A GGUF file, a tokenizer.json, or a directory that holds one.
@@ -30,6 +37,12 @@ class Text {
   // A rendered chat (or any prompt in pieces) as tokens: control tokens only where the template
   // wrote them, text between them tokenised as one run across pieces.
   std::vector<TokenId> EncodeChat(std::span<const ChatText> pieces, bool add_special = false) const;
+  std::vector<TokenId> EncodePieces(std::span<const TextPiece> pieces) const;
+  // Whether text may be cut between a letter and a space with a letter after it: the tokens of
+  // pieces up to such a place inside a user's piece, and EncodeRest of what follows, are those of
+  // all the pieces at once.
+  bool allows_cuts_before_words() const;
+  std::vector<TokenId> EncodeRest(std::span<const TextPiece> pieces) const;
   std::string Decode(std::span<const TokenId> ids, bool skip_special) const;
   std::optional<TokenId> Find(std::string_view token) const;
   bool IsSpecial(TokenId id) const;

@@ -1,15 +1,11 @@
-// Hash, threads and JSON limits.
+// Hash and JSON limits.
 #include <gtest/gtest.h>
 
-#include <atomic>
-#include <numeric>
 #include <string>
-#include <vector>
 
 #include "base/error.h"
 #include "base/json.h"
 #include "base/sha256.h"
-#include "base/thread_pool.h"
 
 namespace banyan {
 namespace {
@@ -31,33 +27,6 @@ TEST(Sha256, PiecesGiveTheDigestOfTheWhole) {
   for (size_t cut : {0, 1, 55, 63, 64, 65, 128, 999}) {
     EXPECT_EQ(Sha256().Add(text.substr(0, cut)).Add(text.substr(cut)).Finish(), whole) << cut;
   }
-}
-
-TEST(ThreadPool, EveryIndexOnce) {
-  for (int threads : {1, 2, 5}) {
-    ThreadPool pool(threads);
-    EXPECT_EQ(pool.size(), threads);
-    for (int round = 0; round < 200; ++round) {
-      std::vector<std::atomic<int>> seen(static_cast<size_t>(round));
-      pool.ForEach(round, [&](std::int64_t i, int worker) {
-        ASSERT_LT(worker, threads);
-        ++seen[static_cast<size_t>(i)];
-      });
-      for (const auto& count : seen) EXPECT_EQ(count, 1);
-    }
-  }
-}
-
-TEST(ThreadPool, RethrowsAndGoesOn) {
-  ThreadPool pool(3);
-  EXPECT_THROW(pool.ForEach(100,
-                            [](std::int64_t i, int) {
-                              if (i == 57) Throw(ErrorKind::kInput, "row {}", i);
-                            }),
-               Error);
-  std::atomic<int> sum{0};
-  pool.ForEach(10, [&](std::int64_t i, int) { sum += static_cast<int>(i); });
-  EXPECT_EQ(sum, 45);
 }
 
 TEST(Json, DepthAndSyntaxAreErrors) {

@@ -1,123 +1,162 @@
-// Waiting streams → running ones: the path is found or added, pinned, and given room for prompt and
-// answer, so that a running stream never waits for memory.
+// Waiting streams → running ones: the path is found or added, pinned, and given room for the prompt
+// and the first token; a stream that was preempted gets room for all that it can still need.
 #include <algorithm>
 #include <set>
 
 #include "base/error.h"
-#include "engine/engine_state.h"
+#include "engine/core.h"
 
 namespace banyan {
 namespace {
 
-std::int64_t PagesFor(size_t tokens) {
-  return (static_cast<std::int64_t>(tokens) + kPageTokens - 1) / kPageTokens;
+std::int64_t PagesFor(std::int64_t tokens) { return (tokens + kPageTokens - 1) / kPageTokens; }
+
+std::int64_t PromptPages(const Stream& stream) {
+  std::int64_t pages = 0;
+  for (const std::int32_t index : stream.request->PathTo(stream.declared().leaf)) {
+    pages += PagesFor(static_cast<std::int64_t>(
+        stream.request->segments[static_cast<size_t>(index)].tokens.size()));
+  }
+  return pages;
 }
 
 }  // namespace
 
-void Engine::State::Admit() {
-  while (!waiting_.empty() && !no_room_ && static_cast<int>(running_.size()) < max_streams_) {
-    Stream& next = *waiting_.front();
-    if (options_.strategy == Strategy::kStacked && !running_.empty()) {
-      std::set<int> stacks = {next.stack};
-      for (const StreamId id : running_) stacks.insert(at(id).stack);
-      if (static_cast<int>(stacks.size()) > options_.stacks) return;
+void EngineCore::Admit() {
+  if (running_.empty()) no_room_ = false;
+  while (!line_.empty() && !no_room_ && running() < max_streams_) {
+    std::unique_ptr<Stream> next = line_.Take();
+    if (options_.strategy == Strategy::kStacked && !StackFits(*next)) {
+      return line_.Return(std::move(next));
     }
-    if (!TryAdmit(next)) {
-      if (!running_.empty()) {
-        no_room_ = true;
-        return;
-      }
-      std::int64_t needed = 0;
-      for (const TokensRef& segment : next.segments) needed += PagesFor(segment->size());
-      Fail(next, fmt::format("KV memory is too small: the prompt alone needs {} pages of {} tokens "
-                             "and its answer more, the budget has {} pages",
-                             needed, kPageTokens, cache_.total_pages()));
-      waiting_.pop_front();
-      continue;
-    }
-    StreamId id;
-    if (free_ids_.empty()) {
-      id = StreamId(static_cast<std::int32_t>(streams_.size()));
-      streams_.emplace_back();
+    if (options_.one_by_one) cache_.EvictAll();
+    if (TryAdmit(*next)) {
+      Begin(std::move(next));
+    } else if (running_.empty()) {
+      DeliverEnds(*next, FinishReason::kError,
+                  fmt::format("KV memory is too small: the prompt alone needs {} pages of {} "
+                              "tokens and its answer more, the budget has {} pages",
+                              PromptPages(*next), kPageTokens, cache_.total_pages()));
     } else {
-      id = free_ids_.back();
-      free_ids_.pop_back();
+      no_room_ = true;
+      line_.Return(std::move(next));
     }
-    next.id = id;
-    next.state = Stream::State::kPrefill;
-    streams_[id.index()] = std::move(waiting_.front());
-    waiting_.pop_front();
-    receipt_.prompt_tokens += at(id).prompt_tokens;
-    running_.push_back(id);
   }
 }
 
-bool Engine::State::TryAdmit(Stream& stream) {
+bool EngineCore::StackFits(const Stream& next) const {
+  if (running_.empty()) return true;
+  std::set<int> stacks = {next.declared().stack};
+  for (const StreamId id : running_) stacks.insert(at(id).declared().stack);
+  return static_cast<int>(stacks.size()) <= options_.stacks;
+}
+
+// The node of the prompt's last token. Segments that a stream of the same request has met are found
+// by that; others by their tokens, or added.
+NodeId EngineCore::FindPath(const Stream& stream) {
   const bool share = options_.strategy != Strategy::kFlat;
-  // Every node is pinned until the stream holds its leaf, so that making room for one does not take
-  // another away.
-  std::vector<NodeId> held;
-  std::vector<NodeSplit> splits;
+  std::vector<RequestSegment>& segments = stream.request->segments;
+  const std::vector<std::int32_t> path = stream.request->PathTo(stream.declared().leaf);
   NodeId node;
-  bool fits = true;
-  for (const TokensRef& tokens : stream.segments) {
-    Forest::Segment segment;
-    segment.tokens = *tokens;
-    segment.share = share;
-    node = forest_.AddSegment(node, segment, splits);
+  size_t next = path.size();
+  while (next > 0 && !node.valid()) {
+    const RequestSegment& segment = segments[static_cast<size_t>(path[next - 1])];
+    if (share && forest_.Exists(segment.node)) {
+      node = segment.node.node;
+    } else {
+      --next;
+    }
+  }
+  std::vector<NodeSplit> splits;
+  for (; next < path.size(); ++next) {
+    RequestSegment& segment = segments[static_cast<size_t>(path[next])];
+    node = forest_.AddSegment(node, {segment.tokens, segment.first_position, share}, splits);
     for (const NodeSplit& split : splits) cache_.Split(split);
     splits.clear();
-    forest_.Pin(node);
-    held.push_back(node);
+    if (share) segment.node = forest_.Remember(node);
   }
-  for (const NodeId on_path : forest_.Path(node)) {
-    fits = fits && cache_.Reserve(on_path, static_cast<int>(forest_.at(on_path).tokens.size()));
-  }
-  std::int64_t answer_tokens = 0;
-  for (const AnswerRequest& wanted : stream.wanted) {
-    answer_tokens +=
-        wanted.forced.empty() ? wanted.max_new : static_cast<std::int64_t>(wanted.forced.size());
-  }
-  const std::int64_t room = config_.context_length - stream.prompt_tokens;
-  const int answer_keys = static_cast<int>(std::clamp<std::int64_t>(answer_tokens, 0, room));
-  if (fits) {
-    stream.tail = forest_.AddTail(node);
-    forest_.Pin(stream.tail);
-    // The last token is never fed, and a stream of one token has no row in its tail.
-    const int tail_keys = answer_keys > 1 ? forest_.TakenOver(node) + answer_keys - 1 : 0;
-    fits = cache_.Reserve(stream.tail, tail_keys);
-    if (!fits) {
-      forest_.Unpin(stream.tail);
-      cache_.Drop(stream.tail);
-    }
-  }
-  if (fits) {
-    stream.leaf = node;
-    forest_.Pin(node);
-    cache_.Touch(node);
-  }
-  for (const NodeId id : held) forest_.Unpin(id);
-  if (!fits) {
-    // What was added and nobody else uses goes again, leaf first.
-    while (node.valid() && forest_.Removable(node) && cache_.filled(node) == 0) {
-      const NodeId parent = forest_.at(node).parent;
-      cache_.Drop(node);
-      node = parent;
-    }
-  }
-  return fits;
+  return node;
 }
 
-void Engine::State::Fail(Stream& stream, const std::string& why) {
-  for (const AnswerRequest& wanted : stream.wanted) {
-    Answer answer;
-    answer.tag = wanted.tag;
-    answer.finish = FinishReason::kError;
-    answer.error = why;
-    finished_.push_back(std::move(answer));
-    ++receipt_.failed;
+// Keys that its tail holds when every answer has its full length. The last token is never fed, and
+// a stream of one token has no row in its tail.
+int EngineCore::TailKeys(const Stream& stream, NodeId leaf) const {
+  const std::vector<AnswerRequest>& answers = stream.request->answers;
+  auto tokens = static_cast<std::int64_t>(stream.written.size()) -
+                static_cast<std::int64_t>(stream.answer.tokens.size());
+  for (std::int32_t a = stream.answer_index; a < stream.end_answer; ++a) {
+    const AnswerRequest& wanted = answers[static_cast<size_t>(a)];
+    tokens +=
+        wanted.forced.empty() ? wanted.max_new : static_cast<std::int64_t>(wanted.forced.size());
   }
+  const std::int64_t room = config_.context_length - forest_.at(leaf).end_position();
+  tokens = std::clamp<std::int64_t>(tokens, 0, room);
+  return tokens > 1 ? forest_.TakenOver(leaf) + static_cast<int>(tokens) - 1 : 0;
+}
+
+bool EngineCore::TryAdmit(Stream& stream) {
+  const NodeId leaf = FindPath(stream);
+  cache_.Pin(leaf);  // and so all above it
+  const std::vector<NodeId> path = forest_.Path(leaf);
+  std::int64_t missing = 0, path_pages = 0;
+  int cached = 0;
+  for (const NodeId node : path) {
+    const auto tokens = static_cast<int>(forest_.at(node).tokens.size());
+    missing += cache_.MissingPages(node, tokens);
+    path_pages += PagesFor(tokens);
+    cached += cache_.filled(node);
+  }
+  const int all_keys = TailKeys(stream, leaf);
+  const int taken = forest_.TakenOver(leaf);
+  int tail_keys = std::min(all_keys, taken + 1);
+  std::int64_t spare = 0;
+  if (stream.preempted) {
+    // All that it can need, or all there is: then it runs alone, as far as it gets.
+    const std::int64_t most = (cache_.total_pages() - path_pages) * kPageTokens;
+    const std::int64_t least = taken + static_cast<std::int64_t>(stream.written.size());
+    tail_keys = static_cast<int>(std::clamp<std::int64_t>(all_keys, 0, std::max(most, least)));
+  } else {
+    // A page for each of those that may want one next, so that not everyone who is let in has to
+    // leave again.
+    spare = std::ranges::count_if(running_, [&](StreamId id) { return !at(id).preempted; });
+  }
+  if (missing + PagesFor(tail_keys) + spare > cache_.available_pages()) {
+    cache_.Unpin(leaf);  // what was added for it goes again
+    return false;
+  }
+  for (const NodeId node : path) {
+    BANYAN_CHECK(cache_.Reserve(node, static_cast<int>(forest_.at(node).tokens.size())));
+  }
+  stream.leaf = leaf;
+  stream.tail = forest_.AddTail(leaf);
+  cache_.Pin(stream.tail);
+  BANYAN_CHECK(cache_.Reserve(stream.tail, tail_keys));
+  for (const TokenId token : stream.written) forest_.Append(stream.tail, token);
+  stream.written = {};
+  cache_.Touch(leaf);
+  if (!std::exchange(stream.began, true)) {
+    stream.answer.cached_tokens = cached;
+    receipt_.prompt_tokens += stream.prompt_tokens;
+  }
+  return true;
+}
+
+void EngineCore::Begin(std::unique_ptr<Stream> stream) {
+  StreamId id;
+  if (free_ids_.empty()) {
+    id = StreamId(static_cast<std::int32_t>(streams_.size()));
+    streams_.emplace_back();
+  } else {
+    id = free_ids_.back();
+    free_ids_.pop_back();
+  }
+  stream->id = id;
+  stream->state = Stream::State::kPrefill;
+  stream->declared().running = id;
+  streams_[id.index()] = std::move(stream);
+  const auto place = std::ranges::upper_bound(running_, at(id).rank(), {},
+                                              [this](StreamId other) { return at(other).rank(); });
+  running_.insert(place, id);
 }
 
 }  // namespace banyan

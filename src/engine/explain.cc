@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "engine/engine_state.h"
+#include "engine/core.h"
 #include "engine/limit.h"
 
 namespace banyan {
@@ -39,7 +39,7 @@ const char* WhyStrategy(Strategy strategy) {
 
 }  // namespace
 
-std::string Engine::State::Explain() {
+std::string EngineCore::Explain() {
   // A forest of its own tells what sharing finds, without touching the one that runs.
   Forest forest(kCutKeys, Digest{});
   std::vector<NodeSplit> splits;
@@ -47,18 +47,21 @@ std::string Engine::State::Explain() {
   std::int64_t tail_tokens = 0;
   std::int64_t alone = 0, stored = 0;
   const bool share = options_.strategy != Strategy::kFlat;
-  for (const std::unique_ptr<Stream>& stream : waiting_) {
+  for (const auto& [request, index] : line_.Fresh()) {
+    const RequestStream& stream = request->streams[static_cast<size_t>(index)];
+    const std::vector<std::int32_t> path = request->PathTo(stream.leaf);
     NodeId node;
-    if (levels.size() < stream->segments.size()) levels.resize(stream->segments.size());
-    for (size_t depth = 0; depth < stream->segments.size(); ++depth) {
-      const std::vector<TokenId>& tokens = *stream->segments[depth];
+    if (levels.size() < path.size()) levels.resize(path.size());
+    for (size_t depth = 0; depth < path.size(); ++depth) {
+      const RequestSegment& segment = request->segments[static_cast<size_t>(path[depth])];
       const auto before = forest.TotalTokens();
-      node = forest.AddSegment(node, {tokens, {}, share}, splits);
-      levels[depth].alone += static_cast<std::int64_t>(tokens.size());
+      node = forest.AddSegment(node, {segment.tokens, segment.first_position, share}, splits);
+      levels[depth].alone += static_cast<std::int64_t>(segment.tokens.size());
       levels[depth].stored += forest.TotalTokens() - before;
     }
     tail_tokens += forest.TakenOver(node);
-    for (const AnswerRequest& wanted : stream->wanted) {
+    for (std::int32_t a = stream.first_answer; a < stream.end_answer; ++a) {
+      const AnswerRequest& wanted = request->answers[static_cast<size_t>(a)];
       tail_tokens +=
           wanted.forced.empty() ? wanted.max_new : static_cast<std::int64_t>(wanted.forced.size());
     }
@@ -66,7 +69,7 @@ std::string Engine::State::Explain() {
   std::string text = fmt::format("strategy  {}: {}\n", StrategyName(options_.strategy),
                                  WhyStrategy(options_.strategy));
   text += fmt::format("backend   {}, {}\n", model_->backend_name(), model_->precision());
-  text += fmt::format("streams   {} waiting, at most {} at once, {} rows a step\n", waiting_.size(),
+  text += fmt::format("streams   {} waiting, at most {} at once, {} rows a step\n", line_.streams(),
                       max_streams_, batch_rows_);
   for (size_t depth = 0; depth < levels.size(); ++depth) {
     const Level& level = levels[depth];

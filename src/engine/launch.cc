@@ -1,50 +1,14 @@
-// What the next step is, as arrays, and its way to the backend.
+// The next step as arrays, and its way to the backend.
 #include <algorithm>
 
 #include "base/error.h"
 #include "decode/random.h"
-#include "engine/engine_state.h"
+#include "engine/core.h"
 #include "engine/plan_options.h"
 
 namespace banyan {
 
-// Streams with a token under way count as if they had it. Whether it stops them is not known yet;
-// that it is their last for want of room is.
-void Engine::State::Decide() {
-  scheduler_.Begin(step_rows_);
-  for (const StreamId id : running_) {
-    const Stream& stream = at(id);
-    if (Decodes(stream) && !EndsByLength(stream, stream.tokens_under_way)) scheduler_.Extend(id);
-  }
-  for (const StreamId id : running_) {
-    if (scheduler_.full()) break;
-    const Stream& stream = at(id);
-    if (Decodes(stream)) continue;
-    path_.clear();
-    for (NodeId node = stream.leaf; node.valid(); node = forest_.at(node).parent) {
-      path_.push_back(
-          {node, static_cast<int>(forest_.at(node).tokens.size()), cache_.filled(node)});
-    }
-    std::reverse(path_.begin(), path_.end());
-    scheduler_.Prefill(path_);
-  }
-}
-
-bool Engine::State::Decodes(const Stream& stream) const {
-  return stream.state == Stream::State::kDecode || stream.tokens_under_way > 0;
-}
-
-// Whether the answer being written ends with its next `more`-th token whatever that is.
-bool Engine::State::EndsByLength(const Stream& stream, int more) const {
-  if (more == 0) return false;
-  const AnswerRequest& wanted = stream.wanted.front();
-  const size_t most =
-      wanted.forced.empty() ? static_cast<size_t>(wanted.max_new) : wanted.forced.size();
-  const size_t tokens = stream.answer.tokens.size() + static_cast<size_t>(more);
-  return tokens >= most || forest_.at(stream.tail).end_position() + more >= config_.context_length;
-}
-
-void Engine::State::PlanStep() {
+void EngineCore::PlanStep() {
   const StepDecision& decision = scheduler_.decision();
   node_rows_.clear();
   for (const PrefillPart& part : decision.prefill) {
@@ -70,20 +34,21 @@ void Engine::State::PlanStep() {
 }
 
 // A node that streams of several stacks have on their paths belongs to none.
-void Engine::State::MarkStacks() {
+void EngineCore::MarkStacks() {
   stack_of_node_.clear();
   for (const StreamId id : running_) {
     const Stream& stream = at(id);
     std::vector<NodeId> nodes = forest_.Path(stream.tail);
     nodes.push_back(stream.leaf);
     for (const NodeId node : nodes) {
-      const auto [it, added] = stack_of_node_.try_emplace(node, stream.stack);
-      if (!added && it->second != stream.stack) it->second = -1;
+      const int stack = stream.declared().stack;
+      const auto [it, added] = stack_of_node_.try_emplace(node, stack);
+      if (!added && it->second != stack) it->second = -1;
     }
   }
 }
 
-PlanOptions Engine::State::OptionsForPlan() const {
+PlanOptions EngineCore::OptionsForPlan() const {
   const AttentionShape shape{config_.heads, config_.kv_heads, config_.head_dim};
   PlanOptions options = PlanOptionsFor(options_.strategy, shape, kernels_);
   if (options_.strategy == Strategy::kTree) options.share_levels = options_.share_levels;
@@ -92,19 +57,22 @@ PlanOptions Engine::State::OptionsForPlan() const {
 
 // Tails that begin with their prompt's last segment get its keys and values before the first row of
 // their own.
-void Engine::State::FillTails() {
+void EngineCore::FillTails() {
   page_copies_.clear();
-  for (const StreamId id : scheduler_.decision().extend) {
-    const Stream& stream = at(id);
+  const auto fill = [this](const Stream& stream) {
     const int taken = forest_.TakenOver(stream.leaf);
-    if (taken == 0 || cache_.filled(stream.tail) > 0) continue;
+    if (taken == 0 || cache_.filled(stream.tail) > 0) return;
     cache_.AddCopies(stream.leaf, stream.tail, taken, page_copies_);
+  };
+  for (const StreamId id : scheduler_.decision().extend) fill(at(id));
+  for (const StreamId id : running_) {  // those that were preempted
+    if (!Decodes(at(id)) && scheduler_.Touches(at(id).tail)) fill(at(id));
   }
   if (!page_copies_.empty()) kernels_.CopyPages(page_copies_, *memory_.kv);
 }
 
 // Nothing of the engine has changed when this throws.
-void Engine::State::Launch() {
+void EngineCore::Launch() {
   const StepDecision& decision = scheduler_.decision();
   LaunchedStep step;
   step.decode_only = decision.prefill.empty();
@@ -117,17 +85,17 @@ void Engine::State::Launch() {
 
   // A stream's next token comes from its tail's row, or from the row that ends its prompt, which
   // several streams may share.
-  requests_.clear();
+  requested_.clear();
   for (const StreamId id : running_) {
     const Stream& stream = at(id);
-    const std::int32_t row = builder_.LogitRow(Decodes(stream) ? stream.tail : stream.leaf);
+    const std::int32_t row = builder_.LogitRow(LogitNode(stream));
     if (row < 0) continue;
     step.readers.push_back(id);
     step.rows.push_back(row);
-    requests_.push_back(RequestFor(stream, row));
+    requested_.push_back(RequestFor(stream, row));
     step.take_at_once = step.take_at_once || MustTakeAtOnce(stream);
   }
-  step.choices = kernels_.Choose(step.logits, requests_);
+  step.choices = kernels_.Choose(step.logits, requested_);
 
   for (size_t i = 0; i < step.readers.size(); ++i) {
     Stream& stream = at(step.readers[i]);
@@ -142,20 +110,29 @@ void Engine::State::Launch() {
              static_cast<int>(built_->batch.logit_rows.size()), step.decode_only);
   ++receipt_.steps;
   receipt_.decode_rows += static_cast<std::int64_t>(decision.extend.size());
-  for (const PrefillPart& part : decision.prefill) receipt_.prefilled_tokens += part.count;
+  for (const PrefillPart& part : decision.prefill) {
+    const bool answer = forest_.at(part.node).growing;
+    (answer ? receipt_.recomputed_tokens : receipt_.prefilled_tokens) += part.count;
+  }
   launched_.push_back(std::move(step));
+}
+
+// Whose last row gives the stream's next token.
+NodeId EngineCore::LogitNode(const Stream& stream) const {
+  return Decodes(stream) || HasWritten(stream) ? stream.tail : stream.leaf;
 }
 
 // The logits are gone after the next step; a penalty needs the token itself; which answer comes
 // after a stop, nobody knows before.
-bool Engine::State::MustTakeAtOnce(const Stream& stream) const {
-  const AnswerRequest& wanted = stream.wanted.front();
+bool EngineCore::MustTakeAtOnce(const Stream& stream) const {
+  const AnswerRequest& wanted = stream.wanted();
   const bool wants_logits = wanted.want_logits && !Decodes(stream);
-  return wants_logits || wanted.sampling.repetition_penalty != 1.0f || stream.wanted.size() > 1;
+  const bool in_turn = stream.end_answer - stream.answer_index > 1;
+  return wants_logits || wanted.sampling.repetition_penalty != 1.0f || in_turn;
 }
 
-SamplingRow Engine::State::RequestFor(const Stream& stream, std::int32_t row) const {
-  const AnswerRequest& wanted = stream.wanted.front();
+SamplingRow EngineCore::RequestFor(const Stream& stream, std::int32_t row) const {
+  const AnswerRequest& wanted = stream.wanted();
   const size_t written = stream.answer.tokens.size() + static_cast<size_t>(stream.tokens_under_way);
   SamplingRow request;
   request.row = row;

@@ -26,13 +26,16 @@ void StepScheduler::Extend(StreamId stream) {
   --rows_left_;
 }
 
+void StepScheduler::LimitPrompts(int rows) { rows_left_ = std::min(rows_left_, rows); }
+
 // Schedules what is missing on the path, from the root down, as far as rows last.
-void StepScheduler::Prefill(std::span<const PromptNode> path) {
+void StepScheduler::Prefill(std::span<const PromptNode> path, const PrefillWish& wish) {
+  int most_rows = wish.most_rows;
   for (const PromptNode& node : path) {
     const int missing = node.tokens - Progress(node);
-    if (missing > 0 && !Take(node, missing)) return;
+    if (missing > 0 && !Take(node, missing, most_rows)) return;
   }
-  WantLogits(path.back());
+  if (wish.logits) WantLogits(path.back());
 }
 
 std::int32_t StepScheduler::PartOf(NodeId node) const {
@@ -53,8 +56,8 @@ int StepScheduler::Progress(const PromptNode& node) const {
 }
 
 // True when the node is complete after this step.
-bool StepScheduler::Take(const PromptNode& node, int missing) {
-  const int count = std::min(missing, rows_left_);
+bool StepScheduler::Take(const PromptNode& node, int missing, int& most_rows) {
+  const int count = std::min({missing, rows_left_, most_rows});
   if (count == 0) return false;
   const std::int32_t index = PartOf(node.node);
   if (index < 0) {
@@ -63,6 +66,7 @@ bool StepScheduler::Take(const PromptNode& node, int missing) {
     step_.prefill[static_cast<size_t>(index)].count += count;
   }
   rows_left_ -= count;
+  most_rows -= count;
   return count == missing;
 }
 

@@ -1,6 +1,6 @@
 // What the next step computes: a pure decision from what is in memory and what is asked for. Decode
-// rows come first, because every running stream waits for them; prompts fill the rest in order of
-// admission. A prompt may be computed in any number of pieces: bits do not depend on it.
+// rows come first, because every running stream waits for them; prompts fill the rest, or what of
+// it they may have. A prompt may be computed in any number of pieces: bits do not depend on it.
 #pragma once
 
 #include <span>
@@ -45,20 +45,31 @@ struct StepDecision {
 };
 
 // Makes decisions stream by stream: Begin, then Extend for every decoding stream, then Prefill for
-// the others in order of admission, until it is full. Keeps its memory from step to step.
+// the others, until it is full. Keeps its memory from step to step.
 // At most `batch_rows` rows. Not empty when a stream was shown: a first prompt always gets a row
 // when no stream decodes. A node whose parent is not complete in this step is not touched.
 class StepScheduler {
  public:
   void Begin(int batch_rows);
   void Extend(StreamId stream);
-  void Prefill(std::span<const PromptNode> path);
+  // Prompts get at most so many of the rows that are left.
+  void LimitPrompts(int rows);
+
+  struct PrefillWish {
+    bool logits = true;  // of the path's last token
+    int most_rows = 1 << 30;
+  };
+  void Prefill(std::span<const PromptNode> path, const PrefillWish& wish);
+  void Prefill(std::span<const PromptNode> path) { Prefill(path, PrefillWish()); }
+
   bool full() const { return rows_left_ == 0; }
+  int rows_left() const { return rows_left_; }
+  bool Touches(NodeId node) const { return PartOf(node) >= 0; }
   const StepDecision& decision() const { return step_; }
 
  private:
   int Progress(const PromptNode& node) const;
-  bool Take(const PromptNode& node, int missing);
+  bool Take(const PromptNode& node, int missing, int& most_rows);
   void WantLogits(const PromptNode& leaf);
   std::int32_t PartOf(NodeId node) const;
   void Add(const PrefillPart& part);

@@ -9,8 +9,8 @@
 #include <chrono>
 
 #include "base/error.h"
-#include "engine/engine_state.h"
-#include "engine/timer.h"
+#include "base/timer.h"
+#include "engine/core.h"
 
 namespace banyan {
 namespace {
@@ -20,11 +20,11 @@ constexpr int kStepsBeforeGrowing = 32;
 
 }  // namespace
 
-bool Engine::State::Step() {
-  const size_t finished_before = finished_.size();
+bool EngineCore::Step() {
+  const size_t deliveries_before = deliveries_.size();
   const bool launched = LaunchNext();
   // Streams that could not be admitted have failed: whoever loops must still look at them.
-  if (launched_.empty()) return finished_.size() > finished_before;
+  if (launched_.empty()) return deliveries_.size() > deliveries_before;
   const size_t may_stay = launched && !launched_.back().take_at_once ? steps_ahead_ : 0;
   while (launched_.size() > may_stay) TakeOldest();
   return true;
@@ -32,7 +32,7 @@ bool Engine::State::Step() {
 
 // Hands the next step to the backend; false when there is nothing to compute before tokens are
 // taken. Where memory for a step is refused, smaller ones are tried.
-bool Engine::State::LaunchNext() {
+bool EngineCore::LaunchNext() {
   if (launched_.empty()) step_began_ = Timer::Clock::now();
   for (;;) {
     int rows = 0;
@@ -42,6 +42,7 @@ bool Engine::State::LaunchNext() {
         Admit();
         Decide();
         rows = scheduler_.decision().rows();
+        if (rows == 0 && running_.empty() && !line_.empty()) continue;  // all gave way or failed
         if (rows == 0) return false;
         PlanStep();
       }
@@ -63,7 +64,7 @@ bool Engine::State::LaunchNext() {
   }
 }
 
-void Engine::State::TakeOldest() {
+void EngineCore::TakeOldest() {
   LaunchedStep step = std::move(launched_.front());
   launched_.pop_front();
   const std::int64_t tokens_before = receipt_.generated_tokens;

@@ -18,7 +18,7 @@ class StepBuilderTest : public ::testing::Test {
     std::vector<NodeSplit> splits;
     const NodeId node = forest_.AddSegment(parent, {tokens, {}, true}, splits);
     for (const NodeSplit& split : splits) cache_.Split(split);
-    forest_.Pin(node);
+    cache_.Pin(node);
     EXPECT_TRUE(cache_.Reserve(node, static_cast<int>(tokens.size())));
     cache_.MarkFilled(node, filled);
     return node;

@@ -1,38 +1,61 @@
 // One answer (or, in sequential comparison runs, several one after another) being written.
 #pragma once
 
-#include <deque>
+#include <chrono>
+#include <cstdint>
 #include <memory>
+#include <tuple>
 #include <vector>
 
 #include "banyan/engine.h"
 #include "base/strong_int.h"
-#include "decode/stop_strings.h"
+#include "decode/answer_text.h"
+#include "engine/request_tree.h"
+#include "tree/forest.h"
 
 namespace banyan {
-
-using TokensRef = std::shared_ptr<const std::vector<TokenId>>;
 
 struct Stream {
   enum class State { kWaiting, kPrefill, kDecode };
 
-  StreamId id;
+  StreamId id;  // while it runs
   State state = State::kWaiting;
-  std::vector<TokensRef> segments;   // the declared path, no empty ones
-  std::deque<AnswerRequest> wanted;  // the first is being written
+  std::shared_ptr<RequestTree> request;
+  std::int32_t index = 0;         // of the stream in its request
+  std::int32_t answer_index = 0;  // of the answer being written, in its request
+  std::int32_t end_answer = 0;
   int prompt_tokens = 0;
-  int stack = 0;  // stacked: which stack it belongs to
+  bool began = false;  // it has run before
 
-  NodeId leaf;  // the prompt's last node; pinned from admission to the end
+  NodeId leaf;  // the prompt's last node; pinned while it runs
   // The growing node: tokens of all answers of the stream, after those that it took over from the
   // leaf (Forest::AddTail).
   NodeId tail;
+  // It was preempted. When it runs again, all pages that it can need are its own from the start,
+  // and it is not preempted again.
+  bool preempted = false;
+  std::vector<TokenId> written;  // of all its answers, while it waits for memory
 
   int tokens_under_way = 0;  // launched steps that choose a token for it: 0 to 2
   std::int32_t choice = 0;   // among the choices of the latest of them
 
-  Answer answer;                              // the one being written
-  std::unique_ptr<StopStrings> stop_strings;  // null: none asked for
+  Answer answer;                     // the one being written
+  std::unique_ptr<AnswerText> text;  // null: nobody wants it
+  std::chrono::steady_clock::time_point last_token;
+
+  const AnswerRequest& wanted() const {
+    return request->answers[static_cast<size_t>(answer_index)];
+  }
+  RequestStream& declared() const { return request->streams[static_cast<size_t>(index)]; }
+  // Tokens of the answer being written, at most.
+  size_t most_tokens() const {
+    return wanted().forced.empty() ? static_cast<size_t>(wanted().max_new) : wanted().forced.size();
+  }
+
+  // Who comes first: for admission, for rows of prompts, and last to give memory back.
+  std::tuple<int, RequestId, std::int32_t> rank() const {
+    return {-request->priority, request->id, index};
+  }
 };
 
 }  // namespace banyan

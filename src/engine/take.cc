@@ -3,11 +3,11 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "engine/engine_state.h"
+#include "engine/core.h"
 
 namespace banyan {
 
-void Engine::State::Take(LaunchedStep& step) {
+void EngineCore::Take(LaunchedStep& step) {
   std::vector<TokenChoice> choices;
   {
     Timer timer(receipt_.wait_seconds);
@@ -25,16 +25,13 @@ void Engine::State::Take(LaunchedStep& step) {
     }
     Stream& stream = at(step.readers[i]);
     --stream.tokens_under_way;
-    if (stream.state == Stream::State::kPrefill && stream.wanted.front().want_logits) {
+    if (!HasWritten(stream) && stream.wanted().want_logits) {
       stream.answer.prompt_logits.resize(static_cast<size_t>(config_.vocab_size));
       kernels_.Download(step.logits, step.rows[i], stream.answer.prompt_logits);
     }
     TakeToken(stream, choices[i]);
   }
-  std::erase_if(running_, [this](StreamId id) { return streams_[id.index()] == nullptr; });
-  if (options_.one_by_one && running_.empty()) {
-    cache_.EvictAll();
-  }
+  ForgetEnded();
 #ifndef NDEBUG
   forest_.CheckInvariants();
   cache_.CheckInvariants();
@@ -43,24 +40,28 @@ void Engine::State::Take(LaunchedStep& step) {
 
 // As if what was launched had not been: tokens of a step without tokens are of no use, and so is
 // the step that feeds them.
-void Engine::State::ForgetLaunched() {
+void EngineCore::ForgetLaunched() {
   launched_.clear();
   for (const StreamId id : running_) at(id).tokens_under_way = 0;
 }
 
-void Engine::State::TakeToken(Stream& stream, const TokenChoice& choice) {
-  const AnswerRequest& wanted = stream.wanted.front();
-  const bool first = stream.answer.tokens.empty();
-  if (first) {
-    stream.answer.tag = wanted.tag;
-    if (!wanted.stop_strings.empty()) {
-      stream.stop_strings = std::make_unique<StopStrings>(model_->parts().text->parts().tokenizer,
-                                                          wanted.stop_strings);
-    }
+// A token that is being chosen for the stream goes to nobody.
+void EngineCore::ForgetUnderWay(Stream& stream) {
+  if (stream.tokens_under_way == 0) return;
+  launched_.back().readers[static_cast<size_t>(stream.choice)] = StreamId();
+  stream.tokens_under_way = 0;
+}
+
+void EngineCore::TakeToken(Stream& stream, const TokenChoice& choice) {
+  const AnswerRequest& wanted = stream.wanted();
+  const size_t most = stream.most_tokens();
+  if (most == 0) return FinishAnswer(stream, FinishReason::kLength, "");
+  if (choice.token == kNoToken) {
+    return FinishAnswer(stream, FinishReason::kError,
+                        fmt::format("no token can be chosen after {} tokens of the answer: none "
+                                    "that is allowed has a finite logit",
+                                    stream.answer.tokens.size()));
   }
-  const size_t most =
-      wanted.forced.empty() ? static_cast<size_t>(wanted.max_new) : wanted.forced.size();
-  if (most == 0) return FinishAnswer(stream, FinishReason::kLength);
   stream.answer.tokens.push_back(choice.token);
   stream.answer.logprobs.push_back(choice.logprob);
   if (wanted.top_logprobs > 0) {
@@ -72,58 +73,64 @@ void Engine::State::TakeToken(Stream& stream, const TokenChoice& choice) {
   // there is one, logits come from the prompt.
   stream.state = Stream::State::kDecode;
   forest_.Append(stream.tail, choice.token);
-  if (wanted.forced.empty()) {
-    const std::vector<TokenId>& stops = wanted.stop_tokens;
-    if (std::find(stops.begin(), stops.end(), choice.token) != stops.end()) {
-      return FinishAnswer(stream, FinishReason::kStopToken);
-    }
-    if (stream.stop_strings && stream.stop_strings->Push(choice.token)) {
-      return FinishAnswer(stream, FinishReason::kStopString);
-    }
-  }
+  const std::vector<TokenId>& stops = wanted.stop_tokens;
+  const bool stop_token =
+      wanted.forced.empty() && std::find(stops.begin(), stops.end(), choice.token) != stops.end();
+  const bool stop_string = AddText(stream, stop_token);
+  DeliverToken(stream);
+  if (stop_token) return FinishAnswer(stream, FinishReason::kStopToken, "");
+  if (stop_string) return FinishAnswer(stream, FinishReason::kStopString, "");
   const int end_position = forest_.at(stream.tail).end_position();
   if (stream.answer.tokens.size() >= most || end_position >= config_.context_length) {
-    FinishAnswer(stream, FinishReason::kLength);
+    FinishAnswer(stream, FinishReason::kLength, "");
   }
 }
 
-void Engine::State::FinishAnswer(Stream& stream, FinishReason reason) {
-  stream.answer.tag = stream.wanted.front().tag;
-  stream.answer.finish = reason;
-  if (stream.stop_strings) stream.answer.text = stream.stop_strings->Finish();
-  finished_.push_back(std::move(stream.answer));
-  stream.answer = Answer();
-  stream.stop_strings.reset();
-  stream.wanted.pop_front();
+// The latest token's text, for whoever wants it. A stop token has none. True when the text holds a
+// stop string now.
+bool EngineCore::AddText(Stream& stream, bool stop_token) {
+  const AnswerRequest& wanted = stream.wanted();
+  const std::vector<std::string> no_stops;
+  const auto& stops = wanted.forced.empty() ? wanted.stop_strings : no_stops;
+  const std::shared_ptr<const Text>& text = model_->parts().text;
+  if (!stream.text && text != nullptr && (wanted.stream || !stops.empty())) {
+    stream.text = std::make_unique<AnswerText>(text->parts().tokenizer, stops);
+  }
+  return stream.text != nullptr && !stop_token && stream.text->Push(stream.answer.tokens.back());
+}
+
+// Ends the answer being written. A stream of several goes on with the next.
+void EngineCore::FinishAnswer(Stream& stream, FinishReason reason, const std::string& why) {
+  DeliverEnd(stream, reason, why);
+  const std::vector<bool>& cancelled = stream.request->cancelled;
+  while (stream.answer_index < stream.end_answer && !cancelled.empty() &&
+         cancelled[static_cast<size_t>(stream.answer_index)]) {
+    DeliverEnd(stream, FinishReason::kCancelled, "");
+  }
   const bool room = forest_.at(stream.tail).end_position() < config_.context_length;
-  if (stream.wanted.empty()) return Retire(stream);
-  if (room) return;
-  Fail(stream, "the model's context was full before this answer began");
+  if (stream.answer_index < stream.end_answer && room && reason != FinishReason::kError) return;
+  DeliverEnds(stream, FinishReason::kError,
+              reason == FinishReason::kError ? why
+                                             : "the model's context was full before this answer "
+                                               "began");
   Retire(stream);
 }
 
-// The tail is of no use to anyone (a row under way writes to its page before anyone else can); the
-// prompt stays cached until its pages are needed.
-void Engine::State::Retire(Stream& stream) {
-  if (stream.tokens_under_way > 0) {
-    launched_.back().readers[static_cast<size_t>(stream.choice)] = StreamId();
-  }
-  forest_.Unpin(stream.tail);
-  cache_.Drop(stream.tail);
-  cache_.Touch(stream.leaf);
-  forest_.Unpin(stream.leaf);
-  if (options_.strategy == Strategy::kFlat) {  // private: nobody will ask for it again
-    NodeId node = stream.leaf;
-    while (node.valid() && forest_.Removable(node)) {
-      const NodeId parent = forest_.at(node).parent;
-      cache_.Drop(node);
-      node = parent;
-    }
-  }
-  const StreamId id = stream.id;
-  streams_[id.index()].reset();
-  free_ids_.push_back(id);
+// REQUIRES: all its ends are delivered.
+void EngineCore::Retire(Stream& stream) {
+  ForgetUnderWay(stream);
+  LetGo(stream);
+  stream.declared().running = StreamId();
+  streams_[stream.id.index()].reset();
   no_room_ = false;
+}
+
+void EngineCore::ForgetEnded() {
+  std::erase_if(running_, [this](StreamId id) {
+    if (Alive(id)) return false;
+    free_ids_.push_back(id);
+    return true;
+  });
 }
 
 }  // namespace banyan

@@ -35,11 +35,31 @@ std::vector<TokenId> Text::Encode(std::string_view text, bool add_special,
   return parts_->tokenizer->Encode(text, options);
 }
 
-std::vector<TokenId> Text::EncodeChat(std::span<const ChatText> pieces, bool add_special) const {
-  std::vector<Tokenizer::Piece> parts;
-  for (const ChatText& piece : pieces) parts.push_back({piece.text, piece.from_user});
-  return parts_->tokenizer->EncodePieces(parts, add_special);
+namespace {
+
+template <typename Piece>
+std::vector<Tokenizer::Piece> PlainPieces(std::span<const Piece> pieces) {
+  std::vector<Tokenizer::Piece> plain;
+  plain.reserve(pieces.size());
+  for (const Piece& piece : pieces) plain.push_back({piece.text, piece.from_user});
+  return plain;
 }
+
+}  // namespace
+
+std::vector<TokenId> Text::EncodeChat(std::span<const ChatText> pieces, bool add_special) const {
+  return parts_->tokenizer->EncodePieces(PlainPieces(pieces), add_special);
+}
+
+std::vector<TokenId> Text::EncodePieces(std::span<const TextPiece> pieces) const {
+  return parts_->tokenizer->EncodePieces(PlainPieces(pieces));
+}
+
+std::vector<TokenId> Text::EncodeRest(std::span<const TextPiece> pieces) const {
+  return parts_->tokenizer->EncodeRest(PlainPieces(pieces));
+}
+
+bool Text::allows_cuts_before_words() const { return parts_->tokenizer->AllowsCutsBeforeWords(); }
 
 std::string Text::Decode(std::span<const TokenId> ids, bool skip_special) const {
   return parts_->tokenizer->Decode(ids, skip_special);

@@ -282,7 +282,7 @@ TEST_P(AttentionIndependence, ThreadsDoNotChangeBits) {
     for (const Tree& tree : {BranchingTree(), LongTree()}) {
       const HostMatrix contents = RandomMatrix(tree.key_count, setup.columns(), 57);
       const HostMatrix expected = RunAttention(*one, setup, tree, contents, {}).out;
-      for (const int threads : {2, 3}) {
+      for (const int threads : {2, 3, 16}) {
         const auto several = Make(GetParam().device, threads);
         const HostMatrix found = RunAttention(*several, setup, tree, contents, {1, 3}).out;
         ExpectSameBits(found.values, expected.values, std::to_string(threads) + " threads");

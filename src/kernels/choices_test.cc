@@ -60,6 +60,43 @@ TEST_P(Choices, AreFedBeforeTheyAreTaken) {
   }
 }
 
+// A vocabulary of which several threads take parts when rows are few.
+TEST_P(Choices, ThreadsDoNotChangeBits) {
+  constexpr int kRows = 9, kVocabulary = 3001;
+  HostMatrix values = RandomMatrix(kRows, kVocabulary, 5);
+  values.values[7] = kNaN;
+  for (int t = 100; t < 200; ++t) values.values[t] = -std::numeric_limits<float>::infinity();
+  const auto select = [&](int threads, int count) {
+    std::vector<SamplingRow> requests = SomeRequests(count, kRows);
+    for (size_t i = 0; i < requests.size(); ++i) {
+      requests[i].top_logprobs = static_cast<int>(i % 3);
+      requests[i].temperature = i % 4 == 1 ? 0.7f : 0.0f;
+      requests[i].uniform = 0.83;
+    }
+    const auto kernels = Make(GetParam().device, threads);
+    std::vector<TokenChoice> choices(requests.size());
+    kernels->SelectTokens(Fill(*kernels, values), requests, choices);
+    return choices;
+  };
+  for (const int count : {1, 2, 8, 20}) {
+    const std::vector<TokenChoice> expected = select(1, count);
+    for (const int threads : {2, 3, 16}) {
+      const std::vector<TokenChoice> found = select(threads, count);
+      for (size_t i = 0; i < found.size(); ++i) {
+        SCOPED_TRACE(std::to_string(threads) + " threads, request " + std::to_string(i) + " of " +
+                     std::to_string(count));
+        EXPECT_EQ(found[i].token, expected[i].token);
+        EXPECT_EQ(found[i].logprob, expected[i].logprob);
+        ASSERT_EQ(found[i].top.size(), expected[i].top.size());
+        for (size_t k = 0; k < found[i].top.size(); ++k) {
+          EXPECT_EQ(found[i].top[k].token, expected[i].top[k].token);
+          EXPECT_EQ(found[i].top[k].logprob, expected[i].top[k].logprob);
+        }
+      }
+    }
+  }
+}
+
 // Two at a time, taken late and in the other order; one that nobody takes.
 TEST_P(Choices, DoNotDisturbEachOther) {
   const HostMatrix table = RandomMatrix(101, 16, 1);

@@ -1,6 +1,7 @@
 // Choices of backends that choose at once, on the host.
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -26,7 +27,7 @@ class HostChoices : public PendingChoices {
       const std::vector<TokenId>& chosen = static_cast<const HostChoices*>(earlier)->tokens_;
       const auto choice = static_cast<size_t>(ChoiceOf(token));
       BANYAN_CHECK(choice < chosen.size());
-      token = chosen[choice];
+      token = std::max(chosen[choice], 0);  // what follows no token is of no use to anyone
     }
   }
 

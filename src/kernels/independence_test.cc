@@ -27,6 +27,27 @@ RowOperation Product(Kernels& kernels, const BlockLayout& layout, int outputs, i
           }};
 }
 
+// x + W x, with as many outputs as columns.
+RowOperation AddedProduct(Kernels& kernels, const BlockLayout& layout, int columns) {
+  const auto weights = Load(kernels, *RandomStored(layout, columns, columns, 6));
+  const auto bias = kernels.LoadVector(RandomMatrix(1, columns, 7).values);
+  return {"MatMulAdd", columns, [&kernels, weights, bias](const HostMatrix& x) {
+            Tensor sum = Fill(kernels, x), scratch = Poisoned(kernels, x.rows, x.columns);
+            kernels.MatMulAdd(Fill(kernels, x), *weights, bias.get(), scratch, sum);
+            return Read(kernels, sum);
+          }};
+}
+
+RowOperation GatedProduct(Kernels& kernels, const BlockLayout& layout, int inner, int columns) {
+  const auto weights = Load(kernels, *RandomStored(layout, 2 * inner, columns, 8));
+  return {"MatMulSwiGlu", columns, [&kernels, weights, inner](const HostMatrix& x) {
+            Tensor out = Poisoned(kernels, x.rows, inner);
+            Tensor scratch = Poisoned(kernels, x.rows, 2 * inner);
+            kernels.MatMulSwiGlu(Fill(kernels, x), *weights, nullptr, scratch, out);
+            return Read(kernels, out);
+          }};
+}
+
 std::vector<RowOperation> Operations(Kernels& kernels) {
   std::vector<RowOperation> operations;
   for (const BlockLayout& layout : Layouts()) {
@@ -34,6 +55,11 @@ std::vector<RowOperation> Operations(Kernels& kernels) {
   }
   operations.push_back(Product(kernels, Layouts()[0], 3, 7));
   operations.push_back(Product(kernels, Layouts()[2], 130, 75));
+  for (const BlockLayout& layout : {Layouts()[0], Layouts().back()}) {
+    operations.push_back(AddedProduct(kernels, layout, 512));
+    operations.push_back(GatedProduct(kernels, layout, 96, 256));
+    operations.push_back(GatedProduct(kernels, layout, 40, 256));
+  }
   for (const int columns : {7, 80, 250}) {
     const auto weight = kernels.LoadVector(RandomMatrix(1, columns, 5).values);
     operations.push_back({"RmsNorm", columns, [&kernels, weight](const HostMatrix& x) {
@@ -83,7 +109,7 @@ TEST_P(Independence, ARowAloneEqualsTheRowInABatch) {
 TEST_P(Independence, ThreadsDoNotChangeBits) {
   const auto one = Make(GetParam().device, 1);
   const std::vector<RowOperation> single = Operations(*one);
-  for (const int threads : {2, 3}) {
+  for (const int threads : {2, 3, 16}) {
     const auto several = Make(GetParam().device, threads);
     const std::vector<RowOperation> operations = Operations(*several);
     for (size_t i = 0; i < operations.size(); ++i) {

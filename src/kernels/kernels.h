@@ -78,8 +78,7 @@ struct QkNormWeights {
 class PendingChoices {
  public:
   virtual ~PendingChoices() = default;
-  // Waits until they are made and gives them, once. Throws kInput when a row has no token to
-  // choose.
+  // Waits until they are made and gives them, once. A row without a token to choose has kNoToken.
   virtual std::vector<TokenChoice> Take() = 0;
 };
 

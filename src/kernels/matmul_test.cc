@@ -145,7 +145,7 @@ TEST_P(MatMulTest, AddingAProductHasTheBitsOfProductAndAdd) {
 
 TEST_P(MatMulTest, SwiGluOfAProduct) {
   for (const int columns : {33, 256}) {
-    for (const int inner : {3, 40}) {
+    for (const int inner : {3, 40, 48}) {
       const HostMatrix weights = RandomMatrix(2 * inner, columns, 25);
       const auto w = LoadFloats(*tested_, weights);
       const auto bias = tested_->LoadVector(RandomMatrix(1, 2 * inner, 26).values);

@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "base/error.h"
+#include "kernels/log_sum.h"
 
 namespace banyan {
 namespace {
@@ -16,31 +17,6 @@ constexpr float kNever = -std::numeric_limits<float>::infinity();
 struct Candidate {
   TokenId token = 0;
   double weight = 0.0;
-};
-
-// log(sum(exp(logits))) in two parts, so that the difference to a logit loses nothing.
-struct LogSumExp {
-  float largest = kNever;
-  double log_rest = 0.0;  // log(sum(exp(logits - largest)))
-
-  explicit LogSumExp(std::span<const float> logits) {
-    for (const float x : logits) {
-      if (x > largest) largest = x;
-    }
-    if (std::isinf(largest)) return;
-    double sum = 0.0;
-    for (const float x : logits) {
-      if (!std::isnan(x)) sum += std::exp(static_cast<double>(x) - largest);
-    }
-    log_rest = std::log(sum);
-  }
-
-  // Log-softmax of one of the logits.
-  float Logprob(float logit) const {
-    if (std::isnan(logit)) return kNever;
-    if (std::isinf(largest)) return logit == largest ? 0.0f : kNever;
-    return static_cast<float>((static_cast<double>(logit) - largest) - log_rest);
-  }
 };
 
 bool IsAllowed(std::span<const std::uint32_t> allowed, size_t token) {
@@ -141,8 +117,20 @@ TokenId Greedy(std::span<const float> adjusted) {
                               adjusted.begin());
 }
 
-TokenChoice ScoredChoice(std::span<const float> logits, TokenId chosen, int top_logprobs) {
-  const LogSumExp log_sum(logits);
+// Whether the choice is that of the largest logit as it is.
+bool TakesLargest(const SamplingRow& request) {
+  return request.temperature <= 0.0f && request.repetition_penalty == 1.0f &&
+         request.allowed.empty();
+}
+
+TokenChoice NoToken() {
+  TokenChoice choice;
+  choice.token = kNoToken;
+  return choice;
+}
+
+TokenChoice ScoredChoice(std::span<const float> logits, const LogSumExp& log_sum, TokenId chosen,
+                         int top_logprobs) {
   TokenChoice choice;
   choice.token = chosen;
   choice.logprob = log_sum.Logprob(logits[chosen]);
@@ -156,19 +144,59 @@ TokenChoice ScoredChoice(std::span<const float> logits, TokenId chosen, int top_
 
 }  // namespace
 
+float LargestLogit(std::span<const float> logits) {
+  float largest = kNever;
+  for (const float x : logits) {
+    if (x > largest) largest = x;
+  }
+  return largest;
+}
+
+LogSumExp::LogSumExp(std::span<const float> logits) : largest(LargestLogit(logits)) {
+  if (std::isinf(largest)) return;
+  double sum = 0.0;
+  for (const float x : logits) sum += PowerOf(x, largest);
+  log_rest = std::log(sum);
+}
+
+LogSumExp::LogSumExp(float largest_logit, std::span<const double> powers) : largest(largest_logit) {
+  if (std::isinf(largest)) return;
+  log_rest = std::log(std::accumulate(powers.begin(), powers.end(), 0.0));
+}
+
+double LogSumExp::PowerOf(float logit, float largest) {
+  return std::isnan(logit) ? 0.0 : std::exp(static_cast<double>(logit) - largest);
+}
+
+float LogSumExp::Logprob(float logit) const {
+  if (std::isnan(logit)) return kNever;
+  if (std::isinf(largest)) return logit == largest ? 0.0f : kNever;
+  return static_cast<float>((static_cast<double>(logit) - largest) - log_rest);
+}
+
 TokenChoice SelectToken(std::span<const float> logits, const SamplingRow& request) {
+  return SelectToken(logits, request, LogSumExp(logits));
+}
+
+TokenChoice SelectToken(std::span<const float> logits, const SamplingRow& request,
+                        const LogSumExp& log_sum) {
   BANYAN_CHECK(request.uniform >= 0.0 && request.uniform < 1.0);
   if (request.forced >= 0) {
     BANYAN_CHECK(static_cast<size_t>(request.forced) < logits.size());
-    return ScoredChoice(logits, request.forced, request.top_logprobs);
+    return ScoredChoice(logits, log_sum, request.forced, request.top_logprobs);
+  }
+  if (TakesLargest(request)) {
+    if (log_sum.largest == kNever) return NoToken();
+    const auto first = std::find(logits.begin(), logits.end(), log_sum.largest);
+    const auto token = static_cast<TokenId>(first - logits.begin());
+    return ScoredChoice(logits, log_sum, token, request.top_logprobs);
   }
   const std::vector<float> adjusted = AdjustedLogits(logits, request);
   if (std::all_of(adjusted.begin(), adjusted.end(), [](float x) { return x == kNever; })) {
-    Throw(ErrorKind::kInput, "no token of {} can be chosen: the mask allows none with a logit",
-          logits.size());
+    return NoToken();
   }
   const TokenId token = request.temperature > 0.0f ? Draw(adjusted, request) : Greedy(adjusted);
-  return ScoredChoice(logits, token, request.top_logprobs);
+  return ScoredChoice(logits, log_sum, token, request.top_logprobs);
 }
 
 float ScoreToken(std::span<const float> logits, TokenId token) {

@@ -32,8 +32,10 @@ struct TokenLogprob {
   float logprob = 0.0f;
 };
 
+inline constexpr TokenId kNoToken = -1;
+
 struct TokenChoice {
-  TokenId token = 0;
+  TokenId token = 0;              // kNoToken: none that is allowed has a logit above -infinity
   float logprob = 0.0f;           // log-softmax of the raw logits
   std::vector<TokenLogprob> top;  // the most likely tokens by raw logits, best first
 };
@@ -42,7 +44,7 @@ struct TokenChoice {
 // minus infinity, which is never chosen; tokens beyond the words of a mask are not allowed.
 // top-k takes exactly k tokens (ties by id); top-p the shortest run of the most likely tokens whose
 // share of what top-k left reaches top_p; min-p what has at least min_p of the best one's
-// probability. Throws kInput when no token is left or `history` names a token outside the row.
+// probability. Throws kInput when `history` names a token outside the row.
 TokenChoice SelectToken(std::span<const float> logits, const SamplingRow& request);
 
 // Log-softmax of `logits` at `token`: double sums, rounded once. REQUIRES: token within the row.

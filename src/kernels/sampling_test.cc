@@ -35,7 +35,7 @@ TEST(Greedy, TakesTheLargestAndTheLowestIdOfTies) {
 TEST(Greedy, NaNAndMinusInfinityNeverWin) {
   EXPECT_EQ(Choose({kNaN, -5.0f, kNaN}, {}), 1);
   EXPECT_EQ(Choose({-kInf, -5.0f, kNaN}, {}), 1);
-  EXPECT_THROW(Choose({kNaN, -kInf}, {}), Error);
+  EXPECT_EQ(Choose({kNaN, -kInf}, {}), kNoToken);
 }
 
 TEST(Greedy, RepetitionPenaltyCountsRepeatsOnce) {
@@ -62,18 +62,13 @@ TEST(Greedy, MaskDecidesAfterThePenalty) {
   EXPECT_EQ(Choose(many, request), 1);
 }
 
-TEST(Greedy, NothingAllowedIsAnInputError) {
+TEST(Greedy, NothingAllowedGivesNoToken) {
   const std::vector<std::uint32_t> none = {0u};
   SamplingRow request;
   request.allowed = none;
   for (const float temperature : {0.0f, 1.0f}) {
     request.temperature = temperature;
-    try {
-      Choose({1.0f, 2.0f}, request);
-      FAIL() << "no error";
-    } catch (const Error& error) {
-      EXPECT_EQ(error.kind(), ErrorKind::kInput);
-    }
+    EXPECT_EQ(Choose({1.0f, 2.0f}, request), kNoToken);
   }
 }
 
@@ -385,18 +380,19 @@ TEST_P(SelectTokens, HistoryOutsideTheVocabularyIsAnInputError) {
   EXPECT_THROW(tested_->SelectTokens(logits, std::span(&request, 1), std::span(&choice, 1)), Error);
 }
 
-TEST_P(SelectTokens, ARowWithNothingAllowedIsAnInputError) {
+TEST_P(SelectTokens, ARowWithNothingAllowedHasNoTokenAndLeavesOthersAlone) {
   const Tensor logits = optest::Fill(*tested_, optest::RandomMatrix(2, 33, 62));
   const std::vector<std::uint32_t> none = {0u, 0u};
-  std::vector<SamplingRow> requests(2);
+  std::vector<SamplingRow> requests(3);
   requests[1].row = 1;
   requests[1].allowed = none;
-  std::vector<TokenChoice> choices(2);
-  try {
-    tested_->SelectTokens(logits, requests, choices);
-    FAIL() << "no error";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::kInput);
+  requests[2].row = 1;
+  std::vector<TokenChoice> choices(3);
+  tested_->SelectTokens(logits, requests, choices);
+  EXPECT_EQ(choices[1].token, kNoToken);
+  const optest::HostMatrix host = optest::Read(*tested_, logits);
+  for (const size_t i : {0, 2}) {
+    EXPECT_EQ(choices[i].token, SelectToken(host.Row(requests[i].row), requests[i]).token);
   }
 }
 

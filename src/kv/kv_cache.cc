@@ -23,20 +23,42 @@ const KvCache::NodeKv* KvCache::Find(NodeId node) const {
   return node.index() < nodes_.size() ? &nodes_[node.index()] : nullptr;
 }
 
-bool KvCache::Reserve(NodeId node, int keys) {
-  const int missing = PagesFor(keys) - static_cast<int>(Of(node).pages.size());
-  if (missing <= 0) return true;
-  while (pool_.free() < missing) {
-    if (!EvictOne()) return false;
+void KvCache::Pin(NodeId node) {
+  forest_.Pin(node);
+  for (NodeId id = node; id.valid(); id = forest_.at(id).parent) {
+    NodeKv& kv = Of(id);
+    if (++kv.holders == 1) held_pages_ += static_cast<int>(kv.pages.size());
   }
+}
+
+void KvCache::Unpin(NodeId node) {
+  forest_.Unpin(node);
+  for (NodeId id = node; id.valid(); id = forest_.at(id).parent) {
+    NodeKv& kv = Of(id);
+    BANYAN_CHECK(kv.holders > 0);
+    if (--kv.holders == 0) held_pages_ -= static_cast<int>(kv.pages.size());
+  }
+  Release(node);
+}
+
+int KvCache::MissingPages(NodeId node, int keys) const {
+  const NodeKv* kv = Find(node);
+  const int there = kv == nullptr ? 0 : static_cast<int>(kv->pages.size());
+  return std::max(0, PagesFor(keys) - there);
+}
+
+bool KvCache::Reserve(NodeId node, int keys) {
+  const int missing = MissingPages(node, keys);
+  if (missing == 0) return true;
+  BANYAN_CHECK(Of(node).holders > 0);
+  if (missing > available_pages()) return false;
+  while (pool_.free() < missing) EvictOne();
   std::vector<PageId> taken;
   BANYAN_CHECK(pool_.Take(missing, taken));
   NodeKv& kv = Of(node);
   for (PageId page : taken) kv.pages.push_back(page.value);
-  if (kv.used == 0) {
-    kv.used = ++clock_;
-    by_use_[kv.used] = node;
-  }
+  held_pages_ += missing;
+  if (kv.used == 0) kv.used = ++clock_;
   peak_ = std::max(peak_, pool_.total() - pool_.free());
   return true;
 }
@@ -85,73 +107,108 @@ void KvCache::Split(const NodeSplit& split) {
   lower.pages.erase(lower.pages.begin(), lower.pages.begin() + static_cast<std::ptrdiff_t>(pages));
   upper.filled = std::min(lower.filled, split.tokens);
   lower.filled -= upper.filled;
-  if (!upper.pages.empty()) {
-    upper.used = ++clock_;
-    by_use_[upper.used] = split.upper;
-  }
-  if (lower.pages.empty() && lower.used != 0) {
-    by_use_.erase(lower.used);
-    lower.used = 0;
-  }
+  upper.holders = lower.holders;
+  upper.used = ++clock_;
+  if (lower.filled == 0) Delist(lower);
+  if (lower.holders == 0 && lower.filled == 0) Release(split.lower);
 }
 
 void KvCache::Touch(NodeId node) {
   for (NodeId id = node; id.valid(); id = forest_.at(id).parent) {
     NodeKv& kv = Of(id);
-    if (kv.used == 0) continue;
-    by_use_.erase(kv.used);
+    const bool listed = kv.candidate;
+    Delist(kv);
     kv.used = ++clock_;
-    by_use_[kv.used] = id;
+    if (listed) Enlist(id);
   }
 }
 
-void KvCache::Free(NodeId node) {
-  if (node.index() >= nodes_.size()) return;
-  NodeKv& kv = nodes_[node.index()];
-  for (std::int32_t page : kv.pages) pool_.Give(PageId(page));
-  if (kv.used != 0) by_use_.erase(kv.used);
-  kv = NodeKv();
+void KvCache::Enlist(NodeId node) {
+  NodeKv& kv = Of(node);
+  if (kv.candidate) return;
+  kv.candidate = true;
+  candidates_[kv.used] = node;
+}
+
+void KvCache::Delist(NodeKv& kv) {
+  if (kv.candidate) candidates_.erase(kv.used);
+  kv.candidate = false;
+}
+
+// To be called when a node may have lost its last holder or child.
+void KvCache::Release(NodeId node) {
+  while (node.valid() && forest_.Removable(node)) {
+    if (Of(node).filled > 0) return Enlist(node);
+    const NodeId parent = forest_.at(node).parent;
+    Drop(node);
+    node = parent;
+  }
 }
 
 void KvCache::Drop(NodeId node) {
-  Free(node);
+  NodeKv& kv = Of(node);
+  BANYAN_CHECK(kv.holders == 0);
+  for (std::int32_t page : kv.pages) pool_.Give(PageId(page));
+  Delist(kv);
+  kv = NodeKv();
   forest_.Remove(node);
 }
 
-bool KvCache::EvictOne() {
-  for (const auto& [used, node] : by_use_) {
+void KvCache::DropPinned(NodeId node) {
+  Of(node).filled = 0;
+  Unpin(node);
+  BANYAN_CHECK(!forest_.Exists(node));
+}
+
+void KvCache::DropUnused(NodeId node) {
+  while (node.valid() && forest_.Removable(node)) {
+    const NodeId parent = forest_.at(node).parent;
+    Drop(node);
+    node = parent;
+  }
+}
+
+// REQUIRES: a page that nobody holds.
+void KvCache::EvictOne() {
+  for (;;) {
+    BANYAN_CHECK(!candidates_.empty());
+    const NodeId node = candidates_.begin()->second;
+    Delist(Of(node));
     if (!forest_.Removable(node)) continue;
-    // The chain above may hold nodes without pages; they go when they become leaves.
-    NodeId above = forest_.at(node).parent;
+    const NodeId parent = forest_.at(node).parent;
     Drop(node);
     ++evicted_;
-    while (above.valid() && forest_.Removable(above) && Of(above).pages.empty()) {
-      const NodeId next = forest_.at(above).parent;
-      Drop(above);
-      above = next;
-    }
-    return true;
+    return Release(parent);
   }
-  return false;
 }
 
 void KvCache::EvictAll() {
-  while (EvictOne()) {
-  }
+  while (pool_.free() < available_pages()) EvictOne();
 }
 
 void KvCache::CheckInvariants() const {
   std::vector<int> listed(static_cast<size_t>(pool_.total()), 0);
-  int held = 0;
+  std::vector<std::int32_t> holders(nodes_.size(), 0);
+  for (size_t i = 0; i < nodes_.size(); ++i) {
+    NodeId node(static_cast<std::int32_t>(i));
+    if (!forest_.Exists(node)) continue;
+    const std::int32_t pins = forest_.at(node).pins;
+    for (; pins > 0 && node.valid(); node = forest_.at(node).parent) holders[node.index()] += pins;
+  }
+  int with_pages = 0, held = 0;
+  size_t candidates = 0;
   for (size_t i = 0; i < nodes_.size(); ++i) {
     const NodeKv& kv = nodes_[i];
     const NodeId node(static_cast<std::int32_t>(i));
-    if (kv.pages.empty()) {
-      BANYAN_CHECK(kv.filled == 0 && kv.used == 0);
+    if (!forest_.Exists(node)) {
+      BANYAN_CHECK(kv.pages.empty() && kv.filled == 0 && kv.holders == 0 && !kv.candidate);
       continue;
     }
-    BANYAN_CHECK(forest_.Exists(node));
-    BANYAN_CHECK(by_use_.at(kv.used) == node);
+    BANYAN_CHECK(kv.holders == holders[i]);
+    BANYAN_CHECK(kv.holders > 0 || kv.filled > 0);
+    BANYAN_CHECK(kv.candidate || !forest_.Removable(node));
+    BANYAN_CHECK(!kv.candidate || candidates_.at(kv.used) == node);
+    candidates += kv.candidate ? 1 : 0;
     BANYAN_CHECK(kv.filled <= static_cast<int>(kv.pages.size()) * kPageTokens);
     const NodeId parent = forest_.at(node).parent;
     if (kv.filled > 0 && parent.valid()) {
@@ -160,14 +217,14 @@ void KvCache::CheckInvariants() const {
     for (std::int32_t page : kv.pages) {
       BANYAN_CHECK(pool_.Held(PageId(page)));
       ++listed[static_cast<size_t>(page)];
-      ++held;
     }
+    with_pages += static_cast<int>(kv.pages.size());
+    if (kv.holders > 0) held += static_cast<int>(kv.pages.size());
   }
   for (int count : listed) BANYAN_CHECK(count <= 1);
-  BANYAN_CHECK(held + pool_.free() == pool_.total());
-  size_t with_pages = 0;
-  for (const NodeKv& kv : nodes_) with_pages += kv.pages.empty() ? 0 : 1;
-  BANYAN_CHECK(with_pages == by_use_.size());
+  BANYAN_CHECK(with_pages + pool_.free() == pool_.total());
+  BANYAN_CHECK(held == held_pages_);
+  BANYAN_CHECK(candidates == candidates_.size());
 }
 
 }  // namespace banyan

@@ -1,11 +1,13 @@
-// Who holds which page: the KV of the forest's nodes in memory. Nodes that nobody pins stay cached
-// until their pages are needed; then the least recently used leaf goes first.
+// Who holds which page: the KV of the forest's nodes in memory. A node is held while it, or a node
+// below it, is pinned. Nodes that nobody holds stay cached until their pages are needed; then the
+// least recently used leaf goes first.
 //
 // Invariants (CheckInvariants):
-// 1. free + held = total; every held page is listed by exactly one node, at one place.
+// 1. free + held + cached = total; every page that is not free is listed by one node, at one place.
 // 2. A node's filled keys are the first ones, at most its pages' room, and its parent's keys are
-// all
-//    filled before any of its own counts (a key is a function of everything before it).
+//    all filled before any of its own counts (a key is a function of everything before it).
+// 3. A node that nobody holds has filled keys: one without goes when its last holder does.
+// 4. Every node that could be evicted now is a candidate. (A candidate may have been pinned since.)
 #pragma once
 
 #include <cstdint>
@@ -21,13 +23,19 @@ namespace banyan {
 
 class KvCache {
  public:
-  // The forest must outlive the cache; nodes are removed from it by Evict alone.
+  // The forest must outlive the cache, which pins, unpins and removes its nodes; nobody else does.
   KvCache(Forest& forest, int pages);
 
-  // Gives the node room for `keys` keys, evicting cached nodes if need be. False when even that
-  // does not free enough; nothing has changed for the node then (other nodes may have been
-  // evicted). REQUIRES: the node is pinned.
+  // Holds the node and all above it.
+  void Pin(NodeId node);
+  // What nobody holds any more stays cached if it has keys, else it is forgotten, leaf first.
+  void Unpin(NodeId node);
+
+  // Gives the node room for `keys` keys, evicting cached nodes if need be. False, and nothing has
+  // changed, when there are not so many pages to be had. REQUIRES: the node is held.
   [[nodiscard]] bool Reserve(NodeId node, int keys);
+  // Pages that are missing for that.
+  int MissingPages(NodeId node, int keys) const;
 
   // Keys of the node whose K and V are in memory.
   int filled(NodeId node) const;
@@ -48,15 +56,20 @@ class KvCache {
   // Marks the path as used now.
   void Touch(NodeId node);
 
-  // A stream's tail is of no use to anyone else: frees it at once. REQUIRES: removable.
-  void Drop(NodeId node);
+  // A stream's tail is of no use to anyone else: unpins it and frees it at once. REQUIRES: one pin,
+  // no children.
+  void DropPinned(NodeId node);
+  // Frees a node that nobody holds and what is above it as far as nobody needs it.
+  void DropUnused(NodeId node);
 
-  // Forgets every node that nobody pins.
+  // Forgets every node that nobody holds.
   void EvictAll();
 
   int total_pages() const { return pool_.total(); }
   int free_pages() const { return pool_.free(); }
-  int peak_pages() const { return peak_; }
+  // Free, or of nodes that nobody holds: what Reserve can give.
+  int available_pages() const { return pool_.total() - held_pages_; }
+  int peak_pages() const { return peak_; }  // held or cached at once
 
   // Counts of the process so far, for receipts.
   std::int64_t evicted_nodes() const { return evicted_; }
@@ -67,18 +80,26 @@ class KvCache {
   struct NodeKv {
     std::vector<std::int32_t> pages;
     std::int32_t filled = 0;
-    std::uint64_t used = 0;  // clock of the last touch; key of by_use_
+    std::int32_t holders = 0;  // pins of this node and of those below it
+    std::uint64_t used = 0;    // clock of the last touch; key of candidates_
+    bool candidate = false;
   };
   NodeKv& Of(NodeId node);
   const NodeKv* Find(NodeId node) const;
-  bool EvictOne();
-  void Free(NodeId node);
+  void EvictOne();
+  void Drop(NodeId node);
+  void Release(NodeId node);
+  void Enlist(NodeId node);
+  void Delist(NodeKv& kv);
 
   Forest& forest_;
   PagePool pool_;
-  std::vector<NodeKv> nodes_;               // by node index
-  std::map<std::uint64_t, NodeId> by_use_;  // oldest first; every node with pages
+  std::vector<NodeKv> nodes_;  // by node index
+  // Oldest first: nodes that became evictable. Those that are held again leave when they are met,
+  // so that finding a victim costs what its release did, however many nodes are held.
+  std::map<std::uint64_t, NodeId> candidates_;
   std::uint64_t clock_ = 0;
+  int held_pages_ = 0;
   int peak_ = 0;
   std::int64_t evicted_ = 0;
 };

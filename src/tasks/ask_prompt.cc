@@ -75,7 +75,7 @@ AskWork::Prompt AskWork::Encode(size_t question, std::string_view context) {
   const AskQuestion& wanted = record_.questions[question];
   Prompt prompt;
   prompt.parts = Write(question, context);
-  prompt.encoded = settings_.encoder->Encode(prompt.parts);
+  prompt.encoded = encoder_->Encode(prompt.parts);
   if (wanted.choices.empty()) {
     prompt.room = settings_.options.max_new;
     return prompt;
@@ -86,7 +86,7 @@ AskWork::Prompt AskWork::Encode(size_t question, std::string_view context) {
         IsLetterQuestion(question) ? std::string(1, static_cast<char>('A' + i)) : wanted.choices[i];
     size_t kept = 0;
     std::vector<TokenId> tokens =
-        settings_.encoder->Continue(prompt.parts, prompt.encoded, separator + option, kept);
+        encoder_->Continue(prompt.parts, prompt.encoded, separator + option, kept);
     if (kept == tokens.size()) {
       Throw(ErrorKind::kInput, "'choices': option {} has no tokens of its own", i);
     }

@@ -56,8 +56,8 @@ AskTask::AskTask(std::shared_ptr<Model> model, const AskOptions& options) {
   }
   settings_.model = std::move(model);
   settings_.writer = std::make_unique<PromptWriter>(settings_.text, options);
-  settings_.encoder =
-      std::make_unique<PromptEncoder>(settings_.text, /*add_bos=*/!settings_.writer->uses_chat());
+  settings_.encoders =
+      std::make_unique<EncoderPool>(settings_.text, /*add_bos=*/!settings_.writer->uses_chat());
   for (const TemplatePiece& piece : ParsePromptTemplate(options.prompt_template)) {
     settings_.template_shows_choices |= piece.is_variable && piece.text == "choices";
   }

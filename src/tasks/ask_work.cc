@@ -27,7 +27,10 @@ AskWork::AskWork(AskSettings& settings, AskRecord record, RowPlace place)
 
 std::vector<PromptSegment> AskWork::NextPrompts() {
   if (std::exchange(started_, true)) return {};
+  const EncoderPool::Lease encoder = settings_.encoders->Take();
+  encoder_ = encoder.get();
   AskAll();
+  encoder_ = nullptr;
   return std::move(roots_);
 }
 

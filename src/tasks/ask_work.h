@@ -12,19 +12,19 @@
 #include "banyan/ask.h"
 #include "banyan/model.h"
 #include "tasks/ask_record.h"
+#include "tasks/encoder_pool.h"
 #include "tasks/prompt.h"
-#include "tasks/prompt_encoder.h"
 #include "tasks/task.h"
 
 namespace banyan {
 
-// What all records of a job have in common.
+// What all records of a job have in common; several threads work on records at once.
 struct AskSettings {
   AskOptions options;
   std::shared_ptr<Model> model;
   std::shared_ptr<const Text> text;
   std::unique_ptr<PromptWriter> writer;
-  std::unique_ptr<PromptEncoder> encoder;
+  std::unique_ptr<EncoderPool> encoders;
   bool template_shows_choices = false;
 };
 
@@ -72,7 +72,7 @@ class AskWork : public RecordWork {
     // Each choice: after so many of the prompt's tokens come these. Empty: free text.
     std::vector<size_t> kept;
     std::vector<std::vector<TokenId>> continued;
-    int room = 0;                                 // tokens that the answer may need
+    int room = 0;  // tokens that the answer may need
   };
 
   // ask_work.cc
@@ -111,8 +111,9 @@ class AskWork : public RecordWork {
   AskRecord record_;
   RowPlace place_;
   bool started_ = false;
-  std::vector<Asked> asked_;  // [questions]
-  std::vector<Slot> slots_;   // by tag
+  PromptEncoder* encoder_ = nullptr;  // while prompts are made
+  std::vector<Asked> asked_;          // [questions]
+  std::vector<Slot> slots_;           // by tag
   std::vector<PromptSegment> roots_;
   std::deque<std::string> texts_;  // of variables that are no texts in the record
 };

@@ -1,12 +1,24 @@
 // The job runner: reads rows, feeds the engine as fast as it takes work, writes rows as records
 // finish. Memory does not grow with the input but for two hashes a record: a window of records is
 // in flight, no more.
+//
+// Nobody waits for text. A thread reads rows (RowQueue); text workers turn rows into prompts and
+// answers into rows; the engine computes on a thread of its own; the caller's thread hands answers
+// to the records they belong to and writes.
+//
+//   RowQueue → Prepare (worker) → Engine → Route (caller) → Conclude (worker) → Write (caller)
 #pragma once
 
 #include <chrono>
+#include <condition_variable>
 #include <cstdint>
+#include <deque>
+#include <exception>
 #include <map>
 #include <memory>
+#include <mutex>
+#include <optional>
+#include <thread>
 #include <unordered_map>
 #include <vector>
 
@@ -25,29 +37,42 @@ class JobRunner {
  public:
   JobRunner(std::shared_ptr<Model> model, const EngineOptions& engine_options, Task& task,
             const JobOptions& options);
+  ~JobRunner();
 
   JobReceipt Run();
 
  private:
-  struct InFlight {
+  // A record on its way. Whoever has taken it out of in_flight_ may use it without a lock.
+  struct Record {
+    std::uint64_t sequence = 0;
     Key128 key{};
     std::unique_ptr<RecordWork> work;  // null: the rows are there
     std::int64_t missing = 0;          // answers not there yet
+    bool abandoned = false;            // an answer was cancelled: no rows, asked again on resume
+    std::vector<Answer> answers;
     std::int64_t input_position = 0;
     std::vector<OutputRow> rows;
   };
+  using RecordPtr = std::unique_ptr<Record>;
 
-  // The loop: Feed → Step → Collect → write.
-  void Feed();
+  // job_text.cc: what the text workers do.
+  void WorkOnText();
   bool WantsMore() const;
-  void Accept(InputRow& row);
-  // Submits what the record asks next; true when it asks nothing more.
-  bool Advance(std::uint64_t sequence, InFlight& record);
-  void Collect();
-  void Finish(std::uint64_t sequence, InFlight record);
-  void WriteInOrder();
-  void WriteRows(const InFlight& record);
-  void StopReading(JobEnd why);
+  RecordPtr TakeRow(InputRow& row, bool& waits);
+  void Prepare(InputRow& row, RecordPtr record);
+  void Conclude(RecordPtr record);
+  // Submits what the record asks next; gives it back when it asks nothing more.
+  RecordPtr Advance(RecordPtr record, std::vector<PromptSegment> prompts);
+  void Deliver(RecordPtr record);
+
+  // job.cc: what the caller's thread does.
+  void StartEngine();
+  void Route(std::vector<AnswerEvent> events);
+  void Write();
+  void WriteRows(const Record& record);
+  bool Over();
+  void Stop(JobEnd why);
+  void EndWorkers();
   // job_progress.cc
   void ReportProgress(bool last);
   JobReceipt MakeReceipt();
@@ -58,19 +83,37 @@ class JobRunner {
   const Strategy strategy_;
   Engine engine_;
   JobOutput output_;
+
+  std::mutex intake_;  // guards what is done row by row in the input's order
   RowQueue input_;
   RecordLedger ledger_;
-  std::unordered_map<std::uint64_t, InFlight> in_flight_;  // by sequence
-  std::map<std::uint64_t, InFlight> held_;  // ordered: finished, waiting for earlier ones
-  std::uint64_t next_sequence_ = 0, next_written_ = 0;
+  std::uint64_t next_sequence_ = 0;
+  std::int64_t rows_read_ = 0;
+
+  mutable std::mutex mutex_;  // guards what follows
+  std::condition_variable changed_;
+  std::unordered_map<std::uint64_t, RecordPtr> in_flight_;  // by sequence
+  std::deque<RecordPtr> answered_;                          // all answers are in
+  std::vector<RecordPtr> concluded_;                        // the rows are there
+  size_t open_records_ = 0;                                 // taken from the input and not written
   bool reading_ = true;
-  bool explained_ = false;
+  bool stopping_ = false;
+  bool ended_ = false;  // the workers may go
+  std::int64_t skipped_ = 0;
+  double text_seconds_ = 0.0;  // of all workers
+  std::exception_ptr failure_;
+
+  // The caller's thread alone.
+  std::map<std::uint64_t, RecordPtr> held_;  // ordered: waiting for earlier ones
+  std::uint64_t next_written_ = 0;
+  bool engine_started_ = false;
   JobEnd end_ = JobEnd::kComplete;
   std::int64_t first_rows_ = 0, first_errors_ = 0;  // of earlier runs
   JobProgress progress_;
-  std::int64_t rows_read_ = 0, skipped_ = 0;
-  double input_seconds_ = 0.0, output_seconds_ = 0.0;
+  double output_seconds_ = 0.0;
   std::chrono::steady_clock::time_point start_, last_report_;
+
+  std::vector<std::thread> workers_;  // last: they use all of the above
 };
 
 }  // namespace banyan

@@ -25,7 +25,10 @@ void JobRunner::ReportProgress(bool last) {
   progress_.seconds = Since(start_);
   progress_.rows = output_.rows() - first_rows_;
   progress_.error_rows = output_.error_rows() - first_errors_;
-  progress_.skipped = skipped_;
+  {
+    const std::lock_guard lock(mutex_);
+    progress_.skipped = skipped_;
+  }
   progress_.prompt_tokens = receipt.prompt_tokens;
   progress_.prefilled_tokens = receipt.prefilled_tokens;
   progress_.generated_tokens = receipt.generated_tokens;
@@ -55,7 +58,7 @@ JobReceipt JobRunner::MakeReceipt() {
   receipt.shared_tokens =
       std::max<std::int64_t>(0, receipt.engine.prompt_tokens - receipt.engine.prefilled_tokens);
   receipt.seconds = Since(start_);
-  receipt.input_seconds = input_seconds_;
+  receipt.input_seconds = text_seconds_;
   receipt.output_seconds = output_seconds_;
   receipt.weight_bytes = model_->weight_bytes();
   struct rusage usage {};

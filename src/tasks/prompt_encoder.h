@@ -1,7 +1,8 @@
 // Prompts → tokens, cut into the segments that questions share. The tokens are exactly those of the
-// whole prompt tokenised at once; a token across a boundary belongs to the later segment. The
-// context of many questions is tokenised once: for each further question only its last few hundred
-// bytes are, and joined where the tokens agree.
+// whole prompt tokenised at once; a token across a boundary belongs to the later segment. What many
+// prompts begin with is tokenised once: for each further question only it and the few words before
+// it are (Text::allows_cuts_before_words; the few tokenizers that do not allow it see each prompt
+// as a whole).
 #pragma once
 
 #include <memory>
@@ -20,6 +21,7 @@ struct EncodedPrompt {
   size_t record_end = 0;  // tokens [shared_end, record_end) are the context's
 };
 
+// Not safe to use from several threads at once; several encoders of one Text are.
 class PromptEncoder {
  public:
   // add_bos: begin with BOS where the tokenizer does so by itself (prompts without a chat
@@ -33,37 +35,31 @@ class PromptEncoder {
   std::vector<TokenId> Continue(std::span<const PromptPart> parts, const EncodedPrompt& prompt,
                                 std::string_view text, size_t& kept);
 
-  // How often the join was used, for tests.
-  std::int64_t joined() const { return joined_; }
+  // Bytes given to the tokenizer so far.
+  std::int64_t encoded_bytes() const { return encoded_bytes_; }
 
  private:
   using Tokens = std::vector<TokenId>;
-  // A record's prefix: what its questions have in common.
-  struct Prefix {
-    std::string text;  // of all parts before the question, to know it again
-    Tokens tokens;     // of the prefix alone; empty when the join is used
-    Tokens whole;      // of the first question's prompt
-    // The join: tokens of the prefix's last bytes, from a safe place on.
-    bool can_join = false;
-    std::vector<ChatText> tail;  // pieces from the safe place to the prefix's end
-    Tokens tail_tokens;          // of the tail alone
-    Tokens first_tail;           // of the tail with the first question
-    size_t agree_tail = 0;       // from here on first_tail equals …
-    size_t agree_whole = 0;      // … whole from here on
+  // What some prompts begin with: of a job the instruction, of a record that and the context.
+  struct Beginning {
+    bool known = false;
+    std::vector<ChatText> own;   // its parts after those of the beginning above, to know it again
+    std::vector<ChatText> tail;  // its end, from the last place where the tokenizer surely cuts
+    Tokens tokens;               // of all of it, as if nothing followed; from `head` on the tail's
+    size_t head = 0;
+    bool cut = false;  // the tail does not begin where the prompt does
   };
 
-  Tokens EncodePieces(std::span<const ChatText> pieces, bool from_start) const;
-  void PrepareJoin(std::span<const PromptPart> parts, std::span<const ChatText> pieces,
-                   size_t prefix_pieces);
-  bool Join(std::span<const ChatText> suffix, EncodedPrompt& prompt);
-  size_t SharedEnd(std::span<const PromptPart> parts, const Tokens& tokens);
+  void Update(std::span<const PromptPart> parts, const Beginning& above, Beginning& beginning);
+  Tokens EncodePieces(std::span<const TextPiece> pieces, bool rest);
 
   std::shared_ptr<const Text> text_;
+  bool allows_cuts_ = false;
   Tokens bos_;
-  Prefix prefix_;
-  std::string shared_text_;
-  Tokens shared_tokens_;
-  std::int64_t joined_ = 0;
+  Beginning start_;   // of every prompt: nothing but BOS
+  Beginning shared_;  // the parts of PromptLevel::kShared
+  Beginning record_;  // … and kRecord
+  std::int64_t encoded_bytes_ = 0;
 };
 
 }  // namespace banyan

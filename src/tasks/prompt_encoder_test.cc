@@ -39,7 +39,53 @@ std::string Words(std::mt19937& random, size_t bytes) {
   return text;
 }
 
-void CheckTokenizer(const std::shared_ptr<const Text>& text, bool expect_joins) {
+// The slow way: the whole prompt, and each beginning of it alone.
+EncodedPrompt EncodeSlowly(const Text& text, std::span<const PromptPart> parts, bool add_bos) {
+  const auto encode = [&](PromptLevel below) {
+    std::vector<ChatText> pieces;
+    for (const PromptPart& part : parts) {
+      if (part.level < below) pieces.push_back({std::string(part.text), part.from_user});
+    }
+    std::vector<TokenId> tokens = text.EncodeChat(pieces);
+    const std::vector<TokenId> added = text.Encode("", true, true);
+    if (add_bos && text.bos() && !added.empty() && added.front() == *text.bos()) {
+      tokens.insert(tokens.begin(), *text.bos());
+    }
+    return tokens;
+  };
+  constexpr auto kAll = static_cast<PromptLevel>(static_cast<int>(PromptLevel::kQuestion) + 1);
+  EncodedPrompt prompt;
+  prompt.tokens = encode(kAll);
+  const auto common = [&](const std::vector<TokenId>& beginning) {
+    size_t count = 0;
+    while (count < std::min(beginning.size(), prompt.tokens.size()) &&
+           beginning[count] == prompt.tokens[count]) {
+      ++count;
+    }
+    return count;
+  };
+  prompt.record_end = common(encode(PromptLevel::kQuestion));
+  prompt.shared_end = std::min(common(encode(PromptLevel::kRecord)), prompt.record_end);
+  return prompt;
+}
+
+void ExpectSlowly(const std::shared_ptr<const Text>& text, bool add_bos,
+                  std::span<const PromptPart> parts, PromptEncoder& encoder) {
+  const EncodedPrompt prompt = encoder.Encode(parts);
+  const EncodedPrompt slow = EncodeSlowly(*text, parts, add_bos);
+  ASSERT_EQ(prompt.tokens, slow.tokens);
+  ASSERT_EQ(prompt.record_end, slow.record_end);
+  ASSERT_EQ(prompt.shared_end, slow.shared_end);
+  std::vector<PromptPart> longer(parts.begin(), parts.end());
+  longer.push_back({" yes", true, PromptLevel::kQuestion});
+  size_t kept = 0;
+  ASSERT_EQ(encoder.Continue(parts, prompt, " yes", kept),
+            EncodeSlowly(*text, longer, add_bos).tokens);
+  ASSERT_LE(kept, prompt.tokens.size());
+}
+
+// All ends of contexts with all beginnings of questions.
+void CheckJoints(const std::shared_ptr<const Text>& text) {
   std::mt19937 random(11);
   for (const bool add_bos : {false, true}) {
     PromptEncoder encoder(text, add_bos);
@@ -48,50 +94,98 @@ void CheckTokenizer(const std::shared_ptr<const Text>& text, bool expect_joins) 
       for (const char* end : kEnds) {
         const std::string context = Words(random, bytes) + end;
         for (const char* start : kStarts) {
+          SCOPED_TRACE(testing::Message() << "context ends '" << end << "', question '" << start
+                                          << "', " << bytes << " bytes");
           const std::string question = std::string(start) + " and why";
           const std::vector<PromptPart> parts = {{"Answer.\n", false, PromptLevel::kShared},
                                                  {context, true, PromptLevel::kRecord},
                                                  {question, true, PromptLevel::kQuestion},
                                                  {"\nAnswer:", false, PromptLevel::kQuestion}};
-          std::vector<ChatText> pieces;
-          for (const PromptPart& part : parts) {
-            pieces.push_back({std::string(part.text), part.from_user});
-          }
-          const EncodedPrompt prompt = encoder.Encode(parts);
-          std::vector<TokenId> whole = text->EncodeChat(pieces);
-          if (add_bos && !prompt.tokens.empty() && text->bos() == prompt.tokens.front() &&
-              (whole.empty() || whole.front() != prompt.tokens.front())) {
-            whole.insert(whole.begin(), prompt.tokens.front());
-          }
-          ASSERT_EQ(prompt.tokens, whole)
-              << "context ends '" << end << "', question '" << start << "', " << bytes << " bytes";
-          ASSERT_LE(prompt.shared_end, prompt.record_end);
-          ASSERT_LE(prompt.record_end, prompt.tokens.size());
-          if (bytes >= 3000) {
-            ASSERT_GT(prompt.record_end - prompt.shared_end, 300u);
-          }
-          size_t kept = 0;
-          const std::vector<TokenId> longer = encoder.Continue(parts, prompt, " yes", kept);
-          pieces.push_back({" yes", true});
-          std::vector<TokenId> whole_longer = text->EncodeChat(pieces);
-          if (whole.size() > whole_longer.size() || longer.size() != whole_longer.size()) {
-            whole_longer.insert(whole_longer.begin(), longer.front());  // BOS
-          }
-          ASSERT_EQ(longer, whole_longer);
+          ASSERT_NO_FATAL_FAILURE(ExpectSlowly(text, add_bos, parts, encoder));
         }
       }
     }
-    if (expect_joins && !add_bos) {
-      EXPECT_GT(encoder.joined(), 250);
+  }
+}
+
+// Prompts of all kinds in a random order: equal beginnings, changed ones, none.
+void CheckRandomPrompts(const std::shared_ptr<const Text>& text) {
+  static const char* const kParts[] = {"the",
+                                       " tower",
+                                       " was",
+                                       " built",
+                                       " in 1889",
+                                       "it's",
+                                       "a",
+                                       " b",
+                                       " ",
+                                       "  ",
+                                       "\n",
+                                       "\n\n",
+                                       ".",
+                                       ", and",
+                                       "\u00e9",
+                                       " \u00e9t\u00e9",
+                                       " \u0434\u043e\u043c",
+                                       " \u043e\u043d",
+                                       "\u5b57",
+                                       " \u5b57",
+                                       "e\u0301",
+                                       " \u0301",
+                                       "\u00a0",
+                                       "<s>",
+                                       "</s>",
+                                       "<|im_end|>",
+                                       "<|im_start|>",
+                                       "<think>",
+                                       "\xff",
+                                       " x\xc3",
+                                       " \u2581y",
+                                       "\U0001F600"};
+  std::mt19937 random(12);
+  const auto write = [&](size_t most) {
+    std::string part;
+    for (size_t i = random() % (most + 1); i > 0; --i) part += kParts[random() % std::size(kParts)];
+    return part;
+  };
+  PromptEncoder encoder(text, false);
+  std::string instruction, context, label;
+  bool instruction_from_user = true;
+  for (int round = 0; round < 1500; ++round) {
+    if (random() % 40 == 0) {
+      instruction = write(12);
+      instruction_from_user = random() % 2 == 0;
     }
+    if (random() % 6 == 0) context = write(40);
+    if (random() % 6 == 0) label = write(3);
+    const std::string question = write(12);
+    const std::vector<PromptPart> parts = {
+        {"<|im_start|>", false, PromptLevel::kShared},
+        {instruction, instruction_from_user, PromptLevel::kShared},
+        {context, true, PromptLevel::kRecord},
+        {label, random() % 9 != 0, PromptLevel::kRecord},
+        {question, true, PromptLevel::kQuestion},
+        {"<|im_end|>\n", false, PromptLevel::kQuestion}};
+    SCOPED_TRACE(testing::Message() << "'" << instruction << "', '" << context << "', '" << label
+                                    << "', '" << question << "'");
+    ASSERT_NO_FATAL_FAILURE(ExpectSlowly(text, false, parts, encoder));
   }
 }
 
 TEST(PromptEncoder, OwnTokenizers) {
   for (const char* name : {"byte_level_bpe", "sentencepiece_bpe", "unigram", "wordpiece"}) {
     SCOPED_TRACE(name);
-    CheckTokenizer(Text::Load((kData / (std::string(name) + ".json")).string()), false);
+    const auto text = Text::Load((kData / (std::string(name) + ".json")).string());
+    CheckJoints(text);
+    CheckRandomPrompts(text);
   }
+}
+
+TEST(PromptEncoder, ShippedModel) {
+  const auto text = Text::Load(BANYAN_SOURCE_DIR "/models/banyan-reader-15m.gguf");
+  ASSERT_TRUE(text->allows_cuts_before_words());
+  CheckJoints(text);
+  CheckRandomPrompts(text);
 }
 
 TEST(PromptEncoder, RealTokenizers) {
@@ -103,28 +197,10 @@ TEST(PromptEncoder, RealTokenizers) {
     const std::string unpack =
         "tar xzf '" + archive.string() + "' -C '" + folder.path().string() + "'";
     ASSERT_EQ(std::system(unpack.c_str()), 0);
-    CheckTokenizer(Text::Load(folder.path().string()), true);
-  }
-}
-
-// The segments of sibling questions are the same, so that they are shared.
-TEST(PromptEncoder, SiblingsHaveTheSameContextSegment) {
-  const auto text = Text::Load((kData / "byte_level_bpe.json").string());
-  PromptEncoder encoder(text, false);
-  std::mt19937 random(5);
-  const std::string context = Words(random, 2000);
-  std::vector<TokenId> first;
-  for (const char* question : {"What?", "3 of them?", "\"Who\"?", "x"}) {
-    const std::vector<PromptPart> parts = {{"Read.\n", false, PromptLevel::kShared},
-                                           {context, true, PromptLevel::kRecord},
-                                           {"\n\nQuestion:", true, PromptLevel::kRecord},
-                                           {" ", true, PromptLevel::kQuestion},
-                                           {question, true, PromptLevel::kQuestion}};
-    const EncodedPrompt prompt = encoder.Encode(parts);
-    const std::vector<TokenId> shared(prompt.tokens.begin(),
-                                      prompt.tokens.begin() + static_cast<long>(prompt.record_end));
-    if (first.empty()) first = shared;
-    EXPECT_EQ(shared, first) << question;
+    const auto text = Text::Load(folder.path().string());
+    EXPECT_TRUE(text->allows_cuts_before_words());
+    CheckJoints(text);
+    CheckRandomPrompts(text);
   }
 }
 

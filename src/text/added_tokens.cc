@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "text/character_class.h"
 #include "text/unicode.h"
 #include "text/utf8.h"
 
@@ -17,6 +18,10 @@ size_t CharacterBefore(std::string_view text, size_t end) {
   size_t begin = end - 1;
   while (begin > 0 && (static_cast<unsigned char>(text[begin]) & 0xC0) == 0x80) --begin;
   return begin;
+}
+
+bool IsLetter(std::string_view text, size_t at) {
+  return (ClassOfCode(ReadUtf8(text, at).code) & kLetter) != 0;
 }
 
 bool StandsAlone(std::string_view text, TextRange match) {
@@ -44,6 +49,17 @@ size_t SpacesAfter(std::string_view text, size_t begin) {
   return begin;
 }
 
+// Whether the token, or a space that it takes, may lie across a cut between a letter and a space
+// with a letter after it.
+bool SpansCut(const AddedToken& token, std::string_view content) {
+  for (size_t at = content.find(' '); at != std::string_view::npos;
+       at = content.find(' ', at + 1)) {
+    if (at > 0 && IsLetter(content, CharacterBefore(content, at))) return true;
+  }
+  return (token.lstrip && IsLetter(content, 0)) ||
+         (token.rstrip && IsLetter(content, CharacterBefore(content, content.size())));
+}
+
 }  // namespace
 
 bool AddedToken::IsControl() const {
@@ -63,8 +79,8 @@ AddedTokenMatcher::AddedTokenMatcher(std::vector<AddedToken> tokens,
       Throw(ErrorKind::kLimit, "{}: added token {} has {} bytes, at most {} are allowed", what,
             tokens_[i].id, contents[i].size(), kMaxContentBytes);
     }
-    first_bytes_.resize(256, false);
     first_bytes_[static_cast<unsigned char>(contents[i][0])] = true;
+    allows_cuts_ = allows_cuts_ && !SpansCut(tokens_[i], contents[i]);
     keys.emplace_back(contents[i], static_cast<std::int32_t>(i));
   }
   trie_ = ByteTrie(std::move(keys));
@@ -85,7 +101,7 @@ void AddedTokenMatcher::Split(std::string_view text, std::span<const TextRange> 
     return after != plain.end() && after->begin < match.end;
   };
   size_t done = 0;
-  for (size_t i = 0; i < text.size() && !first_bytes_.empty();) {
+  for (size_t i = 0; i < text.size() && !empty();) {
     if (!first_bytes_[static_cast<unsigned char>(text[i])]) {
       ++i;
       continue;

@@ -2,6 +2,7 @@
 // a model's authors added to the vocabulary afterwards.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -37,6 +38,11 @@ class AddedTokenMatcher {
   AddedTokenMatcher(std::vector<AddedToken> tokens, std::vector<std::string> contents,
                     const std::string& what);
 
+  bool empty() const { return trie_.empty(); }
+  // Whether a text's added tokens are those of its two parts wherever it is cut between a letter
+  // and a space with a letter after it.
+  bool AllowsCutsBeforeWords() const { return allows_cuts_; }
+
   struct Fragment {
     TextRange range;
     TokenId id = -1;  // -1: ordinary text
@@ -50,8 +56,9 @@ class AddedTokenMatcher {
 
  private:
   std::vector<AddedToken> tokens_;
-  std::vector<bool> first_bytes_;  // [256]: some content begins with it; empty: no tokens
-  ByteTrie trie_;                  // content → index in tokens_
+  std::array<bool, 256> first_bytes_{};  // some content begins with it
+  bool allows_cuts_ = true;
+  ByteTrie trie_;  // content → index in tokens_
 };
 
 }  // namespace banyan

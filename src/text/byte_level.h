@@ -10,7 +10,9 @@ namespace banyan {
 
 void AppendByteLevel(std::string_view bytes, std::string& out);
 
-// The inverse; nullopt when a character of `token` spells no byte.
+// The inverse. False, with nothing appended, when a character of `token` spells no byte.
+bool AppendFromByteLevel(std::string_view token, std::string& out);
+// The same; nullopt when a character of `token` spells no byte.
 std::optional<std::string> FromByteLevel(std::string_view token);
 
 }  // namespace banyan

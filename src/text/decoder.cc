@@ -227,6 +227,11 @@ void CleanUpSpaces(std::string& text) {
 
 }  // namespace
 
+void Decoder::AddByteLevel() {
+  byte_level_first_ = byte_level_first_ || steps_.empty();
+  Add(ByteLevelDecoderStep());
+}
+
 DecoderChain::DecoderChain(const Decoder& decoder) {
   for (const DecoderStep& step : decoder.steps()) runs_.push_back(step());
 }

@@ -30,10 +30,14 @@ using DecoderStep = std::function<std::unique_ptr<DecoderRun>()>;
 class Decoder {
  public:
   void Add(DecoderStep step) { steps_.push_back(std::move(step)); }
+  void AddByteLevel();
+  // Whether the text is nothing but the tokens' bytes, with U+FFFD where they are ill-formed.
+  bool only_byte_level() const { return byte_level_first_ && steps_.size() == 1; }
   const std::vector<DecoderStep>& steps() const { return steps_; }
 
  private:
   std::vector<DecoderStep> steps_;
+  bool byte_level_first_ = false;
 };
 
 // The chain at work on one sequence.

@@ -6,6 +6,9 @@
 #include <string>
 #include <vector>
 
+#include "base/json.h"
+#include "base/mapped_file.h"
+#include "text/character_class.h"
 #include "text/tokenizer.h"
 
 namespace banyan {
@@ -67,6 +70,91 @@ TEST_P(EncodePieces, EmptyAndBrokenPieces) {
   EXPECT_TRUE(Encode({}).empty());
   EXPECT_EQ(Encode({{"", true}, {"", false}}), tokenizer_->Encode(""));
   EXPECT_NO_THROW(Encode({{"\xff\xfe", true}, {"\xc3", false}, {"\xa9", true}}));
+}
+
+// A prompt that is cut inside a user's piece: its tokens are those of its two parts.
+void CheckRest(const Tokenizer& tokenizer, const std::string& control) {
+  ASSERT_TRUE(tokenizer.AllowsCutsBeforeWords());
+  const std::string text = " one two  three \u00e9t\u00e9 \u0434\u0430 <s> it's 12 of\nthe " +
+                           control + " end \u2581 of the text x";
+  size_t cuts = 0;
+  for (size_t at = 0; at < text.size(); ++at) {
+    if (!IsCutBeforeWord(text, at)) continue;
+    ++cuts;
+    for (const std::string& before : {std::string(), "Read. " + control}) {
+      const std::vector<Piece> whole = {
+          {before, false}, {text, true}, {control, false}, {"again and so on", false}};
+      std::vector<Piece> first(whole.begin(), whole.begin() + 2),
+          rest(whole.begin() + 1, whole.end());
+      first[1].text = std::string_view(text).substr(0, at);
+      rest[0].text = std::string_view(text).substr(at);
+      Ids joined = tokenizer.EncodePieces(first);
+      const Ids more = tokenizer.EncodeRest(rest);
+      joined.insert(joined.end(), more.begin(), more.end());
+      EXPECT_EQ(joined, tokenizer.EncodePieces(whole)) << at;
+    }
+  }
+  EXPECT_GE(cuts, 5u);
+}
+
+TEST_P(EncodePieces, TheRestOfACutTextContinuesIt) {
+  const std::string name = GetParam();
+  if (name == "wordpiece" || name == "unigram") {  // of a normaliser that may do anything
+    EXPECT_FALSE(tokenizer_->AllowsCutsBeforeWords());
+  } else {
+    CheckRest(*tokenizer_, Control());
+  }
+}
+
+TEST(CutsBeforeWords, WithMetaspacesAsPreTokenizer) {
+  for (const char* name : {"sentencepiece_bpe", "unigram"}) {
+    for (const char* scheme : {"always", "first", "never"}) {
+      for (const bool split : {true, false}) {
+        SCOPED_TRACE(testing::Message() << name << ", " << scheme << ", " << split);
+        const std::string file = (kFixtures / (std::string(name) + ".json")).string();
+        Json json = ParseJson(ReadTextFile(file, 1 << 20), file);
+        json["normalizer"] = {{"type", "NFKC"}};
+        json["pre_tokenizer"] = {{"type", "Metaspace"},
+                                 {"replacement", "\u2581"},
+                                 {"prepend_scheme", scheme},
+                                 {"split", split}};
+        const auto tokenizer = Tokenizer::FromHuggingFaceText(json.dump(), "", "test");
+        if (split || std::string_view(name) == "sentencepiece_bpe") {
+          CheckRest(*tokenizer, "</s>");
+        } else {  // a whole text is one piece
+          EXPECT_FALSE(tokenizer->AllowsCutsBeforeWords());
+        }
+      }
+    }
+  }
+}
+
+// An added token that may stand across a cut forbids cutting.
+TEST(CutsBeforeWords, DependOnTheAddedTokens) {
+  const std::string file = (kFixtures / "byte_level_bpe.json").string();
+  const auto allows = [&](const Json& token) {
+    Json json = ParseJson(ReadTextFile(file, 1 << 20), file);
+    json["added_tokens"].push_back(token);
+    return Tokenizer::FromHuggingFaceText(json.dump(), "", "test")->AllowsCutsBeforeWords();
+  };
+  const auto token = [](const char* content) {
+    return Json{{"id", 281}, {"content", content}, {"special", true}};
+  };
+  EXPECT_TRUE(allows(token("<|end|>")));
+  EXPECT_TRUE(allows(token(" New")));
+  EXPECT_TRUE(allows(token("1 2")));
+  EXPECT_FALSE(allows(token("New York")));
+  EXPECT_FALSE(allows(token("New ")));
+  EXPECT_FALSE(allows(token("\u00e9 x")));
+  Json stripping = token("end");
+  EXPECT_TRUE(allows(stripping));
+  stripping["rstrip"] = true;
+  EXPECT_FALSE(allows(stripping));
+  stripping = token("<end");
+  stripping["lstrip"] = true;
+  EXPECT_TRUE(allows(stripping));
+  stripping["rstrip"] = true;
+  EXPECT_FALSE(allows(stripping));
 }
 
 INSTANTIATE_TEST_SUITE_P(Fixtures, EncodePieces,

@@ -41,13 +41,15 @@ void BuildByteLevelBpe(const GgufFile& file, const GgufTokens& tokens, Tokenizer
     Throw(ErrorKind::kUnsupported, "{}: {}: unknown pre-tokenizer '{}'", file.path(),
           GgufKey("pre"), parts.pre_name.substr(0, 64));
   }
-  if (pre->nfc) parts.normalizer.Add(NormalFormStep(NormalForm::kNfc));
+  if (pre->nfc) parts.normalizer.Add(NormalFormStep(NormalForm::kNfc), Normalizer::Effect::kNfc);
   for (const char* pattern : pre->patterns) {
     parts.pretokenizer.Add(SplitRegexStep(std::make_shared<const Regex>(pattern, parts.pre_name),
-                                          SplitBehavior::kIsolated, false));
+                                          SplitBehavior::kIsolated, false),
+                           KnownPattern(pattern));
   }
   const bool add_prefix = file.FindBool(GgufKey("add_space_prefix")).value_or(false);
-  parts.pretokenizer.Add(ByteLevelPreTokenizerStep(nullptr, add_prefix));
+  parts.pretokenizer.Add(ByteLevelPreTokenizerStep(nullptr, add_prefix),
+                         add_prefix ? KnownStep::kUnknown : KnownStep::kByteLevel);
 
   const auto list = file.FindStringArray(GgufKey("merges"));
   if (!list) {
@@ -78,7 +80,7 @@ void BuildByteLevelBpe(const GgufFile& file, const GgufTokens& tokens, Tokenizer
   options.ignore_merges = pre->ignore_merges;
   parts.kind = "BPE";
   parts.spelling = TokenSpelling::kByteLevel;
-  parts.decoder.Add(ByteLevelDecoderStep());
+  parts.decoder.AddByteLevel();
   parts.model =
       std::make_unique<BpeModel>(std::move(vocabulary), std::move(merges), std::move(options));
 }
@@ -98,8 +100,11 @@ void BuildSentencePieceBpe(const GgufFile& file, const GgufTokens& tokens, Token
     Throw(ErrorKind::kFormat, "{}: {} is missing", file.path(), GgufKey("scores"));
   }
   const bool add_prefix = file.FindBool(GgufKey("add_space_prefix")).value_or(true);
-  if (add_prefix) parts.normalizer.Add(PrependStep(std::string(kMetaspace)));
-  parts.normalizer.Add(ReplaceStringStep(" ", std::string(kMetaspace)));
+  if (add_prefix) {
+    parts.normalizer.Add(PrependStep(std::string(kMetaspace)), Normalizer::Effect::kPrepend);
+  }
+  parts.normalizer.Add(ReplaceStringStep(" ", std::string(kMetaspace)),
+                       Normalizer::Effect::kReplaceSpaces);
   AddMetaspaceDecoder(add_prefix, parts);
   Vocabulary vocabulary = MakeVocabulary(tokens, file.path());
   const TokenSet excluded =
@@ -113,7 +118,9 @@ void BuildSentencePieceBpe(const GgufFile& file, const GgufTokens& tokens, Token
   parts.pre_name = file.FindString(GgufKey("pre")).value_or("default");
   auto bpe =
       std::make_unique<BpeModel>(std::move(vocabulary), std::move(merges), std::move(options));
-  if (bpe->CanCutAtMetaspace()) parts.pretokenizer.Add(CutAtMetaspaceStep());
+  if (bpe->CanCutAtMetaspace()) {
+    parts.pretokenizer.Add(CutAtMetaspaceStep(), KnownStep::kMetaspaceCuts);
+  }
   parts.model = std::move(bpe);
 }
 

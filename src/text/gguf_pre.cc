@@ -3,22 +3,12 @@
 #include <map>
 #include <string>
 
-#include "text/pretokenizer.h"
+#include "text/word_splitter.h"
 
 namespace banyan {
 namespace {
 
 // Patterns as the models' own tokenizer.json files state them.
-constexpr const char* kLlama3 =
-    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
-constexpr const char* kQwen2 =
-    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
-constexpr const char* kQwen35 =
-    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
-constexpr const char* kTekken =
-    R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
-constexpr const char* kGpt4o =
-    R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
 constexpr const char* kBailing =
     R"('(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]++[\r\n]*|\s*[\r\n]|\s+(?!\S)|\s+)";
 constexpr const char* kSeedCoder =
@@ -45,14 +35,14 @@ std::map<std::string, GgufPreTokenizer, std::less<>> MakeTable() {
       {{kGpt2Pattern}});
   add({"mpt", "olmo"}, {.patterns = {kGpt2Pattern}, .nfc = true});
   add({"llama3", "llama-v3", "llama-bpe", "falcon3", "falcon-h1", "pixtral", "midm-2.0", "lfm2"},
-      {.patterns = {kLlama3}, .ignore_merges = true, .add_bos = true});
-  add({"dbrx", "smaug-bpe", "chatglm-bpe", "glm4"}, {{kLlama3}});
-  add({"qwen2", "deepseek-r1-qwen", "megrez"}, {.patterns = {kQwen2}, .nfc = true});
-  add({"stablelm2", "hunyuan", "solar-open", "grok-2", "kormo", "f2llmv2"}, {{kQwen2}});
-  add({"qwen35"}, {.patterns = {kQwen35}, .nfc = true});
-  add({"tekken"}, {.patterns = {kTekken}, .ignore_merges = true, .add_bos = true});
-  add({"gpt-4o", "llama4", "kanana2", "minimax-m2"}, {{kGpt4o}});
-  add({"tiny_aya", "cohere2moe"}, {{R"(\d{1,3}(?=(?:\d{3})*\b))", kGpt4o}});
+      {.patterns = {kLlama3Pattern}, .ignore_merges = true, .add_bos = true});
+  add({"dbrx", "smaug-bpe", "chatglm-bpe", "glm4"}, {{kLlama3Pattern}});
+  add({"qwen2", "deepseek-r1-qwen", "megrez"}, {.patterns = {kQwen2Pattern}, .nfc = true});
+  add({"stablelm2", "hunyuan", "solar-open", "grok-2", "kormo", "f2llmv2"}, {{kQwen2Pattern}});
+  add({"qwen35"}, {.patterns = {kQwen35Pattern}, .nfc = true});
+  add({"tekken"}, {.patterns = {kTekkenPattern}, .ignore_merges = true, .add_bos = true});
+  add({"gpt-4o", "llama4", "kanana2", "minimax-m2"}, {{kGpt4oPattern}});
+  add({"tiny_aya", "cohere2moe"}, {{R"(\d{1,3}(?=(?:\d{3})*\b))", kGpt4oPattern}});
   add({"starcoder", "refact", "smollm", "codeshell", "exaone", "minerva-7b", "mellum2"},
       {{kDigit, kGpt2Pattern}});
   add({"command-r"}, {.patterns = {kDigit, kGpt2Pattern}, .nfc = true});

@@ -8,15 +8,16 @@
 namespace banyan {
 namespace {
 
-struct Pattern {  // {"String": …} or {"Regex": …}
-  std::string string;
+struct Pattern {       // {"String": …} or {"Regex": …}
+  std::string string;  // the text to find, or the expression's source
   std::shared_ptr<const Regex> regex;
 };
 
 Pattern ReadPattern(const JsonNode& node) {
   if (const auto text = node.Find("String")) return {text->String(), nullptr};
   if (const auto regex = node.Find("Regex")) {
-    return {"", std::make_shared<const Regex>(regex->String(), regex->place())};
+    const std::string source = regex->String();
+    return {source, std::make_shared<const Regex>(source, regex->place())};
   }
   node.Expected("an object with String or Regex");
 }
@@ -60,13 +61,13 @@ void ReadNormalizerAt(const JsonNode& node, int depth, Normalizer& out) {
       ReadNormalizerAt(inner, depth + 1, out);
     }
   } else if (type == "NFC") {
-    out.Add(NormalFormStep(NormalForm::kNfc));
+    out.Add(NormalFormStep(NormalForm::kNfc), Normalizer::Effect::kNfc);
   } else if (type == "NFD") {
-    out.Add(NormalFormStep(NormalForm::kNfd));
+    out.Add(NormalFormStep(NormalForm::kNfd), Normalizer::Effect::kNormalForm);
   } else if (type == "NFKC") {
-    out.Add(NormalFormStep(NormalForm::kNfkc));
+    out.Add(NormalFormStep(NormalForm::kNfkc), Normalizer::Effect::kNormalForm);
   } else if (type == "NFKD") {
-    out.Add(NormalFormStep(NormalForm::kNfkd));
+    out.Add(NormalFormStep(NormalForm::kNfkd), Normalizer::Effect::kNormalForm);
   } else if (type == "Lowercase") {
     out.Add(LowercaseStep());
   } else if (type == "StripAccents") {
@@ -79,14 +80,19 @@ void ReadNormalizerAt(const JsonNode& node, int depth, Normalizer& out) {
     options.strip_accents = node.BoolOr("strip_accents", options.lowercase);
     out.Add(BertStep(options));
   } else if (type == "Prepend") {
-    out.Add(PrependStep(node.Get("prepend").String()));
+    out.Add(PrependStep(node.Get("prepend").String()), Normalizer::Effect::kPrepend);
   } else if (type == "Strip") {
     out.Add(StripStep(node.BoolOr("strip_left", true), node.BoolOr("strip_right", true)));
   } else if (type == "Replace") {
     Pattern pattern = ReadPattern(node.Get("pattern"));
     std::string content = node.Get("content").String();
-    out.Add(pattern.regex ? ReplaceRegexStep(pattern.regex, std::move(content))
-                          : ReplaceStringStep(pattern.string, std::move(content)));
+    if (pattern.regex) {
+      out.Add(ReplaceRegexStep(pattern.regex, std::move(content)));
+    } else {
+      out.Add(
+          ReplaceStringStep(pattern.string, std::move(content)),
+          pattern.string == " " ? Normalizer::Effect::kReplaceSpaces : Normalizer::Effect::kAny);
+    }
   } else if (type == "Precompiled") {
     if (const auto map = node.Find("precompiled_charsmap")) {
       const std::string blob = DecodeBase64(map->String(), map->place());
@@ -113,18 +119,27 @@ void ReadPreTokenizerAt(const JsonNode& node, int depth, PreTokenizer& out) {
     Pattern pattern = ReadPattern(node.Get("pattern"));
     const SplitBehavior behavior = ReadBehavior(node.Get("behavior"));
     const bool invert = node.BoolOr("invert", false);
-    out.Add(pattern.regex ? SplitRegexStep(pattern.regex, behavior, invert)
-                          : SplitStringStep(pattern.string, behavior, invert));
+    if (pattern.regex) {
+      const bool isolates = behavior == SplitBehavior::kIsolated && !invert;
+      out.Add(SplitRegexStep(pattern.regex, behavior, invert),
+              isolates ? KnownPattern(pattern.string) : KnownStep::kUnknown);
+    } else {
+      out.Add(SplitStringStep(pattern.string, behavior, invert));
+    }
   } else if (type == "ByteLevel") {
     std::shared_ptr<const Regex> regex;
+    KnownStep known = KnownStep::kByteLevel;
     if (node.BoolOr("use_regex", true)) {
       regex = std::make_shared<const Regex>(kGpt2Pattern, node.place());
+      known = KnownStep::kGpt2ByteLevel;
     }
-    out.Add(ByteLevelPreTokenizerStep(regex, node.BoolOr("add_prefix_space", true)));
+    const bool add_prefix = node.BoolOr("add_prefix_space", true);
+    out.Add(ByteLevelPreTokenizerStep(regex, add_prefix), add_prefix ? KnownStep::kUnknown : known);
   } else if (type == "Digits") {
-    out.Add(SplitCharacterStep(IsNumeric, node.BoolOr("individual_digits", false)
-                                              ? SplitBehavior::kIsolated
-                                              : SplitBehavior::kContiguous));
+    const bool alone = node.BoolOr("individual_digits", false);
+    out.Add(SplitCharacterStep(IsNumeric,
+                               alone ? SplitBehavior::kIsolated : SplitBehavior::kContiguous),
+            alone ? KnownStep::kNumericsAlone : KnownStep::kUnknown);
   } else if (type == "Metaspace") {
     MetaspaceOptions options;
     if (const auto replacement = node.Find("replacement")) {
@@ -132,7 +147,9 @@ void ReadPreTokenizerAt(const JsonNode& node, int depth, PreTokenizer& out) {
     }
     options.prepend = ReadPrependScheme(node);
     options.split = node.BoolOr("split", true);
-    out.Add(MetaspaceStep(std::move(options)));
+    const bool usual = options.replacement == "\u2581";
+    const KnownStep known = options.split ? KnownStep::kMetaspaceWords : KnownStep::kMetaspace;
+    out.Add(MetaspaceStep(std::move(options)), usual ? known : KnownStep::kUnknown);
   } else if (type == "Whitespace") {
     out.Add(WhitespaceStep());
   } else if (type == "WhitespaceSplit") {
@@ -165,7 +182,7 @@ bool ReadDecoderAt(const JsonNode& node, int depth, bool fused, Decoder& out) {
     return fused;
   }
   if (type == "ByteLevel") {
-    out.Add(ByteLevelDecoderStep());
+    out.AddByteLevel();
     return true;
   }
   if (type == "Fuse") {

@@ -2,6 +2,7 @@
 
 #include <utf8proc.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "base/error.h"
@@ -116,12 +117,29 @@ bool IsNmtSpace(char32_t code) {
 
 }  // namespace
 
-void Normalizer::Apply(std::string& text) const {
+void Normalizer::Apply(std::string& text, bool continues) const {
   const size_t original = text.size();
-  for (const NormalizerStep& step : steps_) {
-    step(text);
+  for (const Step& step : steps_) {
+    if (continues && step.effect == Effect::kPrepend) continue;
+    step.apply(text);
     CheckGrowth(text.size(), original);
   }
+}
+
+bool Normalizer::Keeps(std::string_view text) const {
+  const auto all = [&](auto is) {
+    return std::all_of(steps_.begin(), steps_.end(),
+                       [&](const Step& step) { return is(step.effect); });
+  };
+  if (steps_.empty()) return true;
+  if (all([](Effect effect) { return effect == Effect::kNfc; })) return IsSurelyNfc(text);
+  return IsAscii(text) &&
+         all([](Effect effect) { return effect == Effect::kNfc || effect == Effect::kNormalForm; });
+}
+
+bool Normalizer::AllowsCutsBeforeSpaces() const {
+  return std::none_of(steps_.begin(), steps_.end(),
+                      [](const Step& step) { return step.effect == Effect::kAny; });
 }
 
 void ReplaceAll(std::string& text, std::string_view pattern, std::string_view content) {

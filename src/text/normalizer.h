@@ -18,13 +18,34 @@ using NormalizerStep = std::function<void(std::string& text)>;
 
 class Normalizer {
  public:
-  void Add(NormalizerStep step) { steps_.push_back(std::move(step)); }
+  // What a step is known to do.
+  enum class Effect {
+    kAny,
+    kNfc,            // normal form C
+    kNormalForm,     // any normal form of Unicode
+    kPrepend,        // puts something before the text
+    kReplaceSpaces,  // every ' ' becomes something else
+  };
+  void Add(NormalizerStep step, Effect effect = Effect::kAny) {
+    steps_.push_back({std::move(step), effect});
+  }
   bool empty() const { return steps_.empty(); }
+  // continues: the text is the rest of another, before which nothing is put a second time.
   // Throws kLimit when a step makes the text unreasonably longer.
-  void Apply(std::string& text) const;
+  void Apply(std::string& text, bool continues = false) const;
+
+  // Whether it is certain, without applying them, that the steps change nothing in `text`.
+  bool Keeps(std::string_view text) const;
+  // Whether a text that is cut before a space and normalised in two parts, the second as one that
+  // continues, is the same as without the cut.
+  bool AllowsCutsBeforeSpaces() const;
 
  private:
-  std::vector<NormalizerStep> steps_;
+  struct Step {
+    NormalizerStep apply;
+    Effect effect;
+  };
+  std::vector<Step> steps_;
 };
 
 struct BertNormalizerOptions {

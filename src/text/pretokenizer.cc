@@ -9,9 +9,6 @@
 
 namespace banyan {
 
-const char* const kGpt2Pattern =
-    R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
-
 namespace {
 
 struct Part {  // a stretch of a piece: either a match or what lies between two

@@ -4,10 +4,12 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "text/regex.h"
+#include "text/word_splitter.h"
 
 namespace banyan {
 
@@ -22,13 +24,22 @@ using PreTokenizerStep = std::function<void(PreTokenized& input)>;
 
 class PreTokenizer {
  public:
-  void Add(PreTokenizerStep step) { steps_.push_back(std::move(step)); }
+  void Add(PreTokenizerStep step, KnownStep known = KnownStep::kUnknown) {
+    steps_.push_back(std::move(step));
+    known_.push_back(known);
+    words_ = WordSplitter::For(known_);
+  }
   void Apply(PreTokenized& input) const {
     for (const PreTokenizerStep& step : steps_) step(input);
   }
+  // Cuts as Apply does where it does no more than that and respelling bytes; else null.
+  const WordSplitter* words() const { return words_ ? &*words_ : nullptr; }
+  bool AllowsCutsBeforeWords() const { return banyan::AllowsCutsBeforeWords(known_); }
 
  private:
   std::vector<PreTokenizerStep> steps_;
+  std::vector<KnownStep> known_;  // of each step
+  std::optional<WordSplitter> words_;
 };
 
 // What happens to the matches of a splitting pattern.
@@ -60,8 +71,5 @@ PreTokenizerStep CutAtMetaspaceStep();
 // `gpt2_pattern` may be null: no further cuts.
 PreTokenizerStep ByteLevelPreTokenizerStep(std::shared_ptr<const Regex> gpt2_pattern,
                                            bool add_prefix_space);
-
-// The pattern of GPT-2's own pre-tokenizer.
-extern const char* const kGpt2Pattern;
 
 }  // namespace banyan

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <fstream>
-#include <functional>
 #include <system_error>
 #include <utility>
 
@@ -12,73 +11,48 @@
 #include "text/byte_level.h"
 #include "text/tokenizer_parts.h"
 #include "text/utf8.h"
+#include "text/word_encoder.h"
 
 namespace banyan {
 namespace {
 
-constexpr size_t kCacheSlots = 1 << 12;
-constexpr size_t kCacheWorthwhileBytes = 1 << 10;
-constexpr size_t kCachedPieceBytes = 64;
+// What stands before a text without raw added tokens.
+enum class Before { kNothing, kAddedToken, kItsBeginning };
 
-// Encodes the pieces of one text. Natural text repeats its words: an earlier piece's ids are copied
-// from the output instead of computed again.
-class PieceEncoder {
- public:
-  PieceEncoder(const TokenModel& model, const TokenSet* forbidden, std::vector<TokenId>& out)
-      : model_(model), forbidden_(forbidden), out_(out) {}
-
-  void Encode(const PreTokenized& input) {
-    const std::string_view text = input.text;
-    const bool use_cache = text.size() >= kCacheWorthwhileBytes && input.pieces.size() > 1;
-    if (use_cache) cache_.assign(kCacheSlots, {});
-    for (const TextRange& range : input.pieces) {
-      const std::string_view piece = text.substr(range.begin, range.end - range.begin);
-      if (!use_cache || piece.size() > kCachedPieceBytes) {
-        model_.Encode(piece, forbidden_, out_);
-        continue;
-      }
-      Entry& entry = cache_[std::hash<std::string_view>{}(piece) % kCacheSlots];
-      if (entry.piece == piece) {
-        for (size_t i = 0; i < entry.count; ++i) out_.push_back(out_[entry.first + i]);
-        continue;
-      }
-      entry = {piece, out_.size(), 0};
-      model_.Encode(piece, forbidden_, out_);
-      entry.count = out_.size() - entry.first;
-    }
-  }
-
- private:
-  struct Entry {
-    std::string_view piece;       // never empty once used
-    size_t first = 0, count = 0;  // its ids in out_
-  };
-  const TokenModel& model_;
-  const TokenSet* forbidden_;
-  std::vector<TokenId>& out_;
-  std::vector<Entry> cache_;
-};
-
-void EncodeFragment(const TokenizerParts& parts, std::string text, bool at_start,
+void EncodeFragment(const TokenizerParts& parts, std::string_view text, Before before,
                     bool parse_special, std::vector<TokenId>& out) {
-  parts.normalizer.Apply(text);
+  std::string normalized;
+  if (!parts.normalizer.Keeps(text)) {
+    normalized = text;
+    parts.normalizer.Apply(normalized, before == Before::kItsBeginning);
+    text = normalized;
+  }
   if (text.empty()) return;
+  WordEncoder encoder({*parts.model, parse_special ? nullptr : &parts.control,
+                       parse_special ? parts.cache_owner : parts.plain_cache_owner},
+                      out);
+  const auto encode = [&](TextRange range) {
+    const std::string_view run = text.substr(range.begin, range.end - range.begin);
+    if (const WordSplitter* words = parts.pretokenizer.words()) {
+      encoder.EncodeBytes(run, *words);
+      return;
+    }
+    PreTokenized input;
+    input.text = run;
+    input.pieces = {{0, run.size()}};
+    input.at_start = before == Before::kNothing && range.begin == 0;
+    parts.pretokenizer.Apply(input);
+    encoder.Encode(input);
+  };
+  if (parts.normalized_matcher.empty()) return encode({0, text.size()});
   std::vector<AddedTokenMatcher::Fragment> fragments;
   parts.normalized_matcher.Split(text, parse_special, fragments);
-  PieceEncoder encoder(*parts.model, parse_special ? nullptr : &parts.control, out);
   for (const AddedTokenMatcher::Fragment& fragment : fragments) {
     if (fragment.id >= 0) {
       out.push_back(fragment.id);
-      continue;
+    } else {
+      encode(fragment.range);
     }
-    const size_t length = fragment.range.end - fragment.range.begin;
-    PreTokenized input;
-    input.text =
-        length == text.size() ? std::move(text) : text.substr(fragment.range.begin, length);
-    input.pieces = {{0, length}};
-    input.at_start = at_start && fragment.range.begin == 0;
-    parts.pretokenizer.Apply(input);
-    encoder.Encode(input);
   }
 }
 
@@ -167,18 +141,21 @@ std::vector<TokenId> Tokenizer::Encode(std::string_view text, EncodeOptions opti
       continue;
     }
     const TextRange range = fragment.range;
-    EncodeFragment(*parts_, std::string(text.substr(range.begin, range.end - range.begin)),
-                   range.begin == 0, options.parse_special, out);
+    EncodeFragment(*parts_, text.substr(range.begin, range.end - range.begin),
+                   range.begin == 0 ? Before::kNothing : Before::kAddedToken, options.parse_special,
+                   out);
   }
   if (options.add_special) out.insert(out.end(), parts_->after.begin(), parts_->after.end());
   return out;
 }
 
-std::vector<TokenId> Tokenizer::EncodePieces(std::span<const Piece> pieces,
-                                             bool add_special) const {
+namespace {
+
+void AppendPieces(const TokenizerParts& parts, std::span<const Tokenizer::Piece> pieces,
+                  Before before, std::vector<TokenId>& out) {
   std::string text;
   std::vector<TextRange> plain;
-  for (const Piece& piece : pieces) {
+  for (const Tokenizer::Piece& piece : pieces) {
     const size_t begin = text.size();
     AppendLossyUtf8(piece.text, text);
     if (!piece.plain || text.size() == begin) continue;
@@ -188,10 +165,8 @@ std::vector<TokenId> Tokenizer::EncodePieces(std::span<const Piece> pieces,
       plain.push_back({begin, text.size()});
     }
   }
-  std::vector<TokenId> out;
-  if (add_special) out = parts_->before;
   std::vector<AddedTokenMatcher::Fragment> fragments;
-  parts_->raw_matcher.Split(text, plain, fragments);
+  parts.raw_matcher.Split(text, plain, fragments);
   for (const AddedTokenMatcher::Fragment& fragment : fragments) {
     if (fragment.id >= 0) {
       out.push_back(fragment.id);
@@ -203,24 +178,60 @@ std::vector<TokenId> Tokenizer::EncodePieces(std::span<const Piece> pieces,
     const bool has_plain = std::any_of(plain.begin(), plain.end(), [&](const TextRange& user) {
       return user.begin < range.end && range.begin < user.end;
     });
-    EncodeFragment(*parts_, text.substr(range.begin, range.end - range.begin), range.begin == 0,
-                   !has_plain, out);
+    EncodeFragment(parts, std::string_view(text).substr(range.begin, range.end - range.begin),
+                   range.begin == 0 ? before : Before::kAddedToken, !has_plain, out);
   }
+}
+
+}  // namespace
+
+std::vector<TokenId> Tokenizer::EncodePieces(std::span<const Piece> pieces,
+                                             bool add_special) const {
+  std::vector<TokenId> out;
+  if (add_special) out = parts_->before;
+  AppendPieces(*parts_, pieces, Before::kNothing, out);
   if (add_special) out.insert(out.end(), parts_->after.begin(), parts_->after.end());
   return out;
 }
 
+std::vector<TokenId> Tokenizer::EncodeRest(std::span<const Piece> pieces) const {
+  std::vector<TokenId> out;
+  AppendPieces(*parts_, pieces, Before::kItsBeginning, out);
+  return out;
+}
+
+bool Tokenizer::AllowsCutsBeforeWords() const {
+  return parts_->pretokenizer.AllowsCutsBeforeWords() &&
+         parts_->normalizer.AllowsCutsBeforeSpaces() &&
+         parts_->raw_matcher.AllowsCutsBeforeWords() &&
+         parts_->normalized_matcher.AllowsCutsBeforeWords();
+}
+
 std::string Tokenizer::Decode(std::span<const TokenId> ids, bool skip_special) const {
-  DecoderChain chain(parts_->decoder);
-  std::string text;
-  for (const TokenId id : ids) {
-    if (id < 0 || static_cast<size_t>(id) >= vocab_size()) {
-      Throw(ErrorKind::kInput, "token id {} is outside the vocabulary of {}", id, vocab_size());
+  const auto count = static_cast<TokenId>(vocab_size());
+  const auto for_each_token = [&](auto take) {
+    for (const TokenId id : ids) {
+      if (id < 0 || id >= count) {
+        Throw(ErrorKind::kInput, "token id {} is outside the vocabulary of {}", id, count);
+      }
+      if (skip_special && IsSpecial(id)) continue;
+      const std::string_view token = TokenText(id);
+      if (!token.empty()) take(token);
     }
-    if (skip_special && IsSpecial(id)) continue;
-    const std::string_view token = TokenText(id);
-    if (!token.empty()) text += chain.Push(std::string(token));
+  };
+  std::string text;
+  if (parts_->decoder.only_byte_level()) {
+    std::string bytes;
+    bytes.reserve(ids.size() * 4);
+    for_each_token([&](std::string_view token) {
+      if (!AppendFromByteLevel(token, bytes)) bytes += token;
+    });
+    if (IsValidUtf8(bytes)) return bytes;
+    AppendLossyUtf8(bytes, text);
+    return text;
   }
+  DecoderChain chain(parts_->decoder);
+  for_each_token([&](std::string_view token) { text += chain.Push(std::string(token)); });
   return text + chain.Finish();
 }
 

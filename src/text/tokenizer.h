@@ -59,6 +59,11 @@ class Tokenizer {
   };
   [[nodiscard]] std::vector<TokenId> EncodePieces(std::span<const Piece> pieces,
                                                   bool add_special = false) const;
+  // The same for pieces that go on where others ended: together their tokens are those of all the
+  // pieces at once if AllowsCutsBeforeWords() and the cut is such a place inside a plain piece.
+  [[nodiscard]] std::vector<TokenId> EncodeRest(std::span<const Piece> pieces) const;
+  // Whether a text may be cut between a letter and a space with a letter after it.
+  bool AllowsCutsBeforeWords() const;
   // The result is always well-formed UTF-8. Throws kInput for an id outside the vocabulary.
   [[nodiscard]] std::string Decode(std::span<const TokenId> ids, bool skip_special = false) const;
 

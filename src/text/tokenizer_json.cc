@@ -102,7 +102,9 @@ std::unique_ptr<TokenizerParts> ReadParts(std::string_view tokenizer_json,
     parts->SetAddedTokens(ReadAddedTokens(*node, parts->model->vocabulary()));
   }
   if (const auto node = root.Find("pre_tokenizer")) ReadPreTokenizer(*node, parts->pretokenizer);
-  if (parts->cut_at_metaspace) parts->pretokenizer.Add(CutAtMetaspaceStep());
+  if (parts->cut_at_metaspace) {
+    parts->pretokenizer.Add(CutAtMetaspaceStep(), KnownStep::kMetaspaceCuts);
+  }
   if (const auto node = root.Find("post_processor")) ReadPostProcessor(*node, *parts);
   CheckPostProcessorIds(*parts);
   const auto decoder = root.Find("decoder");

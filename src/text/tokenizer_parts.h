@@ -2,6 +2,7 @@
 // run by tokenizer.cc; no other file needs it.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -12,6 +13,7 @@
 #include "text/normalizer.h"
 #include "text/pretokenizer.h"
 #include "text/token_model.h"
+#include "text/word_cache.h"
 
 namespace banyan {
 
@@ -30,6 +32,10 @@ struct TokenizerParts {
   TokenSet control;               // what plain text never makes: special, and markup
   AddedTokenMatcher raw_matcher;
   AddedTokenMatcher normalized_matcher;
+
+  // This tokenizer's words in a thread's cache: of any text, and of plain text.
+  std::uint64_t cache_owner = WordCache::NewOwner();
+  std::uint64_t plain_cache_owner = WordCache::NewOwner();
 
   Normalizer normalizer;
   PreTokenizer pretokenizer;

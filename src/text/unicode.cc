@@ -2,7 +2,9 @@
 
 #include <utf8proc.h>
 
+#include <algorithm>
 #include <cstdlib>
+#include <iterator>
 
 #include "base/error.h"
 #include "text/utf8.h"
@@ -13,6 +15,21 @@ namespace {
 utf8proc_category_t CategoryOf(char32_t code) {
   return utf8proc_category(static_cast<utf8proc_int32_t>(code));
 }
+
+struct CodeRange {
+  char32_t first, last;
+};
+// Characters that are their own normal form C, and compose with nothing before them. Precomposed
+// letters are among them, combining marks are not.
+constexpr CodeRange kSurelyNfc[] = {
+    {0x0000, 0x02FF},                    // Latin
+    {0x0400, 0x0482},                    // Cyrillic, around its combining marks
+    {0x048A, 0x052F}, {0x2010, 0x2027},  // dashes and quotation marks
+    {0x3000, 0x3029},                    // ideographs, their punctuation, kana
+    {0x3041, 0x3096}, {0x30A1, 0x30FA}, {0x3400, 0x4DBF},
+    {0x4E00, 0x9FFF}, {0xAC00, 0xD7A3},  // Hangul syllables
+    {0xFF01, 0xFF60},                    // full width
+};
 
 bool InRange(char32_t code, char32_t low, char32_t high) { return code >= low && code <= high; }
 
@@ -82,6 +99,18 @@ void AppendLowercase(char32_t code, std::string& out) {
     return;
   }
   AppendUtf8(static_cast<char32_t>(utf8proc_tolower(static_cast<utf8proc_int32_t>(code))), out);
+}
+
+bool IsSurelyNfc(std::string_view text) {
+  for (size_t i = SkipAscii(text, 0); i < text.size(); i = SkipAscii(text, i)) {
+    const Utf8Character c = ReadUtf8(text, i);
+    const bool sure = std::any_of(
+        std::begin(kSurelyNfc), std::end(kSurelyNfc),
+        [&](const CodeRange& range) { return InRange(c.code, range.first, range.last); });
+    if (!sure) return false;
+    i += c.length;
+  }
+  return true;
 }
 
 std::string ToNormalForm(std::string_view text, NormalForm form) {

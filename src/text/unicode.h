@@ -23,4 +23,8 @@ enum class NormalForm { kNfc, kNfd, kNfkc, kNfkd };
 // REQUIRES: text is well-formed UTF-8.
 std::string ToNormalForm(std::string_view text, NormalForm form);
 
+// Whether `text` has only characters of the common alphabets that normal form C never changes: a
+// quick test, which most texts pass. False says nothing. REQUIRES: text is well-formed UTF-8.
+bool IsSurelyNfc(std::string_view text);
+
 }  // namespace banyan

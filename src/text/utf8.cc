@@ -1,6 +1,6 @@
 #include "text/utf8.h"
 
-#include <algorithm>
+#include <cstring>
 
 namespace banyan {
 namespace {
@@ -22,6 +22,17 @@ LeadByte ClassifyLead(unsigned char byte) {
 }
 
 }  // namespace
+
+size_t SkipAscii(std::string_view text, size_t begin) {
+  size_t i = begin;
+  for (; i + 8 <= text.size(); i += 8) {
+    std::uint64_t bytes;
+    std::memcpy(&bytes, text.data() + i, 8);
+    if ((bytes & 0x8080808080808080ull) != 0) break;
+  }
+  while (i < text.size() && static_cast<unsigned char>(text[i]) < 0x80) ++i;
+  return i;
+}
 
 Utf8Character ReadUtf8(std::string_view text, size_t position) {
   const auto byte_at = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
@@ -62,13 +73,10 @@ void AppendUtf8(char32_t code, std::string& out) {
   }
 }
 
-bool IsAscii(std::string_view text) {
-  return std::all_of(text.begin(), text.end(),
-                     [](char c) { return static_cast<unsigned char>(c) < 0x80; });
-}
+bool IsAscii(std::string_view text) { return SkipAscii(text, 0) == text.size(); }
 
 bool IsValidUtf8(std::string_view text) {
-  for (size_t i = 0; i < text.size();) {
+  for (size_t i = SkipAscii(text, 0); i < text.size(); i = SkipAscii(text, i)) {
     const Utf8Character c = ReadUtf8(text, i);
     if (!c.valid) return false;
     i += c.length;
@@ -77,15 +85,17 @@ bool IsValidUtf8(std::string_view text) {
 }
 
 void AppendLossyUtf8(std::string_view bytes, std::string& out) {
-  for (size_t i = 0; i < bytes.size();) {
+  size_t done = 0;  // all before is appended
+  for (size_t i = SkipAscii(bytes, 0); i < bytes.size(); i = SkipAscii(bytes, i)) {
     const Utf8Character c = ReadUtf8(bytes, i);
-    if (c.valid) {
-      out.append(bytes.substr(i, c.length));
-    } else {
+    if (!c.valid) {
+      out.append(bytes.substr(done, i - done));
       AppendUtf8(kReplacementCharacter, out);
+      done = i + c.length;
     }
     i += c.length;
   }
+  out.append(bytes.substr(done));
 }
 
 size_t FinishedUtf8Prefix(std::string_view bytes) {

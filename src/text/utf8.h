@@ -24,6 +24,8 @@ Utf8Character ReadUtf8(std::string_view text, size_t position);
 // REQUIRES: code is a Unicode scalar value.
 void AppendUtf8(char32_t code, std::string& out);
 
+// The first byte at or after `begin` that is not ASCII, or the text's end.
+size_t SkipAscii(std::string_view text, size_t begin);
 bool IsAscii(std::string_view text);
 bool IsValidUtf8(std::string_view text);
 

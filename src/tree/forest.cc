@@ -155,6 +155,7 @@ std::vector<NodeId> Forest::Path(NodeId node) const {
 }
 
 NodeId Forest::NewNode(Node node) {
+  node.serial = next_serial_++;
   if (node.parent.valid()) ++nodes_[node.parent.index()].children;
   if (free_.empty()) {
     nodes_.push_back(std::move(node));

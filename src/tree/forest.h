@@ -42,12 +42,19 @@ struct Node {
   bool growing = false;             // the tail of a stream
   bool shared = true;               // may be found by another request
   std::int32_t children = 0;
-  std::int32_t pins = 0;  // holders of this very node
-  Digest name{};          // of (root name, path of tokens and positions); zero for growing nodes
+  std::int32_t pins = 0;     // holders of this very node
+  std::uint64_t serial = 0;  // no other node of the forest ever has the same
+  Digest name{};             // of (root name, path of tokens and positions); zero for growing nodes
 
   std::int32_t end_position() const {
     return first_position + static_cast<std::int32_t>(tokens.size());
   }
+};
+
+// A node as somebody remembers it: ids are used again, serials are not.
+struct NodeMemory {
+  NodeId node;
+  std::uint64_t serial = 0;
 };
 
 // A node was divided: `upper` is new and took the first `tokens` tokens, `lower` keeps its id.
@@ -87,6 +94,10 @@ class Forest {
 
   const Node& at(NodeId node) const { return nodes_[node.index()]; }
   bool Exists(NodeId node) const;
+  NodeMemory Remember(NodeId node) const { return {node, at(node).serial}; }
+  bool Exists(const NodeMemory& memory) const {
+    return Exists(memory.node) && at(memory.node).serial == memory.serial;
+  }
   // Root first.
   std::vector<NodeId> Path(NodeId node) const;
   size_t size() const { return nodes_.size() - free_.size(); }
@@ -114,6 +125,7 @@ class Forest {
   std::vector<NodeId> free_;
   std::vector<bool> alive_;
   std::int64_t total_tokens_ = 0;
+  std::uint64_t next_serial_ = 1;
   std::unordered_multimap<std::uint64_t, NodeId> index_;  // by LookupKey of shared sealed nodes
 };
 

@@ -63,6 +63,27 @@ done = bench("attention", "--only", "documents x 9", "--heads", "2", "--kv-heads
 check(done.returncode == 0 and "32 documents x 9" in done.stdout and "prefill" not in done.stdout.split("\n\n")[1],
       f"attention alone: {done.stdout}{done.stderr}")
 
+root = pathlib.Path(__file__).resolve().parents[2]
+with tempfile.NamedTemporaryFile("wb", suffix=".txt") as file:
+    file.write("The ferry leaves at 7:45.\n\nÉté in Paris\n".encode())
+    file.flush()
+    given = {"--tokenizer": str(root / "tests/data/tokenizers/byte_level_bpe.json"), "-m": str(root / "models/banyan-reader-15m.gguf")}
+    for option, path in given.items():
+        found = figures("text", option, path, file.name, "--runs", "2")
+        check((found["documents"]["texts"], found["whole"]["texts"]) == (2, 1), f"text {option}: lines and file")
+        check((found["documents"]["bytes"], found["whole"]["bytes"]) == (39, 42), f"text {option}: bytes")
+        check(found["whole"]["decoded_bytes"] == 42, f"text {option}: decodes to what it was")
+        one = json.dumps({"id": 1, "kind": "tokenize", "text": "The ferry leaves at 7:45."}), json.dumps({"id": 2, "kind": "tokenize", "text": "Été in Paris"})
+        value = 0xCBF29CE484222325
+        if option == "-m":
+            rows = subprocess.run([BANYAN, "ids", option, path], input="\n".join(one), capture_output=True, text=True, timeout=60)
+            for line in rows.stdout.splitlines():
+                for token in json.loads(line)["ids"]:
+                    value = ((value ^ token) * 0x100000001B3) & 0xFFFFFFFFFFFFFFFF
+            check(found["documents"]["ids_hash"] == f"{value:016x}", "text: the hash of the ids")
+    done = bench("text", "--tokenizer", given["--tokenizer"], file.name)
+    check(done.returncode == 0 and "| encode | lines | 2 |" in done.stdout and "ids: lines " in done.stdout, f"text: {done.stdout}")
+
 compare = pathlib.Path(__file__).resolve().parents[2] / "bench" / "compare.py"
 done = subprocess.run([sys.executable, "-B", compare, "--banyan", BANYAN, "--shape", "tiny", "--rival", "none",
                        "tree '2 x 2 | 9, 5, 3 tokens' --max-new 2", "shared --streams 2 --prefix 20 --max-new 3"],
@@ -73,6 +94,7 @@ check(done.returncode == 0 and "| shared, 2 streams on 20 | decode tok/s |" in d
 for args, words in [(["squad2"], "--shape"), (["squad2", "--random", "-m", "x"], "--shape"),
                     (["squad2", "--shape", "nope"], "qwen3-8b"), (["shared", "--shape", "tiny", "--strategies", "a"], "paged"),
                     (["attention", "--heads", "3"], "divide"), (["forest", "--shape", "tiny", "--weights", "q2"], "bf16"),
+                    (["text", "x.txt"], "--tokenizer"), (["text", "--tokenizer", "/no/such/file", "x.txt"], "/no/such/file"),
                     (["race", "--shape", "tiny", "--kv-memory", "64K"], "KV memory"),
                     (["forest", "--shape", "tiny", "--json", "/no/such/folder/x"], "/no/such/folder/x")]:
     done = bench(*args)

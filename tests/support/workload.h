@@ -29,6 +29,8 @@ struct WorkloadLimits {
   int max_new = 8;
   bool around_groups = true;  // some segments of about 1024 tokens
   bool take_at_once = true;   // some answers want logits or penalties, which keep steps in line
+  bool gaps = true;           // some segments begin after a gap
+  bool streams = false;       // some answers come token by token
 };
 
 // The same requests for the same seed, on every platform. Tags count from 0.
@@ -39,7 +41,7 @@ class Workload {
     for (int i = 0; i < roots || next_tag_ < static_cast<std::uint64_t>(limits.least_answers);
          ++i) {
       left_ = limits.root_tokens;
-      PromptSegment root = Grow(0, 0);
+      PromptSegment root = Grow(0, 0, 0);
       if (HasAnswers(root)) requests_.push_back(std::move(root));
     }
   }
@@ -112,16 +114,19 @@ class Workload {
     return tokens;
   }
 
-  PromptSegment Grow(int depth, int above) {
+  // `above`: tokens of the path so far; `position`: where it ends.
+  PromptSegment Grow(int depth, int above, int position) {
     PromptSegment segment;
     segment.tokens = Tokens(std::min(limits_.path_tokens - above, left_));
+    if (limits_.gaps && Chance(15)) segment.first_position = position += Below(30);
     above += static_cast<int>(segment.tokens.size());
+    position += static_cast<int>(segment.tokens.size());
     left_ -= static_cast<int>(segment.tokens.size());
     const bool leaf = depth + 1 >= limits_.depth || left_ <= 0 || Chance(15);
     if (above > 0 && (leaf || Chance(25))) AddAnswers(segment);
     if (leaf) return segment;
     for (int children = 1 + Below(limits_.children); children > 0; --children) {
-      segment.below.push_back(Grow(depth + 1, above));
+      segment.below.push_back(Grow(depth + 1, above, position));
       if (Chance(15)) {  // the same question twice
         PromptSegment again = segment.below.back();
         Retag(again);
@@ -142,6 +147,7 @@ class Workload {
     if (Chance(50)) answer.stop_tokens = RandomTokens(limits_.vocab / 8);
     if (Chance(25)) answer.top_logprobs = 3;
     answer.want_logits = Chance(25) && limits_.take_at_once;
+    answer.stream = limits_.streams && Chance(50);
     answer.request_key = random_();
     answer.question_key = random_();
     int samples = 1;

@@ -8,6 +8,7 @@ namespace banyan {
 namespace {
 
 constexpr int kPagesPerCut = kCutKeys / kPageTokens;
+constexpr std::int64_t kMergedTogether = 2048;  // values at least, for a thread
 
 // A partial of one (row, head): the value is relative to 2^max.
 struct PartialRef {
@@ -15,6 +16,9 @@ struct PartialRef {
   float* max;
   float* sum;
 };
+PartialRef RefOf(float* partial, int padded_dim) {
+  return {partial, partial + padded_dim, partial + padded_dim + 1};
+}
 
 // acc = acc ⊕ next; an empty side leaves the other as it is.
 void Merge(const VectorKernels& vector, const PartialRef& acc, const PartialRef& next, int dim) {
@@ -81,8 +85,7 @@ class ItemTask {
   PartialRef PartialOf(int row, int head) const {
     const std::int64_t partial = item_.first_partial + (row - item_.reader_begin);
     const std::int64_t at = partial * call_.shape.heads + kv_head_ * heads_ + head;
-    return {scratch_.value.data() + at * padded_dim_, scratch_.max.data() + at,
-            scratch_.sum.data() + at};
+    return RefOf(scratch_.partial(at), padded_dim_);
   }
 
   // The running partial of the group at hand, packed row i: the item's own in its first group.
@@ -257,8 +260,7 @@ void FinishRow(const AttentionCall& call, const VectorKernels& vector, Attention
   PartialRef stretch = none, group = none;  // those being merged
   const auto ref = [&](std::int32_t partial) {
     const std::int64_t at = static_cast<std::int64_t>(partial) * call.shape.heads + head;
-    return PartialRef{scratch.value.data() + at * padded, scratch.max.data() + at,
-                      scratch.sum.data() + at};
+    return RefOf(scratch.partial(at), padded);
   };
   // Partials belong to one (row, item), so merging in place disturbs no other row.
   const auto close = [&](PartialRef& part, PartialRef& whole) {
@@ -292,16 +294,20 @@ void FinishRow(const AttentionCall& call, const VectorKernels& vector, Attention
 
 }  // namespace
 
+void AttentionScratch::Reserve(std::int64_t count, int padded_dim) {
+  stride_ = padded_dim + kLineFloats;
+  const auto needed = static_cast<size_t>(count * stride_ + kLineFloats);
+  if (memory_.size() < needed) memory_.resize(needed);
+  constexpr std::uintptr_t kLine = kLineFloats * sizeof(float);
+  const auto address = reinterpret_cast<std::uintptr_t>(memory_.data());
+  partials_ = memory_.data() + (kLine - address % kLine) % kLine / sizeof(float);
+}
+
 void AttendOnCpu(const AttentionCall& call, const VectorKernels& vector, ThreadPool& pool,
                  AttentionScratch& scratch) {
   const std::int64_t partials = static_cast<std::int64_t>(call.plan.partials) * call.shape.heads;
   scratch.workers.resize(static_cast<size_t>(pool.size()));
-  const auto grow = [](std::vector<float>& buffer, std::int64_t size) {
-    if (static_cast<std::int64_t>(buffer.size()) < size) buffer.resize(static_cast<size_t>(size));
-  };
-  grow(scratch.value, partials * call.kv.padded_dim());
-  grow(scratch.max, partials);
-  grow(scratch.sum, partials);
+  scratch.Reserve(partials, call.kv.padded_dim());
   const int kv_heads = call.shape.kv_heads;
   const std::int64_t items = static_cast<std::int64_t>(call.plan.items.size());
   pool.ForEach(items * kv_heads, [&](std::int64_t task, int worker) {
@@ -309,7 +315,9 @@ void AttendOnCpu(const AttentionCall& call, const VectorKernels& vector, ThreadP
     ItemTask(call, item, static_cast<int>(task % kv_heads), vector, scratch, worker).Run();
   });
   const std::int64_t rows = static_cast<std::int64_t>(call.positions.size());
-  pool.ForEach(rows, [&](std::int64_t row, int) {
+  const std::int64_t row_values =
+      static_cast<std::int64_t>(call.shape.heads) * call.kv.padded_dim();
+  pool.ForEach(rows, 1 + kMergedTogether / row_values, [&](std::int64_t row, int) {
     for (int head = 0; head < call.shape.heads; ++head) {
       FinishRow(call, vector, scratch, static_cast<int>(row), head);
     }

@@ -2,6 +2,7 @@
 // for the canonical order.
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
 #include "base/thread_pool.h"
@@ -26,7 +27,7 @@ struct AttentionCall {
 // Memory that lives from call to call, so that a step allocates nothing once it has grown.
 class AttentionScratch {
  public:
-  struct Worker {
+  struct alignas(128) Worker {
     std::vector<float> query;     // [rows, head_dim], scaled
     std::vector<float> scores;    // [rows, kCutKeys]
     std::vector<float> keys;      // [cut pages, head_dim, 16]
@@ -38,10 +39,18 @@ class AttentionScratch {
     std::vector<float> group_max, group_sum;  // [rows]
   };
   std::vector<Worker> workers;
-  // Partials: weighted values relative to 2^max, and their weights' sum; sum 0 = empty.
-  std::vector<float> value;  // [partials, heads, padded_dim]
-  std::vector<float> max;    // [partials, heads], in units of log2
-  std::vector<float> sum;    // [partials, heads]
+
+  // Partials [partials, heads] of padded_dim weighted values relative to 2^max, then max (in units
+  // of log2) and the sum of weights (0 = empty) in a cache line of their own: threads that write
+  // neighbours do not wait for one another.
+  static constexpr std::int64_t kLineFloats = 16;
+  void Reserve(std::int64_t count, int padded_dim);
+  float* partial(std::int64_t index) const { return partials_ + index * stride_; }
+
+ private:
+  std::vector<float> memory_;
+  float* partials_ = nullptr;  // within memory_, at the start of a cache line
+  std::int64_t stride_ = 0;
 };
 
 void AttendOnCpu(const AttentionCall& call, const VectorKernels& vector, ThreadPool& pool,

@@ -11,6 +11,8 @@
 #include "kernels/cpu/kv_pages.h"
 #include "kernels/cpu/machine_rates.h"
 #include "kernels/cpu/packed_matrix.h"
+#include "kernels/cpu/product.h"
+#include "kernels/cpu/selection.h"
 #include "kernels/cpu/vector_kernels.h"
 #include "kernels/host_choices.h"
 
@@ -23,6 +25,13 @@ float* Data(const Tensor& tensor) { return static_cast<float*>(tensor.memory.get
 float* Row(const Tensor& tensor, std::int64_t row) {
   return Data(tensor) + row * Stride(tensor.columns);
 }
+
+// Rows that a thread takes at least: a few microseconds of work.
+std::int64_t RowsTogether(std::int64_t columns) {
+  return 1 + 8192 / std::max<std::int64_t>(columns, 1);
+}
+// The same for operations that take longer for a value.
+std::int64_t FewRowsTogether(std::int64_t columns) { return 1 + RowsTogether(columns) / 4; }
 
 class FloatVector : public Vector {
  public:
@@ -111,26 +120,28 @@ class CpuKernels : public Kernels {
     const size_t pairs = inverse_frequency_.size();
     step->cosine.resize(pairs * batch.tokens.size());
     step->sine.resize(pairs * batch.tokens.size());
-    pool_.ForEach(batch.rows(), [&](std::int64_t row, int) {
-      const float position = static_cast<float>(batch.positions[static_cast<size_t>(row)]);
-      for (size_t i = 0; i < pairs; ++i) {
-        const double angle = position * inverse_frequency_[i];
-        const size_t at = static_cast<size_t>(row) * pairs + i;
-        step->cosine[at] = static_cast<float>(std::cos(angle)) * rope_scale_;
-        step->sine[at] = static_cast<float>(std::sin(angle)) * rope_scale_;
-      }
-    });
+    pool_.ForEach(batch.rows(), FewRowsTogether(64 * static_cast<std::int64_t>(pairs)),
+                  [&](std::int64_t row, int) {
+                    const float position =
+                        static_cast<float>(batch.positions[static_cast<size_t>(row)]);
+                    for (size_t i = 0; i < pairs; ++i) {
+                      const double angle = position * inverse_frequency_[i];
+                      const size_t at = static_cast<size_t>(row) * pairs + i;
+                      step->cosine[at] = static_cast<float>(std::cos(angle)) * rope_scale_;
+                      step->sine[at] = static_cast<float>(std::sin(angle)) * rope_scale_;
+                    }
+                  });
     return step;
   }
 
   void Embed(const StepInputs& step, const Matrix& table, Tensor& out) override {
-    pool_.ForEach(step.rows, [&](std::int64_t row, int) {
+    pool_.ForEach(step.rows, FewRowsTogether(out.columns), [&](std::int64_t row, int) {
       UnpackRow(Packed(table), Cpu(step).batch.tokens[static_cast<size_t>(row)], Row(out, row));
     });
   }
 
   void RmsNorm(const Tensor& x, const Vector& weight, float eps, Tensor& out) override {
-    pool_.ForEach(x.rows, [&](std::int64_t row, int) {
+    pool_.ForEach(x.rows, RowsTogether(x.columns), [&](std::int64_t row, int) {
       vector_.rms_norm(Row(x, row), Values(weight), static_cast<int>(x.columns), eps,
                        Row(out, row));
     });
@@ -141,25 +152,30 @@ class CpuKernels : public Kernels {
   }
 
   void Add(const Tensor& delta, Tensor& x) override {
-    pool_.ForEach(x.rows, [&](std::int64_t row, int) {
+    pool_.ForEach(x.rows, RowsTogether(x.columns), [&](std::int64_t row, int) {
       vector_.add(Row(delta, row), x.columns, Row(x, row));
     });
   }
 
   void MatMul(const Tensor& x, const Matrix& w, const Vector* bias, Tensor& out) override {
-    BANYAN_CHECK(x.columns == w.columns && out.columns == w.rows);
-    if (x.rows == 0) return;
-    ProductRows rows;
-    rows.x = Data(x);
-    rows.x_stride = Stride(x.columns);
-    rows.rows = static_cast<int>(x.rows);
-    rows.out = Data(out);
-    rows.out_stride = Stride(out.columns);
-    MultiplyPacked(Packed(w), rows, vector_, pool_);
-    if (bias == nullptr) return;
-    pool_.ForEach(x.rows, [&](std::int64_t row, int) {
-      vector_.add(Values(*bias), out.columns, Row(out, row));
-    });
+    Multiply(Packed(w), ProductOf(x, w, bias, out), {}, vector_, products_);
+  }
+
+  void MatMulAdd(const Tensor& a, const Matrix& w, const Vector* bias, Tensor& scratch,
+                 Tensor& x) override {
+    BANYAN_CHECK(x.columns == w.rows && x.rows == a.rows);
+    Multiply(Packed(w), ProductOf(a, w, bias, scratch), {Data(x), Stride(x.columns)}, vector_,
+             products_);
+  }
+
+  void MatMulSwiGlu(const Tensor& x, const Matrix& w, const Vector* bias, Tensor& scratch,
+                    Tensor& out) override {
+    if (w.rows % (2 * kPanelWidth) != 0) {
+      return Kernels::MatMulSwiGlu(x, w, bias, scratch, out);
+    }
+    BANYAN_CHECK(2 * out.columns == w.rows && out.rows == x.rows);
+    MultiplyGated(Packed(w), ProductOf(x, w, bias, scratch), {Data(out), Stride(out.columns)},
+                  vector_, products_);
   }
 
   void RotateAndStore(const StepInputs& step, int layer, const AttentionShape& shape,
@@ -167,7 +183,7 @@ class CpuKernels : public Kernels {
     auto& pages = static_cast<KvPages&>(kv);
     const CpuStep& cpu = Cpu(step);
     const int dim = shape.head_dim;
-    pool_.ForEach(step.rows, [&](std::int64_t row, int) {
+    pool_.ForEach(step.rows, FewRowsTogether(qkv.columns), [&](std::int64_t row, int) {
       float* query = Row(qkv, row);
       float* key = query + static_cast<std::int64_t>(shape.heads) * dim;
       const float* value = key + static_cast<std::int64_t>(shape.kv_heads) * dim;
@@ -203,17 +219,18 @@ class CpuKernels : public Kernels {
   }
 
   void SwiGlu(const Tensor& x, Tensor& out) override {
-    pool_.ForEach(out.rows, [&](std::int64_t row, int) {
+    pool_.ForEach(out.rows, RowsTogether(x.columns), [&](std::int64_t row, int) {
       vector_.swiglu(Row(x, row), Row(x, row) + out.columns, out.columns, Row(out, row));
     });
   }
 
   void GatherLogitRows(const StepInputs& step, const Tensor& x, Tensor& out) override {
     const std::vector<std::int32_t>& rows = Cpu(step).batch.logit_rows;
-    for (size_t i = 0; i < rows.size(); ++i) {
-      std::memcpy(Row(out, static_cast<std::int64_t>(i)), Row(x, rows[i]),
-                  static_cast<size_t>(x.columns) * sizeof(float));
-    }
+    pool_.ForEach(static_cast<std::int64_t>(rows.size()), RowsTogether(x.columns),
+                  [&](std::int64_t i, int) {
+                    std::memcpy(Row(out, i), Row(x, rows[static_cast<size_t>(i)]),
+                                static_cast<size_t>(x.columns) * sizeof(float));
+                  });
   }
 
   std::unique_ptr<PendingChoices> Choose(const Tensor& logits,
@@ -225,19 +242,14 @@ class CpuKernels : public Kernels {
 
   void SelectTokens(const Tensor& logits, std::span<const SamplingRow> requests,
                     std::span<TokenChoice> choices) override {
-    pool_.ForEach(static_cast<std::int64_t>(requests.size()), [&](std::int64_t i, int) {
-      const SamplingRow& request = requests[static_cast<size_t>(i)];
-      choices[static_cast<size_t>(i)] =
-          SelectToken({Row(logits, request.row), static_cast<size_t>(logits.columns)}, request);
-    });
+    SelectTokensOnCpu(RowsOf(logits), requests, choices, pool_, selection_);
   }
 
   void ScoreTokens(const Tensor& logits, std::span<const std::int32_t> rows,
                    std::span<const TokenId> tokens, std::span<float> logprobs) override {
     pool_.ForEach(static_cast<std::int64_t>(rows.size()), [&](std::int64_t i, int) {
       const size_t at = static_cast<size_t>(i);
-      logprobs[at] =
-          ScoreToken({Row(logits, rows[at]), static_cast<size_t>(logits.columns)}, tokens[at]);
+      logprobs[at] = ScoreToken(RowsOf(logits).Row(rows[at]), tokens[at]);
     });
   }
 
@@ -271,6 +283,18 @@ class CpuKernels : public Kernels {
   }
 
  private:
+  static ProductRows ProductOf(const Tensor& x, const Matrix& w, const Vector* bias, Tensor& out) {
+    BANYAN_CHECK(x.columns == w.columns && out.columns == w.rows);
+    ProductRows rows;
+    rows.x = Data(x);
+    rows.x_stride = Stride(x.columns);
+    rows.rows = static_cast<int>(x.rows);
+    rows.bias = bias == nullptr ? nullptr : Values(*bias);
+    rows.out = Data(out);
+    rows.out_stride = Stride(out.columns);
+    return rows;
+  }
+
   void NormHeads(float* values, const float* weight, int heads, int dim,
                  const QkNormWeights& norm) const {
     if (norm.whole) return vector_.rms_norm(values, weight, heads * dim, norm.eps, values);
@@ -291,10 +315,12 @@ class CpuKernels : public Kernels {
 
   KernelOptions options_;
   ThreadPool pool_;
+  ProductThreads products_{pool_};
   const VectorKernels& vector_;
   std::vector<float> inverse_frequency_;
   float rope_scale_ = 1.0f;
   AttentionScratch attention_;
+  SelectionScratch selection_;
 };
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <memory>
 #include <vector>
 
 namespace banyan {
@@ -26,7 +27,7 @@ double MeasureFlops(const VectorKernels& vector, ThreadPool& pool) {
   const std::vector<float> panels(kPanels * kInner * kPanelWidth, 0.25f);
   std::vector<std::vector<float>> out(workers, std::vector<float>(kRows * kPanels * kPanelWidth));
   const double seconds = BestSeconds(5, [&] {
-    pool.Run([&](int worker) {
+    pool.ForEach(pool.size(), [&](std::int64_t i, int) {
       PanelProduct product;
       product.x = x.data();
       product.x_stride = kInner;
@@ -35,9 +36,9 @@ double MeasureFlops(const VectorKernels& vector, ThreadPool& pool) {
       product.panels = panels.data();
       product.panel_stride = kInner * kPanelWidth;
       product.panel_count = kPanels;
-      product.out = out[static_cast<size_t>(worker)].data();
+      product.out = out[static_cast<size_t>(i)].data();
       product.out_stride = kPanels * kPanelWidth;
-      for (int i = 0; i < kRepeats; ++i) vector.product_f32(product);
+      for (int repeat = 0; repeat < kRepeats; ++repeat) vector.product_f32(product);
     });
   });
   return 2.0 * kRows * kInner * kPanels * kPanelWidth * kRepeats * pool.size() / seconds;
@@ -45,10 +46,15 @@ double MeasureFlops(const VectorKernels& vector, ThreadPool& pool) {
 
 double MeasureBandwidth(const VectorKernels& vector, ThreadPool& pool) {
   constexpr std::int64_t kFloatsEach = std::int64_t{8} << 20;  // 32 MiB a thread
-  std::vector<float> memory(static_cast<size_t>(kFloatsEach * pool.size()), 1.0f);
+  const auto memory =
+      std::make_unique_for_overwrite<float[]>(static_cast<size_t>(kFloatsEach * pool.size()));
+  const auto part = [&](std::int64_t i) { return memory.get() + i * kFloatsEach; };
+  // By all threads: the first touch of so much memory takes long.
+  pool.ForEach(pool.size(),
+               [&](std::int64_t i, int) { std::fill(part(i), part(i) + kFloatsEach, 1.0f); });
   const double seconds = BestSeconds(3, [&] {
-    pool.Run(
-        [&](int worker) { vector.all_finite(memory.data() + worker * kFloatsEach, kFloatsEach); });
+    pool.ForEach(pool.size(),
+                 [&](std::int64_t i, int) { vector.all_finite(part(i), kFloatsEach); });
   });
   return 4.0 * static_cast<double>(kFloatsEach) * pool.size() / seconds;
 }

@@ -114,42 +114,6 @@ std::int64_t ResidentBytes(const PackedPart& part) {
                                    2 * part.half.size() + part.codes.size());
 }
 
-// Panels [begin, end) of a part for all rows.
-void MultiplyPanels(const PackedPart& part, std::int64_t columns, std::int64_t begin,
-                    std::int64_t end, const ProductRows& rows, const VectorKernels& vector) {
-  PanelProduct product;
-  product.x = rows.x;
-  product.x_stride = rows.x_stride;
-  product.rows = rows.rows;
-  product.inner = static_cast<int>(columns);
-  product.panel_stride = columns * kPanelWidth;
-  product.panel_count = static_cast<int>(end - begin);
-  product.out = rows.out + part.first_row + begin * kPanelWidth;
-  product.out_stride = rows.out_stride;
-  const std::int64_t offset = begin * product.panel_stride;
-  if (part.type == PanelType::kF32) {
-    product.panels = part.f32.data() + offset;
-    return vector.product_f32(product);
-  }
-  if (part.type == PanelType::kCodes) {
-    CodeProduct codes;
-    product.panels = part.codes.data() + offset;
-    codes.base = product;
-    codes.group = part.group;
-    const std::int64_t scale_offset = offset / part.group;
-    codes.scales = part.scales.data() + scale_offset;
-    codes.minima = part.minima.empty() ? nullptr : part.minima.data() + scale_offset;
-    // Grows to the widest matrix once per thread.
-    thread_local std::vector<float> scratch;
-    const size_t needed = static_cast<size_t>(columns * kPanelWidth * kScratchPanels);
-    if (scratch.size() < needed) scratch.resize(needed);
-    codes.scratch = scratch.data();
-    return vector.product_codes(codes);
-  }
-  product.panels = part.half.data() + offset;
-  return part.type == PanelType::kF16 ? vector.product_f16(product) : vector.product_bf16(product);
-}
-
 }  // namespace
 
 std::shared_ptr<PackedMatrix> PackMatrix(std::span<const HostTensor* const> parts,
@@ -183,20 +147,6 @@ std::shared_ptr<PackedMatrix> PackMatrix(std::span<const HostTensor* const> part
     begin = end;
   }
   return matrix;
-}
-
-void MultiplyPacked(const PackedMatrix& w, const ProductRows& rows, const VectorKernels& vector,
-                    ThreadPool& pool) {
-  for (const PackedPart& part : w.parts) {
-    // Chunks of whole passes (8 panels), several per thread so that a late thread finds less to do.
-    const std::int64_t panels = part.panels();
-    const std::int64_t share = (panels + 4 * pool.size() - 1) / (4 * pool.size());
-    const std::int64_t chunk = (share + 7) / 8 * 8;
-    pool.ForEach((panels + chunk - 1) / chunk, [&](std::int64_t index, int) {
-      const std::int64_t begin = index * chunk;
-      MultiplyPanels(part, w.columns, begin, std::min(begin + chunk, panels), rows, vector);
-    });
-  }
 }
 
 void UnpackRow(const PackedMatrix& w, std::int64_t row, float* out) {

@@ -41,17 +41,6 @@ std::shared_ptr<PackedMatrix> PackMatrix(std::span<const HostTensor* const> part
                                          std::span<const std::int32_t> row_order, bool keep_compact,
                                          ThreadPool& pool);
 
-// out[r] = W x[r] for rows of x, in parallel over panels. `out_stride` covers whole panels.
-struct ProductRows {
-  const float* x = nullptr;
-  std::int64_t x_stride = 0;
-  int rows = 0;
-  float* out = nullptr;
-  std::int64_t out_stride = 0;
-};
-void MultiplyPacked(const PackedMatrix& w, const ProductRows& rows, const VectorKernels& vector,
-                    ThreadPool& pool);
-
 // Row `row` of the matrix as float32 values, for embeddings. out has w.columns values.
 void UnpackRow(const PackedMatrix& w, std::int64_t row, float* out);
 

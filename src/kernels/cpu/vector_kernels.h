@@ -56,6 +56,9 @@ struct VectorKernels {
   bool (*all_finite)(const float* values, std::int64_t count);  // count % 16 == 0
   // acc = acc * a + value * b.
   void (*scale_add)(float* acc, float a, const float* value, float b, int count);
+  // Of products: rows taken at once at most, panels taken with so many, and panels that one row
+  // needs to keep the processor busy.
+  int rows_together, panels_together, panels_for_row;
 };
 
 const VectorKernels& VectorKernelsOfThisMachine();

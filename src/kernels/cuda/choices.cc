@@ -34,8 +34,8 @@ std::vector<TokenChoice> DeviceChoices::Take() {
   const auto* results = reinterpret_cast<const ScoreResult*>(buffers_->results.data());
   for (size_t i = 0; i < choices.size(); ++i) {
     if (results[i].token == kNone) {
-      Throw(ErrorKind::kInput, "no token of {} can be chosen: the mask allows none with a logit",
-            vocabulary_);
+      choices[i].token = kNoToken;
+      continue;
     }
     choices[i].token = results[i].token;
     choices[i].logprob = results[i].logprob;

@@ -24,10 +24,7 @@ class DeviceChoices : public PendingChoices {
  public:
   using Pool = std::vector<std::unique_ptr<ChoiceBuffers>>;
   DeviceChoices(std::shared_ptr<Pool> pool, std::span<const SamplingRow> requests, int vocabulary)
-      : memory_(requests, vocabulary),
-        pool_(std::move(pool)),
-        vocabulary_(vocabulary),
-        count_(requests.size()) {}
+      : memory_(requests, vocabulary), pool_(std::move(pool)), count_(requests.size()) {}
   ~DeviceChoices() override {
     if (buffers_) pool_->push_back(std::move(buffers_));
   }
@@ -41,7 +38,6 @@ class DeviceChoices : public PendingChoices {
   SelectionMemory memory_;
   std::shared_ptr<Pool> pool_;
   std::unique_ptr<ChoiceBuffers> buffers_;
-  int vocabulary_ = 0;
   size_t count_ = 0;
 };
 

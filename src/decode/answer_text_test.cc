@@ -1,5 +1,5 @@
-// Stop strings are found wherever tokens and characters end.
-#include "decode/stop_strings.h"
+// Stop strings are found wherever tokens and characters end, and what is shown is never taken back.
+#include "decode/answer_text.h"
 
 #include <gtest/gtest.h>
 
@@ -20,18 +20,32 @@ std::shared_ptr<const Tokenizer> ByteTokenizer() {
   return Tokenizer::Load(directory.path() / "vocab.gguf");
 }
 
-class StopStringsTest : public ::testing::Test {
+class AnswerTextTest : public ::testing::Test {
  protected:
   // Feeds until a stop; returns the tokens taken and the text.
   std::pair<size_t, std::string> Feed(const std::vector<TokenId>& tokens,
                                       const std::vector<std::string>& stops) {
-    StopStrings watch(tokenizer_, stops);
+    AnswerText watch(tokenizer_, stops);
     size_t taken = 0;
     for (const TokenId token : tokens) {
       ++taken;
       if (watch.Push(token)) break;
     }
     return {taken, watch.Finish()};
+  }
+  // What is shown after every token and, last, at the end.
+  std::vector<std::string> Shown(const std::vector<TokenId>& tokens,
+                                 const std::vector<std::string>& stops) {
+    AnswerText text(tokenizer_, stops);
+    std::vector<std::string> shown;
+    for (const TokenId token : tokens) {
+      const bool stopped = text.Push(token);
+      shown.push_back(text.TakeShowable());
+      if (stopped) break;
+    }
+    text.Finish();
+    shown.push_back(text.TakeShowable());
+    return shown;
   }
   std::vector<TokenId> Bytes(const std::string& text) {
     std::vector<TokenId> tokens;
@@ -42,37 +56,51 @@ class StopStringsTest : public ::testing::Test {
   std::shared_ptr<const Tokenizer> tokenizer_ = ByteTokenizer();
 };
 
-TEST_F(StopStringsTest, NoStop) {
+TEST_F(AnswerTextTest, NoStop) {
   EXPECT_EQ(Feed(Bytes("hello"), {"xyz"}), (std::pair<size_t, std::string>{5, "hello"}));
   EXPECT_EQ(Feed({}, {"xyz"}), (std::pair<size_t, std::string>{0, ""}));
 }
 
-TEST_F(StopStringsTest, AcrossTokens) {
+TEST_F(AnswerTextTest, AcrossTokens) {
   EXPECT_EQ(Feed(Bytes("one two three"), {"two"}), (std::pair<size_t, std::string>{7, "one "}));
   EXPECT_EQ(Feed(Bytes("aab"), {"ab"}), (std::pair<size_t, std::string>{3, "a"}));
 }
 
-TEST_F(StopStringsTest, InsideAToken) {
+TEST_F(AnswerTextTest, InsideAToken) {
   EXPECT_EQ(Feed({'x', 257, 'y'}, {"b"}), (std::pair<size_t, std::string>{2, "xa"}));
   EXPECT_EQ(Feed({'x', 256, 'y'}, {"by"}), (std::pair<size_t, std::string>{3, "xa"}));
 }
 
-TEST_F(StopStringsTest, TheEarliestInTheTextCounts) {
+TEST_F(AnswerTextTest, TheEarliestInTheTextCounts) {
   // One token completes both; "c" is listed first but stands later.
   EXPECT_EQ(Feed({'x', 257}, {"c", "a"}), (std::pair<size_t, std::string>{2, "x"}));
 }
 
-TEST_F(StopStringsTest, CharactersOfSeveralBytes) {
+TEST_F(AnswerTextTest, CharactersOfSeveralBytes) {
   const std::string text = "caf\u00e9 \u2602!";
   EXPECT_EQ(Feed(Bytes(text), {"\u2602"}), (std::pair<size_t, std::string>{9, "caf\u00e9 "}));
   EXPECT_EQ(Feed(Bytes(text), {"\u00e9 "}), (std::pair<size_t, std::string>{6, "caf"}));
 }
 
-TEST_F(StopStringsTest, AnUnfinishedCharacterEndsAsReplacement) {
+TEST_F(AnswerTextTest, AnUnfinishedCharacterEndsAsReplacement) {
   EXPECT_EQ(Feed({'a', 0xC3}, {"zz"}).second, "a\uFFFD");
 }
 
-TEST_F(StopStringsTest, RandomTextsAgainstSearchingTheWhole) {
+using Texts = std::vector<std::string>;
+
+TEST_F(AnswerTextTest, WithoutStopsEveryCharacterIsShownAtOnce) {
+  EXPECT_EQ(Shown({'a', 0xC3, 0xA9, 256}, {}), (Texts{"a", "", "\u00e9", "ab", ""}));
+  EXPECT_EQ(Shown({'a', 0xC3}, {}), (Texts{"a", "", "\uFFFD"}));
+}
+
+TEST_F(AnswerTextTest, WhatMayBecomeAStopIsHeldBack) {
+  EXPECT_EQ(Shown(Bytes("one two"), {"two"}), (Texts{"o", "n", "e", " ", "", "", "", ""}));
+  EXPECT_EQ(Shown(Bytes("a tw!"), {"two"}), (Texts{"a", " ", "", "", "tw!", ""}));
+  EXPECT_EQ(Shown(Bytes("xtw"), {"two"}), (Texts{"x", "", "", "tw"}));
+  EXPECT_EQ(Shown({'x', 257, 'd'}, {"bcd"}), (Texts{"x", "a", "", ""}));
+}
+
+TEST_F(AnswerTextTest, RandomTextsAgainstSearchingTheWhole) {
   std::mt19937 random(1);
   for (int round = 0; round < 2000; ++round) {
     std::vector<TokenId> tokens;
@@ -102,6 +130,13 @@ TEST_F(StopStringsTest, RandomTextsAgainstSearchingTheWhole) {
       break;
     }
     ASSERT_EQ(Feed(tokens, stops), (std::pair<size_t, std::string>{taken, expected})) << text;
+    // What is shown on the way is always a beginning of what the answer becomes.
+    std::string shown;
+    for (const std::string& piece : Shown(tokens, stops)) {
+      shown += piece;
+      ASSERT_TRUE(expected.starts_with(shown)) << text;
+    }
+    ASSERT_EQ(shown, expected);
   }
 }
 

@@ -1,0 +1,74 @@
+// What an engine gives back: answers, whole or token by token, and the queue they arrive in.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "banyan/types.h"
+
+namespace banyan {
+
+enum class FinishReason { kStopToken, kStopString, kLength, kCancelled, kError };
+// "stop", "stop", "length", "cancelled", "error"
+const char* FinishReasonName(FinishReason reason);
+
+struct ScoredToken {
+  TokenId token = 0;
+  float logprob = 0.0f;
+};
+
+struct Answer {
+  std::uint64_t tag = 0;
+  FinishReason finish = FinishReason::kLength;
+  std::vector<TokenId> tokens;                // a stop token included; all there were on an error
+  std::vector<float> logprobs;                // [tokens] log-softmax of the raw logits
+  std::vector<std::vector<ScoredToken>> top;  // [tokens], when asked for
+  std::string text;                  // with stop strings or `stream`: the text before the stop
+  std::vector<float> prompt_logits;  // when asked for
+  std::string error;                 // with kError: why
+  int prompt_tokens = 0;
+  int cached_tokens = 0;  // of the prompt, in memory when the stream began
+  // From Submit to the first token (0: there was none) and to the end.
+  double first_token_seconds = 0.0, seconds = 0.0;
+};
+
+using RequestId = std::uint64_t;  // from 1, in order of submission; 0: none
+
+// News of one answer: what came since its last event, and at the end the whole of it.
+struct AnswerEvent {
+  RequestId request = 0;
+  std::uint64_t tag = 0;
+  // With AnswerRequest::stream. The text is what may be shown: whole characters, and nothing that
+  // could still become part of a stop string. The pieces add up to Answer::text.
+  std::vector<TokenId> tokens;
+  std::vector<float> logprobs;
+  std::vector<std::vector<ScoredToken>> top;
+  std::string text;
+  bool ended = false;
+  Answer answer;             // when ended
+  std::uint64_t number = 0;  // of the answer in its engine: no other has it
+};
+
+// Where events arrive. Any number of threads may put and take. One that takes seldom finds the
+// tokens of an answer in one event, so what waits here is never more than the answers themselves.
+class AnswerQueue {
+ public:
+  // All events that are there, an answer's in order; waits at most so long for the first.
+  std::vector<AnswerEvent> Take(double seconds = 0.0);
+  int ended() const;  // answers that ended and were not taken
+
+  void Put(std::vector<AnswerEvent> events);
+
+ private:
+  mutable std::mutex mutex_;  // guards what follows
+  std::condition_variable arrived_;
+  std::vector<AnswerEvent> events_;
+  std::unordered_map<std::uint64_t, size_t> place_;  // answer's number → its event
+  int ended_ = 0;
+};
+
+}  // namespace banyan

@@ -1,0 +1,48 @@
+// What is asked of an engine: a tree of token segments, and the answers that continue them.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "banyan/types.h"
+
+namespace banyan {
+
+struct SamplingOptions {
+  float temperature = 0.0f;  // 0 = greedy
+  int top_k = 0;
+  float top_p = 1.0f;
+  float min_p = 0.0f;
+  float repetition_penalty = 1.0f;
+  std::uint64_t seed = 0;
+};
+
+struct AnswerRequest {
+  std::uint64_t tag = 0;  // the caller's; comes back with the answer
+  int max_new = 64;
+  std::vector<TokenId> stop_tokens;
+  std::vector<std::string> stop_strings;  // need the model's text side
+  SamplingOptions sampling;
+  int top_logprobs = 0;
+  // Random draws are keyed by (seed, request, question, sample, position), not by scheduling.
+  std::uint64_t request_key = 0, question_key = 0, sample_key = 0;
+  // Tokens to take instead of choosing: their logprobs score given text. max_new is ignored.
+  std::vector<TokenId> forced;
+  bool want_logits = false;  // the logits after the prompt, in Answer::prompt_logits
+  bool stream = false;       // an event for every token, not only for the end
+};
+
+// One segment, the segments below it, and the answers that continue it. A segment may be empty.
+struct PromptSegment {
+  std::vector<TokenId> tokens;
+  std::vector<PromptSegment> below;
+  std::vector<AnswerRequest> answers;
+  // Where it begins; nothing: right after the segment above. A later place leaves a gap: room in
+  // which answers to the segment above may stand. What counts against the model's context is where
+  // a path ends, not how many tokens it has.
+  std::optional<std::int32_t> first_position;
+};
+
+}  // namespace banyan

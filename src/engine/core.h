@@ -1,0 +1,169 @@
+// The engine's working parts, for one thread at a time. The loop is Step: admit → decide → plan →
+// launch → take. What comes from other threads and goes to them is service.h.
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "banyan/engine.h"
+#include "base/quantiles.h"
+#include "base/timer.h"
+#include "engine/launched_step.h"
+#include "engine/limit.h"
+#include "engine/memory.h"
+#include "engine/model_parts.h"
+#include "engine/request_tree.h"
+#include "engine/scheduler.h"
+#include "engine/step_builder.h"
+#include "engine/stream.h"
+#include "engine/waiting_line.h"
+#include "kv/kv_cache.h"
+#include "plan/build.h"
+#include "tree/forest.h"
+
+namespace banyan {
+
+class EngineCore {
+ public:
+  EngineCore(std::shared_ptr<Model> model, const EngineOptions& options);
+
+  // --- requests.cc: what comes in from outside
+  void Accept(std::shared_ptr<RequestTree> request);
+  // Without a tag: all answers of the request.
+  void Cancel(RequestId request, std::optional<std::uint64_t> tag);
+  // Ends all answers that have not ended: cancelled, or with an error.
+  void EndAll(FinishReason reason, const std::string& why);
+
+  // --- step.cc: the loop
+  bool Step();
+
+  // What happened since the last call; null queues are the engine's own.
+  using Delivery = std::pair<std::shared_ptr<AnswerQueue>, AnswerEvent>;
+  std::vector<Delivery> TakeDeliveries() { return std::exchange(deliveries_, {}); }
+
+  std::int64_t waiting() const { return line_.streams(); }
+  std::int64_t waiting_tokens() const { return line_.tokens(); }
+  int running() const { return static_cast<int>(running_.size()); }
+  bool idle() const { return line_.empty() && running_.empty() && launched_.empty(); }
+  int max_streams() const { return max_streams_; }
+  Receipt MakeReceipt();
+  std::string Explain();  // explain.cc
+
+ private:
+  // --- requests.cc
+  void NumberStacks(RequestTree& request);
+  void CancelTagged(const std::shared_ptr<RequestTree>& request, std::uint64_t tag);
+  void EndStream(const std::shared_ptr<RequestTree>& request, std::int32_t index,
+                 FinishReason reason, const std::string& why);
+
+  // --- admit.cc: waiting streams → pinned paths with room to begin
+  void Admit();
+  bool StackFits(const Stream& next) const;
+  bool TryAdmit(Stream& stream);
+  NodeId FindPath(const Stream& stream);
+  int TailKeys(const Stream& stream, NodeId leaf) const;
+  void Begin(std::unique_ptr<Stream> stream);
+
+  // --- grow.cc: memory on demand
+  bool GrowTail(Stream& stream);
+  void Preempt(Stream& stream);
+  void LetGo(Stream& stream);
+
+  // --- step.cc
+  bool LaunchNext();
+  void TakeOldest();
+
+  // --- decide.cc: running streams → the step's rows (in scheduler_)
+  void Decide();
+  void DecidePrompts();
+  int MissingRows(const Stream& stream);
+  void ShowPath(const Stream& stream);
+  bool Decodes(const Stream& stream) const;
+  bool EndsByLength(const Stream& stream, int more) const;
+  bool HasWritten(const Stream& stream) const;
+
+  // --- launch.cc: rows → arrays (in built_ and plan_) → a launched step
+  void PlanStep();
+  void MarkStacks();
+  PlanOptions OptionsForPlan() const;
+  void FillTails();
+  void Launch();
+  NodeId LogitNode(const Stream& stream) const;
+  bool MustTakeAtOnce(const Stream& stream) const;
+  SamplingRow RequestFor(const Stream& stream, std::int32_t row) const;
+
+  // --- take.cc: a launched step's tokens and what follows from them
+  void Take(LaunchedStep& step);
+  void ForgetLaunched();
+  void ForgetUnderWay(Stream& stream);
+  void TakeToken(Stream& stream, const TokenChoice& choice);
+  bool AddText(Stream& stream, bool stop_token);
+  void FinishAnswer(Stream& stream, FinishReason reason, const std::string& why);
+  void Retire(Stream& stream);
+  void ForgetEnded();
+
+  // --- deliver.cc: events
+  void DeliverToken(Stream& stream);
+  void DeliverEnd(Stream& stream, FinishReason reason, const std::string& why);
+  // Of every answer that the stream has not ended; it is over then.
+  void DeliverEnds(Stream& stream, FinishReason reason, const std::string& why);
+
+  Stream& at(StreamId id) { return *streams_[id.index()]; }
+  const Stream& at(StreamId id) const { return *streams_[id.index()]; }
+  bool Alive(StreamId id) const { return streams_[id.index()] != nullptr; }
+
+  std::shared_ptr<Model> model_;
+  EngineOptions options_;
+  Kernels& kernels_;
+  const ModelConfig& config_;
+  EngineMemory memory_;
+  const int batch_rows_;
+  const int max_streams_;  // running at once
+  const int mixed_rows_;   // of a step in which streams write and prompts are computed
+  const bool fair_;        // a long prompt leaves room for others
+  // Steps that are launched before the tokens of the latest are known: 0 or 1.
+  const size_t steps_ahead_;
+  Forest forest_;
+  KvCache cache_;
+  // The step being prepared; memory is used again.
+  StepScheduler scheduler_;
+  std::vector<PromptNode> path_;
+  bool path_has_logits_ = false;  // the path in path_ ends where a token is to be chosen
+  std::vector<std::pair<int, StreamId>> prompting_;  // with the rows that each is missing
+  std::vector<StepBuilder::NodeRows> node_rows_;
+  std::vector<PageCopy> page_copies_;
+  StepBuilder builder_;
+  const BuiltStep* built_ = nullptr;
+  AttentionPlan plan_;
+  std::vector<SamplingRow> requested_;
+
+  std::deque<LaunchedStep> launched_;  // oldest first
+  Timer::Clock::time_point step_began_;
+  int step_rows_;  // at most batch_rows_: less after memory was refused
+  int steps_since_refusal_ = 0;
+
+  std::unordered_map<RequestId, std::shared_ptr<RequestTree>> requests_;  // not over
+  WaitingLine line_;
+  std::vector<std::unique_ptr<Stream>> streams_;  // by id; null: free
+  std::vector<StreamId> free_ids_;
+  std::vector<StreamId> running_;  // by rank; ends may be among them until ForgetEnded
+  bool no_room_ = false;           // the next in line did not fit; try again when a stream ends
+  std::unordered_map<NodeId, int> stack_of_node_;  // stacked: of the running streams' nodes
+  std::vector<Delivery> deliveries_;
+  Receipt receipt_;
+  Quantiles first_token_, next_token_;  // seconds
+  WorkLimit limit_;
+
+  // Numbering of stacks at submission.
+  int stack_ = 0;
+  int stack_contexts_ = 0;
+  int context_questions_ = 0;
+  std::pair<RequestId, std::int32_t> last_context_{};  // request, segment
+};
+
+}  // namespace banyan

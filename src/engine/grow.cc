@@ -1,0 +1,61 @@
+// Memory on demand: tails get pages as they grow; when there are none, the stream that comes last
+// gives its own back.
+#include <algorithm>
+
+#include "base/error.h"
+#include "engine/core.h"
+
+namespace banyan {
+
+// Room for the stream's next row. False: it is not running any more.
+bool EngineCore::GrowTail(Stream& stream) {
+  const auto tokens = static_cast<int>(forest_.at(stream.tail).tokens.size());
+  while (!cache_.Reserve(stream.tail, tokens + stream.tokens_under_way)) {
+    // Running streams are in order of rank, so none that has its row already is taken away.
+    const auto last = std::find_if(running_.rbegin(), running_.rend(),
+                                   [this](StreamId id) { return Alive(id) && !at(id).preempted; });
+    const bool alone =
+        std::ranges::count_if(running_, [this](StreamId id) { return Alive(id); }) == 1;
+    if (last == running_.rend() || alone) {
+      DeliverEnds(stream, FinishReason::kError,
+                  fmt::format("KV memory is too small: the budget of {} pages of {} tokens was "
+                              "full after {} tokens of the answer",
+                              cache_.total_pages(), kPageTokens, stream.answer.tokens.size()));
+      Retire(stream);
+      return false;
+    }
+    Stream& victim = at(*last);
+    const bool itself = &victim == &stream;
+    Preempt(victim);
+    if (itself) return false;
+  }
+  return true;
+}
+
+// The stream waits again, with the tokens it has; their keys will be computed anew.
+void EngineCore::Preempt(Stream& stream) {
+  ForgetUnderWay(stream);
+  const std::vector<TokenId>& tokens = forest_.at(stream.tail).tokens;
+  stream.written.assign(tokens.begin() + forest_.TakenOver(stream.leaf), tokens.end());
+  LetGo(stream);
+  stream.preempted = true;
+  stream.state = Stream::State::kWaiting;
+  ++receipt_.preempted;
+  const StreamId id = std::exchange(stream.id, StreamId());
+  stream.declared().running = StreamId();
+  line_.Return(std::move(streams_[id.index()]));
+  no_room_ = true;
+}
+
+// Gives back what the stream holds. The tail is of no use to anyone (a row under way writes to its
+// page before anyone else can); the prompt stays cached until its pages are needed.
+void EngineCore::LetGo(Stream& stream) {
+  cache_.DropPinned(stream.tail);
+  cache_.Touch(stream.leaf);
+  cache_.Unpin(stream.leaf);
+  // Private: nobody will ask for it again.
+  if (options_.strategy == Strategy::kFlat) cache_.DropUnused(stream.leaf);
+  stream.tail = stream.leaf = NodeId();
+}
+
+}  // namespace banyan

@@ -1,0 +1,50 @@
+// How a product is divided among threads. Every output is one chain whatever the tile it is in, so
+// this is a matter of time alone.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+namespace banyan {
+
+struct ProductShape {
+  int rows = 0;
+  std::int64_t panels = 0;
+  std::int64_t columns = 0;  // terms of a sum
+  int panel_terms = 1;       // what it costs to read a panel, in rows multiplied with it
+  int rows_together = 1;     // rows and panels that the inner loop takes at once
+  int panels_together = 1;
+  int panels_for_row = 1;  // panels that one row needs to keep the processor busy
+
+  bool operator==(const ProductShape&) const = default;
+};
+
+// Tiles of `rows` × `panels`, the last ones smaller.
+struct ProductTiles {
+  int rows = 0;
+  std::int64_t panels = 0;
+  std::int64_t row_tiles = 0;
+  std::int64_t panel_tiles = 0;
+
+  std::int64_t count() const { return row_tiles * panel_tiles; }
+};
+
+// The division that should take `threads` threads the least time. REQUIRES: rows and panels > 0.
+ProductTiles DivideProduct(const ProductShape& shape, int threads);
+
+// Remembers divisions: the layers of a model, and most steps, have the same products.
+class ProductDivisions {
+ public:
+  explicit ProductDivisions(int threads) : threads_(threads) {}
+  const ProductTiles& Of(const ProductShape& shape);
+
+ private:
+  struct Entry {
+    ProductShape shape;
+    ProductTiles tiles;
+  };
+  int threads_;
+  std::array<Entry, 64> entries_;  // by a hash of the shape
+};
+
+}  // namespace banyan
