@@ -1,19 +1,24 @@
 #include "ids_run.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <iostream>
 #include <utility>
 #include <vector>
 
 #include "banyan/error.h"
+#include "banyan/visible.h"
 #include "screen.h"
 
 namespace banyan::app {
 
 IdsRun::IdsRun(std::shared_ptr<Model> model, std::shared_ptr<const Text> text,
                const RunOptions& options)
-    : model_(std::move(model)), text_(std::move(text)), explain_(options.explain) {
+    : model_(std::move(model)),
+      text_(std::move(text)),
+      explain_(options.explain),
+      terminal_(::isatty(STDOUT_FILENO) == 1) {
   EngineOptions engine = options.engine;
   if (engine.mixed_rows == 0) engine.mixed_rows = -1;  // only the end counts
   if (model_) engine_ = std::make_unique<Engine>(model_, engine);
@@ -210,7 +215,7 @@ void IdsRun::Fail(IdsRow& row, ErrorKind kind, const std::string& message) {
 
 void IdsRun::Write(std::ostream& out) {
   while (!rows_.empty() && !rows_.front().text.empty() && rows_.front().missing == 0) {
-    out << rows_.front().text << '\n';
+    out << (terminal_ ? Visible(rows_.front().text) : rows_.front().text) << '\n';
     rows_.pop_front();
     ++first_row_;
   }

@@ -57,6 +57,7 @@ class IdsRun {
   std::shared_ptr<Model> model_;
   std::shared_ptr<const Text> text_;
   bool explain_;
+  bool terminal_;  // control characters are shown, not obeyed
   std::unique_ptr<Engine> engine_;
   std::deque<IdsRow> rows_;
   size_t first_row_ = 0;  // number of rows_.front()

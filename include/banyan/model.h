@@ -46,8 +46,8 @@ struct ModelSummary {
   bool has_chat_template = false;
 };
 ModelSummary DescribeModel(const std::string& model);
-// The files that a model is read from: the GGUF file, or all files of the directory. Throws
-// kNotFound as Model::Load does.
+// The files that a model is read from: the GGUF file and its other parts, or those of the directory
+// that belong to it. Throws kNotFound as Model::Load does.
 std::vector<std::string> FilesOfModel(const std::string& model);
 
 // Real weights that packages of the Python index carry: "smollm2-135m-instruct",

@@ -163,12 +163,27 @@ Json IdentityOf(const IdentitySource& source, const LoadOptions& options,
 }
 
 std::vector<std::string> FilesOfModel(const std::string& model) {
+  static const std::set<std::string> names = {
+      "config.json",           "generation_config.json",  "tokenizer.json",
+      "tokenizer_config.json", "special_tokens_map.json", "chat_template.jinja",
+      "tokenizer.model",       "added_tokens.json",       "model.safetensors.index.json"};
   const ModelFiles files = LocateModel(model);
   std::error_code none;
-  if (!std::filesystem::is_directory(files.root, none)) return {files.root.string()};
+  const bool is_directory = std::filesystem::is_directory(files.root, none);
+  const std::filesystem::path folder = is_directory ? files.root : files.root.parent_path();
+  // Parts of a split GGUF file are NAME-00001-of-00003.gguf.
+  const std::string name = files.root.filename().string();
+  const std::string parts = name.substr(0, name.find("-00001-of-"));
   std::vector<std::string> found;
-  for (const auto& entry : std::filesystem::directory_iterator(files.root, none)) {
-    if (entry.is_regular_file(none)) found.push_back(entry.path().string());
+  if (!is_directory) found.push_back(files.root.string());
+  for (const auto& entry : std::filesystem::directory_iterator(
+           folder.empty() ? std::filesystem::path(".") : folder, none)) {
+    const std::string other = entry.path().filename().string();
+    const bool belongs = is_directory
+                             ? other.ends_with(".safetensors") || names.contains(other)
+                             : parts != name && other != name && other.starts_with(parts + "-") &&
+                                   other.ends_with(".gguf");
+    if (belongs && entry.is_regular_file(none)) found.push_back(entry.path().string());
   }
   std::sort(found.begin(), found.end());
   return found;

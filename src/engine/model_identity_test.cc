@@ -112,7 +112,12 @@ TEST(ModelIdentity, FilesOfAModel) {
   const TempDirectory directory;
   const fs::path gguf = testing_support::WriteTinyGguf({}, directory.path() / "m.gguf");
   EXPECT_THAT(FilesOfModel(gguf.string()), ElementsAre(gguf.string()));
+  const std::string first =
+      testing_support::WriteTinyGguf({}, directory.path() / "s-00001-of-00002.gguf");
+  const std::string second = directory.Write("s-00002-of-00002.gguf", "").string();
+  EXPECT_THAT(FilesOfModel(first), ElementsAre(first, second));
   const fs::path hf = testing_support::WriteTinyHuggingFace({}, directory.path() / "hf");
+  directory.Write("hf/out.jsonl", "not the model's");
   EXPECT_THAT(FilesOfModel(hf.string()),
               ElementsAre((hf / "config.json").string(), (hf / "model.safetensors").string()));
 }

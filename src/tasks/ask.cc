@@ -118,7 +118,7 @@ JobEstimate EstimateAsk(std::shared_ptr<Model> model, const EngineOptions& engin
         estimate.rows += static_cast<AskWork&>(*work).question_count();
         continue;
       }
-    } catch (const Error&) {
+    } catch (const std::exception&) {
       if (row.index % job.shards != job.shard - 1) continue;
     }
     ++estimate.rows;

@@ -123,8 +123,9 @@ class InputReader::JsonLines : public Rows {
   static void Parse(InputRow& row) {
     try {
       row.value = ParseJsonRow(row.content);
-    } catch (const Error& e) {
-      row.problem = {ErrorKind::kInput, e.what()};
+    } catch (const std::exception& e) {
+      row.problem = ProblemOf(e);
+      if (row.problem->kind == ErrorKind::kFormat) row.problem->kind = ErrorKind::kInput;
       row.value = Json::object();
       return;
     }
@@ -239,10 +240,10 @@ bool InputReader::Next(InputRow& row) {
         rows_.reset();
         continue;
       }
-    } catch (const Error& e) {
+    } catch (const std::exception& e) {
       row.line = rows_ ? rows_->line() + 1 : 0;
       row.value = Json::object();
-      row.problem = {e.kind(), e.what()};
+      row.problem = ProblemOf(e);
       if (rows_) finished_bytes_ += rows_->position();
       rows_.reset();
     }

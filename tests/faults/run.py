@@ -58,15 +58,16 @@ class Workshop:
         folder.mkdir()
         return folder
 
-    def command(self, folder, name, more):
-        return [BANYAN, "ask", "-m", self.model, str(self.input), *ANSWER, "-o", str(folder / name), *more]
+    def command(self, folder, name, more, input_file=None):
+        source = str(input_file or self.input)
+        return [BANYAN, "ask", "-m", self.model, source, *ANSWER, "-o", str(folder / name), *more]
 
-    def run(self, folder, name, more, codes=None, **faults):
+    def run(self, folder, name, more, codes=None, input_file=None, **faults):
         env = dict(os.environ)
         if faults:
             env |= {"LD_PRELOAD": os.environ["FAULT_SHIM"], "FAULT_UNDER": str(folder)}
             env |= {f"FAULT_{key.upper()}": str(value) for key, value in faults.items()}
-        result = subprocess.run(self.command(folder, name, more), env=env, capture_output=True, timeout=120)
+        result = subprocess.run(self.command(folder, name, more, input_file), env=env, capture_output=True, timeout=120)
         if codes is not None and result.returncode not in codes:
             raise Broken(f"exit {result.returncode}, expected {codes}: {result.stderr.decode(errors='replace')}")
         return result
@@ -146,6 +147,40 @@ def kills(shop, generator):
         process.send_signal(generator.choice([signal.SIGKILL, signal.SIGKILL, signal.SIGTERM]))
         process.wait()
         extra = generator.choice([["--resume"], ["--resume", "--retry-errors"]])
+    shop.check(folder, name, more)
+
+
+def sorted_inputs(shop, generator):
+    """The input is sorted otherwise, and has grown, when the job goes on: each record has its rows once."""
+    folder = shop.fresh()
+    docs = [json.dumps({"id": i, "context": f"Text {i}.", "questions": ["What?", "Why?"]}) for i in range(12)]
+    path = shop.root / "sorted.jsonl"
+    given = docs[:generator.randint(1, len(docs))]
+    for _ in range(generator.randint(1, 3)):
+        path.write_text("\n".join(given) + "\n")
+        shop.run(folder, "out.jsonl", ["--resume"], input_file=path, at=generator.randint(1, 60), kind="kill")
+        given = generator.sample(docs, generator.randint(1, len(docs)))
+    path.write_text("\n".join(generator.sample(docs, len(docs))) + "\n")
+    shop.run(folder, "out.jsonl", ["--resume"], input_file=path, codes=(0,))
+    rows = [json.loads(line) for line in (folder / "out.jsonl").read_text().splitlines()]
+    keys = sorted((row["id"], row["question_id"]) for row in rows)
+    if keys != [(i, q) for i in range(len(docs)) for q in (1, 2)] or any("error" in row for row in rows):
+        raise Broken(f"rows of {keys}")
+
+
+def overwritten(shop, generator):
+    """--overwrite begins anew whatever is there, also what a killed --overwrite left."""
+    name, more = generator.choice(SHAPES)
+    folder = shop.fresh()
+    generator.choice([
+        lambda: shop.run(folder, name, [*more, "--seed", "9"], codes=(1,)),
+        lambda: (folder / name).write_bytes(generator.randbytes(300)),
+        lambda: (folder / (name + ".journal")).write_bytes(generator.randbytes(300)),
+    ])()
+    for _ in range(generator.randint(1, 2)):
+        shop.run(folder, name, [*more, "--overwrite"], at=generator.randint(1, 25),
+                 kind=generator.choice(["kill", "torn", "eio"]))
+    shop.run(folder, name, [*more, "--overwrite"], codes=(1,))
     shop.check(folder, name, more)
 
 
@@ -230,8 +265,8 @@ def two_jobs(shop, generator):
     shop.check(folder, name, more)
 
 
-KINDS = {f.__name__: f for f in (crash, disk_errors, short_writes, kills, edited_outputs, odd_rows,
-                                 damaged_models, two_jobs)}
+KINDS = {f.__name__: f for f in (crash, disk_errors, short_writes, kills, sorted_inputs, overwritten,
+                                 edited_outputs, odd_rows, damaged_models, two_jobs)}
 SHORT_ROUNDS = {"crash": 12, "disk_errors": 10, "edited_outputs": 12}
 
 
