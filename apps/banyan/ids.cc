@@ -59,6 +59,9 @@ Command AddIds(CLI::App& app) {
                                                                 -> "answers"
   {"kind":"tokenize","text":"…","add_special":false}            -> "ids"
   {"kind":"detokenize","ids":[…]}                               -> "text"
+  {"kind":"mask","regex":"…","ids":[…]}                         -> "allowed", "sha256", "end"
+      what may follow the tokens: how many, a hash of their ids, the text's end; "tokens" when they
+      are few; "schema":"…" (JSON Schema as text) in place of "regex"
   {"kind":"chat","messages":[…],"add_generation_prompt":true,"extra":{}} -> "text"
 "logprobs":true adds log-probabilities; temperature, top_k, top_p, min_p, repetition_penalty and
 seed turn greedy into sampling. Exit code 0: all lines answered, 1: some were bad, 2: none were read.)");

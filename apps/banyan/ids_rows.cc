@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "banyan/constrain.h"
 #include "ids_fields.h"
 
 namespace banyan::app {
@@ -65,6 +66,14 @@ std::string TokensLine(const std::string& id, const std::vector<TokenId>& tokens
 
 std::string TextLine(const std::string& id, const std::string& text) {
   return fmt::format("{{\"id\":{},\"text\":{}}}", id, JsonText(text));
+}
+
+std::string MaskLine(const std::string& id, const std::vector<TokenId>& tokens, bool may_end) {
+  constexpr size_t kFew = 24;
+  std::string text = fmt::format("{{\"id\":{},\"allowed\":{},\"sha256\":\"{}\",\"end\":{}", id,
+                                 tokens.size(), TokensDigest(tokens), may_end);
+  if (tokens.size() <= kFew) text += ",\"tokens\":" + TokensText(tokens);
+  return text + "}";
 }
 
 std::string ErrorLine(const std::string& id, ErrorKind kind, const std::string& message) {

@@ -25,6 +25,8 @@ struct IdsRow {
 std::string AnswersLine(const IdsRow& row);  // REQUIRES: no answer is missing
 std::string TokensLine(const std::string& id, const std::vector<TokenId>& tokens);
 std::string TextLine(const std::string& id, const std::string& text);
+// What a mask allows and whether the text may end; the tokens themselves when they are few.
+std::string MaskLine(const std::string& id, const std::vector<TokenId>& tokens, bool may_end);
 std::string ErrorLine(const std::string& id, ErrorKind kind, const std::string& message);
 
 }  // namespace banyan::app

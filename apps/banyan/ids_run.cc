@@ -82,12 +82,13 @@ void IdsRun::Start(const Json& json) {
   if (kind == "tokenize") return Tokenize(json);
   if (kind == "detokenize") return Detokenize(json);
   if (kind == "chat") return Chat(json);
+  if (kind == "mask") return Mask(json);
   if (kind == "skeleton" || kind == "experts" || kind == "embed" || kind == "rerank") {
     throw Error(ErrorKind::kUnsupported, fmt::format("kind '{}' is not built yet", kind));
   }
   BadInput(
-      fmt::format("unknown kind '{}': expected logits, greedy, stacked, tokenize, detokenize "
-                  "or chat",
+      fmt::format("unknown kind '{}': expected logits, greedy, stacked, tokenize, detokenize, "
+                  "chat or mask",
                   kind));
 }
 
@@ -188,6 +189,25 @@ void IdsRun::Chat(const Json& json) {
     text += piece.text;
   }
   WriteText(text);
+}
+
+void IdsRun::Mask(const Json& json) {
+  const Text& text = NeedText();
+  const bool is_schema = json.contains("schema");
+  const std::string source = StringField(json, is_schema ? "schema" : "regex");
+  if (!trie_) trie_ = MakeTokenTrie(text);
+  if (!constraint_ || source != constraint_source_ || is_schema != constraint_is_schema_) {
+    constraint_ = is_schema ? Constraint::FromJsonSchema(source, trie_)
+                            : Constraint::FromRegex(source, trie_);
+    constraint_source_ = source;
+    constraint_is_schema_ = is_schema;
+  }
+  ConstraintState state(constraint_);
+  for (const TokenId token : TokenList(Field(json, "ids"), "ids")) {
+    if (!state.Advance(token)) BadInput(fmt::format("'ids': token {} is not allowed", token));
+  }
+  IdsRow& row = rows_.back();
+  row.text = MaskLine(row.id, MaskTokens(*state.AllowedMask()), state.MayEnd());
 }
 
 void IdsRun::WriteText(const std::string& text) {

@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 
+#include "banyan/constrain.h"
 #include "banyan/engine.h"
 #include "banyan/model.h"
 #include "banyan/text.h"
@@ -46,6 +47,7 @@ class IdsRun {
   void Tokenize(const Json& json);
   void Detokenize(const Json& json);
   void Chat(const Json& json);
+  void Mask(const Json& json);
   void WriteText(const std::string& text);
 
   void Collect();
@@ -59,6 +61,10 @@ class IdsRun {
   bool explain_;
   bool terminal_;  // control characters are shown, not obeyed
   std::unique_ptr<Engine> engine_;
+  std::shared_ptr<const TokenTrie> trie_;         // of text_, once a mask was asked for
+  std::shared_ptr<const Constraint> constraint_;  // of the last line that asked for one
+  std::string constraint_source_;
+  bool constraint_is_schema_ = false;
   std::deque<IdsRow> rows_;
   size_t first_row_ = 0;  // number of rows_.front()
   std::map<std::uint64_t, Place> places_;

@@ -1,0 +1,85 @@
+// Answers that must match: a regular expression or a JSON Schema becomes an automaton over bytes,
+// and the automaton says at every step which tokens may come next. A token is allowed iff the text
+// so far and its own bytes can still be completed to a match, so an answer never runs into a dead
+// end, not even inside a character.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "banyan/types.h"
+
+namespace banyan {
+
+class Text;
+class TokenTrie;
+
+// The tokens of a vocabulary by their bytes: built once per tokenizer (some hundred milliseconds
+// for 150 000 tokens), shared by all its constraints.
+std::shared_ptr<const TokenTrie> MakeTokenTrie(const Text& text);
+
+struct ConstraintOptions {
+  // Allowed exactly where the text may end. None: masks hold tokens of text alone.
+  std::vector<TokenId> end_tokens;
+  size_t mask_bytes = size_t{64} << 20;  // of masks that are kept
+};
+
+// Compiled; safe to use from many threads at once.
+class Constraint {
+ public:
+  // The whole text matches, from its first character to its last. The syntax: docs/constraints.md.
+  // Throws kInput or kUnsupported with the position in the pattern, kLimit for one that is too
+  // large.
+  static std::shared_ptr<const Constraint> FromRegex(std::string_view pattern,
+                                                     std::shared_ptr<const TokenTrie> trie,
+                                                     ConstraintOptions options = {});
+  // The text is JSON without white space that fits the schema, with the properties in its order.
+  // Throws kInput or kUnsupported with the JSON pointer of what is wrong or not supported.
+  static std::shared_ptr<const Constraint> FromJsonSchema(std::string_view schema,
+                                                          std::shared_ptr<const TokenTrie> trie,
+                                                          ConstraintOptions options = {});
+  ~Constraint();
+
+  bool Matches(std::string_view text) const;
+  size_t states() const;  // of the automaton
+
+  struct Parts;
+  const Parts& parts() const { return *parts_; }
+  explicit Constraint(std::unique_ptr<Parts> parts);
+
+ private:
+  std::unique_ptr<Parts> parts_;
+};
+
+// Where one answer stands. A small value: copy it to ask from another thread.
+class ConstraintState {
+ public:
+  explicit ConstraintState(std::shared_ptr<const Constraint> constraint);
+
+  // Takes a token of the text. False, and nothing changes, for one that is not allowed. End tokens
+  // are none of the text: whoever sees one with MayEnd() stops.
+  [[nodiscard]] bool Advance(TokenId token);
+  // Bit t set: token t may come next. Computed at the first call in a state (by whichever stream or
+  // thread), then kept; the words stay valid as long as the pointer is held.
+  std::shared_ptr<const std::vector<std::uint32_t>> AllowedMask() const;
+  // Whether the text is complete here.
+  bool MayEnd() const;
+  // Whether nothing but the end can come.
+  bool MustEnd() const;
+
+ private:
+  std::shared_ptr<const Constraint> constraint_;
+  std::uint32_t state_;
+};
+
+// The tokens of a mask, rising; their number and the SHA-256 of their ids (decimal, joined by
+// commas) are what masks are compared by.
+std::vector<TokenId> MaskTokens(std::span<const std::uint32_t> mask);
+std::string TokensDigest(std::span<const TokenId> tokens);
+
+}  // namespace banyan

@@ -1,0 +1,82 @@
+#include <fmt/format.h>
+
+#include <bit>
+#include <utility>
+
+#include "banyan/constrain.h"
+#include "base/error.h"
+#include "base/sha256.h"
+#include "constrain/constraint_parts.h"
+#include "constrain/json_schema.h"
+#include "constrain/pattern.h"
+
+namespace banyan {
+namespace {
+
+std::shared_ptr<const Constraint> Compile(const Expression& expression,
+                                          std::shared_ptr<const TokenTrie> trie,
+                                          ConstraintOptions options) {
+  BANYAN_CHECK(trie != nullptr);
+  return std::make_shared<const Constraint>(
+      std::make_unique<Constraint::Parts>(Nfa(expression), std::move(trie), std::move(options)));
+}
+
+}  // namespace
+
+Constraint::Constraint(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
+Constraint::~Constraint() = default;
+
+std::shared_ptr<const Constraint> Constraint::FromRegex(std::string_view pattern,
+                                                        std::shared_ptr<const TokenTrie> trie,
+                                                        ConstraintOptions options) {
+  return Compile(*WholeMatch(ParsePattern(pattern)), std::move(trie), std::move(options));
+}
+
+std::shared_ptr<const Constraint> Constraint::FromJsonSchema(std::string_view schema,
+                                                             std::shared_ptr<const TokenTrie> trie,
+                                                             ConstraintOptions options) {
+  return Compile(*ReadJsonSchema(schema), std::move(trie), std::move(options));
+}
+
+bool Constraint::Matches(std::string_view text) const {
+  return parts_->dfa.accepting(parts_->dfa.Next(parts_->dfa.start(), text));
+}
+
+size_t Constraint::states() const { return parts_->dfa.states(); }
+
+ConstraintState::ConstraintState(std::shared_ptr<const Constraint> constraint)
+    : constraint_(std::move(constraint)), state_(constraint_->parts().dfa.start()) {}
+
+bool ConstraintState::Advance(TokenId token) {
+  const Constraint::Parts& parts = constraint_->parts();
+  const std::string_view bytes = parts.trie->Bytes(token);
+  if (bytes.empty()) return false;
+  const Dfa::State next = parts.dfa.Next(state_, bytes);
+  if (next == Dfa::kDead) return false;
+  state_ = next;
+  return true;
+}
+
+std::shared_ptr<const std::vector<std::uint32_t>> ConstraintState::AllowedMask() const {
+  return constraint_->parts().masks.Get(state_);
+}
+
+bool ConstraintState::MayEnd() const { return constraint_->parts().dfa.accepting(state_); }
+
+bool ConstraintState::MustEnd() const { return !constraint_->parts().dfa.goes_on(state_); }
+
+std::vector<TokenId> MaskTokens(std::span<const std::uint32_t> mask) {
+  std::vector<TokenId> tokens;
+  for (size_t w = 0; w < mask.size(); ++w) {
+    for (std::uint32_t word = mask[w]; word != 0; word &= word - 1) {
+      tokens.push_back(static_cast<TokenId>(w * 32) + std::countr_zero(word));
+    }
+  }
+  return tokens;
+}
+
+std::string TokensDigest(std::span<const TokenId> tokens) {
+  return ToHex(Sha256().Add(fmt::format("{}", fmt::join(tokens, ","))).Finish());
+}
+
+}  // namespace banyan

@@ -1,0 +1,25 @@
+// What is behind banyan::Constraint.
+#pragma once
+
+#include <memory>
+#include <utility>
+
+#include "banyan/constrain.h"
+#include "constrain/dfa.h"
+#include "constrain/mask_cache.h"
+#include "constrain/token_trie.h"
+
+namespace banyan {
+
+struct Constraint::Parts {
+  Parts(const Nfa& nfa, std::shared_ptr<const TokenTrie> tokens, ConstraintOptions options)
+      : dfa(nfa),
+        trie(std::move(tokens)),
+        masks(dfa, *trie, std::move(options.end_tokens), options.mask_bytes) {}
+
+  Dfa dfa;
+  std::shared_ptr<const TokenTrie> trie;
+  mutable MaskCache masks;  // guards itself
+};
+
+}  // namespace banyan

@@ -1,0 +1,172 @@
+#include "constrain/dfa.h"
+
+#include <algorithm>
+#include <bitset>
+#include <span>
+#include <unordered_map>
+#include <utility>
+
+#include "base/error.h"
+
+namespace banyan {
+
+// Subset construction. A state is the set of those states of the NFA that read a byte or accept,
+// sorted.
+class DfaBuilder {
+ public:
+  DfaBuilder(const Nfa& nfa, const DfaLimits& limits, Dfa& dfa)
+      : nfa_(nfa), limits_(limits), dfa_(dfa) {}
+
+  void Build() {
+    FindKinds();
+    alone_.assign(nfa_.nodes().size(), kUnknown);
+    seen_.assign(nfa_.nodes().size(), 0);
+    targets_.resize(dfa_.kinds_);
+    sets_.push_back({0, 0});
+    AddRow(false);  // kDead
+    const Nfa::State start = nfa_.start();
+    dfa_.start_ = StateOf({&start, 1});
+    for (size_t state = 1; state < sets_.size(); ++state) FillRow(state);
+  }
+
+ private:
+  static constexpr Dfa::State kUnknown = 0xFFFFFFFF;
+  struct Set {  // of members_
+    size_t begin, size;
+  };
+
+  void FindKinds() {
+    std::bitset<257> begins;
+    begins.set(0);
+    for (const Nfa::Edge& edge : nfa_.edges()) {
+      begins.set(edge.low);
+      begins.set(edge.high + size_t{1});
+    }
+    for (size_t byte = 0; byte < 256; ++byte) {
+      if (begins.test(byte)) ++dfa_.kinds_;
+      dfa_.kind_of_[byte] = static_cast<std::uint8_t>(dfa_.kinds_ - 1);
+    }
+  }
+
+  void Work(size_t amount) {
+    work_ += amount;
+    if (work_ > limits_.work) {
+      Throw(ErrorKind::kLimit,
+            "the constraint is too ambiguous: making its automaton deterministic takes more than "
+            "{} steps",
+            limits_.work);
+    }
+  }
+
+  void AddRow(bool accepting) {
+    const size_t states = dfa_.accepting_.size() + 1;
+    if (states > limits_.states || states * dfa_.kinds_ > limits_.entries) {
+      Throw(ErrorKind::kLimit,
+            "the constraint is too large: its automaton would have more than {} states; lower the "
+            "repetition counts or lengths",
+            states - 1);
+    }
+    dfa_.table_.resize(states * dfa_.kinds_, Dfa::kDead);
+    dfa_.accepting_.push_back(accepting ? 1 : 0);
+    dfa_.goes_on_.push_back(0);
+  }
+
+  // The state for a set of the NFA's states and what they jump to.
+  Dfa::State StateOf(std::span<const Nfa::State> from) {
+    if (from.size() == 1 && alone_[from[0]] != kUnknown) return alone_[from[0]];
+    Close(from);
+    const std::uint64_t hash = HashOf(closed_);
+    auto [begin, end] = known_.equal_range(hash);
+    Dfa::State state = kUnknown;
+    for (; begin != end && state == kUnknown; ++begin) {
+      const Set& set = sets_[begin->second];
+      if (std::ranges::equal(std::span(members_).subspan(set.begin, set.size), closed_)) {
+        state = begin->second;
+      }
+    }
+    if (state == kUnknown) {
+      state = static_cast<Dfa::State>(sets_.size());
+      AddRow(closed_[0] == Nfa::kAccept);
+      Work(2 * closed_.size());  // what is kept counts more: it bounds the memory too
+      sets_.push_back({members_.size(), closed_.size()});
+      members_.insert(members_.end(), closed_.begin(), closed_.end());
+      known_.emplace(hash, state);
+    }
+    if (from.size() == 1) alone_[from[0]] = state;
+    return state;
+  }
+
+  void Close(std::span<const Nfa::State> from) {
+    ++round_;
+    closed_.clear();
+    todo_.assign(from.begin(), from.end());
+    size_t visited = 0;
+    while (!todo_.empty()) {
+      const Nfa::State state = todo_.back();
+      todo_.pop_back();
+      if (std::exchange(seen_[state], round_) == round_) continue;
+      ++visited;
+      const Nfa::Node& node = nfa_.nodes()[state];
+      if (node.edges != Nfa::kNone || state == Nfa::kAccept) closed_.push_back(state);
+      for (std::uint32_t j = node.jumps; j != Nfa::kNone; j = nfa_.jump(j).next) {
+        todo_.push_back(nfa_.jump(j).to);
+        ++visited;
+      }
+    }
+    Work(visited);
+    std::ranges::sort(closed_);
+  }
+
+  static std::uint64_t HashOf(std::span<const Nfa::State> set) {
+    std::uint64_t hash = set.size();
+    for (const Nfa::State state : set) {
+      hash = (hash ^ state) * 0x9E3779B97F4A7C15u;
+      hash ^= hash >> 29;
+    }
+    return hash;
+  }
+
+  void FillRow(size_t state) {
+    for (std::vector<Nfa::State>& targets : targets_) targets.clear();
+    const Set set = sets_[state];
+    size_t edges = dfa_.kinds_;
+    for (size_t i = 0; i < set.size; ++i) {
+      std::uint32_t e = nfa_.nodes()[members_[set.begin + i]].edges;
+      for (; e != Nfa::kNone; e = nfa_.edge(e).next) {
+        const Nfa::Edge& edge = nfa_.edge(e);
+        const size_t last = dfa_.kind_of_[edge.high];
+        for (size_t kind = dfa_.kind_of_[edge.low]; kind <= last; ++kind, ++edges) {
+          targets_[kind].push_back(edge.to);
+        }
+      }
+    }
+    Work(edges);
+    const std::vector<Nfa::State>* before = nullptr;
+    Dfa::State to = Dfa::kDead;
+    for (size_t kind = 0; kind < dfa_.kinds_; ++kind) {
+      const std::vector<Nfa::State>& targets = targets_[kind];
+      if (targets.empty()) continue;
+      if (before == nullptr || *before != targets) to = StateOf(targets);
+      before = &targets;
+      dfa_.table_[state * dfa_.kinds_ + kind] = to;
+      dfa_.goes_on_[state] = 1;
+    }
+  }
+
+  const Nfa& nfa_;
+  const DfaLimits& limits_;
+  Dfa& dfa_;
+  size_t work_ = 0;
+  std::vector<Set> sets_;
+  std::vector<Nfa::State> members_;
+  std::unordered_multimap<std::uint64_t, Dfa::State> known_;  // by hash of the set
+  std::vector<Dfa::State> alone_;                             // of a single state of the NFA
+  std::vector<std::uint32_t> seen_;                           // round in which it was
+  std::uint32_t round_ = 0;
+  std::vector<Nfa::State> closed_, todo_;
+  std::vector<std::vector<Nfa::State>> targets_;  // [kinds]
+};
+
+Dfa::Dfa(const Nfa& nfa, const DfaLimits& limits) { DfaBuilder(nfa, limits, *this).Build(); }
+
+}  // namespace banyan

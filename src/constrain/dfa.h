@@ -1,0 +1,53 @@
+// Deterministic automaton over bytes: what is checked and walked while a text is written. Every
+// state but kDead can be completed to a match.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "constrain/nfa.h"
+
+namespace banyan {
+
+// Beyond these a constraint is refused: some patterns need a state for every subset of their parts.
+struct DfaLimits {
+  size_t states = 1 << 18;
+  size_t entries = 1 << 24;  // of the table: states × kinds of bytes
+  size_t work = 60'000'000;  // states and edges looked at, well under a second
+};
+
+class Dfa {
+ public:
+  using State = std::uint32_t;
+  static constexpr State kDead = 0;
+
+  // Throws kLimit, naming the limit.
+  explicit Dfa(const Nfa& nfa, const DfaLimits& limits = {});
+
+  State start() const { return start_; }
+  State Next(State state, std::uint8_t byte) const {
+    return table_[state * kinds_ + kind_of_[byte]];
+  }
+  State Next(State state, std::string_view bytes) const {
+    for (const char byte : bytes) state = Next(state, static_cast<std::uint8_t>(byte));
+    return state;
+  }
+  // Whether the text may end here.
+  bool accepting(State state) const { return accepting_[state] != 0; }
+  // Whether any byte may follow.
+  bool goes_on(State state) const { return goes_on_[state] != 0; }
+  size_t states() const { return accepting_.size(); }
+  size_t kinds() const { return kinds_; }
+
+ private:
+  friend class DfaBuilder;
+  State start_ = kDead;
+  size_t kinds_ = 0;                         // of bytes that no edge tells apart
+  std::array<std::uint8_t, 256> kind_of_{};  // rises with the byte
+  std::vector<State> table_;                 // [states, kinds]
+  std::vector<std::uint8_t> accepting_, goes_on_;
+};
+
+}  // namespace banyan

@@ -1,0 +1,119 @@
+#include "constrain/expression.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "text/utf8.h"
+
+namespace banyan {
+namespace {
+
+using Kind = Expression::Kind;
+
+std::int64_t Sum(std::int64_t a, std::int64_t b) { return a > kUnbounded - b ? kUnbounded : a + b; }
+
+std::int64_t Product(std::int64_t a, std::int64_t b) {
+  if (a == 0 || b == 0) return 0;
+  return a > kUnbounded / b ? kUnbounded : a * b;
+}
+
+std::shared_ptr<Expression> Make(Kind kind) {
+  auto made = std::make_shared<Expression>();
+  made->kind = kind;
+  return made;
+}
+
+}  // namespace
+
+ExpressionPtr Never() {
+  static const ExpressionPtr never = Make(Kind::kNever);
+  return never;
+}
+
+ExpressionPtr Nothing() {
+  static const ExpressionPtr nothing = Make(Kind::kNothing);
+  return nothing;
+}
+
+ExpressionPtr OneOf(CharacterSet set) {
+  if (set.empty()) return Never();
+  auto made = Make(Kind::kClass);
+  made->set = std::move(set);
+  made->shortest = made->longest = 1;
+  return made;
+}
+
+ExpressionPtr Literal(std::string_view utf8) {
+  std::vector<ExpressionPtr> parts;
+  for (size_t at = 0; at < utf8.size();) {
+    const Utf8Character character = ReadUtf8(utf8, at);
+    parts.push_back(OneOf(CharacterSet::Of(character.code)));
+    at += character.length;
+  }
+  return Sequence(std::move(parts));
+}
+
+ExpressionPtr Sequence(std::vector<ExpressionPtr> parts) {
+  std::erase_if(parts, [](const ExpressionPtr& part) { return part->kind == Kind::kNothing; });
+  for (const ExpressionPtr& part : parts) {
+    if (part->kind == Kind::kNever) return Never();
+  }
+  if (parts.empty()) return Nothing();
+  if (parts.size() == 1) return parts[0];
+  auto made = Make(Kind::kSequence);
+  for (const ExpressionPtr& part : parts) {
+    made->shortest = Sum(made->shortest, part->shortest);
+    made->longest = Sum(made->longest, part->longest);
+  }
+  made->parts = std::move(parts);
+  return made;
+}
+
+ExpressionPtr Choice(std::vector<ExpressionPtr> parts) {
+  std::erase_if(parts, [](const ExpressionPtr& part) { return part->kind == Kind::kNever; });
+  if (parts.empty()) return Never();
+  if (std::ranges::all_of(parts, [](const auto& p) { return p->kind == Kind::kNothing; })) {
+    return Nothing();
+  }
+  if (parts.size() == 1) return parts[0];
+  auto made = Make(Kind::kChoice);
+  made->shortest = kUnbounded;
+  for (const ExpressionPtr& part : parts) {
+    made->shortest = std::min(made->shortest, part->shortest);
+    made->longest = std::max(made->longest, part->longest);
+  }
+  made->parts = std::move(parts);
+  return made;
+}
+
+ExpressionPtr Repeat(ExpressionPtr part, std::int64_t least, std::int64_t most) {
+  if (part->kind == Kind::kNothing || most == 0) return Nothing();
+  if (part->kind == Kind::kNever) return least == 0 ? Nothing() : Never();
+  if (least == 1 && most == 1) return part;
+  auto made = Make(Kind::kRepeat);
+  made->least = least;
+  made->most = most;
+  made->shortest = Product(part->shortest, least);
+  made->longest = Product(part->longest, most);
+  made->parts = {std::move(part)};
+  return made;
+}
+
+ExpressionPtr List(ExpressionPtr separator, std::vector<ListItem> items) {
+  auto made = Make(Kind::kList);
+  made->parts.push_back(separator);
+  made->required.push_back(false);
+  for (ListItem& item : items) {
+    if (item.value->kind == Kind::kNever) {
+      if (item.required) return Never();
+      continue;
+    }
+    made->longest = Sum(made->longest, Sum(item.value->longest, separator->longest));
+    made->parts.push_back(std::move(item.value));
+    made->required.push_back(item.required);
+  }
+  if (made->parts.size() == 1) return Nothing();
+  return made;  // `shortest` stays 0: a lower bound is all that is promised
+}
+
+}  // namespace banyan

@@ -1,0 +1,17 @@
+// JSON Schema (a subset of draft 2020-12) → Expression: the texts that are JSON without white
+// space and fit the schema. Properties come in the schema's order, objects have no others than
+// those, numbers have no exponent.
+#pragma once
+
+#include <string_view>
+
+#include "constrain/expression.h"
+
+namespace banyan {
+
+// Throws kFormat for text that is no JSON, kInput for a schema that is wrong or that nothing fits,
+// kUnsupported for what the subset has not, all with the JSON pointer of the place; kLimit for a
+// schema that is too large. docs/constraints.md lists the subset.
+ExpressionPtr ReadJsonSchema(std::string_view schema);
+
+}  // namespace banyan

@@ -1,0 +1,44 @@
+// Masks by state of an automaton, computed when first asked for. Any number of threads may ask.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+#include <vector>
+
+#include "banyan/types.h"
+#include "constrain/token_trie.h"
+
+namespace banyan {
+
+class MaskCache {
+ public:
+  // At most about `bytes` of masks are kept; when they are full, all are forgotten and computed
+  // again as they are needed.
+  MaskCache(const Dfa& dfa, const TokenTrie& trie, std::vector<TokenId> end_tokens, size_t bytes);
+
+  // The tokens allowed in `state`, with the end tokens where the text may end.
+  std::shared_ptr<const MaskWords> Get(Dfa::State state);
+
+  struct Counts {
+    size_t states = 0;    // that have a mask
+    size_t masks = 0;     // different ones: states with equal masks share one
+    size_t computed = 0;  // since the beginning
+  };
+  Counts counts();
+
+ private:
+  std::shared_ptr<const MaskWords> Keep(Dfa::State state, MaskWords mask);
+
+  const Dfa& dfa_;
+  const TokenTrie& trie_;
+  const std::vector<TokenId> end_tokens_;
+  const size_t bytes_;
+  std::mutex mutex_;
+  std::unordered_map<Dfa::State, std::shared_ptr<const MaskWords>> by_state_;
+  std::unordered_multimap<std::uint64_t, std::shared_ptr<const MaskWords>> by_hash_;
+  size_t computed_ = 0;
+};
+
+}  // namespace banyan

@@ -1,0 +1,113 @@
+#include "constrain/token_trie.h"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "base/error.h"
+#include "constrain/plain_text.h"
+#include "text/tokenizer.h"
+
+namespace banyan {
+namespace {
+
+void SetBit(MaskWords& mask, TokenId token) {
+  mask[static_cast<size_t>(token) / 32] |= std::uint32_t{1} << (static_cast<unsigned>(token) % 32);
+}
+
+std::vector<std::string> BytesOfTokens(const Tokenizer& tokenizer) {
+  std::vector<std::string> bytes(tokenizer.vocab_size());
+  for (size_t i = 0; i < bytes.size(); ++i) {
+    const auto token = static_cast<TokenId>(i);
+    if (!tokenizer.IsSpecial(token) && !tokenizer.IsAdded(token)) {
+      bytes[i] = tokenizer.TokenBytes(token);
+    }
+  }
+  return bytes;
+}
+
+}  // namespace
+
+TokenTrie::TokenTrie(const Tokenizer& tokenizer) : TokenTrie(BytesOfTokens(tokenizer)) {}
+
+TokenTrie::TokenTrie(std::vector<std::string> bytes) : bytes_(std::move(bytes)) { Build(); }
+
+std::string_view TokenTrie::Bytes(TokenId token) const {
+  if (token < 0 || static_cast<size_t>(token) >= bytes_.size()) return {};
+  return bytes_[static_cast<size_t>(token)];
+}
+
+void TokenTrie::Build() {
+  for (size_t i = 0; i < bytes_.size(); ++i) {
+    if (bytes_[i].size() > 65535) bytes_[i].clear();  // no tokenizer file gives such a token
+    if (!bytes_[i].empty()) tokens_.push_back(static_cast<TokenId>(i));
+  }
+  std::ranges::stable_sort(tokens_, [this](TokenId a, TokenId b) { return Bytes(a) < Bytes(b); });
+  plain_.assign(kLongestPlain + 1, MaskWords(words(), 0));
+
+  std::vector<size_t> open;  // nodes from the root's child down to the last token's
+  std::string_view before;
+  const auto close = [&](size_t depth) {
+    for (; open.size() > depth; open.pop_back()) {
+      Node& node = nodes_[open.back()];
+      node.skip = static_cast<std::uint32_t>(nodes_.size());
+      if (open.size() > 1) {
+        Node& parent = nodes_[open[open.size() - 2]];
+        parent.plain_below = std::max(parent.plain_below, node.plain_below);
+      }
+    }
+  };
+  for (size_t i = 0; i < tokens_.size(); ++i) {
+    const std::string_view bytes = Bytes(tokens_[i]);
+    const auto shared =
+        static_cast<size_t>(std::ranges::mismatch(bytes, before).in1 - bytes.begin());
+    close(shared);
+    for (size_t at = shared; at < bytes.size(); ++at) {
+      open.push_back(nodes_.size());
+      // Nodes on the way to the token have none of their own: theirs begin and end here.
+      nodes_.push_back({0, static_cast<std::uint32_t>(i), static_cast<std::uint16_t>(at + 1),
+                        static_cast<std::uint8_t>(bytes[at]), 0});
+    }
+    before = bytes;
+    deepest_ = std::max(deepest_, bytes.size());
+    const size_t plain = PlainLength(bytes).value_or(kNotPlain);
+    Node& node = nodes_[open.back()];
+    node.plain_below = std::max(
+        node.plain_below, plain > kLongestPlain ? kNotPlain : static_cast<std::uint8_t>(plain));
+    if (plain <= kLongestPlain) SetBit(plain_[plain], tokens_[i]);
+  }
+  close(0);
+  nodes_.push_back({static_cast<std::uint32_t>(nodes_.size()),
+                    static_cast<std::uint32_t>(tokens_.size()), 0, 0, 0});
+  for (size_t n = 1; n < plain_.size(); ++n) {
+    for (size_t w = 0; w < words(); ++w) plain_[n][w] |= plain_[n - 1][w];
+  }
+}
+
+MaskWords TokenTrie::Allowed(const Dfa& dfa, Dfa::State state) const {
+  const int plain = AllowedPlainLength(dfa, state, kLongestPlain);
+  MaskWords mask = plain_[static_cast<size_t>(plain)];
+  std::vector<Dfa::State> states(deepest_ + 1);
+  states[0] = state;
+  const size_t end = nodes_.size() - 1;
+  for (size_t i = 0; i < end;) {
+    const Node& node = nodes_[i];
+    if (node.plain_below <= plain) {  // all in the mask already
+      i = node.skip;
+      continue;
+    }
+    const Dfa::State next = dfa.Next(states[node.depth - size_t{1}], node.byte);
+    if (next == Dfa::kDead) {
+      i = node.skip;
+      continue;
+    }
+    states[node.depth] = next;
+    for (std::uint32_t t = node.first_token; t < nodes_[i + 1].first_token; ++t) {
+      SetBit(mask, tokens_[t]);
+    }
+    ++i;
+  }
+  return mask;
+}
+
+}  // namespace banyan

@@ -1,0 +1,56 @@
+// The tokens of a vocabulary by the bytes that they stand for in running text, laid out for one
+// walk with an automaton. Built once per tokenizer; immutable.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "banyan/types.h"
+#include "constrain/dfa.h"
+
+namespace banyan {
+
+class Tokenizer;
+
+using MaskWords = std::vector<std::uint32_t>;  // bit t of the words: token t
+
+class TokenTrie {
+ public:
+  // Control tokens, other added tokens and ids without a token are left out: no text allows them.
+  explicit TokenTrie(const Tokenizer& tokenizer);
+  // bytes[t] are those of token t; one without bytes is never allowed.
+  explicit TokenTrie(std::vector<std::string> bytes);
+
+  size_t vocab_size() const { return bytes_.size(); }
+  size_t words() const { return (bytes_.size() + 31) / 32; }
+  // Empty for a token that is never allowed, and for ids outside.
+  std::string_view Bytes(TokenId token) const;
+
+  // The tokens after which `state` of `dfa` is not dead.
+  MaskWords Allowed(const Dfa& dfa, Dfa::State state) const;
+
+ private:
+  // In the order of a walk: a node's children follow it, then comes what `skip` names.
+  struct Node {
+    std::uint32_t skip = 0;
+    std::uint32_t first_token = 0;  // in tokens_; up to that of the next node
+    std::uint16_t depth = 0;        // bytes from the root
+    std::uint8_t byte = 0;
+    std::uint8_t plain_below = 0;  // the longest token at or below it; kNotPlain: one is not plain
+  };
+  static constexpr std::uint8_t kNotPlain = 255;
+  static constexpr int kLongestPlain = 32;  // characters
+
+  void Build();
+
+  std::vector<std::string> bytes_;
+  std::vector<Node> nodes_;  // the root's children onwards, and one more at the end
+  std::vector<TokenId> tokens_;
+  size_t deepest_ = 0;
+  std::vector<MaskWords> plain_;  // [n]: plain tokens of at most n characters
+};
+
+}  // namespace banyan

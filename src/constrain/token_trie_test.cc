@@ -1,0 +1,173 @@
+// Masks: every token against the automaton, one by one; and walks that follow them to a match.
+#include "constrain/token_trie.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+#include <thread>
+
+#include "banyan/constrain.h"
+#include "constrain/constraint_parts.h"
+#include "constrain/matcher_fixture.h"
+#include "constrain/pattern.h"
+#include "support/error_message.h"
+
+namespace banyan {
+namespace {
+
+using testing_support::NaivelyMatches;
+using testing_support::RandomPatterns;
+
+// All single bytes, pieces of characters, and runs of them: 2000 tokens, some of them the same.
+std::vector<std::string> RandomTokens(unsigned seed) {
+  RandomPatterns random(seed);
+  std::vector<std::string> tokens = {"", "<s>"};
+  for (int byte = 0; byte < 256; ++byte) tokens.emplace_back(1, static_cast<char>(byte));
+  static constexpr const char* kMore[] = {"\"", "\\", "\n", " ", "word", "1", "{", "}", ":", ","};
+  while (tokens.size() < 2000) {
+    std::string token;
+    for (size_t n = 1 + random.Below(5); n > 0; --n) {
+      token += random.Below(4) == 0 ? kMore[random.Below(std::size(kMore))] : random.Character();
+    }
+    const size_t begin = random.Below(5) == 0 ? random.Below(token.size()) : 0;
+    token.erase(0, begin);
+    if (random.Below(5) == 0) token.resize(1 + random.Below(token.size()));
+    tokens.push_back(token);
+  }
+  tokens[1].clear();  // stands for a control token
+  tokens.push_back(std::string(300, 'a'));
+  tokens.push_back(std::string(33, 'b'));
+  return tokens;
+}
+
+bool IsSet(const std::vector<std::uint32_t>& mask, size_t token) {
+  return (mask[token / 32] >> (token % 32) & 1) != 0;
+}
+
+TEST(TokenTrie, AllowsExactlyWhatTheAutomatonFollows) {
+  const std::vector<std::string> tokens = RandomTokens(1);
+  const TokenTrie trie(tokens);
+  RandomPatterns random(2);
+  std::mt19937 choose(3);
+  std::vector<std::string> patterns = {
+      ".*",           "[^\\n]{1,40}\\n", R"("([^"\\\x00-\x1f]|\\.){0,30}")",
+      "a{0,400}",     "(.|\\n)*",        ".{3}",
+      "[^\"]{0,2}x?", "[ab]{0,32}"};
+  for (int i = 0; i < 200; ++i) patterns.push_back(random.Pattern());
+  size_t allowed = 0;
+  for (const std::string& pattern : patterns) {
+    const Dfa dfa{Nfa(*WholeMatch(ParsePattern(pattern)))};
+    for (int i = 0; i < 5; ++i) {
+      const auto state = static_cast<Dfa::State>(1 + choose() % (dfa.states() - 1));
+      const MaskWords mask = trie.Allowed(dfa, state);
+      ASSERT_EQ(mask.size(), trie.words());
+      for (size_t t = 0; t < mask.size() * 32; ++t) {
+        const bool expected =
+            t < tokens.size() && !tokens[t].empty() && dfa.Next(state, tokens[t]) != Dfa::kDead;
+        ASSERT_EQ(IsSet(mask, t), expected) << pattern << " token " << t;
+        allowed += expected ? 1 : 0;
+      }
+    }
+  }
+  EXPECT_GT(allowed, 50000u);
+}
+
+TEST(ConstraintState, WalksThroughMasksEndInAMatch) {
+  const auto trie = std::make_shared<const TokenTrie>(RandomTokens(4));
+  RandomPatterns random(5);
+  std::mt19937 choose(6);
+  int completed = 0;
+  for (int round = 0; round < 600; ++round) {
+    const std::string pattern = random.Pattern();
+    const ExpressionPtr expression = WholeMatch(ParsePattern(pattern));
+    const auto constraint = Constraint::FromRegex(pattern, trie, {.end_tokens = {1}});
+    ConstraintState state(constraint);
+    std::string text;
+    for (int step = 0; step < 60; ++step) {
+      const auto mask = state.AllowedMask();
+      ASSERT_EQ(IsSet(*mask, 1), state.MayEnd());
+      const std::vector<TokenId> allowed = MaskTokens(*mask);
+      ASSERT_FALSE(allowed.empty()) << pattern << " after " << text;  // never a dead end
+      const TokenId token = allowed[choose() % allowed.size()];
+      if (token == 1 || (state.MayEnd() && (state.MustEnd() || step >= 20))) {
+        ASSERT_TRUE(NaivelyMatches(*expression, text)) << pattern << " on " << text;
+        EXPECT_TRUE(constraint->Matches(text));
+        ++completed;
+        break;
+      }
+      ASSERT_TRUE(state.Advance(token));
+      text += trie->Bytes(token);
+    }
+  }
+  EXPECT_GT(completed, 550);
+}
+
+TEST(ConstraintState, StaysWhereItIsWhenATokenIsNotAllowed) {
+  const auto trie =
+      std::make_shared<const TokenTrie>(std::vector<std::string>{"a", "b", "ab", "", "abc"});
+  ConstraintState state(Constraint::FromRegex("ab", trie));
+  EXPECT_EQ(MaskTokens(*state.AllowedMask()), (std::vector<TokenId>{0, 2}));
+  EXPECT_FALSE(state.Advance(1));
+  EXPECT_FALSE(state.Advance(3));
+  EXPECT_FALSE(state.Advance(4));
+  EXPECT_FALSE(state.Advance(-1));
+  EXPECT_FALSE(state.Advance(5));
+  EXPECT_TRUE(state.Advance(0));
+  EXPECT_FALSE(state.MayEnd());
+  EXPECT_TRUE(state.Advance(1));
+  EXPECT_TRUE(state.MayEnd());
+  EXPECT_TRUE(state.MustEnd());
+  EXPECT_TRUE(MaskTokens(*state.AllowedMask()).empty());
+}
+
+TEST(MaskCache, SharesEqualMasksAndStaysWithinItsMemory) {
+  const auto trie = std::make_shared<const TokenTrie>(RandomTokens(9));
+  const auto constraint =
+      Constraint::FromRegex("[ab]{0,1000}", trie, {.end_tokens = {}, .mask_bytes = 4000});
+  MaskCache& masks = constraint->parts().masks;
+  const Dfa& dfa = constraint->parts().dfa;
+  const auto kept = masks.Get(dfa.start());
+  const MaskWords copy = *kept;
+  for (Dfa::State state = 1; state < dfa.states(); ++state) {
+    ASSERT_EQ(*masks.Get(state), trie->Allowed(dfa, state));
+    ASSERT_LE(masks.counts().masks * trie->words() * 4 + masks.counts().states * 64, 4400u);
+  }
+  EXPECT_EQ(*kept, copy);  // still valid, though long forgotten
+
+  const auto roomy = Constraint::FromRegex("[ab]{0,1000}", trie);
+  for (Dfa::State s = 1; s < dfa.states(); ++s) (void)roomy->parts().masks.Get(s);
+  EXPECT_EQ(roomy->parts().masks.counts().states, dfa.states() - 1);
+  EXPECT_LT(roomy->parts().masks.counts().masks, 100u);
+}
+
+TEST(MaskCache, MayBeAskedByManyThreads) {
+  const auto trie = std::make_shared<const TokenTrie>(RandomTokens(10));
+  const auto constraint = Constraint::FromRegex("([a-c]{0,50}é|[^x]{3,9}日)*", trie,
+                                                {.end_tokens = {}, .mask_bytes = 20000});
+  const Dfa& dfa = constraint->parts().dfa;
+  std::vector<MaskWords> expected(dfa.states());
+  for (Dfa::State s = 1; s < dfa.states(); ++s) expected[s] = trie->Allowed(dfa, s);
+  std::vector<int> wrong(4, 0);
+  std::vector<std::thread> threads;
+  for (size_t t = 0; t < wrong.size(); ++t) {
+    threads.emplace_back([&, t] {
+      std::mt19937 random(static_cast<unsigned>(t));
+      for (int i = 0; i < 2000; ++i) {
+        const auto state = static_cast<Dfa::State>(1 + random() % (dfa.states() - 1));
+        if (*constraint->parts().masks.Get(state) != expected[state]) ++wrong[t];
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(wrong, std::vector<int>(4, 0));
+}
+
+TEST(Constraint, RefusesEndTokensOutsideTheVocabulary) {
+  const auto trie = std::make_shared<const TokenTrie>(std::vector<std::string>{"a", "b"});
+  const std::string message = testing_support::ErrorMessage(
+      ErrorKind::kInput, [&] { (void)Constraint::FromRegex("a", trie, {.end_tokens = {2}}); });
+  EXPECT_NE(message.find("end token 2"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace banyan
