@@ -116,6 +116,16 @@ void AddAnswers(CLI::App& command, AskCommand& options) {
   command.add_option("--stop", ask.stop, "A text that ends an answer; may be given several times")
       ->allow_extra_args(false)
       ->group(group);
+  command
+      .add_option("--regex", ask.regex,
+                  "What free answers must match, from their first character to their last")
+      ->group(group);
+  command
+      .add_option(
+          "--json-schema", options.schema_file,
+          "File with a JSON Schema: free answers are JSON that fits it, and rows have it as "
+          "`value` too")
+      ->group(group);
   command.add_option("--temperature", ask.sampling.temperature, "0: the most likely token")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str()

@@ -16,7 +16,7 @@ struct AskCommand {
   AskOptions ask;
   JobOptions job;
   std::vector<std::string> fields;  // "context=body"
-  std::string questions_file, few_shot_file, template_text, instruction_text;
+  std::string questions_file, few_shot_file, schema_file, template_text, instruction_text;
   std::string chat = "auto", thinking = "off", choices = "score", choice_score = "mean";
   std::string too_long = "fail", shard = "1/1";
   bool dry_run = false, quiet = false;

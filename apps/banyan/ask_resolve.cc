@@ -89,6 +89,13 @@ void AskCommand::Resolve() {
   ask.instruction = TextOrFile(instruction_text, "--instruction");
   ask.prompt_template = TextOrFile(template_text, "--template");
   if (!few_shot_file.empty()) ask.few_shot = ReadFile(few_shot_file, "--few-shot");
+  if (!schema_file.empty()) {
+    ask.json_schema = ReadFile(schema_file, "--json-schema");
+    if (ask.json_schema.empty()) {
+      throw Error(ErrorKind::kUsage,
+                  fmt::format("--json-schema: {}: the file is empty", schema_file));
+    }
+  }
   if (!questions_file.empty()) {
     ask.questions = ReadFile(questions_file, "--questions");
     ask.questions_name = questions_file;
@@ -99,6 +106,7 @@ void AskCommand::Resolve() {
     if (value.starts_with('@')) job.other_files.emplace_back(option, value.substr(1));
   }
   if (!few_shot_file.empty()) job.other_files.emplace_back("--few-shot", few_shot_file);
+  if (!schema_file.empty()) job.other_files.emplace_back("--json-schema", schema_file);
   if (!questions_file.empty()) job.other_files.emplace_back("--questions", questions_file);
   for (const std::string& file : FilesOfModel(run.load.model)) {
     job.other_files.emplace_back("the model", file);

@@ -35,6 +35,9 @@ struct AskOptions {
 
   int max_new = 64;
   std::vector<std::string> stop;
+  // What free answers must match: a regular expression, or the text of a JSON Schema; empty:
+  // anything. docs/constraints.md has the syntax.
+  std::string regex, json_schema;
   SamplingOptions sampling;
   int samples = 1;
   bool vote = false;  // the answer is the most frequent of the samples

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -9,6 +10,8 @@
 #include "banyan/types.h"
 
 namespace banyan {
+
+class Constraint;  // constrain.h
 
 struct SamplingOptions {
   float temperature = 0.0f;  // 0 = greedy
@@ -30,6 +33,10 @@ struct AnswerRequest {
   std::uint64_t request_key = 0, question_key = 0, sample_key = 0;
   // Tokens to take instead of choosing: their logprobs score given text. max_new is ignored.
   std::vector<TokenId> forced;
+  // What the answer's text must match; null: anything. The constraint is made for the model's
+  // tokenizer, with stop_tokens as its end tokens: they come exactly where the text may end, and
+  // the answer ends by itself where nothing else may come.
+  std::shared_ptr<const Constraint> constraint;
   bool want_logits = false;  // the logits after the prompt, in Answer::prompt_logits
   bool stream = false;       // an event for every token, not only for the end
 };

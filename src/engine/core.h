@@ -92,6 +92,7 @@ class EngineCore {
   void MarkStacks();
   PlanOptions OptionsForPlan() const;
   void FillTails();
+  void Constrain(Stream& stream);
   void Launch();
   NodeId LogitNode(const Stream& stream) const;
   bool MustTakeAtOnce(const Stream& stream) const;

@@ -58,6 +58,8 @@ void EngineCore::DeliverEnd(Stream& stream, FinishReason reason, const std::stri
   deliveries_.emplace_back(stream.request->queue, std::move(event));
   stream.answer = Answer();
   stream.text.reset();
+  stream.constraint.reset();
+  stream.allowed.reset();
   ++stream.answer_index;
 }
 

@@ -92,6 +92,7 @@ void EngineCore::Launch() {
     if (row < 0) continue;
     step.readers.push_back(id);
     step.rows.push_back(row);
+    Constrain(at(id));
     requested_.push_back(RequestFor(stream, row));
     step.take_at_once = step.take_at_once || MustTakeAtOnce(stream);
   }
@@ -122,13 +123,21 @@ NodeId EngineCore::LogitNode(const Stream& stream) const {
   return Decodes(stream) || HasWritten(stream) ? stream.tail : stream.leaf;
 }
 
-// The logits are gone after the next step; a penalty needs the token itself; which answer comes
-// after a stop, nobody knows before.
+// Looks up which tokens may come next.
+void EngineCore::Constrain(Stream& stream) {
+  const AnswerRequest& wanted = stream.wanted();
+  if (!wanted.constraint || !wanted.forced.empty()) return;
+  if (!stream.constraint) stream.constraint.emplace(wanted.constraint);
+  stream.allowed = stream.constraint->AllowedMask();
+}
+
+// The logits are gone after the next step; a penalty and a constraint need the token itself; which
+// answer comes after a stop, nobody knows before.
 bool EngineCore::MustTakeAtOnce(const Stream& stream) const {
   const AnswerRequest& wanted = stream.wanted();
   const bool wants_logits = wanted.want_logits && !Decodes(stream);
   const bool in_turn = stream.end_answer - stream.answer_index > 1;
-  return wants_logits || wanted.sampling.repetition_penalty != 1.0f || in_turn;
+  return wants_logits || wanted.sampling.repetition_penalty != 1.0f || wanted.constraint || in_turn;
 }
 
 SamplingRow EngineCore::RequestFor(const Stream& stream, std::int32_t row) const {
@@ -143,6 +152,7 @@ SamplingRow EngineCore::RequestFor(const Stream& stream, std::int32_t row) const
   request.repetition_penalty = wanted.sampling.repetition_penalty;
   request.top_logprobs = wanted.top_logprobs;
   request.history = stream.answer.tokens;
+  if (stream.allowed) request.allowed = *stream.allowed;
   if (written < wanted.forced.size()) request.forced = wanted.forced[written];
   if (request.temperature > 0.0f) {
     request.uniform = UniformOf({wanted.sampling.seed, wanted.request_key, wanted.question_key,

@@ -4,9 +4,11 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <tuple>
 #include <vector>
 
+#include "banyan/constrain.h"
 #include "banyan/engine.h"
 #include "base/strong_int.h"
 #include "decode/answer_text.h"
@@ -42,6 +44,9 @@ struct Stream {
   Answer answer;                     // the one being written
   std::unique_ptr<AnswerText> text;  // null: nobody wants it
   std::chrono::steady_clock::time_point last_token;
+  // Of a constrained answer: where it stands, and the tokens that may come there.
+  std::optional<ConstraintState> constraint;
+  std::shared_ptr<const std::vector<std::uint32_t>> allowed;
 
   const AnswerRequest& wanted() const {
     return request->answers[static_cast<size_t>(answer_index)];

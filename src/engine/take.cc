@@ -78,6 +78,11 @@ void EngineCore::TakeToken(Stream& stream, const TokenChoice& choice) {
       wanted.forced.empty() && std::find(stops.begin(), stops.end(), choice.token) != stops.end();
   const bool stop_string = AddText(stream, stop_token);
   DeliverToken(stream);
+  if (stream.constraint && !stop_token) {
+    // What the mask allowed is text, or an end token of the constraint.
+    const bool goes_on = stream.constraint->Advance(choice.token) && !stream.constraint->MustEnd();
+    if (!goes_on) return FinishAnswer(stream, FinishReason::kStopToken, "");
+  }
   if (stop_token) return FinishAnswer(stream, FinishReason::kStopToken, "");
   if (stop_string) return FinishAnswer(stream, FinishReason::kStopString, "");
   const int end_position = forest_.at(stream.tail).end_position();

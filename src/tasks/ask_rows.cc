@@ -184,6 +184,11 @@ void AskWork::WriteFree(const Asked& asked, OrderedJson& row) const {
   const Answer& answer = part.answers[chosen];
   const Said& said = samples_said[chosen];
   row["answer"] = said.answer;
+  // With a schema also as what it says; an answer that was cut short says nothing.
+  if (!options.json_schema.empty()) {
+    OrderedJson value = OrderedJson::parse(said.answer, nullptr, /*allow_exceptions=*/false);
+    row["value"] = value.is_discarded() ? OrderedJson() : std::move(value);
+  }
   row["finish_reason"] = FinishReasonName(answer.finish);
   row["tokens"] = answer.tokens.size();
   row["prompt_tokens"] = part.prompt_tokens;

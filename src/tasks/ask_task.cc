@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "banyan/constrain.h"
 #include "base/error.h"
 #include "base/json_row.h"
 #include "base/sha256.h"
@@ -21,7 +22,9 @@ void CheckOptions(const AskOptions& options) {
   for (const auto& [name, text] :
        {std::pair<const char*, const std::string&>("--instruction", options.instruction),
         {"--template", options.prompt_template},
-        {"--few-shot", options.few_shot}}) {
+        {"--few-shot", options.few_shot},
+        {"--regex", options.regex},
+        {"--json-schema", options.json_schema}}) {
     if (!IsValidUtf8(text)) Throw(ErrorKind::kUsage, "{}: not valid UTF-8", name);
   }
   for (const std::string& stop : options.stop) {
@@ -40,8 +43,29 @@ void CheckOptions(const AskOptions& options) {
           "--samples {}: without a temperature all of them are equal; add --temperature",
           options.samples);
   }
+  if (!options.regex.empty() && !options.json_schema.empty()) {
+    Throw(ErrorKind::kUsage, "--regex and --json-schema: give one of them");
+  }
+  if (options.thinking && !(options.regex.empty() && options.json_schema.empty())) {
+    Throw(ErrorKind::kUsage, "--thinking on: thoughts would not match --regex or --json-schema");
+  }
   if (options.vote && options.samples < 2) {
     Throw(ErrorKind::kUsage, "--vote needs --samples of 2 or more");
+  }
+}
+
+// Null: answers may be anything.
+std::shared_ptr<const Constraint> MakeConstraint(const AskOptions& options, const Model& model) {
+  const bool regex = !options.regex.empty();
+  if (!regex && options.json_schema.empty()) return nullptr;
+  ConstraintOptions constraint;
+  constraint.end_tokens = model.end_tokens();
+  try {
+    const std::shared_ptr<const TokenTrie> trie = MakeTokenTrie(*model.text());
+    return regex ? Constraint::FromRegex(options.regex, trie, constraint)
+                 : Constraint::FromJsonSchema(options.json_schema, trie, constraint);
+  } catch (const Error& e) {
+    Throw(ErrorKind::kUsage, "{}: {}", regex ? "--regex" : "--json-schema", e.what());
   }
 }
 
@@ -54,6 +78,7 @@ AskTask::AskTask(std::shared_ptr<Model> model, const AskOptions& options) {
   if (settings_.text == nullptr) {
     Throw(ErrorKind::kUnsupported, "ask: the model's files have no tokenizer");
   }
+  settings_.constraint = MakeConstraint(options, *model);
   settings_.model = std::move(model);
   settings_.writer = std::make_unique<PromptWriter>(settings_.text, options);
   settings_.encoders =
@@ -77,6 +102,8 @@ Json AskTask::Parameters() const {
       {"--questions", TextParameter(options.questions)},
       {"--max-new", options.max_new},
       {"--stop", options.stop},
+      {"--regex", TextParameter(options.regex)},
+      {"--json-schema", TextParameter(options.json_schema)},
       {"--temperature", options.sampling.temperature},
       {"--samples", options.samples},
       {"--vote", options.vote},

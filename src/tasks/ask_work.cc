@@ -110,6 +110,7 @@ AnswerRequest AskWork::RequestFor(size_t question, size_t part, size_t answer) {
   request.max_new = options.max_new;
   request.stop_tokens = settings_.model->end_tokens();
   request.stop_strings = options.stop;
+  if (record_.questions[question].choices.empty()) request.constraint = settings_.constraint;
   request.sampling = options.sampling;
   request.top_logprobs = options.top_logprobs;
   return request;

@@ -26,6 +26,7 @@ struct AskSettings {
   std::unique_ptr<PromptWriter> writer;
   std::unique_ptr<EncoderPool> encoders;
   bool template_shows_choices = false;
+  std::shared_ptr<const Constraint> constraint;  // of free answers; null: none
 };
 
 // Where a record stands in the input, for error rows.

@@ -73,6 +73,36 @@ class Rows(AskTest):
         self.assertEqual([r["question_id"] for r in errors[len(bad):]],
                          ["none", "odd", "blank", 5, "ok", "bad choices"])
 
+    def test_answers_match_a_pattern_or_a_schema(self):
+        path = self.write("in.jsonl", documents(6))
+        for row in self.answers(path, "--max-new", 30, "--regex", "(yes|no), [0-9]{1,3}"):
+            self.assertRegex(row["answer"], r"^(yes|no), [0-9]{1,3}$")
+            self.assertEqual(row["finish_reason"], "stop")
+        schema = self.write("schema.json", json.dumps({
+            "type": "object", "required": ["name", "size"], "properties": {
+                "name": {"type": "string", "maxLength": 5}, "size": {"type": ["integer", "null"], "minimum": 0},
+                "kind": {"enum": ["a", "b c"]}}}))
+        for strategy in ("flat", "tree", "stacked"):
+            rows = self.answers(path, "--max-new", 120, "--json-schema", schema, "--strategy", strategy,
+                                "--temperature", 1.5, "--ordered")
+            for row in rows:
+                self.assertEqual(row["finish_reason"], "stop")
+                self.assertEqual(row["value"], json.loads(row["answer"]))
+                self.assertLessEqual(len(row["value"]["name"]), 5)
+                self.assertIsInstance(row["value"]["size"], (int, type(None)))
+                self.assertIn(row["value"].get("kind", "a"), ("a", "b c"))
+            self.assertEqual(rows, getattr(self, "first", rows))
+            self.first = rows
+        # Cut short it says nothing.
+        row = self.answers(path, "--max-new", 2, "--json-schema", schema)[0]
+        self.assertEqual((row["finish_reason"], row["value"]), ("length", None))
+        for bad, why in ((("--regex", "a(b"), "character 2"), (("--regex", "x", "--json-schema", schema), "one of"),
+                         (("--regex", "x", "--thinking", "on"), "thoughts"),
+                         (("--json-schema", self.write("empty.json", "")), "empty"),
+                         (("--json-schema", self.write("odd.json", '{"type":"thing"}')), "--json-schema")):
+            refused = self.ask(path, *bad, "-o", self.path("refused.jsonl"), code=2)
+            self.assertIn(why, refused.stderr)
+
     def test_max_errors_stops_the_job(self):
         rows = [b"bad\n"] * 5 + documents(3)
         result = self.ask(self.write("in.jsonl", rows), *ANSWER, "--max-errors", 2,
