@@ -1,5 +1,5 @@
-// Encoders end to end: against a plain computation and oracles, in both formats, and with the same
-// bits in every company.
+// Encoders end to end: against a plain computation, in both formats, and with the same bits in
+// every company. Oracles: encoder_oracle_test.cc.
 #include "banyan/encoder.h"
 
 #include <fmt/format.h>
@@ -13,8 +13,7 @@
 #include <thread>
 
 #include "banyan/error.h"
-#include "base/json.h"
-#include "base/mapped_file.h"
+#include "retrieve/encoder_fixture.h"
 #include "support/error_message.h"
 #include "support/plain_encoder.h"
 #include "support/temp_directory.h"
@@ -24,21 +23,14 @@ namespace banyan {
 namespace {
 
 namespace fs = std::filesystem;
+using encodertest::LargestDifference;
+using encodertest::LoadOn;
+using encodertest::Texts;
 using ::testing::HasSubstr;
 using testing_support::ErrorMessage;
 using testing_support::PlainEncoder;
 using testing_support::TempDirectory;
 using testing_support::TinyEncoderShape;
-using Texts = std::vector<std::vector<TokenId>>;
-
-std::shared_ptr<Encoder> LoadOn(const std::string& device, const fs::path& path, int threads = 2) {
-  LoadOptions options;
-  options.model = path.string();
-  options.device = device;
-  options.precision = "f32";
-  options.threads = threads;
-  return Encoder::Load(options);
-}
 
 Texts RandomTexts(const std::vector<int>& lengths, int vocab) {
   Texts texts;
@@ -50,17 +42,6 @@ Texts RandomTexts(const std::vector<int>& lengths, int vocab) {
     }
   }
   return texts;
-}
-
-template <typename Expected>
-double LargestDifference(const std::vector<float>& found, const Expected& expected) {
-  EXPECT_EQ(found.size(), expected.size());
-  double largest = 0.0;
-  for (size_t i = 0; i < std::min(found.size(), expected.size()); ++i) {
-    const double difference = std::fabs(found[i] - static_cast<double>(expected[i]));
-    if (!(difference <= largest)) largest = difference;  // NaN stays
-  }
-  return largest;
 }
 
 const TinyEncoderShape kBert;
@@ -267,51 +248,6 @@ TEST(EncoderErrors, EachKindOfModelIsToldFromTheOther) {
   EXPECT_FALSE(Encoder::IsEncoder(decoder.string()));
   EXPECT_THAT(ErrorMessage(ErrorKind::kUnsupported, [&] { LoadOn("cpu", decoder); }),
               HasSubstr("'llama' is no encoder"));
-}
-
-const fs::path kOracles = fs::path(BANYAN_GOLDEN_DIR) / "encoders";
-
-void ExpectOracle(const Embedding& found, const Json& oracle, const std::string& what) {
-  const char* dense = oracle.contains("dense_cls") ? "dense_cls" : "dense_mean";
-  EXPECT_LE(LargestDifference(found.dense, oracle.at(dense).get<std::vector<double>>()), 1e-4)
-      << what;
-  if (!oracle.contains("sparse")) return;
-  EXPECT_EQ(found.sparse.size(), oracle.at("sparse").size()) << what;
-  for (const auto& [token, weight] : found.sparse) {
-    const std::string key = std::to_string(token);
-    ASSERT_TRUE(oracle.at("sparse").contains(key)) << what << ", token " << token;
-    EXPECT_NEAR(weight, oracle.at("sparse").at(key).get<double>(), 1e-4) << what;
-  }
-  ASSERT_EQ(found.colbert.size(), oracle.at("colbert").size()) << what;
-  for (size_t i = 0; i < found.colbert.size(); ++i) {
-    const auto expected = oracle.at("colbert").at(i).get<std::vector<double>>();
-    EXPECT_LE(LargestDifference(found.colbert[i], expected), 1e-4) << what;
-  }
-}
-
-TEST(EncoderOracle, TinyModels) {
-  if (!fs::exists(kOracles)) GTEST_SKIP() << "no oracles at " << kOracles;
-  for (const char* name : {"bert-mean", "xlmr-m3", "xlmr-reranker"}) {
-    const fs::path file = kOracles / name / "golden.json";
-    const Json oracles = ParseJson(ReadTextFile(file, 64u << 20), file.string());
-    Texts texts;
-    for (const Json& oracle : oracles) {
-      texts.push_back(oracle.at("ids").get<std::vector<TokenId>>());
-    }
-    for (const char* device : {"cpu", "reference"}) {
-      const auto encoder = LoadOn(device, kOracles / name);
-      const std::string what = std::string(name) + " on " + device;
-      if (encoder->reranks()) {
-        const std::vector<float> logits = encoder->Rerank(texts);
-        for (size_t i = 0; i < texts.size(); ++i) {
-          EXPECT_NEAR(logits[i], oracles.at(i).at("logit").get<double>(), 1e-4) << what;
-        }
-        continue;
-      }
-      const std::vector<Embedding> found = encoder->Embed(texts);
-      for (size_t i = 0; i < texts.size(); ++i) ExpectOracle(found[i], oracles.at(i), what);
-    }
-  }
 }
 
 }  // namespace
