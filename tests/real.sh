@@ -7,6 +7,8 @@ tools/setup.sh python3-pip
 banyan=build/release/banyan
 model=$("$banyan" model get smollm2-135m-instruct)
 python3 tests/real_oracles.py "$banyan" "$model"
+encoder=$("$banyan" model get all-minilm-l6-v2)
+python3 tests/real_encoder.py "$banyan" "$(dirname "$encoder")"
 if [ -e ../shared/data/squad2.jsonl ]; then
   python3 tests/ask/real_squad2.py "$banyan" "$model" ../shared/data/squad2.jsonl
 else

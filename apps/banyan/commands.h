@@ -10,6 +10,7 @@ namespace banyan::app {
 using Command = std::function<int()>;
 
 Command AddAsk(CLI::App& app);
+Command AddEmbed(CLI::App& app);
 Command AddIds(CLI::App& app);
 Command AddModel(CLI::App& app);
 Command AddBench(CLI::App& app);

@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 
+#include "banyan/encoder.h"
 #include "banyan/error.h"
 #include "banyan/model.h"
 #include "banyan/text.h"
@@ -29,14 +30,18 @@ int RunIds(IdsOptions& options) {
   if (options.run.load.model.empty() && options.tokenizer.empty()) {
     throw Error(ErrorKind::kUsage, "ids: expected a model (-m) or a tokenizer (--tokenizer)");
   }
-  std::shared_ptr<Model> model;
-  std::shared_ptr<const Text> text;
+  IdsRun::Models models;
   if (!options.run.load.model.empty()) {
-    model = options.run.LoadModel(false);
-    text = model->text();
+    if (Encoder::IsEncoder(options.run.load.model)) {
+      models.encoder = options.run.LoadEncoder(false);
+      models.text = models.encoder->text();
+    } else {
+      models.decoder = options.run.LoadModel(false);
+      models.text = models.decoder->text();
+    }
   }
-  if (!options.tokenizer.empty()) text = Text::Load(options.tokenizer);
-  IdsRun run(model, text, options.run);
+  if (!options.tokenizer.empty()) models.text = Text::Load(options.tokenizer);
+  IdsRun run(models, options.run);
   std::ios::sync_with_stdio(false);
   if (options.input == "-") return run.Run(std::cin, std::cout);
   std::ifstream file(options.input);
@@ -57,6 +62,8 @@ Command AddIds(CLI::App& app) {
   {"kind":"greedy","ids":[…],"max_new":N,"stop":T or [T…]}      -> "tokens"
   {"kind":"stacked","p":[…],"contexts":[{"c":[…],"questions":[{"x":[…]}]}],"max_new":N,"stop":T}
                                                                 -> "answers"
+  {"kind":"embed","ids":[…]}                                    -> "dense", "sparse", "colbert"
+  {"kind":"rerank","ids":[…]}                                   -> "logit"
   {"kind":"tokenize","text":"…","add_special":false}            -> "ids"
   {"kind":"detokenize","ids":[…]}                               -> "text"
   {"kind":"mask","regex":"…","ids":[…]}                         -> "allowed", "sha256", "end"

@@ -8,17 +8,22 @@
 #include "ids_fields.h"
 
 namespace banyan::app {
-namespace {
 
-// Shortest decimals that read back as the same float32; JSON has no infinities.
+// JSON has no infinities.
+std::string FloatText(float value) {
+  return std::isfinite(value) ? fmt::format("{}", value) : "null";
+}
+
 std::string FloatsText(const std::vector<float>& values) {
   std::string text = "[";
   for (size_t i = 0; i < values.size(); ++i) {
     if (i > 0) text += ',';
-    text += std::isfinite(values[i]) ? fmt::format("{}", values[i]) : "null";
+    text += FloatText(values[i]);
   }
   return text + "]";
 }
+
+namespace {
 
 std::string TokensText(const std::vector<TokenId>& tokens) {
   return fmt::format("[{}]", fmt::join(tokens, ","));
@@ -56,8 +61,10 @@ std::string Result(const IdsRow& row) {
 
 }  // namespace
 
-std::string AnswersLine(const IdsRow& row) {
-  return fmt::format("{{\"id\":{},{}}}", row.id, Result(row));
+std::string AnswersLine(const IdsRow& row) { return FieldsLine(row.id, Result(row)); }
+
+std::string FieldsLine(const std::string& id, const std::string& fields) {
+  return fmt::format("{{\"id\":{},{}}}", id, fields);
 }
 
 std::string TokensLine(const std::string& id, const std::vector<TokenId>& tokens) {

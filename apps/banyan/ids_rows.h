@@ -21,8 +21,13 @@ struct IdsRow {
   std::string text;                          // the output line, when done
 };
 
+// Shortest decimals that read back as the same float32; null where it is not finite.
+std::string FloatText(float value);
+std::string FloatsText(const std::vector<float>& values);
+
 // Lines without their newline; `id` is JSON.
 std::string AnswersLine(const IdsRow& row);  // REQUIRES: no answer is missing
+std::string FieldsLine(const std::string& id, const std::string& fields);  // fields: JSON
 std::string TokensLine(const std::string& id, const std::vector<TokenId>& tokens);
 std::string TextLine(const std::string& id, const std::string& text);
 // What a mask allows and whether the text may end; the tokens themselves when they are few.

@@ -13,15 +13,12 @@
 
 namespace banyan::app {
 
-IdsRun::IdsRun(std::shared_ptr<Model> model, std::shared_ptr<const Text> text,
-               const RunOptions& options)
-    : model_(std::move(model)),
-      text_(std::move(text)),
-      explain_(options.explain),
-      terminal_(::isatty(STDOUT_FILENO) == 1) {
+IdsRun::IdsRun(const Models& models, const RunOptions& options)
+    : text_(models.text), explain_(options.explain), terminal_(::isatty(STDOUT_FILENO) == 1) {
   EngineOptions engine = options.engine;
   if (engine.mixed_rows == 0) engine.mixed_rows = -1;  // only the end counts
-  if (model_) engine_ = std::make_unique<Engine>(model_, engine);
+  if (models.decoder) engine_ = std::make_unique<Engine>(models.decoder, engine);
+  if (models.encoder) texts_ = std::make_unique<IdsTexts>(models.encoder, engine);
 }
 
 int IdsRun::Run(std::istream& in, std::ostream& out) {
@@ -34,8 +31,10 @@ int IdsRun::Run(std::istream& in, std::ostream& out) {
     Read(line, number);
     while (engine_ && engine_->waiting() > 4 * engine_->wanted_waiting() && engine_->Step())
       Collect();
+    if (texts_ && texts_->full()) Encode();
     Write(out);
   }
+  if (texts_) Encode();
   if (engine_ && explain_) Say(engine_->Explain());
   while (engine_ && engine_->Step()) {
     Collect();
@@ -83,18 +82,33 @@ void IdsRun::Start(const Json& json) {
   if (kind == "detokenize") return Detokenize(json);
   if (kind == "chat") return Chat(json);
   if (kind == "mask") return Mask(json);
-  if (kind == "skeleton" || kind == "experts" || kind == "embed" || kind == "rerank") {
+  if (kind == "embed") return StartEmbed(json);
+  if (kind == "rerank") return StartRerank(json);
+  if (kind == "skeleton" || kind == "experts") {
     throw Error(ErrorKind::kUnsupported, fmt::format("kind '{}' is not built yet", kind));
   }
   BadInput(
-      fmt::format("unknown kind '{}': expected logits, greedy, stacked, tokenize, detokenize, "
-                  "chat or mask",
+      fmt::format("unknown kind '{}': expected logits, greedy, stacked, embed, rerank, tokenize, "
+                  "detokenize, chat or mask",
                   kind));
 }
 
 Engine& IdsRun::NeedEngine() {
+  if (texts_) {
+    throw Error(ErrorKind::kUnsupported,
+                "this kind needs a model that writes text; the model is an encoder");
+  }
   if (!engine_) BadInput("this kind needs a model: give one with -m");
   return *engine_;
+}
+
+IdsTexts& IdsRun::NeedEncoder() {
+  if (engine_) {
+    throw Error(ErrorKind::kUnsupported,
+                "this kind needs an encoder (BERT, XLM-R); the model is one that writes text");
+  }
+  if (!texts_) BadInput("this kind needs a model: give one with -m");
+  return *texts_;
 }
 
 const Text& IdsRun::NeedText() {
@@ -170,6 +184,16 @@ void IdsRun::StartStacked(const Json& json) {
   if (missing == 0) Finish(row);
 }
 
+void IdsRun::StartEmbed(const Json& json) {
+  NeedEncoder().AddEmbed(first_row_ + rows_.size() - 1, TokenList(Field(json, "ids"), "ids"));
+  rows_.back().missing = 1;
+}
+
+void IdsRun::StartRerank(const Json& json) {
+  NeedEncoder().AddRerank(first_row_ + rows_.size() - 1, TokenList(Field(json, "ids"), "ids"));
+  rows_.back().missing = 1;
+}
+
 void IdsRun::Tokenize(const Json& json) {
   const bool add_special = json.value("add_special", false);
   const std::vector<TokenId> ids =
@@ -225,6 +249,14 @@ void IdsRun::Collect() {
     }
     row.answers[place.context][place.question] = std::move(answer);
     if (--row.missing == 0 && row.text.empty()) Finish(row);
+  }
+}
+
+void IdsRun::Encode() {
+  for (const auto& [number, fields] : texts_->Take()) {
+    IdsRow& row = rows_[number - first_row_];
+    row.text = FieldsLine(row.id, fields);
+    row.missing = 0;
   }
 }
 

@@ -1,4 +1,4 @@
-// The lines of `ids` through engine and tokenizer.
+// The lines of `ids` through engine, encoder and tokenizer.
 #pragma once
 
 #include <cstdint>
@@ -9,18 +9,26 @@
 #include <string>
 
 #include "banyan/constrain.h"
+#include "banyan/encoder.h"
 #include "banyan/engine.h"
 #include "banyan/model.h"
 #include "banyan/text.h"
 #include "ids_fields.h"
 #include "ids_rows.h"
+#include "ids_texts.h"
 #include "run_options.h"
 
 namespace banyan::app {
 
 class IdsRun {
  public:
-  IdsRun(std::shared_ptr<Model> model, std::shared_ptr<const Text> text, const RunOptions& options);
+  // A decoder or an encoder or neither, and a tokenizer or none.
+  struct Models {
+    std::shared_ptr<Model> decoder;
+    std::shared_ptr<Encoder> encoder;
+    std::shared_ptr<const Text> text;
+  };
+  IdsRun(const Models& models, const RunOptions& options);
 
   // Reads everything, decodes it together, writes rows in order. Returns the exit code.
   int Run(std::istream& in, std::ostream& out);
@@ -35,6 +43,7 @@ class IdsRun {
   // The row never reached the engine: nothing is to come.
   void Refuse(IdsRow& row, ErrorKind kind, const std::string& message);
   Engine& NeedEngine();
+  IdsTexts& NeedEncoder();
   const Text& NeedText();
   std::uint64_t NewTag(const Place& place);
 
@@ -44,6 +53,8 @@ class IdsRun {
   void StartGreedy(const Json& json);
   void Submit(Engine& engine, PromptSegment prompt, AnswerRequest answer);
   void StartStacked(const Json& json);
+  void StartEmbed(const Json& json);
+  void StartRerank(const Json& json);
   void Tokenize(const Json& json);
   void Detokenize(const Json& json);
   void Chat(const Json& json);
@@ -51,16 +62,17 @@ class IdsRun {
   void WriteText(const std::string& text);
 
   void Collect();
+  void Encode();  // what waits for the encoder
   void Finish(IdsRow& row) { row.text = AnswersLine(row); }
   void Fail(IdsRow& row, ErrorKind kind, const std::string& message);
   // Rows leave in order, as soon as all before them are done.
   void Write(std::ostream& out);
 
-  std::shared_ptr<Model> model_;
   std::shared_ptr<const Text> text_;
   bool explain_;
-  bool terminal_;  // control characters are shown, not obeyed
-  std::unique_ptr<Engine> engine_;
+  bool terminal_;                                 // control characters are shown, not obeyed
+  std::unique_ptr<Engine> engine_;                // null without a decoder
+  std::unique_ptr<IdsTexts> texts_;               // null without an encoder
   std::shared_ptr<const TokenTrie> trie_;         // of text_, once a mask was asked for
   std::shared_ptr<const Constraint> constraint_;  // of the last line that asked for one
   std::string constraint_source_;

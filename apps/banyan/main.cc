@@ -20,6 +20,7 @@ int Run(int argc, char** argv) {
     commands[app.get_subcommands([](CLI::App*) { return true; }).back()] = std::move(command);
   };
   add(banyan::app::AddAsk);
+  add(banyan::app::AddEmbed);
   add(banyan::app::AddIds);
   add(banyan::app::AddModel);
   add(banyan::app::AddBench);

@@ -30,7 +30,7 @@ std::int64_t ParseBytes(const std::string& text, const std::string& option) {
   return static_cast<std::int64_t>(number * factor);
 }
 
-void RunOptions::AddTo(CLI::App& command, const std::string& default_precision) {
+void RunOptions::AddLoadingTo(CLI::App& command, const std::string& default_precision) {
   load.precision = default_precision;
   command.add_option(
       "-m,--model", load.model,
@@ -40,6 +40,13 @@ void RunOptions::AddTo(CLI::App& command, const std::string& default_precision) 
       .add_option("--precision", load.precision,
                   "f32: everything in float32; mixed: 16-bit KV, compact weights")
       ->capture_default_str();
+  command.add_option("--threads", load.threads, "Threads; 0: as many as the process may use")
+      ->check(CLI::Range(0, 1024))
+      ->capture_default_str();
+}
+
+void RunOptions::AddTo(CLI::App& command, const std::string& default_precision) {
+  AddLoadingTo(command, default_precision);
   command.add_option("--kv-type", load.kv_type,
                      "KV elements in mixed precision: f16 (default), bf16, q8 or f32");
   command.add_flag("--fast", load.fast,
@@ -49,9 +56,6 @@ void RunOptions::AddTo(CLI::App& command, const std::string& default_precision) 
       .add_option("--keep-weights", load.weights,
                   "Quantised weights on a GPU: converted (16 bits), compact (as stored), or auto: "
                   "converted while that takes at most half of the free memory")
-      ->capture_default_str();
-  command.add_option("--threads", load.threads, "Threads; 0: as many as the process may use")
-      ->check(CLI::Range(0, 1024))
       ->capture_default_str();
   command.add_option("--yarn-factor", load.yarn_factor,
                      "Stretch the model's context by this factor with YaRN");
@@ -107,13 +111,26 @@ void RunOptions::Resolve() {
   if (!kv_memory.empty()) engine.kv_memory = ParseBytes(kv_memory, "--kv-memory");
 }
 
-std::shared_ptr<Model> RunOptions::LoadModel(bool quiet) const {
-  LoadOptions options = load;
+namespace {
+
+// Loads what T is, with progress on a line of stderr unless `quiet`.
+template <typename T>
+std::shared_ptr<T> LoadWithProgress(LoadOptions options, bool quiet) {
   LoadLine line(::isatty(STDERR_FILENO) == 1);
   if (!quiet) {
     options.progress = [&](std::int64_t done, std::int64_t total) { line.Show(done, total); };
   }
-  return Model::Load(options);
+  return T::Load(options);
+}
+
+}  // namespace
+
+std::shared_ptr<Model> RunOptions::LoadModel(bool quiet) const {
+  return LoadWithProgress<Model>(load, quiet);
+}
+
+std::shared_ptr<Encoder> RunOptions::LoadEncoder(bool quiet) const {
+  return LoadWithProgress<Encoder>(load, quiet);
 }
 
 }  // namespace banyan::app

@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 
+#include "banyan/encoder.h"
 #include "banyan/engine.h"
 #include "banyan/model.h"
 
@@ -17,12 +18,15 @@ struct RunOptions {
   bool explain = false;   // print what is shared, chosen and predicted, to stderr
   std::string kv_memory;  // "2G", "512M"; empty: the engine's choice
 
-  // Adds -m, --device, --precision, --kv-type, --threads, --strategy and the rest to the command.
+  // Adds -m, --device, --precision and --threads to the command.
+  void AddLoadingTo(CLI::App& command, const std::string& default_precision);
+  // Adds those, --kv-type, --strategy and the rest.
   void AddTo(CLI::App& command, const std::string& default_precision);
   // Checks and converts what is text on the command line. Throws kUsage.
   void Resolve();
   // The model, with progress on stderr where loading takes long and `quiet` does not forbid it.
   std::shared_ptr<Model> LoadModel(bool quiet) const;
+  std::shared_ptr<Encoder> LoadEncoder(bool quiet) const;
 };
 
 // "512M", "2G", "1.5GiB", "1000000" → bytes. Throws kUsage naming the option.

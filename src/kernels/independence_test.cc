@@ -67,6 +67,18 @@ std::vector<RowOperation> Operations(Kernels& kernels) {
                             kernels.RmsNorm(Fill(kernels, x), *weight, 1e-5f, out);
                             return Read(kernels, out);
                           }});
+    operations.push_back({"LayerNorm", columns, [&kernels, weight](const HostMatrix& x) {
+                            Tensor out = Poisoned(kernels, x.rows, x.columns);
+                            kernels.LayerNorm(Fill(kernels, x), *weight, *weight, 1e-5f, out);
+                            return Read(kernels, out);
+                          }});
+    for (const Activation f : {Activation::kGelu, Activation::kTanh}) {
+      operations.push_back({"Activate", columns, [&kernels, f](const HostMatrix& x) {
+                              Tensor out = Fill(kernels, x);
+                              kernels.Activate(f, out);
+                              return Read(kernels, out);
+                            }});
+    }
     operations.push_back({"SwiGlu", 2 * columns, [&kernels](const HostMatrix& x) {
                             Tensor out = Poisoned(kernels, x.rows, x.columns / 2);
                             kernels.SwiGlu(Fill(kernels, x), out);

@@ -94,6 +94,11 @@ class Recorder {
   }
 };
 
+enum class Activation {
+  kGelu,  // x Φ(x), with the normal distribution itself (not its approximation by tanh)
+  kTanh,
+};
+
 // How to time an operation.
 struct TimedRuns {
   int count = 1;
@@ -159,6 +164,10 @@ class Kernels {
   virtual void Embed(const StepInputs& step, const Matrix& table, Tensor& out) = 0;
   // out[r] = x[r] / sqrt(mean(x[r]²) + eps) * weight.                   x, out [rows, columns]
   virtual void RmsNorm(const Tensor& x, const Vector& weight, float eps, Tensor& out) = 0;
+  // out[r] = (x[r] - mean(x[r])) / sqrt(variance(x[r]) + eps) * weight + bias. x and out may be one
+  // tensor.                                                             x, out [rows, columns]
+  virtual void LayerNorm(const Tensor& x, const Vector& weight, const Vector& bias, float eps,
+                         Tensor& out) = 0;
   // x[r] = 0.
   virtual void Clear(Tensor& x) = 0;
   // x[r] += delta[r].
@@ -185,6 +194,8 @@ class Kernels {
                       const Tensor& qkv, const KvMemory& kv, Tensor& out) = 0;
   // out[r][i] = silu(x[r][i]) * x[r][n + i].                            x [rows, 2n], out [rows, n]
   virtual void SwiGlu(const Tensor& x, Tensor& out) = 0;
+  // x[r][i] = f(x[r][i]).
+  virtual void Activate(Activation f, Tensor& x) = 0;
   // out[i] = x[batch.logit_rows[i]].
   virtual void GatherLogitRows(const StepInputs& step, const Tensor& x, Tensor& out) = 0;
 

@@ -1,5 +1,6 @@
-// Operations on rows alone, against the reference: Embed, RmsNorm, Add, SwiGlu, GatherLogitRows,
-// and the tensors themselves. Outputs start as NaN, so a value left unwritten fails.
+// Operations on rows alone, against the reference: Embed, RmsNorm, LayerNorm, Add, SwiGlu,
+// Activate, GatherLogitRows, and the tensors themselves. Outputs start as NaN, so a value left
+// unwritten fails.
 #include "kernels/operation_fixture.h"
 
 namespace banyan::optest {
@@ -66,6 +67,43 @@ TEST_P(RowOperations, RmsNormOfZerosAndOfTinyRowsIsFinite) {
   }
 }
 
+TEST_P(RowOperations, LayerNorm) {
+  for (const int columns : kColumns) {
+    const HostMatrix weight = RandomMatrix(1, columns, 2), bias = RandomMatrix(1, columns, 9);
+    for (const int rows : kRows) {
+      HostMatrix x_host = RandomMatrix(rows, columns, 3);
+      for (float& v : x_host.values) v = 3.0f * v + 5.0f;  // a mean that must go
+      const Tensor x = Fill(*tested_, x_host);
+      x_host = Read(*tested_, x);
+      Tensor out = Poisoned(*tested_, rows, columns);
+      tested_->LayerNorm(x, *tested_->LoadVector(weight.values), *tested_->LoadVector(bias.values),
+                         1e-5f, out);
+      Tensor expected = reference_->NewTensor(rows, columns);
+      reference_->LayerNorm(Fill(*reference_, x_host), *reference_->LoadVector(weight.values),
+                            *reference_->LoadVector(bias.values), 1e-5f, expected);
+      const HostMatrix found = Read(*tested_, out);
+      // The mean loses n roundings of values of about 20, and the spread is about 3 of a row with
+      // more than one value; a row of one value is its bias.
+      ExpectNear(found, Read(*reference_, expected), [&](std::int64_t, std::int64_t c) {
+        const double size = std::fabs(weight.values[c]) * (columns > 1 ? 20.0 : 0.0) + 1.0;
+        return size * ((columns + 8) * kEps32 + (mixed() ? ActivationEps() : 0.0));
+      });
+      Tensor in_place = Fill(*tested_, x_host);
+      tested_->LayerNorm(in_place, *tested_->LoadVector(weight.values),
+                         *tested_->LoadVector(bias.values), 1e-5f, in_place);
+      ExpectSameBits(Read(*tested_, in_place).values, found.values, "in place");
+    }
+  }
+}
+
+TEST_P(RowOperations, LayerNormOfEqualValuesIsTheBias) {
+  Tensor out = Poisoned(*tested_, 2, 48);
+  tested_->LayerNorm(Fill(*tested_, ConstantMatrix(2, 48, 7.0f)),
+                     *tested_->LoadVector(std::vector<float>(48, 2.0f)),
+                     *tested_->LoadVector(std::vector<float>(48, 0.5f)), 1e-12f, out);
+  ExpectSameBits(Read(*tested_, out).values, ConstantMatrix(2, 48, 0.5f).values, "bias");
+}
+
 TEST_P(RowOperations, Add) {
   for (const int columns : kColumns) {
     for (const int rows : kRows) {
@@ -126,6 +164,42 @@ TEST_P(RowOperations, SwiGluOfLargeGatesIsFinite) {
   for (int c = 0; c < 6; ++c) {
     const double expected = std::max(0.0f, x.values[c]);
     EXPECT_NEAR(found.values[c], expected, expected * 0x1p-8 + 1e-30) << c;
+  }
+}
+
+TEST_P(RowOperations, Activations) {
+  for (const Activation f : {Activation::kGelu, Activation::kTanh}) {
+    for (const int columns : kColumns) {
+      for (const int rows : kRows) {
+        HostMatrix host = RandomMatrix(rows, columns, 6);
+        for (float& v : host.values) v *= 4.0f;
+        Tensor x = Fill(*tested_, host);
+        host = Read(*tested_, x);
+        tested_->Activate(f, x);
+        Tensor expected = Fill(*reference_, host);
+        reference_->Activate(f, expected);
+        const HostMatrix wanted = Read(*reference_, expected);
+        // The power in a tail is off by as many units as its exponent is large, and may be zero
+        // where it has no normal number.
+        ExpectNear(Read(*tested_, x), wanted, [&](std::int64_t r, std::int64_t c) {
+          const double value = host.Row(r)[c], result = std::fabs(wanted.Row(r)[c]);
+          return result * (16 + 2 * value * value) * kEps32 + std::fabs(value) * 0x1p-126;
+        });
+      }
+    }
+  }
+}
+
+TEST_P(RowOperations, ActivationsOfLargeValues) {
+  const HostMatrix host{1, 6, {-1e4f, 1e4f, -20.0f, 20.0f, 0.0f, -0.0f}};
+  Tensor x = Fill(*tested_, host), y = Fill(*tested_, host);
+  tested_->Activate(Activation::kGelu, x);
+  tested_->Activate(Activation::kTanh, y);
+  const HostMatrix gelu = Read(*tested_, x), tanh = Read(*tested_, y);
+  for (int c = 0; c < 6; ++c) {
+    const float expected = std::max(0.0f, host.values[c]);
+    EXPECT_NEAR(gelu.values[c], expected, expected * 0x1p-8 + 1e-30) << c;
+    EXPECT_NEAR(tanh.values[c], std::tanh(host.values[c]), 1e-6) << c;
   }
 }
 

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "model/config.h"
+#include "model/encoder_config.h"
 #include "model/families.h"
 #include "tensor/dequantize.h"
 
@@ -162,6 +163,11 @@ std::vector<int> ReadWindows(const ArchitectureKeys& keys, const Family& family,
 ModelConfig ConfigFromGguf(const GgufFile& gguf) {
   const std::string architecture = gguf.GetString("general.architecture");
   const Family* family = FindFamilyOfGguf(architecture);
+  if (IsEncoderArchitecture(architecture)) {
+    Throw(ErrorKind::kUnsupported,
+          "{}: architecture '{}' is an encoder: it gives vectors of texts and writes none",
+          gguf.path(), architecture);
+  }
   if (family == nullptr) {
     Throw(ErrorKind::kUnsupported, "{}: architecture '{}' is not supported; supported: {}",
           gguf.path(), architecture, SupportedFamilies());

@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "model/config.h"
+#include "model/encoder_config.h"
 #include "model/families.h"
 #include "model/json_fields.h"
 
@@ -13,6 +14,11 @@ namespace {
 const Family& FamilyOf(const JsonFields& fields) {
   const std::string type = fields.FindString("model_type").value_or("");
   const Family* family = FindFamily(type);
+  if (IsEncoderFamily(type)) {
+    Throw(ErrorKind::kUnsupported,
+          "{}: model_type '{}' is an encoder: it gives vectors of texts and writes none",
+          fields.where(), type);
+  }
   if (family == nullptr) {
     Throw(ErrorKind::kUnsupported, "{}: model_type '{}' is not supported; supported: {}",
           fields.where(), type, SupportedFamilies());

@@ -317,6 +317,28 @@ TEST(BuildPlan, AutoSharesWhereSharingCostsLess) {
                           "rows 0-1 x 2[0-5]", "rows 2-3 x 5[0-1]"));
 }
 
+// How encoders see a text from both sides (model/encoder_forward.cc).
+TEST(BuildPlan, RowsThatStandBehindAllKeysOfTheirTextSeeEveryOne) {
+  std::vector<PlanNode> nodes;
+  std::vector<std::int32_t> positions;
+  std::vector<std::int32_t> pages(200);
+  std::int64_t pairs = 0;
+  for (const std::int32_t length : {1, 300, 16, 129, 1100}) {
+    PlanNode& node = nodes.emplace_back();
+    node.row_begin = static_cast<std::int32_t>(positions.size());
+    node.row_end = node.row_begin + length;
+    node.length = length;
+    node.pages = std::span(pages).first(static_cast<size_t>(length + 15) / 16);
+    for (std::int32_t i = 0; i < length; ++i) positions.push_back(length - 1 + i);
+    pairs += std::int64_t{length} * length;
+  }
+  const AttentionPlan plan = BuildPlan(nodes, positions, {});
+  CheckPlan(plan, nodes, positions);
+  const PlanStatistics count = CountPlan(plan, positions);
+  EXPECT_EQ(count.pairs_visible, pairs);
+  EXPECT_EQ(count.pairs_wasted(), 0);
+}
+
 TEST(BuildPlan, NothingToDo) {
   PlanForest forest;
   AttentionPlan plan = Plan(forest, {});

@@ -57,6 +57,10 @@ class ForwardingKernels : public Kernels {
   void RmsNorm(const Tensor& x, const Vector& weight, float eps, Tensor& out) override {
     inner_->RmsNorm(x, weight, eps, out);
   }
+  void LayerNorm(const Tensor& x, const Vector& weight, const Vector& bias, float eps,
+                 Tensor& out) override {
+    inner_->LayerNorm(x, weight, bias, eps, out);
+  }
   void Clear(Tensor& x) override { inner_->Clear(x); }
   void Add(const Tensor& delta, Tensor& x) override { inner_->Add(delta, x); }
   void MatMul(const Tensor& x, const Matrix& w, const Vector* bias, Tensor& out) override {
@@ -71,6 +75,7 @@ class ForwardingKernels : public Kernels {
     inner_->Attend(step, layer, shape, qkv, kv, out);
   }
   void SwiGlu(const Tensor& x, Tensor& out) override { inner_->SwiGlu(x, out); }
+  void Activate(Activation f, Tensor& x) override { inner_->Activate(f, x); }
   void GatherLogitRows(const StepInputs& step, const Tensor& x, Tensor& out) override {
     inner_->GatherLogitRows(step, x, out);
   }

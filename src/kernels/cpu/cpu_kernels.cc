@@ -147,6 +147,14 @@ class CpuKernels : public Kernels {
     });
   }
 
+  void LayerNorm(const Tensor& x, const Vector& weight, const Vector& bias, float eps,
+                 Tensor& out) override {
+    pool_.ForEach(x.rows, RowsTogether(x.columns), [&](std::int64_t row, int) {
+      vector_.layer_norm(Row(x, row), Values(weight), Values(bias), static_cast<int>(x.columns),
+                         eps, Row(out, row));
+    });
+  }
+
   void Clear(Tensor& x) override {
     std::memset(Data(x), 0, static_cast<size_t>(x.rows * Stride(x.columns)) * sizeof(float));
   }
@@ -221,6 +229,14 @@ class CpuKernels : public Kernels {
   void SwiGlu(const Tensor& x, Tensor& out) override {
     pool_.ForEach(out.rows, RowsTogether(x.columns), [&](std::int64_t row, int) {
       vector_.swiglu(Row(x, row), Row(x, row) + out.columns, out.columns, Row(out, row));
+    });
+  }
+
+  void Activate(Activation f, Tensor& x) override {
+    pool_.ForEach(x.rows, FewRowsTogether(x.columns), [&](std::int64_t row, int) {
+      float* values = Row(x, row);
+      if (f == Activation::kGelu) return vector_.gelu(x.columns, values);
+      for (std::int64_t i = 0; i < x.columns; ++i) values[i] = std::tanh(values[i]);
     });
   }
 

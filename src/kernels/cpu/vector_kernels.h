@@ -47,8 +47,11 @@ struct VectorKernels {
   void (*codes_to_float_by_lane)(const std::int8_t* in, const float* scales, std::int64_t count,
                                  float* out);
   void (*rms_norm)(const float* x, const float* weight, int columns, float eps, float* out);
+  void (*layer_norm)(const float* x, const float* weight, const float* bias, int columns, float eps,
+                     float* out);
   void (*add)(const float* delta, std::int64_t count, float* x);
   void (*swiglu)(const float* gate, const float* up, std::int64_t count, float* out);
+  void (*gelu)(std::int64_t count, float* x);  // in place
   // Softmax numerators of one row over the keys [begin, end) of a cut, in place: scores[i] becomes
   // 2^(score - max), zero outside [begin, end) up to `padded` (a multiple of 16). Returns the
   // maximum, -inf when there is no key, and the sum.

@@ -120,6 +120,14 @@ class CudaKernels : public Kernels {
     cuda::RmsNormRows(stream_, source, Values(&weight), eps, RangeOf(x), OutputOf(out));
   }
 
+  // What comes out is product's input and residual in one, so it stays in float32.
+  void LayerNorm(const Tensor& x, const Vector& weight, const Vector& bias, float eps,
+                 Tensor& out) override {
+    const float* source = Wide(x);
+    cuda::LayerNormRows(stream_, source, Values(&weight), Values(&bias), eps, RangeOf(x),
+                        WideForWriting(out));
+  }
+
   void Clear(Tensor& x) override {
     const auto elements = static_cast<size_t>(x.rows * Stride(x.columns));
     if (mixed()) {  // for a product to read
@@ -174,6 +182,11 @@ class CudaKernels : public Kernels {
   void SwiGlu(const Tensor& x, Tensor& out) override {
     const float* source = Wide(x);
     cuda::SwiGluRows(stream_, source, Stride(x.columns), RangeOf(out), OutputOf(out));
+  }
+
+  void Activate(Activation f, Tensor& x) override {
+    if (f == Activation::kGelu) return cuda::GeluRows(stream_, RangeOf(x), Wide(x));
+    cuda::TanhRows(stream_, RangeOf(x), Wide(x));
   }
 
   void GatherLogitRows(const StepInputs& step, const Tensor& x, Tensor& out) override {

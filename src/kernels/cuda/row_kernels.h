@@ -41,6 +41,11 @@ void AddRows(cudaStream_t stream, const float* delta, const float* bias, RowRang
 // In norm.cu. x and out.wide may be the same; `weight` is padded to the stride.
 void RmsNormRows(cudaStream_t stream, const float* x, const float* weight, float eps,
                  RowRange range, RowOutput out);
+// In encoder_kernels.cu. x and out may be the same.
+void LayerNormRows(cudaStream_t stream, const float* x, const float* weight, const float* bias,
+                   float eps, RowRange range, float* out);
+void GeluRows(cudaStream_t stream, RowRange range, float* x);
+void TanhRows(cudaStream_t stream, RowRange range, float* x);
 // range is of the output; x has rows of x_stride elements, gate then up.
 void SwiGluRows(cudaStream_t stream, const float* x, std::int64_t x_stride, RowRange range,
                 RowOutput out);

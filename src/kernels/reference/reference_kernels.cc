@@ -142,6 +142,10 @@ class ReferenceKernels final : public Kernels {
     reference::RmsNorm(x, AsFloats(weight).values, eps, out);
   }
   MachineRates MeasureRates() override { return {}; }
+  void LayerNorm(const Tensor& x, const Vector& weight, const Vector& bias, float eps,
+                 Tensor& out) override {
+    reference::LayerNorm(x, AsFloats(weight), AsFloats(bias), eps, out);
+  }
   void Clear(Tensor& x) override { reference::Clear(x); }
   void Add(const Tensor& delta, Tensor& x) override { reference::Add(delta, x); }
   void MatMul(const Tensor& x, const Matrix& w, const Vector* bias, Tensor& out) override {
@@ -156,6 +160,7 @@ class ReferenceKernels final : public Kernels {
     reference::Attend({AsStep(step), layer, shape}, qkv, AsFloats(kv), out);
   }
   void SwiGlu(const Tensor& x, Tensor& out) override { reference::SwiGlu(x, out); }
+  void Activate(Activation f, Tensor& x) override { reference::Activate(f, x); }
   void GatherLogitRows(const StepInputs& step, const Tensor& x, Tensor& out) override {
     reference::GatherLogitRows(AsStep(step), x, out);
   }

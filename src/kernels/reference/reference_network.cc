@@ -28,6 +28,24 @@ void RmsNorm(const Tensor& x, std::span<const float> weight, float eps, Tensor& 
   for (std::int64_t r = 0; r < x.rows; ++r) NormalizeRow(Row(x, r), weight, eps, Row(out, r));
 }
 
+void LayerNorm(const Tensor& x, const FloatVector& weight, const FloatVector& bias, float eps,
+               Tensor& out) {
+  BANYAN_CHECK(out.rows == x.rows && out.columns == x.columns);
+  BANYAN_CHECK(weight.size == x.columns && bias.size == x.columns);
+  const auto count = static_cast<double>(x.columns);
+  for (std::int64_t r = 0; r < x.rows; ++r) {
+    const std::span<const float> in = Row(x, r);
+    double mean = 0.0, variance = 0.0;
+    for (const float v : in) mean += v / count;
+    for (const float v : in) variance += (v - mean) * (v - mean) / count;
+    const double factor = 1.0 / std::sqrt(variance + eps);
+    for (size_t i = 0; i < in.size(); ++i) {
+      Row(out, r)[i] =
+          static_cast<float>((in[i] - mean) * factor * weight.values[i] + bias.values[i]);
+    }
+  }
+}
+
 void Clear(Tensor& x) {
   for (std::int64_t r = 0; r < x.rows; ++r) std::ranges::fill(Row(x, r), 0.0f);
 }
@@ -64,6 +82,16 @@ void SwiGlu(const Tensor& x, Tensor& out) {
     for (size_t i = 0; i < gate.size(); ++i) {
       const double silu = gate[i] / (1.0 + std::exp(-static_cast<double>(gate[i])));
       Row(out, r)[i] = static_cast<float>(silu * up[i]);
+    }
+  }
+}
+
+void Activate(Activation f, Tensor& x) {
+  for (std::int64_t r = 0; r < x.rows; ++r) {
+    for (float& value : Row(x, r)) {
+      const double v = value;
+      value = static_cast<float>(f == Activation::kGelu ? v * 0.5 * std::erfc(-v * std::sqrt(0.5))
+                                                        : std::tanh(v));
     }
   }
 }

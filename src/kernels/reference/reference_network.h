@@ -11,10 +11,13 @@ void RmsNorm(const Tensor& x, std::span<const float> weight, float eps, Tensor& 
 // out[i] = x[i] / sqrt(mean(x²) + eps) * weight[i]; x and out may be the same memory.
 void NormalizeRow(std::span<const float> x, std::span<const float> weight, float eps,
                   std::span<float> out);
+void LayerNorm(const Tensor& x, const FloatVector& weight, const FloatVector& bias, float eps,
+               Tensor& out);
 void Clear(Tensor& x);
 void Add(const Tensor& delta, Tensor& x);
 void MatMul(const Tensor& x, const FloatMatrix& w, const FloatVector* bias, Tensor& out);
 void SwiGlu(const Tensor& x, Tensor& out);
+void Activate(Activation f, Tensor& x);
 void GatherLogitRows(const Step& step, const Tensor& x, Tensor& out);
 
 // Which tensors and memory one layer's attention reads.

@@ -18,6 +18,27 @@ TEST(Reference, RmsNormDividesByTheRootMeanSquare) {
   EXPECT_EQ(Read(*kernels, out).values, (std::vector<float>{0.6f, 1.6f}));
 }
 
+TEST(Reference, LayerNormTakesTheMeanAway) {
+  const auto kernels = MakeReferenceKernels({});
+  Tensor out = kernels->NewTensor(1, 2);
+  kernels->LayerNorm(Fill(*kernels, {1, 2, {1.0f, 5.0f}}),
+                     *kernels->LoadVector(std::vector<float>{1.0f, 2.0f}),
+                     *kernels->LoadVector(std::vector<float>{0.5f, -0.5f}), 12.0f, out);
+  // Mean 3, variance 4, plus eps 16: (∓2) / 4 times the weight, plus the bias.
+  EXPECT_EQ(Read(*kernels, out).values, (std::vector<float>{0.0f, 0.5f}));
+}
+
+TEST(Reference, GeluWeighsByTheNormalDistribution) {
+  const auto kernels = MakeReferenceKernels({});
+  Tensor x = Fill(*kernels, {1, 4, {0.0f, 1.0f, -1.0f, 40.0f}});
+  kernels->Activate(Activation::kGelu, x);
+  const HostMatrix found = Read(*kernels, x);
+  EXPECT_EQ(found.values[0], 0.0f);
+  EXPECT_FLOAT_EQ(found.values[1], 0.84134475f);
+  EXPECT_FLOAT_EQ(found.values[2], -0.15865525f);
+  EXPECT_EQ(found.values[3], 40.0f);
+}
+
 TEST(Reference, MatMulAddsTheBias) {
   const auto kernels = MakeReferenceKernels({});
   const auto weights = LoadFloats(*kernels, {2, 3, {1, 2, 3, 4, 5, 6}});

@@ -1,0 +1,51 @@
+// The encoder's network, beside the decoder's (forward.h): texts in, a vector per token out. Rows
+// of several texts stand one after the other without padding, each sees all tokens of its own text
+// and nothing else, and its bits do not depend on the texts beside it.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "kernels/kernels.h"
+#include "model/encoder_config.h"
+#include "model/encoder_weights.h"
+#include "plan/build.h"
+
+namespace banyan {
+
+using TokenList = std::span<const TokenId>;
+
+enum class WantedRows {
+  kAll,
+  kFirst,  // of every text: the others end at the last layer's keys and values
+};
+
+class EncoderPass {
+ public:
+  // The references must outlive it.
+  EncoderPass(const EncoderConfig& config, const EncoderWeights& weights, Kernels& kernels);
+
+  // The last layer's rows: of all tokens, text by text, or one per text. Valid until the next Run.
+  // REQUIRES: texts of 1 to context_length tokens, all within the vocabulary.
+  Tensor Run(std::span<const TokenList> texts, WantedRows wanted);
+
+ private:
+  struct Step;  // the texts as the kernels want them
+  Step Prepare(std::span<const TokenList> texts, WantedRows wanted);
+  void Reserve(int rows, int pages);
+  void Embed(const Step& step, Tensor& x);
+  void FeedForward(const EncoderLayerWeights& layer, Tensor& x);
+  void Norm(const NormWeights& norm, Tensor& x);
+
+  const EncoderConfig& config_;
+  const EncoderWeights& weights_;
+  Kernels& kernels_;
+  AttentionShape shape_;
+  PlanOptions plan_options_;
+  // Activations for the most rows so far, and keys and values of one layer: the next one's take
+  // their place.
+  Tensor x_, delta_, qkv_, attended_, inner_, chosen_, chosen_attended_;
+  std::shared_ptr<KvMemory> kv_;
+};
+
+}  // namespace banyan

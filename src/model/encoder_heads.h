@@ -1,0 +1,44 @@
+// From the vectors of a text's tokens (encoder_forward.h) to what retrieval wants of the text: one
+// vector, weights of its tokens, a vector per token, or a reranker's logit.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "banyan/encoder.h"
+#include "kernels/kernels.h"
+#include "model/encoder_config.h"
+#include "model/encoder_forward.h"
+#include "model/encoder_weights.h"
+
+namespace banyan {
+
+class EncoderHeads {
+ public:
+  // The references must outlive it. `special_ids`, ascending, have no place in sparse results.
+  EncoderHeads(const EncoderConfig& config, const EncoderWeights& weights, Kernels& kernels,
+               std::vector<TokenId> special_ids);
+
+  // What of the texts' rows Embed will read.
+  WantedRows RowsFor(const EmbedOptions& options) const;
+  // REQUIRES: `rows` are those of these texts, as RowsFor says.
+  std::vector<Embedding> Embed(const Tensor& rows, std::span<const TokenList> texts,
+                               const EmbedOptions& options);
+  // REQUIRES: `rows` are the first of each text, and the model has a classifier.
+  std::vector<float> Rerank(const Tensor& rows);
+
+ private:
+  bool GivesSparse(const EmbedOptions& options) const;
+  bool GivesColbert(const EmbedOptions& options) const;
+  std::vector<float> Pooled(const Tensor& rows, std::int64_t first, std::int64_t count);
+  std::vector<float> RowOf(const Tensor& rows, std::int64_t row);
+  // W rows + bias.
+  Tensor Apply(const LinearWeights& linear, const Tensor& rows);
+
+  const EncoderConfig& config_;
+  const EncoderWeights& weights_;
+  Kernels& kernels_;
+  std::vector<TokenId> special_ids_;
+};
+
+}  // namespace banyan

@@ -1,0 +1,206 @@
+// Loading an encoder, and texts through it in passes of whole texts.
+#include "banyan/encoder.h"
+
+#include <algorithm>
+#include <functional>
+#include <mutex>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "base/mapped_file.h"
+#include "engine/kernel_options.h"
+#include "engine/model_parts.h"
+#include "formats/gguf.h"
+#include "formats/locate.h"
+#include "formats/safetensors.h"
+#include "model/encoder_config.h"
+#include "model/encoder_forward.h"
+#include "model/encoder_heads.h"
+#include "model/encoder_weights.h"
+
+namespace banyan {
+namespace {
+
+constexpr size_t kMaxConfigBytes = 16u << 20;
+// Rows whose activations stay in the caches of a processor.
+constexpr int kBatchRows = 512;
+
+std::string ReadIfThere(const std::filesystem::path& path) {
+  std::error_code ignored;
+  return std::filesystem::is_regular_file(path, ignored) ? ReadTextFile(path, kMaxConfigBytes) : "";
+}
+
+}  // namespace
+
+struct Encoder::Parts {
+  EncoderConfig config;
+  std::unique_ptr<Kernels> kernels;
+  EncoderWeights weights;
+  std::shared_ptr<const Text> text;
+  std::unique_ptr<EncoderPass> pass;
+  std::unique_ptr<EncoderHeads> heads;
+  std::mutex busy;  // who computes
+
+  void LoadGguf(const ModelFiles& files, const LoadProgress& progress);
+  void LoadHuggingFace(const ModelFiles& files, const LoadProgress& progress);
+  std::vector<TokenId> SpecialIds() const;
+  void CheckAll(std::span<const std::vector<TokenId>> texts, const Encoder& encoder) const;
+  // visit(texts) for runs of texts of together at most so many rows, or of one.
+  void ForEachPass(std::span<const std::vector<TokenId>> texts, int rows,
+                   const std::function<void(std::span<const TokenList>)>& visit);
+};
+
+void Encoder::Parts::LoadGguf(const ModelFiles& files, const LoadProgress& progress) {
+  const GgufFile gguf(files.weights);
+  config = EncoderConfigFromGguf(gguf);
+  if (gguf.Has("tokenizer.ggml.tokens")) text = MakeText(Tokenizer::FromGguf(gguf));
+  weights = LoadEncoderWeights(config, gguf.tensors(), TensorNaming::kGguf, *kernels, progress);
+}
+
+void Encoder::Parts::LoadHuggingFace(const ModelFiles& files, const LoadProgress& progress) {
+  config = EncoderConfigFromHuggingFace(ReadTextFile(files.config, kMaxConfigBytes),
+                                        ReadIfThere(files.root / "1_Pooling" / "config.json"),
+                                        files.root.string());
+  if (const std::string modules = ReadIfThere(files.root / "modules.json"); !modules.empty()) {
+    CheckSentenceModules(modules, files.root.string());
+  }
+  if (files.tokenizer) text = MakeText(Tokenizer::FromHuggingFace(files.root));
+  TensorStore store = OpenSafetensors(files.weights);
+  const std::filesystem::path heads_file = files.root / "heads.safetensors";
+  std::error_code ignored;
+  if (std::filesystem::is_regular_file(heads_file, ignored)) {
+    store.Absorb(OpenSafetensors(heads_file));
+  }
+  weights = LoadEncoderWeights(config, store, TensorNaming::kHuggingFace, *kernels, progress);
+}
+
+// Those of the configuration, and those of the tokenizer.
+std::vector<TokenId> Encoder::Parts::SpecialIds() const {
+  std::vector<TokenId> ids = config.special_ids;
+  const int known = text ? std::min(text->vocab_size(), config.vocab_size) : 0;
+  for (TokenId id = 0; id < known; ++id) {
+    if (text->IsSpecial(id)) ids.push_back(id);
+  }
+  std::ranges::sort(ids);
+  ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
+  return ids;
+}
+
+void Encoder::Parts::CheckAll(std::span<const std::vector<TokenId>> texts,
+                              const Encoder& encoder) const {
+  for (size_t i = 0; i < texts.size(); ++i) {
+    try {
+      encoder.Check(texts[i]);
+    } catch (const Error& e) {
+      Throw(e.kind(), "text {}: {}", i, e.what());
+    }
+  }
+}
+
+void Encoder::Parts::ForEachPass(std::span<const std::vector<TokenId>> texts, int rows,
+                                 const std::function<void(std::span<const TokenList>)>& visit) {
+  const auto most = static_cast<size_t>(rows > 0 ? rows : kBatchRows);
+  std::vector<TokenList> together;
+  size_t sum = 0;
+  for (const std::vector<TokenId>& next : texts) {
+    if (!together.empty() && sum + next.size() > most) {
+      visit(together);
+      together.clear();
+      sum = 0;
+    }
+    together.push_back(next);
+    sum += next.size();
+  }
+  if (!together.empty()) visit(together);
+}
+
+Encoder::Encoder(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
+Encoder::~Encoder() = default;
+
+bool Encoder::IsEncoder(const std::string& model) {
+  const ModelFiles files = LocateModel(model);
+  if (files.kind == ModelKind::kGguf) {
+    const GgufFile gguf(files.weights);
+    return IsEncoderArchitecture(gguf.FindString("general.architecture").value_or(""));
+  }
+  const Json config = ParseJson(ReadTextFile(files.config, kMaxConfigBytes), files.config.string());
+  const auto type = config.is_object() ? config.find("model_type") : config.end();
+  return type != config.end() && type->is_string() && IsEncoderFamily(type->get<std::string>());
+}
+
+std::shared_ptr<Encoder> Encoder::Load(const LoadOptions& options) {
+  if (options.device == "cuda") {
+    Throw(ErrorKind::kUnsupported, "encoders run on cpu and reference, not yet on cuda");
+  }
+  auto parts = std::make_unique<Parts>();
+  KernelOptions kernel_options = KernelOptionsOf(options);
+  // Keys and values live for one layer: there is nothing to save by keeping fewer of their bits.
+  kernel_options.kv_type = KvType::kF32;
+  parts->kernels = MakeKernels(options.device, kernel_options);
+  const ModelFiles files = LocateModel(options.model);
+  if (files.kind == ModelKind::kGguf) {
+    parts->LoadGguf(files, options.progress);
+  } else {
+    parts->LoadHuggingFace(files, options.progress);
+  }
+  parts->pass = std::make_unique<EncoderPass>(parts->config, parts->weights, *parts->kernels);
+  parts->heads = std::make_unique<EncoderHeads>(parts->config, parts->weights, *parts->kernels,
+                                                parts->SpecialIds());
+  return std::shared_ptr<Encoder>(new Encoder(std::move(parts)));
+}
+
+bool Encoder::embeds() const { return !parts_->config.reranks; }
+bool Encoder::has_sparse() const { return parts_->weights.sparse.matrix != nullptr; }
+bool Encoder::has_colbert() const { return parts_->weights.colbert.matrix != nullptr; }
+bool Encoder::reranks() const { return parts_->config.reranks; }
+int Encoder::dimensions() const { return parts_->config.hidden_size; }
+int Encoder::context_length() const { return parts_->config.context_length(); }
+int Encoder::vocab_size() const { return parts_->config.vocab_size; }
+std::shared_ptr<const Text> Encoder::text() const { return parts_->text; }
+std::string Encoder::backend_name() const { return parts_->kernels->name(); }
+
+void Encoder::Check(std::span<const TokenId> text) const {
+  if (text.empty()) Throw(ErrorKind::kInput, "the text is empty: expected at least one token");
+  if (text.size() > static_cast<size_t>(context_length())) {
+    Throw(ErrorKind::kLimit, "{} tokens are more than the model's context of {}", text.size(),
+          context_length());
+  }
+  for (const TokenId id : text) {
+    if (id < 0 || id >= vocab_size()) {
+      Throw(ErrorKind::kInput, "token id {} is not in the vocabulary of {} tokens", id,
+            vocab_size());
+    }
+  }
+}
+
+std::vector<Embedding> Encoder::Embed(std::span<const std::vector<TokenId>> texts,
+                                      const EmbedOptions& options) {
+  if (!embeds()) {
+    Throw(ErrorKind::kUnsupported, "the model is a reranker: it gives a logit, no vectors");
+  }
+  parts_->CheckAll(texts, *this);
+  const std::lock_guard lock(parts_->busy);
+  std::vector<Embedding> results;
+  parts_->ForEachPass(texts, options.batch_rows, [&](std::span<const TokenList> some) {
+    const Tensor rows = parts_->pass->Run(some, parts_->heads->RowsFor(options));
+    std::ranges::move(parts_->heads->Embed(rows, some, options), std::back_inserter(results));
+  });
+  return results;
+}
+
+std::vector<float> Encoder::Rerank(std::span<const std::vector<TokenId>> texts, int batch_rows) {
+  if (!reranks()) {
+    Throw(ErrorKind::kUnsupported, "the model is no reranker: it gives vectors, no logit");
+  }
+  parts_->CheckAll(texts, *this);
+  const std::lock_guard lock(parts_->busy);
+  std::vector<float> results;
+  parts_->ForEachPass(texts, batch_rows, [&](std::span<const TokenList> some) {
+    const std::vector<float> logits =
+        parts_->heads->Rerank(parts_->pass->Run(some, WantedRows::kFirst));
+    results.insert(results.end(), logits.begin(), logits.end());
+  });
+  return results;
+}
+
+}  // namespace banyan

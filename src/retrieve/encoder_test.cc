@@ -1,0 +1,254 @@
+// Encoders end to end: against a plain computation, in both formats, and with the same bits in
+// every company. Oracles: encoder_oracle_test.cc.
+#include "banyan/encoder.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <filesystem>
+#include <map>
+#include <random>
+#include <thread>
+
+#include "banyan/error.h"
+#include "retrieve/encoder_fixture.h"
+#include "support/error_message.h"
+#include "support/plain_encoder.h"
+#include "support/temp_directory.h"
+#include "support/tiny_encoder.h"
+
+namespace banyan {
+namespace {
+
+namespace fs = std::filesystem;
+using encodertest::LargestDifference;
+using encodertest::LoadOn;
+using encodertest::Texts;
+using ::testing::HasSubstr;
+using testing_support::ErrorMessage;
+using testing_support::PlainEncoder;
+using testing_support::TempDirectory;
+using testing_support::TinyEncoderShape;
+
+Texts RandomTexts(const std::vector<int>& lengths, int vocab) {
+  Texts texts;
+  std::mt19937 random(11);
+  for (const int length : lengths) {
+    texts.emplace_back();
+    for (int i = 0; i < length; ++i) {
+      texts.back().push_back(static_cast<TokenId>(random() % static_cast<unsigned>(vocab)));
+    }
+  }
+  return texts;
+}
+
+const TinyEncoderShape kBert;
+const TinyEncoderShape kM3{.family = "xlm-roberta", .heads = 3, .more_heads = true, .seed = 2};
+const TinyEncoderShape kReranker{.family = "xlm-roberta", .reranker = true, .seed = 3};
+const std::vector<int> kLengths = {1, 2, 15, 16, 17, 40, 129, 300};
+
+TEST(Encoder, MeanOfBertAgreesWithThePlainComputation) {
+  const TempDirectory directory;
+  const fs::path path = testing_support::WriteTinyEncoder(kBert, directory.path());
+  const PlainEncoder plain(kBert);
+  const Texts texts = RandomTexts(kLengths, kBert.vocab);
+  for (const char* device : {"cpu", "reference"}) {
+    const auto encoder = LoadOn(device, path);
+    EXPECT_EQ(encoder->dimensions(), 48);
+    EXPECT_EQ(encoder->context_length(), 300);
+    EXPECT_FALSE(encoder->has_sparse() || encoder->has_colbert() || encoder->reranks());
+    const std::vector<Embedding> found = encoder->Embed(texts);
+    ASSERT_EQ(found.size(), texts.size());
+    for (size_t t = 0; t < texts.size(); ++t) {
+      const auto expected = PlainEncoder::Normalized(PlainEncoder::Mean(plain.Run(texts[t])));
+      EXPECT_LE(LargestDifference(found[t].dense, expected), 2e-6) << device << ", text " << t;
+      EXPECT_TRUE(found[t].sparse.empty() && found[t].colbert.empty());
+    }
+  }
+}
+
+TEST(Encoder, HeadsOfM3AgreeWithThePlainComputation) {
+  const TempDirectory directory;
+  const fs::path path = testing_support::WriteTinyEncoder(kM3, directory.path());
+  const PlainEncoder plain(kM3);
+  const Texts texts = RandomTexts(kLengths, kM3.vocab);
+  for (const char* device : {"cpu", "reference"}) {
+    const auto encoder = LoadOn(device, path);
+    EXPECT_TRUE(encoder->has_sparse() && encoder->has_colbert() && encoder->embeds());
+    const std::vector<Embedding> found = encoder->Embed(texts);
+    size_t weights = 0;
+    for (size_t t = 0; t < texts.size(); ++t) {
+      const PlainEncoder::Rows rows = plain.Run(texts[t]);
+      EXPECT_LE(LargestDifference(found[t].dense, PlainEncoder::Normalized(rows[0])), 2e-6);
+      std::map<TokenId, double> sparse;
+      for (size_t i = 0; i < rows.size(); ++i) {
+        const double weight = plain.Linear("sparse_linear", rows[i])[0];
+        const TokenId token = texts[t][i];
+        if (token > 2 && weight > 0.0) sparse[token] = std::max(sparse[token], weight);
+      }
+      ASSERT_EQ(found[t].sparse.size(), sparse.size()) << device << ", text " << t;
+      for (const auto& [token, weight] : found[t].sparse) {
+        EXPECT_NEAR(weight, sparse.at(token), 1e-5) << device << ", text " << t;
+      }
+      weights += sparse.size();
+      ASSERT_EQ(found[t].colbert.size(), rows.size() - 1);
+      for (size_t i = 1; i < rows.size(); ++i) {
+        const auto expected = PlainEncoder::Normalized(plain.Linear("colbert_linear", rows[i]));
+        ASSERT_LE(LargestDifference(found[t].colbert[i - 1], expected), 5e-6) << device;
+      }
+    }
+    EXPECT_GT(weights, 50u);
+  }
+}
+
+TEST(Encoder, RerankersAgreeWithThePlainComputation) {
+  const TempDirectory directory;
+  const fs::path path = testing_support::WriteTinyEncoder(kReranker, directory.path());
+  const PlainEncoder plain(kReranker);
+  const Texts texts = RandomTexts(kLengths, kReranker.vocab);
+  for (const char* device : {"cpu", "reference"}) {
+    const std::vector<float> found = LoadOn(device, path)->Rerank(texts);
+    ASSERT_EQ(found.size(), texts.size());
+    for (size_t t = 0; t < texts.size(); ++t) {
+      PlainEncoder::Row inner = plain.Linear("classifier.dense", plain.Run(texts[t])[0]);
+      for (double& v : inner) v = std::tanh(v);
+      EXPECT_NEAR(found[t], plain.Linear("classifier.out_proj", inner)[0], 5e-6) << device;
+    }
+  }
+}
+
+TEST(Encoder, PoolingAsItsFileSays) {
+  const TempDirectory directory;
+  const fs::path path = testing_support::WriteTinyEncoder(kBert, directory.path());
+  directory.Write("1_Pooling/config.json",
+                  R"({"pooling_mode_cls_token":true,"pooling_mode_mean_tokens":false})");
+  const Texts texts = RandomTexts({31}, kBert.vocab);
+  const auto found = LoadOn("cpu", path)->Embed(texts);
+  const auto expected = PlainEncoder::Normalized(PlainEncoder(kBert).Run(texts[0])[0]);
+  EXPECT_LE(LargestDifference(found[0].dense, expected), 2e-6);
+}
+
+// The same weights in both formats are the same matrices, so the bits are equal.
+TEST(Encoder, BothFormatsGiveTheSameBits) {
+  const TempDirectory directory;
+  const TinyEncoderShape xlmr{.family = "xlm-roberta", .seed = 4};
+  for (const TinyEncoderShape& shape : {kBert, xlmr}) {
+    const auto hf =
+        LoadOn("cpu", testing_support::WriteTinyEncoder(shape, directory.path() / shape.family));
+    const fs::path file = directory.path() / (shape.family + ".gguf");
+    const auto gguf = LoadOn("cpu", testing_support::WriteTinyEncoderGguf(shape, file));
+    EXPECT_EQ(gguf->context_length(), hf->context_length());
+    const Texts texts = RandomTexts({5, 130}, shape.vocab);
+    for (size_t t = 0; t < texts.size(); ++t) {
+      EXPECT_EQ(gguf->Embed(texts)[t].dense, hf->Embed(texts)[t].dense) << shape.family;
+    }
+  }
+  const auto hf =
+      LoadOn("cpu", testing_support::WriteTinyEncoder(kReranker, directory.path() / "rerank"));
+  const auto gguf = LoadOn(
+      "cpu", testing_support::WriteTinyEncoderGguf(kReranker, directory.path() / "rerank.gguf"));
+  const Texts texts = RandomTexts({9, 77}, kReranker.vocab);
+  EXPECT_EQ(gguf->Rerank(texts), hf->Rerank(texts));
+}
+
+void ExpectSame(const Embedding& found, const Embedding& expected, const std::string& what) {
+  EXPECT_EQ(found.dense, expected.dense) << what;
+  EXPECT_EQ(found.sparse, expected.sparse) << what;
+  EXPECT_EQ(found.colbert, expected.colbert) << what;
+}
+
+TEST(Encoder, ATextHasTheSameBitsAloneAndAmongOthers) {
+  const TempDirectory directory;
+  const fs::path path = testing_support::WriteTinyEncoder(kM3, directory.path() / "m3");
+  const fs::path ranks = testing_support::WriteTinyEncoder(kReranker, directory.path() / "rerank");
+  const Texts texts = RandomTexts({300, 1, 17, 64, 128, 129, 2, 250, 16, 33}, kM3.vocab);
+  for (const char* device : {"cpu", "reference"}) {
+    const auto one = LoadOn(device, path, 1);
+    const auto reranker = LoadOn(device, ranks, 1);
+    std::vector<Embedding> alone;
+    std::vector<float> logits;
+    for (const auto& text : texts) {
+      alone.push_back(one->Embed(std::span(&text, 1)).front());
+      logits.push_back(reranker->Rerank(std::span(&text, 1)).front());
+    }
+    for (const int threads : {1, 3}) {
+      const auto encoder = LoadOn(device, path, threads);
+      const auto several = LoadOn(device, ranks, threads);
+      for (const int rows : {1, 100, 0}) {
+        EmbedOptions options;
+        options.batch_rows = rows;
+        const std::vector<Embedding> found = encoder->Embed(texts, options);
+        for (size_t t = 0; t < texts.size(); ++t) {
+          ExpectSame(found[t], alone[t],
+                     fmt::format("{}, {} threads, {} rows, text {}", device, threads, rows, t));
+        }
+        EXPECT_EQ(several->Rerank(texts, rows), logits) << device;
+      }
+      EmbedOptions dense_alone;
+      dense_alone.sparse = dense_alone.colbert = false;  // only the first rows end the last layer
+      const std::vector<Embedding> found = encoder->Embed(texts, dense_alone);
+      for (size_t t = 0; t < texts.size(); ++t) EXPECT_EQ(found[t].dense, alone[t].dense) << device;
+    }
+  }
+}
+
+TEST(Encoder, ManyThreadsMayAskAtOnce) {
+  const TempDirectory directory;
+  const auto encoder = LoadOn("cpu", testing_support::WriteTinyEncoder(kBert, directory.path()));
+  const Texts texts = RandomTexts({20, 50}, kBert.vocab);
+  const auto expected = encoder->Embed(texts);
+  std::vector<std::thread> threads;
+  std::vector<int> wrong(4, 0);
+  for (size_t i = 0; i < wrong.size(); ++i) {
+    threads.emplace_back([&, i] {
+      for (int round = 0; round < 10; ++round) {
+        const size_t t = (i + static_cast<size_t>(round)) % 2;
+        const auto found = encoder->Embed(std::span(&texts[t], 1));
+        if (found.front().dense != expected[t].dense) ++wrong[i];
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(wrong, std::vector<int>(4, 0));
+}
+
+TEST(EncoderErrors, TextsThatItCannotTake) {
+  const TempDirectory directory;
+  const auto encoder = LoadOn("cpu", testing_support::WriteTinyEncoder(kBert, directory.path()));
+  const auto message = [&](ErrorKind kind, const std::vector<TokenId>& text) {
+    return ErrorMessage(kind, [&] { encoder->Embed(Texts{{1, 2}, text}); });
+  };
+  EXPECT_THAT(message(ErrorKind::kInput, {}), HasSubstr("text 1: the text is empty"));
+  EXPECT_THAT(message(ErrorKind::kInput, {1, 90}), HasSubstr("token id 90"));
+  EXPECT_THAT(message(ErrorKind::kInput, {-1}), HasSubstr("token id -1"));
+  EXPECT_THAT(message(ErrorKind::kLimit, std::vector<TokenId>(301, 1)), HasSubstr("300"));
+  EXPECT_THAT(ErrorMessage(ErrorKind::kUnsupported, [&] { encoder->Rerank(Texts{{1}}); }),
+              HasSubstr("no reranker"));
+  EXPECT_TRUE(encoder->Embed(Texts{}).empty());
+}
+
+TEST(EncoderErrors, EachKindOfModelIsToldFromTheOther) {
+  const TempDirectory directory;
+  const fs::path hf = testing_support::WriteTinyEncoder(kReranker, directory.path() / "hf");
+  const fs::path gguf = testing_support::WriteTinyEncoderGguf(kBert, directory.path() / "m.gguf");
+  for (const fs::path& path : {hf, gguf}) {
+    EXPECT_TRUE(Encoder::IsEncoder(path.string()));
+    LoadOptions options;
+    options.model = path.string();
+    EXPECT_THAT(ErrorMessage(ErrorKind::kUnsupported, [&] { Model::Load(options); }),
+                HasSubstr("is an encoder"));
+  }
+  EXPECT_THAT(ErrorMessage(ErrorKind::kUnsupported, [&] { LoadOn("cpu", hf)->Embed(Texts{{1}}); }),
+              HasSubstr("is a reranker"));
+  directory.Write("decoder/config.json", R"({"model_type":"llama"})");
+  directory.Write("decoder/model.safetensors", "");
+  const fs::path decoder = directory.path() / "decoder";
+  EXPECT_FALSE(Encoder::IsEncoder(decoder.string()));
+  EXPECT_THAT(ErrorMessage(ErrorKind::kUnsupported, [&] { LoadOn("cpu", decoder); }),
+              HasSubstr("'llama' is no encoder"));
+}
+
+}  // namespace
+}  // namespace banyan
