@@ -22,7 +22,7 @@ namespace {
 struct EmbedCommand {
   RunOptions run;
   std::string input = "-", output = "-";
-  int max_tokens = 0;  // 0: the model's context
+  int max_tokens = 0;  // 0: as many as the model's makers take
 };
 
 // Lines through tokenizer and encoder, as many at a time as keep the encoder busy.
@@ -36,8 +36,8 @@ class EmbedRun {
     if (!encoder_->embeds()) {
       throw Error(ErrorKind::kUnsupported, "embed: the model is a reranker: it has no vectors");
     }
-    const int context = encoder_->context_length();
-    max_tokens_ = command.max_tokens > 0 ? std::min(command.max_tokens, context) : context;
+    max_tokens_ = command.max_tokens > 0 ? std::min(command.max_tokens, encoder_->context_length())
+                                         : encoder_->usual_length();
     options_.sparse = options_.colbert = false;
     options_.batch_rows = command.run.engine.batch_rows;
   }
@@ -167,7 +167,7 @@ Exit code 0: all lines answered, 1: some were bad, 2: none were read.)");
   options->run.AddLoadingTo(*command, "f32");
   command
       ->add_option("--max-tokens", options->max_tokens,
-                   "Longer texts end there; 0: the model's context")
+                   "Longer texts end there; 0: where the model's files say, else at its context")
       ->check(CLI::NonNegativeNumber);
   command
       ->add_option("--batch-rows", options->run.engine.batch_rows,

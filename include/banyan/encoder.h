@@ -55,6 +55,7 @@ class Encoder {
 
   int dimensions() const;      // of dense vectors
   int context_length() const;  // tokens of one text
+  int usual_length() const;    // tokens that the model's makers cut texts to; else the context
   int vocab_size() const;
   std::shared_ptr<const Text> text() const;  // null when the files have no tokenizer
   std::string backend_name() const;

@@ -151,6 +151,14 @@ EncoderConfig EncoderConfigFromHuggingFace(const std::string& text, const std::s
   return config;
 }
 
+int ReadTextLimit(const std::string& text, const std::string& where) {
+  const std::string file = where + "/sentence_bert_config.json";
+  const Json json = ParseJson(text, file);
+  const int limit = JsonFields(json, file).FindInt("max_seq_length").value_or(0);
+  CheckRange(limit, 0, std::numeric_limits<int>::max(), "max_seq_length", file);
+  return limit;
+}
+
 void CheckSentenceModules(const std::string& text, const std::string& where) {
   const std::string file = where + "/modules.json";
   const Json modules = ParseJson(text, file);
@@ -175,6 +183,10 @@ EncoderConfig EncoderConfigFromGguf(const GgufFile& gguf) {
           "{}: architecture '{}' is no encoder that is supported; expected bert", gguf.path(),
           architecture);
   }
+  if (gguf.tensors().Empty()) {
+    Throw(ErrorKind::kFormat, "{}: expected a model, found a vocabulary without tensors",
+          gguf.path());
+  }
   EncoderConfig config;
   const bool xlmr = gguf.FindString("tokenizer.ggml.model").value_or("bert") == "t5";
   config.family = xlmr ? "xlm-roberta" : "bert";
@@ -190,8 +202,11 @@ EncoderConfig EncoderConfigFromGguf(const GgufFile& gguf) {
   config.pooling = xlmr ? Pooling::kFirst : Pooling::kMean;
   switch (gguf.FindUint("bert.pooling_type").value_or(0)) {
     case 0:  // none: as the family does
-    case 4:  // ranking
       break;
+    case 4:
+      if (config.reranks) break;
+      Throw(ErrorKind::kUnsupported,
+            "{}: a reranker without the tensor 'cls.output.weight' is not supported", gguf.path());
     case 1:
       config.pooling = Pooling::kMean;
       break;

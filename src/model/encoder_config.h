@@ -41,6 +41,9 @@ inline constexpr char kEncoderFamilies[] = "bert, roberta, xlm-roberta";  // for
 // on a bad or missing value, kUnsupported on what we do not have.
 EncoderConfig EncoderConfigFromHuggingFace(const std::string& text, const std::string& pooling,
                                            const std::string& where);
+// Tokens that texts are cut to by the model's makers, as sentence_bert_config.json (`text`) of
+// `where` says; 0: nothing is said.
+int ReadTextLimit(const std::string& text, const std::string& where);
 // Throws kUnsupported when modules.json (`text`) of `where` names a step besides the network,
 // pooling and normalising, such as a further layer: the vectors would be others than the model's.
 void CheckSentenceModules(const std::string& text, const std::string& where);

@@ -100,6 +100,14 @@ TEST(EncoderConfig, ModulesThatWouldChangeTheVectors) {
               HasSubstr("expected a list"));
 }
 
+TEST(EncoderConfig, TextLimit) {
+  EXPECT_EQ(ReadTextLimit(R"({"max_seq_length":256,"do_lower_case":false})", "model"), 256);
+  EXPECT_EQ(ReadTextLimit(R"({"max_seq_length":null})", "model"), 0);
+  EXPECT_THAT(
+      ErrorMessage(ErrorKind::kFormat, [] { ReadTextLimit(R"({"max_seq_length":-1})", "model"); }),
+      HasSubstr("model/sentence_bert_config.json"));
+}
+
 TEST(EncoderConfig, RefusesWhatItDoesNotHave) {
   EXPECT_THAT(MessageOf(ErrorKind::kUnsupported, R"({"model_type":"distilbert"})"),
               HasSubstr("bert, roberta, xlm-roberta"));
@@ -145,6 +153,12 @@ TEST(EncoderConfig, Gguf) {
   EXPECT_EQ(ReadGguf(MiniGguf(1).Bytes()).pooling, Pooling::kMean);
   EXPECT_THAT(ErrorMessage(ErrorKind::kUnsupported, [] { ReadGguf(MiniGguf(3).Bytes()); }),
               HasSubstr("pooling_type"));
+  EXPECT_THAT(ErrorMessage(ErrorKind::kUnsupported, [] { ReadGguf(MiniGguf(4).Bytes()); }),
+              HasSubstr("cls.output.weight"));
+  GgufWriter vocabulary;
+  vocabulary.String("general.architecture", "bert");
+  EXPECT_THAT(ErrorMessage(ErrorKind::kFormat, [&] { ReadGguf(vocabulary.Bytes()); }),
+              HasSubstr("vocabulary without tensors"));
   GgufWriter causal = MiniGguf(1);
   causal.Bool("bert.attention.causal", true);
   EXPECT_THAT(ErrorMessage(ErrorKind::kUnsupported, [&] { ReadGguf(causal.Bytes()); }),

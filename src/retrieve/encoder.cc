@@ -39,6 +39,7 @@ struct Encoder::Parts {
   std::shared_ptr<const Text> text;
   std::unique_ptr<EncoderPass> pass;
   std::unique_ptr<EncoderHeads> heads;
+  int usual_length = 0;
   std::mutex busy;  // who computes
 
   void LoadGguf(const ModelFiles& files, const LoadProgress& progress);
@@ -64,6 +65,8 @@ void Encoder::Parts::LoadHuggingFace(const ModelFiles& files, const LoadProgress
   if (const std::string modules = ReadIfThere(files.root / "modules.json"); !modules.empty()) {
     CheckSentenceModules(modules, files.root.string());
   }
+  const std::string limit = ReadIfThere(files.root / "sentence_bert_config.json");
+  if (!limit.empty()) usual_length = ReadTextLimit(limit, files.root.string());
   if (files.tokenizer) text = MakeText(Tokenizer::FromHuggingFace(files.root));
   TensorStore store = OpenSafetensors(files.weights);
   const std::filesystem::path heads_file = files.root / "heads.safetensors";
@@ -155,6 +158,10 @@ bool Encoder::has_colbert() const { return parts_->weights.colbert.matrix != nul
 bool Encoder::reranks() const { return parts_->config.reranks; }
 int Encoder::dimensions() const { return parts_->config.hidden_size; }
 int Encoder::context_length() const { return parts_->config.context_length(); }
+int Encoder::usual_length() const {
+  const int usual = parts_->usual_length;
+  return usual > 0 ? std::min(usual, context_length()) : context_length();
+}
 int Encoder::vocab_size() const { return parts_->config.vocab_size; }
 std::shared_ptr<const Text> Encoder::text() const { return parts_->text; }
 std::string Encoder::backend_name() const { return parts_->kernels->name(); }

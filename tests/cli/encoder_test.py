@@ -161,6 +161,11 @@ with tempfile.TemporaryDirectory() as name:
     found = [json.loads(line) for line in run_embed([short[-1]], "--max-tokens", "9").stdout.splitlines()]
     check(found[0]["dense"] == wanted[0]["dense"] and found[0]["truncated"], "a cut text keeps its end token")
 
+    (embedder / "sentence_bert_config.json").write_text('{"max_seq_length":9}')
+    found = [json.loads(line) for line in run_embed([short[-1]]).stdout.splitlines()]
+    check(found[0]["dense"] == wanted[0]["dense"] and found[0]["truncated"], "texts end where the model's files say")
+    (embedder / "sentence_bert_config.json").unlink()
+
     out = pathlib.Path(name) / "out.jsonl"
     (pathlib.Path(name) / "in.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     done = subprocess.run([BANYAN, "embed", "-m", embedder, pathlib.Path(name) / "in.jsonl", "-o", out, "--batch-rows", "7"],

@@ -26,5 +26,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, size_t size) {
     banyan::CheckSentenceModules(text, "fuzz");
   } catch (const banyan::Error&) {
   }
+  try {
+    banyan::ReadTextLimit(text, "fuzz");
+  } catch (const banyan::Error&) {
+  }
   return 0;
 }
