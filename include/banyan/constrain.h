@@ -27,6 +27,9 @@ struct ConstraintOptions {
   // Allowed exactly where the text may end. None: masks hold tokens of text alone.
   std::vector<TokenId> end_tokens;
   size_t mask_bytes = size_t{64} << 20;  // of masks that are kept
+  // Where only one text can follow, only the token that the tokenizer itself would write for it:
+  // of all the ways to spell the same bytes the one that a model knows.
+  bool canonical = true;
 };
 
 // Compiled; safe to use from many threads at once.
@@ -46,7 +49,8 @@ class Constraint {
   ~Constraint();
 
   bool Matches(std::string_view text) const;
-  size_t states() const;  // of the automaton
+  size_t states() const;          // of the automaton
+  size_t masks_computed() const;  // since it was compiled
 
   struct Parts;
   const Parts& parts() const { return *parts_; }

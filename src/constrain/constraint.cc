@@ -44,6 +44,8 @@ bool Constraint::Matches(std::string_view text) const {
 
 size_t Constraint::states() const { return parts_->dfa.states(); }
 
+size_t Constraint::masks_computed() const { return parts_->masks.counts().computed; }
+
 ConstraintState::ConstraintState(std::shared_ptr<const Constraint> constraint)
     : constraint_(std::move(constraint)), state_(constraint_->parts().dfa.start()) {}
 

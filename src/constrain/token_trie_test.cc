@@ -11,6 +11,7 @@
 #include "constrain/matcher_fixture.h"
 #include "constrain/pattern.h"
 #include "support/error_message.h"
+#include "text/tokenizer.h"
 
 namespace banyan {
 namespace {
@@ -118,6 +119,53 @@ TEST(ConstraintState, StaysWhereItIsWhenATokenIsNotAllowed) {
   EXPECT_TRUE(state.MayEnd());
   EXPECT_TRUE(state.MustEnd());
   EXPECT_TRUE(MaskTokens(*state.AllowedMask()).empty());
+}
+
+// The shipped model's tokenizer.
+std::shared_ptr<const TokenTrie> RealTrie() {
+  static const auto trie = std::make_shared<const TokenTrie>(
+      Tokenizer::Load(BANYAN_SOURCE_DIR "/models/banyan-reader-15m.gguf"));
+  return trie;
+}
+
+TEST(TokenTrie, LeavesOutWhatIsNotText) {
+  const Tokenizer& tokenizer = *RealTrie()->tokenizer();
+  const Dfa dfa{Nfa(*WholeMatch(ParsePattern("(.|\\n)*")))};
+  const MaskWords mask = RealTrie()->Allowed(dfa, dfa.start());
+  for (size_t t = 0; t < tokenizer.vocab_size(); ++t) {
+    const auto token = static_cast<TokenId>(t);
+    const bool is_text = !tokenizer.IsSpecial(token) && !tokenizer.IsAdded(token);
+    const bool expected = is_text && dfa.Next(dfa.start(), tokenizer.TokenBytes(token)) != 0;
+    ASSERT_EQ(IsSet(mask, t), expected) << tokenizer.TokenText(token);
+  }
+}
+
+// Where only one text can follow, masks lead along the tokenizer's own tokens, and there alone.
+TEST(ConstraintState, SpellsForcedTextAsTheTokenizerDoes) {
+  const std::string text = "The ferry Marigold leaves at 7:45, \"every\" morning in 日本.";
+  std::vector<TokenId> written;
+  ConstraintState state(
+      Constraint::FromRegex("The ferry Marigold leaves at 7:45, \"every\" "
+                            "morning in 日本\\.",
+                            RealTrie()));
+  while (!state.MustEnd()) {
+    const std::vector<TokenId> allowed = MaskTokens(*state.AllowedMask());
+    ASSERT_EQ(allowed.size(), 1u);
+    written.push_back(allowed[0]);
+    ASSERT_TRUE(state.Advance(allowed[0]));
+  }
+  EXPECT_EQ(RealTrie()->tokenizer()->Decode(written), text);
+  const Tokenizer::Piece piece{text, true};
+  EXPECT_EQ(written, RealTrie()->tokenizer()->EncodeRest({&piece, 1}));
+
+  ConstraintOptions any;
+  any.canonical = false;
+  const ConstraintState free(Constraint::FromRegex("The ferry", RealTrie(), any));
+  EXPECT_GT(MaskTokens(*free.AllowedMask()).size(), 1u);
+  // " morning" or " noon" may be one token: the space is forced, its token is not.
+  ConstraintState open(Constraint::FromRegex("at (morning|noon)", RealTrie()));
+  ASSERT_TRUE(open.Advance(RealTrie()->LongestPrefix("at").value()));
+  EXPECT_GT(MaskTokens(*open.AllowedMask()).size(), 1u);
 }
 
 TEST(MaskCache, SharesEqualMasksAndStaysWithinItsMemory) {
