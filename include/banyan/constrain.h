@@ -65,8 +65,8 @@ class ConstraintState {
  public:
   explicit ConstraintState(std::shared_ptr<const Constraint> constraint);
 
-  // Takes a token of the text. False, and nothing changes, for one that is not allowed. End tokens
-  // are none of the text: whoever sees one with MayEnd() stops.
+  // Takes a token of the text, in whatever spelling. False, and nothing changes, when the text
+  // could not be completed after it. End tokens are none of the text: whoever sees one stops.
   [[nodiscard]] bool Advance(TokenId token);
   // Bit t set: token t may come next. Computed at the first call in a state (by whichever stream or
   // thread), then kept; the words stay valid as long as the pointer is held.
