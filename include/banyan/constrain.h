@@ -37,7 +37,7 @@ class Constraint {
  public:
   // The whole text matches, from its first character to its last. The syntax: docs/constraints.md.
   // Throws kInput or kUnsupported with the position in the pattern, kLimit for one that is too
-  // large.
+  // large, kUnsupported when it may need a byte that no token spells.
   static std::shared_ptr<const Constraint> FromRegex(std::string_view pattern,
                                                      std::shared_ptr<const TokenTrie> trie,
                                                      ConstraintOptions options = {});

@@ -27,6 +27,9 @@ class RandomMatches {
     }
   }
 
+  // Bytes from `state` to the nearest end.
+  std::uint32_t Distance(Dfa::State state) const { return distance_[state]; }
+
   // Any byte that is allowed for a while, then the shortest way to an end.
   std::string Next(std::mt19937& random) {
     std::string text;
