@@ -8,7 +8,7 @@ Command AddBench(CLI::App& app) {
   bench->require_subcommand(1);
   std::vector<BenchCommand> commands = AddNamedBenches(*bench);
   for (const auto add : {AddBenchShared, AddBenchHydragen, AddBenchTree, AddBenchForest,
-                         AddBenchAttention, AddBenchArrival, AddBenchText}) {
+                         AddBenchAttention, AddBenchArrival, AddBenchText, AddBenchConstrain}) {
     commands.push_back(add(*bench));
   }
   return [commands] {

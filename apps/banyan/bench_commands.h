@@ -21,5 +21,6 @@ BenchCommand AddBenchHydragen(CLI::App& bench);
 BenchCommand AddBenchAttention(CLI::App& bench);
 BenchCommand AddBenchArrival(CLI::App& bench);
 BenchCommand AddBenchText(CLI::App& bench);
+BenchCommand AddBenchConstrain(CLI::App& bench);
 
 }  // namespace banyan::app

@@ -27,6 +27,9 @@ struct ConstraintOptions {
   // Allowed exactly where the text may end. None: masks hold tokens of text alone.
   std::vector<TokenId> end_tokens;
   size_t mask_bytes = size_t{64} << 20;  // of masks that are kept
+  // Where only one text can follow, only the token that the tokenizer itself would write for it:
+  // of all the ways to spell the same bytes the one that a model knows.
+  bool canonical = true;
 };
 
 // Compiled; safe to use from many threads at once.
@@ -34,7 +37,7 @@ class Constraint {
  public:
   // The whole text matches, from its first character to its last. The syntax: docs/constraints.md.
   // Throws kInput or kUnsupported with the position in the pattern, kLimit for one that is too
-  // large.
+  // large, kUnsupported when it may need a byte that no token spells.
   static std::shared_ptr<const Constraint> FromRegex(std::string_view pattern,
                                                      std::shared_ptr<const TokenTrie> trie,
                                                      ConstraintOptions options = {});
@@ -46,7 +49,8 @@ class Constraint {
   ~Constraint();
 
   bool Matches(std::string_view text) const;
-  size_t states() const;  // of the automaton
+  size_t states() const;          // of the automaton
+  size_t masks_computed() const;  // since it was compiled
 
   struct Parts;
   const Parts& parts() const { return *parts_; }
@@ -61,8 +65,8 @@ class ConstraintState {
  public:
   explicit ConstraintState(std::shared_ptr<const Constraint> constraint);
 
-  // Takes a token of the text. False, and nothing changes, for one that is not allowed. End tokens
-  // are none of the text: whoever sees one with MayEnd() stops.
+  // Takes a token of the text, in whatever spelling. False, and nothing changes, when the text
+  // could not be completed after it. End tokens are none of the text: whoever sees one stops.
   [[nodiscard]] bool Advance(TokenId token);
   // Bit t set: token t may come next. Computed at the first call in a state (by whichever stream or
   // thread), then kept; the words stay valid as long as the pointer is held.

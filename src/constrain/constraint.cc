@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <array>
 #include <bit>
 #include <utility>
 
@@ -13,12 +14,30 @@
 namespace banyan {
 namespace {
 
+// Where every byte has a token of its own, what can be completed in bytes can be in tokens.
+void CheckBytes(const Nfa& nfa, const TokenTrie& trie) {
+  std::array<int, 257> without{};  // [b]: how many bytes below b have no token
+  for (size_t b = 0; b < 256; ++b) {
+    const char byte = static_cast<char>(b);
+    without[b + 1] = without[b] + (trie.LongestPrefix({&byte, 1}) ? 0 : 1);
+  }
+  for (const Nfa::Edge& edge : nfa.edges()) {
+    if (without[edge.high + size_t{1}] == without[edge.low]) continue;
+    size_t byte = edge.low;
+    while (without[byte + 1] == without[byte]) ++byte;
+    Throw(ErrorKind::kUnsupported,
+          "the constraint may need the byte 0x{:02X}, for which the vocabulary has no token", byte);
+  }
+}
+
 std::shared_ptr<const Constraint> Compile(const Expression& expression,
                                           std::shared_ptr<const TokenTrie> trie,
                                           ConstraintOptions options) {
   BANYAN_CHECK(trie != nullptr);
+  const Nfa nfa(expression);
+  CheckBytes(nfa, *trie);
   return std::make_shared<const Constraint>(
-      std::make_unique<Constraint::Parts>(Nfa(expression), std::move(trie), std::move(options)));
+      std::make_unique<Constraint::Parts>(nfa, std::move(trie), std::move(options)));
 }
 
 }  // namespace
@@ -43,6 +62,8 @@ bool Constraint::Matches(std::string_view text) const {
 }
 
 size_t Constraint::states() const { return parts_->dfa.states(); }
+
+size_t Constraint::masks_computed() const { return parts_->masks.counts().computed; }
 
 ConstraintState::ConstraintState(std::shared_ptr<const Constraint> constraint)
     : constraint_(std::move(constraint)), state_(constraint_->parts().dfa.start()) {}

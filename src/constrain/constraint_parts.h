@@ -13,9 +13,7 @@ namespace banyan {
 
 struct Constraint::Parts {
   Parts(const Nfa& nfa, std::shared_ptr<const TokenTrie> tokens, ConstraintOptions options)
-      : dfa(nfa),
-        trie(std::move(tokens)),
-        masks(dfa, *trie, std::move(options.end_tokens), options.mask_bytes) {}
+      : dfa(nfa), trie(std::move(tokens)), masks(dfa, *trie, std::move(options)) {}
 
   Dfa dfa;
   std::shared_ptr<const TokenTrie> trie;

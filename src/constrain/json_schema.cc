@@ -178,7 +178,7 @@ class SchemaReader {
     const SchemaPlace properties = place.Object("properties");
     const std::vector<std::string> required = RequiredNames(place);
     for (const std::string& name : required) {
-      if (!properties.Has(name.c_str())) {
+      if (!properties.Has(name)) {
         place.At("required")
             .Refuse(ErrorKind::kUnsupported, fmt::format("'{}' is not in 'properties'", name));
       }

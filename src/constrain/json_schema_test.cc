@@ -42,6 +42,11 @@ TEST(JsonSchema, WritesPropertiesInOrderAndLeavesOutOptionalOnes) {
   EXPECT_TRUE(Fits(R"({"properties": {"q\"\\/ü": {"const": "\n\""}}})", R"({"q\"\\/ü":"\n\""})"));
 }
 
+TEST(JsonSchema, TakesNamesWithAnyCharacter) {
+  EXPECT_TRUE(Fits(R"({"properties": {"a\u0000b": {"const": 1}}, "required": ["a\u0000b"]})",
+                   R"({"a\u0000b":1})"));
+}
+
 TEST(JsonSchema, BoundsNumbers) {
   const char* integer = R"({"type": "integer", "minimum": -12, "maximum": 1305})";
   const char* open = R"({"type": "integer", "exclusiveMinimum": 7})";
@@ -149,6 +154,10 @@ TEST(JsonSchema, RefusesWithThePlace) {
   EXPECT_THAT(refused(ErrorKind::kInput, R"({"type": "text"})"), HasSubstr("#/type"));
   EXPECT_THAT(refused(kUnsupported, R"({"properties": {}, "required": ["y"]})"), HasSubstr("'y'"));
   EXPECT_THAT(refused(kUnsupported, R"({"oneOf": [{"type": "integer"}, {"type": "number"}]})"),
+              HasSubstr("#/oneOf/1"));
+  // The same value, though its keys stand in another order, or a number is written otherwise.
+  EXPECT_THAT(refused(kUnsupported, R"({"oneOf": [{"const": {"a": 1, "b": 2}},
+                                                  {"enum": [3, {"b": 2.0, "a": 1}]}]})"),
               HasSubstr("#/oneOf/1"));
   EXPECT_THAT(refused(ErrorKind::kInput, R"({"enum": [1], "type": "string"})"),
               HasSubstr("nothing fits"));

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "constrain/forced_token.h"
 
 namespace banyan {
 namespace {
@@ -20,10 +21,9 @@ std::uint64_t HashOf(const MaskWords& mask) {
 
 }  // namespace
 
-MaskCache::MaskCache(const Dfa& dfa, const TokenTrie& trie, std::vector<TokenId> end_tokens,
-                     size_t bytes)
-    : dfa_(dfa), trie_(trie), end_tokens_(std::move(end_tokens)), bytes_(bytes) {
-  for (const TokenId token : end_tokens_) {
+MaskCache::MaskCache(const Dfa& dfa, const TokenTrie& trie, ConstraintOptions options)
+    : dfa_(dfa), trie_(trie), options_(std::move(options)) {
+  for (const TokenId token : options_.end_tokens) {
     if (token < 0 || static_cast<size_t>(token) >= trie.vocab_size()) {
       Throw(ErrorKind::kInput, "constraint: end token {} is outside the vocabulary of {} tokens",
             token, trie.vocab_size());
@@ -38,14 +38,27 @@ std::shared_ptr<const MaskWords> MaskCache::Get(Dfa::State state) {
     if (found != by_state_.end()) return found->second;
   }
   // Unlocked: two threads may compute the same mask, none waits for another's.
-  MaskWords mask = trie_.Allowed(dfa_, state);
-  if (dfa_.accepting(state)) {
-    for (const TokenId token : end_tokens_) {
-      const auto bit = static_cast<unsigned>(token);
-      mask[bit / 32] |= std::uint32_t{1} << (bit % 32);
+  return Keep(state, Compute(state));
+}
+
+MaskWords MaskCache::Compute(Dfa::State state) const {
+  MaskWords mask;
+  const auto allow = [&mask](TokenId token) {
+    const auto bit = static_cast<unsigned>(token);
+    mask[bit / 32] |= std::uint32_t{1} << (bit % 32);
+  };
+  if (options_.canonical) {
+    if (const std::optional<TokenId> forced = ForcedToken(trie_, dfa_, state)) {
+      mask.assign(trie_.words(), 0);
+      allow(*forced);
+      return mask;
     }
   }
-  return Keep(state, std::move(mask));
+  mask = trie_.Allowed(dfa_, state);
+  if (dfa_.accepting(state)) {
+    for (const TokenId token : options_.end_tokens) allow(token);
+  }
+  return mask;
 }
 
 std::shared_ptr<const MaskWords> MaskCache::Keep(Dfa::State state, MaskWords mask) {
@@ -54,7 +67,7 @@ std::shared_ptr<const MaskWords> MaskCache::Keep(Dfa::State state, MaskWords mas
   ++computed_;
   const size_t used =
       by_hash_.size() * mask.size() * sizeof(std::uint32_t) + by_state_.size() * kBytesOfEntry;
-  if (used > bytes_) {
+  if (used > options_.mask_bytes) {
     by_state_.clear();
     by_hash_.clear();
   }

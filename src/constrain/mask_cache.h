@@ -7,6 +7,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "banyan/constrain.h"
 #include "banyan/types.h"
 #include "constrain/token_trie.h"
 
@@ -14,9 +15,9 @@ namespace banyan {
 
 class MaskCache {
  public:
-  // At most about `bytes` of masks are kept; when they are full, all are forgotten and computed
+  // At most about mask_bytes of masks are kept; when they are full, all are forgotten and computed
   // again as they are needed.
-  MaskCache(const Dfa& dfa, const TokenTrie& trie, std::vector<TokenId> end_tokens, size_t bytes);
+  MaskCache(const Dfa& dfa, const TokenTrie& trie, ConstraintOptions options);
 
   // The tokens allowed in `state`, with the end tokens where the text may end.
   std::shared_ptr<const MaskWords> Get(Dfa::State state);
@@ -29,12 +30,12 @@ class MaskCache {
   Counts counts();
 
  private:
+  MaskWords Compute(Dfa::State state) const;
   std::shared_ptr<const MaskWords> Keep(Dfa::State state, MaskWords mask);
 
   const Dfa& dfa_;
   const TokenTrie& trie_;
-  const std::vector<TokenId> end_tokens_;
-  const size_t bytes_;
+  const ConstraintOptions options_;
   std::mutex mutex_;
   std::unordered_map<Dfa::State, std::shared_ptr<const MaskWords>> by_state_;
   std::unordered_multimap<std::uint64_t, std::shared_ptr<const MaskWords>> by_hash_;

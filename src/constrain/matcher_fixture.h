@@ -7,7 +7,11 @@
 #include <string>
 #include <string_view>
 
+#include "base/error.h"
+#include "constrain/dfa.h"
 #include "constrain/expression.h"
+#include "constrain/nfa.h"
+#include "constrain/pattern.h"
 #include "text/utf8.h"
 
 namespace banyan::testing_support {
@@ -98,6 +102,19 @@ class RandomPatterns {
     return pattern;
   }
 
+  // One that is not refused for its size.
+  std::string SmallPattern() {
+    for (;;) {
+      const std::string pattern = Pattern();
+      try {
+        const Dfa compiled{Nfa(*WholeMatch(ParsePattern(pattern)))};
+        return pattern;
+      } catch (const Error& error) {
+        if (error.kind() != ErrorKind::kLimit) throw;
+      }
+    }
+  }
+
   std::string Text() {
     std::string text;
     for (size_t length = Below(7); length > 0; --length) text += Character();
@@ -109,11 +126,16 @@ class RandomPatterns {
     switch (Below(depth > 0 ? 6 : 4)) {
       case 0:
         return ".";
-      case 1:
-        return std::string(Below(2) == 0 ? "[^" : "[") + Class() + "]";
+      case 1: {
+        // One draw after the other: operands are evaluated in any order.
+        std::string opening = Below(2) == 0 ? "[^" : "[";
+        return opening + Class() + "]";
+      }
       case 4:
-      case 5:
-        return (Below(2) == 0 ? "(" : "(?:") + Pattern(depth - 1) + ")";
+      case 5: {
+        std::string opening = Below(2) == 0 ? "(" : "(?:";
+        return opening + Pattern(depth - 1) + ")";
+      }
       default:
         return Character();
     }

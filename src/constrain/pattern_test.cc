@@ -103,7 +103,7 @@ TEST(Pattern, AgreesWithANaiveMatcher) {
   RandomPatterns random(7);
   int matched = 0, tried = 0;
   for (int round = 0; round < 1500; ++round) {
-    const std::string pattern = random.Pattern();
+    const std::string pattern = random.SmallPattern();
     const ExpressionPtr expression = WholeMatch(ParsePattern(pattern));
     const Dfa dfa{Nfa(*expression)};
     for (int i = 0; i < 40; ++i, ++tried) {
@@ -119,7 +119,7 @@ TEST(Pattern, AgreesWithANaiveMatcher) {
 TEST(Pattern, EveryStateCanBeCompleted) {
   RandomPatterns random(8);
   for (int round = 0; round < 300; ++round) {
-    const std::string pattern = random.Pattern();
+    const std::string pattern = random.SmallPattern();
     const Dfa dfa{Nfa(*WholeMatch(ParsePattern(pattern)))};
     // Backwards from the accepting states.
     std::vector<bool> completes(dfa.states(), false);

@@ -25,7 +25,7 @@ class SchemaPlace {
   const OrderedJson& value() const { return *value_; }
   const std::string& pointer() const { return pointer_; }
 
-  bool Has(const char* key) const { return value_->contains(key); }
+  bool Has(const std::string& key) const { return value_->contains(key); }
   SchemaPlace At(const std::string& key) const;  // REQUIRES: an object that has it
   SchemaPlace At(size_t index) const;            // REQUIRES: an array that long
 

@@ -28,7 +28,10 @@ std::vector<std::string> BytesOfTokens(const Tokenizer& tokenizer) {
 
 }  // namespace
 
-TokenTrie::TokenTrie(const Tokenizer& tokenizer) : TokenTrie(BytesOfTokens(tokenizer)) {}
+TokenTrie::TokenTrie(std::shared_ptr<const Tokenizer> tokenizer)
+    : tokenizer_(std::move(tokenizer)), bytes_(BytesOfTokens(*tokenizer_)) {
+  Build();
+}
 
 TokenTrie::TokenTrie(std::vector<std::string> bytes) : bytes_(std::move(bytes)) { Build(); }
 
@@ -82,6 +85,25 @@ void TokenTrie::Build() {
   for (size_t n = 1; n < plain_.size(); ++n) {
     for (size_t w = 0; w < words(); ++w) plain_[n][w] |= plain_[n - 1][w];
   }
+}
+
+std::optional<TokenId> TokenTrie::LongestPrefix(std::string_view bytes) const {
+  const auto by_bytes = [this](TokenId token) { return Bytes(token); };
+  for (size_t length = std::min(bytes.size(), deepest_); length > 0; --length) {
+    const std::string_view wanted = bytes.substr(0, length);
+    const auto found = std::ranges::lower_bound(tokens_, wanted, {}, by_bytes);
+    if (found != tokens_.end() && Bytes(*found) == wanted) return *found;
+  }
+  return std::nullopt;
+}
+
+bool TokenTrie::GoesOn(std::string_view bytes, const Dfa& dfa, Dfa::State state) const {
+  const auto by_bytes = [this](TokenId token) { return Bytes(token); };
+  auto token = std::ranges::upper_bound(tokens_, bytes, {}, by_bytes);
+  for (; token != tokens_.end() && Bytes(*token).starts_with(bytes); ++token) {
+    if (dfa.Next(state, Bytes(*token).substr(bytes.size())) != Dfa::kDead) return true;
+  }
+  return false;
 }
 
 MaskWords TokenTrie::Allowed(const Dfa& dfa, Dfa::State state) const {

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -20,7 +22,7 @@ using MaskWords = std::vector<std::uint32_t>;  // bit t of the words: token t
 class TokenTrie {
  public:
   // Control tokens, other added tokens and ids without a token are left out: no text allows them.
-  explicit TokenTrie(const Tokenizer& tokenizer);
+  explicit TokenTrie(std::shared_ptr<const Tokenizer> tokenizer);
   // bytes[t] are those of token t; one without bytes is never allowed.
   explicit TokenTrie(std::vector<std::string> bytes);
 
@@ -28,6 +30,13 @@ class TokenTrie {
   size_t words() const { return (bytes_.size() + 31) / 32; }
   // Empty for a token that is never allowed, and for ids outside.
   std::string_view Bytes(TokenId token) const;
+
+  // Null when the trie was made of bytes.
+  const Tokenizer* tokenizer() const { return tokenizer_.get(); }
+  // The longest token that `bytes` begin with.
+  std::optional<TokenId> LongestPrefix(std::string_view bytes) const;
+  // Whether a token begins with `bytes` and goes on with what `state` allows.
+  bool GoesOn(std::string_view bytes, const Dfa& dfa, Dfa::State state) const;
 
   // The tokens after which `state` of `dfa` is not dead.
   MaskWords Allowed(const Dfa& dfa, Dfa::State state) const;
@@ -46,9 +55,10 @@ class TokenTrie {
 
   void Build();
 
+  std::shared_ptr<const Tokenizer> tokenizer_;
   std::vector<std::string> bytes_;
-  std::vector<Node> nodes_;  // the root's children onwards, and one more at the end
-  std::vector<TokenId> tokens_;
+  std::vector<Node> nodes_;      // the root's children onwards, and one more at the end
+  std::vector<TokenId> tokens_;  // sorted by their bytes
   size_t deepest_ = 0;
   std::vector<MaskWords> plain_;  // [n]: plain tokens of at most n characters
 };

@@ -7,7 +7,7 @@
 namespace banyan {
 
 std::shared_ptr<const TokenTrie> MakeTokenTrie(const Text& text) {
-  return std::make_shared<const TokenTrie>(*text.parts().tokenizer);
+  return std::make_shared<const TokenTrie>(text.parts().tokenizer);
 }
 
 }  // namespace banyan

@@ -237,7 +237,9 @@ std::string Tokenizer::Decode(std::span<const TokenId> ids, bool skip_special) c
 
 size_t Tokenizer::vocab_size() const { return parts_->vocab_size(); }
 bool Tokenizer::IsSpecial(TokenId id) const { return parts_->special.Contains(id); }
-bool Tokenizer::IsAdded(TokenId id) const { return parts_->added_vocabulary.Has(id); }
+bool Tokenizer::IsAdded(TokenId id) const {
+  return parts_->added_vocabulary.Has(id) || parts_->unused.Contains(id);
+}
 std::optional<TokenId> Tokenizer::Find(std::string_view token) const { return parts_->Find(token); }
 std::string_view Tokenizer::TokenText(TokenId id) const { return parts_->Text(id); }
 

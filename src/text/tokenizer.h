@@ -71,7 +71,7 @@ class Tokenizer {
   // Control tokens: skip_special leaves them out and parse_special = false never makes them. (Plain
   // text does not make other added tokens that are spelled like markup, <think>, either.)
   bool IsSpecial(TokenId id) const;
-  // Whether the token was added to the vocabulary afterwards, special or not.
+  // Whether it was added to the vocabulary afterwards, special or not, or is marked as unused.
   bool IsAdded(TokenId id) const;
   std::optional<TokenId> Find(std::string_view token) const;  // by the token's spelling in the file
   // The spelling in the file ("Ġthe", "▁the", "<0x0A>"); empty for an id that has no token.

@@ -42,6 +42,7 @@ void AddTokens(const GgufFile& file, const GgufTokens& tokens, TokenizerParts& p
   for (size_t i = 0; i < tokens.texts.size(); ++i) {
     const GgufTokenType type = tokens.types[i];
     if (tokens.texts[i].empty()) continue;
+    if (type == GgufTokenType::kUnused) parts.unused.Insert(static_cast<TokenId>(i));
     const bool special = type == GgufTokenType::kControl || type == GgufTokenType::kUnknown;
     if (!special && type != GgufTokenType::kUserDefined) continue;
     AddedToken token;

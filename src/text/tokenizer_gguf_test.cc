@@ -199,5 +199,20 @@ INSTANTIATE_TEST_SUITE_P(Files, GoldenVocabulary,
                                            "ggml-vocab-llama-spm.gguf"),
                          [](const auto& info) { return std::to_string(info.index); });
 
+TEST(TokenizerGguf, KnowsWhichTokensAreNotOfTheText) {
+  SmallVocabulary v = LlamaVocabulary();
+  const auto first = static_cast<TokenId>(v.tokens.size());
+  v.tokens.insert(v.tokens.end(), {"[PAD7]", "<added>", "plain"});
+  v.types.insert(v.types.end(), {5, 4, 1});
+  v.scores.insert(v.scores.end(), {0, 0, 0});
+  const auto tokenizer = Open(Write(v));
+  EXPECT_TRUE(tokenizer->IsAdded(0));
+  EXPECT_TRUE(tokenizer->IsAdded(first));
+  EXPECT_TRUE(tokenizer->IsAdded(first + 1));
+  EXPECT_FALSE(tokenizer->IsAdded(first + 2));
+  EXPECT_FALSE(tokenizer->IsAdded(3));  // a byte
+  EXPECT_FALSE(tokenizer->IsAdded(-1));
+}
+
 }  // namespace
 }  // namespace banyan

@@ -30,6 +30,7 @@ struct TokenizerParts {
   Vocabulary added_vocabulary;    // every added token, also those that the model knows
   TokenSet special;               // what IsSpecial says
   TokenSet control;               // what plain text never makes: special, and markup
+  TokenSet unused;                // places in the vocabulary that a file fills with names
   AddedTokenMatcher raw_matcher;
   AddedTokenMatcher normalized_matcher;
 

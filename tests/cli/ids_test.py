@@ -48,6 +48,12 @@ bad = [
     ('{"id":' + "[" * 200000 + "]" * 200000 + ',"kind":"greedy","ids":[1]}', "input", "nests"),
     ('{"id":1,"kind":"greedy","ids":' + "[" * 200000, "input", "nests"),
     ('{"id":1,"kind":"chat","messages":' + '[{"a":' * 300 + "1" + "}]" * 300 + "}", "input", "nests"),
+    ('{"id":1,"kind":"mask","ids":[]}', "input", "'regex'"),
+    ('{"id":1,"kind":"mask","regex":"a(b","ids":[]}', "input", "character 2"),
+    ('{"id":1,"kind":"mask","regex":"(a|b)*a(a|b){24}","ids":[]}', "limit", "states"),
+    ('{"id":1,"kind":"mask","regex":"[0-9]","ids":[0]}', "input", "token 0"),
+    (json.dumps({"id": 1, "kind": "mask", "schema": '{"type":"string","multipleOf":2}', "ids": []}),
+     "unsupported", "#/multipleOf"),
 ]
 for line, kind, word in bad:
     code, rows = ids([line, greedy])
@@ -77,6 +83,14 @@ check(code == 0 and rows[0]["answers"] == [], "no contexts: no answers")
 lines = [json.dumps({"id": i, "kind": "greedy", "ids": [1 + i % 7], "max_new": 1 + 5 * (i % 3)}) for i in range(50)]
 code, rows = ids(lines)
 check([row["id"] for row in rows] == list(range(50)), "rows in order")
+
+_, rows = ids([json.dumps({"id": i, "kind": "tokenize", "text": t}) for i, t in enumerate(["8", "4"])])
+digits = [row["ids"][-1] for row in rows]
+_, rows = ids([json.dumps({"id": i, "kind": "mask", "regex": "[0-9]{1,2}", "ids": digits[:i]}) for i in range(3)])
+check([row["end"] for row in rows] == [False, True, True], f"masks end where the text matches: {rows}")
+check(digits[0] in rows[0]["tokens"] and rows[2]["allowed"] == 0 and rows[2]["tokens"] == [], "masks of digits")
+_, rows = ids([json.dumps({"id": 0, "kind": "mask", "schema": '{"type":"integer","minimum":1}', "ids": digits})])
+check(rows[0]["end"] is True and rows[0]["allowed"] > 1, "masks of a schema")
 
 for args, word in [
     ([], "subcommand"),

@@ -111,7 +111,7 @@ def main() -> int:
         lambda v: not isinstance(v, str) or bool(datetime.date.fromisoformat(v)))
     validators = [jsonschema.Draft202012Validator(s, format_checker=formats) for s in schemas]
     valid, refused, wrong = 0, 0, 0
-    for line in result.stdout.splitlines():
+    for line in result.stdout.rstrip("\n").split("\n"):
         row = json.loads(line)
         schema = schemas[row["schema"]]
         if "error" in row:

@@ -27,14 +27,18 @@ class RandomMatches {
     }
   }
 
+  // Bytes from `state` to the nearest end.
+  std::uint32_t Distance(Dfa::State state) const { return distance_[state]; }
+
   // Any byte that is allowed for a while, then the shortest way to an end.
   std::string Next(std::mt19937& random) {
     std::string text;
     Dfa::State state = dfa_.start();
-    for (size_t free = random() % 60;; free -= free > 0 ? 1 : 0) {
+    // Some steps go towards an end, in some texts more, so that they reach their later parts.
+    const unsigned wander = 4 + random() % 12;
+    for (size_t free = random() % 120;; free -= free > 0 ? 1 : 0) {
       if (dfa_.accepting(state) && (free == 0 || random() % 8 == 0)) return text;
-      // Half of the steps go towards an end, so that texts reach their later parts.
-      const bool anywhere = free > 0 && random() % 2 == 0;
+      const bool anywhere = free > 0 && random() % 16 < wander;
       std::vector<std::uint8_t> allowed;
       for (int b = 0; b < 256; ++b) {
         const Dfa::State next = dfa_.Next(state, static_cast<std::uint8_t>(b));
