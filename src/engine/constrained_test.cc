@@ -39,7 +39,8 @@ AnswerRequest Constrained(std::uint64_t tag, const std::string& pattern, int max
 }
 
 TEST(EngineConstrained, TheTextMatches) {
-  for (const char* pattern : {"[a-c]{3,8}", "yes|no", "(ab|abc){1,4}d", "-?[0-9]{1,4}(\\.[0-9]{2})?"}) {
+  for (const char* pattern :
+       {"[a-c]{3,8}", "yes|no", "(ab|abc){1,4}d", "-?[0-9]{1,4}(\\.[0-9]{2})?"}) {
     for (std::uint32_t seed = 0; seed < 5; ++seed) {
       AnswerRequest wanted = Constrained(0, pattern);
       wanted.sampling.temperature = seed == 0 ? 0.0f : 2.0f;
