@@ -15,6 +15,7 @@ namespace {
 using testing_support::AnswersByTag;
 using testing_support::Ask;
 using testing_support::ExpectSameAnswers;
+using testing_support::PageBytes;
 using testing_support::Prompt;
 using testing_support::RunAll;
 using testing_support::RunOne;
@@ -73,14 +74,12 @@ TEST(EngineConstrained, TheSameInAnyCompany) {
   alone.one_by_one = true;
   Engine oracle(SharedModel(), alone);
   const AnswersByTag expected = RunAll(oracle, requests);
-  const ModelConfig& config = SharedModel()->parts().config;
   for (const Strategy strategy : {Strategy::kFlat, Strategy::kTree, Strategy::kStacked}) {
     for (const int steps_ahead : {0, 1}) {
       EngineOptions options;
       options.strategy = strategy;
       options.steps_ahead = steps_ahead;
-      options.kv_memory = 14 * SharedModel()->parts().kernels->KvPageBytes(
-                                   {config.layers, config.kv_heads, config.head_dim});
+      options.kv_memory = 14 * PageBytes();
       Engine engine(SharedModel(), options);
       ExpectSameAnswers(expected, RunAll(engine, requests));
       EXPECT_EQ(engine.receipt().kv_bytes_held, 0);

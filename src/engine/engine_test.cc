@@ -19,17 +19,12 @@ using testing_support::AnswersByTag;
 using testing_support::Ask;
 using testing_support::ErrorMessage;
 using testing_support::kContext;
+using testing_support::PageBytes;
 using testing_support::Prompt;
 using testing_support::RunAll;
 using testing_support::RunOne;
 using testing_support::SharedModel;
 using testing_support::Tokens;
-
-std::int64_t PageBytes() {
-  const ModelConfig& config = SharedModel()->parts().config;
-  return SharedModel()->parts().kernels->KvPageBytes(
-      {config.layers, config.kv_heads, config.head_dim});
-}
 
 TEST(EngineErrors, NameWhatWasExpectedAndFound) {
   Engine engine(SharedModel(), {});

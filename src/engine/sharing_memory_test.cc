@@ -15,16 +15,11 @@ using testing_support::AnswersByTag;
 using testing_support::Ask;
 using testing_support::Collect;
 using testing_support::ExpectSameAnswers;
+using testing_support::PageBytes;
 using testing_support::Prompt;
 using testing_support::RunAll;
 using testing_support::SharedModel;
 using testing_support::Tokens;
-
-std::int64_t PageBytes() {
-  const ModelConfig& config = SharedModel()->parts().config;
-  return SharedModel()->parts().kernels->KvPageBytes(
-      {config.layers, config.kv_heads, config.head_dim});
-}
 
 EngineOptions Pages(int pages) {
   EngineOptions options;
