@@ -14,8 +14,7 @@ namespace {
 
 const std::vector<std::shared_ptr<const banyan::Tokenizer>>& Tokenizers() {
   static const auto tokenizers = [] {
-    const auto folder =
-        std::filesystem::path(__FILE__).parent_path().parent_path() / "data/tokenizers";
+    const auto folder = std::filesystem::path(BANYAN_SOURCE_DIR) / "tests/data/tokenizers";
     std::vector<std::shared_ptr<const banyan::Tokenizer>> list;
     for (const char* name : {"byte_level_bpe", "sentencepiece_bpe", "unigram", "wordpiece"}) {
       list.push_back(banyan::Tokenizer::Load(folder / (std::string(name) + ".json")));
