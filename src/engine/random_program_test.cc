@@ -202,9 +202,10 @@ Receipt RunProgram(const std::shared_ptr<Model>& model, const Workload& work,
   over = true;
   if (driver.joinable()) driver.join();
   engine.Shutdown(program.finish ? Unfinished::kFinish : Unfinished::kCancel);
-  int ends = 0, whole = 0;
+  int ends = 0, whole = 0, made = 0;
   for (Client& client : clients) {
     client.Finish();
+    made += client.operations();
     ends += client.ends();
     whole += client.whole();
   }
@@ -213,6 +214,7 @@ Receipt RunProgram(const std::shared_ptr<Model>& model, const Workload& work,
   EXPECT_EQ(receipt.failed, 0);
   EXPECT_EQ(receipt.cancelled, ends - whole);
   EXPECT_GT(whole, 0);
+  EXPECT_GT(made, operations - kClients);
   EXPECT_EQ(engine.waiting(), 0);
   EXPECT_EQ(engine.running(), 0);
   return receipt;
