@@ -7,6 +7,7 @@
 #include <cstdlib>
 
 #include "banyan/error.h"
+#include "banyan/models.h"
 #include "progress_line.h"
 
 namespace banyan::app {
@@ -32,9 +33,13 @@ std::int64_t ParseBytes(const std::string& text, const std::string& option) {
 
 void RunOptions::AddLoadingTo(CLI::App& command, const std::string& default_precision) {
   load.precision = default_precision;
+  const std::string by_default =
+      model_by_default
+          ? fmt::format(" (default: $BANYAN_MODEL, else the shipped {})", kShippedModel)
+          : "";
   command.add_option(
       "-m,--model", load.model,
-      "GGUF file, Hugging Face directory, or a name in the local Hugging Face cache");
+      "GGUF file, Hugging Face directory, or a name that 'banyan model list' shows" + by_default);
   command.add_option("--device", load.device, "cpu, reference or cuda")->capture_default_str();
   command
       .add_option("--precision", load.precision,
@@ -107,6 +112,7 @@ void RunOptions::AddTo(CLI::App& command, const std::string& default_precision) 
 }
 
 void RunOptions::Resolve() {
+  if (model_by_default && load.model.empty()) load.model = DefaultModel();
   engine.strategy = ParseStrategy(strategy);
   if (!kv_memory.empty()) engine.kv_memory = ParseBytes(kv_memory, "--kv-memory");
 }
