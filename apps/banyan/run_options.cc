@@ -57,6 +57,8 @@ void RunOptions::AddTo(CLI::App& command, const std::string& default_precision) 
                   "Quantised weights on a GPU: converted (16 bits), compact (as stored), or auto: "
                   "converted while that takes at most half of the free memory")
       ->capture_default_str();
+  command.add_option("--adapter", load.adapter,
+                     "Directory of a LoRA adapter (PEFT), merged into the weights");
   command.add_option("--yarn-factor", load.yarn_factor,
                      "Stretch the model's context by this factor with YaRN");
   command
