@@ -1,8 +1,10 @@
 #include "model/merged_matrix.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <cstring>
+#include <optional>
 #include <utility>
 
 #include "base/error.h"
@@ -61,13 +63,9 @@ struct Product {
 };
 
 DType MergedType(std::span<const HostTensor* const> parts, Precision precision) {
-  const auto all = [&](DType type) {
-    return std::ranges::all_of(parts, [&](const HostTensor* part) { return part->dtype == type; });
-  };
   const bool some_f32 =
       std::ranges::any_of(parts, [](const HostTensor* part) { return part->dtype == DType::kF32; });
-  if (precision == Precision::kF32 || some_f32) return DType::kF32;
-  return all(DType::kF16) ? DType::kF16 : DType::kBF16;
+  return precision == Precision::kF32 || some_f32 ? DType::kF32 : DType::kF16;
 }
 
 // Whether all values are finite as they are stored.
@@ -92,42 +90,64 @@ struct SourceRow {
   std::int64_t row;
 };
 
+// The merged matrix with rows of one type; nothing when a value is not finite in it.
+class Merger {
+ public:
+  Merger(std::span<const HostTensor* const> parts, std::span<const std::int32_t> row_order,
+         std::span<const AdaptedRows> adapted)
+      : products_(adapted.begin(), adapted.end()), columns_(parts.front()->columns()) {
+    std::vector<SourceRow> stacked;
+    for (const HostTensor* part : parts) {
+      for (std::int64_t row = 0; row < part->rows(); ++row) stacked.push_back({part, row});
+    }
+    BANYAN_CHECK(row_order.empty() || row_order.size() == stacked.size());
+    if (row_order.empty()) sources_ = std::move(stacked);
+    for (const std::int32_t row : row_order)
+      sources_.push_back(stacked.at(static_cast<size_t>(row)));
+  }
+
+  std::optional<MergedMatrix> Run(DType type, ThreadPool& pool) const {
+    const size_t row_bytes = RowBytes(type, columns_);
+    const auto rows = static_cast<std::int64_t>(sources_.size());
+    MergedMatrix merged;
+    merged.bytes.resize(sources_.size() * row_bytes);
+    merged.tensor = {sources_.front().part->name, type, {rows, columns_}, merged.bytes};
+    std::atomic<bool> finite = true;
+    pool.ForEach(rows, [&](std::int64_t row, int) {
+      const SourceRow& source = sources_[static_cast<size_t>(row)];
+      std::vector<float> values(static_cast<size_t>(columns_)), sum;
+      const size_t size = RowBytes(source.part->dtype, columns_);
+      Dequantize(source.part->dtype,
+                 source.part->bytes.subspan(static_cast<size_t>(source.row) * size, size), values);
+      for (const Product& product : products_) product.AddTo(row, values, sum);
+      if (!Store(values, type, merged.bytes.data() + static_cast<size_t>(row) * row_bytes)) {
+        finite = false;
+      }
+    });
+    if (!finite) return std::nullopt;
+    return merged;
+  }
+
+ private:
+  std::vector<Product> products_;
+  std::vector<SourceRow> sources_;  // of each row of the result
+  std::int64_t columns_;
+};
+
 }  // namespace
 
 MergedMatrix Merge(std::span<const HostTensor* const> parts,
                    std::span<const std::int32_t> row_order, std::span<const AdaptedRows> adapted,
                    Precision precision, const std::string& where, ThreadPool& pool) {
-  std::vector<SourceRow> sources;
-  for (const HostTensor* part : parts) {
-    for (std::int64_t row = 0; row < part->rows(); ++row) sources.push_back({part, row});
-  }
-  BANYAN_CHECK(row_order.empty() || row_order.size() == sources.size());
-  const std::vector<Product> products(adapted.begin(), adapted.end());
-  const std::int64_t columns = parts.front()->columns();
+  const Merger merger(parts, row_order, adapted);
   const DType type = MergedType(parts, precision);
-  const size_t row_bytes = RowBytes(type, columns);
-
-  MergedMatrix merged;
-  merged.bytes.resize(sources.size() * row_bytes);
-  merged.tensor = {parts.front()->name,
-                   type,
-                   {static_cast<std::int64_t>(sources.size()), columns},
-                   merged.bytes};
-  pool.ForEach(static_cast<std::int64_t>(sources.size()), [&](std::int64_t row, int) {
-    const auto at = static_cast<size_t>(row);
-    const SourceRow source =
-        sources.at(row_order.empty() ? at : static_cast<size_t>(row_order[at]));
-    std::vector<float> values(static_cast<size_t>(columns)), sum;
-    const size_t size = RowBytes(source.part->dtype, columns);
-    Dequantize(source.part->dtype,
-               source.part->bytes.subspan(static_cast<size_t>(source.row) * size, size), values);
-    for (const Product& product : products) product.AddTo(row, values, sum);
-    if (!Store(values, type, merged.bytes.data() + at * row_bytes)) {
-      Throw(ErrorKind::kFormat, "{}: with it, tensor '{}' has values that are not finite", where,
-            source.part->name);
-    }
-  });
-  return merged;
+  std::optional<MergedMatrix> merged = merger.Run(type, pool);
+  if (!merged && type == DType::kF16) merged = merger.Run(DType::kBF16, pool);
+  if (!merged) {
+    Throw(ErrorKind::kFormat, "{}: with it, tensor '{}' has values that are not finite", where,
+          parts.front()->name);
+  }
+  return std::move(*merged);
 }
 
 }  // namespace banyan

@@ -26,8 +26,9 @@ struct MergedMatrix {
 
 // The stacked parts in the order of `row_order` (see Kernels::LoadMatrix), each row as float32 plus
 // scale * B A, which is summed in float32 from rank 0 up. Stored as float32 with precision f32 or
-// when a part is; otherwise in 16 bits: as f16 when all parts are, else as bf16. The bits do not
-// depend on the pool's size. Throws kFormat naming the part and `where` when a value is not finite.
+// when a part is; otherwise as f16, which has eight times bf16's resolution, or as bf16 where a
+// value is too large for it. The bits do not depend on the pool's size. Throws kFormat naming the
+// part and `where` when a value is not finite.
 MergedMatrix Merge(std::span<const HostTensor* const> parts,
                    std::span<const std::int32_t> row_order, std::span<const AdaptedRows> adapted,
                    Precision precision, const std::string& where, ThreadPool& pool);
