@@ -87,8 +87,9 @@ class Model {
   double flops_per_second() const;  // of large products
   double bytes_per_second() const;  // of main (device) memory
   // Everything that can change an answer, as a JSON object: hashes of weights, adapter, tokenizer
-  // and chat template, the configuration's values, end tokens, device and precision. What was made with two
-  // models is comparable exactly when these are equal; a part that differs has the reason's name.
+  // and chat template, the configuration's values, end tokens, device and precision. What was made
+  // with two models is comparable exactly when these are equal; a part that differs has the
+  // reason's name.
   const std::string& identity() const;
   // A hash of the identity.
   std::string fingerprint() const;

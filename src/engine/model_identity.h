@@ -21,13 +21,14 @@ struct IdentitySource {
   const GgufFile* gguf;  // null: a Hugging Face directory
   const TensorStore& tensors;
   const Adapter* adapter;  // null: none
-  const Text* text;  // null: the files have no tokenizer
+  const Text* text;        // null: the files have no tokenizer
   const std::vector<TokenId>& end_tokens;
 };
 
-// "weights", "adapter" (where there is one), "tokenizer" and "chat template" are hashes of all their bytes; "config …" and the rest
-// are values. The weights of large models are read only when their files are other ones than at the
-// last time (path, size, times and inode; the cache directory remembers).
+// "weights", "adapter" (where there is one), "tokenizer" and "chat template" are hashes of all
+// their bytes; "config …" and the rest are values. The weights of large models are read only when
+// their files are other ones than at the last time (path, size, times and inode; the cache
+// directory remembers).
 Json IdentityOf(const IdentitySource& source, const LoadOptions& options,
                 const KernelOptions& kernel_options);
 
