@@ -14,7 +14,7 @@
 namespace {
 
 constexpr const char* kExample = R"(Try it, with the model that ships with the program:
-  $ cat > in.jsonl <<< '{"id":1,"context":"The ferry leaves at 7:45.","question":"When does the ferry leave?"}'
+  $ cat > in.jsonl <<< '{"id":1,"context":"Anna steers the ferry Marigold.","question":"Who steers the Marigold?"}'
   $ banyan ask in.jsonl
 
 'banyan help COMMAND' says more. Without -m the model is $BANYAN_MODEL, else the shipped one.)";
