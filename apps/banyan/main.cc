@@ -39,6 +39,8 @@ int Run(int argc, char** argv) {
   add(banyan::app::AddModel);
   add(banyan::app::AddBench);
   add(banyan::app::AddHelp);
+  add(banyan::app::AddCompletion);
+  add(banyan::app::AddMan);
   app.footer(kExample);
   if (argc == 1) {
     banyan::app::Say(app.help());
