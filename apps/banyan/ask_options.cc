@@ -1,5 +1,7 @@
 #include "ask_options.h"
 
+#include <utility>
+
 namespace banyan::app {
 namespace {
 
@@ -260,6 +262,19 @@ void AskCommand::AddTo(CLI::App& command) {
   AddPrompt(command, *this);
   AddAnswers(command, *this);
   AddOutput(command, *this);
+  // What these take, for the help and for completion.
+  for (const auto& [name, values] : {std::pair<const char*, const char*>("--chat", "auto|on|off"),
+                                     {"--thinking", "on|off"},
+                                     {"--too-long", "fail|truncate|split"},
+                                     {"--choices", "score|letter"},
+                                     {"--choice-score", "mean|sum"},
+                                     {"--questions", "FILE"},
+                                     {"--few-shot", "FILE"},
+                                     {"--json-schema", "FILE"},
+                                     {"--output", "FILE"},
+                                     {"--receipt", "FILE"}}) {
+    command.get_option(name)->type_name(values);
+  }
   run.model_by_default = true;
   run.AddTo(command, "mixed");
   for (CLI::Option* option : command.get_options()) {
