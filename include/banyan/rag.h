@@ -63,8 +63,8 @@ JobReceipt RunRag(std::shared_ptr<Model> model, const EngineOptions& engine_opti
 std::string AnswerRag(std::shared_ptr<Model> model, const EngineOptions& engine_options,
                       const RagOptions& rag, const std::string& question);
 
-// A page that draws the traces of rows (JSON, one each): tokens along x, documents along y. It needs
-// nothing but itself. Rows without a trace are passed over.
+// A page that draws the traces of rows (JSON, one each): tokens along x, documents along y. It
+// needs nothing but itself. Rows without a trace are passed over.
 std::string RagTracePage(const std::vector<std::string>& rows);
 
 }  // namespace banyan

@@ -1,5 +1,5 @@
-// The prompts of `rag` in segments: system ‖ document ‖ question, each tokenised for itself, so that
-// a document's tokens (and its KV) do not depend on what is asked of it.
+// The prompts of `rag` in segments: system ‖ document ‖ question, each tokenised for itself, so
+// that a document's tokens (and its KV) do not depend on what is asked of it.
 #pragma once
 
 #include <memory>
