@@ -230,6 +230,7 @@ void AskCommand::AddTo(CLI::App& command) {
   AddPrompt(command, *this);
   AddAnswers(command, *this);
   AddOutput(command, *this);
+  run.model_by_default = true;
   run.AddTo(command, "mixed");
   for (CLI::Option* option : command.get_options()) {
     const bool common =

@@ -73,9 +73,6 @@ void ParseFields(const std::vector<std::string>& fields, JobOptions& job) {
 
 void AskCommand::Resolve() {
   run.Resolve();
-  if (run.load.model.empty()) {
-    throw Error(ErrorKind::kUsage, "ask: expected a model (-m FILE)");
-  }
   ask.chat = OneOf<ChatUse>(
       chat, "--chat", {{"auto", ChatUse::kAuto}, {"on", ChatUse::kOn}, {"off", ChatUse::kOff}});
   ask.thinking = OneOf<bool>(thinking, "--thinking", {{"on", true}, {"off", false}});

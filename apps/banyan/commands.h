@@ -14,5 +14,6 @@ Command AddEmbed(CLI::App& app);
 Command AddIds(CLI::App& app);
 Command AddModel(CLI::App& app);
 Command AddBench(CLI::App& app);
+Command AddHelp(CLI::App& app);  // after all others
 
 }  // namespace banyan::app

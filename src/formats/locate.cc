@@ -5,9 +5,11 @@
 #include <system_error>
 #include <vector>
 
+#include "banyan/models.h"
 #include "base/cache_directory.h"
 #include "base/error.h"
 #include "base/mapped_file.h"
+#include "formats/shipped_model.h"
 
 namespace banyan {
 namespace {
@@ -145,6 +147,9 @@ ModelFiles LocateModel(const std::string& name) {
   const bool plain_name = !name.empty() && name.find('/') == std::string::npos && name[0] != '.';
   if (plain_name && IsDirectory(ModelCacheDirectory() / name)) {
     return FilesOfCached(ModelCacheDirectory() / name);
+  }
+  if (name == kShippedModel) {
+    if (const auto shipped = ShippedModelFile()) return FilesOfGguf(*shipped);
   }
 
   std::string searched = fmt::format("no file or directory '{}'", name);
