@@ -105,7 +105,9 @@ IndexContents ReadIndexBytes(std::span<const std::byte> bytes, const std::string
     Throw(ErrorKind::kFormat, "{}: an index of version {}: expected {}; make it again", name,
           version, kVersion);
   }
-  reader.Read<std::uint32_t>("the reserved field");
+  if (reader.Read<std::uint32_t>("the reserved field") != 0) {
+    Throw(ErrorKind::kFormat, "{}: the index is damaged; make it again", name);
+  }
   const auto size = reader.Read<std::uint64_t>("the length");
   Digest checksum;
   std::memcpy(checksum.data(), reader.Take(checksum.size(), "the checksum").data(),
@@ -114,13 +116,18 @@ IndexContents ReadIndexBytes(std::span<const std::byte> bytes, const std::string
   if (reader.remaining() > 0 || Sha256().Add(contents).Finish() != checksum) {
     Throw(ErrorKind::kFormat, "{}: the index is damaged; make it again", name);
   }
-  ByteReader inner(contents, name);
-  IndexContents index;
-  index.passages = ReadPassages(inner);
-  index.words = ReadWords(inner, index.passages.size(), name);
+  IndexContents index = ReadIndexContents(contents, name);
   index.fingerprint = ToHex(checksum);
-  if (inner.remaining() > 0) {
-    Throw(ErrorKind::kFormat, "{}: {} bytes after the last word", name, inner.remaining());
+  return index;
+}
+
+IndexContents ReadIndexContents(std::span<const std::byte> contents, const std::string& name) {
+  ByteReader reader(contents, name);
+  IndexContents index;
+  index.passages = ReadPassages(reader);
+  index.words = ReadWords(reader, index.passages.size(), name);
+  if (reader.remaining() > 0) {
+    Throw(ErrorKind::kFormat, "{}: {} bytes after the last word", name, reader.remaining());
   }
   return index;
 }

@@ -26,4 +26,7 @@ std::string IndexBytes(const std::vector<Passage>& passages, const std::vector<B
 // Throws kFormat, naming the file, for anything that IndexBytes does not write.
 IndexContents ReadIndexBytes(std::span<const std::byte> bytes, const std::string& name);
 
+// The same without what stands before the contents; the fingerprint is left empty.
+IndexContents ReadIndexContents(std::span<const std::byte> contents, const std::string& name);
+
 }  // namespace banyan

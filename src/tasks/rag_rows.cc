@@ -38,7 +38,16 @@ size_t PlaceIn(const std::string& document, std::string_view text) {
   return exact != std::string::npos ? exact : LowerAscii(document).find(LowerAscii(text));
 }
 
+// What an answer writes around words of a document ("Anna Berg;") is not the document's.
+std::string_view WithoutMarks(std::string_view text) {
+  constexpr std::string_view kMarks = " \t\r\n,;:.!?\"'()[]";
+  const size_t first = text.find_first_not_of(kMarks);
+  if (first == std::string_view::npos) return text;
+  return text.substr(first, text.find_last_not_of(kMarks) + 1 - first);
+}
+
 OrderedJson Citation(const RagDocument& document, std::string_view text) {
+  if (PlaceIn(document.text, text) == std::string::npos) text = WithoutMarks(text);
   OrderedJson citation;
   citation["document"] = document.id;
   citation["text"] = text;
