@@ -135,6 +135,7 @@ bool EngineCore::AddChoice(Stream& stream, LaunchedStep& step) {
   }
   const std::int32_t lead = builder_.LogitRow(LogitNode(stream, stream.lead()));
   step.rows.push_back(lead);
+  step.branches.push_back(static_cast<int>(stream.branches.size()));
   Constrain(stream);
   requested_.push_back(RequestFor(stream, lead));
   step.take_at_once = step.take_at_once || MustTakeAtOnce(stream);

@@ -11,7 +11,8 @@
 #include "engine/model_parts.h"
 #include "kernels/fusion.h"
 #include "support/byte_model.h"
-#include "support/error_message.h"
+#include "support/temp_directory.h"
+#include "support/tiny_model.h"
 
 namespace banyan {
 namespace {
@@ -223,6 +224,46 @@ TEST(EnginePanel, TheSameInAnyCompany) {
     }
   }
   EXPECT_GT(preempted, 3);  // otherwise memory was no test
+}
+
+// The same bits on a device, which measures betas there and reads them before the host has them.
+TEST(EnginePanel, TheSameInAnyCompanyOnADevice) {
+  const testing_support::TempDirectory directory;
+  LoadOptions load;
+  load.model = testing_support::WriteTinyGguf({.family = "qwen3",
+                                               .vocab = 260,
+                                               .hidden = 64,
+                                               .kv_heads = 2,
+                                               .head_dim = 64,
+                                               .context = kContext,
+                                               .seed = 6},
+                                              directory.path() / "m.gguf")
+                   .string();
+  load.precision = "mixed";
+  load.device = "cuda";
+  try {
+    const std::shared_ptr<Model> model = Model::Load(load);
+    const std::vector<PromptSegment> requests = Mixed(5);
+    EngineOptions alone;
+    alone.strategy = Strategy::kFlat;
+    alone.one_by_one = true;
+    alone.steps_ahead = 0;
+    Engine oracle(model, alone);
+    const AnswersByTag expected = RunAll(oracle, requests);
+    for (const Strategy strategy : {Strategy::kFlat, Strategy::kStacked, Strategy::kTree}) {
+      for (const int steps_ahead : {0, 1}) {
+        EngineOptions options;
+        options.strategy = strategy;
+        options.steps_ahead = steps_ahead;
+        options.kv_memory = steps_ahead * 150 * PageBytes(*model);
+        Engine engine(model, options);
+        ExpectSameAnswers(expected, RunAll(engine, requests));
+      }
+    }
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kUnsupported) throw;
+    GTEST_SKIP() << error.what();
+  }
 }
 
 // A row for every branch at once, however narrow steps are.

@@ -20,7 +20,7 @@ void EngineCore::Take(LaunchedStep& step) {
   }
   for (size_t i = 0; i < step.readers.size(); ++i) {
     if (!step.readers[i].valid()) {
-      ++receipt_.dropped_rows;
+      receipt_.dropped_rows += step.branches[i];
       continue;
     }
     Stream& stream = at(step.readers[i]);
