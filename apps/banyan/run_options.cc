@@ -103,9 +103,11 @@ void RunOptions::AddTo(CLI::App& command, const std::string& default_precision) 
       .add_option("--max-streams", engine.max_streams,
                   "Answers written at once; 0: chosen by the backend")
       ->check(CLI::NonNegativeNumber);
-  command.add_option("--kv-memory", kv_memory,
-                     "Memory for KV, such as 512M or 4G (default: a quarter of the machine's, or "
-                     "what is free on the device)");
+  command
+      .add_option("--kv-memory", kv_memory,
+                  "Memory for KV, such as 512M or 4G (default: a quarter of the machine's, or "
+                  "what is free on the device)")
+      ->type_name("SIZE");
   command
       .add_option("--steps-ahead", engine.steps_ahead,
                   "Steps launched before the last tokens are known: 0 or 1; -1: by the backend")

@@ -97,7 +97,7 @@ with tempfile.TemporaryDirectory() as folder:
     environment.pop("BANYAN_MODEL", None)
     pasted = subprocess.run(["bash", "-e", "-c", "\n".join(example)], cwd=folder, env=environment, text=True,
                             capture_output=True, timeout=120)
-    check(pasted.returncode == 0 and "7:45" in pasted.stdout, f"the pasted example: {pasted}")
+    check(pasted.returncode == 0 and "Anna Walker" in pasted.stdout, f"the pasted example: {pasted}")
 
 # Help of every command, both ways round, in lines that fit.
 commands = re.search(r"\nCommands:\n(.*?)\n\n", overview.stdout, re.S).group(1)
