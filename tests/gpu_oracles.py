@@ -59,6 +59,28 @@ def model_rows(golden):
     return rows
 
 
+def expert_rows(golden):
+    """Name → row, of every rule and beta that the oracle has."""
+    e = golden["experts"]
+    cases = {"dynamic": {}, "shared_beta": dict(beta="shared"), "fixed_beta_05": dict(beta=0.5), "gamma0": dict(gamma=0.0),
+             "mixture": dict(rule="mixture"), "product": dict(rule="product")}
+    base = dict(kind="experts", system=e["system"], documents=e["documents"], question=e["question"], r=e["r"], gamma=e["gamma"], stop=e["stop"])
+    return {name: dict(base, id=name, max_new=len(e[name]["tokens"]), logprobs=True, **more) for name, more in cases.items()}
+
+
+def check_experts(folder):
+    """f32: the oracle's tokens and experts under every strategy, with and without steps ahead, and one set of bits."""
+    golden, name, first = json.load(open(f"{folder}/golden.json")), os.path.basename(folder), None
+    rows = expert_rows(golden)
+    for arguments in (["--strategy", "flat"], ["--strategy", "stacked"], ["--strategy", "tree"], ["--steps-ahead", "0"], ["--one-by-one"]):
+        out = ids(list(rows.values()), "-m", folder, "--precision", "f32", *arguments)
+        for case in rows:
+            found, want = out.get(case, {}), golden["experts"][case]
+            check(found.get("tokens") == want["tokens"] and found.get("expert") == want["expert"], f"{name} {arguments} experts {case}")
+        first = first or out
+        check(out == first, f"{name} {arguments}: bits of experts differ")
+
+
 def departures(folder, paths, found):
     """Where a mixed answer leaves the oracle's: only at a step whose margin is within the noise. `paths` are (name, tokens
     before the answer, answer); `found` the answers of mixed."""
@@ -146,6 +168,7 @@ def check_lora(folder):
 # Each program spends most of its time on starting CUDA: several run side by side.
 with concurrent.futures.ThreadPoolExecutor(8) as pool:
     worst_mixed = max(pool.map(check_model, sorted(glob.glob(f"{GOLDEN}/models/*"))))
+    list(pool.map(check_experts, sorted(glob.glob(f"{GOLDEN}/models/*"))))
     list(pool.map(check_gguf, sorted(glob.glob(f"{GOLDEN}/gguf/*.gguf"))))
     list(pool.map(check_lora, sorted(glob.glob(f"{GOLDEN}/lora/*"))))
 print(f"{held} hold, {len(failed)} fall short; mixed logits off by at most {worst_mixed:.4f} of their spread; "

@@ -11,8 +11,10 @@ using Command = std::function<int()>;
 
 Command AddAsk(CLI::App& app);
 Command AddEmbed(CLI::App& app);
+Command AddEval(CLI::App& app);
 Command AddIds(CLI::App& app);
 Command AddModel(CLI::App& app);
+Command AddRag(CLI::App& app);
 Command AddBench(CLI::App& app);
 Command AddHelp(CLI::App& app);
 Command AddCompletion(CLI::App& app);

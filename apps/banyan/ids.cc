@@ -62,6 +62,8 @@ Command AddIds(CLI::App& app) {
   {"kind":"greedy","ids":[…],"max_new":N,"stop":T or [T…]}      -> "tokens"
   {"kind":"stacked","p":[…],"contexts":[{"c":[…],"questions":[{"x":[…]}]}],"max_new":N,"stop":T}
                                                                 -> "answers"
+  {"kind":"experts","system":[…],"documents":[[…]],"question":[…],"r":[…],"gamma":2.5,
+   "beta":"expert"|"shared"|B,"rule":"max"|"mixture"|"product"}  -> "tokens", "expert", "betas"
   {"kind":"embed","ids":[…]}                                    -> "dense", "sparse", "colbert"
   {"kind":"rerank","ids":[…]}                                   -> "logit"
   {"kind":"tokenize","text":"…","add_special":false}            -> "ids"

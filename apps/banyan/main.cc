@@ -34,10 +34,12 @@ int Run(int argc, char** argv) {
     commands[app.get_subcommands([](CLI::App*) { return true; }).back()] = std::move(command);
   };
   add(banyan::app::AddAsk);
+  add(banyan::app::AddRag);
   add(banyan::app::AddEmbed);
   add(banyan::app::AddIds);
   add(banyan::app::AddModel);
   add(banyan::app::AddBench);
+  add(banyan::app::AddEval);
   add(banyan::app::AddHelp);
   add(banyan::app::AddCompletion);
   add(banyan::app::AddMan);

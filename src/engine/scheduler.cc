@@ -7,7 +7,7 @@
 namespace banyan {
 
 int StepDecision::rows() const {
-  int rows = static_cast<int>(extend.size());
+  int rows = extend_rows;
   for (const PrefillPart& part : prefill) rows += part.count;
   return rows;
 }
@@ -17,13 +17,16 @@ void StepScheduler::Begin(int batch_rows) {
   for (const PrefillPart& part : step_.prefill) part_of_[part.node.index()] = -1;
   step_.prefill.clear();
   step_.extend.clear();
+  step_.extend_rows = 0;
   rows_left_ = batch_rows;
 }
 
-void StepScheduler::Extend(StreamId stream) {
-  if (full()) return;
+bool StepScheduler::Extend(StreamId stream, int rows) {
+  if (rows > rows_left_) return false;
   step_.extend.push_back(stream);
-  --rows_left_;
+  step_.extend_rows += rows;
+  rows_left_ -= rows;
+  return true;
 }
 
 void StepScheduler::LimitPrompts(int rows) { rows_left_ = std::min(rows_left_, rows); }

@@ -39,6 +39,7 @@ struct PrefillPart {
 struct StepDecision {
   std::vector<PrefillPart> prefill;
   std::vector<StreamId> extend;
+  int extend_rows = 0;  // of these streams: one for every branch
 
   bool empty() const { return prefill.empty() && extend.empty(); }
   int rows() const;
@@ -51,7 +52,8 @@ struct StepDecision {
 class StepScheduler {
  public:
   void Begin(int batch_rows);
-  void Extend(StreamId stream);
+  // All rows of a stream or none: false when they do not fit.
+  bool Extend(StreamId stream, int rows = 1);
   // Prompts get at most so many of the rows that are left.
   void LimitPrompts(int rows);
 

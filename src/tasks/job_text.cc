@@ -17,6 +17,12 @@ constexpr size_t kWindow = 1024;
 constexpr auto kPatience = std::chrono::milliseconds(2);
 constexpr int kTagBits = 24;  // of a record's own tags
 
+// Experts name the answer that they help to write by its tag.
+void RaiseExpertTags(PromptSegment& segment, std::uint64_t bits) {
+  for (ExpertRequest& expert : segment.experts) expert.tag |= bits;
+  for (PromptSegment& below : segment.below) RaiseExpertTags(below, bits);
+}
+
 // Calls `visit` for every answer of the tree.
 void ForEachAnswer(PromptSegment& segment, const std::function<void(AnswerRequest&)>& visit) {
   for (AnswerRequest& answer : segment.answers) visit(answer);
@@ -162,6 +168,7 @@ JobRunner::RecordPtr JobRunner::Advance(RecordPtr record, std::vector<PromptSegm
       BANYAN_CHECK(answer.tag >> kTagBits == 0);
       answer.tag |= sequence << kTagBits;
     });
+    RaiseExpertTags(prompt, sequence << kTagBits);
   }
   // Answers may come while the rest is being submitted: a count of one stands for that.
   {

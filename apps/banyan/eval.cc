@@ -1,0 +1,21 @@
+// banyan eval: how good what a task wrote is.
+#include <vector>
+
+#include "commands.h"
+#include "eval_rag.h"
+
+namespace banyan::app {
+
+Command AddEval(CLI::App& app) {
+  CLI::App* command = app.add_subcommand("eval", "Score what a task wrote against what is right");
+  command->require_subcommand(1);
+  const std::vector<EvalPart> parts = {AddEvalRag(*command)};
+  return [parts] {
+    for (const EvalPart& part : parts) {
+      if (part.app->parsed()) return part.run();
+    }
+    return 2;
+  };
+}
+
+}  // namespace banyan::app
