@@ -84,12 +84,13 @@ void IdsRun::Start(const Json& json) {
   if (kind == "mask") return Mask(json);
   if (kind == "embed") return StartEmbed(json);
   if (kind == "rerank") return StartRerank(json);
-  if (kind == "skeleton" || kind == "experts") {
+  if (kind == "skeleton") return StartSkeleton(json);
+  if (kind == "experts") {
     throw Error(ErrorKind::kUnsupported, fmt::format("kind '{}' is not built yet", kind));
   }
   BadInput(
-      fmt::format("unknown kind '{}': expected logits, greedy, stacked, embed, rerank, tokenize, "
-                  "detokenize, chat or mask",
+      fmt::format("unknown kind '{}': expected logits, greedy, stacked, skeleton, embed, rerank, "
+                  "tokenize, detokenize, chat or mask",
                   kind));
 }
 

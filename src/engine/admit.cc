@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "engine/core.h"
+#include "engine/skeleton_run.h"
 
 namespace banyan {
 namespace {
@@ -23,25 +24,106 @@ std::int64_t PromptPages(const Stream& stream) {
 }  // namespace
 
 void EngineCore::Admit() {
-  if (running_.empty()) no_room_ = false;
-  while (!line_.empty() && !no_room_ && running() < max_streams_) {
-    std::unique_ptr<Stream> next = line_.Take();
-    if (options_.strategy == Strategy::kStacked && !StackFits(*next)) {
-      return line_.Return(std::move(next));
+  if (running_.empty()) no_room_ = nobody_else_ = false;
+  while (!line_.empty() && !no_room_ && PlaceForNext()) {
+    std::vector<std::unique_ptr<Stream>> next = TakeNext();
+    if (options_.strategy == Strategy::kStacked && !StackFits(*next.front())) {
+      return Return(std::move(next));
     }
     if (options_.one_by_one) cache_.EvictAll();
-    if (TryAdmit(*next)) {
-      Begin(std::move(next));
+    if (TryAdmitAll(next)) {
+      for (std::unique_ptr<Stream>& stream : next) Begin(std::move(stream));
     } else if (running_.empty()) {
-      DeliverEnds(*next, FinishReason::kError,
-                  fmt::format("KV memory is too small: the prompt alone needs {} pages of {} "
-                              "tokens and its answer more, the budget has {} pages",
-                              PromptPages(*next), kPageTokens, cache_.total_pages()));
+      for (const std::unique_ptr<Stream>& stream : next) {
+        if (stream->ended) continue;
+        DeliverEnds(*stream, FinishReason::kError,
+                    fmt::format("KV memory is too small: the prompt alone needs {} pages of {} "
+                                "tokens and its answer more, the budget has {} pages",
+                                PromptPages(*stream), kPageTokens, cache_.total_pages()));
+      }
     } else {
       no_room_ = true;
-      line_.Return(std::move(next));
+      Return(std::move(next));
     }
   }
+}
+
+// Values of one skeleton are let in together, if need be alone.
+bool EngineCore::PlaceForNext() const {
+  const auto [request, index] = line_.Next();
+  const std::int32_t skeleton = request->streams[static_cast<size_t>(index)].skeleton;
+  int count = 1;
+  if (skeleton >= 0) {
+    const RequestSkeleton& values = request->skeletons[static_cast<size_t>(skeleton)];
+    count = values.end - values.first;
+  }
+  return running_.empty() || (!nobody_else_ && running() + count <= max_streams_);
+}
+
+// The first in line, or all values of the skeleton that it belongs to, in order; of one that runs
+// again also those that have ended, as far as another comes after them.
+std::vector<std::unique_ptr<Stream>> EngineCore::TakeNext() {
+  std::vector<std::unique_ptr<Stream>> streams;
+  streams.push_back(line_.Take());
+  const RequestTree* const request = streams.front()->request.get();
+  const std::int32_t skeleton = streams.front()->declared().skeleton;
+  if (skeleton < 0) return streams;
+  while (!line_.empty()) {
+    const auto [next, index] = line_.Next();
+    const bool with_them =
+        next == request && next->streams[static_cast<size_t>(index)].skeleton == skeleton;
+    if (!with_them) break;
+    streams.push_back(line_.Take());
+  }
+  std::shared_ptr<SkeletonRun> run = streams.front()->skeleton;
+  if (!run) run = std::make_shared<SkeletonRun>();
+  for (std::unique_ptr<Stream>& stream : streams) stream->skeleton = run;
+  const std::int32_t last = streams.back()->index;
+  for (std::unique_ptr<Stream>& ended : run->parked) {
+    if (ended->index < last) streams.push_back(std::move(ended));
+  }
+  run->parked.clear();
+  std::ranges::sort(streams, {}, [](const auto& stream) { return stream->index; });
+  return streams;
+}
+
+void EngineCore::Return(std::vector<std::unique_ptr<Stream>> streams) {
+  for (std::unique_ptr<Stream>& stream : streams) {
+    if (stream->ended) {
+      stream->skeleton->parked.push_back(std::move(stream));
+    } else {
+      line_.Return(std::move(stream));
+    }
+  }
+}
+
+// All or none.
+bool EngineCore::TryAdmitAll(std::vector<std::unique_ptr<Stream>>& streams) {
+  // A page for each of those that may want one next, so that not everyone who is let in has to
+  // leave again.
+  const std::int64_t spare =
+      std::ranges::count_if(running_, [&](StreamId id) { return !at(id).preempted; });
+  if (options_.strategy == Strategy::kFlat && streams.size() > 1) {
+    // Private to this skeleton, and one for all of its values.
+    RequestTree& request = *streams.front()->request;
+    for (const std::int32_t index : request.PathTo(streams.back()->declared().leaf)) {
+      request.segments[static_cast<size_t>(index)].node = NodeMemory();
+    }
+  }
+  const auto admit = [&](bool least_room) {
+    for (size_t i = 0; i < streams.size(); ++i) {
+      const std::int64_t others = spare + static_cast<std::int64_t>(i);
+      if (TryAdmit(*streams[i], least_room ? 0 : others, least_room)) continue;
+      while (i-- > 0) StopWriting(*streams[i]);
+      return false;
+    }
+    return true;
+  };
+  if (admit(false)) return true;
+  // Values that together may need more than there is, but perhaps will not.
+  if (streams.size() == 1 || !running_.empty()) return false;
+  nobody_else_ = admit(true);
+  return nobody_else_;
 }
 
 bool EngineCore::StackFits(const Stream& next) const {
@@ -55,13 +137,14 @@ bool EngineCore::StackFits(const Stream& next) const {
 // by that; others by their tokens, or added.
 NodeId EngineCore::FindPath(const Stream& stream) {
   const bool share = options_.strategy != Strategy::kFlat;
+  const bool remember = share || stream.declared().skeleton >= 0;
   std::vector<RequestSegment>& segments = stream.request->segments;
   const std::vector<std::int32_t> path = stream.request->PathTo(stream.declared().leaf);
   NodeId node;
   size_t next = path.size();
   while (next > 0 && !node.valid()) {
     const RequestSegment& segment = segments[static_cast<size_t>(path[next - 1])];
-    if (share && forest_.Exists(segment.node)) {
+    if (remember && forest_.Exists(segment.node)) {
       node = segment.node.node;
     } else {
       --next;
@@ -73,7 +156,7 @@ NodeId EngineCore::FindPath(const Stream& stream) {
     node = forest_.AddSegment(node, {segment.tokens, segment.first_position, share}, splits);
     for (const NodeSplit& split : splits) cache_.Split(split);
     splits.clear();
-    if (share) segment.node = forest_.Remember(node);
+    if (remember) segment.node = forest_.Remember(node);
   }
   return node;
 }
@@ -94,7 +177,7 @@ int EngineCore::TailKeys(const Stream& stream, NodeId leaf) const {
   return tokens > 1 ? forest_.TakenOver(leaf) + static_cast<int>(tokens) - 1 : 0;
 }
 
-bool EngineCore::TryAdmit(Stream& stream) {
+bool EngineCore::TryAdmit(Stream& stream, std::int64_t spare, bool least_room) {
   const NodeId leaf = FindPath(stream);
   cache_.Pin(leaf);  // and so all above it
   const std::vector<NodeId> path = forest_.Path(leaf);
@@ -109,16 +192,13 @@ bool EngineCore::TryAdmit(Stream& stream) {
   const int all_keys = TailKeys(stream, leaf);
   const int taken = forest_.TakenOver(leaf);
   int tail_keys = std::min(all_keys, taken + 1);
-  std::int64_t spare = 0;
   if (stream.preempted) {
     // All that it can need, or all there is: then it runs alone, as far as it gets.
     const std::int64_t most = (cache_.total_pages() - path_pages) * kPageTokens;
     const std::int64_t least = taken + static_cast<std::int64_t>(stream.written.size());
-    tail_keys = static_cast<int>(std::clamp<std::int64_t>(all_keys, 0, std::max(most, least)));
-  } else {
-    // A page for each of those that may want one next, so that not everyone who is let in has to
-    // leave again.
-    spare = std::ranges::count_if(running_, [&](StreamId id) { return !at(id).preempted; });
+    const std::int64_t room = least_room ? least : std::max(most, least);
+    tail_keys = static_cast<int>(std::clamp<std::int64_t>(all_keys, 0, room));
+    spare = 0;
   }
   if (missing + PagesFor(tail_keys) + spare > cache_.available_pages()) {
     cache_.Unpin(leaf);  // what was added for it goes again
@@ -157,6 +237,12 @@ void EngineCore::Begin(std::unique_ptr<Stream> stream) {
   const auto place = std::ranges::upper_bound(running_, at(id).rank(), {},
                                               [this](StreamId other) { return at(other).rank(); });
   running_.insert(place, id);
+  if (at(id).declared().skeleton < 0) return;
+  if (at(id).ended) {
+    at(id).declared().running = StreamId();
+    ++ended_values_;
+  }
+  at(id).skeleton->members.push_back(id);
 }
 
 }  // namespace banyan

@@ -8,11 +8,16 @@ namespace banyan {
 // Streams with a token under way count as if they had it. Whether it stops them is not known yet;
 // that it is their last for want of room is.
 void EngineCore::Decide() {
-  scheduler_.Begin(step_rows_);
+  scheduler_.Begin(step_rows_, max_streams_);
+  std::shared_ptr<SkeletonRun> skeleton;  // of the stream before
   for (size_t i = 0; i < running_.size() && !scheduler_.full(); ++i) {
     const StreamId id = running_[i];
     if (!Alive(id)) continue;  // it gave its memory to an earlier one
     Stream& stream = at(id);
+    if (stream.skeleton) {
+      if (stream.skeleton != skeleton) ExtendSkeleton(skeleton = stream.skeleton);
+      continue;
+    }
     if (!Decodes(stream) || EndsByLength(stream, stream.tokens_under_way)) continue;
     if (GrowTail(stream)) scheduler_.Extend(id);
   }
@@ -76,6 +81,10 @@ void EngineCore::ShowPath(const Stream& stream) {
   std::reverse(path_.begin(), path_.end());
   path_has_logits_ = true;
   if (!HasWritten(stream)) return;
+  if (stream.skeleton) {  // its tokens are fed again one by one, with the others'
+    path_has_logits_ = false;
+    return;
+  }
   const int taken = forest_.TakenOver(stream.leaf);
   if (taken > 0 && cache_.filled(stream.leaf) < path_.back().tokens) {
     path_has_logits_ = false;
@@ -86,7 +95,7 @@ void EngineCore::ShowPath(const Stream& stream) {
 }
 
 bool EngineCore::Decodes(const Stream& stream) const {
-  return stream.state == Stream::State::kDecode || stream.tokens_under_way > 0;
+  return stream.state == Stream::State::kDecode || stream.tokens_under_way > 0 || stream.ended;
 }
 
 // Whether the answer being written ends with its next `more`-th token whatever that is.

@@ -55,7 +55,7 @@ struct PathEnd {
 
 class Checker {
  public:
-  explicit Checker(const Model::Parts& model) : model_(model) {}
+  Checker(const Model::Parts& model, bool sequential) : model_(model), sequential_(sequential) {}
 
   // `above`: the position where the path ends. Returns where it ends after the segment itself.
   std::int64_t Check(const PromptSegment& segment, std::int64_t above, bool has_tokens) {
@@ -64,6 +64,11 @@ class Checker {
     size_.answers += static_cast<std::int64_t>(segment.answers.size());
     const std::int64_t end = EndOf(segment, above);
     has_tokens = has_tokens || !segment.tokens.empty();
+    if (segment.skeleton && sequential_) {
+      Throw(ErrorKind::kUnsupported,
+            "strategy sequential: a skeleton's values are written together");
+    }
+    if (segment.skeleton) CheckSkeleton(segment, end);
     for (const AnswerRequest& answer : segment.answers) {
       CheckAnswer(answer, model_);
       CheckPrompt(end, has_tokens);
@@ -88,6 +93,32 @@ class Checker {
   }
 
  private:
+  // `end`: where its first piece ends.
+  static void CheckSkeleton(const PromptSegment& first, std::int64_t end) {
+    for (const PromptSegment* piece = &first;;) {
+      const bool one_answer = piece->answers.size() == 1;
+      if (piece->tokens.empty() || !one_answer || piece->below.size() > 1) {
+        Throw(ErrorKind::kInput,
+              "a piece of a skeleton has {} tokens, {} answers and {} pieces after it: expected at "
+              "least one token, one answer, and no more than one piece",
+              piece->tokens.size(), piece->answers.size(), piece->below.size());
+      }
+      if (piece->below.empty()) return;
+      const AnswerRequest& value = piece->answers.front();
+      const auto room = value.forced.empty() ? std::int64_t{value.max_new}
+                                             : static_cast<std::int64_t>(value.forced.size());
+      piece = &piece->below.front();
+      const std::int64_t next = piece->first_position.value_or(end);
+      if (piece->skeleton || next < end + room) {
+        Throw(ErrorKind::kInput,
+              "a piece of a skeleton begins at position {}: the value before it needs {} positions "
+              "from {} on",
+              next, room, end);
+      }
+      end = next + static_cast<std::int64_t>(piece->tokens.size());
+    }
+  }
+
   static std::int64_t EndOf(const PromptSegment& segment, std::int64_t above) {
     const std::int64_t first = segment.first_position.value_or(above);
     if (first < above) {
@@ -110,6 +141,7 @@ class Checker {
   }
 
   const Model::Parts& model_;
+  const bool sequential_;
   RequestSize size_;
 };
 
@@ -123,6 +155,13 @@ class TreeBuilder {
   TreeBuilder(RequestTree& tree, bool sequential) : tree_(tree), sequential_(sequential) {}
 
   void Visit(PromptSegment& segment, PathEnd end) {
+    if (segment.skeleton) {
+      segment.skeleton = false;
+      const auto first = static_cast<std::int32_t>(tree_.streams.size());
+      Visit(segment, end);
+      AddSkeleton(first);
+      return;
+    }
     end = AddSegment(segment, end);
     for (AnswerRequest& answer : segment.answers) {
       AddAnswer(answer);
@@ -164,6 +203,16 @@ class TreeBuilder {
     stream.first_answer = stream.end_answer - answers;
   }
 
+  // Of the streams from `first` on.
+  void AddSkeleton(std::int32_t first) {
+    const auto index = static_cast<std::int32_t>(tree_.skeletons.size());
+    const auto end = static_cast<std::int32_t>(tree_.streams.size());
+    tree_.skeletons.push_back({first, end});
+    for (auto i = static_cast<size_t>(first); i < tree_.streams.size(); ++i) {
+      tree_.streams[i].skeleton = index;
+    }
+  }
+
   RequestTree& tree_;
   const bool sequential_;
 };
@@ -198,7 +247,7 @@ std::int32_t RequestTree::PromptTokens(const RequestStream& stream) const {
 }
 
 RequestSize CheckRequest(const PromptSegment& request, const Model::Parts& model, bool sequential) {
-  Checker checker(model);
+  Checker checker(model, sequential);
   checker.Check(request, 0, false);
   if (sequential) CheckSequences(checker, request, 0, false);
   return checker.size();

@@ -31,9 +31,15 @@ struct RequestStream {
   std::int32_t leaf = -1;  // the last segment of its prompt
   // Answers [first_answer, end_answer): one, or several that are written in turn.
   std::int32_t first_answer = 0, end_answer = 0;
-  int stack = 0;      // stacked: which stack it belongs to
-  bool over = false;  // ended or cancelled
-  StreamId running;   // while it runs
+  std::int32_t skeleton = -1;  // index in RequestTree::skeletons; -1: none
+  int stack = 0;               // stacked: which stack it belongs to
+  bool over = false;           // ended or cancelled
+  StreamId running;            // while it runs
+};
+
+// Streams [first, end) are the values of one template, in its order.
+struct RequestSkeleton {
+  std::int32_t first = 0, end = 0;
 };
 
 struct RequestTree {
@@ -47,6 +53,7 @@ struct RequestTree {
   std::vector<RequestSegment> segments;
   std::vector<AnswerRequest> answers;
   std::vector<RequestStream> streams;
+  std::vector<RequestSkeleton> skeletons;
   std::int64_t tokens = 0;  // of all segments
 
   std::int32_t streams_left = 0;

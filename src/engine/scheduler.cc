@@ -12,18 +12,20 @@ int StepDecision::rows() const {
   return rows;
 }
 
-void StepScheduler::Begin(int batch_rows) {
-  BANYAN_CHECK(batch_rows > 0);
+void StepScheduler::Begin(int batch_rows, int logit_rows) {
+  BANYAN_CHECK(batch_rows > 0 && logit_rows > 0);
   for (const PrefillPart& part : step_.prefill) part_of_[part.node.index()] = -1;
   step_.prefill.clear();
   step_.extend.clear();
   rows_left_ = batch_rows;
+  logits_left_ = logit_rows;
 }
 
-void StepScheduler::Extend(StreamId stream) {
-  if (full()) return;
+void StepScheduler::Extend(StreamId stream, bool logits) {
+  if (full() || (logits && logits_left_ == 0)) return;
   step_.extend.push_back(stream);
   --rows_left_;
+  if (logits) --logits_left_;
 }
 
 void StepScheduler::LimitPrompts(int rows) { rows_left_ = std::min(rows_left_, rows); }
@@ -74,11 +76,13 @@ bool StepScheduler::Take(const PromptNode& node, int missing, int& most_rows) {
 // complete before, fed once more (it writes the bits that are already there).
 void StepScheduler::WantLogits(const PromptNode& leaf) {
   const std::int32_t index = PartOf(leaf.node);
+  if (index >= 0 && step_.prefill[static_cast<size_t>(index)].logits) return;
+  if (logits_left_ == 0 || (index < 0 && rows_left_ == 0)) return;
+  --logits_left_;
   if (index >= 0) {
     step_.prefill[static_cast<size_t>(index)].logits = true;
     return;
   }
-  if (rows_left_ == 0) return;
   Add({leaf.node, leaf.tokens - 1, 1, true});
   --rows_left_;
 }

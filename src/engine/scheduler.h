@@ -50,8 +50,9 @@ struct StepDecision {
 // when no stream decodes. A node whose parent is not complete in this step is not touched.
 class StepScheduler {
  public:
-  void Begin(int batch_rows);
-  void Extend(StreamId stream);
+  // At most so many rows, and so many of them with logits.
+  void Begin(int batch_rows, int logit_rows = 1 << 30);
+  void Extend(StreamId stream, bool logits = true);
   // Prompts get at most so many of the rows that are left.
   void LimitPrompts(int rows);
 
@@ -64,6 +65,7 @@ class StepScheduler {
 
   bool full() const { return rows_left_ == 0; }
   int rows_left() const { return rows_left_; }
+  int logits_left() const { return logits_left_; }
   bool Touches(NodeId node) const { return PartOf(node) >= 0; }
   const StepDecision& decision() const { return step_; }
 
@@ -76,6 +78,7 @@ class StepScheduler {
 
   StepDecision step_;
   int rows_left_ = 0;
+  int logits_left_ = 0;
   std::vector<std::int32_t> part_of_;  // by node: index in step_.prefill; -1: none
 };
 

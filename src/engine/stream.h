@@ -17,6 +17,8 @@
 
 namespace banyan {
 
+struct SkeletonRun;  // skeleton_run.h
+
 struct Stream {
   enum class State { kWaiting, kPrefill, kDecode };
 
@@ -28,6 +30,11 @@ struct Stream {
   std::int32_t end_answer = 0;
   int prompt_tokens = 0;
   bool began = false;  // it has run before
+  // Of a skeleton's value: what it shares with the others, while it runs or waits to run again.
+  std::shared_ptr<SkeletonRun> skeleton;
+  // Its answer has ended, and it only keeps what other values of its skeleton see. It wants nothing
+  // any more.
+  bool ended = false;
 
   NodeId leaf;  // the prompt's last node; pinned while it runs
   // The growing node: tokens of all answers of the stream, after those that it took over from the
