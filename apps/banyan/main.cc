@@ -20,10 +20,12 @@ int Run(int argc, char** argv) {
     commands[app.get_subcommands([](CLI::App*) { return true; }).back()] = std::move(command);
   };
   add(banyan::app::AddAsk);
+  add(banyan::app::AddExtract);
   add(banyan::app::AddEmbed);
   add(banyan::app::AddIds);
   add(banyan::app::AddModel);
   add(banyan::app::AddBench);
+  add(banyan::app::AddEval);
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& e) {  // --help, --version

@@ -1,0 +1,27 @@
+// A job as a command runs it: interrupted by signals, with progress and a receipt on stderr.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "banyan/job.h"
+#include "progress_line.h"
+
+namespace banyan::app {
+
+class JobSession {
+ public:
+  // Sets what the job says and hears; `job` must outlive the session.
+  JobSession(JobOptions& job, bool quiet);
+
+  // Writes the receipt where it is wanted and says how it went. `price_per_hour` (0: unknown) gives
+  // the cost of 1000 rows. Returns the exit code.
+  int Finish(const JobReceipt& receipt, double price_per_hour) const;
+
+ private:
+  JobOptions& job_;
+  const bool quiet_;
+  ProgressLine line_;
+};
+
+}  // namespace banyan::app
