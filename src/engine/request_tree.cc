@@ -71,7 +71,7 @@ struct PathEnd {
 
 class Checker {
  public:
-  explicit Checker(const Model::Parts& model) : model_(model) {}
+  Checker(const Model::Parts& model, const RequestRules& rules) : model_(model), rules_(rules) {}
 
   // `above`: the position where the path ends. Returns where it ends after the segment itself.
   std::int64_t Check(const PromptSegment& segment, std::int64_t above, bool has_tokens) {
@@ -80,6 +80,11 @@ class Checker {
     size_.answers += static_cast<std::int64_t>(segment.answers.size());
     const std::int64_t end = EndOf(segment, above);
     has_tokens = has_tokens || !segment.tokens.empty();
+    if (segment.skeleton && rules_.sequential) {
+      Throw(ErrorKind::kUnsupported,
+            "strategy sequential: a skeleton's values are written together");
+    }
+    if (segment.skeleton) CheckSkeleton(segment, end);
     for (const AnswerRequest& answer : segment.answers) {
       CheckAnswer(answer, model_);
       CheckPrompt(end, has_tokens);
@@ -104,7 +109,7 @@ class Checker {
   const RequestSize& size() const { return size_; }  // of what was checked
 
   // After Check: experts and answers find one another.
-  void CheckPanels(const RequestRules& rules) {
+  void CheckPanels() {
     for (const std::uint64_t tag : experts_) {
       const auto panel = panels_.find(tag);
       if (panel == panels_.end()) {
@@ -115,12 +120,12 @@ class Checker {
     }
     for (const auto& [tag, experts] : panels_) {
       if (experts == 0) Throw(ErrorKind::kInput, "the answer {} has no experts", tag);
-      if (experts >= rules.most_branches) {
+      if (experts >= rules_.most_branches) {
         Throw(ErrorKind::kLimit,
               "{} experts and the prior are one step's work: it takes at most {} streams here",
-              experts, rules.most_branches);
+              experts, rules_.most_branches);
       }
-      if (rules.sequential) {
+      if (rules_.sequential) {
         Throw(ErrorKind::kUnsupported, "experts and the strategy sequential do not go together");
       }
     }
@@ -140,6 +145,36 @@ class Checker {
   }
 
  private:
+  // `end`: where its first piece ends.
+  static void CheckSkeleton(const PromptSegment& first, std::int64_t end) {
+    for (const PromptSegment* piece = &first;;) {
+      const bool one_answer = piece->answers.size() == 1;
+      if (piece->tokens.empty() || !one_answer || piece->below.size() > 1) {
+        Throw(ErrorKind::kInput,
+              "a piece of a skeleton has {} tokens, {} answers and {} pieces after it: expected at "
+              "least one token, one answer, and no more than one piece",
+              piece->tokens.size(), piece->answers.size(), piece->below.size());
+      }
+      if (piece->answers.front().panel || !piece->experts.empty()) {
+        Throw(ErrorKind::kInput,
+              "a piece of a skeleton has experts: its value is written from one prompt alone");
+      }
+      if (piece->below.empty()) return;
+      const AnswerRequest& value = piece->answers.front();
+      const auto room = value.forced.empty() ? std::int64_t{value.max_new}
+                                             : static_cast<std::int64_t>(value.forced.size());
+      piece = &piece->below.front();
+      const std::int64_t next = piece->first_position.value_or(end);
+      if (piece->skeleton || next < end + room) {
+        Throw(ErrorKind::kInput,
+              "a piece of a skeleton begins at position {}: the value before it needs {} positions "
+              "from {} on",
+              next, room, end);
+      }
+      end = next + static_cast<std::int64_t>(piece->tokens.size());
+    }
+  }
+
   static std::int64_t EndOf(const PromptSegment& segment, std::int64_t above) {
     const std::int64_t first = segment.first_position.value_or(above);
     if (first < above) {
@@ -162,6 +197,7 @@ class Checker {
   }
 
   const Model::Parts& model_;
+  const RequestRules& rules_;
   RequestSize size_;
   std::map<std::uint64_t, int> panels_;  // tag of an answer → experts
   std::vector<std::uint64_t> experts_;   // tags
@@ -177,6 +213,13 @@ class TreeBuilder {
   TreeBuilder(RequestTree& tree, bool sequential) : tree_(tree), sequential_(sequential) {}
 
   void Visit(PromptSegment& segment, PathEnd end) {
+    if (segment.skeleton) {
+      segment.skeleton = false;
+      const auto first = static_cast<std::int32_t>(tree_.streams.size());
+      Visit(segment, end);
+      AddSkeleton(first);
+      return;
+    }
     end = AddSegment(segment, end);
     for (AnswerRequest& answer : segment.answers) {
       const std::optional<PanelOptions> panel = answer.panel;
@@ -233,6 +276,16 @@ class TreeBuilder {
     stream.first_answer = stream.end_answer - answers;
   }
 
+  // Of the streams from `first` on.
+  void AddSkeleton(std::int32_t first) {
+    const auto index = static_cast<std::int32_t>(tree_.skeletons.size());
+    const auto end = static_cast<std::int32_t>(tree_.streams.size());
+    tree_.skeletons.push_back({first, end});
+    for (auto i = static_cast<size_t>(first); i < tree_.streams.size(); ++i) {
+      tree_.streams[i].skeleton = index;
+    }
+  }
+
   RequestTree& tree_;
   const bool sequential_;
   std::map<std::uint64_t, std::int32_t> panel_of_tag_;
@@ -286,9 +339,9 @@ std::int32_t RequestTree::PromptTokens(const RequestStream& stream) const {
 
 RequestSize CheckRequest(const PromptSegment& request, const Model::Parts& model,
                          const RequestRules& rules) {
-  Checker checker(model);
+  Checker checker(model, rules);
   checker.Check(request, 0, false);
-  checker.CheckPanels(rules);
+  checker.CheckPanels();
   if (rules.sequential) CheckSequences(checker, request, 0, false);
   return checker.size();
 }
