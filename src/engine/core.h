@@ -78,13 +78,15 @@ class EngineCore {
   void Return(std::vector<std::unique_ptr<Stream>> streams);
   bool TryAdmitAll(std::vector<std::unique_ptr<Stream>>& streams);
   bool StackFits(const Stream& next) const;
+  void Begin(std::unique_ptr<Stream> stream);
+
+  // --- find_room.cc: what a stream that is let in gets
   bool TryAdmit(Stream& stream, std::int64_t spare, bool least_room);
   void FindPaths(Stream& stream);
   NodeId FindPath(const Stream& stream, std::int32_t leaf_segment);
   std::vector<NodeId> PromptNodes(const Stream& stream) const;
   int TailKeys(const Stream& stream, NodeId leaf) const;
   int FirstTailKeys(const Stream& stream, const Branch& branch, std::int64_t most_pages) const;
-  void Begin(std::unique_ptr<Stream> stream);
 
   // --- grow.cc: memory on demand
   bool GrowTail(Stream& stream);
