@@ -40,7 +40,9 @@ void WriteExtractReport(const JobOptions& job, const std::string& file) {
   std::unordered_map<std::string, Json> rows;
   InputRow row;
   for (InputReader output({{job.output}, "jsonl", {}}); output.Next(row);) {
-    if (!row.problem) rows.emplace(KeyOfRow(row.value), std::move(row.value));
+    if (row.problem) continue;
+    std::string key = KeyOfRow(row.value);
+    rows.emplace(std::move(key), std::move(row.value));
   }
   std::ofstream page(file, std::ios::binary);
   page << ReportPageBegin() << "{\"rows\":[";

@@ -113,7 +113,8 @@ std::map<std::string, Json> ReadRows(const std::string& file) {
     if (!row.value.contains("id")) {
       Throw(ErrorKind::kFormat, "{}, line {}: expected the field 'id'", file, row.line);
     }
-    rows[DumpJson(row.value.at("id"))] = std::move(row.value);
+    std::string id = DumpJson(row.value.at("id"));
+    rows.insert_or_assign(std::move(id), std::move(row.value));
   }
   return rows;
 }
