@@ -52,7 +52,7 @@ sanitizers() {
   command -v compute-sanitizer >/dev/null || { echo "compute-sanitizer: not here, skipped"; return; }
   local rows='*RmsNorm*cuda_mixed_f16:*StackedParts*cuda_mixed_f16:CudaCompact.Embeddings*:CudaCompact.Stacked*'
   local attention='*EveryHeadSize*cuda_mixed_f16:*BrokenKeysOfLater*cuda_mixed_f16'
-  local tokens='*ChooseAs*cuda_mixed_f16:*Choices*OfEveryKind*cuda_mixed_f16:*Panels*Diverge*cuda_mixed_f16'
+  local tokens='*ChooseAs*cuda_mixed_f16:*Choices*OfEveryKind*cuda_mixed_f16:*Choices*OfPanels*cuda_mixed_f16:*Panels*Diverge*cuda_mixed_f16'
   local products='CudaProducts.EveryForm*'
   sanitize memcheck 100 "$rows:*EveryHeadSize*cuda_mixed*:*BrokenKeysOfLater*cuda_mixed*:$tokens:$products"
   sanitize racecheck 60 "$tokens:CudaCompact.Embeddings*"

@@ -23,5 +23,6 @@ BenchCommand AddBenchArrival(CLI::App& bench);
 BenchCommand AddBenchText(CLI::App& bench);
 BenchCommand AddBenchConstrain(CLI::App& bench);
 BenchCommand AddBenchExtract(CLI::App& bench);
+BenchCommand AddBenchRag(CLI::App& bench);
 
 }  // namespace banyan::app

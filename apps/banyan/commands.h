@@ -15,6 +15,10 @@ Command AddEval(CLI::App& app);
 Command AddExtract(CLI::App& app);
 Command AddIds(CLI::App& app);
 Command AddModel(CLI::App& app);
+Command AddRag(CLI::App& app);
 Command AddBench(CLI::App& app);
+Command AddHelp(CLI::App& app);
+Command AddCompletion(CLI::App& app);
+Command AddMan(CLI::App& app);
 
 }  // namespace banyan::app

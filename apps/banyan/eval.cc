@@ -1,68 +1,22 @@
 // banyan eval: how good what a task wrote is.
-#include <cstdio>
-#include <memory>
-#include <string>
+#include <vector>
 
-#include "banyan/error.h"
-#include "banyan/extract_score.h"
 #include "commands.h"
-#include "option_text.h"
+#include "eval_extract.h"
+#include "eval_rag.h"
 
 namespace banyan::app {
-namespace {
-
-struct EvalExtractOptions {
-  ExtractScoreOptions score;
-  std::string unlabelled = "skip";
-  std::string other;
-  bool json = false;
-};
-
-int EvalExtract(EvalExtractOptions& options) {
-  options.score.unlabelled_is_null =
-      OneOfNames<bool>(options.unlabelled, "--unlabelled", {{"skip", false}, {"null", true}});
-  const std::string rule = options.score.unlabelled_is_null ? "taken as null" : "skipped";
-  const ExtractScores scores = ScoreExtract(options.score);
-  if (options.json) {
-    std::printf("%s\n", ScoreJson(scores, rule).c_str());
-    return 0;
-  }
-  std::fputs(ScoreText(scores, rule).c_str(), stdout);
-  if (!options.other.empty()) {
-    ExtractScoreOptions second = options.score;
-    second.output = options.other;
-    std::fputs(CompareText(scores, ScoreExtract(second)).c_str(), stdout);
-  }
-  return 0;
-}
-
-}  // namespace
 
 Command AddEval(CLI::App& app) {
   CLI::App* command = app.add_subcommand("eval", "Score what a task wrote against what is right");
   command->require_subcommand(1);
-  auto options = std::make_shared<EvalExtractOptions>();
-  CLI::App* extract = command->add_subcommand(
-      "extract", "Precision, recall and F1 of extracted values, per attribute and category");
-  extract->footer(R"(
-A slot (an attribute of a document) is correct, a correct null, incorrect, missing (null where there is
-a value) or hallucinated (a value where there is none). P = right / (right + hallucinated + incorrect),
-R = right / (right + missing + incorrect), right being correct and correct null together.
-
-  $ banyan eval extract gold.jsonl values.jsonl
-  $ banyan eval extract gold.jsonl values.jsonl --other sequential.jsonl --unlabelled null
-
-Gold rows: {"id","values":{"brand":"Sony","colour":null,"ports":["USB","HDMI"]},"category"?}; of a list any
-text is right. What a row does not name is unlabelled.)");
-  extract->add_option("gold", options->score.gold, "JSONL with the right values")->required();
-  extract->add_option("output", options->score.output, "What extract wrote, as JSONL")->required();
-  extract->add_option("--other", options->other, "The output of another run, to compare");
-  extract
-      ->add_option("--unlabelled", options->unlabelled,
-                   "Slots that the gold rows do not name: skip them, or null is right")
-      ->capture_default_str();
-  extract->add_flag("--json", options->json, "As one line of JSON");
-  return [options] { return EvalExtract(*options); };
+  const std::vector<EvalPart> parts = {AddEvalRag(*command), AddEvalExtract(*command)};
+  return [parts] {
+    for (const EvalPart& part : parts) {
+      if (part.app->parsed()) return part.run();
+    }
+    return 2;
+  };
 }
 
 }  // namespace banyan::app

@@ -54,7 +54,7 @@ void AddInput(CLI::App& command, ExtractCommand& options) {
       ->group(group);
   command
       .add_option("--input-format", options.job.input_format,
-                  "jsonl or csv (default: by the file's name, else jsonl)")
+                  "jsonl, csv, tsv, text, html or pdf (default: by the file's name and content)")
       ->group(group);
   command
       .add_option("--field", options.fields,
@@ -127,12 +127,13 @@ void AddOutput(CLI::App& command, ExtractCommand& options) {
   JobOptions& job = options.job;
   command
       .add_option("-o,--output", job.output,
-                  "The output file; .gz and .zst are packed, .csv is CSV; - for standard output")
+                  "The output file; .gz and .zst are packed, .csv is CSV with a column for every "
+                  "attribute; - for standard output")
       ->capture_default_str()
       ->group(group);
   command
       .add_option("--output-format", job.output_format,
-                  "jsonl or csv (default: by name, else jsonl)")
+                  "jsonl, csv, tsv or md (default: by name, else jsonl)")
       ->group(group);
   command.add_flag("--ordered", job.ordered, "Rows in the order of the input")->group(group);
   command
@@ -169,6 +170,14 @@ void AddOutput(CLI::App& command, ExtractCommand& options) {
   command.add_flag("--quiet", options.quiet, "No progress and no receipt on stderr")->group(group);
 }
 
+// By its name, packed or not.
+bool IsTable(std::string name) {
+  for (const char* packed : {".gz", ".zst"}) {
+    if (name.ends_with(packed)) name.resize(name.size() - std::string(packed).size());
+  }
+  return name.ends_with(".csv") || name.ends_with(".tsv") || name.ends_with(".md");
+}
+
 }  // namespace
 
 void ExtractCommand::AddTo(CLI::App& command) {
@@ -177,6 +186,7 @@ void ExtractCommand::AddTo(CLI::App& command) {
   AddPrompt(command, *this);
   AddValues(command, *this);
   AddOutput(command, *this);
+  run.model_by_default = true;
   run.AddTo(command, "mixed");
   for (CLI::Option* option : command.get_options()) {
     const bool common =
@@ -203,12 +213,12 @@ them, to be looked through and used with --schema.
   command.add_option("--input-format", job.input_format, "jsonl or csv (default: by name)");
   command.add_option("--field", fields, "OURS=THEIRS, e.g. text=body")->allow_extra_args(false);
   command.add_flag("--quiet", quiet, "No progress on stderr");
+  run.model_by_default = true;
   run.AddTo(command, "mixed");
 }
 
 void ExtractCommand::Resolve() {
   run.Resolve();
-  if (run.load.model.empty()) throw Error(ErrorKind::kUsage, "extract: expected a model (-m FILE)");
   if (job.inputs.empty()) throw Error(ErrorKind::kUsage, "extract: expected an input file, or -");
   ParseFieldOptions(fields, {"id", "text", "category"}, job);
   if (propose) return;
@@ -241,6 +251,8 @@ void ExtractCommand::Resolve() {
     job.other_files.emplace_back("the model", file);
   }
   ParseShardOption(shard, job);
+  job.needed_columns = {{"text", "context"}};
+  extract.flat = !job.output_format.empty() ? job.output_format != "jsonl" : IsTable(job.output);
   if (!report.empty() && job.output == "-") {
     throw Error(ErrorKind::kUsage, "--report: expected an output file (-o FILE.jsonl)");
   }

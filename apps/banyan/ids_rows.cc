@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "banyan/constrain.h"
+#include "ids_experts.h"
 #include "ids_fields.h"
 
 namespace banyan::app {
@@ -61,6 +62,7 @@ std::string Result(const IdsRow& row) {
     if (row.logprobs) text += ",\"logprobs\":" + FloatsText(answer.logprobs);
     return text;
   }
+  if (row.kind == "experts") return ExpertsText(row.answers[0][0], row.logprobs);
   std::vector<std::string> tokens, logprobs;
   for (const std::vector<Answer>& context : row.answers) {
     std::vector<std::string> token_lists, logprob_lists;

@@ -9,6 +9,7 @@
 
 #include "banyan/error.h"
 #include "banyan/visible.h"
+#include "ids_experts.h"
 #include "screen.h"
 
 namespace banyan::app {
@@ -78,6 +79,7 @@ void IdsRun::Start(const Json& json) {
   if (kind == "logits") return StartLogits(json);
   if (kind == "greedy") return StartGreedy(json);
   if (kind == "stacked") return StartStacked(json);
+  if (kind == "experts") return StartExperts(json);
   if (kind == "tokenize") return Tokenize(json);
   if (kind == "detokenize") return Detokenize(json);
   if (kind == "chat") return Chat(json);
@@ -85,11 +87,9 @@ void IdsRun::Start(const Json& json) {
   if (kind == "embed") return StartEmbed(json);
   if (kind == "rerank") return StartRerank(json);
   if (kind == "skeleton") return StartSkeleton(json);
-  if (kind == "experts") {
-    throw Error(ErrorKind::kUnsupported, fmt::format("kind '{}' is not built yet", kind));
-  }
   BadInput(
-      fmt::format("unknown kind '{}': expected logits, greedy, stacked, skeleton, embed, rerank, "
+      fmt::format("unknown kind '{}': expected logits, greedy, stacked, skeleton, experts, embed, "
+                  "rerank, "
                   "tokenize, detokenize, chat or mask",
                   kind));
 }
@@ -183,6 +183,17 @@ void IdsRun::StartStacked(const Json& json) {
   row.answers = std::move(answers);
   row.missing = missing;
   if (missing == 0) Finish(row);
+}
+
+void IdsRun::StartExperts(const Json& json) {
+  Engine& engine = NeedEngine();
+  AnswerRequest answer = AnswerFields(json);
+  answer.tag = NewTag({first_row_ + rows_.size() - 1, 0, 0});
+  PromptSegment request = ExpertsRequest(json, std::move(answer));
+  IdsRow& row = rows_.back();
+  row.answers.assign(1, std::vector<Answer>(1));
+  row.missing = 1;
+  engine.Submit(std::move(request));
 }
 
 void IdsRun::StartEmbed(const Json& json) {

@@ -7,6 +7,7 @@
 #include <cstdlib>
 
 #include "banyan/error.h"
+#include "banyan/models.h"
 #include "progress_line.h"
 
 namespace banyan::app {
@@ -32,13 +33,20 @@ std::int64_t ParseBytes(const std::string& text, const std::string& option) {
 
 void RunOptions::AddLoadingTo(CLI::App& command, const std::string& default_precision) {
   load.precision = default_precision;
+  const std::string by_default =
+      model_by_default
+          ? fmt::format(" (default: $BANYAN_MODEL, else the shipped {})", kShippedModel)
+          : "";
   command.add_option(
       "-m,--model", load.model,
-      "GGUF file, Hugging Face directory, or a name in the local Hugging Face cache");
-  command.add_option("--device", load.device, "cpu, reference or cuda")->capture_default_str();
+      "GGUF file, Hugging Face directory, or a name that 'banyan model list' shows" + by_default);
+  command.add_option("--device", load.device, "What computes")
+      ->type_name("cpu|reference|cuda")
+      ->capture_default_str();
   command
       .add_option("--precision", load.precision,
                   "f32: everything in float32; mixed: 16-bit KV, compact weights")
+      ->type_name("f32|mixed")
       ->capture_default_str();
   command.add_option("--threads", load.threads, "Threads; 0: as many as the process may use")
       ->check(CLI::Range(0, 1024))
@@ -47,8 +55,8 @@ void RunOptions::AddLoadingTo(CLI::App& command, const std::string& default_prec
 
 void RunOptions::AddTo(CLI::App& command, const std::string& default_precision) {
   AddLoadingTo(command, default_precision);
-  command.add_option("--kv-type", load.kv_type,
-                     "KV elements in mixed precision: f16 (default), bf16, q8 or f32");
+  command.add_option("--kv-type", load.kv_type, "KV elements in mixed precision (default: f16)")
+      ->type_name("f16|bf16|q8|f32");
   command.add_flag("--fast", load.fast,
                    "cuda, mixed: the fastest products, whatever their bits; answers may then "
                    "depend on what is computed beside them");
@@ -56,12 +64,16 @@ void RunOptions::AddTo(CLI::App& command, const std::string& default_precision) 
       .add_option("--keep-weights", load.weights,
                   "Quantised weights on a GPU: converted (16 bits), compact (as stored), or auto: "
                   "converted while that takes at most half of the free memory")
+      ->type_name("auto|converted|compact")
       ->capture_default_str();
+  command.add_option("--adapter", load.adapter,
+                     "Directory of a LoRA adapter (PEFT), merged into the weights");
   command.add_option("--yarn-factor", load.yarn_factor,
                      "Stretch the model's context by this factor with YaRN");
   command
       .add_option("--strategy", strategy,
-                  "flat, paged, stacked, tree, auto; for comparison: sequential, no-attention")
+                  "How shared text is read; answers are the same. The last two are for comparison")
+      ->type_name("auto|tree|stacked|paged|flat|sequential|no-attention")
       ->capture_default_str();
   command
       .add_option("--share-levels", engine.share_levels,
@@ -91,9 +103,11 @@ void RunOptions::AddTo(CLI::App& command, const std::string& default_precision) 
       .add_option("--max-streams", engine.max_streams,
                   "Answers written at once; 0: chosen by the backend")
       ->check(CLI::NonNegativeNumber);
-  command.add_option("--kv-memory", kv_memory,
-                     "Memory for KV, such as 512M or 4G (default: a quarter of the machine's, or "
-                     "what is free on the device)");
+  command
+      .add_option("--kv-memory", kv_memory,
+                  "Memory for KV, such as 512M or 4G (default: a quarter of the machine's, or "
+                  "what is free on the device)")
+      ->type_name("SIZE");
   command
       .add_option("--steps-ahead", engine.steps_ahead,
                   "Steps launched before the last tokens are known: 0 or 1; -1: by the backend")
@@ -107,6 +121,7 @@ void RunOptions::AddTo(CLI::App& command, const std::string& default_precision) 
 }
 
 void RunOptions::Resolve() {
+  if (model_by_default && load.model.empty()) load.model = DefaultModel();
   engine.strategy = ParseStrategy(strategy);
   if (!kv_memory.empty()) engine.kv_memory = ParseBytes(kv_memory, "--kv-memory");
 }

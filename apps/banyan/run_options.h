@@ -17,6 +17,9 @@ struct RunOptions {
   std::string strategy = "auto";
   bool explain = false;   // print what is shared, chosen and predicted, to stderr
   std::string kv_memory;  // "2G", "512M"; empty: the engine's choice
+  // Without -m the model is DefaultModel(), from Resolve() on. To be set before the options are
+  // added, whose help says so.
+  bool model_by_default = false;
 
   // Adds -m, --device, --precision and --threads to the command.
   void AddLoadingTo(CLI::App& command, const std::string& default_precision);

@@ -29,7 +29,10 @@ struct Answer {
   std::vector<std::vector<ScoredToken>> top;  // [tokens], when asked for
   std::string text;                  // with stop strings or `stream`: the text before the stop
   std::vector<float> prompt_logits;  // when asked for
-  std::string error;                 // with kError: why
+  // Of a panel: which expert (from 0) each token is owed to, and every expert's beta.
+  std::vector<std::int32_t> experts;  // [tokens]
+  std::vector<double> betas;          // [experts], once the first token is there
+  std::string error;                  // with kError: why
   int prompt_tokens = 0;
   int cached_tokens = 0;  // of the prompt, in memory when the stream began
   // From Submit to the first token (0: there was none) and to the end.

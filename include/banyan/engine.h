@@ -131,8 +131,9 @@ class Engine {
 
   // --- Asking
   // Throws kInput when a token is out of range, a path is empty or a segment begins before the one
-  // above it ends; kLimit when a path ends beyond the model's context. When too much waits already:
-  // nothing, and the request is as it was.
+  // above it ends; kLimit when a path ends beyond the model's context or a panel has more streams
+  // than a step has rows of logits. When too much waits already: nothing, and the request is as it
+  // was.
   [[nodiscard]] std::optional<RequestId> TrySubmit(PromptSegment& request,
                                                    const SubmitOptions& options = {});
   // The same, but waits until there is room. In an engine without a thread of its own nobody would

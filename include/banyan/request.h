@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "banyan/panel.h"
 #include "banyan/types.h"
 
 namespace banyan {
@@ -37,15 +38,20 @@ struct AnswerRequest {
   // tokenizer, with stop_tokens as its end tokens: they come exactly where the text may end, and
   // the answer ends by itself where nothing else may come.
   std::shared_ptr<const Constraint> constraint;
+  // The answer is written by the experts of its request that name its tag, in the order of the
+  // tree; its own segment is the prior. Its logprobs are of the fused logits.
+  std::optional<PanelOptions> panel;
   bool want_logits = false;  // the logits after the prompt, in Answer::prompt_logits
   bool stream = false;       // an event for every token, not only for the end
 };
 
-// One segment, the segments below it, and the answers that continue it. A segment may be empty.
+// One segment, the segments below it, and the answers that continue it or are written with it. A
+// segment may be empty.
 struct PromptSegment {
   std::vector<TokenId> tokens;
   std::vector<PromptSegment> below;
   std::vector<AnswerRequest> answers;
+  std::vector<ExpertRequest> experts;  // that read this segment and those above it
   // Where it begins; nothing: right after the segment above. A later place leaves a gap: room in
   // which answers to the segment above may stand. What counts against the model's context is where
   // a path ends, not how many tokens it has.

@@ -13,8 +13,12 @@ namespace {
 std::int64_t PagesFor(std::int64_t tokens) { return (tokens + kPageTokens - 1) / kPageTokens; }
 
 std::int64_t PromptPages(const Stream& stream) {
+  std::set<std::int32_t> segments;  // those of a panel share some
+  for (const std::int32_t leaf : stream.request->LeavesOf(stream.declared())) {
+    for (const std::int32_t index : stream.request->PathTo(leaf)) segments.insert(index);
+  }
   std::int64_t pages = 0;
-  for (const std::int32_t index : stream.request->PathTo(stream.declared().leaf)) {
+  for (const std::int32_t index : segments) {
     pages += PagesFor(static_cast<std::int64_t>(
         stream.request->segments[static_cast<size_t>(index)].tokens.size()));
   }
@@ -48,16 +52,18 @@ void EngineCore::Admit() {
   }
 }
 
-// Values of one skeleton are let in together, if need be alone.
+// A stream alone may have more branches than otherwise run at once. Values of one skeleton are let
+// in together.
 bool EngineCore::PlaceForNext() const {
   const auto [request, index] = line_.Next();
-  const std::int32_t skeleton = request->streams[static_cast<size_t>(index)].skeleton;
-  int count = 1;
-  if (skeleton >= 0) {
-    const RequestSkeleton& values = request->skeletons[static_cast<size_t>(skeleton)];
-    count = values.end - values.first;
+  const RequestStream& next = request->streams[static_cast<size_t>(index)];
+  int branches = request->BranchesOf(next);
+  if (next.skeleton >= 0) {
+    const RequestSkeleton& values = request->skeletons[static_cast<size_t>(next.skeleton)];
+    branches = values.end - values.first;
   }
-  return running_.empty() || (!nobody_else_ && running() + count <= max_streams_);
+  const int taken = running_branches_ - ended_values_;
+  return running_.empty() || (!nobody_else_ && taken + branches <= max_streams_);
 }
 
 // The first in line, or all values of the skeleton that it belongs to, in order; of one that runs
@@ -101,8 +107,10 @@ void EngineCore::Return(std::vector<std::unique_ptr<Stream>> streams) {
 bool EngineCore::TryAdmitAll(std::vector<std::unique_ptr<Stream>>& streams) {
   // A page for each of those that may want one next, so that not everyone who is let in has to
   // leave again.
-  const std::int64_t spare =
-      std::ranges::count_if(running_, [&](StreamId id) { return !at(id).preempted; });
+  std::int64_t spare = 0;
+  for (const StreamId id : running_) {
+    spare += at(id).preempted ? 0 : static_cast<std::int64_t>(at(id).branches.size());
+  }
   if (options_.strategy == Strategy::kFlat && streams.size() > 1) {
     // Private to this skeleton, and one for all of its values.
     RequestTree& request = *streams.front()->request;
@@ -113,7 +121,7 @@ bool EngineCore::TryAdmitAll(std::vector<std::unique_ptr<Stream>>& streams) {
   const auto admit = [&](bool least_room) {
     for (size_t i = 0; i < streams.size(); ++i) {
       const std::int64_t others = spare + static_cast<std::int64_t>(i);
-      if (TryAdmit(*streams[i], least_room ? 0 : others, least_room)) continue;
+      if (TryAdmit(*streams[i], {least_room ? 0 : others, least_room})) continue;
       while (i-- > 0) StopWriting(*streams[i]);
       return false;
     }
@@ -135,11 +143,11 @@ bool EngineCore::StackFits(const Stream& next) const {
 
 // The node of the prompt's last token. Segments that a stream of the same request has met are found
 // by that; others by their tokens, or added.
-NodeId EngineCore::FindPath(const Stream& stream) {
+NodeId EngineCore::FindPath(const Stream& stream, std::int32_t leaf_segment) {
   const bool share = options_.strategy != Strategy::kFlat;
   const bool remember = share || stream.declared().skeleton >= 0;
   std::vector<RequestSegment>& segments = stream.request->segments;
-  const std::vector<std::int32_t> path = stream.request->PathTo(stream.declared().leaf);
+  const std::vector<std::int32_t> path = stream.request->PathTo(leaf_segment);
   NodeId node;
   size_t next = path.size();
   while (next > 0 && !node.valid()) {
@@ -177,43 +185,75 @@ int EngineCore::TailKeys(const Stream& stream, NodeId leaf) const {
   return tokens > 1 ? forest_.TakenOver(leaf) + static_cast<int>(tokens) - 1 : 0;
 }
 
-bool EngineCore::TryAdmit(Stream& stream, std::int64_t spare, bool least_room) {
-  const NodeId leaf = FindPath(stream);
-  cache_.Pin(leaf);  // and so all above it
-  const std::vector<NodeId> path = forest_.Path(leaf);
-  std::int64_t missing = 0, path_pages = 0;
-  int cached = 0;
-  for (const NodeId node : path) {
+// Pins the leaves of all branches, and so all above them.
+void EngineCore::FindPaths(Stream& stream) {
+  for (const std::int32_t leaf : stream.request->LeavesOf(stream.declared())) {
+    Branch& branch = stream.branches.emplace_back();
+    branch.leaf = FindPath(stream, leaf);
+    cache_.Pin(branch.leaf);
+  }
+}
+
+// Of all branches, each once, parents first.
+std::vector<NodeId> EngineCore::PromptNodes(const Stream& stream) const {
+  if (stream.branches.size() == 1) return forest_.Path(stream.lead().leaf);
+  std::vector<NodeId> nodes;
+  std::set<NodeId> known;
+  for (const Branch& branch : stream.branches) {
+    for (const NodeId node : forest_.Path(branch.leaf)) {
+      if (known.insert(node).second) nodes.push_back(node);
+    }
+  }
+  return nodes;
+}
+
+// Keys that a branch's tail gets room for at once.
+int EngineCore::FirstTailKeys(const Stream& stream, const Branch& branch, std::int64_t path_pages,
+                              bool least_room) const {
+  const int all_keys = TailKeys(stream, branch.leaf);
+  const int taken = forest_.TakenOver(branch.leaf);
+  if (!stream.preempted) return std::min(all_keys, taken + 1);
+  // All that it can need, or all there is: then it runs alone, as far as it gets.
+  const auto branches = static_cast<std::int64_t>(stream.branches.size());
+  const std::int64_t most = (cache_.total_pages() - path_pages) / branches * kPageTokens;
+  const std::int64_t least = taken + static_cast<std::int64_t>(stream.written.size());
+  const std::int64_t room = least_room ? least : std::max(most, least);
+  return static_cast<int>(std::clamp<std::int64_t>(all_keys, 0, room));
+}
+
+bool EngineCore::TryAdmit(Stream& stream, const Room& room) {
+  FindPaths(stream);
+  const std::vector<NodeId> nodes = PromptNodes(stream);
+  std::int64_t missing = 0, path_pages = 0, tail_pages = 0;
+  for (const NodeId node : nodes) {
     const auto tokens = static_cast<int>(forest_.at(node).tokens.size());
     missing += cache_.MissingPages(node, tokens);
     path_pages += PagesFor(tokens);
-    cached += cache_.filled(node);
   }
-  const int all_keys = TailKeys(stream, leaf);
-  const int taken = forest_.TakenOver(leaf);
-  int tail_keys = std::min(all_keys, taken + 1);
-  if (stream.preempted) {
-    // All that it can need, or all there is: then it runs alone, as far as it gets.
-    const std::int64_t most = (cache_.total_pages() - path_pages) * kPageTokens;
-    const std::int64_t least = taken + static_cast<std::int64_t>(stream.written.size());
-    const std::int64_t room = least_room ? least : std::max(most, least);
-    tail_keys = static_cast<int>(std::clamp<std::int64_t>(all_keys, 0, room));
-    spare = 0;
+  int cached = 0;
+  for (const Branch& branch : stream.branches) {
+    tail_pages += PagesFor(FirstTailKeys(stream, branch, path_pages, room.least));
+    for (const NodeId node : forest_.Path(branch.leaf)) cached += cache_.filled(node);
   }
-  if (missing + PagesFor(tail_keys) + spare > cache_.available_pages()) {
-    cache_.Unpin(leaf);  // what was added for it goes again
+  const std::int64_t spare = stream.preempted ? 0 : room.spare;
+  if (missing + tail_pages + spare > cache_.available_pages()) {
+    for (const Branch& branch : stream.branches) cache_.Unpin(branch.leaf);
+    stream.branches.clear();  // what was added for it went again
     return false;
   }
-  for (const NodeId node : path) {
+  for (const NodeId node : nodes) {
     BANYAN_CHECK(cache_.Reserve(node, static_cast<int>(forest_.at(node).tokens.size())));
   }
-  stream.leaf = leaf;
-  stream.tail = forest_.AddTail(leaf);
-  cache_.Pin(stream.tail);
-  BANYAN_CHECK(cache_.Reserve(stream.tail, tail_keys));
-  for (const TokenId token : stream.written) forest_.Append(stream.tail, token);
+  for (Branch& branch : stream.branches) {
+    branch.tail = forest_.AddTail(branch.leaf);
+    cache_.Pin(branch.tail);
+    BANYAN_CHECK(
+        cache_.Reserve(branch.tail, FirstTailKeys(stream, branch, path_pages, room.least)));
+    for (const TokenId token : stream.written) forest_.Append(branch.tail, token);
+    cache_.Touch(branch.leaf);
+  }
   stream.written = {};
-  cache_.Touch(leaf);
+  running_branches_ += static_cast<int>(stream.branches.size());
   if (!std::exchange(stream.began, true)) {
     stream.answer.cached_tokens = cached;
     receipt_.prompt_tokens += stream.prompt_tokens;

@@ -49,6 +49,7 @@ class EngineCore {
   std::int64_t waiting() const { return line_.streams(); }
   std::int64_t waiting_tokens() const { return line_.tokens(); }
   int running() const { return static_cast<int>(running_.size()) - ended_values_; }
+  int most_branches() const { return memory_.logit_rows; }  // of one stream
   bool idle() const { return line_.empty() && running_.empty() && launched_.empty(); }
   int max_streams() const { return max_streams_; }
   Receipt MakeReceipt();
@@ -77,9 +78,17 @@ class EngineCore {
   void Return(std::vector<std::unique_ptr<Stream>> streams);
   bool TryAdmitAll(std::vector<std::unique_ptr<Stream>>& streams);
   bool StackFits(const Stream& next) const;
-  bool TryAdmit(Stream& stream, std::int64_t spare, bool least_room);
-  NodeId FindPath(const Stream& stream);
+  struct Room {
+    std::int64_t spare = 0;  // pages for others
+    bool least = false;      // of a stream that was preempted: only what it has written
+  };
+  bool TryAdmit(Stream& stream, const Room& room);
+  void FindPaths(Stream& stream);
+  NodeId FindPath(const Stream& stream, std::int32_t leaf_segment);
+  std::vector<NodeId> PromptNodes(const Stream& stream) const;
   int TailKeys(const Stream& stream, NodeId leaf) const;
+  int FirstTailKeys(const Stream& stream, const Branch& branch, std::int64_t path_pages,
+                    bool least) const;
   void Begin(std::unique_ptr<Stream> stream);
 
   // --- grow.cc: memory on demand
@@ -97,8 +106,10 @@ class EngineCore {
   // --- decide.cc: running streams → the step's rows (in scheduler_)
   void Decide();
   void DecidePrompts();
+  void DecidePrompt(const Stream& stream, int most_rows);
+  void DecideFirstToken(const Stream& panel);
   int MissingRows(const Stream& stream);
-  void ShowPath(const Stream& stream);
+  void ShowPath(const Stream& stream, const Branch& branch);
   bool Decodes(const Stream& stream) const;
   bool EndsByLength(const Stream& stream, int more) const;
   bool HasWritten(const Stream& stream) const;
@@ -110,15 +121,19 @@ class EngineCore {
   void FillTails();
   void Constrain(Stream& stream);
   void Launch();
-  NodeId LogitNode(const Stream& stream) const;
+  bool AddChoice(Stream& stream, LaunchedStep& step);
+  NodeId LogitNode(const Stream& stream, const Branch& branch) const;
   bool MustTakeAtOnce(const Stream& stream) const;
   SamplingRow RequestFor(const Stream& stream, std::int32_t row) const;
+  PanelRow PanelFor(const Stream& stream, std::int32_t prior);
+  int EndPosition(const Stream& stream) const;
 
   // --- take.cc: a launched step's tokens and what follows from them
   void Take(LaunchedStep& step);
   void ForgetLaunched();
   void ForgetUnderWay(Stream& stream);
   void TakeToken(Stream& stream, const TokenChoice& choice);
+  void KeepBetas(Stream& stream, const TokenChoice& choice);
   bool AddText(Stream& stream, bool stop_token);
   void FinishAnswer(Stream& stream, FinishReason reason, const std::string& why);
   void Retire(Stream& stream);
@@ -140,7 +155,7 @@ class EngineCore {
   const ModelConfig& config_;
   EngineMemory memory_;
   const int batch_rows_;
-  const int max_streams_;  // running at once
+  const int max_streams_;  // branches running at once, unless one stream alone has more
   const int mixed_rows_;   // of a step in which streams write and prompts are computed
   const bool fair_;        // a long prompt leaves room for others
   // Steps that are launched before the tokens of the latest are known: 0 or 1.
@@ -159,6 +174,8 @@ class EngineCore {
   const BuiltStep* built_ = nullptr;
   AttentionPlan plan_;
   std::vector<SamplingRow> requested_;
+  std::vector<PanelRow> panels_;                // whose experts are in the next
+  std::deque<std::vector<ExpertRow>> experts_;  // [panels_]
 
   std::deque<LaunchedStep> launched_;  // oldest first
   Timer::Clock::time_point step_began_;
@@ -171,6 +188,7 @@ class EngineCore {
   std::vector<StreamId> free_ids_;
   std::vector<StreamId> running_;  // by rank; ends may be among them until ForgetEnded
   int ended_values_ = 0;           // of them, those that only keep what others see
+  int running_branches_ = 0;       // of all of them
   bool no_room_ = false;           // the next in line did not fit; try again when a stream ends
   bool nobody_else_ = false;       // what runs may need all memory there is
   std::unordered_map<NodeId, int> stack_of_node_;  // stacked: of the running streams' nodes

@@ -49,21 +49,24 @@ std::string EngineCore::Explain() {
   const bool share = options_.strategy != Strategy::kFlat;
   for (const auto& [request, index] : line_.Fresh()) {
     const RequestStream& stream = request->streams[static_cast<size_t>(index)];
-    const std::vector<std::int32_t> path = request->PathTo(stream.leaf);
-    NodeId node;
-    if (levels.size() < path.size()) levels.resize(path.size());
-    for (size_t depth = 0; depth < path.size(); ++depth) {
-      const RequestSegment& segment = request->segments[static_cast<size_t>(path[depth])];
-      const auto before = forest.TotalTokens();
-      node = forest.AddSegment(node, {segment.tokens, segment.first_position, share}, splits);
-      levels[depth].alone += static_cast<std::int64_t>(segment.tokens.size());
-      levels[depth].stored += forest.TotalTokens() - before;
-    }
-    tail_tokens += forest.TakenOver(node);
+    std::int64_t answer_tokens = 0;
     for (std::int32_t a = stream.first_answer; a < stream.end_answer; ++a) {
       const AnswerRequest& wanted = request->answers[static_cast<size_t>(a)];
-      tail_tokens +=
+      answer_tokens +=
           wanted.forced.empty() ? wanted.max_new : static_cast<std::int64_t>(wanted.forced.size());
+    }
+    for (const std::int32_t leaf : request->LeavesOf(stream)) {
+      const std::vector<std::int32_t> path = request->PathTo(leaf);
+      NodeId node;
+      if (levels.size() < path.size()) levels.resize(path.size());
+      for (size_t depth = 0; depth < path.size(); ++depth) {
+        const RequestSegment& segment = request->segments[static_cast<size_t>(path[depth])];
+        const auto before = forest.TotalTokens();
+        node = forest.AddSegment(node, {segment.tokens, segment.first_position, share}, splits);
+        levels[depth].alone += static_cast<std::int64_t>(segment.tokens.size());
+        levels[depth].stored += forest.TotalTokens() - before;
+      }
+      tail_tokens += forest.TakenOver(node) + answer_tokens;
     }
   }
   std::string text = fmt::format("strategy  {}: {}\n", StrategyName(options_.strategy),

@@ -8,10 +8,15 @@
 
 namespace banyan {
 
-// Room for the stream's next row. False: it is not running any more.
+// Room for the stream's next rows. False: it is not running any more.
 bool EngineCore::GrowTail(Stream& stream) {
-  const auto tokens = static_cast<int>(forest_.at(stream.tail).tokens.size());
-  while (!cache_.Reserve(stream.tail, tokens + stream.tokens_under_way)) {
+  const auto reserve = [&] {
+    return std::ranges::all_of(stream.branches, [&](const Branch& branch) {
+      const auto tokens = static_cast<int>(forest_.at(branch.tail).tokens.size());
+      return cache_.Reserve(branch.tail, tokens + stream.tokens_under_way);
+    });
+  };
+  while (!reserve()) {
     // Running streams are in order of rank, so none that has its row already is taken away.
     const auto last = std::find_if(running_.rbegin(), running_.rend(),
                                    [this](StreamId id) { return Alive(id) && !at(id).preempted; });
@@ -71,20 +76,23 @@ std::unique_ptr<Stream> EngineCore::PutAside(Stream& stream) {
 
 // Gives back what the stream holds, and keeps its tokens.
 void EngineCore::StopWriting(Stream& stream) {
-  const std::vector<TokenId>& tokens = forest_.at(stream.tail).tokens;
-  stream.written.assign(tokens.begin() + forest_.TakenOver(stream.leaf), tokens.end());
+  const std::vector<TokenId>& tokens = forest_.at(stream.lead().tail).tokens;
+  stream.written.assign(tokens.begin() + forest_.TakenOver(stream.lead().leaf), tokens.end());
   LetGo(stream);
 }
 
-// Gives back what the stream holds. The tail is of no use to anyone (a row under way writes to its
-// page before anyone else can); the prompt stays cached until its pages are needed.
+// Gives back what the stream holds. Its tails are of no use to anyone (a row under way writes to
+// their pages before anyone else can); the prompt stays cached until its pages are needed.
 void EngineCore::LetGo(Stream& stream) {
-  cache_.DropPinned(stream.tail);
-  cache_.Touch(stream.leaf);
-  cache_.Unpin(stream.leaf);
-  // Private: nobody will ask for it again.
-  if (options_.strategy == Strategy::kFlat) cache_.DropUnused(stream.leaf);
-  stream.tail = stream.leaf = NodeId();
+  for (const Branch& branch : stream.branches) cache_.DropPinned(branch.tail);
+  for (const Branch& branch : stream.branches) {
+    cache_.Touch(branch.leaf);
+    cache_.Unpin(branch.leaf);
+    // Private: nobody will ask for it again.
+    if (options_.strategy == Strategy::kFlat) cache_.DropUnused(branch.leaf);
+  }
+  running_branches_ -= static_cast<int>(stream.branches.size());
+  stream.branches.clear();
 }
 
 }  // namespace banyan

@@ -20,9 +20,11 @@ void EngineCore::PlanStep() {
       node_rows_.push_back(ValueRow(stream));
       continue;
     }
-    const auto tokens = static_cast<int>(forest_.at(stream.tail).tokens.size());
-    node_rows_.push_back(
-        {stream.tail, tokens - 1 + stream.tokens_under_way, 1, true, ChoiceToken(stream.choice)});
+    for (const Branch& branch : stream.branches) {
+      const auto tokens = static_cast<int>(forest_.at(branch.tail).tokens.size());
+      node_rows_.push_back(
+          {branch.tail, tokens - 1 + stream.tokens_under_way, 1, true, ChoiceToken(stream.choice)});
+    }
   }
   CollectChains();
   if (options_.strategy == Strategy::kStacked) {
@@ -44,12 +46,14 @@ void EngineCore::MarkStacks() {
   stack_of_node_.clear();
   for (const StreamId id : running_) {
     const Stream& stream = at(id);
-    std::vector<NodeId> nodes = forest_.Path(stream.tail);
-    nodes.push_back(stream.leaf);
-    for (const NodeId node : nodes) {
-      const int stack = stream.declared().stack;
-      const auto [it, added] = stack_of_node_.try_emplace(node, stack);
-      if (!added && it->second != stack) it->second = -1;
+    const int stack = stream.declared().stack;
+    for (const Branch& branch : stream.branches) {
+      std::vector<NodeId> nodes = forest_.Path(branch.tail);
+      nodes.push_back(branch.leaf);
+      for (const NodeId node : nodes) {
+        const auto [it, added] = stack_of_node_.try_emplace(node, stack);
+        if (!added && it->second != stack) it->second = -1;
+      }
     }
   }
 }
@@ -65,14 +69,19 @@ PlanOptions EngineCore::OptionsForPlan() const {
 // their own.
 void EngineCore::FillTails() {
   page_copies_.clear();
-  const auto fill = [this](const Stream& stream) {
-    const int taken = forest_.TakenOver(stream.leaf);
-    if (taken == 0 || cache_.filled(stream.tail) > 0) return;
-    cache_.AddCopies(stream.leaf, stream.tail, taken, page_copies_);
+  const auto fill = [this](const Branch& branch) {
+    const int taken = forest_.TakenOver(branch.leaf);
+    if (taken == 0 || cache_.filled(branch.tail) > 0) return;
+    cache_.AddCopies(branch.leaf, branch.tail, taken, page_copies_);
   };
-  for (const StreamId id : scheduler_.decision().extend) fill(at(id));
+  for (const StreamId id : scheduler_.decision().extend) {
+    for (const Branch& branch : at(id).branches) fill(branch);
+  }
   for (const StreamId id : running_) {  // those that were preempted
-    if (!Decodes(at(id)) && scheduler_.Touches(at(id).tail)) fill(at(id));
+    if (Decodes(at(id))) continue;
+    for (const Branch& branch : at(id).branches) {
+      if (scheduler_.Touches(branch.tail)) fill(branch);
+    }
   }
   if (!page_copies_.empty()) kernels_.CopyPages(page_copies_, *memory_.kv);
 }
@@ -89,20 +98,13 @@ void EngineCore::Launch() {
   FillTails();
   step.logits = memory_.forward->Run(built_->batch, plan_, *memory_.kv, forward);
 
-  // A stream's next token comes from its tail's row, or from the row that ends its prompt, which
-  // several streams may share.
   requested_.clear();
+  panels_.clear();
+  experts_.clear();
   for (const StreamId id : running_) {
-    const Stream& stream = at(id);
-    const std::int32_t row = builder_.LogitRow(LogitNode(stream));
-    if (row < 0) continue;
-    step.readers.push_back(id);
-    step.rows.push_back(row);
-    Constrain(at(id));
-    requested_.push_back(RequestFor(stream, row));
-    step.take_at_once = step.take_at_once || MustTakeAtOnce(stream);
+    if (AddChoice(at(id), step)) step.readers.push_back(id);
   }
-  step.choices = kernels_.Choose(step.logits, requested_);
+  step.choices = kernels_.Choose(step.logits, requested_, {panels_, forward.earlier});
 
   for (size_t i = 0; i < step.readers.size(); ++i) {
     Stream& stream = at(step.readers[i]);
@@ -116,9 +118,9 @@ void EngineCore::Launch() {
   limit_.Add(CountPlan(plan_, built_->batch.positions),
              static_cast<int>(built_->batch.logit_rows.size()), step.decode_only);
   ++receipt_.steps;
-  receipt_.decode_rows += static_cast<std::int64_t>(decision.extend.size());
-  for (const StepBuilder::NodeRows& rows : node_rows_) {
-    if (forest_.at(rows.node).growing && !rows.logits) ++receipt_.recomputed_tokens;
+  receipt_.decode_rows += decision.extend_rows;
+  for (size_t i = decision.prefill.size(); i < node_rows_.size(); ++i) {
+    if (!node_rows_[i].logits) ++receipt_.recomputed_tokens;  // values of a skeleton, fed again
   }
   for (const PrefillPart& part : decision.prefill) {
     const bool answer = forest_.at(part.node).growing;
@@ -127,9 +129,64 @@ void EngineCore::Launch() {
   launched_.push_back(std::move(step));
 }
 
+// Asks for the stream's next token, from its tail's row or from the row that ends its prompt, which
+// several streams may share; of a panel, from such rows of all branches. False: they are not there.
+bool EngineCore::AddChoice(Stream& stream, LaunchedStep& step) {
+  std::vector<ExpertRow>* experts = nullptr;
+  if (stream.has_panel()) experts = &experts_.emplace_back();
+  for (const Branch& branch : stream.branches) {
+    const std::int32_t row = builder_.LogitRow(LogitNode(stream, branch));
+    if (row < 0) {
+      if (experts != nullptr) experts_.pop_back();
+      return false;
+    }
+    if (experts != nullptr) experts->push_back({.row = row});
+  }
+  const std::int32_t lead = builder_.LogitRow(LogitNode(stream, stream.lead()));
+  step.rows.push_back(lead);
+  step.branches.push_back(static_cast<int>(stream.branches.size()));
+  Constrain(stream);
+  requested_.push_back(RequestFor(stream, lead));
+  step.take_at_once = step.take_at_once || MustTakeAtOnce(stream);
+  if (experts == nullptr) return true;
+  experts->erase(experts->begin());  // the prior
+  requested_.back().panel = static_cast<std::int32_t>(panels_.size());
+  panels_.push_back(PanelFor(stream, lead));
+  return true;
+}
+
+// Betas are measured with the first token. Until that was taken only the backend knows them.
+// REQUIRES: experts_.back() are its rows.
+PanelRow EngineCore::PanelFor(const Stream& stream, std::int32_t prior) {
+  const RequestPanel& declared =
+      stream.request->panels[static_cast<size_t>(stream.declared().panel)];
+  const std::vector<double>& betas = stream.answer.betas;
+  const bool fixed = declared.options.beta_rule == BetaRule::kFixed;
+  PanelRow panel;
+  panel.prior = prior;
+  panel.rule = declared.options.rule;
+  panel.gamma = declared.options.gamma;
+  std::vector<ExpertRow>& experts = experts_.back();
+  for (size_t k = 0; k < experts.size(); ++k) {
+    experts[k].relevance = declared.experts[k].relevance;
+    if (fixed) experts[k].beta = declared.options.beta;
+    if (!fixed && !betas.empty()) experts[k].beta = betas[k];
+  }
+  panel.experts = experts;
+  if (fixed || !betas.empty()) return panel;
+  if (stream.tokens_under_way > 0) {
+    panel.betas = BetaSource::kEarlier;
+    panel.earlier_choice = stream.choice;
+  } else {
+    panel.betas =
+        declared.options.beta_rule == BetaRule::kShared ? BetaSource::kMean : BetaSource::kMeasured;
+  }
+  return panel;
+}
+
 // Whose last row gives the stream's next token.
-NodeId EngineCore::LogitNode(const Stream& stream) const {
-  return Decodes(stream) || HasWritten(stream) ? stream.tail : stream.leaf;
+NodeId EngineCore::LogitNode(const Stream& stream, const Branch& branch) const {
+  return Decodes(stream) || HasWritten(stream) ? branch.tail : branch.leaf;
 }
 
 // Looks up which tokens may come next.

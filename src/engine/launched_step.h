@@ -16,7 +16,8 @@ struct LaunchedStep {
   // [choices] whose next token each is; none: the stream ended with an earlier token, and what this
   // step computed for it is of no use.
   std::vector<StreamId> readers;
-  std::vector<std::int32_t> rows;  // [choices] of the logits
+  std::vector<std::int32_t> rows;  // [choices] of the logits; the prior's of a panel
+  std::vector<int> branches;       // [choices] rows that each was made of
   bool decode_only = false;        // no rows of prompts
   // The tokens must be taken before another step is launched: somebody wants the logits, or asks
   // for a next token in a way that depends on this one.

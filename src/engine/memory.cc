@@ -20,6 +20,7 @@ constexpr int kRowsOfRoomyDevice = 4096;
 constexpr std::int64_t kRoomyPart = 16;  // of the free memory, which such steps may take
 
 constexpr int kMostTimesDefault = 4;     // rows of a step by default, where many streams are wanted
+constexpr int kPanelStreams = 129;       // that a stream may have whatever max_streams is
 constexpr int kLeastBatchRows = 32;      // smaller steps are not tried on account of memory
 constexpr int kMostPartialPages = 1024;  // of one stream's path
 constexpr int kFewestPages = 256;        // fewer are not tried on account of memory
@@ -41,7 +42,7 @@ std::int64_t BytesOfRow(const ModelConfig& config) {
 // recorded graphs.
 std::int64_t BytesBesideActivations(const ModelConfig& config, const EngineMemory& memory) {
   constexpr std::int64_t kWorkspaces = std::int64_t{1} << 30;
-  const std::int64_t logits = std::int64_t{memory.max_streams} * config.vocab_size * 4;
+  const std::int64_t logits = std::int64_t{memory.logit_rows} * config.vocab_size * 4;
   return memory.batch_rows * BytesOfRow(config) + logits + kWorkspaces;
 }
 
@@ -64,8 +65,8 @@ std::int64_t KvBudget(const EngineOptions& options, Model::Parts& model,
   return *free - std::min(BytesBesideActivations(model.config, memory), *free / 4);
 }
 
-// Pages for the budget, but no more than all running streams could ever fill.
-int PagesForBudget(std::int64_t budget, const Model::Parts& model, int max_streams) {
+// Pages for the budget, but no more than all branches of running streams could ever fill.
+int PagesForBudget(std::int64_t budget, const Model::Parts& model, int branches) {
   const ModelConfig& config = model.config;
   const std::int64_t page_bytes =
       model.kernels->KvPageBytes({config.layers, config.kv_heads, config.head_dim});
@@ -73,7 +74,7 @@ int PagesForBudget(std::int64_t budget, const Model::Parts& model, int max_strea
   const std::int64_t full_pages = (config.context_length + kPageTokens - 1) / kPageTokens;
   const std::int64_t pages_per_stream =
       std::min<std::int64_t>(config.context_length + 1, full_pages + kMostPartialPages);
-  const std::int64_t useful = pages_per_stream * max_streams;
+  const std::int64_t useful = pages_per_stream * branches;
   constexpr std::int64_t kIndexLimit =
       (std::int64_t{1} << 31) / kPageTokens - 1;  // slots are int32
   const std::int64_t pages = std::min({budget / page_bytes, useful, kIndexLimit});
@@ -88,7 +89,7 @@ std::shared_ptr<KvMemory> AllocateKv(const EngineOptions& options, Model::Parts&
                                      const EngineMemory& memory) {
   const ModelConfig& config = model.config;
   const KvShape shape{config.layers, config.kv_heads, config.head_dim};
-  int pages = PagesForBudget(KvBudget(options, model, memory), model, memory.max_streams);
+  int pages = PagesForBudget(KvBudget(options, model, memory), model, memory.logit_rows);
   for (;;) {
     try {
       return model.kernels->NewKvMemory(shape, pages);
@@ -116,9 +117,10 @@ EngineMemory AllocateMemory(const EngineOptions& options, Model::Parts& model) {
     memory.max_streams =
         std::min(rows, options.max_streams > 0 ? options.max_streams : defaults.max_streams);
     if (options.one_by_one) memory.max_streams = 1;
+    memory.logit_rows = std::max(memory.max_streams, std::min(rows, kPanelStreams));
     try {
       memory.forward = std::make_unique<ForwardPass>(model.config, model.weights, *model.kernels,
-                                                     memory.batch_rows, memory.max_streams);
+                                                     memory.batch_rows, memory.logit_rows);
       memory.kv = AllocateKv(options, model, memory);
       return memory;
     } catch (const Error& error) {

@@ -13,6 +13,7 @@ namespace banyan {
 struct EngineMemory {
   int batch_rows = 0;   // of one step
   int max_streams = 0;  // running at once, at most batch_rows
+  int logit_rows = 0;   // of one step, at least max_streams: as many branches as a stream may have
   std::unique_ptr<ForwardPass> forward;
   std::shared_ptr<KvMemory> kv;
 };

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <utility>
 
 #include "base/error.h"
 
@@ -47,6 +49,20 @@ void CheckAnswer(const AnswerRequest& answer, const Model::Parts& model) {
   }
 }
 
+void CheckPanel(const AnswerRequest& answer) {
+  const PanelOptions& panel = *answer.panel;
+  const bool good_beta = panel.beta >= 0.0 && std::isfinite(panel.beta);
+  if (panel.beta_rule == BetaRule::kFixed && !good_beta) {
+    Throw(ErrorKind::kInput, "beta is {}: expected 0 or more", panel.beta);
+  }
+  if (!(panel.gamma >= 0.0 && std::isfinite(panel.gamma))) {
+    Throw(ErrorKind::kInput, "gamma is {}: expected 0 or more", panel.gamma);
+  }
+  if (answer.want_logits) {
+    Throw(ErrorKind::kInput, "an answer of several experts has no logits of one prompt");
+  }
+}
+
 // Where a path stands after a segment.
 struct PathEnd {
   std::int32_t segment = -1;
@@ -72,12 +88,48 @@ class Checker {
     for (const AnswerRequest& answer : segment.answers) {
       CheckAnswer(answer, model_);
       CheckPrompt(end, has_tokens);
+      if (!answer.panel) continue;
+      CheckPanel(answer);
+      if (!panels_.emplace(answer.tag, 0).second) {
+        Throw(ErrorKind::kInput, "two answers with experts have the tag {}", answer.tag);
+      }
+    }
+    for (const ExpertRequest& expert : segment.experts) {
+      CheckPrompt(end, has_tokens);
+      if (!(expert.relevance > 0.0 && expert.relevance <= 1.0)) {
+        Throw(ErrorKind::kInput, "an expert's relevance is {}: expected more than 0, at most 1",
+              expert.relevance);
+      }
+      experts_.push_back(expert.tag);
     }
     for (const PromptSegment& child : segment.below) Check(child, end, has_tokens);
     return end;
   }
 
   const RequestSize& size() const { return size_; }  // of what was checked
+
+  // After Check: experts and answers find one another.
+  void CheckPanels(const RequestRules& rules) {
+    for (const std::uint64_t tag : experts_) {
+      const auto panel = panels_.find(tag);
+      if (panel == panels_.end()) {
+        Throw(ErrorKind::kInput,
+              "an expert names the answer {}: no answer with experts has that tag", tag);
+      }
+      ++panel->second;
+    }
+    for (const auto& [tag, experts] : panels_) {
+      if (experts == 0) Throw(ErrorKind::kInput, "the answer {} has no experts", tag);
+      if (experts >= rules.most_branches) {
+        Throw(ErrorKind::kLimit,
+              "{} experts and the prior are one step's work: it takes at most {} streams here",
+              experts, rules.most_branches);
+      }
+      if (rules.sequential) {
+        Throw(ErrorKind::kUnsupported, "experts and the strategy sequential do not go together");
+      }
+    }
+  }
 
   // A prompt of several questions, one after another.
   void CheckSequence(const PromptSegment& segment, std::int64_t above, bool has_tokens) {
@@ -102,6 +154,9 @@ class Checker {
               "a piece of a skeleton has {} tokens, {} answers and {} pieces after it: expected at "
               "least one token, one answer, and no more than one piece",
               piece->tokens.size(), piece->answers.size(), piece->below.size());
+      }
+      if (piece->answers.front().panel || !piece->experts.empty()) {
+        Throw(ErrorKind::kUnsupported, "a value of a skeleton is not written by experts");
       }
       if (piece->below.empty()) return;
       const AnswerRequest& value = piece->answers.front();
@@ -143,6 +198,8 @@ class Checker {
   const Model::Parts& model_;
   const bool sequential_;
   RequestSize size_;
+  std::map<std::uint64_t, int> panels_;  // tag of an answer → experts
+  std::vector<std::uint64_t> experts_;   // tags
 };
 
 bool AllLeaves(const PromptSegment& segment) {
@@ -164,11 +221,26 @@ class TreeBuilder {
     }
     end = AddSegment(segment, end);
     for (AnswerRequest& answer : segment.answers) {
+      const std::optional<PanelOptions> panel = answer.panel;
+      const std::uint64_t tag = answer.tag;
       AddAnswer(answer);
       AddStream(end.segment, 1);
+      if (!panel) continue;
+      tree_.streams.back().panel = panel_of_tag_[tag] =
+          static_cast<std::int32_t>(tree_.panels.size());
+      tree_.panels.push_back({*panel, {}});
     }
+    for (const ExpertRequest& expert : segment.experts) experts_.emplace_back(expert, end.segment);
     if (sequential_ && AllLeaves(segment)) return OneAfterAnother(segment, end);
     for (PromptSegment& child : segment.below) Visit(child, end);
+  }
+
+  // After Visit: experts join their panels, in the order of the tree.
+  void FillPanels() {
+    for (const auto& [expert, leaf] : experts_) {
+      const auto panel = static_cast<size_t>(panel_of_tag_.at(expert.tag));
+      tree_.panels[panel].experts.push_back({leaf, expert.relevance});
+    }
   }
 
  private:
@@ -215,6 +287,8 @@ class TreeBuilder {
 
   RequestTree& tree_;
   const bool sequential_;
+  std::map<std::uint64_t, std::int32_t> panel_of_tag_;
+  std::vector<std::pair<ExpertRequest, std::int32_t>> experts_;  // with their leaves
 };
 
 void CheckSequences(Checker& checker, const PromptSegment& segment, std::int64_t above,
@@ -238,24 +312,44 @@ std::vector<std::int32_t> RequestTree::PathTo(std::int32_t segment) const {
   return path;
 }
 
+std::vector<std::int32_t> RequestTree::LeavesOf(const RequestStream& stream) const {
+  std::vector<std::int32_t> leaves = {stream.leaf};
+  if (stream.panel < 0) return leaves;
+  for (const RequestPanel::Expert& expert : panels[static_cast<size_t>(stream.panel)].experts) {
+    leaves.push_back(expert.leaf);
+  }
+  return leaves;
+}
+
+int RequestTree::BranchesOf(const RequestStream& stream) const {
+  if (stream.panel < 0) return 1;
+  return 1 + static_cast<int>(panels[static_cast<size_t>(stream.panel)].experts.size());
+}
+
 std::int32_t RequestTree::PromptTokens(const RequestStream& stream) const {
   std::int32_t count = 0;
-  for (std::int32_t at = stream.leaf; at >= 0; at = segments[static_cast<size_t>(at)].parent) {
-    count += static_cast<std::int32_t>(segments[static_cast<size_t>(at)].tokens.size());
+  for (const std::int32_t leaf : LeavesOf(stream)) {
+    for (std::int32_t at = leaf; at >= 0; at = segments[static_cast<size_t>(at)].parent) {
+      count += static_cast<std::int32_t>(segments[static_cast<size_t>(at)].tokens.size());
+    }
   }
   return count;
 }
 
-RequestSize CheckRequest(const PromptSegment& request, const Model::Parts& model, bool sequential) {
-  Checker checker(model, sequential);
+RequestSize CheckRequest(const PromptSegment& request, const Model::Parts& model,
+                         const RequestRules& rules) {
+  Checker checker(model, rules.sequential);
   checker.Check(request, 0, false);
-  if (sequential) CheckSequences(checker, request, 0, false);
+  checker.CheckPanels(rules);
+  if (rules.sequential) CheckSequences(checker, request, 0, false);
   return checker.size();
 }
 
 std::shared_ptr<RequestTree> MakeRequestTree(PromptSegment& request, bool sequential) {
   auto tree = std::make_shared<RequestTree>();
-  TreeBuilder(*tree, sequential).Visit(request, {});
+  TreeBuilder builder(*tree, sequential);
+  builder.Visit(request, {});
+  builder.FillPanels();
   tree->streams_left = static_cast<std::int32_t>(tree->streams.size());
   return tree;
 }

@@ -27,8 +27,19 @@ struct RequestSegment {
   }
 };
 
+// Who writes an answer together.
+struct RequestPanel {
+  struct Expert {
+    std::int32_t leaf = -1;  // the last segment of its prompt
+    double relevance = 1.0;
+  };
+  PanelOptions options;
+  std::vector<Expert> experts;
+};
+
 struct RequestStream {
-  std::int32_t leaf = -1;  // the last segment of its prompt
+  std::int32_t leaf = -1;   // the last segment of its prompt; the prior's of a panel
+  std::int32_t panel = -1;  // index of its panel; -1: none
   // Answers [first_answer, end_answer): one, or several that are written in turn.
   std::int32_t first_answer = 0, end_answer = 0;
   std::int32_t skeleton = -1;  // index in RequestTree::skeletons; -1: none
@@ -54,6 +65,7 @@ struct RequestTree {
   std::vector<AnswerRequest> answers;
   std::vector<RequestStream> streams;
   std::vector<RequestSkeleton> skeletons;
+  std::vector<RequestPanel> panels;
   std::int64_t tokens = 0;  // of all segments
 
   std::int32_t streams_left = 0;
@@ -62,6 +74,9 @@ struct RequestTree {
 
   // Root first.
   std::vector<std::int32_t> PathTo(std::int32_t segment) const;
+  // Of all its branches: one, or a panel's, the prior's first.
+  std::vector<std::int32_t> LeavesOf(const RequestStream& stream) const;
+  int BranchesOf(const RequestStream& stream) const;
   std::int32_t PromptTokens(const RequestStream& stream) const;
 };
 
@@ -69,9 +84,16 @@ struct RequestSize {
   std::int64_t answers = 0, tokens = 0;
 };
 
-// Throws as Engine::TrySubmit says. `sequential`: the questions of a context are one prompt, their
-// answers written in turn (Strategy::kSequential).
-RequestSize CheckRequest(const PromptSegment& request, const Model::Parts& model, bool sequential);
+struct RequestRules {
+  // The questions of a context are one prompt, their answers written in turn
+  // (Strategy::kSequential).
+  bool sequential = false;
+  int most_branches = 1;  // of one stream
+};
+
+// Throws as Engine::TrySubmit says.
+RequestSize CheckRequest(const PromptSegment& request, const Model::Parts& model,
+                         const RequestRules& rules);
 
 // Takes the request apart. REQUIRES: checked.
 std::shared_ptr<RequestTree> MakeRequestTree(PromptSegment& request, bool sequential);

@@ -21,6 +21,12 @@ void EngineCore::NumberStacks(RequestTree& request) {
       stream.stack = stack_;  // they see one another
       continue;
     }
+    if (stream.panel >= 0) {  // its documents make a stack of their own
+      stream.stack = ++stack_;
+      stack_contexts_ = options_.contexts_per_stack;
+      last_context_ = {};
+      continue;
+    }
     const std::int32_t context = request.segments[static_cast<size_t>(stream.leaf)].parent;
     const std::pair here(request.id, context);
     if (context < 0 || here != last_context_) {

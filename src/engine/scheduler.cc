@@ -7,7 +7,7 @@
 namespace banyan {
 
 int StepDecision::rows() const {
-  int rows = static_cast<int>(extend.size());
+  int rows = extend_rows;
   for (const PrefillPart& part : prefill) rows += part.count;
   return rows;
 }
@@ -17,15 +17,18 @@ void StepScheduler::Begin(int batch_rows, int logit_rows) {
   for (const PrefillPart& part : step_.prefill) part_of_[part.node.index()] = -1;
   step_.prefill.clear();
   step_.extend.clear();
+  step_.extend_rows = 0;
   rows_left_ = batch_rows;
   logits_left_ = logit_rows;
 }
 
-void StepScheduler::Extend(StreamId stream, bool logits) {
-  if (full() || (logits && logits_left_ == 0)) return;
+bool StepScheduler::Extend(StreamId stream, const ExtendRows& extend) {
+  if (extend.rows > rows_left_ || extend.logits > logits_left_) return false;
   step_.extend.push_back(stream);
-  --rows_left_;
-  if (logits) --logits_left_;
+  step_.extend_rows += extend.rows;
+  rows_left_ -= extend.rows;
+  logits_left_ -= extend.logits;
+  return true;
 }
 
 void StepScheduler::LimitPrompts(int rows) { rows_left_ = std::min(rows_left_, rows); }

@@ -39,6 +39,7 @@ struct PrefillPart {
 struct StepDecision {
   std::vector<PrefillPart> prefill;
   std::vector<StreamId> extend;
+  int extend_rows = 0;  // of these streams: one for every branch
 
   bool empty() const { return prefill.empty() && extend.empty(); }
   int rows() const;
@@ -52,7 +53,12 @@ class StepScheduler {
  public:
   // At most so many rows, and so many of them with logits.
   void Begin(int batch_rows, int logit_rows = 1 << 30);
-  void Extend(StreamId stream, bool logits = true);
+  struct ExtendRows {
+    int rows = 1, logits = 1;
+  };
+  // All rows of a stream or none: false when they do not fit.
+  bool Extend(StreamId stream, const ExtendRows& extend);
+  bool Extend(StreamId stream) { return Extend(stream, ExtendRows()); }
   // Prompts get at most so many of the rows that are left.
   void LimitPrompts(int rows);
 

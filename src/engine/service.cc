@@ -31,7 +31,7 @@ bool Engine::State::HasRoom(const RequestSize& size, const AnswerQueue& queue) c
 std::optional<RequestId> Engine::State::Submit(PromptSegment& request, const SubmitOptions& submit,
                                                bool wait) {
   // Checked and taken apart without a lock: a large request holds nobody up.
-  const RequestSize size = CheckRequest(request, model->parts(), sequential);
+  const RequestSize size = CheckRequest(request, model->parts(), {sequential, most_branches});
   const AnswerQueue& queue = submit.queue ? *submit.queue : *own_queue;
   {
     std::unique_lock lock(mutex);

@@ -49,7 +49,8 @@ struct Engine::State {
 
   std::mutex core_mutex;  // guards `core`
   EngineCore core;
-  std::atomic<int> callers{0};  // that wait for core_mutex
+  const int most_branches = core.most_branches();  // of a stream
+  std::atomic<int> callers{0};                     // that wait for core_mutex
 
   mutable std::mutex mutex;         // guards what follows
   std::condition_variable changed;  // the inbox, or what is below

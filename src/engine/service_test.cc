@@ -311,7 +311,8 @@ class FaultyKernels : public testing_support::ForwardingKernels {
   static constexpr int kMarker = 7;  // top_logprobs
   using ForwardingKernels::ForwardingKernels;
   std::unique_ptr<PendingChoices> Choose(const Tensor& logits,
-                                         std::span<const SamplingRow> requests) override {
+                                         std::span<const SamplingRow> requests,
+                                         const StepPanels& /*panels*/) override {
     if (fail_steps) throw Error(ErrorKind::kIo, "the device is lost");
     std::vector<TokenChoice> choices(requests.size());
     SelectTokens(logits, requests, choices);

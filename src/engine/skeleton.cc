@@ -13,15 +13,15 @@ namespace banyan {
 
 // Tokens of its answer that have keys.
 int EngineCore::Fed(const Stream& stream) const {
-  return std::max(0, cache_.filled(stream.tail) - forest_.TakenOver(stream.leaf));
+  return std::max(0, cache_.filled(stream.lead().tail) - forest_.TakenOver(stream.lead().leaf));
 }
 
 // A value's row in the next step, if it gets one. The last token of an answer that ended is never
 // fed; the others are fed again after the memory was given back.
 StepBuilder::NodeRows EngineCore::ValueRow(const Stream& stream) const {
-  const auto tokens = static_cast<int>(forest_.at(stream.tail).tokens.size());
-  const int key = forest_.TakenOver(stream.leaf) + Fed(stream);
-  return {stream.tail, key, 1, !stream.ended && key == tokens - 1};
+  const auto tokens = static_cast<int>(forest_.at(stream.lead().tail).tokens.size());
+  const int key = forest_.TakenOver(stream.lead().leaf) + Fed(stream);
+  return {stream.lead().tail, key, 1, !stream.ended && key == tokens - 1};
 }
 
 // Gives rows to the values whose turn it is: every one above them has fed as many tokens as it
@@ -33,12 +33,12 @@ void EngineCore::ExtendSkeleton(const std::shared_ptr<SkeletonRun>& run) {
   for (size_t i = count; i-- > 0;) {
     Stream& stream = at(run->members[i]);
     BANYAN_CHECK(stream.tokens_under_way == 0);
-    const auto& leaf = forest_.at(stream.leaf).tokens;
-    const bool prompt_there = cache_.filled(stream.leaf) == static_cast<int>(leaf.size());
+    const auto& leaf = forest_.at(stream.lead().leaf).tokens;
+    const bool prompt_there = cache_.filled(stream.lead().leaf) == static_cast<int>(leaf.size());
     if (prompt_there && HasWritten(stream)) stream.state = Stream::State::kDecode;
     fed[i] = Fed(stream);
-    const auto written =
-        static_cast<int>(forest_.at(stream.tail).tokens.size()) - forest_.TakenOver(stream.leaf);
+    const auto written = static_cast<int>(forest_.at(stream.lead().tail).tokens.size()) -
+                         forest_.TakenOver(stream.lead().leaf);
     goes_on[i] = !stream.ended || fed[i] < written - 1;
     behind[i] = goes_on[i] ? std::min(behind[i + 1], fed[i]) : behind[i + 1];
   }
@@ -61,7 +61,7 @@ void EngineCore::ExtendSkeleton(const std::shared_ptr<SkeletonRun>& run) {
   for (const auto& [id, logits] : rows) {
     if (!GrowTail(at(id))) return;  // none of them runs any more
   }
-  for (const auto& [id, logits] : rows) scheduler_.Extend(id, logits);
+  for (const auto& [id, logits] : rows) scheduler_.Extend(id, {1, logits ? 1 : 0});
 }
 
 // What the values of the skeleton with rows in this step see below the prompt: pieces of the
@@ -75,16 +75,17 @@ StepBuilder::Chain EngineCore::ChainOf(const SkeletonRun& run, StreamId last) co
     const auto& extended = scheduler_.decision().extend;
     const bool has_row = std::ranges::find(extended, id) != extended.end();
     const bool has_keys = has_row || Fed(stream) > 0;
-    const bool taken_over = forest_.TakenOver(stream.leaf) > 0;
+    const bool taken_over = forest_.TakenOver(stream.lead().leaf) > 0;
     if (!chain.empty()) {
       const size_t begin = chain.size();
-      NodeId node = has_keys && taken_over ? forest_.at(stream.leaf).parent : stream.leaf;
+      NodeId node =
+          has_keys && taken_over ? forest_.at(stream.lead().leaf).parent : stream.lead().leaf;
       for (; node != above; node = forest_.at(node).parent) chain.push_back(node);
       std::reverse(chain.begin() + static_cast<std::ptrdiff_t>(begin), chain.end());
     }
-    if (has_keys) chain.push_back(stream.tail);
+    if (has_keys) chain.push_back(stream.lead().tail);
     if (id == last) break;
-    above = stream.leaf;
+    above = stream.lead().leaf;
   }
   return chain;
 }

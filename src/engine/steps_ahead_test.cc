@@ -123,10 +123,13 @@ class CountingKernels : public ForwardingKernels {
  public:
   using ForwardingKernels::ForwardingKernels;
   std::unique_ptr<PendingChoices> Choose(const Tensor& logits,
-                                         std::span<const SamplingRow> requests) override {
+                                         std::span<const SamplingRow> requests,
+                                         const StepPanels& panels) override {
     ahead += untaken > 0 ? 1 : 0;
     ++untaken;
-    return std::make_unique<Counted>(ForwardingKernels::Choose(logits, requests), *this);
+    const auto* counted = static_cast<const Counted*>(panels.earlier);
+    const StepPanels inner{panels.panels, counted ? counted->inner.get() : nullptr};
+    return std::make_unique<Counted>(ForwardingKernels::Choose(logits, requests, inner), *this);
   }
   std::unique_ptr<StepInputs> Upload(const Batch& batch, const AttentionPlan& plan,
                                      const PendingChoices* earlier) override {
@@ -182,8 +185,9 @@ class FailingKernels : public ForwardingKernels {
  public:
   using ForwardingKernels::ForwardingKernels;
   std::unique_ptr<PendingChoices> Choose(const Tensor& logits,
-                                         std::span<const SamplingRow> requests) override {
-    if (calls_until_failure-- != 0) return ForwardingKernels::Choose(logits, requests);
+                                         std::span<const SamplingRow> requests,
+                                         const StepPanels& panels) override {
+    if (calls_until_failure-- != 0) return ForwardingKernels::Choose(logits, requests, panels);
     return std::make_unique<Failed>(requests.size());
   }
   int calls_until_failure = -1;

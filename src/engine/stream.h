@@ -19,6 +19,14 @@ namespace banyan {
 
 struct SkeletonRun;  // skeleton_run.h
 
+// A path on which a stream's answer is written.
+struct Branch {
+  NodeId leaf;  // the prompt's last node; pinned while it runs
+  // The growing node: tokens of all answers of the stream, after those that it took over from the
+  // leaf (Forest::AddTail).
+  NodeId tail;
+};
+
 struct Stream {
   enum class State { kWaiting, kPrefill, kDecode };
 
@@ -36,10 +44,8 @@ struct Stream {
   // any more.
   bool ended = false;
 
-  NodeId leaf;  // the prompt's last node; pinned while it runs
-  // The growing node: tokens of all answers of the stream, after those that it took over from the
-  // leaf (Forest::AddTail).
-  NodeId tail;
+  // While it runs: one, or those of a panel, the prior first. All have the same answer.
+  std::vector<Branch> branches;
   // It was preempted. When it runs again, all pages that it can need are its own from the start,
   // and it is not preempted again.
   bool preempted = false;
@@ -58,6 +64,8 @@ struct Stream {
   const AnswerRequest& wanted() const {
     return request->answers[static_cast<size_t>(answer_index)];
   }
+  const Branch& lead() const { return branches.front(); }
+  bool has_panel() const { return declared().panel >= 0; }
   RequestStream& declared() const { return request->streams[static_cast<size_t>(index)]; }
   // Tokens of the answer being written, at most.
   size_t most_tokens() const {

@@ -20,7 +20,7 @@ void EngineCore::Take(LaunchedStep& step) {
   }
   for (size_t i = 0; i < step.readers.size(); ++i) {
     if (!step.readers[i].valid()) {
-      ++receipt_.dropped_rows;
+      receipt_.dropped_rows += step.branches[i];
       continue;
     }
     Stream& stream = at(step.readers[i]);
@@ -64,6 +64,10 @@ void EngineCore::TakeToken(Stream& stream, const TokenChoice& choice) {
   }
   stream.answer.tokens.push_back(choice.token);
   stream.answer.logprobs.push_back(choice.logprob);
+  if (stream.has_panel()) {
+    stream.answer.experts.push_back(choice.expert);
+    KeepBetas(stream, choice);
+  }
   if (wanted.top_logprobs > 0) {
     std::vector<ScoredToken>& top = stream.answer.top.emplace_back();
     for (const TokenLogprob& entry : choice.top) top.push_back({entry.token, entry.logprob});
@@ -72,7 +76,7 @@ void EngineCore::TakeToken(Stream& stream, const TokenChoice& choice) {
   // The token is fed by the next step, if there is one: it stands in the tail without KV. Until
   // there is one, logits come from the prompt.
   stream.state = Stream::State::kDecode;
-  forest_.Append(stream.tail, choice.token);
+  for (const Branch& branch : stream.branches) forest_.Append(branch.tail, choice.token);
   const std::vector<TokenId>& stops = wanted.stop_tokens;
   const bool stop_token =
       wanted.forced.empty() && std::find(stops.begin(), stops.end(), choice.token) != stops.end();
@@ -85,10 +89,18 @@ void EngineCore::TakeToken(Stream& stream, const TokenChoice& choice) {
   }
   if (stop_token) return FinishAnswer(stream, FinishReason::kStopToken, "");
   if (stop_string) return FinishAnswer(stream, FinishReason::kStopString, "");
-  const int end_position = forest_.at(stream.tail).end_position();
-  if (stream.answer.tokens.size() >= most || end_position >= config_.context_length) {
+  if (stream.answer.tokens.size() >= most || EndPosition(stream) >= config_.context_length) {
     FinishAnswer(stream, FinishReason::kLength, "");
   }
+}
+
+// They come with the first token.
+void EngineCore::KeepBetas(Stream& stream, const TokenChoice& choice) {
+  if (!stream.answer.betas.empty()) return;
+  const RequestPanel& panel = stream.request->panels[static_cast<size_t>(stream.declared().panel)];
+  stream.answer.betas = panel.options.beta_rule == BetaRule::kFixed
+                            ? std::vector<double>(panel.experts.size(), panel.options.beta)
+                            : choice.betas;
 }
 
 // The latest token's text, for whoever wants it. A stop token has none. True when the text holds a
@@ -112,7 +124,7 @@ void EngineCore::FinishAnswer(Stream& stream, FinishReason reason, const std::st
          cancelled[static_cast<size_t>(stream.answer_index)]) {
     DeliverEnd(stream, FinishReason::kCancelled, "");
   }
-  const bool room = forest_.at(stream.tail).end_position() < config_.context_length;
+  const bool room = EndPosition(stream) < config_.context_length;
   if (stream.answer_index < stream.end_answer && room && reason != FinishReason::kError) return;
   DeliverEnds(stream, FinishReason::kError,
               reason == FinishReason::kError ? why

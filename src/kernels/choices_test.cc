@@ -118,6 +118,92 @@ TEST_P(Choices, DoNotDisturbEachOther) {
   for (size_t i = 0; i < later.size(); ++i) EXPECT_EQ(later[i].token, of_a[i].token);
 }
 
+// Panels: the token of the fused row, the expert that it is owed to, betas measured once and read
+// by the next choice before anybody took them.
+TEST_P(Choices, OfPanelsAreThoseOfFusedRows) {
+  constexpr int kRows = 9, kVocabulary = 1003;
+  const Tensor logits = Fill(*tested_, RandomMatrix(kRows, kVocabulary, 8));
+  const Tensor next = Fill(*tested_, RandomMatrix(kRows, kVocabulary, 9));
+  const std::vector<ExpertRow> experts = {{1, 0.3, 0.9}, {2, 0.1, 0.2}, {8, 0.7, 0.5}};
+  std::vector<PanelRow> panels;
+  for (const FusionRule rule : {FusionRule::kMax, FusionRule::kMixture, FusionRule::kProduct}) {
+    for (const BetaSource source : {BetaSource::kGiven, BetaSource::kMeasured, BetaSource::kMean}) {
+      PanelRow& panel = panels.emplace_back();
+      panel.prior = static_cast<std::int32_t>(panels.size() % 4);
+      panel.rule = rule;
+      panel.betas = source;
+      panel.experts = std::span(experts).first(1 + panels.size() % 3);
+    }
+  }
+  // Plain requests stand among those of panels.
+  std::vector<SamplingRow> requests;
+  for (size_t p = 0; p < panels.size(); ++p) {
+    SamplingRow& plain = requests.emplace_back();
+    plain.row = static_cast<std::int32_t>(p % kRows);
+    plain.top_logprobs = 2;
+    SamplingRow& fused = requests.emplace_back();
+    fused.panel = static_cast<std::int32_t>(p);
+    fused.top_logprobs = 3;
+  }
+  const auto pending = tested_->Choose(logits, requests, {panels, nullptr});
+  std::vector<PanelRow> later = panels;
+  for (size_t p = 0; p < later.size(); ++p) {
+    if (panels[p].betas == BetaSource::kGiven) continue;
+    later[p].betas = BetaSource::kEarlier;
+    later[p].earlier_choice = static_cast<std::int32_t>(2 * p + 1);
+  }
+  const auto after = tested_->Choose(next, requests, {later, pending.get()});
+  const std::vector<TokenChoice> chosen = pending->Take();
+  const std::vector<TokenChoice> chosen_after = after->Take();
+
+  std::vector<std::vector<ExpertRow>> known(panels.size());
+  for (size_t p = 0; p < panels.size(); ++p) {
+    known[p].assign(panels[p].experts.begin(), panels[p].experts.end());
+    const std::vector<double>& betas = chosen[2 * p + 1].betas;
+    EXPECT_TRUE(chosen_after[2 * p + 1].betas.empty());
+    if (panels[p].betas == BetaSource::kGiven) {
+      EXPECT_TRUE(betas.empty());
+    } else {
+      ASSERT_EQ(betas.size(), known[p].size());
+      std::vector<RowPair> pairs;
+      for (const ExpertRow& expert : known[p]) pairs.push_back({expert.row, panels[p].prior});
+      std::vector<double> bits(pairs.size());
+      tested_->MeasureDivergence(logits, pairs, bits);
+      double mean = 0.0;
+      for (const double bit : bits) mean += bit;
+      mean /= static_cast<double>(bits.size());
+      for (size_t k = 0; k < betas.size(); ++k) {
+        EXPECT_EQ(betas[k], panels[p].betas == BetaSource::kMean ? mean : bits[k]);
+        known[p][k].beta = betas[k];
+      }
+    }
+    panels[p].betas = BetaSource::kGiven;
+    panels[p].experts = known[p];
+  }
+  for (const auto& [rows, found] : {std::pair(&logits, &chosen), {&next, &chosen_after}}) {
+    Tensor fused = Poisoned(*tested_, static_cast<std::int64_t>(panels.size()), kVocabulary);
+    tested_->FuseLogits(*rows, panels, fused);
+    for (size_t i = 0; i < requests.size(); ++i) {
+      SCOPED_TRACE("request " + std::to_string(i));
+      SamplingRow request = requests[i];
+      const bool plain = request.panel < 0;
+      if (!plain) request.row = std::exchange(request.panel, -1);
+      TokenChoice expected;
+      tested_->SelectTokens(plain ? *rows : fused, std::span(&request, 1), std::span(&expected, 1));
+      const TokenChoice& choice = (*found)[i];
+      EXPECT_EQ(choice.token, expected.token);
+      EXPECT_EQ(choice.logprob, expected.logprob);
+      EXPECT_EQ(choice.top.size(), expected.top.size());
+      std::int32_t winner = -1;
+      if (!plain) {
+        tested_->FindWinners(*rows, std::span(&panels[i / 2], 1), std::span(&choice.token, 1),
+                             std::span(&winner, 1));
+      }
+      EXPECT_EQ(choice.expert, winner);
+    }
+  }
+}
+
 // Rows that want alternatives or draws among greedy ones.
 TEST_P(Choices, OfEveryKindAreFed) {
   const HostMatrix table = RandomMatrix(101, 16, 1);

@@ -98,6 +98,18 @@ class Panel {
 
 }  // namespace
 
+FusionRule ParseFusionRule(const std::string& name) {
+  for (const FusionRule rule : {FusionRule::kMax, FusionRule::kMixture, FusionRule::kProduct}) {
+    if (name == FusionRuleName(rule)) return rule;
+  }
+  Throw(ErrorKind::kUsage, "'{}' is no rule: expected max, mixture or product", name);
+}
+
+const char* FusionRuleName(FusionRule rule) {
+  if (rule == FusionRule::kMixture) return "mixture";
+  return rule == FusionRule::kProduct ? "product" : "max";
+}
+
 std::vector<ExpertTerm> TermsOf(const PanelRow& panel) {
   BANYAN_CHECK(!panel.experts.empty());
   std::vector<ExpertTerm> terms;
@@ -121,8 +133,16 @@ std::vector<ExpertTerm> TermsOf(const PanelRow& panel) {
 
 void FusePanel(const LogitRows& logits, const PanelRow& panel, std::span<float> out) {
   BANYAN_CHECK(static_cast<std::int64_t>(out.size()) == logits.columns);
+  FusePanelPart(logits, panel, 0, out);
+}
+
+void FusePanelPart(const LogitRows& logits, const PanelRow& panel, std::int64_t first,
+                   std::span<float> out) {
+  BANYAN_CHECK(first >= 0 && first + static_cast<std::int64_t>(out.size()) <= logits.columns);
   const Panel fused(logits, panel);
-  for (size_t v = 0; v < out.size(); ++v) out[v] = static_cast<float>(fused.Fused(v));
+  for (size_t i = 0; i < out.size(); ++i) {
+    out[i] = static_cast<float>(fused.Fused(static_cast<size_t>(first) + i));
+  }
 }
 
 int WinningExpert(const LogitRows& logits, const PanelRow& panel, TokenId token) {

@@ -1,10 +1,5 @@
 // Fusing logits: several experts (each has read another context) and a prior (which has read none)
-// write one stream together. With raw logits s_k of expert k and s_0 of the prior:
-//
-//   contrast   z_k = (1 + beta_k) s_k - beta_k s_0
-//   kMax       fused(v) = max_k (z_k(v) + gamma log r_k)
-//   kMixture   fused(v) = log sum_k w_k p_k(v)          p_k = softmax(z_k)
-//   kProduct   fused(v) = sum_k w_k log p_k(v)          w_k = r_k^gamma / sum_j r_j^gamma
+// write one stream together (banyan/panel.h).
 //
 // The next token is chosen from the fused row as from any other. The functions are the arithmetic
 // for backends whose logits lie in host memory: double, rounded once. A device backend writes its
@@ -15,11 +10,10 @@
 #include <span>
 #include <vector>
 
+#include "banyan/panel.h"
 #include "banyan/types.h"
 
 namespace banyan {
-
-enum class FusionRule { kMax, kMixture, kProduct };
 
 struct ExpertRow {
   std::int32_t row = 0;    // of the logits
@@ -27,12 +21,22 @@ struct ExpertRow {
   double relevance = 1.0;  // r, in (0, 1]
 };
 
+// Where the betas of a panel come from.
+enum class BetaSource {
+  kGiven,     // ExpertRow::beta
+  kMeasured,  // each expert's divergence from the prior in these very rows
+  kMean,      // the mean of these
+  kEarlier,   // what an earlier choice of the same panel measured and perhaps nobody has taken yet
+};
+
 // One panel: the experts of one stream. Rows may serve several panels.
 struct PanelRow {
   std::int32_t prior = 0;  // row of the logits
   FusionRule rule = FusionRule::kMax;
-  double gamma = 2.5;                  // weight of the relevance
-  std::span<const ExpertRow> experts;  // at least one
+  double gamma = 2.5;                     // weight of the relevance
+  std::span<const ExpertRow> experts;     // at least one
+  BetaSource betas = BetaSource::kGiven;  // Kernels::Choose alone knows others
+  std::int32_t earlier_choice = -1;       // with kEarlier: which of them
 };
 
 // An expert's constants: what is added to z_k (kMax: gamma log r_k) or to log p_k (log w_k), and
@@ -56,6 +60,10 @@ struct LogitRows {
 
 // out [columns] = the panel's fused logits.
 void FusePanel(const LogitRows& logits, const PanelRow& panel, std::span<float> out);
+
+// The same for tokens [first, first + out.size()).
+void FusePanelPart(const LogitRows& logits, const PanelRow& panel, std::int64_t first,
+                   std::span<float> out);
 
 // Which expert (counted from 0, ties take the lowest) gave `token` its place: the largest
 // z_k(token) + gamma log r_k by kMax, else the largest w_k p_k(token).

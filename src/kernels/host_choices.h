@@ -14,9 +14,18 @@ namespace banyan {
 class HostChoices : public PendingChoices {
  public:
   explicit HostChoices(std::vector<TokenChoice> choices) : choices_(std::move(choices)) {
-    for (const TokenChoice& choice : choices_) tokens_.push_back(choice.token);
+    for (const TokenChoice& choice : choices_) {
+      tokens_.push_back(choice.token);
+      betas_.push_back(choice.betas);
+    }
   }
   std::vector<TokenChoice> Take() override { return std::move(choices_); }
+
+  // What was measured for a panel; empty: nothing.
+  const std::vector<double>& BetasOf(std::int32_t choice) const {
+    BANYAN_CHECK(choice >= 0 && static_cast<size_t>(choice) < betas_.size());
+    return betas_[static_cast<size_t>(choice)];
+  }
 
   // Puts the tokens chosen by `earlier` where `tokens` names its choices (plan/batch.h).
   // REQUIRES: `earlier` is a HostChoices, or null when no choice is named.
@@ -33,7 +42,9 @@ class HostChoices : public PendingChoices {
 
  private:
   std::vector<TokenChoice> choices_;
-  std::vector<TokenId> tokens_;  // stay when the choices are taken
+  // Stay when the choices are taken.
+  std::vector<TokenId> tokens_;
+  std::vector<std::vector<double>> betas_;
 };
 
 }  // namespace banyan

@@ -82,6 +82,12 @@ class PendingChoices {
   virtual std::vector<TokenChoice> Take() = 0;
 };
 
+// Panels that requests for tokens name.
+struct StepPanels {
+  std::span<const PanelRow> panels;
+  const PendingChoices* earlier = nullptr;  // whose betas panels may name, taken or not
+};
+
 // Runs the operations of steps, perhaps by replaying what it recorded of an earlier step.
 class Recorder {
  public:
@@ -200,11 +206,16 @@ class Kernels {
   virtual void GatherLogitRows(const StepInputs& step, const Tensor& x, Tensor& out) = 0;
 
   // --- From logits to tokens -----------------------------------------------------------------
-  // Begins one choice per request, from the row of `logits` that it names. What the requests point
-  // at is not needed afterwards.
+  // Begins one choice per request, from the row of `logits` or the panel that it names. What the
+  // requests point at is not needed afterwards.
   virtual std::unique_ptr<PendingChoices> Choose(const Tensor& logits,
-                                                 std::span<const SamplingRow> requests) = 0;
-  // The same, waited for.
+                                                 std::span<const SamplingRow> requests,
+                                                 const StepPanels& panels) = 0;
+  std::unique_ptr<PendingChoices> Choose(const Tensor& logits,
+                                         std::span<const SamplingRow> requests) {
+    return Choose(logits, requests, {});
+  }
+  // The same without panels, waited for.
   virtual void SelectTokens(const Tensor& logits, std::span<const SamplingRow> requests,
                             std::span<TokenChoice> choices) = 0;
   // Log-softmax of the raw logits at (rows[i], tokens[i]), for scoring given text.

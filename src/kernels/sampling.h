@@ -15,6 +15,7 @@ namespace banyan {
 // lowest id); or temperature, top-k, top-p, min-p, draw.
 struct SamplingRow {
   std::int32_t row = 0;                    // of the logits; several requests may share one
+  std::int32_t panel = -1;                 // >= 0: of that panel's fused logits instead
   float temperature = 0.0f;                // 0 = greedy
   int top_k = 0;                           // 0 = off
   float top_p = 1.0f;                      // 1 = off
@@ -38,6 +39,9 @@ struct TokenChoice {
   TokenId token = 0;              // kNoToken: none that is allowed has a logit above -infinity
   float logprob = 0.0f;           // log-softmax of the raw logits
   std::vector<TokenLogprob> top;  // the most likely tokens by raw logits, best first
+  // Of a panel: the expert that the token is owed to, and betas that were measured for it.
+  std::int32_t expert = -1;
+  std::vector<double> betas;
 };
 
 // The choice for one row of logits [vocabulary], a function of its arguments alone. NaN counts as

@@ -17,7 +17,7 @@ JobReceipt RunExtract(std::shared_ptr<Model> model, const EngineOptions& engine_
 std::string ShowExtractPrompt(std::shared_ptr<Model> model, const ExtractOptions& extract,
                               const JobOptions& job) {
   ExtractTask task(std::move(model), extract);
-  InputReader input({ExpandInputs(job.inputs, job.output), job.input_format, job.fields});
+  InputReader input(InputOf(job));
   InputRow row;
   while (input.Next(row)) {
     if (!row.problem) return task.ShowPrompt(row);

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "tasks/input.h"
+#include "tasks/job.h"
 #include "tasks/prompt.h"
 #include "tasks/prompt_encoder.h"
 
@@ -45,11 +46,12 @@ std::string NameKey(const std::string& name) {
 }
 
 std::vector<std::string> SampleTexts(const JobOptions& job, int documents) {
-  InputReader input({ExpandInputs(job.inputs, job.output), job.input_format, job.fields});
+  InputReader input(InputOf(job));
   std::vector<std::string> texts;
   InputRow row;
   while (static_cast<int>(texts.size()) < documents && input.Next(row)) {
-    const auto text = row.value.find("text");
+    auto text = row.value.find("text");
+    if (text == row.value.end()) text = row.value.find("context");
     if (row.problem || text == row.value.end() || !text->is_string()) continue;
     texts.push_back(text->get<std::string>());
   }

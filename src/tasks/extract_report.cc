@@ -9,6 +9,7 @@
 #include "base/json_row.h"
 #include "tasks/extract_report_page.h"
 #include "tasks/input.h"
+#include "tasks/job.h"
 
 namespace banyan {
 namespace {
@@ -31,6 +32,13 @@ std::string InScript(const Json& json) {
 
 std::string KeyOfRow(const Json& row) { return row.contains("id") ? DumpJson(row.at("id")) : ""; }
 
+Json DocumentOf(const Json& row) {
+  for (const char* name : {"text", "context"}) {
+    if (row.contains(name) && row.at(name).is_string()) return row.at(name);
+  }
+  return "";
+}
+
 }  // namespace
 
 void WriteExtractReport(const JobOptions& job, const std::string& file) {
@@ -39,7 +47,10 @@ void WriteExtractReport(const JobOptions& job, const std::string& file) {
   }
   std::unordered_map<std::string, Json> rows;
   InputRow row;
-  for (InputReader output({{job.output}, "jsonl", {}}); output.Next(row);) {
+  InputOptions written_rows;
+  written_rows.files = {job.output};
+  written_rows.format = "jsonl";
+  for (InputReader output(written_rows); output.Next(row);) {
     if (row.problem) continue;
     std::string key = KeyOfRow(row.value);
     rows.emplace(std::move(key), std::move(row.value));
@@ -47,14 +58,13 @@ void WriteExtractReport(const JobOptions& job, const std::string& file) {
   std::ofstream page(file, std::ios::binary);
   page << ReportPageBegin() << "{\"rows\":[";
   std::int64_t written = 0;
-  InputReader input({ExpandInputs(job.inputs, job.output), job.input_format, job.fields});
+  InputReader input(InputOf(job));
   while (written < kMostDocuments && input.Next(row)) {
     if (row.problem) continue;
     const auto found = rows.find(KeyOfRow(row.value));
     if (found == rows.end()) continue;
     const Json& given = found->second;
-    Json shown = {{"id", given.at("id")}, {"text", row.value.value("text", Json(""))}};
-    if (!shown["text"].is_string()) shown["text"] = "";
+    Json shown = {{"id", given.at("id")}, {"text", DocumentOf(row.value)}};
     for (const char* name : {"category", "values", "confidence", "spans", "truncated", "error"}) {
       if (given.contains(name)) shown[name] = given.at(name);
     }

@@ -23,6 +23,15 @@ OrderedJson SpanOf(const CharacterSpan& span) {
 
 }  // namespace
 
+// Names that rows have for themselves keep their meaning.
+std::string FlatName(const std::string& attribute) {
+  for (const char* taken : {"id", "category", "confidence", "truncated", "tokens", "prompt_tokens",
+                            "cut_bytes", "error", "more"}) {
+    if (attribute == taken) return "value." + attribute;
+  }
+  return attribute;
+}
+
 std::vector<ExtractedValue> ExtractWork::Values() const {
   const CategoryPlan& plan = *record_.plan;
   if (plan.whole) return ReadSequence(plan, answers_.front());
@@ -90,10 +99,7 @@ OutputRow ExtractWork::FlatRow(const std::vector<ExtractedValue>& values) const 
   OrderedJson truncated = OrderedJson::array();
   for (size_t i = 0; i < values.size(); ++i) {
     const ExtractAttribute& attribute = category.attributes[i];
-    // A name that the row has already keeps its own meaning.
-    const std::string name =
-        row.fields.contains(attribute.name) ? "value." + attribute.name : attribute.name;
-    row.fields[name] = values[i].value;
+    row.fields[FlatName(attribute.name)] = values[i].value;
     confidence[attribute.name] = Rounded(values[i].confidence);
     if (values[i].truncated) truncated.push_back(attribute.name);
   }

@@ -104,7 +104,10 @@ SlotOutcome Judge(const Json& value, const Json& gold) {
 
 // Rows by id.
 std::map<std::string, Json> ReadRows(const std::string& file) {
-  InputReader reader({{file}, "jsonl", {}});
+  InputOptions options;
+  options.files = {file};
+  options.format = "jsonl";
+  InputReader reader(options);
   std::map<std::string, Json> rows;
   InputRow row;
   while (reader.Next(row)) {

@@ -135,7 +135,8 @@ std::string ExtractTask::Identity(const InputRow& row) const { return DumpJson(I
 ExtractRecord ExtractTask::Read(const InputRow& row) const {
   ExtractRecord record;
   record.id = IdOf(row);
-  const auto text = row.value.find("text");
+  auto text = row.value.find("text");
+  if (text == row.value.end()) text = row.value.find("context");  // a document that is a file
   if (text == row.value.end() || text->is_null()) {
     Throw(ErrorKind::kInput, "expected the field 'text', found none");
   }
@@ -166,13 +167,28 @@ ExtractRecord ExtractTask::Read(const InputRow& row) const {
   }
   record.plan = &plan->second;
   for (const auto& [name, value] : row.value.items()) {
-    if (name != "id" && name != "text" && name != "category") record.carried[name] = value;
+    if (name != "id" && name != "text" && name != "context" && name != "category")
+      record.carried[name] = value;
   }
   return record;
 }
 
 std::unique_ptr<RecordWork> ExtractTask::Start(const InputRow& row) {
   return std::make_unique<ExtractWork>(settings_, Read(row));
+}
+
+// Every attribute of any category, after what tells the rows apart.
+TableColumns ExtractTask::Columns() const {
+  TableColumns columns{{"id", "category"}, {"id"}};
+  for (const ExtractCategory& category : settings_.schema.categories) {
+    for (const ExtractAttribute& attribute : category.attributes) {
+      const std::string name = FlatName(attribute.name);
+      if (std::ranges::find(columns.all, name) == columns.all.end()) columns.all.push_back(name);
+    }
+  }
+  columns.shown.insert(columns.shown.end(), columns.all.begin() + 2, columns.all.end());
+  columns.all.insert(columns.all.end(), {"confidence", "truncated", "tokens", "prompt_tokens"});
+  return columns;
 }
 
 OutputRow ExtractTask::ErrorRow(const InputRow& row, const RowProblem& problem) const {

@@ -34,6 +34,9 @@ struct ExtractRecord {
   std::map<std::string, Json> carried;  // other fields, for the row and the template
 };
 
+// What an attribute's field is called where a row has a field for each.
+std::string FlatName(const std::string& attribute);
+
 class ExtractTask : public Task {
  public:
   // Throws kUsage for options and schemas, kUnsupported for a model without text side.
@@ -43,6 +46,7 @@ class ExtractTask : public Task {
   Json Parameters() const override;
   std::string Identity(const InputRow& row) const override;
   std::unique_ptr<RecordWork> Start(const InputRow& row) override;
+  TableColumns Columns() const override;
   OutputRow ErrorRow(const InputRow& row, const RowProblem& problem) const override;
 
   // What the first document's prompt says.

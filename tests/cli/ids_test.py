@@ -93,13 +93,13 @@ _, rows = ids([json.dumps({"id": 0, "kind": "mask", "schema": '{"type":"integer"
 check(rows[0]["end"] is True and rows[0]["allowed"] > 1, "masks of a schema")
 
 for args, word in [
-    ([], "subcommand"),
+    ([], "Usage: banyan"),
     (["dance"], "Try 'banyan --help'"),
     (["ids", "--bogus"], "--bogus"),
     (["ids"], "-m"),
     (["ids", "-m", "no/such-model"], "no/such-model"),
     (["ids", "-m", MODEL, "--strategy", "x"], "stacked"),
-    (["ids", "-m", MODEL, "--precision", "f64"], "f32 or mixed"),
+    (["ids", "-m", MODEL, "--precision", "f64"], "f32, mixed"),
     (["ids", "-m", MODEL, "--device", "abacus"], "abacus"),
     (["ids", "-m", MODEL, "--kv-memory", "lots"], "512M"),
     (["ids", "-m", MODEL, "--kv-memory", "1"], "pages"),

@@ -80,8 +80,9 @@ class ForwardingKernels : public Kernels {
     inner_->GatherLogitRows(step, x, out);
   }
   std::unique_ptr<PendingChoices> Choose(const Tensor& logits,
-                                         std::span<const SamplingRow> requests) override {
-    return inner_->Choose(logits, requests);
+                                         std::span<const SamplingRow> requests,
+                                         const StepPanels& panels) override {
+    return inner_->Choose(logits, requests, panels);
   }
   void SelectTokens(const Tensor& logits, std::span<const SamplingRow> requests,
                     std::span<TokenChoice> choices) override {

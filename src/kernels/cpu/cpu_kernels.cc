@@ -15,6 +15,7 @@
 #include "kernels/cpu/selection.h"
 #include "kernels/cpu/vector_kernels.h"
 #include "kernels/host_choices.h"
+#include "kernels/host_panels.h"
 
 namespace banyan {
 namespace {
@@ -250,10 +251,17 @@ class CpuKernels : public Kernels {
   }
 
   std::unique_ptr<PendingChoices> Choose(const Tensor& logits,
-                                         std::span<const SamplingRow> requests) override {
-    std::vector<TokenChoice> choices(requests.size());
-    SelectTokens(logits, requests, choices);
-    return std::make_unique<HostChoices>(std::move(choices));
+                                         std::span<const SamplingRow> requests,
+                                         const StepPanels& panels) override {
+    HostWorkers workers;
+    workers.for_each = [this](std::int64_t count, const std::function<void(std::int64_t)>& part) {
+      pool_.ForEach(count, [&](std::int64_t i, int) { part(i); });
+    };
+    workers.select = [this](const LogitRows& rows, std::span<const SamplingRow> asked,
+                            std::span<TokenChoice> choices) {
+      SelectTokensOnCpu(rows, asked, choices, pool_, selection_);
+    };
+    return ChooseOnHost(RowsOf(logits), requests, panels, workers);
   }
 
   void SelectTokens(const Tensor& logits, std::span<const SamplingRow> requests,

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "kernels/cuda/device.h"
+#include "kernels/cuda/panels.h"
 #include "kernels/cuda/selection.h"
 #include "kernels/cuda/selection_memory.h"
 #include "kernels/kernels.h"
@@ -17,6 +18,9 @@ namespace banyan::cuda {
 struct ChoiceBuffers {
   PinnedMemory upload, results;
   DeviceMemory device_upload, device_results;
+  // Of panels: betas [experts of all], then winners [panels].
+  PinnedMemory panels;
+  DeviceMemory device_panels;
   Event done;  // results are in pinned memory
 };
 
@@ -32,13 +36,25 @@ class DeviceChoices : public PendingChoices {
   std::vector<TokenChoice> Take() override;
   // On the device, in stream order after the call that began them.
   const ScoreResult* results() const { return buffers_->device_results.As<ScoreResult>(); }
+  const double* betas() const { return buffers_->device_panels.As<double>(); }
+  // Where the betas of a panel's choice begin there. REQUIRES: a choice of a panel.
+  std::int32_t FirstBeta(std::int32_t choice) const;
 
  private:
   friend class TokenChooser;
+  // A choice of a panel.
+  struct PanelChoice {
+    std::int32_t choice = 0, first = 0, count = 0;
+    bool measured = false;
+  };
+  void TakePanels(std::vector<TokenChoice>& choices) const;
+
   SelectionMemory memory_;
   std::shared_ptr<Pool> pool_;
   std::unique_ptr<ChoiceBuffers> buffers_;
   size_t count_ = 0;
+  std::vector<PanelChoice> panels_;  // in the order of the call's
+  std::int32_t experts_ = 0;         // of all panels
 };
 
 class TokenChooser {
@@ -48,13 +64,23 @@ class TokenChooser {
 
   std::unique_ptr<DeviceChoices> Begin(const DeviceLogits& logits,
                                        std::span<const SamplingRow> requests);
+  // With panels, at least one, each named by one request.
+  std::unique_ptr<DeviceChoices> Begin(const DeviceLogits& logits,
+                                       std::span<const SamplingRow> requests,
+                                       const StepPanels& step, PanelFusion& fusion);
 
  private:
+  std::unique_ptr<DeviceChoices> Prepare(std::span<const SamplingRow> requests, int vocabulary);
+  void Select(const DeviceLogits& logits, std::span<const SamplingRow> requests,
+              const DeviceChoices& choices);
+  DeviceLogits Gather(const DeviceLogits& logits, std::span<SamplingRow> requests, size_t panels);
   std::unique_ptr<ChoiceBuffers> BuffersFor(const SelectionMemory& memory);
 
   std::shared_ptr<const Device> device_;
   std::shared_ptr<DeviceChoices::Pool> pool_;  // of buffers that nobody uses
-  DeviceMemory scratch_;                       // of the newest call, in stream order
+  // Of the newest call, in stream order.
+  DeviceMemory scratch_;
+  DeviceMemory gathered_;  // panels' fused rows, then copies of the rows that others choose from
 };
 
 }  // namespace banyan::cuda

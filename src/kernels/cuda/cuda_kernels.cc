@@ -202,8 +202,14 @@ class CudaKernels : public Kernels {
   }
 
   std::unique_ptr<PendingChoices> Choose(const Tensor& logits,
-                                         std::span<const SamplingRow> requests) override {
-    return Begin(logits, requests);
+                                         std::span<const SamplingRow> requests,
+                                         const StepPanels& step) override {
+    if (step.panels.empty()) return Begin(logits, requests);
+    for (const SamplingRow& request : requests) {
+      BANYAN_CHECK(request.panel >= 0 ? request.panel < static_cast<int>(step.panels.size())
+                                      : request.row >= 0 && request.row < logits.rows);
+    }
+    return chooser_.Begin(LogitsOf(logits), requests, step, panels_);
   }
 
   void SelectTokens(const Tensor& logits, std::span<const SamplingRow> requests,

@@ -118,27 +118,38 @@ __global__ void FuseKernel(FusionCall call, float* out, std::int64_t out_stride)
   out[index * out_stride + v] = static_cast<float>(FusedOf(call, call.panels[index], v));
 }
 
-__global__ void WinnerKernel(FusionCall call, const std::int32_t* tokens, std::int32_t* winners) {
-  const int index = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
-  if (index >= call.panels_count) return;
-  const DevicePanel panel = call.panels[index];
+__device__ int WinnerOf(const FusionCall& call, const DevicePanel& panel, std::int32_t token) {
   int winner = 0;
   double best = kNever;
   for (int k = 0; k < panel.count; ++k) {
-    const double score = ScoreOf(call, panel, k, tokens[index]);
+    const double score = ScoreOf(call, panel, k, token);
     if (score > best) {
       best = score;
       winner = k;
     }
   }
-  winners[index] = winner;
+  return winner;
 }
 
-// One block a pair.
-__global__ void __launch_bounds__(kThreads)
-    DivergenceKernel(DeviceLogits logits, const std::int32_t* pairs, double* bits) {
-  const float* a = RowOf(logits, pairs[2 * blockIdx.x]);
-  const float* b = RowOf(logits, pairs[2 * blockIdx.x + 1]);
+__global__ void WinnerKernel(FusionCall call, const std::int32_t* tokens, std::int32_t* winners) {
+  const int index = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
+  if (index >= call.panels_count) return;
+  winners[index] = WinnerOf(call, call.panels[index], tokens[index]);
+}
+
+__global__ void ChosenWinnerKernel(FusionCall call, const std::int32_t* choices,
+                                   const ScoreResult* results, std::int32_t* winners) {
+  const int index = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
+  if (index >= call.panels_count) return;
+  const std::int32_t token = results[choices[index]].token;
+  winners[index] = token == kNone ? kNone : WinnerOf(call, call.panels[index], token);
+}
+
+// By the whole block; known to every thread.
+__device__ double DivergenceOf(const DeviceLogits& logits, std::int32_t first,
+                               std::int32_t second) {
+  const float* a = RowOf(logits, first);
+  const float* b = RowOf(logits, second);
   const auto of_a = [&](int v) { return static_cast<double>(a[v]); };
   const auto of_b = [&](int v) { return static_cast<double>(b[v]); };
   const ExpertSum sum_a = SumOver(logits.vocabulary, of_a);
@@ -150,8 +161,43 @@ __global__ void __launch_bounds__(kThreads)
     if (p > 0.0) divergence += 0.5 * p * log2(p / middle);
     if (q > 0.0) divergence += 0.5 * q * log2(q / middle);
   }
-  divergence = Reduce(divergence, Sum{});
-  if (threadIdx.x == 0) bits[blockIdx.x] = fmin(fmax(divergence, 0.0), 1.0);
+  return fmin(fmax(Reduce(divergence, Sum{}), 0.0), 1.0);
+}
+
+// One block a pair.
+__global__ void __launch_bounds__(kThreads)
+    DivergenceKernel(DeviceLogits logits, const std::int32_t* pairs, double* bits) {
+  const double found = DivergenceOf(logits, pairs[2 * blockIdx.x], pairs[2 * blockIdx.x + 1]);
+  if (threadIdx.x == 0) bits[blockIdx.x] = found;
+}
+
+// One block an expert.
+__global__ void __launch_bounds__(kThreads) MeasureBetasKernel(FusionCall call) {
+  const DevicePanel panel = call.panels[call.panel_of_term[blockIdx.x]];
+  const bool measures = panel.betas == static_cast<int>(BetaSource::kMeasured) ||
+                        panel.betas == static_cast<int>(BetaSource::kMean);
+  if (!measures) return;
+  const double found = DivergenceOf(call.logits, call.terms[blockIdx.x].row, panel.prior);
+  if (threadIdx.x == 0) call.terms[blockIdx.x].beta = found;
+}
+
+// One thread a panel.
+__global__ void SettleBetasKernel(FusionCall call, const double* earlier, double* betas) {
+  const int index = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
+  if (index >= call.panels_count) return;
+  const DevicePanel panel = call.panels[index];
+  ExpertTerm* terms = call.terms + panel.first;
+  if (panel.betas == static_cast<int>(BetaSource::kMean)) {
+    double sum = 0.0;
+    for (int k = 0; k < panel.count; ++k) sum += terms[k].beta;
+    for (int k = 0; k < panel.count; ++k) terms[k].beta = sum / static_cast<double>(panel.count);
+  }
+  for (int k = 0; k < panel.count; ++k) {
+    if (panel.betas == static_cast<int>(BetaSource::kEarlier)) {
+      terms[k].beta = earlier[panel.earlier + k];
+    }
+    betas[panel.first + k] = terms[k].beta;
+  }
 }
 
 void SumExperts(cudaStream_t stream, const FusionCall& call) {
@@ -161,6 +207,16 @@ void SumExperts(cudaStream_t stream, const FusionCall& call) {
 }
 
 }  // namespace
+
+void SettleBetas(cudaStream_t stream, const FusionCall& call, const double* earlier,
+                 double* betas) {
+  if (call.panels_count == 0) return;
+  MeasureBetasKernel<<<static_cast<unsigned>(call.terms_count), kThreads, 0, stream>>>(call);
+  CheckLaunch("divergence of experts");
+  const auto blocks = static_cast<unsigned>((call.panels_count + 31) / 32);
+  SettleBetasKernel<<<blocks, 32, 0, stream>>>(call, earlier, betas);
+  CheckLaunch("betas of experts");
+}
 
 void FuseRows(cudaStream_t stream, const FusionCall& call, float* out, std::int64_t out_stride) {
   if (call.panels_count == 0) return;
@@ -177,6 +233,14 @@ void FindWinningExperts(cudaStream_t stream, const FusionCall& call, const std::
   SumExperts(stream, call);
   const auto blocks = static_cast<unsigned>((call.panels_count + 31) / 32);
   WinnerKernel<<<blocks, 32, 0, stream>>>(call, tokens, winners);
+  CheckLaunch("winning experts");
+}
+
+void FindChosenExperts(cudaStream_t stream, const FusionCall& call, const std::int32_t* choices,
+                       const ScoreResult* results, std::int32_t* winners) {
+  if (call.panels_count == 0) return;
+  const auto blocks = static_cast<unsigned>((call.panels_count + 31) / 32);
+  ChosenWinnerKernel<<<blocks, 32, 0, stream>>>(call, choices, results, winners);
   CheckLaunch("winning experts");
 }
 

@@ -11,7 +11,8 @@ namespace banyan::cuda {
 static_assert(sizeof(RowPair) == 2 * sizeof(std::int32_t));
 
 FusionCall PanelFusion::Upload(const DeviceLogits& logits, std::span<const PanelRow> panels,
-                               std::span<const TokenId> tokens) {
+                               std::span<const std::int32_t> tokens,
+                               std::span<const std::int32_t> earlier_first) {
   std::vector<DevicePanel> headers;
   std::vector<ExpertTerm> terms;
   std::vector<std::int32_t> panel_of_term;
@@ -20,9 +21,11 @@ FusionCall PanelFusion::Upload(const DeviceLogits& logits, std::span<const Panel
     const std::vector<ExpertTerm> of_panel = TermsOf(panel);
     panel_of_term.insert(panel_of_term.end(), of_panel.size(),
                          static_cast<std::int32_t>(headers.size()));
-    headers.push_back({panel.prior, static_cast<std::int32_t>(panel.rule),
-                       static_cast<std::int32_t>(terms.size()),
-                       static_cast<std::int32_t>(of_panel.size())});
+    const bool early = panel.betas == BetaSource::kEarlier;
+    headers.push_back(
+        {panel.prior, static_cast<std::int32_t>(panel.rule),
+         static_cast<std::int32_t>(terms.size()), static_cast<std::int32_t>(of_panel.size()),
+         static_cast<std::int32_t>(panel.betas), early ? earlier_first[headers.size()] : 0});
     terms.insert(terms.end(), of_panel.begin(), of_panel.end());
     call.any_sums |= panel.rule != FusionRule::kMax;
   }
@@ -49,12 +52,24 @@ FusionCall PanelFusion::Upload(const DeviceLogits& logits, std::span<const Panel
   call.logits = logits;
   call.panels_count = static_cast<int>(headers.size());
   call.terms_count = static_cast<int>(terms.size());
-  call.terms = reinterpret_cast<const ExpertTerm*>(base);
+  call.terms = reinterpret_cast<ExpertTerm*>(base);
   call.sums = reinterpret_cast<ExpertSum*>(base + sums_at);
   call.panels = reinterpret_cast<const DevicePanel*>(base + panels_at);
   call.panel_of_term = reinterpret_cast<const std::int32_t*>(base + owners_at);
   tokens_ = reinterpret_cast<const std::int32_t*>(base + tokens_at);
   return call;
+}
+
+void PanelFusion::FuseStep(const StepCall& call) {
+  BANYAN_CHECK(call.choices.size() == call.panels.size() &&
+               call.earlier_first.size() == call.panels.size());
+  step_ = Upload(call.logits, call.panels, call.choices, call.earlier_first);
+  SettleBetas(device_->stream, step_, call.earlier, call.betas);
+  FuseRows(device_->stream, step_, call.out, call.logits.stride);
+}
+
+void PanelFusion::FindStepWinners(const ScoreResult* results, std::int32_t* winners) const {
+  FindChosenExperts(device_->stream, step_, tokens_, results, winners);
 }
 
 void PanelFusion::Fuse(const DeviceLogits& logits, std::span<const PanelRow> panels, float* out,

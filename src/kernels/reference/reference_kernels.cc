@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "kernels/host_choices.h"
+#include "kernels/host_panels.h"
 #include "kernels/reference/reference_memory.h"
 #include "kernels/reference/reference_network.h"
 #include "tensor/dequantize.h"
@@ -166,10 +167,19 @@ class ReferenceKernels final : public Kernels {
   }
 
   std::unique_ptr<PendingChoices> Choose(const Tensor& logits,
-                                         std::span<const SamplingRow> requests) override {
-    std::vector<TokenChoice> choices(requests.size());
-    SelectTokens(logits, requests, choices);
-    return std::make_unique<HostChoices>(std::move(choices));
+                                         std::span<const SamplingRow> requests,
+                                         const StepPanels& panels) override {
+    HostWorkers workers;
+    workers.for_each = [](std::int64_t count, const std::function<void(std::int64_t)>& part) {
+      for (std::int64_t i = 0; i < count; ++i) part(i);
+    };
+    workers.select = [](const LogitRows& rows, std::span<const SamplingRow> asked,
+                        std::span<TokenChoice> choices) {
+      for (size_t i = 0; i < asked.size(); ++i) {
+        choices[i] = SelectToken(rows.Row(asked[i].row), asked[i]);
+      }
+    };
+    return ChooseOnHost(RowsOf(logits), requests, panels, workers);
   }
   void SelectTokens(const Tensor& logits, std::span<const SamplingRow> requests,
                     std::span<TokenChoice> choices) override {

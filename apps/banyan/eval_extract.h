@@ -1,0 +1,10 @@
+// banyan eval extract.
+#pragma once
+
+#include "eval_rag.h"
+
+namespace banyan::app {
+
+EvalPart AddEvalExtract(CLI::App& eval);
+
+}  // namespace banyan::app

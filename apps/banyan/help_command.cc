@@ -1,0 +1,48 @@
+// banyan help: the same texts as --help, for those who ask that way round.
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "banyan/error.h"
+#include "commands.h"
+#include "option_words.h"
+#include "parse_message.h"
+#include "screen.h"
+
+namespace banyan::app {
+namespace {
+
+// The command of these names below root. Throws kUsage.
+const CLI::App& FindCommand(const CLI::App& root, const std::vector<std::string>& names) {
+  const CLI::App* command = &root;
+  for (const std::string& name : names) {
+    const CLI::App* found = nullptr;
+    for (const CLI::App* sub : command->get_subcommands({})) {
+      if (sub->check_name(name)) found = sub;
+    }
+    if (found == nullptr) throw Error(ErrorKind::kUsage, NoSuchCommand(*command, name));
+    command = found;
+  }
+  return *command;
+}
+
+// What --help would print: the formatter itself, because App::help() goes to the command that was
+// parsed, which is `help`.
+std::string HelpOf(const CLI::App& command) {
+  return command.get_formatter()->make_help(&command, FullName(command),
+                                            CLI::AppFormatMode::Normal);
+}
+
+}  // namespace
+
+Command AddHelp(CLI::App& app) {
+  CLI::App* command = app.add_subcommand("help", "What a command does and which options it has");
+  auto names = std::make_shared<std::vector<std::string>>();
+  command->add_option("command", *names, "Its name, such as: ask, or: bench forest");
+  return [names, &app] {
+    Print(HelpOf(FindCommand(app, *names)));
+    return 0;
+  };
+}
+
+}  // namespace banyan::app

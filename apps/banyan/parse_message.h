@@ -1,0 +1,26 @@
+// What is wrong with a command line, told so that it can be mended: which option, what it takes,
+// what it was given, the nearest name there is, and where to read on.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+
+namespace banyan::app {
+
+// After root.parse() threw `error`.
+std::string ParseMessage(const CLI::App& root, const CLI::ParseError& error);
+
+// After root.parse() did not throw: what its checks leave to others. Throws kUsage for a value that
+// is none of an option's choices, and for a number that is not finite.
+void CheckValues(const CLI::App& root);
+
+// "no command 'aks'; did you mean 'ask'?", for a word where a subcommand of `command` was expected.
+std::string NoSuchCommand(const CLI::App& command, const std::string& word);
+
+// "Try 'banyan ask --help'."
+std::string WhereToReadOn(const CLI::App& command);
+
+// The command that was chosen: the last of root's chain of subcommands that were parsed.
+const CLI::App& ChosenCommand(const CLI::App& root);
+
+}  // namespace banyan::app

@@ -1,0 +1,34 @@
+// The command line of `rag`: its options with their help, and what becomes of those that are text.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+#include <vector>
+
+#include "banyan/job.h"
+#include "banyan/rag.h"
+#include "run_options.h"
+
+namespace banyan::app {
+
+inline constexpr const char* kDefaultIndex = ".banyan-index";
+
+struct RagCommand {
+  RunOptions run;
+  RagOptions rag;
+  JobOptions job;
+  std::vector<std::string> fields;  // "documents=passages"
+  std::string method = "experts", beta = "expert", rule = "max", relevance = "auto";
+  std::string instruction, map_instruction, chat = "auto", too_long = "fail", shard = "1/1";
+  std::string index;       // a folder; empty: none, or for a question the default
+  std::string trace_page;  // where to draw traces
+  bool json = false, quiet = false, no_trace = false;
+
+  void AddTo(CLI::App& command);
+  // The one input is a question and no file.
+  bool IsQuestion() const;
+  // Checks and converts what is text on the command line, opens the index. Throws kUsage.
+  void Resolve();
+};
+
+}  // namespace banyan::app

@@ -1,0 +1,20 @@
+// The model that ships with the program: where it may stand, seen from the running program.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <vector>
+
+namespace banyan {
+
+// Folders that may hold shipped models, for a program at `executable`: the first that has one
+// counts. Only names: nothing is looked at.
+std::vector<std::filesystem::path> ShippedModelFolders(const std::filesystem::path& executable);
+
+// The running program, or an empty path where the system does not say.
+std::filesystem::path RunningProgram();
+
+// The shipped model's file, if it is in one of the folders of the running program.
+std::optional<std::filesystem::path> ShippedModelFile();
+
+}  // namespace banyan

@@ -1,0 +1,147 @@
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <random>
+
+#include "banyan/retrieval.h"
+#include "base/error.h"
+#include "retrieve/index_file.h"
+#include "retrieve/passages.h"
+#include "support/temp_directory.h"
+
+namespace banyan {
+namespace {
+
+using testing_support::TempDirectory;
+
+void Write(const std::filesystem::path& path, const std::string& bytes) {
+  std::filesystem::create_directories(path.parent_path());
+  std::ofstream(path, std::ios::binary) << bytes;
+}
+
+std::vector<std::string> TextsOf(const std::vector<Passage>& passages) {
+  std::vector<std::string> texts;
+  for (const Passage& passage : passages) texts.push_back(passage.text);
+  return texts;
+}
+
+TEST(Passages, OfAShortDocumentAreOne) {
+  std::vector<Passage> passages;
+  AppendPassages({"d", "Title", "  Two words. \n"}, 10, passages);
+  ASSERT_EQ(passages.size(), 1u);
+  EXPECT_EQ(passages[0].id, "d");
+  EXPECT_EQ(passages[0].text, "Two words.");
+  EXPECT_EQ(passages[0].begin, 2);
+  AppendPassages({"empty", "", " \n "}, 10, passages);
+  EXPECT_EQ(passages.size(), 1u);
+}
+
+TEST(Passages, EndWithParagraphsThenSentencesThenWords) {
+  std::vector<Passage> passages;
+  AppendPassages({"d", "", "one two three.\n\nfour five. six seven"}, 4, passages);
+  EXPECT_EQ(TextsOf(passages),
+            (std::vector<std::string>{"one two three.", "four five. six seven"}));
+  EXPECT_EQ(passages[1].id, "d#2");
+  passages.clear();
+  AppendPassages({"d", "", "one two. three four five"}, 3, passages);
+  EXPECT_EQ(TextsOf(passages), (std::vector<std::string>{"one two.", "three four five"}));
+  passages.clear();
+  AppendPassages({"d", "", "one two three four"}, 3, passages);
+  EXPECT_EQ(TextsOf(passages), (std::vector<std::string>{"one two three", "four"}));
+}
+
+// Every character of a document is in one passage, or space between two.
+TEST(Passages, HoldTheWholeDocumentInOrder) {
+  std::mt19937 random(3);
+  for (int round = 0; round < 200; ++round) {
+    std::string text;
+    const int pieces = static_cast<int>(random() % 40);
+    for (int i = 0; i < pieces; ++i) {
+      const char* some[] = {"word", "ärger", "end. ", " ", "\n\n", "!", "x y", "漢"};
+      text += some[random() % 8];
+    }
+    std::vector<Passage> passages;
+    AppendPassages({"d", "", text}, 1 + static_cast<int>(random() % 6), passages);
+    std::u32string characters;
+    for (const char c : text) {  // one for every character's first byte
+      if ((static_cast<unsigned char>(c) & 0xC0) != 0x80) characters.push_back(0);
+    }
+    size_t byte = 0;
+    for (const Passage& passage : passages) {
+      const size_t at = text.find(passage.text, byte);
+      ASSERT_NE(at, std::string::npos);
+      EXPECT_EQ(text.substr(byte, at - byte).find_first_not_of(" \n"), std::string::npos);
+      std::int64_t before = 0;
+      for (size_t i = 0; i < at; ++i) {
+        before += (static_cast<unsigned char>(text[i]) & 0xC0) != 0x80 ? 1 : 0;
+      }
+      EXPECT_EQ(passage.begin, before);
+      byte = at + passage.text.size();
+    }
+    EXPECT_EQ(text.find_first_not_of(" \n", byte), std::string::npos);
+  }
+}
+
+TEST(DocumentIndex, FindsWhatSharesWords) {
+  const TempDirectory directory;
+  const auto path = directory.path();
+  Write(path / "docs/harbour.txt", "The ferry Marigold leaves at 7:45 from the old harbour.");
+  Write(path / "docs/deep/tea.md", "Tea is grown in the hills.\n\nThe hills are green.");
+  Write(path / "docs/rows.jsonl",
+        "{\"id\":7,\"title\":\"Boats\",\"text\":\"A list.\"}\nnot json\n{\"id\":\"e\"}\n");
+  Write(path / "docs/picture.bin", std::string("\0\xFF", 2));
+  std::vector<std::string> notices;
+  IndexOptions options;
+  options.notice = [&](const std::string& text) { notices.push_back(text); };
+  const IndexReceipt receipt =
+      DocumentIndex::Build((path / "index").string(), {(path / "docs").string()}, options);
+  EXPECT_EQ(receipt.documents, 3);
+  EXPECT_EQ(receipt.left_out, 3);  // the picture, the bad row, the row without a text
+  EXPECT_EQ(notices.size(), 3u);
+
+  const auto index = DocumentIndex::Open((path / "index").string());
+  EXPECT_EQ(index->size(), 3);
+  const std::vector<FoundPassage> found = index->Search("When does the FERRY leave?", 5);
+  ASSERT_FALSE(found.empty());
+  EXPECT_EQ(index->at(found[0].passage).source, (path / "docs/harbour.txt").string());
+  ASSERT_EQ(index->Search("boats", 5).size(), 1u);
+  EXPECT_EQ(index->at(index->Search("boats", 5)[0].passage).id, "7");
+  EXPECT_TRUE(index->Search("submarine", 5).empty());
+
+  // Made again from something else: replaced, and a reader of the old one goes on.
+  DocumentIndex::Build((path / "index").string(), {(path / "docs/harbour.txt").string()}, options);
+  EXPECT_EQ(DocumentIndex::Open((path / "index").string())->size(), 1);
+  EXPECT_EQ(index->size(), 3);
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(path / "index"), {}), 1);
+}
+
+TEST(DocumentIndex, NothingToIndexIsAnError) {
+  const TempDirectory directory;
+  Write(directory.path() / "empty.txt", " \n");
+  const std::string index = (directory.path() / "index").string();
+  EXPECT_THROW(DocumentIndex::Build(index, {(directory.path() / "empty.txt").string()}, {}), Error);
+  EXPECT_THROW(DocumentIndex::Build(index, {(directory.path() / "absent").string()}, {}), Error);
+  EXPECT_THROW(DocumentIndex::Open(index), Error);
+}
+
+// Whatever byte is changed or wherever the file ends: an error, never another index.
+TEST(DocumentIndex, DamageIsNoticed) {
+  const std::vector<std::vector<std::string>> documents = {{"a", "b"}, {"b"}};
+  std::vector<Passage> passages = {{"1", "s", "t", "a b", 0}, {"2", "s", "", "b", 4}};
+  const std::string good = IndexBytes(passages, Bm25(documents, Bm25Options()).Words());
+  const auto read = [](const std::string& bytes) {
+    return ReadIndexBytes(std::as_bytes(std::span(bytes)), "index");
+  };
+  EXPECT_EQ(read(good).passages.size(), 2u);
+  for (size_t i = 0; i < good.size(); ++i) {
+    EXPECT_THROW(read(good.substr(0, i)), Error) << i;
+    std::string bad = good;
+    bad[i] = static_cast<char>(bad[i] ^ 1);
+    EXPECT_THROW(read(bad), Error) << i;
+  }
+  EXPECT_THROW(read(good + "x"), Error);
+}
+
+}  // namespace
+}  // namespace banyan

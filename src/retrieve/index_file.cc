@@ -1,0 +1,135 @@
+#include "retrieve/index_file.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <string_view>
+
+#include "base/error.h"
+#include "base/sha256.h"
+#include "formats/byte_reader.h"
+
+namespace banyan {
+namespace {
+
+constexpr std::string_view kMagic = "BANYANIX";
+constexpr std::uint32_t kVersion = 1;
+
+template <typename T>
+void Put(T value, std::string& out) {
+  char bytes[sizeof(T)];
+  std::memcpy(bytes, &value, sizeof(T));
+  out.append(bytes, sizeof(T));
+}
+
+void PutText(std::string_view text, std::string& out) {
+  Put(static_cast<std::uint64_t>(text.size()), out);
+  out += text;
+}
+
+std::vector<Passage> ReadPassages(ByteReader& reader) {
+  constexpr std::uint64_t kLeastBytes = 5 * 8;  // of one: four lengths and where it begins
+  const auto count = reader.Read<std::uint64_t>("the number of passages");
+  reader.CheckCount(count, kLeastBytes, "the number of passages");
+  std::vector<Passage> passages(static_cast<size_t>(count));
+  for (Passage& passage : passages) {
+    passage.id = reader.ReadString("a passage's id");
+    passage.source = reader.ReadString("a passage's source");
+    passage.title = reader.ReadString("a passage's title");
+    passage.text = reader.ReadString("a passage's text");
+    passage.begin = reader.Read<std::int64_t>("a passage's place");
+  }
+  return passages;
+}
+
+std::vector<Bm25::Word> ReadWords(ByteReader& reader, size_t passages, const std::string& name) {
+  const auto count = reader.Read<std::uint64_t>("the number of words");
+  reader.CheckCount(count, 2 * 8, "the number of words");
+  std::vector<Bm25::Word> words(static_cast<size_t>(count));
+  for (Bm25::Word& word : words) {
+    word.text = reader.ReadString("a word");
+    const auto postings = reader.Read<std::uint64_t>("a word's passages");
+    reader.CheckCount(postings, 8, "a word's passages");
+    std::int64_t last = -1;
+    for (std::uint64_t i = 0; i < postings; ++i) {
+      const auto passage = reader.Read<std::int32_t>("a passage's number");
+      const auto weight = reader.Read<float>("a word's weight");
+      if (passage <= last || static_cast<size_t>(passage) >= passages || !std::isfinite(weight)) {
+        Throw(ErrorKind::kFormat, "{}: the word '{}' has a passage that is not there", name,
+              word.text);
+      }
+      last = passage;
+      word.postings.push_back({passage, weight});
+    }
+  }
+  return words;
+}
+
+}  // namespace
+
+std::string IndexBytes(const std::vector<Passage>& passages, const std::vector<Bm25::Word>& words) {
+  std::string contents;
+  Put(static_cast<std::uint64_t>(passages.size()), contents);
+  for (const Passage& passage : passages) {
+    for (const std::string* text : {&passage.id, &passage.source, &passage.title, &passage.text}) {
+      PutText(*text, contents);
+    }
+    Put(passage.begin, contents);
+  }
+  Put(static_cast<std::uint64_t>(words.size()), contents);
+  for (const Bm25::Word& word : words) {
+    PutText(word.text, contents);
+    Put(static_cast<std::uint64_t>(word.postings.size()), contents);
+    for (const Bm25::Posting& posting : word.postings) {
+      Put(posting.document, contents);
+      Put(posting.weight, contents);
+    }
+  }
+  std::string bytes(kMagic);
+  Put(kVersion, bytes);
+  Put(std::uint32_t{0}, bytes);
+  Put(static_cast<std::uint64_t>(contents.size()), bytes);
+  const Digest checksum = Sha256().Add(contents).Finish();
+  bytes.append(reinterpret_cast<const char*>(checksum.data()), checksum.size());
+  return bytes + contents;
+}
+
+IndexContents ReadIndexBytes(std::span<const std::byte> bytes, const std::string& name) {
+  ByteReader reader(bytes, name);
+  const auto magic = reader.Take(kMagic.size(), "the beginning of an index");
+  if (std::memcmp(magic.data(), kMagic.data(), kMagic.size()) != 0) {
+    Throw(ErrorKind::kFormat, "{}: no index of banyan rag", name);
+  }
+  const auto version = reader.Read<std::uint32_t>("the version");
+  if (version != kVersion) {
+    Throw(ErrorKind::kFormat, "{}: an index of version {}: expected {}; make it again", name,
+          version, kVersion);
+  }
+  if (reader.Read<std::uint32_t>("the reserved field") != 0) {
+    Throw(ErrorKind::kFormat, "{}: the index is damaged; make it again", name);
+  }
+  const auto size = reader.Read<std::uint64_t>("the length");
+  Digest checksum;
+  std::memcpy(checksum.data(), reader.Take(checksum.size(), "the checksum").data(),
+              checksum.size());
+  const auto contents = reader.Take(size, "the contents");
+  if (reader.remaining() > 0 || Sha256().Add(contents).Finish() != checksum) {
+    Throw(ErrorKind::kFormat, "{}: the index is damaged; make it again", name);
+  }
+  IndexContents index = ReadIndexContents(contents, name);
+  index.fingerprint = ToHex(checksum);
+  return index;
+}
+
+IndexContents ReadIndexContents(std::span<const std::byte> contents, const std::string& name) {
+  ByteReader reader(contents, name);
+  IndexContents index;
+  index.passages = ReadPassages(reader);
+  index.words = ReadWords(reader, index.passages.size(), name);
+  if (reader.remaining() > 0) {
+    Throw(ErrorKind::kFormat, "{}: {} bytes after the last word", name, reader.remaining());
+  }
+  return index;
+}
+
+}  // namespace banyan

@@ -1,0 +1,39 @@
+// A record of `rag`: a question and the documents that it is asked of.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "banyan/rag.h"
+#include "base/json.h"
+
+namespace banyan {
+
+struct RagDocument {
+  Json id;
+  std::string title, text;
+  std::optional<double> score;
+  double relevance = 0.0;
+  // Of a passage: the document that it is from, and how many characters stand before it there.
+  std::string source;
+  std::int64_t begin = 0;
+
+  // What a prompt shows.
+  std::string Shown() const { return title.empty() ? text : title + "\n" + text; }
+};
+
+struct RagRecord {
+  Json id;
+  std::string question;
+  std::vector<RagDocument> documents;  // in the order given, or as retrieved
+  std::vector<Json> dropped;           // ids of those below the least relevance
+  nlohmann::ordered_json carried;      // fields that are not ours
+};
+
+// {"id","question","documents":[{"id"?,"text","title"?,"score"?}]?}: documents from the index where
+// there are none. Throws kInput.
+RagRecord ReadRagRecord(const Json& row, const RagOptions& options);
+
+}  // namespace banyan

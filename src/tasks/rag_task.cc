@@ -1,0 +1,141 @@
+#include "tasks/rag_task.h"
+
+#include <cmath>
+#include <utility>
+
+#include "base/error.h"
+#include "base/json_row.h"
+#include "tasks/ask_record.h"
+#include "text/utf8.h"
+
+namespace banyan {
+namespace {
+
+template <typename Value>
+Value ParseNamed(const std::string& name, std::initializer_list<Value> values,
+                 const char* (*name_of)(Value), const char* what) {
+  std::string known;
+  for (const Value value : values) {
+    if (name == name_of(value)) return value;
+    known += (known.empty() ? "" : ", ") + std::string(name_of(value));
+  }
+  Throw(ErrorKind::kUsage, "{}: expected one of {}, found '{}'", what, known, name);
+}
+
+void CheckOptions(const RagOptions& options) {
+  const PanelOptions& panel = options.panel;
+  const auto check = [](bool good, const char* name, double found, const char* expected) {
+    if (!good) Throw(ErrorKind::kUsage, "{}: expected {}, found {}", name, expected, found);
+  };
+  check(options.max_new >= 1, "--max-new", options.max_new, "1 or more");
+  check(options.top >= 1, "--top", options.top, "1 or more");
+  check(panel.gamma >= 0.0 && std::isfinite(panel.gamma), "--gamma", panel.gamma, "0 or more");
+  check(panel.beta >= 0.0 && std::isfinite(panel.beta), "--beta", panel.beta, "0 or more");
+  check(options.min_relevance >= 0.0 && options.min_relevance <= 1.0, "--min-relevance",
+        options.min_relevance, "0 to 1");
+  for (const auto& [name, text] :
+       {std::pair<const char*, const std::string&>("--instruction", options.instruction),
+        {"--map-instruction", options.map_instruction}}) {
+    if (!IsValidUtf8(text)) Throw(ErrorKind::kUsage, "{}: not valid UTF-8", name);
+  }
+  for (const std::string& stop : options.stop) {
+    if (stop.empty() || !IsValidUtf8(stop)) {
+      Throw(ErrorKind::kUsage, "--stop: expected a text that is not empty, in UTF-8");
+    }
+  }
+  if (options.too_long == TooLong::kSplit) {
+    Throw(ErrorKind::kUsage, "--too-long split: documents of rag are cut or refused");
+  }
+}
+
+}  // namespace
+
+RagMethod ParseRagMethod(const std::string& name) {
+  return ParseNamed(
+      name, {RagMethod::kExperts, RagMethod::kConcat, RagMethod::kTop1, RagMethod::kMapReduce},
+      RagMethodName, "--method");
+}
+
+const char* RagMethodName(RagMethod method) {
+  constexpr const char* kNames[] = {"experts", "concat", "top1", "map-reduce"};
+  return kNames[static_cast<int>(method)];
+}
+
+RelevanceFrom ParseRelevanceFrom(const std::string& name) {
+  return ParseNamed(
+      name,
+      {RelevanceFrom::kAuto, RelevanceFrom::kGiven, RelevanceFrom::kBm25, RelevanceFrom::kEqual},
+      RelevanceFromName, "--relevance");
+}
+
+const char* RelevanceFromName(RelevanceFrom from) {
+  constexpr const char* kNames[] = {"auto", "given", "bm25", "equal"};
+  return kNames[static_cast<int>(from)];
+}
+
+RagTask::RagTask(std::shared_ptr<Model> model, const RagOptions& options) {
+  CheckOptions(options);
+  settings_.options = options;
+  settings_.text = model->text();
+  if (settings_.text == nullptr) {
+    Throw(ErrorKind::kUnsupported, "rag: the model's files have no tokenizer");
+  }
+  settings_.model = std::move(model);
+  settings_.prompt = std::make_unique<RagPrompt>(settings_.text, options, options.instruction);
+  settings_.map_prompt =
+      std::make_unique<RagPrompt>(settings_.text, options, options.map_instruction);
+}
+
+Json RagTask::Parameters() const {
+  const RagOptions& options = settings_.options;
+  Json parameters = {
+      {"--method", RagMethodName(options.method)},
+      {"--relevance", RelevanceFromName(options.relevance)},
+      {"--min-relevance", options.min_relevance},
+      {"--index", options.index ? options.index->fingerprint() : ""},
+      {"--instruction", options.instruction},
+      {"--chat", settings_.prompt->uses_chat() ? "on" : "off"},
+      {"--max-new", options.max_new},
+      {"--stop", options.stop},
+      {"--too-long", options.too_long == TooLong::kFail ? "fail" : "truncate"},
+      {"--no-trace", !options.trace},
+  };
+  if (options.index) parameters["--top"] = options.top;
+  if (options.method == RagMethod::kMapReduce) {
+    parameters["--map-instruction"] = options.map_instruction;
+  }
+  if (options.method != RagMethod::kExperts) return parameters;
+  const PanelOptions& panel = options.panel;
+  parameters["--rule"] = FusionRuleName(panel.rule);
+  parameters["--gamma"] = panel.gamma;
+  if (panel.beta_rule == BetaRule::kFixed) {
+    parameters["--beta"] = panel.beta;
+  } else {
+    parameters["--beta"] = panel.beta_rule == BetaRule::kShared ? "shared" : "expert";
+  }
+  return parameters;
+}
+
+std::string RagTask::Identity(const InputRow& row) const { return DumpJson(IdOf(row.value)); }
+
+std::unique_ptr<RecordWork> RagTask::Start(const InputRow& row) {
+  return std::make_unique<RagWork>(settings_, ReadRagRecord(row.value, settings_.options),
+                                   RowPlace{row.file, row.line});
+}
+
+TableColumns RagTask::Columns() const {
+  return {{"id", "question", "answer", "finish_reason", "tokens"}, {"id", "question", "answer"}};
+}
+
+OutputRow RagTask::ErrorRow(const InputRow& row, const RowProblem& problem) const {
+  Json id;
+  const auto found = row.value.find("id");
+  if (found != row.value.end() && (found->is_string() || IsNumber(*found))) id = *found;
+  // An id with a replacement character is not the id that stands in the file.
+  if (id.is_string() && id.get_ref<const std::string&>().find("\uFFFD") != std::string::npos) {
+    id = nullptr;
+  }
+  return RagErrorRow(id, problem, {row.file, row.line});
+}
+
+}  // namespace banyan

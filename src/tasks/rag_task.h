@@ -1,0 +1,29 @@
+// `rag` as a task of the job runner.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "banyan/rag.h"
+#include "tasks/rag_work.h"
+#include "tasks/task.h"
+
+namespace banyan {
+
+class RagTask : public Task {
+ public:
+  // Throws kUsage for options that do not fit together, kUnsupported for a model without text side.
+  RagTask(std::shared_ptr<Model> model, const RagOptions& options);
+
+  std::string name() const override { return "rag"; }
+  Json Parameters() const override;
+  std::string Identity(const InputRow& row) const override;
+  std::unique_ptr<RecordWork> Start(const InputRow& row) override;
+  TableColumns Columns() const override;
+  OutputRow ErrorRow(const InputRow& row, const RowProblem& problem) const override;
+
+ private:
+  RagSettings settings_;
+};
+
+}  // namespace banyan

@@ -1,0 +1,168 @@
+#include "tasks/rag_work.h"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "base/error.h"
+#include "base/json_row.h"
+
+namespace banyan {
+namespace {
+
+constexpr const char* kSpaces = " \t\r\n\v\f";
+
+bool SaysNothing(const std::string& note) { return note.empty() || note == "null"; }
+
+PromptSegment Segment(std::vector<TokenId> tokens) {
+  PromptSegment segment;
+  segment.tokens = std::move(tokens);
+  return segment;
+}
+
+}  // namespace
+
+RagWork::RagWork(const RagSettings& settings, RagRecord record, RowPlace place)
+    : settings_(settings), record_(std::move(record)), place_(std::move(place)) {}
+
+std::vector<PromptSegment> RagWork::NextPrompts() {
+  if (problem_) return {};
+  std::vector<PromptSegment> prompts;
+  const RagMethod method = settings_.options.method;
+  if (stage_ == Stage::kBegin && method == RagMethod::kMapReduce) {
+    stage_ = Stage::kNotes;
+    prompts.push_back(AskForNotes());
+  } else if (stage_ == Stage::kBegin) {
+    stage_ = Stage::kAnswer;
+    if (method == RagMethod::kExperts) prompts.push_back(AskExperts());
+    if (method == RagMethod::kConcat) prompts.push_back(AskOver(Joined()));
+    if (method == RagMethod::kTop1) {
+      prompts.push_back(AskOver(record_.documents[MostRelevant()].Shown()));
+    }
+  } else if (stage_ == Stage::kNotes) {
+    stage_ = Stage::kAnswer;
+    const std::string notes = Joined();
+    if (!notes.empty()) prompts.push_back(AskOver(notes));
+  } else {
+    stage_ = Stage::kDone;
+  }
+  return prompts;
+}
+
+void RagWork::Take(Answer answer) {
+  if (answer.finish == FinishReason::kError && !problem_) {
+    problem_ = {ErrorKind::kLimit, answer.error};
+  }
+  if (stage_ == Stage::kNotes) {
+    const auto document = static_cast<size_t>(answer.tag) - 1;
+    notes_[document] = std::move(answer);
+  } else {
+    answer_ = std::move(answer);
+  }
+}
+
+void RagWork::Refuse(const Error& error) {
+  if (!problem_) problem_ = {error.kind(), error.what()};
+}
+
+AnswerRequest RagWork::Request(std::uint64_t tag) const {
+  AnswerRequest request;
+  request.tag = tag;
+  request.max_new = settings_.options.max_new;
+  request.stop_tokens = settings_.model->end_tokens();
+  request.stop_strings = settings_.options.stop;
+  return request;
+}
+
+// system → document → question for every expert, system → question for the prior. Documents stand
+// right after the system prompt, so questions that read the same ones share their KV.
+PromptSegment RagWork::AskExperts() {
+  constexpr std::uint64_t kTag = 0;
+  RagSegments segments = settings_.prompt->Encode("", record_.question);
+  PromptSegment root = Segment(segments.system);
+  for (const RagDocument& document : record_.documents) {
+    segments.document = settings_.prompt->Encode(document.Shown(), record_.question).document;
+    PromptSegment& branch = root.below.emplace_back(Segment(Fitted(segments, document.id)));
+    PromptSegment& leaf = branch.below.emplace_back(Segment(segments.question));
+    leaf.experts.push_back({kTag, document.relevance});
+  }
+  PromptSegment& prior = root.below.emplace_back(Segment(segments.question));
+  prior.answers.push_back(Request(kTag));
+  prior.answers.back().panel = settings_.options.panel;
+  return root;
+}
+
+PromptSegment RagWork::AskForNotes() {
+  notes_.resize(record_.documents.size());
+  PromptSegment root;
+  for (size_t i = 0; i < record_.documents.size(); ++i) {
+    const RagDocument& document = record_.documents[i];
+    const RagSegments segments = settings_.map_prompt->Encode(document.Shown(), record_.question);
+    root.tokens = segments.system;
+    PromptSegment& branch = root.below.emplace_back(Segment(Fitted(segments, document.id)));
+    PromptSegment& leaf = branch.below.emplace_back(Segment(segments.question));
+    leaf.answers.push_back(Request(i + 1));
+  }
+  return root;
+}
+
+PromptSegment RagWork::AskOver(const std::string& document) {
+  const RagSegments segments = settings_.prompt->Encode(document, record_.question);
+  PromptSegment root = Segment(segments.system);
+  PromptSegment& context = root.below.emplace_back(Segment(Fitted(segments, Json("all"))));
+  context.below.push_back(Segment(segments.question));
+  context.below.back().answers.push_back(Request(0));
+  return root;
+}
+
+// The most relevant first; of map-reduce, what was noted of them.
+std::string RagWork::Joined() const {
+  std::vector<size_t> order(record_.documents.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::ranges::stable_sort(order, std::ranges::greater(),
+                           [&](size_t i) { return record_.documents[i].relevance; });
+  std::string joined;
+  for (const size_t i : order) {
+    const std::string text = notes_.empty() ? record_.documents[i].Shown() : Said(notes_[i]);
+    if (!notes_.empty() && SaysNothing(text)) continue;
+    joined += joined.empty() ? text : "\n\n" + text;
+  }
+  return joined;
+}
+
+size_t RagWork::MostRelevant() const {
+  const auto best =
+      std::ranges::max_element(record_.documents, {}, [](const auto& d) { return d.relevance; });
+  return static_cast<size_t>(best - record_.documents.begin());
+}
+
+// The document's tokens, as many as the model's context has room for.
+std::vector<TokenId> RagWork::Fitted(const RagSegments& segments, const Json& document) {
+  const auto window = static_cast<std::int64_t>(settings_.model->context_length());
+  const auto needed = static_cast<std::int64_t>(segments.size()) + settings_.options.max_new;
+  if (needed <= window) return segments.document;
+  const std::int64_t room = window - needed + static_cast<std::int64_t>(segments.document.size());
+  if (settings_.options.too_long == TooLong::kFail || room <= 0) {
+    Throw(ErrorKind::kLimit,
+          "too long: document {} makes a prompt of {} tokens and the answer may need {}; the "
+          "model's context holds {} (see --too-long)",
+          DumpJson(document), segments.size(), settings_.options.max_new, window);
+  }
+  truncated_.push_back(document);
+  return {segments.document.begin(), segments.document.begin() + room};
+}
+
+std::string RagWork::Said(const Answer& answer) const {
+  std::vector<TokenId> known;
+  const int vocabulary = settings_.text->vocab_size();
+  std::ranges::copy_if(answer.tokens, std::back_inserter(known),
+                       [&](TokenId token) { return token >= 0 && token < vocabulary; });
+  const std::string text = answer.finish == FinishReason::kStopString
+                               ? answer.text
+                               : settings_.text->Decode(known, /*skip_special=*/true);
+  const size_t first = text.find_first_not_of(kSpaces);
+  if (first == std::string::npos) return {};
+  return text.substr(first, text.find_last_not_of(kSpaces) + 1 - first);
+}
+
+}  // namespace banyan

@@ -1,0 +1,59 @@
+"""Runs `banyan rag` on the model that ships with the repository.
+
+REQUIRES: BANYAN in the environment, the path of the program.
+"""
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import tempfile
+import unittest
+
+BANYAN = os.environ["BANYAN"]
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+MODEL = str(ROOT / "models" / "banyan-reader-15m.gguf")
+SAMPLES = ROOT / "eval" / "samples"
+
+
+def read_rows(path):
+    with open(path, encoding="utf-8") as file:
+        return [json.loads(line) for line in file]
+
+
+def timeless(row):
+    """A row without what is measured."""
+    return {name: value for name, value in row.items() if name not in ("first_token_seconds", "seconds")}
+
+
+class RagTest(unittest.TestCase):
+    maxDiff = None
+
+    def setUp(self):
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="banyan-rag-"))
+        self.addCleanup(shutil.rmtree, self.folder, True)
+        self.count = 0
+
+    def path(self, name):
+        return str(self.folder / name)
+
+    def write(self, name, rows):
+        """Rows as JSONL; strings as they are."""
+        path = self.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        text = rows if isinstance(rows, str) else "".join(json.dumps(row) + "\n" for row in rows)
+        path.write_text(text, encoding="utf-8")
+        return str(path)
+
+    def run_banyan(self, *arguments, code=0, stdin=None):
+        result = subprocess.run([BANYAN, *map(str, arguments)], input=stdin, capture_output=True, text=True,
+                                timeout=120, cwd=self.folder)
+        self.assertEqual(result.returncode, code, result.stderr)
+        return result
+
+    def rag(self, *arguments, code=0):
+        """Runs to a fresh output and returns its rows."""
+        self.count += 1
+        output = self.path(f"out{self.count}.jsonl")
+        self.run_banyan("rag", "-m", MODEL, "--quiet", "--ordered", "-o", output, *arguments, code=code)
+        return read_rows(output)

@@ -1,0 +1,142 @@
+"""Answers over documents: right ones, by whom, the same under every strategy, and what goes wrong."""
+import json
+import unittest
+
+from harness import MODEL, SAMPLES, RagTest, read_rows, timeless
+
+CODES = str(SAMPLES / "code_documents.jsonl")
+HOPS = str(SAMPLES / "two_hop_documents.jsonl")
+
+
+class Answers(RagTest):
+    def test_the_right_document_writes_the_answer(self):
+        for row, gold in zip(self.rag(CODES), read_rows(CODES)):
+            self.assertEqual(row["answer"], gold["answers"][0])
+            right = next(d for d in gold["documents"] if d["gold"])
+            cited = row["citations"]
+            self.assertEqual({c["document"] for c in cited}, {right["id"]})
+            for citation in cited:
+                self.assertEqual(right["text"][citation["begin"]:citation["end"]], citation["text"])
+            self.assertEqual(len(row["trace"]["tokens"]), row["tokens"])
+            self.assertEqual("".join(t["text"] for t in row["trace"]["tokens"]).strip(), row["answer"])
+            self.assertEqual([d["id"] for d in row["trace"]["documents"]], [d["id"] for d in gold["documents"]])
+            self.assertTrue(all(0 <= d["beta"] <= 1 and 0 < d["relevance"] < 1 for d in row["trace"]["documents"]))
+            self.assertGreater(row["first_token_seconds"], 0)
+            self.assertEqual(row["dataset"], "generated")  # carried through
+
+    def test_two_documents_take_turns(self):
+        for row, gold in zip(self.rag(HOPS, "--relevance", "equal"), read_rows(HOPS)):
+            self.assertEqual(row["answer"], gold["answers"][0])
+            written = [t["document"] for t in row["trace"]["tokens"]]
+            self.assertTrue({d["id"] for d in gold["documents"] if d["gold"]} <= set(written))
+
+    def test_every_strategy_gives_the_same_row(self):
+        both = self.write("both.jsonl", read_rows(CODES) + read_rows(HOPS))
+        expected = [timeless(row) for row in self.rag(both)]
+        for more in (["--strategy", "flat"], ["--strategy", "stacked"], ["--strategy", "tree"], ["--one-by-one"],
+                     ["--steps-ahead", "1"], ["--batch-rows", "40"], ["--threads", "1"]):
+            self.assertEqual([timeless(row) for row in self.rag(both, *more)], expected, more)
+
+    def test_every_method(self):
+        gold = read_rows(CODES)
+        for method in ("experts", "concat", "map-reduce", "top1"):
+            rows = self.rag(CODES, "--method", method)
+            self.assertEqual([row["method"] for row in rows], [method] * len(gold))
+            for row, right in zip(rows, gold):
+                if method == "map-reduce":  # this model answers from sentences, not from notes
+                    notes = [d["note"] for d in row["trace"]["documents"]]
+                    self.assertIn(right["answers"][0], notes)
+                    continue
+                self.assertEqual(row["answer"], right["answers"][0], method)
+                self.assertTrue(row["citations"], method)
+
+    def test_every_rule_and_beta(self):
+        for more in (["--rule", "mixture"], ["--rule", "product", "--relevance", "equal"], ["--beta", "shared"],
+                     ["--beta", "0.5"], ["--beta", "0"], ["--gamma", "0"]):
+            for row, gold in zip(self.rag(CODES, *more), read_rows(CODES)):
+                if more[1] != "product":  # which asks all documents to agree
+                    self.assertEqual(row["answer"], gold["answers"][0], more)
+                betas = {d["beta"] for d in row["trace"]["documents"]}
+                if more[1] in ("0.5", "0"):
+                    self.assertEqual(betas, {float(more[1])})
+                if more[1] == "shared":
+                    self.assertEqual(len(betas), 1)
+
+    def test_scores_are_relevance_and_hopeless_documents_are_dropped(self):
+        record = read_rows(CODES)[0]
+        for document in record["documents"]:
+            document["score"] = 0.9 if document["gold"] else 0.05
+        [row] = self.rag(self.write("in.jsonl", [record]), "--min-relevance", "0.1")
+        self.assertEqual(row["answer"], record["answers"][0])
+        self.assertEqual(row["dropped"], [d["id"] for d in record["documents"] if not d["gold"]])
+        self.assertEqual([d["relevance"] for d in row["trace"]["documents"]], [0.9])
+        # A wrong document that is said to matter most outweighs the right one under a large gamma.
+        for document in record["documents"]:
+            document["score"] = 1e-4 if document["gold"] else 1.0
+        [row] = self.rag(self.write("wrong.jsonl", [record]), "--gamma", "20")
+        self.assertNotEqual(row["answer"], record["answers"][0])
+
+    def test_relevance_is_that_of_bm25s(self):
+        texts = ["the red boat", "a blue boat and a red boat", "nothing here", "red red red"]
+        row = self.rag(self.write("in.jsonl", [{"id": 1, "question": "red boat red", "documents": texts}]))[0]
+        found = [d["score"] for d in row["trace"]["documents"]]
+        self.assertEqual(found[2], 0)
+        try:
+            from bm25_fixture import scores_by_bm25s
+            [expected] = scores_by_bm25s([t.split() for t in texts], [["red", "boat", "red"]])
+        except ImportError:
+            expected = by_formula([t.split() for t in texts], ["red", "boat", "red"])
+        for a, b in zip(found, expected):
+            self.assertAlmostEqual(a, b, places=5)
+
+    def test_bad_records_are_error_rows(self):
+        good = read_rows(CODES)[0]
+        bad = [{"id": "no question", "documents": ["x"]}, {"id": "none", "question": "Why?"},
+               {"id": "empty", "question": "Why?", "documents": []}, {"id": "odd", "question": "Why?", "documents": [7]},
+               {"id": "blank", "question": "Why?", "documents": [{"text": " "}]}, {"question": "Why?", "documents": ["x"]},
+               {"id": "half", "question": "Why?", "documents": [{"text": "x", "score": 0.5}, {"text": "y", "score": 2}]},
+               {"id": "long", "question": "Why?", "documents": ["word " * 6000]},
+               {"id": "many", "question": "Why?", "documents": ["x"] * 400}]
+        rows = self.rag(self.write("in.jsonl", [good, *bad, "text", dict(good, id="last")]), code=1)
+        self.assertEqual([row.get("id") for row in rows],
+                         [good["id"], "no question", "none", "empty", "odd", "blank", None, "half", "long", "many", None, "last"])
+        for row in rows[1:-1]:
+            self.assertIn("in.jsonl, line", row["error"]["message"])
+        self.assertEqual(rows[-1]["answer"], good["answers"][0])
+        [row] = self.rag(self.write("long.jsonl", [bad[7]]), "--too-long", "truncate")
+        self.assertEqual(row["truncated"], [0])
+
+    def test_an_interrupted_job_goes_on(self):
+        whole = [timeless(row) for row in self.rag(CODES)]
+        output = self.path("part.jsonl")
+        first = self.write("first.jsonl", read_rows(CODES)[:1])
+        self.run_banyan("rag", "-m", MODEL, first, "-o", output, "--quiet", "--ordered")
+        self.run_banyan("rag", "-m", MODEL, CODES, "-o", output, "--quiet", "--ordered", "--resume")
+        self.assertEqual([timeless(row) for row in read_rows(output)], whole)
+        refused = self.run_banyan("rag", "-m", MODEL, CODES, "-o", output, "--resume", "--gamma", "1", code=2)
+        self.assertIn("--gamma", refused.stderr)
+
+    def test_usage_errors_name_the_option(self):
+        for arguments in (["--beta", "often"], ["--rule", "sum"], ["--method", "luck"], ["--gamma", "-1"],
+                          ["--min-relevance", "2"], ["--index", "nowhere"], ["--trace", "t.html"]):
+            result = self.run_banyan("rag", "-m", MODEL, CODES, *arguments, code=2)
+            self.assertIn(arguments[1] if arguments[0] == "--index" else arguments[0], result.stderr)
+
+
+def by_formula(documents, query):
+    import math
+    mean = sum(map(len, documents)) / len(documents)
+    scores = []
+    for words in documents:
+        score = 0.0
+        for word in query:
+            df = sum(word in d for d in documents)
+            tf = words.count(word)
+            idf = math.log(1 + (len(documents) - df + 0.5) / (df + 0.5))
+            score += idf * tf / (tf + 1.5 * (0.25 + 0.75 * len(words) / mean))
+        scores.append(score)
+    return scores
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,136 @@
+"""An index on disk, a question on the command line, the page of traces, scores."""
+import html.parser
+import json
+import os
+import re
+import unittest
+
+from harness import MODEL, SAMPLES, RagTest, read_rows
+
+CODES = str(SAMPLES / "code_documents.jsonl")
+
+
+class Page(html.parser.HTMLParser):
+    """What a page is made of."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.tags, self.attributes, self.open, self.text = [], [], [], ""
+        self.feed(text)
+
+    def handle_starttag(self, tag, attributes):
+        self.tags.append((tag, dict(attributes)))
+        self.attributes += attributes
+        if tag not in ("meta", "line"):
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attributes):
+        self.tags.append((tag, dict(attributes)))
+        self.attributes += attributes
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag, tag
+
+    def handle_data(self, data):
+        self.text += data
+
+
+class Index(RagTest):
+    def make_notes(self):
+        filler = "Some buttons were sold in the square for a good price. "
+        self.write("notes/harbour.txt", filler * 3 + "The ferry Marigold leaves at 7:45. " + filler)
+        self.write("notes/deep/tea.txt", "The secret code of the yacht Tervonax is KT-4821. " + filler)
+        self.write("notes/other.txt", filler * 5)
+
+    def test_a_question_on_the_command_line(self):
+        self.make_notes()
+        made = self.run_banyan("rag", "index", "notes")
+        self.assertIn("3 documents", made.stderr)
+        asked = self.run_banyan("rag", "-m", MODEL, "Which secret code does the yacht Tervonax have?")
+        self.assertEqual(asked.stdout, "KT-4821\n")
+        self.assertIn("notes/deep/tea.txt, characters ", asked.stderr)
+        begin, end = map(int, re.search(r"characters (\d+) to (\d+)", asked.stderr).groups())
+        with open(self.path("notes/deep/tea.txt"), encoding="utf-8") as file:
+            self.assertIn(file.read()[begin:end], "KT-4821")
+        row = json.loads(self.run_banyan("rag", "-m", MODEL, "--json", "When does the ferry Marigold leave?",
+                                         "--trace", "t.html").stdout)
+        self.assertEqual(row["answer"], "7:45")
+        self.assertTrue(os.path.exists(self.path("t.html")))
+        nothing = self.run_banyan("rag", "-m", MODEL, "Zzyzx quux?", code=2)
+        self.assertIn("shares a word", nothing.stderr)
+
+    def test_many_questions_over_an_index(self):
+        self.make_notes()
+        self.run_banyan("rag", "index", "idx", "notes/harbour.txt", "notes/deep", "--passage-words", "20", "--quiet")
+        questions = [{"id": 1, "question": "When does the ferry Marigold leave?"},
+                     {"id": 2, "question": "Which secret code does the yacht Tervonax have?"}]
+        rows = self.rag(self.write("q.jsonl", questions), "--index", "idx", "--top", "3")
+        self.assertEqual([row["answer"] for row in rows], ["7:45", "KT-4821"])
+        with open(self.path("notes/harbour.txt"), encoding="utf-8") as file:
+            text = file.read()
+        for citation in rows[0]["citations"]:
+            self.assertEqual(text[citation["source_begin"]:citation["source_end"]], citation["text"])
+        self.assertTrue(all(len(row["trace"]["documents"]) <= 3 for row in rows))
+
+    def test_a_damaged_index_is_refused(self):
+        self.make_notes()
+        self.run_banyan("rag", "index", "idx", "notes", "--quiet")
+        path = self.path("idx/index.banyan")
+        with open(path, "r+b") as file:
+            file.seek(200)
+            byte = file.read(1)
+            file.seek(200)
+            file.write(bytes([byte[0] ^ 1]))
+        result = self.run_banyan("rag", "-m", MODEL, "When does it leave?", "--index", "idx", code=2)
+        self.assertIn("damaged", result.stderr)
+        self.run_banyan("rag", "index", "idx", "absent.txt", code=2)
+        result = self.run_banyan("rag", "index", "notes/other.txt", "notes/harbour.txt", code=2)
+        self.assertIn("folder first", result.stderr)
+
+    def test_the_page_needs_nothing_but_itself(self):
+        records = read_rows(CODES)
+        records[0]["documents"][0]["id"] = '<script>alert("1")</script>'
+        rows = self.rag(self.write("in.jsonl", records), "--trace", self.path("t.html"))
+        with open(self.path("t.html"), encoding="utf-8") as file:
+            text = file.read()
+        page = Page(text)
+        self.assertEqual(page.open, [])
+        names = {tag for tag, _ in page.tags}
+        self.assertFalse(names & {"script", "link", "img", "iframe", "object"}, names)
+        self.assertFalse([a for a in page.attributes if a[0] in ("src", "href") or a[0].startswith("on")])
+        self.assertNotIn("http", text)
+        self.assertNotIn("url(", text)
+        marks = [a for tag, a in page.tags if tag == "rect"]
+        self.assertEqual(len(marks), sum(row["tokens"] for row in rows))
+        self.assertEqual(len([1 for tag, _ in page.tags if tag == "svg"]), len(rows))
+        for row in rows:
+            self.assertIn(row["answer"], page.text)
+        # Every mark of the first drawing stands in its document's line.
+        first = rows[0]["trace"]
+        lines = [d["id"] for d in first["documents"]]
+        top = min(int(a["y1"]) for tag, a in page.tags if tag == "line")
+        height = sorted({int(a["y1"]) for tag, a in page.tags if tag == "line"})
+        step = height[1] - height[0]
+        found = [(int(a["y"]) + 7 - top + step // 2) // step for a in marks[:len(first["tokens"])]]
+        self.assertEqual(sorted(found), sorted(lines.index(t["document"]) for t in first["tokens"]))
+
+    def test_scores(self):
+        gold = read_rows(CODES)
+        answers = [dict(id=gold[0]["id"], answer="It is The " + gold[0]["answers"][0] + ".", method="m",
+                        citations=[{"document": d["id"]} for d in gold[0]["documents"] if d["gold"]]),
+                   dict(id=gold[1]["id"], error={"kind": "limit", "message": "x"})]
+        result = self.run_banyan("eval", "rag", CODES, self.write("out.jsonl", answers), "--json")
+        score = json.loads(result.stdout)
+        self.assertEqual((score["questions"], score["errors"], score["missing"]), (2, 1, 0))
+        self.assertEqual((score["sub_span"], score["exact"]), (0.5, 0.0))
+        self.assertAlmostEqual(score["f1"], 0.5 * 2 * 1 / 4)
+        self.assertEqual(score["recall_cited"], 0.5)
+        rows = self.path("rows.jsonl")
+        self.run_banyan("rag", "-m", MODEL, CODES, "-o", rows, "--quiet")
+        table = self.run_banyan("eval", "rag", CODES, rows, self.path("out.jsonl")).stdout.splitlines()
+        self.assertEqual(len(table), 3)
+        self.assertRegex(table[1], r"^experts +2 +1\.000 +1\.000 +1\.000 +0 +1\.000 +1\.000")
+
+
+if __name__ == "__main__":
+    unittest.main()
