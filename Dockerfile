@@ -1,6 +1,6 @@
 # Banyan for the CPU, in the size of a small Debian: the package of `make deb`, its model included.
 #   docker build -t banyan .
-#   docker run --rm -v "$PWD:/data" banyan ask notes.jsonl
+#   docker run --rm -v "$PWD:/data" banyan ask notes.txt "Who signed it?"
 FROM debian:12 AS build
 WORKDIR /src
 # tools/setup.sh has the list of packages; alone in a layer, so that a change of the sources keeps it.

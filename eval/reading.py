@@ -33,7 +33,7 @@ def ask(binary: str, model: str, adapter: str, records: list[dict], options: lis
         began = time.time()
         subprocess.run(command, check=True)
         rows = [json.loads(line) for line in target.read_text().splitlines()]
-    return {(o["id"], o["question_id"]): o.get("answer", "").strip() for o in rows}, time.time() - began
+    return {(o["id"], o["question_id"]): (o.get("answer") or "null").strip() for o in rows}, time.time() - began
 
 
 def score(records: list[dict], found: dict) -> dict:

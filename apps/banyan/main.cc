@@ -14,8 +14,8 @@
 namespace {
 
 constexpr const char* kExample = R"(Try it, with the model that ships with the program:
-  $ echo '{"id":1,"context":"Anna Walker steers the ferry Marigold.","question":"Who steers the Marigold?"}' > q.jsonl
-  $ banyan ask q.jsonl
+  $ echo 'Anna Walker steers the ferry Marigold.' > notes.txt
+  $ banyan ask notes.txt "Who steers the ferry Marigold?"
 
 'banyan help COMMAND' says more. Without -m the model is $BANYAN_MODEL, else the shipped one.)";
 

@@ -25,7 +25,8 @@ struct LoadOptions {
   // Quantised weights on a GPU in mixed precision: "converted" (to 16 bits), "compact" (as stored),
   // or "auto": converted while that takes at most half of the free memory. Answers are the same.
   std::string weights = "auto";
-  // Directory of a PEFT LoRA adapter, merged into the weights as they are loaded; empty: none.
+  // Directory of a PEFT LoRA adapter, or the name of one that ships with the program, merged into
+  // the weights as they are loaded; empty: none.
   std::string adapter;
   double yarn_factor = 0.0;  // > 1: stretch the context by YaRN
   // Hears how many bytes of weights are loaded, of how many (as stored), after every matrix.

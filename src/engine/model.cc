@@ -13,6 +13,7 @@
 #include "formats/gguf.h"
 #include "formats/locate.h"
 #include "formats/safetensors.h"
+#include "formats/shipped_model.h"
 #include "model/adapter.h"
 #include "model/rope.h"
 
@@ -148,7 +149,13 @@ std::shared_ptr<Model> Model::Load(const LoadOptions& options) {
   parts->text = OpenText(model);
   parts->kernels->ExpectWeights(WeightsIn(model.tensors()));
   std::optional<Adapter> adapter;
-  if (!options.adapter.empty()) adapter = Adapter::Open(options.adapter);
+  if (!options.adapter.empty()) {
+    std::error_code none;
+    const auto shipped = std::filesystem::exists(options.adapter, none)
+                             ? std::nullopt
+                             : ShippedAdapter(options.adapter);
+    adapter = Adapter::Open(shipped ? shipped->string() : options.adapter);
+  }
   Adapter* const merged = adapter ? &*adapter : nullptr;
   parts->weights = LoadWeights(model.config, model.tensors(), model.naming, *parts->kernels,
                                options.progress, merged);

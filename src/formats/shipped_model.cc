@@ -53,6 +53,15 @@ std::optional<fs::path> ShippedModelFile() {
   return std::nullopt;
 }
 
+std::optional<fs::path> ShippedAdapter(const std::string& name) {
+  if (name.empty() || name.find('/') != std::string::npos) return std::nullopt;
+  for (const fs::path& folder : ShippedModelFolders(RunningProgram())) {
+    std::error_code ignored;
+    if (fs::is_regular_file(folder / name / "adapter_config.json", ignored)) return folder / name;
+  }
+  return std::nullopt;
+}
+
 std::string DefaultModel() {
   const char* wanted = std::getenv("BANYAN_MODEL");
   if (wanted != nullptr && *wanted != '\0') {

@@ -44,18 +44,28 @@ struct Product {
     left = std::move(turned);
   }
 
-  // Adds the product's part of `row` of the whole matrix; `sum` is scratch.
-  void AddTo(std::int64_t row, std::span<float> values, std::vector<float>& sum) const {
+  // Adds the product's part of `row` of the whole matrix.
+  void AddTo(std::int64_t row, std::span<float> values) const {
     if (row < first_row || row >= first_row + rows) return;
-    sum.assign(values.size(), 0.0f);
     const float* factors = left.data() + (row - first_row) * rank;
-    for (std::int64_t k = 0; k < rank; ++k) {
-      const float factor = factors[k];
-      const float* line = right.data() + k * static_cast<std::int64_t>(values.size());
-      for (size_t c = 0; c < values.size(); ++c) sum[c] += factor * line[c];
+    const size_t columns = values.size();
+    for (size_t begin = 0; begin < columns; begin += kBlock) {
+      const size_t count = std::min(kBlock, columns - begin);
+      float sums[kBlock] = {};
+      for (std::int64_t k = 0; k < rank; ++k) {
+        const float factor = factors[k];
+        const float* line = right.data() + static_cast<size_t>(k) * columns + begin;
+        if (count == kBlock) {  // a constant number of values: these go together
+          for (size_t c = 0; c < kBlock; ++c) sums[c] += factor * line[c];
+        } else {
+          for (size_t c = 0; c < count; ++c) sums[c] += factor * line[c];
+        }
+      }
+      for (size_t c = 0; c < count; ++c) values[begin + c] += scale * sums[c];
     }
-    for (size_t c = 0; c < values.size(); ++c) values[c] += scale * sum[c];
   }
+
+  static constexpr size_t kBlock = 32;  // values that are summed at a time
 
   std::int64_t first_row, rows, rank;
   float scale;
@@ -115,11 +125,11 @@ class Merger {
     std::atomic<bool> finite = true;
     pool.ForEach(rows, [&](std::int64_t row, int) {
       const SourceRow& source = sources_[static_cast<size_t>(row)];
-      std::vector<float> values(static_cast<size_t>(columns_)), sum;
+      std::vector<float> values(static_cast<size_t>(columns_));
       const size_t size = RowBytes(source.part->dtype, columns_);
       Dequantize(source.part->dtype,
                  source.part->bytes.subspan(static_cast<size_t>(source.row) * size, size), values);
-      for (const Product& product : products_) product.AddTo(row, values, sum);
+      for (const Product& product : products_) product.AddTo(row, values);
       if (!Store(values, type, merged.bytes.data() + static_cast<size_t>(row) * row_bytes)) {
         finite = false;
       }

@@ -44,6 +44,7 @@ WRONG = [
     ("bench forest --lengths 1,2", "--lengths: expected 3 values, found 2", "bench forest"),
     ("bench forest --lengths 1,b,3", "--lengths: expected a whole number from 0, found 'b'", "bench forest"),
     ("bench arrival --document 5", "--document: expected two numbers", "bench arrival"),
+    ("bench attention --device gpu", "--device: expected one of cpu, reference, cuda; found 'gpu'", "bench attention"),
     ("bench constrain --regex a --json-schema b", "expected only one of them", "bench constrain"),
     # Names that are not there.
     ("aks", "no command 'aks'; did you mean 'ask'?", None),
