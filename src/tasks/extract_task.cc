@@ -74,9 +74,11 @@ AskOptions WriterOptions(const ExtractOptions& options, bool chat) {
   return ask;
 }
 
-// What a flat row has beside values.
-constexpr std::array kOtherColumns = {"id",     "category",      "confidence", "truncated",
-                                      "tokens", "prompt_tokens", "cut_bytes",  "error"};
+// What a flat row and its table have beside values.
+constexpr std::array kOtherColumns = {"id",         "category",      "confidence", "truncated",
+                                      "tokens",     "prompt_tokens", "cut_bytes",  "error",
+                                      "error_kind", "error_message", "error_file", "error_line",
+                                      "more"};
 constexpr std::string_view kValuePrefix = "value.";
 
 }  // namespace

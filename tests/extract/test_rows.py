@@ -92,7 +92,7 @@ class Rows(ExtractTest):
         docs, schema = self.write("d.jsonl", documents(3)), self.write("s.json", SCHEMA)
         result = self.run_banyan("extract", "-m", self.model, docs, "--schema", schema, "-o", self.path("o.jsonl"),
                                  "--receipt", self.path("r.json"), "--price-per-hour", 2)
-        receipt = json.load(open(self.path("r.json"), encoding="utf-8"))
+        receipt = self.rows(self.path("r.json"))[0]
         self.assertEqual((receipt["task"], receipt["rows"]), ("extract", 3))
         self.assertGreater(receipt["cost_per_1000_rows"], 0)
         self.assertIn("for 1000 rows at 2 an hour", result.stderr)

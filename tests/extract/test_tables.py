@@ -36,13 +36,13 @@ class Tables(ExtractTest):
         self.assertEqual(len(lines), 2 + 6)
 
     def test_an_attribute_never_takes_the_place_of_another_column(self):
-        schema = {"categories": {"a": {"attributes": [{"name": "confidence"}, {"name": "size"}]},
+        schema = {"categories": {"a": {"attributes": [{"name": "more"}, {"name": "size"}]},
                                  "b": {"attributes": [{"name": "id", "type": "boolean", "nullable": False},
                                                       {"name": "size"}]}}}
         docs = self.write("d.jsonl", [{"id": 1, "text": "x", "category": "a"}, {"id": 2, "text": "x", "category": "b"}])
         self.run_to(self.path("o.csv"), docs, schema)
         table = self.read_table(self.path("o.csv"))
-        self.assertEqual(list(table[0])[:5], ["id", "category", "value.confidence", "size", "value.id"])
+        self.assertEqual(list(table[0])[:5], ["id", "category", "value.more", "size", "value.id"])
         self.assertEqual([r["id"] for r in table], ["1", "2"])
         self.assertIn(table[1]["value.id"], ["true", "false"])
         self.assertEqual(list(json.loads(table[1]["confidence"])), ["id", "size"])
