@@ -57,7 +57,7 @@ class Answers(RagTest):
                 if more[1] != "product":  # which asks all documents to agree
                     self.assertEqual(row["answer"], gold["answers"][0], more)
                 betas = {d["beta"] for d in row["trace"]["documents"]}
-                if more[1] in ("0.5", "0"):
+                if more in (["--beta", "0.5"], ["--beta", "0"]):
                     self.assertEqual(betas, {float(more[1])})
                 if more[1] == "shared":
                     self.assertEqual(len(betas), 1)
