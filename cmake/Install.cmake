@@ -30,6 +30,31 @@ install(FILES ${CMAKE_BINARY_DIR}/banyanConfig.cmake ${CMAKE_BINARY_DIR}/banyanC
 install(TARGETS banyan RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT program)
 install(FILES models/banyan-reader-15m.gguf models/README.md models/SHA256SUMS
         DESTINATION ${CMAKE_INSTALL_DATADIR}/banyan/models COMPONENT program)
+install(DIRECTORY models/smollm2-reader DESTINATION ${CMAKE_INSTALL_DATADIR}/banyan/models COMPONENT program)
 install(FILES LICENSE README.md DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT program)
+install(FILES cmake/debian_copyright DESTINATION ${CMAKE_INSTALL_DOCDIR} RENAME copyright
+        COMPONENT program)
 install(DIRECTORY docs DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT program
         FILES_MATCHING PATTERN "*.md")
+
+# The program itself writes its manual pages and completions, so they say what --help says. Run at
+# installation: nothing of it is built or kept.
+if(NOT CMAKE_CROSSCOMPILING)
+  install(CODE "
+    set(share \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_DATADIR}\")
+    set(program \"$<TARGET_FILE:banyan>\")
+    file(MAKE_DIRECTORY \${share}/man/man1)
+    execute_process(COMMAND \${program} man --all \${share}/man/man1 COMMAND_ERROR_IS_FATAL ANY)
+    foreach(target bash:bash-completion/completions/banyan
+                   zsh:zsh/site-functions/_banyan
+                   fish:fish/vendor_completions.d/banyan.fish)
+      string(REPLACE \":\" \";\" target \${target})
+      list(GET target 0 shell)
+      list(GET target 1 file)
+      cmake_path(GET file PARENT_PATH folder)
+      file(MAKE_DIRECTORY \${share}/\${folder})
+      message(STATUS \"Installing: \${share}/\${file}\")
+      execute_process(COMMAND \${program} completion \${shell} OUTPUT_FILE \${share}/\${file}
+                      COMMAND_ERROR_IS_FATAL ANY)
+    endforeach()" COMPONENT program)
+endif()

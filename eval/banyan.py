@@ -75,7 +75,7 @@ class Engine:
             command = [self.binary, "ask", "-m", self.model, str(source), "-o", str(target), "--max-new", str(max_new), "--choices", "letter", *self.options]
             subprocess.run(command, check=True, capture_output=True)
             rows = [json.loads(line) for line in target.read_text().splitlines()]
-        found = {(o["id"], o["question_id"]): o.get("letter", o.get("answer", "")) for o in rows}
+        found = {(o["id"], o["question_id"]): o.get("letter", o.get("answer") or "null") for o in rows}
         return [[found[r["id"], q["id"]] for q in r["questions"]] for r in records]
 
     def complete(self, prompts: list[tuple[str, str]], max_new: int) -> list[str]:

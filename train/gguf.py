@@ -1,4 +1,4 @@
-"""Writes GGUF version 3: metadata, tensor table, aligned data; and Q8_0 quantisation. A writer only; the engine reads."""
+"""GGUF version 3: metadata, tensor table, aligned data. Writes float32 and Q8_0; reads F16, Q4_0 and Q4_1 too."""
 from __future__ import annotations
 
 import struct
@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 ALIGNMENT = 32
-F32, Q8_0 = 0, 8  # tensor types
+F32, F16, Q4_0, Q4_1, Q8_0 = 0, 1, 2, 3, 8  # tensor types
 _U32, _I32, _FLOAT, _BOOL, _STRING, _ARRAY = 4, 5, 6, 7, 8, 9  # value types
 
 
@@ -56,6 +56,22 @@ def dequantize_q8_0(raw: bytes, shape: tuple[int, ...]) -> np.ndarray:
     return (blocks["q"].astype(np.float32) * blocks["scale"].astype(np.float32)[:, None]).reshape(shape)
 
 
+def dequantize_q4(raw: bytes, shape: tuple[int, ...], has_minimum: bool) -> np.ndarray:
+    """Blocks of 32: float16 scale, with Q4_1 a float16 minimum, 16 bytes: values 0 … 15 in the low halves, 16 … 31 in the high."""
+    fields = [("scale", "<f2")] + ([("minimum", "<f2")] if has_minimum else []) + [("q", "u1", 16)]
+    blocks = np.frombuffer(raw, np.dtype(fields))
+    codes = np.concatenate([blocks["q"] & 15, blocks["q"] >> 4], axis=1).astype(np.float32)
+    scale = blocks["scale"].astype(np.float32)[:, None]
+    values = codes * scale + blocks["minimum"].astype(np.float32)[:, None] if has_minimum else (codes - 8) * scale
+    return values.reshape(shape)
+
+
+# Tensor type → (bytes of 32 values, decoder).
+_DECODERS = {F32: (128, lambda raw, shape: np.frombuffer(raw, "<f4").reshape(shape)), F16: (64, lambda raw, shape: np.frombuffer(raw, "<f2").astype(np.float32).reshape(shape)),
+             Q4_0: (18, lambda raw, shape: dequantize_q4(raw, shape, False)), Q4_1: (20, lambda raw, shape: dequantize_q4(raw, shape, True)),
+             Q8_0: (34, dequantize_q8_0)}
+
+
 def write_gguf(path: Path, metadata: dict[str, object], tensors: dict[str, np.ndarray]) -> None:
     """Matrices become Q8_0, vectors stay float32. Tensors are float32 arrays, [out, in] as in PyTorch."""
     head = [b"GGUF", struct.pack("<IQQ", 3, len(tensors), len(metadata))]
@@ -73,7 +89,7 @@ def write_gguf(path: Path, metadata: dict[str, object], tensors: dict[str, np.nd
 
 
 def read_gguf(path: Path) -> tuple[dict[str, object], dict[str, np.ndarray]]:
-    """(metadata, float32 tensors) of a file that `write_gguf` made; other value or tensor types are refused."""
+    """(metadata, float32 tensors); value and tensor types that are not named above are refused."""
     data, at = path.read_bytes(), 0
 
     def take(fmt: str):
@@ -112,8 +128,8 @@ def read_gguf(path: Path) -> tuple[dict[str, object], dict[str, np.ndarray]]:
     start = at + -at % ALIGNMENT
     tensors = {}
     for name, shape, kind, offset in table:
-        count = int(np.prod(shape))
-        size = {F32: 4 * count, Q8_0: count // 32 * 34}[kind]
-        raw = data[start + offset:start + offset + size]
-        tensors[name] = dequantize_q8_0(raw, shape) if kind == Q8_0 else np.frombuffer(raw, "<f4").reshape(shape)
+        if kind not in _DECODERS:
+            raise ValueError(f"{path}: tensor '{name}' has type {kind}, which is not read here")
+        per_32, decode = _DECODERS[kind]
+        tensors[name] = decode(data[start + offset:start + offset + int(np.prod(shape)) * per_32 // 32], shape)
     return metadata, tensors

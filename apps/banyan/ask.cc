@@ -7,10 +7,12 @@
 #include <chrono>
 #include <csignal>
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 #include <memory>
 #include <string>
 
+#include "ask_live.h"
 #include "ask_options.h"
 #include "banyan/ask.h"
 #include "banyan/error.h"
@@ -30,12 +32,14 @@ std::atomic<int> stop_signal{0};
 extern "C" void OnInterrupt(int signal) {
   constexpr char kSaid[] =
       "\nbanyan: stopping; what is not finished is asked again with --resume (a second time ends "
-      "at "
-      "once)\n";
+      "at once)\n";
   stop_signal = signal;
   std::signal(signal, SIG_DFL);
   if (::write(STDERR_FILENO, kSaid, sizeof(kSaid) - 1) < 0) return;
 }
+
+// At a prompt: whoever waits for an answer looks at it.
+extern "C" void NoteSignal(int signal) { stop_signal = signal; }
 
 std::string ResumeHint(const AskCommand& command) {
   if (command.job.output == "-") return "";
@@ -60,6 +64,17 @@ int Finish(const AskCommand& command, const JobReceipt& receipt) {
     Say(fmt::format("banyan: stopped after more than {} error rows (--max-errors). {}",
                     command.job.max_errors, ResumeHint(command)));
   }
+  if (receipt.rows_this_run > 0 && receipt.error_rows_this_run == receipt.rows_this_run) {
+    SayLine("every row failed; the first: " + receipt.first_error);
+  }
+  const std::string journal = command.job.output + ".journal";
+  std::error_code none;
+  if (receipt.end == JobEnd::kComplete && !command.quiet && command.job.output != "-" &&
+      std::filesystem::exists(journal, none)) {
+    SayLine(fmt::format(
+        "{} serves --resume (when the input grows) and --retry-errors; it may be removed",
+        journal));
+  }
   if (receipt.end == JobEnd::kStopped && stop_signal != 0) return 128 + stop_signal;
   const bool all_well = receipt.end == JobEnd::kComplete && receipt.error_rows == 0;
   return all_well ? 0 : 1;
@@ -77,14 +92,24 @@ int RunAskCommand(AskCommand& command) {
     std::printf("%s\n", estimate.ToJson().c_str());
     return estimate.error_rows > 0 ? 1 : 0;
   }
+  if (command.show_prompt) {
+    Print(ShowPrompts(model, command.ask, command.job));
+    return 0;
+  }
+  command.job.notice = [](const std::string& text) { SayLine(text); };
+  command.job.stop = [] { return stop_signal != 0; };
+  const bool prompt = command.mode == AskMode::kPrompt;
+  std::signal(SIGINT, prompt ? NoteSignal : OnInterrupt);
+  std::signal(SIGTERM, prompt ? NoteSignal : OnInterrupt);
+  if (prompt) return RunPrompt(command, model, [] { return stop_signal.exchange(0); });
+  if (command.mode == AskMode::kReading) {
+    const int code = RunForReading(command, model);
+    return stop_signal != 0 ? 128 + stop_signal : code;
+  }
   ProgressLine line(::isatty(STDERR_FILENO) == 1);
   if (!command.quiet) {
     command.job.progress = [&](const JobProgress& progress) { line.Show(progress); };
   }
-  command.job.notice = [](const std::string& text) { SayLine(text); };
-  command.job.stop = [] { return stop_signal != 0; };
-  std::signal(SIGINT, OnInterrupt);
-  std::signal(SIGTERM, OnInterrupt);
   if (command.run.explain) {
     command.job.explain = [](const std::string& text) { Say(text); };
   }

@@ -1,17 +1,26 @@
 #include "ask_options.h"
 
+#include <utility>
+
 namespace banyan::app {
 namespace {
 
 constexpr const char* kHelp = R"(
-Every line of the input is a document with its questions; every line of the output is an answer.
-What documents and questions have in common is computed once, and every answer is what it would be
-if it were asked alone. The job can be interrupted at any moment and taken up again.
+Answers questions about documents: text files to read the answers of, or rows for programs. What
+documents and questions have in common is computed once, and every answer is what it would be if it
+were asked alone. A job of rows can be interrupted at any moment and taken up again.
 )";
 
 constexpr const char* kExamples = R"(
 Examples
-  A document with two questions:
+  A file and two questions; a file and a prompt for questions:
+    $ banyan ask report.txt "Who signed it?" "When?"
+    $ banyan ask report.txt
+  The same questions of every file of a folder, as a table:
+    $ banyan ask letters/ -q "Who wrote it?" -q "What is asked for?" -o answers.csv
+  A column of a CSV file:
+    $ banyan ask tickets.csv --field context=body -q "Which product is it about?" -o products.csv
+  Rows: a document with two questions:
     $ cat in.jsonl
     {"id":"d1","context":"The tower is 324 m high.","questions":[{"id":"q1","question":"How high is it?"},
      {"id":"q2","question":"Is it high?","choices":["yes","no"]}]}
@@ -24,19 +33,23 @@ Examples
   What would it cost? How is it done?
     $ banyan ask -m model.gguf in.jsonl --dry-run
     $ banyan ask -m model.gguf in.jsonl --explain -o out.jsonl
+    $ banyan ask -m model.gguf in.jsonl --show-prompt
   After Ctrl-C, a full disk or a power cut: the same command with --resume.
     $ banyan ask -m model.gguf in.jsonl -o out.jsonl --resume
   On eight machines, each its own part:
     $ banyan ask -m model.gguf in.jsonl --shard 3/8 -o out.3.jsonl
 
 Input
-  JSONL: {"id", "context", "questions": [{"id", "question", "choices"?}], "instruction"?}; a question
-  may be a plain text; one question a line may be written {"id","context","question","question_id"?}.
-  CSV: a header with the same names. .gz and .zst are unpacked. Other fields are carried through.
+  .txt, .md, .html, .pdf: a file is a document. JSONL: {"id"?, "context", "questions": [{"id"?,
+  "question", "choices"?}], "instruction"?}; a question may be a plain text; one question a line may be
+  written {"id"?,"context","question","question_id"?}. CSV and TSV: a header with the same names. .gz and
+  .zst are unpacked. Folders are searched. Other fields are carried through.
 Output
-  {"id","question_id","answer","finish_reason","tokens","prompt_tokens",…}; with choices also "choice"
-  (from 0) and "scores"; with --samples "samples". A row that cannot be answered becomes
-  {"id","question_id","error":{"kind","message","file","line"}}, and the job goes on.
+  On a terminal: text to read. Else rows: {"id","question_id","question","answer","finish_reason","tokens",
+  "prompt_tokens",…}; the answer is null when the document does not say; "start" and "end" are its place in
+  the document, in characters, where it is one; with choices also "choice" (from 0) and "scores"; with
+  --samples "samples". A row that cannot be answered becomes
+  {"id","question_id","question","error":{"kind","message","file","line"}}, and the job goes on.
 Template variables
   {context} {question} {instruction} {few_shot} {choices} {id} {question_id} and every other field;
   {{ and }} are braces. In a chat the template is the user's message, without one the whole prompt.
@@ -46,12 +59,24 @@ Exit code
 void AddInput(CLI::App& command, AskCommand& options) {
   const char* group = "Input";
   command
-      .add_option("input", options.job.inputs,
-                  "Files, quoted patterns such as 'docs/*.jsonl.gz', or - for standard input")
+      .add_option("input", options.words,
+                  "Files, folders, quoted patterns such as 'docs/*.jsonl.gz', or - for standard "
+                  "input; then questions about them")
       ->required();
   command
+      .add_option("-q,--question", options.questions,
+                  "A question for every document; may be given several times")
+      ->allow_extra_args(false)
+      ->group(group);
+  command
       .add_option("--input-format", options.job.input_format,
-                  "jsonl or csv (default: by the file's name, else jsonl)")
+                  "What the files hold (default: by name, else by how they begin)")
+      ->type_name("jsonl|csv|tsv|text|html|pdf")
+      ->group(group);
+  command
+      .add_option("--delimiter", options.delimiter,
+                  "Between the cells of CSV, in and out: , ; | or tab (default: the input's header "
+                  "tells; the output has commas)")
       ->group(group);
   command
       .add_option("--field", options.fields,
@@ -89,6 +114,10 @@ void AddPrompt(CLI::App& command, AskCommand& options) {
       .add_option("--few-shot", options.few_shot_file,
                   "Examples: a text that follows the instruction, or JSONL of "
                   "{\"context\"?,\"question\",\"answer\"}")
+      ->group(group);
+  command
+      .add_flag("--show-prompt", options.show_prompt,
+                "Only print what the model would read for the first record (or --limit N of them)")
       ->group(group);
   command.add_option("--chat", options.chat, "The model's chat template: auto, on or off")
       ->capture_default_str()
@@ -175,16 +204,19 @@ void AddOutput(CLI::App& command, AskCommand& options) {
   JobOptions& job = options.job;
   command
       .add_option("-o,--output", job.output,
-                  "The output file; .gz and .zst are packed, .csv is CSV; - for standard output")
+                  "The output file: .jsonl, .csv, .tsv or .md (a Markdown table), and .gz or .zst "
+                  "to pack it; - for standard output")
       ->capture_default_str()
       ->group(group);
   command
       .add_option("--output-format", job.output_format,
-                  "jsonl or csv (default: by name, else jsonl)")
+                  "How the output looks, whatever its name; text is for reading (default on a "
+                  "terminal)")
+      ->type_name("jsonl|csv|tsv|md|text")
       ->group(group);
   command
       .add_option("--columns", job.columns,
-                  "CSV: fields that get a column of their own, separated by commas; all others "
+                  "Tables: fields that get a column of their own, separated by commas; all others "
                   "stand as JSON in the column 'more'")
       ->delimiter(',')
       ->group(group);
@@ -230,6 +262,19 @@ void AskCommand::AddTo(CLI::App& command) {
   AddPrompt(command, *this);
   AddAnswers(command, *this);
   AddOutput(command, *this);
+  // What these take, for the help and for completion.
+  for (const auto& [name, values] : {std::pair<const char*, const char*>("--chat", "auto|on|off"),
+                                     {"--thinking", "on|off"},
+                                     {"--too-long", "fail|truncate|split"},
+                                     {"--choices", "score|letter"},
+                                     {"--choice-score", "mean|sum"},
+                                     {"--questions", "FILE"},
+                                     {"--few-shot", "FILE"},
+                                     {"--json-schema", "FILE"},
+                                     {"--output", "FILE"},
+                                     {"--receipt", "FILE"}}) {
+    command.get_option(name)->type_name(values);
+  }
   run.model_by_default = true;
   run.AddTo(command, "mixed");
   for (CLI::Option* option : command.get_options()) {

@@ -11,21 +11,33 @@
 
 namespace banyan::app {
 
+// Where answers go: rows for programs, text for a person, or a prompt that waits for questions.
+enum class AskMode { kRows, kReading, kPrompt };
+
 struct AskCommand {
   RunOptions run;
   AskOptions ask;
   JobOptions job;
-  std::vector<std::string> fields;  // "context=body"
+  std::vector<std::string> words;      // inputs, and questions about them
+  std::vector<std::string> questions;  // -q
+  std::vector<std::string> fields;     // "context=body"
   std::string questions_file, few_shot_file, schema_file, template_text, instruction_text;
   std::string chat = "auto", thinking = "off", choices = "score", choice_score = "mean";
   std::string too_long = "fail", shard = "1/1";
-  bool dry_run = false, quiet = false;
+  std::string delimiter;
+  bool dry_run = false, quiet = false, show_prompt = false;
+  AskMode mode = AskMode::kRows;
 
   // Adds all options, and the examples that end the help.
   void AddTo(CLI::App& command);
   // Checks and converts what is text on the command line, reads the files that it names, and checks
   // the job. Throws.
   void Resolve();
+
+ private:
+  void ResolveWords();
+  void ResolveMode();
+  bool reading_ = false;  // --output-format text
 };
 
 }  // namespace banyan::app

@@ -1,8 +1,10 @@
 // From the text of the command line of `ask` to the options of the library.
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 #include <utility>
@@ -69,10 +71,73 @@ void ParseFields(const std::vector<std::string>& fields, JobOptions& job) {
   }
 }
 
+// A word of the command line that is no input: words with space between them, or with a question
+// mark at the end, that name no file.
+bool IsQuestion(const std::string& word) {
+  std::error_code none;
+  if (word == "-" || std::filesystem::exists(word, none)) return false;
+  return word.find_first_of(" \t\n") != std::string::npos || word.ends_with('?');
+}
+
+char DelimiterOf(const std::string& text) {
+  if (text.empty()) return 0;
+  if (text == "tab" || text == "\\t" || text == "\t") return '\t';
+  if (text == "," || text == ";" || text == "|") return text.front();
+  throw Error(ErrorKind::kUsage,
+              fmt::format("--delimiter: expected , ; | or tab; found '{}'", text));
+}
+
 }  // namespace
+
+// The first word is an input whatever it looks like.
+void AskCommand::ResolveWords() {
+  for (const std::string& word : words) {
+    if (!job.inputs.empty() && IsQuestion(word)) {
+      ask.question_list.push_back(word);
+    } else {
+      job.inputs.push_back(word);
+    }
+  }
+  ask.question_list.insert(ask.question_list.end(), questions.begin(), questions.end());
+  try {
+    job.needed_columns = NeededColumns(ask);
+    CheckJob(job);
+  } catch (const Error& e) {
+    if (e.kind() != ErrorKind::kNotFound || job.inputs.size() < 2) throw;
+    throw Error(e.kind(), std::string(e.what()) + " (a question of one word: -q WORD)");
+  }
+}
+
+void AskCommand::ResolveMode() {
+  const bool data_wanted = !job.receipt.empty() || !job.columns.empty() || run.explain ||
+                           ask.logprobs || ask.top_logprobs > 0 || ask.token_ids;
+  const bool unsaid = job.output == "-" && job.output_format.empty();
+  const bool terminal = ::isatty(STDOUT_FILENO) == 1;
+  if (reading_ || (unsaid && terminal && !data_wanted)) mode = AskMode::kReading;
+  if (show_prompt || dry_run) mode = AskMode::kRows;
+  const bool asks = !ask.question_list.empty() || !ask.questions_name.empty();
+  if (asks || !AllAreDocuments(job)) return;
+  if (mode == AskMode::kReading && terminal && ::isatty(STDIN_FILENO) == 1) {
+    mode = AskMode::kPrompt;
+    return;
+  }
+  throw Error(ErrorKind::kUsage,
+              fmt::format("expected a question, such as: banyan ask {} \"What is it about?\" (or "
+                          "-q TEXT, --questions FILE)",
+                          job.inputs.front()));
+}
 
 void AskCommand::Resolve() {
   run.Resolve();
+  job.delimiter = DelimiterOf(delimiter);
+  if (job.output_format == "text") {
+    if (job.output != "-") {
+      throw Error(ErrorKind::kUsage,
+                  "--output-format text: is for reading and goes to standard output, without -o");
+    }
+    reading_ = true;
+    job.output_format.clear();
+  }
   ask.chat = OneOf<ChatUse>(
       chat, "--chat", {{"auto", ChatUse::kAuto}, {"on", ChatUse::kOn}, {"off", ChatUse::kOff}});
   ask.thinking = OneOf<bool>(thinking, "--thinking", {{"on", true}, {"off", false}});
@@ -108,9 +173,15 @@ void AskCommand::Resolve() {
   for (const std::string& file : FilesOfModel(run.load.model)) {
     job.other_files.emplace_back("the model", file);
   }
+  if (!run.load.adapter.empty()) {
+    for (const char* name : {"/adapter_config.json", "/adapter_model.safetensors"}) {
+      job.other_files.emplace_back("--adapter", run.load.adapter + name);
+    }
+  }
   ParseFields(fields, job);
   ParseShard(shard, job);
-  CheckJob(job);
+  ResolveWords();
+  ResolveMode();
 }
 
 }  // namespace banyan::app

@@ -154,14 +154,19 @@ BenchCommand AddBenchAttention(CLI::App& bench) {
       "attention", "Attention alone, one layer, beside FlashInfer's figures and our targets");
   auto command = std::make_shared<AttentionCommand>();
   command->bench.runs = 0;
-  app->add_option("--device", command->load.device, "cpu, reference or cuda")
+  app->add_option("--device", command->load.device, "What computes")
+      ->type_name("cpu|reference|cuda")
       ->capture_default_str();
-  app->add_option("--precision", command->load.precision, "f32 or mixed")->capture_default_str();
-  app->add_option("--kv-type", command->load.kv_type, "f16 (default), bf16, q8 or f32");
-  app->add_option("--threads", command->load.threads)->check(CLI::Range(0, 1024));
+  app->add_option("--precision", command->load.precision, "Of activations and KV")
+      ->type_name("f32|mixed")
+      ->capture_default_str();
+  app->add_option("--kv-type", command->load.kv_type, "KV elements in mixed precision")
+      ->type_name("f16|bf16|q8|f32");
+  app->add_option("--threads", command->load.threads, "0: as many as the process may use")
+      ->check(CLI::Range(0, 1024));
   app->add_option("--heads", command->bench.heads, "Query heads")->capture_default_str();
-  app->add_option("--kv-heads", command->bench.kv_heads)->capture_default_str();
-  app->add_option("--head-dim", command->bench.head_dim)->capture_default_str();
+  app->add_option("--kv-heads", command->bench.kv_heads, "Key/value heads")->capture_default_str();
+  app->add_option("--head-dim", command->bench.head_dim, "Values of a head")->capture_default_str();
   app->add_option("--runs", command->bench.runs, "Timed runs of each (default: 21 on cuda, else 3)")
       ->check(CLI::PositiveNumber);
   app->add_option("--strategies", command->strategies, "Comma-separated; the first is judged")

@@ -16,6 +16,8 @@ Command AddIds(CLI::App& app);
 Command AddModel(CLI::App& app);
 Command AddRag(CLI::App& app);
 Command AddBench(CLI::App& app);
-Command AddHelp(CLI::App& app);  // after all others
+Command AddHelp(CLI::App& app);
+Command AddCompletion(CLI::App& app);
+Command AddMan(CLI::App& app);
 
 }  // namespace banyan::app

@@ -14,8 +14,8 @@
 namespace {
 
 constexpr const char* kExample = R"(Try it, with the model that ships with the program:
-  $ echo '{"id":1,"context":"The ferry Marigold leaves at 7:45.","question":"When does it leave?"}' > in.jsonl
-  $ banyan ask in.jsonl
+  $ echo 'Anna Walker steers the ferry Marigold.' > notes.txt
+  $ banyan ask notes.txt "Who steers the ferry Marigold?"
 
 'banyan help COMMAND' says more. Without -m the model is $BANYAN_MODEL, else the shipped one.)";
 
@@ -41,6 +41,8 @@ int Run(int argc, char** argv) {
   add(banyan::app::AddBench);
   add(banyan::app::AddEval);
   add(banyan::app::AddHelp);
+  add(banyan::app::AddCompletion);
+  add(banyan::app::AddMan);
   app.footer(kExample);
   if (argc == 1) {
     banyan::app::Say(app.help());
@@ -58,7 +60,9 @@ int Run(int argc, char** argv) {
     banyan::app::CheckValues(app);
     return commands.at(app.get_subcommands().front())();
   } catch (const banyan::Error& e) {
-    if (e.kind() != banyan::ErrorKind::kUsage) throw;
+    // Messages of several lines say themselves what to do.
+    const bool short_one = std::string(e.what()).find('\n') == std::string::npos;
+    if (e.kind() != banyan::ErrorKind::kUsage || !short_one) throw;
     const CLI::App& command = banyan::app::ChosenCommand(app);
     banyan::app::SayLine(std::string(e.what()) + "\n" + banyan::app::WhereToReadOn(command));
     return 2;

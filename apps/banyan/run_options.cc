@@ -66,6 +66,8 @@ void RunOptions::AddTo(CLI::App& command, const std::string& default_precision) 
                   "converted while that takes at most half of the free memory")
       ->type_name("auto|converted|compact")
       ->capture_default_str();
+  command.add_option("--adapter", load.adapter,
+                     "Directory of a LoRA adapter (PEFT), or a shipped one's name, merged into the weights");
   command.add_option("--yarn-factor", load.yarn_factor,
                      "Stretch the model's context by this factor with YaRN");
   command
@@ -101,9 +103,11 @@ void RunOptions::AddTo(CLI::App& command, const std::string& default_precision) 
       .add_option("--max-streams", engine.max_streams,
                   "Answers written at once; 0: chosen by the backend")
       ->check(CLI::NonNegativeNumber);
-  command.add_option("--kv-memory", kv_memory,
-                     "Memory for KV, such as 512M or 4G (default: a quarter of the machine's, or "
-                     "what is free on the device)");
+  command
+      .add_option("--kv-memory", kv_memory,
+                  "Memory for KV, such as 512M or 4G (default: a quarter of the machine's, or "
+                  "what is free on the device)")
+      ->type_name("SIZE");
   command
       .add_option("--steps-ahead", engine.steps_ahead,
                   "Steps launched before the last tokens are known: 0 or 1; -1: by the backend")

@@ -30,8 +30,9 @@ struct AskOptions {
   ChatUse chat = ChatUse::kAuto;
   bool thinking = false;  // for templates that have enable_thinking
 
-  std::string questions;       // text of a questions file, asked of every document
-  std::string questions_name;  // its name, for messages
+  std::vector<std::string> question_list;  // asked of every document
+  std::string questions;                   // text of a questions file, asked of every document
+  std::string questions_name;              // its name, for messages
 
   int max_new = 64;
   std::vector<std::string> stop;
@@ -48,6 +49,13 @@ struct AskOptions {
   int top_logprobs = 0;
   bool token_ids = false;
 };
+
+// The columns that CSV files need to be asked: for JobOptions::needed_columns.
+std::vector<std::vector<std::string>> NeededColumns(const AskOptions& ask);
+
+// What the model would read: the prompts of the job's first record, or of its first `job.limit`
+// ones, each after a line with its ids. Rows that cannot be asked say why.
+std::string ShowPrompts(std::shared_ptr<Model> model, const AskOptions& ask, const JobOptions& job);
 
 // Throws Error for what stops the whole job: options, files, the disk, changed parameters. Rows
 // that cannot be answered become error rows.

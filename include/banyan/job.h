@@ -16,24 +16,30 @@ namespace banyan {
 // How far a job is. Counts are of this run, not of what an earlier one left.
 struct JobProgress {
   double seconds = 0.0;
-  double fraction = -1.0;          // of the input's bytes; -1: unknown (a pipe)
+  double fraction = -1.0;          // of all answers, as far as is known; -1: unknown (a pipe)
+  double seconds_left = -1.0;      // by the tokens still to be computed; -1: unknown
   std::int64_t records = 0;        // finished
   std::int64_t rows = 0;           // written
   std::int64_t error_rows = 0;     // among them
   std::int64_t skipped = 0;        // records that an earlier run had finished
-  std::int64_t prompt_tokens = 0;  // as if every answer were asked alone
-  std::int64_t prefilled_tokens = 0;
+  std::int64_t prompt_tokens = 0;  // of finished records, as if every answer were asked alone
+  std::int64_t saved_tokens = 0;   // of these, by sharing
   std::int64_t generated_tokens = 0;
   bool last = false;  // the job is over
 };
 
 struct JobOptions {
-  std::vector<std::string> inputs;  // files, patterns such as data/*.jsonl.gz, or "-"
-  std::string input_format;         // jsonl or csv; empty: by each file's name, else jsonl
+  std::vector<std::string> inputs;  // files, folders, patterns such as data/*.jsonl.gz, or "-"
+  // jsonl, csv, tsv, text, html or pdf; empty: by each file's name, else by how it begins.
+  std::string input_format;
   std::map<std::string, std::string> fields;  // our name of a field → the input's name of it
   std::string output = "-";                   // .gz and .zst are packed
-  std::string output_format;                  // jsonl or csv; empty: by name, else jsonl
-  std::vector<std::string> columns;           // CSV: fields that get a column of their own
+  std::string output_format;                  // jsonl, csv, tsv or md; empty: by name, else jsonl
+  std::vector<std::string> columns;           // of tables: fields that get a column of their own
+  // Between the cells of CSV: , ; | or a tab; 0: in the input what its header has, else a comma.
+  char delimiter = 0;
+  // Columns that a CSV file must have, by our names: one of each list.
+  std::vector<std::vector<std::string>> needed_columns;
   bool csv_safe = false;  // CSV: no cell is a formula to a spreadsheet (an apostrophe before it)
   // What else the job reads, as (what it is, path): never written to.
   std::vector<std::pair<std::string, std::string>> other_files;
@@ -71,6 +77,7 @@ struct JobReceipt {
   std::int64_t rows = 0, error_rows = 0;
   std::int64_t rows_this_run = 0, error_rows_this_run = 0;
   Receipt engine;
+  std::string first_error;         // the message of this run's first error row
   std::int64_t shared_tokens = 0;  // prompt tokens that sharing saved
   double seconds = 0.0;            // without loading the model
   double load_seconds = 0.0;       // set by the caller
@@ -101,6 +108,9 @@ struct JobEstimate {
   std::string ToText() const;
   std::string ToJson() const;
 };
+
+// All inputs are text, HTML or PDF: documents without questions of their own. Throws as CheckJob.
+bool AllAreDocuments(const JobOptions& options);
 
 // Patterns expanded and sorted, every input there, the output's directory writable, nothing written
 // to that is read or is somebody else's, options that fit together: what can be refused before a

@@ -25,6 +25,9 @@ struct LoadOptions {
   // Quantised weights on a GPU in mixed precision: "converted" (to 16 bits), "compact" (as stored),
   // or "auto": converted while that takes at most half of the free memory. Answers are the same.
   std::string weights = "auto";
+  // Directory of a PEFT LoRA adapter, or the name of one that ships with the program, merged into
+  // the weights as they are loaded; empty: none.
+  std::string adapter;
   double yarn_factor = 0.0;  // > 1: stretch the context by YaRN
   // Hears how many bytes of weights are loaded, of how many (as stored), after every matrix.
   std::function<void(std::int64_t done, std::int64_t total)> progress;
@@ -84,9 +87,10 @@ class Model {
   // milliseconds, and on a device a few GiB of its memory): 0 where that says nothing.
   double flops_per_second() const;  // of large products
   double bytes_per_second() const;  // of main (device) memory
-  // Everything that can change an answer, as a JSON object: hashes of weights, tokenizer and chat
-  // template, the configuration's values, end tokens, device and precision. What was made with two
-  // models is comparable exactly when these are equal; a part that differs has the reason's name.
+  // Everything that can change an answer, as a JSON object: hashes of weights, adapter, tokenizer
+  // and chat template, the configuration's values, end tokens, device and precision. What was made
+  // with two models is comparable exactly when these are equal; a part that differs has the
+  // reason's name.
   const std::string& identity() const;
   // A hash of the identity.
   std::string fingerprint() const;

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/head_source.h"
 #ifdef BANYAN_WITH_ZLIB
 #include <zlib.h>
 #endif
@@ -94,34 +95,6 @@ class MemorySource : public ByteSource {
  private:
   std::string_view bytes_;
   size_t taken_ = 0;
-};
-
-// Gives first what was read to look at the magic number.
-class PeekedSource : public ByteSource {
- public:
-  explicit PeekedSource(std::unique_ptr<ByteSource> source) : source_(std::move(source)) {
-    char bytes[4];
-    while (head_.size() < sizeof(bytes)) {
-      const size_t got = source_->Read(std::span(bytes, sizeof(bytes) - head_.size()));
-      if (got == 0) break;
-      head_.append(bytes, got);
-    }
-  }
-  std::string_view head() const { return head_; }
-
-  size_t Read(std::span<char> out) override {
-    if (given_ == head_.size()) return source_->Read(out);
-    const size_t count = std::min(out.size(), head_.size() - given_);
-    std::memcpy(out.data(), head_.data() + given_, count);
-    given_ += count;
-    return count;
-  }
-  std::int64_t position() const override { return source_->position(); }
-
- private:
-  std::unique_ptr<ByteSource> source_;
-  std::string head_;
-  size_t given_ = 0;
 };
 
 #ifdef BANYAN_WITH_ZLIB
@@ -222,8 +195,19 @@ class ZstdSource : public ByteSource {
 #endif
 
 std::unique_ptr<ByteSource> Unpacked(std::unique_ptr<ByteSource> source, const std::string& name) {
-  auto peeked = std::make_unique<PeekedSource>(std::move(source));
-  const std::string_view head = peeked->head();
+  constexpr size_t kMagicBytes = 6;
+  auto peeked = std::make_unique<HeadSource>(std::move(source));
+  const std::string_view head = peeked->Head(
+      kMagicBytes, [&](std::string_view begin) { return begin.size() >= kMagicBytes; });
+  if (head.starts_with("BZh") && head.ends_with("1A")) {  // and what follows: pi, in BCD
+    Throw(ErrorKind::kUnsupported,
+          "{}: packed by bzip2, which is not read here; unpack it: bunzip2", name);
+  }
+  if (head.starts_with("\xfd"
+                       "7zXZ")) {
+    Throw(ErrorKind::kUnsupported, "{}: packed by xz, which is not read here; unpack it: unxz",
+          name);
+  }
   if (head.starts_with("\x1f\x8b")) {
 #ifdef BANYAN_WITH_ZLIB
     return std::make_unique<GzipSource>(std::move(peeked), name);
@@ -231,7 +215,7 @@ std::unique_ptr<ByteSource> Unpacked(std::unique_ptr<ByteSource> source, const s
     Throw(ErrorKind::kUnsupported, "{}: gzip, and this build has no zlib", name);
 #endif
   }
-  if (head == "\x28\xb5\x2f\xfd") {
+  if (head.starts_with("\x28\xb5\x2f\xfd")) {
 #ifdef BANYAN_WITH_ZSTD
     return std::make_unique<ZstdSource>(std::move(peeked), name);
 #else

@@ -53,7 +53,7 @@ void CsvReader::ReadField(std::string& field, bool& row_ends) {
   }
   while (true) {
     const int c = reader_.Get();
-    if (c == ',') return;
+    if (c == delimiter_) return;
     if (c == '\r' && reader_.Peek() == '\n') continue;
     if (c == '\n' || c < 0) {
       if (c == '\n') ++line_;
@@ -76,8 +76,9 @@ void CsvReader::ReadQuoted(std::string& field) {
     if (c == '"') {
       if (reader_.Peek() != '"') {
         const int next = reader_.Peek();
-        if (next >= 0 && next != ',' && next != '\n' && next != '\r') {
-          problem_ = "expected a comma or the line's end after a closing quote";
+        if (next >= 0 && next != delimiter_ && next != '\n' && next != '\r') {
+          problem_ = fmt::format("expected {} or the line's end after a closing quote",
+                                 delimiter_ == ',' ? "a comma" : "the delimiter");
         }
         return;
       }
@@ -87,14 +88,14 @@ void CsvReader::ReadQuoted(std::string& field) {
   }
 }
 
-std::string CsvRow(std::span<const std::string> fields) {
+std::string CsvRow(std::span<const std::string> fields, char delimiter) {
   std::string row;
   for (size_t i = 0; i < fields.size(); ++i) {
     const std::string& field = fields[i];
-    if (i > 0) row += ',';
-    const bool quote = field.find_first_of(",\"\r\n") != std::string::npos ||
-                       field.starts_with(' ') || field.ends_with(' ') ||
-                       (field.empty() && fields.size() == 1);
+    if (i > 0) row += delimiter;
+    const bool quote = field.find_first_of("\"\r\n") != std::string::npos ||
+                       field.find(delimiter) != std::string::npos || field.starts_with(' ') ||
+                       field.ends_with(' ') || (field.empty() && fields.size() == 1);
     if (!quote) {
       row += field;
       continue;
@@ -107,6 +108,39 @@ std::string CsvRow(std::span<const std::string> fields) {
     row += '"';
   }
   return row + "\n";
+}
+
+namespace {
+
+// Calls `visit` for every character of the first row outside quotes; false: the row does not end.
+template <typename Visit>
+bool VisitFirstRow(std::string_view head, const Visit& visit) {
+  bool quoted = false;
+  bool begun = false;  // empty lines before the first row are skipped
+  for (const char c : head) {
+    if (c == '"') quoted = !quoted;
+    if (!quoted && c == '\n' && begun) return true;
+    begun |= c != '\n' && c != '\r';
+    if (!quoted) visit(c);
+  }
+  return false;
+}
+
+}  // namespace
+
+bool HasWholeCsvRow(std::string_view head) {
+  return VisitFirstRow(head, [](char) {});
+}
+
+char CsvDelimiterOf(std::string_view head) {
+  int commas = 0, semicolons = 0, tabs = 0;
+  VisitFirstRow(head, [&](char c) {
+    commas += c == ',' ? 1 : 0;
+    semicolons += c == ';' ? 1 : 0;
+    tabs += c == '\t' ? 1 : 0;
+  });
+  if (semicolons > commas && semicolons >= tabs) return ';';
+  return tabs > commas ? '\t' : ',';
 }
 
 }  // namespace banyan

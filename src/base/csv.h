@@ -1,5 +1,5 @@
-// CSV as RFC 4180 writes it: fields between commas, in double quotes where they hold commas, quotes
-// or line ends; a quote inside quotes is doubled.
+// CSV as RFC 4180 writes it: fields between commas (or another delimiter), in double quotes where
+// they hold delimiters, quotes or line ends; a quote inside quotes is doubled.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,8 @@ namespace banyan {
 
 class CsvReader {
  public:
-  CsvReader(std::unique_ptr<ByteSource> source, size_t max_row_bytes)
-      : reader_(std::move(source)), max_row_bytes_(max_row_bytes) {}
+  CsvReader(std::unique_ptr<ByteSource> source, size_t max_row_bytes, char delimiter = ',')
+      : reader_(std::move(source)), max_row_bytes_(max_row_bytes), delimiter_(delimiter) {}
 
   // The next row's fields. Rows without any character are skipped. False at the end. Throws what
   // the source throws.
@@ -33,6 +33,7 @@ class CsvReader {
 
   CharacterReader reader_;
   size_t max_row_bytes_;
+  char delimiter_;
   size_t row_bytes_ = 0;
   std::int64_t line_ = 1, row_line_ = 1;
   bool at_file_start_ = true;
@@ -41,6 +42,12 @@ class CsvReader {
 };
 
 // One row with its line end. Fields are quoted only where they must be.
-std::string CsvRow(std::span<const std::string> fields);
+std::string CsvRow(std::span<const std::string> fields, char delimiter = ',');
+
+// The first row of `head` is whole: its line end, outside quotes, is there.
+bool HasWholeCsvRow(std::string_view head);
+// What stands between the fields of the first row: the comma, the semicolon or the tab, whichever
+// it has most of outside quotes; the comma when it has none.
+char CsvDelimiterOf(std::string_view head);
 
 }  // namespace banyan

@@ -9,9 +9,18 @@ CharacterReader::CharacterReader(std::unique_ptr<ByteSource> source)
     : source_(std::move(source)), window_(1 << 16) {}
 
 bool CharacterReader::Fill() {
+  window_position_ = source_->position();
   next_ = 0;
   end_ = source_->Read(window_);
   return end_ > 0;
+}
+
+std::int64_t CharacterReader::position() const {
+  const std::int64_t after = source_->position();
+  if (next_ == end_) return after;
+  const auto stored = static_cast<double>(after - window_position_);
+  return window_position_ +
+         static_cast<std::int64_t>(stored * static_cast<double>(next_) / static_cast<double>(end_));
 }
 
 bool CharacterReader::GetLine(std::string& line, size_t max_bytes, bool& too_long) {

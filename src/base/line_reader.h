@@ -30,7 +30,8 @@ class CharacterReader {
   // long as it stays within `max_bytes`. False when nothing was left to take.
   bool GetLine(std::string& line, size_t max_bytes, bool& too_long);
 
-  std::int64_t position() const { return source_->position(); }
+  // Bytes of the file up to the next one, as stored; of packed files near that.
+  std::int64_t position() const;
 
  private:
   bool Fill();
@@ -38,6 +39,7 @@ class CharacterReader {
   std::unique_ptr<ByteSource> source_;
   std::vector<char> window_;
   size_t next_ = 0, end_ = 0;
+  std::int64_t window_position_ = 0;  // where the window's first byte stands in the file
 };
 
 class LineReader {

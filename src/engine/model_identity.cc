@@ -151,6 +151,10 @@ Json IdentityOf(const IdentitySource& source, const LoadOptions& options,
     AddHuggingFace(source.files, identity);
   }
   identity["weights"] = WeightsIdentity(source.tensors, options.threads);
+  if (source.adapter != nullptr) {
+    identity["adapter"] = HashOf(HashWeights(source.adapter->tensors(), options.threads) + "\n" +
+                                 source.adapter->Settings());
+  }
   identity["chat template"] =
       source.text == nullptr ? "" : HashOf(source.text->parts().tokenizer->chat_template());
   identity["end tokens"] = source.end_tokens;

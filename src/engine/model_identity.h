@@ -11,6 +11,7 @@
 #include "formats/locate.h"
 #include "formats/tensor_store.h"
 #include "kernels/kernels.h"
+#include "model/adapter.h"
 
 namespace banyan {
 
@@ -19,13 +20,15 @@ struct IdentitySource {
   const ModelFiles& files;
   const GgufFile* gguf;  // null: a Hugging Face directory
   const TensorStore& tensors;
-  const Text* text;  // null: the files have no tokenizer
+  const Adapter* adapter;  // null: none
+  const Text* text;        // null: the files have no tokenizer
   const std::vector<TokenId>& end_tokens;
 };
 
-// "weights", "tokenizer" and "chat template" are hashes of all their bytes; "config …" and the rest
-// are values. The weights of large models are read only when their files are other ones than at the
-// last time (path, size, times and inode; the cache directory remembers).
+// "weights", "adapter" (where there is one), "tokenizer" and "chat template" are hashes of all
+// their bytes; "config …" and the rest are values. The weights of large models are read only when
+// their files are other ones than at the last time (path, size, times and inode; the cache
+// directory remembers).
 Json IdentityOf(const IdentitySource& source, const LoadOptions& options,
                 const KernelOptions& kernel_options);
 

@@ -226,6 +226,9 @@ std::vector<std::string> Model::ModelShapes() {
 
 std::shared_ptr<Model> Model::Random(const std::string& name, const std::string& weight_type,
                                      const LoadOptions& options) {
+  if (!options.adapter.empty()) {
+    Throw(ErrorKind::kUsage, "--adapter: random weights take no adapter");
+  }
   for (const Shape& shape : kShapes) {
     if (name != shape.name) continue;
     auto parts = std::make_unique<Parts>();

@@ -63,15 +63,6 @@ std::string Environment(const char* name) {
   return value == nullptr ? "" : value;
 }
 
-fs::path HuggingFaceCache() {
-  if (const std::string hub = Environment("HF_HUB_CACHE"); !hub.empty()) return hub;
-  if (const std::string home = Environment("HF_HOME"); !home.empty()) return fs::path(home) / "hub";
-  if (const std::string xdg = Environment("XDG_CACHE_HOME"); !xdg.empty()) {
-    return fs::path(xdg) / "huggingface" / "hub";
-  }
-  return fs::path(Environment("HOME")) / ".cache" / "huggingface" / "hub";
-}
-
 // "org/name" → "models--org--name"; empty when `name` cannot be a name of the hub.
 std::string CacheFolder(const std::string& name) {
   if (name.empty() || name.front() == '/' || name.front() == '.' || name.back() == '/' ||
@@ -128,11 +119,43 @@ ModelFiles FilesOfCached(const fs::path& folder) {
   return FilesOfDirectory(folder);
 }
 
+// A repository in the Hugging Face layout, or one with GGUF files alone: those are mostly the same
+// model in several types, so only one of them is unambiguous. Parts of a split one count by the
+// first.
+ModelFiles FilesOfSnapshot(const fs::path& snapshot) {
+  const bool safetensors =
+      IsFile(snapshot / "model.safetensors") || IsFile(snapshot / "model.safetensors.index.json");
+  if (IsFile(snapshot / "config.json") && safetensors) return FilesOfDirectory(snapshot);
+  std::vector<fs::path> models;
+  for (const auto& entry : fs::directory_iterator(snapshot)) {
+    const std::string name = entry.path().filename().string();
+    const bool later_part =
+        name.find("-of-") != std::string::npos && name.find("-00001-of-") == std::string::npos;
+    if (entry.path().extension() == ".gguf" && !later_part) models.push_back(entry.path());
+  }
+  if (models.empty()) return FilesOfDirectory(snapshot);
+  if (models.size() == 1) return FilesOfGguf(models.front());
+  std::ranges::sort(models);
+  std::string names;
+  for (const fs::path& model : models) names += "\n  " + model.string();
+  Throw(ErrorKind::kNotFound, "{} GGUF files: expected the path of one of them:{}", models.size(),
+        names);
+}
+
 }  // namespace
 
 fs::path ModelCacheDirectory() {
   const fs::path cache = CacheDirectory();
   return (cache.empty() ? fs::path(".cache") / "banyan" : cache) / "models";
+}
+
+fs::path HuggingFaceCacheDirectory() {
+  if (const std::string hub = Environment("HF_HUB_CACHE"); !hub.empty()) return hub;
+  if (const std::string home = Environment("HF_HOME"); !home.empty()) return fs::path(home) / "hub";
+  if (const std::string xdg = Environment("XDG_CACHE_HOME"); !xdg.empty()) {
+    return fs::path(xdg) / "huggingface" / "hub";
+  }
+  return fs::path(Environment("HOME")) / ".cache" / "huggingface" / "hub";
 }
 
 ModelFiles LocateModel(const std::string& name) {
@@ -155,10 +178,10 @@ ModelFiles LocateModel(const std::string& name) {
   std::string searched = fmt::format("no file or directory '{}'", name);
   if (const std::string folder = CacheFolder(name);
       !folder.empty() && path.extension() != ".gguf") {
-    const fs::path cached = HuggingFaceCache() / folder;
+    const fs::path cached = HuggingFaceCacheDirectory() / folder;
     if (IsDirectory(cached)) {
       const fs::path snapshot = SnapshotOf(cached);
-      if (IsDirectory(snapshot)) return FilesOfDirectory(snapshot);
+      if (IsDirectory(snapshot)) return FilesOfSnapshot(snapshot);
       searched += fmt::format(", no snapshot '{}'", snapshot.string());
     } else {
       searched += fmt::format(", no '{}' in the Hugging Face cache", cached.string());

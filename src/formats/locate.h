@@ -25,10 +25,12 @@ struct ModelFiles {
 // Where fetched models are kept, a folder for each: CacheDirectory()/models.
 std::filesystem::path ModelCacheDirectory();
 
+// The local Hugging Face cache: HF_HUB_CACHE, else HF_HOME/hub, else ~/.cache/huggingface/hub.
+std::filesystem::path HuggingFaceCacheDirectory();
+
 // `name`: a GGUF file, a directory in the Hugging Face layout, a name in ModelCacheDirectory(), the
-// shipped model's name, or `org/name` in the local Hugging Face cache (HF_HUB_CACHE, else
-// HF_HOME/hub, else ~/.cache/huggingface/hub). Throws kNotFound with a list of what was looked for
-// and where.
+// shipped model's name, or `org/name` in the local Hugging Face cache, where a repository may also
+// be one GGUF file. Throws kNotFound with a list of what was looked for and where.
 ModelFiles LocateModel(const std::string& name);
 
 }  // namespace banyan

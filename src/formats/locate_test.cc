@@ -71,6 +71,20 @@ TEST_F(Locate, NameInTheCache) {
   MessageOf("org/name", ErrorKind::kFormat);
 }
 
+TEST_F(Locate, GgufRepositoryInTheCache) {
+  directory_.Write("hub/models--org--name/snapshots/abc/config.json", "{}");
+  const auto first =
+      directory_.Write("hub/models--org--name/snapshots/abc/m-00001-of-00002.gguf", "");
+  directory_.Write("hub/models--org--name/snapshots/abc/m-00002-of-00002.gguf", "");
+  EXPECT_EQ(LocateModel("org/name").kind, ModelKind::kGguf);
+  EXPECT_EQ(LocateModel("org/name").weights, first);
+  directory_.Write("hub/models--org--name/snapshots/abc/n.gguf", "");
+  EXPECT_THAT(MessageOf("org/name"), HasSubstr("2 GGUF files"));
+  EXPECT_THAT(MessageOf("org/name"), HasSubstr(first.string()));
+  directory_.Write("hub/models--org--name/snapshots/abc/model.safetensors", "");
+  EXPECT_EQ(LocateModel("org/name").kind, ModelKind::kHuggingFace);
+}
+
 TEST_F(Locate, NothingThere) {
   EXPECT_THAT(MessageOf("absent.gguf"), HasSubstr("no file or directory 'absent.gguf'"));
   MessageOf("");

@@ -1,5 +1,7 @@
 #include "formats/shipped_model.h"
 
+#include <sys/auxv.h>
+
 #include <cstdlib>
 #include <string>
 #include <system_error>
@@ -34,7 +36,12 @@ std::vector<fs::path> ShippedModelFolders(const fs::path& executable) {
 
 fs::path RunningProgram() {
   std::error_code unknown;
-  const fs::path program = fs::read_symlink("/proc/self/exe", unknown);
+  fs::path program = fs::read_symlink("/proc/self/exe", unknown);
+  if (!unknown) return program;
+  // Without /proc: what the program was started as, links followed.
+  const auto started_as = reinterpret_cast<const char*>(::getauxval(AT_EXECFN));
+  if (started_as == nullptr) return {};
+  program = fs::canonical(started_as, unknown);
   return unknown ? fs::path() : program;
 }
 
@@ -42,6 +49,15 @@ std::optional<fs::path> ShippedModelFile() {
   for (const fs::path& folder : ShippedModelFolders(RunningProgram())) {
     std::error_code ignored;
     if (fs::is_regular_file(folder / FileName(), ignored)) return folder / FileName();
+  }
+  return std::nullopt;
+}
+
+std::optional<fs::path> ShippedAdapter(const std::string& name) {
+  if (name.empty() || name.find('/') != std::string::npos) return std::nullopt;
+  for (const fs::path& folder : ShippedModelFolders(RunningProgram())) {
+    std::error_code ignored;
+    if (fs::is_regular_file(folder / name / "adapter_config.json", ignored)) return folder / name;
   }
   return std::nullopt;
 }

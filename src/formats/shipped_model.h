@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <optional>
+#include <string>
 #include <vector>
 
 namespace banyan {
@@ -13,6 +14,9 @@ std::vector<std::filesystem::path> ShippedModelFolders(const std::filesystem::pa
 
 // The running program, or an empty path where the system does not say.
 std::filesystem::path RunningProgram();
+
+// The folder of an adapter that ships with the program, by its name; nothing when there is none.
+std::optional<std::filesystem::path> ShippedAdapter(const std::string& name);
 
 // The shipped model's file, if it is in one of the folders of the running program.
 std::optional<std::filesystem::path> ShippedModelFile();

@@ -8,87 +8,43 @@
 
 #include "base/error.h"
 #include "base/mapped_file.h"
+#include "base/thread_pool.h"
+#include "model/merged_matrix.h"
+#include "model/tensor_names.h"
 #include "tensor/dequantize.h"
 
 namespace banyan {
 namespace {
 
-// Names of a layer's tensors without prefix and suffix. Families that fuse tensors in the file use
-// the fused name; the loader takes whichever is there.
-struct Names {
-  const char* layer_prefix;  // one {} for the layer
-  const char* embedding;
-  const char* final_norm;
-  const char* logits;
-  const char* norm_before_attention;
-  const char* norm_before_ffn;
-  const char* norm_after_attention;
-  const char* norm_after_ffn;
-  const char *query, *key, *value, *fused_qkv, *output;
-  const char *query_norm, *key_norm;
-  const char *gate, *up, *fused_gate_up, *down;
-};
-
-constexpr Names kHuggingFaceNames = {"model.layers.{}.",
-                                     "model.embed_tokens.weight",
-                                     "model.norm.weight",
-                                     "lm_head.weight",
-                                     "input_layernorm",
-                                     "post_attention_layernorm",
-                                     "post_attention_layernorm",
-                                     "post_feedforward_layernorm",
-                                     "self_attn.q_proj",
-                                     "self_attn.k_proj",
-                                     "self_attn.v_proj",
-                                     "self_attn.qkv_proj",
-                                     "self_attn.o_proj",
-                                     "self_attn.q_norm",
-                                     "self_attn.k_norm",
-                                     "mlp.gate_proj",
-                                     "mlp.up_proj",
-                                     "mlp.gate_up_proj",
-                                     "mlp.down_proj"};
-
-// GGUF's Phi-3 stores gate and up fused under the name of up alone.
-constexpr Names kGgufNames = {"blk.{}.",
-                              "token_embd.weight",
-                              "output_norm.weight",
-                              "output.weight",
-                              "attn_norm",
-                              "ffn_norm",
-                              "post_attention_norm",
-                              "post_ffw_norm",
-                              "attn_q",
-                              "attn_k",
-                              "attn_v",
-                              "attn_qkv",
-                              "attn_output",
-                              "attn_q_norm",
-                              "attn_k_norm",
-                              "ffn_gate",
-                              "ffn_up",
-                              "ffn_up",
-                              "ffn_down"};
+// Adapters' names of the modules that stand outside the layers.
+constexpr const char* kEmbeddingModule = "model.embed_tokens";
+constexpr const char* kLogitsModule = "lm_head";
 
 class Loader {
  public:
   Loader(const ModelConfig& config, const TensorStore& store, TensorNaming naming, Kernels& kernels,
-         const LoadProgress& progress)
+         const LoadProgress& progress, Adapter* adapter)
       : config_(config),
         store_(store),
         names_(naming == TensorNaming::kGguf ? kGgufNames : kHuggingFaceNames),
         kernels_(kernels),
         progress_(progress),
-        total_bytes_(static_cast<std::int64_t>(store.TotalBytes())) {}
+        total_bytes_(static_cast<std::int64_t>(store.TotalBytes())),
+        adapter_(adapter) {
+    if (adapter_ != nullptr) pool_.emplace(kernels.options().threads);
+  }
 
   ModelWeights Load() {
-    weights_.embedding = MatrixOf({&store_.Get(names_.embedding, {config_.vocab_size, hidden()})});
+    const HostTensor& embedding = store_.Get(names_.embedding, {config_.vocab_size, hidden()});
+    weights_.embedding = MatrixOf({&embedding}, {}, {{kEmbeddingModule, 0, config_.vocab_size}});
     weights_.final_norm = VectorOf({&store_.Get(names_.final_norm, {hidden()})});
     for (int layer = 0; layer < config_.layers; ++layer) {
       prefix_ = fmt::format(fmt::runtime(names_.layer_prefix), layer);
+      module_prefix_ = fmt::format(fmt::runtime(kHuggingFaceNames.layer_prefix), layer);
       weights_.layers.push_back(LoadLayer());
     }
-    weights_.logits = Logits();
+    weights_.logits = Logits(embedding);
+    if (adapter_ != nullptr) adapter_->CheckAllFound();
     if (progress_)
       progress_(total_bytes_, total_bytes_);  // what the model does not use is done too
     return std::move(weights_);
@@ -105,10 +61,15 @@ class Loader {
 
   // Logits that are missing are the embedding's only where the configuration says so. (That of a
   // GGUF file does exactly when the tensor is not there.)
-  MatrixRef Logits() {
-    if (config_.tied_embeddings) return weights_.embedding;
+  MatrixRef Logits(const HostTensor& embedding) {
+    const std::vector<Place> place = {{kLogitsModule, 0, config_.vocab_size}};
+    if (config_.tied_embeddings) {
+      const bool same = ProductsFor(place, hidden()).empty() &&
+                        ProductsFor({{kEmbeddingModule, 0, config_.vocab_size}}, hidden()).empty();
+      return same ? weights_.embedding : MatrixOf({&embedding}, {}, place);
+    }
     try {
-      return MatrixOf({&store_.Get(names_.logits, {config_.vocab_size, hidden()})});
+      return MatrixOf({&store_.Get(names_.logits, {config_.vocab_size, hidden()})}, {}, place);
     } catch (const Error& e) {
       if (e.kind() != ErrorKind::kNotFound) throw;
       Throw(ErrorKind::kNotFound,
@@ -131,7 +92,8 @@ class Loader {
       layer.key_norm =
           VectorOf({&Get(names_.key_norm, "weight", {whole ? key_size() : config_.head_dim})});
     }
-    layer.output = MatrixOf({&Get(names_.output, "weight", {hidden(), query_size()})});
+    layer.output = MatrixOf({&Get(names_.output, "weight", {hidden(), query_size()})}, {},
+                            {{InLayer(kHuggingFaceNames.output), 0, hidden()}});
     if (config_.output_bias)
       layer.output_bias = VectorOf({&Get(names_.output, "bias", {hidden()})});
     LoadFfn(layer);
@@ -141,8 +103,13 @@ class Loader {
   void LoadQkv(LayerWeights& layer) {
     const std::int64_t total = query_size() + 2 * key_size();
     const std::vector<std::int32_t> order = QkvRowOrder();
+    const std::vector<Place> places = {
+        {InLayer(kHuggingFaceNames.query), 0, query_size()},
+        {InLayer(kHuggingFaceNames.key), query_size(), key_size()},
+        {InLayer(kHuggingFaceNames.value), query_size() + key_size(), key_size()},
+        {InLayer(kHuggingFaceNames.fused_qkv), 0, total}};
     if (Has(names_.fused_qkv)) {
-      layer.qkv = MatrixOf({&Get(names_.fused_qkv, "weight", {total, hidden()})}, order);
+      layer.qkv = MatrixOf({&Get(names_.fused_qkv, "weight", {total, hidden()})}, order, places);
       if (config_.qkv_bias)
         layer.qkv_bias = VectorOf({&Get(names_.fused_qkv, "bias", {total})}, order);
       return;
@@ -150,7 +117,7 @@ class Loader {
     layer.qkv = MatrixOf({&Get(names_.query, "weight", {query_size(), hidden()}),
                           &Get(names_.key, "weight", {key_size(), hidden()}),
                           &Get(names_.value, "weight", {key_size(), hidden()})},
-                         order);
+                         order, places);
     if (config_.qkv_bias) {
       layer.qkv_bias = VectorOf(
           {&Get(names_.query, "bias", {query_size()}), &Get(names_.key, "bias", {key_size()}),
@@ -172,8 +139,12 @@ class Loader {
       return std::vector<const HostTensor*>{&Get(names_.gate, suffix, shape(ffn)),
                                             &Get(names_.up, suffix, shape(ffn))};
     };
-    layer.gate_up = MatrixOf(parts("weight", true));
-    layer.down = MatrixOf({&Get(names_.down, "weight", {hidden(), ffn})});
+    layer.gate_up = MatrixOf(parts("weight", true), {},
+                             {{InLayer(kHuggingFaceNames.gate), 0, ffn},
+                              {InLayer(kHuggingFaceNames.up), ffn, ffn},
+                              {InLayer(kHuggingFaceNames.fused_gate_up), 0, 2 * ffn}});
+    layer.down = MatrixOf({&Get(names_.down, "weight", {hidden(), ffn})}, {},
+                          {{InLayer(kHuggingFaceNames.down), 0, hidden()}});
     if (config_.mlp_bias) {
       layer.gate_up_bias = VectorOf(parts("bias", false));
       layer.down_bias = VectorOf({&Get(names_.down, "bias", {hidden()})});
@@ -205,10 +176,38 @@ class Loader {
     return store_.Get(prefix_ + name + "." + suffix, shape);
   }
 
+  // What adapters call a stretch of rows of a stacked matrix, whatever the file's names are.
+  struct Place {
+    std::string module;
+    std::int64_t first_row, rows;
+  };
+
+  std::string InLayer(const char* name) const { return module_prefix_ + name; }
+
+  std::vector<AdaptedRows> ProductsFor(const std::vector<Place>& places, std::int64_t columns) {
+    std::vector<AdaptedRows> products;
+    if (adapter_ == nullptr) return products;
+    for (const Place& place : places) {
+      const LowRankProduct* product = adapter_->Find(place.module, place.rows, columns);
+      if (product != nullptr) products.push_back({product, place.first_row, place.rows});
+    }
+    return products;
+  }
+
+  // `places` name the rows in the order that `order` makes.
   MatrixRef MatrixOf(const std::vector<const HostTensor*>& parts,
-                     std::span<const std::int32_t> order = {}) {
+                     std::span<const std::int32_t> order, const std::vector<Place>& places) {
     for (const HostTensor* part : parts) ReadAhead(part->bytes);
-    MatrixRef matrix = kernels_.LoadMatrix(parts, order);
+    MatrixRef matrix;
+    const auto products = ProductsFor(places, parts.front()->columns());
+    if (products.empty()) {
+      matrix = kernels_.LoadMatrix(parts, order);
+    } else {
+      const MergedMatrix merged =
+          Merge(parts, order, products, kernels_.options().precision, adapter_->where(), *pool_);
+      const HostTensor* whole = &merged.tensor;
+      matrix = kernels_.LoadMatrix(std::span(&whole, 1), {});
+    }
     for (const HostTensor* part : parts) {
       loaded_bytes_ += static_cast<std::int64_t>(part->bytes.size());
     }
@@ -234,19 +233,21 @@ class Loader {
 
   const ModelConfig& config_;
   const TensorStore& store_;
-  const Names& names_;
+  const TensorNames& names_;
   Kernels& kernels_;
   const LoadProgress& progress_;
   std::int64_t loaded_bytes_ = 0, total_bytes_ = 0;
-  std::string prefix_;  // of the layer being loaded
+  Adapter* adapter_;
+  std::optional<ThreadPool> pool_;      // for merging
+  std::string prefix_, module_prefix_;  // of the layer being loaded: the file's, and adapters'
   ModelWeights weights_;
 };
 
 }  // namespace
 
 ModelWeights LoadWeights(const ModelConfig& config, const TensorStore& store, TensorNaming naming,
-                         Kernels& kernels, const LoadProgress& progress) {
-  return Loader(config, store, naming, kernels, progress).Load();
+                         Kernels& kernels, const LoadProgress& progress, Adapter* adapter) {
+  return Loader(config, store, naming, kernels, progress, adapter).Load();
 }
 
 }  // namespace banyan

@@ -8,6 +8,7 @@
 
 #include "formats/tensor_store.h"
 #include "kernels/kernels.h"
+#include "model/adapter.h"
 #include "model/config.h"
 
 namespace banyan {
@@ -47,9 +48,11 @@ enum class TensorNaming {
 };
 
 // `progress` (may be empty) hears after every matrix how many bytes of the store are loaded, of how
-// many. Throws when a tensor is
-// missing or has another shape than the configuration implies.
+// many. `adapter` (may be null) is merged into the matrices that it has products for; an embedding
+// and its tied logits are adapted apart. Throws when a tensor is missing or has another shape than
+// the configuration implies, and when the adapter is for another model.
 ModelWeights LoadWeights(const ModelConfig& config, const TensorStore& store, TensorNaming naming,
-                         Kernels& kernels, const LoadProgress& progress);
+                         Kernels& kernels, const LoadProgress& progress,
+                         Adapter* adapter = nullptr);
 
 }  // namespace banyan

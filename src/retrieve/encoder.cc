@@ -135,6 +135,9 @@ std::shared_ptr<Encoder> Encoder::Load(const LoadOptions& options) {
   if (options.device == "cuda") {
     Throw(ErrorKind::kUnsupported, "encoders run on cpu and reference, not yet on cuda");
   }
+  if (!options.adapter.empty()) {
+    Throw(ErrorKind::kUnsupported, "--adapter: encoders take no adapters");
+  }
   auto parts = std::make_unique<Parts>();
   KernelOptions kernel_options = KernelOptionsOf(options);
   // Keys and values live for one layer: there is nothing to save by keeping fewer of their bits.

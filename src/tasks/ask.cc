@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "tasks/ask_task.h"
 #include "tasks/job.h"
+#include "tasks/prompt_counter.h"
 
 namespace banyan {
 namespace {
@@ -15,41 +16,6 @@ using Clock = std::chrono::steady_clock;
 
 constexpr double kCalibrationSeconds = 3.0;
 constexpr std::int64_t kCalibrationAnswers = 256;
-
-// Walks trees of prompts and counts what a job would do with them.
-class PromptCounter {
- public:
-  explicit PromptCounter(JobEstimate& estimate) : estimate_(estimate) {}
-
-  // The instruction is prefilled once for all records that have the same.
-  void Count(const PromptSegment& root) {
-    const bool known = root.tokens == last_root_;
-    if (!known) last_root_ = root.tokens;
-    Visit(root, 0, !known);
-  }
-
- private:
-  void Visit(const PromptSegment& segment, std::int64_t above, bool is_new) {
-    const std::int64_t length = above + static_cast<std::int64_t>(segment.tokens.size());
-    if (is_new) estimate_.unique_tokens += static_cast<std::int64_t>(segment.tokens.size());
-    for (const AnswerRequest& answer : segment.answers) {
-      estimate_.prompt_tokens += length;
-      estimate_.longest_prompt = std::max(estimate_.longest_prompt, length);
-      estimate_.answer_tokens_limit +=
-          answer.forced.empty() ? answer.max_new : static_cast<std::int64_t>(answer.forced.size());
-    }
-    for (const PromptSegment& below : segment.below) Visit(below, length, true);
-  }
-
-  JobEstimate& estimate_;
-  std::vector<TokenId> last_root_;
-};
-
-std::int64_t CountAnswers(const PromptSegment& segment) {
-  auto count = static_cast<std::int64_t>(segment.answers.size());
-  for (const PromptSegment& below : segment.below) count += CountAnswers(below);
-  return count;
-}
 
 // Answers the first records for a few seconds.
 void Calibrate(Engine& engine, std::int64_t answers, JobEstimate& estimate) {
@@ -76,10 +42,21 @@ void Calibrate(Engine& engine, std::int64_t answers, JobEstimate& estimate) {
 
 }  // namespace
 
+std::vector<std::vector<std::string>> NeededColumns(const AskOptions& ask) {
+  std::vector<std::vector<std::string>> needed = {{"context"}};
+  if (ask.question_list.empty() && ask.questions_name.empty()) {
+    needed.push_back({"question", "questions"});
+  }
+  return needed;
+}
+
 JobReceipt RunAsk(std::shared_ptr<Model> model, const EngineOptions& engine_options,
                   const AskOptions& ask, const JobOptions& job) {
   CheckJob(job);
   AskTask task(model, ask);
+  if (ask.thinking && !task.thinking_matters() && job.notice) {
+    job.notice("--thinking on: changes nothing, the model's chat template has no such switch");
+  }
   return JobRunner(model, engine_options, task, job).Run();
 }
 
@@ -88,12 +65,13 @@ JobEstimate EstimateAsk(std::shared_ptr<Model> model, const EngineOptions& engin
   CheckJob(job);
   AskTask task(model, ask);
   Engine engine(model, engine_options);
-  InputReader input({ExpandInputs(job.inputs, job.output), job.input_format, job.fields});
+  InputReader input(InputOf(job));
   JobEstimate estimate;
-  PromptCounter counter(estimate);
+  PromptCounter counter;
+  PromptCount count;
   KeySet identities;
   InputRow row;
-  std::int64_t streams = 0, calibration_answers = 0;
+  std::int64_t calibration_answers = 0;
   for (std::int64_t read = 0; job.limit < 0 || read < job.limit; ++read) {
     if (!input.Next(row)) break;
     bool bad = row.problem.has_value();
@@ -104,11 +82,10 @@ JobEstimate EstimateAsk(std::shared_ptr<Model> model, const EngineOptions& engin
       if (!bad) {
         const std::unique_ptr<RecordWork> work = task.Start(row);
         for (PromptSegment& root : work->NextPrompts()) {
-          counter.Count(root);
-          const std::int64_t answers = CountAnswers(root);
-          streams += answers;
+          const PromptCount of_root = counter.Count(root);
+          count += of_root;
           if (calibration_answers >= kCalibrationAnswers) continue;
-          calibration_answers += answers;
+          calibration_answers += of_root.answers;
           engine.Submit(std::move(root));
         }
         for (const RowProblem& problem : static_cast<AskWork&>(*work).Problems()) {
@@ -124,6 +101,10 @@ JobEstimate EstimateAsk(std::shared_ptr<Model> model, const EngineOptions& engin
     ++estimate.rows;
     ++estimate.error_rows;
   }
+  estimate.prompt_tokens = count.prompt_tokens;
+  estimate.unique_tokens = count.unique_tokens;
+  estimate.longest_prompt = count.longest_prompt;
+  estimate.answer_tokens_limit = count.answer_tokens_limit;
   estimate.weight_bytes = model->weight_bytes();
   estimate.kv_bytes = engine.receipt().kv_bytes_total;
   if (calibration_answers == 0) return estimate;
@@ -131,7 +112,7 @@ JobEstimate EstimateAsk(std::shared_ptr<Model> model, const EngineOptions& engin
   const double per_row = 1.0 / estimate.rows_per_second;
   const auto prefill = static_cast<double>(estimate.unique_tokens);
   estimate.expected_seconds =
-      per_row * (prefill + static_cast<double>(streams) * estimate.tokens_per_answer);
+      per_row * (prefill + static_cast<double>(count.answers) * estimate.tokens_per_answer);
   estimate.limit_seconds = per_row * (prefill + static_cast<double>(estimate.answer_tokens_limit));
   return estimate;
 }

@@ -52,10 +52,9 @@ std::vector<std::string> ReadChoices(const Json& value) {
   return choices;
 }
 
-// `value` is a text or an object with "question"; `fallback_id` when it has no id.
-AskQuestion ReadQuestion(const Json& value, const Json& fallback_id) {
+// `value` is a text or an object with "question".
+AskQuestion ReadQuestion(const Json& value) {
   AskQuestion question;
-  question.id = fallback_id;
   try {
     if (value.is_string()) {
       question.question = value.get<std::string>();
@@ -91,16 +90,6 @@ Json ParseQuestion(std::string_view line, const std::string& where) {
   }
 }
 
-void RefuseRepeatedIds(std::vector<AskQuestion>& questions) {
-  std::set<std::string> seen;
-  for (AskQuestion& question : questions) {
-    const std::string id = DumpJson(question.id);
-    if (seen.insert(id).second || question.problem) continue;
-    question.problem = {ErrorKind::kInput,
-                        fmt::format("question id {} comes twice in this record", id)};
-  }
-}
-
 }  // namespace
 
 Json IdOf(const Json& row) {
@@ -117,6 +106,23 @@ Json IdOf(const Json& row) {
   return *it;
 }
 
+void NumberQuestions(std::vector<AskQuestion>& questions) {
+  std::set<std::string> seen;
+  for (AskQuestion& question : questions) {
+    if (question.id.is_null()) continue;
+    const std::string id = DumpJson(question.id);
+    if (seen.insert(id).second || question.problem) continue;
+    question.problem = {ErrorKind::kInput,
+                        fmt::format("question id {} comes twice in this record", id)};
+  }
+  for (size_t i = 0; i < questions.size(); ++i) {
+    if (!questions[i].id.is_null()) continue;
+    size_t number = i + 1;
+    while (!seen.insert(std::to_string(number)).second) ++number;
+    questions[i].id = number;
+  }
+}
+
 std::vector<AskQuestion> ReadQuestions(std::string_view text, const std::string& name) {
   std::vector<AskQuestion> questions;
   if (!IsValidUtf8(text)) Throw(ErrorKind::kUsage, "{}: not valid UTF-8", name);
@@ -128,20 +134,14 @@ std::vector<AskQuestion> ReadQuestions(std::string_view text, const std::string&
     std::string_view line = text.substr(0, end);
     text.remove_prefix(std::min(end + 1, text.size()));
     if (IsBlank(line)) continue;
-    const Json number = static_cast<std::int64_t>(questions.size() + 1);
     const std::string where = fmt::format("{}, line {}", name, line_number);
     if (line.ends_with('\r')) line.remove_suffix(1);
-    questions.push_back(
-        ReadQuestion(json ? ParseQuestion(line, where) : Json(std::string(line)), number));
+    questions.push_back(ReadQuestion(json ? ParseQuestion(line, where) : Json(std::string(line))));
     if (questions.back().problem) {
       Throw(ErrorKind::kUsage, "{}: {}", where, questions.back().problem->message);
     }
   }
   if (questions.empty()) Throw(ErrorKind::kUsage, "{}: expected questions, found none", name);
-  RefuseRepeatedIds(questions);
-  for (const AskQuestion& question : questions) {
-    if (question.problem) Throw(ErrorKind::kUsage, "{}: {}", name, question.problem->message);
-  }
   return questions;
 }
 
@@ -152,6 +152,7 @@ AskRecord ReadAskRecord(const Json& row, const std::vector<AskQuestion>& common)
   if (row.contains("instruction") && !row.at("instruction").is_null()) {
     record.instruction = TextField(row, "instruction");
   }
+  record.questions = common;
   if (row.contains("questions")) {
     const Json& list = row.at("questions");
     if (!list.is_array()) {
@@ -162,20 +163,19 @@ AskRecord ReadAskRecord(const Json& row, const std::vector<AskQuestion>& common)
             list.size());
     }
     for (const Json& question : list) {
-      const Json number = static_cast<std::int64_t>(record.questions.size() + 1);
-      record.questions.push_back(ReadQuestion(question, number));
+      record.questions.push_back(ReadQuestion(question));
     }
   } else if (row.contains("question")) {
     Json flat = {{"question", row.at("question")}};
     if (row.contains("question_id")) flat["id"] = row.at("question_id");
     if (row.contains("choices")) flat["choices"] = row.at("choices");
-    record.questions.push_back(ReadQuestion(flat, 1));
+    record.questions.push_back(ReadQuestion(flat));
   }
-  record.questions.insert(record.questions.end(), common.begin(), common.end());
   if (record.questions.empty()) {
-    Throw(ErrorKind::kInput, "expected questions, found none ('questions', or --questions FILE)");
+    Throw(ErrorKind::kInput,
+          "expected questions, found none (the field 'questions', -q TEXT, or --questions FILE)");
   }
-  RefuseRepeatedIds(record.questions);
+  NumberQuestions(record.questions);
   const std::set<std::string> known = {"id",       "context",     "instruction", "questions",
                                        "question", "question_id", "choices"};
   for (const auto& [name, value] : row.items()) {

@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/json_row.h"
 #include "tasks/ask_work.h"
+#include "text/span.h"
 
 namespace banyan {
 namespace {
@@ -67,10 +68,13 @@ bool SaysNothing(const std::string& text) {
   return normal.empty() || normal == "null";
 }
 
+// A model that finds no answer says null, and so does the row.
+Json AnswerOrNull(const std::string& answer) { return SaysNothing(answer) ? Json() : Json(answer); }
+
 }  // namespace
 
-OutputRow AskErrorRow(const Json& id, const Json& question_id, const RowProblem& problem,
-                      const RowPlace& place) {
+OutputRow AskErrorRow(const Json& id, const Json& question_id, const Json& question,
+                      const RowProblem& problem, const RowPlace& place) {
   OutputRow row;
   row.error = true;
   const char* kind = ErrorKindName(problem.kind);
@@ -78,6 +82,7 @@ OutputRow AskErrorRow(const Json& id, const Json& question_id, const RowProblem&
       place.line > 0 ? fmt::format("{}, line {}", place.file, place.line) : place.file;
   row.fields["id"] = id;
   row.fields["question_id"] = question_id;
+  if (!question.is_null()) row.fields["question"] = question;
   row.fields["error"] = OrderedJson{{"kind", kind},
                                     {"message", fmt::format("{}: {}", where, problem.message)},
                                     {"file", place.file},
@@ -88,15 +93,18 @@ OutputRow AskErrorRow(const Json& id, const Json& question_id, const RowProblem&
 
 std::vector<OutputRow> AskWork::Rows() {
   std::vector<OutputRow> rows;
-  for (size_t question = 0; question < asked_.size(); ++question) {
-    // What cannot become a row is that row's error and nobody else's.
-    Guarded(question, [&] { rows.push_back(AnswerRow(question)); });
-    if (asked_[question].problem) {
-      rows.push_back(AskErrorRow(record_.id, record_.questions[question].id,
-                                 *asked_[question].problem, place_));
-    }
-  }
+  for (size_t question = 0; question < asked_.size(); ++question) rows.push_back(Row(question));
   return rows;
+}
+
+OutputRow AskWork::Row(size_t question) {
+  OutputRow row;
+  // What cannot become a row is that row's error and nobody else's.
+  Guarded(question, [&] { row = AnswerRow(question); });
+  if (!asked_[question].problem) return row;
+  const AskQuestion& asked = record_.questions[question];
+  return AskErrorRow(record_.id, asked.id, asked.question.empty() ? Json() : Json(asked.question),
+                     *asked_[question].problem, place_);
 }
 
 OutputRow AskWork::AnswerRow(size_t question) {
@@ -105,6 +113,7 @@ OutputRow AskWork::AnswerRow(size_t question) {
   OutputRow row;
   row.fields["id"] = record_.id;
   row.fields["question_id"] = wanted.id;
+  row.fields["question"] = wanted.question;
   if (wanted.choices.empty()) {
     WriteFree(asked, row.fields);
   } else {
@@ -183,7 +192,13 @@ void AskWork::WriteFree(const Asked& asked, OrderedJson& row) const {
   }
   const Answer& answer = part.answers[chosen];
   const Said& said = samples_said[chosen];
-  row["answer"] = said.answer;
+  row["answer"] = AnswerOrNull(said.answer);
+  if (!SaysNothing(said.answer)) {
+    if (const auto span = FindSpan(record_.context, said.answer)) {
+      row["start"] = span->start;
+      row["end"] = span->end;
+    }
+  }
   // With a schema also as what it says; an answer that was cut short says nothing.
   if (!options.json_schema.empty()) {
     OrderedJson value = OrderedJson::parse(said.answer, nullptr, /*allow_exceptions=*/false);
@@ -211,7 +226,7 @@ void AskWork::WriteFree(const Asked& asked, OrderedJson& row) const {
   if (options.samples > 1) {
     Json samples = Json::array();
     for (size_t i = 0; i < samples_said.size(); ++i) {
-      Json sample = {{"answer", samples_said[i].answer},
+      Json sample = {{"answer", AnswerOrNull(samples_said[i].answer)},
                      {"finish_reason", FinishReasonName(part.answers[i].finish)},
                      {"tokens", part.answers[i].tokens.size()}};
       if (!samples_said[i].thinking.empty()) sample["thinking"] = samples_said[i].thinking;

@@ -86,8 +86,27 @@ AskTask::AskTask(std::shared_ptr<Model> model, const AskOptions& options) {
   for (const TemplatePiece& piece : ParsePromptTemplate(options.prompt_template)) {
     settings_.template_shows_choices |= piece.is_variable && piece.text == "choices";
   }
+  SetQuestions(options.question_list);
   if (!options.questions_name.empty()) {
-    common_ = ReadQuestions(options.questions, options.questions_name);
+    const std::vector<AskQuestion> read = ReadQuestions(options.questions, options.questions_name);
+    common_.insert(common_.end(), read.begin(), read.end());
+  }
+  std::vector<AskQuestion> numbered = common_;
+  NumberQuestions(numbered);
+  for (const AskQuestion& question : numbered) {
+    if (question.problem) {
+      Throw(ErrorKind::kUsage, "{}: {}", options.questions_name, question.problem->message);
+    }
+  }
+}
+
+void AskTask::SetQuestions(const std::vector<std::string>& questions) {
+  common_.clear();
+  for (const std::string& question : questions) {
+    if (question.find_first_not_of(" \t\r\n") == std::string::npos || !IsValidUtf8(question)) {
+      Throw(ErrorKind::kUsage, "a question: expected a text that is not empty, in UTF-8");
+    }
+    common_.emplace_back().question = question;
   }
 }
 
@@ -99,6 +118,7 @@ Json AskTask::Parameters() const {
       {"--few-shot", TextParameter(options.few_shot)},
       {"--chat", settings_.writer->uses_chat() ? "on" : "off"},
       {"--thinking", options.thinking ? "on" : "off"},
+      {"questions", options.question_list},
       {"--questions", TextParameter(options.questions)},
       {"--max-new", options.max_new},
       {"--stop", options.stop},
@@ -135,24 +155,31 @@ std::string AskTask::Identity(const InputRow& row) const {
   return DumpJson(identity);
 }
 
-std::unique_ptr<RecordWork> AskTask::Start(const InputRow& row) {
+std::unique_ptr<AskWork> AskTask::StartAsk(const InputRow& row) {
   return std::make_unique<AskWork>(settings_, ReadAskRecord(row.value, common_),
                                    RowPlace{row.file, row.line});
 }
 
+TableColumns AskTask::Columns() const {
+  return {{"id", "question_id", "question", "answer", "finish_reason", "tokens"},
+          {"id", "question", "answer"}};
+}
+
 OutputRow AskTask::ErrorRow(const InputRow& row, const RowProblem& problem) const {
-  Json id, question_id;
+  Json id, question_id, question;
   const auto found = row.value.find("id");
   if (found != row.value.end() && (found->is_string() || IsNumber(*found))) id = *found;
   if (!row.value.contains("questions") && row.value.contains("question_id")) {
     const Json& given = row.value.at("question_id");
     if (given.is_string() || IsNumber(given)) question_id = given;
   }
+  const auto asked = row.value.find("question");
+  if (asked != row.value.end() && asked->is_string()) question = *asked;
   // An id with a replacement character is not the id that stands in the file.
   if (id.is_string() && id.get_ref<const std::string&>().find("\uFFFD") != std::string::npos) {
     id = nullptr;
   }
-  return AskErrorRow(id, question_id, problem, {row.file, row.line});
+  return AskErrorRow(id, question_id, question, problem, {row.file, row.line});
 }
 
 }  // namespace banyan

@@ -19,7 +19,13 @@ class AskTask : public Task {
   std::string name() const override { return "ask"; }
   Json Parameters() const override;
   std::string Identity(const InputRow& row) const override;
-  std::unique_ptr<RecordWork> Start(const InputRow& row) override;
+  std::unique_ptr<RecordWork> Start(const InputRow& row) override { return StartAsk(row); }
+  std::unique_ptr<AskWork> StartAsk(const InputRow& row);
+  // Other questions for every document than the options have.
+  void SetQuestions(const std::vector<std::string>& questions);
+  // Whether --thinking changes anything with the model's chat template.
+  bool thinking_matters() const { return settings_.writer->thinking_matters(); }
+  TableColumns Columns() const override;
   OutputRow ErrorRow(const InputRow& row, const RowProblem& problem) const override;
 
  private:

@@ -41,11 +41,20 @@ void AskWork::Take(Answer answer) {
     asked.problem = {ErrorKind::kLimit, answer.error};
   }
   asked.parts[slot.part].answers[slot.answer] = std::move(answer);
+  --asked.missing;
+}
+
+bool AskWork::IsPlain(std::uint64_t tag) const {
+  const Slot& slot = slots_[tag];
+  return settings_.options.samples == 1 && !settings_.options.thinking &&
+         record_.questions[slot.question].choices.empty() &&
+         asked_[slot.question].parts.size() == 1;
 }
 
 void AskWork::Refuse(const Error& error) {
   for (Asked& asked : asked_) {
     if (!asked.problem) asked.problem = {error.kind(), error.what()};
+    asked.missing = 0;
   }
 }
 
@@ -104,6 +113,7 @@ AnswerRequest AskWork::RequestFor(size_t question, size_t part, size_t answer) {
   AnswerRequest request;
   request.tag = slots_.size();
   slots_.push_back({question, part, answer});
+  ++asked_[question].missing;
   request.request_key = DrawKeyOf(record_.id);
   request.question_key = DrawKeyOf(record_.questions[question].id);
   request.sample_key = answer;

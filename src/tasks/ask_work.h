@@ -35,8 +35,8 @@ struct RowPlace {
   std::int64_t line = 0;
 };
 
-OutputRow AskErrorRow(const Json& id, const Json& question_id, const RowProblem& problem,
-                      const RowPlace& place);
+OutputRow AskErrorRow(const Json& id, const Json& question_id, const Json& question,
+                      const RowProblem& problem, const RowPlace& place);
 
 class AskWork : public RecordWork {
  public:
@@ -46,6 +46,17 @@ class AskWork : public RecordWork {
   void Take(Answer answer) override;
   void Refuse(const Error& error) override;
   std::vector<OutputRow> Rows() override;
+
+  // --- Question by question, for whoever shows answers as they come
+  size_t QuestionOf(std::uint64_t tag) const { return slots_[tag].question; }
+  const std::string& QuestionText(size_t question) const {
+    return record_.questions[question].question;
+  }
+  // The answer's text is the question's answer: one sample, no choices, no thoughts, nothing split.
+  bool IsPlain(std::uint64_t tag) const;
+  bool IsAnswered(size_t question) const { return asked_[question].missing == 0; }
+  // REQUIRES: IsAnswered.
+  OutputRow Row(size_t question);
 
   std::int64_t question_count() const { return static_cast<std::int64_t>(asked_.size()); }
   std::vector<RowProblem> Problems() const;  // of questions that cannot be asked
@@ -62,6 +73,7 @@ class AskWork : public RecordWork {
     std::string shown;     // the question as the prompt has it
     std::string options;   // its lettered choices
     size_t cut_bytes = 0;  // of the context, to make it fit
+    size_t missing = 0;    // answers that are not there yet
   };
   struct Slot {
     size_t question, part, answer;

@@ -1,5 +1,6 @@
-// Rows of a job's input: JSONL or CSV, from files, patterns or standard input, packed or not. A row
-// that cannot be read comes out with what is wrong; the rows after it come out as usual.
+// Rows of a job's input: JSONL, CSV or TSV, or documents of one file each, from files, folders,
+// patterns or standard input, packed or not. A row that cannot be read comes out with what is
+// wrong; the rows after it come out as usual.
 #pragma once
 
 #include <atomic>
@@ -13,6 +14,7 @@
 
 #include "banyan/error.h"
 #include "base/json.h"
+#include "tasks/input_kind.h"
 
 namespace banyan {
 
@@ -26,24 +28,32 @@ RowProblem ProblemOf(const std::exception& thrown);
 
 struct InputRow {
   std::string file;
-  std::int64_t line = 0;   // from 1; where a CSV row begins
+  std::int64_t line = 0;   // from 1; where a CSV row begins; 0: the whole file
   std::int64_t index = 0;  // of the row in the whole input, from 0
   std::string content;     // its bytes, for its key
-  Json value;              // an object with our field names; what could be read when `problem`
+  // An object with our field names; what could be read when `problem`. A row that was read has an
+  // `id`: its own, or the line's number (with the file's name before it where there are several
+  // files), or a document's file name.
+  Json value;
   std::optional<RowProblem> problem;
   std::int64_t input_position = 0;  // bytes of the whole input taken when it was read
 };
 
-// Patterns expanded in order, each one's files sorted. A pattern never means the job's own output,
-// nor any journal. Throws kNotFound for what matches nothing.
-std::vector<std::string> ExpandInputs(const std::vector<std::string>& inputs,
-                                      const std::string& output);
-
 struct InputOptions {
   std::vector<std::string> files;             // expanded
-  std::string format;                         // jsonl, csv, or empty: by name
+  std::string format;                         // a kind's name, or empty: by name, else by content
   std::map<std::string, std::string> fields;  // our name → the file's name
+  char delimiter = 0;                         // of CSV; 0: as the header has it
+  // Columns that a CSV file must have, by our names: one of each list.
+  std::vector<std::vector<std::string>> needed;
+  std::string document_field = "context";  // what the text of a document is called
 };
+
+// Reads the headers of the CSV files. Throws kUsage when a needed column is not there, with those
+// that are.
+void CheckHeaders(const InputOptions& options);
+
+class InputRows;
 
 class InputReader {
  public:
@@ -51,21 +61,19 @@ class InputReader {
   explicit InputReader(InputOptions options, const std::atomic<bool>* cancelled = nullptr);
   ~InputReader();
 
-  // False at the end of the last file.
+  // False at the end of the last file. Throws kUsage for a file whose rows cannot mean anything.
   bool Next(InputRow& row);
   std::int64_t total_bytes() const { return total_bytes_; }  // of all files; -1: unknown
 
  private:
-  class Rows;
-  class JsonLines;
-  class CsvRows;
-  std::unique_ptr<Rows> Open(const std::string& file) const;
+  std::unique_ptr<InputRows> Open(const std::string& file) const;
   void Rename(Json& value) const;
+  void GiveId(InputRow& row, bool blank_is_none) const;
 
   InputOptions options_;
   const std::atomic<bool>* cancelled_;
   size_t next_file_ = 0;
-  std::unique_ptr<Rows> rows_;  // of the file being read; null: open the next
+  std::unique_ptr<InputRows> rows_;  // of the file being read; null: open the next
   std::int64_t total_bytes_ = 0;
   std::int64_t finished_bytes_ = 0;  // of the files before it
   std::int64_t next_index_ = 0;

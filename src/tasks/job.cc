@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/timer.h"
+#include "tasks/input_files.h"
 
 namespace banyan {
 namespace {
@@ -29,10 +30,6 @@ double Since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-InputOptions InputOf(const JobOptions& options) {
-  return {ExpandInputs(options.inputs, options.output), options.input_format, options.fields};
-}
-
 Json HeaderOf(const Task& task, const Model& model, const JobOptions& options, Strategy strategy) {
   Json header;
   header["task"] = task.name();
@@ -48,6 +45,16 @@ Json HeaderOf(const Task& task, const Model& model, const JobOptions& options, S
 
 }  // namespace
 
+InputOptions InputOf(const JobOptions& options) {
+  InputOptions input;
+  input.files = ExpandInputs(options.inputs, options.output, options.notice);
+  input.format = options.input_format;
+  input.fields = options.fields;
+  input.delimiter = options.delimiter;
+  input.needed = options.needed_columns;
+  return input;
+}
+
 JobRunner::JobRunner(std::shared_ptr<Model> model, const EngineOptions& engine_options, Task& task,
                      const JobOptions& options)
     : model_(model),
@@ -55,7 +62,7 @@ JobRunner::JobRunner(std::shared_ptr<Model> model, const EngineOptions& engine_o
       options_(options),
       strategy_(engine_options.strategy),
       engine_(model, ForJobs(engine_options)),
-      output_(options, HeaderOf(task, *model, options, engine_options.strategy)),
+      output_(options, task.Columns(), HeaderOf(task, *model, options, engine_options.strategy)),
       input_(InputOf(options)),
       first_rows_(output_.rows()),
       first_errors_(output_.error_rows()),
@@ -90,6 +97,9 @@ JobReceipt JobRunner::Run() {
   {
     Timer timer(output_seconds_);
     output_.Finish(end_ == JobEnd::kComplete);
+  }
+  for (const std::string& column : output_.UnusedColumns()) {
+    if (options_.notice) options_.notice(fmt::format("--columns: no row had a field '{}'", column));
   }
   ReportProgress(true);
   return MakeReceipt();
@@ -156,13 +166,13 @@ void JobRunner::Write() {
 void JobRunner::WriteRows(const Record& record) {
   if (record.abandoned || end_ == JobEnd::kTooManyErrors) return;
   ++progress_.records;
+  progress_.prompt_tokens += record.prompts.prompt_tokens;
+  progress_.saved_tokens += record.prompts.prompt_tokens - record.prompts.unique_tokens;
+  for (const OutputRow& row : record.rows) {
+    if (first_error_.empty()) first_error_ = row.error_message();
+  }
   Timer timer(output_seconds_);
   output_.Write(record.key, record.rows);
-  if (input_.total_bytes() > 0) {
-    progress_.fraction = std::clamp(
-        static_cast<double>(record.input_position) / static_cast<double>(input_.total_bytes()),
-        progress_.fraction, 1.0);
-  }
   if (options_.max_errors >= 0 && output_.error_rows() - first_errors_ > options_.max_errors &&
       end_ == JobEnd::kComplete) {
     Stop(JobEnd::kTooManyErrors);

@@ -27,11 +27,15 @@
 #include "tasks/input.h"
 #include "tasks/key_set.h"
 #include "tasks/output.h"
+#include "tasks/prompt_counter.h"
 #include "tasks/record_ledger.h"
 #include "tasks/row_queue.h"
 #include "tasks/task.h"
 
 namespace banyan {
+
+// What a job reads, its files expanded.
+InputOptions InputOf(const JobOptions& options);
 
 class JobRunner {
  public:
@@ -50,8 +54,17 @@ class JobRunner {
     std::int64_t missing = 0;          // answers not there yet
     bool abandoned = false;            // an answer was cancelled: no rows, asked again on resume
     std::vector<Answer> answers;
-    std::int64_t input_position = 0;
+    PromptCount prompts;
     std::vector<OutputRow> rows;
+  };
+  // What progress is reckoned from.
+  struct Work {
+    std::int64_t rows = 0;           // of the input that were read
+    std::int64_t position = 0;       // bytes of the input up to the last of them
+    std::int64_t skipped_bytes = 0;  // of rows among them that an earlier run finished
+    PromptCount asked;               // of records that were taken; an error row is an answer
+    std::int64_t finished_answers = 0;
+    std::int64_t finished_tokens = 0;  // that these answers have
   };
   using RecordPtr = std::unique_ptr<Record>;
 
@@ -75,6 +88,7 @@ class JobRunner {
   void EndWorkers();
   // job_progress.cc
   void ReportProgress(bool last);
+  void Reckon(const Receipt& receipt);
   JobReceipt MakeReceipt();
 
   std::shared_ptr<Model> model_;
@@ -89,6 +103,7 @@ class JobRunner {
   RecordLedger ledger_;
   std::uint64_t next_sequence_ = 0;
   std::int64_t rows_read_ = 0;
+  std::int64_t position_ = 0;  // bytes of the input up to the row that came last
 
   mutable std::mutex mutex_;  // guards what follows
   std::condition_variable changed_;
@@ -100,6 +115,8 @@ class JobRunner {
   bool stopping_ = false;
   bool ended_ = false;  // the workers may go
   std::int64_t skipped_ = 0;
+  PromptCounter counter_;
+  Work work_;
   double text_seconds_ = 0.0;  // of all workers
   std::exception_ptr failure_;
 
@@ -110,6 +127,7 @@ class JobRunner {
   JobEnd end_ = JobEnd::kComplete;
   std::int64_t first_rows_ = 0, first_errors_ = 0;  // of earlier runs
   JobProgress progress_;
+  std::string first_error_;
   double output_seconds_ = 0.0;
   std::chrono::steady_clock::time_point start_, last_report_;
 

@@ -11,8 +11,11 @@
 #include "banyan/job.h"
 #include "base/error.h"
 #include "base/file_identity.h"
+#include "base/head_source.h"
 #include "base/json.h"
 #include "tasks/input.h"
+#include "tasks/input_files.h"
+#include "tasks/row_format.h"
 
 namespace banyan {
 namespace {
@@ -103,14 +106,37 @@ void CheckOutputFile(const JobOptions& options) {
   }
 }
 
+// A plain file that begins like no row. What comes through a pipe cannot be looked at twice.
+bool LooksLikeDocument(const std::string& file) {
+  std::error_code none;
+  if (!fs::is_regular_file(file, none)) return false;
+  try {
+    HeadSource source(OpenByteSource(file));
+    constexpr size_t kHeadBytes = 4096;
+    const auto enough = [](std::string_view head) { return head.size() >= kHeadBytes; };
+    return InputKindOfBytes(source.Head(kHeadBytes, enough)) != InputKind::kJsonLines;
+  } catch (const Error&) {
+    return false;  // its row will say what is wrong
+  }
+}
+
 }  // namespace
+
+bool AllAreDocuments(const JobOptions& options) {
+  for (const std::string& file : ExpandInputs(options.inputs, options.output)) {
+    const auto given = InputKindNamed(options.input_format);
+    const auto kind = given ? given : InputKindOfFile(file);
+    if (kind ? !IsDocument(*kind) : !LooksLikeDocument(file)) return false;
+  }
+  return true;
+}
 
 void CheckJob(const JobOptions& options) {
   if (options.inputs.empty()) Throw(ErrorKind::kUsage, "expected an input file, or - for stdin");
-  for (const std::string* format : {&options.input_format, &options.output_format}) {
-    if (!format->empty() && *format != "jsonl" && *format != "csv") {
-      Throw(ErrorKind::kUsage, "format: expected jsonl or csv, found '{}'", *format);
-    }
+  if (!options.input_format.empty() && !InputKindNamed(options.input_format)) {
+    Throw(ErrorKind::kUsage,
+          "--input-format: expected jsonl, csv, tsv, text, html or pdf; found '{}'",
+          options.input_format);
   }
   if (options.shards < 1 || options.shard < 1 || options.shard > options.shards) {
     Throw(ErrorKind::kUsage, "--shard: expected i/n with 1 <= i <= n, found {}/{}", options.shard,
@@ -118,11 +144,15 @@ void CheckJob(const JobOptions& options) {
   }
   const std::vector<std::string> files = ExpandInputs(options.inputs, options.output);
   for (const std::string& file : files) {
+    if (options.input_format.empty()) RefuseForeignFormat(file);
     if (file != "-" && ::access(file.c_str(), R_OK) != 0) {
       Throw(ErrorKind::kIo, "{}: cannot open the input: permission denied", file);
     }
   }
   CheckWrittenFiles(options, files);
+  OutputFormatOf(options);  // or it throws
+  CheckHeaders(
+      {files, options.input_format, options.fields, options.delimiter, options.needed_columns, {}});
   if (options.output == "-") {
     if (options.resume) Throw(ErrorKind::kUsage, "--resume needs an output file (-o FILE)");
     return;

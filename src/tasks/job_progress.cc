@@ -25,16 +25,47 @@ void JobRunner::ReportProgress(bool last) {
   progress_.seconds = Since(start_);
   progress_.rows = output_.rows() - first_rows_;
   progress_.error_rows = output_.error_rows() - first_errors_;
-  {
-    const std::lock_guard lock(mutex_);
-    progress_.skipped = skipped_;
-  }
-  progress_.prompt_tokens = receipt.prompt_tokens;
-  progress_.prefilled_tokens = receipt.prefilled_tokens;
   progress_.generated_tokens = receipt.generated_tokens;
   progress_.last = last;
-  if (last && end_ == JobEnd::kComplete) progress_.fraction = 1.0;
+  Reckon(receipt);
   options_.progress(progress_);
+}
+
+// What is done of everything. What was read is known; what was not is taken to be like it, byte for
+// byte. Nothing is known of a pipe before its end.
+void JobRunner::Reckon(const Receipt& receipt) {
+  const std::lock_guard lock(mutex_);
+  progress_.skipped = skipped_;
+  progress_.seconds_left = -1.0;
+  if (progress_.last && end_ == JobEnd::kComplete) progress_.fraction = 1.0;
+  const auto taken = static_cast<double>(work_.position - work_.skipped_bytes);
+  const bool unknown = reading_ && (input_.total_bytes() < 0 || taken <= 0.0);
+  if (progress_.last || unknown || work_.asked.answers == 0) return;
+  double scale = 1.0;
+  if (reading_) {
+    auto unread = static_cast<double>(input_.total_bytes() - work_.position);
+    if (options_.limit >= 0 && work_.rows > 0) {
+      const auto rows_left = static_cast<double>(options_.limit - work_.rows);
+      unread = std::min(unread, rows_left * static_cast<double>(work_.position) /
+                                    static_cast<double>(work_.rows));
+    }
+    scale = (taken + std::max(unread, 0.0)) / taken;
+  }
+  const auto asked = static_cast<double>(work_.asked.answers);
+  const double fraction = static_cast<double>(work_.finished_answers) / (asked * scale);
+  constexpr double kNotQuite = 0.999;
+  progress_.fraction = std::min(kNotQuite, std::max({0.0, progress_.fraction, fraction}));
+  // Answers that came count as they are; until there are many, also some of a likely length.
+  constexpr double kLikely = 4.0, kLikelyPart = 0.25;
+  const auto finished = static_cast<double>(work_.finished_answers);
+  const double limit = static_cast<double>(work_.asked.answer_tokens_limit) / asked;
+  const double mean = (static_cast<double>(work_.finished_tokens) + kLikely * kLikelyPart * limit) /
+                      (finished + kLikely);
+  const double all = (static_cast<double>(work_.asked.unique_tokens) + asked * mean) * scale;
+  const auto done = static_cast<double>(receipt.prefilled_tokens + receipt.decode_rows);
+  if (done > 0.0) {
+    progress_.seconds_left = progress_.seconds * std::max(0.0, all - done) / done;
+  }
 }
 
 JobReceipt JobRunner::MakeReceipt() {
@@ -50,6 +81,7 @@ JobReceipt JobRunner::MakeReceipt() {
   receipt.skipped = skipped_;
   receipt.not_in_input =
       end_ == JobEnd::kComplete && options_.limit < 0 ? output_.done_before() - skipped_ : 0;
+  receipt.first_error = first_error_;
   receipt.rows = output_.rows();
   receipt.error_rows = output_.error_rows();
   receipt.rows_this_run = output_.rows() - first_rows_;

@@ -64,6 +64,7 @@ class TwoStageTask : public Task {
     if (!row.value.contains("tokens")) Throw(ErrorKind::kInput, "no tokens");
     return std::make_unique<TwoStageWork>(row.value);
   }
+  TableColumns Columns() const override { return {}; }
   OutputRow ErrorRow(const InputRow& row, const RowProblem& problem) const override {
     OutputRow out;
     out.error = true;

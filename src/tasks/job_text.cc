@@ -2,6 +2,7 @@
 // workers do either, whatever there is to do.
 #include <chrono>
 #include <functional>
+#include <utility>
 
 #include "base/error.h"
 #include "base/timer.h"
@@ -82,7 +83,6 @@ JobRunner::RecordPtr JobRunner::TakeRow(InputRow& row, bool& waits) {
   if (waits) return nullptr;
   ++rows_read_;
   auto record = std::make_unique<Record>();
-  record->input_position = row.input_position;
   const auto is_done = [this](const Key128& key) { return output_.IsDone(key); };
   bool done = false;
   if (!row.problem) {
@@ -97,6 +97,7 @@ JobRunner::RecordPtr JobRunner::TakeRow(InputRow& row, bool& waits) {
       row.problem = ProblemOf(e);
     }
   }
+  const std::int64_t bytes = row.input_position - std::exchange(position_, row.input_position);
   if (row.index % options_.shards != options_.shard - 1) return nullptr;
   // An error is about a place in a file, so its key has the place; a record's key is its content.
   if (record->key == Key128{}) {
@@ -105,8 +106,11 @@ JobRunner::RecordPtr JobRunner::TakeRow(InputRow& row, bool& waits) {
   }
   const std::lock_guard lock(mutex_);
   if (stopping_) return nullptr;
+  work_.rows = rows_read_;
+  work_.position = row.input_position;
   if (done) {
     ++skipped_;
+    work_.skipped_bytes += bytes;
     return nullptr;
   }
   record->sequence = next_sequence_++;
@@ -130,6 +134,9 @@ void JobRunner::Prepare(InputRow& row, RecordPtr record) {
     if (row.problem) {
       record->work.reset();
       record->rows.push_back(task_.ErrorRow(row, *row.problem));
+      const std::lock_guard lock(mutex_);
+      ++work_.asked.answers;
+      ++work_.finished_answers;
     } else {
       record = Advance(std::move(record), std::move(prompts));
     }
@@ -171,9 +178,12 @@ JobRunner::RecordPtr JobRunner::Advance(RecordPtr record, std::vector<PromptSegm
   }
   for (PromptSegment& prompt : prompts) {
     std::int64_t answers = 0;
-    ForEachAnswer(prompt, [&](AnswerRequest&) { ++answers; });
     {
       const std::lock_guard lock(mutex_);
+      const PromptCount count = counter_.Count(prompt);
+      waiting.prompts += count;
+      work_.asked += count;
+      answers = count.answers;
       waiting.missing += answers;
     }
     try {
@@ -181,6 +191,7 @@ JobRunner::RecordPtr JobRunner::Advance(RecordPtr record, std::vector<PromptSegm
     } catch (const Error& e) {
       const std::lock_guard lock(mutex_);
       waiting.missing -= answers;
+      work_.finished_answers += answers;
       if (stopping_) {
         waiting.abandoned = true;
       } else {
@@ -214,6 +225,8 @@ void JobRunner::Route(std::vector<AnswerEvent> events) {
     BANYAN_CHECK(it != in_flight_.end());
     Record& record = *it->second;
     record.abandoned |= event.answer.finish == FinishReason::kCancelled;
+    ++work_.finished_answers;
+    work_.finished_tokens += static_cast<std::int64_t>(event.answer.tokens.size());
     event.answer.tag &= (std::uint64_t{1} << kTagBits) - 1;
     record.answers.push_back(std::move(event.answer));
     if (--record.missing > 0) continue;

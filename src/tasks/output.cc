@@ -1,5 +1,5 @@
 // Writing rows and making them count. What was there before is in output_resume.cc, how a row looks
-// in output_format.cc.
+// in row_format.cc.
 #include "tasks/output.h"
 
 #include <fmt/format.h>
@@ -8,6 +8,7 @@
 
 #include <filesystem>
 
+#include "banyan/visible.h"
 #include "base/error.h"
 #include "base/file_identity.h"
 
@@ -30,15 +31,18 @@ void Writing(bool resumable, const Body& body) {
 
 }  // namespace
 
-JobOutput::JobOutput(const JobOptions& options, Json header)
-    : options_(options), header_(std::move(header)) {
-  std::string_view name = options.output;
-  packing_ = PackingOf(name);
-  if (packing_ != Packing::kNone) name = name.substr(0, name.rfind('.'));
-  csv_ = options.output_format.empty() ? name.ends_with(".csv") : options.output_format == "csv";
-  header_["parameters"]["output format"] = csv_ ? "csv" : "jsonl";
+JobOutput::JobOutput(const JobOptions& options, TableColumns columns, Json header)
+    : options_(options),
+      header_(std::move(header)),
+      format_(options, std::move(columns)),
+      packing_(PackingOf(options.output)) {
+  header_["parameters"]["output format"] = format_.name();
   header_["parameters"]["columns"] = options.columns;
-  if (csv_) header_["parameters"]["--csv-safe"] = options.csv_safe;
+  if (format_.is_table()) {
+    header_["parameters"]["--csv-safe"] = options.csv_safe;
+    header_["parameters"]["--delimiter"] =
+        options.delimiter == 0 ? std::string() : std::string(1, options.delimiter);
+  }
   header_["parameters"]["ordered"] = options.ordered;
   header_["version"] = 2;
   last_flush_ = last_commit_ = Clock::now();
@@ -77,15 +81,15 @@ void JobOutput::Begin() {
       journal_->Rewrite(empty);
       file_ = std::make_unique<OutputFile>(options_.output, packing_);
     }
-    WriteCsvHeader();
+    WriteTableHeader();
     if (has_journal()) Checkpoint(false);
   });
 }
 
-// The first line of a CSV file that has none yet.
-void JobOutput::WriteCsvHeader() {
-  if (!csv_ || raw_bytes_ > 0) return;
-  const std::string line = CsvHeader();
+// What a table begins with, unless it has begun.
+void JobOutput::WriteTableHeader() {
+  if (!format_.is_table() || raw_bytes_ > 0) return;
+  const std::string line = format_.Header();
   raw_bytes_ += static_cast<std::int64_t>(line.size());
   file_->Append(line);
 }
@@ -95,7 +99,7 @@ void JobOutput::Write(const Key128& key, std::span<const OutputRow> rows) {
   record.key = key;
   std::string text;
   for (const OutputRow& row : rows) {
-    text += Format(row);
+    text += for_terminal_ ? Visible(format_.Line(row)) : format_.Line(row);
     ++record.rows;
     record.error_rows += row.error ? 1 : 0;
     AddTo(record.hash, KeyOf({row.identity}));

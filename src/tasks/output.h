@@ -1,4 +1,4 @@
-// A job's output: rows as JSONL or CSV, and the journal that makes it resumable. Rows of one record
+// A job's output: rows in some format, and the journal that makes it resumable. Rows of one record
 // stand together, so the journal's order of records is the output's order of rows.
 #pragma once
 
@@ -15,21 +15,16 @@
 #include "tasks/journal.h"
 #include "tasks/key_set.h"
 #include "tasks/output_check.h"
+#include "tasks/row_format.h"
 
 namespace banyan {
-
-struct OutputRow {
-  nlohmann::ordered_json fields;
-  bool error = false;
-  std::string identity;  // what makes two answers equal, for the hash
-};
 
 class JobOutput {
  public:
   // `header` has "task", "model" (its identity, an object) and "parameters" (an object); an output
   // that was begun with others is refused with every difference (kUsage), and so is one that is not
   // what its journal says. Opens, repairs and locks the files.
-  JobOutput(const JobOptions& options, Json header);
+  JobOutput(const JobOptions& options, TableColumns columns, Json header);
   ~JobOutput();
 
   // An earlier run finished this record.
@@ -43,6 +38,8 @@ class JobOutput {
   // Makes everything count. `complete`: the whole input is done.
   void Finish(bool complete);
 
+  // Of --columns: those that no row of this run had.
+  std::vector<std::string> UnusedColumns() const { return format_.UnusedColumns(); }
   std::int64_t rows() const { return rows_; }
   std::int64_t error_rows() const { return error_rows_; }
   std::string answers_hash() const;  // 32 hexadecimal digits
@@ -60,21 +57,16 @@ class JobOutput {
   void Resume(JournalContents journal, const OutputCheck& check);
   void CheckUnchanged(const JournalContents& journal, const OutputCheck& check) const;
   void CheckSameJob(const Json& before) const;
-  void WriteCsvHeader();
+  void WriteTableHeader();
   // output_retry.cc
   JournalContents DropErrors(JournalContents journal);
   JournalContents FinishReplacing();
   void PutReplacementInPlace();
   void ForgetReplacement() const;
 
-  // output_format.cc
-  std::string CsvHeader() const;
-  std::string Format(const OutputRow& row) const;
-  std::string CsvText(const OutputRow& row) const;
-
   const JobOptions& options_;
   Json header_;
-  bool csv_ = false;
+  RowFormat format_;
   Packing packing_ = Packing::kNone;
   bool for_terminal_ = false;  // a person reads it: control characters are shown, not obeyed
   int lock_ = -1;              // the output file, opened and locked

@@ -54,8 +54,7 @@ void JobOutput::Open() {
     }
     return Begin();
   }
-  const OutputCheck check =
-      CheckOutput(output, packing_, csv_ ? CsvHeader() : std::string(), journal);
+  const OutputCheck check = CheckOutput(output, packing_, format_.Header(), journal);
   if (options_.resume) {
     CheckSameJob(journal.header);
     if (!options_.overwrite) CheckUnchanged(journal, check);
@@ -119,7 +118,7 @@ void JobOutput::Resume(JournalContents journal, const OutputCheck& check) {
   }
   raw_bytes_ = journal.raw_bytes();
   journal_->Rewrite(journal);
-  WriteCsvHeader();
+  WriteTableHeader();
 }
 
 void JobOutput::CheckSameJob(const Json& before) const {

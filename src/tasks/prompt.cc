@@ -219,6 +219,19 @@ std::vector<PromptWriter::Slot> PromptWriter::RenderSkeleton(const AskOptions& o
   return slots;
 }
 
+bool PromptWriter::thinking_matters() const {
+  if (!chat_) return false;
+  const auto rendered = [&](bool thinking) {
+    std::string all;
+    for (const ChatText& piece :
+         text_->RenderChat(Messages(false), true, AsJson({{"enable_thinking", thinking}}))) {
+      all += piece.text;
+    }
+    return all;
+  };
+  return rendered(true) != rendered(false);
+}
+
 std::vector<PromptPart> PromptWriter::Write(const PromptVariables& variables) const {
   const PromptVariables all = [&](const std::string& name) -> std::optional<PromptVariable> {
     if (name == "few_shot") return PromptVariable{few_shot_, PromptLevel::kShared};

@@ -46,6 +46,8 @@ class PromptWriter {
   PromptWriter(std::shared_ptr<const Text> text, const AskOptions& options);
 
   bool uses_chat() const { return chat_; }
+  // The chat template is another one when thoughts are asked for.
+  bool thinking_matters() const;
   // An answer continues the prompt's text: it begins with a space unless the prompt ends a line.
   std::string_view answer_separator() const { return chat_ ? "" : " "; }
   // Throws kInput when the template names a variable that is not there.

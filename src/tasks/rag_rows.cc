@@ -81,7 +81,7 @@ std::vector<OutputRow> RagWork::Rows() {
 }
 
 OutputRow RagErrorRow(const Json& id, const RowProblem& problem, const RowPlace& place) {
-  OutputRow row = AskErrorRow(id, Json(), problem, place);
+  OutputRow row = AskErrorRow(id, Json(), Json(), problem, place);
   row.fields.erase("question_id");
   return row;
 }

@@ -123,6 +123,10 @@ std::unique_ptr<RecordWork> RagTask::Start(const InputRow& row) {
                                    RowPlace{row.file, row.line});
 }
 
+TableColumns RagTask::Columns() const {
+  return {{"id", "question", "answer", "finish_reason", "tokens"}, {"id", "question", "answer"}};
+}
+
 OutputRow RagTask::ErrorRow(const InputRow& row, const RowProblem& problem) const {
   Json id;
   const auto found = row.value.find("id");

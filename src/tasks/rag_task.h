@@ -19,6 +19,7 @@ class RagTask : public Task {
   Json Parameters() const override;
   std::string Identity(const InputRow& row) const override;
   std::unique_ptr<RecordWork> Start(const InputRow& row) override;
+  TableColumns Columns() const override;
   OutputRow ErrorRow(const InputRow& row, const RowProblem& problem) const override;
 
  private:

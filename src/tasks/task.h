@@ -38,6 +38,8 @@ class Task {
   virtual std::string Identity(const InputRow& row) const = 0;
   // Throws Error when nothing of the record can be asked.
   virtual std::unique_ptr<RecordWork> Start(const InputRow& row) = 0;
+  // What has a column of its own in tables.
+  virtual TableColumns Columns() const = 0;
   // A row for a record that could not be read or started.
   virtual OutputRow ErrorRow(const InputRow& row, const RowProblem& problem) const = 0;
 };

@@ -61,8 +61,8 @@ def main():
         resumed = rows("cut.jsonl", "--resume", "--quiet", "--strategy", "paged")
         assert resumed == whole, "a resumed run under another strategy gave other answers"
 
-        scores = [f1(whole[d, q]["answer"], golds) for d, q, golds in wanted]
-        exact = sum(max(normal(whole[d, q]["answer"]) == normal(g) for g in golds or ["null"])
+        scores = [f1(whole[d, q]["answer"] or "null", golds) for d, q, golds in wanted]
+        exact = sum(max(normal(whole[d, q]["answer"] or "null") == normal(g) for g in golds or ["null"])
                     for d, q, golds in wanted)
         print(f"squad2: {len(wanted)} questions on {count} contexts: exact {exact}, "
               f"F1 {100 * sum(scores) / len(scores):.1f}, answers {receipt['answers_hash']}")

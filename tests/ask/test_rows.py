@@ -37,8 +37,6 @@ class Rows(AskTest):
             b'[1,2,3]\n',
             b'"text"\n',
             b'{"id":"utf8","context":"\xff\xfe","questions":["x"]}\n',
-            b'{"context":"no id","questions":["x"]}\n',
-            b'{"id":null,"context":"null id","questions":["x"]}\n',
             b'{"id":["list"],"context":"odd id","questions":["x"]}\n',
             b'{"id":"no context","questions":["x"]}\n',
             b'{"id":"odd context","context":5,"questions":["x"]}\n',
@@ -67,8 +65,9 @@ class Rows(AskTest):
             self.assertIn(f"line {number + 2}", row["error"]["message"])
             self.assertIn(row["error"]["kind"], ("input", "limit"))
             self.assertEqual(sorted(row), ["error", "id", "question_id"])
+        self.assertEqual([r.get("question") for r in errors[len(bad):]], [None, None, "  ", None, "again", "x"])
         self.assertEqual([r["id"] for r in errors[:len(bad)]],
-                         [None, None, None, "utf8", None, None, None, "no context", "odd context",
+                         [None, None, None, "utf8", None, "no context", "odd context",
                           "no questions", "empty questions", "odd questions", "d0", None, None])
         self.assertEqual([r["question_id"] for r in errors[len(bad):]],
                          ["none", "odd", "blank", 5, "ok", "bad choices"])

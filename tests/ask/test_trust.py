@@ -412,7 +412,8 @@ class Terminal(AskTest):
     def on_terminal(self, command):
         """What a terminal gets."""
         parent, child = pty.openpty()
-        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=child, stderr=child)
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=child, stderr=child,
+                                   env={**os.environ, "NO_COLOR": "1"})
         os.close(child)
         said = b""
         while True:
@@ -433,8 +434,8 @@ class Terminal(AskTest):
         named = self.write("name\x1b[31m.jsonl", "no rows\n")
         model = self.write("model.gguf", pathlib.Path(self.model).read_bytes().replace(
             b"qwen3", b"qw\x1b[3"))
-        for command in (self.command(path, *ANSWER), self.command(named, *ANSWER),
-                        self.command(path, *ANSWER, "-o", "no\x1b[31m/such/out"),
+        for command in (self.command(path, *ANSWER), self.command(path, *ANSWER, "--output-format", "jsonl"),
+                        self.command(named, *ANSWER), self.command(path, *ANSWER, "-o", "no\x1b[31m/such/out"),
                         self.command(path, "--bad\x1b[31m"), [BANYAN, "model", "show", model],
                         self.command(path, *ANSWER, "--output-format", "csv")):
             said = self.on_terminal(command)

@@ -8,6 +8,11 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cmake --install "$build" --prefix "$work/prefix" >"$work/log" || { cat "$work/log"; exit 1; }
 "$work/prefix/bin/banyan" --version
+# The program finds the model that was installed with it, also after the folder was moved.
+mv "$work/prefix" "$work/moved"
+[ "$(env -u BANYAN_MODEL "$work/moved/bin/banyan" model path)" = "$work/moved/share/banyan/models/banyan-reader-15m.gguf" ]
+mv "$work/moved" "$work/prefix"
+[ -s "$work/prefix/share/man/man1/banyan-ask.1" ] && [ -s "$work/prefix/share/doc/banyan/LICENSE" ]
 cmake -S "$source_dir/examples" -B "$work/examples" -G Ninja -DCMAKE_PREFIX_PATH="$work/prefix" \
       -DCMAKE_BUILD_TYPE=Release >"$work/log" || { cat "$work/log"; exit 1; }
 cmake --build "$work/examples" --target example_forest >"$work/log" || { cat "$work/log"; exit 1; }

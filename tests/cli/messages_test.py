@@ -44,6 +44,7 @@ WRONG = [
     ("bench forest --lengths 1,2", "--lengths: expected 3 values, found 2", "bench forest"),
     ("bench forest --lengths 1,b,3", "--lengths: expected a whole number from 0, found 'b'", "bench forest"),
     ("bench arrival --document 5", "--document: expected two numbers", "bench arrival"),
+    ("bench attention --device gpu", "--device: expected one of cpu, reference, cuda; found 'gpu'", "bench attention"),
     ("bench constrain --regex a --json-schema b", "expected only one of them", "bench constrain"),
     # Names that are not there.
     ("aks", "no command 'aks'; did you mean 'ask'?", None),
@@ -97,7 +98,7 @@ with tempfile.TemporaryDirectory() as folder:
     environment.pop("BANYAN_MODEL", None)
     pasted = subprocess.run(["bash", "-e", "-c", "\n".join(example)], cwd=folder, env=environment, text=True,
                             capture_output=True, timeout=120)
-    check(pasted.returncode == 0 and "7:45" in pasted.stdout, f"the pasted example: {pasted}")
+    check(pasted.returncode == 0 and "Anna Walker" in pasted.stdout, f"the pasted example: {pasted}")
 
 # Help of every command, both ways round, in lines that fit.
 commands = re.search(r"\nCommands:\n(.*?)\n\n", overview.stdout, re.S).group(1)

@@ -1,4 +1,4 @@
-"""Breaks jobs in every way that we know and looks whether the promises of docs/ask.md hold.
+"""Breaks jobs in every way that we know and looks whether the promises of docs/ask-reference.md hold.
 
 run.py [--seconds S] [--seed N] [KIND …]: without --seconds a short run, which `make test` makes; with it every
 kind goes on for S seconds (`make test-faults`). Prints how often each kind was tried and held, and fails when

@@ -1,0 +1,29 @@
+// Files that people have, as text for a model: plain text, HTML, PDF. One file is one document.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "base/byte_source.h"
+
+namespace banyan {
+
+enum class DocumentKind { kPlain, kHtml, kPdf };
+
+// The whole text of a source, in UTF-8 without a byte order mark. Throws kLimit beyond `max_bytes`,
+// kInput for what is not UTF-8 or holds zero bytes (no text at all), kUnsupported where the machine
+// has no program for the kind.
+std::string ReadDocument(ByteSource& source, DocumentKind kind, size_t max_bytes,
+                         const std::atomic<bool>* cancelled);
+
+// What a browser would show as text: no scripts and styles, blocks on lines of their own, runs of
+// spaces as one. Any bytes give some text; kUnsupported when this build has no HTML parser.
+std::string HtmlText(std::string_view html);
+
+// The text that poppler's `pdftotext` finds. Throws kUnsupported when the program is not installed,
+// kInput when it finds nothing or refuses the file.
+std::string PdfText(std::string_view pdf, size_t max_bytes, const std::atomic<bool>* cancelled);
+
+}  // namespace banyan

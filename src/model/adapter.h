@@ -1,0 +1,58 @@
+// LoRA adapters as PEFT saves them: `adapter_config.json` and `adapter_model.safetensors`. Each
+// adapted matrix W [out, in] becomes W + scale * B A, with A [rank, in] and B [out, rank].
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "formats/tensor_store.h"
+#include "tensor/host_tensor.h"
+
+namespace banyan {
+
+// The product that one module gets. Views into the adapter.
+struct LowRankProduct {
+  const HostTensor* a = nullptr;  // [rank, in]; of an embedding [rank, vocabulary]
+  const HostTensor* b = nullptr;  // [out, rank]; of an embedding [hidden, rank]
+  std::int64_t rank = 0;
+  float scale = 0.0f;
+  bool embedding = false;  // (B A) is added transposed
+};
+
+class Adapter {
+ public:
+  // Throws kNotFound, kIo, kFormat, and kUnsupported for an adapter that is more than low-rank
+  // products of matrices (DoRA, biases, whole modules, …); messages name file, key or tensor,
+  // expected and found.
+  static Adapter Open(const std::filesystem::path& directory);
+  // The same of files in memory; `where` stands for the directory in messages. The bytes that
+  // `tensors` views must outlive the adapter.
+  Adapter(std::string_view config, TensorStore tensors, const std::string& where);
+
+  // The product for a module by its name in the network ("model.layers.0.self_attn.q_proj"), which
+  // has weights [out, in]; null when it gets none. Throws kFormat when the shapes do not fit.
+  const LowRankProduct* Find(const std::string& module, std::int64_t out, std::int64_t in);
+  // Throws kFormat when there is a module that nobody asked for: the adapter is another model's.
+  void CheckAllFound() const;
+
+  const TensorStore& tensors() const { return tensors_; }
+  // Changes with every value of the configuration that has a part in the weights.
+  std::string Settings() const;
+  const std::string& where() const { return where_; }
+
+ private:
+  void AddTensor(const std::string& name);
+  void CheckPairs() const;
+  void CheckTargets(const std::vector<std::string>& targets) const;
+
+  std::string where_;
+  TensorStore tensors_;
+  std::map<std::string, LowRankProduct> modules_;
+  std::set<std::string> found_;  // names of modules that were asked for
+};
+
+}  // namespace banyan

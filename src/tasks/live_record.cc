@@ -1,0 +1,134 @@
+#include "tasks/live_record.h"
+
+#include <algorithm>
+#include <functional>
+
+#include "base/error.h"
+#include "base/json_row.h"
+
+namespace banyan {
+namespace {
+
+constexpr std::string_view kNull = "null";
+
+void MarkAll(PromptSegment& segment, std::uint64_t tag_bits) {
+  for (AnswerRequest& answer : segment.answers) {
+    answer.tag |= tag_bits;
+    answer.stream = true;
+  }
+  for (PromptSegment& below : segment.below) MarkAll(below, tag_bits);
+}
+
+// What was written may still become the word for no answer.
+bool MayBecomeNull(std::string_view text) {
+  if (text.size() > kNull.size()) return false;
+  return std::equal(text.begin(), text.end(), kNull.begin(), [](char a, char b) {
+    return std::tolower(static_cast<unsigned char>(a)) == b;
+  });
+}
+
+}  // namespace
+
+LiveRecord::LiveRecord(AskTask& task, InputRow row, std::uint64_t sequence) : sequence_(sequence) {
+  const Json id = row.value.value("id", Json());
+  id_ = id.is_string() ? id.get<std::string>() : id.is_null() ? row.file : DumpJson(id);
+  const std::string where =
+      row.line > 0 ? fmt::format("{}, line {}", row.file, row.line) : row.file;
+  if (row.problem) {
+    problem_ = fmt::format("{}: {}", where, row.problem->message);
+    return;
+  }
+  try {
+    work_ = task.StartAsk(row);
+    questions_.resize(static_cast<size_t>(work_->question_count()));
+  } catch (const std::exception& e) {
+    problem_ = fmt::format("{}: {}", where, e.what());
+  }
+}
+
+void LiveRecord::SubmitTo(Engine& engine) {
+  if (!work_) return;
+  for (PromptSegment& prompt : work_->NextPrompts()) {
+    MarkAll(prompt, sequence_ << kTagBits);
+    try {
+      requests_.push_back(engine.Submit(std::move(prompt)));
+    } catch (const Error& e) {
+      work_->Refuse(e);
+    }
+  }
+}
+
+void LiveRecord::CancelIn(Engine& engine) {
+  for (const RequestId request : requests_) engine.Cancel(request);
+}
+
+void LiveRecord::Take(AnswerEvent event) {
+  const std::uint64_t tag = event.tag & ((std::uint64_t{1} << kTagBits) - 1);
+  Question& question = questions_[work_->QuestionOf(tag)];
+  if (work_->IsPlain(tag)) question.text += event.text;
+  if (!event.ended) return;
+  question.cancelled |= event.answer.finish == FinishReason::kCancelled;
+  event.answer.tag = tag;
+  work_->Take(std::move(event.answer));
+}
+
+bool LiveRecord::has_text() const {
+  return current_ < questions_.size() && questions_[current_].shown > 0;
+}
+
+bool LiveRecord::Show(bool name_document, AskListener& listener, AskTotals& totals) {
+  if (!std::exchange(named_, true) && name_document) listener.Document(id_);
+  if (!work_) {
+    ++totals.errors;
+    listener.Failed(problem_);
+    return true;
+  }
+  while (current_ < questions_.size()) {
+    Question& question = questions_[current_];
+    if (!std::exchange(question.announced, true)) {
+      listener.Question(work_->QuestionText(current_));
+    }
+    const bool ended = work_->IsAnswered(current_);
+    if (!ended || question.cancelled) ShowText(question, question.cancelled, listener);
+    if (!ended) return false;
+    ShowEnd(current_, listener, totals);
+    ++current_;
+  }
+  return true;
+}
+
+// The new text, without space at either end, as long as it cannot mean that there is no answer.
+void LiveRecord::ShowText(Question& question, bool all, AskListener& listener) {
+  const size_t begin = question.text.find_first_not_of(" \t\r\n");
+  if (begin == std::string::npos) return;
+  const size_t end = question.text.find_last_not_of(" \t\r\n") + 1;
+  if (!all && MayBecomeNull(std::string_view(question.text).substr(begin, end - begin))) return;
+  const size_t from = std::max(begin, question.shown);
+  if (from >= end) return;
+  listener.Text(question.text.substr(from, end - from));
+  question.shown = end;
+}
+
+void LiveRecord::ShowEnd(size_t index, AskListener& listener, AskTotals& totals) {
+  Question& question = questions_[index];
+  if (question.cancelled) return listener.Answered(true);
+  const OutputRow row = work_->Row(index);
+  if (row.error) {
+    ++totals.errors;
+    return listener.Failed(row.error_message());
+  }
+  ++totals.answers;
+  const auto& answer = row.fields.at("answer");
+  if (answer.is_null() && question.shown == 0) return listener.NoAnswer();
+  const std::string text = answer.is_string() ? answer.get<std::string>() : std::string();
+  // What was shown is how the answer begins, unless it was not what the model wrote word for word.
+  const size_t begin = std::min(question.text.find_first_not_of(" \t\r\n"), question.shown);
+  const std::string_view shown =
+      std::string_view(question.text).substr(begin, question.shown - begin);
+  if (text.starts_with(shown)) {
+    if (text.size() > shown.size()) listener.Text(text.substr(shown.size()));
+  }
+  listener.Answered(row.fields.at("finish_reason") == "length");
+}
+
+}  // namespace banyan

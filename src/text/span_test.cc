@@ -1,0 +1,46 @@
+#include "text/span.h"
+
+#include <gtest/gtest.h>
+
+namespace banyan {
+namespace {
+
+void ExpectSpan(std::string_view document, std::string_view words, std::int64_t start,
+                std::int64_t end) {
+  const std::optional<TextSpan> span = FindSpan(document, words);
+  ASSERT_TRUE(span.has_value()) << words;
+  EXPECT_EQ(span->start, start) << words;
+  EXPECT_EQ(span->end, end) << words;
+}
+
+TEST(Span, StandsWhereTheWordsAre) {
+  ExpectSpan("Anna Walker steers it.", "Anna Walker", 0, 11);
+  ExpectSpan("It costs 32 euros.", "32 euros.", 9, 18);
+  ExpectSpan("KT-4821", "KT-4821", 0, 7);
+}
+
+TEST(Span, CountsCharactersNotBytes) {
+  ExpectSpan("Zürich → Genève, 4 €", "Genève", 9, 15);
+  ExpectSpan("東京は日本の首都です", "日本", 3, 5);
+}
+
+TEST(Span, NeverStandsInsideALongerWord) {
+  ExpectSpan("1745 and 7", "7", 9, 10);
+  EXPECT_FALSE(FindSpan("Annabel", "Anna").has_value());
+  EXPECT_FALSE(FindSpan("Annabel", "bel").has_value());
+}
+
+TEST(Span, SpaceIsAnySpace) {
+  ExpectSpan("signed by Anna\n   Walker.", "Anna Walker", 10, 24);
+  ExpectSpan("a b", "  a b ", 0, 3);
+}
+
+TEST(Span, WhatIsNotThereHasNone) {
+  EXPECT_FALSE(FindSpan("some text", "other").has_value());
+  EXPECT_FALSE(FindSpan("some text", "").has_value());
+  EXPECT_FALSE(FindSpan("", "x").has_value());
+  EXPECT_FALSE(FindSpan("some text", "text more").has_value());
+}
+
+}  // namespace
+}  // namespace banyan
