@@ -1,10 +1,9 @@
-// banyan eval extract: extracted values against the right ones.
+// banyan eval extract.
 #include <memory>
 #include <string>
 
-#include "banyan/error.h"
 #include "banyan/extract_score.h"
-#include "eval_extract.h"
+#include "eval_parts.h"
 #include "option_text.h"
 #include "screen.h"
 
@@ -27,20 +26,18 @@ int EvalExtract(EvalExtractOptions& options) {
     Print(ScoreJson(scores, rule) + "\n");
     return 0;
   }
-  std::string text = ScoreText(scores, rule);
+  Print(ScoreText(scores, rule));
   if (!options.other.empty()) {
     ExtractScoreOptions second = options.score;
     second.output = options.other;
-    text += CompareText(scores, ScoreExtract(second));
+    Print(CompareText(scores, ScoreExtract(second)));
   }
-  Print(text);
   return 0;
 }
 
 }  // namespace
 
 EvalPart AddEvalExtract(CLI::App& eval) {
-  auto options = std::make_shared<EvalExtractOptions>();
   CLI::App* extract = eval.add_subcommand(
       "extract", "Precision, recall and F1 of extracted values, per attribute and category");
   extract->footer(R"(
@@ -53,6 +50,7 @@ R = right / (right + missing + incorrect), right being correct and correct null 
 
 Gold rows: {"id","values":{"brand":"Sony","colour":null,"ports":["USB","HDMI"]},"category"?}; of a list any
 text is right. What a row does not name is unlabelled.)");
+  auto options = std::make_shared<EvalExtractOptions>();
   extract->add_option("gold", options->score.gold, "JSONL with the right values")->required();
   extract->add_option("output", options->score.output, "What extract wrote, as JSONL")->required();
   extract->add_option("--other", options->other, "The output of another run, to compare");

@@ -1,7 +1,6 @@
 // banyan extract: attribute values out of many documents. Options and help are in
 // extract_options.cc, the work is in the library.
 #include <chrono>
-#include <cstdio>
 #include <memory>
 #include <string>
 
@@ -21,7 +20,7 @@ int RunExtractCommand(ExtractCommand& command) {
   const double load_seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   if (command.show_prompt) {
-    std::printf("%s\n", ShowExtractPrompt(model, command.extract, command.job).c_str());
+    Print(ShowExtractPrompt(model, command.extract, command.job) + "\n");
     return 0;
   }
   const JobSession session(command.job, command.quiet);
@@ -40,7 +39,7 @@ int RunProposal(ExtractCommand& command) {
   const std::shared_ptr<Model> model = command.run.LoadModel(command.quiet);
   const std::string schema =
       ProposeSchema(model, command.run.engine, command.proposal, command.job);
-  std::printf("%s\n", schema.c_str());
+  Print(schema + "\n");
   return 0;
 }
 

@@ -23,8 +23,9 @@ Examples
   After Ctrl-C or a power cut: the same command with --resume.
 
 Input
-  JSONL: {"id"?, "text", "category"?, …}; CSV: a header with the same names. .gz and .zst are
-  unpacked. Other fields are carried through.
+  JSONL: {"id"?, "text", "category"?, …}; CSV or TSV: a header with the same names; text, HTML and PDF
+  files, and folders of them, are documents. .gz and .zst are unpacked. Other fields are carried
+  through.
 Schema
   {"categories":{NAME:{"description"?,"attributes":[…]}}}, or {"attributes":[…]}, or a JSON Schema of
   an object. An attribute: {"name","description"?,"examples"?,"type"?,"nullable"?,"max_tokens"?}; types:
@@ -33,6 +34,7 @@ Schema
 Output
   {"id","category"?,"values":{…},"confidence":{…},"spans":{…},"truncated"?:[…],…}: confidence is the mean
   log-probability of a value's tokens, a span the characters of the document where the value stands.
+  CSV, TSV and Markdown tables have a column for every attribute.
 Template variables
   {document} {names} {attributes} {examples} {details} {category} {instruction} {id} and every other
   field; {details} is the list of attributes with examples where the names alone do not say it all;
@@ -43,7 +45,8 @@ Exit code
 void AddInput(CLI::App& command, ExtractCommand& options) {
   const char* group = "Input";
   command.add_option("input", options.job.inputs,
-                     "Files, quoted patterns such as 'docs/*.jsonl.gz', or - for standard input");
+                     "Files, folders, quoted patterns such as 'docs/*.jsonl.gz', or - for standard "
+                     "input");
   command
       .add_option("--schema", options.schema_file,
                   "The schema: categories with their attributes, or a JSON Schema")
@@ -54,7 +57,8 @@ void AddInput(CLI::App& command, ExtractCommand& options) {
       ->group(group);
   command
       .add_option("--input-format", options.job.input_format,
-                  "jsonl, csv, tsv, text, html or pdf (default: by the file's name and content)")
+                  "jsonl, csv, tsv, text, html or pdf (default: by the file's name, else by how it "
+                  "begins)")
       ->group(group);
   command
       .add_option("--field", options.fields,
@@ -127,8 +131,8 @@ void AddOutput(CLI::App& command, ExtractCommand& options) {
   JobOptions& job = options.job;
   command
       .add_option("-o,--output", job.output,
-                  "The output file; .gz and .zst are packed, .csv is CSV with a column for every "
-                  "attribute; - for standard output")
+                  "The output file; .gz and .zst are packed, .csv, .tsv and .md are tables; - for "
+                  "standard output")
       ->capture_default_str()
       ->group(group);
   command
@@ -170,14 +174,6 @@ void AddOutput(CLI::App& command, ExtractCommand& options) {
   command.add_flag("--quiet", options.quiet, "No progress and no receipt on stderr")->group(group);
 }
 
-// By its name, packed or not.
-bool IsTable(std::string name) {
-  for (const char* packed : {".gz", ".zst"}) {
-    if (name.ends_with(packed)) name.resize(name.size() - std::string(packed).size());
-  }
-  return name.ends_with(".csv") || name.ends_with(".tsv") || name.ends_with(".md");
-}
-
 }  // namespace
 
 void ExtractCommand::AddTo(CLI::App& command) {
@@ -202,7 +198,8 @@ Reads the first documents and writes a schema with the attributes that the model
 them, to be looked through and used with --schema.
 
   $ banyan extract schema -m model.gguf docs.jsonl --category laptop > schema.json)");
-  command.add_option("input", job.inputs, "Files, quoted patterns, or - for standard input");
+  command.add_option("input", job.inputs,
+                     "Files, folders, quoted patterns, or - for standard input");
   command.add_option("--category", proposal.category, "The category's name");
   command.add_option("--documents", proposal.documents, "How many are read")
       ->check(CLI::PositiveNumber)
@@ -210,7 +207,8 @@ them, to be looked through and used with --schema.
   command.add_option("--attributes", proposal.attributes, "At most so many are proposed")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
-  command.add_option("--input-format", job.input_format, "jsonl or csv (default: by name)");
+  command.add_option("--input-format", job.input_format,
+                     "jsonl, csv, tsv, text, html or pdf (default: by name)");
   command.add_option("--field", fields, "OURS=THEIRS, e.g. text=body")->allow_extra_args(false);
   command.add_flag("--quiet", quiet, "No progress on stderr");
   run.model_by_default = true;
@@ -221,6 +219,7 @@ void ExtractCommand::Resolve() {
   run.Resolve();
   if (job.inputs.empty()) throw Error(ErrorKind::kUsage, "extract: expected an input file, or -");
   ParseFieldOptions(fields, {"id", "text", "category"}, job);
+  job.needed_columns = {{"text"}};
   if (propose) return;
   if (schema_file.empty()) {
     throw Error(ErrorKind::kUsage, "extract: expected a schema (--schema FILE)");
@@ -251,8 +250,6 @@ void ExtractCommand::Resolve() {
     job.other_files.emplace_back("the model", file);
   }
   ParseShardOption(shard, job);
-  job.needed_columns = {{"text", "context"}};
-  extract.flat = !job.output_format.empty() ? job.output_format != "jsonl" : IsTable(job.output);
   if (!report.empty() && job.output == "-") {
     throw Error(ErrorKind::kUsage, "--report: expected an output file (-o FILE.jsonl)");
   }

@@ -62,10 +62,10 @@ Command AddIds(CLI::App& app) {
   {"kind":"greedy","ids":[…],"max_new":N,"stop":T or [T…]}      -> "tokens"
   {"kind":"stacked","p":[…],"contexts":[{"c":[…],"questions":[{"x":[…]}]}],"max_new":N,"stop":T}
                                                                 -> "answers"
-  {"kind":"skeleton","prompt":[…],"attributes":[[…]…],"kmax":N or [N…],"stop":T}  -> "values"
-      "isolated":true: values do not see one another, and with "gap":0 there is no room between
   {"kind":"experts","system":[…],"documents":[[…]],"question":[…],"r":[…],"gamma":2.5,
    "beta":"expert"|"shared"|B,"rule":"max"|"mixture"|"product"}  -> "tokens", "expert", "betas"
+  {"kind":"skeleton","prompt":[…],"attributes":[[…]…],"kmax":N or [N…],"stop":T}  -> "values"
+      "isolated":true: values do not see one another, and with "gap":0 there is no room between
   {"kind":"embed","ids":[…]}                                    -> "dense", "sparse", "colbert"
   {"kind":"rerank","ids":[…]}                                   -> "logit"
   {"kind":"tokenize","text":"…","add_special":false}            -> "ids"

@@ -87,11 +87,10 @@ void IdsRun::Start(const Json& json) {
   if (kind == "embed") return StartEmbed(json);
   if (kind == "rerank") return StartRerank(json);
   if (kind == "skeleton") return StartSkeleton(json);
-  BadInput(
-      fmt::format("unknown kind '{}': expected logits, greedy, stacked, skeleton, experts, embed, "
-                  "rerank, "
-                  "tokenize, detokenize, chat or mask",
-                  kind));
+  BadInput(fmt::format(
+      "unknown kind '{}': expected logits, greedy, stacked, skeleton, experts, embed, rerank, "
+      "tokenize, detokenize, chat or mask",
+      kind));
 }
 
 Engine& IdsRun::NeedEngine() {

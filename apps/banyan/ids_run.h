@@ -53,8 +53,8 @@ class IdsRun {
   void StartGreedy(const Json& json);
   void Submit(Engine& engine, PromptSegment prompt, AnswerRequest answer);
   void StartStacked(const Json& json);
-  void StartSkeleton(const Json& json);  // ids_skeleton.cc
   void StartExperts(const Json& json);
+  void StartSkeleton(const Json& json);  // ids_skeleton.cc
   void StartEmbed(const Json& json);
   void StartRerank(const Json& json);
   void Tokenize(const Json& json);

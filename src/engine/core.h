@@ -78,18 +78,15 @@ class EngineCore {
   void Return(std::vector<std::unique_ptr<Stream>> streams);
   bool TryAdmitAll(std::vector<std::unique_ptr<Stream>>& streams);
   bool StackFits(const Stream& next) const;
-  struct Room {
-    std::int64_t spare = 0;  // pages for others
-    bool least = false;      // of a stream that was preempted: only what it has written
-  };
-  bool TryAdmit(Stream& stream, const Room& room);
+  void Begin(std::unique_ptr<Stream> stream);
+
+  // --- find_room.cc: what a stream that is let in gets
+  bool TryAdmit(Stream& stream, std::int64_t spare, bool least_room);
   void FindPaths(Stream& stream);
   NodeId FindPath(const Stream& stream, std::int32_t leaf_segment);
   std::vector<NodeId> PromptNodes(const Stream& stream) const;
   int TailKeys(const Stream& stream, NodeId leaf) const;
-  int FirstTailKeys(const Stream& stream, const Branch& branch, std::int64_t path_pages,
-                    bool least) const;
-  void Begin(std::unique_ptr<Stream> stream);
+  int FirstTailKeys(const Stream& stream, const Branch& branch, std::int64_t most_pages) const;
 
   // --- grow.cc: memory on demand
   bool GrowTail(Stream& stream);
@@ -187,8 +184,8 @@ class EngineCore {
   std::vector<std::unique_ptr<Stream>> streams_;  // by id; null: free
   std::vector<StreamId> free_ids_;
   std::vector<StreamId> running_;  // by rank; ends may be among them until ForgetEnded
+  int running_branches_ = 0;       // of them
   int ended_values_ = 0;           // of them, those that only keep what others see
-  int running_branches_ = 0;       // of all of them
   bool no_room_ = false;           // the next in line did not fit; try again when a stream ends
   bool nobody_else_ = false;       // what runs may need all memory there is
   std::unordered_map<NodeId, int> stack_of_node_;  // stacked: of the running streams' nodes

@@ -22,13 +22,13 @@ void EngineCore::Decide() {
       continue;
     }
     const auto branches = static_cast<int>(stream.branches.size());
-    if (branches > scheduler_.rows_left()) continue;
+    if (branches > std::min(scheduler_.rows_left(), scheduler_.logits_left())) continue;
     if (!Decodes(stream)) {
       if (branches > 1) DecideFirstToken(stream);
       continue;
     }
     if (EndsByLength(stream, stream.tokens_under_way)) continue;
-    if (GrowTail(stream)) scheduler_.Extend(id, {branches, branches});
+    if (GrowTail(stream)) scheduler_.Extend(id, branches);
   }
   ForgetEnded();
   const int writing = scheduler_.decision().extend_rows;
@@ -74,7 +74,8 @@ void EngineCore::DecidePrompt(const Stream& stream, int most_rows) {
     ShowPath(stream, stream.lead());
     return scheduler_.Prefill(path_, {path_has_logits_, most_rows});
   }
-  const bool whole = MissingRows(stream) <= std::min(scheduler_.rows_left(), most_rows);
+  const bool whole = MissingRows(stream) <= std::min(scheduler_.rows_left(), most_rows) &&
+                     static_cast<int>(stream.branches.size()) <= scheduler_.logits_left();
   bool logits = whole;
   for (const Branch& branch : stream.branches) {
     ShowPath(stream, branch);

@@ -120,7 +120,7 @@ void EngineCore::Launch() {
   ++receipt_.steps;
   receipt_.decode_rows += decision.extend_rows;
   for (size_t i = decision.prefill.size(); i < node_rows_.size(); ++i) {
-    if (!node_rows_[i].logits) ++receipt_.recomputed_tokens;  // values of a skeleton, fed again
+    if (!node_rows_[i].logits) ++receipt_.recomputed_tokens;  // of a skeleton's value
   }
   for (const PrefillPart& part : decision.prefill) {
     const bool answer = forest_.at(part.node).growing;

@@ -64,8 +64,8 @@ struct RequestTree {
   std::vector<RequestSegment> segments;
   std::vector<AnswerRequest> answers;
   std::vector<RequestStream> streams;
-  std::vector<RequestSkeleton> skeletons;
   std::vector<RequestPanel> panels;
+  std::vector<RequestSkeleton> skeletons;
   std::int64_t tokens = 0;  // of all segments
 
   std::int32_t streams_left = 0;
@@ -91,7 +91,10 @@ struct RequestRules {
   int most_branches = 1;  // of one stream
 };
 
-// Throws as Engine::TrySubmit says.
+// Whether all segments below it are leaves, and there are some: questions of one context.
+bool AllLeaves(const PromptSegment& segment);
+
+// Throws as Engine::TrySubmit says. (request_check.cc)
 RequestSize CheckRequest(const PromptSegment& request, const Model::Parts& model,
                          const RequestRules& rules);
 

@@ -17,14 +17,14 @@ void EngineCore::Accept(std::shared_ptr<RequestTree> request) {
 void EngineCore::NumberStacks(RequestTree& request) {
   for (size_t i = 0; i < request.streams.size(); ++i) {
     RequestStream& stream = request.streams[i];
-    if (i > 0 && stream.skeleton >= 0 && stream.skeleton == request.streams[i - 1].skeleton) {
-      stream.stack = stack_;  // they see one another
-      continue;
-    }
     if (stream.panel >= 0) {  // its documents make a stack of their own
       stream.stack = ++stack_;
       stack_contexts_ = options_.contexts_per_stack;
       last_context_ = {};
+      continue;
+    }
+    if (i > 0 && stream.skeleton >= 0 && stream.skeleton == request.streams[i - 1].skeleton) {
+      stream.stack = stack_;  // they see one another
       continue;
     }
     const std::int32_t context = request.segments[static_cast<size_t>(stream.leaf)].parent;

@@ -22,12 +22,12 @@ void StepScheduler::Begin(int batch_rows, int logit_rows) {
   logits_left_ = logit_rows;
 }
 
-bool StepScheduler::Extend(StreamId stream, const ExtendRows& extend) {
-  if (extend.rows > rows_left_ || extend.logits > logits_left_) return false;
+bool StepScheduler::Extend(StreamId stream, int rows, bool logits) {
+  if (rows > rows_left_ || (logits && rows > logits_left_)) return false;
   step_.extend.push_back(stream);
-  step_.extend_rows += extend.rows;
-  rows_left_ -= extend.rows;
-  logits_left_ -= extend.logits;
+  step_.extend_rows += rows;
+  rows_left_ -= rows;
+  if (logits) logits_left_ -= rows;
   return true;
 }
 

@@ -53,12 +53,8 @@ class StepScheduler {
  public:
   // At most so many rows, and so many of them with logits.
   void Begin(int batch_rows, int logit_rows = 1 << 30);
-  struct ExtendRows {
-    int rows = 1, logits = 1;
-  };
-  // All rows of a stream or none: false when they do not fit.
-  bool Extend(StreamId stream, const ExtendRows& extend);
-  bool Extend(StreamId stream) { return Extend(stream, ExtendRows()); }
+  // All rows of a stream, with their logits or without, or none: false when they do not fit.
+  bool Extend(StreamId stream, int rows = 1, bool logits = true);
   // Prompts get at most so many of the rows that are left.
   void LimitPrompts(int rows);
 

@@ -61,7 +61,7 @@ void EngineCore::ExtendSkeleton(const std::shared_ptr<SkeletonRun>& run) {
   for (const auto& [id, logits] : rows) {
     if (!GrowTail(at(id))) return;  // none of them runs any more
   }
-  for (const auto& [id, logits] : rows) scheduler_.Extend(id, {1, logits ? 1 : 0});
+  for (const auto& [id, logits] : rows) BANYAN_CHECK(scheduler_.Extend(id, 1, logits));
 }
 
 // What the values of the skeleton with rows in this step see below the prompt: pieces of the

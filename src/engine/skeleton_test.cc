@@ -103,7 +103,9 @@ class Skeletons : public ::testing::Test {
       for (const PromptSegment& document : request.below) {
         for (const PromptSegment& below : document.below) {
           Engine engine(model_, options);
-          PromptSegment alone{.tokens = request.tokens, .below = {{.tokens = document.tokens}}};
+          PromptSegment alone;
+          alone.tokens = request.tokens;
+          alone.below.emplace_back().tokens = document.tokens;
           alone.below[0].below.push_back(below);
           answers.merge(RunAll(engine, {alone}));
         }
@@ -180,7 +182,7 @@ TEST_F(Skeletons, GiveTheirMemoryBackAndAreComputedAgain) {
   for (int i = 0; i < 4; ++i) {
     PromptSegment& root = requests.emplace_back();
     root.tokens = RandomTokens(20);
-    root.below.push_back({.tokens = RandomTokens(10)});
+    root.below.emplace_back().tokens = RandomTokens(10);
     PromptSegment first = RandomTemplate(3, 30, true);
     std::int32_t position = 30;
     for (PromptSegment* piece = &first;; piece = &piece->below.front()) {
@@ -198,7 +200,8 @@ TEST_F(Skeletons, GiveTheirMemoryBackAndAreComputedAgain) {
   const AnswersByTag expected = Alone(requests);
   EngineOptions options;
   options.strategy = Strategy::kTree;
-  options.kv_memory = PageBytes() * 20;  // one of them needs 2 + 1 + 3 + 9
+  // One needs 2 + 1 + 3 + 9; two begin with 9 each and leave a page for each of six values.
+  options.kv_memory = PageBytes() * 24;
   Engine engine(model_, options);
   ExpectSameAnswers(expected, RunAll(engine, requests));
   EXPECT_GT(engine.receipt().preempted, 0);

@@ -17,8 +17,6 @@
 
 namespace banyan {
 
-struct SkeletonRun;  // skeleton_run.h
-
 // A path on which a stream's answer is written.
 struct Branch {
   NodeId leaf;  // the prompt's last node; pinned while it runs
@@ -26,6 +24,7 @@ struct Branch {
   // leaf (Forest::AddTail).
   NodeId tail;
 };
+struct SkeletonRun;  // skeleton_run.h
 
 struct Stream {
   enum class State { kWaiting, kPrefill, kDecode };

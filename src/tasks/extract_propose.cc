@@ -9,7 +9,7 @@
 #include "banyan/extract.h"
 #include "base/error.h"
 #include "base/json.h"
-#include "tasks/input.h"
+#include "tasks/extract_task.h"
 #include "tasks/job.h"
 #include "tasks/prompt.h"
 #include "tasks/prompt_encoder.h"
@@ -46,12 +46,11 @@ std::string NameKey(const std::string& name) {
 }
 
 std::vector<std::string> SampleTexts(const JobOptions& job, int documents) {
-  InputReader input(InputOf(job));
+  InputReader input(InputOf(OfDocuments(job)));
   std::vector<std::string> texts;
   InputRow row;
   while (static_cast<int>(texts.size()) < documents && input.Next(row)) {
-    auto text = row.value.find("text");
-    if (text == row.value.end()) text = row.value.find("context");
+    const auto text = row.value.find("text");
     if (row.problem || text == row.value.end() || !text->is_string()) continue;
     texts.push_back(text->get<std::string>());
   }

@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "base/json_row.h"
 #include "tasks/extract_report_page.h"
-#include "tasks/input.h"
+#include "tasks/extract_task.h"
 #include "tasks/job.h"
 
 namespace banyan {
@@ -32,17 +32,10 @@ std::string InScript(const Json& json) {
 
 std::string KeyOfRow(const Json& row) { return row.contains("id") ? DumpJson(row.at("id")) : ""; }
 
-Json DocumentOf(const Json& row) {
-  for (const char* name : {"text", "context"}) {
-    if (row.contains(name) && row.at(name).is_string()) return row.at(name);
-  }
-  return "";
-}
-
 }  // namespace
 
 void WriteExtractReport(const JobOptions& job, const std::string& file) {
-  if (job.output == "-" || (!job.output_format.empty() && job.output_format != "jsonl")) {
+  if (job.output == "-" || OutputFormatOf(job) != OutputFormat::kJsonLines) {
     Throw(ErrorKind::kUsage, "--report: expected an output file in JSONL (-o FILE.jsonl)");
   }
   std::unordered_map<std::string, Json> rows;
@@ -58,13 +51,14 @@ void WriteExtractReport(const JobOptions& job, const std::string& file) {
   std::ofstream page(file, std::ios::binary);
   page << ReportPageBegin() << "{\"rows\":[";
   std::int64_t written = 0;
-  InputReader input(InputOf(job));
+  InputReader input(InputOf(OfDocuments(job)));
   while (written < kMostDocuments && input.Next(row)) {
     if (row.problem) continue;
     const auto found = rows.find(KeyOfRow(row.value));
     if (found == rows.end()) continue;
     const Json& given = found->second;
-    Json shown = {{"id", given.at("id")}, {"text", DocumentOf(row.value)}};
+    Json shown = {{"id", given.at("id")}, {"text", row.value.value("text", Json(""))}};
+    if (!shown["text"].is_string()) shown["text"] = "";
     for (const char* name : {"category", "values", "confidence", "spans", "truncated", "error"}) {
       if (given.contains(name)) shown[name] = given.at(name);
     }

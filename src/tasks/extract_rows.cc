@@ -17,20 +17,9 @@ OrderedJson Rounded(const std::optional<double>& value) {
   return std::round(*value * 1e4) / 1e4;
 }
 
-OrderedJson SpanOf(const CharacterSpan& span) {
-  return OrderedJson::array({span.first, span.second});
-}
+OrderedJson SpanJson(const TextSpan& span) { return OrderedJson::array({span.start, span.end}); }
 
 }  // namespace
-
-// Names that rows have for themselves keep their meaning.
-std::string FlatName(const std::string& attribute) {
-  for (const char* taken : {"id", "category", "confidence", "truncated", "tokens", "prompt_tokens",
-                            "cut_bytes", "error", "more"}) {
-    if (attribute == taken) return "value." + attribute;
-  }
-  return attribute;
-}
 
 std::vector<ExtractedValue> ExtractWork::Values() const {
   const CategoryPlan& plan = *record_.plan;
@@ -79,7 +68,7 @@ OutputRow ExtractWork::NestedRow(const std::vector<ExtractedValue>& values) cons
     const ExtractedValue& value = values[i];
     if (!value.value.is_null() || !attribute.leave_out_null) written[attribute.name] = value.value;
     confidence[attribute.name] = Rounded(value.confidence);
-    if (const auto span = FindSpan(record_.text, value)) spans[attribute.name] = SpanOf(*span);
+    if (const auto span = SpanOf(value, record_.text)) spans[attribute.name] = SpanJson(*span);
     if (value.truncated) truncated.push_back(attribute.name);
   }
   row.fields["values"] = std::move(written);
@@ -99,7 +88,7 @@ OutputRow ExtractWork::FlatRow(const std::vector<ExtractedValue>& values) const 
   OrderedJson truncated = OrderedJson::array();
   for (size_t i = 0; i < values.size(); ++i) {
     const ExtractAttribute& attribute = category.attributes[i];
-    row.fields[FlatName(attribute.name)] = values[i].value;
+    row.fields[ColumnOf(attribute)] = values[i].value;
     confidence[attribute.name] = Rounded(values[i].confidence);
     if (values[i].truncated) truncated.push_back(attribute.name);
   }

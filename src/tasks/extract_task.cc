@@ -3,12 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <filesystem>
+#include <array>
 #include <utility>
 
 #include "base/error.h"
 #include "base/json_row.h"
 #include "base/sha256.h"
+#include "tasks/ask_record.h"
 #include "tasks/extract_work.h"
 #include "text/utf8.h"
 
@@ -73,22 +74,27 @@ AskOptions WriterOptions(const ExtractOptions& options, bool chat) {
   return ask;
 }
 
-// Without one of its own: where it stands.
-Json IdOf(const InputRow& row) {
-  const auto it = row.value.find("id");
-  if (it == row.value.end() || it->is_null()) {
-    return fmt::format("{}:{}", std::filesystem::path(row.file).filename().string(), row.line);
-  }
-  if (!it->is_string() && !IsNumber(*it)) {
-    Throw(ErrorKind::kInput, "'id': expected a text or a number, found {}", TypeName(*it));
-  }
-  if (it->is_string() && it->get_ref<const std::string&>().empty()) {
-    Throw(ErrorKind::kInput, "'id' is empty");
-  }
-  return *it;
-}
+// What a flat row and its table have beside values.
+constexpr std::array kOtherColumns = {"id",         "category",      "confidence", "truncated",
+                                      "tokens",     "prompt_tokens", "cut_bytes",  "error",
+                                      "error_kind", "error_message", "error_file", "error_line",
+                                      "more"};
+constexpr std::string_view kValuePrefix = "value.";
 
 }  // namespace
+
+JobOptions OfDocuments(JobOptions job) {
+  job.document_field = "text";
+  job.needed_columns = {{"text"}};
+  return job;
+}
+
+// A name that the row has already keeps its own meaning.
+std::string ColumnOf(const ExtractAttribute& attribute) {
+  const bool taken = std::ranges::find(kOtherColumns, attribute.name) != kOtherColumns.end() ||
+                     attribute.name.starts_with(kValuePrefix);
+  return taken ? std::string(kValuePrefix) + attribute.name : attribute.name;
+}
 
 ExtractTask::ExtractTask(std::shared_ptr<Model> model, const ExtractOptions& options) {
   CheckOptions(options);
@@ -130,13 +136,12 @@ Json ExtractTask::Parameters() const {
   };
 }
 
-std::string ExtractTask::Identity(const InputRow& row) const { return DumpJson(IdOf(row)); }
+std::string ExtractTask::Identity(const InputRow& row) const { return DumpJson(IdOf(row.value)); }
 
 ExtractRecord ExtractTask::Read(const InputRow& row) const {
   ExtractRecord record;
-  record.id = IdOf(row);
-  auto text = row.value.find("text");
-  if (text == row.value.end()) text = row.value.find("context");  // a document that is a file
+  record.id = IdOf(row.value);
+  const auto text = row.value.find("text");
   if (text == row.value.end() || text->is_null()) {
     Throw(ErrorKind::kInput, "expected the field 'text', found none");
   }
@@ -167,8 +172,7 @@ ExtractRecord ExtractTask::Read(const InputRow& row) const {
   }
   record.plan = &plan->second;
   for (const auto& [name, value] : row.value.items()) {
-    if (name != "id" && name != "text" && name != "context" && name != "category")
-      record.carried[name] = value;
+    if (name != "id" && name != "text" && name != "category") record.carried[name] = value;
   }
   return record;
 }
@@ -177,17 +181,25 @@ std::unique_ptr<RecordWork> ExtractTask::Start(const InputRow& row) {
   return std::make_unique<ExtractWork>(settings_, Read(row));
 }
 
-// Every attribute of any category, after what tells the rows apart.
+// Attributes of several categories that have one name share a column.
 TableColumns ExtractTask::Columns() const {
-  TableColumns columns{{"id", "category"}, {"id"}};
+  TableColumns columns;
+  const auto add = [](std::vector<std::string>& names, std::string name) {
+    if (std::ranges::find(names, name) == names.end()) names.push_back(std::move(name));
+  };
+  columns.shown = {"id"};
+  const bool named =
+      settings_.schema.categories.size() > 1 || !settings_.schema.categories.front().name.empty();
+  if (named) columns.shown.emplace_back("category");
   for (const ExtractCategory& category : settings_.schema.categories) {
     for (const ExtractAttribute& attribute : category.attributes) {
-      const std::string name = FlatName(attribute.name);
-      if (std::ranges::find(columns.all, name) == columns.all.end()) columns.all.push_back(name);
+      add(columns.shown, ColumnOf(attribute));
     }
   }
-  columns.shown.insert(columns.shown.end(), columns.all.begin() + 2, columns.all.end());
-  columns.all.insert(columns.all.end(), {"confidence", "truncated", "tokens", "prompt_tokens"});
+  columns.all = columns.shown;
+  for (const char* name : {"confidence", "truncated", "tokens", "prompt_tokens"}) {
+    columns.all.emplace_back(name);
+  }
   return columns;
 }
 
@@ -196,6 +208,11 @@ OutputRow ExtractTask::ErrorRow(const InputRow& row, const RowProblem& problem) 
   const auto id = row.value.find("id");
   const bool usable = id != row.value.end() && (id->is_string() || IsNumber(*id));
   error.fields["id"] = usable ? *id : Json();
+  // An id with a replacement character is not the id that stands in the file.
+  if (usable && id->is_string() &&
+      id->get_ref<const std::string&>().find("\uFFFD") != std::string::npos) {
+    error.fields["id"] = nullptr;
+  }
   error.fields["error"] = {{"kind", ErrorKindName(problem.kind)},
                            {"message", problem.message},
                            {"file", row.file},

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "banyan/extract.h"
+#include "banyan/job.h"
 #include "tasks/encoder_pool.h"
 #include "tasks/extract_plan.h"
 #include "tasks/extract_values.h"
@@ -34,8 +35,11 @@ struct ExtractRecord {
   std::map<std::string, Json> carried;  // other fields, for the row and the template
 };
 
-// What an attribute's field is called where a row has a field for each.
-std::string FlatName(const std::string& attribute);
+// The job with what `extract` reads: documents, their texts in the field `text`.
+JobOptions OfDocuments(JobOptions job);
+
+// The field of a flat row that has the value.
+std::string ColumnOf(const ExtractAttribute& attribute);
 
 class ExtractTask : public Task {
  public:

@@ -1,7 +1,6 @@
 #include "tasks/extract_values.h"
 
 #include <algorithm>
-#include <cctype>
 #include <numeric>
 
 #include "base/error.h"
@@ -55,35 +54,6 @@ std::vector<float> LogprobsWithin(const Constraint& constraint, const Answer& an
     at = next;
   }
   return logprobs;
-}
-
-size_t CharactersBefore(std::string_view text, size_t byte) {
-  return static_cast<size_t>(
-      std::count_if(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(byte),
-                    [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
-}
-
-std::string LowerCase(std::string_view text) {
-  std::string lower(text);
-  for (char& c : lower) {
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  }
-  return lower;
-}
-
-bool IsPartOfNumber(char c) { return (c >= '0' && c <= '9') || c == '.' || c == ','; }
-
-size_t FindNumber(std::string_view document, std::string_view number) {
-  for (size_t at = 0; (at = document.find(number, at)) != std::string_view::npos; ++at) {
-    const size_t end = at + number.size();
-    const bool goes_on = end + 1 < document.size() && IsPartOfNumber(document[end]) &&
-                         std::isdigit(static_cast<unsigned char>(document[end + 1])) != 0;
-    const bool digit_next =
-        end < document.size() && std::isdigit(static_cast<unsigned char>(document[end])) != 0;
-    const bool began = at > 0 && IsPartOfNumber(document[at - 1]);
-    if (!goes_on && !digit_next && !began) return at;
-  }
-  return std::string_view::npos;
 }
 
 }  // namespace
@@ -157,20 +127,14 @@ std::vector<ExtractedValue> ReadSequence(const CategoryPlan& plan, const Answer&
   return values;
 }
 
-std::optional<CharacterSpan> FindSpan(std::string_view document, const ExtractedValue& value) {
-  size_t at = std::string_view::npos, length = 0;
+std::optional<TextSpan> SpanOf(const ExtractedValue& value, std::string_view document) {
   if (value.value.is_string()) {
     const std::string& text = value.value.get_ref<const std::string&>();
-    length = text.size();
-    if (length == 0) return std::nullopt;
-    at = document.find(text);
-    if (at == std::string_view::npos) at = LowerCase(document).find(LowerCase(text));
-  } else if (value.value.is_number() && !value.truncated) {
-    length = value.written.size();
-    at = FindNumber(document, value.written);
+    const std::optional<TextSpan> span = FindSpan(document, text);
+    return span ? span : FindSpan(document, text, LetterCase::kAny);
   }
-  if (at == std::string_view::npos) return std::nullopt;
-  return CharacterSpan{CharactersBefore(document, at), CharactersBefore(document, at + length)};
+  if (value.value.is_number() && !value.truncated) return FindNumber(document, value.written);
+  return std::nullopt;
 }
 
 }  // namespace banyan

@@ -6,16 +6,13 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "banyan/answer.h"
 #include "tasks/extract_plan.h"
+#include "text/span.h"
 
 namespace banyan {
-
-// Characters [first, second) of a document.
-using CharacterSpan = std::pair<size_t, size_t>;
 
 struct ExtractedValue {
   nlohmann::ordered_json value;
@@ -36,6 +33,6 @@ std::vector<ExtractedValue> ReadSequence(const CategoryPlan& plan, const Answer&
 size_t JsonValueEnd(std::string_view text, size_t begin);
 
 // Where a text or number stands in the document, if it does: as it is, else whatever its case.
-std::optional<CharacterSpan> FindSpan(std::string_view document, const ExtractedValue& value);
+std::optional<TextSpan> SpanOf(const ExtractedValue& value, std::string_view document);
 
 }  // namespace banyan

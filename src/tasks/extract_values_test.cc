@@ -18,17 +18,17 @@ TEST(JsonValueEndTest, FindsTheEnd) {
   EXPECT_EQ(value(R"("open\)"), R"("open\)");
 }
 
-TEST(FindSpanTest, CountsCharacters) {
+TEST(SpanOfTest, CountsCharacters) {
   const auto span = [](std::string_view document, nlohmann::ordered_json value) {
     ExtractedValue extracted;
     extracted.written = value.dump();
     extracted.value = std::move(value);
-    return FindSpan(document, extracted);
+    return SpanOf(extracted, document);
   };
-  EXPECT_EQ(span("Größe: 42, schwarz", "schwarz"), (CharacterSpan{11, 18}));
-  EXPECT_EQ(span("Größe: 42, schwarz", 42), (CharacterSpan{7, 9}));
-  EXPECT_EQ(span("Sony TV", "sony"), (CharacterSpan{0, 4}));
-  EXPECT_EQ(span("142 or 4.2 or 42.5 or 42.", 42), (CharacterSpan{22, 24}));
+  EXPECT_EQ(span("Größe: 42, schwarz", "schwarz"), (TextSpan{11, 18}));
+  EXPECT_EQ(span("Größe: 42, schwarz", 42), (TextSpan{7, 9}));
+  EXPECT_EQ(span("Sony TV", "sony"), (TextSpan{0, 4}));
+  EXPECT_EQ(span("142 or 4.2 or 42.5 or 42.", 42), (TextSpan{22, 24}));
   EXPECT_EQ(span("Sony TV", "LG"), std::nullopt);
   EXPECT_EQ(span("true", true), std::nullopt);
   EXPECT_EQ(span("null", nullptr), std::nullopt);

@@ -57,7 +57,7 @@ class Answers(RagTest):
                 if more[1] != "product":  # which asks all documents to agree
                     self.assertEqual(row["answer"], gold["answers"][0], more)
                 betas = {d["beta"] for d in row["trace"]["documents"]}
-                if more[1] in ("0.5", "0"):
+                if more in (["--beta", "0.5"], ["--beta", "0"]):
                     self.assertEqual(betas, {float(more[1])})
                 if more[1] == "shared":
                     self.assertEqual(len(betas), 1)
@@ -93,13 +93,13 @@ class Answers(RagTest):
         good = read_rows(CODES)[0]
         bad = [{"id": "no question", "documents": ["x"]}, {"id": "none", "question": "Why?"},
                {"id": "empty", "question": "Why?", "documents": []}, {"id": "odd", "question": "Why?", "documents": [7]},
-               {"id": "blank", "question": "Why?", "documents": [{"text": " "}]}, {"question": "Why?", "documents": ["x"]},
+               {"id": "blank", "question": "Why?", "documents": [{"text": " "}]}, {"question": "Why?", "documents": []},
                {"id": "half", "question": "Why?", "documents": [{"text": "x", "score": 0.5}, {"text": "y", "score": 2}]},
                {"id": "long", "question": "Why?", "documents": ["word " * 6000]},
                {"id": "many", "question": "Why?", "documents": ["x"] * 400}]
         rows = self.rag(self.write("in.jsonl", [good, *bad, "text", dict(good, id="last")]), code=1)
         self.assertEqual([row.get("id") for row in rows],
-                         [good["id"], "no question", "none", "empty", "odd", "blank", None, "half", "long", "many", None, "last"])
+                         [good["id"], "no question", "none", "empty", "odd", "blank", 7, "half", "long", "many", None, "last"])
         for row in rows[1:-1]:
             self.assertIn("in.jsonl, line", row["error"]["message"])
         self.assertEqual(rows[-1]["answer"], good["answers"][0])

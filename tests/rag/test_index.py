@@ -52,7 +52,7 @@ class Index(RagTest):
         begin, end = map(int, re.search(r"characters (\d+) to (\d+)", asked.stderr).groups())
         with open(self.path("notes/deep/tea.txt"), encoding="utf-8") as file:
             self.assertIn(file.read()[begin:end], "KT-4821")
-        row = json.loads(self.run_banyan("rag", "-m", MODEL, "--json", "When does the ferry Marigold leave?",
+        row = json.loads(self.run_banyan("rag", "-m", MODEL, "--json", "At what time does the ferry Marigold leave?",
                                          "--trace", "t.html").stdout)
         self.assertEqual(row["answer"], "7:45")
         self.assertTrue(os.path.exists(self.path("t.html")))
@@ -62,7 +62,7 @@ class Index(RagTest):
     def test_many_questions_over_an_index(self):
         self.make_notes()
         self.run_banyan("rag", "index", "idx", "notes/harbour.txt", "notes/deep", "--passage-words", "20", "--quiet")
-        questions = [{"id": 1, "question": "When does the ferry Marigold leave?"},
+        questions = [{"id": 1, "question": "At what time does the ferry Marigold leave?"},
                      {"id": 2, "question": "Which secret code does the yacht Tervonax have?"}]
         rows = self.rag(self.write("q.jsonl", questions), "--index", "idx", "--top", "3")
         self.assertEqual([row["answer"] for row in rows], ["7:45", "KT-4821"])
