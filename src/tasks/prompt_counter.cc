@@ -16,6 +16,10 @@ void Visit(const PromptSegment& segment, std::int64_t above, bool is_new, Prompt
     count.answer_tokens_limit +=
         answer.forced.empty() ? answer.max_new : static_cast<std::int64_t>(answer.forced.size());
   }
+  for (size_t i = 0; i < segment.experts.size(); ++i) {  // that help with an answer elsewhere
+    count.prompt_tokens += length;
+    count.longest_prompt = std::max(count.longest_prompt, length);
+  }
   for (const PromptSegment& below : segment.below) Visit(below, length, true, count);
 }
 

@@ -10,7 +10,7 @@ namespace banyan {
 
 struct PromptCount {
   std::int64_t answers = 0;
-  std::int64_t prompt_tokens = 0;  // as if every answer were asked alone
+  std::int64_t prompt_tokens = 0;  // as if every answer, and every expert of one, were alone
   std::int64_t unique_tokens = 0;  // with sharing
   std::int64_t longest_prompt = 0;
   std::int64_t answer_tokens_limit = 0;  // if no answer ended early

@@ -47,7 +47,7 @@ class RagTest(unittest.TestCase):
 
     def run_banyan(self, *arguments, code=0, stdin=None):
         result = subprocess.run([BANYAN, *map(str, arguments)], input=stdin, capture_output=True, text=True,
-                                timeout=120, cwd=self.folder)
+                                timeout=280, cwd=self.folder)
         self.assertEqual(result.returncode, code, result.stderr)
         return result
 
