@@ -73,7 +73,8 @@ int AnswerOne(const RagCommand& command) {
     return 0;
   }
   const Json fields = Json::parse(row);
-  Print(fields.at("answer").get<std::string>() + "\n");
+  const auto& answer = fields.at("answer");
+  Print(answer.is_string() ? answer.get<std::string>() + "\n" : "(the documents do not say)\n");
   if (!command.quiet) Say(SourcesText(fields));
   return 0;
 }

@@ -21,7 +21,10 @@ void Write(FILE* stream, const std::string& text) {
 
 void Say(const std::string& text) { Write(stderr, text); }
 void SayLine(const std::string& text) { Say("banyan: " + text + "\n"); }
-void Print(const std::string& text) { Write(stdout, text); }
+void Print(const std::string& text) {
+  Write(stdout, text);
+  std::fflush(stdout);  // before what stderr says after it
+}
 
 void ReserveStandardStreams() {
   // The wrong way round for the first two: whoever uses them hears of it.

@@ -63,15 +63,15 @@ std::string Normalized(const std::string& text) {
   return out;
 }
 
-bool SaysNothing(const std::string& text) {
-  const std::string normal = Normalized(text);
-  return normal.empty() || normal == "null";
-}
-
 // A model that finds no answer says null, and so does the row.
 Json AnswerOrNull(const std::string& answer) { return SaysNothing(answer) ? Json() : Json(answer); }
 
 }  // namespace
+
+bool SaysNothing(const std::string& answer) {
+  const std::string normal = Normalized(answer);
+  return normal.empty() || normal == "null";
+}
 
 OutputRow AskErrorRow(const Json& id, const Json& question_id, const Json& question,
                       const RowProblem& problem, const RowPlace& place) {

@@ -35,6 +35,9 @@ struct RowPlace {
   std::int64_t line = 0;
 };
 
+// The answer of a model that finds none: no words, or null, whatever its case and punctuation.
+bool SaysNothing(const std::string& answer);
+
 OutputRow AskErrorRow(const Json& id, const Json& question_id, const Json& question,
                       const RowProblem& problem, const RowPlace& place);
 

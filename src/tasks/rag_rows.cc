@@ -95,7 +95,8 @@ OutputRow RagWork::AnswerRow() const {
   BANYAN_CHECK(asked || no_notes);
   fields["id"] = record_.id;
   fields["question"] = record_.question;
-  fields["answer"] = no_notes ? "null" : Said(answer_);
+  const std::string said = no_notes ? std::string() : Said(answer_);
+  fields["answer"] = SaysNothing(said) ? OrderedJson() : OrderedJson(said);
   fields["finish_reason"] = no_notes ? "stop" : FinishReasonName(answer_.finish);
   fields["tokens"] = answer_.tokens.size();
   fields["prompt_tokens"] = answer_.prompt_tokens;

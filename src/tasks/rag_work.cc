@@ -12,8 +12,6 @@ namespace {
 
 constexpr const char* kSpaces = " \t\r\n\v\f";
 
-bool SaysNothing(const std::string& note) { return note.empty() || note == "null"; }
-
 PromptSegment Segment(std::vector<TokenId> tokens) {
   PromptSegment segment;
   segment.tokens = std::move(tokens);
