@@ -66,8 +66,9 @@ void RunOptions::AddTo(CLI::App& command, const std::string& default_precision) 
                   "converted while that takes at most half of the free memory")
       ->type_name("auto|converted|compact")
       ->capture_default_str();
-  command.add_option("--adapter", load.adapter,
-                     "Directory of a LoRA adapter (PEFT), or a shipped one's name, merged into the weights");
+  command.add_option(
+      "--adapter", load.adapter,
+      "Directory of a LoRA adapter (PEFT), or a shipped one's name, merged into the weights");
   command.add_option("--yarn-factor", load.yarn_factor,
                      "Stretch the model's context by this factor with YaRN");
   command
