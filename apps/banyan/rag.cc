@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <chrono>
+#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -74,6 +75,7 @@ int AnswerOne(const RagCommand& command) {
   }
   const Json fields = Json::parse(row);
   Print(fields.at("answer").get<std::string>() + "\n");
+  std::fflush(stdout);  // the answer comes before its sources where both go to one place
   if (!command.quiet) Say(SourcesText(fields));
   return 0;
 }
