@@ -9,7 +9,7 @@ Command AddBench(CLI::App& app) {
   std::vector<BenchCommand> commands = AddNamedBenches(*bench);
   for (const auto add :
        {AddBenchShared, AddBenchHydragen, AddBenchTree, AddBenchForest, AddBenchAttention,
-        AddBenchArrival, AddBenchText, AddBenchConstrain, AddBenchRag}) {
+        AddBenchArrival, AddBenchText, AddBenchConstrain, AddBenchExtract, AddBenchRag}) {
     commands.push_back(add(*bench));
   }
   return [commands] {

@@ -2,14 +2,14 @@
 #include <vector>
 
 #include "commands.h"
-#include "eval_rag.h"
+#include "eval_parts.h"
 
 namespace banyan::app {
 
 Command AddEval(CLI::App& app) {
   CLI::App* command = app.add_subcommand("eval", "Score what a task wrote against what is right");
   command->require_subcommand(1);
-  const std::vector<EvalPart> parts = {AddEvalRag(*command)};
+  const std::vector<EvalPart> parts = {AddEvalExtract(*command), AddEvalRag(*command)};
   return [parts] {
     for (const EvalPart& part : parts) {
       if (part.app->parsed()) return part.run();

@@ -1,4 +1,5 @@
-#include "eval_rag.h"
+// banyan eval rag.
+#include "eval_parts.h"
 
 #include <memory>
 #include <string>

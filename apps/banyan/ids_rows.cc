@@ -35,7 +35,24 @@ std::string JsonText(const Json& value) {
   return value.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
+// Values of a skeleton, without the stop token that ended them.
+std::string Values(const IdsRow& row) {
+  std::vector<std::string> tokens, logprobs;
+  for (Answer answer : row.answers[0]) {
+    if (answer.finish == FinishReason::kStopToken) {
+      answer.tokens.pop_back();
+      answer.logprobs.pop_back();
+    }
+    tokens.push_back(TokensText(answer.tokens));
+    logprobs.push_back(FloatsText(answer.logprobs));
+  }
+  std::string text = fmt::format("\"values\":[{}]", fmt::join(tokens, ","));
+  if (row.logprobs) text += fmt::format(",\"logprobs\":[{}]", fmt::join(logprobs, ","));
+  return text;
+}
+
 std::string Result(const IdsRow& row) {
+  if (row.kind == "skeleton") return Values(row);
   if (row.kind == "logits") {
     return "\"last_logits\":" + FloatsText(row.answers[0][0].prompt_logits);
   }

@@ -86,13 +86,11 @@ void IdsRun::Start(const Json& json) {
   if (kind == "mask") return Mask(json);
   if (kind == "embed") return StartEmbed(json);
   if (kind == "rerank") return StartRerank(json);
-  if (kind == "skeleton") {
-    throw Error(ErrorKind::kUnsupported, fmt::format("kind '{}' is not built yet", kind));
-  }
-  BadInput(
-      fmt::format("unknown kind '{}': expected logits, greedy, stacked, experts, embed, rerank, "
-                  "tokenize, detokenize, chat or mask",
-                  kind));
+  if (kind == "skeleton") return StartSkeleton(json);
+  BadInput(fmt::format(
+      "unknown kind '{}': expected logits, greedy, stacked, skeleton, experts, embed, rerank, "
+      "tokenize, detokenize, chat or mask",
+      kind));
 }
 
 Engine& IdsRun::NeedEngine() {

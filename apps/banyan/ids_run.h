@@ -54,6 +54,7 @@ class IdsRun {
   void Submit(Engine& engine, PromptSegment prompt, AnswerRequest answer);
   void StartStacked(const Json& json);
   void StartExperts(const Json& json);
+  void StartSkeleton(const Json& json);  // ids_skeleton.cc
   void StartEmbed(const Json& json);
   void StartRerank(const Json& json);
   void Tokenize(const Json& json);

@@ -34,6 +34,7 @@ int Run(int argc, char** argv) {
     commands[app.get_subcommands([](CLI::App*) { return true; }).back()] = std::move(command);
   };
   add(banyan::app::AddAsk);
+  add(banyan::app::AddExtract);
   add(banyan::app::AddRag);
   add(banyan::app::AddEmbed);
   add(banyan::app::AddIds);

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -30,6 +31,14 @@ struct ConstraintOptions {
   // Where only one text can follow, only the token that the tokenizer itself would write for it:
   // of all the ways to spell the same bytes the one that a model knows.
   bool canonical = true;
+  // The answer ends as soon as its text may end, whatever else could follow.
+  bool end_when_complete = false;
+};
+
+// A JSON value in a longer text: the text before it, and the schema that it fits.
+struct JsonSlot {
+  std::string before;
+  std::string schema;
 };
 
 // Compiled; safe to use from many threads at once.
@@ -46,9 +55,20 @@ class Constraint {
   static std::shared_ptr<const Constraint> FromJsonSchema(std::string_view schema,
                                                           std::shared_ptr<const TokenTrie> trie,
                                                           ConstraintOptions options = {});
+  // A template: every slot's text and its value, at last one of `after`. Between the items of an
+  // array there is a comma and a space, as models write it. Throws as FromJsonSchema does.
+  static std::shared_ptr<const Constraint> FromJsonTemplate(std::span<const JsonSlot> slots,
+                                                            std::span<const std::string> after,
+                                                            std::shared_ptr<const TokenTrie> trie,
+                                                            ConstraintOptions options = {});
   ~Constraint();
 
   bool Matches(std::string_view text) const;
+  // The shortest bytes that complete the text to a match, of these the first in order; nothing when
+  // none do.
+  std::optional<std::string> Completion(std::string_view text) const;
+  // The bytes that tokens stand for, whole characters or not; special ones have none.
+  std::string BytesOf(std::span<const TokenId> tokens) const;
   size_t states() const;          // of the automaton
   size_t masks_computed() const;  // since it was compiled
 
@@ -73,7 +93,7 @@ class ConstraintState {
   std::shared_ptr<const std::vector<std::uint32_t>> AllowedMask() const;
   // Whether the text is complete here.
   bool MayEnd() const;
-  // Whether nothing but the end can come.
+  // Whether nothing but the end can come, or is to come.
   bool MustEnd() const;
 
  private:

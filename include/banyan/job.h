@@ -33,9 +33,10 @@ struct JobOptions {
   // jsonl, csv, tsv, text, html or pdf; empty: by each file's name, else by how it begins.
   std::string input_format;
   std::map<std::string, std::string> fields;  // our name of a field → the input's name of it
-  std::string output = "-";                   // .gz and .zst are packed
-  std::string output_format;                  // jsonl, csv, tsv or md; empty: by name, else jsonl
-  std::vector<std::string> columns;           // of tables: fields that get a column of their own
+  std::string document_field = "context";  // what the text of a file that is a document is called
+  std::string output = "-";                // .gz and .zst are packed
+  std::string output_format;               // jsonl, csv, tsv or md; empty: by name, else jsonl
+  std::vector<std::string> columns;        // of tables: fields that get a column of their own
   // Between the cells of CSV: , ; | or a tab; 0: in the input what its header has, else a comma.
   char delimiter = 0;
   // Columns that a CSV file must have, by our names: one of each list.

@@ -56,6 +56,12 @@ struct PromptSegment {
   // which answers to the segment above may stand. What counts against the model's context is where
   // a path ends, not how many tokens it has.
   std::optional<std::int32_t> first_position;
+  // It and all segments below it, each the only one under the one above and each with one answer,
+  // are the pieces of a template with a value after every piece. The values are written together, a
+  // token each in turn: a value sees those above it as far as they were written when its own token
+  // was, and never changes what the template is. Between a piece and the next there must be a gap
+  // in which the value has room. Without it the answers of such a chain do not see one another.
+  bool skeleton = false;
 };
 
 }  // namespace banyan

@@ -57,6 +57,54 @@ std::shared_ptr<const Constraint> Constraint::FromJsonSchema(std::string_view sc
   return Compile(*ReadJsonSchema(schema), std::move(trie), std::move(options));
 }
 
+std::shared_ptr<const Constraint> Constraint::FromJsonTemplate(
+    std::span<const JsonSlot> slots, std::span<const std::string> after,
+    std::shared_ptr<const TokenTrie> trie, ConstraintOptions options) {
+  std::vector<ExpressionPtr> parts;
+  for (const JsonSlot& slot : slots) {
+    parts.push_back(Literal(slot.before));
+    parts.push_back(ReadJsonSchema(slot.schema, /*spaced=*/true));
+  }
+  std::vector<ExpressionPtr> ends;
+  for (const std::string& end : after) ends.push_back(end.empty() ? Nothing() : Literal(end));
+  if (!ends.empty()) parts.push_back(Choice(std::move(ends)));
+  return Compile(*Sequence(std::move(parts)), std::move(trie), std::move(options));
+}
+
+std::optional<std::string> Constraint::Completion(std::string_view text) const {
+  const Dfa& dfa = parts_->dfa;
+  const Dfa::State first = dfa.Next(dfa.start(), text);
+  if (first == Dfa::kDead) return std::nullopt;
+  struct Step {
+    Dfa::State state;
+    size_t before;  // index of the step before it
+    char byte;
+  };
+  std::vector<Step> steps = {{first, 0, 0}};
+  std::vector<bool> met(dfa.states());
+  met[first] = true;
+  for (size_t i = 0; i < steps.size(); ++i) {
+    if (dfa.accepting(steps[i].state)) {
+      std::string bytes;
+      for (size_t at = i; at > 0; at = steps[at].before) bytes += steps[at].byte;
+      return std::string(bytes.rbegin(), bytes.rend());
+    }
+    for (int b = 0; b < 256; ++b) {
+      const Dfa::State next = dfa.Next(steps[i].state, static_cast<std::uint8_t>(b));
+      if (next == Dfa::kDead || met[next]) continue;
+      met[next] = true;
+      steps.push_back({next, i, static_cast<char>(b)});
+    }
+  }
+  return std::nullopt;
+}
+
+std::string Constraint::BytesOf(std::span<const TokenId> tokens) const {
+  std::string bytes;
+  for (const TokenId token : tokens) bytes += parts_->trie->Bytes(token);
+  return bytes;
+}
+
 bool Constraint::Matches(std::string_view text) const {
   return parts_->dfa.accepting(parts_->dfa.Next(parts_->dfa.start(), text));
 }
@@ -84,7 +132,11 @@ std::shared_ptr<const std::vector<std::uint32_t>> ConstraintState::AllowedMask()
 
 bool ConstraintState::MayEnd() const { return constraint_->parts().dfa.accepting(state_); }
 
-bool ConstraintState::MustEnd() const { return !constraint_->parts().dfa.goes_on(state_); }
+bool ConstraintState::MustEnd() const {
+  const Constraint::Parts& parts = constraint_->parts();
+  if (parts.end_when_complete && parts.dfa.accepting(state_)) return true;
+  return !parts.dfa.goes_on(state_);
+}
 
 std::vector<TokenId> MaskTokens(std::span<const std::uint32_t> mask) {
   std::vector<TokenId> tokens;

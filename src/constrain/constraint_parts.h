@@ -13,10 +13,14 @@ namespace banyan {
 
 struct Constraint::Parts {
   Parts(const Nfa& nfa, std::shared_ptr<const TokenTrie> tokens, ConstraintOptions options)
-      : dfa(nfa), trie(std::move(tokens)), masks(dfa, *trie, std::move(options)) {}
+      : dfa(nfa),
+        trie(std::move(tokens)),
+        end_when_complete(options.end_when_complete),
+        masks(dfa, *trie, std::move(options)) {}
 
   Dfa dfa;
   std::shared_ptr<const TokenTrie> trie;
+  const bool end_when_complete;
   mutable MaskCache masks;  // guards itself
 };
 

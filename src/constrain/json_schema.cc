@@ -18,7 +18,8 @@ namespace {
 
 class SchemaReader {
  public:
-  explicit SchemaReader(const OrderedJson& root) : root_(root), values_(root) {}
+  SchemaReader(const OrderedJson& root, bool spaced)
+      : root_(root), comma_(spaced ? ", " : ","), colon_(spaced ? ": " : ":"), values_(root) {}
 
   ExpressionPtr Read(const SchemaPlace& place) {
     const auto [entry, is_new] = read_.try_emplace(&place.value());
@@ -163,7 +164,7 @@ class SchemaReader {
       if (!place.Has("items")) place.Refuse(ErrorKind::kUnsupported, "arrays need 'items'");
       const ExpressionPtr item = Read(place.At("items"));
       const std::int64_t more = most == kUnbounded ? kUnbounded : most - 1;
-      items = Sequence({item, Repeat(Sequence({Literal(","), item}),
+      items = Sequence({item, Repeat(Sequence({Literal(comma_), item}),
                                      std::max<std::int64_t>(least, 1) - 1, more)});
       if (least == 0) items = Repeat(items, 0, 1);
     }
@@ -187,13 +188,14 @@ class SchemaReader {
     for (const auto& [name, schema] : properties.value().items()) {
       const ExpressionPtr value = Read(properties.At(name));
       const bool is_required = std::find(required.begin(), required.end(), name) != required.end();
-      items.push_back({Sequence({Literal(OrderedJson(name).dump() + ":"), value}), is_required});
+      items.push_back({Sequence({Literal(OrderedJson(name).dump() + colon_), value}), is_required});
     }
-    return Sequence({Literal("{"), List(Literal(","), std::move(items)), Literal("}")});
+    return Sequence({Literal("{"), List(Literal(comma_), std::move(items)), Literal("}")});
   }
 
   static constexpr int kMaxDepth = 64;
   const OrderedJson& root_;
+  const std::string comma_, colon_;
   int depth_ = 0;
   SchemaValues values_;
   std::unordered_map<const OrderedJson*, ExpressionPtr> read_;  // null: being read
@@ -201,9 +203,9 @@ class SchemaReader {
 
 }  // namespace
 
-ExpressionPtr ReadJsonSchema(std::string_view schema) {
+ExpressionPtr ReadJsonSchema(std::string_view schema, bool spaced) {
   const OrderedJson root = ParseSchemaText(schema);
-  return SchemaReader(root).Read({root, ""});
+  return SchemaReader(root, spaced).Read({root, ""});
 }
 
 }  // namespace banyan

@@ -12,6 +12,7 @@ namespace banyan {
 // Throws kFormat for text that is no JSON, kInput for a schema that is wrong or that nothing fits,
 // kUnsupported for what the subset has not, all with the JSON pointer of the place; kLimit for a
 // schema that is too large. docs/constraints.md lists the subset.
-ExpressionPtr ReadJsonSchema(std::string_view schema);
+// `spaced`: a space after every comma and colon between values.
+ExpressionPtr ReadJsonSchema(std::string_view schema, bool spaced = false);
 
 }  // namespace banyan

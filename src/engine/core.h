@@ -48,7 +48,7 @@ class EngineCore {
 
   std::int64_t waiting() const { return line_.streams(); }
   std::int64_t waiting_tokens() const { return line_.tokens(); }
-  int running() const { return static_cast<int>(running_.size()); }
+  int running() const { return static_cast<int>(running_.size()) - ended_values_; }
   int most_branches() const { return memory_.logit_rows; }  // of one stream
   bool idle() const { return line_.empty() && running_.empty() && launched_.empty(); }
   int max_streams() const { return max_streams_; }
@@ -62,21 +62,38 @@ class EngineCore {
   void EndStream(const std::shared_ptr<RequestTree>& request, std::int32_t index,
                  FinishReason reason, const std::string& why);
 
+  // --- skeleton.cc: values that see one another
+  int Fed(const Stream& stream) const;
+  StepBuilder::NodeRows ValueRow(const Stream& stream) const;
+  void ExtendSkeleton(const std::shared_ptr<SkeletonRun>& run);
+  StepBuilder::Chain ChainOf(const SkeletonRun& run, StreamId last) const;
+  void CollectChains();
+  void RetireValue(Stream& stream);
+  void PreemptSkeleton(const std::shared_ptr<SkeletonRun>& run);
+
   // --- admit.cc: waiting streams → pinned paths with room to begin
   void Admit();
+  bool PlaceForNext() const;
+  std::vector<std::unique_ptr<Stream>> TakeNext();
+  void Return(std::vector<std::unique_ptr<Stream>> streams);
+  bool TryAdmitAll(std::vector<std::unique_ptr<Stream>>& streams);
   bool StackFits(const Stream& next) const;
-  bool HasPlace(const Stream& next) const;
-  bool TryAdmit(Stream& stream);
+  void Begin(std::unique_ptr<Stream> stream);
+
+  // --- find_room.cc: what a stream that is let in gets
+  bool TryAdmit(Stream& stream, std::int64_t spare, bool least_room);
   void FindPaths(Stream& stream);
   NodeId FindPath(const Stream& stream, std::int32_t leaf_segment);
   std::vector<NodeId> PromptNodes(const Stream& stream) const;
   int TailKeys(const Stream& stream, NodeId leaf) const;
-  int FirstTailKeys(const Stream& stream, const Branch& branch, std::int64_t path_pages) const;
-  void Begin(std::unique_ptr<Stream> stream);
+  int FirstTailKeys(const Stream& stream, const Branch& branch, std::int64_t most_pages) const;
 
   // --- grow.cc: memory on demand
   bool GrowTail(Stream& stream);
+  void EndForMemory(Stream& stream);
   void Preempt(Stream& stream);
+  std::unique_ptr<Stream> PutAside(Stream& stream);
+  void StopWriting(Stream& stream);
   void LetGo(Stream& stream);
 
   // --- step.cc
@@ -148,6 +165,7 @@ class EngineCore {
   bool path_has_logits_ = false;  // the path in path_ ends where a token is to be chosen
   std::vector<std::pair<int, StreamId>> prompting_;  // with the rows that each is missing
   std::vector<StepBuilder::NodeRows> node_rows_;
+  std::vector<StepBuilder::Chain> chains_;
   std::vector<PageCopy> page_copies_;
   StepBuilder builder_;
   const BuiltStep* built_ = nullptr;
@@ -167,7 +185,9 @@ class EngineCore {
   std::vector<StreamId> free_ids_;
   std::vector<StreamId> running_;  // by rank; ends may be among them until ForgetEnded
   int running_branches_ = 0;       // of them
+  int ended_values_ = 0;           // of them, those that only keep what others see
   bool no_room_ = false;           // the next in line did not fit; try again when a stream ends
+  bool nobody_else_ = false;       // what runs may need all memory there is
   std::unordered_map<NodeId, int> stack_of_node_;  // stacked: of the running streams' nodes
   std::vector<Delivery> deliveries_;
   Receipt receipt_;

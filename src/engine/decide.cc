@@ -11,13 +11,18 @@ namespace banyan {
 void EngineCore::Decide() {
   // Memory may allow smaller steps only, but never less than one stream's branches.
   const size_t least = running_.empty() ? 1 : at(running_.front()).branches.size();
-  scheduler_.Begin(std::max(step_rows_, static_cast<int>(least)));
+  scheduler_.Begin(std::max(step_rows_, static_cast<int>(least)), memory_.logit_rows);
+  std::shared_ptr<SkeletonRun> skeleton;  // of the stream before
   for (size_t i = 0; i < running_.size() && !scheduler_.full(); ++i) {
     const StreamId id = running_[i];
     if (!Alive(id)) continue;  // it gave its memory to an earlier one
     Stream& stream = at(id);
+    if (stream.skeleton) {
+      if (stream.skeleton != skeleton) ExtendSkeleton(skeleton = stream.skeleton);
+      continue;
+    }
     const auto branches = static_cast<int>(stream.branches.size());
-    if (branches > scheduler_.rows_left()) continue;
+    if (branches > std::min(scheduler_.rows_left(), scheduler_.logits_left())) continue;
     if (!Decodes(stream)) {
       if (branches > 1) DecideFirstToken(stream);
       continue;
@@ -69,7 +74,8 @@ void EngineCore::DecidePrompt(const Stream& stream, int most_rows) {
     ShowPath(stream, stream.lead());
     return scheduler_.Prefill(path_, {path_has_logits_, most_rows});
   }
-  const bool whole = MissingRows(stream) <= std::min(scheduler_.rows_left(), most_rows);
+  const bool whole = MissingRows(stream) <= std::min(scheduler_.rows_left(), most_rows) &&
+                     static_cast<int>(stream.branches.size()) <= scheduler_.logits_left();
   bool logits = whole;
   for (const Branch& branch : stream.branches) {
     ShowPath(stream, branch);
@@ -129,6 +135,10 @@ void EngineCore::ShowPath(const Stream& stream, const Branch& branch) {
   std::reverse(path_.begin(), path_.end());
   path_has_logits_ = true;
   if (!HasWritten(stream)) return;
+  if (stream.skeleton) {  // its tokens are fed again one by one, with the others'
+    path_has_logits_ = false;
+    return;
+  }
   const int taken = forest_.TakenOver(branch.leaf);
   if (taken > 0 && cache_.filled(branch.leaf) < path_.back().tokens) {
     path_has_logits_ = false;
@@ -139,7 +149,7 @@ void EngineCore::ShowPath(const Stream& stream, const Branch& branch) {
 }
 
 bool EngineCore::Decodes(const Stream& stream) const {
-  return stream.state == Stream::State::kDecode || stream.tokens_under_way > 0;
+  return stream.state == Stream::State::kDecode || stream.tokens_under_way > 0 || stream.ended;
 }
 
 // Whether the answer being written ends with its next `more`-th token whatever that is.

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "engine/core.h"
+#include "engine/skeleton_run.h"
 
 namespace banyan {
 
@@ -19,37 +20,65 @@ bool EngineCore::GrowTail(Stream& stream) {
     // Running streams are in order of rank, so none that has its row already is taken away.
     const auto last = std::find_if(running_.rbegin(), running_.rend(),
                                    [this](StreamId id) { return Alive(id) && !at(id).preempted; });
+    const auto together = [&stream](const Stream& other) {
+      return &other == &stream || (stream.skeleton && other.skeleton == stream.skeleton);
+    };
     const bool alone =
-        std::ranges::count_if(running_, [this](StreamId id) { return Alive(id); }) == 1;
+        std::ranges::all_of(running_, [&](StreamId id) { return !Alive(id) || together(at(id)); });
     if (last == running_.rend() || alone) {
-      DeliverEnds(stream, FinishReason::kError,
-                  fmt::format("KV memory is too small: the budget of {} pages of {} tokens was "
-                              "full after {} tokens of the answer",
-                              cache_.total_pages(), kPageTokens, stream.answer.tokens.size()));
-      Retire(stream);
+      EndForMemory(stream);
       return false;
     }
     Stream& victim = at(*last);
-    const bool itself = &victim == &stream;
+    const bool itself = together(victim);
     Preempt(victim);
     if (itself) return false;
   }
   return true;
 }
 
-// The stream waits again, with the tokens it has; their keys will be computed anew.
+// The stream, or all values of its skeleton, cannot go on and never could.
+void EngineCore::EndForMemory(Stream& stream) {
+  const std::shared_ptr<SkeletonRun> run = stream.skeleton;
+  const std::vector<StreamId> ids = run ? run->members : std::vector{stream.id};
+  for (const StreamId id : ids) {
+    Stream& ending = at(id);
+    if (ending.ended) continue;
+    DeliverEnds(ending, FinishReason::kError,
+                fmt::format("KV memory is too small: the budget of {} pages of {} tokens was "
+                            "full after {} tokens of the answer",
+                            cache_.total_pages(), kPageTokens, ending.answer.tokens.size()));
+    Retire(ending);
+  }
+}
+
+// The stream, with all values of its skeleton, waits again with the tokens it has; their keys will
+// be computed anew.
 void EngineCore::Preempt(Stream& stream) {
+  if (stream.skeleton) {
+    PreemptSkeleton(stream.skeleton);
+  } else {
+    line_.Return(PutAside(stream));
+  }
+  no_room_ = true;
+}
+
+std::unique_ptr<Stream> EngineCore::PutAside(Stream& stream) {
   ForgetUnderWay(stream);
-  const std::vector<TokenId>& tokens = forest_.at(stream.lead().tail).tokens;
-  stream.written.assign(tokens.begin() + forest_.TakenOver(stream.lead().leaf), tokens.end());
-  LetGo(stream);
+  StopWriting(stream);
   stream.preempted = true;
   stream.state = Stream::State::kWaiting;
   ++receipt_.preempted;
   const StreamId id = std::exchange(stream.id, StreamId());
   stream.declared().running = StreamId();
-  line_.Return(std::move(streams_[id.index()]));
-  no_room_ = true;
+  return std::move(streams_[id.index()]);
+}
+
+// Gives back what the stream holds, and keeps its tokens.
+void EngineCore::StopWriting(Stream& stream) {
+  const std::vector<TokenId>& tokens = forest_.at(stream.lead().tail).tokens;
+  stream.written.assign(tokens.begin() + forest_.TakenOver(stream.lead().leaf), tokens.end());
+  LetGo(stream);
 }
 
 // Gives back what the stream holds. Its tails are of no use to anyone (a row under way writes to

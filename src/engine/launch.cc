@@ -16,20 +16,26 @@ void EngineCore::PlanStep() {
   }
   for (const StreamId id : decision.extend) {
     const Stream& stream = at(id);
+    if (stream.skeleton) {
+      node_rows_.push_back(ValueRow(stream));
+      continue;
+    }
     for (const Branch& branch : stream.branches) {
       const auto tokens = static_cast<int>(forest_.at(branch.tail).tokens.size());
       node_rows_.push_back(
           {branch.tail, tokens - 1 + stream.tokens_under_way, 1, true, ChoiceToken(stream.choice)});
     }
   }
+  CollectChains();
   if (options_.strategy == Strategy::kStacked) {
     MarkStacks();
-    built_ = &builder_.Build(node_rows_, [this](NodeId node) {
+    const auto stack_of = [this](NodeId node) {
       const auto it = stack_of_node_.find(node);
       return it == stack_of_node_.end() ? -1 : it->second;
-    });
+    };
+    built_ = &builder_.Build(node_rows_, stack_of, chains_);
   } else {
-    built_ = &builder_.Build(node_rows_, {});
+    built_ = &builder_.Build(node_rows_, {}, chains_);
   }
   BuildPlan(built_->nodes, built_->batch.positions, OptionsForPlan(), plan_);
   BANYAN_CHECK(launched_.size() <= 1);  // so that a choice under way is of the latest step
@@ -113,6 +119,9 @@ void EngineCore::Launch() {
              static_cast<int>(built_->batch.logit_rows.size()), step.decode_only);
   ++receipt_.steps;
   receipt_.decode_rows += decision.extend_rows;
+  for (size_t i = decision.prefill.size(); i < node_rows_.size(); ++i) {
+    if (!node_rows_[i].logits) ++receipt_.recomputed_tokens;  // of a skeleton's value
+  }
   for (const PrefillPart& part : decision.prefill) {
     const bool answer = forest_.at(part.node).growing;
     (answer ? receipt_.recomputed_tokens : receipt_.prefilled_tokens) += part.count;
@@ -189,12 +198,13 @@ void EngineCore::Constrain(Stream& stream) {
 }
 
 // The logits are gone after the next step; a penalty and a constraint need the token itself; which
-// answer comes after a stop, nobody knows before.
+// answer comes after a stop, nobody knows before; and nobody may see a row of a value that ended.
 bool EngineCore::MustTakeAtOnce(const Stream& stream) const {
   const AnswerRequest& wanted = stream.wanted();
   const bool wants_logits = wanted.want_logits && !Decodes(stream);
   const bool in_turn = stream.end_answer - stream.answer_index > 1;
-  return wants_logits || wanted.sampling.repetition_penalty != 1.0f || wanted.constraint || in_turn;
+  return wants_logits || wanted.sampling.repetition_penalty != 1.0f || wanted.constraint ||
+         in_turn || stream.skeleton;
 }
 
 SamplingRow EngineCore::RequestFor(const Stream& stream, std::int32_t row) const {

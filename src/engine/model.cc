@@ -2,6 +2,7 @@
 #include "banyan/model.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <map>
 #include <optional>
 

@@ -203,7 +203,7 @@ TEST(EnginePanel, TheSameInAnyCompany) {
     for (const Strategy strategy : {Strategy::kFlat, Strategy::kPaged, Strategy::kStacked,
                                     Strategy::kTree, Strategy::kAuto}) {
       for (const int steps_ahead : {0, 1}) {
-        for (const int pages : {0, strategy == Strategy::kFlat ? 150 : 110}) {
+        for (const int pages : {0, strategy == Strategy::kFlat ? 125 : 90}) {
           SCOPED_TRACE(std::string(StrategyName(strategy)) + ", seed " + std::to_string(seed) +
                        ", ahead " + std::to_string(steps_ahead) + ", pages " +
                        std::to_string(pages));

@@ -42,9 +42,15 @@ struct RequestStream {
   std::int32_t panel = -1;  // index of its panel; -1: none
   // Answers [first_answer, end_answer): one, or several that are written in turn.
   std::int32_t first_answer = 0, end_answer = 0;
-  int stack = 0;      // stacked: which stack it belongs to
-  bool over = false;  // ended or cancelled
-  StreamId running;   // while it runs
+  std::int32_t skeleton = -1;  // index in RequestTree::skeletons; -1: none
+  int stack = 0;               // stacked: which stack it belongs to
+  bool over = false;           // ended or cancelled
+  StreamId running;            // while it runs
+};
+
+// Streams [first, end) are the values of one template, in its order.
+struct RequestSkeleton {
+  std::int32_t first = 0, end = 0;
 };
 
 struct RequestTree {
@@ -59,6 +65,7 @@ struct RequestTree {
   std::vector<AnswerRequest> answers;
   std::vector<RequestStream> streams;
   std::vector<RequestPanel> panels;
+  std::vector<RequestSkeleton> skeletons;
   std::int64_t tokens = 0;  // of all segments
 
   std::int32_t streams_left = 0;
@@ -84,7 +91,10 @@ struct RequestRules {
   int most_branches = 1;  // of one stream
 };
 
-// Throws as Engine::TrySubmit says.
+// Whether all segments below it are leaves, and there are some: questions of one context.
+bool AllLeaves(const PromptSegment& segment);
+
+// Throws as Engine::TrySubmit says. (request_check.cc)
 RequestSize CheckRequest(const PromptSegment& request, const Model::Parts& model,
                          const RequestRules& rules);
 

@@ -15,11 +15,16 @@ void EngineCore::Accept(std::shared_ptr<RequestTree> request) {
 
 // A stack takes so many contexts, and of a context so many questions; the rest opens a new one.
 void EngineCore::NumberStacks(RequestTree& request) {
-  for (RequestStream& stream : request.streams) {
+  for (size_t i = 0; i < request.streams.size(); ++i) {
+    RequestStream& stream = request.streams[i];
     if (stream.panel >= 0) {  // its documents make a stack of their own
       stream.stack = ++stack_;
       stack_contexts_ = options_.contexts_per_stack;
       last_context_ = {};
+      continue;
+    }
+    if (i > 0 && stream.skeleton >= 0 && stream.skeleton == request.streams[i - 1].skeleton) {
+      stream.stack = stack_;  // they see one another
       continue;
     }
     const std::int32_t context = request.segments[static_cast<size_t>(stream.leaf)].parent;
@@ -90,6 +95,7 @@ void EngineCore::CancelTagged(const std::shared_ptr<RequestTree>& request, std::
 void EngineCore::EndStream(const std::shared_ptr<RequestTree>& request, std::int32_t index,
                            FinishReason reason, const std::string& why) {
   const RequestStream& declared = request->streams[static_cast<size_t>(index)];
+  if (declared.over) return;
   if (declared.running.valid()) {
     Stream& stream = at(declared.running);
     DeliverEnds(stream, reason, why);

@@ -12,20 +12,22 @@ int StepDecision::rows() const {
   return rows;
 }
 
-void StepScheduler::Begin(int batch_rows) {
-  BANYAN_CHECK(batch_rows > 0);
+void StepScheduler::Begin(int batch_rows, int logit_rows) {
+  BANYAN_CHECK(batch_rows > 0 && logit_rows > 0);
   for (const PrefillPart& part : step_.prefill) part_of_[part.node.index()] = -1;
   step_.prefill.clear();
   step_.extend.clear();
   step_.extend_rows = 0;
   rows_left_ = batch_rows;
+  logits_left_ = logit_rows;
 }
 
-bool StepScheduler::Extend(StreamId stream, int rows) {
-  if (rows > rows_left_) return false;
+bool StepScheduler::Extend(StreamId stream, int rows, bool logits) {
+  if (rows > rows_left_ || (logits && rows > logits_left_)) return false;
   step_.extend.push_back(stream);
   step_.extend_rows += rows;
   rows_left_ -= rows;
+  if (logits) logits_left_ -= rows;
   return true;
 }
 
@@ -77,11 +79,13 @@ bool StepScheduler::Take(const PromptNode& node, int missing, int& most_rows) {
 // complete before, fed once more (it writes the bits that are already there).
 void StepScheduler::WantLogits(const PromptNode& leaf) {
   const std::int32_t index = PartOf(leaf.node);
+  if (index >= 0 && step_.prefill[static_cast<size_t>(index)].logits) return;
+  if (logits_left_ == 0 || (index < 0 && rows_left_ == 0)) return;
+  --logits_left_;
   if (index >= 0) {
     step_.prefill[static_cast<size_t>(index)].logits = true;
     return;
   }
-  if (rows_left_ == 0) return;
   Add({leaf.node, leaf.tokens - 1, 1, true});
   --rows_left_;
 }

@@ -51,9 +51,10 @@ struct StepDecision {
 // when no stream decodes. A node whose parent is not complete in this step is not touched.
 class StepScheduler {
  public:
-  void Begin(int batch_rows);
-  // All rows of a stream or none: false when they do not fit.
-  bool Extend(StreamId stream, int rows = 1);
+  // At most so many rows, and so many of them with logits.
+  void Begin(int batch_rows, int logit_rows = 1 << 30);
+  // All rows of a stream, with their logits or without, or none: false when they do not fit.
+  bool Extend(StreamId stream, int rows = 1, bool logits = true);
   // Prompts get at most so many of the rows that are left.
   void LimitPrompts(int rows);
 
@@ -66,6 +67,7 @@ class StepScheduler {
 
   bool full() const { return rows_left_ == 0; }
   int rows_left() const { return rows_left_; }
+  int logits_left() const { return logits_left_; }
   bool Touches(NodeId node) const { return PartOf(node) >= 0; }
   const StepDecision& decision() const { return step_; }
 
@@ -78,6 +80,7 @@ class StepScheduler {
 
   StepDecision step_;
   int rows_left_ = 0;
+  int logits_left_ = 0;
   std::vector<std::int32_t> part_of_;  // by node: index in step_.prefill; -1: none
 };
 

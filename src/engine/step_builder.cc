@@ -10,9 +10,21 @@ namespace banyan {
 std::int32_t StepBuilder::LocalOf(NodeId node) {
   if (!node.valid()) return -1;
   if (local_of_[node.index()] >= 0) return local_of_[node.index()];
-  const std::int32_t parent = LocalOf(forest_.at(node).parent);
+  const std::int32_t local = AddLocal(node, LocalOf(forest_.at(node).parent));
+  local_of_[node.index()] = local;
+  return local;
+}
+
+void StepBuilder::AddChain(const Chain& chain) {
+  std::int32_t above = LocalOf(forest_.at(chain.front()).parent);
+  for (const NodeId node : chain) {
+    above = AddLocal(node, above);
+    if (forest_.at(node).growing) local_of_[node.index()] = above;
+  }
+}
+
+std::int32_t StepBuilder::AddLocal(NodeId node, std::int32_t parent) {
   const auto index = static_cast<std::int32_t>(locals_.size());
-  local_of_[node.index()] = index;
   locals_.push_back({});
   locals_.back().id = node;
   locals_.back().parent = parent;
@@ -29,7 +41,8 @@ std::int32_t StepBuilder::LocalOf(NodeId node) {
 }
 
 const BuiltStep& StepBuilder::Build(std::span<const NodeRows> rows,
-                                    const std::function<int(NodeId)>& stack_of) {
+                                    const std::function<int(NodeId)>& stack_of,
+                                    std::span<const Chain> chains) {
   for (const Local& local : locals_) local_of_[local.id.index()] = -1;
   locals_.clear();
   local_of_.resize(std::max(local_of_.size(), forest_.capacity()), -1);
@@ -39,6 +52,7 @@ const BuiltStep& StepBuilder::Build(std::span<const NodeRows> rows,
   step_.batch.logit_rows.clear();
   step_.nodes.clear();
   step_.logit_nodes.clear();
+  for (const Chain& chain : chains) AddChain(chain);
   for (const NodeRows& node : rows) {
     const std::int32_t local = LocalOf(node.node);
     BANYAN_CHECK(locals_[static_cast<size_t>(local)].rows == nullptr);

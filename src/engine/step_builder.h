@@ -37,9 +37,13 @@ class StepBuilder {
     TokenId next_token = ChoiceToken(0);
   };
 
+  // Nodes that a skeleton's values see: the first below its parent in the forest, every other below
+  // the one before it, wherever else in the step it may be. Rows of its growing nodes stand here.
+  using Chain = std::vector<NodeId>;
+
   // `stack_of` (may be empty) gives the stack of a node, -1 for none.
-  const BuiltStep& Build(std::span<const NodeRows> rows,
-                         const std::function<int(NodeId)>& stack_of);
+  const BuiltStep& Build(std::span<const NodeRows> rows, const std::function<int(NodeId)>& stack_of,
+                         std::span<const Chain> chains = {});
 
   // Which row of the last step's logits is the node's; -1: none.
   std::int32_t LogitRow(NodeId node) const;
@@ -56,6 +60,8 @@ class StepBuilder {
     std::int32_t local, plan_parent;
   };
   std::int32_t LocalOf(NodeId node);
+  std::int32_t AddLocal(NodeId node, std::int32_t parent);
+  void AddChain(const Chain& chain);
   void Emit(std::int32_t local, std::int32_t plan_parent, int stack);
   void AddRows(const NodeRows& rows, Local& local);
 

@@ -24,6 +24,7 @@ struct Branch {
   // leaf (Forest::AddTail).
   NodeId tail;
 };
+struct SkeletonRun;  // skeleton_run.h
 
 struct Stream {
   enum class State { kWaiting, kPrefill, kDecode };
@@ -36,6 +37,11 @@ struct Stream {
   std::int32_t end_answer = 0;
   int prompt_tokens = 0;
   bool began = false;  // it has run before
+  // Of a skeleton's value: what it shares with the others, while it runs or waits to run again.
+  std::shared_ptr<SkeletonRun> skeleton;
+  // Its answer has ended, and it only keeps what other values of its skeleton see. It wants nothing
+  // any more.
+  bool ended = false;
 
   // While it runs: one, or those of a panel, the prior first. All have the same answer.
   std::vector<Branch> branches;

@@ -135,6 +135,7 @@ void EngineCore::FinishAnswer(Stream& stream, FinishReason reason, const std::st
 
 // REQUIRES: all its ends are delivered.
 void EngineCore::Retire(Stream& stream) {
+  if (stream.skeleton) return RetireValue(stream);
   ForgetUnderWay(stream);
   LetGo(stream);
   stream.declared().running = StreamId();

@@ -43,16 +43,28 @@ void WaitingLine::Settle(FreshMap::iterator at) {
   fresh_.erase(at);
 }
 
-std::unique_ptr<Stream> WaitingLine::Take() {
+bool WaitingLine::NextHasReturned() const {
   BANYAN_CHECK(!empty());
-  --streams_;
   const auto fresh = fresh_.begin();
   const auto returned = returned_.begin();
-  const bool take_returned =
-      returned != returned_.end() &&
-      (fresh == fresh_.end() ||
-       returned->first < Rank(fresh->first.first, fresh->first.second, fresh->second.next));
-  if (take_returned) return std::move(returned_.extract(returned).mapped());
+  return returned != returned_.end() &&
+         (fresh == fresh_.end() ||
+          returned->first < Rank(fresh->first.first, fresh->first.second, fresh->second.next));
+}
+
+std::pair<const RequestTree*, std::int32_t> WaitingLine::Next() const {
+  if (NextHasReturned()) {
+    const Stream& stream = *returned_.begin()->second;
+    return {stream.request.get(), stream.index};
+  }
+  return {fresh_.begin()->second.request.get(), fresh_.begin()->second.next};
+}
+
+std::unique_ptr<Stream> WaitingLine::Take() {
+  const bool take_returned = NextHasReturned();
+  --streams_;
+  if (take_returned) return std::move(returned_.extract(returned_.begin()).mapped());
+  const auto fresh = fresh_.begin();
   std::unique_ptr<Stream> stream = MakeStream(fresh->second.request, fresh->second.next);
   ++fresh->second.next;
   Settle(fresh);

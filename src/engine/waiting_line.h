@@ -24,6 +24,8 @@ class WaitingLine {
 
   // The first in line. REQUIRES: not empty.
   std::unique_ptr<Stream> Take();
+  // Its request and its index there. REQUIRES: not empty.
+  std::pair<const RequestTree*, std::int32_t> Next() const;
 
   // Takes one stream of a request out of the line; null: it does not wait.
   std::unique_ptr<Stream> Remove(const std::shared_ptr<RequestTree>& request, std::int32_t index);
@@ -39,6 +41,7 @@ class WaitingLine {
   };
   using FreshMap = std::map<std::pair<int, RequestId>, FreshRequest>;
   void Settle(FreshMap::iterator at);
+  bool NextHasReturned() const;
   static std::unique_ptr<Stream> MakeStream(const std::shared_ptr<RequestTree>& request,
                                             std::int32_t index);
 

@@ -52,6 +52,7 @@ InputOptions InputOf(const JobOptions& options) {
   input.fields = options.fields;
   input.delimiter = options.delimiter;
   input.needed = options.needed_columns;
+  input.document_field = options.document_field;
   return input;
 }
 

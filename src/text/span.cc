@@ -36,9 +36,33 @@ size_t MatchAt(std::string_view document, size_t begin, std::string_view words) 
   return at;
 }
 
+TextSpan SpanOfBytes(std::string_view document, size_t begin, size_t end) {
+  const std::int64_t start = CountCharacters(document.substr(0, begin));
+  return {start, start + CountCharacters(document.substr(begin, end - begin))};
+}
+
+// Of as many bytes.
+std::string LowerCase(std::string_view text) {
+  std::string lower(text);
+  for (char& c : lower) {
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  }
+  return lower;
+}
+
+bool HasDigit(std::string_view text, size_t at) {
+  return at < text.size() && text[at] >= '0' && text[at] <= '9';
+}
+
+bool HasNumberByte(std::string_view text, size_t at) {
+  return HasDigit(text, at) || (at < text.size() && (text[at] == '.' || text[at] == ','));
+}
+
 }  // namespace
 
-std::optional<TextSpan> FindSpan(std::string_view document, std::string_view words) {
+std::optional<TextSpan> FindSpan(std::string_view document, std::string_view words,
+                                 LetterCase letters) {
+  if (letters == LetterCase::kAny) return FindSpan(LowerCase(document), LowerCase(words));
   const size_t first = words.find_first_not_of(kSpaces);
   if (first == std::string_view::npos) return std::nullopt;
   words = words.substr(first, words.find_last_not_of(kSpaces) + 1 - first);
@@ -49,8 +73,21 @@ std::optional<TextSpan> FindSpan(std::string_view document, std::string_view wor
     const size_t end = MatchAt(document, at, words);
     if (end == std::string_view::npos) continue;
     if (end < document.size() && IsWordByte(document[end]) && IsWordByte(words.back())) continue;
-    const std::int64_t start = CountCharacters(document.substr(0, at));
-    return TextSpan{start, start + CountCharacters(document.substr(at, end - at))};
+    return SpanOfBytes(document, at, end);
+  }
+  return std::nullopt;
+}
+
+std::optional<TextSpan> FindNumber(std::string_view document, std::string_view number) {
+  if (number.empty()) return std::nullopt;
+  for (size_t at = document.find(number); at != std::string_view::npos;
+       at = document.find(number, at + 1)) {
+    const size_t end = at + number.size();
+    // A point or comma after it belongs to it only before another digit.
+    const bool goes_on =
+        HasDigit(document, end) || (HasNumberByte(document, end) && HasDigit(document, end + 1));
+    const bool began = at > 0 && HasNumberByte(document, at - 1);
+    if (!goes_on && !began) return SpanOfBytes(document, at, end);
   }
   return std::nullopt;
 }

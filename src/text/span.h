@@ -10,10 +10,22 @@ namespace banyan {
 // In characters (code points) from the document's start; `end` is after the last one.
 struct TextSpan {
   std::int64_t start = 0, end = 0;
+
+  friend bool operator==(const TextSpan&, const TextSpan&) = default;
+};
+
+enum class LetterCase {
+  kSame,
+  kAny,  // of the letters A to Z
 };
 
 // The first place where `words` stand in `document` as they are: not inside a longer word or
 // number, with any space where they have space. Nothing when there is none. Both are valid UTF-8.
-std::optional<TextSpan> FindSpan(std::string_view document, std::string_view words);
+std::optional<TextSpan> FindSpan(std::string_view document, std::string_view words,
+                                 LetterCase letters = LetterCase::kSame);
+
+// The first place where a number stands as it is written: not inside a longer one, be it by a
+// decimal point or a comma.
+std::optional<TextSpan> FindNumber(std::string_view document, std::string_view number);
 
 }  // namespace banyan

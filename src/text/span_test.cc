@@ -35,6 +35,18 @@ TEST(Span, SpaceIsAnySpace) {
   ExpectSpan("a b", "  a b ", 0, 3);
 }
 
+TEST(Span, LetterCaseMayNotCount) {
+  EXPECT_EQ(FindSpan("Größe: SONY tv", "sony TV"), std::nullopt);
+  EXPECT_EQ(FindSpan("Größe: SONY tv", "sony TV", LetterCase::kAny), (TextSpan{7, 14}));
+}
+
+TEST(Span, NumbersStandAlone) {
+  EXPECT_EQ(FindNumber("142 or 4.2 or 42.5 or 1,42 or 42.", "42"), (TextSpan{30, 32}));
+  EXPECT_EQ(FindNumber("é 3.5kg", "3.5"), (TextSpan{2, 5}));
+  EXPECT_EQ(FindNumber("3.55, 13.5", "3.5"), std::nullopt);
+  EXPECT_EQ(FindNumber("7", ""), std::nullopt);
+}
+
 TEST(Span, WhatIsNotThereHasNone) {
   EXPECT_FALSE(FindSpan("some text", "other").has_value());
   EXPECT_FALSE(FindSpan("some text", "").has_value());

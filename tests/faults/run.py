@@ -25,7 +25,8 @@ import generators
 BANYAN = os.environ["BANYAN"]
 ANSWER = ["--max-new", "3", "--temperature", "1", "--threads", "1", "--quiet", "--checkpoint", "0"]
 ENTRY = 64  # bytes of a journal's entry
-SHAPES = [("out.jsonl", []), ("out.jsonl", ["--ordered"]), ("out.csv", []), ("out.jsonl.gz", [])]
+SHAPES = [("out.jsonl", []), ("out.jsonl", ["--ordered"]), ("out.csv", []), ("out.jsonl.gz", []),
+          ("out.md", [])]
 
 
 class Broken(Exception):
@@ -79,6 +80,8 @@ class Workshop:
         text = (gzip.decompress(data) if path.suffix == ".gz" else data).decode()
         if path.suffix == ".csv":
             return sorted(map(str, csv.reader(text.splitlines())))
+        if path.suffix == ".md":
+            return sorted(text.splitlines())
         return sorted(json.dumps(json.loads(line), sort_keys=True) for line in text.splitlines())
 
     def check(self, folder, name, more):

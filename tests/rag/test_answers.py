@@ -93,7 +93,7 @@ class Answers(RagTest):
         good = read_rows(CODES)[0]
         bad = [{"id": "no question", "documents": ["x"]}, {"id": "none", "question": "Why?"},
                {"id": "empty", "question": "Why?", "documents": []}, {"id": "odd", "question": "Why?", "documents": [7]},
-               {"id": "blank", "question": "Why?", "documents": [{"text": " "}]}, {"question": "Why?", "documents": ["x"]},
+               {"id": "blank", "question": "Why?", "documents": [{"text": " "}]}, {"question": "Why?", "documents": []},
                {"id": "half", "question": "Why?", "documents": [{"text": "x", "score": 0.5}, {"text": "y", "score": 2}]},
                {"id": "long", "question": "Why?", "documents": ["word " * 6000]},
                {"id": "many", "question": "Why?", "documents": ["x"] * 400}]

@@ -222,8 +222,10 @@ class ReferenceKernels final : public Kernels {
   }
 
  private:
+  // A step may have no logits at all.
   static LogitRows RowsOf(const Tensor& logits) {
-    return {reference::Row(logits, 0).data(), logits.columns, logits.columns};
+    const float* first = logits.rows > 0 ? reference::Row(logits, 0).data() : nullptr;
+    return {first, logits.columns, logits.columns};
   }
 
   // `count` is a double so that no product of sizes can wrap around.

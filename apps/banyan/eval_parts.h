@@ -1,4 +1,5 @@
-// banyan eval rag.
+// The subcommands of `banyan eval`. Each adds itself to it and returns what to run when it was
+// chosen.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -7,11 +8,12 @@
 
 namespace banyan::app {
 
-// Adds `rag` to `eval`; what it returns runs it.
 struct EvalPart {
   CLI::App* app = nullptr;
   Command run;
 };
+
+EvalPart AddEvalExtract(CLI::App& eval);
 EvalPart AddEvalRag(CLI::App& eval);
 
 }  // namespace banyan::app

@@ -1,0 +1,259 @@
+#include "extract_options.h"
+
+#include "banyan/error.h"
+#include "option_text.h"
+
+namespace banyan::app {
+namespace {
+
+constexpr const char* kHelp = R"(
+Every line of the input is a document; every line of the output has its values: those of all
+attributes that the schema lists, written at once, each held to its type, null where the document
+does not say.
+
+Examples
+  $ cat schema.json
+  {"attributes":[{"name":"brand","examples":["Sony"]},{"name":"weight","type":"number","unit":"kg"},
+   {"name":"colour","type":"enum","values":["black","white"]},{"name":"ports","type":"list","of":"text"}]}
+  $ banyan extract -m model.gguf docs.jsonl --schema schema.json -o values.jsonl
+  What the model reads of the first document:
+    $ banyan extract -m model.gguf docs.jsonl --schema schema.json --show-prompt
+  As any JSON, one value after another, to compare:
+    $ banyan extract -m model.gguf docs.jsonl --schema schema.json --values sequential -o other.jsonl
+  After Ctrl-C or a power cut: the same command with --resume.
+
+Input
+  JSONL: {"id"?, "text", "category"?, …}; CSV or TSV: a header with the same names; text, HTML and PDF
+  files, and folders of them, are documents. .gz and .zst are unpacked. Other fields are carried
+  through.
+Schema
+  {"categories":{NAME:{"description"?,"attributes":[…]}}}, or {"attributes":[…]}, or a JSON Schema of
+  an object. An attribute: {"name","description"?,"examples"?,"type"?,"nullable"?,"max_tokens"?}; types:
+  text (pattern, max_length), number and integer (unit, units, minimum, maximum), boolean, date,
+  enum (values), list (of, max_items). docs/extract.md has all of it.
+Output
+  {"id","category"?,"values":{…},"confidence":{…},"spans":{…},"truncated"?:[…],…}: confidence is the mean
+  log-probability of a value's tokens, a span the characters of the document where the value stands.
+  CSV, TSV and Markdown tables have a column for every attribute.
+Template variables
+  {document} {names} {attributes} {examples} {details} {category} {instruction} {id} and every other
+  field; {details} is the list of attributes with examples where the names alone do not say it all;
+  {{ and }} are braces. In a chat the template is the user's message, without one the whole prompt.
+Exit code
+  0: every document has its row; 1: some rows failed or the job was stopped; 2: nothing could be done.)";
+
+void AddInput(CLI::App& command, ExtractCommand& options) {
+  const char* group = "Input";
+  command.add_option("input", options.job.inputs,
+                     "Files, folders, quoted patterns such as 'docs/*.jsonl.gz', or - for standard "
+                     "input");
+  command
+      .add_option("--schema", options.schema_file,
+                  "The schema: categories with their attributes, or a JSON Schema")
+      ->group(group);
+  command
+      .add_option("--category", options.extract.category,
+                  "The category of documents that do not say theirs")
+      ->group(group);
+  command
+      .add_option("--input-format", options.job.input_format,
+                  "jsonl, csv, tsv, text, html or pdf (default: by the file's name, else by how it "
+                  "begins)")
+      ->group(group);
+  command
+      .add_option("--field", options.fields,
+                  "OURS=THEIRS: the input calls a field otherwise, e.g. text=body")
+      ->allow_extra_args(false)
+      ->group(group);
+  command.add_option("--limit", options.job.limit, "Only the first N records of the input")
+      ->check(CLI::NonNegativeNumber)
+      ->group(group);
+  command.add_option("--shard", options.shard, "i/n: every n-th document, from the i-th on")
+      ->group(group);
+  command
+      .add_option("--max-errors", options.job.max_errors,
+                  "Stop when there are more error rows than this (default: never)")
+      ->check(CLI::NonNegativeNumber)
+      ->group(group);
+}
+
+void AddPrompt(CLI::App& command, ExtractCommand& options) {
+  const char* group = "Prompt";
+  options.instruction_text = kDefaultExtractInstruction;
+  command
+      .add_option("--instruction", options.instruction_text,
+                  "What the model is told first, as text or @FILE")
+      ->group(group);
+  command
+      .add_option("--template", options.template_text,
+                  "Text or @FILE with {document}, {attributes} and other variables (below)")
+      ->group(group);
+  command
+      .add_option("--few-shot", options.few_shot_file,
+                  "Examples: JSONL of {\"text\",\"values\",\"category\"?}")
+      ->group(group);
+  command.add_option("--chat", options.chat, "The model's chat template: auto, on or off")
+      ->capture_default_str()
+      ->group(group);
+  command
+      .add_option("--too-long", options.too_long,
+                  "A prompt beyond the model's window: fail (that row) or truncate the document")
+      ->capture_default_str()
+      ->group(group);
+  command
+      .add_flag("--show-prompt", options.show_prompt,
+                "Only print what the model reads of the first document")
+      ->group(group);
+}
+
+void AddValues(CLI::App& command, ExtractCommand& options) {
+  const char* group = "Values";
+  command
+      .add_option("--values", options.values,
+                  "skeleton: all at once, each sees what is written of those above it; isolated: "
+                  "at once, unseen by one another; sequential: one after another")
+      ->capture_default_str()
+      ->group(group);
+  command
+      .add_option("--gap", options.gap,
+                  "0: isolated values leave no room for one another in the positions")
+      ->check(CLI::Range(0, 1))
+      ->group(group);
+  command
+      .add_option("--max-tokens", options.extract.max_tokens,
+                  "Tokens of a value whose attribute does not say (default: by its type)")
+      ->check(CLI::Range(1, 4096))
+      ->group(group);
+}
+
+void AddOutput(CLI::App& command, ExtractCommand& options) {
+  const char* group = "Output";
+  JobOptions& job = options.job;
+  command
+      .add_option("-o,--output", job.output,
+                  "The output file; .gz and .zst are packed, .csv, .tsv and .md are tables; - for "
+                  "standard output")
+      ->capture_default_str()
+      ->group(group);
+  command
+      .add_option("--output-format", job.output_format,
+                  "jsonl, csv, tsv or md (default: by name, else jsonl)")
+      ->group(group);
+  command.add_flag("--ordered", job.ordered, "Rows in the order of the input")->group(group);
+  command
+      .add_flag("--resume", job.resume,
+                "Go on where an interrupted job stopped (OUTPUT.journal says where)")
+      ->group(group);
+  command
+      .add_flag("--retry-errors", job.retry_errors,
+                "With --resume: do again what ended in an error row, and replace it")
+      ->group(group);
+  command
+      .add_flag("--overwrite", job.overwrite,
+                "Begin anew whatever OUTPUT holds; with --resume: keep what is the job's own, "
+                "write the rest again")
+      ->group(group);
+  command
+      .add_option("--checkpoint", job.checkpoint_seconds,
+                  "Seconds of work that an interruption may cost at most")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str()
+      ->group(group);
+  command.add_option("--receipt", job.receipt, "Write the receipt as JSON to this file")
+      ->group(group);
+  command
+      .add_option("--report", options.report,
+                  "Write a page for the browser: documents with their values, and what each "
+                  "attribute has")
+      ->group(group);
+  command
+      .add_option("--price-per-hour", options.price_per_hour,
+                  "What an hour of this machine costs: the receipt has the cost of 1000 documents")
+      ->check(CLI::PositiveNumber)
+      ->group(group);
+  command.add_flag("--quiet", options.quiet, "No progress and no receipt on stderr")->group(group);
+}
+
+}  // namespace
+
+void ExtractCommand::AddTo(CLI::App& command) {
+  command.footer(kHelp);
+  AddInput(command, *this);
+  AddPrompt(command, *this);
+  AddValues(command, *this);
+  AddOutput(command, *this);
+  run.model_by_default = true;
+  run.AddTo(command, "mixed");
+  for (CLI::Option* option : command.get_options()) {
+    const bool common =
+        option->get_positional() || option->check_lname("help") || option->check_lname("model");
+    if (!common && option->get_group() == "Options") option->group("Machine");
+  }
+}
+
+void ExtractCommand::AddProposalTo(CLI::App& command) {
+  propose = true;
+  command.footer(R"(
+Reads the first documents and writes a schema with the attributes that the model names in several of
+them, to be looked through and used with --schema.
+
+  $ banyan extract schema -m model.gguf docs.jsonl --category laptop > schema.json)");
+  command.add_option("input", job.inputs,
+                     "Files, folders, quoted patterns, or - for standard input");
+  command.add_option("--category", proposal.category, "The category's name");
+  command.add_option("--documents", proposal.documents, "How many are read")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  command.add_option("--attributes", proposal.attributes, "At most so many are proposed")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  command.add_option("--input-format", job.input_format,
+                     "jsonl, csv, tsv, text, html or pdf (default: by name)");
+  command.add_option("--field", fields, "OURS=THEIRS, e.g. text=body")->allow_extra_args(false);
+  command.add_flag("--quiet", quiet, "No progress on stderr");
+  run.model_by_default = true;
+  run.AddTo(command, "mixed");
+}
+
+void ExtractCommand::Resolve() {
+  run.Resolve();
+  if (job.inputs.empty()) throw Error(ErrorKind::kUsage, "extract: expected an input file, or -");
+  ParseFieldOptions(fields, {"id", "text", "category"}, job);
+  job.needed_columns = {{"text"}};
+  if (propose) return;
+  if (schema_file.empty()) {
+    throw Error(ErrorKind::kUsage, "extract: expected a schema (--schema FILE)");
+  }
+  extract.schema = ReadOptionFile(schema_file, "--schema");
+  extract.schema_name = schema_file;
+  ParseExtractSchema(extract.schema, extract.schema_name);  // refused before a model is loaded
+  extract.chat = OneOfNames<ChatUse>(
+      chat, "--chat", {{"auto", ChatUse::kAuto}, {"on", ChatUse::kOn}, {"off", ChatUse::kOff}});
+  extract.values = OneOfNames<ValueMode>(values, "--values",
+                                         {{"skeleton", ValueMode::kSkeleton},
+                                          {"isolated", ValueMode::kIsolated},
+                                          {"sequential", ValueMode::kSequential}});
+  extract.too_long = OneOfNames<TooLong>(
+      too_long, "--too-long", {{"fail", TooLong::kFail}, {"truncate", TooLong::kTruncate}});
+  extract.gaps = gap > 0;
+  extract.instruction = TextOrFile(instruction_text, "--instruction");
+  extract.prompt_template = TextOrFile(template_text, "--template");
+  if (!few_shot_file.empty()) extract.few_shot = ReadOptionFile(few_shot_file, "--few-shot");
+  job.other_files.emplace_back("--schema", schema_file);
+  if (!few_shot_file.empty()) job.other_files.emplace_back("--few-shot", few_shot_file);
+  for (const auto& [option, value] :
+       {std::pair<const char*, const std::string&>("--instruction", instruction_text),
+        {"--template", template_text}}) {
+    if (value.starts_with('@')) job.other_files.emplace_back(option, value.substr(1));
+  }
+  for (const std::string& file : FilesOfModel(run.load.model)) {
+    job.other_files.emplace_back("the model", file);
+  }
+  ParseShardOption(shard, job);
+  if (!report.empty() && job.output == "-") {
+    throw Error(ErrorKind::kUsage, "--report: expected an output file (-o FILE.jsonl)");
+  }
+  CheckJob(job);
+}
+
+}  // namespace banyan::app

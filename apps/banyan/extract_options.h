@@ -1,0 +1,38 @@
+// The command line of `extract`: its options with their help, and what becomes of those that are
+// text.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+#include <vector>
+
+#include "banyan/extract.h"
+#include "banyan/job.h"
+#include "run_options.h"
+
+namespace banyan::app {
+
+struct ExtractCommand {
+  RunOptions run;
+  ExtractOptions extract;
+  JobOptions job;
+  std::vector<std::string> fields;  // "text=body"
+  std::string schema_file, few_shot_file, template_text, instruction_text;
+  std::string chat = "auto", values = "skeleton", too_long = "fail", shard = "1/1";
+  int gap = 1;
+  double price_per_hour = 0.0;
+  std::string report;    // file; empty: none
+  bool propose = false;  // `extract schema`: no schema is needed, one is written
+  ProposeOptions proposal;
+  bool show_prompt = false, quiet = false;
+
+  // Adds all options, and the examples that end the help.
+  void AddTo(CLI::App& command);
+  // The same of `extract schema`.
+  void AddProposalTo(CLI::App& command);
+  // Checks and converts what is text on the command line, reads the files that it names, and checks
+  // the job. Throws.
+  void Resolve();
+};
+
+}  // namespace banyan::app

@@ -1,0 +1,1 @@
+"""Programs that measure Banyan: thread counts, rivals, tables."""

@@ -1,0 +1,104 @@
+// Attribute values out of many documents: what `banyan extract` runs. A schema says which
+// attributes a category of documents has; the values of a document are written at once, each held
+// to its type, so that a row always fits the schema.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "banyan/ask.h"
+#include "banyan/engine.h"
+#include "banyan/job.h"
+#include "banyan/model.h"
+
+namespace banyan {
+
+inline constexpr const char* kDefaultExtractInstruction =
+    "Extract the attributes from the text as JSON: {names}. Use null when the text does not say.";
+
+struct ExtractAttribute {
+  std::string name;
+  std::string description;
+  std::string type;                   // for people: "text", "number in kg", "one of red, blue"
+  std::vector<std::string> examples;  // JSON
+  std::string json_schema;            // that a value fits, null included where it may be null
+  bool nullable = true;
+  // Of a JSON Schema that does not want it: a value that is null is left out.
+  bool leave_out_null = false;
+  bool is_text = false;    // any text: one that is cut is still a value
+  bool ends_bare = false;  // a number: only what comes after it ends it
+  int max_tokens = 0;      // of a value; 0: by its type
+  int typical_tokens = 0;  // that a value of its type may have
+};
+
+struct ExtractCategory {
+  std::string name;  // empty: the only one, without a name
+  std::string description;
+  std::vector<ExtractAttribute> attributes;  // one or more, their names differ
+};
+
+struct ExtractSchema {
+  std::vector<ExtractCategory> categories;  // one or more, their names differ
+
+  const ExtractCategory* Find(std::string_view category) const;
+  // The values of a category as a JSON Schema.
+  static std::string ToJsonSchema(const ExtractCategory& category);
+};
+
+// Reads a schema: {"categories":{NAME:{"description"?,"attributes":[…]}}}, {"attributes":[…]}, or a
+// JSON Schema of an object (docs/extract.md). `name` is what messages call it. Throws kUsage with
+// the place and the reason.
+ExtractSchema ParseExtractSchema(std::string_view text, const std::string& name);
+
+enum class ValueMode {
+  kSkeleton,    // at once; a value sees what is written of those above it
+  kIsolated,    // at once; values do not see one another
+  kSequential,  // one after another, as any JSON: the baseline
+};
+
+struct ExtractOptions {
+  std::string schema;                                    // the text of the schema
+  std::string schema_name;                               // what messages call it
+  std::string category;                                  // of documents that do not say theirs
+  std::string instruction = kDefaultExtractInstruction;  // {names} and {category} are replaced
+  // The user's message in a chat, or the whole prompt without one; {document}, {details}
+  // (all of {attributes} and {examples}, where names alone do not say it), {names}, {category},
+  // {instruction}, {id} and the record's own fields are replaced, {{ and }}
+  // are braces. Empty: the default.
+  std::string prompt_template;
+  std::string few_shot;  // JSONL of {"text","values","category"?}
+  ChatUse chat = ChatUse::kAuto;
+
+  ValueMode values = ValueMode::kSkeleton;
+  bool gaps = true;    // isolated values stand where a skeleton's would; false: close together
+  int max_tokens = 0;  // of a value whose attribute does not say; 0: by its type
+  TooLong too_long = TooLong::kFail;  // kFail or kTruncate
+  bool flat = false;                  // a field for every attribute, for CSV
+};
+
+// Throws Error for what stops the whole job: options, schema, files, the disk, changed parameters.
+// Documents that cannot be read become error rows.
+JobReceipt RunExtract(std::shared_ptr<Model> model, const EngineOptions& engine_options,
+                      const ExtractOptions& extract, const JobOptions& job);
+
+// The prompt of the first document, with the template and a mark where every value would stand.
+std::string ShowExtractPrompt(std::shared_ptr<Model> model, const ExtractOptions& extract,
+                              const JobOptions& job);
+
+struct ProposeOptions {
+  int documents = 16;    // of the input, from the first on
+  int attributes = 16;   // at most
+  std::string category;  // its name; empty: none
+};
+// A schema for documents like these: the attributes that the model names in several of them.
+std::string ProposeSchema(std::shared_ptr<Model> model, const EngineOptions& engine_options,
+                          const ProposeOptions& options, const JobOptions& job);
+
+// A page for the browser with the job's documents (at most 10 000), their values and where they
+// stand. REQUIRES: the job is over and its output a JSONL file. Throws kUsage, kIo.
+void WriteExtractReport(const JobOptions& job, const std::string& file);
+
+}  // namespace banyan

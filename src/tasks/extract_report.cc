@@ -1,0 +1,72 @@
+// A page that shows what a job extracted: its documents and rows, read again from the files.
+#include <fmt/format.h>
+
+#include <fstream>
+#include <unordered_map>
+
+#include "banyan/extract.h"
+#include "base/error.h"
+#include "base/json_row.h"
+#include "tasks/extract_report_page.h"
+#include "tasks/extract_task.h"
+#include "tasks/job.h"
+
+namespace banyan {
+namespace {
+
+// Of one page: more make it slow to open.
+constexpr std::int64_t kMostDocuments = 10'000;
+
+// JSON inside a script: nothing in it may end the script.
+std::string InScript(const Json& json) {
+  std::string text;
+  for (const char c : DumpJson(json)) {
+    if (c == '<') {
+      text += "\\u003c";
+    } else {
+      text += c;
+    }
+  }
+  return text;
+}
+
+std::string KeyOfRow(const Json& row) { return row.contains("id") ? DumpJson(row.at("id")) : ""; }
+
+}  // namespace
+
+void WriteExtractReport(const JobOptions& job, const std::string& file) {
+  if (job.output == "-" || OutputFormatOf(job) != OutputFormat::kJsonLines) {
+    Throw(ErrorKind::kUsage, "--report: expected an output file in JSONL (-o FILE.jsonl)");
+  }
+  std::unordered_map<std::string, Json> rows;
+  InputRow row;
+  InputOptions written_rows;
+  written_rows.files = {job.output};
+  written_rows.format = "jsonl";
+  for (InputReader output(written_rows); output.Next(row);) {
+    if (row.problem) continue;
+    std::string key = KeyOfRow(row.value);
+    rows.emplace(std::move(key), std::move(row.value));
+  }
+  std::ofstream page(file, std::ios::binary);
+  page << ReportPageBegin() << "{\"rows\":[";
+  std::int64_t written = 0;
+  InputReader input(InputOf(OfDocuments(job)));
+  while (written < kMostDocuments && input.Next(row)) {
+    if (row.problem) continue;
+    const auto found = rows.find(KeyOfRow(row.value));
+    if (found == rows.end()) continue;
+    const Json& given = found->second;
+    Json shown = {{"id", given.at("id")}, {"text", row.value.value("text", Json(""))}};
+    if (!shown["text"].is_string()) shown["text"] = "";
+    for (const char* name : {"category", "values", "confidence", "spans", "truncated", "error"}) {
+      if (given.contains(name)) shown[name] = given.at(name);
+    }
+    page << (written++ > 0 ? ",\n" : "\n") << InScript(shown);
+  }
+  page << "\n]}" << ReportPageEnd();
+  page.flush();
+  if (!page) Throw(ErrorKind::kIo, "--report: {}: cannot write the file", file);
+}
+
+}  // namespace banyan

@@ -1,0 +1,229 @@
+#include "tasks/extract_task.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "base/error.h"
+#include "base/json_row.h"
+#include "base/sha256.h"
+#include "tasks/ask_record.h"
+#include "tasks/extract_work.h"
+#include "text/utf8.h"
+
+namespace banyan {
+namespace {
+
+constexpr const char* kChatTemplate = "{details}{document}";
+constexpr const char* kPlainTemplate = "{instruction}\n\n{details}{document}\n\nAnswer:\n";
+
+Json TextParameter(const std::string& text) {
+  constexpr size_t kShownBytes = 2000;
+  if (text.size() <= kShownBytes) return text;
+  return fmt::format("{} bytes, sha256 {}", text.size(), ToHex(Sha256().Add(text).Finish()));
+}
+
+const char* ModeName(ValueMode mode) {
+  switch (mode) {
+    case ValueMode::kSkeleton:
+      return "skeleton";
+    case ValueMode::kIsolated:
+      return "isolated";
+    case ValueMode::kSequential:
+      return "sequential";
+  }
+  return "?";
+}
+
+void CheckOptions(const ExtractOptions& options) {
+  for (const auto& [name, text] :
+       {std::pair<const char*, const std::string&>("--instruction", options.instruction),
+        {"--template", options.prompt_template},
+        {"--few-shot", options.few_shot},
+        {"--category", options.category}}) {
+    if (!IsValidUtf8(text)) Throw(ErrorKind::kUsage, "{}: not valid UTF-8", name);
+  }
+  if (options.max_tokens < 0 || options.max_tokens > 4096) {
+    Throw(ErrorKind::kUsage, "--max-tokens: expected 1 to 4096, found {}", options.max_tokens);
+  }
+  if (options.too_long == TooLong::kSplit) {
+    Throw(ErrorKind::kUsage, "--too-long: expected fail or truncate");
+  }
+}
+
+// What the prompt writer of `ask` needs to know. There is no question: the template of values
+// follows the document.
+AskOptions WriterOptions(const ExtractOptions& options, bool chat) {
+  AskOptions ask;
+  ask.instruction = options.instruction;
+  ask.chat = options.chat;
+  ask.prompt_template = options.prompt_template;
+  if (ask.prompt_template.empty()) ask.prompt_template = chat ? kChatTemplate : kPlainTemplate;
+  const std::vector<TemplatePiece> pieces = ParsePromptTemplate(ask.prompt_template);
+  const auto names = [&](std::string_view name) {
+    return std::ranges::any_of(pieces, [&](const TemplatePiece& piece) {
+      return piece.is_variable && piece.text == name;
+    });
+  };
+  if (!names("document") && !names("text")) {
+    Throw(ErrorKind::kUsage, "template: expected the variable {{document}} in it");
+  }
+  if (!names("question")) ask.prompt_template += "{question}";
+  return ask;
+}
+
+// What a flat row and its table have beside values.
+constexpr std::array kOtherColumns = {"id",         "category",      "confidence", "truncated",
+                                      "tokens",     "prompt_tokens", "cut_bytes",  "error",
+                                      "error_kind", "error_message", "error_file", "error_line",
+                                      "more"};
+constexpr std::string_view kValuePrefix = "value.";
+
+}  // namespace
+
+JobOptions OfDocuments(JobOptions job) {
+  job.document_field = "text";
+  job.needed_columns = {{"text"}};
+  return job;
+}
+
+// A name that the row has already keeps its own meaning.
+std::string ColumnOf(const ExtractAttribute& attribute) {
+  const bool taken = std::ranges::find(kOtherColumns, attribute.name) != kOtherColumns.end() ||
+                     attribute.name.starts_with(kValuePrefix);
+  return taken ? std::string(kValuePrefix) + attribute.name : attribute.name;
+}
+
+ExtractTask::ExtractTask(std::shared_ptr<Model> model, const ExtractOptions& options) {
+  CheckOptions(options);
+  settings_.options = options;
+  settings_.text = model->text();
+  if (settings_.text == nullptr) {
+    Throw(ErrorKind::kUnsupported, "extract: the model's files have no tokenizer");
+  }
+  settings_.schema = ParseExtractSchema(options.schema, options.schema_name);
+  PlanRequest request{settings_.text, MakeTokenTrie(*settings_.text), model->end_tokens(),
+                      &settings_.options};
+  for (const ExtractCategory& category : settings_.schema.categories) {
+    settings_.plans.emplace(category.name, PlanCategory(category, request));
+  }
+  if (!options.category.empty() && settings_.schema.Find(options.category) == nullptr) {
+    Throw(ErrorKind::kUsage, "--category: the schema has no category '{}'", options.category);
+  }
+  settings_.model = std::move(model);
+  const bool chat = options.chat == ChatUse::kOn ||
+                    (options.chat == ChatUse::kAuto && settings_.text->has_chat_template());
+  settings_.writer = std::make_unique<PromptWriter>(settings_.text, WriterOptions(options, chat));
+  settings_.encoders =
+      std::make_unique<EncoderPool>(settings_.text, /*add_bos=*/!settings_.writer->uses_chat());
+}
+
+Json ExtractTask::Parameters() const {
+  const ExtractOptions& options = settings_.options;
+  return {
+      {"--schema", TextParameter(options.schema)},
+      {"--category", options.category},
+      {"--instruction", TextParameter(options.instruction)},
+      {"--template", TextParameter(options.prompt_template)},
+      {"--few-shot", TextParameter(options.few_shot)},
+      {"--chat", settings_.writer->uses_chat() ? "on" : "off"},
+      {"--values", ModeName(options.values)},
+      {"--gap", options.gaps},
+      {"--max-tokens", options.max_tokens},
+      {"--too-long", options.too_long == TooLong::kFail ? "fail" : "truncate"},
+  };
+}
+
+std::string ExtractTask::Identity(const InputRow& row) const { return DumpJson(IdOf(row.value)); }
+
+ExtractRecord ExtractTask::Read(const InputRow& row) const {
+  ExtractRecord record;
+  record.id = IdOf(row.value);
+  const auto text = row.value.find("text");
+  if (text == row.value.end() || text->is_null()) {
+    Throw(ErrorKind::kInput, "expected the field 'text', found none");
+  }
+  if (!text->is_string()) {
+    Throw(ErrorKind::kInput, "'text': expected text, found {}", TypeName(*text));
+  }
+  record.text = text->get<std::string>();
+  std::string category = settings_.options.category;
+  const auto given = row.value.find("category");
+  if (given != row.value.end() && !given->is_null()) {
+    if (!given->is_string()) {
+      Throw(ErrorKind::kInput, "'category': expected text, found {}", TypeName(*given));
+    }
+    if (settings_.schema.categories.size() > 1 ||
+        settings_.schema.Find(given->get<std::string>())) {
+      category = given->get<std::string>();
+    }
+  }
+  if (category.empty() && settings_.schema.categories.size() == 1) {
+    category = settings_.schema.categories.front().name;
+  }
+  const auto plan = settings_.plans.find(category);
+  if (plan == settings_.plans.end() && category.empty()) {
+    Throw(ErrorKind::kInput, "expected the field 'category', found none (or --category NAME)");
+  }
+  if (plan == settings_.plans.end()) {
+    Throw(ErrorKind::kInput, "'category': the schema has no category '{}'", category);
+  }
+  record.plan = &plan->second;
+  for (const auto& [name, value] : row.value.items()) {
+    if (name != "id" && name != "text" && name != "category") record.carried[name] = value;
+  }
+  return record;
+}
+
+std::unique_ptr<RecordWork> ExtractTask::Start(const InputRow& row) {
+  return std::make_unique<ExtractWork>(settings_, Read(row));
+}
+
+// Attributes of several categories that have one name share a column.
+TableColumns ExtractTask::Columns() const {
+  TableColumns columns;
+  const auto add = [](std::vector<std::string>& names, std::string name) {
+    if (std::ranges::find(names, name) == names.end()) names.push_back(std::move(name));
+  };
+  columns.shown = {"id"};
+  const bool named =
+      settings_.schema.categories.size() > 1 || !settings_.schema.categories.front().name.empty();
+  if (named) columns.shown.emplace_back("category");
+  for (const ExtractCategory& category : settings_.schema.categories) {
+    for (const ExtractAttribute& attribute : category.attributes) {
+      add(columns.shown, ColumnOf(attribute));
+    }
+  }
+  columns.all = columns.shown;
+  for (const char* name : {"confidence", "truncated", "tokens", "prompt_tokens"}) {
+    columns.all.emplace_back(name);
+  }
+  return columns;
+}
+
+OutputRow ExtractTask::ErrorRow(const InputRow& row, const RowProblem& problem) const {
+  OutputRow error;
+  const auto id = row.value.find("id");
+  const bool usable = id != row.value.end() && (id->is_string() || IsNumber(*id));
+  error.fields["id"] = usable ? *id : Json();
+  // An id with a replacement character is not the id that stands in the file.
+  if (usable && id->is_string() &&
+      id->get_ref<const std::string&>().find("\uFFFD") != std::string::npos) {
+    error.fields["id"] = nullptr;
+  }
+  error.fields["error"] = {{"kind", ErrorKindName(problem.kind)},
+                           {"message", problem.message},
+                           {"file", row.file},
+                           {"line", row.line}};
+  error.error = true;
+  error.identity = DumpJson(error.fields);
+  return error;
+}
+
+std::string ExtractTask::ShowPrompt(const InputRow& row) {
+  return ExtractWork(settings_, Read(row)).Show();
+}
+
+}  // namespace banyan

@@ -1,0 +1,65 @@
+// `extract` as a task of the job runner: a record is a document, its row has all its values.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "banyan/extract.h"
+#include "banyan/job.h"
+#include "tasks/encoder_pool.h"
+#include "tasks/extract_plan.h"
+#include "tasks/extract_values.h"
+#include "tasks/prompt.h"
+#include "tasks/task.h"
+
+namespace banyan {
+
+// What all documents of a job have in common; several threads work on documents at once.
+struct ExtractSettings {
+  ExtractOptions options;
+  std::shared_ptr<Model> model;
+  std::shared_ptr<const Text> text;
+  ExtractSchema schema;
+  std::map<std::string, CategoryPlan> plans;  // by the category's name
+  std::unique_ptr<PromptWriter> writer;
+  std::unique_ptr<EncoderPool> encoders;
+};
+
+// A document as the input has it.
+struct ExtractRecord {
+  Json id;
+  std::string text;
+  const CategoryPlan* plan = nullptr;
+  std::map<std::string, Json> carried;  // other fields, for the row and the template
+};
+
+// The job with what `extract` reads: documents, their texts in the field `text`.
+JobOptions OfDocuments(JobOptions job);
+
+// The field of a flat row that has the value.
+std::string ColumnOf(const ExtractAttribute& attribute);
+
+class ExtractTask : public Task {
+ public:
+  // Throws kUsage for options and schemas, kUnsupported for a model without text side.
+  ExtractTask(std::shared_ptr<Model> model, const ExtractOptions& options);
+
+  std::string name() const override { return "extract"; }
+  Json Parameters() const override;
+  std::string Identity(const InputRow& row) const override;
+  std::unique_ptr<RecordWork> Start(const InputRow& row) override;
+  TableColumns Columns() const override;
+  OutputRow ErrorRow(const InputRow& row, const RowProblem& problem) const override;
+
+  // What the first document's prompt says.
+  std::string ShowPrompt(const InputRow& row);
+
+ private:
+  ExtractRecord Read(const InputRow& row) const;
+
+  ExtractSettings settings_;
+};
+
+}  // namespace banyan

@@ -1,0 +1,149 @@
+"""`banyan extract` from outside: rows, modes, errors, resuming, scores."""
+import json
+import unittest
+
+from harness import SCHEMA, ExtractTest, documents
+
+
+class Rows(ExtractTest):
+    def test_a_row_has_values_confidence_and_what_was_carried(self):
+        docs = [dict(d, source="shop", n=i) for i, d in enumerate(documents(5))]
+        for row, doc in zip(self.extract(docs, SCHEMA), docs):
+            self.assertEqual((row["id"], row["source"], row["n"]), (doc["id"], "shop", doc["n"]))
+            self.assertEqual(list(row["values"]), [a["name"] for a in SCHEMA["attributes"]])
+            self.assertIsInstance(row["values"]["new"], bool)
+            self.assertIn(row["values"]["colour"], ["black", "white", "deep red", None])
+            self.assertTrue(all(c is None or c <= 0 for c in row["confidence"].values()))
+            for name, (begin, end) in row["spans"].items():
+                value = row["values"][name]
+                found = doc["text"][begin:end]
+                self.assertTrue(found.lower() == str(value).lower() or float(found) == value)
+
+    def test_strategies_batches_and_company_change_nothing(self):
+        docs = documents(12)
+        for mode in ("skeleton", "isolated", "sequential"):
+            first = self.extract(docs, SCHEMA, "--values", mode)
+            for more in (["--strategy", "flat"], ["--strategy", "stacked"], ["--batch-rows", "7"]):
+                self.assertEqual(self.extract(docs, SCHEMA, "--values", mode, *more), first)
+            self.assertEqual(self.extract(docs[3:4], SCHEMA, "--values", mode), first[3:4])
+
+    def test_a_first_value_is_the_same_isolated(self):
+        docs = documents(8)
+        together, alone = (self.extract(docs, SCHEMA, "--values", m) for m in ("skeleton", "isolated"))
+        for a, b in zip(together, alone):
+            self.assertEqual(a["values"]["brand"], b["values"]["brand"])
+            self.assertEqual(a["confidence"]["brand"], b["confidence"]["brand"])
+
+    def test_a_value_that_is_cut_is_marked_and_fits(self):
+        schema = {"attributes": [{"name": "a", "max_tokens": 3}, {"name": "b", "nullable": False, "max_tokens": 3},
+                                 {"name": "c", "type": "enum", "values": ["a long value", "one more long value"],
+                                  "nullable": False, "max_tokens": 2}]}
+        for mode in ("skeleton", "isolated"):
+            for row in self.extract(documents(6), schema, "--values", mode):
+                self.assertIn("c", row["truncated"])
+                self.assertIn(row["values"]["c"], ["a long value", "one more long value"])
+                self.assertTrue(row["values"]["b"])
+
+    def test_categories(self):
+        schema = {"categories": {"shoe": {"attributes": [{"name": "size"}]},
+                                 "tv": {"attributes": [{"name": "inches", "type": "integer"}]}}}
+        docs = [{"id": 1, "text": "x", "category": "shoe"}, {"id": 2, "text": "x", "category": "tv"},
+                {"id": 3, "text": "x"}, {"id": 4, "text": "x", "category": "boat"}]
+        rows = self.extract(docs, schema, code=1)
+        self.assertEqual([list(r.get("values", {})) for r in rows], [["size"], ["inches"], [], []])
+        self.assertIn("expected the field 'category'", rows[2]["error"]["message"])
+        self.assertIn("no category 'boat'", rows[3]["error"]["message"])
+        rows = self.extract(docs[:3], schema, "--category", "tv")
+        self.assertEqual(rows[2]["category"], "tv")
+
+    def test_bad_rows_become_error_rows(self):
+        docs = ['{"id": 1, "text": "fine"}', '{"id": 2}', '{"id": 3, "text": 7}', "no JSON", '{"text": "without id"}']
+        rows = self.extract(docs, SCHEMA, code=1)
+        self.assertEqual(len(rows), 5)
+        self.assertEqual(["error" in r for r in rows], [False, True, True, True, False])
+        self.assertEqual(rows[1]["error"]["line"], 2)
+
+    def test_a_long_document_fails_or_is_cut(self):
+        doc = [{"id": 1, "text": "word " * 3000}]
+        self.assertEqual(self.extract(doc, SCHEMA, code=1)[0]["error"]["kind"], "limit")
+        row = self.extract(doc, SCHEMA, "--too-long", "truncate")[0]
+        self.assertGreater(row["cut_bytes"], 0)
+
+    def test_odd_names_and_texts(self):
+        schema = {"attributes": [{"name": n} for n in
+                                 ['"quoted"', "back\\slash", "line\nbreak", "日本", "{braces}", "<|im_end|>", " "]]}
+        docs = [{"id": 1, "text": '"a" \\ <|im_start|> {x} 😀 \u0001'}, {"id": 2, "text": ""}]
+        for mode in ("skeleton", "sequential"):
+            for row in self.extract(docs, schema, "--values", mode):
+                self.assertEqual(list(row["values"]), [a["name"] for a in schema["attributes"]])
+
+    def test_resumes_where_it_was_stopped(self):
+        docs, schema = self.write("d.jsonl", documents(30)), self.write("s.json", SCHEMA)
+        arguments = ["extract", "-m", self.model, docs, "--schema", schema, "--quiet", "--threads", "1", "-o"]
+        self.run_banyan(*arguments, self.path("whole.jsonl"), "--ordered")
+        self.run_banyan(*arguments, self.path("part.jsonl"), "--limit", 11)
+        self.run_banyan(*arguments, self.path("part.jsonl"), "--resume")
+        whole, part = self.rows(self.path("whole.jsonl")), self.rows(self.path("part.jsonl"))
+        self.assertEqual(whole, sorted(part, key=lambda r: int(r["id"][1:])))
+        result = self.run_banyan(*arguments, self.path("part.jsonl"), "--resume", "--max-tokens", 9, code=2)
+        self.assertIn("--max-tokens", result.stderr)
+
+    def test_the_receipt_has_the_cost(self):
+        docs, schema = self.write("d.jsonl", documents(3)), self.write("s.json", SCHEMA)
+        result = self.run_banyan("extract", "-m", self.model, docs, "--schema", schema, "-o", self.path("o.jsonl"),
+                                 "--receipt", self.path("r.json"), "--price-per-hour", 2)
+        receipt = self.rows(self.path("r.json"))[0]
+        self.assertEqual((receipt["task"], receipt["rows"]), ("extract", 3))
+        self.assertGreater(receipt["cost_per_1000_rows"], 0)
+        self.assertIn("for 1000 rows at 2 an hour", result.stderr)
+
+    def test_shows_the_prompt(self):
+        docs, schema = self.write("d.jsonl", documents(1)), self.write("s.json", SCHEMA)
+        shot = self.write("f.jsonl", [{"text": "An LG TV", "values": {"brand": "LG"}}])
+        shown = self.run_banyan("extract", "-m", self.model, docs, "--schema", schema, "--show-prompt",
+                                "--few-shot", shot).stdout.decode()
+        for part in ("Extract the attributes", "- weight (number in kg)", "one of black, white, deep red",
+                     'Text:\nAn LG TV\n\nAnswer:\n{"brand": "LG",\n"weight": null', documents(1)[0]["text"],
+                     '{"brand": …,\n"weight": …'):
+            self.assertIn(part, shown)
+        shown = self.run_banyan("extract", "-m", self.model, docs, "--schema", schema, "--show-prompt", "--template",
+                                "Read {document} and fill {names}", "--chat", "off").stdout.decode()
+        self.assertTrue(shown.startswith("Read " + documents(1)[0]["text"] + " and fill brand, weight"), shown)
+
+    def test_refuses_bad_schemas_with_place_and_reason(self):
+        docs = self.write("d.jsonl", documents(1))
+        for schema, said in (("{", "not valid JSON"), ({"attributes": [{"name": "a", "type": "x"}]}, "/attributes/0/type"),
+                             ({"attributes": [{"name": "a", "pattern": "(b"}]}, "attribute 'a'"),
+                             ({"properties": {"a": {"type": "string", "multipleOf": 2}}}, "multipleOf")):
+            path = self.write("bad.json", schema)
+            result = self.run_banyan("extract", "-m", self.model, docs, "--schema", path, code=2)
+            self.assertIn(said, result.stderr)
+
+
+class Scores(ExtractTest):
+    def score(self, gold, output, *more):
+        gold, output = self.write("gold.jsonl", gold), self.write("out.jsonl", output)
+        return json.loads(self.run_banyan("eval", "extract", gold, output, "--json", *more).stdout)
+
+    def test_counts_slots_by_both_rules(self):
+        gold = [{"id": 1, "category": "c", "values": {"a": ["Sony"], "b": None, "c": "x", "d": 2.5, "e": []}},
+                {"id": 2, "category": "c", "values": {"a": "LG"}}]
+        output = [{"id": 1, "values": {"a": "the sony!", "b": "y", "c": None, "d": "2.50", "e": None, "f": "z"}}]
+        score = self.score(gold, output)
+        self.assertEqual([score["all"][k] for k in ("correct", "correct_null", "incorrect", "missing", "hallucinated")],
+                         [2, 1, 0, 2, 1])
+        self.assertAlmostEqual(score["all"]["precision"], 3 / 4)
+        self.assertAlmostEqual(score["all"]["recall"], 3 / 5)
+        self.assertEqual((score["unlabelled_slots"], score["without_row"]), (1, 1))
+        self.assertEqual(self.score(gold, output, "--unlabelled", "null")["all"]["hallucinated"], 2)
+
+    def test_compares_two_runs(self):
+        gold = self.write("g.jsonl", [{"id": 1, "values": {"a": "x", "b": "y"}}])
+        one = self.write("1.jsonl", [{"id": 1, "values": {"a": "x", "b": None}}])
+        two = self.write("2.jsonl", [{"id": 1, "values": {"a": "z", "b": "y"}}])
+        text = self.run_banyan("eval", "extract", gold, one, "--other", two).stdout.decode()
+        self.assertIn("0 right in both, 1 only here, 1 only in the other, 0 in neither", text)
+
+
+if __name__ == "__main__":
+    unittest.main()
