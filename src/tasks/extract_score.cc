@@ -187,6 +187,8 @@ ExtractScores ScoreExtract(const ExtractScoreOptions& options) {
         ++scores.unlabelled;
         continue;
       }
+      // Nothing was said of a document without a row: not even that there is no value.
+      if (!has_row && IsNothing(labelled ? right.at(attribute) : Json())) continue;
       const SlotOutcome outcome = Judge(given.contains(attribute) ? given.at(attribute) : Json(),
                                         labelled ? right.at(attribute) : Json());
       scores.all.Add(outcome);

@@ -127,7 +127,7 @@ class Scores(ExtractTest):
 
     def test_counts_slots_by_both_rules(self):
         gold = [{"id": 1, "category": "c", "values": {"a": ["Sony"], "b": None, "c": "x", "d": 2.5, "e": []}},
-                {"id": 2, "category": "c", "values": {"a": "LG"}}]
+                {"id": 2, "category": "c", "values": {"a": "LG", "b": None}}]
         output = [{"id": 1, "values": {"a": "the sony!", "b": "y", "c": None, "d": "2.50", "e": None, "f": "z"}}]
         score = self.score(gold, output)
         self.assertEqual([score["all"][k] for k in ("correct", "correct_null", "incorrect", "missing", "hallucinated")],
