@@ -81,6 +81,18 @@ def check_experts(folder):
         check(out == first, f"{name} {arguments}: bits of experts differ")
 
 
+def check_skeletons(folder):
+    """f32: the oracle's values under every strategy, and with few rows a step."""
+    golden, name = json.load(open(f"{folder}/golden.json")), os.path.basename(folder)
+    rows = [dict(id=kind, kind="skeleton", **{field: golden[kind][field] for field in ("prompt", "attributes", "kmax", "stop")})
+            for kind in ("skeleton", "skeleton_k")]
+    for arguments in (["--strategy", "flat"], ["--strategy", "paged"], ["--strategy", "stacked"], ["--strategy", "tree"],
+                      ["--strategy", "auto"], ["--batch-rows", "3"], ["--one-by-one"]):
+        out = ids(rows, "-m", folder, "--precision", "f32", *arguments)
+        for row in rows:
+            check(out.get(row["id"], {}).get("values") == golden[row["id"]]["values"], f"{name} {arguments} {row['id']}")
+
+
 def departures(folder, paths, found):
     """Where a mixed answer leaves the oracle's: only at a step whose margin is within the noise. `paths` are (name, tokens
     before the answer, answer); `found` the answers of mixed."""
@@ -169,6 +181,7 @@ def check_lora(folder):
 with concurrent.futures.ThreadPoolExecutor(8) as pool:
     worst_mixed = max(pool.map(check_model, sorted(glob.glob(f"{GOLDEN}/models/*"))))
     list(pool.map(check_experts, sorted(glob.glob(f"{GOLDEN}/models/*"))))
+    list(pool.map(check_skeletons, sorted(glob.glob(f"{GOLDEN}/models/*"))))
     list(pool.map(check_gguf, sorted(glob.glob(f"{GOLDEN}/gguf/*.gguf"))))
     list(pool.map(check_lora, sorted(glob.glob(f"{GOLDEN}/lora/*"))))
 print(f"{held} hold, {len(failed)} fall short; mixed logits off by at most {worst_mixed:.4f} of their spread; "
