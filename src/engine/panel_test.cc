@@ -280,6 +280,11 @@ TEST(EnginePanel, TheSameInAnyCompanyOnADevice) {
         options.kv_memory = steps_ahead * 150 * PageBytes(*model);
         Engine engine(model, options);
         ExpectSameAnswers(expected, RunAll(engine, requests));
+        // Prompts of many steps: the first tokens follow a step that chose none.
+        options.kv_memory = 0;
+        options.batch_rows = 32;
+        Engine small(model, options);
+        ExpectSameAnswers(expected, RunAll(small, requests));
       }
     }
   } catch (const Error& error) {

@@ -134,6 +134,7 @@ std::unique_ptr<DeviceChoices> TokenChooser::Begin(const DeviceLogits& logits,
   const auto* earlier = static_cast<const DeviceChoices*>(step.earlier);
 
   std::vector<std::int32_t> choice_of(step.panels.size(), kNone), earlier_first;
+  bool looks_back = false;  // else the earlier choices may be none, of a step of prompts alone
   for (size_t i = 0; i < requests.size(); ++i) {
     if (requests[i].panel < 0) continue;
     std::int32_t& choice = choice_of.at(static_cast<size_t>(requests[i].panel));
@@ -149,6 +150,7 @@ std::unique_ptr<DeviceChoices> TokenChooser::Begin(const DeviceLogits& logits,
     choices->experts_ += count;
     const bool early = panel.betas == BetaSource::kEarlier;
     BANYAN_CHECK(!early || earlier != nullptr);
+    looks_back |= early;
     earlier_first.push_back(early ? earlier->FirstBeta(panel.earlier_choice) : 0);
   }
   ChoiceBuffers& buffers = *choices->buffers_;
@@ -162,7 +164,7 @@ std::unique_ptr<DeviceChoices> TokenChooser::Begin(const DeviceLogits& logits,
                    .panels = step.panels,
                    .choices = choice_of,
                    .earlier_first = earlier_first,
-                   .earlier = earlier == nullptr ? nullptr : earlier->betas(),
+                   .earlier = looks_back ? earlier->betas() : nullptr,
                    .out = gathered_.As<float>(),
                    .betas = betas});
   Select(gathered, moved, *choices);
