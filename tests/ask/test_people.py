@@ -148,7 +148,9 @@ class Prompt(People):
         screen.interrupt()
         at = screen.wait_for("…", after=at)
         at = screen.wait_for("? ", after=at)
+        time.sleep(0.5)  # the library shows its prompt a moment before it takes single keys
         screen.type("half a ques")
+        screen.wait_for("half a ques", after=at)
         screen.interrupt()
         at = screen.wait_for("? ", after=at + 1)
         screen.type("/quit\n")
