@@ -105,7 +105,7 @@ class FirstCommand(People):
         screen.interrupt()
         started = time.monotonic()
         self.assertEqual(screen.finish(), 130)
-        self.assertLess(time.monotonic() - started, 5.0)  # a moment, on a machine that others use too
+        self.assertLess(time.monotonic() - started, 2.0)
 
 
 class Prompt(People):
@@ -170,7 +170,7 @@ class Prompt(People):
             spent.append(time.monotonic() - started)
         screen.type("/quit\n")
         self.assertEqual(screen.finish(), 0)
-        self.assertLess(max(spent), 15.0)
+        self.assertLess(max(spent), 5.0)
 
 
 class Files(People):
@@ -373,7 +373,7 @@ class Messages(People):
 class Progress(People):
     LINE = re.compile(r"(\d+) %  (\d+) rows.*?([\d.]+)([kM]?) tokens saved.*?(?:(\d+)(:\d\d)? (s|min) left)?$")
 
-    def test_percentage_and_time_left_are_true(self):
+    def test_the_percentage_is_of_answers_and_savings_never_fall(self):
         rows = documents(240, 3)
         self.write("in.jsonl", rows)
         began = time.monotonic()
@@ -389,7 +389,7 @@ class Progress(People):
         self.assertEqual(lines[-1].group(1), "100")
         saved = 0.0
         for match in filter(None, lines):
-            self.assertAlmostEqual(int(match.group(1)), 100 * int(match.group(2)) / 720, delta=20)
+            self.assertAlmostEqual(int(match.group(1)), 100 * int(match.group(2)) / 720, delta=12)
             now = float(match.group(3)) * {"": 1, "k": 1e3, "M": 1e6}[match.group(4)]
             self.assertGreaterEqual(now, saved)
             saved = now
