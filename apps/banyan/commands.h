@@ -16,7 +16,6 @@ Command AddExtract(CLI::App& app);
 Command AddIds(CLI::App& app);
 Command AddModel(CLI::App& app);
 Command AddRag(CLI::App& app);
-Command AddServe(CLI::App& app);
 Command AddBench(CLI::App& app);
 Command AddHelp(CLI::App& app);
 Command AddCompletion(CLI::App& app);

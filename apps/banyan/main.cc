@@ -10,6 +10,7 @@
 #include "help_format.h"
 #include "parse_message.h"
 #include "screen.h"
+#include "serve_options.h"
 
 namespace {
 

@@ -16,7 +16,6 @@
 #include <thread>
 
 #include "banyan/error.h"
-#include "commands.h"
 #include "screen.h"
 #include "serve_options.h"
 

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "banyan/serve.h"
+#include "commands.h"
 #include "run_options.h"
 
 namespace banyan::app {
@@ -19,5 +20,7 @@ struct ServeCommand {
   // Checks and converts what is text on the command line, opens the index. Throws kUsage.
   void Resolve();
 };
+
+Command AddServe(CLI::App& app);
 
 }  // namespace banyan::app
