@@ -40,9 +40,6 @@ if(LIBXML2_FOUND)
   set(BANYAN_DEFINE_documents BANYAN_WITH_LIBXML2=1)
 endif()
 
-# Headers of one layer's sources alone: who links the installed library needs none of them.
-set(BANYAN_LINK_serve $<BUILD_INTERFACE:Boost::headers>)
-
 function(banyan_add_layers table)
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${table})
   file(STRINGS ${table} lines REGEX "^[a-z]+:")
