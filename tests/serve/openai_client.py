@@ -56,7 +56,7 @@ class Client(unittest.TestCase):
         self.assertEqual(chunks[-1].usage.completion_tokens * 2, whole.usage.completion_tokens)
 
     def test_structured_outputs(self):
-        schema = {"name": "who", "schema": {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"],
+        schema = {"name": "who", "schema": {"type": "object", "properties": {"name": {"type": "string", "maxLength": 12}}, "required": ["name"],
                                             "additionalProperties": False}}
         reply = self.client.chat.completions.create(model=NAME, messages=QUESTION, temperature=0, max_tokens=60,
                                                     response_format={"type": "json_schema", "json_schema": schema})

@@ -79,11 +79,13 @@ class OwnEndpoints(ServeTest):
         self.assertEqual([answers[d, q] for d in range(3) for q in range(4)], expected)
         written = "".join(e["text"] for e in events if e["type"] == "token" and (e["document"], e["question"]) == (0, 0))
         self.assertEqual(written.strip(), "Anna Walker")
-        for event in events:
-            if event["type"] == "forest":
-                known = {node["id"] for node in event["nodes"]}
-                self.assertTrue(all(node["parent"] in known | {None} for node in event["nodes"]))
-                self.assertTrue({node["state"] for node in event["nodes"]} <= {"computing", "kept", "tail"})
+        pictures = [event for event in events if event["type"] == "forest"]
+        self.assertTrue(pictures)
+        for picture in pictures:
+            known = {node["id"] for node in picture["nodes"]}
+            self.assertTrue(all(node["parent"] in known | {None} for node in picture["nodes"]))
+            self.assertTrue({node["state"] for node in picture["nodes"]} <= {"computing", "kept", "tail"})
+        self.assertGreater(max(node["readers"] for picture in pictures for node in picture["nodes"]), 1)
 
     def test_sampling_is_that_of_the_command(self):
         expected = command_rows("ask", [{"id": "a", "context": FERRY, "questions": QUESTIONS}], "--temperature", "0.9",
