@@ -1,8 +1,8 @@
 // Tree attention on the device: a launch over the work list, or two that overlap, writes partials,
 // one more merges them in canonical order (plan/attention_plan.h).
 //
-// A work unit is some packed rows of an item for one KV head (plan/work_units.h). Three kernels
-// take units of their own size; their bits are the same:
+// A work unit is some packed rows of an item for one KV head (kernels/units/work_units.h). Three
+// kernels take units of their own size; their bits are the same:
 //   blocks  64 packed rows, any device, any kind of KV
 //   wide    128 packed rows, Hopper: matrix instructions of warpgroups, bulk copies
 //   narrow    8 packed rows, Hopper: made for the stream of bytes of the streams' private ends
@@ -16,9 +16,9 @@
 #include "kernels/cuda/pages/kv_pages.h"
 #include "kernels/cuda/rows/row_kernels.h"
 #include "kernels/kernels.h"
+#include "kernels/units/merge_steps.h"
+#include "kernels/units/work_units.h"
 #include "plan/joining.h"
-#include "plan/merge_steps.h"
-#include "plan/work_units.h"
 
 namespace banyan::cuda {
 

@@ -1,6 +1,6 @@
 // The n-ary merge: a warp takes one or a few query heads of a row and merges their partials as the
-// row's merge list says (plan/merge_steps.h): cuts to groups, groups to stretches, stretches to the
-// row's result.
+// row's merge list says (kernels/units/merge_steps.h): cuts to groups, groups to stretches,
+// stretches to the row's result.
 #include "kernels/cuda/attention/partial.cuh"
 #include "kernels/cuda/device/launch.cuh"
 #include "kernels/cuda/device/mma.cuh"

@@ -1,4 +1,4 @@
-#include "plan/merge_steps.h"
+#include "kernels/units/merge_steps.h"
 
 #include <algorithm>
 #include <span>

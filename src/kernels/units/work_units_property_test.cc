@@ -1,6 +1,6 @@
 // Units judged by the items that they are made of: expanded row by row, head by head and cut by
 // cut, on random forests under every way to plan them.
-#include "plan/work_units.h"
+#include "kernels/units/work_units.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "plan/work_units.h"
+#include "kernels/units/work_units.h"
 
 #include <gtest/gtest.h>
 
