@@ -226,4 +226,8 @@ std::string ExtractTask::ShowPrompt(const InputRow& row) {
   return ExtractWork(settings_, Read(row)).Show();
 }
 
+std::string ExtractTask::Layout(const InputRow& row) {
+  return ExtractWork(settings_, Read(row)).Layout();
+}
+
 }  // namespace banyan

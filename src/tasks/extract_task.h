@@ -55,6 +55,8 @@ class ExtractTask : public Task {
 
   // What the first document's prompt says.
   std::string ShowPrompt(const InputRow& row);
+  // Tokens, positions and slots of a document (WriteExtractLayouts).
+  std::string Layout(const InputRow& row);
 
  private:
   ExtractRecord Read(const InputRow& row) const;

@@ -21,6 +21,8 @@ class ExtractWork : public RecordWork {
 
   // The text of the prompt, its template included.
   std::string Show();
+  // Its tokens, positions and slots, as JSON (WriteExtractLayouts).
+  std::string Layout();
 
  private:
   std::vector<PromptPart> Write(std::string_view document);
