@@ -170,6 +170,24 @@ class Trainer(unittest.TestCase):
                 np.testing.assert_array_equal(seen[:size, :size], visible(row))
                 self.assertFalse(seen[:size, size:].any())
 
+    def test_the_network_keeps_to_the_mask_and_the_positions(self):
+        from train.skeleton_lora import logits_of
+        with tempfile.TemporaryDirectory() as folder:
+            tiny_model(Path(folder, "m.gguf"))
+            tiny_documents(Path(folder, "d.npz"))
+            run = self.run_trainer(folder, "--out", f"{folder}/o")
+            logits = lambda row: logits_of(run.model, torch, [row], "cpu")[0].detach().numpy()  # of v1, its end, v2, its end
+            row = Documents(Path(folder, "d.npz")).skeleton(0)
+            first = logits(row)
+            first_value = np.flatnonzero(row.step == 1)[0]
+            row.ids[first_value] += 1
+            other = logits(row)
+            np.testing.assert_array_equal(first[0], other[0])
+            np.testing.assert_allclose(first[2], other[2], atol=1e-5)  # the template sees no value
+            self.assertGreater(np.abs(first[3] - other[3]).max(), 1e-3)  # a value's token sees those above it
+            row.pos[row.slot == 1] += 5
+            self.assertGreater(np.abs(logits(row)[2] - other[2]).max(), 1e-3)
+
     def test_full_training_writes_the_model(self):
         from train.gguf import read_gguf
         with tempfile.TemporaryDirectory() as folder:
