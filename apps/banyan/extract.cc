@@ -25,6 +25,11 @@ int RunExtractCommand(ExtractCommand& command) {
     Print(ShowExtractPrompt(model, command.extract, command.job) + "\n");
     return 0;
   }
+  if (command.layout) {
+    WriteExtractLayouts(model, command.extract, command.job,
+                        [](const std::string& line) { Print(line + "\n"); });
+    return 0;
+  }
   const JobSession session(command.job, command.quiet);
   if (command.run.explain) {
     command.job.explain = [](const std::string& text) { Say(text); };

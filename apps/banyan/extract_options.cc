@@ -109,6 +109,10 @@ void AddPrompt(CLI::App& command, ExtractCommand& options) {
       .add_flag("--show-prompt", options.show_prompt,
                 "Only print what the model reads of the first document")
       ->group(group);
+  command
+      .add_flag("--layout", options.layout,
+                "Only print every document's tokens, positions and slots as JSON, for training")
+      ->group(group);
 }
 
 void AddValues(CLI::App& command, ExtractCommand& options) {

@@ -3,6 +3,7 @@
 // to its type, so that a row always fits the schema.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -100,6 +101,15 @@ JobEstimate EstimateExtract(std::shared_ptr<Model> model, const EngineOptions& e
 // The prompt of the first document, with the template and a mark where every value would stand.
 std::string ShowExtractPrompt(std::shared_ptr<Model> model, const ExtractOptions& extract,
                               const JobOptions& job);
+
+// Every document as the engine is given it, a line of JSON each, without an answer being written:
+// {"id","prompt":[token],"slots":[{"tokens","position","max_tokens"}],"together","pieces":[{"name",
+// "text","rest"}]}. The prompt begins at position 0; a slot's tokens stand at `position` and on, its
+// value after them; `rest` is what of the piece's text the value's tokens begin with. Throws at the
+// first document that cannot be read.
+void WriteExtractLayouts(std::shared_ptr<Model> model, const ExtractOptions& extract,
+                         const JobOptions& job,
+                         const std::function<void(const std::string&)>& write);
 
 struct ProposeOptions {
   int documents = 16;    // of the input, from the first on

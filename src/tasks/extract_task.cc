@@ -256,4 +256,8 @@ std::string ExtractTask::ShowPrompt(std::span<const InputRow> rows) {
   return ExtractWork(settings_, ReadAll(rows)).Show();
 }
 
+std::string ExtractTask::Layout(const InputRow& row) {
+  return ExtractWork(settings_, ReadAll({&row, 1})).Layout();
+}
+
 }  // namespace banyan

@@ -60,6 +60,8 @@ class ExtractTask : public Task {
 
   // What the prompt of these documents says.
   std::string ShowPrompt(std::span<const InputRow> rows);
+  // Tokens, positions and slots of a document (WriteExtractLayouts).
+  std::string Layout(const InputRow& row);
 
  private:
   ExtractRecord Read(const InputRow& row) const;

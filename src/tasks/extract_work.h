@@ -25,6 +25,8 @@ class ExtractWork : public RecordWork {
 
   // The text of the prompt, its template included.
   std::string Show();
+  // Its tokens, positions and slots, as JSON (WriteExtractLayouts).
+  std::string Layout();
 
  private:
   std::string DocumentText(std::span<const std::string_view> documents) const;
