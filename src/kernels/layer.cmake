@@ -1,15 +1,37 @@
 # Instruction sets of the cpu backend: each file of inner loops is compiled with its own flags.
 set(cpu ${CMAKE_SOURCE_DIR}/src/kernels/cpu)
-set_source_files_properties(${cpu}/vector_base.cc PROPERTIES COMPILE_OPTIONS "-O3")
-# GCC 12 warns about its own AVX-512 header (-Wmaybe-uninitialized): silenced for that file alone.
+set(any_processor vector_base integer_portable)
+set(x86_64_only vector_avx2 vector_avx512 integer_avx2 integer_avxvnni integer_avx512vnni)
+set(aarch64_only integer_neon integer_dotprod integer_i8mm)
+function(banyan_compile_loops flags)
+  foreach(name ${ARGN})
+    set_source_files_properties(${cpu}/${name}.cc PROPERTIES COMPILE_OPTIONS "-O3;${flags}")
+  endforeach()
+endfunction()
+function(banyan_leave_out)
+  foreach(name ${ARGN})
+    set_source_files_properties(${cpu}/${name}.cc PROPERTIES HEADER_FILE_ONLY ON)
+  endforeach()
+endfunction()
+banyan_compile_loops("" ${any_processor})
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
-  set_source_files_properties(${cpu}/vector_avx2.cc PROPERTIES
-    COMPILE_OPTIONS "-O3;-mavx2;-mfma;-mf16c")
-  set_source_files_properties(${cpu}/vector_avx512.cc PROPERTIES
-    COMPILE_OPTIONS "-O3;$<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>;-mavx512f;-mavx512bw;-mavx512vl;-mavx512dq;-mfma;-mf16c;-mprefer-vector-width=512")
+  # GCC 12 warns about its own AVX-512 header (-Wmaybe-uninitialized): silenced for those files.
+  set(avx2 -mavx2 -mfma -mf16c)
+  set(avx512 $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized> -mavx512f -mavx512bw -mavx512vl -mavx512dq
+      -mfma -mf16c -mprefer-vector-width=512)
+  banyan_compile_loops("${avx2}" vector_avx2 integer_avx2)
+  banyan_compile_loops("${avx2};-mavxvnni" integer_avxvnni)
+  banyan_compile_loops("${avx512}" vector_avx512)
+  banyan_compile_loops("${avx512};-mavx512vnni" integer_avx512vnni)
 else()
-  set_source_files_properties(${cpu}/vector_avx2.cc ${cpu}/vector_avx512.cc PROPERTIES
-    HEADER_FILE_ONLY ON)
+  banyan_leave_out(${x86_64_only})
+endif()
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "aarch64|arm64")
+  banyan_compile_loops("" integer_neon)
+  banyan_compile_loops("-march=armv8.2-a+dotprod" integer_dotprod)
+  banyan_compile_loops("-march=armv8.2-a+dotprod+i8mm" integer_i8mm)
+else()
+  banyan_leave_out(${aarch64_only})
 endif()
 
 # The cuda backend: kernels in *.cu, everything else in *.cc. Without it no file is compiled; the
