@@ -21,7 +21,7 @@
 namespace banyan::app {
 namespace {
 
-using Access = KvStoreOptions::Access;
+using StoreAccess = KvStoreOptions::Access;
 
 struct KvCommand {
   std::string directory, output, limit;
@@ -29,25 +29,25 @@ struct KvCommand {
   bool json = false, remove = false;
 };
 
-std::shared_ptr<KvStore> Open(const std::string& directory, Access access,
-                              const std::string& limit = "") {
+std::shared_ptr<KvStore> OpenStore(const std::string& directory, StoreAccess access,
+                                   const std::string& limit = "") {
   KvStoreOptions options;
   options.directory = directory;
   // What looks after a store does not make one.
-  options.access = Access::kRead;
-  if (access == Access::kWrite) KvStore::Open(options);
+  options.access = StoreAccess::kRead;
+  if (access == StoreAccess::kWrite) KvStore::Open(options);
   options.access = access;
   if (!limit.empty()) options.limit = ParseBytes(limit, "--limit");
   return KvStore::Open(options);
 }
 
-std::string Size(std::int64_t bytes) {
+std::string StoreSize(std::int64_t bytes) {
   const auto value = static_cast<double>(bytes);
   if (bytes >= std::int64_t{1} << 30) return fmt::format("{:.2f} GiB", value / (1 << 30));
   return fmt::format("{:.1f} MiB", value / (1 << 20));
 }
 
-std::string Day(std::int64_t seconds) {
+std::string MinuteOf(std::int64_t seconds) {
   const auto time = static_cast<std::time_t>(seconds);
   std::tm parts{};
   ::localtime_r(&time, &parts);
@@ -56,12 +56,12 @@ std::string Day(std::int64_t seconds) {
   return text;
 }
 
-std::string TotalsText(const KvStoreTotals& totals) {
+std::string StoreTotals(const KvStoreTotals& totals) {
   return fmt::format("{} segments, {} tokens, {} of {}\n", totals.segments, totals.tokens,
-                     Size(totals.bytes), Size(totals.limit));
+                     StoreSize(totals.bytes), StoreSize(totals.limit));
 }
 
-nlohmann::ordered_json JsonOf(const StoredSegment& s) {
+nlohmann::ordered_json SegmentJson(const StoredSegment& s) {
   nlohmann::ordered_json json = {{"id", s.id},
                                  {"label", s.label},
                                  {"model", s.model},
@@ -80,13 +80,14 @@ nlohmann::ordered_json JsonOf(const StoredSegment& s) {
   return json;
 }
 
-int List(const KvCommand& command) {
-  const auto store = Open(command.directory, Access::kRead);
+int ListSegments(const KvCommand& command) {
+  const auto store = OpenStore(command.directory, StoreAccess::kRead);
   std::vector<StoredSegment> segments = store->List();
   std::ranges::reverse(segments);
   if (command.json) {
     for (const StoredSegment& segment : segments) {
-      Print(JsonOf(segment).dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) +
+      Print(SegmentJson(segment).dump(-1, ' ', false,
+                                      nlohmann::ordered_json::error_handler_t::replace) +
             "\n");
     }
     return 0;
@@ -95,64 +96,65 @@ int List(const KvCommand& command) {
                     "type", "used", "model", "label"));
   for (const StoredSegment& s : segments) {
     Print(fmt::format("{:<16} {:>8} {:>11}  {:<5} {:<16}  {:<12}  {}{}\n", s.id, s.tokens,
-                      Size(s.bytes), s.exact ? s.type : "8 bit", Day(s.used), s.model,
+                      StoreSize(s.bytes), s.exact ? s.type : "8 bit", MinuteOf(s.used), s.model,
                       Visible(s.label), s.pinned ? "  (pinned)" : ""));
   }
-  Say(TotalsText(store->totals()));
+  Say(StoreTotals(store->totals()));
   return 0;
 }
 
-int Show(const KvCommand& command) {
-  const auto store = Open(command.directory, Access::kRead);
+int ShowSegments(const KvCommand& command) {
+  const auto store = OpenStore(command.directory, StoreAccess::kRead);
   if (!command.ids.empty()) {
     for (const std::string& id : command.ids) Print(store->Describe(id) + "\n");
     return 0;
   }
-  Print(TotalsText(store->totals()));
+  Print(StoreTotals(store->totals()));
   return 0;
 }
 
-int Verify(const KvCommand& command) {
-  const auto store = Open(command.directory, command.remove ? Access::kWrite : Access::kRead);
+int VerifyStore(const KvCommand& command) {
+  const auto store =
+      OpenStore(command.directory, command.remove ? StoreAccess::kWrite : StoreAccess::kRead);
   LoadLine line(::isatty(STDERR_FILENO) == 1);
   const KvStoreCheck check = store->Verify(
       command.remove, [&](std::int64_t done, std::int64_t all) { line.Show(done, all); });
   for (const std::string& damaged : check.damaged) Print(Visible(damaged) + "\n");
-  Say(fmt::format("{} segments are whole ({}), {} are not{}\n", check.segments, Size(check.bytes),
-                  check.damaged.size(),
+  Say(fmt::format("{} segments are whole ({}), {} are not{}\n", check.segments,
+                  StoreSize(check.bytes), check.damaged.size(),
                   check.damaged.empty() ? ""
                   : command.remove      ? " and were removed"
                                         : " (see --remove)"));
   return check.damaged.empty() || command.remove ? 0 : 1;
 }
 
-int Remove(const KvCommand& command) {
-  const auto store = Open(command.directory, Access::kWrite);
+int RemoveSegments(const KvCommand& command) {
+  const auto store = OpenStore(command.directory, StoreAccess::kWrite);
   for (const std::string& id : command.ids) store->Remove(id);
   return 0;
 }
 
-int Pin(const KvCommand& command, bool pinned) {
-  const auto store = Open(command.directory, Access::kWrite);
+int PinSegments(const KvCommand& command, bool pinned) {
+  const auto store = OpenStore(command.directory, StoreAccess::kWrite);
   for (const std::string& id : command.ids) store->Pin(id, pinned);
   return 0;
 }
 
-int Collect(const KvCommand& command) {
-  const auto store = Open(command.directory, Access::kWrite, command.limit);
+int CollectStore(const KvCommand& command) {
+  const auto store = OpenStore(command.directory, StoreAccess::kWrite, command.limit);
   const KvStoreCheck check = store->Collect();
   for (const std::string& damaged : check.damaged) Print(Visible(damaged) + "\n");
-  Say(fmt::format("{} removed ({} freed); {}", check.removed, Size(check.freed_bytes),
-                  TotalsText(store->totals())));
+  Say(fmt::format("{} removed ({} freed); {}", check.removed, StoreSize(check.freed_bytes),
+                  StoreTotals(store->totals())));
   return 0;
 }
 
-int Export(const KvCommand& command) {
-  Open(command.directory, Access::kRead)->Export(command.ids.front(), command.output);
+int ExportSegment(const KvCommand& command) {
+  OpenStore(command.directory, StoreAccess::kRead)->Export(command.ids.front(), command.output);
   return 0;
 }
 
-constexpr const char* kHelp = R"(
+constexpr const char* kKvHelp = R"(
 Keys and values of documents, computed once and kept on disk. 'ask' and 'rag' load them with
 --kv-store instead of computing them, and give the same answers bit for bit.
 
@@ -174,7 +176,7 @@ Command AddKv(CLI::App& app) {
   CLI::App* kv =
       app.add_subcommand("kv", "Keep documents' keys and values on disk, look after them");
   kv->require_subcommand(1);
-  kv->footer(kHelp);
+  kv->footer(kKvHelp);
   auto command = std::make_shared<KvCommand>();
   auto commands = std::make_shared<std::vector<std::pair<CLI::App*, Command>>>();
   const auto add = [&](const char* name, const char* what, Command run) {
@@ -192,26 +194,27 @@ Command AddKv(CLI::App& app) {
   CLI::App* adding = kv->add_subcommand("add", "Compute documents and keep them");
   commands->emplace_back(adding, AddKvAdd(*adding));
   add("ls", "List segments, the last used first", [command] {
-    return List(*command);
+    return ListSegments(*command);
   })->add_flag("--json", command->json, "A JSON object a line");
   with_ids(add("show", "Sizes of the store, or all about a segment as JSON",
-               [command] { return Show(*command); }),
+               [command] { return ShowSegments(*command); }),
            false);
   add("verify", "Read everything and compare checksums; exit code 1: something is damaged",
-      [command] { return Verify(*command); })
+      [command] { return VerifyStore(*command); })
       ->add_flag("--remove", command->remove, "Damaged segments go");
-  with_ids(add("rm", "Remove segments", [command] { return Remove(*command); }), true);
-  with_ids(add("pin", "Segments that are never evicted", [command] { return Pin(*command, true); }),
+  with_ids(add("rm", "Remove segments", [command] { return RemoveSegments(*command); }), true);
+  with_ids(add("pin", "Segments that are never evicted",
+               [command] { return PinSegments(*command, true); }),
            true);
   with_ids(add("unpin", "Segments that may be evicted again",
-               [command] { return Pin(*command, false); }),
+               [command] { return PinSegments(*command, false); }),
            true);
   add("gc", "Remove what nobody can use, and what is beyond the limit",
-      [command] { return Collect(*command); })
+      [command] { return CollectStore(*command); })
       ->add_option("--limit", command->limit, "Bytes of the store from now on, such as 20G")
       ->type_name("SIZE");
   CLI::App* exporting = add("export", "Write a segment's keys and values as safetensors",
-                            [command] { return Export(*command); });
+                            [command] { return ExportSegment(*command); });
   with_ids(exporting, true);
   exporting->add_option("-o,--output", command->output, "The file to write")
       ->type_name("FILE")

@@ -4,8 +4,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <atomic>
-#include <csignal>
+#include <algorithm>
 #include <cstdio>
 #include <memory>
 #include <string>
@@ -16,16 +15,10 @@
 #include "option_text.h"
 #include "run_options.h"
 #include "screen.h"
+#include "stop_signal.h"
 
 namespace banyan::app {
 namespace {
-
-std::atomic<int> stop_signal{0};
-
-extern "C" void OnKvInterrupt(int signal) {
-  stop_signal = signal;
-  std::signal(signal, SIG_DFL);
-}
 
 struct KvAddCommand {
   RunOptions run;
@@ -116,7 +109,7 @@ void KvAddCommand::Resolve() {
   store.access = KvStoreOptions::Access::kWrite;
 }
 
-void ShowProgress(const KvAddProgress& progress, bool terminal) {
+void ShowKvAdd(const KvAddProgress& progress, bool terminal) {
   if (!terminal && !progress.last) return;
   constexpr int kWidth = 20;
   std::string text;
@@ -137,13 +130,12 @@ int RunKvAdd(KvAddCommand& command) {
   command.run.engine.kv_store = KvStore::Open(command.store);
   const std::shared_ptr<Model> model = command.run.LoadModel(command.quiet);
   command.add.job.notice = [](const std::string& text) { SayLine(text); };
-  command.add.job.stop = [] { return stop_signal != 0; };
-  std::signal(SIGINT, OnKvInterrupt);
-  std::signal(SIGTERM, OnKvInterrupt);
+  command.add.job.stop = [] { return StopSignal() != 0; };
+  StopOnSignals();
   const bool terminal = ::isatty(STDERR_FILENO) == 1;
   if (!command.quiet) {
     command.add.progress = [terminal](const KvAddProgress& progress) {
-      ShowProgress(progress, terminal);
+      ShowKvAdd(progress, terminal);
     };
   }
   const KvAddReceipt receipt = AddToStore(model, command.run.engine, command.add);
@@ -161,8 +153,8 @@ int RunKvAdd(KvAddCommand& command) {
     }
   }
   if (receipt.stopped) {
-    Say("banyan: stopped; the same command goes on where it was\n");
-    return 128 + stop_signal;
+    SayLine("the same command goes on where this one was");
+    return 128 + StopSignal();
   }
   return receipt.failed > 0 ? 1 : 0;
 }

@@ -11,7 +11,7 @@
 namespace banyan::app {
 namespace {
 
-constexpr const char* kHelp = R"(
+constexpr const char* kRagHelp = R"(
 Every document is read by itself, and all write one answer together: each next token is the one that a
 relevant document is sure of, where a stream without any document is not. The answer says which document
 every token is owed to.
@@ -190,7 +190,7 @@ void ParseBeta(const std::string& text, PanelOptions& panel) {
 }  // namespace
 
 void RagCommand::AddTo(CLI::App& command) {
-  command.footer(kHelp);
+  command.footer(kRagHelp);
   AddInput(command, *this);
   AddDocuments(command, *this);
   AddAnswers(command, *this);

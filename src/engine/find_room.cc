@@ -7,11 +7,7 @@
 #include "engine/core.h"
 
 namespace banyan {
-namespace {
-
-std::int64_t PagesFor(std::int64_t tokens) { return (tokens + kPageTokens - 1) / kPageTokens; }
-
-}  // namespace
+namespace {}  // namespace
 
 // The node of the prompt's last token. Segments that a stream of the same request has met are found
 // by that; others by their tokens, or added.

@@ -13,9 +13,9 @@ namespace {
 constexpr int kLoaderThreads = 2;
 constexpr std::int64_t kLoadedBytes = std::int64_t{256} << 20;
 
-int PagesOf(int tokens) { return (tokens + kPageTokens - 1) / kPageTokens; }
+int PagesOfBlock(int tokens) { return (tokens + kPageTokens - 1) / kPageTokens; }
 
-KvShape ShapeOf(const ModelConfig& config) {
+KvShape KvShapeOf(const ModelConfig& config) {
   return {config.layers, config.kv_heads, config.head_dim};
 }
 
@@ -26,7 +26,7 @@ StoredKv::StoredKv(std::shared_ptr<KvStore> store, bool save, const Engine& engi
       save_(save),
       engine_(engine),
       kernels_(*engine.model.kernels),
-      form_(FormOf(ShapeOf(engine.model.config), kernels_.page_type())),
+      form_(FormOf(KvShapeOf(engine.model.config), kernels_.page_type())),
       stored_form_(FormOf(form_.shape, store_->parts().StoredType(form_.type))),
       loader_(kLoaderThreads, kLoadedBytes) {}
 
@@ -55,7 +55,7 @@ void StoredKv::LoadNode(NodeId id) {
     const std::optional<BlockPlace> place = store_->parts().Find(names[cut], stored_form_.type);
     const std::int32_t count = std::min(kCutKeys, tokens - first);
     if (!place || place->block.tokens != count ||
-        place->block.bytes != stored_form_.page_bytes() * PagesOf(count)) {
+        place->block.bytes != stored_form_.page_bytes() * PagesOfBlock(count)) {
       break;
     }
     load.blocks.push_back({next_ticket_, first, count, place->segment, false, false, {}});
@@ -195,7 +195,7 @@ void StoredKv::Save(std::span<const NodeId> nodes, const std::string& label) {
       const std::span<const std::int32_t> pages = engine_.cache.Pages(id, last);
       for (std::int32_t at = first; at < last; at += kCutKeys) {
         const std::int32_t tokens = std::min(kCutKeys, last - at);
-        const auto count = static_cast<size_t>(PagesOf(tokens));
+        const auto count = static_cast<size_t>(PagesOfBlock(tokens));
         const size_t old = run.bytes.size();
         run.bytes.resize(old + count * static_cast<size_t>(form_.page_bytes()));
         const std::span<std::byte> bytes = std::span(run.bytes).subspan(old);

@@ -13,6 +13,7 @@
 #include "banyan/kv_store.h"
 #include "base/error.h"
 #include "engine/model_parts.h"
+#include "support/page_bytes.h"
 #include "support/temp_directory.h"
 #include "support/tiny_model.h"
 #include "support/workload.h"
@@ -20,40 +21,36 @@
 namespace banyan {
 namespace {
 
-namespace fs = std::filesystem;
 using testing_support::AnswersByTag;
 using testing_support::ExpectSameAnswers;
+using testing_support::PageBytes;
 using testing_support::RunAll;
 using testing_support::TempDirectory;
 using testing_support::TinyShape;
 using testing_support::Workload;
-using Access = KvStoreOptions::Access;
+using StoreAccess = KvStoreOptions::Access;
 
-struct Setting {
+struct StoreSetting {
   const char* device;
   const char* precision;
   const char* kv_type;
   int threads;
 };
 
-void Keep(std::vector<PromptSegment>& segments, std::mt19937& random, int percent) {
+void KeepSome(std::vector<PromptSegment>& segments, std::mt19937& random, int percent) {
   for (PromptSegment& segment : segments) {
     if (static_cast<int>(random() % 100) < percent) segment.keep_as = "test";
-    Keep(segment.below, random, percent);
+    KeepSome(segment.below, random, percent);
   }
-}
-
-std::int64_t PageBytes(const Model& model) {
-  const ModelConfig& config = model.parts().config;
-  return model.parts().kernels->KvPageBytes({config.layers, config.kv_heads, config.head_dim});
 }
 
 class StoredKvTest : public ::testing::Test {
  protected:
-  std::shared_ptr<Model> Load(const Setting& setting, const TinyShape& shape = {},
+  std::shared_ptr<Model> Load(const StoreSetting& setting, const TinyShape& shape = {},
                               double yarn_factor = 0.0) {
-    const fs::path path = directory_.path() / fmt::format("{}-{}.gguf", shape.family, shape.seed);
-    if (!fs::exists(path)) testing_support::WriteTinyGguf(shape, path);
+    const std::filesystem::path path =
+        directory_.path() / fmt::format("{}-{}.gguf", shape.family, shape.seed);
+    if (!std::filesystem::exists(path)) testing_support::WriteTinyGguf(shape, path);
     LoadOptions options;
     options.model = path.string();
     options.device = setting.device;
@@ -66,7 +63,7 @@ class StoredKvTest : public ::testing::Test {
 
   std::string folder() const { return (directory_.path() / "store").string(); }
 
-  std::shared_ptr<KvStore> Open(Access access, int bits = 0) {
+  std::shared_ptr<KvStore> Open(StoreAccess access, int bits = 0) {
     KvStoreOptions options;
     options.directory = folder();
     options.access = access;
@@ -92,16 +89,17 @@ class StoredKvTest : public ::testing::Test {
 
   Receipt Save(const std::shared_ptr<Model>& model, const std::vector<PromptSegment>& requests,
                int bits = 0) {
-    const std::shared_ptr<KvStore> store = Open(Access::kWrite, bits);
+    const std::shared_ptr<KvStore> store = Open(StoreAccess::kWrite, bits);
     Engine engine(model, With(store, true));
     RunAll(engine, requests);
     store->Finish();
     return engine.receipt();
   }
 
-  std::vector<fs::path> Files() const {
-    std::vector<fs::path> files;
-    for (const auto& entry : fs::recursive_directory_iterator(fs::path(folder()) / "segments")) {
+  std::vector<std::filesystem::path> Files() const {
+    std::vector<std::filesystem::path> files;
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(
+             std::filesystem::path(folder()) / "segments")) {
       if (entry.is_regular_file()) files.push_back(entry.path());
     }
     std::sort(files.begin(), files.end());
@@ -109,27 +107,27 @@ class StoredKvTest : public ::testing::Test {
   }
 
   TempDirectory directory_;
-  const Setting plain_{"cpu", "mixed", "f16", 1};
+  const StoreSetting plain_{"cpu", "mixed", "f16", 1};
 };
 
 TEST_F(StoredKvTest, ForestsFromDiskHaveTheBitsOfFreshOnes) {
-  static constexpr Setting kSettings[] = {{"cpu", "f32", "", 2},
-                                          {"cpu", "mixed", "f16", 1},
-                                          {"cpu", "mixed", "q8", 2},
-                                          {"reference", "mixed", "bf16", 1}};
+  static constexpr StoreSetting kStoreSettings[] = {{"cpu", "f32", "", 2},
+                                                    {"cpu", "mixed", "f16", 1},
+                                                    {"cpu", "mixed", "q8", 2},
+                                                    {"reference", "mixed", "bf16", 1}};
   const TinyShape shapes[] = {
       {.family = "llama", .tied = true, .seed = 11},
       {.family = "mistral", .head_dim = 20, .window = 40, .seed = 13},
       {.family = "qwen3", .hidden = 32, .kv_heads = 1, .head_dim = 16, .seed = 12},
       {.family = "llama", .tied = true, .seed = 15}};
   std::mt19937 random(5);
-  for (size_t i = 0; i < std::size(kSettings); ++i) {
+  for (size_t i = 0; i < std::size(kStoreSettings); ++i) {
     SCOPED_TRACE(i);
-    const std::shared_ptr<Model> model = Load(kSettings[i], shapes[i]);
+    const std::shared_ptr<Model> model = Load(kStoreSettings[i], shapes[i]);
     const Workload work(static_cast<std::uint32_t>(20 + i),
                         {.roots = 2, .path_tokens = 700, .root_tokens = 800, .max_new = 4});
     std::vector<PromptSegment> requests = work.requests();
-    Keep(requests, random, 60);
+    KeepSome(requests, random, 60);
     const AnswersByTag expected = Fresh(model, requests);
     const Receipt saving = Save(model, requests);
     EXPECT_GT(saving.saved_tokens, 0);
@@ -137,7 +135,7 @@ TEST_F(StoredKvTest, ForestsFromDiskHaveTheBitsOfFreshOnes) {
                                     Strategy::kStacked, Strategy::kTree}) {
       for (const bool tiny : {false, true}) {
         SCOPED_TRACE(fmt::format("{} {}", StrategyName(strategy), tiny));
-        EngineOptions options = With(Open(Access::kRead), false);
+        EngineOptions options = With(Open(StoreAccess::kRead), false);
         options.strategy = strategy;
         options.batch_rows = tiny ? 64 : 300;
         options.steps_ahead = tiny ? 1 : 0;
@@ -180,21 +178,21 @@ TEST_F(StoredKvTest, DamageIsComputedAnew) {
   const Workload work(3, {.roots = 2, .path_tokens = 600, .root_tokens = 700, .max_new = 4});
   std::vector<PromptSegment> requests = work.requests();
   std::mt19937 random(6);
-  Keep(requests, random, 100);
+  KeepSome(requests, random, 100);
   const AnswersByTag expected = Fresh(model, requests);
   for (int kind = 0; kind < 5; ++kind) {
     SCOPED_TRACE(kind);
-    fs::remove_all(folder());
+    std::filesystem::remove_all(folder());
     Save(model, requests);
-    const std::vector<fs::path> files = Files();
+    const std::vector<std::filesystem::path> files = Files();
     ASSERT_GT(files.size(), 1u);
     for (size_t i = 0; i < files.size(); i += 2) {
-      const auto size = static_cast<std::int64_t>(fs::file_size(files[i]));
-      if (kind == 0) fs::remove(files[i]);
-      if (kind == 1) fs::resize_file(files[i], static_cast<std::uintmax_t>(size / 2));
+      const auto size = static_cast<std::int64_t>(std::filesystem::file_size(files[i]));
+      if (kind == 0) std::filesystem::remove(files[i]);
+      if (kind == 1) std::filesystem::resize_file(files[i], static_cast<std::uintmax_t>(size / 2));
       if (kind == 2)
-        fs::copy_file(files[(i + 1) % files.size()], files[i],
-                      fs::copy_options::overwrite_existing);
+        std::filesystem::copy_file(files[(i + 1) % files.size()], files[i],
+                                   std::filesystem::copy_options::overwrite_existing);
       if (kind >= 3) {  // one bit of a block
         std::fstream file(files[i], std::ios::in | std::ios::out | std::ios::binary);
         file.seekg(size - 1 - static_cast<std::int64_t>(random() % 64));
@@ -204,7 +202,8 @@ TEST_F(StoredKvTest, DamageIsComputedAnew) {
         file.put(static_cast<char>(byte ^ 16));
       }
     }
-    const std::shared_ptr<KvStore> store = Open(kind == 4 ? Access::kWrite : Access::kRead);
+    const std::shared_ptr<KvStore> store =
+        Open(kind == 4 ? StoreAccess::kWrite : StoreAccess::kRead);
     Engine engine(model, With(store, kind == 4));
     ExpectSameAnswers(expected, RunAll(engine, requests));
     EXPECT_GT(engine.receipt().damaged_segments, 0);
@@ -220,7 +219,7 @@ TEST_F(StoredKvTest, OtherModelsAndSettingsFindNothing) {
   const Workload work(4, {.roots = 1, .path_tokens = 300, .root_tokens = 400, .max_new = 3});
   std::vector<PromptSegment> requests = work.requests();
   std::mt19937 random(7);
-  Keep(requests, random, 100);
+  KeepSome(requests, random, 100);
   Save(model, requests);
   const std::shared_ptr<Model> others[] = {
       Load(plain_, {.seed = 2}),               // other weights
@@ -230,12 +229,12 @@ TEST_F(StoredKvTest, OtherModelsAndSettingsFindNothing) {
       Load({"reference", "mixed", "f16", 1}),  // other arithmetic
   };
   for (const std::shared_ptr<Model>& other : others) {
-    Engine engine(other, With(Open(Access::kRead), false));
+    Engine engine(other, With(Open(StoreAccess::kRead), false));
     RunAll(engine, requests);
     EXPECT_EQ(engine.receipt().loaded_tokens, 0);
   }
   // As many threads as one likes; the text side does not matter either.
-  Engine same(Load({"cpu", "mixed", "f16", 2}), With(Open(Access::kRead), false));
+  Engine same(Load({"cpu", "mixed", "f16", 2}), With(Open(StoreAccess::kRead), false));
   RunAll(same, requests);
   EXPECT_GT(same.receipt().loaded_tokens, 0);
 }
@@ -245,14 +244,14 @@ TEST_F(StoredKvTest, EightBitsAreFoundOnlyByWhoAsksForThem) {
   const Workload work(8, {.roots = 1, .path_tokens = 500, .root_tokens = 600, .max_new = 3});
   std::vector<PromptSegment> requests = work.requests();
   std::mt19937 random(7);
-  Keep(requests, random, 100);
+  KeepSome(requests, random, 100);
   Save(model, requests, 8);
   {
-    Engine exact(model, With(Open(Access::kRead), false));
+    Engine exact(model, With(Open(StoreAccess::kRead), false));
     ExpectSameAnswers(Fresh(model, requests), RunAll(exact, requests));
     EXPECT_EQ(exact.receipt().loaded_tokens, 0);
   }
-  const std::shared_ptr<KvStore> store = Open(Access::kRead, 8);
+  const std::shared_ptr<KvStore> store = Open(StoreAccess::kRead, 8);
   Engine rounded(model, With(store, false));
   RunAll(rounded, requests);
   EXPECT_GT(rounded.receipt().loaded_tokens, 0);
@@ -290,7 +289,7 @@ TEST_F(StoredKvTest, ExpertsReadTheirDocumentsFromDisk) {
   const AnswersByTag expected = RunAll(fresh, {root});
   Save(model, {root});
   for (const int rows : {512, 16}) {
-    EngineOptions options = With(Open(Access::kRead), false);
+    EngineOptions options = With(Open(StoreAccess::kRead), false);
     options.batch_rows = rows;
     Engine engine(model, options);
     ExpectSameAnswers(expected, RunAll(engine, {root}));
@@ -304,10 +303,10 @@ TEST_F(StoredKvTest, CancelledAndCrowdedWhileLoading) {
   const Workload work(14, {.roots = 4, .path_tokens = 500, .root_tokens = 700, .max_new = 4});
   std::vector<PromptSegment> requests = work.requests();
   std::mt19937 random(10);
-  Keep(requests, random, 70);
+  KeepSome(requests, random, 70);
   const AnswersByTag expected = Fresh(model, requests);
   Save(model, requests);
-  EngineOptions options = With(Open(Access::kRead), false);
+  EngineOptions options = With(Open(StoreAccess::kRead), false);
   options.kv_memory = PageBytes(*model) * (work.LargestStreamPages(16) + 8);
   Engine engine(model, options);
   engine.Start();

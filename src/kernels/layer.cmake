@@ -16,9 +16,9 @@ endif()
 # layers above do not see CUDA at all.
 if(BANYAN_WITH_CUDA)
   set(cuda ${CMAKE_SOURCE_DIR}/src/kernels/cuda)
-  file(GLOB cuda_host CONFIGURE_DEPENDS ${cuda}/*.cc)
-  list(FILTER cuda_host EXCLUDE REGEX "_test\\.cc$|/cuda_times\\.cc$")
-  file(GLOB cuda_kernels CONFIGURE_DEPENDS ${cuda}/*.cu)
+  file(GLOB_RECURSE cuda_host CONFIGURE_DEPENDS ${cuda}/*.cc)
+  list(FILTER cuda_host EXCLUDE REGEX "_test\\.cc$")
+  file(GLOB_RECURSE cuda_kernels CONFIGURE_DEPENDS ${cuda}/*.cu)
   add_library(banyan_cuda_kernels OBJECT ${cuda_kernels})
   target_include_directories(banyan_cuda_kernels PRIVATE ${CMAKE_SOURCE_DIR}/include
                                                          ${CMAKE_SOURCE_DIR}/src)
@@ -29,7 +29,7 @@ if(BANYAN_WITH_CUDA)
   target_link_libraries(banyan_kernels PRIVATE CUDA::cudart_static CUDA::cublasLt)
   # What is measured and kept in a file holds for the code that was measured.
   set(cuda_hash ${CMAKE_BINARY_DIR}/generated/kernels/cuda/source_hash.h)
-  file(GLOB cuda_sources CONFIGURE_DEPENDS ${cuda}/*.cc ${cuda}/*.h ${cuda}/*.cu ${cuda}/*.cuh)
+  file(GLOB_RECURSE cuda_sources CONFIGURE_DEPENDS ${cuda}/*.cc ${cuda}/*.h ${cuda}/*.cu ${cuda}/*.cuh)
   add_custom_command(OUTPUT ${cuda_hash}
     COMMAND ${CMAKE_COMMAND} -D FOLDER=${cuda} -D OUTPUT=${cuda_hash}
             -D "BESIDE=nvcc ${CMAKE_CUDA_COMPILER_VERSION}, ${CMAKE_CUDA_ARCHITECTURES}, ${CMAKE_BUILD_TYPE}"
@@ -38,15 +38,15 @@ if(BANYAN_WITH_CUDA)
   target_sources(banyan_kernels PRIVATE ${cuda_hash})
   target_include_directories(banyan_kernels PRIVATE ${CMAKE_BINARY_DIR}/generated)
   # A tool for measuring, built on demand.
-  add_executable(cuda_times EXCLUDE_FROM_ALL ${cuda}/cuda_times.cc)
+  add_executable(cuda_times EXCLUDE_FROM_ALL ${CMAKE_SOURCE_DIR}/bench/cuda/cuda_times.cc)
   target_link_libraries(cuda_times PRIVATE banyan_kernels CUDA::cudart_static CUDA::cublasLt)
   set_source_files_properties(${CMAKE_SOURCE_DIR}/src/kernels/make_kernels_test.cc PROPERTIES
     COMPILE_DEFINITIONS BANYAN_WITH_CUDA=1)
   # The one test that looks behind Kernels.
   list(TRANSFORM CUDAToolkit_INCLUDE_DIRS PREPEND "-isystem" OUTPUT_VARIABLE cuda_headers)
-  set_source_files_properties(${cuda}/product_trial_test.cc PROPERTIES
+  set_source_files_properties(${cuda}/products/product_trial_test.cc PROPERTIES
     COMPILE_OPTIONS "${cuda_headers}")
 else()
-  set_source_files_properties(${CMAKE_SOURCE_DIR}/src/kernels/cuda/product_trial_test.cc PROPERTIES
+  set_source_files_properties(${CMAKE_SOURCE_DIR}/src/kernels/cuda/products/product_trial_test.cc PROPERTIES
     HEADER_FILE_ONLY ON)
 endif()

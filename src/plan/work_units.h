@@ -15,7 +15,7 @@
 
 namespace banyan {
 
-// Packed rows of a unit of each kind (kernels/cuda/attention.h).
+// Packed rows of a unit of each kind (kernels/cuda/attention/attention.h).
 inline constexpr int kBlockRows = 64, kWideRows = 128, kNarrowRows = 8;
 // Packed rows of an item that narrow units still read well; more, and items of several groups, go
 // to wide units.

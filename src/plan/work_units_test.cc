@@ -11,9 +11,9 @@
 namespace banyan {
 namespace {
 
-constexpr UnitForm kForms[] = {UnitForm::kBlocks, UnitForm::kWideAndNarrow};
+constexpr UnitForm kBothForms[] = {UnitForm::kBlocks, UnitForm::kWideAndNarrow};
 
-std::int32_t Keys(const WorkUnit& unit) { return unit.key_end - unit.key_begin; }
+std::int32_t KeysOf(const WorkUnit& unit) { return unit.key_end - unit.key_begin; }
 
 // A prefix that so many streams of one row each read.
 void AddSharedPrefix(PlanForest& forest, int length, int streams) {
@@ -23,7 +23,7 @@ void AddSharedPrefix(PlanForest& forest, int length, int streams) {
 
 TEST(WorkUnits, AnEmptyPlanHasNone) {
   const AttentionPlan plan = BuildPlan({}, {}, {});
-  for (const UnitForm form : kForms) {
+  for (const UnitForm form : kBothForms) {
     const HostUnits units = UnitsOf(WholeItems(plan), {}, {4, 2, form}, 5);
     EXPECT_TRUE(units.many_rows.empty() && units.few_rows.empty());
     EXPECT_EQ(units.counts.wide + units.counts.narrow + units.counts.wide_blocks, 0);
@@ -58,7 +58,7 @@ TEST(WorkUnits, TilesOfPackedRows) {
     const HostUnits units = UnitsOf(WholeItems(plan), forest.positions(), {ratio, 1, form}, 1);
     std::vector<std::int32_t> first;
     for (const WorkUnit& unit : units.many_rows) {
-      if (Keys(unit) == 100) first.push_back(unit.first_packed_row);
+      if (KeysOf(unit) == 100) first.push_back(unit.first_packed_row);
     }
     return first;
   };
@@ -83,7 +83,7 @@ TEST(WorkUnits, JoinedGroups) {
     const HostUnits units =
         UnitsOf(WholeItems(plan), forest.positions(), {1, 1, UnitForm::kWideAndNarrow}, 1);
     std::vector<std::int32_t> wide;
-    for (const WorkUnit& unit : units.many_rows) wide.push_back(Keys(unit));
+    for (const WorkUnit& unit : units.many_rows) wide.push_back(KeysOf(unit));
     return std::pair(wide, units.counts.narrow);
   };
   using List = std::vector<std::int32_t>;
@@ -123,7 +123,7 @@ TEST(WorkUnits, OffsetsAreThoseOfTheUnitsOwnRows) {
     std::vector<std::pair<int, int>> of_units;
     for (const WorkUnit& unit :
          UnitsOf(WholeItems(plan), forest.positions(), {3, 1, form}, 1).many_rows) {
-      if (Keys(unit) == 148) of_units.push_back({unit.lowest_offset, unit.highest_offset});
+      if (KeysOf(unit) == 148) of_units.push_back({unit.lowest_offset, unit.highest_offset});
     }
     return of_units;
   };

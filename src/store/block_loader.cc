@@ -9,7 +9,7 @@
 namespace banyan {
 namespace {
 
-std::int64_t BytesOf(const BlockWish& wish) {
+std::int64_t LoadedBytes(const BlockWish& wish) {
   return wish.block.bytes / wish.stored.head_bytes * wish.wanted.head_bytes;
 }
 
@@ -27,8 +27,8 @@ struct OpenSegment {
   }
 };
 
-bool Load(const BlockWish& wish, OpenSegment& open, std::vector<std::byte>& scratch,
-          std::span<std::byte> out) {
+bool LoadBlock(const BlockWish& wish, OpenSegment& open, std::vector<std::byte>& scratch,
+               std::span<std::byte> out) {
   const SegmentFile* file = open.Find(wish.file);
   if (file == nullptr) return false;
   if (wish.stored.type == wish.wanted.type) return file->Read(wish.block, out);
@@ -103,19 +103,20 @@ void BlockLoader::Work() {
     // The first wish takes its room before anyone looks at the second: whoever waits for a block
     // that comes later has all that it needs before.
     asked_.wait(lock, [this] {
-      return ending_ || (!wishes_.empty() &&
-                         (held_blocks_ == 0 || held_bytes_ + BytesOf(wishes_.front()) <= budget_));
+      return ending_ ||
+             (!wishes_.empty() &&
+              (held_blocks_ == 0 || held_bytes_ + LoadedBytes(wishes_.front()) <= budget_));
     });
     if (ending_) return;
     const BlockWish wish = std::move(wishes_.front());
     wishes_.pop_front();
-    const std::int64_t bytes = BytesOf(wish);
+    const std::int64_t bytes = LoadedBytes(wish);
     held_bytes_ += bytes;
     ++held_blocks_;
     LoadedBlock loaded{wish.ticket, false, Buffer(static_cast<size_t>(bytes))};
     lock.unlock();
     loaded.bytes.resize(static_cast<size_t>(bytes));
-    loaded.good = Load(wish, open, scratch, loaded.bytes);
+    loaded.good = LoadBlock(wish, open, scratch, loaded.bytes);
     lock.lock();
     loaded_.push_back(std::move(loaded));
     came_.notify_all();

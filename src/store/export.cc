@@ -14,11 +14,11 @@ namespace {
 
 // 8-bit codes are exported as the numbers they stand for.
 KvType ExportedType(KvType type) { return type == KvType::kQ8 ? KvType::kF32 : type; }
-const char* TypeName(KvType type) {
+const char* TensorTypeName(KvType type) {
   if (type == KvType::kF32) return "F32";
   return type == KvType::kF16 ? "F16" : "BF16";
 }
-size_t ElementBytes(KvType type) { return type == KvType::kF32 ? 4 : 2; }
+size_t ExportedBytes(KvType type) { return type == KvType::kF32 ? 4 : 2; }
 
 void PutFloats(KvType type, std::span<const float> values, char* out) {
   for (size_t i = 0; i < values.size(); ++i) {
@@ -43,7 +43,7 @@ void KvStore::Export(const std::string& id, const std::string& path) const {
   const KvType type = ExportedType(header.type);
   const auto dim = static_cast<size_t>(header.shape.head_dim);
   const size_t tokens = header.tokens.size(), heads = static_cast<size_t>(header.shape.kv_heads);
-  const size_t tensor_bytes = tokens * heads * dim * ElementBytes(type);
+  const size_t tensor_bytes = tokens * heads * dim * ExportedBytes(type);
 
   nlohmann::ordered_json head;
   std::string ids;
@@ -58,7 +58,7 @@ void KvStore::Export(const std::string& id, const std::string& path) const {
   for (int layer = 0; layer < header.shape.layers; ++layer) {
     for (const char* what : {"keys", "values"}) {
       head[fmt::format("layers.{}.{}", layer, what)] = {
-          {"dtype", TypeName(type)},
+          {"dtype", TensorTypeName(type)},
           {"shape", {tokens, heads, dim}},
           {"data_offsets", {offset, offset + tensor_bytes}}};
       offset += tensor_bytes;
@@ -88,7 +88,7 @@ void KvStore::Export(const std::string& id, const std::string& path) const {
           ReadToken(form, at, t % kPageTokens, keys, values);
           const size_t row = ((first + static_cast<size_t>(t)) * heads + h) * dim;
           char* out = data.data() + static_cast<size_t>(layer) * 2 * tensor_bytes +
-                      row * ElementBytes(type);
+                      row * ExportedBytes(type);
           PutFloats(type, keys, out);
           PutFloats(type, values, out + tensor_bytes);
         }

@@ -12,14 +12,14 @@
 namespace banyan {
 namespace {
 
-constexpr const char* kTypes[] = {"f32", "f16", "bf16", "q8"};
+constexpr const char* kStoredTypes[] = {"f32", "f16", "bf16", "q8"};
 
 StoredSegment ForPeople(const IndexedSegment& found) {
   StoredSegment segment;
   segment.id = IdOfFile(found.file);
   segment.label = found.label;
   segment.model = found.model;
-  segment.type = kTypes[static_cast<int>(found.type)];
+  segment.type = kStoredTypes[static_cast<int>(found.type)];
   segment.exact = found.exact;
   segment.key_loss = found.key_loss;
   segment.value_loss = found.value_loss;
@@ -32,7 +32,7 @@ StoredSegment ForPeople(const IndexedSegment& found) {
   return segment;
 }
 
-SegmentHeader HeaderOf(const KvStore::Parts& parts, const std::string& file) {
+SegmentHeader ReadHeaderOf(const KvStore::Parts& parts, const std::string& file) {
   const std::optional<SegmentFile> segment = SegmentFile::Open(parts.PathOf(file));
   if (!segment) Throw(ErrorKind::kIo, "{}: cannot open", parts.PathOf(file));
   return segment->Header();
@@ -90,7 +90,7 @@ std::vector<StoredSegment> KvStore::List() const {
 
 std::string KvStore::Describe(const std::string& id) const {
   const IndexedSegment found = parts_->Only(id);
-  const SegmentHeader header = HeaderOf(*parts_, found.file);
+  const SegmentHeader header = ReadHeaderOf(*parts_, found.file);
   const StoredSegment segment = ForPeople(found);
   nlohmann::ordered_json json = {{"id", segment.id},
                                  {"label", segment.label},

@@ -9,8 +9,8 @@
 namespace banyan {
 namespace {
 
-constexpr char kMagic[] = "BANYANKV";
-constexpr std::uint32_t kVersion = 1;
+constexpr char kSegmentMagic[] = "BANYANKV";
+constexpr std::uint32_t kFormatVersion = 1;
 constexpr size_t kMostHeaderBytes = size_t{64} << 20;
 constexpr std::uint32_t kMostTokens = 1u << 23, kMostExtent = 1u << 14;
 constexpr size_t kLengthAt = 12, kChecksumAt = 16;
@@ -19,14 +19,14 @@ std::int64_t Aligned(std::int64_t bytes) {
   return (bytes + kBlockAlignment - 1) / kBlockAlignment * kBlockAlignment;
 }
 
-class Writer {
+class HeaderWriter {
  public:
   template <typename T>
-  Writer& Put(const T& value) {
+  HeaderWriter& Put(const T& value) {
     text_.append(reinterpret_cast<const char*>(&value), sizeof(value));
     return *this;
   }
-  Writer& PutText(const std::string& text) {
+  HeaderWriter& PutText(const std::string& text) {
     Put(static_cast<std::uint32_t>(text.size()));
     text_ += text;
     return *this;
@@ -34,9 +34,10 @@ class Writer {
   std::string text_;
 };
 
-class Reader {
+class HeaderReader {
  public:
-  Reader(std::span<const std::byte> bytes, const std::string& file) : bytes_(bytes), file_(file) {}
+  HeaderReader(std::span<const std::byte> bytes, const std::string& file)
+      : bytes_(bytes), file_(file) {}
 
   template <typename T>
   T Get() {
@@ -73,7 +74,7 @@ class Reader {
   const std::string& file_;
 };
 
-[[noreturn]] void Wrong(const std::string& file, const char* what) {
+[[noreturn]] void Refuse(const std::string& file, const char* what) {
   Throw(ErrorKind::kFormat, "{}: {}", file, what);
 }
 
@@ -83,13 +84,13 @@ void CheckBlocks(const SegmentHeader& found, size_t header_length, const std::st
   PlaceBlocks(expected);
   const std::vector<Digest> names = BlockNames(found.place, found.tokens);
   std::int64_t offset = static_cast<std::int64_t>(header_length);
-  if (found.blocks.size() != names.size()) Wrong(file, "its blocks are not those of its tokens");
+  if (found.blocks.size() != names.size()) Refuse(file, "its blocks are not those of its tokens");
   for (size_t i = 0; i < names.size(); ++i) {
     const StoredBlock& block = found.blocks[i];
-    if (block.name != names[i]) Wrong(file, "a block has another name than its tokens");
+    if (block.name != names[i]) Refuse(file, "a block has another name than its tokens");
     if (block.tokens != expected.blocks[i].tokens || block.bytes != expected.blocks[i].bytes ||
         block.offset != offset) {
-      Wrong(file, "a block is not where it belongs");
+      Refuse(file, "a block is not where it belongs");
     }
     offset += Aligned(block.bytes);
   }
@@ -126,9 +127,9 @@ void PlaceBlocks(SegmentHeader& header) {
 }
 
 std::string WriteHeader(const SegmentHeader& header) {
-  Writer writer;
-  writer.text_.append(kMagic, 8);
-  writer.Put(kVersion).Put(std::uint32_t{0}).Put(Digest{});
+  HeaderWriter writer;
+  writer.text_.append(kSegmentMagic, 8);
+  writer.Put(kFormatVersion).Put(std::uint32_t{0}).Put(Digest{});
   writer.Put(header.root).Put(header.place.above);
   writer.Put(header.shape.layers).Put(header.shape.kv_heads).Put(header.shape.head_dim);
   writer.Put(static_cast<std::uint32_t>(header.type)).Put(std::uint32_t{header.exact});
@@ -153,14 +154,14 @@ std::string WriteHeader(const SegmentHeader& header) {
 }
 
 size_t HeaderLength(std::span<const std::byte> fixed, const std::string& file) {
-  if (fixed.size() < kFixedHeaderBytes || std::memcmp(fixed.data(), kMagic, 8) != 0) {
+  if (fixed.size() < kFixedHeaderBytes || std::memcmp(fixed.data(), kSegmentMagic, 8) != 0) {
     Throw(ErrorKind::kFormat, "{}: not a file of a KV store", file);
   }
   std::uint32_t version = 0, length = 0;
   std::memcpy(&version, fixed.data() + 8, sizeof(version));
   std::memcpy(&length, fixed.data() + kLengthAt, sizeof(length));
-  if (version != kVersion) {
-    Throw(ErrorKind::kFormat, "{}: version {}: expected {}", file, version, kVersion);
+  if (version != kFormatVersion) {
+    Throw(ErrorKind::kFormat, "{}: version {}: expected {}", file, version, kFormatVersion);
   }
   if (length < kBlockAlignment || length > kMostHeaderBytes || length % kBlockAlignment != 0) {
     Throw(ErrorKind::kFormat, "{}: a header of {} bytes", file, length);
@@ -170,18 +171,18 @@ size_t HeaderLength(std::span<const std::byte> fixed, const std::string& file) {
 
 SegmentHeader ReadHeader(std::span<const std::byte> bytes, const std::string& file) {
   const size_t length = HeaderLength(bytes, file);
-  if (bytes.size() < length) Wrong(file, "the file ends in its header");
+  if (bytes.size() < length) Refuse(file, "the file ends in its header");
   const std::span<const std::byte> contents = bytes.first(length).subspan(kFixedHeaderBytes);
   const Digest checksum = Sha256().Add(contents).Finish();
   if (std::memcmp(checksum.data(), bytes.data() + kChecksumAt, checksum.size()) != 0) {
-    Wrong(file, "the header's checksum is wrong");
+    Refuse(file, "the header's checksum is wrong");
   }
   return ReadHeaderContents(contents, length, file);
 }
 
 SegmentHeader ReadHeaderContents(std::span<const std::byte> bytes, size_t header_length,
                                  const std::string& file) {
-  Reader reader(bytes, file);
+  HeaderReader reader(bytes, file);
   SegmentHeader header;
   header.root = reader.Get<Digest>();
   header.place.above = reader.Get<Digest>();
@@ -194,7 +195,7 @@ SegmentHeader ReadHeaderContents(std::span<const std::byte> bytes, size_t header
   reader.Number("tokens of a cut", kCutKeys, kCutKeys);
   header.place.first_position = static_cast<std::int32_t>(reader.Number("position", 0, 1u << 30));
   header.place.segment_offset = static_cast<std::int32_t>(reader.Number("offset", 0, 1u << 30));
-  if (header.place.segment_offset % kCutKeys != 0) Wrong(file, "it does not begin with a cut");
+  if (header.place.segment_offset % kCutKeys != 0) Refuse(file, "it does not begin with a cut");
   header.key_loss = reader.Get<float>();
   header.value_loss = reader.Get<float>();
   header.label = reader.Text();

@@ -11,10 +11,10 @@
 namespace banyan {
 namespace {
 
-constexpr int kVersion = 1;
+constexpr int kIndexVersion = 1;
 constexpr int kBusyMilliseconds = 10'000;
 
-constexpr const char* kSchema = R"(
+constexpr const char* kIndexSchema = R"(
   CREATE TABLE IF NOT EXISTS setting (name TEXT PRIMARY KEY, value INTEGER) WITHOUT ROWID;
   CREATE TABLE IF NOT EXISTS segment (
     number INTEGER PRIMARY KEY, file TEXT UNIQUE NOT NULL, label TEXT, model TEXT, root BLOB,
@@ -121,13 +121,13 @@ StoreIndex::StoreIndex(const std::string& path, Mode mode) : path_(path) {
       if (statement.Next()) version = static_cast<int>(statement.Number(0));
     }
     if (write && version == 0) {
-      Run(kSchema);
-      Run(fmt::format("PRAGMA user_version = {}", kVersion).c_str());
-      version = kVersion;
+      Run(kIndexSchema);
+      Run(fmt::format("PRAGMA user_version = {}", kIndexVersion).c_str());
+      version = kIndexVersion;
     }
-    if (version != kVersion) {
+    if (version != kIndexVersion) {
       Throw(ErrorKind::kFormat, "{}: version {} of a store's index: expected {}", path_, version,
-            kVersion);
+            kIndexVersion);
     }
     const char* sql =
         "SELECT segment, file, block.tokens, offset, block.bytes, checksum FROM block "

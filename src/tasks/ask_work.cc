@@ -12,8 +12,6 @@ namespace banyan {
 namespace {
 
 constexpr size_t kMostAnswers = 1u << 20;  // of one record
-// The longest tokens, runs of spaces, have 128 bytes in the vocabularies of the supported families.
-constexpr size_t kMostBytesOfToken = 256;
 
 std::uint64_t DrawKeyOf(const Json& id) { return Prefix64(Sha256().Add(DumpJson(id)).Finish()); }
 

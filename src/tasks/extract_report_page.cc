@@ -3,7 +3,7 @@
 namespace banyan {
 namespace {
 
-constexpr std::string_view kBegin = R"html(<!doctype html>
+constexpr std::string_view kReportBegin = R"html(<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width,initial-scale=1">
 <title>Extracted values</title><style>
 :root{color-scheme:light dark;--back:#fbfaf7;--front:#22211e;--faint:#77736a;--line:#dedad0;--card:#fff;--mark:#ffe08a;--good:#2f7d4f;--bad:#b3492d}
@@ -80,7 +80,7 @@ filter();
 
 }  // namespace
 
-std::string_view ReportPageBegin() { return kBegin; }
+std::string_view ReportPageBegin() { return kReportBegin; }
 std::string_view ReportPageEnd() { return kEnd; }
 
 }  // namespace banyan

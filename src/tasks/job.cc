@@ -26,10 +26,6 @@ EngineOptions ForJobs(EngineOptions options) {
   return options;
 }
 
-double Since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
-
 Json HeaderOf(const Task& task, const Model& model, const JobOptions& options,
               const EngineOptions& engine) {
   const Strategy strategy = engine.strategy;
@@ -71,6 +67,7 @@ JobRunner::JobRunner(std::shared_ptr<Model> model, const EngineOptions& engine_o
       engine_(model, ForJobs(engine_options)),
       output_(options, task.Columns(), HeaderOf(task, *model, options, engine_options)),
       input_(InputOf(options)),
+      stacks_(task),
       first_rows_(output_.rows()),
       first_errors_(output_.error_rows()),
       start_(Clock::now()),
@@ -129,7 +126,7 @@ void JobRunner::StartEngine() {
   {
     const std::lock_guard lock(mutex_);
     const bool more_may_come = reading_ && engine_.waiting() < engine_.wanted_waiting();
-    if (more_may_come && (engine_.waiting() == 0 || Since(start_) < kGatherSeconds)) return;
+    if (more_may_come && (engine_.waiting() == 0 || SecondsSince(start_) < kGatherSeconds)) return;
   }
   if (options_.explain && engine_.waiting() > 0) options_.explain(engine_.Explain());
   engine_.Start();
@@ -183,14 +180,23 @@ void JobRunner::Write() {
 
 void JobRunner::WriteRows(const Record& record) {
   if (record.abandoned || end_ == JobEnd::kTooManyErrors) return;
-  ++progress_.records;
+  progress_.records += static_cast<std::int64_t>(record.keys.size());
   progress_.prompt_tokens += record.prompts.prompt_tokens;
   progress_.saved_tokens += record.prompts.prompt_tokens - record.prompts.unique_tokens;
   for (const OutputRow& row : record.rows) {
     if (first_error_.empty()) first_error_ = row.error_message();
   }
   Timer timer(output_seconds_);
-  output_.Write(record.key, record.rows);
+  if (record.keys.size() == 1) {
+    output_.Write(record.keys.front().key, record.rows);
+  } else {
+    BANYAN_CHECK(record.rows.size() == record.keys.size());
+    for (size_t i = 0; i < record.rows.size(); ++i) {
+      if (!record.keys[i].done) {
+        output_.Write(record.keys[i].key, std::span(record.rows).subspan(i, 1));
+      }
+    }
+  }
   if (options_.max_errors >= 0 && output_.error_rows() - first_errors_ > options_.max_errors &&
       end_ == JobEnd::kComplete) {
     Stop(JobEnd::kTooManyErrors);

@@ -21,7 +21,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr double kProgressSeconds = 0.2;
+constexpr double kBetweenReports = 0.2;
 
 // A question that no document is asked; what comes before it is the same for all.
 constexpr const char* kAnyQuestion = "?";
@@ -39,10 +39,10 @@ bool OnlyKept(PromptSegment& segment, std::uint64_t tag) {
   return true;
 }
 
-class Adding {
+class StoreAdding {
  public:
-  Adding(std::shared_ptr<Model> model, const EngineOptions& engine_options,
-         const KvAddOptions& options)
+  StoreAdding(std::shared_ptr<Model> model, const EngineOptions& engine_options,
+              const KvAddOptions& options)
       : model_(std::move(model)),
         options_(options),
         store_(engine_options.kv_store),
@@ -230,7 +230,7 @@ class Adding {
 
   void Report(bool last) {
     if (!options_.progress || (!last && Seconds() < next_report_)) return;
-    next_report_ = Seconds() + kProgressSeconds;
+    next_report_ = Seconds() + kBetweenReports;
     options_.progress({Seconds(), last ? 1.0 : fraction_, receipt_.documents + receipt_.there,
                        store_->parts().saved().tokens, last});
   }
@@ -257,7 +257,7 @@ KvAddReceipt AddToStore(std::shared_ptr<Model> model, const EngineOptions& engin
   if (model->text() == nullptr) {
     Throw(ErrorKind::kUnsupported, "kv add: the model's files have no tokenizer");
   }
-  return Adding(std::move(model), engine_options, options).Run();
+  return StoreAdding(std::move(model), engine_options, options).Run();
 }
 
 }  // namespace banyan

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/json_row.h"
+#include "base/spaces.h"
 #include "retrieve/bm25.h"
 #include "retrieve/relevance.h"
 #include "retrieve/words.h"
@@ -11,10 +12,6 @@
 
 namespace banyan {
 namespace {
-
-bool IsBlank(std::string_view text) {
-  return text.find_first_not_of(" \t\r\n\v\f") == std::string_view::npos;
-}
 
 std::string TextOf(const Json& object, const char* name, const std::string& where) {
   const auto it = object.find(name);

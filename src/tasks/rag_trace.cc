@@ -14,7 +14,7 @@ namespace {
 
 constexpr int kCellWidth = 14, kCellHeight = 18, kLabelWidth = 260, kHeaderHeight = 120;
 
-constexpr std::string_view kBegin = R"(<!DOCTYPE html>
+constexpr std::string_view kPageBegin = R"(<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8"><title>banyan rag: who wrote what</title><style>
 body{font:14px system-ui,sans-serif;margin:2em;color:#222;background:#fff}
 section{margin-bottom:3em}h2{font-size:1.1em;margin:0 0 .2em}p{margin:.2em 0}
@@ -25,7 +25,7 @@ svg text{font:11px ui-monospace,monospace}.label{text-anchor:end}.grid{stroke:#e
 wrote the token. Beside each document: relevance r and contrast β.</p>
 )";
 
-std::string Escaped(std::string_view text) {
+std::string InHtml(std::string_view text) {
   std::string out;
   for (const char c : text) {
     switch (c) {
@@ -49,10 +49,6 @@ std::string Escaped(std::string_view text) {
   return out;
 }
 
-std::string TextOf(const Json& value) {
-  return value.is_string() ? value.get<std::string>() : DumpJson(value);
-}
-
 std::string Shortened(std::string text, size_t most) {
   if (text.size() <= most) return text;
   size_t end = most;
@@ -73,21 +69,22 @@ std::string Drawing(const Json& documents, const Json& tokens) {
       "<svg role=\"img\" width=\"{0}\" height=\"{1}\" viewBox=\"0 0 {0} {1}\">\n", width, height);
   for (int column = 0; column < columns; ++column) {
     const int x = kLabelWidth + column * kCellWidth + kCellWidth / 2;
-    const std::string text = TextOf(tokens[static_cast<size_t>(column)].value("text", Json("")));
+    const std::string text =
+        TextOrJson(tokens[static_cast<size_t>(column)].value("text", Json("")));
     out +=
         fmt::format("<text class=\"token\" transform=\"translate({},{}) rotate(-60)\">{}</text>\n",
-                    x + 3, kHeaderHeight - 6, Escaped(Shortened(text.empty() ? "∎" : text, 24)));
+                    x + 3, kHeaderHeight - 6, InHtml(Shortened(text.empty() ? "∎" : text, 24)));
   }
   for (int row = 0; row < rows; ++row) {
     const Json& document = documents[static_cast<size_t>(row)];
     const int y = kHeaderHeight + row * kCellHeight;
-    const std::string id = TextOf(document.value("id", Json("")));
+    const std::string id = TextOrJson(document.value("id", Json("")));
     out += fmt::format(
         "<line class=\"grid\" x1=\"{}\" y1=\"{}\" x2=\"{}\" y2=\"{}\"/>\n"
         "<text class=\"label\" x=\"{}\" y=\"{}\">{} r {} β {}<title>{}</title></text>\n",
         kLabelWidth, y + kCellHeight / 2, width - 20, y + kCellHeight / 2, kLabelWidth - 8,
-        y + kCellHeight / 2 + 4, Escaped(Shortened(id, 20)), Number(document, "relevance"),
-        Number(document, "beta"), Escaped(id));
+        y + kCellHeight / 2 + 4, InHtml(Shortened(id, 20)), Number(document, "relevance"),
+        Number(document, "beta"), InHtml(id));
     for (int column = 0; column < columns; ++column) {
       const Json& token = tokens[static_cast<size_t>(column)];
       if (!token.contains("document") || token.at("document") != document.value("id", Json())) {
@@ -96,8 +93,8 @@ std::string Drawing(const Json& documents, const Json& tokens) {
       out += fmt::format(
           "<rect class=\"won\" x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" rx=\"2\"><title>{}: "
           "{}</title></rect>\n",
-          kLabelWidth + column * kCellWidth + 1, y + 2, kCellWidth - 2, kCellHeight - 4,
-          Escaped(id), Escaped(TextOf(token.value("text", Json("")))));
+          kLabelWidth + column * kCellWidth + 1, y + 2, kCellWidth - 2, kCellHeight - 4, InHtml(id),
+          InHtml(TextOrJson(token.value("text", Json("")))));
     }
   }
   return out + "</svg>\n";
@@ -106,7 +103,7 @@ std::string Drawing(const Json& documents, const Json& tokens) {
 }  // namespace
 
 std::string RagTracePage(const std::vector<std::string>& rows) {
-  std::string page(kBegin);
+  std::string page(kPageBegin);
   for (const std::string& text : rows) {
     const Json row = ParseJsonRow(text);
     if (!row.is_object() || !row.contains("trace")) continue;
@@ -114,8 +111,8 @@ std::string RagTracePage(const std::vector<std::string>& rows) {
     const Json documents = trace.value("documents", Json::array());
     const Json tokens = trace.value("tokens", Json::array());
     page += fmt::format("<section><h2>{}</h2>\n<p class=\"answer\">{}</p>\n",
-                        Escaped(TextOf(row.value("question", row.value("id", Json())))),
-                        Escaped(TextOf(row.value("answer", Json("")))));
+                        InHtml(TextOrJson(row.value("question", row.value("id", Json())))),
+                        InHtml(TextOrJson(row.value("answer", Json("")))));
     page += Drawing(documents, tokens) + "</section>\n";
   }
   return page + "</body></html>\n";

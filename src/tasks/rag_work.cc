@@ -6,11 +6,10 @@
 
 #include "base/error.h"
 #include "base/json_row.h"
+#include "base/spaces.h"
 
 namespace banyan {
 namespace {
-
-constexpr const char* kSpaces = " \t\r\n\v\f";
 
 PromptSegment Segment(std::vector<TokenId> tokens) {
   PromptSegment segment;
@@ -161,9 +160,7 @@ std::string RagWork::Said(const Answer& answer) const {
   const std::string text = answer.finish == FinishReason::kStopString
                                ? answer.text
                                : settings_.text->Decode(known, /*skip_special=*/true);
-  const size_t first = text.find_first_not_of(kSpaces);
-  if (first == std::string::npos) return {};
-  return text.substr(first, text.find_last_not_of(kSpaces) + 1 - first);
+  return std::string(Trimmed(text));
 }
 
 }  // namespace banyan

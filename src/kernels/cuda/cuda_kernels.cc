@@ -6,18 +6,18 @@
 #include <vector>
 
 #include "base/error.h"
-#include "kernels/cuda/choices.h"
-#include "kernels/cuda/device_rates.h"
-#include "kernels/cuda/kv_copy.h"
-#include "kernels/cuda/kv_form.h"
-#include "kernels/cuda/kv_pages.h"
-#include "kernels/cuda/panels.h"
-#include "kernels/cuda/row_kernels.h"
-#include "kernels/cuda/step_attention.h"
-#include "kernels/cuda/step_graphs.h"
-#include "kernels/cuda/tensor_memory.h"
-#include "kernels/cuda/timed_runs.h"
-#include "kernels/cuda/weight_forms.h"
+#include "kernels/cuda/choices/choices.h"
+#include "kernels/cuda/choices/panels.h"
+#include "kernels/cuda/device/timed_runs.h"
+#include "kernels/cuda/pages/kv_copy.h"
+#include "kernels/cuda/pages/kv_form.h"
+#include "kernels/cuda/pages/kv_pages.h"
+#include "kernels/cuda/products/device_rates.h"
+#include "kernels/cuda/products/weight_forms.h"
+#include "kernels/cuda/rows/row_kernels.h"
+#include "kernels/cuda/rows/tensor_memory.h"
+#include "kernels/cuda/step/step_attention.h"
+#include "kernels/cuda/step/step_graphs.h"
 
 namespace banyan {
 namespace {
