@@ -39,6 +39,10 @@ if(LIBXML2_FOUND)
   set(BANYAN_LINK_documents PkgConfig::LIBXML2)
   set(BANYAN_DEFINE_documents BANYAN_WITH_LIBXML2=1)
 endif()
+if(SQLITE_FOUND)
+  set(BANYAN_LINK_store PkgConfig::SQLITE)
+  set(BANYAN_DEFINE_store BANYAN_WITH_SQLITE=1)
+endif()
 
 # Several files a compilation: what parses in seconds is the headers of JSON, formatting and tests,
 # and a build from nothing takes a third of the time. Off (-D BANYAN_UNITY=OFF), an edit recompiles

@@ -195,6 +195,7 @@ void RagCommand::AddTo(CLI::App& command) {
   AddDocuments(command, *this);
   AddAnswers(command, *this);
   AddOutput(command, *this);
+  kv.AddTo(command);
   run.model_by_default = true;
   run.AddTo(command, "mixed");
   for (CLI::Option* option : command.get_options()) {
@@ -238,6 +239,7 @@ void RagCommand::Resolve() {
   }
   if (IsQuestion() && index.empty()) index = kDefaultIndex;
   if (!index.empty()) rag.index = DocumentIndex::Open(index);
+  kv.Resolve(run.engine);
 }
 
 }  // namespace banyan::app

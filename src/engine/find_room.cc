@@ -30,7 +30,10 @@ NodeId EngineCore::FindPath(const Stream& stream, std::int32_t leaf_segment) {
   for (; next < path.size(); ++next) {
     RequestSegment& segment = segments[static_cast<size_t>(path[next])];
     node = forest_.AddSegment(node, {segment.tokens, segment.first_position, share}, splits);
-    for (const NodeSplit& split : splits) cache_.Split(split);
+    for (const NodeSplit& split : splits) {
+      cache_.Split(split);
+      if (stored_) stored_->Split(split);
+    }
     splits.clear();
     if (remember) segment.node = forest_.Remember(node);
   }
@@ -121,6 +124,7 @@ bool EngineCore::TryAdmit(Stream& stream, std::int64_t spare, bool least_room) {
     for (const TokenId token : stream.written) forest_.Append(branch.tail, token);
     cache_.Touch(branch.leaf);
   }
+  if (stored_) stored_->Load(nodes);
   stream.written = {};
   running_branches_ += static_cast<int>(stream.branches.size());
   if (!std::exchange(stream.began, true)) {

@@ -166,7 +166,11 @@ void AskWork::AddLeaf(const std::vector<TokenId>& tokens, const EncodedPrompt& e
     return added;
   };
   PromptSegment& root = find(roots_, 0, shared_end);
+  root.keep_as = "instruction";
   PromptSegment& context = find(root.below, shared_end, record_end);
+  if (context.keep_as.empty()) {
+    context.keep_as = record_.id.is_string() ? record_.id.get<std::string>() : DumpJson(record_.id);
+  }
   find(context.below, record_end, prompt_tokens).answers.push_back(std::move(request));
 }
 

@@ -26,7 +26,9 @@ EngineOptions ForJobs(EngineOptions options) {
   return options;
 }
 
-Json HeaderOf(const Task& task, const Model& model, const JobOptions& options, Strategy strategy) {
+Json HeaderOf(const Task& task, const Model& model, const JobOptions& options,
+              const EngineOptions& engine) {
+  const Strategy strategy = engine.strategy;
   Json header;
   header["task"] = task.name();
   header["model"] = ParseJson(model.identity(), "the model's identity");
@@ -36,6 +38,9 @@ Json HeaderOf(const Task& task, const Model& model, const JobOptions& options, S
   // All strategies give the same answers but the two that are there for comparison.
   const bool inexact = strategy == Strategy::kSequential || strategy == Strategy::kNoAttention;
   parameters["--strategy"] = inexact ? StrategyName(strategy) : "any exact one";
+  if (engine.kv_store && engine.kv_store->bits() != 0) {  // answers are approximate
+    parameters["--kv-bits"] = engine.kv_store->bits();
+  }
   return header;
 }
 
@@ -58,8 +63,9 @@ JobRunner::JobRunner(std::shared_ptr<Model> model, const EngineOptions& engine_o
       task_(task),
       options_(options),
       strategy_(engine_options.strategy),
+      kv_store_(engine_options.kv_store),
       engine_(model, ForJobs(engine_options)),
-      output_(options, task.Columns(), HeaderOf(task, *model, options, engine_options.strategy)),
+      output_(options, task.Columns(), HeaderOf(task, *model, options, engine_options)),
       input_(InputOf(options)),
       stacks_(task),
       first_rows_(output_.rows()),
@@ -96,11 +102,22 @@ JobReceipt JobRunner::Run() {
     Timer timer(output_seconds_);
     output_.Finish(end_ == JobEnd::kComplete);
   }
+  FinishSaving();
   for (const std::string& column : output_.UnusedColumns()) {
     if (options_.notice) options_.notice(fmt::format("--columns: no row had a field '{}'", column));
   }
   ReportProgress(true);
   return MakeReceipt();
+}
+
+// Answers do not depend on it: a store that is full or cannot be written is only said.
+void JobRunner::FinishSaving() {
+  if (!kv_store_) return;
+  try {
+    kv_store_->Finish();
+  } catch (const std::exception& error) {
+    if (options_.notice) options_.notice(fmt::format("--kv-save: {}", error.what()));
+  }
 }
 
 // Once there is enough to begin with.

@@ -85,6 +85,7 @@ class JobRunner {
 
   // job.cc: what the caller's thread does.
   void StartEngine();
+  void FinishSaving();
   void Route(std::vector<AnswerEvent> events);
   void Write();
   void WriteRows(const Record& record);
@@ -100,6 +101,7 @@ class JobRunner {
   Task& task_;
   const JobOptions& options_;
   const Strategy strategy_;
+  const std::shared_ptr<KvStore> kv_store_;  // null: none
   Engine engine_;
   JobOutput output_;
 

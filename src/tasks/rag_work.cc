@@ -77,9 +77,12 @@ PromptSegment RagWork::AskExperts() {
   constexpr std::uint64_t kTag = 0;
   RagSegments segments = settings_.prompt->Encode("", record_.question);
   PromptSegment root = Segment(segments.system);
+  root.keep_as = "system";
   for (const RagDocument& document : record_.documents) {
     segments.document = settings_.prompt->Encode(document.Shown(), record_.question).document;
     PromptSegment& branch = root.below.emplace_back(Segment(Fitted(segments, document.id)));
+    branch.keep_as =
+        document.id.is_string() ? document.id.get<std::string>() : DumpJson(document.id);
     PromptSegment& leaf = branch.below.emplace_back(Segment(segments.question));
     leaf.experts.push_back({kTag, document.relevance});
   }

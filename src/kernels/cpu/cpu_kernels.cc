@@ -66,6 +66,7 @@ class CpuKernels : public Kernels {
     return fmt::format("cpu ({}, {} thread{})", path_.name, pool_.size(),
                        pool_.size() == 1 ? "" : "s");
   }
+  std::string arithmetic() const override { return vector_.name; }
   int attention_tasks() const override { return 4 * pool_.size(); }
   const KernelOptions& options() const override { return options_; }
 
@@ -102,6 +103,22 @@ class CpuKernels : public Kernels {
     auto& pages = static_cast<KvPages&>(kv);
     pool_.ForEach(static_cast<std::int64_t>(copies.size()),
                   [&](std::int64_t i, int) { pages.Copy(copies[static_cast<size_t>(i)]); });
+  }
+  void ReadPages(const KvMemory& kv, std::span<const std::int32_t> pages,
+                 std::span<std::byte> bytes) override {
+    const auto& memory = static_cast<const KvPages&>(kv);
+    const auto count = static_cast<std::int64_t>(pages.size());
+    pool_.ForEach(count, [&](std::int64_t i, int) {
+      memory.Read(pages[static_cast<size_t>(i)], {i, count}, bytes);
+    });
+  }
+  void WritePages(std::span<const std::byte> bytes, std::span<const std::int32_t> pages,
+                  KvMemory& kv) override {
+    auto& memory = static_cast<KvPages&>(kv);
+    const auto count = static_cast<std::int64_t>(pages.size());
+    pool_.ForEach(count, [&](std::int64_t i, int) {
+      memory.Write(pages[static_cast<size_t>(i)], {i, count}, bytes);
+    });
   }
   std::int64_t KvPageBytes(const KvShape& shape) const override {
     return KvPages::PageBytes(shape, options_.kv_type);

@@ -16,6 +16,10 @@ __device__ inline int TileOffset(int token, int value, int dim) {
   return ((token / 8) * (dim / 8) + value / 8) * 64 + (token % 8) * 8 + value % 8;
 }
 
+// Values beyond this could change the sums of rows that weigh them with zero: see
+// attention_mixed.cuh. Half precision holds none but infinities and NaN.
+__device__ inline bool Unruly(float value) { return !(fabsf(value) < 0x1p64f); }
+
 // Bytes of one page's keys or values.
 template <int Dim>
 inline constexpr int kPageBytes = kPageTokens* Dim * 2;

@@ -4,15 +4,12 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "kernels/cuda/pages/kv_tiles.cuh"
 #include "kernels/cuda/rows/rotate_store.h"
 
 namespace banyan::cuda {
 
 inline constexpr int kRotatingWarps = 8;
-
-// Values beyond this could change the sums of rows that weigh them with zero: see
-// attention_mixed.cuh. Half precision holds none but infinities and NaN.
-__device__ inline bool Unruly(float value) { return !(fabsf(value) < 0x1p64f); }
 
 __device__ inline std::byte* BlockOfSlot(const RotateCall& call, std::int32_t slot, int kv_head) {
   const KvLayout& layout = call.kv.layout;
