@@ -39,6 +39,9 @@ if(LIBXML2_FOUND)
   set(BANYAN_LINK_documents PkgConfig::LIBXML2)
   set(BANYAN_DEFINE_documents BANYAN_WITH_LIBXML2=1)
 endif()
+if(faiss_FOUND)
+  set(BANYAN_LINK_retrieve faiss)  # the one file that uses it: src/retrieve/layer.cmake
+endif()
 
 function(banyan_add_layers table)
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${table})

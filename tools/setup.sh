@@ -8,6 +8,7 @@ packages=(
   libpcre2-dev libutf8proc-dev                      # tokenizers
   zlib1g-dev libzstd-dev                            # compressed input and output
   libxml2-dev poppler-utils libedit-dev             # HTML and PDF documents, the prompt of ask
+  libfaiss-dev                                      # approximate search of vectors
   libgtest-dev libgmock-dev python3 python3-numpy python3-jsonschema clang-format  # tests
   "$@"
 )
