@@ -43,6 +43,9 @@ if(SQLITE_FOUND)
   set(BANYAN_LINK_store PkgConfig::SQLITE)
   set(BANYAN_DEFINE_store BANYAN_WITH_SQLITE=1)
 endif()
+if(faiss_FOUND)
+  set(BANYAN_LINK_retrieve faiss)  # the one file that uses it: src/retrieve/layer.cmake
+endif()
 
 # Several files a compilation: what parses in seconds is the headers of JSON, formatting and tests,
 # and a build from nothing takes a third of the time. Off (-D BANYAN_UNITY=OFF), an edit recompiles

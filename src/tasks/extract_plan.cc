@@ -173,7 +173,7 @@ CategoryPlan PlanCategory(const ExtractCategory& category, PlanRequest& request)
     }
   }
   plan.attributes = fmt::format("{}", fmt::join(lines, "\n"));
-  for (const FewShotExample& example : ReadFewShot(request.options->few_shot)) {
+  for (const ExtractExample& example : ReadFewShot(request.options->few_shot)) {
     if (!example.category.empty() && example.category != category.name) continue;
     const std::string_view text = example.text;
     const bool stacked = request.options->stack > 1;
@@ -198,8 +198,8 @@ std::string WriteDocuments(std::span<const std::string_view> documents) {
   return text;
 }
 
-std::vector<FewShotExample> ReadFewShot(std::string_view text) {
-  std::vector<FewShotExample> examples;
+std::vector<ExtractExample> ReadFewShot(std::string_view text) {
+  std::vector<ExtractExample> examples;
   for (size_t number = 1; !text.empty(); ++number) {
     const size_t end = std::min(text.find('\n'), text.size());
     const std::string_view line = text.substr(0, end);
@@ -217,7 +217,7 @@ std::vector<FewShotExample> ReadFewShot(std::string_view text) {
     if (!fits) {
       Throw(ErrorKind::kUsage, "{}: expected {{\"text\": text, \"values\": object}}", where);
     }
-    FewShotExample& example = examples.emplace_back();
+    ExtractExample& example = examples.emplace_back();
     example.text = json.at("text").get<std::string>();
     example.values = json.at("values");
     if (json.contains("category") && json.at("category").is_string()) {

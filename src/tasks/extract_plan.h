@@ -55,10 +55,10 @@ CategoryPlan PlanCategory(const ExtractCategory& category, PlanRequest& request)
 std::string WriteDocuments(std::span<const std::string_view> documents);
 
 // The examples of a few-shot file: {"text","values","category"?} a line. Throws kUsage.
-struct FewShotExample {
+struct ExtractExample {
   std::string category, text;
   nlohmann::ordered_json values;
 };
-std::vector<FewShotExample> ReadFewShot(std::string_view text);
+std::vector<ExtractExample> ReadFewShot(std::string_view text);
 
 }  // namespace banyan

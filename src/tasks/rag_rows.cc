@@ -135,6 +135,7 @@ OrderedJson RagWork::Trace(const std::vector<std::string>& pieces) const {
     const RagDocument& document = record_.documents[i];
     OrderedJson entry = {{"id", document.id}, {"relevance", document.relevance}};
     if (document.score) entry["score"] = *document.score;
+    if (document.logit) entry["logit"] = *document.logit;
     if (i < answer_.betas.size()) entry["beta"] = answer_.betas[i];
     if (i < notes_.size()) entry["note"] = Said(notes_[i]);
     documents.push_back(std::move(entry));
@@ -156,6 +157,7 @@ OrderedJson RagWork::Trace(const std::vector<std::string>& pieces) const {
 // far as they were read.
 OrderedJson RagWork::Citations(const std::vector<std::string>& pieces) const {
   OrderedJson citations = OrderedJson::array();
+  if (SaysNothing(Said(answer_))) return citations;  // nobody wrote anything
   const auto cite = [&](const RagDocument& document, std::string_view text) {
     if (WordsOf(text).empty()) return;
     OrderedJson citation = Citation(document, Trimmed(text));

@@ -32,6 +32,7 @@ std::vector<PromptSegment> RagWork::NextPrompts() {
   } else if (stage_ == Stage::kBegin) {
     stage_ = Stage::kAnswer;
     if (method == RagMethod::kExperts) prompts.push_back(AskExperts());
+    if (method == RagMethod::kKvConcat) Take(AskJoined());
     if (method == RagMethod::kConcat) prompts.push_back(AskOver(Joined()));
     if (method == RagMethod::kTop1) {
       prompts.push_back(AskOver(record_.documents[MostRelevant()].Shown()));
@@ -90,6 +91,18 @@ PromptSegment RagWork::AskExperts() {
   prior.answers.push_back(Request(kTag));
   prior.answers.back().panel = settings_.options.panel;
   return root;
+}
+
+// Without the engine: an answer whose documents do not see one another has no place in a tree.
+Answer RagWork::AskJoined() {
+  JoinedPrompt prompt;
+  for (const RagDocument& document : record_.documents) {
+    RagSegments segments = settings_.prompt->Encode(document.Shown(), record_.question);
+    prompt.documents.push_back(Fitted(segments, document.id));
+    prompt.system = std::move(segments.system);
+    prompt.question = std::move(segments.question);
+  }
+  return settings_.joined->Ask(prompt, Request(0));
 }
 
 PromptSegment RagWork::AskForNotes() {
