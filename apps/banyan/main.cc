@@ -10,6 +10,7 @@
 #include "help_format.h"
 #include "parse_message.h"
 #include "screen.h"
+#include "serve_options.h"
 
 namespace {
 
@@ -37,6 +38,7 @@ int Run(int argc, char** argv) {
   add(banyan::app::AddExtract);
   add(banyan::app::AddRag);
   add(banyan::app::AddKv);
+  add(banyan::app::AddServe);
   add(banyan::app::AddEmbed);
   add(banyan::app::AddIds);
   add(banyan::app::AddModel);

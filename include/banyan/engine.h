@@ -20,6 +20,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -117,6 +118,20 @@ struct SubmitOptions {
   int priority = 0;  // higher ones are admitted first, and keep their memory longer
   // Where its events arrive; null: the engine's own queue.
   std::shared_ptr<AnswerQueue> queue;
+  // Only requests of the same scope share what is computed: for tenants that must not learn from
+  // the time an answer takes what others have asked.
+  std::uint64_t scope = 0;
+};
+
+// A stretch of text that requests have in memory, for whoever draws it.
+struct ForestNode {
+  std::uint64_t id = 0, parent = 0;  // no two nodes ever have the same; 0: none
+  std::int32_t tokens = 0;
+  std::int32_t computed = 0;  // of them, keys that are in memory
+  std::int32_t readers = 0;   // of the requests' streams that run now
+  int level = 0;          // of the declared segment that it is part of, from 0; of a tail one more
+  bool growing = false;   // an answer that is being written
+  RequestId request = 0;  // the first of those that have it
 };
 
 enum class Unfinished { kFinish, kCancel };
@@ -181,6 +196,9 @@ class Engine {
   Receipt receipt() const;
   // What is shared, what was chosen and why, the predicted cost, for what is submitted now.
   std::string Explain();
+  // What these requests have in memory now, nodes above others first; nothing of requests that are
+  // over or wait.
+  std::vector<ForestNode> Picture(std::span<const RequestId> requests) const;
 
  private:
   struct State;

@@ -55,6 +55,7 @@ class EngineCore {
   int max_streams() const { return max_streams_; }
   Receipt MakeReceipt();
   std::string Explain();  // explain.cc
+  std::vector<ForestNode> Picture(std::span<const RequestId> requests) const;  // picture.cc
 
  private:
   // --- requests.cc

@@ -44,6 +44,7 @@ struct Node {
   std::int32_t children = 0;
   std::int32_t pins = 0;     // holders of this very node
   std::uint64_t serial = 0;  // no other node of the forest ever has the same
+  std::uint64_t scope = 0;   // of a root: who may find it
   Digest name{};             // of (root name, path of tokens and positions); zero for growing nodes
 
   std::int32_t end_position() const {
@@ -85,6 +86,7 @@ class Forest {
     std::span<const TokenId> tokens;             // not empty
     std::optional<std::int32_t> first_position;  // nothing: right after the parent
     bool share = true;                           // false: always a new node, seen by nobody else
+    std::uint64_t scope = 0;  // of a root: found only by segments of the same scope
   };
 
   // Finds or adds the segment under `parent` (invalid: as a root) and returns the node of its last
@@ -124,9 +126,9 @@ class Forest {
 
  private:
   std::uint64_t LookupKey(NodeId parent, std::int32_t position, std::int32_t offset,
-                          std::span<const TokenId> tokens) const;
+                          std::span<const TokenId> tokens, std::uint64_t scope) const;
   NodeId FindChild(NodeId parent, std::int32_t position, std::int32_t offset,
-                   std::span<const TokenId> tokens) const;
+                   std::span<const TokenId> tokens, std::uint64_t scope) const;
   NodeId NewNode(Node node);
   void Index(NodeId node);
   void Unindex(NodeId node);
