@@ -3,7 +3,7 @@
 JOBS ?= $(shell nproc)
 RELEASE := build/release
 
-.PHONY: help setup build test test-asan test-tsan test-real test-faults demo model install deb format fuzz cuda clean
+.PHONY: help setup build test test-asan test-tsan test-real test-browser test-faults demo model install deb format fuzz cuda clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -29,6 +29,10 @@ test-tsan: | setup  ## the unit tests with ThreadSanitizer
 
 test-real: build  ## tests on real models, which come over the network
 	tests/real.sh
+
+test-browser: build  ## what people see, in Debian's Chromium; PICTURES=DIR keeps screenshots
+	@tools/setup.sh chromium
+	PICTURES=$(abspath $(PICTURES)) ctest --test-dir $(RELEASE) -L browser --output-on-failure
 
 test-faults: $(RELEASE)/build.ninja  ## jobs broken in every known way, SECONDS=600 for each kind
 	cmake --preset release -D FAULT_SECONDS=$(or $(SECONDS),600)
