@@ -1,6 +1,6 @@
 // Answers of `ask`, as they are written: a list where there is one document or one question, else a table of documents
-// by questions whose cells have one size, so that a token that arrives moves nothing else.
-import {hueOf, make, markedText} from './dom.js';
+// and questions whose cells have one size, so that a token that arrives moves nothing else.
+import {hueOf, make, markedText, number} from './dom.js';
 import {Documents} from './documents.js';
 
 const notSaid = 'does not say';
@@ -66,63 +66,64 @@ export class AnswersView {
     this.place.replaceChildren(list);
   }
 
+  // The longer of the two goes down.
   #drawTable() {
-    const columns = this.questions.length, table = make('div', 'matrix');
+    const asked = this.questions.map((question, j) => ({text: question, stride: 1, i: j}));
+    const read = this.documents.map((document, i) => ({text: document.id, stride: this.questions.length, i}));
+    const questionsDown = asked.length >= read.length, [down, across] = questionsDown ? [asked, read] : [read, asked];
+    const table = make('div', 'matrix');
     table.setAttribute('role', 'grid');
-    table.setAttribute('aria-label', 'Answers: documents down, questions across');
-    table.setAttribute('aria-rowcount', this.documents.length + 1);
-    table.setAttribute('aria-colcount', columns + 1);
-    table.style.setProperty('--columns', columns);
-    const row = (...cells) => {
-      const element = make('div', 'matrix-row', ...cells);
-      element.setAttribute('role', 'row');
-      return element;
-    };
+    table.setAttribute('aria-label', `Answers: ${questionsDown ? 'questions down, documents across' : 'documents down, questions across'}`);
+    table.setAttribute('aria-rowcount', down.length + 1);
+    table.setAttribute('aria-colcount', across.length + 1);
+    table.style.setProperty('--columns', across.length);
     const cell = (role, name, ...children) => {
       const element = make('div', name, ...children);
       element.setAttribute('role', role);
       return element;
     };
-    table.append(row(cell('columnheader', 'corner', `${this.documents.length} × ${columns}`),
-      ...this.questions.map(question => Object.assign(cell('columnheader', 'across', question), {title: question}))));
-    this.documents.forEach((document, i) => {
-      const cells = this.questions.map((question, j) => {
-        const element = cell('gridcell', 'cell'), at = i * columns + j;
-        element.tabIndex = at === 0 ? 0 : -1;
-        element.dataset.at = at;
+    const header = (role, name, text) => Object.assign(cell(role, name, text), {title: text});
+    table.append(cell('row', 'matrix-row', cell('columnheader', 'corner', `${number(this.documents.length)} × ${number(this.questions.length)}`),
+      ...across.map(({text}) => header('columnheader', 'across', text))));
+    this.grid = down.map(row => across.map(column => row.i * row.stride + column.i * column.stride));
+    this.grid.forEach((places, y) => {
+      table.append(cell('row', 'matrix-row', header('rowheader', questionsDown ? 'down asked' : 'down', down[y].text), ...places.map((at, x) => {
+        const element = cell('gridcell', 'cell');
+        element.tabIndex = x + y === 0 ? 0 : -1;
+        Object.assign(element.dataset, {x, y});
         this.answers[at] = new Answer(element);
         return element;
-      });
-      table.append(row(Object.assign(cell('rowheader', 'down', document.id), {title: document.id}), ...cells));
+      })));
     });
     table.onclick = event => {
-      const at = event.target.closest('.cell')?.dataset.at;
-      if (at !== undefined) { this.#focus(+at); this.#open(+at); }
+      const chosen = event.target.closest('.cell');
+      if (!chosen) return;
+      this.#focus(+chosen.dataset.x, +chosen.dataset.y);
+      this.#open(this.grid[chosen.dataset.y][chosen.dataset.x]);
     };
     table.onkeydown = event => this.#key(event);
-    this.focused = 0;
+    this.focused = this.grid[0][0];
     this.place.replaceChildren(table);
   }
 
-  #focus(at) {
+  #focus(x, y) {
     this.answers[this.focused].element.tabIndex = -1;
-    this.focused = at;
-    const element = this.answers[at].element;
+    this.focused = this.grid[y][x];
+    const {element} = this.answers[this.focused];
     element.tabIndex = 0;
     element.focus();
   }
 
   #key(event) {
-    const at = +event.target.dataset.at, columns = this.questions.length, column = at % columns;
-    if (Number.isNaN(at)) return;
+    const {x, y} = event.target.dataset, width = this.grid[0].length, height = this.grid.length;
+    if (x === undefined) return;
     const to = {
-      ArrowRight: column + 1 < columns ? at + 1 : at, ArrowLeft: column > 0 ? at - 1 : at,
-      ArrowDown: at + columns < this.total ? at + columns : at, ArrowUp: at >= columns ? at - columns : at,
-      Home: event.ctrlKey ? 0 : at - column, End: event.ctrlKey ? this.total - 1 : at - column + columns - 1,
+      ArrowRight: [+x + 1, y], ArrowLeft: [x - 1, y], ArrowDown: [x, +y + 1], ArrowUp: [x, y - 1], PageDown: [x, +y + 8], PageUp: [x, y - 8],
+      Home: [0, event.ctrlKey ? 0 : y], End: [width - 1, event.ctrlKey ? height - 1 : y],
     }[event.key];
-    if (event.key === 'Enter' || event.key === ' ') this.#open(at);
-    else if (to === undefined) return;
-    else this.#focus(to);
+    if (event.key === 'Enter' || event.key === ' ') this.#open(this.grid[y][x]);
+    else if (!to) return;
+    else this.#focus(Math.max(0, Math.min(width - 1, to[0])), Math.max(0, Math.min(height - 1, to[1])));
     event.preventDefault();
   }
 

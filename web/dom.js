@@ -16,7 +16,8 @@ export function button(text, name, onclick) {
   return element;
 }
 
-export const number = n => Math.round(n).toLocaleString('en');
+const grouped = new Intl.NumberFormat('en', {maximumFractionDigits: 0});
+export const number = n => grouped.format(n);
 export const count = (n, noun) => `${number(n)} ${noun}${n === 1 ? '' : 's'}`;
 
 // Hues of neighbours are far apart.

@@ -57,6 +57,7 @@ export class ExpertsView {
       const by = wrote[i];
       let text = '';
       for (; i < tokens.length && wrote[i] === by; ++i) text += tokens[i].text;
+      if (!pieces.length) text = text.trimStart();
       if (text) pieces.push(by < 0 ? text : tint(make('span', 'by', text), hueOf(by)));
     }
     card.said.replaceChildren(...(pieces.length ? pieces : [row.answer]));

@@ -24,7 +24,10 @@ export class ForestView {
     const key = (name, text) => make('span', '', make('i', name), text);
     this.figure.replaceChildren(this.svg, make('figcaption', 'faint',
       key('kept', 'computed once'), key('ghost', 'never computed again: saved'), key('computing', 'being computed'), key('tail', 'answers')));
-    this.watch = new ResizeObserver(() => this.draw());
+    this.watch = new ResizeObserver(([entry]) => {  // asking for the width would lay out the whole page
+      this.width = entry.contentRect.width;
+      this.draw();
+    });
     this.watch.observe(this.figure);
   }
 
@@ -80,7 +83,7 @@ export class ForestView {
   }
 
   draw() {
-    const width = this.figure.clientWidth;
+    const {width} = this;
     if (!width || !this.nodes.size) return;
     const {levels, unit, height} = this.#layout(width);
     this.svg.setAttribute('viewBox', `0 0 ${width} ${height}`);
@@ -121,7 +124,7 @@ export class ForestView {
   }
 
   #labels(node, from, to) {
-    const room = Math.floor((to - from) / 6.6), lines = [this.#name(node), number(node.tokens) + (node.readers > 1 ? ` × ${node.readers}` : '')];
+    const room = Math.floor((to - from) / 6.6), lines = [this.#name(node), count(node.tokens, 'token') + (node.readers > 1 ? ` × ${number(node.readers)}` : '')];
     if (room < 5 || node.height < 15) return [];
     return lines.slice(0, node.height < 32 ? 1 : 2).map((text, i) => {
       const line = draw('text', {x: from, y: node.top + 14 + 15 * i, class: i ? 'few' : ''});

@@ -11,7 +11,7 @@ import {events, getJson, hasKey, useKey} from './stream.js';
 import {examples} from './examples.js';
 
 const documents = new Documents(), schema = new SchemaEditor();
-let health = {model: '', keys: false, index: false}, task = 'ask', running = null;
+let health = {model: '', keys: false, index: false}, task = 'ask', running = null, refused = false;  // refused: a run for want of a key
 
 const tasks = {
   ask: {
@@ -81,6 +81,7 @@ function showError(error) {
   $('error').textContent = error ? inWords(error) : '';
   if (error?.status === 401 || error?.cause?.status === 401) {
     $('key-open').hidden = false;
+    refused = error.status === 401;
     askForKey();
   }
 }
@@ -259,8 +260,12 @@ documents.changed = plan;
 schema.changed = plan;
 documents.fail = showError;
 $('key-open').onclick = askForKey;
-$('key-dialog').onclose = () => {
-  if ($('key-dialog').returnValue === 'save') { useKey($('key').value); showError(null); }
+$('key-dialog').querySelector('form').onsubmit = event => {
+  if (event.submitter?.value === 'save') {
+    useKey($('key').value);
+    if (refused) setTimeout(start);  // once the dialog is closed
+  }
+  refused = false;
   $('key').value = '';
   $('key-open').textContent = hasKey() ? 'API key ✓' : 'API key';
 };

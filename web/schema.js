@@ -82,11 +82,20 @@ export class SchemaEditor {
       note.value = noteIsValues() ? (attribute.values ?? []).join(', ') : attribute.description ?? '';
     };
     describe();
+    const toggle = button('…', 'quiet', () => {
+      note.hidden = !note.hidden;
+      toggle.setAttribute('aria-expanded', !note.hidden);
+      if (!note.hidden) note.focus();
+    });
+    note.hidden = !note.value && !noteIsValues();
+    toggle.setAttribute('aria-label', `Describe ${attribute.name || `attribute ${i + 1}`}`);
+    toggle.setAttribute('aria-expanded', !note.hidden);
     type.onchange = () => {
       attribute.type = type.value;
       if (type.value === 'text') delete attribute.type;
       if (type.value !== 'enum') delete attribute.values;
       describe();
+      note.hidden = !note.value && !noteIsValues();
       this.#writeText();
     };
     note.oninput = () => {
@@ -103,6 +112,6 @@ export class SchemaEditor {
     });
     remove.setAttribute('aria-label', `Remove ${attribute.name || `attribute ${i + 1}`}`);
     const more = Object.keys(attribute).some(field => !plain.has(field));
-    return make('div', 'attribute', name, type, remove, note, ...(more ? [make('small', 'faint', 'has more, see JSON')] : []));
+    return make('div', 'attribute', name, type, toggle, remove, note, ...(more ? [make('small', 'faint', 'has more, see JSON')] : []));
   }
 }

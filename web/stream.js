@@ -61,7 +61,7 @@ export async function* events(path, body, signal) {
   const response = await send(path, {method: 'POST', body: JSON.stringify({...body, stream: true}), signal,
     headers: headers({'Content-Type': 'application/json', Accept: 'text/event-stream'})});
   if (!response.ok) throw await refusal(response);
-  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+  const reader = response.body.getReader(), decoder = new TextDecoder();
   let waiting = '';
   for (;;) {
     let part;
@@ -72,7 +72,7 @@ export async function* events(path, body, signal) {
       throw new ServerError('The connection broke off. What was answered is below.');
     }
     if (part.done) throw new ServerError('The stream ended too early. What was answered is below.');
-    waiting += part.value;
+    waiting += decoder.decode(part.value, {stream: true});
     let from = 0;
     for (let end; (end = waiting.indexOf('\n\n', from)) >= 0; from = end + 2) {
       const data = waiting.slice(from, end).split('\n').filter(line => line.startsWith('data:'))

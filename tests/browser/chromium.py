@@ -57,7 +57,7 @@ class Chromium:
         os.close(self._read)
         shutil.rmtree(self.profile, ignore_errors=True)
 
-    def call(self, method, session=None, timeout=30, **parameters):
+    def call(self, method, session=None, timeout=90, **parameters):
         """The result of one command of the protocol."""
         self._last_id += 1
         message = {"id": self._last_id, "method": method, "params": parameters}
@@ -113,13 +113,14 @@ class Page:
         self.target = target
         self.session = browser.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         self.requests, self.complaints = [], []
-        for domain in ("Page", "Runtime", "Log", "Network", "DOM", "Accessibility"):
+        for domain in ("Page", "Runtime", "Log", "Network", "DOM"):
             self.call(f"{domain}.enable")
+        self.call("Performance.enable", timeDomain="threadTicks")
         self.resize(size)
         self.call("Emulation.setEmulatedMedia",
                   features=[{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}])
 
-    def call(self, method, timeout=30, **parameters):
+    def call(self, method, timeout=90, **parameters):
         return self.browser.call(method, self.session, timeout, **parameters)
 
     def close(self):
@@ -130,7 +131,7 @@ class Page:
         self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1,
                   mobile=width < 600)
 
-    def open(self, url, timeout=60):
+    def open(self, url, timeout=90):
         """Loads a page; returns the seconds until its scripts have run."""
         start = time.monotonic()
         reply = self.call("Page.navigate", url=url, timeout=timeout)
@@ -139,7 +140,7 @@ class Page:
         self.wait("document.readyState === 'complete'", timeout)
         return time.monotonic() - start
 
-    def run(self, expression, timeout=30):
+    def run(self, expression, timeout=90):
         """The value of an expression of JavaScript, awaited if it is a promise."""
         reply = self.call("Runtime.evaluate", timeout=timeout, expression=expression, awaitPromise=True,
                           returnByValue=True)
@@ -148,13 +149,12 @@ class Page:
             raise BrowserError(f"{expression}: {details.get('exception', {}).get('description', details['text'])}")
         return reply["result"].get("value")
 
-    def wait(self, expression, timeout=20):
-        """Waits until an expression holds, and returns its value."""
+    def wait(self, expression, timeout=60):
+        """Waits until an expression holds."""
         end = time.monotonic() + timeout
         while True:
-            value = self.run(f"(() => {{ try {{ return {expression} }} catch {{ return null }} }})()")
-            if value:
-                return value
+            if self.run(f"(() => {{ try {{ return !!({expression}) }} catch {{ return false }} }})()"):
+                return
             if time.monotonic() > end:
                 raise BrowserError(f"never true in {timeout} s: {expression}")
             time.sleep(0.03)
@@ -187,6 +187,10 @@ class Page:
 
     def text(self, selector):
         return self.run(f"document.querySelector({json.dumps(selector)}).textContent")
+
+    def work(self):
+        """Seconds of processor time that the page's thread has taken since it was opened: no other program counts."""
+        return next(m["value"] for m in self.call("Performance.getMetrics")["metrics"] if m["name"] == "TaskDuration")
 
     def screenshot(self, path, whole=False):
         data = self.call("Page.captureScreenshot", format="png", captureBeyondViewport=whole)["data"]

@@ -1,13 +1,14 @@
 """A server that speaks the protocol of `banyan serve` to its page, without a model: a fixture for tests of the page.
 
 Answers are sentences of the documents that share words with the question, written word by word. What it was asked is
-in `seen`; `mode` makes it misbehave: busy, broken (the stream ends early), refused, slow.
+in `seen`; `mode` makes it misbehave: busy, broken (the stream ends early), refused, gone.
 """
 import http.server
 import json
 import mimetypes
 import pathlib
 import re
+import socket
 import threading
 import time
 import urllib.parse
@@ -83,6 +84,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
         server = self.server
         if server.key is not None and self.headers["Authorization"] != f"Bearer {server.key}":
             return self.refuse(401, "expected an API key")
+        if server.mode == "gone":
+            self.close_connection = True
+            return self.connection.shutdown(socket.SHUT_RDWR)
         if server.mode == "busy":
             return self.refuse(429, "the queue is full", Retry_After="7")
         if path == "/v1/documents":
@@ -155,8 +159,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 done += 1
                 self.event({"type": "answer", "document": i, "question": j, "row": row})
                 if self.server.mode == "broken":
-                    self.wfile.flush()
-                    self.connection.close()
+                    time.sleep(0.5)  # what a browser has not read when a connection breaks, it forgets
+                    self.connection.shutdown(socket.SHUT_RDWR)
                     raise ConnectionResetError
                 if asked.get("forest") and (done % max(1, len(questions) * len(documents) // 12) == 0 or done == 1):
                     self.forest(documents, questions, done)

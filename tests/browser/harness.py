@@ -92,7 +92,9 @@ class BrowserTest(unittest.TestCase):
     def assert_readable(self, page):
         """Contrast of all text in sight, and a name for whatever can be operated."""
         self.assertEqual(page.run(CONTRAST)["found"], [])
+        page.call("Accessibility.enable")
         nodes = page.call("Accessibility.getFullAXTree")["nodes"]
+        page.call("Accessibility.disable")  # it slows down every change
         nameless = [node["role"]["value"] for node in nodes
                     if not node.get("ignored") and node.get("role", {}).get("value") in INTERACTIVE
                     and not node.get("name", {}).get("value", "").strip()]
