@@ -45,11 +45,19 @@ export class AnswersView {
   get total() { return this.answers.length; }
   #at(event) { return this.answers[event.document * this.questions.length + event.question]; }
   token(event) { this.#at(event)?.add(event.text); }
-  answer(event) { this.#at(event)?.end(event.row); }
+
+  // How many answers are there now that were not. A document that cannot be read has one row for all its questions.
+  answer(event) {
+    const {document, row} = event, all = row.error && row.question_id == null && row.question == null;
+    const ended = (all ? this.questions.map((_, question) => this.#at({document, question})) : [this.#at(event)]).filter(a => a && !a.row);
+    for (const answer of ended) answer.end(row);
+    return ended.length;
+  }
+
   stop() { for (const answer of this.answers) answer.stop(); }
 
   // In the order of documents, within them of questions.
-  rows() { return this.answers.filter(answer => answer.row).map(answer => answer.row); }
+  rows() { return [...new Set(this.answers.map(answer => answer.row).filter(Boolean))]; }
 
   #drawList() {
     const list = make('ol', 'answers-list'), one = this.documents.length === 1;

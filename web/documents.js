@@ -31,7 +31,7 @@ export class Documents {
     const text = $('paste').value;
     if (!text.trim()) { $('paste').focus(); return false; }
     const first = text.trim().split('\n')[0].trim();
-    this.#add(first.length <= 40 ? first : first.slice(0, 38).trimEnd() + ' …', text);
+    this.#add(first.length <= 40 ? first : first.slice(0, 38).replace(/\s+\S*$/, '') + ' …', text);
     $('paste').value = '';
     this.draw();
     return true;

@@ -35,7 +35,7 @@ export class ExpertsView {
 
   answer({question, row}) {
     const card = this.cards[question];
-    if (!card) return;
+    if (!card || this.found[question]) return 0;
     this.found[question] = row;
     card.said.className = 'said answer';
     if (row.error || row.answer === null) {
@@ -48,6 +48,7 @@ export class ExpertsView {
     if (!row.error && row.answer !== null) this.#colour(card, row, tokens, wrote);
     if (documents.length && tokens.length) card.trace.replaceChildren(this.#draw(documents, tokens, wrote), this.#citations(row));
     else card.trace.replaceChildren(this.#citations(row));
+    return 1;
   }
 
   // Neighbouring tokens of one document are one piece.

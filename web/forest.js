@@ -11,11 +11,11 @@ const draw = (tag, attributes = {}) => {
 const gap = 22, least = 20, most = 92, narrowest = 3;  // pixels: between levels, heights of blocks, width of a leaf
 
 export class ForestView {
-  nodes = new Map();  // id → node with `children`; what has left the engine's forest stays in the picture
+  nodes = new Map();  // id → node; what has left the engine's forest stays in the picture
 
-  constructor(place, documents) {
-    this.place = place;
-    this.documents = documents;
+  // words: what the server's labels mean here.
+  constructor(place, documents, words = {}) {
+    Object.assign(this, {place, documents, words});
     this.figure = place.querySelector('figure');
     this.svg = draw('svg', {role: 'img', 'aria-label': 'Nothing is computed so far'});
     this.edges = draw('g', {class: 'edges'});
@@ -47,18 +47,34 @@ export class ForestView {
     this.draw();
   }
 
-  // Levels from the top; a node's width is its leaves'.
+  // The tree as it is drawn: a segment that is stored in several pieces, one below the other, is one.
+  #tree() {
+    const roots = [], nodes = new Map([...this.nodes].map(([id, node]) => [id, {...node, children: []}]));
+    for (const node of nodes.values()) (nodes.get(node.parent)?.children ?? roots).push(node);
+    const join = node => {
+      while (node.children.length === 1 && node.children[0].label === node.label && node.label !== 'answer') {
+        const [below] = node.children;
+        node.tokens += below.tokens;
+        if (below.state === 'computing') node.state = below.state;
+        node.children = below.children;
+      }
+      for (const child of node.children) { child.above = node; join(child); }
+    };
+    roots.forEach(join);
+    return roots;
+  }
+
+  // Levels from the top. A node is as wide as its readers, those that were seen at once or one after another.
   #layout(width) {
-    const roots = [], levels = [];
-    for (const node of this.nodes.values()) node.children = [];
-    for (const node of this.nodes.values()) (this.nodes.get(node.parent)?.children ?? roots).push(node);
+    const roots = this.#tree(), levels = [];
     const measure = (node, depth) => {
-      (levels[depth] ??= {tokens: 1, nodes: []}).tokens = Math.max(levels[depth]?.tokens ?? 1, node.tokens);
-      levels[depth].nodes.push(node);
+      const level = levels[depth] ??= {tokens: 1, nodes: []};
+      level.tokens = Math.max(level.tokens, node.tokens);
+      level.nodes.push(node);
       node.depth = depth;
-      node.leaves = 0;
-      for (const child of node.children) node.leaves += measure(child, depth + 1);
-      return node.leaves ||= Math.max(1, node.label === 'answer' ? 1 : node.readers);
+      const below = node.children.reduce((sum, child) => sum + measure(child, depth + 1), 0);
+      node.readers = Math.max(1, below, node.readers);
+      return node.readers;
     };
     const all = roots.reduce((sum, root) => sum + measure(root, 0), 0);
     let top = 0;
@@ -72,13 +88,13 @@ export class ForestView {
     const settle = (node, x) => {
       const level = levels[node.depth];
       node.x = x;
-      node.width = node.leaves * unit;
+      node.width = node.readers * unit;
       node.top = level.top;
       node.height = Math.max(6, level.height * Math.sqrt(node.tokens / level.tokens));
-      for (const child of node.children) { settle(child, x); x += child.leaves * unit; }
+      for (const child of node.children) { settle(child, x); x += child.readers * unit; }
     };
     let x = 0;
-    for (const root of roots) { settle(root, x); x += root.leaves * unit; }
+    for (const root of roots) { settle(root, x); x += root.readers * unit; }
     return {levels, unit, height: Math.max(0, top - gap)};
   }
 
@@ -107,7 +123,7 @@ export class ForestView {
         group.append(draw('rect', {class: 'stem', x: middle - stemWidth / 2, y: node.top, width: stemWidth, height: node.height, rx: Math.min(3, stemWidth / 2)}));
         if (node.width > 76) group.append(...this.#labels(node, middle + stemWidth / 2 + 6, node.x + node.width - 6));
         blocks.push(group);
-        const parent = this.nodes.get(node.parent);
+        const parent = node.above;
         if (parent) {
           const x = parent.x + parent.width / 2, y = parent.top + parent.height, half = (node.top + y) / 2;
           edges.push(draw('path', {d: `M${x} ${y}C${x} ${half} ${middle} ${half} ${middle} ${node.top}`}));
@@ -120,7 +136,7 @@ export class ForestView {
 
   #name(node) {
     const of = this.documents[node.document];
-    return node.label === 'document' && of ? of.id : node.label;
+    return node.label === 'document' && of ? of.id : this.words[node.label] ?? node.label;
   }
 
   #labels(node, from, to) {

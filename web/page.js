@@ -19,7 +19,7 @@ const tasks = {
     about: 'Every document is read once, whatever is asked of it; all answers are written together, and each is exactly what it would be alone.',
   },
   extract: {
-    verb: 'Extract', path: 'v1/extract', View: ValuesView, noun: 'document', title: 'All values at once, always valid',
+    verb: 'Extract', path: 'v1/extract', View: ValuesView, noun: 'document', words: {question: 'attributes', answer: 'value'}, title: 'All values at once, always valid',
     about: 'Say what to look for. The values of a document are written side by side, each held to its type, with the place where it stands.',
   },
   experts: {
@@ -126,9 +126,9 @@ function takeEvents(its, items) {
   for (const event of items) {
     if (event.type === 'token') view.token(event);
     else if (event.type === 'answer') {
-      view.answer(event);
-      ++state.done;
-      if (event.row.error) ++state.failed;
+      const ended = view.answer(event);
+      state.done += ended;
+      if (event.row.error) state.failed += ended;
     } else if (event.type === 'forest') picture = event;
     else if (event.type === 'error') state.problem = new Error(event.error?.message ?? 'The server gave up on this.');
     if (event.type === 'forest' || event.type === 'done') {
@@ -165,7 +165,7 @@ async function start() {
   its.view = new its.View(its.find('.output'), {documents: body.documents ?? [], questions: body.questions ?? [], names: schema.names});
   its.forest?.close();
   its.find('.forest').hidden = true;
-  its.forest = new ForestView(its.find('.forest'), body.documents ?? []);
+  its.forest = new ForestView(its.find('.forest'), body.documents ?? [], its.words);
   its.find('.welcome').hidden = true;
   its.find('.progress').hidden = false;
   its.panel.setAttribute('aria-busy', 'true');
@@ -195,7 +195,14 @@ async function start() {
   $('stop').hidden = true;
   if (hadFocus) $('run').focus();
   running = null;
-  if (its.state.problem) showError(its.state.problem);
+  if (its.state.problem) {
+    showError(its.state.problem);
+    if (!rows.length) {  // nothing came: nothing is shown but why
+      its.find('.progress').hidden = its.find('.forest').hidden = true;
+      its.find('.output').replaceChildren();
+      its.find('.welcome').hidden = false;
+    }
+  }
   announce(its.state.stopped ? `Stopped, with ${number(its.state.done)} of ${count(its.view.total, its.noun)}`
     : its.state.problem ? '' : `Done: ${count(its.state.done, its.noun)}`);
 }

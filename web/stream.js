@@ -38,8 +38,8 @@ async function refusal(response) {
     429: 'The server is busy.' + later,
     503: 'The server is about to stop, or overloaded.' + later,
   }[response.status];
-  const detail = said && !(response.status === 401 && !key) ? said : '';
-  return new ServerError([words ?? (detail ? '' : `The server refused (${response.status}).`), detail].filter(Boolean).join(' '), response.status);
+  const told = words ? words + (said && response.status !== 401 ? ` (${said})` : '') : said || `The server refused (${response.status}).`;
+  return new ServerError(told, response.status);
 }
 
 export async function getJson(path) {

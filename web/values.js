@@ -30,11 +30,11 @@ export class ValuesView {
 
   answer({document: i, row}) {
     const card = this.cards[i];
-    if (!card) return;
+    if (!card || this.found[i]) return 0;
     this.found[i] = row;
     if (row.error) {
       card.table.replaceWith(make('p', 'bad', row.error.message));
-      return;
+      return 1;
     }
     const spans = row.spans ?? {};
     card.table.tBodies[0].replaceChildren(...Object.entries(row.values).map(([name, value]) => {
@@ -46,6 +46,7 @@ export class ValuesView {
     }));
     card.text.replaceChildren(...markedText(this.documents[i].text,
       Object.entries(spans).map(([name, [begin, end]]) => ({begin, end, name, hue: this.#hue(name)}))));
+    return 1;
   }
 
   #hue(name) {

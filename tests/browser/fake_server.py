@@ -142,6 +142,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def ask(self, documents, questions, asked):
         done = 0
         for i, document in enumerate(documents):
+            if "UNREADABLE" in document["text"]:
+                self.event({"type": "answer", "document": i, "question": 0,
+                            "row": {"id": document["id"], "question_id": None, "error": {"kind": "input", "message": "not a document"}}})
+                continue
             for j, question in enumerate(questions):
                 row = {"id": document["id"], "question_id": j + 1, "question": question}
                 if "FAIL" in question:

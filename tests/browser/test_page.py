@@ -205,7 +205,8 @@ class Errors(PageTest):
         self.server.mode = "busy"
         self.ask(page)
         self.assertIn("busy", page.text("#error"))
-        self.assertIn("7 seconds", page.text("#error"))
+        self.assertEqual(page.text("#error"), "The server is busy. Try again in 7 seconds. (the queue is full)")
+        self.assertEqual(page.texts(".answer"), [])
         self.picture(page, "page-error")
         self.assert_readable(page)
         self.server.mode = ""
@@ -240,6 +241,14 @@ class Errors(PageTest):
         self.ask(page)
         self.assertEqual(page.texts(".cell.bad"), ["the document is longer than the model reads"] * 2)
         self.assertIn("failed", page.texts("dt"))
+
+    def test_a_document_that_cannot_be_read_fails_whole(self):
+        page = self.visit()
+        self.give(page, FERRIES + [{"text": "UNREADABLE"}], ["When does the ferry leave?", "How many seats?"])
+        self.ask(page)
+        self.assertEqual(page.texts(".cell.bad"), ["not a document"] * 2)
+        self.assertEqual(page.texts(".cell.stopped"), [])
+        self.assertIn("6", page.texts("dd"))
 
     def test_an_api_key_is_asked_for_and_forgotten(self):
         self.server.key = "secret-7"
@@ -375,7 +384,7 @@ class Copies(PageTest):
         self.ask(page)
         rows = [json.loads(line) for line in self.copied(page, "jsonl").splitlines()]
         self.assertEqual([(row["id"], row["question_id"]) for row in rows],
-                         [(FERRIES[0]["text"][:38].strip() + " …", 1), (FERRIES[0]["text"][:38].strip() + " …", 2), ("END", 1), ("END", 2)])
+                         [("The ferry leaves at noon. It has …", 1), ("The ferry leaves at noon. It has …", 2), ("END", 1), ("END", 2)])
         table = list(csv.DictReader(io.StringIO(self.copied(page, "csv"))))
         self.assertEqual([line["question"] for line in table], questions * 2)
         self.assertEqual([line["answer"] for line in table], [row["answer"] or "" for row in rows])
