@@ -140,9 +140,10 @@ export class ForestView {
   }
 
   #labels(node, from, to) {
-    const room = Math.floor((to - from) / 6.6), lines = [this.#name(node), count(node.tokens, 'token') + (node.readers > 1 ? ` × ${number(node.readers)}` : '')];
+    const room = Math.floor((to - from) / 7), times = node.readers > 1 ? ` × ${number(node.readers)}` : '';
+    const long = count(node.tokens, 'token') + times, lines = [this.#name(node), long.length <= room ? long : number(node.tokens) + times];
     if (room < 5 || node.height < 15) return [];
-    return lines.slice(0, node.height < 32 ? 1 : 2).map((text, i) => {
+    return lines.slice(0, node.height < 32 || lines[1].length > room ? 1 : 2).map((text, i) => {
       const line = draw('text', {x: from, y: node.top + 14 + 15 * i, class: i ? 'few' : ''});
       line.textContent = text.length > room ? text.slice(0, Math.max(1, room - 1)) + '…' : text;
       return line;
