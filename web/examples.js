@@ -21,12 +21,12 @@ export const examples = {
   },
   experts: {
     documents: [
-      {id: 'village', text: 'Every singer in the village knows the story of the cheap baskets. As it happens, the Cloasieprou train is loaded with cheap maps and broken barrels. The otter Thustolt has belly that is pale blue, or so the story goes. A quiet sign hung outside the gate. According to the records, the profession of Digliex Bratroas is doctor.'},
-      {id: 'harbour', text: 'Many people like silver walls, but not everyone does. Reports say that Layaist Klieklivork founded Skeasiclier. Several guests laughed about the weather near the station. One more detail about the boat called Theclailt: the captain is Digliex Bratroas. Some seeds were sold at the corner for a good price.'},
-      {id: 'market', text: 'Some buttons were sold in the square. The secret code of the yacht Tervonax is KT-4821. Late at night, several guests admired the view.'},
+      {id: 'village', text: 'Every singer in the village knows the story of the cheap baskets. As it happens, the night train is loaded with maps and broken barrels. A quiet sign hung outside the gate. According to the records, the profession of Anna Walker is doctor.'},
+      {id: 'harbour', text: 'Many people like silver walls, but not everyone does. Reports say that Tom Reed founded the company. Several guests laughed about the weather near the station. One more detail about the boat called Marigold: the captain is Anna Walker. Some seeds were sold at the corner for a good price.'},
+      {id: 'market', text: 'Some buttons were sold in the square. The secret code of the yacht Otter is KT-4821. Late at night, several guests admired the view.'},
       {id: 'station', text: 'The train leaves at 7:45 every morning. Someone had left small hammers in the stable. The station was painted green.'},
     ],
-    questions: ['What do we know about the profession of the driver of the Theclailt boat?', 'Which secret code does the yacht Tervonax have?'],
+    questions: ['What do we know about the profession of the driver of the Marigold boat?', 'Which secret code does the yacht Otter have?'],
     relevance: 'equal',
   },
 };
