@@ -5,7 +5,7 @@ import {readDocument} from './stream.js';
 const shownEntries = 200;  // more are counted, not listed
 
 export class Documents {
-  all = [];  // {id, text}
+  all = [];  // {id, text}, and what a line of JSONL had beside them: category, title, score
   changed = () => {};
   fail = () => {};
 
@@ -77,11 +77,11 @@ export class Documents {
     $('reader-text').querySelector('mark')?.scrollIntoView({block: 'center'});
   }
 
-  #add(id, text) {
+  #add(id, text, more = {}) {
     const taken = new Set(this.all.map(document => document.id));
     let name = String(id).trim() || 'Text';
     for (let i = 2; taken.has(name); ++i) name = `${id} ${i}`;
-    this.all.push({id: name, text});
+    this.all.push({...more, id: name, text});
   }
 
   // JSONL of {"id"?, "text" or "context"}.
@@ -96,7 +96,8 @@ export class Documents {
       }
       const content = row.text ?? row.context;
       if (typeof content !== 'string') throw new Error(`line ${i + 1}: expected a field 'text' or 'context' with a text`);
-      this.#add(row.id ?? `line ${i + 1}`, content);
+      const {category, title, score} = row;
+      this.#add(row.id ?? `line ${i + 1}`, content, {category, title, score});
     });
   }
 
@@ -122,8 +123,8 @@ export class Documents {
   }
 
   #save() {
-    const [{id}] = this.all.splice(this.edited, 1), text = $('edit-text').value;
-    this.#add($('edit-name').value.trim() || id, text);
+    const [old] = this.all.splice(this.edited, 1);
+    this.#add($('edit-name').value.trim() || old.id, $('edit-text').value, old);
     this.all.splice(this.edited, 0, this.all.pop());
     $('reader').close();
     this.draw();

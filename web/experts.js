@@ -84,6 +84,7 @@ export class ExpertsView {
     });
     const names = make('ul', 'names', ...documents.map((document, i) => {
       const name = button(String(document.id), '', () => this.#read(document.id, []));
+      name.disabled = !this.documents.has(String(document.id));  // a passage of the server's index
       const facts = [['r', document.relevance], ['β', document.beta]].filter(([, v]) => typeof v === 'number').map(([n, v]) => `${n} ${v.toFixed(2)}`);
       return make('li', counts[i] ? '' : 'silent', name, make('small', 'faint', facts.join('  ')));
     }));
@@ -99,6 +100,7 @@ export class ExpertsView {
     const items = (row.citations ?? []).filter(c => c.begin !== undefined).map(citation => {
       const places = row.trace?.documents?.findIndex(d => String(d.id) === String(citation.document)) ?? -1;
       const open = button('', 'cite', () => this.#read(citation.document, [{begin: citation.begin, end: citation.end, name: 'cited', hue: hueOf(Math.max(0, places))}]));
+      open.disabled = !this.documents.has(String(citation.document));
       open.append(tint(make('span', 'dot'), hueOf(Math.max(0, places))), `“${citation.text}”`, make('small', 'faint', ` ${citation.document}`));
       return make('li', '', open);
     });

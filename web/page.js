@@ -15,15 +15,15 @@ let health = {model: '', keys: false, index: false}, task = 'ask', running = nul
 
 const tasks = {
   ask: {
-    verb: 'Ask', path: 'v1/ask', View: AnswersView, noun: 'answer', title: 'One context, many answers',
+    verb: 'Ask', path: 'v1/ask', View: AnswersView, noun: 'answer', fields: [], title: 'One context, many answers',
     about: 'Every document is read once, whatever is asked of it; all answers are written together, and each is exactly what it would be alone.',
   },
   extract: {
-    verb: 'Extract', path: 'v1/extract', View: ValuesView, noun: 'document', words: {question: 'attributes', answer: 'value'}, title: 'All values at once, always valid',
+    verb: 'Extract', path: 'v1/extract', View: ValuesView, noun: 'document', fields: ['category'], words: {question: 'attributes', answer: 'value'}, title: 'All values at once, always valid',
     about: 'Say what to look for. The values of a document are written side by side, each held to its type, with the place where it stands.',
   },
   experts: {
-    verb: 'Ask the experts', path: 'v1/rag', View: ExpertsView, noun: 'answer', title: 'Who wrote which word',
+    verb: 'Ask the experts', path: 'v1/rag', View: ExpertsView, noun: 'answer', fields: ['title', 'score'], title: 'Who wrote which word',
     about: 'Every document is an expert that has read nothing else. They write one answer together, and each word is owed to one of them.',
   },
 };
@@ -43,6 +43,8 @@ function questions() {
   return $('questions').value.split('\n').map(line => line.trim()).filter(Boolean);
 }
 
+const pick = (object, names) => Object.fromEntries(names.filter(name => object[name] !== undefined).map(name => [name, object[name]]));
+
 function showExample(name) {
   const example = examples[name];
   documents.set(example.documents);
@@ -55,7 +57,7 @@ function showExample(name) {
 // What is asked for, as the server takes it. Throws in words.
 function request(name) {
   const body = {}, option = id => $(id).value.trim();
-  if (documents.all.length) body.documents = documents.all.map(({id, text}) => ({id, text}));
+  if (documents.all.length) body.documents = documents.all.map(document => pick(document, ['id', 'text', ...tasks[name].fields]));
   else if (!(name === 'experts' && health.index)) throw new Error('There is no document. Paste a text, or drop a file.');
   if (name === 'extract') body.schema = schema.value;
   else if (!questions().length) throw new Error('There is no question. Write one a line.');
@@ -172,7 +174,7 @@ async function start() {
   for (const copy of its.panel.querySelectorAll('[data-copy]')) copy.disabled = copy.dataset.copy !== 'command';
   $('run').disabled = true;
   $('stop').hidden = false;
-  if (matchMedia('(max-width: 860px)').matches) $('results').scrollIntoView({behavior: 'smooth'});
+  if (matchMedia('(max-width: 860px)').matches) $('results').scrollIntoView({behavior: matchMedia('(prefers-reduced-motion: reduce)').matches ? 'auto' : 'smooth'});
   announce(`Working on ${count(its.view.total, its.noun)}`);
   const frames = new Frames(items => takeEvents(its, items)), clock = setInterval(() => showFigures(its), 200);
   showFigures(its);

@@ -17,7 +17,7 @@ export class ValuesView {
       text.setAttribute('aria-label', `Text of ${document.id}`);
       table.setAttribute('aria-label', `Values of ${document.id}`);
       for (const name of names) table.tBodies[0].append(this.#line(name, make('span', 'answer waiting'), null));
-      const card = make('article', 'card values', make('h3', '', document.id), make('div', 'beside', table, text));
+      const card = make('article', 'card values', make('h3', '', document.id, ...(document.category ? [make('small', '', ` ${document.category}`)] : [])), make('div', 'beside', table, text));
       return Object.assign(card, {table, text});
     });
     place.replaceChildren(...this.cards);

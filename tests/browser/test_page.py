@@ -273,7 +273,7 @@ class Hands(PageTest):
     def test_files_are_chosen_and_dropped(self):
         page = self.visit()
         with tempfile.TemporaryDirectory() as folder:
-            names = {"note.txt": "The ferry leaves at noon.", "rows.jsonl": '{"id":"r1","text":"one"}\n{"context":"two"}\n', "odd.bin": "x"}
+            names = {"note.txt": "The ferry leaves at noon.", "rows.jsonl": '{"id":"r1","text":"one","category":"shoe","other":1}\n{"context":"two"}\n', "odd.bin": "x"}
             for name, text in names.items():
                 pathlib.Path(folder, name).write_text(text)
             node = page.call("Runtime.evaluate", expression="document.getElementById('files')")["result"]["objectId"]
@@ -291,6 +291,13 @@ class Hands(PageTest):
         page.run("document.getElementById('edit-text').value = 'Changed.'")
         self.assert_readable(page)
         page.click("#edit-save")
+        page.run("location.hash = 'extract'")
+        page.wait("!document.getElementById('schema-part').hidden")
+        page.run("document.querySelector('.attribute input').focus()")
+        page.type("size")
+        self.ask(page)
+        self.assertEqual([d.get("category") for d in self.server.seen[-1][1]["documents"]], [None, "shoe", None, None])
+        self.assertEqual(set(self.server.seen[-1][1]["documents"][1]), {"id", "text", "category"})
         page.click("#document-list li:nth-child(2) .quiet")
         self.assertEqual(page.texts("#document-list b"), ["note.txt", "line 2", "drop.txt"])
         self.assertIn("8 characters", page.text("#document-list li:nth-child(3)"))
