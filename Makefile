@@ -3,7 +3,8 @@
 JOBS ?= $(shell nproc)
 RELEASE := build/release
 
-.PHONY: help setup build test test-asan test-tsan test-real test-serve test-faults demo model install deb format fuzz cuda clean
+.PHONY: help setup build test test-asan test-tsan test-real test-serve test-browser test-faults demo model install deb format \
+        fuzz cuda clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -32,6 +33,10 @@ test-real: build  ## tests on real models, which come over the network
 
 test-serve: build  ## the server with the real openai client and 10 000 hostile ones; packages come over the network
 	tests/serve.sh
+
+test-browser: build  ## what people see, in Debian's Chromium; PICTURES=DIR keeps screenshots
+	@tools/setup.sh chromium
+	PICTURES=$(abspath $(PICTURES)) ctest --test-dir $(RELEASE) -L browser --output-on-failure
 
 test-faults: $(RELEASE)/build.ninja  ## jobs broken in every known way, SECONDS=600 for each kind
 	cmake --preset release -D FAULT_SECONDS=$(or $(SECONDS),600)
