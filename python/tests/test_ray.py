@@ -1,0 +1,100 @@
+"""A real Ray cluster of several processes, with workers and the driver killed. `make test-ray`."""
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+import unittest
+
+import banyan
+import banyan.ray
+from support import PackageTest, documents
+
+PROGRAM = textwrap.dedent("""
+    import sys, ray, banyan.ray
+    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
+    summary = banyan.ray.ask(sys.argv[1], sys.argv[2], folder=sys.argv[3], model=sys.argv[4], workers=2, max_new=40,
+                             block_tokens=400, engine={"kv_memory": "64M"},
+                             progress=lambda done, total: print(done, total, flush=True))
+    print(summary, flush=True)
+    """)
+
+
+def parent_of(process: int) -> int:
+    with open(f"/proc/{process}/stat") as file:
+        return int(file.read().rsplit(")", 1)[1].split()[1])
+
+
+def workers_of(driver: int) -> list[int]:
+    """The processes of the pool, by what Ray calls them, that descend from the driver."""
+    found = []
+    for entry in os.listdir("/proc"):
+        if not entry.isdigit():
+            continue
+        try:
+            with open(f"/proc/{entry}/cmdline", "rb") as file:
+                if b"MapWorker" not in file.read():
+                    continue
+            ancestor = int(entry)
+            while ancestor > 1 and ancestor != driver:
+                ancestor = parent_of(ancestor)
+        except OSError:
+            continue
+        if ancestor == driver:
+            found.append(int(entry))
+    return found
+
+
+class Cluster(PackageTest):
+    def start(self):
+        return subprocess.Popen([sys.executable, "-c", PROGRAM, self.path("in.jsonl"), self.path("out.jsonl"),
+                                 self.path("job"), self.model_path], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                text=True)
+
+    def test_killed_workers_and_a_killed_driver_lose_nothing(self):
+        rows = documents(40, 3) + [{"id": "big", "context": "abc " * 40, "questions": [f"{k}?" for k in range(80)]}]
+        source = self.write("in.jsonl", rows)
+        wanted = self.command_lines("ask", source, "--max-new", 40)
+        driver = self.start()
+        first = driver.stdout.readline()
+        self.assertTrue(first, driver.stderr.read() if driver.poll() is not None else "")
+        victims = workers_of(driver.pid)
+        self.assertTrue(victims)
+        os.kill(victims[0], signal.SIGKILL)
+        second = driver.stdout.readline()  # the pool goes on
+        self.assertTrue(second)
+        os.kill(driver.pid, signal.SIGKILL)
+        driver.wait()
+        time.sleep(2)
+        done = len([name for name in os.listdir(self.path("job/parts")) if name.endswith(".json")])
+        self.assertGreater(done, 0)
+        self.assertFalse(os.path.exists(self.path("out.jsonl")))
+        again = self.start()
+        output, errors = again.communicate(timeout=400)
+        self.assertEqual(again.returncode, 0, errors)
+        self.assertIn("blocks_this_run", output)
+        total = len(json.load(open(self.path("job/manifest.json")))["blocks"])
+        this_run = int(output.split("blocks_this_run=")[1].split(",")[0])
+        self.assertLess(this_run, total)
+        self.assertEqual(open(self.path("out.jsonl"), "rb").read().splitlines(), wanted)
+
+    def test_a_dataset_goes_in_and_parquet_comes_out(self):
+        import pyarrow.parquet
+        import ray
+        ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
+        try:
+            rows = [{"id": i, "context": f"Text {i // 2}.", "question": f"why {i}?"} for i in range(6)]
+            summary = banyan.ray.ask(ray.data.from_items(rows), self.path("out.parquet"), folder=self.path("job"),
+                                     model=self.model_path, workers=1, max_new=4, engine={"kv_memory": "64M"})
+            wanted = banyan.ask(rows, model=self.model, max_new=4)
+            table = pyarrow.parquet.read_table(self.path("out.parquet")).to_pylist()
+            self.assertEqual([row["answer"] for row in table], [row["answer"] for row in wanted])
+            self.assertEqual(summary.rows, 6)
+        finally:
+            ray.shutdown()
+
+
+if __name__ == "__main__":
+    unittest.main()
