@@ -1,6 +1,7 @@
 """How a job is cut into blocks and joined again, without a cluster."""
 import json
 import os
+import pathlib
 import unittest
 
 import banyan
@@ -76,7 +77,7 @@ class Work(PackageTest):
             worker({"block": [number]})
         facts = _write_output(job, self.path("out.jsonl"))
         worker.model.close()
-        return open(self.path("out.jsonl"), "rb").read().splitlines(), facts, count
+        return (self.folder / "out.jsonl").read_bytes().splitlines(), facts, count
 
     def test_rows_are_those_of_one_job(self):
         rows = documents(9) + [{"id": "big", "context": "abc " * 30, "questions": [f"{k}?" for k in range(60)]}]
@@ -92,11 +93,14 @@ class Work(PackageTest):
                 {"id": 7, "questions": ["x"]}, {"id": 8, "context": "y", "questions": ["ok?", {"question": ""}]}, "[1]",
                 {"id": 1.50, "context": "z", "question": "q", "kept": 1e400}]
         source = self.write("in.jsonl", rows)
-        text = open(source).read().replace("Infinity", "1e400").replace('"id": 1.5', '"id": 1.50')
-        open(source, "w").write(text)
+        file = pathlib.Path(source)
+        file.write_text(file.read_text().replace("Infinity", "1e400").replace('"id": 1.5', '"id": 1.50'))
         found, facts, _ = self.answered(source, max_new=4, tokens=30)
-        self.assertEqual(found, self.command_lines("ask", source, "--max-new", 4, code=1))
-        self.assertEqual(facts["error_rows"], 5)
+        wanted = self.command_lines("ask", source, "--max-new", 4, code=1)
+        self.assertEqual(found, wanted)
+        errors = [line for line in wanted if b'"error":{' in line]
+        self.assertGreater(len(errors), 4)
+        self.assertEqual(facts["error_rows"], len(errors))
 
     def test_tables_are_read_too(self):
         import pyarrow
@@ -120,7 +124,7 @@ class Work(PackageTest):
         with self.assertRaises(banyan.Error) as caught:
             BlockWorker(self.path("job"), {"model": self.model_path, "precision": "f32", "threads": 1}, "ask",
                         {"max_new": 3}, {}, {})
-        self.assertIn("another model; different: precision", str(caught.exception))
+        self.assertIn("another model; different: kv type, precision", str(caught.exception))
 
     def test_a_damaged_part_is_noticed(self):
         self.answered(self.write("in.jsonl", documents(6)), max_new=3)

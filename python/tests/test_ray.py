@@ -75,10 +75,10 @@ class Cluster(PackageTest):
         output, errors = again.communicate(timeout=400)
         self.assertEqual(again.returncode, 0, errors)
         self.assertIn("blocks_this_run", output)
-        total = len(json.load(open(self.path("job/manifest.json")))["blocks"])
+        total = len(json.loads((self.folder / "job" / "manifest.json").read_text())["blocks"])
         this_run = int(output.split("blocks_this_run=")[1].split(",")[0])
         self.assertLess(this_run, total)
-        self.assertEqual(open(self.path("out.jsonl"), "rb").read().splitlines(), wanted)
+        self.assertEqual((self.folder / "out.jsonl").read_bytes().splitlines(), wanted)
 
     def test_a_dataset_goes_in_and_parquet_comes_out(self):
         import pyarrow.parquet

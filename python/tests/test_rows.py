@@ -68,7 +68,7 @@ class Ask(PackageTest):
         self.assertEqual(found.to_pandas()["answer"].tolist(), [row["answer"] for row in wanted])
         banyan.ask(documents(5), model=self.model, max_new=8, output=self.path("out.csv"))
         self.lines("-o", self.path("cli.csv"))
-        self.assertEqual(open(self.path("out.csv"), "rb").read(), open(self.path("cli.csv"), "rb").read())
+        self.assertEqual((self.folder / "out.csv").read_bytes(), (self.folder / "cli.csv").read_bytes())
 
     def test_cells_without_a_value_are_no_values(self):
         import pandas
@@ -129,7 +129,7 @@ class Rag(PackageTest):
 
     def test_an_index_is_made_searched_and_asked(self):
         for name, text in (("a.txt", "The ferry leaves at seven."), ("b.txt", "The barge is green.")):
-            open(self.path(name), "w").write(text)
+            (self.folder / name).write_text(text)
         index = banyan.Index.build(self.path("idx"), [self.path("a.txt"), self.path("b.txt")])
         self.assertEqual(len(index), 2)
         self.assertEqual(index.search("green barge")[0].text, "The barge is green.")
