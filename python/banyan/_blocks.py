@@ -192,7 +192,7 @@ class Cost:
         size = len(text.encode("utf-8", "surrogatepass")) if isinstance(text, str) else 0
         if size and self.count is not None and self.bytes < 100_000:
             self.bytes += size
-            self.tokens += self.count(text)  # type: ignore[arg-type]
+            self.tokens += self.count(text)
         return int(size * (self.tokens / self.bytes if self.bytes else 0.25)) + 1
 
     def question(self, question: Any) -> int:

@@ -17,7 +17,7 @@ from ._errors import Error
 from ._model import Model
 
 
-@register_model("banyan")  # type: ignore[untyped-decorator]
+@register_model("banyan")
 class BanyanLM(TemplateLM):  # type: ignore[misc]
     """`pretrained` and the other arguments are those of `banyan.Model`; `engine` are the engine's options."""
 

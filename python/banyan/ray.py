@@ -66,7 +66,7 @@ class BlockWorker:
     def _check_model(self) -> None:
         """All workers, in all runs, must have the same model."""
         path = self.folder.path / "model.json"
-        mine = {"fingerprint": self.model.fingerprint, "identity": self.model.identity}
+        mine: dict[str, Any] = {"fingerprint": self.model.fingerprint, "identity": self.model.identity}
         if not path.exists():
             write_file(path, json.dumps(mine).encode())
         first = json.loads(path.read_text())
@@ -222,7 +222,7 @@ def ask(data: Data, output: str | os.PathLike[str], questions: Question | Sequen
     task = {**options, **question_options(questions)}
     for name, reader in (("stop", text_list), ("json_schema", json_text), ("few_shot", examples_text)):
         if task.get(name) is not None:
-            task[name] = reader(task[name])  # type: ignore[operator]
+            task[name] = reader(task[name])
     return run("ask", data, output, folder, task, model=model, model_options=model_options or {}, common=listed,
                fields=fields, engine=engine, workers=workers, cpus_per_worker=cpus_per_worker,
                gpus_per_worker=gpus_per_worker, block_tokens=block_tokens, progress=progress)

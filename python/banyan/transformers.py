@@ -16,7 +16,7 @@ from typing import Any, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from ._engine import Ask, Engine, Segment
+from ._engine import Ask, Engine, Request, Segment
 from ._errors import Error
 from ._model import Model
 
@@ -60,11 +60,11 @@ class BanyanForCausalLM:
         mask = np.ones_like(ids) if attention_mask is None else np.asarray(attention_mask.cpu() if torch else attention_mask)
         ends = self.model.end_tokens if eos_token_id is None else np.atleast_1d(eos_token_id).tolist()
         pad = pad_token_id if pad_token_id is not None else (ends[0] if ends else 0)
-        shape = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "min_p": min_p} if do_sample else {}
-        requests = []
+        requests: list[Request] = []
         for row, kept in zip(ids, mask):
             asks = [Ask(tag=sample, max_new=max_new_tokens, stop_tokens=ends, seed=seed, sample_key=sample,
-                        request_key=len(requests), repetition_penalty=repetition_penalty, **shape)
+                        request_key=len(requests), repetition_penalty=repetition_penalty, temperature=temperature if do_sample else 0.0, top_k=top_k,
+                        top_p=top_p, min_p=min_p)
                     for sample in range(num_return_sequences)]
             requests.append(self._engine.submit(Segment(row[kept != 0].tolist(), asks)))
         rows: list[npt.NDArray[np.int64]] = []
