@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "banyan/ask.h"
+#include "banyan/constrain.h"
 #include "banyan/model.h"
 #include "tasks/ask_record.h"
 #include "tasks/encoder_pool.h"
