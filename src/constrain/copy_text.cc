@@ -108,6 +108,7 @@ class CopyBuilder {
     AddState({});  // kDead
     if (source_.starts.empty()) return;
     dfa_.start_ = AddState(source_.starts);
+    dfa_.accepting_[dfa_.start_] = 0;  // nothing is no span, though one may begin where one ends
     std::vector<std::vector<std::uint32_t>> next(dfa_.kinds_);
     for (size_t state = 1; state < sets_.size(); ++state) {
       for (auto& places : next) places.clear();
