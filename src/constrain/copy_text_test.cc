@@ -21,16 +21,12 @@ bool Matches(const Dfa& dfa, std::string_view text) {
 TEST(CopyText, SpansOfWholeWordsAreCopied) {
   const Dfa dfa = CopyAutomaton("Anna Walker (né\xC3\xA9 Reed)\n  steers the ferry.", kNull, {});
   for (const char* span :
-       {"Anna", "Anna Walker", "Walker", "Reed) steers", "(n", "ferry", "ferry.", "the ferry",
-        "null", "Anna Walker (né\xC3\xA9 Reed) steers the ferry."}) {
-    if (std::string_view(span) == "(n") {
-      EXPECT_FALSE(Matches(dfa, span));
-    } else {
-      EXPECT_TRUE(Matches(dfa, span)) << span;
-    }
+       {"Anna", "Anna Walker", "Walker", "Reed) steers", "ferry", "ferry.", "the ferry", "null",
+        "Anna Walker (né\xC3\xA9 Reed) steers the ferry."}) {
+    EXPECT_TRUE(Matches(dfa, span)) << span;
   }
-  for (const char* other : {"", "Ann", "nna", "Anna ", " Anna", "Anna Reed", "nul", "nullAnna",
-                            "Walker steers", "anna", "ferry. null", "ferry null"}) {
+  for (const char* other : {"", "(n", "Ann", "nna", "Anna ", " Anna", "Anna Reed", "nul",
+                            "nullAnna", "Walker steers", "anna", "ferry. null", "ferry null"}) {
     EXPECT_FALSE(Matches(dfa, other)) << other;
   }
 }
