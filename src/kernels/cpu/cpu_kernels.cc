@@ -59,14 +59,13 @@ const CpuStep& Cpu(const StepInputs& step) { return static_cast<const CpuStep&>(
 
 class CpuKernels : public Kernels {
  public:
-  explicit CpuKernels(const KernelOptions& options)
-      : options_(options), pool_(options.threads) {}
+  explicit CpuKernels(const KernelOptions& options) : options_(options), pool_(options.threads) {}
 
   std::string name() const override {
     return fmt::format("cpu ({}, {} thread{})", path_.name, pool_.size(),
                        pool_.size() == 1 ? "" : "s");
   }
-  std::string arithmetic() const override { return vector_.name; }
+  std::string arithmetic() const override { return "cpu"; }  // of all paths (cpu_path.h)
   int attention_tasks() const override { return 4 * pool_.size(); }
   const KernelOptions& options() const override { return options_; }
 
