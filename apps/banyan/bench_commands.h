@@ -24,5 +24,7 @@ BenchCommand AddBenchText(CLI::App& bench);
 BenchCommand AddBenchConstrain(CLI::App& bench);
 BenchCommand AddBenchExtract(CLI::App& bench);
 BenchCommand AddBenchRag(CLI::App& bench);
+BenchCommand AddBenchStep(CLI::App& bench);
+BenchCommand AddBenchOps(CLI::App& bench);
 
 }  // namespace banyan::app
