@@ -27,8 +27,7 @@ struct Sums {
   static int8x16_t Codes(const std::uint8_t* p, int half) {
     const uint8x16_t bytes = vld1q_u8(p);
     if (!kNibbles) return vreinterpretq_s8_u8(bytes);
-    return vreinterpretq_s8_u8(half == 0 ? vandq_u8(bytes, vdupq_n_u8(15))
-                                         : vshrq_n_u8(bytes, 4));
+    return vreinterpretq_s8_u8(half == 0 ? vandq_u8(bytes, vdupq_n_u8(15)) : vshrq_n_u8(bytes, 4));
   }
   template <int kChunk>
   void AddFour(const std::uint8_t* weights, int half, const int8x16_t (&x)[kRows]) {

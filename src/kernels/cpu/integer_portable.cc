@@ -24,7 +24,7 @@ struct Sums {
       for (int j = 0; j < kTile; ++j) {
         for (int i = 0; i < 4; ++i) {
           const std::uint8_t byte = chunk[4 * j + i];
-          code[i][j] = !kNibbles    ? static_cast<std::int8_t>(byte)
+          code[i][j] = !kNibbles   ? static_cast<std::int8_t>(byte)
                        : half == 0 ? static_cast<std::int16_t>(byte & 15)
                                    : static_cast<std::int16_t>(byte >> 4);
         }

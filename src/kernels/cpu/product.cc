@@ -55,9 +55,9 @@ CodedRows CodeRows(const PackedMatrix& w, const ProductRows& rows, ProductThread
   const std::int64_t together = 1 + kCodedTogether / w.columns;
   threads.pool.ForEach(rows.rows, together, [&](std::int64_t row, int) {
     const std::int64_t at = row * w.columns;
-    threads.path.vector.code_row(rows.x + row * rows.x_stride, static_cast<int>(w.columns),
-                                 memory.codes.data() + at, memory.scales.data() + at / kBlockColumns,
-                                 memory.sums.data() + at / kHalfColumns);
+    threads.path.vector.code_row(
+        rows.x + row * rows.x_stride, static_cast<int>(w.columns), memory.codes.data() + at,
+        memory.scales.data() + at / kBlockColumns, memory.sums.data() + at / kHalfColumns);
   });
   return memory.rows();
 }
