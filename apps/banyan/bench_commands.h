@@ -24,5 +24,6 @@ BenchCommand AddBenchText(CLI::App& bench);
 BenchCommand AddBenchConstrain(CLI::App& bench);
 BenchCommand AddBenchExtract(CLI::App& bench);
 BenchCommand AddBenchRag(CLI::App& bench);
+BenchCommand AddBenchKv(CLI::App& bench);
 
 }  // namespace banyan::app
