@@ -10,7 +10,7 @@ Command AddBench(CLI::App& app) {
   for (const auto add :
        {AddBenchShared, AddBenchHydragen, AddBenchTree, AddBenchForest, AddBenchAttention,
         AddBenchArrival, AddBenchText, AddBenchConstrain, AddBenchConstrained, AddBenchExtract,
-        AddBenchRag, AddBenchStep, AddBenchOps}) {
+        AddBenchRag, AddBenchStep, AddBenchOps, AddBenchKv}) {
     commands.push_back(add(*bench));
   }
   return [commands] {

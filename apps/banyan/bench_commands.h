@@ -27,5 +27,6 @@ BenchCommand AddBenchExtract(CLI::App& bench);
 BenchCommand AddBenchRag(CLI::App& bench);
 BenchCommand AddBenchStep(CLI::App& bench);
 BenchCommand AddBenchOps(CLI::App& bench);
+BenchCommand AddBenchKv(CLI::App& bench);
 
 }  // namespace banyan::app
