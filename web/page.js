@@ -184,7 +184,7 @@ async function start() {
     if (stop.signal.aborted) its.state.stopped = true;
     else its.state.problem = error;
   }
-  frames.flush();
+  frames.finish();
   clearInterval(clock);
   its.state.end = performance.now();
   its.view.stop();
