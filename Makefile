@@ -3,7 +3,7 @@
 JOBS ?= $(shell nproc)
 RELEASE := build/release
 
-.PHONY: help setup build test test-asan test-tsan test-real test-browser test-faults demo model install deb format fuzz cuda clean
+.PHONY: help setup build test test-asan test-tsan test-real test-serve test-browser test-faults demo model install deb format fuzz cuda clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -29,6 +29,9 @@ test-tsan: | setup  ## the unit tests with ThreadSanitizer
 
 test-real: build  ## tests on real models, which come over the network
 	tests/real.sh
+
+test-serve: build  ## the server with the real openai client and 10 000 hostile ones; packages come over the network
+	tests/serve.sh
 
 test-browser: build  ## what people see, in Debian's Chromium; PICTURES=DIR keeps screenshots
 	@tools/setup.sh chromium

@@ -22,6 +22,7 @@ BenchCommand AddBenchAttention(CLI::App& bench);
 BenchCommand AddBenchArrival(CLI::App& bench);
 BenchCommand AddBenchText(CLI::App& bench);
 BenchCommand AddBenchConstrain(CLI::App& bench);
+BenchCommand AddBenchConstrained(CLI::App& bench);
 BenchCommand AddBenchExtract(CLI::App& bench);
 BenchCommand AddBenchRag(CLI::App& bench);
 

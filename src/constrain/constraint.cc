@@ -1,7 +1,7 @@
 #include <fmt/format.h>
 
-#include <array>
 #include <bit>
+#include <bitset>
 #include <utility>
 
 #include "banyan/constrain.h"
@@ -14,20 +14,24 @@
 namespace banyan {
 namespace {
 
-// Where every byte has a token of its own, what can be completed in bytes can be in tokens.
-void CheckBytes(const Nfa& nfa, const TokenTrie& trie) {
-  std::array<int, 257> without{};  // [b]: how many bytes below b have no token
+// Where every byte has a token of its own, what can be completed in bytes can be in tokens. Some
+// vocabularies lack bytes of rare characters (SmolLM2: the control characters and all of planes 4
+// to 11): texts with these are left out. A letter, a digit or a sign that is missing is refused.
+std::bitset<256> BytesToLeaveOut(const Nfa& nfa, const TokenTrie& trie) {
+  std::bitset<256> without;
   for (size_t b = 0; b < 256; ++b) {
     const char byte = static_cast<char>(b);
-    without[b + 1] = without[b] + (trie.LongestPrefix({&byte, 1}) ? 0 : 1);
+    without[b] = !trie.LongestPrefix({&byte, 1});
   }
   for (const Nfa::Edge& edge : nfa.edges()) {
-    if (without[edge.high + size_t{1}] == without[edge.low]) continue;
-    size_t byte = edge.low;
-    while (without[byte + 1] == without[byte]) ++byte;
-    Throw(ErrorKind::kUnsupported,
-          "the constraint may need the byte 0x{:02X}, for which the vocabulary has no token", byte);
+    for (size_t byte = edge.low; byte <= edge.high; ++byte) {
+      if (!without[byte] || byte < 0x20 || byte >= 0x7F) continue;
+      Throw(ErrorKind::kUnsupported,
+            "the constraint may need the byte 0x{:02X}, for which the vocabulary has no token",
+            byte);
+    }
   }
+  return without;
 }
 
 std::shared_ptr<const Constraint> Compile(const Expression& expression,
@@ -35,9 +39,14 @@ std::shared_ptr<const Constraint> Compile(const Expression& expression,
                                           ConstraintOptions options) {
   BANYAN_CHECK(trie != nullptr);
   const Nfa nfa(expression);
-  CheckBytes(nfa, *trie);
+  const std::bitset<256> without = BytesToLeaveOut(nfa, *trie);
+  Dfa dfa(nfa, {}, without);
+  if (dfa.start() == Dfa::kDead) {
+    Throw(ErrorKind::kUnsupported,
+          "the constraint needs a byte for which the vocabulary has no token");
+  }
   return std::make_shared<const Constraint>(
-      std::make_unique<Constraint::Parts>(nfa, std::move(trie), std::move(options)));
+      std::make_unique<Constraint::Parts>(std::move(dfa), std::move(trie), std::move(options)));
 }
 
 }  // namespace

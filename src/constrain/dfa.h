@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <bitset>
 #include <cstdint>
 #include <string_view>
 #include <vector>
@@ -23,8 +24,8 @@ class Dfa {
   using State = std::uint32_t;
   static constexpr State kDead = 0;
 
-  // Throws kLimit, naming the limit.
-  explicit Dfa(const Nfa& nfa, const DfaLimits& limits = {});
+  // Texts with a byte of `without` are no matches. Throws kLimit, naming the limit.
+  explicit Dfa(const Nfa& nfa, const DfaLimits& limits = {}, const std::bitset<256>& without = {});
 
   State start() const { return start_; }
   State Next(State state, std::uint8_t byte) const {

@@ -244,8 +244,10 @@ std::shared_ptr<Model> Model::Random(const std::string& name, const std::string&
       parts->weights = LoadWeights(parts->config, tensors.store(), TensorNaming::kHuggingFace,
                                    *parts->kernels, options.progress);
     }
-    parts->identity = fmt::format(R"({{"weights":"{}, {}"}})", parts->path, weight_type);
-    parts->fingerprint = Sha256().Add(parts->identity).Finish();
+    parts->SetIdentity(fmt::format(
+        R"({{"weights":"{}, {}","device":"{}","precision":"{}","kv type":"{}","fast":{}}})",
+        parts->path, weight_type, options.device, options.precision,
+        KvTypeName(parts->kernels->options().kv_type), options.fast));
     return std::shared_ptr<Model>(new Model(std::move(parts)));
   }
   Throw(ErrorKind::kUsage, "--shape: expected one of {}; found '{}'",

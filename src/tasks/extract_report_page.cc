@@ -4,7 +4,7 @@ namespace banyan {
 namespace {
 
 // Nothing is asked of anybody: the policy forbids what the page does not try.
-constexpr std::string_view kBegin = R"html(<!doctype html>
+constexpr std::string_view kReportBegin = R"html(<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width,initial-scale=1">
 <meta http-equiv="Content-Security-Policy" content="default-src 'none';style-src 'unsafe-inline';script-src 'unsafe-inline';img-src data:">
 <link rel="icon" href="data:,"><title>Extracted values</title><style>
@@ -76,6 +76,6 @@ main{display:block}aside{border-right:0;border-bottom:1px solid var(--line)}#lis
 
 }  // namespace
 
-std::string_view ReportPageBegin() { return kBegin; }
+std::string_view ReportPageBegin() { return kReportBegin; }
 
 }  // namespace banyan

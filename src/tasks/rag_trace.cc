@@ -21,7 +21,7 @@ constexpr size_t kTokenBytes = 14;  // that are shown of a token
 constexpr int kFirstHue = 150;
 constexpr double kHueStep = 137.5;
 
-constexpr std::string_view kBegin = R"html(<!DOCTYPE html>
+constexpr std::string_view kPageBegin = R"html(<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width,initial-scale=1">
 <title>banyan rag: who wrote what</title><style>
 :root{color-scheme:light dark;--back:#faf9f6;--card:#fff;--front:#23221f;--faint:#6a675f;--line:#e2ded4;--rule:#efece5;
@@ -49,7 +49,7 @@ svg{display:block}svg text{font:12px ui-monospace,"DejaVu Sans Mono",monospace;f
 wrote the token. Beside each document: relevance r and contrast β.</p>
 )html";
 
-std::string Escaped(std::string_view text) {
+std::string InHtml(std::string_view text) {
   std::string out;
   for (const char c : text) {
     switch (c) {
@@ -73,10 +73,6 @@ std::string Escaped(std::string_view text) {
   return out;
 }
 
-std::string TextOf(const Json& value) {
-  return value.is_string() ? value.get<std::string>() : DumpJson(value);
-}
-
 std::string Shortened(std::string text, size_t most) {
   if (text.size() <= most) return text;
   size_t end = most;
@@ -94,7 +90,7 @@ double HueOf(size_t document) {
 }
 
 // Document ids → their place in the list.
-std::map<std::string, size_t> PlacesOf(const Json& documents) {
+std::map<std::string, size_t> DocumentPlaces(const Json& documents) {
   std::map<std::string, size_t> places;
   for (size_t i = 0; i < documents.size(); ++i) {
     places.emplace(DumpJson(documents[i].value("id", Json())), i);
@@ -103,16 +99,16 @@ std::map<std::string, size_t> PlacesOf(const Json& documents) {
 }
 
 // A token with the document that wrote it.
-struct WrittenToken {
+struct TracedToken {
   std::string text;
   std::optional<size_t> document;
 };
 
-std::vector<WrittenToken> TokensOf(const Json& tokens, const Json& documents) {
-  const std::map<std::string, size_t> places = PlacesOf(documents);
-  std::vector<WrittenToken> written;
+std::vector<TracedToken> TracedTokens(const Json& tokens, const Json& documents) {
+  const std::map<std::string, size_t> places = DocumentPlaces(documents);
+  std::vector<TracedToken> written;
   for (const Json& token : tokens) {
-    WrittenToken one{TextOf(token.value("text", Json(""))), std::nullopt};
+    TracedToken one{TextOrJson(token.value("text", Json(""))), std::nullopt};
     const auto place = places.find(DumpJson(token.value("document", Json())));
     if (place != places.end()) one.document = place->second;
     written.push_back(std::move(one));
@@ -121,102 +117,103 @@ std::vector<WrittenToken> TokensOf(const Json& tokens, const Json& documents) {
 }
 
 // Pixels above the first document's row: room for the longest token, which is written upwards.
-int HeaderHeight(const std::vector<WrittenToken>& tokens) {
+int TraceHeader(const std::vector<TracedToken>& tokens) {
   size_t longest = 1;
-  for (const WrittenToken& token : tokens) longest = std::max(longest, token.text.size());
+  for (const TracedToken& token : tokens) longest = std::max(longest, token.text.size());
   return 20 + 6 * static_cast<int>(std::min(longest, kTokenBytes + 1));
 }
 
-std::string Names(const Json& documents, const std::vector<size_t>& counts, int header) {
+std::string TraceNames(const Json& documents, const std::vector<size_t>& counts, int header) {
   std::string out = fmt::format(
       "<ul class=\"names\" aria-label=\"Documents\" style=\"padding-top:{}px\">\n", header);
   for (size_t i = 0; i < documents.size(); ++i) {
-    const std::string id = TextOf(documents[i].value("id", Json("")));
+    const std::string id = TextOrJson(documents[i].value("id", Json("")));
     out +=
         fmt::format("<li{} title=\"{} wrote {} tokens\"><b>{}</b><small>r {} β {}</small></li>\n",
-                    counts[i] > 0 ? "" : " class=\"silent\"", Escaped(id), counts[i], Escaped(id),
+                    counts[i] > 0 ? "" : " class=\"silent\"", InHtml(id), counts[i], InHtml(id),
                     Number(documents[i], "relevance"), Number(documents[i], "beta"));
   }
   return out + "</ul>\n";
 }
 
 // Tokens written upwards over their columns, a mark in the row of the document that wrote each.
-std::string Drawing(const std::vector<WrittenToken>& tokens, const Json& documents,
+std::string Drawing(const std::vector<TracedToken>& tokens, const Json& documents,
                     const std::string& in_words, int header) {
   const auto columns = static_cast<int>(tokens.size()), rows = static_cast<int>(documents.size());
   const int width = columns * kCellWidth + 64, height = header + rows * kCellHeight + 8;
   std::string out = fmt::format(
       "<div class=\"scroll\" tabindex=\"0\" role=\"group\" aria-label=\"Tokens\"><svg role=\"img\" "
       "aria-label=\"{2}\" width=\"{0}\" height=\"{1}\" viewBox=\"0 0 {0} {1}\">\n",
-      width, height, Escaped(in_words));
+      width, height, InHtml(in_words));
   for (int row = 0; row < rows; ++row) {
     const int y = header + row * kCellHeight + kCellHeight / 2;
     out += fmt::format("<line class=\"grid\" x1=\"0\" y1=\"{0}\" x2=\"{1}\" y2=\"{0}\"/>\n", y,
                        columns * kCellWidth);
   }
   for (int column = 0; column < columns; ++column) {
-    const WrittenToken& token = tokens[static_cast<size_t>(column)];
+    const TracedToken& token = tokens[static_cast<size_t>(column)];
     const int x = column * kCellWidth;
     out += fmt::format(
         "<text class=\"token\" transform=\"translate({},{}) rotate(-60)\">{}</text>\n", x + 11,
-        header - 6, Escaped(Shortened(token.text.empty() ? "∎" : token.text, kTokenBytes)));
+        header - 6, InHtml(Shortened(token.text.empty() ? "∎" : token.text, kTokenBytes)));
     if (!token.document) continue;
     const int y = header + static_cast<int>(*token.document) * kCellHeight;
     out += fmt::format(
         "<rect class=\"won\" style=\"--hue:{}\" x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" "
         "rx=\"3\"><title>{}: {}</title></rect>\n",
         HueOf(*token.document), x + 1, y + 3, kCellWidth - 2, kCellHeight - 6,
-        Escaped(TextOf(documents[*token.document].value("id", Json("")))), Escaped(token.text));
+        InHtml(TextOrJson(documents[*token.document].value("id", Json("")))), InHtml(token.text));
   }
   return out + "</svg></div>\n";
 }
 
-std::string Answer(const std::vector<WrittenToken>& tokens, const Json& row) {
+std::string TracedAnswer(const std::vector<TracedToken>& tokens, const Json& row) {
   if (row.value("answer", Json()).is_null())
     return "<p class=\"few\">The documents do not say.</p>\n";
   std::string out = "<p class=\"answer\">";
-  if (tokens.empty()) out += Escaped(TextOf(row.at("answer")));
+  if (tokens.empty()) out += InHtml(TextOrJson(row.at("answer")));
   for (size_t i = 0; i < tokens.size();) {  // neighbours of one document are one piece
     std::string text;
     const std::optional<size_t> document = tokens[i].document;
     for (; i < tokens.size() && tokens[i].document == document; ++i) text += tokens[i].text;
     if (text.empty()) continue;
     out += document
-               ? fmt::format("<span style=\"--hue:{}\">{}</span>", HueOf(*document), Escaped(text))
-               : Escaped(text);
+               ? fmt::format("<span style=\"--hue:{}\">{}</span>", HueOf(*document), InHtml(text))
+               : InHtml(text);
   }
   return out + "</p>\n";
 }
 
-std::string Section(const Json& row) {
+std::string TraceSection(const Json& row) {
   const Json& trace = row.at("trace");
   const Json documents = trace.value("documents", Json::array());
-  const std::vector<WrittenToken> tokens =
-      TokensOf(trace.value("tokens", Json::array()), documents);
+  const std::vector<TracedToken> tokens =
+      TracedTokens(trace.value("tokens", Json::array()), documents);
   std::vector<size_t> counts(documents.size(), 0);
-  for (const WrittenToken& token : tokens) {
+  for (const TracedToken& token : tokens) {
     if (token.document) ++counts[*token.document];
   }
   std::string in_words = fmt::format("{} tokens", tokens.size());
   for (size_t i = 0; i < counts.size(); ++i) {
     if (counts[i] == 0) continue;
-    in_words += fmt::format(", {} by {}", counts[i], TextOf(documents[i].value("id", Json(""))));
+    in_words +=
+        fmt::format(", {} by {}", counts[i], TextOrJson(documents[i].value("id", Json(""))));
   }
-  const int header = HeaderHeight(tokens);
+  const int header = TraceHeader(tokens);
   return fmt::format("<section><h2>{}</h2>\n{}<div class=\"trace\">\n{}{}</div></section>\n",
-                     Escaped(TextOf(row.value("question", row.value("id", Json())))),
-                     Answer(tokens, row), Names(documents, counts, header),
+                     InHtml(TextOrJson(row.value("question", row.value("id", Json())))),
+                     TracedAnswer(tokens, row), TraceNames(documents, counts, header),
                      Drawing(tokens, documents, in_words, header));
 }
 
 }  // namespace
 
 std::string RagTracePage(const std::vector<std::string>& rows) {
-  std::string page(kBegin);
+  std::string page(kPageBegin);
   for (const std::string& text : rows) {
     const Json row = ParseJsonRow(text);
     if (!row.is_object() || !row.contains("trace")) continue;
-    page += Section(row);
+    page += TraceSection(row);
   }
   return page + "</body></html>\n";
 }

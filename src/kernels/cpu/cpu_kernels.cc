@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/thread_pool.h"
 #include "kernels/cpu/attention.h"
+#include "kernels/cpu/cpu_path.h"
 #include "kernels/cpu/kv_pages.h"
 #include "kernels/cpu/machine_rates.h"
 #include "kernels/cpu/packed_matrix.h"
@@ -59,12 +60,13 @@ const CpuStep& Cpu(const StepInputs& step) { return static_cast<const CpuStep&>(
 class CpuKernels : public Kernels {
  public:
   explicit CpuKernels(const KernelOptions& options)
-      : options_(options), pool_(options.threads), vector_(VectorKernelsOfThisMachine()) {}
+      : options_(options), pool_(options.threads) {}
 
   std::string name() const override {
-    return fmt::format("cpu ({}, {} thread{})", vector_.name, pool_.size(),
+    return fmt::format("cpu ({}, {} thread{})", path_.name, pool_.size(),
                        pool_.size() == 1 ? "" : "s");
   }
+  std::string arithmetic() const override { return vector_.name; }
   int attention_tasks() const override { return 4 * pool_.size(); }
   const KernelOptions& options() const override { return options_; }
 
@@ -83,7 +85,8 @@ class CpuKernels : public Kernels {
 
   std::shared_ptr<const Matrix> LoadMatrix(std::span<const HostTensor* const> parts,
                                            std::span<const std::int32_t> row_order) override {
-    return PackMatrix(parts, row_order, options_.precision == Precision::kMixed, pool_);
+    return PackMatrix(parts, row_order,
+                      {options_.precision == Precision::kMixed, path_.integer.interleave}, pool_);
   }
 
   std::shared_ptr<const Vector> LoadVector(std::span<const float> values) override {
@@ -100,6 +103,22 @@ class CpuKernels : public Kernels {
     auto& pages = static_cast<KvPages&>(kv);
     pool_.ForEach(static_cast<std::int64_t>(copies.size()),
                   [&](std::int64_t i, int) { pages.Copy(copies[static_cast<size_t>(i)]); });
+  }
+  void ReadPages(const KvMemory& kv, std::span<const std::int32_t> pages,
+                 std::span<std::byte> bytes) override {
+    const auto& memory = static_cast<const KvPages&>(kv);
+    const auto count = static_cast<std::int64_t>(pages.size());
+    pool_.ForEach(count, [&](std::int64_t i, int) {
+      memory.Read(pages[static_cast<size_t>(i)], {i, count}, bytes);
+    });
+  }
+  void WritePages(std::span<const std::byte> bytes, std::span<const std::int32_t> pages,
+                  KvMemory& kv) override {
+    auto& memory = static_cast<KvPages&>(kv);
+    const auto count = static_cast<std::int64_t>(pages.size());
+    pool_.ForEach(count, [&](std::int64_t i, int) {
+      memory.Write(pages[static_cast<size_t>(i)], {i, count}, bytes);
+    });
   }
   std::int64_t KvPageBytes(const KvShape& shape) const override {
     return KvPages::PageBytes(shape, options_.kv_type);
@@ -167,14 +186,13 @@ class CpuKernels : public Kernels {
   }
 
   void MatMul(const Tensor& x, const Matrix& w, const Vector* bias, Tensor& out) override {
-    Multiply(Packed(w), ProductOf(x, w, bias, out), {}, vector_, products_);
+    Multiply(Packed(w), ProductOf(x, w, bias, out), {}, products_);
   }
 
   void MatMulAdd(const Tensor& a, const Matrix& w, const Vector* bias, Tensor& scratch,
                  Tensor& x) override {
     BANYAN_CHECK(x.columns == w.rows && x.rows == a.rows);
-    Multiply(Packed(w), ProductOf(a, w, bias, scratch), {Data(x), Stride(x.columns)}, vector_,
-             products_);
+    Multiply(Packed(w), ProductOf(a, w, bias, scratch), {Data(x), Stride(x.columns)}, products_);
   }
 
   void MatMulSwiGlu(const Tensor& x, const Matrix& w, const Vector* bias, Tensor& scratch,
@@ -184,7 +202,7 @@ class CpuKernels : public Kernels {
     }
     BANYAN_CHECK(2 * out.columns == w.rows && out.rows == x.rows);
     MultiplyGated(Packed(w), ProductOf(x, w, bias, scratch), {Data(out), Stride(out.columns)},
-                  vector_, products_);
+                  products_);
   }
 
   void RotateAndStore(const StepInputs& step, int layer, const AttentionShape& shape,
@@ -339,8 +357,9 @@ class CpuKernels : public Kernels {
 
   KernelOptions options_;
   ThreadPool pool_;
-  ProductThreads products_{pool_};
-  const VectorKernels& vector_;
+  const CpuPath& path_ = CpuPathOfThisMachine();
+  const VectorKernels& vector_ = path_.vector;
+  ProductThreads products_{path_, pool_};
   std::vector<float> inverse_frequency_;
   float rope_scale_ = 1.0f;
   AttentionScratch attention_;

@@ -94,6 +94,28 @@ void KvPages::Copy(const PageCopy& copy) {
   }
 }
 
+// The memory has the form's own layout.
+void KvPages::Read(std::int32_t page, const Place& place, std::span<std::byte> bytes) const {
+  const std::int64_t layer_bytes = layout_.head_bytes * shape_.kv_heads;
+  BANYAN_CHECK(static_cast<std::int64_t>(bytes.size()) ==
+               layer_bytes * shape_.layers * place.count);
+  for (int layer = 0; layer < shape_.layers; ++layer) {
+    std::memcpy(bytes.data() + (layer * place.count + place.index) * layer_bytes,
+                Head(layer, 0, page), static_cast<size_t>(layer_bytes));
+  }
+}
+
+void KvPages::Write(std::int32_t page, const Place& place, std::span<const std::byte> bytes) {
+  const std::int64_t layer_bytes = layout_.head_bytes * shape_.kv_heads;
+  BANYAN_CHECK(static_cast<std::int64_t>(bytes.size()) ==
+               layer_bytes * shape_.layers * place.count);
+  for (int layer = 0; layer < shape_.layers; ++layer) {
+    std::memcpy(Head(layer, 0, page),
+                bytes.data() + (layer * place.count + place.index) * layer_bytes,
+                static_cast<size_t>(layer_bytes));
+  }
+}
+
 void KvPages::Store(int layer, int head, std::int32_t slot, const float* key, const float* value) {
   const int token = slot % kTokens;
   std::byte* keys = Head(layer, head, slot / kTokens);

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 
 #include "kernels/cpu/vector_kernels.h"
 #include "kernels/kernels.h"
@@ -19,6 +20,12 @@ class KvPages : public KvMemory {
   static std::int64_t PageBytes(const KvShape& shape, KvType type);
 
   void Copy(const PageCopy& copy);
+  // One page of all layers from or to page_form.h, as the one at `index` of `count`.
+  struct Place {
+    std::int64_t index = 0, count = 0;
+  };
+  void Read(std::int32_t page, const Place& place, std::span<std::byte> bytes) const;
+  void Write(std::int32_t page, const Place& place, std::span<const std::byte> bytes);
 
   // Stores one token's key and value of one head (head_dim floats each).
   void Store(int layer, int head, std::int32_t slot, const float* key, const float* value);

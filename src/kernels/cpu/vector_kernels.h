@@ -1,5 +1,5 @@
 // The inner loops of the cpu backend, as one table of functions per instruction set. The same
-// source (vector_kernels.inc) is compiled for each; VectorKernelsOfThisMachine picks one at start.
+// source (vector_kernels.inc) is compiled for each; cpu_path.h says which there are.
 #pragma once
 
 #include <cstdint>
@@ -22,30 +22,19 @@ struct PanelProduct {
   std::int64_t out_stride = 0;  // floats
 };
 
-// As PanelProduct, for weights scale * code - minimum with one scale (and minimum) per `group`
-// terms. The bits are those of product_f32 on the float32 weights.
-inline constexpr int kScratchPanels = 2;  // float32 panels that `scratch` holds
-struct CodeProduct {
-  PanelProduct base;  // panels: int8 codes
-  int group = 32;
-  const float* scales = nullptr;  // [panels, inner / group, 16]
-  const float* minima = nullptr;  // the same shape, or null
-  float* scratch = nullptr;       // [kScratchPanels, inner, 16]
-};
-
 struct VectorKernels {
-  const char* name;
-  bool (*supported)();  // by the processor at hand
   void (*product_f32)(const PanelProduct&);
   void (*product_f16)(const PanelProduct&);
   void (*product_bf16)(const PanelProduct&);
-  void (*product_codes)(const CodeProduct&);
   void (*f16_to_float)(const std::uint16_t* in, std::int64_t count, float* out);  // count % 16 == 0
   void (*bf16_to_float)(const std::uint16_t* in, std::int64_t count,
                         float* out);  // count % 16 == 0
   // Codes [count / 16][16] times one scale per lane (a tile of K).
   void (*codes_to_float_by_lane)(const std::int8_t* in, const float* scales, std::int64_t count,
                                  float* out);
+  // One row as 8-bit codes (CodedRows of integer_kernels.h). columns % 32 == 0.
+  void (*code_row)(const float* x, int columns, std::int8_t* codes, float* scales,
+                   std::int32_t* sums);
   void (*rms_norm)(const float* x, const float* weight, int columns, float eps, float* out);
   void (*layer_norm)(const float* x, const float* weight, const float* bias, int columns, float eps,
                      float* out);
@@ -63,7 +52,5 @@ struct VectorKernels {
   // needs to keep the processor busy.
   int rows_together, panels_together, panels_for_row;
 };
-
-const VectorKernels& VectorKernelsOfThisMachine();
 
 }  // namespace banyan
