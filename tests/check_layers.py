@@ -2,8 +2,8 @@
 """Arrows only down: every include of src/ and apps/ is one that src/layers.txt allows.
 
 A folder of src/ may include itself and what its line names. include/banyan/ may include only itself
-and the standard library; apps/ and examples/ may include include/banyan/ and themselves, nothing of
-src/. The table itself must list lower layers first, so it cannot hold a cycle. A folder with a
+and the standard library; apps/, examples/ and python/ may include include/banyan/ and themselves,
+nothing of src/. The table itself must list lower layers first, so it cannot hold a cycle. A folder with a
 rooms.txt has the same rule for its own folders.
 """
 import pathlib
@@ -91,7 +91,7 @@ def main() -> int:
             arrows += 1
             if not target.startswith("banyan/"):
                 wrong.append(f"{path.relative_to(ROOT)} includes {target}: public headers stand alone")
-    for folder in ("apps", "examples"):
+    for folder in ("apps", "examples", "python"):
         for path in sources(ROOT / folder):
             for target in INCLUDE.findall(path.read_text()):
                 arrows += 1

@@ -39,6 +39,7 @@ int Run(int argc, char** argv) {
   add(banyan::app::AddRag);
   add(banyan::app::AddKv);
   add(banyan::app::AddServe);
+  add(banyan::app::AddMerge);
   add(banyan::app::AddEmbed);
   add(banyan::app::AddIds);
   add(banyan::app::AddModel);

@@ -90,7 +90,7 @@ double HueOf(size_t document) {
 }
 
 // Document ids → their place in the list.
-std::map<std::string, size_t> DocumentPlaces(const Json& documents) {
+std::map<std::string, size_t> PlacesOf(const Json& documents) {
   std::map<std::string, size_t> places;
   for (size_t i = 0; i < documents.size(); ++i) {
     places.emplace(DumpJson(documents[i].value("id", Json())), i);
@@ -99,16 +99,16 @@ std::map<std::string, size_t> DocumentPlaces(const Json& documents) {
 }
 
 // A token with the document that wrote it.
-struct TracedToken {
+struct WrittenToken {
   std::string text;
   std::optional<size_t> document;
 };
 
-std::vector<TracedToken> TracedTokens(const Json& tokens, const Json& documents) {
-  const std::map<std::string, size_t> places = DocumentPlaces(documents);
-  std::vector<TracedToken> written;
+std::vector<WrittenToken> TokensOf(const Json& tokens, const Json& documents) {
+  const std::map<std::string, size_t> places = PlacesOf(documents);
+  std::vector<WrittenToken> written;
   for (const Json& token : tokens) {
-    TracedToken one{TextOrJson(token.value("text", Json(""))), std::nullopt};
+    WrittenToken one{TextOrJson(token.value("text", Json(""))), std::nullopt};
     const auto place = places.find(DumpJson(token.value("document", Json())));
     if (place != places.end()) one.document = place->second;
     written.push_back(std::move(one));
@@ -117,13 +117,13 @@ std::vector<TracedToken> TracedTokens(const Json& tokens, const Json& documents)
 }
 
 // Pixels above the first document's row: room for the longest token, which is written upwards.
-int TraceHeader(const std::vector<TracedToken>& tokens) {
+int HeaderHeight(const std::vector<WrittenToken>& tokens) {
   size_t longest = 1;
-  for (const TracedToken& token : tokens) longest = std::max(longest, token.text.size());
+  for (const WrittenToken& token : tokens) longest = std::max(longest, token.text.size());
   return 20 + 6 * static_cast<int>(std::min(longest, kTokenBytes + 1));
 }
 
-std::string TraceNames(const Json& documents, const std::vector<size_t>& counts, int header) {
+std::string Names(const Json& documents, const std::vector<size_t>& counts, int header) {
   std::string out = fmt::format(
       "<ul class=\"names\" aria-label=\"Documents\" style=\"padding-top:{}px\">\n", header);
   for (size_t i = 0; i < documents.size(); ++i) {
@@ -137,7 +137,7 @@ std::string TraceNames(const Json& documents, const std::vector<size_t>& counts,
 }
 
 // Tokens written upwards over their columns, a mark in the row of the document that wrote each.
-std::string Drawing(const std::vector<TracedToken>& tokens, const Json& documents,
+std::string Drawing(const std::vector<WrittenToken>& tokens, const Json& documents,
                     const std::string& in_words, int header) {
   const auto columns = static_cast<int>(tokens.size()), rows = static_cast<int>(documents.size());
   const int width = columns * kCellWidth + 64, height = header + rows * kCellHeight + 8;
@@ -151,7 +151,7 @@ std::string Drawing(const std::vector<TracedToken>& tokens, const Json& document
                        columns * kCellWidth);
   }
   for (int column = 0; column < columns; ++column) {
-    const TracedToken& token = tokens[static_cast<size_t>(column)];
+    const WrittenToken& token = tokens[static_cast<size_t>(column)];
     const int x = column * kCellWidth;
     out += fmt::format(
         "<text class=\"token\" transform=\"translate({},{}) rotate(-60)\">{}</text>\n", x + 11,
@@ -167,7 +167,7 @@ std::string Drawing(const std::vector<TracedToken>& tokens, const Json& document
   return out + "</svg></div>\n";
 }
 
-std::string TracedAnswer(const std::vector<TracedToken>& tokens, const Json& row) {
+std::string DrawAnswer(const std::vector<WrittenToken>& tokens, const Json& row) {
   if (row.value("answer", Json()).is_null())
     return "<p class=\"few\">The documents do not say.</p>\n";
   std::string out = "<p class=\"answer\">";
@@ -184,13 +184,13 @@ std::string TracedAnswer(const std::vector<TracedToken>& tokens, const Json& row
   return out + "</p>\n";
 }
 
-std::string TraceSection(const Json& row) {
+std::string Section(const Json& row) {
   const Json& trace = row.at("trace");
   const Json documents = trace.value("documents", Json::array());
-  const std::vector<TracedToken> tokens =
-      TracedTokens(trace.value("tokens", Json::array()), documents);
+  const std::vector<WrittenToken> tokens =
+      TokensOf(trace.value("tokens", Json::array()), documents);
   std::vector<size_t> counts(documents.size(), 0);
-  for (const TracedToken& token : tokens) {
+  for (const WrittenToken& token : tokens) {
     if (token.document) ++counts[*token.document];
   }
   std::string in_words = fmt::format("{} tokens", tokens.size());
@@ -199,10 +199,10 @@ std::string TraceSection(const Json& row) {
     in_words +=
         fmt::format(", {} by {}", counts[i], TextOrJson(documents[i].value("id", Json(""))));
   }
-  const int header = TraceHeader(tokens);
+  const int header = HeaderHeight(tokens);
   return fmt::format("<section><h2>{}</h2>\n{}<div class=\"trace\">\n{}{}</div></section>\n",
                      InHtml(TextOrJson(row.value("question", row.value("id", Json())))),
-                     TracedAnswer(tokens, row), TraceNames(documents, counts, header),
+                     DrawAnswer(tokens, row), Names(documents, counts, header),
                      Drawing(tokens, documents, in_words, header));
 }
 
@@ -213,7 +213,7 @@ std::string RagTracePage(const std::vector<std::string>& rows) {
   for (const std::string& text : rows) {
     const Json row = ParseJsonRow(text);
     if (!row.is_object() || !row.contains("trace")) continue;
-    page += TraceSection(row);
+    page += Section(row);
   }
   return page + "</body></html>\n";
 }
