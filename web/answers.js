@@ -30,7 +30,7 @@ class Answer {
   stop() {
     if (this.row) return;
     this.element.classList.remove('waiting', 'writing');
-    this.element.classList.add('stopped');
+    this.element.classList.add(this.text.data ? 'stopped' : 'never');
   }
 }
 

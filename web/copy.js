@@ -28,9 +28,13 @@ function here(name, lines) {
   return `cat > ${name} <<'${end}'\n${lines.join('\n')}\n${end}\n`;
 }
 
-const common = body => [
-  ...(body.instruction ? ['--instruction', quoted(body.instruction)] : []),
-  ...(body.max_tokens ? ['--max-tokens', String(body.max_tokens)] : []),
+// An instruction that would be taken for a file's name or an option comes out of a file.
+const odd = text => /^[@-]/.test(text);
+const instructionFile = ({instruction}) => instruction && odd(instruction) ? `printf %s ${quoted(instruction)} > instruction.txt\n` : '';
+
+const common = (body, limit) => [
+  ...(body.instruction ? ['--instruction', odd(body.instruction) ? '@instruction.txt' : quoted(body.instruction)] : []),
+  ...(body.max_tokens ? [limit, String(body.max_tokens)] : []),
 ];
 
 function ask(body, model) {
@@ -38,14 +42,14 @@ function ask(body, model) {
   return here('documents.jsonl', body.documents.map(({id, text}) => JSON.stringify({id, context: text}))) +
     (few ? '' : here('questions.txt', body.questions)) +
     ['banyan ask documents.jsonl', ...model, ...(few ? body.questions.map(question => `-q ${quoted(question)}`) : ['--questions questions.txt']),
-      ...common(body), '--ordered -o answers.jsonl'].join(' ') + '\n';
+      ...common(body, '--max-new'), '--ordered -o answers.jsonl'].join(' ') + '\n';
 }
 
 function extract(body, model) {
   return here('documents.jsonl', body.documents.map(document => JSON.stringify(document))) +
     here('schema.json', [JSON.stringify(body.schema)]) +
     ['banyan extract documents.jsonl --schema schema.json', ...model, ...(body.values ? ['--values', body.values] : []),
-      ...common(body), '--ordered -o values.jsonl --report report.html'].join(' ') + '\n';
+      ...common(body, '--max-tokens'), '--ordered -o values.jsonl --report report.html'].join(' ') + '\n';
 }
 
 function experts(body, model) {
@@ -53,11 +57,11 @@ function experts(body, model) {
   return here('questions.jsonl', lines) +
     ['banyan rag questions.jsonl', ...model, ...(body.documents ? [] : ['--index', '.banyan-index']),
       ...(body.method ? ['--method', body.method] : []), ...(body.relevance ? ['--relevance', body.relevance] : []),
-      ...common(body), '--ordered -o answers.jsonl --trace trace.html'].join(' ') + '\n';
+      ...common(body, '--max-new'), '--ordered -o answers.jsonl --trace trace.html'].join(' ') + '\n';
 }
 
 export function asCommand(task, body, model) {
-  return {ask, extract, experts}[task](body, model && model !== 'banyan-reader-15m' ? ['-m', quoted(model)] : []);
+  return instructionFile(body) + {ask, extract, experts}[task](body, model && model !== 'banyan-reader-15m' ? ['-m', quoted(model)] : []);
 }
 
 export async function toClipboard(text) {

@@ -27,26 +27,39 @@ export function tint(element, hue) {
   return element;
 }
 
-// A list of what to do, done together before the next picture; a hidden page is brought up to date less often.
+// Things to do that are done together before the next picture, so many at a time that the page still answers; a hidden
+// page is brought up to date less often.
 export class Frames {
   #waiting = [];
   #due = 0;
+  static #most = 4000;
 
   constructor(take) {
     this.take = take;
-    document.addEventListener('visibilitychange', () => { if (this.#due) this.flush(); });
+    this.seen = () => { if (this.#waiting.length) this.#some(); };
+    document.addEventListener('visibilitychange', this.seen);
   }
 
   add(item) {
     this.#waiting.push(item);
-    if (!this.#due) this.#due = document.hidden ? setTimeout(() => this.flush(), 250) : requestAnimationFrame(() => this.flush());
+    this.#schedule();
   }
 
-  flush() {
+  // All that is left, at the end.
+  finish() {
+    document.removeEventListener('visibilitychange', this.seen);
+    while (this.#waiting.length) this.#some();
+  }
+
+  #schedule() {
+    if (!this.#due) this.#due = document.hidden ? setTimeout(() => this.#some(), 250) : requestAnimationFrame(() => this.#some());
+  }
+
+  #some() {
     this.#due = 0;
-    const items = this.#waiting;
-    this.#waiting = [];
+    const items = this.#waiting.splice(0, Frames.#most);
     if (items.length) this.take(items);
+    if (this.#waiting.length) this.#schedule();
   }
 }
 

@@ -24,7 +24,12 @@ export class ExpertsView {
 
   get total() { return this.cards.length; }
   rows() { return this.found.filter(Boolean); }
-  stop() { for (const {said} of this.cards) if (said.classList.contains('waiting') || said.classList.contains('writing')) said.className = 'said answer stopped'; }
+  stop() {
+    for (const {said} of this.cards) {
+      said.classList.replace('waiting', 'never');
+      said.classList.replace('writing', 'stopped');
+    }
+  }
 
   token({question, text}) {
     const card = this.cards[question];

@@ -113,11 +113,10 @@ function showFigures(its) {
   bar.value = done;
   const share = state.saved + state.computed > 0 ? Math.round(100 * state.saved / (state.saved + state.computed)) : 0;
   const figures = [
-    [`${its.noun}s`, done === view.total ? number(done) : `${number(done)} of ${number(view.total)}`],
+    [`${its.noun}s` + (state.stopped ? ', then stopped' : ''), done === view.total ? number(done) : `${number(done)} of ${number(view.total)}`],
     ['seconds', seconds.toFixed(1)],
     ...(state.computed === undefined ? [] : [['prompt tokens computed', number(state.computed)], ['saved by sharing', `${number(state.saved)}  (${share} %)`]]),
     ...(state.failed ? [['failed', number(state.failed)]] : []),
-    ...(state.stopped ? [['', 'stopped']] : []),
   ];
   its.find('.figures').replaceChildren(...figures.map(([name, value]) => make('div', '', make('dt', '', name), make('dd', '', value))));
 }
@@ -184,7 +183,7 @@ async function start() {
     if (stop.signal.aborted) its.state.stopped = true;
     else its.state.problem = error;
   }
-  frames.flush();
+  frames.finish();
   clearInterval(clock);
   its.state.end = performance.now();
   its.view.stop();

@@ -26,7 +26,7 @@ export class ValuesView {
   get total() { return this.documents.length; }
   token() {}
   rows() { return this.found.filter(Boolean); }
-  stop() { for (const card of this.cards) card.querySelectorAll('.waiting').forEach(e => e.classList.replace('waiting', 'stopped')); }
+  stop() { for (const card of this.cards) card.querySelectorAll('.waiting').forEach(e => e.classList.replace('waiting', 'never')); }
 
   answer({document: i, row}) {
     const card = this.cards[i];

@@ -5,7 +5,7 @@
 namespace banyan {
 namespace {
 
-constexpr std::string_view kEnd = R"html(</script><script>
+constexpr std::string_view kReportEnd = R"html(</script><script>
 'use strict';
 const $ = id => document.getElementById(id);
 const rows = JSON.parse($('data').textContent).rows;
@@ -249,6 +249,6 @@ turnTo('documents');
 
 }  // namespace
 
-std::string_view ReportPageEnd() { return kEnd; }
+std::string_view ReportPageEnd() { return kReportEnd; }
 
 }  // namespace banyan

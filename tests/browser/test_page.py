@@ -145,7 +145,7 @@ class Streams(PageTest):
         page.click("#stop")
         page.wait(DONE)
         self.assertTrue(self.server.cancelled.wait(5))
-        self.assertIn("stopped", page.texts("dd"))
+        self.assertIn("answers, then stopped", page.texts("dt"))
         self.assertIn("Stopped", page.text("#announce"))
         self.assertFalse(page.run("document.getElementById('run').disabled"))
         self.picture(page, "page-stopped")
@@ -247,7 +247,7 @@ class Errors(PageTest):
         self.give(page, FERRIES + [{"text": "UNREADABLE"}], ["When does the ferry leave?", "How many seats?"])
         self.ask(page)
         self.assertEqual(page.texts(".cell.bad"), ["not a document"] * 2)
-        self.assertEqual(page.texts(".cell.stopped"), [])
+        self.assertEqual(page.texts(".cell.stopped, .cell.never"), [])
         self.assertIn("6", page.texts("dd"))
 
     def test_an_api_key_is_asked_for_and_forgotten(self):
@@ -408,6 +408,21 @@ class Copies(PageTest):
         words, files = self.run_command(self.copied(page, "command"))
         self.assertEqual(words[:4], ["ask", "documents.jsonl", "--questions", "questions.txt"])
         self.assertEqual(files["questions.txt"].splitlines(), questions)
+
+    def test_options_go_along(self):
+        page = self.visit()
+        self.give(page, FERRIES, ["When does the ferry leave?"])
+        page.run("document.getElementById('options').open = true")
+        for instruction in ("Answer 'briefly', $please.", "@home and -away"):
+            page.run(f"document.getElementById('instruction').value = {json.dumps(instruction)}; document.getElementById('max-tokens').value = 9")
+            self.ask(page)
+            asked = self.server.seen[-1][1]
+            self.assertEqual((asked["instruction"], asked["max_tokens"]), (instruction, 9))
+            words, files = self.run_command(self.copied(page, "command"))
+            told = words[words.index("--instruction") + 1]
+            self.assertEqual(files["instruction.txt"] if told == "@instruction.txt" else told, instruction)
+            self.assertEqual(words[words.index("--max-new") + 1], "9")
+            page.wait("document.querySelector('[data-copy=command]').textContent === 'Command'")
 
     def test_values_and_experts(self):
         page = self.visit("extract")

@@ -143,7 +143,7 @@ class Serve(BrowserTest):
         page.wait("document.querySelector('.answers-list .answer:not(.waiting)')", 100)
         page.key("Escape")
         page.wait(DONE)
-        self.assertIn("stopped", page.texts("dd"))
+        self.assertIn("answers, then stopped", page.texts("dt"))
         self.assertLess(page.run("document.querySelector('progress').value"), 200)
         self.assert_quiet(page, self.url)
 
