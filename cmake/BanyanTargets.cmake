@@ -56,7 +56,8 @@ function(banyan_unite target files)
     # What GCC 12 and 13 say of std::vector once more of it is inlined (bugs 105329, 107852); without
     # BANYAN_UNITY these warnings are on.
     if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-      target_compile_options(${target} PRIVATE -Wno-array-bounds -Wno-stringop-overflow -Wno-stringop-overread)
+      target_compile_options(${target} PRIVATE -Wno-array-bounds -Wno-stringop-overflow -Wno-stringop-overread
+                             -Wno-subobject-linkage)  # of classes that are one file's own
     endif()
   endif()
 endfunction()
