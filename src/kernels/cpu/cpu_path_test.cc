@@ -160,6 +160,8 @@ std::vector<float> Computed(const CpuPath& path, const CodedWeights& w, const Co
   product.panel_stride = bytes;
   product.panel_count = panels;
   product.nibbles = w.nibbles;
+  std::vector<std::uint8_t> scratch(static_cast<size_t>(w.columns * kPanelWidth));
+  product.scratch = scratch.data();
   product.offset = w.offset();
   product.group = w.group;
   product.scales = scales.data();

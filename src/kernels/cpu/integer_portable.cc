@@ -7,10 +7,11 @@ namespace banyan::BANYAN_SIMD_TARGET {
 namespace {
 
 constexpr int kMaxRows = 2;
+constexpr int VectorsFor(int) { return kVectors; }
 
-template <int kRows, bool kNibbles>
+template <int kRows, bool kNibbles, int kVecs>
 struct Sums {
-  static constexpr int kBias = 0;
+  static constexpr int kBias = 0, kVectorBytes = kLanes * 4;
   std::int32_t sums[kRows][kTile];
 
   void Start(int row, std::int32_t value) {

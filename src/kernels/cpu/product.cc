@@ -76,6 +76,13 @@ void MultiplyCodes(const PackedPart& part, std::int64_t begin, std::int64_t end,
   product.panels = part.codes.data() + begin * product.panel_stride;
   product.panel_count = static_cast<int>(end - begin);
   product.nibbles = part.layout.nibbles;
+  if (product.nibbles) {
+    // Grows to the widest matrix once per thread.
+    thread_local std::vector<std::uint8_t> scratch;
+    const auto needed = static_cast<size_t>(columns * kPanelWidth);
+    if (scratch.size() < needed) scratch.resize(needed);
+    product.scratch = scratch.data();
+  }
   product.offset = part.layout.offset;
   product.group = part.group;
   const std::int64_t scale = begin * kPanelWidth * (columns / part.group);

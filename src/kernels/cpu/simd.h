@@ -14,6 +14,13 @@
 #include <arm_neon.h>
 #endif
 
+// Before a loop over registers: it must not remain a loop.
+#if defined(__clang__)
+#define BANYAN_UNROLL _Pragma("unroll")
+#else
+#define BANYAN_UNROLL _Pragma("GCC unroll 16")
+#endif
+
 namespace banyan::BANYAN_SIMD_TARGET {
 
 inline constexpr int kTile = 16;
