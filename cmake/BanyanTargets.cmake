@@ -62,9 +62,6 @@ function(banyan_unite target files)
   endif()
 endfunction()
 
-# Headers of one layer's sources alone: who links the installed library needs none of them.
-set(BANYAN_LINK_serve $<BUILD_INTERFACE:Boost::headers>)
-
 function(banyan_add_layers table)
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${table})
   file(STRINGS ${table} lines REGEX "^[a-z]+:")
