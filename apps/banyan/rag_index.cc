@@ -22,7 +22,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kHelp = R"(
+constexpr const char* kIndexHelp = R"(
   $ banyan rag index notes/             (the index is {0})
   $ banyan rag index IDX notes/*.txt    (the index is IDX)
   $ banyan rag index notes/ --encoder all-minilm-l6-v2
@@ -114,7 +114,7 @@ int MakeIndex(IndexCommand& command) {
 
 std::pair<CLI::App*, Command> AddRagIndex(CLI::App& rag) {
   CLI::App* index = rag.add_subcommand("index", "Make an index of documents on disk");
-  index->footer(fmt::format(fmt::runtime(kHelp), kDefaultIndex));
+  index->footer(fmt::format(fmt::runtime(kIndexHelp), kDefaultIndex));
   auto command = std::make_shared<IndexCommand>();
   index
       ->add_option("arguments", command->arguments,

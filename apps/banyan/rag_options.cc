@@ -5,7 +5,7 @@
 namespace banyan::app {
 namespace {
 
-constexpr const char* kHelp = R"(
+constexpr const char* kRagHelp = R"(
 Every document is read by itself, and all write one answer together: each next token is the one that a
 relevant document is sure of, where a stream without any document is not. The answer says which document
 every token is owed to.
@@ -217,11 +217,12 @@ void AddOutput(CLI::App& command, RagCommand& options) {
 }  // namespace
 
 void RagCommand::AddTo(CLI::App& command) {
-  command.footer(kHelp);
+  command.footer(kRagHelp);
   AddInput(command, *this);
   AddDocuments(command, *this);
   AddAnswers(command, *this);
   AddOutput(command, *this);
+  kv.AddTo(command);
   run.model_by_default = true;
   run.AddTo(command, "mixed");
   for (CLI::Option* option : command.get_options()) {

@@ -7,6 +7,7 @@
 
 #include "banyan/job.h"
 #include "banyan/rag.h"
+#include "kv_options.h"
 #include "run_options.h"
 
 namespace banyan::app {
@@ -15,6 +16,7 @@ inline constexpr const char* kDefaultIndex = ".banyan-index";
 
 struct RagCommand {
   RunOptions run;
+  KvStoreUse kv;
   RagOptions rag;
   JobOptions job;
   std::vector<std::string> fields;  // "documents=passages"

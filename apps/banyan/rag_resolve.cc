@@ -71,6 +71,7 @@ void RagCommand::Resolve() {
   if (!examples.empty()) rag.examples = ReadExamples(examples);
   if (IsQuestion() && index.empty() && !of_examples) index = kDefaultIndex;
   OpenRetrieval();
+  kv.Resolve(run.engine);
 }
 
 // Whether an encoder is needed that the user did not name.

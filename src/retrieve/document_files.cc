@@ -9,6 +9,7 @@
 #include "base/head_source.h"
 #include "base/json_row.h"
 #include "base/line_reader.h"
+#include "base/spaces.h"
 #include "documents/document_text.h"
 #include "text/utf8.h"
 
@@ -18,10 +19,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr size_t kMaxBytes = 256u << 20;  // of a document or a row
-
-bool IsBlank(const std::string& text) {
-  return text.find_first_not_of(" \t\r\n\v\f") == std::string::npos;
-}
 
 std::string TextOf(const Json& row, const char* name) {
   const auto it = row.find(name);

@@ -25,9 +25,9 @@ using testing_support::ErrorMessage;
 using testing_support::TempDirectory;
 using testing_support::TinyEncoderShape;
 
-const TinyEncoderShape kBert{};
-const TinyEncoderShape kM3{.family = "xlm-roberta", .more_heads = true, .seed = 3};
-const TinyEncoderShape kReranker{.family = "xlm-roberta", .reranker = true, .seed = 4};
+const TinyEncoderShape kBertShape{};
+const TinyEncoderShape kM3Shape{.family = "xlm-roberta", .more_heads = true, .seed = 3};
+const TinyEncoderShape kRerankerShape{.family = "xlm-roberta", .reranker = true, .seed = 4};
 
 NamedEncoder Load(const TempDirectory& directory, const std::string& name,
                   const TinyEncoderShape& shape) {
@@ -69,7 +69,7 @@ TEST_F(RetrieverTest, EverySignalJudgesAsItsVectorsSay) {
   const std::string question = "which code has the yacht in the harbour";
   NamedEncoder m3;
   Embedding query;
-  TinyEncoderShape shape = kM3;
+  TinyEncoderShape shape = kM3Shape;
   do {  // random heads may find nothing of weight
     shape.seed++;
     m3 = Load(directory_, "m3-" + std::to_string(shape.seed), shape);
@@ -109,7 +109,7 @@ TEST_F(RetrieverTest, EverySignalJudgesAsItsVectorsSay) {
 }
 
 TEST_F(RetrieverTest, ATextFindsItselfUnderEverySearch) {
-  const auto bert = Load(directory_, "bert", kBert);
+  const auto bert = Load(directory_, "bert", kBertShape);
   for (const VectorSearch search :
        {VectorSearch::kExact, VectorSearch::kFlat, VectorSearch::kIvf, VectorSearch::kHnsw}) {
     if (search != VectorSearch::kExact && !HasFaiss()) {
@@ -134,7 +134,7 @@ TEST_F(RetrieverTest, ATextFindsItselfUnderEverySearch) {
 }
 
 TEST_F(RetrieverTest, ARerankerIsFusedOrJudgesAlone) {
-  const auto reranker = Load(directory_, "reranker", kReranker);
+  const auto reranker = Load(directory_, "reranker", kRerankerShape);
   Build({});
   const std::string question = "the secret harbour";
   RetrieverOptions options;
@@ -162,7 +162,7 @@ TEST_F(RetrieverTest, ARerankerIsFusedOrJudgesAlone) {
 }
 
 TEST_F(RetrieverTest, APairIsQuestionAndDocumentBetweenSeparators) {
-  const auto reranker = Load(directory_, "reranker", kReranker);
+  const auto reranker = Load(directory_, "reranker", kRerankerShape);
   constexpr TokenId kCls = 2, kSep = 3, kA = 4, kB = 5;
   EXPECT_EQ(RerankerTokens(*reranker.encoder, "a", "b"),
             (std::vector<TokenId>{kCls, kA, kSep, kSep, kB, kSep}));
@@ -175,7 +175,7 @@ TEST_F(RetrieverTest, APairIsQuestionAndDocumentBetweenSeparators) {
 }
 
 TEST_F(RetrieverTest, OnlyNewPassagesGoThroughTheEncoder) {
-  const auto m3 = Load(directory_, "m3", kM3);
+  const auto m3 = Load(directory_, "m3", kM3Shape);
   Build(m3);
   const std::string before = DocumentIndex::Open(folder())->fingerprint();
   IndexReceipt receipt = Build(m3);
@@ -186,14 +186,14 @@ TEST_F(RetrieverTest, OnlyNewPassagesGoThroughTheEncoder) {
   receipt = Build(m3);
   EXPECT_EQ(receipt.embedded, 1);
   EXPECT_EQ(receipt.kept, 3);
-  TinyEncoderShape other = kM3;
+  TinyEncoderShape other = kM3Shape;
   other.seed = 8;
   EXPECT_EQ(Build(Load(directory_, "other", other)).embedded, 4);
 }
 
 TEST_F(RetrieverTest, WhatDoesNotFitIsSaid) {
-  const auto bert = Load(directory_, "bert", kBert);
-  const auto reranker = Load(directory_, "reranker", kReranker);
+  const auto bert = Load(directory_, "bert", kBertShape);
+  const auto reranker = Load(directory_, "reranker", kRerankerShape);
   Build({});
   RetrieverOptions options;
   options.index = DocumentIndex::Open(folder());
@@ -217,7 +217,7 @@ TEST_F(RetrieverTest, WhatDoesNotFitIsSaid) {
   options = {};
   options.index = DocumentIndex::Open(folder());
   options.candidates = options.relevance.emplace(Signal::kDense);
-  TinyEncoderShape other = kBert;
+  TinyEncoderShape other = kBertShape;
   other.seed = 9;
   options.encoder = Load(directory_, "other", other);
   EXPECT_THAT(message(ErrorKind::kInput), HasSubstr("made by another encoder, 'tiny'"));

@@ -4,15 +4,12 @@
 
 #include "base/error.h"
 #include "base/json_row.h"
+#include "base/spaces.h"
 #include "tasks/ask_record.h"
 #include "tasks/rag_examples.h"
 
 namespace banyan {
 namespace {
-
-bool IsBlank(std::string_view text) {
-  return text.find_first_not_of(" \t\r\n\v\f") == std::string_view::npos;
-}
 
 std::string TextOf(const Json& object, const char* name, const std::string& where) {
   const auto it = object.find(name);
