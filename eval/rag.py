@@ -63,7 +63,7 @@ def generated(a: argparse.Namespace, folder: Path) -> list[dict]:
 
 
 def corpus(a: argparse.Namespace, folder: Path) -> list[dict]:
-    table = Table(a.banyan, ["-m", a.model, "--top", str(a.top), "--max-new", "24", "--too-long", "truncate", *a.options])
+    table = Table(a.banyan, ["-m", a.model, "--top", str(a.top), "--max-new", str(a.max_new), "--too-long", "truncate", *a.options])
     for name in a.set:
         records = [json.loads(line) for line in (a.data / f"{name}.jsonl").open(encoding="utf-8")]
         documents = {d["id"]: {"id": d["id"], "title": d.get("title", ""), "text": d["text"]} for r in records for d in r["documents"]}
@@ -96,8 +96,10 @@ def main() -> None:
     p.add_argument("--top", type=int, default=8)
     p.add_argument("--limit", type=int, default=20, help="corpus: questions of each set; 0: all")
     p.add_argument("--json", type=Path, help="write the table here")
-    p.add_argument("options", nargs="*", help="options for `banyan rag`, after --")
-    a = p.parse_args()
+    p.add_argument("--max-new", type=int, default=24, help="corpus: tokens of an answer")
+    cut = sys.argv.index("--") if "--" in sys.argv else len(sys.argv)
+    a = p.parse_args(sys.argv[1:cut])
+    a.options = sys.argv[cut + 1:]  # for `banyan rag`
     if a.what == "corpus" and not a.data:
         p.error("corpus: expected --data")
     with tempfile.TemporaryDirectory() as folder:
