@@ -8,7 +8,8 @@ PYTHON ?= python3
 PIP = CC=$${CC:-cc} CXX=$${CXX:-c++} CMAKE_BUILD_PARALLEL_LEVEL=$(JOBS) $(1) -m pip
 PYTHON_TESTS = cd python/tests && PATH=$$PWD/../../build/python/bin:$$PATH BANYAN=$$PWD/../../$(RELEASE)/banyan MAKE_TINY_MODEL=$$PWD/../../$(RELEASE)/make_tiny_model python -B -m unittest -v
 
-.PHONY: help setup build wheel test-python test-ray test test-asan test-tsan test-real test-faults demo model install deb format fuzz cuda clean
+.PHONY: help setup build test test-asan test-tsan test-real test-serve test-browser test-python test-ray test-faults demo \
+        model install deb wheel format fuzz cuda clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -34,6 +35,13 @@ test-tsan: | setup  ## the unit tests with ThreadSanitizer
 
 test-real: build  ## tests on real models, which come over the network
 	tests/real.sh
+
+test-serve: build  ## the server with the real openai client and 10 000 hostile ones; packages come over the network
+	tests/serve.sh
+
+test-browser: build  ## what people see, in Debian's Chromium; PICTURES=DIR keeps screenshots
+	@tools/setup.sh chromium
+	PICTURES=$(abspath $(PICTURES)) ctest --test-dir $(RELEASE) -L browser --output-on-failure
 
 wheel: | setup  ## the Python package for this machine: build/wheels/banyan-*.whl; PYTHON=python3.12 makes an abi3 one
 	@tools/setup.sh python3-dev python3-pip

@@ -11,6 +11,7 @@ using Command = std::function<int()>;
 
 Command AddAsk(CLI::App& app);
 Command AddEmbed(CLI::App& app);
+Command AddKv(CLI::App& app);
 Command AddEval(CLI::App& app);
 Command AddExtract(CLI::App& app);
 Command AddIds(CLI::App& app);
