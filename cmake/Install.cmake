@@ -4,7 +4,7 @@
 include(CMakePackageConfigHelpers)
 
 add_library(banyan_all INTERFACE)
-target_link_libraries(banyan_all INTERFACE banyan_tasks)
+target_link_libraries(banyan_all INTERFACE $<IF:$<TARGET_EXISTS:banyan_serve>,banyan_serve,banyan_tasks>)
 set_target_properties(banyan_all PROPERTIES EXPORT_NAME banyan)
 add_library(banyan::banyan ALIAS banyan_all)
 

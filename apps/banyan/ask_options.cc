@@ -280,6 +280,7 @@ void AskCommand::AddTo(CLI::App& command) {
                                      {"--receipt", "FILE"}}) {
     command.get_option(name)->type_name(values);
   }
+  kv.AddTo(command);
   run.model_by_default = true;
   run.AddTo(command, "mixed");
   for (CLI::Option* option : command.get_options()) {

@@ -10,6 +10,7 @@
 #include "help_format.h"
 #include "parse_message.h"
 #include "screen.h"
+#include "serve_options.h"
 
 namespace {
 
@@ -36,6 +37,9 @@ int Run(int argc, char** argv) {
   add(banyan::app::AddAsk);
   add(banyan::app::AddExtract);
   add(banyan::app::AddRag);
+  add(banyan::app::AddKv);
+  add(banyan::app::AddServe);
+  add(banyan::app::AddMerge);
   add(banyan::app::AddEmbed);
   add(banyan::app::AddIds);
   add(banyan::app::AddModel);

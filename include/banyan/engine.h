@@ -20,10 +20,12 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "banyan/answer.h"
+#include "banyan/kv_store.h"
 #include "banyan/model.h"
 #include "banyan/request.h"
 #include "banyan/types.h"
@@ -68,12 +70,19 @@ struct EngineOptions {
   std::int64_t max_waiting_tokens = 0;
   bool replay = true;       // a device may record steps that repeat and launch them as a whole
   bool one_by_one = false;  // each stream alone with an empty cache
+  // What prompts begin with is loaded from here where it can be; null: nothing is. Several engines
+  // may share one. Not with kNoAttention, whose keys are wrong.
+  std::shared_ptr<KvStore> kv_store;
+  bool kv_save = false;  // segments that say so (PromptSegment::keep_as) are saved there
 };
 
 // What a run did.
 struct Receipt {
   std::int64_t prompt_tokens = 0;     // of streams that began, as if every one were alone
   std::int64_t prefilled_tokens = 0;  // rows computed for prompts
+  std::int64_t loaded_tokens = 0;     // of prompts, whose keys came from the KV store instead
+  std::int64_t saved_tokens = 0;      // handed to the store
+  std::int64_t damaged_segments = 0;  // of the store, met and not used
   std::int64_t generated_tokens = 0;
   std::int64_t decode_rows = 0;
   std::int64_t dropped_rows =
@@ -109,6 +118,20 @@ struct SubmitOptions {
   int priority = 0;  // higher ones are admitted first, and keep their memory longer
   // Where its events arrive; null: the engine's own queue.
   std::shared_ptr<AnswerQueue> queue;
+  // Only requests of the same scope share what is computed: for tenants that must not learn from
+  // the time an answer takes what others have asked.
+  std::uint64_t scope = 0;
+};
+
+// A stretch of text that requests have in memory, for whoever draws it.
+struct ForestNode {
+  std::uint64_t id = 0, parent = 0;  // no two nodes ever have the same; 0: none
+  std::int32_t tokens = 0;
+  std::int32_t computed = 0;  // of them, keys that are in memory
+  std::int32_t readers = 0;   // of the requests' streams that run now
+  int level = 0;          // of the declared segment that it is part of, from 0; of a tail one more
+  bool growing = false;   // an answer that is being written
+  RequestId request = 0;  // the first of those that have it
 };
 
 enum class Unfinished { kFinish, kCancel };
@@ -173,6 +196,9 @@ class Engine {
   Receipt receipt() const;
   // What is shared, what was chosen and why, the predicted cost, for what is submitted now.
   std::string Explain();
+  // What these requests have in memory now, nodes above others first; nothing of requests that are
+  // over or wait.
+  std::vector<ForestNode> Picture(std::span<const RequestId> requests) const;
 
  private:
   struct State;

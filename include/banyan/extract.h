@@ -20,6 +20,10 @@ namespace banyan {
 inline constexpr const char* kDefaultExtractInstruction =
     "Extract the attributes from the text as JSON: {names}. Use null when the text does not say.";
 
+inline constexpr const char* kDefaultStackInstruction =
+    "Extract the attributes from each document as JSON, by the document's number: {names}. Use "
+    "null when the document does not say.";
+
 struct ExtractAttribute {
   std::string name;
   std::string description;
@@ -61,10 +65,11 @@ enum class ValueMode {
 };
 
 struct ExtractOptions {
-  std::string schema;                                    // the text of the schema
-  std::string schema_name;                               // what messages call it
-  std::string category;                                  // of documents that do not say theirs
-  std::string instruction = kDefaultExtractInstruction;  // {names} and {category} are replaced
+  std::string schema;       // the text of the schema
+  std::string schema_name;  // what messages call it
+  std::string category;     // of documents that do not say theirs
+  // {names} and {category} are replaced. Empty: the default.
+  std::string instruction;
   // The user's message in a chat, or the whole prompt without one; {document}, {details}
   // (all of {attributes} and {examples}, where names alone do not say it), {names}, {category},
   // {instruction}, {id} and the record's own fields are replaced, {{ and }}
@@ -74,6 +79,10 @@ struct ExtractOptions {
   ChatUse chat = ChatUse::kAuto;
 
   ValueMode values = ValueMode::kSkeleton;
+  // Documents of one category that follow one another in the input are read in one prompt, so many
+  // at most, and all their values are written at once; a document's values may depend on the
+  // others'.
+  int stack = 1;
   bool gaps = true;    // isolated values stand where a skeleton's would; false: close together
   int max_tokens = 0;  // of a value whose attribute does not say; 0: by its type
   TooLong too_long = TooLong::kFail;  // kFail or kTruncate
@@ -84,6 +93,10 @@ struct ExtractOptions {
 // Documents that cannot be read become error rows.
 JobReceipt RunExtract(std::shared_ptr<Model> model, const EngineOptions& engine_options,
                       const ExtractOptions& extract, const JobOptions& job);
+
+// What RunExtract would do and about how long it would take, from a few documents of the input.
+JobEstimate EstimateExtract(std::shared_ptr<Model> model, const EngineOptions& engine_options,
+                            const ExtractOptions& extract, const JobOptions& job);
 
 // The prompt of the first document, with the template and a mark where every value would stand.
 std::string ShowExtractPrompt(std::shared_ptr<Model> model, const ExtractOptions& extract,

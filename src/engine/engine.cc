@@ -95,5 +95,8 @@ int Engine::running() const {
 int Engine::wanted_waiting() const { return state_->core.max_streams(); }
 Receipt Engine::receipt() const { return state_->MakeReceipt(); }
 std::string Engine::Explain() { return state_->Explain(); }
+std::vector<ForestNode> Engine::Picture(std::span<const RequestId> requests) const {
+  return state_->Picture(requests);
+}
 
 }  // namespace banyan

@@ -62,7 +62,8 @@ std::string EngineCore::Explain() {
       for (size_t depth = 0; depth < path.size(); ++depth) {
         const RequestSegment& segment = request->segments[static_cast<size_t>(path[depth])];
         const auto before = forest.TotalTokens();
-        node = forest.AddSegment(node, {segment.tokens, segment.first_position, share}, splits);
+        node = forest.AddSegment(
+            node, {segment.tokens, segment.first_position, share, request->scope}, splits);
         levels[depth].alone += static_cast<std::int64_t>(segment.tokens.size());
         levels[depth].stored += forest.TotalTokens() - before;
       }

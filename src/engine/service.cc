@@ -52,6 +52,7 @@ std::optional<RequestId> Engine::State::Submit(PromptSegment& request, const Sub
   }
   const std::shared_ptr<RequestTree> tree = MakeRequestTree(request, sequential);
   tree->priority = submit.priority;
+  tree->scope = submit.scope;
   tree->queue = submit.queue;
   const std::lock_guard lock(mutex);
   promised.answers -= size.answers;
@@ -204,6 +205,11 @@ bool Engine::State::WaitUntilIdle(double seconds) {
 Receipt Engine::State::MakeReceipt() {
   const std::unique_lock working = LockCore();
   return core.MakeReceipt();
+}
+
+std::vector<ForestNode> Engine::State::Picture(std::span<const RequestId> requests) {
+  const std::unique_lock working = LockCore();
+  return core.Picture(requests);
 }
 
 std::string Engine::State::Explain() {

@@ -27,6 +27,7 @@ struct Engine::State {
   bool WaitUntilIdle(double seconds);
   Receipt MakeReceipt();
   std::string Explain();
+  std::vector<ForestNode> Picture(std::span<const RequestId> requests);
 
   struct Cancellation {
     RequestId request = 0;

@@ -5,18 +5,11 @@
 #include "banyan/constrain.h"
 #include "base/error.h"
 #include "base/json_row.h"
-#include "base/sha256.h"
+#include "tasks/text_parameter.h"
 #include "text/utf8.h"
 
 namespace banyan {
 namespace {
-
-// A text as a parameter: itself when it is short, else what tells it from others.
-Json TextParameter(const std::string& text) {
-  constexpr size_t kShownBytes = 2000;
-  if (text.size() <= kShownBytes) return text;
-  return fmt::format("{} bytes, sha256 {}", text.size(), ToHex(Sha256().Add(text).Finish()));
-}
 
 void CheckOptions(const AskOptions& options) {
   for (const auto& [name, text] :

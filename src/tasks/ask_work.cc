@@ -12,8 +12,6 @@ namespace banyan {
 namespace {
 
 constexpr size_t kMostAnswers = 1u << 20;  // of one record
-// The longest tokens, runs of spaces, have 128 bytes in the vocabularies of the supported families.
-constexpr size_t kMostBytesOfToken = 256;
 
 std::uint64_t DrawKeyOf(const Json& id) { return Prefix64(Sha256().Add(DumpJson(id)).Finish()); }
 
@@ -181,7 +179,11 @@ void AskWork::AddLeaf(const std::vector<TokenId>& tokens, const EncodedPrompt& e
     return added;
   };
   PromptSegment& root = find(roots_, 0, shared_end);
+  root.keep_as = "instruction";
   PromptSegment& context = find(root.below, shared_end, record_end);
+  if (context.keep_as.empty()) {
+    context.keep_as = record_.id.is_string() ? record_.id.get<std::string>() : DumpJson(record_.id);
+  }
   find(context.below, record_end, prompt_tokens).answers.push_back(std::move(request));
 }
 

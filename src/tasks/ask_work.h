@@ -63,8 +63,8 @@ class AskWork : public RecordWork {
   // REQUIRES: IsAnswered.
   OutputRow Row(size_t question);
 
-  std::int64_t question_count() const { return static_cast<std::int64_t>(asked_.size()); }
-  std::vector<RowProblem> Problems() const;  // of questions that cannot be asked
+  std::int64_t row_count() const override { return static_cast<std::int64_t>(asked_.size()); }
+  std::vector<RowProblem> Problems() const override;  // of questions that cannot be asked
 
  private:
   // The answers of a question on one stretch of the context: samples, or one per choice.

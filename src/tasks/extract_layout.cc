@@ -32,7 +32,7 @@ OrderedJson SlotsOf(const PromptSegment& first, std::int64_t position) {
 std::string ExtractWork::Layout() {
   const std::vector<PromptSegment> prompts = NextPrompts();
   BANYAN_CHECK(prompts.size() == 1);
-  OrderedJson row = {{"id", record_.id}, {"prompt", OrderedJson::array()}};
+  OrderedJson row = {{"id", records_.front().id}, {"prompt", OrderedJson::array()}};
   const PromptSegment* segment = &prompts.front();
   for (; segment->answers.empty(); segment = &segment->below.front()) {
     for (const TokenId token : segment->tokens) row["prompt"].push_back(token);
@@ -40,10 +40,10 @@ std::string ExtractWork::Layout() {
   row["slots"] = SlotsOf(*segment, prompt_tokens_);
   row["together"] = segment->skeleton;
   OrderedJson& pieces = row["pieces"] = OrderedJson::array();
-  for (size_t i = 0; i < record_.plan->slots.size(); ++i) {
-    pieces.push_back({{"name", record_.plan->category->attributes[i].name},
-                      {"text", record_.plan->slots[i].piece},
-                      {"rest", record_.plan->slots[i].rest}});
+  for (size_t i = 0; i < slots(); ++i) {
+    pieces.push_back({{"name", plan_.category->attributes[i].name},
+                      {"text", plan_.slots[i].piece},
+                      {"rest", plan_.slots[i].rest}});
   }
   return DumpJson(row);
 }
@@ -53,6 +53,9 @@ void WriteExtractLayouts(std::shared_ptr<Model> model, const ExtractOptions& ext
                          const std::function<void(const std::string&)>& write) {
   const JobOptions documents = OfDocuments(job);
   CheckJob(documents);
+  if (extract.stack > 1) {
+    Throw(ErrorKind::kUsage, "--layout: expected --stack 1, found {}", extract.stack);
+  }
   ExtractTask task(std::move(model), extract);
   InputReader input(InputOf(documents));
   InputRow row;

@@ -22,26 +22,28 @@ Forest::Forest(int cut_tokens, const Digest& root_name) : cut_(cut_tokens), root
 // Shared nodes are looked up by where they begin and by their first cut (or by all their tokens
 // when they are shorter, since sharing is by whole cuts or by equality).
 std::uint64_t Forest::LookupKey(NodeId parent, std::int32_t position, std::int32_t offset,
-                                std::span<const TokenId> tokens) const {
+                                std::span<const TokenId> tokens, std::uint64_t scope) const {
   std::uint64_t hash =
       Mix(static_cast<std::uint64_t>(parent.value) + 1, static_cast<std::uint64_t>(position));
   hash = Mix(hash, static_cast<std::uint64_t>(offset));
   const size_t keyed = std::min(tokens.size(), static_cast<size_t>(cut_));
   hash = Mix(hash, keyed);
+  if (!parent.valid()) hash = Mix(hash, scope);
   for (size_t i = 0; i < keyed; ++i) hash = Mix(hash, static_cast<std::uint64_t>(tokens[i]));
   return hash;
 }
 
 NodeId Forest::FindChild(NodeId parent, std::int32_t position, std::int32_t offset,
-                         std::span<const TokenId> tokens) const {
+                         std::span<const TokenId> tokens, std::uint64_t scope) const {
   const size_t keyed = std::min(tokens.size(), static_cast<size_t>(cut_));
-  const auto [begin, end] = index_.equal_range(LookupKey(parent, position, offset, tokens));
+  const auto [begin, end] = index_.equal_range(LookupKey(parent, position, offset, tokens, scope));
   for (auto it = begin; it != end; ++it) {
     const Node& node = at(it->second);
     if (node.parent != parent || node.first_position != position || node.segment_offset != offset) {
       continue;
     }
     if (std::min(node.tokens.size(), static_cast<size_t>(cut_)) != keyed) continue;
+    if (!parent.valid() && node.scope != scope) continue;
     if (std::equal(tokens.begin(), tokens.begin() + static_cast<std::ptrdiff_t>(keyed),
                    node.tokens.begin())) {
       return it->second;
@@ -58,7 +60,7 @@ NodeId Forest::AddSegment(NodeId parent, const Segment& segment, std::vector<Nod
       segment.first_position.value_or(parent.valid() ? at(parent).end_position() : 0);
   std::int32_t offset = 0;
   while (segment.share) {
-    const NodeId child = FindChild(parent, position, offset, rest);
+    const NodeId child = FindChild(parent, position, offset, rest, segment.scope);
     if (!child.valid()) break;
     const std::vector<TokenId>& tokens = at(child).tokens;
     const auto mismatch = std::mismatch(rest.begin(), rest.end(), tokens.begin(), tokens.end());
@@ -85,6 +87,7 @@ NodeId Forest::AddSegment(NodeId parent, const Segment& segment, std::vector<Nod
   node.first_position = position;
   node.segment_offset = offset;
   node.shared = segment.share;
+  if (!parent.valid()) node.scope = segment.scope;
   total_tokens_ += static_cast<std::int64_t>(rest.size());
   const NodeId id = NewNode(std::move(node));
   Rename(id);
@@ -171,13 +174,15 @@ NodeId Forest::NewNode(Node node) {
 
 void Forest::Index(NodeId id) {
   const Node& node = at(id);
-  index_.emplace(LookupKey(node.parent, node.first_position, node.segment_offset, node.tokens), id);
+  index_.emplace(
+      LookupKey(node.parent, node.first_position, node.segment_offset, node.tokens, node.scope),
+      id);
 }
 
 void Forest::Unindex(NodeId id) {
   const Node& node = at(id);
   const auto [begin, end] = index_.equal_range(
-      LookupKey(node.parent, node.first_position, node.segment_offset, node.tokens));
+      LookupKey(node.parent, node.first_position, node.segment_offset, node.tokens, node.scope));
   for (auto it = begin; it != end; ++it) {
     if (it->second == id) {
       index_.erase(it);
@@ -187,23 +192,33 @@ void Forest::Unindex(NodeId id) {
   BANYAN_CHECK(false);
 }
 
-// A name is a chain of hashes over the path's cuts, each with its place: the same whether a segment
-// is one node or several.
-void Forest::Rename(NodeId id) {
-  Node& node = nodes_[id.index()];
-  Digest name = node.parent.valid() ? at(node.parent).name : root_name_;
-  const auto size = static_cast<std::int32_t>(node.tokens.size());
-  for (std::int32_t begin = 0; begin < size; begin += cut_) {
+std::vector<Digest> CutNames(const RunPlace& place, std::span<const TokenId> tokens,
+                             int cut_tokens) {
+  std::vector<Digest> names;
+  const auto size = static_cast<std::int32_t>(tokens.size());
+  for (std::int32_t begin = 0; begin < size; begin += cut_tokens) {
     Sha256 hash;
-    hash.Add(std::as_bytes(std::span(name)));
-    hash.Add(static_cast<std::uint64_t>(node.first_position + begin));
-    hash.Add(static_cast<std::uint64_t>(node.segment_offset + begin));
-    hash.Add(std::as_bytes(std::span(node.tokens)
-                               .subspan(static_cast<size_t>(begin),
-                                        static_cast<size_t>(std::min(cut_, size - begin)))));
-    name = hash.Finish();
+    hash.Add(std::as_bytes(std::span(names.empty() ? place.above : names.back())));
+    hash.Add(static_cast<std::uint64_t>(place.first_position + begin));
+    hash.Add(static_cast<std::uint64_t>(place.segment_offset + begin));
+    hash.Add(std::as_bytes(tokens.subspan(
+        static_cast<size_t>(begin), static_cast<size_t>(std::min(cut_tokens, size - begin)))));
+    names.push_back(hash.Finish());
   }
-  node.name = name;
+  return names;
+}
+
+RunPlace Forest::PlaceOf(NodeId id) const {
+  const Node& node = at(id);
+  Digest above = node.parent.valid() ? at(node.parent).name : root_name_;
+  if (!node.parent.valid() && node.scope != 0) {
+    above = Sha256().Add(std::as_bytes(std::span(above))).Add(node.scope).Finish();
+  }
+  return {above, node.first_position, node.segment_offset};
+}
+
+void Forest::Rename(NodeId id) {
+  nodes_[id.index()].name = CutNames(PlaceOf(id), at(id).tokens, cut_).back();
 }
 
 NodeSplit Forest::Split(NodeId lower, std::int32_t tokens) {
@@ -216,6 +231,7 @@ NodeSplit Forest::Split(NodeId lower, std::int32_t tokens) {
     upper.tokens.assign(node.tokens.begin(), node.tokens.begin() + tokens);
     upper.first_position = node.first_position;
     upper.segment_offset = node.segment_offset;
+    upper.scope = node.scope;
   }
   const NodeId upper_id = NewNode(std::move(upper));
   Node& node = nodes_[lower.index()];
@@ -257,8 +273,8 @@ void Forest::CheckInvariants() const {
     if (!node.shared) continue;
     ++indexed;
     const NodeId self(static_cast<std::int32_t>(i));
-    BANYAN_CHECK(FindChild(node.parent, node.first_position, node.segment_offset, node.tokens) ==
-                 self);
+    BANYAN_CHECK(FindChild(node.parent, node.first_position, node.segment_offset, node.tokens,
+                           node.scope) == self);
   }
   BANYAN_CHECK(indexed == index_.size());
   BANYAN_CHECK(tokens == total_tokens_);

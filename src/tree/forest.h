@@ -44,6 +44,7 @@ struct Node {
   std::int32_t children = 0;
   std::int32_t pins = 0;     // holders of this very node
   std::uint64_t serial = 0;  // no other node of the forest ever has the same
+  std::uint64_t scope = 0;   // of a root: who may find it
   Digest name{};             // of (root name, path of tokens and positions); zero for growing nodes
 
   std::int32_t end_position() const {
@@ -63,6 +64,19 @@ struct NodeSplit {
   std::int32_t tokens = 0;
 };
 
+// Where a run of tokens stands: what comes before it, and how far into its segment it begins.
+struct RunPlace {
+  Digest above{};  // the name of what comes before
+  std::int32_t first_position = 0;
+  std::int32_t segment_offset = 0;
+};
+
+// Names are a chain of hashes over the path's cuts, each with its place: of the same cut the same,
+// whether its segment is one node or several. One name for each cut of the run; the last one is the
+// run's own.
+std::vector<Digest> CutNames(const RunPlace& place, std::span<const TokenId> tokens,
+                             int cut_tokens);
+
 class Forest {
  public:
   // `root_name` is what the model and its settings contribute to every node's name.
@@ -72,6 +86,7 @@ class Forest {
     std::span<const TokenId> tokens;             // not empty
     std::optional<std::int32_t> first_position;  // nothing: right after the parent
     bool share = true;                           // false: always a new node, seen by nobody else
+    std::uint64_t scope = 0;  // of a root: found only by segments of the same scope
   };
 
   // Finds or adds the segment under `parent` (invalid: as a root) and returns the node of its last
@@ -93,6 +108,7 @@ class Forest {
   bool Removable(NodeId node) const;
 
   const Node& at(NodeId node) const { return nodes_[node.index()]; }
+  RunPlace PlaceOf(NodeId node) const;
   bool Exists(NodeId node) const;
   NodeMemory Remember(NodeId node) const { return {node, at(node).serial}; }
   bool Exists(const NodeMemory& memory) const {
@@ -110,9 +126,9 @@ class Forest {
 
  private:
   std::uint64_t LookupKey(NodeId parent, std::int32_t position, std::int32_t offset,
-                          std::span<const TokenId> tokens) const;
+                          std::span<const TokenId> tokens, std::uint64_t scope) const;
   NodeId FindChild(NodeId parent, std::int32_t position, std::int32_t offset,
-                   std::span<const TokenId> tokens) const;
+                   std::span<const TokenId> tokens, std::uint64_t scope) const;
   NodeId NewNode(Node node);
   void Index(NodeId node);
   void Unindex(NodeId node);

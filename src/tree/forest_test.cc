@@ -40,6 +40,31 @@ TEST_F(ForestTest, EqualSegmentsAreOneNode) {
   EXPECT_TRUE(splits_.empty());
 }
 
+TEST_F(ForestTest, ScopesShareNothing) {
+  const Tokens tokens = {1, 2, 3, 4, 5};
+  const auto add = [&](NodeId parent, std::uint64_t scope) {
+    const NodeId node = forest_.AddSegment(parent, {tokens, {}, true, scope}, splits_);
+    forest_.CheckInvariants();
+    return node;
+  };
+  const NodeId open = add(NodeId(), 0), mine = add(NodeId(), 7), theirs = add(NodeId(), 8);
+  EXPECT_EQ(add(NodeId(), 7), mine);
+  EXPECT_EQ(add(mine, 7), add(mine, 7));
+  EXPECT_NE(add(mine, 7), add(theirs, 8));
+  EXPECT_EQ((std::set<NodeId>{open, mine, theirs}).size(), 3u);
+  EXPECT_EQ(
+      (std::set<Digest>{forest_.at(open).name, forest_.at(mine).name, forest_.at(theirs).name})
+          .size(),
+      3u);
+  // A root that is divided stays in its scope.
+  splits_.clear();
+  forest_.AddSegment(NodeId(), {Tokens{1, 2, 3, 4, 9}, {}, true, 7}, splits_);
+  forest_.CheckInvariants();
+  ASSERT_EQ(splits_.size(), 1u);
+  EXPECT_EQ(add(NodeId(), 7), mine);
+  EXPECT_EQ(add(NodeId(), 8), theirs);
+}
+
 TEST_F(ForestTest, OnlyWholeCutsAreShared) {
   // Six equal tokens are one whole cut and a half.
   const NodeId a = Add({1, 2, 3, 4, 5, 6, 7});

@@ -1,0 +1,154 @@
+// banyan serve: the engine over HTTP. The work is in the library; here are signals and words.
+#include "banyan/serve.h"
+
+#include <fmt/format.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <csignal>
+#include <fstream>
+#include <iostream>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "banyan/error.h"
+#include "screen.h"
+#include "serve_options.h"
+
+namespace banyan::app {
+
+#ifdef BANYAN_WITH_SERVE
+namespace {
+
+// SIGINT and SIGTERM, taken by a thread of its own: the first drains, the second stops.
+class StopSignals {
+ public:
+  explicit StopSignals(bool quiet) : quiet_(quiet) {
+    std::signal(SIGPIPE, SIG_IGN);
+    sigemptyset(&signals_);
+    for (const int signal : {SIGINT, SIGTERM, SIGUSR1}) sigaddset(&signals_, signal);
+    pthread_sigmask(SIG_BLOCK, &signals_, nullptr);  // threads that come later inherit it
+    thread_ = std::thread([this] { Wait(); });
+  }
+  ~StopSignals() {
+    over_ = true;
+    pthread_kill(thread_.native_handle(), SIGUSR1);
+    thread_.join();
+  }
+
+  void SetServer(Server* server) {
+    const std::lock_guard lock(mutex_);
+    server_ = server;
+  }
+
+ private:
+  void Wait() {
+    int count = 0;
+    for (;;) {
+      int signal = 0;
+      sigwait(&signals_, &signal);
+      if (over_) return;
+      if (signal == SIGUSR1) continue;
+      const std::lock_guard lock(mutex_);
+      ++count;
+      if (server_ == nullptr || count > 2) ::_exit(128 + signal);  // still loading, or in a hurry
+      if (count == 2) {
+        server_->Stop();
+        continue;
+      }
+      if (!quiet_) Say("\nbanyan: finishing what is under way (a second time ends at once)\n");
+      server_->Drain();
+    }
+  }
+
+  const bool quiet_;
+  sigset_t signals_;
+  std::atomic<bool> over_{false};
+  std::mutex mutex_;
+  Server* server_ = nullptr;
+  std::thread thread_;
+};
+
+// Every connection is a descriptor.
+void AllowConnections(int connections) {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  const auto wanted = static_cast<rlim_t>(connections) + 512;
+  if (limit.rlim_cur >= wanted) return;
+  limit.rlim_cur = std::min(wanted, limit.rlim_max);
+  ::setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+int RunServe(ServeCommand& command) {
+  command.Resolve();
+  ServeOptions& serve = command.serve;
+  serve.version = BANYAN_VERSION;
+  StopSignals signals(command.quiet);
+  AllowConnections(serve.max_connections);
+  std::ofstream log_file;
+  if (!command.log.empty() && command.log != "-") {
+    log_file.open(command.log, std::ios::app);
+    if (!log_file) {
+      throw Error(ErrorKind::kIo, fmt::format("--log: {}: cannot write the file", command.log));
+    }
+  }
+  if (!command.log.empty()) {
+    std::ostream& log = command.log == "-" ? std::cerr : log_file;
+    serve.log = [&log](const std::string& line) { log << line + "\n" << std::flush; };
+  }
+  const std::shared_ptr<Model> model = command.run.LoadModel(command.quiet);
+  if (!command.encoder.empty()) {
+    RunOptions encoder = command.run;
+    encoder.load.model = command.encoder;
+    encoder.load.precision = "f32";
+    encoder.load.adapter.clear();
+    serve.encoder = encoder.LoadEncoder(command.quiet);
+    if (!serve.encoder->text() || !serve.encoder->embeds()) {
+      throw Error(ErrorKind::kUnsupported, "--encoder: the model has no vectors for texts");
+    }
+  }
+  Server server(model, command.run.engine, serve);
+  if (!command.quiet) {
+    const bool loopback =
+        serve.address.starts_with("127.") || serve.address == "::1" || serve.address == "localhost";
+    if (!loopback && !server.has_keys()) {
+      SayLine("anyone who reaches this machine may ask: --keys FILE asks for keys");
+    }
+    Say(fmt::format("Serving {} on {}. Open {} in a browser. Ctrl-C ends.\n", serve.model_name,
+                    model->backend_name(), server.url()));
+  }
+  signals.SetServer(&server);
+  server.Run();
+  signals.SetServer(nullptr);
+  return 0;
+}
+
+}  // namespace
+
+Command AddServe(CLI::App& app) {
+  CLI::App* command =
+      app.add_subcommand("serve", "Answer many people at once over HTTP: OpenAI's API, and a page");
+  auto options = std::make_shared<ServeCommand>();
+  options->AddTo(*command);
+  return [options] { return RunServe(*options); };
+}
+
+#else
+
+Command AddServe(CLI::App& app) {
+  CLI::App* command =
+      app.add_subcommand("serve", "Answer many people at once over HTTP (not in this build)");
+  auto options = std::make_shared<ServeCommand>();
+  options->AddTo(*command);
+  return []() -> int {
+    throw Error(ErrorKind::kUnsupported, "serve: this program was built without Boost's headers");
+  };
+}
+
+#endif
+
+}  // namespace banyan::app

@@ -1,0 +1,40 @@
+// Who may ask: API keys, and for browsers which pages.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "banyan/serve.h"
+#include "base/sha256.h"
+#include "serve/api_error.h"
+#include "serve/http.h"
+
+namespace banyan {
+
+class Access {
+ public:
+  // Throws kNotFound or kUsage for the file of keys, kUsage for options that do not fit together.
+  explicit Access(const ServeOptions& options);
+
+  bool has_keys() const { return !keys_.empty(); }
+  // Fills in the tenant, its scope and the allowed origin; nothing when the request may go on.
+  // `open`: what is asked for needs no key.
+  std::optional<ApiError> Check(HttpRequest& request, bool open) const;
+
+ private:
+  struct Key {
+    std::string name;
+    Digest digest{};  // of the key: all are compared, each in the same time
+    std::uint64_t scope = 0;
+  };
+  bool HostIsOurs(std::string_view host) const;
+  std::optional<ApiError> CheckKey(HttpRequest& request) const;
+
+  std::vector<Key> keys_;
+  std::vector<std::string> allow_origins_, allow_hosts_;
+  bool loopback_ = false;
+};
+
+}  // namespace banyan

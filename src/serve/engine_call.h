@@ -1,0 +1,66 @@
+// What one HTTP request asks of the engine. When the client goes away, the time is over or the call
+// ends, what is not written is cancelled.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "banyan/engine.h"
+#include "serve/context.h"
+#include "serve/http.h"
+
+namespace banyan {
+
+// The tokens of a request, in OpenAI's words.
+struct Usage {
+  std::int64_t prompt_tokens = 0, cached_tokens = 0, completion_tokens = 0;
+};
+
+class EngineCall {
+ public:
+  // `reply` may be null: nobody can go away, and there is time.
+  EngineCall(ServeContext& context, std::uint64_t scope, int priority, HttpReply* reply);
+  ~EngineCall();
+  EngineCall(const EngineCall&) = delete;
+  EngineCall& operator=(const EngineCall&) = delete;
+
+  // False, and the request is as it was, when too much waits in the engine.
+  [[nodiscard]] bool TrySubmit(PromptSegment& request);
+  // The same, but throws ApiError 429.
+  void Submit(PromptSegment& request);
+  // Events that arrive within so many seconds. Throws ApiError 504 when the request's time is over
+  // and 503 when the client is gone or Cancel was called.
+  std::vector<AnswerEvent> Take(double seconds);
+  void Cancel();
+
+  std::int64_t open() const { return open_; }  // answers that have not ended
+  std::vector<RequestId> requests() const;
+  double seconds() const;  // since the call began
+
+ private:
+  // Outlives the call: the client may go away at any moment.
+  struct Submitted {
+    explicit Submitted(Engine& engine) : engine(engine) {}
+    Engine& engine;
+    std::mutex mutex;  // guards what follows
+    std::vector<RequestId> requests;
+    bool cancelled = false;
+    void Cancel();
+  };
+
+  ServeContext& context_;
+  SubmitOptions submit_;
+  HttpReply* reply_;
+  std::shared_ptr<Submitted> submitted_;
+  std::int64_t open_ = 0;
+  std::chrono::steady_clock::time_point began_;
+};
+
+// How many answers the tree asks for.
+std::int64_t CountAnswers(const PromptSegment& request);
+
+}  // namespace banyan

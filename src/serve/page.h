@@ -1,0 +1,37 @@
+// Files that are part of the binary: the page, and the description of the API.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "serve/http.h"
+
+namespace banyan {
+
+struct EmbeddedFile {
+  std::string_view name;  // "page.css"
+  std::string_view bytes;
+};
+// Written by cmake/EmbedFiles.cmake: all of web/, and openapi.json.
+extern const EmbeddedFile kEmbeddedFiles[];
+extern const size_t kEmbeddedFileCount;
+
+class Page {
+ public:
+  Page();
+  // The file of a path; "/" is page.html. Nothing: there is none.
+  std::optional<HttpResponse> Find(const HttpRequest& request) const;
+  bool Has(std::string_view path) const { return files_.contains(path); }
+
+ private:
+  struct File {
+    std::string_view bytes;
+    std::string packed;  // empty: packing it does not pay
+    std::string content_type, etag;
+  };
+  std::map<std::string, File, std::less<>> files_;  // by path
+};
+
+}  // namespace banyan

@@ -1,0 +1,52 @@
+// The fields of a request's body, each read once by its name. What nobody asked for is refused by
+// name: a parameter that we do not have must not look as if it worked.
+#pragma once
+
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/json.h"
+
+namespace banyan {
+
+// Throws ApiError 400 when the body is no JSON object or nests too deep. Numbers are kept as they
+// are written (json_row.h).
+Json ReadBody(std::string_view body);
+
+// The text of a field of the body with its properties in the order they were written; the way
+// there: "response_format", "json_schema", "schema". Empty: there is none.
+std::string OrderedText(std::string_view body, std::initializer_list<const char*> way);
+
+class Parameters {
+ public:
+  // `where` is what messages put before names: "response_format."
+  explicit Parameters(const Json& object, std::string where = "");
+
+  // Null: absent, or null in the request.
+  const Json* Find(const char* name);
+  const Json& Needed(const char* name);
+  bool Flag(const char* name, bool otherwise);
+  double Number(const char* name, double otherwise, double least, double most);
+  std::int64_t Integer(const char* name, std::int64_t otherwise, std::int64_t least,
+                       std::int64_t most);
+  std::string Text(const char* name, const std::string& otherwise);
+  std::vector<std::string> Texts(const char* name, size_t most);  // one text, or a list of them
+  // A parameter that we do not have, but that says nothing with this value.
+  void OnlyAs(const char* name, const Json& value);
+
+  // Throws for a parameter that nobody asked for.
+  void RefuseOthers() const;
+  [[noreturn]] void Refuse(const char* name, const std::string& expected) const;
+
+ private:
+  const Json& object_;
+  std::string where_;
+  std::set<std::string> known_;
+};
+
+// A number, also one that is kept as its text.
+double NumberOf(const Json& value);
+
+}  // namespace banyan

@@ -1,0 +1,320 @@
+#include "serve/task_run.h"
+
+#include <algorithm>
+#include <cctype>
+#include <utility>
+
+#include "base/error.h"
+#include "base/json_row.h"
+#include "serve/api_error.h"
+#include "serve/completion.h"
+#include "tasks/ask_work.h"
+#include "tasks/prompt_counter.h"
+
+namespace banyan {
+namespace {
+
+constexpr int kTagBits = 24;  // of a record's own tags
+constexpr size_t kRecordsAhead = 64;
+constexpr double kPictureSeconds = 0.2;
+constexpr double kSignOfLifeSeconds = 15.0;
+constexpr std::string_view kNull = "null";
+
+void RaiseTags(PromptSegment& segment, std::uint64_t bits) {
+  for (AnswerRequest& answer : segment.answers) answer.tag |= bits;
+  for (ExpertRequest& expert : segment.experts) expert.tag |= bits;
+  for (PromptSegment& below : segment.below) RaiseTags(below, bits);
+}
+
+template <typename Visit>
+void ForEachAnswer(PromptSegment& segment, const Visit& visit) {
+  for (AnswerRequest& answer : segment.answers) visit(answer);
+  for (PromptSegment& below : segment.below) ForEachAnswer(below, visit);
+}
+
+// What was written may still become the word for no answer.
+bool MayBecomeNull(std::string_view text) {
+  return text.size() <= kNull.size() &&
+         std::equal(text.begin(), text.end(), kNull.begin(), [](char a, char b) {
+           return std::tolower(static_cast<unsigned char>(a)) == b;
+         });
+}
+
+}  // namespace
+
+struct TaskRun::Record {
+  size_t index = 0;
+  std::unique_ptr<RecordWork> work;
+  AskWork* ask = nullptr;  // the work, when it is one of ask
+  std::int64_t missing = 0;
+  std::int64_t unique_tokens = 0, least_cached = -1;
+  std::vector<bool> shown;        // [questions of ask]
+  std::vector<std::string> held;  // text that is not shown yet, by question
+  std::vector<bool> began;        // some of it was
+  bool done = false;
+};
+
+TaskRun::TaskRun(ServeContext& context, TaskRequest request)
+    : context_(context), request_(std::move(request)) {
+  records_.resize(request_.records.size());
+  rows_.resize(records_.size());
+}
+
+TaskRun::~TaskRun() = default;
+
+nlohmann::ordered_json TaskRun::Place(size_t record, size_t question) const {
+  OrderedJson place;
+  if (request_.kind == TaskRequest::Kind::kRag) {
+    place["question"] = record;
+  } else {
+    place["document"] = record;
+    if (request_.kind == TaskRequest::Kind::kAsk) place["question"] = question;
+  }
+  return place;
+}
+
+void TaskRun::Put(size_t record, size_t question, OrderedJson row) {
+  if (request_.stream) {
+    OrderedJson event = {{"type", "answer"}};
+    event.update(Place(record, question));
+    event["row"] = std::move(row);
+    events_ += EventText(DumpJson(event));
+    return;
+  }
+  std::vector<OrderedJson>& rows = rows_[record];
+  if (rows.size() <= question) rows.resize(question + 1);
+  rows[question] = std::move(row);
+}
+
+void TaskRun::Start(Record& record) {
+  InputRow& row = request_.records[record.index];
+  std::vector<PromptSegment> prompts;
+  if (!row.problem) {
+    try {
+      record.work = request_.task->Start(row);
+      if (request_.kind == TaskRequest::Kind::kAsk) {
+        record.ask = static_cast<AskWork*>(record.work.get());
+        const auto questions = static_cast<size_t>(record.ask->row_count());
+        record.shown.resize(questions, false);
+        record.held.resize(questions);
+        record.began.resize(questions, false);
+      } else {
+        record.held.resize(1);
+        record.began.resize(1, false);
+      }
+      prompts = record.work->NextPrompts();
+    } catch (const std::exception& error) {
+      row.problem = ProblemOf(error);
+    }
+  }
+  if (row.problem) {
+    record.work.reset();
+    Put(record.index, 0, request_.task->ErrorRow(row, *row.problem).fields);
+    return Finish(record);
+  }
+  row.value = Json();  // the work has what it needs
+  Queue(record, std::move(prompts));
+}
+
+void TaskRun::Queue(Record& record, std::vector<PromptSegment> prompts) {
+  PromptCounter counter;
+  for (PromptSegment& prompt : prompts) {
+    const PromptCount count = counter.Count(prompt);
+    usage_.prompt_tokens += count.prompt_tokens;
+    record.unique_tokens += count.unique_tokens;
+    ForEachAnswer(prompt, [&](AnswerRequest& answer) {
+      const bool is_text = record.ask ? record.ask->IsPlain(answer.tag)
+                                      : request_.kind == TaskRequest::Kind::kRag && answer.tag == 0;
+      answer.stream = request_.stream && is_text && answer.forced.empty();
+    });
+    RaiseTags(prompt, static_cast<std::uint64_t>(record.index) << kTagBits);
+    const std::int64_t answers = CountAnswers(prompt);
+    record.missing += answers;
+    waiting_.push_back({record.index, std::move(prompt), answers});
+  }
+  ShowRows(record, prompts.empty() || record.missing == 0);
+}
+
+void TaskRun::Advance(EngineCall& call) {
+  for (;;) {
+    while (!waiting_.empty()) {
+      Prompt& prompt = waiting_.front();
+      Record& record = *records_[prompt.record];
+      try {
+        if (!call.TrySubmit(prompt.tree)) {
+          if (call.open() == 0) throw ApiError(429, "the queue is full: too many answers wait");
+          return;
+        }
+        records_of_.emplace_back(call.requests().back(), prompt.record);
+      } catch (const Error& error) {
+        record.missing -= prompt.answers;
+        record.work->Refuse(error);
+      }
+      waiting_.pop_front();
+      if (record.missing == 0) ShowRows(record, true);
+    }
+    if (next_ == records_.size() || next_ - finished_ >= kRecordsAhead) return;
+    records_[next_] = std::make_unique<Record>();
+    records_[next_]->index = next_;
+    Start(*records_[next_++]);
+  }
+}
+
+void TaskRun::Take(AnswerEvent event) {
+  Record& record = *records_[event.tag >> kTagBits];
+  const std::uint64_t tag = event.tag & ((std::uint64_t{1} << kTagBits) - 1);
+  if (request_.stream && !event.text.empty()) ShowText(record, tag, event.text);
+  if (!event.ended) return;
+  Answer& answer = event.answer;
+  if (answer.finish == FinishReason::kCancelled) {
+    throw ApiError(503, "the request was cancelled");
+  }
+  usage_.completion_tokens += static_cast<std::int64_t>(answer.tokens.size());
+  if (record.least_cached < 0 || answer.cached_tokens < record.least_cached) {
+    record.least_cached = answer.cached_tokens;
+  }
+  answer.tag = tag;
+  record.work->Take(std::move(answer));
+  --record.missing;
+  if (record.missing > 0) return ShowRows(record, false);
+  std::vector<PromptSegment> prompts = record.work->NextPrompts();
+  const bool done = prompts.empty();
+  if (done) return ShowRows(record, true);
+  Queue(record, std::move(prompts));
+}
+
+// Without the space before the first word, and nothing that may still mean that there is no answer.
+void TaskRun::ShowText(Record& record, std::uint64_t tag, const std::string& text) {
+  const size_t question = record.ask ? record.ask->QuestionOf(tag) : 0;
+  std::string& held = record.held[question];
+  held += text;
+  if (!record.began[question]) {
+    held.erase(0, std::min(held.find_first_not_of(" \t\r\n"), held.size()));
+    if (held.empty() || MayBecomeNull(held)) return;
+    record.began[question] = true;
+  }
+  OrderedJson event = {{"type", "token"}};
+  event.update(Place(record.index, question));
+  event["text"] = std::exchange(held, "");
+  events_ += EventText(DumpJson(event));
+}
+
+void TaskRun::ShowRows(Record& record, bool done) {
+  if (record.done) return;
+  if (record.ask) {
+    for (size_t i = 0; i < record.shown.size(); ++i) {
+      if (record.shown[i] || !(done || record.ask->IsAnswered(i))) continue;
+      record.shown[i] = true;
+      Put(record.index, i, record.ask->Row(i).fields);
+    }
+  } else if (done) {
+    const std::vector<OutputRow> rows = record.work->Rows();
+    for (size_t i = 0; i < rows.size(); ++i) Put(record.index, i, rows[i].fields);
+  }
+  if (done) Finish(record);
+}
+
+void TaskRun::Finish(Record& record) {
+  record.done = true;
+  const std::int64_t computed = std::max<std::int64_t>(
+      0, record.unique_tokens - std::max<std::int64_t>(0, record.least_cached));
+  computed_ += computed;
+  record.work.reset();
+  record.ask = nullptr;
+  ++finished_;
+}
+
+nlohmann::ordered_json TaskRun::Totals(const EngineCall& call) const {
+  Usage usage = usage_;
+  usage.cached_tokens = std::max<std::int64_t>(0, usage.prompt_tokens - computed_);
+  return {{"usage", ToJson(usage)},
+          {"seconds", call.seconds()},
+          {"saved_tokens", usage.cached_tokens},
+          {"computed_tokens", computed_}};
+}
+
+std::string TaskRun::Whole(EngineCall& call) {
+  Advance(call);
+  while (!Done()) {
+    for (AnswerEvent& event : call.Take(1.0)) Take(std::move(event));
+    Advance(call);
+  }
+  OrderedJson rows = OrderedJson::array();
+  for (std::vector<OrderedJson>& of_record : rows_) {
+    for (OrderedJson& row : of_record) rows.push_back(std::move(row));
+  }
+  OrderedJson body = {{"rows", std::move(rows)}};
+  body.update(Totals(call));
+  return DumpJson(body);
+}
+
+// Only what belongs to this request.
+std::string TaskRun::Picture(EngineCall& call) const {
+  static constexpr const char* kLabels[] = {"instruction", "document", "question"};
+  OrderedJson nodes = OrderedJson::array();
+  for (const ForestNode& node : context_.engine.Picture(call.requests())) {
+    const auto owner =
+        std::ranges::find(records_of_, node.request, &std::pair<RequestId, size_t>::first);
+    const bool has_document =
+        request_.kind != TaskRequest::Kind::kRag && node.level > 0 && owner != records_of_.end();
+    OrderedJson json;
+    json["id"] = node.id;
+    json["parent"] = node.parent == 0 ? OrderedJson() : OrderedJson(node.parent);
+    json["tokens"] = node.tokens;
+    json["readers"] = node.readers;
+    json["state"] = node.growing ? "tail" : node.computed < node.tokens ? "computing" : "kept";
+    json["label"] = node.growing ? "answer" : kLabels[std::min(node.level, 2)];
+    json["document"] = has_document ? OrderedJson(owner->second) : OrderedJson();
+    nodes.push_back(std::move(json));
+  }
+  if (nodes.empty()) return {};
+  std::int64_t unique = computed_;
+  for (const auto& record : records_) {
+    if (record && !record->done) unique += record->unique_tokens;
+  }
+  OrderedJson event = {{"type", "forest"}, {"nodes", std::move(nodes)}};
+  event["prompt_tokens"] = usage_.prompt_tokens;
+  event["saved_tokens"] = std::max<std::int64_t>(0, usage_.prompt_tokens - unique);
+  event["computed_tokens"] = unique;
+  return EventText(DumpJson(event));
+}
+
+void TaskRun::Stream(EngineCall& call, HttpReply& reply) {
+  OrderedJson start = {
+      {"type", "start"}, {"documents", request_.documents}, {"questions", request_.questions}};
+  Advance(call);  // what it refuses is no event yet
+  HttpResponse head;
+  head.content_type = "text/event-stream; charset=utf-8";
+  head.headers = {{"Cache-Control", "no-store"}, {"X-Accel-Buffering", "no"}};
+  head.body = EventText(DumpJson(start)) + std::exchange(events_, "");
+  reply.Begin(head);
+  double last_picture = -1.0, last_write = call.seconds();
+  try {
+    while (!Done()) {
+      for (AnswerEvent& event : call.Take(request_.forest ? kPictureSeconds : 1.0)) {
+        Take(std::move(event));
+      }
+      Advance(call);
+      if (request_.forest && call.seconds() - last_picture >= kPictureSeconds) {
+        events_ += Picture(call);
+        last_picture = call.seconds();
+      }
+      if (events_.empty() && call.seconds() - last_write > kSignOfLifeSeconds) {
+        events_ = ": still here\n\n";
+      }
+      if (events_.empty()) continue;
+      last_write = call.seconds();
+      if (!reply.Write(std::exchange(events_, ""))) return;
+    }
+    OrderedJson done = {{"type", "done"}};
+    done.update(Totals(call));
+    reply.Write(events_ + EventText(DumpJson(done)) + EventText("[DONE]"));
+  } catch (const std::exception& error) {
+    auto event = OrderedJson::parse(AsApiError(error).ToJson());
+    event["type"] = "error";
+    reply.Write(events_ + EventText(DumpJson(event)) + EventText("[DONE]"));
+  }
+  reply.End();
+}
+
+}  // namespace banyan

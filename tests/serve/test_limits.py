@@ -1,0 +1,190 @@
+"""Who may ask, how much, and how a server ends."""
+import concurrent.futures
+import contextlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+import unittest
+
+from harness import BANYAN, FERRY, MODEL, NAME, Server, ServeTest
+
+ENDLESS = {"model": NAME, "messages": [{"role": "user", "content": FERRY}], "max_tokens": 2000, "regex": "[a-z ]{6000,}"}
+QUICK = {"documents": [FERRY], "questions": ["Who steers the ferry Marigold?"]}
+KEYS = {"anna": "anna-key-0123456789", "ben": "ben-key-0123456789"}
+
+
+def bearer(name):
+    return {"Authorization": "Bearer " + KEYS[name]}
+
+
+class Keys(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        with tempfile.NamedTemporaryFile("w", suffix=".txt", delete=False) as file:
+            file.write("# who may ask\n" + "".join(f"{name}:{key}\n" for name, key in KEYS.items()))
+        cls.keys = file.name
+        cls.log = file.name + ".log"
+        cls.server = Server("--keys", cls.keys, "--isolate", "--log", cls.log)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.server.stop()
+        os.unlink(cls.keys)
+        os.unlink(cls.log)
+
+    def test_keys_are_asked_for_and_never_told(self):
+        for headers in ({}, {"Authorization": "Bearer wrong-key-0123456789"}, {"Authorization": KEYS["anna"]},
+                        {"Authorization": "Bearer " + KEYS["anna"][:-1]}):
+            status, reply = self.server.json("/v1/ask", QUICK, headers)
+            self.assertEqual((status, reply["error"]["type"]), (401, "authentication_error"))
+        self.assertEqual(self.server.json("/v1/ask", QUICK, bearer("anna"))[0], 200)
+        self.assertEqual(self.server.json("/health")[0], 200)
+        self.assertEqual(self.server.ask("GET", "/")[0], 200)
+        self.assertEqual(self.server.ask("GET", "/metrics")[0], 401)
+        self.server.json("/v1/ask?secret=" + KEYS["ben"], QUICK, bearer("anna"))
+        with open(self.log, encoding="utf-8") as file:
+            text = file.read()
+        lines = [json.loads(line) for line in text.splitlines()]
+        self.assertIn(("anna", "/v1/ask", 200), {(line.get("tenant"), line["path"], line["status"]) for line in lines})
+        for secret in (*KEYS.values(), "Marigold", "wrong-key"):
+            self.assertNotIn(secret, text + self.server.said())
+
+    def test_tenants_share_nothing(self):
+        text = "The lighthouse of Selsey has a white lamp. " * 30
+        messages = [{"role": "user", "content": text}]
+        cached = []
+        for name in ("anna", "ben", "anna", "ben"):
+            status, reply = self.server.json("/v1/chat/completions", {
+                "model": NAME, "messages": messages, "temperature": 0, "max_tokens": 4}, bearer(name))
+            self.assertEqual(status, 200, reply)
+            cached.append(reply["usage"]["prompt_tokens_details"]["cached_tokens"])
+        self.assertEqual(cached[:2], [0, 0])
+        self.assertTrue(all(count > 100 for count in cached[2:]), cached)
+
+
+class Browsers(ServeTest):
+    ARGUMENTS = ("--allow-origin", "https://good.example")
+
+    def test_pages_elsewhere_may_not_ask(self):
+        def status(**headers):
+            return self.server.ask("GET", "/v1/models", headers={k.replace("_", "-"): v for k, v in headers.items()})
+        here = f"127.0.0.1:{self.server.port}"
+        self.assertEqual(status(Origin="https://evil.example")[0], 403)
+        self.assertEqual(status(Origin="null")[0], 403)
+        self.assertEqual(status(Origin="http://" + here, Host=here)[0], 200)
+        good = status(Origin="https://good.example")
+        self.assertEqual((good[0], good[1]["Access-Control-Allow-Origin"]), (200, "https://good.example"))
+        self.assertEqual(status(Host="evil.example")[0], 403)  # a name that was bent to this machine
+        self.assertEqual(status(Host="localhost:1")[0], 200)
+        code, headers, _ = self.server.ask("OPTIONS", "/v1/ask", headers={"Origin": "https://good.example"})
+        self.assertEqual(code, 204)
+        self.assertIn("POST", headers["Access-Control-Allow-Methods"])
+
+
+class Limits(ServeTest):
+    ARGUMENTS = ("--max-requests", 3, "--max-body", "64K", "--header-seconds", 1, "--body-seconds", 1, "--write-seconds", 2,
+                 "--max-connections", 40, "--request-seconds", 20)
+
+    def test_more_than_there_is_place_for(self):
+        leaving = [self.server.connect() for _ in range(3)]
+        for connection in leaving:
+            connection.request("POST", "/v1/chat/completions", json.dumps(ENDLESS))
+        time.sleep(0.5)
+        status, headers, body = self.server.ask("GET", "/v1/models")
+        self.assertEqual((status, headers["Retry-After"], json.loads(body)["error"]["type"]), (429, "1", "rate_limit_error"))
+        for connection in leaving:
+            connection.close()
+        self.server.wait_until(lambda: self.server.ask("GET", "/health")[0] == 200)
+
+    def test_sizes(self):
+        self.assertEqual(self.server.json("/v1/ask", b"x" * 70000)[0], 413)
+        chunked = self.server.raw(b"POST /v1/ask HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
+                                  + (b"4000\r\n" + b"x" * 0x4000 + b"\r\n") * 8)
+        self.assertIn(b" 413 ", chunked.recv(4096))
+        big = self.server.raw(b"GET / HTTP/1.1\r\nHost: localhost\r\nX: " + b"y" * 40000 + b"\r\n\r\n")
+        self.assertIn(b" 431 ", big.recv(4096))
+
+    def test_what_is_no_http(self):
+        for data in (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", b"GET\r\n\r\n", b"POST /v1/ask HTTP/1.1\r\nContent-Length: x\r\n\r\n",
+                     b"GET http//%zz HTTP/1.1\r\nHost: localhost\r\n\r\n",
+                     b"POST /v1/ask HTTP/1.1\r\nHost: localhost\r\nContent-Length: 3\r\nContent-Length: 4\r\n\r\nabc"):
+            with contextlib.closing(self.server.raw(data)) as connection:
+                reply = connection.recv(4096)
+                self.assertTrue(reply == b"" or b" 400 " in reply.split(b"\r\n")[0], (data, reply))
+
+    def test_slow_and_silent_clients_are_closed(self):
+        slow = self.server.raw(b"POST /v1/ask HTTP/1.1\r\nHost: loc")
+        late = self.server.raw(b"POST /v1/ask HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{")
+        for connection in (slow, late):
+            connection.settimeout(10)
+            self.assertEqual(connection.recv(100), b"")
+
+    def test_many_idle_connections_do_not_keep_others_out(self):
+        idle = [self.server.raw(b"GET /health HTTP/1.1\r\n") for _ in range(120)]
+        status, reply = self.server.json("/v1/ask", QUICK)
+        self.assertEqual((status, reply["rows"][0]["answer"]), (200, "Anna Walker"))
+        for connection in idle:
+            connection.close()
+
+    def test_a_client_that_does_not_read(self):
+        body = json.dumps({"documents": [FERRY] * 40, "questions": ["Who?"] * 25, "max_tokens": 4, "logprobs": True, "top_logprobs": 20}).encode()
+        deaf = socket.socket()
+        deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
+        deaf.connect(("127.0.0.1", self.server.port))
+        deaf.sendall(b"POST /v1/ask HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
+        self.server.wait_until(lambda: self.server.metric("banyan_connections_timed_out_total") > 0, 60)
+        deaf.close()
+        self.assertEqual(self.server.json("/v1/ask", QUICK)[0], 200)
+
+    def test_an_upload_that_asks_first(self):
+        body = json.dumps(QUICK).encode()
+        connection = self.server.raw(b"POST /v1/ask HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\nContent-Length: %d\r\n\r\n" % len(body))
+        self.assertIn(b"100 Continue", connection.recv(100))
+        connection.sendall(body)
+        self.assertIn(b" 200 ", connection.recv(4096))
+
+
+class Ends(unittest.TestCase):
+    def test_what_is_under_way_is_finished(self):
+        server = Server()
+        with concurrent.futures.ThreadPoolExecutor() as pool:
+            asked = pool.submit(server.json, "/v1/ask", dict(QUICK, documents=[FERRY] * 60))
+            server.wait_until(lambda: server.metric("banyan_running_answers") > 0)
+            server.process.send_signal(signal.SIGTERM)
+            status, reply = asked.result(60)
+        self.assertEqual((status, len(reply["rows"])), (200, 60))
+        self.assertEqual(server.stop(), 0)
+
+    def test_a_second_time_ends_at_once(self):
+        server = Server()
+        connection = server.connect()
+        connection.request("POST", "/v1/chat/completions", json.dumps(dict(ENDLESS, stream=True)))
+        connection.getresponse().read(10)
+        server.process.send_signal(signal.SIGINT)
+        time.sleep(0.3)
+        self.assertIsNone(server.process.poll())
+        began = time.monotonic()
+        server.process.send_signal(signal.SIGINT)
+        self.assertEqual(server.process.wait(timeout=20), 0)
+        self.assertLess(time.monotonic() - began, 5)
+        connection.close()
+        server.stop()
+
+    def test_what_people_get_wrong(self):
+        server = Server()
+        for arguments, words in ((["--port", str(server.port)], "--port takes another one"), (["--port", "99999"], "port"),
+                                 (["--address", "nowhere"], "--address"), (["-m", "no/such.gguf"], "no/such.gguf"),
+                                 (["--keys", "no-such-file"], "--keys"), (["--isolate"], "--keys FILE"),
+                                 (["--state", "/proc/nothing"], "--state"), (["--prot", "1"], "--port")):
+            result = subprocess.run([BANYAN, "serve", "-m", MODEL, *arguments], capture_output=True, text=True, timeout=60)
+            self.assertEqual(result.returncode, 2, arguments)
+            self.assertIn(words, result.stderr)
+        server.stop()
+
+
+if __name__ == "__main__":
+    unittest.main()
