@@ -71,7 +71,7 @@ demo: build  ## answers on a sample that ships with the repository
 model: build  ## fetch a real model (SmolLM2-135M-Instruct) into the model cache
 	@tools/setup.sh python3-pip
 	$(RELEASE)/banyan model get smollm2-135m-instruct
-	@echo 'Try: $(RELEASE)/banyan ask -m smollm2-135m-instruct --adapter smollm2-reader FILE "QUESTION?"'
+	@echo 'Try: $(RELEASE)/banyan ask -m smollm2-135m-instruct --adapter smollm2-reader --copy FILE "QUESTION?"'
 
 install: $(RELEASE)/build.ninja  ## library, headers, CMake package and binary; PREFIX=/usr/local
 	cmake --build --preset release -j $(JOBS)
