@@ -56,13 +56,11 @@ function(banyan_unite target files)
     # What GCC 12 and 13 say of std::vector once more of it is inlined (bugs 105329, 107852); without
     # BANYAN_UNITY these warnings are on.
     if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-      target_compile_options(${target} PRIVATE -Wno-array-bounds -Wno-stringop-overflow -Wno-stringop-overread)
+      target_compile_options(${target} PRIVATE -Wno-array-bounds -Wno-stringop-overflow -Wno-stringop-overread
+                             -Wno-subobject-linkage)  # of classes that are one file's own
     endif()
   endif()
 endfunction()
-
-# Headers of one layer's sources alone: who links the installed library needs none of them.
-set(BANYAN_LINK_serve $<BUILD_INTERFACE:Boost::headers>)
 
 function(banyan_add_layers table)
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${table})

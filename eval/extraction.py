@@ -3,7 +3,8 @@
     python3 -m eval.extraction -m MODEL --set DOCS.jsonl=SCHEMA.json [--set …] [--sequential DIR] [--skeleton DIR] [--json FILE] [-- --threads 2]
 
 Documents have their right `values`. F1 is given for the slots that these name, and with null as the right value of all others. Documents
-a second are without loading, for the set as a whole; `one by one` is for documents that come alone.
+a second are without loading, for the set as a whole; `one by one` with one document under way
+at a time (`--max-streams`: its one answer, or its slots).
 """
 from __future__ import annotations
 
@@ -32,6 +33,11 @@ def rate(receipt: dict, documents: int) -> float:
     return round(documents / (seconds["plan"] + seconds["forward"] + seconds["choose"]), 3)
 
 
+def most_attributes(schema: str) -> int:
+    read = json.loads(Path(schema).read_text())
+    return max(len(c["attributes"]) for c in read.get("categories", {"": read}).values())
+
+
 def main() -> None:
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("-m", "--model", required=True)
@@ -41,12 +47,14 @@ def main() -> None:
     p.add_argument("--one-by-one", type=int, default=0, help="documents of each set to time one by one; 0: none")
     p.add_argument("--banyan", default="build/release/banyan")
     p.add_argument("--json", type=Path)
+    p.add_argument("--only", default="", help="only runs whose name contains this")
     p.add_argument("--keep", type=Path, help="folder for the rows")
     p.add_argument("options", nargs="*", help="options for `banyan extract`, after --")
     a = p.parse_args()
     runs = [("sequential", "sequential", ""), ("skeleton", "skeleton", "")]
     runs += [("sequential, tuned for it", "sequential", a.sequential)] if a.sequential else []
     runs += [("skeleton, tuned for it", "skeleton", a.skeleton), ("isolated, tuned for skeletons", "isolated", a.skeleton)] if a.skeleton else []
+    runs = [r for r in runs if a.only in r[0]]
     table: dict[str, dict] = {}
     with tempfile.TemporaryDirectory() as folder:
         for given in a.sets:
@@ -59,14 +67,9 @@ def main() -> None:
                     a.keep.mkdir(parents=True, exist_ok=True)
                     Path(output).rename(a.keep / f"{Path(docs).stem}-{name.replace(', ', '-').replace(' ', '-')}.jsonl")
                 if a.one_by_one:
-                    single = 0.0
-                    lines = open(docs, encoding="utf-8").readlines()[:a.one_by_one]
-                    for line in lines:
-                        part = Path(folder, "one.jsonl")
-                        part.write_text(line, encoding="utf-8")
-                        _, receipt = extract(a, str(part), schema, values, adapter, folder, [])
-                        single += 1 / rate(receipt, 1)
-                    row["one_by_one"] = round(len(lines) / single, 3)
+                    streams = 1 if values == "sequential" else most_attributes(schema)
+                    few = ["--limit", str(a.one_by_one), "--max-streams", str(streams)]
+                    row["one_by_one"] = rate(extract(a, docs, schema, values, adapter, folder, few)[1], min(a.one_by_one, documents))
                 table.setdefault(Path(docs).stem, {})[name] = row
                 print(f"| {Path(docs).stem} | {name} | {row['f1']['f1']:.3f} | {row['f1_null']['f1']:.3f} | {row['documents_per_second']} | {row.get('one_by_one', '')} |", flush=True)
                 if a.json:

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <ctime>
+#include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -33,10 +34,9 @@ std::shared_ptr<KvStore> OpenStore(const std::string& directory, StoreAccess acc
                                    const std::string& limit = "") {
   KvStoreOptions options;
   options.directory = directory;
-  // What looks after a store does not make one.
-  options.access = StoreAccess::kRead;
-  if (access == StoreAccess::kWrite) KvStore::Open(options);
   options.access = access;
+  // What looks after a store does not make one.
+  if (!std::filesystem::exists(directory + "/index.sqlite")) options.access = StoreAccess::kRead;
   if (!limit.empty()) options.limit = ParseBytes(limit, "--limit");
   return KvStore::Open(options);
 }

@@ -37,7 +37,13 @@ void KvStoreUse::Resolve(EngineOptions& engine) const {
   options.directory = directory;
   options.bits = bits;
   options.access = save ? KvStoreOptions::Access::kWriteIfFree : KvStoreOptions::Access::kRead;
-  engine.kv_store = KvStore::Open(options);
+  try {
+    engine.kv_store = KvStore::Open(options);
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kFormat) throw;  // what is damaged is computed
+    SayLine(std::string(error.what()) + ": nothing is loaded ('banyan kv gc' makes it anew)");
+    return;
+  }
   engine.kv_save = save;
   if (save && !engine.kv_store->writable()) {
     SayLine(directory + ": another process writes to the store: nothing is saved");

@@ -104,9 +104,9 @@ std::string ShowExtractPrompt(std::shared_ptr<Model> model, const ExtractOptions
 
 // Every document as the engine is given it, a line of JSON each, without an answer being written:
 // {"id","prompt":[token],"slots":[{"tokens","position","max_tokens"}],"together","pieces":[{"name",
-// "text","rest"}]}. The prompt begins at position 0; a slot's tokens stand at `position` and on, its
-// value after them; `rest` is what of the piece's text the value's tokens begin with. Throws at the
-// first document that cannot be read.
+// "text","rest"}]}. The prompt begins at position 0; a slot's tokens stand at `position` and on,
+// its value after them; `rest` is what of the piece's text the value's tokens begin with. Throws at
+// the first document that cannot be read.
 void WriteExtractLayouts(std::shared_ptr<Model> model, const ExtractOptions& extract,
                          const JobOptions& job,
                          const std::function<void(const std::string&)>& write);

@@ -5,6 +5,8 @@
 #include <array>
 #include <bitset>
 #include <cstdint>
+#include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -44,6 +46,10 @@ class Dfa {
 
  private:
   friend class DfaBuilder;
+  friend class CopyBuilder;
+  friend Dfa CopyAutomaton(std::string_view text, std::span<const std::string> others,
+                           const std::bitset<256>& without, const DfaLimits& limits);
+  Dfa() = default;
   State start_ = kDead;
   size_t kinds_ = 0;                         // of bytes that no edge tells apart
   std::array<std::uint8_t, 256> kind_of_{};  // rises with the byte

@@ -66,11 +66,17 @@ class RetrieverTest : public ::testing::Test {
 };
 
 TEST_F(RetrieverTest, EverySignalJudgesAsItsVectorsSay) {
-  const auto m3 = Load(directory_, "m3", kM3Shape);
+  const std::string question = "which code has the yacht in the harbour";
+  NamedEncoder m3;
+  Embedding query;
+  TinyEncoderShape shape = kM3Shape;
+  do {  // random heads may find nothing of weight
+    shape.seed++;
+    m3 = Load(directory_, "m3-" + std::to_string(shape.seed), shape);
+    query = Embed(*m3.encoder, question);
+  } while (SparseScore(query.sparse, Embed(*m3.encoder, kTexts[0]).sparse) == 0.0);
   EXPECT_EQ(Build(m3).embedded, 4);
   const auto index = DocumentIndex::Open(folder());
-  const std::string question = "which code has the yacht in the harbour";
-  const Embedding query = Embed(*m3.encoder, question);
   for (const Signal signal : {Signal::kDense, Signal::kSparse, Signal::kMultiVector}) {
     RetrieverOptions options;
     options.index = index;
@@ -160,11 +166,11 @@ TEST_F(RetrieverTest, APairIsQuestionAndDocumentBetweenSeparators) {
   constexpr TokenId kCls = 2, kSep = 3, kA = 4, kB = 5;
   EXPECT_EQ(RerankerTokens(*reranker.encoder, "a", "b"),
             (std::vector<TokenId>{kCls, kA, kSep, kSep, kB, kSep}));
-  const std::vector<TokenId> cut = RerankerTokens(*reranker.encoder, "a", std::string(5000, 'b'));
+  std::string words;
+  for (int i = 0; i < 400; ++i) words += "b ";
+  const std::vector<TokenId> cut = RerankerTokens(*reranker.encoder, "a", words);
   EXPECT_EQ(cut.size(), static_cast<size_t>(reranker->usual_length()));
   EXPECT_EQ(cut.back(), kSep);
-  std::string words;
-  for (int i = 0; i < 400; ++i) words += "a ";
   EXPECT_THROW(RerankerTokens(*reranker.encoder, words, "b"), Error);
 }
 

@@ -216,6 +216,10 @@ void Batches::Conclude(const std::string& id) {
   batch["status"] = cancelled ? "cancelled" : "completed";
   batch[cancelled ? "cancelled_at" : "completed_at"] = SecondsNow();
   Save(batch);
+  // Its rows are in files that clients can fetch and delete.
+  std::error_code ignored;
+  std::filesystem::remove(OutputOf(id), ignored);
+  std::filesystem::remove(OutputOf(id).string() + ".journal", ignored);
 }
 
 void Batches::Run(const std::string& id) {

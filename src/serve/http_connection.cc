@@ -47,8 +47,8 @@ std::string_view View(boost::beast::string_view text) { return {text.data(), tex
 HttpConnection::HttpConnection(HttpServer::State& server, Tcp::socket socket)
     : server_(server),
       socket_(std::move(socket)),
-      read_timer_(server.io),
-      write_timer_(server.io),
+      reading_(server.io),
+      writing_until_(server.io),
       place_(server.all.insert(server.all.end(), this)) {
   ++server_.counts.connections;
   NoticeVanished(socket_);
@@ -76,8 +76,8 @@ void HttpConnection::Close() {
   server_.all.erase(place_);
   LeaveWaiting();
   boost::system::error_code ignored;
-  read_timer_.cancel();
-  write_timer_.cancel();
+  Lift(reading_);
+  Lift(writing_until_);
   socket_.close(ignored);
   std::function<void()> call;
   {
@@ -91,15 +91,20 @@ void HttpConnection::Close() {
   if (call) call();
 }
 
-// Closes the connection when the time is over and nothing has set the timer anew.
-void HttpConnection::SetDeadline(asio::steady_timer& timer, double seconds) {
-  timer.expires_after(
+void HttpConnection::Set(Deadline& deadline, double seconds) {
+  const std::uint64_t epoch = ++deadline.epoch;
+  deadline.timer.expires_after(
       std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds)));
-  timer.async_wait([self = shared_from_this(), &timer](ErrorCode error) {
-    if (error || self->closed_ || timer.expiry() > Clock::now()) return;
+  deadline.timer.async_wait([self = shared_from_this(), &deadline, epoch](ErrorCode error) {
+    if (error || self->closed_ || deadline.epoch != epoch) return;
     ++self->server_.counts.timed_out;
     self->Close();
   });
+}
+
+void HttpConnection::Lift(Deadline& deadline) {
+  ++deadline.epoch;
+  deadline.timer.cancel();
 }
 
 // Between requests: until the first byte of the next.
@@ -107,7 +112,7 @@ void HttpConnection::AwaitRequest() {
   if (server_.draining) return Close();
   EnterWaiting();
   if (buffer_.size() > 0) return ReadHead();
-  SetDeadline(read_timer_, server_.limits.idle_seconds);
+  Set(reading_, server_.limits.idle_seconds);
   socket_.async_wait(Tcp::socket::wait_read, [self = shared_from_this()](ErrorCode error) {
     if (error || self->closed_) return self->Close();
     self->ReadHead();
@@ -118,7 +123,7 @@ void HttpConnection::ReadHead() {
   parser_.emplace();
   parser_->header_limit(static_cast<std::uint32_t>(server_.limits.max_header_bytes));
   parser_->body_limit(server_.limits.max_body_bytes);
-  SetDeadline(read_timer_, server_.limits.header_seconds);
+  Set(reading_, server_.limits.header_seconds);
   http::async_read_header(socket_, buffer_, *parser_,
                           [self = shared_from_this()](ErrorCode error, size_t) {
                             if (!self->closed_) self->OnHead(error);
@@ -200,7 +205,7 @@ bool HttpConnection::TakeBodyRoom(size_t bytes) {
 }
 
 void HttpConnection::ReadBody() {
-  SetDeadline(read_timer_, server_.limits.body_seconds);
+  Set(reading_, server_.limits.body_seconds);
   if (parser_->is_done()) return Dispatch();
   http::async_read_some(socket_, buffer_, *parser_,
                         [self = shared_from_this()](ErrorCode error, size_t) {
@@ -219,7 +224,7 @@ void HttpConnection::OnBody(ErrorCode error) {
 }
 
 void HttpConnection::BeginRequest() {
-  read_timer_.cancel();
+  Lift(reading_);
   LeaveWaiting();
   busy_.emplace(server_.io.get_executor());
   ++server_.counts.requests;
@@ -256,19 +261,49 @@ void HttpConnection::RefuseWith(HttpResponse response) {
   Send(std::move(response));
 }
 
+namespace {
+
+// The reply to one request. Once it is over, the connection may serve the next one on another
+// thread, and this one has no say any more.
+class ReplyToOne : public HttpReply {
+ public:
+  explicit ReplyToOne(HttpReply& connection) : connection_(connection) {}
+
+  void Send(HttpResponse response) override {
+    if (over_) return;
+    begun_ = over_ = true;
+    connection_.Send(std::move(response));
+  }
+  void Begin(const HttpResponse& head) override {
+    begun_ = true;
+    connection_.Begin(head);
+  }
+  bool Write(std::string_view piece) override { return !over_ && connection_.Write(piece); }
+  void End() override {
+    if (!std::exchange(over_, true)) connection_.End();
+  }
+  bool gone() const override { return over_ || connection_.gone(); }
+  void WhenGone(std::function<void()> call) override {
+    if (!over_) connection_.WhenGone(std::move(call));
+  }
+  bool begun() const { return begun_; }
+
+ private:
+  HttpReply& connection_;
+  bool begun_ = false, over_ = false;
+};
+
+}  // namespace
+
 // On a thread of its own.
 void HttpConnection::Serve() {
+  ReplyToOne reply(*this);
   try {
-    server_.site.Serve(request_, *this);
+    server_.site.Serve(request_, reply);
   } catch (const std::exception& error) {
-    bool begun;
-    {
-      const std::lock_guard lock(mutex_);
-      begun = status_ != 0;
-    }
-    if (!begun) Send(server_.site.Refusal(500, error.what()));
+    if (!reply.begun()) reply.Send(server_.site.Refusal(500, error.what()));
   }
-  End();
+  reply.End();
 }
 
 // While a request is served, nothing is read: the first byte may be the next request's, but the end

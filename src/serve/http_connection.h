@@ -91,13 +91,20 @@ class HttpConnection : public HttpReply, public std::enable_shared_from_this<Htt
   void Conclude();
   void Linger();
   void DropInput();
-  void SetDeadline(boost::asio::steady_timer& timer, double seconds);
+  // Closes the connection when the time is over before the deadline is lifted or set anew.
+  struct Deadline {
+    explicit Deadline(boost::asio::io_context& io) : timer(io) {}
+    boost::asio::steady_timer timer;
+    std::uint64_t epoch = 0;  // of the latest: a call that is on its way already counts no more
+  };
+  void Set(Deadline& deadline, double seconds);
+  static void Lift(Deadline& deadline);
   void EnterWaiting();
   void LeaveWaiting();
 
   HttpServer::State& server_;
   boost::asio::ip::tcp::socket socket_;
-  boost::asio::steady_timer read_timer_, write_timer_;
+  Deadline reading_, writing_until_;
   std::list<HttpConnection*>::iterator place_;
   std::optional<std::list<HttpConnection*>::iterator> waiting_place_;
   std::optional<boost::asio::executor_work_guard<boost::asio::io_context::executor_type>> busy_;

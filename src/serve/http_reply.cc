@@ -154,11 +154,11 @@ void HttpConnection::Flush() {
     return;
   }
   writing_ = true;
-  SetDeadline(write_timer_, server_.limits.write_seconds);
+  Set(writing_until_, server_.limits.write_seconds);
   asio::async_write(socket_, asio::buffer(being_written_),
                     [self = shared_from_this()](ErrorCode error, size_t) {
                       self->writing_ = false;
-                      self->write_timer_.cancel();
+                      Lift(self->writing_until_);
                       if (error) self->Close();
                       self->Flush();
                     });
@@ -193,7 +193,7 @@ void HttpConnection::Linger() {
   socket_.shutdown(asio::ip::tcp::socket::shutdown_send, error);
   if (error || server_.draining) return Close();
   EnterWaiting();
-  SetDeadline(read_timer_, kLingerSeconds);
+  Set(reading_, kLingerSeconds);
   DropInput();
 }
 

@@ -14,3 +14,6 @@ add_custom_command(
 target_sources(banyan_serve PRIVATE ${embedded_source})
 # Nothing here is hot: the engine is. It compiles in three quarters of the time.
 target_compile_options(banyan_serve PRIVATE -O1)
+# Headers of these sources alone: who links the library needs none of them.
+target_include_directories(banyan_serve SYSTEM PRIVATE ${Boost_INCLUDE_DIRS})
+target_compile_definitions(banyan_serve PRIVATE BOOST_ALL_NO_LIB)

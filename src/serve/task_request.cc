@@ -166,8 +166,12 @@ TaskRequest ReadAskRequest(ServeContext& context, std::string_view body) {
   const Json& questions = ListOf(parameters, "questions", context.options.max_answers);
   parameters.RefuseOthers();
   request.questions = static_cast<std::int64_t>(questions.size());
-  CheckCount(context,
-             static_cast<std::int64_t>(documents.size()) * request.questions * ask.samples);
+  auto answers = static_cast<std::int64_t>(documents.size()) * request.questions;
+  for (const Json& document : documents) {  // those that have more of their own
+    if (!document.is_object() || !document.contains("questions")) continue;
+    answers += static_cast<std::int64_t>(document.at("questions").size());
+  }
+  CheckCount(context, answers * ask.samples);
   // Questions of all documents, numbered as those of a file.
   for (const Json& question : questions) {
     if (!question.is_string() && !question.is_object()) {

@@ -12,7 +12,7 @@ namespace {
 constexpr char kSegmentMagic[] = "BANYANKV";
 constexpr std::uint32_t kFormatVersion = 1;
 constexpr size_t kMostHeaderBytes = size_t{64} << 20;
-constexpr std::uint32_t kMostTokens = 1u << 23, kMostExtent = 1u << 14;
+constexpr std::uint32_t kMostTokens = 1u << 23, kMostExtent = 1u << 10;
 constexpr size_t kLengthAt = 12, kChecksumAt = 16;
 
 std::int64_t Aligned(std::int64_t bytes) {

@@ -234,6 +234,20 @@ TEST_F(StoreTest, NoHeaderIsBelievedWithAByteChanged) {
   EXPECT_THROW(read(bytes.substr(0, 20)), Error);
 }
 
+// Written by another program, as docs/kv-store.md says.
+TEST(SegmentFormat, AHeaderOfTheDocumentedLayoutIsRead) {
+  std::ifstream file(std::string(BANYAN_SOURCE_DIR) + "/tests/fuzz/seeds/segment/two_blocks",
+                     std::ios::binary);
+  const std::string bytes((std::istreambuf_iterator<char>(file)), {});
+  const SegmentHeader header = ReadHeader(std::as_bytes(std::span(bytes)), "two_blocks");
+  EXPECT_EQ(header.tokens.size(), 150u);
+  EXPECT_EQ(header.place.first_position, 5);
+  EXPECT_EQ(header.label, "label");
+  ASSERT_EQ(header.blocks.size(), 2u);
+  EXPECT_EQ(header.blocks[1].tokens, 22);
+  EXPECT_EQ(WriteHeader(header), bytes);
+}
+
 TEST_F(StoreTest, ExportedTensorsHaveTheNumbers) {
   const SavedRun run = RandomRun(1, 140);
   Add(run);

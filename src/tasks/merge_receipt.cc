@@ -32,7 +32,7 @@ std::string SumReceipts(const std::vector<std::string>& receipts,
                         const std::vector<Shard>& shards) {
   std::vector<std::string> missing;
   for (const Shard& shard : shards) missing.push_back(shard.answers_hash());
-  OrderedJson sums;
+  OrderedJson sums = OrderedJson::object();
   double longest = 0.0, machine = 0.0;
   Json backends = Json::array();
   for (const std::string& path : receipts) {

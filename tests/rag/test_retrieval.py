@@ -84,7 +84,7 @@ class Retrieval(RagTest):
         self.assertIn("another encoder", self.ask("a boat ?", "--encoder", other, code=2).stderr)
         wide = self.encoder("wide", size=96)
         self.assertIn("64 dimensions", self.ask("a boat ?", "--encoder", wide, code=2).stderr)
-        self.assertIn("no sparse vectors", self.ask("a boat ?", "--candidates", "sparse", code=2).stderr)
+        self.assertIn("no such head", self.ask("a boat ?", "--candidates", "sparse", code=2).stderr)
         shutil.rmtree(encoder)
         gone = self.ask("the ferry ?", code=2).stderr
         self.assertIn("--encoder", gone)

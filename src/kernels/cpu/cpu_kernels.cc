@@ -59,18 +59,17 @@ const CpuStep& Cpu(const StepInputs& step) { return static_cast<const CpuStep&>(
 
 class CpuKernels : public Kernels {
  public:
-  explicit CpuKernels(const KernelOptions& options)
-      : options_(options), pool_(options.threads) {}
+  explicit CpuKernels(const KernelOptions& options) : options_(options), pool_(options.threads) {}
 
   std::string name() const override {
     return fmt::format("cpu ({}, {} thread{})", path_.name, pool_.size(),
                        pool_.size() == 1 ? "" : "s");
   }
-  std::string arithmetic() const override { return vector_.name; }
+  std::string arithmetic() const override { return "cpu"; }  // of all paths (cpu_path.h)
   int attention_tasks() const override { return 4 * pool_.size(); }
   const KernelOptions& options() const override { return options_; }
 
-  MachineRates MeasureRates() override { return MeasureCpuRates(vector_, pool_); }
+  MachineRates MeasureRates() override { return MeasureCpuRates(path_, has_codes_, pool_); }
 
   Tensor NewTensor(std::int64_t rows, std::int64_t columns) override {
     const size_t bytes = static_cast<size_t>(rows * Stride(columns)) * sizeof(float);
@@ -85,8 +84,11 @@ class CpuKernels : public Kernels {
 
   std::shared_ptr<const Matrix> LoadMatrix(std::span<const HostTensor* const> parts,
                                            std::span<const std::int32_t> row_order) override {
-    return PackMatrix(parts, row_order,
-                      {options_.precision == Precision::kMixed, path_.integer.interleave}, pool_);
+    auto matrix =
+        PackMatrix(parts, row_order,
+                   {options_.precision == Precision::kMixed, path_.integer.interleave}, pool_);
+    has_codes_ = has_codes_ || matrix->has_codes();
+    return matrix;
   }
 
   std::shared_ptr<const Vector> LoadVector(std::span<const float> values) override {
@@ -224,8 +226,8 @@ class CpuKernels : public Kernels {
       for (int head = 0; head < shape.heads; ++head) Rotate(query + head * dim, cosine, sine);
       for (int head = 0; head < shape.kv_heads; ++head) {
         Rotate(key + head * dim, cosine, sine);
-        pages.Store(layer, head, cpu.batch.slots[static_cast<size_t>(row)], key + head * dim,
-                    value + head * dim);
+        pages.Store(vector_, layer, head, cpu.batch.slots[static_cast<size_t>(row)],
+                    key + head * dim, value + head * dim);
       }
     });
   }
@@ -277,21 +279,24 @@ class CpuKernels : public Kernels {
     };
     workers.select = [this](const LogitRows& rows, std::span<const SamplingRow> asked,
                             std::span<TokenChoice> choices) {
-      SelectTokensOnCpu(rows, asked, choices, pool_, selection_);
+      SelectTokensOnCpu(rows, asked, choices, {vector_, pool_, selection_});
     };
     return ChooseOnHost(RowsOf(logits), requests, panels, workers);
   }
 
   void SelectTokens(const Tensor& logits, std::span<const SamplingRow> requests,
                     std::span<TokenChoice> choices) override {
-    SelectTokensOnCpu(RowsOf(logits), requests, choices, pool_, selection_);
+    SelectTokensOnCpu(RowsOf(logits), requests, choices, {vector_, pool_, selection_});
   }
 
   void ScoreTokens(const Tensor& logits, std::span<const std::int32_t> rows,
                    std::span<const TokenId> tokens, std::span<float> logprobs) override {
     pool_.ForEach(static_cast<std::int64_t>(rows.size()), [&](std::int64_t i, int) {
       const size_t at = static_cast<size_t>(i);
-      logprobs[at] = ScoreToken(RowsOf(logits).Row(rows[at]), tokens[at]);
+      const std::span<const float> row = RowsOf(logits).Row(rows[at]);
+      const size_t token = static_cast<size_t>(tokens[at]);
+      BANYAN_CHECK(token < row.size());
+      logprobs[at] = LogSumOnCpu(row, vector_).Logprob(row[token]);
     });
   }
 
@@ -360,6 +365,7 @@ class CpuKernels : public Kernels {
   const CpuPath& path_ = CpuPathOfThisMachine();
   const VectorKernels& vector_ = path_.vector;
   ProductThreads products_{path_, pool_};
+  bool has_codes_ = false;  // some weights are multiplied as codes
   std::vector<float> inverse_frequency_;
   float rope_scale_ = 1.0f;
   AttentionScratch attention_;

@@ -72,7 +72,7 @@ bool HasAvx512() {
 }
 bool HasAvx512Vnni() { return HasAvx512() && __builtin_cpu_supports("avx512vnni"); }
 #elif defined(__aarch64__)
-constexpr unsigned long kDotProduct = 1ul << 20;     // of AT_HWCAP
+constexpr unsigned long kDotProduct = 1ul << 20;      // of AT_HWCAP
 constexpr unsigned long kMatrixProducts = 1ul << 13;  // of AT_HWCAP2
 bool HasDotProduct() { return (getauxval(AT_HWCAP) & kDotProduct) != 0; }
 bool HasMatrixProducts() {
@@ -99,16 +99,16 @@ const CpuPath& Choose() {
 std::span<const CpuPath> CpuPaths() {
   static const CpuPath paths[] = {
 #if defined(__x86_64__)
-      {"avx512vnni", HasAvx512Vnni, simd_avx512::Table(), integer_avx512vnni::Table()},
-      {"avx512", HasAvx512, simd_avx512::Table(), integer_avx2::Table()},
-      {"avxvnni", HasAvxVnni, simd_avx2::Table(), integer_avxvnni::Table()},
-      {"avx2", HasAvx2, simd_avx2::Table(), integer_avx2::Table()},
+    {"avx512vnni", HasAvx512Vnni, simd_avx512::Table(), integer_avx512vnni::Table()},
+    {"avx512", HasAvx512, simd_avx512::Table(), integer_avx2::Table()},
+    {"avxvnni", HasAvxVnni, simd_avx2::Table(), integer_avxvnni::Table()},
+    {"avx2", HasAvx2, simd_avx2::Table(), integer_avx2::Table()},
 #elif defined(__aarch64__)
-      {"i8mm", HasMatrixProducts, simd_base::Table(), integer_i8mm::Table()},
-      {"dotprod", HasDotProduct, simd_base::Table(), integer_dotprod::Table()},
-      {"neon", Always, simd_base::Table(), integer_neon::Table()},
+    {"i8mm", HasMatrixProducts, simd_base::Table(), integer_i8mm::Table()},
+    {"dotprod", HasDotProduct, simd_base::Table(), integer_dotprod::Table()},
+    {"neon", Always, simd_base::Table(), integer_neon::Table()},
 #endif
-      {"portable", Always, simd_base::Table(), integer_portable::Table()},
+    {"portable", Always, simd_base::Table(), integer_portable::Table()},
   };
   return paths;
 }

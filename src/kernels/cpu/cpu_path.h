@@ -10,7 +10,7 @@
 namespace banyan {
 
 struct CpuPath {
-  const char* name;  // "avx512vnni"
+  const char* name;     // "avx512vnni"
   bool (*supported)();  // by the processor at hand
   const VectorKernels& vector;
   const IntegerKernels& integer;

@@ -27,7 +27,9 @@ class Numbers {
     return static_cast<std::uint32_t>(state_ >> 32);
   }
   int Below(int end) { return static_cast<int>(Bits() % static_cast<std::uint32_t>(end)); }
-  float Uniform() { return static_cast<float>(static_cast<int>(Bits() >> 8) - (1 << 23)) * 0x1p-23f; }
+  float Uniform() {
+    return static_cast<float>(static_cast<int>(Bits() >> 8) - (1 << 23)) * 0x1p-23f;
+  }
   std::vector<float> Floats(size_t count) {
     std::vector<float> values(count);
     for (float& value : values) value = Uniform();
@@ -158,6 +160,8 @@ std::vector<float> Computed(const CpuPath& path, const CodedWeights& w, const Co
   product.panel_stride = bytes;
   product.panel_count = panels;
   product.nibbles = w.nibbles;
+  std::vector<std::uint8_t> scratch(static_cast<size_t>(w.columns * kPanelWidth));
+  product.scratch = scratch.data();
   product.offset = w.offset();
   product.group = w.group;
   product.scales = scales.data();
@@ -215,7 +219,7 @@ TEST(CpuPaths, LargestSumsAreExact) {
 TEST(CpuPaths, RowsAreCodedByTheNearestCodes) {
   constexpr int kColumns = 96;
   std::vector<float> x = Numbers(5).Floats(kColumns);
-  x[3] = -2.5f;                                              // the largest of the first block
+  x[3] = -2.5f;                                                  // the largest of the first block
   for (int i = 32; i < 64; ++i) x[i] = i == 40 ? 1e-32f : 0.0f;  // next to nothing
   for (const CpuPath* path : SupportedPaths()) {
     const Coded coded = CodeRows(path->vector, x, 1, kColumns);
@@ -223,7 +227,8 @@ TEST(CpuPaths, RowsAreCodedByTheNearestCodes) {
     EXPECT_EQ(coded.scales[0], 2.5f / 127.0f) << path->name;
     EXPECT_EQ(coded.scales[1], 0.0f) << path->name;
     for (int i = 0; i < kColumns; ++i) {
-      EXPECT_NEAR(coded.codes[i] * coded.scales[i / 32], x[i], 0.5001f * coded.scales[i / 32] + 1e-31f);
+      EXPECT_NEAR(coded.codes[i] * coded.scales[i / 32], x[i],
+                  0.5001f * coded.scales[i / 32] + 1e-31f);
     }
     for (int half = 0; half < kColumns / kHalfColumns; ++half) {
       std::int32_t sum = 0;
@@ -235,8 +240,8 @@ TEST(CpuPaths, RowsAreCodedByTheNearestCodes) {
 
 TEST(CpuPaths, BrokenNumbersSpoilTheirRowAlone) {
   const CodedWeights w = RandomWeights(16, 64, 32, true, true);
-  for (const float broken : {std::numeric_limits<float>::infinity(),
-                             std::numeric_limits<float>::quiet_NaN()}) {
+  for (const float broken :
+       {std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()}) {
     std::vector<float> x = Numbers(6).Floats(3 * 64);
     x[64 + 50] = broken;
     for (const CpuPath* path : SupportedPaths()) {

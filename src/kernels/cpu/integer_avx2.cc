@@ -6,17 +6,19 @@
 namespace banyan::BANYAN_SIMD_TARGET {
 namespace {
 
-constexpr int kMaxRows = 3;
+constexpr int kMaxRows = 4;
+constexpr int VectorsFor(int rows) { return rows > 2 ? 1 : kVectors; }
 
 // The instruction multiplies unsigned by signed bytes and adds pairs in 16 bits: |w| times x with
 // the sign of w is at most 2 * 128 * 127 = 32512.
-template <int kRows, bool kNibbles>
+template <int kRows, bool kNibbles, int kVecs>
 struct Sums {
-  static constexpr int kBias = 0;
-  __m256i sums[kRows][2];
+  static constexpr int kBias = 0, kVectorBytes = 32;
+  __m256i sums[kRows][kVecs];
 
   void Start(int row, std::int32_t value) {
-    for (int i = 0; i < 2; ++i) sums[row][i] = _mm256_set1_epi32(value);
+    BANYAN_UNROLL
+    for (int i = 0; i < kVecs; ++i) sums[row][i] = _mm256_set1_epi32(value);
   }
   static __m256i Codes(const std::uint8_t* p, int half) {
     const __m256i bytes = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
@@ -33,11 +35,14 @@ struct Sums {
     if (!kNibbles) weights += half * kTile * kHalfColumns;
     x += half * kHalfColumns;
     const __m256i ones = _mm256_set1_epi16(1);
-    for (int i = 0; i < 2; ++i) {
+    BANYAN_UNROLL
+    for (int i = 0; i < kVecs; ++i) {
       __m256i pairs[kRows];  // of nibbles: four products of at most 2 * 15 * 127 fit 16 bits
+      BANYAN_UNROLL
       for (int c = 0; c < kHalfColumns; c += 4) {
         const __m256i codes = Codes(weights + c * kTile + 32 * i, half);
         const __m256i magnitude = kNibbles ? codes : _mm256_abs_epi8(codes);
+        BANYAN_UNROLL
         for (int r = 0; r < kRows; ++r) {
           const __m256i values = FourColumns(x + r * stride + c);
           if (kNibbles) {
@@ -51,6 +56,7 @@ struct Sums {
         }
       }
       if (!kNibbles) continue;
+      BANYAN_UNROLL
       for (int r = 0; r < kRows; ++r) {
         sums[r][i] = _mm256_add_epi32(sums[r][i], _mm256_madd_epi16(pairs[r], ones));
       }

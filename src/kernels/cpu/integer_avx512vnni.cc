@@ -7,6 +7,7 @@ namespace banyan::BANYAN_SIMD_TARGET {
 namespace {
 
 constexpr int kMaxRows = 12;
+constexpr int VectorsFor(int) { return kVectors; }
 using IntVec = __m512i;
 
 inline IntVec Spread(std::int32_t value) { return _mm512_set1_epi32(value); }

@@ -6,7 +6,8 @@
 namespace banyan::BANYAN_SIMD_TARGET {
 namespace {
 
-constexpr int kMaxRows = 3;
+constexpr int kMaxRows = 4;
+constexpr int VectorsFor(int rows) { return rows > 2 ? 1 : kVectors; }
 using IntVec = __m256i;
 
 inline IntVec Spread(std::int32_t value) { return _mm256_set1_epi32(value); }

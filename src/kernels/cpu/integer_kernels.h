@@ -36,11 +36,12 @@ struct IntegerProduct {
   int panel_count = 0;
   bool nibbles = false;
   int offset = 0;
-  int group = 32;                 // 16 or 32
-  const float* scales = nullptr;  // [panels, columns / group, 16]
-  const float* minima = nullptr;  // the same shape, or null
-  float* out = nullptr;           // [rows, 16 * panel_count], rows out_stride apart
-  std::int64_t out_stride = 0;    // floats
+  int group = 32;                   // 16 or 32
+  const float* scales = nullptr;    // [panels, columns / group, 16]
+  const float* minima = nullptr;    // the same shape, or null
+  std::uint8_t* scratch = nullptr;  // [16 * columns]; may be null without nibbles
+  float* out = nullptr;             // [rows, 16 * panel_count], rows out_stride apart
+  std::int64_t out_stride = 0;      // floats
 };
 
 struct IntegerKernels {

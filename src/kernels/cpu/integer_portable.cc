@@ -7,10 +7,11 @@ namespace banyan::BANYAN_SIMD_TARGET {
 namespace {
 
 constexpr int kMaxRows = 2;
+constexpr int VectorsFor(int) { return kVectors; }
 
-template <int kRows, bool kNibbles>
+template <int kRows, bool kNibbles, int kVecs>
 struct Sums {
-  static constexpr int kBias = 0;
+  static constexpr int kBias = 0, kVectorBytes = kLanes * 4;
   std::int32_t sums[kRows][kTile];
 
   void Start(int row, std::int32_t value) {
@@ -24,7 +25,7 @@ struct Sums {
       for (int j = 0; j < kTile; ++j) {
         for (int i = 0; i < 4; ++i) {
           const std::uint8_t byte = chunk[4 * j + i];
-          code[i][j] = !kNibbles    ? static_cast<std::int8_t>(byte)
+          code[i][j] = !kNibbles   ? static_cast<std::int8_t>(byte)
                        : half == 0 ? static_cast<std::int16_t>(byte & 15)
                                    : static_cast<std::int16_t>(byte >> 4);
         }

@@ -116,7 +116,13 @@ void KvPages::Write(std::int32_t page, const Place& place, std::span<const std::
   }
 }
 
-void KvPages::Store(int layer, int head, std::int32_t slot, const float* key, const float* value) {
+const void* KvPages::Values(int layer, int head, std::int32_t page, int token) const {
+  const std::int64_t at = layout_.key_elements + token * 16;
+  return Head(layer, head, page) + at * ElementBytes(type_);
+}
+
+void KvPages::Store(const VectorKernels& vector, int layer, int head, std::int32_t slot,
+                    const float* key, const float* value) {
   const int token = slot % kTokens;
   std::byte* keys = Head(layer, head, slot / kTokens);
   std::byte* values = keys + layout_.key_elements * ElementBytes(type_);
@@ -133,7 +139,20 @@ void KvPages::Store(int layer, int head, std::int32_t slot, const float* key, co
     }
     return;
   }
-  for (int d = 0; d < shape_.head_dim; ++d) {
+  int done = 0;
+  if (type_ != KvType::kF32) {
+    const auto convert = type_ == KvType::kF16 ? vector.float_to_f16 : vector.float_to_bf16;
+    for (; done + 16 <= shape_.head_dim; done += 16) {
+      std::uint16_t halves[16];
+      convert(key + done, 16, halves);
+      for (int i = 0; i < 16; ++i) {
+        std::memcpy(keys + 2 * ((done + i) * kTokens + token), &halves[i], 2);
+      }
+      convert(value + done, 16, halves);
+      std::memcpy(values + 2 * (done * kTokens + token * 16), halves, sizeof(halves));
+    }
+  }
+  for (int d = done; d < shape_.head_dim; ++d) {
     PutElement(type_, keys, d * kTokens + token, key[d]);
     PutElement(type_, values, (d / 16) * 256 + token * 16 + d % 16, value[d]);
   }

@@ -27,9 +27,9 @@ struct PackedPart {
   PanelType type = PanelType::kF32;
   std::int64_t first_row = 0;
   std::int64_t rows = 0;
-  std::vector<float> f32;             // [panels, columns, 16]
-  std::vector<std::uint16_t> half;    // [panels, columns, 16], f16 or bf16
-  std::vector<std::uint8_t> codes;    // panels as `layout` says
+  std::vector<float> f32;           // [panels, columns, 16]
+  std::vector<std::uint16_t> half;  // [panels, columns, 16], f16 or bf16
+  std::vector<std::uint8_t> codes;  // panels as `layout` says
   CodeLayout layout;
   std::vector<float> scales, minima;  // [panels, columns / group, 16]; minima may be empty
   int group = 0;

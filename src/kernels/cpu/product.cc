@@ -55,9 +55,9 @@ CodedRows CodeRows(const PackedMatrix& w, const ProductRows& rows, ProductThread
   const std::int64_t together = 1 + kCodedTogether / w.columns;
   threads.pool.ForEach(rows.rows, together, [&](std::int64_t row, int) {
     const std::int64_t at = row * w.columns;
-    threads.path.vector.code_row(rows.x + row * rows.x_stride, static_cast<int>(w.columns),
-                                 memory.codes.data() + at, memory.scales.data() + at / kBlockColumns,
-                                 memory.sums.data() + at / kHalfColumns);
+    threads.path.vector.code_row(
+        rows.x + row * rows.x_stride, static_cast<int>(w.columns), memory.codes.data() + at,
+        memory.scales.data() + at / kBlockColumns, memory.sums.data() + at / kHalfColumns);
   });
   return memory.rows();
 }
@@ -76,6 +76,13 @@ void MultiplyCodes(const PackedPart& part, std::int64_t begin, std::int64_t end,
   product.panels = part.codes.data() + begin * product.panel_stride;
   product.panel_count = static_cast<int>(end - begin);
   product.nibbles = part.layout.nibbles;
+  if (product.nibbles) {
+    // Grows to the widest matrix once per thread.
+    thread_local std::vector<std::uint8_t> scratch;
+    const auto needed = static_cast<size_t>(columns * kPanelWidth);
+    if (scratch.size() < needed) scratch.resize(needed);
+    product.scratch = scratch.data();
+  }
   product.offset = part.layout.offset;
   product.group = part.group;
   const std::int64_t scale = begin * kPanelWidth * (columns / part.group);

@@ -14,6 +14,13 @@
 #include <arm_neon.h>
 #endif
 
+// Before a loop over registers: it must not remain a loop.
+#if defined(__clang__)
+#define BANYAN_UNROLL _Pragma("unroll")
+#else
+#define BANYAN_UNROLL _Pragma("GCC unroll 16")
+#endif
+
 namespace banyan::BANYAN_SIMD_TARGET {
 
 inline constexpr int kTile = 16;
@@ -45,8 +52,7 @@ inline Vec Broadcast(float x) { return x - Vec{}; }
 inline Vec FusedByDoubles(Vec a, Vec b, Vec c) {
   typedef double Doubles __attribute__((vector_size(kLanes * 8)));
   typedef std::int64_t Words __attribute__((vector_size(kLanes * 8)));
-  const Doubles product =
-      __builtin_convertvector(a, Doubles) * __builtin_convertvector(b, Doubles);
+  const Doubles product = __builtin_convertvector(a, Doubles) * __builtin_convertvector(b, Doubles);
   const Doubles addend = __builtin_convertvector(c, Doubles);
   const Doubles sum = product + addend;
   const Doubles added = sum - product;
@@ -95,6 +101,32 @@ inline Vec LoadBF16(const std::uint16_t* p) {
   Half half;
   std::memcpy(&half, p, sizeof(half));
   return (Vec)(__builtin_convertvector(half, Word) << 16);
+}
+
+// Rounded to the nearest, ties to even.
+inline void StoreF16(std::uint16_t* p, Vec v) {
+#if defined(__AVX512F__)
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(p),
+                      _mm512_cvtps_ph((__m512)v, _MM_FROUND_TO_NEAREST_INT));
+#elif defined(__AVX2__)
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(p),
+                   _mm256_cvtps_ph((__m256)v, _MM_FROUND_TO_NEAREST_INT));
+#elif defined(__aarch64__)
+  vst1_u16(p, vreinterpret_u16_f16(vcvt_f16_f32((float32x4_t)v)));
+#else
+  for (int i = 0; i < kLanes; ++i) p[i] = FloatToF16(v[i]);
+#endif
+}
+
+inline void StoreBF16(std::uint16_t* p, Vec v) {
+  typedef std::uint16_t Half __attribute__((vector_size(kLanes * 2)));
+  typedef std::uint32_t Word __attribute__((vector_size(kLanes * 4)));
+  const Word bits = (Word)v;
+  const Word rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
+  const Word nan = (bits >> 16) | 0x40u;
+  const Half half =
+      __builtin_convertvector((bits & 0x7fffffffu) > 0x7f800000u ? nan : rounded, Half);
+  std::memcpy(p, &half, sizeof(half));
 }
 
 inline Vec LoadCodes(const std::int8_t* p) {
