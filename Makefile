@@ -3,7 +3,13 @@
 JOBS ?= $(shell nproc)
 RELEASE := build/release
 
-.PHONY: help setup build test test-asan test-tsan test-real test-serve test-faults demo model install deb format fuzz cuda clean
+PYTHON ?= python3
+# Python's own settings may name another compiler; one name, and ccache knows what was compiled.
+PIP = CC=$${CC:-cc} CXX=$${CXX:-c++} CMAKE_BUILD_PARALLEL_LEVEL=$(JOBS) $(1) -m pip
+PYTHON_TESTS = cd python/tests && PATH=$$PWD/../../build/python/bin:$$PATH BANYAN=$$PWD/../../$(RELEASE)/banyan MAKE_TINY_MODEL=$$PWD/../../$(RELEASE)/make_tiny_model python -B -m unittest -v
+
+.PHONY: help setup build test test-asan test-tsan test-real test-serve test-browser test-python test-ray test-faults demo \
+        model install deb wheel format fuzz cuda clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -33,6 +39,28 @@ test-real: build  ## tests on real models, which come over the network
 test-serve: build  ## the server with the real openai client and 10 000 hostile ones; packages come over the network
 	tests/serve.sh
 
+test-browser: build  ## what people see, in Debian's Chromium; PICTURES=DIR keeps screenshots
+	@tools/setup.sh chromium
+	PICTURES=$(abspath $(PICTURES)) ctest --test-dir $(RELEASE) -L browser --output-on-failure
+
+wheel: | setup  ## the Python package for this machine: build/wheels/banyan-*.whl; PYTHON=python3.12 makes an abi3 one
+	@tools/setup.sh python3-dev python3-pip
+	$(call PIP,$(PYTHON)) wheel . --no-deps -w build/wheels --config-settings=cmake.define.BANYAN_CUDA=$(or $(CUDA),ON)
+
+build/python/installed: pyproject.toml python/CMakeLists.txt $(wildcard python/native/* src/*/*.cc include/banyan/*.h) | $(RELEASE)/build.ninja
+	@tools/setup.sh python3-dev python3-pip python3-venv
+	$(PYTHON) -m venv build/python
+	$(call PIP,build/python/bin/python) install -q 'scikit-build-core>=0.10' 'nanobind>=2.4' mypy nbclient ipykernel matplotlib 'pandas>=2' pyarrow langchain-core 'ray[data]'
+	$(call PIP,build/python/bin/python) install --no-build-isolation -e . --config-settings=cmake.define.BANYAN_CUDA=$(or $(CUDA),OFF)
+	cmake --build --preset release -j $(JOBS) --target banyan make_tiny_model
+	touch $@
+
+test-python: build/python/installed  ## the Python package: needs the Python index
+	$(PYTHON_TESTS) test_rows test_engine test_behaviour test_blocks test_embed test_elsewhere test_types test_notebook test_leaks
+
+test-ray: build/python/installed  ## jobs on a Ray cluster whose workers and driver are killed
+	$(PYTHON_TESTS) test_ray
+
 test-faults: $(RELEASE)/build.ninja  ## jobs broken in every known way, SECONDS=600 for each kind
 	cmake --preset release -D FAULT_SECONDS=$(or $(SECONDS),600)
 	cmake --build --preset release -j $(JOBS) --target test_faults
@@ -43,7 +71,7 @@ demo: build  ## answers on a sample that ships with the repository
 model: build  ## fetch a real model (SmolLM2-135M-Instruct) into the model cache
 	@tools/setup.sh python3-pip
 	$(RELEASE)/banyan model get smollm2-135m-instruct
-	@echo 'Try: $(RELEASE)/banyan ask -m smollm2-135m-instruct --adapter smollm2-reader FILE "QUESTION?"'
+	@echo 'Try: $(RELEASE)/banyan ask -m smollm2-135m-instruct --adapter smollm2-reader --copy FILE "QUESTION?"'
 
 install: $(RELEASE)/build.ninja  ## library, headers, CMake package and binary; PREFIX=/usr/local
 	cmake --build --preset release -j $(JOBS)

@@ -39,6 +39,28 @@ if(LIBXML2_FOUND)
   set(BANYAN_LINK_documents PkgConfig::LIBXML2)
   set(BANYAN_DEFINE_documents BANYAN_WITH_LIBXML2=1)
 endif()
+if(SQLITE_FOUND)
+  set(BANYAN_LINK_store PkgConfig::SQLITE)
+  set(BANYAN_DEFINE_store BANYAN_WITH_SQLITE=1)
+endif()
+if(faiss_FOUND)
+  set(BANYAN_LINK_retrieve faiss)  # the one file that uses it: src/retrieve/layer.cmake
+endif()
+
+# Several files a compilation: what parses in seconds is the headers of JSON, formatting and tests,
+# and a build from nothing takes a third of the time. Off (-D BANYAN_UNITY=OFF), an edit recompiles
+# one file alone. Kernels stay apart: each file of theirs is compiled for processors of its own.
+function(banyan_unite target files)
+  if(BANYAN_UNITY AND NOT ${target} MATCHES "kernels")
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${files})
+    # What GCC 12 and 13 say of std::vector once more of it is inlined (bugs 105329, 107852); without
+    # BANYAN_UNITY these warnings are on.
+    if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+      target_compile_options(${target} PRIVATE -Wno-array-bounds -Wno-stringop-overflow -Wno-stringop-overread
+                             -Wno-subobject-linkage)  # of classes that are one file's own
+    endif()
+  endif()
+endfunction()
 
 function(banyan_add_layers table)
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${table})
@@ -70,6 +92,7 @@ function(banyan_add_layer name below)
     target_link_libraries(${target} PUBLIC banyan_options)
     target_compile_definitions(${target} PUBLIC ${BANYAN_DEFINE_${name}})
     target_link_libraries(${target} PUBLIC ${BANYAN_LINK_${name}})
+    banyan_unite(${target} 16)
     foreach(dep ${below})
       target_link_libraries(${target} PUBLIC banyan_${dep})
     endforeach()
@@ -86,6 +109,7 @@ function(banyan_add_layer name below)
   if(BANYAN_TESTS AND tests)
     add_executable(${name}_test ${tests})
     target_link_libraries(${name}_test PRIVATE ${target} GTest::gmock GTest::gtest_main)
+    banyan_unite(${name}_test 16)
     target_include_directories(${name}_test PRIVATE ${CMAKE_SOURCE_DIR}/tests)
     target_compile_options(${name}_test PRIVATE -O1)  # compiles in three quarters of the time
     # Test support under tests/support/ may use any layer at or below engine.

@@ -30,7 +30,7 @@ install(FILES ${CMAKE_BINARY_DIR}/banyanConfig.cmake ${CMAKE_BINARY_DIR}/banyanC
 install(TARGETS banyan RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT program)
 install(FILES models/banyan-reader-15m.gguf models/README.md models/SHA256SUMS
         DESTINATION ${CMAKE_INSTALL_DATADIR}/banyan/models COMPONENT program)
-install(DIRECTORY models/smollm2-reader DESTINATION ${CMAKE_INSTALL_DATADIR}/banyan/models COMPONENT program)
+install(DIRECTORY models/smollm2-reader models/smollm2-extract DESTINATION ${CMAKE_INSTALL_DATADIR}/banyan/models COMPONENT program)
 install(FILES LICENSE README.md DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT program)
 install(FILES cmake/debian_copyright DESTINATION ${CMAKE_INSTALL_DOCDIR} RENAME copyright
         COMPONENT program)

@@ -1,7 +1,7 @@
 # cmake -D FOLDER=… -D BESIDE=… -D OUTPUT=… -P SourceHash.cmake: a header with kSourceHash, a hash of
 # the names and contents of the folder's sources (tests aside) and of the text BESIDE. The header is
 # written only when it changes, so that whoever includes it is compiled only then.
-file(GLOB sources RELATIVE ${FOLDER} ${FOLDER}/*.cc ${FOLDER}/*.h ${FOLDER}/*.cu ${FOLDER}/*.cuh)
+file(GLOB_RECURSE sources RELATIVE ${FOLDER} ${FOLDER}/*.cc ${FOLDER}/*.h ${FOLDER}/*.cu ${FOLDER}/*.cuh)
 list(FILTER sources EXCLUDE REGEX "_test\\.cc$")
 list(SORT sources)
 set(text "${BESIDE}\n")

@@ -9,6 +9,8 @@ packages=(
   zlib1g-dev libzstd-dev                            # compressed input and output
   libboost-dev                                      # the HTTP server
   libxml2-dev poppler-utils libedit-dev             # HTML and PDF documents, the prompt of ask
+  libsqlite3-dev                                    # the index of KV on disk
+  libfaiss-dev                                      # approximate search of vectors
   libgtest-dev libgmock-dev python3 python3-numpy python3-jsonschema clang-format  # tests
   "$@"
 )

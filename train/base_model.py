@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from train.gguf import read_gguf
+from train.gguf import read_gguf, rewrite_gguf
 
 _OUTSIDE = {"token_embd.weight": "model.embed_tokens.weight", "output_norm.weight": "model.norm.weight", "output.weight": "lm_head.weight"}
 _INSIDE = {"attn_norm": "input_layernorm", "ffn_norm": "post_attention_layernorm", "attn_q": "self_attn.q_proj", "attn_k": "self_attn.k_proj",
@@ -30,6 +30,11 @@ def rows_by_halves(x: np.ndarray, head_dim: int) -> np.ndarray:
     return x.reshape(-1, head_dim // 2, 2, x.shape[1]).swapaxes(1, 2).reshape(x.shape)
 
 
+def rows_by_pairs(x: np.ndarray, head_dim: int) -> np.ndarray:
+    """The way back."""
+    return x.reshape(-1, 2, head_dim // 2, x.shape[1]).swapaxes(1, 2).reshape(x.shape)
+
+
 def transformers_tensors(path: Path) -> tuple[dict, dict[str, np.ndarray]]:
     """(LlamaConfig arguments, float32 tensors under Transformers' names)"""
     metadata, tensors = read_gguf(path)
@@ -44,6 +49,23 @@ def transformers_tensors(path: Path) -> tuple[dict, dict[str, np.ndarray]]:
         out[f"model.layers.{layer}.{_INSIDE[part]}.weight"] = x
     config["tie_word_embeddings"] = "lm_head.weight" not in out
     return config, out
+
+
+def write_model(source: Path, path: Path, tensors: dict[str, np.ndarray]) -> None:
+    """The model of `source` with other weights, under Transformers' names: its metadata, matrices as Q8_0."""
+    head_dim = config_of(read_gguf(source)[0])["head_dim"]
+    names = {v: k for k, v in _OUTSIDE.items()} | {f"{v}.weight": k for k, v in _INSIDE.items()}
+    out = {}
+    for name in transformers_tensors(source)[1]:
+        x = tensors[name]
+        if not name.startswith("model.layers."):
+            out[names[name]] = x
+            continue
+        layer, part = name.removeprefix("model.layers.").split(".", 1)
+        if names[part] in ("attn_q", "attn_k"):
+            x = rows_by_pairs(x, head_dim)
+        out[f"blk.{layer}.{names[part]}.weight"] = x
+    rewrite_gguf(source, path, out)
 
 
 def load_model(path: Path, dtype):

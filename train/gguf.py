@@ -74,8 +74,17 @@ _DECODERS = {F32: (128, lambda raw, shape: np.frombuffer(raw, "<f4").reshape(sha
 
 def write_gguf(path: Path, metadata: dict[str, object], tensors: dict[str, np.ndarray]) -> None:
     """Matrices become Q8_0, vectors stay float32. Tensors are float32 arrays, [out, in] as in PyTorch."""
-    head = [b"GGUF", struct.pack("<IQQ", 3, len(tensors), len(metadata))]
-    head += [_string(k) + _value(v) for k, v in metadata.items()]
+    _write(path, len(metadata), b"".join(_string(k) + _value(v) for k, v in metadata.items()), tensors)
+
+
+def rewrite_gguf(source: Path, path: Path, tensors: dict[str, np.ndarray]) -> None:
+    """As write_gguf, with the metadata of another file, byte for byte."""
+    data = source.read_bytes()
+    _write(path, struct.unpack_from("<Q", data, 16)[0], data[24:_parse(source, data)[2]], tensors)
+
+
+def _write(path: Path, keys: int, metadata: bytes, tensors: dict[str, np.ndarray]) -> None:
+    head = [b"GGUF", struct.pack("<IQQ", 3, len(tensors), keys), metadata]
     body, offset = [], 0
     for name, x in tensors.items():
         raw = quantize_q8_0(x) if x.ndim == 2 else np.ascontiguousarray(x, "<f4").tobytes()
@@ -90,7 +99,12 @@ def write_gguf(path: Path, metadata: dict[str, object], tensors: dict[str, np.nd
 
 def read_gguf(path: Path) -> tuple[dict[str, object], dict[str, np.ndarray]]:
     """(metadata, float32 tensors); value and tensor types that are not named above are refused."""
-    data, at = path.read_bytes(), 0
+    return _parse(path, path.read_bytes())[:2]
+
+
+def _parse(path: Path, data: bytes) -> tuple[dict[str, object], dict[str, np.ndarray], int]:
+    """With where the metadata ends."""
+    at = 0
 
     def take(fmt: str):
         nonlocal at
@@ -120,7 +134,7 @@ def read_gguf(path: Path) -> tuple[dict[str, object], dict[str, np.ndarray]]:
     for _ in range(key_count):
         key = text()
         metadata[key] = value(take("I"))
-    table = []
+    metadata_end, table = at, []
     for _ in range(tensor_count):
         name = text()
         shape = tuple(take("Q") for _ in range(take("I")))[::-1]
@@ -132,4 +146,4 @@ def read_gguf(path: Path) -> tuple[dict[str, object], dict[str, np.ndarray]]:
             raise ValueError(f"{path}: tensor '{name}' has type {kind}, which is not read here")
         per_32, decode = _DECODERS[kind]
         tensors[name] = decode(data[start + offset:start + offset + int(np.prod(shape)) * per_32 // 32], shape)
-    return metadata, tensors
+    return metadata, tensors, metadata_end

@@ -46,12 +46,13 @@ class Network:
         nothing = np.zeros((0, self.kv_heads, self.head_dim), np.float32)
         return Memory([nothing] * self.layers, [nothing] * self.layers)
 
-    def feed(self, memory: Memory, ids: list[int], pos: list[int]) -> Array:
+    def feed(self, memory: Memory, ids: list[int], pos: list[int], unseen: Array | None = None) -> Array:
         """Appends tokens to the memory; returns logits [len(ids), vocabulary].
-        A query sees a key iff pos(key) <= pos(query) and the key is in the memory or fed in this call."""
+        A query sees a key iff pos(key) <= pos(query) and the key is in the memory or fed in this call; with `unseen`,
+        [len(ids), keys], iff it is False there."""
         w, new_pos = self.weights, np.array(pos, np.int64)
         memory.pos = np.concatenate([memory.pos, new_pos])
-        hidden_from = memory.pos[None, :] > new_pos[:, None]
+        hidden_from = memory.pos[None, :] > new_pos[:, None] if unseen is None else unseen
         half = self.head_dim // 2
         angle = new_pos[:, None] * self.theta ** (-np.arange(half) / half)[None]
         cos, sin = np.cos(angle).astype(np.float32)[:, None], np.sin(angle).astype(np.float32)[:, None]

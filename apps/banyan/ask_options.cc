@@ -146,6 +146,11 @@ void AddAnswers(CLI::App& command, AskCommand& options) {
       ->allow_extra_args(false)
       ->group(group);
   command
+      .add_flag("--copy", ask.copy,
+                "Free answers are copied from the document, word for word, or are none: no answer "
+                "has words that the document does not")
+      ->group(group);
+  command
       .add_option("--regex", ask.regex,
                   "What free answers must match, from their first character to their last")
       ->group(group);
@@ -275,6 +280,7 @@ void AskCommand::AddTo(CLI::App& command) {
                                      {"--receipt", "FILE"}}) {
     command.get_option(name)->type_name(values);
   }
+  kv.AddTo(command);
   run.model_by_default = true;
   run.AddTo(command, "mixed");
   for (CLI::Option* option : command.get_options()) {

@@ -7,6 +7,7 @@
 
 #include "banyan/ask.h"
 #include "banyan/job.h"
+#include "kv_options.h"
 #include "run_options.h"
 
 namespace banyan::app {
@@ -16,6 +17,7 @@ enum class AskMode { kRows, kReading, kPrompt };
 
 struct AskCommand {
   RunOptions run;
+  KvStoreUse kv;
   AskOptions ask;
   JobOptions job;
   std::vector<std::string> words;      // inputs, and questions about them

@@ -125,6 +125,7 @@ void AskCommand::Resolve() {
   ParseShardOption(shard, job);
   ResolveWords();
   ResolveMode();
+  kv.Resolve(run.engine);
 }
 
 }  // namespace banyan::app

@@ -9,7 +9,8 @@ Command AddBench(CLI::App& app) {
   std::vector<BenchCommand> commands = AddNamedBenches(*bench);
   for (const auto add :
        {AddBenchShared, AddBenchHydragen, AddBenchTree, AddBenchForest, AddBenchAttention,
-        AddBenchArrival, AddBenchText, AddBenchConstrain, AddBenchExtract, AddBenchRag}) {
+        AddBenchArrival, AddBenchText, AddBenchConstrain, AddBenchConstrained, AddBenchExtract,
+        AddBenchRag, AddBenchStep, AddBenchOps, AddBenchKv}) {
     commands.push_back(add(*bench));
   }
   return [commands] {

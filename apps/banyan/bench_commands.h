@@ -22,7 +22,11 @@ BenchCommand AddBenchAttention(CLI::App& bench);
 BenchCommand AddBenchArrival(CLI::App& bench);
 BenchCommand AddBenchText(CLI::App& bench);
 BenchCommand AddBenchConstrain(CLI::App& bench);
+BenchCommand AddBenchConstrained(CLI::App& bench);
 BenchCommand AddBenchExtract(CLI::App& bench);
 BenchCommand AddBenchRag(CLI::App& bench);
+BenchCommand AddBenchStep(CLI::App& bench);
+BenchCommand AddBenchOps(CLI::App& bench);
+BenchCommand AddBenchKv(CLI::App& bench);
 
 }  // namespace banyan::app

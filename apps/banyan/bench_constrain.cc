@@ -27,7 +27,7 @@ struct ConstrainCommand {
 };
 
 // Processor time of this thread, in milliseconds.
-double Clock() {
+double ThreadMilliseconds() {
   timespec now{};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
   return static_cast<double>(now.tv_sec) * 1e3 + static_cast<double>(now.tv_nsec) * 1e-6;
@@ -73,13 +73,13 @@ void Walk(const std::shared_ptr<const Constraint>& constraint, std::mt19937& ran
   ConstraintState state(constraint);
   for (int step = 0; step < 400 && !state.MustEnd(); ++step) {
     const size_t computed = constraint->masks_computed();
-    double begin = Clock();
+    double begin = ThreadMilliseconds();
     auto mask = state.AllowedMask();
-    const double first = Clock() - begin;
+    const double first = ThreadMilliseconds() - begin;
     if (constraint->masks_computed() > computed) times.first.push_back(first);
-    begin = Clock();
+    begin = ThreadMilliseconds();
     mask = state.AllowedMask();
-    times.again.push_back(Clock() - begin);
+    times.again.push_back(ThreadMilliseconds() - begin);
     const std::vector<TokenId> allowed = MaskTokens(*mask);
     const TokenId token = random() % 3 == 0 ? allowed.front() : allowed[random() % allowed.size()];
     if (!state.Advance(token)) throw Error(ErrorKind::kInput, "a mask allows what is not allowed");
@@ -101,18 +101,18 @@ int RunConstrain(const ConstrainCommand& command) {
   }
   const std::shared_ptr<const Text> text =
       Text::Load(command.model.empty() ? command.tokenizer : DescribeModel(command.model).path);
-  double begin = Clock();
+  double begin = ThreadMilliseconds();
   const std::shared_ptr<const TokenTrie> trie = MakeTokenTrie(*text);
-  const double trie_ms = Clock() - begin;
+  const double trie_ms = ThreadMilliseconds() - begin;
   const std::string schema =
       command.schema_file.empty() ? ProductSchema() : ReadFile(command.schema_file);
   std::vector<double> compile_ms;
   std::shared_ptr<const Constraint> constraint;
   for (int run = 0; run < 5; ++run) {
-    begin = Clock();
+    begin = ThreadMilliseconds();
     constraint = command.regex.empty() ? Constraint::FromJsonSchema(schema, trie)
                                        : Constraint::FromRegex(command.regex, trie);
-    compile_ms.push_back(Clock() - begin);
+    compile_ms.push_back(ThreadMilliseconds() - begin);
   }
   std::mt19937 random(1);
   Times times;

@@ -22,7 +22,7 @@ void BenchModel::AddTo(CLI::App& command) {
   command.add_flag("--random", random, "With --shape, which implies it");
   command.add_option(
       "--weights", weights,
-      "Type of random weights: bf16 (default on cuda), q8_0 (default elsewhere), f32");
+      "Type of random weights: bf16 (default on cuda), q8_0 (default elsewhere), q4_0, f32");
   command.add_option("--strategies", strategies, "Comma-separated")->capture_default_str();
   if (flat_tokens < 0) {
     command

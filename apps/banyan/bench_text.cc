@@ -33,7 +33,7 @@ struct Timing {  // of one thread
 };
 
 // Processor time of this thread: what other programs do does not count.
-double Clock() {
+double ThreadSeconds() {
   timespec now{};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
   return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
@@ -42,9 +42,9 @@ double Clock() {
 Timing Measure(const char* name, int runs, const std::function<void()>& body) {
   std::vector<double> seconds;
   for (int run = 0; run < runs; ++run) {
-    const double begin = Clock();
+    const double begin = ThreadSeconds();
     body();
-    seconds.push_back(Clock() - begin);
+    seconds.push_back(ThreadSeconds() - begin);
   }
   Timing timing{name, seconds.front(), 0.0};
   std::sort(seconds.begin(), seconds.end());

@@ -11,9 +11,11 @@ using Command = std::function<int()>;
 
 Command AddAsk(CLI::App& app);
 Command AddEmbed(CLI::App& app);
+Command AddKv(CLI::App& app);
 Command AddEval(CLI::App& app);
 Command AddExtract(CLI::App& app);
 Command AddIds(CLI::App& app);
+Command AddMerge(CLI::App& app);
 Command AddModel(CLI::App& app);
 Command AddRag(CLI::App& app);
 Command AddBench(CLI::App& app);

@@ -10,7 +10,8 @@
 namespace banyan::app {
 namespace {
 
-constexpr const char* kBegin = R"sh(# bash completion for banyan, made by: banyan completion bash
+constexpr const char* kBashBegin =
+    R"sh(# bash completion for banyan, made by: banyan completion bash
 _banyan_none() { compopt +o default +o bashdefault 2>/dev/null; }
 _banyan_words() {
   mapfile -t COMPREPLY < <(compgen -W "$1" -- "$cur")
@@ -31,13 +32,13 @@ _banyan() {
     case "$typed ${COMP_WORDS[i]}" in
 )sh";
 
-constexpr const char* kEnd = R"sh(  esac
+constexpr const char* kBashEnd = R"sh(  esac
 }
 complete -o default -o bashdefault -F _banyan banyan
 )sh";
 
 // What is done in a place of the command line. Files are what the shell completes by itself.
-std::string ActionOf(const Completion& completion) {
+std::string BashActionOf(const Completion& completion) {
   switch (completion.kind) {
     case Completion::Kind::kNothing:
       return "_banyan_none";
@@ -51,7 +52,7 @@ std::string ActionOf(const Completion& completion) {
   return ":";
 }  // namespace banyan::app
 
-std::string CaseOf(const TypedCommand& command) {
+std::string BashCaseOf(const TypedCommand& command) {
   std::vector<std::string> options;
   std::map<std::string, std::vector<std::string>> values;  // action → options
   for (const CLI::Option* option : NamedOptions(*command.app)) {
@@ -60,7 +61,7 @@ std::string CaseOf(const TypedCommand& command) {
     for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
     options.insert(options.end(), names.begin(), names.end());
     if (option->get_items_expected_max() == 0) continue;
-    std::vector<std::string>& same = values[ActionOf(ValueCompletion(*option))];
+    std::vector<std::string>& same = values[BashActionOf(ValueCompletion(*option))];
     same.insert(same.end(), names.begin(), names.end());
   }
   std::string text = fmt::format("    '{}')\n      case \"$prev\" in\n", command.typed);
@@ -71,7 +72,7 @@ std::string CaseOf(const TypedCommand& command) {
                     "      esac\n"
                     "      if [[ $cur == -* ]]; then _banyan_words '{}'; else {}; fi\n"
                     "      ;;\n",
-                    fmt::join(options, " "), ActionOf(command.arguments));
+                    fmt::join(options, " "), BashActionOf(command.arguments));
 }
 
 }  // namespace
@@ -82,12 +83,12 @@ std::string BashCompletion(const CLI::App& root) {
   for (const TypedCommand& command : commands) {
     if (command.depth > 0) typed.push_back("'" + command.typed + "'");
   }
-  std::string text = kBegin;
+  std::string text = kBashBegin;
   text += fmt::format("      {}) typed+=\" ${{COMP_WORDS[i]}}\" ;;\n    esac\n  done\n",
                       fmt::join(typed, " | "));
   text += "  case \"$typed\" in\n";
-  for (const TypedCommand& command : commands) text += CaseOf(command);
-  return text + kEnd;
+  for (const TypedCommand& command : commands) text += BashCaseOf(command);
+  return text + kBashEnd;
 }
 
 }  // namespace banyan::app

@@ -10,7 +10,7 @@
 namespace banyan::app {
 namespace {
 
-std::string Quoted(const std::string& text) {
+std::string FishQuoted(const std::string& text) {
   std::string quoted = "'";
   for (const char c : text) {
     if (c == '\'' || c == '\\') quoted += '\\';
@@ -39,7 +39,7 @@ std::string ValueOptions(const Completion& completion) {
     case Completion::Kind::kNothing:
       return " -x";
     case Completion::Kind::kWords:
-      return " -x -a " + Quoted(fmt::format("{}", fmt::join(completion.words, " ")));
+      return " -x -a " + FishQuoted(fmt::format("{}", fmt::join(completion.words, " ")));
     case Completion::Kind::kModels:
       return " -r -a '(banyan model list --names 2>/dev/null)'";
     case Completion::Kind::kFiles:
@@ -49,11 +49,12 @@ std::string ValueOptions(const Completion& completion) {
 }
 
 std::string LinesOf(const TypedCommand& command) {
-  const std::string begin = fmt::format("complete -c banyan -n {}", Quoted(ConditionOf(command)));
+  const std::string begin =
+      fmt::format("complete -c banyan -n {}", FishQuoted(ConditionOf(command)));
   std::string text;
   for (const CLI::App* sub : ShownCommands(*command.app)) {
     text += fmt::format("{} -f -a {} -d {}\n", begin, sub->get_name(),
-                        Quoted(ShortDescription(sub->get_description())));
+                        FishQuoted(ShortDescription(sub->get_description())));
   }
   if (text.empty()) {
     switch (command.arguments.kind) {
@@ -62,7 +63,7 @@ std::string LinesOf(const TypedCommand& command) {
         break;
       case Completion::Kind::kWords:
         text += fmt::format("{} -f -a {}\n", begin,
-                            Quoted(fmt::format("{}", fmt::join(command.arguments.words, " "))));
+                            FishQuoted(fmt::format("{}", fmt::join(command.arguments.words, " "))));
         break;
       case Completion::Kind::kModels:
         text += begin + " -a '(banyan model list --names 2>/dev/null)'\n";
@@ -76,7 +77,7 @@ std::string LinesOf(const TypedCommand& command) {
     for (const std::string& name : option->get_snames()) text += " -s " + name;
     for (const std::string& name : option->get_lnames()) text += " -l " + name;
     if (option->get_items_expected_max() > 0) text += ValueOptions(ValueCompletion(*option));
-    text += fmt::format(" -d {}\n", Quoted(ShortDescription(option->get_description())));
+    text += fmt::format(" -d {}\n", FishQuoted(ShortDescription(option->get_description())));
   }
   return text;
 }

@@ -10,7 +10,7 @@
 namespace banyan::app {
 namespace {
 
-constexpr const char* kBegin = R"sh(#compdef banyan
+constexpr const char* kZshBegin = R"sh(#compdef banyan
 # zsh completion for banyan, made by: banyan completion zsh
 _banyan_models() {
   local -a known
@@ -24,12 +24,12 @@ _banyan() {
     case "$typed $words[i]" in
 )sh";
 
-constexpr const char* kEnd = R"sh(  esac
+constexpr const char* kZshEnd = R"sh(  esac
 }
 if [[ $funcstack[1] == _banyan ]]; then _banyan "$@"; else compdef _banyan banyan; fi
 )sh";
 
-std::string Quoted(const std::string& text) {
+std::string ZshQuoted(const std::string& text) {
   std::string quoted = "'";
   for (const char c : text) quoted += c == '\'' ? "'\\''" : std::string(1, c);
   return quoted + "'";
@@ -45,7 +45,7 @@ std::string Escaped(const std::string& text, const std::string& special) {
   return escaped;
 }
 
-std::string ActionOf(const Completion& completion) {
+std::string ZshActionOf(const Completion& completion) {
   switch (completion.kind) {
     case Completion::Kind::kNothing:
       return " ";  // a message, and nothing to choose from
@@ -72,13 +72,13 @@ std::string SpecsOf(const CLI::Option& option) {
     spec += name;
     if (takes_value) spec += name.starts_with("--") ? "=" : "+";
     spec += fmt::format("[{}]", Escaped(ShortDescription(option.get_description()), "[]\\"));
-    if (takes_value) spec += fmt::format(":value:{}", ActionOf(ValueCompletion(option)));
-    text += " \\\n        " + Quoted(spec);
+    if (takes_value) spec += fmt::format(":value:{}", ZshActionOf(ValueCompletion(option)));
+    text += " \\\n        " + ZshQuoted(spec);
   }
   return text;
 }
 
-std::string CaseOf(const TypedCommand& command) {
+std::string ZshCaseOf(const TypedCommand& command) {
   std::string text = fmt::format("    '{}')\n", command.typed);
   if (command.depth > 0) {
     text +=
@@ -88,14 +88,14 @@ std::string CaseOf(const TypedCommand& command) {
   for (const CLI::Option* option : NamedOptions(*command.app)) text += SpecsOf(*option);
   const std::vector<const CLI::App*> subcommands = ShownCommands(*command.app);
   if (subcommands.empty()) {
-    text += " \\\n        " + Quoted("*:argument:" + ActionOf(command.arguments));
+    text += " \\\n        " + ZshQuoted("*:argument:" + ZshActionOf(command.arguments));
   } else {
     std::string described;
     for (const CLI::App* sub : subcommands) {
       described += fmt::format("{}\\:\"{}\" ", sub->get_name(),
                                Escaped(ShortDescription(sub->get_description()), "\\\"$`"));
     }
-    text += " \\\n        " + Quoted("*:command:((" + described + "))");
+    text += " \\\n        " + ZshQuoted("*:command:((" + described + "))");
   }
   return text + "\n      ;;\n";
 }
@@ -108,12 +108,12 @@ std::string ZshCompletion(const CLI::App& root) {
   for (const TypedCommand& command : commands) {
     if (command.depth > 0) typed.push_back("'" + command.typed + "'");
   }
-  std::string text = kBegin;
+  std::string text = kZshBegin;
   text +=
       fmt::format("      {}) typed+=\" $words[i]\" ;;\n    esac\n  done\n", fmt::join(typed, "|"));
   text += "  case \"$typed\" in\n";
-  for (const TypedCommand& command : commands) text += CaseOf(command);
-  return text + kEnd;
+  for (const TypedCommand& command : commands) text += ZshCaseOf(command);
+  return text + kZshEnd;
 }
 
 }  // namespace banyan::app

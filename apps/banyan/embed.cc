@@ -1,19 +1,22 @@
-// banyan embed: a vector for every text. One JSON object per line in, one per line out, in the
-// order of the input; a bad line gives an error row and the others go on.
+// banyan embed: vectors for every text. One JSON object per line in, one per line out, in the order
+// of the input; a bad line gives an error row and the others go on. Or dense vectors alone, as an
+// array of NumPy, which has no place for errors: the first one ends the run.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <fstream>
 #include <iostream>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
-#include "banyan/encoder.h"
+#include "banyan/encoder_text.h"
 #include "banyan/error.h"
 #include "commands.h"
 #include "ids_fields.h"
 #include "ids_rows.h"
+#include "npy_file.h"
 #include "run_options.h"
 
 namespace banyan::app {
@@ -23,13 +26,36 @@ struct EmbedCommand {
   RunOptions run;
   std::string input = "-", output = "-";
   int max_tokens = 0;  // 0: as many as the model's makers take
+  bool sparse = false, multi_vector = false;
 };
+
+// Only what was computed.
+std::string FieldsOf(const Embedding& embedding, const EmbedOptions& computed) {
+  std::string text = "\"dense\":" + FloatsText(embedding.dense);
+  if (computed.sparse) {
+    std::vector<std::string> weights;
+    for (const auto& [token, weight] : embedding.sparse) {
+      weights.push_back(fmt::format("\"{}\":{}", token, FloatText(weight)));
+    }
+    text += fmt::format(",\"sparse\":{{{}}}", fmt::join(weights, ","));
+  }
+  if (computed.colbert) {
+    std::vector<std::string> vectors;
+    for (const std::vector<float>& vector : embedding.colbert) {
+      vectors.push_back(FloatsText(vector));
+    }
+    text += fmt::format(",\"multi_vector\":[{}]", fmt::join(vectors, ","));
+  }
+  return text;
+}
 
 // Lines through tokenizer and encoder, as many at a time as keep the encoder busy.
 class EmbedRun {
  public:
-  EmbedRun(std::shared_ptr<Encoder> encoder, const EmbedCommand& command, std::ostream& out)
-      : encoder_(std::move(encoder)), out_(out) {
+  // `array` (may be null): where vectors go instead of `out`.
+  EmbedRun(std::shared_ptr<Encoder> encoder, const EmbedCommand& command, std::ostream& out,
+           NpyFile* array)
+      : encoder_(std::move(encoder)), out_(out), array_(array) {
     if (!encoder_->text()) {
       throw Error(ErrorKind::kUnsupported, "embed: the model's files have no tokenizer");
     }
@@ -38,7 +64,14 @@ class EmbedRun {
     }
     max_tokens_ = command.max_tokens > 0 ? std::min(command.max_tokens, encoder_->context_length())
                                          : encoder_->usual_length();
-    options_.sparse = options_.colbert = false;
+    const auto check = [](bool asked, bool there, const char* name) {
+      if (asked && !there) {
+        throw Error(ErrorKind::kUnsupported, fmt::format("{}: the model has no such head", name));
+      }
+      return asked;
+    };
+    options_.sparse = check(command.sparse, encoder_->has_sparse(), "--sparse");
+    options_.colbert = check(command.multi_vector, encoder_->has_colbert(), "--multi-vector");
     options_.batch_rows = command.run.engine.batch_rows;
   }
 
@@ -80,34 +113,33 @@ class EmbedRun {
         row.id = json.at("id").dump(-1, ' ', false, Json::error_handler_t::replace);
       }
       std::vector<TokenId> text =
-          encoder_->text()->Encode(StringField(json, "text"), true, /*parse_special=*/false);
-      row.truncated = text.size() > static_cast<size_t>(max_tokens_);
-      if (row.truncated) Truncate(text);
+          EncoderTokens(*encoder_, StringField(json, "text"), max_tokens_, &row.truncated);
       encoder_->Check(text);
       tokens_ += text.size();
       texts_.push_back(std::move(text));
     } catch (const Error& e) {
+      if (array_ != nullptr) {
+        throw Error(e.kind(),
+                    fmt::format("line {}: {}; an array has no place for errors", number, e.what()));
+      }
       row.error = ErrorLine(row.id, e.kind(), e.what());
       failed_ = true;
     }
   }
 
-  // The text ends earlier; a special token at its end stays there.
-  void Truncate(std::vector<TokenId>& text) const {
-    const TokenId last = text.back();
-    text.resize(static_cast<size_t>(max_tokens_));
-    if (encoder_->text()->IsSpecial(last)) text.back() = last;
-  }
-
   void Write() {
     const std::vector<Embedding> embeddings = encoder_->Embed(texts_, options_);
     size_t next = 0;
+    if (array_ != nullptr) {
+      for (const Embedding& embedding : embeddings) array_->Add(embedding.dense);
+      rows_.clear();
+    }
     for (const Row& row : rows_) {
       if (!row.error.empty()) {
         out_ << row.error << '\n';
         continue;
       }
-      std::string fields = "\"dense\":" + FloatsText(embeddings[next++].dense);
+      std::string fields = FieldsOf(embeddings[next++], options_);
       if (row.truncated) fields += ",\"truncated\":true";
       out_ << FieldsLine(row.id, fields) << '\n';
     }
@@ -120,6 +152,7 @@ class EmbedRun {
 
   std::shared_ptr<Encoder> encoder_;
   std::ostream& out_;
+  NpyFile* array_;
   EmbedOptions options_;
   int max_tokens_ = 0;
   std::vector<Row> rows_;                    // read and not written
@@ -142,15 +175,24 @@ int RunEmbed(EmbedCommand& command) {
   }
   const std::shared_ptr<Encoder> encoder = command.run.LoadEncoder(false);
   std::ofstream out_file;
-  if (command.output != "-") {
+  std::optional<NpyFile> array;
+  if (command.output.ends_with(".npy")) {
+    if (command.sparse || command.multi_vector) {
+      throw Error(ErrorKind::kUsage, "embed: an array (.npy) has dense vectors alone");
+    }
+    array.emplace(command.output, encoder->dimensions());
+  } else if (command.output != "-") {
     out_file.open(command.output);
     if (!out_file) {
       throw Error(ErrorKind::kIo, fmt::format("{}: cannot write the output", command.output));
     }
   }
   std::ios::sync_with_stdio(false);
-  EmbedRun run(encoder, command, command.output == "-" ? std::cout : out_file);
-  return run.Run(command.input == "-" ? std::cin : in_file);
+  EmbedRun run(encoder, command, command.output == "-" ? std::cout : out_file,
+               array ? &*array : nullptr);
+  const int code = run.Run(command.input == "-" ? std::cin : in_file);
+  if (array) array->Finish();
+  return code;
 }
 
 }  // namespace
@@ -162,6 +204,7 @@ Command AddEmbed(CLI::App& app) {
       R"(Input lines: {"id":…,"text":"…"}. Output lines, in the same order: {"id":…,"dense":[…]}, of length 1;
 "truncated":true where the text had more tokens than the model or --max-tokens takes; or
 {"id":…,"error":{"kind","message"}}. A text's vector is the same alone and among others.
+With -o FILE.npy: dense vectors as an array of float32 for numpy.load; a bad line ends the run.
 Exit code 0: all lines answered, 1: some were bad, 2: none were read.)");
   auto options = std::make_shared<EmbedCommand>();
   options->run.AddLoadingTo(*command, "f32");
@@ -173,7 +216,13 @@ Exit code 0: all lines answered, 1: some were bad, 2: none were read.)");
       ->add_option("--batch-rows", options->run.engine.batch_rows,
                    "Tokens of one pass; 0: chosen by the backend")
       ->check(CLI::NonNegativeNumber);
-  command->add_option("-o,--output", options->output, "JSONL file; - for standard output")
+  command->add_flag("--sparse", options->sparse,
+                    "Learned weights of tokens too: \"sparse\":{\"TOKEN ID\":WEIGHT} (BGE-M3)");
+  command->add_flag("--multi-vector", options->multi_vector,
+                    "A vector of every token but the first too: \"multi_vector\":[[…]] (BGE-M3)");
+  command
+      ->add_option("-o,--output", options->output,
+                   "JSONL file, or an array of NumPy (.npy); - for standard output")
       ->capture_default_str();
   command->add_option("input", options->input, "JSONL file; - for standard input")
       ->capture_default_str();

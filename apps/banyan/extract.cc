@@ -19,8 +19,15 @@ int RunExtractCommand(ExtractCommand& command) {
   const std::shared_ptr<Model> model = command.run.LoadModel(command.quiet);
   const double load_seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  if (command.dry_run)
+    return ShowEstimate(EstimateExtract(model, command.run.engine, command.extract, command.job));
   if (command.show_prompt) {
     Print(ShowExtractPrompt(model, command.extract, command.job) + "\n");
+    return 0;
+  }
+  if (command.layout) {
+    WriteExtractLayouts(model, command.extract, command.job,
+                        [](const std::string& line) { Print(line + "\n"); });
     return 0;
   }
   const JobSession session(command.job, command.quiet);

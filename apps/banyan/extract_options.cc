@@ -6,7 +6,7 @@
 namespace banyan::app {
 namespace {
 
-constexpr const char* kHelp = R"(
+constexpr const char* kExtractHelp = R"(
 Every line of the input is a document; every line of the output has its values: those of all
 attributes that the schema lists, written at once, each held to its type, null where the document
 does not say.
@@ -79,10 +79,11 @@ void AddInput(CLI::App& command, ExtractCommand& options) {
 
 void AddPrompt(CLI::App& command, ExtractCommand& options) {
   const char* group = "Prompt";
-  options.instruction_text = kDefaultExtractInstruction;
   command
-      .add_option("--instruction", options.instruction_text,
-                  "What the model is told first, as text or @FILE")
+      .add_option(
+          "--instruction", options.instruction_text,
+          "What the model is told first, as text or @FILE (default: to write the attributes "
+          "as JSON)")
       ->group(group);
   command
       .add_option("--template", options.template_text,
@@ -101,8 +102,16 @@ void AddPrompt(CLI::App& command, ExtractCommand& options) {
       ->capture_default_str()
       ->group(group);
   command
+      .add_flag("--dry-run", options.dry_run,
+                "Only say what the job would do and about how long it would take")
+      ->group(group);
+  command
       .add_flag("--show-prompt", options.show_prompt,
                 "Only print what the model reads of the first document")
+      ->group(group);
+  command
+      .add_flag("--layout", options.layout,
+                "Only print every document's tokens, positions and slots as JSON, for training")
       ->group(group);
 }
 
@@ -112,6 +121,13 @@ void AddValues(CLI::App& command, ExtractCommand& options) {
       .add_option("--values", options.values,
                   "skeleton: all at once, each sees what is written of those above it; isolated: "
                   "at once, unseen by one another; sequential: one after another")
+      ->capture_default_str()
+      ->group(group);
+  command
+      .add_option("--stack", options.extract.stack,
+                  "Documents of one prompt: those of a category that follow one another are read "
+                  "together, and their values may depend on one another")
+      ->check(CLI::Range(1, 64))
       ->capture_default_str()
       ->group(group);
   command
@@ -177,7 +193,7 @@ void AddOutput(CLI::App& command, ExtractCommand& options) {
 }  // namespace
 
 void ExtractCommand::AddTo(CLI::App& command) {
-  command.footer(kHelp);
+  command.footer(kExtractHelp);
   AddInput(command, *this);
   AddPrompt(command, *this);
   AddValues(command, *this);

@@ -24,7 +24,7 @@ struct ExtractCommand {
   std::string report;    // file; empty: none
   bool propose = false;  // `extract schema`: no schema is needed, one is written
   ProposeOptions proposal;
-  bool show_prompt = false, quiet = false;
+  bool show_prompt = false, layout = false, dry_run = false, quiet = false;
 
   // Adds all options, and the examples that end the help.
   void AddTo(CLI::App& command);

@@ -5,6 +5,42 @@
 #include "banyan/error.h"
 
 namespace banyan::app {
+namespace {
+
+// Finds the text of a number that is the line's own "id".
+class IdNumber : public nlohmann::json_sax<Json> {
+ public:
+  const std::string& text() const { return text_; }
+
+  bool null() override { return true; }
+  bool boolean(bool) override { return true; }
+  bool number_integer(number_integer_t) override { return true; }
+  bool number_unsigned(number_unsigned_t) override { return true; }
+  bool number_float(number_float_t, const string_t& text) override {
+    if (depth_ == 1 && is_id_) text_ = text;
+    return true;
+  }
+  bool string(string_t&) override { return true; }
+  bool binary(binary_t&) override { return true; }
+  bool start_object(size_t) override { return ++depth_ > 0; }
+  bool key(string_t& name) override {
+    if (depth_ == 1) is_id_ = name == "id";
+    return true;
+  }
+  bool end_object() override { return depth_-- > 0; }
+  bool start_array(size_t) override { return ++depth_ > 0; }
+  bool end_array() override { return depth_-- > 0; }
+  bool parse_error(size_t, const std::string&, const nlohmann::json::exception&) override {
+    return false;
+  }
+
+ private:
+  int depth_ = 0;
+  bool is_id_ = false;
+  std::string text_;
+};
+
+}  // namespace
 
 void BadInput(const std::string& message) { throw Error(ErrorKind::kInput, message); }
 
@@ -24,6 +60,14 @@ Json ParseLine(const std::string& line, std::int64_t number) {
   } catch (const Json::exception&) {
     BadInput(fmt::format("line {}: not valid JSON", number));
   }
+}
+
+std::string IdText(const Json& json, const std::string& line) {
+  const Json& id = json.at("id");
+  if (!id.is_number_float()) return id.dump(-1, ' ', false, Json::error_handler_t::replace);
+  IdNumber number;
+  Json::sax_parse(line, &number);
+  return number.text();
 }
 
 const Json& Field(const Json& line, const char* name) {

@@ -19,6 +19,10 @@ using Json = nlohmann::ordered_json;  // templates print objects in the order of
 // deeper than 256.
 Json ParseLine(const std::string& line, std::int64_t number);
 
+// The line's "id" as JSON; a number as it is written there, whatever a double can hold.
+// REQUIRES: `json` is the line and has one.
+std::string IdText(const Json& json, const std::string& line);
+
 const Json& Field(const Json& line, const char* name);
 int IntField(const Json& line, const char* name, int fallback);  // 0 or more
 double NumberField(const Json& line, const char* name, double fallback);

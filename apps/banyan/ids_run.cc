@@ -54,9 +54,7 @@ void IdsRun::Read(const std::string& line, std::int64_t number) {
     if (!json.is_object()) {
       BadInput(fmt::format("line {}: expected an object, found {}", number, json.type_name()));
     }
-    if (json.contains("id")) {
-      row.id = json.at("id").dump(-1, ' ', false, Json::error_handler_t::replace);
-    }
+    if (json.contains("id")) row.id = IdText(json, line);
     row.kind = StringField(json, "kind");
     row.logprobs = json.value("logprobs", false);
     Start(json);

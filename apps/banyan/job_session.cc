@@ -3,29 +3,15 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <atomic>
-#include <csignal>
+#include <filesystem>
 #include <fstream>
 
 #include "banyan/error.h"
 #include "screen.h"
+#include "stop_signal.h"
 
 namespace banyan::app {
 namespace {
-
-// The signal that asked the job to stop (Ctrl-C, SIGTERM); 0: none.
-std::atomic<int> stop_signal{0};
-
-// The first time the job ends by itself, within a step; the second time the system ends it. Only
-// calls that a signal handler may make.
-extern "C" void OnJobInterrupt(int signal) {
-  constexpr char kSaid[] =
-      "\nbanyan: stopping; what is not finished is done again with --resume (a second time ends at "
-      "once)\n";
-  stop_signal = signal;
-  std::signal(signal, SIG_DFL);
-  if (::write(STDERR_FILENO, kSaid, sizeof(kSaid) - 1) < 0) return;
-}
 
 std::string ResumeHint(const JobOptions& job) {
   if (job.output == "-") return "";
@@ -46,13 +32,18 @@ std::string WithCost(std::string json, double cost) {
 
 }  // namespace
 
+int ShowEstimate(const JobEstimate& estimate) {
+  Say(estimate.ToText());
+  Print(estimate.ToJson() + "\n");
+  return estimate.error_rows > 0 ? 1 : 0;
+}
+
 JobSession::JobSession(JobOptions& job, bool quiet)
     : job_(job), quiet_(quiet), line_(::isatty(STDERR_FILENO) == 1) {
   if (!quiet) job_.progress = [this](const JobProgress& progress) { line_.Show(progress); };
   job_.notice = [](const std::string& text) { SayLine(text); };
-  job_.stop = [] { return stop_signal != 0; };
-  std::signal(SIGINT, OnJobInterrupt);
-  std::signal(SIGTERM, OnJobInterrupt);
+  job_.stop = [] { return StopSignal() != 0; };
+  StopOnSignals();
 }
 
 int JobSession::Finish(const JobReceipt& receipt, double price_per_hour) const {
@@ -81,7 +72,18 @@ int JobSession::Finish(const JobReceipt& receipt, double price_per_hour) const {
     Say(fmt::format("banyan: stopped after more than {} error rows (--max-errors). {}",
                     job_.max_errors, ResumeHint(job_)));
   }
-  if (receipt.end == JobEnd::kStopped && stop_signal != 0) return 128 + stop_signal;
+  if (receipt.rows_this_run > 0 && receipt.error_rows_this_run == receipt.rows_this_run) {
+    SayLine("every row failed; the first: " + receipt.first_error);
+  }
+  const std::string journal = job_.output + ".journal";
+  std::error_code none;
+  if (receipt.end == JobEnd::kComplete && !quiet_ && job_.output != "-" &&
+      std::filesystem::exists(journal, none)) {
+    SayLine(fmt::format(
+        "{} serves --resume (when the input grows) and --retry-errors; it may be removed",
+        journal));
+  }
+  if (receipt.end == JobEnd::kStopped && StopSignal() != 0) return 128 + StopSignal();
   return receipt.end == JobEnd::kComplete && receipt.error_rows == 0 ? 0 : 1;
 }
 

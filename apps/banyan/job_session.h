@@ -9,6 +9,9 @@
 
 namespace banyan::app {
 
+// What a dry run found: for people on stderr, as JSON on stdout. Returns the exit code.
+int ShowEstimate(const JobEstimate& estimate);
+
 class JobSession {
  public:
   // Sets what the job says and hears; `job` must outlive the session.

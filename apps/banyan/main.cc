@@ -37,7 +37,9 @@ int Run(int argc, char** argv) {
   add(banyan::app::AddAsk);
   add(banyan::app::AddExtract);
   add(banyan::app::AddRag);
+  add(banyan::app::AddKv);
   add(banyan::app::AddServe);
+  add(banyan::app::AddMerge);
   add(banyan::app::AddEmbed);
   add(banyan::app::AddIds);
   add(banyan::app::AddModel);

@@ -6,7 +6,6 @@
 
 #include <chrono>
 #include <cstdio>
-#include <filesystem>
 #include <fstream>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -14,9 +13,9 @@
 #include <vector>
 
 #include "banyan/error.h"
-#include "banyan/retrieval.h"
 #include "commands.h"
 #include "job_session.h"
+#include "rag_index.h"
 #include "rag_options.h"
 #include "screen.h"
 
@@ -64,6 +63,13 @@ std::string SourcesText(const Json& row) {
   return text;
 }
 
+std::string DroppedText(const Json& row, double least) {
+  if (!row.contains("dropped")) return {};
+  const size_t count = row.at("dropped").size();
+  return fmt::format("  {} passage{} below the relevance of {} not read\n", count,
+                     count == 1 ? "" : "s", least);
+}
+
 int AnswerOne(const RagCommand& command) {
   const std::shared_ptr<Model> model = command.run.LoadModel(command.quiet);
   const std::string row =
@@ -76,7 +82,7 @@ int AnswerOne(const RagCommand& command) {
   const Json fields = Json::parse(row);
   const auto& answer = fields.at("answer");
   Print(answer.is_string() ? answer.get<std::string>() + "\n" : "(the documents do not say)\n");
-  if (!command.quiet) Say(SourcesText(fields));
+  if (!command.quiet) Say(SourcesText(fields) + DroppedText(fields, command.rag.min_relevance));
   return 0;
 }
 
@@ -98,34 +104,6 @@ int RunRagCommand(RagCommand& command) {
   return session.Finish(receipt, 0.0);
 }
 
-struct IndexCommand {
-  std::vector<std::string> arguments;
-  IndexOptions options;
-  bool quiet = false;
-};
-
-int MakeIndex(IndexCommand& command) {
-  std::string directory = kDefaultIndex;
-  std::vector<std::string> inputs = command.arguments;
-  if (inputs.size() > 1) {
-    directory = inputs.front();
-    inputs.erase(inputs.begin());
-    if (std::filesystem::exists(directory) && !std::filesystem::is_directory(directory)) {
-      throw Error(ErrorKind::kUsage,
-                  fmt::format("{}: expected the index's folder first, then documents", directory));
-    }
-  }
-  if (!command.quiet) {
-    command.options.notice = [](const std::string& text) { SayLine(text); };
-  }
-  const IndexReceipt receipt = DocumentIndex::Build(directory, inputs, command.options);
-  if (!command.quiet) {
-    Say(fmt::format("{}: {} documents in {} passages, {} different words\n", directory,
-                    receipt.documents, receipt.passages, receipt.words));
-  }
-  return receipt.left_out > 0 ? 1 : 0;
-}
-
 }  // namespace
 
 Command AddRag(CLI::App& app) {
@@ -134,24 +112,10 @@ Command AddRag(CLI::App& app) {
   auto options = std::make_shared<RagCommand>();
   options->AddTo(*command);
   command->require_subcommand(0, 1);
-  CLI::App* index = command->add_subcommand("index", "Make an index of documents on disk");
-  index->footer(fmt::format(R"(
-  $ banyan rag index notes/             (the index is {0})
-  $ banyan rag index IDX notes/*.txt    (the index is IDX)
-
-Documents are texts in UTF-8, folders of them, or JSONL of {{"id","text","title"?}}. Long ones are divided into
-passages. An index is replaced as a whole: whoever reads the old one meanwhile is not disturbed.)",
-                            kDefaultIndex));
-  auto making = std::make_shared<IndexCommand>();
-  index
-      ->add_option("arguments", making->arguments,
-                   "A folder or file of documents; or the index's folder, then documents")
-      ->required();
-  index->add_option("--passage-words", making->options.passage_words, "Words of a passage, at most")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
-  index->add_flag("--quiet", making->quiet, "Nothing on stderr");
-  return [=] { return index->parsed() ? MakeIndex(*making) : RunRagCommand(*options); };
+  const auto [index, make_index] = AddRagIndex(*command);
+  return [options, index = index, make_index = make_index] {
+    return index->parsed() ? make_index() : RunRagCommand(*options);
+  };
 }
 
 }  // namespace banyan::app

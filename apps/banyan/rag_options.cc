@@ -2,16 +2,10 @@
 
 #include <fmt/format.h>
 
-#include <cstdlib>
-#include <filesystem>
-
-#include "banyan/error.h"
-#include "option_text.h"
-
 namespace banyan::app {
 namespace {
 
-constexpr const char* kHelp = R"(
+constexpr const char* kRagHelp = R"(
 Every document is read by itself, and all write one answer together: each next token is the one that a
 relevant document is sure of, where a stream without any document is not. The answer says which document
 every token is owed to.
@@ -24,14 +18,19 @@ Examples
     $ cat in.jsonl
     {"id":"q1","question":"Which code opens the gate?","documents":[{"id":"d1","text":"…"},{"id":"d2","text":"…"}]}
     $ banyan rag -m model.gguf in.jsonl -o out.jsonl --trace trace.html
-    $ banyan rag index idx 'notes/*.txt' && banyan rag questions.jsonl --index idx -o out.jsonl
+    $ banyan rag index idx notes/ && banyan rag questions.jsonl --index idx -o out.jsonl
+  Found by meaning and not by words alone: vectors of an encoder, kept in the index:
+    $ banyan model fetch all-minilm-l6-v2
+    $ banyan rag index notes/ --encoder all-minilm-l6-v2
+    $ banyan rag "When does the ferry leave?"
   Compared with all documents in one prompt:
     $ banyan rag in.jsonl --method concat -o concat.jsonl
     $ banyan eval rag in.jsonl out.jsonl concat.jsonl
 
 Input
   JSONL: {"id","question","documents":[{"id","text","title"?,"score"?}]?}. A score is the document's
-  relevance in (0, 1]; without scores BM25 gives it. Other fields are carried through.
+  relevance in (0, 1]; without scores --relevance gives it. Other fields are carried through.
+  With --experts examples: {"id","question","examples":[{"question","answer"}]?}.
 Output
   {"id","question","answer","finish_reason","tokens","prompt_tokens","method","citations","trace",
   "first_token_seconds","seconds",…}; what cannot be answered becomes {"id","error":{…}}.
@@ -52,11 +51,36 @@ void AddDocuments(CLI::App& command, RagCommand& options) {
       ->capture_default_str()
       ->group(group);
   command
-      .add_option("--relevance", options.relevance,
-                  "Of given documents: their scores, BM25 among them, equal; auto: scores where "
-                  "all have one")
-      ->type_name("auto|given|bm25|equal")
+      .add_option("--candidates", options.candidates,
+                  "By what passages of the index are found; auto: dense where the index has "
+                  "vectors, else bm25")
+      ->type_name("auto|bm25|dense|sparse")
       ->capture_default_str()
+      ->group(group);
+  command
+      .add_option("--candidate-count", rag.candidate_count,
+                  "Passages that are found before the --top most relevant are read; 0: four times "
+                  "--top where something else than --candidates judges them")
+      ->check(CLI::NonNegativeNumber)
+      ->group(group);
+  command
+      .add_option("--relevance", options.relevance,
+                  "Who judges documents: their scores (given), a signal, the reranker alone, "
+                  "nobody (equal); auto: scores where all have one, else the signal of "
+                  "--candidates, else dense with an --encoder, else bm25")
+      ->type_name("auto|given|bm25|dense|sparse|multi-vector|rerank|equal")
+      ->capture_default_str()
+      ->group(group);
+  command
+      .add_option("--encoder", options.encoder,
+                  "Model of dense, sparse and multi-vector signals (default: the one that made the "
+                  "index)")
+      ->type_name("MODEL")
+      ->group(group);
+  command
+      .add_option("--reranker", options.reranker,
+                  "Cross-encoder (XLM-R, RoBERTa) whose judgement is fused with --relevance")
+      ->type_name("MODEL")
       ->group(group);
   command
       .add_option("--min-relevance", rag.min_relevance,
@@ -78,8 +102,26 @@ void AddAnswers(CLI::App& command, RagCommand& options) {
   command
       .add_option("--method", options.method,
                   "experts: every document by itself; concat: all in one prompt; top1: the most "
-                  "relevant; map-reduce: an answer from each, then one from these")
-      ->type_name("experts|concat|top1|map-reduce")
+                  "relevant; map-reduce: an answer from each, then one from these; kv-concat: "
+                  "computed apart, read side by side")
+      ->type_name("experts|concat|top1|map-reduce|kv-concat")
+      ->capture_default_str()
+      ->group(group);
+  command
+      .add_option("--experts", options.experts,
+                  "What every expert reads: a document, or few-shot examples")
+      ->type_name("documents|examples")
+      ->capture_default_str()
+      ->group(group);
+  command
+      .add_option("--examples", options.examples,
+                  "JSONL of {\"question\",\"answer\"} for records without examples of their own")
+      ->type_name("FILE")
+      ->group(group);
+  command
+      .add_option("--examples-per-expert", rag.examples_per_expert,
+                  "How many examples each expert reads")
+      ->check(CLI::PositiveNumber)
       ->capture_default_str()
       ->group(group);
   command
@@ -172,29 +214,15 @@ void AddOutput(CLI::App& command, RagCommand& options) {
   command.add_flag("--quiet", options.quiet, "No progress and no receipt on stderr")->group(group);
 }
 
-void ParseBeta(const std::string& text, PanelOptions& panel) {
-  if (text == "expert" || text == "shared") {
-    panel.beta_rule = text == "shared" ? BetaRule::kShared : BetaRule::kExpert;
-    return;
-  }
-  char* end = nullptr;
-  panel.beta_rule = BetaRule::kFixed;
-  panel.beta = std::strtod(text.c_str(), &end);
-  if (text.empty() || *end != '\0' || !(panel.beta >= 0.0 && panel.beta < 1e6)) {
-    throw Error(
-        ErrorKind::kUsage,
-        fmt::format("--beta: expected expert, shared or a number from 0, found '{}'", text));
-  }
-}
-
 }  // namespace
 
 void RagCommand::AddTo(CLI::App& command) {
-  command.footer(kHelp);
+  command.footer(kRagHelp);
   AddInput(command, *this);
   AddDocuments(command, *this);
   AddAnswers(command, *this);
   AddOutput(command, *this);
+  kv.AddTo(command);
   run.model_by_default = true;
   run.AddTo(command, "mixed");
   for (CLI::Option* option : command.get_options()) {
@@ -202,42 +230,6 @@ void RagCommand::AddTo(CLI::App& command) {
         option->get_positional() || option->check_lname("help") || option->check_lname("model");
     if (!common && option->get_group() == "Options") option->group("Machine");
   }
-}
-
-bool RagCommand::IsQuestion() const {
-  if (job.inputs.size() != 1) return false;
-  const std::string& input = job.inputs[0];
-  return input != "-" && !std::filesystem::exists(input) &&
-         input.find_first_of(" ?") != std::string::npos && input.find('*') == std::string::npos;
-}
-
-void RagCommand::Resolve() {
-  if (job.inputs.empty()) {
-    throw Error(ErrorKind::kUsage, "rag: expected a question, or files with questions");
-  }
-  run.Resolve();
-  rag.method = ParseRagMethod(method);
-  rag.relevance = ParseRelevanceFrom(relevance);
-  rag.panel.rule = ParseFusionRule(rule);
-  ParseBeta(beta, rag.panel);
-  rag.instruction = TextOrFile(instruction, "--instruction");
-  rag.map_instruction = TextOrFile(map_instruction, "--map-instruction");
-  rag.chat = OneOfNames<ChatUse>(
-      chat, "--chat", {{"auto", ChatUse::kAuto}, {"on", ChatUse::kOn}, {"off", ChatUse::kOff}});
-  rag.too_long = OneOfNames<TooLong>(too_long, "--too-long",
-                                     {{"fail", TooLong::kFail}, {"truncate", TooLong::kTruncate}});
-  rag.trace = !no_trace;
-  ParseShardOption(shard, job);
-  ParseFieldOptions(fields, {"id", "question", "documents"}, job);
-  if (!trace_page.empty()) {
-    const bool drawable = IsQuestion() || job.output.ends_with(".jsonl");
-    if (no_trace || !drawable) {
-      throw Error(ErrorKind::kUsage, "--trace: expected traces in rows, and -o FILE.jsonl");
-    }
-    job.other_files.emplace_back("--trace", trace_page);
-  }
-  if (IsQuestion() && index.empty()) index = kDefaultIndex;
-  if (!index.empty()) rag.index = DocumentIndex::Open(index);
 }
 
 }  // namespace banyan::app

@@ -7,6 +7,7 @@
 
 #include "banyan/job.h"
 #include "banyan/rag.h"
+#include "kv_options.h"
 #include "run_options.h"
 
 namespace banyan::app {
@@ -15,10 +16,13 @@ inline constexpr const char* kDefaultIndex = ".banyan-index";
 
 struct RagCommand {
   RunOptions run;
+  KvStoreUse kv;
   RagOptions rag;
   JobOptions job;
   std::vector<std::string> fields;  // "documents=passages"
   std::string method = "experts", beta = "expert", rule = "max", relevance = "auto";
+  std::string candidates = "auto", encoder, reranker;  // the last two: models
+  std::string experts = "documents", examples;         // the last: a file
   std::string instruction, map_instruction, chat = "auto", too_long = "fail", shard = "1/1";
   std::string index;       // a folder; empty: none, or for a question the default
   std::string trace_page;  // where to draw traces
@@ -27,8 +31,16 @@ struct RagCommand {
   void AddTo(CLI::App& command);
   // The one input is a question and no file.
   bool IsQuestion() const;
-  // Checks and converts what is text on the command line, opens the index. Throws kUsage.
+  // Checks and converts what is text on the command line, opens the index and loads the models of
+  // retrieval. Throws kUsage, and what opening and loading throw.
   void Resolve();
+
+ private:
+  bool WantsVectors() const;
+  void OpenRetrieval();
 };
+
+// An encoder beside the model of `run`: on its device, in float32.
+NamedEncoder LoadRetrievalModel(const std::string& name, const RunOptions& run, bool quiet);
 
 }  // namespace banyan::app

@@ -8,7 +8,7 @@
 namespace banyan::app {
 namespace {
 
-constexpr const char* kHelp = R"(
+constexpr const char* kServeHelp = R"(
 One model for many people at once, over HTTP. What they have in common is computed once, and an answer does
 not depend on who else asks. OpenAI's API is at /v1; documents and questions go to /v1/ask, /v1/extract and
 /v1/rag; a page is at /.
@@ -108,7 +108,7 @@ std::string NameOfModel(const std::string& model) {
 }  // namespace
 
 void ServeCommand::AddTo(CLI::App& command) {
-  command.footer(kHelp);
+  command.footer(kServeHelp);
   run.model_by_default = true;
   AddWho(command, *this);
   AddWhat(command, *this);

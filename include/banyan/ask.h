@@ -39,6 +39,7 @@ struct AskOptions {
   // What free answers must match: a regular expression, or the text of a JSON Schema; empty:
   // anything. docs/constraints.md has the syntax.
   std::string regex, json_schema;
+  bool copy = false;  // free answers are copied from the context, word for word, or null
   SamplingOptions sampling;
   int samples = 1;
   bool vote = false;  // the answer is the most frequent of the samples

@@ -61,6 +61,13 @@ class Constraint {
                                                             std::span<const std::string> after,
                                                             std::shared_ptr<const TokenTrie> trie,
                                                             ConstraintOptions options = {});
+  // The text is copied: a span of `text` from where a word, a number or a sign begins to where one
+  // ends, with runs of white space as one space; or one of `others` as it is. Throws kLimit for a
+  // text that is too long.
+  static std::shared_ptr<const Constraint> FromCopies(std::string_view text,
+                                                      std::span<const std::string> others,
+                                                      std::shared_ptr<const TokenTrie> trie,
+                                                      ConstraintOptions options = {});
   ~Constraint();
 
   bool Matches(std::string_view text) const;

@@ -25,6 +25,7 @@
 #include <vector>
 
 #include "banyan/answer.h"
+#include "banyan/kv_store.h"
 #include "banyan/model.h"
 #include "banyan/request.h"
 #include "banyan/types.h"
@@ -69,12 +70,19 @@ struct EngineOptions {
   std::int64_t max_waiting_tokens = 0;
   bool replay = true;       // a device may record steps that repeat and launch them as a whole
   bool one_by_one = false;  // each stream alone with an empty cache
+  // What prompts begin with is loaded from here where it can be; null: nothing is. Several engines
+  // may share one. Not with kNoAttention, whose keys are wrong.
+  std::shared_ptr<KvStore> kv_store;
+  bool kv_save = false;  // segments that say so (PromptSegment::keep_as) are saved there
 };
 
 // What a run did.
 struct Receipt {
   std::int64_t prompt_tokens = 0;     // of streams that began, as if every one were alone
   std::int64_t prefilled_tokens = 0;  // rows computed for prompts
+  std::int64_t loaded_tokens = 0;     // of prompts, whose keys came from the KV store instead
+  std::int64_t saved_tokens = 0;      // handed to the store
+  std::int64_t damaged_segments = 0;  // of the store, met and not used
   std::int64_t generated_tokens = 0;
   std::int64_t decode_rows = 0;
   std::int64_t dropped_rows =

@@ -3,6 +3,7 @@
 // to its type, so that a row always fits the schema.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -18,6 +19,10 @@ namespace banyan {
 
 inline constexpr const char* kDefaultExtractInstruction =
     "Extract the attributes from the text as JSON: {names}. Use null when the text does not say.";
+
+inline constexpr const char* kDefaultStackInstruction =
+    "Extract the attributes from each document as JSON, by the document's number: {names}. Use "
+    "null when the document does not say.";
 
 struct ExtractAttribute {
   std::string name;
@@ -60,10 +65,11 @@ enum class ValueMode {
 };
 
 struct ExtractOptions {
-  std::string schema;                                    // the text of the schema
-  std::string schema_name;                               // what messages call it
-  std::string category;                                  // of documents that do not say theirs
-  std::string instruction = kDefaultExtractInstruction;  // {names} and {category} are replaced
+  std::string schema;       // the text of the schema
+  std::string schema_name;  // what messages call it
+  std::string category;     // of documents that do not say theirs
+  // {names} and {category} are replaced. Empty: the default.
+  std::string instruction;
   // The user's message in a chat, or the whole prompt without one; {document}, {details}
   // (all of {attributes} and {examples}, where names alone do not say it), {names}, {category},
   // {instruction}, {id} and the record's own fields are replaced, {{ and }}
@@ -73,6 +79,10 @@ struct ExtractOptions {
   ChatUse chat = ChatUse::kAuto;
 
   ValueMode values = ValueMode::kSkeleton;
+  // Documents of one category that follow one another in the input are read in one prompt, so many
+  // at most, and all their values are written at once; a document's values may depend on the
+  // others'.
+  int stack = 1;
   bool gaps = true;    // isolated values stand where a skeleton's would; false: close together
   int max_tokens = 0;  // of a value whose attribute does not say; 0: by its type
   TooLong too_long = TooLong::kFail;  // kFail or kTruncate
@@ -84,9 +94,22 @@ struct ExtractOptions {
 JobReceipt RunExtract(std::shared_ptr<Model> model, const EngineOptions& engine_options,
                       const ExtractOptions& extract, const JobOptions& job);
 
+// What RunExtract would do and about how long it would take, from a few documents of the input.
+JobEstimate EstimateExtract(std::shared_ptr<Model> model, const EngineOptions& engine_options,
+                            const ExtractOptions& extract, const JobOptions& job);
+
 // The prompt of the first document, with the template and a mark where every value would stand.
 std::string ShowExtractPrompt(std::shared_ptr<Model> model, const ExtractOptions& extract,
                               const JobOptions& job);
+
+// Every document as the engine is given it, a line of JSON each, without an answer being written:
+// {"id","prompt":[token],"slots":[{"tokens","position","max_tokens"}],"together","pieces":[{"name",
+// "text","rest"}]}. The prompt begins at position 0; a slot's tokens stand at `position` and on,
+// its value after them; `rest` is what of the piece's text the value's tokens begin with. Throws at
+// the first document that cannot be read.
+void WriteExtractLayouts(std::shared_ptr<Model> model, const ExtractOptions& extract,
+                         const JobOptions& job,
+                         const std::function<void(const std::string&)>& write);
 
 struct ProposeOptions {
   int documents = 16;    // of the input, from the first on

@@ -2,10 +2,12 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "banyan/ask.h"
+#include "banyan/encoder_text.h"
 #include "banyan/engine.h"
 #include "banyan/job.h"
 #include "banyan/model.h"
@@ -19,20 +21,42 @@ enum class RagMethod {
   kConcat,     // all documents in one prompt, the most relevant first
   kTop1,       // the most relevant document alone
   kMapReduce,  // an answer from every document, then one from these
+  kKvConcat,   // documents computed apart, their keys and values side by side for one question
 };
-// "experts", "concat", "top1", "map-reduce". Throws kUsage for another name.
+// "experts", "concat", "top1", "map-reduce", "kv-concat". Throws kUsage for another name.
 RagMethod ParseRagMethod(const std::string& name);
 const char* RagMethodName(RagMethod method);
 
-// Where the relevance of given documents comes from. Those of an index have BM25's.
+// Where the relevance of documents comes from. All but kGiven and kEqual are fused with the
+// reranker's, if there is one.
 enum class RelevanceFrom {
-  kAuto,   // their scores where every document of the record has one, else BM25 among them
+  // Of given documents their scores where every one has one and there is no reranker; else the
+  // signal that finds candidates, or without an index dense vectors where there is an encoder, else
+  // BM25.
+  kAuto,
   kGiven,  // their scores, in (0, 1]
-  kBm25,
+  kBm25,   // of a record's own documents: among them
   kEqual,  // one half for all
+  kDense,
+  kSparse,
+  kMultiVector,
+  kRerank,  // the reranker alone
 };
-RelevanceFrom ParseRelevanceFrom(const std::string& name);  // "auto", "given", "bm25", "equal"
+// "auto", "given", "bm25", "equal", "dense", "sparse", "multi-vector", "rerank".
+RelevanceFrom ParseRelevanceFrom(const std::string& name);
 const char* RelevanceFromName(RelevanceFrom from);
+
+enum class ExpertsAre {
+  kDocuments,
+  kExamples,  // few-shot examples: in-context learning, every block of examples read by itself
+};
+
+// A question with its right answer.
+struct FewShotExample {
+  std::string question, answer;
+};
+// JSONL of {"question","answer"}. Throws kNotFound, kInput naming file and line.
+std::vector<FewShotExample> ReadExamples(const std::string& path);
 
 struct RagOptions {
   RagMethod method = RagMethod::kExperts;
@@ -42,6 +66,18 @@ struct RagOptions {
   // For records without documents; may be null.
   std::shared_ptr<const DocumentIndex> index;
   int top = 16;  // passages of the index for a question
+  // By which they are found, and how many of them before the most relevant are taken. Nothing:
+  // dense where the index has vectors and there is an encoder, else BM25; 0: four times `top` where
+  // something else judges them, else `top`.
+  std::optional<Signal> candidates;
+  int candidate_count = 0;
+  NamedEncoder encoder;   // of dense, sparse and multi-vector signals; may be null
+  NamedEncoder reranker;  // may be null
+
+  ExpertsAre experts = ExpertsAre::kDocuments;
+  // With kExamples, for records without `examples` of their own.
+  std::vector<FewShotExample> examples;
+  int examples_per_expert = 1;
 
   std::string instruction = kDefaultInstruction;
   // Of map-reduce's first stage.

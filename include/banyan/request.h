@@ -56,6 +56,9 @@ struct PromptSegment {
   // which answers to the segment above may stand. What counts against the model's context is where
   // a path ends, not how many tokens it has.
   std::optional<std::int32_t> first_position;
+  // Not empty: its keys and values, and those of all segments above it, are worth keeping in the
+  // engine's KV store under this label, if it has one to save to.
+  std::string keep_as;
   // It and all segments below it, each the only one under the one above and each with one answer,
   // are the pieces of a template with a value after every piece. The values are written together, a
   // token each in turn: a value sees those above it as far as they were written when its own token

@@ -1,12 +1,15 @@
-// Documents on disk that questions are asked of: an index is made once, opened and searched by
-// words (BM25). Files of an index are described in docs/rag.md.
+// Documents on disk that questions are asked of: an index is made once, opened, and searched by
+// words (BM25) or by the vectors of an encoder. Its file is described in docs/rag.md.
 #pragma once
 
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
+
+#include "banyan/encoder_text.h"
 
 namespace banyan {
 
@@ -17,6 +20,35 @@ struct Passage {
   std::string title;   // may be empty
   std::string text;
   std::int64_t begin = 0;  // characters of the document before it
+
+  // What is searched, and what a prompt shows.
+  std::string Shown() const { return title.empty() ? text : title + "\n" + text; }
+};
+
+// By what a passage is found for a question.
+enum class Signal {
+  kBm25,         // shared words
+  kDense,        // cosine of one vector each
+  kSparse,       // learned weights of shared tokens
+  kMultiVector,  // mean over the question's tokens of the best cosine with a token of the passage
+};
+// "bm25", "dense", "sparse", "multi-vector".
+const char* SignalName(Signal signal);
+
+// How the nearest dense vectors are found.
+enum class VectorSearch {
+  kExact,  // by looking at all of them
+  kFlat,   // the same by libfaiss
+  kIvf,    // libfaiss: those in the nearest lists
+  kHnsw,   // libfaiss: along a graph of neighbours
+};
+VectorSearch ParseVectorSearch(const std::string& name);  // "exact", "flat", "ivf", "hnsw"
+const char* VectorSearchName(VectorSearch search);
+
+// A question as all signals want it.
+struct Query {
+  std::string text;
+  Embedding embedding;  // empty where only words are compared
 };
 
 struct FoundPassage {
@@ -26,21 +58,37 @@ struct FoundPassage {
 
 struct IndexOptions {
   int passage_words = 200;  // a longer document is divided, between paragraphs or sentences
+  // Its vectors are kept beside the words, sparse ones too where it has that head, and its name, so
+  // that questions find it again. Null: words alone.
+  NamedEncoder encoder;
+  VectorSearch vectors = VectorSearch::kExact;
   // Hears of files that are left out, and why. May be empty.
   std::function<void(const std::string&)> notice;
+  // Hears how many passages have their vectors, of how many. May be empty.
+  std::function<void(std::int64_t done, std::int64_t all)> progress;
 };
 
 struct IndexReceipt {
   std::int64_t documents = 0, passages = 0, words = 0;
   std::int64_t left_out = 0;  // files and rows
+  std::int64_t embedded = 0;  // passages that went through the encoder
+  std::int64_t kept = 0;      // passages whose vectors the index before this one had
+};
+
+// Whose vectors an index has.
+struct IndexEncoder {
+  std::string name, fingerprint;
+  int dimensions = 0;
+  bool sparse = false;
 };
 
 class DocumentIndex {
  public:
   // Reads the inputs and replaces the index in `directory` (made if need be) as a whole. An input
-  // is a file, or a folder all of whose files are meant: text, or JSONL of {"id","text","title"?}
-  // with the ending .jsonl. Throws kNotFound for an input that is not there, kInput when nothing
-  // was left to index, kIo.
+  // is a file, or a folder all of whose files are meant: text, Markdown, HTML, PDF, or JSONL of
+  // {"id","text","title"?}. Vectors of passages that the old index has from the same encoder are
+  // taken over. Throws kNotFound for an input that is not there, kInput when nothing was left to
+  // index, kUnsupported for a search that needs libfaiss where there is none, kIo.
   static IndexReceipt Build(const std::string& directory, const std::vector<std::string>& inputs,
                             const IndexOptions& options);
   // Throws kNotFound when there is none, kFormat when it is damaged or of another version.
@@ -49,8 +97,20 @@ class DocumentIndex {
 
   std::int64_t size() const;  // passages
   const Passage& at(std::int32_t passage) const;
-  // The best passages that share a word with the query, best first.
-  std::vector<FoundPassage> Search(const std::string& query, size_t count) const;
+  const IndexEncoder* encoder() const;  // null: words alone
+  // Throws kUnsupported, saying what to do, when the index cannot be searched by the signal (all by
+  // kMultiVector), or not with this encoder's vectors.
+  void Check(Signal signal, const NamedEncoder& encoder) const;
+
+  // The best passages, best first; by words and tokens only those that share one with the query.
+  // REQUIRES: the signal was checked with the encoder of the query's embedding.
+  std::vector<FoundPassage> Search(Signal signal, const Query& query, size_t count) const;
+  std::vector<FoundPassage> Search(const std::string& query, size_t count) const {
+    return Search(Signal::kBm25, {query, {}}, count);
+  }
+  // Of passages, however they were found. REQUIRES: as Search.
+  std::vector<double> Scores(Signal signal, const Query& query,
+                             std::span<const std::int32_t> passages) const;
   // Of everything in it, in hexadecimal digits.
   const std::string& fingerprint() const;
 

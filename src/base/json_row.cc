@@ -137,4 +137,8 @@ const char* TypeName(const Json& value) { return IsNumber(value) ? "number" : va
 std::string DumpJson(const Json& value) { return Dump(value); }
 std::string DumpJson(const nlohmann::ordered_json& value) { return Dump(value); }
 
+std::string TextOrJson(const Json& value) {
+  return value.is_string() ? value.get<std::string>() : DumpJson(value);
+}
+
 }  // namespace banyan

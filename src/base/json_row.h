@@ -20,4 +20,7 @@ const char* TypeName(const Json& value);  // "number", "string", "null", …
 std::string DumpJson(const Json& value);
 std::string DumpJson(const nlohmann::ordered_json& value);
 
+// A string as it is, anything else as JSON.
+std::string TextOrJson(const Json& value);
+
 }  // namespace banyan

@@ -1,33 +1,43 @@
 #include <fmt/format.h>
 
-#include <array>
 #include <bit>
+#include <bitset>
 #include <utility>
 
 #include "banyan/constrain.h"
 #include "base/error.h"
 #include "base/sha256.h"
 #include "constrain/constraint_parts.h"
+#include "constrain/copy_text.h"
 #include "constrain/json_schema.h"
 #include "constrain/pattern.h"
 
 namespace banyan {
 namespace {
 
-// Where every byte has a token of its own, what can be completed in bytes can be in tokens.
-void CheckBytes(const Nfa& nfa, const TokenTrie& trie) {
-  std::array<int, 257> without{};  // [b]: how many bytes below b have no token
+std::bitset<256> BytesWithoutToken(const TokenTrie& trie) {
+  std::bitset<256> without;
   for (size_t b = 0; b < 256; ++b) {
     const char byte = static_cast<char>(b);
-    without[b + 1] = without[b] + (trie.LongestPrefix({&byte, 1}) ? 0 : 1);
+    without[b] = !trie.LongestPrefix({&byte, 1});
   }
+  return without;
+}
+
+// Where every byte has a token of its own, what can be completed in bytes can be in tokens. Some
+// vocabularies lack bytes of rare characters (SmolLM2: the control characters and all of planes 4
+// to 11): texts with these are left out. A letter, a digit or a sign that is missing is refused.
+std::bitset<256> BytesToLeaveOut(const Nfa& nfa, const TokenTrie& trie) {
+  const std::bitset<256> without = BytesWithoutToken(trie);
   for (const Nfa::Edge& edge : nfa.edges()) {
-    if (without[edge.high + size_t{1}] == without[edge.low]) continue;
-    size_t byte = edge.low;
-    while (without[byte + 1] == without[byte]) ++byte;
-    Throw(ErrorKind::kUnsupported,
-          "the constraint may need the byte 0x{:02X}, for which the vocabulary has no token", byte);
+    for (size_t byte = edge.low; byte <= edge.high; ++byte) {
+      if (!without[byte] || byte < 0x20 || byte >= 0x7F) continue;
+      Throw(ErrorKind::kUnsupported,
+            "the constraint may need the byte 0x{:02X}, for which the vocabulary has no token",
+            byte);
+    }
   }
+  return without;
 }
 
 std::shared_ptr<const Constraint> Compile(const Expression& expression,
@@ -35,9 +45,14 @@ std::shared_ptr<const Constraint> Compile(const Expression& expression,
                                           ConstraintOptions options) {
   BANYAN_CHECK(trie != nullptr);
   const Nfa nfa(expression);
-  CheckBytes(nfa, *trie);
+  const std::bitset<256> without = BytesToLeaveOut(nfa, *trie);
+  Dfa dfa(nfa, {}, without);
+  if (dfa.start() == Dfa::kDead) {
+    Throw(ErrorKind::kUnsupported,
+          "the constraint needs a byte for which the vocabulary has no token");
+  }
   return std::make_shared<const Constraint>(
-      std::make_unique<Constraint::Parts>(nfa, std::move(trie), std::move(options)));
+      std::make_unique<Constraint::Parts>(std::move(dfa), std::move(trie), std::move(options)));
 }
 
 }  // namespace
@@ -69,6 +84,19 @@ std::shared_ptr<const Constraint> Constraint::FromJsonTemplate(
   for (const std::string& end : after) ends.push_back(end.empty() ? Nothing() : Literal(end));
   if (!ends.empty()) parts.push_back(Choice(std::move(ends)));
   return Compile(*Sequence(std::move(parts)), std::move(trie), std::move(options));
+}
+
+std::shared_ptr<const Constraint> Constraint::FromCopies(std::string_view text,
+                                                         std::span<const std::string> others,
+                                                         std::shared_ptr<const TokenTrie> trie,
+                                                         ConstraintOptions options) {
+  BANYAN_CHECK(trie != nullptr);
+  Dfa dfa = CopyAutomaton(text, others, BytesWithoutToken(*trie));
+  if (dfa.start() == Dfa::kDead) {
+    Throw(ErrorKind::kInput, "there is nothing in the text that could be copied");
+  }
+  return std::make_shared<const Constraint>(
+      std::make_unique<Parts>(std::move(dfa), std::move(trie), std::move(options)));
 }
 
 std::optional<std::string> Constraint::Completion(std::string_view text) const {

@@ -12,8 +12,8 @@
 namespace banyan {
 
 struct Constraint::Parts {
-  Parts(const Nfa& nfa, std::shared_ptr<const TokenTrie> tokens, ConstraintOptions options)
-      : dfa(nfa),
+  Parts(Dfa automaton, std::shared_ptr<const TokenTrie> tokens, ConstraintOptions options)
+      : dfa(std::move(automaton)),
         trie(std::move(tokens)),
         end_when_complete(options.end_when_complete),
         masks(dfa, *trie, std::move(options)) {}

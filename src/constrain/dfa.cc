@@ -14,8 +14,8 @@ namespace banyan {
 // sorted.
 class DfaBuilder {
  public:
-  DfaBuilder(const Nfa& nfa, const DfaLimits& limits, Dfa& dfa)
-      : nfa_(nfa), limits_(limits), dfa_(dfa) {}
+  DfaBuilder(const Nfa& nfa, const DfaLimits& limits, const std::bitset<256>& without, Dfa& dfa)
+      : nfa_(nfa), limits_(limits), without_(without), dfa_(dfa) {}
 
   void Build() {
     FindKinds();
@@ -27,6 +27,7 @@ class DfaBuilder {
     const Nfa::State start = nfa_.start();
     dfa_.start_ = StateOf({&start, 1});
     for (size_t state = 1; state < sets_.size(); ++state) FillRow(state);
+    if (without_.any()) LeaveOut();
   }
 
  private:
@@ -43,6 +44,7 @@ class DfaBuilder {
       begins.set(edge.high + size_t{1});
     }
     for (size_t byte = 0; byte < 256; ++byte) {
+      if (byte > 0 && without_[byte] != without_[byte - 1]) begins.set(byte);
       if (begins.test(byte)) ++dfa_.kinds_;
       dfa_.kind_of_[byte] = static_cast<std::uint8_t>(dfa_.kinds_ - 1);
     }
@@ -153,8 +155,50 @@ class DfaBuilder {
     }
   }
 
+  // No way over the bytes of without_, nor into what cannot be completed without them.
+  void LeaveOut() {
+    const size_t states = sets_.size();
+    std::vector<std::vector<Dfa::State>> before(states);
+    std::vector<bool> dropped(dfa_.kinds_);
+    for (size_t byte = 0; byte < 256; ++byte) {
+      if (without_[byte]) dropped[dfa_.kind_of_[byte]] = true;
+    }
+    for (size_t i = 0; i < dfa_.table_.size(); ++i) {
+      Dfa::State& to = dfa_.table_[i];
+      if (dropped[i % dfa_.kinds_]) to = Dfa::kDead;
+      if (to == Dfa::kDead) continue;
+      std::vector<Dfa::State>& known = before[to];
+      const auto from = static_cast<Dfa::State>(i / dfa_.kinds_);
+      if (known.empty() || known.back() != from) known.push_back(from);
+    }
+    std::vector<bool> completes(states);
+    std::vector<Dfa::State> todo;
+    for (size_t state = 1; state < states; ++state) {
+      if (dfa_.accepting_[state] == 0) continue;
+      completes[state] = true;
+      todo.push_back(static_cast<Dfa::State>(state));
+    }
+    while (!todo.empty()) {
+      const Dfa::State state = todo.back();
+      todo.pop_back();
+      for (const Dfa::State from : before[state]) {
+        if (completes[from]) continue;
+        completes[from] = true;
+        todo.push_back(from);
+      }
+    }
+    std::ranges::fill(dfa_.goes_on_, std::uint8_t{0});
+    for (size_t i = 0; i < dfa_.table_.size(); ++i) {
+      Dfa::State& to = dfa_.table_[i];
+      if (!completes[to]) to = Dfa::kDead;
+      if (to != Dfa::kDead) dfa_.goes_on_[i / dfa_.kinds_] = 1;
+    }
+    if (!completes[dfa_.start_]) dfa_.start_ = Dfa::kDead;
+  }
+
   const Nfa& nfa_;
   const DfaLimits& limits_;
+  const std::bitset<256>& without_;
   Dfa& dfa_;
   size_t work_ = 0;
   std::vector<Set> sets_;
@@ -167,6 +211,8 @@ class DfaBuilder {
   std::vector<std::vector<Nfa::State>> targets_;  // [kinds]
 };
 
-Dfa::Dfa(const Nfa& nfa, const DfaLimits& limits) { DfaBuilder(nfa, limits, *this).Build(); }
+Dfa::Dfa(const Nfa& nfa, const DfaLimits& limits, const std::bitset<256>& without) {
+  DfaBuilder(nfa, limits, without, *this).Build();
+}
 
 }  // namespace banyan

@@ -3,7 +3,10 @@
 #pragma once
 
 #include <array>
+#include <bitset>
 #include <cstdint>
+#include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -23,8 +26,8 @@ class Dfa {
   using State = std::uint32_t;
   static constexpr State kDead = 0;
 
-  // Throws kLimit, naming the limit.
-  explicit Dfa(const Nfa& nfa, const DfaLimits& limits = {});
+  // Texts with a byte of `without` are no matches. Throws kLimit, naming the limit.
+  explicit Dfa(const Nfa& nfa, const DfaLimits& limits = {}, const std::bitset<256>& without = {});
 
   State start() const { return start_; }
   State Next(State state, std::uint8_t byte) const {
@@ -43,6 +46,10 @@ class Dfa {
 
  private:
   friend class DfaBuilder;
+  friend class CopyBuilder;
+  friend Dfa CopyAutomaton(std::string_view text, std::span<const std::string> others,
+                           const std::bitset<256>& without, const DfaLimits& limits);
+  Dfa() = default;
   State start_ = kDead;
   size_t kinds_ = 0;                         // of bytes that no edge tells apart
   std::array<std::uint8_t, 256> kind_of_{};  // rises with the byte

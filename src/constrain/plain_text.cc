@@ -8,11 +8,15 @@
 namespace banyan {
 namespace {
 
-bool IsPlain(char32_t code) { return code >= ' ' && code != '"' && code != '\\'; }
+constexpr char32_t kLastPlain = 0xFFFF;
+
+bool IsPlain(char32_t code) {
+  return code >= ' ' && code <= kLastPlain && code != '"' && code != '\\';
+}
 
 const std::vector<Utf8Sequence>& PlainSequences() {
   static const std::vector<Utf8Sequence> sequences =
-      Utf8Sequences(CharacterSet({{' ', '!'}, {'#', '['}, {']', kLastCharacter}}));
+      Utf8Sequences(CharacterSet({{' ', '!'}, {'#', '['}, {']', kLastPlain}}));
   return sequences;
 }
 

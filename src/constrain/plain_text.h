@@ -1,4 +1,5 @@
-// Plain characters: all from the space on but the quote and the backslash. What most tokens are
+// Plain characters: all from the space to U+FFFF but the quote and the backslash (not every
+// vocabulary can spell what comes after). What most tokens are
 // made of and most constraints on free text allow, so that a mask need not look at every token.
 #pragma once
 

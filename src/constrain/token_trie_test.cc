@@ -240,6 +240,27 @@ TEST(Constraint, RefusesBytesWithoutAToken) {
   EXPECT_NE(message.find("0x62"), std::string::npos) << message;
 }
 
+TEST(Constraint, LeavesOutRareCharactersWithoutAToken) {
+  std::vector<std::string> tokens;
+  for (int byte = 0; byte < 256; ++byte) {
+    const bool missing = byte == 4 || byte == 0xF1;
+    tokens.push_back(missing ? "" : std::string(1, static_cast<char>(byte)));
+  }
+  const auto trie = std::make_shared<const TokenTrie>(tokens);
+  const auto any = Constraint::FromRegex("x.*", trie);
+  EXPECT_TRUE(any->Matches("x\xF0\x9F\x8C\xB3 and \xE6\x9C\xA8"));
+  EXPECT_FALSE(any->Matches("x\xF1\x80\x80\x80"));
+  ConstraintState state(any);
+  ASSERT_TRUE(state.Advance('x'));
+  const auto mask = state.AllowedMask();
+  EXPECT_TRUE(IsSet(*mask, 0xF0));
+  EXPECT_FALSE(IsSet(*mask, 0xF1));
+  // Where nothing else may stand there is nothing to write.
+  const std::string message = testing_support::ErrorMessage(
+      ErrorKind::kUnsupported, [&] { (void)Constraint::FromRegex("a\\x04b", trie); });
+  EXPECT_NE(message.find("no token"), std::string::npos) << message;
+}
+
 TEST(Constraint, RefusesEndTokensOutsideTheVocabulary) {
   const auto trie = std::make_shared<const TokenTrie>(std::vector<std::string>{"a", "b"});
   const std::string message = testing_support::ErrorMessage(

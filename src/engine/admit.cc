@@ -10,8 +10,6 @@
 namespace banyan {
 namespace {
 
-std::int64_t PagesFor(std::int64_t tokens) { return (tokens + kPageTokens - 1) / kPageTokens; }
-
 std::int64_t PromptPages(const Stream& stream) {
   std::set<std::int32_t> segments;  // those of a panel share some
   for (const std::int32_t leaf : stream.request->LeavesOf(stream.declared())) {

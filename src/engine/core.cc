@@ -37,11 +37,17 @@ EngineCore::EngineCore(std::shared_ptr<Model> model, const EngineOptions& option
       mixed_rows_(MixedRows(options, kernels_, batch_rows_)),
       fair_(options.mixed_rows >= 0),
       steps_ahead_(StepsAhead(options, kernels_)),
-      forest_(kCutKeys, model_->parts().fingerprint),
+      forest_(kCutKeys, model_->parts().kv_name),
       cache_(forest_, memory_.kv->pages),
       builder_(forest_, cache_),
       step_rows_(batch_rows_),
-      limit_(model_->parts()) {}
+      limit_(model_->parts()) {
+  if (options.kv_store && options.strategy != Strategy::kNoAttention) {
+    stored_ = std::make_unique<StoredKv>(
+        options.kv_store, options.kv_save,
+        StoredKv::Engine{model_->parts(), forest_, cache_, *memory_.kv});
+  }
+}
 
 Receipt EngineCore::MakeReceipt() {
   Receipt receipt = receipt_;
@@ -50,6 +56,11 @@ Receipt EngineCore::MakeReceipt() {
   receipt.kv_bytes_peak = page_bytes * cache_.peak_pages();
   receipt.kv_bytes_total = page_bytes * cache_.total_pages();
   receipt.kv_bytes_held = page_bytes * (cache_.total_pages() - cache_.available_pages());
+  if (stored_) {
+    receipt.loaded_tokens = stored_->loaded_tokens();
+    receipt.saved_tokens = stored_->saved_tokens();
+    receipt.damaged_segments = stored_->damaged();
+  }
   const MachineRates& rates = model_->parts().Rates();
   receipt.limit_seconds = limit_.Seconds(rates);
   receipt.decode_limit_seconds = limit_.DecodeSeconds(rates);

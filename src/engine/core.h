@@ -20,6 +20,7 @@
 #include "engine/request_tree.h"
 #include "engine/scheduler.h"
 #include "engine/step_builder.h"
+#include "engine/stored_kv.h"
 #include "engine/stream.h"
 #include "engine/waiting_line.h"
 #include "kv/kv_cache.h"
@@ -130,6 +131,7 @@ class EngineCore {
   void Take(LaunchedStep& step);
   void ForgetLaunched();
   void ForgetUnderWay(Stream& stream);
+  void SavePrompt(const Stream& stream);
   void TakeToken(Stream& stream, const TokenChoice& choice);
   void KeepBetas(Stream& stream, const TokenChoice& choice);
   bool AddText(Stream& stream, bool stop_token);
@@ -160,6 +162,7 @@ class EngineCore {
   const size_t steps_ahead_;
   Forest forest_;
   KvCache cache_;
+  std::unique_ptr<StoredKv> stored_;  // null: no KV store
   // The step being prepared; memory is used again.
   StepScheduler scheduler_;
   std::vector<PromptNode> path_;

@@ -134,6 +134,15 @@ void EngineCore::ShowPath(const Stream& stream, const Branch& branch) {
   }
   std::reverse(path_.begin(), path_.end());
   path_has_logits_ = true;
+  if (stored_) {  // what is being loaded, and what comes after it, waits
+    const auto loading = std::ranges::find_if(
+        path_, [this](const PromptNode& node) { return stored_->Loading(node.node); });
+    if (loading != path_.end()) {
+      path_.erase(loading, path_.end());
+      path_has_logits_ = false;
+      return;
+    }
+  }
   if (!HasWritten(stream)) return;
   if (stream.skeleton) {  // its tokens are fed again one by one, with the others'
     path_has_logits_ = false;

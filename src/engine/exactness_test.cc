@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "engine/model_parts.h"
+#include "support/page_bytes.h"
 #include "support/temp_directory.h"
 #include "support/tiny_model.h"
 #include "support/workload.h"
@@ -19,16 +20,13 @@ namespace {
 
 using testing_support::AnswersByTag;
 using testing_support::ExpectSameAnswers;
+using testing_support::PageBytes;
 using testing_support::RunAll;
 using testing_support::TempDirectory;
+using testing_support::TestRounds;
 using testing_support::TinyShape;
 using testing_support::Workload;
 using testing_support::WorkloadLimits;
-
-int Rounds() {
-  const char* text = std::getenv("BANYAN_TEST_ROUNDS");
-  return text == nullptr ? 1 : std::max(1, std::atoi(text));
-}
 
 struct NamedShape {
   const char* name;
@@ -72,11 +70,6 @@ AnswersByTag Alone(const std::shared_ptr<Model>& model, const Workload& work) {
   options.replay = false;
   Engine engine(model, options);
   return RunAll(engine, work.requests());
-}
-
-std::int64_t PageBytes(const Model& model) {
-  const ModelConfig& config = model.parts().config;
-  return model.parts().kernels->KvPageBytes({config.layers, config.kv_heads, config.head_dim});
 }
 
 // One way to run a workload.
@@ -185,7 +178,7 @@ TEST_F(Exactness, EveryStrategyWithEveryBatchSize) {
 
 TEST_F(Exactness, EveryPrecisionOfEveryFamilyOnRandomForests) {
   std::mt19937 random(2);
-  for (int round = 0; round < Rounds(); ++round) {
+  for (int round = 0; round < TestRounds(); ++round) {
     for (const NamedShape& named : Shapes()) {
       SCOPED_TRACE(fmt::format("round {}, {}", round, named.name));
       const std::string path = Write(named);
@@ -228,7 +221,7 @@ TEST_F(Exactness, TinyMemoryEvictsAndWaits) {
   std::mt19937 random(3);
   const std::string path = Write(Shapes()[2]);
   const auto model = Load(path, kSettings[1], 1);
-  for (int round = 0; round < 3 * Rounds(); ++round) {
+  for (int round = 0; round < 3 * TestRounds(); ++round) {
     const auto seed = static_cast<std::uint32_t>(random());
     SCOPED_TRACE(fmt::format("workload {}", seed));
     const Workload work(
@@ -267,7 +260,7 @@ TEST_F(Exactness, Reference) {
 // On a GPU, with everything that is only there: steps ahead, recorded steps, KV from free memory.
 TEST_F(Exactness, Device) {
   std::mt19937 random(8);
-  for (int round = 0; round < Rounds(); ++round) {
+  for (int round = 0; round < TestRounds(); ++round) {
     for (const NamedShape& named : Shapes()) {
       const std::string path = Write(named);
       for (const Setting& setting : kSettings) {

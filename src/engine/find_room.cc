@@ -7,11 +7,7 @@
 #include "engine/core.h"
 
 namespace banyan {
-namespace {
-
-std::int64_t PagesFor(std::int64_t tokens) { return (tokens + kPageTokens - 1) / kPageTokens; }
-
-}  // namespace
+namespace {}  // namespace
 
 // The node of the prompt's last token. Segments that a stream of the same request has met are found
 // by that; others by their tokens, or added.
@@ -35,7 +31,10 @@ NodeId EngineCore::FindPath(const Stream& stream, std::int32_t leaf_segment) {
     RequestSegment& segment = segments[static_cast<size_t>(path[next])];
     node = forest_.AddSegment(
         node, {segment.tokens, segment.first_position, share, stream.request->scope}, splits);
-    for (const NodeSplit& split : splits) cache_.Split(split);
+    for (const NodeSplit& split : splits) {
+      cache_.Split(split);
+      if (stored_) stored_->Split(split);
+    }
     splits.clear();
     if (remember) segment.node = forest_.Remember(node);
   }
@@ -126,6 +125,7 @@ bool EngineCore::TryAdmit(Stream& stream, std::int64_t spare, bool least_room) {
     for (const TokenId token : stream.written) forest_.Append(branch.tail, token);
     cache_.Touch(branch.leaf);
   }
+  if (stored_) stored_->Load(nodes);
   stream.written = {};
   running_branches_ += static_cast<int>(stream.branches.size());
   if (!std::exchange(stream.began, true)) {

@@ -24,11 +24,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr size_t kMaxTextBytes = 16u << 20;
+constexpr size_t kMostConfigBytes = 16u << 20;
 
 std::string ReadIfThere(const fs::path& path) {
   std::error_code ignored;
-  return fs::is_regular_file(path, ignored) ? ReadTextFile(path, kMaxTextBytes) : "";
+  return fs::is_regular_file(path, ignored) ? ReadTextFile(path, kMostConfigBytes) : "";
 }
 
 // The line "license: …" of the YAML that a model card begins with, between two lines "---".
@@ -83,7 +83,7 @@ void ExamineGguf(const ModelFiles& files, KnownModel& model) {
 
 void ExamineHuggingFace(const ModelFiles& files, KnownModel& model) {
   const std::string where = files.root.string();
-  const std::string text = ReadTextFile(files.config, kMaxTextBytes);
+  const std::string text = ReadTextFile(files.config, kMostConfigBytes);
   const Json config = ParseJson(text, files.config.string());
   if (config.is_object() && config.contains("model_type") && config["model_type"].is_string()) {
     model.family = config["model_type"].get<std::string>();
@@ -97,7 +97,8 @@ void ExamineHuggingFace(const ModelFiles& files, KnownModel& model) {
     if (!modules.empty()) CheckSentenceModules(modules, where);
   } else {
     ConfigFromHuggingFace(
-        text, files.generation_config ? ReadTextFile(*files.generation_config, kMaxTextBytes) : "",
+        text,
+        files.generation_config ? ReadTextFile(*files.generation_config, kMostConfigBytes) : "",
         where);
   }
   CheckMatrices(OpenSafetensors(files.weights));

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/mapped_file.h"
 #include "engine/kernel_options.h"
+#include "engine/kv_identity.h"
 #include "engine/model_identity.h"
 #include "engine/model_parts.h"
 #include "formats/gguf.h"
@@ -168,12 +169,18 @@ std::shared_ptr<Model> Model::Load(const LoadOptions& options) {
   std::sort(parts->end_tokens.begin(), parts->end_tokens.end());
   parts->end_tokens.erase(std::unique(parts->end_tokens.begin(), parts->end_tokens.end()),
                           parts->end_tokens.end());
-  parts->identity = IdentityOf({model.files, model.gguf.get(), model.tensors(), merged,
-                                parts->text.get(), parts->end_tokens},
-                               options, kernel_options)
-                        .dump(-1, ' ', false, Json::error_handler_t::replace);
-  parts->fingerprint = Sha256().Add(parts->identity).Finish();
+  parts->SetIdentity(IdentityOf({model.files, model.gguf.get(), model.tensors(), merged,
+                                 parts->text.get(), parts->end_tokens},
+                                options, kernel_options)
+                         .dump(-1, ' ', false, Json::error_handler_t::replace));
   return std::shared_ptr<Model>(new Model(std::move(parts)));
+}
+
+void Model::Parts::SetIdentity(std::string json) {
+  identity = std::move(json);
+  fingerprint = Sha256().Add(identity).Finish();
+  kv_identity = KvIdentityOf(identity, *kernels);
+  kv_name = Sha256().Add(kv_identity).Finish();
 }
 
 int Model::vocab_size() const { return parts_->config.vocab_size; }

@@ -160,6 +160,10 @@ Json IdentityOf(const IdentitySource& source, const LoadOptions& options,
   identity["end tokens"] = source.end_tokens;
   identity["device"] = options.device;
   identity["precision"] = options.precision;
+  // Products of the cpu backend with quantised weights.
+  if (options.device == "cpu" && kernel_options.precision == Precision::kMixed) {
+    identity["activations"] = "8 bits, a scale per 32";
+  }
   identity["kv type"] = KvTypeName(kernel_options.kv_type);
   identity["fast"] = kernel_options.fast;
   identity["yarn factor"] = options.yarn_factor > 1.0 ? options.yarn_factor : 1.0;

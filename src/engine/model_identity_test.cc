@@ -87,7 +87,8 @@ TEST_F(HuggingFaceIdentity, PartsAreNamed) {
   EXPECT_THAT(Changed(), ElementsAre("config rms_norm_eps"));
   Write("config.json", testing_support::TinyConfigJson(shape_));
   EXPECT_THAT(Changed(), ElementsAre());
-  EXPECT_THAT(Differences(first_, Identity(model_, "mixed")), ElementsAre("kv type", "precision"));
+  EXPECT_THAT(Differences(first_, Identity(model_, "mixed")),
+              ElementsAre("activations", "kv type", "precision"));
 }
 
 TEST(ModelIdentity, AFileOfTheSameSizeAndTimeIsReadAgain) {

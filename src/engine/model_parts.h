@@ -35,6 +35,10 @@ struct Model::Parts {
   std::shared_ptr<const Text> text;  // may be null
   std::string identity;              // JSON, see Model::identity
   Digest fingerprint{};              // of the identity
+  std::string kv_identity;           // JSON, see KvIdentityOf
+  Digest kv_name{};                  // of that: what every name of a node begins with
+
+  void SetIdentity(std::string json);
   std::optional<MachineRates> rates;
 
   // Measured at the first call.

@@ -22,7 +22,7 @@ using testing_support::RunAll;
 constexpr Strategy kExactStrategies[] = {Strategy::kFlat, Strategy::kPaged, Strategy::kStacked,
                                          Strategy::kTree, Strategy::kAuto};
 
-std::vector<TokenId> Ids(const Json& json) { return json.get<std::vector<TokenId>>(); }
+std::vector<TokenId> IdsOf(const Json& json) { return json.get<std::vector<TokenId>>(); }
 
 // Requests of an oracle file, with the expected tokens by tag.
 struct Oracle {
@@ -37,20 +37,20 @@ struct Oracle {
     request.max_new = max_new;
     request.stop_tokens = std::move(stop_tokens);
     segment.answers.push_back(std::move(request));
-    expected.push_back(Ids(answer));
+    expected.push_back(IdsOf(answer));
     without_stop.push_back(false);
   }
 
   // A template's pieces with a value after each, `kmax` a number or one for every piece.
   void AskSkeleton(const Json& skeleton) {
     PromptSegment root;
-    root.tokens = Ids(skeleton.at("prompt"));
+    root.tokens = IdsOf(skeleton.at("prompt"));
     auto position = static_cast<std::int32_t>(root.tokens.size());
     const Json& kmax = skeleton.at("kmax");
     PromptSegment* piece = &root;
     for (size_t n = 0; n < skeleton.at("attributes").size(); ++n) {
       piece = &piece->below.emplace_back();
-      piece->tokens = Ids(skeleton.at("attributes")[n]);
+      piece->tokens = IdsOf(skeleton.at("attributes")[n]);
       piece->first_position = position;
       const int room = kmax.is_array() ? kmax[n].get<int>() : kmax.get<int>();
       position += static_cast<std::int32_t>(piece->tokens.size()) + room;
@@ -67,7 +67,7 @@ Oracle ReadOracle(const fs::path& path) {
   Oracle oracle;
   for (const Json& prompt : json.at("prompts")) {
     PromptSegment request;
-    request.tokens = Ids(prompt.at("ids"));
+    request.tokens = IdsOf(prompt.at("ids"));
     const Json& greedy = prompt.at("greedy");
     oracle.Ask(request, greedy, static_cast<int>(greedy.size()), {});
     oracle.requests.push_back(std::move(request));
@@ -78,16 +78,16 @@ Oracle ReadOracle(const fs::path& path) {
   if (!json.contains("stacked")) return oracle;
   const Json& stacked = json.at("stacked");
   PromptSegment root;
-  root.tokens = Ids(stacked.at("p"));
+  root.tokens = IdsOf(stacked.at("p"));
   const Json& stop = stacked.at("stop");
   const std::vector<TokenId> stops =
-      stop.is_array() ? Ids(stop) : std::vector<TokenId>{stop.get<TokenId>()};
+      stop.is_array() ? IdsOf(stop) : std::vector<TokenId>{stop.get<TokenId>()};
   for (const Json& context : stacked.at("contexts")) {
     PromptSegment& below = root.below.emplace_back();
-    below.tokens = Ids(context.at("c"));
+    below.tokens = IdsOf(context.at("c"));
     for (const Json& question : context.at("questions")) {
       PromptSegment& asked = below.below.emplace_back();
-      asked.tokens = Ids(question.at("x"));
+      asked.tokens = IdsOf(question.at("x"));
       oracle.Ask(asked, question.at("answer"), stacked.at("max_new").get<int>(), stops);
     }
   }

@@ -80,7 +80,9 @@ class RandomTensors {
         memory_.emplace_back(static_cast<size_t>(rows) * RowBytes(type, columns));
     const float scale = 1.0f / std::sqrt(static_cast<float>(columns));
     if (type == DType::kQ8_0) {
-      FillQ8(bytes, scale);
+      FillBlocks(bytes, 34, scale / 74.0f);  // codes are uniform in ±128
+    } else if (type == DType::kQ4_0) {
+      FillBlocks(bytes, 18, scale / 4.6f);  // in ±8
     } else {
       FillPlain(bytes, type, scale);
     }
@@ -97,13 +99,14 @@ class RandomTensors {
   const TensorStore& store() const { return store_; }
 
  private:
-  void FillQ8(std::vector<std::byte>& bytes, float scale) {
-    const std::uint16_t block_scale = FloatToF16(scale / 74.0f);  // codes are uniform in ±128
-    for (size_t block = 0; block < bytes.size(); block += 34) {
+  // Blocks of a half scale and random codes.
+  void FillBlocks(std::vector<std::byte>& bytes, size_t block_bytes, float scale) {
+    const std::uint16_t block_scale = FloatToF16(scale);
+    for (size_t block = 0; block < bytes.size(); block += block_bytes) {
       std::memcpy(bytes.data() + block, &block_scale, 2);
-      for (size_t i = 0; i < 32; i += 8) {
+      for (size_t i = 2; i < block_bytes; i += 8) {
         const std::uint64_t bits = random_.Next();
-        std::memcpy(bytes.data() + block + 2 + i, &bits, 8);
+        std::memcpy(bytes.data() + block + i, &bits, 8);
       }
     }
   }
@@ -208,10 +211,10 @@ class WeightMaker {
 
 DType ParseWeightType(const std::string& name) {
   const std::map<std::string, DType> types = {
-      {"bf16", DType::kBF16}, {"q8_0", DType::kQ8_0}, {"f32", DType::kF32}};
+      {"bf16", DType::kBF16}, {"q8_0", DType::kQ8_0}, {"q4_0", DType::kQ4_0}, {"f32", DType::kF32}};
   const auto it = types.find(name);
   if (it == types.end()) {
-    Throw(ErrorKind::kUsage, "--weights: expected bf16, q8_0 or f32, found '{}'", name);
+    Throw(ErrorKind::kUsage, "--weights: expected bf16, q8_0, q4_0 or f32, found '{}'", name);
   }
   return it->second;
 }
@@ -244,8 +247,10 @@ std::shared_ptr<Model> Model::Random(const std::string& name, const std::string&
       parts->weights = LoadWeights(parts->config, tensors.store(), TensorNaming::kHuggingFace,
                                    *parts->kernels, options.progress);
     }
-    parts->identity = fmt::format(R"({{"weights":"{}, {}"}})", parts->path, weight_type);
-    parts->fingerprint = Sha256().Add(parts->identity).Finish();
+    parts->SetIdentity(fmt::format(
+        R"({{"weights":"{}, {}","device":"{}","precision":"{}","kv type":"{}","fast":{}}})",
+        parts->path, weight_type, options.device, options.precision,
+        KvTypeName(parts->kernels->options().kv_type), options.fast));
     return std::shared_ptr<Model>(new Model(std::move(parts)));
   }
   Throw(ErrorKind::kUsage, "--shape: expected one of {}; found '{}'",

@@ -22,6 +22,7 @@
 #include "banyan/engine.h"
 #include "base/error.h"
 #include "engine/model_parts.h"
+#include "support/page_bytes.h"
 #include "support/temp_directory.h"
 #include "support/tiny_model.h"
 #include "support/workload.h"
@@ -31,21 +32,12 @@ namespace {
 
 using testing_support::AnswersByTag;
 using testing_support::ExpectSameAnswer;
+using testing_support::PageBytes;
 using testing_support::RunAll;
 using testing_support::SameBits;
 using testing_support::Workload;
 
 constexpr int kClients = 3;
-
-int Rounds() {
-  const char* text = std::getenv("BANYAN_TEST_ROUNDS");
-  return text == nullptr ? 1 : std::max(1, std::atoi(text));
-}
-
-std::int64_t PageBytes(const Model& model) {
-  const ModelConfig& config = model.parts().config;
-  return model.parts().kernels->KvPageBytes({config.layers, config.kv_heads, config.head_dim});
-}
 
 void CollectTags(const PromptSegment& segment, std::vector<std::uint64_t>& tags) {
   for (const AnswerRequest& answer : segment.answers) tags.push_back(answer.tag);
@@ -262,7 +254,7 @@ TEST(RandomPrograms, OnTheCpu) {
                    .string();
   load.precision = "mixed";
   load.threads = 2;
-  RunPrograms(load, 1000 * Rounds());
+  RunPrograms(load, 1000 * TestRounds());
 }
 
 TEST(RandomPrograms, OnADevice) {
@@ -275,7 +267,7 @@ TEST(RandomPrograms, OnADevice) {
   load.precision = "mixed";
   load.device = "cuda";
   try {
-    RunPrograms(load, 2000 * Rounds());
+    RunPrograms(load, 2000 * TestRounds());
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::kUnsupported) throw;
     GTEST_SKIP() << error.what();

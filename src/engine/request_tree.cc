@@ -66,6 +66,7 @@ class TreeBuilder {
     RequestSegment& added = tree_.segments.emplace_back();
     added.parent = above.segment;
     added.tokens = std::move(segment.tokens);
+    added.keep_as = std::move(segment.keep_as);
     added.first_position = segment.first_position.value_or(above.position);
     tree_.tokens += static_cast<std::int64_t>(added.tokens.size());
     return {static_cast<std::int32_t>(tree_.segments.size()) - 1, added.end_position()};

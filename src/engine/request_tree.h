@@ -20,7 +20,8 @@ struct RequestSegment {
   std::int32_t parent = -1;     // index of the segment above, which comes before it; -1: none
   std::vector<TokenId> tokens;  // not empty
   std::int32_t first_position = 0;
-  NodeMemory node;  // of its last token, when a stream last looked it up
+  std::string keep_as;  // see PromptSegment
+  NodeMemory node;      // of its last token, when a stream last looked it up
 
   std::int32_t end_position() const {
     return first_position + static_cast<std::int32_t>(tokens.size());

@@ -17,12 +17,18 @@ namespace {
 
 // Steps after a refusal of memory until larger ones are tried again.
 constexpr int kStepsBeforeGrowing = 32;
+// With nothing to compute before something is loaded; others who want the engine wait as long.
+constexpr double kLoadWaitSeconds = 0.01;
 
 }  // namespace
 
 bool EngineCore::Step() {
   const size_t deliveries_before = deliveries_.size();
   const bool launched = LaunchNext();
+  if (launched_.empty() && stored_ && stored_->pending()) {  // whoever runs waits for the disk
+    stored_->Take(kLoadWaitSeconds);
+    return true;
+  }
   // Streams that could not be admitted have failed: whoever loops must still look at them.
   if (launched_.empty()) return deliveries_.size() > deliveries_before;
   const size_t may_stay = launched && !launched_.back().take_at_once ? steps_ahead_ : 0;
@@ -39,6 +45,7 @@ bool EngineCore::LaunchNext() {
     try {
       {
         Timer timer(receipt_.plan_seconds);
+        if (stored_) stored_->Take(0.0);
         Admit();
         Decide();
         rows = scheduler_.decision().rows();

@@ -10,11 +10,11 @@ namespace banyan {
 namespace {
 
 using NodeRows = StepBuilder::NodeRows;
-using Tokens = std::vector<TokenId>;
+using SomeTokens = std::vector<TokenId>;
 
 class StepBuilderTest : public ::testing::Test {
  protected:
-  NodeId Add(NodeId parent, const Tokens& tokens, int filled) {
+  NodeId Add(NodeId parent, const SomeTokens& tokens, int filled) {
     std::vector<NodeSplit> splits;
     const NodeId node = forest_.AddSegment(parent, {tokens, {}, true}, splits);
     for (const NodeSplit& split : splits) cache_.Split(split);
@@ -39,7 +39,7 @@ TEST_F(StepBuilderTest, RowsAreDepthFirstWhateverTheOrderOfTheDecision) {
   const std::vector<NodeRows> rows = {
       {a, 0, 2, true}, {b, 1, 2, true}, {c, 0, 1, true}, {q, 1, 1, false}};
   const BuiltStep& step = builder_.Build(rows, {});
-  EXPECT_EQ(step.batch.tokens, (Tokens{4, 5, 9, 7, 8, 11}));
+  EXPECT_EQ(step.batch.tokens, (SomeTokens{4, 5, 9, 7, 8, 11}));
   EXPECT_EQ(step.batch.positions, (std::vector<std::int32_t>{3, 4, 5, 4, 5, 1}));
   EXPECT_EQ(step.batch.logit_rows, (std::vector<std::int32_t>{1, 2, 4}));
   EXPECT_EQ(step.logit_nodes, (std::vector<NodeId>{a, c, b}));
@@ -56,7 +56,7 @@ TEST_F(StepBuilderTest, RowsAreDepthFirstWhateverTheOrderOfTheDecision) {
 }
 
 TEST_F(StepBuilderTest, ARowFedOnceMoreShortensNothing) {
-  const NodeId p = Add(NodeId(), Tokens(40, 1), 40);
+  const NodeId p = Add(NodeId(), SomeTokens(40, 1), 40);
   const std::vector<NodeRows> rows = {{p, 39, 1, true}};
   const BuiltStep& step = builder_.Build(rows, {});
   EXPECT_EQ(step.nodes[0].length, 40);
@@ -65,7 +65,7 @@ TEST_F(StepBuilderTest, ARowFedOnceMoreShortensNothing) {
 }
 
 TEST_F(StepBuilderTest, PartsOfOneSegmentKeepTheirPlaceInItsStretches) {
-  Tokens tokens(kGroupKeys + 2 * kCutKeys + 5, 1);
+  SomeTokens tokens(kGroupKeys + 2 * kCutKeys + 5, 1);
   const NodeId whole = Add(NodeId(), tokens, 0);
   tokens.resize(kGroupKeys + kCutKeys);
   tokens.push_back(2);
@@ -103,7 +103,7 @@ TEST_F(StepBuilderTest, RandomDecisionsMakePlans) {
   for (int i = 0; i < 60; ++i) {
     const NodeId parent =
         nodes.empty() || below(4) == 0 ? NodeId() : nodes[random() % nodes.size()];
-    Tokens tokens(static_cast<size_t>(1 + below(i % 10 == 0 ? 300 : 30)), below(5));
+    SomeTokens tokens(static_cast<size_t>(1 + below(i % 10 == 0 ? 300 : 30)), below(5));
     const NodeId node = Add(parent, tokens, 0);
     if (std::ranges::find(nodes, node) == nodes.end()) nodes.push_back(node);
   }

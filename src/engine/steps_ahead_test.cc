@@ -40,7 +40,7 @@ std::shared_ptr<Model> TinyModel(int layers = 1) {
   return Model::Load(options);
 }
 
-std::shared_ptr<Model> SharedModel() {
+std::shared_ptr<Model> UnlimitedModel() {
   static const std::shared_ptr<Model> model = TinyModel();
   return model;
 }
@@ -53,7 +53,7 @@ struct Outcome {
 Outcome RunWith(const Workload& work, EngineOptions options, int steps_ahead,
                 int steps_between = -1) {
   options.steps_ahead = steps_ahead;
-  Engine engine(SharedModel(), options);
+  Engine engine(UnlimitedModel(), options);
   Outcome run;
   run.answers = RunAll(engine, work.requests(), steps_between);
   run.receipt = engine.receipt();
@@ -79,9 +79,9 @@ TEST(StepsAhead, GiveTheAnswersOfThePlainLoop) {
       options.batch_rows = std::array{7, 40, 512}[random() % 3];
       options.one_by_one = random() % 8 == 0;
       if (random() % 3 == 0) {
-        const ModelConfig& config = SharedModel()->parts().config;
+        const ModelConfig& config = UnlimitedModel()->parts().config;
         options.kv_memory = (work.LargestStreamPages(kPageTokens) + 3) *
-                            SharedModel()->parts().kernels->KvPageBytes(
+                            UnlimitedModel()->parts().kernels->KvPageBytes(
                                 {config.layers, config.kv_heads, config.head_dim});
       }
       const int steps_between = random() % 2 == 0 ? -1 : 2;
@@ -113,7 +113,7 @@ TEST(StepsAhead, DropNothingWhenAnswersEndByLength) {
     answer.max_new = static_cast<int>(i % 6);
   }
   options.steps_ahead = 1;
-  Engine engine(SharedModel(), options);
+  Engine engine(UnlimitedModel(), options);
   EXPECT_EQ(RunAll(engine, {root}).size(), 30u);
   EXPECT_EQ(engine.receipt().dropped_rows, 0);
 }

@@ -29,6 +29,7 @@ void EngineCore::Take(LaunchedStep& step) {
       stream.answer.prompt_logits.resize(static_cast<size_t>(config_.vocab_size));
       kernels_.Download(step.logits, step.rows[i], stream.answer.prompt_logits);
     }
+    if (stored_ && stored_->saves() && !HasWritten(stream)) SavePrompt(stream);
     TakeToken(stream, choices[i]);
   }
   ForgetEnded();
@@ -36,6 +37,26 @@ void EngineCore::Take(LaunchedStep& step) {
   forest_.CheckInvariants();
   cache_.CheckInvariants();
 #endif
+}
+
+// What of the stream's prompts is worth keeping, now that all of it is there: of each path, what
+// lies above the end of the last segment that says so.
+void EngineCore::SavePrompt(const Stream& stream) {
+  const std::vector<std::int32_t> leaves = stream.request->LeavesOf(stream.declared());
+  for (size_t i = 0; i < leaves.size(); ++i) {
+    std::vector<NodeId> nodes = forest_.Path(stream.branches[i].leaf);
+    auto next = nodes.begin();
+    auto kept = next;
+    for (const std::int32_t index : stream.request->PathTo(leaves[i])) {
+      const RequestSegment& segment = stream.request->segments[static_cast<size_t>(index)];
+      auto left = static_cast<std::int64_t>(segment.tokens.size());
+      for (; left > 0; ++next) left -= static_cast<std::int64_t>(forest_.at(*next).tokens.size());
+      BANYAN_CHECK(left == 0);  // nodes end where segments do
+      if (segment.keep_as.empty()) continue;
+      stored_->Save(std::span(kept, next), segment.keep_as);
+      kept = next;
+    }
+  }
 }
 
 // As if what was launched had not been: tokens of a step without tokens are of no use, and so is

@@ -20,7 +20,7 @@ namespace fs = std::filesystem;
 constexpr std::uint64_t kMaxHeaderBytes = 100'000'000;  // the limit of the reference reader
 constexpr size_t kMaxIndexBytes = 100'000'000;
 constexpr size_t kMaxFiles = 4096;
-constexpr size_t kMaxDimensions = 8;
+constexpr size_t kMostDimensions = 8;
 
 struct ByteRange {
   std::uint64_t begin = 0;
@@ -64,10 +64,10 @@ ByteRange ReadEntry(const std::string& tensor_name, const Json& entry,
       FieldOf(entry, "dtype", Json::value_t::string, where).get_ref<const std::string&>();
   const Json& shape_json = FieldOf(entry, "shape", Json::value_t::array, where);
   const Json& offsets = FieldOf(entry, "data_offsets", Json::value_t::array, where);
-  if (offsets.size() != 2 || shape_json.size() > kMaxDimensions) {
+  if (offsets.size() != 2 || shape_json.size() > kMostDimensions) {
     Throw(ErrorKind::kFormat,
           "{}: expected 2 data_offsets and at most {} dimensions, found {} and {}", where,
-          kMaxDimensions, offsets.size(), shape_json.size());
+          kMostDimensions, offsets.size(), shape_json.size());
   }
   ByteRange range{UintOf(offsets[0], where, "data_offsets"),
                   UintOf(offsets[1], where, "data_offsets"), tensor_name};

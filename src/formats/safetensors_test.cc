@@ -18,12 +18,12 @@ using testing_support::SafetensorsBytes;
 using testing_support::SafetensorsWriter;
 using testing_support::TempDirectory;
 
-std::span<const std::byte> AsBytes(const std::string& text) {
+std::span<const std::byte> BytesOf(const std::string& text) {
   return std::as_bytes(std::span(text));
 }
 
 std::string MessageOfBytes(const std::string& bytes) {
-  return ErrorMessage(ErrorKind::kFormat, [&] { ReadSafetensors(AsBytes(bytes), "x"); });
+  return ErrorMessage(ErrorKind::kFormat, [&] { ReadSafetensors(BytesOf(bytes), "x"); });
 }
 
 SafetensorsWriter Small() {
@@ -37,7 +37,7 @@ SafetensorsWriter Small() {
 
 TEST(Safetensors, ReadsTensors) {
   const std::string bytes = Small().Bytes();
-  const TensorStore store = ReadSafetensors(AsBytes(bytes), "x");
+  const TensorStore store = ReadSafetensors(BytesOf(bytes), "x");
   EXPECT_THAT(store.Names(), ElementsAre("a", "b", "c", "empty"));
   EXPECT_EQ(store.Get("a", {2, 1}).dtype, DType::kF32);
   EXPECT_EQ(store.Get("b", {3}).bytes.size(), 6u);
@@ -54,7 +54,7 @@ TEST(Safetensors, ReadsTensors) {
 
 TEST(Safetensors, MetadataIsNoTensor) {
   const std::string bytes = SafetensorsBytes(R"({"__metadata__":{"format":"pt"}})", "");
-  EXPECT_TRUE(ReadSafetensors(AsBytes(bytes), "x").Empty());
+  EXPECT_TRUE(ReadSafetensors(BytesOf(bytes), "x").Empty());
 }
 
 TEST(Safetensors, RefusesBrokenHeaders) {
@@ -101,7 +101,7 @@ TEST(Safetensors, EveryTruncationIsAnError) {
   const std::string whole = Small().Bytes();
   for (size_t size = 0; size < whole.size(); ++size) {
     const std::string cut = whole.substr(0, size);
-    EXPECT_THROW(ReadSafetensors(AsBytes(cut), "x"), Error) << size;
+    EXPECT_THROW(ReadSafetensors(BytesOf(cut), "x"), Error) << size;
   }
 }
 
@@ -111,7 +111,7 @@ TEST(Safetensors, FlippedBitsNeverCrash) {
     std::string flipped = whole;
     flipped[bit / 8] = static_cast<char>(flipped[bit / 8] ^ (1 << (bit % 8)));
     try {
-      ReadSafetensors(AsBytes(flipped), "x");
+      ReadSafetensors(BytesOf(flipped), "x");
     } catch (const Error&) {
     }
   }

@@ -116,6 +116,8 @@ class Kernels {
   virtual ~Kernels() = default;
 
   virtual std::string name() const = 0;  // "cpu (avx512, 2 threads)"
+  // What its bits depend on beside the code and the options: instruction set, device, libraries.
+  virtual std::string arithmetic() const = 0;
   // (item of attention, KV head) pairs that keep all workers busy to the end.
   virtual int attention_tasks() const = 0;
   // Which items of several groups are worth while; kernels take any plan.
@@ -146,6 +148,14 @@ class Kernels {
   // In the order of operations, as all that follows. REQUIRES: no page is written twice, none that
   // is read is written.
   virtual void CopyPages(std::span<const PageCopy> copies, KvMemory& kv) = 0;
+  // Pages as bytes in the form that all backends share (page_form.h), with elements of `page_type`:
+  // bytes are [layers, pages, kv_heads, head]. In the order of operations; ReadPages waits for
+  // them.
+  virtual KvType page_type() const { return options().kv_type; }
+  virtual void ReadPages(const KvMemory& kv, std::span<const std::int32_t> pages,
+                         std::span<std::byte> bytes) = 0;
+  virtual void WritePages(std::span<const std::byte> bytes, std::span<const std::int32_t> pages,
+                          KvMemory& kv) = 0;
   // Bytes that could still be allocated on the device; nothing where memory is the machine's own.
   virtual std::optional<std::int64_t> FreeDeviceMemory() const { return std::nullopt; }
   // Bytes of one page over all layers, for budgets.

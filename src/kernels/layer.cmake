@@ -1,24 +1,46 @@
 # Instruction sets of the cpu backend: each file of inner loops is compiled with its own flags.
 set(cpu ${CMAKE_SOURCE_DIR}/src/kernels/cpu)
-set_source_files_properties(${cpu}/vector_base.cc PROPERTIES COMPILE_OPTIONS "-O3")
-# GCC 12 warns about its own AVX-512 header (-Wmaybe-uninitialized): silenced for that file alone.
+set(any_processor vector_base integer_portable)
+set(x86_64_only vector_avx2 vector_avx512 integer_avx2 integer_avxvnni integer_avx512vnni)
+set(aarch64_only integer_neon integer_dotprod integer_i8mm)
+function(banyan_compile_loops flags)
+  foreach(name ${ARGN})
+    set_source_files_properties(${cpu}/${name}.cc PROPERTIES COMPILE_OPTIONS "-O3;${flags}")
+  endforeach()
+endfunction()
+function(banyan_leave_out)
+  foreach(name ${ARGN})
+    set_source_files_properties(${cpu}/${name}.cc PROPERTIES HEADER_FILE_ONLY ON)
+  endforeach()
+endfunction()
+banyan_compile_loops("" ${any_processor})
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
-  set_source_files_properties(${cpu}/vector_avx2.cc PROPERTIES
-    COMPILE_OPTIONS "-O3;-mavx2;-mfma;-mf16c")
-  set_source_files_properties(${cpu}/vector_avx512.cc PROPERTIES
-    COMPILE_OPTIONS "-O3;$<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>;-mavx512f;-mavx512bw;-mavx512vl;-mavx512dq;-mfma;-mf16c;-mprefer-vector-width=512")
+  # GCC 12 warns about its own AVX-512 header (-Wmaybe-uninitialized): silenced for those files.
+  set(avx2 -mavx2 -mfma -mf16c)
+  set(avx512 $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized> -mavx512f -mavx512bw -mavx512vl -mavx512dq
+      -mfma -mf16c -mprefer-vector-width=512)
+  banyan_compile_loops("${avx2}" vector_avx2 integer_avx2)
+  banyan_compile_loops("${avx2};-mavxvnni" integer_avxvnni)
+  banyan_compile_loops("${avx512}" vector_avx512)
+  banyan_compile_loops("${avx512};-mavx512vnni" integer_avx512vnni)
 else()
-  set_source_files_properties(${cpu}/vector_avx2.cc ${cpu}/vector_avx512.cc PROPERTIES
-    HEADER_FILE_ONLY ON)
+  banyan_leave_out(${x86_64_only})
+endif()
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "aarch64|arm64")
+  banyan_compile_loops("" integer_neon)
+  banyan_compile_loops("-march=armv8.2-a+dotprod" integer_dotprod)
+  banyan_compile_loops("-march=armv8.2-a+dotprod+i8mm" integer_i8mm)
+else()
+  banyan_leave_out(${aarch64_only})
 endif()
 
 # The cuda backend: kernels in *.cu, everything else in *.cc. Without it no file is compiled; the
 # layers above do not see CUDA at all.
 if(BANYAN_WITH_CUDA)
   set(cuda ${CMAKE_SOURCE_DIR}/src/kernels/cuda)
-  file(GLOB cuda_host CONFIGURE_DEPENDS ${cuda}/*.cc)
-  list(FILTER cuda_host EXCLUDE REGEX "_test\\.cc$|/cuda_times\\.cc$")
-  file(GLOB cuda_kernels CONFIGURE_DEPENDS ${cuda}/*.cu)
+  file(GLOB_RECURSE cuda_host CONFIGURE_DEPENDS ${cuda}/*.cc)
+  list(FILTER cuda_host EXCLUDE REGEX "_test\\.cc$")
+  file(GLOB_RECURSE cuda_kernels CONFIGURE_DEPENDS ${cuda}/*.cu)
   add_library(banyan_cuda_kernels OBJECT ${cuda_kernels})
   target_include_directories(banyan_cuda_kernels PRIVATE ${CMAKE_SOURCE_DIR}/include
                                                          ${CMAKE_SOURCE_DIR}/src)
@@ -29,7 +51,7 @@ if(BANYAN_WITH_CUDA)
   target_link_libraries(banyan_kernels PRIVATE CUDA::cudart_static CUDA::cublasLt)
   # What is measured and kept in a file holds for the code that was measured.
   set(cuda_hash ${CMAKE_BINARY_DIR}/generated/kernels/cuda/source_hash.h)
-  file(GLOB cuda_sources CONFIGURE_DEPENDS ${cuda}/*.cc ${cuda}/*.h ${cuda}/*.cu ${cuda}/*.cuh)
+  file(GLOB_RECURSE cuda_sources CONFIGURE_DEPENDS ${cuda}/*.cc ${cuda}/*.h ${cuda}/*.cu ${cuda}/*.cuh)
   add_custom_command(OUTPUT ${cuda_hash}
     COMMAND ${CMAKE_COMMAND} -D FOLDER=${cuda} -D OUTPUT=${cuda_hash}
             -D "BESIDE=nvcc ${CMAKE_CUDA_COMPILER_VERSION}, ${CMAKE_CUDA_ARCHITECTURES}, ${CMAKE_BUILD_TYPE}"
@@ -38,15 +60,15 @@ if(BANYAN_WITH_CUDA)
   target_sources(banyan_kernels PRIVATE ${cuda_hash})
   target_include_directories(banyan_kernels PRIVATE ${CMAKE_BINARY_DIR}/generated)
   # A tool for measuring, built on demand.
-  add_executable(cuda_times EXCLUDE_FROM_ALL ${cuda}/cuda_times.cc)
+  add_executable(cuda_times EXCLUDE_FROM_ALL ${CMAKE_SOURCE_DIR}/bench/cuda/cuda_times.cc)
   target_link_libraries(cuda_times PRIVATE banyan_kernels CUDA::cudart_static CUDA::cublasLt)
   set_source_files_properties(${CMAKE_SOURCE_DIR}/src/kernels/make_kernels_test.cc PROPERTIES
     COMPILE_DEFINITIONS BANYAN_WITH_CUDA=1)
   # The one test that looks behind Kernels.
   list(TRANSFORM CUDAToolkit_INCLUDE_DIRS PREPEND "-isystem" OUTPUT_VARIABLE cuda_headers)
-  set_source_files_properties(${cuda}/product_trial_test.cc PROPERTIES
+  set_source_files_properties(${cuda}/products/product_trial_test.cc PROPERTIES
     COMPILE_OPTIONS "${cuda_headers}")
 else()
-  set_source_files_properties(${CMAKE_SOURCE_DIR}/src/kernels/cuda/product_trial_test.cc PROPERTIES
+  set_source_files_properties(${CMAKE_SOURCE_DIR}/src/kernels/cuda/products/product_trial_test.cc PROPERTIES
     HEADER_FILE_ONLY ON)
 endif()

@@ -6,19 +6,12 @@
 #include <limits>
 
 #include "base/error.h"
+#include "model/config_limits.h"
 
 namespace banyan {
 namespace {
 
-constexpr int kMaxLayers = 4096;
-constexpr int kMaxWidth = 1 << 24;    // of a hidden vector, a vocabulary, all heads together
 constexpr int kMaxContext = 1 << 30;  // tokens
-
-void CheckRange(int value, int low, int high, const char* what, const std::string& where) {
-  if (value < low || value > high) {
-    Throw(ErrorKind::kFormat, "{}: {} is {}, expected {} to {}", where, what, value, low, high);
-  }
-}
 
 void CheckPositive(double value, const char* what, const std::string& where) {
   if (!std::isfinite(value) || value <= 0) {

@@ -34,11 +34,11 @@ ModelConfig Read(const GgufWriter& writer) {
   return ConfigFromGguf(GgufFile(std::as_bytes(std::span(bytes)), "x.gguf"));
 }
 
-std::string MessageOf(ErrorKind kind, const GgufWriter& writer) {
+std::string MessageAbout(ErrorKind kind, const GgufWriter& writer) {
   return ErrorMessage(kind, [&] { Read(writer); });
 }
 
-void Vector(GgufWriter& writer, const char* name, std::vector<float> values) {
+void AddVector(GgufWriter& writer, const char* name, std::vector<float> values) {
   writer.TensorF32(name, std::vector<std::int64_t>{static_cast<std::int64_t>(values.size())},
                    values);
 }
@@ -68,9 +68,9 @@ TEST(ConfigGguf, KeysAndTensors) {
   writer.U32("tokenizer.ggml.bos_token_id", 1);
   writer.U32("tokenizer.ggml.eos_token_id", 2);
   writer.U32("tokenizer.ggml.eot_token_id", 3);
-  Vector(writer, "rope_freqs.weight", {1, 1, 4, 8});
-  Vector(writer, "output.weight", {1});
-  Vector(writer, "blk.0.attn_q.bias", {1});
+  AddVector(writer, "rope_freqs.weight", {1, 1, 4, 8});
+  AddVector(writer, "output.weight", {1});
+  AddVector(writer, "blk.0.attn_q.bias", {1});
   writer.TensorF32("token_embd.weight", std::vector<std::int64_t>{6, 1}, std::vector<float>(6));
   const ModelConfig config = Read(writer);
   EXPECT_EQ(config.vocab_size, 6);
@@ -105,8 +105,8 @@ TEST(ConfigGguf, Scaling) {
   phi3.U32("phi3.rope.dimension_count", 4);
   phi3.U32("phi3.rope.scaling.original_context_length", 1024);
   phi3.F32("phi3.rope.scaling.attn_factor", 1.25f);
-  Vector(phi3, "rope_factors_long.weight", {2, 3});
-  Vector(phi3, "rope_factors_short.weight", {1, 1});
+  AddVector(phi3, "rope_factors_long.weight", {2, 3});
+  AddVector(phi3, "rope_factors_short.weight", {1, 1});
   const RopeConfig rope = Read(phi3).rope;
   EXPECT_EQ(rope.kind, RopeKind::kLongRope);
   EXPECT_THAT(rope.long_factor, ElementsAre(2, 3));
@@ -121,33 +121,36 @@ TEST(ConfigGguf, OneNumberPerLayer) {
   GgufWriter different = Minimal("llama");
   different.Array<std::uint32_t>("llama.attention.head_count_kv", 4,
                                  std::vector<std::uint32_t>{2, 1});
-  EXPECT_THAT(MessageOf(ErrorKind::kUnsupported, different), HasSubstr("differs between layers"));
+  EXPECT_THAT(MessageAbout(ErrorKind::kUnsupported, different),
+              HasSubstr("differs between layers"));
 }
 
 TEST(ConfigGguf, Refusals) {
-  EXPECT_THAT(MessageOf(ErrorKind::kUnsupported, Minimal("mamba")),
+  EXPECT_THAT(MessageAbout(ErrorKind::kUnsupported, Minimal("mamba")),
               HasSubstr("x.gguf: architecture 'mamba' is not supported; supported: llama"));
-  EXPECT_THAT(MessageOf(ErrorKind::kFormat, GgufWriter()),
+  EXPECT_THAT(MessageAbout(ErrorKind::kFormat, GgufWriter()),
               HasSubstr("key 'general.architecture' is missing"));
   GgufWriter bare;
   bare.String("general.architecture", "llama");
-  EXPECT_THAT(MessageOf(ErrorKind::kFormat, bare),
+  EXPECT_THAT(MessageAbout(ErrorKind::kFormat, bare),
               HasSubstr("'llama.embedding_length' is missing"));
   GgufWriter experts = Minimal("llama");
   experts.U32("llama.expert_count", 8);
-  EXPECT_THAT(MessageOf(ErrorKind::kUnsupported, experts), HasSubstr("mixture of experts"));
+  EXPECT_THAT(MessageAbout(ErrorKind::kUnsupported, experts), HasSubstr("mixture of experts"));
   GgufWriter values = Minimal("llama");
   values.U32("llama.attention.value_length", 8);
-  EXPECT_THAT(MessageOf(ErrorKind::kUnsupported, values), HasSubstr("keys of 16 and values of 8"));
+  EXPECT_THAT(MessageAbout(ErrorKind::kUnsupported, values),
+              HasSubstr("keys of 16 and values of 8"));
   GgufWriter divisors = Minimal("llama");
-  Vector(divisors, "rope_freqs.weight", {1, 2});
-  EXPECT_THAT(MessageOf(ErrorKind::kFormat, divisors), HasSubstr("expected shape [8], found [2]"));
+  AddVector(divisors, "rope_freqs.weight", {1, 2});
+  EXPECT_THAT(MessageAbout(ErrorKind::kFormat, divisors),
+              HasSubstr("expected shape [8], found [2]"));
   GgufWriter window = Minimal("olmo2");
   window.U32("olmo2.attention.sliding_window", 64);
-  EXPECT_THAT(MessageOf(ErrorKind::kUnsupported, window), HasSubstr("a sliding window of 64"));
+  EXPECT_THAT(MessageAbout(ErrorKind::kUnsupported, window), HasSubstr("a sliding window of 64"));
   GgufWriter huge = Minimal("llama");
   huge.U64("llama.attention.head_count_kv", ~0ull);
-  EXPECT_THAT(MessageOf(ErrorKind::kFormat, huge), HasSubstr("expected a 31-bit number"));
+  EXPECT_THAT(MessageAbout(ErrorKind::kFormat, huge), HasSubstr("expected a 31-bit number"));
 }
 
 TEST(ConfigGguf, OracleModels) {

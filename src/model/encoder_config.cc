@@ -11,15 +11,6 @@
 namespace banyan {
 namespace {
 
-constexpr int kMaxLayers = 4096;
-constexpr int kMaxWidth = 1 << 24;
-
-void CheckRange(int value, int low, int high, const char* what, const std::string& where) {
-  if (value < low || value > high) {
-    Throw(ErrorKind::kFormat, "{}: {} is {}, expected {} to {}", where, what, value, low, high);
-  }
-}
-
 void Validate(const EncoderConfig& config, const std::string& where) {
   CheckRange(config.vocab_size, 1, kMaxWidth, "the vocabulary size", where);
   CheckRange(config.hidden_size, 1, kMaxWidth, "the hidden size", where);
@@ -45,7 +36,7 @@ void AddSpecial(std::optional<std::int64_t> id, EncoderConfig& config) {
   if (at == config.special_ids.end() || *at != token) config.special_ids.insert(at, token);
 }
 
-void RefuseWhatWeDoNotHave(const JsonFields& fields) {
+void RefuseOtherEncoders(const JsonFields& fields) {
   const std::string activation = fields.FindString("hidden_act").value_or("gelu");
   if (activation != "gelu") {
     Throw(ErrorKind::kUnsupported,
@@ -130,7 +121,7 @@ EncoderConfig EncoderConfigFromHuggingFace(const std::string& text, const std::s
           "{}: model_type '{}' is no encoder that is supported; those are {}", fields.where(),
           config.family, kEncoderFamilies);
   }
-  RefuseWhatWeDoNotHave(fields);
+  RefuseOtherEncoders(fields);
   const bool bert = config.family == "bert";
   config.vocab_size = fields.GetInt("vocab_size");
   config.hidden_size = fields.GetInt("hidden_size");

@@ -27,7 +27,8 @@ std::string ConfigWith(const std::string& changes) {
   return config.dump();
 }
 
-std::string MessageOf(ErrorKind kind, const std::string& changes, const std::string& pooling = "") {
+std::string EncoderMessage(ErrorKind kind, const std::string& changes,
+                           const std::string& pooling = "") {
   return ErrorMessage(kind,
                       [&] { EncoderConfigFromHuggingFace(ConfigWith(changes), pooling, "model"); });
 }
@@ -62,11 +63,12 @@ TEST(EncoderConfig, RerankersAreClassifiersOfOneLabel) {
   EXPECT_TRUE(EncoderConfigFromHuggingFace(ConfigWith(reranker + R"(,"id2label":{"0":"LABEL_0"}})"),
                                            "", "model")
                   .reranks);
-  EXPECT_THAT(MessageOf(ErrorKind::kUnsupported, reranker + R"(,"id2label":{"0":"a","1":"b"}})"),
-              HasSubstr("2 labels"));
   EXPECT_THAT(
-      MessageOf(ErrorKind::kUnsupported, R"({"architectures":["BertForSequenceClassification"]})"),
-      HasSubstr("BertForSequenceClassification"));
+      EncoderMessage(ErrorKind::kUnsupported, reranker + R"(,"id2label":{"0":"a","1":"b"}})"),
+      HasSubstr("2 labels"));
+  EXPECT_THAT(EncoderMessage(ErrorKind::kUnsupported,
+                             R"({"architectures":["BertForSequenceClassification"]})"),
+              HasSubstr("BertForSequenceClassification"));
 }
 
 TEST(EncoderConfig, Pooling) {
@@ -77,12 +79,13 @@ TEST(EncoderConfig, Pooling) {
             Pooling::kFirst);
   EXPECT_EQ(pooling_of(R"({"pooling_mode_cls_token":false,"pooling_mode_mean_tokens":true})"),
             Pooling::kMean);
-  EXPECT_THAT(MessageOf(ErrorKind::kUnsupported, "{}", R"({"pooling_mode_max_tokens":true})"),
+  EXPECT_THAT(EncoderMessage(ErrorKind::kUnsupported, "{}", R"({"pooling_mode_max_tokens":true})"),
               HasSubstr("pooling_mode_max_tokens"));
-  EXPECT_THAT(MessageOf(ErrorKind::kUnsupported, "{}",
-                        R"({"pooling_mode_cls_token":true,"pooling_mode_mean_tokens":true})"),
+  EXPECT_THAT(EncoderMessage(ErrorKind::kUnsupported, "{}",
+                             R"({"pooling_mode_cls_token":true,"pooling_mode_mean_tokens":true})"),
               HasSubstr("1_Pooling/config.json"));
-  EXPECT_THAT(MessageOf(ErrorKind::kFormat, "{}", "not json"), HasSubstr("1_Pooling/config.json"));
+  EXPECT_THAT(EncoderMessage(ErrorKind::kFormat, "{}", "not json"),
+              HasSubstr("1_Pooling/config.json"));
 }
 
 TEST(EncoderConfig, ModulesThatWouldChangeTheVectors) {
@@ -109,17 +112,23 @@ TEST(EncoderConfig, TextLimit) {
 }
 
 TEST(EncoderConfig, RefusesWhatItDoesNotHave) {
-  EXPECT_THAT(MessageOf(ErrorKind::kUnsupported, R"({"model_type":"distilbert"})"),
+  EXPECT_THAT(EncoderMessage(ErrorKind::kUnsupported, R"({"model_type":"distilbert"})"),
               HasSubstr("bert, roberta, xlm-roberta"));
-  EXPECT_THAT(MessageOf(ErrorKind::kUnsupported, R"({"hidden_act":"relu"})"), HasSubstr("relu"));
-  EXPECT_THAT(MessageOf(ErrorKind::kUnsupported, R"({"is_decoder":true})"), HasSubstr("decoder"));
-  EXPECT_THAT(MessageOf(ErrorKind::kUnsupported, R"({"position_embedding_type":"relative_key"})"),
-              HasSubstr("relative_key"));
-  EXPECT_THAT(MessageOf(ErrorKind::kFormat, R"({"num_attention_heads":7})"), HasSubstr("7 heads"));
-  EXPECT_THAT(MessageOf(ErrorKind::kFormat, R"({"num_attention_heads":0})"), HasSubstr("heads"));
-  EXPECT_THAT(MessageOf(ErrorKind::kFormat, R"({"vocab_size":null})"), HasSubstr("vocab_size"));
-  EXPECT_THAT(MessageOf(ErrorKind::kFormat, R"({"layer_norm_eps":0})"), HasSubstr("epsilon"));
-  EXPECT_THAT(MessageOf(ErrorKind::kFormat, R"({"model_type":"roberta","pad_token_id":511})"),
+  EXPECT_THAT(EncoderMessage(ErrorKind::kUnsupported, R"({"hidden_act":"relu"})"),
+              HasSubstr("relu"));
+  EXPECT_THAT(EncoderMessage(ErrorKind::kUnsupported, R"({"is_decoder":true})"),
+              HasSubstr("decoder"));
+  EXPECT_THAT(
+      EncoderMessage(ErrorKind::kUnsupported, R"({"position_embedding_type":"relative_key"})"),
+      HasSubstr("relative_key"));
+  EXPECT_THAT(EncoderMessage(ErrorKind::kFormat, R"({"num_attention_heads":7})"),
+              HasSubstr("7 heads"));
+  EXPECT_THAT(EncoderMessage(ErrorKind::kFormat, R"({"num_attention_heads":0})"),
+              HasSubstr("heads"));
+  EXPECT_THAT(EncoderMessage(ErrorKind::kFormat, R"({"vocab_size":null})"),
+              HasSubstr("vocab_size"));
+  EXPECT_THAT(EncoderMessage(ErrorKind::kFormat, R"({"layer_norm_eps":0})"), HasSubstr("epsilon"));
+  EXPECT_THAT(EncoderMessage(ErrorKind::kFormat, R"({"model_type":"roberta","pad_token_id":511})"),
               HasSubstr("first position"));
 }
 

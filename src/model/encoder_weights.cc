@@ -10,8 +10,8 @@
 namespace banyan {
 namespace {
 
-// Names of tensors without prefix and suffix.
-struct Names {
+// EncoderNames of tensors without prefix and suffix.
+struct EncoderNames {
   const char* layer;  // one {} for its number
   const char *tokens, *positions, *types, *embedding_norm;
   const char *query, *key, *value, *output, *attention_norm;
@@ -19,45 +19,45 @@ struct Names {
   const char *classifier_inner, *classifier;
 };
 
-constexpr Names kHuggingFaceNames = {"encoder.layer.{}.",
-                                     "embeddings.word_embeddings",
-                                     "embeddings.position_embeddings",
-                                     "embeddings.token_type_embeddings",
-                                     "embeddings.LayerNorm",
-                                     "attention.self.query",
-                                     "attention.self.key",
-                                     "attention.self.value",
-                                     "attention.output.dense",
-                                     "attention.output.LayerNorm",
-                                     "intermediate.dense",
-                                     "output.dense",
-                                     "output.LayerNorm",
-                                     "classifier.dense",
-                                     "classifier.out_proj"};
+constexpr EncoderNames kHuggingFaceEncoderNames = {"encoder.layer.{}.",
+                                                   "embeddings.word_embeddings",
+                                                   "embeddings.position_embeddings",
+                                                   "embeddings.token_type_embeddings",
+                                                   "embeddings.LayerNorm",
+                                                   "attention.self.query",
+                                                   "attention.self.key",
+                                                   "attention.self.value",
+                                                   "attention.output.dense",
+                                                   "attention.output.LayerNorm",
+                                                   "intermediate.dense",
+                                                   "output.dense",
+                                                   "output.LayerNorm",
+                                                   "classifier.dense",
+                                                   "classifier.out_proj"};
 
-constexpr Names kGgufNames = {"blk.{}.",
-                              "token_embd",
-                              "position_embd",
-                              "token_types",
-                              "token_embd_norm",
-                              "attn_q",
-                              "attn_k",
-                              "attn_v",
-                              "attn_output",
-                              "attn_output_norm",
-                              "ffn_up",
-                              "ffn_down",
-                              "layer_output_norm",
-                              "cls",
-                              "cls.output"};
+constexpr EncoderNames kGgufEncoderNames = {"blk.{}.",
+                                            "token_embd",
+                                            "position_embd",
+                                            "token_types",
+                                            "token_embd_norm",
+                                            "attn_q",
+                                            "attn_k",
+                                            "attn_v",
+                                            "attn_output",
+                                            "attn_output_norm",
+                                            "ffn_up",
+                                            "ffn_down",
+                                            "layer_output_norm",
+                                            "cls",
+                                            "cls.output"};
 
-class Loader {
+class EncoderLoader {
  public:
-  Loader(const EncoderConfig& config, const TensorStore& store, TensorNaming naming,
-         Kernels& kernels, const LoadProgress& progress)
+  EncoderLoader(const EncoderConfig& config, const TensorStore& store, TensorNaming naming,
+                Kernels& kernels, const LoadProgress& progress)
       : config_(config),
         store_(store),
-        names_(naming == TensorNaming::kGguf ? kGgufNames : kHuggingFaceNames),
+        names_(naming == TensorNaming::kGguf ? kGgufEncoderNames : kHuggingFaceEncoderNames),
         kernels_(kernels),
         progress_(progress),
         total_bytes_(static_cast<std::int64_t>(store.TotalBytes())) {
@@ -176,7 +176,7 @@ class Loader {
 
   const EncoderConfig& config_;
   const TensorStore& store_;
-  const Names& names_;
+  const EncoderNames& names_;
   Kernels& kernels_;
   const LoadProgress& progress_;
   std::string prefix_;
@@ -189,7 +189,7 @@ class Loader {
 EncoderWeights LoadEncoderWeights(const EncoderConfig& config, const TensorStore& store,
                                   TensorNaming naming, Kernels& kernels,
                                   const LoadProgress& progress) {
-  return Loader(config, store, naming, kernels, progress).Load();
+  return EncoderLoader(config, store, naming, kernels, progress).Load();
 }
 
 }  // namespace banyan

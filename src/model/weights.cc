@@ -20,10 +20,10 @@ namespace {
 constexpr const char* kEmbeddingModule = "model.embed_tokens";
 constexpr const char* kLogitsModule = "lm_head";
 
-class Loader {
+class DecoderLoader {
  public:
-  Loader(const ModelConfig& config, const TensorStore& store, TensorNaming naming, Kernels& kernels,
-         const LoadProgress& progress, Adapter* adapter)
+  DecoderLoader(const ModelConfig& config, const TensorStore& store, TensorNaming naming,
+                Kernels& kernels, const LoadProgress& progress, Adapter* adapter)
       : config_(config),
         store_(store),
         names_(naming == TensorNaming::kGguf ? kGgufNames : kHuggingFaceNames),
@@ -247,7 +247,7 @@ class Loader {
 
 ModelWeights LoadWeights(const ModelConfig& config, const TensorStore& store, TensorNaming naming,
                          Kernels& kernels, const LoadProgress& progress, Adapter* adapter) {
-  return Loader(config, store, naming, kernels, progress, adapter).Load();
+  return DecoderLoader(config, store, naming, kernels, progress, adapter).Load();
 }
 
 }  // namespace banyan

@@ -11,6 +11,9 @@ namespace banyan {
 
 // Tokens of one page of KV memory; a node's keys fill whole pages, the last one perhaps in part.
 inline constexpr int kPageTokens = 16;
+constexpr std::int64_t PagesFor(std::int64_t tokens) {
+  return (tokens + kPageTokens - 1) / kPageTokens;
+}
 
 // A row may feed a token that is still being chosen: choice `index` of those that
 // Kernels::Upload is given.

@@ -1,7 +1,9 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <limits>
 #include <random>
 
 #include "banyan/retrieval.h"
@@ -91,6 +93,7 @@ TEST(DocumentIndex, FindsWhatSharesWords) {
   Write(path / "docs/rows.jsonl",
         "{\"id\":7,\"title\":\"Boats\",\"text\":\"A list.\"}\nnot json\n{\"id\":\"e\"}\n");
   Write(path / "docs/picture.bin", std::string("\0\xFF", 2));
+  Write(path / "docs/.hidden/secret.txt", "Nobody asked for this.");
   std::vector<std::string> notices;
   IndexOptions options;
   options.notice = [&](const std::string& text) { notices.push_back(text); };
@@ -116,6 +119,36 @@ TEST(DocumentIndex, FindsWhatSharesWords) {
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(path / "index"), {}), 1);
 }
 
+TEST(DocumentIndex, ReadsTheDocumentsThatPeopleHave) {
+  const TempDirectory directory;
+  Write(directory.path() / "docs/page.html",
+        "<html><head><style>p{}</style></head><body><p>The pier is <b>old</b>.</p></body></html>");
+  Write(directory.path() / "docs/notes.md", "# Boats\n\nThe *Marigold* is blue.");
+  Write(directory.path() / "docs/report.docx", std::string("PK\0\3", 4));
+  Write(directory.path() / "docs/broken.pdf", "%PDF-1.4 and no more");
+  Write(directory.path() / "docs/empty.txt", " \n");
+  std::vector<std::string> notices;
+  IndexOptions options;
+  options.notice = [&](const std::string& text) { notices.push_back(text); };
+  const std::string folder = (directory.path() / "index").string();
+  const IndexReceipt receipt =
+      DocumentIndex::Build(folder, {(directory.path() / "docs").string()}, options);
+  const auto index = DocumentIndex::Open(folder);
+  EXPECT_EQ(receipt.documents, index->size());
+  EXPECT_EQ(receipt.documents + receipt.left_out, 5);
+  for (const char* name : {"broken.pdf", "empty.txt", "report.docx"}) {
+    EXPECT_TRUE(std::ranges::any_of(notices, [&](const std::string& text) {
+      return text.find(name) != std::string::npos && text.find("left out") != std::string::npos;
+    })) << name;
+  }
+  ASSERT_EQ(index->Search("the blue Marigold", 1).size(), 1u);
+  EXPECT_EQ(index->at(index->Search("Marigold", 1)[0].passage).text,
+            "# Boats\n\nThe *Marigold* is blue.");
+  if (receipt.documents == 2) {  // this build reads HTML
+    EXPECT_EQ(index->at(index->Search("pier", 1).at(0).passage).text, "The pier is old.");
+  }
+}
+
 TEST(DocumentIndex, NothingToIndexIsAnError) {
   const TempDirectory directory;
   Write(directory.path() / "empty.txt", " \n");
@@ -125,11 +158,43 @@ TEST(DocumentIndex, NothingToIndexIsAnError) {
   EXPECT_THROW(DocumentIndex::Open(index), Error);
 }
 
+IndexContents SmallIndex() {
+  const std::vector<std::vector<std::string>> documents = {{"a", "b"}, {"b"}};
+  IndexContents contents;
+  contents.passages = {{"1", "s", "t", "a b", 0}, {"2", "s", "", "b", 4}};
+  contents.words = Bm25(documents, Bm25Options()).Words();
+  PassageVectors& vectors = contents.vectors.emplace();
+  vectors.encoder = {"an encoder", "0123", 3, true};
+  vectors.dense = {1, 0, 0, 0, 0.6f, 0.8f};
+  vectors.sparse = {{{4, 0.5f}, {9, 0.25f}}, {}};
+  return contents;
+}
+
+TEST(DocumentIndex, AFileKeepsEverything) {
+  IndexContents contents = SmallIndex();
+  const auto read = [](const std::string& bytes) {
+    return ReadIndexBytes(std::as_bytes(std::span(bytes)), "index");
+  };
+  const PassageVectors found = read(IndexBytes(contents)).vectors.value();
+  EXPECT_EQ(found.encoder.name, "an encoder");
+  EXPECT_EQ(found.encoder.fingerprint, "0123");
+  EXPECT_EQ(found.encoder.dimensions, 3);
+  EXPECT_TRUE(found.encoder.sparse);
+  EXPECT_EQ(found.dense, contents.vectors->dense);
+  EXPECT_EQ(found.sparse, contents.vectors->sparse);
+  contents.vectors->search = VectorSearch::kHnsw;  // which has an index of FAISS
+  EXPECT_THROW(read(IndexBytes(contents)), Error);
+  contents.vectors->faiss = "bytes";
+  EXPECT_EQ(read(IndexBytes(contents)).vectors->faiss, "bytes");
+  contents.vectors->dense[2] = std::numeric_limits<float>::quiet_NaN();
+  EXPECT_THROW(read(IndexBytes(contents)), Error);
+  contents.vectors.reset();
+  EXPECT_FALSE(read(IndexBytes(contents)).vectors);
+}
+
 // Whatever byte is changed or wherever the file ends: an error, never another index.
 TEST(DocumentIndex, DamageIsNoticed) {
-  const std::vector<std::vector<std::string>> documents = {{"a", "b"}, {"b"}};
-  std::vector<Passage> passages = {{"1", "s", "t", "a b", 0}, {"2", "s", "", "b", 4}};
-  const std::string good = IndexBytes(passages, Bm25(documents, Bm25Options()).Words());
+  const std::string good = IndexBytes(SmallIndex());
   const auto read = [](const std::string& bytes) {
     return ReadIndexBytes(std::as_bytes(std::span(bytes)), "index");
   };

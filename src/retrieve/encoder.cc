@@ -132,9 +132,6 @@ bool Encoder::IsEncoder(const std::string& model) {
 }
 
 std::shared_ptr<Encoder> Encoder::Load(const LoadOptions& options) {
-  if (options.device == "cuda") {
-    Throw(ErrorKind::kUnsupported, "encoders run on cpu and reference, not yet on cuda");
-  }
   if (!options.adapter.empty()) {
     Throw(ErrorKind::kUnsupported, "--adapter: encoders take no adapters");
   }

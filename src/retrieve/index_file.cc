@@ -13,7 +13,8 @@ namespace banyan {
 namespace {
 
 constexpr std::string_view kMagic = "BANYANIX";
-constexpr std::uint32_t kVersion = 1;
+constexpr std::uint32_t kVersion = 2;
+constexpr std::uint32_t kMostDimensions = 1 << 20;
 
 template <typename T>
 void Put(T value, std::string& out) {
@@ -65,19 +66,98 @@ std::vector<Bm25::Word> ReadWords(ByteReader& reader, size_t passages, const std
   return words;
 }
 
+std::vector<PassageVectors::Sparse> ReadSparse(ByteReader& reader, size_t passages,
+                                               const std::string& name) {
+  std::vector<PassageVectors::Sparse> vectors(passages);
+  for (PassageVectors::Sparse& vector : vectors) {
+    const auto count = reader.Read<std::uint64_t>("a sparse vector's length");
+    reader.CheckCount(count, 8, "a sparse vector's length");
+    std::int64_t last = -1;
+    for (std::uint64_t i = 0; i < count; ++i) {
+      const auto token = reader.Read<TokenId>("a token");
+      const auto weight = reader.Read<float>("a token's weight");
+      if (token <= last || !std::isfinite(weight)) {
+        Throw(ErrorKind::kFormat, "{}: a sparse vector has the token {} after {}", name, token,
+              last);
+      }
+      last = token;
+      vector.emplace_back(token, weight);
+    }
+  }
+  return vectors;
+}
+
+bool ReadFlag(ByteReader& reader, const char* what, const std::string& name) {
+  const auto flag = reader.Read<std::uint32_t>(what);
+  if (flag > 1) Throw(ErrorKind::kFormat, "{}: {} is {}: expected 0 or 1", name, what, flag);
+  return flag == 1;
+}
+
+PassageVectors ReadVectors(ByteReader& reader, size_t passages, const std::string& name) {
+  PassageVectors vectors;
+  vectors.encoder.name = reader.ReadString("the encoder's name");
+  vectors.encoder.fingerprint = reader.ReadString("the encoder's fingerprint");
+  const std::string search(reader.ReadString("the search's name"));
+  try {
+    vectors.search = ParseVectorSearch(search);
+  } catch (const Error&) {
+    Throw(ErrorKind::kFormat, "{}: the unknown search '{}'", name, search);
+  }
+  const auto dimensions = reader.Read<std::uint32_t>("the vectors' dimensions");
+  if (dimensions == 0 || dimensions > kMostDimensions) {
+    Throw(ErrorKind::kFormat, "{}: vectors of {} dimensions: expected 1 to {}", name, dimensions,
+          kMostDimensions);
+  }
+  reader.CheckCount(passages, std::uint64_t{dimensions} * sizeof(float), "the number of vectors");
+  vectors.encoder.dimensions = static_cast<int>(dimensions);
+  vectors.dense.resize(passages * dimensions);
+  const size_t bytes = vectors.dense.size() * sizeof(float);
+  const auto values = reader.Take(bytes, "the vectors");
+  if (bytes > 0) std::memcpy(vectors.dense.data(), values.data(), bytes);
+  if (!std::ranges::all_of(vectors.dense, [](float value) { return std::isfinite(value); })) {
+    Throw(ErrorKind::kFormat, "{}: a vector has a value that is no number", name);
+  }
+  vectors.encoder.sparse = ReadFlag(reader, "the flag of sparse vectors", name);
+  if (vectors.encoder.sparse) vectors.sparse = ReadSparse(reader, passages, name);
+  vectors.faiss = reader.ReadString("the index of FAISS");
+  if (vectors.faiss.empty() != (vectors.search == VectorSearch::kExact)) {
+    Throw(ErrorKind::kFormat, "{}: the search '{}' with an index of FAISS of {} bytes", name,
+          search, vectors.faiss.size());
+  }
+  return vectors;
+}
+
+void PutVectors(const PassageVectors& vectors, std::string& out) {
+  PutText(vectors.encoder.name, out);
+  PutText(vectors.encoder.fingerprint, out);
+  PutText(VectorSearchName(vectors.search), out);
+  Put(static_cast<std::uint32_t>(vectors.encoder.dimensions), out);
+  out.append(reinterpret_cast<const char*>(vectors.dense.data()),
+             vectors.dense.size() * sizeof(float));
+  Put(std::uint32_t{vectors.encoder.sparse ? 1u : 0u}, out);
+  for (const PassageVectors::Sparse& vector : vectors.sparse) {
+    Put(static_cast<std::uint64_t>(vector.size()), out);
+    for (const auto& [token, weight] : vector) {
+      Put(token, out);
+      Put(weight, out);
+    }
+  }
+  PutText(vectors.faiss, out);
+}
+
 }  // namespace
 
-std::string IndexBytes(const std::vector<Passage>& passages, const std::vector<Bm25::Word>& words) {
+std::string IndexBytes(const IndexContents& index) {
   std::string contents;
-  Put(static_cast<std::uint64_t>(passages.size()), contents);
-  for (const Passage& passage : passages) {
+  Put(static_cast<std::uint64_t>(index.passages.size()), contents);
+  for (const Passage& passage : index.passages) {
     for (const std::string* text : {&passage.id, &passage.source, &passage.title, &passage.text}) {
       PutText(*text, contents);
     }
     Put(passage.begin, contents);
   }
-  Put(static_cast<std::uint64_t>(words.size()), contents);
-  for (const Bm25::Word& word : words) {
+  Put(static_cast<std::uint64_t>(index.words.size()), contents);
+  for (const Bm25::Word& word : index.words) {
     PutText(word.text, contents);
     Put(static_cast<std::uint64_t>(word.postings.size()), contents);
     for (const Bm25::Posting& posting : word.postings) {
@@ -85,6 +165,8 @@ std::string IndexBytes(const std::vector<Passage>& passages, const std::vector<B
       Put(posting.weight, contents);
     }
   }
+  Put(std::uint32_t{index.vectors ? 1u : 0u}, contents);
+  if (index.vectors) PutVectors(*index.vectors, contents);
   std::string bytes(kMagic);
   Put(kVersion, bytes);
   Put(std::uint32_t{0}, bytes);
@@ -126,8 +208,11 @@ IndexContents ReadIndexContents(std::span<const std::byte> contents, const std::
   IndexContents index;
   index.passages = ReadPassages(reader);
   index.words = ReadWords(reader, index.passages.size(), name);
+  if (ReadFlag(reader, "the flag of vectors", name)) {
+    index.vectors = ReadVectors(reader, index.passages.size(), name);
+  }
   if (reader.remaining() > 0) {
-    Throw(ErrorKind::kFormat, "{}: {} bytes after the last word", name, reader.remaining());
+    Throw(ErrorKind::kFormat, "{}: {} bytes after the contents", name, reader.remaining());
   }
   return index;
 }

@@ -1,5 +1,7 @@
 #include "retrieve/passages.h"
 
+#include "base/spaces.h"
+
 #include <algorithm>
 #include <cstdint>
 
@@ -8,8 +10,6 @@
 
 namespace banyan {
 namespace {
-
-constexpr std::string_view kSpaces = " \t\r\n\v\f";
 
 // How good a place is for the end of a passage.
 enum class Place { kWord, kSentence, kParagraph };

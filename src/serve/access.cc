@@ -5,17 +5,12 @@
 #include <fstream>
 
 #include "base/error.h"
+#include "base/spaces.h"
 
 namespace banyan {
 namespace {
 
 constexpr size_t kLeastKeyBytes = 16;
-
-std::string Trimmed(std::string_view text) {
-  const size_t begin = text.find_first_not_of(" \t\r");
-  if (begin == std::string_view::npos) return {};
-  return std::string(text.substr(begin, text.find_last_not_of(" \t\r") + 1 - begin));
-}
 
 Digest DigestOf(std::string_view key) { return Sha256().Add(key).Finish(); }
 
@@ -56,14 +51,16 @@ Access::Access(const ServeOptions& options)
   if (!file) Throw(ErrorKind::kNotFound, "--keys: {}: cannot read the file", options.keys_file);
   std::string line;
   for (int number = 1; std::getline(file, line); ++number) {
-    line = Trimmed(line);
+    line = std::string(Trimmed(line));
     if (line.empty() || line.starts_with('#')) continue;
     Key key;
     const size_t colon = line.find(':');
-    key.name = colon == std::string::npos ? fmt::format("key-{}", keys_.size() + 1)
-                                          : Trimmed(line.substr(0, colon));
-    const std::string secret =
-        colon == std::string::npos ? line : Trimmed(std::string_view(line).substr(colon + 1));
+    key.name = colon == std::string::npos
+                   ? fmt::format("key-{}", keys_.size() + 1)
+                   : std::string(Trimmed(std::string_view(line).substr(0, colon)));
+    const std::string secret = colon == std::string::npos
+                                   ? line
+                                   : std::string(Trimmed(std::string_view(line).substr(colon + 1)));
     // The message has no part of the key.
     if (secret.size() < kLeastKeyBytes || secret.find_first_of(" \t") != std::string::npos) {
       Throw(ErrorKind::kUsage, "--keys: {}, line {}: expected a key of {} characters or more",

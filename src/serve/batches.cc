@@ -16,7 +16,7 @@ namespace {
 using OrderedJson = nlohmann::ordered_json;
 namespace fs = std::filesystem;
 
-OrderedJson Public(OrderedJson batch) {
+OrderedJson PublicBatch(OrderedJson batch) {
   batch.erase("tenant");
   batch.erase("scope");
   return batch;
@@ -124,12 +124,12 @@ std::string Batches::Create(const HttpRequest& request) {
   Save(batch);
   waiting_.push_back(batch.at("id").get<std::string>());
   changed_.notify_all();
-  return DumpJson(Public(std::move(batch)));
+  return DumpJson(PublicBatch(std::move(batch)));
 }
 
 std::string Batches::Describe(const std::string& tenant, const std::string& id) {
   const std::lock_guard lock(mutex_);
-  return DumpJson(Public(Known(tenant, id)));
+  return DumpJson(PublicBatch(Known(tenant, id)));
 }
 
 std::string Batches::List(const HttpRequest& request) {
@@ -137,7 +137,7 @@ std::string Batches::List(const HttpRequest& request) {
   {
     const std::lock_guard lock(mutex_);
     for (const auto& [id, batch] : batches_) {
-      if (batch.value("tenant", "") == request.tenant) found.push_back(Public(batch));
+      if (batch.value("tenant", "") == request.tenant) found.push_back(PublicBatch(batch));
     }
   }
   std::ranges::sort(found, std::ranges::greater(), [](const OrderedJson& batch) {
@@ -176,7 +176,7 @@ std::string Batches::Cancel(const std::string& tenant, const std::string& id) {
     for (EngineCall* call : calls_) call->Cancel();
     changed_.notify_all();
   }
-  return DumpJson(Public(std::move(batch)));
+  return DumpJson(PublicBatch(std::move(batch)));
 }
 
 void Batches::Work() {

@@ -30,7 +30,7 @@ void SyncPath(const fs::path& path) {
   ::close(descriptor);
 }
 
-OrderedJson Public(OrderedJson known) {
+OrderedJson PublicFile(OrderedJson known) {
   known.erase("tenant");
   return known;
 }
@@ -127,7 +127,7 @@ OrderedJson FileStore::Known(const std::string& tenant, const std::string& id) c
 }
 
 std::string FileStore::Describe(const std::string& tenant, const std::string& id) const {
-  return DumpJson(Public(Known(tenant, id)));
+  return DumpJson(PublicFile(Known(tenant, id)));
 }
 
 fs::path FileStore::PathOf(const std::string& tenant, const std::string& id) const {
@@ -147,7 +147,7 @@ std::string FileStore::List(const HttpRequest& request) const {
     try {
       OrderedJson known = Known(request.tenant, entry.path().stem().string());
       if (purpose.empty() || known.value("purpose", "") == purpose) {
-        found.push_back(Public(std::move(known)));
+        found.push_back(PublicFile(std::move(known)));
       }
     } catch (const ApiError&) {  // another tenant's
     }

@@ -1,5 +1,7 @@
 #include "serve/multipart.h"
 
+#include "base/spaces.h"
+
 #include <algorithm>
 #include <cctype>
 
@@ -14,12 +16,6 @@ constexpr size_t kMostHeadBytes = 8u << 10;
 bool EqualNoCase(std::string_view a, std::string_view b) {
   return std::ranges::equal(
       a, b, [](unsigned char x, unsigned char y) { return std::tolower(x) == std::tolower(y); });
-}
-
-std::string_view Trimmed(std::string_view text) {
-  while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
-  while (!text.empty() && (text.back() == ' ' || text.back() == '\t')) text.remove_suffix(1);
-  return text;
 }
 
 // `form-data; name="file"; filename="a;b.jsonl"` and "filename" → "a;b.jsonl"

@@ -17,7 +17,7 @@
 namespace banyan {
 namespace {
 
-constexpr size_t kMostStops = 16;
+constexpr size_t kMostStopTexts = 16;
 constexpr std::int64_t kMostTopLogprobs = 20;
 
 size_t Characters(std::string_view text) {
@@ -138,7 +138,7 @@ TaskRequest ReadAskRequest(ServeContext& context, std::string_view body) {
   ask.thinking = parameters.Flag("thinking", false);
   ask.max_new = static_cast<int>(
       parameters.Integer("max_tokens", ask.max_new, 1, context.options.max_tokens));
-  ask.stop = parameters.Texts("stop", kMostStops);
+  ask.stop = parameters.Texts("stop", kMostStopTexts);
   ask.regex = parameters.Text("regex", "");
   if (parameters.Find("json_schema")) ask.json_schema = OrderedText(body, {"json_schema"});
   SamplingOptions& sampling = ask.sampling;
@@ -255,7 +255,7 @@ TaskRequest ReadRagRequest(ServeContext& context, std::string_view body) {
   rag.chat = ReadChat(parameters);
   rag.max_new = static_cast<int>(
       parameters.Integer("max_tokens", rag.max_new, 1, context.options.max_tokens));
-  rag.stop = parameters.Texts("stop", kMostStops);
+  rag.stop = parameters.Texts("stop", kMostStopTexts);
   rag.too_long = OneOf(parameters, "too_long", TooLong::kFail,
                        {{"fail", TooLong::kFail}, {"truncate", TooLong::kTruncate}});
   rag.trace = parameters.Flag("trace", true);

@@ -17,7 +17,7 @@ namespace {
 constexpr int kTagBits = 24;  // of a record's own tags
 constexpr size_t kRecordsAhead = 64;
 constexpr double kPictureSeconds = 0.2;
-constexpr double kAliveSeconds = 15.0;
+constexpr double kSignOfLifeSeconds = 15.0;
 constexpr std::string_view kNull = "null";
 
 void RaiseTags(PromptSegment& segment, std::uint64_t bits) {
@@ -94,7 +94,7 @@ void TaskRun::Start(Record& record) {
       record.work = request_.task->Start(row);
       if (request_.kind == TaskRequest::Kind::kAsk) {
         record.ask = static_cast<AskWork*>(record.work.get());
-        const auto questions = static_cast<size_t>(record.ask->question_count());
+        const auto questions = static_cast<size_t>(record.ask->row_count());
         record.shown.resize(questions, false);
         record.held.resize(questions);
         record.began.resize(questions, false);
@@ -299,7 +299,7 @@ void TaskRun::Stream(EngineCall& call, HttpReply& reply) {
         events_ += Picture(call);
         last_picture = call.seconds();
       }
-      if (events_.empty() && call.seconds() - last_write > kAliveSeconds) {
+      if (events_.empty() && call.seconds() - last_write > kSignOfLifeSeconds) {
         events_ = ": still here\n\n";
       }
       if (events_.empty()) continue;

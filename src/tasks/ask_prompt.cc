@@ -8,14 +8,6 @@
 #include "tasks/ask_work.h"
 
 namespace banyan {
-namespace {
-
-std::string AsText(const Json& value) {
-  return value.is_string() ? value.get<std::string>() : DumpJson(value);
-}
-
-}  // namespace
-
 bool AskWork::IsLetterQuestion(size_t question) const {
   return settings_.options.choices == ChoiceMode::kLetter &&
          !record_.questions[question].choices.empty();
@@ -49,7 +41,7 @@ std::vector<PromptPart> AskWork::Write(size_t question, std::string_view context
     const auto it = fields.find(name);
     if (it == fields.end()) return std::nullopt;
     if (it->is_string()) return PromptVariable{it->get_ref<const std::string&>(), level};
-    return PromptVariable{texts_.emplace_back(AsText(*it)), level};
+    return PromptVariable{texts_.emplace_back(TextOrJson(*it)), level};
   };
   return settings_.writer->Write([&](const std::string& name) -> std::optional<PromptVariable> {
     if (name == "context") return PromptVariable{context, PromptLevel::kRecord};
@@ -61,10 +53,10 @@ std::vector<PromptPart> AskWork::Write(size_t question, std::string_view context
           PromptLevel::kShared};
     }
     if (name == "id") {
-      return PromptVariable{texts_.emplace_back(AsText(record_.id)), PromptLevel::kRecord};
+      return PromptVariable{texts_.emplace_back(TextOrJson(record_.id)), PromptLevel::kRecord};
     }
     if (name == "question_id") {
-      return PromptVariable{texts_.emplace_back(AsText(wanted.id)), PromptLevel::kQuestion};
+      return PromptVariable{texts_.emplace_back(TextOrJson(wanted.id)), PromptLevel::kQuestion};
     }
     if (auto found = carried(wanted.carried, name, PromptLevel::kQuestion)) return found;
     return carried(record_.carried, name, PromptLevel::kRecord);

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/json_row.h"
+#include "base/spaces.h"
 #include "text/utf8.h"
 
 namespace banyan {
@@ -20,10 +21,6 @@ const std::string& TextField(const Json& object, const char* name) {
     Throw(ErrorKind::kInput, "'{}': expected text, found {}", name, TypeName(*it));
   }
   return it->get_ref<const std::string&>();
-}
-
-bool IsBlank(std::string_view text) {
-  return text.find_first_not_of(" \t\r\n\v\f") == std::string_view::npos;
 }
 
 // A list of texts, or, from CSV, the JSON of one.

@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/json_row.h"
+#include "base/spaces.h"
 #include "tasks/ask_work.h"
 #include "text/span.h"
 
@@ -17,14 +18,6 @@ namespace banyan {
 namespace {
 
 using OrderedJson = nlohmann::ordered_json;
-
-constexpr const char* kSpaces = " \t\r\n\v\f";
-
-std::string Trimmed(const std::string& text) {
-  const size_t first = text.find_first_not_of(kSpaces);
-  if (first == std::string::npos) return {};
-  return text.substr(first, text.find_last_not_of(kSpaces) + 1 - first);
-}
 
 // The decimals that read back as the same float32; JSON has no infinities.
 Json Number(double value) {
@@ -153,7 +146,11 @@ AskWork::Said AskWork::WhatWasSaid(const Answer& answer) const {
   std::string text = answer.finish == FinishReason::kStopString
                          ? answer.text
                          : Decode(answer.tokens, /*skip_special=*/true);
-  Said said{Trimmed(text), ""};
+  // A copy that was cut short ends with its last whole word.
+  if (copied_ && answer.finish == FinishReason::kLength) {
+    while (!text.empty() && !copied_->Matches(text)) text.pop_back();
+  }
+  Said said{std::string(Trimmed(text)), ""};
   constexpr std::string_view kBegin = "<think>", kEnd = "</think>";
   const size_t thought = said.answer.rfind(kEnd);
   if (!settings_.options.thinking || thought == std::string::npos) return said;

@@ -5,18 +5,11 @@
 #include "banyan/constrain.h"
 #include "base/error.h"
 #include "base/json_row.h"
-#include "base/sha256.h"
+#include "tasks/text_parameter.h"
 #include "text/utf8.h"
 
 namespace banyan {
 namespace {
-
-// A text as a parameter: itself when it is short, else what tells it from others.
-Json TextParameter(const std::string& text) {
-  constexpr size_t kShownBytes = 2000;
-  if (text.size() <= kShownBytes) return text;
-  return fmt::format("{} bytes, sha256 {}", text.size(), ToHex(Sha256().Add(text).Finish()));
-}
 
 void CheckOptions(const AskOptions& options) {
   for (const auto& [name, text] :
@@ -45,6 +38,12 @@ void CheckOptions(const AskOptions& options) {
   }
   if (!options.regex.empty() && !options.json_schema.empty()) {
     Throw(ErrorKind::kUsage, "--regex and --json-schema: give one of them");
+  }
+  if (options.copy && !(options.regex.empty() && options.json_schema.empty())) {
+    Throw(ErrorKind::kUsage, "--copy: give either it or --regex or --json-schema");
+  }
+  if (options.thinking && options.copy) {
+    Throw(ErrorKind::kUsage, "--thinking on: thoughts are not copied from the text (--copy)");
   }
   if (options.thinking && !(options.regex.empty() && options.json_schema.empty())) {
     Throw(ErrorKind::kUsage, "--thinking on: thoughts would not match --regex or --json-schema");
@@ -79,6 +78,7 @@ AskTask::AskTask(std::shared_ptr<Model> model, const AskOptions& options) {
     Throw(ErrorKind::kUnsupported, "ask: the model's files have no tokenizer");
   }
   settings_.constraint = MakeConstraint(options, *model);
+  if (options.copy) settings_.trie = MakeTokenTrie(*model->text());
   settings_.model = std::move(model);
   settings_.writer = std::make_unique<PromptWriter>(settings_.text, options);
   settings_.encoders =
@@ -124,6 +124,7 @@ Json AskTask::Parameters() const {
       {"--stop", options.stop},
       {"--regex", TextParameter(options.regex)},
       {"--json-schema", TextParameter(options.json_schema)},
+      {"--copy", options.copy},
       {"--temperature", options.sampling.temperature},
       {"--samples", options.samples},
       {"--vote", options.vote},

@@ -12,8 +12,6 @@ namespace banyan {
 namespace {
 
 constexpr size_t kMostAnswers = 1u << 20;  // of one record
-// The longest tokens, runs of spaces, have 128 bytes in the vocabularies of the supported families.
-constexpr size_t kMostBytesOfToken = 256;
 
 std::uint64_t DrawKeyOf(const Json& id) { return Prefix64(Sha256().Add(DumpJson(id)).Finish()); }
 
@@ -111,6 +109,7 @@ AnswerRequest AskWork::RequestFor(size_t question, size_t part, size_t answer) {
     Throw(ErrorKind::kLimit, "the record asks for more than {} answers", kMostAnswers);
   }
   AnswerRequest request;
+  request.constraint = ConstraintOf(question);
   request.tag = slots_.size();
   slots_.push_back({question, part, answer});
   ++asked_[question].missing;
@@ -120,10 +119,22 @@ AnswerRequest AskWork::RequestFor(size_t question, size_t part, size_t answer) {
   request.max_new = options.max_new;
   request.stop_tokens = settings_.model->end_tokens();
   request.stop_strings = options.stop;
-  if (record_.questions[question].choices.empty()) request.constraint = settings_.constraint;
   request.sampling = options.sampling;
   request.top_logprobs = options.top_logprobs;
   return request;
+}
+
+std::shared_ptr<const Constraint> AskWork::ConstraintOf(size_t question) {
+  if (!record_.questions[question].choices.empty()) return nullptr;
+  if (!settings_.options.copy) return settings_.constraint;
+  if (!copied_) {
+    const std::vector<std::string> nothing = {"null"};  // as SaysNothing reads it
+    ConstraintOptions options;
+    options.end_tokens = settings_.model->end_tokens();
+    options.mask_bytes = size_t{4} << 20;
+    copied_ = Constraint::FromCopies(record_.context, nothing, settings_.trie, options);
+  }
+  return copied_;
 }
 
 void AskWork::Add(size_t question, const Prompt& prompt) {
@@ -168,7 +179,11 @@ void AskWork::AddLeaf(const std::vector<TokenId>& tokens, const EncodedPrompt& e
     return added;
   };
   PromptSegment& root = find(roots_, 0, shared_end);
+  root.keep_as = "instruction";
   PromptSegment& context = find(root.below, shared_end, record_end);
+  if (context.keep_as.empty()) {
+    context.keep_as = record_.id.is_string() ? record_.id.get<std::string>() : DumpJson(record_.id);
+  }
   find(context.below, record_end, prompt_tokens).answers.push_back(std::move(request));
 }
 

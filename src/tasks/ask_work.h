@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "banyan/ask.h"
+#include "banyan/constrain.h"
 #include "banyan/model.h"
 #include "tasks/ask_record.h"
 #include "tasks/encoder_pool.h"
@@ -27,6 +28,7 @@ struct AskSettings {
   std::unique_ptr<EncoderPool> encoders;
   bool template_shows_choices = false;
   std::shared_ptr<const Constraint> constraint;  // of free answers; null: none
+  std::shared_ptr<const TokenTrie> trie;         // for answers that are copied
 };
 
 // Where a record stands in the input, for error rows.
@@ -61,8 +63,8 @@ class AskWork : public RecordWork {
   // REQUIRES: IsAnswered.
   OutputRow Row(size_t question);
 
-  std::int64_t question_count() const { return static_cast<std::int64_t>(asked_.size()); }
-  std::vector<RowProblem> Problems() const;  // of questions that cannot be asked
+  std::int64_t row_count() const override { return static_cast<std::int64_t>(asked_.size()); }
+  std::vector<RowProblem> Problems() const override;  // of questions that cannot be asked
 
  private:
   // The answers of a question on one stretch of the context: samples, or one per choice.
@@ -98,6 +100,7 @@ class AskWork : public RecordWork {
   void AddLeaf(const std::vector<TokenId>& tokens, const EncodedPrompt& ends, size_t prompt_tokens,
                AnswerRequest request);
   AnswerRequest RequestFor(size_t question, size_t part, size_t answer);
+  std::shared_ptr<const Constraint> ConstraintOf(size_t question);
 
   // ask_prompt.cc
   bool IsLetterQuestion(size_t question) const;
@@ -131,7 +134,8 @@ class AskWork : public RecordWork {
   std::vector<Asked> asked_;          // [questions]
   std::vector<Slot> slots_;           // by tag
   std::vector<PromptSegment> roots_;
-  std::deque<std::string> texts_;  // of variables that are no texts in the record
+  std::shared_ptr<const Constraint> copied_;  // what the context allows; made when first needed
+  std::deque<std::string> texts_;             // of variables that are no texts in the record
 };
 
 }  // namespace banyan

@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "tasks/extract_task.h"
 #include "tasks/job.h"
+#include "tasks/job_estimate.h"
 
 namespace banyan {
 
@@ -17,14 +18,26 @@ JobReceipt RunExtract(std::shared_ptr<Model> model, const EngineOptions& engine_
   return JobRunner(model, engine_options, task, documents).Run();
 }
 
+JobEstimate EstimateExtract(std::shared_ptr<Model> model, const EngineOptions& engine_options,
+                            const ExtractOptions& extract, const JobOptions& job) {
+  const JobOptions documents = OfDocuments(job);
+  CheckJob(documents);
+  ExtractTask task(model, extract);
+  return EstimateJob(model, engine_options, task, documents);
+}
+
 std::string ShowExtractPrompt(std::shared_ptr<Model> model, const ExtractOptions& extract,
                               const JobOptions& job) {
   ExtractTask task(std::move(model), extract);
   InputReader input(InputOf(OfDocuments(job)));
+  std::vector<InputRow> rows;
   InputRow row;
-  while (input.Next(row)) {
-    if (!row.problem) return task.ShowPrompt(row);
+  while (rows.size() < static_cast<size_t>(extract.stack) && input.Next(row)) {
+    if (row.problem) continue;
+    if (!rows.empty() && task.StackName(row) != task.StackName(rows.front())) break;
+    rows.push_back(row);
   }
+  if (!rows.empty()) return task.ShowPrompt(rows);
   Throw(ErrorKind::kUsage, "--show-prompt: the input has no document");
 }
 

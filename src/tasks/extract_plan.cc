@@ -18,14 +18,21 @@ using OrderedJson = nlohmann::ordered_json;
 // What the model may write after a value: the beginning of what the template goes on with. Tokens
 // that hold the end of a value and some of this are allowed, and nothing of it is kept.
 const std::vector<std::string> kAfterValue = {",", ",\n", "\n", "\n}", "}"};
+// The same in a stack, where an object of values stands in the documents' object.
+const std::vector<std::string> kAfterStackedValue = {",", ",\n", "\n",   "\n}",
+                                                     "}", "},",  "},\n", "}}"};
 
 // Beginnings that a value may have after a piece.
 const std::vector<std::string> kValueBeginnings = {" \"A",  " \"the", " null", " 1",   " -2",
                                                    " true", " false", " [\"",  " {\"", " \"1"};
 
-std::string PieceText(const ExtractAttribute& attribute, bool first) {
-  const OrderedJson name = attribute.name;
-  return (first ? "{" : ",\n") + DumpJson(name) + ":";
+// What stands before an attribute's value. `document` counts the stack's from 0.
+std::string PieceText(const ExtractAttribute& attribute, bool first, bool stacked, int document) {
+  std::string before = first ? "{" : ",\n";
+  if (first && stacked) {
+    before = fmt::format("{}\"{}\": {{", document == 0 ? "{" : "},\n", document + 1);
+  }
+  return before + DumpJson(OrderedJson(attribute.name)) + ":";
 }
 
 std::string DescribeAttribute(const ExtractAttribute& attribute) {
@@ -43,14 +50,14 @@ int Budget(const ExtractAttribute& attribute, const ExtractOptions& options) {
 }
 
 // The values as the template has them.
-std::string WriteValues(const ExtractCategory& category, const OrderedJson& values) {
+std::string WriteValues(const ExtractCategory& category, const OrderedJson& values, bool stacked) {
   std::string text;
   for (const ExtractAttribute& attribute : category.attributes) {
     const auto value = values.find(attribute.name);
-    text += PieceText(attribute, text.empty()) + " ";
+    text += PieceText(attribute, text.empty(), stacked, 0) + " ";
     text += value == values.end() ? "null" : DumpJson(*value);
   }
-  return text + "}";
+  return text + (stacked ? "}}" : "}");
 }
 
 [[noreturn]] void RefuseAttribute(const ExtractAttribute& attribute, const PlanRequest& request,
@@ -59,9 +66,11 @@ std::string WriteValues(const ExtractCategory& category, const OrderedJson& valu
         why);
 }
 
-ValueSlot MakeSlot(const ExtractAttribute& attribute, bool first, PlanRequest& request) {
+ValueSlot MakeSlot(const ExtractAttribute& attribute, bool first, int document,
+                   PlanRequest& request) {
+  const bool stacked = request.options->stack > 1;
   ValueSlot slot;
-  slot.piece = PieceText(attribute, first);
+  slot.piece = PieceText(attribute, first, stacked, document);
   Joint joint = FindJoint(*request.text, slot.piece, kValueBeginnings);
   if (joint.tokens.empty()) {
     RefuseAttribute(attribute, request,
@@ -70,7 +79,7 @@ ValueSlot MakeSlot(const ExtractAttribute& attribute, bool first, PlanRequest& r
   slot.tokens = std::move(joint.tokens);
   slot.rest = std::move(joint.rest);
   slot.max_tokens = Budget(attribute, *request.options);
-  std::vector<std::string> after = kAfterValue;
+  std::vector<std::string> after = stacked ? kAfterStackedValue : kAfterValue;
   if (!attribute.ends_bare) after.insert(after.begin(), "");
   const JsonSlot value{slot.rest + " ", attribute.json_schema};
   std::shared_ptr<const Constraint>& made =
@@ -156,13 +165,21 @@ CategoryPlan PlanCategory(const ExtractCategory& category, PlanRequest& request)
   std::vector<std::string> lines;
   for (const ExtractAttribute& attribute : category.attributes) {
     lines.push_back(DescribeAttribute(attribute));
-    plan.slots.push_back(MakeSlot(attribute, plan.slots.empty(), request));
+  }
+  for (int document = 0; document < request.options->stack; ++document) {
+    for (const ExtractAttribute& attribute : category.attributes) {
+      const bool first = &attribute == &category.attributes.front();
+      plan.slots.push_back(MakeSlot(attribute, first, document, request));
+    }
   }
   plan.attributes = fmt::format("{}", fmt::join(lines, "\n"));
-  for (const FewShotExample& example : ReadFewShot(request.options->few_shot)) {
+  for (const ExtractExample& example : ReadFewShot(request.options->few_shot)) {
     if (!example.category.empty() && example.category != category.name) continue;
-    plan.examples += fmt::format("Text:\n{}\n\nAnswer:\n{}\n\n", example.text,
-                                 WriteValues(category, example.values));
+    const std::string_view text = example.text;
+    const bool stacked = request.options->stack > 1;
+    plan.examples += fmt::format("Text:\n{}\n\nAnswer:\n{}\n\n",
+                                 stacked ? WriteDocuments({&text, 1}) : example.text,
+                                 WriteValues(category, example.values, stacked));
   }
   for (const ExtractAttribute& attribute : category.attributes) {
     plan.names += (plan.names.empty() ? "" : ", ") + attribute.name;
@@ -173,8 +190,16 @@ CategoryPlan PlanCategory(const ExtractCategory& category, PlanRequest& request)
   return plan;
 }
 
-std::vector<FewShotExample> ReadFewShot(std::string_view text) {
-  std::vector<FewShotExample> examples;
+std::string WriteDocuments(std::span<const std::string_view> documents) {
+  std::string text;
+  for (size_t i = 0; i < documents.size(); ++i) {
+    text += fmt::format("{}Document {}:\n{}", i == 0 ? "" : "\n\n", i + 1, documents[i]);
+  }
+  return text;
+}
+
+std::vector<ExtractExample> ReadFewShot(std::string_view text) {
+  std::vector<ExtractExample> examples;
   for (size_t number = 1; !text.empty(); ++number) {
     const size_t end = std::min(text.find('\n'), text.size());
     const std::string_view line = text.substr(0, end);
@@ -192,7 +217,7 @@ std::vector<FewShotExample> ReadFewShot(std::string_view text) {
     if (!fits) {
       Throw(ErrorKind::kUsage, "{}: expected {{\"text\": text, \"values\": object}}", where);
     }
-    FewShotExample& example = examples.emplace_back();
+    ExtractExample& example = examples.emplace_back();
     example.text = json.at("text").get<std::string>();
     example.values = json.at("values");
     if (json.contains("category") && json.at("category").is_string()) {

@@ -6,6 +6,7 @@
 
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -32,7 +33,7 @@ struct CategoryPlan {
   // Before the document: what there is to say beside the names, with "Text:" at its end.
   std::string details;
   std::string examples;          // few-shot, with an empty line at the end; empty: none
-  std::vector<ValueSlot> slots;  // [attributes]
+  std::vector<ValueSlot> slots;  // [documents of a stack * attributes]
   // All values in one answer, after the first piece's tokens; null unless they are sequential.
   std::shared_ptr<const Constraint> whole;
   int whole_tokens = 0;
@@ -50,11 +51,14 @@ struct PlanRequest {
 // Throws kUsage with the attribute's name for a schema or pattern that cannot be made a constraint.
 CategoryPlan PlanCategory(const ExtractCategory& category, PlanRequest& request);
 
+// The documents of one prompt, as the template has them.
+std::string WriteDocuments(std::span<const std::string_view> documents);
+
 // The examples of a few-shot file: {"text","values","category"?} a line. Throws kUsage.
-struct FewShotExample {
+struct ExtractExample {
   std::string category, text;
   nlohmann::ordered_json values;
 };
-std::vector<FewShotExample> ReadFewShot(std::string_view text);
+std::vector<ExtractExample> ReadFewShot(std::string_view text);
 
 }  // namespace banyan

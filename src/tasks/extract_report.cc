@@ -14,11 +14,13 @@
 namespace banyan {
 namespace {
 
+using OrderedJson = nlohmann::ordered_json;  // attributes are shown in the schema's order
+
 // Of one page: more make it slow to open.
 constexpr std::int64_t kMostDocuments = 10'000;
 
 // JSON inside a script: nothing in it may end the script.
-std::string InScript(const Json& json) {
+std::string InScript(const OrderedJson& json) {
   std::string text;
   for (const char c : DumpJson(json)) {
     if (c == '<') {
@@ -38,7 +40,7 @@ void WriteExtractReport(const JobOptions& job, const std::string& file) {
   if (job.output == "-" || OutputFormatOf(job) != OutputFormat::kJsonLines) {
     Throw(ErrorKind::kUsage, "--report: expected an output file in JSONL (-o FILE.jsonl)");
   }
-  std::unordered_map<std::string, Json> rows;
+  std::unordered_map<std::string, OrderedJson> rows;
   InputRow row;
   InputOptions written_rows;
   written_rows.files = {job.output};
@@ -46,7 +48,7 @@ void WriteExtractReport(const JobOptions& job, const std::string& file) {
   for (InputReader output(written_rows); output.Next(row);) {
     if (row.problem) continue;
     std::string key = KeyOfRow(row.value);
-    rows.emplace(std::move(key), std::move(row.value));
+    rows.emplace(std::move(key), OrderedJson::parse(row.content));
   }
   std::ofstream page(file, std::ios::binary);
   page << ReportPageBegin() << "{\"rows\":[";
@@ -56,9 +58,10 @@ void WriteExtractReport(const JobOptions& job, const std::string& file) {
     if (row.problem) continue;
     const auto found = rows.find(KeyOfRow(row.value));
     if (found == rows.end()) continue;
-    const Json& given = found->second;
-    Json shown = {{"id", given.at("id")}, {"text", row.value.value("text", Json(""))}};
-    if (!shown["text"].is_string()) shown["text"] = "";
+    const OrderedJson& given = found->second;
+    OrderedJson shown = {{"id", given.at("id")}, {"text", ""}};
+    const auto text = row.value.find("text");
+    if (text != row.value.end() && text->is_string()) shown["text"] = *text;
     for (const char* name : {"category", "values", "confidence", "spans", "truncated", "error"}) {
       if (given.contains(name)) shown[name] = given.at(name);
     }

@@ -21,7 +21,7 @@ constexpr int kListTokens = 96, kEnumTokens = 48;
 const std::vector<std::string_view> kTypes = {"text", "number", "integer", "boolean",
                                               "date", "enum",   "list"};
 
-std::string Escaped(std::string_view text) {
+std::string InPattern(std::string_view text) {
   std::string pattern;
   for (const char c : text) {
     if (std::string_view("\\^$.|?*+()[]{}/-").find(c) != std::string_view::npos) pattern += '\\';
@@ -71,7 +71,7 @@ ValueType ReadNumber(const JsonPlace& place, bool whole) {
     if (place.Has(bound)) place.At(bound).Refuse("bounds need one unit: give 'unit'");
   }
   std::vector<std::string> patterns;
-  for (const std::string& unit : units) patterns.push_back(Escaped(unit));
+  for (const std::string& unit : units) patterns.push_back(InPattern(unit));
   type.schema = {
       {"type", "string"},
       {"pattern", fmt::format("^-?(?:0|[1-9][0-9]{{0,14}}){} (?:{})$",

@@ -10,7 +10,7 @@
 namespace banyan {
 namespace {
 
-constexpr int kListTokens = 96, kTextTokens = 32, kShortTokens = 14;
+constexpr int kMostListTokens = 96, kMostTextTokens = 32, kMostShortTokens = 14;
 
 // What of a schema says which values fit; references are followed a little way.
 std::set<std::string> TypesOf(const OrderedJson& root, const OrderedJson& schema, int depth = 0) {
@@ -105,9 +105,9 @@ ExtractAttribute ReadProperty(const JsonPlace& root, const JsonPlace& place,
   attribute.ends_bare = types.contains("number") || types.contains("integer");
   attribute.is_text =
       types.contains("string") && types.size() <= (may_be_null ? 2u : 1u) && IsPlainText(given);
-  attribute.typical_tokens = types.contains("array") || types.contains("object") ? kListTokens
-                             : types.contains("string")                          ? kTextTokens
-                                                                                 : kShortTokens;
+  attribute.typical_tokens = types.contains("array") || types.contains("object") ? kMostListTokens
+                             : types.contains("string")                          ? kMostTextTokens
+                                                                                 : kMostShortTokens;
   OrderedJson schema = given;
   if (attribute.leave_out_null) schema = {{"anyOf", {given, {{"type", "null"}}}}};
   for (const char* key : {"$defs", "definitions"}) {

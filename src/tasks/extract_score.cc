@@ -12,7 +12,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/json_row.h"
-#include "tasks/input.h"
+#include "tasks/score_rows.h"
 #include "text/unicode.h"
 #include "text/utf8.h"
 
@@ -68,9 +68,7 @@ std::optional<double> AsNumber(const Json& value) {
   return all ? std::optional(number) : std::nullopt;
 }
 
-std::string AsText(const Json& value) {
-  return Normalized(value.is_string() ? value.get<std::string>() : DumpJson(value));
-}
+std::string AsText(const Json& value) { return Normalized(TextOrJson(value)); }
 
 bool SameScalar(const Json& a, const Json& b) {
   if (a.is_number() || b.is_number()) {
@@ -103,22 +101,6 @@ SlotOutcome Judge(const Json& value, const Json& gold) {
 }
 
 // Rows by id: their own, or their line's number.
-std::map<std::string, Json> ReadRows(const std::string& file) {
-  InputOptions options;
-  options.files = {file};
-  options.format = "jsonl";
-  InputReader reader(options);
-  std::map<std::string, Json> rows;
-  InputRow row;
-  while (reader.Next(row)) {
-    if (row.problem)
-      Throw(ErrorKind::kFormat, "{}, line {}: {}", file, row.line, row.problem->message);
-    std::string id = DumpJson(row.value.at("id"));
-    rows.insert_or_assign(std::move(id), std::move(row.value));
-  }
-  return rows;
-}
-
 const Json& ValuesOf(const Json& row) {
   static const Json nothing = Json::object();
   const auto values = row.find("values");
@@ -167,8 +149,8 @@ double SlotCounts::f1() const {
 }
 
 ExtractScores ScoreExtract(const ExtractScoreOptions& options) {
-  const std::map<std::string, Json> gold_rows = ReadRows(options.gold);
-  const std::map<std::string, Json> output_rows = ReadRows(options.output);
+  const std::map<std::string, Json> gold_rows = RowsById(options.gold);
+  const std::map<std::string, Json> output_rows = RowsById(options.output);
   ExtractScores scores;
   for (const auto& [id, gold] : gold_rows) {
     ++scores.documents;

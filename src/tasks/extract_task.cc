@@ -1,29 +1,21 @@
 #include "tasks/extract_task.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 #include <utility>
 
 #include "base/error.h"
 #include "base/json_row.h"
-#include "base/sha256.h"
 #include "tasks/ask_record.h"
 #include "tasks/extract_work.h"
+#include "tasks/text_parameter.h"
 #include "text/utf8.h"
 
 namespace banyan {
 namespace {
 
-constexpr const char* kChatTemplate = "{details}{document}";
-constexpr const char* kPlainTemplate = "{instruction}\n\n{details}{document}\n\nAnswer:\n";
-
-Json TextParameter(const std::string& text) {
-  constexpr size_t kShownBytes = 2000;
-  if (text.size() <= kShownBytes) return text;
-  return fmt::format("{} bytes, sha256 {}", text.size(), ToHex(Sha256().Add(text).Finish()));
-}
+constexpr const char* kExtractChatTemplate = "{details}{document}";
+constexpr const char* kExtractPlainTemplate = "{instruction}\n\n{details}{document}\n\nAnswer:\n";
 
 const char* ModeName(ValueMode mode) {
   switch (mode) {
@@ -48,6 +40,12 @@ void CheckOptions(const ExtractOptions& options) {
   if (options.max_tokens < 0 || options.max_tokens > 4096) {
     Throw(ErrorKind::kUsage, "--max-tokens: expected 1 to 4096, found {}", options.max_tokens);
   }
+  if (options.stack < 1 || options.stack > kMostStacked) {
+    Throw(ErrorKind::kUsage, "--stack: expected 1 to {}, found {}", kMostStacked, options.stack);
+  }
+  if (options.stack > 1 && options.values == ValueMode::kSequential) {
+    Throw(ErrorKind::kUsage, "--stack: expected --values skeleton or isolated, found sequential");
+  }
   if (options.too_long == TooLong::kSplit) {
     Throw(ErrorKind::kUsage, "--too-long: expected fail or truncate");
   }
@@ -60,7 +58,8 @@ AskOptions WriterOptions(const ExtractOptions& options, bool chat) {
   ask.instruction = options.instruction;
   ask.chat = options.chat;
   ask.prompt_template = options.prompt_template;
-  if (ask.prompt_template.empty()) ask.prompt_template = chat ? kChatTemplate : kPlainTemplate;
+  if (ask.prompt_template.empty())
+    ask.prompt_template = chat ? kExtractChatTemplate : kExtractPlainTemplate;
   const std::vector<TemplatePiece> pieces = ParsePromptTemplate(ask.prompt_template);
   const auto names = [&](std::string_view name) {
     return std::ranges::any_of(pieces, [&](const TemplatePiece& piece) {
@@ -69,6 +68,16 @@ AskOptions WriterOptions(const ExtractOptions& options, bool chat) {
   };
   if (!names("document") && !names("text")) {
     Throw(ErrorKind::kUsage, "template: expected the variable {{document}} in it");
+  }
+  constexpr std::array kOfStacks = {"document", "text",     "question", "instruction", "attributes",
+                                    "examples", "category", "names",    "details"};
+  for (const TemplatePiece& piece : pieces) {
+    if (options.stack == 1 || !piece.is_variable) continue;
+    if (std::ranges::find(kOfStacks, piece.text) == kOfStacks.end()) {
+      Throw(ErrorKind::kUsage,
+            "template: {{{}}} is of one document, which --stack {} does not know", piece.text,
+            options.stack);
+    }
   }
   if (!names("question")) ask.prompt_template += "{question}";
   return ask;
@@ -99,6 +108,10 @@ std::string ColumnOf(const ExtractAttribute& attribute) {
 ExtractTask::ExtractTask(std::shared_ptr<Model> model, const ExtractOptions& options) {
   CheckOptions(options);
   settings_.options = options;
+  if (options.instruction.empty()) {
+    settings_.options.instruction =
+        options.stack > 1 ? kDefaultStackInstruction : kDefaultExtractInstruction;
+  }
   settings_.text = model->text();
   if (settings_.text == nullptr) {
     Throw(ErrorKind::kUnsupported, "extract: the model's files have no tokenizer");
@@ -115,14 +128,15 @@ ExtractTask::ExtractTask(std::shared_ptr<Model> model, const ExtractOptions& opt
   settings_.model = std::move(model);
   const bool chat = options.chat == ChatUse::kOn ||
                     (options.chat == ChatUse::kAuto && settings_.text->has_chat_template());
-  settings_.writer = std::make_unique<PromptWriter>(settings_.text, WriterOptions(options, chat));
+  settings_.writer =
+      std::make_unique<PromptWriter>(settings_.text, WriterOptions(settings_.options, chat));
   settings_.encoders =
       std::make_unique<EncoderPool>(settings_.text, /*add_bos=*/!settings_.writer->uses_chat());
 }
 
 Json ExtractTask::Parameters() const {
   const ExtractOptions& options = settings_.options;
-  return {
+  Json parameters = {
       {"--schema", TextParameter(options.schema)},
       {"--category", options.category},
       {"--instruction", TextParameter(options.instruction)},
@@ -134,6 +148,8 @@ Json ExtractTask::Parameters() const {
       {"--max-tokens", options.max_tokens},
       {"--too-long", options.too_long == TooLong::kFail ? "fail" : "truncate"},
   };
+  if (options.stack > 1) parameters["--stack"] = options.stack;
+  return parameters;
 }
 
 std::string ExtractTask::Identity(const InputRow& row) const { return DumpJson(IdOf(row.value)); }
@@ -178,7 +194,21 @@ ExtractRecord ExtractTask::Read(const InputRow& row) const {
 }
 
 std::unique_ptr<RecordWork> ExtractTask::Start(const InputRow& row) {
-  return std::make_unique<ExtractWork>(settings_, Read(row));
+  return StartStack({&row, 1});
+}
+
+std::string ExtractTask::StackName(const InputRow& row) const {
+  return Read(row).plan->category->name;
+}
+
+std::unique_ptr<RecordWork> ExtractTask::StartStack(std::span<const InputRow> rows) {
+  return std::make_unique<ExtractWork>(settings_, ReadAll(rows));
+}
+
+std::vector<ExtractRecord> ExtractTask::ReadAll(std::span<const InputRow> rows) const {
+  std::vector<ExtractRecord> records;
+  for (const InputRow& row : rows) records.push_back(Read(row));
+  return records;
 }
 
 // Attributes of several categories that have one name share a column.
@@ -222,8 +252,12 @@ OutputRow ExtractTask::ErrorRow(const InputRow& row, const RowProblem& problem) 
   return error;
 }
 
-std::string ExtractTask::ShowPrompt(const InputRow& row) {
-  return ExtractWork(settings_, Read(row)).Show();
+std::string ExtractTask::ShowPrompt(std::span<const InputRow> rows) {
+  return ExtractWork(settings_, ReadAll(rows)).Show();
+}
+
+std::string ExtractTask::Layout(const InputRow& row) {
+  return ExtractWork(settings_, ReadAll({&row, 1})).Layout();
 }
 
 }  // namespace banyan

@@ -27,6 +27,8 @@ struct ExtractSettings {
   std::unique_ptr<EncoderPool> encoders;
 };
 
+constexpr int kMostStacked = 64;  // documents of one prompt
+
 // A document as the input has it.
 struct ExtractRecord {
   Json id;
@@ -50,14 +52,20 @@ class ExtractTask : public Task {
   Json Parameters() const override;
   std::string Identity(const InputRow& row) const override;
   std::unique_ptr<RecordWork> Start(const InputRow& row) override;
+  int most_stacked() const override { return settings_.options.stack; }
+  std::string StackName(const InputRow& row) const override;
+  std::unique_ptr<RecordWork> StartStack(std::span<const InputRow> rows) override;
   TableColumns Columns() const override;
   OutputRow ErrorRow(const InputRow& row, const RowProblem& problem) const override;
 
-  // What the first document's prompt says.
-  std::string ShowPrompt(const InputRow& row);
+  // What the prompt of these documents says.
+  std::string ShowPrompt(std::span<const InputRow> rows);
+  // Tokens, positions and slots of a document (WriteExtractLayouts).
+  std::string Layout(const InputRow& row);
 
  private:
   ExtractRecord Read(const InputRow& row) const;
+  std::vector<ExtractRecord> ReadAll(std::span<const InputRow> rows) const;
 
   ExtractSettings settings_;
 };

@@ -10,7 +10,7 @@ namespace {
 
 using OrderedJson = nlohmann::ordered_json;
 
-std::optional<double> Mean(const std::vector<float>& values) {
+std::optional<double> MeanIfAny(const std::vector<float>& values) {
   if (values.empty()) return std::nullopt;
   return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
 }
@@ -86,7 +86,7 @@ ExtractedValue ReadValue(const ExtractAttribute& attribute, const ValueSlot& slo
   const size_t begin = std::min(slot.rest.size() + 1, bytes.size());
   result.truncated = !slot.constraint->Matches(bytes);
   result.written = bytes.substr(begin, JsonValueEnd(bytes, begin) - begin);
-  result.confidence = Mean(answer.logprobs);
+  result.confidence = MeanIfAny(answer.logprobs);
   result.tokens = static_cast<int>(answer.tokens.size());
   if (!result.truncated) {
     result.value = WithoutNullText(OrderedJson::parse(result.written), attribute);
@@ -119,7 +119,7 @@ std::vector<ExtractedValue> ReadSequence(const CategoryPlan& plan, const Answer&
     result.truncated = attribute.ends_bare ? at >= bytes.size() : at > bytes.size();
     result.written = bytes.substr(std::min(begin, bytes.size()), at - begin);
     const std::vector<float> logprobs = LogprobsWithin(*plan.whole, answer, begin, at);
-    result.confidence = Mean(logprobs);
+    result.confidence = MeanIfAny(logprobs);
     result.tokens = static_cast<int>(logprobs.size());
     result.value = result.truncated ? CutValue(attribute, result.written, whole)
                                     : WithoutNullText(OrderedJson::parse(whole), attribute);

@@ -7,14 +7,11 @@
 #include "base/head_source.h"
 #include "base/json_row.h"
 #include "base/line_reader.h"
+#include "base/spaces.h"
 #include "text/utf8.h"
 
 namespace banyan {
 namespace {
-
-bool IsBlank(const std::string& line) {
-  return line.find_first_not_of(" \t\r\n") == std::string::npos;
-}
 
 // What can be known of a row that is not valid: at least its id, for whoever looks for it.
 Json IdOnly(const std::string& line) {

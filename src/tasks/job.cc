@@ -26,11 +26,9 @@ EngineOptions ForJobs(EngineOptions options) {
   return options;
 }
 
-double Since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
-
-Json HeaderOf(const Task& task, const Model& model, const JobOptions& options, Strategy strategy) {
+Json HeaderOf(const Task& task, const Model& model, const JobOptions& options,
+              const EngineOptions& engine) {
+  const Strategy strategy = engine.strategy;
   Json header;
   header["task"] = task.name();
   header["model"] = ParseJson(model.identity(), "the model's identity");
@@ -40,6 +38,9 @@ Json HeaderOf(const Task& task, const Model& model, const JobOptions& options, S
   // All strategies give the same answers but the two that are there for comparison.
   const bool inexact = strategy == Strategy::kSequential || strategy == Strategy::kNoAttention;
   parameters["--strategy"] = inexact ? StrategyName(strategy) : "any exact one";
+  if (engine.kv_store && engine.kv_store->bits() != 0) {  // answers are approximate
+    parameters["--kv-bits"] = engine.kv_store->bits();
+  }
   return header;
 }
 
@@ -62,9 +63,11 @@ JobRunner::JobRunner(std::shared_ptr<Model> model, const EngineOptions& engine_o
       task_(task),
       options_(options),
       strategy_(engine_options.strategy),
+      kv_store_(engine_options.kv_store),
       engine_(model, ForJobs(engine_options)),
-      output_(options, task.Columns(), HeaderOf(task, *model, options, engine_options.strategy)),
+      output_(options, task.Columns(), HeaderOf(task, *model, options, engine_options)),
       input_(InputOf(options)),
+      stacks_(task),
       first_rows_(output_.rows()),
       first_errors_(output_.error_rows()),
       start_(Clock::now()),
@@ -99,11 +102,22 @@ JobReceipt JobRunner::Run() {
     Timer timer(output_seconds_);
     output_.Finish(end_ == JobEnd::kComplete);
   }
+  FinishSaving();
   for (const std::string& column : output_.UnusedColumns()) {
     if (options_.notice) options_.notice(fmt::format("--columns: no row had a field '{}'", column));
   }
   ReportProgress(true);
   return MakeReceipt();
+}
+
+// Answers do not depend on it: a store that is full or cannot be written is only said.
+void JobRunner::FinishSaving() {
+  if (!kv_store_) return;
+  try {
+    kv_store_->Finish();
+  } catch (const std::exception& error) {
+    if (options_.notice) options_.notice(fmt::format("--kv-save: {}", error.what()));
+  }
 }
 
 // Once there is enough to begin with.
@@ -112,7 +126,7 @@ void JobRunner::StartEngine() {
   {
     const std::lock_guard lock(mutex_);
     const bool more_may_come = reading_ && engine_.waiting() < engine_.wanted_waiting();
-    if (more_may_come && (engine_.waiting() == 0 || Since(start_) < kGatherSeconds)) return;
+    if (more_may_come && (engine_.waiting() == 0 || SecondsSince(start_) < kGatherSeconds)) return;
   }
   if (options_.explain && engine_.waiting() > 0) options_.explain(engine_.Explain());
   engine_.Start();
@@ -166,14 +180,23 @@ void JobRunner::Write() {
 
 void JobRunner::WriteRows(const Record& record) {
   if (record.abandoned || end_ == JobEnd::kTooManyErrors) return;
-  ++progress_.records;
+  progress_.records += static_cast<std::int64_t>(record.keys.size());
   progress_.prompt_tokens += record.prompts.prompt_tokens;
   progress_.saved_tokens += record.prompts.prompt_tokens - record.prompts.unique_tokens;
   for (const OutputRow& row : record.rows) {
     if (first_error_.empty()) first_error_ = row.error_message();
   }
   Timer timer(output_seconds_);
-  output_.Write(record.key, record.rows);
+  if (record.keys.size() == 1) {
+    output_.Write(record.keys.front().key, record.rows);
+  } else {
+    BANYAN_CHECK(record.rows.size() == record.keys.size());
+    for (size_t i = 0; i < record.rows.size(); ++i) {
+      if (!record.keys[i].done) {
+        output_.Write(record.keys[i].key, std::span(record.rows).subspan(i, 1));
+      }
+    }
+  }
   if (options_.max_errors >= 0 && output_.error_rows() - first_errors_ > options_.max_errors &&
       end_ == JobEnd::kComplete) {
     Stop(JobEnd::kTooManyErrors);

@@ -30,6 +30,7 @@
 #include "tasks/prompt_counter.h"
 #include "tasks/record_ledger.h"
 #include "tasks/row_queue.h"
+#include "tasks/row_stacks.h"
 #include "tasks/task.h"
 
 namespace banyan {
@@ -49,7 +50,7 @@ class JobRunner {
   // A record on its way. Whoever has taken it out of in_flight_ may use it without a lock.
   struct Record {
     std::uint64_t sequence = 0;
-    Key128 key{};
+    std::vector<TakenKey> keys;        // of the input's rows: one, unless the task stacks them
     std::unique_ptr<RecordWork> work;  // null: the rows are there
     std::int64_t missing = 0;          // answers not there yet
     bool abandoned = false;            // an answer was cancelled: no rows, asked again on resume
@@ -71,15 +72,20 @@ class JobRunner {
   // job_text.cc: what the text workers do.
   void WorkOnText();
   bool WantsMore() const;
-  RecordPtr TakeRow(InputRow& row, bool& waits);
-  void Prepare(InputRow& row, RecordPtr record);
+  void Prepare(std::vector<InputRow> rows, RecordPtr record);
   void Conclude(RecordPtr record);
   // Submits what the record asks next; gives it back when it asks nothing more.
   RecordPtr Advance(RecordPtr record, std::vector<PromptSegment> prompts);
   void Deliver(RecordPtr record);
 
+  // job_intake.cc: rows in the input's order.
+  RecordPtr TakeRecord(std::vector<InputRow>& rows, bool& waits);
+  bool ReadRecord(bool& waits);
+  TakenRow Judge(InputRow row);
+
   // job.cc: what the caller's thread does.
   void StartEngine();
+  void FinishSaving();
   void Route(std::vector<AnswerEvent> events);
   void Write();
   void WriteRows(const Record& record);
@@ -95,6 +101,7 @@ class JobRunner {
   Task& task_;
   const JobOptions& options_;
   const Strategy strategy_;
+  const std::shared_ptr<KvStore> kv_store_;  // null: none
   Engine engine_;
   JobOutput output_;
 
@@ -104,6 +111,7 @@ class JobRunner {
   std::uint64_t next_sequence_ = 0;
   std::int64_t rows_read_ = 0;
   std::int64_t position_ = 0;  // bytes of the input up to the row that came last
+  RowStacks stacks_;
 
   mutable std::mutex mutex_;  // guards what follows
   std::condition_variable changed_;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/timer.h"
 #include "tasks/job.h"
 
 namespace banyan {
@@ -11,18 +12,14 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-double Since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
-
 }  // namespace
 
 void JobRunner::ReportProgress(bool last) {
   constexpr double kSecondsBetween = 0.2;
-  if (!options_.progress || (!last && Since(last_report_) < kSecondsBetween)) return;
+  if (!options_.progress || (!last && SecondsSince(last_report_) < kSecondsBetween)) return;
   last_report_ = Clock::now();
   const Receipt receipt = engine_.receipt();
-  progress_.seconds = Since(start_);
+  progress_.seconds = SecondsSince(start_);
   progress_.rows = output_.rows() - first_rows_;
   progress_.error_rows = output_.error_rows() - first_errors_;
   progress_.generated_tokens = receipt.generated_tokens;
@@ -89,7 +86,7 @@ JobReceipt JobRunner::MakeReceipt() {
   receipt.engine = engine_.receipt();
   receipt.shared_tokens =
       std::max<std::int64_t>(0, receipt.engine.prompt_tokens - receipt.engine.prefilled_tokens);
-  receipt.seconds = Since(start_);
+  receipt.seconds = SecondsSince(start_);
   receipt.input_seconds = text_seconds_;
   receipt.output_seconds = output_seconds_;
   receipt.weight_bytes = model_->weight_bytes();

@@ -83,6 +83,14 @@ std::string JobReceipt::ToText() const {
                    Count(engine.prompt_tokens), Count(engine.prefilled_tokens),
                    Count(shared_tokens), 100.0 * Share(shared_tokens, engine.prompt_tokens),
                    Count(engine.generated_tokens)));
+  if (engine.loaded_tokens + engine.saved_tokens + engine.damaged_segments > 0) {
+    std::string kept = fmt::format("{} tokens loaded, {} saved", Count(engine.loaded_tokens),
+                                   Count(engine.saved_tokens));
+    if (engine.damaged_segments > 0) {
+      kept += fmt::format("; {} damaged segments were not used", Count(engine.damaged_segments));
+    }
+    line("kv store", kept);
+  }
   line("speed", fmt::format("{:.1f} rows/s, {:.0f} tokens/s generated",
                             Rate(rows_this_run, seconds), Rate(engine.generated_tokens, seconds)));
   line("waits", fmt::format("first token {:.3g} s in the median, 99 % within {:.3g} s; next ones "
@@ -122,6 +130,9 @@ std::string JobReceipt::ToJson() const {
   json["prompt_tokens"] = engine.prompt_tokens;
   json["prefilled_tokens"] = engine.prefilled_tokens;
   json["shared_tokens"] = shared_tokens;
+  json["loaded_tokens"] = engine.loaded_tokens;
+  json["saved_tokens"] = engine.saved_tokens;
+  json["damaged_segments"] = engine.damaged_segments;
   json["generated_tokens"] = engine.generated_tokens;
   json["rows_per_second"] = Rounded(Rate(rows_this_run, seconds));
   json["generated_tokens_per_second"] = Rounded(Rate(engine.generated_tokens, seconds));

@@ -50,10 +50,10 @@ void JobRunner::WorkOnText() {
         Conclude(std::move(record));
         continue;
       }
-      InputRow row;
+      std::vector<InputRow> rows;
       bool waits = false;
-      if (RecordPtr taken = TakeRow(row, waits)) {
-        Prepare(row, std::move(taken));
+      if (RecordPtr taken = TakeRecord(rows, waits)) {
+        Prepare(std::move(rows), std::move(taken));
       } else if (waits) {
         std::unique_lock lock(mutex_);
         if (answered_.empty() && !ended_) changed_.wait_for(lock, kPatience);
@@ -70,73 +70,26 @@ bool JobRunner::WantsMore() const {
   return reading_ && open_records_ < kWindow && engine_.waiting() < 2 * engine_.wanted_waiting();
 }
 
-// The next row that is to be asked, and its record; nothing: there is none, perhaps only not yet.
-JobRunner::RecordPtr JobRunner::TakeRow(InputRow& row, bool& waits) {
-  const std::lock_guard intake(intake_);
-  const bool enough = options_.limit >= 0 && rows_read_ >= options_.limit;
-  const RowQueue::State state = enough ? RowQueue::State::kEnd : input_.Take(row, 0.0);
-  if (state == RowQueue::State::kEnd) {
-    const std::lock_guard lock(mutex_);
-    reading_ = false;
-  }
-  waits = state != RowQueue::State::kRow;
-  if (waits) return nullptr;
-  ++rows_read_;
-  auto record = std::make_unique<Record>();
-  const auto is_done = [this](const Key128& key) { return output_.IsDone(key); };
-  bool done = false;
-  if (!row.problem) {
-    try {
-      const auto verdict = ledger_.Judge(task_.Identity(row), row.content, is_done);
-      record->key = verdict.key;
-      done = verdict.done;
-      if (verdict.duplicate) {
-        row.problem = {ErrorKind::kInput, "an earlier row has the same id"};
-      }
-    } catch (const std::exception& e) {
-      row.problem = ProblemOf(e);
-    }
-  }
-  const std::int64_t bytes = row.input_position - std::exchange(position_, row.input_position);
-  if (row.index % options_.shards != options_.shard - 1) return nullptr;
-  // An error is about a place in a file, so its key has the place; a record's key is its content.
-  if (record->key == Key128{}) {
-    record->key = KeyOf({"problem", fmt::format("{}:{}", row.file, row.line), row.content});
-    done = is_done(record->key);
-  }
-  const std::lock_guard lock(mutex_);
-  if (stopping_) return nullptr;
-  work_.rows = rows_read_;
-  work_.position = row.input_position;
-  if (done) {
-    ++skipped_;
-    work_.skipped_bytes += bytes;
-    return nullptr;
-  }
-  record->sequence = next_sequence_++;
-  ++open_records_;
-  return record;
-}
-
-void JobRunner::Prepare(InputRow& row, RecordPtr record) {
+void JobRunner::Prepare(std::vector<InputRow> rows, RecordPtr record) {
   double seconds = 0.0;
   {
     Timer timer(seconds);
     std::vector<PromptSegment> prompts;
-    if (!row.problem) {
+    std::optional<RowProblem> problem = rows.front().problem;
+    if (!problem) {
       try {
-        record->work = task_.Start(row);
+        record->work = rows.size() == 1 ? task_.Start(rows.front()) : task_.StartStack(rows);
         prompts = record->work->NextPrompts();
       } catch (const std::exception& e) {
-        row.problem = ProblemOf(e);
+        problem = ProblemOf(e);
       }
     }
-    if (row.problem) {
+    if (problem) {
       record->work.reset();
-      record->rows.push_back(task_.ErrorRow(row, *row.problem));
+      for (const InputRow& row : rows) record->rows.push_back(task_.ErrorRow(row, *problem));
       const std::lock_guard lock(mutex_);
-      ++work_.asked.answers;
-      ++work_.finished_answers;
+      work_.asked.answers += static_cast<std::int64_t>(rows.size());
+      work_.finished_answers += static_cast<std::int64_t>(rows.size());
     } else {
       record = Advance(std::move(record), std::move(prompts));
     }

@@ -40,7 +40,7 @@ LiveRecord::LiveRecord(AskTask& task, InputRow row, std::uint64_t sequence) : se
   }
   try {
     work_ = task.StartAsk(row);
-    questions_.resize(static_cast<size_t>(work_->question_count()));
+    questions_.resize(static_cast<size_t>(work_->row_count()));
   } catch (const std::exception& e) {
     problem_ = fmt::format("{}: {}", where, e.what());
   }

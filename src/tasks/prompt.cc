@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/spaces.h"
 
 namespace banyan {
 namespace {
@@ -13,7 +14,6 @@ constexpr std::string_view kUserMark = "@@banyan:user@@";
 // Around a mark when the chat is rendered, to see whether the template trims messages.
 constexpr std::string_view kSpaceBefore = "\n ";
 constexpr std::string_view kSpaceAfter = " \n";
-constexpr const char* kSpaces = " \t\r\n\v\f";
 
 constexpr const char* kChatTemplate = "{context}\n\nQuestion: {question}";
 constexpr const char* kPlainTemplate =

@@ -15,6 +15,9 @@
 
 namespace banyan {
 
+// The longest tokens, runs of spaces, have 128 bytes in the vocabularies of the supported families.
+inline constexpr size_t kMostBytesOfToken = 256;
+
 struct EncodedPrompt {
   std::vector<TokenId> tokens;
   size_t shared_end = 0;  // tokens [0, shared_end) are the instruction's

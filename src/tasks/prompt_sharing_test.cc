@@ -13,10 +13,10 @@
 namespace banyan {
 namespace {
 
-const std::filesystem::path kData = BANYAN_SOURCE_DIR "/tests/data/tokenizers";
+const std::filesystem::path kTokenizers = BANYAN_SOURCE_DIR "/tests/data/tokenizers";
 const char* const kShippedModel = BANYAN_SOURCE_DIR "/models/banyan-reader-15m.gguf";
 
-std::string Words(std::mt19937& random, size_t bytes) {
+std::string RandomWords(std::mt19937& random, size_t bytes) {
   static const char* const words[] = {"harbour", "Lisbon",        "1889", "ferry", "the",
                                       "of",      "\u00e9t\u00e9", "it's", "code",  "KT-4821"};
   std::string text;
@@ -36,8 +36,8 @@ std::vector<Record> Records() {
   std::mt19937 random(2);
   std::vector<Record> records(60);
   for (Record& record : records) {
-    record.context = Words(random, 100 + random() % 600);
-    for (int i = 0; i < 5; ++i) record.questions.push_back(Words(random, 60) + "?");
+    record.context = RandomWords(random, 100 + random() % 600);
+    for (int i = 0; i < 5; ++i) record.questions.push_back(RandomWords(random, 60) + "?");
   }
   return records;
 }
@@ -92,11 +92,11 @@ TEST(PromptSharing, WhatIsSharedIsEncodedOnce) {
   const auto text = Text::Load(kShippedModel);
   PromptEncoder encoder(text, false);
   std::mt19937 random(6);
-  const std::string instruction = Words(random, 5000);
+  const std::string instruction = RandomWords(random, 5000);
   for (const size_t bytes : {300u, 800u, 20000u}) {
-    const std::string context = Words(random, bytes);
+    const std::string context = RandomWords(random, bytes);
     for (int i = 0; i < 4; ++i) {
-      const std::string question = " " + Words(random, 60);
+      const std::string question = " " + RandomWords(random, 60);
       const std::vector<PromptPart> parts = {{instruction, true, PromptLevel::kShared},
                                              {"<|im_end|>\n", false, PromptLevel::kShared},
                                              {context, true, PromptLevel::kRecord},
@@ -115,10 +115,10 @@ TEST(PromptSharing, WhatIsSharedIsEncodedOnce) {
 
 // The segments of sibling questions are the same, so that they are shared.
 TEST(PromptSharing, SiblingsHaveTheSameContextSegment) {
-  const auto text = Text::Load((kData / "byte_level_bpe.json").string());
+  const auto text = Text::Load((kTokenizers / "byte_level_bpe.json").string());
   PromptEncoder encoder(text, false);
   std::mt19937 random(5);
-  const std::string context = Words(random, 2000);
+  const std::string context = RandomWords(random, 2000);
   std::vector<TokenId> first;
   for (const char* question : {"What?", "3 of them?", "\"Who\"?", "x"}) {
     const std::vector<PromptPart> parts = {{"Read.\n", false, PromptLevel::kShared},

@@ -4,17 +4,12 @@
 
 #include "base/error.h"
 #include "base/json_row.h"
-#include "retrieve/bm25.h"
-#include "retrieve/relevance.h"
-#include "retrieve/words.h"
+#include "base/spaces.h"
 #include "tasks/ask_record.h"
+#include "tasks/rag_examples.h"
 
 namespace banyan {
 namespace {
-
-bool IsBlank(std::string_view text) {
-  return text.find_first_not_of(" \t\r\n\v\f") == std::string_view::npos;
-}
 
 std::string TextOf(const Json& object, const char* name, const std::string& where) {
   const auto it = object.find(name);
@@ -53,10 +48,16 @@ RagDocument ReadDocument(const Json& value, size_t number) {
   return document;
 }
 
-std::vector<RagDocument> FromIndex(const DocumentIndex& index, const std::string& question,
-                                   int top) {
+void Apply(const Judgement& judgement, RagDocument& document) {
+  document.relevance = judgement.relevance;
+  document.score = judgement.score;
+  document.logit = judgement.logit;
+}
+
+std::vector<RagDocument> FromIndex(const DocumentIndex& index, const Retriever& retriever,
+                                   const std::string& question) {
   std::vector<RagDocument> documents;
-  for (const FoundPassage& found : index.Search(question, static_cast<size_t>(top))) {
+  for (const Retriever::Found& found : retriever.Retrieve(question)) {
     const Passage& passage = index.at(found.passage);
     RagDocument& document = documents.emplace_back();
     document.id = passage.id;
@@ -64,8 +65,10 @@ std::vector<RagDocument> FromIndex(const DocumentIndex& index, const std::string
     document.text = passage.text;
     document.source = passage.source;
     document.begin = passage.begin;
-    document.score = found.score;
-    document.relevance = RelevanceOfBm25(found.score);
+    Apply(found.judgement, document);
+  }
+  if (documents.empty()) {
+    Throw(ErrorKind::kInput, "no document of the index shares a word with the question");
   }
   return documents;
 }
@@ -82,54 +85,65 @@ void UseScores(std::vector<RagDocument>& documents) {
   }
 }
 
-void UseBm25(const std::string& question, std::vector<RagDocument>& documents) {
-  std::vector<std::vector<std::string>> words;
-  for (const RagDocument& document : documents) words.push_back(WordsOf(document.Shown()));
-  const std::vector<float> scores = Bm25(words, Bm25Options()).Scores(WordsOf(question));
-  for (size_t i = 0; i < documents.size(); ++i) {
-    documents[i].score = scores[i];
-    documents[i].relevance = RelevanceOfBm25(scores[i]);
-  }
+void SetEqual(std::vector<RagDocument>& documents) {
+  for (RagDocument& document : documents) document.relevance = 0.5;
 }
 
-void SetRelevance(RelevanceFrom from, RagRecord& record) {
-  if (from == RelevanceFrom::kEqual) {
-    for (RagDocument& document : record.documents) document.relevance = 0.5;
-    return;
-  }
+// Of documents that came with the question.
+void SetRelevance(const RagOptions& options, const Retriever& retriever, RagRecord& record) {
+  if (options.relevance == RelevanceFrom::kEqual) return SetEqual(record.documents);
   const bool all_scored = std::ranges::all_of(
       record.documents, [](const RagDocument& document) { return document.score.has_value(); });
-  const bool given = from == RelevanceFrom::kGiven || (from == RelevanceFrom::kAuto && all_scored);
-  if (given) return UseScores(record.documents);
-  UseBm25(record.question, record.documents);
+  const bool by_itself =
+      options.relevance == RelevanceFrom::kAuto && all_scored && !options.reranker;
+  if (options.relevance == RelevanceFrom::kGiven || by_itself) return UseScores(record.documents);
+  std::vector<std::string> texts;
+  for (const RagDocument& document : record.documents) texts.push_back(document.Shown());
+  const std::vector<Judgement> judged = retriever.Judge(record.question, texts);
+  for (size_t i = 0; i < judged.size(); ++i) Apply(judged[i], record.documents[i]);
+}
+
+std::vector<RagDocument> ReadDocuments(const Json& values) {
+  if (!values.is_array() || values.empty()) {
+    Throw(ErrorKind::kInput, "'documents': expected a list that is not empty");
+  }
+  std::vector<RagDocument> documents;
+  for (const Json& value : values) documents.push_back(ReadDocument(value, documents.size()));
+  return documents;
+}
+
+void TakeFromIndex(const RagOptions& options, const Retriever& retriever, RagRecord& record) {
+  if (!options.index) {
+    Throw(ErrorKind::kInput, "expected the field 'documents', found none, and no index is given");
+  }
+  if (options.relevance == RelevanceFrom::kGiven) {
+    Throw(ErrorKind::kInput, "--relevance given: passages of an index have no scores of their own");
+  }
+  record.documents = FromIndex(*options.index, retriever, record.question);
+  if (options.relevance == RelevanceFrom::kEqual) SetEqual(record.documents);
 }
 
 }  // namespace
 
-RagRecord ReadRagRecord(const Json& row, const RagOptions& options) {
+RagRecord ReadRagRecord(const Json& row, const RagOptions& options, const Retriever& retriever) {
   RagRecord record;
   record.id = IdOf(row);
   record.question = TextOf(row, "question", "the record");
+  const bool of_examples = options.experts == ExpertsAre::kExamples;
+  const char* experts = of_examples ? "examples" : "documents";
   for (const auto& [name, field] : row.items()) {
-    if (name != "id" && name != "question" && name != "documents") record.carried[name] = field;
+    if (name != "id" && name != "question" && name != experts) record.carried[name] = field;
   }
-  const auto documents = row.find("documents");
-  if (documents == row.end() || documents->is_null()) {
-    if (!options.index) {
-      Throw(ErrorKind::kInput, "expected the field 'documents', found none, and no index is given");
-    }
-    record.documents = FromIndex(*options.index, record.question, options.top);
-    if (record.documents.empty()) {
-      Throw(ErrorKind::kInput, "no document of the index shares a word with the question");
-    }
+  const auto given = row.find(experts);
+  const bool there = given != row.end() && !given->is_null();
+  if (of_examples) {
+    record.documents = ExampleBlocks(there ? *given : Json(), options);
+    SetRelevance(options, retriever, record);
+  } else if (there) {
+    record.documents = ReadDocuments(*given);
+    SetRelevance(options, retriever, record);
   } else {
-    if (!documents->is_array() || documents->empty()) {
-      Throw(ErrorKind::kInput, "'documents': expected a list that is not empty");
-    }
-    for (const Json& value : *documents) {
-      record.documents.push_back(ReadDocument(value, record.documents.size()));
-    }
-    SetRelevance(options.relevance, record);
+    TakeFromIndex(options, retriever, record);
   }
   std::erase_if(record.documents, [&](const RagDocument& document) {
     const bool hopeless = document.relevance < options.min_relevance;

@@ -8,13 +8,15 @@
 
 #include "banyan/rag.h"
 #include "base/json.h"
+#include "retrieve/retriever.h"
 
 namespace banyan {
 
 struct RagDocument {
   Json id;
   std::string title, text;
-  std::optional<double> score;
+  std::optional<double> score;  // given, or of the signal that judged
+  std::optional<double> logit;  // the reranker's
   double relevance = 0.0;
   // Of a passage: the document that it is from, and how many characters stand before it there.
   std::string source;
@@ -33,7 +35,8 @@ struct RagRecord {
 };
 
 // {"id","question","documents":[{"id"?,"text","title"?,"score"?}]?}: documents from the index where
-// there are none. Throws kInput.
-RagRecord ReadRagRecord(const Json& row, const RagOptions& options);
+// there are none; with ExpertsAre::kExamples {"id","question","examples":[…]?} (rag_examples.h).
+// Throws kInput.
+RagRecord ReadRagRecord(const Json& row, const RagOptions& options, const Retriever& retriever);
 
 }  // namespace banyan

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/json_row.h"
+#include "base/spaces.h"
 #include "retrieve/words.h"
 #include "tasks/rag_work.h"
 #include "text/utf8.h"
@@ -12,14 +13,6 @@ namespace banyan {
 namespace {
 
 using OrderedJson = nlohmann::ordered_json;
-
-constexpr const char* kSpaces = " \t\r\n\v\f";
-
-std::string_view Trimmed(std::string_view text) {
-  const size_t first = text.find_first_not_of(kSpaces);
-  if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(kSpaces) + 1 - first);
-}
 
 std::int64_t Characters(std::string_view text) {
   return std::count_if(text.begin(), text.end(),
@@ -65,7 +58,7 @@ OrderedJson Citation(const RagDocument& document, std::string_view text) {
   return citation;
 }
 
-double Rounded(double seconds) { return std::round(seconds * 1e6) / 1e6; }
+double ToMicroseconds(double seconds) { return std::round(seconds * 1e6) / 1e6; }
 
 }  // namespace
 
@@ -106,8 +99,8 @@ OutputRow RagWork::AnswerRow() const {
   if (!record_.dropped.empty()) fields["dropped"] = record_.dropped;
   if (!truncated_.empty()) fields["truncated"] = truncated_;
   if (options.trace) fields["trace"] = Trace(pieces);
-  fields["first_token_seconds"] = Rounded(answer_.first_token_seconds);
-  fields["seconds"] = Rounded(answer_.seconds);
+  fields["first_token_seconds"] = ToMicroseconds(answer_.first_token_seconds);
+  fields["seconds"] = ToMicroseconds(answer_.seconds);
   row.identity =
       DumpJson(OrderedJson::array({record_.id, fields["answer"], fields["finish_reason"]}));
   const OrderedJson ours = fields;
@@ -142,6 +135,7 @@ OrderedJson RagWork::Trace(const std::vector<std::string>& pieces) const {
     const RagDocument& document = record_.documents[i];
     OrderedJson entry = {{"id", document.id}, {"relevance", document.relevance}};
     if (document.score) entry["score"] = *document.score;
+    if (document.logit) entry["logit"] = *document.logit;
     if (i < answer_.betas.size()) entry["beta"] = answer_.betas[i];
     if (i < notes_.size()) entry["note"] = Said(notes_[i]);
     documents.push_back(std::move(entry));
@@ -163,6 +157,7 @@ OrderedJson RagWork::Trace(const std::vector<std::string>& pieces) const {
 // far as they were read.
 OrderedJson RagWork::Citations(const std::vector<std::string>& pieces) const {
   OrderedJson citations = OrderedJson::array();
+  if (SaysNothing(Said(answer_))) return citations;  // nobody wrote anything
   const auto cite = [&](const RagDocument& document, std::string_view text) {
     if (WordsOf(text).empty()) return;
     OrderedJson citation = Citation(document, Trimmed(text));

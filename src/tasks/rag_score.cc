@@ -7,17 +7,15 @@
 #include <string_view>
 
 #include "banyan/error.h"
-#include "base/byte_source.h"
 #include "base/error.h"
 #include "base/json_row.h"
-#include "base/line_reader.h"
+#include "tasks/score_rows.h"
 #include "text/unicode.h"
 #include "text/utf8.h"
 
 namespace banyan {
 namespace {
 
-constexpr size_t kMaxRowBytes = 256u << 20;
 constexpr std::string_view kPunctuation = "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~";
 
 using Words = std::vector<std::string>;
@@ -30,29 +28,6 @@ Words SplitWords(const std::string& text) {
 }
 
 // By id; a line that is no object with an id is an error.
-std::map<std::string, Json> ReadRows(const std::string& file) {
-  LineReader reader(OpenByteSource(file, nullptr), kMaxRowBytes);
-  std::map<std::string, Json> rows;
-  std::string line;
-  while (reader.Next(line)) {
-    if (line.find_first_not_of(" \t\r\n") == std::string::npos && !reader.too_long()) continue;
-    const auto refuse = [&](const char* why) {
-      Throw(ErrorKind::kInput, "{}, line {}: {}", file, reader.number(), why);
-    };
-    if (reader.too_long()) refuse("too long");
-    Json row;
-    try {
-      row = ParseJsonRow(line);
-    } catch (const Error&) {
-      refuse("not valid JSON");
-    }
-    if (!row.is_object() || !row.contains("id")) refuse("expected an object with an 'id'");
-    const std::string id = DumpJson(row.at("id"));
-    rows[id] = std::move(row);
-  }
-  return rows;
-}
-
 std::vector<std::string> GoldAnswers(const Json& row) {
   std::vector<std::string> answers;
   for (const Json& answer : row.value("answers", Json::array())) {
@@ -132,7 +107,7 @@ std::string NormalizedAnswer(const std::string& text) {
 }
 
 RagScore ScoreRag(const std::string& gold, const std::string& output) {
-  const std::map<std::string, Json> questions = ReadRows(gold), rows = ReadRows(output);
+  const std::map<std::string, Json> questions = RowsById(gold), rows = RowsById(output);
   RagScore score;
   score.file = output;
   score.questions = static_cast<std::int64_t>(questions.size());

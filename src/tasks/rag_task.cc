@@ -43,44 +43,93 @@ void CheckOptions(const RagOptions& options) {
       Throw(ErrorKind::kUsage, "--stop: expected a text that is not empty, in UTF-8");
     }
   }
+  check(options.candidate_count >= 0, "--candidate-count", options.candidate_count, "0 or more");
+  check(options.examples_per_expert >= 1, "--examples-per-expert", options.examples_per_expert,
+        "1 or more");
+  if (options.experts == ExpertsAre::kExamples && options.method != RagMethod::kExperts) {
+    Throw(ErrorKind::kUsage, "--experts examples goes with --method experts, found {}",
+          RagMethodName(options.method));
+  }
   if (options.too_long == TooLong::kSplit) {
     Throw(ErrorKind::kUsage, "--too-long split: documents of rag are cut or refused");
   }
 }
 
+Signal CandidatesOf(const RagOptions& options) {
+  const bool vectors = options.index && options.index->encoder() && options.encoder;
+  return options.candidates.value_or(vectors ? Signal::kDense : Signal::kBm25);
+}
+
+std::optional<Signal> JudgingSignal(const RagOptions& options) {
+  switch (options.relevance) {
+    case RelevanceFrom::kRerank:
+      return std::nullopt;
+    case RelevanceFrom::kBm25:
+      return Signal::kBm25;
+    case RelevanceFrom::kDense:
+      return Signal::kDense;
+    case RelevanceFrom::kSparse:
+      return Signal::kSparse;
+    case RelevanceFrom::kMultiVector:
+      return Signal::kMultiVector;
+    default:
+      if (options.index) return CandidatesOf(options);
+      return options.encoder ? Signal::kDense : Signal::kBm25;
+  }
+}
+
+RetrieverOptions RetrieverOptionsOf(const RagOptions& options) {
+  RetrieverOptions retriever;
+  retriever.index = options.index;
+  retriever.encoder = options.encoder;
+  if (options.relevance != RelevanceFrom::kEqual) retriever.reranker = options.reranker;
+  retriever.candidates = CandidatesOf(options);
+  retriever.candidate_count = options.candidate_count;
+  retriever.top = options.top;
+  retriever.relevance = JudgingSignal(options);
+  return retriever;
+}
+
 }  // namespace
 
 RagMethod ParseRagMethod(const std::string& name) {
-  return ParseNamed(
-      name, {RagMethod::kExperts, RagMethod::kConcat, RagMethod::kTop1, RagMethod::kMapReduce},
-      RagMethodName, "--method");
+  return ParseNamed(name,
+                    {RagMethod::kExperts, RagMethod::kConcat, RagMethod::kTop1,
+                     RagMethod::kMapReduce, RagMethod::kKvConcat},
+                    RagMethodName, "--method");
 }
 
 const char* RagMethodName(RagMethod method) {
-  constexpr const char* kNames[] = {"experts", "concat", "top1", "map-reduce"};
+  constexpr const char* kNames[] = {"experts", "concat", "top1", "map-reduce", "kv-concat"};
   return kNames[static_cast<int>(method)];
 }
 
 RelevanceFrom ParseRelevanceFrom(const std::string& name) {
-  return ParseNamed(
-      name,
-      {RelevanceFrom::kAuto, RelevanceFrom::kGiven, RelevanceFrom::kBm25, RelevanceFrom::kEqual},
-      RelevanceFromName, "--relevance");
+  return ParseNamed(name,
+                    {RelevanceFrom::kAuto, RelevanceFrom::kGiven, RelevanceFrom::kBm25,
+                     RelevanceFrom::kEqual, RelevanceFrom::kDense, RelevanceFrom::kSparse,
+                     RelevanceFrom::kMultiVector, RelevanceFrom::kRerank},
+                    RelevanceFromName, "--relevance");
 }
 
 const char* RelevanceFromName(RelevanceFrom from) {
-  constexpr const char* kNames[] = {"auto", "given", "bm25", "equal"};
+  constexpr const char* kNames[] = {"auto",  "given",  "bm25",         "equal",
+                                    "dense", "sparse", "multi-vector", "rerank"};
   return kNames[static_cast<int>(from)];
 }
 
 RagTask::RagTask(std::shared_ptr<Model> model, const RagOptions& options) {
   CheckOptions(options);
   settings_.options = options;
+  settings_.retriever = std::make_unique<Retriever>(RetrieverOptionsOf(options));
   settings_.text = model->text();
   if (settings_.text == nullptr) {
     Throw(ErrorKind::kUnsupported, "rag: the model's files have no tokenizer");
   }
-  settings_.model = std::move(model);
+  settings_.model = model;
+  if (options.method == RagMethod::kKvConcat) {
+    settings_.joined = std::make_unique<JoinedContext>(std::move(model));
+  }
   settings_.prompt = std::make_unique<RagPrompt>(settings_.text, options, options.instruction);
   settings_.map_prompt =
       std::make_unique<RagPrompt>(settings_.text, options, options.map_instruction);
@@ -100,7 +149,21 @@ Json RagTask::Parameters() const {
       {"--too-long", options.too_long == TooLong::kFail ? "fail" : "truncate"},
       {"--no-trace", !options.trace},
   };
-  if (options.index) parameters["--top"] = options.top;
+  if (options.index) {
+    parameters["--top"] = options.top;
+    parameters["--candidates"] = SignalName(CandidatesOf(options));
+    parameters["--candidate-count"] = options.candidate_count;
+  }
+  parameters["--encoder"] = options.encoder.fingerprint;
+  parameters["--reranker"] = options.reranker.fingerprint;
+  if (options.experts == ExpertsAre::kExamples) {
+    parameters["--experts"] = "examples";
+    parameters["--examples-per-expert"] = options.examples_per_expert;
+    Json& examples = parameters["--examples"] = Json::array();
+    for (const auto& [question, answer] : options.examples) {
+      examples.push_back({question, answer});
+    }
+  }
   if (options.method == RagMethod::kMapReduce) {
     parameters["--map-instruction"] = options.map_instruction;
   }
@@ -119,8 +182,9 @@ Json RagTask::Parameters() const {
 std::string RagTask::Identity(const InputRow& row) const { return DumpJson(IdOf(row.value)); }
 
 std::unique_ptr<RecordWork> RagTask::Start(const InputRow& row) {
-  return std::make_unique<RagWork>(settings_, ReadRagRecord(row.value, settings_.options),
-                                   RowPlace{row.file, row.line});
+  return std::make_unique<RagWork>(
+      settings_, ReadRagRecord(row.value, settings_.options, *settings_.retriever),
+      RowPlace{row.file, row.line});
 }
 
 TableColumns RagTask::Columns() const {

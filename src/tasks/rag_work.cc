@@ -6,11 +6,10 @@
 
 #include "base/error.h"
 #include "base/json_row.h"
+#include "base/spaces.h"
 
 namespace banyan {
 namespace {
-
-constexpr const char* kSpaces = " \t\r\n\v\f";
 
 PromptSegment Segment(std::vector<TokenId> tokens) {
   PromptSegment segment;
@@ -33,6 +32,7 @@ std::vector<PromptSegment> RagWork::NextPrompts() {
   } else if (stage_ == Stage::kBegin) {
     stage_ = Stage::kAnswer;
     if (method == RagMethod::kExperts) prompts.push_back(AskExperts());
+    if (method == RagMethod::kKvConcat) Take(AskJoined());
     if (method == RagMethod::kConcat) prompts.push_back(AskOver(Joined()));
     if (method == RagMethod::kTop1) {
       prompts.push_back(AskOver(record_.documents[MostRelevant()].Shown()));
@@ -78,9 +78,12 @@ PromptSegment RagWork::AskExperts() {
   constexpr std::uint64_t kTag = 0;
   RagSegments segments = settings_.prompt->Encode("", record_.question);
   PromptSegment root = Segment(segments.system);
+  root.keep_as = "system";
   for (const RagDocument& document : record_.documents) {
     segments.document = settings_.prompt->Encode(document.Shown(), record_.question).document;
     PromptSegment& branch = root.below.emplace_back(Segment(Fitted(segments, document.id)));
+    branch.keep_as =
+        document.id.is_string() ? document.id.get<std::string>() : DumpJson(document.id);
     PromptSegment& leaf = branch.below.emplace_back(Segment(segments.question));
     leaf.experts.push_back({kTag, document.relevance});
   }
@@ -88,6 +91,18 @@ PromptSegment RagWork::AskExperts() {
   prior.answers.push_back(Request(kTag));
   prior.answers.back().panel = settings_.options.panel;
   return root;
+}
+
+// Without the engine: an answer whose documents do not see one another has no place in a tree.
+Answer RagWork::AskJoined() {
+  JoinedPrompt prompt;
+  for (const RagDocument& document : record_.documents) {
+    RagSegments segments = settings_.prompt->Encode(document.Shown(), record_.question);
+    prompt.documents.push_back(Fitted(segments, document.id));
+    prompt.system = std::move(segments.system);
+    prompt.question = std::move(segments.question);
+  }
+  return settings_.joined->Ask(prompt, Request(0));
 }
 
 PromptSegment RagWork::AskForNotes() {
@@ -158,9 +173,7 @@ std::string RagWork::Said(const Answer& answer) const {
   const std::string text = answer.finish == FinishReason::kStopString
                                ? answer.text
                                : settings_.text->Decode(known, /*skip_special=*/true);
-  const size_t first = text.find_first_not_of(kSpaces);
-  if (first == std::string::npos) return {};
-  return text.substr(first, text.find_last_not_of(kSpaces) + 1 - first);
+  return std::string(Trimmed(text));
 }
 
 }  // namespace banyan

@@ -9,6 +9,7 @@
 
 #include "banyan/model.h"
 #include "banyan/rag.h"
+#include "engine/joined_context.h"
 #include "tasks/ask_work.h"
 #include "tasks/rag_prompt.h"
 #include "tasks/rag_record.h"
@@ -23,6 +24,8 @@ struct RagSettings {
   std::shared_ptr<const Text> text;
   std::unique_ptr<RagPrompt> prompt;      // of answers
   std::unique_ptr<RagPrompt> map_prompt;  // of map-reduce's first stage
+  std::unique_ptr<Retriever> retriever;
+  std::unique_ptr<JoinedContext> joined;  // of kv-concat; else null
 };
 
 OutputRow RagErrorRow(const Json& id, const RowProblem& problem, const RowPlace& place);
@@ -42,6 +45,7 @@ class RagWork : public RecordWork {
   // rag_work.cc
   PromptSegment AskExperts();
   PromptSegment AskForNotes();
+  Answer AskJoined();
   PromptSegment AskOver(const std::string& document);
   std::string Joined() const;
   size_t MostRelevant() const;

@@ -17,13 +17,13 @@ namespace {
 using Ids = std::vector<TokenId>;
 using Piece = Tokenizer::Piece;
 
-const std::filesystem::path kFixtures =
+const std::filesystem::path kTokenizerFixtures =
     std::filesystem::path(BANYAN_SOURCE_DIR) / "tests/data/tokenizers";
 
 class EncodePieces : public ::testing::TestWithParam<const char*> {
  protected:
   const std::shared_ptr<const Tokenizer> tokenizer_ =
-      Tokenizer::Load(kFixtures / (std::string(GetParam()) + ".json"));
+      Tokenizer::Load(kTokenizerFixtures / (std::string(GetParam()) + ".json"));
 
   Ids Encode(const std::vector<Piece>& pieces) const { return tokenizer_->EncodePieces(pieces); }
 
@@ -111,7 +111,7 @@ TEST(CutsBeforeWords, WithMetaspacesAsPreTokenizer) {
     for (const char* scheme : {"always", "first", "never"}) {
       for (const bool split : {true, false}) {
         SCOPED_TRACE(testing::Message() << name << ", " << scheme << ", " << split);
-        const std::string file = (kFixtures / (std::string(name) + ".json")).string();
+        const std::string file = (kTokenizerFixtures / (std::string(name) + ".json")).string();
         Json json = ParseJson(ReadTextFile(file, 1 << 20), file);
         json["normalizer"] = {{"type", "NFKC"}};
         json["pre_tokenizer"] = {{"type", "Metaspace"},
@@ -131,7 +131,7 @@ TEST(CutsBeforeWords, WithMetaspacesAsPreTokenizer) {
 
 // An added token that may stand across a cut forbids cutting.
 TEST(CutsBeforeWords, DependOnTheAddedTokens) {
-  const std::string file = (kFixtures / "byte_level_bpe.json").string();
+  const std::string file = (kTokenizerFixtures / "byte_level_bpe.json").string();
   const auto allows = [&](const Json& token) {
     Json json = ParseJson(ReadTextFile(file, 1 << 20), file);
     json["added_tokens"].push_back(token);

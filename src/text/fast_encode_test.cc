@@ -17,7 +17,7 @@ namespace {
 
 using Ids = std::vector<TokenId>;
 
-const std::filesystem::path kFixtures =
+const std::filesystem::path kTokenizerFiles =
     std::filesystem::path(BANYAN_SOURCE_DIR) / "tests/data/tokenizers";
 const std::filesystem::path kShared = BANYAN_GOLDEN_DIR "/../tokenizers";
 
@@ -141,7 +141,7 @@ std::string RealTokenizer(const std::string& name) {
 }
 
 TEST(FastEncode, EqualsTheSlowWay) {
-  CompareWays(ReadTextFile(kFixtures / "byte_level_bpe.json", 1 << 20));
+  CompareWays(ReadTextFile(kTokenizerFiles / "byte_level_bpe.json", 1 << 20));
 }
 
 class FastEncodeReal : public ::testing::TestWithParam<const char*> {};
@@ -158,14 +158,14 @@ INSTANTIATE_TEST_SUITE_P(Tokenizers, FastEncodeReal,
 TEST(FastEncode, ManyThreadsGetTheIdsOfOne) {
   for (const char* name : {"byte_level_bpe", "sentencepiece_bpe", "unigram", "wordpiece"}) {
     SCOPED_TRACE(name);
-    CompareThreads(Tokenizer::Load(kFixtures / (std::string(name) + ".json")));
+    CompareThreads(Tokenizer::Load(kTokenizerFiles / (std::string(name) + ".json")));
   }
 }
 
 // A thread's cache has words of several tokenizers, and of plain text and other.
 TEST(FastEncode, TokenizersDoNotMixTheirWords) {
-  const auto bpe = Tokenizer::Load(kFixtures / "byte_level_bpe.json");
-  const auto unigram = Tokenizer::Load(kFixtures / "unigram.json");
+  const auto bpe = Tokenizer::Load(kTokenizerFiles / "byte_level_bpe.json");
+  const auto unigram = Tokenizer::Load(kTokenizerFiles / "unigram.json");
   for (int round = 0; round < 3; ++round) {
     const std::string text = "the the house <s> it's\nthe";
     std::vector<Ids> fresh(4);

@@ -1,12 +1,12 @@
 #include "text/span.h"
 
+#include "base/spaces.h"
+
 #include <cctype>
 #include <string>
 
 namespace banyan {
 namespace {
-
-constexpr std::string_view kSpaces = " \t\r\n\v\f";
 
 bool IsSpace(char c) { return kSpaces.find(c) != std::string_view::npos; }
 

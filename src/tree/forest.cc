@@ -192,26 +192,33 @@ void Forest::Unindex(NodeId id) {
   BANYAN_CHECK(false);
 }
 
-// A name is a chain of hashes over the path's cuts, each with its place: the same whether a segment
-// is one node or several.
-void Forest::Rename(NodeId id) {
-  Node& node = nodes_[id.index()];
-  Digest name = node.parent.valid() ? at(node.parent).name : root_name_;
-  if (!node.parent.valid() && node.scope != 0) {
-    name = Sha256().Add(std::as_bytes(std::span(name))).Add(node.scope).Finish();
-  }
-  const auto size = static_cast<std::int32_t>(node.tokens.size());
-  for (std::int32_t begin = 0; begin < size; begin += cut_) {
+std::vector<Digest> CutNames(const RunPlace& place, std::span<const TokenId> tokens,
+                             int cut_tokens) {
+  std::vector<Digest> names;
+  const auto size = static_cast<std::int32_t>(tokens.size());
+  for (std::int32_t begin = 0; begin < size; begin += cut_tokens) {
     Sha256 hash;
-    hash.Add(std::as_bytes(std::span(name)));
-    hash.Add(static_cast<std::uint64_t>(node.first_position + begin));
-    hash.Add(static_cast<std::uint64_t>(node.segment_offset + begin));
-    hash.Add(std::as_bytes(std::span(node.tokens)
-                               .subspan(static_cast<size_t>(begin),
-                                        static_cast<size_t>(std::min(cut_, size - begin)))));
-    name = hash.Finish();
+    hash.Add(std::as_bytes(std::span(names.empty() ? place.above : names.back())));
+    hash.Add(static_cast<std::uint64_t>(place.first_position + begin));
+    hash.Add(static_cast<std::uint64_t>(place.segment_offset + begin));
+    hash.Add(std::as_bytes(tokens.subspan(
+        static_cast<size_t>(begin), static_cast<size_t>(std::min(cut_tokens, size - begin)))));
+    names.push_back(hash.Finish());
   }
-  node.name = name;
+  return names;
+}
+
+RunPlace Forest::PlaceOf(NodeId id) const {
+  const Node& node = at(id);
+  Digest above = node.parent.valid() ? at(node.parent).name : root_name_;
+  if (!node.parent.valid() && node.scope != 0) {
+    above = Sha256().Add(std::as_bytes(std::span(above))).Add(node.scope).Finish();
+  }
+  return {above, node.first_position, node.segment_offset};
+}
+
+void Forest::Rename(NodeId id) {
+  nodes_[id.index()].name = CutNames(PlaceOf(id), at(id).tokens, cut_).back();
 }
 
 NodeSplit Forest::Split(NodeId lower, std::int32_t tokens) {

@@ -64,6 +64,19 @@ struct NodeSplit {
   std::int32_t tokens = 0;
 };
 
+// Where a run of tokens stands: what comes before it, and how far into its segment it begins.
+struct RunPlace {
+  Digest above{};  // the name of what comes before
+  std::int32_t first_position = 0;
+  std::int32_t segment_offset = 0;
+};
+
+// Names are a chain of hashes over the path's cuts, each with its place: of the same cut the same,
+// whether its segment is one node or several. One name for each cut of the run; the last one is the
+// run's own.
+std::vector<Digest> CutNames(const RunPlace& place, std::span<const TokenId> tokens,
+                             int cut_tokens);
+
 class Forest {
  public:
   // `root_name` is what the model and its settings contribute to every node's name.
@@ -95,6 +108,7 @@ class Forest {
   bool Removable(NodeId node) const;
 
   const Node& at(NodeId node) const { return nodes_[node.index()]; }
+  RunPlace PlaceOf(NodeId node) const;
   bool Exists(NodeId node) const;
   NodeMemory Remember(NodeId node) const { return {node, at(node).serial}; }
   bool Exists(const NodeMemory& memory) const {

@@ -64,6 +64,12 @@ for line, kind, word in bad:
 code, rows = ids([line for line, _, _ in bad] + [greedy])
 check(code == 1 and len(rows) == len(bad) + 1 and "tokens" in rows[-1], "all bad rows in one file")
 
+# Ids that no double holds come back as they were written.
+for number in ("123456789012345678901234567890", "-98765432109876543210", "1.10", "7"):
+    line = '{"a":[{"id":1.5}],"id":%s,"kind":"greedy","ids":[1],"max_new":1,"b":{"id":2.5}}' % number
+    out = run(["ids", "-m", MODEL], [line]).stdout
+    check(f'"id":{number},' in out, f"the id {number} comes back as {out!r}")
+
 stacked = {"id": "s", "kind": "stacked", "p": [5, 6], "max_new": 6, "logprobs": True,
            "contexts": [{"c": [7, 8, 9], "questions": [{"x": [1]}, {"x": []}, {"x": [2, 3]}]},
                         {"c": [], "questions": [{"x": [4]}]}]}

@@ -26,7 +26,7 @@ def run(*command, **options):
     return subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=250, **options)
 
 
-LIBRARIES = {"libc6", "libedit2", "libfmt9", "libgcc-s1", "libpcre2-8-0", "libstdc++6", "libutf8proc2", "libxml2",
+LIBRARIES = {"libc6", "libedit2", "libfmt9", "libgcc-s1", "libpcre2-8-0", "libsqlite3-0", "libstdc++6", "libutf8proc2", "libxml2",
              "libzstd1", "zlib1g"}
 
 # The Dockerfiles install from the one list of packages, and at run time what the package depends on.

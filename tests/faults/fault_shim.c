@@ -93,6 +93,29 @@ ssize_t write(int fd, const void* bytes, size_t count) {
   return written;
 }
 
+static ssize_t WriteAt(int fd, const void* bytes, size_t count, off_t offset,
+                       ssize_t (*real)(int, const void*, size_t, off_t)) {
+  const enum Fault fault = Next(DescriptorUnder(fd), 1);
+  if (fault == KILL) End();
+  if (fault == FAIL_IO || fault == FAIL_SPACE) {
+    errno = fault == FAIL_IO ? EIO : ENOSPC;
+    return -1;
+  }
+  const size_t part = (fault == TORN || fault == SHORT) && count > 1 ? count / 2 : count;
+  const ssize_t written = real(fd, bytes, part, offset);
+  if (fault == TORN || fault == AFTER) End();
+  return written;
+}
+
+ssize_t pwrite(int fd, const void* bytes, size_t count, off_t offset) {
+  return WriteAt(fd, bytes, count, offset, REAL(pwrite));
+}
+#ifdef __LP64__
+ssize_t pwrite64(int fd, const void* bytes, size_t count, __off64_t offset) {
+  return WriteAt(fd, bytes, count, offset, REAL(pwrite));
+}
+#endif
+
 int fdatasync(int fd) { FAULTY(DescriptorUnder(fd), REAL(fdatasync)(fd)); }
 int fsync(int fd) { FAULTY(DescriptorUnder(fd), REAL(fsync)(fd)); }
 int ftruncate(int fd, off_t length) { FAULTY(DescriptorUnder(fd), REAL(ftruncate)(fd, length)); }

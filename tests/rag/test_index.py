@@ -56,6 +56,8 @@ class Index(RagTest):
                                          "--trace", "t.html").stdout)
         self.assertEqual(row["answer"], "7:45")
         self.assertTrue(os.path.exists(self.path("t.html")))
+        unknown = self.run_banyan("rag", "-m", MODEL, "Who painted the ferry Marigold?")
+        self.assertEqual((unknown.stdout, unknown.stderr), ("(the documents do not say)\n", ""))  # and nobody is cited
         nothing = self.run_banyan("rag", "-m", MODEL, "Zzyzx quux?", code=2)
         self.assertIn("shares a word", nothing.stderr)
 

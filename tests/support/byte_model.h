@@ -8,7 +8,7 @@
 
 #include "banyan/engine.h"
 #include "banyan/model.h"
-#include "engine/model_parts.h"
+#include "support/page_bytes.h"
 #include "support/temp_directory.h"
 #include "support/tiny_model.h"
 #include "support/workload.h"
@@ -34,11 +34,7 @@ inline std::shared_ptr<Model> SharedModel() {
   return model;
 }
 
-// Of one page of the model's KV, over all layers.
-inline std::int64_t PageBytes(const Model& model = *SharedModel()) {
-  const ModelConfig& config = model.parts().config;
-  return model.parts().kernels->KvPageBytes({config.layers, config.kv_heads, config.head_dim});
-}
+inline std::int64_t PageBytes() { return PageBytes(*SharedModel()); }
 
 inline std::vector<TokenId> Tokens(int count, std::uint32_t seed) {
   std::mt19937 random(seed);

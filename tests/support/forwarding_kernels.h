@@ -17,6 +17,7 @@ class ForwardingKernels : public Kernels {
   std::unique_ptr<Kernels> Release() { return std::move(inner_); }
 
   std::string name() const override { return inner_->name(); }
+  std::string arithmetic() const override { return inner_->arithmetic(); }
   int attention_tasks() const override { return inner_->attention_tasks(); }
   bool asynchronous() const override { return inner_->asynchronous(); }
   const KernelOptions& options() const override { return inner_->options(); }
@@ -36,6 +37,15 @@ class ForwardingKernels : public Kernels {
   }
   void CopyPages(std::span<const PageCopy> copies, KvMemory& kv) override {
     inner_->CopyPages(copies, kv);
+  }
+  KvType page_type() const override { return inner_->page_type(); }
+  void ReadPages(const KvMemory& kv, std::span<const std::int32_t> pages,
+                 std::span<std::byte> bytes) override {
+    inner_->ReadPages(kv, pages, bytes);
+  }
+  void WritePages(std::span<const std::byte> bytes, std::span<const std::int32_t> pages,
+                  KvMemory& kv) override {
+    inner_->WritePages(bytes, pages, kv);
   }
   std::optional<std::int64_t> FreeDeviceMemory() const override {
     return inner_->FreeDeviceMemory();

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstdint>
+#include <cstdlib>
 #include <iterator>
 #include <map>
 #include <memory>
@@ -17,6 +18,12 @@
 #include "plan/attention_plan.h"
 
 namespace banyan::testing_support {
+
+// How many times the usual number of random forests: BANYAN_TEST_ROUNDS, 1 without it.
+inline int TestRounds() {
+  const char* text = std::getenv("BANYAN_TEST_ROUNDS");
+  return text == nullptr ? 1 : std::max(1, std::atoi(text));
+}
 
 struct WorkloadLimits {
   int vocab = 200;

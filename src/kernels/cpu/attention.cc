@@ -10,31 +10,8 @@ namespace {
 constexpr int kPagesPerCut = kCutKeys / kPageTokens;
 constexpr std::int64_t kMergedTogether = 2048;  // values at least, for a thread
 
-// A partial of one (row, head): the value is relative to 2^max.
-struct PartialRef {
-  float* value;
-  float* max;
-  float* sum;
-};
 PartialRef RefOf(float* partial, int padded_dim) {
   return {partial, partial + padded_dim, partial + padded_dim + 1};
-}
-
-// acc = acc ⊕ next; an empty side leaves the other as it is.
-void Merge(const VectorKernels& vector, const PartialRef& acc, const PartialRef& next, int dim) {
-  if (*next.sum == 0.0f) return;
-  if (*acc.sum == 0.0f) {
-    std::memcpy(acc.value, next.value, static_cast<size_t>(dim) * sizeof(float));
-    *acc.max = *next.max;
-    *acc.sum = *next.sum;
-    return;
-  }
-  const float max = std::max(*acc.max, *next.max);
-  const float a = std::exp2(*acc.max - max);
-  const float b = std::exp2(*next.max - max);
-  vector.scale_add(acc.value, a, next.value, b, dim);
-  *acc.sum = std::fma(*next.sum, b, *acc.sum * a);
-  *acc.max = max;
 }
 
 // One item for one KV head.
@@ -122,7 +99,7 @@ class ItemTask {
     for (int cut = begin; cut < end; cut += kCutKeys) RunCut(cut, std::min(cut + kCutKeys, end));
     if (first_group_) return;
     ForEachPartial([&](const PartialRef& partial, int i) {
-      Merge(vector_, partial, GroupPartial(partial, i), padded_dim_);
+      vector_.merge(partial, GroupPartial(partial, i), padded_dim_);
     });
   }
 
@@ -137,6 +114,76 @@ class ItemTask {
 
   void RunCut(int begin, int end) {
     if (!AnyoneSees(begin, end)) return;
+    if (item_.row_end - item_.row_begin == 1 && call_.kv.panel_type() != KvType::kQ8) {
+      RunCutOfOneRow(begin, end);
+    } else {
+      RunCutOfRows(begin, end);
+    }
+    ForEachPartial([&](const PartialRef& partial, int i) {
+      float* value = local_.product.data() + static_cast<std::int64_t>(i) * padded_dim_;
+      vector_.merge(GroupPartial(partial, i), {value, &local_.max[i], &local_.sum[i]}, padded_dim_);
+    });
+  }
+
+  std::int32_t PageOf(int key) const {
+    return call_.plan.pages[static_cast<size_t>(span_.first_page + key / kPageTokens)];
+  }
+
+  void Multiply(const PanelProduct& product) const {
+    switch (call_.kv.panel_type()) {
+      case KvType::kF16:
+        return vector_.product_f16(product);
+      case KvType::kBF16:
+        return vector_.product_bf16(product);
+      default:
+        return vector_.product_f32(product);
+    }
+  }
+
+  // The heads of one row are too few to pay for a copy of keys and values: these are converted in
+  // registers, page by page. The chains, and so the bits, are those of RunCutOfRows.
+  void RunCutOfOneRow(int begin, int end) {
+    const auto [first, last] = VisibleKeys(item_.row_begin, begin, end);
+    const int first_page = first / kPageTokens * kPageTokens;
+    Grow(local_.scores, static_cast<std::int64_t>(rows_) * kCutKeys);
+    Grow(local_.max, rows_);
+    Grow(local_.sum, rows_);
+    Grow(local_.product, static_cast<std::int64_t>(rows_) * padded_dim_);
+    PanelProduct scores;
+    scores.x = local_.query.data();
+    scores.x_stride = dim_;
+    scores.rows = rows_;
+    scores.inner = dim_;
+    scores.panel_count = 1;
+    scores.out_stride = kCutKeys;
+    for (int key = first_page; key < last; key += kPageTokens) {
+      scores.panels = call_.kv.Keys(call_.layer, kv_head_, PageOf(key));
+      scores.out = local_.scores.data() + (key - begin);
+      Multiply(scores);
+    }
+    const int padded = (last - begin + kPageTokens - 1) / kPageTokens * kPageTokens;
+    for (int i = 0; i < rows_; ++i) {
+      vector_.softmax_cut(local_.scores.data() + static_cast<std::int64_t>(i) * kCutKeys,
+                          first - begin, last - begin, padded, &local_.max[i], &local_.sum[i]);
+    }
+    PanelProduct weighted;
+    weighted.x_stride = kCutKeys;
+    weighted.rows = rows_;
+    weighted.panel_stride = kPageTokens * kPanelWidth;
+    weighted.panel_count = padded_dim_ / kPanelWidth;
+    weighted.out = local_.product.data();
+    weighted.out_stride = padded_dim_;
+    for (int page = first_page; page < last; page += kPageTokens) {
+      const int key = std::max(page, first);
+      weighted.x = local_.scores.data() + (key - begin);
+      weighted.inner = std::min(page + kPageTokens, last) - key;
+      weighted.panels = call_.kv.Values(call_.layer, kv_head_, PageOf(page), key % kPageTokens);
+      Multiply(weighted);
+      weighted.goes_on = true;
+    }
+  }
+
+  void RunCutOfRows(int begin, int end) {
     const int keys = end - begin;
     const int pages = (keys + kPageTokens - 1) / kPageTokens;
     ReadCut(begin, pages);
@@ -163,11 +210,6 @@ class ItemTask {
     }
 
     WeighValues(begin, end);
-    ForEachPartial([&](const PartialRef& partial, int i) {
-      float* value = local_.product.data() + static_cast<std::int64_t>(i) * padded_dim_;
-      Merge(vector_, GroupPartial(partial, i), {value, &local_.max[i], &local_.sum[i]},
-            padded_dim_);
-    });
   }
 
   // Weighted values of the cut. Keys that a row does not see have weight zero, which adds nothing
@@ -223,8 +265,7 @@ class ItemTask {
     Grow(local_.keys, key_tile * kPagesPerCut);
     Grow(local_.values, block_stride * (padded_dim_ / kPanelWidth));
     for (int i = 0; i < pages; ++i) {
-      const size_t index = static_cast<size_t>(span_.first_page + begin / kPageTokens + i);
-      const std::int32_t page = call_.plan.pages[index];
+      const std::int32_t page = PageOf(begin + i * kPageTokens);
       call_.kv.ReadKeys(vector_, call_.layer, kv_head_, page, local_.keys.data() + i * key_tile);
       call_.kv.ReadValues(vector_, call_.layer, kv_head_, page,
                           local_.values.data() + i * kPageTokens * kPanelWidth, block_stride);
@@ -268,7 +309,7 @@ void FinishRow(const AttentionCall& call, const VectorKernels& vector, Attention
     if (whole.value == nullptr) {
       whole = part;
     } else {
-      Merge(vector, whole, part, padded);
+      vector.merge(whole, part, padded);
     }
     part = none;
   };

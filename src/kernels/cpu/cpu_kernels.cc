@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/thread_pool.h"
 #include "kernels/cpu/attention.h"
+#include "kernels/cpu/cpu_path.h"
 #include "kernels/cpu/kv_pages.h"
 #include "kernels/cpu/machine_rates.h"
 #include "kernels/cpu/packed_matrix.h"
@@ -58,17 +59,17 @@ const CpuStep& Cpu(const StepInputs& step) { return static_cast<const CpuStep&>(
 
 class CpuKernels : public Kernels {
  public:
-  explicit CpuKernels(const KernelOptions& options)
-      : options_(options), pool_(options.threads), vector_(VectorKernelsOfThisMachine()) {}
+  explicit CpuKernels(const KernelOptions& options) : options_(options), pool_(options.threads) {}
 
   std::string name() const override {
-    return fmt::format("cpu ({}, {} thread{})", vector_.name, pool_.size(),
+    return fmt::format("cpu ({}, {} thread{})", path_.name, pool_.size(),
                        pool_.size() == 1 ? "" : "s");
   }
+  std::string arithmetic() const override { return "cpu"; }  // of all paths (cpu_path.h)
   int attention_tasks() const override { return 4 * pool_.size(); }
   const KernelOptions& options() const override { return options_; }
 
-  MachineRates MeasureRates() override { return MeasureCpuRates(vector_, pool_); }
+  MachineRates MeasureRates() override { return MeasureCpuRates(path_, has_codes_, pool_); }
 
   Tensor NewTensor(std::int64_t rows, std::int64_t columns) override {
     const size_t bytes = static_cast<size_t>(rows * Stride(columns)) * sizeof(float);
@@ -83,7 +84,11 @@ class CpuKernels : public Kernels {
 
   std::shared_ptr<const Matrix> LoadMatrix(std::span<const HostTensor* const> parts,
                                            std::span<const std::int32_t> row_order) override {
-    return PackMatrix(parts, row_order, options_.precision == Precision::kMixed, pool_);
+    auto matrix =
+        PackMatrix(parts, row_order,
+                   {options_.precision == Precision::kMixed, path_.integer.interleave}, pool_);
+    has_codes_ = has_codes_ || matrix->has_codes();
+    return matrix;
   }
 
   std::shared_ptr<const Vector> LoadVector(std::span<const float> values) override {
@@ -100,6 +105,22 @@ class CpuKernels : public Kernels {
     auto& pages = static_cast<KvPages&>(kv);
     pool_.ForEach(static_cast<std::int64_t>(copies.size()),
                   [&](std::int64_t i, int) { pages.Copy(copies[static_cast<size_t>(i)]); });
+  }
+  void ReadPages(const KvMemory& kv, std::span<const std::int32_t> pages,
+                 std::span<std::byte> bytes) override {
+    const auto& memory = static_cast<const KvPages&>(kv);
+    const auto count = static_cast<std::int64_t>(pages.size());
+    pool_.ForEach(count, [&](std::int64_t i, int) {
+      memory.Read(pages[static_cast<size_t>(i)], {i, count}, bytes);
+    });
+  }
+  void WritePages(std::span<const std::byte> bytes, std::span<const std::int32_t> pages,
+                  KvMemory& kv) override {
+    auto& memory = static_cast<KvPages&>(kv);
+    const auto count = static_cast<std::int64_t>(pages.size());
+    pool_.ForEach(count, [&](std::int64_t i, int) {
+      memory.Write(pages[static_cast<size_t>(i)], {i, count}, bytes);
+    });
   }
   std::int64_t KvPageBytes(const KvShape& shape) const override {
     return KvPages::PageBytes(shape, options_.kv_type);
@@ -167,14 +188,13 @@ class CpuKernels : public Kernels {
   }
 
   void MatMul(const Tensor& x, const Matrix& w, const Vector* bias, Tensor& out) override {
-    Multiply(Packed(w), ProductOf(x, w, bias, out), {}, vector_, products_);
+    Multiply(Packed(w), ProductOf(x, w, bias, out), {}, products_);
   }
 
   void MatMulAdd(const Tensor& a, const Matrix& w, const Vector* bias, Tensor& scratch,
                  Tensor& x) override {
     BANYAN_CHECK(x.columns == w.rows && x.rows == a.rows);
-    Multiply(Packed(w), ProductOf(a, w, bias, scratch), {Data(x), Stride(x.columns)}, vector_,
-             products_);
+    Multiply(Packed(w), ProductOf(a, w, bias, scratch), {Data(x), Stride(x.columns)}, products_);
   }
 
   void MatMulSwiGlu(const Tensor& x, const Matrix& w, const Vector* bias, Tensor& scratch,
@@ -184,7 +204,7 @@ class CpuKernels : public Kernels {
     }
     BANYAN_CHECK(2 * out.columns == w.rows && out.rows == x.rows);
     MultiplyGated(Packed(w), ProductOf(x, w, bias, scratch), {Data(out), Stride(out.columns)},
-                  vector_, products_);
+                  products_);
   }
 
   void RotateAndStore(const StepInputs& step, int layer, const AttentionShape& shape,
@@ -206,8 +226,8 @@ class CpuKernels : public Kernels {
       for (int head = 0; head < shape.heads; ++head) Rotate(query + head * dim, cosine, sine);
       for (int head = 0; head < shape.kv_heads; ++head) {
         Rotate(key + head * dim, cosine, sine);
-        pages.Store(layer, head, cpu.batch.slots[static_cast<size_t>(row)], key + head * dim,
-                    value + head * dim);
+        pages.Store(vector_, layer, head, cpu.batch.slots[static_cast<size_t>(row)],
+                    key + head * dim, value + head * dim);
       }
     });
   }
@@ -259,21 +279,24 @@ class CpuKernels : public Kernels {
     };
     workers.select = [this](const LogitRows& rows, std::span<const SamplingRow> asked,
                             std::span<TokenChoice> choices) {
-      SelectTokensOnCpu(rows, asked, choices, pool_, selection_);
+      SelectTokensOnCpu(rows, asked, choices, {vector_, pool_, selection_});
     };
     return ChooseOnHost(RowsOf(logits), requests, panels, workers);
   }
 
   void SelectTokens(const Tensor& logits, std::span<const SamplingRow> requests,
                     std::span<TokenChoice> choices) override {
-    SelectTokensOnCpu(RowsOf(logits), requests, choices, pool_, selection_);
+    SelectTokensOnCpu(RowsOf(logits), requests, choices, {vector_, pool_, selection_});
   }
 
   void ScoreTokens(const Tensor& logits, std::span<const std::int32_t> rows,
                    std::span<const TokenId> tokens, std::span<float> logprobs) override {
     pool_.ForEach(static_cast<std::int64_t>(rows.size()), [&](std::int64_t i, int) {
       const size_t at = static_cast<size_t>(i);
-      logprobs[at] = ScoreToken(RowsOf(logits).Row(rows[at]), tokens[at]);
+      const std::span<const float> row = RowsOf(logits).Row(rows[at]);
+      const size_t token = static_cast<size_t>(tokens[at]);
+      BANYAN_CHECK(token < row.size());
+      logprobs[at] = LogSumOnCpu(row, vector_).Logprob(row[token]);
     });
   }
 
@@ -339,8 +362,10 @@ class CpuKernels : public Kernels {
 
   KernelOptions options_;
   ThreadPool pool_;
-  ProductThreads products_{pool_};
-  const VectorKernels& vector_;
+  const CpuPath& path_ = CpuPathOfThisMachine();
+  const VectorKernels& vector_ = path_.vector;
+  ProductThreads products_{path_, pool_};
+  bool has_codes_ = false;  // some weights are multiplied as codes
   std::vector<float> inverse_frequency_;
   float rope_scale_ = 1.0f;
   AttentionScratch attention_;

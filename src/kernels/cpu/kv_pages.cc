@@ -94,7 +94,35 @@ void KvPages::Copy(const PageCopy& copy) {
   }
 }
 
-void KvPages::Store(int layer, int head, std::int32_t slot, const float* key, const float* value) {
+// The memory has the form's own layout.
+void KvPages::Read(std::int32_t page, const Place& place, std::span<std::byte> bytes) const {
+  const std::int64_t layer_bytes = layout_.head_bytes * shape_.kv_heads;
+  BANYAN_CHECK(static_cast<std::int64_t>(bytes.size()) ==
+               layer_bytes * shape_.layers * place.count);
+  for (int layer = 0; layer < shape_.layers; ++layer) {
+    std::memcpy(bytes.data() + (layer * place.count + place.index) * layer_bytes,
+                Head(layer, 0, page), static_cast<size_t>(layer_bytes));
+  }
+}
+
+void KvPages::Write(std::int32_t page, const Place& place, std::span<const std::byte> bytes) {
+  const std::int64_t layer_bytes = layout_.head_bytes * shape_.kv_heads;
+  BANYAN_CHECK(static_cast<std::int64_t>(bytes.size()) ==
+               layer_bytes * shape_.layers * place.count);
+  for (int layer = 0; layer < shape_.layers; ++layer) {
+    std::memcpy(Head(layer, 0, page),
+                bytes.data() + (layer * place.count + place.index) * layer_bytes,
+                static_cast<size_t>(layer_bytes));
+  }
+}
+
+const void* KvPages::Values(int layer, int head, std::int32_t page, int token) const {
+  const std::int64_t at = layout_.key_elements + token * 16;
+  return Head(layer, head, page) + at * ElementBytes(type_);
+}
+
+void KvPages::Store(const VectorKernels& vector, int layer, int head, std::int32_t slot,
+                    const float* key, const float* value) {
   const int token = slot % kTokens;
   std::byte* keys = Head(layer, head, slot / kTokens);
   std::byte* values = keys + layout_.key_elements * ElementBytes(type_);
@@ -111,7 +139,20 @@ void KvPages::Store(int layer, int head, std::int32_t slot, const float* key, co
     }
     return;
   }
-  for (int d = 0; d < shape_.head_dim; ++d) {
+  int done = 0;
+  if (type_ != KvType::kF32) {
+    const auto convert = type_ == KvType::kF16 ? vector.float_to_f16 : vector.float_to_bf16;
+    for (; done + 16 <= shape_.head_dim; done += 16) {
+      std::uint16_t halves[16];
+      convert(key + done, 16, halves);
+      for (int i = 0; i < 16; ++i) {
+        std::memcpy(keys + 2 * ((done + i) * kTokens + token), &halves[i], 2);
+      }
+      convert(value + done, 16, halves);
+      std::memcpy(values + 2 * (done * kTokens + token * 16), halves, sizeof(halves));
+    }
+  }
+  for (int d = done; d < shape_.head_dim; ++d) {
     PutElement(type_, keys, d * kTokens + token, key[d]);
     PutElement(type_, values, (d / 16) * 256 + token * 16 + d % 16, value[d]);
   }

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 
 #include "kernels/cpu/vector_kernels.h"
 #include "kernels/kernels.h"
@@ -19,9 +20,22 @@ class KvPages : public KvMemory {
   static std::int64_t PageBytes(const KvShape& shape, KvType type);
 
   void Copy(const PageCopy& copy);
+  // One page of all layers from or to page_form.h, as the one at `index` of `count`.
+  struct Place {
+    std::int64_t index = 0, count = 0;
+  };
+  void Read(std::int32_t page, const Place& place, std::span<std::byte> bytes) const;
+  void Write(std::int32_t page, const Place& place, std::span<const std::byte> bytes);
 
   // Stores one token's key and value of one head (head_dim floats each).
-  void Store(int layer, int head, std::int32_t slot, const float* key, const float* value);
+  void Store(const VectorKernels& vector, int layer, int head, std::int32_t slot, const float* key,
+             const float* value);
+
+  // As they are stored, for products that convert on the way; not for kQ8. Keys of a page are one
+  // panel [head_dim, 16]. Values from `token` on are panels [16 - token, 16], 256 elements apart.
+  KvType panel_type() const { return type_; }
+  const void* Keys(int layer, int head, std::int32_t page) const { return Head(layer, head, page); }
+  const void* Values(int layer, int head, std::int32_t page, int token) const;
 
   // Copies a page's keys and values of one head out as float32. `key_tile` gets [head_dim, 16];
   // value block b goes to value_blocks + b * block_stride as [16, 16].

@@ -44,6 +44,33 @@ double MeasureFlops(const VectorKernels& vector, ThreadPool& pool) {
   return 2.0 * kRows * kInner * kPanels * kPanelWidth * kRepeats * pool.size() / seconds;
 }
 
+double MeasureCodeFlops(const IntegerKernels& integer, ThreadPool& pool) {
+  constexpr int kRows = 48, kColumns = 512, kPanels = 4, kRepeats = 16;
+  const size_t workers = static_cast<size_t>(pool.size());
+  const std::vector<std::int8_t> codes(kRows * kColumns, 3);
+  const std::vector<std::int32_t> sums(kRows * kColumns / kHalfColumns, 3 * kHalfColumns);
+  const std::vector<float> scales(kRows * kColumns / kBlockColumns, 0.5f);
+  const std::vector<std::uint8_t> panels(kPanels * kColumns * kPanelWidth, 5);
+  const std::vector<float> panel_scales(panels.size() / kBlockColumns, 0.25f);
+  std::vector<std::vector<float>> out(workers, std::vector<float>(kRows * kPanels * kPanelWidth));
+  const double seconds = BestSeconds(5, [&] {
+    pool.ForEach(pool.size(), [&](std::int64_t i, int) {
+      IntegerProduct product;
+      product.x = {codes.data(), scales.data(), sums.data()};
+      product.rows = kRows;
+      product.columns = kColumns;
+      product.panels = panels.data();
+      product.panel_stride = kColumns * kPanelWidth;
+      product.panel_count = kPanels;
+      product.scales = panel_scales.data();
+      product.out = out[static_cast<size_t>(i)].data();
+      product.out_stride = kPanels * kPanelWidth;
+      for (int repeat = 0; repeat < kRepeats; ++repeat) integer.product(product);
+    });
+  });
+  return 2.0 * kRows * kColumns * kPanels * kPanelWidth * kRepeats * pool.size() / seconds;
+}
+
 double MeasureBandwidth(const VectorKernels& vector, ThreadPool& pool) {
   constexpr std::int64_t kFloatsEach = std::int64_t{8} << 20;  // 32 MiB a thread
   const auto memory =
@@ -61,8 +88,10 @@ double MeasureBandwidth(const VectorKernels& vector, ThreadPool& pool) {
 
 }  // namespace
 
-MachineRates MeasureCpuRates(const VectorKernels& vector, ThreadPool& pool) {
-  return {MeasureFlops(vector, pool), MeasureBandwidth(vector, pool)};
+MachineRates MeasureCpuRates(const CpuPath& path, bool codes, ThreadPool& pool) {
+  const double flops =
+      codes ? MeasureCodeFlops(path.integer, pool) : MeasureFlops(path.vector, pool);
+  return {flops, MeasureBandwidth(path.vector, pool)};
 }
 
 }  // namespace banyan

@@ -2,13 +2,13 @@
 #pragma once
 
 #include "base/thread_pool.h"
-#include "kernels/cpu/vector_kernels.h"
+#include "kernels/cpu/cpu_path.h"
 #include "plan/cost.h"
 
 namespace banyan {
 
-// Best of a few short runs on all threads: float32 products that stay in cache, and a sequential
-// read of more memory than caches hold.
-MachineRates MeasureCpuRates(const VectorKernels& vector, ThreadPool& pool);
+// Best of a few short runs on all threads: products that stay in cache, and a sequential read of
+// more memory than caches hold. Products are those of 8-bit codes where `codes`, else of float32.
+MachineRates MeasureCpuRates(const CpuPath& path, bool codes, ThreadPool& pool);
 
 }  // namespace banyan

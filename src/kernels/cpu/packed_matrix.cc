@@ -63,9 +63,9 @@ void PackCodeRow(const SourceRow& source, std::int64_t columns, PackedPart& part
   std::vector<std::int8_t> codes(static_cast<size_t>(columns));
   std::vector<float> scales(static_cast<size_t>(groups)), minima(static_cast<size_t>(groups));
   DequantizeToCodes(source.tensor->dtype, source.bytes(), codes, scales, minima);
-  std::int8_t* code_panel = part.codes.data() + panel * columns * kPanelWidth;
+  std::uint8_t* code_panel = part.codes.data() + panel * part.layout.PanelBytes(columns);
   for (std::int64_t c = 0; c < columns; ++c) {
-    code_panel[c * kPanelWidth + lane] = codes[static_cast<size_t>(c)];
+    part.layout.Put(code_panel, c, lane, codes[static_cast<size_t>(c)]);
   }
   for (std::int64_t g = 0; g < groups; ++g) {
     const std::int64_t at = (panel * groups + g) * kPanelWidth + lane;
@@ -74,8 +74,23 @@ void PackCodeRow(const SourceRow& source, std::int64_t columns, PackedPart& part
   }
 }
 
-PackedPart PackPart(std::span<const SourceRow> rows, std::int64_t columns, PanelType type,
-                    ThreadPool& pool) {
+// Types whose codes fit four bits, as 0 … 15 or, without minima, as -8 … 7.
+bool FitsNibbles(DType type) {
+  switch (type) {
+    case DType::kQ4_0:
+    case DType::kQ4_1:
+    case DType::kQ4_K:
+    case DType::kQ3_K:
+    case DType::kQ2_K:
+      return true;
+    default:
+      return false;
+  }
+}
+
+PackedPart PackPart(std::span<const SourceRow> rows, std::int64_t columns,
+                    const PackOptions& options, ThreadPool& pool) {
+  const PanelType type = PanelTypeFor(rows.front().tensor->dtype, options.keep_compact);
   PackedPart part;
   part.type = type;
   part.rows = static_cast<std::int64_t>(rows.size());
@@ -85,7 +100,10 @@ PackedPart PackPart(std::span<const SourceRow> rows, std::int64_t columns, Panel
   } else if (type == PanelType::kCodes) {
     const QuantizedForm form = QuantizedFormOf(rows.front().tensor->dtype);
     part.group = form.group;
-    part.codes.resize(elements);
+    part.layout.interleave = options.interleave;
+    part.layout.nibbles = FitsNibbles(rows.front().tensor->dtype);
+    part.layout.offset = part.layout.nibbles && !form.has_min ? 8 : 0;
+    part.codes.resize(static_cast<size_t>(part.panels() * part.layout.PanelBytes(columns)));
     part.scales.resize(elements / static_cast<size_t>(form.group));
     if (form.has_min) part.minima.resize(part.scales.size());
   } else {
@@ -117,8 +135,8 @@ std::int64_t ResidentBytes(const PackedPart& part) {
 }  // namespace
 
 std::shared_ptr<PackedMatrix> PackMatrix(std::span<const HostTensor* const> parts,
-                                         std::span<const std::int32_t> row_order, bool keep_compact,
-                                         ThreadPool& pool) {
+                                         std::span<const std::int32_t> row_order,
+                                         PackOptions options, ThreadPool& pool) {
   BANYAN_CHECK(!parts.empty());
   auto matrix = std::make_shared<PackedMatrix>();
   matrix->columns = parts.front()->columns();
@@ -129,18 +147,17 @@ std::shared_ptr<PackedMatrix> PackMatrix(std::span<const HostTensor* const> part
   // its rows into the next part's outputs; then all rows become one float32 part.
   for (size_t i = 1; i < rows.size(); ++i) {
     const bool changes = rows[i].tensor->dtype != rows[i - 1].tensor->dtype;
-    if (changes && i % kPanelWidth != 0) keep_compact = false;
+    if (changes && i % kPanelWidth != 0) options.keep_compact = false;
   }
   size_t begin = 0;
   while (begin < rows.size()) {
     size_t end = begin + 1;
     while (end < rows.size() &&
-           (!keep_compact || rows[end].tensor->dtype == rows[begin].tensor->dtype)) {
+           (!options.keep_compact || rows[end].tensor->dtype == rows[begin].tensor->dtype)) {
       ++end;
     }
     const std::span<const SourceRow> stretch(rows.data() + begin, end - begin);
-    PackedPart part = PackPart(stretch, matrix->columns,
-                               PanelTypeFor(rows[begin].tensor->dtype, keep_compact), pool);
+    PackedPart part = PackPart(stretch, matrix->columns, options, pool);
     part.first_row = static_cast<std::int64_t>(begin);
     matrix->bytes += ResidentBytes(part);
     matrix->parts.push_back(std::move(part));
@@ -149,13 +166,18 @@ std::shared_ptr<PackedMatrix> PackMatrix(std::span<const HostTensor* const> part
   return matrix;
 }
 
+bool PackedMatrix::has_codes() const {
+  return std::any_of(parts.begin(), parts.end(),
+                     [](const PackedPart& part) { return part.type == PanelType::kCodes; });
+}
+
 void UnpackRow(const PackedMatrix& w, std::int64_t row, float* out) {
   const auto after = std::upper_bound(
       w.parts.begin(), w.parts.end(), row,
       [](std::int64_t value, const PackedPart& part) { return value < part.first_row; });
   const PackedPart& part = *(after - 1);
   const std::int64_t panel = (row - part.first_row) / kPanelWidth;
-  const std::int64_t lane = (row - part.first_row) % kPanelWidth;
+  const int lane = static_cast<int>((row - part.first_row) % kPanelWidth);
   const std::int64_t offset = panel * w.columns * kPanelWidth + lane;
   for (std::int64_t c = 0; c < w.columns; ++c) {
     const size_t at = static_cast<size_t>(offset + c * kPanelWidth);
@@ -173,7 +195,8 @@ void UnpackRow(const PackedMatrix& w, std::int64_t row, float* out) {
         const std::int64_t groups = w.columns / part.group;
         const size_t g =
             static_cast<size_t>((panel * groups + c / part.group) * kPanelWidth + lane);
-        const float value = part.scales[g] * static_cast<float>(part.codes[at]);
+        const std::uint8_t* codes = part.codes.data() + panel * part.layout.PanelBytes(w.columns);
+        const float value = part.scales[g] * static_cast<float>(part.layout.Get(codes, c, lane));
         out[c] = part.minima.empty() ? value : value - part.minima[g];
         break;
       }

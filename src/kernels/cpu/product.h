@@ -5,9 +5,9 @@
 #include <cstdint>
 
 #include "base/thread_pool.h"
+#include "kernels/cpu/cpu_path.h"
 #include "kernels/cpu/packed_matrix.h"
 #include "kernels/cpu/product_tiles.h"
-#include "kernels/cpu/vector_kernels.h"
 
 namespace banyan {
 
@@ -21,11 +21,23 @@ struct ProductRows {
   std::int64_t out_stride = 0;  // floats; covers whole panels
 };
 
-// Who computes, and how products were divided among them before.
+// Rows as codes; memory that lives from call to call.
+struct CodedMemory {
+  std::vector<std::int8_t> codes;
+  std::vector<float> scales;
+  std::vector<std::int32_t> sums;
+
+  CodedRows rows() const { return {codes.data(), scales.data(), sums.data()}; }
+};
+
+// Who computes and with which loops, how products were divided among them before, and memory.
 struct ProductThreads {
-  explicit ProductThreads(ThreadPool& all) : pool(all), divisions(all.size()) {}
+  ProductThreads(const CpuPath& loops, ThreadPool& all)
+      : path(loops), pool(all), divisions(all.size()) {}
+  const CpuPath& path;
   ThreadPool& pool;
   ProductDivisions divisions;
+  CodedMemory coded;
 };
 
 // Afterwards more[r] += out[r], for w.rows columns; not where `more.values` is null.
@@ -34,7 +46,7 @@ struct SumRows {
   std::int64_t stride = 0;  // floats
 };
 void Multiply(const PackedMatrix& w, const ProductRows& rows, const SumRows& more,
-              const VectorKernels& vector, ProductThreads& threads);
+              ProductThreads& threads);
 
 // Afterwards gated[r][i] = silu(out[r][i]) * out[r][n + i], with n = w.rows / 2.
 struct GatedRows {
@@ -43,6 +55,6 @@ struct GatedRows {
 };
 // REQUIRES: w.rows is a multiple of two panels' rows.
 void MultiplyGated(const PackedMatrix& w, const ProductRows& rows, const GatedRows& gated,
-                   const VectorKernels& vector, ProductThreads& threads);
+                   ProductThreads& threads);
 
 }  // namespace banyan

@@ -1,55 +1,70 @@
 #include "kernels/cpu/selection.h"
 
 #include <algorithm>
-
-#include "kernels/log_sum.h"
+#include <cmath>
 
 namespace banyan {
 namespace {
 
-constexpr std::int64_t kTokensTogether = 512;  // for a thread: a few microseconds of powers
+constexpr size_t kPart = 2048;  // tokens: a few microseconds of powers
 
-void ShareRows(const LogitRows& logits, std::span<const SamplingRow> requests,
-               std::span<TokenChoice> choices, ThreadPool& pool, SelectionScratch& scratch) {
-  const size_t vocabulary = static_cast<size_t>(logits.columns);
-  const auto count = static_cast<std::int64_t>(requests.size());
-  scratch.largest.resize(requests.size());
-  scratch.powers.resize(requests.size() * vocabulary);
-  const auto row = [&](size_t i) { return logits.Row(requests[i].row); };
-  pool.ForEach(count, [&](std::int64_t i, int) {
-    const auto at = static_cast<size_t>(i);
-    scratch.largest[at] = LargestLogit(row(at));
-  });
-  const std::int64_t parts = (logits.columns + kTokensTogether - 1) / kTokensTogether;
-  pool.ForEach(count * parts, [&](std::int64_t task, int) {
-    const auto at = static_cast<size_t>(task / parts);
-    const auto begin = static_cast<size_t>(task % parts * kTokensTogether);
-    const size_t end = std::min(begin + kTokensTogether, vocabulary);
-    double* powers = scratch.powers.data() + at * vocabulary;
-    const std::span<const float> values = row(at);
-    for (size_t token = begin; token < end; ++token) {
-      powers[token] = LogSumExp::PowerOf(values[token], scratch.largest[at]);
-    }
-  });
-  pool.ForEach(count, [&](std::int64_t i, int) {
-    const auto at = static_cast<size_t>(i);
-    const std::span<const double> powers(scratch.powers.data() + at * vocabulary, vocabulary);
-    choices[at] = SelectToken(row(at), requests[at], LogSumExp(scratch.largest[at], powers));
-  });
+size_t PartsOf(std::span<const float> logits) { return (logits.size() + kPart - 1) / kPart; }
+
+std::span<const float> PartOf(std::span<const float> logits, size_t part) {
+  return logits.subspan(part * kPart, std::min(kPart, logits.size() - part * kPart));
+}
+
+double SumOf(std::span<const float> part, float largest, const VectorKernels& vector) {
+  // An infinite row has no sum, and LogSumExp asks for none.
+  if (std::isinf(largest)) return 0.0;
+  return vector.sum_of_powers(part.data(), static_cast<std::int64_t>(part.size()), largest);
+}
+
+float LargestOf(std::span<const float> logits, const VectorKernels& vector) {
+  return vector.largest(logits.data(), static_cast<std::int64_t>(logits.size()));
 }
 
 }  // namespace
 
-void SelectTokensOnCpu(const LogitRows& logits, std::span<const SamplingRow> requests,
-                       std::span<TokenChoice> choices, ThreadPool& pool,
-                       SelectionScratch& scratch) {
-  const bool few = 2 * static_cast<int>(requests.size()) <= pool.size();
-  if (few && logits.columns >= 2 * kTokensTogether) {
-    return ShareRows(logits, requests, choices, pool, scratch);
+LogSumExp LogSumOnCpu(std::span<const float> logits, const VectorKernels& vector) {
+  const float largest = LargestOf(logits, vector);
+  double sum = 0.0;
+  for (size_t part = 0; part < PartsOf(logits); ++part) {
+    sum += SumOf(PartOf(logits, part), largest, vector);
   }
-  pool.ForEach(static_cast<std::int64_t>(requests.size()), [&](std::int64_t i, int) {
+  return LogSumExp(largest, std::span(&sum, 1));
+}
+
+void SelectTokensOnCpu(const LogitRows& logits, std::span<const SamplingRow> requests,
+                       std::span<TokenChoice> choices, const SelectionWorkers& workers) {
+  if (requests.empty()) return;
+  const auto count = static_cast<std::int64_t>(requests.size());
+  const auto row = [&](std::int64_t i) { return logits.Row(requests[static_cast<size_t>(i)].row); };
+  const auto parts = static_cast<std::int64_t>(PartsOf(row(0)));
+  SelectionScratch& scratch = workers.scratch;
+  scratch.largest.resize(requests.size());
+  scratch.sums.resize(requests.size() * static_cast<size_t>(parts));
+  // Where there are fewer rows than threads these share a row's powers.
+  const bool few = 2 * count <= workers.pool.size();
+  workers.pool.ForEach(count, [&](std::int64_t i, int) {
     const auto at = static_cast<size_t>(i);
-    choices[at] = SelectToken(logits.Row(requests[at].row), requests[at]);
+    if (few) {
+      scratch.largest[at] = LargestOf(row(i), workers.vector);
+    } else {
+      choices[at] = SelectToken(row(i), requests[at], LogSumOnCpu(row(i), workers.vector));
+    }
+  });
+  if (!few) return;
+  workers.pool.ForEach(count * parts, [&](std::int64_t task, int) {
+    const std::int64_t i = task / parts;
+    scratch.sums[static_cast<size_t>(task)] =
+        SumOf(PartOf(row(i), static_cast<size_t>(task % parts)),
+              scratch.largest[static_cast<size_t>(i)], workers.vector);
+  });
+  workers.pool.ForEach(count, [&](std::int64_t i, int) {
+    const auto at = static_cast<size_t>(i);
+    const std::span<const double> sums(scratch.sums.data() + i * parts, static_cast<size_t>(parts));
+    choices[at] = SelectToken(row(i), requests[at], LogSumExp(scratch.largest[at], sums));
   });
 }
 

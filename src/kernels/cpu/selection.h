@@ -5,7 +5,9 @@
 #include <vector>
 
 #include "base/thread_pool.h"
+#include "kernels/cpu/vector_kernels.h"
 #include "kernels/fusion.h"
+#include "kernels/log_sum.h"
 #include "kernels/sampling.h"
 
 namespace banyan {
@@ -13,12 +15,21 @@ namespace banyan {
 // Memory that lives from call to call.
 struct SelectionScratch {
   std::vector<float> largest;  // [requests]
-  std::vector<double> powers;  // [requests, vocabulary]
+  std::vector<double> sums;    // [requests, parts of the vocabulary]
 };
 
-// choices[i] = SelectToken of the row that requests[i] names. Where there are fewer rows than
-// threads these share a row's powers, which take most of the time.
+struct SelectionWorkers {
+  const VectorKernels& vector;
+  ThreadPool& pool;
+  SelectionScratch& scratch;
+};
+
+// Powers of a row are float32, added in 16 lanes within parts of 2048 tokens; the sums of parts are
+// added as doubles, in order. So threads may share a row.
+LogSumExp LogSumOnCpu(std::span<const float> logits, const VectorKernels& vector);
+
+// choices[i] = SelectToken of the row that requests[i] names, with the sum as above.
 void SelectTokensOnCpu(const LogitRows& logits, std::span<const SamplingRow> requests,
-                       std::span<TokenChoice> choices, ThreadPool& pool, SelectionScratch& scratch);
+                       std::span<TokenChoice> choices, const SelectionWorkers& workers);
 
 }  // namespace banyan

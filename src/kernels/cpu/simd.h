@@ -1,6 +1,6 @@
 // Native float vectors of the instruction set that the including file is compiled for. Everything
 // in the kernels is written for 16 logical lanes (kTile): kVectors native vectors of kLanes floats,
-// so that sums have one order on every processor with fused multiply-add.
+// so that sums have one order on every processor.
 #pragma once
 
 #include <cstdint>
@@ -12,6 +12,13 @@
 #include <immintrin.h>
 #elif defined(__aarch64__)
 #include <arm_neon.h>
+#endif
+
+// Before a loop over registers: it must not remain a loop.
+#if defined(__clang__)
+#define BANYAN_UNROLL _Pragma("unroll")
+#else
+#define BANYAN_UNROLL _Pragma("GCC unroll 16")
 #endif
 
 namespace banyan::BANYAN_SIMD_TARGET {
@@ -29,6 +36,7 @@ inline constexpr int kVectors = kTile / kLanes;
 
 typedef float Vec __attribute__((vector_size(kLanes * 4)));
 typedef std::int32_t IVec __attribute__((vector_size(kLanes * 4)));
+typedef std::int8_t Codes __attribute__((vector_size(kLanes)));
 
 inline Vec Load(const float* p) {
   Vec v;
@@ -38,7 +46,26 @@ inline Vec Load(const float* p) {
 inline void Store(float* p, Vec v) { std::memcpy(p, &v, sizeof(v)); }
 inline Vec Broadcast(float x) { return x - Vec{}; }
 
-// a * b + c, rounded once where the processor can.
+#if !defined(__AVX2__) && !defined(__aarch64__)
+// The product of two floats is exact as a double. Its sum with c is rounded to the neighbour whose
+// last bit is odd, so that rounding once more, to float, gives the nearest float.
+inline Vec FusedByDoubles(Vec a, Vec b, Vec c) {
+  typedef double Doubles __attribute__((vector_size(kLanes * 8)));
+  typedef std::int64_t Words __attribute__((vector_size(kLanes * 8)));
+  const Doubles product = __builtin_convertvector(a, Doubles) * __builtin_convertvector(b, Doubles);
+  const Doubles addend = __builtin_convertvector(c, Doubles);
+  const Doubles sum = product + addend;
+  const Doubles added = sum - product;
+  const Doubles error = (product - (sum - added)) + (addend - added);
+  const Words inexact = (error > 0.0) | (error < 0.0);  // not where it is NaN
+  const Words even = ((Words)sum & 1) - 1;              // all bits where the last one is zero
+  const Words away = (error > 0.0) == (sum > 0.0);
+  const Words odd = (Words)sum + (inexact & even & ((away & 2) - 1));
+  return __builtin_convertvector((Doubles)odd, Vec);
+}
+#endif
+
+// a * b + c, rounded once.
 inline Vec Fma(Vec a, Vec b, Vec c) {
 #if defined(__AVX512F__)
   return (Vec)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c);
@@ -47,7 +74,7 @@ inline Vec Fma(Vec a, Vec b, Vec c) {
 #elif defined(__aarch64__)
   return (Vec)vfmaq_f32((float32x4_t)c, (float32x4_t)a, (float32x4_t)b);
 #else
-  return a * b + c;
+  return FusedByDoubles(a, b, c);
 #endif
 }
 
@@ -76,6 +103,32 @@ inline Vec LoadBF16(const std::uint16_t* p) {
   return (Vec)(__builtin_convertvector(half, Word) << 16);
 }
 
+// Rounded to the nearest, ties to even.
+inline void StoreF16(std::uint16_t* p, Vec v) {
+#if defined(__AVX512F__)
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(p),
+                      _mm512_cvtps_ph((__m512)v, _MM_FROUND_TO_NEAREST_INT));
+#elif defined(__AVX2__)
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(p),
+                   _mm256_cvtps_ph((__m256)v, _MM_FROUND_TO_NEAREST_INT));
+#elif defined(__aarch64__)
+  vst1_u16(p, vreinterpret_u16_f16(vcvt_f16_f32((float32x4_t)v)));
+#else
+  for (int i = 0; i < kLanes; ++i) p[i] = FloatToF16(v[i]);
+#endif
+}
+
+inline void StoreBF16(std::uint16_t* p, Vec v) {
+  typedef std::uint16_t Half __attribute__((vector_size(kLanes * 2)));
+  typedef std::uint32_t Word __attribute__((vector_size(kLanes * 4)));
+  const Word bits = (Word)v;
+  const Word rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
+  const Word nan = (bits >> 16) | 0x40u;
+  const Half half =
+      __builtin_convertvector((bits & 0x7fffffffu) > 0x7f800000u ? nan : rounded, Half);
+  std::memcpy(p, &half, sizeof(half));
+}
+
 inline Vec LoadCodes(const std::int8_t* p) {
 #if defined(__AVX512F__)
   const __m128i codes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
@@ -84,7 +137,6 @@ inline Vec LoadCodes(const std::int8_t* p) {
   const __m128i codes = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(p));
   return (Vec)_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(codes));
 #else
-  typedef std::int8_t Codes __attribute__((vector_size(kLanes)));
   Codes codes;
   std::memcpy(&codes, p, sizeof(codes));
   return __builtin_convertvector(codes, Vec);

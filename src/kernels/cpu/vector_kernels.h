@@ -1,5 +1,5 @@
 // The inner loops of the cpu backend, as one table of functions per instruction set. The same
-// source (vector_kernels.inc) is compiled for each; VectorKernelsOfThisMachine picks one at start.
+// source (vector_kernels.inc) is compiled for each; cpu_path.h says which there are.
 #pragma once
 
 #include <cstdint>
@@ -20,32 +20,32 @@ struct PanelProduct {
   int panel_count = 0;
   float* out = nullptr;         // [rows, 16 * panel_count], rows out_stride apart
   std::int64_t out_stride = 0;  // floats
+  bool goes_on = false;         // chains begin with what `out` holds, not with zero
 };
 
-// As PanelProduct, for weights scale * code - minimum with one scale (and minimum) per `group`
-// terms. The bits are those of product_f32 on the float32 weights.
-inline constexpr int kScratchPanels = 2;  // float32 panels that `scratch` holds
-struct CodeProduct {
-  PanelProduct base;  // panels: int8 codes
-  int group = 32;
-  const float* scales = nullptr;  // [panels, inner / group, 16]
-  const float* minima = nullptr;  // the same shape, or null
-  float* scratch = nullptr;       // [kScratchPanels, inner, 16]
+// A partial of attention: the value is relative to 2^max; sum 0 = empty.
+struct PartialRef {
+  float* value;
+  float* max;
+  float* sum;
 };
 
 struct VectorKernels {
-  const char* name;
-  bool (*supported)();  // by the processor at hand
   void (*product_f32)(const PanelProduct&);
   void (*product_f16)(const PanelProduct&);
   void (*product_bf16)(const PanelProduct&);
-  void (*product_codes)(const CodeProduct&);
   void (*f16_to_float)(const std::uint16_t* in, std::int64_t count, float* out);  // count % 16 == 0
   void (*bf16_to_float)(const std::uint16_t* in, std::int64_t count,
                         float* out);  // count % 16 == 0
+  // Rounded to the nearest, ties to even. count % 16 == 0.
+  void (*float_to_f16)(const float* in, std::int64_t count, std::uint16_t* out);
+  void (*float_to_bf16)(const float* in, std::int64_t count, std::uint16_t* out);
   // Codes [count / 16][16] times one scale per lane (a tile of K).
   void (*codes_to_float_by_lane)(const std::int8_t* in, const float* scales, std::int64_t count,
                                  float* out);
+  // One row as 8-bit codes (CodedRows of integer_kernels.h). columns % 32 == 0.
+  void (*code_row)(const float* x, int columns, std::int8_t* codes, float* scales,
+                   std::int32_t* sums);
   void (*rms_norm)(const float* x, const float* weight, int columns, float eps, float* out);
   void (*layer_norm)(const float* x, const float* weight, const float* bias, int columns, float eps,
                      float* out);
@@ -57,13 +57,14 @@ struct VectorKernels {
   // maximum, -inf when there is no key, and the sum.
   void (*softmax_cut)(float* scores, int begin, int end, int padded, float* max, float* sum);
   bool (*all_finite)(const float* values, std::int64_t count);  // count % 16 == 0
-  // acc = acc * a + value * b.
-  void (*scale_add)(float* acc, float a, const float* value, float b, int count);
+  // acc = acc ⊕ next, `count` values; an empty side leaves the other as it is.
+  void (*merge)(const PartialRef& acc, const PartialRef& next, int count);
+  // Of logits, NaN left out: the largest, and the sum of exp(logit - largest) in 16 lanes.
+  float (*largest)(const float* logits, std::int64_t count);
+  float (*sum_of_powers)(const float* logits, std::int64_t count, float largest);
   // Of products: rows taken at once at most, panels taken with so many, and panels that one row
   // needs to keep the processor busy.
   int rows_together, panels_together, panels_for_row;
 };
-
-const VectorKernels& VectorKernelsOfThisMachine();
 
 }  // namespace banyan

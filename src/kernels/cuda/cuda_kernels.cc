@@ -6,17 +6,18 @@
 #include <vector>
 
 #include "base/error.h"
-#include "kernels/cuda/choices.h"
-#include "kernels/cuda/device_rates.h"
-#include "kernels/cuda/kv_copy.h"
-#include "kernels/cuda/kv_pages.h"
-#include "kernels/cuda/panels.h"
-#include "kernels/cuda/row_kernels.h"
-#include "kernels/cuda/step_attention.h"
-#include "kernels/cuda/step_graphs.h"
-#include "kernels/cuda/tensor_memory.h"
-#include "kernels/cuda/timed_runs.h"
-#include "kernels/cuda/weight_forms.h"
+#include "kernels/cuda/choices/choices.h"
+#include "kernels/cuda/choices/panels.h"
+#include "kernels/cuda/device/timed_runs.h"
+#include "kernels/cuda/pages/kv_copy.h"
+#include "kernels/cuda/pages/kv_form.h"
+#include "kernels/cuda/pages/kv_pages.h"
+#include "kernels/cuda/products/device_rates.h"
+#include "kernels/cuda/products/weight_forms.h"
+#include "kernels/cuda/rows/row_kernels.h"
+#include "kernels/cuda/rows/tensor_memory.h"
+#include "kernels/cuda/step/step_attention.h"
+#include "kernels/cuda/step/step_graphs.h"
 
 namespace banyan {
 namespace {
@@ -32,6 +33,8 @@ using cuda::Wide;
 using cuda::WideForWriting;
 
 const DeviceStep& OnDevice(const StepInputs& step) { return static_cast<const DeviceStep&>(step); }
+
+cuda::PageLayers LayersOf(const KvPages& kv) { return {kv.Layer(0), kv.shape().layers, kv.pages}; }
 
 RowRange RangeOf(const Tensor& x) { return {x.rows, x.columns, Stride(x.columns)}; }
 
@@ -52,6 +55,12 @@ class CudaKernels : public Kernels {
   }
 
   std::string name() const override { return fmt::format("cuda ({})", device_->name); }
+  std::string arithmetic() const override {
+    int runtime = 0, driver = 0;
+    Check(cudaRuntimeGetVersion(&runtime), "version of the runtime");
+    Check(cudaDriverGetVersion(&driver), "version of the driver");
+    return fmt::format("{}, cuda {}, driver {}", device_->name, runtime, driver);
+  }
   int attention_tasks() const override { return device_->multiprocessors; }
   GroupJoining JoiningFor(const AttentionShape& shape) const override {
     return attention_.JoiningFor(shape);
@@ -89,8 +98,30 @@ class CudaKernels : public Kernels {
     return std::make_shared<KvPages>(device_, shape, pages, options_.kv_type);
   }
   void CopyPages(std::span<const PageCopy> copies, KvMemory& kv) override {
-    const auto& pages = static_cast<const KvPages&>(kv);
-    cuda::CopyPages(device_->stream, {pages.Layer(0), pages.shape().layers, pages.pages}, copies);
+    cuda::CopyPages(device_->stream, LayersOf(static_cast<const KvPages&>(kv)), copies);
+  }
+  void ReadPages(const KvMemory& kv, std::span<const std::int32_t> pages,
+                 std::span<std::byte> bytes) override {
+    const auto& memory = static_cast<const KvPages&>(kv);
+    const auto count = static_cast<std::int64_t>(bytes.size());
+    cuda::DeviceMemory form(device_, count, "KV pages on their way");
+    form.Zero();
+    cuda::PagesToForm(stream_, LayersOf(memory), FormOf(memory.shape(), options_.kv_type), pages,
+                      form.As<std::byte>());
+    Check(cudaMemcpyAsync(bytes.data(), form.As<void>(), bytes.size(), cudaMemcpyDeviceToHost,
+                          stream_),
+          "copy of KV pages to the host");
+    device_->Synchronize();
+  }
+  void WritePages(std::span<const std::byte> bytes, std::span<const std::int32_t> pages,
+                  KvMemory& kv) override {
+    const auto& memory = static_cast<const KvPages&>(kv);
+    const auto count = static_cast<std::int64_t>(bytes.size());
+    const cuda::DeviceMemory form(device_, count, "KV pages on their way");
+    std::ranges::copy(bytes, staging_.Reserve(count));
+    staging_.Send(form.As<void>(), count);
+    cuda::FormToPages(stream_, LayersOf(memory), FormOf(memory.shape(), options_.kv_type), pages,
+                      form.As<std::byte>());
   }
   std::optional<std::int64_t> FreeDeviceMemory() const override { return device_->FreeBytes(); }
   std::int64_t KvPageBytes(const KvShape& shape) const override {

@@ -51,6 +51,7 @@ class ReferenceKernels final : public Kernels {
   explicit ReferenceKernels(const KernelOptions& options) : options_(options) {}
 
   std::string name() const override { return "reference"; }
+  std::string arithmetic() const override { return "double"; }
   int attention_tasks() const override { return 1; }
   const KernelOptions& options() const override { return options_; }
 
@@ -104,6 +105,17 @@ class ReferenceKernels final : public Kernels {
   }
   void CopyPages(std::span<const PageCopy> copies, KvMemory& kv) override {
     for (const PageCopy& copy : copies) reference::AsFloats(kv).Copy(copy);
+  }
+
+  // What is kept are floats, rounded to the KV type.
+  KvType page_type() const override { return KvType::kF32; }
+  void ReadPages(const KvMemory& kv, std::span<const std::int32_t> pages,
+                 std::span<std::byte> bytes) override {
+    reference::AsFloats(kv).Read(pages, bytes);
+  }
+  void WritePages(std::span<const std::byte> bytes, std::span<const std::int32_t> pages,
+                  KvMemory& kv) override {
+    reference::AsFloats(kv).Write(bytes, pages);
   }
 
   std::int64_t KvPageBytes(const KvShape& shape) const override {

@@ -1,8 +1,11 @@
 #include "kernels/reference/reference_memory.h"
 
+#include <algorithm>
 #include <cmath>
+#include <cstring>
 
 #include "base/error.h"
+#include "kernels/page_form.h"
 #include "tensor/float16.h"
 
 namespace banyan::reference {
@@ -18,6 +21,29 @@ void RoundToQ8(std::span<float> head) {
   for (float& x : head) x = scale == 0.0f ? 0.0f : std::nearbyint(x / scale) * scale;
   if (!std::isfinite(scale)) {
     for (float& x : head) x = std::nanf("");
+  }
+}
+
+// Calls visit(offset in the form's bytes, whether it is a value's, index in `keys` or `values`).
+template <typename Visit>
+void ForEachElement(const FloatKv& kv, const PageForm& form, std::span<const std::int32_t> pages,
+                    const Visit& visit) {
+  for (int layer = 0; layer < kv.shape.layers; ++layer) {
+    for (size_t i = 0; i < pages.size(); ++i) {
+      for (int head = 0; head < kv.shape.kv_heads; ++head) {
+        const std::int64_t block =
+            (static_cast<std::int64_t>(layer * pages.size() + i) * kv.shape.kv_heads + head) *
+            form.head_bytes;
+        for (int token = 0; token < kPageTokens; ++token) {
+          const size_t first = kv.Offset(layer, pages[i] * kPageTokens + token, head);
+          for (int d = 0; d < kv.shape.head_dim; ++d) {
+            const size_t index = first + static_cast<size_t>(d);
+            visit(block + 4 * PageForm::KeyIndex(token, d), false, index);
+            visit(block + form.value_offset() + 4 * PageForm::ValueIndex(token, d), true, index);
+          }
+        }
+      }
+    }
   }
 }
 
@@ -46,6 +72,21 @@ void FloatKv::Copy(const PageCopy& copy) {
     std::copy_n(keys.data() + from, count, keys.data() + to);
     std::copy_n(values.data() + from, count, values.data() + to);
   }
+}
+
+void FloatKv::Read(std::span<const std::int32_t> page_list, std::span<std::byte> bytes) const {
+  const PageForm form = FormOf(shape, KvType::kF32);
+  std::ranges::fill(bytes, std::byte{0});
+  ForEachElement(*this, form, page_list, [&](std::int64_t at, bool value, size_t index) {
+    std::memcpy(bytes.data() + at, (value ? values : keys).data() + index, sizeof(float));
+  });
+}
+
+void FloatKv::Write(std::span<const std::byte> bytes, std::span<const std::int32_t> page_list) {
+  const PageForm form = FormOf(shape, KvType::kF32);
+  ForEachElement(*this, form, page_list, [&](std::int64_t at, bool value, size_t index) {
+    std::memcpy((value ? values : keys).data() + index, bytes.data() + at, sizeof(float));
+  });
 }
 
 std::span<float> Row(Tensor& tensor, std::int64_t row) {

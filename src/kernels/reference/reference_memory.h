@@ -29,6 +29,9 @@ struct FloatKv final : KvMemory {
   // Index of the first value of one head of one token; slot = page * kPageTokens + offset.
   size_t Offset(int layer, std::int32_t slot, int kv_head) const;
   void Copy(const PageCopy& copy);
+  // Pages from or to page_form.h in float32.
+  void Read(std::span<const std::int32_t> pages, std::span<std::byte> bytes) const;
+  void Write(std::span<const std::byte> bytes, std::span<const std::int32_t> pages);
 };
 
 struct Step final : StepInputs {

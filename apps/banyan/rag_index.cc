@@ -1,0 +1,148 @@
+// banyan rag index: files and folders → an index on disk, with an encoder's vectors if one is
+// given.
+#include "rag_index.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "banyan/error.h"
+#include "banyan/retrieval.h"
+#include "rag_options.h"
+#include "screen.h"
+
+namespace banyan::app {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kIndexHelp = R"(
+  $ banyan rag index notes/             (the index is {0})
+  $ banyan rag index IDX notes/*.txt    (the index is IDX)
+  $ banyan rag index notes/ --encoder all-minilm-l6-v2
+
+Documents are texts in UTF-8, Markdown, HTML and PDF, folders of them, or JSONL of {{"id","text","title"?}}. Long
+ones are divided into passages. What cannot be read is left out, and said; the exit code is then 1. An index is
+replaced as a whole: whoever reads the old one meanwhile is not disturbed. With an encoder only passages that the
+old index does not have go through it.)";
+
+struct IndexCommand {
+  std::vector<std::string> arguments;
+  IndexOptions options;
+  RunOptions run;
+  std::string encoder, vectors = "exact";
+  bool quiet = false;
+};
+
+// "  1200 of 5000 passages, 85/s", at most every second.
+class PassagesLine {
+ public:
+  void Show(std::int64_t done, std::int64_t all) {
+    using Seconds = std::chrono::duration<double>;
+    const double seconds = Seconds(std::chrono::steady_clock::now() - start_).count();
+    if (done < all && seconds < next_) return;
+    next_ = seconds + 1.0;
+    const std::string text = fmt::format("vectors of {} of {} passages, {:.0f}/s", done, all,
+                                         static_cast<double>(done) / std::max(seconds, 1e-3));
+    if (::isatty(STDERR_FILENO) == 1) {
+      Say(fmt::format("\r{}{}", text, done == all ? "\n" : ""));
+    } else if (done == all) {
+      SayLine(text);
+    }
+  }
+
+ private:
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+  double next_ = 1.0;
+};
+
+// The index's folder, taken from the arguments where there are several.
+std::string TakeFolder(std::vector<std::string>& arguments) {
+  if (arguments.size() == 1) return kDefaultIndex;
+  const std::string folder = arguments.front();
+  arguments.erase(arguments.begin());
+  std::error_code none;
+  if (!fs::exists(folder)) return folder;
+  const bool is_index = fs::exists(fs::path(folder) / "index.banyan", none);
+  const bool empty = fs::is_directory(folder) && fs::is_empty(folder, none);
+  if (is_index || empty) return folder;
+  throw Error(
+      ErrorKind::kUsage,
+      fmt::format("{}: expected the index's folder first, then documents; this is {}", folder,
+                  fs::is_directory(folder) ? "a folder with other files" : "a file"));
+}
+
+int MakeIndex(IndexCommand& command) {
+  std::vector<std::string> inputs = command.arguments;
+  const std::string folder = TakeFolder(inputs);
+  IndexOptions& options = command.options;
+  options.vectors = ParseVectorSearch(command.vectors);
+  if (command.encoder.empty() && options.vectors != VectorSearch::kExact) {
+    throw Error(
+        ErrorKind::kUsage,
+        fmt::format("--vectors {}: expected an --encoder, which makes them", command.vectors));
+  }
+  if (!command.quiet) options.notice = [](const std::string& text) { SayLine(text); };
+  auto line = std::make_shared<PassagesLine>();
+  if (!command.encoder.empty()) {
+    options.encoder = LoadRetrievalModel(command.encoder, command.run, command.quiet);
+    if (!command.quiet) {
+      *line = PassagesLine();
+      options.progress = [line](std::int64_t done, std::int64_t all) { line->Show(done, all); };
+    }
+  }
+  const IndexReceipt receipt = DocumentIndex::Build(folder, inputs, options);
+  if (!command.quiet) {
+    std::string text = fmt::format("{}: {} documents in {} passages, {} different words", folder,
+                                   receipt.documents, receipt.passages, receipt.words);
+    if (options.encoder) {
+      text += fmt::format(", {} vectors of {} ({} from before)", receipt.embedded + receipt.kept,
+                          options.encoder->dimensions(), receipt.kept);
+    }
+    Say(text + "\n");
+  }
+  return receipt.left_out > 0 ? 1 : 0;
+}
+
+}  // namespace
+
+std::pair<CLI::App*, Command> AddRagIndex(CLI::App& rag) {
+  CLI::App* index = rag.add_subcommand("index", "Make an index of documents on disk");
+  index->footer(fmt::format(fmt::runtime(kIndexHelp), kDefaultIndex));
+  auto command = std::make_shared<IndexCommand>();
+  index
+      ->add_option("arguments", command->arguments,
+                   "A folder or file of documents; or the index's folder, then documents")
+      ->required();
+  index
+      ->add_option("--passage-words", command->options.passage_words, "Words of a passage, at most")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  index
+      ->add_option("--encoder", command->encoder,
+                   "Encoder (BERT, MiniLM, XLM-R, BGE-M3) whose vectors are kept beside the words")
+      ->type_name("MODEL");
+  index
+      ->add_option("--vectors", command->vectors,
+                   "How the nearest are found: exact; or by libfaiss flat (exact too), ivf, hnsw")
+      ->type_name("exact|flat|ivf|hnsw")
+      ->capture_default_str();
+  index->add_option("--device", command->run.load.device, "What computes vectors")
+      ->type_name("cpu|reference|cuda")
+      ->capture_default_str();
+  index
+      ->add_option("--threads", command->run.load.threads,
+                   "Threads; 0: as many as the process may use")
+      ->check(CLI::Range(0, 1024))
+      ->capture_default_str();
+  index->add_flag("--quiet", command->quiet, "Nothing on stderr");
+  return {index, [command] { return MakeIndex(*command); }};
+}
+
+}  // namespace banyan::app

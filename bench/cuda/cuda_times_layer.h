@@ -1,0 +1,293 @@
+// What cuda_times measures: the products and row kernels of a decoder layer of the qwen3-8b shape.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "kernels/cuda/device/launch_graph.h"
+#include "kernels/cuda/products/product_operands.h"
+#include "kernels/cuda/products/products.h"
+#include "kernels/cuda/rows/row_kernels.h"
+
+namespace banyan::cuda {
+
+constexpr double kBytesPerSecond = 4.8e12, kFlops = 800e12;  // what the limits are reckoned with
+constexpr std::int64_t kHidden = 4096, kQkv = 6144, kFfn = 12288, kVocabulary = 151936;
+constexpr int kLayers = 36, kLeastCopies = 3;
+
+struct Weights {
+  std::string name;
+  ProductForm form;
+  std::vector<DeviceMatrix> copies;
+};
+
+class LayerTimes {
+ public:
+  LayerTimes(bool fast, std::int64_t most_rows, int copies = kLeastCopies)
+      : device_(std::make_shared<Device>()), products_(device_, {fast, {}}), copies_(copies) {
+    Add("qkv", kQkv, kHidden, ProductForm::kWide, copies);
+    Add("o", kHidden, kHidden, ProductForm::kAdd, copies);
+    Add("gate_up", 2 * kFfn, kHidden, ProductForm::kSwiGlu, copies);
+    Add("down", kHidden, kFfn, ProductForm::kAdd, copies);
+    Add("logits", kVocabulary, kHidden, ProductForm::kWide, 1);
+    residual_ = Zeros(most_rows * kHidden * 4);
+    narrow_ = Zeros(most_rows * kFfn * 2);
+    inner_ = Zeros(most_rows * kFfn * 2);
+    gated_ = Zeros(most_rows * kFfn * 2);
+    wide_ = Zeros(most_rows * 2 * kFfn * 4);
+    logits_ = Zeros(std::min<std::int64_t>(most_rows, 1024) * kVocabulary * 4);
+    norm_ = Zeros(kHidden * 4);
+    FillRandom(device_->stream, most_rows * kFfn, 3, narrow_.As<__nv_bfloat16>());
+  }
+
+  void Report(std::int64_t rows) {
+    fmt::print("rows {}\n", rows);
+    double products = 0.0;
+    for (const Weights& weights : weights_) {
+      if (weights.name == "logits" && rows > 1024) continue;
+      const double us = ProductMicroseconds(weights, rows, Chosen());
+      products += us * (weights.name == "logits" ? 1 : kLayers);
+      const DeviceMatrix& w = weights.copies.front();
+      PrintLine(weights.name, us, ProductBytes(weights, rows), ProductFlops(w, rows),
+                products_.Serving(w, rows, weights.form));
+    }
+    if (rows <= kMostFewRows) ReportFewRows(rows);
+    for (const auto& [name, bytes, launch] : RowKernels(rows)) {
+      const double us = Microseconds(20, [&](int) { launch(); });
+      PrintLine(name, us, bytes, 0.0, "");
+    }
+    const double layer = LayerMicroseconds(rows, Chosen());
+    fmt::print(
+        "  products of {} layers and logits {:.3f} ms; layer without attention {:.1f} us, "
+        "{} of them {:.3f} ms\n",
+        kLayers, products * 1e-3, layer, kLayers, layer * kLayers * 1e-3);
+    const Products::Census& c = products_.census();
+    fmt::print("  decisions {}, ways timed {}, compared {}, admitted {}, plain {}, {:.2f} s\n\n",
+               c.decisions, c.candidates, c.compared, c.admitted, c.plain, c.seconds);
+    std::fflush(stdout);
+  }
+
+  // Only the products, in microseconds, one line a row count.
+  void Sweep(std::int64_t rows) {
+    std::string line = fmt::format("{:5}", rows);
+    for (const Weights& weights : weights_) {
+      if (weights.name == "logits") continue;
+      line += fmt::format("  {:8.1f}", ProductMicroseconds(weights, rows, Chosen()));
+    }
+    fmt::print("{}\n", line);
+    std::fflush(stdout);
+  }
+
+  // The products in a burst, and over a quarter of a second after another eighth: what they take
+  // when the clock has come down to what power allows.
+  void OverTime(std::int64_t rows) {
+    fmt::print("rows {}: microseconds in a burst and over time\n", rows);
+    for (const Weights& weights : weights_) {
+      if (weights.name == "logits") continue;
+      const double burst = ProductMicroseconds(weights, rows, Chosen());
+      constexpr int kCount = 48, kLaunches = 4;
+      LaunchGraph graph(*device_, [&] {
+        for (int i = 0; i < kCount; ++i) MultiplyCopy(weights, rows, i, Chosen());
+      });
+      for (double seconds = 0.0; seconds < 0.125;) seconds += graph.Seconds(kLaunches);
+      double seconds = 0.0;
+      int launches = 0;
+      for (; seconds < 0.25; launches += kLaunches) seconds += graph.Seconds(kLaunches);
+      fmt::print("  {:10} {:9.1f} {:9.1f}\n", weights.name, burst,
+                 seconds * 1e6 / (launches * kCount));
+    }
+    std::fflush(stdout);
+  }
+
+  const Device& device() const { return *device_; }
+
+ protected:
+  // A way to a product of `rows` rows.
+  using Way = std::function<void(const __nv_bfloat16* x, std::int64_t rows, const DeviceMatrix& w,
+                                 const Products::Target& target)>;
+  Way Chosen() {
+    return [this](const auto* x, std::int64_t rows, const DeviceMatrix& w,
+                  const Products::Target& target) { products_.Multiply(x, rows, w, target); };
+  }
+  Way FewRows(FewRowsVariant variant) {
+    return [this, variant](const auto* x, std::int64_t rows, const DeviceMatrix& w,
+                           const Products::Target& target) {
+      ProductOperands operands = OperandsOf(x, rows, w, target.form);
+      operands.out = target.out;
+      operands.bias = target.bias;
+      operands.scratch = target.scratch;
+      if (target.form != ProductForm::kSwiGlu) {
+        return MultiplyFewRows(device_->stream, operands, variant);
+      }
+      MultiplyFewRows(device_->stream, GateAndUp(operands), variant);
+      ApplySwiGlu(device_->stream, operands);
+    };
+  }
+
+  // Our kernel for few rows, chosen or not, and the time that the bytes of the weights take alone.
+  void ReportFewRows(std::int64_t rows) {
+    for (const FewRowsVariant variant : kFewRowsVariants) {
+      if (!FewRowsCanServe(variant, {rows, kHidden, kHidden, kHidden})) continue;
+      std::string line = fmt::format("few rows, {}:", kFewRowsNames[static_cast<int>(variant)]);
+      for (const Weights& weights : weights_) {
+        line += fmt::format("  {} {:.2f}", weights.name,
+                            ProductMicroseconds(weights, rows, FewRows(variant)));
+      }
+      fmt::print("  {}  layer {:.2f} us\n", line, LayerMicroseconds(rows, FewRows(variant)));
+    }
+    std::string line = "reading alone: ";
+    for (const Weights& weights : weights_) {
+      const size_t copies = weights.copies.size();
+      const double us = Microseconds(copies == 1 ? 4 : 24, [&](int i) {
+        const DeviceMemory& w = weights.copies[static_cast<size_t>(i) % copies].memory;
+        ReadThrough(device_->stream, w.As<void>(), w.bytes());
+      });
+      line += fmt::format("  {} {:.2f}", weights.name, us);
+    }
+    fmt::print("  {} us\n", line);
+  }
+
+  struct RowKernel {
+    std::string name;
+    double bytes;
+    std::function<void()> launch;
+  };
+
+  DeviceMemory Zeros(std::int64_t bytes) {
+    DeviceMemory memory(device_, bytes, "a measurement");
+    memory.Zero();
+    return memory;
+  }
+
+  void Add(const char* name, std::int64_t outputs, std::int64_t inner, ProductForm form,
+           int copies) {
+    Weights weights{name, form, {}};
+    for (int i = 0; i < copies; ++i) {
+      DeviceMatrix w;
+      w.rows = w.padded_rows = outputs;
+      w.columns = w.stride = inner;
+      w.form = WeightForm::kBF16;
+      w.memory = DeviceMemory(device_, outputs * inner * 2, "weights");
+      FillRandom(device_->stream, outputs * inner, static_cast<std::uint32_t>(7 + i),
+                 w.memory.As<__nv_bfloat16>());
+      weights.copies.push_back(std::move(w));
+    }
+    weights_.push_back(std::move(weights));
+  }
+
+  static double ProductBytes(const Weights& weights, std::int64_t rows) {
+    const DeviceMatrix& w = weights.copies.front();
+    const double out = static_cast<double>(ElementBytes(weights.form)) *
+                       (weights.form == ProductForm::kAdd ? 2.0 : 1.0);
+    return 2.0 * static_cast<double>(w.padded_rows * w.stride) +
+           static_cast<double>(rows) * (2.0 * static_cast<double>(w.stride) +
+                                        out * static_cast<double>(OutputStride(w, weights.form)));
+  }
+  static double ProductFlops(const DeviceMatrix& w, std::int64_t rows) {
+    return 2.0 * static_cast<double>(rows) * static_cast<double>(w.padded_rows * w.stride);
+  }
+
+  static void PrintLine(const std::string& name, double us, double bytes, double flops,
+                        const std::string& note) {
+    const double limit = std::max(bytes / kBytesPerSecond, flops / kFlops) * 1e6;
+    fmt::print("  {:10} {:9.2f} us  limit {:8.2f}  {:4.0f} %  {:5.2f} TB/s  {:5.0f} TFLOP/s  {}\n",
+               name, us, limit, 100.0 * limit / us, bytes / us * 1e-6, flops / us * 1e-6, note);
+  }
+
+  void* OutOf(const Weights& weights) {
+    if (weights.name == "logits") return logits_.As<void>();
+    if (weights.form == ProductForm::kSwiGlu) return gated_.As<void>();
+    return weights.form == ProductForm::kAdd ? residual_.As<void>() : wide_.As<void>();
+  }
+
+  // The product with the copy of its weights whose turn it is.
+  void MultiplyCopy(const Weights& weights, std::int64_t rows, int turn, const Way& way) {
+    way(narrow_.As<__nv_bfloat16>(), rows,
+        weights.copies[static_cast<size_t>(turn) % weights.copies.size()],
+        {weights.form, OutOf(weights), nullptr, wide_.As<__nv_bfloat16>()});
+  }
+  double ProductMicroseconds(const Weights& weights, std::int64_t rows, const Way& way) {
+    return Microseconds(weights.copies.size() == 1 ? 4 : 24,
+                        [&](int i) { MultiplyCopy(weights, rows, i, way); });
+  }
+
+  std::vector<RowKernel> RowKernels(std::int64_t rows) {
+    const auto r = static_cast<double>(rows);
+    const RowRange hidden{rows, kHidden, kHidden}, ffn{rows, kFfn, kFfn};
+    const cudaStream_t s = device_->stream;
+    return {
+        {"norm", r * kHidden * 6.0,
+         [=, this] {
+           RmsNormRows(s, residual_.As<float>(), norm_.As<float>(), 1e-6f, hidden,
+                       {nullptr, inner_.As<__nv_bfloat16>()});
+         }},
+        {"swiglu", r * kFfn * 6.0,
+         [=, this] {
+           SwiGluRows(s, wide_.As<__nv_bfloat16>(), 2 * kFfn, ffn, inner_.As<__nv_bfloat16>());
+         }},
+        {"add", r * kHidden * 12.0,
+         [=, this] { AddRows(s, wide_.As<float>(), nullptr, hidden, residual_.As<float>()); }},
+        {"narrow", r * kHidden * 6.0,
+         [=, this] { NarrowRows(s, wide_.As<float>(), hidden, inner_.As<__nv_bfloat16>()); }},
+    };
+  }
+
+  double LayerMicroseconds(std::int64_t rows, const Way& way) {
+    return Microseconds(copies_ * 4, [&](int i) { Layer(rows, i, way, {}); });
+  }
+
+  // Row kernels beside a layer's products, and what else comes before the output product.
+  struct Between {
+    bool norms = true;
+    std::function<void()> attention = [] {};
+  };
+
+  // Everything of a layer, attention as given.
+  void Layer(std::int64_t rows, int index, const Way& way, const Between& between) {
+    const cudaStream_t s = device_->stream;
+    const RowRange hidden{rows, kHidden, kHidden};
+    auto* x = residual_.As<float>();
+    auto* normed = inner_.As<__nv_bfloat16>();
+    const auto multiply = [&](size_t which, const __nv_bfloat16* from, void* out) {
+      const Weights& weights = weights_[which];
+      way(from, rows, weights.copies[static_cast<size_t>(index) % static_cast<size_t>(copies_)],
+          {weights.form, out, nullptr, wide_.As<__nv_bfloat16>()});
+    };
+    const auto norm = [&] {
+      if (!between.norms) return;
+      RmsNormRows(s, x, norm_.As<float>(), 1e-6f, hidden, {nullptr, normed});
+    };
+    norm();
+    multiply(0, normed, wide_.As<void>());
+    between.attention();
+    multiply(1, narrow_.As<__nv_bfloat16>(), x);
+    norm();
+    multiply(2, normed, gated_.As<void>());
+    multiply(3, gated_.As<__nv_bfloat16>(), x);
+  }
+
+  // Mean over a graph of `count` calls of body(i), best of four runs of the graph.
+  double Microseconds(int count, const std::function<void(int)>& body) {
+    body(0);  // decides and allocates
+    device_->Synchronize();
+    LaunchGraph graph(*device_, [&] {
+      for (int i = 0; i < count; ++i) body(i);
+    });
+    graph.Seconds(1);
+    double best = 1e30;
+    for (int run = 0; run < 4; ++run) best = std::min(best, graph.Seconds(1));
+    return best * 1e6 / count;
+  }
+
+  std::shared_ptr<const Device> device_;
+  Products products_;
+  int copies_;  // of each product's weights but the logits'
+  std::vector<Weights> weights_;
+  DeviceMemory residual_, narrow_, inner_, gated_, wide_, logits_, norm_;
+};
+
+}  // namespace banyan::cuda

@@ -1,0 +1,112 @@
+"""Questions over many documents, end to end through `banyan rag` and `banyan eval rag`.
+
+    python3 -m eval.rag generated [--count 24]
+        the shipped model on generated documents: secret codes among 16 and 64, two-hop questions among 16, relevance equal
+    python3 -m eval.rag corpus --data FOLDER -m MODEL --encoder MODEL [--set hotpotqa …] [--limit 20] [-- --threads 2]
+        FOLDER/SET.jsonl of {"id","question","answers","documents":[{"id","title","text","gold"}]}: all documents of a set are
+        one index (words and vectors), and questions are asked of it. A row of the table is a signal and a method: sub-span
+        match, F1, the share of gold documents among those read and cited, and the median wait for the first token.
+"""
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+SETS = ("hotpotqa", "musique", "2wikimultihopqa")
+COLUMNS = ("questions", "sub_span", "f1", "recall_read", "recall_cited", "first_token_median")
+
+
+def write_rows(path: Path, rows: list[dict]) -> Path:
+    path.write_text("".join(json.dumps(r, ensure_ascii=False) + "\n" for r in rows), encoding="utf-8")
+    return path
+
+
+def run(*command: str | Path) -> str:
+    done = subprocess.run([str(c) for c in command], capture_output=True, text=True)
+    if done.returncode not in (0, 1):  # 1: some rows failed, and the score says so
+        sys.exit(f"{' '.join(map(str, command))}\n{done.stderr[-2000:]}")
+    return done.stdout
+
+
+class Table:
+    def __init__(self, banyan: str, options: list[str]) -> None:
+        self.banyan, self.options, self.rows = banyan, options, []
+
+    def add(self, name: str, gold: Path, source: Path, *arguments: str | Path) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            out = Path(folder, "out.jsonl")
+            run(self.banyan, "rag", source, "-o", out, "--quiet", *arguments, *self.options)
+            score = json.loads(run(self.banyan, "eval", "rag", gold, out, "--json"))
+        self.rows.append(dict(name=name, **score))
+        if len(self.rows) == 1:
+            print(f"{'':44}" + "".join(f"{c.replace('first_token_median', 'first token'):>14}" for c in COLUMNS))
+        print(f"{name:44}" + "".join(f"{score[c]:14.3f}" if isinstance(score[c], float) else f"{score[c]:14}" for c in COLUMNS), flush=True)
+
+
+def generated(a: argparse.Namespace, folder: Path) -> list[dict]:
+    from eval.sets import codes, two_hops
+    from train.lexicon import HELD, Lexicon
+
+    lex = lambda name: Lexicon(random.Random(f"evaluation {a.seed} {name}"), HELD)
+    table = Table(a.banyan, ["-m", a.model, *a.options])
+    for name, rows in (("secret code among 16", codes(lex("code"), a.count, 16)), ("secret code among 64", codes(lex("code 64"), a.count, 64)),
+                       ("two-hop among 16", two_hops(lex("hop"), a.count, 16))):
+        gold = write_rows(folder / "gold.jsonl", rows)
+        for method in a.method:
+            table.add(f"{name}, {method}", gold, gold, "--method", method, "--relevance", "equal")
+    return table.rows
+
+
+def corpus(a: argparse.Namespace, folder: Path) -> list[dict]:
+    table = Table(a.banyan, ["-m", a.model, "--top", str(a.top), "--max-new", str(a.max_new), "--too-long", "truncate", *a.options])
+    for name in a.set:
+        records = [json.loads(line) for line in (a.data / f"{name}.jsonl").open(encoding="utf-8")]
+        documents = {d["id"]: {"id": d["id"], "title": d.get("title", ""), "text": d["text"]} for r in records for d in r["documents"]}
+        index = folder / f"{name}.index"
+        passages = write_rows(folder / f"{name}.documents.jsonl", list(documents.values()))
+        run(a.banyan, "rag", "index", index, passages, "--passage-words", "1000", "--encoder", a.encoder, "--quiet")
+        asked = records[:a.limit or None]
+        gold = write_rows(folder / f"{name}.gold.jsonl", asked)
+        questions = write_rows(folder / f"{name}.questions.jsonl", [{"id": r["id"], "question": r["question"]} for r in asked])
+        for signal in a.signal:
+            candidates, _, relevance = signal.partition("+")
+            for method in a.method:
+                table.add(f"{name}, {len(documents)} documents, {signal}, {method}", gold, questions, "--index", index, "--method", method,
+                          "--candidates", candidates, "--relevance", relevance or candidates)
+    return table.rows
+
+
+def main() -> None:
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("what", choices=("generated", "corpus"))
+    p.add_argument("-m", "--model", default="models/banyan-reader-15m.gguf")
+    p.add_argument("--banyan", default="build/release/banyan")
+    p.add_argument("--method", nargs="+", default=["experts"])
+    p.add_argument("--count", type=int, default=24, help="generated: questions of each kind")
+    p.add_argument("--seed", type=int, default=1)
+    p.add_argument("--data", type=Path, help="corpus: the folder with the sets")
+    p.add_argument("--set", nargs="+", default=SETS)
+    p.add_argument("--encoder", default="all-minilm-l6-v2")
+    p.add_argument("--signal", nargs="+", default=["bm25", "dense", "bm25+dense"], help="candidates, or candidates+relevance")
+    p.add_argument("--top", type=int, default=8)
+    p.add_argument("--limit", type=int, default=20, help="corpus: questions of each set; 0: all")
+    p.add_argument("--json", type=Path, help="write the table here")
+    p.add_argument("--max-new", type=int, default=24, help="corpus: tokens of an answer")
+    cut = sys.argv.index("--") if "--" in sys.argv else len(sys.argv)
+    a = p.parse_args(sys.argv[1:cut])
+    a.options = sys.argv[cut + 1:]  # for `banyan rag`
+    if a.what == "corpus" and not a.data:
+        p.error("corpus: expected --data")
+    with tempfile.TemporaryDirectory() as folder:
+        rows = (generated if a.what == "generated" else corpus)(a, Path(folder))
+    if a.json:
+        a.json.write_text(json.dumps(rows, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,159 @@
+"""Models: found by path or name, loaded, closed."""
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+from types import TracebackType
+from typing import Any, Iterable, Mapping, Sequence
+
+from . import _native
+
+#: The model that comes with the package.
+SHIPPED_MODEL = "banyan-reader-15m"
+
+
+def _model_folders() -> list[pathlib.Path]:
+    """Where the package's own models may be: beside it, or in the checkout that it runs from."""
+    here = pathlib.Path(__file__).resolve().parent
+    return [here / "models", here.parent.parent / "models"]
+
+
+def find_model(model: str | os.PathLike[str] | None) -> str:
+    """The path or name that the library takes: `model` itself, the shipped model for its name, and for None
+    ``$BANYAN_MODEL``, else the shipped one."""
+    if model is None:
+        if os.environ.get("BANYAN_MODEL"):
+            return _native.default_model()
+        model = SHIPPED_MODEL
+    name = os.fspath(model)
+    if name == SHIPPED_MODEL:
+        for folder in _model_folders():
+            file = folder / f"{SHIPPED_MODEL}.gguf"
+            if file.is_file():
+                return str(file)
+        return _native.default_model()
+    return name
+
+
+def find_adapter(adapter: str | os.PathLike[str] | None) -> str | None:
+    """The folder of an adapter, also of one that comes with the package, by its name."""
+    if adapter is None:
+        return None
+    name = os.fspath(adapter)
+    if "/" not in name:
+        for folder in _model_folders():
+            if (folder / name / "adapter_config.json").is_file():
+                return str(folder / name)
+    return name
+
+
+class Model:
+    """A model ready to compute.
+
+    >>> with banyan.Model("banyan-reader-15m") as model:
+    ...     banyan.ask([{"context": "Anna steers the ferry."}], "Who steers the ferry?", model=model)
+
+    `model` is a GGUF file, a Hugging Face directory or a name that ``banyan model list`` shows; None is
+    ``$BANYAN_MODEL``, else the model that comes with the package. The other parameters are the options of the
+    command line with the same names; `keep_weights` is ``auto``, ``converted`` or ``compact``.
+
+    A model computes for one job or one `Engine` at a time; jobs of other threads wait for their turn. It belongs
+    to the process that loaded it: in a forked child every use raises an `Error`.
+    """
+
+    def __init__(self, model: str | os.PathLike[str] | None = None, *, device: str = "cpu",
+                 precision: str = "mixed", kv_type: str | None = None, threads: int = 0,
+                 adapter: str | os.PathLike[str] | None = None, fast: bool = False,
+                 keep_weights: str = "auto", yarn_factor: float = 0.0) -> None:
+        self.path = find_model(model)
+        self._native = _native.Model({
+            "model": self.path, "device": device, "precision": precision, "kv_type": kv_type,
+            "threads": threads, "adapter": find_adapter(adapter), "fast": fast,
+            "keep_weights": keep_weights, "yarn_factor": yarn_factor})
+
+    def close(self) -> None:
+        """Gives the memory back, once nobody computes with the model any more."""
+        self._native.close()
+
+    def __enter__(self) -> Model:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
+                 trace: TracebackType | None) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        if self._native.closed:
+            return f"<banyan.Model {self.path}, closed>"
+        return f"<banyan.Model {self.path}, {self._native.backend}, {self._native.precision}>"
+
+    @property
+    def vocab_size(self) -> int:
+        return self._native.vocab_size
+
+    @property
+    def context_length(self) -> int:
+        """Tokens of a prompt and its answer together."""
+        return self._native.context_length
+
+    @property
+    def end_tokens(self) -> list[int]:
+        """Any of these ends an answer."""
+        return self._native.end_tokens
+
+    @property
+    def backend(self) -> str:
+        return self._native.backend
+
+    @property
+    def precision(self) -> str:
+        return self._native.precision
+
+    @property
+    def weight_bytes(self) -> int:
+        return self._native.weight_bytes
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """Everything that can change an answer: two models with equal identities give equal bits."""
+        found: dict[str, Any] = json.loads(self._native.identity)
+        return found
+
+    @property
+    def fingerprint(self) -> str:
+        """A hash of the identity."""
+        return self._native.fingerprint
+
+    @property
+    def has_chat_template(self) -> bool:
+        return self._native.has_text and self._native.has_chat_template
+
+    @property
+    def bos(self) -> int | None:
+        return self._native.bos
+
+    def encode(self, text: str, *, add_special: bool = False, parse_special: bool = False) -> list[int]:
+        """Text as tokens. `parse_special`: control tokens spelled in the text become their ids; leave it off for
+        everything that a user or a document wrote."""
+        return self._native.encode(text, add_special, parse_special)
+
+    def decode(self, tokens: Iterable[int], *, skip_special: bool = True) -> str:
+        return self._native.decode([int(token) for token in tokens], skip_special)
+
+    def chat_tokens(self, messages: Sequence[Mapping[str, Any]], *, add_generation_prompt: bool = True,
+                    **extra: Any) -> list[int]:
+        """A chat as tokens, by the model's template; `extra` are the template's options (enable_thinking …)."""
+        return self._native.chat_tokens(json.dumps(list(messages)), add_generation_prompt,
+                                        json.dumps(extra) if extra else "")
+
+    def chat_text(self, messages: Sequence[Mapping[str, Any]], *, add_generation_prompt: bool = True,
+                  **extra: Any) -> str:
+        """The same as text, to look at."""
+        return self._native.chat_text(json.dumps(list(messages)), add_generation_prompt,
+                                      json.dumps(extra) if extra else "")
+
+
+def describe(model: str | os.PathLike[str] | None = None) -> dict[str, Any]:
+    """What a model is, read from its files' headers alone."""
+    return _native.describe_model(find_model(model))

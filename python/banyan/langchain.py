@@ -1,0 +1,123 @@
+"""Banyan for LangChain: a chat model and a retriever.
+
+>>> from banyan.langchain import BanyanChat, BanyanRetriever
+>>> chat = BanyanChat(model="smollm2-135m-instruct")
+>>> chat.invoke("Who steers the ferry?").content
+"""
+from __future__ import annotations
+
+from typing import Any, AsyncIterator, Iterator
+
+from langchain_core.callbacks import AsyncCallbackManagerForLLMRun, CallbackManagerForLLMRun, CallbackManagerForRetrieverRun
+from langchain_core.documents import Document
+from langchain_core.language_models.chat_models import BaseChatModel
+from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage
+from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
+from langchain_core.retrievers import BaseRetriever
+from pydantic import ConfigDict, Field, PrivateAttr
+
+from ._embed import Index
+from ._engine import Answer, Engine, Request
+from ._errors import Error
+from ._model import Model
+
+_ROLES = {"human": "user", "ai": "assistant", "system": "system", "tool": "tool"}
+
+
+def chat_messages(messages: list[BaseMessage]) -> list[dict[str, str]]:
+    """LangChain's messages as a chat template takes them."""
+    chat = []
+    for message in messages:
+        role = _ROLES.get(message.type) or str(getattr(message, "role", message.type))
+        if not isinstance(message.content, str):
+            raise Error(f"expected messages of text, found {type(message.content).__name__}", "unsupported")
+        chat.append({"role": role, "content": message.content})
+    return chat
+
+
+class BanyanChat(BaseChatModel):  # type: ignore[misc]
+    """A chat model in this process. Messages that begin alike share what is computed of them; all calls, from threads
+    or coroutines, are answered at once by one engine, and each has the answer that it would have alone."""
+
+    model_config = ConfigDict(arbitrary_types_allowed=True, protected_namespaces=())
+
+    model: Any = None  #: a `banyan.Model`, or what it takes: path, name, None
+    max_new: int = 256
+    temperature: float = 0.0
+    top_k: int = 0
+    top_p: float = 1.0
+    seed: int = 0
+    engine_options: dict[str, Any] = Field(default_factory=dict)
+    _engine: Engine | None = PrivateAttr(default=None)
+
+    @property
+    def _llm_type(self) -> str:
+        return "banyan"
+
+    @property
+    def engine(self) -> Engine:
+        if self._engine is None:
+            loaded = self.model if isinstance(self.model, Model) else Model(self.model)
+            self._engine = Engine(loaded, **self.engine_options)
+        return self._engine
+
+    def close(self) -> None:
+        """Ends the engine; the next call begins another."""
+        if self._engine is not None:
+            self._engine.close()
+            self._engine = None
+
+    def _submit(self, messages: list[BaseMessage], stop: list[str] | None, stream: bool, options: dict[str, Any]) -> Request:
+        chosen = {"max_new": self.max_new, "temperature": self.temperature, "top_k": self.top_k, "top_p": self.top_p,
+                  "seed": self.seed, **options}
+        # A stop string makes the engine keep the text; one that cannot come changes nothing else.
+        return self.engine.submit(chat_messages(messages), stop=stop or ["\0"], stream=stream, **chosen)
+
+    @staticmethod
+    def _result(answer: Answer) -> ChatResult:
+        usage = {"input_tokens": answer.prompt_tokens, "output_tokens": len(answer.tokens),
+                 "total_tokens": answer.prompt_tokens + len(answer.tokens)}
+        message = AIMessage(content=answer.text, usage_metadata=usage,
+                            response_metadata={"finish_reason": answer.finish_reason})
+        return ChatResult(generations=[ChatGeneration(message=message)])
+
+    def _generate(self, messages: list[BaseMessage], stop: list[str] | None = None,
+                  run_manager: CallbackManagerForLLMRun | None = None, **options: Any) -> ChatResult:
+        return self._result(self._submit(messages, stop, False, options).answer())
+
+    async def _agenerate(self, messages: list[BaseMessage], stop: list[str] | None = None,
+                         run_manager: AsyncCallbackManagerForLLMRun | None = None, **options: Any) -> ChatResult:
+        return self._result(await self._submit(messages, stop, False, options))
+
+    def _stream(self, messages: list[BaseMessage], stop: list[str] | None = None,
+                run_manager: CallbackManagerForLLMRun | None = None, **options: Any) -> Iterator[ChatGenerationChunk]:
+        for event in self._submit(messages, stop, True, options):
+            if event.text:
+                chunk = ChatGenerationChunk(message=AIMessageChunk(content=event.text))
+                if run_manager is not None:
+                    run_manager.on_llm_new_token(event.text, chunk=chunk)
+                yield chunk
+
+    async def _astream(self, messages: list[BaseMessage], stop: list[str] | None = None,
+                       run_manager: AsyncCallbackManagerForLLMRun | None = None,
+                       **options: Any) -> AsyncIterator[ChatGenerationChunk]:
+        async for event in self._submit(messages, stop, True, options):
+            if event.text:
+                chunk = ChatGenerationChunk(message=AIMessageChunk(content=event.text))
+                if run_manager is not None:
+                    await run_manager.on_llm_new_token(event.text, chunk=chunk)
+                yield chunk
+
+
+class BanyanRetriever(BaseRetriever):  # type: ignore[misc]
+    """Passages of an index that `banyan.Index.build` or ``banyan rag index`` made, found by words (BM25)."""
+
+    model_config = ConfigDict(arbitrary_types_allowed=True)
+
+    index: Index
+    count: int = 4
+
+    def _get_relevant_documents(self, query: str, *, run_manager: CallbackManagerForRetrieverRun) -> list[Document]:
+        return [Document(page_content=found.text, id=found.id,
+                         metadata={"source": found.source, "title": found.title, "begin": found.begin, "score": found.score})
+                for found in self.index.search(query, self.count)]

@@ -1,0 +1,112 @@
+// What Python objects hold, and how they behave around fork, threads and Ctrl-C.
+#pragma once
+
+#include <nanobind/nanobind.h>
+#include <unistd.h>
+
+#include <condition_variable>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "banyan/constrain.h"
+#include "banyan/encoder.h"
+#include "banyan/engine.h"
+#include "banyan/error.h"
+#include "banyan/model.h"
+
+namespace banyan::python {
+
+namespace nb = nanobind;
+
+// A library object that belongs to the process that made it: its threads do not survive a fork. A
+// child that uses it gets an Error; a child that drops it leaks it, because joining threads that
+// are not there would never end.
+template <typename T>
+class ProcessBound {
+ public:
+  explicit ProcessBound(std::shared_ptr<T> value)
+      : value_(std::move(value)), process_(::getpid()) {}
+  ~ProcessBound() { Drop(); }
+  ProcessBound(const ProcessBound&) = delete;
+  ProcessBound& operator=(const ProcessBound&) = delete;
+
+  // Throws kUsage in a forked child, and after Drop.
+  const std::shared_ptr<T>& get(const char* what) const {
+    if (process_ != ::getpid()) {
+      throw Error(ErrorKind::kUsage, std::string(what) +
+                                         ": was made before this process was forked, and its "
+                                         "threads are not here; make another one in the child, or "
+                                         "start processes with 'spawn'");
+    }
+    if (!value_) throw Error(ErrorKind::kUsage, std::string(what) + ": is closed");
+    return value_;
+  }
+  bool closed() const { return !value_; }
+  void Drop() {
+    if (value_ && process_ != ::getpid()) new std::shared_ptr<T>(std::move(value_));
+    value_.reset();
+  }
+
+ private:
+  std::shared_ptr<T> value_;
+  pid_t process_;
+};
+
+// Who computes with a model: its threads serve one at a time.
+class Turn {
+ public:
+  // Waits until no job computes, looking for Ctrl-C; throws kUsage while an Engine holds the model.
+  // REQUIRES: the GIL is not held.
+  void BeginJob();
+  void EndJob();
+  // Throws kUsage when somebody else computes.
+  void BeginEngine();
+  void EndEngine();
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  enum class Holder { kNone, kJob, kEngine } holder_ = Holder::kNone;
+};
+
+struct BoundModel {
+  explicit BoundModel(std::shared_ptr<Model> loaded) : model(std::move(loaded)) {}
+
+  // Throws kUnsupported when the model's files have no tokenizer.
+  std::shared_ptr<const Text> text() const;
+  std::shared_ptr<const Constraint> ConstraintOf(const std::string& regex,
+                                                 const std::string& json_schema);
+
+  ProcessBound<Model> model;
+  std::shared_ptr<Turn> turn = std::make_shared<Turn>();
+  std::mutex trie_mutex;  // guards `trie`
+  std::shared_ptr<const TokenTrie> trie;
+};
+
+// Ctrl-C while the library works: looks some times a second whether Python has a signal to raise.
+// Called by the thread that holds no GIL.
+class Interruption {
+ public:
+  // True when Python wants to raise something; from then on always.
+  bool Pending();
+  // Raises it. REQUIRES: the GIL is held.
+  void Raise() const;
+
+ private:
+  std::exception_ptr raised_;
+  double last_look_ = 0.0;
+};
+
+// Seconds of a clock that only goes forward.
+double Now();
+
+void AddErrors(nb::module_& module);
+void AddModel(nb::module_& module);
+void AddEngine(nb::module_& module);
+void AddJobs(nb::module_& module);
+void AddEncoder(nb::module_& module);
+void AddRetrieval(nb::module_& module);
+
+}  // namespace banyan::python

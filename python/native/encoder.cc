@@ -1,0 +1,169 @@
+// Encoders: texts in, vectors out, as `banyan embed` gives them.
+#include <algorithm>
+
+#include "arrays.h"
+#include "bound.h"
+#include "options.h"
+
+namespace banyan::python {
+namespace {
+
+struct BoundEncoder {
+  explicit BoundEncoder(std::shared_ptr<Encoder> loaded) : encoder(std::move(loaded)) {}
+  ProcessBound<Encoder> encoder;
+};
+
+// Texts as tokens, longer ones cut as `banyan embed` cuts them.
+struct TokenTexts {
+  std::vector<std::vector<TokenId>> tokens;  // of texts without problem
+  std::vector<bool> truncated;               // [texts]
+  std::vector<std::pair<std::string, std::string>>
+      problems;  // [texts] kind and message; empty: none
+};
+
+TokenTexts Tokenise(const Encoder& encoder, const std::vector<std::string>& texts, int max_tokens) {
+  if (!encoder.text()) {
+    throw Error(ErrorKind::kUnsupported, "embed: the model's files have no tokenizer");
+  }
+  const size_t most = static_cast<size_t>(
+      max_tokens > 0 ? std::min(max_tokens, encoder.context_length()) : encoder.usual_length());
+  TokenTexts result;
+  for (const std::string& text : texts) {
+    std::vector<TokenId> tokens = encoder.text()->Encode(text, true, /*parse_special=*/false);
+    result.truncated.push_back(tokens.size() > most);
+    if (tokens.size() > most) {
+      const TokenId last = tokens.back();
+      tokens.resize(most);
+      if (encoder.text()->IsSpecial(last)) tokens.back() = last;
+    }
+    result.problems.emplace_back();
+    try {
+      encoder.Check(tokens);
+      result.tokens.push_back(std::move(tokens));
+    } catch (const Error& e) {
+      result.problems.back() = {ErrorKindName(e.kind()), e.what()};
+    }
+  }
+  return result;
+}
+
+// Some passes at a time, so that Ctrl-C is heard between them.
+class Embedder {
+ public:
+  Embedder(Encoder& encoder, const EmbedOptions& options) : encoder_(encoder), options_(options) {}
+
+  std::vector<Embedding> Embed(const std::vector<std::vector<TokenId>>& texts) {
+    constexpr size_t kManyTokens = 1 << 12;
+    std::vector<Embedding> all;
+    Interruption interruption;
+    for (size_t begin = 0; begin < texts.size();) {
+      size_t end = begin;
+      for (size_t tokens = 0; end < texts.size() && (end == begin || tokens < kManyTokens); ++end) {
+        tokens += texts[end].size();
+      }
+      const std::vector<std::vector<TokenId>> some(
+          texts.begin() + static_cast<std::ptrdiff_t>(begin),
+          texts.begin() + static_cast<std::ptrdiff_t>(end));
+      for (Embedding& embedding : encoder_.Embed(some, options_)) {
+        all.push_back(std::move(embedding));
+      }
+      begin = end;
+      if (!interruption.Pending()) continue;
+      const nb::gil_scoped_acquire gil;
+      interruption.Raise();
+    }
+    return all;
+  }
+
+ private:
+  Encoder& encoder_;
+  const EmbedOptions options_;
+};
+
+nb::dict EmbedTexts(BoundEncoder& self, const std::vector<std::string>& texts, int max_tokens,
+                    bool sparse, bool colbert, int batch_rows) {
+  const std::shared_ptr<Encoder> encoder = self.encoder.get("encoder");
+  if (!encoder->embeds()) {
+    throw Error(ErrorKind::kUnsupported, "embed: the model is a reranker: it has no vectors");
+  }
+  TokenTexts tokens;
+  std::vector<Embedding> embeddings;
+  std::vector<float> dense;
+  const auto width = static_cast<size_t>(encoder->dimensions());
+  {
+    const nb::gil_scoped_release unlocked;
+    tokens = Tokenise(*encoder, texts, max_tokens);
+    embeddings = Embedder(*encoder, {sparse, colbert, batch_rows}).Embed(tokens.tokens);
+    dense.resize(texts.size() * width);
+    size_t next = 0;
+    for (size_t i = 0; i < texts.size(); ++i) {
+      if (!tokens.problems[i].first.empty()) continue;  // a row of zeros
+      std::ranges::copy(embeddings[next++].dense,
+                        dense.begin() + static_cast<std::ptrdiff_t>(i * width));
+    }
+  }
+  nb::list truncated, problems, sparse_rows, colbert_rows;
+  size_t next = 0;
+  for (size_t i = 0; i < texts.size(); ++i) {
+    truncated.append(static_cast<bool>(tokens.truncated[i]));
+    const bool bad = !tokens.problems[i].first.empty();
+    problems.append(
+        bad ? nb::object(nb::make_tuple(tokens.problems[i].first, tokens.problems[i].second))
+            : nb::none());
+    Embedding none;
+    Embedding& embedding = bad ? none : embeddings[next++];
+    if (sparse && encoder->has_sparse()) {
+      nb::dict weights;
+      for (const auto& [token, weight] : embedding.sparse) weights[nb::int_(token)] = weight;
+      sparse_rows.append(weights);
+    }
+    if (colbert && encoder->has_colbert()) {
+      const size_t rows = embedding.colbert.size();
+      const size_t columns = rows == 0 ? 0 : embedding.colbert[0].size();
+      std::vector<float> flat;
+      flat.reserve(rows * columns);
+      for (const std::vector<float>& row : embedding.colbert) {
+        flat.insert(flat.end(), row.begin(), row.end());
+      }
+      colbert_rows.append(ArrayOf(std::move(flat), {rows, columns}));
+    }
+  }
+  nb::dict result;
+  result["dense"] = ArrayOf(std::move(dense), {texts.size(), width});
+  result["truncated"] = truncated;
+  result["problems"] = problems;
+  result["sparse"] = sparse_rows;
+  result["colbert"] = colbert_rows;
+  return result;
+}
+
+}  // namespace
+
+void AddEncoder(nb::module_& module) {
+  nb::class_<BoundEncoder>(module, "Encoder")
+      .def("__init__",
+           [](BoundEncoder* self, const nb::dict& values) {
+             const LoadOptions options = LoadOptionsOf(values);
+             const nb::gil_scoped_release unlocked;
+             new (self) BoundEncoder(Encoder::Load(options));
+           })
+      .def("close",
+           [](BoundEncoder& self) {
+             const nb::gil_scoped_release unlocked;
+             self.encoder.Drop();
+           })
+      .def_prop_ro(
+          "dimensions",
+          [](const BoundEncoder& self) { return self.encoder.get("encoder")->dimensions(); })
+      .def_prop_ro(
+          "context_length",
+          [](const BoundEncoder& self) { return self.encoder.get("encoder")->context_length(); })
+      .def_prop_ro("reranks",
+                   [](const BoundEncoder& self) { return self.encoder.get("encoder")->reranks(); })
+      .def_prop_ro(
+          "backend",
+          [](const BoundEncoder& self) { return self.encoder.get("encoder")->backend_name(); })
+      .def("embed", &EmbedTexts);
+}
+
+}  // namespace banyan::python

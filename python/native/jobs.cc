@@ -1,0 +1,153 @@
+// ask, extract and rag as jobs: the same code that the command line runs, on files.
+#include <functional>
+
+#include "bound.h"
+#include "options.h"
+
+namespace banyan::python {
+namespace {
+
+// The model's turn, for as long as a job runs.
+class JobTurn {
+ public:
+  explicit JobTurn(Turn& turn) : turn_(turn) { turn_.BeginJob(); }
+  ~JobTurn() { turn_.EndJob(); }
+  JobTurn(const JobTurn&) = delete;
+  JobTurn& operator=(const JobTurn&) = delete;
+
+ private:
+  Turn& turn_;
+};
+
+nb::dict ProgressOf(const JobProgress& progress) {
+  nb::dict fields;
+  fields["seconds"] = progress.seconds;
+  fields["fraction"] = progress.fraction;
+  fields["seconds_left"] = progress.seconds_left;
+  fields["records"] = progress.records;
+  fields["rows"] = progress.rows;
+  fields["error_rows"] = progress.error_rows;
+  fields["skipped"] = progress.skipped;
+  fields["prompt_tokens"] = progress.prompt_tokens;
+  fields["saved_tokens"] = progress.saved_tokens;
+  fields["generated_tokens"] = progress.generated_tokens;
+  fields["last"] = progress.last;
+  return fields;
+}
+
+// What a job tells Python while it runs. An exception of a callable ends the job and is raised.
+class JobCalls {
+ public:
+  JobCalls(JobOptions& job, nb::object progress, nb::object notice)
+      : progress_(std::move(progress)), notice_(std::move(notice)) {
+    job.stop = [this] { return raised_ != nullptr || interruption_.Pending(); };
+    if (!progress_.is_none()) {
+      job.progress = [this](const JobProgress& now) { Call([&] { progress_(ProgressOf(now)); }); };
+    }
+    if (!notice_.is_none()) {
+      job.notice = [this](const std::string& text) { Call([&] { notice_(text); }); };
+    }
+  }
+  // REQUIRES: the GIL is held.
+  void Raise() const {
+    if (raised_) std::rethrow_exception(raised_);
+    interruption_.Raise();
+  }
+
+ private:
+  void Call(const std::function<void()>& call) {
+    const nb::gil_scoped_acquire gil;
+    if (raised_) return;
+    try {
+      call();
+    } catch (...) {
+      raised_ = std::current_exception();
+    }
+  }
+
+  nb::object progress_, notice_;
+  Interruption interruption_;
+  std::exception_ptr raised_;
+};
+
+// Returns the receipt as JSON. `run` has the model's turn and not the GIL.
+std::string RunJob(
+    BoundModel& model, const nb::dict& job_values, nb::object progress, nb::object notice,
+    const char* document_field, std::vector<std::vector<std::string>> needed_columns,
+    const std::function<JobReceipt(std::shared_ptr<Model>, const JobOptions&)>& run) {
+  const std::shared_ptr<Model> loaded = model.model.get("model");
+  JobOptions job = JobOptionsOf(job_values);
+  job.document_field = document_field;
+  job.needed_columns = std::move(needed_columns);
+  JobCalls calls(job, std::move(progress), std::move(notice));
+  JobReceipt receipt;
+  {
+    const nb::gil_scoped_release unlocked;
+    CheckJob(job);
+    const JobTurn turn(*model.turn);
+    receipt = run(loaded, job);
+  }
+  calls.Raise();
+  return receipt.ToJson();
+}
+
+}  // namespace
+
+void AddJobs(nb::module_& module) {
+  module.def(
+      "run_ask",
+      [](BoundModel& model, const nb::dict& engine, const nb::dict& task, const nb::dict& job,
+         nb::object progress, nb::object notice) {
+        const EngineOptions engine_options = EngineOptionsOf(engine);
+        const AskOptions options = AskOptionsOf(task);
+        return RunJob(model, job, std::move(progress), std::move(notice), "context",
+                      NeededColumns(options),
+                      [&](std::shared_ptr<Model> loaded, const JobOptions& j) {
+                        return RunAsk(std::move(loaded), engine_options, options, j);
+                      });
+      },
+      nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg().none(), nb::arg().none());
+  module.def(
+      "run_extract",
+      [](BoundModel& model, const nb::dict& engine, const nb::dict& task, const nb::dict& job,
+         nb::object progress, nb::object notice) {
+        const EngineOptions engine_options = EngineOptionsOf(engine);
+        const ExtractOptions options = ExtractOptionsOf(task);
+        return RunJob(model, job, std::move(progress), std::move(notice), "text", {{"text"}},
+                      [&](std::shared_ptr<Model> loaded, const JobOptions& j) {
+                        return RunExtract(std::move(loaded), engine_options, options, j);
+                      });
+      },
+      nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg().none(), nb::arg().none());
+  module.def(
+      "run_rag",
+      [](BoundModel& model, const nb::dict& engine, const nb::dict& task, const nb::dict& job,
+         nb::object progress, nb::object notice) {
+        const EngineOptions engine_options = EngineOptionsOf(engine);
+        const RagOptions options = RagOptionsOf(task);
+        return RunJob(model, job, std::move(progress), std::move(notice), "context", {},
+                      [&](std::shared_ptr<Model> loaded, const JobOptions& j) {
+                        return RunRag(std::move(loaded), engine_options, options, j);
+                      });
+      },
+      nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg().none(), nb::arg().none());
+  module.def("show_prompts", [](BoundModel& model, const nb::dict& task, const nb::dict& job) {
+    const AskOptions options = AskOptionsOf(task);
+    const JobOptions read = JobOptionsOf(job);
+    const std::shared_ptr<Model> loaded = model.model.get("model");
+    const nb::gil_scoped_release unlocked;
+    return ShowPrompts(loaded, options, read);
+  });
+  module.def("estimate_ask", [](BoundModel& model, const nb::dict& engine, const nb::dict& task,
+                                const nb::dict& job) {
+    const EngineOptions engine_options = EngineOptionsOf(engine);
+    const AskOptions options = AskOptionsOf(task);
+    const JobOptions read = JobOptionsOf(job);
+    const std::shared_ptr<Model> loaded = model.model.get("model");
+    const nb::gil_scoped_release unlocked;
+    const JobTurn turn(*model.turn);
+    return EstimateAsk(loaded, engine_options, options, read).ToJson();
+  });
+}
+
+}  // namespace banyan::python

@@ -1,0 +1,145 @@
+"""How a job is cut into blocks and joined again, without a cluster."""
+import json
+import os
+import pathlib
+import unittest
+
+import banyan
+from banyan._blocks import Cost, JobFolder, elements, members, plan_blocks, read_records, split_questions, with_member
+from banyan.ray import BlockWorker, _write_output, plan
+from support import PackageTest, documents
+
+
+class Text(unittest.TestCase):
+    def test_members_and_elements_as_they_are_written(self):
+        text = ' {"a" : 1.50, "b":[1, "x,]" ,{"c":2}],"d":{}}'
+        self.assertEqual([(name, text[begin:end]) for name, begin, end in members(text)],
+                         [("a", '"a" : 1.50'), ("b", '"b":[1, "x,]" ,{"c":2}]'), ("d", '"d":{}')])
+        self.assertEqual(elements('[1, "x,]" ,{"c":2.0}]'), ["1", '"x,]"', '{"c":2.0}'])
+        self.assertEqual(with_member("{ }", "n", 3), '{"n":3 }')
+        self.assertEqual(with_member('{"a":1}', "n", "ü"), '{"n":"ü","a":1}')
+
+
+class Plan(PackageTest):
+    def blocks(self, rows, tokens, workers=4, common=()):
+        cost = Cost(None, common, 8)
+        return plan_blocks(read_records(rows, {}, "context"), cost, common, "context", tokens, workers)
+
+    def test_rows_with_one_document_are_together_wherever_they_stand(self):
+        rows = [{"id": i, "context": f"Text {i % 3}. " * 10, "question": "why?"} for i in range(12)]
+        blocks, count = self.blocks(rows, 100)
+        self.assertEqual(count, 12)
+        self.assertGreater(len(blocks), 1)
+        for _, lines in blocks:
+            for other_tokens, other in blocks:
+                if lines is not other:
+                    self.assertFalse({line.place % 3 for line in lines} & {line.place % 3 for line in other})
+
+    def test_blocks_hold_about_as_many_tokens(self):
+        rows = [{"id": i, "context": "word " * (10 + 200 * (i % 7 == 0)), "question": "why?"} for i in range(200)]
+        for row in rows:
+            row["context"] += str(row["id"])
+        blocks, _ = self.blocks(rows, 2000)
+        for tokens, _ in blocks[:-1]:
+            self.assertTrue(1600 <= tokens <= 2000, tokens)
+
+    def test_a_document_with_many_questions_is_split_among_the_workers(self):
+        many = {"id": "m", "context": "abc " * 50, "questions": [f"question {i}?" for i in range(1000)], "kept": 1.50}
+        blocks, _ = self.blocks([many, *documents(3)], 1000)
+        pieces = [lines[0] for _, lines in blocks if lines[0].own_questions]
+        self.assertEqual(len(pieces), 4)
+        questions = [q for piece in pieces for q in json.loads(piece.text)["questions"]]
+        self.assertEqual([q["id"] for q in questions], list(range(1, 1001)))
+
+    def test_pieces_have_the_ids_that_one_job_gives(self):
+        own = [{"id": 2, "question": "b"}, "c", {"question": "d", "n": 1.50}]
+        record = next(iter(read_records([{"id": 1, "context": "x", "questions": own}], {}, "context")))
+        pieces = split_questions(record, ["a"], 2)
+        questions = [q for piece in pieces for q in json.loads(piece)["questions"]]
+        wanted = banyan.ask([{"id": 1, "context": "x", "questions": own}], "a", model=self.model, max_new=1)
+        self.assertEqual([q["id"] for q in questions], [row["question_id"] for row in wanted])
+        twice = [{"id": 2, "question": "b"}, {"id": 2, "question": "c"}]
+        record = next(iter(read_records([{"id": 1, "context": "x", "questions": twice}], {}, "context")))
+        self.assertIsNone(split_questions(record, [], 2))
+
+
+class Work(PackageTest):
+    """Blocks answered one after another in this process: the rows of one machine."""
+
+    def answered(self, data, tokens=120, workers=3, **options):
+        questions = options.pop("questions", [])
+        task = {**options, **({"questions": questions} if questions else {})}
+        job = plan("ask", data, self.path("job"), task, model=self.model_path, model_options={}, common=questions,
+                   workers=workers, block_tokens=tokens)
+        worker = BlockWorker(self.path("job"), {"model": self.model_path, "threads": 1}, "ask", task, {}, {})
+        count = len(job.manifest()["blocks"])
+        for number in reversed(range(count)):
+            worker({"block": [number]})
+        facts = _write_output(job, self.path("out.jsonl"))
+        worker.model.close()
+        return (self.folder / "out.jsonl").read_bytes().splitlines(), facts, count
+
+    def test_rows_are_those_of_one_job(self):
+        rows = documents(9) + [{"id": "big", "context": "abc " * 30, "questions": [f"{k}?" for k in range(60)]}]
+        source = self.write("in.jsonl", rows)
+        found, facts, count = self.answered(source, max_new=5, questions=["What else?"])
+        wanted = self.command_lines("ask", source, "-q", "What else?", "--max-new", 5)
+        self.assertEqual(found, wanted)
+        self.assertGreater(count, 3)
+        self.assertEqual(facts["rows"], len(wanted))
+
+    def test_error_rows_are_those_of_one_job(self):
+        rows = [*documents(2), "not JSON", {"id": "d1", "context": "x", "question": "again?"}, {"context": "no id", "question": "q"},
+                {"id": 7, "questions": ["x"]}, {"id": 8, "context": "y", "questions": ["ok?", {"question": ""}]}, "[1]",
+                {"id": 1.50, "context": "z", "question": "q", "kept": 1e400}]
+        source = self.write("in.jsonl", rows)
+        file = pathlib.Path(source)
+        file.write_text(file.read_text().replace("Infinity", "1e400").replace('"id": 1.5', '"id": 1.50'))
+        found, facts, _ = self.answered(source, max_new=4, tokens=30)
+        wanted = self.command_lines("ask", source, "--max-new", 4, code=1)
+        self.assertEqual(found, wanted)
+        errors = [line for line in wanted if b'"error":{' in line]
+        self.assertGreater(len(errors), 4)
+        self.assertEqual(facts["error_rows"], len(errors))
+
+    def test_tables_are_read_too(self):
+        import pyarrow
+        import pyarrow.parquet
+        rows = [{"id": i, "context": f"Text {i}.", "question": "why?", "n": i} for i in range(6)]
+        wanted = banyan.ask(rows, model=self.model, max_new=4).lines
+        pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), self.path("in.parquet"))
+        self.assertEqual(self.answered(self.path("in.parquet"), max_new=4)[0], wanted)
+        with open(self.path("in.csv"), "w") as file:
+            file.write("id;context;question\n" + "".join(f'{i};"Text\n{i}.";why?\n' for i in range(6)))
+        os.rename(self.path("job"), self.path("done"))
+        found = self.answered(self.path("in.csv"), max_new=4)[0]
+        self.assertEqual(found, self.command_lines("ask", self.path("in.csv"), "--max-new", 4))
+
+    def test_text_that_is_no_utf8_becomes_the_same_error_row(self):
+        source = self.folder / "in.jsonl"
+        source.write_bytes(b'{"id":1,"context":"caf\xe9","question":"q?"}\n{"id":2,"context":"ok","question":"q?"}\n')
+        found = self.answered(str(source), max_new=3)[0]
+        self.assertEqual(found, self.command_lines("ask", source, "--max-new", 3, code=1))
+
+    def test_a_folder_of_another_job_or_model_is_refused(self):
+        source = self.write("in.jsonl", documents(3))
+        self.answered(source, max_new=3)
+        with self.assertRaises(banyan.Error) as caught:
+            self.answered(source, max_new=4)
+        self.assertIn("holds another job; different: options", str(caught.exception))
+        with self.assertRaises(banyan.Error) as caught:
+            BlockWorker(self.path("job"), {"model": self.model_path, "precision": "f32", "threads": 1}, "ask",
+                        {"max_new": 3}, {}, {})
+        self.assertIn("another model; different: kv type, precision", str(caught.exception))
+
+    def test_a_damaged_part_is_noticed(self):
+        self.answered(self.write("in.jsonl", documents(6)), max_new=3)
+        job = JobFolder(self.path("job"))
+        part = job.path / "parts" / "0.jsonl"
+        part.write_bytes(part.read_bytes()[:-5])
+        with self.assertRaises(banyan.Error):
+            job.join(lambda text: None)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,71 @@
+"""Vectors of texts: the command line's, as arrays without copies."""
+import json
+import sys
+import types
+import unittest
+from unittest import mock
+
+import numpy
+
+import banyan
+from support import BANYAN, ROOT, PackageTest
+
+
+def encoder_files():
+    """The functions with which the tests of the program make a tiny encoder; that file runs its tests when imported."""
+    path = ROOT / "tests" / "cli" / "encoder_test.py"
+    names = {"__name__": "encoder_files"}
+    with mock.patch.object(sys, "argv", [str(path), BANYAN, "none"]):
+        exec(compile(path.read_text().split("\nwith ")[0], path, "exec"), names)
+    return types.SimpleNamespace(**names)
+
+
+class Embed(PackageTest):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.files = encoder_files()
+
+    def encoder(self) -> str:
+        folder = self.folder / "encoder"
+        self.files.write_model(folder, "XLMRobertaModel", self.files.network())
+        self.files.write_tokenizer(folder)
+        return str(folder)
+
+    def test_vectors_are_those_of_the_command_line(self):
+        path = self.encoder()
+        rows = [{"id": i, "text": " ".join(f"w{(i * k) % 30}" for k in range(1, 4 + i * 12))} for i in range(6)]
+        lines = self.command("embed", "-m", path, "--threads", 1, self.write("in.jsonl", rows)).splitlines()
+        wanted = [json.loads(line) for line in lines]
+        found = banyan.embed(rows, model=path)
+        self.assertEqual(found.dense.dtype, numpy.float32)
+        self.assertFalse(found.dense.flags.owndata)
+        for number, row in enumerate(wanted):
+            numpy.testing.assert_array_equal(found.dense[number], numpy.array(row["dense"], numpy.float32))
+            self.assertEqual(found.truncated[number], row.get("truncated", False))
+        self.assertTrue(any(found.truncated))
+        alone = banyan.embed([rows[3]["text"]], model=path)
+        numpy.testing.assert_array_equal(alone.dense[0], found.dense[3])
+
+    def test_tables_in_and_parquet_out(self):
+        import pandas
+        import pyarrow.parquet
+        frame = pandas.DataFrame({"id": ["a", "b"], "body": ["w1 w2", "w3"]})
+        found = banyan.embed(frame, model=self.encoder(), field="body", output=self.path("out.parquet"))
+        table = pyarrow.parquet.read_table(self.path("out.parquet")).to_pylist()
+        self.assertEqual([row["id"] for row in table], ["a", "b"])
+        numpy.testing.assert_array_equal(numpy.array(table[1]["dense"], numpy.float32), found.dense[1])
+
+    def test_what_cannot_be_embedded_says_why(self):
+        path = self.encoder()
+        with self.assertRaises(banyan.Error) as caught:
+            banyan.embed([{"id": 1}], model=path)
+        self.assertIn("expected the field 'text'", str(caught.exception))
+        with self.assertRaises(banyan.Error):
+            banyan.Model(path)
+        with self.assertRaises(banyan.Error):
+            banyan.Encoder(self.model_path)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,99 @@
+// Answers that are copied, against a search for them in the text.
+#include "constrain/copy_text.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "banyan/constrain.h"
+#include "constrain/token_trie.h"
+#include "support/error_message.h"
+
+namespace banyan {
+namespace {
+
+const std::vector<std::string> kNull = {"null"};
+
+bool Matches(const Dfa& dfa, std::string_view text) {
+  return dfa.accepting(dfa.Next(dfa.start(), text));
+}
+
+TEST(CopyText, SpansOfWholeWordsAreCopied) {
+  const Dfa dfa = CopyAutomaton("Anna Walker (né\xC3\xA9 Reed)\n  steers the ferry.", kNull, {});
+  for (const char* span :
+       {"Anna", "Anna Walker", "Walker", "Reed) steers", "ferry", "ferry.", "the ferry", "null",
+        "Anna Walker (né\xC3\xA9 Reed) steers the ferry."}) {
+    EXPECT_TRUE(Matches(dfa, span)) << span;
+  }
+  for (const char* other : {"", "(n", "Ann", "nna", "Anna ", " Anna", "Anna Reed", "nul",
+                            "nullAnna", "Walker steers", "anna", "ferry. null", "ferry null"}) {
+    EXPECT_FALSE(Matches(dfa, other)) << other;
+  }
+}
+
+TEST(CopyText, NumbersAreNotCut) {
+  const Dfa dfa = CopyAutomaton("It costs 1,250.50 at 7:45 on 03/12/2024. Or 7.", kNull, {});
+  for (const char* span : {"1,250.50", "7:45", "03/12/2024", "2024", "7", "03/12/2024."}) {
+    EXPECT_EQ(Matches(dfa, span), std::string_view(span) != "2024") << span;
+  }
+  for (const char* part : {"1", "250.50", "45", "7:4", "03/12"}) {
+    EXPECT_FALSE(Matches(dfa, part)) << part;
+  }
+}
+
+// Wherever a walk stands, a match can be reached; and what it wrote stands in the text.
+TEST(CopyText, EveryWalkEndsInASpan) {
+  const std::string text = "a b a b, ab a-b 1.5 a b\xE2\x80\xA6 1.5.2 b a b";
+  std::bitset<256> without;
+  without.set(',');
+  const Dfa dfa = CopyAutomaton(text, kNull, without);
+  std::mt19937 random(3);
+  for (int walk = 0; walk < 500; ++walk) {
+    std::string written;
+    Dfa::State state = dfa.start();
+    while (dfa.goes_on(state) && (!dfa.accepting(state) || random() % 3 != 0)) {
+      const auto byte = static_cast<std::uint8_t>(random());
+      const Dfa::State next = dfa.Next(state, byte);
+      if (next == Dfa::kDead) continue;
+      state = next;
+      written += static_cast<char>(byte);
+    }
+    EXPECT_TRUE(dfa.accepting(state)) << written;
+    EXPECT_TRUE(written == "null" || text.find(written) != std::string::npos) << written;
+  }
+}
+
+TEST(CopyText, ATextOfNothingLeavesTheOthers) {
+  EXPECT_TRUE(Matches(CopyAutomaton(" \n ", kNull, {}), "null"));
+  EXPECT_FALSE(Matches(CopyAutomaton("", {}, {}), "null"));
+}
+
+TEST(CopyText, RefusesWhatIsTooLong) {
+  DfaLimits limits;
+  limits.states = 20;
+  const std::string message = testing_support::ErrorMessage(ErrorKind::kLimit, [&] {
+    (void)CopyAutomaton("one two three four five six seven", kNull, {}, limits);
+  });
+  EXPECT_NE(message.find("too long to copy"), std::string::npos) << message;
+}
+
+TEST(CopyText, TokensFollowTheText) {
+  const auto trie = std::make_shared<const TokenTrie>(
+      std::vector<std::string>{"An", "na", "n", "a", " W", "alker", "alk", "er", "null", "x", " ",
+                               "A", "l", "k", "e", "r", "W", "u", "<end>"});
+  ConstraintOptions options;
+  options.canonical = false;
+  options.end_tokens = {18};
+  const auto copied = Constraint::FromCopies("Anna Walker", kNull, trie, options);
+  ConstraintState state(copied);
+  const auto allowed = [&] { return MaskTokens(*state.AllowedMask()); };
+  EXPECT_EQ(allowed(), (std::vector<TokenId>{0, 2, 8, 11, 16}));  // An, n(ull), null, A, W
+  ASSERT_TRUE(state.Advance(0));
+  EXPECT_EQ(allowed(), (std::vector<TokenId>{1, 2}));
+  ASSERT_TRUE(state.Advance(1));
+  EXPECT_EQ(allowed(), (std::vector<TokenId>{4, 10, 18}));  // goes on, or ends
+  EXPECT_FALSE(state.Advance(9));
+}
+
+}  // namespace
+}  // namespace banyan

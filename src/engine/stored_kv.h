@@ -1,0 +1,89 @@
+// The engine's side of a KV store: what running prompts begin with is loaded from it, and what they
+// declare worth keeping is saved to it. For the engine's own thread; reading and writing files is
+// done by others meanwhile.
+//
+// A node is loading while blocks of it are on their way: nobody computes it then. A block's keys
+// count once all keys before it do, so a block may have to wait for a parent that is computed. If
+// one is damaged or gone, the rest of its node is computed.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "banyan/kv_store.h"
+#include "engine/model_parts.h"
+#include "kernels/page_form.h"
+#include "kv/kv_cache.h"
+#include "store/block_loader.h"
+#include "store/store_parts.h"
+#include "tree/forest.h"
+
+namespace banyan {
+
+class StoredKv {
+ public:
+  struct Engine {
+    const Model::Parts& model;
+    Forest& forest;
+    KvCache& cache;
+    KvMemory& memory;
+  };
+  StoredKv(std::shared_ptr<KvStore> store, bool save, const Engine& engine);
+
+  // Begins to load what the store has of these nodes, parents first. REQUIRES: reserved.
+  void Load(std::span<const NodeId> nodes);
+  bool Loading(NodeId node) const { return loads_.contains(node); }
+  bool pending() const { return loader_.pending() > 0 || !loads_.empty(); }
+  // Puts what has come into its pages; if nothing has, waits for it so long.
+  void Take(double seconds);
+  // The forest divided a node: call after KvCache::Split.
+  void Split(const NodeSplit& split);
+
+  bool saves() const { return save_ && store_->parts().saving(); }
+  // Keeps what the store does not have of these nodes of a path. REQUIRES: filled.
+  void Save(std::span<const NodeId> nodes, const std::string& label);
+
+  std::int64_t loaded_tokens() const { return loaded_tokens_; }
+  std::int64_t saved_tokens() const { return saved_tokens_; }
+  std::int64_t damaged() const { return store_->parts().damaged(); }
+
+ private:
+  // A block on its way to keys [first_key, first_key + tokens) of a node.
+  struct BlockLoad {
+    std::uint64_t ticket = 0;
+    std::int32_t first_key = 0, tokens = 0;
+    std::int64_t segment = 0;
+    bool came = false, good = false;
+    LoadedBlock block;
+  };
+  struct NodeLoad {
+    std::uint64_t serial = 0;       // of the node, which may be gone when its blocks come
+    std::vector<BlockLoad> blocks;  // in order of keys
+  };
+
+  void LoadNode(NodeId node);
+  void Place(LoadedBlock block);
+  // True when something changed.
+  bool Apply(NodeId node, NodeLoad& load);
+  bool Complete(NodeId node) const;
+  void Forget(NodeLoad& load);
+  void ForgetIfGone(NodeId node);
+
+  std::shared_ptr<KvStore> store_;
+  const bool save_;
+  Engine engine_;
+  Kernels& kernels_;
+  PageForm form_;         // the backend's
+  PageForm stored_form_;  // of the store's blocks
+  std::unordered_map<NodeId, NodeLoad> loads_;
+  std::unordered_map<std::uint64_t, NodeId> node_of_ticket_;
+  std::uint64_t next_ticket_ = 1;
+  std::int64_t loaded_tokens_ = 0, saved_tokens_ = 0;
+  BlockLoader loader_;
+};
+
+}  // namespace banyan

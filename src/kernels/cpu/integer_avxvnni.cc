@@ -1,0 +1,28 @@
+// Integer products for AVX2 with AVX-VNNI.
+#define BANYAN_SIMD_TARGET integer_avxvnni
+#include "kernels/cpu/integer_kernels.h"
+#include "kernels/cpu/simd.h"
+
+namespace banyan::BANYAN_SIMD_TARGET {
+namespace {
+
+constexpr int kMaxRows = 4;
+constexpr int VectorsFor(int rows) { return rows > 2 ? 1 : kVectors; }
+using IntVec = __m256i;
+
+inline IntVec Spread(std::int32_t value) { return _mm256_set1_epi32(value); }
+inline IntVec LoadBytes(const std::uint8_t* p) {
+  return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
+}
+inline IntVec FlipSigns(IntVec v) { return _mm256_xor_si256(v, _mm256_set1_epi8(-128)); }
+inline IntVec LowerHalves(IntVec v) { return _mm256_and_si256(v, _mm256_set1_epi8(15)); }
+inline IntVec UpperHalves(IntVec v) { return LowerHalves(_mm256_srli_epi16(v, 4)); }
+inline IntVec DotOfFour(IntVec sum, IntVec codes, IntVec x) {
+  return _mm256_dpbusd_avx_epi32(sum, codes, x);
+}
+inline Vec ToFloat(IntVec v) { return (Vec)_mm256_cvtepi32_ps(v); }
+
+}  // namespace
+}  // namespace banyan::BANYAN_SIMD_TARGET
+
+#include "kernels/cpu/integer_vnni.inc"

@@ -1,0 +1,49 @@
+#include "kernels/cuda/attention/attention.h"
+
+#include "kernels/cuda/device/device.h"
+
+namespace banyan::cuda {
+namespace {
+
+// The largest head that a wide unit's partial sums fit in registers for.
+constexpr int kMostWideDim = 128;
+constexpr int kBlocksPerMultiprocessor = 8;
+
+}  // namespace
+
+UnitForm UnitFormFor(int capability_major, KvType type, int head_dim) {
+  const bool sixteen_bits = type == KvType::kF16 || type == KvType::kBF16;
+  return capability_major == 9 && sixteen_bits && head_dim <= kMostWideDim && HasHopperKernels()
+             ? UnitForm::kWideAndNarrow
+             : UnitForm::kBlocks;
+}
+
+namespace {
+
+void AttendBlocks(cudaStream_t stream, int multiprocessors, KvType type,
+                  const AttentionCall& call) {
+  const int blocks = multiprocessors * kBlocksPerMultiprocessor;
+  switch (type) {
+    case KvType::kF32:
+      return AttendF32(stream, blocks, call);
+    case KvType::kF16:
+      return AttendF16(stream, blocks, call);
+    case KvType::kBF16:
+      return AttendBF16(stream, blocks, call);
+    case KvType::kQ8:
+      return AttendQ8(stream, blocks, call);
+  }
+}
+
+}  // namespace
+
+void AttendUnits(cudaStream_t stream, int multiprocessors, KvType type, const AttentionCall& call) {
+  if (call.form == UnitForm::kBlocks) return AttendBlocks(stream, multiprocessors, type, call);
+  const bool f16 = type == KvType::kF16;
+  const bool wide = call.units.has_wide;
+  if (wide) (f16 ? AttendWideF16 : AttendWideBF16)(stream, multiprocessors, call);
+  if (!call.units.has_narrow) return;
+  (f16 ? AttendNarrowF16 : AttendNarrowBF16)(stream, multiprocessors, call, wide);
+}
+
+}  // namespace banyan::cuda

@@ -1,0 +1,98 @@
+// Tree attention on the device: a launch over the work list, or two that overlap, writes partials,
+// one more merges them in canonical order (plan/attention_plan.h).
+//
+// A work unit is some packed rows of an item for one KV head (kernels/units/work_units.h). Three
+// kernels take units of their own size; their bits are the same:
+//   blocks  64 packed rows, any device, any kind of KV
+//   wide    128 packed rows, Hopper: matrix instructions of warpgroups, bulk copies
+//   narrow    8 packed rows, Hopper: made for the stream of bytes of the streams' private ends
+#pragma once
+
+#include <cuda_bf16.h>
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+
+#include "kernels/cuda/pages/kv_pages.h"
+#include "kernels/cuda/rows/row_kernels.h"
+#include "kernels/kernels.h"
+#include "kernels/units/merge_steps.h"
+#include "kernels/units/work_units.h"
+#include "plan/joining.h"
+
+namespace banyan::cuda {
+
+// Scores are in units of log2, so that weights are powers of two.
+inline constexpr float kLog2E = 1.44269504f;
+
+// Microseconds of a multiprocessor for wide and narrow units, measured on an H200 with heads of
+// 128.
+inline constexpr WorkerTimes kUnitTimes = {
+    .cut = 2.0f, .item = 5.0f, .page = 0.15f, .memory_page = 0.00195f, .start = 8.0f};
+
+// Merge lists of so many entries on average are short.
+inline constexpr int kLongestShortList = 4;
+
+// Lists in device memory. `counts` are there too, so that a recorded launch finds those of its
+// step; the host knows which launches are needed at all.
+struct UnitLists {
+  bool has_wide = false, has_narrow = false;
+  const WorkUnit* many_rows = nullptr;  // kBlocks: all units; else the wide ones
+  const WorkUnit* few_rows = nullptr;   // the narrow ones
+  const UnitCounts* counts = nullptr;
+};
+
+// Partials: weighted values relative to 2^max, and the sum of their weights. An empty one has
+// maximum -inf, sum and values 0.
+struct PartialArrays {
+  float* value = nullptr;  // [partials, heads, head_dim]
+  float* max = nullptr;    // [partials, heads], in units of log2
+  float* sum = nullptr;    // [partials, heads]
+};
+
+struct AttentionCall {
+  // The plan, in device memory.
+  UnitLists units;
+  UnitForm form = UnitForm::kBlocks;
+  std::int32_t* next_unit = nullptr;  // [2] counters of UnitLists, zero between calls
+  const std::int32_t* pages = nullptr;
+  const std::int32_t* positions = nullptr;    // [rows]
+  const std::int32_t* merge_begin = nullptr;  // [rows + 1]
+  const MergeStep* merges = nullptr;
+  int rows = 0;
+  int entries = 0;  // of merges, all rows together; at most as many as partials
+
+  AttentionShape shape;
+  const float* query = nullptr;  // row r, head h at query + r * query_stride + h * head_dim
+  std::int64_t query_stride = 0;
+  // kWideAndNarrow: scaled to units of log2 and rounded to the type of KV, [rows, heads,
+  // padded_dim].
+  const void* scaled_query = nullptr;
+  KvView kv;
+  PartialArrays partials;
+  RowOutput out;  // row r, head h at out + r * out_stride + h * head_dim
+  std::int64_t out_stride = 0;
+};
+
+// Whether the code that runs here has the kernels of wide and narrow units (sm_90a).
+bool HasHopperKernels();
+// The form for a device of this compute capability (major), kind of KV and head size.
+UnitForm UnitFormFor(int capability_major, KvType type, int head_dim);
+
+void AttendUnits(cudaStream_t stream, int multiprocessors, KvType type, const AttentionCall& call);
+// Also sets the counters of the units to zero for the next call.
+void MergePartials(cudaStream_t stream, const AttentionCall& call);
+
+// One per kind of KV, each in its own file so that they compile side by side. `blocks`: at most
+// enough to fill the device; one of wide or narrow units fills a multiprocessor. `after_wide`: the
+// kernel launched last was that of the wide units of the same call.
+void AttendF32(cudaStream_t stream, int blocks, const AttentionCall& call);
+void AttendF16(cudaStream_t stream, int blocks, const AttentionCall& call);
+void AttendBF16(cudaStream_t stream, int blocks, const AttentionCall& call);
+void AttendQ8(cudaStream_t stream, int blocks, const AttentionCall& call);
+void AttendWideF16(cudaStream_t stream, int blocks, const AttentionCall& call);
+void AttendWideBF16(cudaStream_t stream, int blocks, const AttentionCall& call);
+void AttendNarrowF16(cudaStream_t stream, int blocks, const AttentionCall& call, bool after_wide);
+void AttendNarrowBF16(cudaStream_t stream, int blocks, const AttentionCall& call, bool after_wide);
+
+}  // namespace banyan::cuda

@@ -1,0 +1,110 @@
+// A work unit as its kernel sees it: which rows, which keys, where they lie and where results go.
+#pragma once
+
+#include "kernels/cuda/attention/partial.cuh"
+
+namespace banyan::cuda {
+
+struct CutRange {
+  int begin = 0, end = 0;
+  __device__ bool Holds(int cut) const { return cut >= begin && cut < end; }
+};
+
+// Registers are scarce: `unit` stays where it is, in shared or global memory, for the view's life.
+class UnitView {
+ public:
+  __device__ UnitView(const AttentionCall& call, const WorkUnit& unit, int kv_head)
+      : call_(call),
+        unit_(unit),
+        kv_head_(kv_head),
+        ratio_(call.shape.heads / call.shape.kv_heads) {}
+
+  // Packed rows from the unit's first to the item's last.
+  __device__ int rows_left() const {
+    return (unit_.row_end - unit_.row_begin) * ratio_ - unit_.first_packed_row;
+  }
+  // The row of the step that the unit's packed row i belongs to.
+  __device__ int Row(int i) const {
+    return unit_.row_begin + (unit_.first_packed_row + i) / ratio_;
+  }
+  __device__ int Head(int i) const {
+    return kv_head_ * ratio_ + (unit_.first_packed_row + i) % ratio_;
+  }
+  __device__ const float* Query(int i) const {
+    return call_.query + Row(i) * call_.query_stride +
+           static_cast<std::int64_t>(Head(i)) * call_.shape.head_dim;
+  }
+  // In 16 bits; see AttentionCall::scaled_query.
+  __device__ const std::byte* ScaledQuery(int i) const {
+    const std::int64_t head = static_cast<std::int64_t>(Row(i)) * call_.shape.heads + Head(i);
+    return static_cast<const std::byte*>(call_.scaled_query) +
+           head * call_.kv.layout.padded_dim * 2;
+  }
+  // Position of packed row i from the span's key 0; rows that are not there see nothing.
+  __device__ int Offset(int i) const {
+    return i < rows_left() ? call_.positions[Row(i)] - unit_.first_position : -1;
+  }
+  // Index of the partial's (partial, head); -1: nobody reads it.
+  __device__ std::int64_t Partial(int i) const {
+    const int row = Row(i);
+    if (i >= rows_left() || row < unit_.reader_begin || row >= unit_.reader_end) return -1;
+    return static_cast<std::int64_t>(unit_.first_partial + row - unit_.reader_begin) *
+               call_.shape.heads +
+           Head(i);
+  }
+
+  __device__ int key_begin() const { return unit_.key_begin; }
+  __device__ int key_end() const { return unit_.key_end; }
+  __device__ int CutEnd(int begin) const { return min(begin + kCutKeys, unit_.key_end); }
+  // Keys of the cut that some row of the unit may see, [begin, …).
+  __device__ int HighKey(int begin) const { return min(CutEnd(begin), unit_.highest_offset + 1); }
+  __device__ int Pages(int begin) const {
+    return (HighKey(begin) - begin + kPageTokens - 1) / kPageTokens;
+  }
+  // The first cut from `begin` on that some row of the unit sees; key_end or later: none.
+  __device__ int NextCut(int begin) const {
+    if (call_.shape.window > 0) {
+      const int first = unit_.lowest_offset - call_.shape.window + 1;
+      while (begin + kCutKeys <= first && begin < unit_.key_end) begin += kCutKeys;
+    }
+    return begin > unit_.highest_offset ? unit_.key_end : begin;
+  }
+  // Whether another group of the unit begins with the cut than the first. (The unit itself begins
+  // with a stretch then.)
+  __device__ bool OpensLaterGroup(int cut) const {
+    return cut > unit_.key_begin && (cut - unit_.key_begin) % kGroupKeys == 0;
+  }
+  // The unit's cuts that some row sees: they begin in [begin, end), a cut apart.
+  __device__ CutRange Cuts() const {
+    return {NextCut(unit_.key_begin), min(unit_.key_end, unit_.highest_offset + 1)};
+  }
+  // Cuts that begin in this range are whole, and every row sees every key of them.
+  __device__ CutRange WholeCuts() const {
+    const int window = call_.shape.window;
+    return {window > 0 ? unit_.highest_offset - window + 1 : unit_.key_begin,
+            min(unit_.key_end, unit_.lowest_offset + 1) - kCutKeys + 1};
+  }
+  __device__ VisibleKeys Seen(int offset, int begin) const {
+    VisibleKeys seen = KeysSeen(offset, call_.shape.window, begin, CutEnd(begin));
+    return {seen.first - begin, seen.last - begin};
+  }
+
+  // The block of this KV head that the page of key `key` has.
+  __device__ const std::byte* BlockOfKey(int key) const {
+    return Block(call_.pages[unit_.first_page + key / kPageTokens]);
+  }
+  __device__ const std::byte* Block(std::int64_t page) const {
+    const KvLayout& layout = call_.kv.layout;
+    return call_.kv.layer + (page * layout.kv_heads + kv_head_) * layout.block_bytes;
+  }
+  __device__ std::int32_t Page(int key) const {
+    return call_.pages[unit_.first_page + key / kPageTokens];
+  }
+
+ private:
+  const AttentionCall& call_;
+  const WorkUnit& unit_;
+  const int kv_head_, ratio_;
+};
+
+}  // namespace banyan::cuda

@@ -1,0 +1,260 @@
+// What the warps of a block of wide units share, and the four warps that bring it: one opens tasks,
+// one brings pages of keys and values, two bring queries. They run ahead of the two groups that
+// compute (attention_wide.cuh), as far as the rings reach.
+//
+// Full barriers say that a place of a ring may be read, empty ones that it may be filled again;
+// these are waited for one phase behind, since fresh ones count as empty.
+#pragma once
+
+#include "kernels/cuda/attention/softmax.cuh"
+#include "kernels/cuda/attention/unit.cuh"
+#include "kernels/cuda/device/hopper.cuh"
+#include "kernels/cuda/device/launch.cuh"
+#include "kernels/cuda/pages/kv_tiles.cuh"
+
+namespace banyan::cuda {
+
+inline constexpr int kWideGroups = kWideRows / 64;
+inline constexpr int kWideConsumers = kWideGroups * 128;
+inline constexpr int kWideConsumerWarps = kWideConsumers / 32;
+inline constexpr int kWideTasks = 4, kWideStages = 2;
+
+// A unit for one KV head, with some cut to attend to.
+struct WideTask {
+  WorkUnit unit;
+  int kv_head;            // -1: there are no more
+  int rows;               // packed rows
+  CutRange cuts, whole;   // UnitView::Cuts, WholeCuts
+  int offset[kWideRows];  // UnitView::Offset of the packed rows, there when `rows_full` says so
+};
+
+template <int Dim>
+struct WideShared {
+  // Of one task: those of the next follow when the last scores are there. Tiles of 8 rows x 8
+  // values.
+  alignas(128) std::byte query[kWideRows * Dim * 2];
+  alignas(128) std::byte key[kWideStages][kPagesPerCut * kPageBytes<Dim>];
+  alignas(128) std::byte value[kWideStages][kPagesPerCut][kFlaggedPageBytes<Dim>];
+  // The running partial of the task's groups but the last, every thread's own values; by warp, tile
+  // of 8 values and lane. At the task's end each warp stages its partials here.
+  float4 stretch[kWideConsumerWarps][Dim / 8][32];
+  WideTask task[kWideTasks];
+  std::uint64_t task_full[kWideTasks], task_empty[kWideTasks], rows_full[kWideTasks];
+  std::uint64_t query_full[kWideGroups][1], query_empty[kWideGroups][1];  // each group has its half
+  std::uint64_t key_full[kWideStages], key_empty[kWideStages];
+  std::uint64_t value_full[kWideStages], value_empty[kWideStages];
+};
+static_assert(sizeof(WideShared<128>) <= kMostSharedBytes);
+
+#ifdef BANYAN_SM90A
+
+// Places of a ring for things that are numbered from 0: where thing `n` lies, and the parity of the
+// phase that its barriers are in. The number of places is a power of two.
+template <int Places>
+__device__ int PlaceOf(unsigned n) {
+  static_assert((Places & (Places - 1)) == 0);
+  return static_cast<int>(n % Places);
+}
+template <int Places>
+__device__ unsigned ParityOf(unsigned n) {
+  return n / Places % 2;
+}
+
+// Until thing `n` is there, or until its place is free for it.
+template <int Places>
+__device__ void WaitFull(std::uint64_t (&barriers)[Places], unsigned n) {
+  Wait(barriers[PlaceOf<Places>(n)], ParityOf<Places>(n));
+}
+template <int Places>
+__device__ void WaitEmpty(std::uint64_t (&barriers)[Places], unsigned n) {
+  Wait(barriers[PlaceOf<Places>(n)], ParityOf<Places>(n) ^ 1);
+}
+
+// By one thread, before the others begin.
+template <int Dim>
+__device__ void InitBarriers(WideShared<Dim>& shared) {
+  for (int i = 0; i < kWideTasks; ++i) {
+    InitBarrier(shared.task_full[i], 1);
+    InitBarrier(shared.rows_full[i], 1);
+    InitBarrier(shared.task_empty[i], kWideConsumerWarps + 3);  // and those that bring the rest
+  }
+  for (int i = 0; i < kWideGroups; ++i) {
+    InitBarrier(shared.query_full[i][0], 1);
+    InitBarrier(shared.query_empty[i][0], kWideConsumerWarps / kWideGroups);
+  }
+  for (int i = 0; i < kWideStages; ++i) {
+    InitBarrier(shared.key_full[i], 1);
+    InitBarrier(shared.key_empty[i], kWideConsumerWarps);
+    InitBarrier(shared.value_full[i], 1);
+    InitBarrier(shared.value_empty[i], kWideConsumerWarps);
+  }
+  PublishBarriers();
+}
+// For thing `n`: one arrival for the warp, after all that its lanes did.
+template <int Places>
+__device__ void ArriveAsWarp(std::uint64_t (&barriers)[Places], unsigned n) {
+  __syncwarp();
+  if (threadIdx.x % 32 == 0) Arrive(barriers[PlaceOf<Places>(n)]);
+}
+
+// Where the rows of a task stand. All is loaded before anything is stored: loads that wait for one
+// another cost most of a block's start.
+__device__ inline void BringRows(const AttentionCall& call, const UnitView& unit, WideTask& task) {
+  constexpr int kPerLane = kWideRows / 32;
+  const int lane = static_cast<int>(threadIdx.x) % 32, rows = task.rows;
+  int position[kPerLane];
+#pragma unroll
+  for (int i = 0; i < kPerLane; ++i) {
+    position[i] = call.positions[unit.Row(min(lane + 32 * i, rows - 1))];
+  }
+#pragma unroll
+  for (int i = 0; i < kPerLane; ++i) {
+    const int row = lane + 32 * i;
+    task.offset[row] = row < rows ? position[i] - task.unit.first_position : -1;
+  }
+}
+
+// Asks for the queries of `Rounds` times 16 packed rows from `first` on, by one warp. Rows that are
+// not there take another one's values: nobody reads what becomes of them.
+template <int Dim, int Rounds>
+__device__ void AskForQueries(const UnitView& unit, const WideTask& task, int first,
+                              std::byte* query) {
+  constexpr int kChunks = Dim / 8;  // of 16 bytes: two lanes a row, each every other chunk
+  const int lane = static_cast<int>(threadIdx.x) % 32, rows = task.rows;
+  const std::byte* source[Rounds];
+#pragma unroll
+  for (int i = 0; i < Rounds; ++i) {
+    source[i] = unit.ScaledQuery(min(first + 16 * i + lane / 2, rows - 1)) + lane % 2 * 16;
+  }
+#pragma unroll
+  for (int i = 0; i < Rounds; ++i) {
+    if (first + 16 * i >= rows) break;
+    const int row = first + 16 * i + lane / 2;
+#pragma unroll
+    for (int chunk = 0; chunk < kChunks; chunk += 2) {
+      CopyAsync(query + TileOffset(row, (chunk + lane % 2) * 8, Dim) * 2, source[i] + chunk * 16,
+                true);
+    }
+  }
+  CommitCopies();
+}
+__device__ inline void AwaitQueries() {
+  WaitForCopies<0>();
+  PublishToMatrixUnits();
+}
+
+// One of the two warps that bring queries, those of one group. Those of the first task, for which
+// all wait, come faster by the warps that compute.
+template <int Dim>
+__device__ void BringQueries(const AttentionCall& call, WideShared<Dim>& shared, int group) {
+  WaitForEarlierKernels();
+  for (unsigned n = 0;; ++n) {
+    WaitFull(shared.task_full, n);
+    const WideTask& task = shared.task[PlaceOf<kWideTasks>(n)];
+    if (task.kv_head < 0) return;
+    WaitEmpty(shared.query_empty[group], n);
+    if (n > 0) {
+      AskForQueries<Dim, kWideRows / 32>(UnitView(call, task.unit, task.kv_head), task, group * 64,
+                                         shared.query);
+      AwaitQueries();
+    }
+    ArriveAsWarp(shared.query_full[group], n);
+    ArriveAsWarp(shared.task_empty, n);
+  }
+}
+
+// Partials of a unit without keys that any row sees.
+__device__ inline void StoreEmpty(const AttentionCall& call, const UnitView& unit) {
+  const int lane = static_cast<int>(threadIdx.x) % 32, dim = call.shape.head_dim;
+  for (int row = 0; row < min(kWideRows, unit.rows_left()); ++row) {
+    const std::int64_t at = unit.Partial(row);
+    if (at < 0) continue;
+    call.partials.max[at] = -INFINITY;
+    call.partials.sum[at] = 0.0f;
+    for (int d = lane; d < dim; d += 32) call.partials.value[at * dim + d] = 0.0f;
+  }
+  __syncwarp();  // before the next unit takes the place of this one
+}
+
+// The warp that opens tasks: the first by the block's place, later ones from the counter.
+template <int Dim>
+__device__ void OpenTasks(const AttentionCall& call, WideShared<Dim>& shared) {
+  const int lane = static_cast<int>(threadIdx.x) % 32, kv_heads = call.shape.kv_heads;
+  const int tasks = call.units.counts->wide * kv_heads, given = call.units.counts->wide_blocks;
+  int index = static_cast<int>(blockIdx.x);
+  const auto piece_of_unit = [&] {
+    return reinterpret_cast<const int4*>(call.units.many_rows + index / kv_heads)[lane % 3];
+  };
+  int4 piece = {};
+  if (index < tasks) piece = piece_of_unit();
+  for (unsigned n = 0;;) {
+    const bool more = index < tasks;
+    WideTask& task = shared.task[PlaceOf<kWideTasks>(n)];
+    WaitEmpty(shared.task_empty, n);
+    if (lane < 3) reinterpret_cast<int4*>(&task.unit)[lane] = piece;
+    if (lane == 0) task.kv_head = more ? index % kv_heads : -1;
+    __syncwarp();
+    const UnitView unit(call, task.unit, task.kv_head);
+    const CutRange cuts = more ? unit.Cuts() : CutRange();
+    if (lane == 0 && more) {
+      task.rows = min(kWideRows, unit.rows_left());
+      task.cuts = cuts;
+      task.whole = unit.WholeCuts();
+    }
+    if (!more || cuts.begin < cuts.end) ArriveAsWarp(shared.task_full, n);
+    if (!more) return;
+    WaitForEarlierKernels();
+    int next = 0;
+    if (lane == 0) next = given + atomicAdd(&call.next_unit[0], 1);
+    if (cuts.begin < cuts.end) {
+      BringRows(call, unit, task);
+      ArriveAsWarp(shared.rows_full, n);
+      ++n;
+    } else {
+      StoreEmpty(call, unit);
+    }
+    index = __shfl_sync(0xffffffffu, next, 0);
+    if (index < tasks) piece = piece_of_unit();
+  }
+}
+
+// The warp that brings pages.
+template <int Dim>
+__device__ void BringPages(const AttentionCall& call, WideShared<Dim>& shared) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  unsigned cut = 0;
+  for (unsigned n = 0;; ++n) {
+    WaitFull(shared.task_full, n);
+    const WideTask& task = shared.task[PlaceOf<kWideTasks>(n)];
+    if (task.kv_head < 0) return;
+    const UnitView unit(call, task.unit, task.kv_head);
+    const CutRange cuts = task.cuts;
+    for (int begin = cuts.begin; begin < cuts.end; begin += kCutKeys, ++cut) {
+      const int at = PlaceOf<kWideStages>(cut);
+      // Where the cut has fewer pages its last one comes again: no place holds what nobody wrote.
+      const int page = min(lane, unit.Pages(begin) - 1);
+      const std::byte* block =
+          lane < kPagesPerCut ? unit.Block(unit.Page(begin + page * kPageTokens)) : nullptr;
+      if (cut == 0) WaitForEarlierKernels();
+      WaitEmpty(shared.key_empty, cut);
+      if (lane == 0) ArriveExpecting(shared.key_full[at], sizeof(shared.key[0]));
+      __syncwarp();
+      if (lane < kPagesPerCut) {
+        CopyBulk(shared.key[at] + lane * kPageBytes<Dim>, block, kPageBytes<Dim>,
+                 shared.key_full[at]);
+      }
+      WaitEmpty(shared.value_empty, cut);
+      if (lane == 0) ArriveExpecting(shared.value_full[at], sizeof(shared.value[0]));
+      __syncwarp();
+      if (lane < kPagesPerCut) {
+        CopyBulk(shared.value[at][lane], block + call.kv.layout.value_offset,
+                 kFlaggedPageBytes<Dim>, shared.value_full[at]);
+      }
+    }
+    ArriveAsWarp(shared.task_empty, n);
+  }
+}
+
+#endif  // BANYAN_SM90A
+
+}  // namespace banyan::cuda

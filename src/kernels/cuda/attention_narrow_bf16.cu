@@ -1,9 +1,0 @@
-#include "kernels/cuda/attention_narrow.cuh"
-
-namespace banyan::cuda {
-
-void AttendNarrowBF16(cudaStream_t stream, int blocks, const AttentionCall& call, bool after_wide) {
-  AttendNarrow<__nv_bfloat16>(stream, blocks, call, after_wide);
-}
-
-}  // namespace banyan::cuda

@@ -1,9 +1,0 @@
-#include "kernels/cuda/attention_wide.cuh"
-
-namespace banyan::cuda {
-
-void AttendWideBF16(cudaStream_t stream, int blocks, const AttentionCall& call) {
-  AttendWide<__nv_bfloat16>(stream, blocks, call);
-}
-
-}  // namespace banyan::cuda

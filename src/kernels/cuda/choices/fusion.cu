@@ -1,0 +1,254 @@
+#include "kernels/cuda/choices/fusion.h"
+#include "kernels/cuda/device/device.h"
+
+namespace banyan::cuda {
+namespace {
+
+constexpr int kThreads = 512;
+constexpr double kNever = -INFINITY;
+
+// As in kernels/fusion.cc, operation by operation.
+__device__ double Contrast(double beta, float expert, float prior) {
+  if (beta == 0.0) return static_cast<double>(expert);
+  return (1.0 + beta) * static_cast<double>(expert) - beta * static_cast<double>(prior);
+}
+
+__device__ double LogprobOf(double z, const ExpertSum& sum) {
+  if (isnan(z) || z == kNever) return kNever;
+  if (isinf(sum.largest)) return z == sum.largest ? 0.0 : kNever;
+  return (z - sum.largest) - sum.log_rest;
+}
+
+struct Larger {
+  __device__ double operator()(double a, double b) const { return a > b ? a : b; }
+};
+struct Sum {
+  __device__ double operator()(double a, double b) const { return a + b; }
+};
+
+// Over the block, known to every thread.
+template <typename Combine>
+__device__ double Reduce(double x, Combine combine) {
+  __shared__ double scratch[kThreads / 32];
+#pragma unroll
+  for (int offset = 16; offset > 0; offset /= 2) {
+    x = combine(x, __shfl_xor_sync(0xffffffffu, x, offset));
+  }
+  __syncthreads();
+  if (threadIdx.x % 32 == 0) scratch[threadIdx.x / 32] = x;
+  __syncthreads();
+  x = scratch[0];
+  for (int warp = 1; warp < kThreads / 32; ++warp) x = combine(x, scratch[warp]);
+  return x;
+}
+
+// log(sum(exp(value(v)))) over the vocabulary, NaN counted as minus infinity.
+template <typename Value>
+__device__ ExpertSum SumOver(int vocabulary, const Value& value) {
+  double largest = kNever;
+  for (int v = static_cast<int>(threadIdx.x); v < vocabulary; v += kThreads) {
+    const double z = value(v);
+    if (z > largest) largest = z;
+  }
+  ExpertSum result;
+  result.largest = Reduce(largest, Larger{});
+  if (isinf(result.largest)) return result;
+  double sum = 0.0;
+  for (int v = static_cast<int>(threadIdx.x); v < vocabulary; v += kThreads) {
+    const double z = value(v);
+    if (!isnan(z)) sum += exp(z - result.largest);
+  }
+  result.log_rest = log(Reduce(sum, Sum{}));
+  return result;
+}
+
+__device__ const float* RowOf(const DeviceLogits& logits, std::int32_t row) {
+  return logits.values + row * logits.stride;
+}
+
+// One block an expert.
+__global__ void __launch_bounds__(kThreads) ExpertSumKernel(FusionCall call) {
+  const ExpertTerm term = call.terms[blockIdx.x];
+  const DevicePanel panel = call.panels[call.panel_of_term[blockIdx.x]];
+  if (panel.rule == static_cast<int>(FusionRule::kMax)) return;
+  const float* expert = RowOf(call.logits, term.row);
+  const float* prior = RowOf(call.logits, panel.prior);
+  const ExpertSum sum = SumOver(call.logits.vocabulary,
+                                [&](int v) { return Contrast(term.beta, expert[v], prior[v]); });
+  if (threadIdx.x == 0) call.sums[blockIdx.x] = sum;
+}
+
+// What the experts of a panel are compared by.
+__device__ double ScoreOf(const FusionCall& call, const DevicePanel& panel, int k, int v) {
+  const ExpertTerm& term = call.terms[panel.first + k];
+  const double z =
+      Contrast(term.beta, RowOf(call.logits, term.row)[v], RowOf(call.logits, panel.prior)[v]);
+  if (panel.rule == static_cast<int>(FusionRule::kMax)) return z + term.bias;
+  return LogprobOf(z, call.sums[panel.first + k]) + term.bias;
+}
+
+__device__ double FusedOf(const FusionCall& call, const DevicePanel& panel, int v) {
+  double largest = kNever;
+  for (int k = 0; k < panel.count; ++k) {
+    const double score = ScoreOf(call, panel, k, v);
+    if (score > largest) largest = score;
+  }
+  if (panel.rule == static_cast<int>(FusionRule::kMax) || largest == kNever) return largest;
+  const bool mixture = panel.rule == static_cast<int>(FusionRule::kMixture);
+  double sum = 0.0;
+  for (int k = 0; k < panel.count; ++k) {
+    const ExpertTerm& term = call.terms[panel.first + k];
+    if (mixture) {
+      sum += exp(ScoreOf(call, panel, k, v) - largest);
+    } else if (term.weight > 0.0) {
+      const double z =
+          Contrast(term.beta, RowOf(call.logits, term.row)[v], RowOf(call.logits, panel.prior)[v]);
+      sum += term.weight * LogprobOf(z, call.sums[panel.first + k]);
+    }
+  }
+  return mixture ? largest + log(sum) : sum;
+}
+
+// One thread a token of a panel.
+__global__ void FuseKernel(FusionCall call, float* out, std::int64_t out_stride) {
+  const int blocks = (call.logits.vocabulary + kThreads - 1) / kThreads;
+  const int index = static_cast<int>(blockIdx.x) / blocks;
+  const int v = static_cast<int>(blockIdx.x) % blocks * kThreads + static_cast<int>(threadIdx.x);
+  if (v >= call.logits.vocabulary) return;
+  out[index * out_stride + v] = static_cast<float>(FusedOf(call, call.panels[index], v));
+}
+
+__device__ int WinnerOf(const FusionCall& call, const DevicePanel& panel, std::int32_t token) {
+  int winner = 0;
+  double best = kNever;
+  for (int k = 0; k < panel.count; ++k) {
+    const double score = ScoreOf(call, panel, k, token);
+    if (score > best) {
+      best = score;
+      winner = k;
+    }
+  }
+  return winner;
+}
+
+__global__ void WinnerKernel(FusionCall call, const std::int32_t* tokens, std::int32_t* winners) {
+  const int index = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
+  if (index >= call.panels_count) return;
+  winners[index] = WinnerOf(call, call.panels[index], tokens[index]);
+}
+
+__global__ void ChosenWinnerKernel(FusionCall call, const std::int32_t* choices,
+                                   const ScoreResult* results, std::int32_t* winners) {
+  const int index = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
+  if (index >= call.panels_count) return;
+  const std::int32_t token = results[choices[index]].token;
+  winners[index] = token == kNone ? kNone : WinnerOf(call, call.panels[index], token);
+}
+
+// By the whole block; known to every thread.
+__device__ double DivergenceOf(const DeviceLogits& logits, std::int32_t first,
+                               std::int32_t second) {
+  const float* a = RowOf(logits, first);
+  const float* b = RowOf(logits, second);
+  const auto of_a = [&](int v) { return static_cast<double>(a[v]); };
+  const auto of_b = [&](int v) { return static_cast<double>(b[v]); };
+  const ExpertSum sum_a = SumOver(logits.vocabulary, of_a);
+  const ExpertSum sum_b = SumOver(logits.vocabulary, of_b);
+  double divergence = 0.0;
+  for (int v = static_cast<int>(threadIdx.x); v < logits.vocabulary; v += kThreads) {
+    const double p = exp(LogprobOf(of_a(v), sum_a)), q = exp(LogprobOf(of_b(v), sum_b));
+    const double middle = 0.5 * (p + q);
+    if (p > 0.0) divergence += 0.5 * p * log2(p / middle);
+    if (q > 0.0) divergence += 0.5 * q * log2(q / middle);
+  }
+  return fmin(fmax(Reduce(divergence, Sum{}), 0.0), 1.0);
+}
+
+// One block a pair.
+__global__ void __launch_bounds__(kThreads)
+    DivergenceKernel(DeviceLogits logits, const std::int32_t* pairs, double* bits) {
+  const double found = DivergenceOf(logits, pairs[2 * blockIdx.x], pairs[2 * blockIdx.x + 1]);
+  if (threadIdx.x == 0) bits[blockIdx.x] = found;
+}
+
+// One block an expert.
+__global__ void __launch_bounds__(kThreads) MeasureBetasKernel(FusionCall call) {
+  const DevicePanel panel = call.panels[call.panel_of_term[blockIdx.x]];
+  const bool measures = panel.betas == static_cast<int>(BetaSource::kMeasured) ||
+                        panel.betas == static_cast<int>(BetaSource::kMean);
+  if (!measures) return;
+  const double found = DivergenceOf(call.logits, call.terms[blockIdx.x].row, panel.prior);
+  if (threadIdx.x == 0) call.terms[blockIdx.x].beta = found;
+}
+
+// One thread a panel.
+__global__ void SettleBetasKernel(FusionCall call, const double* earlier, double* betas) {
+  const int index = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
+  if (index >= call.panels_count) return;
+  const DevicePanel panel = call.panels[index];
+  ExpertTerm* terms = call.terms + panel.first;
+  if (panel.betas == static_cast<int>(BetaSource::kMean)) {
+    double sum = 0.0;
+    for (int k = 0; k < panel.count; ++k) sum += terms[k].beta;
+    for (int k = 0; k < panel.count; ++k) terms[k].beta = sum / static_cast<double>(panel.count);
+  }
+  for (int k = 0; k < panel.count; ++k) {
+    if (panel.betas == static_cast<int>(BetaSource::kEarlier)) {
+      terms[k].beta = earlier[panel.earlier + k];
+    }
+    betas[panel.first + k] = terms[k].beta;
+  }
+}
+
+void SumExperts(cudaStream_t stream, const FusionCall& call) {
+  if (!call.any_sums) return;
+  ExpertSumKernel<<<static_cast<unsigned>(call.terms_count), kThreads, 0, stream>>>(call);
+  CheckLaunch("sums of experts");
+}
+
+}  // namespace
+
+void SettleBetas(cudaStream_t stream, const FusionCall& call, const double* earlier,
+                 double* betas) {
+  if (call.panels_count == 0) return;
+  MeasureBetasKernel<<<static_cast<unsigned>(call.terms_count), kThreads, 0, stream>>>(call);
+  CheckLaunch("divergence of experts");
+  const auto blocks = static_cast<unsigned>((call.panels_count + 31) / 32);
+  SettleBetasKernel<<<blocks, 32, 0, stream>>>(call, earlier, betas);
+  CheckLaunch("betas of experts");
+}
+
+void FuseRows(cudaStream_t stream, const FusionCall& call, float* out, std::int64_t out_stride) {
+  if (call.panels_count == 0) return;
+  SumExperts(stream, call);
+  const auto blocks = static_cast<unsigned>((call.logits.vocabulary + kThreads - 1) / kThreads);
+  FuseKernel<<<static_cast<unsigned>(call.panels_count) * blocks, kThreads, 0, stream>>>(
+      call, out, out_stride);
+  CheckLaunch("fusion of logits");
+}
+
+void FindWinningExperts(cudaStream_t stream, const FusionCall& call, const std::int32_t* tokens,
+                        std::int32_t* winners) {
+  if (call.panels_count == 0) return;
+  SumExperts(stream, call);
+  const auto blocks = static_cast<unsigned>((call.panels_count + 31) / 32);
+  WinnerKernel<<<blocks, 32, 0, stream>>>(call, tokens, winners);
+  CheckLaunch("winning experts");
+}
+
+void FindChosenExperts(cudaStream_t stream, const FusionCall& call, const std::int32_t* choices,
+                       const ScoreResult* results, std::int32_t* winners) {
+  if (call.panels_count == 0) return;
+  const auto blocks = static_cast<unsigned>((call.panels_count + 31) / 32);
+  ChosenWinnerKernel<<<blocks, 32, 0, stream>>>(call, choices, results, winners);
+  CheckLaunch("winning experts");
+}
+
+void DivergenceOfRows(cudaStream_t stream, const DeviceLogits& logits, const std::int32_t* pairs,
+                      int count, double* bits) {
+  if (count == 0) return;
+  DivergenceKernel<<<static_cast<unsigned>(count), kThreads, 0, stream>>>(logits, pairs, bits);
+  CheckLaunch("divergence of rows");
+}
+
+}  // namespace banyan::cuda

@@ -1,0 +1,114 @@
+#include "kernels/cuda/choices/panels.h"
+
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+
+namespace banyan::cuda {
+
+static_assert(sizeof(RowPair) == 2 * sizeof(std::int32_t));
+
+FusionCall PanelFusion::Upload(const DeviceLogits& logits, std::span<const PanelRow> panels,
+                               std::span<const std::int32_t> tokens,
+                               std::span<const std::int32_t> earlier_first) {
+  std::vector<DevicePanel> headers;
+  std::vector<ExpertTerm> terms;
+  std::vector<std::int32_t> panel_of_term;
+  FusionCall call;
+  for (const PanelRow& panel : panels) {
+    const std::vector<ExpertTerm> of_panel = TermsOf(panel);
+    panel_of_term.insert(panel_of_term.end(), of_panel.size(),
+                         static_cast<std::int32_t>(headers.size()));
+    const bool early = panel.betas == BetaSource::kEarlier;
+    headers.push_back(
+        {panel.prior, static_cast<std::int32_t>(panel.rule),
+         static_cast<std::int32_t>(terms.size()), static_cast<std::int32_t>(of_panel.size()),
+         static_cast<std::int32_t>(panel.betas), early ? earlier_first[headers.size()] : 0});
+    terms.insert(terms.end(), of_panel.begin(), of_panel.end());
+    call.any_sums |= panel.rule != FusionRule::kMax;
+  }
+  // Terms | sums (not sent) | panels | panel of each term | tokens; eight-byte values come first.
+  const auto count = static_cast<std::int64_t>(terms.size());
+  const std::int64_t sums_at = count * std::int64_t{sizeof(ExpertTerm)};
+  const std::int64_t panels_at = sums_at + count * std::int64_t{sizeof(ExpertSum)};
+  const std::int64_t owners_at =
+      panels_at + static_cast<std::int64_t>(headers.size() * sizeof(DevicePanel));
+  const std::int64_t tokens_at = owners_at + count * 4;
+  const std::int64_t bytes = tokens_at + static_cast<std::int64_t>(tokens.size_bytes());
+  if (memory_.bytes() < bytes) {
+    memory_ = {};
+    memory_ = DeviceMemory(device_, 2 * bytes, "panels of experts");
+  }
+  std::byte* block = staging_.Reserve(bytes);
+  std::memset(block, 0, static_cast<size_t>(bytes));
+  std::memcpy(block, terms.data(), terms.size() * sizeof(ExpertTerm));
+  std::memcpy(block + panels_at, headers.data(), headers.size() * sizeof(DevicePanel));
+  std::memcpy(block + owners_at, panel_of_term.data(), panel_of_term.size() * 4);
+  if (!tokens.empty()) std::memcpy(block + tokens_at, tokens.data(), tokens.size_bytes());
+  staging_.Send(memory_.As<void>(), bytes);
+  auto* base = memory_.As<std::byte>();
+  call.logits = logits;
+  call.panels_count = static_cast<int>(headers.size());
+  call.terms_count = static_cast<int>(terms.size());
+  call.terms = reinterpret_cast<ExpertTerm*>(base);
+  call.sums = reinterpret_cast<ExpertSum*>(base + sums_at);
+  call.panels = reinterpret_cast<const DevicePanel*>(base + panels_at);
+  call.panel_of_term = reinterpret_cast<const std::int32_t*>(base + owners_at);
+  tokens_ = reinterpret_cast<const std::int32_t*>(base + tokens_at);
+  return call;
+}
+
+void PanelFusion::FuseStep(const StepCall& call) {
+  BANYAN_CHECK(call.choices.size() == call.panels.size() &&
+               call.earlier_first.size() == call.panels.size());
+  step_ = Upload(call.logits, call.panels, call.choices, call.earlier_first);
+  SettleBetas(device_->stream, step_, call.earlier, call.betas);
+  FuseRows(device_->stream, step_, call.out, call.logits.stride);
+}
+
+void PanelFusion::FindStepWinners(const ScoreResult* results, std::int32_t* winners) const {
+  FindChosenExperts(device_->stream, step_, tokens_, results, winners);
+}
+
+void PanelFusion::Fuse(const DeviceLogits& logits, std::span<const PanelRow> panels, float* out,
+                       std::int64_t out_stride) {
+  if (panels.empty()) return;
+  FuseRows(device_->stream, Upload(logits, panels, {}), out, out_stride);
+}
+
+void PanelFusion::FindWinners(const DeviceLogits& logits, std::span<const PanelRow> panels,
+                              std::span<const TokenId> tokens, std::span<std::int32_t> winners) {
+  BANYAN_CHECK(tokens.size() == panels.size() && winners.size() >= panels.size());
+  for (const TokenId token : tokens) BANYAN_CHECK(token >= 0 && token < logits.vocabulary);
+  if (panels.empty()) return;
+  const FusionCall call = Upload(logits, panels, tokens);
+  const size_t bytes = panels.size() * sizeof(std::int32_t);
+  const DeviceMemory found(device_, static_cast<std::int64_t>(bytes), "winning experts");
+  FindWinningExperts(device_->stream, call, tokens_, found.As<std::int32_t>());
+  Take(found, winners.data(), bytes);
+}
+
+void PanelFusion::MeasureDivergence(const DeviceLogits& logits, std::span<const RowPair> pairs,
+                                    std::span<double> bits) {
+  BANYAN_CHECK(bits.size() >= pairs.size());
+  if (pairs.empty()) return;
+  const auto sent = static_cast<std::int64_t>(pairs.size_bytes());
+  const DeviceMemory rows(device_, sent, "pairs of rows");
+  const DeviceMemory found(device_, static_cast<std::int64_t>(pairs.size() * sizeof(double)),
+                           "divergences");
+  std::memcpy(staging_.Reserve(sent), pairs.data(), pairs.size_bytes());
+  staging_.Send(rows.As<void>(), sent);
+  DivergenceOfRows(device_->stream, logits, rows.As<std::int32_t>(), static_cast<int>(pairs.size()),
+                   found.As<double>());
+  Take(found, bits.data(), pairs.size() * sizeof(double));
+}
+
+void PanelFusion::Take(const DeviceMemory& source, void* target, size_t bytes) const {
+  Check(cudaMemcpyAsync(target, source.As<void>(), bytes, cudaMemcpyDeviceToHost, device_->stream),
+        "copy to the host");
+  device_->Synchronize();
+}
+
+}  // namespace banyan::cuda

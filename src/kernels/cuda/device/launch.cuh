@@ -1,0 +1,87 @@
+// Launches that may begin while the kernel before them ends (programmatic dependent launch, sm_90):
+// the next kernel's blocks take their places and fetch constants while the last blocks of this one
+// finish, which hides most of a small kernel's launch.
+//
+// REQUIRES of every kernel launched so: all threads call WaitForEarlierKernels() before they read
+// or write anything that an earlier kernel reads or writes. Weights and parameters are constants
+// and may be fetched before; so may what Upload copies (slots, lists): the kernel that it launches
+// after the copies does not begin before they are done, and nothing of the step begins before that
+// one.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/cuda/device/device.h"
+
+namespace banyan::cuda {
+
+// All earlier kernels of the stream are done and their results visible.
+__device__ inline void WaitForEarlierKernels() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+// The next kernel may take its place from now on (once every block has said so).
+__device__ inline void LetNextKernelStart() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+
+// Whether the code that runs here was compiled with the two instructions above: a kernel without
+// the wait must not start early. All kernels are compiled for the same architectures.
+inline bool StartsEarly(const void* kernel) {
+  static const bool early = [kernel] {
+    cudaFuncAttributes attributes{};
+    Check(cudaFuncGetAttributes(&attributes, kernel), "attributes of a kernel");
+    return attributes.ptxVersion >= 90;
+  }();
+  return early;
+}
+
+// More shared memory for a block than the language grants by itself; tried again where it failed.
+template <auto kKernel>
+void RaiseSharedMemory(int bytes) {
+  [[maybe_unused]] static const bool raised = [bytes] {
+    Check(cudaFuncSetAttribute(kKernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes),
+          "shared memory of a kernel");
+    return true;
+  }();
+}
+
+struct LaunchShape {
+  dim3 grid;
+  int threads = 0;
+  std::size_t shared_bytes = 0;
+};
+
+template <typename... Parameters, typename... Arguments>
+void LaunchEarly(cudaStream_t stream, const LaunchShape& shape, const char* what,
+                 void (*kernel)(Parameters...), Arguments... arguments) {
+  cudaLaunchAttribute attributes[2] = {};
+  unsigned count = 0;
+  if (StartsEarly(reinterpret_cast<const void*>(kernel))) {
+    attributes[count].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    attributes[count++].val.programmaticStreamSerializationAllowed = 1;
+  }
+#if CUDART_VERSION >= 12080
+  // A multiprocessor divides its memory anew between cache and shared memory only while it is idle.
+  // Products and attention want most of it shared: whoever is to begin while one of them still runs
+  // must want the same.
+  attributes[count].id = cudaLaunchAttributePreferredSharedMemoryCarveout;
+  attributes[count++].val.sharedMemCarveout = cudaSharedmemCarveoutMaxShared;
+#endif
+  cudaLaunchConfig_t config{};
+  config.gridDim = shape.grid;
+  config.blockDim = dim3(static_cast<unsigned>(shape.threads));
+  config.dynamicSmemBytes = shape.shared_bytes;
+  config.stream = stream;
+  config.attrs = attributes;
+  config.numAttrs = count;
+  Check(cudaLaunchKernelEx(&config, kernel, static_cast<Parameters>(arguments)...), what);
+}
+
+}  // namespace banyan::cuda

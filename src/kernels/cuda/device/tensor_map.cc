@@ -1,0 +1,55 @@
+#include "kernels/cuda/device/tensor_map.h"
+
+#include "base/error.h"
+#include "kernels/cuda/device/device.h"
+
+namespace banyan::cuda {
+namespace {
+
+// The driver's function, found at run time: programs link no driver, so that they start without
+// one. Null where it is too old.
+decltype(&cuTensorMapEncodeTiled) Encoder() {
+  static const auto encoder = [] {
+    void* found = nullptr;
+    cudaDriverEntryPointQueryResult result{};
+    constexpr const char* kName = "cuTensorMapEncodeTiled";
+#if CUDART_VERSION >= 12050
+    const cudaError_t status =
+        cudaGetDriverEntryPointByVersion(kName, &found, 12000, cudaEnableDefault, &result);
+#else
+    const cudaError_t status = cudaGetDriverEntryPoint(kName, &found, cudaEnableDefault, &result);
+#endif
+    if (status != cudaSuccess) {
+      cudaGetLastError();
+      found = nullptr;
+    }
+    return reinterpret_cast<decltype(&cuTensorMapEncodeTiled)>(found);
+  }();
+  return encoder;
+}
+
+}  // namespace
+
+bool HasTensorMaps() { return Encoder() != nullptr; }
+
+CUtensorMap MapOfMatrix(const __nv_bfloat16* matrix, std::int64_t rows, std::int64_t columns,
+                        int box_rows, int boxes) {
+  CUtensorMap map{};
+  const cuuint64_t sizes[3] = {kBoxColumns, static_cast<cuuint64_t>(rows),
+                               static_cast<cuuint64_t>(columns / kBoxColumns)};
+  const cuuint64_t strides[2] = {static_cast<cuuint64_t>(columns) * 2, kBoxColumns * 2};
+  const cuuint32_t copy[3] = {kBoxColumns, static_cast<cuuint32_t>(box_rows),
+                              static_cast<cuuint32_t>(boxes)};
+  const cuuint32_t steps[3] = {1, 1, 1};
+  const CUresult status = Encoder()(
+      &map, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 3, const_cast<__nv_bfloat16*>(matrix), sizes, strides,
+      copy, steps, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
+      CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+  if (status != CUDA_SUCCESS) {
+    Throw(ErrorKind::kIo, "cuda: description of a matrix [{}, {}]: status {}", rows, columns,
+          static_cast<int>(status));
+  }
+  return map;
+}
+
+}  // namespace banyan::cuda

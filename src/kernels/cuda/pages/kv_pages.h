@@ -1,0 +1,58 @@
+// KV memory on the device. Per layer, page and KV head one block: keys, values, for 8-bit codes a
+// float32 scale per token of each, and right after that a flag per token that marks values which
+// attention must not let near rows that do not see them. 16-bit keys and values lie in tiles
+// (kv_tiles.cuh), others as [16, padded_dim]. Padding is zero. What a token wrote stays, flag
+// included, until another is written in its place.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "kernels/cuda/device/device.h"
+#include "kernels/kernels.h"
+
+namespace banyan::cuda {
+
+// Offsets within a block and of blocks, in bytes.
+struct KvLayout {
+  int kv_heads = 0;
+  int head_dim = 0;
+  int padded_dim = 0;  // elements from token to token
+  int element_bytes = 0;
+  std::int32_t value_offset = 0;
+  std::int32_t scale_offset = 0;  // keys' scales [16], values' scales [16]; 8-bit codes only
+  std::int32_t flag_offset = 0;   // [16] bytes
+  std::int32_t block_bytes = 0;   // of one head of one page
+};
+
+// Elements from token to token in a page. 16-bit and 8-bit heads are padded to a size that the
+// matrix kernels of attention are compiled for; float32 heads are not.
+int PaddedHeadDim(int head_dim, KvType type);
+
+// Throws kUnsupported where this backend has no attention for the head size.
+KvLayout LayoutOf(const KvShape& shape, KvType type);
+
+// What kernels get: the blocks of one layer.
+struct KvView {
+  std::byte* layer = nullptr;        // [pages, kv_heads, block_bytes]
+  std::int32_t* any_flag = nullptr;  // not zero once some flag of the pages was ever set
+  KvLayout layout;
+};
+
+class KvPages : public KvMemory {
+ public:
+  KvPages(const std::shared_ptr<const Device>& device, const KvShape& shape, int page_count,
+          KvType type);
+
+  KvView Layer(int layer) const;
+  const KvShape& shape() const { return shape_; }
+  const void* data() const { return memory_.As<void>(); }
+
+ private:
+  KvShape shape_;
+  KvLayout layout_;
+  DeviceMemory memory_;  // [layers, pages, kv_heads, block_bytes], then KvView::any_flag
+  std::int64_t any_flag_offset_ = 0;
+};
+
+}  // namespace banyan::cuda

@@ -1,0 +1,230 @@
+// Products of few rows with compact weights: codes stream through a ring in shared memory, become
+// bf16 in registers, and go into the same chain of matrix instructions as converted weights.
+#include "kernels/cuda/device/launch.cuh"
+#include "kernels/cuda/products/compact_kernel.h"
+#include "kernels/cuda/products/product_store.cuh"
+#include "kernels/cuda/weights/compact_form.cuh"
+
+namespace banyan::cuda {
+namespace {
+
+struct CompactCall {
+  CompactRows w;
+  const __nv_bfloat16* x;
+  ProductEnd end;
+  ProductForm form;
+  int rows, inner, row_tiles, tiles;
+  std::int64_t out_stride;
+};
+
+// A warp takes 16 outputs; the warps of a block share the rows of x. A stage has four tiles of
+// every warp, their records, and the columns of x that belong to them, whose pieces of 16 bytes
+// change places (piece ^ row % 8) so that matrix loads meet no conflict.
+template <CompactForm kForm, int kWarpCount, int kRowTiles, int kStageCount>
+struct Ring {
+  static constexpr int kWarps = kWarpCount, kStages = kStageCount;
+  static constexpr int kThreads = kWarps * 32;
+  static constexpr int kTiles = 4;
+  static constexpr int kColumns = kTiles * kTileColumns<kForm>;
+  static constexpr int kCodes = kTiles * kTileBytes;
+  static constexpr int kTileRecords = 8 * Form<kForm>::kRecordBytes;
+  static constexpr int kRecords = kTiles * kTileRecords;
+  static constexpr int kWeights = kWarps * (kCodes + kRecords);
+  static constexpr int kPieces = kColumns / 8;
+  static constexpr int kStage = kWeights + kRowTiles * 8 * kColumns * 2;
+
+  __device__ static int Codes(int warp) { return warp * kCodes; }
+  __device__ static int Records(int warp) { return kWarps * kCodes + warp * kRecords; }
+  __device__ static int X(int row, int piece) {
+    return kWeights + row * kColumns * 2 + (piece ^ (row % 8)) * 16;
+  }
+};
+
+template <typename R>
+__device__ void CopyWeights(const CompactCall& call, std::int64_t row_tile, int chunk,
+                            unsigned char* stage) {
+  const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
+  const int first = chunk * R::kTiles, count = min(R::kTiles, call.tiles - first);
+  const std::int64_t at = row_tile * call.tiles + first;
+  const std::uint8_t* codes = call.w.codes + at * kTileBytes;
+#pragma unroll
+  for (int i = 0; i < R::kTiles; ++i) {
+    const int offset = i * kTileBytes + lane * 16;
+    if (i < count) CopyAsync(stage + R::Codes(warp) + offset, codes + offset, true);
+  }
+  if (lane * 16 < count * R::kTileRecords) {
+    CopyAsync(stage + R::Records(warp) + lane * 16,
+              call.w.records + at * R::kTileRecords + lane * 16, true);
+  }
+}
+
+// Piece p of the columns of x in `chunk`; null: there is none.
+template <typename R>
+__device__ const __nv_bfloat16* PieceOfX(const CompactCall& call, int chunk, int p) {
+  const int column = chunk * R::kColumns + p % R::kPieces * 8;
+  if (column >= call.inner) return nullptr;
+  return call.x + static_cast<std::int64_t>(p / R::kPieces) * call.inner + column;
+}
+
+template <CompactForm kForm, typename R, int kRowTiles>
+__global__ void __launch_bounds__(R::kThreads) CompactKernel(CompactCall call) {
+  extern __shared__ __align__(128) unsigned char ring[];
+  const int me = static_cast<int>(threadIdx.x), warp = me / 32, lane = me % 32;
+  // Warps past the end repeat the last tile; their sums are not written.
+  const int wanted = static_cast<int>(blockIdx.x) * R::kWarps + warp;
+  const std::int64_t row_tile = min(wanted, call.row_tiles - 1);
+  const int chunks = (call.tiles + R::kTiles - 1) / R::kTiles;
+
+  LetNextKernelStart();
+  for (int s = 0; s < R::kStages - 1; ++s) {
+    if (s < chunks) CopyWeights<R>(call, row_tile, s, ring + s * R::kStage);
+    CommitCopies();
+  }
+  WaitForEarlierKernels();
+  // Not by asynchronous copies: those complete in order, so the first x would wait for all weights.
+  for (int s = 0; s < R::kStages - 1 && s < chunks; ++s) {
+    for (int p = me; p < call.rows * R::kPieces; p += R::kThreads) {
+      const __nv_bfloat16* source = PieceOfX<R>(call, s, p);
+      if (source != nullptr) {
+        *reinterpret_cast<uint4*>(ring + s * R::kStage + R::X(p / R::kPieces, p % R::kPieces)) =
+            *reinterpret_cast<const uint4*>(source);
+      }
+    }
+  }
+
+  float sums[kRowTiles][4] = {};
+  int stage = 0;
+  for (int chunk = 0; chunk < chunks; ++chunk) {
+    WaitForCopies<R::kStages - 2>();
+    __syncthreads();  // this stage is there for all, and nobody reads the one before any more
+    const int next = chunk + R::kStages - 1;
+    if (next < chunks) {
+      unsigned char* target = ring + (stage == 0 ? R::kStages - 1 : stage - 1) * R::kStage;
+      CopyWeights<R>(call, row_tile, next, target);
+      for (int p = me; p < call.rows * R::kPieces; p += R::kThreads) {
+        const __nv_bfloat16* source = PieceOfX<R>(call, next, p);
+        if (source != nullptr)
+          CopyAsync(target + R::X(p / R::kPieces, p % R::kPieces), source, true);
+      }
+    }
+    CommitCopies();
+
+    const unsigned char* here = ring + stage * R::kStage;
+#pragma unroll
+    for (int i = 0; i < R::kTiles; ++i) {
+      const int first_column = chunk * R::kColumns + i * kTileColumns<kForm>;
+      if (first_column >= call.inner) break;
+      const uint4 four =
+          *reinterpret_cast<const uint4*>(here + R::Codes(warp) + i * kTileBytes + lane * 16);
+      const std::uint32_t words[4] = {four.x, four.y, four.z, four.w};
+      const std::uint8_t* record =
+          here + R::Records(warp) + i * R::kTileRecords + lane / 4 * Form<kForm>::kRecordBytes;
+#pragma unroll
+      for (int step = 0; step < kTileSteps<kForm>; step += 2) {
+        if (first_column + step * 16 >= call.inner) break;
+        std::uint32_t b[kRowTiles][4];
+#pragma unroll
+        for (int t = 0; t < kRowTiles; ++t) {
+          // Rows past the end repeat the last one.
+          const int row = min(t * 8 + lane % 8, call.rows - 1);
+          const int piece = i * (kTileColumns<kForm> / 8) + step * 2 + lane / 8;
+          LoadTiles(b[t], here + R::X(row, piece));
+        }
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+          std::uint32_t a[4];
+          FragmentAt<kForm>(words, record, step + half, a);
+#pragma unroll
+          for (int t = 0; t < kRowTiles; ++t) {
+            Mma(sums[t], a, b[t][2 * half], b[t][2 * half + 1], __nv_bfloat16{});
+          }
+        }
+      }
+    }
+    stage = stage + 1 == R::kStages ? 0 : stage + 1;
+  }
+
+  if (wanted >= call.row_tiles) return;
+#pragma unroll
+  for (int t = 0; t < kRowTiles; ++t) {
+#pragma unroll
+    for (int c = 0; c < 4; ++c) {
+      const int row = t * 8 + lane % 4 * 2 + c % 2;
+      if (row >= call.rows) continue;
+      const std::int64_t output = call.w.first_row + row_tile * kTileRows + lane / 4 + c / 2 * 8;
+      const std::int64_t at = row * call.out_stride + output;
+      switch (call.form) {
+        case ProductForm::kWide:
+          StoreSum<ProductForm::kWide>(call.end, at, output, sums[t][c]);
+          break;
+        case ProductForm::kAdd:
+          StoreSum<ProductForm::kAdd>(call.end, at, output, sums[t][c]);
+          break;
+        case ProductForm::kBias:
+          StoreSum<ProductForm::kBias>(call.end, at, output, sums[t][c]);
+          break;
+        case ProductForm::kNarrow:
+          StoreSum<ProductForm::kNarrow>(call.end, at, output, sums[t][c]);
+          break;
+        case ProductForm::kSwiGlu:  // in two steps, see GateAndUp
+          break;
+      }
+    }
+  }
+}
+
+template <CompactForm kForm, int kWarps, int kRowTiles, int kStages>
+void Launch(cudaStream_t stream, const CompactCall& call) {
+  using R = Ring<kForm, kWarps, kRowTiles, kStages>;
+  constexpr int kBytes = R::kStages * R::kStage;
+  static_assert(kBytes <= 99 << 10);  // what a block may have from sm_80 on
+  const auto kernel = CompactKernel<kForm, R, kRowTiles>;
+  static const bool allowed = [&] {
+    Check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes),
+          "shared memory of compact products");
+    return true;
+  }();
+  static_cast<void>(allowed);
+  const auto grid = static_cast<unsigned>((call.row_tiles + kWarps - 1) / kWarps);
+  LaunchEarly(stream, {dim3(grid), R::kThreads, kBytes}, "product with compact weights", kernel,
+              call);
+}
+
+// Four bits: four tiles are 256 columns; eight bits: 128, so x takes half the room.
+template <CompactForm kForm>
+void LaunchRows(cudaStream_t stream, const CompactCall& call) {
+  if (call.rows <= 8) return Launch<kForm, 2, 1, 6>(stream, call);
+  if (call.rows <= 16) return Launch<kForm, 4, 2, 5>(stream, call);
+  Launch<kForm, 4, 4, 3>(stream, call);
+}
+
+}  // namespace
+
+void MultiplyCompact(cudaStream_t stream, const CompactRows& w, const ProductOperands& operands) {
+  const ProductShape& shape = operands.shape;
+  if (shape.rows < 1 || shape.rows > kMostCompactRows || shape.inner != w.columns) {
+    Check(cudaErrorInvalidValue, "product with compact weights");
+  }
+  CompactCall call;
+  call.w = w;
+  call.x = operands.x;
+  call.end = {operands.out, operands.bias};
+  call.form = operands.form;
+  call.rows = static_cast<int>(shape.rows);
+  call.inner = static_cast<int>(shape.inner);
+  call.row_tiles = static_cast<int>(w.padded_rows / kTileRows);
+  call.tiles = static_cast<int>(TilesOf(w));
+  call.out_stride = shape.out_stride;
+  switch (w.form) {
+    case CompactForm::kQ8_0:
+      return LaunchRows<CompactForm::kQ8_0>(stream, call);
+    case CompactForm::kQ4_0:
+      return LaunchRows<CompactForm::kQ4_0>(stream, call);
+    case CompactForm::kQ4_K:
+      return LaunchRows<CompactForm::kQ4_K>(stream, call);
+    case CompactForm::kQ6_K:
+      return LaunchRows<CompactForm::kQ6_K>(stream, call);
+  }
+}
+
+}  // namespace banyan::cuda

@@ -1,0 +1,34 @@
+// Products with compact weights, whatever the number of rows: a few rows at a time straight from
+// the codes, many after unpacking the matrix into a scratch that is converted weights for a moment.
+// Both give the bits of converted weights, so the boundary is a matter of speed alone.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "kernels/cuda/products/products.h"
+#include "kernels/cuda/weights/device_matrix.h"
+
+namespace banyan::cuda {
+
+class CompactProducts {
+ public:
+  CompactProducts(std::shared_ptr<const Device> device, Products& products)
+      : device_(std::move(device)), products_(products) {}
+
+  // Makes room for unpacking `w`; called at load, so that products allocate nothing.
+  void Reserve(const DeviceMatrix& w);
+  // As Products::Multiply.
+  void Multiply(const __nv_bfloat16* x, std::int64_t rows, const DeviceMatrix& w,
+                const Products::Target& target);
+
+ private:
+  bool Unpacks(const DeviceMatrix& w, std::int64_t rows) const;
+  void Unpack(const DeviceMatrix& w);
+
+  std::shared_ptr<const Device> device_;
+  Products& products_;
+  DeviceMatrix scratch_;  // bf16; its shape is that of the newest matrix in it
+};
+
+}  // namespace banyan::cuda

@@ -1,0 +1,15 @@
+// What the device reaches at best, with the products that the backend itself uses.
+#pragma once
+
+#include <memory>
+
+#include "kernels/cuda/products/products.h"
+#include "plan/cost.h"
+
+namespace banyan::cuda {
+
+// Best of a few runs of a large product (bf16 through `products`, or float32 when null) and of a
+// large copy within device memory, bytes read and written together. Zeros when memory is short.
+MachineRates MeasureDeviceRates(const std::shared_ptr<const Device>& device, Products* products);
+
+}  // namespace banyan::cuda

@@ -1,0 +1,112 @@
+// bf16 matrix products: for every weight shape and range of row counts the fastest of several ways
+// whose bits are those of our own chain of matrix instructions. So a row's result does not depend
+// on which way its batch happened to get.
+//
+// Ways: algorithms of cuBLASLt (product_library.h), our kernels for few rows (few_rows.h) and for
+// many with SwiGLU (many_rows.h), and the plain chain itself (product_kernels.h). Decisions are
+// made at the first product of a shape and range (0.1 to 0.2 s) and kept for the life of
+// the object. A file may keep them between runs: that saves the timing, not the comparison of bits,
+// which is made again in every process. How a way is chosen is in product_selection.cc.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "base/decision_file.h"
+#include "kernels/cuda/products/few_rows.h"
+#include "kernels/cuda/products/product_kernels.h"
+#include "kernels/cuda/products/product_library.h"
+#include "kernels/cuda/products/product_trial.h"
+#include "kernels/cuda/weights/device_matrix.h"
+
+namespace banyan::cuda {
+
+struct ProductOptions {
+  // Take the library's fastest way whatever its bits: a row's result may then depend on its
+  // company.
+  bool fast = false;
+  std::filesystem::path decisions;  // file that keeps them; empty: none
+};
+
+class Products {
+ public:
+  explicit Products(std::shared_ptr<const Device> device, ProductOptions options = {});
+
+  struct Target {
+    ProductForm form = ProductForm::kWide;
+    void* out = nullptr;
+    const float* bias = nullptr;       // [w.padded_rows], for kBias
+    __nv_bfloat16* scratch = nullptr;  // [rows, w.padded_rows], for kSwiGlu
+  };
+  // Leaves W x[r] in `target` as its form says. x has rows of w.stride elements, the target rows of
+  // OutputStride elements, all of a product's written. After the first call for a shape, form and
+  // range of rows it only launches: it neither measures nor allocates nor waits, so it can be
+  // recorded.
+  void Multiply(const __nv_bfloat16* x, std::int64_t rows, const DeviceMatrix& w,
+                const Target& target);
+
+  // What was tried so far, for tests and reports.
+  struct Census {
+    int decisions = 0;
+    int candidates = 0, compared = 0, admitted = 0;  // ways timed, checked for bits, found equal
+    int plain = 0;                                   // decisions that nothing else could serve
+    int recalled = 0;                                // decisions taken from the file
+    double seconds = 0.0;                            // spent deciding
+  };
+  const Census& census() const { return census_; }
+  // "few rows, half", "id 66 …": what serves this product.
+  std::string Serving(const DeviceMatrix& w, std::int64_t rows, ProductForm form);
+
+ private:
+  struct Way {
+    enum class Kind { kPlain, kFewRows, kLibrary, kManyRows } kind = Kind::kPlain;
+    FewRowsVariant variant = FewRowsVariant::kWideTiles;
+    LibraryAlgorithm algorithm{};
+  };
+  struct TimedWay {
+    Way way;
+    double seconds = 0.0;
+  };
+  struct Range {
+    std::int64_t least, most;
+  };
+  using Shape = std::tuple<std::int64_t, std::int64_t, ProductForm>;  // outputs, inner, form
+
+  static double Now();  // seconds
+  static Range RangeOf(std::int64_t rows);
+  std::string KeyOf(const Shape& shape, Range range) const;
+  static std::string TextOf(const Way& way);
+  static std::optional<Way> WayOf(const std::string& text);  // nothing: not such a text
+  void OpenLibrary();
+  // The decision that the file has, when it still holds.
+  std::optional<Way> Recall(Range range, const DeviceMatrix& w, ProductForm form);
+  // Whether the way has our bits at both ends of the range, or need not have them.
+  bool Admit(const Way& way, Range range, ProductTrial& trial);
+  const Way& Decide(std::int64_t rows, const DeviceMatrix& w, ProductForm form);
+  Way Select(Range range, const DeviceMatrix& w, ProductForm form);
+  std::vector<Way> Candidates(Range range, const ProductTrial& trial, const Shape& shape);
+  // The library's fastest of `timed` in clusters that are not among them.
+  std::vector<Way> InOtherClusters(const std::vector<TimedWay>& timed, Range range,
+                                   const ProductTrial& trial);
+  // Times each way once or twice and puts it among `timed`, which stays sorted, fastest first.
+  void TimeShortly(const std::vector<Way>& ways, ProductTrial& trial, std::vector<TimedWay>& timed);
+  bool Run(const Way& way, const ProductOperands& operands);  // false: it will not
+  // The same for forms that the way knows by itself.
+  bool RunProduct(const Way& way, const ProductOperands& operands);
+
+  std::shared_ptr<const Device> device_;
+  ProductOptions options_;
+  std::unique_ptr<ProductLibrary> library_;  // made at the first decision
+  DecisionFile file_;                        // opened with it
+  std::map<Shape, std::vector<LibraryOffer>> offers_;
+  std::map<std::pair<Shape, std::int64_t>, Way> ways_;  // by shape and last row count of the range
+  Census census_;
+};
+
+}  // namespace banyan::cuda

@@ -1,0 +1,113 @@
+#include "kernels/cuda/products/weight_forms.h"
+
+#include <cctype>
+#include <cstring>
+#include <filesystem>
+#include <string>
+
+#include "base/cache_directory.h"
+#include "base/error.h"
+#include "kernels/cuda/rows/row_kernels.h"
+#include "kernels/cuda/rows/tensor_memory.h"
+#include "kernels/cuda/weights/random_matrix.h"
+
+namespace banyan::cuda {
+namespace {
+
+const DeviceMatrix& OnDevice(const Matrix& matrix) {
+  return static_cast<const DeviceMatrix&>(matrix);
+}
+
+// ~/.cache/banyan/cuda/NVIDIA-H200-sm-90.txt
+std::filesystem::path FileOfDecisions(const std::string& device) {
+  const std::filesystem::path cache = CacheDirectory();
+  if (cache.empty()) return {};
+  std::string name;
+  for (const char c : device) {
+    const bool plain = std::isalnum(static_cast<unsigned char>(c)) != 0;
+    if (plain || !name.ends_with('-')) name += plain ? c : '-';
+  }
+  return cache / "cuda" / (name + ".txt");
+}
+
+}  // namespace
+
+WeightForms::WeightForms(std::shared_ptr<const Device> device, const KernelOptions& options,
+                         Staging& staging)
+    : device_(std::move(device)),
+      mixed_(options.precision == Precision::kMixed),
+      residency_(options.weights),
+      compact_(options.weights == WeightResidency::kCompact),
+      staging_(staging),
+      pool_(options.threads),
+      loader_(device_, pool_, staging_),
+      products_(device_, {options.fast, FileOfDecisions(device_->name)}),
+      compact_products_(device_, products_) {}
+
+void WeightForms::Expect(std::int64_t weights) {
+  if (residency_ != WeightResidency::kAuto) return;
+  compact_ = 2 * weights > device_->FreeBytes() / 2;
+}
+
+std::shared_ptr<const Matrix> WeightForms::Load(const MatrixSource& source) {
+  auto form = WeightForm::kF32;
+  if (mixed_) form = compact_ ? WeightForm::kCompact : WeightForm::kBF16;
+  auto matrix = loader_.Load(source, form);
+  if (matrix->form == WeightForm::kCompact) compact_products_.Reserve(*matrix);
+  return matrix;
+}
+
+std::shared_ptr<const Matrix> WeightForms::MakeRandom(const RandomWeights& weights) {
+  return MakeRandomMatrix(device_, weights, mixed_ ? WeightForm::kBF16 : WeightForm::kF32);
+}
+
+std::shared_ptr<const Vector> WeightForms::LoadVector(std::span<const float> values) {
+  auto vector = std::make_shared<DeviceVector>();
+  vector->size = static_cast<std::int64_t>(values.size());
+  const auto bytes = static_cast<std::int64_t>(values.size_bytes());
+  vector->memory = DeviceMemory(device_, Stride(vector->size) * 4, "parameters");
+  vector->memory.Zero();
+  std::memcpy(staging_.Reserve(bytes), values.data(), values.size_bytes());
+  staging_.Send(vector->memory.As<void>(), bytes);
+  return vector;
+}
+
+void WeightForms::Embed(const std::int32_t* tokens, const Matrix& table, Tensor& out) {
+  const DeviceMatrix& matrix = OnDevice(table);
+  BANYAN_CHECK(matrix.columns == out.columns);
+  const RowRange range{out.rows, out.columns, Stride(out.columns)};
+  const cudaStream_t stream = device_->stream;
+  float* target = WideForWriting(out);
+  if (matrix.form == WeightForm::kF32) {
+    EmbedRows(stream, tokens, matrix.memory.As<float>(), range, target);
+  } else if (matrix.form == WeightForm::kCompact) {
+    for (const CompactRows& rows : matrix.compact) {
+      EmbedCompactRows(stream, tokens, rows, range, target);
+    }
+  } else {
+    EmbedRows(stream, tokens, matrix.memory.As<__nv_bfloat16>(), range, target);
+  }
+}
+
+void WeightForms::Multiply(const Tensor& x, const Matrix& w, const Products::Target& target,
+                           const Tensor& out) {
+  const std::int64_t columns = target.form == ProductForm::kSwiGlu ? w.rows / 2 : w.rows;
+  BANYAN_CHECK(x.columns == w.columns && out.columns == columns && x.rows == out.rows);
+  if (x.rows == 0) return;
+  const DeviceMatrix& matrix = OnDevice(w);
+  if (mixed_) {
+    const __nv_bfloat16* source = Narrow(x);
+    if (matrix.form == WeightForm::kCompact) {
+      compact_products_.Multiply(source, x.rows, matrix, target);
+    } else {
+      products_.Multiply(source, x.rows, matrix, target);
+    }
+  } else {
+    const float* source = Wide(x);
+    const ProductShape shape{x.rows, w.rows, matrix.stride, Stride(out.columns)};
+    MultiplyF32(device_->stream, source, matrix.memory.As<float>(), shape, target.form,
+                static_cast<float*>(target.out));
+  }
+}
+
+}  // namespace banyan::cuda

@@ -1,0 +1,38 @@
+// Norm of Q and K, rotation, and the store of K and V into their pages, in one launch.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/cuda/pages/kv_pages.h"
+#include "kernels/kernels.h"
+
+namespace banyan::cuda {
+
+struct RotateCall {
+  int rows = 0, heads = 0;
+  int pairs = 0;                        // rotary_dim / 2
+  const float* cosine = nullptr;        // [rows, pairs]
+  const float* sine = nullptr;          // [rows, pairs]
+  const std::int32_t* slots = nullptr;  // [rows]
+  const float* query_norm = nullptr;    // null: no norm
+  const float* key_norm = nullptr;
+  bool whole_norm = false;  // one norm over all heads
+  float eps = 0.0f;
+  float* qkv = nullptr;  // [rows, stride], updated in place unless `scaled_query` has the queries
+  std::int64_t stride = 0;
+  // Where queries go in the type of KV, times `query_scale`: [rows, heads, padded_dim]; or null.
+  void* scaled_query = nullptr;
+  float query_scale = 1.0f;
+  KvView kv;
+  KvType type = KvType::kF32;
+  // Lists of the attention that follows: brought into the L2 cache meanwhile.
+  const std::byte* lists = nullptr;
+  std::int64_t lists_bytes = 0;
+};
+
+void RotateAndStoreRows(cudaStream_t stream, const RotateCall& call);
+
+}  // namespace banyan::cuda

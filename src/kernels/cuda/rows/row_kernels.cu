@@ -1,0 +1,155 @@
+// Rows copied (embedding, gathering, widening, narrowing), added, and put through SwiGLU: every
+// value by itself. The norm is in norm.cu.
+#include "kernels/cuda/rows/row_kernels.h"
+
+#include "kernels/cuda/device/launch.cuh"
+#include "kernels/cuda/rows/row_values.cuh"
+#include "kernels/cuda/rows/swiglu.cuh"
+
+namespace banyan::cuda {
+namespace {
+
+constexpr int kThreads = 256;
+
+// Grid for `each` columns a thread: x over columns, y over rows in strides of the grid.
+LaunchShape ElementGrid(const RowRange& range, int each) {
+  const std::int64_t a_block = std::int64_t{kThreads} * each;
+  const auto across = static_cast<unsigned>((range.columns + a_block - 1) / a_block);
+  const auto down = static_cast<unsigned>(range.rows < 65535 ? range.rows : 65535);
+  return {dim3(across, down), kThreads};
+}
+
+// out[r] = x[index[r]], or x[r] without an index.
+template <int kEach, typename From, typename To>
+__global__ void CopyRowsKernel(const std::int32_t* index, const From* x, RowRange range, To* out) {
+  LetNextKernelStart();
+  WaitForEarlierKernels();
+  const std::int64_t c = (static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x) * kEach;
+  if (c >= range.columns) return;
+  for (std::int64_t r = blockIdx.y; r < range.rows; r += gridDim.y) {
+    const std::int64_t from = index == nullptr ? r : index[r];
+    Store<kEach>(out + r * range.stride + c, Load<kEach>(x + from * range.stride + c));
+  }
+}
+
+template <typename From, typename To>
+void CopyRows(cudaStream_t stream, const std::int32_t* index, const From* x, RowRange range,
+              To* out) {
+  if (range.empty()) return;
+  if (range.columns % 8 == 0) {
+    LaunchEarly(stream, ElementGrid(range, 8), "copy of rows", CopyRowsKernel<8, From, To>, index,
+                x, range, out);
+  } else {
+    LaunchEarly(stream, ElementGrid(range, 1), "copy of rows", CopyRowsKernel<1, From, To>, index,
+                x, range, out);
+  }
+}
+
+// x[r] += delta[r] (+ bias), or x[r] += bias.
+template <int kEach>
+__global__ void AddKernel(const float* delta, const float* bias, RowRange range, float* x) {
+  LetNextKernelStart();
+  WaitForEarlierKernels();
+  const std::int64_t c = (static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x) * kEach;
+  if (c >= range.columns) return;
+  Values<kEach> added = {};
+  if (bias != nullptr) added = Load<kEach>(bias + c);
+  for (std::int64_t r = blockIdx.y; r < range.rows; r += gridDim.y) {
+    Values<kEach> value = Load<kEach>(x + r * range.stride + c);
+    Values<kEach> sum = added;
+    if (delta != nullptr) {
+      sum = Load<kEach>(delta + r * range.stride + c);
+      if (bias != nullptr) {
+#pragma unroll
+        for (int i = 0; i < kEach; ++i) sum.v[i] = __fadd_rn(sum.v[i], added.v[i]);
+      }
+    }
+#pragma unroll
+    for (int i = 0; i < kEach; ++i) value.v[i] = __fadd_rn(value.v[i], sum.v[i]);
+    Store<kEach>(x + r * range.stride + c, value);
+  }
+}
+
+// The hardware's exponential where both sides are bf16: see swiglu.cuh.
+__device__ float SwiGluOf(float gate, float up, const float* /*source*/) {
+  return SwiGlu(gate, up);
+}
+__device__ float SwiGluOf(float gate, float up, const __nv_bfloat16* /*source*/) {
+  return SwiGluOfBf16(gate, up);
+}
+
+template <int kEach, typename From, typename To>
+__global__ void SwiGluKernel(const From* x, std::int64_t x_stride, RowRange range, To* out) {
+  LetNextKernelStart();
+  WaitForEarlierKernels();
+  const std::int64_t c = (static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x) * kEach;
+  if (c >= range.columns) return;
+  for (std::int64_t r = blockIdx.y; r < range.rows; r += gridDim.y) {
+    Values<kEach> gate = Load<kEach>(x + r * x_stride + c);
+    const Values<kEach> up = Load<kEach>(x + r * x_stride + range.columns + c);
+#pragma unroll
+    for (int i = 0; i < kEach; ++i) gate.v[i] = SwiGluOf(gate.v[i], up.v[i], x);
+    Store<kEach>(out + r * range.stride + c, gate);
+  }
+}
+
+template <typename From, typename To>
+void LaunchSwiGlu(cudaStream_t stream, const From* x, std::int64_t x_stride, RowRange range,
+                  To* out) {
+  if (range.empty()) return;
+  if (range.columns % 8 == 0) {
+    LaunchEarly(stream, ElementGrid(range, 8), "swiglu", SwiGluKernel<8, From, To>, x, x_stride,
+                range, out);
+  } else {
+    LaunchEarly(stream, ElementGrid(range, 1), "swiglu", SwiGluKernel<1, From, To>, x, x_stride,
+                range, out);
+  }
+}
+
+}  // namespace
+
+void WidenRows(cudaStream_t stream, const __nv_bfloat16* x, RowRange range, float* out) {
+  CopyRows(stream, nullptr, x, range, out);
+}
+void NarrowRows(cudaStream_t stream, const float* x, RowRange range, __nv_bfloat16* out) {
+  CopyRows(stream, nullptr, x, range, out);
+}
+void EmbedRows(cudaStream_t stream, const std::int32_t* tokens, const float* table, RowRange range,
+               float* out) {
+  CopyRows(stream, tokens, table, range, out);
+}
+void EmbedRows(cudaStream_t stream, const std::int32_t* tokens, const __nv_bfloat16* table,
+               RowRange range, float* out) {
+  CopyRows(stream, tokens, table, range, out);
+}
+void GatherRows(cudaStream_t stream, const std::int32_t* index, const float* x, RowRange range,
+                float* out) {
+  CopyRows(stream, index, x, range, out);
+}
+void GatherRows(cudaStream_t stream, const std::int32_t* index, const __nv_bfloat16* x,
+                RowRange range, __nv_bfloat16* out) {
+  CopyRows(stream, index, x, range, out);
+}
+
+void AddRows(cudaStream_t stream, const float* delta, const float* bias, RowRange range, float* x) {
+  if (range.empty()) return;
+  const bool whole = range.columns % 4 == 0;
+  LaunchEarly(stream, ElementGrid(range, whole ? 4 : 1), "add", whole ? AddKernel<4> : AddKernel<1>,
+              delta, bias, range, x);
+}
+
+void SwiGluRows(cudaStream_t stream, const float* x, std::int64_t x_stride, RowRange range,
+                RowOutput out) {
+  if (out.narrow != nullptr) {
+    LaunchSwiGlu(stream, x, x_stride, range, out.narrow);
+  } else {
+    LaunchSwiGlu(stream, x, x_stride, range, out.wide);
+  }
+}
+
+void SwiGluRows(cudaStream_t stream, const __nv_bfloat16* x, std::int64_t x_stride, RowRange range,
+                __nv_bfloat16* out) {
+  LaunchSwiGlu(stream, x, x_stride, range, out);
+}
+
+}  // namespace banyan::cuda

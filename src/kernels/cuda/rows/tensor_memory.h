@@ -1,0 +1,57 @@
+// What lies behind a Tensor: float32 rows, and in mixed precision a bf16 form of the leading rows
+// that some operation wrote for a product to read. Rows live in exactly one of the two forms, so
+// that nothing is rounded twice or copied without need.
+//
+//   rows   0 ........ narrow_rows ........ rows
+//          | bf16     | float32               |
+#pragma once
+
+#include <cuda_bf16.h>
+
+#include <cstdint>
+#include <map>
+#include <memory>
+
+#include "kernels/cuda/device/device.h"
+#include "kernels/cuda/rows/row_kernels.h"
+#include "kernels/kernels.h"
+
+namespace banyan::cuda {
+
+// Elements from row to row, of both forms; the padding is zero in the form that products read.
+inline std::int64_t Stride(std::int64_t columns) { return (columns + 15) / 16 * 16; }
+
+struct TensorMemory {
+  std::shared_ptr<const Device> device;
+  std::int64_t rows = 0, columns = 0;
+  DeviceMemory wide;    // float32 [rows, Stride(columns)]
+  DeviceMemory narrow;  // bf16, made at the first use
+  std::int64_t narrow_rows = 0;
+};
+
+// What recorded operations do to tensors on the host's side: the forms that they leave.
+struct Recording {
+  std::map<TensorMemory*, std::int64_t> narrow_rows;
+
+  void Repeat() const {
+    for (const auto& [memory, rows] : narrow_rows) memory->narrow_rows = rows;
+  }
+};
+
+Tensor NewTensor(const std::shared_ptr<const Device>& device, std::int64_t rows,
+                 std::int64_t columns);
+
+// Whether all of the tensor's rows live in bf16.
+bool IsNarrow(const Tensor& tensor);
+// The tensor's rows as float32, to read or to update.
+float* Wide(const Tensor& tensor);
+// The same for a writer of all of the tensor's rows: what they held is not kept.
+float* WideForWriting(const Tensor& tensor);
+// The tensor's rows as bf16, to read.
+const __nv_bfloat16* Narrow(const Tensor& tensor);
+// The same for a writer of all of the tensor's rows.
+__nv_bfloat16* NarrowForWriting(const Tensor& tensor);
+// Where an operation leaves all rows of what products read: bf16 when mixed.
+RowOutput OutputForProducts(const Tensor& out, Precision precision);
+
+}  // namespace banyan::cuda

@@ -1,0 +1,123 @@
+#include "kernels/cuda/step/device_step.h"
+
+namespace banyan::cuda {
+namespace {
+
+template <typename T>
+StepMemory::Array ArrayOf(const std::vector<T>& values) {
+  return {values.data(), values.size() * sizeof(T)};
+}
+
+// The arrays of a step in the order in which StepMemory gets them.
+enum StepArray {
+  kTokens,
+  kPositions,
+  kSlots,
+  kLogitIndex,
+  kMergeBegin,
+  kCounts,
+  kManyRows,
+  kFewRows,
+  kPages,
+  kMerges,
+  kCosine,
+  kSine,
+  kStepArrays
+};
+
+// `first`: the index of kCounts in `memory`; the others follow.
+UnitLists ListsIn(const StepMemory& memory, size_t first, const UnitCounts& counts) {
+  UnitLists lists;
+  lists.has_wide = counts.wide > 0;
+  lists.has_narrow = counts.narrow > 0;
+  lists.counts = reinterpret_cast<const UnitCounts*>(memory.at(first));
+  lists.many_rows = reinterpret_cast<const WorkUnit*>(memory.at(first + 1));
+  lists.few_rows = reinterpret_cast<const WorkUnit*>(memory.at(first + 2));
+  return lists;
+}
+
+}  // namespace
+
+DeviceStep::Layout DeviceStep::layout() const {
+  return {memory_->version(), units_.many_rows,  split_,
+          units_.has_wide,    units_.has_narrow, partials <= kLongestShortList * rows};
+}
+
+HostUnits DeviceStep::Units(const UnitSplit& split) const {
+  HostUnits units = UnitsOf(items_, row_positions_, split, wide_blocks_);
+  units.counts.reads_again = reads_again_ ? 1 : 0;
+  return units;
+}
+
+DeviceStep::~DeviceStep() {
+  if (memory_) pool_->push_back(std::move(memory_));
+}
+
+std::unique_ptr<StepMemory> StepSender::MemoryForStep() {
+  if (pool_->empty()) return std::make_unique<StepMemory>(device_);
+  std::unique_ptr<StepMemory> memory = std::move(pool_->back());
+  pool_->pop_back();
+  return memory;
+}
+
+std::unique_ptr<DeviceStep> StepSender::Send(const Batch& batch, const AttentionPlan& plan,
+                                             int pairs, const UnitSplit& split) {
+  auto step = std::make_unique<DeviceStep>();
+  step->device_ = device_;
+  step->pool_ = pool_;
+  step->memory_ = MemoryForStep();
+  step->rows = batch.rows();
+  step->logit_rows = static_cast<int>(batch.logit_rows.size());
+  step->partials = plan.partials;
+  step->items_ = WholeItems(plan);
+  step->row_positions_ = batch.positions;
+  step->wide_blocks_ = plan.many_row_workers > 0 ? plan.many_row_workers : device_->multiprocessors;
+  step->reads_again_ = plan.reads_again;
+  const HostUnits units = step->Units(split);
+  const std::vector<MergeStep> merges = MergeStepsOf(plan);
+
+  const size_t table = batch.tokens.size() * static_cast<size_t>(pairs) * sizeof(float);
+  StepMemory::Array arrays[kStepArrays];
+  arrays[kTokens] = ArrayOf(batch.tokens);
+  arrays[kPositions] = ArrayOf(batch.positions);
+  arrays[kSlots] = ArrayOf(batch.slots);
+  arrays[kLogitIndex] = ArrayOf(batch.logit_rows);
+  arrays[kMergeBegin] = ArrayOf(plan.merge_begin);
+  arrays[kCounts] = {&units.counts, sizeof(units.counts)};
+  arrays[kManyRows] = ArrayOf(units.many_rows);
+  arrays[kFewRows] = ArrayOf(units.few_rows);
+  arrays[kPages] = ArrayOf(plan.pages);
+  arrays[kMerges] = ArrayOf(merges);
+  arrays[kCosine] = {nullptr, table};
+  arrays[kSine] = {nullptr, table};
+  StepMemory& memory = *step->memory_;
+  memory.Send(arrays, staging_);
+
+  step->tokens = reinterpret_cast<std::int32_t*>(memory.at(kTokens));
+  step->positions = reinterpret_cast<const std::int32_t*>(memory.at(kPositions));
+  step->slots = reinterpret_cast<const std::int32_t*>(memory.at(kSlots));
+  step->logit_index = reinterpret_cast<const std::int32_t*>(memory.at(kLogitIndex));
+  step->pages = reinterpret_cast<const std::int32_t*>(memory.at(kPages));
+  step->merge_begin = reinterpret_cast<const std::int32_t*>(memory.at(kMergeBegin));
+  step->merges = reinterpret_cast<const MergeStep*>(memory.at(kMerges));
+  step->cosine = reinterpret_cast<float*>(memory.at(kCosine));
+  step->sine = reinterpret_cast<float*>(memory.at(kSine));
+  step->lists = {memory.at(kPositions), memory.at(kCosine)};
+  step->split_ = split;
+  step->units_ = ListsIn(memory, kCounts, units.counts);
+  return step;
+}
+
+const UnitLists& DeviceStep::UnitsFor(const UnitSplit& split, Staging& staging) const {
+  if (split_ == split) return units_;
+  const HostUnits units = Units(split);
+  const StepMemory::Array arrays[] = {
+      {&units.counts, sizeof(units.counts)}, ArrayOf(units.many_rows), ArrayOf(units.few_rows)};
+  other_units_ = std::make_unique<StepMemory>(device_);
+  other_units_->Send(arrays, staging);
+  split_ = split;
+  units_ = ListsIn(*other_units_, 0, units.counts);
+  return units_;
+}
+
+}  // namespace banyan::cuda

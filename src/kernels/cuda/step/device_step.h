@@ -1,0 +1,87 @@
+// A step's batch and plan in device memory.
+#pragma once
+
+#include <compare>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "kernels/cuda/attention/attention.h"
+#include "kernels/cuda/device/staging.h"
+#include "kernels/cuda/step/step_memory.h"
+#include "kernels/kernels.h"
+
+namespace banyan::cuda {
+
+class DeviceStep : public StepInputs {
+ public:
+  ~DeviceStep() override;
+
+  std::int32_t* tokens = nullptr;             // [rows]
+  const std::int32_t* positions = nullptr;    // [rows]
+  const std::int32_t* slots = nullptr;        // [rows]
+  const std::int32_t* logit_index = nullptr;  // [logit_rows]
+  float* cosine = nullptr;                    // [rows, pairs], filled by the backend
+  float* sine = nullptr;
+  // The plan; see AttentionCall.
+  const std::int32_t* pages = nullptr;
+  const std::int32_t* merge_begin = nullptr;
+  const MergeStep* merges = nullptr;
+  std::int32_t partials = 0;
+  // The arrays above that attention reads, side by side, with others and with room between them.
+  std::span<const std::byte> lists;
+
+  // Work units for a split; sent when the step was uploaded for another.
+  const UnitLists& UnitsFor(const UnitSplit& split, Staging& staging) const;
+
+  // Of the work units as they are now, and of all else that launches of the step depend on beside
+  // its counts of rows: steps of equal layouts can share recorded launches.
+  struct Layout {
+    std::uint64_t memory = 0;  // StepMemory::version
+    const WorkUnit* units = nullptr;
+    UnitSplit split;
+    bool has_wide = false, has_narrow = false;
+    bool short_lists = false;  // what the merge is shaped by (merge.cu)
+    auto operator<=>(const Layout&) const = default;
+  };
+  Layout layout() const;
+
+ private:
+  friend class StepSender;
+  // The step's items in the units of a split.
+  HostUnits Units(const UnitSplit& split) const;
+
+  std::shared_ptr<const Device> device_;
+  std::shared_ptr<std::vector<std::unique_ptr<StepMemory>>> pool_;
+  std::unique_ptr<StepMemory> memory_;
+  std::vector<WorkUnit> items_;              // every item once, all its rows
+  std::vector<std::int32_t> row_positions_;  // [rows]
+  int wide_blocks_ = 0;                      // see UnitsOf
+  bool reads_again_ = false;                 // AttentionPlan::reads_again
+  mutable UnitSplit split_;
+  mutable UnitLists units_;
+  mutable std::unique_ptr<StepMemory> other_units_;
+};
+
+class StepSender {
+ public:
+  StepSender(std::shared_ptr<const Device> device, Staging& staging)
+      : device_(std::move(device)),
+        staging_(staging),
+        pool_(std::make_shared<std::vector<std::unique_ptr<StepMemory>>>()) {}
+
+  // `pairs` makes room for cosines and sines; `split` is what attention is expected to ask for.
+  std::unique_ptr<DeviceStep> Send(const Batch& batch, const AttentionPlan& plan, int pairs,
+                                   const UnitSplit& split);
+
+ private:
+  std::unique_ptr<StepMemory> MemoryForStep();
+
+  std::shared_ptr<const Device> device_;
+  Staging& staging_;
+  // Of steps that are over; the last one serves next, so that one step after the other finds the
+  // same places.
+  std::shared_ptr<std::vector<std::unique_ptr<StepMemory>>> pool_;
+};
+
+}  // namespace banyan::cuda

@@ -1,0 +1,123 @@
+#include "kernels/cuda/step/step_attention.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "kernels/cuda/choices/choices.h"
+#include "kernels/cuda/rows/rope_table.h"
+#include "kernels/cuda/rows/tensor_memory.h"
+#include "kernels/cuda/weights/device_matrix.h"
+
+namespace banyan::cuda {
+
+StepAttention::StepAttention(std::shared_ptr<const Device> device, const KernelOptions& options,
+                             Staging& staging)
+    : device_(std::move(device)),
+      precision_(options.precision),
+      kv_type_(options.kv_type),
+      staging_(staging),
+      steps_(device_, staging_),
+      next_unit_(device_, 2 * sizeof(std::int32_t), "counters of attention"),
+      partials_(device_) {
+  next_unit_.Zero();
+}
+
+GroupJoining StepAttention::JoiningFor(const AttentionShape& shape) const {
+  if (FormOf(shape) != UnitForm::kWideAndNarrow) return {};
+  return {LeastWideRows(shape.heads / shape.kv_heads), shape.kv_heads, device_->multiprocessors,
+          kUnitTimes};
+}
+
+void StepAttention::SetRope(std::span<const float> inverse_frequency, float scale) {
+  const auto bytes = static_cast<std::int64_t>(inverse_frequency.size_bytes());
+  inverse_frequency_ = DeviceMemory(device_, bytes, "rotation frequencies");
+  inverse_frequency_.CopyFromHost(inverse_frequency.data(), bytes);
+  pairs_ = static_cast<int>(inverse_frequency.size());
+  rope_scale_ = scale;
+}
+
+std::unique_ptr<DeviceStep> StepAttention::Upload(const Batch& batch, const AttentionPlan& plan,
+                                                  const PendingChoices* earlier) {
+  auto step = steps_.Send(batch, plan, pairs_, last_split_);
+  if (std::any_of(batch.tokens.begin(), batch.tokens.end(), IsChoice)) {
+    BANYAN_CHECK(earlier != nullptr);
+    FeedChosen(device_->stream, static_cast<const DeviceChoices*>(earlier)->results(), step->rows,
+               step->tokens);
+  }
+  const RopeAngles angles{step->positions, inverse_frequency_.As<float>(), step->rows, pairs_,
+                          rope_scale_};
+  FillRopeTable(device_->stream, angles, step->cosine, step->sine);
+  return step;
+}
+
+void StepAttention::RotateAndStore(const DeviceStep& step, const AttentionShape& shape,
+                                   const QkNormWeights& norm, Tensor& qkv, const KvView& kv) {
+  BANYAN_CHECK(qkv.rows == step.rows && 2 * pairs_ <= shape.head_dim);
+  RotateCall call;
+  call.rows = step.rows;
+  call.heads = shape.heads;
+  call.pairs = pairs_;
+  call.cosine = step.cosine;
+  call.sine = step.sine;
+  call.slots = step.slots;
+  call.query_norm = Values(norm.query);
+  call.key_norm = Values(norm.key);
+  call.whole_norm = norm.whole;
+  call.eps = norm.eps;
+  call.qkv = Wide(qkv);
+  call.stride = Stride(qkv.columns);
+  call.kv = kv;
+  call.type = kv_type_;
+  call.lists = step.lists.data();
+  call.lists_bytes = static_cast<std::int64_t>(step.lists.size());
+  AddScaledQueries(shape, call);
+  rotated_ = call.qkv;
+  RotateAndStoreRows(device_->stream, call);
+}
+
+void StepAttention::Attend(const DeviceStep& step, const AttentionShape& shape, const Tensor& qkv,
+                           const KvView& kv, Tensor& out) {
+  last_split_ = {shape.heads / shape.kv_heads, shape.kv_heads, FormOf(shape)};
+  AttentionCall call;
+  call.units = step.UnitsFor(last_split_, staging_);
+  call.form = last_split_.form;
+  call.next_unit = next_unit_.As<std::int32_t>();
+  call.pages = step.pages;
+  call.positions = step.positions;
+  call.merge_begin = step.merge_begin;
+  call.merges = step.merges;
+  call.entries = step.partials;
+  call.rows = step.rows;
+  call.shape = shape;
+  call.query = Wide(qkv);
+  call.query_stride = Stride(qkv.columns);
+  call.kv = kv;
+  if (call.form == UnitForm::kWideAndNarrow) {
+    BANYAN_CHECK(rotated_ == call.query);
+    call.scaled_query = partials_.queries();
+  }
+  call.partials = partials_.Reserve(step.partials, shape);
+  call.out = OutputForProducts(out, precision_);
+  call.out_stride = Stride(out.columns);
+  try {
+    AttendUnits(device_->stream, device_->multiprocessors, kv_type_, call);
+    MergePartials(device_->stream, call);
+  } catch (...) {
+    // The merge would have: another try must not miss the tasks that were drawn in this one.
+    if (device_->recording == nullptr) next_unit_.Zero();
+    throw;
+  }
+}
+
+UnitForm StepAttention::FormOf(const AttentionShape& shape) const {
+  return UnitFormFor(device_->capability_major, kv_type_, shape.head_dim);
+}
+
+void StepAttention::AddScaledQueries(const AttentionShape& shape, RotateCall& call) {
+  if (FormOf(shape) != UnitForm::kWideAndNarrow) return;
+  call.scaled_query = partials_.ReserveQueries(std::int64_t{call.rows} * shape.heads *
+                                               call.kv.layout.padded_dim * 2);
+  call.query_scale = shape.scale * kLog2E;
+}
+
+}  // namespace banyan::cuda

@@ -1,0 +1,61 @@
+// Steps that come again with the same shape as CUDA graphs: launched by one call, and on the device
+// without the gaps between launches. A step is run as it is when its shape is first seen (kernels
+// then make their decisions and their memory), recorded the second time, and replayed afterwards.
+//
+// What makes replays right: index arrays stay where they were (step_memory.h) and hold the counts
+// that kernels read; activations, weights, KV and partials are where they were, or the key differs.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <tuple>
+
+#include "kernels/cuda/attention/partial_memory.h"
+#include "kernels/cuda/device/device.h"
+#include "kernels/cuda/rows/tensor_memory.h"
+#include "kernels/cuda/step/device_step.h"
+#include "kernels/kernels.h"
+
+namespace banyan::cuda {
+
+class StepGraphs : public Recorder {
+ public:
+  // `partials` must outlive this.
+  StepGraphs(std::shared_ptr<const Device> device, const PartialMemory& partials)
+      : device_(std::move(device)), partials_(partials) {}
+  ~StepGraphs() override;
+
+  void Run(const StepInputs& step, const KvMemory& kv, int variant,
+           const std::function<void()>& operations) override;
+
+ private:
+  struct Key {
+    int variant = 0, rows = 0, logit_rows = 0;
+    DeviceStep::Layout layout;
+    const void* kv = nullptr;
+    const void* partials = nullptr;
+    const void* queries = nullptr;
+    std::int64_t partials_bytes = 0;
+    auto operator<=>(const Key&) const = default;
+  };
+  struct Recorded {
+    cudaGraphExec_t graph = nullptr;
+    Recording on_host;
+    std::int64_t partial_bytes = 0;  // of one partial
+    bool refused = false;            // it cannot be recorded
+    std::uint64_t used = 0;          // clock of the last run
+  };
+  bool Record(Recorded& recorded, const std::function<void()>& operations);
+  cudaGraph_t Capture(const std::function<void()>& operations, Recording& on_host);
+  void ForgetOldest();
+
+  std::shared_ptr<const Device> device_;
+  const PartialMemory& partials_;
+  std::map<Key, Recorded> seen_;
+  int graphs_ = 0;
+  std::uint64_t clock_ = 0;
+};
+
+}  // namespace banyan::cuda

@@ -1,0 +1,246 @@
+// Codes and scales of compact tiles on the device, and of the file formats' blocks that they are
+// made of. Values are computed as tensor/dequantize.cc does, operation by operation, and rounded to
+// bf16 once.
+//
+// Lane 4 g + t of a warp holds, of each 16 columns (a step), rows g and g + 8 at columns 2t, 2t +
+// 1, 2t + 8 and 2t + 9: eight codes, in the order of the registers of the matrix instruction:
+//
+//   place   0      1         2          3             4         5         6             7
+//   row     g      g         g + 8      g + 8         g         g         g + 8         g + 8
+//   column  2t     2t + 1    2t         2t + 1        2t + 8    2t + 9    2t + 8        2t + 9
+//
+// as bytes (two words a step) or as four bits (one word, place 0 lowest).
+#pragma once
+
+#include <cuda_fp16.h>
+
+#include "kernels/cuda/device/mma.cuh"
+#include "kernels/cuda/weights/compact_matrix.h"
+
+namespace banyan::cuda {
+
+// Where a weight lies in its tile.
+struct TilePlace {
+  int lane, step, place;
+  __device__ TilePlace(int row, int column) {  // within the tile
+    lane = row % 8 * 4 + column % 8 / 2;
+    step = column / 16;
+    place = column % 16 / 8 * 4 + row / 8 * 2 + column % 2;
+  }
+};
+__device__ inline int RowOf(int lane, int place) { return lane / 4 + place / 2 % 2 * 8; }
+__device__ inline int ColumnOf(int lane, int step, int place) {
+  return step * 16 + place / 4 * 8 + lane % 4 * 2 + place % 2;
+}
+
+// Small integers as floats without a conversion instruction: 2^23 + n is n in the lowest bits.
+__device__ inline float FloatOfByte(std::uint32_t word, int place) {  // signed
+  const std::uint32_t bits =
+      __byte_perm(word ^ 0x80808080u, 0x4b000000u, 0x7440u | static_cast<std::uint32_t>(place));
+  return __uint_as_float(bits) - 8388736.0f;
+}
+__device__ inline float FloatOfNibble(std::uint32_t word, int place, int zero) {
+  return __uint_as_float(((word >> (4 * place)) & 15u) | 0x4b000000u) -
+         (8388608.0f + static_cast<float>(zero));
+}
+
+__device__ inline float HalfAt(const void* p) {
+  return __half2float(*static_cast<const __half*>(p));
+}
+// Blocks of the file formats have no alignment.
+__device__ inline float HalfOfBytes(const std::uint8_t* p) {
+  return __half2float(__ushort_as_half(static_cast<unsigned short>(p[0] | (p[1] << 8))));
+}
+
+// Scales and minima of a lane's two rows at one step.
+struct PairScales {
+  float scale[2], minimum[2];
+};
+
+// The six-bit scale and minimum of group g of a Q4_K block, packed in 12 bytes (dequantize.cc).
+struct SixBits {
+  int scale, minimum;
+  __device__ SixBits(const std::uint8_t* packed, int g) {
+    if (g < 4) {
+      scale = packed[g] & 63;
+      minimum = packed[g + 4] & 63;
+    } else {
+      scale = (packed[g + 4] & 15) | ((packed[g - 4] >> 6) << 4);
+      minimum = (packed[g + 4] >> 4) | ((packed[g] >> 6) << 4);
+    }
+  }
+};
+
+// What each form is. Scales and Value speak of tiles; Code (as the tile stores it), Stored (the
+// value) and PackRecord read a row of the file's blocks, of which there are `blocks`.
+template <CompactForm kForm>
+struct Form;
+
+template <>
+struct Form<CompactForm::kQ8_0> {
+  static constexpr int kBits = 8, kRecordBytes = 4, kBlock = 32, kBlockBytes = 34;
+  static constexpr int kZeroCode = 0;
+  static constexpr bool kHasMinimum = false;
+  // {half scale of row g, of row g + 8}
+  __device__ static PairScales Scales(const std::uint8_t* record, int /*step*/) {
+    return {{HalfAt(record), HalfAt(record + 2)}, {}};
+  }
+  __device__ static float Value(float code, float scale, float /*minimum*/) { return scale * code; }
+  __device__ static int Code(const std::uint8_t* row, int column) {
+    return row[column / kBlock * kBlockBytes + 2 + column % kBlock];
+  }
+  __device__ static float Stored(const std::uint8_t* row, int column) {
+    const auto code = static_cast<std::int8_t>(Code(row, column));
+    return HalfOfBytes(row + column / kBlock * kBlockBytes) * static_cast<float>(code);
+  }
+  __device__ static void PackRecord(const std::uint8_t* row, int tile, int high, int /*blocks*/,
+                                    std::uint8_t* record) {
+    const std::uint8_t* block = row + tile * kBlockBytes;
+    record[2 * high] = block[0];
+    record[2 * high + 1] = block[1];
+  }
+};
+
+template <>
+struct Form<CompactForm::kQ4_0> {
+  static constexpr int kBits = 4, kRecordBytes = 8, kBlock = 32, kBlockBytes = 18;
+  static constexpr int kZeroCode = 8;
+  static constexpr bool kHasMinimum = false;
+  // Two blocks of {half scale of row g, of row g + 8}.
+  __device__ static PairScales Scales(const std::uint8_t* record, int step) {
+    const std::uint8_t* block = record + step / 2 * 4;
+    return {{HalfAt(block), HalfAt(block + 2)}, {}};
+  }
+  __device__ static float Value(float code, float scale, float /*minimum*/) { return scale * code; }
+  __device__ static int Code(const std::uint8_t* row, int column) {
+    const std::uint8_t* block = row + column / kBlock * kBlockBytes + 2;
+    const int i = column % kBlock;
+    return i < 16 ? block[i] & 15 : block[i - 16] >> 4;
+  }
+  __device__ static float Stored(const std::uint8_t* row, int column) {
+    return HalfOfBytes(row + column / kBlock * kBlockBytes) *
+           static_cast<float>(Code(row, column) - 8);
+  }
+  __device__ static void PackRecord(const std::uint8_t* row, int tile, int high, int blocks,
+                                    std::uint8_t* record) {
+    for (int b = 0; b < 2 && 2 * tile + b < blocks; ++b) {
+      const std::uint8_t* block = row + (2 * tile + b) * kBlockBytes;
+      record[4 * b + 2 * high] = block[0];
+      record[4 * b + 2 * high + 1] = block[1];
+    }
+  }
+};
+
+template <>
+struct Form<CompactForm::kQ4_K> {
+  static constexpr int kBits = 4, kRecordBytes = 16, kBlock = 256, kBlockBytes = 144;
+  static constexpr int kZeroCode = 0;
+  static constexpr bool kHasMinimum = true;
+  // For each of the two rows {half scale, half minimum}, then for each row the six-bit {scale,
+  // minimum} of the tile's first 32 columns and of its second.
+  __device__ static PairScales Scales(const std::uint8_t* record, int step) {
+    PairScales scales;
+#pragma unroll
+    for (int high = 0; high < 2; ++high) {
+      const std::uint8_t* six = record + 8 + 4 * high + step / 2 * 2;
+      scales.scale[high] = HalfAt(record + 4 * high) * static_cast<float>(six[0]);
+      scales.minimum[high] = HalfAt(record + 4 * high + 2) * static_cast<float>(six[1]);
+    }
+    return scales;
+  }
+  __device__ static float Value(float code, float scale, float minimum) {
+    return scale * code - minimum;
+  }
+  __device__ static int Code(const std::uint8_t* row, int column) {
+    const int i = column % kBlock;
+    const int byte = row[column / kBlock * kBlockBytes + 16 + i / 64 * 32 + i % 32];
+    return i % 64 < 32 ? byte & 15 : byte >> 4;
+  }
+  __device__ static float Stored(const std::uint8_t* row, int column) {
+    const std::uint8_t* block = row + column / kBlock * kBlockBytes;
+    const SixBits six(block + 4, column % kBlock / 32);
+    const float scale = HalfOfBytes(block) * static_cast<float>(six.scale);
+    const float minimum = HalfOfBytes(block + 2) * static_cast<float>(six.minimum);
+    return scale * static_cast<float>(Code(row, column)) - minimum;
+  }
+  __device__ static void PackRecord(const std::uint8_t* row, int tile, int high, int /*blocks*/,
+                                    std::uint8_t* record) {
+    const std::uint8_t* block = row + tile / 4 * kBlockBytes;
+    for (int i = 0; i < 4; ++i) record[4 * high + i] = block[i];
+    for (int part = 0; part < 2; ++part) {
+      const SixBits six(block + 4, tile % 4 * 2 + part);
+      record[8 + 4 * high + 2 * part] = static_cast<std::uint8_t>(six.scale);
+      record[8 + 4 * high + 2 * part + 1] = static_cast<std::uint8_t>(six.minimum);
+    }
+  }
+};
+
+template <>
+struct Form<CompactForm::kQ6_K> {
+  static constexpr int kBits = 8, kRecordBytes = 8, kBlock = 256, kBlockBytes = 210;
+  static constexpr int kZeroCode = 0;
+  static constexpr bool kHasMinimum = false;
+  // {half scale of row g, of row g + 8}, then for each row the signed scales of the tile's first 16
+  // columns and of its second.
+  __device__ static PairScales Scales(const std::uint8_t* record, int step) {
+    const auto* signed_scales = reinterpret_cast<const std::int8_t*>(record + 4);
+    return {{HalfAt(record) * static_cast<float>(signed_scales[step]),
+             HalfAt(record + 2) * static_cast<float>(signed_scales[2 + step])},
+            {}};
+  }
+  __device__ static float Value(float code, float scale, float /*minimum*/) { return scale * code; }
+  __device__ static int Code(const std::uint8_t* row, int column) {
+    const std::uint8_t* block = row + column / kBlock * kBlockBytes;
+    const int i = column % kBlock;
+    const int byte = block[i / 128 * 64 + i % 64];
+    const int low = i % 128 < 64 ? byte & 15 : byte >> 4;
+    const int high = (block[128 + i / 128 * 32 + i % 32] >> (2 * (i / 32 % 4))) & 3;
+    return ((low | (high << 4)) - 32) & 255;
+  }
+  __device__ static float Stored(const std::uint8_t* row, int column) {
+    const std::uint8_t* block = row + column / kBlock * kBlockBytes;
+    const auto code = static_cast<std::int8_t>(Code(row, column));
+    const auto six = static_cast<std::int8_t>(block[192 + column % kBlock / 16]);
+    return HalfOfBytes(block + 208) * static_cast<float>(six) * static_cast<float>(code);
+  }
+  __device__ static void PackRecord(const std::uint8_t* row, int tile, int high, int /*blocks*/,
+                                    std::uint8_t* record) {
+    const std::uint8_t* block = row + tile / 8 * kBlockBytes;
+    record[2 * high] = block[208];
+    record[2 * high + 1] = block[209];
+    for (int step = 0; step < 2; ++step) {
+      record[4 + 2 * high + step] = block[192 + tile % 8 * 2 + step];
+    }
+  }
+};
+
+template <CompactForm kForm>
+inline constexpr int kTileColumns = Form<kForm>::kBits == 8 ? 32 : 64;
+template <CompactForm kForm>
+inline constexpr int kTileSteps = kTileColumns<kForm> / 16;
+
+// The code at `place` of a step as a float, from a lane's words of that tile.
+template <CompactForm kForm>
+__device__ inline float CodeAt(const std::uint32_t* words, int step, int place) {
+  if constexpr (Form<kForm>::kBits == 8) {
+    return FloatOfByte(words[2 * step + place / 4], place % 4);
+  } else {
+    return FloatOfNibble(words[step], place, Form<kForm>::kZeroCode);
+  }
+}
+
+// A lane's four registers of the 16-row operand at one step.
+template <CompactForm kForm>
+__device__ inline void FragmentAt(const std::uint32_t* words, const std::uint8_t* record, int step,
+                                  std::uint32_t (&a)[4]) {
+  const PairScales scales = Form<kForm>::Scales(record, step);
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    const float scale = scales.scale[i % 2], minimum = scales.minimum[i % 2];
+    a[i] = PackPair(Form<kForm>::Value(CodeAt<kForm>(words, step, 2 * i), scale, minimum),
+                    Form<kForm>::Value(CodeAt<kForm>(words, step, 2 * i + 1), scale, minimum),
+                    __nv_bfloat16{});
+  }
+}
+
+}  // namespace banyan::cuda

@@ -1,0 +1,81 @@
+// Weights on the device: float32 or bf16 rows, padded with zeros to 16 columns and the matrix to 16
+// rows; or quantised as the file has them (compact_matrix.h). They come through two pinned buffers
+// that several threads fill with the file's bytes; conversions are made on the device.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "base/thread_pool.h"
+#include "kernels/cuda/device/staging.h"
+#include "kernels/cuda/weights/compact_matrix.h"
+#include "kernels/kernels.h"
+
+namespace banyan::cuda {
+
+enum class WeightForm { kF32, kBF16, kCompact };
+
+class DeviceMatrix : public Matrix {
+ public:
+  WeightForm form = WeightForm::kF32;
+  std::int64_t stride = 0;       // elements from row to row
+  std::int64_t padded_rows = 0;  // the last ones zero
+  DeviceMemory memory;
+  bool fresh = false;  // kernels of the stream write it anew: not to be fetched before they end
+  std::vector<CompactRows> compact;  // kCompact: all rows in order, their tiles in `memory`
+};
+
+// Parameters, padded with zeros like a row of activations so that kernels can read whole vectors.
+class DeviceVector : public Vector {
+ public:
+  DeviceMemory memory;
+};
+// Null for null.
+inline const float* Values(const Vector* vector) {
+  if (vector == nullptr) return nullptr;
+  return static_cast<const DeviceVector*>(vector)->memory.As<float>();
+}
+
+struct MatrixSource {
+  std::span<const HostTensor* const> parts;
+  std::span<const std::int32_t> row_order;  // see Kernels::LoadMatrix
+};
+
+class MatrixLoader {
+ public:
+  MatrixLoader(std::shared_ptr<const Device> device, ThreadPool& pool, Staging& staging)
+      : device_(std::move(device)), pool_(pool), staging_(staging) {}
+
+  // `form` is a wish: kCompact becomes kBF16 where a part's type has no compact form, or where
+  // parts do not begin at multiples of 16 rows. Does not wait for the last copies.
+  std::shared_ptr<DeviceMatrix> Load(const MatrixSource& source, WeightForm form);
+
+ private:
+  struct SourceRow {
+    const HostTensor* tensor = nullptr;
+    std::int64_t row = 0;
+  };
+  // Rows [begin, end) of the matrix, all of one tensor.
+  struct Run {
+    const HostTensor* tensor = nullptr;
+    std::int64_t begin = 0, end = 0;
+  };
+
+  static std::vector<SourceRow> OrderedRows(const MatrixSource& source);
+  static std::vector<Run> RunsOf(std::span<const SourceRow> rows);
+  static std::vector<CompactRows> CompactRowsOf(std::span<const Run> runs, std::int64_t columns);
+  void LoadRun(const Run& run, DeviceMatrix& matrix);
+  void LoadOnHost(const Run& run, DeviceMatrix& matrix);
+  // Copies the stored bytes of rows [begin, end) to pinned memory, one after the other.
+  std::byte* Stage(std::int64_t begin, std::int64_t end);
+
+  std::shared_ptr<const Device> device_;
+  ThreadPool& pool_;
+  Staging& staging_;
+  DeviceMemory raw_;             // stored rows on their way to another form
+  std::vector<SourceRow> rows_;  // of the matrix being loaded
+};
+
+}  // namespace banyan::cuda

@@ -1,0 +1,70 @@
+#include "kernels/units/work_units.h"
+
+#include <algorithm>
+#include <bit>
+#include <tuple>
+
+namespace banyan {
+namespace {
+
+// So that keys come from memory once and then from the cache.
+void OrderByKeys(std::vector<WorkUnit>& units) {
+  const auto order = [](const WorkUnit& unit) {
+    const auto rows = static_cast<std::uint32_t>(unit.row_end - unit.row_begin);
+    const auto keys = static_cast<std::uint32_t>(unit.key_end - unit.key_begin);
+    const int length = std::bit_width(rows) + std::bit_width(keys);
+    return std::tuple(-length, unit.first_page, unit.key_begin, unit.row_begin);
+  };
+  std::stable_sort(units.begin(), units.end(),
+                   [&](const WorkUnit& a, const WorkUnit& b) { return order(a) < order(b); });
+}
+
+}  // namespace
+
+std::vector<WorkUnit> WholeItems(const AttentionPlan& plan) {
+  std::vector<WorkUnit> units;
+  units.reserve(plan.items.size());
+  for (const WorkItem& item : plan.items) {
+    const KvSpan& span = plan.spans[static_cast<std::size_t>(item.span)];
+    units.push_back({.row_begin = item.row_begin,
+                     .row_end = item.row_end,
+                     .reader_begin = item.reader_begin,
+                     .reader_end = item.reader_end,
+                     .key_begin = item.key_begin,
+                     .key_end = item.key_end,
+                     .first_partial = item.first_partial,
+                     .first_page = span.first_page,
+                     .first_position = span.first_position});
+  }
+  return units;
+}
+
+HostUnits UnitsOf(std::span<const WorkUnit> items, std::span<const std::int32_t> positions,
+                  const UnitSplit& split, int wide_blocks) {
+  HostUnits units;
+  for (WorkUnit unit : items) {
+    const std::int32_t packed_rows = (unit.row_end - unit.row_begin) * split.ratio;
+    const bool narrow = split.form == UnitForm::kWideAndNarrow && packed_rows <= kMostNarrowRows &&
+                        unit.key_end - unit.key_begin <= kGroupKeys;
+    const std::int32_t size = split.form == UnitForm::kBlocks ? kBlockRows
+                              : narrow                        ? kNarrowRows
+                                                              : kWideRows;
+    for (std::int32_t first = 0; first < packed_rows; first += size) {
+      const std::int32_t last = std::min(first + size, packed_rows) - 1;
+      unit.first_packed_row = first;
+      const auto [low, high] =
+          std::minmax_element(positions.begin() + unit.row_begin + first / split.ratio,
+                              positions.begin() + unit.row_begin + last / split.ratio + 1);
+      unit.lowest_offset = *low - unit.first_position;
+      unit.highest_offset = *high - unit.first_position;
+      (narrow ? units.few_rows : units.many_rows).push_back(unit);
+    }
+  }
+  if (split.form == UnitForm::kWideAndNarrow) OrderByKeys(units.many_rows);
+  units.counts.wide = static_cast<std::int32_t>(units.many_rows.size());
+  units.counts.narrow = static_cast<std::int32_t>(units.few_rows.size());
+  units.counts.wide_blocks = units.counts.wide > 0 ? wide_blocks : 0;
+  return units;
+}
+
+}  // namespace banyan

@@ -1,0 +1,135 @@
+#include "store/segment_file.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+#include "base/file_identity.h"
+#include "base/output_file.h"
+
+namespace banyan {
+namespace {
+
+// Of a file being written: closed, and removed unless it was kept.
+struct TemporaryFile {
+  explicit TemporaryFile(std::string name) : path(std::move(name)) {
+    fd = OpenFile(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW, 0644);
+    if (fd < 0) Throw(ErrorKind::kIo, "{}: cannot write: {}", path, std::strerror(errno));
+  }
+  ~TemporaryFile() {
+    if (fd >= 0) ::close(fd);
+    if (!kept) ::unlink(path.c_str());
+  }
+  TemporaryFile(const TemporaryFile&) = delete;
+  TemporaryFile& operator=(const TemporaryFile&) = delete;
+
+  std::string path;
+  int fd = -1;
+  bool kept = false;
+};
+
+std::string_view AsText(std::span<const std::byte> bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+}  // namespace
+
+void SyncFolder(const std::string& folder) {
+  const int fd = OpenFile(folder, O_RDONLY | O_DIRECTORY);
+  if (fd < 0) return;
+  ::fsync(fd);
+  ::close(fd);
+}
+
+void WriteSegmentFile(const std::string& path, SegmentHeader& header,
+                      std::span<const std::byte> bytes) {
+  PlaceBlocks(header);
+  const std::vector<Digest> names = BlockNames(header.place, header.tokens);
+  std::span<const std::byte> rest = bytes;
+  for (size_t i = 0; i < header.blocks.size(); ++i) {
+    StoredBlock& block = header.blocks[i];
+    block.name = names[i];
+    block.checksum = BlockChecksum(names[i], rest.first(static_cast<size_t>(block.bytes)));
+    rest = rest.subspan(static_cast<size_t>(block.bytes));
+  }
+  BANYAN_CHECK(rest.empty());
+  TemporaryFile file(path + ".new");
+  const std::string head = WriteHeader(header);
+  WriteAll(file.fd, head, file.path);
+  auto at = static_cast<std::int64_t>(head.size());
+  for (const StoredBlock& block : header.blocks) {
+    WriteAll(file.fd, std::string(static_cast<size_t>(block.offset - at), '\0'), file.path);
+    WriteAll(file.fd, AsText(bytes.first(static_cast<size_t>(block.bytes))), file.path);
+    bytes = bytes.subspan(static_cast<size_t>(block.bytes));
+    at = block.offset + block.bytes;
+  }
+  if (::fsync(file.fd) != 0) {
+    Throw(ErrorKind::kIo, "{}: cannot hand it to the disk: {}", file.path, std::strerror(errno));
+  }
+  if (::rename(file.path.c_str(), path.c_str()) != 0) {
+    Throw(ErrorKind::kIo, "{}: cannot rename to it: {}", path, std::strerror(errno));
+  }
+  file.kept = true;
+  SyncFolder(path.substr(0, path.rfind('/')));
+}
+
+std::int64_t ReadAt(int fd, std::int64_t offset, std::span<std::byte> out) {
+  size_t done = 0;
+  while (done < out.size()) {
+    const ssize_t count = ::pread(fd, out.data() + done, out.size() - done,
+                                  static_cast<off_t>(offset + static_cast<std::int64_t>(done)));
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return -1;
+    if (count == 0) break;
+    done += static_cast<size_t>(count);
+  }
+  return static_cast<std::int64_t>(done);
+}
+
+std::optional<SegmentFile> SegmentFile::Open(const std::string& path) {
+  const int fd = OpenFile(path, O_RDONLY);
+  if (fd < 0) return std::nullopt;
+  return SegmentFile(fd, path);
+}
+
+SegmentFile::~SegmentFile() {
+  if (fd_ >= 0) ::close(fd_);
+}
+SegmentFile::SegmentFile(SegmentFile&& other) noexcept
+    : fd_(std::exchange(other.fd_, -1)), path_(std::move(other.path_)) {}
+SegmentFile& SegmentFile::operator=(SegmentFile&& other) noexcept {
+  std::swap(fd_, other.fd_);
+  std::swap(path_, other.path_);
+  return *this;
+}
+
+SegmentHeader SegmentFile::Header() const {
+  std::vector<std::byte> bytes(kFixedHeaderBytes);
+  const auto read = [&] {
+    const std::int64_t count = ReadAt(fd_, 0, bytes);
+    if (count < 0) Throw(ErrorKind::kIo, "{}: cannot read: {}", path_, std::strerror(errno));
+    bytes.resize(static_cast<size_t>(count));
+  };
+  read();
+  bytes.resize(HeaderLength(bytes, path_));
+  read();
+  return ReadHeader(bytes, path_);
+}
+
+bool SegmentFile::Read(const StoredBlock& block, std::span<std::byte> out) const {
+  BANYAN_CHECK(static_cast<std::int64_t>(out.size()) == block.bytes);
+  if (ReadAt(fd_, block.offset, out) != block.bytes) return false;
+  return BlockChecksum(block.name, out) == block.checksum;
+}
+
+void SegmentFile::Expect(std::int64_t offset, std::int64_t bytes) const {
+  ::posix_fadvise(fd_, static_cast<off_t>(offset), static_cast<off_t>(bytes), POSIX_FADV_WILLNEED);
+}
+
+}  // namespace banyan

@@ -1,0 +1,152 @@
+"""The page on the real server: `banyan serve` with the shipped model, each task by one click, and what is copied."""
+import json
+import os
+import pathlib
+import re
+import subprocess
+import tempfile
+
+from chromium import DESK
+from harness import ROOT, BrowserTest, main
+from test_page import DONE
+
+BANYAN = os.environ["BANYAN"]
+MODEL = str(ROOT / "models/banyan-reader-15m.gguf")
+
+
+def pdf_of(text):
+    """A page of PDF with one line of text."""
+    stream = f"BT /F1 18 Tf 40 700 Td ({text}) Tj ET"
+    objects = ["<</Type/Catalog/Pages 2 0 R>>", "<</Type/Pages/Kids[3 0 R]/Count 1>>",
+               "<</Type/Page/Parent 2 0 R/MediaBox[0 0 600 800]/Contents 4 0 R/Resources<</Font<</F1 5 0 R>>>>>>",
+               f"<</Length {len(stream)}>>stream\n{stream}\nendstream", "<</Type/Font/Subtype/Type1/BaseFont/Helvetica>>"]
+    out, places = "%PDF-1.4\n", []
+    for i, body in enumerate(objects):
+        places.append(len(out))
+        out += f"{i + 1} 0 obj{body}endobj\n"
+    table = "".join(f"{place:010} 00000 n \n" for place in places)
+    return f"{out}xref\n0 6\n0000000000 65535 f \n{table}trailer<</Size 6/Root 1 0 R>>\nstartxref\n{len(out)}\n%%EOF\n"
+
+
+def timeless(row):
+    return {name: value for name, value in row.items() if name not in ("first_token_seconds", "seconds")}
+
+
+class Serve(BrowserTest):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.process = subprocess.Popen([BANYAN, "serve", "-m", MODEL, "--port", "0"], stderr=subprocess.PIPE, text=True)
+        said = ""
+        while not (found := re.search(r"http://[0-9.]+:\d+/", said)):
+            line = cls.process.stderr.readline()
+            assert line, f"the server has ended: {said}"
+            said += line
+        cls.url = found[0]
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.process.terminate()
+        cls.process.wait(timeout=60)
+        cls.process.stderr.close()
+        super().tearDownClass()
+
+    def visit(self, task):
+        page = self.page(f"{self.url}#{task}", DESK)
+        page.wait("document.getElementById('model').textContent === 'banyan-reader-15m'")
+        self.browser.call("Browser.grantPermissions", permissions=["clipboardReadWrite", "clipboardSanitizedWrite"], origin=self.url)
+        page.call("Page.bringToFront")
+        return page
+
+    def example(self, task):
+        page = self.visit(task)
+        page.click(".panel:not([hidden]) .example")
+        page.wait(DONE + " && !document.querySelector('.panel:not([hidden]) .progress').hidden", 200)
+        self.assertTrue(page.run("document.getElementById('error').hidden"), page.text("#error"))
+        self.picture(page, f"serve-{task}")
+        return page
+
+    def copied(self, page, form):
+        page.click(f".panel:not([hidden]) [data-copy={form}]")
+        page.wait(f"document.querySelector('.panel:not([hidden]) [data-copy={form}]').textContent === 'Copied'")
+        return page.run("navigator.clipboard.readText()")
+
+    def check_command(self, page, output):
+        """What was copied does the same on the command line."""
+        rows = [timeless(json.loads(line)) for line in self.copied(page, "jsonl").splitlines()]
+        with tempfile.TemporaryDirectory() as folder:
+            path = f"{pathlib.Path(BANYAN).resolve().parent}:{os.environ['PATH']}"
+            subprocess.run(["sh", "-ec", self.copied(page, "command")], cwd=folder, check=True, capture_output=True, timeout=250,
+                           env={**os.environ, "PATH": path, "BANYAN_MODEL": MODEL})
+            lines = pathlib.Path(folder, output).read_text().splitlines()
+        self.assertEqual(rows, [timeless(json.loads(line)) for line in lines])
+        return rows
+
+    def test_ask(self):
+        page = self.example("ask")
+        rows = self.check_command(page, "answers.jsonl")
+        said = {(row["id"], row["question"]): row["answer"] for row in rows}
+        self.assertEqual(len(said), 24)
+        self.assertEqual(said["Marigold", "At what time does the ferry leave?"], "7:45")
+        self.assertIsNone(said["Otter", "How much does entry cost?"])
+        self.assertGreater(int(page.run("document.querySelector('progress').value")), 23)
+        self.assertIn("saved by sharing", page.texts("dt"))
+        self.assertGreater(len(page.run("[...document.querySelectorAll('.forest .node')].map(n => n.textContent)")), 4)
+        page.click(".cell")
+        self.assertEqual(page.texts("#reader mark"), ["7:45"])
+        self.assert_readable(page)
+        self.assert_quiet(page, self.url)
+
+    def test_extract(self):
+        page = self.example("extract")
+        rows = self.check_command(page, "values.jsonl")
+        self.assertEqual([row["values"]["brand"] for row in rows], ["Kelvora", "Ostrava", "Deltron"])
+        self.assertIn("Kelvora", page.texts(".values:first-child mark"))
+        self.assert_quiet(page, self.url)
+
+    def test_experts(self):
+        page = self.example("experts")
+        rows = self.check_command(page, "answers.jsonl")
+        self.assertEqual(rows[0]["answer"], "Anna Walker; doctor")
+        self.assertEqual({t["document"] for t in rows[0]["trace"]["tokens"]}, {"village", "harbour"})
+        self.assertEqual(page.text(".experts .said"), rows[0]["answer"])
+        self.assert_quiet(page, self.url)
+
+    def test_files_and_a_refused_schema(self):
+        page = self.visit("extract")
+        with tempfile.TemporaryDirectory() as folder:
+            files = {"a.pdf": pdf_of("The brand is Kelvora."), "b.html": "<h1>Lamp</h1><p>The brand is <b>Ostrava</b>.", "c.txt": "Plain ü"}
+            for name, text in files.items():
+                pathlib.Path(folder, name).write_text(text)
+            node = page.call("Runtime.evaluate", expression="document.getElementById('files')")["result"]["objectId"]
+            page.call("DOM.setFileInputFiles", files=[str(pathlib.Path(folder, name)) for name in files], objectId=node)
+            page.wait("document.querySelectorAll('#document-list li').length === 3")
+        texts = []
+        for i in range(3):
+            page.click(f"#document-list li:nth-child({i + 1}) .open")
+            texts.append(page.run("document.getElementById('edit-text').value").strip())
+            page.key("Escape")
+        self.assertIn("The brand is Kelvora.", texts[0])
+        self.assertIn("The brand is Ostrava.", texts[1])
+        self.assertEqual(texts[2], "Plain ü")
+        page.run("""(t => { t.value = '{"attributes":[{"name":"x","type":"float"}]}'; t.dispatchEvent(new Event('input')); })
+                    (document.getElementById('schema-text'))""")
+        page.click("#run")
+        page.wait("!document.getElementById('error').hidden")
+        self.assertIn("expected one of text, number", page.text("#error"))
+
+    def test_stop(self):
+        page = self.visit("ask")
+        page.run("""(() => { document.getElementById('paste').value = 'The ferry leaves at 7:45. '.repeat(60);
+            document.getElementById('questions').value = Array.from({length: 200}, (_, i) => `When does ferry ${i} leave?`).join('\\n'); })()""")
+        page.click("#run")
+        page.wait("document.querySelector('.answers-list .answer:not(.waiting)')", 100)
+        page.key("Escape")
+        page.wait(DONE)
+        self.assertIn("answers, then stopped", page.texts("dt"))
+        self.assertLess(page.run("document.querySelector('progress').value"), 200)
+        self.assert_quiet(page, self.url)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,207 @@
+"""Training on skeletons: the rows are what the engine computes, slot by slot; the trainer learns, stops and goes on."""
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+import random
+import subprocess
+import tempfile
+import unittest
+from pathlib import Path
+
+import numpy as np
+
+from train import extract_sets, skeleton_data
+from train.skeleton_rows import IGNORED, Documents, Row
+from train.tests.test_reader import ROOT, tiny_model
+
+try:
+    import peft
+    import torch
+except ImportError:
+    peft = torch = None
+
+PAGES = [dict(id="a", text="Kelvora Trail 200 kettle\n\nColour : moss green\nWeight : 3 kg\nThe brand is Kelvora.", category="page"),
+         dict(id=2, text="A lamp of steel. It weighs 2 kg and is made by Dorvane.", category="page"),
+         dict(id="c", text="Price: 40\nThe brand is Ümbria \"Prime\".", category="priced")]
+SCHEMA = dict(categories=dict(page=dict(attributes=[dict(name=n) for n in ("brand", "colour", "material", "weight", "warranty")]),
+                              priced=dict(attributes=[dict(name="price", type="number"), dict(name="brand"), dict(name="sizes", type="list", of="text")])))
+
+
+def visible(row: Row) -> np.ndarray:
+    place = np.arange(len(row.ids))
+    return (place[None] <= place[:, None]) & (row.step[None] <= row.step[:, None])
+
+
+class Sets(unittest.TestCase):
+    def test_varied_titles_have_their_values(self):
+        titles = [dict(id=str(n), category="Tea", text=f"Brand{n} {leaf} Tea, {n + 2} Bags", attributes=["Brand", "Leaf", "Count", "Origin"],
+                       values=dict(Brand=[f"Brand{n}"], Leaf=[leaf], Count=[f"{n + 2} Bags"])) for n, leaf in enumerate(("Green", "Black", "White"))]
+        rng, changed = random.Random(1), 0
+        for number in range(40):
+            made = extract_sets.vary(rng, titles[0], titles, number)
+            self.assertTrue(all(v is None or v in made["text"] for v in made["values"].values()))
+            self.assertEqual(list(made["values"]), made["attributes"])
+            changed += made["text"] != titles[0]["text"]
+        self.assertGreater(changed, 10)
+
+
+class Marks(unittest.TestCase):
+    def test_a_value_ends_with_the_token_that_holds_its_end(self):
+        texts = ['"x":', ' "', "ab", '",', "\n", " 1", ",", " null"]
+        self.assertEqual(skeleton_data.value_tokens([0, 1, 2, 3, 4], 1, 2, texts, False), [1, 2, 3])
+        self.assertEqual(skeleton_data.value_tokens([0, 7, 6, 4], 1, 2, texts, False), [7])
+        self.assertEqual(skeleton_data.value_tokens([0, 5, 6, 4], 1, 2, texts, True), [5, 6])  # only what follows ends a number
+
+    def test_values_of_a_sequential_answer_are_marked(self):
+        texts = ['{"x":', ' "', "ab", '",', "\n", '"y":', " null", "}"]
+        pieces = [dict(text='{"x":'), dict(text=',\n"y":')]
+        self.assertEqual(skeleton_data.value_marks(list(range(8)), pieces, ['"ab"', "null"], [True, True], texts), [0, 1, 1, 1, 0, 0, 1, 0])
+        self.assertEqual(skeleton_data.value_marks(list(range(8)), pieces, ['"ab"', "null"], [True, False], texts), [0, 1, 1, 1, 0, 0, 0, 0])
+
+
+@unittest.skipUnless(os.environ.get("BANYAN"), "BANYAN names no program: rows are not compared with the engine's")
+class Engine(unittest.TestCase):
+    def test_rows_have_the_engines_log_probabilities_slot_by_slot(self):
+        """The engine writes values; the rows made from them, through the plain reference with the training mask, give each value the
+        confidence that the engine has. A wrong position, gap, mask or token in any slot would show."""
+        from eval.banyan import Engine as Program
+        from train.reference import load_gguf
+        model, banyan = ROOT / "models" / "banyan-reader-15m.gguf", os.environ["BANYAN"]
+        net, engine = load_gguf(model), Program(banyan, str(model))
+        with tempfile.TemporaryDirectory() as folder:
+            docs, schema = Path(folder, "docs.jsonl"), Path(folder, "schema.json")
+            docs.write_text("".join(json.dumps(p) + "\n" for p in PAGES))
+            schema.write_text(json.dumps(SCHEMA))
+            for mode in ("skeleton", "sequential"):
+                command = [banyan, "extract", "-m", str(model), str(docs), "--schema", str(schema), "--values", mode, "-o", f"{folder}/{mode}.jsonl", "--precision", "f32", "--quiet"]
+                subprocess.run(command, check=True)
+                written = {json.dumps(o["id"]): o for o in map(json.loads, Path(folder, f"{mode}.jsonl").read_text().splitlines())}
+                labels = {key: o["values"] for key, o in written.items()}
+                laid = skeleton_data.layouts(engine, docs, schema, [])
+                np.savez(f"{folder}/d.npz", **skeleton_data.encode(engine, PAGES, SCHEMA, laid, labels, "null", 0.0))
+                documents = Documents(Path(folder, "d.npz"))
+                self.assertEqual(len(documents.train), len(PAGES))
+                for n, page in enumerate(PAGES):
+                    row = documents.skeleton(n) if mode == "skeleton" else documents.sequential(n)
+                    self.compare(net, row, written[json.dumps(page["id"])], mode)
+
+    def compare(self, net, row: Row, written: dict, mode: str) -> None:
+        logits = net.feed(net.empty(), row.ids, row.pos, ~visible(row)).astype(np.float64)
+        at = np.flatnonzero(row.label != IGNORED)
+        logprobs = logits[at, row.label[at]] - np.log(np.exp(logits[at] - logits[at].max(-1, keepdims=True)).sum(-1)) - logits[at].max(-1)
+        for s, (name, confidence) in enumerate(written["confidence"].items()):
+            mean = logprobs[row.slot[at] == s].mean()
+            self.assertAlmostEqual(mean, confidence, delta=3e-3, msg=f"{mode}, {written['id']}, {name}: {written['values'][name]}")
+
+
+def tiny_documents(path: Path, count: int = 40) -> None:
+    """Each value is the prompt's first or second token, then a token that ends it."""
+    rng = random.Random(4)
+    flat = {name: [] for name in ("prompt", "template", "value", "answer", "answer_label")}
+    ends = {name: [0] for name in flat}
+    position, slots = [], [0]
+    for _ in range(count):
+        prompt = [rng.randrange(8, 20) for _ in range(rng.randint(4, 7))]
+        values = [[prompt[0], 3], [prompt[1], 3]]
+        for name, run in [("prompt", prompt), *(("template", [5 + i]) for i in range(2)), *(("value", v) for v in values),
+                          ("answer", [5, *values[0], 6, *values[1]]), ("answer_label", [0, 1, 1, 0, 1, 1])]:
+            flat[name] += run
+            ends[name].append(len(flat[name]))
+        position += [len(prompt), len(prompt) + 9]
+        slots.append(len(position))
+    np.savez(path, **{k: np.array(v) for k, v in flat.items()}, **{k + "_end": np.array(v) for k, v in ends.items() if k != "answer_label"}, position=np.array(position),
+             kept=np.ones(len(position), bool), slots=np.array(slots), train=np.arange(count) < 36)
+
+
+@unittest.skipIf(peft is None, "PyTorch and PEFT are not installed: trainer tests skipped")
+class Trainer(unittest.TestCase):
+    def run_trainer(self, folder: str, *options: str):
+        from train.skeleton_lora import Run, arguments
+        torch.set_num_threads(1)
+        base = ["--model", f"{folder}/m.gguf", "--data", f"{folder}/d.npz", "--device", "cpu", "--rank", "4", "--alpha", "8", "--dropout", "0", "--rate", "0.02",
+                "--batch-tokens", "120", "--epochs", "5", "--say-every", "1000"]
+        with contextlib.redirect_stdout(io.StringIO()):
+            run = Run(arguments().parse_args([*base, *options]), torch)
+        run.say = lambda **row: None
+        return run
+
+    def test_it_learns_in_both_forms(self):
+        with tempfile.TemporaryDirectory() as folder:
+            tiny_model(Path(folder, "m.gguf"))
+            tiny_documents(Path(folder, "d.npz"))
+            for mode in ("skeleton", "sequential"):
+                run = self.run_trainer(folder, "--out", f"{folder}/{mode}", "--values", mode)
+                before = run.score()
+                run.train()
+                self.assertLess(run.score()["loss"], 0.7 * before["loss"])
+                self.assertEqual(before["values"], 8)
+                self.assertTrue((run.write() / "adapter_config.json").exists())
+
+    def test_a_resumed_run_goes_on(self):
+        with tempfile.TemporaryDirectory() as folder:
+            tiny_model(Path(folder, "m.gguf"))
+            tiny_documents(Path(folder, "d.npz"))
+            whole = self.run_trainer(folder, "--out", f"{folder}/whole", "--steps", "8")
+            whole.rate = lambda: 0.01
+            whole.train()
+            part = self.run_trainer(folder, "--out", f"{folder}/part", "--steps", "8")
+            plan, part.plan = part.plan, part.plan[:4]
+            part.rate = whole.rate
+            part.train()
+            rest = self.run_trainer(folder, "--out", f"{folder}/part", "--steps", "8", "--resume")
+            self.assertEqual((rest.step, len(plan)), (4, 8))
+            rest.rate = whole.rate
+            rest.train()
+            for a, b in zip(whole.trained, rest.trained):
+                np.testing.assert_allclose(a.detach().numpy(), b.detach().numpy(), atol=2e-3)
+
+    def test_a_row_sees_what_the_mask_says(self):
+        from train.skeleton_lora import tensors
+        with tempfile.TemporaryDirectory() as folder:
+            tiny_documents(Path(folder, "d.npz"))
+            documents = Documents(Path(folder, "d.npz"))
+            rows = [documents.skeleton(0), documents.skeleton(1)]
+            mask = tensors(torch, rows, "cpu")[3].numpy()[:, 0]
+            for row, seen in zip(rows, mask):
+                size = len(row.ids)
+                np.testing.assert_array_equal(seen[:size, :size], visible(row))
+                self.assertFalse(seen[:size, size:].any())
+
+    def test_the_network_keeps_to_the_mask_and_the_positions(self):
+        from train.skeleton_lora import logits_of
+        with tempfile.TemporaryDirectory() as folder:
+            tiny_model(Path(folder, "m.gguf"))
+            tiny_documents(Path(folder, "d.npz"))
+            run = self.run_trainer(folder, "--out", f"{folder}/o")
+            logits = lambda row: logits_of(run.model, torch, [row], "cpu")[0].detach().numpy()  # of v1, its end, v2, its end
+            row = Documents(Path(folder, "d.npz")).skeleton(0)
+            first = logits(row)
+            first_value = np.flatnonzero(row.step == 1)[0]
+            row.ids[first_value] += 1
+            other = logits(row)
+            np.testing.assert_array_equal(first[0], other[0])
+            np.testing.assert_allclose(first[2], other[2], atol=1e-5)  # the template sees no value
+            self.assertGreater(np.abs(first[3] - other[3]).max(), 1e-3)  # a value's token sees those above it
+            row.pos[row.slot == 1] += 5
+            self.assertGreater(np.abs(logits(row)[2] - other[2]).max(), 1e-3)
+
+    def test_full_training_writes_the_model(self):
+        from train.gguf import read_gguf
+        with tempfile.TemporaryDirectory() as folder:
+            tiny_model(Path(folder, "m.gguf"))
+            tiny_documents(Path(folder, "d.npz"))
+            run = self.run_trainer(folder, "--out", f"{folder}/full", "--full", "--steps", "2", "--rate", "0")
+            run.rate = lambda: 0.0
+            run.train()
+            metadata, weights = read_gguf(run.write())
+            old_metadata, old = read_gguf(Path(folder, "m.gguf"))
+            self.assertEqual((metadata, list(weights)), (old_metadata, list(old)))
+            for name, x in weights.items():
+                np.testing.assert_allclose(x, old[name], atol=0.02 * np.abs(old[name]).max(), err_msg=name)
+
+
+if __name__ == "__main__":
+    unittest.main()
