@@ -56,7 +56,7 @@ double LoadAll(const Model::Parts& model, const std::vector<BlockWish>& wishes) 
   for (int i = 0; i < kPages; ++i) pages[static_cast<size_t>(i)] = i;
   int next = 0;
   const auto start = BenchClock::now();
-  BlockLoader loader(2, std::int64_t{256} << 20);
+  BlockLoader loader(kLoaderThreads, LoaderBudget(form));
   for (const BlockWish& wish : wishes) loader.Ask(wish);
   while (loader.pending() > 0) {
     for (LoadedBlock& block : loader.Take(1.0)) {

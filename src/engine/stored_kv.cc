@@ -9,10 +9,6 @@
 namespace banyan {
 namespace {
 
-// Reading and checking keep two processors about as busy as one disk.
-constexpr int kLoaderThreads = 2;
-constexpr std::int64_t kLoadedBytes = std::int64_t{256} << 20;
-
 int PagesOfBlock(int tokens) { return (tokens + kPageTokens - 1) / kPageTokens; }
 
 KvShape KvShapeOf(const ModelConfig& config) {
@@ -28,7 +24,7 @@ StoredKv::StoredKv(std::shared_ptr<KvStore> store, bool save, const Engine& engi
       kernels_(*engine.model.kernels),
       form_(FormOf(KvShapeOf(engine.model.config), kernels_.page_type())),
       stored_form_(FormOf(form_.shape, store_->parts().StoredType(form_.type))),
-      loader_(kLoaderThreads, kLoadedBytes) {}
+      loader_(kLoaderThreads, LoaderBudget(form_)) {}
 
 void StoredKv::Load(std::span<const NodeId> nodes) {
   for (const NodeId node : nodes) {

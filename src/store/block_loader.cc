@@ -4,6 +4,7 @@
 #include <chrono>
 #include <utility>
 
+#include "plan/attention_plan.h"
 #include "store/segment_file.h"
 
 namespace banyan {
@@ -39,6 +40,11 @@ bool LoadBlock(const BlockWish& wish, OpenSegment& open, std::vector<std::byte>&
 }
 
 }  // namespace
+
+std::int64_t LoaderBudget(const PageForm& wanted) {
+  constexpr std::int64_t kLeastBytes = std::int64_t{8} << 20, kBlocks = 4;
+  return std::max(kLeastBytes, kBlocks * wanted.page_bytes() * (kCutKeys / kPageTokens));
+}
 
 BlockLoader::BlockLoader(int threads, std::int64_t budget) : budget_(budget) {
   for (int i = 0; i < threads; ++i) threads_.emplace_back([this] { Work(); });

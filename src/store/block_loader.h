@@ -27,6 +27,12 @@ struct LoadedBlock {
   std::vector<std::byte> bytes;  // in the wanted form
 };
 
+// Reading and checking keep two processors about as busy as one disk.
+inline constexpr int kLoaderThreads = 2;
+// Bytes that a loader holds at once: a few blocks, so that their memory is soon used again. New
+// memory costs about as much as reading into it.
+std::int64_t LoaderBudget(const PageForm& wanted);
+
 class BlockLoader {
  public:
   // `budget`: bytes that are read or wait to be taken, if there is more than one block.
