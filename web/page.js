@@ -123,21 +123,23 @@ function showFigures(its) {
 
 function takeEvents(its, items) {
   const {view, state} = its;
-  let picture = null;
+  let pictures = 0;
   for (const event of items) {
     if (event.type === 'token') view.token(event);
     else if (event.type === 'answer') {
       const ended = view.answer(event);
       state.done += ended;
       if (event.row.error) state.failed += ended;
-    } else if (event.type === 'forest') picture = event;
-    else if (event.type === 'error') state.problem = new Error(event.error?.message ?? 'The server gave up on this.');
+    } else if (event.type === 'forest') {
+      its.forest.take(event);
+      ++pictures;
+    } else if (event.type === 'error') state.problem = new Error(event.error?.message ?? 'The server gave up on this.');
     if (event.type === 'forest' || event.type === 'done') {
       state.saved = event.saved_tokens ?? state.saved;
       state.computed = event.computed_tokens ?? state.computed;
     }
   }
-  if (picture) its.forest.take(picture);
+  if (pictures) its.forest.draw();
   if (performance.now() - state.told > 4000 && state.done < view.total) {
     announce(`${number(state.done)} of ${count(view.total, its.noun)}`);
     state.told = performance.now();

@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <csignal>
 #include <fstream>
 #include <iostream>
@@ -35,7 +34,7 @@ class StopSignals {
     thread_ = std::thread([this] { Wait(); });
   }
   ~StopSignals() {
-    over_ = true;
+    SetOver();
     pthread_kill(thread_.native_handle(), SIGUSR1);
     thread_.join();
   }
@@ -44,6 +43,11 @@ class StopSignals {
     const std::lock_guard lock(mutex_);
     server_ = server;
   }
+  // The server has ended by itself: nothing is left to stop.
+  void SetOver() {
+    const std::lock_guard lock(mutex_);
+    over_ = true;
+  }
 
  private:
   void Wait() {
@@ -51,9 +55,9 @@ class StopSignals {
     for (;;) {
       int signal = 0;
       sigwait(&signals_, &signal);
+      const std::lock_guard lock(mutex_);
       if (over_) return;
       if (signal == SIGUSR1) continue;
-      const std::lock_guard lock(mutex_);
       ++count;
       if (server_ == nullptr || count > 2) ::_exit(128 + signal);  // still loading, or in a hurry
       if (count == 2) {
@@ -67,8 +71,8 @@ class StopSignals {
 
   const bool quiet_;
   sigset_t signals_;
-  std::atomic<bool> over_{false};
-  std::mutex mutex_;
+  std::mutex mutex_;  // guards what follows
+  bool over_ = false;
   Server* server_ = nullptr;
   std::thread thread_;
 };
@@ -123,7 +127,7 @@ int RunServe(ServeCommand& command) {
   }
   signals.SetServer(&server);
   server.Run();
-  signals.SetServer(nullptr);
+  signals.SetOver();
   return 0;
 }
 

@@ -99,7 +99,7 @@ def _lines(path: str) -> Iterator[tuple[int, str]]:
 def _table_lines(path: str) -> Iterator[tuple[int, str]]:
     """CSV and TSV: a row a line of JSON; cells without any character say nothing."""
     delimiter = "\t" if path.endswith((".tsv", ".tab")) else ","
-    with open(path, newline="", encoding="utf-8-sig") as file:
+    with open(path, newline="", encoding="utf-8-sig", errors="surrogateescape") as file:
         if delimiter == ",":
             header = file.readline()
             delimiter = max(",;\t", key=header.count)
@@ -192,7 +192,7 @@ class Cost:
         size = len(text.encode("utf-8", "surrogatepass")) if isinstance(text, str) else 0
         if size and self.count is not None and self.bytes < 100_000:
             self.bytes += size
-            self.tokens += self.count(text)
+            self.tokens += self.count(text.encode("utf-8", "replace").decode())
         return int(size * (self.tokens / self.bytes if self.bytes else 0.25)) + 1
 
     def question(self, question: Any) -> int:

@@ -75,6 +75,8 @@ def run_job(run: Callable[..., str], data: Data, task: dict[str, Any], model: Mo
         shard, shards = options.pop("shard", (1, 1))
         options.update(inputs=inputs, output=written, shard=shard, shards=shards)
         with _Loaded(model) as loaded:
+            if os.path.isfile(loaded.path):  # never written to
+                options["other_files"] = [("the model", loaded.path)]
             receipt = json.loads(run(loaded._native, dict(engine or {}), task, options, progress, log.info))
             receipt["model"] = loaded.path
         if receipt["end"] == "too many errors":

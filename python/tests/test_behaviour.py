@@ -48,6 +48,11 @@ class Errors(PackageTest):
             model.encode("a")
         self.assertEqual(str(caught.exception), "model: is closed")
 
+    def test_the_model_is_never_written_to(self):
+        with self.assertRaises(banyan.Error) as caught:
+            banyan.ask(documents(1), model=self.model, output=self.model_path, overwrite=True)
+        self.assertIn("the model", str(caught.exception))
+
     def test_an_exception_of_the_callers_ends_the_job(self):
         def refuse(progress):
             raise ZeroDivisionError("mine")

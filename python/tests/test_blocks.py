@@ -115,6 +115,12 @@ class Work(PackageTest):
         found = self.answered(self.path("in.csv"), max_new=4)[0]
         self.assertEqual(found, self.command_lines("ask", self.path("in.csv"), "--max-new", 4))
 
+    def test_text_that_is_no_utf8_becomes_the_same_error_row(self):
+        source = self.folder / "in.jsonl"
+        source.write_bytes(b'{"id":1,"context":"caf\xe9","question":"q?"}\n{"id":2,"context":"ok","question":"q?"}\n')
+        found = self.answered(str(source), max_new=3)[0]
+        self.assertEqual(found, self.command_lines("ask", source, "--max-new", 3, code=1))
+
     def test_a_folder_of_another_job_or_model_is_refused(self):
         source = self.write("in.jsonl", documents(3))
         self.answered(source, max_new=3)

@@ -1,4 +1,5 @@
 """The type hints: mypy in strict mode over the package, and the stub against the module."""
+import ast
 import pathlib
 import subprocess
 import sys
@@ -18,8 +19,24 @@ class Types(unittest.TestCase):
         self.run_module("mypy", "--config-file", ROOT / "pyproject.toml", here / "typed_program.py")
 
     def test_the_stub_says_what_the_module_has(self):
-        self.run_module("mypy.stubtest", "banyan._native", "--ignore-missing-stub", "--mypy-config-file",
-                        ROOT / "pyproject.toml")
+        """Names, and how many parameters functions take: mypy's own comparison knows no functions of nanobind."""
+        from banyan import _native
+        stub = ast.parse((ROOT / "python" / "banyan" / "_native.pyi").read_text())
+        self.compare(stub.body, _native, "_native")
+
+    def compare(self, body, found, name):
+        declared = {node.name: node for node in body if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
+        public = {one for one in vars(found) if not one.startswith("_") and one != "version"}
+        self.assertEqual({one for one in declared if not one.startswith("_")}, public, name)
+        for one, node in declared.items():
+            value = getattr(found, one)
+            if isinstance(node, ast.ClassDef):
+                self.compare(node.body, value, f"{name}.{one}")
+            elif hasattr(value, "__nb_signature__"):
+                text = value.__nb_signature__[0][0]
+                there = ast.parse(f"{text}: ...").body[0].args
+                self.assertEqual(len(there.posonlyargs) + len(there.args),
+                                 len(node.args.posonlyargs) + len(node.args.args), f"{name}.{one}: {text}")
 
 
 if __name__ == "__main__":

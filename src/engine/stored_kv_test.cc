@@ -125,28 +125,28 @@ TEST_F(StoredKvTest, ForestsFromDiskHaveTheBitsOfFreshOnes) {
     SCOPED_TRACE(i);
     const std::shared_ptr<Model> model = Load(kStoreSettings[i], shapes[i]);
     const Workload work(static_cast<std::uint32_t>(20 + i),
-                        {.roots = 2, .path_tokens = 700, .root_tokens = 800, .max_new = 4});
+                        {.roots = 1, .path_tokens = 450, .root_tokens = 500, .max_new = 3});
     std::vector<PromptSegment> requests = work.requests();
     KeepSome(requests, random, 60);
     const AnswersByTag expected = Fresh(model, requests);
     const Receipt saving = Save(model, requests);
     EXPECT_GT(saving.saved_tokens, 0);
-    for (const Strategy strategy : {Strategy::kAuto, Strategy::kFlat, Strategy::kPaged,
-                                    Strategy::kStacked, Strategy::kTree}) {
-      for (const bool tiny : {false, true}) {
-        SCOPED_TRACE(fmt::format("{} {}", StrategyName(strategy), tiny));
-        EngineOptions options = With(Open(StoreAccess::kRead), false);
-        options.strategy = strategy;
-        options.batch_rows = tiny ? 64 : 300;
-        options.steps_ahead = tiny ? 1 : 0;
-        if (tiny) options.kv_memory = PageBytes(*model) * (work.LargestStreamPages(16) + 3);
-        Engine engine(model, options);
-        ExpectSameAnswers(expected, RunAll(engine, requests, tiny ? 2 : -1));
-        const Receipt receipt = engine.receipt();
-        EXPECT_GT(receipt.loaded_tokens, 0);
-        EXPECT_EQ(receipt.damaged_segments, 0);
-        if (HasFailure()) return;
-      }
+    bool tiny = false;
+    for (const Strategy strategy : {Strategy::kAuto, Strategy::kFlat, Strategy::kTree,
+                                    Strategy::kStacked, Strategy::kPaged}) {
+      tiny = !tiny;
+      SCOPED_TRACE(fmt::format("{} {}", StrategyName(strategy), tiny));
+      EngineOptions options = With(Open(StoreAccess::kRead), false);
+      options.strategy = strategy;
+      options.batch_rows = tiny ? 64 : 300;
+      options.steps_ahead = tiny ? 1 : 0;
+      if (tiny) options.kv_memory = PageBytes(*model) * (work.LargestStreamPages(16) + 3);
+      Engine engine(model, options);
+      ExpectSameAnswers(expected, RunAll(engine, requests, tiny ? 2 : -1));
+      const Receipt receipt = engine.receipt();
+      EXPECT_GT(receipt.loaded_tokens, 0);
+      EXPECT_EQ(receipt.damaged_segments, 0);
+      if (HasFailure()) return;
     }
   }
 }

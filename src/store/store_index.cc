@@ -17,7 +17,7 @@ constexpr int kBusyMilliseconds = 10'000;
 constexpr const char* kIndexSchema = R"(
   CREATE TABLE IF NOT EXISTS setting (name TEXT PRIMARY KEY, value INTEGER) WITHOUT ROWID;
   CREATE TABLE IF NOT EXISTS segment (
-    number INTEGER PRIMARY KEY, file TEXT UNIQUE NOT NULL, label TEXT, model TEXT, root BLOB,
+    number INTEGER PRIMARY KEY AUTOINCREMENT, file TEXT UNIQUE NOT NULL, label TEXT, model TEXT, root BLOB,
     type INTEGER, exact INTEGER, key_loss REAL, value_loss REAL, tokens INTEGER,
     first_position INTEGER, bytes INTEGER, created INTEGER, used INTEGER, pinned INTEGER);
   CREATE TABLE IF NOT EXISTS block (
@@ -289,10 +289,10 @@ std::vector<IndexedSegment> StoreIndex::List() {
   return Select("WHERE number >= ? ORDER BY used, first_position DESC, number", 0);
 }
 
-std::vector<IndexedSegment> StoreIndex::Evictable(std::int64_t created_before) {
+std::vector<IndexedSegment> StoreIndex::Evictable(std::int64_t created) {
   // What is used together was touched at one time: the end of a path goes before its beginning.
-  return Select("WHERE pinned = 0 AND created < ? ORDER BY used, first_position DESC, number",
-                created_before);
+  return Select("WHERE pinned = 0 AND created <= ? ORDER BY used, first_position DESC, number",
+                created);
 }
 
 std::int64_t StoreIndex::TotalBytes() {

@@ -49,8 +49,8 @@ class StoreIndex {
   void Touch(const std::vector<std::int64_t>& segments, std::int64_t now);
   void SetPinned(std::int64_t segment, bool pinned);
   std::vector<IndexedSegment> List();
-  // Unpinned, made before `created_before`, least recently used first.
-  std::vector<IndexedSegment> Evictable(std::int64_t created_before);
+  // Unpinned, made until then, least recently used first.
+  std::vector<IndexedSegment> Evictable(std::int64_t created);
   std::int64_t TotalBytes();
   std::int64_t limit();
   void SetLimit(std::int64_t bytes);

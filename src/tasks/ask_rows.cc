@@ -146,6 +146,10 @@ AskWork::Said AskWork::WhatWasSaid(const Answer& answer) const {
   std::string text = answer.finish == FinishReason::kStopString
                          ? answer.text
                          : Decode(answer.tokens, /*skip_special=*/true);
+  // A copy that was cut short ends with its last whole word.
+  if (copied_ && answer.finish == FinishReason::kLength) {
+    while (!text.empty() && !copied_->Matches(text)) text.pop_back();
+  }
   Said said{std::string(Trimmed(text)), ""};
   constexpr std::string_view kBegin = "<think>", kEnd = "</think>";
   const size_t thought = said.answer.rfind(kEnd);

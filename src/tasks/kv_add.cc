@@ -27,16 +27,19 @@ constexpr double kBetweenReports = 0.2;
 constexpr const char* kAnyQuestion = "?";
 
 // Leaves the segments that are to be kept, and those above them; the last ones get an answer of no
-// tokens. False: there are none.
-bool OnlyKept(PromptSegment& segment, std::uint64_t tag) {
+// tokens. Returns how many these are.
+int OnlyKept(PromptSegment& segment) {
   segment.answers.clear();
   segment.experts.clear();
-  std::erase_if(segment.below, [tag](PromptSegment& child) { return !OnlyKept(child, tag); });
-  if (!segment.below.empty()) return true;
-  if (segment.keep_as.empty()) return false;
+  int last = 0;
+  std::erase_if(segment.below, [&last](PromptSegment& child) {
+    const int below = OnlyKept(child);
+    last += below;
+    return below == 0;
+  });
+  if (last > 0 || segment.keep_as.empty()) return last;
   segment.answers.emplace_back().max_new = 0;
-  segment.answers.back().tag = tag;
-  return true;
+  return 1;
 }
 
 class StoreAdding {
@@ -90,8 +93,13 @@ class StoreAdding {
     for (std::int64_t i = 0; i < count && !Stopped(); ++i) {
       if (options_.job.limit >= 0 && i >= options_.job.limit) break;
       const Passage& passage = rag.index->at(static_cast<std::int32_t>(i));
-      AddText(prompt, passage.title.empty() ? passage.text : passage.title + "\n" + passage.text,
-              passage.id);
+      try {
+        AddText(prompt, passage.title.empty() ? passage.text : passage.title + "\n" + passage.text,
+                passage.id);
+      } catch (const Error& error) {
+        if (!store_->parts().saving()) throw;  // the store's, not the passage's
+        Fail(fmt::format("{}: {}", passage.id, error.what()));
+      }
       fraction_ = static_cast<double>(i + 1) / static_cast<double>(count);
     }
   }
@@ -136,6 +144,7 @@ class StoreAdding {
         if (prompts.empty()) ThrowProblemOf(*work);
         Submit(std::move(prompts));
       } catch (const std::exception& error) {
+        if (!store_->parts().saving()) throw;  // the store's, not the row's
         Fail(row.line > 0 ? fmt::format("{} line {}: {}", row.file, row.line, error.what())
                           : fmt::format("{}: {}", row.file, error.what()));
       }
@@ -157,10 +166,10 @@ class StoreAdding {
 
   void Submit(std::vector<PromptSegment> prompts) {
     for (PromptSegment& prompt : prompts) {
-      const std::uint64_t tag = next_tag_++;
-      if (!OnlyKept(prompt, tag)) continue;
+      const int documents = OnlyKept(prompt);
+      if (documents == 0) continue;
       if (IsThere(prompt, {model_->parts().kv_name, 0, 0})) {
-        ++receipt_.there;
+        receipt_.there += documents;
         continue;
       }
       while (engine_.waiting() >= engine_.wanted_waiting()) {
@@ -198,7 +207,7 @@ class StoreAdding {
     for (const Answer& answer : engine_.TakeFinished()) {
       if (answer.finish == FinishReason::kError) {
         Fail(answer.error);
-      } else if (finished_.insert(answer.tag).second) {
+      } else {
         ++receipt_.documents;
       }
     }
@@ -241,8 +250,6 @@ class StoreAdding {
   const KvType stored_type_;
   Engine engine_;
   KvAddReceipt receipt_;
-  std::uint64_t next_tag_ = 0;
-  std::set<std::uint64_t> finished_;
   std::set<std::int64_t> used_;  // segments that were there
   double fraction_ = -1.0;
   double next_report_ = 0.0;

@@ -4,6 +4,7 @@ import gzip
 import json
 import os
 import pty
+import re
 import shutil
 import subprocess
 import threading
@@ -384,6 +385,22 @@ class Rows(AskTest):
             self.ask(path, *arguments, code=2)
         self.ask(code=2)
         self.ask(path, model=self.path("absent.gguf"), code=2)
+
+    def test_copies_stand_in_the_text(self):
+        """A model of random weights says anything; held to the text it says what stands there, in whole words."""
+        text = "Anna Walker steers the\n  ferry Marigold at 7:45.\tTom Reed mends it for 1,250.50 euros."
+        rows = [{"id": 1, "context": text, "questions": [f"What about {n}?" for n in range(12)]}]
+        path, line = self.write("in.jsonl", rows), " ".join(text.split())
+        for most in ("2", "24"):
+            copied = [r["answer"] for r in self.answers(path, "--copy", "--max-new", most)]
+            words = [a for a in copied if a is not None]
+            self.assertTrue(words or most == "2")
+            for answer in words:
+                begin, end = (r"\b" if re.match(r"\w", c) else "" for c in (answer[0], answer[-1]))
+                self.assertRegex(line, begin + re.escape(answer) + end)
+        self.assertNotIn(self.answers(path, "--max-new", "24")[0]["answer"], line)
+        for other in (["--regex", "a"], ["--thinking", "on"]):
+            self.ask(path, "--copy", *other, code=2)
 
 
 if __name__ == "__main__":

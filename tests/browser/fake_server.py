@@ -1,7 +1,8 @@
 """A server that speaks the protocol of `banyan serve` to its page, without a model: a fixture for tests of the page.
 
 Answers are sentences of the documents that share words with the question, written word by word. What it was asked is
-in `seen`; `mode` makes it misbehave: busy, broken (the stream ends early), refused, gone.
+in `seen`; `mode` makes it misbehave: busy, broken (the stream ends early), refused, gone; in `waves` few answers
+run at a time.
 """
 import http.server
 import json
@@ -129,6 +130,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
                           "state": "kept" if done > i * len(questions) else "computing", "label": "document", "document": i})
             for j, question in enumerate(questions):
                 at = i * len(questions) + j
+                if self.server.mode == "waves" and not done - 3 <= at < done:
+                    continue  # only what runs now
                 base = 1 + len(documents) + 2 * at
                 nodes.append({"id": base, "parent": 1 + i, "tokens": len(question) // 4 + 4, "readers": 1, "state": "kept",
                               "label": "question", "document": i})
@@ -137,6 +140,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
                                   "label": "answer", "document": i})
         alone = sum((30 + len(d["text"]) // 4) * len(questions) for d in documents)
         once = 30 + sum(len(d["text"]) // 4 for d in documents)
+        if self.server.mode == "waves":
+            parents = {node["parent"] for node in nodes}
+            nodes = [{**node, "readers": min(3, node["readers"])} for node in nodes if node["label"] != "document" or node["id"] in parents]
         self.event({"type": "forest", "nodes": nodes, "prompt_tokens": alone, "saved_tokens": alone - once, "computed_tokens": once})
 
     def ask(self, documents, questions, asked):

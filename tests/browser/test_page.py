@@ -161,7 +161,7 @@ class Streams(PageTest):
         self.assertTrue(self.server.cancelled.wait(5))
 
     def test_the_forest_is_drawn_while_it_grows(self):
-        self.server.pause = 0.01
+        self.server.pause = 0.06
         page = self.visit()
         page.click(".example")
         page.wait("document.querySelector('.forest .node.computing')")
@@ -173,6 +173,17 @@ class Streams(PageTest):
         self.assertTrue(nodes[0][0].startswith("instruction: 30 tokens, 24 readers"))
         self.assertAlmostEqual(nodes[0][1], sum(width for _, width in nodes[1:4]), delta=12)
         self.assertIn("saved", page.run("document.querySelector('.forest svg').getAttribute('aria-label')"))
+
+    def test_the_forest_remembers_what_has_ended(self):
+        self.server.mode = "waves"
+        page = self.visit()
+        page.click(".example")
+        page.wait(DONE + " && document.querySelector('.forest .node')")
+        titles = page.texts(".forest .node title")
+        self.assertEqual(len([t for t in titles if t.startswith("answer")]), 24)
+        self.assertTrue(titles[0].startswith("instruction: 30 tokens, 24 readers"), titles[0])
+        self.assertEqual([t.split(":")[0] for t in titles[1:4]], ["Marigold", "Otter", "Tamberley"])
+        self.assertTrue(all("8 readers" in t for t in titles[1:4]), titles[1:4])
 
     def test_fifty_documents_and_a_hundred_questions(self):
         self.server.pause = 0

@@ -52,6 +52,18 @@ for literal in ["8 documents 64", "a | 3", "2 x 3 | 4", "2 x 3 | 4, 5, 6, 7", "0
     done = bench("tree", literal, "--shape", "tiny")
     check(done.returncode == 2 and "banyan: " in done.stderr, f"literal {literal!r} is refused: {done.stderr}")
 
+found = figures("step", "--shape", "tiny", "--streams", "1,3", "--prefix", "20", "--prompt", "7", "--runs", "1")
+check([(s["streams"], s["rows"], s["prefix"]) for s in found["steps"]] == [(1, 7, 0), (1, 1, 20), (3, 3, 20)], "steps")
+for step in found["steps"]:
+    parts = {part["name"]: part for part in step["operations"]}
+    check({"qkv", "attention", "output", "gate, up", "down", "logits", "choice"} <= parts.keys(), "a step's operations")
+    check(all(part["seconds"] > 0 for part in parts.values()) and step["seconds"] > 0, "times of a step")
+    check(parts["down"]["flops"] == 2 * 2 * 64 * 160 * step["rows"], "flops of two layers' down projections")
+done = bench("ops", "--shape", "tiny", "--weights", "q4_0", "--streams", "2", "--prefix", "0", "--prompt", "5", "--runs", "1")
+check(done.returncode == 0 and "| gate, up |" in done.stdout and "2 x 0: " in done.stdout, f"operations: {done.stderr}")
+done = bench("step", "--shape", "tiny", "--prefix", "99999999")
+check(done.returncode == 2 and "within a context of" in done.stderr, "a prefix beyond the context")
+
 with tempfile.NamedTemporaryFile("r", suffix=".json") as file:
     done = bench("shared", "--shape", "tiny", "--streams", "1,5", "--prefix", "40,70", "--max-new", "4", "--json", file.name)
     cells = json.load(file)
