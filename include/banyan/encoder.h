@@ -44,7 +44,7 @@ class Encoder {
   static bool IsEncoder(const std::string& model);
   // From a Hugging Face directory (with heads.safetensors beside the weights where there are sparse
   // and multi-vector heads) or a GGUF file. Of the options, those of KV and YaRN have no meaning;
-  // the devices are cpu and reference. Throws Error: kNotFound, kFormat, kUnsupported, kUsage.
+  // it runs on every device. Throws Error: kNotFound, kFormat, kUnsupported, kUsage.
   static std::shared_ptr<Encoder> Load(const LoadOptions& options);
   ~Encoder();
 
