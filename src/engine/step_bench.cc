@@ -53,7 +53,6 @@ Layout MakeLayout(const StepTask& task, TokenId vocabulary) {
     AddNode(parent, task.prefix, task.rows, vocabulary, layout, layout.step);
     layout.step.logit_rows.push_back(layout.step.rows() - 1);
   }
-  if (task.prefix > 0) layout.nodes.front().row_end = layout.step.rows();
   for (size_t n = 0; n < layout.nodes.size(); ++n) layout.nodes[n].pages = layout.pages[n];
   return layout;
 }

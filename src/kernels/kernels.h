@@ -149,7 +149,8 @@ class Kernels {
   // is read is written.
   virtual void CopyPages(std::span<const PageCopy> copies, KvMemory& kv) = 0;
   // Pages as bytes in the form that all backends share (page_form.h), with elements of `page_type`:
-  // bytes are [layers, pages, kv_heads, head]. In the order of operations; ReadPages waits for them.
+  // bytes are [layers, pages, kv_heads, head]. In the order of operations; ReadPages waits for
+  // them.
   virtual KvType page_type() const { return options().kv_type; }
   virtual void ReadPages(const KvMemory& kv, std::span<const std::int32_t> pages,
                          std::span<std::byte> bytes) = 0;
