@@ -8,7 +8,8 @@ const draw = (tag, attributes = {}) => {
   for (const name in attributes) element.setAttribute(name, attributes[name]);
   return element;
 };
-const gap = 22, least = 20, most = 92, narrowest = 3;  // pixels: between levels, heights of blocks, width of a leaf
+// Pixels: between levels, heights of blocks, width of a leaf, height of all.
+const gap = 22, least = 20, most = 92, narrowest = 3, room = 330;
 
 export class ForestView {
   nodes = new Map();  // id → node; what has left the engine's forest stays in the picture
@@ -50,6 +51,20 @@ export class ForestView {
   #tree() {
     const roots = [], nodes = new Map([...this.nodes].map(([id, node]) => [id, {...node, children: []}]));
     for (const node of nodes.values()) (nodes.get(node.parent)?.children ?? roots).push(node);
+    // An answer that begins with a copy of its question stands beside it: it is drawn below, without the copy.
+    const pair = node => {
+      const alone = [];
+      for (const child of [...node.children].sort((a, b) => a.id - b.id)) {
+        if (child.label !== 'answer') { alone.push(child); continue; }
+        const question = alone.pop();
+        if (!question) continue;
+        question.children.push(child);
+        child.tokens = Math.max(1, child.tokens - question.tokens);
+      }
+      const moved = new Set(node.children.flatMap(child => child.children.filter(below => below.parent === node.id)));
+      node.children = node.children.filter(child => !moved.has(child));
+    };
+    for (const node of nodes.values()) pair(node);
     const join = node => {
       while (node.children.length === 1 && node.children[0].label === node.label && node.label !== 'answer') {
         const [below] = node.children;
@@ -78,10 +93,12 @@ export class ForestView {
     const all = roots.reduce((sum, root) => sum + measure(root, 0), 0);
     let top = 0;
     const tallest = Math.max(...levels.map(level => level.tokens));
+    const tall = level => Math.max(least, most * Math.sqrt(level.tokens / tallest));
+    const shrink = Math.min(1, room / levels.reduce((sum, level) => sum + tall(level) + gap, 0));
     for (const level of levels) {
       level.top = top;
-      level.height = Math.max(least, most * Math.sqrt(level.tokens / tallest));
-      top += level.height + gap;
+      level.height = shrink * tall(level);
+      top += level.height + shrink * gap;
     }
     const unit = width / Math.max(1, all);
     const settle = (node, x) => {
@@ -94,7 +111,7 @@ export class ForestView {
     };
     let x = 0;
     for (const root of roots) { settle(root, x); x += root.readers * unit; }
-    return {levels, unit, height: Math.max(0, top - gap)};
+    return {levels, unit, height: Math.max(0, top - shrink * gap)};
   }
 
   draw() {
@@ -140,12 +157,12 @@ export class ForestView {
   }
 
   #labels(node, from, to) {
-    const room = Math.floor((to - from) / 7), times = node.readers > 1 ? ` × ${number(node.readers)}` : '';
-    const long = count(node.tokens, 'token') + times, lines = [this.#name(node), long.length <= room ? long : number(node.tokens) + times];
-    if (room < 5 || node.height < 15) return [];
-    return lines.slice(0, node.height < 32 || lines[1].length > room ? 1 : 2).map((text, i) => {
+    const letters = Math.floor((to - from) / 7), times = node.readers > 1 ? ` × ${number(node.readers)}` : '';
+    const long = count(node.tokens, 'token') + times, lines = [this.#name(node), long.length <= letters ? long : number(node.tokens) + times];
+    if (letters < 5 || node.height < 15) return [];
+    return lines.slice(0, node.height < 32 || lines[1].length > letters ? 1 : 2).map((text, i) => {
       const line = draw('text', {x: from, y: node.top + 14 + 15 * i, class: i ? 'few' : ''});
-      line.textContent = text.length > room ? text.slice(0, Math.max(1, room - 1)) + '…' : text;
+      line.textContent = text.length > letters ? text.slice(0, Math.max(1, letters - 1)) + '…' : text;
       return line;
     });
   }
