@@ -7,7 +7,7 @@
 namespace banyan {
 namespace {
 
-constexpr size_t kPromptTokens = 300;
+constexpr size_t kPromptTokens = 200;
 
 PromptSegment Request(int max_new, int answers = 1) {
   PromptSegment root;
