@@ -14,6 +14,19 @@ namespace {
 constexpr std::int64_t kMostPrompts = 1024;
 constexpr std::int64_t kMostStops = 16;
 
+// An object with any names: schemas need theirs. Its values may hold lists and objects of plain
+// values, no deeper, so that the pattern is finite.
+std::string AnyJsonObject() {
+  const std::string text = R"re("([^"\\\x00-\x1f]|\\(["\\/bfnrt]|u[0-9a-fA-F]{4}))*")re";
+  const std::string number = R"(-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?)";
+  const auto list = [](const std::string& item) { return "(" + item + "(, ?" + item + ")*)?"; };
+  const auto object = [&](const std::string& value) {
+    return R"(\{)" + list(text + ": ?" + value) + R"(\})";
+  };
+  const std::string plain = "(" + text + "|" + number + "|true|false|null)";
+  return object("(" + plain + R"(|\[)" + list(plain) + R"(\]|)" + object(plain) + ")");
+}
+
 // What chat and text completions have in common.
 void ReadCommon(ServeContext& context, std::string_view body, Parameters& parameters,
                 CompletionRequest& request) {
@@ -52,7 +65,7 @@ void ReadCommon(ServeContext& context, std::string_view body, Parameters& parame
     Parameters inner(*format, "response_format.");
     const std::string type = inner.Text("type", "");
     if (type == "json_object") {
-      answer.constraint = context.constraints.OfSchema(R"({"type":"object"})", "response_format");
+      answer.constraint = context.constraints.OfRegex(AnyJsonObject(), "response_format");
     } else if (type == "json_schema") {
       Parameters schema(inner.Needed("json_schema"), "response_format.json_schema.");
       schema.Text("name", "");

@@ -192,6 +192,8 @@ class OpenAi(ServeTest):
         value = json.loads(reply["choices"][0]["message"]["content"])
         self.assertEqual(list(value), ["z", "a"])  # in the schema's own order
         self.assertIsInstance(value["a"], int)
+        anything = self.chat(response_format={"type": "json_object"}, max_tokens=40)["choices"][0]
+        self.assertTrue(anything["message"]["content"].startswith("{"))
         letters = self.chat(regex="[a-c]{3}")["choices"][0]["message"]["content"]
         self.assertRegex(letters, "^[a-c]{3}$")
 
