@@ -43,9 +43,9 @@ EngineCore::EngineCore(std::shared_ptr<Model> model, const EngineOptions& option
       step_rows_(batch_rows_),
       limit_(model_->parts()) {
   if (options.kv_store && options.strategy != Strategy::kNoAttention) {
-    stored_ = std::make_unique<StoredKv>(
-        options.kv_store, options.kv_save,
-        StoredKv::Engine{model_->parts(), forest_, cache_, *memory_.kv});
+    stored_ =
+        std::make_unique<StoredKv>(options.kv_store, options.kv_save,
+                                   StoredKv::Engine{model_->parts(), forest_, cache_, *memory_.kv});
   }
 }
 

@@ -54,7 +54,7 @@ class EngineCore {
   bool idle() const { return line_.empty() && running_.empty() && launched_.empty(); }
   int max_streams() const { return max_streams_; }
   Receipt MakeReceipt();
-  std::string Explain();  // explain.cc
+  std::string Explain();                                                       // explain.cc
   std::vector<ForestNode> Picture(std::span<const RequestId> requests) const;  // picture.cc
 
  private:
