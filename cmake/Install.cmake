@@ -4,7 +4,11 @@
 include(CMakePackageConfigHelpers)
 
 add_library(banyan_all INTERFACE)
-target_link_libraries(banyan_all INTERFACE $<IF:$<TARGET_EXISTS:banyan_serve>,banyan_serve,banyan_tasks>)
+if(TARGET banyan_serve)
+  target_link_libraries(banyan_all INTERFACE banyan_serve)
+else()
+  target_link_libraries(banyan_all INTERFACE banyan_tasks)
+endif()
 set_target_properties(banyan_all PROPERTIES EXPORT_NAME banyan)
 add_library(banyan::banyan ALIAS banyan_all)
 
@@ -30,7 +34,8 @@ install(FILES ${CMAKE_BINARY_DIR}/banyanConfig.cmake ${CMAKE_BINARY_DIR}/banyanC
 install(TARGETS banyan RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT program)
 install(FILES models/banyan-reader-15m.gguf models/README.md models/SHA256SUMS
         DESTINATION ${CMAKE_INSTALL_DATADIR}/banyan/models COMPONENT program)
-install(DIRECTORY models/smollm2-reader models/smollm2-extract DESTINATION ${CMAKE_INSTALL_DATADIR}/banyan/models COMPONENT program)
+install(DIRECTORY models/smollm2-reader models/smollm2-extract
+        DESTINATION ${CMAKE_INSTALL_DATADIR}/banyan/models COMPONENT program)
 install(FILES LICENSE README.md DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT program)
 install(FILES cmake/debian_copyright DESTINATION ${CMAKE_INSTALL_DOCDIR} RENAME copyright
         COMPONENT program)
