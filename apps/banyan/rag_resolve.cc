@@ -108,6 +108,7 @@ void RagCommand::OpenRetrieval() {
 NamedEncoder LoadRetrievalModel(const std::string& name, const RunOptions& run, bool quiet) {
   RunOptions beside = run;
   beside.load.model = name;
+  if (beside.load.device == "cuda") beside.load.device = "cpu";  // where encoders run
   beside.load.precision = "f32";
   beside.load.kv_type.clear();
   beside.load.adapter.clear();

@@ -132,6 +132,9 @@ bool Encoder::IsEncoder(const std::string& model) {
 }
 
 std::shared_ptr<Encoder> Encoder::Load(const LoadOptions& options) {
+  if (options.device == "cuda") {
+    Throw(ErrorKind::kUnsupported, "encoders run on cpu and reference, not on cuda");
+  }
   if (!options.adapter.empty()) {
     Throw(ErrorKind::kUnsupported, "--adapter: encoders take no adapters");
   }
