@@ -130,7 +130,7 @@ class Work(PackageTest):
         with self.assertRaises(banyan.Error) as caught:
             BlockWorker(self.path("job"), {"model": self.model_path, "precision": "f32", "threads": 1}, "ask",
                         {"max_new": 3}, {}, {})
-        self.assertIn("another model; different: kv type, precision", str(caught.exception))
+        self.assertIn("another model; different: activations, kv type, precision", str(caught.exception))
 
     def test_a_damaged_part_is_noticed(self):
         self.answered(self.write("in.jsonl", documents(6)), max_new=3)
