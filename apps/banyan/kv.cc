@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "banyan/bytes.h"
 #include "banyan/error.h"
 #include "banyan/kv_store.h"
 #include "banyan/visible.h"

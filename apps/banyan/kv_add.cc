@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "banyan/bytes.h"
 #include "banyan/error.h"
 #include "banyan/kv_add.h"
 #include "option_text.h"

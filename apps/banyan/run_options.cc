@@ -3,33 +3,12 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <cctype>
-#include <cstdlib>
-
+#include "banyan/bytes.h"
 #include "banyan/error.h"
 #include "banyan/models.h"
 #include "progress_line.h"
 
 namespace banyan::app {
-
-std::int64_t ParseBytes(const std::string& text, const std::string& option) {
-  char* end = nullptr;
-  const double number = std::strtod(text.c_str(), &end);
-  std::string unit = end;
-  for (char& c : unit) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
-  if (unit.size() > 1 && unit.back() == 'B') unit.pop_back();
-  if (unit.size() > 1 && unit.back() == 'I') unit.pop_back();
-  double factor = 0.0;
-  if (unit.empty() || unit == "B") factor = 1.0;
-  if (unit == "K") factor = 1024.0;
-  if (unit == "M") factor = 1024.0 * 1024.0;
-  if (unit == "G") factor = 1024.0 * 1024.0 * 1024.0;
-  if (end == text.c_str() || factor == 0.0 || !(number > 0.0) || number * factor > 1e15) {
-    throw Error(ErrorKind::kUsage,
-                fmt::format("{}: expected a size such as 512M or 2G, found '{}'", option, text));
-  }
-  return static_cast<std::int64_t>(number * factor);
-}
 
 void RunOptions::AddLoadingTo(CLI::App& command, const std::string& default_precision) {
   load.precision = default_precision;

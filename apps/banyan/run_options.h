@@ -32,7 +32,4 @@ struct RunOptions {
   std::shared_ptr<Encoder> LoadEncoder(bool quiet) const;
 };
 
-// "512M", "2G", "1.5GiB", "1000000" → bytes. Throws kUsage naming the option.
-std::int64_t ParseBytes(const std::string& text, const std::string& option);
-
 }  // namespace banyan::app

@@ -2,6 +2,7 @@
 
 #include <filesystem>
 
+#include "banyan/bytes.h"
 #include "banyan/error.h"
 #include "banyan/models.h"
 

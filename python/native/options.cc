@@ -1,7 +1,6 @@
 #include "options.h"
 
-#include <cctype>
-#include <cstdlib>
+#include "banyan/bytes.h"
 
 namespace banyan::python {
 namespace {
@@ -13,23 +12,7 @@ const std::vector<std::pair<const char*, ChatUse>> kChatNames = {
 std::int64_t BytesOf(const char* name, const nb::object& value) {
   std::int64_t bytes = 0;
   if (nb::try_cast<std::int64_t>(value, bytes)) return bytes;
-  const std::string text = nb::cast<std::string>(nb::str(value));
-  char* end = nullptr;
-  const double number = std::strtod(text.c_str(), &end);
-  std::string unit = end;
-  for (char& c : unit) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
-  if (unit.size() > 1 && unit.back() == 'B') unit.pop_back();
-  if (unit.size() > 1 && unit.back() == 'I') unit.pop_back();
-  double factor = 0.0;
-  if (unit.empty() || unit == "B") factor = 1.0;
-  if (unit == "K") factor = 1024.0;
-  if (unit == "M") factor = 1024.0 * 1024.0;
-  if (unit == "G") factor = 1024.0 * 1024.0 * 1024.0;
-  if (end == text.c_str() || factor == 0.0 || !(number > 0.0) || number * factor > 1e15) {
-    throw Error(ErrorKind::kUsage,
-                std::string(name) + ": expected a size such as 512M or 2G, found '" + text + "'");
-  }
-  return static_cast<std::int64_t>(number * factor);
+  return ParseBytes(nb::cast<std::string>(nb::str(value)), name);
 }
 
 void AtLeast(const char* name, double value, double least) {
