@@ -48,7 +48,7 @@ if(faiss_FOUND)
 endif()
 
 # Several files a compilation: what parses in seconds is the headers of JSON, formatting and tests,
-# and a build from nothing takes a third of the time. Off (-D BANYAN_UNITY=OFF), an edit recompiles
+# and a build from nothing takes half the time. Off (-D BANYAN_UNITY=OFF), an edit recompiles
 # one file alone. Kernels stay apart: each file of theirs is compiled for processors of its own.
 function(banyan_unite target files)
   if(BANYAN_UNITY AND NOT ${target} MATCHES "kernels")
