@@ -107,8 +107,8 @@ def measure() -> dict:
     import pathlib
 
     import banyan
-    from banyan._blocks import JobFolder
-    from banyan.ray import BlockWorker, plan
+    from banyan._block_job import BlockWorker, plan
+    from banyan._job_folder import JobFolder
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         text = "The ferry Marigold leaves at 7:45 every morning. It is painted yellow and has 64 seats. " * 6
