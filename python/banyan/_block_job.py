@@ -112,7 +112,7 @@ def write_output(folder: JobFolder, output: str) -> dict[str, Any]:
 
 def plan(task: str, data: Data, folder: str | os.PathLike[str], options: Mapping[str, Any], *, model: str,
          model_options: Mapping[str, Any], common: Sequence[Any] = (), fields: Mapping[str, str] | None = None,
-         workers: int = 1, block_tokens: int = 200_000) -> JobFolder:
+         workers: int = 1, block_tokens: int | None = None) -> JobFolder:
     """Cuts the input into blocks, unless the folder has them already; another job's folder is refused."""
     job = JobFolder(folder)
     # Threads and the like change no answer; what does is checked by the model's fingerprint.

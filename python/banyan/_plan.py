@@ -10,6 +10,9 @@ from ._json_text import elements, members, with_member
 from ._records import Record
 
 
+BLOCKS_PER_WORKER, MOST_BLOCK_TOKENS, LEAST_BLOCK_TOKENS = 40, 200_000, 2_000
+
+
 @dataclasses.dataclass
 class Line:
     """A record, or a piece of one, in a block."""
@@ -105,9 +108,13 @@ def split_questions(record: Record, common: Sequence[Any], pieces: int) -> list[
     return [f'{{{others},"questions":[{",".join(numbered[at:at + size])}]}}' for at in range(0, len(numbered), size)]
 
 
-def plan_blocks(records: Iterable[Record], cost: Cost, common: Sequence[Any], document_field: str, block_tokens: int,
-                workers: int) -> tuple[list[tuple[int, list[Line]]], int]:
-    """Blocks as (tokens, lines), and how many records there are. All of the input's text is in memory."""
+def plan_blocks(records: Iterable[Record], cost: Cost, common: Sequence[Any], document_field: str,
+                block_tokens: int | None, workers: int) -> tuple[list[tuple[int, list[Line]]], int]:
+    """Blocks as (tokens, lines), and how many records there are. All of the input's text is in memory.
+
+    `block_tokens` of None: so many that every worker gets BLOCKS_PER_WORKER blocks, within bounds; with few of them the
+    last ones leave workers idle, with many their beginnings and ends count.
+    """
     groups: dict[int, list[Record]] = {}
     group_of: dict[str, int] = {}
     count = 0
@@ -117,13 +124,18 @@ def plan_blocks(records: Iterable[Record], cost: Cost, common: Sequence[Any], do
         group_of.setdefault(record.identity, group)
         group_of.setdefault(record.document, group)
         groups.setdefault(group, []).append(record)
-    blocks: list[tuple[int, list[Line]]] = []
-    open_lines: list[Line] = []
-    open_tokens = 0
+    weighed = []
     for group_records in groups.values():
         first = group_records[0]
         document = cost.text((first.fields or {}).get(document_field))
-        costs = [cost.own(record.fields) for record in group_records]
+        weighed.append((group_records, document, [cost.own(record.fields) for record in group_records]))
+    if block_tokens is None:
+        total = sum(document + sum(costs) for _, document, costs in weighed)
+        block_tokens = min(MOST_BLOCK_TOKENS, max(LEAST_BLOCK_TOKENS, total // (workers * BLOCKS_PER_WORKER)))
+    blocks: list[tuple[int, list[Line]]] = []
+    open_lines: list[Line] = []
+    open_tokens = 0
+    for group_records, document, costs in weighed:
         tokens = document + sum(costs)
         pieces = min(workers, -(-tokens // block_tokens))
         if pieces > 1:

@@ -55,7 +55,7 @@ def _check_names(task: str, options: Mapping[str, Any], engine: Mapping[str, Any
 def run(task: str, data: Data, output: str | os.PathLike[str], folder: str | os.PathLike[str],
         options: Mapping[str, Any], *, model: str | os.PathLike[str] | None, model_options: Mapping[str, Any],
         common: Sequence[Any], fields: Mapping[str, str] | None, engine: EngineOptions | None, workers: int | None,
-        cpus_per_worker: float, gpus_per_worker: float, block_tokens: int,
+        cpus_per_worker: float, gpus_per_worker: float, block_tokens: int | None,
         progress: Callable[[int, int], object] | None) -> Summary:
     """Plans the job, or finds it planned; answers what is left; joins the rows."""
     import ray
@@ -102,7 +102,7 @@ def run(task: str, data: Data, output: str | os.PathLike[str], folder: str | os.
 def ask(data: Data, output: str | os.PathLike[str], questions: Question | Sequence[Question] | None = None, *,
         folder: str | os.PathLike[str], model: str | os.PathLike[str] | None = None,
         model_options: Mapping[str, Any] | None = None, workers: int | None = None, cpus_per_worker: float = 1,
-        gpus_per_worker: float = 0, block_tokens: int = 200_000, fields: Mapping[str, str] | None = None,
+        gpus_per_worker: float = 0, block_tokens: int | None = None, fields: Mapping[str, str] | None = None,
         engine: EngineOptions | None = None, progress: Callable[[int, int], object] | None = None,
         **options: Any) -> Summary:
     """`banyan.ask` on a Ray cluster.
@@ -110,8 +110,8 @@ def ask(data: Data, output: str | os.PathLike[str], questions: Question | Sequen
     `data` may be a Ray Dataset too. `folder` is the job's, on a file system that all workers see. `options` are those
     of `banyan.ask` (max_new, instruction, temperature …), `model_options` those of `banyan.Model` (adapter, precision
     …). `workers` (None: as many as the cluster has room for) have `cpus_per_worker` and `gpus_per_worker` each; with
-    GPUs the device is cuda. A block has about `block_tokens` tokens to compute. `progress` hears how many blocks are
-    done, of how many.
+    GPUs the device is cuda. A block has about `block_tokens` tokens to compute (None: so many that every worker gets
+    some dozens of blocks). `progress` hears how many blocks are done, of how many.
     """
     listed = [] if questions is None else [questions] if isinstance(questions, (str, Mapping)) else list(questions)
     return run("ask", data, output, folder, ask_task(questions, options), model=model, model_options=model_options or {}, common=listed,
@@ -122,7 +122,7 @@ def ask(data: Data, output: str | os.PathLike[str], questions: Question | Sequen
 def extract(data: Data, output: str | os.PathLike[str], schema: str | Mapping[str, Any], *,
             folder: str | os.PathLike[str], model: str | os.PathLike[str] | None = None,
             model_options: Mapping[str, Any] | None = None, workers: int | None = None, cpus_per_worker: float = 1,
-            gpus_per_worker: float = 0, block_tokens: int = 200_000, fields: Mapping[str, str] | None = None,
+            gpus_per_worker: float = 0, block_tokens: int | None = None, fields: Mapping[str, str] | None = None,
             engine: EngineOptions | None = None, progress: Callable[[int, int], object] | None = None,
             **options: Any) -> Summary:
     """`banyan.extract` on a Ray cluster; the parameters are those of `ask`."""
@@ -135,7 +135,7 @@ def extract(data: Data, output: str | os.PathLike[str], schema: str | Mapping[st
 def rag(data: Data, output: str | os.PathLike[str], *, folder: str | os.PathLike[str],
         model: str | os.PathLike[str] | None = None, model_options: Mapping[str, Any] | None = None,
         workers: int | None = None, cpus_per_worker: float = 1, gpus_per_worker: float = 0,
-        block_tokens: int = 200_000, fields: Mapping[str, str] | None = None,
+        block_tokens: int | None = None, fields: Mapping[str, str] | None = None,
         engine: EngineOptions | None = None, progress: Callable[[int, int], object] | None = None,
         **options: Any) -> Summary:
     """`banyan.rag` on a Ray cluster; the parameters are those of `ask`. An index must be seen by all workers, and each

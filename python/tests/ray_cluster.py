@@ -6,8 +6,10 @@ import socket
 import subprocess
 import sys
 import tempfile
+import time
 
 # Cluster and drivers know one another by it; it must be there before ray is imported.
+os.environ.setdefault("RAY_AUTH_MODE", "token")
 os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
 
 
@@ -68,3 +70,18 @@ class LocalCluster:
             os.killpg(self.process.pid, signal.SIGKILL)
             self.process.wait()
         self.folder.cleanup()
+
+
+def connect(cluster: LocalCluster) -> None:
+    """Waits until the cluster answers."""
+    import ray
+    deadline = time.monotonic() + 300
+    while True:
+        try:
+            ray.init(address=cluster.address, log_to_driver=False)
+            return
+        except ConnectionError:
+            if time.monotonic() > deadline or cluster.process.poll() is not None:
+                with open(cluster.log) as log:
+                    raise RuntimeError(log.read()) from None
+            time.sleep(2)

@@ -46,6 +46,13 @@ class Plan(PackageTest):
         for tokens, _ in blocks[:-1]:
             self.assertTrue(1600 <= tokens <= 2000, tokens)
 
+    def test_every_worker_gets_some_dozens_of_blocks(self):
+        rows = [{"id": i, "context": f"{i} " + "word " * 100, "question": "why?"} for i in range(4000)]
+        blocks, _ = self.blocks(rows, None)
+        self.assertTrue(40 * 4 <= len(blocks) <= 50 * 4, len(blocks))
+        blocks, _ = self.blocks(rows[:20], None)  # not for a handful of records each
+        self.assertEqual(len(blocks), 2)
+
     def test_a_document_with_many_questions_is_split_among_the_workers(self):
         many = {"id": "m", "context": "abc " * 50, "questions": [f"question {i}?" for i in range(1000)], "kept": 1.50}
         blocks, _ = self.blocks([many, *documents(3)], 1000)

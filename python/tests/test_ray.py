@@ -8,7 +8,7 @@ import textwrap
 import time
 import unittest
 
-from ray_cluster import LocalCluster
+from ray_cluster import LocalCluster, connect
 
 import ray
 import ray.data
@@ -32,16 +32,7 @@ cluster = None
 def setUpModule():
     global cluster
     cluster = LocalCluster(cpus=2)
-    deadline = time.monotonic() + 300
-    while True:  # until somebody answers
-        try:
-            ray.init(address=cluster.address, log_to_driver=False)
-            return
-        except ConnectionError:
-            if time.monotonic() > deadline or cluster.process.poll() is not None:
-                with open(cluster.log) as log:
-                    raise RuntimeError(log.read()) from None
-            time.sleep(2)
+    connect(cluster)
 
 
 def tearDownModule():
