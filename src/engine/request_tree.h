@@ -11,7 +11,7 @@
 
 #include "banyan/engine.h"
 #include "base/strong_int.h"
-#include "engine/model_parts.h"
+#include "load/model_parts.h"
 #include "tree/forest.h"
 
 namespace banyan {

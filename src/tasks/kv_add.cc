@@ -10,7 +10,7 @@
 
 #include "base/error.h"
 #include "base/json_row.h"
-#include "engine/model_parts.h"
+#include "load/model_parts.h"
 #include "store/store_parts.h"
 #include "tasks/ask_task.h"
 #include "tasks/job.h"

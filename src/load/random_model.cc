@@ -6,8 +6,8 @@
 #include <map>
 
 #include "base/error.h"
-#include "engine/kernel_options.h"
-#include "engine/model_parts.h"
+#include "load/kernel_options.h"
+#include "load/model_parts.h"
 #include "formats/tensor_store.h"
 #include "tensor/float16.h"
 

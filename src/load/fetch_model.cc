@@ -16,7 +16,7 @@
 #include "base/error.h"
 #include "base/mapped_file.h"
 #include "base/sha256.h"
-#include "engine/fetch_sources.h"
+#include "load/fetch_sources.h"
 #include "formats/locate.h"
 #include "model/encoder_config.h"
 #include "model/families.h"

@@ -2,7 +2,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
-#include "engine/model_parts.h"
+#include "text/text_parts.h"
 
 namespace banyan {
 

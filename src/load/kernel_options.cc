@@ -1,4 +1,4 @@
-#include "engine/kernel_options.h"
+#include "load/kernel_options.h"
 
 #include <map>
 

@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "base/error.h"
-#include "engine/kernel_options.h"
+#include "load/kernel_options.h"
 #include "engine/plan_options.h"
 #include "plan/cost.h"
 

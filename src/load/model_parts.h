@@ -1,4 +1,4 @@
-// What is behind banyan::Model and banyan::Text: the loaded pieces that the engine works with.
+// What is behind banyan::Model: the loaded pieces that the engine works with.
 #pragma once
 
 #include <memory>
@@ -7,24 +7,13 @@
 #include <vector>
 
 #include "banyan/model.h"
-#include "banyan/text.h"
 #include "base/sha256.h"
 #include "kernels/kernels.h"
 #include "model/config.h"
 #include "model/weights.h"
-#include "text/chat_template.h"
-#include "text/tokenizer.h"
+#include "text/text_parts.h"
 
 namespace banyan {
-
-struct Text::Parts {
-  std::shared_ptr<const Tokenizer> tokenizer;
-  std::optional<ChatTemplate> chat_template;  // nothing: the files have none
-  std::string chat_template_error;            // why it cannot be used, when it has one
-};
-
-// The text side of a tokenizer, with its chat template parsed.
-std::shared_ptr<const Text> MakeText(std::shared_ptr<const Tokenizer> tokenizer);
 
 struct Model::Parts {
   std::string path;

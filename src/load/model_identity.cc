@@ -1,4 +1,4 @@
-#include "engine/model_identity.h"
+#include "load/model_identity.h"
 
 #include <fmt/format.h>
 #include <sys/stat.h>
@@ -14,8 +14,8 @@
 #include "base/mapped_file.h"
 #include "base/sha256.h"
 #include "base/thread_pool.h"
-#include "engine/kernel_options.h"
-#include "engine/model_parts.h"
+#include "load/kernel_options.h"
+#include "load/model_parts.h"
 
 namespace banyan {
 namespace {

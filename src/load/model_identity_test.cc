@@ -1,5 +1,5 @@
 // What makes two models different, and that a remembered hash is never that of other bytes.
-#include "engine/model_identity.h"
+#include "load/model_identity.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

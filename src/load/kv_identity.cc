@@ -1,4 +1,4 @@
-#include "engine/kv_identity.h"
+#include "load/kv_identity.h"
 
 #include <features.h>
 #ifdef __GLIBC__
@@ -6,7 +6,7 @@
 #endif
 
 #include "base/json.h"
-#include "engine/arithmetic_hash.h"
+#include "load/arithmetic_hash.h"
 
 namespace banyan {
 

@@ -10,7 +10,7 @@
 #include "banyan/kv_store.h"
 #include "base/error.h"
 #include "base/file_identity.h"
-#include "engine/model_parts.h"
+#include "load/model_parts.h"
 #include "store/block_loader.h"
 #include "store/segment_file.h"
 #include "store/store_parts.h"
