@@ -165,7 +165,7 @@ def main() -> None:
     p.add_argument("--shard", type=int, default=1024, help="texts of one file")
     p.add_argument("--questions", type=int, default=8)
     p.add_argument("--sure", type=float, default=0.5, help="least probability of an answer that is kept")
-    p.add_argument("--batch", type=int, default=2048)
+    p.add_argument("--batch", type=int, default=1024)
     p.add_argument("--max-new", type=int, default=260)
     p.add_argument("--rows", type=int, default=16)
     p.add_argument("--length", type=int, default=2048)
@@ -185,6 +185,8 @@ def main() -> None:
     texts = write_texts(model, tok, lex, a.texts, dtype, a.batch, a.max_new, began + a.write_seconds)
     merge_adapter_into(model, a.adapter)
     tune(model, a, time.time() + a.tune_seconds)
+    if device.type == "cuda":
+        torch.cuda.empty_cache()
     lex.rng.shuffle(texts)
     for n, first in enumerate(range(0, len(texts), a.shard)):
         if time.time() > began + a.seconds:
