@@ -17,14 +17,14 @@ say() { echo "== $((SECONDS - began)) s: $*"; }
 
 say "writing in the background"
 python3 -m train.written --model "$large" --examples "$examples" --natural "$natural" --out "$out/written" \
-  --seconds $((total * 45 / 100)) --write-seconds $((total * 7 / 100)) --tune-seconds $((total * 12 / 100)) ${WRITE_OPTIONS:-} > "$out/written.log" 2>&1 &
+  --seconds $((total * 55 / 100)) --write-seconds $((total * 6 / 100)) --tune-seconds $((total * 12 / 100)) ${WRITE_OPTIONS:-} > "$out/written.log" 2>&1 &
 writer=$!
 
 python3 -m train.prune --model "$large" --examples "$examples" --out "$out/pruned" ${PRUNE_OPTIONS:-} || exit 1
 say "pruned"
 train() {  # rows steps and other options
   python3 -m train.leg --in "$out/pruned" --out "$out/model" --tokenizer train/tokenizer8k --examples "$examples" --natural "$natural" --written "$out/written" \
-    --seconds "$(left 80)" --lr 0.016 --adam-lr 1e-3 --weight-decay 0.004 --warmup 200 --decay-from 0.35 --quantize-from 0.35 --z-from 0.45 \
+    --seconds "$(left 80)" --lr 0.016 --adam-lr 1e-3 --weight-decay 0.004 --warmup 200 --decay-from 0.35 --quantize-from 0.25 --z-from 0.4 \
     --workers 6 --every 100 --score-every 10 --held 1 "$@" ${TRAIN_OPTIONS:-}
 }
 export_model() {

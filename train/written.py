@@ -2,9 +2,9 @@
 
     python3 -m train.written --model SMOLLM2.gguf --adapter models/smollm2-reader --examples FILE.jsonl.gz --out FOLDER --seconds 480
 
-1. The model as it is writes everyday texts: a kind of text, a subject, some names and numbers are given.
+1. The model as it is writes everyday texts: a kind of text, a subject, perhaps a name or a number are given.
 2. With the reading adapter merged it is tuned, all weights, on templates and question files: to answer, and to ask.
-3. It asks several questions on each text and answers them. Kept is what it is sure of: an answer that stands in the text, or `null`.
+3. It asks several questions on each text, those of the question files and of templates among them, and answers them. Kept is what it is sure of: an answer that stands in the text, or `null`.
 
 FOLDER gets `0.jsonl.gz`, `1.jsonl.gz`, … one after the other (`Example`s of `train.reader_data`), so that a trainer beside it can read them at once.
 """
@@ -27,7 +27,7 @@ from train.encode import prompt_ids, question_ids
 from train.feed import feed
 from train.leg import Trainer, prefetch, schedule
 from train.lexicon import TRAIN, Lexicon
-from train.natural import spelled
+from train.natural import natural, spelled
 from train.natural_words import value
 from train.prune import load_large, merge_adapter_into
 from train.reader_data import Example
@@ -64,7 +64,6 @@ class TeacherMixture:
         kind = "natural" if lex.chance(0.65) else "examples"
         s = self.reading.from_pool(lex, kind) if kind == "examples" else None
         if s is None:
-            from train.natural import natural
             s = natural(lex, 300, self.reading.natural)
         if lex.chance(0.5):
             return Sample(DEFAULT_INSTRUCTION, s.context, s.branches, text_weight=0.0)
@@ -73,9 +72,18 @@ class TeacherMixture:
 
 
 def writing_prompt(lex: Lexicon) -> str:
-    given = [value(lex, k) for k in lex.rng.sample(GIVEN, lex.between(2, 5))]
-    words = lex.choice((70, 100, 100, 140, 180))
-    return f"Write {lex.choice(KINDS)} about {lex.choice(SUBJECTS)}, in about {words} words. Mention {', '.join(given[:-1])} and {given[-1]}. Give exact details. Write only the text."
+    """Few details are asked for: a model of this size drowns in them."""
+    given = [value(lex, k) for k in lex.rng.sample(GIVEN, lex.between(0, 2))]
+    about = f" about {lex.choice(SUBJECTS)}" if lex.chance(0.7) else ""
+    return f"Write {lex.choice(KINDS)}{about}, in about {lex.choice((70, 100, 140))} words, with names, dates and numbers." + (f" Mention {' and '.join(given)}." if given else "")
+
+
+def known_texts(lex: Lexicon, examples: Path, folder: Path, expansions: int) -> list[str]:
+    """Training texts of the question files, on which more can be asked, and expansions of templates."""
+    with gzip.open(examples, "rt", encoding="utf-8") as f:
+        out = sorted({e["context"] for e in map(json.loads, f) if e["split"] == "train" and e["source"] != "generated" and 35 <= len(e["context"].split()) <= 330})
+    lex.rng.shuffle(out)
+    return out + [natural(lex, 100, folder).context for _ in range(expansions)]
 
 
 def tidy(text: str) -> str | None:
@@ -96,7 +104,7 @@ def write_texts(model, tok: Tokenizer, lex: Lexicon, count: int, dtype, batch: i
     out: list[str] = []
     while len(out) < count and time.time() < deadline:
         prompts = [prompt_ids(tok, SELF) + question_ids(tok, writing_prompt(lex)) for _ in range(batch)]
-        made = complete(model, prompts, max_new, tok.im_end, dtype, temperature=0.8, batch=batch)
+        made = complete(model, prompts, max_new, tok.im_end, dtype, temperature=0.7, batch=batch)
         kept = [t for t in (tidy(tok.decode(ids)) for ids, _ in made) if t]
         out += kept
         say(texts=len(out), kept=round(len(kept) / len(made), 3))
@@ -161,10 +169,11 @@ def main() -> None:
     p.add_argument("--seconds", type=float, default=480)
     p.add_argument("--write-seconds", type=float, default=80)
     p.add_argument("--tune-seconds", type=float, default=150)
-    p.add_argument("--texts", type=int, default=24000)
+    p.add_argument("--texts", type=int, default=16000, help="in all")
+    p.add_argument("--expansions", type=int, default=1500)
     p.add_argument("--shard", type=int, default=1024, help="texts of one file")
     p.add_argument("--questions", type=int, default=8)
-    p.add_argument("--sure", type=float, default=0.5, help="least probability of an answer that is kept")
+    p.add_argument("--sure", type=float, default=0.6, help="least probability of an answer that is kept")
     p.add_argument("--batch", type=int, default=1024)
     p.add_argument("--max-new", type=int, default=260)
     p.add_argument("--rows", type=int, default=16)
@@ -182,11 +191,13 @@ def main() -> None:
     a.out.mkdir(parents=True, exist_ok=True)
     tok, lex = load_tokenizer(a.model), Lexicon(random.Random(a.seed), TRAIN)
     model = load_large(a.model, None).to(device)
-    texts = write_texts(model, tok, lex, a.texts, dtype, a.batch, a.max_new, began + a.write_seconds)
+    texts = write_texts(model, tok, lex, a.texts // 2, dtype, a.batch, a.max_new, began + a.write_seconds)
     merge_adapter_into(model, a.adapter)
     tune(model, a, time.time() + a.tune_seconds)
     if device.type == "cuda":
         torch.cuda.empty_cache()
+    known = known_texts(lex, a.examples, a.natural, a.expansions)
+    texts = known + texts[:max(len(known), a.texts - len(known))]
     lex.rng.shuffle(texts)
     for n, first in enumerate(range(0, len(texts), a.shard)):
         if time.time() > began + a.seconds:

@@ -172,7 +172,8 @@ class SecondEdition(unittest.TestCase):
     def test_written_texts(self):
         from train import written
         tok, lex = load_tokenizer(self.large), Lexicon(random.Random(1), TRAIN)
-        self.assertIn("Mention", written.writing_prompt(lex))
+        self.assertTrue(all(written.writing_prompt(lex).startswith("Write ") for _ in range(9)))
+        self.assertEqual(len(written.known_texts(lex, self.examples, self.templates, 2)), 2)  # the example's text is too short
         good = "The ferry to the island left at 9:30 on Friday. " + " ".join(f"Passenger number {n} paid {n * 3} euros at desk {n}." for n in range(2, 12))
         self.assertEqual(written.tidy("**Sure, here it is:**\n" + good + " And then the"), good)
         self.assertIsNone(written.tidy("The same words again and again. " * 12))
