@@ -176,7 +176,7 @@ def run(a: argparse.Namespace) -> None:
     for batch in batches:
         elapsed = time.time() - began
         progress = start + (a.to - start) * max(step / a.steps, elapsed / a.seconds)
-        model.quantized, model.z = progress >= a.quantize_from, 0.05 if progress >= a.z_from else 1e-4
+        model.quantized, model.z = progress >= a.quantize_from, 0.05 if progress >= a.z_from else a.z
         warm = min(1.0, (step + 1) / a.warmup)
         losses.append(trainer.step(batch, warm * schedule(progress, a.decay_from), 0.85 + 0.1 * min(1.0, step / 300)))
         step += 1
@@ -234,6 +234,7 @@ def main() -> None:
     p.add_argument("--natural", type=Path, default=Path("train/natural"), help="folder of templates of the mixture")
     p.add_argument("--written", type=Path, help="folder in which written texts appear")
     p.add_argument("--quantize-from", type=float, default=2.0, help="progress from which on matrices are rounded to Q4_0 as they are used")
+    p.add_argument("--z", type=float, default=1e-4, help="weight of the z-loss before")
     p.add_argument("--z-from", type=float, default=2.0, help="progress from which on raw logits are held to log-probabilities strongly")
     run(p.parse_args())
 

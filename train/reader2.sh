@@ -24,7 +24,7 @@ python3 -m train.prune --model "$large" --examples "$examples" --out "$out/prune
 say "pruned"
 train() {  # rows steps and other options
   python3 -m train.leg --in "$out/pruned" --out "$out/model" --tokenizer train/tokenizer8k --examples "$examples" --natural "$natural" --written "$out/written" \
-    --seconds "$(left 80)" --lr 0.016 --adam-lr 1e-3 --weight-decay 0.004 --warmup 200 --decay-from 0.35 --quantize-from 0.25 --z-from 0.4 \
+    --seconds "$(left 80)" --lr 0.016 --adam-lr 1e-3 --weight-decay 0.004 --warmup 200 --decay-from 0.35 --quantize-from 0.25 --z 1e-3 --z-from 0.4 \
     --workers 6 --every 100 --score-every 10 --held 1 "$@" ${TRAIN_OPTIONS:-}
 }
 export_model() {

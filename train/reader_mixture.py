@@ -63,7 +63,7 @@ class Mixture:
         if self._draws % 64 == 0:
             self.pool("written", lex.split)
         kind = lex.rng.random()
-        chosen = self.only or ("generated" if kind < 0.38 else "natural" if kind < 0.68 else "written" if kind < 0.9 else "examples")
+        chosen = self.only or ("generated" if kind < 0.36 else "natural" if kind < 0.62 else "written" if kind < 0.9 else "examples")
         made = self.from_pool(lex, chosen) if chosen in ("written", "examples") else None
         if made is not None:
             return made
