@@ -27,6 +27,12 @@ void ParseBeta(const std::string& text, PanelOptions& panel) {
   }
 }
 
+// Questions are short, and a device's memory is the decoder's, for KV.
+RunOptions BesideDecoder(RunOptions run) {
+  if (run.load.device == "cuda") run.load.device = "cpu";
+  return run;
+}
+
 }  // namespace
 
 bool RagCommand::IsQuestion() const {
@@ -90,11 +96,11 @@ void RagCommand::OpenRetrieval() {
   }
   if (!index.empty()) rag.index = DocumentIndex::Open(index);
   if (!encoder.empty()) {
-    rag.encoder = LoadRetrievalModel(encoder, run, quiet);
+    rag.encoder = LoadRetrievalModel(encoder, BesideDecoder(run), quiet);
   } else if (rag.index && rag.index->encoder() != nullptr && WantsVectors()) {
     const std::string& name = rag.index->encoder()->name;
     try {
-      rag.encoder = LoadRetrievalModel(name, run, quiet);
+      rag.encoder = LoadRetrievalModel(name, BesideDecoder(run), quiet);
     } catch (const Error& e) {
       throw Error(e.kind(),
                   fmt::format("{}: its encoder '{}' cannot be loaded ({}); give it with --encoder, "
@@ -102,13 +108,12 @@ void RagCommand::OpenRetrieval() {
                               index, name, e.what()));
     }
   }
-  if (!reranker.empty()) rag.reranker = LoadRetrievalModel(reranker, run, quiet);
+  if (!reranker.empty()) rag.reranker = LoadRetrievalModel(reranker, BesideDecoder(run), quiet);
 }
 
 NamedEncoder LoadRetrievalModel(const std::string& name, const RunOptions& run, bool quiet) {
   RunOptions beside = run;
   beside.load.model = name;
-  if (beside.load.device == "cuda") beside.load.device = "cpu";  // where encoders run
   beside.load.precision = "f32";
   beside.load.kv_type.clear();
   beside.load.adapter.clear();

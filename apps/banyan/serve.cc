@@ -108,6 +108,8 @@ int RunServe(ServeCommand& command) {
   if (!command.encoder.empty()) {
     RunOptions encoder = command.run;
     encoder.load.model = command.encoder;
+    // A device's memory is the decoder's, for KV.
+    if (encoder.load.device == "cuda") encoder.load.device = "cpu";
     encoder.load.precision = "f32";
     encoder.load.adapter.clear();
     serve.encoder = encoder.LoadEncoder(command.quiet);

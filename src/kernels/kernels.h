@@ -240,7 +240,7 @@ class Kernels {
   // Divergence of each pair of rows, in bits (fusion.h).
   virtual void MeasureDivergence(const Tensor& logits, std::span<const RowPair> pairs,
                                  std::span<double> bits) = 0;
-  // Copies one row to the host as float32.
+  // Copies values to the host as float32: of one row, or of all rows from `row` on that `out` fits.
   virtual void Download(const Tensor& x, std::int64_t row, std::span<float> out) = 0;
 };
 

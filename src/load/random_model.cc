@@ -20,6 +20,7 @@ struct Shape {
   int layers, hidden, heads, kv_heads, head_dim, ffn, vocab;
   double theta;
   bool tied;
+  int context = 32768;  // tokens; long enough for most benchmarks
 };
 
 constexpr Shape kShapes[] = {
@@ -29,11 +30,9 @@ constexpr Shape kShapes[] = {
     {"qwen3-1.7b", "qwen3", 28, 2048, 16, 8, 128, 6144, 151936, 1e6, true},
     {"qwen3-4b", "qwen3", 36, 2560, 32, 8, 128, 9728, 151936, 1e6, true},
     {"qwen3-8b", "qwen3", 36, 4096, 32, 8, 128, 12288, 151936, 1e6, false},
-    {"llama-3.1-8b", "llama", 32, 4096, 32, 8, 128, 14336, 128256, 5e5, false},
+    {"llama-3.1-8b", "llama", 32, 4096, 32, 8, 128, 14336, 128256, 5e5, false, 131072},
     {"codellama-7b", "llama", 32, 4096, 32, 32, 128, 11008, 32016, 1e6, false},
 };
-
-constexpr int kContext = 32768;  // tokens; long enough for every benchmark
 
 ModelConfig ConfigOf(const Shape& shape) {
   ModelConfig config;
@@ -45,7 +44,7 @@ ModelConfig ConfigOf(const Shape& shape) {
   config.head_dim = shape.head_dim;
   config.ffn_size = shape.ffn;
   config.vocab_size = shape.vocab;
-  config.context_length = kContext;
+  config.context_length = shape.context;
   config.rms_eps = 1e-6f;
   config.qk_norm = config.family == "qwen3" ? QkNorm::kPerHead : QkNorm::kNone;
   config.tied_embeddings = shape.tied;

@@ -326,7 +326,10 @@ class CpuKernels : public Kernels {
   }
 
   void Download(const Tensor& x, std::int64_t row, std::span<float> out) override {
-    std::copy_n(Row(x, row), out.size(), out.data());
+    const auto columns = static_cast<size_t>(x.columns);
+    for (size_t at = 0; at < out.size(); at += columns) {
+      std::copy_n(Row(x, row++), std::min(columns, out.size() - at), out.data() + at);
+    }
   }
 
  private:

@@ -277,9 +277,15 @@ class CudaKernels : public Kernels {
   }
 
   void Download(const Tensor& x, std::int64_t row, std::span<float> out) override {
-    BANYAN_CHECK(row >= 0 && row < x.rows && out.size() <= static_cast<size_t>(x.columns));
-    Check(cudaMemcpyAsync(out.data(), Wide(x) + row * Stride(x.columns), out.size_bytes(),
-                          cudaMemcpyDeviceToHost, stream_),
+    const size_t columns = std::min(out.size(), static_cast<size_t>(x.columns));
+    const size_t rows = columns > 0 ? out.size() / columns : 0;
+    BANYAN_CHECK(row >= 0 && row + static_cast<std::int64_t>(rows) <= x.rows &&
+                 rows * columns == out.size());
+    if (rows == 0) return;
+    const auto stride = static_cast<size_t>(Stride(x.columns)) * sizeof(float);
+    const float* source = Wide(x) + row * Stride(x.columns);
+    Check(cudaMemcpy2DAsync(out.data(), columns * sizeof(float), source, stride,
+                            columns * sizeof(float), rows, cudaMemcpyDeviceToHost, stream_),
           "copy to the host");
     device_->Synchronize();
   }

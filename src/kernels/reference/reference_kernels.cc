@@ -228,9 +228,11 @@ class ReferenceKernels final : public Kernels {
     }
   }
   void Download(const Tensor& x, std::int64_t row, std::span<float> out) override {
-    const std::span<const float> values = reference::Row(x, row);
-    BANYAN_CHECK(out.size() == values.size());
-    std::copy(values.begin(), values.end(), out.begin());
+    const auto columns = static_cast<size_t>(x.columns);
+    BANYAN_CHECK(out.size() % columns == 0);
+    for (size_t at = 0; at < out.size(); at += columns) {
+      std::ranges::copy(reference::Row(x, row++), out.subspan(at).begin());
+    }
   }
 
  private:
