@@ -135,7 +135,7 @@ std::shared_ptr<Encoder> Encoder::Load(const LoadOptions& options) {
   if (options.device == "cuda") {
     Throw(ErrorKind::kUnsupported, "encoders run on cpu and reference, not on cuda");
   }
-  if (!options.adapter.empty()) {
+  if (!options.adapter.empty() || !options.adapters.empty()) {
     Throw(ErrorKind::kUnsupported, "--adapter: encoders take no adapters");
   }
   auto parts = std::make_unique<Parts>();
