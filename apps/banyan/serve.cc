@@ -110,6 +110,7 @@ int RunServe(ServeCommand& command) {
     encoder.load.model = command.encoder;
     encoder.load.precision = "f32";
     encoder.load.adapter.clear();
+    encoder.load.adapters.clear();
     serve.encoder = encoder.LoadEncoder(command.quiet);
     if (!serve.encoder->text() || !serve.encoder->embeds()) {
       throw Error(ErrorKind::kUnsupported, "--encoder: the model has no vectors for texts");
