@@ -117,6 +117,7 @@ NamedEncoder LoadRetrievalModel(const std::string& name, const RunOptions& run, 
   beside.load.precision = "f32";
   beside.load.kv_type.clear();
   beside.load.adapter.clear();
+  beside.load.adapters.clear();
   beside.load.yarn_factor = 0.0;
   beside.load.fast = false;
   NamedEncoder loaded;

@@ -112,6 +112,7 @@ int RunServe(ServeCommand& command) {
     if (encoder.load.device == "cuda") encoder.load.device = "cpu";
     encoder.load.precision = "f32";
     encoder.load.adapter.clear();
+    encoder.load.adapters.clear();
     serve.encoder = encoder.LoadEncoder(command.quiet);
     if (!serve.encoder->text() || !serve.encoder->embeds()) {
       throw Error(ErrorKind::kUnsupported, "--encoder: the model has no vectors for texts");

@@ -10,9 +10,12 @@
 
 namespace banyan {
 
-std::string KvIdentityOf(const std::string& identity, const Kernels& kernels) {
+std::string KvIdentityOf(const std::string& identity, const Kernels& kernels,
+                         const std::string& adapter) {
   Json json = ParseJson(identity, "the model's identity");
   for (const char* text_side : {"tokenizer", "chat template", "end tokens"}) json.erase(text_side);
+  json.erase("adapters");
+  if (!adapter.empty()) json["adapter kept apart"] = adapter;
   // Weights are stored and multiplied as the code does it today; angles and exponentials are the C
   // library's.
   json["code"] = kArithmeticHash;

@@ -2,9 +2,11 @@
 #include "banyan/model.h"
 
 #include <algorithm>
+#include <deque>
 #include <filesystem>
 #include <map>
 #include <optional>
+#include <set>
 
 #include "base/error.h"
 #include "base/mapped_file.h"
@@ -73,6 +75,26 @@ std::int64_t WeightsIn(const TensorStore& tensors) {
     if (tensor.shape.size() > 1) weights += tensor.rows() * tensor.columns();
   }
   return weights;
+}
+
+Adapter OpenAdapter(const std::string& name) {
+  std::error_code none;
+  const auto shipped = std::filesystem::exists(name, none) ? std::nullopt : ShippedAdapter(name);
+  return Adapter::Open(shipped ? shipped->string() : name);
+}
+
+// In the order of variants.
+std::deque<Adapter> OpenApart(const std::vector<LoadOptions::NamedAdapter>& named) {
+  std::deque<Adapter> adapters;
+  std::set<std::string> names;
+  for (const LoadOptions::NamedAdapter& adapter : named) {
+    if (adapter.name.empty() || !names.insert(adapter.name).second) {
+      Throw(ErrorKind::kUsage, "--adapter {}={}: expected a name of its own for each adapter",
+            adapter.name, adapter.directory);
+    }
+    adapters.push_back(OpenAdapter(adapter.directory));
+  }
+  return adapters;
 }
 
 std::string DescribeRope(const RopeConfig& rope) {
@@ -151,16 +173,13 @@ std::shared_ptr<Model> Model::Load(const LoadOptions& options) {
   parts->text = OpenText(model);
   parts->kernels->ExpectWeights(WeightsIn(model.tensors()));
   std::optional<Adapter> adapter;
-  if (!options.adapter.empty()) {
-    std::error_code none;
-    const auto shipped = std::filesystem::exists(options.adapter, none)
-                             ? std::nullopt
-                             : ShippedAdapter(options.adapter);
-    adapter = Adapter::Open(shipped ? shipped->string() : options.adapter);
-  }
+  if (!options.adapter.empty()) adapter = OpenAdapter(options.adapter);
   Adapter* const merged = adapter ? &*adapter : nullptr;
+  AdaptersToLoad adapters{merged, {}};
+  std::deque<Adapter> apart = OpenApart(options.adapters);
+  for (Adapter& kept : apart) adapters.apart.push_back(&kept);
   parts->weights = LoadWeights(model.config, model.tensors(), model.naming, *parts->kernels,
-                               options.progress, merged);
+                               options.progress, adapters);
   parts->config = std::move(model.config);
   parts->end_tokens = parts->config.eos;
   if (parts->text) {
@@ -169,18 +188,54 @@ std::shared_ptr<Model> Model::Load(const LoadOptions& options) {
   std::sort(parts->end_tokens.begin(), parts->end_tokens.end());
   parts->end_tokens.erase(std::unique(parts->end_tokens.begin(), parts->end_tokens.end()),
                           parts->end_tokens.end());
+  std::vector<AdapterIdentity> identities;
+  for (size_t i = 0; i < apart.size(); ++i) {
+    identities.push_back({options.adapters[i].name, HashOfAdapter(apart[i], options.threads)});
+  }
   parts->SetIdentity(IdentityOf({model.files, model.gguf.get(), model.tensors(), merged,
                                  parts->text.get(), parts->end_tokens},
                                 options, kernel_options)
-                         .dump(-1, ' ', false, Json::error_handler_t::replace));
+                         .dump(-1, ' ', false, Json::error_handler_t::replace),
+                     identities);
   return std::shared_ptr<Model>(new Model(std::move(parts)));
 }
 
-void Model::Parts::SetIdentity(std::string json) {
+void Model::Parts::SetIdentity(std::string json, const std::vector<AdapterIdentity>& apart) {
   identity = std::move(json);
+  if (!apart.empty()) {
+    Json whole = ParseJson(identity, "the model's identity");
+    for (const AdapterIdentity& adapter : apart) whole["adapters"][adapter.name] = adapter.hash;
+    identity = whole.dump(-1, ' ', false, Json::error_handler_t::replace);
+  }
   fingerprint = Sha256().Add(identity).Finish();
-  kv_identity = KvIdentityOf(identity, *kernels);
-  kv_name = Sha256().Add(kv_identity).Finish();
+  variants.clear();
+  const auto add = [this](const AdapterIdentity& adapter) {
+    ModelVariant& variant = variants.emplace_back();
+    variant.adapter = adapter.name;
+    variant.kv_identity = KvIdentityOf(identity, *kernels, adapter.hash);
+    variant.kv_name = Sha256().Add(variant.kv_identity).Finish();
+  };
+  add({});
+  for (const AdapterIdentity& adapter : apart) add(adapter);
+}
+
+std::int32_t Model::Parts::VariantOf(const std::string& adapter) const {
+  std::string names;
+  for (size_t i = 0; i < variants.size(); ++i) {
+    if (variants[i].adapter == adapter) return static_cast<std::int32_t>(i);
+    if (i > 0) names += (names.empty() ? "" : ", ") + variants[i].adapter;
+  }
+  Throw(ErrorKind::kInput, "no adapter '{}': {}", adapter,
+        names.empty() ? "the model was loaded without any to choose from"
+                      : "the model was loaded with " + names);
+}
+
+std::vector<std::string> Model::adapters() const {
+  std::vector<std::string> names;
+  for (const ModelVariant& variant : parts_->variants) {
+    if (!variant.adapter.empty()) names.push_back(variant.adapter);
+  }
+  return names;
 }
 
 int Model::vocab_size() const { return parts_->config.vocab_size; }

@@ -152,8 +152,7 @@ Json IdentityOf(const IdentitySource& source, const LoadOptions& options,
   }
   identity["weights"] = WeightsIdentity(source.tensors, options.threads);
   if (source.adapter != nullptr) {
-    identity["adapter"] = HashOf(HashWeights(source.adapter->tensors(), options.threads) + "\n" +
-                                 source.adapter->Settings());
+    identity["adapter"] = HashOfAdapter(*source.adapter, options.threads);
   }
   identity["chat template"] =
       source.text == nullptr ? "" : HashOf(source.text->parts().tokenizer->chat_template());
@@ -168,6 +167,10 @@ Json IdentityOf(const IdentitySource& source, const LoadOptions& options,
   identity["fast"] = kernel_options.fast;
   identity["yarn factor"] = options.yarn_factor > 1.0 ? options.yarn_factor : 1.0;
   return identity;
+}
+
+std::string HashOfAdapter(const Adapter& adapter, int threads) {
+  return HashOf(HashWeights(adapter.tensors(), threads) + "\n" + adapter.Settings());
 }
 
 std::vector<std::string> FilesOfModel(const std::string& model) {

@@ -32,4 +32,7 @@ struct IdentitySource {
 Json IdentityOf(const IdentitySource& source, const LoadOptions& options,
                 const KernelOptions& kernel_options);
 
+// Of everything that an adapter adds.
+std::string HashOfAdapter(const Adapter& adapter, int threads);
+
 }  // namespace banyan

@@ -15,19 +15,33 @@
 
 namespace banyan {
 
+// What computes a request: the model itself, or the model with an adapter that is kept apart.
+struct ModelVariant {
+  std::string adapter;      // its name; empty: none
+  std::string kv_identity;  // JSON, see KvIdentityOf
+  Digest kv_name{};         // of that: what every name of a node begins with
+};
+
+// An adapter that is kept apart.
+struct AdapterIdentity {
+  std::string name, hash;
+};
+
 struct Model::Parts {
   std::string path;
   ModelConfig config;
   std::unique_ptr<Kernels> kernels;
   ModelWeights weights;
   std::vector<TokenId> end_tokens;
-  std::shared_ptr<const Text> text;  // may be null
-  std::string identity;              // JSON, see Model::identity
-  Digest fingerprint{};              // of the identity
-  std::string kv_identity;           // JSON, see KvIdentityOf
-  Digest kv_name{};                  // of that: what every name of a node begins with
+  std::shared_ptr<const Text> text;    // may be null
+  std::string identity;                // JSON, see Model::identity
+  Digest fingerprint{};                // of the identity
+  std::vector<ModelVariant> variants;  // the model itself, and with each adapter kept apart
 
-  void SetIdentity(std::string json);
+  // `apart`: adapters in the order of variants.
+  void SetIdentity(std::string json, const std::vector<AdapterIdentity>& apart = {});
+  // Index in `variants`. Throws kInput for a name that there is not.
+  std::int32_t VariantOf(const std::string& adapter) const;
   std::optional<MachineRates> rates;
 
   // Measured at the first call.

@@ -228,7 +228,7 @@ std::vector<std::string> Model::ModelShapes() {
 
 std::shared_ptr<Model> Model::Random(const std::string& name, const std::string& weight_type,
                                      const LoadOptions& options) {
-  if (!options.adapter.empty()) {
+  if (!options.adapter.empty() || !options.adapters.empty()) {
     Throw(ErrorKind::kUsage, "--adapter: random weights take no adapter");
   }
   for (const Shape& shape : kShapes) {

@@ -87,7 +87,7 @@ StoreReadTimes MeasureStoreRead(const Model& model, KvStore& store) {
   std::vector<BlockWish> wishes;
   StoreReadTimes times;
   for (const IndexedSegment& segment : store.parts().reading->List()) {
-    if (segment.root != parts.kv_name || segment.type != stored.type) continue;
+    if (segment.root != parts.variants.front().kv_name || segment.type != stored.type) continue;
     paths.push_back(store.parts().PathOf(segment.file));
     const std::optional<SegmentFile> file = SegmentFile::Open(paths.back());
     if (!file) Throw(ErrorKind::kIo, "{}: cannot open", paths.back());

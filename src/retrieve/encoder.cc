@@ -133,7 +133,7 @@ bool Encoder::IsEncoder(const std::string& model) {
 }
 
 std::shared_ptr<Encoder> Encoder::Load(const LoadOptions& options) {
-  if (!options.adapter.empty()) {
+  if (!options.adapter.empty() || !options.adapters.empty()) {
     Throw(ErrorKind::kUnsupported, "--adapter: encoders take no adapters");
   }
   auto parts = std::make_unique<Parts>();

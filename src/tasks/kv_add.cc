@@ -168,7 +168,7 @@ class StoreAdding {
     for (PromptSegment& prompt : prompts) {
       const int documents = OnlyKept(prompt);
       if (documents == 0) continue;
-      if (IsThere(prompt, {model_->parts().kv_name, 0, 0})) {
+      if (IsThere(prompt, {model_->parts().variants.front().kv_name, 0, 0})) {
         receipt_.there += documents;
         continue;
       }

@@ -13,6 +13,7 @@
 #include "kernels/cuda/pages/kv_form.h"
 #include "kernels/cuda/pages/kv_pages.h"
 #include "kernels/cuda/products/device_rates.h"
+#include "kernels/cuda/products/low_rank.h"
 #include "kernels/cuda/products/weight_forms.h"
 #include "kernels/cuda/rows/row_kernels.h"
 #include "kernels/cuda/rows/tensor_memory.h"
@@ -92,6 +93,10 @@ class CudaKernels : public Kernels {
 
   std::shared_ptr<const Vector> LoadVector(std::span<const float> values) override {
     return weights_.LoadVector(values);
+  }
+
+  std::shared_ptr<const LowRankTable> LoadLowRank(const LowRankSource& source) override {
+    return cuda::LoadLowRank(device_, source);
   }
 
   std::shared_ptr<KvMemory> NewKvMemory(const KvShape& shape, int pages) override {
@@ -198,6 +203,39 @@ class CudaKernels : public Kernels {
                       out);
   }
 
+  // Rows are read as the product reads them.
+  void AddLowRank(const LowRankCall& call, const Tensor& x, Tensor& out) override {
+    BANYAN_CHECK(x.columns == call.table.columns && out.columns == call.table.rows);
+    BANYAN_CHECK(x.rows == out.rows && call.scratch.columns >= call.table.ranks);
+    const cuda::LowRankRows rows = LowRankRowsOf(call, x.rows);
+    float* inner = WideForWriting(call.scratch);
+    const std::int64_t inner_stride = Stride(call.scratch.columns);
+    if (mixed()) {
+      const __nv_bfloat16* source = cuda::Narrow(x);
+      cuda::LowRankInner(stream_, rows, source, RangeOf(x), inner, inner_stride);
+    } else {
+      const float* source = Wide(x);
+      cuda::LowRankInner(stream_, rows, source, RangeOf(x), inner, inner_stride);
+    }
+    cuda::LowRankOuter(stream_, rows, inner, inner_stride, RangeOf(out), Wide(out));
+  }
+
+  // Fused products round to 16 bits before the gate, which sums with adapters do not: rows that
+  // have none go one way, rows that have one the other.
+  void AdaptedSwiGlu(const Tensor& x, const AdaptedProduct& product, Tensor& scratch,
+                     Tensor& out) override {
+    const LowRankCall& more = product.more;
+    const bool one_way = !mixed() || product.bias != nullptr;
+    if (one_way || (more.step.all_adapted && more.table.in_all)) {
+      return Kernels::AdaptedSwiGlu(x, product, scratch, out);
+    }
+    MatMulSwiGlu(x, product.w, nullptr, scratch, out);
+    MatMul(x, product.w, nullptr, scratch);
+    AddLowRank(more, x, scratch);
+    cuda::LowRankSwiGlu(stream_, LowRankRowsOf(more, out.rows), Wide(scratch),
+                        Stride(scratch.columns), RangeOf(out), cuda::NarrowForWriting(out));
+  }
+
   void RotateAndStore(const StepInputs& step, int layer, const AttentionShape& shape,
                       const QkNormWeights& norm, Tensor& qkv, KvMemory& kv) override {
     attention_.RotateAndStore(OnDevice(step), shape, norm, qkv,
@@ -292,6 +330,14 @@ class CudaKernels : public Kernels {
 
  private:
   bool mixed() const { return options_.precision == Precision::kMixed; }
+
+  static cuda::LowRankRows LowRankRowsOf(const LowRankCall& call, std::int64_t rows) {
+    const DeviceStep& step = OnDevice(call.step);
+    const bool all = call.rows == StepRows::kAll;
+    BANYAN_CHECK(step.adapted && rows == (all ? step.rows : step.logit_rows));
+    return {static_cast<const cuda::DeviceLowRank&>(call.table).view(),
+            all ? step.variants : step.logit_variants, call.table.ranks};
+  }
 
   // Of a result that products read.
   cuda::RowOutput OutputOf(const Tensor& out) const {
