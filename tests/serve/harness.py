@@ -21,6 +21,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 MODEL = str(ROOT / "models" / "banyan-reader-15m.gguf")
 NAME = "banyan-reader-15m"
 SAMPLES = ROOT / "eval" / "samples"
+READS_HTML = os.environ.get("BANYAN_READS_HTML", "1") == "1"  # built with libxml2
 
 FERRY = ("The ferry Marigold crosses the bay every morning at seven. Anna Walker steers the ferry Marigold. "
          "The harbour office is in Dover Street. The code of the gate is KT-4821.")
