@@ -98,6 +98,8 @@ class HttpServer {
   // Binds and listens. Throws kIo when the address cannot be had, kUsage when it is none.
   HttpServer(const std::string& address, int port, const HttpLimits& limits, HttpSite& site);
   ~HttpServer();
+  // Throws as the constructor would now.
+  static void CheckAddress(const std::string& address, int port);
 
   int port() const;  // the one that was given, or that the system chose for 0
   const HttpCounts& counts() const;
