@@ -8,8 +8,8 @@ Two loads of streamed chats: all questions over one document, and a document for
 documents, so that no cache knows them, and asks both servers, one after the other, in turns of who is first; the other
 one rests meanwhile. The table has the median of the rounds, ratios are medians of the rounds' ratios.
 
-The rival is at its best: continuous batching, prompt cache, one KV buffer for all slots, cache reuse, flash attention
-where it has it, as many slots as answered that load fastest among `--slots`. Without --llama it is the server of
+The rival is at its best: continuous batching, prompt cache, cache reuse, flash attention where it has it, and as many
+slots, with one KV buffer for all or one each, as answered that load fastest among `--slots`. Without --llama it is the server of
 the package xllamacpp (`pip install xllamacpp`), whose wheels are compiled for any processor of the architecture; a
 llama-server that was built with -DGGML_NATIVE=ON on this machine is the fairer one.
 """
@@ -21,10 +21,11 @@ import socket
 import statistics
 import sys
 import time
+import typing
 
 from bench import serve_load
 
-# The package's server in a process of its own: MODEL PORT SLOTS CELLS THREADS.
+# The package's server in a process of its own: MODEL PORT SLOTS CELLS THREADS UNIFIED.
 PACKAGED = """
 import sys, time
 import xllamacpp
@@ -32,12 +33,20 @@ settings = xllamacpp.CommonParams()
 settings.model.path, settings.port = sys.argv[1], int(sys.argv[2])
 settings.n_parallel, settings.n_ctx, threads = int(sys.argv[3]), int(sys.argv[4]), int(sys.argv[5])
 settings.cpuparams.n_threads = settings.cpuparams_batch.n_threads = threads
-settings.kv_unified, settings.cont_batching, settings.n_cache_reuse = True, True, 64
+settings.kv_unified, settings.cont_batching, settings.n_cache_reuse = sys.argv[6] == "1", True, 64
 print(xllamacpp.get_system_info(), flush=True)
 server = xllamacpp.Server(settings)
 while True:
     time.sleep(1)
 """
+
+
+class Setting(typing.NamedTuple):
+    slots: int
+    unified: bool  # one KV buffer for all of them
+
+    def __str__(self) -> str:
+        return f"{self.slots} slots, {'one buffer' if self.unified else 'a buffer each'}"
 
 
 def free_port() -> int:
@@ -55,14 +64,15 @@ def healthy(port: int) -> bool:
         return False
 
 
-def llama(arguments, slots: int, cells: int) -> tuple[serve_load.Program, int]:
-    """cells: tokens that the KV buffer of all slots holds together."""
-    port = free_port()
+def llama(arguments, setting: Setting, cells: int) -> tuple[serve_load.Program, int]:
+    """cells: tokens that one slot holds."""
+    port, slots, cells = free_port(), setting.slots, cells * setting.slots
     if arguments.llama:
         command = [arguments.llama, "-m", arguments.model, "--port", port, "-np", slots, "-c", cells, "-t", arguments.threads,
-                   "-tb", arguments.threads, "--kv-unified", "--cont-batching", "--cache-reuse", 64, "--no-webui"]
+                   "-tb", arguments.threads, "--kv-unified" if setting.unified else "--no-kv-unified", "--cont-batching",
+                   "--cache-reuse", 64, "--no-webui"]
     else:
-        command = [sys.executable, "-c", PACKAGED, arguments.model, port, slots, cells, arguments.threads]
+        command = [sys.executable, "-c", PACKAGED, arguments.model, port, slots, cells, arguments.threads, int(setting.unified)]
     server = serve_load.Program(command, arguments.server_cores)
     server.wait(lambda: healthy(port))
     return server, port
@@ -81,32 +91,33 @@ class Loads:
 
     def cells(self) -> int:
         a = self.arguments
-        longest = max(a.words, a.unshared_words) * 3 // 2 + a.tokens + 256
-        return longest * (max(a.slots) + 1)  # nobody waits for room
+        return max(a.words, a.unshared_words) * 3 // 2 + a.tokens + 256  # nobody waits for room
 
 
-def best_slots(arguments, loads: Loads) -> dict[str, int]:
-    """How many slots answer `--pilot` of each load fastest; a tenth as warm-up."""
+def best_settings(arguments, loads: Loads) -> dict[str, Setting]:
+    """What answers `--pilot` of each load fastest; a tenth as warm-up."""
     found: dict[str, list] = {"shared": [], "unshared": []}
-    for slots in arguments.slots:
-        server, port = llama(arguments, slots, loads.cells())
-        try:
-            serve_load.run(port, loads.of("shared", 7, 0.1), arguments.clients)
-            for name, rates in found.items():
-                figures = serve_load.run(port, loads.of(name, 1000 + slots, arguments.pilot), arguments.clients)
-                rates.append((figures.tokens_per_second, slots))
-        finally:
-            server.stop()
+    for number, slots in enumerate(arguments.slots):
+        for unified in (True, False) if slots > 1 else (True,):
+            setting = Setting(slots, unified)
+            server, port = llama(arguments, setting, loads.cells())
+            try:
+                serve_load.run(port, loads.of("shared", 7, 0.1), arguments.clients)
+                for name, rates in found.items():
+                    figures = serve_load.run(port, loads.of(name, 1000 + number, arguments.pilot), arguments.clients)
+                    rates.append((figures.tokens_per_second, setting))
+            finally:
+                server.stop()
     for name, rates in found.items():
-        print(f"llama.cpp, {name}: " + ", ".join(f"{slots} slots {rate:.0f} tokens/s" for rate, slots in rates), flush=True)
+        print(f"llama.cpp, {name}: " + "; ".join(f"{setting} {rate:.0f} tokens/s" for rate, setting in rates), flush=True)
     return {name: max(rates)[1] for name, rates in found.items()}
 
 
-def measure(arguments, loads: Loads, slots: dict[str, int]) -> dict[str, list]:
+def measure(arguments, loads: Loads, settings: dict[str, Setting]) -> dict[str, list]:
     """For each load a list of rounds, each a pair of figures: ours, the rival's."""
     ours, our_port = serve_load.banyan(arguments.banyan, arguments.model, arguments.threads, arguments.server_cores)
-    rivals = {number: llama(arguments, number, loads.cells()) for number in set(slots.values())}
-    rounds: dict[str, list] = {name: [] for name in slots}
+    rivals = {setting: llama(arguments, setting, loads.cells()) for setting in set(settings.values())}
+    rounds: dict[str, list] = {name: [] for name in settings}
     end = time.monotonic() + arguments.seconds
     try:
         for port in [our_port] + [port for _, port in rivals.values()]:
@@ -116,7 +127,7 @@ def measure(arguments, loads: Loads, slots: dict[str, int]) -> dict[str, list]:
                 if time.monotonic() > end and of_load:
                     continue
                 bodies = loads.of(name, number * 2 + (name == "shared"))
-                ports = [our_port, rivals[slots[name]][1]]
+                ports = [our_port, rivals[settings[name]][1]]
                 pair = {}
                 for side in ((0, 1) if number % 2 == 0 else (1, 0)):
                     pair[side] = serve_load.run(ports[side], bodies, arguments.clients)
@@ -128,8 +139,8 @@ def measure(arguments, loads: Loads, slots: dict[str, int]) -> dict[str, list]:
     return rounds
 
 
-def report(rounds: dict[str, list], slots: dict[str, int]) -> dict:
-    print("| load | rounds | slots | banyan tokens/s | llama.cpp tokens/s | ratio (least to most) | banyan first token s | "
+def report(rounds: dict[str, list], settings: dict[str, Setting]) -> dict:
+    print("| load | rounds | llama.cpp has | banyan tokens/s | llama.cpp tokens/s | ratio (least to most) | banyan first token s | "
           "llama.cpp first token s | ratio | equal answers |\n|---|---|---|---|---|---|---|---|---|---|")
     found = {}
     median = statistics.median
@@ -142,11 +153,11 @@ def report(rounds: dict[str, list], slots: dict[str, int]) -> dict:
         answers = [[answer for figures in side for answer in figures.answers] for side in sides]
         equal = sum(a.text == b.text for a, b in zip(*answers))
         prompts = [sum(answer.prompt_tokens for answer in side) for side in answers]
-        found[name] = {"rounds": len(pairs), "slots": slots[name], "tokens_per_second": speed, "first_seconds": first,
+        found[name] = {"rounds": len(pairs), "setting": str(settings[name]), "tokens_per_second": speed, "first_seconds": first,
                        "ratio": median(rates), "ratios": rates, "first_ratio": median(firsts), "equal_answers": equal,
                        "answers": len(answers[0]), "prompt_tokens": prompts,
                        "tokens": [sum(answer.tokens for answer in side) for side in answers]}
-        print(f"| {name} | {len(pairs)} | {slots[name]} | {speed[0]:.0f} | {speed[1]:.0f} | **{median(rates):.2f}** "
+        print(f"| {name} | {len(pairs)} | {settings[name]} | {speed[0]:.0f} | {speed[1]:.0f} | **{median(rates):.2f}** "
               f"({min(rates):.2f} to {max(rates):.2f}) | {first[0]:.2f} | {first[1]:.2f} | **{median(firsts):.2f}** | "
               f"{equal} of {len(answers[0])} |")
     for name, figures in found.items():
@@ -178,8 +189,8 @@ def main() -> None:
         low, _, high = arguments.client_cores.partition("-")
         os.sched_setaffinity(0, range(int(low), int(high or low) + 1))
     loads = Loads(arguments)
-    slots = best_slots(arguments, loads) if len(arguments.slots) > 1 else dict.fromkeys(("shared", "unshared"), arguments.slots[0])
-    found = report(measure(arguments, loads, slots), slots)
+    settings = best_settings(arguments, loads)
+    found = report(measure(arguments, loads, settings), settings)
     if arguments.json:
         with open(arguments.json, "w", encoding="utf-8") as file:
             json.dump(found, file, indent=1)
