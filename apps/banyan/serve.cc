@@ -104,6 +104,7 @@ int RunServe(ServeCommand& command) {
     std::ostream& log = command.log == "-" ? std::cerr : log_file;
     serve.log = [&log](const std::string& line) { log << line + "\n" << std::flush; };
   }
+  Server::CheckAddress(serve);
   const std::shared_ptr<Model> model = command.run.LoadModel(command.quiet);
   if (!command.encoder.empty()) {
     RunOptions encoder = command.run;
