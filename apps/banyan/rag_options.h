@@ -16,7 +16,7 @@ inline constexpr const char* kDefaultIndex = ".banyan-index";
 
 struct RagCommand {
   RunOptions run;
-  KvStoreUse kv;
+  KvStoreCommand kv;
   RagOptions rag;
   JobOptions job;
   std::vector<std::string> fields;  // "documents=passages"
@@ -36,7 +36,6 @@ struct RagCommand {
   void Resolve();
 
  private:
-  bool WantsVectors() const;
   void OpenRetrieval();
 };
 

@@ -2,7 +2,7 @@
 
 #include "base/error.h"
 #include "base/json_row.h"
-#include "engine/model_parts.h"
+#include "load/model_parts.h"
 
 namespace banyan {
 
