@@ -162,14 +162,40 @@ inline Vec Exp2(Vec x) {
   return x < Broadcast(-126.0f) ? Vec{} : scaled;
 }
 
+// Four floats, whatever a native vector has.
+typedef float Four __attribute__((vector_size(16)));
+
+// The lanes of one vector joined by join(left, right), always the upper half onto the lower one,
+// until there are four.
+template <typename Join>
+inline Four JoinHalves(Vec v, const Join& join) {
+#if defined(__AVX512F__)
+  const __m256 eight = join(_mm512_castps512_ps256((__m512)v),
+                            _mm256_castpd_ps(_mm512_extractf64x4_pd((__m512d)v, 1)));
+  return (Four)join(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
+#elif defined(__AVX2__)
+  return (Four)join(_mm256_castps256_ps128((__m256)v), _mm256_extractf128_ps((__m256)v, 1));
+#else
+  static_cast<void>(join);
+  return (Four)v;
+#endif
+}
+
+template <typename Join>
+inline float JoinTile(const Vec (&v)[kVectors], const Join& join) {
+  Vec one = v[0];
+  if constexpr (kVectors == 2) one = join(v[0], v[1]);
+  if constexpr (kVectors == 4) one = join(join(v[0], v[2]), join(v[1], v[3]));
+  const Four four = JoinHalves(one, join);
+  return join(join(four[0], four[2]), join(four[1], four[3]));
+}
+
 // Sixteen lanes added in one fixed order: halves onto halves.
 inline float SumTile(const Vec (&v)[kVectors]) {
-  float lanes[kTile];
-  for (int i = 0; i < kVectors; ++i) Store(lanes + i * kLanes, v[i]);
-  for (int width = kTile / 2; width > 0; width /= 2) {
-    for (int i = 0; i < width; ++i) lanes[i] += lanes[i + width];
-  }
-  return lanes[0];
+  return JoinTile(v, [](auto a, auto b) { return a + b; });
+}
+inline float LargestOfTile(const Vec (&v)[kVectors]) {
+  return JoinTile(v, [](auto a, auto b) { return a > b ? a : b; });
 }
 
 }  // namespace banyan::BANYAN_SIMD_TARGET
