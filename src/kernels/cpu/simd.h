@@ -162,23 +162,20 @@ inline Vec Exp2(Vec x) {
   return x < Broadcast(-126.0f) ? Vec{} : scaled;
 }
 
-// Four floats, whatever a native vector has.
-typedef float Four __attribute__((vector_size(16)));
-
 // The lanes of one vector joined by join(left, right), always the upper half onto the lower one,
 // until there are four.
-template <typename Join>
-inline Four JoinHalves(Vec v, const Join& join) {
-#if defined(__AVX512F__)
-  const __m256 eight = join(_mm512_castps512_ps256((__m512)v),
-                            _mm256_castpd_ps(_mm512_extractf64x4_pd((__m512d)v, 1)));
-  return (Four)join(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
-#elif defined(__AVX2__)
-  return (Four)join(_mm256_castps256_ps128((__m256)v), _mm256_extractf128_ps((__m256)v, 1));
-#else
-  static_cast<void>(join);
-  return (Four)v;
-#endif
+template <typename Wide, typename Join>
+inline auto JoinHalves(Wide v, const Join& join) {
+  if constexpr (sizeof(Wide) == 64) {
+    return JoinHalves(join(__builtin_shufflevector(v, v, 0, 1, 2, 3, 4, 5, 6, 7),
+                           __builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15)),
+                      join);
+  } else if constexpr (sizeof(Wide) == 32) {
+    return join(__builtin_shufflevector(v, v, 0, 1, 2, 3),
+                __builtin_shufflevector(v, v, 4, 5, 6, 7));
+  } else {
+    return v;
+  }
 }
 
 template <typename Join>
@@ -186,7 +183,7 @@ inline float JoinTile(const Vec (&v)[kVectors], const Join& join) {
   Vec one = v[0];
   if constexpr (kVectors == 2) one = join(v[0], v[1]);
   if constexpr (kVectors == 4) one = join(join(v[0], v[2]), join(v[1], v[3]));
-  const Four four = JoinHalves(one, join);
+  const auto four = JoinHalves(one, join);
   return join(join(four[0], four[2]), join(four[1], four[3]));
 }
 
