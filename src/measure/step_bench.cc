@@ -24,21 +24,20 @@ struct Layout {
   int page_count = 0;
 };
 
-void AddNode(int parent, int first_position, int tokens, TokenId vocabulary, Layout& layout,
-             Batch& batch) {
-  PlanNode node;
-  node.parent = parent;
-  node.length = tokens;
-  node.first_position = first_position;
+// A node of `before` tokens, whose keys are stored already, and `rows` that the step computes.
+void AddNode(const PlanNode& above, int before, int rows, TokenId vocabulary, Layout& layout) {
+  PlanNode node = above;
+  node.length = before + rows;
   node.stack = static_cast<std::int32_t>(layout.nodes.size());
   node.row_begin = layout.step.rows();
   std::vector<std::int32_t>& pages = layout.pages.emplace_back();
-  for (int key = 0; key < tokens; ++key) {
+  for (int key = 0; key < node.length; ++key) {
     if (key % kPageTokens == 0) pages.push_back(layout.page_count++);
     const std::int32_t slot = pages.back() * kPageTokens + key % kPageTokens;
+    Batch& batch = key < before ? layout.prefix : layout.step;
     batch.tokens.push_back(static_cast<TokenId>(static_cast<std::uint32_t>(slot) * 2654435761u %
                                                 static_cast<std::uint32_t>(vocabulary)));
-    batch.positions.push_back(first_position + key);
+    batch.positions.push_back(node.first_position + key);
     batch.slots.push_back(slot);
   }
   node.row_end = layout.step.rows();
@@ -47,10 +46,17 @@ void AddNode(int parent, int first_position, int tokens, TokenId vocabulary, Lay
 
 Layout MakeLayout(const StepTask& task, TokenId vocabulary) {
   Layout layout;
-  if (task.prefix > 0) AddNode(-1, 0, task.prefix, vocabulary, layout, layout.prefix);
-  const int parent = task.prefix > 0 ? 0 : -1;
+  PlanNode place;  // what AddNode does not set
+  place.parent = -1;
+  place.first_position = 0;
+  const bool shared = task.shared && task.prefix > 0;
+  if (shared) {
+    AddNode(place, task.prefix, 0, vocabulary, layout);
+    place.parent = 0;
+    place.first_position = task.prefix;
+  }
   for (int stream = 0; stream < task.streams; ++stream) {
-    AddNode(parent, task.prefix, task.rows, vocabulary, layout, layout.step);
+    AddNode(place, shared ? 0 : task.prefix, task.rows, vocabulary, layout);
     layout.step.logit_rows.push_back(layout.step.rows() - 1);
   }
   for (size_t n = 0; n < layout.nodes.size(); ++n) layout.nodes[n].pages = layout.pages[n];
@@ -133,7 +139,7 @@ StepReport StepBench::Measure(const StepTask& task) {
   ForwardPass forward(config, weights, kernels, layout.step.rows(), task.streams);
   s.StorePrefix(layout.prefix, *kv);
   const AttentionPlan plan = BuildPlan(layout.nodes, layout.step.positions,
-                                       PlanOptionsFor(Strategy::kAuto, s.ShapeOf(0), kernels));
+                                       PlanOptionsFor(task.strategy, s.ShapeOf(0), kernels));
   std::vector<SamplingRow> requests(static_cast<size_t>(task.streams));
   for (size_t i = 0; i < requests.size(); ++i) requests[i].row = static_cast<std::int32_t>(i);
 
