@@ -12,8 +12,8 @@
 #include <string>
 #include <vector>
 
-#include "banyan/rag_models.h"
 #include "banyan/error.h"
+#include "banyan/rag_models.h"
 #include "banyan/retrieval.h"
 #include "rag_options.h"
 #include "screen.h"

@@ -89,7 +89,7 @@ int CheckFewRows() {
                                                           {6160, 4160}}) {
     const DeviceMatrix w = RandomWeights(device, outputs, inner);
     for (const auto form :
-         {ProductForm::kWide, ProductForm::kAdd, ProductForm::kBias, ProductForm::kNarrow}) {
+         {ProductForm::kFloat32, ProductForm::kAdd, ProductForm::kBias, ProductForm::kBf16}) {
       ProductTrial trial(device, w, form, kMostFewRows);
       for (std::int64_t rows = 1; rows <= kMostFewRows; ++rows) {
         for (const FewRowsVariant variant : kFewRowsVariants) {

@@ -193,7 +193,7 @@ void Launch(cudaStream_t stream, const FewRowsCall& call) {
 
 template <ProductForm kForm>
 void LaunchVariant(cudaStream_t stream, const FewRowsCall& call, FewRowsVariant variant) {
-  if (variant == FewRowsVariant::kNarrowTiles) {
+  if (variant == FewRowsVariant::k16Outputs) {
     Launch<kForm, 2, 256, 8>(stream, call);
   } else {
     Launch<kForm, 4, 128, 8>(stream, call);
@@ -210,14 +210,14 @@ void MultiplyByTiles(cudaStream_t stream, const ProductOperands& operands, FewRo
                          static_cast<int>(shape.inner),
                          static_cast<int>(shape.out_stride)};
   switch (operands.form) {
-    case ProductForm::kWide:
-      return LaunchVariant<ProductForm::kWide>(stream, call, variant);
+    case ProductForm::kFloat32:
+      return LaunchVariant<ProductForm::kFloat32>(stream, call, variant);
     case ProductForm::kAdd:
       return LaunchVariant<ProductForm::kAdd>(stream, call, variant);
     case ProductForm::kBias:
       return LaunchVariant<ProductForm::kBias>(stream, call, variant);
-    case ProductForm::kNarrow:
-      return LaunchVariant<ProductForm::kNarrow>(stream, call, variant);
+    case ProductForm::kBf16:
+      return LaunchVariant<ProductForm::kBf16>(stream, call, variant);
     case ProductForm::kSwiGlu:
       return Check(cudaErrorNotSupported, "SwiGLU of few rows in one step (see GateAndUp)");
   }
@@ -228,9 +228,9 @@ void MultiplyByTiles(cudaStream_t stream, const ProductOperands& operands, FewRo
 bool FewRowsCanServe(FewRowsVariant variant, const ProductShape& shape) {
   if (shape.rows < 1 || shape.rows > kMostFewRows) return false;
   switch (variant) {
-    case FewRowsVariant::kNarrowTiles:
+    case FewRowsVariant::k16Outputs:
       return shape.rows <= kMostNarrowRows;
-    case FewRowsVariant::kWideTiles:
+    case FewRowsVariant::k32Outputs:
       return true;
     case FewRowsVariant::kHalfRing:
     case FewRowsVariant::kMostRing:
@@ -243,7 +243,7 @@ std::vector<FewRowsVariant> FewRowsVariantsFor(const ProductShape& shape) {
   std::vector<FewRowsVariant> variants;
   for (const FewRowsVariant variant : kFewRowsVariants) {
     const bool tiles =
-        variant == FewRowsVariant::kNarrowTiles || variant == FewRowsVariant::kWideTiles;
+        variant == FewRowsVariant::k16Outputs || variant == FewRowsVariant::k32Outputs;
     if (tiles && RingCanServe(shape)) continue;  // on an H200 tiles never won
     if (FewRowsCanServe(variant, shape)) variants.push_back(variant);
   }
@@ -255,8 +255,8 @@ void MultiplyFewRows(cudaStream_t stream, const ProductOperands& operands, FewRo
     Check(cudaErrorInvalidValue, "product of few rows");
   }
   switch (variant) {
-    case FewRowsVariant::kNarrowTiles:
-    case FewRowsVariant::kWideTiles:
+    case FewRowsVariant::k16Outputs:
+    case FewRowsVariant::k32Outputs:
       return MultiplyByTiles(stream, operands, variant);
     case FewRowsVariant::kHalfRing:
       return MultiplyByRing(stream, operands, RingSize::kHalf);

@@ -11,15 +11,15 @@ namespace banyan::cuda {
 
 constexpr std::int64_t kMostFewRows = 16;
 enum class FewRowsVariant {
-  kNarrowTiles,  // 16 outputs a block, at most 8 rows
-  kWideTiles,    // 32 outputs a block: x is read half as often
-  kHalfRing,     // Hopper's copy engine; half of the shared memory, see few_rows_ring.h
-  kMostRing,     // the same, most of it
+  k16Outputs,  // 16 outputs a block, at most 8 rows
+  k32Outputs,  // 32 outputs a block: x is read half as often
+  kHalfRing,   // Hopper's copy engine; half of the shared memory, see few_rows_ring.h
+  kMostRing,   // the same, most of it
 };
 constexpr FewRowsVariant kFewRowsVariants[] = {
-    FewRowsVariant::kNarrowTiles, FewRowsVariant::kWideTiles, FewRowsVariant::kHalfRing,
+    FewRowsVariant::k16Outputs, FewRowsVariant::k32Outputs, FewRowsVariant::kHalfRing,
     FewRowsVariant::kMostRing};
-constexpr const char* kFewRowsNames[] = {"narrow", "wide", "half", "most"};
+constexpr const char* kFewRowsNames[] = {"16 outputs", "32 outputs", "half", "most"};
 
 // Whether the variant can serve such a product on the current device.
 bool FewRowsCanServe(FewRowsVariant variant, const ProductShape& shape);

@@ -276,7 +276,7 @@ bool RingCanServe(const ProductShape& shape) {
     int device = 0, major = 0;
     Check(cudaGetDevice(&device), "current device");
     Check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device), "device");
-    const auto kernel = RingKernel<ProductForm::kWide, 1, 1>;
+    const auto kernel = RingKernel<ProductForm::kFloat32, 1, 1>;
     return major == 9 && StartsEarly(reinterpret_cast<const void*>(kernel)) && HasTensorMaps();
   }();
   return hopper && shape.rows >= 1 && shape.rows <= kMostFewRows && shape.inner % kBoxColumns == 0;
@@ -284,14 +284,14 @@ bool RingCanServe(const ProductShape& shape) {
 
 void MultiplyByRing(cudaStream_t stream, const ProductOperands& operands, RingSize ring) {
   switch (operands.form) {
-    case ProductForm::kWide:
-      return LaunchFor<ProductForm::kWide>(stream, operands, ring);
+    case ProductForm::kFloat32:
+      return LaunchFor<ProductForm::kFloat32>(stream, operands, ring);
     case ProductForm::kAdd:
       return LaunchFor<ProductForm::kAdd>(stream, operands, ring);
     case ProductForm::kBias:
       return LaunchFor<ProductForm::kBias>(stream, operands, ring);
-    case ProductForm::kNarrow:
-      return LaunchFor<ProductForm::kNarrow>(stream, operands, ring);
+    case ProductForm::kBf16:
+      return LaunchFor<ProductForm::kBf16>(stream, operands, ring);
     case ProductForm::kSwiGlu:
       return Check(cudaErrorNotSupported, "SwiGLU of few rows in one step (see GateAndUp)");
   }

@@ -30,7 +30,7 @@ __device__ Run RunFrom(const std::int32_t* variants, std::int64_t begin, std::in
 
 // A warp has one rank of the row's variant.
 template <typename X>
-__global__ void InnerKernel(LowRankRows rows, const X* x, RowRange range, float* inner,
+__global__ void InnerKernel(LowRankRows rows, const X* x, RowLayout range, float* inner,
                             std::int64_t inner_stride) {
   LetNextKernelStart();
   WaitForEarlierKernels();
@@ -74,7 +74,7 @@ __global__ void InnerKernel(LowRankRows rows, const X* x, RowRange range, float*
 
 // A thread has one output.
 __global__ void OuterKernel(LowRankRows rows, const float* inner, std::int64_t inner_stride,
-                            RowRange range, float* out) {
+                            RowLayout range, float* out) {
   LetNextKernelStart();
   WaitForEarlierKernels();
   const std::int64_t n = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x;
@@ -110,7 +110,7 @@ __global__ void OuterKernel(LowRankRows rows, const float* inner, std::int64_t i
 }
 
 __global__ void SwiGluKernel(LowRankRows rows, const float* x, std::int64_t x_stride,
-                             RowRange range, __nv_bfloat16* out) {
+                             RowLayout range, __nv_bfloat16* out) {
   LetNextKernelStart();
   WaitForEarlierKernels();
   const std::int64_t c = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x;
@@ -130,7 +130,7 @@ LaunchShape GridOf(std::int64_t across, std::int64_t down) {
 std::int64_t Groups(std::int64_t count, std::int64_t size) { return (count + size - 1) / size; }
 
 template <typename X>
-void LaunchInner(cudaStream_t stream, const LowRankRows& rows, const X* x, const RowRange& range,
+void LaunchInner(cudaStream_t stream, const LowRankRows& rows, const X* x, const RowLayout& range,
                  float* inner, std::int64_t inner_stride) {
   if (range.empty() || rows.ranks == 0) return;
   LaunchEarly(stream, GridOf(Groups(rows.ranks, kWarps), Groups(range.rows, kGroup)),
@@ -139,24 +139,24 @@ void LaunchInner(cudaStream_t stream, const LowRankRows& rows, const X* x, const
 
 }  // namespace
 
-void LowRankInner(cudaStream_t stream, const LowRankRows& rows, const float* x, RowRange range,
+void LowRankInner(cudaStream_t stream, const LowRankRows& rows, const float* x, RowLayout range,
                   float* inner, std::int64_t inner_stride) {
   LaunchInner(stream, rows, x, range, inner, inner_stride);
 }
 void LowRankInner(cudaStream_t stream, const LowRankRows& rows, const __nv_bfloat16* x,
-                  RowRange range, float* inner, std::int64_t inner_stride) {
+                  RowLayout range, float* inner, std::int64_t inner_stride) {
   LaunchInner(stream, rows, x, range, inner, inner_stride);
 }
 
 void LowRankOuter(cudaStream_t stream, const LowRankRows& rows, const float* inner,
-                  std::int64_t inner_stride, RowRange range, float* out) {
+                  std::int64_t inner_stride, RowLayout range, float* out) {
   if (range.empty() || rows.ranks == 0) return;
   LaunchEarly(stream, GridOf(Groups(range.columns, kThreads), Groups(range.rows, kGroup)),
               "low-rank products", OuterKernel, rows, inner, inner_stride, range, out);
 }
 
 void LowRankSwiGlu(cudaStream_t stream, const LowRankRows& rows, const float* x,
-                   std::int64_t x_stride, RowRange range, __nv_bfloat16* out) {
+                   std::int64_t x_stride, RowLayout range, __nv_bfloat16* out) {
   if (range.empty()) return;
   LaunchEarly(stream, GridOf(Groups(range.columns, kThreads), range.rows), "swiglu", SwiGluKernel,
               rows, x, x_stride, range, out);

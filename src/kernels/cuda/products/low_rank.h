@@ -52,15 +52,15 @@ struct LowRankRows {
 };
 
 // inner[r][k] for all ranks of the row's variant; `range` is of x, inner has rows of inner_stride.
-void LowRankInner(cudaStream_t stream, const LowRankRows& rows, const float* x, RowRange range,
+void LowRankInner(cudaStream_t stream, const LowRankRows& rows, const float* x, RowLayout range,
                   float* inner, std::int64_t inner_stride);
 void LowRankInner(cudaStream_t stream, const LowRankRows& rows, const __nv_bfloat16* x,
-                  RowRange range, float* inner, std::int64_t inner_stride);
+                  RowLayout range, float* inner, std::int64_t inner_stride);
 // out[r] += B inner[r]; `range` is of out.
 void LowRankOuter(cudaStream_t stream, const LowRankRows& rows, const float* inner,
-                  std::int64_t inner_stride, RowRange range, float* out);
+                  std::int64_t inner_stride, RowLayout range, float* out);
 // SwiGluRows (row_kernels.h) for the rows that the table has a part for; others stay.
 void LowRankSwiGlu(cudaStream_t stream, const LowRankRows& rows, const float* x,
-                   std::int64_t x_stride, RowRange range, __nv_bfloat16* out);
+                   std::int64_t x_stride, RowLayout range, __nv_bfloat16* out);
 
 }  // namespace banyan::cuda

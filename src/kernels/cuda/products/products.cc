@@ -54,7 +54,7 @@ void Products::OpenLibrary() {
 }
 
 std::string Products::KeyOf(const Shape& shape, Range range) const {
-  static constexpr const char* kForms[] = {"wide", "add", "bias", "narrow", "swiglu"};
+  static constexpr const char* kForms[] = {"float32", "add", "bias", "bf16", "swiglu"};
   const auto [outputs, inner, form] = shape;
   return fmt::format("{} x {} {}, {} rows{}", outputs, inner, kForms[static_cast<int>(form)],
                      range.most, options_.fast ? ", fast" : "");
