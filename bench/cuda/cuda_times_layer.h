@@ -113,31 +113,31 @@ class LayerTimes {
     return [this](const auto* x, std::int64_t rows, const DeviceMatrix& w,
                   const Products::Target& target) { products_.Multiply(x, rows, w, target); };
   }
-  Way FewRows(FewRowsVariant variant) {
-    return [this, variant](const auto* x, std::int64_t rows, const DeviceMatrix& w,
-                           const Products::Target& target) {
+  Way FewRows(RingSize ring) {
+    return [this, ring](const auto* x, std::int64_t rows, const DeviceMatrix& w,
+                        const Products::Target& target) {
       ProductOperands operands = OperandsOf(x, rows, w, target.form);
       operands.out = target.out;
       operands.bias = target.bias;
       operands.scratch = target.scratch;
       if (target.form != ProductForm::kSwiGlu) {
-        return MultiplyFewRows(device_->stream, operands, variant);
+        return MultiplyFewRows(device_->stream, operands, ring);
       }
-      MultiplyFewRows(device_->stream, GateAndUp(operands), variant);
+      MultiplyFewRows(device_->stream, GateAndUp(operands), ring);
       ApplySwiGlu(device_->stream, operands);
     };
   }
 
   // Our kernel for few rows, chosen or not, and the time that the bytes of the weights take alone.
   void ReportFewRows(std::int64_t rows) {
-    for (const FewRowsVariant variant : kFewRowsVariants) {
-      if (!FewRowsCanServe(variant, {rows, kHidden, kHidden, kHidden})) continue;
-      std::string line = fmt::format("few rows, {}:", kFewRowsNames[static_cast<int>(variant)]);
+    for (const RingSize ring : kRingSizes) {
+      if (!FewRowsCanServe({rows, kHidden, kHidden, kHidden})) continue;
+      std::string line = fmt::format("few rows, {}:", kRingNames[static_cast<int>(ring)]);
       for (const Weights& weights : weights_) {
         line += fmt::format("  {} {:.2f}", weights.name,
-                            ProductMicroseconds(weights, rows, FewRows(variant)));
+                            ProductMicroseconds(weights, rows, FewRows(ring)));
       }
-      fmt::print("  {}  layer {:.2f} us\n", line, LayerMicroseconds(rows, FewRows(variant)));
+      fmt::print("  {}  layer {:.2f} us\n", line, LayerMicroseconds(rows, FewRows(ring)));
     }
     std::string line = "reading alone: ";
     for (const Weights& weights : weights_) {

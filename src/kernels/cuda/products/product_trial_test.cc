@@ -40,9 +40,9 @@ class CudaProductTrial : public testing::Test {
       return true;
     };
   }
-  ProductTrial::Way FewRows(FewRowsVariant variant) const {
-    return [this, variant](const ProductOperands& operands) {
-      MultiplyFewRows(device_->stream, ProductOf(operands), variant);
+  ProductTrial::Way FewRows(RingSize ring) const {
+    return [this, ring](const ProductOperands& operands) {
+      MultiplyFewRows(device_->stream, ProductOf(operands), ring);
       if (operands.form == ProductForm::kSwiGlu) ApplySwiGlu(device_->stream, operands);
       return true;
     };
@@ -97,9 +97,9 @@ TEST_F(CudaProductTrial, AnotherOrderOfTheSumsIsRefusedAlsoWhereResultsAreRounde
                                std::to_string(static_cast<int>(form));
       for (const std::int64_t rows : {std::int64_t{1}, kRows}) {
         EXPECT_TRUE(trial.HasOurBits(Plain(), rows)) << what;
-        for (const FewRowsVariant variant : kFewRowsVariants) {
-          if (!FewRowsCanServe(variant, trial.OperandsFor(rows).shape)) continue;
-          EXPECT_TRUE(trial.HasOurBits(FewRows(variant), rows)) << what;
+        for (const RingSize ring : kRingSizes) {
+          if (!FewRowsCanServe(trial.OperandsFor(rows).shape)) continue;
+          EXPECT_TRUE(trial.HasOurBits(FewRows(ring), rows)) << what;
         }
         // One sum after all.
         EXPECT_TRUE(trial.HasOurBits(InTwoSums(0), rows)) << what;

@@ -66,7 +66,7 @@ class Products {
  private:
   struct Way {
     enum class Kind { kPlain, kFewRows, kLibrary, kManyRows } kind = Kind::kPlain;
-    FewRowsVariant variant = FewRowsVariant::k32Outputs;
+    RingSize ring = RingSize::kHalf;
     LibraryAlgorithm algorithm{};
   };
   struct TimedWay {
