@@ -101,9 +101,9 @@ void AskCommand::Resolve() {
   for (const std::string& file : FilesOfModel(run.load.model)) {
     job.other_files.emplace_back("the model", file);
   }
-  if (!run.load.adapter.empty()) {
+  for (const std::string& folder : run.AdapterFolders()) {
     for (const char* name : {"/adapter_config.json", "/adapter_model.safetensors"}) {
-      job.other_files.emplace_back("--adapter", run.load.adapter + name);
+      job.other_files.emplace_back("--adapter", folder + name);
     }
   }
   ParseFieldOptions(

@@ -39,7 +39,7 @@ struct RagCommand {
   void OpenRetrieval();
 };
 
-// An encoder beside the model of `run`: on its device, in float32.
+// An encoder on the device of `run`, in float32.
 NamedEncoder LoadRetrievalModel(const std::string& name, const RunOptions& run, bool quiet);
 
 }  // namespace banyan::app

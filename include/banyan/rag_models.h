@@ -11,7 +11,7 @@
 namespace banyan {
 
 // How a model of retrieval is loaded beside the one that `answering` loads: in float32, on the same
-// threads, where encoders run.
+// threads; on the CPU where that one is on a GPU, whose memory is for keys and values.
 LoadOptions RetrievalLoadOptions(const std::string& name, const LoadOptions& answering);
 // The encoder with the name that whoever asks from another folder finds it by, and its hash.
 NamedEncoder NameEncoder(std::shared_ptr<Encoder> encoder, const std::string& name);
