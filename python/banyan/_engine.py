@@ -95,12 +95,12 @@ class Engine:
         self._finalizer = weakref.finalize(self, self._router.close)
 
     def submit(self, prompt: Prompt, *, max_new: int = 64, stop: Sequence[str] = (), stream: bool = False,
-               priority: int = 0, **options: Any) -> Request:
+               priority: int = 0, adapter: str = "", **options: Any) -> Request:
         """Hands in a request and returns at once, unless too much waits already.
 
         `prompt` is a text, tokens, messages of a chat, or a `Segment` with answers of its own (then the other
-        options have no meaning). `options` are the fields of `Ask`: temperature, seed, regex, json_schema,
-        top_logprobs, want_logits, forced …
+        options have no meaning). `adapter` is the name of one of the model's `adapters`. `options` are the fields of
+        `Ask`: temperature, seed, regex, json_schema, top_logprobs, want_logits, forced …
         """
         if isinstance(prompt, Segment):
             segment = prompt
@@ -110,7 +110,7 @@ class Engine:
                 if name not in known:
                     raise Error(f"{name}: there is no such option")
             ask = Ask(max_new=max_new, stop=[stop] if isinstance(stop, str) else stop, stream=stream, **options)
-            segment = Segment(prompt_tokens(self.model, prompt), [ask])
+            segment = Segment(prompt_tokens(self.model, prompt), [ask], adapter=adapter)
         answers = count_answers(segment)
         number = self._native.submit(self.model._native, segment_tree(segment, self.model), priority)
         request = Request(self._native, number, answers)

@@ -85,6 +85,7 @@ class Segment:
     experts: Sequence[tuple[int, float]] = ()  # (tag of the answer, relevance in (0, 1])
     first_position: int | None = None
     skeleton: bool = False
+    adapter: str = ""  # of a request's first segment: one of the model's `adapters`; "": none
 
 
 Prompt = Union[str, Sequence[int], Sequence[Mapping[str, Any]], Segment]
@@ -109,7 +110,7 @@ def segment_tree(segment: Segment, model: Model) -> dict[str, Any]:
     return {"tokens": tokens, "answers": [_answer_tree(ask, model) for ask in segment.answers],
             "below": [segment_tree(below, model) for below in segment.below],
             "experts": list(segment.experts), "first_position": segment.first_position,
-            "skeleton": segment.skeleton}
+            "skeleton": segment.skeleton, "adapter": segment.adapter}
 
 
 def count_answers(segment: Segment) -> int:

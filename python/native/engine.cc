@@ -73,6 +73,7 @@ PromptSegment SegmentOf(const nb::dict& values, BoundModel& model) {
   OptionReader reader(values);
   reader.Read("tokens", segment.tokens);
   reader.Read("skeleton", segment.skeleton);
+  reader.Read("adapter", segment.adapter);
   std::int32_t first = 0;
   if (reader.Find("first_position").is_valid()) {
     reader.Read("first_position", first);

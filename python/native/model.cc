@@ -89,6 +89,8 @@ void AddModel(nb::module_& module) {
                    [](const BoundModel& self) { return self.model.get("model")->context_length(); })
       .def_prop_ro("end_tokens",
                    [](const BoundModel& self) { return self.model.get("model")->end_tokens(); })
+      .def_prop_ro("adapters",
+                   [](const BoundModel& self) { return self.model.get("model")->adapters(); })
       .def_prop_ro("backend",
                    [](const BoundModel& self) { return self.model.get("model")->backend_name(); })
       .def_prop_ro("precision",

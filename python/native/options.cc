@@ -1,5 +1,6 @@
 #include "options.h"
 
+#include <map>
 #include <utility>
 
 #include "banyan/bytes.h"
@@ -66,6 +67,9 @@ LoadOptions LoadOptionsOf(OptionReader& reader) {
   reader.Read("fast", options.fast);
   reader.Read("keep_weights", options.weights);
   reader.Read("adapter", options.adapter);
+  std::map<std::string, std::string> apart;
+  reader.Read("adapters", apart);
+  for (const auto& [name, directory] : apart) options.adapters.push_back({name, directory});
   reader.Read("yarn_factor", options.yarn_factor);
   AtLeast("threads", options.threads, 0);
   return options;

@@ -30,7 +30,7 @@ PYTHON_ONLY = {
     "data": "the positional input", "schema": "--schema, a file there", "model": "--model", "engine": "the engine's options",
     "progress": "the line on stderr", "notice": "the lines on stderr", "directory": "the first argument", "cls": "",
     "inputs": "the other arguments", "flat": "chosen there by the output's format", "columns": "of ask's tables",
-    "field": "input lines of embed have text", "max_waiting": "back-pressure, of programs that submit"}
+    "field": "input lines of embed have text", "max_waiting": "back-pressure, of programs that submit", "adapters": "--adapter NAME=DIR"}
 
 
 class Options(PackageTest):
