@@ -14,6 +14,7 @@ from typing import Any, Sequence
 import banyan
 from banyan._block_job import BlockWorker, plan
 from banyan._job_folder import JobFolder
+from banyan._plan import Line
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 TEXT = ("The ferry Marigold leaves at 7:45 every morning. It is painted yellow and has 64 seats. Anna Walker steers it, and "
@@ -52,14 +53,16 @@ def answered(worker: BlockWorker, job: JobFolder) -> tuple[float, dict[str, Any]
     return time.process_time() - start, job.join(lambda text: None)
 
 
-def job_costs(folders: Folders, model: str, words: str, length: int, questions: int, max_new: int) -> dict[str, Any]:
-    """What a token costs: from a job that mostly reads and one that writes too."""
-    first = planned(folders.next(), documents(2, length, 1), model, 1, 10 ** 9)
+def job_costs(folders: Folders, model: str, words: str, length: int, questions: int, max_new: int,
+              asked: int = 24, count: int = 2) -> dict[str, Any]:
+    """What a token costs: from a job that mostly reads (one question a document) and one that writes (`asked`)."""
+    first = planned(folders.next(), documents(count, length, 1), model, 1, 10 ** 9)
     start = time.process_time()
     worker = BlockWorker(str(first.path), {"model": model, "threads": 1}, "ask", {"max_new": 1}, {"kv_memory": "256M"}, {})
     loaded = time.process_time() - start
     read_seconds, read = answered(worker, first)
-    written_seconds, written = answered(worker, planned(folders.next(), documents(2, length, questions), model, max_new, 10 ** 9))
+    many = planned(folders.next(), documents(count, length, asked), model, max_new, 10 ** 9)
+    written_seconds, written = answered(worker, many)
     worker.model.close()
     # read_seconds = a·P1 + b·G1, written_seconds = a·P2 + b·G2
     p1, g1, p2, g2 = (read["prefilled_tokens"], read["generated_tokens"], written["prefilled_tokens"],
@@ -68,7 +71,8 @@ def job_costs(folders: Folders, model: str, words: str, length: int, questions: 
     return {"words": words, "documents": 1_000_000, "rows": 1_000_000 * questions, "load_seconds": loaded,
             "prefill_seconds": (read_seconds * g2 - written_seconds * g1) / determinant,
             "generate_seconds": (p1 * written_seconds - p2 * read_seconds) / determinant,
-            "prefilled_per_document": p2 / 2, "generated_per_document": g2 / 2}
+            "prefilled_per_document": (p1 + (p2 - p1) * (questions - 1) / (asked - 1)) / count,
+            "generated_per_document": g2 * questions / asked / count}
 
 
 def machine_costs(folders: Folders) -> dict[str, Any]:
@@ -85,10 +89,7 @@ def machine_costs(folders: Folders) -> dict[str, Any]:
     equal = [answered(worker, planned(folders.next(), documents(4, 60, 1), model, 8, 10 ** 9))[0] for _ in range(6)]
     worker.model.close()
     blocks = len((apart.manifest() or {})["blocks"])
-    start = time.process_time()
-    for _ in range(20):
-        facts = apart.join(lambda text: None)
-    joined = (time.process_time() - start) / 20 / facts["rows"]
+    joined = join_seconds(folders.next())
     empty = JobFolder(folders.next())
     (empty.path / "parts").mkdir(parents=True)
     began = time.monotonic()
@@ -101,6 +102,22 @@ def machine_costs(folders: Folders) -> dict[str, Any]:
             "hand_out_seconds": hand_out_seconds(), "files_per_second": files}
 
 
+def join_seconds(path: pathlib.Path, blocks: int = 20, records: int = 200, rows: int = 3) -> float:
+    """A row's, of parts that are as large as a job's: three rows of two hundred bytes a record."""
+    lines = [[Line(block * records + i, 0, "{}", "rows", i + 1) for i in range(records)] for block in range(blocks)]
+    job = JobFolder(path)
+    job.create({}, [(1, one) for one in lines], blocks * records)
+    for number, one in enumerate(lines):
+        texts = [b'{"id":%d,"answer":"%s","banyan:record":%d}' % (line.place, b"a" * 150, line.place)
+                 for line in one for _ in range(rows)]
+        job.write_part(number, [[line.place, 0, "rows", line.line] for line in one], texts,
+                       {"prompt_tokens": 0, "prefilled_tokens": 0, "generated_tokens": 0, "error_rows": 0, "seconds": 0})
+    with open(path / "joined", "wb") as file:
+        start = time.process_time()
+        facts = job.join(file.write)
+        return (time.process_time() - start) / facts["rows"]
+
+
 def process_seconds() -> float:
     """A worker's start: Python, Ray and the package."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -109,7 +126,7 @@ def process_seconds() -> float:
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
-def hand_out_seconds(few: int = 5, many: int = 40) -> float:
+def hand_out_seconds(few: int = 20, many: int = 220) -> float:
     """Processor seconds of the driver, whose loop hands out one block after another, for one that costs nothing."""
     sys.path.append(str(ROOT / "python" / "tests"))
     from ray_cluster import LocalCluster, connect
@@ -145,7 +162,8 @@ def measure() -> dict[str, Any]:
         folders = Folders(pathlib.Path(name))
         machine = machine_costs(folders)
         jobs = {"SmolLM2-135M": job_costs(folders, "smollm2-135m-instruct", "a page each, 6 questions; a core a worker", 320, 6, 16),
-                "shipped 15M": job_costs(folders, banyan.SHIPPED_MODEL, "a paragraph each, 3 questions; a core a worker", 90, 3, 16)}
+                "shipped 15M": job_costs(folders, banyan.SHIPPED_MODEL, "a paragraph each, 3 questions; a core a worker", 90, 3, 16,
+                                         count=6)}
     for job in jobs.values():
         job["start_seconds"] = machine["process_seconds"] + job["load_seconds"]
     return {"where": f"one core of this machine ({platform.machine()}, {processor()})", "machine": machine, "jobs": jobs}

@@ -21,22 +21,29 @@ from eval.sets import TOKENIZER, choices, haystacks
 from train.lexicon import HELD, Lexicon
 from train.tokenizer import Tokenizer
 
-PROMPT = "{{context}}\n\nQuestion: {{question}}\nAnswer:"
+# One example shows a small model how short an answer is.
+EXAMPLE = "Text: The gate was opened in 1932. Question: When was the gate opened? Answer: 1932\n\n"
+PROMPT = "Text: {{context}} Question: {{question}} Answer:"
+LONGEST = 1000  # characters of a document: the tasks run in minutes on two cores
 
 
 def write_tasks(folder: pathlib.Path, documents: int) -> None:
     """The documents and the tasks' descriptions."""
     rows: dict[str, list[dict[str, Any]]] = {"choice": [], "reading": []}
     lexicon, tokenizer = Lexicon(random.Random("lm-eval"), HELD), Tokenizer.load(TOKENIZER)
-    for record in choices(lexicon, documents):
-        for question in record["questions"][:1]:
-            rows["choice"].append({"context": record["context"][:1500], "question": question["question"],
+    while len(rows["choice"]) < documents:
+        record = choices(lexicon, 1)[0]
+        question = record["questions"][0]
+        if len(record["context"]) <= LONGEST:
+            rows["choice"].append({"context": record["context"], "question": question["question"],
                                    "choices": question["choices"], "gold": "ABCDEFGH".index(question["answers"][0])})
-    for record in haystacks(lexicon, tokenizer, documents, 60, 200, "reading"):
-        for question in [one for one in record["questions"] if one["answers"]][:1]:
-            rows["reading"].append({"context": record["context"], "question": question["question"],
-                                    "answer": question["answers"][0]})
-    shared = {"test_split": "test", "doc_to_text": PROMPT, "dataset_path": "json", "num_fewshot": 0,
+    while len(rows["reading"]) < documents:
+        record = haystacks(lexicon, tokenizer, 1, 60, 120, "reading")[0]
+        answered = [one for one in record["questions"] if one["answers"]]
+        if answered:
+            rows["reading"].append({"context": record["context"], "question": answered[0]["question"],
+                                    "answer": answered[0]["answers"][0]})
+    shared = {"test_split": "test", "doc_to_text": EXAMPLE + PROMPT, "dataset_path": "json", "num_fewshot": 0,
               "metadata": {"version": 1}}
     kinds = {
         "choice": {"output_type": "multiple_choice", "doc_to_choice": "{{choices}}", "doc_to_target": "gold",
