@@ -17,7 +17,7 @@ say() { echo "== $((SECONDS - began)) s: $*"; }
 
 say "writing in the background"
 python3 -m train.written --model "$large" --examples "$examples" --natural "$natural" --out "$out/written" \
-  --seconds $((total * 55 / 100)) --write-seconds $((total * 6 / 100)) --tune-seconds $((total * 12 / 100)) ${WRITE_OPTIONS:-} > "$out/written.log" 2>&1 &
+  --seconds $((total * 55 / 100)) --write-seconds $((total * 6 / 100)) --tune-seconds $((total * 15 / 100)) ${WRITE_OPTIONS:-} > "$out/written.log" 2>&1 &
 writer=$!
 
 python3 -m train.prune --model "$large" --examples "$examples" --out "$out/pruned" ${PRUNE_OPTIONS:-} || exit 1
