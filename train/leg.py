@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import queue
 import threading
@@ -190,13 +191,15 @@ def run(a: argparse.Namespace) -> None:
         if step % a.every == 0 or stopped or step == a.steps:
             loss = torch.stack(losses).mean().item()
             losses = []
+            if not math.isfinite(loss):
+                raise RuntimeError(f"the loss is {loss} at step {step}; the last state that was saved is good")
             entry = dict(progress=round(progress, 4), step=step, loss=round(loss, 4), seconds=round(time.time() - began, 1),
                          tokens_per_s=round((step - 1) * a.rows * a.length / max(1e-9, time.time() - first)))
             if step % (a.every * a.score_every) == 0 or stopped or step == a.steps:
                 entry["held"] = trainer.score(held)
             log.append(entry)
             print(json.dumps(entry), flush=True)
-        if time.time() - saved > a.save_every and not stopped:
+        if time.time() - saved > a.save_every and not stopped and math.isfinite(losses[-1].item() if losses else loss):
             save(a, model, progress, log)
             saved = time.time()
         if stopped:

@@ -137,7 +137,9 @@ class Decoder(nn.Module):
             self.attend = lambda q, k, v, mask: flex_attention(q, k.repeat_interleave(group, 1), v.repeat_interleave(group, 1), block_mask=mask)
         else:
             self.attend = lambda q, k, v, mask: flex_attention(q, k, v, block_mask=mask, enable_gqa=True)
-        torch._dynamo.config.cache_size_limit = 64  # every stack of matrices has a shape of its own
+        for limit in ("recompile_limit", "cache_size_limit"):  # every stack of matrices has a shape of its own; the name depends on the version
+            if hasattr(torch._dynamo.config, limit):
+                setattr(torch._dynamo.config, limit, 64)
         if compiled:
             self.block, self.loss, self.quantize = (torch.compile(f, dynamic=False) for f in (block, weighted_loss, fake_quantize))
 

@@ -17,14 +17,14 @@ say() { echo "== $((SECONDS - began)) s: $*"; }
 
 say "writing in the background"
 python3 -m train.written --model "$large" --examples "$examples" --natural "$natural" --out "$out/written" \
-  --seconds $((total * 55 / 100)) --write-seconds $((total * 6 / 100)) --tune-seconds $((total * 12 / 100)) ${WRITE_OPTIONS:-} > "$out/written.log" 2>&1 &
+  --seconds $((total * 55 / 100)) --write-seconds $((total * 6 / 100)) --tune-seconds $((total * 15 / 100)) ${WRITE_OPTIONS:-} > "$out/written.log" 2>&1 &
 writer=$!
 
 python3 -m train.prune --model "$large" --examples "$examples" --out "$out/pruned" ${PRUNE_OPTIONS:-} || exit 1
 say "pruned"
 train() {  # rows steps and other options
   python3 -m train.leg --in "$out/pruned" --out "$out/model" --tokenizer train/tokenizer8k --examples "$examples" --natural "$natural" --written "$out/written" \
-    --seconds "$(left 80)" --lr 0.016 --adam-lr 1e-3 --weight-decay 0.004 --warmup 200 --decay-from 0.35 --quantize-from 0.25 --z 1e-3 --z-from 0.4 \
+    --seconds "$(left 80)" --lr 0.012 --adam-lr 1e-3 --weight-decay 0.004 --warmup 200 --decay-from 0.35 --quantize-from 0.25 --z 1e-3 --z-from 0.4 \
     --workers 6 --every 100 --score-every 10 --held 1 "$@" ${TRAIN_OPTIONS:-}
 }
 export_model() {
@@ -32,7 +32,13 @@ export_model() {
     --description "Reads short answers and attributes out of a text. Cut from SmolLM2-135M-Instruct and trained on." &&
     (cd "$out/result" && split -b 12M -d reader.gguf reader.gguf. && sha256sum reader.gguf > SHA256)
 }
-train --rows 16 --steps 11000 || say "training ended with $?"
+ended=0
+train --rows 16 --steps 11000 || ended=$?
+if [ $ended -ne 0 ] && [ -f "$out/model/config.json" ] && [ "$(left 80)" -gt 200 ]; then
+  say "training ended with $ended; on from the last state, more slowly"
+  cp -r "$out/model" "$out/resumed"
+  train --rows 16 --steps 8000 --in "$out/resumed" --lr 0.005 || say "training ended with $?"
+fi
 if [ ! -f "$out/model/config.json" ] && [ "$(left 80)" -gt 200 ]; then
   say "once more, without compiled layers"
   train --rows 8 --steps 9000 --eager || say "training ended with $?"

@@ -154,7 +154,7 @@ struct AttentionBench::State {
       const auto part = [&](const std::vector<std::int32_t>& all) {
         return std::vector<std::int32_t>(all.begin() + begin, all.begin() + end);
       };
-      const Batch batch{part(keys.tokens), part(keys.positions), part(keys.slots), {}};
+      const Batch batch{part(keys.tokens), part(keys.positions), part(keys.slots), {}, {}};
       AttentionPlan nothing;
       nothing.merge_begin.assign(static_cast<size_t>(batch.rows()) + 1, 0);
       const auto step = kernels->Upload(batch, nothing);

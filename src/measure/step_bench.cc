@@ -91,7 +91,7 @@ struct StepBench::State {
       const auto part = [&](const std::vector<std::int32_t>& all) {
         return std::vector<std::int32_t>(all.begin() + begin, all.begin() + end);
       };
-      const Batch batch{part(prefix.tokens), part(prefix.positions), part(prefix.slots), {}};
+      const Batch batch{part(prefix.tokens), part(prefix.positions), part(prefix.slots), {}, {}};
       AttentionPlan nothing;
       nothing.merge_begin.assign(static_cast<size_t>(batch.rows()) + 1, 0);
       const auto step = kernels().Upload(batch, nothing);

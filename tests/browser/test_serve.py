@@ -1,4 +1,5 @@
 """The page on the real server: `banyan serve` with the shipped model, each task by one click, and what is copied."""
+import collections
 import json
 import os
 import pathlib
@@ -114,6 +115,10 @@ class Serve(BrowserTest):
         self.assertEqual(rows[0]["answer"], "Anna Walker; doctor")
         self.assertEqual({t["document"] for t in rows[0]["trace"]["tokens"] if t["text"].strip("; ")}, {"village", "harbour"})
         self.assertEqual(page.text(".experts .said"), rows[0]["answer"])
+        # Two questions read four documents and, for what is known without any, none.
+        readers = collections.Counter(re.sub(r"\d+ tokens?", "N", title) for title in page.texts(".forest .node title"))
+        self.assertEqual(readers, {"instruction: N, 10 readers": 1, "document: N, 2 readers": 4, "question: N, 1 reader": 10,
+                                   "answer: N, 1 reader": 10})
         self.assert_quiet(page, self.url)
 
     def test_files_and_a_refused_schema(self):
