@@ -1,7 +1,7 @@
 """EleutherAI's lm-eval over Banyan and over Transformers, on two small tasks from generated documents.
 
     pip install '.[eval]' torch transformers gguf accelerate
-    python3 -m eval.harness MODEL.gguf [--documents 24] [--only banyan|transformers] [--out scores.json]
+    python3 -m eval.harness MODEL.gguf [--documents 24] [--threads N] [--only banyan|transformers] [--out scores.json]
 
 `choice`: which of four options, by log-likelihood (acc, acc_norm). `reading`: a short answer, written greedily, compared
 as a whole (exact_match, without case and punctuation) and by characters (chrF).
@@ -101,15 +101,17 @@ def compare(ours: dict[str, Any], theirs: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def banyan_model(path: str) -> Any:
+def banyan_model(path: str, threads: int) -> Any:
     from banyan.lm_eval import BanyanLM
-    return BanyanLM(path, precision="f32")
+    return BanyanLM(path, precision="f32", threads=threads)
 
 
-def transformers_model(path: str) -> Any:
+def transformers_model(path: str, threads: int) -> Any:
     import torch
     from lm_eval.models.huggingface import HFLM
     from transformers import AutoModelForCausalLM, AutoTokenizer
+    if threads:
+        torch.set_num_threads(threads)
     file = pathlib.Path(path)
     loaded = AutoModelForCausalLM.from_pretrained(file.parent, gguf_file=file.name, dtype=torch.float32)
     tokenizer = AutoTokenizer.from_pretrained(file.parent, gguf_file=file.name)
@@ -120,6 +122,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("model")
     parser.add_argument("--documents", type=int, default=24)
+    parser.add_argument("--threads", type=int, default=0, help="0: as many as there are cores")
     parser.add_argument("--only", choices=("banyan", "transformers"))
     parser.add_argument("--out")
     arguments = parser.parse_args()
@@ -129,7 +132,7 @@ def main() -> None:
         write_tasks(folder, arguments.documents)
         for backend, load in (("banyan", banyan_model), ("transformers", transformers_model)):
             if arguments.only in (None, backend):
-                scores[backend] = evaluate(load(arguments.model), folder)
+                scores[backend] = evaluate(load(arguments.model, arguments.threads), folder)
                 print(backend, json.dumps(scores[backend]["scores"]), flush=True)
     if len(scores) == 2:
         print(compare(scores["banyan"], scores["transformers"]))
