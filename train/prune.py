@@ -21,7 +21,7 @@ from train.model import Config, Decoder, dense_mask, matrix_shapes, norm_shapes
 from train.sample import DEFAULT_INSTRUCTION
 from train.tokenizer import SPECIALS, Tokenizer, load_tokenizer
 
-LAYERS = [0, 1, 2, 5, 8, 10, 19, 22, 23, 24, 28, 29]  # those that turn the stream most, and some of the even middle
+LAYERS = [0, 1, 2, 4, 7, 10, 13, 16, 20, 24, 27, 29]
 HIDDEN = 896
 SPACE = "\u0120"
 _NAMES = {"attn_norm": "input_layernorm", "ffn_norm": "post_attention_layernorm", "q": "self_attn.q_proj", "k": "self_attn.k_proj", "v": "self_attn.v_proj",
