@@ -2,8 +2,8 @@
 
     python3 -m train.prune --model SMOLLM2.gguf --adapter models/smollm2-reader --examples FILE.jsonl.gz --out train/runs/pruned
 
-Layers are kept whole: first and last ones, and the middle sparsely (of a few choices the one that leaves the least loss on text before training). Of the feed-forward units those are kept that write most into the stream on
-training texts. A new token's embedding is the row of the same string where the old vocabulary has it, else the mean of its parts.
+Layers are kept whole: first and last ones, and the middle sparsely (of a few choices the one that leaves the least loss on
+text before training). Of the feed-forward units those are kept that write most into the stream on training texts. A new token's embedding is the row of the same string where the old vocabulary has it, else the mean of its parts.
 """
 from __future__ import annotations
 
