@@ -176,7 +176,9 @@ void ExpectApartExact(const LoadOptions& load, const Amount& amount) {
       if (::testing::Test::HasFailure()) return;
     }
   }
-  if (amount.preempts) EXPECT_GT(preempted, 0);  // otherwise memory was no test
+  if (amount.preempts) {
+    EXPECT_GT(preempted, 0);  // otherwise memory was no test
+  }
 }
 
 const testing_support::WorkloadLimits kSmall = {.roots = 3,
