@@ -37,10 +37,13 @@ export class ForestView {
   // One of the server's pictures, which has only what runs at the moment. Several may be taken before one is drawn.
   take(picture) {
     const now = new Set();
+    let last;  // not an answer: the end of a prompt, when an answer follows
     for (const node of picture.nodes) {
       now.add(node.id);
       const known = this.nodes.get(node.id);
-      this.nodes.set(node.id, {...node, readers: Math.max(node.readers, known?.readers ?? 1), tokens: Math.max(node.tokens, known?.tokens ?? 0)});
+      const question = node.label === 'answer' && last?.parent === node.parent ? last.id : known?.question;
+      this.nodes.set(node.id, {...node, question, readers: Math.max(node.readers, known?.readers ?? 1), tokens: Math.max(node.tokens, known?.tokens ?? 0)});
+      if (node.label !== 'answer') last = node;
     }
     for (const [id, node] of this.nodes) if (!now.has(id) && node.state === 'computing') node.state = 'kept';
     this.saved = picture.saved_tokens;
@@ -52,19 +55,15 @@ export class ForestView {
     const roots = [], nodes = new Map([...this.nodes].map(([id, node]) => [id, {...node, children: []}]));
     for (const node of nodes.values()) (nodes.get(node.parent)?.children ?? roots).push(node);
     // An answer that begins with a copy of its question stands beside it: it is drawn below, without the copy.
-    const pair = node => {
-      const alone = [];
-      for (const child of [...node.children].sort((a, b) => a.id - b.id)) {
-        if (child.label !== 'answer') { alone.push(child); continue; }
-        const question = alone.pop();
-        if (!question) continue;
-        question.children.push(child);
-        child.tokens = Math.max(1, child.tokens - question.tokens);
-      }
-      const moved = new Set(node.children.flatMap(child => child.children.filter(below => below.parent === node.id)));
-      node.children = node.children.filter(child => !moved.has(child));
-    };
-    for (const node of nodes.values()) pair(node);
+    for (const node of nodes.values()) {
+      const question = nodes.get(node.question);
+      if (!question) continue;
+      const beside = nodes.get(node.parent)?.children ?? roots;
+      beside.splice(beside.indexOf(node), 1);
+      question.children.push(node);
+      question.label = 'question';  // of the experts' prior: it has no document above
+      node.tokens = Math.max(1, node.tokens - question.tokens);
+    }
     const join = node => {
       while (node.children.length === 1 && node.children[0].label === node.label && node.label !== 'answer') {
         const [below] = node.children;

@@ -104,12 +104,16 @@ int RunServe(ServeCommand& command) {
     std::ostream& log = command.log == "-" ? std::cerr : log_file;
     serve.log = [&log](const std::string& line) { log << line + "\n" << std::flush; };
   }
+  Server::CheckAddress(serve);
   const std::shared_ptr<Model> model = command.run.LoadModel(command.quiet);
   if (!command.encoder.empty()) {
     RunOptions encoder = command.run;
     encoder.load.model = command.encoder;
+    // A device's memory is the decoder's, for KV.
+    if (encoder.load.device == "cuda") encoder.load.device = "cpu";
     encoder.load.precision = "f32";
     encoder.load.adapter.clear();
+    encoder.load.adapters.clear();
     serve.encoder = encoder.LoadEncoder(command.quiet);
     if (!serve.encoder->text() || !serve.encoder->embeds()) {
       throw Error(ErrorKind::kUnsupported, "--encoder: the model has no vectors for texts");

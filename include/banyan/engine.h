@@ -128,7 +128,7 @@ struct ForestNode {
   std::uint64_t id = 0, parent = 0;  // no two nodes ever have the same; 0: none
   std::int32_t tokens = 0;
   std::int32_t computed = 0;  // of them, keys that are in memory
-  std::int32_t readers = 0;   // of the requests' streams that run now
+  std::int32_t readers = 0;   // answers of requests that run now; ended and waiting ones count
   int level = 0;          // of the declared segment that it is part of, from 0; of a tail one more
   bool growing = false;   // an answer that is being written
   RequestId request = 0;  // the first of those that have it

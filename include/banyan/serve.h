@@ -52,6 +52,9 @@ class Server {
   Server(std::shared_ptr<Model> model, const EngineOptions& engine_options,
          const ServeOptions& options);
   ~Server();
+  // Throws as the constructor would for the address: for who wants to know before a model is
+  // loaded.
+  static void CheckAddress(const ServeOptions& options);
 
   std::string url() const;  // "http://127.0.0.1:8080/"
   bool has_keys() const;

@@ -67,6 +67,7 @@ class Model:
                  adapter: str | os.PathLike[str] | None = None, fast: bool = False,
                  keep_weights: str = "auto", yarn_factor: float = 0.0) -> None:
         self.path = find_model(model)
+        self.threads = threads  #: as asked for; 0: as many as the process may use
         self._native = _native.Model({
             "model": self.path, "device": device, "precision": precision, "kv_type": kv_type,
             "threads": threads, "adapter": find_adapter(adapter), "fast": fast,

@@ -1,10 +1,30 @@
 // What running requests have in memory, for whoever draws it.
 #include <algorithm>
+#include <map>
+#include <set>
 #include <unordered_map>
+#include <utility>
 
 #include "engine/core.h"
 
 namespace banyan {
+namespace {
+
+// [segments] How many answers read each, those that have ended and those that wait included.
+std::vector<std::int32_t> SegmentReaders(const RequestTree& request) {
+  std::vector<std::int32_t> readers(request.segments.size());
+  for (const RequestStream& stream : request.streams) {
+    for (std::int32_t segment : request.LeavesOf(stream)) {
+      while (segment >= 0) {
+        ++readers[static_cast<size_t>(segment)];
+        segment = request.segments[static_cast<size_t>(segment)].parent;
+      }
+    }
+  }
+  return readers;
+}
+
+}  // namespace
 
 std::vector<ForestNode> EngineCore::Picture(std::span<const RequestId> requests) const {
   std::vector<ForestNode> picture;
@@ -24,11 +44,16 @@ std::vector<ForestNode> EngineCore::Picture(std::span<const RequestId> requests)
     }
     return picture[place->second];
   };
+  // A node's readers do not depend on the moment: every request that runs adds all of a segment's.
+  std::map<RequestId, std::vector<std::int32_t>> readers;
+  std::set<std::pair<std::uint64_t, std::pair<RequestId, std::int32_t>>> counted;
   for (const StreamId id : running_) {
     if (!Alive(id)) continue;
     const Stream& stream = at(id);
     const RequestTree& request = *stream.request;
     if (std::ranges::find(requests, request.id) == requests.end()) continue;
+    const auto [of_request, first] = readers.try_emplace(request.id);
+    if (first) of_request->second = SegmentReaders(request);
     const std::vector<std::int32_t> leaves = request.LeavesOf(stream.declared());
     for (size_t b = 0; b < stream.branches.size(); ++b) {
       const Branch& branch = stream.branches[b];
@@ -41,7 +66,11 @@ std::vector<ForestNode> EngineCore::Picture(std::span<const RequestId> requests)
                        .end_position() <= begin) {
           ++level;
         }
-        ++show(node, level, request.id).readers;
+        ForestNode& shown = show(node, level, request.id);
+        const std::int32_t segment = segments[static_cast<size_t>(level)];
+        if (counted.emplace(shown.id, std::pair(request.id, segment)).second) {
+          shown.readers += of_request->second[static_cast<size_t>(segment)];
+        }
       }
       if (!branch.tail.valid()) continue;
       show(branch.tail, static_cast<int>(segments.size()), request.id).readers = 1;

@@ -1,6 +1,6 @@
 // HTTP/1.1 over TCP, without a word about what is served: requests come out whole, replies go in
-// whole or in pieces. The protocol itself is Boost.Beast's; only http_connection.cc and
-// http_server.cc see it.
+// whole or in pieces. The protocol itself is Boost.Beast's; only the files that
+// include http_connection.h see it.
 //
 // Threads: one reads and writes sockets, and never waits for anybody. Each request is served on a
 // thread of its own, which may wait: for the engine, or for a client that reads slowly.
@@ -98,6 +98,8 @@ class HttpServer {
   // Binds and listens. Throws kIo when the address cannot be had, kUsage when it is none.
   HttpServer(const std::string& address, int port, const HttpLimits& limits, HttpSite& site);
   ~HttpServer();
+  // Throws as the constructor would now.
+  static void CheckAddress(const std::string& address, int port);
 
   int port() const;  // the one that was given, or that the system chose for 0
   const HttpCounts& counts() const;

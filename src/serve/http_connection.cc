@@ -1,21 +1,15 @@
-// The reading half of a connection: head, body, and who serves it. Replies are in http_reply.cc.
+// The life of a connection: how it begins, waits, is served and ends. Requests are read in
+// http_read.cc, replies written in http_reply.cc.
 #include "serve/http_connection.h"
 
 #include <netinet/tcp.h>
 #include <sys/socket.h>
 
-#include <algorithm>
-#include <boost/asio/write.hpp>
-#include <boost/beast/http/read.hpp>
-#include <cctype>
 #include <utility>
-
-#include "base/error.h"
 
 namespace banyan {
 
 namespace asio = boost::asio;
-namespace http = boost::beast::http;
 using Tcp = asio::ip::tcp;
 
 namespace {
@@ -32,15 +26,6 @@ void NoticeVanished(Tcp::socket& socket) {
   set(TCP_KEEPINTVL, 15);
   set(TCP_KEEPCNT, 4);
 }
-
-std::string LowerCase(std::string_view text) {
-  std::string lower(text);
-  std::ranges::transform(lower, lower.begin(),
-                         [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return lower;
-}
-
-std::string_view View(boost::beast::string_view text) { return {text.data(), text.size()}; }
 
 }  // namespace
 
@@ -107,122 +92,6 @@ void HttpConnection::Lift(Deadline& deadline) {
   deadline.timer.cancel();
 }
 
-// Between requests: until the first byte of the next.
-void HttpConnection::AwaitRequest() {
-  if (server_.draining) return Close();
-  EnterWaiting();
-  if (buffer_.size() > 0) return ReadHead();
-  Set(reading_, server_.limits.idle_seconds);
-  socket_.async_wait(Tcp::socket::wait_read, [self = shared_from_this()](ErrorCode error) {
-    if (error || self->closed_) return self->Close();
-    self->ReadHead();
-  });
-}
-
-void HttpConnection::ReadHead() {
-  parser_.emplace();
-  parser_->header_limit(static_cast<std::uint32_t>(server_.limits.max_header_bytes));
-  parser_->body_limit(server_.limits.max_body_bytes);
-  Set(reading_, server_.limits.header_seconds);
-  http::async_read_header(socket_, buffer_, *parser_,
-                          [self = shared_from_this()](ErrorCode error, size_t) {
-                            if (!self->closed_) self->OnHead(error);
-                          });
-}
-
-void HttpConnection::OnReadError(ErrorCode error) {
-  if (error == http::error::body_limit) {
-    return Refuse(413, fmt::format("the body has more than {} bytes (--max-body)",
-                                   server_.limits.max_body_bytes));
-  }
-  if (error == http::error::header_limit) {
-    return Refuse(431,
-                  fmt::format("the head has more than {} bytes", server_.limits.max_header_bytes));
-  }
-  // Nothing was said, or nobody is there to hear the answer.
-  const bool ended = error == http::error::end_of_stream || error == http::error::partial_message ||
-                     error.category() == asio::error::get_system_category() ||
-                     error.category() == asio::error::get_misc_category();
-  if (ended) return Close();
-  Refuse(400, "not an HTTP request: " + error.message());
-}
-
-void HttpConnection::OnHead(ErrorCode error) {
-  request_ = HttpRequest();
-  request_.number = server_.next_request++;
-  began_ = Clock::now();
-  head_only_ = false;
-  old_version_ = false;
-  if (error) return OnReadError(error);
-  const auto& head = parser_->get();
-  request_.method = std::string(View(head.method_string()));
-  const std::string_view target = View(head.target());
-  const size_t question = std::min(target.find('?'), target.size());
-  const auto path = ResolvePercents(target.substr(0, question), false);
-  request_.query = std::string(target.substr(std::min(question + 1, target.size())));
-  for (const auto& field : head) {
-    request_.headers.emplace_back(LowerCase(View(field.name_string())),
-                                  std::string(View(field.value())));
-  }
-  boost::system::error_code ignored;
-  const Tcp::endpoint peer = socket_.remote_endpoint(ignored);
-  request_.peer = peer.address().to_string(ignored);
-  old_version_ = head.version() < 11;
-  head_only_ = request_.method == "HEAD";
-  keep_alive_ = head.keep_alive() && !server_.draining;
-  if (!path || !path->starts_with('/')) return Refuse(400, "the request's target is no path");
-  request_.path = *path;
-  if (server_.draining) return Refuse(503, "the server is stopping");
-  const std::uint64_t length = parser_->content_length().value_or(0);
-  if (std::optional<HttpResponse> refusal = server_.site.Admit(request_, length)) {
-    return RefuseWith(std::move(*refusal));
-  }
-  if (!TakeBodyRoom(static_cast<size_t>(length))) return;
-  if (LowerCase(request_.header("expect")) == "100-continue") return SendContinue();
-  ReadBody();
-}
-
-void HttpConnection::SendContinue() {
-  static constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
-  asio::async_write(socket_, asio::buffer(kContinue),
-                    [self = shared_from_this()](ErrorCode error, size_t) {
-                      if (error || self->closed_) return self->Close();
-                      self->ReadBody();
-                    });
-}
-
-// Bodies of all requests together have a limit; false: this one was refused.
-bool HttpConnection::TakeBodyRoom(size_t bytes) {
-  if (bytes <= body_room_) return true;
-  if (server_.bodies_bytes + (bytes - body_room_) > server_.limits.max_bodies_bytes) {
-    ++server_.counts.refused_busy;
-    Refuse(429, "too many large requests are being read");
-    return false;
-  }
-  server_.bodies_bytes += bytes - body_room_;
-  body_room_ = bytes;
-  return true;
-}
-
-void HttpConnection::ReadBody() {
-  Set(reading_, server_.limits.body_seconds);
-  if (parser_->is_done()) return Dispatch();
-  http::async_read_some(socket_, buffer_, *parser_,
-                        [self = shared_from_this()](ErrorCode error, size_t) {
-                          if (!self->closed_) self->OnBody(error);
-                        });
-}
-
-void HttpConnection::OnBody(ErrorCode error) {
-  if (error) return OnReadError(error);
-  if (!TakeBodyRoom(parser_->get().body().size())) return;
-  if (parser_->is_done()) return Dispatch();
-  http::async_read_some(socket_, buffer_, *parser_,
-                        [self = shared_from_this()](ErrorCode again, size_t) {
-                          if (!self->closed_) self->OnBody(again);
-                        });
-}
-
 void HttpConnection::BeginRequest() {
   Lift(reading_);
   LeaveWaiting();
@@ -246,19 +115,6 @@ void HttpConnection::Dispatch() {
     return Send(std::move(busy));
   }
   WatchClient();
-}
-
-void HttpConnection::Refuse(int status, const std::string& message) {
-  HttpResponse response = server_.site.Refusal(status, message);
-  if (status == 429 || status == 503) response.headers.emplace_back("Retry-After", "1");
-  RefuseWith(std::move(response));
-}
-
-// Instead of serving. A body that was not read ends the connection.
-void HttpConnection::RefuseWith(HttpResponse response) {
-  if (!parser_->is_done()) keep_alive_ = false;
-  BeginRequest();
-  Send(std::move(response));
 }
 
 namespace {

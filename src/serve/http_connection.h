@@ -1,4 +1,4 @@
-// One client's connection. Only the two .cc files of the server include this: Beast is heavy.
+// One client's connection. Only the files of the server itself include this: Beast is heavy.
 #pragma once
 
 #include <boost/asio/executor_work_guard.hpp>

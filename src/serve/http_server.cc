@@ -10,6 +10,30 @@ namespace banyan {
 namespace asio = boost::asio;
 using Tcp = asio::ip::tcp;
 
+namespace {
+
+void Listen(Tcp::acceptor& acceptor, const std::string& address, int port) {
+  boost::system::error_code error;
+  const asio::ip::address parsed =
+      asio::ip::make_address(address == "localhost" ? "127.0.0.1" : address, error);
+  if (error) {
+    Throw(ErrorKind::kUsage, "--address: expected an IP address such as 127.0.0.1, found '{}'",
+          address);
+  }
+  const Tcp::endpoint endpoint(parsed, static_cast<unsigned short>(port));
+  acceptor.open(endpoint.protocol(), error);
+  if (!error) acceptor.set_option(asio::socket_base::reuse_address(true), error);
+  if (!error) acceptor.bind(endpoint, error);
+  if (!error) acceptor.listen(asio::socket_base::max_listen_connections, error);
+  if (error) {
+    const bool in_use = error == asio::error::address_in_use;
+    Throw(ErrorKind::kIo, "cannot listen on {} port {}: {}{}", address, port, error.message(),
+          in_use ? " (--port takes another one; --port 0 any that is free)" : "");
+  }
+}
+
+}  // namespace
+
 HttpServer::State::State(const HttpLimits& limits_, HttpSite& site_)
     : limits(limits_), site(site_), workers(limits_.max_requests) {
   busy.emplace(io.get_executor());
@@ -48,24 +72,13 @@ void HttpServer::State::CloseIdle() {
 HttpServer::HttpServer(const std::string& address, int port, const HttpLimits& limits,
                        HttpSite& site)
     : state_(std::make_unique<State>(limits, site)) {
-  boost::system::error_code error;
-  const asio::ip::address parsed =
-      asio::ip::make_address(address == "localhost" ? "127.0.0.1" : address, error);
-  if (error) {
-    Throw(ErrorKind::kUsage, "--address: expected an IP address such as 127.0.0.1, found '{}'",
-          address);
-  }
-  const Tcp::endpoint endpoint(parsed, static_cast<unsigned short>(port));
-  Tcp::acceptor& acceptor = state_->acceptor;
-  acceptor.open(endpoint.protocol(), error);
-  if (!error) acceptor.set_option(asio::socket_base::reuse_address(true), error);
-  if (!error) acceptor.bind(endpoint, error);
-  if (!error) acceptor.listen(asio::socket_base::max_listen_connections, error);
-  if (error) {
-    const bool in_use = error == asio::error::address_in_use;
-    Throw(ErrorKind::kIo, "cannot listen on {} port {}: {}{}", address, port, error.message(),
-          in_use ? " (--port takes another one; --port 0 any that is free)" : "");
-  }
+  Listen(state_->acceptor, address, port);
+}
+
+void HttpServer::CheckAddress(const std::string& address, int port) {
+  asio::io_context io;
+  Tcp::acceptor acceptor(io);
+  Listen(acceptor, address, port);
 }
 
 HttpServer::~HttpServer() = default;

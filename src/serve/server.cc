@@ -73,6 +73,10 @@ Server::Server(std::shared_ptr<Model> model, const EngineOptions& engine_options
     : impl_(std::make_unique<Impl>(std::move(model), engine_options, options)) {}
 Server::~Server() = default;
 
+void Server::CheckAddress(const ServeOptions& options) {
+  HttpServer::CheckAddress(options.address, options.port);
+}
+
 std::string Server::url() const { return impl_->url(); }
 bool Server::has_keys() const { return impl_->has_keys(); }
 void Server::Run() { impl_->Run(); }

@@ -10,14 +10,13 @@
 #include "serve/completion.h"
 #include "tasks/ask_work.h"
 #include "tasks/prompt_counter.h"
+#include "tasks/row_adapter.h"
 
 namespace banyan {
 namespace {
 
 constexpr int kTagBits = 24;  // of a record's own tags
 constexpr size_t kRecordsAhead = 64;
-constexpr double kPictureSeconds = 0.2;
-constexpr double kSignOfLifeSeconds = 15.0;
 constexpr std::string_view kNull = "null";
 
 void RaiseTags(PromptSegment& segment, std::uint64_t bits) {
@@ -46,6 +45,7 @@ struct TaskRun::Record {
   size_t index = 0;
   std::unique_ptr<RecordWork> work;
   AskWork* ask = nullptr;  // the work, when it is one of ask
+  std::string adapter;     // empty: none
   std::int64_t missing = 0;
   std::int64_t unique_tokens = 0, least_cached = -1;
   std::vector<bool> shown;        // [questions of ask]
@@ -91,6 +91,8 @@ void TaskRun::Start(Record& record) {
   std::vector<PromptSegment> prompts;
   if (!row.problem) {
     try {
+      record.adapter = AdapterOfRow(row, *context_.model);
+      if (record.adapter.empty()) record.adapter = request_.adapter;
       record.work = request_.task->Start(row);
       if (request_.kind == TaskRequest::Kind::kAsk) {
         record.ask = static_cast<AskWork*>(record.work.get());
@@ -119,6 +121,7 @@ void TaskRun::Start(Record& record) {
 void TaskRun::Queue(Record& record, std::vector<PromptSegment> prompts) {
   PromptCounter counter;
   for (PromptSegment& prompt : prompts) {
+    prompt.adapter = record.adapter;
     const PromptCount count = counter.Count(prompt);
     usage_.prompt_tokens += count.prompt_tokens;
     record.unique_tokens += count.unique_tokens;
@@ -224,97 +227,12 @@ void TaskRun::Finish(Record& record) {
   ++finished_;
 }
 
-nlohmann::ordered_json TaskRun::Totals(const EngineCall& call) const {
-  Usage usage = usage_;
-  usage.cached_tokens = std::max<std::int64_t>(0, usage.prompt_tokens - computed_);
-  return {{"usage", ToJson(usage)},
-          {"seconds", call.seconds()},
-          {"saved_tokens", usage.cached_tokens},
-          {"computed_tokens", computed_}};
-}
-
-std::string TaskRun::Whole(EngineCall& call) {
-  Advance(call);
-  while (!Done()) {
-    for (AnswerEvent& event : call.Take(1.0)) Take(std::move(event));
-    Advance(call);
-  }
-  OrderedJson rows = OrderedJson::array();
-  for (std::vector<OrderedJson>& of_record : rows_) {
-    for (OrderedJson& row : of_record) rows.push_back(std::move(row));
-  }
-  OrderedJson body = {{"rows", std::move(rows)}};
-  body.update(Totals(call));
-  return DumpJson(body);
-}
-
-// Only what belongs to this request.
-std::string TaskRun::Picture(EngineCall& call) const {
-  static constexpr const char* kLabels[] = {"instruction", "document", "question"};
-  OrderedJson nodes = OrderedJson::array();
-  for (const ForestNode& node : context_.engine.Picture(call.requests())) {
-    const auto owner =
-        std::ranges::find(records_of_, node.request, &std::pair<RequestId, size_t>::first);
-    const bool has_document =
-        request_.kind != TaskRequest::Kind::kRag && node.level > 0 && owner != records_of_.end();
-    OrderedJson json;
-    json["id"] = node.id;
-    json["parent"] = node.parent == 0 ? OrderedJson() : OrderedJson(node.parent);
-    json["tokens"] = node.tokens;
-    json["readers"] = node.readers;
-    json["state"] = node.growing ? "tail" : node.computed < node.tokens ? "computing" : "kept";
-    json["label"] = node.growing ? "answer" : kLabels[std::min(node.level, 2)];
-    json["document"] = has_document ? OrderedJson(owner->second) : OrderedJson();
-    nodes.push_back(std::move(json));
-  }
-  if (nodes.empty()) return {};
+std::int64_t TaskRun::UniqueTokens() const {
   std::int64_t unique = computed_;
   for (const auto& record : records_) {
     if (record && !record->done) unique += record->unique_tokens;
   }
-  OrderedJson event = {{"type", "forest"}, {"nodes", std::move(nodes)}};
-  event["prompt_tokens"] = usage_.prompt_tokens;
-  event["saved_tokens"] = std::max<std::int64_t>(0, usage_.prompt_tokens - unique);
-  event["computed_tokens"] = unique;
-  return EventText(DumpJson(event));
-}
-
-void TaskRun::Stream(EngineCall& call, HttpReply& reply) {
-  OrderedJson start = {
-      {"type", "start"}, {"documents", request_.documents}, {"questions", request_.questions}};
-  Advance(call);  // what it refuses is no event yet
-  HttpResponse head;
-  head.content_type = "text/event-stream; charset=utf-8";
-  head.headers = {{"Cache-Control", "no-store"}, {"X-Accel-Buffering", "no"}};
-  head.body = EventText(DumpJson(start)) + std::exchange(events_, "");
-  reply.Begin(head);
-  double last_picture = -1.0, last_write = call.seconds();
-  try {
-    while (!Done()) {
-      for (AnswerEvent& event : call.Take(request_.forest ? kPictureSeconds : 1.0)) {
-        Take(std::move(event));
-      }
-      Advance(call);
-      if (request_.forest && call.seconds() - last_picture >= kPictureSeconds) {
-        events_ += Picture(call);
-        last_picture = call.seconds();
-      }
-      if (events_.empty() && call.seconds() - last_write > kSignOfLifeSeconds) {
-        events_ = ": still here\n\n";
-      }
-      if (events_.empty()) continue;
-      last_write = call.seconds();
-      if (!reply.Write(std::exchange(events_, ""))) return;
-    }
-    OrderedJson done = {{"type", "done"}};
-    done.update(Totals(call));
-    reply.Write(events_ + EventText(DumpJson(done)) + EventText("[DONE]"));
-  } catch (const std::exception& error) {
-    auto event = OrderedJson::parse(AsApiError(error).ToJson());
-    event["type"] = "error";
-    reply.Write(events_ + EventText(DumpJson(event)) + EventText("[DONE]"));
-  }
-  reply.End();
+  return unique;
 }
 
 }  // namespace banyan

@@ -38,6 +38,8 @@ class TaskRun {
   void ShowRows(Record& record, bool done);
   void Put(size_t record, size_t question, OrderedJson row);
   void Finish(Record& record);
+  // Prompt tokens of the records so far, what they share counted once.
+  std::int64_t UniqueTokens() const;
   bool Done() const { return finished_ == records_.size(); }
 
   OrderedJson Place(size_t record, size_t question) const;
@@ -57,8 +59,8 @@ class TaskRun {
   std::deque<Prompt> waiting_;                            // to be submitted
   std::vector<std::pair<RequestId, size_t>> records_of_;  // requests → records
   Usage usage_;
-  std::int64_t saved_ = 0, computed_ = 0;  // prompt tokens
-  std::string events_;                     // to be written; with stream
+  std::int64_t computed_ = 0;  // prompt tokens
+  std::string events_;         // to be written; with stream
 };
 
 }  // namespace banyan

@@ -14,6 +14,7 @@ BANYAN = os.environ["BANYAN"]
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 MODEL = str(ROOT / "models" / "banyan-reader-15m.gguf")
 SAMPLES = ROOT / "eval" / "samples"
+READS_HTML = os.environ.get("BANYAN_READS_HTML", "1") == "1"  # built with libxml2
 
 
 def read_rows(path):

@@ -6,7 +6,7 @@ import struct
 import unittest
 
 import tiny_encoder
-from harness import MODEL, SAMPLES, RagTest, read_rows, timeless
+from harness import MODEL, READS_HTML, SAMPLES, RagTest, read_rows, timeless
 
 CODES = str(SAMPLES / "code_documents.jsonl")
 GROUPS = [["ferry", "boat"], ["tea", "drink"], ["leaves", "departs"], ["at"], ["the"], ["seven"], ["hills"], ["grows"], ["in"], ["when"], ["does"],
@@ -20,7 +20,10 @@ class Retrieval(RagTest):
     def make_notes(self):
         self.write("notes/ferry.txt", "the ferry leaves at seven")
         self.write("notes/tea.md", "tea grows in the hills")
-        self.write("notes/page.html", "<p>the code of the harbour is</p>")
+        if READS_HTML:
+            self.write("notes/page.html", "<p>the code of the harbour is</p>")
+        else:
+            self.write("notes/page.txt", "the code of the harbour is")
 
     def ask(self, *arguments, code=0):
         return self.run_banyan("rag", "-m", MODEL, *arguments, code=code)

@@ -21,10 +21,15 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 MODEL = str(ROOT / "models" / "banyan-reader-15m.gguf")
 NAME = "banyan-reader-15m"
 SAMPLES = ROOT / "eval" / "samples"
+READS_HTML = os.environ.get("BANYAN_READS_HTML", "1") == "1"  # built with libxml2
 
 FERRY = ("The ferry Marigold crosses the bay every morning at seven. Anna Walker steers the ferry Marigold. "
          "The harbour office is in Dover Street. The code of the gate is KT-4821.")
 PIER = "The pier was built in 1911 by Thomas Reed. It is 240 metres long. Its lamp is green."
+QUESTIONS = ["Who steers the ferry Marigold?", "What is the code of the gate?", "How long is the pier?"]
+ASK = {"documents": [{"id": "a", "text": FERRY}, {"id": "b", "text": PIER}], "questions": QUESTIONS}
+SCHEMA = {"attributes": [{"name": "builder", "description": "who built it"},
+                         {"name": "length", "type": "number", "description": "in metres"}]}
 
 
 class Server:
@@ -93,9 +98,10 @@ class Server:
         connection.sendall(data)
         return connection
 
-    def resident_kib(self):
+    def resident_kib(self, which="VmRSS"):
+        """Memory in use; VmHWM: the most there ever was."""
         text = pathlib.Path(f"/proc/{self.process.pid}/status").read_text()
-        return int(re.search(r"VmRSS:\s+(\d+)", text).group(1))
+        return int(re.search(which + r":\s+(\d+)", text).group(1))
 
     def stop(self, how=signal.SIGTERM):
         if self.process.poll() is None:
@@ -145,3 +151,20 @@ def command_rows(command, rows, *arguments):
 def timeless(row):
     """A row without what is measured."""
     return {name: value for name, value in row.items() if name not in ("first_token_seconds", "seconds")}
+
+
+def mixed_requests():
+    """(path, body) of requests of every kind, whose answers are the same whenever they are asked."""
+    requests = [("/v1/chat/completions", {
+        "model": NAME, "messages": [{"role": "user", "content": f"{text}\n\nQuestion: {question}"}], "temperature": 0.8,
+        "seed": i, "max_tokens": 20, "logprobs": True}) for i, question in enumerate(QUESTIONS) for text in (FERRY, PIER)]
+    return requests + [
+        ("/v1/completions", {"model": NAME, "prompt": FERRY[:60], "temperature": 0, "max_tokens": 20, "logprobs": 2}),
+        ("/v1/ask", ASK),
+        ("/v1/extract", {"documents": ASK["documents"], "schema": SCHEMA}),
+        ("/v1/rag", {"questions": QUESTIONS, "documents": ASK["documents"]})]
+
+
+def essence(reply):
+    """What of a reply does not depend on when it was asked: all texts, places and log-probabilities."""
+    return [timeless(row) for row in reply["rows"]] if "rows" in reply else reply["choices"]

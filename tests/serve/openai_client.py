@@ -2,17 +2,21 @@
 
 Skipped (exit code 77) where they are not installed; `make test-serve` installs them.
 """
+import asyncio
 import json
 import os
 import pathlib
 import sys
+import threading
 import tempfile
 import time
+import typing
 import unittest
 
 try:
     import openai
     import openapi_spec_validator
+    import pydantic
 except ImportError as error:
     print(error)
     sys.exit(77)
@@ -21,6 +25,17 @@ sys.path.insert(0, str(pathlib.Path(__file__).parent))
 from harness import FERRY, NAME, Server  # noqa: E402
 
 QUESTION = [{"role": "user", "content": FERRY + "\n\nQuestion: Who steers the ferry Marigold?"}]
+
+
+def assert_json_object(test, choice):
+    """An object, or, where the answer was cut off, the beginning of one."""
+    text = choice.message.content
+    test.assertTrue(text.startswith("{"), text)
+    try:
+        test.assertIsInstance(json.loads(text), dict)
+    except json.JSONDecodeError as error:
+        test.assertEqual(choice.finish_reason, "length", text)
+        test.assertTrue(error.msg.startswith("Unterminated string") or error.pos >= len(text.rstrip()) - 1, (error, text))
 
 
 class Client(unittest.TestCase):
@@ -48,7 +63,9 @@ class Client(unittest.TestCase):
                                                     logprobs=True, top_logprobs=3, seed=1, stop=["\n"])
         self.assertEqual(whole.choices[0].message.content.strip(), "Anna Walker")
         self.assertEqual(len(whole.choices[1].logprobs.content[0].top_logprobs), 3)
-        self.assertGreater(whole.usage.prompt_tokens, whole.usage.prompt_tokens_details.cached_tokens)
+        new = self.client.chat.completions.create(model=NAME, messages=[{"role": "user", "content": "A text that nobody has asked before."}],
+                                                  max_tokens=2).usage
+        self.assertGreater(new.prompt_tokens, new.prompt_tokens_details.cached_tokens)
         stream = self.client.chat.completions.create(model=NAME, messages=QUESTION, temperature=0, max_tokens=20, stream=True,
                                                      stream_options={"include_usage": True})
         chunks = list(stream)
@@ -61,10 +78,58 @@ class Client(unittest.TestCase):
         reply = self.client.chat.completions.create(model=NAME, messages=QUESTION, temperature=0, max_tokens=60,
                                                     response_format={"type": "json_schema", "json_schema": schema})
         self.assertEqual(list(json.loads(reply.choices[0].message.content)), ["name"])
-        reply = self.client.chat.completions.create(model=NAME, messages=QUESTION, temperature=0, max_tokens=200,
-                                                    response_format={"type": "json_object"})
-        if reply.choices[0].finish_reason == "stop":
-            self.assertIsInstance(json.loads(reply.choices[0].message.content), dict)
+        for seed in range(3):
+            reply = self.client.chat.completions.create(model=NAME, messages=QUESTION, temperature=1, seed=seed, max_tokens=60,
+                                                        response_format={"type": "json_object"})
+            assert_json_object(self, reply.choices[0])
+
+    def test_objects_of_pydantic(self):
+        class Person(pydantic.BaseModel):
+            name: typing.Annotated[str, pydantic.Field(max_length=12)]
+            captain: bool
+        reply = self.client.chat.completions.parse(model=NAME, messages=QUESTION, temperature=0, max_tokens=60, response_format=Person)
+        self.assertIsInstance(reply.choices[0].message.parsed, Person)
+
+    def test_the_stream_s_own_events(self):
+        arguments = {"model": NAME, "messages": QUESTION, "temperature": 0, "max_tokens": 20}
+        with self.client.chat.completions.stream(**arguments) as stream:
+            pieces = [event.delta for event in stream if event.type == "content.delta"]
+            last = stream.get_final_completion().choices[0].message.content
+        whole = self.client.chat.completions.create(**arguments).choices[0].message.content
+        self.assertEqual(("".join(pieces), last), (whole, whole))
+
+    def test_asyncio(self):
+        arguments = {"model": NAME, "temperature": 0.7, "max_tokens": 20, "logprobs": True}
+        alone = [self.client.chat.completions.create(messages=QUESTION, seed=seed, **arguments).choices[0] for seed in range(6)]
+
+        async def together():
+            async with openai.AsyncOpenAI(base_url=self.server.url + "/v1", api_key="none", max_retries=0) as client:
+                async def streamed():
+                    parts = await client.chat.completions.create(messages=QUESTION, seed=0, stream=True, **arguments)
+                    return "".join([part.choices[0].delta.content or "" async for part in parts])
+                whole = [client.chat.completions.create(messages=QUESTION, seed=seed, **arguments) for seed in range(6)]
+                return await asyncio.gather(streamed(), *whole)
+        text, *replies = asyncio.run(together())
+        self.assertEqual([reply.choices[0] for reply in replies], alone)
+        self.assertEqual(text, alone[0].message.content)
+
+    def test_what_openai_does_not_have(self):
+        def said(**body):
+            return self.client.chat.completions.create(model=NAME, messages=QUESTION, temperature=1, seed=3, max_tokens=12,
+                                                       extra_body=body).choices[0].message.content
+        greedy = self.client.chat.completions.create(model=NAME, messages=QUESTION, temperature=0, max_tokens=12).choices[0].message.content
+        self.assertEqual(said(top_k=1), greedy)
+        self.assertEqual(said(min_p=1.0), greedy)
+        self.assertRegex(said(regex="[a-c]{3}"), "^[a-c]{3}$")
+        self.assertEqual(said(top_k=1, chat_template_kwargs={"enable_thinking": False}), greedy)
+        self.assertNotEqual(said(top_k=1, regex="[a-z]{12}", repetition_penalty=9.0), said(top_k=1, regex="[a-z]{12}"))
+
+    def test_tokens_as_a_prompt(self):
+        one, two = ([list(range(40, 60)), list(range(60, 70))][:count] for count in (1, 2))
+        alone = self.client.completions.create(model=NAME, prompt=one[0], max_tokens=6, temperature=0)
+        both = self.client.completions.create(model=NAME, prompt=two, max_tokens=6, temperature=0)
+        self.assertEqual((alone.usage.prompt_tokens, both.usage.prompt_tokens), (20, 30))
+        self.assertEqual(alone.choices[0].text, both.choices[0].text)
 
     def test_completions(self):
         reply = self.client.completions.create(model=NAME, prompt=["The pier", "Anna"], max_tokens=5, temperature=0, logprobs=2)
@@ -80,6 +145,33 @@ class Client(unittest.TestCase):
         self.assertEqual(caught.exception.param, "presence_penalty")
         with self.assertRaises(openai.NotFoundError):
             self.client.chat.completions.create(model="other", messages=QUESTION)
+        with self.assertRaises(openai.NotFoundError):
+            self.client.models.retrieve("other")
+        for name, value in (("frequency_penalty", 1), ("logit_bias", {"5": 1}), ("user", "me"), ("service_tier", "flex"), ("store", True),
+                            ("tools", [{"type": "function", "function": {"name": "f"}}]), ("reasoning_effort", "low")):
+            with self.assertRaises(openai.BadRequestError) as caught:
+                self.client.chat.completions.create(model=NAME, messages=QUESTION, **{name: value})
+            self.assertEqual(caught.exception.param, name)
+
+    def test_keys_and_patience(self):
+        with tempfile.NamedTemporaryFile("w") as keys:
+            keys.write("anna:anna-key-0123456789\n")
+            keys.flush()
+            server = Server("--keys", keys.name, "--max-requests", 1)
+            try:
+                with self.assertRaises(openai.AuthenticationError):
+                    openai.OpenAI(base_url=server.url + "/v1", api_key="wrong", max_retries=0).models.list()
+                client = openai.OpenAI(base_url=server.url + "/v1", api_key="anna-key-0123456789", max_retries=0)
+                endless = client.chat.completions.create(model=NAME, messages=QUESTION, max_tokens=2000, stream=True,
+                                                         extra_body={"regex": "[a-z ]{6000,}"})
+                next(iter(endless))
+                with self.assertRaises(openai.RateLimitError) as caught:
+                    client.chat.completions.create(model=NAME, messages=QUESTION, max_tokens=4)
+                self.assertEqual(caught.exception.response.headers["Retry-After"], "1")
+                threading.Timer(0.5, endless.close).start()  # the client itself comes again, as it was told
+                client.with_options(max_retries=20).chat.completions.create(model=NAME, messages=QUESTION, max_tokens=4)
+            finally:
+                server.stop()
 
     def test_files_and_batches(self):
         line = {"custom_id": "a", "method": "POST", "url": "/v1/chat/completions",
@@ -95,7 +187,20 @@ class Client(unittest.TestCase):
         row = json.loads(self.client.files.content(batch.output_file_id).text)
         self.assertEqual(row["response"]["body"]["choices"][0]["message"]["content"].strip(), "Anna Walker")
         self.assertIn(batch.id, [known.id for known in self.client.batches.list()])
+        self.assertEqual(self.client.files.retrieve(file.id).bytes, len(json.dumps(line)) + 1)
         self.assertTrue(self.client.files.delete(file.id).deleted)
+
+    def test_a_batch_that_is_called_off(self):
+        line = {"method": "POST", "url": "/v1/chat/completions", "body": {
+            "model": NAME, "messages": QUESTION, "max_tokens": 2000, "regex": "[a-z ]{6000,}"}}
+        lines = "".join(json.dumps(dict(line, custom_id=str(i))) + "\n" for i in range(4))
+        file = self.client.files.create(file=("in.jsonl", lines.encode()), purpose="batch")
+        batch = self.client.batches.create(input_file_id=file.id, endpoint="/v1/chat/completions", completion_window="24h")
+        self.assertIn(self.client.batches.cancel(batch.id).status, ("cancelling", "cancelled"))
+        while batch.status != "cancelled":
+            time.sleep(0.1)
+            batch = self.client.batches.retrieve(batch.id)
+            self.assertNotIn(batch.status, ("completed", "failed", "expired"))
 
     def test_embeddings(self):
         if not self.encoder:
@@ -114,6 +219,21 @@ class Client(unittest.TestCase):
         chat = ChatOpenAI(base_url=self.server.url + "/v1", api_key="none", model=NAME, temperature=0, max_tokens=20)
         self.assertEqual(chat.invoke(QUESTION[0]["content"]).content.strip(), "Anna Walker")
         self.assertEqual("".join(part.content for part in chat.stream(QUESTION[0]["content"])).strip(), "Anna Walker")
+        self.assertEqual([reply.content.strip() for reply in chat.batch([QUESTION[0]["content"]] * 3)], ["Anna Walker"] * 3)
+        self.assertEqual(asyncio.run(chat.ainvoke(QUESTION[0]["content"])).content.strip(), "Anna Walker")
+        schema = {"title": "who", "type": "object", "properties": {"name": {"type": "string", "maxLength": 12}}, "required": ["name"],
+                  "additionalProperties": False}
+        found = chat.with_structured_output(schema, method="json_schema").bind(max_tokens=60).invoke(QUESTION[0]["content"])
+        self.assertEqual(list(found), ["name"])
+
+    def test_langchain_s_embeddings(self):
+        if not self.encoder:
+            self.skipTest("BANYAN_TEST_ENCODER names no encoder")
+        from langchain_openai import OpenAIEmbeddings
+        name = [model.id for model in self.client.models.list()][1]
+        vectors = OpenAIEmbeddings(base_url=self.server.url + "/v1", api_key="none", model=name, check_embedding_ctx_length=False)
+        plain = self.client.embeddings.create(model=name, input="one text", encoding_format="float")
+        self.assertEqual(vectors.embed_documents(["one text", "another"])[0], plain.data[0].embedding)
 
     def test_the_description_is_valid(self):
         openapi_spec_validator.validate(self.server.json("/openapi.json")[1])

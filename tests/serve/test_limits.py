@@ -177,10 +177,12 @@ class Ends(unittest.TestCase):
         server = Server()
         for arguments, words in ((["--port", str(server.port)], "--port takes another one"), (["--port", "99999"], "port"),
                                  (["--address", "nowhere"], "--address"), (["-m", "no/such.gguf"], "no/such.gguf"),
+                                 # Before a model is loaded, which may take long.
+                                 (["--port", str(server.port), "-m", "no/such.gguf"], "--port takes another one"),
                                  (["--keys", "no-such-file"], "--keys"), (["--isolate"], "--keys FILE"),
                                  (["--state", "/proc/nothing"], "--state"), (["--prot", "1"], "--port")):
-            model = [] if "-m" in arguments else ["-m", MODEL]
-            result = subprocess.run([BANYAN, "serve", *model, *arguments], capture_output=True, text=True, timeout=60)
+            others = ([] if "-m" in arguments else ["-m", MODEL]) + ([] if "--port" in arguments else ["--port", "0"])
+            result = subprocess.run([BANYAN, "serve", *others, *arguments], capture_output=True, text=True, timeout=60)
             self.assertEqual(result.returncode, 2, arguments)
             self.assertIn(words, result.stderr)
         server.stop()
