@@ -56,7 +56,7 @@ build/python/installed: pyproject.toml python/CMakeLists.txt $(wildcard python/n
 	touch $@
 
 test-python: build/python/installed  ## the Python package: needs the Python index
-	$(PYTHON_TESTS) test_rows test_engine test_behaviour test_blocks test_embed test_elsewhere test_types test_notebook test_leaks
+	$(PYTHON_TESTS) test_rows test_options test_adapters test_engine test_behaviour test_blocks test_embed test_elsewhere test_types test_notebook test_leaks
 
 test-ray: build/python/installed  ## jobs on a Ray cluster whose workers and driver are killed
 	$(PYTHON_TESTS) test_ray

@@ -4,13 +4,19 @@
 
 FOLDER is a sentence-transformers model such as all-MiniLM-L6-v2. The texts are passages of three lengths, or the field `text`
 of FILE. Each side reads the texts, tokenises and embeds them; loading the model is not counted (Banyan: the time of an empty
-input is taken off). The vectors must agree, else the run fails. --python has the package sentence-transformers.
+input is taken off). Runs take turns, the fastest of each side counts. Float32 vectors must agree with theirs, else the run
+fails; of other precisions the cosine with float32 is printed. --python has the package sentence-transformers.
+
+--random draws new weights at the shape of FOLDER, which then needs no weights of its own: times do not depend on them.
+--device cuda runs Banyan there; --alone leaves sentence-transformers out.
 """
 from __future__ import annotations
 
 import argparse
+import array
 import json
 import random
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -20,18 +26,24 @@ from pathlib import Path
 THEIRS = """
 import json, sys, time
 import torch
-torch.set_num_threads(int(sys.argv[3]))
+model_path, source, threads, most, device = sys.argv[1:6]
+torch.set_num_threads(int(threads))
 from sentence_transformers import SentenceTransformer
-model = SentenceTransformer(sys.argv[1], device="cpu")
-model.max_seq_length = int(sys.argv[5])
-texts = [json.loads(line)["text"] for line in open(sys.argv[2], encoding="utf-8")]
-model.encode(texts[:32], batch_size=32)
-seconds = []
-for _ in range(int(sys.argv[4])):
+model = SentenceTransformer(model_path, device=device)
+model.max_seq_length = int(most)
+texts = [json.loads(line)["text"] for line in open(source, encoding="utf-8")]
+model.encode(texts[:32], batch_size=32, show_progress_bar=False)
+print("ready", flush=True)
+for _ in sys.stdin:
     began = time.perf_counter()
     vectors = model.encode(texts, batch_size=32, normalize_embeddings=True, show_progress_bar=False)
-    seconds.append(time.perf_counter() - began)
-print(json.dumps({"seconds": seconds, "vectors": vectors[:16].tolist()}))
+    print(json.dumps({"seconds": time.perf_counter() - began, "vectors": vectors[:16].tolist()}), flush=True)
+"""
+DRAW = """
+import sys, torch
+from transformers import AutoConfig, AutoModel
+torch.manual_seed(1)
+AutoModel.from_config(AutoConfig.from_pretrained(sys.argv[1])).save_pretrained(sys.argv[1])
 """
 
 
@@ -42,46 +54,121 @@ def make_texts(count: int) -> list[str]:
     return [" ".join(rng.choice(words) for _ in range(rng.choice((12, 60, 180)))) for _ in range(count)]
 
 
-def time_banyan(banyan: str, model: str, source: Path, most: int, threads: int) -> tuple[float, list[dict]]:
-    command = [banyan, "embed", "-m", model, str(source), "--threads", str(threads), "--max-tokens", str(most)]
+def read_vectors(path: Path) -> list[array.array]:
+    """Rows of a two-dimensional .npy of float32."""
+    data = path.read_bytes()
+    end = 10 + int.from_bytes(data[8:10], "little")
+    shape = data[10:end].decode().split("'shape': (")[1].split(")")[0]
+    rows, columns = (int(n) for n in shape.split(","))
+    values = array.array("f", data[end:])
+    return [values[r * columns:(r + 1) * columns] for r in range(rows)]
+
+
+class Theirs:
+    """sentence-transformers in a process of its own, which embeds all texts whenever it is told to."""
+
+    def __init__(self, a: argparse.Namespace, model: Path, source: Path) -> None:
+        command = [a.python, "-c", THEIRS, str(model), str(source), str(a.threads), str(a.max_tokens), a.device]
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.line()
+
+    def line(self) -> str:
+        line = self.process.stdout.readline()
+        if not line:
+            sys.exit("sentence-transformers failed")
+        return line
+
+    def run(self) -> tuple[float, list[list[float]]]:
+        print("go", file=self.process.stdin, flush=True)
+        row = json.loads(self.line())
+        return row["seconds"], row["vectors"]
+
+    def end(self) -> None:
+        self.process.stdin.close()
+        self.process.wait()
+
+
+def time_banyan(a: argparse.Namespace, model: Path, source: Path, precision: str, out: Path) -> float:
+    command = [a.banyan, "embed", "-m", str(model), str(source), "-o", str(out), "--threads", str(a.threads),
+               "--max-tokens", str(a.max_tokens), "--precision", precision, "--device", a.device]
     began = time.perf_counter()
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    return time.perf_counter() - began, [json.loads(line) for line in done.stdout.splitlines()]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode != 0:
+        sys.exit(f"{' '.join(command)}\n{done.stderr[-1500:]}")
+    return time.perf_counter() - began
+
+
+def model_folder(a: argparse.Namespace, folder: Path) -> Path:
+    if not a.random:
+        return a.model
+    model = folder / "model"
+    shutil.copytree(a.model, model, ignore=shutil.ignore_patterns("*.safetensors"))
+    done = subprocess.run([a.python, "-c", DRAW, str(model)], capture_output=True, text=True)
+    if done.returncode != 0:
+        sys.exit(f"no random weights:\n{done.stderr[-1500:]}")
+    return model
+
+
+def cosine(x: array.array, y: array.array) -> float:
+    return sum(a * b for a, b in zip(x, y, strict=True))  # both have length 1
+
+
+def compare(a: argparse.Namespace, folder: Path) -> None:
+    source, empty = folder / "in.jsonl", folder / "none.jsonl"
+    texts = [json.loads(line)["text"] for line in a.texts.open(encoding="utf-8")][:a.count] if a.texts else make_texts(a.count)
+    source.write_text("".join(json.dumps({"id": n, "text": t}) + "\n" for n, t in enumerate(texts)))
+    empty.write_text("")
+    model = model_folder(a, folder)
+    outputs = {precision: folder / f"{precision}.npy" for precision in a.precision}
+    theirs = None if a.alone else Theirs(a, model, source)
+    ours: dict[str, list[float]] = {precision: [] for precision in a.precision}
+    loads: dict[str, list[float]] = {precision: [] for precision in a.precision}
+    their_seconds, their_vectors = [], []
+    for _ in range(a.repeat):
+        for precision, out in outputs.items():
+            loads[precision].append(time_banyan(a, model, empty, precision, folder / "none.npy"))
+            ours[precision].append(time_banyan(a, model, source, precision, out))
+        if theirs:
+            seconds, their_vectors = theirs.run()
+            their_seconds.append(seconds)
+    if theirs:
+        theirs.end()
+    vectors = {precision: read_vectors(out) for precision, out in outputs.items()}
+    words = sum(len(t.split()) for t in texts) / len(texts)
+    print(f"{len(texts)} texts of {words:.0f} words on average, {a.threads} threads, {a.device}, best of {a.repeat}")
+    rates = {f"banyan, {p}": len(texts) / (min(ours[p]) - min(loads[p])) for p in a.precision}
+    other = len(texts) / min(their_seconds) if theirs else 0.0
+    for name, rate in rates.items():
+        print(f"{name:24} {rate:9.1f} texts/s" + (f" {rate / other:6.2f}x" if theirs else ""))
+    if theirs:
+        print(f"{'sentence-transformers':24} {other:9.1f} texts/s   1.00x")
+    if theirs and "f32" in vectors:
+        pairs = zip(vectors["f32"], their_vectors)
+        largest = max(abs(x - y) for row, same in pairs for x, y in zip(row, same, strict=True))
+        print(f"float32 vectors agree with theirs within {largest:.1e}")
+        if not largest <= 1e-3:
+            sys.exit("that is too far")
+    for precision in set(a.precision) - {"f32"} if "f32" in vectors else ():
+        near = [cosine(x, y) for x, y in zip(vectors[precision], vectors["f32"])]
+        print(f"{precision} against f32: cosine {sum(near) / len(near):.5f} in the mean, {min(near):.5f} at least")
 
 
 def main() -> None:
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("--model", required=True)
+    p.add_argument("--model", type=Path, required=True)
+    p.add_argument("--random", action="store_true")
+    p.add_argument("--alone", action="store_true")
     p.add_argument("--texts", type=Path)
     p.add_argument("--count", type=int, default=512)
     p.add_argument("--threads", type=int, default=2)
     p.add_argument("--repeat", type=int, default=3)
     p.add_argument("--max-tokens", type=int, default=256)
+    p.add_argument("--precision", nargs="+", default=["f32", "mixed"])
+    p.add_argument("--device", default="cpu")
     p.add_argument("--banyan", default="build/release/banyan")
     p.add_argument("--python", default=sys.executable)
-    a = p.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        source, empty = Path(folder, "in.jsonl"), Path(folder, "none.jsonl")
-        texts = [json.loads(line)["text"] for line in a.texts.open(encoding="utf-8")][:a.count] if a.texts else make_texts(a.count)
-        source.write_text("".join(json.dumps({"id": n, "text": t}) + "\n" for n, t in enumerate(texts)))
-        empty.write_text("")
-        ours, load = [], []
-        for _ in range(a.repeat):
-            load.append(time_banyan(a.banyan, a.model, empty, a.max_tokens, a.threads)[0])
-            seconds, rows = time_banyan(a.banyan, a.model, source, a.max_tokens, a.threads)
-            ours.append(seconds - min(load))
-        done = subprocess.run([a.python, "-c", THEIRS, a.model, str(source), str(a.threads), str(a.repeat), str(a.max_tokens)],
-                              capture_output=True, text=True)
-        if done.returncode != 0:
-            sys.exit(f"sentence-transformers failed:\n{done.stderr[-1500:]}")
-        theirs = json.loads(done.stdout.splitlines()[-1])
-    largest = max(abs(x - y) for row, other in zip(rows, theirs["vectors"]) for x, y in zip(row["dense"], other, strict=True))
-    if not largest <= 1e-3:
-        sys.exit(f"the vectors differ by {largest:.1e}")
-    mine, other = len(texts) / min(ours), len(texts) / min(theirs["seconds"])
-    print(f"{len(texts)} texts, {sum(len(t.split()) for t in texts) / len(texts):.0f} words on average, {a.threads} threads, best of {a.repeat}; "
-          f"vectors agree within {largest:.1e}")
-    print(f"banyan                {mine:8.1f} texts/s\nsentence-transformers {other:8.1f} texts/s\nratio                 {mine / other:8.2f}")
+        compare(p.parse_args(), Path(folder))
 
 
 if __name__ == "__main__":

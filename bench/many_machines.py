@@ -1,188 +1,148 @@
 """What 1 to 1000 workers give on a job of many documents, from costs that were measured on one machine.
 
-    python3 -m bench.many_machines measure costs.json            (the Python package and ray must be installed)
-    python3 -m bench.many_machines simulate costs.json OUT.svg   (prints the table of docs/many-machines.md)
+    python3 -m bench.many_machines                 measures, simulates, draws and writes docs/many-machines.md's part
+    python3 -m bench.many_machines COSTS.json      the same with costs that were measured before
 
-The simulation is of events: the driver plans (one after another), hands out blocks (one after another), workers load the
-model, answer blocks and write parts (side by side, each block's speed a little different), the driver joins the rows.
+The Python package, ray and the models must be there. The simulation is of events: the driver plans (one record after
+another), hands out blocks (one after another), workers start, load the model, answer blocks (side by side, each a little
+faster or slower) and write parts (through one disk), the driver joins the rows.
 """
+from __future__ import annotations
+
 import heapq
 import json
-import math
+import pathlib
 import random
 import sys
-import tempfile
-import time
+from typing import Any
 
+ROOT = pathlib.Path(__file__).resolve().parent.parent
 WORKERS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
+BLOCKS_PER_WORKER, MOST_BLOCK_TOKENS, LEAST_BLOCK_TOKENS = 40, 200_000, 2_000  # as banyan._plan has them
 
 
-def simulate(workers: int, blocks: list[float], costs: dict, seed: int = 1) -> dict:
+def simulate(workers: int, blocks: list[float], costs: dict[str, Any], seed: int = 1) -> dict[str, float]:
     """Seconds of a job whose blocks take so long to answer, and where they went."""
     draw = random.Random(seed)
     plan = costs["plan_seconds_per_document"] * costs["documents"]
     join = costs["join_seconds_per_row"] * costs["rows"]
-    free = [(plan + costs["start_seconds"] * draw.lognormvariate(0.0, costs["start_spread"]), worker)
-            for worker in range(workers)]
-    heapq.heapify(free)
-    driver = plan  # when it can hand out the next block
-    disk = plan  # when the shared folder can take the next files
-    end = busy = 0.0
-    for seconds in sorted(blocks, reverse=True):
-        ready, worker = heapq.heappop(free)
-        driver = max(driver, ready) + costs["hand_out_seconds"]
-        work = seconds * draw.lognormvariate(0.0, costs["speed_spread"]) + costs["block_seconds"]
-        written = max(disk, driver + work) if costs["files_per_second"] else driver + work
-        if costs["files_per_second"]:
-            disk = max(disk, driver + work - 1.0) + 2.0 / costs["files_per_second"]
-        heapq.heappush(free, (written, worker))
-        end = max(end, written)
-        busy += work
-    return {"workers": workers, "seconds": end + join, "plan": plan, "join": join, "busy": busy,
-            "driver": costs["hand_out_seconds"] * len(blocks)}
+    write = 2.0 / costs["files_per_second"] if costs["files_per_second"] else 0.0  # a part is two files
+    waiting = sorted(blocks)  # the largest is handed out first
+    driver = disk = plan
+    events = [(plan + costs["start_seconds"] * draw.lognormvariate(0.0, costs["start_spread"]), 0, worker, False)
+              for worker in range(workers)]
+    heapq.heapify(events)
+    end, number = plan, 0
+    while events:
+        now, _, worker, answered = heapq.heappop(events)
+        number += 1
+        if answered:  # the part is written, then the worker asks for more
+            disk = max(disk, now) + write
+            end = max(end, disk)
+            heapq.heappush(events, (disk, number, worker, False))
+        elif waiting:
+            driver = max(driver, now) + costs["hand_out_seconds"]
+            work = waiting.pop() * draw.lognormvariate(0.0, costs["speed_spread"]) + costs["block_seconds"]
+            heapq.heappush(events, (driver + work, number, worker, True))
+    return {"workers": workers, "seconds": end + join, "plan": plan, "join": join}
 
 
-def study(costs: dict, limits: tuple = WORKERS) -> list[dict]:
-    """One simulation for every number of workers, with how much of the linear gain is there."""
-    count = max(1, round(costs["documents"] * costs["tokens_per_document"] / costs["block_tokens"]))
-    blocks = [costs["block_tokens"] * costs["seconds_per_token"]] * count
-    rows = [simulate(workers, blocks, costs) for workers in limits]
+def block_count(costs: dict[str, Any], workers: int) -> int:
+    tokens = costs["documents"] * (costs["prefilled_per_document"] + costs["generated_per_document"])
+    size = min(MOST_BLOCK_TOKENS, max(LEAST_BLOCK_TOKENS, tokens / (workers * BLOCKS_PER_WORKER)))
+    return max(1, round(tokens / size))
+
+
+def document_seconds(costs: dict[str, Any]) -> float:
+    return (costs["prefilled_per_document"] * costs["prefill_seconds"]
+            + costs["generated_per_document"] * costs["generate_seconds"])
+
+
+def study(costs: dict[str, Any], limits: tuple[int, ...] = WORKERS) -> list[dict[str, float]]:
+    """One simulation for every number of workers. Linear is what one worker takes, for everything, in equal parts."""
+    alone = document_seconds(costs) * costs["documents"]
+    rows = []
+    for workers in limits:
+        count = block_count(costs, workers)
+        row = simulate(workers, [alone / count] * count, costs)
+        row.update(blocks_per_worker=count / workers)
+        rows.append(row)
     for row in rows:
-        row["speedup"] = rows[0]["seconds"] / row["seconds"] * rows[0]["workers"]
+        row["speedup"] = rows[0]["seconds"] * rows[0]["workers"] / row["seconds"]
         row["linear"] = row["speedup"] / row["workers"]
-        row["blocks_per_worker"] = count / row["workers"]
     return rows
 
 
-def breaking_points(costs: dict) -> dict:
-    """How many workers each shared part can serve before it is what everybody waits for."""
-    block = costs["block_tokens"] * costs["seconds_per_token"]
-    count = costs["documents"] * costs["tokens_per_document"] / costs["block_tokens"]
+def breaking_points(costs: dict[str, Any]) -> dict[str, float]:
+    """From how many workers on a shared part takes more than 5 % of what one worker's share takes."""
+    alone = document_seconds(costs) * costs["documents"]
     serial = costs["plan_seconds_per_document"] * costs["documents"] + costs["join_seconds_per_row"] * costs["rows"]
-    return {"handing out blocks": block / costs["hand_out_seconds"],
-            "files of the shared folder": block * costs["files_per_second"] / 2.0,
-            "planning and joining take 5 % of the time": 0.05 * block * count / serial,
-            "fewer than 20 blocks a worker": count / 20.0}
+    shared = costs["hand_out_seconds"] + (2.0 / costs["files_per_second"] if costs["files_per_second"] else 0.0)
+    return {"planning and joining, which the driver does alone": 0.05 * alone / serial if serial else float("inf"),
+            "starting workers and loading the model": 0.05 * alone / costs["start_seconds"] if costs["start_seconds"]
+            else float("inf"),
+            # Every worker wants BLOCKS_PER_WORKER blocks, one after another from one driver and onto one disk.
+            "handing out blocks and writing parts": (alone / BLOCKS_PER_WORKER / shared) ** 0.5 if shared
+            else float("inf")}
 
 
-def draw(rows: list[dict], title: str) -> str:
-    """Speed-up against workers on two logarithmic axes, with the line that would be linear."""
-    left, top, width, height = 70, 50, 520, 340
-    most = math.log10(max(row["workers"] for row in rows))
-
-    def x(workers):
-        return left + width * math.log10(workers) / most
-
-    def y(speedup):
-        return top + height * (1 - math.log10(max(speedup, 1)) / most)
-    parts = [f'<svg xmlns="http://www.w3.org/2000/svg" width="640" height="450" font-family="sans-serif" font-size="12">',
-             '<rect width="640" height="450" fill="white"/>', f'<text x="{left}" y="28" font-size="15">{title}</text>']
-    for power in range(int(most) + 1):
-        value = 10 ** power
-        parts.append(f'<line x1="{x(value):.1f}" y1="{top}" x2="{x(value):.1f}" y2="{top + height}" stroke="#ddd"/>'
-                     f'<text x="{x(value):.1f}" y="{top + height + 18}" text-anchor="middle">{value}</text>'
-                     f'<line x1="{left}" y1="{y(value):.1f}" x2="{left + width}" y2="{y(value):.1f}" stroke="#ddd"/>'
-                     f'<text x="{left - 8}" y="{y(value) + 4:.1f}" text-anchor="end">{value}</text>')
-    parts.append(f'<text x="{left + width / 2}" y="{top + height + 40}" text-anchor="middle">workers</text>'
-                 f'<text transform="translate(22,{top + height / 2}) rotate(-90)" text-anchor="middle">times as fast as one</text>')
-    parts.append(f'<line x1="{x(1)}" y1="{y(1)}" x2="{x(10 ** most):.1f}" y2="{y(10 ** most):.1f}" stroke="#999" stroke-dasharray="5 4"/>')
-    points = " ".join(f"{x(row['workers']):.1f},{y(row['speedup']):.1f}" for row in rows)
-    parts.append(f'<polyline points="{points}" fill="none" stroke="#2a7" stroke-width="2.5"/>')
-    for row in rows:
-        parts.append(f'<circle cx="{x(row["workers"]):.1f}" cy="{y(row["speedup"]):.1f}" r="4" fill="#2a7"/>')
-        parts.append(f'<text x="{x(row["workers"]) + 8:.1f}" y="{y(row["speedup"]) + 14:.1f}" fill="#175">{100 * row["linear"]:.0f} %</text>')
-    return "\n".join(parts + ["</svg>"]) + "\n"
-
-
-def table(rows: list[dict]) -> str:
-    lines = ["| workers | hours | times as fast | of linear | blocks a worker |", "|---|---|---|---|---|"]
-    for row in rows:
-        lines.append(f"| {row['workers']} | {row['seconds'] / 3600:.2f} | {row['speedup']:.1f} | {100 * row['linear']:.1f} % "
-                     f"| {row['blocks_per_worker']:.0f} |")
+def table(studies: dict[str, list[dict[str, float]]]) -> str:
+    names = list(studies)
+    lines = ["| workers | " + " | ".join(f"{name}: hours | of linear" for name in names) + " |",
+             "|---" * (1 + 2 * len(names)) + "|"]
+    for number, workers in enumerate(row["workers"] for row in studies[names[0]]):
+        cells = [f"{studies[name][number]['seconds'] / 3600:.3g} | {100 * studies[name][number]['linear']:.1f} %"
+                 for name in names]
+        lines.append(f"| {workers} | " + " | ".join(cells) + " |")
     return "\n".join(lines)
 
 
-def measure() -> dict:
-    """The costs of this machine, in processor seconds: others may be running; files a second by the clock."""
-    import pathlib
-
-    import banyan
-    from banyan._blocks import JobFolder
-    from banyan.ray import BlockWorker, plan
-    with tempfile.TemporaryDirectory() as name:
-        folder = pathlib.Path(name)
-        text = "The ferry Marigold leaves at 7:45 every morning. It is painted yellow and has 64 seats. " * 6
-        many = [{"id": i, "context": f"{i} {text}", "questions": ["Who?", "When?", "Why?"]} for i in range(1000)]
-        start = time.process_time()
-        plan("ask", many, folder / "planned", {"max_new": 16}, model=banyan._model.find_model(None), model_options={},
-             workers=100, block_tokens=100_000)
-        planned = (time.process_time() - start) / len(many)
-        some = many[:8]
-        job = plan("ask", some, folder / "job", {"max_new": 16}, model=banyan._model.find_model(None), model_options={},
-                   workers=1, block_tokens=2000)
-        start = time.process_time()
-        worker = BlockWorker(str(folder / "job"), {"threads": 1}, "ask", {"max_new": 16}, {}, {})
-        loaded = time.process_time() - start
-        manifest = job.manifest()
-        start = time.process_time()
-        for number in range(len(manifest["blocks"])):
-            worker({"block": [number]})
-        answered = time.process_time() - start
-        rows = []
-        start = time.process_time()
-        for _ in range(20):
-            facts = job.join(rows.append)
-        joined = (time.process_time() - start) / 20 / facts["rows"]
-        computed = facts["prefilled_tokens"] + facts["generated_tokens"]
-        empty = JobFolder(folder / "empty")
-        (empty.path / "parts").mkdir(parents=True)
-        began = time.monotonic()
-        for number in range(100):
-            empty.write_part(number, [[0, 0, "rows", 1]], [b'{"id":1,"banyan:record":0}'],
-                             {"seconds": 0})
-        files = 200 / (time.monotonic() - began)
-        worker.model.close()
-    return {"plan_seconds_per_document": planned, "join_seconds_per_row": joined, "start_seconds": 10.0 + loaded,
-            "start_spread": 0.3, "seconds_per_token": answered / computed, "block_seconds": 0.05, "speed_spread": 0.03,
-            "hand_out_seconds": measure_hand_out(), "files_per_second": files, "documents": 1_000_000, "rows": 3_000_000,
-            "tokens_per_document": computed / len(some), "block_tokens": 100_000}
+def report(costs: dict[str, Any]) -> str:
+    """The part of docs/many-machines.md that this program writes."""
+    machine, jobs = costs["machine"], costs["jobs"]
+    studies = {name: study({**machine, **job}) for name, job in jobs.items()}
+    lines = [f"Measured on {costs['where']}:", "", "| what | seconds |", "|---|---|",
+             f"| planning, a document | {machine['plan_seconds_per_document']:.2g} |",
+             f"| joining, a row | {machine['join_seconds_per_row']:.2g} |",
+             f"| handing out a block (Ray's driver; the object is the block's number) | {machine['hand_out_seconds']:.2g} |",
+             f"| a part written and on the disk, two files | {2 / machine['files_per_second']:.2g} |",
+             f"| an engine's beginning and end, a block | {machine['block_seconds']:.2g} |",
+             f"| a worker's start without the model | {machine['process_seconds']:.2g} |", "",
+             f"Equal blocks differ by {100 * machine['speed_spread']:.1f} %.", ""]
+    lines += ["| job: a million documents | tokens a document: computed, written | seconds: loading; a token computed, "
+              "written |", "|---|---|---|"]
+    for name, job in jobs.items():
+        lines.append(f"| {name} ({job['words']}) | {job['prefilled_per_document']:.0f}, {job['generated_per_document']:.0f} "
+                     f"| {job['load_seconds']:.2g}; {job['prefill_seconds']:.2g}, {job['generate_seconds']:.2g} |")
+    lines += ["", table(studies), "", "![Speed against workers](images/many-machines.svg)", ""]
+    for name, job in jobs.items():
+        points = sorted(breaking_points({**machine, **job}).items(), key=lambda one: one[1])
+        first, workers = points[0]
+        lines.append(f"- **{name}**: what breaks first is {first}: more than 5 % from {_number(workers)} workers on; then "
+                     + ", ".join(f"{what} (from {_number(count)})" for what, count in points[1:]) + ".")
+    return "\n".join(lines) + "\n"
 
 
-def measure_hand_out(few: int = 5, many: int = 40) -> float:
-    """Processor seconds of the driver, whose loop hands out one block after another, for one that costs nothing."""
-    import ray
-    import ray.data
-
-    class Nothing:
-        def __call__(self, batch):
-            return batch
-    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
-    seconds = []
-    for blocks in (few, many):
-        items = ray.data.from_items([{"block": n} for n in range(blocks)], override_num_blocks=blocks)
-        start = time.process_time()
-        list(items.map_batches(Nothing, batch_size=1, compute=ray.data.ActorPoolStrategy(size=1)).iter_rows())
-        seconds.append(time.process_time() - start)
-    ray.shutdown()
-    return max(1e-4, (seconds[1] - seconds[0]) / (many - few))
+def _number(value: float) -> str:
+    return f"{float(f'{value:.2g}'):,.0f}".replace(",", " ")
 
 
 def main() -> int:
-    if sys.argv[1] == "measure":
+    from bench.many_machines_plot import draw
+    if len(sys.argv) > 1:
+        costs = json.loads(pathlib.Path(sys.argv[1]).read_text())
+    else:
+        from bench.many_machines_costs import measure
         costs = measure()
-        with open(sys.argv[2], "w") as file:
-            json.dump(costs, file, indent=1)
-            file.write("\n")
-        print(json.dumps(costs, indent=1))
-        return 0
-    with open(sys.argv[2]) as file:
-        costs = json.load(file)
-    rows = study(costs)
-    with open(sys.argv[3], "w") as file:
-        file.write(draw(rows, f"{costs['documents']:,} documents on many workers (simulated)"))
-    print(table(rows))
-    for what, workers in sorted(breaking_points(costs).items(), key=lambda one: one[1]):
-        print(f"- {what}: from {workers:.0f} workers on")
+        (ROOT / "bench" / "many_machines_costs.json").write_text(json.dumps(costs, indent=1) + "\n")
+    studies = {name: study({**costs["machine"], **job}) for name, job in costs["jobs"].items()}
+    (ROOT / "docs" / "images" / "many-machines.svg").write_text(draw(studies))
+    page = ROOT / "docs" / "many-machines.md"
+    begin, end = "<!-- bench.many_machines begins -->\n", "<!-- bench.many_machines ends -->\n"
+    text = page.read_text()
+    head, rest = text.split(begin)
+    page.write_text(head + begin + report(costs) + end + rest.split(end)[1])
+    print(report(costs))
     return 0
 
 

@@ -3,9 +3,10 @@
     pip install '.[eval]' torch transformers gguf accelerate
     python3 -m eval.harness MODEL.gguf [--documents 24] [--only banyan|transformers] [--out scores.json]
 
-`choice`: which of four options, by log-likelihood. `reading`: a short answer, written greedily, compared
-by characters (chrF).
-Both backends read the same file: Transformers dequantises the GGUF, Banyan runs it in float32 (--precision f32).
+`choice`: which of four options, by log-likelihood (acc, acc_norm). `reading`: a short answer, written greedily, compared
+as a whole (exact_match, without case and punctuation) and by characters (chrF).
+Both backends read the same file: Transformers dequantises the GGUF, Banyan runs it in float32 (--precision f32). The
+table has the scores with lm-eval's standard errors, and how far single answers differ.
 """
 from __future__ import annotations
 
@@ -20,29 +21,37 @@ from eval.sets import TOKENIZER, choices, haystacks
 from train.lexicon import HELD, Lexicon
 from train.tokenizer import Tokenizer
 
-PROMPT = "{{context}}\n\nQuestion: {{question}}\nAnswer:"
+# One example shows a small model how short an answer is.
+EXAMPLE = "Text: The gate was opened in 1932. Question: When was the gate opened? Answer: 1932\n\n"
+PROMPT = "Text: {{context}} Question: {{question}} Answer:"
+LONGEST = 1000  # characters of a document: the tasks run in minutes on two cores
 
 
 def write_tasks(folder: pathlib.Path, documents: int) -> None:
     """The documents and the tasks' descriptions."""
     rows: dict[str, list[dict[str, Any]]] = {"choice": [], "reading": []}
     lexicon, tokenizer = Lexicon(random.Random("lm-eval"), HELD), Tokenizer.load(TOKENIZER)
-    for record in choices(lexicon, documents):
-        for question in record["questions"][:1]:
-            rows["choice"].append({"context": record["context"][:1500], "question": question["question"],
+    while len(rows["choice"]) < documents:
+        record = choices(lexicon, 1)[0]
+        question = record["questions"][0]
+        if len(record["context"]) <= LONGEST:
+            rows["choice"].append({"context": record["context"], "question": question["question"],
                                    "choices": question["choices"], "gold": "ABCDEFGH".index(question["answers"][0])})
-    for record in haystacks(lexicon, tokenizer, documents, 60, 200, "reading"):
-        for question in [one for one in record["questions"] if one["answers"]][:1]:
-            rows["reading"].append({"context": record["context"], "question": question["question"],
-                                    "answer": question["answers"][0]})
-    shared = {"test_split": "test", "doc_to_text": PROMPT, "dataset_path": "json", "num_fewshot": 0,
+    while len(rows["reading"]) < documents:
+        record = haystacks(lexicon, tokenizer, 1, 60, 120, "reading")[0]
+        answered = [one for one in record["questions"] if one["answers"]]
+        if answered:
+            rows["reading"].append({"context": record["context"], "question": answered[0]["question"],
+                                    "answer": answered[0]["answers"][0]})
+    shared = {"test_split": "test", "doc_to_text": EXAMPLE + PROMPT, "dataset_path": "json", "num_fewshot": 0,
               "metadata": {"version": 1}}
     kinds = {
         "choice": {"output_type": "multiple_choice", "doc_to_choice": "{{choices}}", "doc_to_target": "gold",
                    "metric_list": [{"metric": "acc"}, {"metric": "acc_norm"}]},
         "reading": {"output_type": "generate_until", "doc_to_target": "{{answer}}",
                     "generation_kwargs": {"until": ["\n"], "do_sample": False, "max_gen_toks": 16},
-                    "metric_list": [{"metric": "chrf"}]}}
+                    "metric_list": [{"metric": "exact_match", "aggregation": "mean", "higher_is_better": True,
+                                     "ignore_case": True, "ignore_punctuation": True}, {"metric": "chrf"}]}}
     for name, lines in rows.items():
         data = folder / f"{name}.jsonl"
         data.write_text("".join(json.dumps(line) + "\n" for line in lines))
@@ -50,14 +59,46 @@ def write_tasks(folder: pathlib.Path, documents: int) -> None:
         (folder / f"{name}.yaml").write_text(json.dumps(task, indent=1))  # JSON is YAML
 
 
-def evaluate(model: Any, folder: pathlib.Path) -> dict[str, float]:
+def evaluate(model: Any, folder: pathlib.Path) -> dict[str, Any]:
+    """Scores as {"task metric": [score, standard error]}, and every answer: log-likelihoods of options, or a text."""
     import lm_eval
     from lm_eval.tasks import TaskManager
     tasks = TaskManager(include_path=str(folder), include_defaults=False)
     found = lm_eval.simple_evaluate(model=model, tasks=["banyan_choice", "banyan_reading"], task_manager=tasks,
-                                    bootstrap_iters=0)
-    return {f"{task} {name.split(',')[0]}": value for task, scores in found["results"].items()
-            for name, value in scores.items() if isinstance(value, float) and "stderr" not in name}
+                                    bootstrap_iters=200, log_samples=True)
+    scores = {}
+    for task, values in found["results"].items():
+        for name, value in values.items():
+            metric = name.split(",")[0]
+            if isinstance(value, float) and "stderr" not in metric:
+                error = values.get(name.replace(metric, f"{metric}_stderr"))
+                scores[f"{task.removeprefix('banyan_')} {metric}"] = [value, error if isinstance(error, float) else None]
+    answers = {task.removeprefix("banyan_"): [_answer(sample["filtered_resps"]) for sample in samples]
+               for task, samples in found["samples"].items()}
+    return {"scores": scores, "answers": answers}
+
+
+def _answer(responses: list[Any]) -> Any:
+    first = responses[0]
+    return first if isinstance(first, str) else [float(one[0]) for one in responses]
+
+
+def compare(ours: dict[str, Any], theirs: dict[str, Any]) -> str:
+    """The table of docs/results.md."""
+    lines = ["| task | metric | Banyan | Transformers |", "|---|---|---|---|"]
+    for name, (score, error) in ours["scores"].items():
+        other, other_error = theirs["scores"][name]
+        task, metric = name.split(" ", 1)
+        cells = [f"{value:.3f}" + (f" ± {width:.3f}" if width is not None else "")
+                 for value, width in ((score, error), (other, other_error))]
+        lines.append(f"| {task} | {metric} | {cells[0]} | {cells[1]} |")
+    options = [(a, b) for one, other in zip(ours["answers"]["choice"], theirs["answers"]["choice"])
+               for a, b in zip(one, other)]
+    same = sum(a == b for a, b in zip(ours["answers"]["reading"], theirs["answers"]["reading"]))
+    count = len(ours["answers"]["reading"])
+    lines += ["", f"Log-likelihoods of {len(options)} options differ by {max(abs(a - b) for a, b in options):.2g} at most; "
+              f"{same} of {count} written answers are the same text."]
+    return "\n".join(lines)
 
 
 def banyan_model(path: str) -> Any:
@@ -82,14 +123,16 @@ def main() -> None:
     parser.add_argument("--only", choices=("banyan", "transformers"))
     parser.add_argument("--out")
     arguments = parser.parse_args()
-    scores: dict[str, dict[str, float]] = {}
+    scores: dict[str, dict[str, Any]] = {}
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         write_tasks(folder, arguments.documents)
         for backend, load in (("banyan", banyan_model), ("transformers", transformers_model)):
             if arguments.only in (None, backend):
                 scores[backend] = evaluate(load(arguments.model), folder)
-                print(backend, json.dumps(scores[backend]), flush=True)
+                print(backend, json.dumps(scores[backend]["scores"]), flush=True)
+    if len(scores) == 2:
+        print(compare(scores["banyan"], scores["transformers"]))
     if arguments.out:
         pathlib.Path(arguments.out).write_text(json.dumps(scores, indent=1) + "\n")
 

@@ -5,7 +5,11 @@
     python3 -m eval.rag corpus --data FOLDER -m MODEL --encoder MODEL [--set hotpotqa …] [--limit 20] [-- --threads 2]
         FOLDER/SET.jsonl of {"id","question","answers","documents":[{"id","title","text","gold"}]}: all documents of a set are
         one index (words and vectors), and questions are asked of it. A row of the table is a signal and a method: sub-span
-        match, F1, the share of gold documents among those read and cited, and the median wait for the first token.
+        match, F1, the share of gold documents among those read and cited, the median wait for the first token, and the job's
+        seconds without loading. --keep FOLDER writes SET.jsonl there: the questions with the documents that the first signal found
+        and their scores.
+    python3 -m eval.rag given --data FOLDER -m MODEL [--set hotpotqa …] [--method …] [-- --device cuda]
+        FOLDER/SET.jsonl as --keep wrote it: every method reads the same documents with the same relevance, without an encoder
 """
 from __future__ import annotations
 
@@ -18,7 +22,7 @@ import tempfile
 from pathlib import Path
 
 SETS = ("hotpotqa", "musique", "2wikimultihopqa")
-COLUMNS = ("questions", "sub_span", "f1", "recall_read", "recall_cited", "first_token_median")
+COLUMNS = ("questions", "sub_span", "f1", "recall_read", "recall_cited", "first_token_median", "job_seconds")
 
 
 def write_rows(path: Path, rows: list[dict]) -> Path:
@@ -39,9 +43,10 @@ class Table:
 
     def add(self, name: str, gold: Path, source: Path, *arguments: str | Path) -> None:
         with tempfile.TemporaryDirectory() as folder:
-            out = Path(folder, "out.jsonl")
-            run(self.banyan, "rag", source, "-o", out, "--quiet", *arguments, *self.options)
+            out, receipt = Path(folder, "out.jsonl"), Path(folder, "receipt.json")
+            run(self.banyan, "rag", source, "-o", out, "--receipt", receipt, "--quiet", *arguments, *self.options)
             score = json.loads(run(self.banyan, "eval", "rag", gold, out, "--json"))
+            score["job_seconds"] = float(json.loads(receipt.read_text())["seconds"]["total"])
         self.rows.append(dict(name=name, **score))
         if len(self.rows) == 1:
             print(f"{'':44}" + "".join(f"{c.replace('first_token_median', 'first token'):>14}" for c in COLUMNS))
@@ -73,6 +78,8 @@ def corpus(a: argparse.Namespace, folder: Path) -> list[dict]:
         asked = records[:a.limit or None]
         gold = write_rows(folder / f"{name}.gold.jsonl", asked)
         questions = write_rows(folder / f"{name}.questions.jsonl", [{"id": r["id"], "question": r["question"]} for r in asked])
+        if a.keep:
+            keep_found(a, name, asked, documents, questions, index, folder)
         for signal in a.signal:
             candidates, _, relevance = signal.partition("+")
             for method in a.method:
@@ -81,15 +88,50 @@ def corpus(a: argparse.Namespace, folder: Path) -> list[dict]:
     return table.rows
 
 
+def keep_found(a: argparse.Namespace, name: str, asked: list[dict], documents: dict[str, dict], questions: Path, index: Path, folder: Path) -> None:
+    candidates, _, relevance = a.signal[0].partition("+")
+    out = folder / f"{name}.found.jsonl"
+    run(a.banyan, "rag", questions, "-o", out, "--quiet", "--index", index, "--method", "top1", "--candidates", candidates, "--relevance",
+        relevance or candidates, "-m", a.model, "--top", str(a.top), "--max-new", "1", "--too-long", "truncate", *a.options)
+    a.keep.mkdir(parents=True, exist_ok=True)
+    write_rows(a.keep / f"{name}.jsonl", with_documents(asked, documents, [json.loads(line) for line in out.open(encoding="utf-8")]))
+
+
+def with_documents(asked: list[dict], documents: dict[str, dict], found: list[dict]) -> list[dict]:
+    """The questions with the documents that rows of `banyan rag` name, their relevance as score, and which of them are gold."""
+    by_id = {row["id"]: row for row in found}
+    rows = []
+    for r in asked:
+        gold = {d["id"] for d in r["documents"] if d.get("gold")}
+        read = [dict(documents[d["id"]], score=d["relevance"], gold=d["id"] in gold) for d in by_id[r["id"]]["trace"]["documents"]]
+        missed = len(gold - {d["id"] for d in read})
+        rows.append({"id": r["id"], "question": r["question"], "answers": r["answers"], "documents": read, "gold_missed": missed})
+    return rows
+
+
+def given(a: argparse.Namespace, folder: Path) -> list[dict]:
+    table = Table(a.banyan, ["-m", a.model, "--max-new", str(a.max_new), "--too-long", "truncate", "--relevance", "given", *a.options])
+    for name in a.set:
+        rows = [json.loads(line) for line in (a.data / f"{name}.jsonl").open(encoding="utf-8")][:a.limit or None]
+        asked = write_rows(folder / f"{name}.asked.jsonl", rows)
+        # What retrieval missed counts as not read.
+        gold = write_rows(folder / f"{name}.gold.jsonl", [dict(r, documents=r["documents"] + [
+            {"id": f"missed {n}", "text": "", "gold": True} for n in range(r["gold_missed"])]) for r in rows])
+        for method in a.method:
+            table.add(f"{name}, {method}", gold, asked, "--method", method)
+    return table.rows
+
+
 def main() -> None:
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("what", choices=("generated", "corpus"))
+    p.add_argument("what", choices=("generated", "corpus", "given"))
     p.add_argument("-m", "--model", default="models/banyan-reader-15m.gguf")
     p.add_argument("--banyan", default="build/release/banyan")
     p.add_argument("--method", nargs="+", default=["experts"])
     p.add_argument("--count", type=int, default=24, help="generated: questions of each kind")
     p.add_argument("--seed", type=int, default=1)
-    p.add_argument("--data", type=Path, help="corpus: the folder with the sets")
+    p.add_argument("--data", type=Path, help="corpus, given: the folder with the sets")
+    p.add_argument("--keep", type=Path, help="corpus: write what was found here")
     p.add_argument("--set", nargs="+", default=SETS)
     p.add_argument("--encoder", default="all-minilm-l6-v2")
     p.add_argument("--signal", nargs="+", default=["bm25", "dense", "bm25+dense"], help="candidates, or candidates+relevance")
@@ -100,10 +142,10 @@ def main() -> None:
     cut = sys.argv.index("--") if "--" in sys.argv else len(sys.argv)
     a = p.parse_args(sys.argv[1:cut])
     a.options = sys.argv[cut + 1:]  # for `banyan rag`
-    if a.what == "corpus" and not a.data:
-        p.error("corpus: expected --data")
+    if a.what != "generated" and not a.data:
+        p.error(f"{a.what}: expected --data")
     with tempfile.TemporaryDirectory() as folder:
-        rows = (generated if a.what == "generated" else corpus)(a, Path(folder))
+        rows = {"generated": generated, "corpus": corpus, "given": given}[a.what](a, Path(folder))
     if a.json:
         a.json.write_text(json.dumps(rows, indent=1) + "\n")
 

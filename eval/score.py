@@ -14,10 +14,10 @@ from pathlib import Path
 
 from eval.banyan import Engine
 from eval.metrics import ExtractionScore, exact_match
-from eval.sets import TOKENIZER, make_sets
+from eval.sets import make_sets
 from eval.skeletons import answer_experts, extract_instruction, extract_skeleton
 from train.reference import load_gguf
-from train.tokenizer import Tokenizer
+from train.tokenizer import load_tokenizer
 
 TARGETS = {"haystack ≤ 1000 tokens, exact match": 0.97, "haystack 3000 tokens, exact match": 0.93, "unanswerable": 0.95, "multiple choice": 0.95,
            "attributes, sequential, F1": 0.95, "attributes, skeleton, F1": 0.95, "secret code, right document": 0.95, "secret code among 16, experts": 0.95,
@@ -81,7 +81,7 @@ def add_slot(score: ExtractionScore, record: dict, attribute: str, value: str | 
 
 
 def score_skeletons(model: Path, sets: dict[str, list[dict]], table: Table, wrong: list[dict]) -> None:
-    net, tok = load_gguf(model), Tokenizer.load(TOKENIZER)
+    net, tok = load_gguf(model), load_tokenizer(model)
     for label, options in (("attributes, skeleton, F1", {}), ("  … template without last space", dict(spaced=False)), ("  … isolated values", dict(isolated=True))):
         began, score = time.time(), ExtractionScore()
         for r in sets["extract"]:
@@ -91,7 +91,7 @@ def score_skeletons(model: Path, sets: dict[str, list[dict]], table: Table, wron
 
 
 def score_experts(model: Path, sets: dict[str, list[dict]], table: Table, wrong: list[dict]) -> None:
-    net, tok = load_gguf(model), Tokenizer.load(TOKENIZER)
+    net, tok = load_gguf(model), load_tokenizer(model)
     for name, label in (("code_16", "secret code among 16, experts"), ("two_hop_16", "two-hop among 16, experts")):
         began, right = time.time(), []
         for r in sets[name]:

@@ -166,15 +166,26 @@ def check_lora(folder):
     name = "lora " + os.path.basename(folder)
     rows = [row for row in model_rows(dict(golden, stacked=dict(p=[], contexts=[], max_new=1, stop=0))) if row["id"] != "s"]
     base = f"{GOLDEN}/models/{os.path.basename(folder)}"
+    # Kept apart: every row once with the adapter and once, as its neighbour, without.
+    beside = [row for named in rows for row in (dict(named, adapter="peft"), dict(named, id="base " + named["id"]))]
+    worst = 0.0
     for precision in ("f32", "mixed"):
-        out = ids(rows, "-m", base, "--adapter", folder, "--precision", precision)
-        for i, prompt in enumerate(golden["prompts"]):
-            wanted = prompt["last_logits"]
-            difference = largest_difference(out.get(f"l{i}", {}).get("last_logits"), wanted)
-            allowed = 2e-3 if precision == "f32" else (MIXED_NOISE + MERGED_NOISE) * spread_of(wanted)
-            check(difference <= allowed, f"{name} {precision} logits {i}: off by {difference}")
-            if precision == "f32":
-                check(out.get(f"g{i}", {}).get("tokens") == prompt["greedy"], f"{name} greedy {i}")
+        plain = ids(rows, "-m", base, "--precision", precision)
+        for how, lines, adapter in (("merged", rows, folder), ("apart", beside, f"peft={folder}")):
+            out = ids(lines, "-m", base, "--adapter", adapter, "--precision", precision)
+            for i, prompt in enumerate(golden["prompts"]):
+                wanted = prompt["last_logits"]
+                difference = largest_difference(out.get(f"l{i}", {}).get("last_logits"), wanted)
+                allowed = 2e-3 if precision == "f32" else (MIXED_NOISE + MERGED_NOISE) * spread_of(wanted)
+                check(difference <= allowed, f"{name} {how} {precision} logits {i}: off by {difference}")
+                if precision == "mixed" and how == "apart":
+                    worst = max(worst, difference / spread_of(wanted))
+                if precision == "f32":
+                    check(out.get(f"g{i}", {}).get("tokens") == prompt["greedy"], f"{name} {how} greedy {i}")
+            if how == "apart":
+                for row_id, row in plain.items():
+                    check(out.get("base " + row_id) == dict(row, id="base " + row_id), f"{name} {precision} {row_id} without it")
+    print(f"{name} apart, mixed: logits off by at most {worst:.4f} of their spread")
 
 
 # Each program spends most of its time on starting CUDA: several run side by side.

@@ -17,7 +17,7 @@ from train.products import json_text
 from train.sample import Extraction, Sample
 from train.tokenizer import Tokenizer
 
-DOCUMENT_WEIGHT = 0.02  # of predicting the text itself; enough to learn words, too little to drown the answers
+DOCUMENT_WEIGHT = 0.02  # of predicting a product page itself
 KEY_WEIGHT = 0.1        # of the JSON keys in sequential output: they are copied from the instruction
 GUESS_WEIGHT = 0.3
 
@@ -48,10 +48,10 @@ class Encoded:
     def predict(self, at: int, label: int, weight: float, answer: int = -1) -> None:
         self.label[at], self.weight[at], self.answer[at] = label, weight, answer
 
-    def predict_text(self, start: int, end: int) -> None:
+    def predict_text(self, start: int, end: int, weight: float = DOCUMENT_WEIGHT) -> None:
         """Little-weighted next-token prediction inside the shared text [start, end)."""
         self.label[start:end - 1] = self.ids[start + 1:end]
-        self.weight[start:end - 1] = [DOCUMENT_WEIGHT] * max(0, end - 1 - start)
+        self.weight[start:end - 1] = [weight] * max(0, end - 1 - start)
 
 
 def prompt_ids(tok: Tokenizer, system: str | None) -> list[int]:
@@ -75,7 +75,7 @@ def encode_tree(tok: Tokenizer, sample: Sample) -> Encoded:
     if sample.context is not None:
         begin = len(out.ids)
         out.add(tok.encode(sample.context), begin)
-        out.predict_text(begin, len(out.ids))
+        out.predict_text(begin, len(out.ids), sample.text_weight)
     shared = len(out.ids)
     null = tok.encode("null")[0]
     for number, b in enumerate(sample.branches, start=1):

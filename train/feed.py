@@ -12,33 +12,36 @@ import shutil
 import tempfile
 import time
 from pathlib import Path
-from typing import Iterator
+from typing import Callable, Iterator
 
-from train.lexicon import TRAIN
-from train.pack import Rows, pack_rows
-from train.tokenizer import Tokenizer
+from train.lexicon import TRAIN, Lexicon
+from train.mixture import make_sample
+from train.pack import ROW, Rows, pack_rows
+from train.sample import Extraction, Sample
+from train.tokenizer import load_tokenizer
 
-AHEAD = 48  # shards that may wait; 48 × 16 rows × 4096 tokens × 10 bytes = 31 MB
+Draw = Callable[[Lexicon, float], Sample | Extraction]
+AHEAD = 48  # shards that may wait; 48 × 16 rows × 4096 tokens × 12 bytes = 38 MB
 
 
-def _work(worker: int, workers: int, shards: int, rows: int, seed: int, span: tuple[float, float], tokenizer: str, folder: str, taken) -> None:
-    tok = Tokenizer.load(Path(tokenizer))
+def _work(worker: int, workers: int, shards: int, rows: int, seed: int, span: tuple[float, float], tokenizer: str, folder: str, taken, draw: Draw, length: int) -> None:
+    tok = load_tokenizer(Path(tokenizer))
     for i in range(worker, shards, workers):
         while i >= taken.value + AHEAD:
             time.sleep(0.01)
         progress = span[0] + (span[1] - span[0]) * i / shards
-        made = pack_rows(tok, rows, seed * 1_000_003 + i, progress, TRAIN)
+        made = pack_rows(tok, rows, seed * 1_000_003 + i, progress, TRAIN, length, draw)
         part = Path(folder, f"{i}.part")
         part.write_bytes(pickle.dumps(made, protocol=5))
         part.rename(Path(folder, f"{i}.rows"))
 
 
-def feed(shards: int, rows: int, seed: int, span: tuple[float, float], tokenizer: Path, workers: int) -> Iterator[Rows]:
-    """`shards` batches of `rows` rows; progress runs over `span` from the first to the last."""
+def feed(shards: int, rows: int, seed: int, span: tuple[float, float], tokenizer: Path, workers: int, draw: Draw = make_sample, length: int = ROW) -> Iterator[Rows]:
+    """`shards` batches of `rows` rows of what `draw` makes; progress runs over `span` from the first to the last."""
     folder = tempfile.mkdtemp(dir="/dev/shm" if os.path.isdir("/dev/shm") else None)
     context = mp.get_context("spawn")  # the trainer holds a GPU context, which must not be forked
     taken = context.Value("i", 0)
-    crew = [context.Process(target=_work, daemon=True, args=(w, workers, shards, rows, seed, span, str(tokenizer), folder, taken)) for w in range(workers)]
+    crew = [context.Process(target=_work, daemon=True, args=(w, workers, shards, rows, seed, span, str(tokenizer), folder, taken, draw, length)) for w in range(workers)]
     try:
         for p in crew:
             p.start()

@@ -1,4 +1,4 @@
-"""GGUF version 3: metadata, tensor table, aligned data. Writes float32 and Q8_0; reads F16, Q4_0 and Q4_1 too."""
+"""GGUF version 3: metadata, tensor table, aligned data. Writes float32, Q8_0 and Q4_0; reads F16 and Q4_1 too."""
 from __future__ import annotations
 
 import struct
@@ -51,6 +51,21 @@ def quantize_q8_0(x: np.ndarray) -> bytes:
     return out.tobytes()
 
 
+def quantize_q4_0(x: np.ndarray) -> bytes:
+    """Blocks of 32 along a row: float16 scale, the largest value / -8; codes 0 … 15 stand for -8 … 7 scales, as `dequantize_q4` lays them out."""
+    if x.shape[-1] % 32:
+        raise ValueError(f"Q4_0 needs rows of a multiple of 32, found {x.shape[-1]}")
+    blocks = np.ascontiguousarray(x, np.float32).reshape(-1, 32)
+    largest = np.take_along_axis(blocks, np.abs(blocks).argmax(axis=1)[:, None], axis=1)
+    scale = (largest / -8).astype(np.float16)
+    wide = scale.astype(np.float32)
+    codes = np.divide(blocks, wide, out=np.zeros_like(blocks), where=wide != 0)
+    codes = (np.clip(np.rint(codes), -8, 7) + 8).astype(np.uint8)
+    out = np.empty(len(blocks), np.dtype([("scale", "<f2"), ("q", "u1", 16)]))
+    out["scale"], out["q"] = scale[:, 0], codes[:, :16] | codes[:, 16:] << 4
+    return out.tobytes()
+
+
 def dequantize_q8_0(raw: bytes, shape: tuple[int, ...]) -> np.ndarray:
     blocks = np.frombuffer(raw, np.dtype([("scale", "<f2"), ("q", "i1", 32)]))
     return (blocks["q"].astype(np.float32) * blocks["scale"].astype(np.float32)[:, None]).reshape(shape)
@@ -72,24 +87,27 @@ _DECODERS = {F32: (128, lambda raw, shape: np.frombuffer(raw, "<f4").reshape(sha
              Q8_0: (34, dequantize_q8_0)}
 
 
-def write_gguf(path: Path, metadata: dict[str, object], tensors: dict[str, np.ndarray]) -> None:
-    """Matrices become Q8_0, vectors stay float32. Tensors are float32 arrays, [out, in] as in PyTorch."""
-    _write(path, len(metadata), b"".join(_string(k) + _value(v) for k, v in metadata.items()), tensors)
+_ENCODERS = {Q8_0: quantize_q8_0, Q4_0: quantize_q4_0}
+
+
+def write_gguf(path: Path, metadata: dict[str, object], tensors: dict[str, np.ndarray], kind: int = Q8_0) -> None:
+    """Matrices become `kind` (Q8_0, Q4_0), vectors stay float32. Tensors are float32 arrays, [out, in] as in PyTorch."""
+    _write(path, len(metadata), b"".join(_string(k) + _value(v) for k, v in metadata.items()), tensors, kind)
 
 
 def rewrite_gguf(source: Path, path: Path, tensors: dict[str, np.ndarray]) -> None:
     """As write_gguf, with the metadata of another file, byte for byte."""
     data = source.read_bytes()
-    _write(path, struct.unpack_from("<Q", data, 16)[0], data[24:_parse(source, data)[2]], tensors)
+    _write(path, struct.unpack_from("<Q", data, 16)[0], data[24:_parse(source, data)[2]], tensors, Q8_0)
 
 
-def _write(path: Path, keys: int, metadata: bytes, tensors: dict[str, np.ndarray]) -> None:
+def _write(path: Path, keys: int, metadata: bytes, tensors: dict[str, np.ndarray], kind: int) -> None:
     head = [b"GGUF", struct.pack("<IQQ", 3, len(tensors), keys), metadata]
     body, offset = [], 0
     for name, x in tensors.items():
-        raw = quantize_q8_0(x) if x.ndim == 2 else np.ascontiguousarray(x, "<f4").tobytes()
+        raw = _ENCODERS[kind](x) if x.ndim == 2 else np.ascontiguousarray(x, "<f4").tobytes()
         dims = x.shape[::-1]  # GGUF lists the fastest dimension first
-        head.append(_string(name) + struct.pack("<I", len(dims)) + struct.pack(f"<{len(dims)}Q", *dims) + struct.pack("<IQ", Q8_0 if x.ndim == 2 else F32, offset))
+        head.append(_string(name) + struct.pack("<I", len(dims)) + struct.pack(f"<{len(dims)}Q", *dims) + struct.pack("<IQ", kind if x.ndim == 2 else F32, offset))
         raw += b"\0" * (-len(raw) % ALIGNMENT)
         body.append(raw)
         offset += len(raw)
@@ -102,7 +120,11 @@ def read_gguf(path: Path) -> tuple[dict[str, object], dict[str, np.ndarray]]:
     return _parse(path, path.read_bytes())[:2]
 
 
-def _parse(path: Path, data: bytes) -> tuple[dict[str, object], dict[str, np.ndarray], int]:
+def read_metadata(path: Path) -> dict[str, object]:
+    return _parse(path, path.read_bytes(), with_tensors=False)[0]
+
+
+def _parse(path: Path, data: bytes, with_tensors: bool = True) -> tuple[dict[str, object], dict[str, np.ndarray], int]:
     """With where the metadata ends."""
     at = 0
 
@@ -135,7 +157,7 @@ def _parse(path: Path, data: bytes) -> tuple[dict[str, object], dict[str, np.nda
         key = text()
         metadata[key] = value(take("I"))
     metadata_end, table = at, []
-    for _ in range(tensor_count):
+    for _ in range(tensor_count if with_tensors else 0):
         name = text()
         shape = tuple(take("Q") for _ in range(take("I")))[::-1]
         table.append((name, shape, *take("IQ")))

@@ -4,12 +4,20 @@
     python3 -m train.leg --in train/runs/a --out train/runs/b --steps 6000 --seconds 520
 
 `progress` runs from 0 to 1 over all legs and drives both the curriculum and the warm-up / stable / decay schedule. A leg
-starts its optimisers afresh, with a short warm-up of its own. Writes weights, and `log.json` with losses and held-out scores.
+starts its optimisers afresh, with a short warm-up of its own. Writes weights with losses and held-out scores, every `--save-every` seconds and at the end.
+
+The second edition starts from a pruned model, reads a mixture of its own, and trains against its Q4_0 values from `--quantize-from` on
+(`train/reader2.sh`):
+
+    python3 -m train.leg --in train/runs/pruned --out train/runs/reader --tokenizer train/tokenizer8k --examples FILE.jsonl.gz \\
+        --written FOLDER --steps 12000 --seconds 900 --lr 0.008 --quantize-from 0.4 --z-from 0.5
 """
 from __future__ import annotations
 
 import argparse
 import json
+import math
+import os
 import queue
 import threading
 import time
@@ -21,9 +29,11 @@ import torch
 from train import weights
 from train.feed import feed
 from train.lexicon import HELD
+from train.mixture import make_sample
 from train.model import Config, Decoder, FlexMask, dense_mask, matrix_shapes
 from train.muon import Muon
-from train.pack import Rows, pack_rows
+from train.pack import ROW, Rows, pack_rows
+from train.reader_mixture import Mixture
 from train.tokenizer import Tokenizer
 
 _WIDE = {"ids": torch.int32, "pos": torch.int32, "doc": torch.int32, "branch": torch.int32, "step": torch.int32, "at": torch.int64, "label": torch.int64, "weight": torch.float32}
@@ -65,13 +75,13 @@ def prefetch(rows_iter, device: torch.device):
 
 
 class Trainer:
-    def __init__(self, model: Decoder, rows: int, length: int, lr: float, adam_lr: float) -> None:
+    def __init__(self, model: Decoder, rows: int, length: int, lr: float, adam_lr: float, weight_decay: float = 0.02) -> None:
         self.model, self.device = model, model.embedding.device
         self.flex = FlexMask(rows, length, self.device) if self.device.type == "cuda" else None
         self.dtype = torch.bfloat16 if self.flex else torch.float32
         matrices = [getattr(model, n) for n in matrix_shapes(model.c)]
         others = [p for p in model.parameters() if not any(p is m for m in matrices)]
-        self.muon = Muon(matrices, lr)
+        self.muon = Muon(matrices, lr, weight_decay=weight_decay)
         self.adam = torch.optim.AdamW(others, lr=adam_lr, betas=(0.9, 0.95), eps=1e-10, weight_decay=0.0, fused=self.flex is not None)
         self.adam_lr = adam_lr
 
@@ -119,32 +129,55 @@ def _profile(running):
     return None
 
 
+def starting_model(a: argparse.Namespace) -> tuple[Decoder, float, list[dict]]:
+    """(model, progress, log)"""
+    if not a.source:
+        return Decoder(Config(**json.loads(a.config)) if a.config else Config(), a.seed), a.begin, []
+    config, state, tensors = weights.load(a.source)
+    model = Decoder(Config(**config))
+    with torch.no_grad():
+        for name, value in tensors.items():
+            getattr(model, name).copy_(torch.from_numpy(value.copy()))
+    return model, state["progress"], state["log"]
+
+
+def held_rows(a: argparse.Namespace, tok: Tokenizer) -> list[Rows]:
+    """Rows of held-out names, templates and documents; with a mixture, as many of each kind."""
+    draws = [make_sample] if not a.examples else [Mixture(a.examples, a.natural, only=kind) for kind in ("generated", "natural", "examples")]
+    return [pack_rows(tok, a.rows, 900 + i, 1.0, HELD, a.length, draw) for draw in draws for i in range(a.held)]
+
+
+def save(a: argparse.Namespace, model: Decoder, progress: float, log: list[dict]) -> None:
+    """Into a folder beside, then in place, so that a whole state is there at all times."""
+    part = a.out.with_name(a.out.name + ".part")
+    weights.save(part, model.c.as_dict(), dict(progress=progress, log=log), {n: p.detach().float().cpu().numpy() for n, p in model.named_parameters()})
+    if a.out.exists():
+        for old in a.out.iterdir():
+            old.unlink()
+        a.out.rmdir()
+    os.rename(part, a.out)
+
+
 def run(a: argparse.Namespace) -> None:
     began = time.time()
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     tok = Tokenizer.load(a.tokenizer)
-    start, log = a.begin, []
-    if a.source:
-        config, state, tensors = weights.load(a.source)
-        model, start, log = Decoder(Config(**config)), state["progress"], state["log"]
-        with torch.no_grad():
-            for name, value in tensors.items():
-                getattr(model, name).copy_(torch.from_numpy(value.copy()))
-    else:
-        model = Decoder(Config(**json.loads(a.config)) if a.config else Config(), a.seed)
-    batches = prefetch(feed(a.steps, a.rows, a.seed + int(start * 1000), (start, a.to), a.tokenizer, a.workers), device)
+    model, start, log = starting_model(a)
+    draw = Mixture(a.examples, a.natural, a.written) if a.examples else make_sample
+    batches = prefetch(feed(a.steps, a.rows, a.seed + int(start * 1000), (start, a.to), a.tokenizer, a.workers, draw, a.length), device)
     model.to(device)
     if device.type == "cuda":
         torch.set_float32_matmul_precision("high")
-        model.use_flex()
-    trainer = Trainer(model, a.rows, 4096, a.lr, a.adam_lr)
-    held = [pack_rows(tok, a.rows, 900 + i, 1.0, HELD) for i in range(a.held)]
+        model.use_flex(not a.eager)
+    trainer = Trainer(model, a.rows, a.length, a.lr, a.adam_lr, a.weight_decay)
+    held = held_rows(a, tok)
     print(f"{sum(p.numel() for p in model.parameters())} parameters on {device}, progress {start} to {a.to}, set-up {time.time() - began:.0f} s", flush=True)
     losses: list[torch.Tensor] = []
-    step, stopped, first, profiler = 0, False, time.time(), None
+    step, stopped, first, saved, profiler = 0, False, time.time(), time.time(), None
     for batch in batches:
         elapsed = time.time() - began
         progress = start + (a.to - start) * max(step / a.steps, elapsed / a.seconds)
+        model.quantized, model.z = progress >= a.quantize_from, 0.05 if progress >= a.z_from else a.z
         warm = min(1.0, (step + 1) / a.warmup)
         losses.append(trainer.step(batch, warm * schedule(progress, a.decay_from), 0.85 + 0.1 * min(1.0, step / 300)))
         step += 1
@@ -158,15 +191,20 @@ def run(a: argparse.Namespace) -> None:
         if step % a.every == 0 or stopped or step == a.steps:
             loss = torch.stack(losses).mean().item()
             losses = []
-            entry = dict(progress=round(progress, 4), step=step, loss=round(loss, 4), seconds=round(time.time() - began, 1), tokens_per_s=round((step - 1) * a.rows * 4096 / max(1e-9, time.time() - first)))
+            if not math.isfinite(loss):
+                raise RuntimeError(f"the loss is {loss} at step {step}; the last state that was saved is good")
+            entry = dict(progress=round(progress, 4), step=step, loss=round(loss, 4), seconds=round(time.time() - began, 1),
+                         tokens_per_s=round((step - 1) * a.rows * a.length / max(1e-9, time.time() - first)))
             if step % (a.every * a.score_every) == 0 or stopped or step == a.steps:
                 entry["held"] = trainer.score(held)
             log.append(entry)
             print(json.dumps(entry), flush=True)
+        if time.time() - saved > a.save_every and not stopped and math.isfinite(losses[-1].item() if losses else loss):
+            save(a, model, progress, log)
+            saved = time.time()
         if stopped:
             break
-    arrays = {n: p.detach().float().cpu().numpy() for n, p in model.named_parameters()}
-    weights.save(a.out, model.c.as_dict(), dict(progress=a.to, log=log), arrays)
+    save(a, model, a.to, log)
     print(f"saved {a.out} after {time.time() - began:.0f} s", flush=True)
 
 
@@ -185,12 +223,22 @@ def main() -> None:
     p.add_argument("--workers", type=int, default=13)
     p.add_argument("--lr", type=float, default=0.02)
     p.add_argument("--adam-lr", type=float, default=2e-3)
+    p.add_argument("--weight-decay", type=float, default=0.02)
+    p.add_argument("--eager", action="store_true", help="compile attention only")
     p.add_argument("--warmup", type=int, default=100)
     p.add_argument("--decay-from", type=float, default=0.6)
     p.add_argument("--every", type=int, default=50)
     p.add_argument("--score-every", type=int, default=5)
     p.add_argument("--profile", action="store_true", help="print the device time of steps 41 to 44")
     p.add_argument("--held", type=int, default=3, help="batches of held-out rows to score")
+    p.add_argument("--length", type=int, default=ROW, help="tokens of a row")
+    p.add_argument("--save-every", type=float, default=90.0, help="seconds")
+    p.add_argument("--examples", type=Path, help="question file: train on the mixture of the second edition (`train.reader_mixture`)")
+    p.add_argument("--natural", type=Path, default=Path("train/natural"), help="folder of templates of the mixture")
+    p.add_argument("--written", type=Path, help="folder in which written texts appear")
+    p.add_argument("--quantize-from", type=float, default=2.0, help="progress from which on matrices are rounded to Q4_0 as they are used")
+    p.add_argument("--z", type=float, default=1e-4, help="weight of the z-loss before")
+    p.add_argument("--z-from", type=float, default=2.0, help="progress from which on raw logits are held to log-probabilities strongly")
     run(p.parse_args())
 
 

@@ -1,4 +1,4 @@
-"""The network in PyTorch: a Qwen3-style decoder, and visibility by (doc, branch, step) instead of a causal mask.
+"""The network in PyTorch: a Llama- or Qwen3-style decoder, and visibility by (doc, branch, step) instead of a causal mask.
 
 Matrices of all layers are stacked in one parameter each, [layers, out, in], because the optimiser works on whole stacks.
 On a GPU attention runs through FlexAttention with a block mask, elsewhere through a dense mask.
@@ -26,6 +26,7 @@ class Config:
     rope_theta: float = 100_000.0
     eps: float = 1e-6
     context: int = 4096
+    qk_norm: bool = True  # Qwen3 has norms on queries and keys, Llama has none
 
     def as_dict(self) -> dict:
         return asdict(self)
@@ -38,7 +39,8 @@ def matrix_shapes(c: Config) -> dict[str, tuple[int, int, int]]:
 
 
 def norm_shapes(c: Config) -> dict[str, tuple[int, ...]]:
-    return {"attn_norm": (c.layers, c.dim), "ffn_norm": (c.layers, c.dim), "q_norm": (c.layers, c.head_dim), "k_norm": (c.layers, c.head_dim), "final_norm": (c.dim,)}
+    heads = {"q_norm": (c.layers, c.head_dim), "k_norm": (c.layers, c.head_dim)} if c.qk_norm else {}
+    return {"attn_norm": (c.layers, c.dim), "ffn_norm": (c.layers, c.dim), **heads, "final_norm": (c.dim,)}
 
 
 def visible(doc_q: Tensor, doc_k: Tensor, branch_q: Tensor, branch_k: Tensor, step_q: Tensor, step_k: Tensor, causal: Tensor) -> Tensor:
@@ -60,7 +62,7 @@ def rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
 
 
 def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    """x [rows, T, heads, head_dim]; cos, sin [rows, T, 1, head_dim / 2]; halves are paired, as in Qwen3."""
+    """x [rows, T, heads, head_dim]; cos, sin [rows, T, 1, head_dim / 2]; halves are paired, as in Transformers."""
     a, b = x.float().chunk(2, dim=-1)
     return torch.cat((a * cos - b * sin, b * cos + a * sin), dim=-1).to(x.dtype)
 
@@ -71,9 +73,10 @@ def block(x: Tensor, w: dict[str, Tensor], cos: Tensor, sin: Tensor, mask, c: Co
     h = rms_norm(x, w["attn_norm"], c.eps)
     qkv = F.linear(h, torch.cat((w["q"], w["k"], w["v"])).to(h.dtype))
     q, k, v = qkv.split((c.heads * c.head_dim, c.kv_heads * c.head_dim, c.kv_heads * c.head_dim), dim=-1)
-    q = rotate(rms_norm(q.view(rows, length, c.heads, c.head_dim), w["q_norm"], c.eps), cos, sin)
-    k = rotate(rms_norm(k.view(rows, length, c.kv_heads, c.head_dim), w["k_norm"], c.eps), cos, sin)
-    v = v.view(rows, length, c.kv_heads, c.head_dim)
+    q, k, v = (t.view(rows, length, -1, c.head_dim) for t in (q, k, v))
+    if c.qk_norm:
+        q, k = rms_norm(q, w["q_norm"], c.eps), rms_norm(k, w["k_norm"], c.eps)
+    q, k = rotate(q, cos, sin), rotate(k, cos, sin)
     y = attend(q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2), mask)
     x = x + F.linear(y.transpose(1, 2).reshape(rows, length, -1), w["o"].to(x.dtype))
     h = rms_norm(x, w["ffn_norm"], c.eps)
@@ -85,16 +88,26 @@ def dense_attend(q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Tensor:
     return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, enable_gqa=True)
 
 
-def weighted_loss(h: Tensor, embedding: Tensor, label: Tensor, weight: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def fake_quantize(x: Tensor) -> Tensor:
+    """The values that x [..., columns] has after Q4_0 (`train.gguf.quantize_q4_0`, the same rounding); the gradient passes unchanged."""
+    blocks = x.detach().float().unflatten(-1, (-1, 32))
+    largest = blocks.gather(-1, blocks.abs().argmax(-1, keepdim=True))
+    scale = (largest / -8).half().float()
+    codes = torch.where(scale != 0, blocks / torch.where(scale != 0, scale, 1.0), 0.0).round().clamp(-8, 7)
+    return x + ((codes * scale).flatten(-2) - x.detach())
+
+
+def weighted_loss(h: Tensor, embedding: Tensor, label: Tensor, weight: Tensor, z: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """h [n, dim] → (weighted mean cross entropy + z-loss, the same without z-loss, whether each prediction is right).
 
-    The z-loss keeps log-sum-exp near 0, so raw logits are log-probabilities: expert decoding compares them across streams."""
+    The z-loss keeps log-sum-exp near 0, so raw logits are log-probabilities: expert decoding compares them across streams. `z` is its
+    weight on answers; on the text, which weighs little, it counts that much less."""
     logits = F.linear(h, embedding.to(h.dtype)).float()
     lse = torch.logsumexp(logits, dim=-1)
     nll = lse - logits.gather(1, label[:, None]).squeeze(1)
     total = weight.sum().clamp_min(1e-6)
     plain = (weight * nll).sum() / total
-    return plain + 1e-4 * (weight * lse.square()).sum() / total, plain.detach(), (logits.argmax(-1) == label).detach()
+    return plain + z * (weight * lse.square()).sum() / total, plain.detach(), (logits.argmax(-1) == label).detach()
 
 
 class Decoder(nn.Module):
@@ -112,30 +125,47 @@ class Decoder(nn.Module):
         angle = torch.arange(c.context)[:, None].double() * c.rope_theta ** (-torch.arange(half).double() / half)[None]
         self.register_buffer("cos", angle.cos().float(), persistent=False)
         self.register_buffer("sin", angle.sin().float(), persistent=False)
-        self.block, self.loss, self.attend = block, weighted_loss, dense_attend
+        self.block, self.loss, self.attend, self.quantize = block, weighted_loss, dense_attend, fake_quantize
+        self.quantized, self.z = False, 1e-4  # train against Q4_0 matrices; weight of the z-loss
 
-    def use_flex(self) -> None:
-        """FlexAttention and compiled layers; one compilation serves all layers."""
+    def use_flex(self, compiled: bool = True) -> None:
+        """FlexAttention and compiled layers; one compilation serves all layers. Without `compiled` attention alone is."""
         from torch.nn.attention.flex_attention import flex_attention
-        self.attend = lambda q, k, v, mask: flex_attention(q, k, v, block_mask=mask, enable_gqa=True)
-        self.block, self.loss = torch.compile(block, dynamic=False), torch.compile(weighted_loss, dynamic=False)
+        flex_attention = flex_attention if compiled else torch.compile(flex_attention, dynamic=False)
+        group = self.c.heads // self.c.kv_heads
+        if group & (group - 1):  # groups that are no power of two are not supported everywhere
+            self.attend = lambda q, k, v, mask: flex_attention(q, k.repeat_interleave(group, 1), v.repeat_interleave(group, 1), block_mask=mask)
+        else:
+            self.attend = lambda q, k, v, mask: flex_attention(q, k, v, block_mask=mask, enable_gqa=True)
+        for limit in ("recompile_limit", "cache_size_limit"):  # every stack of matrices has a shape of its own; the name depends on the version
+            if hasattr(torch._dynamo.config, limit):
+                setattr(torch._dynamo.config, limit, 64)
+        if compiled:
+            self.block, self.loss, self.quantize = (torch.compile(f, dynamic=False) for f in (block, weighted_loss, fake_quantize))
 
-    def hidden(self, ids: Tensor, pos: Tensor, mask, dtype: torch.dtype) -> Tensor:
+    def matrix(self, name: str) -> Tensor:
+        """A parameter of two dimensions or more, as the exported file will have it."""
+        return self.quantize(getattr(self, name)) if self.quantized else getattr(self, name)
+
+    def hidden(self, ids: Tensor, pos: Tensor, mask, dtype: torch.dtype, embedding: Tensor | None = None) -> Tensor:
         """[rows, T, dim] after the last norm."""
         c = self.c
-        x = F.embedding(ids, self.embedding).to(dtype)
+        embedding = self.matrix("embedding") if embedding is None else embedding
+        x = F.embedding(ids, embedding).to(dtype)
         cos, sin = self.cos[pos][:, :, None], self.sin[pos][:, :, None]
         names = [n for n in (*matrix_shapes(c), *norm_shapes(c)) if n != "final_norm"]
-        layers = zip(*(getattr(self, n).unbind(0) for n in names))
+        layers = zip(*((self.matrix(n) if n in matrix_shapes(c) else getattr(self, n)).unbind(0) for n in names))
         for tensors in layers:
             x = self.block(x, dict(zip(names, tensors)), cos, sin, mask, c, self.attend)
         return rms_norm(x, self.final_norm, c.eps)
 
     def forward(self, batch: dict[str, Tensor], mask, dtype: torch.dtype = torch.bfloat16) -> tuple[Tensor, Tensor, Tensor]:
-        h = self.hidden(batch["ids"], batch["pos"], mask, dtype)
+        embedding = self.matrix("embedding")
+        h = self.hidden(batch["ids"], batch["pos"], mask, dtype, embedding)
         at = batch["at"]
         picked = h.gather(1, at[:, :, None].expand(-1, -1, h.shape[-1]))
-        return self.loss(picked.flatten(0, 1), self.embedding, batch["label"].flatten(), batch["weight"].flatten())
+        z = torch.full((), self.z, device=h.device)
+        return self.loss(picked.flatten(0, 1), embedding, batch["label"].flatten(), batch["weight"].flatten(), z)
 
 
 class FlexMask:

@@ -38,7 +38,7 @@ class Rows:
 def empty_rows(count: int, length: int) -> Rows:
     wide = lambda dtype, fill=0: np.full((count, length), fill, dtype)
     narrow = lambda dtype, fill=0: np.full((count, length * PREDICTED // ROW), fill, dtype)
-    return Rows(wide(np.int16), wide(np.int16), wide(np.uint8, 255), wide(np.uint8), wide(np.uint8), narrow(np.int16), narrow(np.int16),
+    return Rows(wide(np.int32), wide(np.int16), wide(np.uint8, 255), wide(np.uint8), wide(np.uint8), narrow(np.int16), narrow(np.int32),
                 narrow(np.float16), narrow(np.int16, -1), [[] for _ in range(count)])
 
 

@@ -9,9 +9,9 @@ import json
 from pathlib import Path
 
 WIDTH, HEIGHT, LEFT, TOP, BOTTOM, RIGHT = 860, 420, 60, 30, 50, 230
-SHOWN = {"fact": "#1f77b4", "fact@3k": "#17becf", "null": "#7f7f7f", "choice": "#2ca02c", "sequential": "#ff7f0e", "skeleton": "#d62728", "code": "#9467bd", "hop": "#8c564b"}
+SHOWN = {"fact": "#1f77b4", "fact@3k": "#17becf", "null": "#7f7f7f", "choice": "#2ca02c", "sequential": "#ff7f0e", "skeleton": "#d62728", "code": "#9467bd", "hop": "#8c564b", "natural": "#e377c2", "narrativeqa": "#bcbd22"}
 NAMES = {"fact": "facts, ≤ 1100 tokens", "fact@3k": "facts, 2200–3100 tokens", "null": "unanswerable", "choice": "multiple choice", "sequential": "attributes, sequential",
-         "skeleton": "attributes, skeleton", "code": "secret code", "hop": "two hops, one text"}
+         "skeleton": "attributes, skeleton", "code": "secret code", "hop": "two hops, one text", "natural": "everyday texts", "narrativeqa": "NarrativeQA"}
 
 
 def _line(points: list[tuple[float, float]], colour: str, width: float = 1.8, dash: str = "") -> str:

@@ -13,6 +13,7 @@ from typing import Callable
 import numpy as np
 
 from train import safetensors
+from train.base_model import rows_by_halves
 from train.gguf import read_gguf
 
 Array = np.ndarray
@@ -97,10 +98,15 @@ class Network:
 def load_gguf(path: Path) -> Network:
     meta, tensors = read_gguf(path)
     weights = {"model.embed_tokens.weight": tensors["token_embd.weight"], "model.norm.weight": tensors["output_norm.weight"]}
-    for i in range(meta["qwen3.block_count"]):
-        weights |= {f"model.layers.{i}.{hf}": tensors[f"blk.{i}.{name}.weight"] for name, hf in _GGUF_NAMES.items()}
-    return Network(meta["qwen3.block_count"], meta["qwen3.attention.head_count"], meta["qwen3.attention.head_count_kv"], meta["qwen3.attention.key_length"],
-                   meta["qwen3.attention.layer_norm_rms_epsilon"], meta["qwen3.rope.freq_base"], weights)
+    arch = meta["general.architecture"]
+    get = lambda key: meta[f"{arch}.{key}"]
+    for i in range(get("block_count")):
+        for name, hf in _GGUF_NAMES.items():
+            if (x := tensors.get(f"blk.{i}.{name}.weight")) is not None:
+                pairs = arch == "llama" and name in ("attn_q", "attn_k")
+                weights[f"model.layers.{i}.{hf}"] = rows_by_halves(x, get("attention.key_length")) if pairs else x
+    return Network(get("block_count"), get("attention.head_count"), get("attention.head_count_kv"), get("attention.key_length"),
+                   get("attention.layer_norm_rms_epsilon"), get("rope.freq_base"), weights)
 
 
 def load_hf(folder: Path) -> Network:

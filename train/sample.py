@@ -53,6 +53,7 @@ class Sample:
     context: str | None
     branches: list[Branch]
     question_lead: str = "\n\nQuestion: "
+    text_weight: float = 0.02  # of predicting the text itself; enough to learn words, too little to drown the answers
 
 
 @dataclass

@@ -6,9 +6,11 @@ NOT here: general tokenizers. Banyan's own `text/` does that in C++; tests compa
 """
 from __future__ import annotations
 
+import heapq
 import json
 import re
 from collections import Counter, defaultdict
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Iterable
 
@@ -40,18 +42,22 @@ def pretokenize(text: str) -> list[str]:
 
 
 class Tokenizer:
-    """Token ids: specials, then the 256 bytes, then one per merge in order."""
+    """Token ids: specials, then the 256 bytes, then one per merge in order; or as another model's `tokens` are listed."""
 
-    def __init__(self, merges: list[tuple[str, str]]) -> None:
+    def __init__(self, merges: list[tuple[str, str]], tokens: list[str] | None = None) -> None:
         self.merges = merges
-        self.tokens = SPECIALS + _SYMBOL + [a + b for a, b in merges]
+        self.tokens = tokens or SPECIALS + _SYMBOL + [a + b for a, b in merges]
         self.ids = {t: i for i, t in enumerate(self.tokens)}
         self._ranks = {pair: i for i, pair in enumerate(merges)}
         self._cache: dict[str, list[int]] = {}
         self.im_start, self.im_end, self.end_of_text = (self.ids[s] for s in (IM_START, IM_END, END_OF_TEXT))
 
     def _word(self, word: str) -> list[int]:
-        parts = [_SYMBOL[b] for b in word.encode()]
+        return [self.ids[p] for p in self.parts("".join(_SYMBOL[b] for b in word.encode()))]
+
+    def parts(self, symbols: str) -> list[str]:
+        """The tokens of one word, all written as vocabulary files write them."""
+        parts = list(symbols)
         while len(parts) > 1:
             best = min(range(len(parts) - 1), key=lambda i: self._ranks.get((parts[i], parts[i + 1]), 1 << 30))
             if (parts[best], parts[best + 1]) not in self._ranks:
@@ -65,7 +71,7 @@ class Tokenizer:
                     out.append(parts[i])
                     i += 1
             parts = out
-        return [self.ids[p] for p in parts]
+        return parts
 
     def encode(self, text: str) -> list[int]:
         """Plain text to ids; `<|im_end|>` in the text is ordinary text here."""
@@ -81,7 +87,7 @@ class Tokenizer:
 
     def decode(self, ids: Iterable[int]) -> str:
         """Text of the ids, specials left out."""
-        return bytes(_BYTE[c] for i in ids if i >= len(SPECIALS) for c in self.tokens[i]).decode(errors="replace")
+        return bytes(_BYTE[c] for i in ids if i >= len(SPECIALS) for c in self.tokens[i] if c in _BYTE).decode(errors="replace")
 
     def save(self, folder: Path) -> None:
         """Writes `tokenizer.json` and `tokenizer_config.json` in the Hugging Face format."""
@@ -107,6 +113,19 @@ class Tokenizer:
         return tok
 
 
+def of_gguf(metadata: dict) -> Tokenizer:
+    """The tokenizer of a model file, which must be one of this kind."""
+    if metadata["tokenizer.ggml.model"] != "gpt2" or metadata["tokenizer.ggml.pre"] != "smollm":
+        raise ValueError(f"tokenizer {metadata['tokenizer.ggml.model']} / {metadata['tokenizer.ggml.pre']} is not known here")
+    return Tokenizer([tuple(m.split(" ")) for m in metadata["tokenizer.ggml.merges"]], metadata["tokenizer.ggml.tokens"])
+
+
+def load_tokenizer(path: Path) -> Tokenizer:
+    """Of a folder, or of a model file."""
+    from train.gguf import read_metadata
+    return of_gguf(read_metadata(path)) if path.suffix == ".gguf" else Tokenizer.load(path)
+
+
 def train_bpe(words: Counter[str], vocab_size: int, whole_words: int = 1200) -> list[tuple[str, str]]:
     """Merges learned from word counts, most frequent pair first, ties by text so that the result is reproducible.
 
@@ -127,6 +146,16 @@ def train_bpe(words: Counter[str], vocab_size: int, whole_words: int = 1200) -> 
     return merges + [(space, w) for _, w in chosen]
 
 
+@dataclass(frozen=True)
+class _Pair:
+    """Most frequent first, then the greatest by text."""
+    count: int
+    pair: tuple[str, str]
+
+    def __lt__(self, other: "_Pair") -> bool:
+        return (self.count, self.pair) > (other.count, other.pair)
+
+
 def _learn(words: Counter[str], count: int) -> list[tuple[str, str]]:
     """The plain algorithm, `count` merges."""
     rows = [([_SYMBOL[b] for b in w.encode()], n) for w, n in sorted(words.items())]
@@ -138,20 +167,27 @@ def _learn(words: Counter[str], count: int) -> list[tuple[str, str]]:
             where[pair].add(i)
     merges: list[tuple[str, str]] = []
     made: set[str] = set()
+    heap = [_Pair(n, pair) for pair, n in pairs.items()]
+    heapq.heapify(heap)
     while len(merges) < count:
-        best = max(pairs.items(), key=lambda kv: (kv[1], kv[0]))[0]
-        if pairs[best] < 2:
+        if not heap or heap[0].count < 2:
             raise ValueError(f"only {len(merges)} merges can be learned from this text")
+        top = heapq.heappop(heap)
+        best = top.pair
+        if pairs.get(best) != top.count:  # counts change; the entry of the present count is in the heap, too
+            continue
         joined = best[0] + best[1]
         if joined in made:  # the same string by another split would be a duplicate token
             pairs.pop(best)
             continue
         merges.append(best)
         made.add(joined)
+        changed: set[tuple[str, str]] = set()
         for i in where.pop(best):
             parts, n = rows[i]
             for pair in zip(parts, parts[1:]):
                 pairs[pair] -= n
+                changed.add(pair)
             out, k = [], 0
             while k < len(parts):
                 if k + 1 < len(parts) and parts[k] == best[0] and parts[k + 1] == best[1]:
@@ -164,5 +200,8 @@ def _learn(words: Counter[str], count: int) -> list[tuple[str, str]]:
             for pair in zip(parts, parts[1:]):
                 pairs[pair] += n
                 where[pair].add(i)
+                changed.add(pair)
         pairs.pop(best, None)
+        for pair in changed - {best}:
+            heapq.heappush(heap, _Pair(pairs[pair], pair))
     return merges

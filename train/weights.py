@@ -17,7 +17,7 @@ def tensor_shapes(c: dict) -> dict[str, tuple[int, ...]]:
     """Name → shape for a configuration dictionary (the fields of `train.model.Config`)."""
     l, d, q, kv, f, h = c["layers"], c["dim"], c["heads"] * c["head_dim"], c["kv_heads"] * c["head_dim"], c["hidden"], c["head_dim"]
     return {"embedding": (c["vocab"], d), "q": (l, q, d), "k": (l, kv, d), "v": (l, kv, d), "o": (l, d, q), "gate": (l, f, d), "up": (l, f, d),
-            "down": (l, d, f), "attn_norm": (l, d), "ffn_norm": (l, d), "q_norm": (l, h), "k_norm": (l, h), "final_norm": (d,)}
+            "down": (l, d, f), "attn_norm": (l, d), "ffn_norm": (l, d), **({"q_norm": (l, h), "k_norm": (l, h)} if c.get("qk_norm", True) else {}), "final_norm": (d,)}
 
 
 def to_bf16(x: np.ndarray) -> np.ndarray:

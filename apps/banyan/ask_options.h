@@ -17,7 +17,7 @@ enum class AskMode { kRows, kReading, kPrompt };
 
 struct AskCommand {
   RunOptions run;
-  KvStoreUse kv;
+  KvStoreCommand kv;
   AskOptions ask;
   JobOptions job;
   std::vector<std::string> words;      // inputs, and questions about them

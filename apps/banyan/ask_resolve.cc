@@ -20,14 +20,6 @@ bool IsQuestion(const std::string& word) {
   return word.find_first_of(" \t\n") != std::string::npos || word.ends_with('?');
 }
 
-char DelimiterOf(const std::string& text) {
-  if (text.empty()) return 0;
-  if (text == "tab" || text == "\\t" || text == "\t") return '\t';
-  if (text == "," || text == ";" || text == "|") return text.front();
-  throw Error(ErrorKind::kUsage,
-              fmt::format("--delimiter: expected , ; | or tab; found '{}'", text));
-}
-
 }  // namespace
 
 // The first word is an input whatever it looks like.
@@ -70,7 +62,7 @@ void AskCommand::ResolveMode() {
 
 void AskCommand::Resolve() {
   run.Resolve();
-  job.delimiter = DelimiterOf(delimiter);
+  if (!delimiter.empty()) job.delimiter = ParseDelimiter(delimiter, "--delimiter");
   if (job.output_format == "text") {
     if (job.output != "-") {
       throw Error(ErrorKind::kUsage,
@@ -79,16 +71,11 @@ void AskCommand::Resolve() {
     reading_ = true;
     job.output_format.clear();
   }
-  ask.chat = OneOfNames<ChatUse>(
-      chat, "--chat", {{"auto", ChatUse::kAuto}, {"on", ChatUse::kOn}, {"off", ChatUse::kOff}});
-  ask.thinking = OneOfNames<bool>(thinking, "--thinking", {{"on", true}, {"off", false}});
-  ask.choices = OneOfNames<ChoiceMode>(
-      choices, "--choices", {{"score", ChoiceMode::kScore}, {"letter", ChoiceMode::kLetter}});
-  ask.choice_score = OneOfNames<ChoiceScore>(
-      choice_score, "--choice-score", {{"mean", ChoiceScore::kMean}, {"sum", ChoiceScore::kSum}});
-  ask.too_long = OneOfNames<TooLong>(
-      too_long, "--too-long",
-      {{"fail", TooLong::kFail}, {"truncate", TooLong::kTruncate}, {"split", TooLong::kSplit}});
+  ask.chat = NamedValue(chat, "--chat", ChatNames());
+  ask.thinking = NamedValue<bool>(thinking, "--thinking", {{"on", true}, {"off", false}});
+  ask.choices = NamedValue(choices, "--choices", ChoiceModeNames());
+  ask.choice_score = NamedValue(choice_score, "--choice-score", ChoiceScoreNames());
+  ask.too_long = NamedValue(too_long, "--too-long", TooLongNames());
   ask.instruction = TextOrFile(instruction_text, "--instruction");
   ask.prompt_template = TextOrFile(template_text, "--template");
   if (!few_shot_file.empty()) ask.few_shot = ReadOptionFile(few_shot_file, "--few-shot");
@@ -114,9 +101,9 @@ void AskCommand::Resolve() {
   for (const std::string& file : FilesOfModel(run.load.model)) {
     job.other_files.emplace_back("the model", file);
   }
-  if (!run.load.adapter.empty()) {
+  for (const std::string& folder : run.AdapterFolders()) {
     for (const char* name : {"/adapter_config.json", "/adapter_model.safetensors"}) {
-      job.other_files.emplace_back("--adapter", run.load.adapter + name);
+      job.other_files.emplace_back("--adapter", folder + name);
     }
   }
   ParseFieldOptions(

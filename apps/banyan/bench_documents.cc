@@ -7,6 +7,17 @@
 #include "banyan/error.h"
 
 namespace banyan::app {
+namespace {
+
+std::vector<TokenId> RandomTokens(std::mt19937_64& random, int count, int vocabulary) {
+  std::vector<TokenId> tokens;
+  for (int i = 0; i < count; ++i) {
+    tokens.push_back(static_cast<TokenId>(random() % static_cast<std::uint64_t>(vocabulary)));
+  }
+  return tokens;
+}
+
+}  // namespace
 
 void DocumentsBench::AddTo(CLI::App& app) {
   model.AddTo(app);
@@ -25,25 +36,25 @@ std::int64_t DocumentsBench::longest_prompt() const {
   return std::int64_t{documents} * document_tokens + system_tokens + question_tokens + max_new;
 }
 
-DocumentQuestions::DocumentQuestions(const DocumentsBench& bench, int vocabulary) : bench_(bench) {
+DocumentQuestions::DocumentQuestions(const DocumentsBench& bench, int vocabulary)
+    : bench_(bench), vocabulary_(vocabulary) {
   std::mt19937_64 random(bench.seed);
-  const auto draw = [&](int count) {
-    std::vector<TokenId> tokens;
-    for (int i = 0; i < count; ++i) {
-      tokens.push_back(static_cast<TokenId>(random() % static_cast<std::uint64_t>(vocabulary)));
-    }
-    return tokens;
-  };
-  system_ = draw(bench.system_tokens);
-  for (int k = 0; k < bench.documents; ++k) documents_.push_back(draw(bench.document_tokens));
-  for (std::vector<TokenId>& question : questions_) question = draw(bench.question_tokens);
+  system_ = RandomTokens(random, bench.system_tokens, vocabulary);
+  for (int k = 0; k < bench.documents; ++k) {
+    documents_.push_back(RandomTokens(random, bench.document_tokens, vocabulary));
+  }
 }
 
-PromptSegment DocumentQuestions::AsExperts(size_t which, const std::vector<TokenId>& forced) const {
+std::vector<TokenId> DocumentQuestions::QuestionTokens(int which) const {
+  std::mt19937_64 random(bench_.seed + 1000003 * (1 + static_cast<std::uint64_t>(which)));
+  return RandomTokens(random, bench_.question_tokens, vocabulary_);
+}
+
+PromptSegment DocumentQuestions::AsExperts(int which, const std::vector<TokenId>& forced) const {
   PromptSegment root, question;
   root.tokens = system_;
   root.keep_as = "system";
-  question.tokens = questions_[which];
+  question.tokens = QuestionTokens(which);
   for (size_t k = 0; k < documents_.size(); ++k) {
     PromptSegment& document = root.below.emplace_back();
     document.tokens = documents_[k];
@@ -59,7 +70,7 @@ PromptSegment DocumentQuestions::AsExperts(size_t which, const std::vector<Token
   return root;
 }
 
-PromptSegment DocumentQuestions::AsOnePrompt(size_t which) const {
+PromptSegment DocumentQuestions::AsOnePrompt(int which) const {
   PromptSegment root;
   root.tokens = system_;
   PromptSegment& all = root.below.emplace_back();
@@ -67,9 +78,17 @@ PromptSegment DocumentQuestions::AsOnePrompt(size_t which) const {
     all.tokens.insert(all.tokens.end(), document.begin(), document.end());
   }
   PromptSegment& question = all.below.emplace_back();
-  question.tokens = questions_[which];
+  question.tokens = QuestionTokens(which);
   question.answers.emplace_back().max_new = bench_.max_new;
   return root;
+}
+
+PromptSegment WithShortAnswer(PromptSegment request, int max_new) {
+  for (AnswerRequest& answer : request.answers) answer.max_new = max_new;
+  for (PromptSegment& below : request.below) {
+    below = WithShortAnswer(std::move(below), max_new);
+  }
+  return request;
 }
 
 Answer AskOne(Engine& engine, PromptSegment request) {

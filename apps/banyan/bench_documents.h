@@ -30,17 +30,22 @@ class DocumentQuestions {
   // `bench` must outlive the questions.
   DocumentQuestions(const DocumentsBench& bench, int vocabulary);
 
-  // Question 0 or 1 of every document, fused. `forced`: tokens to take, for their
+  // Question `which`, any number, of every document, fused. `forced`: tokens to take, for their
   // log-probabilities.
-  PromptSegment AsExperts(size_t which, const std::vector<TokenId>& forced = {}) const;
-  PromptSegment AsOnePrompt(size_t which) const;
+  PromptSegment AsExperts(int which, const std::vector<TokenId>& forced = {}) const;
+  PromptSegment AsOnePrompt(int which) const;
 
  private:
+  std::vector<TokenId> QuestionTokens(int which) const;
+
   const DocumentsBench& bench_;
+  int vocabulary_;
   std::vector<TokenId> system_;
   std::vector<std::vector<TokenId>> documents_;
-  std::vector<TokenId> questions_[2];
 };
+
+// The same with an answer of so many tokens.
+PromptSegment WithShortAnswer(PromptSegment request, int max_new);
 
 // Runs the engine until the only answer of the request is there. Throws kLimit when it failed.
 Answer AskOne(Engine& engine, PromptSegment request);

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "banyan/engine.h"
 #include "banyan/error.h"
@@ -94,7 +95,7 @@ int RunKvBench(KvBench& bench) {
                                  {"document_tokens", bench.document_tokens}};
   fmt::print(stderr, "{} documents of {} tokens, a question of {}; {}\n", bench.documents,
              bench.document_tokens, bench.question_tokens, run.model->backend_name());
-  Answer computed, loaded, memory;
+  Answer computed, loaded, memory, other;  // `other`: of another question, as `memory`
   {
     const std::shared_ptr<KvStore> store = OpenBenchStore(folder, true, 0);
     EngineOptions options = run.engine;
@@ -102,6 +103,7 @@ int RunKvBench(KvBench& bench) {
     options.kv_save = true;
     Engine engine(run.model, options);
     computed = AskOne(engine, questions.AsExperts(0));
+    other = AskOne(engine, questions.AsExperts(1));
     store->Finish();
   }
   ReportWait("experts, computed and saved", computed, json);
@@ -116,10 +118,11 @@ int RunKvBench(KvBench& bench) {
       throw Error(ErrorKind::kInput, fmt::format("{} tokens came from the store, expected {}",
                                                  engine.receipt().loaded_tokens, wanted));
     }
-    memory = AskOne(engine, questions.AsExperts(0));
+    // Of the same question its own tokens would be in memory, too.
+    memory = AskOne(engine, questions.AsExperts(1));
   }
-  for (const Answer* other : {&loaded, &memory}) {
-    if (other->tokens != computed.tokens || other->logprobs != computed.logprobs) {
+  for (const auto& [found, fresh] : {std::pair(&loaded, &computed), std::pair(&memory, &other)}) {
+    if (found->tokens != fresh->tokens || found->logprobs != fresh->logprobs) {
       throw Error(ErrorKind::kInput, "an answer with documents from disk differs from a fresh one");
     }
   }

@@ -19,6 +19,7 @@ struct StepCommand {
   bool operations = false;  // a line for each
   std::vector<int> streams = {1, 32};
   std::vector<int> prefixes = {256, 1024, 4096};
+  std::vector<int> own;  // tokens of each stream's own, with the most streams
   std::vector<int> prompts = {512};
   int runs = 5;
 };
@@ -94,7 +95,8 @@ nlohmann::ordered_json JsonOf(const std::vector<Line>& lines, const Model& model
                                  {"flops_per_second", model.flops_per_second()},
                                  {"bytes_per_second", model.bytes_per_second()}};
   for (const Line& line : lines) {
-    nlohmann::ordered_json step = {{"streams", line.task.streams},
+    nlohmann::ordered_json step = {{"name", line.name},
+                                   {"streams", line.task.streams},
                                    {"rows", line.report.rows},
                                    {"prefix", line.task.prefix},
                                    {"seconds", line.report.seconds},
@@ -116,8 +118,10 @@ int RunSteps(StepCommand& command) {
   model->flops_per_second();  // measured before KV takes the memory
   StepBench bench(model, command.runs);
   std::vector<Line> lines;
-  const auto measure = [&](std::string name, const StepTask& task) {
+  const Strategy strategy = command.model.run.engine.strategy;
+  const auto measure = [&](std::string name, StepTask task) {
     fmt::print(stderr, "{} ...\n", name);
+    task.strategy = strategy;
     lines.push_back({std::move(name), task, bench.Measure(task)});
   };
   for (const int rows : command.prompts) measure(fmt::format("prompt of {}", rows), {1, rows, 0});
@@ -125,6 +129,10 @@ int RunSteps(StepCommand& command) {
     for (const int prefix : command.prefixes) {
       measure(fmt::format("{} x {}", streams, prefix), {streams, 1, prefix});
     }
+  }
+  const int most = *std::max_element(command.streams.begin(), command.streams.end());
+  for (const int own : command.own) {
+    measure(fmt::format("{} x {}, nothing shared", most, own), {most, 1, own, false});
   }
   if (!command.model.json.empty()) {
     WriteJson(command.model.json, JsonOf(lines, *model));
@@ -157,6 +165,9 @@ BenchCommand AddSteps(CLI::App& bench, const std::string& name, const std::strin
       ->delimiter(',')
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
+  app->add_option("--own", command->own, "Tokens of each stream's own, with nothing shared")
+      ->delimiter(',')
+      ->check(CLI::NonNegativeNumber);
   app->add_option("--prompt", command->prompts, "Tokens of prompts computed at once")
       ->delimiter(',')
       ->check(CLI::PositiveNumber)

@@ -19,7 +19,7 @@ struct EvalExtractOptions {
 
 int EvalExtract(EvalExtractOptions& options) {
   options.score.unlabelled_is_null =
-      OneOfNames<bool>(options.unlabelled, "--unlabelled", {{"skip", false}, {"null", true}});
+      NamedValue<bool>(options.unlabelled, "--unlabelled", {{"skip", false}, {"null", true}});
   const std::string rule = options.score.unlabelled_is_null ? "taken as null" : "skipped";
   const ExtractScores scores = ScoreExtract(options.score);
   if (options.json) {

@@ -243,14 +243,9 @@ void ExtractCommand::Resolve() {
   extract.schema = ReadOptionFile(schema_file, "--schema");
   extract.schema_name = schema_file;
   ParseExtractSchema(extract.schema, extract.schema_name);  // refused before a model is loaded
-  extract.chat = OneOfNames<ChatUse>(
-      chat, "--chat", {{"auto", ChatUse::kAuto}, {"on", ChatUse::kOn}, {"off", ChatUse::kOff}});
-  extract.values = OneOfNames<ValueMode>(values, "--values",
-                                         {{"skeleton", ValueMode::kSkeleton},
-                                          {"isolated", ValueMode::kIsolated},
-                                          {"sequential", ValueMode::kSequential}});
-  extract.too_long = OneOfNames<TooLong>(
-      too_long, "--too-long", {{"fail", TooLong::kFail}, {"truncate", TooLong::kTruncate}});
+  extract.chat = NamedValue(chat, "--chat", ChatNames());
+  extract.values = NamedValue(values, "--values", ValueModeNames());
+  extract.too_long = NamedValue(too_long, "--too-long", TooLongNamesWithoutSplit());
   extract.gaps = gap > 0;
   extract.instruction = TextOrFile(instruction_text, "--instruction");
   extract.prompt_template = TextOrFile(template_text, "--template");

@@ -84,6 +84,10 @@ int IntField(const Json& line, const char* name, int fallback) {
   return value.get<int>();
 }
 
+std::string AdapterField(const Json& line) {
+  return line.contains("adapter") ? StringField(line, "adapter") : "";
+}
+
 double NumberField(const Json& line, const char* name, double fallback) {
   if (!line.contains(name)) return fallback;
   if (!line.at(name).is_number()) {

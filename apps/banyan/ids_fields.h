@@ -28,6 +28,7 @@ int IntField(const Json& line, const char* name, int fallback);  // 0 or more
 double NumberField(const Json& line, const char* name, double fallback);
 std::vector<TokenId> TokenList(const Json& value, const char* name);
 std::string StringField(const Json& line, const char* name);
+std::string AdapterField(const Json& line);  // empty: none
 // max_new, stop and the sampling options.
 AnswerRequest AnswerFields(const Json& line);
 

@@ -125,6 +125,7 @@ void IdsRun::StartLogits(const Json& json) {
   Engine& engine = NeedEngine();
   PromptSegment prompt;
   prompt.tokens = TokenList(Field(json, "ids"), "ids");
+  prompt.adapter = AdapterField(json);
   AnswerRequest answer;
   answer.max_new = 0;
   answer.want_logits = true;
@@ -135,6 +136,7 @@ void IdsRun::StartGreedy(const Json& json) {
   Engine& engine = NeedEngine();
   PromptSegment prompt;
   prompt.tokens = TokenList(Field(json, "ids"), "ids");
+  prompt.adapter = AdapterField(json);
   Submit(engine, std::move(prompt), {AnswerFields(json)});
 }
 
@@ -153,6 +155,7 @@ void IdsRun::StartStacked(const Json& json) {
   const AnswerRequest wanted = AnswerFields(json);
   PromptSegment root;
   root.tokens = TokenList(Field(json, "p"), "p");
+  root.adapter = AdapterField(json);
   const Json& contexts = Field(json, "contexts");
   if (!contexts.is_array()) BadInput("'contexts': expected a list");
   std::vector<std::vector<Answer>> answers;
@@ -187,6 +190,7 @@ void IdsRun::StartExperts(const Json& json) {
   AnswerRequest answer = AnswerFields(json);
   answer.tag = NewTag({first_row_ + rows_.size() - 1, 0, 0});
   PromptSegment request = ExpertsRequest(json, std::move(answer));
+  request.adapter = AdapterField(json);
   IdsRow& row = rows_.back();
   row.answers.assign(1, std::vector<Answer>(1));
   row.missing = 1;

@@ -56,6 +56,7 @@ void IdsRun::StartSkeleton(const Json& json) {
   }
   if (!root.below.empty()) root.below.front().skeleton = !isolated;
   IdsRow& row = rows_.back();
+  root.adapter = AdapterField(json);
   engine.Submit(std::move(root));
   row.answers.assign(1, std::vector<Answer>(attributes.size()));
   row.missing = static_cast<int>(attributes.size());

@@ -85,7 +85,7 @@ void KvAddCommand::AddTo(CLI::App& command) {
 
 void KvAddCommand::Resolve() {
   run.Resolve();
-  add.for_rag = OneOfNames<bool>(prompts, "--for", {{"ask", false}, {"rag", true}});
+  add.for_rag = NamedValue<bool>(prompts, "--for", {{"ask", false}, {"rag", true}});
   if (!index.empty() && !add.for_rag) {
     throw Error(ErrorKind::kUsage, "--index: its passages are for rag (--for rag)");
   }
@@ -96,12 +96,9 @@ void KvAddCommand::Resolve() {
   add.ask.instruction = add.rag.instruction = TextOrFile(instruction, "--instruction");
   add.ask.prompt_template = TextOrFile(template_text, "--template");
   if (!few_shot_file.empty()) add.ask.few_shot = ReadOptionFile(few_shot_file, "--few-shot");
-  add.ask.chat = add.rag.chat = OneOfNames<ChatUse>(
-      chat, "--chat", {{"auto", ChatUse::kAuto}, {"on", ChatUse::kOn}, {"off", ChatUse::kOff}});
-  add.ask.thinking = OneOfNames<bool>(thinking, "--thinking", {{"on", true}, {"off", false}});
-  add.ask.too_long = add.rag.too_long = OneOfNames<TooLong>(
-      too_long, "--too-long",
-      {{"fail", TooLong::kFail}, {"truncate", TooLong::kTruncate}, {"split", TooLong::kSplit}});
+  add.ask.chat = add.rag.chat = NamedValue(chat, "--chat", ChatNames());
+  add.ask.thinking = NamedValue<bool>(thinking, "--thinking", {{"on", true}, {"off", false}});
+  add.ask.too_long = add.rag.too_long = NamedValue(too_long, "--too-long", TooLongNames());
   ParseFieldOptions(
       fields,
       {"id", "context", "questions", "question", "instruction", "documents", "text", "title"},

@@ -1,11 +1,10 @@
 #include "kv_options.h"
 
-#include "banyan/error.h"
 #include "screen.h"
 
 namespace banyan::app {
 
-void KvStoreUse::AddTo(CLI::App& command) {
+void KvStoreCommand::AddTo(CLI::App& command) {
   const char* group = "KV on disk";
   command
       .add_option("--kv-store", directory,
@@ -25,29 +24,8 @@ void KvStoreUse::AddTo(CLI::App& command) {
       ->group(group);
 }
 
-void KvStoreUse::Resolve(EngineOptions& engine) const {
-  if (directory.empty()) {
-    if (save || bits != 0) {
-      throw Error(ErrorKind::kUsage,
-                  std::string(save ? "--kv-save" : "--kv-bits") + " needs --kv-store FOLDER");
-    }
-    return;
-  }
-  KvStoreOptions options;
-  options.directory = directory;
-  options.bits = bits;
-  options.access = save ? KvStoreOptions::Access::kWriteIfFree : KvStoreOptions::Access::kRead;
-  try {
-    engine.kv_store = KvStore::Open(options);
-  } catch (const Error& error) {
-    if (error.kind() != ErrorKind::kFormat) throw;  // what is damaged is computed
-    SayLine(std::string(error.what()) + ": nothing is loaded ('banyan kv gc' makes it anew)");
-    return;
-  }
-  engine.kv_save = save;
-  if (save && !engine.kv_store->writable()) {
-    SayLine(directory + ": another process writes to the store: nothing is saved");
-  }
+void KvStoreCommand::Resolve(EngineOptions& engine) const {
+  UseKvStore(*this, engine, [](const std::string& text) { SayLine(text); });
 }
 
 }  // namespace banyan::app

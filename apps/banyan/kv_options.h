@@ -2,23 +2,16 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
-#include <memory>
-#include <string>
 
-#include "banyan/engine.h"
-#include "banyan/kv_store.h"
+#include "banyan/kv_use.h"
 
 namespace banyan::app {
 
 // Of commands that use a store beside their own work.
-struct KvStoreUse {
-  std::string directory;
-  bool save = false;
-  int bits = 0;
-
+struct KvStoreCommand : KvStoreUse {
   // Adds --kv-store, --kv-save and --kv-bits.
   void AddTo(CLI::App& command);
-  // Opens the store, if one is wanted. Throws kUsage, kNotFound, kIo.
+  // Opens the store, if one is wanted. Throws as UseKvStore.
   void Resolve(EngineOptions& engine) const;
 };
 

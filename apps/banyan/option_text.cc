@@ -1,5 +1,8 @@
 #include "option_text.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <fstream>
@@ -25,11 +28,8 @@ void ParseShardOption(const std::string& text, JobOptions& job) {
   int read = 0;
   const bool parsed = std::sscanf(text.c_str(), "%d/%d%n", &job.shard, &job.shards, &read) == 2 &&
                       static_cast<size_t>(read) == text.size();
-  if (!parsed || job.shard < 1 || job.shard > job.shards) {
-    throw Error(
-        ErrorKind::kUsage,
-        fmt::format("--shard: expected i/n with 1 <= i <= n, such as 2/8; found '{}'", text));
-  }
+  if (!parsed) job.shard = 0;
+  CheckShard(job, text, "--shard");
 }
 
 void ParseFieldOptions(const std::vector<std::string>& fields,

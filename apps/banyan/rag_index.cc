@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "banyan/error.h"
+#include "banyan/rag_models.h"
 #include "banyan/retrieval.h"
 #include "rag_options.h"
 #include "screen.h"
@@ -91,7 +92,10 @@ int MakeIndex(IndexCommand& command) {
   if (!command.quiet) options.notice = [](const std::string& text) { SayLine(text); };
   auto line = std::make_shared<PassagesLine>();
   if (!command.encoder.empty()) {
-    options.encoder = LoadRetrievalModel(command.encoder, command.run, command.quiet);
+    RunOptions alone = command.run;  // no decoder is beside it: it may have the device
+    alone.load = RetrievalLoadOptions(command.encoder, command.run.load);
+    alone.load.device = command.run.load.device;
+    options.encoder = NameEncoder(alone.LoadEncoder(command.quiet), command.encoder);
     if (!command.quiet) {
       *line = PassagesLine();
       options.progress = [line](std::int64_t done, std::int64_t all) { line->Show(done, all); };

@@ -16,7 +16,7 @@ inline constexpr const char* kDefaultIndex = ".banyan-index";
 
 struct RagCommand {
   RunOptions run;
-  KvStoreUse kv;
+  KvStoreCommand kv;
   RagOptions rag;
   JobOptions job;
   std::vector<std::string> fields;  // "documents=passages"
@@ -36,11 +36,10 @@ struct RagCommand {
   void Resolve();
 
  private:
-  bool WantsVectors() const;
   void OpenRetrieval();
 };
 
-// An encoder beside the model of `run`: on its device, in float32.
+// An encoder on the device of `run`, in float32.
 NamedEncoder LoadRetrievalModel(const std::string& name, const RunOptions& run, bool quiet);
 
 }  // namespace banyan::app

@@ -2,33 +2,14 @@
 // the models of retrieval loaded.
 #include <fmt/format.h>
 
-#include <cstdlib>
 #include <filesystem>
 
 #include "banyan/error.h"
+#include "banyan/rag_models.h"
 #include "option_text.h"
 #include "rag_options.h"
 
 namespace banyan::app {
-namespace {
-
-void ParseBeta(const std::string& text, PanelOptions& panel) {
-  if (text == "expert" || text == "shared") {
-    panel.beta_rule = text == "shared" ? BetaRule::kShared : BetaRule::kExpert;
-    return;
-  }
-  char* end = nullptr;
-  panel.beta_rule = BetaRule::kFixed;
-  panel.beta = std::strtod(text.c_str(), &end);
-  if (text.empty() || *end != '\0' || !(panel.beta >= 0.0 && panel.beta < 1e6)) {
-    throw Error(
-        ErrorKind::kUsage,
-        fmt::format("--beta: expected expert, shared or a number from 0, found '{}'", text));
-  }
-}
-
-}  // namespace
-
 bool RagCommand::IsQuestion() const {
   if (job.inputs.size() != 1) return false;
   const std::string& input = job.inputs[0];
@@ -44,13 +25,11 @@ void RagCommand::Resolve() {
   rag.method = ParseRagMethod(method);
   rag.relevance = ParseRelevanceFrom(relevance);
   rag.panel.rule = ParseFusionRule(rule);
-  ParseBeta(beta, rag.panel);
+  ParseBeta(beta, "--beta", rag.panel);
   rag.instruction = TextOrFile(instruction, "--instruction");
   rag.map_instruction = TextOrFile(map_instruction, "--map-instruction");
-  rag.chat = OneOfNames<ChatUse>(
-      chat, "--chat", {{"auto", ChatUse::kAuto}, {"on", ChatUse::kOn}, {"off", ChatUse::kOff}});
-  rag.too_long = OneOfNames<TooLong>(too_long, "--too-long",
-                                     {{"fail", TooLong::kFail}, {"truncate", TooLong::kTruncate}});
+  rag.chat = NamedValue(chat, "--chat", ChatNames());
+  rag.too_long = NamedValue(too_long, "--too-long", TooLongNamesWithoutSplit());
   rag.trace = !no_trace;
   ParseShardOption(shard, job);
   ParseFieldOptions(fields, {"id", "question", "documents"}, job);
@@ -61,9 +40,7 @@ void RagCommand::Resolve() {
     }
     job.other_files.emplace_back("--trace", trace_page);
   }
-  rag.experts = OneOfNames<ExpertsAre>(
-      experts, "--experts",
-      {{"documents", ExpertsAre::kDocuments}, {"examples", ExpertsAre::kExamples}});
+  rag.experts = NamedValue(experts, "--experts", ExpertsNames());
   const bool of_examples = rag.experts == ExpertsAre::kExamples;
   if (!of_examples && !examples.empty()) {
     throw Error(ErrorKind::kUsage, "--examples: expected with --experts examples");
@@ -74,25 +51,14 @@ void RagCommand::Resolve() {
   kv.Resolve(run.engine);
 }
 
-// Whether an encoder is needed that the user did not name.
-bool RagCommand::WantsVectors() const {
-  const bool by_name = rag.relevance == RelevanceFrom::kDense ||
-                       rag.relevance == RelevanceFrom::kSparse ||
-                       rag.relevance == RelevanceFrom::kMultiVector;
-  return rag.candidates.value_or(Signal::kDense) != Signal::kBm25 || by_name;
-}
-
 void RagCommand::OpenRetrieval() {
   if (candidates != "auto") {
-    rag.candidates = OneOfNames<Signal>(
-        candidates, "--candidates",
-        {{"bm25", Signal::kBm25}, {"dense", Signal::kDense}, {"sparse", Signal::kSparse}});
+    rag.candidates = NamedValue(candidates, "--candidates", CandidateNames());
   }
   if (!index.empty()) rag.index = DocumentIndex::Open(index);
   if (!encoder.empty()) {
     rag.encoder = LoadRetrievalModel(encoder, run, quiet);
-  } else if (rag.index && rag.index->encoder() != nullptr && WantsVectors()) {
-    const std::string& name = rag.index->encoder()->name;
+  } else if (const std::string name = WantedEncoder(rag); !name.empty()) {
     try {
       rag.encoder = LoadRetrievalModel(name, run, quiet);
     } catch (const Error& e) {
@@ -107,21 +73,8 @@ void RagCommand::OpenRetrieval() {
 
 NamedEncoder LoadRetrievalModel(const std::string& name, const RunOptions& run, bool quiet) {
   RunOptions beside = run;
-  beside.load.model = name;
-  if (beside.load.device == "cuda") beside.load.device = "cpu";  // where encoders run
-  beside.load.precision = "f32";
-  beside.load.kv_type.clear();
-  beside.load.adapter.clear();
-  beside.load.yarn_factor = 0.0;
-  beside.load.fast = false;
-  NamedEncoder loaded;
-  loaded.encoder = beside.LoadEncoder(quiet);
-  // Where it is, for whoever asks from another folder.
-  loaded.name = std::filesystem::exists(name)
-                    ? std::filesystem::absolute(name).lexically_normal().string()
-                    : name;
-  loaded.fingerprint = EncoderFingerprint(name);
-  return loaded;
+  beside.load = RetrievalLoadOptions(name, run.load);
+  return NameEncoder(beside.LoadEncoder(quiet), name);
 }
 
 }  // namespace banyan::app

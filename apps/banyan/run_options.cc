@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <filesystem>
+#include <utility>
+
 #include "banyan/bytes.h"
 #include "banyan/error.h"
 #include "banyan/models.h"
@@ -45,9 +48,12 @@ void RunOptions::AddTo(CLI::App& command, const std::string& default_precision) 
                   "converted while that takes at most half of the free memory")
       ->type_name("auto|converted|compact")
       ->capture_default_str();
-  command.add_option(
-      "--adapter", load.adapter,
-      "Directory of a LoRA adapter (PEFT), or a shipped one's name, merged into the weights");
+  command
+      .add_option("--adapter", adapters,
+                  "Directory of a LoRA adapter (PEFT), or a shipped one's name, merged into the "
+                  "weights; NAME=DIR keeps it apart for requests that name it, and may come again")
+      ->type_name("[NAME=]DIR")
+      ->allow_extra_args(false);
   command.add_option("--yarn-factor", load.yarn_factor,
                      "Stretch the model's context by this factor with YaRN");
   command
@@ -104,6 +110,35 @@ void RunOptions::Resolve() {
   if (model_by_default && load.model.empty()) load.model = DefaultModel();
   engine.strategy = ParseStrategy(strategy);
   if (!kv_memory.empty()) engine.kv_memory = ParseBytes(kv_memory, "--kv-memory");
+  ResolveAdapters();
+}
+
+// What stands before a "=" is a name, unless all of it is a path.
+void RunOptions::ResolveAdapters() {
+  for (const std::string& adapter : std::exchange(adapters, {})) {
+    const size_t equals = adapter.find('=');
+    std::error_code none;
+    const bool named = equals != std::string::npos && adapter.find('/') > equals &&
+                       !std::filesystem::exists(adapter, none);
+    if (named) {
+      load.adapters.push_back({adapter.substr(0, equals), adapter.substr(equals + 1)});
+    } else if (load.adapter.empty()) {
+      load.adapter = adapter;
+    } else {
+      throw Error(ErrorKind::kUsage, "--adapter: one adapter can be merged, found " + load.adapter +
+                                         " and " + adapter +
+                                         "; with NAME= before them, several are kept apart");
+    }
+  }
+}
+
+std::vector<std::string> RunOptions::AdapterFolders() const {
+  std::vector<std::string> folders;
+  if (!load.adapter.empty()) folders.push_back(load.adapter);
+  for (const LoadOptions::NamedAdapter& adapter : load.adapters) {
+    folders.push_back(adapter.directory);
+  }
+  return folders;
 }
 
 namespace {

@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "banyan/encoder.h"
 #include "banyan/engine.h"
@@ -15,8 +16,9 @@ struct RunOptions {
   LoadOptions load;
   EngineOptions engine;
   std::string strategy = "auto";
-  bool explain = false;   // print what is shared, chosen and predicted, to stderr
-  std::string kv_memory;  // "2G", "512M"; empty: the engine's choice
+  bool explain = false;               // print what is shared, chosen and predicted, to stderr
+  std::vector<std::string> adapters;  // DIR or NAME=DIR
+  std::string kv_memory;              // "2G", "512M"; empty: the engine's choice
   // Without -m the model is DefaultModel(), from Resolve() on. To be set before the options are
   // added, whose help says so.
   bool model_by_default = false;
@@ -27,9 +29,14 @@ struct RunOptions {
   void AddTo(CLI::App& command, const std::string& default_precision);
   // Checks and converts what is text on the command line. Throws kUsage.
   void Resolve();
+  // Of all adapters, merged or kept apart.
+  std::vector<std::string> AdapterFolders() const;
   // The model, with progress on stderr where loading takes long and `quiet` does not forbid it.
   std::shared_ptr<Model> LoadModel(bool quiet) const;
   std::shared_ptr<Encoder> LoadEncoder(bool quiet) const;
+
+ private:
+  void ResolveAdapters();
 };
 
 }  // namespace banyan::app

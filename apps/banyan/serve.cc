@@ -109,8 +109,11 @@ int RunServe(ServeCommand& command) {
   if (!command.encoder.empty()) {
     RunOptions encoder = command.run;
     encoder.load.model = command.encoder;
+    // A device's memory is the decoder's, for KV.
+    if (encoder.load.device == "cuda") encoder.load.device = "cpu";
     encoder.load.precision = "f32";
     encoder.load.adapter.clear();
+    encoder.load.adapters.clear();
     serve.encoder = encoder.LoadEncoder(command.quiet);
     if (!serve.encoder->text() || !serve.encoder->embeds()) {
       throw Error(ErrorKind::kUnsupported, "--encoder: the model has no vectors for texts");

@@ -89,22 +89,22 @@ int CheckFewRows() {
                                                           {6160, 4160}}) {
     const DeviceMatrix w = RandomWeights(device, outputs, inner);
     for (const auto form :
-         {ProductForm::kWide, ProductForm::kAdd, ProductForm::kBias, ProductForm::kNarrow}) {
+         {ProductForm::kFloat32, ProductForm::kAdd, ProductForm::kBias, ProductForm::kBf16}) {
       ProductTrial trial(device, w, form, kMostFewRows);
       for (std::int64_t rows = 1; rows <= kMostFewRows; ++rows) {
-        for (const FewRowsVariant variant : kFewRowsVariants) {
-          if (!FewRowsCanServe(variant, trial.OperandsFor(rows).shape)) continue;
+        for (const RingSize ring : kRingSizes) {
+          if (!FewRowsCanServe(trial.OperandsFor(rows).shape)) continue;
           ++checked;
           const bool same = trial.HasOurBits(
               [&](const ProductOperands& operands) {
-                MultiplyFewRows(device->stream, operands, variant);
+                MultiplyFewRows(device->stream, operands, ring);
                 return true;
               },
               rows);
           if (same) continue;
           ++wrong;
-          fmt::print("differs: {} x {}, {} rows, form {}, variant {}\n", outputs, inner, rows,
-                     static_cast<int>(form), static_cast<int>(variant));
+          fmt::print("differs: {} x {}, {} rows, form {}, ring {}\n", outputs, inner, rows,
+                     static_cast<int>(form), static_cast<int>(ring));
         }
       }
     }

@@ -29,19 +29,19 @@ class LayerTimes {
  public:
   LayerTimes(bool fast, std::int64_t most_rows, int copies = kLeastCopies)
       : device_(std::make_shared<Device>()), products_(device_, {fast, {}}), copies_(copies) {
-    Add("qkv", kQkv, kHidden, ProductForm::kWide, copies);
+    Add("qkv", kQkv, kHidden, ProductForm::kFloat32, copies);
     Add("o", kHidden, kHidden, ProductForm::kAdd, copies);
     Add("gate_up", 2 * kFfn, kHidden, ProductForm::kSwiGlu, copies);
     Add("down", kHidden, kFfn, ProductForm::kAdd, copies);
-    Add("logits", kVocabulary, kHidden, ProductForm::kWide, 1);
+    Add("logits", kVocabulary, kHidden, ProductForm::kFloat32, 1);
     residual_ = Zeros(most_rows * kHidden * 4);
-    narrow_ = Zeros(most_rows * kFfn * 2);
+    bf16_ = Zeros(most_rows * kFfn * 2);
     inner_ = Zeros(most_rows * kFfn * 2);
     gated_ = Zeros(most_rows * kFfn * 2);
-    wide_ = Zeros(most_rows * 2 * kFfn * 4);
+    float32_ = Zeros(most_rows * 2 * kFfn * 4);
     logits_ = Zeros(std::min<std::int64_t>(most_rows, 1024) * kVocabulary * 4);
     norm_ = Zeros(kHidden * 4);
-    FillRandom(device_->stream, most_rows * kFfn, 3, narrow_.As<__nv_bfloat16>());
+    FillRandom(device_->stream, most_rows * kFfn, 3, bf16_.As<__nv_bfloat16>());
   }
 
   void Report(std::int64_t rows) {
@@ -113,31 +113,31 @@ class LayerTimes {
     return [this](const auto* x, std::int64_t rows, const DeviceMatrix& w,
                   const Products::Target& target) { products_.Multiply(x, rows, w, target); };
   }
-  Way FewRows(FewRowsVariant variant) {
-    return [this, variant](const auto* x, std::int64_t rows, const DeviceMatrix& w,
-                           const Products::Target& target) {
+  Way FewRows(RingSize ring) {
+    return [this, ring](const auto* x, std::int64_t rows, const DeviceMatrix& w,
+                        const Products::Target& target) {
       ProductOperands operands = OperandsOf(x, rows, w, target.form);
       operands.out = target.out;
       operands.bias = target.bias;
       operands.scratch = target.scratch;
       if (target.form != ProductForm::kSwiGlu) {
-        return MultiplyFewRows(device_->stream, operands, variant);
+        return MultiplyFewRows(device_->stream, operands, ring);
       }
-      MultiplyFewRows(device_->stream, GateAndUp(operands), variant);
+      MultiplyFewRows(device_->stream, GateAndUp(operands), ring);
       ApplySwiGlu(device_->stream, operands);
     };
   }
 
   // Our kernel for few rows, chosen or not, and the time that the bytes of the weights take alone.
   void ReportFewRows(std::int64_t rows) {
-    for (const FewRowsVariant variant : kFewRowsVariants) {
-      if (!FewRowsCanServe(variant, {rows, kHidden, kHidden, kHidden})) continue;
-      std::string line = fmt::format("few rows, {}:", kFewRowsNames[static_cast<int>(variant)]);
+    for (const RingSize ring : kRingSizes) {
+      if (!FewRowsCanServe({rows, kHidden, kHidden, kHidden})) continue;
+      std::string line = fmt::format("few rows, {}:", kRingNames[static_cast<int>(ring)]);
       for (const Weights& weights : weights_) {
         line += fmt::format("  {} {:.2f}", weights.name,
-                            ProductMicroseconds(weights, rows, FewRows(variant)));
+                            ProductMicroseconds(weights, rows, FewRows(ring)));
       }
-      fmt::print("  {}  layer {:.2f} us\n", line, LayerMicroseconds(rows, FewRows(variant)));
+      fmt::print("  {}  layer {:.2f} us\n", line, LayerMicroseconds(rows, FewRows(ring)));
     }
     std::string line = "reading alone: ";
     for (const Weights& weights : weights_) {
@@ -201,14 +201,14 @@ class LayerTimes {
   void* OutOf(const Weights& weights) {
     if (weights.name == "logits") return logits_.As<void>();
     if (weights.form == ProductForm::kSwiGlu) return gated_.As<void>();
-    return weights.form == ProductForm::kAdd ? residual_.As<void>() : wide_.As<void>();
+    return weights.form == ProductForm::kAdd ? residual_.As<void>() : float32_.As<void>();
   }
 
   // The product with the copy of its weights whose turn it is.
   void MultiplyCopy(const Weights& weights, std::int64_t rows, int turn, const Way& way) {
-    way(narrow_.As<__nv_bfloat16>(), rows,
+    way(bf16_.As<__nv_bfloat16>(), rows,
         weights.copies[static_cast<size_t>(turn) % weights.copies.size()],
-        {weights.form, OutOf(weights), nullptr, wide_.As<__nv_bfloat16>()});
+        {weights.form, OutOf(weights), nullptr, float32_.As<__nv_bfloat16>()});
   }
   double ProductMicroseconds(const Weights& weights, std::int64_t rows, const Way& way) {
     return Microseconds(weights.copies.size() == 1 ? 4 : 24,
@@ -217,7 +217,7 @@ class LayerTimes {
 
   std::vector<RowKernel> RowKernels(std::int64_t rows) {
     const auto r = static_cast<double>(rows);
-    const RowRange hidden{rows, kHidden, kHidden}, ffn{rows, kFfn, kFfn};
+    const RowLayout hidden{rows, kHidden, kHidden}, ffn{rows, kFfn, kFfn};
     const cudaStream_t s = device_->stream;
     return {
         {"norm", r * kHidden * 6.0,
@@ -227,12 +227,12 @@ class LayerTimes {
          }},
         {"swiglu", r * kFfn * 6.0,
          [=, this] {
-           SwiGluRows(s, wide_.As<__nv_bfloat16>(), 2 * kFfn, ffn, inner_.As<__nv_bfloat16>());
+           SwiGluRows(s, float32_.As<__nv_bfloat16>(), 2 * kFfn, ffn, inner_.As<__nv_bfloat16>());
          }},
         {"add", r * kHidden * 12.0,
-         [=, this] { AddRows(s, wide_.As<float>(), nullptr, hidden, residual_.As<float>()); }},
-        {"narrow", r * kHidden * 6.0,
-         [=, this] { NarrowRows(s, wide_.As<float>(), hidden, inner_.As<__nv_bfloat16>()); }},
+         [=, this] { AddRows(s, float32_.As<float>(), nullptr, hidden, residual_.As<float>()); }},
+        {"to bf16", r * kHidden * 6.0,
+         [=, this] { RowsToBf16(s, float32_.As<float>(), hidden, inner_.As<__nv_bfloat16>()); }},
     };
   }
 
@@ -249,22 +249,22 @@ class LayerTimes {
   // Everything of a layer, attention as given.
   void Layer(std::int64_t rows, int index, const Way& way, const Between& between) {
     const cudaStream_t s = device_->stream;
-    const RowRange hidden{rows, kHidden, kHidden};
+    const RowLayout hidden{rows, kHidden, kHidden};
     auto* x = residual_.As<float>();
     auto* normed = inner_.As<__nv_bfloat16>();
     const auto multiply = [&](size_t which, const __nv_bfloat16* from, void* out) {
       const Weights& weights = weights_[which];
       way(from, rows, weights.copies[static_cast<size_t>(index) % static_cast<size_t>(copies_)],
-          {weights.form, out, nullptr, wide_.As<__nv_bfloat16>()});
+          {weights.form, out, nullptr, float32_.As<__nv_bfloat16>()});
     };
     const auto norm = [&] {
       if (!between.norms) return;
       RmsNormRows(s, x, norm_.As<float>(), 1e-6f, hidden, {nullptr, normed});
     };
     norm();
-    multiply(0, normed, wide_.As<void>());
+    multiply(0, normed, float32_.As<void>());
     between.attention();
-    multiply(1, narrow_.As<__nv_bfloat16>(), x);
+    multiply(1, bf16_.As<__nv_bfloat16>(), x);
     norm();
     multiply(2, normed, gated_.As<void>());
     multiply(3, gated_.As<__nv_bfloat16>(), x);
@@ -287,7 +287,7 @@ class LayerTimes {
   Products products_;
   int copies_;  // of each product's weights but the logits'
   std::vector<Weights> weights_;
-  DeviceMemory residual_, narrow_, inner_, gated_, wide_, logits_, norm_;
+  DeviceMemory residual_, bf16_, inner_, gated_, float32_, logits_, norm_;
 };
 
 }  // namespace banyan::cuda

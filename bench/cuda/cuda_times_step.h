@@ -60,7 +60,7 @@ class StepTimes : public LayerTimes {
     Sustained(rows, parts);
     parts.cleared = true;
     report("and zeros for attention");
-    FillRandom(device_->stream, rows * kHidden, 24, narrow_.As<__nv_bfloat16>());  // not all alike
+    FillRandom(device_->stream, rows * kHidden, 24, bf16_.As<__nv_bfloat16>());  // not all alike
     const double logits = ProductMicroseconds(weights_.back(), rows, Chosen());
     fmt::print("  a step: logits {:.1f} us, choice of tokens {:.1f} us\n", logits,
                ChoiceMicroseconds(rows));
@@ -78,7 +78,7 @@ class StepTimes : public LayerTimes {
     const auto attention = [&] {
       if (parts.rotation) Rotate(rows);
       if (!parts.cleared) return;
-      Check(cudaMemsetAsync(narrow_.As<void>(), 0, static_cast<size_t>(rows * kHidden * 2),
+      Check(cudaMemsetAsync(bf16_.As<void>(), 0, static_cast<size_t>(rows * kHidden * 2),
                             device_->stream),
             "clear");
     };
@@ -96,7 +96,7 @@ class StepTimes : public LayerTimes {
     call.query_norm = norm_.As<float>();
     call.key_norm = norm_.As<float>();
     call.eps = 1e-6f;
-    call.qkv = wide_.As<float>();
+    call.qkv = float32_.As<float>();
     call.stride = kQkv;
     call.kv = kv_.Layer(0);
     call.type = KvType::kF16;

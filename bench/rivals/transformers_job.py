@@ -13,7 +13,7 @@ import torch
 import transformers
 from transformers import AutoModelForCausalLM, DynamicCache, LlamaConfig, Qwen3Config
 
-# layers, hidden, heads, KV heads, head size, inner size, vocabulary, theta, tied embeddings: src/engine/random_model.cc
+# layers, hidden, heads, KV heads, head size, inner size, vocabulary, theta, tied embeddings: src/load/random_model.cc
 SHAPES = {
     "tiny": (Qwen3Config, 2, 64, 4, 2, 16, 160, 512, 1e4, True),
     "smollm2-135m": (LlamaConfig, 30, 576, 9, 3, 64, 1536, 49152, 1e5, True),

@@ -14,7 +14,7 @@ from train.lexicon import HELD, TRAIN, Lexicon
 from train.mixture import make_sample
 from train.reference import load_gguf
 from train.relations import RELATIONS
-from train.tokenizer import Tokenizer
+from train.tokenizer import Tokenizer, load_tokenizer
 
 ROOT = Path(__file__).parents[2]
 MODEL, BINARY = ROOT / "models" / "banyan-reader-15m.gguf", ROOT / "build" / "release" / "banyan"
@@ -86,7 +86,7 @@ class ShippedModel(unittest.TestCase):
                     self.assertTrue(exact_match(a, q["answers"]), f"{name} {r['id']} {q['question']}: {a!r}")
 
     def test_the_reference_fills_skeletons_and_reads_with_experts(self):
-        net, tok, score = load_gguf(MODEL), Tokenizer.load(ROOT / "train" / "tokenizer"), ExtractionScore()
+        net, tok, score = load_gguf(MODEL), load_tokenizer(MODEL), ExtractionScore()
         for r in read("extract")[:2]:
             for attribute, value in zip(r["attributes"], extract_skeleton(net, tok, r)):
                 score.add(value, r["values"][attribute])

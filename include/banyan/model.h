@@ -28,6 +28,14 @@ struct LoadOptions {
   // Directory of a PEFT LoRA adapter, or the name of one that ships with the program, merged into
   // the weights as they are loaded; empty: none.
   std::string adapter;
+  // Adapters that are kept apart from the weights: each request may name one
+  // (PromptSegment::adapter). They cost a little time for the rows that use them, and none for
+  // others.
+  struct NamedAdapter {
+    std::string name;       // what requests call it
+    std::string directory;  // as `adapter`
+  };
+  std::vector<NamedAdapter> adapters;
   double yarn_factor = 0.0;  // > 1: stretch the context by YaRN
   // Hears how many bytes of weights are loaded, of how many (as stored), after every matrix.
   std::function<void(std::int64_t done, std::int64_t total)> progress;
@@ -76,6 +84,7 @@ class Model {
   int vocab_size() const;
   int context_length() const;
   const std::vector<TokenId>& end_tokens() const;  // any of these ends an answer
+  std::vector<std::string> adapters() const;       // names of those that are kept apart
   // The text side; null when the model's files have no tokenizer.
   std::shared_ptr<const Text> text() const;
   std::string backend_name() const;  // "cpu (avx512, 2 threads)"

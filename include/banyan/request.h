@@ -65,6 +65,10 @@ struct PromptSegment {
   // was, and never changes what the template is. Between a piece and the next there must be a gap
   // in which the value has room. Without it the answers of such a chain do not see one another.
   bool skeleton = false;
+  // Of a request's first segment: the adapter that computes all of it, by its name in
+  // LoadOptions::adapters; empty: the model without one. Requests share what is computed with those
+  // of the same adapter alone.
+  std::string adapter;
 };
 
 }  // namespace banyan

@@ -6,16 +6,20 @@
 #include <string>
 #include <vector>
 
+#include "banyan/engine.h"
 #include "banyan/model.h"
 
 namespace banyan {
 
 // A decode step of `streams` streams, each with a token of its own, or a piece of a prompt:
-// `streams` is 1 and `rows` tokens are computed. Before them stand `prefix` shared tokens.
+// `streams` is 1 and `rows` tokens are computed. Before them stand `prefix` tokens that all streams
+// share, or as many of each stream's own.
 struct StepTask {
   int streams = 1;
   int rows = 1;  // of each stream
   int prefix = 0;
+  bool shared = true;  // the prefix
+  Strategy strategy = Strategy::kAuto;
 };
 
 // All calls of an operation in one step.

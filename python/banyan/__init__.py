@@ -13,15 +13,18 @@ The page is docs/python.md.
 """
 from . import _native
 from ._embed import Embeddings, Encoder, Index, Passage, embed
-from ._engine import Answer, Ask, Engine, Event, Request, Segment
+from ._engine import Engine
 from ._errors import Error
-from ._jobs import ask, extract, rag
+from ._jobs import ask, estimate, extract, rag, show_prompts
 from ._model import SHIPPED_MODEL, Model, describe
+from ._options import EngineOptions
+from ._requests import Answer, Ask, Event, Request, Segment
 from ._rows import Rows
 
 _native.set_error_class(Error)
 
 __version__ = _native.version
 
-__all__ = ["Answer", "Ask", "Embeddings", "Encoder", "Engine", "Error", "Event", "Index", "Model", "Passage", "Request",
-           "Rows", "SHIPPED_MODEL", "Segment", "ask", "describe", "embed", "extract", "rag"]
+__all__ = ["Answer", "Ask", "Embeddings", "Encoder", "Engine", "EngineOptions", "Error", "Event", "Index", "Model",
+           "Passage", "Request", "Rows", "SHIPPED_MODEL", "Segment", "ask", "describe", "embed", "estimate", "extract",
+           "rag", "show_prompts"]

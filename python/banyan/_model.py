@@ -56,7 +56,8 @@ class Model:
 
     `model` is a GGUF file, a Hugging Face directory or a name that ``banyan model list`` shows; None is
     ``$BANYAN_MODEL``, else the model that comes with the package. The other parameters are the options of the
-    command line with the same names; `keep_weights` is ``auto``, ``converted`` or ``compact``.
+    command line with the same names; `keep_weights` is ``auto``, ``converted`` or ``compact``. `adapter` is merged into
+    the weights; `adapters` are kept apart, by name: a row's field ``adapter`` and `Engine.submit` choose one.
 
     A model computes for one job or one `Engine` at a time; jobs of other threads wait for their turn. It belongs
     to the process that loaded it: in a forked child every use raises an `Error`.
@@ -64,12 +65,15 @@ class Model:
 
     def __init__(self, model: str | os.PathLike[str] | None = None, *, device: str = "cpu",
                  precision: str = "mixed", kv_type: str | None = None, threads: int = 0,
-                 adapter: str | os.PathLike[str] | None = None, fast: bool = False,
+                 adapter: str | os.PathLike[str] | None = None,
+                 adapters: Mapping[str, str | os.PathLike[str]] | None = None, fast: bool = False,
                  keep_weights: str = "auto", yarn_factor: float = 0.0) -> None:
         self.path = find_model(model)
+        self.threads = threads  #: as asked for; 0: as many as the process may use
         self._native = _native.Model({
             "model": self.path, "device": device, "precision": precision, "kv_type": kv_type,
-            "threads": threads, "adapter": find_adapter(adapter), "fast": fast,
+            "threads": threads, "adapter": find_adapter(adapter),
+            "adapters": {name: find_adapter(folder) for name, folder in (adapters or {}).items()}, "fast": fast,
             "keep_weights": keep_weights, "yarn_factor": yarn_factor})
 
     def close(self) -> None:
@@ -101,6 +105,11 @@ class Model:
     def end_tokens(self) -> list[int]:
         """Any of these ends an answer."""
         return self._native.end_tokens
+
+    @property
+    def adapters(self) -> list[str]:
+        """The names of those that are kept apart."""
+        return self._native.adapters
 
     @property
     def backend(self) -> str:

@@ -133,7 +133,10 @@ class Folder:
     def __init__(self) -> None:
         self.path = pathlib.Path(tempfile.mkdtemp(prefix="banyan-"))
 
-    def remove(self) -> None:
+    def __enter__(self) -> Folder:
+        return self
+
+    def __exit__(self, *_: object) -> None:
         shutil.rmtree(self.path, ignore_errors=True)
 
     def inputs(self, data: Data) -> list[str]:
@@ -183,14 +186,17 @@ class Rows(Sequence[dict[str, Any]]):
     """What a job wrote: a sequence of dicts, with the receipt. `lines` has the rows as the command line writes
     them."""
 
-    def __init__(self, text: bytes, receipt: dict[str, Any], output: str | None = None) -> None:
-        self._text = text
+    def __init__(self, text: bytes | None, receipt: dict[str, Any], output: str | None = None) -> None:
+        self._text = text  # None: only in the file
         self._rows: list[dict[str, Any]] | None = None
         self.receipt = receipt  #: counts, times and hashes, as `--receipt` writes them
         self.output = output  #: the file that was written, if any
 
     @property
     def lines(self) -> list[bytes]:
+        if self._text is None:
+            raise Error(f"{self.output}: the rows are in this file alone; only JSONL and Parquet are read back",
+                        "unsupported")
         return self._text.splitlines()
 
     def _all(self) -> list[dict[str, Any]]:
@@ -209,7 +215,7 @@ class Rows(Sequence[dict[str, Any]]):
         return len(self._all())
 
     def __repr__(self) -> str:
-        return f"<banyan.Rows: {len(self)} rows, {len(self.errors)} errors>"
+        return f"<banyan.Rows: {self.receipt['rows']} rows, {self.receipt['error_rows']} errors>"
 
     @property
     def errors(self) -> list[dict[str, Any]]:

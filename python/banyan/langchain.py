@@ -17,9 +17,10 @@ from langchain_core.retrievers import BaseRetriever
 from pydantic import ConfigDict, Field, PrivateAttr
 
 from ._embed import Index
-from ._engine import Answer, Engine, Request
+from ._engine import Engine
 from ._errors import Error
 from ._model import Model
+from ._requests import Answer, Request
 
 _ROLES = {"human": "user", "ai": "assistant", "system": "system", "tool": "tool"}
 

@@ -12,9 +12,10 @@ from typing import Any
 from lm_eval.api.model import TemplateLM
 from lm_eval.api.registry import register_model
 
-from ._engine import Ask, Engine, Segment
+from ._engine import Engine
 from ._errors import Error
 from ._model import Model
+from ._requests import Ask, Segment
 
 
 @register_model("banyan")

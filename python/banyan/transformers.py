@@ -16,9 +16,10 @@ from typing import Any, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from ._engine import Ask, Engine, Request, Segment
+from ._engine import Engine
 from ._errors import Error
 from ._model import Model
+from ._requests import Ask, Request, Segment
 
 
 class BanyanForCausalLM:

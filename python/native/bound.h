@@ -15,6 +15,8 @@
 #include "banyan/engine.h"
 #include "banyan/error.h"
 #include "banyan/model.h"
+#include "banyan/rag_models.h"
+#include "banyan/retrieval.h"
 
 namespace banyan::python {
 
@@ -83,6 +85,17 @@ struct BoundModel {
   std::shared_ptr<Turn> turn = std::make_shared<Turn>();
   std::mutex trie_mutex;  // guards `trie`
   std::shared_ptr<const TokenTrie> trie;
+};
+
+struct BoundEncoder {
+  BoundEncoder(std::shared_ptr<Encoder> loaded, std::string model)
+      : encoder(std::move(loaded)), name(std::move(model)) {}
+  ProcessBound<Encoder> encoder;
+  std::string name;  // as it was asked for
+};
+
+struct BoundIndex {
+  std::shared_ptr<const DocumentIndex> index;
 };
 
 // Ctrl-C while the library works: looks some times a second whether Python has a signal to raise.

@@ -8,11 +8,6 @@
 namespace banyan::python {
 namespace {
 
-struct BoundEncoder {
-  explicit BoundEncoder(std::shared_ptr<Encoder> loaded) : encoder(std::move(loaded)) {}
-  ProcessBound<Encoder> encoder;
-};
-
 // Texts as tokens, longer ones cut as `banyan embed` cuts them.
 struct TokenTexts {
   std::vector<std::vector<TokenId>> tokens;  // of texts without problem
@@ -25,17 +20,11 @@ TokenTexts Tokenise(const Encoder& encoder, const std::vector<std::string>& text
   if (!encoder.text()) {
     throw Error(ErrorKind::kUnsupported, "embed: the model's files have no tokenizer");
   }
-  const size_t most = static_cast<size_t>(
-      max_tokens > 0 ? std::min(max_tokens, encoder.context_length()) : encoder.usual_length());
   TokenTexts result;
   for (const std::string& text : texts) {
-    std::vector<TokenId> tokens = encoder.text()->Encode(text, true, /*parse_special=*/false);
-    result.truncated.push_back(tokens.size() > most);
-    if (tokens.size() > most) {
-      const TokenId last = tokens.back();
-      tokens.resize(most);
-      if (encoder.text()->IsSpecial(last)) tokens.back() = last;
-    }
+    bool truncated = false;
+    std::vector<TokenId> tokens = EncoderTokens(encoder, text, max_tokens, &truncated);
+    result.truncated.push_back(truncated);
     result.problems.emplace_back();
     try {
       encoder.Check(tokens);
@@ -81,7 +70,7 @@ class Embedder {
 };
 
 nb::dict EmbedTexts(BoundEncoder& self, const std::vector<std::string>& texts, int max_tokens,
-                    bool sparse, bool colbert, int batch_rows) {
+                    bool sparse, bool multi_vector, int batch_rows) {
   const std::shared_ptr<Encoder> encoder = self.encoder.get("encoder");
   if (!encoder->embeds()) {
     throw Error(ErrorKind::kUnsupported, "embed: the model is a reranker: it has no vectors");
@@ -93,7 +82,7 @@ nb::dict EmbedTexts(BoundEncoder& self, const std::vector<std::string>& texts, i
   {
     const nb::gil_scoped_release unlocked;
     tokens = Tokenise(*encoder, texts, max_tokens);
-    embeddings = Embedder(*encoder, {sparse, colbert, batch_rows}).Embed(tokens.tokens);
+    embeddings = Embedder(*encoder, {sparse, multi_vector, batch_rows}).Embed(tokens.tokens);
     dense.resize(texts.size() * width);
     size_t next = 0;
     for (size_t i = 0; i < texts.size(); ++i) {
@@ -102,7 +91,7 @@ nb::dict EmbedTexts(BoundEncoder& self, const std::vector<std::string>& texts, i
                         dense.begin() + static_cast<std::ptrdiff_t>(i * width));
     }
   }
-  nb::list truncated, problems, sparse_rows, colbert_rows;
+  nb::list truncated, problems, sparse_rows, multi_vector_rows;
   size_t next = 0;
   for (size_t i = 0; i < texts.size(); ++i) {
     truncated.append(static_cast<bool>(tokens.truncated[i]));
@@ -117,7 +106,7 @@ nb::dict EmbedTexts(BoundEncoder& self, const std::vector<std::string>& texts, i
       for (const auto& [token, weight] : embedding.sparse) weights[nb::int_(token)] = weight;
       sparse_rows.append(weights);
     }
-    if (colbert && encoder->has_colbert()) {
+    if (multi_vector && encoder->has_colbert()) {
       const size_t rows = embedding.colbert.size();
       const size_t columns = rows == 0 ? 0 : embedding.colbert[0].size();
       std::vector<float> flat;
@@ -125,7 +114,7 @@ nb::dict EmbedTexts(BoundEncoder& self, const std::vector<std::string>& texts, i
       for (const std::vector<float>& row : embedding.colbert) {
         flat.insert(flat.end(), row.begin(), row.end());
       }
-      colbert_rows.append(ArrayOf(std::move(flat), {rows, columns}));
+      multi_vector_rows.append(ArrayOf(std::move(flat), {rows, columns}));
     }
   }
   nb::dict result;
@@ -133,7 +122,7 @@ nb::dict EmbedTexts(BoundEncoder& self, const std::vector<std::string>& texts, i
   result["truncated"] = truncated;
   result["problems"] = problems;
   result["sparse"] = sparse_rows;
-  result["colbert"] = colbert_rows;
+  result["multi_vector"] = multi_vector_rows;
   return result;
 }
 
@@ -143,9 +132,9 @@ void AddEncoder(nb::module_& module) {
   nb::class_<BoundEncoder>(module, "Encoder")
       .def("__init__",
            [](BoundEncoder* self, const nb::dict& values) {
-             const LoadOptions options = LoadOptionsOf(values);
+             const LoadOptions options = ReadAll(values, LoadOptionsOf);
              const nb::gil_scoped_release unlocked;
-             new (self) BoundEncoder(Encoder::Load(options));
+             new (self) BoundEncoder(Encoder::Load(options), options.model);
            })
       .def("close",
            [](BoundEncoder& self) {

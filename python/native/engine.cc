@@ -61,14 +61,7 @@ AnswerRequest AnswerRequestOf(const nb::dict& values, BoundModel& model) {
   if (panel.is_valid()) {
     OptionReader of_panel(nb::cast<nb::dict>(panel));
     PanelOptions options;
-    std::string rule;
-    of_panel.Read("rule", rule);
-    if (!rule.empty()) options.rule = ParseFusionRule(rule);
-    of_panel.Read("gamma", options.gamma);
-    if (of_panel.Find("beta").is_valid()) {
-      options.beta_rule = BetaRule::kFixed;
-      of_panel.Read("beta", options.beta);
-    }
+    ReadPanel(of_panel, options);
     of_panel.Finish();
     request.panel = options;
   }
@@ -80,6 +73,7 @@ PromptSegment SegmentOf(const nb::dict& values, BoundModel& model) {
   OptionReader reader(values);
   reader.Read("tokens", segment.tokens);
   reader.Read("skeleton", segment.skeleton);
+  reader.Read("adapter", segment.adapter);
   std::int32_t first = 0;
   if (reader.Find("first_position").is_valid()) {
     reader.Read("first_position", first);
@@ -196,6 +190,8 @@ nb::dict ReceiptOf(BoundEngine& self) {
   nb::dict fields;
   fields["prompt_tokens"] = receipt.prompt_tokens;
   fields["prefilled_tokens"] = receipt.prefilled_tokens;
+  fields["loaded_tokens"] = receipt.loaded_tokens;
+  fields["saved_tokens"] = receipt.saved_tokens;
   fields["generated_tokens"] = receipt.generated_tokens;
   fields["steps"] = receipt.steps;
   fields["streams"] = receipt.streams;
@@ -218,7 +214,7 @@ void AddEngine(nb::module_& module) {
   nb::class_<BoundEngine>(module, "Engine")
       .def("__init__",
            [](BoundEngine* self, BoundModel& model, const nb::dict& options) {
-             const EngineOptions read = EngineOptionsOf(options);
+             const EngineOptions read = ReadAll(options, EngineOptionsOf);
              const nb::gil_scoped_release unlocked;
              new (self) BoundEngine(model, read);
            })

@@ -76,7 +76,7 @@ std::string RunJob(
     const char* document_field, std::vector<std::vector<std::string>> needed_columns,
     const std::function<JobReceipt(std::shared_ptr<Model>, const JobOptions&)>& run) {
   const std::shared_ptr<Model> loaded = model.model.get("model");
-  JobOptions job = JobOptionsOf(job_values);
+  JobOptions job = ReadAll(job_values, JobOptionsOf);
   job.document_field = document_field;
   job.needed_columns = std::move(needed_columns);
   JobCalls calls(job, std::move(progress), std::move(notice));
@@ -98,8 +98,8 @@ void AddJobs(nb::module_& module) {
       "run_ask",
       [](BoundModel& model, const nb::dict& engine, const nb::dict& task, const nb::dict& job,
          nb::object progress, nb::object notice) {
-        const EngineOptions engine_options = EngineOptionsOf(engine);
-        const AskOptions options = AskOptionsOf(task);
+        const EngineOptions engine_options = ReadAll(engine, EngineOptionsOf);
+        const AskOptions options = ReadAll(task, AskOptionsOf);
         return RunJob(model, job, std::move(progress), std::move(notice), "context",
                       NeededColumns(options),
                       [&](std::shared_ptr<Model> loaded, const JobOptions& j) {
@@ -111,8 +111,9 @@ void AddJobs(nb::module_& module) {
       "run_extract",
       [](BoundModel& model, const nb::dict& engine, const nb::dict& task, const nb::dict& job,
          nb::object progress, nb::object notice) {
-        const EngineOptions engine_options = EngineOptionsOf(engine);
-        const ExtractOptions options = ExtractOptionsOf(task);
+        const EngineOptions engine_options = ReadAll(engine, EngineOptionsOf);
+        const ExtractOptions options = ReadAll(task, ExtractOptionsOf);
+        ParseExtractSchema(options.schema, options.schema_name);  // refused before anything is read
         return RunJob(model, job, std::move(progress), std::move(notice), "text", {{"text"}},
                       [&](std::shared_ptr<Model> loaded, const JobOptions& j) {
                         return RunExtract(std::move(loaded), engine_options, options, j);
@@ -123,8 +124,8 @@ void AddJobs(nb::module_& module) {
       "run_rag",
       [](BoundModel& model, const nb::dict& engine, const nb::dict& task, const nb::dict& job,
          nb::object progress, nb::object notice) {
-        const EngineOptions engine_options = EngineOptionsOf(engine);
-        const RagOptions options = RagOptionsOf(task);
+        const EngineOptions engine_options = ReadAll(engine, EngineOptionsOf);
+        const RagOptions options = ReadAll(task, RagOptionsOf);
         return RunJob(model, job, std::move(progress), std::move(notice), "context", {},
                       [&](std::shared_ptr<Model> loaded, const JobOptions& j) {
                         return RunRag(std::move(loaded), engine_options, options, j);
@@ -132,17 +133,17 @@ void AddJobs(nb::module_& module) {
       },
       nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg().none(), nb::arg().none());
   module.def("show_prompts", [](BoundModel& model, const nb::dict& task, const nb::dict& job) {
-    const AskOptions options = AskOptionsOf(task);
-    const JobOptions read = JobOptionsOf(job);
+    const AskOptions options = ReadAll(task, AskOptionsOf);
+    const JobOptions read = ReadAll(job, JobOptionsOf);
     const std::shared_ptr<Model> loaded = model.model.get("model");
     const nb::gil_scoped_release unlocked;
     return ShowPrompts(loaded, options, read);
   });
   module.def("estimate_ask", [](BoundModel& model, const nb::dict& engine, const nb::dict& task,
                                 const nb::dict& job) {
-    const EngineOptions engine_options = EngineOptionsOf(engine);
-    const AskOptions options = AskOptionsOf(task);
-    const JobOptions read = JobOptionsOf(job);
+    const EngineOptions engine_options = ReadAll(engine, EngineOptionsOf);
+    const AskOptions options = ReadAll(task, AskOptionsOf);
+    const JobOptions read = ReadAll(job, JobOptionsOf);
     const std::shared_ptr<Model> loaded = model.model.get("model");
     const nb::gil_scoped_release unlocked;
     const JobTurn turn(*model.turn);

@@ -11,7 +11,7 @@ namespace {
 // Loading looks for Ctrl-C after every matrix.
 template <typename Loaded>
 std::shared_ptr<Loaded> LoadInterruptibly(const nb::dict& values) {
-  LoadOptions options = LoadOptionsOf(values);
+  LoadOptions options = ReadAll(values, LoadOptionsOf);
   Interruption interruption;
   options.progress = [&](std::int64_t, std::int64_t) {
     if (!interruption.Pending()) return;
@@ -59,6 +59,8 @@ void AddModel(nb::module_& module) {
   module.def("path_of_model", [](const std::string& model) { return PathOfModel(model); });
   module.def("is_encoder", [](const std::string& model) { return Encoder::IsEncoder(model); });
   module.def("describe_model", &SummaryOf);
+  module.def("files_of_model", [](const std::string& model) { return FilesOfModel(model); });
+  module.def("option_names", &OptionNamesOf);
   nb::class_<BoundText>(module, "Tokenizer")
       .def("__init__",
            [](BoundText* self, const std::string& path) {
@@ -87,6 +89,8 @@ void AddModel(nb::module_& module) {
                    [](const BoundModel& self) { return self.model.get("model")->context_length(); })
       .def_prop_ro("end_tokens",
                    [](const BoundModel& self) { return self.model.get("model")->end_tokens(); })
+      .def_prop_ro("adapters",
+                   [](const BoundModel& self) { return self.model.get("model")->adapters(); })
       .def_prop_ro("backend",
                    [](const BoundModel& self) { return self.model.get("model")->backend_name(); })
       .def_prop_ro("precision",

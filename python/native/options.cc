@@ -1,12 +1,13 @@
 #include "options.h"
 
+#include <map>
+#include <utility>
+
 #include "banyan/bytes.h"
+#include "banyan/kv_use.h"
 
 namespace banyan::python {
 namespace {
-
-const std::vector<std::pair<const char*, ChatUse>> kChatNames = {
-    {"auto", ChatUse::kAuto}, {"on", ChatUse::kOn}, {"off", ChatUse::kOff}};
 
 // Bytes as a number, or a text such as 512M, 2G, 1.5GiB.
 std::int64_t BytesOf(const char* name, const nb::object& value) {
@@ -14,6 +15,13 @@ std::int64_t BytesOf(const char* name, const nb::object& value) {
   if (nb::try_cast<std::int64_t>(value, bytes)) return bytes;
   return ParseBytes(nb::cast<std::string>(nb::str(value)), name);
 }
+
+// What is said while options are read; the package's logger has it.
+void Log(const std::string& text) {
+  nb::module_::import_("logging").attr("getLogger")("banyan").attr("warning")(text);
+}
+
+}  // namespace
 
 void AtLeast(const char* name, double value, double least) {
   if (value >= least) return;
@@ -23,25 +31,10 @@ void AtLeast(const char* name, double value, double least) {
 }
 
 void ReadPanel(OptionReader& reader, PanelOptions& panel) {
-  std::string rule, beta;
-  reader.Read("rule", rule);
-  if (!rule.empty()) panel.rule = ParseFusionRule(rule);
+  reader.ReadText("rule", [&](const std::string& name) { panel.rule = ParseFusionRule(name); });
   reader.Read("gamma", panel.gamma);
-  const nb::object value = reader.Find("beta");
-  if (!value.is_valid()) return;
-  if (nb::try_cast<double>(value, panel.beta)) {
-    panel.beta_rule = BetaRule::kFixed;
-  } else if (nb::try_cast<std::string>(value, beta) && (beta == "expert" || beta == "shared")) {
-    panel.beta_rule = beta == "shared" ? BetaRule::kShared : BetaRule::kExpert;
-    return;
-  }
-  if (panel.beta_rule != BetaRule::kFixed || !(panel.beta >= 0.0 && panel.beta < 1e6)) {
-    throw Error(ErrorKind::kUsage, "beta: expected expert, shared or a number from 0, found '" +
-                                       nb::cast<std::string>(nb::str(value)) + "'");
-  }
+  reader.ReadText("beta", [&](const std::string& text) { ParseBeta(text, "beta", panel); });
 }
-
-}  // namespace
 
 nb::object OptionReader::Find(const char* name) {
   known_.insert(name);
@@ -64,9 +57,8 @@ void OptionReader::Refuse(const char* name, const nb::object& value) {
                                      " does not do: " + nb::cast<std::string>(nb::repr(value)));
 }
 
-LoadOptions LoadOptionsOf(const nb::dict& values) {
+LoadOptions LoadOptionsOf(OptionReader& reader) {
   LoadOptions options;
-  OptionReader reader(values);
   reader.Read("model", options.model);
   reader.Read("device", options.device);
   reader.Read("precision", options.precision);
@@ -75,19 +67,22 @@ LoadOptions LoadOptionsOf(const nb::dict& values) {
   reader.Read("fast", options.fast);
   reader.Read("keep_weights", options.weights);
   reader.Read("adapter", options.adapter);
+  std::map<std::string, std::string> apart;
+  reader.Read("adapters", apart);
+  for (const auto& [name, directory] : apart) options.adapters.push_back({name, directory});
   reader.Read("yarn_factor", options.yarn_factor);
   AtLeast("threads", options.threads, 0);
-  reader.Finish();
   return options;
 }
 
-EngineOptions EngineOptionsOf(const nb::dict& values) {
+EngineOptions EngineOptionsOf(OptionReader& reader) {
   EngineOptions options;
-  OptionReader reader(values);
-  std::string strategy;
-  reader.Read("strategy", strategy);
-  if (!strategy.empty()) options.strategy = ParseStrategy(strategy);
+  reader.ReadText("strategy",
+                  [&](const std::string& name) { options.strategy = ParseStrategy(name); });
   reader.Read("share_levels", options.share_levels);
+  reader.Read("contexts_per_stack", options.contexts_per_stack);
+  reader.Read("questions_per_stack", options.questions_per_stack);
+  reader.Read("stacks", options.stacks);
   reader.Read("batch_rows", options.batch_rows);
   reader.Read("max_streams", options.max_streams);
   reader.Read("mixed_rows", options.mixed_rows);
@@ -97,10 +92,20 @@ EngineOptions EngineOptionsOf(const nb::dict& values) {
   reader.Read("one_by_one", options.one_by_one);
   const nb::object memory = reader.Find("kv_memory");
   if (memory.is_valid()) options.kv_memory = BytesOf("kv_memory", memory);
+  KvStoreUse store;
+  reader.Read("kv_store", store.directory);
+  reader.Read("kv_save", store.save);
+  reader.Read("kv_bits", store.bits);
+  if (store.bits != 0 && store.bits != 8) {
+    throw Error(ErrorKind::kUsage, "kv_bits: expected 0 or 8, found " + std::to_string(store.bits));
+  }
+  UseKvStore(store, options, Log);
   AtLeast("share_levels", options.share_levels, 0);
+  AtLeast("contexts_per_stack", options.contexts_per_stack, 1);
+  AtLeast("questions_per_stack", options.questions_per_stack, 0);
+  AtLeast("stacks", options.stacks, 1);
   AtLeast("batch_rows", options.batch_rows, 0);
   AtLeast("max_streams", options.max_streams, 0);
-  reader.Finish();
   return options;
 }
 
@@ -115,108 +120,17 @@ void ReadSampling(OptionReader& reader, SamplingOptions& sampling) {
   AtLeast("top_k", sampling.top_k, 0);
 }
 
-AskOptions AskOptionsOf(const nb::dict& values) {
-  AskOptions options;
-  OptionReader reader(values);
-  reader.Read("instruction", options.instruction);
-  reader.Read("template", options.prompt_template);
-  reader.Read("few_shot", options.few_shot);
-  reader.ReadName("chat", options.chat, kChatNames);
-  reader.Read("thinking", options.thinking);
-  reader.Read("questions", options.question_list);
-  reader.Read("questions_text", options.questions);
-  if (!options.questions.empty()) options.questions_name = "questions";
-  reader.Read("max_new", options.max_new);
-  reader.Read("stop", options.stop);
-  reader.Read("regex", options.regex);
-  reader.Read("json_schema", options.json_schema);
-  ReadSampling(reader, options.sampling);
-  reader.Read("samples", options.samples);
-  reader.Read("vote", options.vote);
-  reader.ReadName<ChoiceMode>("choices", options.choices,
-                              {{"score", ChoiceMode::kScore}, {"letter", ChoiceMode::kLetter}});
-  reader.ReadName<ChoiceScore>("choice_score", options.choice_score,
-                               {{"mean", ChoiceScore::kMean}, {"sum", ChoiceScore::kSum}});
-  reader.ReadName<TooLong>(
-      "too_long", options.too_long,
-      {{"fail", TooLong::kFail}, {"truncate", TooLong::kTruncate}, {"split", TooLong::kSplit}});
-  reader.Read("logprobs", options.logprobs);
-  reader.Read("top_logprobs", options.top_logprobs);
-  reader.Read("token_ids", options.token_ids);
-  AtLeast("max_new", options.max_new, 1);
-  AtLeast("samples", options.samples, 1);
-  AtLeast("top_logprobs", options.top_logprobs, 0);
-  reader.Finish();
-  return options;
-}
-
-ExtractOptions ExtractOptionsOf(const nb::dict& values) {
-  ExtractOptions options;
-  OptionReader reader(values);
-  reader.Read("schema", options.schema);
-  options.schema_name = "schema";
-  reader.Read("category", options.category);
-  reader.Read("instruction", options.instruction);
-  reader.Read("template", options.prompt_template);
-  reader.Read("few_shot", options.few_shot);
-  reader.ReadName("chat", options.chat, kChatNames);
-  reader.ReadName<ValueMode>("values", options.values,
-                             {{"skeleton", ValueMode::kSkeleton},
-                              {"isolated", ValueMode::kIsolated},
-                              {"sequential", ValueMode::kSequential}});
-  reader.Read("gaps", options.gaps);
-  reader.Read("max_tokens", options.max_tokens);
-  reader.ReadName<TooLong>("too_long", options.too_long,
-                           {{"fail", TooLong::kFail}, {"truncate", TooLong::kTruncate}});
-  reader.Read("flat", options.flat);
-  reader.Finish();
-  if (options.schema.empty()) throw Error(ErrorKind::kUsage, "extract: expected a schema");
-  ParseExtractSchema(options.schema, options.schema_name);  // refused before anything is read
-  return options;
-}
-
-RagOptions RagOptionsOf(const nb::dict& values) {
-  RagOptions options;
-  OptionReader reader(values);
-  std::string method, relevance, index;
-  reader.Read("method", method);
-  if (!method.empty()) options.method = ParseRagMethod(method);
-  reader.Read("relevance", relevance);
-  if (!relevance.empty()) options.relevance = ParseRelevanceFrom(relevance);
-  reader.Read("min_relevance", options.min_relevance);
-  reader.Read("index", index);
-  if (!index.empty()) options.index = DocumentIndex::Open(index);
-  reader.Read("top", options.top);
-  ReadPanel(reader, options.panel);
-  reader.Read("instruction", options.instruction);
-  reader.Read("map_instruction", options.map_instruction);
-  reader.ReadName("chat", options.chat, kChatNames);
-  reader.Read("max_new", options.max_new);
-  reader.Read("stop", options.stop);
-  reader.ReadName<TooLong>("too_long", options.too_long,
-                           {{"fail", TooLong::kFail}, {"truncate", TooLong::kTruncate}});
-  reader.Read("trace", options.trace);
-  AtLeast("max_new", options.max_new, 1);
-  AtLeast("top", options.top, 1);
-  reader.Finish();
-  return options;
-}
-
-JobOptions JobOptionsOf(const nb::dict& values) {
+JobOptions JobOptionsOf(OptionReader& reader) {
   JobOptions options;
-  OptionReader reader(values);
-  std::string delimiter;
   reader.Read("inputs", options.inputs);
   reader.Read("input_format", options.input_format);
   reader.Read("fields", options.fields);
   reader.Read("output", options.output);
   reader.Read("output_format", options.output_format);
   reader.Read("columns", options.columns);
-  reader.Read("delimiter", delimiter);
-  if (delimiter.size() > 1) {
-    throw Error(ErrorKind::kUsage, "delimiter: expected , ; | or a tab; found '" + delimiter + "'");
-  }
-  if (!delimiter.empty()) options.delimiter = delimiter.front();
+  reader.ReadText("delimiter", [&](const std::string& text) {
+    options.delimiter = ParseDelimiter(text, "delimiter");
+  });
   reader.Read("csv_safe", options.csv_safe);
   reader.Read("other_files", options.other_files);
   reader.Read("ordered", options.ordered);
@@ -228,13 +142,20 @@ JobOptions JobOptionsOf(const nb::dict& values) {
   reader.Read("shard", options.shard);
   reader.Read("shards", options.shards);
   reader.Read("max_errors", options.max_errors);
-  if (options.shard < 1 || options.shard > options.shards) {
-    throw Error(ErrorKind::kUsage, "shard: expected i/n with 1 <= i <= n, such as 2/8; found '" +
-                                       std::to_string(options.shard) + "/" +
-                                       std::to_string(options.shards) + "'");
-  }
-  reader.Finish();
+  CheckShard(options, std::to_string(options.shard) + "/" + std::to_string(options.shards),
+             "shard");
   return options;
+}
+
+std::vector<std::string> OptionNamesOf(const std::string& kind) {
+  OptionReader reader((nb::dict()));
+  if (kind == "model") LoadOptionsOf(reader);
+  if (kind == "engine") EngineOptionsOf(reader);
+  if (kind == "ask") AskOptionsOf(reader);
+  if (kind == "extract") ExtractOptionsOf(reader);
+  if (kind == "rag") RagOptionsOf(reader);
+  if (kind == "job") JobOptionsOf(reader);
+  return {reader.known().begin(), reader.known().end()};
 }
 
 }  // namespace banyan::python

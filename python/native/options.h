@@ -19,6 +19,7 @@
 #include "banyan/extract.h"
 #include "banyan/job.h"
 #include "banyan/model.h"
+#include "banyan/option_names.h"
 #include "banyan/rag.h"
 
 namespace banyan::python {
@@ -39,26 +40,24 @@ class OptionReader {
 
   // A value that is one of several names.
   template <typename Value>
-  void ReadName(const char* name, Value& field,
-                const std::vector<std::pair<const char*, Value>>& values) {
+  void ReadName(const char* name, Value& field, const OptionNames<Value>& values) {
     std::string text;
     Read(name, text);
-    if (text.empty()) return;
-    std::string names;
-    for (const auto& [known, value] : values) {
-      if (text == known) {
-        field = value;
-        return;
-      }
-      names += (names.empty() ? "" : ", ") + std::string(known);
-    }
-    throw Error(ErrorKind::kUsage,
-                std::string(name) + ": expected one of " + names + "; found '" + text + "'");
+    if (!text.empty()) field = NamedValue(text, name, values);
+  }
+
+  // The library's own reader of a text, which is called when one is given; numbers are read as
+  // their text.
+  template <typename Parse>
+  void ReadText(const char* name, const Parse& parse) {
+    const nb::object value = Find(name);
+    if (value.is_valid()) parse(nb::cast<std::string>(nb::str(value)));
   }
 
   nb::object Find(const char* name);
   // Throws for names that nobody asked for.
   void Finish() const;
+  const std::set<std::string>& known() const { return known_; }
 
  private:
   [[noreturn]] static void Refuse(const char* name, const nb::object& value);
@@ -67,13 +66,28 @@ class OptionReader {
   std::set<std::string> known_;
 };
 
-// Each takes what is its own out of the dict and refuses what is left.
-LoadOptions LoadOptionsOf(const nb::dict& values);
-EngineOptions EngineOptionsOf(const nb::dict& values);
-AskOptions AskOptionsOf(const nb::dict& values);
-ExtractOptions ExtractOptionsOf(const nb::dict& values);
-RagOptions RagOptionsOf(const nb::dict& values);
-JobOptions JobOptionsOf(const nb::dict& values);
+// Each reads what it knows; whoever has the reader finishes it.
+LoadOptions LoadOptionsOf(OptionReader& reader);
+EngineOptions EngineOptionsOf(OptionReader& reader);
+AskOptions AskOptionsOf(OptionReader& reader);
+ExtractOptions ExtractOptionsOf(OptionReader& reader);
+RagOptions RagOptionsOf(OptionReader& reader);
+JobOptions JobOptionsOf(OptionReader& reader);
+// Throws kUsage for a smaller number.
+void AtLeast(const char* name, double value, double least);
 void ReadSampling(OptionReader& reader, SamplingOptions& sampling);
+void ReadPanel(OptionReader& reader, PanelOptions& panel);
+
+// All options of a dict; one that is not known is an Error.
+template <typename Options>
+Options ReadAll(const nb::dict& values, Options (*read)(OptionReader&)) {
+  OptionReader reader(values);
+  Options options = read(reader);
+  reader.Finish();
+  return options;
+}
+
+// "model", "engine", "ask", "extract", "rag", "job": the names that there are.
+std::vector<std::string> OptionNamesOf(const std::string& kind);
 
 }  // namespace banyan::python

@@ -86,7 +86,7 @@ class Interrupt(PackageTest):
     def test_ctrl_c_ends_waiting_for_an_answer(self):
         self.assertLess(self.interrupted("""
             engine = banyan.Engine(banyan.Model(sys.argv[1], threads=1))
-            requests = [engine.submit("abc", max_new=1000, stop_tokens=[]) for i in range(32)]
+            requests = [engine.submit("abc", max_new=1000, stop_tokens=[]) for i in range(300)]
             print("now", flush=True)
             for request in requests: request.answer()
             """), 2.0)

@@ -5,8 +5,11 @@ import pathlib
 import unittest
 
 import banyan
-from banyan._blocks import Cost, JobFolder, elements, members, plan_blocks, read_records, split_questions, with_member
-from banyan.ray import BlockWorker, _write_output, plan
+from banyan._block_job import BlockWorker, plan, write_output
+from banyan._job_folder import JobFolder
+from banyan._json_text import elements, members, with_member
+from banyan._plan import Cost, plan_blocks, split_questions
+from banyan._records import read_records
 from support import PackageTest, documents
 
 
@@ -43,6 +46,13 @@ class Plan(PackageTest):
         for tokens, _ in blocks[:-1]:
             self.assertTrue(1600 <= tokens <= 2000, tokens)
 
+    def test_every_worker_gets_some_dozens_of_blocks(self):
+        rows = [{"id": i, "context": f"{i} " + "word " * 100, "question": "why?"} for i in range(4000)]
+        blocks, _ = self.blocks(rows, None)
+        self.assertTrue(40 * 4 <= len(blocks) <= 50 * 4, len(blocks))
+        blocks, _ = self.blocks(rows[:20], None)  # not for a handful of records each
+        self.assertEqual(len(blocks), 2)
+
     def test_a_document_with_many_questions_is_split_among_the_workers(self):
         many = {"id": "m", "context": "abc " * 50, "questions": [f"question {i}?" for i in range(1000)], "kept": 1.50}
         blocks, _ = self.blocks([many, *documents(3)], 1000)
@@ -50,6 +60,13 @@ class Plan(PackageTest):
         self.assertEqual(len(pieces), 4)
         questions = [q for piece in pieces for q in json.loads(piece.text)["questions"]]
         self.assertEqual([q["id"] for q in questions], list(range(1, 1001)))
+
+    def test_a_hundred_thousand_questions_are_split_evenly(self):
+        many = {"id": "m", "context": "abc " * 500, "questions": [f"question {i}?" for i in range(100_000)]}
+        blocks, count = self.blocks([many], 10_000, workers=8)
+        self.assertEqual((count, len(blocks)), (1, 8))  # the document is computed once a worker
+        sizes = [len(json.loads(lines[0].text)["questions"]) for _, lines in blocks]
+        self.assertEqual(sizes, [12_500] * 8)
 
     def test_pieces_have_the_ids_that_one_job_gives(self):
         own = [{"id": 2, "question": "b"}, "c", {"question": "d", "n": 1.50}]
@@ -75,7 +92,7 @@ class Work(PackageTest):
         count = len(job.manifest()["blocks"])
         for number in reversed(range(count)):
             worker({"block": [number]})
-        facts = _write_output(job, self.path("out.jsonl"))
+        facts = write_output(job, self.path("out.jsonl"))
         worker.model.close()
         return (self.folder / "out.jsonl").read_bytes().splitlines(), facts, count
 

@@ -54,15 +54,15 @@ class Engine(PackageTest):
             self.assertRegex(self.model.decode(held.tokens), "^[0-9]{4}$")
 
     def test_coroutines_share_an_engine(self):
-        async def one(engine, prompt):
-            return [event.text async for event in engine.submit(prompt, max_new=5, stream=True)]
+        async def one(engine, prompt, **options):
+            return [event.text async for event in engine.submit(prompt, **{"max_new": 5, "stream": True, **options})]
 
         async def run():
             with banyan.Engine(self.model) as engine:
                 pieces = await asyncio.gather(*(one(engine, f"Number {i}") for i in range(5)))
                 answer = await engine.submit("Number 3", max_new=5, stop=["\0"])
                 self.assertEqual("".join(pieces[3]), answer.text)
-                task = asyncio.create_task(one(engine, "never ends " * 10))
+                task = asyncio.create_task(one(engine, "never ends", max_new=900, stop_tokens=[]))
                 await asyncio.sleep(0)
                 task.cancel()
                 with self.assertRaises(asyncio.CancelledError):

@@ -4,9 +4,10 @@
 #include <numeric>
 #include <utility>
 
+#include "banyan/constrain.h"
 #include "base/error.h"
 #include "constrain/plain_text.h"
-#include "text/tokenizer.h"
+#include "text/text_parts.h"
 
 namespace banyan {
 namespace {
@@ -130,6 +131,10 @@ MaskWords TokenTrie::Allowed(const Dfa& dfa, Dfa::State state) const {
     ++i;
   }
   return mask;
+}
+
+std::shared_ptr<const TokenTrie> MakeTokenTrie(const Text& text) {
+  return std::make_shared<const TokenTrie>(text.parts().tokenizer);
 }
 
 }  // namespace banyan

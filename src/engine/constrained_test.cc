@@ -6,7 +6,7 @@
 
 #include "banyan/constrain.h"
 #include "banyan/engine.h"
-#include "engine/model_parts.h"
+#include "load/model_parts.h"
 #include "support/byte_model.h"
 
 namespace banyan {

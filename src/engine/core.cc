@@ -24,6 +24,12 @@ int MixedRows(const EngineOptions& options, const Kernels& kernels, int batch_ro
   return std::min(kernels.asynchronous() ? kDeviceMixedRows : kHostMixedRows, batch_rows);
 }
 
+std::vector<Digest> RootNames(const Model::Parts& model) {
+  std::vector<Digest> names;
+  for (const ModelVariant& variant : model.variants) names.push_back(variant.kv_name);
+  return names;
+}
+
 }  // namespace
 
 EngineCore::EngineCore(std::shared_ptr<Model> model, const EngineOptions& options)
@@ -37,7 +43,7 @@ EngineCore::EngineCore(std::shared_ptr<Model> model, const EngineOptions& option
       mixed_rows_(MixedRows(options, kernels_, batch_rows_)),
       fair_(options.mixed_rows >= 0),
       steps_ahead_(StepsAhead(options, kernels_)),
-      forest_(kCutKeys, model_->parts().kv_name),
+      forest_(kCutKeys, RootNames(model_->parts())),
       cache_(forest_, memory_.kv->pages),
       builder_(forest_, cache_),
       step_rows_(batch_rows_),

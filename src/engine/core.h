@@ -16,7 +16,7 @@
 #include "engine/launched_step.h"
 #include "engine/limit.h"
 #include "engine/memory.h"
-#include "engine/model_parts.h"
+#include "load/model_parts.h"
 #include "engine/request_tree.h"
 #include "engine/scheduler.h"
 #include "engine/step_builder.h"

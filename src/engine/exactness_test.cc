@@ -9,7 +9,7 @@
 #include <cstdlib>
 
 #include "base/error.h"
-#include "engine/model_parts.h"
+#include "load/model_parts.h"
 #include "support/page_bytes.h"
 #include "support/temp_directory.h"
 #include "support/tiny_model.h"

@@ -41,7 +41,7 @@ const char* WhyStrategy(Strategy strategy) {
 
 std::string EngineCore::Explain() {
   // A forest of its own tells what sharing finds, without touching the one that runs.
-  Forest forest(kCutKeys, Digest{});
+  Forest forest(kCutKeys, std::vector<Digest>(model_->parts().variants.size()));
   std::vector<NodeSplit> splits;
   std::vector<Level> levels;
   std::int64_t tail_tokens = 0;
@@ -63,7 +63,8 @@ std::string EngineCore::Explain() {
         const RequestSegment& segment = request->segments[static_cast<size_t>(path[depth])];
         const auto before = forest.TotalTokens();
         node = forest.AddSegment(
-            node, {segment.tokens, segment.first_position, share, request->scope}, splits);
+            node, {segment.tokens, segment.first_position, share, request->scope, request->variant},
+            splits);
         levels[depth].alone += static_cast<std::int64_t>(segment.tokens.size());
         levels[depth].stored += forest.TotalTokens() - before;
       }

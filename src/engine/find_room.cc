@@ -29,8 +29,10 @@ NodeId EngineCore::FindPath(const Stream& stream, std::int32_t leaf_segment) {
   std::vector<NodeSplit> splits;
   for (; next < path.size(); ++next) {
     RequestSegment& segment = segments[static_cast<size_t>(path[next])];
-    node = forest_.AddSegment(
-        node, {segment.tokens, segment.first_position, share, stream.request->scope}, splits);
+    node = forest_.AddSegment(node,
+                              {segment.tokens, segment.first_position, share, stream.request->scope,
+                               stream.request->variant},
+                              splits);
     for (const NodeSplit& split : splits) {
       cache_.Split(split);
       if (stored_) stored_->Split(split);

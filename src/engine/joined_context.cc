@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "decode/answer_text.h"
-#include "engine/model_parts.h"
+#include "load/model_parts.h"
 #include "engine/plan_options.h"
 #include "model/forward.h"
 

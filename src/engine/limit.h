@@ -1,7 +1,7 @@
 // The least time that the work done so far could have taken on this machine.
 #pragma once
 
-#include "engine/model_parts.h"
+#include "load/model_parts.h"
 #include "plan/cost.h"
 
 namespace banyan {

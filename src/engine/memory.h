@@ -5,7 +5,7 @@
 #include <memory>
 
 #include "banyan/engine.h"
-#include "engine/model_parts.h"
+#include "load/model_parts.h"
 #include "model/forward.h"
 
 namespace banyan {

@@ -8,7 +8,7 @@
 
 #include "banyan/engine.h"
 #include "base/error.h"
-#include "engine/model_parts.h"
+#include "load/model_parts.h"
 #include "kernels/fusion.h"
 #include "support/byte_model.h"
 #include "support/temp_directory.h"

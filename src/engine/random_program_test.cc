@@ -21,7 +21,7 @@
 
 #include "banyan/engine.h"
 #include "base/error.h"
-#include "engine/model_parts.h"
+#include "load/model_parts.h"
 #include "support/page_bytes.h"
 #include "support/temp_directory.h"
 #include "support/tiny_model.h"
@@ -35,6 +35,7 @@ using testing_support::ExpectSameAnswer;
 using testing_support::PageBytes;
 using testing_support::RunAll;
 using testing_support::SameBits;
+using testing_support::TestRounds;
 using testing_support::Workload;
 
 constexpr int kClients = 3;

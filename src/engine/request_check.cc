@@ -196,6 +196,16 @@ class Checker {
   std::vector<std::uint64_t> experts_;   // tags
 };
 
+// Segments below the first one.
+void RefuseAdapter(const PromptSegment& segment) {
+  if (!segment.adapter.empty()) {
+    Throw(ErrorKind::kInput,
+          "a segment below the first one names the adapter '{}': a request has one",
+          segment.adapter);
+  }
+  for (const PromptSegment& below : segment.below) RefuseAdapter(below);
+}
+
 void CheckSequences(Checker& checker, const PromptSegment& segment, std::int64_t above,
                     bool has_tokens) {
   if (AllLeaves(segment)) return checker.CheckSequence(segment, above, has_tokens);
@@ -210,6 +220,8 @@ void CheckSequences(Checker& checker, const PromptSegment& segment, std::int64_t
 
 RequestSize CheckRequest(const PromptSegment& request, const Model::Parts& model,
                          const RequestRules& rules) {
+  model.VariantOf(request.adapter);  // throws for a name that there is not
+  for (const PromptSegment& below : request.below) RefuseAdapter(below);
   Checker checker(model, rules);
   checker.Check(request, 0, false);
   checker.CheckPanels();

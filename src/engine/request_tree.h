@@ -11,7 +11,7 @@
 
 #include "banyan/engine.h"
 #include "base/strong_int.h"
-#include "engine/model_parts.h"
+#include "load/model_parts.h"
 #include "tree/forest.h"
 
 namespace banyan {
@@ -60,6 +60,7 @@ struct RequestTree {
   RequestId id = 0;
   int priority = 0;
   std::uint64_t scope = 0;
+  std::int32_t variant = 0;  // of the model; see Model::Parts
   std::shared_ptr<AnswerQueue> queue;
   Clock::time_point submitted;
   std::uint64_t first_number = 0;  // of its answers among all of the engine

@@ -50,7 +50,9 @@ std::optional<RequestId> Engine::State::Submit(PromptSegment& request, const Sub
     promised.answers += size.answers;
     promised.tokens += size.tokens;
   }
+  const std::int32_t variant = model->parts().VariantOf(request.adapter);
   const std::shared_ptr<RequestTree> tree = MakeRequestTree(request, sequential);
+  tree->variant = variant;
   tree->priority = submit.priority;
   tree->scope = submit.scope;
   tree->queue = submit.queue;

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "banyan/engine.h"
-#include "engine/model_parts.h"
+#include "load/model_parts.h"
 #include "support/byte_model.h"
 
 namespace banyan {

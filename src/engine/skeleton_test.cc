@@ -6,7 +6,7 @@
 
 #include <random>
 
-#include "engine/model_parts.h"
+#include "load/model_parts.h"
 #include "support/error_message.h"
 #include "support/temp_directory.h"
 #include "support/tiny_model.h"

@@ -1,6 +1,7 @@
 #include "engine/step_builder.h"
 
 #include <algorithm>
+#include <functional>
 
 #include "base/error.h"
 
@@ -50,6 +51,8 @@ const BuiltStep& StepBuilder::Build(std::span<const NodeRows> rows,
   step_.batch.positions.clear();
   step_.batch.slots.clear();
   step_.batch.logit_rows.clear();
+  step_.batch.variants.clear();
+  adapted_ = false;
   step_.nodes.clear();
   step_.logit_nodes.clear();
   for (const Chain& chain : chains) AddChain(chain);
@@ -62,6 +65,13 @@ const BuiltStep& StepBuilder::Build(std::span<const NodeRows> rows,
   pending_.clear();
   for (auto i = static_cast<std::int32_t>(locals_.size()) - 1; i >= 0; --i) {
     if (locals_[static_cast<size_t>(i)].parent < 0) pending_.push_back({i, -1});
+  }
+  // Rows of one variant of the model stand together.
+  const auto variant_of = [this](const Visit& visit) {
+    return forest_.at(locals_[static_cast<size_t>(visit.local)].id).variant;
+  };
+  if (!std::ranges::is_sorted(pending_, std::greater{}, variant_of)) {
+    std::ranges::stable_sort(pending_, std::greater{}, variant_of);
   }
   while (!pending_.empty()) {
     const Visit visit = pending_.back();
@@ -77,6 +87,7 @@ const BuiltStep& StepBuilder::Build(std::span<const NodeRows> rows,
     for (auto it = children_.rbegin(); it != children_.rend(); ++it)
       pending_.push_back({*it, self});
   }
+  if (!adapted_) step_.batch.variants.clear();
   return step_;
 }
 
@@ -103,12 +114,14 @@ void StepBuilder::Emit(std::int32_t index, std::int32_t plan_parent, int stack) 
 void StepBuilder::AddRows(const NodeRows& rows, Local& local) {
   const Node& node = forest_.at(rows.node);
   const auto known = static_cast<int>(node.tokens.size());
+  adapted_ = adapted_ || node.variant != 0;
   Batch& batch = step_.batch;
   for (int key = rows.first_key; key < rows.first_key + rows.count; ++key) {
     BANYAN_CHECK(key < known || (key == known && node.growing));
     batch.tokens.push_back(key < known ? node.tokens[static_cast<size_t>(key)] : rows.next_token);
     batch.positions.push_back(node.first_position + key);
     batch.slots.push_back(cache_.Slot(rows.node, key));
+    batch.variants.push_back(node.variant);
   }
   if (rows.logits) {
     local.logit_row = static_cast<std::int32_t>(batch.logit_rows.size());

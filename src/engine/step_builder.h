@@ -71,6 +71,7 @@ class StepBuilder {
   std::vector<std::int32_t> local_of_;  // by node index; -1: not in the step
   std::vector<Visit> pending_;
   std::vector<std::int32_t> children_;
+  bool adapted_ = false;  // a row of the step is of another variant than 0
   BuiltStep step_;
 };
 

@@ -14,9 +14,9 @@ using SomeTokens = std::vector<TokenId>;
 
 class StepBuilderTest : public ::testing::Test {
  protected:
-  NodeId Add(NodeId parent, const SomeTokens& tokens, int filled) {
+  NodeId Add(NodeId parent, const SomeTokens& tokens, int filled, std::int32_t variant = 0) {
     std::vector<NodeSplit> splits;
-    const NodeId node = forest_.AddSegment(parent, {tokens, {}, true}, splits);
+    const NodeId node = forest_.AddSegment(parent, {tokens, {}, true, 0, variant}, splits);
     for (const NodeSplit& split : splits) cache_.Split(split);
     cache_.Pin(node);
     EXPECT_TRUE(cache_.Reserve(node, static_cast<int>(tokens.size())));
@@ -24,10 +24,29 @@ class StepBuilderTest : public ::testing::Test {
     return node;
   }
 
-  Forest forest_{kCutKeys, Digest{}};
+  Forest forest_{kCutKeys, std::vector<Digest>(3)};
   KvCache cache_{forest_, 400};
   StepBuilder builder_{forest_, cache_};
 };
+
+TEST_F(StepBuilderTest, RowsOfOneVariantStandTogether) {
+  const NodeId two = Add(NodeId(), {1, 2}, 0, 2);
+  const NodeId plain = Add(NodeId(), {1, 2}, 0);
+  const NodeId below = Add(two, {5}, 0);
+  const NodeId one = Add(NodeId(), {3}, 0, 1);
+  const NodeId other = Add(NodeId(), {4, 4}, 1, 2);
+  const std::vector<NodeRows> rows = {{two, 0, 2, false},
+                                      {plain, 0, 2, true},
+                                      {below, 0, 1, true},
+                                      {one, 0, 1, true},
+                                      {other, 1, 1, true}};
+  const BuiltStep& built = builder_.Build(rows, {});
+  EXPECT_EQ(built.batch.variants, (std::vector<std::int32_t>{0, 0, 1, 2, 2, 2, 2}));
+  EXPECT_EQ(built.batch.tokens, (SomeTokens{1, 2, 3, 1, 2, 5, 4}));
+  EXPECT_EQ(built.logit_nodes, (std::vector<NodeId>{plain, one, below, other}));
+  // A step of the model itself says nothing of variants.
+  EXPECT_TRUE(builder_.Build(std::span(rows).subspan(1, 1), {}).batch.variants.empty());
+}
 
 TEST_F(StepBuilderTest, RowsAreDepthFirstWhateverTheOrderOfTheDecision) {
   const NodeId p = Add(NodeId(), {1, 2, 3}, 3);

@@ -5,7 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "engine/model_parts.h"
+#include "load/model_parts.h"
 #include "kernels/host_choices.h"
 #include "support/error_message.h"
 #include "support/forwarding_kernels.h"

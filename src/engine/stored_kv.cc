@@ -180,10 +180,11 @@ void StoredKv::Save(std::span<const NodeId> nodes, const std::string& label) {
       const auto first = static_cast<std::int32_t>(begin) * kCutKeys;
       const auto last = std::min(static_cast<std::int32_t>(end) * kCutKeys,
                                  static_cast<std::int32_t>(node.tokens.size()));
-      header.root = engine_.model.kv_name;
+      const ModelVariant& model = engine_.model.variants[static_cast<size_t>(node.variant)];
+      header.root = model.kv_name;
       header.place = {begin == 0 ? place.above : names[begin - 1], place.first_position + first,
                       place.segment_offset + first};
-      header.model = engine_.model.kv_identity;
+      header.model = model.kv_identity;
       header.label = label;
       header.shape = form_.shape;
       header.type = form_.type;

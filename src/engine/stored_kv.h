@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "banyan/kv_store.h"
-#include "engine/model_parts.h"
+#include "load/model_parts.h"
 #include "kernels/page_form.h"
 #include "kv/kv_cache.h"
 #include "store/block_loader.h"

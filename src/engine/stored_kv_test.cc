@@ -12,7 +12,7 @@
 
 #include "banyan/kv_store.h"
 #include "base/error.h"
-#include "engine/model_parts.h"
+#include "load/model_parts.h"
 #include "support/page_bytes.h"
 #include "support/temp_directory.h"
 #include "support/tiny_model.h"

@@ -27,6 +27,27 @@ void Kernels::MatMulSwiGlu(const Tensor& x, const Matrix& w, const Vector* bias,
   SwiGlu(scratch, out);
 }
 
+void Kernels::AdaptedSwiGlu(const Tensor& x, const AdaptedProduct& product, Tensor& scratch,
+                            Tensor& out) {
+  MatMul(x, product.w, product.bias, scratch);
+  AddLowRank(product.more, x, scratch);
+  SwiGlu(scratch, out);
+}
+
+std::shared_ptr<const LowRankTable> Kernels::LoadLowRank(const LowRankSource& source) {
+  auto table = std::make_shared<FactorTable>();
+  DescribeLowRank(source, *table);
+  for (const std::vector<LowRankPart>& parts : source.variants) {
+    std::vector<LowRankFactors>& factors = table->variants.emplace_back();
+    for (const LowRankPart& part : parts) {
+      factors.push_back({LoadMatrix(std::span(&part.a, 1), {}),
+                         LoadMatrix(std::span(&part.b, 1), {}), part.scale, part.first_row});
+      table->bytes += factors.back().a->bytes + factors.back().b->bytes;
+    }
+  }
+  return table;
+}
+
 std::shared_ptr<const Matrix> Kernels::RandomMatrix(const RandomWeights& weights) {
   BANYAN_CHECK(weights.rows > 0 && weights.columns > 0);
   std::vector<std::uint16_t> values(static_cast<size_t>(weights.rows * weights.columns));

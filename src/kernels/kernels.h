@@ -18,6 +18,7 @@
 
 #include "banyan/types.h"
 #include "kernels/fusion.h"
+#include "kernels/low_rank.h"
 #include "kernels/random_weights.h"
 #include "kernels/sampling.h"
 #include "kernels/tensor.h"
@@ -144,6 +145,8 @@ class Kernels {
   // Made where it will stay: the same bf16 values on every backend (random_weights.h).
   virtual std::shared_ptr<const Matrix> RandomMatrix(const RandomWeights& weights);
   virtual std::shared_ptr<const Vector> LoadVector(std::span<const float> values) = 0;
+  // Throws kLimit when memory is not to be had. By itself a FactorTable.
+  virtual std::shared_ptr<const LowRankTable> LoadLowRank(const LowRankSource& source);
   virtual std::shared_ptr<KvMemory> NewKvMemory(const KvShape& shape, int pages) = 0;
   // In the order of operations, as all that follows. REQUIRES: no page is written twice, none that
   // is read is written.
@@ -198,6 +201,14 @@ class Kernels {
   // bits of the product there when mixed.                               x [rows, k], out [rows, n]
   virtual void MatMulSwiGlu(const Tensor& x, const Matrix& w, const Vector* bias, Tensor& scratch,
                             Tensor& out);
+  // out[r] += what the variant of row r adds to the table's matrix, x[r] being the product's input;
+  // rows of variant 0, and of variants without a part, stay as they are. The order of a row's sums
+  // depends on the row's variant alone.                                 x [rows, k], out [rows, n]
+  virtual void AddLowRank(const LowRankCall& call, const Tensor& x, Tensor& out) = 0;
+  // out = SwiGlu(W x (+ bias) + what variants add). Rows that get nothing have the bits of
+  // MatMulSwiGlu. `scratch` as there.                                   x [rows, k], out [rows, n]
+  virtual void AdaptedSwiGlu(const Tensor& x, const AdaptedProduct& product, Tensor& scratch,
+                             Tensor& out);
   // Norms (optional) and rotates Q and K, then stores K and V in the rows' slots.
   // qkv [rows, (heads + 2 kv_heads) * head_dim]: all query heads, all key heads, all value heads.
   // Afterwards it is for Attend alone: turned in place, or as it was where the backend keeps turned
@@ -240,7 +251,7 @@ class Kernels {
   // Divergence of each pair of rows, in bits (fusion.h).
   virtual void MeasureDivergence(const Tensor& logits, std::span<const RowPair> pairs,
                                  std::span<double> bits) = 0;
-  // Copies one row to the host as float32.
+  // Copies values to the host as float32: of one row, or of all rows from `row` on that `out` fits.
   virtual void Download(const Tensor& x, std::int64_t row, std::span<float> out) = 0;
 };
 

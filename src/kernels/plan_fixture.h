@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "kernels/kernels.h"
+#include "plan/sharing.h"
 
 namespace banyan::optest {
 
@@ -91,10 +92,6 @@ struct PlanChoice {
 };
 
 namespace plan_internal {
-
-struct RowRange {
-  std::int32_t begin = 0, end = 0;
-};
 
 // The node's own rows and those of all nodes below it.
 inline std::vector<RowRange> Readers(const Tree& tree) {

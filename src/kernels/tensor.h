@@ -50,6 +50,8 @@ class StepInputs {
   virtual ~StepInputs() = default;
   int rows = 0;
   int logit_rows = 0;
+  // Of Batch::variants: whether some row, and whether every row, is of another one than 0.
+  bool adapted = false, all_adapted = false;
 };
 
 }  // namespace banyan

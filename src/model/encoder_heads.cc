@@ -42,26 +42,27 @@ std::vector<Embedding> EncoderHeads::Embed(const Tensor& rows, std::span<const T
                                            const EmbedOptions& options) {
   const bool all = RowsFor(options) == WantedRows::kAll;
   const bool sparse = GivesSparse(options), colbert = GivesColbert(options);
-  const Tensor weights = sparse ? Apply(weights_.sparse, rows) : Tensor{};
-  const Tensor vectors = colbert ? Apply(weights_.colbert, rows) : Tensor{};
+  const HostRows last = Download(rows);
+  const HostRows weights = sparse ? Download(Apply(weights_.sparse, rows)) : HostRows{};
+  const HostRows vectors = colbert ? Download(Apply(weights_.colbert, rows)) : HostRows{};
   std::vector<Embedding> results(texts.size());
   std::int64_t first = 0;
   for (size_t t = 0; t < texts.size(); ++t) {
     const auto length = static_cast<std::int64_t>(texts[t].size());
     Embedding& result = results[t];
-    result.dense = Pooled(rows, first, config_.pooling == Pooling::kMean ? length : 1);
+    result.dense = Pooled(last, first, config_.pooling == Pooling::kMean ? length : 1);
     std::map<TokenId, float> heaviest;
     for (std::int64_t i = 0; i < length && sparse; ++i) {
       const TokenId token = texts[t][static_cast<size_t>(i)];
-      const float weight = RowOf(weights, first + i).front();
+      const float weight = weights.Row(first + i).front();
       if (!(weight > 0.0f) || std::ranges::binary_search(special_ids_, token)) continue;
       float& most = heaviest[token];
       most = std::max(most, weight);
     }
     result.sparse.assign(heaviest.begin(), heaviest.end());
     for (std::int64_t i = 1; i < length && colbert; ++i) {
-      result.colbert.push_back(RowOf(vectors, first + i));
-      Normalize(result.colbert.back());
+      const std::span<const float> vector = vectors.Row(first + i);
+      Normalize(result.colbert.emplace_back(vector.begin(), vector.end()));
     }
     first += all ? length : 1;
   }
@@ -71,34 +72,29 @@ std::vector<Embedding> EncoderHeads::Embed(const Tensor& rows, std::span<const T
 std::vector<float> EncoderHeads::Rerank(const Tensor& rows) {
   Tensor inner = Apply(weights_.classifier_inner, rows);
   kernels_.Activate(Activation::kTanh, inner);
-  const Tensor logits = Apply(weights_.classifier, inner);
-  std::vector<float> results;
-  for (std::int64_t row = 0; row < logits.rows; ++row) {
-    results.push_back(RowOf(logits, row).front());
-  }
-  return results;
+  return Download(Apply(weights_.classifier, inner)).values;
 }
 
 // The mean of `count` rows, to length 1.
-std::vector<float> EncoderHeads::Pooled(const Tensor& rows, std::int64_t first,
+std::vector<float> EncoderHeads::Pooled(const HostRows& rows, std::int64_t first,
                                         std::int64_t count) {
   std::vector<double> sum(static_cast<size_t>(rows.columns), 0.0);
-  std::vector<float> values(sum.size());
   for (std::int64_t row = first; row < first + count; ++row) {
-    kernels_.Download(rows, row, values);
+    const std::span<const float> values = rows.Row(row);
     for (size_t i = 0; i < sum.size(); ++i) sum[i] += values[i];
   }
+  std::vector<float> mean(sum.size());
   for (size_t i = 0; i < sum.size(); ++i) {
-    values[i] = static_cast<float>(sum[i] / static_cast<double>(count));
+    mean[i] = static_cast<float>(sum[i] / static_cast<double>(count));
   }
-  Normalize(values);
-  return values;
+  Normalize(mean);
+  return mean;
 }
 
-std::vector<float> EncoderHeads::RowOf(const Tensor& rows, std::int64_t row) {
-  std::vector<float> values(static_cast<size_t>(rows.columns));
-  kernels_.Download(rows, row, values);
-  return values;
+EncoderHeads::HostRows EncoderHeads::Download(const Tensor& rows) {
+  HostRows result{rows.columns, std::vector<float>(static_cast<size_t>(rows.rows * rows.columns))};
+  kernels_.Download(rows, 0, result.values);
+  return result;
 }
 
 Tensor EncoderHeads::Apply(const LinearWeights& linear, const Tensor& rows) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "banyan/encoder.h"
@@ -30,8 +31,18 @@ class EncoderHeads {
  private:
   bool GivesSparse(const EmbedOptions& options) const;
   bool GivesColbert(const EmbedOptions& options) const;
-  std::vector<float> Pooled(const Tensor& rows, std::int64_t first, std::int64_t count);
-  std::vector<float> RowOf(const Tensor& rows, std::int64_t row);
+  struct HostRows {
+    std::int64_t columns = 0;
+    std::vector<float> values;  // [rows, columns]
+
+    std::span<const float> Row(std::int64_t row) const {
+      return std::span(values).subspan(static_cast<size_t>(row * columns),
+                                       static_cast<size_t>(columns));
+    }
+  };
+  // All rows in one copy: a device answers each with a wait.
+  HostRows Download(const Tensor& rows);
+  static std::vector<float> Pooled(const HostRows& rows, std::int64_t first, std::int64_t count);
   // W rows + bias.
   Tensor Apply(const LinearWeights& linear, const Tensor& rows);
 

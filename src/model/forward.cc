@@ -27,6 +27,7 @@ ForwardPass::ForwardPass(const ModelConfig& config, const ModelWeights& weights,
   chosen_ = kernels.NewTensor(max_logit_rows, config.hidden_size);
   chosen_attended_ = kernels.NewTensor(max_logit_rows, config.heads * dim);
   logits_ = kernels.NewTensor(max_logit_rows, config.vocab_size);
+  if (weights.ranks > 0) ranks_ = kernels.NewTensor(max_rows, weights.ranks);
 }
 
 Tensor ForwardPass::Run(const Batch& batch, const AttentionPlan& plan, KvMemory& kv,
@@ -37,7 +38,9 @@ Tensor ForwardPass::Run(const Batch& batch, const AttentionPlan& plan, KvMemory&
   const std::unique_ptr<StepInputs> step = kernels_.Upload(batch, plan, options.earlier);
   const auto compute = [&] { Compute(*step, kv, options.skip_attention); };
   if (options.replay) {
-    recorder_->Run(*step, kv, options.skip_attention ? 1 : 0, compute);
+    const int variant =
+        (options.skip_attention ? 1 : 0) + (step->adapted ? 2 : 0) + (step->all_adapted ? 4 : 0);
+    recorder_->Run(*step, kv, variant, compute);
   } else {
     compute();
   }
@@ -54,17 +57,30 @@ void ForwardPass::Compute(const StepInputs& step, KvMemory& kv, bool skip_attent
     const Tensor qkv = ProjectAndStore(layer, step, kv, x);
     if (last && step.logit_rows == 0) return;
     Tensor attended = Attend(layer, step, kv, skip_attention, qkv);
+    const LowRankRows adapted{step, last ? StepRows::kLogits : StepRows::kAll};
     if (last) {
       x = LogitRows(step, x, chosen_);
       attended = LogitRows(step, attended, chosen_attended_);
     }
-    AddAttended(layer, attended, x);
-    FeedForward(layer, x);
+    AddAttended(layer, adapted, attended, x);
+    FeedForward(layer, adapted, x);
   }
   Tensor normed = normed_.Prefix(step.logit_rows);
   kernels_.RmsNorm(x, *weights_.final_norm, config_.rms_eps, normed);
   Tensor logits = logits_.Prefix(step.logit_rows);
   kernels_.MatMul(normed, *weights_.logits, nullptr, logits);
+  AddMore(weights_.logits_more, {step, StepRows::kLogits}, normed, logits);
+}
+
+LowRankCall ForwardPass::CallOf(const LowRankRef& more, const LowRankRows& adapted,
+                                const Tensor& x) const {
+  return {adapted.step, adapted.rows, *more, ranks_.Prefix(x.rows)};
+}
+
+void ForwardPass::AddMore(const LowRankRef& more, const LowRankRows& adapted, const Tensor& x,
+                          Tensor& out) {
+  if (more == nullptr || !adapted.step.adapted) return;
+  kernels_.AddLowRank(CallOf(more, adapted, x), x, out);
 }
 
 bool ForwardPass::norm_before() const { return config_.norm_placement == NormPlacement::kBefore; }
@@ -91,6 +107,7 @@ Tensor ForwardPass::ProjectAndStore(int layer, const StepInputs& step, KvMemory&
   Tensor qkv = qkv_.Prefix(x.rows);
   if (norm_before()) kernels_.RmsNorm(x, *w.attention_norm, config_.rms_eps, normed);
   kernels_.MatMul(norm_before() ? normed : x, *w.qkv, w.qkv_bias.get(), qkv);
+  AddMore(w.qkv_more, {step}, norm_before() ? normed : x, qkv);
   kernels_.RotateAndStore(step, layer, ShapeOf(layer), qk_norm, qkv, kv);
   return qkv;
 }
@@ -107,20 +124,23 @@ Tensor ForwardPass::Attend(int layer, const StepInputs& step, const KvMemory& kv
 }
 
 // x += W_o attended, or with the norm after the block: x += norm(W_o attended).
-void ForwardPass::AddAttended(int layer, const Tensor& attended, Tensor& x) {
+void ForwardPass::AddAttended(int layer, const LowRankRows& adapted, const Tensor& attended,
+                              Tensor& x) {
   const LayerWeights& w = weights_.layers[static_cast<size_t>(layer)];
   Tensor delta = delta_.Prefix(x.rows);
   if (norm_before()) {
     kernels_.MatMulAdd(attended, *w.output, w.output_bias.get(), delta, x);
+    AddMore(w.output_more, adapted, attended, x);
   } else {
     kernels_.MatMul(attended, *w.output, w.output_bias.get(), delta);
+    AddMore(w.output_more, adapted, attended, delta);
     kernels_.RmsNorm(delta, *w.attention_norm, config_.rms_eps, delta);
     kernels_.Add(delta, x);
   }
 }
 
 // x += W_down (silu(gate) * up), norms as above.
-void ForwardPass::FeedForward(int layer, Tensor& x) {
+void ForwardPass::FeedForward(int layer, const LowRankRows& adapted, Tensor& x) {
   const LayerWeights& w = weights_.layers[static_cast<size_t>(layer)];
   Tensor normed = normed_.Prefix(x.rows);
   Tensor gate_up = gate_up_.Prefix(x.rows);
@@ -128,12 +148,20 @@ void ForwardPass::FeedForward(int layer, Tensor& x) {
   Tensor delta = delta_.Prefix(x.rows);
 
   if (norm_before()) kernels_.RmsNorm(x, *w.ffn_norm, config_.rms_eps, normed);
-  kernels_.MatMulSwiGlu(norm_before() ? normed : x, *w.gate_up, w.gate_up_bias.get(), gate_up,
-                        inner);
+  const Tensor& input = norm_before() ? normed : x;
+  if (w.gate_up_more == nullptr || !adapted.step.adapted) {
+    kernels_.MatMulSwiGlu(input, *w.gate_up, w.gate_up_bias.get(), gate_up, inner);
+  } else {
+    kernels_.AdaptedSwiGlu(
+        input, {*w.gate_up, w.gate_up_bias.get(), CallOf(w.gate_up_more, adapted, input)}, gate_up,
+        inner);
+  }
   if (norm_before()) {
     kernels_.MatMulAdd(inner, *w.down, w.down_bias.get(), delta, x);
+    AddMore(w.down_more, adapted, inner, x);
   } else {
     kernels_.MatMul(inner, *w.down, w.down_bias.get(), delta);
+    AddMore(w.down_more, adapted, inner, delta);
     kernels_.RmsNorm(delta, *w.ffn_norm, config_.rms_eps, delta);
     kernels_.Add(delta, x);
   }

@@ -29,6 +29,11 @@ class ForwardPass {
   int max_rows() const { return max_rows_; }
 
  private:
+  // Of tensors that have all of a step's rows, or those with logits.
+  struct LowRankRows {
+    const StepInputs& step;
+    StepRows rows = StepRows::kAll;
+  };
   void Compute(const StepInputs& step, KvMemory& kv, bool skip_attention);
   bool norm_before() const;
   AttentionShape ShapeOf(int layer) const;
@@ -37,8 +42,11 @@ class ForwardPass {
   Tensor ProjectAndStore(int layer, const StepInputs& step, KvMemory& kv, const Tensor& x);
   Tensor Attend(int layer, const StepInputs& step, const KvMemory& kv, bool skip,
                 const Tensor& qkv);
-  void AddAttended(int layer, const Tensor& attended, Tensor& x);
-  void FeedForward(int layer, Tensor& x);
+  void AddAttended(int layer, const LowRankRows& adapted, const Tensor& attended, Tensor& x);
+  void FeedForward(int layer, const LowRankRows& adapted, Tensor& x);
+  // What adapters that are kept apart add to the product of `x` that `out` has or was added to.
+  void AddMore(const LowRankRef& more, const LowRankRows& adapted, const Tensor& x, Tensor& out);
+  LowRankCall CallOf(const LowRankRef& more, const LowRankRows& adapted, const Tensor& x) const;
 
   const ModelConfig& config_;
   const ModelWeights& weights_;
@@ -55,6 +63,7 @@ class ForwardPass {
   Tensor chosen_;    // [logit rows, hidden] the residual stream of rows with logits, last layer
   Tensor chosen_attended_;  // [logit rows, heads * head_dim]
   Tensor logits_;           // [logit rows, vocab]
+  Tensor ranks_;            // [rows, weights.ranks] between the factors of low-rank products
 };
 
 }  // namespace banyan

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cmath>
 #include <initializer_list>
 #include <optional>
 #include <string>
@@ -23,14 +25,15 @@ constexpr const char* kLogitsModule = "lm_head";
 class DecoderLoader {
  public:
   DecoderLoader(const ModelConfig& config, const TensorStore& store, TensorNaming naming,
-                Kernels& kernels, const LoadProgress& progress, Adapter* adapter)
+                Kernels& kernels, const LoadProgress& progress, const AdaptersToLoad& adapters)
       : config_(config),
         store_(store),
         names_(naming == TensorNaming::kGguf ? kGgufNames : kHuggingFaceNames),
         kernels_(kernels),
         progress_(progress),
         total_bytes_(static_cast<std::int64_t>(store.TotalBytes())),
-        adapter_(adapter) {
+        adapter_(adapters.merged),
+        apart_(adapters.apart) {
     if (adapter_ != nullptr) pool_.emplace(kernels.options().threads);
   }
 
@@ -44,7 +47,16 @@ class DecoderLoader {
       weights_.layers.push_back(LoadLayer());
     }
     weights_.logits = Logits(embedding);
+    weights_.logits_more = Apart({{kLogitsModule, 0, config_.vocab_size}}, hidden());
     if (adapter_ != nullptr) adapter_->CheckAllFound();
+    for (Adapter* adapter : apart_) {
+      if (adapter->Find(kEmbeddingModule, config_.vocab_size, hidden()) != nullptr) {
+        Throw(ErrorKind::kUnsupported,
+              "{}: it adapts '{}', which works only where an adapter is merged into the weights",
+              adapter->where(), kEmbeddingModule);
+      }
+      adapter->CheckAllFound();
+    }
     if (progress_)
       progress_(total_bytes_, total_bytes_);  // what the model does not use is done too
     return std::move(weights_);
@@ -92,8 +104,9 @@ class DecoderLoader {
       layer.key_norm =
           VectorOf({&Get(names_.key_norm, "weight", {whole ? key_size() : config_.head_dim})});
     }
-    layer.output = MatrixOf({&Get(names_.output, "weight", {hidden(), query_size()})}, {},
-                            {{InLayer(kHuggingFaceNames.output), 0, hidden()}});
+    const std::vector<Place> output = {{InLayer(kHuggingFaceNames.output), 0, hidden()}};
+    layer.output = MatrixOf({&Get(names_.output, "weight", {hidden(), query_size()})}, {}, output);
+    layer.output_more = Apart(output, query_size());
     if (config_.output_bias)
       layer.output_bias = VectorOf({&Get(names_.output, "bias", {hidden()})});
     LoadFfn(layer);
@@ -108,6 +121,7 @@ class DecoderLoader {
         {InLayer(kHuggingFaceNames.key), query_size(), key_size()},
         {InLayer(kHuggingFaceNames.value), query_size() + key_size(), key_size()},
         {InLayer(kHuggingFaceNames.fused_qkv), 0, total}};
+    layer.qkv_more = Apart(places, hidden());
     if (Has(names_.fused_qkv)) {
       layer.qkv = MatrixOf({&Get(names_.fused_qkv, "weight", {total, hidden()})}, order, places);
       if (config_.qkv_bias)
@@ -139,12 +153,14 @@ class DecoderLoader {
       return std::vector<const HostTensor*>{&Get(names_.gate, suffix, shape(ffn)),
                                             &Get(names_.up, suffix, shape(ffn))};
     };
-    layer.gate_up = MatrixOf(parts("weight", true), {},
-                             {{InLayer(kHuggingFaceNames.gate), 0, ffn},
-                              {InLayer(kHuggingFaceNames.up), ffn, ffn},
-                              {InLayer(kHuggingFaceNames.fused_gate_up), 0, 2 * ffn}});
-    layer.down = MatrixOf({&Get(names_.down, "weight", {hidden(), ffn})}, {},
-                          {{InLayer(kHuggingFaceNames.down), 0, hidden()}});
+    const std::vector<Place> gate_up = {{InLayer(kHuggingFaceNames.gate), 0, ffn},
+                                        {InLayer(kHuggingFaceNames.up), ffn, ffn},
+                                        {InLayer(kHuggingFaceNames.fused_gate_up), 0, 2 * ffn}};
+    const std::vector<Place> down = {{InLayer(kHuggingFaceNames.down), 0, hidden()}};
+    layer.gate_up = MatrixOf(parts("weight", true), {}, gate_up);
+    layer.gate_up_more = Apart(gate_up, hidden());
+    layer.down = MatrixOf({&Get(names_.down, "weight", {hidden(), ffn})}, {}, down);
+    layer.down_more = Apart(down, ffn);
     if (config_.mlp_bias) {
       layer.gate_up_bias = VectorOf(parts("bias", false));
       layer.down_bias = VectorOf({&Get(names_.down, "bias", {hidden()})});
@@ -184,14 +200,49 @@ class DecoderLoader {
 
   std::string InLayer(const char* name) const { return module_prefix_ + name; }
 
-  std::vector<AdaptedRows> ProductsFor(const std::vector<Place>& places, std::int64_t columns) {
+  static std::vector<AdaptedRows> ProductsOf(Adapter* adapter, const std::vector<Place>& places,
+                                             std::int64_t columns) {
     std::vector<AdaptedRows> products;
-    if (adapter_ == nullptr) return products;
+    if (adapter == nullptr) return products;
     for (const Place& place : places) {
-      const LowRankProduct* product = adapter_->Find(place.module, place.rows, columns);
+      const LowRankProduct* product = adapter->Find(place.module, place.rows, columns);
       if (product != nullptr) products.push_back({product, place.first_row, place.rows});
     }
     return products;
+  }
+  std::vector<AdaptedRows> ProductsFor(const std::vector<Place>& places, std::int64_t columns) {
+    return ProductsOf(adapter_, places, columns);
+  }
+
+  // Null when no adapter that is kept apart has a product for one of the places.
+  LowRankRef Apart(const std::vector<Place>& places, std::int64_t columns) {
+    std::vector<std::vector<LowRankPart>> variants;
+    bool some = false;
+    for (Adapter* adapter : apart_) {
+      std::vector<LowRankPart>& parts = variants.emplace_back();
+      for (const AdaptedRows& rows : ProductsOf(adapter, places, columns)) {
+        CheckFinite(*rows.product, *adapter);
+        parts.push_back({rows.product->a, rows.product->b, rows.product->scale, rows.first_row});
+        some = true;
+      }
+    }
+    if (!some) return nullptr;
+    std::int64_t rows = 0;
+    for (const Place& place : places) rows = std::max(rows, place.first_row + place.rows);
+    LowRankRef table = kernels_.LoadLowRank({rows, columns, variants});
+    weights_.ranks = std::max(weights_.ranks, table->ranks);
+    weights_.bytes += table->bytes;
+    return table;
+  }
+
+  static void CheckFinite(const LowRankProduct& product, const Adapter& adapter) {
+    for (const HostTensor* tensor : {product.a, product.b}) {
+      std::vector<float> values(static_cast<size_t>(tensor->rows() * tensor->columns()));
+      Dequantize(tensor->dtype, tensor->bytes, values);
+      if (std::ranges::all_of(values, [](float value) { return std::isfinite(value); })) continue;
+      Throw(ErrorKind::kFormat, "{}: tensor '{}' has values that are not finite", adapter.where(),
+            tensor->name);
+    }
   }
 
   // `places` name the rows in the order that `order` makes.
@@ -237,7 +288,8 @@ class DecoderLoader {
   Kernels& kernels_;
   const LoadProgress& progress_;
   std::int64_t loaded_bytes_ = 0, total_bytes_ = 0;
-  Adapter* adapter_;
+  Adapter* adapter_;  // merged; may be null
+  const std::vector<Adapter*>& apart_;
   std::optional<ThreadPool> pool_;      // for merging
   std::string prefix_, module_prefix_;  // of the layer being loaded: the file's, and adapters'
   ModelWeights weights_;
@@ -246,8 +298,9 @@ class DecoderLoader {
 }  // namespace
 
 ModelWeights LoadWeights(const ModelConfig& config, const TensorStore& store, TensorNaming naming,
-                         Kernels& kernels, const LoadProgress& progress, Adapter* adapter) {
-  return DecoderLoader(config, store, naming, kernels, progress, adapter).Load();
+                         Kernels& kernels, const LoadProgress& progress,
+                         const AdaptersToLoad& adapters) {
+  return DecoderLoader(config, store, naming, kernels, progress, adapters).Load();
 }
 
 }  // namespace banyan

@@ -15,6 +15,8 @@ namespace banyan {
 
 using MatrixRef = std::shared_ptr<const Matrix>;
 using VectorRef = std::shared_ptr<const Vector>;
+// What adapters that are kept apart add to a matrix; null: nothing.
+using LowRankRef = std::shared_ptr<const LowRankTable>;
 
 struct LayerWeights {
   VectorRef attention_norm;  // [hidden] before or after attention, as config.norm_placement says
@@ -29,13 +31,16 @@ struct LayerWeights {
   VectorRef gate_up_bias;    // may be null
   MatrixRef down;            // [hidden, ffn]
   VectorRef down_bias;       // may be null
+  LowRankRef qkv_more, output_more, gate_up_more, down_more;
 };
 
 struct ModelWeights {
   MatrixRef embedding;  // [vocab, hidden]
   std::vector<LayerWeights> layers;
-  VectorRef final_norm;         // [hidden]
-  MatrixRef logits;             // [vocab, hidden]; the embedding itself when tied
+  VectorRef final_norm;  // [hidden]
+  MatrixRef logits;      // [vocab, hidden]; the embedding itself when tied
+  LowRankRef logits_more;
+  std::int64_t ranks = 0;       // of the largest table; 0: no adapters are kept apart
   std::int64_t bytes = 0;       // resident, each matrix once
   std::int64_t parameters = 0;  // of the matrices, each once
 };
@@ -48,11 +53,16 @@ enum class TensorNaming {
 };
 
 // `progress` (may be empty) hears after every matrix how many bytes of the store are loaded, of how
-// many. `adapter` (may be null) is merged into the matrices that it has products for; an embedding
-// and its tied logits are adapted apart. Throws when a tensor is missing or has another shape than
-// the configuration implies, and when the adapter is for another model.
+// many. Throws when a tensor is missing or has another shape than the configuration implies, when
+// an adapter is for another model, and kUnsupported for one that cannot be kept apart.
+struct AdaptersToLoad {
+  // Merged into the matrices that it has products for; an embedding and its tied logits are adapted
+  // apart. May be null.
+  Adapter* merged = nullptr;
+  std::vector<Adapter*> apart;  // variants from 1 on
+};
 ModelWeights LoadWeights(const ModelConfig& config, const TensorStore& store, TensorNaming naming,
                          Kernels& kernels, const LoadProgress& progress,
-                         Adapter* adapter = nullptr);
+                         const AdaptersToLoad& adapters = {});
 
 }  // namespace banyan

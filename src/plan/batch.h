@@ -26,6 +26,8 @@ struct Batch {
   std::vector<std::int32_t> positions;   // [rows]
   std::vector<std::int32_t> slots;       // [rows] page * kPageTokens + offset, each at most once
   std::vector<std::int32_t> logit_rows;  // rows whose logits are wanted, ascending
+  // [rows] the variant of the model that computes each (kernels/low_rank.h), or empty: all 0.
+  std::vector<std::int32_t> variants;
 
   int rows() const { return static_cast<int>(tokens.size()); }
 };

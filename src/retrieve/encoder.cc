@@ -8,8 +8,8 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/mapped_file.h"
-#include "engine/kernel_options.h"
-#include "engine/model_parts.h"
+#include "load/kernel_options.h"
+#include "load/model_parts.h"
 #include "formats/gguf.h"
 #include "formats/locate.h"
 #include "formats/safetensors.h"
@@ -22,8 +22,8 @@ namespace banyan {
 namespace {
 
 constexpr size_t kMaxConfigBytes = 16u << 20;
-// Rows whose activations stay in the caches of a processor.
-constexpr int kBatchRows = 512;
+// Rows whose activations stay in the caches of a processor, and rows that fill a device.
+constexpr int kHostRows = 512, kDeviceRows = 16384;
 
 std::string ReadIfThere(const std::filesystem::path& path) {
   std::error_code ignored;
@@ -102,7 +102,8 @@ void Encoder::Parts::CheckAll(std::span<const std::vector<TokenId>> texts,
 
 void Encoder::Parts::ForEachPass(std::span<const std::vector<TokenId>> texts, int rows,
                                  const std::function<void(std::span<const TokenList>)>& visit) {
-  const auto most = static_cast<size_t>(rows > 0 ? rows : kBatchRows);
+  const int usual = kernels->asynchronous() ? kDeviceRows : kHostRows;
+  const auto most = static_cast<size_t>(rows > 0 ? rows : usual);
   std::vector<TokenList> together;
   size_t sum = 0;
   for (const std::vector<TokenId>& next : texts) {
@@ -132,10 +133,7 @@ bool Encoder::IsEncoder(const std::string& model) {
 }
 
 std::shared_ptr<Encoder> Encoder::Load(const LoadOptions& options) {
-  if (options.device == "cuda") {
-    Throw(ErrorKind::kUnsupported, "encoders run on cpu and reference, not on cuda");
-  }
-  if (!options.adapter.empty()) {
+  if (!options.adapter.empty() || !options.adapters.empty()) {
     Throw(ErrorKind::kUnsupported, "--adapter: encoders take no adapters");
   }
   auto parts = std::make_unique<Parts>();

@@ -11,17 +11,31 @@
 #include <vector>
 
 #include "banyan/encoder.h"
+#include "banyan/error.h"
+#include "kernels/kernels.h"
 
 namespace banyan::encodertest {
 
 using Texts = std::vector<std::vector<TokenId>>;
 
+// Those that this build and machine have.
+inline std::vector<std::string> Devices() {
+  std::vector<std::string> devices = {"cpu", "reference"};
+  try {
+    MakeKernels("cuda", {});
+    devices.emplace_back("cuda");
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kUnsupported) throw;
+  }
+  return devices;
+}
+
 inline std::shared_ptr<Encoder> LoadOn(const std::string& device, const std::filesystem::path& path,
-                                       int threads = 2) {
+                                       int threads = 2, const std::string& precision = "f32") {
   LoadOptions options;
   options.model = path.string();
   options.device = device;
-  options.precision = "f32";
+  options.precision = precision;
   options.threads = threads;
   return Encoder::Load(options);
 }

@@ -46,7 +46,7 @@ TEST(EncoderOracle, TinyModels) {
     for (const Json& oracle : oracles) {
       texts.push_back(oracle.at("ids").get<std::vector<TokenId>>());
     }
-    for (const char* device : {"cpu", "reference"}) {
+    for (const std::string& device : encodertest::Devices()) {
       const auto encoder = LoadOn(device, kOracles / name);
       const std::string what = std::string(name) + " on " + device;
       if (encoder->reranks()) {

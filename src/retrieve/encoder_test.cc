@@ -23,6 +23,7 @@ namespace banyan {
 namespace {
 
 namespace fs = std::filesystem;
+using encodertest::Devices;
 using encodertest::LargestDifference;
 using encodertest::LoadOn;
 using encodertest::Texts;
@@ -54,7 +55,7 @@ TEST(Encoder, MeanOfBertAgreesWithThePlainComputation) {
   const fs::path path = testing_support::WriteTinyEncoder(kBert, directory.path());
   const PlainEncoder plain(kBert);
   const Texts texts = RandomTexts(kLengths, kBert.vocab);
-  for (const char* device : {"cpu", "reference"}) {
+  for (const std::string& device : Devices()) {
     const auto encoder = LoadOn(device, path);
     EXPECT_EQ(encoder->dimensions(), 48);
     EXPECT_EQ(encoder->context_length(), 300);
@@ -74,7 +75,7 @@ TEST(Encoder, HeadsOfM3AgreeWithThePlainComputation) {
   const fs::path path = testing_support::WriteTinyEncoder(kM3, directory.path());
   const PlainEncoder plain(kM3);
   const Texts texts = RandomTexts(kLengths, kM3.vocab);
-  for (const char* device : {"cpu", "reference"}) {
+  for (const std::string& device : Devices()) {
     const auto encoder = LoadOn(device, path);
     EXPECT_TRUE(encoder->has_sparse() && encoder->has_colbert() && encoder->embeds());
     const std::vector<Embedding> found = encoder->Embed(texts);
@@ -108,7 +109,7 @@ TEST(Encoder, RerankersAgreeWithThePlainComputation) {
   const fs::path path = testing_support::WriteTinyEncoder(kReranker, directory.path());
   const PlainEncoder plain(kReranker);
   const Texts texts = RandomTexts(kLengths, kReranker.vocab);
-  for (const char* device : {"cpu", "reference"}) {
+  for (const std::string& device : Devices()) {
     const std::vector<float> found = LoadOn(device, path)->Rerank(texts);
     ASSERT_EQ(found.size(), texts.size());
     for (size_t t = 0; t < texts.size(); ++t) {
@@ -164,7 +165,7 @@ TEST(Encoder, ATextHasTheSameBitsAloneAndAmongOthers) {
   const fs::path path = testing_support::WriteTinyEncoder(kM3, directory.path() / "m3");
   const fs::path ranks = testing_support::WriteTinyEncoder(kReranker, directory.path() / "rerank");
   const Texts texts = RandomTexts({300, 1, 17, 64, 128, 129, 2, 250, 16, 33}, kM3.vocab);
-  for (const char* device : {"cpu", "reference"}) {
+  for (const std::string& device : Devices()) {
     const auto one = LoadOn(device, path, 1);
     const auto reranker = LoadOn(device, ranks, 1);
     std::vector<Embedding> alone;

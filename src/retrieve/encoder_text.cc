@@ -6,7 +6,7 @@
 #include "base/json.h"
 #include "base/mapped_file.h"
 #include "base/sha256.h"
-#include "engine/model_identity.h"
+#include "load/model_identity.h"
 #include "formats/gguf.h"
 #include "formats/locate.h"
 #include "formats/safetensors.h"

@@ -50,6 +50,7 @@ Completion::Completion(ServeContext& context, CompletionRequest request)
 // All prompts are one request: all or none of it is taken.
 void Completion::Submit(EngineCall& call) {
   PromptSegment root;
+  root.adapter = request_.adapter;
   const std::int64_t window = context_.model->context_length();
   for (size_t p = 0; p < request_.prompts.size(); ++p) {
     PromptSegment& prompt = root.below.emplace_back();

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <string>
 
-#include "engine/model_parts.h"
+#include "load/model_parts.h"
 
 namespace banyan {
 namespace {

@@ -31,12 +31,7 @@ std::string AnyJsonObject() {
 void ReadCommon(ServeContext& context, std::string_view body, Parameters& parameters,
                 CompletionRequest& request) {
   request.model = parameters.Needed("model").is_string() ? parameters.Text("model", "") : "";
-  if (request.model != context.options.model_name) {
-    throw ApiError(404,
-                   fmt::format("the model '{}' is not served here; this server has '{}'",
-                               request.model, context.options.model_name),
-                   "model", "model_not_found");
-  }
+  request.adapter = context.AdapterOf(request.model);
   request.n = static_cast<int>(parameters.Integer("n", 1, 1, context.options.max_answers));
   request.stream = parameters.Flag("stream", false);
   if (const Json* options = parameters.Find("stream_options")) {

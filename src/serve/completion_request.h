@@ -13,6 +13,7 @@ namespace banyan {
 struct CompletionRequest {
   bool chat = true;
   std::string model;
+  std::string adapter;                        // that the model's name stands for; empty: none
   std::vector<std::vector<TokenId>> prompts;  // one, or several of /v1/completions
   int n = 1;                                  // answers to each
   AnswerRequest answer;                       // but for tag, sample and max_new

@@ -64,6 +64,18 @@ ServeContext::ServeContext(std::shared_ptr<Model> model_, const EngineOptions& e
   if (!text) Throw(ErrorKind::kUnsupported, "serve: the model's files have no tokenizer");
 }
 
+std::string ServeContext::AdapterOf(const std::string& name) const {
+  if (name == options.model_name) return "";
+  std::string served = "'" + options.model_name + "'";
+  for (const std::string& adapter : model->adapters()) {
+    if (name == adapter) return adapter;
+    served += ", '" + adapter + "'";
+  }
+  throw ApiError(404,
+                 fmt::format("the model '{}' is not served here; this server has {}", name, served),
+                 "model", "model_not_found");
+}
+
 std::uint64_t RandomNumber() {
   thread_local std::random_device device;
   return (std::uint64_t{device()} << 32) | device();

@@ -38,6 +38,10 @@ struct ServeContext {
   ServeContext(std::shared_ptr<Model> model, const EngineOptions& engine_options,
                const ServeOptions& options);
 
+  // What a request's "model" stands for: the model itself (nothing), or one of its adapters. Throws
+  // ApiError 404 for another name.
+  std::string AdapterOf(const std::string& name) const;
+
   const std::shared_ptr<Model> model;
   const std::shared_ptr<const Text> text;
   const ServeOptions options;

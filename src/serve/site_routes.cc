@@ -64,6 +64,9 @@ void Site::Models(const std::string& id, HttpReply& reply) const {
                     {"context_length", context_length}});
   };
   add(context_.options.model_name, context_.model->context_length());
+  for (const std::string& adapter : context_.model->adapters()) {
+    add(adapter, context_.model->context_length());
+  }
   if (context_.options.encoder) {
     add(context_.options.encoder_name, context_.options.encoder->context_length());
   }

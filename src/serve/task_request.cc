@@ -98,7 +98,9 @@ void RefuseRepeated(TaskRequest& request) {
   }
 }
 
-void ReadStreaming(Parameters& parameters, TaskRequest& request) {
+void ReadStreaming(const ServeContext& context, Parameters& parameters, TaskRequest& request) {
+  const std::string& served = context.options.model_name;
+  request.adapter = context.AdapterOf(parameters.Text("model", served));
   request.stream = parameters.Flag("stream", false);
   request.forest = parameters.Flag("forest", false);
 }
@@ -161,7 +163,7 @@ TaskRequest ReadAskRequest(ServeContext& context, std::string_view body) {
   ask.logprobs = parameters.Flag("logprobs", false);
   ask.top_logprobs = static_cast<int>(parameters.Integer("top_logprobs", 0, 0, kMostTopLogprobs));
   ask.token_ids = parameters.Flag("token_ids", false);
-  ReadStreaming(parameters, request);
+  ReadStreaming(context, parameters, request);
   const Json& documents = ListOf(parameters, "documents", context.options.max_answers);
   const Json& questions = ListOf(parameters, "questions", context.options.max_answers);
   parameters.RefuseOthers();
@@ -209,7 +211,7 @@ TaskRequest ReadExtractRequest(ServeContext& context, std::string_view body) {
   extract.too_long = OneOf(parameters, "too_long", TooLong::kFail,
                            {{"fail", TooLong::kFail}, {"truncate", TooLong::kTruncate}});
   extract.flat = parameters.Flag("flat", false);
-  ReadStreaming(parameters, request);
+  ReadStreaming(context, parameters, request);
   const Json& documents = ListOf(parameters, "documents", context.options.max_answers);
   parameters.RefuseOthers();
   request.task = MakeTask([&] { return std::make_unique<ExtractTask>(context.model, extract); });
@@ -259,7 +261,7 @@ TaskRequest ReadRagRequest(ServeContext& context, std::string_view body) {
   rag.too_long = OneOf(parameters, "too_long", TooLong::kFail,
                        {{"fail", TooLong::kFail}, {"truncate", TooLong::kTruncate}});
   rag.trace = parameters.Flag("trace", true);
-  ReadStreaming(parameters, request);
+  ReadStreaming(context, parameters, request);
   const Json& questions = ListOf(parameters, "questions", context.options.max_answers);
   Json documents;
   if (parameters.Find("documents")) {

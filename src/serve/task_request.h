@@ -19,6 +19,7 @@ struct TaskRequest {
   std::vector<InputRow> records;   // documents; of rag questions
   std::int64_t questions = 0;      // of each document of ask; of rag all
   Json documents = Json::array();  // of the first event: {"id","characters"}
+  std::string adapter;             // of records that name none; empty: none
   bool stream = false;
   bool forest = false;  // with stream: pictures of what is shared
 };

@@ -10,6 +10,7 @@
 #include "serve/completion.h"
 #include "tasks/ask_work.h"
 #include "tasks/prompt_counter.h"
+#include "tasks/row_adapter.h"
 
 namespace banyan {
 namespace {
@@ -44,6 +45,7 @@ struct TaskRun::Record {
   size_t index = 0;
   std::unique_ptr<RecordWork> work;
   AskWork* ask = nullptr;  // the work, when it is one of ask
+  std::string adapter;     // empty: none
   std::int64_t missing = 0;
   std::int64_t unique_tokens = 0, least_cached = -1;
   std::vector<bool> shown;        // [questions of ask]
@@ -90,6 +92,8 @@ void TaskRun::Start(Record& record) {
   std::vector<PromptSegment> prompts;
   if (!row.problem) {
     try {
+      record.adapter = AdapterOfRow(row, *context_.model);
+      if (record.adapter.empty()) record.adapter = request_.adapter;
       record.work = request_.task->Start(row);
       if (request_.kind == TaskRequest::Kind::kAsk) {
         record.ask = static_cast<AskWork*>(record.work.get());
@@ -118,6 +122,7 @@ void TaskRun::Start(Record& record) {
 void TaskRun::Queue(Record& record, std::vector<PromptSegment> prompts) {
   PromptCounter counter;
   for (PromptSegment& prompt : prompts) {
+    prompt.adapter = record.adapter;
     const PromptCount count = counter.Count(prompt);
     usage_.prompt_tokens += count.prompt_tokens;
     record.unique_tokens += count.unique_tokens;

@@ -28,7 +28,7 @@ constexpr double kWaitSeconds = 0.02;  // between looks at the stop request
 class AskSession::Impl {
  public:
   Impl(std::shared_ptr<Model> model, const EngineOptions& engine_options, const AskOptions& ask)
-      : task_(model, ask), engine_(std::move(model), engine_options) {
+      : model_(model), task_(model, ask), engine_(std::move(model), engine_options) {
     engine_.Start();
   }
 
@@ -45,7 +45,9 @@ class AskSession::Impl {
       while (more && open.size() < kRecordsAhead) {
         InputRow row;
         more = next(row);
-        if (more) open.emplace_back(task_, std::move(row), next_record_++).SubmitTo(engine_);
+        if (more) {
+          open.emplace_back(task_, *model_, std::move(row), next_record_++).SubmitTo(engine_);
+        }
       }
       if (open.empty()) break;
       for (AnswerEvent& event : engine_.TakeEvents(kWaitSeconds)) {
@@ -153,6 +155,7 @@ class AskSession::Impl {
     AskListener& listener_;
   };
 
+  std::shared_ptr<Model> model_;
   AskTask task_;
   Engine engine_;
   std::uint64_t next_record_ = 0;

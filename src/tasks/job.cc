@@ -67,7 +67,7 @@ JobRunner::JobRunner(std::shared_ptr<Model> model, const EngineOptions& engine_o
       engine_(model, ForJobs(engine_options)),
       output_(options, task.Columns(), HeaderOf(task, *model, options, engine_options)),
       input_(InputOf(options)),
-      stacks_(task),
+      stacks_(task, *model_),
       first_rows_(output_.rows()),
       first_errors_(output_.error_rows()),
       start_(Clock::now()),

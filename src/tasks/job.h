@@ -52,6 +52,7 @@ class JobRunner {
     std::uint64_t sequence = 0;
     std::vector<TakenKey> keys;        // of the input's rows: one, unless the task stacks them
     std::unique_ptr<RecordWork> work;  // null: the rows are there
+    std::string adapter;               // that its rows name; empty: none
     std::int64_t missing = 0;          // answers not there yet
     bool abandoned = false;            // an answer was cancelled: no rows, asked again on resume
     std::vector<Answer> answers;

@@ -6,6 +6,7 @@
 #include "base/timer.h"
 #include "tasks/job.h"
 #include "tasks/prompt_counter.h"
+#include "tasks/row_adapter.h"
 #include "tasks/row_stacks.h"
 
 namespace banyan {
@@ -40,8 +41,8 @@ void Calibrate(Engine& engine, std::int64_t answers, JobEstimate& estimate) {
 // The prompts of a job, counted; the first of them are submitted.
 class Estimator {
  public:
-  Estimator(Task& task, Engine& engine, JobEstimate& estimate)
-      : task_(task), engine_(engine), estimate_(estimate) {}
+  Estimator(const Model& model, Task& task, Engine& engine, JobEstimate& estimate)
+      : model_(model), task_(task), engine_(engine), estimate_(estimate) {}
 
   void Add(const std::vector<TakenRow>& record) {
     estimate_.records += static_cast<std::int64_t>(record.size());
@@ -62,7 +63,9 @@ class Estimator {
     for (const TakenRow& taken : record) rows.push_back(taken.row);
     const std::unique_ptr<RecordWork> work =
         rows.size() == 1 ? task_.Start(rows.front()) : task_.StartStack(rows);
+    const std::string adapter = AdapterOfRow(rows.front(), model_);
     for (PromptSegment& root : work->NextPrompts()) {
+      root.adapter = adapter;
       const PromptCount of_root = counter_.Count(root);
       count_ += of_root;
       if (submitted_ >= kCalibrationAnswers) continue;
@@ -76,6 +79,7 @@ class Estimator {
     estimate_.rows += work->row_count();
   }
 
+  const Model& model_;
   Task& task_;
   Engine& engine_;
   JobEstimate& estimate_;
@@ -91,8 +95,8 @@ JobEstimate EstimateJob(std::shared_ptr<Model> model, const EngineOptions& engin
   Engine engine(model, engine_options);
   InputReader input(InputOf(job));
   JobEstimate estimate;
-  Estimator estimator(task, engine, estimate);
-  RowStacks stacks(task);
+  Estimator estimator(*model, task, engine, estimate);
+  RowStacks stacks(task, *model);
   KeySet identities;
   InputRow row;
   for (std::int64_t read = 0; (job.limit < 0 || read < job.limit) && input.Next(row); ++read) {

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/timer.h"
 #include "tasks/job.h"
+#include "tasks/row_adapter.h"
 
 namespace banyan {
 namespace {
@@ -78,6 +79,7 @@ void JobRunner::Prepare(std::vector<InputRow> rows, RecordPtr record) {
     std::optional<RowProblem> problem = rows.front().problem;
     if (!problem) {
       try {
+        record->adapter = AdapterOfRow(rows.front(), *model_);
         record->work = rows.size() == 1 ? task_.Start(rows.front()) : task_.StartStack(rows);
         prompts = record->work->NextPrompts();
       } catch (const std::exception& e) {
@@ -117,6 +119,7 @@ JobRunner::RecordPtr JobRunner::Advance(RecordPtr record, std::vector<PromptSegm
   Record& waiting = *record;
   const std::uint64_t sequence = record->sequence;
   for (PromptSegment& prompt : prompts) {
+    prompt.adapter = waiting.adapter;
     ForEachAnswer(prompt, [&](AnswerRequest& answer) {
       BANYAN_CHECK(answer.tag >> kTagBits == 0);
       answer.tag |= sequence << kTagBits;

@@ -10,7 +10,7 @@
 
 #include "base/error.h"
 #include "base/json_row.h"
-#include "engine/model_parts.h"
+#include "load/model_parts.h"
 #include "store/store_parts.h"
 #include "tasks/ask_task.h"
 #include "tasks/job.h"
@@ -168,7 +168,7 @@ class StoreAdding {
     for (PromptSegment& prompt : prompts) {
       const int documents = OnlyKept(prompt);
       if (documents == 0) continue;
-      if (IsThere(prompt, {model_->parts().kv_name, 0, 0})) {
+      if (IsThere(prompt, {model_->parts().variants.front().kv_name, 0, 0})) {
         receipt_.there += documents;
         continue;
       }

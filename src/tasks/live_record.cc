@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/json_row.h"
+#include "tasks/row_adapter.h"
 
 namespace banyan {
 namespace {
@@ -29,7 +30,8 @@ bool MayBecomeNull(std::string_view text) {
 
 }  // namespace
 
-LiveRecord::LiveRecord(AskTask& task, InputRow row, std::uint64_t sequence) : sequence_(sequence) {
+LiveRecord::LiveRecord(AskTask& task, const Model& model, InputRow row, std::uint64_t sequence)
+    : sequence_(sequence) {
   const Json id = row.value.value("id", Json());
   id_ = id.is_string() ? id.get<std::string>() : id.is_null() ? row.file : DumpJson(id);
   const std::string where =
@@ -39,6 +41,7 @@ LiveRecord::LiveRecord(AskTask& task, InputRow row, std::uint64_t sequence) : se
     return;
   }
   try {
+    adapter_ = AdapterOfRow(row, model);
     work_ = task.StartAsk(row);
     questions_.resize(static_cast<size_t>(work_->row_count()));
   } catch (const std::exception& e) {
@@ -50,6 +53,7 @@ void LiveRecord::SubmitTo(Engine& engine) {
   if (!work_) return;
   for (PromptSegment& prompt : work_->NextPrompts()) {
     MarkAll(prompt, sequence_ << kTagBits);
+    prompt.adapter = adapter_;
     try {
       requests_.push_back(engine.Submit(std::move(prompt)));
     } catch (const Error& e) {

@@ -16,7 +16,7 @@ class LiveRecord {
   static constexpr int kTagBits = 24;  // of a record's own tags; its sequence stands above them
 
   // A row that cannot be asked fails when it is shown.
-  LiveRecord(AskTask& task, InputRow row, std::uint64_t sequence);
+  LiveRecord(AskTask& task, const Model& model, InputRow row, std::uint64_t sequence);
 
   std::uint64_t sequence() const { return sequence_; }
   void SubmitTo(Engine& engine);
@@ -38,6 +38,7 @@ class LiveRecord {
 
   std::uint64_t sequence_;
   std::string id_, problem_;
+  std::string adapter_;            // that the row names; empty: none
   std::unique_ptr<AskWork> work_;  // null: there is a problem
   std::vector<RequestId> requests_;
   std::vector<Question> questions_;

@@ -35,8 +35,12 @@ PromptCount& PromptCount::operator+=(const PromptCount& other) {
 }
 
 PromptCount PromptCounter::Count(const PromptSegment& root) {
-  const bool known = !root.tokens.empty() && root.tokens == last_root_;
-  if (!known) last_root_ = root.tokens;
+  const bool known =
+      !root.tokens.empty() && root.tokens == last_root_ && root.adapter == last_adapter_;
+  if (!known) {
+    last_root_ = root.tokens;
+    last_adapter_ = root.adapter;
+  }
   PromptCount count;
   Visit(root, 0, !known, count);
   return count;

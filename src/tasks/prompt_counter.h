@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "banyan/request.h"
@@ -25,6 +26,7 @@ class PromptCounter {
 
  private:
   std::vector<TokenId> last_root_;
+  std::string last_adapter_;
 };
 
 }  // namespace banyan

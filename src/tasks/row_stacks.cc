@@ -3,6 +3,8 @@
 #include <exception>
 #include <utility>
 
+#include "tasks/row_adapter.h"
+
 namespace banyan {
 
 // A row that cannot be asked stands alone, as an error.
@@ -10,7 +12,7 @@ void RowStacks::Add(TakenRow taken) {
   std::string name;
   if (task_.most_stacked() > 1 && !taken.row.problem) {
     try {
-      name = task_.StackName(taken.row);
+      name = task_.StackName(taken.row) + "\n" + AdapterOfRow(taken.row, model_);
     } catch (const std::exception& e) {
       taken.row.problem = ProblemOf(e);
     }

@@ -24,7 +24,8 @@ struct TakenRow {
 
 class RowStacks {
  public:
-  explicit RowStacks(const Task& task) : task_(task) {}
+  // Rows of a stack have one adapter of the model.
+  RowStacks(const Task& task, const Model& model) : task_(task), model_(model) {}
 
   // The next row of the input.
   void Add(TakenRow taken);
@@ -38,6 +39,7 @@ class RowStacks {
 
  private:
   const Task& task_;
+  const Model& model_;
   std::string name_;               // of the stack that grows
   std::vector<TakenRow> growing_;  // fewer than Task::most_stacked
   std::deque<std::vector<TakenRow>> whole_;

@@ -70,11 +70,10 @@ TEST(ChatTemplate, OriginSurvivesStringOperations) {
   EXPECT_EQ(show("('<' + c + '>')[::-1]"), ">[fe,dc,ba]<");
   EXPECT_EQ(show("('<' + c + '>')[:3]"), "<[ab]");
   EXPECT_EQ(show("('  ' + c + '  ') | trim"), "[ab,cd,ef]");
-  EXPECT_EQ(show("'%s=%s' % ('k', c)"), "k=[ab,cd,ef]");
-  EXPECT_EQ(show("'{}!'.format(c)"), "[ab,cd,ef]!");
+  EXPECT_EQ(show("'k=' ~ c ~ '!'"), "k=[ab,cd,ef]!");
   EXPECT_EQ(show("c | upper"), "[AB,CD,EF]");
   EXPECT_EQ(show("('<' + c) | upper"), "[<AB,CD,EF]");  // mixed: the safe side
-  EXPECT_EQ(show("[c, 'x']"), "[['ab,cd,ef', 'x']]");
+  EXPECT_EQ(show("[c, 'x'] | tojson"), "[[\"ab,cd,ef\", \"x\"]]");
   EXPECT_EQ(show("c | length"), "8");
   EXPECT_EQ(show("messages[0] | items | first | first"), "[role]");
 }

@@ -15,35 +15,38 @@ std::uint64_t Mix(std::uint64_t hash, std::uint64_t value) {
 
 }  // namespace
 
-Forest::Forest(int cut_tokens, const Digest& root_name) : cut_(cut_tokens), root_name_(root_name) {
-  BANYAN_CHECK(cut_tokens > 0);
+Forest::Forest(int cut_tokens, std::vector<Digest> root_names)
+    : cut_(cut_tokens), root_names_(std::move(root_names)) {
+  BANYAN_CHECK(cut_tokens > 0 && !root_names_.empty());
 }
 
 // Shared nodes are looked up by where they begin and by their first cut (or by all their tokens
 // when they are shorter, since sharing is by whole cuts or by equality).
 std::uint64_t Forest::LookupKey(NodeId parent, std::int32_t position, std::int32_t offset,
-                                std::span<const TokenId> tokens, std::uint64_t scope) const {
+                                std::span<const TokenId> tokens, const RootKey& root) const {
   std::uint64_t hash =
       Mix(static_cast<std::uint64_t>(parent.value) + 1, static_cast<std::uint64_t>(position));
   hash = Mix(hash, static_cast<std::uint64_t>(offset));
   const size_t keyed = std::min(tokens.size(), static_cast<size_t>(cut_));
   hash = Mix(hash, keyed);
-  if (!parent.valid()) hash = Mix(hash, scope);
+  if (!parent.valid()) {
+    hash = Mix(Mix(hash, root.scope), static_cast<std::uint64_t>(root.variant));
+  }
   for (size_t i = 0; i < keyed; ++i) hash = Mix(hash, static_cast<std::uint64_t>(tokens[i]));
   return hash;
 }
 
 NodeId Forest::FindChild(NodeId parent, std::int32_t position, std::int32_t offset,
-                         std::span<const TokenId> tokens, std::uint64_t scope) const {
+                         std::span<const TokenId> tokens, const RootKey& root) const {
   const size_t keyed = std::min(tokens.size(), static_cast<size_t>(cut_));
-  const auto [begin, end] = index_.equal_range(LookupKey(parent, position, offset, tokens, scope));
+  const auto [begin, end] = index_.equal_range(LookupKey(parent, position, offset, tokens, root));
   for (auto it = begin; it != end; ++it) {
     const Node& node = at(it->second);
     if (node.parent != parent || node.first_position != position || node.segment_offset != offset) {
       continue;
     }
     if (std::min(node.tokens.size(), static_cast<size_t>(cut_)) != keyed) continue;
-    if (!parent.valid() && node.scope != scope) continue;
+    if (!parent.valid() && KeyOf(node) != root) continue;
     if (std::equal(tokens.begin(), tokens.begin() + static_cast<std::ptrdiff_t>(keyed),
                    node.tokens.begin())) {
       return it->second;
@@ -55,12 +58,14 @@ NodeId Forest::FindChild(NodeId parent, std::int32_t position, std::int32_t offs
 NodeId Forest::AddSegment(NodeId parent, const Segment& segment, std::vector<NodeSplit>& splits) {
   BANYAN_CHECK(!segment.tokens.empty());
   BANYAN_CHECK(!parent.valid() || !at(parent).growing);
+  const RootKey root{segment.scope, segment.variant};
+  BANYAN_CHECK(static_cast<size_t>(segment.variant) < root_names_.size());
   std::span<const TokenId> rest = segment.tokens;
   std::int32_t position =
       segment.first_position.value_or(parent.valid() ? at(parent).end_position() : 0);
   std::int32_t offset = 0;
   while (segment.share) {
-    const NodeId child = FindChild(parent, position, offset, rest, segment.scope);
+    const NodeId child = FindChild(parent, position, offset, rest, root);
     if (!child.valid()) break;
     const std::vector<TokenId>& tokens = at(child).tokens;
     const auto mismatch = std::mismatch(rest.begin(), rest.end(), tokens.begin(), tokens.end());
@@ -88,6 +93,7 @@ NodeId Forest::AddSegment(NodeId parent, const Segment& segment, std::vector<Nod
   node.segment_offset = offset;
   node.shared = segment.share;
   if (!parent.valid()) node.scope = segment.scope;
+  node.variant = parent.valid() ? at(parent).variant : segment.variant;
   total_tokens_ += static_cast<std::int64_t>(rest.size());
   const NodeId id = NewNode(std::move(node));
   Rename(id);
@@ -109,6 +115,7 @@ NodeId Forest::AddTail(NodeId leaf) {
   }
   node.growing = true;
   node.shared = false;
+  node.variant = prompt.variant;
   total_tokens_ += static_cast<std::int64_t>(node.tokens.size());
   return NewNode(std::move(node));
 }
@@ -175,14 +182,14 @@ NodeId Forest::NewNode(Node node) {
 void Forest::Index(NodeId id) {
   const Node& node = at(id);
   index_.emplace(
-      LookupKey(node.parent, node.first_position, node.segment_offset, node.tokens, node.scope),
+      LookupKey(node.parent, node.first_position, node.segment_offset, node.tokens, KeyOf(node)),
       id);
 }
 
 void Forest::Unindex(NodeId id) {
   const Node& node = at(id);
   const auto [begin, end] = index_.equal_range(
-      LookupKey(node.parent, node.first_position, node.segment_offset, node.tokens, node.scope));
+      LookupKey(node.parent, node.first_position, node.segment_offset, node.tokens, KeyOf(node)));
   for (auto it = begin; it != end; ++it) {
     if (it->second == id) {
       index_.erase(it);
@@ -210,7 +217,8 @@ std::vector<Digest> CutNames(const RunPlace& place, std::span<const TokenId> tok
 
 RunPlace Forest::PlaceOf(NodeId id) const {
   const Node& node = at(id);
-  Digest above = node.parent.valid() ? at(node.parent).name : root_name_;
+  Digest above =
+      node.parent.valid() ? at(node.parent).name : root_names_[static_cast<size_t>(node.variant)];
   if (!node.parent.valid() && node.scope != 0) {
     above = Sha256().Add(std::as_bytes(std::span(above))).Add(node.scope).Finish();
   }
@@ -232,6 +240,7 @@ NodeSplit Forest::Split(NodeId lower, std::int32_t tokens) {
     upper.first_position = node.first_position;
     upper.segment_offset = node.segment_offset;
     upper.scope = node.scope;
+    upper.variant = node.variant;
   }
   const NodeId upper_id = NewNode(std::move(upper));
   Node& node = nodes_[lower.index()];
@@ -262,6 +271,7 @@ void Forest::CheckInvariants() const {
       BANYAN_CHECK(Exists(node.parent));
       ++children[node.parent.index()];
       const Node& parent = at(node.parent);
+      BANYAN_CHECK(node.variant == parent.variant);
       if (node.segment_offset > 0) {
         const auto parent_end =
             parent.segment_offset + static_cast<std::int32_t>(parent.tokens.size());
@@ -274,7 +284,7 @@ void Forest::CheckInvariants() const {
     ++indexed;
     const NodeId self(static_cast<std::int32_t>(i));
     BANYAN_CHECK(FindChild(node.parent, node.first_position, node.segment_offset, node.tokens,
-                           node.scope) == self);
+                           KeyOf(node)) == self);
   }
   BANYAN_CHECK(indexed == index_.size());
   BANYAN_CHECK(tokens == total_tokens_);

@@ -45,6 +45,7 @@ struct Node {
   std::int32_t pins = 0;     // holders of this very node
   std::uint64_t serial = 0;  // no other node of the forest ever has the same
   std::uint64_t scope = 0;   // of a root: who may find it
+  std::int32_t variant = 0;  // of the model that computes it: of a root and all below it the same
   Digest name{};             // of (root name, path of tokens and positions); zero for growing nodes
 
   std::int32_t end_position() const {
@@ -79,14 +80,18 @@ std::vector<Digest> CutNames(const RunPlace& place, std::span<const TokenId> tok
 
 class Forest {
  public:
-  // `root_name` is what the model and its settings contribute to every node's name.
-  Forest(int cut_tokens, const Digest& root_name);
+  // `root_names` is what the model and its settings contribute to every node's name, by variant of
+  // the model: nodes of different ones have nothing in common.
+  Forest(int cut_tokens, std::vector<Digest> root_names);
+  Forest(int cut_tokens, const Digest& root_name)
+      : Forest(cut_tokens, std::vector<Digest>{root_name}) {}
 
   struct Segment {
     std::span<const TokenId> tokens;             // not empty
     std::optional<std::int32_t> first_position;  // nothing: right after the parent
     bool share = true;                           // false: always a new node, seen by nobody else
-    std::uint64_t scope = 0;  // of a root: found only by segments of the same scope
+    std::uint64_t scope = 0;   // of a root: found only by segments of the same scope
+    std::int32_t variant = 0;  // of a root: which of the root names; below it goes without saying
   };
 
   // Finds or adds the segment under `parent` (invalid: as a root) and returns the node of its last
@@ -125,10 +130,17 @@ class Forest {
   void CheckInvariants() const;
 
  private:
+  // Of roots: who may find them.
+  struct RootKey {
+    std::uint64_t scope = 0;
+    std::int32_t variant = 0;
+    bool operator==(const RootKey&) const = default;
+  };
+  static RootKey KeyOf(const Node& node) { return {node.scope, node.variant}; }
   std::uint64_t LookupKey(NodeId parent, std::int32_t position, std::int32_t offset,
-                          std::span<const TokenId> tokens, std::uint64_t scope) const;
+                          std::span<const TokenId> tokens, const RootKey& root) const;
   NodeId FindChild(NodeId parent, std::int32_t position, std::int32_t offset,
-                   std::span<const TokenId> tokens, std::uint64_t scope) const;
+                   std::span<const TokenId> tokens, const RootKey& root) const;
   NodeId NewNode(Node node);
   void Index(NodeId node);
   void Unindex(NodeId node);
@@ -136,7 +148,7 @@ class Forest {
   NodeSplit Split(NodeId node, std::int32_t tokens);
 
   std::int32_t cut_;
-  Digest root_name_;
+  std::vector<Digest> root_names_;  // by variant
   std::vector<Node> nodes_;
   std::vector<NodeId> free_;
   std::vector<bool> alive_;

@@ -40,6 +40,33 @@ TEST_F(ForestTest, EqualSegmentsAreOneNode) {
   EXPECT_TRUE(splits_.empty());
 }
 
+TEST_F(ForestTest, VariantsShareNothingAndHaveNamesOfTheirOwn) {
+  const Digest first{1}, second{2};
+  Forest forest(kCut, std::vector<Digest>{Digest{}, first, second});
+  Forest alone(kCut, first);
+  const Tokens tokens = {1, 2, 3, 4, 5}, longer = {1, 2, 3, 4, 5, 6, 7, 8, 9};
+  const auto add = [&](Forest& to, NodeId parent, const Tokens& of, std::int32_t variant) {
+    const NodeId node = to.AddSegment(parent, {of, {}, true, 0, variant}, splits_);
+    to.CheckInvariants();
+    return node;
+  };
+  const NodeId roots[] = {add(forest, NodeId(), tokens, 0), add(forest, NodeId(), tokens, 1),
+                          add(forest, NodeId(), tokens, 2)};
+  EXPECT_EQ((std::set<NodeId>(std::begin(roots), std::end(roots))).size(), 3u);
+  EXPECT_EQ(add(forest, NodeId(), tokens, 1), roots[1]);
+  // What stands below a root has its variant, divided or not, and so has a tail.
+  const NodeId below = add(forest, roots[1], longer, 0);
+  EXPECT_EQ(forest.at(below).variant, 1);
+  EXPECT_EQ(forest.at(forest.AddTail(below)).variant, 1);
+  const NodeId other = add(forest, NodeId(), longer, 2);
+  EXPECT_EQ(forest.at(other).variant, 2);
+  EXPECT_EQ(forest.at(forest.Path(other).front()).variant, 2);
+  // A name is that of a forest which has nothing but the variant.
+  const NodeId same = add(alone, add(alone, NodeId(), tokens, 0), longer, 0);
+  EXPECT_EQ(forest.at(below).name, alone.at(same).name);
+  EXPECT_NE(forest.at(roots[0]).name, forest.at(roots[1]).name);
+}
+
 TEST_F(ForestTest, ScopesShareNothing) {
   const Tokens tokens = {1, 2, 3, 4, 5};
   const auto add = [&](NodeId parent, std::uint64_t scope) {

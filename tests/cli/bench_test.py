@@ -52,6 +52,11 @@ for literal in ["8 documents 64", "a | 3", "2 x 3 | 4", "2 x 3 | 4, 5, 6, 7", "0
     done = bench("tree", literal, "--shape", "tiny")
     check(done.returncode == 2 and "banyan: " in done.stderr, f"literal {literal!r} is refused: {done.stderr}")
 
+found = figures("rag", "--shape", "tiny", "--documents", "3", "--document-tokens", "60", "--max-new", "3", "--threads", "1", "--repeat", "2")
+kinds = ("experts, documents computed", "experts, documents in memory", "one prompt")
+check(all(0 < found[kind]["first_token_seconds"] <= found[kind]["seconds"] for kind in kinds), "waits over documents")
+check(found["first_token_gain"] > 0 and found["gain"] > 0, "gains over one prompt")
+
 found = figures("step", "--shape", "tiny", "--streams", "1,3", "--prefix", "20", "--prompt", "7", "--runs", "1")
 check([(s["streams"], s["rows"], s["prefix"]) for s in found["steps"]] == [(1, 7, 0), (1, 1, 20), (3, 3, 20)], "steps")
 for step in found["steps"]:

@@ -76,6 +76,16 @@ class ForwardingKernels : public Kernels {
   void MatMul(const Tensor& x, const Matrix& w, const Vector* bias, Tensor& out) override {
     inner_->MatMul(x, w, bias, out);
   }
+  std::shared_ptr<const LowRankTable> LoadLowRank(const LowRankSource& source) override {
+    return inner_->LoadLowRank(source);
+  }
+  void AddLowRank(const LowRankCall& call, const Tensor& x, Tensor& out) override {
+    inner_->AddLowRank(call, x, out);
+  }
+  void AdaptedSwiGlu(const Tensor& x, const AdaptedProduct& product, Tensor& scratch,
+                     Tensor& out) override {
+    inner_->AdaptedSwiGlu(x, product, scratch, out);
+  }
   void RotateAndStore(const StepInputs& step, int layer, const AttentionShape& shape,
                       const QkNormWeights& norm, Tensor& qkv, KvMemory& kv) override {
     inner_->RotateAndStore(step, layer, shape, norm, qkv, kv);

@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "banyan/model.h"
-#include "engine/model_parts.h"
+#include "load/model_parts.h"
 
 namespace banyan::testing_support {
 

@@ -51,6 +51,7 @@ class CpuStep : public StepInputs {
   Batch batch;
   AttentionPlan plan;
   std::vector<float> cosine, sine;  // [rows, rotary_dim / 2]
+  std::vector<VariantRun> runs, logit_runs;
 };
 LogitRows RowsOf(const Tensor& logits) {
   return {Row(logits, 0), Stride(logits.columns), logits.columns};
@@ -139,6 +140,11 @@ class CpuKernels : public Kernels {
     step->batch = batch;
     HostChoices::Resolve(earlier, step->batch.tokens);
     step->plan = plan;
+    SetVariants(batch, *step);
+    if (step->adapted) {
+      step->runs = RunsOfVariants(batch, StepRows::kAll);
+      step->logit_runs = RunsOfVariants(batch, StepRows::kLogits);
+    }
     const size_t pairs = inverse_frequency_.size();
     step->cosine.resize(pairs * batch.tokens.size());
     step->sine.resize(pairs * batch.tokens.size());
@@ -205,6 +211,17 @@ class CpuKernels : public Kernels {
     BANYAN_CHECK(2 * out.columns == w.rows && out.rows == x.rows);
     MultiplyGated(Packed(w), ProductOf(x, w, bias, scratch), {Data(out), Stride(out.columns)},
                   products_);
+  }
+
+  void AddLowRank(const LowRankCall& call, const Tensor& x, Tensor& out) override {
+    BANYAN_CHECK(x.columns == call.table.columns && out.columns == call.table.rows);
+    const CpuStep& step = Cpu(call.step);
+    const auto& table = static_cast<const FactorTable&>(call.table);
+    for (const VariantRun& run : call.rows == StepRows::kAll ? step.runs : step.logit_runs) {
+      for (const LowRankFactors& factors : table.Of(run.variant)) {
+        AddFactors(factors, run, x, call.scratch, out);
+      }
+    }
   }
 
   void RotateAndStore(const StepInputs& step, int layer, const AttentionShape& shape,
@@ -326,7 +343,10 @@ class CpuKernels : public Kernels {
   }
 
   void Download(const Tensor& x, std::int64_t row, std::span<float> out) override {
-    std::copy_n(Row(x, row), out.size(), out.data());
+    const auto columns = static_cast<size_t>(x.columns);
+    for (size_t at = 0; at < out.size(); at += columns) {
+      std::copy_n(Row(x, row++), std::min(columns, out.size() - at), out.data() + at);
+    }
   }
 
  private:
@@ -340,6 +360,34 @@ class CpuKernels : public Kernels {
     rows.out = Data(out);
     rows.out_stride = Stride(out.columns);
     return rows;
+  }
+
+  // Two products: A x, scaled, and B times that, which is added to the rows of `out`.
+  void AddFactors(const LowRankFactors& factors, const VariantRun& run, const Tensor& x,
+                  const Tensor& inner, Tensor& out) {
+    const std::int64_t rank = factors.a->rows;
+    BANYAN_CHECK(rank <= inner.columns && run.end <= x.rows);
+    ProductRows product;
+    product.rows = static_cast<int>(run.end - run.begin);
+    product.x = Row(x, run.begin);
+    product.x_stride = Stride(x.columns);
+    product.out = Data(inner);
+    product.out_stride = Stride(inner.columns);
+    Multiply(Packed(*factors.a), product, {}, products_);
+    for (int row = 0; row < product.rows; ++row) {
+      float* values = Row(inner, row);
+      for (std::int64_t k = 0; k < rank; ++k) values[k] *= factors.scale;
+    }
+    if (outer_.rows < product.rows || outer_.columns < factors.b->rows) {
+      outer_ = NewTensor(std::max<std::int64_t>(outer_.rows, product.rows),
+                         std::max(outer_.columns, factors.b->rows));
+    }
+    product.x = Data(inner);
+    product.x_stride = Stride(inner.columns);
+    product.out = Data(outer_);
+    product.out_stride = Stride(outer_.columns);
+    Multiply(Packed(*factors.b), product,
+             {Row(out, run.begin) + factors.first_row, Stride(out.columns)}, products_);
   }
 
   void NormHeads(float* values, const float* weight, int heads, int dim,
@@ -366,6 +414,7 @@ class CpuKernels : public Kernels {
   const VectorKernels& vector_ = path_.vector;
   ProductThreads products_{path_, pool_};
   bool has_codes_ = false;  // some weights are multiplied as codes
+  Tensor outer_;            // of AddFactors; as large as was needed so far
   std::vector<float> inverse_frequency_;
   float rope_scale_ = 1.0f;
   AttentionScratch attention_;

@@ -179,7 +179,7 @@ TEST(CpuPaths, LastOneIsSupportedEverywhere) {
 
 TEST(CpuPaths, ProductsOfCodesAreTheDefinedOnes) {
   for (const int columns : {32, 96, 256}) {
-    for (const int rows : {1, 2, 3, 5, 8, 13, 100}) {
+    for (const int rows : {1, 2, 3, 5, 8, 13, 18, 23, 100}) {
       Numbers numbers(static_cast<std::uint64_t>(rows));
       std::vector<float> values = numbers.Floats(static_cast<size_t>(rows * columns));
       for (float& value : values) value *= numbers.Below(3) == 0 ? 1.0f : 0.01f;
@@ -300,6 +300,44 @@ TEST_F(FloatLoops, ProductsAreChainsOfFusedMultiplyAdds) {
       product.out_stride = kPanels * kPanelWidth;
       path->vector.product_f32(product);
       ExpectSameBits(out, expected, path->name);
+    }
+  }
+}
+
+// Many rows read a copy of 16-bit weights, some terms at a time; few read them as they are.
+TEST_F(FloatLoops, ProductsOf16BitsAreThoseOfTheirFloats) {
+  constexpr int kInner = 150, kPanels = 9, kElements = kPanels * kInner * kPanelWidth;
+  const std::vector<float> values = Numbers(11).Floats(kElements);
+  for (const CpuPath* path : SupportedPaths()) {
+    const VectorKernels& vector = path->vector;
+    for (const bool brain : {false, true}) {
+      std::vector<std::uint16_t> halves(kElements);
+      std::vector<float> floats(kElements);
+      (brain ? vector.float_to_bf16 : vector.float_to_f16)(values.data(), kElements, halves.data());
+      (brain ? vector.bf16_to_float : vector.f16_to_float)(halves.data(), kElements, floats.data());
+      for (const int rows : {1, 12, 13, 24, 25, 101}) {
+        const std::vector<float> x = Numbers(12).Floats(static_cast<size_t>(rows * kInner));
+        PanelProduct product;
+        product.x = x.data();
+        product.x_stride = kInner;
+        product.rows = rows;
+        product.inner = kInner;
+        product.panel_stride = kInner * kPanelWidth;
+        product.panel_count = kPanels;
+        product.out_stride = kPanels * kPanelWidth;
+        for (const bool goes_on : {false, true}) {
+          product.goes_on = goes_on;
+          std::vector<float> expected(static_cast<size_t>(rows * kPanels * kPanelWidth), 0.5f);
+          std::vector<float> out = expected;
+          product.panels = floats.data();
+          product.out = expected.data();
+          vector.product_f32(product);
+          product.panels = halves.data();
+          product.out = out.data();
+          (brain ? vector.product_bf16 : vector.product_f16)(product);
+          ExpectSameBits(out, expected, std::string(path->name) + ", " + std::to_string(rows));
+        }
+      }
     }
   }
 }

@@ -162,14 +162,37 @@ inline Vec Exp2(Vec x) {
   return x < Broadcast(-126.0f) ? Vec{} : scaled;
 }
 
+// The lanes of one vector joined by join(left, right), always the upper half onto the lower one,
+// until there are four.
+template <typename Wide, typename Join>
+inline auto JoinHalves(Wide v, const Join& join) {
+  if constexpr (sizeof(Wide) == 64) {
+    return JoinHalves(join(__builtin_shufflevector(v, v, 0, 1, 2, 3, 4, 5, 6, 7),
+                           __builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15)),
+                      join);
+  } else if constexpr (sizeof(Wide) == 32) {
+    return join(__builtin_shufflevector(v, v, 0, 1, 2, 3),
+                __builtin_shufflevector(v, v, 4, 5, 6, 7));
+  } else {
+    return v;
+  }
+}
+
+template <typename Join>
+inline float JoinTile(const Vec (&v)[kVectors], const Join& join) {
+  Vec one = v[0];
+  if constexpr (kVectors == 2) one = join(v[0], v[1]);
+  if constexpr (kVectors == 4) one = join(join(v[0], v[2]), join(v[1], v[3]));
+  const auto four = JoinHalves(one, join);
+  return join(join(four[0], four[2]), join(four[1], four[3]));
+}
+
 // Sixteen lanes added in one fixed order: halves onto halves.
 inline float SumTile(const Vec (&v)[kVectors]) {
-  float lanes[kTile];
-  for (int i = 0; i < kVectors; ++i) Store(lanes + i * kLanes, v[i]);
-  for (int width = kTile / 2; width > 0; width /= 2) {
-    for (int i = 0; i < width; ++i) lanes[i] += lanes[i + width];
-  }
-  return lanes[0];
+  return JoinTile(v, [](auto a, auto b) { return a + b; });
+}
+inline float LargestOfTile(const Vec (&v)[kVectors]) {
+  return JoinTile(v, [](auto a, auto b) { return a > b ? a : b; });
 }
 
 }  // namespace banyan::BANYAN_SIMD_TARGET

@@ -13,6 +13,7 @@
 #include "kernels/cuda/pages/kv_form.h"
 #include "kernels/cuda/pages/kv_pages.h"
 #include "kernels/cuda/products/device_rates.h"
+#include "kernels/cuda/products/low_rank.h"
 #include "kernels/cuda/products/weight_forms.h"
 #include "kernels/cuda/rows/row_kernels.h"
 #include "kernels/cuda/rows/tensor_memory.h"
@@ -24,19 +25,19 @@ namespace {
 
 using cuda::Check;
 using cuda::DeviceStep;
+using cuda::Float32;
+using cuda::Float32ForWriting;
 using cuda::KvPages;
 using cuda::ProductForm;
-using cuda::RowRange;
+using cuda::RowLayout;
 using cuda::Stride;
 using cuda::Values;
-using cuda::Wide;
-using cuda::WideForWriting;
 
 const DeviceStep& OnDevice(const StepInputs& step) { return static_cast<const DeviceStep&>(step); }
 
 cuda::PageLayers LayersOf(const KvPages& kv) { return {kv.Layer(0), kv.shape().layers, kv.pages}; }
 
-RowRange RangeOf(const Tensor& x) { return {x.rows, x.columns, Stride(x.columns)}; }
+RowLayout RangeOf(const Tensor& x) { return {x.rows, x.columns, Stride(x.columns)}; }
 
 class CudaKernels : public Kernels {
  public:
@@ -94,6 +95,10 @@ class CudaKernels : public Kernels {
     return weights_.LoadVector(values);
   }
 
+  std::shared_ptr<const LowRankTable> LoadLowRank(const LowRankSource& source) override {
+    return cuda::LoadLowRank(device_, source);
+  }
+
   std::shared_ptr<KvMemory> NewKvMemory(const KvShape& shape, int pages) override {
     return std::make_shared<KvPages>(device_, shape, pages, options_.kv_type);
   }
@@ -147,55 +152,88 @@ class CudaKernels : public Kernels {
   }
 
   void RmsNorm(const Tensor& x, const Vector& weight, float eps, Tensor& out) override {
-    const float* source = Wide(x);
+    const float* source = Float32(x);
     cuda::RmsNormRows(stream_, source, Values(&weight), eps, RangeOf(x), OutputOf(out));
   }
 
   // What comes out is product's input and residual in one, so it stays in float32.
   void LayerNorm(const Tensor& x, const Vector& weight, const Vector& bias, float eps,
                  Tensor& out) override {
-    const float* source = Wide(x);
+    const float* source = Float32(x);
     cuda::LayerNormRows(stream_, source, Values(&weight), Values(&bias), eps, RangeOf(x),
-                        WideForWriting(out));
+                        Float32ForWriting(out));
   }
 
   void Clear(Tensor& x) override {
     const auto elements = static_cast<size_t>(x.rows * Stride(x.columns));
     if (mixed()) {  // for a product to read
-      Check(cudaMemsetAsync(cuda::NarrowForWriting(x), 0, elements * 2, stream_), "clear");
+      Check(cudaMemsetAsync(cuda::Bf16ForWriting(x), 0, elements * 2, stream_), "clear");
     } else {
-      Check(cudaMemsetAsync(WideForWriting(x), 0, elements * 4, stream_), "clear");
+      Check(cudaMemsetAsync(Float32ForWriting(x), 0, elements * 4, stream_), "clear");
     }
   }
 
   void Add(const Tensor& delta, Tensor& x) override {
-    cuda::AddRows(stream_, Wide(delta), nullptr, RangeOf(x), Wide(x));
+    cuda::AddRows(stream_, Float32(delta), nullptr, RangeOf(x), Float32(x));
   }
 
   void MatMul(const Tensor& x, const Matrix& w, const Vector* bias, Tensor& out) override {
     const bool with_bias = bias != nullptr && mixed();
     weights_.Multiply(x, w,
-                      {with_bias ? ProductForm::kBias : ProductForm::kWide, WideForWriting(out),
-                       Values(with_bias ? bias : nullptr)},
+                      {with_bias ? ProductForm::kBias : ProductForm::kFloat32,
+                       Float32ForWriting(out), Values(with_bias ? bias : nullptr)},
                       out);
     if (bias != nullptr && !with_bias) {
-      cuda::AddRows(stream_, nullptr, Values(bias), RangeOf(out), Wide(out));
+      cuda::AddRows(stream_, nullptr, Values(bias), RangeOf(out), Float32(out));
     }
   }
 
   void MatMulAdd(const Tensor& a, const Matrix& w, const Vector* bias, Tensor& scratch,
                  Tensor& x) override {
     if (bias != nullptr) return Kernels::MatMulAdd(a, w, bias, scratch, x);
-    weights_.Multiply(a, w, {ProductForm::kAdd, Wide(x), nullptr}, x);
+    weights_.Multiply(a, w, {ProductForm::kAdd, Float32(x), nullptr}, x);
   }
 
   void MatMulSwiGlu(const Tensor& x, const Matrix& w, const Vector* bias, Tensor& scratch,
                     Tensor& out) override {
     if (!mixed() || bias != nullptr) return Kernels::MatMulSwiGlu(x, w, bias, scratch, out);
-    weights_.Multiply(x, w,
-                      {ProductForm::kSwiGlu, cuda::NarrowForWriting(out), nullptr,
-                       cuda::NarrowForWriting(scratch)},
-                      out);
+    weights_.Multiply(
+        x, w,
+        {ProductForm::kSwiGlu, cuda::Bf16ForWriting(out), nullptr, cuda::Bf16ForWriting(scratch)},
+        out);
+  }
+
+  // Rows are read as the product reads them.
+  void AddLowRank(const LowRankCall& call, const Tensor& x, Tensor& out) override {
+    BANYAN_CHECK(x.columns == call.table.columns && out.columns == call.table.rows);
+    BANYAN_CHECK(x.rows == out.rows && call.scratch.columns >= call.table.ranks);
+    const cuda::LowRankRows rows = LowRankRowsOf(call, x.rows);
+    float* inner = Float32ForWriting(call.scratch);
+    const std::int64_t inner_stride = Stride(call.scratch.columns);
+    if (mixed()) {
+      const __nv_bfloat16* source = cuda::Bf16(x);
+      cuda::LowRankInner(stream_, rows, source, RangeOf(x), inner, inner_stride);
+    } else {
+      const float* source = Float32(x);
+      cuda::LowRankInner(stream_, rows, source, RangeOf(x), inner, inner_stride);
+    }
+    cuda::LowRankOuter(stream_, rows, inner, inner_stride, RangeOf(out), Float32(out));
+  }
+
+  // Fused products round to 16 bits before the gate, which sums with adapters do not: rows that
+  // have none go one way, rows that have one the other.
+  void AdaptedSwiGlu(const Tensor& x, const AdaptedProduct& product, Tensor& scratch,
+                     Tensor& out) override {
+    const LowRankCall& more = product.more;
+    const bool one_way = !mixed() || product.bias != nullptr;
+    if (one_way || (more.step.all_adapted && more.table.in_all)) {
+      return Kernels::AdaptedSwiGlu(x, product, scratch, out);
+    }
+    MatMulSwiGlu(x, product.w, nullptr, scratch, out);
+    MatMul(x, product.w, nullptr, scratch);
+    AddLowRank(more, x, scratch);
+    cuda::LowRankSwiGlu(stream_, LowRankRowsOf(more, out.rows), Float32(scratch),
+                        Stride(scratch.columns), RangeOf(out), cuda::Bf16ForWriting(out));
   }
 
   void RotateAndStore(const StepInputs& step, int layer, const AttentionShape& shape,
@@ -211,24 +249,24 @@ class CudaKernels : public Kernels {
   }
 
   void SwiGlu(const Tensor& x, Tensor& out) override {
-    const float* source = Wide(x);
+    const float* source = Float32(x);
     cuda::SwiGluRows(stream_, source, Stride(x.columns), RangeOf(out), OutputOf(out));
   }
 
   void Activate(Activation f, Tensor& x) override {
-    if (f == Activation::kGelu) return cuda::GeluRows(stream_, RangeOf(x), Wide(x));
-    cuda::TanhRows(stream_, RangeOf(x), Wide(x));
+    if (f == Activation::kGelu) return cuda::GeluRows(stream_, RangeOf(x), Float32(x));
+    cuda::TanhRows(stream_, RangeOf(x), Float32(x));
   }
 
   void GatherLogitRows(const StepInputs& step, const Tensor& x, Tensor& out) override {
     BANYAN_CHECK(out.rows == step.logit_rows && out.columns == x.columns);
     const std::int32_t* index = OnDevice(step).logit_index;
-    if (cuda::IsNarrow(x)) {
-      const __nv_bfloat16* source = cuda::Narrow(x);
-      cuda::GatherRows(stream_, index, source, RangeOf(out), cuda::NarrowForWriting(out));
+    if (cuda::IsBf16(x)) {
+      const __nv_bfloat16* source = cuda::Bf16(x);
+      cuda::GatherRows(stream_, index, source, RangeOf(out), cuda::Bf16ForWriting(out));
     } else {
-      const float* source = Wide(x);
-      cuda::GatherRows(stream_, index, source, RangeOf(out), WideForWriting(out));
+      const float* source = Float32(x);
+      cuda::GatherRows(stream_, index, source, RangeOf(out), Float32ForWriting(out));
     }
   }
 
@@ -265,7 +303,7 @@ class CudaKernels : public Kernels {
     BANYAN_CHECK(fused.columns == logits.columns &&
                  fused.rows >= static_cast<std::int64_t>(panels.size()));
     const cuda::DeviceLogits source = LogitsOf(logits);
-    panels_.Fuse(source, panels, WideForWriting(fused), Stride(fused.columns));
+    panels_.Fuse(source, panels, Float32ForWriting(fused), Stride(fused.columns));
   }
   void FindWinners(const Tensor& logits, std::span<const PanelRow> panels,
                    std::span<const TokenId> tokens, std::span<std::int32_t> winners) override {
@@ -277,15 +315,29 @@ class CudaKernels : public Kernels {
   }
 
   void Download(const Tensor& x, std::int64_t row, std::span<float> out) override {
-    BANYAN_CHECK(row >= 0 && row < x.rows && out.size() <= static_cast<size_t>(x.columns));
-    Check(cudaMemcpyAsync(out.data(), Wide(x) + row * Stride(x.columns), out.size_bytes(),
-                          cudaMemcpyDeviceToHost, stream_),
+    const size_t columns = std::min(out.size(), static_cast<size_t>(x.columns));
+    const size_t rows = columns > 0 ? out.size() / columns : 0;
+    BANYAN_CHECK(row >= 0 && row + static_cast<std::int64_t>(rows) <= x.rows &&
+                 rows * columns == out.size());
+    if (rows == 0) return;
+    const auto stride = static_cast<size_t>(Stride(x.columns)) * sizeof(float);
+    const float* source = Float32(x) + row * Stride(x.columns);
+    Check(cudaMemcpy2DAsync(out.data(), columns * sizeof(float), source, stride,
+                            columns * sizeof(float), rows, cudaMemcpyDeviceToHost, stream_),
           "copy to the host");
     device_->Synchronize();
   }
 
  private:
   bool mixed() const { return options_.precision == Precision::kMixed; }
+
+  static cuda::LowRankRows LowRankRowsOf(const LowRankCall& call, std::int64_t rows) {
+    const DeviceStep& step = OnDevice(call.step);
+    const bool all = call.rows == StepRows::kAll;
+    BANYAN_CHECK(step.adapted && rows == (all ? step.rows : step.logit_rows));
+    return {static_cast<const cuda::DeviceLowRank&>(call.table).view(),
+            all ? step.variants : step.logit_variants, call.table.ranks};
+  }
 
   // Of a result that products read.
   cuda::RowOutput OutputOf(const Tensor& out) const {
@@ -300,7 +352,7 @@ class CudaKernels : public Kernels {
     return chooser_.Begin(LogitsOf(logits), requests);
   }
   static cuda::DeviceLogits LogitsOf(const Tensor& logits) {
-    return {Wide(logits), Stride(logits.columns), static_cast<int>(logits.columns)};
+    return {Float32(logits), Stride(logits.columns), static_cast<int>(logits.columns)};
   }
 
   KernelOptions options_;

@@ -136,6 +136,7 @@ class ReferenceKernels final : public Kernels {
     step->batch = batch;
     HostChoices::Resolve(earlier, step->batch.tokens);
     step->plan = plan;
+    SetVariants(batch, *step);
     step->item_of_partial = ItemOfPartial(plan);
     step->rotary_dim = static_cast<int>(2 * inverse_frequency_.size());
     for (const std::int32_t position : batch.positions) {
@@ -163,6 +164,10 @@ class ReferenceKernels final : public Kernels {
   void Add(const Tensor& delta, Tensor& x) override { reference::Add(delta, x); }
   void MatMul(const Tensor& x, const Matrix& w, const Vector* bias, Tensor& out) override {
     reference::MatMul(x, AsFloats(w), bias == nullptr ? nullptr : &AsFloats(*bias), out);
+  }
+  void AddLowRank(const LowRankCall& call, const Tensor& x, Tensor& out) override {
+    reference::AddLowRank(AsStep(call.step), call.rows, static_cast<const FactorTable&>(call.table),
+                          x, out);
   }
   void RotateAndStore(const StepInputs& step, int layer, const AttentionShape& shape,
                       const QkNormWeights& norm, Tensor& qkv, KvMemory& kv) override {
@@ -228,9 +233,11 @@ class ReferenceKernels final : public Kernels {
     }
   }
   void Download(const Tensor& x, std::int64_t row, std::span<float> out) override {
-    const std::span<const float> values = reference::Row(x, row);
-    BANYAN_CHECK(out.size() == values.size());
-    std::copy(values.begin(), values.end(), out.begin());
+    const auto columns = static_cast<size_t>(x.columns);
+    BANYAN_CHECK(out.size() % columns == 0);
+    for (size_t at = 0; at < out.size(); at += columns) {
+      std::ranges::copy(reference::Row(x, row++), out.subspan(at).begin());
+    }
   }
 
  private:

@@ -74,6 +74,33 @@ void MatMul(const Tensor& x, const FloatMatrix& w, const FloatVector* bias, Tens
   }
 }
 
+void AddLowRank(const Step& step, StepRows rows, const FactorTable& table, const Tensor& x,
+                Tensor& out) {
+  BANYAN_CHECK(x.columns == table.columns && out.columns == table.rows && x.rows == out.rows);
+  const std::vector<std::int32_t> variants = VariantsOf(step.batch, rows);
+  BANYAN_CHECK(variants.empty() || static_cast<std::int64_t>(variants.size()) == x.rows);
+  for (size_t r = 0; r < variants.size(); ++r) {
+    const std::span<const float> input = Row(x, static_cast<std::int64_t>(r));
+    const std::span<float> output = Row(out, static_cast<std::int64_t>(r));
+    for (const LowRankFactors& factors : table.Of(variants[r])) {
+      const FloatMatrix& a = AsFloats(*factors.a);
+      const FloatMatrix& b = AsFloats(*factors.b);
+      std::vector<double> inner(static_cast<size_t>(a.rows), 0.0);
+      for (size_t k = 0; k < inner.size(); ++k) {
+        const std::span<const float> weights = a.Row(static_cast<std::int64_t>(k));
+        for (size_t c = 0; c < input.size(); ++c) inner[k] += double{input[c]} * weights[c];
+        inner[k] *= factors.scale;
+      }
+      for (std::int64_t n = 0; n < b.rows; ++n) {
+        double sum = 0.0;
+        for (size_t k = 0; k < inner.size(); ++k) sum += inner[k] * b.Row(n)[k];
+        float& value = output[static_cast<size_t>(factors.first_row + n)];
+        value = static_cast<float>(value + sum);
+      }
+    }
+  }
+}
+
 void SwiGlu(const Tensor& x, Tensor& out) {
   BANYAN_CHECK(x.rows == out.rows && x.columns == 2 * out.columns);
   for (std::int64_t r = 0; r < x.rows; ++r) {

@@ -16,6 +16,8 @@ void LayerNorm(const Tensor& x, const FloatVector& weight, const FloatVector& bi
 void Clear(Tensor& x);
 void Add(const Tensor& delta, Tensor& x);
 void MatMul(const Tensor& x, const FloatMatrix& w, const FloatVector* bias, Tensor& out);
+void AddLowRank(const Step& step, StepRows rows, const FactorTable& table, const Tensor& x,
+                Tensor& out);
 void SwiGlu(const Tensor& x, Tensor& out);
 void Activate(Activation f, Tensor& x);
 void GatherLogitRows(const Step& step, const Tensor& x, Tensor& out);

@@ -11,28 +11,7 @@ namespace {
 
 Value Missing(const std::string& name) { return Value::MakeUndefined(name); }
 
-Value MakeLoopFunction(const Value& object, const std::string& name) {
-  auto callable = std::make_shared<Callable>();
-  callable->name = name;
-  callable->depth = object.Depth() + 1;
-  if (name == "cycle") {
-    callable->call = [object](Runtime& runtime, const Arguments& arguments) {
-      if (arguments.positional.empty()) runtime.Fail(ErrorKind::kInput, "cycle() of nothing");
-      return arguments.positional[object.loop()->index % arguments.positional.size()];
-    };
-  } else {
-    callable->call = [object](Runtime& runtime, const Arguments& arguments) {
-      Value now = MakeTuple(runtime, arguments.positional);
-      const Loop* loop = object.loop();
-      const bool changed = !Equals(runtime, now, loop->last_changed);
-      loop->last_changed = std::move(now);
-      return Value(changed);
-    };
-  }
-  return Value(std::shared_ptr<const Callable>(std::move(callable)));
-}
-
-Value LoopAttribute(const Value& object, const std::string& name) {
+Value LoopAttribute(const Runtime& runtime, const Value& object, const std::string& name) {
   const Loop& loop = *object.loop();
   const size_t size = loop.items->items.size();
   if (name == "index") return Value::Int(loop.index + 1);
@@ -42,16 +21,13 @@ Value LoopAttribute(const Value& object, const std::string& name) {
   if (name == "first") return Value(loop.index == 0);
   if (name == "last") return Value(loop.index + 1 == size);
   if (name == "length") return Value::Int(size);
-  if (name == "depth") return Value(int64_t{1});  // recursive loops are not supported
-  if (name == "depth0") return Value(int64_t{0});
   if (name == "previtem") {
     return loop.index > 0 ? loop.items->items[loop.index - 1] : Missing("loop.previtem");
   }
   if (name == "nextitem") {
     return loop.index + 1 < size ? loop.items->items[loop.index + 1] : Missing("loop.nextitem");
   }
-  if (name == "cycle" || name == "changed") return MakeLoopFunction(object, name);
-  return Missing("loop." + name);
+  runtime.Fail(ErrorKind::kUnsupported, "loop.{}", name);
 }
 
 // Null when there is none.
@@ -70,7 +46,7 @@ const Value* FindKey(Runtime& runtime, const Dict& dict, const Value& key) {
 
 Value GetAttribute(Runtime& runtime, const Value& object, const std::string& name) {
   if (object.IsUndefined()) FailUndefined(runtime, object);
-  if (object.loop() != nullptr) return LoopAttribute(object, name);
+  if (object.loop() != nullptr) return LoopAttribute(runtime, object, name);
   if (const Namespace* space = object.space()) {
     const auto found = space->attributes.find(name);
     return found == space->attributes.end() ? Missing(name) : found->second;

@@ -27,7 +27,7 @@ enum class ExprKind {
   kItem,         // children: object, key
   kSlice,        // children: object, begin, end, step (null where absent)
   kCall,         // children: function, then arguments
-  kFilter,       // name; children: input (null: the enclosing block's text), then arguments
+  kFilter,       // name; children: input, then arguments
   kTest,         // name; children: input, then arguments
 };
 
@@ -58,11 +58,9 @@ enum class StatementKind {
   kIf,        // branches; body: else
   kFor,       // target, expr, condition (or null); body, otherwise
   kSet,       // target, expr
-  kSetBlock,  // target, expr: filter chain or null; body
+  kSetBlock,  // target; body
   kMacro,     // target.name, parameters, defaults; body
-  kCall,      // expr: the call; parameters, defaults of caller(); body
-  kFilter,    // expr: filter chain; body
-  kScope,     // with: parameters = defaults[i]; body. Also {% generation %}
+  kScope,     // {% generation %}: body
   kBreak,
   kContinue,
 };

@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "text/jinja/evaluator.h"
-#include "text/jinja/globals.h"
 #include "text/jinja/ops.h"
 #include "text/jinja/print.h"
 
@@ -58,19 +57,15 @@ Evaluator::Flow Evaluator::ExecOne(const Statement& s) {
       Assign(s.target, Eval(*s.expr));
       break;
     case StatementKind::kSetBlock:
-      ExecSetBlock(s);
+      Assign(s.target, Capture(s.body));
       break;
     case StatementKind::kMacro:
-      Assign(s.target, MakeMacro(s, s.target.name));
+      Assign(s.target, MakeMacro(s));
       break;
-    case StatementKind::kCall:
-      Print(EvalCall(*s.expr, &s));
-      break;
-    case StatementKind::kFilter:
-      Print(EvalFilterChain(*s.expr, Capture(s.body)));
-      break;
-    case StatementKind::kScope:
-      return ExecScope(s);
+    case StatementKind::kScope: {
+      const ScopeGuard guard(*this);
+      return Exec(s.body);
+    }
     case StatementKind::kBreak:
       return Flow::kBreak;
     case StatementKind::kContinue:
@@ -128,22 +123,6 @@ std::vector<Value> Evaluator::Filtered(const Statement& s, std::vector<Value> it
     if (Truthy(Eval(*s.condition))) kept.push_back(std::move(item));
   }
   return kept;
-}
-
-void Evaluator::ExecSetBlock(const Statement& s) {
-  Value text(Capture(s.body));
-  if (s.expr != nullptr) text = EvalFilterChain(*s.expr, std::move(text));
-  Assign(s.target, text);
-}
-
-Evaluator::Flow Evaluator::ExecScope(const Statement& s) {
-  std::vector<Value> values;
-  for (const ExprPtr& value : s.defaults) values.push_back(Eval(*value));
-  const ScopeGuard guard(*this);
-  for (size_t i = 0; i < values.size(); ++i) {
-    scope_->variables.insert_or_assign(s.parameters[i], std::move(values[i]));
-  }
-  return Exec(s.body);
 }
 
 Text Evaluator::Capture(const Block& body) {

@@ -23,7 +23,7 @@ Arguments Evaluator::EvalArguments(const Expr& e) {
   return arguments;
 }
 
-Value Evaluator::EvalCall(const Expr& e, const Statement* block) {
+Value Evaluator::EvalCall(const Expr& e) {
   const Expr& callee = *e.children[0];
   Value function;
   if (callee.kind == ExprKind::kAttribute) {
@@ -36,8 +36,7 @@ Value Evaluator::EvalCall(const Expr& e, const Statement* block) {
   } else {
     function = Eval(callee);
   }
-  Arguments arguments = EvalArguments(e);
-  if (block != nullptr) arguments.named.emplace_back("caller", MakeMacro(*block, "caller"));
+  const Arguments arguments = EvalArguments(e);
   if (function.IsUndefined()) FailUndefined(runtime_, function);
   if (function.callable() == nullptr) {
     runtime_.Fail(ErrorKind::kInput, "a value of type {} cannot be called", function.TypeName());
@@ -62,22 +61,22 @@ Value Evaluator::MakeNamespace(const Arguments& arguments) {
   return Value(std::move(space));
 }
 
-Value Evaluator::MakeMacro(const Statement& s, const std::string& name) {
+Value Evaluator::MakeMacro(const Statement& s) {
   captured_.push_back(scope_);
-  return MakeCallable(name, [this, &s, name, scope = scope_](const Arguments& arguments) {
-    return CallMacro(s, name, scope, arguments);
+  return MakeCallable(s.target.name, [this, &s, scope = scope_](const Arguments& arguments) {
+    return CallMacro(s, scope, arguments);
   });
 }
 
-Value Evaluator::CallMacro(const Statement& s, const std::string& name,
-                           const std::shared_ptr<Scope>& scope, const Arguments& arguments) {
+Value Evaluator::CallMacro(const Statement& s, const std::shared_ptr<Scope>& scope,
+                           const Arguments& arguments) {
   const DepthScope depth(runtime_);
   const std::shared_ptr<Scope> outer = std::exchange(scope_, scope);
   Text outer_text = std::exchange(out_, Text());
   const int outer_line = runtime_.line;
   {
     const ScopeGuard guard(*this);
-    BindParameters(s, name, arguments);
+    BindParameters(s, arguments);
     Exec(s.body);
   }
   scope_ = outer;
@@ -85,8 +84,8 @@ Value Evaluator::CallMacro(const Statement& s, const std::string& name,
   return Value(std::exchange(out_, std::move(outer_text)));
 }
 
-void Evaluator::BindParameters(const Statement& s, const std::string& name,
-                               const Arguments& arguments) {
+void Evaluator::BindParameters(const Statement& s, const Arguments& arguments) {
+  const std::string& name = s.target.name;
   if (arguments.positional.size() > s.parameters.size()) {
     runtime_.Fail(ErrorKind::kInput, "the macro '{}' takes at most {} arguments, {} given", name,
                   s.parameters.size(), arguments.positional.size());
@@ -96,8 +95,8 @@ void Evaluator::BindParameters(const Statement& s, const std::string& name,
     variables.insert_or_assign(s.parameters[i], arguments.positional[i]);
   }
   for (const auto& [key, value] : arguments.named) {
-    const bool known = key == "caller" || std::find(s.parameters.begin(), s.parameters.end(),
-                                                    key) != s.parameters.end();
+    const bool known =
+        std::find(s.parameters.begin(), s.parameters.end(), key) != s.parameters.end();
     if (!known || !variables.emplace(key, value).second) {
       runtime_.Fail(ErrorKind::kInput, "the macro '{}' got an unexpected argument '{}'", name, key);
     }

@@ -37,7 +37,7 @@ Value Evaluator::Eval(const Expr& e) {
     case ExprKind::kSlice:
       return EvalSlice(e);
     case ExprKind::kCall:
-      return EvalCall(e, nullptr);
+      return EvalCall(e);
     case ExprKind::kFilter:
       return EvalFilter(e);
     case ExprKind::kTest:
@@ -132,11 +132,6 @@ Value Evaluator::EvalFilter(const Expr& e) {
   const Value input = Eval(*e.children[0]);
   const Arguments arguments = EvalArguments(e);
   return ApplyFilter(runtime_, e.name, input, arguments);
-}
-
-Value Evaluator::EvalFilterChain(const Expr& e, Value input) {
-  if (e.children[0] != nullptr) input = EvalFilterChain(*e.children[0], std::move(input));
-  return ApplyFilter(runtime_, e.name, input, EvalArguments(e));
 }
 
 Value Evaluator::EvalTest(const Expr& e) {

@@ -4,13 +4,31 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "text/jinja/eval.h"
-#include "text/jinja/scope.h"
 
 namespace banyan::jinja {
+
+// What templates may call beside namespace(). In globals.cc.
+Variables GlobalFunctions();
+
+// Variables visible at one place of a template.
+struct Scope {
+  std::shared_ptr<Scope> parent;  // null for the globals
+  Variables variables;
+
+  // Null when no scope from here outwards has the name.
+  const Value* Find(std::string_view name) const {
+    for (const Scope* scope = this; scope != nullptr; scope = scope->parent.get()) {
+      const auto found = scope->variables.find(name);
+      if (found != scope->variables.end()) return &found->second;
+    }
+    return nullptr;
+  }
+};
 
 class Evaluator {
  public:
@@ -49,8 +67,6 @@ class Evaluator {
   Flow ExecIf(const Statement& s);
   Flow ExecFor(const Statement& s);
   std::vector<Value> Filtered(const Statement& s, std::vector<Value> items);
-  void ExecSetBlock(const Statement& s);
-  Flow ExecScope(const Statement& s);
   Text Capture(const Block& body);  // what the body writes
   void Assign(const Target& target, const Value& value);
   void AssignParts(const Target& target, const Value& value);
@@ -68,20 +84,17 @@ class Evaluator {
   Value EvalItem(const Expr& e);
   Value EvalSlice(const Expr& e);
   Value EvalFilter(const Expr& e);
-  // A chain whose innermost filter has no input of its own.
-  Value EvalFilterChain(const Expr& e, Value input);
   Value EvalTest(const Expr& e);
 
   // Calls.
   // Children from 1 on; the last names.size() of them are named.
   Arguments EvalArguments(const Expr& e);
-  // `block`: the {% call %} block around, whose body becomes caller().
-  Value EvalCall(const Expr& e, const Statement* block);
+  Value EvalCall(const Expr& e);
   Value MakeNamespace(const Arguments& arguments);
-  Value MakeMacro(const Statement& s, const std::string& name);
-  Value CallMacro(const Statement& s, const std::string& name, const std::shared_ptr<Scope>& scope,
+  Value MakeMacro(const Statement& s);
+  Value CallMacro(const Statement& s, const std::shared_ptr<Scope>& scope,
                   const Arguments& arguments);
-  void BindParameters(const Statement& s, const std::string& name, const Arguments& arguments);
+  void BindParameters(const Statement& s, const Arguments& arguments);
 
   template <typename Function>
   static Value MakeCallable(std::string name, Function function) {

@@ -135,34 +135,26 @@ ExprPtr ExprParser::Concat() {
 }
 
 ExprPtr ExprParser::Product() {
-  ExprPtr left = Power();
+  ExprPtr left = Unary();
   while (tokens_.IsOperator("*") || tokens_.IsOperator("/") || tokens_.IsOperator("//") ||
          tokens_.IsOperator("%")) {
     std::string op = tokens_.Take().text;
-    left = MakeBinary(std::move(op), std::move(left), Power());
+    left = MakeBinary(std::move(op), std::move(left), Unary());
   }
   return left;
 }
 
-ExprPtr ExprParser::Power() {
-  ExprPtr left = Unary(true);
-  while (tokens_.SkipOperator("**")) left = MakeBinary("**", std::move(left), Unary(true));
-  return left;
-}
-
-ExprPtr ExprParser::Unary(bool with_filters) {
+ExprPtr ExprParser::Unary() {
   std::string signs;
   while (tokens_.IsOperator("-") || tokens_.IsOperator("+")) signs += tokens_.Take().text;
   ExprPtr node = Postfix(Primary());
-  // A sign binds closer than a filter: -1|abs is 1.
-  if (signs.empty() && with_filters) return FiltersAndTests(std::move(node));
-  while (!signs.empty()) {
+  while (!signs.empty()) {  // a sign binds closer than a filter
     auto signed_node = Make(ExprKind::kUnary, std::string(1, signs.back()));
     Adopt(*signed_node, std::move(node));
     node = std::move(signed_node);
     signs.pop_back();
   }
-  return with_filters ? FiltersAndTests(std::move(node)) : std::move(node);
+  return FiltersAndTests(std::move(node));
 }
 
 }  // namespace banyan::jinja

@@ -1,5 +1,5 @@
 // The expression grammar, in Jinja's precedence: conditional, or, and, not, comparison, + -, ~,
-// * / // %, **, unary, postfix, filters and tests.
+// * / // %, unary, postfix, filters and tests.
 #pragma once
 
 #include <string>
@@ -17,8 +17,6 @@ class ExprParser {
   ExprPtr Expression();
   // One expression, or several with commas between: a tuple. `conditional` allows "a if b else c".
   ExprPtr TupleOrExpression(bool conditional);
-  // A filter chain without input: "upper | trim" after {% filter %} and {% set x | … %}.
-  ExprPtr FilterChain();
 
  private:
   ExprPtr Or();
@@ -28,8 +26,7 @@ class ExprParser {
   ExprPtr Sum();
   ExprPtr Concat();
   ExprPtr Product();
-  ExprPtr Power();
-  ExprPtr Unary(bool with_filters);
+  ExprPtr Unary();
 
   // expr_primary.cc
   ExprPtr Primary();

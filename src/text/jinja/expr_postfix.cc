@@ -75,12 +75,6 @@ ExprPtr ExprParser::Filter(ExprPtr input) {
   return filter;
 }
 
-ExprPtr ExprParser::FilterChain() {
-  ExprPtr chain = Filter(nullptr);
-  while (tokens_.SkipOperator("|")) chain = Filter(std::move(chain));
-  return chain;
-}
-
 bool ExprParser::AtTestArgument() const {
   switch (tokens_.Peek().kind) {
     case TokenKind::kString:
@@ -122,10 +116,6 @@ void ExprParser::CallArguments(Expr& call) {
       if (tokens_.SkipOperator(")")) break;
     }
     first = false;
-    if (tokens_.IsOperator("*") || tokens_.IsOperator("**")) {
-      Throw(ErrorKind::kUnsupported, "chat template line {}: '{}' before an argument",
-            tokens_.line(), tokens_.Peek().text);
-    }
     const bool named = tokens_.Is(TokenKind::kName) &&
                        tokens_.Peek(1).kind == TokenKind::kOperator && tokens_.Peek(1).text == "=";
     if (named) {

@@ -51,11 +51,9 @@ ExprPtr ExprParser::Primary() {
 ExprPtr ExprParser::Integer() {
   auto node = Make(ExprKind::kConstant);
   const std::string text = tokens_.Take().text;
-  const bool prefixed = text.size() > 1 && (text[1] == 'x' || text[1] == 'o' || text[1] == 'b');
-  const int base = !prefixed ? 10 : text[1] == 'x' ? 16 : text[1] == 'o' ? 8 : 2;
   int64_t number = 0;
   const char* end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data() + (prefixed ? 2 : 0), end, number, base);
+  const auto [stop, error] = std::from_chars(text.data(), end, number);
   if (error != std::errc() || stop != end) {
     Throw(ErrorKind::kUnsupported, "chat template line {}: the integer {}", node->line, text);
   }

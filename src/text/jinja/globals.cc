@@ -1,8 +1,9 @@
-#include "text/jinja/globals.h"
-
+// Functions that templates call by name.
+#include <algorithm>
 #include <ctime>
 
 #include "text/jinja/arguments.h"
+#include "text/jinja/evaluator.h"
 
 namespace banyan::jinja {
 namespace {
@@ -24,32 +25,6 @@ Value Range(Runtime& runtime, const Arguments& arguments) {
     items.emplace_back(static_cast<int64_t>(i));
   }
   return MakeList(runtime, std::move(items));
-}
-
-Value MakeDictFunction(Runtime& runtime, const Arguments& arguments) {
-  DictEntries entries;
-  const auto put = [&](const Value& key, const Value& value) {
-    for (auto& entry : entries) {
-      if (Equals(runtime, entry.first, key)) {
-        entry.second = value;
-        return;
-      }
-    }
-    entries.emplace_back(key, value);
-  };
-  for (const Value& source : arguments.positional) {
-    if (const Dict* dict = source.dict()) {
-      for (const auto& [key, value] : dict->entries) put(key, value);
-      continue;
-    }
-    for (const Value& pair : Items(runtime, source)) {
-      const std::vector<Value> both = Items(runtime, pair);
-      if (both.size() != 2) runtime.Fail(ErrorKind::kInput, "dict() needs pairs");
-      put(both[0], both[1]);
-    }
-  }
-  for (const auto& [name, value] : arguments.named) put(Value::String(name), value);
-  return MakeDict(runtime, std::move(entries));
 }
 
 Value RaiseException(Runtime& runtime, const Arguments& arguments) {
@@ -76,7 +51,6 @@ Variables GlobalFunctions() {
     out.emplace(name, Value(std::make_shared<const Callable>(Callable{name, function})));
   };
   add("range", Range);
-  add("dict", MakeDictFunction);
   add("raise_exception", RaiseException);
   add("strftime_now", StrftimeNow);
   return out;

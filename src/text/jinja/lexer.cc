@@ -80,7 +80,6 @@ class Lexer {
     EmitText(tag, sign, type != '{');
     AdvanceTo(tag + 2 + (sign == '-' || sign == '+' ? 1 : 0));
     if (type == '#') return LexComment();
-    if (type == '%' && LexRaw()) return;
     Emit(type == '%' ? TokenKind::kBlockBegin : TokenKind::kVariableBegin, "");
     LexTag(type == '%');
   }
@@ -133,44 +132,6 @@ class Lexer {
     SkipTagEnd("#}", true, true);
   }
 
-  // {% raw %} … {% endraw %}; pos_ is behind the opening "{%" and its sign. False for another tag.
-  bool LexRaw() {
-    const size_t begin = pos_;
-    const int begin_line = line_;
-    if (!SkipWord("raw") || pos_ >= source_.size() || !SkipTagEnd("%}", false, false)) {
-      pos_ = begin;
-      line_ = begin_line;
-      return false;
-    }
-    const size_t text = pos_;
-    for (size_t tag = source_.find("{%", text);; tag = source_.find("{%", tag + 2)) {
-      if (tag == std::string::npos) Fail("{{% raw %}} is not closed");
-      const char sign = tag + 2 < source_.size() ? source_[tag + 2] : '\0';
-      pos_ = tag + 2 + (sign == '-' || sign == '+' ? 1 : 0);
-      const int line = line_;
-      const bool starting = line_starting_;
-      if (SkipWord("endraw") && pos_ < source_.size() && SkipTagEnd("%}", true, true)) {
-        const size_t after = pos_;
-        const bool starting_after = line_starting_;
-        line_starting_ = starting;
-        line_ = line;
-        pos_ = text;
-        EmitText(tag, sign, true);
-        AdvanceTo(after);
-        line_starting_ = starting_after;
-        return true;
-      }
-      line_ = line;
-    }
-  }
-
-  bool SkipWord(std::string_view word) {
-    pos_ = SkipSpace(pos_);
-    if (!At(word)) return false;
-    pos_ = SkipSpace(pos_ + word.size());
-    return true;
-  }
-
   // Tokens inside {% %} or {{ }}, and the end.
   void LexTag(bool is_block) {
     std::string open;  // brackets not closed yet
@@ -205,7 +166,7 @@ class Lexer {
   }
 
   void LexOperator(std::string& open) {
-    static constexpr std::array<std::string_view, 6> kPairs = {"**", "//", "==", "!=", ">=", "<="};
+    static constexpr std::array<std::string_view, 5> kPairs = {"//", "==", "!=", ">=", "<="};
     for (const std::string_view pair : kPairs) {
       if (At(pair)) {
         Emit(TokenKind::kOperator, std::string(pair));

@@ -18,7 +18,7 @@ enum class TokenKind {
   kVariableEnd,    // }}
   kName,
   kString,   // text: the decoded value
-  kInteger,  // text: digits without underscores, with a 0x/0o/0b prefix where there was one
+  kInteger,  // text: digits
   kFloat,
   kOperator,
   kEnd,

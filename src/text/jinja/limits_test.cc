@@ -57,15 +57,11 @@ TEST(JinjaLimits, Time) {
 }
 
 TEST(JinjaLimits, Memory) {
-  ExpectError("{{ 'a' * 1000000000000 }}", ErrorKind::kLimit, "repetition");
-  ExpectError("{{ l * 9223372036854775807 }}", ErrorKind::kLimit, "repetition");
   ExpectError(
       "{% set ns = namespace(x='aaaaaaaa') %}{% for i in range(100) %}"
       "{% set ns.x = ns.x + ns.x %}{% endfor %}",
       ErrorKind::kLimit, "");
-  ExpectError("{{ '%999999999d' % 1 }}", ErrorKind::kLimit, "width");
   ExpectError("{{ d|tojson(indent=1000000000) }}", ErrorKind::kLimit, "indent");
-  ExpectError("{{ nl|indent(1000000000) }}", ErrorKind::kLimit, "indent");
   ExpectError("{{ strftime_now('%1000000000d') }}", ErrorKind::kLimit, "strftime_now");
   ExpectError(
       "{% set ns = namespace(x=1) %}{% for i in range(1000) %}"
@@ -73,7 +69,7 @@ TEST(JinjaLimits, Memory) {
       ErrorKind::kLimit, "nest");
   ExpectError(
       "{% set ns = namespace(x=[1]) %}{% for i in range(100) %}"
-      "{% set ns.x = [ns.x, ns.x] %}{% endfor %}{{ ns.x }}",
+      "{% set ns.x = [ns.x, ns.x] %}{% endfor %}{{ ns.x|tojson }}",
       ErrorKind::kLimit, "");
 }
 
@@ -93,6 +89,22 @@ TEST(JinjaErrors, UnknownThingsAreNamed) {
   ExpectError("\n\n{% include 'x' %}", ErrorKind::kUnsupported, "line 3: the tag 'include'");
 }
 
+// What Jinja has and the templates of our families do not use.
+TEST(JinjaErrors, WhatIsNotHereIsRefused) {
+  ExpectError("{{ l.append(1) }}", ErrorKind::kUnsupported, "the method 'append' of list");
+  ExpectError("{{ '%s' % s }}", ErrorKind::kInput, "unsupported operand types for %");
+  ExpectError("{{ 'ab' * 2 }}", ErrorKind::kInput, "unsupported operand types for *");
+  ExpectError("{{ l }}", ErrorKind::kUnsupported, "a list printed as it is: use tojson");
+  ExpectError("{{ d ~ 'x' }}", ErrorKind::kUnsupported, "a dict printed as it is: use tojson");
+  ExpectError("{{ d|tojson(ensure_ascii=true) }}", ErrorKind::kUnsupported, "ensure_ascii");
+  ExpectError("{% for x in l %}{{ loop.cycle(1, 2) }}{% endfor %}", ErrorKind::kUnsupported,
+              "loop.cycle");
+  ExpectError("{{ '\\101' }}", ErrorKind::kUnsupported, "the escape \\1 in a string");
+  ExpectError("{% raw %}{{ x }}{% endraw %}", ErrorKind::kUnsupported, "the tag 'raw'");
+  ExpectError("{% call m() %}{% endcall %}", ErrorKind::kUnsupported, "the tag 'call'");
+  ExpectError("{{ 2 ** 3 }}", ErrorKind::kFormat, "expected an expression, found '*'");
+}
+
 TEST(JinjaErrors, SyntaxErrorsNameExpectedAndFound) {
   ExpectError("{% if n %}", ErrorKind::kFormat, "expected endif, found the end");
   ExpectError("{{ n n }}", ErrorKind::kFormat, "expected '}}', found 'n'");
@@ -106,7 +118,6 @@ TEST(JinjaErrors, WrongUsesOfValues) {
   ExpectError("{{ xx + 'a' }}", ErrorKind::kInput, "'xx' is undefined");
   ExpectError("{{ 'a' + 1 }}", ErrorKind::kInput, "str and int");
   ExpectError("{{ 9 // 0 }}", ErrorKind::kInput, "division by zero");
-  ExpectError("{{ l.append(1) }}", ErrorKind::kInput, "may not change");
   ExpectError("{{ raise_exception('roles must alternate') }}", ErrorKind::kInput,
               "roles must alternate");
   ExpectError("{% macro m(a) %}{% endmacro %}{{ m(1, 2) }}", ErrorKind::kInput, "takes at most 1");

@@ -1,11 +1,9 @@
-#include "text/jinja/list_filters.h"
-
+// Filters over sequences and mappings.
 #include <algorithm>
 #include <charconv>
 #include <unordered_map>
 
 #include "text/jinja/arguments.h"
-#include "text/jinja/case.h"
 #include "text/jinja/filters.h"
 #include "text/jinja/text_ops.h"
 
@@ -29,10 +27,6 @@ Value AttributePath(Runtime& runtime, Value object, const Value& path) {
     begin = end + 1;
   }
   return object;
-}
-
-Value WithoutCase(Runtime& runtime, const Value& value, bool case_sensitive) {
-  return case_sensitive || value.text() == nullptr ? value : Value(Lower(runtime, *value.text()));
 }
 
 Value JoinFilter(Runtime& runtime, const Value& input, const Arguments& arguments) {
@@ -74,92 +68,6 @@ Value ItemsFilter(Runtime& runtime, const Value& input, const Arguments&) {
     pairs.push_back(MakeTuple(runtime, {key, value}));
   }
   return MakeList(runtime, std::move(pairs));
-}
-
-Value Reverse(Runtime& runtime, const Value& input, const Arguments&) {
-  if (input.text() != nullptr) {
-    return GetSlice(runtime, input, {None{}, None{}, Value(int64_t{-1})});
-  }
-  std::vector<Value> items = Items(runtime, input);
-  std::reverse(items.begin(), items.end());
-  return MakeList(runtime, std::move(items));
-}
-
-// Sorts `items` by key(item), stably.
-template <typename Key>
-void SortBy(Runtime& runtime, std::vector<Value>& items, bool descending, Key key) {
-  std::vector<std::pair<Value, Value>> keyed;
-  keyed.reserve(items.size());
-  for (Value& item : items) keyed.emplace_back(key(item), std::move(item));
-  std::stable_sort(keyed.begin(), keyed.end(), [&](const auto& a, const auto& b) {
-    return descending ? Less(runtime, b.first, a.first) : Less(runtime, a.first, b.first);
-  });
-  for (size_t i = 0; i < items.size(); ++i) items[i] = std::move(keyed[i].second);
-}
-
-Value Sort(Runtime& runtime, const Value& input, const Arguments& arguments) {
-  const BoundArguments bound(runtime, "sort", arguments,
-                             {"reverse", "case_sensitive", "attribute"});
-  std::vector<Value> items = Items(runtime, input);
-  SortBy(runtime, items, bound.Bool(0, false), [&](const Value& item) {
-    const Value key = bound.Missing(2) ? item : AttributePath(runtime, item, bound.Required(2));
-    return WithoutCase(runtime, key, bound.Bool(1, false));
-  });
-  return MakeList(runtime, std::move(items));
-}
-
-Value DictSort(Runtime& runtime, const Value& input, const Arguments& arguments) {
-  const BoundArguments bound(runtime, "dictsort", arguments, {"case_sensitive", "by", "reverse"});
-  const Value pairs = ItemsFilter(runtime, input, {});
-  const size_t by = bound.Given(1) && bound.String(1).bytes() == "value" ? 1 : 0;
-  std::vector<Value> items = pairs.list()->items;
-  SortBy(runtime, items, bound.Bool(2, false), [&](const Value& pair) {
-    return WithoutCase(runtime, pair.list()->items[by], bound.Bool(0, false));
-  });
-  return MakeList(runtime, std::move(items));
-}
-
-Value Unique(Runtime& runtime, const Value& input, const Arguments& arguments) {
-  const BoundArguments bound(runtime, "unique", arguments, {"case_sensitive", "attribute"});
-  std::vector<Value> seen;
-  std::vector<Value> out;
-  for (Value& item : Items(runtime, input)) {
-    Value key = bound.Missing(1) ? item : AttributePath(runtime, item, bound.Required(1));
-    key = WithoutCase(runtime, key, bound.Bool(0, false));
-    const bool known = std::any_of(seen.begin(), seen.end(),
-                                   [&](const Value& other) { return Equals(runtime, other, key); });
-    if (known) continue;
-    seen.push_back(std::move(key));
-    out.push_back(std::move(item));
-  }
-  return MakeList(runtime, std::move(out));
-}
-
-Value Extreme(Runtime& runtime, const Value& input, const Arguments& arguments, bool largest) {
-  const BoundArguments bound(runtime, largest ? "max" : "min", arguments,
-                             {"case_sensitive", "attribute"});
-  Value best;
-  Value best_key;
-  for (const Value& item : Items(runtime, input)) {
-    Value key = bound.Missing(1) ? item : AttributePath(runtime, item, bound.Required(1));
-    key = WithoutCase(runtime, key, bound.Bool(0, false));
-    const bool better = best_key.IsUndefined() ||
-                        (largest ? Less(runtime, best_key, key) : Less(runtime, key, best_key));
-    if (!better) continue;
-    best = item;
-    best_key = std::move(key);
-  }
-  return best;
-}
-
-Value Sum(Runtime& runtime, const Value& input, const Arguments& arguments) {
-  const BoundArguments bound(runtime, "sum", arguments, {"attribute", "start"});
-  Value total = bound.Or(1, Value(int64_t{0}));
-  for (const Value& item : Items(runtime, input)) {
-    const Value term = bound.Missing(0) ? item : AttributePath(runtime, item, bound.Required(0));
-    total = Arithmetic(runtime, "+", total, term);
-  }
-  return total;
 }
 
 // The arguments behind the first `count`.
@@ -230,23 +138,14 @@ Value Select(Runtime& runtime, const Value& input, const Arguments& arguments) {
 
 }  // namespace
 
-ListFilter FindListFilter(std::string_view name) {
-  static const std::unordered_map<std::string_view, ListFilter> filters = {
+Filter FindListFilter(std::string_view name) {
+  static const std::unordered_map<std::string_view, Filter> filters = {
       {"join", JoinFilter},
       {"first", First},
       {"last", Last},
       {"list", ToList},
       {"items", ItemsFilter},
-      {"reverse", Reverse},
-      {"sort", Sort},
-      {"dictsort", DictSort},
-      {"unique", Unique},
-      {"sum", Sum},
       {"map", Map},
-      {"min",
-       [](Runtime& r, const Value& v, const Arguments& a) { return Extreme(r, v, a, false); }},
-      {"max",
-       [](Runtime& r, const Value& v, const Arguments& a) { return Extreme(r, v, a, true); }},
       {"select", Select<false, true>},
       {"reject", Select<false, false>},
       {"selectattr", Select<true, true>},

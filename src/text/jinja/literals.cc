@@ -33,43 +33,17 @@ int32_t HexCharacter(std::string_view body, size_t digits, int line) {
 
 NumberLiteral ReadNumber(std::string_view source, size_t begin, bool after_dot) {
   size_t end = begin;
-  std::string digits;
-  const auto take = [&](auto&& accepted) {
-    while (end < source.size() &&
-           (accepted(source[end]) ||
-            (source[end] == '_' && end + 1 < source.size() && accepted(source[end + 1])))) {
-      if (source[end] != '_') digits += source[end];
-      ++end;
-    }
+  const auto skip_digits = [&] {
+    while (end < source.size() && IsDigit(source[end])) ++end;
   };
-  const char prefix = begin + 1 < source.size() ? source[begin + 1] : '\0';
-  if (source[begin] == '0' && std::string_view("xXoObB").find(prefix) != std::string::npos) {
-    digits = {'0', static_cast<char>(prefix | 0x20)};
-    end += 2;
-    take([](char c) { return IsDigit(c) || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F'); });
-    return {digits, false, end};
-  }
-  take(IsDigit);
-  bool is_float = false;
-  if (!after_dot && end + 1 < source.size() && source[end] == '.' && IsDigit(source[end + 1])) {
-    digits += '.';
+  skip_digits();
+  const bool is_float =
+      !after_dot && end + 1 < source.size() && source[end] == '.' && IsDigit(source[end + 1]);
+  if (is_float) {
     ++end;
-    take(IsDigit);
-    is_float = true;
+    skip_digits();
   }
-  if (!after_dot && end < source.size() && (source[end] | 0x20) == 'e') {
-    size_t exponent = end + 1;
-    if (exponent < source.size() && (source[exponent] == '+' || source[exponent] == '-')) {
-      ++exponent;
-    }
-    if (exponent < source.size() && IsDigit(source[exponent])) {
-      digits += source.substr(end, exponent - end);
-      end = exponent;
-      take(IsDigit);
-      is_float = true;
-    }
-  }
-  return {digits, is_float, end};
+  return {std::string(source.substr(begin, end - begin)), is_float, end};
 }
 
 std::string Unescape(std::string_view body, int line) {
@@ -80,27 +54,17 @@ std::string Unescape(std::string_view body, int line) {
       continue;
     }
     const char c = body[i + 1];  // a backslash is not the last byte
-    static constexpr std::string_view kFrom = "abfnrtv\\'\"";
-    static constexpr std::string_view kTo = "\a\b\f\n\r\t\v\\'\"";
+    static constexpr std::string_view kFrom = "nrt\\'\"";
+    static constexpr std::string_view kTo = "\n\r\t\\'\"";
     if (const size_t at = kFrom.find(c); at != std::string_view::npos) {
       out += kTo[at];
       i += 2;
-    } else if (c == '\n') {
-      i += 2;
-    } else if (c >= '0' && c <= '7') {
-      size_t end = i + 1;
-      int32_t code = 0;
-      while (end < body.size() && end < i + 4 && body[end] >= '0' && body[end] <= '7') {
-        code = code * 8 + (body[end++] - '0');
-      }
-      AppendUtf8(out, code);
-      i = end;
-    } else if (c == 'x' || c == 'u' || c == 'U') {
-      const size_t digits = c == 'x' ? 2 : c == 'u' ? 4 : 8;
+    } else if (c == 'x' || c == 'u') {
+      const size_t digits = c == 'x' ? 2 : 4;
       AppendUtf8(out, HexCharacter(body.substr(i + 2), digits, line));
       i += 2 + digits;
-    } else if (c == 'N') {
-      Throw(ErrorKind::kUnsupported, "chat template line {}: \\N{{…}} in a string", line);
+    } else if (std::string_view("abfvNU01234567\n").find(c) != std::string_view::npos) {
+      Throw(ErrorKind::kUnsupported, "chat template line {}: the escape \\{} in a string", line, c);
     } else {
       out += '\\';
       ++i;

@@ -10,17 +10,18 @@ namespace banyan::jinja {
 inline bool IsDigit(char c) { return c >= '0' && c <= '9'; }
 
 struct NumberLiteral {
-  std::string digits;  // without underscores; an integer may have a 0x, 0o or 0b before them
+  std::string digits;
   bool is_float;
   size_t end;  // behind it in the source
 };
 
-// The number that begins with the digit source[begin]. `after_dot`: digits after "x." are an index
-// of x, never a fraction.
+// The number that begins with the digit source[begin]: digits, or digits.digits. `after_dot`:
+// digits after "x." are an index of x, never a fraction.
 NumberLiteral ReadNumber(std::string_view source, size_t begin, bool after_dot);
 
-// What a string with this text between its quotes says: Python's "unicode-escape", but for \N{name}
-// (kUnsupported). A backslash must not be the last byte. Errors name `line`.
+// What a string with this text between its quotes says: \n \r \t \\ \' \" \xHH \uHHHH; a backslash
+// before another character is itself, Python's other escapes are refused (kUnsupported). A
+// backslash must not be the last byte. Errors name `line`.
 std::string Unescape(std::string_view body, int line);
 
 }  // namespace banyan::jinja

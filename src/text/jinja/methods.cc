@@ -1,14 +1,15 @@
-// Methods of list and dict, and the binding of a method to its object.
 #include "text/jinja/methods.h"
 
 #include <unordered_map>
 
 #include "text/jinja/arguments.h"
-#include "text/jinja/string_methods.h"
+#include "text/jinja/case.h"
+#include "text/jinja/text_ops.h"
 
 namespace banyan::jinja {
 namespace {
 
+using Method = Value (*)(Runtime&, const Value& self, const Arguments&);
 using Methods = std::unordered_map<std::string_view, Method>;
 
 Method Find(const Methods& methods, std::string_view name) {
@@ -16,33 +17,122 @@ Method Find(const Methods& methods, std::string_view name) {
   return found != methods.end() ? found->second : nullptr;
 }
 
-Value RefuseToChange(Runtime& runtime, const Value& self, const Arguments&) {
-  runtime.Fail(ErrorKind::kInput, "templates may not change a {}", self.TypeName());
+Value StripSides(Runtime& runtime, const Value& self, const Arguments& arguments, TrimSides sides) {
+  const BoundArguments bound(runtime, "strip", arguments, {"chars"});
+  const std::string* chars = bound.Missing(0) ? nullptr : &bound.String(0).bytes();
+  return Trim(runtime, *self.text(), chars, sides);
 }
 
-Value CountItems(Runtime& runtime, const Value& self, const Arguments& arguments) {
-  const BoundArguments bound(runtime, "count", arguments, {"value"});
-  int64_t count = 0;
-  for (const Value& item : self.list()->items) {
-    count += Equals(runtime, item, bound.Required(0)) ? 1 : 0;
+Value SplitOnSpace(Runtime& runtime, const Text& text, int64_t most) {
+  const std::string& bytes = text.bytes();
+  std::vector<Value> parts;
+  size_t pos = 0;
+  while (true) {
+    while (pos < bytes.size() && IsSpace(CharAt(bytes, pos))) pos += CharLength(bytes, pos);
+    if (pos >= bytes.size()) break;
+    size_t end = pos;
+    if (most >= 0 && static_cast<int64_t>(parts.size()) >= most) {
+      end = bytes.size();
+    } else {
+      while (end < bytes.size() && !IsSpace(CharAt(bytes, end))) end += CharLength(bytes, end);
+    }
+    parts.push_back(text.Slice(pos, end));
+    pos = most >= 0 && static_cast<int64_t>(parts.size()) > most ? bytes.size() : end;
   }
-  return Value(count);
+  return MakeList(runtime, std::move(parts));
 }
 
-Value IndexMethod(Runtime& runtime, const Value& self, const Arguments& arguments) {
-  const BoundArguments bound(runtime, "index", arguments, {"value"});
-  for (size_t i = 0; i < self.list()->items.size(); ++i) {
-    if (Equals(runtime, self.list()->items[i], bound.Required(0))) return Value::Int(i);
+Value Split(Runtime& runtime, const Value& self, const Arguments& arguments) {
+  const BoundArguments bound(runtime, "split", arguments, {"sep", "maxsplit"});
+  const Text& text = *self.text();
+  runtime.Bytes(text.size());
+  const int64_t most = bound.Int(1, -1);
+  if (bound.Missing(0)) return SplitOnSpace(runtime, text, most);
+  const std::string& separator = bound.String(0).bytes();
+  if (separator.empty()) runtime.Fail(ErrorKind::kInput, "split() by an empty separator");
+  std::vector<Value> parts;
+  size_t begin = 0;
+  while (most < 0 || static_cast<int64_t>(parts.size()) < most) {
+    const size_t at = text.bytes().find(separator, begin);
+    if (at == std::string::npos) break;
+    runtime.Step();
+    parts.push_back(text.Slice(begin, at));
+    begin = at + separator.size();
   }
-  runtime.Fail(ErrorKind::kInput, "index() of a value that is not in the list");
+  parts.push_back(text.Slice(begin, text.size()));
+  return MakeList(runtime, std::move(parts));
 }
 
-Method FindListMethod(std::string_view name) {
+// `affix` is a string or a tuple of strings.
+template <typename Has>
+Value HasAffix(Runtime& runtime, const Arguments& arguments, std::string_view name, Has has) {
+  const BoundArguments bound(runtime, name, arguments, {"affix"});
+  if (const List* several = bound.Required(0).list(); several != nullptr && several->is_tuple) {
+    for (const Value& each : several->items) {
+      runtime.Step();
+      if (each.text() != nullptr && has(each.text()->bytes())) return Value(true);
+    }
+    return Value(false);
+  }
+  return Value(has(bound.String(0).bytes()));
+}
+
+Value StartsWith(Runtime& runtime, const Value& self, const Arguments& arguments) {
+  return HasAffix(runtime, arguments, "startswith", [&](const std::string& affix) {
+    return self.text()->bytes().starts_with(affix);
+  });
+}
+
+Value EndsWith(Runtime& runtime, const Value& self, const Arguments& arguments) {
+  return HasAffix(runtime, arguments, "endswith",
+                  [&](const std::string& affix) { return self.text()->bytes().ends_with(affix); });
+}
+
+Value ReplaceMethod(Runtime& runtime, const Value& self, const Arguments& arguments) {
+  const BoundArguments bound(runtime, "replace", arguments, {"old", "new", "count"});
+  return Replace(runtime, *self.text(), bound.String(0), bound.String(1), bound.Int(2, -1));
+}
+
+Value JoinMethod(Runtime& runtime, const Value& self, const Arguments& arguments) {
+  const BoundArguments bound(runtime, "join", arguments, {"iterable"});
+  const std::vector<Value> items = Items(runtime, bound.Required(0));
+  for (const Value& item : items) {
+    if (item.text() == nullptr) {
+      runtime.Fail(ErrorKind::kInput, "join() of a {}, not a string", item.TypeName());
+    }
+  }
+  return JoinTexts(runtime, items, *self.text());
+}
+
+Value FindText(Runtime& runtime, const Value& self, const Arguments& arguments) {
+  const BoundArguments bound(runtime, "find", arguments, {"sub"});
+  runtime.Bytes(self.text()->size());
+  const std::string& bytes = self.text()->bytes();
+  const size_t at = bytes.find(bound.String(0).bytes());
+  if (at == std::string::npos) return Value(int64_t{-1});
+  return Value::Int(CountChars(std::string_view(bytes).substr(0, at)));
+}
+
+Method FindStringMethod(std::string_view name) {
   static const Methods methods = {
-      {"index", IndexMethod},      {"count", CountItems},      {"append", RefuseToChange},
-      {"extend", RefuseToChange},  {"insert", RefuseToChange}, {"pop", RefuseToChange},
-      {"remove", RefuseToChange},  {"clear", RefuseToChange},  {"sort", RefuseToChange},
-      {"reverse", RefuseToChange},
+      {"strip",
+       [](Runtime& r, const Value& s, const Arguments& a) { return StripSides(r, s, a, {}); }},
+      {"lstrip", [](Runtime& r, const Value& s,
+                    const Arguments& a) { return StripSides(r, s, a, {.right = false}); }},
+      {"rstrip", [](Runtime& r, const Value& s,
+                    const Arguments& a) { return StripSides(r, s, a, {.left = false}); }},
+      {"split", Split},
+      {"startswith", StartsWith},
+      {"endswith", EndsWith},
+      {"replace", ReplaceMethod},
+      {"join", JoinMethod},
+      {"find", FindText},
+      {"upper",
+       [](Runtime& r, const Value& s, const Arguments&) { return Value(Upper(r, *s.text())); }},
+      {"lower",
+       [](Runtime& r, const Value& s, const Arguments&) { return Value(Lower(r, *s.text())); }},
+      {"capitalize", [](Runtime& r, const Value& s,
+                        const Arguments&) { return Value(Capitalize(r, *s.text())); }},
   };
   return Find(methods, name);
 }
@@ -79,12 +169,6 @@ Method FindDictMethod(std::string_view name) {
       {"keys", DictKeys},
       {"values", DictValues},
       {"get", DictGet},
-      {"pop", RefuseToChange},
-      {"update", RefuseToChange},
-      {"clear", RefuseToChange},
-      {"setdefault", RefuseToChange},
-      {"popitem", RefuseToChange},
-      {"copy", [](Runtime&, const Value& s, const Arguments&) { return s; }},
   };
   return Find(methods, name);
 }
@@ -94,7 +178,6 @@ Method FindDictMethod(std::string_view name) {
 Value FindMethod(Runtime&, const Value& object, const std::string& name) {
   const Method method = object.text() != nullptr   ? FindStringMethod(name)
                         : object.dict() != nullptr ? FindDictMethod(name)
-                        : object.list() != nullptr ? FindListMethod(name)
                                                    : nullptr;
   if (method == nullptr) return Value();
   auto callable = std::make_shared<Callable>();

@@ -1,4 +1,4 @@
-// Methods of Python's str, list and dict that templates call.
+// Methods of Python's str and dict that templates call.
 #pragma once
 
 #include <string>

@@ -80,17 +80,7 @@ bool Less(Runtime& runtime, const Value& a, const Value& b) {
     runtime.Bytes(std::min(a.text()->size(), b.text()->size()));
     return a.text()->bytes() < b.text()->bytes();  // UTF-8 sorts by code point
   }
-  const List* x = a.list();
-  const List* y = b.list();
-  if (x == nullptr || y == nullptr || x->is_tuple != y->is_tuple) {
-    FailOperands(runtime, "<", a, b);
-  }
-  for (size_t i = 0; i < x->items.size() && i < y->items.size(); ++i) {
-    if (!Equals(runtime, x->items[i], y->items[i])) {
-      return Less(runtime, x->items[i], y->items[i]);
-    }
-  }
-  return x->items.size() < y->items.size();
+  FailOperands(runtime, "<", a, b);
 }
 
 bool Contains(Runtime& runtime, const Value& container, const Value& item) {
@@ -144,16 +134,6 @@ Value IntegerArithmetic(Runtime& runtime, std::string_view op, int64_t a, int64_
     overflow = __builtin_sub_overflow(a, b, &result);
   } else if (op == "*") {
     overflow = __builtin_mul_overflow(a, b, &result);
-  } else if (op == "**") {
-    result = 1;
-    for (int64_t i = 0; i < b && !overflow && a != 0 && a != 1; ++i) {
-      if (a == -1) {
-        result = b % 2 == 0 ? 1 : -1;
-        break;
-      }
-      overflow = __builtin_mul_overflow(result, a, &result);
-    }
-    if (a == 0 && b > 0) result = 0;
   } else {
     overflow = a == std::numeric_limits<int64_t>::min() && b == -1;
     if (!overflow) {
@@ -169,7 +149,7 @@ Value IntegerArithmetic(Runtime& runtime, std::string_view op, int64_t a, int64_
 Value NumberArithmetic(Runtime& runtime, std::string_view op, const Value& a, const Value& b) {
   const bool divides = op == "/" || op == "//" || op == "%";
   if (divides && b.AsDouble() == 0) runtime.Fail(ErrorKind::kInput, "division by zero");
-  if (a.IsInt() && b.IsInt() && op != "/" && !(op == "**" && b.AsInt() < 0)) {
+  if (a.IsInt() && b.IsInt() && op != "/") {
     return IntegerArithmetic(runtime, op, a.AsInt(), b.AsInt());
   }
   const double x = a.AsDouble();
@@ -178,39 +158,9 @@ Value NumberArithmetic(Runtime& runtime, std::string_view op, const Value& a, co
   if (op == "-") return Value(x - y);
   if (op == "*") return Value(x * y);
   if (op == "/") return Value(x / y);
-  if (op == "**") {
-    if (x == 0 && y < 0) runtime.Fail(ErrorKind::kInput, "0 to a negative power");
-    return Value(std::pow(x, y));
-  }
   double remainder = std::fmod(x, y);
   if (remainder != 0 && (remainder < 0) != (y < 0)) remainder += y;
   return Value(op == "%" ? remainder : std::round((x - remainder) / y));
-}
-
-Value Repeat(Runtime& runtime, const Value& sequence, int64_t count) {
-  count = std::max<int64_t>(count, 0);
-  const size_t size =
-      sequence.text() != nullptr ? sequence.text()->size() : sequence.list()->items.size();
-  if (size == 0) count = 0;
-  const auto most = static_cast<int64_t>(runtime.limits.output_bytes);
-  if (size > 0 && count > most / static_cast<int64_t>(size)) {
-    runtime.Fail(ErrorKind::kLimit, "a repetition of more than {} bytes or items", most);
-  }
-  const size_t total = size * static_cast<size_t>(count);
-  if (const Text* text = sequence.text()) {
-    runtime.Bytes(total);
-    Text out;
-    for (int64_t i = 0; i < count; ++i) out.Append(*text);
-    return Value(std::move(out));
-  }
-  runtime.Step(static_cast<int64_t>(total));
-  std::vector<Value> items;
-  items.reserve(total);
-  for (int64_t i = 0; i < count; ++i) {
-    items.insert(items.end(), sequence.list()->items.begin(), sequence.list()->items.end());
-  }
-  return sequence.list()->is_tuple ? MakeTuple(runtime, std::move(items))
-                                   : MakeList(runtime, std::move(items));
 }
 
 Value Join(Runtime& runtime, const Text& a, const Text& b) {
@@ -236,13 +186,6 @@ Value Arithmetic(Runtime& runtime, std::string_view op, const Value& a, const Va
     items.insert(items.end(), y->items.begin(), y->items.end());
     return x->is_tuple ? MakeTuple(runtime, std::move(items)) : MakeList(runtime, std::move(items));
   }
-  if (op == "*" && b.IsInt() && (a.text() != nullptr || x != nullptr)) {
-    return Repeat(runtime, a, b.AsInt());
-  }
-  if (op == "*" && a.IsInt() && (b.text() != nullptr || y != nullptr)) {
-    return Repeat(runtime, b, a.AsInt());
-  }
-  if (op == "%" && a.text() != nullptr) return FormatPercent(runtime, *a.text(), b);
   FailOperands(runtime, op, a, b);
 }
 

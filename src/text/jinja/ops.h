@@ -19,7 +19,7 @@ bool Less(Runtime& runtime, const Value& a, const Value& b);
 bool Contains(Runtime& runtime, const Value& container, const Value& item);
 // `op` is "==", "!=", "<", "<=", ">", ">=", "in" or "not in".
 bool CompareValues(Runtime& runtime, std::string_view op, const Value& a, const Value& b);
-// `op` is "+", "-", "*", "/", "//", "%", "**" or "~".
+// `op` is "+", "-", "*", "/", "//", "%" or "~"; all but "+" and "~" take numbers alone.
 Value Arithmetic(Runtime& runtime, std::string_view op, const Value& a, const Value& b);
 Value Negate(Runtime& runtime, const Value& value);
 
@@ -40,8 +40,5 @@ struct SliceBounds {
   Value step;
 };
 Value GetSlice(Runtime& runtime, const Value& object, const SliceBounds& bounds);
-
-// "%s" % value.
-Value FormatPercent(Runtime& runtime, const Text& format, const Value& value);
 
 }  // namespace banyan::jinja

@@ -60,21 +60,9 @@ class Parser {
     if (tag == "for") return ParseFor(out);
     if (tag == "set") return ParseSet(out);
     if (tag == "macro") return ParseMacro(out);
-    if (tag == "call") return ParseCall(out);
-    if (tag == "with") return ParseWith(out);
-    if (tag == "filter") {
-      out.kind = StatementKind::kFilter;
-      out.expr = exprs_.FilterChain();
-      return ParseNestedBody(out.body, "endfilter");
-    }
     if (tag == "generation") {
       out.kind = StatementKind::kScope;
       return ParseBody(out.body, "endgeneration");
-    }
-    if (tag == "print") {
-      out.kind = StatementKind::kPrint;
-      out.expr = exprs_.TupleOrExpression(true);
-      return EndTag();
     }
     if (tag == "break" || tag == "continue") {
       if (loops_ == 0) {
@@ -147,7 +135,6 @@ class Parser {
       return EndTag();
     }
     out.kind = StatementKind::kSetBlock;
-    if (tokens_.SkipOperator("|")) out.expr = exprs_.FilterChain();
     ParseNestedBody(out.body, "endset");
   }
 
@@ -165,14 +152,6 @@ class Parser {
     ParseNestedBody(out.body, "endmacro");
   }
 
-  void ParseCall(Statement& out) {
-    out.kind = StatementKind::kCall;
-    if (tokens_.IsOperator("(")) ParseParameters(out);
-    out.expr = exprs_.Expression();
-    if (out.expr->kind != ExprKind::kCall) tokens_.Unexpected("a call");
-    ParseNestedBody(out.body, "endcall");
-  }
-
   void ParseParameters(Statement& out) {
     tokens_.ExpectOperator("(");
     while (!tokens_.SkipOperator(")")) {
@@ -183,17 +162,6 @@ class Parser {
       out.parameters.push_back(tokens_.TakeName("a parameter's name"));
       out.defaults.push_back(tokens_.SkipOperator("=") ? exprs_.Expression() : nullptr);
     }
-  }
-
-  void ParseWith(Statement& out) {
-    out.kind = StatementKind::kScope;
-    while (!tokens_.Is(TokenKind::kBlockEnd)) {
-      if (!out.parameters.empty()) tokens_.ExpectOperator(",");
-      out.parameters.push_back(tokens_.TakeName("a name"));
-      tokens_.ExpectOperator("=");
-      out.defaults.push_back(exprs_.Expression());
-    }
-    ParseBody(out.body, "endwith");
   }
 
   Target ParseTarget(bool attributes) {

@@ -2,17 +2,12 @@
 #include <unordered_map>
 
 #include "text/jinja/arguments.h"
-#include "text/jinja/case.h"
 #include "text/jinja/filters.h"
 
 namespace banyan::jinja {
 namespace {
 
 using Test = bool (*)(Runtime&, const Value&, const Arguments&);
-
-bool DividesEvenly(Runtime& runtime, const Value& value, int64_t by, int64_t remainder) {
-  return Equals(runtime, Arithmetic(runtime, "%", value, Value(by)), Value(remainder));
-}
 
 template <char const* kOperator>
 bool Comparison(Runtime& runtime, const Value& value, const Arguments& arguments) {
@@ -22,10 +17,6 @@ bool Comparison(Runtime& runtime, const Value& value, const Arguments& arguments
 
 constexpr char kEqual[] = "==";
 constexpr char kNotEqual[] = "!=";
-constexpr char kLess[] = "<";
-constexpr char kLessOrEqual[] = "<=";
-constexpr char kGreater[] = ">";
-constexpr char kGreaterOrEqual[] = ">=";
 constexpr char kIn[] = "in";
 
 bool IsSequence(const Value& v) {
@@ -50,38 +41,9 @@ const std::unordered_map<std::string_view, Test>& Tests() {
       {"sequence", [](Runtime&, const Value& v, const Arguments&) { return IsSequence(v); }},
       {"iterable", [](Runtime&, const Value& v,
                       const Arguments&) { return IsSequence(v) || v.loop() != nullptr; }},
-      {"callable",
-       [](Runtime&, const Value& v, const Arguments&) { return v.callable() != nullptr; }},
-      {"lower", [](Runtime& r, const Value& v, const Arguments&) { return IsLower(r, Str(r, v)); }},
-      {"upper", [](Runtime& r, const Value& v, const Arguments&) { return IsUpper(r, Str(r, v)); }},
-      {"odd",
-       [](Runtime& r, const Value& v, const Arguments&) { return DividesEvenly(r, v, 2, 1); }},
-      {"even",
-       [](Runtime& r, const Value& v, const Arguments&) { return DividesEvenly(r, v, 2, 0); }},
-      {"divisibleby",
-       [](Runtime& r, const Value& v, const Arguments& a) {
-         const BoundArguments bound(r, "divisibleby", a, {"num"});
-         return DividesEvenly(r, v, bound.Int(0, 0), 0);
-       }},
-      {"filter",
-       [](Runtime& r, const Value&, const Arguments&) -> bool {
-         r.Fail(ErrorKind::kUnsupported, "the test 'filter'");
-       }},
       {"equalto", Comparison<kEqual>},
       {"eq", Comparison<kEqual>},
-      {"sameas",
-       [](Runtime& r, const Value& v, const Arguments& a) {
-         const BoundArguments bound(r, "sameas", a, {"other"});
-         return std::string_view(v.TypeName()) == bound.Required(0).TypeName() &&
-                Equals(r, v, bound.Required(0));
-       }},
       {"ne", Comparison<kNotEqual>},
-      {"lt", Comparison<kLess>},
-      {"lessthan", Comparison<kLess>},
-      {"le", Comparison<kLessOrEqual>},
-      {"gt", Comparison<kGreater>},
-      {"greaterthan", Comparison<kGreater>},
-      {"ge", Comparison<kGreaterOrEqual>},
       {"in", Comparison<kIn>},
   };
   return tests;

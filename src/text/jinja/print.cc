@@ -1,12 +1,11 @@
 #include "text/jinja/print.h"
 
-#include <utf8proc.h>
-
-#include <algorithm>
 #include <charconv>
 #include <cmath>
 
 namespace banyan::jinja {
+
+namespace {
 
 std::string FloatRepr(double number) {
   if (std::isnan(number)) return "nan";
@@ -32,23 +31,12 @@ std::string FloatRepr(double number) {
   return out;
 }
 
-namespace {
-
-bool IsPrintable(int32_t code_point) {
-  switch (utf8proc_category(code_point)) {
-    case UTF8PROC_CATEGORY_CC:
-    case UTF8PROC_CATEGORY_CF:
-    case UTF8PROC_CATEGORY_CS:
-    case UTF8PROC_CATEGORY_CO:
-    case UTF8PROC_CATEGORY_CN:
-    case UTF8PROC_CATEGORY_ZL:
-    case UTF8PROC_CATEGORY_ZP:
-      return false;
-    case UTF8PROC_CATEGORY_ZS:
-      return code_point == ' ';
-    default:
-      return true;
-  }
+std::string Scalar(const Runtime& runtime, const Value& value) {
+  if (value.IsNone()) return "None";
+  if (value.IsBool()) return value.AsBool() ? "True" : "False";
+  if (value.IsInt()) return std::to_string(value.AsInt());
+  if (value.IsFloat()) return FloatRepr(value.AsDouble());
+  runtime.Fail(ErrorKind::kUnsupported, "a {} printed as it is: use tojson", value.TypeName());
 }
 
 // Collects text and whether any of it came from the user.
@@ -58,29 +46,12 @@ class Printer {
 
   Text Take() { return Text(std::move(out_), from_user_); }
 
-  void Repr(const Value& value) {
+  void Json(const Value& value, std::optional<int> indent, int level) {
     runtime_.Step();
-    if (const Text* text = value.text()) return ReprString(*text);
-    if (const List* list = value.list()) return ReprList(*list);
-    if (const Dict* dict = value.dict()) return ReprDict(*dict);
-    Add(Scalar(value));
-  }
-
-  void Json(const Value& value, const JsonStyle& style, int level) {
-    runtime_.Step();
-    if (const Text* text = value.text()) return JsonString(*text, style);
-    if (const List* list = value.list()) return JsonList(*list, style, level);
-    if (const Dict* dict = value.dict()) return JsonDict(*dict, style, level);
+    if (const Text* text = value.text()) return JsonString(*text);
+    if (const List* list = value.list()) return JsonList(*list, indent, level);
+    if (const Dict* dict = value.dict()) return JsonDict(*dict, indent, level);
     Add(JsonScalar(value));
-  }
-
-  std::string Scalar(const Value& value) const {
-    if (value.IsUndefined()) return "Undefined";
-    if (value.IsNone()) return "None";
-    if (value.IsBool()) return value.AsBool() ? "True" : "False";
-    if (value.IsInt()) return std::to_string(value.AsInt());
-    if (value.IsFloat()) return FloatRepr(value.AsDouble());
-    runtime_.Fail(ErrorKind::kUnsupported, "a {} has no text", value.TypeName());
   }
 
  private:
@@ -91,51 +62,6 @@ class Printer {
     out_ += bytes;
   }
 
-  void ReprString(const Text& text) {
-    from_user_ |= text.HasUser();
-    const std::string& bytes = text.bytes();
-    const bool single = bytes.find('\'') == std::string::npos;
-    const char quote = single || bytes.find('"') != std::string::npos ? '\'' : '"';
-    std::string out(1, quote);
-    for (size_t pos = 0; pos < bytes.size(); pos += CharLength(bytes, pos)) {
-      const int32_t c = CharAt(bytes, pos);
-      if (c == quote || c == '\\') {
-        out += '\\';
-        out += static_cast<char>(c);
-      } else if (c == '\n' || c == '\r' || c == '\t') {
-        out += c == '\n' ? "\\n" : c == '\r' ? "\\r" : "\\t";
-      } else if (IsPrintable(c)) {
-        out.append(bytes, pos, CharLength(bytes, pos));
-      } else if (c < 0x100) {
-        out += fmt::format("\\x{:02x}", c);
-      } else {
-        out += c < 0x10000 ? fmt::format("\\u{:04x}", c) : fmt::format("\\U{:08x}", c);
-      }
-    }
-    Add(out + quote);
-  }
-
-  void ReprList(const List& list) {
-    Add(list.is_tuple ? "(" : "[");
-    for (size_t i = 0; i < list.items.size(); ++i) {
-      if (i > 0) Add(", ");
-      Repr(list.items[i]);
-    }
-    if (list.is_tuple) Add(list.items.size() == 1 ? ",)" : ")");
-    if (!list.is_tuple) Add("]");
-  }
-
-  void ReprDict(const Dict& dict) {
-    Add("{");
-    for (size_t i = 0; i < dict.entries.size(); ++i) {
-      if (i > 0) Add(", ");
-      Repr(dict.entries[i].first);
-      Add(": ");
-      Repr(dict.entries[i].second);
-    }
-    Add("}");
-  }
-
   std::string JsonScalar(const Value& value) const {
     if (value.IsNone()) return "null";
     if (value.IsBool()) return value.AsBool() ? "true" : "false";
@@ -143,11 +69,11 @@ class Printer {
     if (value.IsFloat() && std::isinf(value.AsDouble())) {
       return value.AsDouble() > 0 ? "Infinity" : "-Infinity";
     }
-    if (value.IsNumber()) return Scalar(value);
+    if (value.IsNumber()) return Scalar(runtime_, value);
     runtime_.Fail(ErrorKind::kInput, "a value of type {} has no JSON form", value.TypeName());
   }
 
-  void JsonString(const Text& text, const JsonStyle& style) {
+  void JsonString(const Text& text) {
     from_user_ |= text.HasUser();
     const std::string& bytes = text.bytes();
     std::string out = "\"";
@@ -159,15 +85,8 @@ class Printer {
       if (escape != std::string_view::npos) {
         out += '\\';
         out += kTo[escape];
-      } else if (c < 0x20 || (style.ensure_ascii && c >= 0x7F && c < 0x10000)) {
-        if (c == 0x7F) {
-          out += '\x7f';
-        } else {
-          out += fmt::format("\\u{:04x}", c);
-        }
-      } else if (style.ensure_ascii && c >= 0x10000) {
-        out += fmt::format("\\u{:04x}\\u{:04x}", 0xD800 + ((c - 0x10000) >> 10),
-                           0xDC00 + ((c - 0x10000) & 0x3FF));
+      } else if (c < 0x20) {
+        out += fmt::format("\\u{:04x}", c);
       } else {
         out.append(bytes, pos, CharLength(bytes, pos));
       }
@@ -175,44 +94,36 @@ class Printer {
     Add(out + "\"");
   }
 
-  void NewLine(const JsonStyle& style, int level) {
-    if (!style.indented) return;
-    Add("\n");
-    for (int i = 0; i < level; ++i) Add(style.indent);
+  // Before an item of a list or object and behind the last one.
+  void NewLine(std::optional<int> indent, int level) {
+    if (!indent) return;
+    Add("\n" + std::string(static_cast<size_t>(*indent * level), ' '));
   }
 
-  void JsonList(const List& list, const JsonStyle& style, int level) {
+  void JsonList(const List& list, std::optional<int> indent, int level) {
     if (list.items.empty()) return Add("[]");
     Add("[");
     for (size_t i = 0; i < list.items.size(); ++i) {
-      if (i > 0) Add(style.item_separator);
-      NewLine(style, level + 1);
-      Json(list.items[i], style, level + 1);
+      if (i > 0) Add(indent ? "," : ", ");
+      NewLine(indent, level + 1);
+      Json(list.items[i], indent, level + 1);
     }
-    NewLine(style, level);
+    NewLine(indent, level);
     Add("]");
   }
 
-  void JsonDict(const Dict& dict, const JsonStyle& style, int level) {
+  void JsonDict(const Dict& dict, std::optional<int> indent, int level) {
     if (dict.entries.empty()) return Add("{}");
-    std::vector<std::pair<Text, const Value*>> entries;
-    for (const auto& [key, value] : dict.entries) {
-      entries.emplace_back(key.text() != nullptr ? *key.text() : Text(JsonScalar(key)), &value);
-    }
-    if (style.sort_keys) {
-      std::stable_sort(entries.begin(), entries.end(), [](const auto& a, const auto& b) {
-        return a.first.bytes() < b.first.bytes();
-      });
-    }
     Add("{");
-    for (size_t i = 0; i < entries.size(); ++i) {
-      if (i > 0) Add(style.item_separator);
-      NewLine(style, level + 1);
-      JsonString(entries[i].first, style);
-      Add(style.key_separator);
-      Json(*entries[i].second, style, level + 1);
+    for (size_t i = 0; i < dict.entries.size(); ++i) {
+      const auto& [key, value] = dict.entries[i];
+      if (i > 0) Add(indent ? "," : ", ");
+      NewLine(indent, level + 1);
+      JsonString(key.text() != nullptr ? *key.text() : Text(JsonScalar(key)));
+      Add(": ");
+      Json(value, indent, level + 1);
     }
-    NewLine(style, level);
+    NewLine(indent, level);
     Add("}");
   }
 
@@ -229,18 +140,12 @@ Text Str(Runtime& runtime, const Value& value) {
     return *text;
   }
   if (value.IsUndefined()) return Text();
-  return Repr(runtime, value);
+  return Text(Scalar(runtime, value));
 }
 
-Text Repr(Runtime& runtime, const Value& value) {
+Text DumpJson(Runtime& runtime, const Value& value, std::optional<int> indent) {
   Printer printer(runtime);
-  printer.Repr(value);
-  return printer.Take();
-}
-
-Text DumpJson(Runtime& runtime, const Value& value, const JsonStyle& style) {
-  Printer printer(runtime);
-  printer.Json(value, style, 0);
+  printer.Json(value, indent, 0);
   return printer.Take();
 }
 

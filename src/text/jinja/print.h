@@ -1,6 +1,7 @@
-// Values → text: Python's str() and repr(), and json.dumps.
+// Values → text: Python's str() and json.dumps.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -8,24 +9,12 @@
 
 namespace banyan::jinja {
 
-// As Python's str(); Undefined gives "".
+// As Python's str() of a string, number, bool or None; Undefined gives "". Throws kUnsupported for
+// others.
 Text Str(Runtime& runtime, const Value& value);
 
-// As Python's repr(). The result is user text when any string inside is.
-Text Repr(Runtime& runtime, const Value& value);
-
-std::string FloatRepr(double number);
-
-struct JsonStyle {
-  bool ensure_ascii = false;
-  bool sort_keys = false;
-  bool indented = false;
-  std::string indent;  // of one level
-  std::string item_separator = ", ";
-  std::string key_separator = ": ";
-};
-
-// As Python's json.dumps. The result is user text when any string inside is.
-Text DumpJson(Runtime& runtime, const Value& value, const JsonStyle& style);
+// As Python's json.dumps with ensure_ascii off. `indent`: spaces a level; nothing: on one line. The
+// result is user text when any string inside is.
+Text DumpJson(Runtime& runtime, const Value& value, std::optional<int> indent);
 
 }  // namespace banyan::jinja

@@ -12,7 +12,5 @@ Text Trim(Runtime& runtime, const Text& text, const std::string* chars, TrimSide
 // At most `count` replacements, all when negative.
 Text Replace(Runtime& runtime, const Text& text, const Text& from, const Text& to, int64_t count);
 Text JoinTexts(Runtime& runtime, const std::vector<Value>& items, const Text& separator);
-// "{} {name}".format(…). In format.cc.
-Text FormatBraces(Runtime& runtime, const Text& format, const Arguments& arguments);
 
 }  // namespace banyan::jinja

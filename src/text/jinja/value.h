@@ -132,7 +132,6 @@ struct Namespace {
 struct Loop {
   std::shared_ptr<const List> items;
   mutable size_t index = 0;
-  mutable Value last_changed;  // argument of the last loop.changed()
 };
 
 struct Callable {

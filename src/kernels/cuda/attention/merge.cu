@@ -197,10 +197,10 @@ void Launch(cudaStream_t stream, const AttentionCall& call, To* out) {
 
 void MergePartials(cudaStream_t stream, const AttentionCall& call) {
   if (call.rows * call.shape.heads == 0) return;
-  if (call.out.narrow != nullptr) {
-    Launch(stream, call, call.out.narrow);
+  if (call.out.bf16 != nullptr) {
+    Launch(stream, call, call.out.bf16);
   } else {
-    Launch(stream, call, call.out.wide);
+    Launch(stream, call, call.out.float32);
   }
 }
 

@@ -25,7 +25,7 @@ constexpr int kValues = kChunkTokens / kThreads, kFours = kValues / 4;  // of a 
 constexpr int kColumns = 2;  // of a thread: its fours in turn
 constexpr unsigned kAhead = 2;
 // Registers and shared memory are for so many blocks of a multiprocessor. 192 KiB are then under
-// way there: 40 to 70 would do (few_rows_ring.h), but blocks do not ask at even times.
+// way there: 40 to 70 would do (products/few_rows.h), but blocks do not ask at even times.
 constexpr int kBlocks = 6;
 
 struct ChunkPlace {

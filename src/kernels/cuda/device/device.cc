@@ -109,6 +109,7 @@ void DeviceMemory::Zero() {
 
 void DeviceMemory::CopyFromHost(const void* source, std::int64_t bytes, std::int64_t offset) {
   BANYAN_CHECK(offset >= 0 && bytes >= 0 && offset + bytes <= bytes_);
+  if (bytes == 0) return;
   Check(cudaMemcpyAsync(As<std::byte>() + offset, source, static_cast<size_t>(bytes),
                         cudaMemcpyHostToDevice, device_->stream),
         "copy to the device");

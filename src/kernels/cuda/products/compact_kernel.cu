@@ -154,8 +154,8 @@ __global__ void __launch_bounds__(R::kThreads) CompactKernel(CompactCall call) {
       const std::int64_t output = call.w.first_row + row_tile * kTileRows + lane / 4 + c / 2 * 8;
       const std::int64_t at = row * call.out_stride + output;
       switch (call.form) {
-        case ProductForm::kWide:
-          StoreSum<ProductForm::kWide>(call.end, at, output, sums[t][c]);
+        case ProductForm::kFloat32:
+          StoreSum<ProductForm::kFloat32>(call.end, at, output, sums[t][c]);
           break;
         case ProductForm::kAdd:
           StoreSum<ProductForm::kAdd>(call.end, at, output, sums[t][c]);
@@ -163,8 +163,8 @@ __global__ void __launch_bounds__(R::kThreads) CompactKernel(CompactCall call) {
         case ProductForm::kBias:
           StoreSum<ProductForm::kBias>(call.end, at, output, sums[t][c]);
           break;
-        case ProductForm::kNarrow:
-          StoreSum<ProductForm::kNarrow>(call.end, at, output, sums[t][c]);
+        case ProductForm::kBf16:
+          StoreSum<ProductForm::kBf16>(call.end, at, output, sums[t][c]);
           break;
         case ProductForm::kSwiGlu:  // in two steps, see GateAndUp
           break;

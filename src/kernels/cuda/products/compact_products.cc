@@ -51,7 +51,7 @@ void CompactProducts::Multiply(const __nv_bfloat16* x, std::int64_t rows, const 
     return products_.Multiply(x, rows, scratch_, target);
   }
   if (target.form == ProductForm::kSwiGlu) {
-    Multiply(x, rows, w, {ProductForm::kNarrow, target.scratch});
+    Multiply(x, rows, w, {ProductForm::kBf16, target.scratch});
     ProductOperands gated = OperandsOf(x, rows, w, target.form);
     gated.out = target.out;
     gated.scratch = target.scratch;

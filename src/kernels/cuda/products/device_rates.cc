@@ -34,10 +34,10 @@ double MeasureFlops(const std::shared_ptr<const Device>& device, Products* produ
   const auto multiply = [&] {
     if (products != nullptr) {
       products->Multiply(x.As<__nv_bfloat16>(), side, w,
-                         {ProductForm::kWide, out.As<void>(), nullptr});
+                         {ProductForm::kFloat32, out.As<void>(), nullptr});
     } else {
       MultiplyF32(device->stream, x.As<float>(), w.memory.As<float>(), {side, side, side, side},
-                  ProductForm::kWide, out.As<float>());
+                  ProductForm::kFloat32, out.As<float>());
     }
   };
   multiply();

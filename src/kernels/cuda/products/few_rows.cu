@@ -1,267 +1,298 @@
-// Products of few rows on GPUs from sm_80 on, by asynchronous copies of 16 bytes; for Hopper see
-// few_rows_ring.cu.
 #include "kernels/cuda/products/few_rows.h"
 
 #include <algorithm>
 
+#include "kernels/cuda/device/hopper.cuh"
 #include "kernels/cuda/device/launch.cuh"
 #include "kernels/cuda/device/mma.cuh"
-#include "kernels/cuda/products/few_rows_ring.h"
+#include "kernels/cuda/device/tensor_copy.cuh"
+#include "kernels/cuda/device/tensor_map.h"
 #include "kernels/cuda/products/product_store.cuh"
 
 namespace banyan::cuda {
 namespace {
 
-constexpr std::int64_t kMostNarrowRows = 8;
+constexpr int kMostWarps = 4;    // that multiply
+constexpr int kMostStages = 32;  // of a ring
+constexpr int kHalfRing = 111 << 10, kMostRing = 150 << 10;
+constexpr int kBoxes = 4;  // of a stage, along k
+constexpr int kChunk = kBoxes * kBoxColumns;
 
-struct FewRowsCall {
-  const __nv_bfloat16* x;
-  const __nv_bfloat16* w;
+struct RingCall {
+  CUtensorMap w, x;  // copies of kBoxes boxes of all outputs of a block, and of all rows
   ProductEnd end;
   int rows, outputs, inner, out_stride;
+  int stages;  // of the ring
 };
 
-// A block computes tiles of 8 outputs a warp, in turn over the grid; kChunk values of k at a time
-// pass through a ring of kStages stages. A stage holds rows of kChunk values, first of w, then of
-// x, in pieces of 16 bytes that change places (piece ^ row % 8) so that matrix loads meet no
-// conflict.
-template <int kWarps, int kChunk, int kStages>
-struct Ring {
-  static constexpr int kThreads = kWarps * 32;
-  static constexpr int kOutputs = kWarps * 8;
-  static constexpr int kPieces = kChunk / 8;
-  static constexpr int kRowBytes = kChunk * 2;
-
-  static size_t Bytes(std::int64_t rows) {
-    return static_cast<size_t>(kStages * (kOutputs + rows) * kRowBytes);
-  }
-  __device__ static int Place(int row, int piece) {
-    return row * kRowBytes + (piece ^ (row % 8)) * 16;
-  }
+// A stage: kBoxes boxes of w (16 rows a warp), then as many of x (8 rows a tile).
+template <int kRowTiles, int kWarps>
+struct Stage {
+  static constexpr int kOutputs = kWarps * 16, kRows = kRowTiles * 8;
+  static constexpr int kXOffset = kOutputs * kChunk * 2;
+  static constexpr int kBytes = kXOffset + kRows * kChunk * 2;
 };
 
-// Which tile and chunk comes next, for the loads and for the products.
-struct Cursor {
-  int tile, chunk;
-  __device__ void Advance(int chunks) {
-    if (++chunk < chunks) return;
-    chunk = 0;
-    tile += static_cast<int>(gridDim.x);
-  }
-};
+#ifdef BANYAN_SM90A
 
-template <ProductForm kForm, int kWarps, int kChunk, int kStages>
-__global__ void __launch_bounds__(kWarps * 32) FewRowsKernel(FewRowsCall call) {
-  using R = Ring<kWarps, kChunk, kStages>;
-  extern __shared__ __align__(128) unsigned char ring[];
-  const int stage_bytes = (R::kOutputs + call.rows) * R::kRowBytes;
-  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-  const int chunks = (call.inner + kChunk - 1) / kChunk;
-  const int tiles = (call.outputs + R::kOutputs - 1) / R::kOutputs;
-  const int own_tiles =
-      (tiles - 1 - static_cast<int>(blockIdx.x)) / static_cast<int>(gridDim.x) + 1;
-  const int total = own_tiles * chunks;
+constexpr int kSteps = kBoxColumns / 16;  // of k in a box, each one matrix instruction
+static_assert(kBoxes % 2 == 0, "fragments of boxes take turns in two buffers");
 
-  const auto copy_w = [&](const Cursor& at, unsigned char* stage) {
-#pragma unroll
-    for (int i = 0; i < R::kOutputs * R::kPieces / R::kThreads; ++i) {
-      const int p = i * R::kThreads + static_cast<int>(threadIdx.x);
-      const int row = p / R::kPieces, piece = p % R::kPieces;
-      const int k = at.chunk * kChunk + piece * 8;
-      // Outputs past the end repeat the last one; they are not written.
-      const int n = min(at.tile * R::kOutputs + row, call.outputs - 1);
-      if (k < call.inner) {
-        CopyAsync(stage + R::Place(row, piece),
-                  call.w + static_cast<std::int64_t>(n) * call.inner + k, true);
-      }
-    }
-  };
-  const auto x_at = [&](const Cursor& at, int p) {
-    const int k = at.chunk * kChunk + p % R::kPieces * 8;
-    return k < call.inner ? call.x + static_cast<std::int64_t>(p / R::kPieces) * call.inner + k
-                          : nullptr;
-  };
-  const auto x_place = [&](unsigned char* stage, int p) {
-    return stage + R::kOutputs * R::kRowBytes + R::Place(p / R::kPieces, p % R::kPieces);
-  };
-
-  LetNextKernelStart();
-  Cursor load{static_cast<int>(blockIdx.x), 0};
-  for (int s = 0; s < kStages - 1; ++s) {
-    if (s < total) {
-      copy_w(load, ring + s * stage_bytes);
-      load.Advance(chunks);
-    }
-    CommitCopies();
-  }
-  WaitForEarlierKernels();
-  // Not by asynchronous copies: those complete in order, so the first x would wait for all of w.
-  Cursor first{static_cast<int>(blockIdx.x), 0};
-  for (int s = 0; s < kStages - 1 && s < total; ++s, first.Advance(chunks)) {
-    for (int p = static_cast<int>(threadIdx.x); p < call.rows * R::kPieces; p += R::kThreads) {
-      const __nv_bfloat16* source = x_at(first, p);
-      if (source != nullptr) {
-        *reinterpret_cast<uint4*>(x_place(ring + s * stage_bytes, p)) =
-            *reinterpret_cast<const uint4*>(source);
-      }
-    }
-  }
-
-  // Rows past the end repeat the last one; their sums are not written.
-  const int w_row = warp * 8 + lane % 8;
-  const int x_row = min(lane % 16, call.rows - 1);
-  float sums[4] = {};
-  std::uint32_t b_rest[2] = {};  // of w, for the odd steps
-  Cursor now{static_cast<int>(blockIdx.x), 0};
+// The place in the ring, for the thread that fills it and for those that empty it.
+struct Place {
   int stage = 0;
-  for (int i = 0; i < total; ++i) {
-    WaitForCopies<kStages - 2>();
-    __syncthreads();  // stage i is there for all, and nobody reads stage i - 1 any more
-    if (i + kStages - 1 < total) {
-      unsigned char* next = ring + (stage == 0 ? kStages - 1 : stage - 1) * stage_bytes;
-      copy_w(load, next);
-      for (int p = static_cast<int>(threadIdx.x); p < call.rows * R::kPieces; p += R::kThreads) {
-        const __nv_bfloat16* source = x_at(load, p);
-        if (source != nullptr) CopyAsync(x_place(next, p), source, true);
-      }
-      load.Advance(chunks);
-    }
-    CommitCopies();
+  unsigned parity = 0;
+  __device__ Place Next(int stages) const {
+    return stage + 1 < stages ? Place{stage + 1, parity} : Place{0, parity ^ 1u};
+  }
+};
 
-    const unsigned char* ws = ring + stage * stage_bytes;
-    const unsigned char* xs = ws + R::kOutputs * R::kRowBytes;
-    const int steps = min(kChunk, call.inner - now.chunk * kChunk) / 16;
-    const auto multiply = [&](int step) {
-      std::uint32_t b[4], a[4];
-      if (step % 2 == 0) {
-        LoadTiles(b, ws + R::Place(w_row, step * 2 + lane / 8));
-        b_rest[0] = b[2];
-        b_rest[1] = b[3];
-      } else {
-        b[0] = b_rest[0];
-        b[1] = b_rest[1];
-      }
-      LoadTiles(a, xs + R::Place(x_row, step * 2 + lane / 16));
-      Mma(sums, a, b[0], b[1], __nv_bfloat16{});
-    };
-    if (steps == kChunk / 16) {  // without branches: the loads run ahead of the products
-#pragma unroll
-      for (int step = 0; step < kChunk / 16; ++step) multiply(step);
-    } else {
-#pragma unroll 1
-      for (int step = 0; step < steps; ++step) multiply(step);
-    }
-    stage = stage + 1 == kStages ? 0 : stage + 1;
+struct Ring {
+  unsigned char* bytes;
+  std::uint64_t* barriers;  // [2 * kMostStages]
 
-    if (now.chunk + 1 == chunks) {
-      const int n = now.tile * R::kOutputs + warp * 8 + 2 * (lane % 4);
-#pragma unroll
-      for (int c = 0; c < 4; ++c) {
-        const int r = lane / 4 + 8 * (c / 2);
-        if (r < call.rows && n + c % 2 < call.outputs) {
-          StoreSum<kForm>(call.end, static_cast<std::int64_t>(r) * call.out_stride + n + c % 2,
-                          n + c % 2, sums[c]);
-        }
-        sums[c] = 0.0f;
-      }
+  // A stage's copies have arrived.
+  __device__ std::uint64_t& Full(int stage) const { return barriers[stage]; }
+  // All warps have read it.
+  __device__ std::uint64_t& Empty(int stage) const { return barriers[kMostStages + stage]; }
+};
+
+// One thread.
+template <int kRowTiles, int kWarps>
+__device__ void Fill(const RingCall& call, const Ring& ring) {
+  using S = Stage<kRowTiles, kWarps>;
+  const int chunks = (call.inner + kChunk - 1) / kChunk;
+  const std::uint64_t for_w = DropFirst(), for_x = DropLast();
+  const auto copy_w = [&](int output, int chunk, int stage) {
+    ArriveExpecting(ring.Full(stage), S::kBytes);
+    CopyBoxes(ring.bytes + stage * S::kBytes, call.w, output, chunk * kBoxes, ring.Full(stage),
+              for_w);
+  };
+  const auto copy_x = [&](int chunk, int stage) {
+    CopyBoxes(ring.bytes + stage * S::kBytes + S::kXOffset, call.x, 0, chunk * kBoxes,
+              ring.Full(stage), for_x);
+  };
+  int output = static_cast<int>(blockIdx.x) * S::kOutputs;
+  const int early = min(call.stages, chunks);
+  for (int i = 0; i < early; ++i) copy_w(output, i, i);
+  WaitForEarlierKernels();
+  for (int i = 0; i < early; ++i) copy_x(i, i);
+  // Stages that were never filled count as emptied in the round before.
+  Place place = early < call.stages ? Place{early, 1u} : Place{};
+  for (int chunk = early; output < call.outputs;
+       output += static_cast<int>(gridDim.x) * S::kOutputs, chunk = 0) {
+    for (; chunk < chunks; ++chunk, place = place.Next(call.stages)) {
+      Wait(ring.Empty(place.stage), place.parity);
+      copy_w(output, chunk, place.stage);
+      copy_x(chunk, place.stage);
     }
-    now.Advance(chunks);
   }
 }
 
-template <ProductForm kForm, int kWarps, int kChunk, int kStages>
-void Launch(cudaStream_t stream, const FewRowsCall& call) {
-  using R = Ring<kWarps, kChunk, kStages>;
-  // At most 96 KiB of stages.
-  constexpr std::int64_t kMostRows = kWarps == 2 ? kMostNarrowRows : kMostFewRows;
-  const auto kernel = FewRowsKernel<kForm, kWarps, kChunk, kStages>;
-  static int resident[kMostFewRows + 1] = {};  // blocks a multiprocessor, by rows; 0: not known yet
-  int& blocks = resident[call.rows];
-  const size_t bytes = R::Bytes(call.rows);
-  if (blocks == 0) {
-    Check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                               static_cast<int>(R::Bytes(kMostRows))),
-          "shared memory of few rows");
-    Check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, kernel, R::kThreads, bytes),
-          "blocks of few rows");
-    if (blocks == 0) Check(cudaErrorInvalidConfiguration, "blocks of few rows");
+template <ProductForm kForm, int kRowTiles, int kWarps>
+__device__ void Multiply(const RingCall& call, const Ring& ring) {
+  using S = Stage<kRowTiles, kWarps>;
+  const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
+  const int chunks = (call.inner + kChunk - 1) / kChunk;
+  // Where this lane's row of a matrix load is in a box: 16 outputs and 16 of k, 8 rows and 32 of k.
+  const int w_row = warp * 16 + lane % 16, x_row = lane % 8;
+  const int w_place = w_row * 128 + (lane / 16 ^ w_row % 8) * 16;
+  const int x_place = x_row * 128 + (lane / 8 ^ x_row) * 16 + S::kXOffset;
+  // Fragments of a box, and those of the next box, which are on their way in the meantime.
+  std::uint32_t a[2][kSteps][4], b[2][kSteps / 2][kRowTiles][4];
+  const auto load = [&](const unsigned char* stage, int box, int buffer) {
+#pragma unroll
+    for (int i = 0; i < kSteps; ++i) {
+      LoadTiles(a[buffer][i], stage + (w_place ^ i * 32) + box * S::kOutputs * 128);
+    }
+#pragma unroll
+    for (int i = 0; i < kSteps / 2; ++i) {
+#pragma unroll
+      for (int t = 0; t < kRowTiles; ++t) {
+        LoadTiles(b[buffer][i][t], stage + (x_place ^ i * 64) + (box * S::kRows + t * 8) * 128);
+      }
+    }
+  };
+  float sums[kRowTiles][4] = {};
+  const auto multiply = [&](int buffer) {
+#pragma unroll
+    for (int step = 0; step < kSteps; ++step) {
+#pragma unroll
+      for (int t = 0; t < kRowTiles; ++t) {
+        const std::uint32_t(&two)[4] = b[buffer][step / 2][t];
+        Mma(sums[t], a[buffer][step], two[step % 2 * 2], two[step % 2 * 2 + 1], __nv_bfloat16{});
+      }
+    }
+  };
+  const auto store = [&](int block) {
+    const int n0 = block * S::kOutputs + warp * 16 + lane / 4, r0 = 2 * (lane % 4);
+#pragma unroll
+    for (int t = 0; t < kRowTiles; ++t) {
+#pragma unroll
+      for (int c = 0; c < 4; ++c) {
+        const int r = t * 8 + r0 + c % 2, n = n0 + 8 * (c / 2);
+        if (r < call.rows && n < call.outputs) {
+          StoreSum<kForm>(call.end, static_cast<std::int64_t>(r) * call.out_stride + n, n,
+                          sums[t][c]);
+        }
+        sums[t][c] = 0.0f;
+      }
+    }
+  };
+
+  const int blocks = (call.outputs + S::kOutputs - 1) / S::kOutputs;
+  int block = static_cast<int>(blockIdx.x), chunk = 0;
+  int left = ((blocks - 1 - block) / static_cast<int>(gridDim.x) + 1) * chunks;
+  Place place;
+  Wait(ring.Full(0), 0);
+  load(ring.bytes, 0, 0);
+#pragma unroll 1
+  for (; left > 0; --left) {
+    const unsigned char* stage = ring.bytes + place.stage * S::kBytes;
+    const Place next = place.Next(call.stages);
+#pragma unroll
+    for (int box = 0; box + 1 < kBoxes; ++box) {
+      load(stage, box + 1, (box + 1) % 2);
+      multiply(box % 2);
+    }
+    if (left > 1) {
+      Wait(ring.Full(next.stage), next.parity);
+      load(ring.bytes + next.stage * S::kBytes, 0, 0);
+    }
+    multiply((kBoxes - 1) % 2);
+    __syncwarp();
+    if (lane == 0) Arrive(ring.Empty(place.stage));
+    place = next;
+    if (++chunk < chunks) continue;
+    store(block);
+    block += static_cast<int>(gridDim.x);
+    chunk = 0;
   }
-  const int tiles = (call.outputs + R::kOutputs - 1) / R::kOutputs;
-  const auto grid = static_cast<unsigned>(std::min(tiles, blocks * Multiprocessors()));
-  LaunchEarly(stream, {dim3(grid), R::kThreads, bytes}, "product of few rows", kernel, call);
+}
+
+#endif  // BANYAN_SM90A
+
+// A block takes 16 outputs a warp, then those of the block that is a grid further on.
+template <ProductForm kForm, int kRowTiles, int kWarps>
+__global__ void __launch_bounds__((kWarps + 1) * 32, 1)
+    RingKernel(const __grid_constant__ RingCall call) {
+#ifdef BANYAN_SM90A
+  __shared__ std::uint64_t barriers[2 * kMostStages];
+  extern __shared__ unsigned char unaligned[];
+  const Ring ring{unaligned + (1024 - SharedAddress(unaligned) % 1024) % 1024, barriers};
+  LetNextKernelStart();
+  if (threadIdx.x == kWarps * 32) {
+    FetchMap(call.w);
+    FetchMap(call.x);
+    for (int stage = 0; stage < call.stages; ++stage) {
+      InitBarrier(ring.Full(stage), 1);
+      InitBarrier(ring.Empty(stage), kWarps);
+    }
+    PublishBarriers();
+  }
+  __syncthreads();
+  if (threadIdx.x == kWarps * 32) {
+    Fill<kRowTiles, kWarps>(call, ring);
+  } else if (threadIdx.x < kWarps * 32) {
+    WaitForEarlierKernels();
+    Multiply<kForm, kRowTiles, kWarps>(call, ring);
+  }
+#endif
+}
+
+// As few outputs as can be for the busiest multiprocessor, then as many warps.
+int WarpsFor(std::int64_t outputs) {
+  const int tiles = static_cast<int>((outputs + 15) / 16);
+  int best = 1, least = tiles + kMostWarps;
+  for (int warps = 1; warps <= kMostWarps; ++warps) {
+    const int across = warps * Multiprocessors();
+    const int busiest = (tiles + across - 1) / across * warps;
+    if (busiest > least) continue;
+    best = warps;
+    least = busiest;
+  }
+  return best;
+}
+
+template <ProductForm kForm, int kRowTiles, int kWarps>
+void Launch(cudaStream_t stream, const ProductOperands& operands, RingSize ring) {
+  using S = Stage<kRowTiles, kWarps>;
+  constexpr int kAlignment = 1024;
+  // A stage is given back after the first loads from the next one.
+  static_assert((kHalfRing - kAlignment) / S::kBytes >= 2);
+  const auto kernel = RingKernel<kForm, kRowTiles, kWarps>;
+  static const bool ready = [kernel] {
+    Check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kMostRing),
+          "shared memory of few rows");
+    return true;
+  }();
+  static_cast<void>(ready);
+  const ProductShape& shape = operands.shape;
+  RingCall call{};
+  call.w = MapOfMatrix(operands.w, shape.outputs, shape.inner, S::kOutputs, kBoxes);
+  call.x = MapOfMatrix(operands.x, shape.rows, shape.inner, S::kRows, kBoxes);
+  call.end = {operands.out, operands.bias};
+  call.rows = static_cast<int>(shape.rows);
+  call.outputs = static_cast<int>(shape.outputs);
+  call.inner = static_cast<int>(shape.inner);
+  call.out_stride = static_cast<int>(shape.out_stride);
+  const int ring_bytes = (ring == RingSize::kHalf ? kHalfRing : kMostRing) - kAlignment;
+  call.stages = std::min(kMostStages, ring_bytes / S::kBytes);
+  const int blocks = (call.outputs + S::kOutputs - 1) / S::kOutputs;
+  const LaunchShape launch{dim3(static_cast<unsigned>(std::min(blocks, Multiprocessors()))),
+                           (kWarps + 1) * 32,
+                           static_cast<size_t>(call.stages * S::kBytes + kAlignment)};
+  LaunchEarly(stream, launch, "product of few rows", kernel, call);
+}
+
+template <ProductForm kForm, int kRowTiles>
+void LaunchFor(cudaStream_t stream, const ProductOperands& operands, RingSize ring) {
+  switch (WarpsFor(operands.shape.outputs)) {
+    case 1:
+      return Launch<kForm, kRowTiles, 1>(stream, operands, ring);
+    case 2:
+      return Launch<kForm, kRowTiles, 2>(stream, operands, ring);
+    case 3:
+      return Launch<kForm, kRowTiles, 3>(stream, operands, ring);
+    default:
+      return Launch<kForm, kRowTiles, kMostWarps>(stream, operands, ring);
+  }
 }
 
 template <ProductForm kForm>
-void LaunchVariant(cudaStream_t stream, const FewRowsCall& call, FewRowsVariant variant) {
-  if (variant == FewRowsVariant::kNarrowTiles) {
-    Launch<kForm, 2, 256, 8>(stream, call);
+void LaunchFor(cudaStream_t stream, const ProductOperands& operands, RingSize ring) {
+  if (operands.shape.rows <= 8) {
+    LaunchFor<kForm, 1>(stream, operands, ring);
   } else {
-    Launch<kForm, 4, 128, 8>(stream, call);
-  }
-}
-
-void MultiplyByTiles(cudaStream_t stream, const ProductOperands& operands, FewRowsVariant variant) {
-  const ProductShape& shape = operands.shape;
-  const FewRowsCall call{operands.x,
-                         operands.w,
-                         {operands.out, operands.bias},
-                         static_cast<int>(shape.rows),
-                         static_cast<int>(shape.outputs),
-                         static_cast<int>(shape.inner),
-                         static_cast<int>(shape.out_stride)};
-  switch (operands.form) {
-    case ProductForm::kWide:
-      return LaunchVariant<ProductForm::kWide>(stream, call, variant);
-    case ProductForm::kAdd:
-      return LaunchVariant<ProductForm::kAdd>(stream, call, variant);
-    case ProductForm::kBias:
-      return LaunchVariant<ProductForm::kBias>(stream, call, variant);
-    case ProductForm::kNarrow:
-      return LaunchVariant<ProductForm::kNarrow>(stream, call, variant);
-    case ProductForm::kSwiGlu:
-      return Check(cudaErrorNotSupported, "SwiGLU of few rows in one step (see GateAndUp)");
+    LaunchFor<kForm, 2>(stream, operands, ring);
   }
 }
 
 }  // namespace
 
-bool FewRowsCanServe(FewRowsVariant variant, const ProductShape& shape) {
-  if (shape.rows < 1 || shape.rows > kMostFewRows) return false;
-  switch (variant) {
-    case FewRowsVariant::kNarrowTiles:
-      return shape.rows <= kMostNarrowRows;
-    case FewRowsVariant::kWideTiles:
-      return true;
-    case FewRowsVariant::kHalfRing:
-    case FewRowsVariant::kMostRing:
-      return RingCanServe(shape);
-  }
-  return false;
+bool FewRowsCanServe(const ProductShape& shape) {
+  static const bool hopper = [] {
+    int device = 0, major = 0;
+    Check(cudaGetDevice(&device), "current device");
+    Check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device), "device");
+    const auto kernel = RingKernel<ProductForm::kFloat32, 1, 1>;
+    return major == 9 && StartsEarly(reinterpret_cast<const void*>(kernel)) && HasTensorMaps();
+  }();
+  return hopper && shape.rows >= 1 && shape.rows <= kMostFewRows && shape.inner % kBoxColumns == 0;
 }
 
-std::vector<FewRowsVariant> FewRowsVariantsFor(const ProductShape& shape) {
-  std::vector<FewRowsVariant> variants;
-  for (const FewRowsVariant variant : kFewRowsVariants) {
-    const bool tiles =
-        variant == FewRowsVariant::kNarrowTiles || variant == FewRowsVariant::kWideTiles;
-    if (tiles && RingCanServe(shape)) continue;  // on an H200 tiles never won
-    if (FewRowsCanServe(variant, shape)) variants.push_back(variant);
-  }
-  return variants;
-}
-
-void MultiplyFewRows(cudaStream_t stream, const ProductOperands& operands, FewRowsVariant variant) {
-  if (!FewRowsCanServe(variant, operands.shape)) {
-    Check(cudaErrorInvalidValue, "product of few rows");
-  }
-  switch (variant) {
-    case FewRowsVariant::kNarrowTiles:
-    case FewRowsVariant::kWideTiles:
-      return MultiplyByTiles(stream, operands, variant);
-    case FewRowsVariant::kHalfRing:
-      return MultiplyByRing(stream, operands, RingSize::kHalf);
-    case FewRowsVariant::kMostRing:
-      return MultiplyByRing(stream, operands, RingSize::kMost);
+void MultiplyFewRows(cudaStream_t stream, const ProductOperands& operands, RingSize ring) {
+  switch (operands.form) {
+    case ProductForm::kFloat32:
+      return LaunchFor<ProductForm::kFloat32>(stream, operands, ring);
+    case ProductForm::kAdd:
+      return LaunchFor<ProductForm::kAdd>(stream, operands, ring);
+    case ProductForm::kBias:
+      return LaunchFor<ProductForm::kBias>(stream, operands, ring);
+    case ProductForm::kBf16:
+      return LaunchFor<ProductForm::kBf16>(stream, operands, ring);
+    case ProductForm::kSwiGlu:
+      return Check(cudaErrorNotSupported, "SwiGLU of few rows in one step (see GateAndUp)");
   }
 }
 

@@ -171,14 +171,14 @@ void MultiplyF32(cudaStream_t stream, const float* x, const float* w, const Prod
                  ProductForm form, float* out) {
   const dim3 grid(Blocks(shape.outputs, kBlock), Blocks(shape.rows, kBlock));
   const auto kernel = form == ProductForm::kAdd ? MultiplyF32Kernel<ProductForm::kAdd>
-                                                : MultiplyF32Kernel<ProductForm::kWide>;
+                                                : MultiplyF32Kernel<ProductForm::kFloat32>;
   kernel<<<grid, 256, 0, stream>>>(x, w, shape, out);
   CheckLaunch("float32 product");
 }
 
 ProductOperands GateAndUp(const ProductOperands& operands) {
   ProductOperands product = operands;
-  product.form = ProductForm::kNarrow;
+  product.form = ProductForm::kBf16;
   product.out = operands.scratch;
   product.shape.out_stride = operands.shape.outputs;
   return product;
@@ -197,10 +197,10 @@ void MultiplyBF16(cudaStream_t stream, const ProductOperands& operands) {
   }
   const ProductShape& shape = operands.shape;
   const dim3 grid(Blocks(shape.outputs, kWarps * 16), Blocks(shape.rows, kRowTiles * 8));
-  auto kernel = MultiplyBF16Kernel<ProductForm::kWide>;
+  auto kernel = MultiplyBF16Kernel<ProductForm::kFloat32>;
   if (operands.form == ProductForm::kAdd) kernel = MultiplyBF16Kernel<ProductForm::kAdd>;
   if (operands.form == ProductForm::kBias) kernel = MultiplyBF16Kernel<ProductForm::kBias>;
-  if (operands.form == ProductForm::kNarrow) kernel = MultiplyBF16Kernel<ProductForm::kNarrow>;
+  if (operands.form == ProductForm::kBf16) kernel = MultiplyBF16Kernel<ProductForm::kBf16>;
   kernel<<<grid, kWarps * 32, 0, stream>>>(operands.x, operands.w, shape,
                                            {operands.out, operands.bias});
   CheckLaunch("bf16 product");

@@ -12,14 +12,14 @@ namespace banyan::cuda {
 
 // How a product leaves its float32 sums.
 enum class ProductForm {
-  kWide,    // out = sum, float32
-  kAdd,     // out = out + sum, float32, rounded once
-  kBias,    // out = sum + bias, float32, rounded once more
-  kNarrow,  // out = sum rounded to bf16
-  kSwiGlu,  // out = silu(gate) * up rounded to bf16, gate and up being such outputs
+  kFloat32,  // out = sum, float32
+  kAdd,      // out = out + sum, float32, rounded once
+  kBias,     // out = sum + bias, float32, rounded once more
+  kBf16,     // out = sum rounded to bf16
+  kSwiGlu,   // out = silu(gate) * up rounded to bf16, gate and up being such outputs
 };
 inline std::int64_t ElementBytes(ProductForm form) {
-  return form == ProductForm::kNarrow || form == ProductForm::kSwiGlu ? 2 : 4;
+  return form == ProductForm::kBf16 || form == ProductForm::kSwiGlu ? 2 : 4;
 }
 
 struct ProductShape {
@@ -30,7 +30,7 @@ struct ProductShape {
   std::int64_t gated = 0;  // kSwiGlu: columns of out; the rows of w of gate, then those of up
 };
 
-// Float32: a chain of fused multiply-adds. No TF32. `form` is kWide or kAdd.
+// Float32: a chain of fused multiply-adds. No TF32. `form` is kFloat32 or kAdd.
 void MultiplyF32(cudaStream_t stream, const float* x, const float* w, const ProductShape& shape,
                  ProductForm form, float* out);
 
@@ -40,7 +40,7 @@ struct ProductOperands {
   const __nv_bfloat16* x = nullptr;  // [rows, inner]
   const __nv_bfloat16* w = nullptr;  // [outputs, inner]
   ProductShape shape;
-  ProductForm form = ProductForm::kWide;
+  ProductForm form = ProductForm::kFloat32;
   void* out = nullptr;               // float or bf16 [rows, out_stride]
   const float* bias = nullptr;       // [outputs], for kBias
   __nv_bfloat16* scratch = nullptr;  // [rows, outputs], for kSwiGlu; left undefined

@@ -30,7 +30,7 @@ struct Layouts {
     const auto inner = static_cast<std::uint64_t>(shape.inner);
     const auto outputs = static_cast<std::uint64_t>(shape.outputs);
     const auto rows = static_cast<std::uint64_t>(shape.rows);
-    const cudaDataType type = form == ProductForm::kNarrow ? CUDA_R_16BF : CUDA_R_32F;
+    const cudaDataType type = form == ProductForm::kBf16 ? CUDA_R_16BF : CUDA_R_32F;
     CheckLt(cublasLtMatrixLayoutInit(&w, CUDA_R_16BF, inner, outputs, shape.inner), "layout");
     CheckLt(cublasLtMatrixLayoutInit(&x, CUDA_R_16BF, inner, rows, shape.inner), "layout");
     CheckLt(cublasLtMatrixLayoutInit(&out, type, outputs, rows, shape.out_stride), "layout");

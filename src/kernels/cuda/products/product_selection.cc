@@ -39,8 +39,8 @@ std::vector<Products::Way> Products::Candidates(Range range, const ProductTrial&
   std::vector<Way> ways;
   const ProductOperands most = ProductOf(trial.OperandsFor(range.most));
   const ProductOperands least = ProductOf(trial.OperandsFor(range.least));
-  for (const FewRowsVariant variant : FewRowsVariantsFor(most.shape)) {
-    ways.push_back({Way::Kind::kFewRows, variant, {}});
+  if (FewRowsCanServe(most.shape)) {
+    for (const RingSize ring : kRingSizes) ways.push_back({Way::Kind::kFewRows, ring, {}});
   }
   if (range.most <= kMostPlainRows) ways.push_back({});
   if (range.most >= kLeastManyRows && ManyRowsCanServe(trial.OperandsFor(range.most))) {

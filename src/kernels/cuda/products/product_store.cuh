@@ -17,11 +17,11 @@ struct ProductEnd {
 // The sum of output n, which goes to element `at`.
 template <ProductForm kForm>
 __device__ inline void StoreSum(const ProductEnd& end, std::int64_t at, std::int64_t n, float sum) {
-  if constexpr (kForm == ProductForm::kNarrow) {
+  if constexpr (kForm == ProductForm::kBf16) {
     static_cast<__nv_bfloat16*>(end.out)[at] = __float2bfloat16_rn(sum);
   } else {
     float& value = static_cast<float*>(end.out)[at];
-    if constexpr (kForm == ProductForm::kWide) value = sum;
+    if constexpr (kForm == ProductForm::kFloat32) value = sum;
     if constexpr (kForm == ProductForm::kAdd) value = __fadd_rn(value, sum);
     if constexpr (kForm == ProductForm::kBias) value = __fadd_rn(sum, end.bias[n]);
   }

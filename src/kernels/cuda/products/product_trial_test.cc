@@ -40,9 +40,9 @@ class CudaProductTrial : public testing::Test {
       return true;
     };
   }
-  ProductTrial::Way FewRows(FewRowsVariant variant) const {
-    return [this, variant](const ProductOperands& operands) {
-      MultiplyFewRows(device_->stream, ProductOf(operands), variant);
+  ProductTrial::Way FewRows(RingSize ring) const {
+    return [this, ring](const ProductOperands& operands) {
+      MultiplyFewRows(device_->stream, ProductOf(operands), ring);
       if (operands.form == ProductForm::kSwiGlu) ApplySwiGlu(device_->stream, operands);
       return true;
     };
@@ -58,11 +58,11 @@ class CudaProductTrial : public testing::Test {
         const DeviceMemory x =
             WithoutColumns(whole, first ? split : 0, first ? shape.inner : split);
         part.x = x.As<__nv_bfloat16>();
-        part.form = first ? ProductForm::kWide : ProductForm::kAdd;
+        part.form = first ? ProductForm::kFloat32 : ProductForm::kAdd;
         part.out = sums.As<void>();
         MultiplyBF16(device_->stream, part);
       }
-      NarrowRows(device_->stream, sums.As<float>(), {shape.rows, shape.outputs, shape.out_stride},
+      RowsToBf16(device_->stream, sums.As<float>(), {shape.rows, shape.outputs, shape.out_stride},
                  static_cast<__nv_bfloat16*>(whole.out));
       if (operands.form == ProductForm::kSwiGlu) ApplySwiGlu(device_->stream, operands);
       return true;
@@ -91,15 +91,15 @@ TEST_F(CudaProductTrial, AnotherOrderOfTheSumsIsRefusedAlsoWhereResultsAreRounde
   const std::pair<std::int64_t, std::int64_t> shapes[] = {{64, 4096}, {256, 1040}, {1024, 256}};
   for (const auto& [outputs, inner] : shapes) {
     const DeviceMatrix w = RandomWeights(outputs, inner);
-    for (const ProductForm form : {ProductForm::kNarrow, ProductForm::kSwiGlu}) {
+    for (const ProductForm form : {ProductForm::kBf16, ProductForm::kSwiGlu}) {
       ProductTrial trial(device_, w, form, kRows);
       const std::string what = std::to_string(outputs) + " x " + std::to_string(inner) + ", form " +
                                std::to_string(static_cast<int>(form));
       for (const std::int64_t rows : {std::int64_t{1}, kRows}) {
         EXPECT_TRUE(trial.HasOurBits(Plain(), rows)) << what;
-        for (const FewRowsVariant variant : kFewRowsVariants) {
-          if (!FewRowsCanServe(variant, trial.OperandsFor(rows).shape)) continue;
-          EXPECT_TRUE(trial.HasOurBits(FewRows(variant), rows)) << what;
+        for (const RingSize ring : kRingSizes) {
+          if (!FewRowsCanServe(trial.OperandsFor(rows).shape)) continue;
+          EXPECT_TRUE(trial.HasOurBits(FewRows(ring), rows)) << what;
         }
         // One sum after all.
         EXPECT_TRUE(trial.HasOurBits(InTwoSums(0), rows)) << what;

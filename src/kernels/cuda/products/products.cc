@@ -54,7 +54,7 @@ void Products::OpenLibrary() {
 }
 
 std::string Products::KeyOf(const Shape& shape, Range range) const {
-  static constexpr const char* kForms[] = {"wide", "add", "bias", "narrow", "swiglu"};
+  static constexpr const char* kForms[] = {"float32", "add", "bias", "bf16", "swiglu"};
   const auto [outputs, inner, form] = shape;
   return fmt::format("{} x {} {}, {} rows{}", outputs, inner, kForms[static_cast<int>(form)],
                      range.most, options_.fast ? ", fast" : "");
@@ -65,7 +65,7 @@ std::string Products::TextOf(const Way& way) {
     case Way::Kind::kPlain:
       return "plain";
     case Way::Kind::kFewRows:
-      return "few rows, " + std::string(kFewRowsNames[static_cast<int>(way.variant)]);
+      return "few rows, " + std::string(kRingNames[static_cast<int>(way.ring)]);
     case Way::Kind::kLibrary:
       return "cublasLt " + ProductLibrary::TextOf(way.algorithm);
     case Way::Kind::kManyRows:
@@ -77,8 +77,8 @@ std::string Products::TextOf(const Way& way) {
 std::optional<Products::Way> Products::WayOf(const std::string& text) {
   if (text == TextOf({})) return Way{};
   if (text == "many rows") return Way{Way::Kind::kManyRows, {}, {}};
-  for (const FewRowsVariant variant : kFewRowsVariants) {
-    const Way way{Way::Kind::kFewRows, variant, {}};
+  for (const RingSize ring : kRingSizes) {
+    const Way way{Way::Kind::kFewRows, ring, {}};
     if (text == TextOf(way)) return way;
   }
   if (!text.starts_with("cublasLt ")) return std::nullopt;
@@ -125,7 +125,7 @@ std::optional<Products::Way> Products::Recall(Range range, const DeviceMatrix& w
   ProductTrial trial(device_, w, form, range.most);
   const ProductOperands most = ProductOf(trial.OperandsFor(range.most));
   const ProductOperands least = ProductOf(trial.OperandsFor(range.least));
-  if (way->kind == Way::Kind::kFewRows && !FewRowsCanServe(way->variant, most.shape)) {
+  if (way->kind == Way::Kind::kFewRows && !FewRowsCanServe(most.shape)) {
     return std::nullopt;
   }
   if (way->kind == Way::Kind::kLibrary &&
@@ -154,7 +154,7 @@ bool Products::RunProduct(const Way& way, const ProductOperands& operands) {
       MultiplyBF16(device_->stream, operands);
       return true;
     case Way::Kind::kFewRows:
-      MultiplyFewRows(device_->stream, operands, way.variant);
+      MultiplyFewRows(device_->stream, operands, way.ring);
       return true;
     case Way::Kind::kLibrary:
       return library_->Run(way.algorithm, operands);

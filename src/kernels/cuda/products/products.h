@@ -39,7 +39,7 @@ class Products {
   explicit Products(std::shared_ptr<const Device> device, ProductOptions options = {});
 
   struct Target {
-    ProductForm form = ProductForm::kWide;
+    ProductForm form = ProductForm::kFloat32;
     void* out = nullptr;
     const float* bias = nullptr;       // [w.padded_rows], for kBias
     __nv_bfloat16* scratch = nullptr;  // [rows, w.padded_rows], for kSwiGlu
@@ -66,7 +66,7 @@ class Products {
  private:
   struct Way {
     enum class Kind { kPlain, kFewRows, kLibrary, kManyRows } kind = Kind::kPlain;
-    FewRowsVariant variant = FewRowsVariant::kWideTiles;
+    RingSize ring = RingSize::kHalf;
     LibraryAlgorithm algorithm{};
   };
   struct TimedWay {

@@ -75,9 +75,9 @@ std::shared_ptr<const Vector> WeightForms::LoadVector(std::span<const float> val
 void WeightForms::Embed(const std::int32_t* tokens, const Matrix& table, Tensor& out) {
   const DeviceMatrix& matrix = OnDevice(table);
   BANYAN_CHECK(matrix.columns == out.columns);
-  const RowRange range{out.rows, out.columns, Stride(out.columns)};
+  const RowLayout range{out.rows, out.columns, Stride(out.columns)};
   const cudaStream_t stream = device_->stream;
-  float* target = WideForWriting(out);
+  float* target = Float32ForWriting(out);
   if (matrix.form == WeightForm::kF32) {
     EmbedRows(stream, tokens, matrix.memory.As<float>(), range, target);
   } else if (matrix.form == WeightForm::kCompact) {
@@ -96,14 +96,14 @@ void WeightForms::Multiply(const Tensor& x, const Matrix& w, const Products::Tar
   if (x.rows == 0) return;
   const DeviceMatrix& matrix = OnDevice(w);
   if (mixed_) {
-    const __nv_bfloat16* source = Narrow(x);
+    const __nv_bfloat16* source = Bf16(x);
     if (matrix.form == WeightForm::kCompact) {
       compact_products_.Multiply(source, x.rows, matrix, target);
     } else {
       products_.Multiply(source, x.rows, matrix, target);
     }
   } else {
-    const float* source = Wide(x);
+    const float* source = Float32(x);
     const ProductShape shape{x.rows, w.rows, matrix.stride, Stride(out.columns)};
     MultiplyF32(device_->stream, source, matrix.memory.As<float>(), shape, target.form,
                 static_cast<float*>(target.out));

@@ -29,7 +29,7 @@ class WeightForms {
 
   // out[r] = table[tokens[r]], float32.
   void Embed(const std::int32_t* tokens, const Matrix& table, Tensor& out);
-  // The product, left in `target`, which is the memory of `out`. In float32 only kWide and kAdd.
+  // The product, left in `target`, which is the memory of `out`. In float32 only kFloat32 and kAdd.
   void Multiply(const Tensor& x, const Matrix& w, const Products::Target& target,
                 const Tensor& out);
 

@@ -10,7 +10,7 @@ constexpr int kThreads = 256;
 
 // A block takes a row: mean, then the variance around it, then the values.
 __global__ void LayerNormKernel(const float* x, const float* weight, const float* bias, float eps,
-                                RowRange range, float* out) {
+                                RowLayout range, float* out) {
   __shared__ float scratch[kThreads / 32];
   LetNextKernelStart();
   WaitForEarlierKernels();
@@ -39,7 +39,7 @@ struct Tanh {
 };
 
 template <typename Function>
-__global__ void EveryValueKernel(RowRange range, Function f, float* x) {
+__global__ void EveryValueKernel(RowLayout range, Function f, float* x) {
   LetNextKernelStart();
   WaitForEarlierKernels();
   const std::int64_t c = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x;
@@ -51,7 +51,7 @@ __global__ void EveryValueKernel(RowRange range, Function f, float* x) {
 }
 
 template <typename Function>
-void LaunchForEveryValue(cudaStream_t stream, const RowRange& range, Function f, float* x) {
+void LaunchForEveryValue(cudaStream_t stream, const RowLayout& range, Function f, float* x) {
   if (range.empty()) return;
   const auto across = static_cast<unsigned>((range.columns + kThreads - 1) / kThreads);
   const auto down = static_cast<unsigned>(range.rows < 65535 ? range.rows : 65535);
@@ -62,17 +62,17 @@ void LaunchForEveryValue(cudaStream_t stream, const RowRange& range, Function f,
 }  // namespace
 
 void LayerNormRows(cudaStream_t stream, const float* x, const float* weight, const float* bias,
-                   float eps, RowRange range, float* out) {
+                   float eps, RowLayout range, float* out) {
   if (range.empty()) return;
   LaunchEarly(stream, LaunchShape{dim3(static_cast<unsigned>(range.rows)), kThreads}, "layer norm",
               LayerNormKernel, x, weight, bias, eps, range, out);
 }
 
-void GeluRows(cudaStream_t stream, RowRange range, float* x) {
+void GeluRows(cudaStream_t stream, RowLayout range, float* x) {
   LaunchForEveryValue(stream, range, Gelu(), x);
 }
 
-void TanhRows(cudaStream_t stream, RowRange range, float* x) {
+void TanhRows(cudaStream_t stream, RowLayout range, float* x) {
   LaunchForEveryValue(stream, range, Tanh(), x);
 }
 

@@ -13,7 +13,7 @@ constexpr int kMostVectors = 8;
 
 template <int kVectors, typename To>
 __global__ void __launch_bounds__(kThreads)
-    RmsNormKernel(const float* x, const float* weight, float eps, RowRange range, To* out) {
+    RmsNormKernel(const float* x, const float* weight, float eps, RowLayout range, To* out) {
   __shared__ float scratch[kThreads / 32];
   LetNextKernelStart();
   const int columns = static_cast<int>(range.columns);
@@ -58,7 +58,7 @@ __global__ void __launch_bounds__(kThreads)
 
 // Longer rows are read twice.
 template <typename To>
-__global__ void LongRmsNormKernel(const float* x, const float* weight, float eps, RowRange range,
+__global__ void LongRmsNormKernel(const float* x, const float* weight, float eps, RowLayout range,
                                   To* out) {
   __shared__ float scratch[kThreads / 32];
   LetNextKernelStart();
@@ -81,7 +81,7 @@ struct NormCall {
   const float* x;
   const float* weight;
   float eps;
-  RowRange range;
+  RowLayout range;
 };
 
 template <int kVectors, typename To>
@@ -101,13 +101,13 @@ void LaunchNorm(cudaStream_t stream, const NormCall& call, To* out) {
 }  // namespace
 
 void RmsNormRows(cudaStream_t stream, const float* x, const float* weight, float eps,
-                 RowRange range, RowOutput out) {
+                 RowLayout range, RowOutput out) {
   if (range.empty()) return;
   const NormCall call{x, weight, eps, range};
-  if (out.narrow != nullptr) {
-    LaunchNorm<1>(stream, call, out.narrow);
+  if (out.bf16 != nullptr) {
+    LaunchNorm<1>(stream, call, out.bf16);
   } else {
-    LaunchNorm<1>(stream, call, out.wide);
+    LaunchNorm<1>(stream, call, out.float32);
   }
 }
 

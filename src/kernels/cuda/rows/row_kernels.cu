@@ -1,4 +1,4 @@
-// Rows copied (embedding, gathering, widening, narrowing), added, and put through SwiGLU: every
+// Rows copied (embedding, gathering, conversion), added, and put through SwiGLU: every
 // value by itself. The norm is in norm.cu.
 #include "kernels/cuda/rows/row_kernels.h"
 
@@ -12,7 +12,7 @@ namespace {
 constexpr int kThreads = 256;
 
 // Grid for `each` columns a thread: x over columns, y over rows in strides of the grid.
-LaunchShape ElementGrid(const RowRange& range, int each) {
+LaunchShape ElementGrid(const RowLayout& range, int each) {
   const std::int64_t a_block = std::int64_t{kThreads} * each;
   const auto across = static_cast<unsigned>((range.columns + a_block - 1) / a_block);
   const auto down = static_cast<unsigned>(range.rows < 65535 ? range.rows : 65535);
@@ -21,7 +21,7 @@ LaunchShape ElementGrid(const RowRange& range, int each) {
 
 // out[r] = x[index[r]], or x[r] without an index.
 template <int kEach, typename From, typename To>
-__global__ void CopyRowsKernel(const std::int32_t* index, const From* x, RowRange range, To* out) {
+__global__ void CopyRowsKernel(const std::int32_t* index, const From* x, RowLayout range, To* out) {
   LetNextKernelStart();
   WaitForEarlierKernels();
   const std::int64_t c = (static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x) * kEach;
@@ -33,7 +33,7 @@ __global__ void CopyRowsKernel(const std::int32_t* index, const From* x, RowRang
 }
 
 template <typename From, typename To>
-void CopyRows(cudaStream_t stream, const std::int32_t* index, const From* x, RowRange range,
+void CopyRows(cudaStream_t stream, const std::int32_t* index, const From* x, RowLayout range,
               To* out) {
   if (range.empty()) return;
   if (range.columns % 8 == 0) {
@@ -47,7 +47,7 @@ void CopyRows(cudaStream_t stream, const std::int32_t* index, const From* x, Row
 
 // x[r] += delta[r] (+ bias), or x[r] += bias.
 template <int kEach>
-__global__ void AddKernel(const float* delta, const float* bias, RowRange range, float* x) {
+__global__ void AddKernel(const float* delta, const float* bias, RowLayout range, float* x) {
   LetNextKernelStart();
   WaitForEarlierKernels();
   const std::int64_t c = (static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x) * kEach;
@@ -79,7 +79,7 @@ __device__ float SwiGluOf(float gate, float up, const __nv_bfloat16* /*source*/)
 }
 
 template <int kEach, typename From, typename To>
-__global__ void SwiGluKernel(const From* x, std::int64_t x_stride, RowRange range, To* out) {
+__global__ void SwiGluKernel(const From* x, std::int64_t x_stride, RowLayout range, To* out) {
   LetNextKernelStart();
   WaitForEarlierKernels();
   const std::int64_t c = (static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x) * kEach;
@@ -94,7 +94,7 @@ __global__ void SwiGluKernel(const From* x, std::int64_t x_stride, RowRange rang
 }
 
 template <typename From, typename To>
-void LaunchSwiGlu(cudaStream_t stream, const From* x, std::int64_t x_stride, RowRange range,
+void LaunchSwiGlu(cudaStream_t stream, const From* x, std::int64_t x_stride, RowLayout range,
                   To* out) {
   if (range.empty()) return;
   if (range.columns % 8 == 0) {
@@ -108,46 +108,47 @@ void LaunchSwiGlu(cudaStream_t stream, const From* x, std::int64_t x_stride, Row
 
 }  // namespace
 
-void WidenRows(cudaStream_t stream, const __nv_bfloat16* x, RowRange range, float* out) {
+void RowsToFloat32(cudaStream_t stream, const __nv_bfloat16* x, RowLayout range, float* out) {
   CopyRows(stream, nullptr, x, range, out);
 }
-void NarrowRows(cudaStream_t stream, const float* x, RowRange range, __nv_bfloat16* out) {
+void RowsToBf16(cudaStream_t stream, const float* x, RowLayout range, __nv_bfloat16* out) {
   CopyRows(stream, nullptr, x, range, out);
 }
-void EmbedRows(cudaStream_t stream, const std::int32_t* tokens, const float* table, RowRange range,
+void EmbedRows(cudaStream_t stream, const std::int32_t* tokens, const float* table, RowLayout range,
                float* out) {
   CopyRows(stream, tokens, table, range, out);
 }
 void EmbedRows(cudaStream_t stream, const std::int32_t* tokens, const __nv_bfloat16* table,
-               RowRange range, float* out) {
+               RowLayout range, float* out) {
   CopyRows(stream, tokens, table, range, out);
 }
-void GatherRows(cudaStream_t stream, const std::int32_t* index, const float* x, RowRange range,
+void GatherRows(cudaStream_t stream, const std::int32_t* index, const float* x, RowLayout range,
                 float* out) {
   CopyRows(stream, index, x, range, out);
 }
 void GatherRows(cudaStream_t stream, const std::int32_t* index, const __nv_bfloat16* x,
-                RowRange range, __nv_bfloat16* out) {
+                RowLayout range, __nv_bfloat16* out) {
   CopyRows(stream, index, x, range, out);
 }
 
-void AddRows(cudaStream_t stream, const float* delta, const float* bias, RowRange range, float* x) {
+void AddRows(cudaStream_t stream, const float* delta, const float* bias, RowLayout range,
+             float* x) {
   if (range.empty()) return;
   const bool whole = range.columns % 4 == 0;
   LaunchEarly(stream, ElementGrid(range, whole ? 4 : 1), "add", whole ? AddKernel<4> : AddKernel<1>,
               delta, bias, range, x);
 }
 
-void SwiGluRows(cudaStream_t stream, const float* x, std::int64_t x_stride, RowRange range,
+void SwiGluRows(cudaStream_t stream, const float* x, std::int64_t x_stride, RowLayout range,
                 RowOutput out) {
-  if (out.narrow != nullptr) {
-    LaunchSwiGlu(stream, x, x_stride, range, out.narrow);
+  if (out.bf16 != nullptr) {
+    LaunchSwiGlu(stream, x, x_stride, range, out.bf16);
   } else {
-    LaunchSwiGlu(stream, x, x_stride, range, out.wide);
+    LaunchSwiGlu(stream, x, x_stride, range, out.float32);
   }
 }
 
-void SwiGluRows(cudaStream_t stream, const __nv_bfloat16* x, std::int64_t x_stride, RowRange range,
+void SwiGluRows(cudaStream_t stream, const __nv_bfloat16* x, std::int64_t x_stride, RowLayout range,
                 __nv_bfloat16* out) {
   LaunchSwiGlu(stream, x, x_stride, range, out);
 }

@@ -9,7 +9,7 @@
 
 namespace banyan::cuda {
 
-struct RowRange {
+struct RowLayout {
   std::int64_t rows = 0;
   std::int64_t columns = 0;
   std::int64_t stride = 0;  // elements from row to row
@@ -19,37 +19,37 @@ struct RowRange {
 
 // Where an operation leaves its rows: one of the two is null.
 struct RowOutput {
-  float* wide = nullptr;
-  __nv_bfloat16* narrow = nullptr;
+  float* float32 = nullptr;
+  __nv_bfloat16* bf16 = nullptr;
 };
 
-void WidenRows(cudaStream_t stream, const __nv_bfloat16* x, RowRange range, float* out);
-void NarrowRows(cudaStream_t stream, const float* x, RowRange range, __nv_bfloat16* out);
+void RowsToFloat32(cudaStream_t stream, const __nv_bfloat16* x, RowLayout range, float* out);
+void RowsToBf16(cudaStream_t stream, const float* x, RowLayout range, __nv_bfloat16* out);
 
 // out[r] = table[tokens[r]]; the table is float32 or bf16 with rows of range.stride elements.
-void EmbedRows(cudaStream_t stream, const std::int32_t* tokens, const float* table, RowRange range,
+void EmbedRows(cudaStream_t stream, const std::int32_t* tokens, const float* table, RowLayout range,
                float* out);
 void EmbedRows(cudaStream_t stream, const std::int32_t* tokens, const __nv_bfloat16* table,
-               RowRange range, float* out);
+               RowLayout range, float* out);
 // out[i] = x[index[i]] for range.rows rows of out.
-void GatherRows(cudaStream_t stream, const std::int32_t* index, const float* x, RowRange range,
+void GatherRows(cudaStream_t stream, const std::int32_t* index, const float* x, RowLayout range,
                 float* out);
 void GatherRows(cudaStream_t stream, const std::int32_t* index, const __nv_bfloat16* x,
-                RowRange range, __nv_bfloat16* out);
+                RowLayout range, __nv_bfloat16* out);
 // x[r] += delta[r] + bias; either may be null.
-void AddRows(cudaStream_t stream, const float* delta, const float* bias, RowRange range, float* x);
-// In norm.cu. x and out.wide may be the same; `weight` is padded to the stride.
+void AddRows(cudaStream_t stream, const float* delta, const float* bias, RowLayout range, float* x);
+// In norm.cu. x and out.float32 may be the same; `weight` is padded to the stride.
 void RmsNormRows(cudaStream_t stream, const float* x, const float* weight, float eps,
-                 RowRange range, RowOutput out);
+                 RowLayout range, RowOutput out);
 // In encoder_kernels.cu. x and out may be the same.
 void LayerNormRows(cudaStream_t stream, const float* x, const float* weight, const float* bias,
-                   float eps, RowRange range, float* out);
-void GeluRows(cudaStream_t stream, RowRange range, float* x);
-void TanhRows(cudaStream_t stream, RowRange range, float* x);
+                   float eps, RowLayout range, float* out);
+void GeluRows(cudaStream_t stream, RowLayout range, float* x);
+void TanhRows(cudaStream_t stream, RowLayout range, float* x);
 // range is of the output; x has rows of x_stride elements, gate then up.
-void SwiGluRows(cudaStream_t stream, const float* x, std::int64_t x_stride, RowRange range,
+void SwiGluRows(cudaStream_t stream, const float* x, std::int64_t x_stride, RowLayout range,
                 RowOutput out);
-void SwiGluRows(cudaStream_t stream, const __nv_bfloat16* x, std::int64_t x_stride, RowRange range,
+void SwiGluRows(cudaStream_t stream, const __nv_bfloat16* x, std::int64_t x_stride, RowLayout range,
                 __nv_bfloat16* out);
 
 }  // namespace banyan::cuda

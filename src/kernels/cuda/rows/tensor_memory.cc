@@ -9,26 +9,26 @@ namespace {
 
 TensorMemory& Of(const Tensor& tensor) { return *static_cast<TensorMemory*>(tensor.memory.get()); }
 
-void SetNarrowRows(TensorMemory& memory, std::int64_t rows) {
-  memory.narrow_rows = rows;
-  if (memory.device->recording != nullptr) memory.device->recording->narrow_rows[&memory] = rows;
+void SetBf16Rows(TensorMemory& memory, std::int64_t rows) {
+  memory.bf16_rows = rows;
+  if (memory.device->recording != nullptr) memory.device->recording->bf16_rows[&memory] = rows;
 }
 
 void MakeNarrow(TensorMemory& memory) {
-  if (memory.narrow.bytes() > 0) return;
-  memory.narrow =
+  if (memory.bf16.bytes() > 0) return;
+  memory.bf16 =
       DeviceMemory(memory.device, memory.rows * Stride(memory.columns) * 2, "bf16 activations");
-  memory.narrow.Zero();
+  memory.bf16.Zero();
 }
 
 // Moves the bf16 rows from `begin` on to float32.
-void Widen(TensorMemory& memory, std::int64_t begin) {
-  if (memory.narrow_rows <= begin) return;
+void ToFloat32(TensorMemory& memory, std::int64_t begin) {
+  if (memory.bf16_rows <= begin) return;
   const std::int64_t stride = Stride(memory.columns);
-  const RowRange range{memory.narrow_rows - begin, memory.columns, stride};
-  WidenRows(memory.device->stream, memory.narrow.As<__nv_bfloat16>() + begin * stride, range,
-            memory.wide.As<float>() + begin * stride);
-  SetNarrowRows(memory, begin);
+  const RowLayout range{memory.bf16_rows - begin, memory.columns, stride};
+  RowsToFloat32(memory.device->stream, memory.bf16.As<__nv_bfloat16>() + begin * stride, range,
+                memory.float32.As<float>() + begin * stride);
+  SetBf16Rows(memory, begin);
 }
 
 }  // namespace
@@ -45,52 +45,50 @@ Tensor NewTensor(const std::shared_ptr<const Device>& device, std::int64_t rows,
   memory->device = device;
   memory->rows = rows;
   memory->columns = columns;
-  memory->wide = DeviceMemory(device, rows * Stride(columns) * 4, "activations");
-  memory->wide.Zero();
+  memory->float32 = DeviceMemory(device, rows * Stride(columns) * 4, "activations");
+  memory->float32.Zero();
   return Tensor{memory, rows, columns};
 }
 
-bool IsNarrow(const Tensor& tensor) {
-  return tensor.rows > 0 && Of(tensor).narrow_rows >= tensor.rows;
-}
+bool IsBf16(const Tensor& tensor) { return tensor.rows > 0 && Of(tensor).bf16_rows >= tensor.rows; }
 
-float* Wide(const Tensor& tensor) {
+float* Float32(const Tensor& tensor) {
   TensorMemory& memory = Of(tensor);
-  Widen(memory, 0);
-  return memory.wide.As<float>();
+  ToFloat32(memory, 0);
+  return memory.float32.As<float>();
 }
 
-float* WideForWriting(const Tensor& tensor) {
+float* Float32ForWriting(const Tensor& tensor) {
   TensorMemory& memory = Of(tensor);
-  Widen(memory, tensor.rows);
-  SetNarrowRows(memory, 0);
-  return memory.wide.As<float>();
+  ToFloat32(memory, tensor.rows);
+  SetBf16Rows(memory, 0);
+  return memory.float32.As<float>();
 }
 
-const __nv_bfloat16* Narrow(const Tensor& tensor) {
+const __nv_bfloat16* Bf16(const Tensor& tensor) {
   TensorMemory& memory = Of(tensor);
   MakeNarrow(memory);
   // float32 stays the form of these rows: their bf16 copy is for this reader alone.
-  const std::int64_t begin = memory.narrow_rows;
+  const std::int64_t begin = memory.bf16_rows;
   if (begin < tensor.rows) {
     const std::int64_t stride = Stride(memory.columns);
-    const RowRange range{tensor.rows - begin, memory.columns, stride};
-    NarrowRows(memory.device->stream, memory.wide.As<float>() + begin * stride, range,
-               memory.narrow.As<__nv_bfloat16>() + begin * stride);
+    const RowLayout range{tensor.rows - begin, memory.columns, stride};
+    RowsToBf16(memory.device->stream, memory.float32.As<float>() + begin * stride, range,
+               memory.bf16.As<__nv_bfloat16>() + begin * stride);
   }
-  return memory.narrow.As<__nv_bfloat16>();
+  return memory.bf16.As<__nv_bfloat16>();
 }
 
-__nv_bfloat16* NarrowForWriting(const Tensor& tensor) {
+__nv_bfloat16* Bf16ForWriting(const Tensor& tensor) {
   TensorMemory& memory = Of(tensor);
   MakeNarrow(memory);
-  SetNarrowRows(memory, std::max(memory.narrow_rows, tensor.rows));
-  return memory.narrow.As<__nv_bfloat16>();
+  SetBf16Rows(memory, std::max(memory.bf16_rows, tensor.rows));
+  return memory.bf16.As<__nv_bfloat16>();
 }
 
 RowOutput OutputForProducts(const Tensor& out, Precision precision) {
-  if (precision == Precision::kMixed) return {nullptr, NarrowForWriting(out)};
-  return {WideForWriting(out), nullptr};
+  if (precision == Precision::kMixed) return {nullptr, Bf16ForWriting(out)};
+  return {Float32ForWriting(out), nullptr};
 }
 
 }  // namespace banyan::cuda

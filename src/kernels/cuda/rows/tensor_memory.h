@@ -2,7 +2,7 @@
 // that some operation wrote for a product to read. Rows live in exactly one of the two forms, so
 // that nothing is rounded twice or copied without need.
 //
-//   rows   0 ........ narrow_rows ........ rows
+//   rows   0 ........ bf16_rows ........ rows
 //          | bf16     | float32               |
 #pragma once
 
@@ -24,17 +24,17 @@ inline std::int64_t Stride(std::int64_t columns) { return (columns + 15) / 16 * 
 struct TensorMemory {
   std::shared_ptr<const Device> device;
   std::int64_t rows = 0, columns = 0;
-  DeviceMemory wide;    // float32 [rows, Stride(columns)]
-  DeviceMemory narrow;  // bf16, made at the first use
-  std::int64_t narrow_rows = 0;
+  DeviceMemory float32;  // float32 [rows, Stride(columns)]
+  DeviceMemory bf16;     // bf16, made at the first use
+  std::int64_t bf16_rows = 0;
 };
 
 // What recorded operations do to tensors on the host's side: the forms that they leave.
 struct Recording {
-  std::map<TensorMemory*, std::int64_t> narrow_rows;
+  std::map<TensorMemory*, std::int64_t> bf16_rows;
 
   void Repeat() const {
-    for (const auto& [memory, rows] : narrow_rows) memory->narrow_rows = rows;
+    for (const auto& [memory, rows] : bf16_rows) memory->bf16_rows = rows;
   }
 };
 
@@ -42,15 +42,15 @@ Tensor NewTensor(const std::shared_ptr<const Device>& device, std::int64_t rows,
                  std::int64_t columns);
 
 // Whether all of the tensor's rows live in bf16.
-bool IsNarrow(const Tensor& tensor);
+bool IsBf16(const Tensor& tensor);
 // The tensor's rows as float32, to read or to update.
-float* Wide(const Tensor& tensor);
+float* Float32(const Tensor& tensor);
 // The same for a writer of all of the tensor's rows: what they held is not kept.
-float* WideForWriting(const Tensor& tensor);
+float* Float32ForWriting(const Tensor& tensor);
 // The tensor's rows as bf16, to read.
-const __nv_bfloat16* Narrow(const Tensor& tensor);
+const __nv_bfloat16* Bf16(const Tensor& tensor);
 // The same for a writer of all of the tensor's rows.
-__nv_bfloat16* NarrowForWriting(const Tensor& tensor);
+__nv_bfloat16* Bf16ForWriting(const Tensor& tensor);
 // Where an operation leaves all rows of what products read: bf16 when mixed.
 RowOutput OutputForProducts(const Tensor& out, Precision precision);
 

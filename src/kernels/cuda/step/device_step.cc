@@ -10,6 +10,8 @@ StepMemory::Array ArrayOf(const std::vector<T>& values) {
 
 // The arrays of a step in the order in which StepMemory gets them.
 enum StepArray {
+  kVariants,
+  kLogitVariants,
   kTokens,
   kPositions,
   kSlots,
@@ -68,6 +70,7 @@ std::unique_ptr<DeviceStep> StepSender::Send(const Batch& batch, const Attention
   step->memory_ = MemoryForStep();
   step->rows = batch.rows();
   step->logit_rows = static_cast<int>(batch.logit_rows.size());
+  SetVariants(batch, *step);
   step->partials = plan.partials;
   step->items_ = WholeItems(plan);
   step->row_positions_ = batch.positions;
@@ -78,6 +81,9 @@ std::unique_ptr<DeviceStep> StepSender::Send(const Batch& batch, const Attention
 
   const size_t table = batch.tokens.size() * static_cast<size_t>(pairs) * sizeof(float);
   StepMemory::Array arrays[kStepArrays];
+  const std::vector<std::int32_t> logit_variants = VariantsOf(batch, StepRows::kLogits);
+  arrays[kVariants] = ArrayOf(batch.variants);
+  arrays[kLogitVariants] = ArrayOf(logit_variants);
   arrays[kTokens] = ArrayOf(batch.tokens);
   arrays[kPositions] = ArrayOf(batch.positions);
   arrays[kSlots] = ArrayOf(batch.slots);
@@ -93,6 +99,8 @@ std::unique_ptr<DeviceStep> StepSender::Send(const Batch& batch, const Attention
   StepMemory& memory = *step->memory_;
   memory.Send(arrays, staging_);
 
+  step->variants = reinterpret_cast<const std::int32_t*>(memory.at(kVariants));
+  step->logit_variants = reinterpret_cast<const std::int32_t*>(memory.at(kLogitVariants));
   step->tokens = reinterpret_cast<std::int32_t*>(memory.at(kTokens));
   step->positions = reinterpret_cast<const std::int32_t*>(memory.at(kPositions));
   step->slots = reinterpret_cast<const std::int32_t*>(memory.at(kSlots));

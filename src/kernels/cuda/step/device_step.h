@@ -21,7 +21,10 @@ class DeviceStep : public StepInputs {
   const std::int32_t* positions = nullptr;    // [rows]
   const std::int32_t* slots = nullptr;        // [rows]
   const std::int32_t* logit_index = nullptr;  // [logit_rows]
-  float* cosine = nullptr;                    // [rows, pairs], filled by the backend
+  // [rows], [logit_rows] see Batch::variants; contents undefined when no row is adapted.
+  const std::int32_t* variants = nullptr;
+  const std::int32_t* logit_variants = nullptr;
+  float* cosine = nullptr;  // [rows, pairs], filled by the backend
   float* sine = nullptr;
   // The plan; see AttentionCall.
   const std::int32_t* pages = nullptr;

@@ -64,7 +64,7 @@ void StepAttention::RotateAndStore(const DeviceStep& step, const AttentionShape&
   call.key_norm = Values(norm.key);
   call.whole_norm = norm.whole;
   call.eps = norm.eps;
-  call.qkv = Wide(qkv);
+  call.qkv = Float32(qkv);
   call.stride = Stride(qkv.columns);
   call.kv = kv;
   call.type = kv_type_;
@@ -89,7 +89,7 @@ void StepAttention::Attend(const DeviceStep& step, const AttentionShape& shape, 
   call.entries = step.partials;
   call.rows = step.rows;
   call.shape = shape;
-  call.query = Wide(qkv);
+  call.query = Float32(qkv);
   call.query_stride = Stride(qkv.columns);
   call.kv = kv;
   if (call.form == UnitForm::kWideAndNarrow) {

@@ -129,7 +129,7 @@ __global__ void __launch_bounds__(kThreads)
 
 // One block a row of the output.
 template <CompactForm kForm>
-__global__ void EmbedKernel(const std::int32_t* tokens, CompactRows w, int tiles, RowRange range,
+__global__ void EmbedKernel(const std::int32_t* tokens, CompactRows w, int tiles, RowLayout range,
                             float* out) {
   const std::int64_t row = tokens[blockIdx.x] - w.first_row;
   if (row < 0 || row >= w.rows) return;
@@ -210,7 +210,7 @@ void UnpackRows(cudaStream_t stream, const CompactRows& w, std::int64_t stride,
 }
 
 void EmbedCompactRows(cudaStream_t stream, const std::int32_t* tokens, const CompactRows& w,
-                      RowRange range, float* out) {
+                      RowLayout range, float* out) {
   if (range.rows == 0) return;
   const auto rows = static_cast<unsigned>(range.rows);
   WithForm(w.form, [&]<CompactForm kForm>() {

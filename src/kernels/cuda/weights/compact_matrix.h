@@ -73,6 +73,6 @@ void UnpackRows(cudaStream_t stream, const CompactRows& w, std::int64_t stride, 
 
 // out[r] = row tokens[r] of w, for those that lie in it.
 void EmbedCompactRows(cudaStream_t stream, const std::int32_t* tokens, const CompactRows& w,
-                      RowRange range, float* out);
+                      RowLayout range, float* out);
 
 }  // namespace banyan::cuda

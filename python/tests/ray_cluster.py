@@ -1,0 +1,87 @@
+"""A Ray cluster of this machine's processes, for tests: one that outlives the drivers that are killed."""
+import os
+import secrets
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+
+# Cluster and drivers know one another by it; it must be there before ray is imported.
+os.environ.setdefault("RAY_AUTH_MODE", "token")
+os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
+
+
+def free_ports(count: int) -> list[int]:
+    sockets = [socket.socket() for _ in range(count)]
+    try:
+        for one in sockets:
+            one.bind(("127.0.0.1", 0))
+        return [one.getsockname()[1] for one in sockets]
+    finally:
+        for one in sockets:
+            one.close()
+
+
+class LocalCluster:
+    """Started by `ray start`. Ports are given: a node that has to wait for its agents to choose theirs dies after 15
+    seconds, which a busy machine takes to start them."""
+
+    def __init__(self, cpus: int = 2) -> None:
+        self.folder = tempfile.TemporaryDirectory(prefix="ray-", ignore_cleanup_errors=True)
+        port, *others = free_ports(5)
+        names = ("metrics-export-port", "dashboard-agent-grpc-port", "dashboard-agent-listen-port",
+                 "runtime-env-agent-port")
+        self.address = f"127.0.0.1:{port}"
+        self.log = os.path.join(self.folder.name, "start.log")
+        environment = {**os.environ, "RAY_raylet_start_wait_time_s": "300"}
+        with open(self.log, "w") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "ray.scripts.scripts", "start", "--head", "--block", "--node-ip-address=127.0.0.1",
+                 f"--port={port}", f"--num-cpus={cpus}", "--include-dashboard=false", "--disable-usage-stats",
+                 "--object-store-memory=200000000", f"--temp-dir={self.folder.name}",
+                 *(f"--{name}={value}" for name, value in zip(names, others))],
+                stdout=log, stderr=log, env=environment, start_new_session=True)
+
+    def processes(self, words: bytes) -> list[int]:
+        """Those of the cluster whose command line has the words."""
+        found = []
+        for entry in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                with open(f"/proc/{entry}/cmdline", "rb") as file:
+                    if words in file.read() and self._is_ours(int(entry)):
+                        found.append(int(entry))
+            except OSError:
+                continue
+        return found
+
+    def _is_ours(self, process: int) -> bool:
+        while process > 1 and process != self.process.pid:
+            with open(f"/proc/{process}/stat") as file:
+                process = int(file.read().rsplit(")", 1)[1].split()[1])
+        return process == self.process.pid
+
+    def stop(self) -> None:
+        self.process.send_signal(signal.SIGTERM)
+        try:
+            self.process.wait(60)
+        except subprocess.TimeoutExpired:
+            os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.wait()
+        self.folder.cleanup()
+
+
+def connect(cluster: LocalCluster) -> None:
+    """Waits until the cluster answers."""
+    import ray
+    deadline = time.monotonic() + 300
+    while True:
+        try:
+            ray.init(address=cluster.address, log_to_driver=False)
+            return
+        except ConnectionError:
+            if time.monotonic() > deadline or cluster.process.poll() is not None:
+                with open(cluster.log) as log:
+                    raise RuntimeError(log.read()) from None
+            time.sleep(2)

@@ -1,0 +1,165 @@
+// Rows are taken in small groups, and neighbours of one variant read the weights once; each has
+// sums of its own.
+#include "kernels/cuda/products/low_rank.h"
+
+#include "kernels/cuda/device/launch.cuh"
+#include "kernels/cuda/device/reduce.cuh"
+#include "kernels/cuda/rows/swiglu.cuh"
+
+namespace banyan::cuda {
+namespace {
+
+constexpr int kThreads = 256;
+constexpr int kWarps = kThreads / 32;
+constexpr int kGroup = 8;  // rows
+
+__device__ float AsFloat(float value) { return value; }
+__device__ float AsFloat(__nv_bfloat16 value) { return __bfloat162float(value); }
+
+// Rows [begin, end) of a group that have the variant of the first.
+struct Run {
+  std::int64_t begin;
+  int rows;
+  std::int32_t variant;
+};
+__device__ Run RunFrom(const std::int32_t* variants, std::int64_t begin, std::int64_t end) {
+  Run run{begin, 1, variants[begin]};
+  while (begin + run.rows < end && variants[begin + run.rows] == run.variant) ++run.rows;
+  return run;
+}
+
+// A warp has one rank of the row's variant.
+template <typename X>
+__global__ void InnerKernel(LowRankRows rows, const X* x, RowLayout range, float* inner,
+                            std::int64_t inner_stride) {
+  LetNextKernelStart();
+  WaitForEarlierKernels();
+  const int lane = threadIdx.x % 32;
+  const int rank = static_cast<int>(blockIdx.x) * kWarps + static_cast<int>(threadIdx.x) / 32;
+  for (std::int64_t first = static_cast<std::int64_t>(blockIdx.y) * kGroup; first < range.rows;
+       first += static_cast<std::int64_t>(gridDim.y) * kGroup) {
+    const std::int64_t end = first + kGroup < range.rows ? first + kGroup : range.rows;
+    Run run{first, 0, 0};
+    for (std::int64_t row = first; row < end; row += run.rows) {
+      run = RunFrom(rows.variants, row, end);
+      const float* a = nullptr;
+      float scale = 0.0f;
+      for (int p = rows.table.begin[run.variant]; p < rows.table.begin[run.variant + 1]; ++p) {
+        const DeviceLowRankPart& part = rows.table.parts[p];
+        if (rank < part.first_rank || rank >= part.first_rank + part.rank) continue;
+        a = part.a + static_cast<std::int64_t>(rank - part.first_rank) * range.columns;
+        scale = part.scale;
+      }
+      if (a == nullptr) continue;  // the whole warp
+      const X* input = x + row * range.stride;
+      float sums[kGroup] = {};
+      for (std::int64_t c = lane; c < range.columns; c += 32) {
+        const float weight = a[c];
+#pragma unroll
+        for (int i = 0; i < kGroup; ++i) {
+          if (i < run.rows) {
+            sums[i] = __fmaf_rn(AsFloat(input[i * range.stride + c]), weight, sums[i]);
+          }
+        }
+      }
+#pragma unroll
+      for (int i = 0; i < kGroup; ++i) {
+        if (i >= run.rows) continue;
+        const float sum = WarpSum(sums[i]);
+        if (lane == 0) inner[(row + i) * inner_stride + rank] = __fmul_rn(sum, scale);
+      }
+    }
+  }
+}
+
+// A thread has one output.
+__global__ void OuterKernel(LowRankRows rows, const float* inner, std::int64_t inner_stride,
+                            RowLayout range, float* out) {
+  LetNextKernelStart();
+  WaitForEarlierKernels();
+  const std::int64_t n = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x;
+  if (n >= range.columns) return;
+  for (std::int64_t first = static_cast<std::int64_t>(blockIdx.y) * kGroup; first < range.rows;
+       first += static_cast<std::int64_t>(gridDim.y) * kGroup) {
+    const std::int64_t end = first + kGroup < range.rows ? first + kGroup : range.rows;
+    Run run{first, 0, 0};
+    for (std::int64_t row = first; row < end; row += run.rows) {
+      run = RunFrom(rows.variants, row, end);
+      for (int p = rows.table.begin[run.variant]; p < rows.table.begin[run.variant + 1]; ++p) {
+        const DeviceLowRankPart& part = rows.table.parts[p];
+        if (n < part.first_row || n >= part.first_row + part.rows) continue;
+        const float* b = part.b + (n - part.first_row);
+        const float* input = inner + row * inner_stride + part.first_rank;
+        float sums[kGroup] = {};
+        for (int k = 0; k < part.rank; ++k) {
+          const float weight = b[static_cast<std::int64_t>(k) * part.rows];
+#pragma unroll
+          for (int i = 0; i < kGroup; ++i) {
+            if (i < run.rows) sums[i] = __fmaf_rn(input[i * inner_stride + k], weight, sums[i]);
+          }
+        }
+#pragma unroll
+        for (int i = 0; i < kGroup; ++i) {
+          if (i >= run.rows) continue;
+          float& value = out[(row + i) * range.stride + n];
+          value = __fadd_rn(value, sums[i]);
+        }
+      }
+    }
+  }
+}
+
+__global__ void SwiGluKernel(LowRankRows rows, const float* x, std::int64_t x_stride,
+                             RowLayout range, __nv_bfloat16* out) {
+  LetNextKernelStart();
+  WaitForEarlierKernels();
+  const std::int64_t c = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x;
+  if (c >= range.columns) return;
+  for (std::int64_t r = blockIdx.y; r < range.rows; r += gridDim.y) {
+    const std::int32_t variant = rows.variants[r];
+    if (rows.table.begin[variant] == rows.table.begin[variant + 1]) continue;
+    const float* row = x + r * x_stride;
+    out[r * range.stride + c] = __float2bfloat16_rn(SwiGlu(row[c], row[range.columns + c]));
+  }
+}
+
+LaunchShape GridOf(std::int64_t across, std::int64_t down) {
+  return {dim3(static_cast<unsigned>(across), static_cast<unsigned>(down < 65535 ? down : 65535)),
+          kThreads};
+}
+std::int64_t Groups(std::int64_t count, std::int64_t size) { return (count + size - 1) / size; }
+
+template <typename X>
+void LaunchInner(cudaStream_t stream, const LowRankRows& rows, const X* x, const RowLayout& range,
+                 float* inner, std::int64_t inner_stride) {
+  if (range.empty() || rows.ranks == 0) return;
+  LaunchEarly(stream, GridOf(Groups(rows.ranks, kWarps), Groups(range.rows, kGroup)),
+              "low-rank products", InnerKernel<X>, rows, x, range, inner, inner_stride);
+}
+
+}  // namespace
+
+void LowRankInner(cudaStream_t stream, const LowRankRows& rows, const float* x, RowLayout range,
+                  float* inner, std::int64_t inner_stride) {
+  LaunchInner(stream, rows, x, range, inner, inner_stride);
+}
+void LowRankInner(cudaStream_t stream, const LowRankRows& rows, const __nv_bfloat16* x,
+                  RowLayout range, float* inner, std::int64_t inner_stride) {
+  LaunchInner(stream, rows, x, range, inner, inner_stride);
+}
+
+void LowRankOuter(cudaStream_t stream, const LowRankRows& rows, const float* inner,
+                  std::int64_t inner_stride, RowLayout range, float* out) {
+  if (range.empty() || rows.ranks == 0) return;
+  LaunchEarly(stream, GridOf(Groups(range.columns, kThreads), Groups(range.rows, kGroup)),
+              "low-rank products", OuterKernel, rows, inner, inner_stride, range, out);
+}
+
+void LowRankSwiGlu(cudaStream_t stream, const LowRankRows& rows, const float* x,
+                   std::int64_t x_stride, RowLayout range, __nv_bfloat16* out) {
+  if (range.empty()) return;
+  LaunchEarly(stream, GridOf(Groups(range.columns, kThreads), range.rows), "swiglu", SwiGluKernel,
+              rows, x, x_stride, range, out);
+}
+
+}  // namespace banyan::cuda

@@ -1,0 +1,193 @@
+// Which models are on this machine, and what each of them is good for.
+#include <algorithm>
+#include <filesystem>
+#include <memory>
+#include <sstream>
+#include <string_view>
+
+#include "banyan/model.h"
+#include "banyan/models.h"
+#include "base/error.h"
+#include "base/json.h"
+#include "base/mapped_file.h"
+#include "load/fetch_sources.h"
+#include "load/model_parts.h"
+#include "formats/gguf.h"
+#include "formats/locate.h"
+#include "formats/safetensors.h"
+#include "formats/shipped_model.h"
+#include "model/config.h"
+#include "model/encoder_config.h"
+
+namespace banyan {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr size_t kMostConfigBytes = 16u << 20;
+
+std::string ReadIfThere(const fs::path& path) {
+  std::error_code ignored;
+  return fs::is_regular_file(path, ignored) ? ReadTextFile(path, kMostConfigBytes) : "";
+}
+
+// The line "license: …" of the YAML that a model card begins with, between two lines "---".
+std::string LicenceOfCard(const std::string& card) {
+  constexpr std::string_view kKey = "license:", kSpaces = " \t\r";
+  std::istringstream lines(card);
+  std::string line;
+  const auto next = [&] {
+    if (!std::getline(lines, line)) return false;
+    line.erase(line.find_last_not_of(kSpaces) + 1);
+    return true;
+  };
+  if (!next() || line != "---") return "";
+  while (next() && line != "---") {
+    if (!line.starts_with(kKey)) continue;
+    const size_t value = line.find_first_not_of(kSpaces, kKey.size());
+    return value == std::string::npos ? "" : line.substr(value);
+  }
+  return "";
+}
+
+// Throws kUnsupported for a matrix of an element type that nothing here reads. Other tensors may be
+// there for other programs.
+void CheckMatrices(const TensorStore& tensors) {
+  for (const std::string& name : tensors.Names()) {
+    if (name.ends_with(".weight")) tensors.GetAnyShape(name);
+  }
+}
+
+ModelUse UseOf(const EncoderConfig& config) {
+  return config.reranks ? ModelUse::kRerank : ModelUse::kEmbed;
+}
+
+void ExamineGguf(const ModelFiles& files, KnownModel& model) {
+  const GgufFile gguf(files.weights);
+  model.family = gguf.FindString("general.architecture").value_or("");
+  model.licence = gguf.FindString("general.license").value_or("");
+  ModelUse use = ModelUse::kAsk;
+  if (IsEncoderArchitecture(model.family)) {
+    const EncoderConfig config = EncoderConfigFromGguf(gguf);
+    model.family = config.family;
+    use = UseOf(config);
+  } else {
+    model.family = ConfigFromGguf(gguf).family;
+  }
+  if (gguf.tensors().Empty()) Throw(ErrorKind::kFormat, "a vocabulary without tensors");
+  CheckMatrices(gguf.tensors());
+  if (!gguf.Has("tokenizer.ggml.tokens")) Throw(ErrorKind::kUnsupported, "no tokenizer");
+  MakeText(Tokenizer::FromGguf(gguf));
+  model.use = use;
+}
+
+void ExamineHuggingFace(const ModelFiles& files, KnownModel& model) {
+  const std::string where = files.root.string();
+  const std::string text = ReadTextFile(files.config, kMostConfigBytes);
+  const Json config = ParseJson(text, files.config.string());
+  if (config.is_object() && config.contains("model_type") && config["model_type"].is_string()) {
+    model.family = config["model_type"].get<std::string>();
+  }
+  model.licence = LicenceOfCard(ReadIfThere(files.root / "README.md"));
+  ModelUse use = ModelUse::kAsk;
+  if (IsEncoderFamily(model.family)) {
+    use = UseOf(EncoderConfigFromHuggingFace(
+        text, ReadIfThere(files.root / "1_Pooling" / "config.json"), where));
+    const std::string modules = ReadIfThere(files.root / "modules.json");
+    if (!modules.empty()) CheckSentenceModules(modules, where);
+  } else {
+    ConfigFromHuggingFace(
+        text,
+        files.generation_config ? ReadTextFile(*files.generation_config, kMostConfigBytes) : "",
+        where);
+  }
+  CheckMatrices(OpenSafetensors(files.weights));
+  if (!files.tokenizer) Throw(ErrorKind::kUnsupported, "no tokenizer.json");
+  MakeText(Tokenizer::FromHuggingFace(files.root));
+  model.use = use;
+}
+
+// A model that `name` finds.
+KnownModel Examine(std::string name, ModelPlace place) {
+  KnownModel model;
+  model.name = std::move(name);
+  model.place = place;
+  try {
+    const ModelFiles files = LocateModel(model.name);
+    model.path = files.root.string();
+    for (const std::string& file : FilesOfModel(model.name)) {
+      std::error_code ignored;
+      const std::uintmax_t bytes = fs::file_size(file, ignored);
+      if (!ignored) model.bytes += static_cast<std::int64_t>(bytes);
+    }
+    if (files.kind == ModelKind::kGguf) {
+      ExamineGguf(files, model);
+    } else {
+      ExamineHuggingFace(files, model);
+    }
+  } catch (const Error& e) {
+    model.refusal = e.what();
+  }
+  return model;
+}
+
+// Names of folders, sorted.
+std::vector<std::string> FoldersIn(const fs::path& folder) {
+  std::vector<std::string> names;
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(folder, ignored)) {
+    if (entry.is_directory(ignored)) names.push_back(entry.path().filename().string());
+  }
+  std::ranges::sort(names);
+  return names;
+}
+
+// "models--org--name" → "org/name"; empty for other folders of the cache.
+std::string NameOfCacheFolder(std::string_view folder) {
+  constexpr std::string_view kBefore = "models--";
+  if (!folder.starts_with(kBefore)) return "";
+  std::string name(folder.substr(kBefore.size()));
+  if (const size_t dashes = name.find("--"); dashes != std::string::npos) {
+    name.replace(dashes, 2, "/");
+  }
+  return name;
+}
+
+}  // namespace
+
+std::string PathOfModel(const std::string& model) { return LocateModel(model).root.string(); }
+
+std::vector<KnownModel> ListModels() {
+  std::vector<KnownModel> models;
+  if (ShippedModelFile()) models.push_back(Examine(kShippedModel, ModelPlace::kShipped));
+  for (const std::string& name : FoldersIn(ModelCacheDirectory())) {
+    // A fetch that is under way, or was killed.
+    if (name.starts_with("fetch-")) continue;
+    models.push_back(Examine(name, ModelPlace::kFetched));
+  }
+  const auto fetched_end = models.size();
+  for (const std::string& folder : FoldersIn(HuggingFaceCacheDirectory())) {
+    const std::string name = NameOfCacheFolder(folder);
+    if (!name.empty()) models.push_back(Examine(name, ModelPlace::kHuggingFaceCache));
+  }
+  for (const std::string& name : FetchableModels()) {
+    const auto here = std::find_if(
+        models.begin(), models.begin() + static_cast<std::ptrdiff_t>(fetched_end),
+        [&](const KnownModel& model) { return model.name == name && model.refusal.empty(); });
+    if (here != models.begin() + static_cast<std::ptrdiff_t>(fetched_end)) continue;
+    for (const FetchSource& source : kFetchSources) {
+      if (name != source.name) continue;
+      KnownModel model;
+      model.name = name;
+      model.place = ModelPlace::kFetchable;
+      model.family = source.family;
+      model.licence = source.licence;
+      model.bytes = source.bytes;
+      model.use = IsEncoderFamily(source.family) ? ModelUse::kEmbed : ModelUse::kAsk;
+      models.push_back(std::move(model));
+    }
+  }
+  return models;
+}
+
+}  // namespace banyan

@@ -1,0 +1,260 @@
+// Loading a model, and describing one without loading it.
+#include "banyan/model.h"
+
+#include <algorithm>
+#include <deque>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <set>
+
+#include "base/error.h"
+#include "base/mapped_file.h"
+#include "load/kernel_options.h"
+#include "load/kv_identity.h"
+#include "load/model_identity.h"
+#include "load/model_parts.h"
+#include "formats/gguf.h"
+#include "formats/locate.h"
+#include "formats/safetensors.h"
+#include "formats/shipped_model.h"
+#include "model/adapter.h"
+#include "model/rope.h"
+
+namespace banyan {
+namespace {
+
+constexpr size_t kMaxConfigBytes = 16u << 20;
+
+// A model's files, opened: configuration, tensors, text side.
+struct OpenedModel {
+  ModelFiles files;
+  std::unique_ptr<GgufFile> gguf;  // null for Hugging Face directories
+  TensorStore safetensors;
+  ModelConfig config;
+  TensorNaming naming = TensorNaming::kHuggingFace;
+
+  const TensorStore& tensors() const { return gguf ? gguf->tensors() : safetensors; }
+};
+
+OpenedModel Open(const std::string& name) {
+  OpenedModel model;
+  model.files = LocateModel(name);
+  if (model.files.kind == ModelKind::kGguf) {
+    model.gguf = std::make_unique<GgufFile>(model.files.weights);
+    model.naming = TensorNaming::kGguf;
+    model.config = ConfigFromGguf(*model.gguf);
+    if (model.tensors().Empty()) {
+      Throw(ErrorKind::kFormat, "{}: expected a model, found a vocabulary without tensors", name);
+    }
+    return model;
+  }
+  const std::string config = ReadTextFile(model.files.config, kMaxConfigBytes);
+  const std::string generation = model.files.generation_config
+                                     ? ReadTextFile(*model.files.generation_config, kMaxConfigBytes)
+                                     : "";
+  model.config = ConfigFromHuggingFace(config, generation, model.files.root.string());
+  model.safetensors = OpenSafetensors(model.files.weights);
+  return model;
+}
+
+std::shared_ptr<const Text> OpenText(const OpenedModel& model) {
+  if (model.gguf) {
+    if (!model.gguf->Has("tokenizer.ggml.tokens")) return nullptr;
+    return MakeText(Tokenizer::FromGguf(*model.gguf));
+  }
+  if (!model.files.tokenizer) return nullptr;
+  return MakeText(Tokenizer::FromHuggingFace(model.files.root));
+}
+
+// How many values the matrices have, whether the model uses them all or not.
+std::int64_t WeightsIn(const TensorStore& tensors) {
+  std::int64_t weights = 0;
+  for (const std::string& name : tensors.Names()) {
+    const HostTensor& tensor = tensors.GetAnyShape(name);
+    if (tensor.shape.size() > 1) weights += tensor.rows() * tensor.columns();
+  }
+  return weights;
+}
+
+Adapter OpenAdapter(const std::string& name) {
+  std::error_code none;
+  const auto shipped = std::filesystem::exists(name, none) ? std::nullopt : ShippedAdapter(name);
+  return Adapter::Open(shipped ? shipped->string() : name);
+}
+
+// In the order of variants.
+std::deque<Adapter> OpenApart(const std::vector<LoadOptions::NamedAdapter>& named) {
+  std::deque<Adapter> adapters;
+  std::set<std::string> names;
+  for (const LoadOptions::NamedAdapter& adapter : named) {
+    if (adapter.name.empty() || !names.insert(adapter.name).second) {
+      Throw(ErrorKind::kUsage, "--adapter {}={}: expected a name of its own for each adapter",
+            adapter.name, adapter.directory);
+    }
+    adapters.push_back(OpenAdapter(adapter.directory));
+  }
+  return adapters;
+}
+
+std::string DescribeRope(const RopeConfig& rope) {
+  static const std::map<RopeKind, const char*> names = {{RopeKind::kPlain, "plain"},
+                                                        {RopeKind::kLinear, "linear"},
+                                                        {RopeKind::kLlama3, "llama3"},
+                                                        {RopeKind::kYarn, "yarn"},
+                                                        {RopeKind::kLongRope, "longrope"}};
+  return fmt::format("{}, theta {:g}, {} values of a head", names.at(rope.kind), rope.theta,
+                     rope.rotary_dim);
+}
+
+std::string DescribeWindows(const std::vector<int>& windows) {
+  const auto windowed = std::count_if(windows.begin(), windows.end(), [](int w) { return w > 0; });
+  if (windowed == 0) return "none";
+  const int largest = *std::max_element(windows.begin(), windows.end());
+  return fmt::format("{} tokens in {} of {} layers", largest, windowed, windows.size());
+}
+
+}  // namespace
+
+ModelSummary DescribeModel(const std::string& name) {
+  const OpenedModel model = Open(name);
+  const ModelConfig& config = model.config;
+  ModelSummary summary;
+  summary.path = model.files.root.string();
+  summary.family = config.family;
+  summary.layers = config.layers;
+  summary.hidden_size = config.hidden_size;
+  summary.heads = config.heads;
+  summary.kv_heads = config.kv_heads;
+  summary.head_dim = config.head_dim;
+  summary.ffn_size = config.ffn_size;
+  summary.vocab_size = config.vocab_size;
+  summary.context_length = config.context_length;
+  summary.rope = DescribeRope(config.rope);
+  summary.windows = DescribeWindows(config.windows);
+  summary.kv_bytes_per_token_f16 =
+      std::int64_t{2} * 2 * config.layers * config.kv_heads * config.head_dim;
+  std::map<std::string, std::pair<std::int64_t, int>> types;  // name → bytes, tensors
+  for (const std::string& tensor_name : model.tensors().Names()) {
+    const HostTensor& tensor = model.tensors().GetAnyShape(tensor_name);
+    summary.parameters += tensor.rows() * tensor.columns();
+    auto& [bytes, count] = types[TraitsOf(tensor.dtype).name];
+    bytes += static_cast<std::int64_t>(tensor.bytes.size());
+    ++count;
+  }
+  std::vector<std::pair<std::int64_t, std::string>> by_bytes;
+  for (const auto& [type, size] : types) {
+    summary.file_bytes += size.first;
+    by_bytes.emplace_back(size.first, fmt::format("{} x {}", type, size.second));
+  }
+  std::sort(by_bytes.rbegin(), by_bytes.rend());
+  for (auto& [bytes, text] : by_bytes) summary.tensor_types.push_back(std::move(text));
+  if (const std::shared_ptr<const Text> text = OpenText(model)) {
+    summary.tokenizer = text->description();
+    summary.has_chat_template = text->has_chat_template();
+  }
+  return summary;
+}
+
+Model::Model(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
+Model::~Model() = default;
+
+std::shared_ptr<Model> Model::Load(const LoadOptions& options) {
+  const KernelOptions kernel_options = KernelOptionsOf(options);
+  auto parts = std::make_unique<Parts>();
+  parts->kernels = MakeKernels(options.device, kernel_options);
+  OpenedModel model = Open(options.model);
+  if (options.yarn_factor > 1.0) {
+    const int original = model.config.context_length;
+    model.config.rope = ExtendWithYarn(model.config.rope, options.yarn_factor, original);
+    model.config.context_length = static_cast<int>(original * options.yarn_factor);
+  }
+  parts->path = model.files.root.string();
+  parts->text = OpenText(model);
+  parts->kernels->ExpectWeights(WeightsIn(model.tensors()));
+  std::optional<Adapter> adapter;
+  if (!options.adapter.empty()) adapter = OpenAdapter(options.adapter);
+  Adapter* const merged = adapter ? &*adapter : nullptr;
+  AdaptersToLoad adapters{merged, {}};
+  std::deque<Adapter> apart = OpenApart(options.adapters);
+  for (Adapter& kept : apart) adapters.apart.push_back(&kept);
+  parts->weights = LoadWeights(model.config, model.tensors(), model.naming, *parts->kernels,
+                               options.progress, adapters);
+  parts->config = std::move(model.config);
+  parts->end_tokens = parts->config.eos;
+  if (parts->text) {
+    for (const TokenId id : parts->text->end_tokens()) parts->end_tokens.push_back(id);
+  }
+  std::sort(parts->end_tokens.begin(), parts->end_tokens.end());
+  parts->end_tokens.erase(std::unique(parts->end_tokens.begin(), parts->end_tokens.end()),
+                          parts->end_tokens.end());
+  std::vector<AdapterIdentity> identities;
+  for (size_t i = 0; i < apart.size(); ++i) {
+    identities.push_back({options.adapters[i].name, HashOfAdapter(apart[i], options.threads)});
+  }
+  parts->SetIdentity(IdentityOf({model.files, model.gguf.get(), model.tensors(), merged,
+                                 parts->text.get(), parts->end_tokens},
+                                options, kernel_options)
+                         .dump(-1, ' ', false, Json::error_handler_t::replace),
+                     identities);
+  return std::shared_ptr<Model>(new Model(std::move(parts)));
+}
+
+void Model::Parts::SetIdentity(std::string json, const std::vector<AdapterIdentity>& apart) {
+  identity = std::move(json);
+  if (!apart.empty()) {
+    Json whole = ParseJson(identity, "the model's identity");
+    for (const AdapterIdentity& adapter : apart) whole["adapters"][adapter.name] = adapter.hash;
+    identity = whole.dump(-1, ' ', false, Json::error_handler_t::replace);
+  }
+  fingerprint = Sha256().Add(identity).Finish();
+  variants.clear();
+  const auto add = [this](const AdapterIdentity& adapter) {
+    ModelVariant& variant = variants.emplace_back();
+    variant.adapter = adapter.name;
+    variant.kv_identity = KvIdentityOf(identity, *kernels, adapter.hash);
+    variant.kv_name = Sha256().Add(variant.kv_identity).Finish();
+  };
+  add({});
+  for (const AdapterIdentity& adapter : apart) add(adapter);
+}
+
+std::int32_t Model::Parts::VariantOf(const std::string& adapter) const {
+  std::string names;
+  for (size_t i = 0; i < variants.size(); ++i) {
+    if (variants[i].adapter == adapter) return static_cast<std::int32_t>(i);
+    if (i > 0) names += (names.empty() ? "" : ", ") + variants[i].adapter;
+  }
+  Throw(ErrorKind::kInput, "no adapter '{}': {}", adapter,
+        names.empty() ? "the model was loaded without any to choose from"
+                      : "the model was loaded with " + names);
+}
+
+std::vector<std::string> Model::adapters() const {
+  std::vector<std::string> names;
+  for (const ModelVariant& variant : parts_->variants) {
+    if (!variant.adapter.empty()) names.push_back(variant.adapter);
+  }
+  return names;
+}
+
+int Model::vocab_size() const { return parts_->config.vocab_size; }
+int Model::context_length() const { return parts_->config.context_length; }
+const std::vector<TokenId>& Model::end_tokens() const { return parts_->end_tokens; }
+std::shared_ptr<const Text> Model::text() const { return parts_->text; }
+std::string Model::backend_name() const { return parts_->kernels->name(); }
+std::int64_t Model::weight_bytes() const { return parts_->weights.bytes; }
+double Model::flops_per_second() const { return parts_->Rates().flops_per_second; }
+double Model::bytes_per_second() const { return parts_->Rates().bytes_per_second; }
+std::string Model::fingerprint() const { return ToHex(parts_->fingerprint); }
+const std::string& Model::identity() const { return parts_->identity; }
+
+bool Model::exact() const { return !parts_->kernels->options().fast; }
+
+std::string Model::precision() const {
+  const KernelOptions& options = parts_->kernels->options();
+  return fmt::format("{}, kv {}{}", options.precision == Precision::kF32 ? "f32" : "mixed",
+                     KvTypeName(options.kv_type), options.fast ? ", fast" : "");
+}
+
+}  // namespace banyan
