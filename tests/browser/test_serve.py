@@ -12,7 +12,7 @@ from harness import ROOT, BrowserTest, main
 from test_page import DONE
 
 BANYAN = os.environ["BANYAN"]
-MODEL = str(ROOT / "models/banyan-reader-15m.gguf")
+MODEL = str(ROOT / "models/banyan-reader-34m.gguf")
 
 
 def pdf_of(text):
@@ -54,7 +54,7 @@ class Serve(BrowserTest):
 
     def visit(self, task):
         page = self.page(f"{self.url}#{task}", DESK)
-        page.wait("document.getElementById('model').textContent === 'banyan-reader-15m'")
+        page.wait("document.getElementById('model').textContent === 'banyan-reader-34m'")
         self.browser.call("Browser.grantPermissions", permissions=["clipboardReadWrite", "clipboardSanitizedWrite"], origin=self.url)
         page.call("Page.bringToFront")
         return page
