@@ -21,6 +21,10 @@ class MappedFile {
   std::span<const std::byte> bytes() const { return {data_, size_}; }
   const std::string& path() const { return path_; }
 
+  // Gives back the memory of the pages that lie within `part`, which is ignored unless it lies
+  // within bytes(). Who reads them again gets them from the file again.
+  void Forget(std::span<const std::byte> part) const;
+
  private:
   std::string path_;
   const std::byte* data_ = nullptr;  // null for an empty file

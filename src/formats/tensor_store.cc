@@ -62,6 +62,10 @@ size_t TensorStore::TotalBytes() const {
   return total;
 }
 
+void TensorStore::Forget(const HostTensor& tensor) const {
+  for (const MappedFile& file : files_) file.Forget(tensor.bytes);
+}
+
 std::span<const std::byte> TensorStore::AddFile(MappedFile file) {
   files_.push_back(std::move(file));
   return files_.back().bytes();

@@ -42,6 +42,9 @@ class TensorStore {
   // The files that the tensors are in.
   [[nodiscard]] std::vector<std::string> Files() const;
 
+  // The tensor was read and need not stay in memory; it can still be read, from its file again.
+  void Forget(const HostTensor& tensor) const;
+
   // Bytes of all tensors as stored.
   [[nodiscard]] size_t TotalBytes() const;
 

@@ -261,6 +261,7 @@ class DecoderLoader {
     }
     for (const HostTensor* part : parts) {
       loaded_bytes_ += static_cast<std::int64_t>(part->bytes.size());
+      store_.Forget(*part);  // or the file and the weights made of it would be in memory at once
     }
     if (progress_) progress_(loaded_bytes_, total_bytes_);
     weights_.bytes += matrix->bytes;

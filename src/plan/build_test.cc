@@ -317,6 +317,25 @@ TEST(BuildPlan, AutoSharesWhereSharingCostsLess) {
                           "rows 0-1 x 2[0-5]", "rows 2-3 x 5[0-1]"));
 }
 
+// So that choosing costs one stream nothing.
+TEST(BuildPlan, OneStreamHasOnePlan) {
+  for (const int prefix : {100, 1024, 4096, 4500}) {
+    PlanForest forest;
+    const int above = forest.Add({.length = prefix, .stack = 0});
+    forest.Add({.parent = above, .length = 7, .own_rows = 1, .stack = 0});
+    for (const int workers : {1, 3, 6, 22}) {
+      PlanOptions options{.sharing = ItemSharing::kTree, .min_items = workers};
+      const AttentionPlan tree = Plan(forest, options);
+      for (const ItemSharing sharing : {ItemSharing::kAuto, ItemSharing::kPerStream}) {
+        options.sharing = sharing;
+        const AttentionPlan plan = Plan(forest, options);
+        EXPECT_EQ(Items(plan), Items(tree)) << prefix << " tokens, " << workers << " items";
+        EXPECT_EQ(Merges(plan, 0), Merges(tree, 0));
+      }
+    }
+  }
+}
+
 // How encoders see a text from both sides (model/encoder_forward.cc).
 TEST(BuildPlan, RowsThatStandBehindAllKeysOfTheirTextSeeEveryOne) {
   std::vector<PlanNode> nodes;
