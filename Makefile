@@ -43,9 +43,9 @@ test-browser: build  ## what people see, in Debian's Chromium; PICTURES=DIR keep
 	@tools/setup.sh chromium
 	PICTURES=$(abspath $(PICTURES)) ctest --test-dir $(RELEASE) -L browser --output-on-failure
 
-wheel: | setup  ## the Python package for this machine: build/wheels/banyan-*.whl; PYTHON=python3.12 makes an abi3 one
-	@tools/setup.sh python3-dev python3-pip
-	$(call PIP,$(PYTHON)) wheel . --no-deps -w build/wheels --config-settings=cmake.define.BANYAN_CUDA=$(or $(CUDA),ON)
+wheel: | setup  ## the Python package for this architecture: build/wheels/banyan-*.whl; PYTHON=python3.12 makes an abi3 one
+	@tools/setup.sh python3-dev python3-pip python3-venv
+	PYTHON=$(PYTHON) CUDA=$(CUDA) CMAKE_BUILD_PARALLEL_LEVEL=$(JOBS) tools/wheel.sh
 
 build/python/installed: pyproject.toml python/CMakeLists.txt $(wildcard python/native/* src/*/*.cc include/banyan/*.h) | $(RELEASE)/build.ninja
 	@tools/setup.sh python3-dev python3-pip python3-venv

@@ -14,6 +14,7 @@ import json
 import pathlib
 import random
 import sys
+import textwrap
 from typing import Any
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -88,10 +89,10 @@ def breaking_points(costs: dict[str, Any]) -> dict[str, float]:
 
 def table(studies: dict[str, list[dict[str, float]]]) -> str:
     names = list(studies)
-    lines = ["| workers | " + " | ".join(f"{name}: hours | of linear" for name in names) + " |",
+    lines = ["| workers | " + " | ".join(f"{name} | of linear" for name in names) + " |",
              "|---" * (1 + 2 * len(names)) + "|"]
     for number, workers in enumerate(row["workers"] for row in studies[names[0]]):
-        cells = [f"{studies[name][number]['seconds'] / 3600:.3g} | {100 * studies[name][number]['linear']:.1f} %"
+        cells = [f"{_time(studies[name][number]['seconds'])} | {100 * studies[name][number]['linear']:.1f} %"
                  for name in names]
         lines.append(f"| {workers} | " + " | ".join(cells) + " |")
     return "\n".join(lines)
@@ -118,9 +119,14 @@ def report(costs: dict[str, Any]) -> str:
     for name, job in jobs.items():
         points = sorted(breaking_points({**machine, **job}).items(), key=lambda one: one[1])
         first, workers = points[0]
-        lines.append(f"- **{name}**: what breaks first is {first}: more than 5 % from {_number(workers)} workers on; then "
-                     + ", ".join(f"{what} (from {_number(count)})" for what, count in points[1:]) + ".")
+        text = (f"- **{name}**: what breaks first is {first}: more than 5 % from {_number(workers)} workers on; then "
+                + ", ".join(f"{what} (from {_number(count)})" for what, count in points[1:]) + ".")
+        lines += textwrap.wrap(text, 118, subsequent_indent="  ", break_on_hyphens=False)
     return "\n".join(lines) + "\n"
+
+
+def _time(seconds: float) -> str:
+    return f"{seconds / 3600:.3g} h" if seconds >= 3600 else f"{seconds / 60:.3g} min"
 
 
 def _number(value: float) -> str:

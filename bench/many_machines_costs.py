@@ -129,14 +129,14 @@ def process_seconds() -> float:
 def hand_out_seconds(few: int = 20, many: int = 220) -> float:
     """Processor seconds of the driver, whose loop hands out one block after another, for one that costs nothing."""
     sys.path.append(str(ROOT / "python" / "tests"))
-    from ray_cluster import LocalCluster, connect
+    from ray_cluster import LocalCluster
 
     class Nothing:
         def __call__(self, batch: Any) -> Any:
             return batch
     cluster = LocalCluster(cpus=2)
     try:
-        connect(cluster)
+        cluster.connect()
         import ray.data
         seconds = []
         for blocks in (few, many):

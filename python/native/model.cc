@@ -61,6 +61,14 @@ void AddModel(nb::module_& module) {
   module.def("describe_model", &SummaryOf);
   module.def("files_of_model", [](const std::string& model) { return FilesOfModel(model); });
   module.def("option_names", &OptionNamesOf);
+  module.def("fetchable_models", [] { return FetchableModels(); });
+  module.def("fetch_model", [](const std::string& name, const nb::object& say) {
+    const nb::gil_scoped_release unlocked;
+    return FetchModel(name, [&](const std::string& text) {
+      const nb::gil_scoped_acquire gil;
+      say(text);
+    });
+  });
   nb::class_<BoundText>(module, "Tokenizer")
       .def("__init__",
            [](BoundText* self, const std::string& path) {

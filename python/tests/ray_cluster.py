@@ -29,20 +29,41 @@ class LocalCluster:
     seconds, which a busy machine takes to start them."""
 
     def __init__(self, cpus: int = 2) -> None:
+        self.cpus = cpus
+        self._start()
+
+    def _start(self) -> None:
         self.folder = tempfile.TemporaryDirectory(prefix="ray-", ignore_cleanup_errors=True)
         port, *others = free_ports(5)
         names = ("metrics-export-port", "dashboard-agent-grpc-port", "dashboard-agent-listen-port",
                  "runtime-env-agent-port")
         self.address = f"127.0.0.1:{port}"
         self.log = os.path.join(self.folder.name, "start.log")
-        environment = {**os.environ, "RAY_raylet_start_wait_time_s": "300"}
         with open(self.log, "w") as log:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "ray.scripts.scripts", "start", "--head", "--block", "--node-ip-address=127.0.0.1",
-                 f"--port={port}", f"--num-cpus={cpus}", "--include-dashboard=false", "--disable-usage-stats",
+                 f"--port={port}", f"--num-cpus={self.cpus}", "--include-dashboard=false", "--disable-usage-stats",
                  "--object-store-memory=200000000", f"--temp-dir={self.folder.name}",
                  *(f"--{name}={value}" for name, value in zip(names, others))],
-                stdout=log, stderr=log, env=environment, start_new_session=True)
+                stdout=log, stderr=log, start_new_session=True)
+
+    def connect(self, tries: int = 3) -> None:
+        """Waits until the cluster answers. Ray gives a node 30 seconds to start; on a busy machine it is tried again."""
+        import ray
+        while True:
+            try:
+                ray.init(address=self.address, log_to_driver=False)
+                return
+            except ConnectionError:
+                time.sleep(2)
+            if self.process.poll() is None:
+                continue
+            tries -= 1
+            if tries == 0:
+                with open(self.log) as log:
+                    raise RuntimeError(log.read())
+            self.stop()
+            self._start()
 
     def processes(self, words: bytes) -> list[int]:
         """Those of the cluster whose command line has the words."""
@@ -63,25 +84,15 @@ class LocalCluster:
         return process == self.process.pid
 
     def stop(self) -> None:
-        self.process.send_signal(signal.SIGTERM)
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
         try:
             self.process.wait(60)
         except subprocess.TimeoutExpired:
-            os.killpg(self.process.pid, signal.SIGKILL)
-            self.process.wait()
-        self.folder.cleanup()
-
-
-def connect(cluster: LocalCluster) -> None:
-    """Waits until the cluster answers."""
-    import ray
-    deadline = time.monotonic() + 300
-    while True:
+            pass
         try:
-            ray.init(address=cluster.address, log_to_driver=False)
-            return
-        except ConnectionError:
-            if time.monotonic() > deadline or cluster.process.poll() is not None:
-                with open(cluster.log) as log:
-                    raise RuntimeError(log.read()) from None
-            time.sleep(2)
+            os.killpg(self.process.pid, signal.SIGKILL)  # what it leaves behind
+        except ProcessLookupError:
+            pass
+        self.process.wait()
+        self.folder.cleanup()

@@ -48,6 +48,12 @@ class Errors(PackageTest):
             model.encode("a")
         self.assertEqual(str(caught.exception), "model: is closed")
 
+    def test_a_model_that_nobody_has_is_not_fetched(self):
+        with self.assertRaises(banyan.Error) as caught:
+            banyan.fetch_model("no-such-model")
+        self.assertEqual(caught.exception.kind, "usage")
+        self.assertIn("smollm2-135m-instruct", str(caught.exception))
+
     def test_the_model_is_never_written_to(self):
         with self.assertRaises(banyan.Error) as caught:
             banyan.ask(documents(1), model=self.model, output=self.model_path, overwrite=True)

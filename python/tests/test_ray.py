@@ -8,7 +8,7 @@ import textwrap
 import time
 import unittest
 
-from ray_cluster import LocalCluster, connect
+from ray_cluster import LocalCluster
 
 import ray
 import ray.data
@@ -32,7 +32,7 @@ cluster = None
 def setUpModule():
     global cluster
     cluster = LocalCluster(cpus=2)
-    connect(cluster)
+    cluster.connect()
 
 
 def tearDownModule():

@@ -125,6 +125,7 @@ TEST(MixedCompany, ASkeletonHasNoExperts) {
   PromptSegment with_expert = company.Panel();
   const std::uint64_t tag = with_expert.below.back().answers.front().tag;
   with_expert.below.push_back(company.Skeleton().below.front());
+  with_expert.below.back().first_position = static_cast<std::int32_t>(with_expert.tokens.size());
   with_expert.below.back().experts.push_back({tag, 0.5});
   EXPECT_THAT(ErrorMessage(ErrorKind::kInput, [&] { engine.Submit(with_expert); }),
               HasSubstr("a piece of a skeleton has experts"));

@@ -14,10 +14,10 @@
 namespace banyan {
 namespace {
 
-constexpr int kRowsAtOnce = 512;  // of the prefix, when its keys are stored
+constexpr int kPrefixRowsAtOnce = 512;  // of the prefix, when its keys are stored
 
 // The step as the engine would plan it: one shared node, and one for each stream.
-struct Layout {
+struct StepLayout {
   std::vector<PlanNode> nodes;
   std::vector<std::vector<std::int32_t>> pages;
   Batch prefix, step;
@@ -25,7 +25,7 @@ struct Layout {
 };
 
 // A node of `before` tokens, whose keys are stored already, and `rows` that the step computes.
-void AddNode(const PlanNode& above, int before, int rows, TokenId vocabulary, Layout& layout) {
+void AddNode(const PlanNode& above, int before, int rows, TokenId vocabulary, StepLayout& layout) {
   PlanNode node = above;
   node.length = before + rows;
   node.stack = static_cast<std::int32_t>(layout.nodes.size());
@@ -44,8 +44,8 @@ void AddNode(const PlanNode& above, int before, int rows, TokenId vocabulary, La
   layout.nodes.push_back(node);
 }
 
-Layout MakeLayout(const StepTask& task, TokenId vocabulary) {
-  Layout layout;
+StepLayout MakeLayout(const StepTask& task, TokenId vocabulary) {
+  StepLayout layout;
   PlanNode place;  // what AddNode does not set
   place.parent = -1;
   place.first_position = 0;
@@ -86,8 +86,8 @@ struct StepBench::State {
   // K and V of the prefix in every layer, of plausible size: products of embedded tokens.
   void StorePrefix(const Batch& prefix, KvMemory& kv) const {
     const std::int64_t columns = weights().layers.front().qkv->rows;
-    for (int begin = 0; begin < prefix.rows(); begin += kRowsAtOnce) {
-      const int end = std::min(prefix.rows(), begin + kRowsAtOnce);
+    for (int begin = 0; begin < prefix.rows(); begin += kPrefixRowsAtOnce) {
+      const int end = std::min(prefix.rows(), begin + kPrefixRowsAtOnce);
       const auto part = [&](const std::vector<std::int32_t>& all) {
         return std::vector<std::int32_t>(all.begin() + begin, all.begin() + end);
       };
@@ -132,7 +132,7 @@ StepReport StepBench::Measure(const StepTask& task) {
           "{} streams of {} tokens on {}: expected at least one of each within a context of {}",
           task.streams, task.rows, task.prefix, config.context_length);
   }
-  const Layout layout = MakeLayout(task, static_cast<TokenId>(config.vocab_size));
+  const StepLayout layout = MakeLayout(task, static_cast<TokenId>(config.vocab_size));
   const auto kv =
       kernels.NewKvMemory({config.layers, config.kv_heads, config.head_dim}, layout.page_count);
   // Before the prefix: it sets the rotation.

@@ -11,6 +11,8 @@ namespace banyan {
 namespace {
 
 constexpr double kPictureSeconds = 0.2;
+// With so few, each record is in a picture, also one that is over sooner.
+constexpr size_t kFewRecords = 16;
 constexpr double kSignOfLifeSeconds = 15.0;
 
 }  // namespace
@@ -83,7 +85,8 @@ void TaskRun::Stream(EngineCall& call, HttpReply& reply) {
         Take(std::move(event));
       }
       Advance(call);
-      if (request_.forest && call.seconds() - last_picture >= kPictureSeconds) {
+      const bool first_seen = std::exchange(new_record_, false) && records_.size() <= kFewRecords;
+      if (request_.forest && (first_seen || call.seconds() - last_picture >= kPictureSeconds)) {
         events_ += Picture(call);
         last_picture = call.seconds();
       }

