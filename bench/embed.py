@@ -4,7 +4,8 @@
 
 FOLDER is a sentence-transformers model such as all-MiniLM-L6-v2. The texts are passages of three lengths, or the field `text`
 of FILE. Each side reads the texts, tokenises and embeds them; loading the model is not counted (Banyan: the time of an empty
-input is taken off). Runs take turns, the fastest of each side counts. Float32 vectors must agree with theirs, else the run
+input is taken off). Runs take turns, the fastest of each side counts, by the clock and in processor time, which means more
+where others use the machine, too. Float32 vectors must agree with theirs, else the run
 fails; of other precisions the cosine with float32 is printed. --python has the package sentence-transformers.
 
 --random draws new weights at the shape of FOLDER, which then needs no weights of its own: times do not depend on them.
@@ -16,6 +17,7 @@ import argparse
 import array
 import json
 import random
+import resource
 import shutil
 import subprocess
 import sys
@@ -35,9 +37,9 @@ texts = [json.loads(line)["text"] for line in open(source, encoding="utf-8")]
 model.encode(texts[:32], batch_size=32, show_progress_bar=False)
 print("ready", flush=True)
 for _ in sys.stdin:
-    began = time.perf_counter()
+    began, spent = time.perf_counter(), time.process_time()
     vectors = model.encode(texts, batch_size=32, normalize_embeddings=True, show_progress_bar=False)
-    print(json.dumps({"seconds": time.perf_counter() - began, "vectors": vectors[:16].tolist()}), flush=True)
+    print(json.dumps({"seconds": [time.perf_counter() - began, time.process_time() - spent], "vectors": vectors[:16].tolist()}), flush=True)
 """
 DRAW = """
 import sys, torch
@@ -78,7 +80,7 @@ class Theirs:
             sys.exit("sentence-transformers failed")
         return line
 
-    def run(self) -> tuple[float, list[list[float]]]:
+    def run(self) -> tuple[list[float], list[list[float]]]:
         print("go", file=self.process.stdin, flush=True)
         row = json.loads(self.line())
         return row["seconds"], row["vectors"]
@@ -88,14 +90,21 @@ class Theirs:
         self.process.wait()
 
 
-def time_banyan(a: argparse.Namespace, model: Path, source: Path, precision: str, out: Path) -> float:
+def time_banyan(a: argparse.Namespace, model: Path, source: Path, precision: str, out: Path) -> list[float]:
+    """Seconds by the clock, and of processors."""
     command = [a.banyan, "embed", "-m", str(model), str(source), "-o", str(out), "--threads", str(a.threads),
                "--max-tokens", str(a.max_tokens), "--precision", precision, "--device", a.device]
-    began = time.perf_counter()
+    began, spent = time.perf_counter(), processor_seconds()
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode != 0:
         sys.exit(f"{' '.join(command)}\n{done.stderr[-1500:]}")
-    return time.perf_counter() - began
+    return [time.perf_counter() - began, processor_seconds() - spent]
+
+
+def processor_seconds() -> float:
+    """Of the processes that were waited for."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def model_folder(a: argparse.Namespace, folder: Path) -> Path:
@@ -107,6 +116,10 @@ def model_folder(a: argparse.Namespace, folder: Path) -> Path:
     if done.returncode != 0:
         sys.exit(f"no random weights:\n{done.stderr[-1500:]}")
     return model
+
+
+def least(times: list[list[float]]) -> list[float]:
+    return [min(column) for column in zip(*times)]
 
 
 def cosine(x: array.array, y: array.array) -> float:
@@ -121,8 +134,8 @@ def compare(a: argparse.Namespace, folder: Path) -> None:
     model = model_folder(a, folder)
     outputs = {precision: folder / f"{precision}.npy" for precision in a.precision}
     theirs = None if a.alone else Theirs(a, model, source)
-    ours: dict[str, list[float]] = {precision: [] for precision in a.precision}
-    loads: dict[str, list[float]] = {precision: [] for precision in a.precision}
+    ours: dict[str, list[list[float]]] = {precision: [] for precision in a.precision}
+    loads: dict[str, list[list[float]]] = {precision: [] for precision in a.precision}
     their_seconds, their_vectors = [], []
     for _ in range(a.repeat):
         for precision, out in outputs.items():
@@ -136,12 +149,13 @@ def compare(a: argparse.Namespace, folder: Path) -> None:
     vectors = {precision: read_vectors(out) for precision, out in outputs.items()}
     words = sum(len(t.split()) for t in texts) / len(texts)
     print(f"{len(texts)} texts of {words:.0f} words on average, {a.threads} threads, {a.device}, best of {a.repeat}")
-    rates = {f"banyan, {p}": len(texts) / (min(ours[p]) - min(loads[p])) for p in a.precision}
-    other = len(texts) / min(their_seconds) if theirs else 0.0
-    for name, rate in rates.items():
-        print(f"{name:24} {rate:9.1f} texts/s" + (f" {rate / other:6.2f}x" if theirs else ""))
+    rates = {f"banyan, {p}": [len(texts) / (x - y) for x, y in zip(least(ours[p]), least(loads[p]))] for p in a.precision}
     if theirs:
-        print(f"{'sentence-transformers':24} {other:9.1f} texts/s   1.00x")
+        rates["sentence-transformers"] = [len(texts) / x for x in least(their_seconds)]
+    print(f"{'':24} {'texts/s':>9} {'':>7} {'per processor second':>22}")
+    for name, (clock, processor) in rates.items():
+        other = rates.get("sentence-transformers", (clock, processor))
+        print(f"{name:24} {clock:9.1f} {clock / other[0]:6.2f}x {processor:22.1f} {processor / other[1]:6.2f}x")
     if theirs and "f32" in vectors:
         pairs = zip(vectors["f32"], their_vectors)
         largest = max(abs(x - y) for row, same in pairs for x, y in zip(row, same, strict=True))

@@ -83,7 +83,7 @@ def main() -> int:
     processors = len(os.sched_getaffinity(0))
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--banyan", default=str(ROOT / "build/release/banyan"), help="the binary")
-    parser.add_argument("--model", default=str(ROOT / "models/banyan-reader-15m.gguf"))
+    parser.add_argument("--model", default=str(ROOT / "models/banyan-reader-34m.gguf"))
     parser.add_argument("--threads", help="comma-separated (default: powers of two up to the processors, and all of them)")
     parser.add_argument("--documents", type=int, default=48, help="of ask, ten questions each")
     parser.add_argument("--runs", type=int, default=2, help="of each; the fastest counts")

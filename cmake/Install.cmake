@@ -32,7 +32,7 @@ install(FILES ${CMAKE_BINARY_DIR}/banyanConfig.cmake ${CMAKE_BINARY_DIR}/banyanC
 
 # src/formats/shipped_model.cc looks for the model there.
 install(TARGETS banyan RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT program)
-install(FILES models/banyan-reader-15m.gguf models/README.md models/SHA256SUMS
+install(FILES models/banyan-reader-34m.gguf models/README.md models/SHA256SUMS
         DESTINATION ${CMAKE_INSTALL_DATADIR}/banyan/models COMPONENT program)
 install(DIRECTORY models/smollm2-reader models/smollm2-extract
         DESTINATION ${CMAKE_INSTALL_DATADIR}/banyan/models COMPONENT program)

@@ -125,7 +125,7 @@ def given(a: argparse.Namespace, folder: Path) -> list[dict]:
 def main() -> None:
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("what", choices=("generated", "corpus", "given"))
-    p.add_argument("-m", "--model", default="models/banyan-reader-15m.gguf")
+    p.add_argument("-m", "--model", default="models/banyan-reader-34m.gguf")
     p.add_argument("--banyan", default="build/release/banyan")
     p.add_argument("--method", nargs="+", default=["experts"])
     p.add_argument("--count", type=int, default=24, help="generated: questions of each kind")

@@ -1,6 +1,6 @@
 """Prints the score table of the shipped model, on held-out data, through Banyan on the CPU:
 
-    python3 -m eval.score [-m models/banyan-reader-15m.gguf] [--scale 1.0] [--json scores.json] [-- --threads 2]
+    python3 -m eval.score [-m models/banyan-reader-34m.gguf] [--scale 1.0] [--json scores.json] [-- --threads 2]
 
 Rows marked `engine` are decoded by Banyan (`ids`, or `ask` with --through ask). Rows marked `reference` are decoded by
 `train.reference`, the slow form of methods sections 5 and 6, until the engine decodes skeletons and experts itself.
@@ -104,7 +104,7 @@ def score_experts(model: Path, sets: dict[str, list[dict]], table: Table, wrong:
 
 def main() -> None:
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("-m", "--model", default="models/banyan-reader-15m.gguf")
+    p.add_argument("-m", "--model", default="models/banyan-reader-34m.gguf")
     p.add_argument("--binary", default="build/release/banyan")
     p.add_argument("--precision", default="mixed", choices=("mixed", "f32"))
     p.add_argument("--through", default="ids", choices=("ids", "ask"))

@@ -12,7 +12,7 @@ BANYAN = sys.argv[1]
 DEVICE = sys.argv[2] if len(sys.argv) > 2 else "cuda"
 FORESTS = int(sys.argv[3]) if len(sys.argv) > 3 else 6
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-MODEL = os.path.join(ROOT, "models", "banyan-reader-15m.gguf")
+MODEL = os.path.join(ROOT, "models", "banyan-reader-34m.gguf")
 PRECISIONS = (["--precision", "f32"], ["--precision", "mixed", "--kv-type", "f16"],
               ["--precision", "mixed", "--kv-type", "bf16"], ["--precision", "mixed", "--kv-type", "q8"])
 # The first judges the others.

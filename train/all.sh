@@ -8,6 +8,5 @@ python3 -m train.build_tokenizer
 python3 -m train.leg --out train/runs/model --seed 2 --steps 9600 --seconds "$seconds" --decay-from 0.5
 python3 -m train.calibrate --in train/runs/model --out train/runs/calibrated1
 python3 -m train.calibrate --in train/runs/calibrated1 --out train/runs/calibrated --seed 8 --steps 180 --z 0.2
-python3 -m train.export --in train/runs/calibrated --gguf models/banyan-reader-15m.gguf
-python3 -m train.plot --in train/runs/calibrated --json models/training-log.json --svg models/training.svg
-(cd models && sha256sum banyan-reader-15m.gguf > SHA256SUMS)
+python3 -m train.export --in train/runs/calibrated --gguf train/runs/banyan-reader-15m.gguf
+python3 -m train.plot --in train/runs/calibrated --json train/runs/training-log.json --svg train/runs/training.svg

@@ -1,6 +1,6 @@
 """Weights of a leg → one GGUF file, and optionally a Hugging Face directory:
 
-    python3 -m train.export --in train/runs/model --gguf models/banyan-reader-15m.gguf [--hf train/runs/hf]
+    python3 -m train.export --in train/runs/model --gguf train/runs/banyan-reader-15m.gguf [--hf train/runs/hf]
 
 A model with norms on queries and keys is written as `qwen3`, one without as `llama`, whose Q and K rows stand in pairs.
 """

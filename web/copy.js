@@ -61,7 +61,7 @@ function experts(body, model) {
 }
 
 export function asCommand(task, body, model) {
-  return instructionFile(body) + {ask, extract, experts}[task](body, model && model !== 'banyan-reader-15m' ? ['-m', quoted(model)] : []);
+  return instructionFile(body) + {ask, extract, experts}[task](body, model && model !== 'banyan-reader-34m' ? ['-m', quoted(model)] : []);
 }
 
 export async function toClipboard(text) {

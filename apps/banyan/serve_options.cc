@@ -98,7 +98,7 @@ void AddLimits(CLI::App& command, ServeCommand& options) {
   add("--write-seconds", serve.write_seconds, "Time for a client to take 64 KiB of a reply");
 }
 
-// "models/banyan-reader-15m.gguf" → "banyan-reader-15m"
+// "models/banyan-reader-34m.gguf" → "banyan-reader-34m"
 std::string NameOfModel(const std::string& model) {
   std::filesystem::path path(model);
   if (path.filename().empty()) path = path.parent_path();

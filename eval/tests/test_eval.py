@@ -17,7 +17,7 @@ from train.relations import RELATIONS
 from train.tokenizer import Tokenizer, load_tokenizer
 
 ROOT = Path(__file__).parents[2]
-MODEL, BINARY = ROOT / "models" / "banyan-reader-15m.gguf", ROOT / "build" / "release" / "banyan"
+MODEL, BINARY = ROOT / "models" / "banyan-reader-34m.gguf", ROOT / "build" / "release" / "banyan"
 
 
 def read(name: str) -> list[dict]:
@@ -73,7 +73,7 @@ class HeldOut(unittest.TestCase):
             self.assertEqual(list(r["values"]), r["attributes"])
 
 
-@unittest.skipUnless(MODEL.exists(), "models/banyan-reader-15m.gguf is not there")
+@unittest.skipUnless(MODEL.exists(), "models/banyan-reader-34m.gguf is not there")
 class ShippedModel(unittest.TestCase):
     def test_the_engine_answers_the_samples(self):
         if not BINARY.exists():

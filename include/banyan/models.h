@@ -8,7 +8,7 @@
 namespace banyan {
 
 // The model that ships with the program; its name for `-m`.
-inline constexpr const char* kShippedModel = "banyan-reader-15m";
+inline constexpr const char* kShippedModel = "banyan-reader-34m";
 
 // The model when nobody names one, for LoadOptions::model: what the environment's BANYAN_MODEL says
 // (a path or a name), else the file of the shipped one. That is looked for beside the running

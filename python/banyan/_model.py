@@ -11,7 +11,7 @@ from typing import Any, Iterable, Mapping, Sequence
 from . import _native
 
 #: The model that comes with the package.
-SHIPPED_MODEL = "banyan-reader-15m"
+SHIPPED_MODEL = "banyan-reader-34m"
 
 
 def _model_folders() -> list[pathlib.Path]:
@@ -52,7 +52,7 @@ def find_adapter(adapter: str | os.PathLike[str] | None) -> str | None:
 class Model:
     """A model ready to compute.
 
-    >>> with banyan.Model("banyan-reader-15m") as model:
+    >>> with banyan.Model("banyan-reader-34m") as model:
     ...     banyan.ask([{"context": "Anna steers the ferry."}], "Who steers the ferry?", model=model)
 
     `model` is a GGUF file, a Hugging Face directory or a name that ``banyan model list`` shows; None is

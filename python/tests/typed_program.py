@@ -3,7 +3,7 @@ import numpy as np
 
 import banyan
 
-model = banyan.Model("banyan-reader-15m", threads=2)
+model = banyan.Model("banyan-reader-34m", threads=2)
 rows: banyan.Rows = banyan.ask([{"context": "a"}], ["b?", {"question": "c?", "choices": ["d"]}], model=model)
 answer: object = rows[0]["answer"]
 count: int = len(rows.errors)

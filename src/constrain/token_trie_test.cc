@@ -97,7 +97,7 @@ TEST(ConstraintState, StaysWhereItIsWhenATokenIsNotAllowed) {
 // The shipped model's tokenizer.
 std::shared_ptr<const TokenTrie> RealTrie() {
   static const auto trie = std::make_shared<const TokenTrie>(
-      Tokenizer::Load(BANYAN_SOURCE_DIR "/models/banyan-reader-15m.gguf"));
+      Tokenizer::Load(BANYAN_SOURCE_DIR "/models/banyan-reader-34m.gguf"));
   return trie;
 }
 

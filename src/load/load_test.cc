@@ -19,7 +19,7 @@ namespace {
 
 LoadOptions ShippedModel() {
   LoadOptions options;
-  options.model = BANYAN_SOURCE_DIR "/models/banyan-reader-15m.gguf";
+  options.model = BANYAN_SOURCE_DIR "/models/banyan-reader-34m.gguf";
   return options;
 }
 

@@ -182,7 +182,7 @@ TEST(PromptEncoder, OwnTokenizers) {
 }
 
 TEST(PromptEncoder, ShippedModel) {
-  const auto text = Text::Load(BANYAN_SOURCE_DIR "/models/banyan-reader-15m.gguf");
+  const auto text = Text::Load(BANYAN_SOURCE_DIR "/models/banyan-reader-34m.gguf");
   ASSERT_TRUE(text->allows_cuts_before_words());
   CheckJoints(text);
   CheckRandomPrompts(text);

@@ -14,7 +14,7 @@ namespace banyan {
 namespace {
 
 const std::filesystem::path kTokenizers = BANYAN_SOURCE_DIR "/tests/data/tokenizers";
-const char* const kShippedModel = BANYAN_SOURCE_DIR "/models/banyan-reader-15m.gguf";
+const char* const kShippedModel = BANYAN_SOURCE_DIR "/models/banyan-reader-34m.gguf";
 
 std::string RandomWords(std::mt19937& random, size_t bytes) {
   static const char* const words[] = {"harbour", "Lisbon",        "1889", "ferry", "the",

@@ -13,7 +13,7 @@ from harness import BANYAN, AskTest, documents
 from terminal import Terminal
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
-READER = str(REPOSITORY / "models" / "banyan-reader-15m.gguf")
+READER = str(REPOSITORY / "models" / "banyan-reader-34m.gguf")
 FERRY = "The ferry Marigold leaves at 7:45 every morning. Anna Walker steers the ferry Marigold. It has a red hull.\n"
 WHO = "Who steers the ferry Marigold?"
 WHEN = "When does the ferry Marigold leave?"

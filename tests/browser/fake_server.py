@@ -70,7 +70,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
         path = urllib.parse.urlparse(self.path).path
         if path == "/health":
-            return self.reply(200, {"status": "ok", "model": "banyan-reader-15m", "version": "0", "context_length": 2048,
+            return self.reply(200, {"status": "ok", "model": "banyan-reader-34m", "version": "0", "context_length": 2048,
                                     "tasks": ["ask", "extract", "rag"], "embeddings": False, "index": False,
                                     "keys": self.server.key is not None})
         file = WEB / ("page.html" if path == "/" else path[1:])

@@ -28,7 +28,7 @@ class Report(BrowserTest):
         cls.folder = pathlib.Path(cls.home.name)
         (cls.folder / "in.jsonl").write_text("".join(json.dumps(d) + "\n" for d in DOCUMENTS))
         (cls.folder / "schema.json").write_text(json.dumps(SCHEMA))
-        done = subprocess.run([os.environ["BANYAN"], "extract", "-m", ROOT / "models/banyan-reader-15m.gguf", "in.jsonl",
+        done = subprocess.run([os.environ["BANYAN"], "extract", "-m", ROOT / "models/banyan-reader-34m.gguf", "in.jsonl",
                                "--schema", "schema.json", "-o", "out.jsonl", "--ordered", "--quiet", "--report",
                                "report.html"], cwd=cls.folder, capture_output=True, text=True, timeout=250)
         assert done.returncode == 1, done.stderr  # one row has no text

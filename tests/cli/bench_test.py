@@ -84,7 +84,7 @@ root = pathlib.Path(__file__).resolve().parents[2]
 with tempfile.NamedTemporaryFile("wb", suffix=".txt") as file:
     file.write("The ferry leaves at 7:45.\n\nÉté in Paris\n".encode())
     file.flush()
-    given = {"--tokenizer": str(root / "tests/data/tokenizers/byte_level_bpe.json"), "-m": str(root / "models/banyan-reader-15m.gguf")}
+    given = {"--tokenizer": str(root / "tests/data/tokenizers/byte_level_bpe.json"), "-m": str(root / "models/banyan-reader-34m.gguf")}
     for option, path in given.items():
         found = figures("text", option, path, file.name, "--runs", "2")
         check((found["documents"]["texts"], found["whole"]["texts"]) == (2, 1), f"text {option}: lines and file")

@@ -73,7 +73,7 @@ with tempfile.TemporaryDirectory() as temporary:
         ("b", ["bench"]), ("bench fo", ["forest"]), ("help mo", ["model"]), ("ask --max-n", ["--max-new"]),
         ("bench forest --le", ["--lengths"]), ("ask --device c", ["cpu", "cuda"]), ("ask --device = c", ["cpu", "cuda"]),
         ("ask --device =", ["cpu", "reference", "cuda"]), ("ask --threads ", []), ("ask x -o ", []),
-        ("ask -m banyan-", ["banyan-reader-15m"]), ("model show ba", ["banyan-reader-15m", "banyan.bash"]),
+        ("ask -m banyan-", ["banyan-reader-34m"]), ("model show ba", ["banyan-reader-34m", "banyan.bash"]),
         ("model get s", ["smollm2-135m-instruct"]), ("model p", ["path"]), ("nothing", []),
     ]
     for (line, expected), found in zip(CASES, bash([["banyan", *line.split(" ")] for line, _ in CASES])):
@@ -114,7 +114,7 @@ print -r -- $line
         check(fish("banyan b") == ["bench"] and fish("banyan bench fo") == ["forest"], f"fish: {fish('banyan b')}")
         check(sorted(fish("banyan ask --device ")) == ["cpu", "cuda", "reference"], "fish completes values")
         check(fish("banyan bench forest --leng") == ["--lengths"], "fish completes options")
-        check("banyan-reader-15m" in fish("banyan ask -m banyan-"), "fish completes models")
+        check("banyan-reader-34m" in fish("banyan ask -m banyan-"), "fish completes models")
 
     # Manual pages: one for each command, with every option of its help.
     pages = folder / "man"

@@ -10,7 +10,7 @@ cmake --install "$build" --prefix "$work/prefix" >"$work/log" || { cat "$work/lo
 "$work/prefix/bin/banyan" --version
 # The program finds the model that was installed with it, also after the folder was moved.
 mv "$work/prefix" "$work/moved"
-[ "$(env -u BANYAN_MODEL "$work/moved/bin/banyan" model path)" = "$work/moved/share/banyan/models/banyan-reader-15m.gguf" ]
+[ "$(env -u BANYAN_MODEL "$work/moved/bin/banyan" model path)" = "$work/moved/share/banyan/models/banyan-reader-34m.gguf" ]
 mv "$work/moved" "$work/prefix"
 [ -s "$work/prefix/share/man/man1/banyan-ask.1" ] && [ -s "$work/prefix/share/doc/banyan/LICENSE" ]
 cmake -S "$source_dir/examples" -B "$work/examples" -G Ninja -DCMAKE_PREFIX_PATH="$work/prefix" \

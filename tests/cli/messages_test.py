@@ -124,7 +124,7 @@ def ask(program=PROGRAM, **variables):
 
 check('"7:45"' in ask().stdout, "the shipped model, found beside the program")
 check('"7:45"' in ask(BANYAN_MODEL=MODEL).stdout, "BANYAN_MODEL as a path")
-check('"7:45"' in ask(BANYAN_MODEL="banyan-reader-15m").stdout, "BANYAN_MODEL as a name")
+check('"7:45"' in ask(BANYAN_MODEL="banyan-reader-34m").stdout, "BANYAN_MODEL as a name")
 wrong = ask(BANYAN_MODEL="/absent.gguf")
 check(wrong.returncode == 2 and "BANYAN_MODEL: " in wrong.stderr and "/absent.gguf" in wrong.stderr, str(wrong))
 with tempfile.TemporaryDirectory() as folder:
@@ -140,7 +140,7 @@ with tempfile.TemporaryDirectory() as folder:
         os.chmod(lonely, 0o755)
     result = ask(lonely)
     if result.returncode == 2:  # else a model is installed where this build was configured for
-        check(all(word in result.stderr for word in ("-m MODEL", "BANYAN_MODEL", "banyan-reader-15m.gguf",
+        check(all(word in result.stderr for word in ("-m MODEL", "BANYAN_MODEL", "banyan-reader-34m.gguf",
                                                      "share/banyan/models")), f"no model: {result.stderr}")
 
 print(f"messages_test: {failures} failed")

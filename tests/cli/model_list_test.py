@@ -81,7 +81,7 @@ with tempfile.TemporaryDirectory() as temporary:
 
     rows = {(m["where"], m["name"]): m for m in json.loads(run("list", "--json").stdout)}
     runs = {key for key, m in rows.items() if m["runs"]}
-    check(runs == {("shipped", "banyan-reader-15m"), ("fetched", "mine"), ("hf-cache", "org/decoder"),
+    check(runs == {("shipped", "banyan-reader-34m"), ("fetched", "mine"), ("hf-cache", "org/decoder"),
                    ("hf-cache", "org/gguf"), ("fetchable", "smollm2-135m-instruct"),
                    ("fetchable", "all-minilm-l6-v2")}, f"what runs: {sorted(runs)}")
     for name, reason in {"in-eight-bits": "F8_E4M3", "two": "model-Q4_0.gguf", "state-space": "mamba",
@@ -105,11 +105,11 @@ with tempfile.TemporaryDirectory() as temporary:
     check("banyan model get NAME" in text and f"Without -m: {empty[0]['path']}" in text, "what to do next")
     check("Without -m: org/gguf" in run("list", BANYAN_MODEL="org/gguf").stdout, "BANYAN_MODEL in the list")
     listed = run("list", "--names").stdout.split()
-    check(listed == ["banyan-reader-15m", "mine", "org/decoder", "org/gguf"], f"names: {listed}")
+    check(listed == ["banyan-reader-34m", "mine", "org/decoder", "org/gguf"], f"names: {listed}")
 
     check(run("path", "org/decoder").stdout == f"{good}\n", "path of a repository")
     check(os.path.samefile(run("path", "org/gguf").stdout.strip(), MODEL), "path of a GGUF file")
-    check(run("path", "banyan-reader-15m").stdout == run("path").stdout == empty[0]["path"] + "\n", "path of the shipped")
+    check(run("path", "banyan-reader-34m").stdout == run("path").stdout == empty[0]["path"] + "\n", "path of the shipped")
     check(run("path", BANYAN_MODEL="mine").stdout.strip().endswith("mine/model.gguf"), "path of the default")
     several = run("path", "org/two")
     check(several.returncode == 2 and str(two / "model-Q4_0.gguf") in several.stderr, f"several: {several}")

@@ -71,7 +71,7 @@ with tempfile.TemporaryDirectory() as temporary:
     check("libc6 (>= " in field("Depends"), "dependencies have versions")
 
     files = {line.split()[-1].removeprefix("./") for line in run("dpkg-deb", "--contents", package).stdout.splitlines()}
-    for name in ("usr/bin/banyan", "usr/share/banyan/models/banyan-reader-15m.gguf", "usr/share/doc/banyan/LICENSE",
+    for name in ("usr/bin/banyan", "usr/share/banyan/models/banyan-reader-34m.gguf", "usr/share/doc/banyan/LICENSE",
                  "usr/share/doc/banyan/copyright", "usr/share/doc/banyan/docs/install.md", "usr/share/man/man1/banyan.1",
                  "usr/share/man/man1/banyan-ask.1", "usr/share/bash-completion/completions/banyan",
                  "usr/share/zsh/site-functions/_banyan", "usr/share/fish/vendor_completions.d/banyan.fish"):
@@ -85,7 +85,7 @@ with tempfile.TemporaryDirectory() as temporary:
     root = folder / "root"
     check(run("dpkg-deb", "--extract", package, root).returncode == 0, "unpacking")
     check(run(root / "usr/bin/banyan", "model", "path").stdout.strip()
-          == str(root.resolve() / "usr/share/banyan/models/banyan-reader-15m.gguf"), "the model beside the program")
+          == str(root.resolve() / "usr/share/banyan/models/banyan-reader-34m.gguf"), "the model beside the program")
     row = '{"id":1,"context":"The ferry Marigold leaves at 7:45.","question":"When does the ferry Marigold leave?"}\n'
     environment = {key: value for key, value in os.environ.items() if key != "BANYAN_MODEL"}
     answer = run(root / "usr/bin/banyan", "ask", "-", "--quiet", input=row, cwd="/", env=environment)

@@ -18,7 +18,7 @@ namespace {
 banyan::ServeContext& Context() {
   static banyan::ServeContext* context = [] {
     banyan::LoadOptions load;
-    load.model = BANYAN_SOURCE_DIR "/models/banyan-reader-15m.gguf";
+    load.model = BANYAN_SOURCE_DIR "/models/banyan-reader-34m.gguf";
     load.threads = 1;
     banyan::EngineOptions engine;
     engine.kv_memory = 8 << 20;

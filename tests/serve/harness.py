@@ -18,8 +18,8 @@ import unittest
 
 BANYAN = os.environ["BANYAN"]
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-MODEL = str(ROOT / "models" / "banyan-reader-15m.gguf")
-NAME = "banyan-reader-15m"
+MODEL = str(ROOT / "models" / "banyan-reader-34m.gguf")
+NAME = "banyan-reader-34m"
 SAMPLES = ROOT / "eval" / "samples"
 READS_HTML = os.environ.get("BANYAN_READS_HTML", "1") == "1"  # built with libxml2
 

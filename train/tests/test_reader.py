@@ -79,7 +79,7 @@ class Prompts(unittest.TestCase):
         """As many tokens, and the log-probabilities of a whole answer (sums are cut elsewhere, so the last bits may differ)."""
         from eval.banyan import Engine
         from train.reader_tokens import prompts
-        model, banyan = str(ROOT / "models" / "banyan-reader-15m.gguf"), os.environ["BANYAN"]
+        model, banyan = str(ROOT / "models" / "banyan-reader-34m.gguf"), os.environ["BANYAN"]
         asked = [(TEXT, "Who sold it?"), (TEXT, "  What stands near Little Wenham? "), (TEXT + "\n", "Ünïcode\n\nand 1267?"), ("  Odd   space. ", "x?")]
         engine = Engine(banyan, model)
         tokens = prompts(engine, asked)

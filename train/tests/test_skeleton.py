@@ -69,7 +69,7 @@ class Engine(unittest.TestCase):
         confidence that the engine has. A wrong position, gap, mask or token in any slot would show."""
         from eval.banyan import Engine as Program
         from train.reference import load_gguf
-        model, banyan = ROOT / "models" / "banyan-reader-15m.gguf", os.environ["BANYAN"]
+        model, banyan = ROOT / "models" / "banyan-reader-34m.gguf", os.environ["BANYAN"]
         net, engine = load_gguf(model), Program(banyan, str(model))
         with tempfile.TemporaryDirectory() as folder:
             docs, schema = Path(folder, "docs.jsonl"), Path(folder, "schema.json")

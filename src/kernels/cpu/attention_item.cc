@@ -7,8 +7,6 @@ namespace banyan {
 namespace {
 
 constexpr int kPagesPerCut = kCutKeys / kPageTokens;
-constexpr int kPagesAhead = 2;    // of keys, that are fetched while one is multiplied
-constexpr int kPiecesOfPage = 4;  // of keys or values, that are fetched together
 
 // One item for one KV head.
 class ItemTask {
@@ -136,40 +134,6 @@ class ItemTask {
     }
   }
 
-  // Pages lie apart, so the processor does not foresee the next one, and one row is done with a
-  // page long before the next has come: memory is asked for it ahead.
-  static void Fetch(const void* memory, std::int64_t bytes) {
-    constexpr std::int64_t kLine = 64;
-    for (std::int64_t at = 0; at < bytes; at += kLine) {
-      __builtin_prefetch(static_cast<const char*>(memory) + at);
-    }
-  }
-  void FetchKeys(int key) const {
-    Fetch(call_.kv.Keys(call_.layer, kv_head_, PageOf(key)), call_.kv.key_bytes());
-  }
-  void FetchValues(int key) const {
-    Fetch(call_.kv.Values(call_.layer, kv_head_, PageOf(key), 0), call_.kv.value_bytes());
-  }
-
-  // Of the cut after the one that begins at `begin` the part numbered `part` of `parts`, a few
-  // lines at a time.
-  void FetchOfNextCut(int begin, int part, int parts) const {
-    const int first = begin + kCutKeys;
-    const int pages = (std::min(kCutKeys, item_.key_end - first) + kPageTokens - 1) / kPageTokens;
-    const int pieces = std::max(pages, 0) * 2 * kPiecesOfPage;
-    for (int i = part * pieces / parts; i < (part + 1) * pieces / parts; ++i) {
-      const int page = i / (2 * kPiecesOfPage), piece = i % kPiecesOfPage;
-      const std::int32_t at = PageOf(first + page * kPageTokens);
-      const bool values = i / kPiecesOfPage % 2 != 0;
-      const auto* memory =
-          static_cast<const char*>(values ? call_.kv.Values(call_.layer, kv_head_, at, 0)
-                                          : call_.kv.Keys(call_.layer, kv_head_, at));
-      const std::int64_t bytes =
-          (values ? call_.kv.value_bytes() : call_.kv.key_bytes()) / kPiecesOfPage;
-      Fetch(memory + piece * bytes, bytes);
-    }
-  }
-
   // The heads of one row are too few to pay for a copy of keys and values: these are converted in
   // registers, page by page. The chains, and so the bits, are those of RunCutOfRows.
   void RunCutOfOneRow(int begin, int end) {
@@ -187,8 +151,6 @@ class ItemTask {
     scores.panel_count = 1;
     scores.out_stride = kCutKeys;
     for (int key = first_page; key < last; key += kPageTokens) {
-      if (key + kPagesAhead * kPageTokens < last) FetchKeys(key + kPagesAhead * kPageTokens);
-      FetchValues(key);
       scores.panels = call_.kv.Keys(call_.layer, kv_head_, PageOf(key));
       scores.out = local_.scores.data() + (key - begin);
       Multiply(scores);
@@ -197,10 +159,6 @@ class ItemTask {
     for (int i = 0; i < rows_; ++i) {
       vector_.softmax_cut(local_.scores.data() + static_cast<std::int64_t>(i) * kCutKeys,
                           first - begin, last - begin, padded, &local_.max[i], &local_.sum[i]);
-    }
-    for (int ahead = 0; ahead < kPagesAhead; ++ahead) {
-      const int key = begin + kCutKeys + ahead * kPageTokens;
-      if (key < item_.key_end) FetchKeys(key);
     }
     PanelProduct weighted;
     weighted.x_stride = kCutKeys;
@@ -239,7 +197,6 @@ class ItemTask {
     Grow(local_.max, rows_);
     Grow(local_.sum, rows_);
     for (int i = 0; i < rows_; ++i) {
-      FetchOfNextCut(begin, i, rows_);
       const auto [first, last] = VisibleKeys(item_.row_begin + i / heads_, begin, end);
       vector_.softmax_cut(local_.scores.data() + static_cast<std::int64_t>(i) * kCutKeys,
                           first - begin, last - begin, pages * kPageTokens, &local_.max[i],

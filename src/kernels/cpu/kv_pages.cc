@@ -121,9 +121,6 @@ const void* KvPages::Values(int layer, int head, std::int32_t page, int token) c
   return Head(layer, head, page) + at * ElementBytes(type_);
 }
 
-std::int64_t KvPages::key_bytes() const { return layout_.key_elements * ElementBytes(type_); }
-std::int64_t KvPages::value_bytes() const { return layout_.value_elements * ElementBytes(type_); }
-
 void KvPages::Store(const VectorKernels& vector, int layer, int head, std::int32_t slot,
                     const float* key, const float* value) {
   const int token = slot % kTokens;

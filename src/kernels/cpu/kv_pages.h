@@ -36,8 +36,6 @@ class KvPages : public KvMemory {
   KvType panel_type() const { return type_; }
   const void* Keys(int layer, int head, std::int32_t page) const { return Head(layer, head, page); }
   const void* Values(int layer, int head, std::int32_t page, int token) const;
-  std::int64_t key_bytes() const;  // of one head in one page
-  std::int64_t value_bytes() const;
 
   // Copies a page's keys and values of one head out as float32. `key_tile` gets [head_dim, 16];
   // value block b goes to value_blocks + b * block_stride as [16, 16].
