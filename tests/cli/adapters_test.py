@@ -14,7 +14,7 @@ import unittest
 BANYAN, MODEL = sys.argv[1:3]
 os.environ["BANYAN"] = BANYAN
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "serve"))
-HIDDEN, QUERY, KEY, FFN = 384, 512, 256, 896
+HIDDEN, QUERY, KEY, FFN = 576, 576, 192, 896
 CONTEXT = "Anna Walker steers the ferry Marigold. The harbour office is in Dover Street."
 QUESTION = "Who steers the ferry Marigold?"
 

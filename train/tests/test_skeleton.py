@@ -25,7 +25,7 @@ except ImportError:
 
 PAGES = [dict(id="a", text="Kelvora Trail 200 kettle\n\nColour : moss green\nWeight : 3 kg\nThe brand is Kelvora.", category="page"),
          dict(id=2, text="A lamp of steel. It weighs 2 kg and is made by Dorvane.", category="page"),
-         dict(id="c", text="Price: 40\nThe brand is Ümbria \"Prime\".", category="priced")]
+         dict(id="c", text="Price: 40\nThe brand is Bréval \"Prime\".", category="priced")]
 SCHEMA = dict(categories=dict(page=dict(attributes=[dict(name=n) for n in ("brand", "colour", "material", "weight", "warranty")]),
                               priced=dict(attributes=[dict(name="price", type="number"), dict(name="brand"), dict(name="sizes", type="list", of="text")])))
 
