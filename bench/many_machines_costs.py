@@ -162,7 +162,7 @@ def measure() -> dict[str, Any]:
         folders = Folders(pathlib.Path(name))
         machine = machine_costs(folders)
         jobs = {"SmolLM2-135M": job_costs(folders, "smollm2-135m-instruct", "a page each, 6 questions; a core a worker", 320, 6, 16),
-                "shipped 15M": job_costs(folders, banyan.SHIPPED_MODEL, "a paragraph each, 3 questions; a core a worker", 90, 3, 16,
+                "shipped reader": job_costs(folders, banyan.SHIPPED_MODEL, "a paragraph each, 3 questions; a core a worker", 90, 3, 16,
                                          count=6)}
     for job in jobs.values():
         job["start_seconds"] = machine["process_seconds"] + job["load_seconds"]
