@@ -16,7 +16,6 @@
 #include "engine/launched_step.h"
 #include "engine/limit.h"
 #include "engine/memory.h"
-#include "load/model_parts.h"
 #include "engine/request_tree.h"
 #include "engine/scheduler.h"
 #include "engine/step_builder.h"
@@ -24,6 +23,7 @@
 #include "engine/stream.h"
 #include "engine/waiting_line.h"
 #include "kv/kv_cache.h"
+#include "load/model_parts.h"
 #include "plan/build.h"
 #include "tree/forest.h"
 

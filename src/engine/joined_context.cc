@@ -7,8 +7,8 @@
 
 #include "base/error.h"
 #include "decode/answer_text.h"
-#include "load/model_parts.h"
 #include "engine/plan_options.h"
+#include "load/model_parts.h"
 #include "model/forward.h"
 
 namespace banyan {

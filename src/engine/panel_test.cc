@@ -8,8 +8,8 @@
 
 #include "banyan/engine.h"
 #include "base/error.h"
-#include "load/model_parts.h"
 #include "kernels/fusion.h"
+#include "load/model_parts.h"
 #include "support/byte_model.h"
 #include "support/temp_directory.h"
 #include "support/tiny_model.h"

@@ -8,8 +8,8 @@
 
 #include "banyan/engine.h"
 #include "base/error.h"
-#include "load/model_parts.h"
 #include "kernels/host_choices.h"
+#include "load/model_parts.h"
 #include "support/byte_model.h"
 #include "support/error_message.h"
 #include "support/forwarding_kernels.h"

@@ -5,8 +5,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "load/model_parts.h"
 #include "kernels/host_choices.h"
+#include "load/model_parts.h"
 #include "support/error_message.h"
 #include "support/forwarding_kernels.h"
 #include "support/temp_directory.h"

@@ -15,9 +15,9 @@
 #include <vector>
 
 #include "banyan/kv_store.h"
-#include "load/model_parts.h"
 #include "kernels/page_form.h"
 #include "kv/kv_cache.h"
+#include "load/model_parts.h"
 #include "store/block_loader.h"
 #include "store/store_parts.h"
 #include "tree/forest.h"

@@ -16,8 +16,8 @@
 #include "base/error.h"
 #include "base/mapped_file.h"
 #include "base/sha256.h"
-#include "load/fetch_sources.h"
 #include "formats/locate.h"
+#include "load/fetch_sources.h"
 #include "model/encoder_config.h"
 #include "model/families.h"
 

@@ -10,14 +10,14 @@
 
 #include "base/error.h"
 #include "base/mapped_file.h"
-#include "load/kernel_options.h"
-#include "load/kv_identity.h"
-#include "load/model_identity.h"
-#include "load/model_parts.h"
 #include "formats/gguf.h"
 #include "formats/locate.h"
 #include "formats/safetensors.h"
 #include "formats/shipped_model.h"
+#include "load/kernel_options.h"
+#include "load/kv_identity.h"
+#include "load/model_identity.h"
+#include "load/model_parts.h"
 #include "model/adapter.h"
 #include "model/rope.h"
 

@@ -6,9 +6,9 @@
 #include <map>
 
 #include "base/error.h"
+#include "formats/tensor_store.h"
 #include "load/kernel_options.h"
 #include "load/model_parts.h"
-#include "formats/tensor_store.h"
 #include "tensor/float16.h"
 
 namespace banyan {

@@ -5,8 +5,8 @@
 #include <cstring>
 
 #include "base/error.h"
-#include "load/kernel_options.h"
 #include "engine/plan_options.h"
+#include "load/kernel_options.h"
 #include "plan/cost.h"
 
 namespace banyan {

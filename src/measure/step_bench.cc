@@ -5,8 +5,8 @@
 #include <functional>
 
 #include "base/error.h"
-#include "load/model_parts.h"
 #include "engine/plan_options.h"
+#include "load/model_parts.h"
 #include "model/forward.h"
 #include "plan/build.h"
 #include "plan/cost.h"

@@ -6,10 +6,10 @@
 #include "base/json.h"
 #include "base/mapped_file.h"
 #include "base/sha256.h"
-#include "load/model_identity.h"
 #include "formats/gguf.h"
 #include "formats/locate.h"
 #include "formats/safetensors.h"
+#include "load/model_identity.h"
 
 namespace banyan {
 
