@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "engine/plan_options.h"
 #include "load/kernel_options.h"
+#include "measure/stored_rows.h"
 #include "plan/cost.h"
 
 namespace banyan {
@@ -150,14 +151,8 @@ struct AttentionBench::State {
   void Store(const Batch& keys) {
     const Tensor room = kernels->NewTensor(std::min(kRowsAtOnce, keys.rows()), qkv_columns());
     for (int begin = 0; begin < keys.rows(); begin += kRowsAtOnce) {
-      const int end = std::min(keys.rows(), begin + kRowsAtOnce);
-      const auto part = [&](const std::vector<std::int32_t>& all) {
-        return std::vector<std::int32_t>(all.begin() + begin, all.begin() + end);
-      };
-      const Batch batch{part(keys.tokens), part(keys.positions), part(keys.slots), {}, {}};
-      AttentionPlan nothing;
-      nothing.merge_begin.assign(static_cast<size_t>(batch.rows()) + 1, 0);
-      const auto step = kernels->Upload(batch, nothing);
+      const Batch batch = RowsFrom(keys, begin, kRowsAtOnce);
+      const auto step = kernels->Upload(batch, PlanWithoutReading(batch));
       Tensor rows = room.Prefix(batch.rows());
       kernels->Embed(*step, *table, rows);
       kernels->RotateAndStore(*step, 0, shape, {}, rows, *kv);

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "engine/plan_options.h"
 #include "load/model_parts.h"
+#include "measure/stored_rows.h"
 #include "model/forward.h"
 #include "plan/build.h"
 #include "plan/cost.h"
@@ -87,14 +88,8 @@ struct StepBench::State {
   void StorePrefix(const Batch& prefix, KvMemory& kv) const {
     const std::int64_t columns = weights().layers.front().qkv->rows;
     for (int begin = 0; begin < prefix.rows(); begin += kPrefixRowsAtOnce) {
-      const int end = std::min(prefix.rows(), begin + kPrefixRowsAtOnce);
-      const auto part = [&](const std::vector<std::int32_t>& all) {
-        return std::vector<std::int32_t>(all.begin() + begin, all.begin() + end);
-      };
-      const Batch batch{part(prefix.tokens), part(prefix.positions), part(prefix.slots), {}, {}};
-      AttentionPlan nothing;
-      nothing.merge_begin.assign(static_cast<size_t>(batch.rows()) + 1, 0);
-      const auto step = kernels().Upload(batch, nothing);
+      const Batch batch = RowsFrom(prefix, begin, kPrefixRowsAtOnce);
+      const auto step = kernels().Upload(batch, PlanWithoutReading(batch));
       Tensor x = kernels().NewTensor(batch.rows(), config().hidden_size);
       Tensor qkv = kernels().NewTensor(batch.rows(), columns);
       kernels().Embed(*step, *weights().embedding, x);
