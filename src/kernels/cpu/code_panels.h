@@ -10,7 +10,7 @@ namespace banyan {
 struct CodeLayout {
   int interleave = 4;
   bool nibbles = false;
-  int offset = 0;  // added to codes
+  int offset = 0;  // added to codes: 128 or less
 
   std::int64_t PanelBytes(std::int64_t columns) const {
     return columns * kCodeLanes / (nibbles ? 2 : 1);
@@ -28,7 +28,7 @@ struct CodeLayout {
   }
   int Get(const std::uint8_t* panel, std::int64_t column, int lane) const {
     const std::uint8_t byte = panel[ByteOf(column, lane)];
-    if (!nibbles) return static_cast<std::int8_t>(byte);
+    if (!nibbles) return static_cast<std::int8_t>(byte - offset);
     return (IsUpper(column) ? byte >> 4 : byte & 15) - offset;
   }
 

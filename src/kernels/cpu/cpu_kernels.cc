@@ -85,9 +85,10 @@ class CpuKernels : public Kernels {
 
   std::shared_ptr<const Matrix> LoadMatrix(std::span<const HostTensor* const> parts,
                                            std::span<const std::int32_t> row_order) override {
-    auto matrix =
-        PackMatrix(parts, row_order,
-                   {options_.precision == Precision::kMixed, path_.integer.interleave}, pool_);
+    auto matrix = PackMatrix(
+        parts, row_order,
+        {options_.precision == Precision::kMixed, path_.integer.interleave, path_.integer.bias},
+        pool_);
     has_codes_ = has_codes_ || matrix->has_codes();
     return matrix;
   }
@@ -194,13 +195,14 @@ class CpuKernels : public Kernels {
   }
 
   void MatMul(const Tensor& x, const Matrix& w, const Vector* bias, Tensor& out) override {
-    Multiply(Packed(w), ProductOf(x, w, bias, out), {}, products_);
+    BANYAN_CHECK(out.columns == w.rows);
+    Multiply(Packed(w), ProductOf(x, w, bias, out), products_);
   }
 
-  void MatMulAdd(const Tensor& a, const Matrix& w, const Vector* bias, Tensor& scratch,
+  void MatMulAdd(const Tensor& a, const Matrix& w, const Vector* bias, Tensor&,
                  Tensor& x) override {
-    BANYAN_CHECK(x.columns == w.rows && x.rows == a.rows);
-    Multiply(Packed(w), ProductOf(a, w, bias, scratch), {Data(x), Stride(x.columns)}, products_);
+    BANYAN_CHECK(x.columns == w.rows);
+    MultiplyAndAdd(Packed(w), ProductOf(a, w, bias, x), products_);
   }
 
   void MatMulSwiGlu(const Tensor& x, const Matrix& w, const Vector* bias, Tensor& scratch,
@@ -208,9 +210,8 @@ class CpuKernels : public Kernels {
     if (w.rows % (2 * kPanelWidth) != 0) {
       return Kernels::MatMulSwiGlu(x, w, bias, scratch, out);
     }
-    BANYAN_CHECK(2 * out.columns == w.rows && out.rows == x.rows);
-    MultiplyGated(Packed(w), ProductOf(x, w, bias, scratch), {Data(out), Stride(out.columns)},
-                  products_);
+    BANYAN_CHECK(2 * out.columns == w.rows);
+    MultiplyGated(Packed(w), ProductOf(x, w, bias, out), products_);
   }
 
   void AddLowRank(const LowRankCall& call, const Tensor& x, Tensor& out) override {
@@ -351,7 +352,7 @@ class CpuKernels : public Kernels {
 
  private:
   static ProductRows ProductOf(const Tensor& x, const Matrix& w, const Vector* bias, Tensor& out) {
-    BANYAN_CHECK(x.columns == w.columns && out.columns == w.rows);
+    BANYAN_CHECK(x.columns == w.columns && x.rows == out.rows);
     ProductRows rows;
     rows.x = Data(x);
     rows.x_stride = Stride(x.columns);
@@ -373,21 +374,16 @@ class CpuKernels : public Kernels {
     product.x_stride = Stride(x.columns);
     product.out = Data(inner);
     product.out_stride = Stride(inner.columns);
-    Multiply(Packed(*factors.a), product, {}, products_);
+    Multiply(Packed(*factors.a), product, products_);
     for (int row = 0; row < product.rows; ++row) {
       float* values = Row(inner, row);
       for (std::int64_t k = 0; k < rank; ++k) values[k] *= factors.scale;
     }
-    if (outer_.rows < product.rows || outer_.columns < factors.b->rows) {
-      outer_ = NewTensor(std::max<std::int64_t>(outer_.rows, product.rows),
-                         std::max(outer_.columns, factors.b->rows));
-    }
     product.x = Data(inner);
     product.x_stride = Stride(inner.columns);
-    product.out = Data(outer_);
-    product.out_stride = Stride(outer_.columns);
-    Multiply(Packed(*factors.b), product,
-             {Row(out, run.begin) + factors.first_row, Stride(out.columns)}, products_);
+    product.out = Row(out, run.begin) + factors.first_row;
+    product.out_stride = Stride(out.columns);
+    MultiplyAndAdd(Packed(*factors.b), product, products_);
   }
 
   void NormHeads(float* values, const float* weight, int heads, int dim,
@@ -414,7 +410,6 @@ class CpuKernels : public Kernels {
   const VectorKernels& vector_ = path_.vector;
   ProductThreads products_{path_, pool_};
   bool has_codes_ = false;  // some weights are multiplied as codes
-  Tensor outer_;            // of AddFactors; as large as was needed so far
   std::vector<float> inverse_frequency_;
   float rope_scale_ = 1.0f;
   AttentionScratch attention_;

@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -58,24 +59,68 @@ std::vector<const CpuPath*> SupportedPaths() {
   return found;
 }
 
+// Codes [rows, columns], the rest [rows, blocks]; with a path's groups of rows as CodedRows says.
 struct Coded {
   std::vector<std::int8_t> codes;
-  std::vector<float> scales;
-  std::vector<std::int32_t> sums;
-  CodedRows rows() const { return {codes.data(), scales.data(), sums.data()}; }
+  std::vector<float> scales, sums[3];
+  std::vector<std::int32_t> starts[3];
+
+  explicit Coded(int blocks) {
+    const auto count = static_cast<size_t>(blocks);
+    codes.resize(count * kBlockColumns);
+    scales.resize(count);
+    for (int i = 0; i < 3; ++i) {
+      sums[i].resize(count);
+      starts[i].resize(count);
+    }
+  }
+  CodedBlocks From(int block) {
+    CodedBlocks from{&codes[block * kBlockColumns], &scales[block], {}, {}};
+    for (int i = 0; i < 3; ++i) {
+      from.sums[i] = &sums[i][block];
+      from.starts[i] = &starts[i][block];
+    }
+    return from;
+  }
+  CodedRows rows() const {
+    CodedRows rows{codes.data(), scales.data(), {}, {}};
+    for (int i = 0; i < 3; ++i) {
+      rows.sums[i] = sums[i].data();
+      rows.starts[i] = starts[i].data();
+    }
+    return rows;
+  }
 };
 
-Coded CodeRows(const VectorKernels& vector, const std::vector<float>& x, int rows, int columns) {
-  Coded coded;
-  coded.codes.resize(x.size());
-  coded.scales.resize(x.size() / kBlockColumns);
-  coded.sums.resize(x.size() / kHalfColumns);
+// By groups of one row, whose blocks follow one another.
+Coded CodeRows(const VectorKernels& vector, const std::vector<float>& x, int rows, int columns,
+               int start_unit = 1) {
+  const int blocks = columns / kBlockColumns;
+  Coded coded(rows * blocks);
   for (int r = 0; r < rows; ++r) {
-    vector.code_row(x.data() + r * columns, columns, coded.codes.data() + r * columns,
-                    coded.scales.data() + r * columns / kBlockColumns,
-                    coded.sums.data() + r * columns / kHalfColumns);
+    vector.code_rows(x.data() + r * columns, columns, 1, blocks, start_unit,
+                     coded.From(r * blocks));
   }
   return coded;
+}
+
+// The rows again, in a path's groups.
+Coded InGroups(const CpuPath& path, const Coded& x, int rows, int columns) {
+  const int blocks = columns / kBlockColumns, together = path.integer.rows_together;
+  Coded groups((rows + 16) * blocks);
+  for (int r = 0; r < rows; ++r) {
+    const int first = r / together * together, count = std::min(together, rows - first);
+    for (int block = 0; block < blocks; ++block) {
+      const int from = r * blocks + block, to = first * blocks + block * count + (r - first);
+      std::memcpy(&groups.codes[to * kBlockColumns], &x.codes[from * kBlockColumns], kBlockColumns);
+      groups.scales[to] = x.scales[from];
+      for (int i = 0; i < 3; ++i) {
+        groups.sums[i][to] = x.sums[i][from];
+        groups.starts[i][to] = path.integer.start_unit * x.starts[i][from];
+      }
+    }
+  }
+  return groups;
 }
 
 // Weights as codes [outputs, columns], whatever the layout of a path.
@@ -86,7 +131,7 @@ struct CodedWeights {
   std::vector<float> scales, minima;  // [outputs, columns / group]
 
   int groups() const { return columns / group; }
-  int offset() const { return nibbles && !has_minima ? 8 : 0; }
+  int offset() const { return nibbles && !has_minima ? kNibbleOffset : 0; }
 };
 
 CodedWeights RandomWeights(int outputs, int columns, int group, bool nibbles, bool has_minima) {
@@ -132,7 +177,8 @@ std::vector<float> Defined(const CodedWeights& w, const Coded& x, int rows) {
 }
 
 std::vector<float> Computed(const CpuPath& path, const CodedWeights& w, const Coded& x, int rows) {
-  const CodeLayout layout{path.integer.interleave, w.nibbles, w.offset()};
+  const CodeLayout layout{path.integer.interleave, w.nibbles,
+                          w.nibbles ? w.offset() : path.integer.bias};
   const std::int64_t bytes = layout.PanelBytes(w.columns);
   const int panels = w.outputs / kPanelWidth;
   std::vector<std::uint8_t> packed(static_cast<size_t>(bytes * panels));
@@ -152,8 +198,9 @@ std::vector<float> Computed(const CpuPath& path, const CodedWeights& w, const Co
   }
   std::vector<float> out(static_cast<size_t>(rows * w.outputs),
                          std::numeric_limits<float>::quiet_NaN());
+  const Coded groups = InGroups(path, x, rows, w.columns);
   IntegerProduct product;
-  product.x = x.rows();
+  product.x = groups.rows();
   product.rows = rows;
   product.columns = w.columns;
   product.panels = packed.data();
@@ -222,7 +269,8 @@ TEST(CpuPaths, RowsAreCodedByTheNearestCodes) {
   x[3] = -2.5f;                                                  // the largest of the first block
   for (int i = 32; i < 64; ++i) x[i] = i == 40 ? 1e-32f : 0.0f;  // next to nothing
   for (const CpuPath* path : SupportedPaths()) {
-    const Coded coded = CodeRows(path->vector, x, 1, kColumns);
+    constexpr int kUnit = 128;
+    const Coded coded = CodeRows(path->vector, x, 1, kColumns, kUnit);
     EXPECT_EQ(coded.codes[3], -127) << path->name;
     EXPECT_EQ(coded.scales[0], 2.5f / 127.0f) << path->name;
     EXPECT_EQ(coded.scales[1], 0.0f) << path->name;
@@ -230,10 +278,43 @@ TEST(CpuPaths, RowsAreCodedByTheNearestCodes) {
       EXPECT_NEAR(coded.codes[i] * coded.scales[i / 32], x[i],
                   0.5001f * coded.scales[i / 32] + 1e-31f);
     }
-    for (int half = 0; half < kColumns / kHalfColumns; ++half) {
-      std::int32_t sum = 0;
-      for (int i = 0; i < kHalfColumns; ++i) sum += coded.codes[half * kHalfColumns + i];
-      EXPECT_EQ(coded.sums[half], sum) << path->name;
+    for (int block = 0; block < kColumns / kBlockColumns; ++block) {
+      std::int32_t totals[3] = {};
+      for (int i = 0; i < kBlockColumns; ++i) {
+        totals[0] += coded.codes[block * kBlockColumns + i];
+        totals[1 + i / kHalfColumns] += coded.codes[block * kBlockColumns + i];
+      }
+      for (int i = 0; i < 3; ++i) {
+        EXPECT_EQ(coded.starts[i][block], -kUnit * totals[i]) << path->name;
+        EXPECT_EQ(coded.sums[i][block], static_cast<float>(totals[i]) * coded.scales[block])
+            << path->name;
+      }
+    }
+  }
+}
+
+// Rows of a group, coded together, are those of one row alone.
+TEST(CpuPaths, GroupsAreCodedAsTheirRows) {
+  constexpr int kColumns = 5 * kBlockColumns;
+  const std::vector<float> x = Numbers(13).Floats(13 * kColumns);
+  for (const CpuPath* path : SupportedPaths()) {
+    const Coded rows = CodeRows(path->vector, x, 13, kColumns);
+    for (const int count : {1, 2, 7, 13}) {
+      Coded group(count * 5);
+      path->vector.code_rows(x.data(), kColumns, count, 5, 1, group.From(0));
+      for (int r = 0; r < count; ++r) {
+        for (int block = 0; block < 5; ++block) {
+          const int at = block * count + r, alone = r * 5 + block;
+          EXPECT_EQ(std::memcmp(&group.codes[at * kBlockColumns],
+                                &rows.codes[alone * kBlockColumns], kBlockColumns),
+                    0);
+          EXPECT_EQ(group.scales[at], rows.scales[alone]) << path->name;
+          for (int i = 0; i < 3; ++i) {
+            EXPECT_EQ(group.sums[i][at], rows.sums[i][alone]) << path->name;
+            EXPECT_EQ(group.starts[i][at], rows.starts[i][alone]) << path->name;
+          }
+        }
+      }
     }
   }
 }

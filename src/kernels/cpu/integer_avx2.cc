@@ -7,13 +7,14 @@ namespace banyan::BANYAN_SIMD_TARGET {
 namespace {
 
 constexpr int kMaxRows = 4;
+constexpr int kBias = 0, kStoredBias = 0;
 constexpr int VectorsFor(int rows) { return rows > 2 ? 1 : kVectors; }
 
 // The instruction multiplies unsigned by signed bytes and adds pairs in 16 bits: |w| times x with
 // the sign of w is at most 2 * 128 * 127 = 32512.
 template <int kRows, bool kNibbles, int kVecs>
 struct Sums {
-  static constexpr int kBias = 0, kVectorBytes = 32;
+  static constexpr int kVectorBytes = 32;
   __m256i sums[kRows][kVecs];
 
   void Start(int row, std::int32_t value) {
@@ -31,7 +32,7 @@ struct Sums {
     std::memcpy(&four, x, sizeof(four));
     return _mm256_set1_epi32(four);
   }
-  void Add(const std::uint8_t* weights, int half, const std::int8_t* x, int stride) {
+  void Add(const std::uint8_t* weights, int half, const std::int8_t* x) {
     if (!kNibbles) weights += half * kTile * kHalfColumns;
     x += half * kHalfColumns;
     const __m256i ones = _mm256_set1_epi16(1);
@@ -44,7 +45,7 @@ struct Sums {
         const __m256i magnitude = kNibbles ? codes : _mm256_abs_epi8(codes);
         BANYAN_UNROLL
         for (int r = 0; r < kRows; ++r) {
-          const __m256i values = FourColumns(x + r * stride + c);
+          const __m256i values = FourColumns(x + r * kBlockColumns + c);
           if (kNibbles) {
             const __m256i products = _mm256_maddubs_epi16(codes, values);
             pairs[r] = c == 0 ? products : _mm256_add_epi16(pairs[r], products);
@@ -72,7 +73,8 @@ struct Sums {
 
 namespace banyan::BANYAN_SIMD_TARGET {
 const IntegerKernels& Table() {
-  static constexpr IntegerKernels table = {4, kMaxRows, 1, ProductOfCodes};
+  static constexpr IntegerKernels table = {4,        kStoredBias, kStartUnit,
+                                           kMaxRows, 1,           ProductOfCodes<VectorRows>};
   return table;
 }
 }  // namespace banyan::BANYAN_SIMD_TARGET

@@ -8,6 +8,7 @@ namespace {
 
 constexpr int kMaxRows = 4;
 constexpr int VectorsFor(int rows) { return rows > 2 ? 1 : kVectors; }
+constexpr int kStoredBias = 128;
 using IntVec = __m256i;
 
 inline IntVec Spread(std::int32_t value) { return _mm256_set1_epi32(value); }
@@ -17,8 +18,11 @@ inline IntVec LoadBytes(const std::uint8_t* p) {
 inline IntVec FlipSigns(IntVec v) { return _mm256_xor_si256(v, _mm256_set1_epi8(-128)); }
 inline IntVec LowerHalves(IntVec v) { return _mm256_and_si256(v, _mm256_set1_epi8(15)); }
 inline IntVec UpperHalves(IntVec v) { return LowerHalves(_mm256_srli_epi16(v, 4)); }
-inline IntVec DotOfFour(IntVec sum, IntVec codes, IntVec x) {
-  return _mm256_dpbusd_avx_epi32(sum, codes, x);
+// sum += products of the outputs' four columns with four codes at x.
+inline void AddDotOfFour(IntVec codes, const std::int8_t* x, IntVec& sum) {
+  std::int32_t four;
+  std::memcpy(&four, x, sizeof(four));
+  sum = _mm256_dpbusd_avx_epi32(sum, codes, Spread(four));
 }
 inline Vec ToFloat(IntVec v) { return (Vec)_mm256_cvtepi32_ps(v); }
 
@@ -26,3 +30,11 @@ inline Vec ToFloat(IntVec v) { return (Vec)_mm256_cvtepi32_ps(v); }
 }  // namespace banyan::BANYAN_SIMD_TARGET
 
 #include "kernels/cpu/integer_vnni.inc"
+
+namespace banyan::BANYAN_SIMD_TARGET {
+const IntegerKernels& Table() {
+  static constexpr IntegerKernels table = {4,        kStoredBias, kStartUnit,
+                                           kMaxRows, 1,           ProductOfCodes<VectorRows>};
+  return table;
+}
+}  // namespace banyan::BANYAN_SIMD_TARGET

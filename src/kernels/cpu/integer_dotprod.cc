@@ -7,6 +7,7 @@ namespace banyan::BANYAN_SIMD_TARGET {
 namespace {
 
 constexpr int kMaxRows = 2;  // more leave too few of the 32 registers
+constexpr int kBias = 0, kStoredBias = 0;
 constexpr int VectorsFor(int) { return kVectors; }
 
 // Sums are kept as the bits of 1.5 * 2^23 plus the sum: read as a float, less 1.5 * 2^23, that is
@@ -16,7 +17,7 @@ constexpr float kFloatOfZero = 12582912.0f;
 
 template <int kRows, bool kNibbles, int kVecs>
 struct Sums {
-  static constexpr int kBias = 0, kVectorBytes = 16;
+  static constexpr int kVectorBytes = 16;
   int32x4_t sums[kRows][kVecs];
 
   void Start(int row, std::int32_t value) {
@@ -39,11 +40,12 @@ struct Sums {
       }
     }
   }
-  void Add(const std::uint8_t* weights, int half, const std::int8_t* x, int stride) {
+  void Add(const std::uint8_t* weights, int half, const std::int8_t* x) {
     if (!kNibbles) weights += half * kTile * kHalfColumns;
     int8x16_t values[kRows];
     BANYAN_UNROLL
-    for (int r = 0; r < kRows; ++r) values[r] = vld1q_s8(x + r * stride + half * kHalfColumns);
+    for (int r = 0; r < kRows; ++r)
+      values[r] = vld1q_s8(x + r * kBlockColumns + half * kHalfColumns);
     AddFour<0>(weights, half, values);
     AddFour<1>(weights, half, values);
     AddFour<2>(weights, half, values);
@@ -61,7 +63,8 @@ struct Sums {
 
 namespace banyan::BANYAN_SIMD_TARGET {
 const IntegerKernels& Table() {
-  static constexpr IntegerKernels table = {4, kMaxRows, 1, ProductOfCodes};
+  static constexpr IntegerKernels table = {4,        kStoredBias, kStartUnit,
+                                           kMaxRows, 1,           ProductOfCodes<VectorRows>};
   return table;
 }
 }  // namespace banyan::BANYAN_SIMD_TARGET

@@ -8,6 +8,7 @@ namespace banyan::BANYAN_SIMD_TARGET {
 namespace {
 
 constexpr int kMaxRows = 2;  // more leave too few of the 32 registers
+constexpr int kBias = 0, kStoredBias = 0;
 constexpr int VectorsFor(int) { return kVectors; }
 
 // See integer_dotprod.cc.
@@ -18,7 +19,7 @@ constexpr float kFloatOfZero = 12582912.0f;
 // last odd row stands in both.
 template <int kRows, bool kNibbles, int kVecs>
 struct Sums {
-  static constexpr int kBias = 0, kVectorBytes = 32;
+  static constexpr int kVectorBytes = 32;
   static constexpr int kPairs = (kRows + 1) / 2;
   int32x4_t sums[kPairs][2 * kVecs];
 
@@ -35,7 +36,7 @@ struct Sums {
     if (!kNibbles) return vreinterpretq_s8_u8(bytes);
     return vreinterpretq_s8_u8(half == 0 ? vandq_u8(bytes, vdupq_n_u8(15)) : vshrq_n_u8(bytes, 4));
   }
-  void Add(const std::uint8_t* weights, int half, const std::int8_t* x, int stride) {
+  void Add(const std::uint8_t* weights, int half, const std::int8_t* x) {
     if (!kNibbles) weights += half * kTile * kHalfColumns;
     x += half * kHalfColumns;
     BANYAN_UNROLL
@@ -43,8 +44,8 @@ struct Sums {
       int8x16_t pairs[kPairs];
       BANYAN_UNROLL
       for (int q = 0; q < kPairs; ++q) {
-        const std::int8_t* first = x + 2 * q * stride + c;
-        const std::int8_t* second = 2 * q + 1 < kRows ? first + stride : first;
+        const std::int8_t* first = x + 2 * q * kBlockColumns + c;
+        const std::int8_t* second = 2 * q + 1 < kRows ? first + kBlockColumns : first;
         pairs[q] = vcombine_s8(vld1_s8(first), vld1_s8(second));
       }
       BANYAN_UNROLL
@@ -70,7 +71,8 @@ struct Sums {
 
 namespace banyan::BANYAN_SIMD_TARGET {
 const IntegerKernels& Table() {
-  static constexpr IntegerKernels table = {8, kMaxRows, 1, ProductOfCodes};
+  static constexpr IntegerKernels table = {8,        kStoredBias, kStartUnit,
+                                           kMaxRows, 1,           ProductOfCodes<VectorRows>};
   return table;
 }
 }  // namespace banyan::BANYAN_SIMD_TARGET

@@ -14,21 +14,43 @@ namespace banyan {
 
 inline constexpr int kBlockColumns = 32;  // activations of a row that share a scale
 inline constexpr int kHalfColumns = 16;   // columns that have a sum of codes
+inline constexpr int kNibbleOffset = 8;   // added to codes of four bits that may be negative
 
 // Rows of activations: value = scale * code. A block with a value that is not finite has the scale
-// NaN and codes zero, so that all outputs of its row are NaN.
+// NaN and codes zero, so that all outputs of its row are NaN. Rows stand in groups of
+// IntegerKernels::rows_together, the last one smaller, so that what a tile of rows reads for a
+// block of columns is near: of a group of n rows
+//
+//   codes   [blocks][n][32], -127 … 127
+//   scales  [blocks][n]
+//   sums    [blocks][n] each: float(Σ codes) * scale, of the block, its first and its second half
+//   starts  [blocks][n] each: -kernels.start_unit * Σ codes, of the same
 struct CodedRows {
-  const std::int8_t* codes = nullptr;  // [rows, columns], -127 … 127
-  const float* scales = nullptr;       // [rows, columns / 32]
-  const std::int32_t* sums = nullptr;  // [rows, columns / 16] of codes
+  const std::int8_t* codes = nullptr;
+  const float* scales = nullptr;
+  const float* sums[3] = {};
+  const std::int32_t* starts[3] = {};
+
+  // Without the first `row_blocks` blocks of rows. Inlined always: files for several instruction
+  // sets include this.
+  [[gnu::always_inline]] CodedRows From(std::int64_t row_blocks) const {
+    CodedRows from = *this;
+    from.codes += row_blocks * kBlockColumns;
+    from.scales += row_blocks;
+    for (int i = 0; i < 3; ++i) {
+      from.sums[i] += row_blocks;
+      from.starts[i] += row_blocks;
+    }
+    return from;
+  }
 };
 
 // out[r][16 p + j] as above. Weight codes stand in panels of 16 outputs, in blocks of 32 columns.
 // Bytes: [block][32 / n][16 outputs][n columns] with n = IntegerKernels::interleave. Nibbles: the
 // same for the block's first 16 columns in the lower halves of bytes, and for its last 16 in the
-// upper ones; `offset` is what was added to codes to make them positive.
+// upper ones. What was added to codes: IntegerKernels::bias to bytes, `offset` to nibbles.
 struct IntegerProduct {
-  CodedRows x;  // of the first row
+  CodedRows x;
   int rows = 0;
   int columns = 0;  // a multiple of 32
   const std::uint8_t* panels = nullptr;
@@ -46,6 +68,8 @@ struct IntegerProduct {
 
 struct IntegerKernels {
   int interleave;  // columns of one output that stand together: 4 or 8
+  int bias;        // added to bytes of weights
+  int start_unit;  // bias, or where that is none the offset of nibbles
   int rows_together, panels_for_row;
   void (*product)(const IntegerProduct&);
 };

@@ -7,12 +7,13 @@ namespace banyan::BANYAN_SIMD_TARGET {
 namespace {
 
 constexpr int kMaxRows = 2;
+constexpr int kBias = 0, kStoredBias = 0;
 constexpr int VectorsFor(int rows) { return rows > 1 ? 2 : kVectors; }
 
 // Output j has its sum in two parts, lanes 2 j and 2 j + 1 of the vectors.
 template <int kRows, bool kNibbles, int kVecs>
 struct Sums {
-  static constexpr int kBias = 0, kVectorBytes = 16;
+  static constexpr int kVectorBytes = 16;
   int32x4_t parts[kRows][2 * kVecs];
 
   void Start(int row, std::int32_t value) {
@@ -30,7 +31,7 @@ struct Sums {
     std::memcpy(&four, x, sizeof(four));
     return vreinterpretq_s8_s32(vdupq_n_s32(four));
   }
-  void Add(const std::uint8_t* weights, int half, const std::int8_t* x, int stride) {
+  void Add(const std::uint8_t* weights, int half, const std::int8_t* x) {
     if (!kNibbles) weights += half * kTile * kHalfColumns;
     x += half * kHalfColumns;
     // Two products of codes fit 16 bits: 2 * 128 * 127 = 32512.
@@ -42,8 +43,8 @@ struct Sums {
         const int8x16_t b = Codes(weights + (c + 4) * kTile + 16 * i, half);
         BANYAN_UNROLL
         for (int r = 0; r < kRows; ++r) {
-          const int8x16_t xa = FourColumns(x + r * stride + c);
-          const int8x16_t xb = FourColumns(x + r * stride + c + 4);
+          const int8x16_t xa = FourColumns(x + r * kBlockColumns + c);
+          const int8x16_t xb = FourColumns(x + r * kBlockColumns + c + 4);
           int16x8_t low = vmull_s8(vget_low_s8(a), vget_low_s8(xa));
           low = vmlal_s8(low, vget_low_s8(b), vget_low_s8(xb));
           int16x8_t high = vmull_high_s8(a, xa);
@@ -66,7 +67,8 @@ struct Sums {
 
 namespace banyan::BANYAN_SIMD_TARGET {
 const IntegerKernels& Table() {
-  static constexpr IntegerKernels table = {4, kMaxRows, 1, ProductOfCodes};
+  static constexpr IntegerKernels table = {4,        kStoredBias, kStartUnit,
+                                           kMaxRows, 1,           ProductOfCodes<VectorRows>};
   return table;
 }
 }  // namespace banyan::BANYAN_SIMD_TARGET

@@ -7,17 +7,18 @@ namespace banyan::BANYAN_SIMD_TARGET {
 namespace {
 
 constexpr int kMaxRows = 2;
+constexpr int kBias = 0, kStoredBias = 0;
 constexpr int VectorsFor(int) { return kVectors; }
 
 template <int kRows, bool kNibbles, int kVecs>
 struct Sums {
-  static constexpr int kBias = 0, kVectorBytes = kLanes * 4;
+  static constexpr int kVectorBytes = kLanes * 4;
   std::int32_t sums[kRows][kTile];
 
   void Start(int row, std::int32_t value) {
     for (int j = 0; j < kTile; ++j) sums[row][j] = value;
   }
-  void Add(const std::uint8_t* weights, int half, const std::int8_t* x, int stride) {
+  void Add(const std::uint8_t* weights, int half, const std::int8_t* x) {
     if (!kNibbles) weights += half * kTile * kHalfColumns;
     for (int c = 0; c < kHalfColumns; c += 4) {
       const std::uint8_t* chunk = weights + c * kTile;
@@ -31,7 +32,7 @@ struct Sums {
         }
       }
       for (int r = 0; r < kRows; ++r) {
-        const std::int8_t* values = x + r * stride + half * kHalfColumns + c;
+        const std::int8_t* values = x + r * kBlockColumns + half * kHalfColumns + c;
         for (int i = 0; i < 4; ++i) {
           for (int j = 0; j < kTile; ++j) {
             sums[r][j] += static_cast<std::int32_t>(code[i][j]) * values[i];
@@ -54,7 +55,8 @@ struct Sums {
 
 namespace banyan::BANYAN_SIMD_TARGET {
 const IntegerKernels& Table() {
-  static constexpr IntegerKernels table = {4, kMaxRows, 1, ProductOfCodes};
+  static constexpr IntegerKernels table = {4,        kStoredBias, kStartUnit,
+                                           kMaxRows, 1,           ProductOfCodes<VectorRows>};
   return table;
 }
 }  // namespace banyan::BANYAN_SIMD_TARGET

@@ -5,6 +5,8 @@
 #include <memory>
 #include <vector>
 
+#include "kernels/cpu/coded_rows.h"
+
 namespace banyan {
 namespace {
 
@@ -44,19 +46,19 @@ double MeasureFlops(const VectorKernels& vector, ThreadPool& pool) {
   return 2.0 * kRows * kInner * kPanels * kPanelWidth * kRepeats * pool.size() / seconds;
 }
 
-double MeasureCodeFlops(const IntegerKernels& integer, ThreadPool& pool) {
+double MeasureCodeFlops(const CpuPath& path, ThreadPool& pool) {
   constexpr int kRows = 48, kColumns = 512, kPanels = 4, kRepeats = 16;
   const size_t workers = static_cast<size_t>(pool.size());
-  const std::vector<std::int8_t> codes(kRows * kColumns, 3);
-  const std::vector<std::int32_t> sums(kRows * kColumns / kHalfColumns, 3 * kHalfColumns);
-  const std::vector<float> scales(kRows * kColumns / kBlockColumns, 0.5f);
+  const std::vector<float> x(kRows * kColumns, 0.5f);
+  CodedMemory memory;
+  const CodedRows coded = memory.Code(x.data(), kColumns, kRows, kColumns, path, pool);
   const std::vector<std::uint8_t> panels(kPanels * kColumns * kPanelWidth, 5);
   const std::vector<float> panel_scales(panels.size() / kBlockColumns, 0.25f);
   std::vector<std::vector<float>> out(workers, std::vector<float>(kRows * kPanels * kPanelWidth));
   const double seconds = BestSeconds(5, [&] {
     pool.ForEach(pool.size(), [&](std::int64_t i, int) {
       IntegerProduct product;
-      product.x = {codes.data(), scales.data(), sums.data()};
+      product.x = coded;
       product.rows = kRows;
       product.columns = kColumns;
       product.panels = panels.data();
@@ -65,7 +67,7 @@ double MeasureCodeFlops(const IntegerKernels& integer, ThreadPool& pool) {
       product.scales = panel_scales.data();
       product.out = out[static_cast<size_t>(i)].data();
       product.out_stride = kPanels * kPanelWidth;
-      for (int repeat = 0; repeat < kRepeats; ++repeat) integer.product(product);
+      for (int repeat = 0; repeat < kRepeats; ++repeat) path.integer.product(product);
     });
   });
   return 2.0 * kRows * kColumns * kPanels * kPanelWidth * kRepeats * pool.size() / seconds;
@@ -89,8 +91,7 @@ double MeasureBandwidth(const VectorKernels& vector, ThreadPool& pool) {
 }  // namespace
 
 MachineRates MeasureCpuRates(const CpuPath& path, bool codes, ThreadPool& pool) {
-  const double flops =
-      codes ? MeasureCodeFlops(path.integer, pool) : MeasureFlops(path.vector, pool);
+  const double flops = codes ? MeasureCodeFlops(path, pool) : MeasureFlops(path.vector, pool);
   return {flops, MeasureBandwidth(path.vector, pool)};
 }
 

@@ -102,7 +102,7 @@ PackedPart PackPart(std::span<const SourceRow> rows, std::int64_t columns,
     part.group = form.group;
     part.layout.interleave = options.interleave;
     part.layout.nibbles = FitsNibbles(rows.front().tensor->dtype);
-    part.layout.offset = part.layout.nibbles && !form.has_min ? 8 : 0;
+    part.layout.offset = !part.layout.nibbles ? options.bias : form.has_min ? 0 : kNibbleOffset;
     part.codes.resize(static_cast<size_t>(part.panels() * part.layout.PanelBytes(columns)));
     part.scales.resize(elements / static_cast<size_t>(form.group));
     if (form.has_min) part.minima.resize(part.scales.size());

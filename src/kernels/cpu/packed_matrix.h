@@ -48,7 +48,7 @@ struct PackOptions {
   // Mixed precision: 16-bit and quantised tensors stay in their form; otherwise everything becomes
   // float32.
   bool keep_compact = false;
-  int interleave = 4;  // of codes, see IntegerKernels
+  int interleave = 4, bias = 0;  // of codes, see IntegerKernels
 };
 
 // See Kernels::LoadMatrix for `row_order`.

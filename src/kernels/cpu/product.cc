@@ -11,12 +11,15 @@ namespace {
 struct Tile {
   int row_begin, row_end;
   std::int64_t panel_begin, panel_end;
+
+  // Outputs of a row, of a matrix that has so many.
+  std::int64_t columns(std::int64_t all) const {
+    return std::min(panel_end * kPanelWidth, all) - panel_begin * kPanelWidth;
+  }
 };
 
 // Multiply-adds of codes that take the time of one in float32.
 constexpr int kCodesForFloat = 3;
-// Values of a row that a thread makes codes of at least: a few microseconds.
-constexpr std::int64_t kCodedTogether = 8192;
 
 ProductShape ShapeOf(const PackedMatrix& w, const ProductRows& rows, const CpuPath& path) {
   ProductShape shape;
@@ -45,59 +48,47 @@ struct Operands {
 
 CodedRows CodeRows(const PackedMatrix& w, const ProductRows& rows, ProductThreads& threads) {
   if (!w.has_codes()) return {};
-  CodedMemory& memory = threads.coded;
-  const auto values = static_cast<size_t>(rows.rows * w.columns);
-  if (memory.codes.size() < values) {
-    memory.codes.resize(values);
-    memory.scales.resize(values / kBlockColumns);
-    memory.sums.resize(values / kHalfColumns);
-  }
-  const std::int64_t together = 1 + kCodedTogether / w.columns;
-  threads.pool.ForEach(rows.rows, together, [&](std::int64_t row, int) {
-    const std::int64_t at = row * w.columns;
-    threads.path.vector.code_row(
-        rows.x + row * rows.x_stride, static_cast<int>(w.columns), memory.codes.data() + at,
-        memory.scales.data() + at / kBlockColumns, memory.sums.data() + at / kHalfColumns);
-  });
-  return memory.rows();
+  return threads.coded.Code(rows.x, rows.x_stride, rows.rows, w.columns, threads.path,
+                            threads.pool);
 }
+
+// Where a tile's outputs go: row r and panel p of the tile at values + r * stride + 16 p.
+struct TileOut {
+  float* values;
+  std::int64_t stride;  // floats
+
+  TileOut From(std::int64_t panel) const { return {values + panel * kPanelWidth, stride}; }
+};
 
 // Panels [begin, end) of a part of codes.
 void MultiplyCodes(const PackedPart& part, std::int64_t begin, std::int64_t end, const Tile& tile,
-                   const Operands& operands) {
+                   const Operands& operands, const TileOut& out, ProductScratch& scratch) {
   const std::int64_t columns = operands.w.columns;
-  const std::int64_t values = tile.row_begin * columns;
   IntegerProduct product;
-  product.x = {operands.coded.codes + values, operands.coded.scales + values / kBlockColumns,
-               operands.coded.sums + values / kHalfColumns};
+  product.x = operands.coded.From(tile.row_begin * (columns / kBlockColumns));
   product.rows = tile.row_end - tile.row_begin;
   product.columns = static_cast<int>(columns);
   product.panel_stride = part.layout.PanelBytes(columns);
   product.panels = part.codes.data() + begin * product.panel_stride;
   product.panel_count = static_cast<int>(end - begin);
   product.nibbles = part.layout.nibbles;
-  if (product.nibbles) {
-    // Grows to the widest matrix once per thread.
-    thread_local std::vector<std::uint8_t> scratch;
-    const auto needed = static_cast<size_t>(columns * kPanelWidth);
-    if (scratch.size() < needed) scratch.resize(needed);
-    product.scratch = scratch.data();
-  }
+  if (product.nibbles) product.scratch = scratch.Bytes(columns * kPanelWidth);
   product.offset = part.layout.offset;
   product.group = part.group;
   const std::int64_t scale = begin * kPanelWidth * (columns / part.group);
   product.scales = part.scales.data() + scale;
   product.minima = part.minima.empty() ? nullptr : part.minima.data() + scale;
-  product.out = operands.rows.out + tile.row_begin * operands.rows.out_stride + part.first_row +
-                begin * kPanelWidth;
-  product.out_stride = operands.rows.out_stride;
+  product.out = out.values;
+  product.out_stride = out.stride;
   operands.path.integer.product(product);
 }
 
 // Panels [begin, end) of a part.
 void MultiplyPanels(const PackedPart& part, std::int64_t begin, std::int64_t end, const Tile& tile,
-                    const Operands& operands) {
-  if (part.type == PanelType::kCodes) return MultiplyCodes(part, begin, end, tile, operands);
+                    const Operands& operands, const TileOut& out, ProductScratch& scratch) {
+  if (part.type == PanelType::kCodes) {
+    return MultiplyCodes(part, begin, end, tile, operands, out, scratch);
+  }
   const ProductRows& rows = operands.rows;
   PanelProduct product;
   product.x = rows.x + tile.row_begin * rows.x_stride;
@@ -106,8 +97,8 @@ void MultiplyPanels(const PackedPart& part, std::int64_t begin, std::int64_t end
   product.inner = static_cast<int>(operands.w.columns);
   product.panel_stride = operands.w.columns * kPanelWidth;
   product.panel_count = static_cast<int>(end - begin);
-  product.out = rows.out + tile.row_begin * rows.out_stride + part.first_row + begin * kPanelWidth;
-  product.out_stride = rows.out_stride;
+  product.out = out.values;
+  product.out_stride = out.stride;
   const std::int64_t offset = begin * product.panel_stride;
   const VectorKernels& vector = operands.path.vector;
   if (part.type == PanelType::kF32) {
@@ -119,73 +110,95 @@ void MultiplyPanels(const PackedPart& part, std::int64_t begin, std::int64_t end
 }
 
 // The tile's outputs, with the bias. All parts but the last fill their panels.
-void MultiplyTile(const Tile& tile, const Operands& operands) {
-  const ProductRows& rows = operands.rows;
+void MultiplyTile(const Tile& tile, const Operands& operands, const TileOut& out,
+                  ProductScratch& scratch) {
   for (const PackedPart& part : operands.w.parts) {
     const std::int64_t first = part.first_row / kPanelWidth;
     const std::int64_t begin = std::max(tile.panel_begin - first, std::int64_t{0});
     const std::int64_t end = std::min(tile.panel_end - first, part.panels());
-    if (begin < end) MultiplyPanels(part, begin, end, tile, operands);
+    if (begin >= end) continue;
+    MultiplyPanels(part, begin, end, tile, operands, out.From(first + begin - tile.panel_begin),
+                   scratch);
   }
-  if (rows.bias == nullptr) return;
+  const float* bias = operands.rows.bias;
+  if (bias == nullptr) return;
   const std::int64_t column = tile.panel_begin * kPanelWidth;
-  const std::int64_t count = std::min(tile.panel_end * kPanelWidth, operands.w.rows) - column;
-  for (int row = tile.row_begin; row < tile.row_end; ++row) {
-    operands.path.vector.add(rows.bias + column, count, rows.out + row * rows.out_stride + column);
+  const std::int64_t count = tile.columns(operands.w.rows);
+  for (int row = 0; row < tile.row_end - tile.row_begin; ++row) {
+    operands.path.vector.add(bias + column, count, out.values + row * out.stride);
   }
 }
 
-// visit(tile) for all tiles of `shape`. Tiles of the same panels are neighbours, so that threads
+// visit(tile, scratch) for all rows and panels of `shape`, in tiles whose outputs stay in cache for
+// what follows: of the rows and panels that a thread takes, all rows meet some panels, then the
+// next, so that weights are read once. Tiles of the same panels are neighbours, so that threads
 // read them at about the same time.
 template <typename Visit>
 void ForEachTile(const ProductShape& shape, ProductThreads& threads, const Visit& visit) {
   const ProductTiles& tiles = threads.divisions.Of(shape);
-  threads.pool.ForEach(tiles.count(), [&](std::int64_t index, int) {
-    const int row = static_cast<int>(index % tiles.row_tiles) * tiles.rows;
-    const std::int64_t panel = index / tiles.row_tiles * tiles.panels;
-    visit(Tile{row, std::min(row + tiles.rows, shape.rows), panel,
-               std::min(panel + tiles.panels, shape.panels)});
+  threads.pool.ForEach(tiles.count(), [&](std::int64_t index, int worker) {
+    const int row_begin = static_cast<int>(index % tiles.row_tiles) * tiles.rows;
+    const int row_end = std::min(row_begin + tiles.rows, shape.rows);
+    const std::int64_t panel_begin = index / tiles.row_tiles * tiles.panels;
+    const std::int64_t panel_end = std::min(panel_begin + tiles.panels, shape.panels);
+    for (std::int64_t panel = panel_begin; panel < panel_end; panel += kTilePanels) {
+      for (int row = row_begin; row < row_end; row += kTileRows) {
+        visit(Tile{row, std::min(row + kTileRows, row_end), panel,
+                   std::min(panel + kTilePanels, panel_end)},
+              threads.scratch[static_cast<size_t>(worker)]);
+      }
+    }
   });
 }
 
 }  // namespace
 
-void Multiply(const PackedMatrix& w, const ProductRows& rows, const SumRows& more,
-              ProductThreads& threads) {
+void Multiply(const PackedMatrix& w, const ProductRows& rows, ProductThreads& threads) {
   if (rows.rows == 0) return;
   const Operands operands{w, rows, CodeRows(w, rows, threads), threads.path};
-  ForEachTile(ShapeOf(w, rows, threads.path), threads, [&](const Tile& tile) {
-    MultiplyTile(tile, operands);
-    if (more.values == nullptr) return;
-    const std::int64_t column = tile.panel_begin * kPanelWidth;
-    const std::int64_t count = std::min(tile.panel_end * kPanelWidth, w.rows) - column;
-    for (int row = tile.row_begin; row < tile.row_end; ++row) {
-      threads.path.vector.add(rows.out + row * rows.out_stride + column, count,
-                              more.values + row * more.stride + column);
-    }
-  });
+  ForEachTile(ShapeOf(w, rows, threads.path), threads,
+              [&](const Tile& tile, ProductScratch& scratch) {
+                const TileOut out{rows.out + tile.row_begin * rows.out_stride, rows.out_stride};
+                MultiplyTile(tile, operands, out.From(tile.panel_begin), scratch);
+              });
 }
 
-void MultiplyGated(const PackedMatrix& w, const ProductRows& rows, const GatedRows& gated,
-                   ProductThreads& threads) {
+void MultiplyAndAdd(const PackedMatrix& w, const ProductRows& rows, ProductThreads& threads) {
+  if (rows.rows == 0) return;
+  const Operands operands{w, rows, CodeRows(w, rows, threads), threads.path};
+  ForEachTile(
+      ShapeOf(w, rows, threads.path), threads, [&](const Tile& tile, ProductScratch& scratch) {
+        const TileOut product{scratch.outputs, kTilePanels * kPanelWidth};
+        MultiplyTile(tile, operands, product, scratch);
+        float* out = rows.out + tile.row_begin * rows.out_stride + tile.panel_begin * kPanelWidth;
+        for (int row = 0; row < tile.row_end - tile.row_begin; ++row) {
+          threads.path.vector.add(product.values + row * product.stride, tile.columns(w.rows),
+                                  out + row * rows.out_stride);
+        }
+      });
+}
+
+void MultiplyGated(const PackedMatrix& w, const ProductRows& rows, ProductThreads& threads) {
   BANYAN_CHECK(w.rows % (2 * kPanelWidth) == 0);
   if (rows.rows == 0) return;
   // A tile is panels of gates and the same of ups.
   const Operands operands{w, rows, CodeRows(w, rows, threads), threads.path};
   ProductShape shape = ShapeOf(w, rows, threads.path);
-  const std::int64_t ups = shape.panels / 2;
-  shape.panels = ups;
+  const std::int64_t between = shape.panels / 2;
+  shape.panels = between;
   shape.columns *= 2;
-  ForEachTile(shape, threads, [&](const Tile& gates) {
-    MultiplyTile(gates, operands);
-    MultiplyTile({gates.row_begin, gates.row_end, gates.panel_begin + ups, gates.panel_end + ups},
-                 operands);
-    const std::int64_t column = gates.panel_begin * kPanelWidth;
+  ForEachTile(shape, threads, [&](const Tile& gates, ProductScratch& scratch) {
+    const Tile ups{gates.row_begin, gates.row_end, gates.panel_begin + between,
+                   gates.panel_end + between};
+    const TileOut gate{scratch.outputs, 2 * kTilePanels * kPanelWidth};
+    const TileOut up = gate.From(kTilePanels);
+    MultiplyTile(gates, operands, gate, scratch);
+    MultiplyTile(ups, operands, up, scratch);
+    float* out = rows.out + gates.row_begin * rows.out_stride + gates.panel_begin * kPanelWidth;
     const std::int64_t count = (gates.panel_end - gates.panel_begin) * kPanelWidth;
-    for (int row = gates.row_begin; row < gates.row_end; ++row) {
-      const float* gate = rows.out + row * rows.out_stride + column;
-      threads.path.vector.swiglu(gate, gate + ups * kPanelWidth, count,
-                                 gated.values + row * gated.stride + column);
+    for (int row = 0; row < gates.row_end - gates.row_begin; ++row) {
+      threads.path.vector.swiglu(gate.values + row * gate.stride, up.values + row * up.stride,
+                                 count, out + row * rows.out_stride);
     }
   });
 }

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "base/thread_pool.h"
+#include "kernels/cpu/coded_rows.h"
 #include "kernels/cpu/cpu_path.h"
 #include "kernels/cpu/packed_matrix.h"
 #include "kernels/cpu/product_tiles.h"
@@ -18,43 +19,42 @@ struct ProductRows {
   int rows = 0;
   const float* bias = nullptr;  // [w.rows]; may be null
   float* out = nullptr;
-  std::int64_t out_stride = 0;  // floats; covers whole panels
+  std::int64_t out_stride = 0;  // floats; covers whole panels where `out` is W x itself
 };
 
-// Rows as codes; memory that lives from call to call.
-struct CodedMemory {
-  std::vector<std::int8_t> codes;
-  std::vector<float> scales;
-  std::vector<std::int32_t> sums;
+// Outputs that stay in cache for what follows from them.
+inline constexpr int kTileRows = 96;  // a multiple of all rows_together
+inline constexpr std::int64_t kTilePanels = 8;
 
-  CodedRows rows() const { return {codes.data(), scales.data(), sums.data()}; }
+// Memory of a thread, kept from product to product.
+struct alignas(128) ProductScratch {
+  float outputs[kTileRows * 2 * kTilePanels * kPanelWidth];
+  std::vector<std::uint8_t> bytes;
+
+  std::uint8_t* Bytes(std::int64_t count) {
+    if (static_cast<std::int64_t>(bytes.size()) < count) bytes.resize(static_cast<size_t>(count));
+    return bytes.data();
+  }
 };
 
 // Who computes and with which loops, how products were divided among them before, and memory.
 struct ProductThreads {
   ProductThreads(const CpuPath& loops, ThreadPool& all)
-      : path(loops), pool(all), divisions(all.size()) {}
+      : path(loops), pool(all), divisions(all.size()), scratch(static_cast<size_t>(all.size())) {}
   const CpuPath& path;
   ThreadPool& pool;
   ProductDivisions divisions;
   CodedMemory coded;
+  std::vector<ProductScratch> scratch;  // of each thread
 };
 
-// Afterwards more[r] += out[r], for w.rows columns; not where `more.values` is null.
-struct SumRows {
-  float* values = nullptr;
-  std::int64_t stride = 0;  // floats
-};
-void Multiply(const PackedMatrix& w, const ProductRows& rows, const SumRows& more,
-              ProductThreads& threads);
+void Multiply(const PackedMatrix& w, const ProductRows& rows, ProductThreads& threads);
 
-// Afterwards gated[r][i] = silu(out[r][i]) * out[r][n + i], with n = w.rows / 2.
-struct GatedRows {
-  float* values = nullptr;
-  std::int64_t stride = 0;  // floats
-};
-// REQUIRES: w.rows is a multiple of two panels' rows.
-void MultiplyGated(const PackedMatrix& w, const ProductRows& rows, const GatedRows& gated,
-                   ProductThreads& threads);
+// out[r] += W x[r] (+ bias), for w.rows columns.
+void MultiplyAndAdd(const PackedMatrix& w, const ProductRows& rows, ProductThreads& threads);
+
+// out[r][i] = silu(y[i]) * y[n + i], with y = W x[r] (+ bias) and n = w.rows / 2. REQUIRES: w.rows
+// is a multiple of two panels' rows.
+void MultiplyGated(const PackedMatrix& w, const ProductRows& rows, ProductThreads& threads);
 
 }  // namespace banyan

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <cstring>
+#include <utility>
 
 #include "tensor/float16.h"
 
@@ -44,7 +45,16 @@ inline Vec Load(const float* p) {
   return v;
 }
 inline void Store(float* p, Vec v) { std::memcpy(p, &v, sizeof(v)); }
-inline Vec Broadcast(float x) { return x - Vec{}; }
+// As an intrinsic, where GCC makes an operand in memory of it.
+inline Vec Broadcast(float x) {
+#if defined(__AVX512F__)
+  return (Vec)_mm512_set1_ps(x);
+#elif defined(__AVX2__)
+  return (Vec)_mm256_set1_ps(x);
+#else
+  return x - Vec{};
+#endif
+}
 
 #if !defined(__AVX2__) && !defined(__aarch64__)
 // The product of two floats is exact as a double. Its sum with c is rounded to the neighbour whose
@@ -178,13 +188,30 @@ inline auto JoinHalves(Wide v, const Join& join) {
   }
 }
 
-template <typename Join>
-inline float JoinTile(const Vec (&v)[kVectors], const Join& join) {
-  Vec one = v[0];
+template <typename Wide, typename Join>
+inline auto JoinTile(const Wide (&v)[kVectors], const Join& join) {
+  Wide one = v[0];
   if constexpr (kVectors == 2) one = join(v[0], v[1]);
   if constexpr (kVectors == 4) one = join(join(v[0], v[2]), join(v[1], v[3]));
   const auto four = JoinHalves(one, join);
   return join(join(four[0], four[2]), join(four[1], four[3]));
+}
+
+// Lane i of the result: all lanes of v[i] joined, in some order.
+template <int kApart, typename Wide, typename Join, int... lane>
+inline Wide JoinPair(Wide a, Wide b, const Join& join, std::integer_sequence<int, lane...>) {
+  return join(
+      __builtin_shufflevector(a, b, ((lane & kApart) == 0 ? lane : kLanes + lane - kApart)...),
+      __builtin_shufflevector(a, b, ((lane & kApart) == 0 ? lane + kApart : kLanes + lane)...));
+}
+template <int kApart = kLanes / 2, typename Wide, typename Join>
+inline Wide JoinEach(Wide (&v)[kLanes], const Join& join) {
+  BANYAN_UNROLL
+  for (int i = 0; i < kApart; ++i) {
+    v[i] = JoinPair<kApart>(v[i], v[i + kApart], join, std::make_integer_sequence<int, kLanes>());
+  }
+  if constexpr (kApart > 1) return JoinEach<kApart / 2>(v, join);
+  return v[0];
 }
 
 // Sixteen lanes added in one fixed order: halves onto halves.

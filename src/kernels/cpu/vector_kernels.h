@@ -30,6 +30,14 @@ struct PartialRef {
   float* sum;
 };
 
+// Where blocks of a group of rows go, one after the other (CodedRows of integer_kernels.h).
+struct CodedBlocks {
+  std::int8_t* codes;
+  float* scales;
+  float* sums[3];
+  std::int32_t* starts[3];
+};
+
 struct VectorKernels {
   void (*product_f32)(const PanelProduct&);
   void (*product_f16)(const PanelProduct&);
@@ -43,9 +51,9 @@ struct VectorKernels {
   // Codes [count / 16][16] times one scale per lane (a tile of K).
   void (*codes_to_float_by_lane)(const std::int8_t* in, const float* scales, std::int64_t count,
                                  float* out);
-  // One row as 8-bit codes (CodedRows of integer_kernels.h). columns % 32 == 0.
-  void (*code_row)(const float* x, int columns, std::int8_t* codes, float* scales,
-                   std::int32_t* sums);
+  // 32 * blocks columns of a group of rows as 8-bit codes.
+  void (*code_rows)(const float* x, std::int64_t x_stride, int rows, int blocks, int start_unit,
+                    const CodedBlocks& out);
   void (*rms_norm)(const float* x, const float* weight, int columns, float eps, float* out);
   void (*layer_norm)(const float* x, const float* weight, const float* bias, int columns, float eps,
                      float* out);

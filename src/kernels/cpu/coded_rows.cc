@@ -1,0 +1,60 @@
+#include "kernels/cpu/coded_rows.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace banyan {
+namespace {
+
+// Blocks of 32 values that a thread makes codes of at once: a few microseconds.
+constexpr int kBlocksTogether = 256;
+
+// Rows past the last one, which a path may read without using them.
+constexpr size_t kRowsPastEnd = 16;
+
+}  // namespace
+
+void CodedMemory::Reserve(size_t row_blocks) {
+  if (scales_.size() >= row_blocks) return;
+  codes_.resize(row_blocks * kBlockColumns);
+  scales_.resize(row_blocks);
+  for (auto& sums : sums_) sums.resize(row_blocks);
+  for (auto& starts : starts_) starts.resize(row_blocks);
+}
+
+CodedBlocks CodedMemory::From(std::int64_t row_blocks) {
+  CodedBlocks from{codes_.data() + row_blocks * kBlockColumns, scales_.data() + row_blocks, {}, {}};
+  for (int i = 0; i < 3; ++i) {
+    from.sums[i] = sums_[i].data() + row_blocks;
+    from.starts[i] = starts_[i].data() + row_blocks;
+  }
+  return from;
+}
+
+CodedRows CodedMemory::Code(const float* x, std::int64_t x_stride, int rows, std::int64_t columns,
+                            const CpuPath& path, ThreadPool& pool) {
+  BANYAN_CHECK(columns % kBlockColumns == 0);
+  const int blocks = static_cast<int>(columns / kBlockColumns);
+  Reserve(static_cast<size_t>(rows) * static_cast<size_t>(blocks) + kRowsPastEnd);
+  const int together = path.integer.rows_together;
+  const int groups = (rows + together - 1) / together;
+  const int part = std::max(1, kBlocksTogether / std::min(rows, together));  // blocks of a group
+  const int parts = (blocks + part - 1) / part;
+  pool.ForEach(groups * parts, [&](std::int64_t i, int) {
+    const int row = static_cast<int>(i) / parts * together;
+    const int block = static_cast<int>(i) % parts * part;
+    const int count = std::min(together, rows - row);
+    path.vector.code_rows(x + row * x_stride + block * kBlockColumns, x_stride, count,
+                          std::min(part, blocks - block), path.integer.start_unit,
+                          From(std::int64_t{row} * blocks + std::int64_t{block} * count));
+  });
+  CodedRows coded{codes_.data(), scales_.data(), {}, {}};
+  for (int i = 0; i < 3; ++i) {
+    coded.sums[i] = sums_[i].data();
+    coded.starts[i] = starts_[i].data();
+  }
+  return coded;
+}
+
+}  // namespace banyan
