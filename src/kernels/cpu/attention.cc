@@ -15,22 +15,17 @@ void FinishRow(const AttentionCall& call, const VectorKernels& vector, Attention
   const int dim = call.shape.head_dim;
   const int padded = call.kv.padded_dim();
   const AttentionPlan& plan = call.plan;
-  const PartialRef none{nullptr, nullptr, nullptr};
-  PartialRef total = none;                  // stretches merged so far
-  PartialRef stretch = none, group = none;  // those being merged
-  const auto ref = [&](std::int32_t partial) {
-    const std::int64_t at = static_cast<std::int64_t>(partial) * call.shape.heads + head;
-    return PartialOf(scratch, at, padded);
-  };
+  float* total = nullptr;                      // stretches merged so far
+  float *stretch = nullptr, *group = nullptr;  // those being merged
   // Partials belong to one (row, item), so merging in place disturbs no other row.
-  const auto close = [&](PartialRef& part, PartialRef& whole) {
-    if (part.value == nullptr) return;
-    if (whole.value == nullptr) {
+  const auto close = [&](float*& part, float*& whole) {
+    if (part == nullptr) return;
+    if (whole == nullptr) {
       whole = part;
     } else {
       vector.merge(whole, part, padded);
     }
-    part = none;
+    part = nullptr;
   };
   const std::int32_t begin = plan.merge_begin[static_cast<size_t>(row)];
   const std::int32_t end = plan.merge_begin[static_cast<size_t>(row) + 1];
@@ -38,23 +33,25 @@ void FinishRow(const AttentionCall& call, const VectorKernels& vector, Attention
     const MergeEntry& entry = plan.merges[static_cast<size_t>(i)];
     if (entry.opens != Opening::kCut) close(group, stretch);
     if (entry.opens == Opening::kStretch) close(stretch, total);
-    PartialRef partial = ref(entry.partial);
+    float* partial =
+        scratch.Partial(static_cast<std::int64_t>(entry.partial) * call.shape.heads + head);
     close(partial, group);
   }
   close(group, stretch);
   close(stretch, total);
   float* out = call.out + row * call.out_stride + static_cast<std::int64_t>(head) * dim;
-  if (total.value == nullptr || *total.sum == 0.0f) {
+  const float sum = total == nullptr ? 0.0f : total[padded + 1];
+  if (sum == 0.0f) {
     std::fill(out, out + dim, 0.0f);
     return;
   }
-  const float inverse = 1.0f / *total.sum;
-  for (int d = 0; d < dim; ++d) out[d] = total.value[d] * inverse;
+  vector.scale(total, 1.0f / sum, dim, out);
 }
 
 }  // namespace
 
 void AttentionScratch::Reserve(std::int64_t count, int padded_dim) {
+  constexpr std::int64_t kLineFloats = kPartialEnd;
   stride_ = padded_dim + kLineFloats;
   const auto needed = static_cast<size_t>(count * stride_ + kLineFloats);
   if (memory_.size() < needed) memory_.resize(needed);

@@ -28,24 +28,18 @@ struct AttentionCall {
 class AttentionScratch {
  public:
   struct alignas(128) Worker {
-    std::vector<float> query;     // [rows, head_dim], scaled
-    std::vector<float> scores;    // [rows, kCutKeys]
-    std::vector<float> keys;      // [cut pages, head_dim, 16]
-    std::vector<float> values;    // [padded_dim / 16, kCutKeys, 16]
-    std::vector<float> product;   // [rows, padded_dim]: one cut's weighted values
-    std::vector<float> max, sum;  // [rows] of one cut
-    // Partials of a group of an item that runs through several.
-    std::vector<float> group_value;           // [rows, padded_dim]
-    std::vector<float> group_max, group_sum;  // [rows]
+    std::vector<float> query;    // [rows, head_dim], scaled
+    std::vector<float> scores;   // [rows, kCutKeys]
+    std::vector<float> keys;     // [cut pages, head_dim, 16]
+    std::vector<float> values;   // [padded_dim / 16, kCutKeys, 16]
+    std::vector<float> product;  // [rows] partials of one cut
+    std::vector<float> group;    // [rows] partials of a group of an item that runs through several
   };
   std::vector<Worker> workers;
 
-  // Partials [partials, heads] of padded_dim weighted values relative to 2^max, then max (in units
-  // of log2) and the sum of weights (0 = empty) in a cache line of their own: threads that write
-  // neighbours do not wait for one another.
-  static constexpr std::int64_t kLineFloats = 16;
+  // Partials [partials, heads]. Threads that write neighbours do not wait for one another.
   void Reserve(std::int64_t count, int padded_dim);
-  float* partial(std::int64_t index) const { return partials_ + index * stride_; }
+  float* Partial(std::int64_t index) const { return partials_ + index * stride_; }
 
  private:
   std::vector<float> memory_;

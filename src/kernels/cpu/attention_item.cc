@@ -27,7 +27,7 @@ class ItemTask {
 
   void Run() {
     GatherQueries();
-    ForEachPartial([](const PartialRef& partial, int) { Clear(partial); });
+    ForEachPartial([this](float* partial, int) { Clear(partial); });
     for (int begin = item_.key_begin; begin < item_.key_end; begin += kGroupKeys) RunGroup(begin);
   }
 
@@ -45,29 +45,26 @@ class ItemTask {
     Grow(local_.query, static_cast<std::int64_t>(rows_) * dim_);
     // Scores in units of log2, so that weights are powers of two.
     const float scale = call_.shape.scale * 1.44269504f;
+    const std::int64_t count = static_cast<std::int64_t>(heads_) * dim_;
     float* out = local_.query.data();
-    for (int row = item_.row_begin; row < item_.row_end; ++row) {
-      const float* query = call_.query + row * call_.query_stride +
-                           static_cast<std::int64_t>(kv_head_) * heads_ * dim_;
-      for (int i = 0; i < heads_ * dim_; ++i) *out++ = query[i] * scale;
+    for (int row = item_.row_begin; row < item_.row_end; ++row, out += count) {
+      vector_.scale(call_.query + row * call_.query_stride + kv_head_ * count, scale, count, out);
     }
   }
 
-  PartialRef PartialOf(int row, int head) const {
+  float* PartialOf(int row, int head) const {
     const std::int64_t partial = item_.first_partial + (row - item_.reader_begin);
-    const std::int64_t at = partial * call_.shape.heads + kv_head_ * heads_ + head;
-    return banyan::PartialOf(scratch_, at, padded_dim_);
+    return scratch_.Partial(partial * call_.shape.heads + kv_head_ * heads_ + head);
   }
-
+  float* CutPartial(int i) const { return local_.product.data() + i * partial_size(); }
   // The running partial of the group at hand, packed row i: the item's own in its first group.
-  PartialRef GroupPartial(const PartialRef& partial, int i) const {
-    if (first_group_) return partial;
-    return {local_.group_value.data() + static_cast<std::int64_t>(i) * padded_dim_,
-            local_.group_max.data() + i, local_.group_sum.data() + i};
+  float* GroupPartial(float* partial, int i) const {
+    return first_group_ ? partial : local_.group.data() + i * partial_size();
   }
-  static void Clear(const PartialRef& partial) {
-    *partial.sum = 0.0f;
-    *partial.max = -INFINITY;
+  std::int64_t partial_size() const { return padded_dim_ + kPartialEnd; }
+  void Clear(float* partial) const {
+    partial[padded_dim_] = -INFINITY;
+    partial[padded_dim_ + 1] = 0.0f;
   }
 
   // visit(partial, packed row) for all readers.
@@ -84,15 +81,13 @@ class ItemTask {
   void RunGroup(int begin) {
     first_group_ = begin == item_.key_begin;
     if (!first_group_) {
-      Grow(local_.group_value, static_cast<std::int64_t>(rows_) * padded_dim_);
-      Grow(local_.group_max, rows_);
-      Grow(local_.group_sum, rows_);
-      ForEachPartial([&](const PartialRef& partial, int i) { Clear(GroupPartial(partial, i)); });
+      Grow(local_.group, rows_ * partial_size());
+      ForEachPartial([&](float* partial, int i) { Clear(GroupPartial(partial, i)); });
     }
     const int end = std::min(begin + kGroupKeys, item_.key_end);
     for (int cut = begin; cut < end; cut += kCutKeys) RunCut(cut, std::min(cut + kCutKeys, end));
     if (first_group_) return;
-    ForEachPartial([&](const PartialRef& partial, int i) {
+    ForEachPartial([&](float* partial, int i) {
       vector_.merge(partial, GroupPartial(partial, i), padded_dim_);
     });
   }
@@ -113,9 +108,8 @@ class ItemTask {
     } else {
       RunCutOfRows(begin, end);
     }
-    ForEachPartial([&](const PartialRef& partial, int i) {
-      float* value = local_.product.data() + static_cast<std::int64_t>(i) * padded_dim_;
-      vector_.merge(GroupPartial(partial, i), {value, &local_.max[i], &local_.sum[i]}, padded_dim_);
+    ForEachPartial([&](float* partial, int i) {
+      vector_.merge(GroupPartial(partial, i), CutPartial(i), padded_dim_);
     });
   }
 
@@ -140,9 +134,7 @@ class ItemTask {
     const auto [first, last] = VisibleKeys(item_.row_begin, begin, end);
     const int first_page = first / kPageTokens * kPageTokens;
     Grow(local_.scores, static_cast<std::int64_t>(rows_) * kCutKeys);
-    Grow(local_.max, rows_);
-    Grow(local_.sum, rows_);
-    Grow(local_.product, static_cast<std::int64_t>(rows_) * padded_dim_);
+    Grow(local_.product, rows_ * partial_size());
     PanelProduct scores;
     scores.x = local_.query.data();
     scores.x_stride = dim_;
@@ -158,7 +150,7 @@ class ItemTask {
     const int padded = (last - begin + kPageTokens - 1) / kPageTokens * kPageTokens;
     for (int i = 0; i < rows_; ++i) {
       vector_.softmax_cut(local_.scores.data() + static_cast<std::int64_t>(i) * kCutKeys,
-                          first - begin, last - begin, padded, &local_.max[i], &local_.sum[i]);
+                          first - begin, last - begin, padded, CutPartial(i) + padded_dim_);
     }
     PanelProduct weighted;
     weighted.x_stride = kCutKeys;
@@ -166,7 +158,7 @@ class ItemTask {
     weighted.panel_stride = kPageTokens * kPanelWidth;
     weighted.panel_count = padded_dim_ / kPanelWidth;
     weighted.out = local_.product.data();
-    weighted.out_stride = padded_dim_;
+    weighted.out_stride = partial_size();
     for (int page = first_page; page < last; page += kPageTokens) {
       const int key = std::max(page, first);
       weighted.x = local_.scores.data() + (key - begin);
@@ -194,13 +186,12 @@ class ItemTask {
     scores.out_stride = kCutKeys;
     vector_.product_f32(scores);
 
-    Grow(local_.max, rows_);
-    Grow(local_.sum, rows_);
+    Grow(local_.product, rows_ * partial_size());
     for (int i = 0; i < rows_; ++i) {
       const auto [first, last] = VisibleKeys(item_.row_begin + i / heads_, begin, end);
       vector_.softmax_cut(local_.scores.data() + static_cast<std::int64_t>(i) * kCutKeys,
-                          first - begin, last - begin, pages * kPageTokens, &local_.max[i],
-                          &local_.sum[i]);
+                          first - begin, last - begin, pages * kPageTokens,
+                          CutPartial(i) + padded_dim_);
     }
 
     WeighValues(begin, end);
@@ -209,12 +200,11 @@ class ItemTask {
   // Weighted values of the cut. Keys that a row does not see have weight zero, which adds nothing
   // unless the value is not finite; then each row takes its own keys alone (the same bits).
   void WeighValues(int begin, int end) {
-    Grow(local_.product, static_cast<std::int64_t>(rows_) * padded_dim_);
     PanelProduct weighted;
     weighted.x_stride = kCutKeys;
     weighted.panel_stride = static_cast<std::int64_t>(kCutKeys) * kPanelWidth;
     weighted.panel_count = padded_dim_ / kPanelWidth;
-    weighted.out_stride = padded_dim_;
+    weighted.out_stride = partial_size();
     if (EveryoneSees(begin, end) || ValuesFinite(end - begin)) {
       weighted.x = local_.scores.data();
       weighted.rows = rows_;
@@ -231,7 +221,7 @@ class ItemTask {
       weighted.inner = last - first;
       weighted.panels =
           local_.values.data() + static_cast<std::int64_t>(first - begin) * kPanelWidth;
-      weighted.out = local_.product.data() + static_cast<std::int64_t>(i) * padded_dim_;
+      weighted.out = CutPartial(i);
       vector_.product_f32(weighted);
     }
   }
@@ -285,11 +275,6 @@ class ItemTask {
 };
 
 }  // namespace
-
-PartialRef PartialOf(const AttentionScratch& scratch, std::int64_t partial, int padded_dim) {
-  float* value = scratch.partial(partial);
-  return {value, value + padded_dim, value + padded_dim + 1};
-}
 
 void RunAttentionItem(const AttentionCall& call, const WorkItem& item, int kv_head,
                       const VectorKernels& vector, AttentionScratch& scratch, int worker) {

@@ -458,10 +458,9 @@ TEST_F(FloatLoops, Softmax) {
     ExpectOneResult(std::to_string(end) + " keys", [&](const VectorKernels& vector) {
       std::vector<float> scores = Numbers(11).Floats(128);
       for (float& score : scores) score *= 30.0f;
-      float max = 0.0f, sum = 0.0f;
-      vector.softmax_cut(scores.data(), end / 4, end, 112, &max, &sum);
-      scores.push_back(max);
-      scores.push_back(sum);
+      float max_and_sum[2] = {};
+      vector.softmax_cut(scores.data(), end / 4, end, 112, max_and_sum);
+      scores.insert(scores.end(), max_and_sum, max_and_sum + 2);
       return scores;
     });
   }

@@ -153,13 +153,24 @@ inline Vec LoadCodes(const std::int8_t* p) {
 #endif
 }
 
+// b where a is less or b is not a number.
+inline Vec AtLeast(float a, Vec b) {
+#if defined(__AVX512F__)
+  return (Vec)_mm512_max_ps(_mm512_set1_ps(a), (__m512)b);
+#elif defined(__AVX2__)
+  return (Vec)_mm256_max_ps(_mm256_set1_ps(a), (__m256)b);
+#else
+  return b < Broadcast(a) ? Broadcast(a) : b;
+#endif
+}
+
 // 2^x to about 1e-7 relative; exactly 0 below 2^-126 (and at -inf), exactly 1 at 0; x <= 127.
 inline Vec Exp2(Vec x) {
-  const Vec clamped = x < Broadcast(-126.0f) ? Broadcast(-126.0f) : x;
-  const Vec magic = Broadcast(12582912.0f);  // 1.5 * 2^23: adding it rounds to an integer
-  const Vec whole = (clamped + magic) - magic;
-  const Vec f = clamped - whole;     // in [-0.5, 0.5]
-  Vec p = Broadcast(1.5252734e-5f);  // Taylor coefficients ln(2)^k / k!, k = 7 … 0
+  const Vec clamped = AtLeast(-126.0f, x);
+  const Vec magic = Broadcast(12582912.0f);   // 1.5 * 2^23: adding it rounds to an integer
+  const Vec shifted = clamped + magic;        // the integer in the last bits
+  const Vec f = clamped - (shifted - magic);  // in [-0.5, 0.5]
+  Vec p = Broadcast(1.5252734e-5f);           // Taylor coefficients ln(2)^k / k!, k = 7 … 0
   p = Fma(p, f, Broadcast(1.5403530e-4f));
   p = Fma(p, f, Broadcast(1.3333558e-3f));
   p = Fma(p, f, Broadcast(9.6181291e-3f));
@@ -167,8 +178,7 @@ inline Vec Exp2(Vec x) {
   p = Fma(p, f, Broadcast(2.4022651e-1f));
   p = Fma(p, f, Broadcast(6.9314718e-1f));
   p = Fma(p, f, Broadcast(1.0f));
-  const IVec exponent = __builtin_convertvector(whole, IVec) << 23;
-  const Vec scaled = (Vec)((IVec)p + exponent);
+  const Vec scaled = (Vec)((IVec)p + ((IVec)shifted << 23));
   return x < Broadcast(-126.0f) ? Vec{} : scaled;
 }
 

@@ -23,12 +23,11 @@ struct PanelProduct {
   bool goes_on = false;         // chains begin with what `out` holds, not with zero
 };
 
-// A partial of attention: the value is relative to 2^max; sum 0 = empty.
-struct PartialRef {
-  float* value;
-  float* max;
-  float* sum;
-};
+// A partial of attention for one row and head is [padded_dim + 16] floats: padded_dim weighted
+// values relative to 2^max, then in a cache line of their own max (in units of log2) and the sum of
+// weights (0 = empty).
+inline constexpr int kPartialEnd =
+    16;  // floats after the values, of which the first is max, then sum
 
 // Where blocks of a group of rows go, one after the other (CodedRows of integer_kernels.h).
 struct CodedBlocks {
@@ -61,12 +60,13 @@ struct VectorKernels {
   void (*swiglu)(const float* gate, const float* up, std::int64_t count, float* out);
   void (*gelu)(std::int64_t count, float* x);  // in place
   // Softmax numerators of one row over the keys [begin, end) of a cut, in place: scores[i] becomes
-  // 2^(score - max), zero outside [begin, end) up to `padded` (a multiple of 16). Returns the
+  // 2^(score - max), zero outside [begin, end) up to `padded` (a multiple of 16). Writes the
   // maximum, -inf when there is no key, and the sum.
-  void (*softmax_cut)(float* scores, int begin, int end, int padded, float* max, float* sum);
+  void (*softmax_cut)(float* scores, int begin, int end, int padded, float* max_and_sum);
   bool (*all_finite)(const float* values, std::int64_t count);  // count % 16 == 0
-  // acc = acc ⊕ next, `count` values; an empty side leaves the other as it is.
-  void (*merge)(const PartialRef& acc, const PartialRef& next, int count);
+  // acc = acc ⊕ next, two partials; an empty side leaves the other as it is.
+  void (*merge)(float* acc, const float* next, int padded_dim);
+  void (*scale)(const float* x, float factor, std::int64_t count, float* out);
   // Of logits, NaN left out: the largest, and the sum of exp(logit - largest) in 16 lanes.
   float (*largest)(const float* logits, std::int64_t count);
   float (*sum_of_powers)(const float* logits, std::int64_t count, float largest);
