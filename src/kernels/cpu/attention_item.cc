@@ -129,24 +129,27 @@ class ItemTask {
   }
 
   // The heads of one row are too few to pay for a copy of keys and values: these are converted in
-  // registers, page by page. The chains, and so the bits, are those of RunCutOfRows.
+  // registers. All pages of keys are read at once, for enough chains. These, and so the bits, are
+  // those of RunCutOfRows.
   void RunCutOfOneRow(int begin, int end) {
     const auto [first, last] = VisibleKeys(item_.row_begin, begin, end);
     const int first_page = first / kPageTokens * kPageTokens;
     Grow(local_.scores, static_cast<std::int64_t>(rows_) * kCutKeys);
     Grow(local_.product, rows_ * partial_size());
+    const void* keys[kPagesPerCut];
     PanelProduct scores;
+    scores.panel_at = keys;
+    for (int key = first_page; key < last; key += kPageTokens) {
+      keys[scores.panel_count++] = call_.kv.Keys(call_.layer, kv_head_, PageOf(key));
+      Fetch(call_.kv.Values(call_.layer, kv_head_, PageOf(key), 0));
+    }
     scores.x = local_.query.data();
     scores.x_stride = dim_;
     scores.rows = rows_;
     scores.inner = dim_;
-    scores.panel_count = 1;
+    scores.out = local_.scores.data() + (first_page - begin);
     scores.out_stride = kCutKeys;
-    for (int key = first_page; key < last; key += kPageTokens) {
-      scores.panels = call_.kv.Keys(call_.layer, kv_head_, PageOf(key));
-      scores.out = local_.scores.data() + (key - begin);
-      Multiply(scores);
-    }
+    Multiply(scores);
     const int padded = (last - begin + kPageTokens - 1) / kPageTokens * kPageTokens;
     for (int i = 0; i < rows_; ++i) {
       vector_.softmax_cut(local_.scores.data() + static_cast<std::int64_t>(i) * kCutKeys,
@@ -164,9 +167,19 @@ class ItemTask {
       weighted.x = local_.scores.data() + (key - begin);
       weighted.inner = std::min(page + kPageTokens, last) - key;
       weighted.panels = call_.kv.Values(call_.layer, kv_head_, PageOf(page), key % kPageTokens);
+      if (page + kCutKeys < item_.key_end) {
+        Fetch(call_.kv.Keys(call_.layer, kv_head_, PageOf(page + kCutKeys)));
+      }
       Multiply(weighted);
       weighted.goes_on = true;
     }
+  }
+
+  // Asks memory for a page's keys or values, of two bytes each. Processors do not foresee them:
+  // pages of one head are far from one another.
+  void Fetch(const void* tile) const {
+    const int bytes = dim_ * kPageTokens * 2;
+    for (int i = 0; i < bytes; i += 64) __builtin_prefetch(static_cast<const char*>(tile) + i);
   }
 
   void RunCutOfRows(int begin, int end) {

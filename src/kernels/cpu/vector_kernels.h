@@ -14,9 +14,10 @@ struct PanelProduct {
   const float* x = nullptr;   // [rows, inner], rows x_stride apart
   std::int64_t x_stride = 0;  // floats
   int rows = 0;
-  int inner = 0;                  // terms of a sum
-  const void* panels = nullptr;   // [panels, inner, 16] of the element type
-  std::int64_t panel_stride = 0;  // elements from one panel to the next
+  int inner = 0;                          // terms of a sum
+  const void* panels = nullptr;           // [panels, inner, 16] of the element type
+  std::int64_t panel_stride = 0;          // elements from one panel to the next
+  const void* const* panel_at = nullptr;  // instead of both: where each panel is
   int panel_count = 0;
   float* out = nullptr;         // [rows, 16 * panel_count], rows out_stride apart
   std::int64_t out_stride = 0;  // floats
