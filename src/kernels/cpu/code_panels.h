@@ -1,7 +1,8 @@
-// Where the code of one weight stands in a panel of 16 outputs (integer_kernels.h).
+// Where the codes of weights stand in a panel of 16 outputs (integer_kernels.h).
 #pragma once
 
 #include <cstdint>
+#include <cstring>
 
 #include "kernels/cpu/integer_kernels.h"
 
@@ -15,33 +16,40 @@ struct CodeLayout {
   std::int64_t PanelBytes(std::int64_t columns) const {
     return columns * kCodeLanes / (nibbles ? 2 : 1);
   }
-  void Put(std::uint8_t* panel, std::int64_t column, int lane, std::int8_t code) const {
-    std::uint8_t& byte = panel[ByteOf(column, lane)];
-    const auto stored = static_cast<std::uint8_t>(code + offset);
-    if (!nibbles) {
-      byte = stored;
-    } else if (IsUpper(column)) {
-      byte = static_cast<std::uint8_t>((byte & 15) | (stored << 4));
-    } else {
-      byte = static_cast<std::uint8_t>((byte & 0xf0) | (stored & 15));
+  // 32 codes of one output, the block-th of its row.
+  void PutBlock(std::uint8_t* panel, std::int64_t block, int lane, const std::int8_t* codes) const {
+    std::uint8_t stored[kBlockColumns];
+    for (int i = 0; i < kBlockColumns; ++i)
+      stored[i] = static_cast<std::uint8_t>(codes[i] + offset);
+    const int columns = nibbles ? kHalfColumns : kBlockColumns;
+    if (nibbles) {
+      for (int i = 0; i < kHalfColumns; ++i) {
+        stored[i] = static_cast<std::uint8_t>((stored[i] & 15) | (stored[kHalfColumns + i] << 4));
+      }
+    }
+    std::uint8_t* out = panel + block * columns * kCodeLanes + lane * interleave;
+    for (int i = 0; i < columns; i += interleave) {
+      std::memcpy(out + i * kCodeLanes, stored + i, static_cast<size_t>(interleave));
     }
   }
-  int Get(const std::uint8_t* panel, std::int64_t column, int lane) const {
-    const std::uint8_t byte = panel[ByteOf(column, lane)];
-    if (!nibbles) return static_cast<std::int8_t>(byte - offset);
-    return (IsUpper(column) ? byte >> 4 : byte & 15) - offset;
+  void GetBlock(const std::uint8_t* panel, std::int64_t block, int lane, std::int8_t* codes) const {
+    std::uint8_t stored[kBlockColumns];
+    const int columns = nibbles ? kHalfColumns : kBlockColumns;
+    const std::uint8_t* in = panel + block * columns * kCodeLanes + lane * interleave;
+    for (int i = 0; i < columns; i += interleave) {
+      std::memcpy(stored + i, in + i * kCodeLanes, static_cast<size_t>(interleave));
+    }
+    if (nibbles) {
+      for (int i = 0; i < kHalfColumns; ++i) {
+        stored[kHalfColumns + i] = stored[i] >> 4;
+        stored[i] &= 15;
+      }
+    }
+    for (int i = 0; i < kBlockColumns; ++i) codes[i] = static_cast<std::int8_t>(stored[i] - offset);
   }
 
  private:
   static constexpr int kCodeLanes = 16;
-  static bool IsUpper(std::int64_t column) { return column % kBlockColumns >= kHalfColumns; }
-  std::int64_t ByteOf(std::int64_t column, int lane) const {
-    const int stored = nibbles ? kHalfColumns : kBlockColumns;  // columns of a block's bytes
-    const std::int64_t block = column / kBlockColumns;
-    const std::int64_t within = column % stored;
-    return block * stored * kCodeLanes + within / interleave * interleave * kCodeLanes +
-           static_cast<std::int64_t>(lane) * interleave + within % interleave;
-  }
 };
 
 }  // namespace banyan

@@ -185,10 +185,9 @@ std::vector<float> Computed(const CpuPath& path, const CodedWeights& w, const Co
   std::vector<float> scales(w.scales.size()), minima(w.minima.size());
   for (int n = 0; n < w.outputs; ++n) {
     const int panel = n / kPanelWidth, lane = n % kPanelWidth;
-    for (int c = 0; c < w.columns; ++c) {
-      const std::int8_t code = w.codes[n * w.columns + c];
-      layout.Put(packed.data() + panel * bytes, c, lane, code);
-      EXPECT_EQ(layout.Get(packed.data() + panel * bytes, c, lane), code);
+    const std::int8_t* codes = &w.codes[n * w.columns];
+    for (int block = 0; block < w.columns / kBlockColumns; ++block) {
+      layout.PutBlock(packed.data() + panel * bytes, block, lane, codes + block * kBlockColumns);
     }
     for (int g = 0; g < w.groups(); ++g) {
       const size_t to = static_cast<size_t>((panel * w.groups() + g) * kPanelWidth + lane);
@@ -217,6 +216,27 @@ std::vector<float> Computed(const CpuPath& path, const CodedWeights& w, const Co
   product.out_stride = w.outputs;
   path.integer.product(product);
   return out;
+}
+
+TEST(CodeLayout, GivesBackWhatWasPut) {
+  for (const int interleave : {4, 8}) {
+    for (const CodeLayout& layout :
+         {CodeLayout{interleave, false, 0}, CodeLayout{interleave, false, 128},
+          CodeLayout{interleave, true, kNibbleOffset}}) {
+      Numbers numbers(3);
+      std::vector<std::uint8_t> panel(static_cast<size_t>(layout.PanelBytes(2 * kBlockColumns)));
+      std::vector<std::int8_t> put(16 * 2 * kBlockColumns), got(put.size());
+      for (std::int8_t& code : put) {
+        code = static_cast<std::int8_t>(layout.nibbles ? numbers.Below(16) - 8
+                                                       : numbers.Below(256) - 128);
+      }
+      for (int i = 0; i < 32; ++i)
+        layout.PutBlock(panel.data(), i % 2, i / 2, &put[i * kBlockColumns]);
+      for (int i = 0; i < 32; ++i)
+        layout.GetBlock(panel.data(), i % 2, i / 2, &got[i * kBlockColumns]);
+      EXPECT_EQ(put, got);
+    }
+  }
 }
 
 TEST(CpuPaths, LastOneIsSupportedEverywhere) {

@@ -64,8 +64,8 @@ void PackCodeRow(const SourceRow& source, std::int64_t columns, PackedPart& part
   std::vector<float> scales(static_cast<size_t>(groups)), minima(static_cast<size_t>(groups));
   DequantizeToCodes(source.tensor->dtype, source.bytes(), codes, scales, minima);
   std::uint8_t* code_panel = part.codes.data() + panel * part.layout.PanelBytes(columns);
-  for (std::int64_t c = 0; c < columns; ++c) {
-    part.layout.Put(code_panel, c, lane, codes[static_cast<size_t>(c)]);
+  for (std::int64_t block = 0; block < columns / kBlockColumns; ++block) {
+    part.layout.PutBlock(code_panel, block, lane, codes.data() + block * kBlockColumns);
   }
   for (std::int64_t g = 0; g < groups; ++g) {
     const std::int64_t at = (panel * groups + g) * kPanelWidth + lane;
@@ -171,6 +171,24 @@ bool PackedMatrix::has_codes() const {
                      [](const PackedPart& part) { return part.type == PanelType::kCodes; });
 }
 
+namespace {
+
+// Row `lane` of a panel of codes.
+void UnpackCodes(const PackedPart& part, std::int64_t columns, std::int64_t panel, int lane,
+                 float* out) {
+  const std::uint8_t* codes = part.codes.data() + panel * part.layout.PanelBytes(columns);
+  const std::int64_t groups = columns / part.group;
+  std::int8_t block[kBlockColumns];
+  for (std::int64_t c = 0; c < columns; ++c) {
+    if (c % kBlockColumns == 0) part.layout.GetBlock(codes, c / kBlockColumns, lane, block);
+    const auto g = static_cast<size_t>((panel * groups + c / part.group) * kPanelWidth + lane);
+    const float value = part.scales[g] * static_cast<float>(block[c % kBlockColumns]);
+    out[c] = part.minima.empty() ? value : value - part.minima[g];
+  }
+}
+
+}  // namespace
+
 void UnpackRow(const PackedMatrix& w, std::int64_t row, float* out) {
   const auto after = std::upper_bound(
       w.parts.begin(), w.parts.end(), row,
@@ -178,29 +196,13 @@ void UnpackRow(const PackedMatrix& w, std::int64_t row, float* out) {
   const PackedPart& part = *(after - 1);
   const std::int64_t panel = (row - part.first_row) / kPanelWidth;
   const int lane = static_cast<int>((row - part.first_row) % kPanelWidth);
+  if (part.type == PanelType::kCodes) return UnpackCodes(part, w.columns, panel, lane, out);
   const std::int64_t offset = panel * w.columns * kPanelWidth + lane;
   for (std::int64_t c = 0; c < w.columns; ++c) {
     const size_t at = static_cast<size_t>(offset + c * kPanelWidth);
-    switch (part.type) {
-      case PanelType::kF32:
-        out[c] = part.f32[at];
-        break;
-      case PanelType::kF16:
-        out[c] = F16ToFloat(part.half[at]);
-        break;
-      case PanelType::kBF16:
-        out[c] = BF16ToFloat(part.half[at]);
-        break;
-      case PanelType::kCodes: {
-        const std::int64_t groups = w.columns / part.group;
-        const size_t g =
-            static_cast<size_t>((panel * groups + c / part.group) * kPanelWidth + lane);
-        const std::uint8_t* codes = part.codes.data() + panel * part.layout.PanelBytes(w.columns);
-        const float value = part.scales[g] * static_cast<float>(part.layout.Get(codes, c, lane));
-        out[c] = part.minima.empty() ? value : value - part.minima[g];
-        break;
-      }
-    }
+    out[c] = part.type == PanelType::kF32   ? part.f32[at]
+             : part.type == PanelType::kF16 ? F16ToFloat(part.half[at])
+                                            : BF16ToFloat(part.half[at]);
   }
 }
 
