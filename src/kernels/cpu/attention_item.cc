@@ -92,17 +92,19 @@ class ItemTask {
     });
   }
 
-  // True when some row of the item sees some key of the cut.
-  bool AnyoneSees(int begin, int end) const {
+  // The end of the keys of the cut that some row of the item sees; `begin` where there are none.
+  int LastSeen(int begin, int end) const {
+    int seen = begin;
     for (int row = item_.row_begin; row < item_.row_end; ++row) {
       const auto [first, last] = VisibleKeys(row, begin, end);
-      if (first < last) return true;
+      if (first < last) seen = std::max(seen, last);
     }
-    return false;
+    return seen;
   }
 
   void RunCut(int begin, int end) {
-    if (!AnyoneSees(begin, end)) return;
+    end = LastSeen(begin, end);
+    if (begin == end) return;
     if (item_.row_end - item_.row_begin == 1 && call_.kv.panel_type() != KvType::kQ8) {
       RunCutOfOneRow(begin, end);
     } else {

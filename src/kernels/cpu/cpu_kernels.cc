@@ -241,9 +241,12 @@ class CpuKernels : public Kernels {
       const size_t pairs = inverse_frequency_.size();
       const float* cosine = cpu.cosine.data() + static_cast<size_t>(row) * pairs;
       const float* sine = cpu.sine.data() + static_cast<size_t>(row) * pairs;
-      for (int head = 0; head < shape.heads; ++head) Rotate(query + head * dim, cosine, sine);
+      const int half = static_cast<int>(pairs);
+      for (int head = 0; head < shape.heads; ++head) {
+        vector_.rotate(cosine, sine, half, query + head * dim);
+      }
       for (int head = 0; head < shape.kv_heads; ++head) {
-        Rotate(key + head * dim, cosine, sine);
+        vector_.rotate(cosine, sine, half, key + head * dim);
         pages.Store(vector_, layer, head, cpu.batch.slots[static_cast<size_t>(row)],
                     key + head * dim, value + head * dim);
       }
@@ -395,15 +398,6 @@ class CpuKernels : public Kernels {
   }
 
   // Turns the pairs (i, i + rotary_dim / 2); values beyond rotary_dim stay.
-  void Rotate(float* head, const float* cosine, const float* sine) const {
-    const size_t half = inverse_frequency_.size();
-    for (size_t i = 0; i < half; ++i) {
-      const float a = head[i], b = head[i + half];
-      head[i] = a * cosine[i] - b * sine[i];
-      head[i + half] = b * cosine[i] + a * sine[i];
-    }
-  }
-
   KernelOptions options_;
   ThreadPool pool_;
   const CpuPath& path_ = CpuPathOfThisMachine();

@@ -57,6 +57,8 @@ struct VectorKernels {
   void (*rms_norm)(const float* x, const float* weight, int columns, float eps, float* out);
   void (*layer_norm)(const float* x, const float* weight, const float* bias, int columns, float eps,
                      float* out);
+  // Value i of the head's first `half` and of its next ones, turned by the angle i.
+  void (*rotate)(const float* cosine, const float* sine, int half, float* head);
   void (*add)(const float* delta, std::int64_t count, float* x);
   void (*swiglu)(const float* gate, const float* up, std::int64_t count, float* out);
   void (*gelu)(std::int64_t count, float* x);  // in place
