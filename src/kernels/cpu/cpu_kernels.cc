@@ -70,7 +70,9 @@ class CpuKernels : public Kernels {
   int attention_tasks() const override { return 4 * pool_.size(); }
   const KernelOptions& options() const override { return options_; }
 
-  MachineRates MeasureRates() override { return MeasureCpuRates(path_, has_codes_, pool_); }
+  MachineRates MeasureRates() override {
+    return MeasureCpuRates(path_, has_codes_, LoadedBytes(), pool_);
+  }
 
   Tensor NewTensor(std::int64_t rows, std::int64_t columns) override {
     const size_t bytes = static_cast<size_t>(rows * Stride(columns)) * sizeof(float);
@@ -90,6 +92,7 @@ class CpuKernels : public Kernels {
         {options_.precision == Precision::kMixed, path_.integer.interleave, path_.integer.bias},
         pool_);
     has_codes_ = has_codes_ || matrix->has_codes();
+    loaded_.push_back(matrix);
     return matrix;
   }
 
@@ -363,6 +366,23 @@ class CpuKernels : public Kernels {
     return rows;
   }
 
+  // Of all matrices that are still there.
+  std::vector<std::span<const std::byte>> LoadedBytes() const {
+    std::vector<std::span<const std::byte>> bytes;
+    for (const std::weak_ptr<const PackedMatrix>& loaded : loaded_) {
+      const std::shared_ptr<const PackedMatrix> matrix = loaded.lock();
+      if (matrix == nullptr) continue;
+      for (const PackedPart& part : matrix->parts) {
+        bytes.push_back(std::as_bytes(std::span(part.f32)));
+        bytes.push_back(std::as_bytes(std::span(part.half)));
+        bytes.push_back(std::as_bytes(std::span(part.codes)));
+        bytes.push_back(std::as_bytes(std::span(part.scales)));
+        bytes.push_back(std::as_bytes(std::span(part.minima)));
+      }
+    }
+    return bytes;
+  }
+
   // Two products: A x, scaled, and B times that, which is added to the rows of `out`.
   void AddFactors(const LowRankFactors& factors, const VariantRun& run, const Tensor& x,
                   const Tensor& inner, Tensor& out) {
@@ -410,6 +430,7 @@ class CpuKernels : public Kernels {
   const VectorKernels& vector_ = path_.vector;
   ProductThreads products_{path_, pool_};
   bool has_codes_ = false;  // some weights are multiplied as codes
+  std::vector<std::weak_ptr<const PackedMatrix>> loaded_;
   std::vector<float> inverse_frequency_;
   float rope_scale_ = 1.0f;
   AttentionScratch attention_;
