@@ -48,6 +48,15 @@ std::shared_ptr<const LowRankTable> Kernels::LoadLowRank(const LowRankSource& so
   return table;
 }
 
+std::vector<std::vector<Tensor>> Kernels::NewTensorGroups(std::span<const TensorGroup> groups) {
+  std::vector<std::vector<Tensor>> made;
+  for (const TensorGroup& group : groups) {
+    std::vector<Tensor>& tensors = made.emplace_back();
+    for (const TensorShape& shape : group) tensors.push_back(NewTensor(shape.rows, shape.columns));
+  }
+  return made;
+}
+
 std::shared_ptr<const Matrix> Kernels::RandomMatrix(const RandomWeights& weights) {
   BANYAN_CHECK(weights.rows > 0 && weights.columns > 0);
   std::vector<std::uint16_t> values(static_cast<size_t>(weights.rows * weights.columns));

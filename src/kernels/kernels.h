@@ -106,6 +106,12 @@ enum class Activation {
   kTanh,
 };
 
+// Shapes of activations that are needed at the same time.
+struct TensorShape {
+  std::int64_t rows = 0, columns = 0;
+};
+using TensorGroup = std::vector<TensorShape>;
+
 // How to time an operation.
 struct TimedRuns {
   int count = 1;
@@ -135,6 +141,9 @@ class Kernels {
   // --- Memory --------------------------------------------------------------------------------
   // Activations of `rows` rows, contents undefined. Throws kLimit when memory is not to be had.
   virtual Tensor NewTensor(std::int64_t rows, std::int64_t columns) = 0;
+  // The same for several groups of activations. Those of one group are needed at the same time,
+  // those of different groups never are: a backend may let groups have the same memory.
+  virtual std::vector<std::vector<Tensor>> NewTensorGroups(std::span<const TensorGroup> groups);
   // Before loading: about how many weights will come.
   virtual void ExpectWeights(std::int64_t /*weights*/) {}
   // A matrix [sum of rows, columns] made of the given parts stacked by rows (fused Q, K, V may have

@@ -17,16 +17,29 @@ ForwardPass::ForwardPass(const ModelConfig& config, const ModelWeights& weights,
   const RopeTable rope = MakeRopeTable(config.rope, config.context_length);
   kernels.SetRope(rope.inverse_frequency, rope.scale);
   const std::int64_t dim = config.head_dim;
-  x_ = kernels.NewTensor(max_rows, config.hidden_size);
-  normed_ = kernels.NewTensor(max_rows, config.hidden_size);
-  qkv_ = kernels.NewTensor(max_rows, (config.heads + 2 * config.kv_heads) * dim);
-  attended_ = kernels.NewTensor(max_rows, config.heads * dim);
-  delta_ = kernels.NewTensor(max_rows, config.hidden_size);
-  gate_up_ = kernels.NewTensor(max_rows, 2 * static_cast<std::int64_t>(config.ffn_size));
-  inner_ = kernels.NewTensor(max_rows, config.ffn_size);
-  chosen_ = kernels.NewTensor(max_logit_rows, config.hidden_size);
-  chosen_attended_ = kernels.NewTensor(max_logit_rows, config.heads * dim);
-  logits_ = kernels.NewTensor(max_logit_rows, config.vocab_size);
+  const std::int64_t rows = max_rows, hidden = config.hidden_size, ffn = config.ffn_size;
+  x_ = kernels.NewTensor(rows, hidden);
+  chosen_ = kernels.NewTensor(max_logit_rows, hidden);
+  // What a block reads is not needed when it adds to x.
+  const std::vector<TensorGroup> around = {{{rows, hidden}}, {{rows, hidden}}};
+  const auto sides = kernels.NewTensorGroups(around);
+  normed_ = sides[0][0];
+  delta_ = sides[1][0];
+  // What lies within a block is not needed in the next one, nor with the logits.
+  const std::vector<TensorGroup> within = {
+      {{rows, (config.heads + 2 * config.kv_heads) * dim},
+       {rows, config.heads * dim},
+       {max_logit_rows, config.heads * dim}},
+      {{rows, 2 * ffn}, {rows, ffn}},
+      {{max_logit_rows, config.vocab_size}},
+  };
+  const auto blocks = kernels.NewTensorGroups(within);
+  qkv_ = blocks[0][0];
+  attended_ = blocks[0][1];
+  chosen_attended_ = blocks[0][2];
+  gate_up_ = blocks[1][0];
+  inner_ = blocks[1][1];
+  logits_ = blocks[2][0];
   if (weights.ranks > 0) ranks_ = kernels.NewTensor(max_rows, weights.ranks);
 }
 

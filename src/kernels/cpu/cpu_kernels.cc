@@ -85,6 +85,28 @@ class CpuKernels : public Kernels {
     return Tensor{std::shared_ptr<void>(memory, std::free), rows, columns};
   }
 
+  // All groups begin where the memory of the largest does.
+  std::vector<std::vector<Tensor>> NewTensorGroups(std::span<const TensorGroup> groups) override {
+    const auto floats = [](const TensorShape& shape) { return shape.rows * Stride(shape.columns); };
+    std::int64_t most = 0;
+    for (const TensorGroup& group : groups) {
+      std::int64_t needed = 0;
+      for (const TensorShape& shape : group) needed += floats(shape);
+      most = std::max(most, needed);
+    }
+    const Tensor all = NewTensor(1, most);
+    std::vector<std::vector<Tensor>> made;
+    for (const TensorGroup& group : groups) {
+      std::vector<Tensor>& tensors = made.emplace_back();
+      float* next = Data(all);
+      for (const TensorShape& shape : group) {
+        tensors.push_back({std::shared_ptr<void>(all.memory, next), shape.rows, shape.columns});
+        next += floats(shape);
+      }
+    }
+    return made;
+  }
+
   std::shared_ptr<const Matrix> LoadMatrix(std::span<const HostTensor* const> parts,
                                            std::span<const std::int32_t> row_order) override {
     auto matrix = PackMatrix(
