@@ -37,7 +37,7 @@ void EngineCore::PlanStep() {
   } else {
     built_ = &builder_.Build(node_rows_, {}, chains_);
   }
-  BuildPlan(built_->nodes, built_->batch.positions, OptionsForPlan(), plan_);
+  BuildPlan(built_->nodes, built_->batch.positions, OptionsForPlan(), plan_scratch_, plan_);
   BANYAN_CHECK(launched_.size() <= 1);  // so that a choice under way is of the latest step
 }
 
@@ -90,6 +90,11 @@ void EngineCore::FillTails() {
 void EngineCore::Launch() {
   const StepDecision& decision = scheduler_.decision();
   LaunchedStep step;
+  if (!taken_.empty()) {
+    step = std::move(taken_.back());
+    taken_.pop_back();
+    step.Clear();
+  }
   step.decode_only = decision.prefill.empty();
   ForwardOptions forward;
   forward.skip_attention = options_.strategy == Strategy::kNoAttention;
@@ -104,7 +109,7 @@ void EngineCore::Launch() {
   for (const StreamId id : running_) {
     if (AddChoice(at(id), step)) step.readers.push_back(id);
   }
-  step.choices = kernels_.Choose(step.logits, requested_, {panels_, forward.earlier});
+  kernels_.Choose(step.logits, requested_, {panels_, forward.earlier}, step.choices);
 
   for (size_t i = 0; i < step.readers.size(); ++i) {
     Stream& stream = at(step.readers[i]);
@@ -115,7 +120,7 @@ void EngineCore::Launch() {
   for (const StepBuilder::NodeRows& rows : node_rows_) {
     cache_.MarkFilled(rows.node, rows.first_key + rows.count);
   }
-  limit_.Add(CountPlan(plan_, built_->batch.positions),
+  limit_.Add(CountPlan(plan_, built_->batch.positions, plan_scratch_),
              static_cast<int>(built_->batch.logit_rows.size()), step.decode_only);
   ++receipt_.steps;
   receipt_.decode_rows += decision.extend_rows;

@@ -79,8 +79,9 @@ struct QkNormWeights {
 class PendingChoices {
  public:
   virtual ~PendingChoices() = default;
-  // Waits until they are made and gives them, once. A row without a token to choose has kNoToken.
-  virtual std::vector<TokenChoice> Take() = 0;
+  // Waits until they are made and gives them, once: they are there until this is gone or chosen
+  // into again. A row without a token to choose has kNoToken.
+  virtual const std::vector<TokenChoice>& Take() = 0;
 };
 
 // Panels that requests for tokens name.
@@ -177,11 +178,15 @@ class Kernels {
   virtual void SetRope(std::span<const float> inverse_frequency, float scale) = 0;
   // The step's index arrays in backend memory, with its cosines and sines. `earlier` (may be null
   // when no row names one, see ChoiceToken) are the choices whose tokens rows may feed, taken or
-  // not.
-  virtual std::unique_ptr<StepInputs> Upload(const Batch& batch, const AttentionPlan& plan,
-                                             const PendingChoices* earlier) = 0;
-  std::unique_ptr<StepInputs> Upload(const Batch& batch, const AttentionPlan& plan) {
-    return Upload(batch, plan, nullptr);
+  // not. They come into `step`: null, or what an earlier call put there and nobody needs any more,
+  // whose memory may be used again.
+  virtual void Upload(const Batch& batch, const AttentionPlan& plan, const PendingChoices* earlier,
+                      std::unique_ptr<StepInputs>& step) = 0;
+  std::unique_ptr<StepInputs> Upload(const Batch& batch, const AttentionPlan& plan,
+                                     const PendingChoices* earlier = nullptr) {
+    std::unique_ptr<StepInputs> step;
+    Upload(batch, plan, earlier, step);
+    return step;
   }
 
   // For the steps of one forward pass; these kernels must outlive it.
@@ -237,13 +242,16 @@ class Kernels {
 
   // --- From logits to tokens -----------------------------------------------------------------
   // Begins one choice per request, from the row of `logits` or the panel that it names. What the
-  // requests point at is not needed afterwards.
-  virtual std::unique_ptr<PendingChoices> Choose(const Tensor& logits,
-                                                 std::span<const SamplingRow> requests,
-                                                 const StepPanels& panels) = 0;
+  // requests point at is not needed afterwards. They come into `choices`: null, or what an earlier
+  // call put there and nobody needs any more, whose memory may be used again.
+  virtual void Choose(const Tensor& logits, std::span<const SamplingRow> requests,
+                      const StepPanels& panels, std::unique_ptr<PendingChoices>& choices) = 0;
   std::unique_ptr<PendingChoices> Choose(const Tensor& logits,
-                                         std::span<const SamplingRow> requests) {
-    return Choose(logits, requests, {});
+                                         std::span<const SamplingRow> requests,
+                                         const StepPanels& panels = {}) {
+    std::unique_ptr<PendingChoices> choices;
+    Choose(logits, requests, panels, choices);
+    return choices;
   }
   // The same without panels, waited for.
   virtual void SelectTokens(const Tensor& logits, std::span<const SamplingRow> requests,

@@ -1,6 +1,7 @@
 #include "model/forward.h"
 
 #include <cmath>
+#include <functional>
 
 #include "base/error.h"
 #include "model/rope.h"
@@ -48,16 +49,17 @@ Tensor ForwardPass::Run(const Batch& batch, const AttentionPlan& plan, KvMemory&
   BANYAN_CHECK(batch.rows() <= max_rows_);
   const auto logit_rows = static_cast<std::int64_t>(batch.logit_rows.size());
   BANYAN_CHECK(logit_rows <= logits_.rows && logit_rows <= max_rows_);  // rows may be named twice
-  const std::unique_ptr<StepInputs> step = kernels_.Upload(batch, plan, options.earlier);
-  const auto compute = [&] { Compute(*step, kv, options.skip_attention); };
+  kernels_.Upload(batch, plan, options.earlier, step_);
+  const StepInputs& step = *step_;
+  const auto compute = [&] { Compute(step, kv, options.skip_attention); };
   if (options.replay) {
     const int variant =
-        (options.skip_attention ? 1 : 0) + (step->adapted ? 2 : 0) + (step->all_adapted ? 4 : 0);
-    recorder_->Run(*step, kv, variant, compute);
+        (options.skip_attention ? 1 : 0) + (step.adapted ? 2 : 0) + (step.all_adapted ? 4 : 0);
+    recorder_->Run(step, kv, variant, std::cref(compute));  // a reference needs no memory
   } else {
     compute();
   }
-  return logits_.Prefix(step->logit_rows);
+  return logits_.Prefix(step.logit_rows);
 }
 
 // Every row's keys and values of the last layer are stored; what comes after them there is computed

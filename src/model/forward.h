@@ -53,14 +53,15 @@ class ForwardPass {
   Kernels& kernels_;
   int max_rows_;
   std::unique_ptr<Recorder> recorder_;
-  Tensor x_;         // [rows, hidden] the residual stream
-  Tensor normed_;    // [rows, hidden]
-  Tensor qkv_;       // [rows, (heads + 2 kv_heads) * head_dim]
-  Tensor attended_;  // [rows, heads * head_dim]
-  Tensor delta_;     // [rows, hidden] what a block adds
-  Tensor gate_up_;   // [rows, 2 * ffn]
-  Tensor inner_;     // [rows, ffn]
-  Tensor chosen_;    // [logit rows, hidden] the residual stream of rows with logits, last layer
+  std::unique_ptr<StepInputs> step_;  // of the last Run; its memory is used again
+  Tensor x_;                          // [rows, hidden] the residual stream
+  Tensor normed_;                     // [rows, hidden]
+  Tensor qkv_;                        // [rows, (heads + 2 kv_heads) * head_dim]
+  Tensor attended_;                   // [rows, heads * head_dim]
+  Tensor delta_;                      // [rows, hidden] what a block adds
+  Tensor gate_up_;                    // [rows, 2 * ffn]
+  Tensor inner_;                      // [rows, ffn]
+  Tensor chosen_;  // [logit rows, hidden] the residual stream of rows with logits, last layer
   Tensor chosen_attended_;  // [logit rows, heads * head_dim]
   Tensor logits_;           // [logit rows, vocab]
   Tensor ranks_;            // [rows, weights.ranks] between the factors of low-rank products

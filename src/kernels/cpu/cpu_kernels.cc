@@ -158,9 +158,10 @@ class CpuKernels : public Kernels {
     rope_scale_ = scale;
   }
 
-  std::unique_ptr<StepInputs> Upload(const Batch& batch, const AttentionPlan& plan,
-                                     const PendingChoices* earlier) override {
-    auto step = std::make_unique<CpuStep>();
+  void Upload(const Batch& batch, const AttentionPlan& plan, const PendingChoices* earlier,
+              std::unique_ptr<StepInputs>& inputs) override {
+    if (inputs == nullptr) inputs = std::make_unique<CpuStep>();
+    auto* step = static_cast<CpuStep*>(inputs.get());
     step->rows = batch.rows();
     step->logit_rows = static_cast<int>(batch.logit_rows.size());
     step->batch = batch;
@@ -185,7 +186,6 @@ class CpuKernels : public Kernels {
                       step->sine[at] = static_cast<float>(std::sin(angle)) * rope_scale_;
                     }
                   });
-    return step;
   }
 
   void Embed(const StepInputs& step, const Matrix& table, Tensor& out) override {
@@ -313,18 +313,17 @@ class CpuKernels : public Kernels {
                   });
   }
 
-  std::unique_ptr<PendingChoices> Choose(const Tensor& logits,
-                                         std::span<const SamplingRow> requests,
-                                         const StepPanels& panels) override {
+  void Choose(const Tensor& logits, std::span<const SamplingRow> requests, const StepPanels& panels,
+              std::unique_ptr<PendingChoices>& choices) override {
     HostWorkers workers;
     workers.for_each = [this](std::int64_t count, const std::function<void(std::int64_t)>& part) {
       pool_.ForEach(count, [&](std::int64_t i, int) { part(i); });
     };
     workers.select = [this](const LogitRows& rows, std::span<const SamplingRow> asked,
-                            std::span<TokenChoice> choices) {
-      SelectTokensOnCpu(rows, asked, choices, {vector_, pool_, selection_});
+                            std::span<TokenChoice> made) {
+      SelectTokensOnCpu(rows, asked, made, {vector_, pool_, selection_});
     };
-    return ChooseOnHost(RowsOf(logits), requests, panels, workers);
+    ChooseOnHost(RowsOf(logits), requests, panels, workers, choices);
   }
 
   void SelectTokens(const Tensor& logits, std::span<const SamplingRow> requests,
