@@ -123,6 +123,7 @@ class EngineCore {
   void Launch();
   bool AddChoice(Stream& stream, LaunchedStep& step);
   NodeId LogitNode(const Stream& stream, const Branch& branch) const;
+  bool WantsLogits(const Stream& stream) const;
   bool MustTakeAtOnce(const Stream& stream) const;
   SamplingRow RequestFor(const Stream& stream, std::int32_t row) const;
   PanelRow PanelFor(const Stream& stream, std::int32_t prior);

@@ -34,6 +34,13 @@ void Kernels::AdaptedSwiGlu(const Tensor& x, const AdaptedProduct& product, Tens
   SwiGlu(scratch, out);
 }
 
+void Kernels::MatMulChoose(const Tensor& x, const Matrix& w, Tensor& logits,
+                           std::span<const SamplingRow> requests,
+                           std::unique_ptr<PendingChoices>& choices) {
+  MatMul(x, w, nullptr, logits);
+  Choose(logits, requests, {}, choices);
+}
+
 std::shared_ptr<const LowRankTable> Kernels::LoadLowRank(const LowRankSource& source) {
   auto table = std::make_shared<FactorTable>();
   DescribeLowRank(source, *table);

@@ -253,7 +253,12 @@ class Kernels {
     Choose(logits, requests, panels, choices);
     return choices;
   }
-  // The same without panels, waited for.
+  // One choice per request from the rows of W x, with the bits of MatMul into `logits` and Choose.
+  // `logits` [rows, n] is left undefined: a backend may keep few of its rows at a time.
+  virtual void MatMulChoose(const Tensor& x, const Matrix& w, Tensor& logits,
+                            std::span<const SamplingRow> requests,
+                            std::unique_ptr<PendingChoices>& choices);
+  // Choose without panels, waited for.
   virtual void SelectTokens(const Tensor& logits, std::span<const SamplingRow> requests,
                             std::span<TokenChoice> choices) = 0;
   // Log-softmax of the raw logits at (rows[i], tokens[i]), for scoring given text.

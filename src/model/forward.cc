@@ -51,10 +51,10 @@ Tensor ForwardPass::Run(const Batch& batch, const AttentionPlan& plan, KvMemory&
   BANYAN_CHECK(logit_rows <= logits_.rows && logit_rows <= max_rows_);  // rows may be named twice
   kernels_.Upload(batch, plan, options.earlier, step_);
   const StepInputs& step = *step_;
-  const auto compute = [&] { Compute(step, kv, options.skip_attention); };
+  const auto compute = [&] { Compute(step, kv, options); };
   if (options.replay) {
-    const int variant =
-        (options.skip_attention ? 1 : 0) + (step.adapted ? 2 : 0) + (step.all_adapted ? 4 : 0);
+    const int variant = (options.skip_attention ? 1 : 0) + (step.adapted ? 2 : 0) +
+                        (step.all_adapted ? 4 : 0) + (options.only_choices ? 8 : 0);
     recorder_->Run(step, kv, variant, std::cref(compute));  // a reference needs no memory
   } else {
     compute();
@@ -64,14 +64,14 @@ Tensor ForwardPass::Run(const Batch& batch, const AttentionPlan& plan, KvMemory&
 
 // Every row's keys and values of the last layer are stored; what comes after them there is computed
 // for the rows whose logits are wanted, and not at all where there are none.
-void ForwardPass::Compute(const StepInputs& step, KvMemory& kv, bool skip_attention) {
+void ForwardPass::Compute(const StepInputs& step, KvMemory& kv, const ForwardOptions& options) {
   Tensor x = x_.Prefix(step.rows);
   kernels_.Embed(step, *weights_.embedding, x);
   for (int layer = 0; layer < config_.layers; ++layer) {
     const bool last = layer + 1 == config_.layers;
     const Tensor qkv = ProjectAndStore(layer, step, kv, x);
     if (last && step.logit_rows == 0) return;
-    Tensor attended = Attend(layer, step, kv, skip_attention, qkv);
+    Tensor attended = Attend(layer, step, kv, options.skip_attention, qkv);
     const LowRankRows adapted{step, last ? StepRows::kLogits : StepRows::kAll};
     if (last) {
       x = LogitRows(step, x, chosen_);
@@ -82,9 +82,22 @@ void ForwardPass::Compute(const StepInputs& step, KvMemory& kv, bool skip_attent
   }
   Tensor normed = normed_.Prefix(step.logit_rows);
   kernels_.RmsNorm(x, *weights_.final_norm, config_.rms_eps, normed);
+  if (options.only_choices) return;
   Tensor logits = logits_.Prefix(step.logit_rows);
   kernels_.MatMul(normed, *weights_.logits, nullptr, logits);
   AddMore(weights_.logits_more, {step, StepRows::kLogits}, normed, logits);
+}
+
+void ForwardPass::Choose(std::span<const SamplingRow> requests,
+                         std::unique_ptr<PendingChoices>& choices) {
+  Tensor logits = logits_.Prefix(step_->logit_rows);
+  kernels_.MatMulChoose(normed_.Prefix(step_->logit_rows), *weights_.logits, logits, requests,
+                        choices);
+}
+
+// A device records the product with the rest of the step.
+bool ForwardPass::can_only_choose() const {
+  return !kernels_.asynchronous() && weights_.logits_more == nullptr;
 }
 
 LowRankCall ForwardPass::CallOf(const LowRankRef& more, const LowRankRows& adapted,

@@ -35,6 +35,10 @@ std::int64_t RowsTogether(std::int64_t columns) {
 // The same for operations that take longer for a value.
 std::int64_t FewRowsTogether(std::int64_t columns) { return 1 + RowsTogether(columns) / 4; }
 
+// Rows of logits that are there at once where they are only chosen from: as many as fill the loops
+// of products (machine_rates.cc measures with as many). More would be read again from memory.
+constexpr std::int64_t kLogitRows = 48;
+
 class FloatVector : public Vector {
  public:
   std::vector<float> values;
@@ -326,6 +330,37 @@ class CpuKernels : public Kernels {
     ChooseOnHost(RowsOf(logits), requests, panels, workers, choices);
   }
 
+  // Parts of equally many rows, each chosen from before the next takes its memory: the logits of
+  // 256 streams would be as large as half of a small model.
+  void MatMulChoose(const Tensor& x, const Matrix& w, Tensor& logits,
+                    std::span<const SamplingRow> requests,
+                    std::unique_ptr<PendingChoices>& pending) override {
+    const std::span<TokenChoice> choices = HostChoices::RoomFor(requests.size(), pending);
+    const std::int64_t parts = (x.rows + kLogitRows - 1) / kLogitRows;
+    size_t chosen = 0;
+    for (std::int64_t part = 0; part < parts; ++part) {
+      const std::int64_t begin = part * x.rows / parts, end = (part + 1) * x.rows / parts;
+      Tensor some = logits.Prefix(end - begin);
+      const Tensor from{std::shared_ptr<void>(x.memory, Row(x, begin)), end - begin, x.columns};
+      MatMul(from, w, nullptr, some);
+      part_requests_.clear();
+      for (const SamplingRow& request : requests) {
+        if (request.row < begin || request.row >= end) continue;
+        part_requests_.push_back(request);
+        part_requests_.back().row -= static_cast<std::int32_t>(begin);
+      }
+      part_choices_.resize(part_requests_.size());
+      SelectTokens(some, part_requests_, part_choices_);
+      size_t next = 0;
+      for (size_t i = 0; i < requests.size(); ++i) {
+        if (requests[i].row < begin || requests[i].row >= end) continue;
+        choices[i] = std::move(part_choices_[next++]);
+      }
+      chosen += next;
+    }
+    BANYAN_CHECK(chosen == requests.size());  // each names a row
+  }
+
   void SelectTokens(const Tensor& logits, std::span<const SamplingRow> requests,
                     std::span<TokenChoice> choices) override {
     SelectTokensOnCpu(RowsOf(logits), requests, choices, {vector_, pool_, selection_});
@@ -456,6 +491,9 @@ class CpuKernels : public Kernels {
   float rope_scale_ = 1.0f;
   AttentionScratch attention_;
   SelectionScratch selection_;
+  // Of MatMulChoose.
+  std::vector<SamplingRow> part_requests_;
+  std::vector<TokenChoice> part_choices_;
 };
 
 }  // namespace
