@@ -25,6 +25,7 @@
 #include "kv/kv_cache.h"
 #include "load/model_parts.h"
 #include "plan/build.h"
+#include "plan/plan_scratch.h"
 #include "tree/forest.h"
 
 namespace banyan {
@@ -122,6 +123,7 @@ class EngineCore {
   void Launch();
   bool AddChoice(Stream& stream, LaunchedStep& step);
   NodeId LogitNode(const Stream& stream, const Branch& branch) const;
+  bool WantsLogits(const Stream& stream) const;
   bool MustTakeAtOnce(const Stream& stream) const;
   SamplingRow RequestFor(const Stream& stream, std::int32_t row) const;
   PanelRow PanelFor(const Stream& stream, std::int32_t prior);
@@ -173,12 +175,14 @@ class EngineCore {
   std::vector<PageCopy> page_copies_;
   StepBuilder builder_;
   const BuiltStep* built_ = nullptr;
+  PlanScratch plan_scratch_;
   AttentionPlan plan_;
   std::vector<SamplingRow> requested_;
   std::vector<PanelRow> panels_;                // whose experts are in the next
   std::deque<std::vector<ExpertRow>> experts_;  // [panels_]
 
-  std::deque<LaunchedStep> launched_;  // oldest first
+  std::vector<LaunchedStep> launched_;  // oldest first
+  std::vector<LaunchedStep> taken_;     // whose memory later ones use again
   Timer::Clock::time_point step_began_;
   int step_rows_;  // at most batch_rows_: less after memory was refused
   int steps_since_refusal_ = 0;

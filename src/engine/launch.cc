@@ -37,7 +37,7 @@ void EngineCore::PlanStep() {
   } else {
     built_ = &builder_.Build(node_rows_, {}, chains_);
   }
-  BuildPlan(built_->nodes, built_->batch.positions, OptionsForPlan(), plan_);
+  BuildPlan(built_->nodes, built_->batch.positions, OptionsForPlan(), plan_scratch_, plan_);
   BANYAN_CHECK(launched_.size() <= 1);  // so that a choice under way is of the latest step
 }
 
@@ -90,21 +90,33 @@ void EngineCore::FillTails() {
 void EngineCore::Launch() {
   const StepDecision& decision = scheduler_.decision();
   LaunchedStep step;
+  if (!taken_.empty()) {
+    step = std::move(taken_.back());
+    taken_.pop_back();
+    step.Clear();
+  }
   step.decode_only = decision.prefill.empty();
   ForwardOptions forward;
   forward.skip_attention = options_.strategy == Strategy::kNoAttention;
   forward.replay = options_.replay;
   forward.earlier = launched_.empty() ? nullptr : launched_.back().choices.get();
-  FillTails();
-  step.logits = memory_.forward->Run(built_->batch, plan_, *memory_.kv, forward);
-
   requested_.clear();
   panels_.clear();
   experts_.clear();
+  bool wants_logits = false;
   for (const StreamId id : running_) {
-    if (AddChoice(at(id), step)) step.readers.push_back(id);
+    if (!AddChoice(at(id), step)) continue;
+    step.readers.push_back(id);
+    wants_logits = wants_logits || WantsLogits(at(id));
   }
-  step.choices = kernels_.Choose(step.logits, requested_, {panels_, forward.earlier});
+  forward.only_choices = memory_.forward->can_only_choose() && panels_.empty() && !wants_logits;
+  FillTails();
+  step.logits = memory_.forward->Run(built_->batch, plan_, *memory_.kv, forward);
+  if (forward.only_choices) {
+    memory_.forward->Choose(requested_, step.choices);
+  } else {
+    kernels_.Choose(step.logits, requested_, {panels_, forward.earlier}, step.choices);
+  }
 
   for (size_t i = 0; i < step.readers.size(); ++i) {
     Stream& stream = at(step.readers[i]);
@@ -115,7 +127,7 @@ void EngineCore::Launch() {
   for (const StepBuilder::NodeRows& rows : node_rows_) {
     cache_.MarkFilled(rows.node, rows.first_key + rows.count);
   }
-  limit_.Add(CountPlan(plan_, built_->batch.positions),
+  limit_.Add(CountPlan(plan_, built_->batch.positions, plan_scratch_),
              static_cast<int>(built_->batch.logit_rows.size()), step.decode_only);
   ++receipt_.steps;
   receipt_.decode_rows += decision.extend_rows;
@@ -197,13 +209,17 @@ void EngineCore::Constrain(Stream& stream) {
   stream.allowed = stream.constraint->AllowedMask();
 }
 
+// Those that its first token is chosen from.
+bool EngineCore::WantsLogits(const Stream& stream) const {
+  return stream.wanted().want_logits && !Decodes(stream);
+}
+
 // The logits are gone after the next step; a penalty and a constraint need the token itself; which
 // answer comes after a stop, nobody knows before; and nobody may see a row of a value that ended.
 bool EngineCore::MustTakeAtOnce(const Stream& stream) const {
   const AnswerRequest& wanted = stream.wanted();
-  const bool wants_logits = wanted.want_logits && !Decodes(stream);
   const bool in_turn = stream.end_answer - stream.answer_index > 1;
-  return wants_logits || wanted.sampling.repetition_penalty != 1.0f || wanted.constraint ||
+  return WantsLogits(stream) || wanted.sampling.repetition_penalty != 1.0f || wanted.constraint ||
          in_turn || stream.skeleton;
 }
 

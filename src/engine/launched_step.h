@@ -11,6 +11,15 @@
 namespace banyan {
 
 struct LaunchedStep {
+  // For another step, in the same memory.
+  void Clear() {
+    logits = {};
+    readers.clear();
+    rows.clear();
+    branches.clear();
+    decode_only = take_at_once = false;
+  }
+
   Tensor logits;  // [logit rows, vocab]; valid until the next step is launched
   std::unique_ptr<PendingChoices> choices;
   // [choices] whose next token each is; none: the stream ended with an earlier token, and what this

@@ -310,16 +310,14 @@ class FaultyKernels : public testing_support::ForwardingKernels {
  public:
   static constexpr int kMarker = 7;  // top_logprobs
   using ForwardingKernels::ForwardingKernels;
-  std::unique_ptr<PendingChoices> Choose(const Tensor& logits,
-                                         std::span<const SamplingRow> requests,
-                                         const StepPanels& /*panels*/) override {
+  void Choose(const Tensor& logits, std::span<const SamplingRow> requests,
+              const StepPanels& /*panels*/, std::unique_ptr<PendingChoices>& pending) override {
     if (fail_steps) throw Error(ErrorKind::kIo, "the device is lost");
-    std::vector<TokenChoice> choices(requests.size());
+    const std::span<TokenChoice> choices = HostChoices::RoomFor(requests.size(), pending);
     SelectTokens(logits, requests, choices);
     for (size_t i = 0; i < requests.size(); ++i) {
       if (requests[i].top_logprobs == kMarker && ++marked > 3) choices[i].token = kNoToken;
     }
-    return std::make_unique<HostChoices>(std::move(choices));
   }
   int marked = 0;
   bool fail_steps = false;

@@ -73,7 +73,7 @@ bool EngineCore::LaunchNext() {
 
 void EngineCore::TakeOldest() {
   LaunchedStep step = std::move(launched_.front());
-  launched_.pop_front();
+  launched_.erase(launched_.begin());
   const std::int64_t tokens_before = receipt_.generated_tokens;
   {
     Timer timer(receipt_.choose_seconds);
@@ -87,6 +87,7 @@ void EngineCore::TakeOldest() {
     ++receipt_.decode_steps;
     receipt_.decode_step_tokens += receipt_.generated_tokens - tokens_before;
   }
+  taken_.push_back(std::move(step));
 }
 
 }  // namespace banyan

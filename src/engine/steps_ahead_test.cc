@@ -122,27 +122,26 @@ TEST(StepsAhead, DropNothingWhenAnswersEndByLength) {
 class CountingKernels : public ForwardingKernels {
  public:
   using ForwardingKernels::ForwardingKernels;
-  std::unique_ptr<PendingChoices> Choose(const Tensor& logits,
-                                         std::span<const SamplingRow> requests,
-                                         const StepPanels& panels) override {
+  void Choose(const Tensor& logits, std::span<const SamplingRow> requests, const StepPanels& panels,
+              std::unique_ptr<PendingChoices>& choices) override {
     ahead += untaken > 0 ? 1 : 0;
     ++untaken;
     const auto* counted = static_cast<const Counted*>(panels.earlier);
     const StepPanels inner{panels.panels, counted ? counted->inner.get() : nullptr};
-    return std::make_unique<Counted>(ForwardingKernels::Choose(logits, requests, inner), *this);
+    if (choices == nullptr) choices = std::make_unique<Counted>(*this);
+    ForwardingKernels::Choose(logits, requests, inner, static_cast<Counted&>(*choices).inner);
   }
-  std::unique_ptr<StepInputs> Upload(const Batch& batch, const AttentionPlan& plan,
-                                     const PendingChoices* earlier) override {
+  void Upload(const Batch& batch, const AttentionPlan& plan, const PendingChoices* earlier,
+              std::unique_ptr<StepInputs>& step) override {
     const auto* counted = static_cast<const Counted*>(earlier);
-    return ForwardingKernels::Upload(batch, plan, counted ? counted->inner.get() : nullptr);
+    ForwardingKernels::Upload(batch, plan, counted ? counted->inner.get() : nullptr, step);
   }
   int untaken = 0, ahead = 0;
 
  private:
   struct Counted : PendingChoices {
-    Counted(std::unique_ptr<PendingChoices> choices, CountingKernels& kernels)
-        : inner(std::move(choices)), owner(kernels) {}
-    std::vector<TokenChoice> Take() override {
+    explicit Counted(CountingKernels& kernels) : owner(kernels) {}
+    const std::vector<TokenChoice>& Take() override {
       --owner.untaken;
       return inner->Take();
     }
@@ -184,18 +183,19 @@ TEST(StepsAhead, AreLaunchedBeforeTokensAreTaken) {
 class FailingKernels : public ForwardingKernels {
  public:
   using ForwardingKernels::ForwardingKernels;
-  std::unique_ptr<PendingChoices> Choose(const Tensor& logits,
-                                         std::span<const SamplingRow> requests,
-                                         const StepPanels& panels) override {
-    if (calls_until_failure-- != 0) return ForwardingKernels::Choose(logits, requests, panels);
-    return std::make_unique<Failed>(requests.size());
+  void Choose(const Tensor& logits, std::span<const SamplingRow> requests, const StepPanels& panels,
+              std::unique_ptr<PendingChoices>& choices) override {
+    if (calls_until_failure-- != 0) {
+      return ForwardingKernels::Choose(logits, requests, panels, choices);
+    }
+    choices = std::make_unique<Failed>(requests.size());
   }
   int calls_until_failure = -1;
 
  private:
   struct Failed : HostChoices {
     explicit Failed(size_t count) : HostChoices(std::vector<TokenChoice>(count)) {}
-    std::vector<TokenChoice> Take() override {
+    const std::vector<TokenChoice>& Take() override {
       throw Error(ErrorKind::kInput, "no token can be chosen");
     }
   };

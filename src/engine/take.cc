@@ -8,7 +8,7 @@
 namespace banyan {
 
 void EngineCore::Take(LaunchedStep& step) {
-  std::vector<TokenChoice> choices;
+  std::span<const TokenChoice> choices;
   {
     Timer timer(receipt_.wait_seconds);
     try {

@@ -97,6 +97,33 @@ TEST_P(Choices, ThreadsDoNotChangeBits) {
   }
 }
 
+// Of a product whose rows a backend need not keep, into memory that is used again.
+TEST_P(Choices, FromRowsOfAProduct) {
+  const auto weights = LoadFloats(*tested_, RandomMatrix(203, 32, 6));
+  std::unique_ptr<PendingChoices> again;
+  for (const int rows : {1, 130, 48, 49, 300}) {
+    const Tensor x = Fill(*tested_, RandomMatrix(rows, 32, 7));
+    Tensor logits = Poisoned(*tested_, rows, 203);
+    tested_->MatMul(x, *weights, nullptr, logits);
+    std::vector<SamplingRow> requests = SomeRequests(2 * rows, rows);
+    for (size_t i = 0; i < requests.size(); ++i) {
+      requests[i].top_logprobs = static_cast<int>(i % 3);
+      requests[i].temperature = i % 4 == 1 ? 0.7f : 0.0f;
+    }
+    const std::vector<TokenChoice> expected = tested_->Choose(logits, requests)->Take();
+    Tensor scratch = Poisoned(*tested_, rows, 203);
+    tested_->MatMulChoose(x, *weights, scratch, requests, again);
+    const std::vector<TokenChoice>& found = again->Take();
+    ASSERT_EQ(found.size(), expected.size());
+    for (size_t i = 0; i < found.size(); ++i) {
+      SCOPED_TRACE(std::to_string(rows) + " rows, request " + std::to_string(i));
+      EXPECT_EQ(found[i].token, expected[i].token);
+      EXPECT_EQ(found[i].logprob, expected[i].logprob);
+      EXPECT_EQ(found[i].top.size(), expected[i].top.size());
+    }
+  }
+}
+
 // Two at a time, taken late and in the other order; one that nobody takes.
 TEST_P(Choices, DoNotDisturbEachOther) {
   const HostMatrix table = RandomMatrix(101, 16, 1);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -13,18 +14,22 @@ namespace banyan {
 
 class HostChoices : public PendingChoices {
  public:
-  explicit HostChoices(std::vector<TokenChoice> choices) : choices_(std::move(choices)) {
-    for (const TokenChoice& choice : choices_) {
-      tokens_.push_back(choice.token);
-      betas_.push_back(choice.betas);
-    }
+  HostChoices() = default;
+  explicit HostChoices(std::vector<TokenChoice> choices) : choices_(std::move(choices)) {}
+  const std::vector<TokenChoice>& Take() override { return choices_; }
+
+  // Room for `count` choices in `choices` (see Kernels::Choose), each to be written.
+  static std::span<TokenChoice> RoomFor(size_t count, std::unique_ptr<PendingChoices>& choices) {
+    if (choices == nullptr) choices = std::make_unique<HostChoices>();
+    std::vector<TokenChoice>& room = static_cast<HostChoices&>(*choices).choices_;
+    room.resize(count);
+    return room;
   }
-  std::vector<TokenChoice> Take() override { return std::move(choices_); }
 
   // What was measured for a panel; empty: nothing.
   const std::vector<double>& BetasOf(std::int32_t choice) const {
-    BANYAN_CHECK(choice >= 0 && static_cast<size_t>(choice) < betas_.size());
-    return betas_[static_cast<size_t>(choice)];
+    BANYAN_CHECK(choice >= 0 && static_cast<size_t>(choice) < choices_.size());
+    return choices_[static_cast<size_t>(choice)].betas;
   }
 
   // Puts the tokens chosen by `earlier` where `tokens` names its choices (plan/batch.h).
@@ -33,18 +38,15 @@ class HostChoices : public PendingChoices {
     for (TokenId& token : tokens) {
       if (!IsChoice(token)) continue;
       BANYAN_CHECK(earlier != nullptr);
-      const std::vector<TokenId>& chosen = static_cast<const HostChoices*>(earlier)->tokens_;
+      const std::vector<TokenChoice>& made = static_cast<const HostChoices*>(earlier)->choices_;
       const auto choice = static_cast<size_t>(ChoiceOf(token));
-      BANYAN_CHECK(choice < chosen.size());
-      token = std::max(chosen[choice], 0);  // what follows no token is of no use to anyone
+      BANYAN_CHECK(choice < made.size());
+      token = std::max(made[choice].token, 0);  // what follows no token is of no use to anyone
     }
   }
 
  private:
   std::vector<TokenChoice> choices_;
-  // Stay when the choices are taken.
-  std::vector<TokenId> tokens_;
-  std::vector<std::vector<double>> betas_;
 };
 
 }  // namespace banyan

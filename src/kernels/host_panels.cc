@@ -108,14 +108,11 @@ std::vector<float> FusedRows(const LogitRows& logits, const std::vector<PanelRow
 
 }  // namespace
 
-std::unique_ptr<PendingChoices> ChooseOnHost(const LogitRows& logits,
-                                             std::span<const SamplingRow> requests,
-                                             const StepPanels& step, const HostWorkers& workers) {
-  std::vector<TokenChoice> choices(requests.size());
-  if (step.panels.empty()) {
-    workers.select(logits, requests, choices);
-    return std::make_unique<HostChoices>(std::move(choices));
-  }
+void ChooseOnHost(const LogitRows& logits, std::span<const SamplingRow> requests,
+                  const StepPanels& step, const HostWorkers& workers,
+                  std::unique_ptr<PendingChoices>& pending) {
+  const std::span<TokenChoice> choices = HostChoices::RoomFor(requests.size(), pending);
+  if (step.panels.empty()) return workers.select(logits, requests, choices);
   std::vector<SamplingRow> plain, fused_requests;
   std::vector<size_t> plain_at, fused_at;
   for (size_t i = 0; i < requests.size(); ++i) {
@@ -140,7 +137,6 @@ std::unique_ptr<PendingChoices> ChooseOnHost(const LogitRows& logits,
   });
   for (size_t i = 0; i < plain.size(); ++i) choices[plain_at[i]] = std::move(of_plain[i]);
   for (size_t i = 0; i < fused_at.size(); ++i) choices[fused_at[i]] = std::move(of_fused[i]);
-  return std::make_unique<HostChoices>(std::move(choices));
 }
 
 }  // namespace banyan

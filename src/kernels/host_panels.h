@@ -22,9 +22,9 @@ struct HostWorkers {
       select;
 };
 
-// Kernels::Choose. Every panel's choice depends on its own rows alone.
-std::unique_ptr<PendingChoices> ChooseOnHost(const LogitRows& logits,
-                                             std::span<const SamplingRow> requests,
-                                             const StepPanels& panels, const HostWorkers& workers);
+// Kernels::Choose, into HostChoices. Every panel's choice depends on its own rows alone.
+void ChooseOnHost(const LogitRows& logits, std::span<const SamplingRow> requests,
+                  const StepPanels& panels, const HostWorkers& workers,
+                  std::unique_ptr<PendingChoices>& choices);
 
 }  // namespace banyan

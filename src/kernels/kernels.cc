@@ -34,6 +34,13 @@ void Kernels::AdaptedSwiGlu(const Tensor& x, const AdaptedProduct& product, Tens
   SwiGlu(scratch, out);
 }
 
+void Kernels::MatMulChoose(const Tensor& x, const Matrix& w, Tensor& logits,
+                           std::span<const SamplingRow> requests,
+                           std::unique_ptr<PendingChoices>& choices) {
+  MatMul(x, w, nullptr, logits);
+  Choose(logits, requests, {}, choices);
+}
+
 std::shared_ptr<const LowRankTable> Kernels::LoadLowRank(const LowRankSource& source) {
   auto table = std::make_shared<FactorTable>();
   DescribeLowRank(source, *table);
@@ -46,6 +53,15 @@ std::shared_ptr<const LowRankTable> Kernels::LoadLowRank(const LowRankSource& so
     }
   }
   return table;
+}
+
+std::vector<std::vector<Tensor>> Kernels::NewTensorGroups(std::span<const TensorGroup> groups) {
+  std::vector<std::vector<Tensor>> made;
+  for (const TensorGroup& group : groups) {
+    std::vector<Tensor>& tensors = made.emplace_back();
+    for (const TensorShape& shape : group) tensors.push_back(NewTensor(shape.rows, shape.columns));
+  }
+  return made;
 }
 
 std::shared_ptr<const Matrix> Kernels::RandomMatrix(const RandomWeights& weights) {

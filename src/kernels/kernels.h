@@ -79,8 +79,9 @@ struct QkNormWeights {
 class PendingChoices {
  public:
   virtual ~PendingChoices() = default;
-  // Waits until they are made and gives them, once. A row without a token to choose has kNoToken.
-  virtual std::vector<TokenChoice> Take() = 0;
+  // Waits until they are made and gives them, once: they are there until this is gone or chosen
+  // into again. A row without a token to choose has kNoToken.
+  virtual const std::vector<TokenChoice>& Take() = 0;
 };
 
 // Panels that requests for tokens name.
@@ -105,6 +106,12 @@ enum class Activation {
   kGelu,  // x Φ(x), with the normal distribution itself (not its approximation by tanh)
   kTanh,
 };
+
+// Shapes of activations that are needed at the same time.
+struct TensorShape {
+  std::int64_t rows = 0, columns = 0;
+};
+using TensorGroup = std::vector<TensorShape>;
 
 // How to time an operation.
 struct TimedRuns {
@@ -135,6 +142,9 @@ class Kernels {
   // --- Memory --------------------------------------------------------------------------------
   // Activations of `rows` rows, contents undefined. Throws kLimit when memory is not to be had.
   virtual Tensor NewTensor(std::int64_t rows, std::int64_t columns) = 0;
+  // The same for several groups of activations. Those of one group are needed at the same time,
+  // those of different groups never are: a backend may let groups have the same memory.
+  virtual std::vector<std::vector<Tensor>> NewTensorGroups(std::span<const TensorGroup> groups);
   // Before loading: about how many weights will come.
   virtual void ExpectWeights(std::int64_t /*weights*/) {}
   // A matrix [sum of rows, columns] made of the given parts stacked by rows (fused Q, K, V may have
@@ -168,11 +178,15 @@ class Kernels {
   virtual void SetRope(std::span<const float> inverse_frequency, float scale) = 0;
   // The step's index arrays in backend memory, with its cosines and sines. `earlier` (may be null
   // when no row names one, see ChoiceToken) are the choices whose tokens rows may feed, taken or
-  // not.
-  virtual std::unique_ptr<StepInputs> Upload(const Batch& batch, const AttentionPlan& plan,
-                                             const PendingChoices* earlier) = 0;
-  std::unique_ptr<StepInputs> Upload(const Batch& batch, const AttentionPlan& plan) {
-    return Upload(batch, plan, nullptr);
+  // not. They come into `step`: null, or what an earlier call put there and nobody needs any more,
+  // whose memory may be used again.
+  virtual void Upload(const Batch& batch, const AttentionPlan& plan, const PendingChoices* earlier,
+                      std::unique_ptr<StepInputs>& step) = 0;
+  std::unique_ptr<StepInputs> Upload(const Batch& batch, const AttentionPlan& plan,
+                                     const PendingChoices* earlier = nullptr) {
+    std::unique_ptr<StepInputs> step;
+    Upload(batch, plan, earlier, step);
+    return step;
   }
 
   // For the steps of one forward pass; these kernels must outlive it.
@@ -228,15 +242,23 @@ class Kernels {
 
   // --- From logits to tokens -----------------------------------------------------------------
   // Begins one choice per request, from the row of `logits` or the panel that it names. What the
-  // requests point at is not needed afterwards.
-  virtual std::unique_ptr<PendingChoices> Choose(const Tensor& logits,
-                                                 std::span<const SamplingRow> requests,
-                                                 const StepPanels& panels) = 0;
+  // requests point at is not needed afterwards. They come into `choices`: null, or what an earlier
+  // call put there and nobody needs any more, whose memory may be used again.
+  virtual void Choose(const Tensor& logits, std::span<const SamplingRow> requests,
+                      const StepPanels& panels, std::unique_ptr<PendingChoices>& choices) = 0;
   std::unique_ptr<PendingChoices> Choose(const Tensor& logits,
-                                         std::span<const SamplingRow> requests) {
-    return Choose(logits, requests, {});
+                                         std::span<const SamplingRow> requests,
+                                         const StepPanels& panels = {}) {
+    std::unique_ptr<PendingChoices> choices;
+    Choose(logits, requests, panels, choices);
+    return choices;
   }
-  // The same without panels, waited for.
+  // One choice per request from the rows of W x, with the bits of MatMul into `logits` and Choose.
+  // `logits` [rows, n] is left undefined: a backend may keep few of its rows at a time.
+  virtual void MatMulChoose(const Tensor& x, const Matrix& w, Tensor& logits,
+                            std::span<const SamplingRow> requests,
+                            std::unique_ptr<PendingChoices>& choices);
+  // Choose without panels, waited for.
   virtual void SelectTokens(const Tensor& logits, std::span<const SamplingRow> requests,
                             std::span<TokenChoice> choices) = 0;
   // Log-softmax of the raw logits at (rows[i], tokens[i]), for scoring given text.

@@ -53,10 +53,10 @@ bool KvCache::Reserve(NodeId node, int keys) {
   BANYAN_CHECK(Of(node).holders > 0);
   if (missing > available_pages()) return false;
   while (pool_.free() < missing) EvictOne();
-  std::vector<PageId> taken;
-  BANYAN_CHECK(pool_.Take(missing, taken));
+  taken_.clear();
+  BANYAN_CHECK(pool_.Take(missing, taken_));
   NodeKv& kv = Of(node);
-  for (PageId page : taken) kv.pages.push_back(page.value);
+  for (PageId page : taken_) kv.pages.push_back(page.value);
   held_pages_ += missing;
   if (kv.used == 0) kv.used = ++clock_;
   peak_ = std::max(peak_, pool_.total() - pool_.free());

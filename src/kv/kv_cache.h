@@ -94,6 +94,7 @@ class KvCache {
 
   Forest& forest_;
   PagePool pool_;
+  std::vector<PageId> taken_;  // of the last Reserve
   std::vector<NodeKv> nodes_;  // by node index
   // Oldest first: nodes that became evictable. Those that are held again leave when they are met,
   // so that finding a victim costs what its release did, however many nodes are held.

@@ -1,6 +1,7 @@
 #include "model/forward.h"
 
 #include <cmath>
+#include <functional>
 
 #include "base/error.h"
 #include "model/rope.h"
@@ -17,16 +18,29 @@ ForwardPass::ForwardPass(const ModelConfig& config, const ModelWeights& weights,
   const RopeTable rope = MakeRopeTable(config.rope, config.context_length);
   kernels.SetRope(rope.inverse_frequency, rope.scale);
   const std::int64_t dim = config.head_dim;
-  x_ = kernels.NewTensor(max_rows, config.hidden_size);
-  normed_ = kernels.NewTensor(max_rows, config.hidden_size);
-  qkv_ = kernels.NewTensor(max_rows, (config.heads + 2 * config.kv_heads) * dim);
-  attended_ = kernels.NewTensor(max_rows, config.heads * dim);
-  delta_ = kernels.NewTensor(max_rows, config.hidden_size);
-  gate_up_ = kernels.NewTensor(max_rows, 2 * static_cast<std::int64_t>(config.ffn_size));
-  inner_ = kernels.NewTensor(max_rows, config.ffn_size);
-  chosen_ = kernels.NewTensor(max_logit_rows, config.hidden_size);
-  chosen_attended_ = kernels.NewTensor(max_logit_rows, config.heads * dim);
-  logits_ = kernels.NewTensor(max_logit_rows, config.vocab_size);
+  const std::int64_t rows = max_rows, hidden = config.hidden_size, ffn = config.ffn_size;
+  x_ = kernels.NewTensor(rows, hidden);
+  chosen_ = kernels.NewTensor(max_logit_rows, hidden);
+  // What a block reads is not needed when it adds to x.
+  const std::vector<TensorGroup> around = {{{rows, hidden}}, {{rows, hidden}}};
+  const auto sides = kernels.NewTensorGroups(around);
+  normed_ = sides[0][0];
+  delta_ = sides[1][0];
+  // What lies within a block is not needed in the next one, nor with the logits.
+  const std::vector<TensorGroup> within = {
+      {{rows, (config.heads + 2 * config.kv_heads) * dim},
+       {rows, config.heads * dim},
+       {max_logit_rows, config.heads * dim}},
+      {{rows, 2 * ffn}, {rows, ffn}},
+      {{max_logit_rows, config.vocab_size}},
+  };
+  const auto blocks = kernels.NewTensorGroups(within);
+  qkv_ = blocks[0][0];
+  attended_ = blocks[0][1];
+  chosen_attended_ = blocks[0][2];
+  gate_up_ = blocks[1][0];
+  inner_ = blocks[1][1];
+  logits_ = blocks[2][0];
   if (weights.ranks > 0) ranks_ = kernels.NewTensor(max_rows, weights.ranks);
 }
 
@@ -35,28 +49,29 @@ Tensor ForwardPass::Run(const Batch& batch, const AttentionPlan& plan, KvMemory&
   BANYAN_CHECK(batch.rows() <= max_rows_);
   const auto logit_rows = static_cast<std::int64_t>(batch.logit_rows.size());
   BANYAN_CHECK(logit_rows <= logits_.rows && logit_rows <= max_rows_);  // rows may be named twice
-  const std::unique_ptr<StepInputs> step = kernels_.Upload(batch, plan, options.earlier);
-  const auto compute = [&] { Compute(*step, kv, options.skip_attention); };
+  kernels_.Upload(batch, plan, options.earlier, step_);
+  const StepInputs& step = *step_;
+  const auto compute = [&] { Compute(step, kv, options); };
   if (options.replay) {
-    const int variant =
-        (options.skip_attention ? 1 : 0) + (step->adapted ? 2 : 0) + (step->all_adapted ? 4 : 0);
-    recorder_->Run(*step, kv, variant, compute);
+    const int variant = (options.skip_attention ? 1 : 0) + (step.adapted ? 2 : 0) +
+                        (step.all_adapted ? 4 : 0) + (options.only_choices ? 8 : 0);
+    recorder_->Run(step, kv, variant, std::cref(compute));  // a reference needs no memory
   } else {
     compute();
   }
-  return logits_.Prefix(step->logit_rows);
+  return logits_.Prefix(step.logit_rows);
 }
 
 // Every row's keys and values of the last layer are stored; what comes after them there is computed
 // for the rows whose logits are wanted, and not at all where there are none.
-void ForwardPass::Compute(const StepInputs& step, KvMemory& kv, bool skip_attention) {
+void ForwardPass::Compute(const StepInputs& step, KvMemory& kv, const ForwardOptions& options) {
   Tensor x = x_.Prefix(step.rows);
   kernels_.Embed(step, *weights_.embedding, x);
   for (int layer = 0; layer < config_.layers; ++layer) {
     const bool last = layer + 1 == config_.layers;
     const Tensor qkv = ProjectAndStore(layer, step, kv, x);
     if (last && step.logit_rows == 0) return;
-    Tensor attended = Attend(layer, step, kv, skip_attention, qkv);
+    Tensor attended = Attend(layer, step, kv, options.skip_attention, qkv);
     const LowRankRows adapted{step, last ? StepRows::kLogits : StepRows::kAll};
     if (last) {
       x = LogitRows(step, x, chosen_);
@@ -67,9 +82,22 @@ void ForwardPass::Compute(const StepInputs& step, KvMemory& kv, bool skip_attent
   }
   Tensor normed = normed_.Prefix(step.logit_rows);
   kernels_.RmsNorm(x, *weights_.final_norm, config_.rms_eps, normed);
+  if (options.only_choices) return;
   Tensor logits = logits_.Prefix(step.logit_rows);
   kernels_.MatMul(normed, *weights_.logits, nullptr, logits);
   AddMore(weights_.logits_more, {step, StepRows::kLogits}, normed, logits);
+}
+
+void ForwardPass::Choose(std::span<const SamplingRow> requests,
+                         std::unique_ptr<PendingChoices>& choices) {
+  Tensor logits = logits_.Prefix(step_->logit_rows);
+  kernels_.MatMulChoose(normed_.Prefix(step_->logit_rows), *weights_.logits, logits, requests,
+                        choices);
+}
+
+// A device records the product with the rest of the step.
+bool ForwardPass::can_only_choose() const {
+  return !kernels_.asynchronous() && weights_.logits_more == nullptr;
 }
 
 LowRankCall ForwardPass::CallOf(const LowRankRef& more, const LowRankRows& adapted,

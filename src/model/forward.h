@@ -12,6 +12,8 @@ struct ForwardOptions {
   bool skip_attention = false;  // zeros instead: wrong answers, for the throughput ceiling alone
   const PendingChoices* earlier = nullptr;  // whose tokens the batch names; see Kernels::Upload
   bool replay = true;                       // steps may be recorded and replayed
+  // Nobody looks at the logits: Run leaves out their product, Choose follows.
+  bool only_choices = false;
 };
 
 class ForwardPass {
@@ -26,6 +28,12 @@ class ForwardPass {
   Tensor Run(const Batch& batch, const AttentionPlan& plan, KvMemory& kv,
              const ForwardOptions& options = {});
 
+  // After a Run with only_choices: one choice per request, as of Kernels::Choose without panels.
+  void Choose(std::span<const SamplingRow> requests, std::unique_ptr<PendingChoices>& choices);
+
+  // Whether only_choices saves memory; never where adapters add to the logits.
+  bool can_only_choose() const;
+
   int max_rows() const { return max_rows_; }
 
  private:
@@ -34,7 +42,7 @@ class ForwardPass {
     const StepInputs& step;
     StepRows rows = StepRows::kAll;
   };
-  void Compute(const StepInputs& step, KvMemory& kv, bool skip_attention);
+  void Compute(const StepInputs& step, KvMemory& kv, const ForwardOptions& options);
   bool norm_before() const;
   AttentionShape ShapeOf(int layer) const;
   // The rows whose logits are wanted, copied to `memory`.
@@ -53,14 +61,15 @@ class ForwardPass {
   Kernels& kernels_;
   int max_rows_;
   std::unique_ptr<Recorder> recorder_;
-  Tensor x_;         // [rows, hidden] the residual stream
-  Tensor normed_;    // [rows, hidden]
-  Tensor qkv_;       // [rows, (heads + 2 kv_heads) * head_dim]
-  Tensor attended_;  // [rows, heads * head_dim]
-  Tensor delta_;     // [rows, hidden] what a block adds
-  Tensor gate_up_;   // [rows, 2 * ffn]
-  Tensor inner_;     // [rows, ffn]
-  Tensor chosen_;    // [logit rows, hidden] the residual stream of rows with logits, last layer
+  std::unique_ptr<StepInputs> step_;  // of the last Run; its memory is used again
+  Tensor x_;                          // [rows, hidden] the residual stream
+  Tensor normed_;                     // [rows, hidden]
+  Tensor qkv_;                        // [rows, (heads + 2 kv_heads) * head_dim]
+  Tensor attended_;                   // [rows, heads * head_dim]
+  Tensor delta_;                      // [rows, hidden] what a block adds
+  Tensor gate_up_;                    // [rows, 2 * ffn]
+  Tensor inner_;                      // [rows, ffn]
+  Tensor chosen_;  // [logit rows, hidden] the residual stream of rows with logits, last layer
   Tensor chosen_attended_;  // [logit rows, heads * head_dim]
   Tensor logits_;           // [logit rows, vocab]
   Tensor ranks_;            // [rows, weights.ranks] between the factors of low-rank products

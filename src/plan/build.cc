@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 #include "plan/batch.h"
-#include "plan/sharing.h"
+#include "plan/plan_scratch.h"
 
 namespace banyan {
 namespace {
@@ -20,8 +20,8 @@ std::int64_t Work(const WorkItem& item) {
 class Builder {
  public:
   Builder(std::span<const PlanNode> nodes, std::span<const std::int32_t> positions,
-          const PlanOptions& options, AttentionPlan& plan)
-      : nodes_(nodes), positions_(positions), options_(options), plan_(plan) {}
+          const PlanOptions& options, PlanScratch& scratch, AttentionPlan& plan)
+      : nodes_(nodes), positions_(positions), options_(options), scratch_(scratch), plan_(plan) {}
 
   void Build() {
     BANYAN_CHECK(options_.max_item_rows >= 1);
@@ -51,8 +51,10 @@ class Builder {
   void AddItems() {
     plan_.items.clear();
     plan_.reads_again = false;
-    const StepReaders readers = FindReaders(nodes_, static_cast<std::int32_t>(positions_.size()));
-    const std::vector<ItemSharing> sharing = ChooseSharing(nodes_, positions_, readers, options_);
+    FindReaders(nodes_, static_cast<std::int32_t>(positions_.size()), scratch_.readers);
+    const StepReaders& readers = scratch_.readers;
+    ChooseSharing(nodes_, positions_, readers, options_, scratch_.sharing);
+    const std::vector<ItemSharing>& sharing = scratch_.sharing;
     std::vector<RowRange> stack_rows;
     if (options_.sharing == ItemSharing::kStacked) stack_rows = FindStackRows(nodes_, readers);
     for (std::int32_t i = 0; i < static_cast<std::int32_t>(nodes_.size()); ++i) {
@@ -118,8 +120,8 @@ class Builder {
     std::int64_t total = 0;
     for (const WorkItem& item : plan_.items) total += Work(item);
     const bool split_all = plan_.items.size() < static_cast<std::size_t>(options_.min_items);
-    std::vector<WorkItem> items;
-    items.reserve(plan_.items.size());
+    std::vector<WorkItem>& items = scratch_.items;
+    items.clear();
     for (WorkItem item : plan_.items) {
       if (!split_all && 2 * Work(item) * options_.min_items <= 3 * total) {
         items.push_back(item);
@@ -158,7 +160,8 @@ class Builder {
     for (std::size_t row = 1; row < begin.size(); ++row) begin[row] += begin[row - 1];
 
     plan_.merges.resize(static_cast<std::size_t>(partials));
-    std::vector<std::int32_t> next(begin.begin(), begin.end() - 1);
+    std::vector<std::int32_t>& next = scratch_.next_merge;
+    next.assign(begin.begin(), begin.end() - 1);
     for (const WorkItem& item : plan_.items) {
       const Opening opens = OpeningAt(plan_.spans[item.span], item.key_begin);
       std::int32_t partial = item.first_partial;
@@ -169,33 +172,33 @@ class Builder {
   }
 
   void SortItems() {
-    struct Length {
-      std::int64_t work;
-      std::int32_t index;
-    };
-    std::vector<Length> order(plan_.items.size());
+    using Length = PlanScratch::Length;
+    std::vector<Length>& order = scratch_.order;
+    order.resize(plan_.items.size());
     for (std::size_t i = 0; i < order.size(); ++i) {
       order[i] = {Work(plan_.items[i]), static_cast<std::int32_t>(i)};
     }
     std::sort(order.begin(), order.end(), [](const Length& a, const Length& b) {
       return a.work != b.work ? a.work > b.work : a.index < b.index;
     });
-    std::vector<WorkItem> items(order.size());
-    for (std::size_t i = 0; i < order.size(); ++i) items[i] = plan_.items[order[i].index];
+    std::vector<WorkItem>& items = scratch_.items;
+    items.clear();
+    for (const Length& length : order) items.push_back(plan_.items[length.index]);
     plan_.items.swap(items);
   }
 
   const std::span<const PlanNode> nodes_;
   const std::span<const std::int32_t> positions_;
   const PlanOptions& options_;
+  PlanScratch& scratch_;
   AttentionPlan& plan_;
 };
 
 }  // namespace
 
 void BuildPlan(std::span<const PlanNode> nodes, std::span<const std::int32_t> positions,
-               const PlanOptions& options, AttentionPlan& plan) {
-  Builder(nodes, positions, options, plan).Build();
+               const PlanOptions& options, PlanScratch& scratch, AttentionPlan& plan) {
+  Builder(nodes, positions, options, scratch, plan).Build();
 #ifndef NDEBUG
   CheckPlan(plan, nodes, positions);
 #endif
@@ -203,8 +206,9 @@ void BuildPlan(std::span<const PlanNode> nodes, std::span<const std::int32_t> po
 
 AttentionPlan BuildPlan(std::span<const PlanNode> nodes, std::span<const std::int32_t> positions,
                         const PlanOptions& options) {
+  PlanScratch scratch;
   AttentionPlan plan;
-  BuildPlan(nodes, positions, options, plan);
+  BuildPlan(nodes, positions, options, scratch, plan);
   return plan;
 }
 

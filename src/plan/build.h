@@ -11,6 +11,8 @@
 
 namespace banyan {
 
+struct PlanScratch;  // plan_scratch.h
+
 // A node that some row of the step has on its path. Nodes are listed depth-first, parents before
 // children; rows are numbered in the same order, a node's own rows before those of its descendants,
 // so the readers of a node (its own rows and all below) are one contiguous range.
@@ -52,9 +54,9 @@ struct PlanOptions {
 AttentionPlan BuildPlan(std::span<const PlanNode> nodes, std::span<const std::int32_t> positions,
                         const PlanOptions& options);
 
-// The same into `plan`, whose memory is used again.
+// The same into `plan`, whose memory is used again, like that of `scratch`.
 void BuildPlan(std::span<const PlanNode> nodes, std::span<const std::int32_t> positions,
-               const PlanOptions& options, AttentionPlan& plan);
+               const PlanOptions& options, PlanScratch& scratch, AttentionPlan& plan);
 
 // Aborts unless every (row, visible key) pair is covered exactly once, every row's merges are in
 // canonical order, every partial is used once, items are longest first and every index is in

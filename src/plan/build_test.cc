@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "plan/plan_scratch.h"
 #include "support/plan_forest.h"
 
 namespace banyan {
@@ -385,10 +386,12 @@ TEST(BuildPlan, RowThatSeesNothingMergesNothing) {
 
 TEST(BuildPlan, PlanMemoryIsUsedAgain) {
   const PlanForest large = TwoContexts();
-  AttentionPlan plan = Plan(large, {});
+  PlanScratch scratch;
+  AttentionPlan plan;
+  BuildPlan(large.nodes(), large.positions(), {}, scratch, plan);
   PlanForest small;
   small.Add({.length = 17, .own_rows = 1});
-  BuildPlan(small.nodes(), small.positions(), {}, plan);
+  BuildPlan(small.nodes(), small.positions(), {}, scratch, plan);
   CheckPlan(plan, small.nodes(), small.positions());
   EXPECT_THAT(Items(plan), ElementsAre("rows 0-1 x 0[0-17]"));
   EXPECT_THAT(plan.pages, ElementsAre(1, 0));

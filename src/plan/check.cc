@@ -14,10 +14,9 @@ class Checker {
  public:
   Checker(const AttentionPlan& plan, std::span<const PlanNode> nodes,
           std::span<const std::int32_t> positions)
-      : plan_(plan),
-        nodes_(nodes),
-        positions_(positions),
-        readers_(FindReaders(nodes, static_cast<std::int32_t>(positions.size()))) {}
+      : plan_(plan), nodes_(nodes), positions_(positions) {
+    FindReaders(nodes, static_cast<std::int32_t>(positions.size()), readers_);
+  }
 
   void Check() {
     CheckSpans();
@@ -152,7 +151,7 @@ class Checker {
   const AttentionPlan& plan_;
   const std::span<const PlanNode> nodes_;
   const std::span<const std::int32_t> positions_;
-  const StepReaders readers_;
+  StepReaders readers_;
   std::vector<std::int32_t> item_of_partial_;  // [partials]
   std::vector<std::int32_t> path_;             // of the rows being checked, root first
 };

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "plan/plan_scratch.h"
 
 namespace banyan {
 
@@ -32,11 +33,18 @@ double LimitSeconds(const StepCost& phase, const MachineRates& machine) {
 }
 
 PlanStatistics CountPlan(const AttentionPlan& plan, std::span<const std::int32_t> positions) {
+  PlanScratch scratch;
+  return CountPlan(plan, positions, scratch);
+}
+
+PlanStatistics CountPlan(const AttentionPlan& plan, std::span<const std::int32_t> positions,
+                         PlanScratch& scratch) {
   PlanStatistics count;
   count.rows = static_cast<std::int64_t>(positions.size());
   count.items = static_cast<std::int64_t>(plan.items.size());
   count.partials = plan.partials;
-  std::vector<std::int64_t> keys_seen(plan.spans.size());  // a row sees a prefix of a span
+  std::vector<std::int64_t>& keys_seen = scratch.keys_seen;  // a row sees a prefix of a span
+  keys_seen.assign(plan.spans.size(), 0);
   for (const WorkItem& item : plan.items) {
     const KvSpan& span = plan.spans[item.span];
     const std::int64_t keys = item.key_end - item.key_begin;

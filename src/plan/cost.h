@@ -9,6 +9,8 @@
 
 namespace banyan {
 
+struct PlanScratch;  // plan_scratch.h
+
 // The part of a model that costs time. All counts are for one device.
 struct ModelSizes {
   double row_parameters = 0;    // weights that every row is multiplied by, all layers together
@@ -69,6 +71,10 @@ struct PlanStatistics {
 // positions: [rows] as in Batch. Windows are unknown to a plan, so pairs outside one count as seen.
 [[nodiscard]] PlanStatistics CountPlan(const AttentionPlan& plan,
                                        std::span<const std::int32_t> positions);
+// The same; the memory of `scratch` is used again.
+[[nodiscard]] PlanStatistics CountPlan(const AttentionPlan& plan,
+                                       std::span<const std::int32_t> positions,
+                                       PlanScratch& scratch);
 
 // The work of a step executed by this plan, and the least that any plan of the step needs.
 [[nodiscard]] StepWork WorkOf(const PlanStatistics& plan, double logit_rows);

@@ -38,8 +38,10 @@ std::string Time(double seconds) {
 
 std::string ExplainPlan(const AttentionPlan& plan, std::span<const PlanNode> nodes,
                         std::span<const std::int32_t> positions, const PlanOptions& options) {
-  const StepReaders readers = FindReaders(nodes, static_cast<std::int32_t>(positions.size()));
-  const std::vector<ItemSharing> sharing = ChooseSharing(nodes, positions, readers, options);
+  StepReaders readers;
+  FindReaders(nodes, static_cast<std::int32_t>(positions.size()), readers);
+  std::vector<ItemSharing> sharing;
+  ChooseSharing(nodes, positions, readers, options, sharing);
   struct Reads {
     std::int64_t items = 0, keys = 0;
   };

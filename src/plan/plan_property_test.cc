@@ -6,6 +6,7 @@
 
 #include "plan/build.h"
 #include "plan/cost.h"
+#include "plan/plan_scratch.h"
 #include "support/plan_forest.h"
 #include "support/plan_variants.h"
 
@@ -108,10 +109,13 @@ TEST(PlanProperty, RandomForestsAreVaried) {
 TEST(PlanProperty, SameInputSamePlan) {
   for (std::uint32_t seed = 0; seed < 10; ++seed) {
     const PlanForest forest = RandomForest(seed, {}).Take();
+    PlanScratch scratch;
     AttentionPlan reused;
     for (const PlanVariant& variant : AllPlanVariants()) {
       const AttentionPlan fresh = BuildPlan(forest.nodes(), forest.positions(), variant.options);
-      BuildPlan(forest.nodes(), forest.positions(), variant.options, reused);
+      BuildPlan(forest.nodes(), forest.positions(), variant.options, scratch, reused);
+      ASSERT_EQ(CountPlan(fresh, forest.positions()).keys_unique,
+                CountPlan(reused, forest.positions(), scratch).keys_unique);
       ASSERT_EQ(fresh.items.size(), reused.items.size());
       ASSERT_EQ(fresh.merge_begin, reused.merge_begin);
       for (std::size_t i = 0; i < fresh.items.size(); ++i) {

@@ -44,18 +44,17 @@ double CostOfReading(const PlanNode& node, std::span<const std::int32_t> positio
 
 }  // namespace
 
-StepReaders FindReaders(std::span<const PlanNode> nodes, std::int32_t rows) {
+void FindReaders(std::span<const PlanNode> nodes, std::int32_t rows, StepReaders& readers) {
   const std::int32_t count = static_cast<std::int32_t>(nodes.size());
-  StepReaders readers;
-  readers.nodes.resize(nodes.size());
-  readers.runs.reserve(nodes.size());
-  std::vector<std::int32_t> path;  // open nodes, root first
+  readers.nodes.assign(nodes.size(), {});
+  readers.runs.clear();
+  std::int32_t open = -1;  // the last node that may have more children; above it, its ancestors
   std::int32_t next_row = 0;
   for (std::int32_t i = 0; i < count; ++i) {
     const PlanNode& node = nodes[i];
-    while (!path.empty() && path.back() != node.parent) path.pop_back();
-    BANYAN_CHECK(path.empty() == (node.parent == -1));  // else not depth-first
-    path.push_back(i);
+    while (open >= 0 && open != node.parent) open = nodes[open].parent;
+    BANYAN_CHECK(open == node.parent);  // else not depth-first
+    open = i;
     CheckNode(nodes, node);
 
     NodeReaders& reader = readers.nodes[i];
@@ -79,13 +78,12 @@ StepReaders FindReaders(std::span<const PlanNode> nodes, std::int32_t rows) {
     parent.rows.end = std::max(parent.rows.end, readers.nodes[i].rows.end);
     parent.run_end = std::max(parent.run_end, readers.nodes[i].run_end);
   }
-  return readers;
 }
 
-std::vector<ItemSharing> ChooseSharing(std::span<const PlanNode> nodes,
-                                       std::span<const std::int32_t> positions,
-                                       const StepReaders& readers, const PlanOptions& options) {
-  std::vector<ItemSharing> chosen(nodes.size(), options.sharing);
+void ChooseSharing(std::span<const PlanNode> nodes, std::span<const std::int32_t> positions,
+                   const StepReaders& readers, const PlanOptions& options,
+                   std::vector<ItemSharing>& chosen) {
+  chosen.assign(nodes.size(), options.sharing);
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     const NodeReaders& reader = readers.nodes[i];
     switch (options.sharing) {
@@ -113,7 +111,6 @@ std::vector<ItemSharing> ChooseSharing(std::span<const PlanNode> nodes,
       }
     }
   }
-  return chosen;
 }
 
 std::vector<RowRange> FindStackRows(std::span<const PlanNode> nodes, const StepReaders& readers) {

@@ -30,14 +30,15 @@ struct StepReaders {
 // Whether a node is a later span of its parent's segment.
 bool ContinuesParent(const PlanNode& node);
 
+// Into `readers`, whose memory is used again.
 // Aborts unless nodes and rows are in the order that PlanNode describes and `rows` are all theirs.
-StepReaders FindReaders(std::span<const PlanNode> nodes, std::int32_t rows);
+void FindReaders(std::span<const PlanNode> nodes, std::int32_t rows, StepReaders& readers);
 
-// How one node is read: never kAuto.
+// How each node is read: never kAuto. Into `chosen` [nodes], whose memory is used again.
 // positions: [rows] as in Batch.
-std::vector<ItemSharing> ChooseSharing(std::span<const PlanNode> nodes,
-                                       std::span<const std::int32_t> positions,
-                                       const StepReaders& readers, const PlanOptions& options);
+void ChooseSharing(std::span<const PlanNode> nodes, std::span<const std::int32_t> positions,
+                   const StepReaders& readers, const PlanOptions& options,
+                   std::vector<ItemSharing>& chosen);
 
 // Row range that meets the keys of each node of a stack: from the first to the last reader of any
 // node of that stack. Empty for nodes without a stack.

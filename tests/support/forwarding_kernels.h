@@ -56,9 +56,9 @@ class ForwardingKernels : public Kernels {
   void SetRope(std::span<const float> inverse_frequency, float scale) override {
     inner_->SetRope(inverse_frequency, scale);
   }
-  std::unique_ptr<StepInputs> Upload(const Batch& batch, const AttentionPlan& plan,
-                                     const PendingChoices* earlier) override {
-    return inner_->Upload(batch, plan, earlier);
+  void Upload(const Batch& batch, const AttentionPlan& plan, const PendingChoices* earlier,
+              std::unique_ptr<StepInputs>& step) override {
+    inner_->Upload(batch, plan, earlier, step);
   }
   std::unique_ptr<Recorder> NewRecorder() override { return inner_->NewRecorder(); }
   void Embed(const StepInputs& step, const Matrix& table, Tensor& out) override {
@@ -99,10 +99,9 @@ class ForwardingKernels : public Kernels {
   void GatherLogitRows(const StepInputs& step, const Tensor& x, Tensor& out) override {
     inner_->GatherLogitRows(step, x, out);
   }
-  std::unique_ptr<PendingChoices> Choose(const Tensor& logits,
-                                         std::span<const SamplingRow> requests,
-                                         const StepPanels& panels) override {
-    return inner_->Choose(logits, requests, panels);
+  void Choose(const Tensor& logits, std::span<const SamplingRow> requests, const StepPanels& panels,
+              std::unique_ptr<PendingChoices>& choices) override {
+    inner_->Choose(logits, requests, panels, choices);
   }
   void SelectTokens(const Tensor& logits, std::span<const SamplingRow> requests,
                     std::span<TokenChoice> choices) override {

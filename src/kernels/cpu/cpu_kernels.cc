@@ -35,6 +35,10 @@ std::int64_t RowsTogether(std::int64_t columns) {
 // The same for operations that take longer for a value.
 std::int64_t FewRowsTogether(std::int64_t columns) { return 1 + RowsTogether(columns) / 4; }
 
+// Rows of logits that are there at once where they are only chosen from: as many as fill the loops
+// of products (machine_rates.cc measures with as many). More would be read again from memory.
+constexpr std::int64_t kLogitRows = 48;
+
 class FloatVector : public Vector {
  public:
   std::vector<float> values;
@@ -70,7 +74,9 @@ class CpuKernels : public Kernels {
   int attention_tasks() const override { return 4 * pool_.size(); }
   const KernelOptions& options() const override { return options_; }
 
-  MachineRates MeasureRates() override { return MeasureCpuRates(path_, has_codes_, pool_); }
+  MachineRates MeasureRates() override {
+    return MeasureCpuRates(path_, has_codes_, LoadedBytes(), pool_);
+  }
 
   Tensor NewTensor(std::int64_t rows, std::int64_t columns) override {
     const size_t bytes = static_cast<size_t>(rows * Stride(columns)) * sizeof(float);
@@ -83,6 +89,28 @@ class CpuKernels : public Kernels {
     return Tensor{std::shared_ptr<void>(memory, std::free), rows, columns};
   }
 
+  // All groups begin where the memory of the largest does.
+  std::vector<std::vector<Tensor>> NewTensorGroups(std::span<const TensorGroup> groups) override {
+    const auto floats = [](const TensorShape& shape) { return shape.rows * Stride(shape.columns); };
+    std::int64_t most = 0;
+    for (const TensorGroup& group : groups) {
+      std::int64_t needed = 0;
+      for (const TensorShape& shape : group) needed += floats(shape);
+      most = std::max(most, needed);
+    }
+    const Tensor all = NewTensor(1, most);
+    std::vector<std::vector<Tensor>> made;
+    for (const TensorGroup& group : groups) {
+      std::vector<Tensor>& tensors = made.emplace_back();
+      float* next = Data(all);
+      for (const TensorShape& shape : group) {
+        tensors.push_back({std::shared_ptr<void>(all.memory, next), shape.rows, shape.columns});
+        next += floats(shape);
+      }
+    }
+    return made;
+  }
+
   std::shared_ptr<const Matrix> LoadMatrix(std::span<const HostTensor* const> parts,
                                            std::span<const std::int32_t> row_order) override {
     auto matrix = PackMatrix(
@@ -90,6 +118,7 @@ class CpuKernels : public Kernels {
         {options_.precision == Precision::kMixed, path_.integer.interleave, path_.integer.bias},
         pool_);
     has_codes_ = has_codes_ || matrix->has_codes();
+    loaded_.push_back(matrix);
     return matrix;
   }
 
@@ -133,9 +162,10 @@ class CpuKernels : public Kernels {
     rope_scale_ = scale;
   }
 
-  std::unique_ptr<StepInputs> Upload(const Batch& batch, const AttentionPlan& plan,
-                                     const PendingChoices* earlier) override {
-    auto step = std::make_unique<CpuStep>();
+  void Upload(const Batch& batch, const AttentionPlan& plan, const PendingChoices* earlier,
+              std::unique_ptr<StepInputs>& inputs) override {
+    if (inputs == nullptr) inputs = std::make_unique<CpuStep>();
+    auto* step = static_cast<CpuStep*>(inputs.get());
     step->rows = batch.rows();
     step->logit_rows = static_cast<int>(batch.logit_rows.size());
     step->batch = batch;
@@ -160,7 +190,6 @@ class CpuKernels : public Kernels {
                       step->sine[at] = static_cast<float>(std::sin(angle)) * rope_scale_;
                     }
                   });
-    return step;
   }
 
   void Embed(const StepInputs& step, const Matrix& table, Tensor& out) override {
@@ -291,18 +320,48 @@ class CpuKernels : public Kernels {
                   });
   }
 
-  std::unique_ptr<PendingChoices> Choose(const Tensor& logits,
-                                         std::span<const SamplingRow> requests,
-                                         const StepPanels& panels) override {
+  void Choose(const Tensor& logits, std::span<const SamplingRow> requests, const StepPanels& panels,
+              std::unique_ptr<PendingChoices>& choices) override {
     HostWorkers workers;
     workers.for_each = [this](std::int64_t count, const std::function<void(std::int64_t)>& part) {
       pool_.ForEach(count, [&](std::int64_t i, int) { part(i); });
     };
     workers.select = [this](const LogitRows& rows, std::span<const SamplingRow> asked,
-                            std::span<TokenChoice> choices) {
-      SelectTokensOnCpu(rows, asked, choices, {vector_, pool_, selection_});
+                            std::span<TokenChoice> made) {
+      SelectTokensOnCpu(rows, asked, made, {vector_, pool_, selection_});
     };
-    return ChooseOnHost(RowsOf(logits), requests, panels, workers);
+    ChooseOnHost(RowsOf(logits), requests, panels, workers, choices);
+  }
+
+  // Parts of equally many rows, each chosen from before the next takes its memory: the logits of
+  // 256 streams would be as large as half of a small model.
+  void MatMulChoose(const Tensor& x, const Matrix& w, Tensor& logits,
+                    std::span<const SamplingRow> requests,
+                    std::unique_ptr<PendingChoices>& pending) override {
+    const std::span<TokenChoice> choices = HostChoices::RoomFor(requests.size(), pending);
+    const std::int64_t parts = (x.rows + kLogitRows - 1) / kLogitRows;
+    size_t chosen = 0;
+    for (std::int64_t part = 0; part < parts; ++part) {
+      const std::int64_t begin = part * x.rows / parts, end = (part + 1) * x.rows / parts;
+      Tensor some = logits.Prefix(end - begin);
+      const Tensor from{std::shared_ptr<void>(x.memory, Row(x, begin)), end - begin, x.columns};
+      MatMul(from, w, nullptr, some);
+      part_requests_.clear();
+      for (const SamplingRow& request : requests) {
+        if (request.row < begin || request.row >= end) continue;
+        part_requests_.push_back(request);
+        part_requests_.back().row -= static_cast<std::int32_t>(begin);
+      }
+      part_choices_.resize(part_requests_.size());
+      SelectTokens(some, part_requests_, part_choices_);
+      size_t next = 0;
+      for (size_t i = 0; i < requests.size(); ++i) {
+        if (requests[i].row < begin || requests[i].row >= end) continue;
+        choices[i] = std::move(part_choices_[next++]);
+      }
+      chosen += next;
+    }
+    BANYAN_CHECK(chosen == requests.size());  // each names a row
   }
 
   void SelectTokens(const Tensor& logits, std::span<const SamplingRow> requests,
@@ -366,6 +425,23 @@ class CpuKernels : public Kernels {
     return rows;
   }
 
+  // Of all matrices that are still there.
+  std::vector<std::span<const std::byte>> LoadedBytes() const {
+    std::vector<std::span<const std::byte>> bytes;
+    for (const std::weak_ptr<const PackedMatrix>& loaded : loaded_) {
+      const std::shared_ptr<const PackedMatrix> matrix = loaded.lock();
+      if (matrix == nullptr) continue;
+      for (const PackedPart& part : matrix->parts) {
+        bytes.push_back(std::as_bytes(std::span(part.f32)));
+        bytes.push_back(std::as_bytes(std::span(part.half)));
+        bytes.push_back(std::as_bytes(std::span(part.codes)));
+        bytes.push_back(std::as_bytes(std::span(part.scales)));
+        bytes.push_back(std::as_bytes(std::span(part.minima)));
+      }
+    }
+    return bytes;
+  }
+
   // Two products: A x, scaled, and B times that, which is added to the rows of `out`.
   void AddFactors(const LowRankFactors& factors, const VariantRun& run, const Tensor& x,
                   const Tensor& inner, Tensor& out) {
@@ -404,10 +480,14 @@ class CpuKernels : public Kernels {
   const VectorKernels& vector_ = path_.vector;
   ProductThreads products_{path_, pool_};
   bool has_codes_ = false;  // some weights are multiplied as codes
+  std::vector<std::weak_ptr<const PackedMatrix>> loaded_;
   std::vector<float> inverse_frequency_;
   float rope_scale_ = 1.0f;
   AttentionScratch attention_;
   SelectionScratch selection_;
+  // Of MatMulChoose.
+  std::vector<SamplingRow> part_requests_;
+  std::vector<TokenChoice> part_choices_;
 };
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "kernels/cpu/coded_rows.h"
+#include "kernels/cpu/read_rate.h"
 
 namespace banyan {
 namespace {
@@ -73,26 +74,13 @@ double MeasureCodeFlops(const CpuPath& path, ThreadPool& pool) {
   return 2.0 * kRows * kColumns * kPanels * kPanelWidth * kRepeats * pool.size() / seconds;
 }
 
-double MeasureBandwidth(const VectorKernels& vector, ThreadPool& pool) {
-  constexpr std::int64_t kFloatsEach = std::int64_t{8} << 20;  // 32 MiB a thread
-  const auto memory =
-      std::make_unique_for_overwrite<float[]>(static_cast<size_t>(kFloatsEach * pool.size()));
-  const auto part = [&](std::int64_t i) { return memory.get() + i * kFloatsEach; };
-  // By all threads: the first touch of so much memory takes long.
-  pool.ForEach(pool.size(),
-               [&](std::int64_t i, int) { std::fill(part(i), part(i) + kFloatsEach, 1.0f); });
-  const double seconds = BestSeconds(3, [&] {
-    pool.ForEach(pool.size(),
-                 [&](std::int64_t i, int) { vector.all_finite(part(i), kFloatsEach); });
-  });
-  return 4.0 * static_cast<double>(kFloatsEach) * pool.size() / seconds;
-}
-
 }  // namespace
 
-MachineRates MeasureCpuRates(const CpuPath& path, bool codes, ThreadPool& pool) {
+MachineRates MeasureCpuRates(const CpuPath& path, bool codes,
+                             std::span<const std::span<const std::byte>> weights,
+                             ThreadPool& pool) {
   const double flops = codes ? MeasureCodeFlops(path, pool) : MeasureFlops(path.vector, pool);
-  return {flops, MeasureBandwidth(path.vector, pool)};
+  return {flops, MeasureReadRate(weights, pool)};
 }
 
 }  // namespace banyan

@@ -138,9 +138,10 @@ class CudaKernels : public Kernels {
     attention_.SetRope(inverse_frequency, scale);
   }
 
-  std::unique_ptr<StepInputs> Upload(const Batch& batch, const AttentionPlan& plan,
-                                     const PendingChoices* earlier) override {
-    return attention_.Upload(batch, plan, earlier);
+  void Upload(const Batch& batch, const AttentionPlan& plan, const PendingChoices* earlier,
+              std::unique_ptr<StepInputs>& step) override {
+    step.reset();
+    step = attention_.Upload(batch, plan, earlier);
   }
   std::unique_ptr<Recorder> NewRecorder() override {
     return std::make_unique<cuda::StepGraphs>(device_, attention_.partials());
@@ -270,15 +271,18 @@ class CudaKernels : public Kernels {
     }
   }
 
-  std::unique_ptr<PendingChoices> Choose(const Tensor& logits,
-                                         std::span<const SamplingRow> requests,
-                                         const StepPanels& step) override {
-    if (step.panels.empty()) return Begin(logits, requests);
+  void Choose(const Tensor& logits, std::span<const SamplingRow> requests, const StepPanels& step,
+              std::unique_ptr<PendingChoices>& choices) override {
+    choices.reset();  // gives its buffers back
+    if (step.panels.empty()) {
+      choices = Begin(logits, requests);
+      return;
+    }
     for (const SamplingRow& request : requests) {
       BANYAN_CHECK(request.panel >= 0 ? request.panel < static_cast<int>(step.panels.size())
                                       : request.row >= 0 && request.row < logits.rows);
     }
-    return chooser_.Begin(LogitsOf(logits), requests, step, panels_);
+    choices = chooser_.Begin(LogitsOf(logits), requests, step, panels_);
   }
 
   void SelectTokens(const Tensor& logits, std::span<const SamplingRow> requests,

@@ -128,8 +128,8 @@ class ReferenceKernels final : public Kernels {
     rope_scale_ = scale;
   }
 
-  std::unique_ptr<StepInputs> Upload(const Batch& batch, const AttentionPlan& plan,
-                                     const PendingChoices* earlier) override {
+  void Upload(const Batch& batch, const AttentionPlan& plan, const PendingChoices* earlier,
+              std::unique_ptr<StepInputs>& inputs) override {
     auto step = std::make_unique<reference::Step>();
     step->rows = batch.rows();
     step->logit_rows = static_cast<int>(batch.logit_rows.size());
@@ -146,7 +146,7 @@ class ReferenceKernels final : public Kernels {
         step->sines.push_back(static_cast<float>(std::sin(double{angle}) * rope_scale_));
       }
     }
-    return step;
+    inputs = std::move(step);
   }
 
   void Embed(const StepInputs& step, const Matrix& table, Tensor& out) override {
@@ -183,20 +183,19 @@ class ReferenceKernels final : public Kernels {
     reference::GatherLogitRows(AsStep(step), x, out);
   }
 
-  std::unique_ptr<PendingChoices> Choose(const Tensor& logits,
-                                         std::span<const SamplingRow> requests,
-                                         const StepPanels& panels) override {
+  void Choose(const Tensor& logits, std::span<const SamplingRow> requests, const StepPanels& panels,
+              std::unique_ptr<PendingChoices>& choices) override {
     HostWorkers workers;
     workers.for_each = [](std::int64_t count, const std::function<void(std::int64_t)>& part) {
       for (std::int64_t i = 0; i < count; ++i) part(i);
     };
     workers.select = [](const LogitRows& rows, std::span<const SamplingRow> asked,
-                        std::span<TokenChoice> choices) {
+                        std::span<TokenChoice> made) {
       for (size_t i = 0; i < asked.size(); ++i) {
-        choices[i] = SelectToken(rows.Row(asked[i].row), asked[i]);
+        made[i] = SelectToken(rows.Row(asked[i].row), asked[i]);
       }
     };
-    return ChooseOnHost(RowsOf(logits), requests, panels, workers);
+    ChooseOnHost(RowsOf(logits), requests, panels, workers, choices);
   }
   void SelectTokens(const Tensor& logits, std::span<const SamplingRow> requests,
                     std::span<TokenChoice> choices) override {

@@ -27,8 +27,9 @@ void Grow(std::int64_t bytes, PinnedMemory& memory) {
 
 }  // namespace
 
-std::vector<TokenChoice> DeviceChoices::Take() {
-  std::vector<TokenChoice> choices(count_);
+const std::vector<TokenChoice>& DeviceChoices::Take() {
+  std::vector<TokenChoice>& choices = taken_;
+  choices.assign(count_, {});
   if (count_ == 0) return choices;
   buffers_->done.Wait();
   const auto* results = reinterpret_cast<const ScoreResult*>(buffers_->results.data());

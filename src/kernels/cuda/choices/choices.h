@@ -33,7 +33,7 @@ class DeviceChoices : public PendingChoices {
     if (buffers_) pool_->push_back(std::move(buffers_));
   }
 
-  std::vector<TokenChoice> Take() override;
+  const std::vector<TokenChoice>& Take() override;
   // On the device, in stream order after the call that began them.
   const ScoreResult* results() const { return buffers_->device_results.As<ScoreResult>(); }
   const double* betas() const { return buffers_->device_panels.As<double>(); }
@@ -55,6 +55,7 @@ class DeviceChoices : public PendingChoices {
   size_t count_ = 0;
   std::vector<PanelChoice> panels_;  // in the order of the call's
   std::int32_t experts_ = 0;         // of all panels
+  std::vector<TokenChoice> taken_;   // what Take gave
 };
 
 class TokenChooser {
