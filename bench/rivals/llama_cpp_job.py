@@ -3,8 +3,9 @@
 
 usage: llama_cpp_job.py PAGES.jsonl --model MODEL.gguf [--pages 16] [--questions 6] > JOB.jsonl
 writes the job: one line of kind "stacked" for `banyan ids` (rows of PAGES have "context" and "questions", as those of
-`banyan ask`). `llama_cpp_steps.py --job JOB.jsonl` runs it. llama.cpp computes the instruction once, every page once,
-and writes the answers to as many pages at once as it has sequences.
+`banyan ask`). `llama_cpp_steps.py --job JOB.jsonl` runs it. llama.cpp answers it in two ways: at its best, it computes
+the instruction once, every page once, and writes the answers to as many pages at once as it has sequences; as
+llama-cpp-python is used, it answers question by question and keeps what begins as the one before.
 """
 import argparse
 import json
@@ -92,16 +93,40 @@ def run_llama(llama, job: dict, sequences: int) -> tuple[float, list[list[int]]]
     return time.perf_counter() - start, answers
 
 
+def run_llama_one_by_one(llama, job: dict) -> tuple[float, list[list[int]]]:
+    """One sequence, in which a prompt finds what it has in common with the one before."""
+    start = time.perf_counter()
+    llama.clear()
+    kept, answers = [], []
+    for page in job["contexts"]:
+        for question in page["questions"]:
+            prompt = job["p"] + page["c"] + question["x"]
+            common = next((i for i, (a, b) in enumerate(zip(kept, prompt)) if a != b), min(len(kept), len(prompt) - 1))
+            llama.forget(0, common)
+            rows = [(t, i, 0, i + 1 == len(prompt)) for i, t in enumerate(prompt)][common:]
+            written = []
+            while True:
+                written.append(llama.feed(rows)[0])
+                if written[-1] == job["stop"] or len(written) == job["max_new"]:
+                    break
+                rows = [(written[-1], len(prompt) + len(written) - 1, 0, True)]
+            kept = prompt + written[:-1]
+            answers.append(written)
+    return time.perf_counter() - start, answers
+
+
 def compare_job(llama, path: str, banyan: str, model: str, threads: int, sequences: int) -> None:
     with open(path, encoding="utf-8") as file:
         job = json.load(file)
     ours, our_answers = run_banyan(job, banyan, model, threads)
-    theirs, their_answers = run_llama(llama, job, sequences)
     count = len(our_answers)
+    print(f"{len(job['contexts'])} pages, {count} questions: banyan {count / ours:.2f} questions/s")
     without_stop = lambda tokens: [t for t in tokens if t != job["stop"]]
-    same = sum(without_stop(a) == without_stop(b) for a, b in zip(our_answers, their_answers))
-    print(f"{len(job['contexts'])} pages, {count} questions: banyan {count / ours:.2f} questions/s, "
-          f"llama.cpp {count / theirs:.2f}, ratio {theirs / ours:.2f}; {same} answers the same")
+    for name, (theirs, answers) in (("pages together", run_llama(llama, job, sequences)),
+                                    ("one by one", run_llama_one_by_one(llama, job))):
+        same = sum(without_stop(a) == without_stop(b) for a, b in zip(our_answers, answers))
+        print(f"llama.cpp, {name}: {count / theirs:.2f} questions/s, ratio {theirs / ours:.2f}; {same} answers the same",
+              flush=True)
 
 
 def main() -> None:
