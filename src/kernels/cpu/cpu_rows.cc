@@ -1,0 +1,236 @@
+// Operations of the cpu backend on rows: a step through the network.
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "base/error.h"
+#include "kernels/cpu/cpu_backend.h"
+#include "kernels/cpu/kv_pages.h"
+#include "kernels/host_choices.h"
+
+namespace banyan {
+namespace {
+
+// Rows that a thread takes at least: a few microseconds of work.
+std::int64_t RowsTogether(std::int64_t columns) {
+  return 1 + 8192 / std::max<std::int64_t>(columns, 1);
+}
+// The same for operations that take longer for a value.
+std::int64_t FewRowsTogether(std::int64_t columns) { return 1 + RowsTogether(columns) / 4; }
+
+const PackedMatrix& Packed(const Matrix& matrix) {
+  return static_cast<const PackedMatrix&>(matrix);
+}
+
+class CpuStep : public StepInputs {
+ public:
+  Batch batch;
+  AttentionPlan plan;
+  std::vector<float> cosine, sine;  // [rows, rotary_dim / 2]
+  std::vector<VariantRun> runs, logit_runs;
+};
+const CpuStep& Cpu(const StepInputs& step) { return static_cast<const CpuStep&>(step); }
+
+}  // namespace
+
+void CpuKernels::Upload(const Batch& batch, const AttentionPlan& plan,
+                        const PendingChoices* earlier, std::unique_ptr<StepInputs>& inputs) {
+  if (inputs == nullptr) inputs = std::make_unique<CpuStep>();
+  auto* step = static_cast<CpuStep*>(inputs.get());
+  step->rows = batch.rows();
+  step->logit_rows = static_cast<int>(batch.logit_rows.size());
+  step->batch = batch;
+  HostChoices::Resolve(earlier, step->batch.tokens);
+  step->plan = plan;
+  SetVariants(batch, *step);
+  if (step->adapted) {
+    step->runs = RunsOfVariants(batch, StepRows::kAll);
+    step->logit_runs = RunsOfVariants(batch, StepRows::kLogits);
+  }
+  const size_t pairs = inverse_frequency_.size();
+  step->cosine.resize(pairs * batch.tokens.size());
+  step->sine.resize(pairs * batch.tokens.size());
+  pool_.ForEach(batch.rows(), FewRowsTogether(64 * static_cast<std::int64_t>(pairs)),
+                [&](std::int64_t row, int) {
+                  const float position =
+                      static_cast<float>(batch.positions[static_cast<size_t>(row)]);
+                  for (size_t i = 0; i < pairs; ++i) {
+                    const double angle = position * inverse_frequency_[i];
+                    const size_t at = static_cast<size_t>(row) * pairs + i;
+                    step->cosine[at] = static_cast<float>(std::cos(angle)) * rope_scale_;
+                    step->sine[at] = static_cast<float>(std::sin(angle)) * rope_scale_;
+                  }
+                });
+}
+
+void CpuKernels::Embed(const StepInputs& step, const Matrix& table, Tensor& out) {
+  pool_.ForEach(step.rows, FewRowsTogether(out.columns), [&](std::int64_t row, int) {
+    UnpackRow(Packed(table), Cpu(step).batch.tokens[static_cast<size_t>(row)], Row(out, row));
+  });
+}
+
+void CpuKernels::RmsNorm(const Tensor& x, const Vector& weight, float eps, Tensor& out) {
+  pool_.ForEach(x.rows, RowsTogether(x.columns), [&](std::int64_t row, int) {
+    vector_.rms_norm(Row(x, row), Values(weight), static_cast<int>(x.columns), eps, Row(out, row));
+  });
+}
+
+void CpuKernels::LayerNorm(const Tensor& x, const Vector& weight, const Vector& bias, float eps,
+                           Tensor& out) {
+  pool_.ForEach(x.rows, RowsTogether(x.columns), [&](std::int64_t row, int) {
+    vector_.layer_norm(Row(x, row), Values(weight), Values(bias), static_cast<int>(x.columns), eps,
+                       Row(out, row));
+  });
+}
+
+void CpuKernels::Clear(Tensor& x) {
+  std::memset(Data(x), 0, static_cast<size_t>(x.rows * Stride(x.columns)) * sizeof(float));
+}
+
+void CpuKernels::Add(const Tensor& delta, Tensor& x) {
+  pool_.ForEach(x.rows, RowsTogether(x.columns), [&](std::int64_t row, int) {
+    vector_.add(Row(delta, row), x.columns, Row(x, row));
+  });
+}
+
+void CpuKernels::MatMul(const Tensor& x, const Matrix& w, const Vector* bias, Tensor& out) {
+  BANYAN_CHECK(out.columns == w.rows);
+  Multiply(Packed(w), ProductOf(x, w, bias, out), products_);
+}
+
+void CpuKernels::MatMulAdd(const Tensor& a, const Matrix& w, const Vector* bias, Tensor&,
+                           Tensor& x) {
+  BANYAN_CHECK(x.columns == w.rows);
+  MultiplyAndAdd(Packed(w), ProductOf(a, w, bias, x), products_);
+}
+
+void CpuKernels::MatMulSwiGlu(const Tensor& x, const Matrix& w, const Vector* bias, Tensor& scratch,
+                              Tensor& out) {
+  if (w.rows % (2 * kPanelWidth) != 0) {
+    return Kernels::MatMulSwiGlu(x, w, bias, scratch, out);
+  }
+  BANYAN_CHECK(2 * out.columns == w.rows);
+  MultiplyGated(Packed(w), ProductOf(x, w, bias, out), products_);
+}
+
+void CpuKernels::AddLowRank(const LowRankCall& call, const Tensor& x, Tensor& out) {
+  BANYAN_CHECK(x.columns == call.table.columns && out.columns == call.table.rows);
+  const CpuStep& step = Cpu(call.step);
+  const auto& table = static_cast<const FactorTable&>(call.table);
+  for (const VariantRun& run : call.rows == StepRows::kAll ? step.runs : step.logit_runs) {
+    for (const LowRankFactors& factors : table.Of(run.variant)) {
+      AddFactors(factors, run, x, call.scratch, out);
+    }
+  }
+}
+
+void CpuKernels::RotateAndStore(const StepInputs& step, int layer, const AttentionShape& shape,
+                                const QkNormWeights& norm, Tensor& qkv, KvMemory& kv) {
+  auto& pages = static_cast<KvPages&>(kv);
+  const CpuStep& cpu = Cpu(step);
+  const int dim = shape.head_dim;
+  pool_.ForEach(step.rows, FewRowsTogether(qkv.columns), [&](std::int64_t row, int) {
+    float* query = Row(qkv, row);
+    float* key = query + static_cast<std::int64_t>(shape.heads) * dim;
+    const float* value = key + static_cast<std::int64_t>(shape.kv_heads) * dim;
+    if (norm.query != nullptr) {
+      NormHeads(query, Values(*norm.query), shape.heads, dim, norm);
+      NormHeads(key, Values(*norm.key), shape.kv_heads, dim, norm);
+    }
+    const size_t pairs = inverse_frequency_.size();
+    const float* cosine = cpu.cosine.data() + static_cast<size_t>(row) * pairs;
+    const float* sine = cpu.sine.data() + static_cast<size_t>(row) * pairs;
+    const int half = static_cast<int>(pairs);
+    for (int head = 0; head < shape.heads; ++head) {
+      vector_.rotate(cosine, sine, half, query + head * dim);
+    }
+    for (int head = 0; head < shape.kv_heads; ++head) {
+      vector_.rotate(cosine, sine, half, key + head * dim);
+      pages.Store(vector_, layer, head, cpu.batch.slots[static_cast<size_t>(row)], key + head * dim,
+                  value + head * dim);
+    }
+  });
+}
+
+void CpuKernels::Attend(const StepInputs& step, int layer, const AttentionShape& shape,
+                        const Tensor& qkv, const KvMemory& kv, Tensor& out) {
+  const CpuStep& cpu = Cpu(step);
+  const AttentionCall call{cpu.plan,
+                           cpu.batch.positions,
+                           layer,
+                           shape,
+                           Data(qkv),
+                           Stride(qkv.columns),
+                           static_cast<const KvPages&>(kv),
+                           Data(out),
+                           Stride(out.columns)};
+  AttendOnCpu(call, vector_, pool_, attention_);
+}
+
+void CpuKernels::SwiGlu(const Tensor& x, Tensor& out) {
+  pool_.ForEach(out.rows, RowsTogether(x.columns), [&](std::int64_t row, int) {
+    vector_.swiglu(Row(x, row), Row(x, row) + out.columns, out.columns, Row(out, row));
+  });
+}
+
+void CpuKernels::Activate(Activation f, Tensor& x) {
+  pool_.ForEach(x.rows, FewRowsTogether(x.columns), [&](std::int64_t row, int) {
+    float* values = Row(x, row);
+    if (f == Activation::kGelu) return vector_.gelu(x.columns, values);
+    for (std::int64_t i = 0; i < x.columns; ++i) values[i] = std::tanh(values[i]);
+  });
+}
+
+void CpuKernels::GatherLogitRows(const StepInputs& step, const Tensor& x, Tensor& out) {
+  const std::vector<std::int32_t>& rows = Cpu(step).batch.logit_rows;
+  pool_.ForEach(static_cast<std::int64_t>(rows.size()), RowsTogether(x.columns),
+                [&](std::int64_t i, int) {
+                  std::memcpy(Row(out, i), Row(x, rows[static_cast<size_t>(i)]),
+                              static_cast<size_t>(x.columns) * sizeof(float));
+                });
+}
+
+ProductRows CpuKernels::ProductOf(const Tensor& x, const Matrix& w, const Vector* bias,
+                                  Tensor& out) {
+  BANYAN_CHECK(x.columns == w.columns && x.rows == out.rows);
+  ProductRows rows;
+  rows.x = Data(x);
+  rows.x_stride = Stride(x.columns);
+  rows.rows = static_cast<int>(x.rows);
+  rows.bias = bias == nullptr ? nullptr : Values(*bias);
+  rows.out = Data(out);
+  rows.out_stride = Stride(out.columns);
+  return rows;
+}
+
+void CpuKernels::AddFactors(const LowRankFactors& factors, const VariantRun& run, const Tensor& x,
+                            const Tensor& inner, Tensor& out) {
+  const std::int64_t rank = factors.a->rows;
+  BANYAN_CHECK(rank <= inner.columns && run.end <= x.rows);
+  ProductRows product;
+  product.rows = static_cast<int>(run.end - run.begin);
+  product.x = Row(x, run.begin);
+  product.x_stride = Stride(x.columns);
+  product.out = Data(inner);
+  product.out_stride = Stride(inner.columns);
+  Multiply(Packed(*factors.a), product, products_);
+  for (int row = 0; row < product.rows; ++row) {
+    float* values = Row(inner, row);
+    for (std::int64_t k = 0; k < rank; ++k) values[k] *= factors.scale;
+  }
+  product.x = Data(inner);
+  product.x_stride = Stride(inner.columns);
+  product.out = Row(out, run.begin) + factors.first_row;
+  product.out_stride = Stride(out.columns);
+  MultiplyAndAdd(Packed(*factors.b), product, products_);
+}
+
+void CpuKernels::NormHeads(float* values, const float* weight, int heads, int dim,
+                           const QkNormWeights& norm) const {
+  if (norm.whole) return vector_.rms_norm(values, weight, heads * dim, norm.eps, values);
+  for (int head = 0; head < heads; ++head) {
+    vector_.rms_norm(values + head * dim, weight, dim, norm.eps, values + head * dim);
+  }
+}
+
+}  // namespace banyan
