@@ -22,6 +22,7 @@ void DescribeLowRank(const LowRankSource& source, LowRankTable& table) {
 }
 
 void SetVariants(const Batch& batch, StepInputs& step) {
+  step.adapted = step.all_adapted = false;  // the step may have been another one before
   if (batch.variants.empty()) return;
   BANYAN_CHECK(batch.variants.size() == batch.tokens.size());
   const auto without = std::ranges::count(batch.variants, 0);

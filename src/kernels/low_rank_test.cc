@@ -122,6 +122,17 @@ TEST_P(LowRank, AddsWhatTheReferenceAdds) {
   });
 }
 
+// An object of an adapted step takes one without adapters.
+TEST_P(LowRank, AStepIsUsedAgain) {
+  std::unique_ptr<StepInputs> step;
+  tested_->Upload(BatchOf({1, 1}), EmptyPlan(2), nullptr, step);
+  EXPECT_TRUE(step->adapted && step->all_adapted);
+  Batch plain = BatchOf({0, 0});
+  plain.variants.clear();
+  tested_->Upload(plain, EmptyPlan(2), nullptr, step);
+  EXPECT_FALSE(step->adapted || step->all_adapted);
+}
+
 TEST_P(LowRank, RowsAreThoseAlone) {
   TestTable source;
   const auto table = source.Load(*tested_);

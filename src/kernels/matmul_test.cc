@@ -1,4 +1,6 @@
 // MatMul and LoadMatrix against the reference, every stored type, ugly shapes.
+#include <algorithm>
+
 #include "kernels/stored_matrix_fixture.h"
 
 namespace banyan::optest {
@@ -106,6 +108,28 @@ TEST_P(MatMulTest, StackedPartsOfDifferentTypesInAnotherOrder) {
   EXPECT_EQ(tested->rows, 22);
   Compare(Fill(*tested_, RandomMatrix(3, 256, 13)), *tested, *LoadFloats(*reference_, ordered),
           ordered, nullptr);
+}
+
+// Rows that are coded for one part and not for another, divided among threads.
+TEST_P(MatMulTest, ManyRowsMeetPartsOfDifferentTypesAsOneRowDoes) {
+  constexpr int kMany = 300, kColumns = 64;
+  const auto first = RandomStored(Layouts()[2], 32, kColumns, 1);    // BF16
+  const auto second = RandomStored(Layouts()[7], 928, kColumns, 2);  // Q8_0
+  const HostTensor* parts[] = {&first->tensor, &second->tensor};
+  const auto w = tested_->LoadMatrix(parts, {});
+  const HostMatrix x = RandomMatrix(kMany, kColumns, 14);
+  Tensor out = Poisoned(*tested_, kMany, 960);
+  tested_->MatMul(Fill(*tested_, x), *w, nullptr, out);
+  const HostMatrix found = Read(*tested_, out);
+  for (int row = 0; row < kMany; row += 7) {
+    HostMatrix one{1, kColumns, {}};
+    const auto values = x.Row(row);
+    one.values.assign(values.begin(), values.end());
+    Tensor alone = Poisoned(*tested_, 1, 960);
+    tested_->MatMul(Fill(*tested_, one), *w, nullptr, alone);
+    const HostMatrix expected = Read(*tested_, alone);
+    ASSERT_TRUE(std::ranges::equal(found.Row(row), expected.Row(0))) << "row " << row;
+  }
 }
 
 TEST_P(MatMulTest, EmbedReadsEveryStoredType) {

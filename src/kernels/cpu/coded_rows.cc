@@ -10,17 +10,14 @@ namespace {
 // Blocks of 32 values that a thread makes codes of at once: a few microseconds.
 constexpr int kBlocksTogether = 256;
 
-// Rows past the last one, which a path may read without using them.
-constexpr size_t kRowsPastEnd = 16;
-
 }  // namespace
 
 void CodedMemory::Reserve(size_t row_blocks) {
   if (scales_.size() >= row_blocks) return;
   codes_.resize(row_blocks * kBlockColumns);
-  scales_.resize(row_blocks);
   for (auto& sums : sums_) sums.resize(row_blocks);
   for (auto& starts : starts_) starts.resize(row_blocks);
+  scales_.resize(row_blocks);  // the last: it says that the others are there
 }
 
 CodedBlocks CodedMemory::From(std::int64_t row_blocks) {

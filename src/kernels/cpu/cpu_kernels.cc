@@ -25,7 +25,7 @@ Tensor CpuKernels::NewTensor(std::int64_t rows, std::int64_t columns) {
   const size_t rounded = std::max(kAlignment, (bytes + kAlignment - 1) / kAlignment * kAlignment);
   void* memory = std::aligned_alloc(kAlignment, rounded);
   if (memory == nullptr) {
-    Throw(ErrorKind::kLimit, "no memory for activations: {} rows x {} columns", rows, columns);
+    Throw(ErrorKind::kLimit, "no memory for activations: {} bytes", rounded);
   }
   return Tensor{std::shared_ptr<void>(memory, std::free), rows, columns};
 }
@@ -59,6 +59,7 @@ std::shared_ptr<const Matrix> CpuKernels::LoadMatrix(std::span<const HostTensor*
       {options_.precision == Precision::kMixed, path_.integer.interleave, path_.integer.bias},
       pool_);
   has_codes_ = has_codes_ || matrix->has_codes();
+  std::erase_if(loaded_, [](const auto& loaded) { return loaded.expired(); });
   loaded_.push_back(matrix);
   return matrix;
 }

@@ -31,6 +31,7 @@ struct alignas(64) TileShapes {
 static_assert(sizeof(TileShapes) == 64);
 
 constexpr int kTileRows = 16;
+static_assert(kTileRows <= kRowsPastEnd);
 constexpr int kInFlight = 4;  // groups of columns whose sums are on their way
 
 // Tiles 0 to 3: sums [16 rows, 16 outputs]; 4 and 5: codes [16 rows, group]; 6 and 7: weights

@@ -26,15 +26,12 @@ ProductShape ShapeOf(const PackedMatrix& w, const ProductRows& rows, const CpuPa
   shape.rows = rows.rows;
   shape.panels = (w.rows + kPanelWidth - 1) / kPanelWidth;
   shape.columns = w.columns;
-  if (w.parts.front().type == PanelType::kCodes) {
-    shape.columns = (w.columns + kCodesForFloat - 1) / kCodesForFloat;
-    shape.rows_together = path.integer.rows_together;
-    shape.panels_for_row = path.integer.panels_for_row;
-  } else {
-    shape.rows_together = path.vector.rows_together;
-    shape.panels_together = path.vector.panels_together;
-    shape.panels_for_row = path.vector.panels_for_row;
-  }
+  const bool codes = w.parts.front().type == PanelType::kCodes;
+  if (codes) shape.columns = (w.columns + kCodesForFloat - 1) / kCodesForFloat;
+  shape.panels_for_row = codes ? path.integer.panels_for_row : path.vector.panels_for_row;
+  shape.panels_together = codes ? 1 : path.vector.panels_together;
+  // Where a later part has codes, too: tiles begin with a group of coded rows.
+  shape.rows_together = w.has_codes() ? path.integer.rows_together : path.vector.rows_together;
   return shape;
 }
 
@@ -64,6 +61,7 @@ struct TileOut {
 void MultiplyCodes(const PackedPart& part, std::int64_t begin, std::int64_t end, const Tile& tile,
                    const Operands& operands, const TileOut& out, ProductScratch& scratch) {
   const std::int64_t columns = operands.w.columns;
+  BANYAN_CHECK(tile.row_begin % operands.path.integer.rows_together == 0);
   IntegerProduct product;
   product.x = operands.coded.From(tile.row_begin * (columns / kBlockColumns));
   product.rows = tile.row_end - tile.row_begin;

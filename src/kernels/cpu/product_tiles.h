@@ -1,5 +1,5 @@
-// How a product is divided among threads. Every output is one chain whatever the tile it is in, so
-// this is a matter of time alone.
+// How a product is divided among threads: in tiles that begin at a multiple of rows_together. Every
+// output is one chain whatever the tile it is in, so the rest is a matter of time alone.
 #pragma once
 
 #include <array>

@@ -164,7 +164,8 @@ inline Vec AtLeast(float a, Vec b) {
 #endif
 }
 
-// 2^x to about 1e-7 relative; exactly 0 below 2^-126 (and at -inf), exactly 1 at 0; x <= 127.
+// 2^x to about 1e-7 relative; exactly 0 below 2^-126 (and at -inf), exactly 1 at 0, NaN at NaN;
+// x <= 127.
 inline Vec Exp2(Vec x) {
   const Vec clamped = AtLeast(-126.0f, x);
   const Vec magic = Broadcast(12582912.0f);   // 1.5 * 2^23: adding it rounds to an integer
@@ -179,7 +180,7 @@ inline Vec Exp2(Vec x) {
   p = Fma(p, f, Broadcast(6.9314718e-1f));
   p = Fma(p, f, Broadcast(1.0f));
   const Vec scaled = (Vec)((IVec)p + ((IVec)shifted << 23));
-  return x < Broadcast(-126.0f) ? Vec{} : scaled;
+  return x >= Broadcast(-126.0f) ? scaled : clamped - clamped;
 }
 
 // The lanes of one vector joined by join(left, right), always the upper half onto the lower one,
