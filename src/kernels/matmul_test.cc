@@ -112,20 +112,21 @@ TEST_P(MatMulTest, StackedPartsOfDifferentTypesInAnotherOrder) {
 
 // Rows that are coded for one part and not for another, divided among threads.
 TEST_P(MatMulTest, ManyRowsMeetPartsOfDifferentTypesAsOneRowDoes) {
-  constexpr int kMany = 300, kColumns = 64;
-  const auto first = RandomStored(Layouts()[2], 32, kColumns, 1);    // BF16
-  const auto second = RandomStored(Layouts()[7], 928, kColumns, 2);  // Q8_0
+  constexpr int kMany = 302, kColumns = 256;
+  const auto first = RandomStored(Layouts()[2], 16, kColumns, 1);  // BF16
+  const auto second =
+      RandomStored(Layouts()[7], 16, kColumns, 2);  // Q8_0: few panels, so that rows are divided
   const HostTensor* parts[] = {&first->tensor, &second->tensor};
   const auto w = tested_->LoadMatrix(parts, {});
   const HostMatrix x = RandomMatrix(kMany, kColumns, 14);
-  Tensor out = Poisoned(*tested_, kMany, 960);
+  Tensor out = Poisoned(*tested_, kMany, 32);
   tested_->MatMul(Fill(*tested_, x), *w, nullptr, out);
   const HostMatrix found = Read(*tested_, out);
   for (int row = 0; row < kMany; row += 7) {
     HostMatrix one{1, kColumns, {}};
     const auto values = x.Row(row);
     one.values.assign(values.begin(), values.end());
-    Tensor alone = Poisoned(*tested_, 1, 960);
+    Tensor alone = Poisoned(*tested_, 1, 32);
     tested_->MatMul(Fill(*tested_, one), *w, nullptr, alone);
     const HostMatrix expected = Read(*tested_, alone);
     ASSERT_TRUE(std::ranges::equal(found.Row(row), expected.Row(0))) << "row " << row;
