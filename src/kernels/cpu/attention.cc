@@ -50,7 +50,39 @@ void FinishRow(const AttentionCall& call, const VectorKernels& vector, Attention
 
 }  // namespace
 
-void AttentionScratch::Reserve(std::int64_t count, int padded_dim) {
+void AttentionScratch::Reserve(const AttentionCall& call, int threads) {
+  ReservePartials(static_cast<std::int64_t>(call.plan.partials) * call.shape.heads,
+                  call.kv.padded_dim());
+  ReserveWorkers(call, threads);
+}
+
+void AttentionScratch::ReserveWorkers(const AttentionCall& call, int threads) {
+  std::int64_t most_rows = 0;
+  bool copies = false, groups = false;  // some item copies keys and values, has several groups
+  for (const WorkItem& item : call.plan.items) {
+    most_rows = std::max<std::int64_t>(most_rows, item.row_end - item.row_begin);
+    copies = copies || ReadsCopies(call, item);
+    groups = groups || item.key_end - item.key_begin > kGroupKeys;
+  }
+  const std::int64_t rows = most_rows * (call.shape.heads / call.shape.kv_heads);
+  const std::int64_t dim = call.shape.head_dim;
+  const std::int64_t padded = call.kv.padded_dim();
+  const auto grow = [](std::vector<float>& buffer, std::int64_t size) {
+    if (static_cast<std::int64_t>(buffer.size()) < size) buffer.resize(static_cast<size_t>(size));
+  };
+  workers.resize(static_cast<size_t>(threads));
+  for (Worker& worker : workers) {
+    grow(worker.query, rows * dim);
+    grow(worker.scores, rows * kCutKeys);
+    grow(worker.product, rows * (padded + kPartialEnd));
+    if (groups) grow(worker.group, rows * (padded + kPartialEnd));
+    if (!copies) continue;
+    grow(worker.keys, dim * kCutKeys);
+    grow(worker.values, padded * kCutKeys);
+  }
+}
+
+void AttentionScratch::ReservePartials(std::int64_t count, int padded_dim) {
   constexpr std::int64_t kLineFloats = kPartialEnd;
   stride_ = padded_dim + kLineFloats;
   const auto needed = static_cast<size_t>(count * stride_ + kLineFloats);
@@ -62,9 +94,7 @@ void AttentionScratch::Reserve(std::int64_t count, int padded_dim) {
 
 void AttendOnCpu(const AttentionCall& call, const VectorKernels& vector, ThreadPool& pool,
                  AttentionScratch& scratch) {
-  const std::int64_t partials = static_cast<std::int64_t>(call.plan.partials) * call.shape.heads;
-  scratch.workers.resize(static_cast<size_t>(pool.size()));
-  scratch.Reserve(partials, call.kv.padded_dim());
+  scratch.Reserve(call, pool.size());
   const int kv_heads = call.shape.kv_heads;
   const std::int64_t items = static_cast<std::int64_t>(call.plan.items.size());
   pool.ForEach(items * kv_heads, [&](std::int64_t task, int worker) {

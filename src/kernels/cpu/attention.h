@@ -24,7 +24,8 @@ struct AttentionCall {
   std::int64_t out_stride;
 };
 
-// Memory that lives from call to call, so that a step allocates nothing once it has grown.
+// Memory that lives from call to call, so that a step allocates nothing once it has grown. It grows
+// for all threads before they start: it does not matter which of them have worked before.
 class AttentionScratch {
  public:
   struct alignas(128) Worker {
@@ -37,11 +38,14 @@ class AttentionScratch {
   };
   std::vector<Worker> workers;
 
+  void Reserve(const AttentionCall& call, int threads);
   // Partials [partials, heads]. Threads that write neighbours do not wait for one another.
-  void Reserve(std::int64_t count, int padded_dim);
   float* Partial(std::int64_t index) const { return partials_ + index * stride_; }
 
  private:
+  void ReservePartials(std::int64_t count, int padded_dim);
+  void ReserveWorkers(const AttentionCall& call, int threads);
+
   std::vector<float> memory_;
   float* partials_ = nullptr;  // within memory_, at the start of a cache line
   std::int64_t stride_ = 0;

@@ -42,7 +42,6 @@ class ItemTask {
   }
 
   void GatherQueries() {
-    Grow(local_.query, static_cast<std::int64_t>(rows_) * dim_);
     // Scores in units of log2, so that weights are powers of two.
     const float scale = call_.shape.scale * 1.44269504f;
     const std::int64_t count = static_cast<std::int64_t>(heads_) * dim_;
@@ -81,7 +80,6 @@ class ItemTask {
   void RunGroup(int begin) {
     first_group_ = begin == item_.key_begin;
     if (!first_group_) {
-      Grow(local_.group, rows_ * partial_size());
       ForEachPartial([&](float* partial, int i) { Clear(GroupPartial(partial, i)); });
     }
     const int end = std::min(begin + kGroupKeys, item_.key_end);
@@ -105,10 +103,10 @@ class ItemTask {
   void RunCut(int begin, int end) {
     end = LastSeen(begin, end);
     if (begin == end) return;
-    if (item_.row_end - item_.row_begin == 1 && call_.kv.panel_type() != KvType::kQ8) {
-      RunCutOfOneRow(begin, end);
-    } else {
+    if (ReadsCopies(call_, item_)) {
       RunCutOfRows(begin, end);
+    } else {
+      RunCutOfOneRow(begin, end);
     }
     ForEachPartial([&](float* partial, int i) {
       vector_.merge(GroupPartial(partial, i), CutPartial(i), padded_dim_);
@@ -130,14 +128,11 @@ class ItemTask {
     }
   }
 
-  // The heads of one row are too few to pay for a copy of keys and values: these are converted in
-  // registers. All pages of keys are read at once, for enough chains. These, and so the bits, are
-  // those of RunCutOfRows.
+  // Without copies of keys and values. All pages of keys are read at once, for enough chains.
+  // These, and so the bits, are those of RunCutOfRows.
   void RunCutOfOneRow(int begin, int end) {
     const auto [first, last] = VisibleKeys(item_.row_begin, begin, end);
     const int first_page = first / kPageTokens * kPageTokens;
-    Grow(local_.scores, static_cast<std::int64_t>(rows_) * kCutKeys);
-    Grow(local_.product, rows_ * partial_size());
     const void* keys[kPagesPerCut];
     PanelProduct scores;
     scores.panel_at = keys;
@@ -188,7 +183,6 @@ class ItemTask {
     const int keys = end - begin;
     const int pages = (keys + kPageTokens - 1) / kPageTokens;
     ReadCut(begin, pages);
-    Grow(local_.scores, static_cast<std::int64_t>(rows_) * kCutKeys);
     PanelProduct scores;
     scores.x = local_.query.data();
     scores.x_stride = dim_;
@@ -201,7 +195,6 @@ class ItemTask {
     scores.out_stride = kCutKeys;
     vector_.product_f32(scores);
 
-    Grow(local_.product, rows_ * partial_size());
     for (int i = 0; i < rows_; ++i) {
       const auto [first, last] = VisibleKeys(item_.row_begin + i / heads_, begin, end);
       vector_.softmax_cut(local_.scores.data() + static_cast<std::int64_t>(i) * kCutKeys,
@@ -261,18 +254,12 @@ class ItemTask {
   void ReadCut(int begin, int pages) {
     const std::int64_t key_tile = static_cast<std::int64_t>(dim_) * kPageTokens;
     const std::int64_t block_stride = static_cast<std::int64_t>(kCutKeys) * kPanelWidth;
-    Grow(local_.keys, key_tile * kPagesPerCut);
-    Grow(local_.values, block_stride * (padded_dim_ / kPanelWidth));
     for (int i = 0; i < pages; ++i) {
       const std::int32_t page = PageOf(begin + i * kPageTokens);
       call_.kv.ReadKeys(vector_, call_.layer, kv_head_, page, local_.keys.data() + i * key_tile);
       call_.kv.ReadValues(vector_, call_.layer, kv_head_, page,
                           local_.values.data() + i * kPageTokens * kPanelWidth, block_stride);
     }
-  }
-
-  static void Grow(std::vector<float>& buffer, std::int64_t size) {
-    if (static_cast<std::int64_t>(buffer.size()) < size) buffer.resize(static_cast<size_t>(size));
   }
 
   const AttentionCall& call_;

@@ -43,8 +43,20 @@ struct Operands {
   const CpuPath& path;
 };
 
+// Of all threads, before they start: whether one of them has worked before does not matter then.
+void ReserveBytes(std::int64_t count, std::vector<ProductScratch>& threads) {
+  for (ProductScratch& scratch : threads) {
+    if (static_cast<std::int64_t>(scratch.bytes.size()) < count) {
+      scratch.bytes.resize(static_cast<size_t>(count));
+    }
+  }
+}
+
 CodedRows CodeRows(const PackedMatrix& w, const ProductRows& rows, ProductThreads& threads) {
   if (!w.has_codes()) return {};
+  if (std::ranges::any_of(w.parts, [](const PackedPart& part) { return part.layout.nibbles; })) {
+    ReserveBytes(w.columns * kPanelWidth, threads.scratch);
+  }
   return threads.coded.Code(rows.x, rows.x_stride, rows.rows, w.columns, threads.path,
                             threads.pool);
 }
@@ -70,7 +82,7 @@ void MultiplyCodes(const PackedPart& part, std::int64_t begin, std::int64_t end,
   product.panels = part.codes.data() + begin * product.panel_stride;
   product.panel_count = static_cast<int>(end - begin);
   product.nibbles = part.layout.nibbles;
-  if (product.nibbles) product.scratch = scratch.Bytes(columns * kPanelWidth);
+  if (product.nibbles) product.scratch = scratch.bytes.data();
   product.offset = part.layout.offset;
   product.group = part.group;
   const std::int64_t scale = begin * kPanelWidth * (columns / part.group);

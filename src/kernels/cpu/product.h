@@ -29,12 +29,7 @@ inline constexpr std::int64_t kTilePanels = 8;
 // Memory of a thread, kept from product to product.
 struct alignas(128) ProductScratch {
   float outputs[kTileRows * 2 * kTilePanels * kPanelWidth];
-  std::vector<std::uint8_t> bytes;
-
-  std::uint8_t* Bytes(std::int64_t count) {
-    if (static_cast<std::int64_t>(bytes.size()) < count) bytes.resize(static_cast<size_t>(count));
-    return bytes.data();
-  }
+  std::vector<std::uint8_t> bytes;  // a panel's codes, of the largest product with nibbles so far
 };
 
 // Who computes and with which loops, how products were divided among them before, and memory.
