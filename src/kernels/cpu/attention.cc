@@ -67,13 +67,14 @@ void AttentionScratch::ReserveWorkers(const AttentionCall& call, int threads) {
   const std::int64_t rows = most_rows * (call.shape.heads / call.shape.kv_heads);
   const std::int64_t dim = call.shape.head_dim;
   const std::int64_t padded = call.kv.padded_dim();
-  const auto grow = [](std::vector<float>& buffer, std::int64_t size) {
+  const auto grow = [](auto& buffer, std::int64_t size) {
     if (static_cast<std::int64_t>(buffer.size()) < size) buffer.resize(static_cast<size_t>(size));
   };
   workers.resize(static_cast<size_t>(threads));
   for (Worker& worker : workers) {
     grow(worker.query, rows * dim);
     grow(worker.scores, rows * kCutKeys);
+    grow(worker.seen, rows);
     grow(worker.product, rows * (padded + kPartialEnd));
     if (groups) grow(worker.group, rows * (padded + kPartialEnd));
     if (!copies) continue;

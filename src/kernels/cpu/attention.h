@@ -29,12 +29,13 @@ struct AttentionCall {
 class AttentionScratch {
  public:
   struct alignas(128) Worker {
-    std::vector<float> query;    // [rows, head_dim], scaled
-    std::vector<float> scores;   // [rows, kCutKeys]
-    std::vector<float> keys;     // [cut pages, head_dim, 16]
-    std::vector<float> values;   // [padded_dim / 16, kCutKeys, 16]
-    std::vector<float> product;  // [rows] partials of one cut
-    std::vector<float> group;    // [rows] partials of a group of an item that runs through several
+    std::vector<float> query;             // [rows, head_dim], scaled
+    std::vector<float> scores;            // [rows, kCutKeys]
+    std::vector<SoftmaxRows::Keys> seen;  // [rows] keys of the cut at hand
+    std::vector<float> keys;              // [cut pages, head_dim, 16]
+    std::vector<float> values;            // [padded_dim / 16, kCutKeys, 16]
+    std::vector<float> product;           // [rows] partials of one cut
+    std::vector<float> group;  // [rows] partials of a group of an item that runs through several
   };
   std::vector<Worker> workers;
 

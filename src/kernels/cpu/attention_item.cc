@@ -7,6 +7,12 @@ namespace banyan {
 namespace {
 
 constexpr int kPagesPerCut = kCutKeys / kPageTokens;
+// Where rows see different keys of a cut, so many are taken at a time, with the keys that they see.
+constexpr int kMaskedRows = 16;
+
+struct RowRange {
+  int begin, end;
+};
 
 // One item for one KV head.
 class ItemTask {
@@ -90,10 +96,10 @@ class ItemTask {
     });
   }
 
-  // The end of the keys of the cut that some row of the item sees; `begin` where there are none.
-  int LastSeen(int begin, int end) const {
+  // The end of the keys of the cut that some of the rows see; `begin` where there are none.
+  int LastSeen(RowRange rows, int begin, int end) const {
     int seen = begin;
-    for (int row = item_.row_begin; row < item_.row_end; ++row) {
+    for (int row = rows.begin; row < rows.end; ++row) {
       const auto [first, last] = VisibleKeys(row, begin, end);
       if (first < last) seen = std::max(seen, last);
     }
@@ -101,7 +107,7 @@ class ItemTask {
   }
 
   void RunCut(int begin, int end) {
-    end = LastSeen(begin, end);
+    end = LastSeen({item_.row_begin, item_.row_end}, begin, end);
     if (begin == end) return;
     if (ReadsCopies(call_, item_)) {
       RunCutOfRows(begin, end);
@@ -148,10 +154,8 @@ class ItemTask {
     scores.out_stride = kCutKeys;
     Multiply(scores);
     const int padded = (last - begin + kPageTokens - 1) / kPageTokens * kPageTokens;
-    for (int i = 0; i < rows_; ++i) {
-      vector_.softmax_cut(local_.scores.data() + static_cast<std::int64_t>(i) * kCutKeys,
-                          first - begin, last - begin, padded, CutPartial(i) + padded_dim_);
-    }
+    std::fill_n(local_.seen.begin(), rows_, SoftmaxRows::Keys{first - begin, last - begin});
+    Softmax(0, rows_, padded);
     PanelProduct weighted;
     weighted.x_stride = kCutKeys;
     weighted.rows = rows_;
@@ -179,59 +183,76 @@ class ItemTask {
     for (int i = 0; i < bytes; i += 64) __builtin_prefetch(static_cast<const char*>(tile) + i);
   }
 
+  // Weights of packed rows [first, first + count) from their scores of `keys` keys.
+  void Softmax(int first, int count, int keys) const {
+    SoftmaxRows rows;
+    rows.scores = local_.scores.data() + static_cast<std::int64_t>(first) * kCutKeys;
+    rows.stride = kCutKeys;
+    rows.rows = count;
+    rows.keys = keys;
+    rows.seen = local_.seen.data() + first;
+    rows.max_and_sum = CutPartial(first) + padded_dim_;
+    rows.ends_stride = partial_size();
+    vector_.softmax(rows);
+  }
+
   void RunCutOfRows(int begin, int end) {
-    const int keys = end - begin;
-    const int pages = (keys + kPageTokens - 1) / kPageTokens;
-    ReadCut(begin, pages);
+    ReadCut(begin, (end - begin + kPageTokens - 1) / kPageTokens);
+    const RowRange all{item_.row_begin, item_.row_end};
+    if (EveryoneSees(begin, end)) return RunRows(all, begin, end, true);
+    const bool finite = ValuesFinite(end - begin);
+    for (int row = all.begin; row < all.end; row += kMaskedRows) {
+      const RowRange rows{row, std::min(row + kMaskedRows, all.end)};
+      RunRows(rows, begin, LastSeen(rows, begin, end), finite);
+    }
+  }
+
+  // Some rows of the item, none of which sees a key of the cut from `end` on. Keys that a row does
+  // not see have weight zero, which adds nothing unless the value is not finite; then (`together`
+  // is false) each row takes its own keys alone (the same bits).
+  void RunRows(RowRange rows, int begin, int end, bool together) {
+    const int first = (rows.begin - item_.row_begin) * heads_;
+    const int count = (rows.end - rows.begin) * heads_;
+    for (int row = rows.begin; row < rows.end; ++row) {
+      const auto [from, to] = VisibleKeys(row, begin, end);
+      std::fill_n(local_.seen.begin() + (row - item_.row_begin) * heads_, heads_,
+                  SoftmaxRows::Keys{from - begin, to - begin});
+    }
+    const int pages = (end - begin + kPageTokens - 1) / kPageTokens;
     PanelProduct scores;
-    scores.x = local_.query.data();
+    scores.x = local_.query.data() + static_cast<std::int64_t>(first) * dim_;
     scores.x_stride = dim_;
-    scores.rows = rows_;
+    scores.rows = count;
     scores.inner = dim_;
     scores.panels = local_.keys.data();
     scores.panel_stride = static_cast<std::int64_t>(dim_) * kPageTokens;
     scores.panel_count = pages;
-    scores.out = local_.scores.data();
+    scores.out = local_.scores.data() + static_cast<std::int64_t>(first) * kCutKeys;
     scores.out_stride = kCutKeys;
     vector_.product_f32(scores);
-
-    for (int i = 0; i < rows_; ++i) {
-      const auto [first, last] = VisibleKeys(item_.row_begin + i / heads_, begin, end);
-      vector_.softmax_cut(local_.scores.data() + static_cast<std::int64_t>(i) * kCutKeys,
-                          first - begin, last - begin, pages * kPageTokens,
-                          CutPartial(i) + padded_dim_);
+    Softmax(first, count, pages * kPageTokens);
+    if (together) {
+      WeighValues(first, count, {0, end - begin});
+    } else {
+      for (int i = first; i < first + count; ++i) {
+        WeighValues(i, 1, local_.seen[static_cast<size_t>(i)]);
+      }
     }
-
-    WeighValues(begin, end);
   }
 
-  // Weighted values of the cut. Keys that a row does not see have weight zero, which adds nothing
-  // unless the value is not finite; then each row takes its own keys alone (the same bits).
-  void WeighValues(int begin, int end) {
+  // Values of `keys` of the cut by the weights of packed rows [first, first + count).
+  void WeighValues(int first, int count, SoftmaxRows::Keys keys) const {
     PanelProduct weighted;
+    weighted.x = local_.scores.data() + static_cast<std::int64_t>(first) * kCutKeys + keys.begin;
     weighted.x_stride = kCutKeys;
+    weighted.rows = count;
+    weighted.inner = keys.end - keys.begin;
+    weighted.panels = local_.values.data() + static_cast<std::int64_t>(keys.begin) * kPanelWidth;
     weighted.panel_stride = static_cast<std::int64_t>(kCutKeys) * kPanelWidth;
     weighted.panel_count = padded_dim_ / kPanelWidth;
+    weighted.out = CutPartial(first);
     weighted.out_stride = partial_size();
-    if (EveryoneSees(begin, end) || ValuesFinite(end - begin)) {
-      weighted.x = local_.scores.data();
-      weighted.rows = rows_;
-      weighted.inner = end - begin;
-      weighted.panels = local_.values.data();
-      weighted.out = local_.product.data();
-      vector_.product_f32(weighted);
-      return;
-    }
-    for (int i = 0; i < rows_; ++i) {
-      const auto [first, last] = VisibleKeys(item_.row_begin + i / heads_, begin, end);
-      weighted.x = local_.scores.data() + static_cast<std::int64_t>(i) * kCutKeys + (first - begin);
-      weighted.rows = 1;
-      weighted.inner = last - first;
-      weighted.panels =
-          local_.values.data() + static_cast<std::int64_t>(first - begin) * kPanelWidth;
-      weighted.out = CutPartial(i);
-      vector_.product_f32(weighted);
-    }
+    vector_.product_f32(weighted);
   }
 
   bool EveryoneSees(int begin, int end) const {

@@ -473,17 +473,68 @@ TEST_F(FloatLoops, RowsOfTheNetwork) {
   }
 }
 
-TEST_F(FloatLoops, Softmax) {
-  for (const int end : {0, 5, 16, 100}) {
-    ExpectOneResult(std::to_string(end) + " keys", [&](const VectorKernels& vector) {
-      std::vector<float> scores = Numbers(11).Floats(128);
-      for (float& score : scores) score *= 30.0f;
-      float max_and_sum[2] = {};
-      vector.softmax_cut(scores.data(), end / 4, end, 112, max_and_sum);
-      scores.insert(scores.end(), max_and_sum, max_and_sum + 2);
-      return scores;
-    });
+// Scores of `rows` rows with `keys` keys, of which row r sees some; weights, then maximum and sum
+// of each row. `alone`: row by row.
+std::vector<float> WeightsOf(const VectorKernels& vector, int rows, int keys, bool alone) {
+  constexpr std::int64_t kStride = 128, kEnds = 5;
+  std::vector<float> scores = Numbers(11).Floats(rows * kStride);
+  for (float& score : scores) score *= 30.0f;
+  std::vector<SoftmaxRows::Keys> seen;
+  for (int r = 0; r < rows; ++r) {
+    seen.push_back({keys * (r % 4) / 8, r % 7 == 3 ? keys * (r % 4) / 8 : keys - r % 3 * keys / 8});
   }
+  if (keys > 2) scores[2 * kStride + 2] = NAN;
+  std::vector<float> ends(static_cast<size_t>(rows * kEnds));
+  SoftmaxRows softmax;
+  softmax.stride = kStride;
+  softmax.keys = (keys + 15) / 16 * 16;
+  softmax.ends_stride = kEnds;
+  softmax.rows = alone ? 1 : rows;
+  for (int r = 0; r < rows; r += softmax.rows) {
+    softmax.scores = scores.data() + r * kStride;
+    softmax.seen = seen.data() + r;
+    softmax.max_and_sum = ends.data() + r * kEnds;
+    vector.softmax(softmax);
+  }
+  scores.insert(scores.end(), ends.begin(), ends.end());
+  for (float& value : scores) value = std::isnan(value) ? -7.0f : value;  // comparable
+  return scores;
+}
+
+TEST_F(FloatLoops, Softmax) {
+  for (const int rows : {3, 16, 37}) {
+    for (const int keys : {0, 5, 16, 100, 128}) {
+      const std::string name = std::to_string(rows) + " rows, " + std::to_string(keys) + " keys";
+      ExpectOneResult(name, [&](const VectorKernels& vector) {
+        const std::vector<float> together = WeightsOf(vector, rows, keys, false);
+        EXPECT_EQ(together, WeightsOf(vector, rows, keys, true)) << name;
+        return together;
+      });
+    }
+  }
+}
+
+// The sum of a row's weights is that of sixteen lanes, halves added onto halves.
+TEST_F(FloatLoops, SoftmaxAddsInOneOrder) {
+  ExpectOneResult("one row", [&](const VectorKernels& vector) {
+    std::vector<float> scores = Numbers(12).Floats(128);
+    SoftmaxRows softmax;
+    const SoftmaxRows::Keys seen{0, 128};
+    float max_and_sum[2];
+    softmax.scores = scores.data();
+    softmax.rows = 1;
+    softmax.keys = 128;
+    softmax.seen = &seen;
+    softmax.max_and_sum = max_and_sum;
+    vector.softmax(softmax);
+    float lanes[16] = {};
+    for (int i = 0; i < 128; ++i) lanes[i % 16] += scores[static_cast<size_t>(i)];
+    for (int half = 8; half > 0; half /= 2) {
+      for (int i = 0; i < half; ++i) lanes[i] += lanes[i + half];
+    }
+    EXPECT_EQ(max_and_sum[1], lanes[0]);
+    return scores;
+  });
 }
 
 }  // namespace

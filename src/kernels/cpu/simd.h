@@ -165,22 +165,37 @@ inline Vec AtLeast(float a, Vec b) {
 }
 
 // 2^x to about 1e-7 relative; exactly 0 below 2^-126 (and at -inf), exactly 1 at 0, NaN at NaN;
-// x <= 127.
+// x <= 127. Several at once: each operation waits for the one before, so that the processor needs
+// others beside it.
+template <int kCount>
+inline void Exp2Each(Vec (&x)[kCount]) {
+  constexpr float kMagic = 12582912.0f;  // 1.5 * 2^23: adding it rounds to an integer
+  constexpr float kTaylor[] = {1.5403530e-4f, 1.3333558e-3f, 9.6181291e-3f, 5.5504109e-2f,
+                               2.4022651e-1f, 6.9314718e-1f, 1.0f};  // ln(2)^k / k!, k = 6 … 0
+  Vec clamped[kCount], shifted[kCount], f[kCount], p[kCount];
+  BANYAN_UNROLL
+  for (int n = 0; n < kCount; ++n) clamped[n] = AtLeast(-126.0f, x[n]);
+  BANYAN_UNROLL
+  for (int n = 0; n < kCount; ++n) shifted[n] = clamped[n] + Broadcast(kMagic);  // in the last bits
+  BANYAN_UNROLL
+  for (int n = 0; n < kCount; ++n) f[n] = clamped[n] - (shifted[n] - Broadcast(kMagic));
+  BANYAN_UNROLL
+  for (int n = 0; n < kCount; ++n) p[n] = Broadcast(1.5252734e-5f);  // k = 7; f in [-0.5, 0.5]
+  BANYAN_UNROLL
+  for (const float coefficient : kTaylor) {
+    BANYAN_UNROLL
+    for (int n = 0; n < kCount; ++n) p[n] = Fma(p[n], f[n], Broadcast(coefficient));
+  }
+  BANYAN_UNROLL
+  for (int n = 0; n < kCount; ++n) {
+    const Vec scaled = (Vec)((IVec)p[n] + ((IVec)shifted[n] << 23));
+    x[n] = x[n] >= Broadcast(-126.0f) ? scaled : clamped[n] - clamped[n];
+  }
+}
 inline Vec Exp2(Vec x) {
-  const Vec clamped = AtLeast(-126.0f, x);
-  const Vec magic = Broadcast(12582912.0f);   // 1.5 * 2^23: adding it rounds to an integer
-  const Vec shifted = clamped + magic;        // the integer in the last bits
-  const Vec f = clamped - (shifted - magic);  // in [-0.5, 0.5]
-  Vec p = Broadcast(1.5252734e-5f);           // Taylor coefficients ln(2)^k / k!, k = 7 … 0
-  p = Fma(p, f, Broadcast(1.5403530e-4f));
-  p = Fma(p, f, Broadcast(1.3333558e-3f));
-  p = Fma(p, f, Broadcast(9.6181291e-3f));
-  p = Fma(p, f, Broadcast(5.5504109e-2f));
-  p = Fma(p, f, Broadcast(2.4022651e-1f));
-  p = Fma(p, f, Broadcast(6.9314718e-1f));
-  p = Fma(p, f, Broadcast(1.0f));
-  const Vec scaled = (Vec)((IVec)p + ((IVec)shifted << 23));
-  return x >= Broadcast(-126.0f) ? scaled : clamped - clamped;
+  Vec one[1] = {x};
+  Exp2Each(one);
+  return one[0];
 }
 
 // The lanes of one vector joined by join(left, right), always the upper half onto the lower one,

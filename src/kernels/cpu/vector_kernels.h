@@ -30,6 +30,21 @@ struct PanelProduct {
 inline constexpr int kPartialEnd =
     16;  // floats after the values, of which the first is max, then sum
 
+// Softmax numerators of rows over the keys of a cut, in place: the score of a key that a row sees
+// becomes 2^(score - max), that of any other zero.
+struct SoftmaxRows {
+  struct Keys {
+    std::int32_t begin, end;
+  };
+  float* scores = nullptr;  // [rows, keys], rows `stride` floats apart
+  std::int64_t stride = 0;
+  int rows = 0;
+  int keys = 0;                  // a multiple of 16
+  const Keys* seen = nullptr;    // [rows]
+  float* max_and_sum = nullptr;  // of row r at r * ends_stride: -inf and 0 when there is no key
+  std::int64_t ends_stride = 0;
+};
+
 // Where blocks of a group of rows go, one after the other (CodedRows of integer_kernels.h).
 struct CodedBlocks {
   std::int8_t* codes;
@@ -62,10 +77,7 @@ struct VectorKernels {
   void (*add)(const float* delta, std::int64_t count, float* x);
   void (*swiglu)(const float* gate, const float* up, std::int64_t count, float* out);
   void (*gelu)(std::int64_t count, float* x);  // in place
-  // Softmax numerators of one row over the keys [begin, end) of a cut, in place: scores[i] becomes
-  // 2^(score - max), zero outside [begin, end) up to `padded` (a multiple of 16). Writes the
-  // maximum, -inf when there is no key, and the sum.
-  void (*softmax_cut)(float* scores, int begin, int end, int padded, float* max_and_sum);
+  void (*softmax)(const SoftmaxRows&);
   bool (*all_finite)(const float* values, std::int64_t count);  // count % 16 == 0
   // acc = acc ⊕ next, two partials; an empty side leaves the other as it is.
   void (*merge)(float* acc, const float* next, int padded_dim);
