@@ -85,7 +85,7 @@ class RowsOfPanel {
     }
     BANYAN_UNROLL
     for (int r = 0; r < kTileRows; ++r) {
-      if (r < rows_) Store(out_ + r * p_.out_stride, total[r]);
+      if (r < rows_) Put(p_, total[r], out_ + r * p_.out_stride);
     }
   }
 

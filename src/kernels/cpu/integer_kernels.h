@@ -65,6 +65,11 @@ struct IntegerProduct {
   std::uint8_t* scratch = nullptr;  // [16 * columns]; may be null without nibbles
   float* out = nullptr;             // [rows, 16 * panel_count], rows out_stride apart
   std::int64_t out_stride = 0;      // floats
+  bool add = false;                 // out += the product
+  // Lines of memory that are wanted next and are asked for meanwhile, of the same shape as `out`;
+  // null: none.
+  const float* wanted = nullptr;
+  std::int64_t wanted_stride = 0;  // floats
 };
 
 struct IntegerKernels {

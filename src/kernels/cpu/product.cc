@@ -65,8 +65,18 @@ CodedRows CodeRows(const PackedMatrix& w, const ProductRows& rows, ProductThread
 struct TileOut {
   float* values;
   std::int64_t stride;  // floats
+  bool add = false;     // to what is there; codes only
+  // What is read or written next, likewise, where it is another place; codes are multiplied while
+  // memory fetches it.
+  const float* wanted = nullptr;
+  std::int64_t wanted_stride = 0;
 
-  TileOut From(std::int64_t panel) const { return {values + panel * kPanelWidth, stride}; }
+  TileOut From(std::int64_t panel) const {
+    TileOut from = *this;
+    from.values += panel * kPanelWidth;
+    if (wanted != nullptr) from.wanted += panel * kPanelWidth;
+    return from;
+  }
 };
 
 // Panels [begin, end) of a part of codes.
@@ -90,6 +100,9 @@ void MultiplyCodes(const PackedPart& part, std::int64_t begin, std::int64_t end,
   product.minima = part.minima.empty() ? nullptr : part.minima.data() + scale;
   product.out = out.values;
   product.out_stride = out.stride;
+  product.add = out.add;
+  product.wanted = out.wanted == nullptr ? out.values : out.wanted;
+  product.wanted_stride = out.wanted == nullptr ? out.stride : out.wanted_stride;
   operands.path.integer.product(product);
 }
 
@@ -161,6 +174,13 @@ void ForEachTile(const ProductShape& shape, ProductThreads& threads, const Visit
   });
 }
 
+// Whether a tile's outputs, in whole panels and without a bias, may be added by the loops
+// themselves.
+bool CanAdd(const PackedMatrix& w, const ProductRows& rows) {
+  const auto coded = [](const PackedPart& part) { return part.type == PanelType::kCodes; };
+  return rows.bias == nullptr && w.rows % kPanelWidth == 0 && std::ranges::all_of(w.parts, coded);
+}
+
 }  // namespace
 
 void Multiply(const PackedMatrix& w, const ProductRows& rows, ProductThreads& threads) {
@@ -176,11 +196,13 @@ void Multiply(const PackedMatrix& w, const ProductRows& rows, ProductThreads& th
 void MultiplyAndAdd(const PackedMatrix& w, const ProductRows& rows, ProductThreads& threads) {
   if (rows.rows == 0) return;
   const Operands operands{w, rows, CodeRows(w, rows, threads), threads.path};
+  const bool at_once = CanAdd(w, rows);
   ForEachTile(
       ShapeOf(w, rows, threads.path), threads, [&](const Tile& tile, ProductScratch& scratch) {
+        float* out = rows.out + tile.row_begin * rows.out_stride + tile.panel_begin * kPanelWidth;
+        if (at_once) return MultiplyTile(tile, operands, {out, rows.out_stride, true}, scratch);
         const TileOut product{scratch.outputs, kTilePanels * kPanelWidth};
         MultiplyTile(tile, operands, product, scratch);
-        float* out = rows.out + tile.row_begin * rows.out_stride + tile.panel_begin * kPanelWidth;
         for (int row = 0; row < tile.row_end - tile.row_begin; ++row) {
           threads.path.vector.add(product.values + row * product.stride, tile.columns(w.rows),
                                   out + row * rows.out_stride);
@@ -200,11 +222,13 @@ void MultiplyGated(const PackedMatrix& w, const ProductRows& rows, ProductThread
   ForEachTile(shape, threads, [&](const Tile& gates, ProductScratch& scratch) {
     const Tile ups{gates.row_begin, gates.row_end, gates.panel_begin + between,
                    gates.panel_end + between};
-    const TileOut gate{scratch.outputs, 2 * kTilePanels * kPanelWidth};
-    const TileOut up = gate.From(kTilePanels);
-    MultiplyTile(gates, operands, gate, scratch);
-    MultiplyTile(ups, operands, up, scratch);
     float* out = rows.out + gates.row_begin * rows.out_stride + gates.panel_begin * kPanelWidth;
+    const TileOut up{scratch.outputs, 2 * kTilePanels * kPanelWidth};
+    TileOut gate = up.From(kTilePanels);
+    gate.wanted = out;
+    gate.wanted_stride = rows.out_stride;
+    MultiplyTile(ups, operands, up, scratch);
+    MultiplyTile(gates, operands, gate, scratch);
     const std::int64_t count = (gates.panel_end - gates.panel_begin) * kPanelWidth;
     for (int row = 0; row < gates.row_end - gates.row_begin; ++row) {
       threads.path.vector.swiglu(gate.values + row * gate.stride, up.values + row * up.stride,
