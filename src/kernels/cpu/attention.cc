@@ -14,6 +14,7 @@ void FinishRow(const AttentionCall& call, const VectorKernels& vector, Attention
                int row, int head) {
   const int dim = call.shape.head_dim;
   const int padded = call.kv.padded_dim();
+  const int heads_of_kv = call.shape.heads / call.shape.kv_heads;
   const AttentionPlan& plan = call.plan;
   float* total = nullptr;                      // stretches merged so far
   float *stretch = nullptr, *group = nullptr;  // those being merged
@@ -33,8 +34,7 @@ void FinishRow(const AttentionCall& call, const VectorKernels& vector, Attention
     const MergeEntry& entry = plan.merges[static_cast<size_t>(i)];
     if (entry.opens != Opening::kCut) close(group, stretch);
     if (entry.opens == Opening::kStretch) close(stretch, total);
-    float* partial =
-        scratch.Partial(static_cast<std::int64_t>(entry.partial) * call.shape.heads + head);
+    float* partial = scratch.Partial(head / heads_of_kv, entry.partial, head % heads_of_kv);
     close(partial, group);
   }
   close(group, stretch);
@@ -51,8 +51,7 @@ void FinishRow(const AttentionCall& call, const VectorKernels& vector, Attention
 }  // namespace
 
 void AttentionScratch::Reserve(const AttentionCall& call, int threads) {
-  ReservePartials(static_cast<std::int64_t>(call.plan.partials) * call.shape.heads,
-                  call.kv.padded_dim());
+  ReservePartials(call);
   ReserveWorkers(call, threads);
 }
 
@@ -83,10 +82,12 @@ void AttentionScratch::ReserveWorkers(const AttentionCall& call, int threads) {
   }
 }
 
-void AttentionScratch::ReservePartials(std::int64_t count, int padded_dim) {
+void AttentionScratch::ReservePartials(const AttentionCall& call) {
   constexpr std::int64_t kLineFloats = kPartialEnd;
-  stride_ = padded_dim + kLineFloats;
-  const auto needed = static_cast<size_t>(count * stride_ + kLineFloats);
+  stride_ = call.kv.padded_dim() + kLineFloats;
+  count_ = call.plan.partials;
+  heads_ = call.shape.heads / call.shape.kv_heads;
+  const auto needed = static_cast<size_t>(count_ * call.shape.heads * stride_ + kLineFloats);
   if (memory_.size() < needed) memory_.resize(needed);
   constexpr std::uintptr_t kLine = kLineFloats * sizeof(float);
   const auto address = reinterpret_cast<std::uintptr_t>(memory_.data());

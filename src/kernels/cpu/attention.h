@@ -40,16 +40,21 @@ class AttentionScratch {
   std::vector<Worker> workers;
 
   void Reserve(const AttentionCall& call, int threads);
-  // Partials [partials, heads]. Threads that write neighbours do not wait for one another.
-  float* Partial(std::int64_t index) const { return partials_ + index * stride_; }
+  // Partials [kv heads, partials, heads per kv head]: those of an item's readers for a kv head
+  // stand one after the other. Threads that write neighbours do not wait for one another.
+  float* Partial(int kv_head, std::int64_t partial, int head) const {
+    return partials_ + ((kv_head * count_ + partial) * heads_ + head) * stride_;
+  }
 
  private:
-  void ReservePartials(std::int64_t count, int padded_dim);
+  void ReservePartials(const AttentionCall& call);
   void ReserveWorkers(const AttentionCall& call, int threads);
 
   std::vector<float> memory_;
   float* partials_ = nullptr;  // within memory_, at the start of a cache line
-  std::int64_t stride_ = 0;
+  std::int64_t stride_ = 0;    // floats of a partial
+  std::int64_t count_ = 0;     // partials of a head
+  std::int64_t heads_ = 0;     // per kv head
 };
 
 void AttendOnCpu(const AttentionCall& call, const VectorKernels& vector, ThreadPool& pool,

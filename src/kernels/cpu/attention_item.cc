@@ -33,7 +33,6 @@ class ItemTask {
 
   void Run() {
     GatherQueries();
-    ForEachPartial([this](float* partial, int) { Clear(partial); });
     for (int begin = item_.key_begin; begin < item_.key_end; begin += kGroupKeys) RunGroup(begin);
   }
 
@@ -58,10 +57,9 @@ class ItemTask {
   }
 
   float* PartialOf(int row, int head) const {
-    const std::int64_t partial = item_.first_partial + (row - item_.reader_begin);
-    return scratch_.Partial(partial * call_.shape.heads + kv_head_ * heads_ + head);
+    return scratch_.Partial(kv_head_, item_.first_partial + (row - item_.reader_begin), head);
   }
-  float* CutPartial(int i) const { return local_.product.data() + i * partial_size(); }
+  float* CutPartial(int i) const { return cut_partials_ + i * partial_size(); }
   // The running partial of the group at hand, packed row i: the item's own in its first group.
   float* GroupPartial(float* partial, int i) const {
     return first_group_ ? partial : local_.group.data() + i * partial_size();
@@ -82,18 +80,29 @@ class ItemTask {
     }
   }
 
-  // A later group of the item starts from nothing and is merged as a whole.
+  // A later group of the item is merged as a whole.
   void RunGroup(int begin) {
     first_group_ = begin == item_.key_begin;
-    if (!first_group_) {
-      ForEachPartial([&](float* partial, int i) { Clear(GroupPartial(partial, i)); });
-    }
+    empty_ = true;
     const int end = std::min(begin + kGroupKeys, item_.key_end);
     for (int cut = begin; cut < end; cut += kCutKeys) RunCut(cut, std::min(cut + kCutKeys, end));
+    if (empty_) ClearGroup();
     if (first_group_) return;
     ForEachPartial([&](float* partial, int i) {
       vector_.merge(partial, GroupPartial(partial, i), padded_dim_);
     });
+  }
+
+  void ClearGroup() const {
+    ForEachPartial([&](float* partial, int i) { Clear(GroupPartial(partial, i)); });
+  }
+
+  // Where the group's partials are those of all rows, one after the other; null where they are not.
+  float* WholeGroup() const {
+    if (!first_group_) return local_.group.data();
+    const bool all_read =
+        item_.reader_begin == item_.row_begin && item_.reader_end == item_.row_end;
+    return all_read ? PartialOf(item_.row_begin, 0) : nullptr;
   }
 
   // The end of the keys of the cut that some of the rows see; `begin` where there are none.
@@ -109,11 +118,17 @@ class ItemTask {
   void RunCut(int begin, int end) {
     end = LastSeen({item_.row_begin, item_.row_end}, begin, end);
     if (begin == end) return;
+    // The first cut that somebody sees is the group so far; what others see of it is empty.
+    float* group = empty_ ? WholeGroup() : nullptr;
+    if (empty_ && group == nullptr) ClearGroup();
+    empty_ = false;
+    cut_partials_ = group != nullptr ? group : local_.product.data();
     if (ReadsCopies(call_, item_)) {
       RunCutOfRows(begin, end);
     } else {
       RunCutOfOneRow(begin, end);
     }
+    if (group != nullptr) return;
     ForEachPartial([&](float* partial, int i) {
       vector_.merge(GroupPartial(partial, i), CutPartial(i), padded_dim_);
     });
@@ -161,7 +176,7 @@ class ItemTask {
     weighted.rows = rows_;
     weighted.panel_stride = kPageTokens * kPanelWidth;
     weighted.panel_count = padded_dim_ / kPanelWidth;
-    weighted.out = local_.product.data();
+    weighted.out = cut_partials_;
     weighted.out_stride = partial_size();
     for (int page = first_page; page < last; page += kPageTokens) {
       const int key = std::max(page, first);
@@ -295,6 +310,8 @@ class ItemTask {
   AttentionScratch& scratch_;
   AttentionScratch::Worker& local_;
   bool first_group_ = true;
+  bool empty_ = true;              // nobody saw a key of the group at hand so far
+  float* cut_partials_ = nullptr;  // of all rows, for the cut at hand
 };
 
 }  // namespace
