@@ -59,13 +59,14 @@ struct IntegerProduct {
   int panel_count = 0;
   bool nibbles = false;
   int offset = 0;
-  int group = 32;                   // 16 or 32
-  const float* scales = nullptr;    // [panels, columns / group, 16]
-  const float* minima = nullptr;    // the same shape, or null
-  std::uint8_t* scratch = nullptr;  // [16 * columns]; may be null without nibbles
-  float* out = nullptr;             // [rows, 16 * panel_count], rows out_stride apart
-  std::int64_t out_stride = 0;      // floats
-  bool add = false;                 // out += the product
+  int group = 32;                              // 16 or 32
+  const float* scales = nullptr;               // [panels, columns / group, 16]
+  const float* minima = nullptr;               // the same shape, or null
+  std::uint8_t* scratch = nullptr;             // [16 * columns]; may be null without nibbles
+  const std::uint8_t* next_nibbles = nullptr;  // a panel that is wanted after all of these, or null
+  float* out = nullptr;                        // [rows, 16 * panel_count], rows out_stride apart
+  std::int64_t out_stride = 0;                 // floats
+  bool add = false;                            // out += the product
   // Lines of memory that are wanted next and are asked for meanwhile, of the same shape as `out`;
   // null: none.
   const float* wanted = nullptr;

@@ -152,12 +152,16 @@ void MultiplyTile(const Tile& tile, const Operands& operands, const TileOut& out
   }
 }
 
-// visit(tile, scratch) for all rows and panels of `shape`, in tiles whose outputs stay in cache for
-// what follows: of the rows and panels that a thread takes, all rows meet some panels, then the
-// next, so that weights are read once. Tiles of the same panels are neighbours, so that threads
-// read them at about the same time.
+// Of a tile whose outputs are where they belong.
+constexpr int kAnyRows = 1 << 30;
+
+// visit(tile, scratch) for all rows and panels of `shape`, in tiles of at most `tile_rows` rows:
+// with kTileRows their outputs stay in cache for what follows. Of the rows and panels that a thread
+// takes, all rows meet some panels, then the next, so that weights are read once. Tiles of the same
+// panels are neighbours, so that threads read them at about the same time.
 template <typename Visit>
-void ForEachTile(const ProductShape& shape, ProductThreads& threads, const Visit& visit) {
+void ForEachTile(const ProductShape& shape, ProductThreads& threads, int tile_rows,
+                 const Visit& visit) {
   const ProductTiles& tiles = threads.divisions.Of(shape);
   threads.pool.ForEach(tiles.count(), [&](std::int64_t index, int worker) {
     const int row_begin = static_cast<int>(index % tiles.row_tiles) * tiles.rows;
@@ -165,10 +169,11 @@ void ForEachTile(const ProductShape& shape, ProductThreads& threads, const Visit
     const std::int64_t panel_begin = index / tiles.row_tiles * tiles.panels;
     const std::int64_t panel_end = std::min(panel_begin + tiles.panels, shape.panels);
     for (std::int64_t panel = panel_begin; panel < panel_end; panel += kTilePanels) {
-      for (int row = row_begin; row < row_end; row += kTileRows) {
-        visit(Tile{row, std::min(row + kTileRows, row_end), panel,
-                   std::min(panel + kTilePanels, panel_end)},
-              threads.scratch[static_cast<size_t>(worker)]);
+      const std::int64_t next = std::min(panel + kTilePanels, panel_end);
+      for (int row = row_begin; row < row_end;) {
+        const int end = row + std::min(tile_rows, row_end - row);
+        visit(Tile{row, end, panel, next}, threads.scratch[static_cast<size_t>(worker)]);
+        row = end;
       }
     }
   });
@@ -186,7 +191,7 @@ bool CanAdd(const PackedMatrix& w, const ProductRows& rows) {
 void Multiply(const PackedMatrix& w, const ProductRows& rows, ProductThreads& threads) {
   if (rows.rows == 0) return;
   const Operands operands{w, rows, CodeRows(w, rows, threads), threads.path};
-  ForEachTile(ShapeOf(w, rows, threads.path), threads,
+  ForEachTile(ShapeOf(w, rows, threads.path), threads, kAnyRows,
               [&](const Tile& tile, ProductScratch& scratch) {
                 const TileOut out{rows.out + tile.row_begin * rows.out_stride, rows.out_stride};
                 MultiplyTile(tile, operands, out.From(tile.panel_begin), scratch);
@@ -197,17 +202,19 @@ void MultiplyAndAdd(const PackedMatrix& w, const ProductRows& rows, ProductThrea
   if (rows.rows == 0) return;
   const Operands operands{w, rows, CodeRows(w, rows, threads), threads.path};
   const bool at_once = CanAdd(w, rows);
-  ForEachTile(
-      ShapeOf(w, rows, threads.path), threads, [&](const Tile& tile, ProductScratch& scratch) {
-        float* out = rows.out + tile.row_begin * rows.out_stride + tile.panel_begin * kPanelWidth;
-        if (at_once) return MultiplyTile(tile, operands, {out, rows.out_stride, true}, scratch);
-        const TileOut product{scratch.outputs, kTilePanels * kPanelWidth};
-        MultiplyTile(tile, operands, product, scratch);
-        for (int row = 0; row < tile.row_end - tile.row_begin; ++row) {
-          threads.path.vector.add(product.values + row * product.stride, tile.columns(w.rows),
-                                  out + row * rows.out_stride);
-        }
-      });
+  ForEachTile(ShapeOf(w, rows, threads.path), threads, at_once ? kAnyRows : kTileRows,
+              [&](const Tile& tile, ProductScratch& scratch) {
+                float* out =
+                    rows.out + tile.row_begin * rows.out_stride + tile.panel_begin * kPanelWidth;
+                if (at_once)
+                  return MultiplyTile(tile, operands, {out, rows.out_stride, true}, scratch);
+                const TileOut product{scratch.outputs, kTilePanels * kPanelWidth};
+                MultiplyTile(tile, operands, product, scratch);
+                for (int row = 0; row < tile.row_end - tile.row_begin; ++row) {
+                  threads.path.vector.add(product.values + row * product.stride,
+                                          tile.columns(w.rows), out + row * rows.out_stride);
+                }
+              });
 }
 
 void MultiplyGated(const PackedMatrix& w, const ProductRows& rows, ProductThreads& threads) {
@@ -219,7 +226,7 @@ void MultiplyGated(const PackedMatrix& w, const ProductRows& rows, ProductThread
   const std::int64_t between = shape.panels / 2;
   shape.panels = between;
   shape.columns *= 2;
-  ForEachTile(shape, threads, [&](const Tile& gates, ProductScratch& scratch) {
+  ForEachTile(shape, threads, kTileRows, [&](const Tile& gates, ProductScratch& scratch) {
     const Tile ups{gates.row_begin, gates.row_end, gates.panel_begin + between,
                    gates.panel_end + between};
     float* out = rows.out + gates.row_begin * rows.out_stride + gates.panel_begin * kPanelWidth;
