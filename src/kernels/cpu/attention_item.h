@@ -11,7 +11,8 @@ inline bool ReadsCopies(const AttentionCall& call, const WorkItem& item) {
   return item.row_end - item.row_begin > 1 || call.kv.panel_type() == KvType::kQ8;
 }
 
-// Computes the item's partials. `worker` is the thread's number in scratch.workers.
+// Computes the item's partials. REQUIRES: it has keys (CheckPlan). `worker` is the thread's number
+// in scratch.workers.
 void RunAttentionItem(const AttentionCall& call, const WorkItem& item, int kv_head,
                       const VectorKernels& vector, AttentionScratch& scratch, int worker);
 

@@ -152,8 +152,12 @@ void MultiplyTile(const Tile& tile, const Operands& operands, const TileOut& out
   }
 }
 
-// Of a tile whose outputs are where they belong.
-constexpr int kAnyRows = 1 << 30;
+// Rows of a tile whose outputs are where they belong: as many as stay in the second-level cache as
+// codes, so that nibbles become bytes for many.
+int RowsInCache(const PackedMatrix& w) {
+  constexpr std::int64_t kCodes = 512 << 10;
+  return kTileRows * static_cast<int>(std::max<std::int64_t>(1, kCodes / (kTileRows * w.columns)));
+}
 
 // visit(tile, scratch) for all rows and panels of `shape`, in tiles of at most `tile_rows` rows:
 // with kTileRows their outputs stay in cache for what follows. Of the rows and panels that a thread
@@ -191,7 +195,7 @@ bool CanAdd(const PackedMatrix& w, const ProductRows& rows) {
 void Multiply(const PackedMatrix& w, const ProductRows& rows, ProductThreads& threads) {
   if (rows.rows == 0) return;
   const Operands operands{w, rows, CodeRows(w, rows, threads), threads.path};
-  ForEachTile(ShapeOf(w, rows, threads.path), threads, kAnyRows,
+  ForEachTile(ShapeOf(w, rows, threads.path), threads, RowsInCache(w),
               [&](const Tile& tile, ProductScratch& scratch) {
                 const TileOut out{rows.out + tile.row_begin * rows.out_stride, rows.out_stride};
                 MultiplyTile(tile, operands, out.From(tile.panel_begin), scratch);
@@ -202,7 +206,7 @@ void MultiplyAndAdd(const PackedMatrix& w, const ProductRows& rows, ProductThrea
   if (rows.rows == 0) return;
   const Operands operands{w, rows, CodeRows(w, rows, threads), threads.path};
   const bool at_once = CanAdd(w, rows);
-  ForEachTile(ShapeOf(w, rows, threads.path), threads, at_once ? kAnyRows : kTileRows,
+  ForEachTile(ShapeOf(w, rows, threads.path), threads, at_once ? RowsInCache(w) : kTileRows,
               [&](const Tile& tile, ProductScratch& scratch) {
                 float* out =
                     rows.out + tile.row_begin * rows.out_stride + tile.panel_begin * kPanelWidth;

@@ -223,7 +223,8 @@ inline auto JoinTile(const Wide (&v)[kVectors], const Join& join) {
   return join(join(four[0], four[2]), join(four[1], four[3]));
 }
 
-// Lane i of the result: all lanes of v[i] joined, in some order.
+// Lane i of the result: all lanes of v[i] joined, always the upper half onto the lower one, as
+// JoinTile does it.
 template <int kApart, typename Wide, typename Join, int... lane>
 inline Wide JoinPair(Wide a, Wide b, const Join& join, std::integer_sequence<int, lane...>) {
   return join(
