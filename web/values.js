@@ -59,7 +59,7 @@ export class ValuesView {
     const label = make('th', '', tint(make('span', point ? 'dot' : 'dot none'), this.#hue(name)), name), sure = make('td', 'sure');
     label.scope = 'row';
     if (confidence !== null) {
-      const probability = Math.exp(confidence), bar = make('span', 'bar', make('i'));
+      const probability = confidence, bar = make('span', 'bar', make('i'));
       bar.firstChild.style.width = `${Math.round(100 * probability)}%`;
       sure.append(bar, probability.toFixed(2));
       sure.title = `probability ${probability.toFixed(4)}`;

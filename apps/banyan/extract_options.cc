@@ -8,8 +8,8 @@ namespace {
 
 constexpr const char* kExtractHelp = R"(
 Every line of the input is a document; every line of the output has its values: those of all
-attributes that the schema lists, written at once, each held to its type, null where the document
-does not say.
+attributes that the schema lists, copied from the document at once and turned into their types, null
+where the document does not say.
 
 Examples
   $ cat schema.json
@@ -30,11 +30,12 @@ Schema
   {"categories":{NAME:{"description"?,"attributes":[…]}}}, or {"attributes":[…]}, or a JSON Schema of
   an object. An attribute: {"name","description"?,"examples"?,"type"?,"nullable"?,"max_tokens"?}; types:
   text (pattern, max_length), number and integer (unit, units, minimum, maximum), boolean, date,
-  enum (values), list (of, max_items). docs/extract.md has all of it.
+  enum (values), list (of, max_items), object (attributes). docs/extract.md has all of it.
 Output
-  {"id","category"?,"values":{…},"confidence":{…},"spans":{…},"truncated"?:[…],…}: confidence is the mean
-  log-probability of a value's tokens, a span the characters of the document where the value stands.
-  CSV, TSV and Markdown tables have a column for every attribute.
+  {"id","category"?,"values":{…},"confidence":{…},"spans":{…},"units"?:{…},"raw"?:{…},"reasons"?:{…},…}:
+  confidence is the probability that a value is right, a span the characters of the document where it
+  stands (null: nowhere), raw what the model wrote where that is not the value, a reason why a value is
+  null all the same. CSV, TSV and Markdown tables have a column for every attribute.
 Template variables
   {document} {names} {attributes} {examples} {details} {category} {instruction} {id} and every other
   field; {details} is the list of attributes with examples where the names alone do not say it all;
@@ -90,15 +91,16 @@ void AddPrompt(CLI::App& command, ExtractCommand& options) {
                   "Text or @FILE with {document}, {attributes} and other variables (below)")
       ->group(group);
   command
-      .add_option("--few-shot", options.few_shot_file,
-                  "Examples: JSONL of {\"text\",\"values\",\"category\"?}")
+      .add_option("--examples,--few-shot", options.few_shot_file,
+                  "Examples for the model: JSONL of {\"text\",\"values\",\"category\"?}")
       ->group(group);
   command.add_option("--chat", options.chat, "The model's chat template: auto, on or off")
       ->capture_default_str()
       ->group(group);
   command
       .add_option("--too-long", options.too_long,
-                  "A prompt beyond the model's window: fail (that row) or truncate the document")
+                  "A document beyond the model's window: split (at paragraphs, values of the parts "
+                  "joined), truncate or fail (that row)")
       ->capture_default_str()
       ->group(group);
   command
@@ -134,6 +136,17 @@ void AddValues(CLI::App& command, ExtractCommand& options) {
       .add_option("--gap", options.gap,
                   "0: isolated values leave no room for one another in the positions")
       ->check(CLI::Range(0, 1))
+      ->group(group);
+  command
+      .add_flag("--copy,!--no-copy", options.extract.copy,
+                "Texts, numbers and dates are copied from the document word for word, or null "
+                "(default)")
+      ->group(group);
+  command
+      .add_option("--min-confidence", options.extract.min_confidence,
+                  "A value that is less likely right becomes null, and the row says so")
+      ->check(CLI::Range(0.0, 1.0))
+      ->capture_default_str()
       ->group(group);
   command
       .add_option("--max-tokens", options.extract.max_tokens,
@@ -245,7 +258,7 @@ void ExtractCommand::Resolve() {
   ParseExtractSchema(extract.schema, extract.schema_name);  // refused before a model is loaded
   extract.chat = NamedValue(chat, "--chat", ChatNames());
   extract.values = NamedValue(values, "--values", ValueModeNames());
-  extract.too_long = NamedValue(too_long, "--too-long", TooLongNamesWithoutSplit());
+  extract.too_long = NamedValue(too_long, "--too-long", TooLongNames());
   extract.gaps = gap > 0;
   extract.instruction = TextOrFile(instruction_text, "--instruction");
   extract.prompt_template = TextOrFile(template_text, "--template");

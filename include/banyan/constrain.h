@@ -61,6 +61,14 @@ class Constraint {
                                                             std::span<const std::string> after,
                                                             std::shared_ptr<const TokenTrie> trie,
                                                             ConstraintOptions options = {});
+  // The same, and {"x-copied": true} in a slot's schema is a string that is a span of `text`, as
+  // FromCopies has them. Throws kInput when the text has no span where one is needed, kLimit for a
+  // text that is too long.
+  static std::shared_ptr<const Constraint> FromCopyTemplate(std::span<const JsonSlot> slots,
+                                                            std::span<const std::string> after,
+                                                            std::string_view text,
+                                                            std::shared_ptr<const TokenTrie> trie,
+                                                            ConstraintOptions options = {});
   // The text is copied: a span of `text` from where a word, a number or a sign begins to where one
   // ends, with runs of white space as one space; or one of `others` as it is. Throws kLimit for a
   // text that is too long.

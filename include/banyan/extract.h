@@ -1,6 +1,6 @@
 // Attribute values out of many documents: what `banyan extract` runs. A schema says which
-// attributes a category of documents has; the values of a document are written at once, each held
-// to its type, so that a row always fits the schema.
+// attributes a category of documents has; the model copies all values of a document at once, and
+// code turns each into its type, so that a row always fits the schema.
 #pragma once
 
 #include <functional>
@@ -24,17 +24,36 @@ inline constexpr const char* kDefaultStackInstruction =
     "Extract the attributes from each document as JSON, by the document's number: {names}. Use "
     "null when the document does not say.";
 
+// What a value is. The model writes a text that stands in the document; code turns it into the type
+// (docs/extract.md).
+enum class ValueKind {
+  kText,
+  kNumber,
+  kInteger,
+  kBoolean,
+  kDate,
+  kEnum,     // one of `allowed`
+  kList,     // of parts[0]
+  kObject,   // of `parts`
+  kObjects,  // a list of objects of `parts`
+  kSchema,   // what only the JSON Schema says: the model writes the JSON itself
+};
+
 struct ExtractAttribute {
   std::string name;
   std::string description;
   std::string type;                   // for people: "text", "number in kg", "one of red, blue"
   std::vector<std::string> examples;  // JSON
   std::string json_schema;            // that a value fits, null included where it may be null
+  ValueKind kind = ValueKind::kText;
+  std::string unit;                  // of a number: the value is in it; empty: as written
+  std::vector<std::string> units;    // of a number: the value is a text, "2.5 kg", with one of them
+  std::vector<std::string> allowed;  // of an enum
+  std::vector<ExtractAttribute> parts;  // of a list: its items' type; of objects: their attributes
+  int max_items = 16;                   // of a list
   bool nullable = true;
   // Of a JSON Schema that does not want it: a value that is null is left out.
   bool leave_out_null = false;
-  bool is_text = false;    // any text: one that is cut is still a value
-  bool ends_bare = false;  // a number: only what comes after it ends it
   int max_tokens = 0;      // of a value; 0: by its type
   int typical_tokens = 0;  // that a value of its type may have
 };
@@ -85,8 +104,12 @@ struct ExtractOptions {
   int stack = 1;
   bool gaps = true;    // isolated values stand where a skeleton's would; false: close together
   int max_tokens = 0;  // of a value whose attribute does not say; 0: by its type
-  TooLong too_long = TooLong::kFail;  // kFail or kTruncate
-  bool flat = false;                  // a field for every attribute, for CSV
+  // Texts, numbers and dates are spans of the document, or null. Enums and booleans never are.
+  bool copy = true;
+  // A value that is less likely right becomes null, and the row says so. 0: none does.
+  double min_confidence = 0.0;
+  TooLong too_long = TooLong::kSplit;
+  bool flat = false;  // a field for every attribute, for CSV
 };
 
 // Throws Error for what stops the whole job: options, schema, files, the disk, changed parameters.
@@ -104,7 +127,8 @@ std::string ShowExtractPrompt(std::shared_ptr<Model> model, const ExtractOptions
 
 // Every document as the engine is given it, a line of JSON each, without an answer being written:
 // {"id","prompt":[token],"slots":[{"tokens","position","max_tokens"}],"together","pieces":[{"name",
-// "text","rest"}]}. The prompt begins at position 0; a slot's tokens stand at `position` and on,
+// "text","rest"}]}. A stack is one line, with "ids" of all its documents and each piece's
+// "document". The prompt begins at position 0; a slot's tokens stand at `position` and on,
 // its value after them; `rest` is what of the piece's text the value's tokens begin with. Throws at
 // the first document that cannot be read.
 void WriteExtractLayouts(std::shared_ptr<Model> model, const ExtractOptions& extract,

@@ -66,7 +66,9 @@ ExtractOptions ExtractOptionsOf(OptionReader& reader) {
   AtLeast("stack", options.stack, 1);
   reader.Read("gaps", options.gaps);
   reader.Read("max_tokens", options.max_tokens);
-  reader.ReadName("too_long", options.too_long, TooLongNamesWithoutSplit());
+  reader.ReadName("too_long", options.too_long, TooLongNames());
+  reader.Read("copy", options.copy);
+  reader.Read("min_confidence", options.min_confidence);
   reader.Read("flat", options.flat);
   return options;
 }

@@ -55,6 +55,19 @@ std::shared_ptr<const Constraint> Compile(const Expression& expression,
       std::make_unique<Constraint::Parts>(std::move(dfa), std::move(trie), std::move(options)));
 }
 
+ExpressionPtr TemplateOf(std::span<const JsonSlot> slots, std::span<const std::string> after,
+                         const ExpressionPtr& copied) {
+  std::vector<ExpressionPtr> parts;
+  for (const JsonSlot& slot : slots) {
+    parts.push_back(Literal(slot.before));
+    parts.push_back(ReadJsonSchema(slot.schema, /*spaced=*/true, copied));
+  }
+  std::vector<ExpressionPtr> ends;
+  for (const std::string& end : after) ends.push_back(end.empty() ? Nothing() : Literal(end));
+  if (!ends.empty()) parts.push_back(Choice(std::move(ends)));
+  return Sequence(std::move(parts));
+}
+
 }  // namespace
 
 Constraint::Constraint(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
@@ -75,15 +88,20 @@ std::shared_ptr<const Constraint> Constraint::FromJsonSchema(std::string_view sc
 std::shared_ptr<const Constraint> Constraint::FromJsonTemplate(
     std::span<const JsonSlot> slots, std::span<const std::string> after,
     std::shared_ptr<const TokenTrie> trie, ConstraintOptions options) {
-  std::vector<ExpressionPtr> parts;
-  for (const JsonSlot& slot : slots) {
-    parts.push_back(Literal(slot.before));
-    parts.push_back(ReadJsonSchema(slot.schema, /*spaced=*/true));
+  return Compile(*TemplateOf(slots, after, nullptr), std::move(trie), std::move(options));
+}
+
+std::shared_ptr<const Constraint> Constraint::FromCopyTemplate(
+    std::span<const JsonSlot> slots, std::span<const std::string> after, std::string_view text,
+    std::shared_ptr<const TokenTrie> trie, ConstraintOptions options) {
+  BANYAN_CHECK(trie != nullptr);
+  const ExpressionPtr copied =
+      SpanOf(MakeSpanSource(text, BytesWithoutToken(*trie)), SpanForm::kPlain);
+  const ExpressionPtr whole = TemplateOf(slots, after, copied);
+  if (whole->kind == Expression::Kind::kNever) {
+    Throw(ErrorKind::kInput, "there is nothing in the text that could be copied");
   }
-  std::vector<ExpressionPtr> ends;
-  for (const std::string& end : after) ends.push_back(end.empty() ? Nothing() : Literal(end));
-  if (!ends.empty()) parts.push_back(Choice(std::move(ends)));
-  return Compile(*Sequence(std::move(parts)), std::move(trie), std::move(options));
+  return Compile(*whole, std::move(trie), std::move(options));
 }
 
 std::shared_ptr<const Constraint> Constraint::FromCopies(std::string_view text,

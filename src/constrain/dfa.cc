@@ -211,6 +211,14 @@ class DfaBuilder {
   std::vector<std::vector<Nfa::State>> targets_;  // [kinds]
 };
 
+Dfa Dfa::OfNothing() {
+  Dfa dfa;
+  dfa.kinds_ = 1;
+  dfa.table_ = {kDead};
+  dfa.accepting_ = dfa.goes_on_ = {0};
+  return dfa;
+}
+
 Dfa::Dfa(const Nfa& nfa, const DfaLimits& limits, const std::bitset<256>& without) {
   DfaBuilder(nfa, limits, without, *this).Build();
 }

@@ -5,8 +5,6 @@
 #include <array>
 #include <bitset>
 #include <cstdint>
-#include <span>
-#include <string>
 #include <string_view>
 #include <vector>
 
@@ -29,6 +27,9 @@ class Dfa {
   // Texts with a byte of `without` are no matches. Throws kLimit, naming the limit.
   explicit Dfa(const Nfa& nfa, const DfaLimits& limits = {}, const std::bitset<256>& without = {});
 
+  // Matches no text at all.
+  static Dfa OfNothing();
+
   State start() const { return start_; }
   State Next(State state, std::uint8_t byte) const {
     return table_[state * kinds_ + kind_of_[byte]];
@@ -46,9 +47,6 @@ class Dfa {
 
  private:
   friend class DfaBuilder;
-  friend class CopyBuilder;
-  friend Dfa CopyAutomaton(std::string_view text, std::span<const std::string> others,
-                           const std::bitset<256>& without, const DfaLimits& limits);
   Dfa() = default;
   State start_ = kDead;
   size_t kinds_ = 0;                         // of bytes that no edge tells apart

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "constrain/copy_text.h"
 #include "text/utf8.h"
 
 namespace banyan {
@@ -114,6 +115,16 @@ ExpressionPtr List(ExpressionPtr separator, std::vector<ListItem> items) {
   }
   if (made->parts.size() == 1) return Nothing();
   return made;  // `shortest` stays 0: a lower bound is all that is promised
+}
+
+ExpressionPtr SpanOf(std::shared_ptr<const SpanSource> source, SpanForm form) {
+  if (source->starts.empty()) return Never();
+  auto made = Make(Kind::kSpan);
+  made->shortest = 1;
+  made->longest = static_cast<std::int64_t>(2 * source->bytes.size());
+  made->source = std::move(source);
+  made->form = form;
+  return made;
 }
 
 }  // namespace banyan

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "constrain/json_number.h"
 #include "constrain/json_string.h"
+#include "constrain/json_text.h"
 #include "constrain/schema_place.h"
 #include "constrain/schema_values.h"
 
@@ -18,8 +19,12 @@ namespace {
 
 class SchemaReader {
  public:
-  SchemaReader(const OrderedJson& root, bool spaced)
-      : root_(root), comma_(spaced ? ", " : ","), colon_(spaced ? ": " : ":"), values_(root) {}
+  SchemaReader(const OrderedJson& root, bool spaced, ExpressionPtr copied)
+      : root_(root),
+        comma_(spaced ? ", " : ","),
+        colon_(spaced ? ": " : ":"),
+        copied_(std::move(copied)),
+        values_(root) {}
 
   ExpressionPtr Read(const SchemaPlace& place) {
     const auto [entry, is_new] = read_.try_emplace(&place.value());
@@ -29,7 +34,9 @@ class SchemaReader {
       }
       ExpressionPtr made = ReadNew(place);
       --depth_;
-      if (made->kind == Expression::Kind::kNever) place.Refuse(ErrorKind::kInput, "nothing fits");
+      if (made->kind == Expression::Kind::kNever && !copied_) {
+        place.Refuse(ErrorKind::kInput, "nothing fits");
+      }
       return read_[&place.value()] = std::move(made);
     }
     if (entry->second == nullptr) {
@@ -50,6 +57,10 @@ class SchemaReader {
   }
 
   ExpressionPtr ReadValue(const SchemaPlace& place) {
+    if (copied_ && place.Has("x-copied")) {
+      place.AllowKeywords({"x-copied"});
+      return QuotedJson(copied_);
+    }
     if (place.Has("$ref")) {
       place.AllowKeywords({"$ref", "nullable"});
       return Read(ResolveReference(root_, place));
@@ -196,6 +207,7 @@ class SchemaReader {
   static constexpr int kMaxDepth = 64;
   const OrderedJson& root_;
   const std::string comma_, colon_;
+  const ExpressionPtr copied_;  // null: the schema has no text to copy from
   int depth_ = 0;
   SchemaValues values_;
   std::unordered_map<const OrderedJson*, ExpressionPtr> read_;  // null: being read
@@ -203,9 +215,9 @@ class SchemaReader {
 
 }  // namespace
 
-ExpressionPtr ReadJsonSchema(std::string_view schema, bool spaced) {
+ExpressionPtr ReadJsonSchema(std::string_view schema, bool spaced, ExpressionPtr copied) {
   const OrderedJson root = ParseSchemaText(schema);
-  return SchemaReader(root, spaced).Read({root, ""});
+  return SchemaReader(root, spaced, std::move(copied)).Read({root, ""});
 }
 
 }  // namespace banyan

@@ -13,6 +13,9 @@ namespace banyan {
 // kUnsupported for what the subset has not, all with the JSON pointer of the place; kLimit for a
 // schema that is too large. docs/constraints.md lists the subset.
 // `spaced`: a space after every comma and colon between values.
-ExpressionPtr ReadJsonSchema(std::string_view schema, bool spaced = false);
+// `copied`: the texts that {"x-copied": true} stands for, as strings; without it the keyword is
+// unknown. When `copied` is kNever, so is whatever needs it.
+ExpressionPtr ReadJsonSchema(std::string_view schema, bool spaced = false,
+                             ExpressionPtr copied = nullptr);
 
 }  // namespace banyan

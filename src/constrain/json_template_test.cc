@@ -6,6 +6,7 @@
 
 #include "banyan/constrain.h"
 #include "constrain/token_trie.h"
+#include "support/error_message.h"
 
 namespace banyan {
 namespace {
@@ -69,6 +70,54 @@ TEST(JsonTemplate, CompletesInTheShortestWay) {
   EXPECT_EQ(Value(R"({"type":"integer"})", true)->Completion(" 4"), ",");
   EXPECT_EQ(Value(R"({"type":"integer"})", true)->Completion(" x"), std::nullopt);
   EXPECT_EQ(Value(R"({"type":"integer"})", true)->Completion(" 4,"), "");
+}
+
+std::shared_ptr<const Constraint> Copied(const std::string& schema, std::string_view text) {
+  const JsonSlot slot{" ", schema};
+  const std::vector<std::string> after = {"", ",", ",\n", "}"};
+  ConstraintOptions options;
+  options.end_when_complete = true;
+  options.canonical = false;
+  return Constraint::FromCopyTemplate({&slot, 1}, after, text, Trie(), options);
+}
+
+constexpr const char* kCopiedOrNull = R"({"anyOf":[{"x-copied":true},{"type":"null"}]})";
+
+TEST(JsonTemplate, ACopiedStringIsASpanOfTheText) {
+  const auto copied = Copied(kCopiedOrNull, "A 12\" tray, C:\\new");
+  for (const char* value :
+       {" \"A 12\\\" tray\"", " null", " \"12\",", " \"C:\\\\new\"", " \"A\"}"}) {
+    EXPECT_TRUE(copied->Matches(value)) << value;
+  }
+  for (const char* value :
+       {" \"\"", " \"12\" tray\"", " \"tra\"", " \"tray A\"", " \"null\"", " 12"}) {
+    EXPECT_FALSE(copied->Matches(value)) << value;
+  }
+}
+
+TEST(JsonTemplate, ListsOfCopiesGoBackToTheWholeText) {
+  const auto list = Copied(
+      R"({"anyOf":[{"type":"array","items":{"x-copied":true},"minItems":1},{"type":"null"}]})",
+      "red, blue and green");
+  EXPECT_TRUE(list->Matches(" [\"green\", \"red\", \"red\"]"));
+  EXPECT_TRUE(list->Matches(" null"));
+  EXPECT_FALSE(list->Matches(" []"));
+  EXPECT_FALSE(list->Matches(" [\"green\", \"gre\"]"));
+}
+
+TEST(JsonTemplate, ATextWithoutSpansLeavesNull) {
+  const auto copied = Copied(kCopiedOrNull, " \n");
+  EXPECT_TRUE(copied->Matches(" null"));
+  EXPECT_FALSE(copied->Matches(" \"\""));
+  EXPECT_EQ(testing_support::ErrorMessage(ErrorKind::kInput,
+                                          [] { (void)Copied(R"({"x-copied":true})", ""); }),
+            "there is nothing in the text that could be copied");
+}
+
+TEST(JsonTemplate, SchemasOfPeopleHaveNoCopies) {
+  EXPECT_NE(testing_support::ErrorMessage(ErrorKind::kUnsupported,
+                                          [] { (void)Value(R"({"x-copied":true})", false); }),
+            "");
 }
 
 TEST(JsonTemplate, SeveralSlotsAreOneText) {

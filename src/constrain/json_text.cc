@@ -50,6 +50,8 @@ ExpressionPtr InJson(const ExpressionPtr& e) {
       for (size_t i = 1; i < parts.size(); ++i) items.push_back({parts[i], e->required[i]});
       return List(parts[0], std::move(items));
     }
+    case Expression::Kind::kSpan:
+      return SpanOf(e->source, SpanForm::kJson);
     case Expression::Kind::kNever:
     case Expression::Kind::kNothing:
       break;

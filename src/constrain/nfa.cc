@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "constrain/copy_text.h"
 #include "constrain/utf8_ranges.h"
 
 namespace banyan {
@@ -48,6 +49,8 @@ class NfaBuilder {
         return BeforeRepeat(e, next);
       case Expression::Kind::kList:
         return BeforeList(e, next);
+      case Expression::Kind::kSpan:
+        return BeforeSpan(e, next);
     }
     return next;
   }
@@ -128,6 +131,36 @@ class NfaBuilder {
       none = Either(item, none);
     }
     return none;
+  }
+
+  // A state for every place of the source: it reads the byte there, and goes on to what follows
+  // where a span may end. `begin` is apart, for a span has a byte at least.
+  State BeforeSpan(const Expression& e, State next) {
+    const SpanSource& source = *e.source;
+    std::vector<State> places(source.bytes.size() + 1);
+    for (size_t p = source.bytes.size() + 1; p-- > 0;) {
+      const bool reads = p < source.bytes.size() && source.bytes[p] != SpanSource::kBreak;
+      if (!reads && !source.ends[p]) continue;  // nothing comes here
+      const State place = places[p] = Add();
+      if (source.ends[p]) AddJump(place, next);
+      if (reads) AddByte(place, source.bytes[p], places[p + 1], e.form);
+    }
+    const State begin = Add();
+    for (const std::uint32_t p : source.starts) {
+      AddByte(begin, source.bytes[p], places[p + 1], e.form);
+    }
+    return begin;
+  }
+
+  void AddByte(State from, int byte, State to, SpanForm form) {
+    const auto value = static_cast<std::uint8_t>(byte);
+    if (form == SpanForm::kJson && (value == '"' || value == '\\')) {
+      const State escaped = Add();
+      AddEdge(escaped, {value, value}, to);
+      AddEdge(from, {'\\', '\\'}, escaped);
+      return;
+    }
+    AddEdge(from, {value, value}, to);
   }
 
   State Either(State a, State b) {

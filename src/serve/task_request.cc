@@ -208,8 +208,11 @@ TaskRequest ReadExtractRequest(ServeContext& context, std::string_view body) {
                           {"sequential", ValueMode::kSequential}});
   extract.max_tokens = static_cast<int>(
       parameters.Integer("max_tokens", 0, 0, std::min(context.options.max_tokens, 4096)));
-  extract.too_long = OneOf(parameters, "too_long", TooLong::kFail,
-                           {{"fail", TooLong::kFail}, {"truncate", TooLong::kTruncate}});
+  extract.too_long = OneOf(
+      parameters, "too_long", TooLong::kSplit,
+      {{"split", TooLong::kSplit}, {"fail", TooLong::kFail}, {"truncate", TooLong::kTruncate}});
+  extract.copy = parameters.Flag("copy", true);
+  extract.min_confidence = parameters.Number("min_confidence", 0.0, 0.0, 1.0);
   extract.flat = parameters.Flag("flat", false);
   ReadStreaming(context, parameters, request);
   const Json& documents = ListOf(parameters, "documents", context.options.max_answers);

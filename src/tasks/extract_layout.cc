@@ -28,22 +28,31 @@ OrderedJson SlotsOf(const PromptSegment& first, std::int64_t position) {
 
 }  // namespace
 
-// What NextPrompts hands to the engine, and the texts that its slots stand for.
+// What NextPrompts hands to the engine, and the texts that its slots stand for. A schema that is
+// divided has several templates: the slots of each begin at the prompt's end.
 std::string ExtractWork::Layout() {
   const std::vector<PromptSegment> prompts = NextPrompts();
-  BANYAN_CHECK(prompts.size() == 1);
-  OrderedJson row = {{"id", records_.front().id}, {"prompt", OrderedJson::array()}};
-  const PromptSegment* segment = &prompts.front();
-  for (; segment->answers.empty(); segment = &segment->below.front()) {
-    for (const TokenId token : segment->tokens) row["prompt"].push_back(token);
+  if (prompts.size() != 1) {
+    Throw(ErrorKind::kLimit, "--layout: the document does not fit the model's context in one part");
   }
-  row["slots"] = SlotsOf(*segment, prompt_tokens_);
-  row["together"] = segment->skeleton;
+  OrderedJson row = {{"id", records_.front().id}, {"prompt", parts_.front().prompt.tokens}};
+  if (records_.size() > 1) {
+    for (const ExtractRecord& record : records_) row["ids"] += OrderedJson(record.id);
+  }
+  row["slots"] = OrderedJson::array();
+  const PromptSegment& document = prompts.front().below.front();
+  const auto end = static_cast<std::int64_t>(parts_.front().prompt.tokens.size());
+  for (const PromptSegment& first : document.below) {
+    for (OrderedJson& slot : SlotsOf(first, end)) row["slots"].push_back(std::move(slot));
+  }
+  row["together"] = document.below.front().skeleton;
   OrderedJson& pieces = row["pieces"] = OrderedJson::array();
   for (size_t i = 0; i < slots(); ++i) {
-    pieces.push_back({{"name", plan_.category->attributes[i].name},
-                      {"text", plan_.slots[i].piece},
-                      {"rest", plan_.slots[i].rest}});
+    OrderedJson piece = {{"name", plan_.leaves[i % leaves()].name},
+                         {"text", plan_.slots[i].piece},
+                         {"rest", plan_.slots[i].rest}};
+    if (records_.size() > 1) piece["document"] = i / leaves();
+    pieces.push_back(std::move(piece));
   }
   return DumpJson(row);
 }
@@ -53,17 +62,21 @@ void WriteExtractLayouts(std::shared_ptr<Model> model, const ExtractOptions& ext
                          const std::function<void(const std::string&)>& write) {
   const JobOptions documents = OfDocuments(job);
   CheckJob(documents);
-  if (extract.stack > 1) {
-    Throw(ErrorKind::kUsage, "--layout: expected --stack 1, found {}", extract.stack);
-  }
   ExtractTask task(std::move(model), extract);
   InputReader input(InputOf(documents));
+  std::vector<InputRow> stack;
   InputRow row;
-  for (std::int64_t read = 0; job.limit < 0 || read < job.limit; ++read) {
-    if (!input.Next(row)) return;
+  for (std::int64_t read = 0; (job.limit < 0 || read < job.limit) && input.Next(row); ++read) {
     if (row.problem) throw Error(row.problem->kind, row.problem->message);
-    write(task.Layout(row));
+    const bool full = stack.size() == static_cast<size_t>(extract.stack) ||
+                      (!stack.empty() && task.StackName(row) != task.StackName(stack.front()));
+    if (full) {
+      write(task.Layout(stack));
+      stack.clear();
+    }
+    stack.push_back(row);
   }
+  if (!stack.empty()) write(task.Layout(stack));
 }
 
 }  // namespace banyan

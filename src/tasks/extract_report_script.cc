@@ -26,7 +26,7 @@ const colour = (element, name) => { element.style.setProperty('--hue', hues.get(
 // The probability of a row's least sure value; of a failed row, 0.
 const sureness = rows.map(row => {
   const given = Object.values(row.confidence || {}).filter(c => c !== null);
-  return given.length ? Math.exp(Math.min(...given)) : row.error ? 0 : 1;
+  return given.length ? Math.min(...given) : row.error ? 0 : 1;
 });
 let words = null;  // of every row, in lower case, made when somebody looks for one
 const wordsOf = i => {
@@ -174,7 +174,7 @@ function countValues() {
     const its = all.get(name), value = row.values[name], c = (row.confidence || {})[name];
     ++its.rows;
     if (value !== null) { ++its.filled; its.values.set(show(value), (its.values.get(show(value)) || 0) + 1); }
-    if (c !== null && c !== undefined) ++its.sure[Math.min(9, Math.floor(Math.exp(c) * 10))];
+    if (c !== null && c !== undefined) ++its.sure[Math.min(9, Math.floor(c * 10))];
   }
   return all;
 }

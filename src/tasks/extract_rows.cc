@@ -1,74 +1,164 @@
 // The values of a document → its row.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "base/json_row.h"
+#include "tasks/extract_convert.h"
 #include "tasks/extract_work.h"
+#include "text/utf8.h"
 
 namespace banyan {
 namespace {
 
 using OrderedJson = nlohmann::ordered_json;
 
-// Four digits are more than a log-probability means.
-OrderedJson Rounded(const std::optional<double>& value) {
-  if (!value || !std::isfinite(*value)) return nullptr;
-  return std::round(*value * 1e4) / 1e4;
+// Four digits are more than a probability means.
+OrderedJson RoundedConfidence(double value) {
+  if (!std::isfinite(value)) return nullptr;
+  return std::round(value * 1e4) / 1e4;
 }
 
-OrderedJson SpanJson(const TextSpan& span) { return OrderedJson::array({span.start, span.end}); }
-
-OutputRow NestedRow(const ExtractRecord& record, const std::vector<ExtractedValue>& values) {
-  const ExtractCategory& category = *record.plan->category;
-  OutputRow row;
-  row.fields["id"] = record.id;
-  if (!category.name.empty()) row.fields["category"] = category.name;
-  OrderedJson written = OrderedJson::object(), confidence = written, spans = written;
-  OrderedJson truncated = OrderedJson::array();
-  for (size_t i = 0; i < values.size(); ++i) {
-    const ExtractAttribute& attribute = category.attributes[i];
-    const ExtractedValue& value = values[i];
-    if (!value.value.is_null() || !attribute.leave_out_null) written[attribute.name] = value.value;
-    confidence[attribute.name] = Rounded(value.confidence);
-    if (const auto span = SpanOf(value, record.text)) spans[attribute.name] = SpanJson(*span);
-    if (value.truncated) truncated.push_back(attribute.name);
-  }
-  row.fields["values"] = std::move(written);
-  row.fields["confidence"] = std::move(confidence);
-  row.fields["spans"] = std::move(spans);
-  if (!truncated.empty()) row.fields["truncated"] = std::move(truncated);
-  return row;
+OrderedJson PlaceJson(const std::optional<TextSpan>& span) {
+  if (!span) return nullptr;
+  return OrderedJson::array({span->start, span->end});
 }
 
-// Lists and the like stand as JSON in their cell.
-OutputRow FlatRow(const ExtractRecord& record, const std::vector<ExtractedValue>& values) {
-  const ExtractCategory& category = *record.plan->category;
-  OutputRow row;
-  row.fields["id"] = record.id;
-  row.fields["category"] = category.name;
-  OrderedJson confidence = OrderedJson::object();
-  OrderedJson truncated = OrderedJson::array();
-  for (size_t i = 0; i < values.size(); ++i) {
-    const ExtractAttribute& attribute = category.attributes[i];
-    row.fields[ColumnOf(attribute)] = values[i].value;
-    confidence[attribute.name] = Rounded(values[i].confidence);
-    if (values[i].truncated) truncated.push_back(attribute.name);
+OrderedJson PlacesJson(const ExtractedValue& value) {
+  if (value.attribute->kind != ValueKind::kList) {
+    return value.places.empty() ? OrderedJson(nullptr) : PlaceJson(value.places.front());
   }
-  row.fields["confidence"] = confidence;
-  row.fields["truncated"] = truncated;
-  return row;
+  OrderedJson places = OrderedJson::array();
+  for (const std::optional<TextSpan>& place : value.places) places.push_back(PlaceJson(place));
+  return places;
+}
+
+// What there is to say of values beside what they are, by name; only fields that say something.
+OrderedJson RemarksOf(const std::vector<ExtractedValue>& values, double min_confidence) {
+  OrderedJson remarks = OrderedJson::object();
+  OrderedJson confidence = OrderedJson::object(), spans = confidence, units = confidence;
+  OrderedJson raw = confidence, reasons = confidence;
+  OrderedJson truncated = OrderedJson::array();
+  for (const ExtractedValue& value : values) {
+    confidence[value.name] = RoundedConfidence(value.confidence);
+    if (!value.value.is_null()) spans[value.name] = PlacesJson(value);
+    if (!value.unit.empty() && !value.value.is_null()) units[value.name] = value.unit;
+    if (!value.raw.is_null() && value.raw != value.value) raw[value.name] = value.raw;
+    std::string reason = value.reason;
+    if (value.dropped) {
+      reason = fmt::format("confidence {:.4f} is below {}", value.confidence, min_confidence);
+    }
+    if (!reason.empty()) reasons[value.name] = reason;
+    if (value.truncated) truncated.push_back(value.name);
+  }
+  remarks["confidence"] = std::move(confidence);
+  remarks["spans"] = std::move(spans);
+  if (!units.empty()) remarks["units"] = std::move(units);
+  if (!raw.empty()) remarks["raw"] = std::move(raw);
+  if (!reasons.empty()) remarks["reasons"] = std::move(reasons);
+  if (!truncated.empty()) remarks["truncated"] = std::move(truncated);
+  return remarks;
+}
+
+std::int64_t CharactersIn(std::string_view text) {
+  return std::ranges::count_if(
+      text, [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; });
+}
+
+// The value at a leaf's path; null when an object on the way is.
+OrderedJson AtPath(const OrderedJson& values, const std::vector<std::string>& path) {
+  const OrderedJson* at = &values;
+  for (const std::string& name : path) {
+    if (!at->is_object() || !at->contains(name)) return nullptr;
+    at = &at->at(name);
+  }
+  return *at;
+}
+
+std::string MissingValue(const std::vector<ExtractedValue>& values) {
+  for (const ExtractedValue& value : values) {
+    if (value.attribute->nullable || !value.value.is_null()) continue;
+    return fmt::format("attribute '{}' must have a value, and the document has none that fits{}",
+                       value.name, value.reason.empty() ? "" : ": " + value.reason);
+  }
+  return "";
 }
 
 }  // namespace
 
-std::vector<ExtractedValue> ExtractWork::Values(size_t document) const {
-  if (plan_.whole) return ReadSequence(plan_, answers_.front());
-  const size_t attributes = plan_.category->attributes.size();
+std::vector<ExtractedValue> ExtractWork::ValuesOfPart(const Part& part, size_t document) const {
+  const std::string_view text = part.documents[document];
+  const DocumentHints hints = HintsOf(text);
+  const std::int64_t shift =
+      CharactersIn(std::string_view(records_[document].text).substr(0, part.begin));
+  const auto make = [&](std::string name, const ExtractAttribute& attribute,
+                        const WrittenValue& written, const Constraint* fits) {
+    ExtractedValue value;
+    value.name = std::move(name);
+    value.attribute = &attribute;
+    TypedValue typed = ConvertWritten(attribute, written.json, fits, hints);
+    value.value = std::move(typed.value);
+    value.unit = std::move(typed.unit);
+    value.reason = std::move(typed.reason);
+    if (written.truncated && value.value.is_null()) value.reason = "cut off: see max_tokens";
+    value.raw = written.json;
+    value.confidence = settings_.Confidence(attribute.kind, written);
+    value.truncated = written.truncated;
+    value.tokens = written.tokens;
+    if (!written.json.is_null()) value.places = PlacesOf(written.json, text);
+    for (std::optional<TextSpan>& place : value.places) {
+      if (place) place = TextSpan{place->start + shift, place->end + shift};
+    }
+    if (!value.value.is_null() && value.confidence < settings_.options.min_confidence) {
+      value.dropped = true;
+      value.value = nullptr;
+    }
+    return value;
+  };
   std::vector<ExtractedValue> values;
-  for (size_t i = 0; i < attributes; ++i) {
-    const size_t slot = document * attributes + i;
-    values.push_back(ReadValue(plan_.category->attributes[i], plan_.slots[slot], answers_[slot]));
+  const std::vector<WrittenValue> written = Written(part, document);
+  for (size_t n = 0; n < leaves(); ++n) {
+    const Leaf& leaf = plan_.leaves[n];
+    const bool objects = leaf.attribute->kind == ValueKind::kObjects;
+    if (!objects || !written[n].json.is_array()) {
+      values.push_back(make(leaf.name, *leaf.attribute, written[n], plan_.fits[n].get()));
+      continue;
+    }
+    const std::vector<ExtractAttribute>& parts = leaf.attribute->parts;
+    for (size_t i = 0; i < written[n].json.size(); ++i) {
+      if (i == static_cast<size_t>(leaf.attribute->max_items)) break;
+      WrittenValue first = written[n];  // one answer names all objects
+      first.json = written[n].json[i];
+      first.tokens = i == 0 ? written[n].tokens : 0;
+      values.push_back(make(fmt::format("{}[{}].{}", leaf.name, i, parts[0].name), parts[0], first,
+                            plan_.item_fits[n][0].get()));
+    }
+    for (const ItemWork& item : part.items) {
+      if (item.leaf != n) continue;
+      for (size_t i = 0; i < item.slots.size(); ++i) {
+        const ExtractAttribute& attribute = *item.slots[i].attribute;
+        values.push_back(make(fmt::format("{}[{}].{}", leaf.name, item.number, attribute.name),
+                              attribute,
+                              ReadSlot(item.slots[i], *item.constraints[i], item.answers[i]),
+                              plan_.item_fits[n][i + 1].get()));
+      }
+    }
+  }
+  return values;
+}
+
+std::vector<ExtractedValue> ExtractWork::Values(size_t document) const {
+  std::vector<std::vector<ExtractedValue>> parts;
+  for (const Part& part : parts_) parts.push_back(ValuesOfPart(part, document));
+  if (!parts.empty()) return JoinParts(std::move(parts));
+  std::vector<ExtractedValue> values;  // a document without words was not asked about
+  for (const Leaf& leaf : plan_.leaves) {
+    ExtractedValue& value = values.emplace_back();
+    value.name = leaf.name;
+    value.attribute = leaf.attribute;
+    value.confidence = 1.0;
+    value.reason = "the document has no text";
   }
   return values;
 }
@@ -76,15 +166,15 @@ std::vector<ExtractedValue> ExtractWork::Values(size_t document) const {
 std::vector<OutputRow> ExtractWork::Rows() {
   std::vector<OutputRow> rows;
   for (size_t i = 0; i < records_.size(); ++i) {
-    rows.push_back(problem_ ? ErrorRowOf(records_[i]) : RowOf(i));
+    rows.push_back(problem_ ? ErrorRowOf(records_[i], *problem_) : RowOf(i));
   }
   return rows;
 }
 
-OutputRow ExtractWork::ErrorRowOf(const ExtractRecord& record) const {
+OutputRow ExtractWork::ErrorRowOf(const ExtractRecord& record, const RowProblem& problem) const {
   OutputRow row;
   row.fields["id"] = record.id;
-  row.fields["error"] = {{"kind", ErrorKindName(problem_->kind)}, {"message", problem_->message}};
+  row.fields["error"] = {{"kind", ErrorKindName(problem.kind)}, {"message", problem.message}};
   row.error = true;
   row.identity = DumpJson(row.fields);
   return row;
@@ -92,15 +182,37 @@ OutputRow ExtractWork::ErrorRowOf(const ExtractRecord& record) const {
 
 OutputRow ExtractWork::RowOf(size_t document) const {
   const ExtractRecord& record = records_[document];
+  const ExtractCategory& category = *plan_.category;
   const std::vector<ExtractedValue> values = Values(document);
-  OutputRow row = settings_.options.flat ? FlatRow(record, values) : NestedRow(record, values);
+  const std::string missing = MissingValue(values);
+  OutputRow row;
+  if (!missing.empty()) row = ErrorRowOf(record, {ErrorKind::kInput, missing});
+  row.fields["id"] = record.id;
+  if (!category.name.empty() || settings_.options.flat) row.fields["category"] = category.name;
+  OrderedJson assembled = AssembleValues(category, values);
+  const OrderedJson equal = {{"id", record.id}, {"values", assembled}};
+  if (!row.error) row.identity = DumpJson(equal);  // what makes two rows the same answer
+  if (settings_.options.flat) {
+    for (const Leaf& leaf : plan_.leaves) {
+      row.fields[ColumnOf(leaf.name)] = AtPath(assembled, leaf.path);
+    }
+  } else {
+    row.fields["values"] = std::move(assembled);
+  }
+  const OrderedJson remarks = RemarksOf(values, settings_.options.min_confidence);
+  for (const auto& [name, remark] : remarks.items()) {
+    if (settings_.options.flat && name == "spans") continue;
+    row.fields[name] = remark;
+  }
   int tokens = 0;
+  std::int64_t prompt_tokens = 0;
   for (const ExtractedValue& value : values) tokens += value.tokens;
-  OrderedJson equal = {{"id", record.id}};  // what makes two rows the same answer
-  for (const ExtractedValue& value : values) equal["values"].push_back(value.value);
-  row.identity = DumpJson(equal);
+  for (const Part& part : parts_) {
+    prompt_tokens += static_cast<std::int64_t>(part.prompt.tokens.size());
+  }
   row.fields["tokens"] = tokens;
-  row.fields["prompt_tokens"] = prompt_tokens_;
+  row.fields["prompt_tokens"] = prompt_tokens;
+  if (parts_.size() > 1) row.fields["parts"] = parts_.size();
   if (settings_.options.stack > 1) row.fields["stacked"] = records_.size();
   if (cut_bytes_[document] > 0) row.fields["cut_bytes"] = cut_bytes_[document];
   for (const auto& [name, value] : record.carried) {

@@ -14,12 +14,14 @@ constexpr size_t kMostAttributes = 512;  // of one category
 constexpr size_t kMostCategories = 10'000;
 constexpr int kMostTokens = 4096;  // of one value
 
-// Tokens that a value may have unless somebody says otherwise.
-constexpr int kTextTokens = 32, kNumberTokens = 14, kBooleanTokens = 5, kDateTokens = 14;
+// Tokens that a value may have unless somebody says otherwise. A number or a date has the words
+// that stand with it in the document.
+constexpr int kTextTokens = 32, kNumberTokens = 16, kBooleanTokens = 5, kDateTokens = 20;
 constexpr int kListTokens = 96, kEnumTokens = 48;
+constexpr int kDeepestObjects = 8;
 
 const std::vector<std::string_view> kTypes = {"text", "number", "integer", "boolean",
-                                              "date", "enum",   "list"};
+                                              "date", "enum",   "list",    "object"};
 
 std::string InPattern(std::string_view text) {
   std::string pattern;
@@ -30,23 +32,30 @@ std::string InPattern(std::string_view text) {
   return pattern;
 }
 
-// What a value looks like, without whether it may be null.
-struct ValueType {
+// A value's type as an attribute without a name, and its schema without whether it may be null.
+struct TypeOfValue {
+  ExtractAttribute attribute;
   OrderedJson schema;
-  std::string words;
-  bool is_text = false, ends_bare = false;
-  int tokens = kTextTokens;
 };
 
-ValueType ReadType(const JsonPlace& place, const std::vector<std::string_view>& other_keys);
+TypeOfValue MakeType(ValueKind kind, std::string words, int tokens, OrderedJson schema) {
+  TypeOfValue type{.attribute = {}, .schema = std::move(schema)};
+  type.attribute.kind = kind;
+  type.attribute.type = std::move(words);
+  type.attribute.typical_tokens = tokens;
+  return type;
+}
 
-ValueType ReadText(const JsonPlace& place) {
-  ValueType type{.schema = {{"type", "string"}}, .words = "text", .is_text = true};
+TypeOfValue ReadType(const JsonPlace& place, const std::vector<std::string_view>& other_keys,
+                     int depth);
+std::vector<ExtractAttribute> ReadAttributes(const JsonPlace& attributes, int depth);
+
+TypeOfValue ReadText(const JsonPlace& place) {
+  TypeOfValue type = MakeType(ValueKind::kText, "text", kTextTokens, {{"type", "string"}});
   const std::optional<std::int64_t> most = place.Count("max_length", 1, 100'000);
   if (const std::optional<std::string> pattern = place.Text("pattern")) {
     type.schema["pattern"] = "^(?:" + *pattern + ")$";
-    type.words = fmt::format("text that matches {}", *pattern);
-    type.is_text = false;
+    type.attribute.type = fmt::format("text that matches {}", *pattern);
   } else {
     type.schema["minLength"] = 1;
   }
@@ -54,62 +63,92 @@ ValueType ReadText(const JsonPlace& place) {
   return type;
 }
 
-ValueType ReadNumber(const JsonPlace& place, bool whole) {
-  ValueType type{.schema = {{"type", whole ? "integer" : "number"}},
-                 .words = whole ? "whole number" : "number",
-                 .ends_bare = true,
-                 .tokens = kNumberTokens};
-  if (const auto least = place.Number("minimum")) type.schema["minimum"] = *least;
-  if (const auto most = place.Number("maximum")) type.schema["maximum"] = *most;
+TypeOfValue ReadNumber(const JsonPlace& place, bool whole) {
+  TypeOfValue type =
+      MakeType(whole ? ValueKind::kInteger : ValueKind::kNumber, whole ? "whole number" : "number",
+               kNumberTokens, {{"type", whole ? "integer" : "number"}});
+  const std::optional<double> least = place.Number("minimum"), most = place.Number("maximum");
+  if (least) type.schema["minimum"] = *least;
+  if (most) type.schema["maximum"] = *most;
+  if (least && most && *least > *most) {
+    place.At("minimum").Refuse(fmt::format("no number fits: it is above the maximum {}", *most));
+  }
   if (const std::optional<std::string> unit = place.Text("unit")) {
-    type.words += " in " + *unit;
+    type.attribute.unit = *unit;
+    type.attribute.type += " in " + *unit;
   }
   if (!place.Has("units")) return type;
-  const std::vector<std::string> units = place.Texts("units");
+  type.attribute.units = place.Texts("units");
   if (place.Has("unit")) place.At("unit").Refuse("'unit' and 'units' together: give one of them");
   for (const char* bound : {"minimum", "maximum"}) {
     if (place.Has(bound)) place.At(bound).Refuse("bounds need one unit: give 'unit'");
   }
   std::vector<std::string> patterns;
-  for (const std::string& unit : units) patterns.push_back(InPattern(unit));
+  for (const std::string& unit : type.attribute.units) patterns.push_back(InPattern(unit));
   type.schema = {
       {"type", "string"},
       {"pattern", fmt::format("^-?(?:0|[1-9][0-9]{{0,14}}){} (?:{})$",
                               whole ? "" : "(?:\\.[0-9]{1,14})?", fmt::join(patterns, "|"))}};
-  type.words += fmt::format(" with its unit ({})", fmt::join(units, ", "));
-  type.ends_bare = false;
+  type.attribute.type += fmt::format(" with its unit ({})", fmt::join(type.attribute.units, ", "));
   return type;
 }
 
-ValueType ReadEnum(const JsonPlace& place) {
+TypeOfValue ReadEnum(const JsonPlace& place) {
   const std::vector<std::string> values = place.Texts("values");
   if (std::set<std::string>(values.begin(), values.end()).size() != values.size()) {
     place.At("values").Refuse("a value comes twice");
   }
-  ValueType type{.schema = {{"enum", values}},
-                 .words = fmt::format("one of {}", fmt::join(values, ", ")),
-                 .tokens = kEnumTokens};
+  TypeOfValue type = MakeType(ValueKind::kEnum, fmt::format("one of {}", fmt::join(values, ", ")),
+                              kEnumTokens, {{"enum", values}});
+  type.attribute.allowed = values;
   return type;
 }
 
-ValueType ReadList(const JsonPlace& place) {
+TypeOfValue ReadObject(const JsonPlace& place, int depth) {
+  if (depth >= kDeepestObjects) {
+    place.Refuse(fmt::format("objects nest deeper than {}", kDeepestObjects));
+  }
+  if (!place.Has("attributes")) place.Refuse("an object needs 'attributes'");
+  TypeOfValue type = MakeType(ValueKind::kObject, "object", 0, {{"type", "object"}});
+  type.attribute.parts = ReadAttributes(place.At("attributes"), depth + 1);
+  OrderedJson required = OrderedJson::array();
+  for (const ExtractAttribute& part : type.attribute.parts) {
+    type.schema["properties"][part.name] = OrderedJson::parse(part.json_schema);
+    required.push_back(part.name);
+  }
+  type.schema["required"] = std::move(required);
+  type.schema["additionalProperties"] = false;
+  return type;
+}
+
+TypeOfValue ReadList(const JsonPlace& place, int depth) {
   if (!place.Has("of")) place.Refuse("a list needs 'of': the type of its items");
   const JsonPlace of = place.At("of");
-  ValueType item;
+  TypeOfValue item;
   if (of.value().is_string()) {  // the name of a type that needs no more
     const OrderedJson spelled = {{"type", of.value()}};
-    item = ReadType(JsonPlace(of.name(), spelled, of.pointer()), {});
+    item = ReadType(JsonPlace(of.name(), spelled, of.pointer()), {}, depth);
   } else {
-    item = ReadType(of, {});
+    item = ReadType(of, {}, depth);
   }
+  if (item.attribute.kind == ValueKind::kList) of.Refuse("lists of lists are not supported");
   const std::int64_t most = place.Count("max_items", 1, 1000).value_or(16);
-  ValueType type{.schema = {{"type", "array"}, {"items", item.schema}, {"maxItems", most}},
-                 .words = "list of " + item.words,
-                 .tokens = kListTokens};
+  TypeOfValue type = MakeType(ValueKind::kList, "list of " + item.attribute.type, kListTokens,
+                              {{"type", "array"}, {"items", item.schema}, {"maxItems", most}});
+  type.attribute.max_items = static_cast<int>(most);
+  if (item.attribute.kind == ValueKind::kObject) {
+    type.attribute.kind = ValueKind::kObjects;
+    type.attribute.parts = std::move(item.attribute.parts);
+    type.attribute.type = WordsForObjects(type.attribute.parts);
+    CheckObjects(of, type.attribute.parts);
+  } else {
+    type.attribute.parts.push_back(std::move(item.attribute));
+  }
   return type;
 }
 
-ValueType ReadType(const JsonPlace& place, const std::vector<std::string_view>& other_keys) {
+TypeOfValue ReadType(const JsonPlace& place, const std::vector<std::string_view>& other_keys,
+                     int depth) {
   place.ExpectObject();
   const std::string name = place.Text("type").value_or("text");
   std::vector<std::string_view> keys = other_keys;
@@ -117,7 +156,7 @@ ValueType ReadType(const JsonPlace& place, const std::vector<std::string_view>& 
     keys.insert(keys.end(), more);
   };
   allow({"type"});
-  ValueType type;
+  TypeOfValue type;
   if (name == "text") {
     allow({"pattern", "max_length"});
     type = ReadText(place);
@@ -125,17 +164,19 @@ ValueType ReadType(const JsonPlace& place, const std::vector<std::string_view>& 
     allow({"unit", "units", "minimum", "maximum"});
     type = ReadNumber(place, name == "integer");
   } else if (name == "boolean") {
-    type = {.schema = {{"type", "boolean"}}, .words = "true or false", .tokens = kBooleanTokens};
+    type = MakeType(ValueKind::kBoolean, "true or false", kBooleanTokens, {{"type", "boolean"}});
   } else if (name == "date") {
-    type = {.schema = {{"type", "string"}, {"format", "date"}},
-            .words = "date as YYYY-MM-DD",
-            .tokens = kDateTokens};
+    type = MakeType(ValueKind::kDate, "date as YYYY-MM-DD", kDateTokens,
+                    {{"type", "string"}, {"format", "date"}});
   } else if (name == "enum") {
     allow({"values"});
     type = ReadEnum(place);
   } else if (name == "list") {
     allow({"of", "max_items"});
-    type = ReadList(place);
+    type = ReadList(place, depth);
+  } else if (name == "object") {
+    allow({"attributes"});
+    type = ReadObject(place, depth);
   } else {
     place.At("type").Refuse(
         fmt::format("expected one of {}; found '{}'", fmt::join(kTypes, ", "), name));
@@ -144,15 +185,15 @@ ValueType ReadType(const JsonPlace& place, const std::vector<std::string_view>& 
   return type;
 }
 
-ExtractAttribute ReadAttribute(const JsonPlace& place, const std::string& given_name) {
+ExtractAttribute ReadAttribute(const JsonPlace& place, const std::string& given_name, int depth) {
   static const std::vector<std::string_view> kKeys = {"name", "description", "examples", "nullable",
                                                       "max_tokens"};
   place.ExpectObject();
-  ExtractAttribute attribute;
+  TypeOfValue type = ReadType(place, kKeys, depth);
+  ExtractAttribute attribute = std::move(type.attribute);
   attribute.name = given_name.empty() ? place.Text("name").value_or("") : given_name;
   if (attribute.name.empty()) place.Refuse("an attribute needs a 'name' that is not empty");
   attribute.description = place.Text("description").value_or("");
-  ValueType type = ReadType(place, kKeys);
   attribute.nullable = place.Bool("nullable").value_or(true);
   if (place.Has("examples")) {
     const JsonPlace examples = place.At("examples");
@@ -160,10 +201,6 @@ ExtractAttribute ReadAttribute(const JsonPlace& place, const std::string& given_
     for (const OrderedJson& example : examples.value())
       attribute.examples.push_back(example.dump());
   }
-  attribute.type = std::move(type.words);
-  attribute.is_text = type.is_text;
-  attribute.ends_bare = type.ends_bare;
-  attribute.typical_tokens = type.tokens;
   attribute.max_tokens = static_cast<int>(place.Count("max_tokens", 1, kMostTokens).value_or(0));
   if (attribute.nullable) {
     if (type.schema.contains("items")) type.schema["minItems"] = 1;  // none: null
@@ -171,6 +208,30 @@ ExtractAttribute ReadAttribute(const JsonPlace& place, const std::string& given_
   }
   attribute.json_schema = type.schema.dump();
   return attribute;
+}
+
+std::vector<ExtractAttribute> ReadAttributes(const JsonPlace& attributes, int depth) {
+  std::vector<ExtractAttribute> read;
+  if (attributes.value().is_object()) {
+    for (const auto& [key, value] : attributes.value().items()) {
+      read.push_back(ReadAttribute(attributes.At(key), key, depth));
+    }
+  } else {
+    attributes.ExpectArray();
+    for (size_t i = 0; i < attributes.value().size(); ++i) {
+      read.push_back(ReadAttribute(attributes.At(i), "", depth));
+    }
+  }
+  if (read.empty()) attributes.Refuse("expected at least one attribute");
+  if (read.size() > kMostAttributes) {
+    attributes.Refuse(fmt::format("expected at most {} attributes", kMostAttributes));
+  }
+  std::set<std::string> names;
+  for (const ExtractAttribute& attribute : read) {
+    if (names.insert(attribute.name).second) continue;
+    attributes.Refuse(fmt::format("the attribute '{}' comes twice", attribute.name));
+  }
+  return read;
 }
 
 ExtractCategory ReadCategory(const JsonPlace& place, const std::string& name,
@@ -183,30 +244,35 @@ ExtractCategory ReadCategory(const JsonPlace& place, const std::string& name,
   category.name = name;
   category.description = place.Text("description").value_or("");
   if (!place.Has("attributes")) place.Refuse("expected 'attributes'");
-  const JsonPlace attributes = place.At("attributes");
-  if (attributes.value().is_object()) {
-    for (const auto& [key, value] : attributes.value().items()) {
-      category.attributes.push_back(ReadAttribute(attributes.At(key), key));
-    }
-  } else {
-    attributes.ExpectArray();
-    for (size_t i = 0; i < attributes.value().size(); ++i) {
-      category.attributes.push_back(ReadAttribute(attributes.At(i), ""));
-    }
-  }
-  if (category.attributes.empty()) attributes.Refuse("expected at least one attribute");
-  if (category.attributes.size() > kMostAttributes) {
-    attributes.Refuse(fmt::format("expected at most {} attributes", kMostAttributes));
-  }
-  std::set<std::string> names;
-  for (const ExtractAttribute& attribute : category.attributes) {
-    if (names.insert(attribute.name).second) continue;
-    attributes.Refuse(fmt::format("the attribute '{}' comes twice", attribute.name));
-  }
+  category.attributes = ReadAttributes(place.At("attributes"), 0);
   return category;
 }
 
 }  // namespace
+
+std::string WordsForObjects(const std::vector<ExtractAttribute>& parts) {
+  std::vector<std::string> words;
+  for (const ExtractAttribute& part : parts) {
+    words.push_back(fmt::format("{} ({})", part.name, part.type));
+  }
+  return fmt::format("list of objects: {}", fmt::join(words, ", "));
+}
+
+void CheckObjects(const JsonPlace& place, const std::vector<ExtractAttribute>& parts) {
+  const ValueKind first = parts.front().kind;
+  if (first != ValueKind::kText && first != ValueKind::kNumber && first != ValueKind::kInteger &&
+      first != ValueKind::kDate) {
+    place.Refuse(
+        fmt::format("objects of a list are told apart by their first attribute: expected "
+                    "a text, number or date; '{}' is {}",
+                    parts.front().name, parts.front().type));
+  }
+  for (const ExtractAttribute& part : parts) {
+    if (part.kind != ValueKind::kObject && part.kind != ValueKind::kObjects) continue;
+    place.Refuse(
+        fmt::format("'{}': objects inside the objects of a list are not supported", part.name));
+  }
+}
 
 ExtractSchema ParseExtractSchema(std::string_view text, const std::string& name) {
   const OrderedJson root = ParsePlacedJson(text, name);

@@ -54,6 +54,12 @@ class JsonPlace {
 // Throws kUsage for what is no JSON, nests deeper than 64 or has more than 100 000 values.
 OrderedJson ParsePlacedJson(std::string_view text, const std::string& name);
 
+// The type of a list of objects, for people.
+std::string WordsForObjects(const std::vector<ExtractAttribute>& parts);
+// Refuses objects that a list cannot have: their first attribute tells them apart, and they have no
+// objects inside.
+void CheckObjects(const JsonPlace& place, const std::vector<ExtractAttribute>& parts);
+
 // A JSON Schema of an object: its properties are the attributes.
 ExtractCategory ReadJsonSchemaCategory(const JsonPlace& place);
 

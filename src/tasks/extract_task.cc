@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <utility>
 
 #include "base/error.h"
@@ -29,6 +30,12 @@ const char* ModeName(ValueMode mode) {
   return "?";
 }
 
+const char* NameOf(TooLong too_long) {
+  return too_long == TooLong::kFail       ? "fail"
+         : too_long == TooLong::kTruncate ? "truncate"
+                                          : "split";
+}
+
 void CheckOptions(const ExtractOptions& options) {
   for (const auto& [name, text] :
        {std::pair<const char*, const std::string&>("--instruction", options.instruction),
@@ -46,8 +53,8 @@ void CheckOptions(const ExtractOptions& options) {
   if (options.stack > 1 && options.values == ValueMode::kSequential) {
     Throw(ErrorKind::kUsage, "--stack: expected --values skeleton or isolated, found sequential");
   }
-  if (options.too_long == TooLong::kSplit) {
-    Throw(ErrorKind::kUsage, "--too-long: expected fail or truncate");
+  if (!(options.min_confidence >= 0.0 && options.min_confidence <= 1.0)) {
+    Throw(ErrorKind::kUsage, "--min-confidence: expected 0 to 1, found {}", options.min_confidence);
   }
 }
 
@@ -84,10 +91,10 @@ AskOptions WriterOptions(const ExtractOptions& options, bool chat) {
 }
 
 // What a flat row and its table have beside values.
-constexpr std::array kOtherColumns = {"id",         "category",      "confidence", "truncated",
-                                      "tokens",     "prompt_tokens", "cut_bytes",  "error",
-                                      "error_kind", "error_message", "error_file", "error_line",
-                                      "more"};
+constexpr std::array kOtherColumns = {
+    "id",        "category", "confidence", "units",         "raw",        "reasons",
+    "truncated", "parts",    "tokens",     "prompt_tokens", "cut_bytes",  "stacked",
+    "error",     "more",     "error_kind", "error_message", "error_file", "error_line"};
 constexpr std::string_view kValuePrefix = "value.";
 
 }  // namespace
@@ -99,10 +106,14 @@ JobOptions OfDocuments(JobOptions job) {
 }
 
 // A name that the row has already keeps its own meaning.
-std::string ColumnOf(const ExtractAttribute& attribute) {
-  const bool taken = std::ranges::find(kOtherColumns, attribute.name) != kOtherColumns.end() ||
-                     attribute.name.starts_with(kValuePrefix);
-  return taken ? std::string(kValuePrefix) + attribute.name : attribute.name;
+std::string ColumnOf(const std::string& name) {
+  const bool taken = std::ranges::find(kOtherColumns, name) != kOtherColumns.end() ||
+                     name.starts_with(kValuePrefix);
+  return taken ? std::string(kValuePrefix) + name : name;
+}
+
+double ExtractSettings::Confidence(ValueKind, const WrittenValue& written) const {
+  return std::exp(written.logprob);
 }
 
 ExtractTask::ExtractTask(std::shared_ptr<Model> model, const ExtractOptions& options) {
@@ -117,10 +128,11 @@ ExtractTask::ExtractTask(std::shared_ptr<Model> model, const ExtractOptions& opt
     Throw(ErrorKind::kUnsupported, "extract: the model's files have no tokenizer");
   }
   settings_.schema = ParseExtractSchema(options.schema, options.schema_name);
-  PlanRequest request{settings_.text, MakeTokenTrie(*settings_.text), model->end_tokens(),
-                      &settings_.options};
+  settings_.slots = {settings_.text, MakeTokenTrie(*settings_.text), model->end_tokens(),
+                     &settings_.options};
   for (const ExtractCategory& category : settings_.schema.categories) {
-    settings_.plans.emplace(category.name, PlanCategory(category, request));
+    settings_.plans.emplace(category.name,
+                            PlanCategory(category, settings_.slots, model->context_length()));
   }
   if (!options.category.empty() && settings_.schema.Find(options.category) == nullptr) {
     Throw(ErrorKind::kUsage, "--category: the schema has no category '{}'", options.category);
@@ -146,7 +158,9 @@ Json ExtractTask::Parameters() const {
       {"--values", ModeName(options.values)},
       {"--gap", options.gaps},
       {"--max-tokens", options.max_tokens},
-      {"--too-long", options.too_long == TooLong::kFail ? "fail" : "truncate"},
+      {"--too-long", NameOf(options.too_long)},
+      {"--copy", options.copy},
+      {"--min-confidence", options.min_confidence},
   };
   if (options.stack > 1) parameters["--stack"] = options.stack;
   return parameters;
@@ -222,12 +236,11 @@ TableColumns ExtractTask::Columns() const {
       settings_.schema.categories.size() > 1 || !settings_.schema.categories.front().name.empty();
   if (named) columns.shown.emplace_back("category");
   for (const ExtractCategory& category : settings_.schema.categories) {
-    for (const ExtractAttribute& attribute : category.attributes) {
-      add(columns.shown, ColumnOf(attribute));
-    }
+    for (const Leaf& leaf : LeavesOf(category)) add(columns.shown, ColumnOf(leaf.name));
   }
   columns.all = columns.shown;
-  for (const char* name : {"confidence", "truncated", "tokens", "prompt_tokens"}) {
+  for (const char* name :
+       {"confidence", "units", "raw", "reasons", "truncated", "tokens", "prompt_tokens"}) {
     columns.all.emplace_back(name);
   }
   return columns;
@@ -256,8 +269,8 @@ std::string ExtractTask::ShowPrompt(std::span<const InputRow> rows) {
   return ExtractWork(settings_, ReadAll(rows)).Show();
 }
 
-std::string ExtractTask::Layout(const InputRow& row) {
-  return ExtractWork(settings_, ReadAll({&row, 1})).Layout();
+std::string ExtractTask::Layout(std::span<const InputRow> rows) {
+  return ExtractWork(settings_, ReadAll(rows)).Layout();
 }
 
 }  // namespace banyan

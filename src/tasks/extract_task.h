@@ -10,6 +10,7 @@
 #include "banyan/job.h"
 #include "tasks/encoder_pool.h"
 #include "tasks/extract_plan.h"
+#include "tasks/extract_value.h"
 #include "tasks/extract_values.h"
 #include "tasks/prompt.h"
 #include "tasks/task.h"
@@ -22,9 +23,14 @@ struct ExtractSettings {
   std::shared_ptr<Model> model;
   std::shared_ptr<const Text> text;
   ExtractSchema schema;
+  SlotRequest slots;
   std::map<std::string, CategoryPlan> plans;  // by the category's name
   std::unique_ptr<PromptWriter> writer;
   std::unique_ptr<EncoderPool> encoders;
+
+  // The probability that a value is right: calibrated where the model's card says how, else the
+  // probability with which the model wrote it.
+  double Confidence(ValueKind kind, const WrittenValue& written) const;
 };
 
 constexpr int kMostStacked = 64;  // documents of one prompt
@@ -40,8 +46,8 @@ struct ExtractRecord {
 // The job with what `extract` reads: documents, their texts in the field `text`.
 JobOptions OfDocuments(JobOptions job);
 
-// The field of a flat row that has the value.
-std::string ColumnOf(const ExtractAttribute& attribute);
+// The field of a flat row that has the value of a leaf.
+std::string ColumnOf(const std::string& name);
 
 class ExtractTask : public Task {
  public:
@@ -60,8 +66,8 @@ class ExtractTask : public Task {
 
   // What the prompt of these documents says.
   std::string ShowPrompt(std::span<const InputRow> rows);
-  // Tokens, positions and slots of a document (WriteExtractLayouts).
-  std::string Layout(const InputRow& row);
+  // Tokens, positions and slots of the documents of a prompt (WriteExtractLayouts).
+  std::string Layout(std::span<const InputRow> rows);
 
  private:
   ExtractRecord Read(const InputRow& row) const;

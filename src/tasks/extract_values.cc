@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <numeric>
+#include <optional>
+#include <string>
 
 #include "base/error.h"
 
@@ -9,11 +11,6 @@ namespace banyan {
 namespace {
 
 using OrderedJson = nlohmann::ordered_json;
-
-std::optional<double> MeanIfAny(const std::vector<float>& values) {
-  if (values.empty()) return std::nullopt;
-  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
-}
 
 // A string that was cut off, without an escape or a character that is not whole.
 std::optional<OrderedJson> CloseText(std::string_view written) {
@@ -27,33 +24,45 @@ std::optional<OrderedJson> CloseText(std::string_view written) {
   return std::nullopt;
 }
 
+// A list that was cut off, with the items that are whole.
+std::optional<OrderedJson> CloseList(std::string_view written) {
+  size_t whole = 0;  // where the last whole item ends
+  for (size_t at = 1; at < written.size();) {
+    const size_t end = JsonValueEnd(written, at);
+    if (end >= written.size()) break;  // a comma or a bracket follows a whole item
+    whole = end;
+    at = written.find_first_not_of(", ", end);
+    if (at == std::string_view::npos) break;
+  }
+  if (whole == 0) return std::nullopt;
+  const OrderedJson list = OrderedJson::parse(std::string(written.substr(0, whole)) + "]", nullptr,
+                                              /*allow_exceptions=*/false);
+  return list.is_array() ? std::optional(list) : std::nullopt;
+}
+
 // What becomes of a value of which only `written` is there. `completed`: the shortest that fits.
 OrderedJson CutValue(const ExtractAttribute& attribute, std::string_view written,
                      std::string_view completed) {
-  if (attribute.is_text && written.starts_with('"')) {
+  const bool list = attribute.kind == ValueKind::kList || attribute.kind == ValueKind::kObjects;
+  if (attribute.kind == ValueKind::kText && written.starts_with('"')) {
     if (std::optional<OrderedJson> text = CloseText(written)) return *text;
+  } else if (list && written.starts_with('[')) {
+    if (std::optional<OrderedJson> items = CloseList(written)) return *items;
   }
-  if (attribute.nullable) return nullptr;
+  const bool invents = attribute.kind != ValueKind::kEnum && attribute.kind != ValueKind::kSchema;
+  if (attribute.nullable || invents) return nullptr;
   return OrderedJson::parse(completed);
 }
 
 // Some models write the word for nothing in quotes.
 OrderedJson WithoutNullText(OrderedJson value, const ExtractAttribute& attribute) {
-  if (attribute.is_text && attribute.nullable && value == "null") return nullptr;
-  return value;
+  const bool is_null = attribute.nullable && attribute.kind != ValueKind::kSchema &&
+                       attribute.kind != ValueKind::kEnum && value == "null";
+  return is_null ? OrderedJson(nullptr) : value;
 }
 
-// Of the tokens that hold bytes [begin, end).
-std::vector<float> LogprobsWithin(const Constraint& constraint, const Answer& answer, size_t begin,
-                                  size_t end) {
-  std::vector<float> logprobs;
-  size_t at = 0;
-  for (size_t i = 0; i < answer.tokens.size(); ++i) {
-    const size_t next = at + constraint.BytesOf({&answer.tokens[i], 1}).size();
-    if (next > begin && at < end) logprobs.push_back(answer.logprobs[i]);
-    at = next;
-  }
-  return logprobs;
+OrderedJson ParseWhole(std::string_view written, const ExtractAttribute& attribute) {
+  return WithoutNullText(OrderedJson::parse(written), attribute);
 }
 
 }  // namespace
@@ -79,62 +88,65 @@ size_t JsonValueEnd(std::string_view text, size_t begin) {
   return text.size();
 }
 
-ExtractedValue ReadValue(const ExtractAttribute& attribute, const ValueSlot& slot,
-                         const Answer& answer) {
-  ExtractedValue result;
-  const std::string bytes = slot.constraint->BytesOf(answer.tokens);
+WrittenValue ReadSlot(const ValueSlot& slot, const Constraint& constraint, const Answer& answer) {
+  const ExtractAttribute& attribute = *slot.attribute;
+  WrittenValue result;
+  const std::string bytes = constraint.BytesOf(answer.tokens);
   const size_t begin = std::min(slot.rest.size() + 1, bytes.size());
-  result.truncated = !slot.constraint->Matches(bytes);
-  result.written = bytes.substr(begin, JsonValueEnd(bytes, begin) - begin);
-  result.confidence = MeanIfAny(answer.logprobs);
+  const std::string_view written =
+      std::string_view(bytes).substr(begin, JsonValueEnd(bytes, begin) - begin);
+  result.truncated = !constraint.Matches(bytes);
   result.tokens = static_cast<int>(answer.tokens.size());
+  result.logprob = std::accumulate(answer.logprobs.begin(), answer.logprobs.end(), 0.0);
   if (!result.truncated) {
-    result.value = WithoutNullText(OrderedJson::parse(result.written), attribute);
+    result.json = ParseWhole(written, attribute);
     return result;
   }
-  const std::optional<std::string> more = slot.constraint->Completion(bytes);
+  const std::optional<std::string> more = constraint.Completion(bytes);
   BANYAN_CHECK(more.has_value());
   const std::string completed = bytes + *more;
   const size_t value_begin = slot.rest.size() + 1;
   const size_t value_end = JsonValueEnd(completed, value_begin);
-  result.value = CutValue(attribute, result.written,
-                          std::string_view(completed).substr(value_begin, value_end - value_begin));
+  result.json = CutValue(attribute, written,
+                         std::string_view(completed).substr(value_begin, value_end - value_begin));
   return result;
 }
 
-std::vector<ExtractedValue> ReadSequence(const CategoryPlan& plan, const Answer& answer) {
-  const std::string bytes = plan.whole->BytesOf(answer.tokens);
-  const std::optional<std::string> more = plan.whole->Completion(bytes);
+std::vector<WrittenValue> ReadSequence(std::span<const ValueSlot> slots,
+                                       const Constraint& constraint, const Answer& answer) {
+  const std::string bytes = constraint.BytesOf(answer.tokens);
+  const std::optional<std::string> more = constraint.Completion(bytes);
   BANYAN_CHECK(more.has_value());
   const std::string text = bytes + *more;
-  std::vector<ExtractedValue> values;
-  size_t at = 0;
-  for (size_t i = 0; i < plan.slots.size(); ++i) {
-    const ExtractAttribute& attribute = plan.category->attributes[i];
-    const size_t begin = at + (i == 0 ? plan.slots[i].rest : plan.slots[i].piece).size() + 1;
+  std::vector<size_t> token_ends;
+  for (const TokenId token : answer.tokens) {
+    token_ends.push_back((token_ends.empty() ? 0 : token_ends.back()) +
+                         constraint.BytesOf({&token, 1}).size());
+  }
+  std::vector<WrittenValue> values;
+  size_t at = 0, token = 0;
+  for (size_t i = 0; i < slots.size(); ++i) {
+    const ExtractAttribute& attribute = *slots[i].attribute;
+    const size_t begin = at + (i == 0 ? slots[i].rest : slots[i].piece).size() + 1;
     at = JsonValueEnd(text, begin);
     const std::string_view whole = std::string_view(text).substr(begin, at - begin);
-    ExtractedValue& result = values.emplace_back();
+    WrittenValue& result = values.emplace_back();
     // A number is whole when something stands after it.
-    result.truncated = attribute.ends_bare ? at >= bytes.size() : at > bytes.size();
-    result.written = bytes.substr(std::min(begin, bytes.size()), at - begin);
-    const std::vector<float> logprobs = LogprobsWithin(*plan.whole, answer, begin, at);
-    result.confidence = MeanIfAny(logprobs);
-    result.tokens = static_cast<int>(logprobs.size());
-    result.value = result.truncated ? CutValue(attribute, result.written, whole)
-                                    : WithoutNullText(OrderedJson::parse(whole), attribute);
+    const bool bare = attribute.kind == ValueKind::kSchema;
+    result.truncated = bare ? at >= bytes.size() : at > bytes.size();
+    while (token < token_ends.size() && token_ends[token] <= begin) ++token;
+    for (size_t t = token; t < token_ends.size(); ++t) {
+      if (t > 0 && token_ends[t - 1] >= at) break;
+      result.logprob += answer.logprobs[t];
+      ++result.tokens;
+    }
+    const size_t there = std::min(begin, bytes.size());
+    result.json =
+        result.truncated
+            ? CutValue(attribute, std::string_view(bytes).substr(there, at - begin), whole)
+            : ParseWhole(whole, attribute);
   }
   return values;
-}
-
-std::optional<TextSpan> SpanOf(const ExtractedValue& value, std::string_view document) {
-  if (value.value.is_string()) {
-    const std::string& text = value.value.get_ref<const std::string&>();
-    const std::optional<TextSpan> span = FindSpan(document, text);
-    return span ? span : FindSpan(document, text, LetterCase::kAny);
-  }
-  if (value.value.is_number() && !value.truncated) return FindNumber(document, value.written);
-  return std::nullopt;
 }
 
 }  // namespace banyan

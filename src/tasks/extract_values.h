@@ -1,38 +1,32 @@
-// Answers → values: JSON out of what was written, cut where a value ended or was cut off.
+// Answers → what the model wrote in every slot: JSON, cut where a value ended or was cut off.
 #pragma once
 
 #include <nlohmann/json.hpp>
 
-#include <optional>
-#include <string>
+#include <span>
 #include <string_view>
 #include <vector>
 
 #include "banyan/answer.h"
-#include "tasks/extract_plan.h"
-#include "text/span.h"
+#include "tasks/extract_slot.h"
 
 namespace banyan {
 
-struct ExtractedValue {
-  nlohmann::ordered_json value;
-  std::string written;  // as the model wrote it
-  // Mean log-probability of its tokens; nothing when it has none.
-  std::optional<double> confidence;
+struct WrittenValue {
+  nlohmann::ordered_json
+      json;                // null, a text, true or false, or a list; of a cut one what is whole
   bool truncated = false;  // it needed more tokens than it had
   int tokens = 0;
+  double logprob = 0.0;  // the sum over its tokens, of the logits without a mask
 };
 
-// The value of one slot.
-ExtractedValue ReadValue(const ExtractAttribute& attribute, const ValueSlot& slot,
-                         const Answer& answer);
-// All values of a category, written one after another.
-std::vector<ExtractedValue> ReadSequence(const CategoryPlan& plan, const Answer& answer);
+// The value of one slot. `constraint`: what its answer was held to.
+WrittenValue ReadSlot(const ValueSlot& slot, const Constraint& constraint, const Answer& answer);
+// All values of a template that were written one after another.
+std::vector<WrittenValue> ReadSequence(std::span<const ValueSlot> slots,
+                                       const Constraint& constraint, const Answer& answer);
 
 // Where the JSON value that begins at `begin` ends; the text's end when it does not.
 size_t JsonValueEnd(std::string_view text, size_t begin);
-
-// Where a text or number stands in the document, if it does: as it is, else whatever its case.
-std::optional<TextSpan> SpanOf(const ExtractedValue& value, std::string_view document);
 
 }  // namespace banyan

@@ -1,14 +1,19 @@
-// The documents of one prompt on their way, one unless they are stacked: the prompt with the
-// template after it, values as rows.
+// The documents of one prompt on their way, one unless they are stacked: the prompt with its
+// templates after it, values as rows. A document that does not fit the model's context is read in
+// parts. The objects of a list are asked for in a second stage, once it is known how many there
+// are.
 #pragma once
 
 #include <deque>
+#include <map>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "tasks/extract_task.h"
+#include "tasks/extract_values.h"
 
 namespace banyan {
 
@@ -29,27 +34,78 @@ class ExtractWork : public RecordWork {
   std::string Layout();
 
  private:
-  std::string DocumentText(std::span<const std::string_view> documents) const;
+  using Constraints = std::vector<std::shared_ptr<const Constraint>>;
+
+  // One object of a list: the attributes after its first.
+  struct ItemWork {
+    size_t leaf = 0, number = 0;
+    std::vector<ValueSlot> slots;
+    Constraints constraints;      // [slots]
+    std::vector<Answer> answers;  // [slots]
+  };
+
+  // What is read in one prompt: all documents of a stack, or a part of one document.
+  struct Part {
+    std::vector<std::string_view> documents;
+    size_t begin = 0;  // of the record's text, in bytes
+    EncodedPrompt prompt;
+    Constraints constraints;      // [slots], or one for all of them
+    std::vector<Answer> answers;  // [slots], or one for all of them
+    std::vector<ItemWork> items;
+    std::map<std::string, std::shared_ptr<const Constraint>> copies;  // by form and document
+  };
+
+  // Where an answer belongs.
+  struct AnswerPlace {
+    size_t part = 0;
+    std::optional<size_t> item;
+    size_t slot = 0;
+  };
+
+  bool sequential() const { return settings_.options.values == ValueMode::kSequential; }
+  bool together() const { return settings_.options.values == ValueMode::kSkeleton; }
+  size_t leaves() const { return plan_.leaves.size(); }
+  size_t slots() const { return records_.size() * leaves(); }
+  std::vector<SlotGroup> Groups() const;
+
+  // extract_fit.cc: which text goes into which prompt.
   std::vector<PromptPart> Write(std::string_view document);
   EncodedPrompt Encode(std::span<const std::string_view> documents);
-  EncodedPrompt EncodeWhatFits();
   std::int64_t TokensAfterPrompt() const;
-  PromptSegment Template(std::int64_t position) const;
-  AnswerRequest RequestFor(size_t slot) const;
-  size_t slots() const;
+  [[noreturn]] void RefuseLength(std::int64_t tokens) const;
+  void FitWhole();
+  void FitParts();
+  bool FitsWindow(const EncodedPrompt& prompt) const;
+
+  // extract_template.cc: the pieces of the templates and what answers must match.
+  std::shared_ptr<const Constraint> ConstraintOf(const ValueSlot& slot, std::string_view document,
+                                                 Part& part) const;
+  void MakeConstraints(Part& part) const;
+  AnswerRequest RequestFor(const ValueSlot& slot, const AnswerPlace& place,
+                           std::shared_ptr<const Constraint> constraint);
+  PromptSegment Template(size_t part, SlotGroup group);
+  PromptSegment Sequence(size_t part);
+  PromptSegment ItemTemplate(size_t part, size_t item);
+  static PromptSegment PromptOf(const Part& part, std::vector<PromptSegment> templates);
+  std::vector<PromptSegment> ValuePrompts();
+  std::vector<PromptSegment> ItemPrompts();
+  std::vector<WrittenValue> Written(const Part& part, size_t document) const;
+
+  // extract_rows.cc: the rows.
+  std::vector<ExtractedValue> ValuesOfPart(const Part& part, size_t document) const;
   std::vector<ExtractedValue> Values(size_t document) const;
   OutputRow RowOf(size_t document) const;
-  OutputRow ErrorRowOf(const ExtractRecord& record) const;
+  OutputRow ErrorRowOf(const ExtractRecord& record, const RowProblem& problem) const;
 
   const ExtractSettings& settings_;
   const CategoryPlan& plan_;
   std::vector<ExtractRecord> records_;
-  bool started_ = false;
+  int stage_ = 0;  // 0: nothing asked yet, 1: values, 2: objects of lists
   std::optional<RowProblem> problem_;
-  std::vector<Answer> answers_;
-  std::int64_t prompt_tokens_ = 0;
-  std::vector<size_t> cut_bytes_;  // of each document, to make the prompt fit
-  std::deque<std::string> texts_;  // of variables that are no texts in the record
+  std::vector<Part> parts_;
+  std::vector<AnswerPlace> places_;  // [tags]
+  std::vector<size_t> cut_bytes_;    // of each document, to make the prompt fit
+  std::deque<std::string> texts_;    // of variables that are no texts in the record
 };
 
 }  // namespace banyan

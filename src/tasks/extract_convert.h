@@ -1,0 +1,46 @@
+// What the model wrote → a value of the attribute's type. The rules for numbers, units, dates and
+// the like are those of src/values; here a value is chosen, checked against its schema and found in
+// the document.
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "banyan/constrain.h"
+#include "banyan/extract.h"
+#include "text/span.h"
+
+namespace banyan {
+
+struct TypedValue {
+  nlohmann::ordered_json value;
+  std::string unit;    // of a number that was written with one
+  std::string reason;  // why the value is null though something was written, or why items are gone
+};
+
+// What is known of the document beside the value's text.
+struct DocumentHints {
+  bool month_first = false;  // 03/04/2024 is the fourth of March
+};
+DocumentHints HintsOf(std::string_view document);
+
+// `written`: null, a text, true or false, or a list of these. `fits`: what the value's JSON must
+// match; null: anything.
+TypedValue ConvertWritten(const ExtractAttribute& attribute, const nlohmann::ordered_json& written,
+                          const Constraint* fits, const DocumentHints& hints);
+
+// The words of the text that stand for a number or a date; nothing when there are none.
+std::optional<std::string> FindMention(const ExtractAttribute& attribute,
+                                       const nlohmann::ordered_json& value, std::string_view text);
+
+// Where a written text stands in the document, as it is, else whatever its case. Of a list: a place
+// for every item.
+std::vector<std::optional<TextSpan>> PlacesOf(const nlohmann::ordered_json& written,
+                                              std::string_view document);
+
+}  // namespace banyan

@@ -1,0 +1,41 @@
+// A value of a row: what it is, how sure the model was, and where it stands.
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "banyan/extract.h"
+#include "text/span.h"
+
+namespace banyan {
+
+struct ExtractedValue {
+  std::string name;  // "brand", "address.city", "items[1].price"
+  const ExtractAttribute* attribute = nullptr;
+  nlohmann::ordered_json value;
+  nlohmann::ordered_json raw;  // as the model wrote it
+  std::string unit;            // of a number that was written with one
+  std::string reason;          // why it is null though something was written
+  double confidence = 0.0;     // the probability that it is right
+  // Characters of the record's text: of the value, or of every item of a list.
+  std::vector<std::optional<TextSpan>> places;
+  bool truncated = false;  // it needed more tokens than it had
+  bool dropped = false;    // it was less sure than --min-confidence: `value` is null, `raw` is not
+  int tokens = 0;
+
+  bool grounded() const;  // every place is known
+};
+
+// The values of the parts of one document, by name, as one: of each the most confident that stands
+// in the text; of lists all items, in the order of the parts. [parts][values]
+std::vector<ExtractedValue> JoinParts(std::vector<std::vector<ExtractedValue>> parts);
+
+// Values as the category nests them. An object without any value is null where it may be.
+nlohmann::ordered_json AssembleValues(const ExtractCategory& category,
+                                      const std::vector<ExtractedValue>& values);
+
+}  // namespace banyan
