@@ -9,9 +9,11 @@ import json
 from pathlib import Path
 
 WIDTH, HEIGHT, LEFT, TOP, BOTTOM, RIGHT = 860, 420, 60, 30, 50, 230
-SHOWN = {"fact": "#1f77b4", "fact@3k": "#17becf", "null": "#7f7f7f", "choice": "#2ca02c", "sequential": "#ff7f0e", "skeleton": "#d62728", "code": "#9467bd", "hop": "#8c564b", "natural": "#e377c2", "narrativeqa": "#bcbd22"}
+SHOWN = {"fact": "#1f77b4", "fact@3k": "#17becf", "null": "#7f7f7f", "choice": "#2ca02c", "sequential": "#ff7f0e", "skeleton": "#d62728", "code": "#9467bd", "hop": "#8c564b", "natural": "#e377c2", "narrativeqa": "#bcbd22",
+         "held": "#d62728", "everyday": "#1f77b4", "everyday stack": "#17becf", "oa_mine_train": "#2ca02c", "sgd_dialogues": "#9467bd"}
 NAMES = {"fact": "facts, ≤ 1100 tokens", "fact@3k": "facts, 2200–3100 tokens", "null": "unanswerable", "choice": "multiple choice", "sequential": "attributes, sequential",
-         "skeleton": "attributes, skeleton", "code": "secret code", "hop": "two hops, one text", "natural": "everyday texts", "narrativeqa": "NarrativeQA"}
+         "skeleton": "attributes, skeleton", "code": "secret code", "hop": "two hops, one text", "natural": "everyday texts", "narrativeqa": "NarrativeQA",
+         "held": "all held-out values", "everyday": "everyday documents", "everyday stack": "stacks of them", "oa_mine_train": "product titles", "sgd_dialogues": "dialogues"}
 
 
 def _line(points: list[tuple[float, float]], colour: str, width: float = 1.8, dash: str = "") -> str:

@@ -7,6 +7,7 @@ step[j] <= step[i]: template tokens see no value, and a value's k-th token sees 
 """
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,6 +24,7 @@ class Row:
     step: np.ndarray
     label: np.ndarray
     slot: np.ndarray
+    source: str = ""
 
 
 class Documents:
@@ -30,6 +32,17 @@ class Documents:
         data = np.load(path)
         self.data = {name: data[name] for name in data.files}
         self.train = self.data["train"]
+        self.sources = json.loads(self.data["sources"].tobytes()) if "sources" in self.data else [""]
+
+    def source(self, n: int) -> str:
+        return self.sources[int(self.data["source"][n])] if "source" in self.data else ""
+
+    def slot_type(self, s: int) -> int:
+        return int(self.data["slot_type"][s]) if "slot_type" in self.data else 0
+
+    def mixed(self, n: int) -> Row:
+        """As the document's own form says: some of a mixture are sequential."""
+        return self.sequential(n) if "form" in self.data and self.data["form"][n] else self.skeleton(n)
 
     def part(self, name: str, n: int) -> np.ndarray:
         ends = self.data[name + "_end"]
@@ -51,7 +64,7 @@ class Documents:
             step.append(np.maximum(np.arange(size) - len(template) + 1, 0))
             label.append(wanted)
             slot.append(np.full(size, s - self.data["slots"][n]))
-        return Row(*map(np.concatenate, (ids, pos, step, label, slot)))
+        return Row(*map(np.concatenate, (ids, pos, step, label, slot)), source=self.source(n))
 
     def sequential(self, n: int) -> Row:
         prompt, answer = self.part("prompt", n), self.part("answer", n)
@@ -63,7 +76,7 @@ class Documents:
         label[at] = answer[marks]
         starts = marks & ~np.concatenate([[False], marks[:-1]])
         slot[at] = np.cumsum(starts)[marks] - 1
-        return Row(ids, np.arange(len(ids)), np.zeros(len(ids), np.int64), label, slot)
+        return Row(ids, np.arange(len(ids)), np.zeros(len(ids), np.int64), label, slot, self.source(n))
 
 
 def mask_of(torch, step, size):

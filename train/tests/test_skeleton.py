@@ -116,6 +116,49 @@ def tiny_documents(path: Path, count: int = 40) -> None:
              kept=np.ones(len(position), bool), slots=np.array(slots), train=np.arange(count) < 36)
 
 
+class Written(unittest.TestCase):
+    """Values that a model writes by itself, with a model that knows the labels."""
+
+    def test_a_value_is_whole_when_its_json_is(self):
+        from train.skeleton_score import value_in
+        for text, value in ((' "a \\" b",', 'a " b'), (' "a', ...), (" null", None), (" true,", True), (' ["a, ]", "b"]', ["a, ]", "b"]), (' ["a",', ...), (" 12", ...), (" 12,", 12)):
+            self.assertEqual(value_in(text), value, text)
+
+    def test_what_is_written_is_scored_by_type_and_nulls_apart(self):
+        from train.skeleton_score import Vocabulary, Written, calibration_row, scores, write_values
+        tokens = ["<s>", 'Ġ"', "ab", '",', "Ġnull", "Ġtrue", "x", "y"]
+        labels = [[1, 2, 3], [4], [5], [1, 2, 3]]
+        flat = dict(prompt=[6, 6, 6, 6, 6, 6], template=[7, 7, 7, 7], value=sum(labels, []))
+        with tempfile.TemporaryDirectory() as folder:
+            np.savez(f"{folder}/d.npz", **{k: np.array(v) for k, v in flat.items()}, prompt_end=np.array([0, 3, 6]), template_end=np.arange(5), value_end=np.array([0, 3, 4, 5, 8]),
+                     position=np.array([3, 20, 3, 20]), kept=np.ones(4, bool), slots=np.array([0, 2, 4]), train=np.zeros(2, bool), slot_type=np.array([0, 1, 4, 0]),
+                     source=np.array([0, 1]), sources=np.frombuffer(json.dumps(["everyday/x", "titles"]).encode(), np.uint8))
+            documents = Documents(Path(folder, "d.npz"))
+        steps = []
+
+        def knows(rows, places):
+            """The next token of the label; the last slot of the second document is always null."""
+            steps.append(len(places))
+            out = []
+            for row, at in places:
+                r = rows[row]
+                slot = int((r.ids[:at + 1] == 7).sum()) - 1
+                document = row if len(rows) == 2 else 0
+                written = int(r.step[at])
+                self.assertEqual(int(r.pos[at]), int(documents.data["position"][2 * document + slot]) + written)
+                out.append(((labels[2 * document + slot] if (document, slot) != (1, 1) else [4])[written], -0.5 * (written + 1)))
+            return out
+
+        slots = write_values(documents, [0, 1], Vocabulary(tokens), knows)
+        self.assertEqual(steps, [4, 1, 1])  # three values are whole after one token
+        self.assertEqual([(w.type, w.wanted, w.made, w.right) for w in slots], [("text", "ab", "ab", True), ("number", None, None, True), ("boolean", True, True, True), ("text", "ab", None, False)])
+        made = scores(slots)
+        self.assertEqual((made["all"]["right"], made["all"]["null_precision"], made["all"]["null_recall"], made["all"]["all_null"]), (0.75, 0.5, 1.0, 0.25))
+        self.assertEqual(made["all"]["f1"], 0.8)
+        self.assertEqual(list(made["everyday_by_type"]), ["text", "number"])
+        self.assertEqual(calibration_row(slots[0]), dict(type="text", source="everyday", mean=-1.0, sum=-3.0, first=-0.5, tokens=3, null=False, right=True))
+
+
 @unittest.skipIf(peft is None, "PyTorch and PEFT are not installed: trainer tests skipped")
 class Trainer(unittest.TestCase):
     def run_trainer(self, folder: str, *options: str):
@@ -157,6 +200,32 @@ class Trainer(unittest.TestCase):
             rest.train()
             for a, b in zip(whole.trained, rest.trained):
                 np.testing.assert_allclose(a.detach().numpy(), b.detach().numpy(), atol=2e-3)
+
+    def test_the_best_weights_are_kept(self):
+        with tempfile.TemporaryDirectory() as folder:
+            tiny_model(Path(folder, "m.gguf"))
+            tiny_documents(Path(folder, "d.npz"))
+            run = self.run_trainer(folder, "--out", f"{folder}/o", "--steps", "3")
+            made = iter((0.5, 0.9, 0.4))
+            run.score = lambda: dict(values=1, exact=next(made), loss=1.0)
+            for step in range(3):
+                with torch.no_grad():
+                    run.trained[0].fill_(step)
+                run.keep_if_best()
+            run.take_best()
+            self.assertEqual(run.trained[0].detach().flatten()[0].item(), 1.0)
+
+    def test_next_tokens_are_the_likeliest_of_their_places(self):
+        from train.skeleton_lora import logits_of
+        with tempfile.TemporaryDirectory() as folder:
+            tiny_model(Path(folder, "m.gguf"))
+            tiny_documents(Path(folder, "d.npz"))
+            run = self.run_trainer(folder, "--out", f"{folder}/o")
+            run.model.eval()
+            rows = [Documents(Path(folder, "d.npz")).skeleton(n) for n in range(3)]
+            places = [(n, int(i)) for n, r in enumerate(rows) for i in np.flatnonzero(r.label != IGNORED)]
+            expected = [t for r in rows for t in torch.log_softmax(logits_of(run.model, torch, [r], "cpu")[0], -1).max(-1).indices.tolist()]
+            self.assertEqual([token for token, _ in run.next_logprobs(rows, places)], expected)
 
     def test_a_row_sees_what_the_mask_says(self):
         from train.skeleton_lora import tensors
