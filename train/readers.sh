@@ -8,7 +8,7 @@ set -uo pipefail
 cd "$(dirname "$0")/.."
 texts=${1:?texts} large=${2:?model.gguf} out=${3:?folder} seconds=${4:-450}
 parts=${PARTS:-large written small}
-export PYTHONUNBUFFERED=1 OMP_NUM_THREADS=2 TOKENIZERS_PARALLELISM=false
+export PYTHONUNBUFFERED=1 OMP_NUM_THREADS=${OMP_NUM_THREADS:-2} TOKENIZERS_PARALLELISM=false
 mkdir -p "$out/result"
 pids=()
 begin() {  # name, module, options: beside this script, its output into a log

@@ -59,8 +59,10 @@ def held_questions(tok: Tokenizer, rows: list[TextRow], each: int, seed: int = 1
         rng.shuffle(found)
         kept = 0
         for text, question, golds in found:
+            if kept == each:
+                break
             prompt = head + tok.encode(text) + question_ids(tok, "\n\nQuestion: " + question)
-            if len(prompt) <= LONGEST_PROMPT and kept < each:
+            if len(prompt) <= LONGEST_PROMPT:
                 kept += 1
                 out.append(HeldQuestion(kind, golds, prompt, text, question))
     return out

@@ -8,7 +8,7 @@
 questions on kinds of texts that training has none of are answered greedily; the best state is kept. OUT gets
 
     log.jsonl         losses, rates, scores; training.svg by `train.plot --log`
-    best.pt           the best state; adapter/ or reader.gguf is made of it
+    best.pt           the best state so far; adapter/ or reader.gguf is made of it
     checkpoint.pt     the last whole state, with optimiser: the same command goes on from it after an interruption
     run.json          settings, time, tokens, scores before and after by kind (for the model card)
     calibration.jsonl a row for every held-out question: certainty and whether the answer was right
@@ -138,6 +138,7 @@ class Leg:
         if better:
             self.best, self.best_scores = value, found
             torch.save(self.state(), self.a.out / "best.pt")
+            self.export()
         self.say(step=self.step, progress=self.progress(), overall=value, best=better, held={k: [v["f1"], v["questions"], v["answerable_f1"], v["null"], v["denied"]] for k, v in found.items()})
 
     def progress(self) -> float:
@@ -145,7 +146,7 @@ class Leg:
 
     def train(self) -> None:
         a = self.a
-        draw = ReadingMixture(a.texts, train_templates(a.out), a.written, tuple(a.shares), languages=a.kind != "small", null_weight=a.null_weight,
+        draw = ReadingMixture(a.texts, train_templates(a.out), a.written, tuple(a.shares), languages=a.kind != "small", two_steps=a.kind == "small", null_weight=a.null_weight,
                               text_weight=0.03 if a.kind == "small" else 0.0)
         batches = prefetch(feed(max(1, a.steps - self.step), a.rows, a.seed * 100_000 + self.step, (0.0, 1.0), a.model, a.workers, draw, a.length), self.device)
         losses, said, saved, first = [], time.time(), time.time(), None
@@ -182,12 +183,11 @@ class Leg:
     def export(self) -> None:
         a = self.a
         if a.kind == "lora":
-            self.say(adapter_bytes=save_adapter(self.model, a.out / "adapter", a.base_name))
+            save_adapter(self.model, a.out / "adapter", a.base_name)
             return
         c, arrays = self.model.c.as_dict(), {n: p.detach().float().cpu().numpy() for n, p in self.model.named_parameters()}
         kind = Q4_0 if a.kind == "small" else Q8_0
         write_gguf(a.out / "reader.gguf", gguf_metadata(c, self.tok, kind, a.name, DESCRIPTION), gguf_tensors(c, arrays), kind)
-        self.say(gguf_bytes=(a.out / "reader.gguf").stat().st_size)
 
     def finish(self) -> None:
         """The best state: exported, and asked more of the held-out questions."""

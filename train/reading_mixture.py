@@ -19,6 +19,7 @@ from train.cloze import spans
 from train.lexicon import Lexicon
 from train.mixture import make_sample
 from train.natural import FOLDER, natural, without
+from train.questions import haystack
 from train.reading_texts import NULL, OTHER_LANGUAGES, PASSAGES, TextRow, load_rows
 from train.retrieval import no_document, secret_code, two_hop_document
 from train.sample import DEFAULT_INSTRUCTION, INSTRUCTIONS, Branch, Extraction, Sample, choice_letters
@@ -78,6 +79,7 @@ class ReadingMixture:
     written: Path | None = None
     shares: tuple[float, float, float] = (0.06, 0.28, 0.08)
     languages: bool = True
+    two_steps: bool = True  # generated two-hop questions, answered `bridge; answer`, and attributes among the generated tasks
     null_weight: float = 1.0
     text_weight: float = 0.0
     _rows: list[TextRow] = field(default_factory=list, repr=False)
@@ -218,6 +220,8 @@ class ReadingMixture:
         kind = lex.rng.random()
         generated, templates, written = self.shares
         if kind < generated:
+            if not self.two_steps:
+                return lex.choice((haystack, haystack, secret_code))(lex, lex.between(60, 500))
             if lex.chance(0.3):
                 return lex.choice((two_hop_document, secret_code))(lex, lex.between(30, 200)) if lex.chance(0.75) else no_document(lex)
             return make_sample(lex, 1.0)

@@ -1,4 +1,4 @@
-"""What the readers' new editions learn from, as one file of texts with their questions (`docs/training-readers.md`).
+"""What the readers' new editions learn from, as one file of texts with their questions (`train/README.md`).
 
     python3 -m train.reading_texts --train SHARED/train --exclude SHARED/data eval/samples --out texts.jsonl.xz [--report FILE.json]
 

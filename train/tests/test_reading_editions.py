@@ -9,6 +9,7 @@ import json
 import lzma
 import os
 import random
+import subprocess
 import tempfile
 import unittest
 from dataclasses import asdict
@@ -22,7 +23,8 @@ from train.gguf import read_gguf, write_gguf
 from train.lexicon import TRAIN, Lexicon
 from train.reading_mixture import ReadingMixture, letter_choice, yes_no
 from train.reading_texts import Excluded, TextRow, near_miss
-from train.tokenizer import Tokenizer
+from train.sample import DEFAULT_INSTRUCTION, Branch, Sample
+from train.tokenizer import Tokenizer, load_tokenizer
 
 try:
     import torch
@@ -117,6 +119,31 @@ class Arrangements(unittest.TestCase):
         self.assertEqual(yes_no(lex, "Who sold the land?", "Henry", []).question, "Is it true that Henry sold the land?")
 
 
+@unittest.skipUnless(os.environ.get("BANYAN"), "BANYAN names no program: prompts are not compared with ask's")
+class Prompts(unittest.TestCase):
+    def test_prompts_are_those_of_ask(self):
+        """Text for text by --show-prompt, and token for token by the engine's tokenizer; a tree's branch is what a question alone is."""
+        from eval.banyan import Engine
+        from train.encode import encode_tree
+        model, row = str(ROOT / "models" / "banyan-reader-34m.gguf"), rows()[0]
+        choice = letter_choice(Lexicon(random.Random(1), TRAIN), "When was the mill built?", "1840", ["1910"])
+        options = [line[3:] for line in choice.question.split("\n")[1:3]]
+        branches = [Branch(row.asked[0][0], row.asked[0][1], "x"), choice]
+        questions = [dict(id="0", question=row.asked[0][0]), dict(id="1", question="When was the mill built?", choices=options)]
+        tok = load_tokenizer(Path(model))
+        tree = encode_tree(tok, Sample(DEFAULT_INSTRUCTION, row.text, branches))
+        with tempfile.TemporaryDirectory() as folder:
+            shown = []
+            for q in questions:
+                Path(folder, "in.jsonl").write_text(json.dumps(dict(id="a", context=row.text, questions=[q])) + "\n")
+                done = subprocess.run([os.environ["BANYAN"], "ask", "-m", model, f"{folder}/in.jsonl", "--choices", "letter", "--show-prompt"], check=True, capture_output=True, text=True)
+                shown.append(done.stdout.split("\n", 1)[1].rstrip("\n") + "\n")
+        want = Engine(os.environ["BANYAN"], model).tokenize(shown)
+        for n, b in enumerate(branches, start=1):
+            ids = [i for i, branch in zip(tree.ids, tree.branch) if branch in (0, n)]
+            self.assertEqual(ids[:len(ids) - len(tok.encode(b.answer))], want[n - 1])
+
+
 @unittest.skipIf(torch is None, "PyTorch is not installed: trainer tests skipped")
 class Legs(unittest.TestCase):
     def setUp(self):
@@ -172,6 +199,33 @@ class Legs(unittest.TestCase):
             leg.finish()
         _, tensors = read_gguf(self.folder / "small" / "reader.gguf")
         np.testing.assert_allclose(tensors["blk.1.ffn_down.weight"], as_it_runs(leg.model).down[1].numpy(), atol=1e-5)
+
+    def test_a_run_becomes_a_folder_with_a_card(self):
+        from unittest import mock
+
+        from train import reading_card
+        with contextlib.redirect_stdout(io.StringIO()):
+            leg = self.leg("lora", "--steps", 2)
+            leg.train()
+            leg.finish()
+        table = {"`null` to all": dict(questions=4, exact=0.25, f1=0.25), "with adapter, --copy": dict(questions=4, exact=0.75, f1=0.8, intervals=dict(exact=[0.5, 1.0]), seconds=2.0)}
+        (self.folder / "ask.json").write_text(json.dumps(dict(natural=table, squad2=table)))
+        (self.folder / "texts.json").write_text(json.dumps(dict(rows={"piaf, train": dict(texts=5, answered=7, null=2), "doqa, held": dict(texts=1, answered=1, null=1)})))
+        models = self.folder / "models"
+        models.mkdir()
+        (models / "SHA256SUMS").write_text("0  reader/adapter_config.json\n")
+        with mock.patch("sys.argv", ["x", "--result", str(self.folder / "lora"), "--texts", str(self.folder / "texts.json"), "--scores", str(self.folder / "ask.json"),
+                                     "--to", str(models / "reader")]), contextlib.redirect_stdout(io.StringIO()):
+            reading_card.main()
+        card = (models / "reader" / "README.md").read_text()
+        for part in ("Rank 4", "| with adapter, --copy | 75.0 (50–100) |", "| PIAF, French | MIT; text CC BY-SA | 5 | 7 | 2 |", "SQuAD, other articles", "DoQA"):
+            self.assertIn(part, card)
+        self.assertNotIn("0  reader", (models / "SHA256SUMS").read_text()[:3])
+        self.assertTrue((models / "reader" / "training.svg").read_text().startswith("<svg"))
+        small = reading_card.card((reading_card.CARDS / "banyan-reader-34m.md").read_text(), json.loads((self.folder / "lora" / "run.json").read_text()), dict(rows={}),
+                                  dict(natural=table), 19_400_000, True)
+        self.assertIn("it answers 75 right; `null` to every question gets 25.", small)
+        self.assertIn("{context}", small)
 
     def test_certainties_are_those_of_the_model(self):
         from train.model import dense_mask
