@@ -222,7 +222,7 @@ def arguments() -> argparse.ArgumentParser:
     p.add_argument("--adam-rate", type=float, default=4e-4, help="of embedding and norms, whole models")
     p.add_argument("--warmup", type=int, default=60, help="steps")
     p.add_argument("--decay-from", type=float, default=0.3)
-    p.add_argument("--shares", type=float, nargs=3, default=(0.06, 0.24, 0.08), help="of generated tasks, templates, texts with questions of the large model")
+    p.add_argument("--shares", type=float, nargs=3, default=(0.04, 0.2, 0.08), help="of generated tasks, templates, texts with questions of the large model")
     p.add_argument("--null-weight", type=float, default=1.0)
     p.add_argument("--held", type=int, default=40, help="held-out questions of each kind, with and without an answer each, while training")
     p.add_argument("--held-last", type=int, default=200, help="the same at the end")

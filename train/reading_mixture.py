@@ -77,7 +77,7 @@ class ReadingMixture:
     texts: Path
     natural: Path = FOLDER
     written: Path | None = None
-    shares: tuple[float, float, float] = (0.06, 0.28, 0.08)
+    shares: tuple[float, float, float] = (0.04, 0.2, 0.08)
     languages: bool = True
     two_steps: bool = True  # generated two-hop questions, answered `bridge; answer`, and attributes among the generated tasks
     null_weight: float = 1.0
