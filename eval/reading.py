@@ -1,17 +1,19 @@
 """Scores of a reader on held-out questions, through `banyan ask`, without and with an adapter:
 
     python3 -m eval.reading -m MODEL --data FOLDER [--adapter DIR] [--set squad2] [--limit N] [--json FILE] [-- --threads 2]
-    python3 -m eval.reading -m MODEL --file eval/samples/natural.jsonl [--adapter DIR] [-- --copy]
+    python3 -m eval.reading -m MODEL --file eval/samples/natural.jsonl [--adapter DIR] [--copy both] [--markdown FILE]
 
 The questions are those of FOLDER/SET.jsonl whose documents `train.reader_data` holds out (for squad2: the articles Normans and
-Scottish Parliament), or all of a file: `natural.jsonl` has a hundred on letters, invoices, recipes, tickets and the like that no model
-here was trained on or chosen by. Exact match and F1 are SQuAD's; a question without an answer wants `null`. `not in text` is the share
-of answers, `null` apart, that do not stand in the context word for word.
+Scottish Parliament), or all of a file (`--file`, any number of them): `natural.jsonl` has a hundred on letters, invoices, recipes, tickets
+and the like that no model here was trained on or chosen by. Exact match and F1 are SQuAD's; a question without an answer wants `null`.
+`not in text` is the share of answers, `null` apart, that do not stand in the context word for word; `denied` the share of `null` where there is
+an answer. The first row of each table is what `null` to every question gets. Intervals hold 95 % of 1000 draws of texts with replacement.
 """
 from __future__ import annotations
 
 import argparse
 import json
+import random
 import subprocess
 import tempfile
 import time
@@ -38,46 +40,103 @@ def ask(binary: str, model: str, adapter: str, records: list[dict], options: lis
     return {(o["id"], o["question_id"]): (o.get("answer") or "null").strip() for o in rows}, time.time() - began
 
 
-def score(records: list[dict], found: dict) -> dict:
-    known, unknown, foreign, given = [], [], 0, 0
-    exact = 0
+def judge(records: list[dict], found: dict) -> list[list[dict]]:
+    """What became of every question, text by text."""
+    out = []
     for r in records:
         text = f" {normalize(r['context'])} "
+        rows = []
         for q in r["questions"]:
             answer = found[r["id"], q["id"]]
-            exact += exact_match(answer, q["answers"])
-            (known if q["answers"] else unknown).append(token_f1(answer, q["answers"]))
-            if normalize(answer) != "null":
-                given += 1
-                foreign += f" {normalize(answer)} " not in text
+            null = normalize(answer) == "null"
+            rows.append(dict(exact=float(exact_match(answer, q["answers"])), f1=token_f1(answer, q["answers"]), known=bool(q["answers"]), null=null,
+                             foreign=not null and f" {normalize(answer)} " not in text))
+        out.append(rows)
+    return out
+
+
+def means(texts: list[list[dict]]) -> dict:
+    rows = [row for text in texts for row in text]
     mean = lambda values: round(sum(values) / len(values), 4) if values else None
-    return dict(questions=len(known) + len(unknown), exact=round(exact / (len(known) + len(unknown)), 4), f1=mean(known + unknown), answerable_f1=mean(known),
-                null_accuracy=mean([float(f == 1.0) for f in unknown]), not_in_text=round(foreign / given, 4) if given else 0.0)
+    known, unknown, given = [r for r in rows if r["known"]], [r for r in rows if not r["known"]], [r for r in rows if not r["null"]]
+    return dict(questions=len(rows), exact=mean([r["exact"] for r in rows]), f1=mean([r["f1"] for r in rows]), answerable_f1=mean([r["f1"] for r in known]),
+                null_accuracy=mean([float(r["null"]) for r in unknown]), denied=mean([float(r["null"]) for r in known]),
+                not_in_text=mean([float(r["foreign"]) for r in given]) or 0.0)
+
+
+def intervals(texts: list[list[dict]], draws: int = 1000, seed: int = 1) -> dict[str, list[float]]:
+    """95 % of `draws` draws of texts with replacement: questions on one text are not independent."""
+    rng = random.Random(seed)
+    made = [means(rng.choices(texts, k=len(texts))) for _ in range(draws)]
+    out = {}
+    for name in ("exact", "f1", "answerable_f1", "null_accuracy", "denied"):
+        values = sorted(m[name] for m in made if m[name] is not None)
+        if values:
+            out[name] = [values[int(0.025 * len(values))], values[int(0.975 * len(values))]]
+    return out
+
+
+def score(records: list[dict], found: dict) -> dict:
+    return means(judge(records, found))
+
+
+def table_of(name: str, rows: dict[str, dict]) -> str:
+    """Markdown."""
+    def cell(row: dict, key: str) -> str:
+        if row.get(key) is None:
+            return "–"
+        span = row.get("intervals", {}).get(key)
+        return f"{100 * row[key]:.1f}" + (f" ({100 * span[0]:.0f}–{100 * span[1]:.0f})" if span else "")
+    keys = ("exact", "f1", "answerable_f1", "null_accuracy", "denied", "not_in_text")
+    lines = [f"**{name}**, {next(iter(rows.values()))['questions']} questions (%; 95 % intervals)", "",
+             "| | exact | F1 | F1 where there is an answer | `null` where there is none | `null` where there is an answer | answers not in the text | s |", "|---" * 8 + "|"]
+    lines += [f"| {label} | " + " | ".join(cell(row, k) for k in keys) + f" | {row.get('seconds', 0):.0f} |" for label, row in rows.items()]
+    return "\n".join(lines) + "\n"
+
+
+def measure(a: argparse.Namespace, records: list[dict]) -> dict[str, dict]:
+    everything_null = {(r["id"], q["id"]): "null" for r in records for q in r["questions"]}
+    rows = {"`null` to all": score(records, everything_null)}
+    models = ([] if a.only_adapter else [("without adapter", "")]) + ([("with adapter", a.adapter)] if a.adapter else [])
+    for label, adapter in models:
+        for copy in {"off": [False], "on": [True], "both": [False, True]}[a.copy]:
+            found, seconds = ask(a.banyan, a.model, adapter, records, [*a.options, *(["--copy"] if copy else [])])
+            judged = judge(records, found)
+            rows[label + (", --copy" if copy else "")] = dict(means(judged), intervals=intervals(judged, a.draws), seconds=round(seconds, 1))
+            print(label, "--copy" if copy else "", json.dumps(rows[label + (", --copy" if copy else "")]), flush=True)
+    return rows
 
 
 def main() -> None:
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("-m", "--model", required=True)
     p.add_argument("--data", type=Path, help="folder of question files")
-    p.add_argument("--file", type=Path, help="one question file, all of it, instead of --data and --set")
+    p.add_argument("--file", type=Path, action="append", default=[], help="a question file, all of it; may be given several times")
     p.add_argument("--only-adapter", action="store_true", help="no run without the adapter")
     p.add_argument("--adapter", default="")
     p.add_argument("--set", default="squad2")
     p.add_argument("--limit", type=int, default=0, help="contexts; 0: all that are held out")
     p.add_argument("--banyan", default="build/release/banyan")
+    p.add_argument("--copy", choices=("off", "on", "both"), default="off", help="answers that are copied from the text (`ask --copy`)")
+    p.add_argument("--draws", type=int, default=1000, help="of the bootstrap")
     p.add_argument("--json", type=Path)
+    p.add_argument("--markdown", type=Path, help="tables, added to the file")
     p.add_argument("options", nargs="*", help="options for `banyan ask`, after --")
     a = p.parse_args()
     if not a.data and not a.file:
         p.error("expected --data or --file")
-    records = [json.loads(line) for line in a.file.open(encoding="utf-8")][:a.limit or None] if a.file else held_records(a.data, a.set, a.limit)
-    table = {}
-    for name, adapter in ([] if a.only_adapter else [("without adapter", "")]) + ([("with adapter", a.adapter)] if a.adapter else []):
-        found, seconds = ask(a.banyan, a.model, adapter, records, a.options)
-        table[name] = dict(score(records, found), seconds=round(seconds, 1))
-        print(name, json.dumps(table[name]), flush=True)
+    sets = {f.stem: [json.loads(line) for line in f.open(encoding="utf-8")][:a.limit or None] for f in a.file}
+    if a.data:
+        sets[a.set] = held_records(a.data, a.set, a.limit)
+    tables = {}
+    for name, records in sets.items():
+        print(name, flush=True)
+        tables[name] = measure(a, records)
+        if a.markdown:
+            with a.markdown.open("a") as f:
+                f.write(table_of(name, tables[name]) + "\n")
     if a.json:
-        a.json.write_text(json.dumps(table, indent=1))
+        a.json.write_text(json.dumps(tables if len(tables) > 1 else next(iter(tables.values())), indent=1))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
-"""The log of a run as JSON and as a picture: `python3 -m train.plot --in train/runs/model --json models/training-log.json --svg models/training.svg`.
+"""The log of a run as JSON and as a picture: `python3 -m train.plot --in train/runs/model --json models/training-log.json --svg models/training.svg`;
+of `train.reading_leg`: `--log OUT/small/log.jsonl` instead of `--in`.
 
-Plain SVG, no plotting library: loss (left axis) and held-out exact match per task (right axis) over training progress.
+Plain SVG, no plotting library: loss (left axis) and held-out scores per task (right axis) over training progress.
 """
 from __future__ import annotations
 
@@ -21,7 +22,15 @@ def _line(points: list[tuple[float, float]], colour: str, width: float = 1.8, da
     return f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="{width}"{f" stroke-dasharray={chr(34)}{dash}{chr(34)}" if dash else ""}/>'
 
 
-def draw(log: list[dict]) -> str:
+KINDS = {"squad_train": "#1f77b4", "squadshifts_new_wiki": "#17becf", "joined": "#9467bd", "natural museum": "#e377c2", "natural rentals": "#8c564b", "natural support": "#ff7f0e",
+         "doqa": "#2ca02c", "qasper_evidence": "#bcbd22", "tatqa_spans": "#7f7f7f"}
+KIND_NAMES = {"squad_train": "SQuAD, other articles", "squadshifts_new_wiki": "Wikipedia, other articles", "joined": "six texts joined", "natural museum": "museum labels",
+              "natural rentals": "rentals", "natural support": "support tickets", "doqa": "forum answers (DoQA)", "qasper_evidence": "papers (QASPER)", "tatqa_spans": "reports (TAT-QA)"}
+TITLE = "Exact match on held-out names and wordings (answers fed), and training loss"
+KIND_TITLE = "F1 on kinds of text that are held out (greedy answers), and training loss"
+
+
+def draw(log: list[dict], colours: dict[str, str] = SHOWN, names: dict[str, str] = NAMES, title: str = TITLE) -> str:
     log = [e for e in log if "progress" in e]
     last = max(e["seconds"] for e in log)
     x = lambda e: LEFT + (WIDTH - LEFT - RIGHT) * e["seconds"] / last
@@ -33,32 +42,35 @@ def draw(log: list[dict]) -> str:
     for seconds in range(0, int(last) + 1, 60):
         out.append(f'<text x="{x(dict(seconds=seconds)):.1f}" y="{HEIGHT - BOTTOM + 18}" text-anchor="middle">{seconds}</text>')
     out.append(f'<text x="{(LEFT + WIDTH - RIGHT) / 2}" y="{HEIGHT - 12}" text-anchor="middle">seconds on one H200, start and compilation included</text>')
-    out.append(_line([(x(e), y(min(1.0, e["loss"]))) for e in log], "#000000", 1.2, "3 2"))
+    out.append(_line([(x(e), y(min(1.0, e["loss"]))) for e in log if "loss" in e], "#000000", 1.2, "3 2"))
     legend = [("training loss (cut at 1)", "#000000")]
-    for task, colour in SHOWN.items():
+    for task, colour in colours.items():
         points = [(x(e), y(e["held"][task][0])) for e in log if task in e.get("held", {})]
         if points:
             out.append(_line(points, colour))
-            legend.append((NAMES[task], colour))
+            legend.append((names[task], colour))
     for n, (name, colour) in enumerate(legend):
         at = TOP + 20 * n
         out.append(_line([(WIDTH - RIGHT + 15, at), (WIDTH - RIGHT + 40, at)], colour, 2.5))
         out.append(f'<text x="{WIDTH - RIGHT + 46}" y="{at + 4}">{name}</text>')
-    out.append(f'<text x="{LEFT}" y="18">Exact match on held-out names and wordings (answers fed), and training loss</text>')
+    out.append(f'<text x="{LEFT}" y="18">{title}</text>')
     return "\n".join(out + ["</svg>", ""])
 
 
 def main() -> None:
     p = argparse.ArgumentParser(description=__doc__)
-    p.add_argument("--in", dest="source", type=Path, required=True)
+    p.add_argument("--in", dest="source", type=Path)
+    p.add_argument("--log", type=Path)
     p.add_argument("--json", type=Path)
     p.add_argument("--svg", type=Path)
     a = p.parse_args()
-    log = json.loads((a.source / "config.json").read_text())["state"]["log"]
+    if bool(a.source) == bool(a.log):
+        p.error("expected --in or --log")
+    log = [json.loads(line) for line in a.log.read_text().splitlines()] if a.log else json.loads((a.source / "config.json").read_text())["state"]["log"]
     if a.json:
         a.json.write_text("[\n" + ",\n".join(json.dumps(e) for e in log) + "\n]\n")
     if a.svg:
-        a.svg.write_text(draw(log))
+        a.svg.write_text(draw(log, KINDS, KIND_NAMES, KIND_TITLE) if a.log else draw(log))
 
 
 if __name__ == "__main__":

@@ -59,9 +59,10 @@ GIVEN = ("person", "person", "company", "town", "city", "date", "date", "time", 
 class TeacherMixture:
     """Samples of the reader's mixture, every other one turned round: the text is given, the question is written."""
     reading: Mixture
+    templates: float = 0.65  # share
 
     def __call__(self, lex: Lexicon, progress: float) -> Sample:
-        kind = "natural" if lex.chance(0.65) else "examples"
+        kind = "natural" if lex.chance(self.templates) else "examples"
         s = self.reading.from_pool(lex, kind) if kind == "examples" else None
         if s is None:
             s = natural(lex, 300, self.reading.natural)
@@ -111,13 +112,13 @@ def write_texts(model, tok: Tokenizer, lex: Lexicon, count: int, dtype, batch: i
     return out
 
 
-def tune(model, a: argparse.Namespace, deadline: float) -> None:
+def tune(model, a: argparse.Namespace, deadline: float, draw: TeacherMixture | None = None) -> None:
     device = model.embedding.device
     if device.type == "cuda":
         model.use_flex()
     model.z = 1e-5
     trainer = Trainer(model, a.rows, a.length, a.lr, a.adam_lr)
-    draw = TeacherMixture(Mixture(a.examples, a.natural))
+    draw = draw or TeacherMixture(Mixture(a.examples, a.natural))
     batches = prefetch(feed(a.tune_steps, a.rows, a.seed, (0.5, 1.0), a.model, a.workers, draw, a.length), device)
     began, losses = time.time(), []
     for step, batch in enumerate(batches):
