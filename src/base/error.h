@@ -21,7 +21,7 @@ template <typename... Args>
 
 // A broken CHECK is a bug in Banyan, never bad input.
 #define BANYAN_CHECK(condition) \
-  ((condition) ? static_cast<void>(0) : ::banyan::CheckFailed(__FILE__, __LINE__, #condition))
+  ((condition) ? static_cast<void>(0) : ::banyan::CheckFailed(__FILE_NAME__, __LINE__, #condition))
 
 // Checks that cost time: debug builds only.
 #ifdef NDEBUG
