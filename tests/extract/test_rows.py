@@ -144,6 +144,41 @@ class Scores(ExtractTest):
         text = self.run_banyan("eval", "extract", gold, one, "--other", two).stdout.decode()
         self.assertIn("0 right in both, 1 only here, 1 only in the other, 0 in neither", text)
 
+    def test_several_runs_in_one_table(self):
+        gold = self.write("g.jsonl", [{"id": i, "values": {"a": "x", "n": 46, "z": None}} for i in range(4)])
+        one = self.write("1.jsonl", [{"id": i, "values": {"a": "x", "n": 46.0, "z": None}} for i in range(4)])
+        two = self.write("2.jsonl", [{"id": i, "values": {"a": "y", "n": 46, "z": None}} for i in range(4)])
+        self.write("1.jsonl.receipt.json", {"rows_this_run": 4, "seconds": {"total": 2.0}})
+        runs = ["--run", f"one={one}", "--run", f"two={two}"]
+        text = self.run_banyan("eval", "extract", gold, *runs, "--price-per-hour", "3.6").stdout.decode()
+        self.assertIn("| one | 1.0000 (1.000 to 1.000) |", text)
+        self.assertIn("| 2 | 0.5 |", text)
+        self.assertIn("| two | -0.5000 (-0.500 to -0.500) | 8 | 0 | 4 | 0 |", text)
+        self.assertIn("| null everywhere | 0.0000 |", text)
+        found = json.loads(self.run_banyan("eval", "extract", gold, *runs, "--json", "--bootstrap", "5").stdout)["runs"]
+        self.assertEqual([r["name"] for r in found], ["one", "two"])
+        self.assertEqual(found[1]["types"]["number"]["correct"], 4)
+        for arguments, said in ((["--run", "x"], "expected NAME=FILE"), ([], "expected what extract wrote"),
+                                (["--run", f"a={one}", "--run", f"a={two}"], "comes twice"),
+                                ([one, "--seconds", "1", "--seconds", "2"], "expected one for each of 1 runs, found 2")):
+            self.assertIn(said, self.run_banyan("eval", "extract", gold, *arguments, code=2).stderr)
+
+    def test_types_of_a_schema_and_calibration(self):
+        gold = [{"id": i, "values": {"list": ["a", "b"], "text": ["a", "b"]}} for i in range(4)]
+        output = [{"id": i, "values": {"list": ["a"], "text": "b"}, "confidence": {"list": 0.25, "text": 1.0}}
+                  for i in range(4)]
+        schema = self.write("s.json", {"attributes": [{"name": "list", "type": "list", "of": "text"}, {"name": "text"}]})
+        plot = self.path("plot.svg")
+        score = self.score(gold, output, "--schema", schema, "--reliability", plot)
+        self.assertEqual((score["types"]["list"]["incorrect"], score["types"]["text"]["correct"]), (4, 4))
+        self.assertAlmostEqual(score["types"]["list"]["partial_f1"], 2 / 3)
+        self.assertAlmostEqual(score["calibration"]["expected_error"], 0.125)
+        with open(plot, encoding="utf-8") as file:
+            self.assertIn("calibration error 0.125, 8 values", file.read())
+        logs = self.write("logs.jsonl", [{"id": 0, "values": {"text": "a"}, "confidence": {"text": -0.5}}])
+        refused = self.run_banyan("eval", "extract", self.path("gold.jsonl"), logs, "--reliability", plot, code=2)
+        self.assertIn("they are log-probabilities", refused.stderr)
+
 
 if __name__ == "__main__":
     unittest.main()
