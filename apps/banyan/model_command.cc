@@ -38,6 +38,7 @@ int Show(const std::string& model) {
   line("tensors", types);
   line("tokenizer", s.tokenizer.empty() ? "none in the model's files" : s.tokenizer);
   line("chat template", s.has_chat_template ? "yes" : "no");
+  if (!s.card.empty()) line("card", s.card);
   line("weights", Mebibytes(s.file_bytes));
   line("kv per token",
        fmt::format("{:.1f} KiB (f16)", static_cast<double>(s.kv_bytes_per_token_f16) / 1024.0));

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "banyan/model_card.h"
 #include "banyan/text.h"
 #include "banyan/types.h"
 
@@ -55,6 +56,7 @@ struct ModelSummary {
   std::int64_t kv_bytes_per_token_f16 = 0;
   std::string tokenizer;  // "BPE (llama-bpe), 128256 tokens"; empty: none
   bool has_chat_template = false;
+  std::string card;  // JSON, see ModelCard; empty: none
 };
 ModelSummary DescribeModel(const std::string& model);
 // The files that a model is read from: the GGUF file and its other parts, or those of the directory
@@ -85,6 +87,10 @@ class Model {
   int context_length() const;
   const std::vector<TokenId>& end_tokens() const;  // any of these ends an answer
   std::vector<std::string> adapters() const;       // names of those that are kept apart
+  // What the model says about itself, with an adapter that is kept apart or without one. An
+  // adapter's card, also a merged one's, counts instead of the model's. Throws kInput for a name
+  // that there is not.
+  const ModelCard& card(const std::string& adapter = "") const;
   // The text side; null when the model's files have no tokenizer.
   std::shared_ptr<const Text> text() const;
   std::string backend_name() const;  // "cpu (avx512, 2 threads)"

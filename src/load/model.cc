@@ -16,6 +16,7 @@
 #include "formats/shipped_model.h"
 #include "load/kernel_options.h"
 #include "load/kv_identity.h"
+#include "load/model_card.h"
 #include "load/model_identity.h"
 #include "load/model_parts.h"
 #include "model/adapter.h"
@@ -65,6 +66,10 @@ std::shared_ptr<const Text> OpenText(const OpenedModel& model) {
   }
   if (!model.files.tokenizer) return nullptr;
   return MakeText(Tokenizer::FromHuggingFace(model.files.root));
+}
+
+std::optional<ModelCard> OpenCard(const OpenedModel& model) {
+  return model.gguf ? ModelCardOfGguf(*model.gguf) : ModelCardOfFolder(model.files.root);
 }
 
 // How many values the matrices have, whether the model uses them all or not.
@@ -153,6 +158,7 @@ ModelSummary DescribeModel(const std::string& name) {
     summary.tokenizer = text->description();
     summary.has_chat_template = text->has_chat_template();
   }
+  if (const auto card = OpenCard(model)) summary.card = card->ToJson();
   return summary;
 }
 
@@ -197,6 +203,11 @@ std::shared_ptr<Model> Model::Load(const LoadOptions& options) {
                                 options, kernel_options)
                          .dump(-1, ' ', false, Json::error_handler_t::replace),
                      identities);
+  ModelCard& card = parts->variants.front().card = OpenCard(model).value_or(ModelCard());
+  if (adapter) card = CardWithAdapter(card, ModelCardOfFolder(adapter->where()));
+  for (size_t i = 0; i < apart.size(); ++i) {
+    parts->variants[i + 1].card = CardWithAdapter(card, ModelCardOfFolder(apart[i].where()));
+  }
   return std::shared_ptr<Model>(new Model(std::move(parts)));
 }
 
@@ -236,6 +247,10 @@ std::vector<std::string> Model::adapters() const {
     if (!variant.adapter.empty()) names.push_back(variant.adapter);
   }
   return names;
+}
+
+const ModelCard& Model::card(const std::string& adapter) const {
+  return parts_->variants[static_cast<size_t>(parts_->VariantOf(adapter))].card;
 }
 
 int Model::vocab_size() const { return parts_->config.vocab_size; }

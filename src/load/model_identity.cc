@@ -15,6 +15,7 @@
 #include "base/sha256.h"
 #include "base/thread_pool.h"
 #include "load/kernel_options.h"
+#include "load/model_card.h"
 #include "load/model_parts.h"
 
 namespace banyan {
@@ -109,14 +110,15 @@ Json GgufScalar(const GgufFile& gguf, const std::string& key, const GgufFile::Va
 }
 
 // The file's keys: those of the tokenizer as one hash, the others as settings. The general ones are
-// a title page, but for the architecture.
+// a title page, but for the architecture. What a card says is a parameter of the job that heeds it.
 void AddGguf(const GgufFile& gguf, Json& identity) {
   Sha256 tokenizer;
   for (const std::string& key : gguf.Keys()) {
     const GgufFile::Value& value = *gguf.Find(key);
     if (key.starts_with("tokenizer.")) {
       if (key != "tokenizer.chat_template") AddGgufValue(tokenizer, key, value);
-    } else if (!key.starts_with("general.") || key == "general.architecture") {
+    } else if (key != kModelCardKey &&
+               (!key.starts_with("general.") || key == "general.architecture")) {
       identity["config " + key] = GgufScalar(gguf, key, value);
     }
   }
@@ -177,7 +179,8 @@ std::vector<std::string> FilesOfModel(const std::string& model) {
   static const std::set<std::string> names = {
       "config.json",           "generation_config.json",  "tokenizer.json",
       "tokenizer_config.json", "special_tokens_map.json", "chat_template.jinja",
-      "tokenizer.model",       "added_tokens.json",       "model.safetensors.index.json"};
+      "tokenizer.model",       "added_tokens.json",       "model.safetensors.index.json",
+      kModelCardFile};
   const ModelFiles files = LocateModel(model);
   std::error_code none;
   const bool is_directory = std::filesystem::is_directory(files.root, none);

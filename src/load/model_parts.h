@@ -20,6 +20,7 @@ struct ModelVariant {
   std::string adapter;      // its name; empty: none
   std::string kv_identity;  // JSON, see KvIdentityOf
   Digest kv_name{};         // of that: what every name of a node begins with
+  ModelCard card;
 };
 
 // An adapter that is kept apart.

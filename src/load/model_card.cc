@@ -1,0 +1,157 @@
+#include "load/model_card.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "base/mapped_file.h"
+#include "model/json_fields.h"
+
+namespace banyan {
+namespace {
+
+constexpr size_t kMostCardBytes = 1u << 20;
+constexpr size_t kMostNullBytes = 64;
+
+constexpr const char* kMeanLogprob = "mean_logprob";
+constexpr const char* kSumLogprob = "sum_logprob";
+
+double NumberOf(const JsonFields& fields, const char* key) {
+  const std::optional<double> number = fields.FindNumber(key);
+  if (!number) Throw(ErrorKind::kFormat, "{}: '{}' is missing", fields.where(), key);
+  return *number;
+}
+
+Calibration ReadCalibration(const JsonFields& fields) {
+  Calibration calibration;
+  calibration.scale = NumberOf(fields, "scale");
+  calibration.offset = NumberOf(fields, "offset");
+  const std::string feature = fields.FindString("feature").value_or(kMeanLogprob);
+  if (feature != kMeanLogprob && feature != kSumLogprob) {
+    Throw(ErrorKind::kFormat, "{}: 'feature': expected {} or {}, found '{}'", fields.where(),
+          kMeanLogprob, kSumLogprob, feature);
+  }
+  if (feature == kSumLogprob) calibration.feature = Calibration::Feature::kSumLogprob;
+  return calibration;
+}
+
+bool IsPartOfCalibration(const std::string& name) {
+  return name == "scale" || name == "offset" || name == "feature";
+}
+
+// {"scale","offset","feature"?}, or an object of these by kind, or both in one.
+std::map<std::string, Calibration, std::less<>> ReadTask(const Json& json,
+                                                         const std::string& where) {
+  std::map<std::string, Calibration, std::less<>> kinds;
+  const JsonFields fields(json, where);
+  for (const auto& [name, value] : json.items()) {
+    if (IsPartOfCalibration(name)) {
+      kinds[""] = ReadCalibration(fields);
+    } else if (!value.is_null()) {
+      kinds[name] = ReadCalibration(JsonFields(value, fmt::format("{}: '{}'", where, name)));
+    }
+  }
+  return kinds;
+}
+
+Json JsonOf(const Calibration& calibration) {
+  const bool sum = calibration.feature == Calibration::Feature::kSumLogprob;
+  return {{"feature", sum ? kSumLogprob : kMeanLogprob},
+          {"scale", calibration.scale},
+          {"offset", calibration.offset}};
+}
+
+}  // namespace
+
+double Calibration::Probability(double x) const {
+  // An impossible answer has x = -infinity, which a scale of 0 leaves alone.
+  const double z = scale == 0.0 ? offset : scale * x + offset;
+  // Of two equal forms the one that does not overflow.
+  if (z >= 0.0) return 1.0 / (1.0 + std::exp(-z));
+  const double e = std::exp(z);
+  return e / (1.0 + e);
+}
+
+double Calibration::Probability(std::span<const float> logprobs) const {
+  double x = 0.0;
+  for (const float logprob : logprobs) x += logprob;
+  if (feature == Feature::kMeanLogprob && !logprobs.empty()) {
+    x /= static_cast<double>(logprobs.size());
+  }
+  return Probability(x);
+}
+
+const Calibration* ModelCard::CalibrationOf(std::string_view task, std::string_view kind) const {
+  const auto kinds = confidence.find(task);
+  if (kinds == confidence.end()) return nullptr;
+  auto found = kinds->second.find(kind);
+  if (found == kinds->second.end()) found = kinds->second.find("");
+  return found == kinds->second.end() ? nullptr : &found->second;
+}
+
+std::string ModelCard::ToJson() const {
+  Json json = {{"copies", copies}, {"null_text", null_text}};
+  if (null_bias) json["null_bias"] = *null_bias;
+  for (const auto& [task, kinds] : confidence) {
+    Json& written = json["confidence"][task] = Json::object();
+    for (const auto& [kind, calibration] : kinds) {
+      if (kind.empty()) {
+        written.update(JsonOf(calibration));
+      } else {
+        written[kind] = JsonOf(calibration);
+      }
+    }
+  }
+  return json.dump();
+}
+
+ModelCard ReadModelCard(std::string_view json, const std::string& where) {
+  if (json.size() > kMostCardBytes) {
+    Throw(ErrorKind::kLimit, "{}: expected a card of at most {} bytes, found {}", where,
+          kMostCardBytes, json.size());
+  }
+  const Json object = ParseJson(json, where);
+  const JsonFields fields(object, where);
+  ModelCard card;
+  card.copies = fields.FindBool("copies").value_or(false);
+  card.null_text = fields.FindString("null_text").value_or(card.null_text);
+  if (card.null_text.empty() || card.null_text.size() > kMostNullBytes ||
+      card.null_text.find_first_of("\r\n") != std::string::npos) {
+    Throw(ErrorKind::kFormat, "{}: 'null_text': expected one line of 1 to {} bytes, found '{}'",
+          where, kMostNullBytes, card.null_text);
+  }
+  card.null_bias = fields.FindNumber("null_bias");
+  const Json* confidence = fields.Find("confidence");
+  if (confidence == nullptr) return card;
+  if (!confidence->is_object()) fields.WrongType("confidence", *confidence, "an object");
+  for (const auto& [task, value] : confidence->items()) {
+    if (value.is_null()) continue;
+    card.confidence[task] = ReadTask(value, fmt::format("{}: 'confidence': '{}'", where, task));
+  }
+  return card;
+}
+
+std::optional<ModelCard> ModelCardOfFolder(const std::filesystem::path& folder) {
+  const std::filesystem::path file = folder / kModelCardFile;
+  std::error_code none;
+  if (!std::filesystem::is_regular_file(file, none)) return std::nullopt;
+  return ReadModelCard(ReadTextFile(file, kMostCardBytes), file.string());
+}
+
+std::optional<ModelCard> ModelCardOfGguf(const GgufFile& gguf) {
+  const std::optional<std::string> card = gguf.FindString(kModelCardKey);
+  if (!card) return std::nullopt;
+  return ReadModelCard(*card, fmt::format("{}: '{}'", gguf.path(), kModelCardKey));
+}
+
+ModelCard CardWithAdapter(const ModelCard& model, const std::optional<ModelCard>& adapter) {
+  if (adapter) return *adapter;
+  ModelCard habits;
+  habits.copies = model.copies;
+  habits.null_text = model.null_text;
+  return habits;
+}
+
+}  // namespace banyan
