@@ -20,7 +20,7 @@ struct ReliabilityBin {
   double accuracy = 0.0;         // the share of them that is right
 };
 
-struct Calibration {
+struct Reliability {
   std::int64_t count = 0;
   // Expected calibration error: |confidence − accuracy| of the bins, weighted by their counts.
   double expected_error = 0.0;
@@ -29,10 +29,10 @@ struct Calibration {
 };
 
 // Bins have the same count, give or take one; fewer than `bins` where there are fewer points.
-Calibration Calibrate(std::vector<ConfidencePoint> points, int bins = 10);
+Reliability Calibrate(std::vector<ConfidencePoint> points, int bins = 10);
 
-std::string CalibrationText(const Calibration& calibration);  // a table
+std::string CalibrationText(const Reliability& calibration);  // a table
 // A reliability diagram, without scripts or fonts of its own.
-std::string ReliabilitySvg(const Calibration& calibration, const std::string& title);
+std::string ReliabilitySvg(const Reliability& calibration, const std::string& title);
 
 }  // namespace banyan

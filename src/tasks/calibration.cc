@@ -36,9 +36,9 @@ std::string SvgText(double x, double y, const std::string& anchor, const std::st
 
 }  // namespace
 
-Calibration Calibrate(std::vector<ConfidencePoint> points, int bins) {
+Reliability Calibrate(std::vector<ConfidencePoint> points, int bins) {
   std::ranges::stable_sort(points, {}, &ConfidencePoint::confidence);
-  Calibration calibration;
+  Reliability calibration;
   calibration.count = static_cast<std::int64_t>(points.size());
   const size_t count = points.size();
   const size_t wanted = std::min(count, static_cast<size_t>(std::max(bins, 1)));
@@ -66,7 +66,7 @@ Calibration Calibrate(std::vector<ConfidencePoint> points, int bins) {
   return calibration;
 }
 
-std::string CalibrationText(const Calibration& calibration) {
+std::string CalibrationText(const Reliability& calibration) {
   std::string text = fmt::format(
       "calibration: expected error {:.4f}, Brier score {:.4f}, {} values in {} bins\n\n",
       calibration.expected_error, calibration.brier, calibration.count, calibration.bins.size());
@@ -78,7 +78,7 @@ std::string CalibrationText(const Calibration& calibration) {
   return text;
 }
 
-std::string ReliabilitySvg(const Calibration& calibration, const std::string& title) {
+std::string ReliabilitySvg(const Reliability& calibration, const std::string& title) {
   std::string svg = fmt::format(
       R"(<svg xmlns="http://www.w3.org/2000/svg" width="420" height="430" viewBox="0 0 420 430" )"
       R"(font-family="sans-serif" font-size="12">)"

@@ -10,7 +10,7 @@ using ::testing::HasSubstr;
 
 TEST(CalibrationTest, HandMadeBins) {
   // Two bins of two: means 0.25 and 0.85, right 0.5 and 1.
-  const Calibration found = Calibrate({{0.9, true}, {0.3, false}, {0.8, true}, {0.2, true}}, 2);
+  const Reliability found = Calibrate({{0.9, true}, {0.3, false}, {0.8, true}, {0.2, true}}, 2);
   EXPECT_EQ(found.count, 4);
   ASSERT_EQ(found.bins.size(), 2u);
   EXPECT_NEAR(found.bins[0].confidence, 0.25, 1e-12);
@@ -25,7 +25,7 @@ TEST(CalibrationTest, HandMadeBins) {
 TEST(CalibrationTest, BinsHaveTheSameCountGiveOrTakeOne) {
   std::vector<ConfidencePoint> points;
   for (int i = 0; i < 23; ++i) points.push_back({i / 23.0, i % 2 == 0});
-  const Calibration found = Calibrate(points);
+  const Reliability found = Calibrate(points);
   ASSERT_EQ(found.bins.size(), 10u);
   std::int64_t sum = 0;
   for (const ReliabilityBin& bin : found.bins) {
@@ -38,14 +38,14 @@ TEST(CalibrationTest, BinsHaveTheSameCountGiveOrTakeOne) {
 
 TEST(CalibrationTest, FewPointsAndNone) {
   EXPECT_EQ(Calibrate({{0.5, true}, {0.5, false}, {1.0, true}}).bins.size(), 3u);
-  const Calibration none = Calibrate({});
+  const Reliability none = Calibrate({});
   EXPECT_EQ(none.count, 0);
   EXPECT_TRUE(none.bins.empty());
   EXPECT_EQ(none.expected_error, 0.0);
 }
 
 TEST(CalibrationTest, AsTextAndPicture) {
-  const Calibration found = Calibrate({{0.75, true}, {0.75, false}}, 1);
+  const Reliability found = Calibrate({{0.75, true}, {0.75, false}}, 1);
   EXPECT_THAT(CalibrationText(found), HasSubstr("| 0.750 to 0.750 | 2 | 0.750 | 0.500 |"));
   const std::string svg = ReliabilitySvg(found, "a<b>&c");
   EXPECT_THAT(svg, HasSubstr("a&lt;b>&amp;c (calibration error 0.250, 2 values)"));

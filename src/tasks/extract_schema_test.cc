@@ -29,12 +29,13 @@ TEST(ExtractSchemaTest, ReadsCategoriesAndTypes) {
   EXPECT_EQ(laptop.description, "d");
   ASSERT_EQ(laptop.attributes.size(), 3u);
   EXPECT_FALSE(laptop.attributes[0].nullable);
-  EXPECT_TRUE(laptop.attributes[0].is_text);
+  EXPECT_EQ(laptop.attributes[0].kind, ValueKind::kText);
   EXPECT_EQ(laptop.attributes[0].examples, (std::vector<std::string>{"\"Sony\"", "\"LG\""}));
   EXPECT_EQ(Json::parse(laptop.attributes[0].json_schema),
             Json::parse(R"({"type":"string","minLength":1})"));
   EXPECT_EQ(laptop.attributes[1].type, "number in kg");
-  EXPECT_TRUE(laptop.attributes[1].ends_bare);
+  EXPECT_EQ(laptop.attributes[1].kind, ValueKind::kNumber);
+  EXPECT_EQ(laptop.attributes[1].unit, "kg");
   EXPECT_EQ(laptop.attributes[1].max_tokens, 7);
   EXPECT_EQ(Json::parse(laptop.attributes[1].json_schema),
             Json::parse(R"({"anyOf":[{"type":"number"},{"type":"null"}]})"));
@@ -56,9 +57,52 @@ TEST(ExtractSchemaTest, ReadsAJsonSchema) {
   EXPECT_EQ(shoe.attributes[0].description, "the maker");
   EXPECT_TRUE(shoe.attributes[1].nullable);
   EXPECT_FALSE(shoe.attributes[1].leave_out_null);
-  EXPECT_TRUE(shoe.attributes[1].ends_bare);
+  EXPECT_EQ(shoe.attributes[1].kind, ValueKind::kInteger);
   EXPECT_TRUE(shoe.attributes[2].leave_out_null);
   EXPECT_TRUE(Json::parse(shoe.attributes[1].json_schema).contains("$defs"));
+}
+
+TEST(ExtractSchemaTest, ReadsObjectsAndListsOfThem) {
+  const ExtractSchema schema = Parse(R"({"attributes": [
+      {"name": "seller", "type": "object", "attributes": [{"name": "name"},
+        {"name": "address", "type": "object", "attributes": {"city": {}}}]},
+      {"name": "items", "type": "list", "max_items": 5, "of": {"type": "object", "attributes": [
+        {"name": "what"}, {"name": "price", "type": "number", "unit": "EUR"}]}}]})");
+  const std::vector<ExtractAttribute>& attributes = schema.categories[0].attributes;
+  EXPECT_EQ(attributes[0].kind, ValueKind::kObject);
+  EXPECT_EQ(attributes[0].parts[1].parts[0].name, "city");
+  EXPECT_EQ(attributes[1].kind, ValueKind::kObjects);
+  EXPECT_EQ(attributes[1].max_items, 5);
+  EXPECT_EQ(attributes[1].type, "list of objects: what (text), price (number in EUR)");
+}
+
+TEST(ExtractSchemaTest, AJsonSchemaHasKinds) {
+  const ExtractSchema schema = Parse(R"({"type": "object", "properties": {
+      "day": {"type": "string", "format": "date"}, "on": {"type": ["boolean", "null"]},
+      "colour": {"enum": ["red", "blue", null]}, "code": {"enum": [1, 2]},
+      "tags": {"type": "array", "items": {"type": "string"}},
+      "mixed": {"type": ["string", "number"]},
+      "place": {"anyOf": [{"$ref": "#/$defs/place"}, {"type": "null"}]},
+      "stops": {"type": "array", "items": {"$ref": "#/$defs/place"}}},
+      "$defs": {"place": {"type": "object", "properties": {"city": {"type": "string"}}}}})");
+  std::vector<ValueKind> kinds;
+  for (const ExtractAttribute& attribute : schema.categories[0].attributes) {
+    kinds.push_back(attribute.kind);
+  }
+  EXPECT_EQ(kinds, (std::vector<ValueKind>{ValueKind::kDate, ValueKind::kBoolean, ValueKind::kEnum,
+                                           ValueKind::kSchema, ValueKind::kList, ValueKind::kSchema,
+                                           ValueKind::kObject, ValueKind::kObjects}));
+}
+
+TEST(ExtractSchemaTest, RefusesWhatNothingFits) {
+  EXPECT_THAT(Refusal(R"({"attributes": [{"name": "a", "type": "number", "minimum": 5,
+                          "maximum": 1}]})"),
+              HasSubstr("at /attributes/0/minimum: no number fits"));
+  EXPECT_THAT(Refusal(R"({"attributes": [{"name": "a", "type": "object"}]})"),
+              HasSubstr("at /attributes/0: an object needs 'attributes'"));
+  EXPECT_THAT(Refusal(R"({"attributes": [{"name": "a", "type": "list", "of": {"type": "object",
+                          "attributes": [{"name": "b", "type": "boolean"}]}}]})"),
+              HasSubstr("told apart by their first attribute"));
 }
 
 TEST(ExtractSchemaTest, RefusesWithPlaceAndReason) {

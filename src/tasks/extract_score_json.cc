@@ -35,7 +35,7 @@ OrderedJson IntervalJson(const ScoreInterval& interval) {
   return OrderedJson::array({interval.low, interval.high});
 }
 
-OrderedJson CalibrationJson(const Calibration& calibration) {
+OrderedJson CalibrationJson(const Reliability& calibration) {
   OrderedJson json = {{"values", calibration.count},
                       {"expected_error", calibration.expected_error},
                       {"brier", calibration.brier},
