@@ -16,7 +16,7 @@ start() {  # name, options
   if [ -e "$out/$name/pid" ] && kill -0 "$(cat "$out/$name/pid")" 2>/dev/null; then echo "$name: running"; return; fi
   setsid bash -c 'echo $$ > "$1/pid"; shift; "${@:2}" >> "$1/run.log" 2>&1 && touch "$1/done"' run "$out/$name" "$out/$name" \
     "${PYTHON:-python3}" -m train.skeleton_lora --model "$model" --data "${data[@]}" --out "$out/$name" --values mixed --device "${DEVICE:-cuda}" --epochs 4 \
-    --longest 1500 --score-every "${SCORE_EVERY:-60}" --score-limit "${SCORE_LIMIT:-500}" --write-limit "${WRITE_LIMIT:-600}" --batch-tokens "${BATCH_TOKENS:-24000}" \
+    --longest 2200 --score-every "${SCORE_EVERY:-60}" --score-limit "${SCORE_LIMIT:-500}" --write-limit "${WRITE_LIMIT:-600}" --batch-tokens "${BATCH_TOKENS:-24000}" \
     --steps "${STEPS:-0}" --resume "$@" < /dev/null > /dev/null 2>&1 &
   echo "$name: started"
 }

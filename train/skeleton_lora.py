@@ -256,7 +256,7 @@ Values of `banyan extract --values {a.values}`, trained by `train/skeleton_lora.
 
 
 def write_curve(folder: Path) -> None:
-    log = [json.loads(line) for line in (folder / "log.jsonl").open()]
+    log = [json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines()]
     held = [dict(e, loss=e["held"]["loss"], held={"held": [e["held"]["exact"]], **{n: [v] for n, v in e["held"].get("by_source", {}).items()}}) for e in log if "held" in e and isinstance(e["held"], dict)]
     if held:
         (folder / "curve.svg").write_text(draw(held), encoding="utf-8")

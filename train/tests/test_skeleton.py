@@ -215,6 +215,26 @@ class Trainer(unittest.TestCase):
             run.take_best()
             self.assertEqual(run.trained[0].detach().flatten()[0].item(), 1.0)
 
+    def test_a_whole_run_leaves_scores_a_curve_and_lines_for_a_calibration(self):
+        import sys
+        from unittest import mock
+
+        from train import skeleton_lora
+        with tempfile.TemporaryDirectory() as folder:
+            tiny_model(Path(folder, "m.gguf"))
+            for name in "de":
+                tiny_documents(Path(folder, f"{name}.npz"))
+            options = ["--model", f"{folder}/m.gguf", "--data", f"{folder}/d.npz", f"{folder}/e.npz", "--out", f"{folder}/o", "--device", "cpu", "--rank", "4", "--steps", "4", "--values", "mixed",
+                       "--batch-tokens", "120", "--score-every", "0.001", "--write-limit", "4"]
+            with mock.patch.object(sys, "argv", ["skeleton_lora", *options]), contextlib.redirect_stdout(io.StringIO()):
+                skeleton_lora.main()
+            result = json.loads(Path(folder, "o/scores.json").read_text())
+            self.assertEqual((result["documents"], result["after"]["values"], result["written"]["all"]["slots"]), (72, 16, 8))
+            lines = [json.loads(line) for line in Path(folder, "o/calibration.jsonl").read_text().splitlines()]
+            self.assertEqual(len(lines), 8)
+            self.assertTrue(all(r["sum"] <= r["first"] <= 0 for r in lines))
+            self.assertIn("polyline", Path(folder, "o/curve.svg").read_text())
+
     def test_next_tokens_are_the_likeliest_of_their_places(self):
         from train.skeleton_lora import logits_of
         with tempfile.TemporaryDirectory() as folder:
