@@ -3,7 +3,7 @@
 namespace banyan {
 namespace {
 
-const ValueWish kYesOrNo{ValueType::kBoolean, "", {}, false};
+const ValueWish kYesOrNo{ValueType::kBoolean, "", {}};
 
 void ExpectAll(std::string_view json, const std::vector<std::string_view>& texts) {
   for (const std::string_view text : texts) {

@@ -34,8 +34,6 @@ inline void ExpectConversions(const ValueWish& wish, const std::vector<Conversio
   }
 }
 
-inline ValueWish NumberIn(std::string unit) {
-  return {ValueType::kNumber, std::move(unit), {}, false};
-}
+inline ValueWish NumberIn(std::string unit) { return {ValueType::kNumber, std::move(unit), {}}; }
 
 }  // namespace banyan

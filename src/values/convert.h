@@ -12,13 +12,14 @@
 // - Separators of thousands are space (also U+00A0, U+2009, U+202F), apostrophe, point or comma, in
 //   groups of three (or as in India: 12,34,567). With both point and comma, the last is the decimal
 //   mark: 1,234.56 and 1.234,56. A mark that occurs more than once separates thousands.
-// - One comma with three digits behind it and one to three before it (not 0) separates thousands:
-//   1,234 is 1234; in front of a German or French magnitude it is decimal (1,234 Mrd.). Every other
-//   single comma is decimal: 1,5; 0,234; 1234,567.
-// - One point is decimal, 1.234 too. With three digits behind it and one to three before it (not
-// 0),
-//   it separates thousands when an integer is wanted, or when the unit (read or wanted) is a
-//   currency, pieces or pixels, unless a magnitude follows: 1.234 EUR is 1234.
+// - A single comma or point is the decimal mark (1,5; 0,234; 1234,567), unless exactly three digits
+//   are behind it and one to three, the first not 0, before it. Then, in this order:
+//   an integer is wanted: it separates thousands (1.234 is 1234), unless a magnitude follows;
+//   `decimal_mark` is known: it decides;
+//   a comma separates thousands (1,234 is 1234), but is decimal before a German or French magnitude
+//   (1,234 Mrd.); a point is decimal before a magnitude; it separates thousands when the unit, read
+//   or wanted, is a currency, pieces or pixels (1.234 EUR is 1234); otherwise it is decimal (1.234
+//   kg), and null when the last digit is 0 (12.500 km may be 12.5 or 12 500).
 // - Signs + and -, "minus", "moins"; brackets around an amount with a currency, cents or separators
 //   mean minus: (1,234.00). Other brackets around a lone number are null, and so is "- 5" (a
 //   bullet?).
@@ -40,6 +41,9 @@
 // same
 //   quantity twice is one: "two (2)", "6 ft (183 cm)" (within 2 %; the one in the wanted unit is
 //   taken).
+//   Where a unit is wanted, quantities in known units of other dimensions do not count ("5 kg for
+//   60 EUR"); shares do, unless they are in brackets or behind "incl." ("60 EUR (incl. 19 % VAT)",
+//   but not "10 % of 60 EUR").
 // - Words before a label's colon, and other words, may stand before the number, unless a unit is
 // wanted
 //   and none is written ("iPhone 12" is no mass), or the digits have plain spaces ("Pixel 12 128
@@ -100,12 +104,15 @@ namespace banyan {
 
 enum class ValueType { kText, kNumber, kInteger, kBoolean, kDate, kEnum };
 
-// What the schema wants.
+enum class DecimalMark { kUnknown, kPoint, kComma };
+
+// What the schema wants, and what is known of the document.
 struct ValueWish {
   ValueType type = ValueType::kText;
   std::string unit;                  // kNumber, kInteger: "kg", "EUR"; empty: as written
   std::vector<std::string> allowed;  // kEnum
   bool month_first = false;          // kDate: 03/04/2024 is March 4th
+  DecimalMark decimal_mark = DecimalMark::kUnknown;  // kNumber, kInteger: of the document
 };
 
 struct ConvertedValue {

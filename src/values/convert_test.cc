@@ -9,12 +9,12 @@ namespace banyan {
 namespace {
 
 TEST(Convert, Text) {
-  ExpectConversions({ValueType::kText, "", {}, false}, {{"  a \t b\n\nc ", "\"a b c\""},
-                                                        {"1,234 €", "\"1,234 €\""},
-                                                        {"a\u00a0b", "\"a b\""},
-                                                        {"", "null", "empty"},
-                                                        {" \u2009\n", "null", "empty"},
-                                                        {"a\xff", "\"a\uFFFD\""}});
+  ExpectConversions({ValueType::kText, "", {}}, {{"  a \t b\n\nc ", "\"a b c\""},
+                                                 {"1,234 €", "\"1,234 €\""},
+                                                 {"a\u00a0b", "\"a b\""},
+                                                 {"", "null", "empty"},
+                                                 {" \u2009\n", "null", "empty"},
+                                                 {"a\xff", "\"a\uFFFD\""}});
   const std::string long_text(100000, 'a');
   EXPECT_EQ(ConvertValue(long_text, {}).value, long_text);
 }
@@ -22,7 +22,7 @@ TEST(Convert, Text) {
 TEST(Convert, LongMentionsAreRefused) {
   for (const ValueType type : {ValueType::kNumber, ValueType::kInteger, ValueType::kBoolean,
                                ValueType::kDate, ValueType::kEnum}) {
-    const ValueWish wish{type, "", {"yes"}, false};
+    const ValueWish wish{type, "", {"yes"}};
     const ConvertedValue converted = ConvertValue(std::string(kMaxMentionBytes + 1, '1'), wish);
     EXPECT_TRUE(converted.value.is_null());
     EXPECT_NE(converted.reason.find("too long"), std::string::npos);
@@ -40,7 +40,7 @@ TEST(Convert, EveryByteIsHarmless) {
       for (const std::string frame : {"_", "1_", "_1", "1_1", "1 _ 2024", "not _"}) {
         std::string text = frame;
         text.replace(text.find('_'), 1, 1, static_cast<char>(a));
-        const ConvertedValue converted = ConvertValue(text, {type, "kg", {"a", "b"}, false});
+        const ConvertedValue converted = ConvertValue(text, {type, "kg", {"a", "b"}});
         EXPECT_NE(converted.value.is_null(), converted.reason.empty()) << text;
         EXPECT_NO_THROW(static_cast<void>(nlohmann::ordered_json(converted.reason).dump()));
         EXPECT_NO_THROW(static_cast<void>(converted.value.dump()));
@@ -51,8 +51,7 @@ TEST(Convert, EveryByteIsHarmless) {
 }
 
 TEST(Convert, ReasonsQuoteAtMostSixtyCharacters) {
-  const ConvertedValue converted =
-      ConvertValue(std::string(300, 'z'), {ValueType::kDate, "", {}, false});
+  const ConvertedValue converted = ConvertValue(std::string(300, 'z'), {ValueType::kDate, "", {}});
   EXPECT_EQ(converted.reason, "'" + std::string(60, 'z') + "…' is not a date");
 }
 

@@ -9,7 +9,7 @@
 namespace banyan {
 namespace {
 
-const ValueWish kDayFirst{ValueType::kDate, "", {}, false};
+const ValueWish kDayFirst{ValueType::kDate, "", {}};
 const ValueWish kMonthFirst{ValueType::kDate, "", {}, true};
 
 std::vector<ConversionCase> AllAre(std::string_view json, std::vector<std::string_view> texts) {

@@ -4,7 +4,7 @@ namespace banyan {
 namespace {
 
 ValueWish OneOf(std::vector<std::string> allowed) {
-  return {ValueType::kEnum, "", std::move(allowed), false};
+  return {ValueType::kEnum, "", std::move(allowed)};
 }
 
 TEST(Enum, SpellingsOfAnAllowedValue) {

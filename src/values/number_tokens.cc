@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "text/unicode.h"
+#include "values/unit_table.h"
 #include "values/value_text.h"
 
 namespace banyan {
@@ -123,6 +124,8 @@ class NumberTokenReader {
     size_t end = at_;
     while (IsLetter(At(end)) || At(end) == 0xB2 || At(end) == 0xB3 || IsPointInside(end) ||
            IsPower(end) || (IsAsciiDigit(At(end)) && (!glued || IsExponentDigit(end)))) {
+      // USD60 is an amount, ISO9001 a name.
+      if (IsAsciiDigit(At(end)) && !IsAsciiDigit(At(end - 1)) && IsCurrencyName(end)) break;
       ++end;
     }
     if (end - at_ <= 3 && std::u32string_view(U"$€£¥").find(At(end)) != std::u32string_view::npos &&
@@ -136,7 +139,13 @@ class NumberTokenReader {
 
   // p.a., sq.ft
   bool IsPointInside(size_t index) const {
-    return At(index) == '.' && index > at_ && IsLetter(At(index + 1));
+    if (index == at_ || (At(index) != '.' && At(index) != ',')) return false;
+    if (IsAsciiDigit(At(index - 1))) return IsAsciiDigit(At(index + 1));  // B2,5 is a name, too
+    return At(index) == '.' && IsLetter(At(index + 1));
+  }
+  bool IsCurrencyName(size_t end) const {
+    const Unit* unit = FindUnit(Utf8Of(text_.substr(at_, end - at_)));
+    return unit != nullptr && unit->dimension == Dimension::kMoney;
   }
   // m^2
   bool IsPower(size_t index) const {

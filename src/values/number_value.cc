@@ -135,10 +135,11 @@ class NumberConversion {
   ConvertedValue Convert() {
     const std::vector<NumberToken> tokens = ReadNumberTokens(WithoutQuotes(UniformText(raw_)));
     const std::vector<Quantity> found =
-        ReadQuantities(tokens, {wish_.type == ValueType::kInteger, wanted_});
+        WithoutOtherDimensions(tokens, ReadQuantities(tokens, Hints()));
     if (found.empty()) return Refuse("is not a number");
     for (const Quantity& q : found) {
       if (!q.understood) return Refuse("has digits that are not a number's notation");
+      if (q.unsure) return Refuse("has a point that may be decimal or separate thousands");
     }
     for (const NumberToken& token : tokens) {
       if (token.mark == U'±') return Refuse("is a tolerance, not a number");
@@ -178,6 +179,33 @@ class NumberConversion {
  private:
   ConvertedValue Refuse(const std::string& problem) const {
     return {nullptr, "", QuotedMention(raw_) + " " + problem};
+  }
+
+  QuantityHints Hints() const {
+    return {wish_.type == ValueType::kInteger, wish_.decimal_mark, wanted_};
+  }
+
+  // "5 kg for 60 EUR" wanted in EUR.
+  std::vector<Quantity> WithoutOtherDimensions(std::span<const NumberToken> tokens,
+                                               std::vector<Quantity> found) const {
+    const auto fits = [&](const Quantity& q) { return CanConvert(*q.unit, *wanted_); };
+    const auto is_aside = [&](const Quantity& q) {
+      if (!q.understood || q.unit == nullptr || fits(q)) return false;
+      if (q.unit->dimension != Dimension::kShare) return true;
+      for (size_t i = q.begin; i-- > 0 && i + 3 > q.begin;) {
+        if (tokens[i].mark == '(' ||
+            ListHasWord("incl including inclusive inkl inklusive dont", tokens[i].folded)) {
+          return true;
+        }
+      }
+      return false;
+    };
+    if (wanted_ == nullptr) return found;
+    std::vector<Quantity> rest = found;
+    std::erase_if(rest, is_aside);
+    const bool all_fit = std::all_of(
+        rest.begin(), rest.end(), [&](const Quantity& q) { return q.unit != nullptr && fits(q); });
+    return rest.empty() || !all_fit ? found : rest;
   }
 
   // "EUR (60.00)"

@@ -5,8 +5,8 @@
 namespace banyan {
 namespace {
 
-const ValueWish kAnyNumber{ValueType::kNumber, "", {}, false};
-const ValueWish kAnyInteger{ValueType::kInteger, "", {}, false};
+const ValueWish kAnyNumber{ValueType::kNumber, "", {}};
+const ValueWish kAnyInteger{ValueType::kInteger, "", {}};
 
 TEST(NumberValue, Notations) {
   ExpectConversions(kAnyNumber, {
@@ -308,6 +308,17 @@ TEST(NumberValue, WordsAround) {
                                     {"dritte", "3"},
                                     {"premier", "1"},
                                 });
+}
+
+TEST(NumberValue, NamesAreNoNumbers) {
+  ExpectConversions(kAnyNumber, {{"USD60", "60", "USD"},
+                                 {"ISO9001,5", "null", "not a number"},
+                                 {"B2", "null"},
+                                 {"one-way", "null"},
+                                 {"one of the best", "null"},
+                                 {"12a", "12", "a"},
+                                 {"5G", "5", "G"},
+                                 {"125.000 km", "null", "thousands"}});
 }
 
 TEST(NumberValue, NotOneNumber) {

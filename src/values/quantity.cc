@@ -71,6 +71,11 @@ class QuantityReader {
         spelling += '/';
         continue;
       }
+      if (IsNumber(end) && spelling.ends_with('/') &&
+          tokens_[end].number.value == MakeDecimal(100)) {
+        spelling += "100";  // l/100 km
+        continue;
+      }
       if (!IsWord(end)) break;
       if (!spelling.empty() && spelling.back() != '/') spelling += ' ';
       spelling += tokens_[end].text;
@@ -118,18 +123,34 @@ class QuantityReader {
     ReadBehind(magnitude_at, front, q);
     if (literal.unsure_mark == 0) return;
     const Unit* unit = q.unit != nullptr ? q.unit : front != nullptr ? front : hints_.wanted;
-    const bool counted = unit != nullptr && (unit->dimension == Dimension::kMoney ||
-                                             unit->dimension == Dimension::kPieces ||
-                                             unit->dimension == Dimension::kPixels);
-    const bool decimal_word =
-        IsWord(magnitude_at) && IsGermanOrFrenchMagnitude(words_[magnitude_at]);
-    const bool has_magnitude = IsWord(magnitude_at) && MagnitudeOf(words_[magnitude_at]) > 0;
-    const bool thousands =
-        literal.unsure_mark == ',' ? !decimal_word : !has_magnitude && (counted || hints_.whole);
-    if (!thousands) return;
+    const std::string_view next = IsWord(magnitude_at) ? words_[magnitude_at] : std::string_view();
+    const Reading reading = ReadingOf(literal, unit, next);
+    q.unsure = reading == Reading::kUnsure;
+    if (reading != Reading::kThousands) return;
     q.accounting = true;
     q.value = literal.grouped;
     ReadBehind(magnitude_at, front, q);
+  }
+
+  enum class Reading { kDecimal, kThousands, kUnsure };
+
+  // Of a single mark with three digits behind it; the rules are in convert.h.
+  Reading ReadingOf(const NumberLiteral& literal, const Unit* unit, std::string_view next) const {
+    if (hints_.whole && MagnitudeOf(next) == 0) return Reading::kThousands;
+    const bool comma = literal.unsure_mark == ',';
+    if (hints_.mark != DecimalMark::kUnknown) {
+      return comma == (hints_.mark == DecimalMark::kComma) ? Reading::kDecimal
+                                                           : Reading::kThousands;
+    }
+    if (comma) return IsGermanOrFrenchMagnitude(next) ? Reading::kDecimal : Reading::kThousands;
+    if (MagnitudeOf(next) > 0) return Reading::kDecimal;
+    if (unit != nullptr &&
+        (unit->dimension == Dimension::kMoney || unit->dimension == Dimension::kPieces ||
+         unit->dimension == Dimension::kPixels)) {
+      return Reading::kThousands;
+    }
+    // Who writes 12.500 km seldom means 12.5 km.
+    return literal.grouped.exponent > 0 ? Reading::kUnsure : Reading::kDecimal;
   }
 
   bool ReadWords(size_t i, Quantity& q) {
@@ -137,6 +158,10 @@ class QuantityReader {
     const WordNumber number = ReadNumberWords(std::span(words_).subspan(i));
     if (number.words == 0 || (number.ordinal && i > 0)) return false;
     const size_t end = i + number.words;
+    if (number.words == 1 && words_[i] == "one" && IsWord(end) &&
+        ListHasWord("of way", words_[end])) {
+      return false;
+    }
     const bool counts = UnitAt(end).unit != nullptr ||
                         (IsWord(end) && MagnitudeOf(words_[end]) > 0) ||
                         (i == 0 && end == tokens_.size());
@@ -276,7 +301,7 @@ class QuantityReader {
     constexpr size_t kMostBytes = 40;
     std::string text;
     for (size_t end = i; IsWord(end) && end < i + kMostWords; ++end) {
-      if (ListHasWord(kNoUnitWords, words_[end])) break;
+      if (ListHasWord(kNoUnitWords, words_[end]) && !IsGlued(end)) break;
       const WordNumber number = ReadNumberWords(std::span(words_).subspan(end));
       if (number.words > 0 && !number.weak) break;
       text += (text.empty() ? "" : " ") + tokens_[end].text;

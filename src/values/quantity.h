@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "values/convert.h"
 #include "values/number_tokens.h"
 #include "values/unit_table.h"
 
@@ -14,7 +15,8 @@ namespace banyan {
 
 // What the caller wants, where it decides between readings.
 struct QuantityHints {
-  bool whole = false;            // an integer is wanted
+  bool whole = false;  // an integer is wanted
+  DecimalMark mark = DecimalMark::kUnknown;
   const Unit* wanted = nullptr;  // the unit that a bare number would have
 };
 
@@ -25,6 +27,7 @@ struct Quantity {
   const Unit* unit = nullptr;  // nullptr: none, or one that is not in the table
   std::string unit_text;       // the unit's symbol; of an unknown unit the words as written
   std::string per;             // "/month" of "60 EUR per month"
+  bool unsure = false;         // 12.500 km may be 12.5 or 12 500
   bool plain_space = false;    // see NumberLiteral
   bool accounting = false;     // has a currency, cents or separators: brackets around it mean minus
 };

@@ -21,7 +21,7 @@ inline constexpr UnitRow kUnitRows[] = {
      "microgram|micrograms|mikrogramm|microgramme|microgrammes"},
     {"mg", Dimension::kMass, 1, -3, "",
      "mg|milligram|milligrams|milligramm|milligramme|milligrammes"},
-    {"g", Dimension::kMass, 1, 0, "gr", "g|gram|grams|gramm|gramme|grammes|gramms"},
+    {"g", Dimension::kMass, 1, 0, "gr", "gram|grams|gramm|gramme|grammes|gramms"},
     {"kg", Dimension::kMass, 1, 3, "",
      "kg|kgs|kilo|kilos|kilogram|kilograms|kilogramm|kilogramme|kilogrammes"},
     {"t", Dimension::kMass, 1, 6, "", "tonne|tonnes|tonnen|metric ton|metric tons"},
@@ -185,6 +185,9 @@ inline constexpr UnitRow kUnitRows[] = {
      "pc|pcs|piece|pieces|stuck|stucke|stk|stueck|pce|pces|unit|units|unite|unites|einheit|"
      "einheiten|ea|item|items"},
     {"Nm", Dimension::kTorque, 1, 0, "", "newton meter|newton meters|newtonmeter|newton metre"},
+    {"l/100 km", Dimension::kConsumption, 1, 0, "",
+     "l/100 km|l/100km|liter/100 km|litre/100 km|litres/100 km"},
+    {"kWh/100 km", Dimension::kConsumption, 1, 0, "", "kwh/100 km|kwh/100km"},
     {"EUR", Dimension::kMoney, 1, 0, "€", "eur|euro|euros"},
     {"USD", Dimension::kMoney, 1, 0, "$|US$|U$",
      "usd|us dollar|us dollars|dollar|dollars|dollars us|dollars americains"},

@@ -152,6 +152,8 @@ std::string_view DimensionName(Dimension dimension) {
       return "number of pieces";
     case Dimension::kTorque:
       return "torque";
+    case Dimension::kConsumption:
+      return "consumption";
     case Dimension::kMoney:
       return "currency";
   }
@@ -161,7 +163,7 @@ std::string_view DimensionName(Dimension dimension) {
 bool CanConvert(const Unit& from, const Unit& to) {
   if (from.symbol == to.symbol || SharesSign(from, to)) return true;
   return from.dimension == to.dimension && from.dimension != Dimension::kMoney &&
-         from.dimension != Dimension::kLight;
+         from.dimension != Dimension::kLight && from.dimension != Dimension::kConsumption;
 }
 
 Decimal ConvertUnit(const Decimal& value, const Unit& from, const Unit& to) {

@@ -42,6 +42,7 @@ enum class Dimension {
   kPixels,
   kPieces,
   kTorque,
+  kConsumption,
   kMoney
 };
 

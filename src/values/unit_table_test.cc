@@ -141,6 +141,17 @@ TEST(Units, IntoTheWantedUnit) {
       {"net weight 1.35 kg", "g", "1350"},
       {"about 12", "kg", "12"},
       {"1.35 kg without battery", "kg", "1.35"},
+      {"USD1,299", "USD", "1299"},
+      {"7,5 l/100 km", "l/100 km", "7.5"},
+      {"5.5 L/100km", "l/100 km", "5.5"},
+      {"5 kg for 60 EUR", "EUR", "60"},
+      {"5 kg for 60 EUR", "kg", "5"},
+      {"60 EUR (incl. 19 % VAT)", "EUR", "60"},
+      {"60 EUR incl. 19% VAT", "EUR", "60"},
+      {"10 % of 60 EUR", "EUR", "null", "several"},
+      {"12.500 km", "km", "null", "thousands"},
+      {"5 l/100 km", "kWh/100 km", "null"},
+      {"3 for 60 EUR", "EUR", "null", "several"},
       {"60 EUR", "USD", "null", "not exchanged"},
       {"60 EUR", "kg", "null", "currency in EUR, not a mass"},
       {"5 kg", "m", "null", "mass in kg, not a length"},
@@ -167,9 +178,19 @@ TEST(Units, IntoTheWantedUnit) {
   }
 }
 
+TEST(Units, TheDocumentsDecimalMarkDecides) {
+  ValueWish wish = NumberIn("km");
+  wish.decimal_mark = DecimalMark::kComma;
+  ExpectConversions(
+      wish, {{"12.500 km", "12500", "km"}, {"1,234 km", "1.234", "km"}, {"1.5", "1.5", "km"}});
+  wish.decimal_mark = DecimalMark::kPoint;
+  ExpectConversions(
+      wish, {{"12.500 km", "12.5", "km"}, {"1,234 km", "1234", "km"}, {"1,5", "1.5", "km"}});
+}
+
 TEST(Units, WholeNumbersInTheWantedUnit) {
   ExpectConversions(
-      {ValueType::kInteger, "g", {}, false},
+      {ValueType::kInteger, "g", {}},
       {{"1.35 kg", "1350", "g"}, {"1 oz", "null", "whole"}, {"1.234 kg", "1234000", "g"}});
 }
 
