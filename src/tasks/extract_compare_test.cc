@@ -23,7 +23,9 @@ TEST_P(JudgeSlotTest, JudgesByType) {
   const CompareCase& one = GetParam();
   const SlotJudgement judged = JudgeSlot(Json::parse(one.value), Json::parse(one.gold), one.type);
   EXPECT_STREQ(SlotOutcomeName(judged.outcome), SlotOutcomeName(one.outcome));
-  if (one.outcome == SlotOutcome::kIncorrect) EXPECT_NEAR(judged.share, one.share, 1e-12);
+  if (one.outcome == SlotOutcome::kIncorrect) {
+    EXPECT_NEAR(judged.share, one.share, 1e-12);
+  }
 }
 
 constexpr SlotOutcome kRight = SlotOutcome::kCorrect, kWrong = SlotOutcome::kIncorrect;

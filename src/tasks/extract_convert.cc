@@ -143,10 +143,11 @@ std::optional<std::string> FindMention(const ExtractAttribute& attribute, const 
     words.emplace_back(at, end);
     at = text.find_first_not_of(kSpace, end);
   }
-  // A number has its unit with it, so the longest stretch is taken; a date nothing beside it.
-  const bool longest = attribute.kind != ValueKind::kDate;
+  // The fewest words that have the value, and its unit where one stands with it.
+  std::optional<std::string> best;
+  size_t best_words = 0;
+  bool best_has_unit = false;
   for (size_t first = 0; first < words.size(); ++first) {
-    std::optional<std::string> found;
     for (size_t last = first; last < std::min(words.size(), first + kMostWords); ++last) {
       std::string_view mention =
           text.substr(words[first].first, words[last].second - words[first].first);
@@ -156,12 +157,16 @@ std::optional<std::string> FindMention(const ExtractAttribute& attribute, const 
       const TypedValue typed =
           ConvertWritten(attribute, OrderedJson(std::string(mention)), nullptr, hints);
       if (typed.value.is_null() || typed.value != value) continue;
-      found = std::string(mention);
-      if (!longest) break;
+      const size_t count = last - first + 1;
+      const bool has_unit = !typed.unit.empty();
+      const bool better = has_unit != best_has_unit ? has_unit : count < best_words;
+      if (best && !better) continue;
+      best = std::string(mention);
+      best_words = count;
+      best_has_unit = has_unit;
     }
-    if (found) return found;
   }
-  return std::nullopt;
+  return best;
 }
 
 std::vector<std::optional<TextSpan>> PlacesOf(const OrderedJson& written,
