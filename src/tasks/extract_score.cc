@@ -25,7 +25,7 @@ const Json& ObjectIn(const Json& row, const char* name) {
   return found != row.end() && found->is_object() ? *found : nothing;
 }
 
-const Json& MemberOrNull(const Json& object, const std::string& name) {
+const Json& MemberOrNull(const Json& object, std::string_view name) {
   static const Json null;
   const auto found = object.find(name);
   return found != object.end() ? *found : null;
