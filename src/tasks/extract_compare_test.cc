@@ -45,7 +45,7 @@ INSTANTIATE_TEST_SUITE_P(
                     CompareCase{R"("lg")", R"(["Sony","LG"])", "text", kRight},
                     CompareCase{R"("Bean Barrow")", R"("Bean & Barrow")", "text", kRight},
                     CompareCase{R"("ÉCOLE\u00a0Zola")", R"("école Zola")", "text", kRight},
-                    // Two of three words each: 2·1 / (2 + 1).
+                    // One word in common: 2·1 / (2 + 1).
                     CompareCase{R"("Hotel Almaviva")", R"("Almaviva")", "text", kWrong, 2.0 / 3},
                     CompareCase{R"("red red")", R"("red")", "text", kWrong, 2.0 / 3},
                     CompareCase{R"("Rome")", R"("Verona")", "text", kWrong, 0.0},
@@ -77,7 +77,7 @@ INSTANTIATE_TEST_SUITE_P(
 INSTANTIATE_TEST_SUITE_P(
     Lists, JudgeSlotTest,
     testing::Values(CompareCase{R"(["b","A","a"])", R"(["a","b"])", "list", kRight},
-                    // One of two in common: 2·1 / (2 + 1).
+                    // One item in common: 2·1 / (2 + 1).
                     CompareCase{R"(["a"])", R"(["a","b"])", "list", kWrong, 2.0 / 3},
                     CompareCase{R"(["c"])", R"(["a","b"])", "list", kWrong, 0.0},
                     CompareCase{"[1, 2.0]", "[2, 1]", "list", kRight},
