@@ -86,6 +86,19 @@ INSTANTIATE_TEST_SUITE_P(
                     CompareCase{R"(["a","b"])", R"(["b","a"])", "text", kRight},
                     CompareCase{R"(["a"])", R"("a")", "text", kWrong, 0.0}));
 
+INSTANTIATE_TEST_SUITE_P(
+    Objects, JudgeSlotTest,
+    testing::Values(CompareCase{R"({"b": 2.0, "a": "X", "c": null})", R"({"a": "x", "b": 2})",
+                                "object", kRight},
+                    // One member in common: 2·1 / (2 + 2).
+                    CompareCase{R"({"a": "x", "b": 3})", R"({"a": "x", "b": 2})", "object", kWrong,
+                                0.5},
+                    CompareCase{R"([{"a": "y"}, {"a": "x", "n": 1.0}])",
+                                R"([{"n": 1, "a": "x"}, {"a": "y"}])", "list", kRight},
+                    CompareCase{R"([{"a": "x", "n": 1}])", R"([{"a": "x", "n": 1}, {"a": "y"}])",
+                                "list", kWrong, 2.0 / 3},
+                    CompareCase{R"({"a": "x"})", R"("x")", "text", kWrong, 0.0}));
+
 TEST(SlotTypeTest, IsThatOfTheSchema) {
   const ExtractSchema schema = ParseExtractSchema(R"({"attributes": [
       {"name": "t"}, {"name": "n", "type": "number"}, {"name": "i", "type": "integer", "nullable": false},
