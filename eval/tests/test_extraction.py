@@ -3,12 +3,19 @@ from __future__ import annotations
 
 import datetime
 import hashlib
+import json
+import subprocess
+import sys
+import tempfile
 import unittest
+from pathlib import Path
 
 from eval.extraction import SAMPLES, Set, from_nowhere
 from eval.foreign import SCHEMA, documents, invented
 from eval.grounding import numbers, stands_in
 
+ROOT = Path(__file__).parents[2]
+MODEL, BINARY = ROOT / "models" / "banyan-reader-34m.gguf", ROOT / "build" / "release" / "banyan"
 FROZEN = "b34eabf08d5309e70e251bca2612a45c1d8277a582215f03c09e579b9f69f67a"  # of everyday.jsonl and its schema: see eval/samples/README.md before you change it
 
 
@@ -92,6 +99,29 @@ class Foreign(unittest.TestCase):
         found = invented(docs, rows)
         self.assertEqual([found[k] for k in ("documents", "errors", "without_row", "in_the_text", "invented")], [4, 1, 1, 1, 3])
         self.assertEqual(found["slots"], 2 * len(SCHEMA["attributes"]))
+
+
+@unittest.skipUnless(BINARY.exists() and MODEL.exists(), "needs the engine and the shipped model")
+class WholeTable(unittest.TestCase):
+    def test_one_set_in_three_ways(self):
+        with tempfile.TemporaryDirectory() as folder:
+            docs, schema = Path(folder, "kettles.jsonl"), Path(folder, "schema.json")
+            docs.write_text(json.dumps(dict(id="k", text="Colour : moss green\nThe brand is Kelvora.", values=dict(brand="Kelvora", colour="moss green", warranty=None))) + "\n")
+            schema.write_text(json.dumps(dict(attributes=[dict(name=n) for n in ("brand", "colour", "warranty")])))
+            command = [sys.executable, "-m", "eval.extraction", "-m", str(MODEL), "--banyan", str(BINARY), "--no-everyday", "--set", f"{docs}={schema}", "--one-by-one", "1", "--foreign", "3", "--price-per-hour", "1", "--out", f"{folder}/out"]
+            done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            table = json.loads(Path(folder, "out", "table.json").read_text())["sets"]
+            self.assertEqual(list(table["kettles"]), ["skeleton", "isolated", "sequential"])
+            for row in table["kettles"].values():
+                self.assertEqual(row["score"]["all"]["slots"], 3)
+                self.assertGreater(row["one_by_one"], 0)
+                self.assertIn("cost_per_1000", row["score"])
+            self.assertEqual(table["kettles"]["skeleton"]["score"]["all"]["correct"], 2)
+            self.assertEqual(table["foreign"]["skeleton"]["slots"], 3 * len(SCHEMA["attributes"]))
+            text = Path(folder, "out", "table.md").read_text()
+            self.assertIn("## kettles: 1 documents, 3 slots, 2 with a value", text)
+            self.assertIn("| null everywhere | 0.000 |", text)
 
 
 if __name__ == "__main__":

@@ -59,18 +59,41 @@ double Overlap(const Set& a, const Set& b) {
                        : 2.0 * static_cast<double>(common.size()) / static_cast<double>(together);
 }
 
-std::set<std::string> ItemsOf(const Json& list) {
-  std::set<std::string> items;
-  if (!list.is_array()) return {PlainText(list)};
-  for (const Json& item : list) {
-    const std::optional<double> number = IsNumber(item) ? NumberOf(item) : std::nullopt;
-    items.insert(number ? Json(*number).dump() : PlainText(item));
+// The same text for values that are the same: 12 and 12.0, "Sony" and "the SONY". Members of
+// objects have an order of their own, and null ones are as good as none.
+std::string Canonical(const Json& value) {
+  if (value.is_object()) {
+    std::string members;
+    for (const auto& [name, member] : value.items()) {
+      if (!member.is_null()) members += Json(name).dump() + ":" + Canonical(member) + ",";
+    }
+    return "{" + members + "}";
   }
-  return items;
+  if (value.is_array()) {
+    std::string items;
+    for (const Json& item : value) items += Canonical(item) + ",";
+    return "[" + items + "]";
+  }
+  const std::optional<double> number = IsNumber(value) ? NumberOf(value) : std::nullopt;
+  return number ? Json(*number).dump() : Json(PlainText(value)).dump();
 }
 
-SlotJudgement JudgeList(const Json& value, const Json& gold) {
-  const std::set<std::string> given = ItemsOf(value), right = ItemsOf(gold);
+// The items of a list, the members of an object; a scalar is a list of one.
+std::set<std::string> PartsOf(const Json& value) {
+  std::set<std::string> parts;
+  if (value.is_object()) {
+    for (const auto& [name, member] : value.items()) {
+      if (!member.is_null()) parts.insert(Json(name).dump() + ":" + Canonical(member));
+    }
+    return parts;
+  }
+  if (!value.is_array()) return {Canonical(value)};
+  for (const Json& item : value) parts.insert(Canonical(item));
+  return parts;
+}
+
+SlotJudgement JudgeParts(const Json& value, const Json& gold) {
+  const std::set<std::string> given = PartsOf(value), right = PartsOf(gold);
   if (given == right) return {SlotOutcome::kCorrect, 1.0};
   return {SlotOutcome::kIncorrect, Overlap(given, right)};
 }
@@ -122,9 +145,9 @@ SlotJudgement JudgeSlot(const Json& value, const Json& gold, const SlotType& typ
     return {value.is_null() ? SlotOutcome::kCorrectNull : SlotOutcome::kHallucinated, 0.0};
   }
   if (value.is_null()) return {SlotOutcome::kMissing, 0.0};
-  if (type == "list") return JudgeList(value, gold);
+  if (type == "list" || (value.is_object() && gold.is_object())) return JudgeParts(value, gold);
   if (value.is_array()) {
-    return gold.is_array() ? JudgeList(value, gold) : SlotJudgement{SlotOutcome::kIncorrect, 0.0};
+    return gold.is_array() ? JudgeParts(value, gold) : SlotJudgement{SlotOutcome::kIncorrect, 0.0};
   }
   const std::vector<Json> spellings =
       gold.is_array() ? gold.get<std::vector<Json>>() : std::vector<Json>{gold};

@@ -45,7 +45,7 @@ INSTANTIATE_TEST_SUITE_P(
                     CompareCase{R"("lg")", R"(["Sony","LG"])", "text", kRight},
                     CompareCase{R"("Bean Barrow")", R"("Bean & Barrow")", "text", kRight},
                     CompareCase{R"("ÉCOLE\u00a0Zola")", R"("école Zola")", "text", kRight},
-                    // Two of three words each: 2·1 / (2 + 1).
+                    // One word in common: 2·1 / (2 + 1).
                     CompareCase{R"("Hotel Almaviva")", R"("Almaviva")", "text", kWrong, 2.0 / 3},
                     CompareCase{R"("red red")", R"("red")", "text", kWrong, 2.0 / 3},
                     CompareCase{R"("Rome")", R"("Verona")", "text", kWrong, 0.0},
@@ -77,7 +77,7 @@ INSTANTIATE_TEST_SUITE_P(
 INSTANTIATE_TEST_SUITE_P(
     Lists, JudgeSlotTest,
     testing::Values(CompareCase{R"(["b","A","a"])", R"(["a","b"])", "list", kRight},
-                    // One of two in common: 2·1 / (2 + 1).
+                    // One item in common: 2·1 / (2 + 1).
                     CompareCase{R"(["a"])", R"(["a","b"])", "list", kWrong, 2.0 / 3},
                     CompareCase{R"(["c"])", R"(["a","b"])", "list", kWrong, 0.0},
                     CompareCase{"[1, 2.0]", "[2, 1]", "list", kRight},
@@ -85,6 +85,19 @@ INSTANTIATE_TEST_SUITE_P(
                     CompareCase{R"("a")", R"(["a","b"])", "list", kWrong, 2.0 / 3},
                     CompareCase{R"(["a","b"])", R"(["b","a"])", "text", kRight},
                     CompareCase{R"(["a"])", R"("a")", "text", kWrong, 0.0}));
+
+INSTANTIATE_TEST_SUITE_P(
+    Objects, JudgeSlotTest,
+    testing::Values(CompareCase{R"({"b": 2.0, "a": "X", "c": null})", R"({"a": "x", "b": 2})",
+                                "object", kRight},
+                    // One member in common: 2·1 / (2 + 2).
+                    CompareCase{R"({"a": "x", "b": 3})", R"({"a": "x", "b": 2})", "object", kWrong,
+                                0.5},
+                    CompareCase{R"([{"a": "y"}, {"a": "x", "n": 1.0}])",
+                                R"([{"n": 1, "a": "x"}, {"a": "y"}])", "list", kRight},
+                    CompareCase{R"([{"a": "x", "n": 1}])", R"([{"a": "x", "n": 1}, {"a": "y"}])",
+                                "list", kWrong, 2.0 / 3},
+                    CompareCase{R"({"a": "x"})", R"("x")", "text", kWrong, 0.0}));
 
 TEST(SlotTypeTest, IsThatOfTheSchema) {
   const ExtractSchema schema = ParseExtractSchema(R"({"attributes": [
