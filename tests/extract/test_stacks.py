@@ -28,6 +28,24 @@ class Stacks(ExtractTest):
         self.assertEqual(one, self.extract(documents(2), SCHEMA))
         self.assertNotIn("stacked", one[0])
 
+    def test_the_layout_of_a_stack_is_one_line(self):
+        docs, schema = self.write("d.jsonl", documents(5)), self.write("s.json", SCHEMA)
+        layout = ["extract", "-m", self.model, docs, "--schema", schema, "--quiet", "--layout"]
+        rows = [json.loads(line) for line in self.run_banyan(*layout, "--stack", 2).stdout.splitlines()]
+        self.assertEqual([r.get("ids", [r["id"]]) for r in rows], [[d["id"] for d in documents(5)[n:n + 2]] for n in (0, 2, 4)])
+        names = [a["name"] for a in SCHEMA["attributes"]]
+        self.assertEqual([p["name"] for p in rows[0]["pieces"]], names * 2)
+        self.assertEqual(rows[0]["pieces"][0]["text"], '{"1": {' + json.dumps(names[0]) + ":")
+        self.assertEqual(rows[0]["pieces"][len(names)]["text"], '},\n"2": {' + json.dumps(names[0]) + ":")
+        for row, count in zip(rows, (2, 2, 1)):
+            self.assertEqual(len(row["slots"]), count * len(names))
+            end = len(row["prompt"])
+            for slot in row["slots"]:  # a slot begins where the room of the one before it ends
+                self.assertEqual(slot["position"], end)
+                end = slot["position"] + len(slot["tokens"]) + slot["max_tokens"]
+        alone = [json.loads(line) for line in self.run_banyan(*layout).stdout.splitlines()]
+        self.assertEqual([r["id"] for r in alone], [d["id"] for d in documents(5)])
+
     def test_a_stack_has_one_category(self):
         schema = {"categories": {"shoe": {"attributes": [{"name": "size"}]},
                                  "tv": {"attributes": [{"name": "inches", "type": "integer"}]}}}
