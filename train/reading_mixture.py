@@ -20,7 +20,7 @@ from train.lexicon import Lexicon
 from train.mixture import make_sample
 from train.natural import FOLDER, natural, without
 from train.questions import haystack
-from train.reading_texts import NULL, OTHER_LANGUAGES, PASSAGES, TextRow, load_rows
+from train.reading_texts import NULL, OTHER_LANGUAGES, PASSAGES, TextRow, digest, load_rows, measured_questions
 from train.retrieval import no_document, secret_code, two_hop_document
 from train.sample import DEFAULT_INSTRUCTION, INSTRUCTIONS, Branch, Extraction, Sample, choice_letters
 
@@ -206,7 +206,7 @@ class ReadingMixture:
 
     def everyday(self, lex: Lexicon) -> Sample:
         s = natural(lex, 300 if lex.chance(0.8) else 900, self.natural)
-        s.branches = s.branches[:QUESTIONS]  # they are in random order
+        s.branches = [b for b in s.branches if digest(b.question) not in measured_questions()][:QUESTIONS]  # they are in random order
         for b in s.branches:
             if b.answer == NULL:
                 b.weight *= self.null_weight

@@ -110,6 +110,15 @@ class Arrangements(unittest.TestCase):
                         self.assertNotIn("Holt", s.context)
             self.assertLessEqual({"squad_train", "squad_train-null", "joined", "joined-null", "prior-null", "denied-null", "expert", "expert-null", "hops", "yesno"}, seen)
 
+    def test_templates_ask_no_question_that_is_measured(self):
+        from unittest import mock
+        mixture, lex = ReadingMixture(Path("none")), Lexicon(random.Random(5), TRAIN)
+        asked = [b.question for _ in range(5) for b in mixture.everyday(lex).branches]
+        again = Lexicon(random.Random(5), TRAIN)
+        with mock.patch("train.reading_mixture.measured_questions", return_value={reading_texts.digest(asked[0])}):
+            self.assertNotIn(asked[0], [b.question for b in mixture.everyday(again).branches])
+        self.assertGreater(len(reading_texts.measured_questions()), 100)
+
     def test_choices_and_statements(self):
         lex = Lexicon(random.Random(1), TRAIN)
         made = letter_choice(lex, "When?", "1840", ["1840", "1910", "a farmer"])
