@@ -45,7 +45,9 @@ def hf_tensors(c: dict, w: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     return out
 
 
-def gguf_metadata(c: dict, tok: Tokenizer, kind: int = Q8_0, name: str = NAME, description: str = DESCRIPTION) -> dict[str, object]:
+def gguf_metadata(c: dict, tok: Tokenizer, kind: int = Q8_0, name: str = NAME, description: str = DESCRIPTION,
+                  card: str = "") -> dict[str, object]:
+    """`card`: what the model says about itself, as JSON (docs/model-card.md)."""
     arch = "qwen3" if c.get("qk_norm", True) else "llama"
     count = sum(int(np.prod(s)) for s in weights.tensor_shapes(c).values())
     return {
@@ -60,7 +62,8 @@ def gguf_metadata(c: dict, tok: Tokenizer, kind: int = Q8_0, name: str = NAME, d
         "tokenizer.ggml.model": "gpt2", "tokenizer.ggml.pre": "smollm", "tokenizer.ggml.tokens": tok.tokens,
         "tokenizer.ggml.token_type": [3 if t in SPECIALS else 1 for t in tok.tokens], "tokenizer.ggml.merges": [f"{a} {b}" for a, b in tok.merges],
         "tokenizer.ggml.bos_token_id": U32(tok.end_of_text), "tokenizer.ggml.eos_token_id": U32(tok.im_end), "tokenizer.ggml.padding_token_id": U32(tok.end_of_text),
-        "tokenizer.ggml.add_bos_token": False, "tokenizer.ggml.add_eos_token": False, "tokenizer.chat_template": CHAT_TEMPLATE}
+        "tokenizer.ggml.add_bos_token": False, "tokenizer.ggml.add_eos_token": False, "tokenizer.chat_template": CHAT_TEMPLATE,
+        **({"banyan.card": card} if card else {})}
 
 
 def hf_config(c: dict, tok: Tokenizer) -> dict:
@@ -89,15 +92,19 @@ def main() -> None:
     p.add_argument("--kind", choices=("q8_0", "q4_0"), default="q8_0", help="of the GGUF's matrices")
     p.add_argument("--name", default=NAME)
     p.add_argument("--description", default=DESCRIPTION)
+    p.add_argument("--card", type=Path, default=None, help="JSON of what the model says about itself (docs/model-card.md)")
     a = p.parse_args()
+    card = json.dumps(json.loads(a.card.read_text())) if a.card else ""
     c, _, w = weights.load(a.source)
     if a.gguf:
         a.gguf.parent.mkdir(parents=True, exist_ok=True)
         kind = {"q8_0": Q8_0, "q4_0": Q4_0}[a.kind]
-        write_gguf(a.gguf, gguf_metadata(c, Tokenizer.load(a.tokenizer), kind, a.name, a.description), gguf_tensors(c, w), kind)
+        write_gguf(a.gguf, gguf_metadata(c, Tokenizer.load(a.tokenizer), kind, a.name, a.description, card), gguf_tensors(c, w), kind)
         print(hashlib.sha256(a.gguf.read_bytes()).hexdigest(), a.gguf, a.gguf.stat().st_size, "bytes")
     if a.hf:
         export_hf(a.hf, c, w, a.tokenizer)
+        if card:
+            (a.hf / "banyan.json").write_text(card + "\n")
         print(a.hf)
 
 

@@ -140,7 +140,8 @@ export class AnswersView {
     const said = make('p', 'said', text.data);
     said.classList.toggle('null', row?.answer === null);
     said.classList.toggle('bad', Boolean(row?.error));
+    const sure = row?.confidence === undefined ? [] : [make('p', 'faint', `right with ${Math.round(100 * row.confidence)} %`)];
     const spans = row?.start === undefined ? [] : [{begin: row.start, end: row.end, name: 'answer', hue: hueOf(0)}];
-    Documents.read(document.id, [make('p', 'asked', this.questions[at % columns]), said], markedText(document.text, spans));
+    Documents.read(document.id, [make('p', 'asked', this.questions[at % columns]), said, ...sure], markedText(document.text, spans));
   }
 }

@@ -42,6 +42,7 @@ function ask(body, model) {
   return here('documents.jsonl', body.documents.map(({id, text}) => JSON.stringify({id, context: text}))) +
     (few ? '' : here('questions.txt', body.questions)) +
     ['banyan ask documents.jsonl', ...model, ...(few ? body.questions.map(question => `-q ${quoted(question)}`) : ['--questions questions.txt']),
+      ...('copy' in body ? [body.copy ? '--copy' : '--no-copy'] : []),
       ...common(body, '--max-new'), '--ordered -o answers.jsonl'].join(' ') + '\n';
 }
 

@@ -64,6 +64,7 @@ function request(name) {
   else body.questions = questions();
   if (option('instruction')) body.instruction = option('instruction');
   if (option('max-tokens')) body.max_tokens = Number(option('max-tokens'));
+  if (name === 'ask' && option('copy')) body.copy = option('copy') === 'true';
   if (name === 'extract' && option('values')) body.values = option('values');
   if (name === 'experts' && option('relevance')) body.relevance = option('relevance');
   if (name === 'experts' && option('method')) body.method = option('method');

@@ -47,7 +47,8 @@ Input
 Output
   On a terminal: text to read. Else rows: {"id","question_id","question","answer","finish_reason","tokens",
   "prompt_tokens",…}; the answer is null when the document does not say; "start" and "end" are its place in
-  the document, in characters, where it is one; with choices also "choice" (from 0) and "scores"; with
+  the document, in characters, where it is one; "confidence" is the probability that the answer is right,
+  where the model's card tells it, and "withheld" what --min-confidence kept back; with choices also "choice" (from 0) and "scores"; with
   --samples "samples". A row that cannot be answered becomes
   {"id","question_id","question","error":{"kind","message","file","line"}}, and the job goes on.
 Template variables
@@ -146,9 +147,16 @@ void AddAnswers(CLI::App& command, AskCommand& options) {
       ->allow_extra_args(false)
       ->group(group);
   command
-      .add_flag("--copy", ask.copy,
-                "Free answers are copied from the document, word for word, or are none: no answer "
-                "has words that the document does not")
+      .add_flag_function(
+          "--copy,!--no-copy", [&ask](std::int64_t count) { ask.copy = count > 0; },
+          "Free answers are copied from the document, word for word, or are none: no answer has "
+          "words that the document does not (default: where the model's card says so)")
+      ->group(group);
+  command
+      .add_option("--min-confidence", ask.min_confidence,
+                  "Free answers that are right with less than this probability become null; needs "
+                  "a model whose card tells it (docs/model-card.md)")
+      ->check(CLI::Range(0.0, 1.0))
       ->group(group);
   command
       .add_option("--regex", ask.regex,

@@ -102,7 +102,8 @@ void AskCommand::Resolve() {
     job.other_files.emplace_back("the model", file);
   }
   for (const std::string& folder : run.AdapterFolders()) {
-    for (const char* name : {"/adapter_config.json", "/adapter_model.safetensors"}) {
+    for (const char* name :
+         {"/adapter_config.json", "/adapter_model.safetensors", "/banyan.json"}) {
       job.other_files.emplace_back("--adapter", folder + name);
     }
   }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -39,7 +40,12 @@ struct AskOptions {
   // What free answers must match: a regular expression, or the text of a JSON Schema; empty:
   // anything. docs/constraints.md has the syntax.
   std::string regex, json_schema;
-  bool copy = false;  // free answers are copied from the context, word for word, or null
+  // Free answers are copied from the context, word for word, or null. Nothing: where the model's
+  // card says that it copies (ModelCard::copies), unless regex, json_schema or thinking is there.
+  std::optional<bool> copy;
+  // Free answers that are right with less than this probability become null. Needs a calibration in
+  // the model's card; 0: all stay.
+  double min_confidence = 0.0;
   SamplingOptions sampling;
   int samples = 1;
   bool vote = false;  // the answer is the most frequent of the samples

@@ -29,11 +29,11 @@ def ask(data: Data, questions: Question | Sequence[Question] | None = None, *,
         model: Model | Path | None = None, output: Path | None = None,
         instruction: str | None = None, template: str | None = None,
         few_shot: str | Sequence[Mapping[str, Any]] | None = None, chat: str = "auto", thinking: bool = False,
-        max_new: int = 64, stop: str | Sequence[str] = (), copy: bool = False, regex: str | None = None,
+        max_new: int = 64, stop: str | Sequence[str] = (), copy: bool | None = None, regex: str | None = None,
         json_schema: str | Mapping[str, Any] | None = None, temperature: float = 0.0, top_k: int = 0,
         top_p: float = 1.0, min_p: float = 0.0, repetition_penalty: float = 1.0, seed: int = 0, samples: int = 1,
         vote: bool = False, choices: str = "score", choice_score: str = "mean", too_long: str = "fail",
-        logprobs: bool = False, top_logprobs: int = 0, token_ids: bool = False,
+        min_confidence: float = 0.0, logprobs: bool = False, top_logprobs: int = 0, token_ids: bool = False,
         fields: Mapping[str, str] | None = None, input_format: str | None = None, delimiter: str | None = None,
         limit: int | None = None, shard: tuple[int, int] = (1, 1), max_errors: int | None = None,
         ordered: bool = True, resume: bool = False, retry_errors: bool = False, overwrite: bool = False,
@@ -50,7 +50,9 @@ def ask(data: Data, questions: Question | Sequence[Question] | None = None, *,
     `output` (.jsonl, .csv, .tsv, .md, packed or not, or .parquet) the rows are in that file too, and a job that was
     interrupted goes on with `resume`. `fields` says what the input calls a field: ``{"context": "body"}``. `shard`
     is (i, n): every n-th document from the i-th on. `copy`: answers are copied from the context, word for word, or
-    null. `engine` has the engine's options (`EngineOptions`: strategy, kv_memory, kv_store …), `progress` is called
+    null; None: where the model's card says that it copies. `min_confidence`: answers that are right with less than
+    this probability become null, with a model whose card tells it. `engine` has the engine's options
+    (`EngineOptions`: strategy, kv_memory, kv_store …), `progress` is called
     with a dict a few times a second. The other parameters are the command line's options.
 
     >>> banyan.ask([{"context": "Anna steers the ferry."}], "Who steers the ferry?")[0]["answer"]
@@ -58,8 +60,8 @@ def ask(data: Data, questions: Question | Sequence[Question] | None = None, *,
     """
     task = ask_task(questions, {
         "instruction": instruction, "template": template, "few_shot": few_shot, "chat": chat, "thinking": thinking,
-        "max_new": max_new, "stop": stop, "copy": copy, "regex": regex, "json_schema": json_schema,
-        "temperature": temperature, "top_k": top_k, "top_p": top_p, "min_p": min_p,
+        "max_new": max_new, "stop": stop, "copy": copy, "min_confidence": min_confidence, "regex": regex,
+        "json_schema": json_schema, "temperature": temperature, "top_k": top_k, "top_p": top_p, "min_p": min_p,
         "repetition_penalty": repetition_penalty, "seed": seed, "samples": samples, "vote": vote, "choices": choices,
         "choice_score": choice_score, "too_long": too_long, "logprobs": logprobs, "top_logprobs": top_logprobs,
         "token_ids": token_ids})

@@ -36,7 +36,8 @@ AskOptions AskOptionsOf(OptionReader& reader) {
   reader.Read("stop", options.stop);
   reader.Read("regex", options.regex);
   reader.Read("json_schema", options.json_schema);
-  reader.Read("copy", options.copy);
+  if (reader.Find("copy").is_valid()) reader.Read("copy", options.copy.emplace());
+  reader.Read("min_confidence", options.min_confidence);
   ReadSampling(reader, options.sampling);
   reader.Read("samples", options.samples);
   reader.Read("vote", options.vote);

@@ -30,6 +30,12 @@ std::shared_ptr<const Constraint> ConstraintCache::OfRegex(const std::string& pa
   return Get(true, pattern, param);
 }
 
+std::shared_ptr<const TokenTrie> ConstraintCache::Trie() {
+  const std::lock_guard lock(mutex_);
+  if (!trie_) trie_ = MakeTokenTrie(*model_->text());
+  return trie_;
+}
+
 // Compiled under the lock: two that ask for the same compile it once.
 std::shared_ptr<const Constraint> ConstraintCache::Get(bool regex, const std::string& source,
                                                        const std::string& param) {

@@ -23,6 +23,7 @@ class ConstraintCache {
   // Throws ApiError 400 naming the parameter.
   std::shared_ptr<const Constraint> OfSchema(const std::string& schema, const std::string& param);
   std::shared_ptr<const Constraint> OfRegex(const std::string& pattern, const std::string& param);
+  std::shared_ptr<const TokenTrie> Trie();
 
  private:
   std::shared_ptr<const Constraint> Get(bool regex, const std::string& source,

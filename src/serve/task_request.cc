@@ -142,6 +142,8 @@ TaskRequest ReadAskRequest(ServeContext& context, std::string_view body) {
       parameters.Integer("max_tokens", ask.max_new, 1, context.options.max_tokens));
   ask.stop = parameters.Texts("stop", kMostStopTexts);
   ask.regex = parameters.Text("regex", "");
+  if (parameters.Find("copy")) ask.copy = parameters.Flag("copy", false);
+  ask.min_confidence = parameters.Number("min_confidence", 0.0, 0.0, 1.0);
   if (parameters.Find("json_schema")) ask.json_schema = OrderedText(body, {"json_schema"});
   SamplingOptions& sampling = ask.sampling;
   sampling.temperature = static_cast<float>(parameters.Number("temperature", 0.0, 0.0, 100.0));
@@ -182,7 +184,11 @@ TaskRequest ReadAskRequest(ServeContext& context, std::string_view body) {
     ask.questions += DumpJson(question) + "\n";
   }
   ask.questions_name = "questions";
-  request.task = MakeTask([&] { return std::make_unique<AskTask>(context.model, ask); });
+  request.task = MakeTask([&] {
+    return std::make_unique<AskTask>(
+        context.model, ask,
+        AskSurroundings{request.adapter, [&context] { return context.constraints.Trie(); }});
+  });
   AddDocuments(documents, "context", request);
   RefuseRepeated(request);
   return request;

@@ -1,7 +1,6 @@
 #include "serve/task_run.h"
 
 #include <algorithm>
-#include <cctype>
 #include <utility>
 
 #include "base/error.h"
@@ -17,7 +16,6 @@ namespace {
 
 constexpr int kTagBits = 24;  // of a record's own tags
 constexpr size_t kRecordsAhead = 64;
-constexpr std::string_view kNull = "null";
 
 void RaiseTags(PromptSegment& segment, std::uint64_t bits) {
   for (AnswerRequest& answer : segment.answers) answer.tag |= bits;
@@ -29,14 +27,6 @@ template <typename Visit>
 void ForEachAnswer(PromptSegment& segment, const Visit& visit) {
   for (AnswerRequest& answer : segment.answers) visit(answer);
   for (PromptSegment& below : segment.below) ForEachAnswer(below, visit);
-}
-
-// What was written may still become the word for no answer.
-bool MayBecomeNull(std::string_view text) {
-  return text.size() <= kNull.size() &&
-         std::equal(text.begin(), text.end(), kNull.begin(), [](char a, char b) {
-           return std::tolower(static_cast<unsigned char>(a)) == b;
-         });
 }
 
 }  // namespace
@@ -195,7 +185,8 @@ void TaskRun::ShowText(Record& record, std::uint64_t tag, const std::string& tex
   held += text;
   if (!record.began[question]) {
     held.erase(0, std::min(held.find_first_not_of(" \t\r\n"), held.size()));
-    if (held.empty() || MayBecomeNull(held)) return;
+    const std::string nothing = record.ask ? record.ask->null_text() : "null";
+    if (held.empty() || MayBecomeNothing(held, nothing)) return;
     record.began[question] = true;
   }
   OrderedJson event = {{"type", "token"}};

@@ -66,6 +66,7 @@ std::vector<PromptPart> AskWork::Write(size_t question, std::string_view context
 AskWork::Prompt AskWork::Encode(size_t question, std::string_view context) {
   const AskQuestion& wanted = record_.questions[question];
   Prompt prompt;
+  prompt.context = context;
   prompt.parts = Write(question, context);
   prompt.encoded = encoder_->Encode(prompt.parts);
   if (wanted.choices.empty()) {

@@ -56,14 +56,22 @@ std::string Normalized(const std::string& text) {
   return out;
 }
 
-// A model that finds no answer says null, and so does the row.
-Json AnswerOrNull(const std::string& answer) { return SaysNothing(answer) ? Json() : Json(answer); }
-
 }  // namespace
 
-bool SaysNothing(const std::string& answer) {
+bool SaysNothing(const std::string& answer, const std::string& null_text) {
   const std::string normal = Normalized(answer);
-  return normal.empty() || normal == "null";
+  return normal.empty() || normal == Normalized(null_text);
+}
+
+bool MayBecomeNothing(std::string_view text, const std::string& null_text) {
+  const auto lower = [](char c) { return std::tolower(static_cast<unsigned char>(c)); };
+  return text.size() <= null_text.size() &&
+         std::equal(text.begin(), text.end(), null_text.begin(),
+                    [&](char a, char b) { return lower(a) == lower(b); });
+}
+
+bool AskWork::SaysNothingHere(const std::string& answer) const {
+  return SaysNothing(answer, null_text());
 }
 
 OutputRow AskErrorRow(const Json& id, const Json& question_id, const Json& question,
@@ -142,13 +150,13 @@ std::string AskWork::Decode(std::span<const TokenId> tokens, bool skip_special) 
   return settings_.text->Decode(known, skip_special);
 }
 
-AskWork::Said AskWork::WhatWasSaid(const Answer& answer) const {
+AskWork::Said AskWork::WhatWasSaid(const Answer& answer, const Part& part) const {
   std::string text = answer.finish == FinishReason::kStopString
                          ? answer.text
                          : Decode(answer.tokens, /*skip_special=*/true);
   // A copy that was cut short ends with its last whole word.
-  if (copied_ && answer.finish == FinishReason::kLength) {
-    while (!text.empty() && !copied_->Matches(text)) text.pop_back();
+  if (part.copied && answer.finish == FinishReason::kLength) {
+    while (!text.empty() && !part.copied->Matches(text)) text.pop_back();
   }
   Said said{std::string(Trimmed(text)), ""};
   constexpr std::string_view kBegin = "<think>", kEnd = "</think>";
@@ -162,6 +170,15 @@ AskWork::Said AskWork::WhatWasSaid(const Answer& answer) const {
   return said;
 }
 
+// The probability that an answer is right; nothing where the model's card does not say how to tell.
+// Calibrations are of answers as the model gives them, not of thoughts and forced shapes.
+std::optional<double> AskWork::ConfidenceOf(const Answer& answer, bool nothing) const {
+  if (settings_.options.thinking || settings_.constraint) return std::nullopt;
+  const Calibration* calibration = model_.card->CalibrationOf("ask", nothing ? "null" : "answer");
+  if (calibration == nullptr) return std::nullopt;
+  return calibration->Probability(answer.logprobs);
+}
+
 void AskWork::WriteFree(const Asked& asked, OrderedJson& row) const {
   const AskOptions& options = settings_.options;
   // Of several parts of a long context, the one that says something with the most confidence.
@@ -169,7 +186,8 @@ void AskWork::WriteFree(const Asked& asked, OrderedJson& row) const {
   double best = -std::numeric_limits<double>::infinity();
   for (size_t i = 0; i < asked.parts.size(); ++i) {
     const Answer& first = asked.parts[i].answers.front();
-    const double score = SaysNothing(WhatWasSaid(first).answer) ? -1e30 : Mean(first.logprobs);
+    const double score =
+        SaysNothingHere(WhatWasSaid(first, asked.parts[i]).answer) ? -1e30 : Mean(first.logprobs);
     if (score > best) {
       best = score;
       part_index = i;
@@ -179,7 +197,7 @@ void AskWork::WriteFree(const Asked& asked, OrderedJson& row) const {
   std::vector<Said> samples_said;
   std::map<std::string, int> votes;
   for (const Answer& answer : part.answers) {
-    samples_said.push_back(WhatWasSaid(answer));
+    samples_said.push_back(WhatWasSaid(answer, part));
     ++votes[Normalized(samples_said.back().answer)];
   }
   const auto votes_for = [&](size_t i) { return votes[Normalized(samples_said[i].answer)]; };
@@ -189,13 +207,19 @@ void AskWork::WriteFree(const Asked& asked, OrderedJson& row) const {
   }
   const Answer& answer = part.answers[chosen];
   const Said& said = samples_said[chosen];
-  row["answer"] = AnswerOrNull(said.answer);
-  if (!SaysNothing(said.answer)) {
+  const bool nothing = SaysNothingHere(said.answer);
+  const std::optional<double> confidence = ConfidenceOf(answer, nothing);
+  const bool withheld = !nothing && confidence && *confidence < options.min_confidence;
+  row["answer"] = nothing || withheld ? Json() : Json(said.answer);
+  if (withheld) row["withheld"] = said.answer;
+  if (!nothing && !withheld) {
     if (const auto span = FindSpan(record_.context, said.answer)) {
       row["start"] = span->start;
       row["end"] = span->end;
     }
   }
+  if (confidence) row["confidence"] = std::round(*confidence * 1e4) / 1e4;
+  if (model_.copies && !part.copied) row["copied"] = false;
   // With a schema also as what it says; an answer that was cut short says nothing.
   if (!options.json_schema.empty()) {
     OrderedJson value = OrderedJson::parse(said.answer, nullptr, /*allow_exceptions=*/false);
@@ -223,7 +247,8 @@ void AskWork::WriteFree(const Asked& asked, OrderedJson& row) const {
   if (options.samples > 1) {
     Json samples = Json::array();
     for (size_t i = 0; i < samples_said.size(); ++i) {
-      Json sample = {{"answer", AnswerOrNull(samples_said[i].answer)},
+      const std::string& text = samples_said[i].answer;
+      Json sample = {{"answer", SaysNothingHere(text) ? Json() : Json(text)},
                      {"finish_reason", FinishReasonName(part.answers[i].finish)},
                      {"tokens", part.answers[i].tokens.size()}};
       if (!samples_said[i].thinking.empty()) sample["thinking"] = samples_said[i].thinking;

@@ -5,6 +5,7 @@
 #include "banyan/constrain.h"
 #include "base/error.h"
 #include "base/json_row.h"
+#include "tasks/row_adapter.h"
 #include "tasks/text_parameter.h"
 #include "text/utf8.h"
 
@@ -39,10 +40,11 @@ void CheckOptions(const AskOptions& options) {
   if (!options.regex.empty() && !options.json_schema.empty()) {
     Throw(ErrorKind::kUsage, "--regex and --json-schema: give one of them");
   }
-  if (options.copy && !(options.regex.empty() && options.json_schema.empty())) {
+  const bool copy = options.copy.value_or(false);
+  if (copy && !(options.regex.empty() && options.json_schema.empty())) {
     Throw(ErrorKind::kUsage, "--copy: give either it or --regex or --json-schema");
   }
-  if (options.thinking && options.copy) {
+  if (options.thinking && copy) {
     Throw(ErrorKind::kUsage, "--thinking on: thoughts are not copied from the text (--copy)");
   }
   if (options.thinking && !(options.regex.empty() && options.json_schema.empty())) {
@@ -51,16 +53,31 @@ void CheckOptions(const AskOptions& options) {
   if (options.vote && options.samples < 2) {
     Throw(ErrorKind::kUsage, "--vote needs --samples of 2 or more");
   }
+  if (!(options.min_confidence >= 0.0 && options.min_confidence <= 1.0)) {
+    Throw(ErrorKind::kUsage, "--min-confidence: expected a probability, found {}",
+          options.min_confidence);
+  }
 }
 
+// --min-confidence asks for what the card must tell.
+void CheckCalibrated(const ModelCard& card) {
+  if (card.CalibrationOf("ask", "answer") != nullptr) return;
+  Throw(ErrorKind::kUsage,
+        "--min-confidence: the model's card does not say how to tell the confidence of an answer "
+        "(docs/model-card.md)");
+}
+
+using TrieMaker = std::function<std::shared_ptr<const TokenTrie>()>;
+
 // Null: answers may be anything.
-std::shared_ptr<const Constraint> MakeConstraint(const AskOptions& options, const Model& model) {
+std::shared_ptr<const Constraint> MakeConstraint(const AskOptions& options, const Model& model,
+                                                 const TrieMaker& make_trie) {
   const bool regex = !options.regex.empty();
   if (!regex && options.json_schema.empty()) return nullptr;
   ConstraintOptions constraint;
   constraint.end_tokens = model.end_tokens();
   try {
-    const std::shared_ptr<const TokenTrie> trie = MakeTokenTrie(*model.text());
+    const std::shared_ptr<const TokenTrie> trie = make_trie();
     return regex ? Constraint::FromRegex(options.regex, trie, constraint)
                  : Constraint::FromJsonSchema(options.json_schema, trie, constraint);
   } catch (const Error& e) {
@@ -70,16 +87,27 @@ std::shared_ptr<const Constraint> MakeConstraint(const AskOptions& options, cons
 
 }  // namespace
 
-AskTask::AskTask(std::shared_ptr<Model> model, const AskOptions& options) {
+AskTask::AskTask(std::shared_ptr<Model> model, const AskOptions& options,
+                 const AskSurroundings& surroundings)
+    : adapter_(surroundings.adapter) {
   CheckOptions(options);
   settings_.options = options;
   settings_.text = model->text();
   if (settings_.text == nullptr) {
     Throw(ErrorKind::kUnsupported, "ask: the model's files have no tokenizer");
   }
-  settings_.constraint = MakeConstraint(options, *model);
-  if (options.copy) settings_.trie = MakeTokenTrie(*model->text());
+  const TrieMaker make_trie = [&] {
+    return surroundings.trie ? surroundings.trie() : MakeTokenTrie(*settings_.text);
+  };
+  settings_.constraint = MakeConstraint(options, *model, make_trie);
   settings_.model = std::move(model);
+  bool copies = ModelOf(adapter_).copies;
+  for (const std::string& adapter : settings_.model->adapters()) copies |= ModelOf(adapter).copies;
+  if (copies) settings_.trie = make_trie();
+  // With adapters that are kept apart, each record's own card counts.
+  if (options.min_confidence > 0.0 && settings_.model->adapters().empty()) {
+    CheckCalibrated(settings_.model->card());
+  }
   settings_.writer = std::make_unique<PromptWriter>(settings_.text, options);
   settings_.encoders =
       std::make_unique<EncoderPool>(settings_.text, /*add_bos=*/!settings_.writer->uses_chat());
@@ -98,6 +126,16 @@ AskTask::AskTask(std::shared_ptr<Model> model, const AskOptions& options) {
       Throw(ErrorKind::kUsage, "{}: {}", options.questions_name, question.problem->message);
     }
   }
+}
+
+AskModel AskTask::ModelOf(const std::string& adapter) const {
+  const AskOptions& options = settings_.options;
+  AskModel model;
+  model.card = &settings_.model->card(adapter);
+  model.may_exceed = !options.copy;
+  model.copies =
+      options.copy.value_or(model.card->copies && !settings_.constraint && !options.thinking);
+  return model;
 }
 
 void AskTask::SetQuestions(const std::vector<std::string>& questions) {
@@ -124,7 +162,7 @@ Json AskTask::Parameters() const {
       {"--stop", options.stop},
       {"--regex", TextParameter(options.regex)},
       {"--json-schema", TextParameter(options.json_schema)},
-      {"--copy", options.copy},
+      {"--copy", ModelOf(adapter_).copies},
       {"--temperature", options.sampling.temperature},
       {"--samples", options.samples},
       {"--vote", options.vote},
@@ -144,6 +182,15 @@ Json AskTask::Parameters() const {
     parameters["--min-p"] = options.sampling.min_p;
     parameters["--seed"] = options.sampling.seed;
   }
+  if (options.min_confidence > 0.0) parameters["--min-confidence"] = options.min_confidence;
+  // What cards say of answers: another edition of the same weights may say otherwise.
+  std::vector<std::string> adapters = settings_.model->adapters();
+  adapters.insert(adapters.begin(), "");
+  for (const std::string& adapter : adapters) {
+    const std::string card = settings_.model->card(adapter).ToJson();
+    if (card == ModelCard().ToJson()) continue;
+    parameters[adapter.empty() ? "model card" : "model card of " + adapter] = card;
+  }
   return parameters;
 }
 
@@ -157,7 +204,10 @@ std::string AskTask::Identity(const InputRow& row) const {
 }
 
 std::unique_ptr<AskWork> AskTask::StartAsk(const InputRow& row) {
-  return std::make_unique<AskWork>(settings_, ReadAskRecord(row.value, common_),
+  const std::string own = AdapterOfRow(row, *settings_.model);
+  const AskModel model = ModelOf(own.empty() ? adapter_ : own);
+  if (settings_.options.min_confidence > 0.0) CheckCalibrated(*model.card);
+  return std::make_unique<AskWork>(settings_, model, ReadAskRecord(row.value, common_),
                                    RowPlace{row.file, row.line});
 }
 

@@ -17,8 +17,8 @@ std::uint64_t DrawKeyOf(const Json& id) { return Prefix64(Sha256().Add(DumpJson(
 
 }  // namespace
 
-AskWork::AskWork(AskSettings& settings, AskRecord record, RowPlace place)
-    : settings_(settings), record_(std::move(record)), place_(std::move(place)) {
+AskWork::AskWork(AskSettings& settings, AskModel model, AskRecord record, RowPlace place)
+    : settings_(settings), model_(model), record_(std::move(record)), place_(std::move(place)) {
   asked_.resize(record_.questions.size());
   for (size_t i = 0; i < asked_.size(); ++i) asked_[i].problem = record_.questions[i].problem;
 }
@@ -45,6 +45,7 @@ void AskWork::Take(Answer answer) {
 bool AskWork::IsPlain(std::uint64_t tag) const {
   const Slot& slot = slots_[tag];
   return settings_.options.samples == 1 && !settings_.options.thinking &&
+         settings_.options.min_confidence <= 0.0 &&
          record_.questions[slot.question].choices.empty() &&
          asked_[slot.question].parts.size() == 1;
 }
@@ -109,7 +110,6 @@ AnswerRequest AskWork::RequestFor(size_t question, size_t part, size_t answer) {
     Throw(ErrorKind::kLimit, "the record asks for more than {} answers", kMostAnswers);
   }
   AnswerRequest request;
-  request.constraint = ConstraintOf(question);
   request.tag = slots_.size();
   slots_.push_back({question, part, answer});
   ++asked_[question].missing;
@@ -124,17 +124,20 @@ AnswerRequest AskWork::RequestFor(size_t question, size_t part, size_t answer) {
   return request;
 }
 
-std::shared_ptr<const Constraint> AskWork::ConstraintOf(size_t question) {
-  if (!record_.questions[question].choices.empty()) return nullptr;
-  if (!settings_.options.copy) return settings_.constraint;
-  if (!copied_) {
-    const std::vector<std::string> nothing = {"null"};  // as SaysNothing reads it
-    ConstraintOptions options;
-    options.end_tokens = settings_.model->end_tokens();
-    options.mask_bytes = size_t{4} << 20;
-    copied_ = Constraint::FromCopies(record_.context, nothing, settings_.trie, options);
+// Null: what stands there cannot be copied, and need not be.
+std::shared_ptr<const Constraint> AskWork::CopiesOf(std::string_view context) {
+  const auto [place, is_new] = copies_.try_emplace({context.data(), context.size()});
+  if (!is_new) return place->second;
+  const std::vector<std::string> nothing = {null_text()};
+  ConstraintOptions options;
+  options.end_tokens = settings_.model->end_tokens();
+  options.mask_bytes = size_t{4} << 20;
+  try {
+    place->second = Constraint::FromCopies(context, nothing, settings_.trie, options);
+  } catch (const Error& e) {
+    if (e.kind() != ErrorKind::kLimit || !model_.may_exceed) throw;
   }
-  return copied_;
+  return place->second;
 }
 
 void AskWork::Add(size_t question, const Prompt& prompt) {
@@ -146,9 +149,11 @@ void AskWork::Add(size_t question, const Prompt& prompt) {
   Part& part = asked.parts.emplace_back();
   part.answers.resize(count);
   part.prompt_tokens = static_cast<std::int64_t>(prompt.encoded.tokens.size());
+  if (free_text && model_.copies) part.copied = CopiesOf(prompt.context);
   for (size_t i = 0; i < count; ++i) {
     AnswerRequest request = RequestFor(question, part_index, i);
     if (free_text) {
+      request.constraint = model_.copies ? part.copied : settings_.constraint;
       AddLeaf(prompt.encoded.tokens, prompt.encoded, prompt.encoded.tokens.size(),
               std::move(request));
       continue;

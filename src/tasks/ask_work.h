@@ -3,10 +3,12 @@
 
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "banyan/ask.h"
@@ -28,7 +30,14 @@ struct AskSettings {
   std::unique_ptr<EncoderPool> encoders;
   bool template_shows_choices = false;
   std::shared_ptr<const Constraint> constraint;  // of free answers; null: none
-  std::shared_ptr<const TokenTrie> trie;         // for answers that are copied
+  std::shared_ptr<const TokenTrie> trie;         // for answers that are copied; null: none are
+};
+
+// What one record has of its own: its model may be one with an adapter.
+struct AskModel {
+  const ModelCard* card = nullptr;
+  bool copies = false;      // free answers are copied from the context
+  bool may_exceed = false;  // and are not where the context is too long for that
 };
 
 // Where a record stands in the input, for error rows.
@@ -37,15 +46,18 @@ struct RowPlace {
   std::int64_t line = 0;
 };
 
-// The answer of a model that finds none: no words, or null, whatever its case and punctuation.
-bool SaysNothing(const std::string& answer);
+// The answer of a model that finds none: no words, or `null_text`, whatever its case and
+// punctuation.
+bool SaysNothing(const std::string& answer, const std::string& null_text = "null");
+// What was written so far may still become that.
+bool MayBecomeNothing(std::string_view text, const std::string& null_text = "null");
 
 OutputRow AskErrorRow(const Json& id, const Json& question_id, const Json& question,
                       const RowProblem& problem, const RowPlace& place);
 
 class AskWork : public RecordWork {
  public:
-  AskWork(AskSettings& settings, AskRecord record, RowPlace place);
+  AskWork(AskSettings& settings, AskModel model, AskRecord record, RowPlace place);
 
   std::vector<PromptSegment> NextPrompts() override;
   void Take(Answer answer) override;
@@ -57,9 +69,11 @@ class AskWork : public RecordWork {
   const std::string& QuestionText(size_t question) const {
     return record_.questions[question].question;
   }
-  // The answer's text is the question's answer: one sample, no choices, no thoughts, nothing split.
+  // The answer's text is the question's answer: one sample, no choices, no thoughts, nothing split,
+  // nothing that is withheld when it is known.
   bool IsPlain(std::uint64_t tag) const;
   bool IsAnswered(size_t question) const { return asked_[question].missing == 0; }
+  const std::string& null_text() const { return model_.card->null_text; }
   // REQUIRES: IsAnswered.
   OutputRow Row(size_t question);
 
@@ -71,6 +85,7 @@ class AskWork : public RecordWork {
   struct Part {
     std::vector<Answer> answers;
     std::int64_t prompt_tokens = 0;
+    std::shared_ptr<const Constraint> copied;  // what its stretch allows; null: not copied
   };
   struct Asked {
     std::optional<RowProblem> problem;
@@ -90,7 +105,8 @@ class AskWork : public RecordWork {
     // Each choice: after so many of the prompt's tokens come these. Empty: free text.
     std::vector<size_t> kept;
     std::vector<std::vector<TokenId>> continued;
-    int room = 0;  // tokens that the answer may need
+    int room = 0;              // tokens that the answer may need
+    std::string_view context;  // as the prompt has it
   };
 
   // ask_work.cc
@@ -100,7 +116,7 @@ class AskWork : public RecordWork {
   void AddLeaf(const std::vector<TokenId>& tokens, const EncodedPrompt& ends, size_t prompt_tokens,
                AnswerRequest request);
   AnswerRequest RequestFor(size_t question, size_t part, size_t answer);
-  std::shared_ptr<const Constraint> ConstraintOf(size_t question);
+  std::shared_ptr<const Constraint> CopiesOf(std::string_view context);
 
   // ask_prompt.cc
   bool IsLetterQuestion(size_t question) const;
@@ -123,10 +139,13 @@ class AskWork : public RecordWork {
   OutputRow AnswerRow(size_t question);
   void WriteFree(const Asked& asked, nlohmann::ordered_json& row) const;
   void WriteChoice(size_t question, nlohmann::ordered_json& row) const;
-  Said WhatWasSaid(const Answer& answer) const;
+  Said WhatWasSaid(const Answer& answer, const Part& part) const;
+  bool SaysNothingHere(const std::string& answer) const;
+  std::optional<double> ConfidenceOf(const Answer& answer, bool nothing) const;
   std::string Decode(std::span<const TokenId> tokens, bool skip_special) const;
 
   AskSettings& settings_;
+  const AskModel model_;
   AskRecord record_;
   RowPlace place_;
   bool started_ = false;
@@ -134,8 +153,9 @@ class AskWork : public RecordWork {
   std::vector<Asked> asked_;          // [questions]
   std::vector<Slot> slots_;           // by tag
   std::vector<PromptSegment> roots_;
-  std::shared_ptr<const Constraint> copied_;  // what the context allows; made when first needed
-  std::deque<std::string> texts_;             // of variables that are no texts in the record
+  // What stretches of the context allow, by where they lie; made when first needed.
+  std::map<std::pair<const char*, size_t>, std::shared_ptr<const Constraint>> copies_;
+  std::deque<std::string> texts_;  // of variables that are no texts in the record
 };
 
 }  // namespace banyan

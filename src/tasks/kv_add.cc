@@ -57,6 +57,7 @@ class StoreAdding {
       RunRagDocuments();
     } else {
       AskOptions ask = options_.ask;
+      ask.copy = false;  // nothing is answered
       if (ask.question_list.empty()) ask.question_list = {kAnyQuestion};
       AskTask task(model_, ask);
       AddRows(task);

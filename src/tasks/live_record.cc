@@ -10,22 +10,12 @@
 namespace banyan {
 namespace {
 
-constexpr std::string_view kNull = "null";
-
 void MarkAll(PromptSegment& segment, std::uint64_t tag_bits) {
   for (AnswerRequest& answer : segment.answers) {
     answer.tag |= tag_bits;
     answer.stream = true;
   }
   for (PromptSegment& below : segment.below) MarkAll(below, tag_bits);
-}
-
-// What was written may still become the word for no answer.
-bool MayBecomeNull(std::string_view text) {
-  if (text.size() > kNull.size()) return false;
-  return std::equal(text.begin(), text.end(), kNull.begin(), [](char a, char b) {
-    return std::tolower(static_cast<unsigned char>(a)) == b;
-  });
 }
 
 }  // namespace
@@ -106,7 +96,8 @@ void LiveRecord::ShowText(Question& question, bool all, AskListener& listener) {
   const size_t begin = question.text.find_first_not_of(" \t\r\n");
   if (begin == std::string::npos) return;
   const size_t end = question.text.find_last_not_of(" \t\r\n") + 1;
-  if (!all && MayBecomeNull(std::string_view(question.text).substr(begin, end - begin))) return;
+  const std::string_view text = std::string_view(question.text).substr(begin, end - begin);
+  if (!all && MayBecomeNothing(text, work_->null_text())) return;
   const size_t from = std::max(begin, question.shown);
   if (from >= end) return;
   listener.Text(question.text.substr(from, end - from));

@@ -97,6 +97,16 @@ class OwnEndpoints(ServeTest):
                                                      "temperature": 0.9, "seed": 5, "samples": 3})
         self.assertEqual((status, reply["rows"]), (200, expected))
 
+    def test_copies_are_those_of_the_command(self):
+        rows = [{"id": "a", "context": FERRY, "questions": QUESTIONS}]
+        body = {"documents": ASK["documents"][:1], "questions": QUESTIONS}
+        for copy, option in ((True, "--copy"), (False, "--no-copy")):
+            status, reply = self.server.json("/v1/ask", dict(body, copy=copy))
+            self.assertEqual((status, reply["rows"]), (200, command_rows("ask", rows, option)))
+        status, reply = self.server.json("/v1/ask", dict(body, copy=None))
+        self.assertEqual((status, reply["rows"]), (200, command_rows("ask", rows)))
+        self.assertEqual(self.server.json("/v1/ask", dict(body, copy=True, regex="a"))[0], 400)
+
     def test_extract_gives_the_rows_of_the_command(self):
         import tempfile
         with tempfile.NamedTemporaryFile("w", suffix=".json") as schema:
@@ -135,7 +145,8 @@ class OwnEndpoints(ServeTest):
         for path, body, param in (
                 ("/v1/ask", {"questions": ["?"]}, "documents"), ("/v1/ask", dict(ASK, topp=1), "topp"),
                 ("/v1/ask", dict(ASK, temperature="hot"), "temperature"), ("/v1/ask", dict(ASK, questions=[5]), "questions"),
-                ("/v1/ask", dict(ASK, too_long="maybe"), "too_long"), ("/v1/ask", dict(ASK, max_tokens=0), "max_tokens"),
+                ("/v1/ask", dict(ASK, too_long="maybe"), "too_long"), ("/v1/ask", dict(ASK, copy="yes"), "copy"),
+                ("/v1/ask", dict(ASK, min_confidence=2), "min_confidence"), ("/v1/ask", dict(ASK, max_tokens=0), "max_tokens"),
                 ("/v1/extract", {"documents": ["x"]}, "schema"), ("/v1/rag", {"questions": ["x"]}, "documents"),
                 ("/v1/rag", {"questions": ["x"], "documents": ["y"], "beta": -1}, "beta")):
             status, reply = self.server.json(path, body)

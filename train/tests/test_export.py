@@ -11,6 +11,7 @@ import numpy as np
 
 from train import export, safetensors, weights
 from train.gguf import dequantize_q8_0, quantize_q8_0, read_gguf
+from train.gguf_set import with_string
 from train.reference import experts, greedy, load_gguf, load_hf, skeleton
 from train.tokenizer import CHAT_TEMPLATE, Tokenizer
 
@@ -57,6 +58,27 @@ class Formats(unittest.TestCase):
         ids = tok.encode("The cat sat on the mat.")
         one, two = (n.feed(n.empty(), ids, list(range(len(ids)))) for n in (a, b))
         self.assertLess(np.abs(one - two).max(), 0.05 * np.abs(two).max())
+
+
+class Cards(unittest.TestCase):
+    def test_a_string_is_set_and_all_else_stays(self):
+        w, tok = tiny_weights(), Tokenizer.load(TOKENIZER)
+        with tempfile.TemporaryDirectory() as folder:
+            path, again = Path(folder, "m.gguf"), Path(folder, "n.gguf")
+            export.write_gguf(path, export.gguf_metadata(TINY, tok), export.gguf_tensors(TINY, w))
+            before = read_gguf(path)
+            for text in ('{"copies": true}', '{}', '{"copies": true, "null_text": "null", "null_bias": 0.5}'):
+                again.write_bytes(with_string((again if again.exists() else path).read_bytes(), "banyan.card", text))
+                meta, tensors = read_gguf(again)
+                self.assertEqual(meta.pop("banyan.card"), text)
+                self.assertEqual(meta, before[0])
+                self.assertEqual(tensors.keys(), before[1].keys())
+                for name, tensor in tensors.items():
+                    np.testing.assert_array_equal(tensor, before[1][name])
+            export.write_gguf(path, export.gguf_metadata(TINY, tok, card=text), export.gguf_tensors(TINY, w))
+            self.assertEqual(path.read_bytes(), again.read_bytes())
+        with self.assertRaises(ValueError):
+            with_string(b"GGML" + bytes(20), "a", "b")
 
 
 class Shipped(unittest.TestCase):
