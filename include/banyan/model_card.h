@@ -14,11 +14,15 @@ namespace banyan {
 // The probability that an answer is right, fitted on answers whose truth was known:
 // sigmoid(scale * x + offset), where x is a feature of the answer's tokens.
 struct Calibration {
-  enum class Feature { kMeanLogprob, kSumLogprob };
+  // The mean or the sum of the tokens' log-probabilities, or the log-odds of the probability with
+  // which the model wrote all of them: ln(p / (1 - p)), from -30 to 12.
+  enum class Feature { kMeanLogprob, kSumLogprob, kLogOdds };
   Feature feature = Feature::kMeanLogprob;
   double scale = 0.0, offset = 0.0;
 
   double Probability(double x) const;
+  // The same from the sum of an answer's log-probabilities and its number of tokens.
+  double ProbabilityOf(double sum, int tokens) const;
   // Of the log-probabilities of all of an answer's tokens, as rows have them in `logprobs`. The
   // mean of none is 0.
   double Probability(std::span<const float> logprobs) const;

@@ -2,7 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <cmath>
+#include <utility>
 
 #include "base/error.h"
 #include "base/json.h"
@@ -15,8 +18,13 @@ namespace {
 constexpr size_t kMostCardBytes = 1u << 20;
 constexpr size_t kMostNullBytes = 64;
 
-constexpr const char* kMeanLogprob = "mean_logprob";
-constexpr const char* kSumLogprob = "sum_logprob";
+using Feature = Calibration::Feature;
+constexpr std::array<std::pair<const char*, Feature>, 3> kFeatures = {
+    {{"mean_logprob", Feature::kMeanLogprob},
+     {"sum_logprob", Feature::kSumLogprob},
+     {"log_odds", Feature::kLogOdds}}};
+
+const char* NameOfFeature(Feature feature) { return kFeatures[static_cast<size_t>(feature)].first; }
 
 double NumberOf(const JsonFields& fields, const char* key) {
   const std::optional<double> number = fields.FindNumber(key);
@@ -28,13 +36,16 @@ Calibration ReadCalibration(const JsonFields& fields) {
   Calibration calibration;
   calibration.scale = NumberOf(fields, "scale");
   calibration.offset = NumberOf(fields, "offset");
-  const std::string feature = fields.FindString("feature").value_or(kMeanLogprob);
-  if (feature != kMeanLogprob && feature != kSumLogprob) {
-    Throw(ErrorKind::kFormat, "{}: 'feature': expected {} or {}, found '{}'", fields.where(),
-          kMeanLogprob, kSumLogprob, feature);
+  const std::string name =
+      fields.FindString("feature").value_or(NameOfFeature(Feature::kMeanLogprob));
+  for (const auto& [known, feature] : kFeatures) {
+    if (name != known) continue;
+    calibration.feature = feature;
+    return calibration;
   }
-  if (feature == kSumLogprob) calibration.feature = Calibration::Feature::kSumLogprob;
-  return calibration;
+  Throw(ErrorKind::kFormat,
+        "{}: 'feature': expected mean_logprob, sum_logprob or log_odds, found '{}'", fields.where(),
+        name);
 }
 
 bool IsPartOfCalibration(const std::string& name) {
@@ -57,8 +68,7 @@ std::map<std::string, Calibration, std::less<>> ReadTask(const Json& json,
 }
 
 Json JsonOf(const Calibration& calibration) {
-  const bool sum = calibration.feature == Calibration::Feature::kSumLogprob;
-  return {{"feature", sum ? kSumLogprob : kMeanLogprob},
+  return {{"feature", NameOfFeature(calibration.feature)},
           {"scale", calibration.scale},
           {"offset", calibration.offset}};
 }
@@ -75,12 +85,23 @@ double Calibration::Probability(double x) const {
 }
 
 double Calibration::Probability(std::span<const float> logprobs) const {
-  double x = 0.0;
-  for (const float logprob : logprobs) x += logprob;
-  if (feature == Feature::kMeanLogprob && !logprobs.empty()) {
-    x /= static_cast<double>(logprobs.size());
+  double sum = 0.0;
+  for (const float logprob : logprobs) sum += logprob;
+  return ProbabilityOf(sum, static_cast<int>(logprobs.size()));
+}
+
+double Calibration::ProbabilityOf(double sum, int tokens) const {
+  switch (feature) {
+    case Feature::kMeanLogprob:
+      return Probability(tokens == 0 ? 0.0 : sum / tokens);
+    case Feature::kSumLogprob:
+      break;
+    case Feature::kLogOdds: {
+      const double below_one = std::min(sum, -1e-9);
+      return Probability(std::clamp(below_one - std::log(-std::expm1(below_one)), -30.0, 12.0));
+    }
   }
-  return Probability(x);
+  return Probability(sum);
 }
 
 const Calibration* ModelCard::CalibrationOf(std::string_view task, std::string_view kind) const {

@@ -68,8 +68,9 @@ TEST(ModelCard, RefusesWrongTypesWithTheirPlace) {
             "m/banyan.json: 'confidence': 'extract': 'text': 'offset' is missing");
   EXPECT_EQ(refusal(R"({"confidence":{"ask":{"scale":"1","offset":0}}})"),
             "m/banyan.json: 'confidence': 'ask': 'scale': expected a number, found string");
-  EXPECT_THAT(refusal(R"({"confidence":{"ask":{"scale":1,"offset":0,"feature":"length"}}})"),
-              HasSubstr("'feature': expected mean_logprob or sum_logprob, found 'length'"));
+  EXPECT_THAT(
+      refusal(R"({"confidence":{"ask":{"scale":1,"offset":0,"feature":"length"}}})"),
+      HasSubstr("'feature': expected mean_logprob, sum_logprob or log_odds, found 'length'"));
   EXPECT_THAT(refusal(R"({"confidence":{"extract":{"text":5}}})"),
               HasSubstr("'text': expected an object, found number"));
   EXPECT_THAT(refusal("{"), HasSubstr("m/banyan.json: not valid JSON"));
@@ -83,6 +84,14 @@ TEST(ModelCard, ProbabilitiesAreSigmoidsOfTheFeature) {
   EXPECT_DOUBLE_EQ(calibration.Probability(logprobs), 1.0 / (1.0 + std::exp(2.0)));
   calibration.feature = Calibration::Feature::kSumLogprob;
   EXPECT_DOUBLE_EQ(calibration.Probability(logprobs), 1.0 / (1.0 + std::exp(5.0)));
+  calibration.feature = Calibration::Feature::kLogOdds;
+  calibration.scale = 1.0;
+  calibration.offset = 0.0;
+  EXPECT_NEAR(calibration.ProbabilityOf(std::log(0.8), 3), 0.8, 1e-12);  // says what the model says
+  EXPECT_NEAR(calibration.ProbabilityOf(0.0, 1), 1.0, 1e-5);
+  EXPECT_LT(calibration.ProbabilityOf(-1e9, 1), 1e-12);
+  calibration.scale = 2.0;
+  calibration.offset = 1.0;
   EXPECT_EQ(calibration.Probability(-1e9), 0.0);
   EXPECT_EQ(calibration.Probability(1e9), 1.0);
   EXPECT_EQ(calibration.Probability(-std::numeric_limits<double>::infinity()), 0.0);

@@ -223,7 +223,8 @@ TaskRequest ReadExtractRequest(ServeContext& context, std::string_view body) {
   ReadStreaming(context, parameters, request);
   const Json& documents = ListOf(parameters, "documents", context.options.max_answers);
   parameters.RefuseOthers();
-  request.task = MakeTask([&] { return std::make_unique<ExtractTask>(context.model, extract); });
+  request.task = MakeTask(
+      [&] { return std::make_unique<ExtractTask>(context.model, extract, request.adapter); });
   AddDocuments(documents, "text", request);
   RefuseRepeated(request);
   return request;

@@ -103,7 +103,7 @@ std::vector<ExtractedValue> ExtractWork::ValuesOfPart(const Part& part, size_t d
     value.reason = std::move(typed.reason);
     if (written.truncated && value.value.is_null()) value.reason = "cut off: see max_tokens";
     value.raw = written.json;
-    value.confidence = settings_.Confidence(attribute.kind, written);
+    value.confidence = settings_.Confidence(attribute, written, *records_[document].card);
     value.truncated = written.truncated;
     value.tokens = written.tokens;
     if (!written.json.is_null()) value.places = PlacesOf(written.json, text);

@@ -36,6 +36,7 @@ OrderedJson SpanForm(bool copy) {
 OrderedJson FormOf(const ExtractAttribute& attribute, bool copy) {
   switch (attribute.kind) {
     case ValueKind::kBoolean:
+      if (!attribute.nullable) return {{"type", "boolean"}};
       // A model that was not taught to write true or false writes the document's yes or no.
       return {{"anyOf", {{{"type", "boolean"}}, SpanForm(copy)}}};
     case ValueKind::kEnum:

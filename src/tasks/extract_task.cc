@@ -9,6 +9,7 @@
 #include "base/json_row.h"
 #include "tasks/ask_record.h"
 #include "tasks/extract_work.h"
+#include "tasks/row_adapter.h"
 #include "tasks/text_parameter.h"
 #include "text/utf8.h"
 
@@ -34,6 +35,27 @@ const char* NameOf(TooLong too_long) {
   return too_long == TooLong::kFail       ? "fail"
          : too_long == TooLong::kTruncate ? "truncate"
                                           : "split";
+}
+
+// As a card's calibrations name kinds of values.
+const char* NameOf(ValueKind kind) {
+  switch (kind) {
+    case ValueKind::kNumber:
+      return "number";
+    case ValueKind::kInteger:
+      return "integer";
+    case ValueKind::kBoolean:
+      return "boolean";
+    case ValueKind::kDate:
+      return "date";
+    case ValueKind::kEnum:
+      return "enum";
+    case ValueKind::kList:
+    case ValueKind::kObjects:
+      return "list";
+    default:
+      return "text";
+  }
 }
 
 void CheckOptions(const ExtractOptions& options) {
@@ -112,11 +134,17 @@ std::string ColumnOf(const std::string& name) {
   return taken ? std::string(kValuePrefix) + name : name;
 }
 
-double ExtractSettings::Confidence(ValueKind, const WrittenValue& written) const {
-  return std::exp(written.logprob);
+double ExtractSettings::Confidence(const ExtractAttribute& attribute, const WrittenValue& written,
+                                   const ModelCard& card) const {
+  const char* kind = written.json.is_null() ? "null" : NameOf(attribute.kind);
+  const Calibration* calibration = card.CalibrationOf("extract", kind);
+  if (calibration == nullptr) return std::exp(written.logprob);
+  return calibration->ProbabilityOf(written.logprob, written.tokens);
 }
 
-ExtractTask::ExtractTask(std::shared_ptr<Model> model, const ExtractOptions& options) {
+ExtractTask::ExtractTask(std::shared_ptr<Model> model, const ExtractOptions& options,
+                         const std::string& adapter)
+    : adapter_(adapter) {
   CheckOptions(options);
   settings_.options = options;
   if (options.instruction.empty()) {
@@ -163,6 +191,7 @@ Json ExtractTask::Parameters() const {
       {"--min-confidence", options.min_confidence},
   };
   if (options.stack > 1) parameters["--stack"] = options.stack;
+  parameters["the model's card"] = TextParameter(settings_.model->card(adapter_).ToJson());
   return parameters;
 }
 
@@ -201,6 +230,8 @@ ExtractRecord ExtractTask::Read(const InputRow& row) const {
     Throw(ErrorKind::kInput, "'category': the schema has no category '{}'", category);
   }
   record.plan = &plan->second;
+  const std::string adapter = AdapterOfRow(row, *settings_.model);
+  record.card = &settings_.model->card(adapter.empty() ? adapter_ : adapter);
   for (const auto& [name, value] : row.value.items()) {
     if (name != "id" && name != "text" && name != "category") record.carried[name] = value;
   }

@@ -30,7 +30,8 @@ struct ExtractSettings {
 
   // The probability that a value is right: calibrated where the model's card says how, else the
   // probability with which the model wrote it.
-  double Confidence(ValueKind kind, const WrittenValue& written) const;
+  double Confidence(const ExtractAttribute& attribute, const WrittenValue& written,
+                    const ModelCard& card) const;
 };
 
 constexpr int kMostStacked = 64;  // documents of one prompt
@@ -40,6 +41,7 @@ struct ExtractRecord {
   Json id;
   std::string text;
   const CategoryPlan* plan = nullptr;
+  const ModelCard* card = nullptr;      // of the adapter that reads it
   std::map<std::string, Json> carried;  // other fields, for the row and the template
 };
 
@@ -51,8 +53,10 @@ std::string ColumnOf(const std::string& name);
 
 class ExtractTask : public Task {
  public:
-  // Throws kUsage for options and schemas, kUnsupported for a model without text side.
-  ExtractTask(std::shared_ptr<Model> model, const ExtractOptions& options);
+  // `adapter`: of documents that do not name theirs. Throws kUsage for options and schemas,
+  // kUnsupported for a model without text side.
+  ExtractTask(std::shared_ptr<Model> model, const ExtractOptions& options,
+              const std::string& adapter = "");
 
   std::string name() const override { return "extract"; }
   Json Parameters() const override;
@@ -74,6 +78,7 @@ class ExtractTask : public Task {
   std::vector<ExtractRecord> ReadAll(std::span<const InputRow> rows) const;
 
   ExtractSettings settings_;
+  std::string adapter_;
 };
 
 }  // namespace banyan

@@ -1,0 +1,95 @@
+"""Fits the confidence of a model's card: how likely an answer is right, from the log-probability of its tokens.
+
+    python3 -m train.confidence CALIBRATION.jsonl … --task ask | extract --card models/smollm2-reader/banyan.json
+
+CALIBRATION.jsonl is what the trainers write at their end: a line for every held-out answer, with its log-probabilities and whether
+it was right. For each kind of answer P(right) = sigmoid(scale * x + offset) is fitted by least log-loss, x the log-odds
+of the probability with which the model wrote it. A kind with few lines shares those of all. Prints the expected calibration error on the other half of the lines, fitted
+on one half; what the card gets is fitted on all. The card's other fields stay.
+"""
+from __future__ import annotations
+
+import argparse
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+
+FEWEST = 150  # lines of a kind that has a fit of its own
+LEAST, MOST = -30.0, 12.0  # log-odds beyond them say no more
+
+
+def lines(path: Path, task: str) -> list[tuple[str, float, bool]]:
+    """(kind, x, right)"""
+    found = []
+    for row in map(json.loads, path.open(encoding="utf-8")):
+        if task == "ask":
+            right = row["exact"] or (row["is_null"] and not row["answerable"])
+            found.append(("null" if row["is_null"] else "answer", row["logprob"], bool(right)))
+        else:
+            found.append(("null" if row["null"] else row["type"], row["sum"], bool(row["right"])))
+    return found
+
+
+def log_odds(logprob: np.ndarray) -> np.ndarray:
+    below_one = np.minimum(np.asarray(logprob, float), -1e-9)
+    return np.clip(below_one - np.log(-np.expm1(below_one)), LEAST, MOST)
+
+
+def fit(x: np.ndarray, right: np.ndarray) -> tuple[float, float]:
+    """scale, offset by Newton's method, with a weak pull to (1, 0) so that a kind without errors has an end."""
+    w = np.array([1.0, 0.0])
+    a = np.stack([log_odds(x), np.ones_like(x)], 1)
+    for _ in range(60):
+        p = 1 / (1 + np.exp(-np.clip(a @ w, -30, 30)))
+        gradient = a.T @ (p - right) + 0.1 * (w - np.array([1.0, 0.0]))
+        hessian = (a * (p * (1 - p))[:, None]).T @ a + 0.1 * np.eye(2)
+        step = np.linalg.solve(hessian, gradient)
+        w -= np.clip(step, -2, 2)
+        if np.abs(step).max() < 1e-9:
+            break
+    return max(float(w[0]), 0.0), float(w[1])
+
+
+def probability(x: np.ndarray, scale: float, offset: float) -> np.ndarray:
+    return 1 / (1 + np.exp(-(scale * log_odds(x) + offset)))
+
+
+def calibration_error(p: np.ndarray, right: np.ndarray, bins: int = 10) -> float:
+    order = np.argsort(p, kind="stable")
+    return float(sum(abs(p[b].mean() - right[b].mean()) * len(b) for b in np.array_split(order, bins) if len(b)) / len(p))
+
+
+def fits(found: list[tuple[str, float, bool]]) -> dict[str, tuple[float, float]]:
+    kinds = sorted({k for k, _, _ in found})
+    out = {}
+    values = [f for f in found if f[0] != "null"]
+    for kind in kinds:
+        own = [f for f in found if f[0] == kind]
+        use = own if len(own) >= FEWEST or kind == "null" else values
+        out[kind] = fit(np.array([x for _, x, _ in use]), np.array([r for _, _, r in use], float))
+    out[""] = fit(np.array([x for _, x, _ in values]), np.array([r for _, _, r in values], float))
+    return out
+
+
+def main() -> None:
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("files", type=Path, nargs="+")
+    p.add_argument("--task", choices=["ask", "extract"], required=True)
+    p.add_argument("--card", type=Path, required=True)
+    a = p.parse_args()
+    found = [f for path in a.files for f in lines(path, a.task) if math.isfinite(f[1])]
+    half = fits(found[::2])
+    test = found[1::2]
+    guessed = np.array([float(probability(np.array([x]), *half.get(k, half[""]))[0]) for k, x, _ in test])
+    right = np.array([r for _, _, r in test], float)
+    print(f"{len(found)} answers, {np.mean([r for _, _, r in found]):.3f} right; expected calibration error on {len(test)} not fitted: {calibration_error(guessed, right):.3f}, uncalibrated {calibration_error(np.exp([x for _, x, _ in test]), right):.3f}")
+    card = json.loads(a.card.read_text()) if a.card.exists() else {}
+    made = {k: dict(feature="log_odds", scale=round(s, 4), offset=round(o, 4)) for k, (s, o) in fits(found).items()}
+    card.setdefault("confidence", {})[a.task] = {**made.pop(""), **made}
+    a.card.write_text(json.dumps(card, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
