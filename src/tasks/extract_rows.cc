@@ -123,6 +123,14 @@ std::vector<ExtractedValue> ExtractWork::ValuesOfPart(const Part& part, size_t d
     const bool objects = leaf.attribute->kind == ValueKind::kObjects;
     if (!objects || !written[n].json.is_array()) {
       values.push_back(make(leaf.name, *leaf.attribute, written[n], plan_.fits[n].get()));
+      const auto look = part.looks.find(document * leaves() + n);
+      if (look == part.looks.end()) continue;
+      const SecondLook& again = look->second;
+      ExtractedValue found =
+          make(leaf.name, *leaf.attribute, ReadSlot(again.slot, *again.constraint, again.answer),
+               plan_.fits[n].get());
+      found.tokens += values.back().tokens;
+      if (!found.value.is_null() || found.dropped) values.back() = std::move(found);
       continue;
     }
     const std::vector<ExtractAttribute>& parts = leaf.attribute->parts;

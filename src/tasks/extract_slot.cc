@@ -124,6 +124,9 @@ ValueSlot MakeSlot(const ExtractAttribute& attribute, std::string piece, SlotReq
     form = {{"anyOf", {std::move(form), {{"type", "null"}}}}};
   }
   slot.form = form.dump();
+  ExtractAttribute wanted = attribute;
+  wanted.nullable = false;
+  slot.value_form = FormOf(wanted, request.options->copy).dump();
   slot.copies = request.options->copy && slot.form.find("\"x-copied\"") != std::string::npos &&
                 attribute.kind != ValueKind::kSchema && attribute.kind != ValueKind::kEnum;
   if (slot.copies) return slot;
@@ -141,6 +144,14 @@ ValueSlot MakeSlot(const ExtractAttribute& attribute, std::string piece, SlotReq
   }
   slot.constraint = made;
   return slot;
+}
+
+ValueSlot WithoutNull(const ValueSlot& slot) {
+  ValueSlot wanted = slot;
+  wanted.form = slot.value_form;
+  wanted.copies = true;
+  wanted.constraint = nullptr;
+  return wanted;
 }
 
 std::shared_ptr<const Constraint> CopyConstraint(const ValueSlot& slot, std::string_view document,

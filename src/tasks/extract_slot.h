@@ -31,6 +31,7 @@ struct ValueSlot {
   std::vector<TokenId> tokens;  // of the piece, as far as it is not written with the value
   std::string rest;             // what of the piece's text the value's answer begins with
   std::string form;             // JSON Schema of what the model writes, with {"x-copied": true}
+  std::string value_form;       // the same without null
   bool copies = false;          // the form has copies: its constraint is a document's
   std::shared_ptr<const Constraint> constraint;  // null when it copies
   int max_tokens = 0;
@@ -48,6 +49,9 @@ struct SlotRequest {
 // `piece`: the text before the value, up to its colon. Throws kUsage with the attribute's name for
 // what cannot be made a constraint.
 ValueSlot MakeSlot(const ExtractAttribute& attribute, std::string piece, SlotRequest& request);
+
+// The same slot where null may not be written. Its constraint is a document's, copies or not.
+ValueSlot WithoutNull(const ValueSlot& slot);
 
 // What an answer to the slot must match, when texts are copied from `document`.
 std::shared_ptr<const Constraint> CopyConstraint(const ValueSlot& slot, std::string_view document,

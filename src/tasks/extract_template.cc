@@ -1,6 +1,10 @@
 // The templates after a prompt: a chain of pieces with an answer at the end of each.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
 #include "base/json_row.h"
 #include "tasks/extract_work.h"
 
@@ -120,38 +124,97 @@ std::vector<PromptSegment> ExtractWork::ValuePrompts() {
 }
 
 // The objects that the first stage named, each with a template for its other attributes.
-std::vector<PromptSegment> ExtractWork::ItemPrompts() {
+void ExtractWork::FindItems(Part& part) const {
+  const std::vector<WrittenValue> written = Written(part, 0);
+  for (size_t n = 0; n < leaves(); ++n) {
+    const Leaf& leaf = plan_.leaves[n];
+    const std::vector<ExtractAttribute>& parts = leaf.attribute->parts;
+    if (leaf.attribute->kind != ValueKind::kObjects || parts.size() < 2) continue;
+    if (!written[n].json.is_array()) continue;
+    size_t number = 0;
+    for (const auto& item : written[n].json) {
+      if (number == static_cast<size_t>(leaf.attribute->max_items)) break;
+      ItemWork& work = part.items.emplace_back();
+      work.leaf = n;
+      work.number = number++;
+      SlotRequest request = settings_.slots;
+      for (size_t i = 1; i < parts.size(); ++i) {
+        work.slots.push_back(MakeSlot(
+            parts[i], i == 1 ? PieceOfItem(leaf, DumpJson(item)) : NextPieceOfItem(parts[i]),
+            request));
+        work.constraints.push_back(ConstraintOf(work.slots.back(), part.documents.front(), part));
+      }
+      work.answers.resize(work.slots.size());
+    }
+  }
+}
+
+// Nulls whose log-odds with the card's bias say that there is a value.
+void ExtractWork::FindDoubtfulNulls(Part& part) const {
+  for (size_t document = 0; document < records_.size(); ++document) {
+    const double bias = records_[document].card->null_bias.value_or(0.0);
+    if (bias >= 0.0) continue;
+    const std::vector<WrittenValue> written = Written(part, document);
+    for (size_t n = 0; n < leaves(); ++n) {
+      const ValueKind kind = plan_.leaves[n].attribute->kind;
+      if (!written[n].json.is_null() || written[n].truncated || kind == ValueKind::kSchema ||
+          kind == ValueKind::kObjects) {
+        continue;
+      }
+      const double none = std::min(written[n].logprob, -1e-9);
+      if (none - std::log(-std::expm1(none)) + bias >= 0.0) continue;
+      SecondLook look{WithoutNull(plan_.slots[document * leaves() + n]), nullptr, {}};
+      try {
+        look.constraint = ConstraintOf(look.slot, part.documents[document], part);
+      } catch (const Error& e) {
+        if (e.kind() != ErrorKind::kInput) throw;
+        continue;  // nothing to copy: null it is
+      }
+      part.looks.emplace(document * leaves() + n, std::move(look));
+    }
+  }
+}
+
+// The pieces of a template, with an answer only where a value is looked for again: values do not
+// see one another here.
+PromptSegment ExtractWork::LookTemplate(size_t part, SlotGroup group) {
+  auto position = static_cast<std::int64_t>(parts_[part].prompt.tokens.size());
+  PromptSegment first;
+  for (size_t i = group.begin; i < group.end; ++i) {
+    PromptSegment& piece = Append(first, i - group.begin);
+    piece.tokens = plan_.slots[i].tokens;
+    const auto look = parts_[part].looks.find(i);
+    if (look != parts_[part].looks.end()) {
+      piece.answers.push_back(
+          RequestFor(look->second.slot, {part, {}, i, true}, look->second.constraint));
+    }
+    if (!together() && !settings_.options.gaps) continue;
+    piece.first_position = static_cast<std::int32_t>(position);
+    position += static_cast<std::int64_t>(piece.tokens.size()) + plan_.slots[i].max_tokens;
+  }
+  return first;
+}
+
+std::vector<PromptSegment> ExtractWork::SecondPrompts() {
   std::vector<PromptSegment> prompts;
   for (size_t p = 0; p < parts_.size(); ++p) {
     Part& part = parts_[p];
-    const std::vector<WrittenValue> written = Written(part, 0);
-    for (size_t n = 0; n < leaves(); ++n) {
-      const Leaf& leaf = plan_.leaves[n];
-      const std::vector<ExtractAttribute>& parts = leaf.attribute->parts;
-      if (leaf.attribute->kind != ValueKind::kObjects || parts.size() < 2) continue;
-      if (!written[n].json.is_array()) continue;
-      size_t number = 0;
-      for (const auto& item : written[n].json) {
-        if (number == static_cast<size_t>(leaf.attribute->max_items)) break;
-        ItemWork& work = part.items.emplace_back();
-        work.leaf = n;
-        work.number = number++;
-        SlotRequest request = settings_.slots;
-        for (size_t i = 1; i < parts.size(); ++i) {
-          work.slots.push_back(MakeSlot(
-              parts[i], i == 1 ? PieceOfItem(leaf, DumpJson(item)) : NextPieceOfItem(parts[i]),
-              request));
-          work.constraints.push_back(ConstraintOf(work.slots.back(), part.documents.front(), part));
-        }
-        work.answers.resize(work.slots.size());
-      }
-    }
-    if (part.items.empty()) continue;
+    if (settings_.options.stack == 1) FindItems(part);
+    FindDoubtfulNulls(part);
     std::vector<PromptSegment> templates;
     for (size_t item = 0; item < part.items.size(); ++item) {
       templates.push_back(ItemTemplate(p, item));
     }
-    prompts.push_back(PromptOf(part, std::move(templates)));
+    for (const SlotGroup& group : Groups()) {
+      const auto look = part.looks.lower_bound(group.begin);
+      if (look == part.looks.end() || look->first >= group.end) continue;
+      size_t last = look->first;
+      for (const auto& [slot, asked] : part.looks) {
+        if (slot < group.end) last = std::max(last, slot);
+      }
+      templates.push_back(LookTemplate(p, {group.begin, last + 1}));
+    }
+    if (!templates.empty()) prompts.push_back(PromptOf(part, std::move(templates)));
   }
   return prompts;
 }

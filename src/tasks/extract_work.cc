@@ -31,7 +31,7 @@ std::vector<PromptSegment> ExtractWork::NextPrompts() {
         records_, [](const ExtractRecord& record) { return HasWords(record.text); });
     return empty ? std::vector<PromptSegment>() : ValuePrompts();
   }
-  if (stage == 2 && !problem_ && settings_.options.stack == 1) return ItemPrompts();
+  if (stage == 2 && !problem_) return SecondPrompts();
   return {};
 }
 
@@ -41,8 +41,9 @@ void ExtractWork::Take(Answer answer) {
   }
   const AnswerPlace& place = places_[answer.tag];
   Part& part = parts_[place.part];
-  Answer& kept =
-      place.item ? part.items[*place.item].answers[place.slot] : part.answers[place.slot];
+  Answer& kept = place.second_look ? part.looks.at(place.slot).answer
+                 : place.item      ? part.items[*place.item].answers[place.slot]
+                                   : part.answers[place.slot];
   kept = std::move(answer);
 }
 

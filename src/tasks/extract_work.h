@@ -1,7 +1,7 @@
 // The documents of one prompt on their way, one unless they are stacked: the prompt with its
 // templates after it, values as rows. A document that does not fit the model's context is read in
-// parts. The objects of a list are asked for in a second stage, once it is known how many there
-// are.
+// parts. A second stage asks for the objects of a list, once it is known how many there are, and
+// again for values where the model was not sure enough that there is none (the card's null_bias).
 #pragma once
 
 #include <deque>
@@ -44,6 +44,13 @@ class ExtractWork : public RecordWork {
     std::vector<Answer> answers;  // [slots]
   };
 
+  // A value that was null, written once more without the choice of null.
+  struct SecondLook {
+    ValueSlot slot;
+    std::shared_ptr<const Constraint> constraint;
+    Answer answer;
+  };
+
   // What is read in one prompt: all documents of a stack, or a part of one document.
   struct Part {
     std::vector<std::string_view> documents;
@@ -52,6 +59,7 @@ class ExtractWork : public RecordWork {
     Constraints constraints;      // [slots], or one for all of them
     std::vector<Answer> answers;  // [slots], or one for all of them
     std::vector<ItemWork> items;
+    std::map<size_t, SecondLook> looks;                               // by slot
     std::map<std::string, std::shared_ptr<const Constraint>> copies;  // by form and document
   };
 
@@ -60,6 +68,7 @@ class ExtractWork : public RecordWork {
     size_t part = 0;
     std::optional<size_t> item;
     size_t slot = 0;
+    bool second_look = false;
   };
 
   bool sequential() const { return settings_.options.values == ValueMode::kSequential; }
@@ -88,7 +97,10 @@ class ExtractWork : public RecordWork {
   PromptSegment ItemTemplate(size_t part, size_t item);
   static PromptSegment PromptOf(const Part& part, std::vector<PromptSegment> templates);
   std::vector<PromptSegment> ValuePrompts();
-  std::vector<PromptSegment> ItemPrompts();
+  std::vector<PromptSegment> SecondPrompts();
+  void FindItems(Part& part) const;
+  void FindDoubtfulNulls(Part& part) const;
+  PromptSegment LookTemplate(size_t part, SlotGroup group);
   std::vector<WrittenValue> Written(const Part& part, size_t document) const;
 
   // extract_rows.cc: the rows.
