@@ -178,7 +178,7 @@ void AddSweepOptions(CLI::App& rag, EvalRagOptions& o) {
   list("--abstention-scope", o.scopes, "What experts that abstain are silent about")
       ->type_name("first|answer");
   list("--beta", o.betas, "Contrasts of experts: expert, shared or a number");
-  list("--gamma", o.gammas, "Weights of relevance: auto (by its signal) or numbers")
+  list("--gamma", o.gammas, "Weights of relevance: auto (1, of raw scores 2.5) or numbers")
       ->check(CLI::NonNegativeNumber | CLI::IsMember({"auto"}));
   list("--relevance", o.relevances, "Who judges documents")
       ->type_name("auto|given|bm25|dense|sparse|multi-vector|equal");

@@ -131,8 +131,7 @@ void AddAnswers(CLI::App& command, RagCommand& options) {
       ->capture_default_str()
       ->group(group);
   command
-      .add_option("--gamma", rag.gamma,
-                  "Weight of the relevance (default: what measurement found for its signal)")
+      .add_option("--gamma", rag.gamma, "Weight of the relevance (default: 1, of raw scores 2.5)")
       ->check(CLI::NonNegativeNumber)
       ->group(group);
   command

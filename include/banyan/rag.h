@@ -72,7 +72,7 @@ struct RagOptions {
   RagMethod method = RagMethod::kExperts;
   // Without gamma and null_tokens, which the task sets.
   PanelOptions panel = RagPanel();
-  std::optional<double> gamma;  // weight of the relevance; nothing: as its signal deserves
+  std::optional<double> gamma;  // weight of the relevance; nothing: 1, of raw scores 2.5
   RelevanceFrom relevance = RelevanceFrom::kAuto;
   double min_relevance = 0.0;  // documents below it are dropped, and the row says so
   // For records without documents; may be null.

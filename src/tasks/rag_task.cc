@@ -94,8 +94,10 @@ std::optional<Signal> JudgingSignal(const RagOptions& options) {
   }
 }
 
-// By measurement (docs/results.md).
-double GammaOf(const RagOptions& options) { return options.gamma.value_or(1.0); }
+// The paper's 2.5 is for raw logits, whose differences are larger.
+double GammaOf(const RagOptions& options) {
+  return options.gamma.value_or(options.panel.scores == PanelScores::kRaw ? 2.5 : 1.0);
+}
 
 RetrieverOptions RetrieverOptionsOf(const RagOptions& options) {
   RetrieverOptions retriever;
