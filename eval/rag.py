@@ -10,10 +10,16 @@
         and their scores.
     python3 -m eval.rag given --data FOLDER -m MODEL [--set hotpotqa …] [--method …] [-- --device cuda]
         FOLDER/SET.jsonl as --keep wrote it: every method reads the same documents with the same relevance, without an encoder
+    python3 -m eval.rag sample --source FILE.jsonl.gz --out FOLDER [--count 120] [--seed 1] [--only PART]
+        rows of {"id","question","answers","documents"} -> FOLDER/choose.jsonl and FOLDER/report.jsonl, of different articles
+        (documents' titles), each with --count questions. A question has --documents documents: the gold one at a random place
+        among the others of its own article, then others of the same file. --only: rows whose id has this in it
+        `banyan eval rag FOLDER/choose.jsonl -m MODEL …` then compares ways to answer
 """
 from __future__ import annotations
 
 import argparse
+import gzip
 import json
 import random
 import subprocess
@@ -122,30 +128,74 @@ def given(a: argparse.Namespace, folder: Path) -> list[dict]:
     return table.rows
 
 
+def sample(a: argparse.Namespace, folder: Path) -> list[dict]:
+    """Questions for choosing and others for reporting; no article is in both."""
+    with gzip.open(a.source, "rt", encoding="utf-8") as file:
+        rows = [row for row in map(json.loads, file) if a.only in row["id"]]
+    chance = random.Random(a.seed)
+    by_title: dict[str, list[dict]] = {}
+    for row in rows:
+        by_title.setdefault(row["documents"][0]["title"], []).append(row)
+    titles = sorted(by_title)
+    chance.shuffle(titles)
+    a.out.mkdir(parents=True, exist_ok=True)
+    made = []
+    for name, part in (("choose", titles[0::2]), ("report", titles[1::2])):
+        questions = [row for title in part for row in by_title[title]]
+        pool = [d for title in part for d in by_title[title][0]["documents"]]
+        chance.shuffle(questions)
+        records = []
+        for row in questions[:a.count]:
+            gold = [d for d in row["documents"] if d["gold"]]
+            others = [d for d in row["documents"] if not d["gold"]]
+            texts = {d["text"] for d in row["documents"]}
+            answers = [answer.lower() for answer in row["answers"]]
+            strangers = [dict(d, gold=False) for d in pool if d["title"] != gold[0]["title"] and d["text"] not in texts
+                         and not any(answer in d["text"].lower() for answer in answers)]
+            chance.shuffle(strangers)
+            documents = (others + strangers)[:a.top - len(gold)]
+            for document in gold:
+                documents.insert(chance.randrange(min(len(others), len(documents)) + 1), document)
+            seen: dict[str, int] = {}
+            for document in documents:  # ids are unique in a question
+                seen[document["id"]] = seen.get(document["id"], 0) + 1
+            records.append({"id": row["id"], "question": row["question"], "answers": row["answers"], "documents": documents})
+            assert max(seen.values()) == 1, row["id"]
+        write_rows(a.out / f"{name}.jsonl", records)
+        made.append({"name": name, "questions": len(records), "articles": len(part)})
+        print(f"{a.out / name}.jsonl: {len(records)} questions of {len(part)} articles")
+    return made
+
+
 def main() -> None:
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("what", choices=("generated", "corpus", "given"))
+    p.add_argument("what", choices=("generated", "corpus", "given", "sample"))
     p.add_argument("-m", "--model", default="models/banyan-reader-34m.gguf")
     p.add_argument("--banyan", default="build/release/banyan")
     p.add_argument("--method", nargs="+", default=["experts"])
-    p.add_argument("--count", type=int, default=24, help="generated: questions of each kind")
+    p.add_argument("--count", type=int, default=24, help="generated, sample: questions of each kind")
     p.add_argument("--seed", type=int, default=1)
+    p.add_argument("--source", type=Path, help="sample: where questions come from, .jsonl.gz")
+    p.add_argument("--out", type=Path, help="sample: where they go")
+    p.add_argument("--only", default="", help="sample: rows whose id has this in it")
     p.add_argument("--data", type=Path, help="corpus, given: the folder with the sets")
     p.add_argument("--keep", type=Path, help="corpus: write what was found here")
     p.add_argument("--set", nargs="+", default=SETS)
     p.add_argument("--encoder", default="all-minilm-l6-v2")
     p.add_argument("--signal", nargs="+", default=["bm25", "dense", "bm25+dense"], help="candidates, or candidates+relevance")
-    p.add_argument("--top", type=int, default=8)
+    p.add_argument("--top", "--documents", type=int, default=8, help="documents of a question")
     p.add_argument("--limit", type=int, default=20, help="corpus: questions of each set; 0: all")
     p.add_argument("--json", type=Path, help="write the table here")
     p.add_argument("--max-new", type=int, default=24, help="corpus: tokens of an answer")
     cut = sys.argv.index("--") if "--" in sys.argv else len(sys.argv)
     a = p.parse_args(sys.argv[1:cut])
     a.options = sys.argv[cut + 1:]  # for `banyan rag`
-    if a.what != "generated" and not a.data:
+    if a.what == "sample" and not (a.source and a.out):
+        p.error("sample: expected --source and --out")
+    if a.what in ("corpus", "given") and not a.data:
         p.error(f"{a.what}: expected --data")
     with tempfile.TemporaryDirectory() as folder:
-        rows = {"generated": generated, "corpus": corpus, "given": given}[a.what](a, Path(folder))
+        rows = {"generated": generated, "corpus": corpus, "given": given, "sample": sample}[a.what](a, Path(folder))
     if a.json:
         a.json.write_text(json.dumps(rows, indent=1) + "\n")
 

@@ -5,6 +5,7 @@
 #include <random>
 
 #include "banyan/error.h"
+#include "banyan/rag.h"
 
 namespace banyan::app {
 namespace {
@@ -65,7 +66,7 @@ PromptSegment DocumentQuestions::AsExperts(int which, const std::vector<TokenId>
   AnswerRequest& answer = question.answers.emplace_back();
   answer.max_new = bench_.max_new;
   answer.forced = forced;
-  answer.panel = PanelOptions();
+  answer.panel = RagPanel();
   root.below.push_back(question);
   return root;
 }

@@ -1,41 +1,230 @@
-// banyan eval rag.
-#include "eval_parts.h"
+// banyan eval rag: rows that were written, or a sweep over ways to answer.
+#include <fmt/format.h>
 
+#include <fstream>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "banyan/error.h"
+#include "banyan/option_names.h"
+#include "banyan/rag_models.h"
 #include "banyan/rag_score.h"
+#include "banyan/rag_sweep.h"
+#include "eval_parts.h"
+#include "rag_options.h"
 #include "screen.h"
 
 namespace banyan::app {
+namespace {
 
-EvalPart AddEvalRag(CLI::App& eval) {
-  struct Options {
-    std::string gold;
-    std::vector<std::string> outputs;
-    bool json = false;
-  };
-  CLI::App* rag = eval.add_subcommand(
-      "rag", "Answers over documents: sub-span and exact match, F1, gold documents found");
-  rag->footer(R"(
-  $ banyan eval rag gold.jsonl experts.jsonl concat.jsonl
+constexpr const char* kEvalRagHelp = R"(
+  What rag wrote, compared:
+    $ banyan eval rag gold.jsonl experts.jsonl concat.jsonl
+  Ways to answer, compared at once (lists are parted by commas, and every combination is asked):
+    $ banyan eval rag gold.jsonl -m MODEL --method experts,top1,concat --scores normalised,raw --gamma 0,1,2.5
+    $ banyan eval rag gold.jsonl -m MODEL --documents 4,8,16 --without-gold --plot exact.svg --json
 
 Gold rows: {"id","answers":[…],"documents":[{"id","gold"?}]?}: the best of the answers counts; without any,
-null is right. Texts are compared in lower case without articles, punctuation and extra space.)");
-  auto options = std::make_shared<Options>();
+null is right. Texts are compared in lower case without articles, punctuation and extra space. A sweep needs
+the question and the documents' texts too. The interval is a bootstrap's, 95 %; the row "all null" is what
+null for every question would score.)";
+
+struct EvalRagOptions {
+  std::string gold, plot;
+  std::vector<std::string> outputs;
+  bool json = false, without_gold = false, quiet = false;
+  RunOptions run;
+  std::vector<std::string> methods = {"experts"}, rules = {"max"}, scores = {"normalised"};
+  std::vector<std::string> betas = {"expert"}, relevances = {"auto"}, gammas = {"auto"};
+  std::vector<std::string> scopes = {AbstentionScopeName(RagPanel().abstention_scope)};
+  std::vector<double> plausibilities = {0.1}, abstentions = {0.5};
+  std::vector<int> documents = {0};
+  std::string encoder;
+  bool copy = false;
+  int max_new = 24;
+  std::int64_t limit = -1, timed = 4;
+};
+
+// Variants multiplied, list by list.
+class Variants {
+ public:
+  explicit Variants(const RagOptions& common) {
+    RagVariant first;
+    first.options = common;
+    variants_.push_back(first);
+  }
+
+  // Every variant once for each value. Where there are several, names have them. What concerns
+  // experts alone is not repeated for others.
+  template <typename Value, typename Set>
+  void Times(const std::vector<Value>& values, const char* name, bool of_experts, const Set& set) {
+    std::vector<RagVariant> product;
+    for (const RagVariant& variant : variants_) {
+      const bool experts = variant.options.method == RagMethod::kExperts;
+      for (size_t i = 0; i < (of_experts && !experts ? 1 : values.size()); ++i) {
+        RagVariant& one = product.emplace_back(variant);
+        set(one, values[i]);
+        if (values.size() > 1 && (experts || !of_experts)) {
+          one.name += fmt::format("{}{}{}", one.name.empty() ? "" : " ", name, values[i]);
+        }
+      }
+    }
+    variants_ = std::move(product);
+  }
+
+  std::vector<RagVariant> Take() {
+    for (RagVariant& variant : variants_) {
+      while (variant.name.ends_with(' ')) variant.name.pop_back();
+      if (variant.name.empty()) variant.name = RagMethodName(variant.options.method);
+    }
+    return std::move(variants_);
+  }
+
+ private:
+  std::vector<RagVariant> variants_;
+};
+
+std::vector<RagVariant> VariantsOf(const EvalRagOptions& o, const RagOptions& common) {
+  using Text = std::string;
+  Variants variants(common);
+  variants.Times(o.methods, "", false, [](RagVariant& variant, const Text& method) {
+    variant.options.method = ParseRagMethod(method);
+  });
+  variants.Times(o.documents, "documents ", false,
+                 [](RagVariant& variant, int count) { variant.documents = count; });
+  variants.Times(o.relevances, "", false, [](RagVariant& variant, const Text& relevance) {
+    variant.options.relevance = ParseRelevanceFrom(relevance);
+  });
+  variants.Times(o.rules, "", true, [](RagVariant& variant, const Text& rule) {
+    variant.options.panel.rule = ParseFusionRule(rule);
+  });
+  variants.Times(o.scores, "", true, [](RagVariant& variant, const Text& scores) {
+    variant.options.panel.scores = ParsePanelScores(scores);
+  });
+  variants.Times(o.plausibilities, "α ", true, [](RagVariant& variant, double plausibility) {
+    variant.options.panel.plausibility = plausibility;
+  });
+  variants.Times(o.abstentions, "abstention ", true, [](RagVariant& variant, double abstention) {
+    variant.options.panel.abstention = abstention;
+  });
+  variants.Times(o.scopes, "silent ", true, [](RagVariant& variant, const Text& scope) {
+    variant.options.panel.abstention_scope = ParseAbstentionScope(scope);
+  });
+  variants.Times(o.betas, "β ", true, [](RagVariant& variant, const Text& beta) {
+    ParseBeta(beta, "--beta", variant.options.panel);
+  });
+  variants.Times(o.gammas, "γ ", true, [](RagVariant& variant, const Text& gamma) {
+    if (gamma != "auto") variant.options.gamma = std::stod(gamma);
+  });
+  std::vector<std::string> gold = {""};
+  if (o.without_gold) gold.emplace_back("(no gold)");
+  variants.Times(gold, "", false, [](RagVariant& variant, const Text& without) {
+    variant.without_gold = !without.empty();
+  });
+  return variants.Take();
+}
+
+std::vector<RagScore> Sweep(EvalRagOptions& o) {
+  o.run.Resolve();
+  RagOptions common;
+  common.max_new = o.max_new;
+  common.copy = o.copy;
+  common.too_long = TooLong::kTruncate;
+  if (!o.encoder.empty()) common.encoder = LoadRetrievalModel(o.encoder, o.run, o.quiet);
+  RagSweepOptions sweep;
+  sweep.gold = o.gold;
+  sweep.limit = o.limit;
+  sweep.timed = o.timed;
+  sweep.engine = o.run.engine;
+  if (!o.quiet) {
+    sweep.progress = [](std::int64_t done) {
+      if (done % 10 == 0) SayLine(fmt::format("{} questions", done));
+    };
+  }
+  return SweepRag(o.run.LoadModel(o.quiet), VariantsOf(o, common), sweep);
+}
+
+int RunEvalRag(EvalRagOptions& o) {
+  std::vector<RagScore> scores;
+  if (o.outputs.empty()) {
+    scores = Sweep(o);
+  } else {
+    for (const std::string& output : o.outputs) scores.push_back(ScoreRag(o.gold, output));
+  }
+  if (o.outputs.empty() && o.limit < 0) scores.push_back(ScoreOfNull(o.gold));
+  Print(o.json ? RagScoresJson(scores) : RagScoresText(scores));
+  if (o.plot.empty()) return 0;
+  std::ofstream file(o.plot, std::ios::binary);
+  file << RagScoresPlot(scores);
+  file.flush();
+  if (!file) throw Error(ErrorKind::kIo, fmt::format("--plot: {}: cannot write the file", o.plot));
+  return 0;
+}
+
+void AddSweepOptions(CLI::App& rag, EvalRagOptions& o) {
+  const char* group = "A sweep";
+  const auto list = [&](const char* name, auto& values, const char* help) {
+    return rag.add_option(name, values, help)->delimiter(',')->group(group)->capture_default_str();
+  };
+  list("--method", o.methods, "Ways to answer")
+      ->type_name("experts|concat|top1|map-reduce|kv-concat");
+  list("--rule", o.rules, "Rules of experts")->type_name("max|mixture|product");
+  list("--scores", o.scores, "What experts are compared by")->type_name("normalised|raw");
+  list("--plausibility", o.plausibilities, "Plausibility limits of experts")
+      ->check(CLI::Range(0.0, 1.0));
+  list("--abstention", o.abstentions, "Probabilities of null from which experts abstain")
+      ->check(CLI::Range(0.0, 1.0));
+  list("--abstention-scope", o.scopes, "What experts that abstain are silent about")
+      ->type_name("first|answer");
+  list("--beta", o.betas, "Contrasts of experts: expert, shared or a number");
+  list("--gamma", o.gammas, "Weights of relevance: auto (1, of raw scores 2.5) or numbers")
+      ->check(CLI::NonNegativeNumber | CLI::IsMember({"auto"}));
+  list("--relevance", o.relevances, "Who judges documents")
+      ->type_name("auto|given|bm25|dense|sparse|multi-vector|equal");
+  list("--documents", o.documents,
+       "Documents of a question: the gold ones and the first others; 0: all")
+      ->check(CLI::NonNegativeNumber);
+  rag.add_flag("--without-gold", o.without_gold,
+               "Everything once more without the gold documents, where null is right")
+      ->group(group);
+  rag.add_option("--encoder", o.encoder, "Model of dense, sparse and multi-vector relevance")
+      ->type_name("MODEL")
+      ->group(group);
+  rag.add_flag("--copy", o.copy, "Answers are copied from a document")->group(group);
+  rag.add_option("--max-new", o.max_new, "Tokens of an answer, at most")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str()
+      ->group(group);
+  rag.add_option("--limit", o.limit, "Only so many questions")
+      ->check(CLI::NonNegativeNumber)
+      ->group(group);
+  rag.add_option("--timed", o.timed,
+                 "So many questions are asked once more by each way alone, with nothing in memory: "
+                 "the waits for the first token and for the whole answer")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str()
+      ->group(group);
+}
+
+}  // namespace
+
+EvalPart AddEvalRag(CLI::App& eval) {
+  CLI::App* rag = eval.add_subcommand(
+      "rag", "Answers over documents: sub-span and exact match, F1, gold documents found");
+  rag->footer(kEvalRagHelp);
+  auto options = std::make_shared<EvalRagOptions>();
   rag->add_option("gold", options->gold, "JSONL with the right answers")->required();
-  rag->add_option("output", options->outputs, "What rag wrote, as JSONL; several are compared")
-      ->required();
-  rag->add_flag("--json", options->json, "A line of JSON for each file");
-  return {rag, [options] {
-            std::vector<RagScore> scores;
-            for (const std::string& output : options->outputs) {
-              scores.push_back(ScoreRag(options->gold, output));
-            }
-            Print(options->json ? RagScoresJson(scores) : RagScoresText(scores));
-            return 0;
-          }};
+  rag->add_option("output", options->outputs,
+                  "What rag wrote, as JSONL; several are compared; none: a sweep");
+  rag->add_flag("--json", options->json, "A line of JSON for each row");
+  rag->add_option("--plot", options->plot, "Draw exact match with its intervals, as SVG")
+      ->type_name("FILE");
+  rag->add_flag("--quiet", options->quiet, "Nothing on stderr");
+  AddSweepOptions(*rag, *options);
+  options->run.model_by_default = true;
+  options->run.AddTo(*rag, "mixed");
+  return {rag, [options] { return RunEvalRag(*options); }};
 }
 
 }  // namespace banyan::app

@@ -64,6 +64,7 @@ Command AddIds(CLI::App& app) {
                                                                 -> "answers"
   {"kind":"experts","system":[…],"documents":[[…]],"question":[…],"r":[…],"gamma":2.5,
    "beta":"expert"|"shared"|B,"rule":"max"|"mixture"|"product"}  -> "tokens", "expert", "betas"
+      "scores":"raw"|"normalised", "plausibility":A; "abstention":P with "null":[T…] -> "abstentions"
   {"kind":"skeleton","prompt":[…],"attributes":[[…]…],"kmax":N or [N…],"stop":T}  -> "values"
       "isolated":true: values do not see one another, and with "gap":0 there is no room between
   {"kind":"embed","ids":[…]}                                    -> "dense", "sparse", "colbert"

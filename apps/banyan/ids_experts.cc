@@ -17,6 +17,10 @@ PanelOptions PanelFields(const Json& line) {
   PanelOptions panel;
   panel.gamma = NumberField(line, "gamma", panel.gamma);
   if (line.contains("rule")) panel.rule = ParseFusionRule(StringField(line, "rule"));
+  if (line.contains("scores")) panel.scores = ParsePanelScores(StringField(line, "scores"));
+  panel.plausibility = NumberField(line, "plausibility", panel.plausibility);
+  panel.abstention = NumberField(line, "abstention", panel.abstention);
+  if (line.contains("null")) panel.null_tokens = TokenList(line.at("null"), "null");
   if (!line.contains("beta")) return panel;
   const Json& beta = line.at("beta");
   if (beta.is_number()) {
@@ -60,6 +64,9 @@ std::string ExpertsText(const Answer& answer, bool logprobs) {
   std::string text =
       fmt::format("\"tokens\":[{}],\"expert\":[{}],\"betas\":[{}]", fmt::join(answer.tokens, ","),
                   fmt::join(answer.experts, ","), fmt::join(answer.betas, ","));
+  if (!answer.abstentions.empty()) {
+    text += fmt::format(",\"abstentions\":[{}]", fmt::join(answer.abstentions, ","));
+  }
   if (logprobs) text += ",\"logprobs\":" + FloatsText(answer.logprobs);
   return text;
 }

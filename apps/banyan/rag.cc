@@ -70,6 +70,31 @@ std::string DroppedText(const Json& row, double least) {
                      count == 1 ? "" : "s", least);
 }
 
+std::string StaleText(const Json& row) {
+  std::string text;
+  if (!row.contains("stale")) return text;
+  for (const Json& one : row.at("stale")) {
+    text += fmt::format("  {} {} since it was indexed: run 'banyan rag index' again\n",
+                        one.at("source").get<std::string>(),
+                        one.at("state") == "gone" ? "is gone" : "has changed");
+  }
+  return text;
+}
+
+// "  without notes/a.txt: 7:45"
+std::string VerifiedText(const Json& row) {
+  std::string text;
+  if (!row.contains("verified")) return text;
+  for (const Json& one : row.at("verified").at("without")) {
+    const Json& answer = one.at("answer");
+    text += fmt::format("  without {}: {}\n", NameOf(one.at("document")),
+                        one.at("changed") == false ? "the same answer"
+                        : answer.is_null()         ? "no answer"
+                                                   : answer.get<std::string>());
+  }
+  return text;
+}
+
 int AnswerOne(const RagCommand& command) {
   const std::shared_ptr<Model> model = command.run.LoadModel(command.quiet);
   const std::string row =
@@ -82,7 +107,10 @@ int AnswerOne(const RagCommand& command) {
   const Json fields = Json::parse(row);
   const auto& answer = fields.at("answer");
   Print(answer.is_string() ? answer.get<std::string>() + "\n" : "(the documents do not say)\n");
-  if (!command.quiet) Say(SourcesText(fields) + DroppedText(fields, command.rag.min_relevance));
+  if (!command.quiet) {
+    Say(SourcesText(fields) + VerifiedText(fields) + StaleText(fields) +
+        DroppedText(fields, command.rag.min_relevance));
+  }
   return 0;
 }
 

@@ -9,6 +9,7 @@
 #include <chrono>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -27,18 +28,22 @@ constexpr const char* kIndexHelp = R"(
   $ banyan rag index notes/             (the index is {0})
   $ banyan rag index IDX notes/*.txt    (the index is IDX)
   $ banyan rag index notes/ --encoder all-minilm-l6-v2
+  $ banyan rag index                    (looks again at all that {0} was made of)
 
 Documents are texts in UTF-8, Markdown, HTML and PDF, folders of them, or JSONL of {{"id","text","title"?}}. Long
-ones are divided into passages. What cannot be read is left out, and said; the exit code is then 1. An index is
-replaced as a whole: whoever reads the old one meanwhile is not disturbed. With an encoder only passages that the
-old index does not have go through it.)";
+ones are divided into passages. What cannot be read is left out, and said; the exit code is then 1.
+
+An index that is there is brought up to date: what is new in the files and folders is added, what changed is
+replaced, what is gone from them is dropped; documents of others stay. It keeps its encoder and options unless others
+are given. Whoever reads the old index meanwhile is not disturbed, and a command that is killed leaves it as it was.)";
 
 struct IndexCommand {
   std::vector<std::string> arguments;
   IndexOptions options;
   RunOptions run;
-  std::string encoder, vectors = "exact";
-  bool quiet = false;
+  std::string encoder, vectors;  // empty: as the index has it
+  bool kept_encoder = false;     // it is the one that the index has
+  bool anew = false, quiet = false;
 };
 
 // "  1200 of 5000 passages, 85/s", at most every second.
@@ -63,27 +68,83 @@ class PassagesLine {
   double next_ = 1.0;
 };
 
-// The index's folder, taken from the arguments where there are several.
+bool IsIndex(const std::string& folder) {
+  std::error_code none;
+  return fs::exists(fs::path(folder) / "index.banyan", none);
+}
+
+// The index's folder, taken from the arguments where there are several, or where it is alone.
 std::string TakeFolder(std::vector<std::string>& arguments) {
-  if (arguments.size() == 1) return kDefaultIndex;
+  if (arguments.empty()) return kDefaultIndex;
+  if (arguments.size() == 1 && !IsIndex(arguments.front())) return kDefaultIndex;
   const std::string folder = arguments.front();
   arguments.erase(arguments.begin());
   std::error_code none;
   if (!fs::exists(folder)) return folder;
-  const bool is_index = fs::exists(fs::path(folder) / "index.banyan", none);
   const bool empty = fs::is_directory(folder) && fs::is_empty(folder, none);
-  if (is_index || empty) return folder;
+  if (IsIndex(folder) || empty) return folder;
   throw Error(
       ErrorKind::kUsage,
       fmt::format("{}: expected the index's folder first, then documents; this is {}", folder,
                   fs::is_directory(folder) ? "a folder with other files" : "a file"));
 }
 
+// "3 new, 1 changed, 2 gone, 118 kept": what there is of it.
+std::string ChangesText(const IndexReceipt& receipt) {
+  std::string text;
+  for (const auto& [count, what] : {std::pair(receipt.new_documents, "new"),
+                                    {receipt.changed_documents, "changed"},
+                                    {receipt.gone_documents, "gone"},
+                                    {receipt.kept_documents, "kept"}}) {
+    if (count > 0) text += fmt::format("{}{} {}", text.empty() ? "" : ", ", count, what);
+  }
+  return text;
+}
+
+// Options that were not given are those of the index.
+void TakeSettings(const std::string& folder, IndexCommand& command,
+                  std::vector<std::string>& inputs) {
+  std::optional<IndexSettings> before;
+  try {
+    before = DocumentIndex::SettingsOf(folder);
+  } catch (const Error& e) {
+    if (command.anew) return;
+    throw Error(e.kind(), fmt::format("{} (--new forgets what it had)", e.what()));
+  }
+  if (inputs.empty() && before) inputs = before->inputs;
+  if (!before || command.anew) return;
+  command.kept_encoder = command.encoder.empty();
+  if (command.kept_encoder) command.encoder = before->encoder;
+  if (command.vectors.empty() && !command.encoder.empty() && command.encoder != "none") {
+    command.vectors = VectorSearchName(before->vectors);
+  }
+}
+
+std::shared_ptr<Encoder> LoadIndexEncoder(RunOptions& run, const IndexCommand& command) {
+  try {
+    return run.LoadEncoder(command.quiet);
+  } catch (const Error& e) {
+    if (!command.kept_encoder) throw;
+    throw Error(e.kind(),
+                fmt::format("the index's encoder '{}' cannot be loaded ({}); give it with "
+                            "--encoder, or --encoder none for words alone",
+                            command.encoder, e.what()));
+  }
+}
+
 int MakeIndex(IndexCommand& command) {
   std::vector<std::string> inputs = command.arguments;
   const std::string folder = TakeFolder(inputs);
   IndexOptions& options = command.options;
-  options.vectors = ParseVectorSearch(command.vectors);
+  TakeSettings(folder, command, inputs);
+  if (inputs.empty()) {
+    throw Error(ErrorKind::kUsage,
+                fmt::format("rag index: expected files or folders; {} is no index that could be "
+                            "looked at again",
+                            folder));
+  }
+  if (command.encoder == "none") command.encoder.clear();
+  options.vectors = ParseVectorSearch(command.vectors.empty() ? "exact" : command.vectors);
   if (command.encoder.empty() && options.vectors != VectorSearch::kExact) {
     throw Error(
         ErrorKind::kUsage,
@@ -95,16 +156,18 @@ int MakeIndex(IndexCommand& command) {
     RunOptions alone = command.run;  // no decoder is beside it: it may have the device
     alone.load = RetrievalLoadOptions(command.encoder, command.run.load);
     alone.load.device = command.run.load.device;
-    options.encoder = NameEncoder(alone.LoadEncoder(command.quiet), command.encoder);
+    options.encoder = NameEncoder(LoadIndexEncoder(alone, command), command.encoder);
     if (!command.quiet) {
       *line = PassagesLine();
       options.progress = [line](std::int64_t done, std::int64_t all) { line->Show(done, all); };
     }
   }
-  const IndexReceipt receipt = DocumentIndex::Build(folder, inputs, options);
+  const IndexReceipt receipt = command.anew ? DocumentIndex::Build(folder, inputs, options)
+                                            : DocumentIndex::Update(folder, inputs, options);
   if (!command.quiet) {
-    std::string text = fmt::format("{}: {} documents in {} passages, {} different words", folder,
-                                   receipt.documents, receipt.passages, receipt.words);
+    std::string text =
+        fmt::format("{}: {}: {} documents in {} passages, {} different words", folder,
+                    ChangesText(receipt), receipt.documents, receipt.passages, receipt.words);
     if (options.encoder) {
       text += fmt::format(", {} vectors of {} ({} from before)", receipt.embedded + receipt.kept,
                           options.encoder->dimensions(), receipt.kept);
@@ -120,23 +183,26 @@ std::pair<CLI::App*, Command> AddRagIndex(CLI::App& rag) {
   CLI::App* index = rag.add_subcommand("index", "Make an index of documents on disk");
   index->footer(fmt::format(fmt::runtime(kIndexHelp), kDefaultIndex));
   auto command = std::make_shared<IndexCommand>();
+  index->add_option(
+      "arguments", command->arguments,
+      "A folder or file of documents; or the index's folder, then documents; nothing: "
+      "what the index was made of");
   index
-      ->add_option("arguments", command->arguments,
-                   "A folder or file of documents; or the index's folder, then documents")
-      ->required();
-  index
-      ->add_option("--passage-words", command->options.passage_words, "Words of a passage, at most")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
+      ->add_option("--passage-words", command->options.passage_words,
+                   "Words of a passage, at most (default: the index's own, else 200)")
+      ->check(CLI::PositiveNumber);
   index
       ->add_option("--encoder", command->encoder,
-                   "Encoder (BERT, MiniLM, XLM-R, BGE-M3) whose vectors are kept beside the words")
+                   "Encoder (BERT, MiniLM, XLM-R, BGE-M3) whose vectors are kept beside the "
+                   "words (default: the index's own); none: words alone")
       ->type_name("MODEL");
   index
       ->add_option("--vectors", command->vectors,
-                   "How the nearest are found: exact; or by libfaiss flat (exact too), ivf, hnsw")
-      ->type_name("exact|flat|ivf|hnsw")
-      ->capture_default_str();
+                   "How the nearest are found: exact; or by libfaiss flat (exact too), ivf, hnsw "
+                   "(default: as before, else exact)")
+      ->type_name("exact|flat|ivf|hnsw");
+  index->add_flag("--new", command->anew,
+                  "Forget what the index had; not even a damaged one stops it");
   index->add_option("--device", command->run.load.device, "What computes vectors")
       ->type_name("cpu|reference|cuda")
       ->capture_default_str();

@@ -130,13 +130,50 @@ void AddAnswers(CLI::App& command, RagCommand& options) {
                   "at the first token), shared (their mean), or a number")
       ->capture_default_str()
       ->group(group);
-  command.add_option("--gamma", rag.panel.gamma, "Weight of the relevance")
+  command
+      .add_option("--gamma", rag.gamma, "Weight of the relevance (default: 1, of raw scores 2.5)")
       ->check(CLI::NonNegativeNumber)
+      ->group(group);
+  command
+      .add_option("--scores", options.scores,
+                  "What experts are compared by: log-probabilities (normalised), or logits as in "
+                  "the paper (raw)")
+      ->type_name("normalised|raw")
+      ->capture_default_str()
+      ->group(group);
+  command
+      .add_option("--plausibility", rag.panel.plausibility,
+                  "An expert proposes only tokens with at least this share of its best one's "
+                  "probability; 0: any")
+      ->check(CLI::Range(0.0, 1.0))
+      ->capture_default_str()
+      ->group(group);
+  command
+      .add_option("--abstention", rag.panel.abstention,
+                  "Experts that begin with null at this probability or more do not vote, unless "
+                  "all do; 0: all vote")
+      ->check(CLI::Range(0.0, 1.0))
+      ->capture_default_str()
+      ->group(group);
+  command
+      .add_option("--abstention-scope", options.abstention_scope,
+                  "What they are silent about: the first token, that is whether there is an "
+                  "answer; or all of the answer")
+      ->type_name("first|answer")
       ->capture_default_str()
       ->group(group);
   command.add_option("--rule", options.rule, "How experts become one")
       ->type_name("max|mixture|product")
       ->capture_default_str()
+      ->group(group);
+  command
+      .add_flag("--copy", rag.copy,
+                "The answer is copied from one of the documents, word for word, or null")
+      ->group(group);
+  command
+      .add_flag("--verify", rag.verify,
+                "Answer again without each document that is cited; the row says whether that "
+                "changes the answer")
       ->group(group);
   command.add_option("--max-new", rag.max_new, "Tokens of an answer, at most")
       ->check(CLI::PositiveNumber)

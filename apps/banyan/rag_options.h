@@ -21,6 +21,7 @@ struct RagCommand {
   JobOptions job;
   std::vector<std::string> fields;  // "documents=passages"
   std::string method = "experts", beta = "expert", rule = "max", relevance = "auto";
+  std::string scores = "normalised", abstention_scope = "first";
   std::string candidates = "auto", encoder, reranker;  // the last two: models
   std::string experts = "documents", examples;         // the last: a file
   std::string instruction, map_instruction, chat = "auto", too_long = "fail", shard = "1/1";

@@ -25,6 +25,8 @@ void RagCommand::Resolve() {
   rag.method = ParseRagMethod(method);
   rag.relevance = ParseRelevanceFrom(relevance);
   rag.panel.rule = ParseFusionRule(rule);
+  rag.panel.scores = ParsePanelScores(scores);
+  rag.panel.abstention_scope = ParseAbstentionScope(abstention_scope);
   ParseBeta(beta, "--beta", rag.panel);
   rag.instruction = TextOrFile(instruction, "--instruction");
   rag.map_instruction = TextOrFile(map_instruction, "--map-instruction");

@@ -32,7 +32,9 @@ struct Answer {
   // Of a panel: which expert (from 0) each token is owed to, and every expert's beta.
   std::vector<std::int32_t> experts;  // [tokens]
   std::vector<double> betas;          // [experts], once the first token is there
-  std::string error;                  // with kError: why
+  // [experts] the probability that each began with null; nothing where nobody may abstain.
+  std::vector<double> abstentions;
+  std::string error;  // with kError: why
   int prompt_tokens = 0;
   int cached_tokens = 0;  // of the prompt, in memory when the stream began
   // From Submit to the first token (0: there was none) and to the end.

@@ -76,6 +76,11 @@ class Constraint {
                                                       std::span<const std::string> others,
                                                       std::shared_ptr<const TokenTrie> trie,
                                                       ConstraintOptions options = {});
+  // The same of several texts: a span is of one of them.
+  static std::shared_ptr<const Constraint> FromCopies(std::span<const std::string_view> texts,
+                                                      std::span<const std::string> others,
+                                                      std::shared_ptr<const TokenTrie> trie,
+                                                      ConstraintOptions options = {});
   ~Constraint();
 
   bool Matches(std::string_view text) const;

@@ -1,5 +1,6 @@
 // Several contexts that write one answer together (experts, docs/rag.md). Each expert has read
-// another document; the prior has read none. With raw logits s_k of expert k and s_0 of the prior,
+// another document; the prior has read none. With the scores s_k of expert k and s_0 of the prior,
+// which are logits or their log-softmax,
 //
 //   z_k = (1 + beta_k) s_k - beta_k s_0,
 //
@@ -8,10 +9,18 @@
 //   kMax       max_k (z_k + gamma log r_k)
 //   kMixture   log sum_k w_k softmax(z_k)          w_k = r_k^gamma / sum_j r_j^gamma
 //   kProduct   sum_k w_k log softmax(z_k)
+//
+// An expert proposes only tokens that it finds plausible itself: p_k(v) >= plausibility max p_k.
+// The others come after all that are plausible, ranked by s_k without contrast; they are chosen
+// only where a constraint allows nothing else. An expert that most likely says null as its first
+// token does not vote at all, unless no expert would be left.
 #pragma once
 
 #include <cstdint>
 #include <string>
+#include <vector>
+
+#include "banyan/types.h"
 
 namespace banyan {
 
@@ -28,11 +37,36 @@ enum class BetaRule {
   kFixed,   // given
 };
 
+// What experts are compared by. Mixture and product are the same with both.
+enum class PanelScores {
+  kRaw,         // logits, as in the paper: a stream whose logits are all high outvotes the others
+  kNormalised,  // log-softmax, not normalised again after the contrast
+};
+// "raw", "normalised". Throws kUsage for another name.
+PanelScores ParsePanelScores(const std::string& name);
+const char* PanelScoresName(PanelScores scores);
+
+// What experts that abstain are silent about.
+enum class AbstentionScope {
+  kAnswer,      // all of it
+  kFirstToken,  // whether there is an answer; once another expert has begun one they vote too
+};
+// "answer", "first". Throws kUsage for another name.
+AbstentionScope ParseAbstentionScope(const std::string& name);
+const char* AbstentionScopeName(AbstentionScope scope);
+
 struct PanelOptions {
   FusionRule rule = FusionRule::kMax;
   BetaRule beta_rule = BetaRule::kExpert;
   double beta = 0.0;   // with kFixed; 0 or more
   double gamma = 2.5;  // weight of the relevance; 0 or more
+  PanelScores scores = PanelScores::kRaw;
+  double plausibility = 0.0;  // in [0, 1]; 0: every token is plausible
+  // Experts abstain whose first token is one of null_tokens with at least this probability; in
+  // [0, 1], 0: nobody does.
+  double abstention = 0.0;
+  std::vector<TokenId> null_tokens;
+  AbstentionScope abstention_scope = AbstentionScope::kAnswer;
 };
 
 // One expert of an answer of the same request.

@@ -58,9 +58,21 @@ struct FewShotExample {
 // JSONL of {"question","answer"}. Throws kNotFound, kInput naming file and line.
 std::vector<FewShotExample> ReadExamples(const std::string& path);
 
+// Of experts of rag: scores that can be compared, and who has nothing to say does not vote.
+inline PanelOptions RagPanel() {
+  PanelOptions panel;
+  panel.scores = PanelScores::kNormalised;
+  panel.plausibility = 0.1;
+  panel.abstention = 0.5;
+  panel.abstention_scope = AbstentionScope::kFirstToken;
+  return panel;
+}
+
 struct RagOptions {
   RagMethod method = RagMethod::kExperts;
-  PanelOptions panel;
+  // Without gamma and null_tokens, which the task sets.
+  PanelOptions panel = RagPanel();
+  std::optional<double> gamma;  // weight of the relevance; nothing: 1, of raw scores 2.5
   RelevanceFrom relevance = RelevanceFrom::kAuto;
   double min_relevance = 0.0;  // documents below it are dropped, and the row says so
   // For records without documents; may be null.
@@ -88,7 +100,9 @@ struct RagOptions {
   int max_new = 64;
   std::vector<std::string> stop;
   TooLong too_long = TooLong::kFail;  // fail, or truncate the document
-  bool trace = true;                  // rows say which document every token is owed to
+  bool copy = false;                  // the answer is a span of one of the documents, or null
+  bool verify = false;  // with kExperts: the answer again without each document that it cites
+  bool trace = true;    // rows say which document every token is owed to
 };
 
 // Throws Error for what stops the whole job; rows that cannot be answered become error rows.

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -57,7 +58,9 @@ struct FoundPassage {
 };
 
 struct IndexOptions {
-  int passage_words = 200;  // a longer document is divided, between paragraphs or sentences
+  // A longer document is divided, between paragraphs or sentences. 0: as the index has it, else
+  // 200.
+  int passage_words = 0;
   // Its vectors are kept beside the words, sparse ones too where it has that head, and its name, so
   // that questions find it again. Null: words alone.
   NamedEncoder encoder;
@@ -70,10 +73,23 @@ struct IndexOptions {
 
 struct IndexReceipt {
   std::int64_t documents = 0, passages = 0, words = 0;
+  // Documents beside those of the index before this one.
+  std::int64_t new_documents = 0, changed_documents = 0, gone_documents = 0, kept_documents = 0;
   std::int64_t left_out = 0;  // files and rows
   std::int64_t embedded = 0;  // passages that went through the encoder
   std::int64_t kept = 0;      // passages whose vectors the index before this one had
 };
+
+// What an index was made with.
+struct IndexSettings {
+  int passage_words = 0;
+  std::string encoder;  // empty: words alone
+  VectorSearch vectors = VectorSearch::kExact;
+  std::vector<std::string> inputs;  // files and folders, seen from the process's own folder
+};
+
+// Whether the file of a passage is still what was indexed.
+enum class SourceState { kSame, kChanged, kGone };
 
 // Whose vectors an index has.
 struct IndexEncoder {
@@ -84,13 +100,22 @@ struct IndexEncoder {
 
 class DocumentIndex {
  public:
-  // Reads the inputs and replaces the index in `directory` (made if need be) as a whole. An input
-  // is a file, or a folder all of whose files are meant: text, Markdown, HTML, PDF, or JSONL of
+  // Reads the inputs and makes the index in `directory` (made if need be) anew; whoever opens it
+  // sees the old one or the new one, whenever the process ends. An input is a file, or a folder all
+  // of whose files are meant: text, Markdown, HTML, PDF, or JSONL of
   // {"id","text","title"?}. Vectors of passages that the old index has from the same encoder are
   // taken over. Throws kNotFound for an input that is not there, kInput when nothing was left to
   // index, kUnsupported for a search that needs libfaiss where there is none, kIo.
   static IndexReceipt Build(const std::string& directory, const std::vector<std::string>& inputs,
                             const IndexOptions& options);
+  // Looks at the inputs again: what is new among them is added, what changed replaced, what is gone
+  // dropped, by the hashes of contents. Documents of other inputs stay. The encoder is to be the
+  // index's own, unless another or none is wanted. Without an index the same as Build. Throws
+  // kFormat for an index that cannot be read, and as Build does.
+  static IndexReceipt Update(const std::string& directory, const std::vector<std::string>& inputs,
+                             const IndexOptions& options);
+  // Nothing where there is no index. Throws kFormat.
+  static std::optional<IndexSettings> SettingsOf(const std::string& directory);
   // Throws kNotFound when there is none, kFormat when it is damaged or of another version.
   static std::shared_ptr<const DocumentIndex> Open(const std::string& directory);
   ~DocumentIndex();
@@ -98,6 +123,8 @@ class DocumentIndex {
   std::int64_t size() const;  // passages
   const Passage& at(std::int32_t passage) const;
   const IndexEncoder* encoder() const;  // null: words alone
+  // Looks at the file that the passage is from. Any thread.
+  SourceState StateOf(std::int32_t passage) const;
   // Throws kUnsupported, saying what to do, when the index cannot be searched by the signal (all by
   // kMultiVector), or not with this encoder's vectors.
   void Check(Signal signal, const NamedEncoder& encoder) const;

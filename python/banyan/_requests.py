@@ -29,6 +29,7 @@ class Answer:
     prompt_logits: npt.NDArray[np.float32] | None  # [vocabulary] when asked for
     experts: list[int]  # of a panel: whom each token is owed to
     betas: list[float]
+    abstentions: list[float]  # the probability that each expert began with null
     error: str  # with finish_reason "error": why
     prompt_tokens: int
     cached_tokens: int
@@ -71,7 +72,7 @@ class Ask:
     json_schema: str | Mapping[str, Any] | None = None
     want_logits: bool = False
     stream: bool = False
-    panel: Mapping[str, Any] | None = None  # rule, gamma, beta: experts write the answer (docs/rag.md)
+    panel: Mapping[str, Any] | None = None  # rule, gamma, beta, scores, …: experts write the answer (docs/rag.md)
 
 
 @dataclasses.dataclass

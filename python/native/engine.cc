@@ -130,6 +130,7 @@ nb::dict AnswerOf(Answer& answer) {
       answer.prompt_logits.empty() ? nb::none() : ArrayOf(std::move(answer.prompt_logits));
   fields["experts"] = answer.experts;
   fields["betas"] = answer.betas;
+  fields["abstentions"] = answer.abstentions;
   fields["error"] = TextOf(answer.error);
   fields["prompt_tokens"] = answer.prompt_tokens;
   fields["cached_tokens"] = answer.cached_tokens;

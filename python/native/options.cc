@@ -33,6 +33,11 @@ void AtLeast(const char* name, double value, double least) {
 void ReadPanel(OptionReader& reader, PanelOptions& panel) {
   reader.ReadText("rule", [&](const std::string& name) { panel.rule = ParseFusionRule(name); });
   reader.Read("gamma", panel.gamma);
+  reader.ReadText("scores",
+                  [&](const std::string& name) { panel.scores = ParsePanelScores(name); });
+  reader.Read("plausibility", panel.plausibility);
+  reader.Read("abstention", panel.abstention);
+  reader.Read("null_tokens", panel.null_tokens);
   reader.ReadText("beta", [&](const std::string& text) { ParseBeta(text, "beta", panel); });
 }
 

@@ -100,13 +100,17 @@ RagOptions RagOptionsOf(OptionReader& reader) {
   }
   reader.Read("examples_per_expert", options.examples_per_expert);
   reader.Read("top", options.top);
+  if (reader.Find("gamma").is_valid()) options.gamma = 0.0;
   ReadPanel(reader, options.panel);
+  if (options.gamma) options.gamma = options.panel.gamma;
   reader.Read("instruction", options.instruction);
   reader.Read("map_instruction", options.map_instruction);
   reader.ReadName("chat", options.chat, ChatNames());
   reader.Read("max_new", options.max_new);
   reader.Read("stop", options.stop);
   reader.ReadName("too_long", options.too_long, TooLongNamesWithoutSplit());
+  reader.Read("copy", options.copy);
+  reader.Read("verify", options.verify);
   reader.Read("trace", options.trace);
   AtLeast("max_new", options.max_new, 1);
   AtLeast("top", options.top, 1);

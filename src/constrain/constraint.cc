@@ -117,6 +117,19 @@ std::shared_ptr<const Constraint> Constraint::FromCopies(std::string_view text,
       std::make_unique<Parts>(std::move(dfa), std::move(trie), std::move(options)));
 }
 
+std::shared_ptr<const Constraint> Constraint::FromCopies(std::span<const std::string_view> texts,
+                                                         std::span<const std::string> others,
+                                                         std::shared_ptr<const TokenTrie> trie,
+                                                         ConstraintOptions options) {
+  // No span goes over a byte that is in no character.
+  std::string joined;
+  for (const std::string_view text : texts) {
+    joined += text;
+    joined += '\xFF';
+  }
+  return FromCopies(joined, others, std::move(trie), std::move(options));
+}
+
 std::optional<std::string> Constraint::Completion(std::string_view text) const {
   const Dfa& dfa = parts_->dfa;
   const Dfa::State first = dfa.Next(dfa.start(), text);

@@ -135,7 +135,7 @@ class EngineCore {
   void ForgetUnderWay(Stream& stream);
   void SavePrompt(const Stream& stream);
   void TakeToken(Stream& stream, const TokenChoice& choice);
-  void KeepBetas(Stream& stream, const TokenChoice& choice);
+  void KeepMeasured(Stream& stream, const TokenChoice& choice);
   bool AddText(Stream& stream, bool stop_token);
   void FinishAnswer(Stream& stream, FinishReason reason, const std::string& why);
   void Retire(Stream& stream);

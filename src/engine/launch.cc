@@ -167,31 +167,43 @@ bool EngineCore::AddChoice(Stream& stream, LaunchedStep& step) {
   return true;
 }
 
-// Betas are measured with the first token. Until that was taken only the backend knows them.
+// Betas and abstentions are measured with the first token. Until that was taken only the backend
+// knows them.
 // REQUIRES: experts_.back() are its rows.
 PanelRow EngineCore::PanelFor(const Stream& stream, std::int32_t prior) {
   const RequestPanel& declared =
       stream.request->panels[static_cast<size_t>(stream.declared().panel)];
+  const PanelOptions& options = declared.options;
   const std::vector<double>& betas = stream.answer.betas;
-  const bool fixed = declared.options.beta_rule == BetaRule::kFixed;
+  const std::vector<double>& abstentions = stream.answer.abstentions;
+  const bool fixed = options.beta_rule == BetaRule::kFixed;
   PanelRow panel;
   panel.prior = prior;
-  panel.rule = declared.options.rule;
-  panel.gamma = declared.options.gamma;
+  panel.rule = options.rule;
+  panel.gamma = options.gamma;
+  panel.scores = options.scores;
+  panel.plausibility = options.plausibility;
+  const bool begun = stream.tokens_under_way > 0 || !stream.answer.tokens.empty();
+  const bool once = options.abstention_scope == AbstentionScope::kFirstToken;
+  if (!begun || !once) panel.abstention = options.abstention;
+  panel.null_tokens = options.null_tokens;
   std::vector<ExpertRow>& experts = experts_.back();
   for (size_t k = 0; k < experts.size(); ++k) {
     experts[k].relevance = declared.experts[k].relevance;
-    if (fixed) experts[k].beta = declared.options.beta;
+    if (fixed) experts[k].beta = options.beta;
     if (!fixed && !betas.empty()) experts[k].beta = betas[k];
+    if (!abstentions.empty()) experts[k].abstention = abstentions[k];
   }
   panel.experts = experts;
-  if (fixed || !betas.empty()) return panel;
-  if (stream.tokens_under_way > 0) {
-    panel.betas = BetaSource::kEarlier;
-    panel.earlier_choice = stream.choice;
-  } else {
+  const bool early = stream.tokens_under_way > 0;
+  panel.earlier_choice = early ? stream.choice : -1;
+  if (!fixed && betas.empty()) {
     panel.betas =
-        declared.options.beta_rule == BetaRule::kShared ? BetaSource::kMean : BetaSource::kMeasured;
+        options.beta_rule == BetaRule::kShared ? BetaSource::kMean : BetaSource::kMeasured;
+    if (early) panel.betas = BetaSource::kEarlier;
+  }
+  if (panel.abstention > 0.0 && abstentions.empty()) {
+    panel.abstentions = early ? AbstentionSource::kEarlier : AbstentionSource::kMeasured;
   }
   return panel;
 }

@@ -2,6 +2,7 @@
 // in any company, order and memory. (The oracles of outside models are in oracle_test.cc.)
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <random>
 #include <string>
@@ -87,6 +88,11 @@ Answer ByDefinition(const PromptSegment& request, const PanelOptions& options) {
       rows.insert(rows.end(), logits.begin(), logits.end());
     }
     const LogitRows logits{rows.data(), vocabulary, vocabulary};
+    for (ExpertRow& expert : experts) {
+      if (t > 0 || options.abstention == 0.0) break;
+      const std::span<const float> row = logits.Row(expert.row);
+      expert.abstention = ShareOf(row, LogSumExp(row), options.null_tokens);
+    }
     if (t == 0 && options.beta_rule != BetaRule::kFixed) {
       double sum = 0.0;
       for (ExpertRow& expert : experts) {
@@ -102,6 +108,10 @@ Answer ByDefinition(const PromptSegment& request, const PanelOptions& options) {
     PanelRow panel;
     panel.rule = options.rule;
     panel.gamma = options.gamma;
+    panel.scores = options.scores;
+    panel.plausibility = options.plausibility;
+    const bool once = options.abstention_scope == AbstentionScope::kFirstToken;
+    panel.abstention = once && t > 0 ? 0.0 : options.abstention;
     panel.experts = experts;
     std::vector<float> fused(static_cast<size_t>(vocabulary));
     FusePanel(logits, panel, fused);
@@ -111,25 +121,55 @@ Answer ByDefinition(const PromptSegment& request, const PanelOptions& options) {
     answer.experts.push_back(WinningExpert(logits, panel, choice.token));
     for (std::vector<TokenId>& path : paths) path.push_back(choice.token);
   }
-  for (const ExpertRow& expert : experts) answer.betas.push_back(expert.beta);
+  for (const ExpertRow& expert : experts) {
+    answer.betas.push_back(expert.beta);
+    if (options.abstention > 0.0) answer.abstentions.push_back(expert.abstention);
+  }
   return answer;
 }
 
+constexpr double kAbstention = 0.5;
+
+// Between what two experts say at first: some abstain from there on, and some do not.
+double MiddleAbstention(const PromptSegment& request, const PanelOptions& options) {
+  std::vector<double> shares = ByDefinition(request, options).abstentions;
+  std::ranges::sort(shares);
+  const size_t middle = shares.size() / 2;
+  return 0.5 * (shares.at(middle - 1) + shares.at(middle));
+}
+
 std::vector<PanelOptions> EveryKind() {
-  std::vector<PanelOptions> kinds(6);
+  std::vector<PanelOptions> kinds(11);
   kinds[1].beta_rule = BetaRule::kShared;
-  kinds[2] = {FusionRule::kMax, BetaRule::kFixed, 0.5, 2.5};
+  kinds[2].beta_rule = BetaRule::kFixed;
+  kinds[2].beta = 0.5;
   kinds[3].rule = FusionRule::kMixture;
   kinds[4].rule = FusionRule::kProduct;
   kinds[5].gamma = 0.0;
+  // Of tokens that are about as likely as any others, so that some experts abstain and some do not.
+  for (size_t kind = 6; kind < kinds.size(); ++kind) {
+    kinds[kind].scores = PanelScores::kNormalised;
+    kinds[kind].plausibility = 0.1;
+    kinds[kind].gamma = 1.0;
+    if (kind == 6) continue;
+    kinds[kind].abstention = kAbstention;
+    for (TokenId token = 0; token < 128; ++token) kinds[kind].null_tokens.push_back(token);
+  }
+  kinds[8].rule = FusionRule::kMixture;
+  kinds[9].beta_rule = BetaRule::kFixed;
+  kinds[9].beta = 0.3;
+  kinds[10].abstention_scope = AbstentionScope::kFirstToken;
   return kinds;
 }
 
 // The answer's segment is joined with a short question (Forest::AddTail), so declared segments are
 // not those of whole prompts: bits may differ, tokens of such wide margins do not.
 TEST(EnginePanel, WritesWhatTheDefinitionSays) {
-  for (const PanelOptions& options : EveryKind()) {
-    const PromptSegment request = PanelRequest(3, {.max_new = 6}, options);
+  int silent = 0, voting = 0;
+  for (PanelOptions options : EveryKind()) {
+    PromptSegment request = PanelRequest(3, {.max_new = 6}, options);
+    if (options.abstention > 0.0) options.abstention = MiddleAbstention(request, options);
+    request.below.back().answers[0].panel = options;
     const Answer expected = ByDefinition(request, options);
     const Answer found = RunOne(request);
     EXPECT_EQ(found.tokens, expected.tokens);
@@ -139,7 +179,13 @@ TEST(EnginePanel, WritesWhatTheDefinitionSays) {
       EXPECT_NEAR(found.betas[k], expected.betas[k], 1e-4);
       EXPECT_NEAR(found.logprobs[k], expected.logprobs[k], 1e-3);
     }
+    ASSERT_EQ(found.abstentions.size(), expected.abstentions.size());
+    for (size_t k = 0; k < found.abstentions.size(); ++k) {
+      EXPECT_NEAR(found.abstentions[k], expected.abstentions[k], 1e-4);
+      (found.abstentions[k] >= options.abstention ? silent : voting) += 1;
+    }
   }
+  EXPECT_TRUE(silent > 0 && voting > 0) << silent << " abstain, " << voting << " vote";
 }
 
 // One expert without contrast whose relevance is 1 writes what its prompt alone would.
@@ -180,7 +226,9 @@ std::vector<PromptSegment> Mixed(std::uint32_t seed) {
     for (int k = 0; k <= below(5); ++k) shape.documents.push_back(below(40));
     shape.max_new = 1 + below(90);
     shape.seed = static_cast<std::uint32_t>(below(5));
-    PromptSegment request = PanelRequest(tag, shape, kinds[static_cast<size_t>(below(6))]);
+    PanelOptions options = kinds[static_cast<size_t>(below(11))];
+    if (options.abstention > 0.0) options.abstention = 0.4 + 0.04 * below(10);
+    PromptSegment request = PanelRequest(tag, shape, options);
     AnswerRequest& answer = request.below.back().answers[0];
     if (below(3) == 0) answer.sampling.temperature = 1.0f;
     answer.sampling.seed = tag;
@@ -388,6 +436,12 @@ TEST(EnginePanel, WhatDoesNotFitTogetherIsRefused) {
   request = PanelRequest(4, {});
   request.below.back().answers[0].panel->gamma = std::nan("");
   EXPECT_NE(refused(request).find("gamma"), std::string::npos);
+  request = PanelRequest(4, {});
+  request.below.back().answers[0].panel->plausibility = 1.5;
+  EXPECT_NE(refused(request).find("plausibility"), std::string::npos);
+  request = PanelRequest(4, {});
+  request.below.back().answers[0].panel->null_tokens = {1 << 20};
+  EXPECT_NE(refused(request).find("token"), std::string::npos);
   request = PanelRequest(4, {});
   request.below.back().answers.push_back(request.below.back().answers[0]);
   EXPECT_NE(refused(request).find("tag"), std::string::npos);

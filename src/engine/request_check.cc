@@ -48,8 +48,16 @@ void CheckAnswer(const AnswerRequest& answer, const Model::Parts& model) {
   }
 }
 
-void CheckPanel(const AnswerRequest& answer) {
+void CheckShare(const char* name, double share) {
+  if (share >= 0.0 && share <= 1.0) return;
+  Throw(ErrorKind::kInput, "{} is {}: expected 0 to 1", name, share);
+}
+
+void CheckPanel(const AnswerRequest& answer, int vocabulary) {
   const PanelOptions& panel = *answer.panel;
+  CheckShare("plausibility", panel.plausibility);
+  CheckShare("abstention", panel.abstention);
+  CheckTokens(panel.null_tokens, vocabulary);
   const bool good_beta = panel.beta >= 0.0 && std::isfinite(panel.beta);
   if (panel.beta_rule == BetaRule::kFixed && !good_beta) {
     Throw(ErrorKind::kInput, "beta is {}: expected 0 or more", panel.beta);
@@ -82,7 +90,7 @@ class Checker {
       CheckAnswer(answer, model_);
       CheckPrompt(end, has_tokens);
       if (!answer.panel) continue;
-      CheckPanel(answer);
+      CheckPanel(answer, model_.config.vocab_size);
       if (!panels_.emplace(answer.tag, 0).second) {
         Throw(ErrorKind::kInput, "two answers with experts have the tag {}", answer.tag);
       }

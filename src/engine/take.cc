@@ -87,7 +87,7 @@ void EngineCore::TakeToken(Stream& stream, const TokenChoice& choice) {
   stream.answer.logprobs.push_back(choice.logprob);
   if (stream.has_panel()) {
     stream.answer.experts.push_back(choice.expert);
-    KeepBetas(stream, choice);
+    KeepMeasured(stream, choice);
   }
   if (wanted.top_logprobs > 0) {
     std::vector<ScoredToken>& top = stream.answer.top.emplace_back();
@@ -116,12 +116,13 @@ void EngineCore::TakeToken(Stream& stream, const TokenChoice& choice) {
 }
 
 // They come with the first token.
-void EngineCore::KeepBetas(Stream& stream, const TokenChoice& choice) {
+void EngineCore::KeepMeasured(Stream& stream, const TokenChoice& choice) {
   if (!stream.answer.betas.empty()) return;
   const RequestPanel& panel = stream.request->panels[static_cast<size_t>(stream.declared().panel)];
   stream.answer.betas = panel.options.beta_rule == BetaRule::kFixed
                             ? std::vector<double>(panel.experts.size(), panel.options.beta)
                             : choice.betas;
+  stream.answer.abstentions = choice.abstentions;
 }
 
 // The latest token's text, for whoever wants it. A stop token has none. True when the text holds a

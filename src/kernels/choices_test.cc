@@ -152,14 +152,23 @@ TEST_P(Choices, OfPanelsAreThoseOfFusedRows) {
   const Tensor logits = Fill(*tested_, RandomMatrix(kRows, kVocabulary, 8));
   const Tensor next = Fill(*tested_, RandomMatrix(kRows, kVocabulary, 9));
   const std::vector<ExpertRow> experts = {{1, 0.3, 0.9}, {2, 0.1, 0.2}, {8, 0.7, 0.5}};
+  const std::vector<TokenId> nulls = {4, 90, 700};
   std::vector<PanelRow> panels;
   for (const FusionRule rule : {FusionRule::kMax, FusionRule::kMixture, FusionRule::kProduct}) {
     for (const BetaSource source : {BetaSource::kGiven, BetaSource::kMeasured, BetaSource::kMean}) {
-      PanelRow& panel = panels.emplace_back();
-      panel.prior = static_cast<std::int32_t>(panels.size() % 4);
-      panel.rule = rule;
-      panel.betas = source;
-      panel.experts = std::span(experts).first(1 + panels.size() % 3);
+      for (const bool modern : {false, true}) {
+        PanelRow& panel = panels.emplace_back();
+        panel.prior = static_cast<std::int32_t>(panels.size() % 4);
+        panel.rule = rule;
+        panel.betas = source;
+        panel.experts = std::span(experts).first(1 + panels.size() % 3);
+        if (!modern) continue;
+        panel.scores = PanelScores::kNormalised;
+        panel.plausibility = 0.3;
+        panel.abstention = 0.003;  // of three tokens among a thousand
+        panel.abstentions = AbstentionSource::kMeasured;
+        panel.null_tokens = nulls;
+      }
     }
   }
   // Plain requests stand among those of panels.
@@ -175,14 +184,16 @@ TEST_P(Choices, OfPanelsAreThoseOfFusedRows) {
   const auto pending = tested_->Choose(logits, requests, {panels, nullptr});
   std::vector<PanelRow> later = panels;
   for (size_t p = 0; p < later.size(); ++p) {
-    if (panels[p].betas == BetaSource::kGiven) continue;
-    later[p].betas = BetaSource::kEarlier;
+    if (panels[p].betas != BetaSource::kGiven) later[p].betas = BetaSource::kEarlier;
+    if (panels[p].MeasuresAbstentions()) later[p].abstentions = AbstentionSource::kEarlier;
     later[p].earlier_choice = static_cast<std::int32_t>(2 * p + 1);
   }
   const auto after = tested_->Choose(next, requests, {later, pending.get()});
   const std::vector<TokenChoice> chosen = pending->Take();
   const std::vector<TokenChoice> chosen_after = after->Take();
 
+  const HostMatrix host = Read(*tested_, logits);
+  int silent = 0, voting = 0;
   std::vector<std::vector<ExpertRow>> known(panels.size());
   for (size_t p = 0; p < panels.size(); ++p) {
     known[p].assign(panels[p].experts.begin(), panels[p].experts.end());
@@ -204,9 +215,21 @@ TEST_P(Choices, OfPanelsAreThoseOfFusedRows) {
         known[p][k].beta = betas[k];
       }
     }
+    const std::vector<double>& abstentions = chosen[2 * p + 1].abstentions;
+    EXPECT_TRUE(chosen_after[2 * p + 1].abstentions.empty());
+    ASSERT_EQ(abstentions.size(), panels[p].MeasuresAbstentions() ? known[p].size() : 0);
+    for (size_t k = 0; k < abstentions.size(); ++k) {
+      const std::span<const float> row = host.Row(known[p][k].row);
+      EXPECT_NEAR(abstentions[k], ShareOf(row, LogSumExp(row), nulls), 1e-6);
+      known[p][k].abstention = abstentions[k];
+      silent += abstentions[k] >= panels[p].abstention ? 1 : 0;
+      voting += abstentions[k] >= panels[p].abstention ? 0 : 1;
+    }
+    panels[p].abstentions = AbstentionSource::kGiven;
     panels[p].betas = BetaSource::kGiven;
     panels[p].experts = known[p];
   }
+  EXPECT_TRUE(silent > 0 && voting > 0) << silent << " abstain, " << voting << " vote";
   for (const auto& [rows, found] : {std::pair(&logits, &chosen), {&next, &chosen_after}}) {
     Tensor fused = Poisoned(*tested_, static_cast<std::int64_t>(panels.size()), kVocabulary);
     tested_->FuseLogits(*rows, panels, fused);

@@ -17,84 +17,45 @@ double Contrast(double beta, float expert, float prior) {
   return (1.0 + beta) * expert - beta * prior;
 }
 
-// log(sum(exp(z))) of values given one by one, in two passes.
-struct LogSum {
-  double largest = kNever;
-  double log_rest = 0.0;
-
-  template <typename Value>
-  LogSum(size_t count, const Value& value) {
-    for (size_t v = 0; v < count; ++v) {
-      if (value(v) > largest) largest = value(v);
-    }
-    if (std::isinf(largest)) return;
-    double sum = 0.0;
-    for (size_t v = 0; v < count; ++v) {
-      const double z = value(v);
-      if (!std::isnan(z)) sum += std::exp(z - largest);
-    }
-    log_rest = std::log(sum);
+// Of values given one by one, in two passes.
+template <typename Value>
+LogSum SumOver(size_t count, const Value& value) {
+  LogSum sum{kNever, 0.0};
+  for (size_t v = 0; v < count; ++v) {
+    if (value(v) > sum.largest) sum.largest = value(v);
   }
-
-  double Logprob(double z) const {
-    if (std::isnan(z) || z == kNever) return kNever;
-    if (std::isinf(largest)) return z == largest ? 0.0 : kNever;
-    return (z - largest) - log_rest;
+  if (std::isinf(sum.largest)) return sum;
+  double rest = 0.0;
+  for (size_t v = 0; v < count; ++v) {
+    const double z = value(v);
+    if (!std::isnan(z)) rest += std::exp(z - sum.largest);
   }
-};
+  sum.log_rest = std::log(rest);
+  return sum;
+}
 
-// A panel's rows with their constants and, where its rule needs them, their sums.
-class Panel {
- public:
-  Panel(const LogitRows& logits, const PanelRow& panel)
-      : logits_(logits),
-        rule_(panel.rule),
-        prior_(logits.Row(panel.prior)),
-        terms_(TermsOf(panel)) {
-    if (rule_ == FusionRule::kMax) return;
-    for (size_t k = 0; k < terms_.size(); ++k) {
-      sums_.emplace_back(prior_.size(), [&](size_t v) { return Z(k, v); });
-    }
+// The constant that makes a row's logits log-probabilities; none where they have no finite sum.
+double NormaliserOf(const LogSumExp& sum) {
+  return std::isfinite(sum.largest) ? double{sum.largest} + sum.log_rest : 0.0;
+}
+
+// Experts that abstain are silent, unless all do; weights are those of the others.
+void Silence(const PanelRow& panel, std::vector<ExpertTerm>& terms) {
+  if (panel.abstention <= 0.0) return;
+  double voters = 0.0;
+  for (ExpertTerm& term : terms) {
+    term.silent = term.abstention >= panel.abstention ? 1 : 0;
+    if (term.silent == 0) voters += term.weight;
   }
-
-  // What the experts are compared by.
-  double Score(size_t k, size_t v) const {
-    const double z = Z(k, v);
-    if (rule_ == FusionRule::kMax) return z + terms_[k].bias;
-    return sums_[k].Logprob(z) + terms_[k].bias;
+  const bool all = std::ranges::all_of(terms, [](const auto& term) { return term.silent != 0; });
+  for (ExpertTerm& term : terms) {
+    if (all) term.silent = 0;
+    // A weight that is too small for a double leaves its bias as it is: only differences count.
+    if (all || panel.rule == FusionRule::kMax || voters <= 0.0) continue;
+    term.weight /= voters;
+    term.bias -= std::log(voters);
   }
-
-  double Fused(size_t v) const {
-    double largest = kNever;
-    for (size_t k = 0; k < terms_.size(); ++k) {
-      const double score = Score(k, v);
-      if (score > largest) largest = score;
-    }
-    if (rule_ == FusionRule::kMax || largest == kNever) return largest;
-    double sum = 0.0;
-    for (size_t k = 0; k < terms_.size(); ++k) {
-      if (rule_ == FusionRule::kMixture) {
-        sum += std::exp(Score(k, v) - largest);
-      } else if (terms_[k].weight > 0.0) {
-        sum += terms_[k].weight * sums_[k].Logprob(Z(k, v));
-      }
-    }
-    return rule_ == FusionRule::kMixture ? largest + std::log(sum) : sum;
-  }
-
-  size_t experts() const { return terms_.size(); }
-
- private:
-  double Z(size_t k, size_t v) const {
-    return Contrast(terms_[k].beta, logits_.Row(terms_[k].row)[v], prior_[v]);
-  }
-
-  LogitRows logits_;
-  FusionRule rule_;
-  std::span<const float> prior_;
-  std::vector<ExpertTerm> terms_;
-  std::vector<LogSum> sums_;
-};
+}
 
 }  // namespace
 
@@ -103,6 +64,28 @@ FusionRule ParseFusionRule(const std::string& name) {
     if (name == FusionRuleName(rule)) return rule;
   }
   Throw(ErrorKind::kUsage, "'{}' is no rule: expected max, mixture or product", name);
+}
+
+PanelScores ParsePanelScores(const std::string& name) {
+  for (const PanelScores scores : {PanelScores::kRaw, PanelScores::kNormalised}) {
+    if (name == PanelScoresName(scores)) return scores;
+  }
+  Throw(ErrorKind::kUsage, "'{}' are no scores: expected normalised or raw", name);
+}
+
+const char* PanelScoresName(PanelScores scores) {
+  return scores == PanelScores::kRaw ? "raw" : "normalised";
+}
+
+AbstentionScope ParseAbstentionScope(const std::string& name) {
+  for (const auto scope : {AbstentionScope::kAnswer, AbstentionScope::kFirstToken}) {
+    if (name == AbstentionScopeName(scope)) return scope;
+  }
+  Throw(ErrorKind::kUsage, "'{}' is no scope of abstention: expected first or answer", name);
+}
+
+const char* AbstentionScopeName(AbstentionScope scope) {
+  return scope == AbstentionScope::kAnswer ? "answer" : "first";
 }
 
 const char* FusionRuleName(FusionRule rule) {
@@ -117,7 +100,13 @@ std::vector<ExpertTerm> TermsOf(const PanelRow& panel) {
   for (const ExpertRow& expert : panel.experts) {
     BANYAN_CHECK(expert.relevance > 0.0 && expert.relevance <= 1.0);
     const double bias = panel.gamma * std::log(expert.relevance);
-    terms.push_back({expert.row, expert.beta, bias, 1.0});
+    ExpertTerm& term = terms.emplace_back();
+    term.row = expert.row;
+    term.beta = expert.beta;
+    term.abstention = expert.abstention;
+    term.bias = bias;
+    term.own_bias = bias;
+    term.least = kNever;
     largest = std::max(largest, bias);
   }
   if (panel.rule == FusionRule::kMax) return terms;
@@ -131,27 +120,101 @@ std::vector<ExpertTerm> TermsOf(const PanelRow& panel) {
   return terms;
 }
 
-void FusePanel(const LogitRows& logits, const PanelRow& panel, std::span<float> out) {
-  BANYAN_CHECK(static_cast<std::int64_t>(out.size()) == logits.columns);
-  FusePanelPart(logits, panel, 0, out);
+RowSums PlainRowSums(const LogitRows& logits) {
+  return [logits](std::int32_t row) { return LogSumExp(logits.Row(row)); };
 }
 
-void FusePanelPart(const LogitRows& logits, const PanelRow& panel, std::int64_t first,
-                   std::span<float> out) {
-  BANYAN_CHECK(first >= 0 && first + static_cast<std::int64_t>(out.size()) <= logits.columns);
-  const Panel fused(logits, panel);
-  for (size_t i = 0; i < out.size(); ++i) {
-    out[i] = static_cast<float>(fused.Fused(static_cast<size_t>(first) + i));
+double ShareOf(std::span<const float> logits, const LogSumExp& sum,
+               std::span<const TokenId> tokens) {
+  double share = 0.0;
+  for (const TokenId token : tokens) {
+    BANYAN_CHECK(token >= 0 && static_cast<size_t>(token) < logits.size());
+    share += std::exp(double{sum.Logprob(logits[static_cast<size_t>(token)])});
+  }
+  return std::min(share, 1.0);
+}
+
+double LogSum::Logprob(double z) const {
+  if (std::isnan(z) || z == kNever) return kNever;
+  if (std::isinf(largest)) return z == largest ? 0.0 : kNever;
+  return (z - largest) - log_rest;
+}
+
+FusedPanel::FusedPanel(const LogitRows& logits, const PanelRow& panel, const RowSums& row_sums)
+    : logits_(logits), rule_(panel.rule), prior_(logits.Row(panel.prior)), terms_(TermsOf(panel)) {
+  Silence(panel, terms_);
+  const bool max = rule_ == FusionRule::kMax;
+  const bool normalised = panel.scores == PanelScores::kNormalised;
+  double of_prior = 0.0;
+  if (max && normalised) of_prior = NormaliserOf(row_sums(panel.prior));
+  for (ExpertTerm& term : terms_) {
+    if (!panel.NeedsRowSums()) break;
+    const LogSumExp sum = row_sums(term.row);
+    const double own = NormaliserOf(sum);
+    if (panel.plausibility > 0.0) term.least = double{sum.largest} + std::log(panel.plausibility);
+    term.own_bias = max && !normalised ? term.bias : term.bias - own;
+    if (!max || !normalised) continue;
+    term.bias -= own;
+    if (term.beta != 0.0) term.bias -= term.beta * (own - of_prior);
+  }
+  if (max) return;
+  for (size_t k = 0; k < terms_.size(); ++k) {
+    sums_.push_back(SumOver(prior_.size(), [&](size_t v) { return Z(k, v); }));
   }
 }
 
-int WinningExpert(const LogitRows& logits, const PanelRow& panel, TokenId token) {
-  BANYAN_CHECK(token >= 0 && token < logits.columns);
-  const Panel fused(logits, panel);
-  int winner = 0;
+double FusedPanel::Z(size_t expert, size_t token) const {
+  const ExpertTerm& term = terms_[expert];
+  return Contrast(term.beta, logits_.Row(term.row)[token], prior_[token]);
+}
+
+// What the experts are compared by.
+double FusedPanel::Score(size_t expert, size_t token) const {
+  const ExpertTerm& term = terms_[expert];
+  if (term.silent != 0) return kNever;
+  const double own = logits_.Row(term.row)[token];
+  if (!(own >= term.least)) return own + term.own_bias - kImplausible;
+  const double z = Contrast(term.beta, logits_.Row(term.row)[token], prior_[token]);
+  return (rule_ == FusionRule::kMax ? z : sums_[expert].Logprob(z)) + term.bias;
+}
+
+double FusedPanel::Fused(size_t token) const {
+  double largest = kNever;
+  for (size_t k = 0; k < terms_.size(); ++k) {
+    const double score = Score(k, token);
+    if (score > largest) largest = score;
+  }
+  if (rule_ == FusionRule::kMax || largest == kNever) return largest;
+  double sum = 0.0;
+  bool plausible = false;
+  for (size_t k = 0; k < terms_.size(); ++k) {
+    if (terms_[k].silent != 0) continue;
+    if (rule_ == FusionRule::kMixture) {
+      const double score = Score(k, token);
+      if (score > kNever) sum += std::exp(score - largest);
+    } else if (terms_[k].weight > 0.0) {
+      sum += terms_[k].weight * sums_[k].Logprob(Z(k, token));
+    }
+    plausible = plausible || logits_.Row(terms_[k].row)[token] >= terms_[k].least;
+  }
+  if (rule_ == FusionRule::kMixture) return largest + std::log(sum);
+  return plausible ? sum : sum - kImplausible;
+}
+
+void FusedPanel::Fuse(std::int64_t first, std::span<float> out) const {
+  BANYAN_CHECK(first >= 0 && first + static_cast<std::int64_t>(out.size()) <= logits_.columns);
+  for (size_t i = 0; i < out.size(); ++i) {
+    out[i] = static_cast<float>(Fused(static_cast<size_t>(first) + i));
+  }
+}
+
+int FusedPanel::Winner(TokenId token) const {
+  BANYAN_CHECK(token >= 0 && token < logits_.columns);
+  int winner = -1;
   double best = kNever;
-  for (size_t k = 0; k < fused.experts(); ++k) {
-    const double score = fused.Score(k, static_cast<size_t>(token));
+  for (size_t k = 0; k < terms_.size(); ++k) {
+    if (winner < 0 && terms_[k].silent == 0) winner = static_cast<int>(k);
+    const double score = Score(k, static_cast<size_t>(token));
     if (score > best) {
       best = score;
       winner = static_cast<int>(k);
@@ -160,10 +223,19 @@ int WinningExpert(const LogitRows& logits, const PanelRow& panel, TokenId token)
   return winner;
 }
 
+void FusePanel(const LogitRows& logits, const PanelRow& panel, std::span<float> out) {
+  BANYAN_CHECK(static_cast<std::int64_t>(out.size()) == logits.columns);
+  FusedPanel(logits, panel, PlainRowSums(logits)).Fuse(0, out);
+}
+
+int WinningExpert(const LogitRows& logits, const PanelRow& panel, TokenId token) {
+  return FusedPanel(logits, panel, PlainRowSums(logits)).Winner(token);
+}
+
 double Divergence(std::span<const float> a, std::span<const float> b) {
   BANYAN_CHECK(a.size() == b.size());
-  const LogSum sum_a(a.size(), [&](size_t v) { return double{a[v]}; });
-  const LogSum sum_b(b.size(), [&](size_t v) { return double{b[v]}; });
+  const LogSum sum_a = SumOver(a.size(), [&](size_t v) { return double{a[v]}; });
+  const LogSum sum_b = SumOver(b.size(), [&](size_t v) { return double{b[v]}; });
   double divergence = 0.0;
   for (size_t v = 0; v < a.size(); ++v) {
     const double p = std::exp(sum_a.Logprob(a[v])), q = std::exp(sum_b.Logprob(b[v]));

@@ -3,22 +3,28 @@
 //
 // The next token is chosen from the fused row as from any other. The functions are the arithmetic
 // for backends whose logits lie in host memory: double, rounded once. A device backend writes its
-// own; kMax has the same bits everywhere. NaN counts as minus infinity.
+// own; kMax of raw logits has the same bits everywhere. NaN counts as minus infinity.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <vector>
 
 #include "banyan/panel.h"
 #include "banyan/types.h"
+#include "kernels/log_sum.h"
 
 namespace banyan {
 
+// How far a token that no expert finds plausible stands below one that some expert does, in nats.
+inline constexpr double kImplausible = 1000.0;
+
 struct ExpertRow {
-  std::int32_t row = 0;    // of the logits
-  double beta = 0.0;       // contrast with the prior
-  double relevance = 1.0;  // r, in (0, 1]
+  std::int32_t row = 0;     // of the logits
+  double beta = 0.0;        // contrast with the prior
+  double relevance = 1.0;   // r, in (0, 1]
+  double abstention = 0.0;  // probability that it said null first
 };
 
 // Where the betas of a panel come from.
@@ -29,24 +35,47 @@ enum class BetaSource {
   kEarlier,   // what an earlier choice of the same panel measured and perhaps nobody has taken yet
 };
 
+// Where it is known from which experts abstain.
+enum class AbstentionSource { kGiven, kMeasured, kEarlier };
+
 // One panel: the experts of one stream. Rows may serve several panels.
 struct PanelRow {
   std::int32_t prior = 0;  // row of the logits
   FusionRule rule = FusionRule::kMax;
-  double gamma = 2.5;                     // weight of the relevance
-  std::span<const ExpertRow> experts;     // at least one
-  BetaSource betas = BetaSource::kGiven;  // Kernels::Choose alone knows others
-  std::int32_t earlier_choice = -1;       // with kEarlier: which of them
+  double gamma = 2.5;                  // weight of the relevance
+  std::span<const ExpertRow> experts;  // at least one
+  PanelScores scores = PanelScores::kRaw;
+  double plausibility = 0.0;
+  double abstention = 0.0;  // with at least this probability of null an expert abstains; 0: none
+  std::span<const TokenId> null_tokens;
+  // Kernels::Choose alone knows others than kGiven.
+  BetaSource betas = BetaSource::kGiven;
+  AbstentionSource abstentions = AbstentionSource::kGiven;
+  std::int32_t earlier_choice = -1;  // with kEarlier: which of them
+
+  bool MeasuresBetas() const {
+    return betas == BetaSource::kMeasured || betas == BetaSource::kMean;
+  }
+  bool MeasuresAbstentions() const { return abstentions == AbstentionSource::kMeasured; }
+  // Whether it needs log(sum(exp)) of its rows.
+  bool NeedsRowSums() const {
+    return scores == PanelScores::kNormalised || plausibility > 0.0 || MeasuresAbstentions();
+  }
 };
 
-// An expert's constants: what is added to z_k (kMax: gamma log r_k) or to log p_k (log w_k), and
-// w_k.
+// An expert's constants. Of a plausible token z_k (kMax) or log p_k counts with `bias`: log w_k, or
+// gamma log r less what makes z_k one of normalised scores. Of another its logit with `own_bias`.
 struct ExpertTerm {
   std::int32_t row = 0;
+  std::int32_t silent = 0;  // 1: it abstains
   double beta = 0.0;
+  double abstention = 0.0;
   double bias = 0.0;
   double weight = 1.0;
+  double own_bias = 0.0;
+  double least = 0.0;  // logits from here on are plausible
 };
+// As far as the rows need not be known: all but silent, own_bias, least and what normalising adds.
 std::vector<ExpertTerm> TermsOf(const PanelRow& panel);
 
 // Logits in host memory.
@@ -58,15 +87,46 @@ struct LogitRows {
   }
 };
 
+// log(sum(exp)) of a row of the logits, as a backend computes or has computed it.
+using RowSums = std::function<LogSumExp(std::int32_t row)>;
+// Computed when asked for, one by one.
+RowSums PlainRowSums(const LogitRows& logits);
+
+// The probability of `tokens` after a row with that sum.
+double ShareOf(std::span<const float> logits, const LogSumExp& sum,
+               std::span<const TokenId> tokens);
+
+// log(sum(exp(z))) in two parts. An infinite sum is the largest value's alone.
+struct LogSum {
+  double largest = 0.0, log_rest = 0.0;
+  double Logprob(double z) const;
+};
+
+// A panel whose betas and abstentions are given, ready to fuse any token.
+class FusedPanel {
+ public:
+  FusedPanel(const LogitRows& logits, const PanelRow& panel, const RowSums& row_sums);
+
+  // out = the fused logits of tokens [first, first + out.size()).
+  void Fuse(std::int64_t first, std::span<float> out) const;
+  // Which expert (counted from 0, ties take the lowest) gave `token` its place: the largest
+  // z_k(token) + gamma log r_k by kMax, else the largest w_k p_k(token).
+  int Winner(TokenId token) const;
+
+ private:
+  double Z(size_t expert, size_t token) const;
+  double Score(size_t expert, size_t token) const;
+  double Fused(size_t token) const;
+
+  LogitRows logits_;
+  FusionRule rule_;
+  std::span<const float> prior_;
+  std::vector<ExpertTerm> terms_;
+  std::vector<LogSum> sums_;  // [experts] of z; empty with kMax
+};
+
 // out [columns] = the panel's fused logits.
 void FusePanel(const LogitRows& logits, const PanelRow& panel, std::span<float> out);
-
-// The same for tokens [first, first + out.size()).
-void FusePanelPart(const LogitRows& logits, const PanelRow& panel, std::int64_t first,
-                   std::span<float> out);
-
-// Which expert (counted from 0, ties take the lowest) gave `token` its place: the largest
-// z_k(token) + gamma log r_k by kMax, else the largest w_k p_k(token).
 int WinningExpert(const LogitRows& logits, const PanelRow& panel, TokenId token);
 
 struct RowPair {

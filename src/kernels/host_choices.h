@@ -26,10 +26,9 @@ class HostChoices : public PendingChoices {
     return room;
   }
 
-  // What was measured for a panel; empty: nothing.
-  const std::vector<double>& BetasOf(std::int32_t choice) const {
+  const TokenChoice& at(std::int32_t choice) const {
     BANYAN_CHECK(choice >= 0 && static_cast<size_t>(choice) < choices_.size());
-    return choices_[static_cast<size_t>(choice)].betas;
+    return choices_[static_cast<size_t>(choice)];
   }
 
   // Puts the tokens chosen by `earlier` where `tokens` names its choices (plan/batch.h).

@@ -1,7 +1,9 @@
 #include "kernels/host_panels.h"
 
 #include <algorithm>
+#include <map>
 #include <numeric>
+#include <optional>
 #include <vector>
 
 #include "base/error.h"
@@ -12,14 +14,40 @@ namespace {
 
 constexpr std::int64_t kTokensTogether = 1024;  // of a fused row, for one worker
 
-bool Measures(const PanelRow& panel) {
-  return panel.betas == BetaSource::kMeasured || panel.betas == BetaSource::kMean;
-}
+// The sums of all rows that panels need them of, each computed once.
+class StepRowSums {
+ public:
+  StepRowSums(const LogitRows& logits, std::span<const PanelRow> panels,
+              const HostWorkers& workers) {
+    for (const PanelRow& panel : panels) {
+      if (!panel.NeedsRowSums()) continue;
+      place_.emplace(panel.prior, 0);
+      for (const ExpertRow& expert : panel.experts) place_.emplace(expert.row, 0);
+    }
+    std::vector<std::int32_t> rows;
+    for (auto& [row, place] : place_) {
+      place = rows.size();
+      rows.push_back(row);
+    }
+    sums_.assign(rows.size(), LogSumExp(0.0f, {}));
+    workers.for_each(static_cast<std::int64_t>(rows.size()), [&](std::int64_t i) {
+      const auto at = static_cast<size_t>(i);
+      sums_[at] = workers.log_sum(logits.Row(rows[at]));
+    });
+  }
 
-// The panels of a step with betas that are known.
+  const LogSumExp& Of(std::int32_t row) const { return sums_[place_.at(row)]; }
+
+ private:
+  std::map<std::int32_t, size_t> place_;  // row → place in sums_
+  std::vector<LogSumExp> sums_;
+};
+
+// The panels of a step with betas and abstentions that are known.
 class KnownPanels {
  public:
-  KnownPanels(const LogitRows& logits, const StepPanels& step, const HostWorkers& workers) {
+  KnownPanels(const LogitRows& logits, const StepPanels& step, const StepRowSums& sums,
+              const HostWorkers& workers) {
     size_t count = 0;
     for (const PanelRow& panel : step.panels) count += panel.experts.size();
     experts_.reserve(count);  // spans into it must stay
@@ -29,33 +57,46 @@ class KnownPanels {
       PanelRow& known = panels_.emplace_back(panel);
       known.experts = std::span(experts_).subspan(first);
       known.betas = BetaSource::kGiven;
+      known.abstentions = AbstentionSource::kGiven;
       first_.push_back(first);
-      if (panel.betas == BetaSource::kEarlier) TakeEarlier(step, panel, first);
+      TakeEarlier(step, panel, first);
+      if (!panel.MeasuresAbstentions()) continue;
+      for (size_t k = first; k < experts_.size(); ++k) {
+        const std::int32_t row = experts_[k].row;
+        experts_[k].abstention = ShareOf(logits.Row(row), sums.Of(row), panel.null_tokens);
+      }
     }
-    Measure(logits, step.panels, workers);
+    MeasureBetas(logits, step.panels, workers);
   }
 
   const std::vector<PanelRow>& panels() const { return panels_; }
-  std::vector<double> BetasOf(size_t panel) const {
-    std::vector<double> betas;
-    for (const ExpertRow& expert : panels_[panel].experts) betas.push_back(expert.beta);
-    return betas;
+  std::vector<double> Each(size_t panel, double ExpertRow::*value) const {
+    std::vector<double> values;
+    for (const ExpertRow& expert : panels_[panel].experts) values.push_back(expert.*value);
+    return values;
   }
 
  private:
   void TakeEarlier(const StepPanels& step, const PanelRow& panel, size_t first) {
+    const auto take = [&](const std::vector<double>& measured, double ExpertRow::*value) {
+      BANYAN_CHECK(measured.size() == panel.experts.size());
+      for (size_t k = 0; k < measured.size(); ++k) experts_[first + k].*value = measured[k];
+    };
+    const bool betas = panel.betas == BetaSource::kEarlier;
+    const bool abstentions = panel.abstentions == AbstentionSource::kEarlier;
+    if (!betas && !abstentions) return;
     BANYAN_CHECK(step.earlier != nullptr);
-    const std::vector<double>& betas =
-        static_cast<const HostChoices*>(step.earlier)->BetasOf(panel.earlier_choice);
-    BANYAN_CHECK(betas.size() == panel.experts.size());
-    for (size_t k = 0; k < betas.size(); ++k) experts_[first + k].beta = betas[k];
+    const TokenChoice& earlier =
+        static_cast<const HostChoices*>(step.earlier)->at(panel.earlier_choice);
+    if (betas) take(earlier.betas, &ExpertRow::beta);
+    if (abstentions) take(earlier.abstentions, &ExpertRow::abstention);
   }
 
-  void Measure(const LogitRows& logits, std::span<const PanelRow> asked,
-               const HostWorkers& workers) {
+  void MeasureBetas(const LogitRows& logits, std::span<const PanelRow> asked,
+                    const HostWorkers& workers) {
     std::vector<std::pair<size_t, std::int32_t>> wanted;  // expert, prior's row
     for (size_t i = 0; i < asked.size(); ++i) {
-      if (!Measures(asked[i])) continue;
+      if (!asked[i].MeasuresBetas()) continue;
       for (size_t k = 0; k < asked[i].experts.size(); ++k) {
         wanted.emplace_back(first_[i] + k, asked[i].prior);
       }
@@ -81,27 +122,28 @@ class KnownPanels {
   std::vector<size_t> first_;  // [panels] in experts_
 };
 
-// All panels' fused rows. Rules without a sum over the vocabulary are taken in parts.
-std::vector<float> FusedRows(const LogitRows& logits, const std::vector<PanelRow>& panels,
+std::vector<FusedPanel> ReadyPanels(const LogitRows& logits, const std::vector<PanelRow>& panels,
+                                    const StepRowSums& sums, const HostWorkers& workers) {
+  std::vector<std::optional<FusedPanel>> made(panels.size());
+  workers.for_each(static_cast<std::int64_t>(panels.size()), [&](std::int64_t i) {
+    const auto at = static_cast<size_t>(i);
+    made[at].emplace(logits, panels[at], [&](std::int32_t row) { return sums.Of(row); });
+  });
+  std::vector<FusedPanel> ready;
+  for (std::optional<FusedPanel>& panel : made) ready.push_back(std::move(*panel));
+  return ready;
+}
+
+// All panels' fused rows, in parts.
+std::vector<float> FusedRows(std::int64_t columns, const std::vector<FusedPanel>& panels,
                              const HostWorkers& workers) {
-  struct Part {
-    size_t panel;
-    std::int64_t first, count;
-  };
-  std::vector<Part> parts;
-  for (size_t i = 0; i < panels.size(); ++i) {
-    const std::int64_t together =
-        panels[i].rule == FusionRule::kMax ? kTokensTogether : logits.columns;
-    for (std::int64_t first = 0; first < logits.columns; first += together) {
-      parts.push_back({i, first, std::min(together, logits.columns - first)});
-    }
-  }
-  std::vector<float> fused(panels.size() * static_cast<size_t>(logits.columns));
-  workers.for_each(static_cast<std::int64_t>(parts.size()), [&](std::int64_t at) {
-    const Part& part = parts[static_cast<size_t>(at)];
-    float* row = fused.data() + static_cast<std::int64_t>(part.panel) * logits.columns;
-    FusePanelPart(logits, panels[part.panel], part.first,
-                  {row + part.first, static_cast<size_t>(part.count)});
+  const std::int64_t parts = (columns + kTokensTogether - 1) / kTokensTogether;
+  std::vector<float> fused(panels.size() * static_cast<size_t>(columns));
+  workers.for_each(static_cast<std::int64_t>(panels.size()) * parts, [&](std::int64_t at) {
+    const std::int64_t panel = at / parts, first = at % parts * kTokensTogether;
+    const std::int64_t count = std::min(kTokensTogether, columns - first);
+    panels[static_cast<size_t>(panel)].Fuse(
+        first, {fused.data() + panel * columns + first, static_cast<size_t>(count)});
   });
   return fused;
 }
@@ -123,17 +165,21 @@ void ChooseOnHost(const LogitRows& logits, std::span<const SamplingRow> requests
     BANYAN_CHECK(requests[i].panel < static_cast<std::int32_t>(step.panels.size()));
     fused_requests.back().row = requests[i].panel;
   }
-  const KnownPanels known(logits, step, workers);
-  const std::vector<float> fused = FusedRows(logits, known.panels(), workers);
+  const StepRowSums sums(logits, step.panels, workers);
+  const KnownPanels known(logits, step, sums, workers);
+  const std::vector<FusedPanel> ready = ReadyPanels(logits, known.panels(), sums, workers);
+  const std::vector<float> fused = FusedRows(logits.columns, ready, workers);
   std::vector<TokenChoice> of_plain(plain.size()), of_fused(fused_requests.size());
   workers.select(logits, plain, of_plain);
   workers.select({fused.data(), logits.columns, logits.columns}, fused_requests, of_fused);
   workers.for_each(static_cast<std::int64_t>(of_fused.size()), [&](std::int64_t at) {
     TokenChoice& choice = of_fused[static_cast<size_t>(at)];
     const auto panel = static_cast<size_t>(fused_requests[static_cast<size_t>(at)].panel);
-    if (choice.token >= 0)
-      choice.expert = WinningExpert(logits, known.panels()[panel], choice.token);
-    if (Measures(step.panels[panel])) choice.betas = known.BetasOf(panel);
+    if (choice.token >= 0) choice.expert = ready[panel].Winner(choice.token);
+    if (step.panels[panel].MeasuresBetas()) choice.betas = known.Each(panel, &ExpertRow::beta);
+    if (step.panels[panel].MeasuresAbstentions()) {
+      choice.abstentions = known.Each(panel, &ExpertRow::abstention);
+    }
   });
   for (size_t i = 0; i < plain.size(); ++i) choices[plain_at[i]] = std::move(of_plain[i]);
   for (size_t i = 0; i < fused_at.size(); ++i) choices[fused_at[i]] = std::move(of_fused[i]);

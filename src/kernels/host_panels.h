@@ -8,6 +8,7 @@
 
 #include "kernels/fusion.h"
 #include "kernels/kernels.h"
+#include "kernels/log_sum.h"
 #include "kernels/sampling.h"
 
 namespace banyan {
@@ -20,6 +21,8 @@ struct HostWorkers {
   std::function<void(const LogitRows& logits, std::span<const SamplingRow> requests,
                      std::span<TokenChoice> choices)>
       select;
+  // log(sum(exp)) of a row, always with the same bits.
+  std::function<LogSumExp(std::span<const float> row)> log_sum;
 };
 
 // Kernels::Choose, into HostChoices. Every panel's choice depends on its own rows alone.

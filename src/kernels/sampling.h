@@ -39,9 +39,10 @@ struct TokenChoice {
   TokenId token = 0;              // kNoToken: none that is allowed has a logit above -infinity
   float logprob = 0.0f;           // log-softmax of the raw logits
   std::vector<TokenLogprob> top;  // the most likely tokens by raw logits, best first
-  // Of a panel: the expert that the token is owed to, and betas that were measured for it.
+  // Of a panel: the expert that the token is owed to, and what was measured of every expert.
   std::int32_t expert = -1;
   std::vector<double> betas;
+  std::vector<double> abstentions;
 };
 
 // The choice for one row of logits [vocabulary], a function of its arguments alone. NaN counts as

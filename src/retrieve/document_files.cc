@@ -67,33 +67,44 @@ DocumentKind KindOf(const std::string& name, HeadSource& source) {
   return pdf ? DocumentKind::kPdf : DocumentKind::kPlain;
 }
 
+// The folder's files and those below it.
+void AddFolder(const fs::path& folder, FoundFiles& found) {
+  std::error_code error;
+  fs::directory_iterator it(folder, error);
+  for (; !error && it != fs::directory_iterator(); it.increment(error)) {
+    std::error_code none;
+    const std::string name = it->path().filename().string();
+    if (name.starts_with('.')) continue;
+    if (it->is_directory(none)) {
+      if (!it->is_symlink(none)) AddFolder(it->path(), found);
+    } else if (it->is_regular_file(none) && !name.starts_with(kIndexFileName)) {
+      found.files.push_back(it->path().string());
+    }
+  }
+  if (error) found.unreadable.emplace_back(folder.string(), error.message());
+}
+
 }  // namespace
 
-std::vector<std::string> FilesOf(const std::vector<std::string>& inputs) {
-  std::vector<std::string> files;
+FoundFiles FilesOf(const std::vector<std::string>& inputs) {
+  FoundFiles found;
   for (const std::string& input : inputs) {
-    if (!fs::exists(input)) Throw(ErrorKind::kNotFound, "{}: no such file or folder", input);
-    if (!fs::is_directory(input)) {
-      files.push_back(input);
-      continue;
-    }
-    const size_t first = files.size();
     std::error_code error;
-    fs::recursive_directory_iterator it(input, fs::directory_options::skip_permission_denied,
-                                        error);
-    for (; !error && it != fs::recursive_directory_iterator(); it.increment(error)) {
-      std::error_code none;
-      const std::string name = it->path().filename().string();
-      if (name.starts_with('.')) {
-        it.disable_recursion_pending();
-      } else if (it->is_regular_file(none) && name != kIndexFileName) {
-        files.push_back(it->path().string());
-      }
+    const fs::file_status status = fs::status(input, error);
+    if (status.type() == fs::file_type::not_found) {
+      Throw(ErrorKind::kNotFound, "{}: no such file or folder", input);
     }
-    if (error) Throw(ErrorKind::kIo, "{}: cannot read the folder: {}", input, error.message());
-    std::sort(files.begin() + static_cast<std::ptrdiff_t>(first), files.end());
+    if (error) {
+      found.unreadable.emplace_back(input, error.message());
+    } else if (fs::is_directory(status)) {
+      const size_t first = found.files.size();
+      AddFolder(input, found);
+      std::sort(found.files.begin() + static_cast<std::ptrdiff_t>(first), found.files.end());
+    } else {
+      found.files.push_back(input);
+    }
   }
-  return files;
+  return found;
 }
 
 void VisitDocuments(const std::string& file, const DocumentVisitor& visitor) {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "retrieve/passages.h"
@@ -14,9 +15,15 @@ namespace banyan {
 // The file of an index, which is no document.
 inline constexpr char kIndexFileName[] = "index.banyan";
 
+struct FoundFiles {
+  std::vector<std::string> files;
+  // Inputs and folders below them that could not be read, each with why.
+  std::vector<std::pair<std::string, std::string>> unreadable;
+};
+
 // The files that are meant: a folder's own and those of folders in it in order of their names,
 // hidden ones aside. Throws kNotFound naming an input that is not there.
-std::vector<std::string> FilesOf(const std::vector<std::string>& inputs);
+FoundFiles FilesOf(const std::vector<std::string>& inputs);
 
 struct DocumentVisitor {
   std::function<void(const WholeDocument&)> document;

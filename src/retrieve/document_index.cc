@@ -1,17 +1,15 @@
-// Indexes in folders: made from files, replaced as a whole, opened and searched.
-#include <fcntl.h>
-#include <unistd.h>
-
+// Indexes in folders: made from files and kept up to date, opened and searched.
 #include <algorithm>
 #include <filesystem>
 
 #include "banyan/retrieval.h"
 #include "base/error.h"
 #include "base/mapped_file.h"
-#include "base/output_file.h"
 #include "retrieve/bm25.h"
 #include "retrieve/document_files.h"
 #include "retrieve/index_file.h"
+#include "retrieve/index_folder.h"
+#include "retrieve/index_update.h"
 #include "retrieve/passage_vectors.h"
 #include "retrieve/passages.h"
 #include "retrieve/vector_search.h"
@@ -22,71 +20,52 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::vector<Passage> CollectPassages(const std::vector<std::string>& inputs,
-                                     const IndexOptions& options, IndexReceipt& receipt) {
-  std::vector<Passage> passages;
-  DocumentVisitor visitor;
-  visitor.document = [&](const WholeDocument& document) {
-    AppendPassages(document, options.passage_words, passages);
-    ++receipt.documents;
-  };
-  visitor.left_out = [&](const std::string& why) {
-    ++receipt.left_out;
-    if (options.notice) options.notice(why);
-  };
-  for (const std::string& file : FilesOf(inputs)) VisitDocuments(file, visitor);
-  return passages;
-}
-
 std::vector<Bm25::Word> WeighWords(const std::vector<Passage>& passages) {
   std::vector<std::vector<std::string>> texts;
   for (const Passage& passage : passages) texts.push_back(WordsOf(passage.Shown()));
   return Bm25(texts, Bm25Options()).Words();
 }
 
-// What stands in the folder, if that can be read.
-std::optional<IndexContents> EarlierIndex(const fs::path& directory) {
-  const std::string path = (directory / kIndexFileName).string();
-  try {
-    const MappedFile file(path);
-    return ReadIndexBytes(file.bytes(), path);
-  } catch (const Error&) {
-    return std::nullopt;
-  }
+bool SameVectors(const IndexContents& index, const IndexOptions& options) {
+  if (!index.vectors || !options.encoder) return !index.vectors && !options.encoder;
+  return index.vectors->encoder.fingerprint == options.encoder.fingerprint &&
+         index.vectors->search == options.vectors;
 }
 
-// Whole or not at all: whoever opens the index sees the old one or the new one.
-void Replace(const fs::path& directory, const std::string& bytes) {
-  std::error_code failed;
-  fs::create_directories(directory, failed);
-  if (failed) {
-    Throw(ErrorKind::kIo, "{}: cannot make the folder: {}", directory.string(), failed.message());
+// `earlier` is what is brought up to date; vectors are taken over from `known`. Both may be null.
+IndexReceipt MakeIndex(const LockedFolder& folder, const std::vector<std::string>& inputs,
+                       const IndexContents* earlier, const IndexContents* known,
+                       const IndexOptions& options) {
+  IndexReceipt receipt;
+  if (options.vectors != VectorSearch::kExact && !HasFaiss()) {
+    FaissBytes(options.vectors, {});  // says so before hours of work
   }
-  const fs::path target = directory / kIndexFileName;
-  const fs::path fresh = directory / fmt::format("{}.{}", kIndexFileName, ::getpid());
-  fs::remove(fresh, failed);
-  try {
-    const std::unique_ptr<OutputFile> file = OutputFile::Create(fresh.string(), Packing::kNone);
-    file->Append(bytes);
-    file->Checkpoint();
-    fs::rename(fresh, target);
-  } catch (const fs::filesystem_error& e) {
-    fs::remove(fresh, failed);
-    Throw(ErrorKind::kIo, "{}: cannot write the index: {}", target.string(), e.code().message());
-  } catch (...) {
-    fs::remove(fresh, failed);
-    throw;
+  IndexContents contents = LookAgain(folder.path(), inputs, earlier, options, receipt);
+  const bool same_documents =
+      earlier != nullptr &&
+      receipt.new_documents + receipt.changed_documents + receipt.gone_documents == 0 &&
+      contents.passage_words == earlier->passage_words && contents.inputs == earlier->inputs &&
+      contents.files == earlier->files;
+  if (same_documents && SameVectors(*earlier, options)) {
+    receipt.words = static_cast<std::int64_t>(earlier->words.size());
+    if (options.encoder) receipt.kept = receipt.passages;
+    return receipt;
   }
-  const int folder = ::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (folder < 0) return;
-  ::fsync(folder);  // so that the new name outlives a power cut
-  ::close(folder);
+  contents.words = WeighWords(contents.passages);
+  receipt.words = static_cast<std::int64_t>(contents.words.size());
+  if (options.encoder) {
+    contents.vectors = EmbedPassages(contents.passages, known, options, receipt);
+  }
+  folder.ReplaceIndex(IndexBytes(contents));
+  return receipt;
 }
 
 }  // namespace
 
 struct DocumentIndex::Parts {
   std::string directory;
+  std::vector<IndexedFile> files;
+  std::vector<size_t> file_of;  // [passages]
   std::vector<Passage> passages;
   Bm25 bm25;
   std::optional<PassageVectors> vectors;
@@ -107,23 +86,33 @@ DocumentIndex::~DocumentIndex() = default;
 IndexReceipt DocumentIndex::Build(const std::string& directory,
                                   const std::vector<std::string>& inputs,
                                   const IndexOptions& options) {
-  IndexReceipt receipt;
-  if (options.vectors != VectorSearch::kExact && !HasFaiss()) {
-    FaissBytes(options.vectors, {});  // says so before hours of work
+  const LockedFolder folder(directory);
+  const std::optional<IndexContents> known = ReadableIndex(directory);
+  return MakeIndex(folder, inputs, nullptr, known ? &*known : nullptr, options);
+}
+
+IndexReceipt DocumentIndex::Update(const std::string& directory,
+                                   const std::vector<std::string>& inputs,
+                                   const IndexOptions& options) {
+  const LockedFolder folder(directory);
+  const std::optional<IndexContents> earlier = EarlierIndex(directory);
+  const IndexContents* before = earlier ? &*earlier : nullptr;
+  return MakeIndex(folder, inputs, before, before, options);
+}
+
+std::optional<IndexSettings> DocumentIndex::SettingsOf(const std::string& directory) {
+  const std::optional<IndexContents> index = EarlierIndex(directory);
+  if (!index) return std::nullopt;
+  IndexSettings settings;
+  settings.passage_words = index->passage_words;
+  if (index->vectors) {
+    settings.encoder = index->vectors->encoder.name;
+    settings.vectors = index->vectors->search;
   }
-  IndexContents contents;
-  contents.passages = CollectPassages(inputs, options, receipt);
-  if (contents.passages.empty()) Throw(ErrorKind::kInput, "no document with text was found");
-  contents.words = WeighWords(contents.passages);
-  receipt.passages = static_cast<std::int64_t>(contents.passages.size());
-  receipt.words = static_cast<std::int64_t>(contents.words.size());
-  if (options.encoder) {
-    const std::optional<IndexContents> earlier = EarlierIndex(directory);
-    contents.vectors =
-        EmbedPassages(contents.passages, earlier ? &*earlier : nullptr, options, receipt);
+  for (const std::string& input : index->inputs) {
+    settings.inputs.push_back(PlaceOfFile(directory, input));
   }
-  Replace(directory, IndexBytes(contents));
-  return receipt;
+  return settings;
 }
 
 std::shared_ptr<const DocumentIndex> DocumentIndex::Open(const std::string& directory) {
@@ -135,6 +124,10 @@ std::shared_ptr<const DocumentIndex> DocumentIndex::Open(const std::string& dire
   IndexContents contents = ReadIndexBytes(file.bytes(), path);
   auto parts = std::make_unique<Parts>();
   parts->directory = directory;
+  for (const IndexedDocument& document : contents.documents) {
+    parts->file_of.insert(parts->file_of.end(), document.passages, document.file);
+  }
+  parts->files = std::move(contents.files);
   parts->passages = std::move(contents.passages);
   parts->bm25 =
       Bm25::FromWords(static_cast<std::int64_t>(parts->passages.size()), std::move(contents.words));
@@ -158,6 +151,18 @@ const Passage& DocumentIndex::at(std::int32_t passage) const {
 
 const IndexEncoder* DocumentIndex::encoder() const {
   return parts_->vectors ? &parts_->vectors->encoder : nullptr;
+}
+
+SourceState DocumentIndex::StateOf(std::int32_t passage) const {
+  const IndexedFile& file = parts_->files.at(parts_->file_of.at(static_cast<size_t>(passage)));
+  const std::string place = PlaceOfFile(parts_->directory, file.path);
+  std::error_code none;
+  if (!fs::exists(place, none)) return SourceState::kGone;
+  try {
+    return HashOfFile(place) == file.hash ? SourceState::kSame : SourceState::kChanged;
+  } catch (const Error&) {
+    return SourceState::kGone;  // for whoever would read it
+  }
 }
 
 const std::string& DocumentIndex::fingerprint() const { return parts_->fingerprint; }

@@ -161,6 +161,9 @@ TEST(DocumentIndex, NothingToIndexIsAnError) {
 IndexContents SmallIndex() {
   const std::vector<std::vector<std::string>> documents = {{"a", "b"}, {"b"}};
   IndexContents contents;
+  contents.inputs = {"docs"};
+  contents.files = {{"docs/s", Sha256().Add("file").Finish()}};
+  contents.documents = {{0, "s", Sha256().Add("document").Finish(), 2}};
   contents.passages = {{"1", "s", "t", "a b", 0}, {"2", "s", "", "b", 4}};
   contents.words = Bm25(documents, Bm25Options()).Words();
   PassageVectors& vectors = contents.vectors.emplace();
@@ -175,7 +178,13 @@ TEST(DocumentIndex, AFileKeepsEverything) {
   const auto read = [](const std::string& bytes) {
     return ReadIndexBytes(std::as_bytes(std::span(bytes)), "index");
   };
-  const PassageVectors found = read(IndexBytes(contents)).vectors.value();
+  const IndexContents again = read(IndexBytes(contents));
+  EXPECT_EQ(again.inputs, contents.inputs);
+  EXPECT_EQ(again.files.at(0).path, "docs/s");
+  EXPECT_EQ(again.files.at(0).hash, contents.files[0].hash);
+  EXPECT_EQ(again.documents.at(0).hash, contents.documents[0].hash);
+  EXPECT_EQ(again.documents.at(0).passages, 2u);
+  const PassageVectors found = again.vectors.value();
   EXPECT_EQ(found.encoder.name, "an encoder");
   EXPECT_EQ(found.encoder.fingerprint, "0123");
   EXPECT_EQ(found.encoder.dimensions, 3);
@@ -190,6 +199,10 @@ TEST(DocumentIndex, AFileKeepsEverything) {
   EXPECT_THROW(read(IndexBytes(contents)), Error);
   contents.vectors.reset();
   EXPECT_FALSE(read(IndexBytes(contents)).vectors);
+  contents.documents[0].passages = 1;  // and one of nobody
+  EXPECT_THROW(read(IndexBytes(contents)), Error);
+  contents.documents[0] = {1, "s", {}, 2};
+  EXPECT_THROW(read(IndexBytes(contents)), Error);
 }
 
 // Whatever byte is changed or wherever the file ends: an error, never another index.

@@ -13,8 +13,9 @@ namespace banyan {
 namespace {
 
 constexpr std::string_view kMagic = "BANYANIX";
-constexpr std::uint32_t kVersion = 2;
+constexpr std::uint32_t kVersion = 3;
 constexpr std::uint32_t kMostDimensions = 1 << 20;
+constexpr std::uint32_t kMostPassageWords = 1 << 30;
 
 template <typename T>
 void Put(T value, std::string& out) {
@@ -26,6 +27,82 @@ void Put(T value, std::string& out) {
 void PutText(std::string_view text, std::string& out) {
   Put(static_cast<std::uint64_t>(text.size()), out);
   out += text;
+}
+
+void PutDigest(const Digest& digest, std::string& out) {
+  out.append(reinterpret_cast<const char*>(digest.data()), digest.size());
+}
+
+Digest ReadDigest(ByteReader& reader, const char* what) {
+  Digest digest;
+  std::memcpy(digest.data(), reader.Take(digest.size(), what).data(), digest.size());
+  return digest;
+}
+
+void PutSources(const IndexContents& index, std::string& out) {
+  Put(static_cast<std::uint32_t>(index.passage_words), out);
+  Put(static_cast<std::uint64_t>(index.inputs.size()), out);
+  for (const std::string& input : index.inputs) PutText(input, out);
+  Put(static_cast<std::uint64_t>(index.files.size()), out);
+  for (const IndexedFile& file : index.files) {
+    PutText(file.path, out);
+    PutDigest(file.hash, out);
+  }
+  Put(static_cast<std::uint64_t>(index.documents.size()), out);
+  for (const IndexedDocument& document : index.documents) {
+    Put(static_cast<std::uint64_t>(document.file), out);
+    PutText(document.id, out);
+    PutDigest(document.hash, out);
+    Put(static_cast<std::uint64_t>(document.passages), out);
+  }
+}
+
+void ReadSources(ByteReader& reader, const std::string& name, IndexContents& index) {
+  const auto words = reader.Read<std::uint32_t>("the words of a passage");
+  if (words == 0 || words > kMostPassageWords) {
+    Throw(ErrorKind::kFormat, "{}: passages of {} words: expected 1 to {}", name, words,
+          kMostPassageWords);
+  }
+  index.passage_words = static_cast<int>(words);
+  const auto inputs = reader.Read<std::uint64_t>("the number of inputs");
+  reader.CheckCount(inputs, 8, "the number of inputs");
+  for (std::uint64_t i = 0; i < inputs; ++i) {
+    index.inputs.emplace_back(reader.ReadString("an input"));
+  }
+  const auto files = reader.Read<std::uint64_t>("the number of files");
+  reader.CheckCount(files, 8 + sizeof(Digest), "the number of files");
+  for (std::uint64_t i = 0; i < files; ++i) {
+    IndexedFile& file = index.files.emplace_back();
+    file.path = reader.ReadString("a file's path");
+    file.hash = ReadDigest(reader, "a file's hash");
+  }
+  const auto documents = reader.Read<std::uint64_t>("the number of documents");
+  reader.CheckCount(documents, 3 * 8 + sizeof(Digest), "the number of documents");
+  for (std::uint64_t i = 0; i < documents; ++i) {
+    IndexedDocument& document = index.documents.emplace_back();
+    document.file = static_cast<size_t>(reader.Read<std::uint64_t>("a document's file"));
+    document.id = reader.ReadString("a document's id");
+    document.hash = ReadDigest(reader, "a document's hash");
+    document.passages = static_cast<size_t>(reader.Read<std::uint64_t>("a document's passages"));
+    const bool in_order = i == 0 || index.documents[i - 1].file <= document.file;
+    if (document.file >= index.files.size() || !in_order) {
+      Throw(ErrorKind::kFormat, "{}: a document of file {} of {}", name, document.file,
+            index.files.size());
+    }
+  }
+}
+
+// Every passage belongs to a document.
+void CheckPassages(const IndexContents& index, const std::string& name) {
+  size_t left = index.passages.size();
+  for (const IndexedDocument& document : index.documents) {
+    if (document.passages == 0 || document.passages > left) {
+      Throw(ErrorKind::kFormat, "{}: the document '{}' has {} passages where {} are left", name,
+            document.id, document.passages, left);
+    }
+    left -= document.passages;
+  }
+  if (left > 0) Throw(ErrorKind::kFormat, "{}: {} passages of no document", name, left);
 }
 
 std::vector<Passage> ReadPassages(ByteReader& reader) {
@@ -149,6 +226,7 @@ void PutVectors(const PassageVectors& vectors, std::string& out) {
 
 std::string IndexBytes(const IndexContents& index) {
   std::string contents;
+  PutSources(index, contents);
   Put(static_cast<std::uint64_t>(index.passages.size()), contents);
   for (const Passage& passage : index.passages) {
     for (const std::string* text : {&passage.id, &passage.source, &passage.title, &passage.text}) {
@@ -206,7 +284,9 @@ IndexContents ReadIndexBytes(std::span<const std::byte> bytes, const std::string
 IndexContents ReadIndexContents(std::span<const std::byte> contents, const std::string& name) {
   ByteReader reader(contents, name);
   IndexContents index;
+  ReadSources(reader, name, index);
   index.passages = ReadPassages(reader);
+  CheckPassages(index, name);
   index.words = ReadWords(reader, index.passages.size(), name);
   if (ReadFlag(reader, "the flag of vectors", name)) {
     index.vectors = ReadVectors(reader, index.passages.size(), name);

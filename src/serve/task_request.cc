@@ -246,7 +246,11 @@ TaskRequest ReadRagRequest(ServeContext& context, std::string_view body) {
                      {{"max", FusionRule::kMax},
                       {"mixture", FusionRule::kMixture},
                       {"product", FusionRule::kProduct}});
-  panel.gamma = parameters.Number("gamma", panel.gamma, 0.0, 1e6);
+  if (parameters.Find("gamma")) rag.gamma = parameters.Number("gamma", 0.0, 0.0, 1e6);
+  panel.scores = OneOf(parameters, "scores", panel.scores,
+                       {{"normalised", PanelScores::kNormalised}, {"raw", PanelScores::kRaw}});
+  panel.plausibility = parameters.Number("plausibility", panel.plausibility, 0.0, 1.0);
+  panel.abstention = parameters.Number("abstention", panel.abstention, 0.0, 1.0);
   if (const Json* beta = parameters.Find("beta"); beta && IsNumber(*beta)) {
     panel.beta_rule = BetaRule::kFixed;
     panel.beta = parameters.Number("beta", 0.0, 0.0, 1e6);
@@ -259,6 +263,8 @@ TaskRequest ReadRagRequest(ServeContext& context, std::string_view body) {
                          {"given", RelevanceFrom::kGiven},
                          {"bm25", RelevanceFrom::kBm25},
                          {"equal", RelevanceFrom::kEqual}});
+  rag.copy = parameters.Flag("copy", false);
+  rag.verify = parameters.Flag("verify", false);
   rag.min_relevance = parameters.Number("min_relevance", 0.0, 0.0, 1.0);
   rag.top = static_cast<int>(parameters.Integer("top", rag.top, 1, context.options.max_answers));
   rag.index = context.options.index;

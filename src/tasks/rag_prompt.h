@@ -27,6 +27,7 @@ class RagPrompt {
   // With an empty document: system and question alone.
   RagSegments Encode(std::string_view document, const std::string& question) const;
   bool uses_chat() const { return writer_.uses_chat(); }
+  std::string_view answer_separator() const { return writer_.answer_separator(); }
 
  private:
   std::vector<TokenId> TokensOf(const std::vector<PromptPart>& parts, PromptLevel level) const;

@@ -19,21 +19,23 @@ std::string TextOf(const Json& object, const char* name, const std::string& wher
   return it->get<std::string>();
 }
 
+// Its text may be blank.
 RagDocument ReadDocument(const Json& value, size_t number) {
   const std::string where = fmt::format("document {}", number);
   RagDocument document;
   document.id = number;
   if (value.is_string()) {
-    if (IsBlank(value.get_ref<const std::string&>())) {
-      Throw(ErrorKind::kInput, "{}: the text is empty", where);
-    }
     document.text = value.get<std::string>();
     return document;
   }
   if (!value.is_object()) {
     Throw(ErrorKind::kInput, "{}: expected an object, found {}", where, TypeName(value));
   }
-  document.text = TextOf(value, "text", where);
+  const auto text = value.find("text");
+  if (text == value.end() || !text->is_string()) {
+    Throw(ErrorKind::kInput, "{}: expected a text 'text'", where);
+  }
+  document.text = text->get<std::string>();
   const Json id = value.value("id", Json());
   if (id.is_string() || IsNumber(id)) document.id = id;
   const Json title = value.value("title", Json());
@@ -65,6 +67,7 @@ std::vector<RagDocument> FromIndex(const DocumentIndex& index, const Retriever& 
     document.text = passage.text;
     document.source = passage.source;
     document.begin = passage.begin;
+    document.passage = found.passage;
     Apply(found.judgement, document);
   }
   if (documents.empty()) {
@@ -103,13 +106,22 @@ void SetRelevance(const RagOptions& options, const Retriever& retriever, RagReco
   for (size_t i = 0; i < judged.size(); ++i) Apply(judged[i], record.documents[i]);
 }
 
-std::vector<RagDocument> ReadDocuments(const Json& values) {
+// A document without text says nothing, and does not fail the question.
+void ReadDocuments(const Json& values, RagRecord& record) {
   if (!values.is_array() || values.empty()) {
     Throw(ErrorKind::kInput, "'documents': expected a list that is not empty");
   }
-  std::vector<RagDocument> documents;
-  for (const Json& value : values) documents.push_back(ReadDocument(value, documents.size()));
-  return documents;
+  for (size_t i = 0; i < values.size(); ++i) {
+    RagDocument document = ReadDocument(values[i], i);
+    if (IsBlank(document.text)) {
+      record.empty.push_back(std::move(document.id));
+    } else {
+      record.documents.push_back(std::move(document));
+    }
+  }
+  if (record.documents.empty()) {
+    Throw(ErrorKind::kInput, "'documents': {} of them, and all are empty", values.size());
+  }
 }
 
 void TakeFromIndex(const RagOptions& options, const Retriever& retriever, RagRecord& record) {
@@ -140,7 +152,7 @@ RagRecord ReadRagRecord(const Json& row, const RagOptions& options, const Retrie
     record.documents = ExampleBlocks(there ? *given : Json(), options);
     SetRelevance(options, retriever, record);
   } else if (there) {
-    record.documents = ReadDocuments(*given);
+    ReadDocuments(*given, record);
     SetRelevance(options, retriever, record);
   } else {
     TakeFromIndex(options, retriever, record);

@@ -21,6 +21,7 @@ struct RagDocument {
   // Of a passage: the document that it is from, and how many characters stand before it there.
   std::string source;
   std::int64_t begin = 0;
+  std::int32_t passage = -1;  // of the index; -1: none
 
   // What a prompt shows.
   std::string Shown() const { return title.empty() ? text : title + "\n" + text; }
@@ -31,6 +32,7 @@ struct RagRecord {
   std::string question;
   std::vector<RagDocument> documents;  // in the order given, or as retrieved
   std::vector<Json> dropped;           // ids of those below the least relevance
+  std::vector<Json> empty;             // ids of those without text
   nlohmann::ordered_json carried;      // fields that are not ours
 };
 

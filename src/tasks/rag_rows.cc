@@ -1,62 +1,21 @@
 // The answer of a record → its row: text, citations, trace.
 #include <algorithm>
 #include <cmath>
+#include <tuple>
 
 #include "base/error.h"
 #include "base/json_row.h"
 #include "base/spaces.h"
 #include "retrieve/words.h"
+#include "tasks/rag_citation.h"
 #include "tasks/rag_work.h"
-#include "text/utf8.h"
+#include "text/text_parts.h"
+#include "text/tokenizer.h"
 
 namespace banyan {
 namespace {
 
 using OrderedJson = nlohmann::ordered_json;
-
-std::int64_t Characters(std::string_view text) {
-  return std::count_if(text.begin(), text.end(),
-                       [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; });
-}
-
-std::string LowerAscii(std::string_view text) {
-  std::string lower(text);
-  for (char& c : lower) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-  return lower;
-}
-
-// Where the text stands in the document, as it is or in other case; npos: nowhere.
-size_t PlaceIn(const std::string& document, std::string_view text) {
-  const size_t exact = document.find(text);
-  return exact != std::string::npos ? exact : LowerAscii(document).find(LowerAscii(text));
-}
-
-// What an answer writes around words of a document ("Anna Berg;") is not the document's.
-std::string_view WithoutMarks(std::string_view text) {
-  constexpr std::string_view kMarks = " \t\r\n,;:.!?\"'()[]";
-  const size_t first = text.find_first_not_of(kMarks);
-  if (first == std::string_view::npos) return text;
-  return text.substr(first, text.find_last_not_of(kMarks) + 1 - first);
-}
-
-OrderedJson Citation(const RagDocument& document, std::string_view text) {
-  if (PlaceIn(document.text, text) == std::string::npos) text = WithoutMarks(text);
-  OrderedJson citation;
-  citation["document"] = document.id;
-  citation["text"] = text;
-  const size_t place = PlaceIn(document.text, text);
-  if (place == std::string::npos) return citation;
-  const std::int64_t begin = Characters(std::string_view(document.text).substr(0, place));
-  const std::int64_t end = begin + Characters(text);
-  citation["begin"] = begin;
-  citation["end"] = end;
-  if (!document.source.empty()) {
-    citation["source"] = document.source;
-    citation["source_begin"] = document.begin + begin;
-    citation["source_end"] = document.begin + end;
-  }
-  return citation;
-}
 
 double ToMicroseconds(double seconds) { return std::round(seconds * 1e6) / 1e6; }
 
@@ -96,7 +55,15 @@ OutputRow RagWork::AnswerRow() const {
   fields["method"] = RagMethodName(options.method);
   const std::vector<std::string> pieces = Pieces();
   fields["citations"] = Citations(pieces);
+  if (!answer_.abstentions.empty()) {
+    fields["abstained"] = std::ranges::count_if(
+        answer_.abstentions, [&](double share) { return share >= options.panel.abstention; });
+  }
+  const OrderedJson stale = Stale(fields["citations"]);
+  if (!stale.empty()) fields["stale"] = stale;
+  if (!left_out_.empty()) fields["verified"] = Verified(fields["answer"]);
   if (!record_.dropped.empty()) fields["dropped"] = record_.dropped;
+  if (!record_.empty.empty()) fields["empty"] = record_.empty;
   if (!truncated_.empty()) fields["truncated"] = truncated_;
   if (options.trace) fields["trace"] = Trace(pieces);
   fields["first_token_seconds"] = ToMicroseconds(answer_.first_token_seconds);
@@ -111,19 +78,11 @@ OutputRow RagWork::AnswerRow() const {
   return row;
 }
 
-// The text that every token adds, in whole characters; a stop token adds none.
+// The text that every token completes, in whole characters; a stop token adds none.
 std::vector<std::string> RagWork::Pieces() const {
+  StreamDecoder decoder(settings_.text->parts().tokenizer, /*skip_special=*/true);
   std::vector<std::string> pieces;
-  std::vector<TokenId> known;
-  size_t shown = 0;
-  const int vocabulary = settings_.text->vocab_size();
-  for (const TokenId token : answer_.tokens) {
-    if (token >= 0 && token < vocabulary) known.push_back(token);
-    const std::string text = settings_.text->Decode(known, /*skip_special=*/true);
-    const size_t end = std::max(shown, FinishedUtf8Prefix(text));
-    pieces.push_back(text.substr(std::min(shown, text.size()), end - shown));
-    shown = end;
-  }
+  for (const TokenId token : answer_.tokens) pieces.push_back(decoder.Push(token));
   return pieces;
 }
 
@@ -137,6 +96,7 @@ OrderedJson RagWork::Trace(const std::vector<std::string>& pieces) const {
     if (document.score) entry["score"] = *document.score;
     if (document.logit) entry["logit"] = *document.logit;
     if (i < answer_.betas.size()) entry["beta"] = answer_.betas[i];
+    if (i < answer_.abstentions.size()) entry["null"] = answer_.abstentions[i];
     if (i < notes_.size()) entry["note"] = Said(notes_[i]);
     documents.push_back(std::move(entry));
   }
@@ -153,37 +113,90 @@ OrderedJson RagWork::Trace(const std::vector<std::string>& pieces) const {
   return trace;
 }
 
-// Of experts: what each document in turn wrote. Else: documents that have the answer in them, as
-// far as they were read.
+// Of experts: what each document in turn wrote. Else, and of what was copied: documents that have
+// the answer in them, as far as they were read.
 OrderedJson RagWork::Citations(const std::vector<std::string>& pieces) const {
   OrderedJson citations = OrderedJson::array();
-  if (SaysNothing(Said(answer_))) return citations;  // nobody wrote anything
+  const std::string answer = Said(answer_);
+  if (SaysNothing(answer)) return citations;  // nobody wrote anything
   const auto cite = [&](const RagDocument& document, std::string_view text) {
-    if (WordsOf(text).empty()) return;
-    OrderedJson citation = Citation(document, Trimmed(text));
-    if (std::ranges::find(citations, citation) == citations.end()) {
+    if (IsBlank(text)) return;
+    OrderedJson citation = CitationOf(document, Trimmed(text));
+    // What is but a mark between words of others is nobody's.
+    const bool says = citation.contains("begin") || !WordsOf(text).empty();
+    if (says && std::ranges::find(citations, citation) == citations.end()) {
       citations.push_back(std::move(citation));
     }
   };
-  if (settings_.options.method == RagMethod::kExperts) {
+  const bool experts = settings_.options.method == RagMethod::kExperts;
+  if (experts && settings_.options.copy) {
+    cite(record_.documents[WhoHas(answer)], answer);
+    return citations;
+  }
+  if (experts) {
     for (size_t t = 0; t < pieces.size();) {
       const std::int32_t winner = answer_.experts[t];
       std::string text;
       for (; t < pieces.size() && answer_.experts[t] == winner; ++t) text += pieces[t];
+      if (WordsOf(text).empty()) continue;
       cite(record_.documents.at(static_cast<size_t>(winner)), text);
     }
     return citations;
   }
-  const std::string answer = Said(answer_);
   const bool top1 = settings_.options.method == RagMethod::kTop1;
   for (size_t i = 0; i < record_.documents.size(); ++i) {
     if (top1 && i != MostRelevant()) continue;
     const RagDocument& document = record_.documents[i];
-    if (!answer.empty() && PlaceIn(document.text, answer) != std::string::npos) {
-      cite(document, answer);
-    }
+    if (FindWords(document.text, answer)) cite(document, answer);
   }
   return citations;
+}
+
+// Of the documents that have the answer in them the one that wrote most of its tokens, else the
+// most relevant; where none has it, the same of all.
+size_t RagWork::WhoHas(const std::string& answer) const {
+  std::vector<std::int64_t> written(record_.documents.size(), 0);
+  for (const std::int32_t winner : answer_.experts) ++written.at(static_cast<size_t>(winner));
+  const auto rank = [&](size_t i) {
+    const RagDocument& document = record_.documents[i];
+    const bool has = FindWords(document.text, answer).has_value();
+    return std::tuple(has, written[i], document.relevance);
+  };
+  size_t best = 0;
+  for (size_t i = 1; i < record_.documents.size(); ++i) {
+    if (rank(i) > rank(best)) best = i;
+  }
+  return best;
+}
+
+// Cited files that are not what was indexed: {"source","state"}.
+OrderedJson RagWork::Stale(const OrderedJson& citations) const {
+  OrderedJson stale = OrderedJson::array();
+  for (const RagDocument& document : record_.documents) {
+    const bool cited = std::ranges::any_of(
+        citations, [&](const auto& citation) { return citation.at("document") == document.id; });
+    if (!cited || document.passage < 0) continue;
+    const SourceState state = settings_.options.index->StateOf(document.passage);
+    if (state == SourceState::kSame) continue;
+    OrderedJson entry = {{"source", document.source},
+                         {"state", state == SourceState::kGone ? "gone" : "changed"}};
+    if (std::ranges::find(stale, entry) == stale.end()) stale.push_back(std::move(entry));
+  }
+  return stale;
+}
+
+// What became of the answer without each document that it cites.
+OrderedJson RagWork::Verified(const OrderedJson& answer) const {
+  OrderedJson verified = {{"changed", true}, {"without", OrderedJson::array()}};
+  for (const LeftOut& left_out : left_out_) {
+    const std::string said = Said(left_out.answer);
+    OrderedJson entry = {{"document", record_.documents[left_out.document].id}};
+    entry["answer"] = SaysNothing(said) ? OrderedJson() : OrderedJson(said);
+    entry["changed"] = entry["answer"] != answer;
+    if (!entry["changed"].get<bool>()) verified["changed"] = false;
+    verified["without"].push_back(std::move(entry));
+  }
+  return verified;
 }
 
 }  // namespace banyan

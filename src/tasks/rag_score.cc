@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
+#include <random>
 #include <set>
 #include <sstream>
 #include <string_view>
@@ -9,6 +11,7 @@
 #include "banyan/error.h"
 #include "base/error.h"
 #include "base/json_row.h"
+#include "tasks/rag_scorer.h"
 #include "tasks/score_rows.h"
 #include "text/unicode.h"
 #include "text/utf8.h"
@@ -83,6 +86,40 @@ double Median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
+double MeanOf(const std::vector<double>& values) {
+  if (values.empty()) return 0.0;
+  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+}
+
+// The 2.5 and 97.5 percentiles of the means of as many values drawn with replacement.
+RagScore::Interval Bootstrap(const std::vector<double>& values) {
+  constexpr int kDraws = 2000;
+  if (values.empty()) return {};
+  std::mt19937_64 random(20260);
+  std::vector<double> means;
+  for (int draw = 0; draw < kDraws; ++draw) {
+    double sum = 0.0;
+    for (size_t i = 0; i < values.size(); ++i) sum += values[random() % values.size()];
+    means.push_back(sum / static_cast<double>(values.size()));
+  }
+  std::ranges::sort(means);
+  return {means[kDraws / 40], means[kDraws - 1 - kDraws / 40]};
+}
+
+// Where the gold file has the documents' texts.
+bool IsForeign(const std::string& answer, const Json& question) {
+  const Json documents = question.value("documents", Json::array());
+  bool texts = false;
+  for (size_t i = 0; documents.is_array() && i < documents.size(); ++i) {
+    if (!documents[i].is_object() || !documents[i].contains("text")) continue;
+    texts = true;
+    const std::string shown = TextOrJson(documents[i].value("title", Json(""))) + "\n" +
+                              TextOrJson(documents[i].at("text"));
+    if (Contains(shown, answer)) return false;
+  }
+  return texts;
+}
+
 }  // namespace
 
 std::string NormalizedAnswer(const std::string& text) {
@@ -106,84 +143,83 @@ std::string NormalizedAnswer(const std::string& text) {
   return normal;
 }
 
-RagScore ScoreRag(const std::string& gold, const std::string& output) {
-  const std::map<std::string, Json> questions = RowsById(gold), rows = RowsById(output);
-  RagScore score;
-  score.file = output;
-  score.questions = static_cast<std::int64_t>(questions.size());
-  std::vector<double> first_tokens;
-  for (const auto& [id, question] : questions) {
-    const std::set<std::string> documents = GoldDocuments(question);
-    score.with_gold_documents += documents.empty() ? 0 : 1;
-    const auto found = rows.find(id);
-    if (found == rows.end() || found->second.contains("error")) {
-      ++(found == rows.end() ? score.missing : score.errors);
-      continue;
-    }
-    const Json& row = found->second;
-    const Json text = row.value("answer", Json(""));
+void RagScorer::Add(const Json& question, const Json* row) {
+  ++score_.questions;
+  const std::set<std::string> documents = GoldDocuments(question);
+  score_.with_gold_documents += documents.empty() ? 0 : 1;
+  double exact = 0.0, sub_span = 0.0, f1 = 0.0;
+  if (row == nullptr || row->contains("error")) {
+    ++(row == nullptr ? score_.missing : score_.errors);
+  } else {
+    const Json text = row->value("answer", Json(""));
     const std::string answer = text.is_string() ? text.get<std::string>() : DumpJson(text);
-    double exact = 0.0, sub_span = 0.0, f1 = 0.0;
     for (const std::string& right : GoldAnswers(question)) {
       if (NormalizedAnswer(right) == NormalizedAnswer(answer)) exact = 1.0;
       if (Contains(answer, right)) sub_span = 1.0;
       f1 = std::max(f1, WordF1(answer, right));
     }
-    score.exact += exact;
-    score.sub_span += sub_span;
-    score.f1 += f1;
-    if (row.value("method", Json()).is_string()) score.method = row.at("method");
-    if (row.value("first_token_seconds", Json()).is_number()) {
-      first_tokens.push_back(row.at("first_token_seconds"));
+    score_.null += text.is_null() ? 1.0 : 0.0;
+    score_.foreign += !text.is_null() && IsForeign(answer, question) ? 1.0 : 0.0;
+    if (row->value("method", Json()).is_string()) score_.method = row->at("method");
+    for (const auto& [name, times] :
+         {std::pair("first_token_seconds", &first_tokens_), {"seconds", &seconds_}}) {
+      if (row->value(name, Json()).is_number()) times->push_back(row->at(name));
     }
-    if (documents.empty()) continue;
-    const Json trace = row.value("trace", Json::object());
-    score.recall_read += ShareFound(documents, trace.value("documents", Json::array()), "id");
-    score.recall_cited += ShareFound(documents, row.value("citations", Json::array()), "document");
+    if (!documents.empty()) {
+      const Json trace = row->value("trace", Json::object());
+      score_.recall_read += ShareFound(documents, trace.value("documents", Json::array()), "id");
+      score_.recall_cited +=
+          ShareFound(documents, row->value("citations", Json::array()), "document");
+    }
   }
-  const auto mean = [](double& sum, std::int64_t count) {
-    sum = count > 0 ? sum / static_cast<double>(count) : 0.0;
-  };
-  mean(score.exact, score.questions);
-  mean(score.sub_span, score.questions);
-  mean(score.f1, score.questions);
-  mean(score.recall_read, score.with_gold_documents);
-  mean(score.recall_cited, score.with_gold_documents);
-  score.first_token_median = Median(std::move(first_tokens));
+  exact_.push_back(exact);
+  sub_span_.push_back(sub_span);
+  f1_.push_back(f1);
+}
+
+void RagScorer::SetTimes(std::vector<double> first_tokens, std::vector<double> seconds) {
+  first_tokens_ = std::move(first_tokens);
+  seconds_ = std::move(seconds);
+}
+
+RagScore RagScorer::Finish() const {
+  RagScore score = score_;
+  const auto count = static_cast<double>(std::max<std::int64_t>(score.questions, 1));
+  score.exact = MeanOf(exact_);
+  score.sub_span = MeanOf(sub_span_);
+  score.f1 = MeanOf(f1_);
+  score.exact_interval = Bootstrap(exact_);
+  score.sub_span_interval = Bootstrap(sub_span_);
+  score.f1_interval = Bootstrap(f1_);
+  score.null /= count;
+  score.foreign /= count;
+  const auto with_gold = static_cast<double>(std::max<std::int64_t>(score.with_gold_documents, 1));
+  score.recall_read /= with_gold;
+  score.recall_cited /= with_gold;
+  score.first_token_median = Median(first_tokens_);
+  score.seconds_median = Median(seconds_);
   return score;
 }
 
-std::string RagScoresText(const std::vector<RagScore>& scores) {
-  std::string text = fmt::format("{:<12} {:>9} {:>8} {:>7} {:>7} {:>7} {:>11} {:>11} {:>7}  {}\n",
-                                 "method", "questions", "sub-span", "exact", "F1", "failed",
-                                 "gold read", "gold cited", "first", "file");
-  for (const RagScore& s : scores) {
-    const bool documents = s.with_gold_documents > 0;
-    const auto recall = [&](double value) {
-      return documents ? fmt::format("{:.3f}", value) : std::string("–");
-    };
-    text +=
-        fmt::format("{:<12} {:>9} {:>8.3f} {:>7.3f} {:>7.3f} {:>7} {:>11} {:>11} {:>6.3f}s  {}\n",
-                    s.method, s.questions, s.sub_span, s.exact, s.f1, s.missing + s.errors,
-                    recall(s.recall_read), recall(s.recall_cited), s.first_token_median, s.file);
+RagScore ScoreRag(const std::string& gold, const std::string& output) {
+  const std::map<std::string, Json> questions = RowsById(gold), rows = RowsById(output);
+  RagScorer scorer;
+  for (const auto& [id, question] : questions) {
+    const auto found = rows.find(id);
+    scorer.Add(question, found == rows.end() ? nullptr : &found->second);
   }
-  return text;
+  RagScore score = scorer.Finish();
+  score.file = output;
+  return score;
 }
 
-std::string RagScoresJson(const std::vector<RagScore>& scores) {
-  std::string text;
-  for (const RagScore& s : scores) {
-    nlohmann::ordered_json line = {
-        {"file", s.file},       {"method", s.method}, {"questions", s.questions},
-        {"missing", s.missing}, {"errors", s.errors}, {"sub_span", s.sub_span},
-        {"exact", s.exact},     {"f1", s.f1},         {"first_token_median", s.first_token_median}};
-    if (s.with_gold_documents > 0) {
-      line["recall_read"] = s.recall_read;
-      line["recall_cited"] = s.recall_cited;
-    }
-    text += DumpJson(line) + "\n";
-  }
-  return text;
+RagScore ScoreOfNull(const std::string& gold) {
+  RagScorer scorer;
+  const Json null = {{"answer", nullptr}};
+  for (const auto& [id, question] : RowsById(gold)) scorer.Add(question, &null);
+  RagScore score = scorer.Finish();
+  score.file = score.method = "all null";
+  return score;
 }
 
 }  // namespace banyan

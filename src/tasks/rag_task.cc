@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/json_row.h"
 #include "tasks/ask_record.h"
+#include "tasks/rag_null.h"
 #include "text/utf8.h"
 
 namespace banyan {
@@ -29,7 +30,12 @@ void CheckOptions(const RagOptions& options) {
   };
   check(options.max_new >= 1, "--max-new", options.max_new, "1 or more");
   check(options.top >= 1, "--top", options.top, "1 or more");
-  check(panel.gamma >= 0.0 && std::isfinite(panel.gamma), "--gamma", panel.gamma, "0 or more");
+  const double gamma = options.gamma.value_or(0.0);
+  check(gamma >= 0.0 && std::isfinite(gamma), "--gamma", gamma, "0 or more");
+  check(panel.plausibility >= 0.0 && panel.plausibility <= 1.0, "--plausibility",
+        panel.plausibility, "0 to 1");
+  check(panel.abstention >= 0.0 && panel.abstention <= 1.0, "--abstention", panel.abstention,
+        "0 to 1");
   check(panel.beta >= 0.0 && std::isfinite(panel.beta), "--beta", panel.beta, "0 or more");
   check(options.min_relevance >= 0.0 && options.min_relevance <= 1.0, "--min-relevance",
         options.min_relevance, "0 to 1");
@@ -48,6 +54,16 @@ void CheckOptions(const RagOptions& options) {
         "1 or more");
   if (options.experts == ExpertsAre::kExamples && options.method != RagMethod::kExperts) {
     Throw(ErrorKind::kUsage, "--experts examples goes with --method experts, found {}",
+          RagMethodName(options.method));
+  }
+  if (options.copy && options.method == RagMethod::kKvConcat) {
+    Throw(ErrorKind::kUsage, "--copy: kv-concat has no constraints");
+  }
+  if (options.copy && options.experts == ExpertsAre::kExamples) {
+    Throw(ErrorKind::kUsage, "--copy: answers are not copied from examples (--experts examples)");
+  }
+  if (options.verify && options.method != RagMethod::kExperts) {
+    Throw(ErrorKind::kUsage, "--verify goes with --method experts, found {}",
           RagMethodName(options.method));
   }
   if (options.too_long == TooLong::kSplit) {
@@ -76,6 +92,11 @@ std::optional<Signal> JudgingSignal(const RagOptions& options) {
       if (options.index) return CandidatesOf(options);
       return options.encoder ? Signal::kDense : Signal::kBm25;
   }
+}
+
+// The paper's 2.5 is for raw logits, whose differences are larger.
+double GammaOf(const RagOptions& options) {
+  return options.gamma.value_or(options.panel.scores == PanelScores::kRaw ? 2.5 : 1.0);
 }
 
 RetrieverOptions RetrieverOptionsOf(const RagOptions& options) {
@@ -127,10 +148,15 @@ RagTask::RagTask(std::shared_ptr<Model> model, const RagOptions& options) {
     Throw(ErrorKind::kUnsupported, "rag: the model's files have no tokenizer");
   }
   settings_.model = model;
+  if (options.copy) settings_.trie = MakeTokenTrie(*settings_.text);
   if (options.method == RagMethod::kKvConcat) {
     settings_.joined = std::make_unique<JoinedContext>(std::move(model));
   }
   settings_.prompt = std::make_unique<RagPrompt>(settings_.text, options, options.instruction);
+  PanelOptions& panel = settings_.options.panel;
+  panel.gamma = GammaOf(options);
+  panel.null_tokens = NullTokens(*settings_.text, settings_.prompt->answer_separator(),
+                                 settings_.model->end_tokens());
   settings_.map_prompt =
       std::make_unique<RagPrompt>(settings_.text, options, options.map_instruction);
 }
@@ -148,6 +174,8 @@ Json RagTask::Parameters() const {
       {"--stop", options.stop},
       {"--too-long", options.too_long == TooLong::kFail ? "fail" : "truncate"},
       {"--no-trace", !options.trace},
+      {"--copy", options.copy},
+      {"--verify", options.verify},
   };
   if (options.index) {
     parameters["--top"] = options.top;
@@ -171,6 +199,10 @@ Json RagTask::Parameters() const {
   const PanelOptions& panel = options.panel;
   parameters["--rule"] = FusionRuleName(panel.rule);
   parameters["--gamma"] = panel.gamma;
+  parameters["--scores"] = PanelScoresName(panel.scores);
+  parameters["--plausibility"] = panel.plausibility;
+  parameters["--abstention"] = panel.abstention;
+  parameters["--abstention-scope"] = AbstentionScopeName(panel.abstention_scope);
   if (panel.beta_rule == BetaRule::kFixed) {
     parameters["--beta"] = panel.beta;
   } else {
@@ -182,9 +214,15 @@ Json RagTask::Parameters() const {
 std::string RagTask::Identity(const InputRow& row) const { return DumpJson(IdOf(row.value)); }
 
 std::unique_ptr<RecordWork> RagTask::Start(const InputRow& row) {
-  return std::make_unique<RagWork>(
-      settings_, ReadRagRecord(row.value, settings_.options, *settings_.retriever),
-      RowPlace{row.file, row.line});
+  return Ask(Read(row.value), {row.file, row.line});
+}
+
+RagRecord RagTask::Read(const Json& row) const {
+  return ReadRagRecord(row, settings_.options, *settings_.retriever);
+}
+
+std::unique_ptr<RecordWork> RagTask::Ask(RagRecord record, RowPlace place) const {
+  return std::make_unique<RagWork>(settings_, std::move(record), std::move(place));
 }
 
 TableColumns RagTask::Columns() const {

@@ -19,6 +19,9 @@ class RagTask : public Task {
   Json Parameters() const override;
   std::string Identity(const InputRow& row) const override;
   std::unique_ptr<RecordWork> Start(const InputRow& row) override;
+  // The two halves of Start: one record may be asked in several ways.
+  RagRecord Read(const Json& row) const;
+  std::unique_ptr<RecordWork> Ask(RagRecord record, RowPlace place) const;
   TableColumns Columns() const override;
   OutputRow ErrorRow(const InputRow& row, const RowProblem& problem) const override;
 

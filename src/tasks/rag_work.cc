@@ -31,16 +31,22 @@ std::vector<PromptSegment> RagWork::NextPrompts() {
     prompts.push_back(AskForNotes());
   } else if (stage_ == Stage::kBegin) {
     stage_ = Stage::kAnswer;
-    if (method == RagMethod::kExperts) prompts.push_back(AskExperts());
+    if (method == RagMethod::kExperts) prompts.push_back(AskExperts(0, std::nullopt));
     if (method == RagMethod::kKvConcat) Take(AskJoined());
-    if (method == RagMethod::kConcat) prompts.push_back(AskOver(Joined()));
+    if (method == RagMethod::kConcat) {
+      prompts.push_back(AskOver(Joined(), Request(0, AllDocuments())));
+    }
     if (method == RagMethod::kTop1) {
-      prompts.push_back(AskOver(record_.documents[MostRelevant()].Shown()));
+      const size_t best = MostRelevant();
+      prompts.push_back(AskOver(record_.documents[best].Shown(), Request(0, {best})));
     }
   } else if (stage_ == Stage::kNotes) {
     stage_ = Stage::kAnswer;
     const std::string notes = Joined();
-    if (!notes.empty()) prompts.push_back(AskOver(notes));
+    if (!notes.empty()) prompts.push_back(AskOver(notes, Request(0, AllDocuments())));
+  } else if (stage_ == Stage::kAnswer && settings_.options.verify) {
+    stage_ = Stage::kVerify;
+    prompts = AskWithoutCited();
   } else {
     stage_ = Stage::kDone;
   }
@@ -54,6 +60,8 @@ void RagWork::Take(Answer answer) {
   if (stage_ == Stage::kNotes) {
     const auto document = static_cast<size_t>(answer.tag) - 1;
     notes_[document] = std::move(answer);
+  } else if (stage_ == Stage::kVerify) {
+    left_out_.at(static_cast<size_t>(answer.tag) - 1).answer = std::move(answer);
   } else {
     answer_ = std::move(answer);
   }
@@ -63,34 +71,68 @@ void RagWork::Refuse(const Error& error) {
   if (!problem_) problem_ = {error.kind(), error.what()};
 }
 
-AnswerRequest RagWork::Request(std::uint64_t tag) const {
+AnswerRequest RagWork::Request(std::uint64_t tag, const std::vector<size_t>& copied_from) const {
   AnswerRequest request;
   request.tag = tag;
   request.max_new = settings_.options.max_new;
   request.stop_tokens = settings_.model->end_tokens();
   request.stop_strings = settings_.options.stop;
+  if (!settings_.options.copy) return request;
+  std::vector<std::string_view> texts;
+  for (const size_t document : copied_from) texts.emplace_back(record_.documents[document].text);
+  const std::vector<std::string> nothing = {"null"};  // as SaysNothing reads it
+  ConstraintOptions options;
+  options.end_tokens = request.stop_tokens;
+  options.mask_bytes = size_t{4} << 20;
+  request.constraint = Constraint::FromCopies(texts, nothing, settings_.trie, options);
   return request;
 }
 
+std::vector<size_t> RagWork::AllDocuments(std::optional<size_t> left_out) const {
+  std::vector<size_t> documents;
+  for (size_t i = 0; i < record_.documents.size(); ++i) {
+    if (i != left_out) documents.push_back(i);
+  }
+  return documents;
+}
+
 // system → document → question for every expert, system → question for the prior. Documents stand
-// right after the system prompt, so questions that read the same ones share their KV.
-PromptSegment RagWork::AskExperts() {
-  constexpr std::uint64_t kTag = 0;
+// right after the system prompt, so questions that read the same ones share their KV. Where the one
+// document is left out the prior answers alone.
+PromptSegment RagWork::AskExperts(std::uint64_t tag, std::optional<size_t> left_out) {
   RagSegments segments = settings_.prompt->Encode("", record_.question);
   PromptSegment root = Segment(segments.system);
   root.keep_as = "system";
-  for (const RagDocument& document : record_.documents) {
+  const std::vector<size_t> read = AllDocuments(left_out);
+  for (const size_t i : read) {
+    const RagDocument& document = record_.documents[i];
     segments.document = settings_.prompt->Encode(document.Shown(), record_.question).document;
     PromptSegment& branch = root.below.emplace_back(Segment(Fitted(segments, document.id)));
     branch.keep_as =
         document.id.is_string() ? document.id.get<std::string>() : DumpJson(document.id);
     PromptSegment& leaf = branch.below.emplace_back(Segment(segments.question));
-    leaf.experts.push_back({kTag, document.relevance});
+    leaf.experts.push_back({tag, document.relevance});
   }
   PromptSegment& prior = root.below.emplace_back(Segment(segments.question));
-  prior.answers.push_back(Request(kTag));
-  prior.answers.back().panel = settings_.options.panel;
+  prior.answers.push_back(Request(tag, read));
+  if (!read.empty()) prior.answers.back().panel = settings_.options.panel;
   return root;
+}
+
+// A request for every document that the answer cites. The keys and values of all others are there
+// still, so only the answers are computed.
+std::vector<PromptSegment> RagWork::AskWithoutCited() {
+  std::vector<PromptSegment> prompts;
+  const nlohmann::ordered_json citations = Citations(Pieces());
+  for (size_t i = 0; i < record_.documents.size(); ++i) {
+    const bool cited = std::ranges::any_of(citations, [&](const auto& citation) {
+      return citation.at("document") == record_.documents[i].id;
+    });
+    if (!cited) continue;
+    left_out_.push_back({i, {}});
+    prompts.push_back(AskExperts(left_out_.size(), i));
+  }
+  return prompts;
 }
 
 // Without the engine: an answer whose documents do not see one another has no place in a tree.
@@ -102,7 +144,7 @@ Answer RagWork::AskJoined() {
     prompt.system = std::move(segments.system);
     prompt.question = std::move(segments.question);
   }
-  return settings_.joined->Ask(prompt, Request(0));
+  return settings_.joined->Ask(prompt, Request(0, {}));
 }
 
 PromptSegment RagWork::AskForNotes() {
@@ -114,17 +156,17 @@ PromptSegment RagWork::AskForNotes() {
     root.tokens = segments.system;
     PromptSegment& branch = root.below.emplace_back(Segment(Fitted(segments, document.id)));
     PromptSegment& leaf = branch.below.emplace_back(Segment(segments.question));
-    leaf.answers.push_back(Request(i + 1));
+    leaf.answers.push_back(Request(i + 1, {i}));
   }
   return root;
 }
 
-PromptSegment RagWork::AskOver(const std::string& document) {
+PromptSegment RagWork::AskOver(const std::string& document, AnswerRequest request) {
   const RagSegments segments = settings_.prompt->Encode(document, record_.question);
   PromptSegment root = Segment(segments.system);
   PromptSegment& context = root.below.emplace_back(Segment(Fitted(segments, Json("all"))));
   context.below.push_back(Segment(segments.question));
-  context.below.back().answers.push_back(Request(0));
+  context.below.back().answers.push_back(std::move(request));
   return root;
 }
 
@@ -161,7 +203,7 @@ std::vector<TokenId> RagWork::Fitted(const RagSegments& segments, const Json& do
           "model's context holds {} (see --too-long)",
           DumpJson(document), segments.size(), settings_.options.max_new, window);
   }
-  truncated_.push_back(document);
+  if (std::ranges::find(truncated_, document) == truncated_.end()) truncated_.push_back(document);
   return {segments.document.begin(), segments.document.begin() + room};
 }
 
@@ -170,9 +212,14 @@ std::string RagWork::Said(const Answer& answer) const {
   const int vocabulary = settings_.text->vocab_size();
   std::ranges::copy_if(answer.tokens, std::back_inserter(known),
                        [&](TokenId token) { return token >= 0 && token < vocabulary; });
-  const std::string text = answer.finish == FinishReason::kStopString
-                               ? answer.text
-                               : settings_.text->Decode(known, /*skip_special=*/true);
+  std::string text = answer.finish == FinishReason::kStopString
+                         ? answer.text
+                         : settings_.text->Decode(known, /*skip_special=*/true);
+  // A copy that was cut short ends with its last whole word.
+  if (settings_.options.copy && answer.finish == FinishReason::kLength) {
+    const size_t end = std::string_view(text).find_last_of(kSpaces);
+    if (end != std::string::npos) text.resize(end);
+  }
   return std::string(Trimmed(text));
 }
 

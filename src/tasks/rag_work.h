@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "banyan/constrain.h"
 #include "banyan/model.h"
 #include "banyan/rag.h"
 #include "engine/joined_context.h"
@@ -26,6 +27,7 @@ struct RagSettings {
   std::unique_ptr<RagPrompt> map_prompt;  // of map-reduce's first stage
   std::unique_ptr<Retriever> retriever;
   std::unique_ptr<JoinedContext> joined;  // of kv-concat; else null
+  std::shared_ptr<const TokenTrie> trie;  // for answers that are copied; else null
 };
 
 OutputRow RagErrorRow(const Json& id, const RowProblem& problem, const RowPlace& place);
@@ -40,23 +42,33 @@ class RagWork : public RecordWork {
   std::vector<OutputRow> Rows() override;
 
  private:
-  enum class Stage { kBegin, kNotes, kAnswer, kDone };
+  enum class Stage { kBegin, kNotes, kAnswer, kVerify, kDone };
+  // The answer once more, without one of the documents that it cites.
+  struct LeftOut {
+    size_t document = 0;
+    Answer answer;
+  };
 
   // rag_work.cc
-  PromptSegment AskExperts();
+  PromptSegment AskExperts(std::uint64_t tag, std::optional<size_t> left_out);
+  std::vector<PromptSegment> AskWithoutCited();
   PromptSegment AskForNotes();
   Answer AskJoined();
-  PromptSegment AskOver(const std::string& document);
+  PromptSegment AskOver(const std::string& document, AnswerRequest request);
   std::string Joined() const;
   size_t MostRelevant() const;
   std::vector<TokenId> Fitted(const RagSegments& segments, const Json& document);
-  AnswerRequest Request(std::uint64_t tag) const;
+  AnswerRequest Request(std::uint64_t tag, const std::vector<size_t>& copied_from) const;
+  std::vector<size_t> AllDocuments(std::optional<size_t> left_out = std::nullopt) const;
   std::string Said(const Answer& answer) const;
 
   // rag_rows.cc
   OutputRow AnswerRow() const;
   nlohmann::ordered_json Trace(const std::vector<std::string>& pieces) const;
   nlohmann::ordered_json Citations(const std::vector<std::string>& pieces) const;
+  size_t WhoHas(const std::string& answer) const;
+  nlohmann::ordered_json Stale(const nlohmann::ordered_json& citations) const;
+  nlohmann::ordered_json Verified(const nlohmann::ordered_json& answer) const;
   std::vector<std::string> Pieces() const;
 
   const RagSettings& settings_;
@@ -67,6 +79,7 @@ class RagWork : public RecordWork {
   std::vector<Json> truncated_;  // ids of documents that were cut
   std::vector<Answer> notes_;    // map-reduce: [documents]
   Answer answer_;
+  std::vector<LeftOut> left_out_;  // with --verify: [documents that are cited]
 };
 
 }  // namespace banyan

@@ -113,7 +113,7 @@ class Answers(RagTest):
         self.run_banyan("rag", "-m", MODEL, first, "-o", output, "--quiet", "--ordered")
         self.run_banyan("rag", "-m", MODEL, CODES, "-o", output, "--quiet", "--ordered", "--resume")
         self.assertEqual([timeless(row) for row in read_rows(output)], whole)
-        refused = self.run_banyan("rag", "-m", MODEL, CODES, "-o", output, "--resume", "--gamma", "1", code=2)
+        refused = self.run_banyan("rag", "-m", MODEL, CODES, "-o", output, "--resume", "--gamma", "3", code=2)
         self.assertIn("--gamma", refused.stderr)
 
     def test_usage_errors_name_the_option(self):

@@ -131,7 +131,7 @@ class Index(RagTest):
         self.run_banyan("rag", "-m", MODEL, CODES, "-o", rows, "--quiet")
         table = self.run_banyan("eval", "rag", CODES, rows, self.path("out.jsonl")).stdout.splitlines()
         self.assertEqual(len(table), 3)
-        self.assertRegex(table[1], r"^experts +2 +1\.000 +1\.000 +1\.000 +0 +1\.000 +1\.000")
+        self.assertRegex(table[1], r"^experts +2 +1\.000 +1\.000 +1\.000–1\.000 +1\.000 +0\.000 +0\.000 +0 +1\.000 +1\.000")
 
 
 if __name__ == "__main__":

@@ -76,7 +76,7 @@ class Retrieval(RagTest):
             found = self.order("boat departs ?", "--index", "idx")
             expected = expected or found
             self.assertEqual(found, expected, search)
-        self.assertIn("--vectors", self.run_banyan("rag", "index", "idx", "notes", "--vectors", "ivf", code=2).stderr)
+        self.assertIn("--vectors", self.run_banyan("rag", "index", "idx", "notes", "--encoder", "none", "--vectors", "ivf", code=2).stderr)
         self.assertIn("'wheel'", self.run_banyan("rag", "index", "idx", "notes", "--encoder", encoder, "--vectors", "wheel", code=2).stderr)
 
     def test_an_index_and_another_encoder(self):
@@ -93,7 +93,8 @@ class Retrieval(RagTest):
         self.assertIn("--encoder", gone)
         self.assertIn("--candidates bm25", gone)
         self.assertEqual(self.order("the ferry ?", "--candidates", "bm25")[0][0], "ferry.txt")
-        self.run_banyan("rag", "index", "notes", "--quiet")
+        self.assertIn("--encoder none", self.run_banyan("rag", "index", "notes", "--quiet", code=2).stderr)  # it keeps its encoder
+        self.run_banyan("rag", "index", "notes", "--encoder", "none", "--quiet")
         self.assertIn("words alone", self.ask("the ferry ?", "--candidates", "dense", "--encoder", other, code=2).stderr)
 
     def test_signals_of_given_documents(self):

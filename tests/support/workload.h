@@ -230,6 +230,7 @@ inline void ExpectSameAnswer(const Answer& expected, const Answer& found) {
   EXPECT_EQ(expected.text, found.text);
   EXPECT_EQ(expected.experts, found.experts);
   EXPECT_EQ(expected.betas, found.betas);
+  EXPECT_EQ(expected.abstentions, found.abstentions);
   ASSERT_EQ(expected.top.size(), found.top.size());
   for (size_t i = 0; i < expected.top.size(); ++i) {
     ASSERT_EQ(expected.top[i].size(), found.top[i].size());

@@ -99,6 +99,8 @@ class CpuKernels : public Kernels {
   void Download(const Tensor& x, std::int64_t row, std::span<float> out) override;
 
  private:
+  RowSums SumsOf(const Tensor& logits) const;
+
   static ProductRows ProductOf(const Tensor& x, const Matrix& w, const Vector* bias, Tensor& out);
   // Of all matrices that are still there.
   std::vector<std::span<const std::byte>> LoadedBytes() const;

@@ -27,6 +27,7 @@ void CpuKernels::Choose(const Tensor& logits, std::span<const SamplingRow> reque
                           std::span<TokenChoice> made) {
     SelectTokensOnCpu(rows, asked, made, {vector_, pool_, selection_});
   };
+  workers.log_sum = [this](std::span<const float> row) { return LogSumOnCpu(row, vector_); };
   ChooseOnHost(RowsOf(logits), requests, panels, workers, choices);
 }
 
@@ -77,11 +78,17 @@ void CpuKernels::ScoreTokens(const Tensor& logits, std::span<const std::int32_t>
   });
 }
 
+RowSums CpuKernels::SumsOf(const Tensor& logits) const {
+  return [this, rows = RowsOf(logits)](std::int32_t row) {
+    return LogSumOnCpu(rows.Row(row), vector_);
+  };
+}
+
 void CpuKernels::FuseLogits(const Tensor& logits, std::span<const PanelRow> panels, Tensor& fused) {
   BANYAN_CHECK(fused.columns == logits.columns);
   pool_.ForEach(static_cast<std::int64_t>(panels.size()), [&](std::int64_t i, int) {
-    FusePanel(RowsOf(logits), panels[static_cast<size_t>(i)],
-              {Row(fused, i), static_cast<size_t>(fused.columns)});
+    FusedPanel(RowsOf(logits), panels[static_cast<size_t>(i)], SumsOf(logits))
+        .Fuse(0, {Row(fused, i), static_cast<size_t>(fused.columns)});
   });
 }
 
@@ -89,7 +96,7 @@ void CpuKernels::FindWinners(const Tensor& logits, std::span<const PanelRow> pan
                              std::span<const TokenId> tokens, std::span<std::int32_t> winners) {
   pool_.ForEach(static_cast<std::int64_t>(panels.size()), [&](std::int64_t i, int) {
     const size_t at = static_cast<size_t>(i);
-    winners[at] = WinningExpert(RowsOf(logits), panels[at], tokens[at]);
+    winners[at] = FusedPanel(RowsOf(logits), panels[at], SumsOf(logits)).Winner(tokens[at]);
   });
 }
 

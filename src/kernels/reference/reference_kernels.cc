@@ -195,6 +195,7 @@ class ReferenceKernels final : public Kernels {
         made[i] = SelectToken(rows.Row(asked[i].row), asked[i]);
       }
     };
+    workers.log_sum = [](std::span<const float> row) { return LogSumExp(row); };
     ChooseOnHost(RowsOf(logits), requests, panels, workers, choices);
   }
   void SelectTokens(const Tensor& logits, std::span<const SamplingRow> requests,

@@ -146,39 +146,40 @@ std::unique_ptr<DeviceChoices> TokenChooser::Begin(const DeviceLogits& logits,
     const PanelRow& panel = step.panels[p];
     BANYAN_CHECK(choice_of[p] != kNone);
     const auto count = static_cast<std::int32_t>(panel.experts.size());
-    const bool measured = panel.betas == BetaSource::kMeasured || panel.betas == BetaSource::kMean;
-    choices->panels_.push_back({choice_of[p], choices->experts_, count, measured});
+    choices->panels_.push_back({choice_of[p], choices->experts_, count, panel.MeasuresBetas(),
+                                panel.MeasuresAbstentions()});
     choices->experts_ += count;
-    const bool early = panel.betas == BetaSource::kEarlier;
+    const bool early =
+        panel.betas == BetaSource::kEarlier || panel.abstentions == AbstentionSource::kEarlier;
     BANYAN_CHECK(!early || earlier != nullptr);
     looks_back |= early;
-    earlier_first.push_back(early ? earlier->FirstBeta(panel.earlier_choice) : 0);
+    earlier_first.push_back(early ? earlier->FirstExpert(panel.earlier_choice) : 0);
   }
   ChoiceBuffers& buffers = *choices->buffers_;
-  const std::int64_t bytes = choices->experts_ * std::int64_t{sizeof(double)} +
+  const std::int64_t bytes = choices->experts_ * std::int64_t{2 * sizeof(double)} +
                              static_cast<std::int64_t>(step.panels.size() * sizeof(std::int32_t));
   Grow(bytes, buffers.panels);
-  Grow(device_, bytes, "betas and winners", buffers.device_panels);
+  Grow(device_, bytes, "measured experts", buffers.device_panels);
 
-  auto* betas = buffers.device_panels.As<double>();
+  const MeasuredExperts measured = choices->measured();
   fusion.FuseStep({.logits = logits,
                    .panels = step.panels,
                    .choices = choice_of,
                    .earlier_first = earlier_first,
-                   .earlier = looks_back ? earlier->betas() : nullptr,
+                   .earlier = looks_back ? earlier->measured() : MeasuredExperts(),
                    .out = gathered_.As<float>(),
-                   .betas = betas});
+                   .measured = measured});
   Select(gathered, moved, *choices);
   fusion.FindStepWinners(choices->results(),
-                         reinterpret_cast<std::int32_t*>(betas + choices->experts_));
-  Check(cudaMemcpyAsync(buffers.panels.data(), betas, static_cast<size_t>(bytes),
+                         reinterpret_cast<std::int32_t*>(measured.abstentions + choices->experts_));
+  Check(cudaMemcpyAsync(buffers.panels.data(), measured.betas, static_cast<size_t>(bytes),
                         cudaMemcpyDeviceToHost, device_->stream),
-        "copy of betas and winners");
+        "copy of measured experts");
   buffers.done.Record(device_->stream);
   return choices;
 }
 
-std::int32_t DeviceChoices::FirstBeta(std::int32_t choice) const {
+std::int32_t DeviceChoices::FirstExpert(std::int32_t choice) const {
   for (const PanelChoice& panel : panels_) {
     if (panel.choice == choice) return panel.first;
   }
@@ -189,14 +190,15 @@ std::int32_t DeviceChoices::FirstBeta(std::int32_t choice) const {
 void DeviceChoices::TakePanels(std::vector<TokenChoice>& choices) const {
   if (panels_.empty()) return;
   const auto* betas = reinterpret_cast<const double*>(buffers_->panels.data());
-  const auto* winners = reinterpret_cast<const std::int32_t*>(betas + experts_);
+  const double* abstentions = betas + experts_;
+  const auto* winners = reinterpret_cast<const std::int32_t*>(abstentions + experts_);
   for (size_t p = 0; p < panels_.size(); ++p) {
     const PanelChoice& panel = panels_[p];
     TokenChoice& choice = choices[static_cast<size_t>(panel.choice)];
     choice.expert = winners[p];
-    if (panel.measured) {
-      choice.betas.assign(betas + panel.first, betas + panel.first + panel.count);
-    }
+    const std::int32_t first = panel.first, end = panel.first + panel.count;
+    if (panel.betas) choice.betas.assign(betas + first, betas + end);
+    if (panel.abstentions) choice.abstentions.assign(abstentions + first, abstentions + end);
   }
 }
 

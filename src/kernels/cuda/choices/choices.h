@@ -18,7 +18,7 @@ namespace banyan::cuda {
 struct ChoiceBuffers {
   PinnedMemory upload, results;
   DeviceMemory device_upload, device_results;
-  // Of panels: betas [experts of all], then winners [panels].
+  // Of panels: betas [experts of all], abstentions [experts of all], then winners [panels].
   PinnedMemory panels;
   DeviceMemory device_panels;
   Event done;  // results are in pinned memory
@@ -36,16 +36,19 @@ class DeviceChoices : public PendingChoices {
   const std::vector<TokenChoice>& Take() override;
   // On the device, in stream order after the call that began them.
   const ScoreResult* results() const { return buffers_->device_results.As<ScoreResult>(); }
-  const double* betas() const { return buffers_->device_panels.As<double>(); }
-  // Where the betas of a panel's choice begin there. REQUIRES: a choice of a panel.
-  std::int32_t FirstBeta(std::int32_t choice) const;
+  MeasuredExperts measured() const {
+    auto* betas = buffers_->device_panels.As<double>();
+    return {betas, betas + experts_};
+  }
+  // Where the experts of a panel's choice begin there. REQUIRES: a choice of a panel.
+  std::int32_t FirstExpert(std::int32_t choice) const;
 
  private:
   friend class TokenChooser;
   // A choice of a panel.
   struct PanelChoice {
     std::int32_t choice = 0, first = 0, count = 0;
-    bool measured = false;
+    bool betas = false, abstentions = false;  // were measured
   };
   void TakePanels(std::vector<TokenChoice>& choices) const;
 

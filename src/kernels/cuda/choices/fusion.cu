@@ -78,11 +78,15 @@ __global__ void __launch_bounds__(kThreads) ExpertSumKernel(FusionCall call) {
   if (threadIdx.x == 0) call.sums[blockIdx.x] = sum;
 }
 
-// What the experts of a panel are compared by.
+// What the experts of a panel are compared by; as in kernels/fusion.cc.
 __device__ double ScoreOf(const FusionCall& call, const DevicePanel& panel, int k, int v) {
   const ExpertTerm& term = call.terms[panel.first + k];
-  const double z =
-      Contrast(term.beta, RowOf(call.logits, term.row)[v], RowOf(call.logits, panel.prior)[v]);
+  if (term.silent != 0) return kNever;
+  const float own = RowOf(call.logits, term.row)[v];
+  if (!(static_cast<double>(own) >= term.least)) {
+    return static_cast<double>(own) + term.own_bias - kImplausible;
+  }
+  const double z = Contrast(term.beta, own, RowOf(call.logits, panel.prior)[v]);
   if (panel.rule == static_cast<int>(FusionRule::kMax)) return z + term.bias;
   return LogprobOf(z, call.sums[panel.first + k]) + term.bias;
 }
@@ -96,17 +100,22 @@ __device__ double FusedOf(const FusionCall& call, const DevicePanel& panel, int 
   if (panel.rule == static_cast<int>(FusionRule::kMax) || largest == kNever) return largest;
   const bool mixture = panel.rule == static_cast<int>(FusionRule::kMixture);
   double sum = 0.0;
+  bool plausible = false;
   for (int k = 0; k < panel.count; ++k) {
     const ExpertTerm& term = call.terms[panel.first + k];
+    if (term.silent != 0) continue;
+    const float own = RowOf(call.logits, term.row)[v];
     if (mixture) {
-      sum += exp(ScoreOf(call, panel, k, v) - largest);
+      const double score = ScoreOf(call, panel, k, v);
+      if (score > kNever) sum += exp(score - largest);
     } else if (term.weight > 0.0) {
-      const double z =
-          Contrast(term.beta, RowOf(call.logits, term.row)[v], RowOf(call.logits, panel.prior)[v]);
+      const double z = Contrast(term.beta, own, RowOf(call.logits, panel.prior)[v]);
       sum += term.weight * LogprobOf(z, call.sums[panel.first + k]);
     }
+    plausible = plausible || static_cast<double>(own) >= term.least;
   }
-  return mixture ? largest + log(sum) : sum;
+  if (mixture) return largest + log(sum);
+  return plausible ? sum : sum - kImplausible;
 }
 
 // One thread a token of a panel.
@@ -119,9 +128,10 @@ __global__ void FuseKernel(FusionCall call, float* out, std::int64_t out_stride)
 }
 
 __device__ int WinnerOf(const FusionCall& call, const DevicePanel& panel, std::int32_t token) {
-  int winner = 0;
+  int winner = -1;
   double best = kNever;
   for (int k = 0; k < panel.count; ++k) {
+    if (winner < 0 && call.terms[panel.first + k].silent == 0) winner = k;
     const double score = ScoreOf(call, panel, k, token);
     if (score > best) {
       best = score;
@@ -181,8 +191,74 @@ __global__ void __launch_bounds__(kThreads) MeasureBetasKernel(FusionCall call) 
   if (threadIdx.x == 0) call.terms[blockIdx.x].beta = found;
 }
 
+// One block a row: those of the experts, then those of the priors.
+__global__ void __launch_bounds__(kThreads) RowSumKernel(FusionCall call) {
+  const int index = static_cast<int>(blockIdx.x);
+  const bool expert = index < call.terms_count;
+  const DevicePanel panel =
+      call.panels[expert ? call.panel_of_term[index] : index - call.terms_count];
+  if (panel.needs_rows == 0) return;
+  const float* row = RowOf(call.logits, expert ? call.terms[index].row : panel.prior);
+  const ExpertSum sum =
+      SumOver(call.logits.vocabulary, [&](int v) { return static_cast<double>(row[v]); });
+  if (threadIdx.x == 0) call.row_sums[index] = sum;
+}
+
+// The probability of the panel's null tokens.
+__device__ double NullShare(const FusionCall& call, const DevicePanel& panel, int k) {
+  const float* row = RowOf(call.logits, call.terms[panel.first + k].row);
+  double share = 0.0;
+  for (int i = 0; i < panel.null_count; ++i) {
+    const double logit = static_cast<double>(row[call.null_tokens[panel.first_null + i]]);
+    share += exp(LogprobOf(logit, call.row_sums[panel.first + k]));
+  }
+  return fmin(share, 1.0);
+}
+
+// Experts that abstain are silent, unless all do; weights are those of the others.
+__device__ void Silence(const DevicePanel& panel, ExpertTerm* terms) {
+  if (panel.abstention <= 0.0) return;
+  double voters = 0.0;
+  bool all = true;
+  for (int k = 0; k < panel.count; ++k) {
+    terms[k].silent = terms[k].abstention >= panel.abstention ? 1 : 0;
+    if (terms[k].silent != 0) continue;
+    voters += terms[k].weight;
+    all = false;
+  }
+  for (int k = 0; k < panel.count; ++k) {
+    if (all) terms[k].silent = 0;
+    if (all || panel.rule == static_cast<int>(FusionRule::kMax) || voters <= 0.0) continue;
+    terms[k].weight /= voters;
+    terms[k].bias -= log(voters);
+  }
+}
+
+__device__ double NormaliserOf(const ExpertSum& sum) {
+  return isfinite(sum.largest) ? sum.largest + sum.log_rest : 0.0;
+}
+
+// What the rows' sums say: which tokens are plausible, and what makes scores normalised.
+__device__ void Normalise(const FusionCall& call, int index) {
+  const DevicePanel panel = call.panels[index];
+  if (panel.needs_rows == 0) return;
+  const bool max = panel.rule == static_cast<int>(FusionRule::kMax);
+  const double of_prior = NormaliserOf(call.row_sums[call.terms_count + index]);
+  for (int k = 0; k < panel.count; ++k) {
+    ExpertTerm& term = call.terms[panel.first + k];
+    const ExpertSum sum = call.row_sums[panel.first + k];
+    const double own = NormaliserOf(sum);
+    if (panel.limited != 0) term.least = sum.largest + panel.log_plausibility;
+    term.own_bias = max && panel.normalised == 0 ? term.bias : term.bias - own;
+    if (!max || panel.normalised == 0) continue;
+    term.bias -= own;
+    if (term.beta != 0.0) term.bias -= term.beta * (own - of_prior);
+  }
+}
+
 // One thread a panel.
-__global__ void SettleBetasKernel(FusionCall call, const double* earlier, double* betas) {
+__global__ void SettleTermsKernel(FusionCall call, MeasuredExperts earlier,
+                                  MeasuredExperts measured) {
   const int index = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
   if (index >= call.panels_count) return;
   const DevicePanel panel = call.panels[index];
@@ -194,10 +270,19 @@ __global__ void SettleBetasKernel(FusionCall call, const double* earlier, double
   }
   for (int k = 0; k < panel.count; ++k) {
     if (panel.betas == static_cast<int>(BetaSource::kEarlier)) {
-      terms[k].beta = earlier[panel.earlier + k];
+      terms[k].beta = earlier.betas[panel.earlier + k];
     }
-    betas[panel.first + k] = terms[k].beta;
+    if (panel.abstentions == static_cast<int>(AbstentionSource::kEarlier)) {
+      terms[k].abstention = earlier.abstentions[panel.earlier + k];
+    } else if (panel.abstentions == static_cast<int>(AbstentionSource::kMeasured)) {
+      terms[k].abstention = NullShare(call, panel, k);
+    }
+    if (measured.betas == nullptr) continue;
+    measured.betas[panel.first + k] = terms[k].beta;
+    measured.abstentions[panel.first + k] = terms[k].abstention;
   }
+  Silence(panel, terms);
+  Normalise(call, index);
 }
 
 void SumExperts(cudaStream_t stream, const FusionCall& call) {
@@ -208,14 +293,19 @@ void SumExperts(cudaStream_t stream, const FusionCall& call) {
 
 }  // namespace
 
-void SettleBetas(cudaStream_t stream, const FusionCall& call, const double* earlier,
-                 double* betas) {
+void SettleTerms(cudaStream_t stream, const FusionCall& call, const MeasuredExperts& earlier,
+                 const MeasuredExperts& measured) {
   if (call.panels_count == 0) return;
   MeasureBetasKernel<<<static_cast<unsigned>(call.terms_count), kThreads, 0, stream>>>(call);
   CheckLaunch("divergence of experts");
+  if (call.any_row_sums) {
+    const auto rows = static_cast<unsigned>(call.terms_count + call.panels_count);
+    RowSumKernel<<<rows, kThreads, 0, stream>>>(call);
+    CheckLaunch("sums of rows");
+  }
   const auto blocks = static_cast<unsigned>((call.panels_count + 31) / 32);
-  SettleBetasKernel<<<blocks, 32, 0, stream>>>(call, earlier, betas);
-  CheckLaunch("betas of experts");
+  SettleTermsKernel<<<blocks, 32, 0, stream>>>(call, earlier, measured);
+  CheckLaunch("terms of experts");
 }
 
 void FuseRows(cudaStream_t stream, const FusionCall& call, float* out, std::int64_t out_stride) {

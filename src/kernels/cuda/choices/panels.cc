@@ -1,5 +1,6 @@
 #include "kernels/cuda/choices/panels.h"
 
+#include <cmath>
 #include <cstring>
 #include <utility>
 #include <vector>
@@ -7,6 +8,26 @@
 #include "base/error.h"
 
 namespace banyan::cuda {
+
+namespace {
+
+DevicePanel HeaderOf(const PanelRow& panel) {
+  DevicePanel header;
+  header.log_plausibility = panel.plausibility > 0.0 ? std::log(panel.plausibility) : 0.0;
+  header.abstention = panel.abstention;
+  header.prior = panel.prior;
+  header.rule = static_cast<std::int32_t>(panel.rule);
+  header.count = static_cast<std::int32_t>(panel.experts.size());
+  header.betas = static_cast<std::int32_t>(panel.betas);
+  header.abstentions = static_cast<std::int32_t>(panel.abstentions);
+  header.normalised = panel.scores == PanelScores::kNormalised ? 1 : 0;
+  header.limited = panel.plausibility > 0.0 ? 1 : 0;
+  header.needs_rows = panel.NeedsRowSums() ? 1 : 0;
+  header.null_count = static_cast<std::int32_t>(panel.null_tokens.size());
+  return header;
+}
+
+}  // namespace
 
 static_assert(sizeof(RowPair) == 2 * sizeof(std::int32_t));
 
@@ -16,27 +37,37 @@ FusionCall PanelFusion::Upload(const DeviceLogits& logits, std::span<const Panel
   std::vector<DevicePanel> headers;
   std::vector<ExpertTerm> terms;
   std::vector<std::int32_t> panel_of_term;
+  std::vector<TokenId> null_tokens;
   FusionCall call;
   for (const PanelRow& panel : panels) {
     const std::vector<ExpertTerm> of_panel = TermsOf(panel);
     panel_of_term.insert(panel_of_term.end(), of_panel.size(),
                          static_cast<std::int32_t>(headers.size()));
-    const bool early = panel.betas == BetaSource::kEarlier;
-    headers.push_back(
-        {panel.prior, static_cast<std::int32_t>(panel.rule),
-         static_cast<std::int32_t>(terms.size()), static_cast<std::int32_t>(of_panel.size()),
-         static_cast<std::int32_t>(panel.betas), early ? earlier_first[headers.size()] : 0});
+    DevicePanel header = HeaderOf(panel);
+    header.first = static_cast<std::int32_t>(terms.size());
+    if (!earlier_first.empty()) header.earlier = earlier_first[headers.size()];
+    header.first_null = static_cast<std::int32_t>(null_tokens.size());
+    for (const TokenId token : panel.null_tokens) {
+      BANYAN_CHECK(token >= 0 && token < logits.vocabulary);
+      null_tokens.push_back(token);
+    }
+    headers.push_back(header);
     terms.insert(terms.end(), of_panel.begin(), of_panel.end());
     call.any_sums |= panel.rule != FusionRule::kMax;
+    call.any_row_sums |= panel.NeedsRowSums();
   }
-  // Terms | sums (not sent) | panels | panel of each term | tokens; eight-byte values come first.
+  // Terms | sums, sums of rows (not sent) | panels | panel of each term | tokens | tokens of null;
+  // eight-byte values come first.
   const auto count = static_cast<std::int64_t>(terms.size());
+  const auto panel_count = static_cast<std::int64_t>(headers.size());
   const std::int64_t sums_at = count * std::int64_t{sizeof(ExpertTerm)};
-  const std::int64_t panels_at = sums_at + count * std::int64_t{sizeof(ExpertSum)};
-  const std::int64_t owners_at =
-      panels_at + static_cast<std::int64_t>(headers.size() * sizeof(DevicePanel));
+  const std::int64_t row_sums_at = sums_at + count * std::int64_t{sizeof(ExpertSum)};
+  const std::int64_t panels_at =
+      row_sums_at + (count + panel_count) * std::int64_t{sizeof(ExpertSum)};
+  const std::int64_t owners_at = panels_at + panel_count * std::int64_t{sizeof(DevicePanel)};
   const std::int64_t tokens_at = owners_at + count * 4;
-  const std::int64_t bytes = tokens_at + static_cast<std::int64_t>(tokens.size_bytes());
+  const std::int64_t nulls_at = tokens_at + static_cast<std::int64_t>(tokens.size_bytes());
+  const std::int64_t bytes = nulls_at + static_cast<std::int64_t>(null_tokens.size() * 4);
   if (memory_.bytes() < bytes) {
     memory_ = {};
     memory_ = DeviceMemory(device_, 2 * bytes, "panels of experts");
@@ -47,6 +78,9 @@ FusionCall PanelFusion::Upload(const DeviceLogits& logits, std::span<const Panel
   std::memcpy(block + panels_at, headers.data(), headers.size() * sizeof(DevicePanel));
   std::memcpy(block + owners_at, panel_of_term.data(), panel_of_term.size() * 4);
   if (!tokens.empty()) std::memcpy(block + tokens_at, tokens.data(), tokens.size_bytes());
+  if (!null_tokens.empty()) {
+    std::memcpy(block + nulls_at, null_tokens.data(), null_tokens.size() * 4);
+  }
   staging_.Send(memory_.As<void>(), bytes);
   auto* base = memory_.As<std::byte>();
   call.logits = logits;
@@ -54,8 +88,10 @@ FusionCall PanelFusion::Upload(const DeviceLogits& logits, std::span<const Panel
   call.terms_count = static_cast<int>(terms.size());
   call.terms = reinterpret_cast<ExpertTerm*>(base);
   call.sums = reinterpret_cast<ExpertSum*>(base + sums_at);
+  call.row_sums = reinterpret_cast<ExpertSum*>(base + row_sums_at);
   call.panels = reinterpret_cast<const DevicePanel*>(base + panels_at);
   call.panel_of_term = reinterpret_cast<const std::int32_t*>(base + owners_at);
+  call.null_tokens = reinterpret_cast<const std::int32_t*>(base + nulls_at);
   tokens_ = reinterpret_cast<const std::int32_t*>(base + tokens_at);
   return call;
 }
@@ -64,7 +100,7 @@ void PanelFusion::FuseStep(const StepCall& call) {
   BANYAN_CHECK(call.choices.size() == call.panels.size() &&
                call.earlier_first.size() == call.panels.size());
   step_ = Upload(call.logits, call.panels, call.choices, call.earlier_first);
-  SettleBetas(device_->stream, step_, call.earlier, call.betas);
+  SettleTerms(device_->stream, step_, call.earlier, call.measured);
   FuseRows(device_->stream, step_, call.out, call.logits.stride);
 }
 
@@ -75,7 +111,9 @@ void PanelFusion::FindStepWinners(const ScoreResult* results, std::int32_t* winn
 void PanelFusion::Fuse(const DeviceLogits& logits, std::span<const PanelRow> panels, float* out,
                        std::int64_t out_stride) {
   if (panels.empty()) return;
-  FuseRows(device_->stream, Upload(logits, panels, {}), out, out_stride);
+  const FusionCall call = Upload(logits, panels, {});
+  SettleTerms(device_->stream, call, {}, {});
+  FuseRows(device_->stream, call, out, out_stride);
 }
 
 void PanelFusion::FindWinners(const DeviceLogits& logits, std::span<const PanelRow> panels,
@@ -86,6 +124,7 @@ void PanelFusion::FindWinners(const DeviceLogits& logits, std::span<const PanelR
   const FusionCall call = Upload(logits, panels, tokens);
   const size_t bytes = panels.size() * sizeof(std::int32_t);
   const DeviceMemory found(device_, static_cast<std::int64_t>(bytes), "winning experts");
+  SettleTerms(device_->stream, call, {}, {});
   FindWinningExperts(device_->stream, call, tokens_, found.As<std::int32_t>());
   Take(found, winners.data(), bytes);
 }

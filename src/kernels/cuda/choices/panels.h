@@ -22,9 +22,9 @@ class PanelFusion {
     std::span<const PanelRow> panels;
     std::span<const std::int32_t> choices;
     std::span<const std::int32_t> earlier_first;  // [panels] in `earlier`, of those that look there
-    const double* earlier = nullptr;              // on the device
+    MeasuredExperts earlier;                      // nulls: no panel looks there
     float* out = nullptr;
-    double* betas = nullptr;  // on the device: [experts of all panels]
+    MeasuredExperts measured;
   };
   void FuseStep(const StepCall& call);
   // After that, once the tokens are chosen on the device.

@@ -1,0 +1,256 @@
+#include "retrieve/index_update.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <set>
+
+#include "base/error.h"
+#include "retrieve/document_files.h"
+#include "retrieve/passages.h"
+
+namespace banyan {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kPassageWords = 200;
+
+fs::path Absolute(const std::string& path) { return fs::absolute(path).lexically_normal(); }
+
+// Whether `path` is `folder` or stands below it; both absolute and normal.
+bool IsBelow(const fs::path& path, fs::path folder) {
+  if (!folder.has_filename()) folder = folder.parent_path();  // "notes/"
+  const auto [end, rest] = std::mismatch(folder.begin(), folder.end(), path.begin(), path.end());
+  return end == folder.end();
+}
+
+bool IsBelowAny(const fs::path& path, const std::vector<fs::path>& folders) {
+  return std::ranges::any_of(folders, [&](const auto& folder) { return IsBelow(path, folder); });
+}
+
+// A document with its passages.
+struct DividedDocument {
+  IndexedDocument document;
+  std::vector<Passage> passages;
+};
+
+// A file with its documents; `file` of these is not set.
+struct DividedFile {
+  Digest hash{};
+  std::vector<DividedDocument> documents;
+};
+
+using DividedFiles = std::map<std::string, DividedFile>;  // by path in the index
+
+DividedFiles FilesOfIndex(const IndexContents* index) {
+  DividedFiles files;
+  if (index == nullptr) return files;
+  for (const IndexedFile& file : index->files) files[file.path].hash = file.hash;
+  auto passage = index->passages.begin();
+  for (const IndexedDocument& document : index->documents) {
+    const auto end = passage + static_cast<std::ptrdiff_t>(document.passages);
+    files[index->files[document.file].path].documents.push_back(
+        {document, std::vector<Passage>(passage, end)});
+    passage = end;
+  }
+  return files;
+}
+
+Digest HashOfDocument(const WholeDocument& document) {
+  Sha256 hash;
+  hash.Add(std::uint64_t{document.title.size()}).Add(document.title).Add(document.text);
+  return hash.Finish();
+}
+
+class Update {
+ public:
+  Update(const std::string& directory, const IndexContents* earlier, const IndexOptions& options,
+         IndexReceipt& receipt)
+      : directory_(Absolute(directory)),
+        before_(FilesOfIndex(earlier)),
+        options_(options),
+        receipt_(receipt) {
+    const int words_before = earlier ? earlier->passage_words : kPassageWords;
+    words_ = options.passage_words > 0 ? options.passage_words : words_before;
+    divides_anew_ = earlier && words_ != earlier->passage_words;
+    if (earlier) inputs_.insert(earlier->inputs.begin(), earlier->inputs.end());
+  }
+
+  void LookAt(const std::vector<std::string>& inputs) {
+    std::vector<std::string> there;
+    std::vector<fs::path> covered, unknown;
+    for (const std::string& input : inputs) {
+      covered.push_back(Absolute(input));
+      if (fs::exists(fs::status(input))) {
+        there.push_back(input);
+        inputs_.insert(PathInIndex(input));
+      } else if (KnowsBelow(covered.back())) {
+        inputs_.erase(PathInIndex(input));  // it was there
+      } else {
+        Throw(ErrorKind::kNotFound, "{}: no such file or folder", input);
+      }
+    }
+    const FoundFiles found = FilesOf(there);
+    for (const auto& [path, why] : found.unreadable) {
+      LeaveOut(fmt::format("{}: left out: cannot read it: {}", path, why));
+      unknown.push_back(Absolute(path));
+    }
+    for (const std::string& file : found.files) Look(file);
+    for (auto& [path, file] : before_) {
+      if (after_.contains(path)) continue;
+      const fs::path place = (directory_ / path).lexically_normal();
+      if (IsBelowAny(place, covered) && !IsBelowAny(place, unknown)) {
+        receipt_.gone_documents += static_cast<std::int64_t>(file.documents.size());
+      } else if (!divides_anew_ || !Read(place.string(), path, file.hash)) {
+        Keep(path, file);
+      }
+    }
+  }
+
+  IndexContents Finish() {
+    IndexContents contents;
+    contents.passage_words = words_;
+    contents.inputs.assign(inputs_.begin(), inputs_.end());
+    for (auto& [path, file] : after_) {
+      if (file.documents.empty()) continue;
+      for (DividedDocument& one : file.documents) {
+        one.document.file = contents.files.size();
+        one.document.passages = one.passages.size();
+        contents.documents.push_back(std::move(one.document));
+        std::ranges::move(one.passages, std::back_inserter(contents.passages));
+      }
+      contents.files.push_back({path, file.hash});
+    }
+    if (contents.passages.empty()) Throw(ErrorKind::kInput, "no document with text was found");
+    receipt_.documents = static_cast<std::int64_t>(contents.documents.size());
+    receipt_.passages = static_cast<std::int64_t>(contents.passages.size());
+    return contents;
+  }
+
+ private:
+  std::string PathInIndex(const std::string& path) const {
+    fs::path normal = Absolute(path);
+    if (!normal.has_filename()) normal = normal.parent_path();
+    return normal.lexically_relative(directory_).string();
+  }
+
+  bool KnowsBelow(const fs::path& place) const {
+    return std::ranges::any_of(before_, [&](const auto& file) {
+      return IsBelow((directory_ / file.first).lexically_normal(), place);
+    });
+  }
+
+  void LeaveOut(const std::string& why) {
+    ++receipt_.left_out;
+    if (options_.notice) options_.notice(why);
+  }
+
+  void Keep(const std::string& path, DividedFile& file) {
+    receipt_.kept_documents += static_cast<std::int64_t>(file.documents.size());
+    after_[path] = std::move(file);
+  }
+
+  void Look(const std::string& file) {
+    const std::string path = PathInIndex(file);
+    if (after_.contains(path)) return;  // given twice
+    const auto before = before_.find(path);
+    Digest hash;
+    try {
+      hash = HashOfFile(file);
+    } catch (const Error& e) {
+      const bool known = before != before_.end();
+      LeaveOut(fmt::format("{}: left out: {}{}", file, e.what(),
+                           known ? "; what the index has of it stays" : ""));
+      if (known) Keep(path, before->second);
+      return;
+    }
+    if (before != before_.end() && before->second.hash == hash && !divides_anew_) {
+      Keep(path, before->second);
+    } else {
+      Read(file, path, hash);
+    }
+  }
+
+  // Reads and divides a file. False: it is not there.
+  bool Read(const std::string& file, const std::string& path, const Digest& hash) {
+    if (!fs::exists(fs::status(file))) return false;
+    DividedFile& read = after_[path];
+    read.hash = hash;
+    DocumentVisitor visitor;
+    visitor.document = [&](const WholeDocument& document) {
+      DividedDocument divided;
+      divided.document.id = document.id;
+      divided.document.hash = HashOfDocument(document);
+      AppendPassages(document, words_, divided.passages);
+      if (!divided.passages.empty()) read.documents.push_back(std::move(divided));
+    };
+    visitor.left_out = [&](const std::string& why) { LeaveOut(why); };
+    VisitDocuments(file, visitor);
+    Compare(before_.find(path), read);
+    return true;
+  }
+
+  // By ids, which are those of rows, or the file's own.
+  void Compare(DividedFiles::const_iterator before, const DividedFile& after) {
+    std::multimap<std::string, const IndexedDocument*> known;
+    if (before != before_.end()) {
+      const auto& documents = before->second.documents;
+      const bool single = documents.size() == 1 && after.documents.size() == 1;
+      for (const DividedDocument& one : documents) {
+        // A file that is called otherwise now (./a for a) is the same document.
+        known.emplace(single ? after.documents[0].document.id : one.document.id, &one.document);
+      }
+    }
+    for (const DividedDocument& one : after.documents) {
+      const auto found = known.find(one.document.id);
+      if (found == known.end()) {
+        ++receipt_.new_documents;
+        continue;
+      }
+      const bool same = found->second->hash == one.document.hash;
+      ++(same ? receipt_.kept_documents : receipt_.changed_documents);
+      known.erase(found);
+    }
+    receipt_.gone_documents += static_cast<std::int64_t>(known.size());
+  }
+
+  fs::path directory_;
+  DividedFiles before_, after_;
+  std::set<std::string> inputs_;
+  const IndexOptions& options_;
+  IndexReceipt& receipt_;
+  int words_ = kPassageWords;
+  bool divides_anew_ = false;
+};
+
+}  // namespace
+
+Digest HashOfFile(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) Throw(ErrorKind::kIo, "cannot open it: {}", std::generic_category().message(errno));
+  Sha256 hash;
+  std::vector<char> buffer(size_t{1} << 20);
+  while (file) {
+    file.read(buffer.data(), static_cast<std::streamsize>(buffer.size()));
+    hash.Add(std::string_view(buffer.data(), static_cast<size_t>(file.gcount())));
+  }
+  if (file.bad() || !file.eof()) Throw(ErrorKind::kIo, "cannot read it to its end");
+  return hash.Finish();
+}
+
+std::string PlaceOfFile(const std::string& directory, const std::string& path_in_index) {
+  const fs::path place = (Absolute(directory) / path_in_index).lexically_normal();
+  return place.lexically_proximate(fs::current_path()).string();
+}
+
+IndexContents LookAgain(const std::string& directory, const std::vector<std::string>& inputs,
+                        const IndexContents* earlier, const IndexOptions& options,
+                        IndexReceipt& receipt) {
+  Update update(directory, earlier, options, receipt);
+  update.LookAt(inputs);
+  return update.Finish();
+}
+
+}  // namespace banyan
