@@ -95,7 +95,12 @@ class Run:
         for p in base.parameters():
             p.requires_grad_(False)
         config = LoraConfig(r=self.a.rank, lora_alpha=self.a.alpha, lora_dropout=self.a.dropout, target_modules=TARGETS, bias="none", task_type="CAUSAL_LM")
-        return get_peft_model(base, config, autocast_adapter_dtype=True)
+        model = get_peft_model(base, config, autocast_adapter_dtype=True)
+        if self.a.begin_with:
+            from peft import set_peft_model_state_dict
+            from safetensors.torch import load_file
+            set_peft_model_state_dict(model, load_file(self.a.begin_with / "adapter_model.safetensors"))
+        return model
 
     def say(self, **row) -> None:
         row["seconds"] = round(time.time() - self.began, 1)
@@ -271,6 +276,7 @@ def arguments() -> argparse.ArgumentParser:
     p.add_argument("--full", action="store_true", help="all weights, not an adapter; use a rate of about 3e-5")
     p.add_argument("--device", default="cuda", choices=["cuda", "cpu"])
     p.add_argument("--rank", type=int, default=16)
+    p.add_argument("--begin-with", type=Path, help="an adapter of the same rank whose training goes on")
     p.add_argument("--alpha", type=float, default=32)
     p.add_argument("--dropout", type=float, default=0.05)
     p.add_argument("--rate", type=float, default=5e-4)
