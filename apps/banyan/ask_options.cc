@@ -134,6 +134,17 @@ void AddPrompt(CLI::App& command, AskCommand& options) {
                   "split it and take the most confident answer")
       ->capture_default_str()
       ->group(group);
+  command
+      .add_option("--part-tokens", options.ask.part_tokens,
+                  "With --too-long split: tokens of the document in a part (default: as many as "
+                  "fit); short parts are read better than long ones")
+      ->check(CLI::PositiveNumber)
+      ->group(group);
+  command
+      .add_flag("--reduce", options.ask.reduce,
+                "With --too-long split: the model reads the passages around the best answers of "
+                "the parts together, and answers once more")
+      ->group(group);
 }
 
 void AddAnswers(CLI::App& command, AskCommand& options) {
@@ -200,7 +211,8 @@ void AddAnswers(CLI::App& command, AskCommand& options) {
       ->group(group);
   command
       .add_option("--choice-score", options.choice_score,
-                  "An option's log-probability: mean per token, or sum")
+                  "An option's log-probability: sum, mean per token, or the sum less what it is "
+                  "without the document (prior, for labels that are no words of the text)")
       ->capture_default_str()
       ->group(group);
   command.add_flag("--logprobs", ask.logprobs, "Add the log-probability of every token")
@@ -280,7 +292,7 @@ void AskCommand::AddTo(CLI::App& command) {
                                      {"--thinking", "on|off"},
                                      {"--too-long", "fail|truncate|split"},
                                      {"--choices", "score|letter"},
-                                     {"--choice-score", "mean|sum"},
+                                     {"--choice-score", "sum|mean|prior"},
                                      {"--questions", "FILE"},
                                      {"--few-shot", "FILE"},
                                      {"--json-schema", "FILE"},

@@ -24,7 +24,7 @@ struct AskCommand {
   std::vector<std::string> questions;  // -q
   std::vector<std::string> fields;     // "context=body"
   std::string questions_file, few_shot_file, schema_file, template_text, instruction_text;
-  std::string chat = "auto", thinking = "off", choices = "score", choice_score = "mean";
+  std::string chat = "auto", thinking = "off", choices = "score", choice_score = "sum";
   std::string too_long = "fail", shard = "1/1";
   std::string delimiter;
   bool dry_run = false, quiet = false, show_prompt = false;

@@ -8,6 +8,7 @@
 #include "ask_options.h"
 #include "banyan/error.h"
 #include "option_text.h"
+#include "reader_offer.h"
 
 namespace banyan::app {
 namespace {
@@ -61,6 +62,8 @@ void AskCommand::ResolveMode() {
 }
 
 void AskCommand::Resolve() {
+  const bool to_read = job.output == "-" && job.output_format.empty() && !show_prompt && !dry_run;
+  ChooseDefaultReader(run, to_read && !quiet);
   run.Resolve();
   if (!delimiter.empty()) job.delimiter = ParseDelimiter(delimiter, "--delimiter");
   if (job.output_format == "text") {

@@ -8,6 +8,7 @@
 #include "banyan/models.h"
 #include "commands.h"
 #include "model_list.h"
+#include "reader_offer.h"
 #include "screen.h"
 
 namespace banyan::app {
@@ -86,7 +87,13 @@ Command AddModel(CLI::App& app) {
   get->add_option("name", *wanted, fmt::format("One of: {}", fmt::join(FetchableModels(), ", ")))
       ->type_name(fmt::format("{}", fmt::join(FetchableModels(), "|")))
       ->required();
+  CLI::App* better = command->add_subcommand(
+      "better", "Fetch the better reader (SmolLM2-135M with smollm2-reader) and let 'ask' use it");
+  auto offer = std::make_shared<bool>(false), shipped = std::make_shared<bool>(false);
+  better->add_flag("--offer", *offer, "Ask first, on a terminal, and only once");
+  better->add_flag("--shipped", *shipped, "Go back to the shipped model");
   return [=] {
+    if (better->parsed()) return ModelBetter(*offer, *shipped);
     if (list->parsed()) return PrintModels(*listing);
     if (path->parsed()) return Path(*found);
     return get->parsed() ? Get(*wanted) : Show(*model);

@@ -14,7 +14,9 @@ namespace banyan {
 
 enum class ChatUse { kAuto, kOn, kOff };  // auto: when the model has a chat template
 enum class ChoiceMode { kScore, kLetter };
-enum class ChoiceScore { kMean, kSum };  // log-probability per token, or of the whole option
+// An option's log-probability per token; of the whole option; or of the whole option less what it
+// is without any document, which tells how much the document speaks for it.
+enum class ChoiceScore { kMean, kSum, kPrior };
 enum class TooLong { kFail, kTruncate, kSplit };
 
 inline constexpr const char* kDefaultInstruction =
@@ -50,8 +52,13 @@ struct AskOptions {
   int samples = 1;
   bool vote = false;  // the answer is the most frequent of the samples
   ChoiceMode choices = ChoiceMode::kScore;
-  ChoiceScore choice_score = ChoiceScore::kMean;
+  ChoiceScore choice_score = ChoiceScore::kSum;
   TooLong too_long = TooLong::kFail;
+  // With TooLong::kSplit: tokens of the document in a part, at most; 0: as many as fit.
+  int part_tokens = 0;
+  // With TooLong::kSplit: the model reads the passages around the parts' best answers together, and
+  // answers once more.
+  bool reduce = false;
   bool logprobs = false;
   int top_logprobs = 0;
   bool token_ids = false;

@@ -44,10 +44,13 @@ AskOptions AskOptionsOf(OptionReader& reader) {
   reader.ReadName("choices", options.choices, ChoiceModeNames());
   reader.ReadName("choice_score", options.choice_score, ChoiceScoreNames());
   reader.ReadName("too_long", options.too_long, TooLongNames());
+  reader.Read("part_tokens", options.part_tokens);
+  reader.Read("reduce", options.reduce);
   reader.Read("logprobs", options.logprobs);
   reader.Read("top_logprobs", options.top_logprobs);
   reader.Read("token_ids", options.token_ids);
   AtLeast("max_new", options.max_new, 1);
+  AtLeast("part_tokens", options.part_tokens, 0);
   AtLeast("samples", options.samples, 1);
   AtLeast("top_logprobs", options.top_logprobs, 0);
   return options;

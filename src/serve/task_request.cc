@@ -157,11 +157,14 @@ TaskRequest ReadAskRequest(ServeContext& context, std::string_view body) {
   ask.vote = parameters.Flag("vote", false);
   ask.choices = OneOf(parameters, "choices", ChoiceMode::kScore,
                       {{"score", ChoiceMode::kScore}, {"letter", ChoiceMode::kLetter}});
-  ask.choice_score = OneOf(parameters, "choice_score", ChoiceScore::kMean,
-                           {{"mean", ChoiceScore::kMean}, {"sum", ChoiceScore::kSum}});
+  ask.choice_score = OneOf(
+      parameters, "choice_score", ChoiceScore::kSum,
+      {{"mean", ChoiceScore::kMean}, {"sum", ChoiceScore::kSum}, {"prior", ChoiceScore::kPrior}});
   ask.too_long = OneOf(
       parameters, "too_long", TooLong::kFail,
       {{"fail", TooLong::kFail}, {"truncate", TooLong::kTruncate}, {"split", TooLong::kSplit}});
+  ask.part_tokens = static_cast<int>(parameters.Integer("part_tokens", 0, 0, 1 << 30));
+  ask.reduce = parameters.Flag("reduce", false);
   ask.logprobs = parameters.Flag("logprobs", false);
   ask.top_logprobs = static_cast<int>(parameters.Integer("top_logprobs", 0, 0, kMostTopLogprobs));
   ask.token_ids = parameters.Flag("token_ids", false);

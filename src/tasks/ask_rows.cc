@@ -3,15 +3,14 @@
 
 #include <algorithm>
 #include <cctype>
-#include <cmath>
 #include <iterator>
-#include <limits>
 #include <map>
 
 #include "base/error.h"
 #include "base/json_row.h"
 #include "base/spaces.h"
 #include "tasks/ask_work.h"
+#include "tasks/row_numbers.h"
 #include "text/span.h"
 
 namespace banyan {
@@ -19,30 +18,9 @@ namespace {
 
 using OrderedJson = nlohmann::ordered_json;
 
-// The decimals that read back as the same float32; JSON has no infinities.
-Json Number(double value) {
-  if (!std::isfinite(value)) return nullptr;
-  return std::stod(fmt::format("{}", static_cast<float>(value)));
-}
+}  // namespace
 
-Json Numbers(const std::vector<float>& values) {
-  Json list = Json::array();
-  for (const float value : values) list.push_back(Number(value));
-  return list;
-}
-
-double Sum(const std::vector<float>& values) {
-  double sum = 0.0;
-  for (const float value : values) sum += value;
-  return sum;
-}
-
-double Mean(const std::vector<float>& values) {
-  return values.empty() ? 0.0 : Sum(values) / static_cast<double>(values.size());
-}
-
-// For voting: case, punctuation around and space do not make two answers different.
-std::string Normalized(const std::string& text) {
+std::string ComparableAnswer(const std::string& text) {
   std::string out;
   for (const char c : text) {
     const auto byte = static_cast<unsigned char>(c);
@@ -56,11 +34,9 @@ std::string Normalized(const std::string& text) {
   return out;
 }
 
-}  // namespace
-
 bool SaysNothing(const std::string& answer, const std::string& null_text) {
-  const std::string normal = Normalized(answer);
-  return normal.empty() || normal == Normalized(null_text);
+  const std::string normal = ComparableAnswer(answer);
+  return normal.empty() || normal == ComparableAnswer(null_text);
 }
 
 bool MayBecomeNothing(std::string_view text, const std::string& null_text) {
@@ -181,26 +157,19 @@ std::optional<double> AskWork::ConfidenceOf(const Answer& answer, bool nothing) 
 
 void AskWork::WriteFree(const Asked& asked, OrderedJson& row) const {
   const AskOptions& options = settings_.options;
-  // Of several parts of a long context, the one that says something with the most confidence.
-  size_t part_index = 0;
-  double best = -std::numeric_limits<double>::infinity();
-  for (size_t i = 0; i < asked.parts.size(); ++i) {
-    const Answer& first = asked.parts[i].answers.front();
-    const double score =
-        SaysNothingHere(WhatWasSaid(first, asked.parts[i]).answer) ? -1e30 : Mean(first.logprobs);
-    if (score > best) {
-      best = score;
-      part_index = i;
-    }
-  }
-  const Part& part = asked.parts[part_index];
+  const size_t part_index = BestPart(asked);
+  // What was read together counts, unless it is nothing.
+  const bool reduced =
+      !asked.reduced.answers.empty() &&
+      !SaysNothingHere(WhatWasSaid(asked.reduced.answers.front(), asked.reduced).answer);
+  const Part& part = reduced ? asked.reduced : asked.parts[part_index];
   std::vector<Said> samples_said;
   std::map<std::string, int> votes;
   for (const Answer& answer : part.answers) {
     samples_said.push_back(WhatWasSaid(answer, part));
-    ++votes[Normalized(samples_said.back().answer)];
+    ++votes[ComparableAnswer(samples_said.back().answer)];
   }
-  const auto votes_for = [&](size_t i) { return votes[Normalized(samples_said[i].answer)]; };
+  const auto votes_for = [&](size_t i) { return votes[ComparableAnswer(samples_said[i].answer)]; };
   size_t chosen = 0;
   for (size_t i = 0; options.vote && i < samples_said.size(); ++i) {
     if (votes_for(i) > votes_for(chosen)) chosen = i;
@@ -213,12 +182,12 @@ void AskWork::WriteFree(const Asked& asked, OrderedJson& row) const {
   row["answer"] = nothing || withheld ? Json() : Json(said.answer);
   if (withheld) row["withheld"] = said.answer;
   if (!nothing && !withheld) {
-    if (const auto span = FindSpan(record_.context, said.answer)) {
+    if (const auto span = PlaceOf(part, said.answer)) {
       row["start"] = span->start;
       row["end"] = span->end;
     }
   }
-  if (confidence) row["confidence"] = std::round(*confidence * 1e4) / 1e4;
+  if (confidence) row["confidence"] = RowProbability(*confidence);
   if (model_.copies && !part.copied) row["copied"] = false;
   // With a schema also as what it says; an answer that was cut short says nothing.
   if (!options.json_schema.empty()) {
@@ -230,7 +199,7 @@ void AskWork::WriteFree(const Asked& asked, OrderedJson& row) const {
   row["prompt_tokens"] = part.prompt_tokens;
   if (!said.thinking.empty()) row["thinking"] = said.thinking;
   if (options.token_ids) row["token_ids"] = answer.tokens;
-  if (options.logprobs) row["logprobs"] = Numbers(answer.logprobs);
+  if (options.logprobs) row["logprobs"] = RowNumbers(answer.logprobs);
   if (options.top_logprobs > 0) {
     Json top = Json::array();
     for (const std::vector<ScoredToken>& position : answer.top) {
@@ -238,7 +207,7 @@ void AskWork::WriteFree(const Asked& asked, OrderedJson& row) const {
       for (const ScoredToken& scored : position) {
         list.push_back({{"token", scored.token},
                         {"text", Decode(std::span(&scored.token, 1), false)},
-                        {"logprob", Number(scored.logprob)}});
+                        {"logprob", RowNumber(scored.logprob)}});
       }
       top.push_back(std::move(list));
     }
@@ -252,51 +221,16 @@ void AskWork::WriteFree(const Asked& asked, OrderedJson& row) const {
                      {"finish_reason", FinishReasonName(part.answers[i].finish)},
                      {"tokens", part.answers[i].tokens.size()}};
       if (!samples_said[i].thinking.empty()) sample["thinking"] = samples_said[i].thinking;
-      if (options.logprobs) sample["logprobs"] = Numbers(part.answers[i].logprobs);
+      if (options.logprobs) sample["logprobs"] = RowNumbers(part.answers[i].logprobs);
       samples.push_back(std::move(sample));
     }
     row["samples"] = std::move(samples);
     if (options.vote) row["votes"] = votes_for(chosen);
   }
   if (asked.parts.size() > 1) {
-    row["part"] = part_index;
-    row["parts"] = asked.parts.size();
-  }
-}
-
-void AskWork::WriteChoice(size_t question, OrderedJson& row) const {
-  const AskQuestion& wanted = record_.questions[question];
-  const Asked& asked = asked_[question];
-  const bool by_mean = settings_.options.choice_score == ChoiceScore::kMean;
-  size_t best_part = 0, choice = 0;
-  double best = -std::numeric_limits<double>::infinity();
-  for (size_t p = 0; p < asked.parts.size(); ++p) {
-    const std::vector<Answer>& answers = asked.parts[p].answers;
-    for (size_t i = 0; i < answers.size(); ++i) {
-      const double score = by_mean ? Mean(answers[i].logprobs) : Sum(answers[i].logprobs);
-      if (score > best) {
-        best = score;
-        best_part = p;
-        choice = i;
-      }
-    }
-  }
-  const Part& part = asked.parts[best_part];
-  Json sums = Json::array(), means = Json::array();
-  for (const Answer& answer : part.answers) {
-    sums.push_back(Number(Sum(answer.logprobs)));
-    means.push_back(Number(Mean(answer.logprobs)));
-  }
-  row["answer"] = wanted.choices[choice];
-  row["finish_reason"] = "choice";
-  row["tokens"] = part.answers[choice].tokens.size();
-  row["prompt_tokens"] = part.prompt_tokens;
-  row["choice"] = choice;
-  if (IsLetterQuestion(question)) row["letter"] = std::string(1, static_cast<char>('A' + choice));
-  row["scores"] = OrderedJson{{"sum", sums}, {"mean", means}};
-  if (asked.parts.size() > 1) {
-    row["part"] = best_part;
-    row["parts"] = asked.parts.size();
+    if (!reduced) row["part"] = part_index;
+    if (reduced) row["reduced"] = true;
+    WriteParts(asked, row);
   }
 }
 

@@ -53,7 +53,9 @@ class AskSession::Impl {
       for (AnswerEvent& event : engine_.TakeEvents(kWaitSeconds)) {
         const auto owner =
             std::ranges::find(open, event.tag >> LiveRecord::kTagBits, &LiveRecord::sequence);
-        if (owner != open.end()) owner->Take(std::move(event));
+        if (owner == open.end()) continue;
+        owner->Take(std::move(event));
+        if (!totals.stopped && owner->WantsMore()) owner->SubmitTo(engine_);
       }
       if (!totals.stopped && stop && stop()) {
         totals.stopped = true;

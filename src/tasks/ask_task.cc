@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "banyan/constrain.h"
+#include "banyan/option_names.h"
 #include "base/error.h"
 #include "base/json_row.h"
 #include "tasks/row_adapter.h"
@@ -53,6 +54,13 @@ void CheckOptions(const AskOptions& options) {
   if (options.vote && options.samples < 2) {
     Throw(ErrorKind::kUsage, "--vote needs --samples of 2 or more");
   }
+  if ((options.part_tokens != 0 || options.reduce) && options.too_long != TooLong::kSplit) {
+    Throw(ErrorKind::kUsage, "{}: needs --too-long split",
+          options.reduce ? "--reduce" : "--part-tokens");
+  }
+  if (options.part_tokens < 0) {
+    Throw(ErrorKind::kUsage, "--part-tokens: expected 0 or more, found {}", options.part_tokens);
+  }
   if (!(options.min_confidence >= 0.0 && options.min_confidence <= 1.0)) {
     Throw(ErrorKind::kUsage, "--min-confidence: expected a probability, found {}",
           options.min_confidence);
@@ -65,6 +73,14 @@ void CheckCalibrated(const ModelCard& card) {
   Throw(ErrorKind::kUsage,
         "--min-confidence: the model's card does not say how to tell the confidence of an answer "
         "(docs/model-card.md)");
+}
+
+template <typename Value>
+const char* OptionNameOf(Value value, const OptionNames<Value>& names) {
+  for (const auto& [name, known] : names) {
+    if (known == value) return name;
+  }
+  return "";
 }
 
 using TrieMaker = std::function<std::shared_ptr<const TokenTrie>()>;
@@ -167,7 +183,7 @@ Json AskTask::Parameters() const {
       {"--samples", options.samples},
       {"--vote", options.vote},
       {"--choices", options.choices == ChoiceMode::kLetter ? "letter" : "score"},
-      {"--choice-score", options.choice_score == ChoiceScore::kSum ? "sum" : "mean"},
+      {"--choice-score", OptionNameOf(options.choice_score, ChoiceScoreNames())},
       {"--too-long", options.too_long == TooLong::kFail
                          ? "fail"
                          : (options.too_long == TooLong::kSplit ? "split" : "truncate")},
@@ -182,6 +198,8 @@ Json AskTask::Parameters() const {
     parameters["--min-p"] = options.sampling.min_p;
     parameters["--seed"] = options.sampling.seed;
   }
+  if (options.part_tokens > 0) parameters["--part-tokens"] = options.part_tokens;
+  if (options.reduce) parameters["--reduce"] = true;
   if (options.min_confidence > 0.0) parameters["--min-confidence"] = options.min_confidence;
   // What cards say of answers: another edition of the same weights may say otherwise.
   std::vector<std::string> adapters = settings_.model->adapters();

@@ -3,26 +3,21 @@
 
 #include "base/error.h"
 #include "tasks/ask_work.h"
+#include "tasks/text_cut.h"
 
 namespace banyan {
 namespace {
 
 constexpr size_t kMostParts = 10'000;
 constexpr size_t kWordBytes = 200;  // a cut is moved back to a space at most so far
-
-// The nearest place at or before `end` where the text may be cut: after a space, else between
-// characters.
-size_t CutPlace(std::string_view text, size_t end) {
-  if (end >= text.size()) return text.size();
-  const size_t earliest = end > kWordBytes ? end - kWordBytes : 1;
-  for (size_t at = end; at >= earliest && at > 0; --at) {
-    if (text[at - 1] == ' ' || text[at - 1] == '\n') return at;
-  }
-  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;
-  return end;
-}
-
 }  // namespace
+
+// Tokens that a prompt with a part may need.
+std::int64_t AskWork::PartWindow(std::int64_t without) const {
+  const std::int64_t window = settings_.model->context_length();
+  const int tokens = settings_.options.part_tokens;
+  return tokens > 0 ? std::min(window, without + tokens) : window;
+}
 
 // The longest beginning of the context, in bytes, with which the question fits. Tokens are not
 // known without tokenising, so the length is approached from a guess. `without` is what the prompt
@@ -30,14 +25,14 @@ size_t CutPlace(std::string_view text, size_t end) {
 size_t AskWork::LongestFit(size_t question, std::string_view context, std::int64_t without) {
   // Other questions on the same stretch may meet its end with a token more.
   constexpr std::int64_t kSpareTokens = 4;
-  const std::int64_t window = settings_.model->context_length() - kSpareTokens;
+  const std::int64_t window = PartWindow(without) - kSpareTokens;
   // A long text is measured by its beginning: a token has a few bytes, rarely more than ten.
   size_t length = std::min(context.size(),
                            static_cast<size_t>(std::max<std::int64_t>(window - without, 1)) * 10);
   size_t fits = 0;
   size_t fails = context.size() + 1;
   for (int attempt = 0; attempt < 12 && length > fits && length < fails; ++attempt) {
-    const size_t cut = CutPlace(context, length);
+    const size_t cut = CutPlace(context, length, kWordBytes);
     const std::int64_t needs = Needs(Encode(question, context.substr(0, cut)));
     const double share = static_cast<double>(window - without) /
                          static_cast<double>(std::max<std::int64_t>(needs - without, 1));
@@ -57,7 +52,8 @@ size_t AskWork::LongestFit(size_t question, std::string_view context, std::int64
 }
 
 // Stretches of the context that fit with the question: the first one, or all of it in parts that
-// overlap by a tenth, so that what stands across a cut is whole in one of them.
+// end with a paragraph where there is one in their last quarter, and overlap by a tenth or more, so
+// that what stands across a cut is whole in one of them.
 std::vector<std::string_view> AskWork::Stretches(size_t question, std::int64_t without) {
   const std::string_view context = record_.context;
   std::vector<std::string_view> stretches;
@@ -66,10 +62,14 @@ std::vector<std::string_view> AskWork::Stretches(size_t question, std::int64_t w
     if (stretches.size() == kMostParts) {
       Throw(ErrorKind::kLimit, "too long: the context needs more than {} parts", kMostParts);
     }
-    const size_t length = LongestFit(question, context.substr(begin), without);
+    size_t length = LongestFit(question, context.substr(begin), without);
+    const bool last = begin + length >= context.size();
+    if (settings_.options.too_long == TooLong::kSplit && !last) {
+      length = CutPlace(context, begin + length, length / 4) - begin;
+    }
     stretches.push_back(context.substr(begin, length));
-    if (settings_.options.too_long == TooLong::kTruncate || begin + length >= context.size()) break;
-    const size_t next = CutPlace(context, begin + length - length / 10);
+    if (settings_.options.too_long == TooLong::kTruncate || last) break;
+    const size_t next = CutPlace(context, begin + length - length / 10, length / 8);
     begin = next > begin ? next : begin + length;
   }
   return stretches;
@@ -107,6 +107,9 @@ void AskWork::AskTooLong(const std::vector<size_t>& questions) {
         asked_[question].cut_bytes = record_.context.size() - stretches.front().size();
       }
     });
+  }
+  for (const size_t question : questions) {
+    Guarded(question, [&] { AddPrior(question); });
   }
   for (const std::string_view stretch : stretches) {
     for (const size_t question : questions) {

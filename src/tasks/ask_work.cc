@@ -24,10 +24,13 @@ AskWork::AskWork(AskSettings& settings, AskModel model, AskRecord record, RowPla
 }
 
 std::vector<PromptSegment> AskWork::NextPrompts() {
-  if (std::exchange(started_, true)) return {};
+  const bool first = !std::exchange(started_, true);
+  if (!first && !WantsMore()) return {};
   const EncoderPool::Lease encoder = settings_.encoders->Take();
   encoder_ = encoder.get();
-  AskAll();
+  roots_.clear();
+  if (first) AskAll();
+  while (!first && roots_.empty() && WantsMore()) AskAgain();
   encoder_ = nullptr;
   return std::move(roots_);
 }
@@ -38,15 +41,17 @@ void AskWork::Take(Answer answer) {
   if (answer.finish == FinishReason::kError && !asked.problem) {
     asked.problem = {ErrorKind::kLimit, answer.error};
   }
-  asked.parts[slot.part].answers[slot.answer] = std::move(answer);
-  --asked.missing;
+  asked.cancelled |= answer.finish == FinishReason::kCancelled;
+  Part& part = PartAt(slot.question, slot.part);
+  (slot.answer == kOtherAnswer ? part.other : part.answers[slot.answer]) = std::move(answer);
+  if (--asked.missing == 0) Settle(slot.question);
 }
 
 bool AskWork::IsPlain(std::uint64_t tag) const {
   const Slot& slot = slots_[tag];
   return settings_.options.samples == 1 && !settings_.options.thinking &&
-         settings_.options.min_confidence <= 0.0 &&
-         record_.questions[slot.question].choices.empty() &&
+         settings_.options.min_confidence <= 0.0 && NullBias() <= 0.0 &&
+         slot.answer != kOtherAnswer && record_.questions[slot.question].choices.empty() &&
          asked_[slot.question].parts.size() == 1;
 }
 
@@ -54,6 +59,7 @@ void AskWork::Refuse(const Error& error) {
   for (Asked& asked : asked_) {
     if (!asked.problem) asked.problem = {error.kind(), error.what()};
     asked.missing = 0;
+    asked.next = Stage::kDone;
   }
 }
 
@@ -80,7 +86,13 @@ void AskWork::AskAll() {
               record_.context.size(), window);
       }
       const Prompt prompt = Encode(question, record_.context);
-      if (Needs(prompt) <= window) return Add(question, prompt);
+      const bool parts = settings_.options.part_tokens > 0 &&
+                         settings_.options.too_long == TooLong::kSplit &&
+                         Needs(prompt) > PartWindow(Needs(Encode(question, "")));
+      if (Needs(prompt) <= window && !parts) {
+        Add(question, prompt);
+        return AddPrior(question);
+      }
       if (settings_.options.too_long == TooLong::kFail) {
         Throw(ErrorKind::kLimit,
               "too long: the prompt has {} tokens and the answer may need {}; the model's context "
@@ -140,14 +152,25 @@ std::shared_ptr<const Constraint> AskWork::CopiesOf(std::string_view context) {
   return place->second;
 }
 
-void AskWork::Add(size_t question, const Prompt& prompt) {
+AskWork::Part& AskWork::PartAt(size_t question, size_t part_index) {
   Asked& asked = asked_[question];
-  const size_t part_index = asked.parts.size();
+  if (part_index == kPriorPart) return asked.prior;
+  return part_index == kReducedPart ? asked.reduced : asked.parts[part_index];
+}
+
+void AskWork::Add(size_t question, const Prompt& prompt) {
+  asked_[question].parts.emplace_back();
+  AddTo(question, asked_[question].parts.size() - 1, prompt);
+}
+
+void AskWork::AddTo(size_t question, size_t part_index, const Prompt& prompt) {
   const bool free_text = prompt.continued.empty();
   const size_t count =
       free_text ? static_cast<size_t>(settings_.options.samples) : prompt.continued.size();
-  Part& part = asked.parts.emplace_back();
+  Part& part = PartAt(question, part_index);
   part.answers.resize(count);
+  part.context = prompt.context;
+  part.pieces = {prompt.context};
   part.prompt_tokens = static_cast<std::int64_t>(prompt.encoded.tokens.size());
   if (free_text && model_.copies) part.copied = CopiesOf(prompt.context);
   for (size_t i = 0; i < count; ++i) {

@@ -18,6 +18,7 @@
 #include "tasks/encoder_pool.h"
 #include "tasks/prompt.h"
 #include "tasks/task.h"
+#include "text/span.h"
 
 namespace banyan {
 
@@ -49,6 +50,8 @@ struct RowPlace {
 // The answer of a model that finds none: no words, or `null_text`, whatever its case and
 // punctuation.
 bool SaysNothing(const std::string& answer, const std::string& null_text = "null");
+// For comparing answers: case, punctuation around and space do not make two different.
+std::string ComparableAnswer(const std::string& answer);
 // What was written so far may still become that.
 bool MayBecomeNothing(std::string_view text, const std::string& null_text = "null");
 
@@ -72,7 +75,11 @@ class AskWork : public RecordWork {
   // The answer's text is the question's answer: one sample, no choices, no thoughts, nothing split,
   // nothing that is withheld when it is known.
   bool IsPlain(std::uint64_t tag) const;
-  bool IsAnswered(size_t question) const { return asked_[question].missing == 0; }
+  bool IsAnswered(size_t question) const {
+    return asked_[question].missing == 0 && asked_[question].next == Stage::kDone;
+  }
+  // All answers are there, and NextPrompts has more to ask.
+  bool WantsMore() const;
   const std::string& null_text() const { return model_.card->null_text; }
   // REQUIRES: IsAnswered.
   OutputRow Row(size_t question);
@@ -86,10 +93,31 @@ class AskWork : public RecordWork {
     std::vector<Answer> answers;
     std::int64_t prompt_tokens = 0;
     std::shared_ptr<const Constraint> copied;  // what its stretch allows; null: not copied
+    std::string_view context;                  // its stretch
+    std::vector<std::string_view> pieces;      // of the record's context that it is made of
+    Answer other;                             // what would be said against a null, or a null itself
+    std::shared_ptr<const Constraint> spans;  // with no null among the copies
+  };
+  // What is asked of a question, in this order: all of it; once more about null (ask_again.cc); the
+  // best passages together (ask_reduce.cc).
+  enum class Stage { kFirst, kNull, kReduce, kDone };
+  // What a part answers that says something.
+  struct Candidate {
+    size_t part = 0;
+    std::string answer;
+    std::optional<TextSpan> place;  // in the record's context
+    double score = 0.0;             // the best has the highest
+    std::optional<double> confidence;
+    size_t begin = 0;  // of the part, in bytes of the context
   };
   struct Asked {
     std::optional<RowProblem> problem;
     std::vector<Part> parts;
+    Part prior;    // its choices without a document; no answers: not asked for
+    Part reduced;  // the best passages together; no answers: not asked for
+    Stage stage = Stage::kFirst;
+    Stage next = Stage::kDone;  // once all answers of `stage` are there
+    bool cancelled = false;
     std::string shown;     // the question as the prompt has it
     std::string options;   // its lettered choices
     size_t cut_bytes = 0;  // of the context, to make it fit
@@ -98,6 +126,9 @@ class AskWork : public RecordWork {
   struct Slot {
     size_t question, part, answer;
   };
+  // Of a slot: Asked::prior, Asked::reduced; Part::other.
+  static constexpr size_t kPriorPart = ~size_t{0}, kReducedPart = kPriorPart - 1;
+  static constexpr size_t kOtherAnswer = ~size_t{0};
   // A prompt that is to be asked.
   struct Prompt {
     std::vector<PromptPart> parts;
@@ -113,6 +144,8 @@ class AskWork : public RecordWork {
   void AskAll();
   void Guarded(size_t question, const std::function<void()>& body);
   void Add(size_t question, const Prompt& prompt);
+  void AddTo(size_t question, size_t part_index, const Prompt& prompt);
+  Part& PartAt(size_t question, size_t part_index);
   void AddLeaf(const std::vector<TokenId>& tokens, const EncodedPrompt& ends, size_t prompt_tokens,
                AnswerRequest request);
   AnswerRequest RequestFor(size_t question, size_t part, size_t answer);
@@ -127,6 +160,7 @@ class AskWork : public RecordWork {
 
   // ask_too_long.cc
   void AskTooLong(const std::vector<size_t>& questions);
+  std::int64_t PartWindow(std::int64_t without) const;
   std::vector<std::string_view> Stretches(size_t question, std::int64_t without);
   size_t LongestFit(size_t question, std::string_view context, std::int64_t without);
 
@@ -135,10 +169,31 @@ class AskWork : public RecordWork {
     std::string answer, thinking;
   };
 
+  // ask_again.cc
+  void Settle(size_t question);
+  void AskAgain();
+  double NullBias() const;
+  bool IsUndecided(const Part& part) const;
+  void AskOtherwise(size_t question, size_t part_index);
+  void Decide(Part& part);
+
+  // ask_reduce.cc
+  std::optional<TextSpan> PlaceOf(const Part& part, const std::string& answer) const;
+  std::vector<Candidate> Candidates(const Asked& asked) const;
+  size_t BestPart(const Asked& asked) const;
+  void WriteParts(const Asked& asked, nlohmann::ordered_json& row) const;
+  std::vector<std::string_view> Passages(const std::vector<Candidate>& candidates,
+                                         size_t bytes) const;
+  void AskReduced(size_t question);
+
+  // ask_choice.cc
+  void AddPrior(size_t question);
+  std::vector<double> ScoresOf(const Asked& asked, const Part& part) const;
+  void WriteChoice(size_t question, nlohmann::ordered_json& row) const;
+
   // ask_rows.cc
   OutputRow AnswerRow(size_t question);
   void WriteFree(const Asked& asked, nlohmann::ordered_json& row) const;
-  void WriteChoice(size_t question, nlohmann::ordered_json& row) const;
   Said WhatWasSaid(const Answer& answer, const Part& part) const;
   bool SaysNothingHere(const std::string& answer) const;
   std::optional<double> ConfidenceOf(const Answer& answer, bool nothing) const;

@@ -64,6 +64,8 @@ void LiveRecord::Take(AnswerEvent event) {
   question.cancelled |= event.answer.finish == FinishReason::kCancelled;
   event.answer.tag = tag;
   work_->Take(std::move(event.answer));
+  // What was written of a null that is asked about again is not shown.
+  if (!work_->IsAnswered(work_->QuestionOf(tag))) question.text.clear();
 }
 
 bool LiveRecord::has_text() const {

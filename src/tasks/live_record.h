@@ -24,7 +24,11 @@ class LiveRecord {
   void Take(AnswerEvent event);
   // Shows what is new, question after question; true when all was shown.
   bool Show(bool name_document, AskListener& listener, AskTotals& totals);
-  bool has_text() const;  // of the question that is being shown
+  bool has_text() const;
+  // SubmitTo has more to submit, now that all answers are there.
+  bool WantsMore() const {
+    return work_ && work_->WantsMore();
+  }  // of the question that is being shown
 
  private:
   struct Question {

@@ -17,8 +17,8 @@ const OptionNames<ChoiceMode>& ChoiceModeNames() {
 }
 
 const OptionNames<ChoiceScore>& ChoiceScoreNames() {
-  static const OptionNames<ChoiceScore> names = {{"mean", ChoiceScore::kMean},
-                                                 {"sum", ChoiceScore::kSum}};
+  static const OptionNames<ChoiceScore> names = {
+      {"mean", ChoiceScore::kMean}, {"sum", ChoiceScore::kSum}, {"prior", ChoiceScore::kPrior}};
   return names;
 }
 

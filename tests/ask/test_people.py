@@ -25,6 +25,8 @@ class People(AskTest):
         super().setUp()
         self.environment = {k: v for k, v in os.environ.items() if k != "BANYAN_MODEL"}
         self.environment["XDG_STATE_HOME"] = self.path("state")
+        self.environment["BANYAN_CACHE"] = self.path("cache")
+        self.environment["BANYAN_OFFER"] = "no"  # of a better model
         self.report = self.write("report.txt", FERRY)
 
     def run_ask(self, *arguments, code=0, stdin=b""):
@@ -106,6 +108,47 @@ class FirstCommand(People):
         started = time.monotonic()
         self.assertEqual(screen.finish(), 130)
         self.assertLess(time.monotonic() - started, 2.0)
+
+
+class Offer(People):
+    """A better reader is offered once, to a person. A python3 that fails stands for no network."""
+
+    def setUp(self):
+        super().setUp()
+        del self.environment["BANYAN_OFFER"]
+        python = self.write("bin/python3", "#!/bin/sh\necho no network >&2\nexit 1\n")
+        os.chmod(python, 0o755)
+        self.environment["PATH"] = f"{self.path('bin')}:{os.environ['PATH']}"
+
+    def write(self, name, rows):
+        os.makedirs(os.path.dirname(self.path(name)), exist_ok=True)
+        return super().write(name, rows)
+
+    def test_no_is_kept(self):
+        screen = self.terminal(self.report, WHO)
+        screen.wait_for("[Y/n] ")
+        self.assertIn("smollm2-135m-instruct with the adapter smollm2-reader: 98 MB, licence apache-2.0, SHA-256 b179",
+                      screen.text())
+        screen.type("n\n")
+        self.assertEqual(screen.finish(), 0)
+        self.assertIn("'banyan model better' gets it", screen.text())
+        self.assertIn("Anna Walker", screen.text())
+        again = self.terminal(self.report, WHO)
+        self.assertEqual(again.finish(), 0)
+        self.assertNotIn("[Y/n]", again.text())
+
+    def test_what_cannot_be_fetched_is_said_and_the_shipped_model_answers(self):
+        screen = self.terminal(self.report, WHO)
+        screen.wait_for("[Y/n] ")
+        screen.type("y\n")
+        self.assertEqual(screen.finish(), 0)
+        self.assertIn("no network", screen.text())
+        self.assertIn("The shipped model answers. A better one: 'banyan model better' gets it.", screen.text())
+        self.assertIn("Anna Walker", screen.text())
+
+    def test_a_pipe_is_never_asked(self):
+        self.assertNotIn("[Y/n]", self.run_ask("report.txt", WHO, stdin=b"y\n").stderr)
+        self.assertFalse(os.path.exists(self.path("cache/reader.txt")))
 
 
 class Prompt(People):

@@ -2,6 +2,7 @@
 import csv
 import gzip
 import json
+import math
 import os
 import pty
 import re
@@ -223,10 +224,18 @@ class Rows(AskTest):
             {"id": "a", "question": "Colour?", "choices": ["blue", "dark red", "x"]}]}]
         path = self.write("in.jsonl", rows)
         for mode in (["--choices", "score"], ["--choices", "letter"],
-                     ["--choices", "score", "--chat", "off"], ["--choice-score", "sum"]):
+                     ["--choices", "score", "--chat", "off"], ["--choice-score", "mean"], ["--choice-score", "prior"]):
             row = self.answers(path, *mode)[0]
-            which = "sum" if "sum" in mode else "mean"
-            scores = row["scores"][which]
+            scores = row["scores"]["mean" if "mean" in mode else "sum"]
+            if "prior" in mode:
+                # What the options have without the document, asked alone.
+                empty = self.answers(self.write("empty.jsonl", [dict(rows[0], context="")]))[0]
+                self.assertEqual(row["scores"]["prior"], empty["scores"]["sum"])
+                scores = [with_it - without for with_it, without in zip(scores, row["scores"]["prior"])]
+            most = max(scores)
+            shares = [math.exp(score - most) for score in scores]
+            for share, probability in zip(shares, row["probabilities"]):
+                self.assertAlmostEqual(share / sum(shares), probability, delta=1e-4)
             self.assertEqual(len(scores), 3)
             self.assertEqual(row["choice"], scores.index(max(scores)))
             self.assertEqual(row["answer"], rows[0]["questions"][0]["choices"][row["choice"]])

@@ -1,0 +1,47 @@
+#include "banyan/better_reader.h"
+
+#include <system_error>
+
+#include "base/cache_directory.h"
+#include "base/decision_file.h"
+#include "formats/locate.h"
+#include "formats/shipped_model.h"
+#include "load/fetch_sources.h"
+
+namespace banyan {
+namespace {
+
+constexpr const char* kBetterModel = "smollm2-135m-instruct";
+constexpr const char* kBetterAdapter = "smollm2-reader";
+constexpr const char* kChoiceKey = "reader";
+
+DecisionFile ChoiceFile() {
+  const std::filesystem::path cache = CacheDirectory();
+  return cache.empty() ? DecisionFile() : DecisionFile(cache / "reader.txt", "the reader 1");
+}
+
+}  // namespace
+
+std::optional<ReaderOffer> BetterReader() {
+  if (!ShippedAdapter(kBetterAdapter)) return std::nullopt;
+  for (const FetchSource& source : kFetchSources) {
+    if (std::string_view(source.name) != kBetterModel) continue;
+    return ReaderOffer{source.name, kBetterAdapter, source.licence, source.sha256, source.bytes};
+  }
+  return std::nullopt;
+}
+
+ReaderChoice ChosenReader() {
+  const std::optional<std::string> kept = ChoiceFile().Find(kChoiceKey);
+  if (!kept) return ReaderChoice::kNone;
+  if (*kept != "better") return ReaderChoice::kShipped;
+  std::error_code none;
+  const bool here = std::filesystem::is_directory(ModelCacheDirectory() / kBetterModel, none);
+  return here ? ReaderChoice::kBetter : ReaderChoice::kNone;
+}
+
+void ChooseReader(ReaderChoice choice) {
+  ChoiceFile().Keep(kChoiceKey, choice == ReaderChoice::kBetter ? "better" : "shipped");
+}
+
+}  // namespace banyan
