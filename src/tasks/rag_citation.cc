@@ -12,7 +12,7 @@ namespace {
 
 bool ContinuesCharacter(char c) { return (static_cast<unsigned char>(c) & 0xC0) == 0x80; }
 
-std::int64_t CharactersIn(std::string_view text) {
+std::int64_t CitedCharacters(std::string_view text) {
   return std::ranges::count_if(text, [](char c) { return !ContinuesCharacter(c); });
 }
 
@@ -81,8 +81,8 @@ nlohmann::ordered_json CitationOf(const RagDocument& document, std::string_view 
     return citation;
   }
   const std::string_view cited = text.substr(span->begin, span->end - span->begin);
-  const std::int64_t begin = CharactersIn(text.substr(0, span->begin));
-  const std::int64_t end = begin + CharactersIn(cited);
+  const std::int64_t begin = CitedCharacters(text.substr(0, span->begin));
+  const std::int64_t end = begin + CitedCharacters(cited);
   citation["text"] = cited;
   citation["begin"] = begin;
   citation["end"] = end;
