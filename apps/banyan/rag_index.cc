@@ -29,7 +29,8 @@ constexpr const char* kIndexHelp = R"(
   $ banyan rag index notes/ --encoder all-minilm-l6-v2
 
 Documents are texts in UTF-8, Markdown, HTML and PDF, folders of them, or JSONL of {{"id","text","title"?}}. Long
-ones are divided into passages. What cannot be read is left out, and said; the exit code is then 1. An index is
+ones are divided into passages. What cannot be read is left out, and said; the exit code is then 1. So are links in a
+folder that lead out of it: name such files themselves. An index is
 replaced as a whole: whoever reads the old one meanwhile is not disturbed. With an encoder only passages that the
 old index does not have go through it.)";
 

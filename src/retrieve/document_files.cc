@@ -67,9 +67,18 @@ DocumentKind KindOf(const std::string& name, HeadSource& source) {
   return pdf ? DocumentKind::kPdf : DocumentKind::kPlain;
 }
 
+bool LeadsOut(const fs::path& link, const fs::path& folder) {
+  std::error_code error;
+  const fs::path target = fs::canonical(link, error), inside = fs::canonical(folder, error);
+  if (error) return true;
+  return std::mismatch(inside.begin(), inside.end(), target.begin(), target.end()).first !=
+         inside.end();
+}
+
 }  // namespace
 
-std::vector<std::string> FilesOf(const std::vector<std::string>& inputs) {
+std::vector<std::string> FilesOf(const std::vector<std::string>& inputs,
+                                 const DocumentVisitor& visitor) {
   std::vector<std::string> files;
   for (const std::string& input : inputs) {
     if (!fs::exists(input)) Throw(ErrorKind::kNotFound, "{}: no such file or folder", input);
@@ -86,7 +95,13 @@ std::vector<std::string> FilesOf(const std::vector<std::string>& inputs) {
       const std::string name = it->path().filename().string();
       if (name.starts_with('.')) {
         it.disable_recursion_pending();
-      } else if (it->is_regular_file(none) && name != kIndexFileName) {
+      } else if (!it->is_regular_file(none) || name == kIndexFileName) {
+        continue;
+      } else if (it->is_symlink(none) && LeadsOut(it->path(), input)) {
+        visitor.left_out(fmt::format(
+            "{}: left out: a link to a file outside of {}; name it on the command line to read it",
+            it->path().string(), input));
+      } else {
         files.push_back(it->path().string());
       }
     }

@@ -34,7 +34,9 @@ std::vector<Passage> CollectPassages(const std::vector<std::string>& inputs,
     ++receipt.left_out;
     if (options.notice) options.notice(why);
   };
-  for (const std::string& file : FilesOf(inputs)) VisitDocuments(file, visitor);
+  for (const std::string& file : FilesOf(inputs, visitor)) {
+    VisitDocuments(file, visitor);
+  }
   return passages;
 }
 
