@@ -8,7 +8,7 @@ PYTHON ?= python3
 PIP = CC=$${CC:-cc} CXX=$${CXX:-c++} CMAKE_BUILD_PARALLEL_LEVEL=$(JOBS) $(1) -m pip
 PYTHON_TESTS = cd python/tests && PATH=$$PWD/../../build/python/bin:$$PATH BANYAN=$$PWD/../../$(RELEASE)/banyan MAKE_TINY_MODEL=$$PWD/../../$(RELEASE)/make_tiny_model python -B -m unittest -v
 
-.PHONY: help setup build test test-asan test-tsan test-real test-serve test-browser test-python test-ray test-faults demo \
+.PHONY: help setup build test test-asan test-tsan test-asan-serve test-tsan-serve test-soak test-real test-serve test-browser test-python test-ray test-faults demo \
         model install deb wheel format fuzz cuda clean
 
 help:  ## this list
@@ -32,6 +32,17 @@ test-asan: | setup  ## the unit tests and fuzzers with ASan and UBSan
 
 test-tsan: | setup  ## the unit tests with ThreadSanitizer
 	cmake --preset tsan && cmake --build --preset tsan -j $(JOBS) && ctest --preset tsan -j $(JOBS)
+
+test-asan-serve: | setup  ## the server's own tests and the hostile clients with ASan and UBSan; CLIENTS=2000
+	cmake --preset dev && cmake --build --preset dev -j $(JOBS) --target banyan serve_test store_test documents_test
+	tests/serve_sanitized.sh build/dev $(or $(CLIENTS),2000)
+
+test-tsan-serve: | setup  ## the same with ThreadSanitizer
+	cmake --preset tsan && cmake --build --preset tsan -j $(JOBS) --target banyan serve_test store_test documents_test
+	tests/serve_sanitized.sh build/tsan $(or $(CLIENTS),2000)
+
+test-soak: build  ## good and hostile clients and injected faults together for SECONDS=120; PLOT=FILE.svg draws it
+	BANYAN=$(abspath $(RELEASE))/banyan python3 -B tests/serve/soak.py --seconds $(or $(SECONDS),120) $(if $(PLOT),--plot $(abspath $(PLOT)))
 
 test-real: build  ## tests on real models, which come over the network
 	tests/real.sh

@@ -11,5 +11,5 @@ venv=build/serve-venv
 $venv/bin/pip install --quiet openai langchain-openai openapi-spec-validator
 encoder=$("$BANYAN" model get all-minilm-l6-v2)
 BANYAN_TEST_ENCODER=$(dirname "$encoder") $venv/bin/python tests/serve/openai_client.py
-for name in test_api test_limits test_batches; do python3 -B tests/serve/$name.py; done
+for name in test_api test_limits test_batches test_attacks test_isolation; do python3 -B tests/serve/$name.py; done
 python3 -B tests/serve/hostile.py --clients "${CLIENTS:-10000}"

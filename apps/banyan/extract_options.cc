@@ -128,7 +128,8 @@ void AddValues(CLI::App& command, ExtractCommand& options) {
   command
       .add_option("--stack", options.extract.stack,
                   "Documents of one prompt: those of a category that follow one another are read "
-                  "together, and their values may depend on one another")
+                  "together, and their values may depend on one another: only for documents that "
+                  "you trust, since one can change the values of its neighbours")
       ->check(CLI::Range(1, 64))
       ->capture_default_str()
       ->group(group);

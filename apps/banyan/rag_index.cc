@@ -31,7 +31,8 @@ constexpr const char* kIndexHelp = R"(
   $ banyan rag index                    (looks again at all that {0} was made of)
 
 Documents are texts in UTF-8, Markdown, HTML and PDF, folders of them, or JSONL of {{"id","text","title"?}}. Long
-ones are divided into passages. What cannot be read is left out, and said; the exit code is then 1.
+ones are divided into passages. What cannot be read is left out, and said; the exit code is then 1. So are links in a
+folder that lead out of it: name such files themselves.
 
 An index that is there is brought up to date: what is new in the files and folders is added, what changed is
 replaced, what is gone from them is dropped; documents of others stay. It keeps its encoder and options unless others

@@ -6,7 +6,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <csignal>
+#include <ctime>
 #include <fstream>
 #include <iostream>
 #include <memory>
@@ -23,11 +25,13 @@ namespace banyan::app {
 #ifdef BANYAN_WITH_SERVE
 namespace {
 
-// SIGINT and SIGTERM, taken by a thread of its own: the first drains, the second stops.
+// SIGINT and SIGTERM, taken by a thread of its own: the first drains, the second stops. What does
+// not stop then, the process ends under: nothing that was promised is lost by it.
 class StopSignals {
  public:
   explicit StopSignals(bool quiet) : quiet_(quiet) {
     std::signal(SIGPIPE, SIG_IGN);
+    std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is a disk that is full
     sigemptyset(&signals_);
     for (const int signal : {SIGINT, SIGTERM, SIGUSR1}) sigaddset(&signals_, signal);
     pthread_sigmask(SIG_BLOCK, &signals_, nullptr);  // threads that come later inherit it
@@ -53,13 +57,15 @@ class StopSignals {
   void Wait() {
     int count = 0;
     for (;;) {
-      int signal = 0;
-      sigwait(&signals_, &signal);
+      const timespec patience{count >= 2 ? 2 : 3600, 0};
+      const int signal = sigtimedwait(&signals_, nullptr, &patience);
+      if (signal < 0 && (errno == EINTR || count < 2)) continue;
       const std::lock_guard lock(mutex_);
       if (over_) return;
       if (signal == SIGUSR1) continue;
       ++count;
-      if (server_ == nullptr || count > 2) ::_exit(128 + signal);  // still loading, or in a hurry
+      // Still loading, in a hurry, or two seconds after the second.
+      if (server_ == nullptr || count > 2) ::_exit(128 + (signal < 0 ? SIGTERM : signal));
       if (count == 2) {
         server_->Stop();
         continue;

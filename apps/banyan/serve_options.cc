@@ -91,6 +91,11 @@ void AddLimits(CLI::App& command, ServeCommand& options) {
   command.add_option("--max-body", options.max_body, "Size of a request, e.g. 32M")
       ->capture_default_str()
       ->group(group);
+  command
+      .add_option("--max-files", options.max_files,
+                  "Size of a tenant's files and batches together, e.g. 4G")
+      ->capture_default_str()
+      ->group(group);
   add("--request-seconds", serve.request_seconds, "Time for one request");
   add("--header-seconds", serve.header_seconds, "Time to send a request's head");
   add("--body-seconds", serve.body_seconds, "Time to send its body");
@@ -127,6 +132,7 @@ void ServeCommand::AddTo(CLI::App& command) {
 void ServeCommand::Resolve() {
   run.Resolve();
   serve.max_body = ParseBytes(max_body, "--max-body");
+  serve.max_files = ParseBytes(max_files, "--max-files");
   if (serve.model_name.empty()) serve.model_name = NameOfModel(run.load.model);
   if (!encoder.empty()) serve.encoder_name = NameOfModel(encoder);
   if (!index.empty()) serve.index = DocumentIndex::Open(index);

@@ -13,7 +13,7 @@ namespace banyan::app {
 struct ServeCommand {
   RunOptions run;
   ServeOptions serve;
-  std::string encoder, index, max_body = "32M", log;
+  std::string encoder, index, max_body = "32M", max_files = "4G", log;
   bool quiet = false;
 
   void AddTo(CLI::App& command);

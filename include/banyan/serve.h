@@ -35,6 +35,7 @@ struct ServeOptions {
   int max_requests = 128;              // at once; more are told to come again
   int max_waiting = 4096;              // answers that wait in the engine
   std::int64_t max_body = 32ll << 20;  // bytes of a request
+  std::int64_t max_files = 4ll << 30;  // bytes of a tenant's files and batches
   int max_tokens = 4096;               // of one answer
   int max_answers = 4096;              // of one request
   double request_seconds = 600.0;      // for one request; what is not written then is cancelled

@@ -4,6 +4,8 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/json_limits.h"
+#include "base/work_budget.h"
 
 namespace banyan {
 namespace {
@@ -19,6 +21,8 @@ Json WrittenNumber(const std::string& text) {
 // Builds the value; each container is filled before the one around it goes on.
 class RowBuilder {
  public:
+  explicit RowBuilder(const JsonLimits& limits) : limits_(limits) {}
+
   bool null() { return Put(nullptr); }
   bool boolean(bool value) { return Put(value); }
   bool number_integer(Json::number_integer_t value) { return Put(value); }
@@ -34,7 +38,11 @@ class RowBuilder {
   bool end_object() { return Close(); }
   bool end_array() { return Close(); }
   bool key(std::string& name) {
+    Count(kContainerBytes);
     slot_ = &(*open_.back())[name];
+    if (open_.back()->size() > limits_.most_names) {
+      Throw(ErrorKind::kLimit, "an object has more than {} names", limits_.most_names);
+    }
     return true;
   }
   bool parse_error(size_t, const std::string&, const Json::exception& e) {
@@ -43,10 +51,29 @@ class RowBuilder {
     Throw(ErrorKind::kFormat, "not valid JSON: {}", reason);
   }
 
-  Json Take() { return std::move(root_); }
+  Json Take() {
+    if (bytes_ > 0) ChargeBudget(bytes_ - charged_);
+    return std::move(root_);
+  }
 
  private:
+  static constexpr size_t kValueBytes = 32, kContainerBytes = 64;
+
+  void Count(size_t bytes) {
+    constexpr size_t kStep = 1 << 16;  // between looks at the budget
+    bytes_ += bytes;
+    if (bytes_ > limits_.most_bytes) {
+      Throw(ErrorKind::kLimit,
+            "too many values: in memory they would take more than {} MiB beside their texts",
+            limits_.most_bytes >> 20);
+    }
+    if (bytes_ - charged_ < kStep) return;
+    CheckBudget();
+    ChargeBudget(bytes_ - charged_);
+    charged_ = bytes_;
+  }
   Json& Place(Json value) {
+    Count(kValueBytes);
     Json* place = &root_;
     if (!open_.empty() && open_.back()->is_array()) {
       open_.back()->push_back(std::move(value));
@@ -64,6 +91,7 @@ class RowBuilder {
     if (open_.size() > kMaxDepth) {
       Throw(ErrorKind::kFormat, "JSON nests deeper than {}", kMaxDepth);
     }
+    Count(kContainerBytes);
     open_.push_back(&Place(std::move(container)));
     return true;
   }
@@ -72,6 +100,8 @@ class RowBuilder {
     return true;
   }
 
+  const JsonLimits limits_;
+  size_t bytes_ = 0, charged_ = 0;
   Json root_;
   std::vector<Json*> open_;
   Json* slot_ = nullptr;  // of the last key
@@ -125,11 +155,14 @@ std::string Dump(const Value& value) {
 
 }  // namespace
 
-Json ParseJsonRow(std::string_view text) {
-  RowBuilder builder;
+Json ParseJsonRow(std::string_view text, const JsonLimits& limits) {
+  RowBuilder builder(limits);
   Json::sax_parse(text.begin(), text.end(), &builder);
   return builder.Take();
 }
+
+// Heeds the thread's budget (work_budget.h), as its limited sister does.
+Json ParseJsonRow(std::string_view text) { return ParseJsonRow(text, JsonLimits()); }
 
 bool IsNumber(const Json& value) { return value.is_number() || value.is_binary(); }
 const char* TypeName(const Json& value) { return IsNumber(value) ? "number" : value.type_name(); }

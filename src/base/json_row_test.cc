@@ -2,8 +2,11 @@
 
 #include <gtest/gtest.h>
 
-#include <set>
+#include <chrono>
+#include <vector>
 
+#include "base/json_limits.h"
+#include "base/work_budget.h"
 #include "support/error_message.h"
 
 namespace banyan {
@@ -37,6 +40,67 @@ TEST(JsonRow, ReadsWhatTheLibraryReads) {
     EXPECT_NE(ErrorMessage(ErrorKind::kFormat, [&] { ParseJsonRow(text); }).find("not valid JSON"),
               std::string::npos)
         << text;
+  }
+}
+
+TEST(JsonRow, MemoryAndNamesAreLimited) {
+  const auto objects = [](int count) {
+    std::string text = "[{}";
+    for (int i = 1; i < count; ++i) text += ",{}";
+    return text + "]";
+  };
+  const JsonLimits limits{1 << 20, 100};
+  EXPECT_EQ(ParseJsonRow(objects(10'000), limits).size(), 10'000u);  // 96 bytes each
+  EXPECT_NE(ErrorMessage(ErrorKind::kLimit, [&] { ParseJsonRow(objects(12'000), limits); })
+                .find("more than 1 MiB"),
+            std::string::npos);
+  Json names;
+  for (int i = 0; i < 100; ++i) names[std::to_string(i)] = i;
+  EXPECT_EQ(ParseJsonRow(names.dump(), limits), names);
+  names["one more"] = 1;
+  EXPECT_NE(ErrorMessage(ErrorKind::kLimit, [&] { ParseJsonRow(names.dump(), limits); })
+                .find("more than 100 names"),
+            std::string::npos);
+}
+
+TEST(JsonRow, TheThreadsBudgetIsHeeded) {
+  std::string text = "[1";
+  for (int i = 0; i < 10'000; ++i) text += ",1";
+  text += "]";
+  size_t taken = 0;
+  WorkBudget budget;
+  budget.take_room = [&](size_t bytes) { return (taken += bytes) <= 1'000'000; };
+  const BudgetScope scope(budget);
+  ParseJsonRow(text);
+  EXPECT_EQ(taken, 10'002 * 32 + 64u);
+  budget.deadline = std::chrono::steady_clock::now() - std::chrono::seconds(1);
+  EXPECT_THROW(ParseJsonRow(text), WorkStopped);
+  budget.deadline = std::chrono::steady_clock::time_point::max();
+  budget.unwanted = [] { return true; };
+  EXPECT_THROW(ParseJsonRow(text), WorkStopped);
+  budget.unwanted = nullptr;
+  taken = 1'000'000;
+  EXPECT_THROW(ParseJsonRow(text), WorkStopped);
+}
+
+TEST(JsonRow, TheTextOfAValueIsFound) {
+  const auto text = [](std::string_view json, std::vector<const char*> way) {
+    return std::string(JsonValueText(json, way));
+  };
+  const char* json =
+      R"( {"a" : {"b":[1,{"c":"]}"}] , "b2":-1.5e3 ,"a":"x\\"},"\u0064":null, "e":{} } )";
+  EXPECT_EQ(text(json, {"a", "b"}), R"([1,{"c":"]}"}])");
+  EXPECT_EQ(text(json, {"a", "b2"}), "-1.5e3");
+  EXPECT_EQ(text(json, {"a", "a"}), R"("x\\")");
+  EXPECT_EQ(text(json, {"d"}), "null");
+  EXPECT_EQ(text(json, {"e"}), "{}");
+  EXPECT_EQ(text(json, {"e", "f"}), "");
+  EXPECT_EQ(text(json, {"a", "b", "c"}), "");
+  EXPECT_EQ(text(R"({"a":1,"a":2})", {"a"}), "2");
+  EXPECT_EQ(text("7", {}), "7");
+  // Also over text that is no JSON it ends.
+  for (const char* bad : {"", "{", "{\"a\"", "{\"a\":", "{\"a\":[", "\"", "{\"a\":\"\\"}) {
+    text(bad, {"a"});
   }
 }
 

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/work_budget.h"
 
 namespace banyan {
 
@@ -51,6 +52,8 @@ class DfaBuilder {
   }
 
   void Work(size_t amount) {
+    constexpr size_t kBetweenLooks = 1 << 16;
+    if ((work_ + amount) / kBetweenLooks != work_ / kBetweenLooks) CheckBudget();
     work_ += amount;
     if (work_ > limits_.work) {
       Throw(ErrorKind::kLimit,

@@ -1,6 +1,7 @@
 #include "documents/document_text.h"
 
 #include "base/error.h"
+#include "base/work_budget.h"
 #include "text/utf8.h"
 
 namespace banyan {
@@ -16,6 +17,8 @@ std::string ReadAll(ByteSource& source, size_t max_bytes) {
     bytes.resize(before + got);
     if (got == 0) return bytes;
     if (bytes.size() > max_bytes) Throw(ErrorKind::kLimit, "longer than {} bytes", max_bytes);
+    CheckBudget();
+    ChargeBudget(got);
   }
 }
 

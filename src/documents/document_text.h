@@ -14,16 +14,19 @@ enum class DocumentKind { kPlain, kHtml, kPdf };
 
 // The whole text of a source, in UTF-8 without a byte order mark. Throws kLimit beyond `max_bytes`,
 // kInput for what is not UTF-8 or holds zero bytes (no text at all), kUnsupported where the machine
-// has no program for the kind.
+// has no program for the kind. Heeds the thread's budget (base/work_budget.h). Takes memory for
+// about three times what it reads, unpacked.
 std::string ReadDocument(ByteSource& source, DocumentKind kind, size_t max_bytes,
                          const std::atomic<bool>* cancelled);
 
 // What a browser would show as text: no scripts and styles, blocks on lines of their own, runs of
-// spaces as one. Any bytes give some text; kUnsupported when this build has no HTML parser.
+// spaces as one. Any bytes give some text, in a time that grows as their number; kUnsupported when
+// this build has no table of HTML's characters.
 std::string HtmlText(std::string_view html);
 
 // The text that poppler's `pdftotext` finds. Throws kUnsupported when the program is not installed,
-// kInput when it finds nothing or refuses the file.
+// kInput when it finds nothing or refuses the file, kLimit when it takes more than 60 s of a
+// processor or 1 GiB. Empty when `cancelled`.
 std::string PdfText(std::string_view pdf, size_t max_bytes, const std::atomic<bool>* cancelled);
 
 }  // namespace banyan

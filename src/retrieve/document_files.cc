@@ -1,5 +1,7 @@
 #include "retrieve/document_files.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cctype>
 #include <filesystem>
@@ -67,8 +69,17 @@ DocumentKind KindOf(const std::string& name, HeadSource& source) {
   return pdf ? DocumentKind::kPdf : DocumentKind::kPlain;
 }
 
-// The folder's files and those below it.
-void AddFolder(const fs::path& folder, FoundFiles& found) {
+bool LeadsOut(const fs::path& link, const fs::path& folder) {
+  std::error_code error;
+  const fs::path target = fs::canonical(link, error), inside = fs::canonical(folder, error);
+  if (error) return true;
+  return std::mismatch(inside.begin(), inside.end(), target.begin(), target.end()).first !=
+         inside.end();
+}
+
+// The folder's files and those below it, `root` or a folder in it. Links that lead out of the root
+// are left out.
+void AddFolder(const fs::path& folder, const fs::path& root, FoundFiles& found) {
   std::error_code error;
   fs::directory_iterator it(folder, error);
   for (; !error && it != fs::directory_iterator(); it.increment(error)) {
@@ -76,12 +87,19 @@ void AddFolder(const fs::path& folder, FoundFiles& found) {
     const std::string name = it->path().filename().string();
     if (name.starts_with('.')) continue;
     if (it->is_directory(none)) {
-      if (!it->is_symlink(none)) AddFolder(it->path(), found);
-    } else if (it->is_regular_file(none) && !name.starts_with(kIndexFileName)) {
+      if (!it->is_symlink(none)) AddFolder(it->path(), root, found);
+    } else if (!it->is_regular_file(none) || name.starts_with(kIndexFileName)) {
+      continue;
+    } else if (it->is_symlink(none) && LeadsOut(it->path(), root)) {
+      found.unreadable.emplace_back(
+          it->path().string(),
+          fmt::format("a link to a file outside of {}; name it on the command line to read it",
+                      root.string()));
+    } else {
       found.files.push_back(it->path().string());
     }
   }
-  if (error) found.unreadable.emplace_back(folder.string(), error.message());
+  if (error) found.unreadable.emplace_back(folder.string(), "cannot read it: " + error.message());
 }
 
 }  // namespace
@@ -95,10 +113,10 @@ FoundFiles FilesOf(const std::vector<std::string>& inputs) {
       Throw(ErrorKind::kNotFound, "{}: no such file or folder", input);
     }
     if (error) {
-      found.unreadable.emplace_back(input, error.message());
+      found.unreadable.emplace_back(input, "cannot read it: " + error.message());
     } else if (fs::is_directory(status)) {
       const size_t first = found.files.size();
-      AddFolder(input, found);
+      AddFolder(input, input, found);
       std::sort(found.files.begin() + static_cast<std::ptrdiff_t>(first), found.files.end());
     } else {
       found.files.push_back(input);

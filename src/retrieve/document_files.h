@@ -31,6 +31,13 @@ struct DocumentVisitor {
   std::function<void(const std::string&)> left_out;
 };
 
+// The files that are meant: a folder's own and those of folders in it in order of their names,
+// hidden ones aside. A link in a folder that leads out of it is left out: whoever may put a file
+// there could show any file of this machine. Files that are named themselves are read, links or
+// not. Throws kNotFound naming an input that is not there.
+std::vector<std::string> FilesOf(const std::vector<std::string>& inputs,
+                                 const DocumentVisitor& visitor);
+
 // Visits what the file holds: rows of .jsonl and .ndjson, HTML by its ending, a PDF by its ending
 // or first bytes, everything else as plain text; .gz and .zst are unpacked.
 void VisitDocuments(const std::string& file, const DocumentVisitor& visitor);

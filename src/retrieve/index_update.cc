@@ -94,7 +94,7 @@ class Update {
     }
     const FoundFiles found = FilesOf(there);
     for (const auto& [path, why] : found.unreadable) {
-      LeaveOut(fmt::format("{}: left out: cannot read it: {}", path, why));
+      LeaveOut(fmt::format("{}: left out: {}", path, why));
       unknown.push_back(Absolute(path));
     }
     for (const std::string& file : found.files) Look(file);

@@ -1,5 +1,7 @@
 #include "serve/access.h"
 
+#include <arpa/inet.h>
+
 #include <algorithm>
 #include <cctype>
 #include <fstream>
@@ -21,11 +23,13 @@ bool Equal(const Digest& a, const Digest& b) {
   return difference == 0;
 }
 
-// "example.org:8080" → "example.org", "[::1]:80" → "[::1]"
+// "example.org:8080" → "example.org", "[::1]:80" → "[::1]". What is no port stays.
 std::string NameOf(std::string_view host) {
   const size_t colon = host.rfind(':');
-  const bool port = colon != std::string_view::npos && host.find(']', colon) == host.npos &&
-                    (host.front() == '[' || host.find(':') == colon);
+  const bool port =
+      colon != std::string_view::npos &&
+      (host.front() == '[' ? host[colon - 1] == ']' : host.find(':') == colon) &&
+      std::ranges::all_of(host.substr(colon + 1), [](char c) { return c >= '0' && c <= '9'; });
   std::string name(port ? host.substr(0, colon) : host);
   std::ranges::transform(name, name.begin(),
                          [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
@@ -34,10 +38,42 @@ std::string NameOf(std::string_view host) {
 
 }  // namespace
 
+bool IsLoopback(std::string_view host) {
+  if (host == "localhost") return true;
+  if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
+  const std::string text(host);
+  in_addr four{};
+  if (::inet_pton(AF_INET, text.c_str(), &four) == 1) return (ntohl(four.s_addr) >> 24) == 127;
+  in6_addr six{};
+  return ::inet_pton(AF_INET6, text.c_str(), &six) == 1 && IN6_IS_ADDR_LOOPBACK(&six);
+}
+
+// "NAME:KEY" or "KEY".
+Access::Key Access::ReadKey(std::string_view line, bool isolate) const {
+  Key key;
+  const size_t colon = line.find(':');
+  const std::string_view secret =
+      Trimmed(colon == std::string_view::npos ? line : line.substr(colon + 1));
+  if (secret.size() < kLeastKeyBytes || secret.find_first_of(" \t") != std::string_view::npos) {
+    return key;
+  }
+  key.digest = DigestOf(secret);
+  // A name has no colon. Keys without names are never numbered: a line that goes would give the
+  // files of one key to the next.
+  const std::string_view name = Trimmed(line.substr(0, std::min(colon, line.size())));
+  key.tenant = colon == std::string_view::npos || name.empty()
+                   ? "key:" + ToHex(Sha256().Add("tenant").Add(secret).Finish()).substr(0, 32)
+                   : std::string(name);
+  if (isolate) {
+    key.scope = std::max<std::uint64_t>(
+        1, Prefix64(Sha256().Add("scope").Add(std::string_view(key.tenant)).Finish()));
+  }
+  return key;
+}
+
 Access::Access(const ServeOptions& options)
     : allow_origins_(options.allow_origins), allow_hosts_(options.allow_hosts) {
-  loopback_ = options.address.starts_with("127.") || options.address == "::1" ||
-              options.address == "localhost";
+  loopback_ = IsLoopback(options.address);
   if (options.isolate && options.keys_file.empty()) {
     Throw(ErrorKind::kUsage, "--isolate: tenants are told apart by their keys; add --keys FILE");
   }
@@ -51,26 +87,13 @@ Access::Access(const ServeOptions& options)
   if (!file) Throw(ErrorKind::kNotFound, "--keys: {}: cannot read the file", options.keys_file);
   std::string line;
   for (int number = 1; std::getline(file, line); ++number) {
-    line = std::string(Trimmed(line));
-    if (line.empty() || line.starts_with('#')) continue;
-    Key key;
-    const size_t colon = line.find(':');
-    key.name = colon == std::string::npos
-                   ? fmt::format("key-{}", keys_.size() + 1)
-                   : std::string(Trimmed(std::string_view(line).substr(0, colon)));
-    const std::string secret = colon == std::string::npos
-                                   ? line
-                                   : std::string(Trimmed(std::string_view(line).substr(colon + 1)));
+    const std::string_view text = Trimmed(line);
+    if (text.empty() || text.starts_with('#')) continue;
+    Key key = ReadKey(text, options.isolate);
     // The message has no part of the key.
-    if (secret.size() < kLeastKeyBytes || secret.find_first_of(" \t") != std::string::npos) {
+    if (key.tenant.empty()) {
       Throw(ErrorKind::kUsage, "--keys: {}, line {}: expected a key of {} characters or more",
             options.keys_file, number, kLeastKeyBytes);
-    }
-    key.digest = DigestOf(secret);
-    if (options.isolate) {
-      key.scope =
-          Prefix64(Sha256().Add("scope").Add(std::as_bytes(std::span(key.digest))).Finish());
-      if (key.scope == 0) key.scope = 1;
     }
     keys_.push_back(std::move(key));
   }
@@ -81,10 +104,8 @@ Access::Access(const ServeOptions& options)
 // loopback only names of this machine are ours.
 bool Access::HostIsOurs(std::string_view host) const {
   if (!loopback_ && allow_hosts_.empty()) return true;
-  if (host.empty()) return true;  // HTTP/1.0; no browser does that
   const std::string name = NameOf(host);
-  return name == "localhost" || name == "[::1]" || name.starts_with("127.") ||
-         std::ranges::find(allow_hosts_, name) != allow_hosts_.end() ||
+  return IsLoopback(name) || std::ranges::find(allow_hosts_, name) != allow_hosts_.end() ||
          std::ranges::find(allow_hosts_, host) != allow_hosts_.end();
 }
 
@@ -104,12 +125,17 @@ std::optional<ApiError> Access::CheckKey(HttpRequest& request) const {
     if (Equal(key.digest, given)) found = &key;
   }
   if (found == nullptr) return ApiError(401, "the API key is not known", "", "invalid_api_key");
-  request.tenant = found->name;
+  request.tenant = found->tenant;
   request.scope = found->scope;
   return std::nullopt;
 }
 
 std::optional<ApiError> Access::Check(HttpRequest& request, bool open) const {
+  if (std::ranges::count(request.headers, std::string_view("host"),
+                         &HttpFields::value_type::first) != 1 ||
+      request.header("host").empty()) {
+    return ApiError(400, "expected one Host header", "", "host");
+  }
   const std::string_view host = request.header("host");
   if (!HostIsOurs(host)) {
     return ApiError(403, "this server does not answer to that name (--allow-host)", "", "host");

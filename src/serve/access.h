@@ -13,6 +13,10 @@
 
 namespace banyan {
 
+// Whether an address or a name of a host is this machine's own: "localhost", 127.0.0.0/8 or ::1 in
+// full, with or without brackets. Names that only begin like one are not.
+bool IsLoopback(std::string_view host);
+
 class Access {
  public:
   // Throws kNotFound or kUsage for the file of keys, kUsage for options that do not fit together.
@@ -25,11 +29,12 @@ class Access {
 
  private:
   struct Key {
-    std::string name;
-    Digest digest{};  // of the key: all are compared, each in the same time
+    std::string tenant;  // the line's name, or of a line without one what only this key gives
+    Digest digest{};     // of the key: all are compared, each in the same time
     std::uint64_t scope = 0;
   };
   bool HostIsOurs(std::string_view host) const;
+  Key ReadKey(std::string_view line, bool isolate) const;
   std::optional<ApiError> CheckKey(HttpRequest& request) const;
 
   std::vector<Key> keys_;

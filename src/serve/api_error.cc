@@ -5,6 +5,7 @@
 
 #include "banyan/error.h"
 #include "base/json_row.h"
+#include "base/work_budget.h"
 
 namespace banyan {
 namespace {
@@ -54,6 +55,10 @@ HttpResponse ApiError::ToResponse() const {
 
 ApiError AsApiError(const std::exception& thrown) {
   if (const auto* api = dynamic_cast<const ApiError*>(&thrown)) return *api;
+  if (const auto* stopped = dynamic_cast<const WorkStopped*>(&thrown)) {
+    constexpr int kStatus[] = {504, 503, 429};
+    return {kStatus[static_cast<int>(stopped->why())], stopped->what()};
+  }
   if (const auto* error = dynamic_cast<const Error*>(&thrown)) {
     switch (error->kind()) {
       case ErrorKind::kUsage:

@@ -1,4 +1,4 @@
-// What clients see of batches, and what is kept of them. Answering the lines is batch_lines.cc.
+// What clients see of batches, and what is kept of them. Their work is in batch_run.cc.
 #include "serve/batches.h"
 
 #include <algorithm>
@@ -27,6 +27,34 @@ bool IsOver(const OrderedJson& batch) {
   return status == "completed" || status == "failed" || status == "cancelled";
 }
 
+constexpr std::int64_t kMostBatches = 10'000;  // of a tenant
+// OpenAI's, of metadata.
+constexpr size_t kMostPairs = 16, kLongestName = 64, kLongestValue = 512;
+
+size_t CharactersOf(std::string_view text) {
+  return static_cast<size_t>(std::ranges::count_if(
+      text, [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
+}
+
+OrderedJson ReadMetadata(Parameters& parameters) {
+  const Json* metadata = parameters.Find("metadata");
+  if (metadata == nullptr) return {};
+  const auto fits = [](const std::string& name, const Json& value) {
+    return CharactersOf(name) <= kLongestName && value.is_string() &&
+           CharactersOf(value.get_ref<const std::string&>()) <= kLongestValue;
+  };
+  bool good = metadata->is_object() && metadata->size() <= kMostPairs;
+  if (good) {
+    for (const auto& [name, value] : metadata->items()) good = good && fits(name, value);
+  }
+  if (!good) {
+    parameters.Refuse("metadata", fmt::format("an object of at most {} texts, names of at most {} "
+                                              "characters, values of at most {}",
+                                              kMostPairs, kLongestName, kLongestValue));
+  }
+  return OrderedJson(*metadata);
+}
+
 }  // namespace
 
 Batches::Batches(ServeContext& context, FileStore& files)
@@ -41,6 +69,7 @@ Batches::Batches(ServeContext& context, FileStore& files)
     const std::string id = entry.path().stem().string();
     OrderedJson batch = OrderedJson::parse(ReadWholeFile(entry.path()), nullptr, false);
     if (!batch.is_object() || batch.value("id", "") != id) continue;
+    files_.Count(batch.value("tenant", ""), CostOfFile(0), /*anyway=*/true);
     if (batch.value("status", "") == "cancelling") cancelled_.insert(id);
     if (!IsOver(batch)) open.emplace_back(batch.value("created_at", 0ll), id);
     batches_.emplace(id, std::move(batch));
@@ -58,8 +87,12 @@ void Batches::Start() {
 void Batches::StopSoon() {
   const std::lock_guard lock(mutex_);
   stopping_ = true;
-  for (EngineCall* call : calls_) call->Cancel();
+  CancelCalls();
   changed_.notify_all();
+}
+
+void Batches::CancelCalls() {
+  for (EngineCall* call : calls_) call->Cancel();
 }
 
 void Batches::Stop() {
@@ -102,10 +135,7 @@ std::string Batches::Create(const HttpRequest& request) {
   if (parameters.Text("completion_window", "24h") != "24h") {
     parameters.Refuse("completion_window", "24h");
   }
-  const Json* metadata = parameters.Find("metadata");
-  if (metadata && (!metadata->is_object() || metadata->size() > 16)) {
-    parameters.Refuse("metadata", "an object of at most 16 texts");
-  }
+  OrderedJson metadata = ReadMetadata(parameters);
   parameters.RefuseOthers();
   OrderedJson batch = {{"id", NewId("batch_")},    {"object", "batch"},
                        {"endpoint", endpoint},     {"errors", nullptr},
@@ -117,11 +147,23 @@ std::string Batches::Create(const HttpRequest& request) {
     batch[moment] = nullptr;
   }
   batch["request_counts"] = {{"total", 0}, {"completed", 0}, {"failed", 0}};
-  batch["metadata"] = metadata ? OrderedJson(*metadata) : OrderedJson();
+  batch["metadata"] = std::move(metadata);
   batch["tenant"] = request.tenant;
   batch["scope"] = request.scope;
   const std::lock_guard lock(mutex_);
-  Save(batch);
+  const std::int64_t there = std::ranges::count_if(batches_, [&](const auto& known) {
+    return known.second.value("tenant", "") == request.tenant;
+  });
+  if (there >= kMostBatches) {
+    throw ApiError(413, "you have too many batches; delete some", "", "storage_full");
+  }
+  files_.Count(request.tenant, CostOfFile(0), /*anyway=*/false);
+  try {
+    Save(batch);
+  } catch (const Error&) {
+    files_.Count(request.tenant, -CostOfFile(0), /*anyway=*/true);
+    throw ApiError(503, "the server cannot write to its disk now", "", "disk_full");
+  }
   waiting_.push_back(batch.at("id").get<std::string>());
   changed_.notify_all();
   return DumpJson(PublicBatch(std::move(batch)));
@@ -170,41 +212,29 @@ std::string Batches::Cancel(const std::string& tenant, const std::string& id) {
   if (!IsOver(batch)) {
     batch["status"] = "cancelling";
     batch["cancelling_at"] = SecondsNow();
-    Save(batch);
+    try {
+      Save(batch);
+    } catch (const Error&) {  // the disk is full: it ends all the same, if this server lives
+      batches_[id] = batch;
+    }
     cancelled_.insert(id);
-    // Those of another batch are asked again.
-    for (EngineCall* call : calls_) call->Cancel();
+    CancelCalls();  // those of another batch are asked again
     changed_.notify_all();
   }
   return DumpJson(PublicBatch(std::move(batch)));
 }
 
-void Batches::Work() {
-  for (;;) {
-    std::string id;
-    {
-      std::unique_lock lock(mutex_);
-      changed_.wait(lock, [this] { return stopping_ || !waiting_.empty(); });
-      if (stopping_) return;
-      id = waiting_.front();
-      waiting_.pop_front();
-    }
-    try {
-      Run(id);
-    } catch (const std::exception& error) {
-      const std::lock_guard lock(mutex_);
-      OrderedJson batch = batches_.at(id);
-      batch["status"] = "failed";
-      batch["failed_at"] = SecondsNow();
-      batch["errors"] = {{"object", "list"},
-                         {"data", {{{"code", "failed"}, {"message", error.what()}}}}};
-      try {
-        Save(batch);
-      } catch (const std::exception&) {  // the disk refuses that too: seen again at the next start
-        batches_[id] = batch;
-      }
-    }
+std::string Batches::Delete(const std::string& tenant, const std::string& id) {
+  const std::lock_guard lock(mutex_);
+  if (!IsOver(Known(tenant, id))) {
+    throw ApiError(409, "the batch is not over; cancel it first", "batch_id", "batch_not_over");
   }
+  batches_.erase(id);
+  cancelled_.erase(id);
+  std::error_code ignored;
+  fs::remove(directory_ / (id + ".json"), ignored);
+  files_.Count(tenant, -CostOfFile(0), /*anyway=*/true);
+  return DumpJson(OrderedJson{{"id", id}, {"object", "batch"}, {"deleted", true}});
 }
 
 }  // namespace banyan

@@ -28,8 +28,8 @@ std::string AnyJsonObject() {
 }
 
 // What chat and text completions have in common.
-void ReadCommon(ServeContext& context, std::string_view body, Parameters& parameters,
-                CompletionRequest& request) {
+void ReadCommon(ServeContext& context, std::string_view body, std::uint64_t scope,
+                Parameters& parameters, CompletionRequest& request) {
   request.model = parameters.Needed("model").is_string() ? parameters.Text("model", "") : "";
   request.adapter = context.AdapterOf(request.model);
   request.n = static_cast<int>(parameters.Integer("n", 1, 1, context.options.max_answers));
@@ -60,7 +60,7 @@ void ReadCommon(ServeContext& context, std::string_view body, Parameters& parame
     Parameters inner(*format, "response_format.");
     const std::string type = inner.Text("type", "");
     if (type == "json_object") {
-      answer.constraint = context.constraints.OfRegex(AnyJsonObject(), "response_format");
+      answer.constraint = context.constraints.OfRegex(scope, AnyJsonObject(), "response_format");
     } else if (type == "json_schema") {
       Parameters schema(inner.Needed("json_schema"), "response_format.json_schema.");
       schema.Text("name", "");
@@ -69,7 +69,7 @@ void ReadCommon(ServeContext& context, std::string_view body, Parameters& parame
       schema.Needed("schema");
       schema.RefuseOthers();
       answer.constraint = context.constraints.OfSchema(
-          OrderedText(body, {"response_format", "json_schema", "schema"}),
+          scope, OrderedText(body, {"response_format", "json_schema", "schema"}),
           "response_format.json_schema.schema");
     } else if (type != "text") {
       inner.Refuse("type", "text, json_object or json_schema");
@@ -81,7 +81,7 @@ void ReadCommon(ServeContext& context, std::string_view body, Parameters& parame
     if (answer.constraint) {
       throw ApiError(400, "'regex' and 'response_format': give one of them", "regex");
     }
-    answer.constraint = context.constraints.OfRegex(regex->get<std::string>(), "regex");
+    answer.constraint = context.constraints.OfRegex(scope, regex->get<std::string>(), "regex");
   }
   // Ours is the repetition penalty; these two are other formulas.
   parameters.OnlyAs("presence_penalty", 0);
@@ -169,11 +169,12 @@ std::vector<TokenId> TokensOf(const ServeContext& context, const Json& list) {
 
 }  // namespace
 
-CompletionRequest ReadChatCompletion(ServeContext& context, std::string_view body) {
+CompletionRequest ReadChatCompletion(ServeContext& context, std::string_view body,
+                                     std::uint64_t scope) {
   const Json json = ReadBody(body);
   Parameters parameters(json);
   CompletionRequest request;
-  ReadCommon(context, body, parameters, request);
+  ReadCommon(context, body, scope, parameters, request);
   std::string extra;
   if (const Json* options = parameters.Find("chat_template_kwargs")) {
     if (!options->is_object()) parameters.Refuse("chat_template_kwargs", "an object");
@@ -198,13 +199,14 @@ CompletionRequest ReadChatCompletion(ServeContext& context, std::string_view bod
   return request;
 }
 
-CompletionRequest ReadTextCompletion(ServeContext& context, std::string_view body) {
+CompletionRequest ReadTextCompletion(ServeContext& context, std::string_view body,
+                                     std::uint64_t scope) {
   constexpr std::int64_t kUsualTokens = 16;  // OpenAI's
   const Json json = ReadBody(body);
   Parameters parameters(json);
   CompletionRequest request;
   request.chat = false;
-  ReadCommon(context, body, parameters, request);
+  ReadCommon(context, body, scope, parameters, request);
   request.max_tokens =
       parameters.Integer("max_tokens", kUsualTokens, 1, context.options.max_tokens);
   const std::int64_t logprobs = parameters.Integer("logprobs", -1, 0, 20);

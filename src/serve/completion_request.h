@@ -23,8 +23,11 @@ struct CompletionRequest {
   bool logprobs = false;
 };
 
-// Throws ApiError for what is wrong, missing or not there.
-CompletionRequest ReadChatCompletion(ServeContext& context, std::string_view body);
-CompletionRequest ReadTextCompletion(ServeContext& context, std::string_view body);
+// `scope`: what the tenant shares compiled constraints within. Throws ApiError for what is wrong,
+// missing or not there.
+CompletionRequest ReadChatCompletion(ServeContext& context, std::string_view body,
+                                     std::uint64_t scope);
+CompletionRequest ReadTextCompletion(ServeContext& context, std::string_view body,
+                                     std::uint64_t scope);
 
 }  // namespace banyan

@@ -11,53 +11,12 @@
 namespace banyan {
 namespace {
 
-constexpr size_t kConstraintsKept = 32;
-
 EngineOptions ForServing(EngineOptions options, const ServeOptions& serve) {
   options.max_waiting = serve.max_waiting;
   return options;
 }
 
 }  // namespace
-
-std::shared_ptr<const Constraint> ConstraintCache::OfSchema(const std::string& schema,
-                                                            const std::string& param) {
-  return Get(false, schema, param);
-}
-
-std::shared_ptr<const Constraint> ConstraintCache::OfRegex(const std::string& pattern,
-                                                           const std::string& param) {
-  return Get(true, pattern, param);
-}
-
-std::shared_ptr<const TokenTrie> ConstraintCache::Trie() {
-  const std::lock_guard lock(mutex_);
-  if (!trie_) trie_ = MakeTokenTrie(*model_->text());
-  return trie_;
-}
-
-// Compiled under the lock: two that ask for the same compile it once.
-std::shared_ptr<const Constraint> ConstraintCache::Get(bool regex, const std::string& source,
-                                                       const std::string& param) {
-  const std::string key = (regex ? "r" : "s") + source;
-  const std::lock_guard lock(mutex_);
-  for (auto it = recent_.begin(); it != recent_.end(); ++it) {
-    if (it->first != key) continue;
-    recent_.splice(recent_.begin(), recent_, it);
-    return recent_.front().second;
-  }
-  ConstraintOptions options;
-  options.end_tokens = model_->end_tokens();
-  try {
-    if (!trie_) trie_ = MakeTokenTrie(*model_->text());
-    recent_.emplace_front(key, regex ? Constraint::FromRegex(source, trie_, options)
-                                     : Constraint::FromJsonSchema(source, trie_, options));
-  } catch (const Error& error) {
-    throw ApiError(400, fmt::format("'{}': {}", param, error.what()), param);
-  }
-  if (recent_.size() > kConstraintsKept) recent_.pop_back();
-  return recent_.front().second;
-}
 
 ServeContext::ServeContext(std::shared_ptr<Model> model_, const EngineOptions& engine_options,
                            const ServeOptions& options_)

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <vector>
 
+#include "base/base64.h"
 #include "base/json_row.h"
 #include "serve/api_error.h"
 #include "serve/parameters.h"
@@ -40,22 +41,6 @@ std::string BytesOf(const std::vector<float>& values) {
 }
 
 }  // namespace
-
-std::string Base64(std::string_view bytes) {
-  constexpr char kDigits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  std::string text;
-  for (size_t i = 0; i < bytes.size(); i += 3) {
-    const size_t there = std::min<size_t>(3, bytes.size() - i);
-    std::uint32_t group = 0;
-    for (size_t k = 0; k < 3; ++k) {
-      group = group << 8 | (k < there ? static_cast<unsigned char>(bytes[i + k]) : 0u);
-    }
-    for (size_t k = 0; k < 4; ++k) {
-      text += k <= there ? kDigits[group >> (18 - 6 * k) & 63] : '=';
-    }
-  }
-  return text;
-}
 
 std::string Embeddings(ServeContext& context, std::string_view body) {
   const Json json = ReadBody(body);

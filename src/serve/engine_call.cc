@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "base/work_budget.h"
 #include "serve/api_error.h"
 
 namespace banyan {
@@ -70,9 +71,7 @@ std::vector<AnswerEvent> EngineCall::Take(double seconds) {
     const std::lock_guard lock(submitted_->mutex);
     if (submitted_->cancelled) throw ApiError(503, "the request was cancelled");
   }
-  if (reply_ != nullptr && this->seconds() > context_.options.request_seconds) {
-    throw ApiError(504, "the request took too long");
-  }
+  CheckBudget();
   return events;
 }
 

@@ -22,7 +22,7 @@ struct Usage {
 
 class EngineCall {
  public:
-  // `reply` may be null: nobody can go away, and there is time.
+  // `reply` may be null: nobody can go away.
   EngineCall(ServeContext& context, std::uint64_t scope, int priority, HttpReply* reply);
   ~EngineCall();
   EngineCall(const EngineCall&) = delete;
@@ -32,8 +32,8 @@ class EngineCall {
   [[nodiscard]] bool TrySubmit(PromptSegment& request);
   // The same, but throws ApiError 429.
   void Submit(PromptSegment& request);
-  // Events that arrive within so many seconds. Throws ApiError 504 when the request's time is over
-  // and 503 when the client is gone or Cancel was called.
+  // Events that arrive within so many seconds. Throws WorkStopped when the thread's budget is over
+  // and ApiError 503 when the client is gone or Cancel was called.
   std::vector<AnswerEvent> Take(double seconds);
   void Cancel();
 

@@ -1,14 +1,16 @@
 #include "serve/file_store.h"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <fstream>
-#include <iterator>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
+#include "base/file_identity.h"
 #include "base/json_row.h"
 #include "serve/api_error.h"
 #include "serve/context.h"
@@ -20,77 +22,139 @@ namespace {
 using OrderedJson = nlohmann::ordered_json;
 namespace fs = std::filesystem;
 
-constexpr std::uintmax_t kMostBytes = std::uintmax_t{4} << 30;  // of all files together
-constexpr size_t kMostListed = 10'000;
-
-void SyncPath(const fs::path& path) {
-  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (descriptor < 0) return;
-  ::fsync(descriptor);
-  ::close(descriptor);
-}
+constexpr std::int64_t kMostFiles = 10'000;  // of a tenant: a list has them all
 
 OrderedJson PublicFile(OrderedJson known) {
   known.erase("tenant");
   return known;
 }
 
+OrderedJson JsonOf(const std::string& id, const FileStore::Entry& entry, std::uintmax_t bytes) {
+  return {{"id", id},
+          {"object", "file"},
+          {"bytes", bytes},
+          {"created_at", SecondsNow()},
+          {"filename", entry.name},
+          {"purpose", entry.purpose},
+          {"status", "processed"},
+          {"tenant", entry.tenant}};
+}
+
 }  // namespace
 
-bool IsPlainId(std::string_view id) {
-  return !id.empty() && id.size() <= 64 && std::ranges::all_of(id, [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '_';
-  });
-}
-
-void WriteWholeFile(const fs::path& path, std::string_view bytes) {
-  fs::path part = path;
-  part += ".part";
-  {
-    std::ofstream file(part, std::ios::binary | std::ios::trunc);
-    file.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
-    file.flush();
-    if (!file) Throw(ErrorKind::kIo, "{}: cannot write the file", part.string());
-  }
-  SyncPath(part);
-  std::error_code error;
-  fs::rename(part, path, error);
-  if (error) Throw(ErrorKind::kIo, "{}: {}", path.string(), error.message());
-  SyncPath(path.parent_path());
-}
-
-std::string ReadWholeFile(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::string bytes((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-  if (!file) Throw(ErrorKind::kIo, "{}: cannot read the file", path.string());
-  return bytes;
-}
-
-FileStore::FileStore(const fs::path& directory) : directory_(directory / "files") {
+FileStore::FileStore(const fs::path& directory, std::int64_t most_bytes)
+    : most_bytes_(most_bytes), directory_(directory / "files") {
   std::error_code error;
   fs::create_directories(directory_, error);
   if (error || ::access(directory_.c_str(), W_OK) != 0) {
     Throw(ErrorKind::kIo, "--state: {}: cannot write into the folder", directory.string());
   }
   fs::permissions(directory_, fs::perms::owner_all, error);
+  const std::string path = (directory / "lock").string();
+  lock_ = OpenFile(path, O_RDWR | O_CREAT | O_NOFOLLOW, 0600);
+  if (lock_ < 0 || ::flock(lock_, LOCK_EX | LOCK_NB) != 0) {
+    if (lock_ >= 0) ::close(lock_);
+    Throw(ErrorKind::kIo, "--state: {}: another server works on this folder", directory.string());
+  }
+  ReadFolder();
 }
 
-std::string FileStore::Keep(const std::string& tenant, const std::string& name,
-                            const std::string& purpose, std::string_view bytes) {
-  std::uintmax_t total = bytes.size();
-  for (const auto& entry : fs::directory_iterator(directory_)) total += entry.file_size();
-  if (total > kMostBytes) throw ApiError(413, "the server's folder for files is full");
+FileStore::~FileStore() {
+  if (lock_ >= 0) ::close(lock_);
+}
+
+void FileStore::ReadFolder() {
+  std::vector<fs::path> bodies;
+  for (const auto& entry : fs::directory_iterator(directory_)) {
+    const fs::path& path = entry.path();
+    std::error_code none;
+    if (path.extension() == ".part") {
+      fs::remove(path, none);
+    } else if (path.extension() == ".json") {
+      const std::string id = path.stem().string();
+      OrderedJson json = OrderedJson::parse(ReadWholeFile(path), nullptr, false);
+      const std::uintmax_t bytes = fs::file_size(directory_ / id, none);
+      if (none || !json.is_object() || json.value("id", "") != id) continue;
+      Enter(id, std::move(json), CostOfFile(bytes) + CostOfFile(0));
+    } else {
+      bodies.push_back(path);
+    }
+  }
+  for (const fs::path& body : bodies) {  // nobody was told of these
+    std::error_code none;
+    if (!files_.contains(body.filename().string())) fs::remove(body, none);
+  }
+}
+
+void FileStore::Enter(const std::string& id, OrderedJson json, std::int64_t cost) {
+  const std::lock_guard lock(mutex_);
+  used_[json.value("tenant", "")] += cost;
+  files_[id] = {std::move(json), cost};
+}
+
+void FileStore::Count(const std::string& tenant, std::int64_t bytes, bool anyway) {
+  const std::lock_guard lock(mutex_);
+  std::int64_t& used = used_[tenant];
+  if (!anyway && bytes > 0 && used + bytes > most_bytes_) {
+    throw ApiError(413, "your files and batches take all the room that you have; delete some", "",
+                   "storage_full");
+  }
+  used += bytes;
+}
+
+std::int64_t FileStore::used(const std::string& tenant) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = used_.find(tenant);
+  return found == used_.end() ? 0 : found->second;
+}
+
+std::int64_t FileStore::FilesOf(const std::string& tenant) const {
+  return std::ranges::count_if(
+      files_, [&](const auto& known) { return known.second.json.value("tenant", "") == tenant; });
+}
+
+// The room is taken before anything is written, so that two uploads cannot take the same.
+std::string FileStore::Keep(const Entry& entry, std::string_view bytes) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (FilesOf(entry.tenant) >= kMostFiles) {
+      throw ApiError(413, "you have too many files; delete some", "", "storage_full");
+    }
+  }
   const std::string id = NewId("file-");
-  OrderedJson known = {{"id", id},
-                       {"object", "file"},
-                       {"bytes", bytes.size()},
-                       {"created_at", SecondsNow()},
-                       {"filename", name},
-                       {"purpose", purpose},
-                       {"status", "processed"},
-                       {"tenant", tenant}};
-  WriteWholeFile(directory_ / id, bytes);
-  WriteWholeFile(directory_ / (id + ".json"), DumpJson(known));
+  OrderedJson json = JsonOf(id, entry, bytes.size());
+  const std::int64_t cost = CostOfFile(bytes.size()) + CostOfFile(0);
+  Count(entry.tenant, cost, /*anyway=*/false);
+  try {
+    WriteWholeFile(directory_ / id, bytes);
+    WriteWholeFile(directory_ / (id + ".json"), DumpJson(json));
+  } catch (const Error&) {
+    std::error_code none;
+    fs::remove(directory_ / id, none);
+    Count(entry.tenant, -cost, /*anyway=*/true);
+    throw ApiError(503, "the server cannot write to its disk now", "", "disk_full");
+  }
+  const std::lock_guard lock(mutex_);
+  files_[id] = {std::move(json), cost};
+  return id;
+}
+
+std::string FileStore::Adopt(const Entry& entry, const fs::path& file) {
+  const std::string id = NewId("file-");
+  std::error_code error;
+  const std::uintmax_t bytes = fs::file_size(file, error);
+  if (error) Throw(ErrorKind::kIo, "{}: {}", file.string(), error.message());
+  OrderedJson json = JsonOf(id, entry, bytes);
+  SyncPath(file);
+  WriteWholeFile(directory_ / (id + ".json"), DumpJson(json));
+  fs::rename(file, directory_ / id, error);
+  if (error) {
+    std::error_code none;
+    fs::remove(directory_ / (id + ".json"), none);
+    Throw(ErrorKind::kIo, "{}: {}", file.string(), error.message());
+  }
+  SyncPath(directory_);
+  Enter(id, std::move(json), CostOfFile(bytes) + CostOfFile(0));
   return id;
 }
 
@@ -112,44 +176,53 @@ std::string FileStore::Upload(const HttpRequest& request) {
   if (purpose != "batch") {
     throw ApiError(400, "'purpose': this server keeps files for batches alone (batch)", "purpose");
   }
-  return Describe(request.tenant,
-                  Keep(request.tenant, file->filename.substr(0, 255), purpose, file->bytes));
+  const Entry entry{request.tenant, file->filename.substr(0, 255), purpose};
+  return Describe(request.tenant, Keep(entry, file->bytes));
 }
 
-OrderedJson FileStore::Known(const std::string& tenant, const std::string& id) const {
-  const fs::path path = directory_ / (id + ".json");
-  std::error_code error;
-  if (IsPlainId(id) && fs::exists(path, error)) {
-    OrderedJson known = OrderedJson::parse(ReadWholeFile(path), nullptr, false);
-    if (known.is_object() && known.value("tenant", "") == tenant) return known;
+FileStore::Known FileStore::Find(const std::string& tenant, const std::string& id) const {
+  const auto found = files_.find(id);
+  if (found == files_.end() || found->second.json.value("tenant", "") != tenant) {
+    throw ApiError(404, "there is no such file", "file_id", "file_not_found");
   }
-  throw ApiError(404, "there is no such file", "file_id", "file_not_found");
+  return found->second;
 }
 
 std::string FileStore::Describe(const std::string& tenant, const std::string& id) const {
-  return DumpJson(PublicFile(Known(tenant, id)));
+  const std::lock_guard lock(mutex_);
+  return DumpJson(PublicFile(Find(tenant, id).json));
 }
 
 fs::path FileStore::PathOf(const std::string& tenant, const std::string& id) const {
-  Known(tenant, id);
+  const std::lock_guard lock(mutex_);
+  Find(tenant, id);
   return directory_ / id;
 }
 
-std::string FileStore::Content(const std::string& tenant, const std::string& id) const {
-  return ReadWholeFile(PathOf(tenant, id));
+void FileStore::Send(const std::string& tenant, const std::string& id, HttpReply& reply) const {
+  std::ifstream file(PathOf(tenant, id), std::ios::binary);
+  if (!file) throw ApiError(404, "there is no such file", "file_id", "file_not_found");
+  HttpResponse head;
+  head.content_type = "application/octet-stream";
+  reply.Begin(head);
+  std::vector<char> piece(1 << 16);
+  while (file.read(piece.data(), static_cast<std::streamsize>(piece.size())) || file.gcount() > 0) {
+    if (!reply.Write({piece.data(), static_cast<size_t>(file.gcount())})) return;
+  }
+  if (file.bad()) Throw(ErrorKind::kIo, "{}: cannot read the file", id);
+  reply.End();
 }
 
 std::string FileStore::List(const HttpRequest& request) const {
   const std::string purpose = request.query_value("purpose");
   std::vector<OrderedJson> found;
-  for (const auto& entry : fs::directory_iterator(directory_)) {
-    if (entry.path().extension() != ".json" || found.size() == kMostListed) continue;
-    try {
-      OrderedJson known = Known(request.tenant, entry.path().stem().string());
-      if (purpose.empty() || known.value("purpose", "") == purpose) {
-        found.push_back(PublicFile(std::move(known)));
+  {
+    const std::lock_guard lock(mutex_);
+    for (const auto& [id, known] : files_) {
+      if (known.json.value("tenant", "") != request.tenant) continue;
+      if (purpose.empty() || known.json.value("purpose", "") == purpose) {
+        found.push_back(PublicFile(known.json));
       }
-    } catch (const ApiError&) {  // another tenant's
     }
   }
   std::ranges::sort(found, std::ranges::greater(),
@@ -159,10 +232,15 @@ std::string FileStore::List(const HttpRequest& request) const {
 }
 
 std::string FileStore::Delete(const std::string& tenant, const std::string& id) {
-  const fs::path path = PathOf(tenant, id);
+  {
+    const std::lock_guard lock(mutex_);
+    const Known known = Find(tenant, id);
+    files_.erase(id);
+    used_[tenant] -= known.cost;
+  }
   std::error_code ignored;
   fs::remove(directory_ / (id + ".json"), ignored);
-  fs::remove(path, ignored);
+  fs::remove(directory_ / id, ignored);
   return DumpJson(OrderedJson{{"id", id}, {"object", "file"}, {"deleted", true}});
 }
 

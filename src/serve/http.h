@@ -7,6 +7,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -26,7 +27,8 @@ struct HttpRequest {
   std::string query;   // after the '?', as it came
   HttpFields headers;  // names in lower case
   std::string body;
-  std::string peer;  // the client's address
+  std::string peer;                               // the client's address
+  std::chrono::steady_clock::time_point began{};  // its first byte came
   std::uint64_t number = 0;
   std::string tenant;        // who asks: a name from the key file, never the key
   std::uint64_t scope = 0;   // what the tenant shares caches within
@@ -57,6 +59,9 @@ class HttpReply {
   virtual bool gone() const = 0;
   // Called once when that happens, from another thread, or now if it has happened. Must not wait.
   virtual void WhenGone(std::function<void()> call) = 0;
+  // Counts memory that the request takes beside its body (parsed values, unpacked bytes) against
+  // HttpLimits::max_bodies_bytes, until the reply is over. False: there is no room.
+  virtual bool TakeRoom(size_t bytes) = 0;
 };
 
 struct HttpLimits {
@@ -64,7 +69,7 @@ struct HttpLimits {
   int max_requests = 128;      // served at once; more are told to come again (429)
   size_t max_header_bytes = 16u << 10;
   size_t max_body_bytes = 32u << 20;
-  size_t max_bodies_bytes = 256u << 20;  // of all requests that are being read
+  size_t max_bodies_bytes = 256u << 20;  // of all requests, bytes that came and what they became
   size_t max_unread_bytes = 256u << 10;  // of one reply, before its thread waits
   double header_seconds = 10.0;          // from the first byte to the last of a request's head
   double body_seconds = 60.0;
@@ -75,6 +80,7 @@ struct HttpLimits {
 struct HttpCounts {
   std::atomic<std::int64_t> accepted{0}, refused_busy{0}, timed_out{0}, evicted{0};
   std::atomic<std::int64_t> connections{0}, requests{0};  // now
+  std::atomic<std::int64_t> bodies_bytes{0};              // now; see HttpLimits::max_bodies_bytes
 };
 
 // What a server asks of whoever serves.
@@ -84,7 +90,8 @@ class HttpSite {
   // Looks at a request whose body is not read yet: fills in who asks; a response refuses it.
   // `body_bytes`: what the head announces. Called on the socket thread: must not wait.
   virtual std::optional<HttpResponse> Admit(HttpRequest& request, std::uint64_t body_bytes) = 0;
-  // On a thread of its own. Must end with Send or End; what it throws becomes a 500.
+  // On a thread of its own. Must end with Send or End; what it throws becomes a 500, or after Begin
+  // a reply that ends without its last chunk.
   virtual void Serve(const HttpRequest& request, HttpReply& reply) = 0;
   // A response that the server makes itself, e.g. 400, 408, 413, 429.
   virtual HttpResponse Refusal(int status, const std::string& message) = 0;

@@ -3,6 +3,7 @@
 #include "serve/http_connection.h"
 
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <sys/socket.h>
 
 #include <utility>
@@ -13,6 +14,9 @@ namespace asio = boost::asio;
 using Tcp = asio::ip::tcp;
 
 namespace {
+
+// Between two looks whether a client that has sent ahead is still there.
+constexpr auto kLookEvery = std::chrono::milliseconds(250);
 
 // A client whose machine vanished is noticed within a minute and a half, also while it waits.
 void NoticeVanished(Tcp::socket& socket) {
@@ -34,17 +38,22 @@ HttpConnection::HttpConnection(HttpServer::State& server, Tcp::socket socket)
       socket_(std::move(socket)),
       reading_(server.io),
       writing_until_(server.io),
+      watching_(server.io),
       place_(server.all.insert(server.all.end(), this)) {
   ++server_.counts.connections;
   NoticeVanished(socket_);
 }
 
-HttpConnection::~HttpConnection() { --server_.counts.connections; }
-
-void HttpConnection::Start() {
-  EnterWaiting();
-  ReadHead();
+HttpConnection::~HttpConnection() {
+  if (!closed_ && !server_.over) {
+    server_.all.erase(place_);
+    LeaveWaiting();
+  }
+  GiveBackRoom();
+  --server_.counts.connections;
 }
+
+void HttpConnection::Start() { AwaitRequest(server_.limits.header_seconds); }
 
 void HttpConnection::EnterWaiting() {
   LeaveWaiting();
@@ -63,17 +72,21 @@ void HttpConnection::Close() {
   boost::system::error_code ignored;
   Lift(reading_);
   Lift(writing_until_);
+  watching_.cancel();
   socket_.close(ignored);
   std::function<void()> call;
+  bool serving;
   {
     const std::lock_guard lock(mutex_);
     gone_ = true;
+    serving = serving_;
     call = std::exchange(when_gone_, nullptr);
     out_.clear();
     out_begin_ = 0;
     changed_.notify_all();
   }
   if (call) call();
+  if (!serving) GiveBackRoom();  // else whoever serves still has the body, and Conclude does it
 }
 
 void HttpConnection::Set(Deadline& deadline, double seconds) {
@@ -100,6 +113,7 @@ void HttpConnection::BeginRequest() {
   const std::lock_guard lock(mutex_);
   serving_ = true;
   ended_ = false;
+  cut_ = false;
   status_ = 0;
   reply_bytes_ = 0;
 }
@@ -123,10 +137,12 @@ namespace {
 // thread, and this one has no say any more.
 class ReplyToOne : public HttpReply {
  public:
-  explicit ReplyToOne(HttpReply& connection) : connection_(connection) {}
+  explicit ReplyToOne(HttpConnection& connection) : connection_(connection) {}
 
+  // After Begin no other reply can come: it is cut.
   void Send(HttpResponse response) override {
     if (over_) return;
+    if (begun_) return Cut();
     begun_ = over_ = true;
     connection_.Send(std::move(response));
   }
@@ -142,10 +158,13 @@ class ReplyToOne : public HttpReply {
   void WhenGone(std::function<void()> call) override {
     if (!over_) connection_.WhenGone(std::move(call));
   }
-  bool begun() const { return begun_; }
+  bool TakeRoom(size_t bytes) override { return !over_ && connection_.TakeRoom(bytes); }
+  void Cut() {
+    if (!std::exchange(over_, true)) connection_.Cut();
+  }
 
  private:
-  HttpReply& connection_;
+  HttpConnection& connection_;
   bool begun_ = false, over_ = false;
 };
 
@@ -156,27 +175,57 @@ void HttpConnection::Serve() {
   ReplyToOne reply(*this);
   try {
     server_.site.Serve(request_, reply);
+    reply.End();
   } catch (const std::exception& error) {
-    if (!reply.begun()) reply.Send(server_.site.Refusal(500, error.what()));
+    reply.Send(server_.site.Refusal(500, error.what()));
+  } catch (...) {
+    reply.Send(server_.site.Refusal(500, "unknown"));
   }
-  reply.End();
 }
 
-// While a request is served, nothing is read: the first byte may be the next request's, but the end
-// of the stream means that nobody waits for the reply.
+// While a request is served, nothing is read: what comes may be the next request. But the end of
+// the stream means that nobody waits for the reply, also when bytes stand before it.
 void HttpConnection::WatchClient() {
-  if (buffer_.size() > 0) return;
+  if (buffer_.size() > 0) return WatchByClock();
   socket_.async_wait(Tcp::socket::wait_read, [self = shared_from_this()](ErrorCode error) {
-    if (error || self->closed_) return;
-    {
-      const std::lock_guard lock(self->mutex_);
-      if (!self->serving_) return;
-    }
-    char byte;
-    const ssize_t there = ::recv(self->socket_.native_handle(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
-    const bool later = there < 0 && (errno == EAGAIN || errno == EWOULDBLOCK);
-    if (there <= 0 && !later) self->Close();
+    if (!error && !self->closed_) self->WatchByClock();
   });
+}
+
+// Bytes that nobody reads yet make every wait for more end at once, so the socket is looked at now
+// and then.
+void HttpConnection::WatchByClock() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!serving_) return;
+  }
+  if (ClientHasLeft()) return Close();
+  watching_.expires_after(kLookEvery);
+  watching_.async_wait([self = shared_from_this()](ErrorCode error) {
+    if (!error && !self->closed_) self->WatchByClock();
+  });
+}
+
+bool HttpConnection::ClientHasLeft() {
+  pollfd wanted{socket_.native_handle(), POLLRDHUP, 0};
+  return ::poll(&wanted, 1, 0) > 0 && (wanted.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0;
+}
+
+bool HttpConnection::TakeRoom(size_t bytes) {
+  std::atomic<std::int64_t>& taken = server_.counts.bodies_bytes;
+  const auto most = static_cast<std::int64_t>(server_.limits.max_bodies_bytes);
+  const auto more = static_cast<std::int64_t>(bytes);
+  std::int64_t now = taken.load();
+  do {
+    if (more > most - now) return false;
+  } while (!taken.compare_exchange_weak(now, now + more));
+  room_ += bytes;
+  return true;
+}
+
+void HttpConnection::GiveBackRoom() {
+  body_room_ = 0;
+  server_.counts.bodies_bytes -= static_cast<std::int64_t>(room_.exchange(0));
 }
 
 }  // namespace banyan

@@ -1,6 +1,7 @@
 // One client's connection. Only the files of the server itself include this: Beast is heavy.
 #pragma once
 
+#include <atomic>
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
@@ -40,9 +41,9 @@ struct HttpServer::State {
   // The socket thread alone.
   std::list<HttpConnection*> all;
   std::list<HttpConnection*> waiting;  // for a request to be complete, longest first
-  size_t bodies_bytes = 0;             // of requests that are being read or served
   std::uint64_t next_request = 1;
   bool draining = false;
+  bool over = false;  // the lists above are about to go
 
   WorkerPool workers;  // last: what it runs uses all of the above
 };
@@ -51,7 +52,7 @@ struct HttpServer::State {
 class HttpConnection : public HttpReply, public std::enable_shared_from_this<HttpConnection> {
  public:
   HttpConnection(HttpServer::State& server, boost::asio::ip::tcp::socket socket);
-  ~HttpConnection() override;
+  ~HttpConnection() override;  // closed, unless a handler threw
 
   void Start();
   // Nobody reads or writes any more; whoever serves sees the client gone.
@@ -64,22 +65,30 @@ class HttpConnection : public HttpReply, public std::enable_shared_from_this<Htt
   void End() override;
   bool gone() const override;
   void WhenGone(std::function<void()> call) override;
+  bool TakeRoom(size_t bytes) override;
+  // The reply ends here, and the client can see that something is missing.
+  void Cut();
 
  private:
   using ErrorCode = boost::system::error_code;
   using Clock = std::chrono::steady_clock;
 
-  void AwaitRequest();
+  void AwaitRequest(double seconds);
   void ReadHead();
   void OnHead(ErrorCode error);
   void SendContinue();
   void ReadBody();
   void OnBody(ErrorCode error);
-  bool TakeBodyRoom(size_t bytes);
+  bool TakeBodyRoom();
+  void RefuseForRoom();
+  void GiveBackRoom();
   void BeginRequest();
   void Dispatch();
   void Serve();
   void WatchClient();
+  void WatchByClock();
+  bool ClientHasLeft();
+  void EndReply(bool cut);
   void Refuse(int status, const std::string& message);
   void RefuseWith(HttpResponse response);
   void OnReadError(ErrorCode error);
@@ -105,6 +114,7 @@ class HttpConnection : public HttpReply, public std::enable_shared_from_this<Htt
   HttpServer::State& server_;
   boost::asio::ip::tcp::socket socket_;
   Deadline reading_, writing_until_;
+  boost::asio::steady_timer watching_;
   std::list<HttpConnection*>::iterator place_;
   std::optional<std::list<HttpConnection*>::iterator> waiting_place_;
   std::optional<boost::asio::executor_work_guard<boost::asio::io_context::executor_type>> busy_;
@@ -112,7 +122,8 @@ class HttpConnection : public HttpReply, public std::enable_shared_from_this<Htt
   boost::beast::flat_buffer buffer_;
   std::optional<boost::beast::http::request_parser<boost::beast::http::string_body>> parser_;
   HttpRequest request_;
-  size_t body_room_ = 0;  // of State::bodies_bytes
+  std::atomic<size_t> room_{0};  // of HttpCounts::bodies_bytes; any thread
+  size_t body_room_ = 0;         // of it, for the body
   bool closed_ = false;
   bool writing_ = false;
   std::string being_written_;
@@ -120,7 +131,6 @@ class HttpConnection : public HttpReply, public std::enable_shared_from_this<Htt
   Clock::time_point began_;
   bool old_version_ = false;  // HTTP/1.0: pieces end where the connection does
   bool head_only_ = false;
-  bool keep_alive_ = false;
 
   mutable std::mutex mutex_;  // guards what follows
   std::condition_variable changed_;
@@ -129,6 +139,8 @@ class HttpConnection : public HttpReply, public std::enable_shared_from_this<Htt
   bool serving_ = false;  // a request is between its last byte and its reply's
   bool ended_ = false;    // the reply is complete in out_
   bool gone_ = false;
+  bool keep_alive_ = false;
+  bool cut_ = false;  // the reply has no end
   int status_ = 0;
   std::uint64_t reply_bytes_ = 0;
   std::function<void()> when_gone_;

@@ -28,12 +28,12 @@ std::string_view View(boost::beast::string_view text) { return {text.data(), tex
 
 }  // namespace
 
-// Between requests: until the first byte of the next.
-void HttpConnection::AwaitRequest() {
+// Until the first byte of a request.
+void HttpConnection::AwaitRequest(double seconds) {
   if (server_.draining) return Close();
   EnterWaiting();
   if (buffer_.size() > 0) return ReadHead();
-  Set(reading_, server_.limits.idle_seconds);
+  Set(reading_, seconds);
   socket_.async_wait(Tcp::socket::wait_read, [self = shared_from_this()](ErrorCode error) {
     if (error || self->closed_) return self->Close();
     self->ReadHead();
@@ -41,6 +41,7 @@ void HttpConnection::AwaitRequest() {
 }
 
 void HttpConnection::ReadHead() {
+  began_ = Clock::now();
   parser_.emplace();
   parser_->header_limit(static_cast<std::uint32_t>(server_.limits.max_header_bytes));
   parser_->body_limit(server_.limits.max_body_bytes);
@@ -71,7 +72,7 @@ void HttpConnection::OnReadError(ErrorCode error) {
 void HttpConnection::OnHead(ErrorCode error) {
   request_ = HttpRequest();
   request_.number = server_.next_request++;
-  began_ = Clock::now();
+  request_.began = began_;
   head_only_ = false;
   old_version_ = false;
   if (error) return OnReadError(error);
@@ -90,7 +91,10 @@ void HttpConnection::OnHead(ErrorCode error) {
   request_.peer = peer.address().to_string(ignored);
   old_version_ = head.version() < 11;
   head_only_ = request_.method == "HEAD";
-  keep_alive_ = head.keep_alive() && !server_.draining;
+  {
+    const std::lock_guard lock(mutex_);
+    keep_alive_ = head.keep_alive() && !server_.draining;
+  }
   if (!path || !path->starts_with('/')) return Refuse(400, "the request's target is no path");
   request_.path = *path;
   if (server_.draining) return Refuse(503, "the server is stopping");
@@ -98,7 +102,11 @@ void HttpConnection::OnHead(ErrorCode error) {
   if (std::optional<HttpResponse> refusal = server_.site.Admit(request_, length)) {
     return RefuseWith(std::move(*refusal));
   }
-  if (!TakeBodyRoom(static_cast<size_t>(length))) return;
+  // A promise takes no room: only bytes that came do.
+  if (length >
+      server_.limits.max_bodies_bytes - static_cast<size_t>(server_.counts.bodies_bytes.load())) {
+    return RefuseForRoom();
+  }
   if (LowerCase(request_.header("expect")) == "100-continue") return SendContinue();
   ReadBody();
 }
@@ -112,21 +120,26 @@ void HttpConnection::SendContinue() {
                     });
 }
 
+void HttpConnection::RefuseForRoom() {
+  ++server_.counts.refused_busy;
+  Refuse(429, "too many large requests are being read");
+}
+
 // Bodies of all requests together have a limit; false: this one was refused.
-bool HttpConnection::TakeBodyRoom(size_t bytes) {
+bool HttpConnection::TakeBodyRoom() {
+  const size_t bytes = parser_->get().body().size();
   if (bytes <= body_room_) return true;
-  if (server_.bodies_bytes + (bytes - body_room_) > server_.limits.max_bodies_bytes) {
-    ++server_.counts.refused_busy;
-    Refuse(429, "too many large requests are being read");
+  if (!TakeRoom(bytes - body_room_)) {
+    RefuseForRoom();
     return false;
   }
-  server_.bodies_bytes += bytes - body_room_;
   body_room_ = bytes;
   return true;
 }
 
 void HttpConnection::ReadBody() {
   Set(reading_, server_.limits.body_seconds);
+  if (!TakeBodyRoom()) return;  // what came with the head
   if (parser_->is_done()) return Dispatch();
   http::async_read_some(socket_, buffer_, *parser_,
                         [self = shared_from_this()](ErrorCode error, size_t) {
@@ -136,7 +149,7 @@ void HttpConnection::ReadBody() {
 
 void HttpConnection::OnBody(ErrorCode error) {
   if (error) return OnReadError(error);
-  if (!TakeBodyRoom(parser_->get().body().size())) return;
+  if (!TakeBodyRoom()) return;
   if (parser_->is_done()) return Dispatch();
   http::async_read_some(socket_, buffer_, *parser_,
                         [self = shared_from_this()](ErrorCode again, size_t) {
@@ -152,7 +165,10 @@ void HttpConnection::Refuse(int status, const std::string& message) {
 
 // Instead of serving. A body that was not read ends the connection.
 void HttpConnection::RefuseWith(HttpResponse response) {
-  if (!parser_->is_done()) keep_alive_ = false;
+  if (!parser_->is_done()) {
+    const std::lock_guard lock(mutex_);
+    keep_alive_ = false;
+  }
   BeginRequest();
   Send(std::move(response));
 }

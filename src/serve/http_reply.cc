@@ -69,8 +69,16 @@ void HttpConnection::Send(HttpResponse response) {
     const std::lock_guard lock(mutex_);
     if (ended_) return;
     status_ = response.status;
-    Append(HeadText(response, response.body.size()));
-    if (!head_only_ && response.status != 304) Append(response.body);
+    const std::string head = HeadText(response, response.body.size());
+    if (head_only_ || response.status == 304) response.body.clear();
+    if (out_.empty()) {  // a large body is not held twice
+      response.body.insert(0, head);
+      if (!gone_) out_ = std::move(response.body);
+      reply_bytes_ += out_.size();
+    } else {
+      Append(head);
+      Append(response.body);
+    }
     ended_ = true;
   }
   FlushSoon();
@@ -91,7 +99,7 @@ void HttpConnection::Begin(const HttpResponse& head) {
 }
 
 bool HttpConnection::Write(std::string_view piece) {
-  if (piece.empty()) return !gone();
+  if (piece.empty() || head_only_) return !gone();
   {
     std::unique_lock lock(mutex_);
     changed_.wait(
@@ -109,12 +117,17 @@ bool HttpConnection::Write(std::string_view piece) {
   return true;
 }
 
-void HttpConnection::End() {
+void HttpConnection::End() { EndReply(/*cut=*/false); }
+void HttpConnection::Cut() { EndReply(/*cut=*/true); }
+
+void HttpConnection::EndReply(bool cut) {
   {
     const std::lock_guard lock(mutex_);
     if (ended_) return;
     ended_ = true;
-    if (!old_version_) Append("0\r\n\r\n");
+    cut_ = cut;
+    if (cut) keep_alive_ = false;
+    if (!cut && !old_version_ && !head_only_) Append("0\r\n\r\n");
   }
   FlushSoon();
 }
@@ -168,21 +181,31 @@ void HttpConnection::Flush() {
 void HttpConnection::Conclude() {
   int status;
   std::uint64_t bytes;
+  bool cut, keep_alive;
   {
     const std::lock_guard lock(mutex_);
     serving_ = false;
+    cut = cut_;
+    keep_alive = keep_alive_;
     when_gone_ = nullptr;
     status = status_;
     bytes = reply_bytes_;
   }
   const double seconds = std::chrono::duration<double>(Clock::now() - began_).count();
+  watching_.cancel();
   server_.site.Served(request_, status, bytes, seconds, closed_);
-  server_.bodies_bytes -= std::exchange(body_room_, 0);
   request_.body = std::string();
+  parser_.reset();
+  GiveBackRoom();
   --server_.counts.requests;
   busy_.reset();
   if (closed_) return;
-  if (keep_alive_ && !server_.draining) return AwaitRequest();
+  if (keep_alive && !server_.draining) return AwaitRequest(server_.limits.idle_seconds);
+  if (cut && old_version_) {  // without chunks only a reset says that something is missing
+    ErrorCode ignored;
+    socket_.set_option(asio::socket_base::linger(true, 0), ignored);
+    return Close();
+  }
   Linger();
 }
 

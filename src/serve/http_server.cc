@@ -81,14 +81,20 @@ void HttpServer::CheckAddress(const std::string& address, int port) {
   Listen(acceptor, address, port);
 }
 
-HttpServer::~HttpServer() = default;
+HttpServer::~HttpServer() { state_->over = true; }
 
 int HttpServer::port() const { return state_->acceptor.local_endpoint().port(); }
 const HttpCounts& HttpServer::counts() const { return state_->counts; }
 
 void HttpServer::Run() {
   state_->Accept();
-  state_->io.run();
+  for (;;) {
+    try {
+      state_->io.run();
+      return;
+    } catch (const std::exception&) {  // no memory for a connection: it is gone, others go on
+    }
+  }
 }
 
 void HttpServer::Drain() {

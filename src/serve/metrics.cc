@@ -94,6 +94,8 @@ std::string Metrics::ToText(const Engine& engine, const HttpCounts& http,
           http.refused_busy.load());
   gauge("banyan_connections", "Connections now", http.connections.load());
   gauge("banyan_requests", "Requests being served now", http.requests.load());
+  gauge("banyan_bodies_bytes", "Bytes of requests in memory, with what they became",
+        http.bodies_bytes.load());
   gauge("banyan_waiting_answers", "Answers that wait in the engine", engine.waiting());
   gauge("banyan_running_answers", "Answers being written", engine.running());
   counter("banyan_prompt_tokens_total", "Tokens of prompts, as if each were alone", prompt_tokens_);

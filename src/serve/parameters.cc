@@ -8,6 +8,7 @@
 
 #include "banyan/error.h"
 #include "base/json_row.h"
+#include "base/work_budget.h"
 #include "serve/api_error.h"
 #include "text/utf8.h"
 
@@ -16,24 +17,21 @@ namespace banyan {
 Json ReadBody(std::string_view body) {
   if (!IsValidUtf8(body)) throw ApiError(400, "the body is not valid UTF-8");
   try {
-    Json json = ParseJsonRow(body);
+    Json json = ParseJsonRow(body, kBodyLimits);
     if (!json.is_object()) {
       throw ApiError(400, fmt::format("the body: expected an object, found {}", TypeName(json)));
     }
     return json;
+  } catch (const WorkStopped&) {
+    throw;
   } catch (const Error& error) {
     throw ApiError(400, fmt::format("the body: {}", error.what()));
   }
 }
 
 std::string OrderedText(std::string_view body, std::initializer_list<const char*> way) {
-  const auto json = nlohmann::ordered_json::parse(body, nullptr, /*allow_exceptions=*/false);
-  const nlohmann::ordered_json* at = &json;
-  for (const char* name : way) {
-    if (!at->is_object() || !at->contains(name)) return {};
-    at = &at->at(name);
-  }
-  return at->is_string() ? at->get<std::string>() : DumpJson(*at);
+  const std::string_view text = JsonValueText(body, way);
+  return text.starts_with('"') ? Json::parse(text).get<std::string>() : std::string(text);
 }
 
 double NumberOf(const Json& value) {

@@ -7,16 +7,19 @@
 #include <string_view>
 #include <vector>
 
-#include "base/json.h"
+#include "base/json_limits.h"
 
 namespace banyan {
 
-// Throws ApiError 400 when the body is no JSON object or nests too deep. Numbers are kept as they
-// are written (json_row.h).
+// Of a body: 0.7 million objects or names, or 2 million numbers.
+inline constexpr JsonLimits kBodyLimits{size_t{64} << 20, 1024};
+
+// Throws ApiError 400 when the body is no JSON object, nests too deep, has more values than 64 MiB
+// hold or an object with more than 1024 names. Numbers are kept as they are written (json_row.h).
 Json ReadBody(std::string_view body);
 
-// The text of a field of the body with its properties in the order they were written; the way
-// there: "response_format", "json_schema", "schema". Empty: there is none.
+// The text of a field of the body as it was written, a string's without its quotes; the way there:
+// "response_format", "json_schema", "schema". Empty: there is none. REQUIRES: ReadBody took it.
 std::string OrderedText(std::string_view body, std::initializer_list<const char*> way);
 
 class Parameters {

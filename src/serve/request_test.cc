@@ -1,12 +1,17 @@
 // Parts of requests: parameters, forms, and who may ask.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <atomic>
+#include <filesystem>
 #include <fstream>
+#include <thread>
+#include <vector>
 
 #include "banyan/error.h"
+#include "base/base64.h"
 #include "serve/access.h"
 #include "serve/api_error.h"
-#include "serve/embeddings.h"
 #include "serve/file_store.h"
 #include "serve/multipart.h"
 #include "serve/parameters.h"
@@ -80,6 +85,9 @@ TEST(Access, KeysOriginsAndHosts) {
   const auto status = [&](const HttpFields& headers, std::string* tenant = nullptr) {
     HttpRequest request;
     request.headers = headers;
+    const bool has_host =
+        std::ranges::count(headers, std::string_view("host"), &HttpFields::value_type::first) > 0;
+    if (!has_host) request.headers.emplace_back("host", "localhost:8080");
     const auto error = access.Check(request, false);
     if (tenant) *tenant = request.tenant;
     EXPECT_EQ(error.has_value(), request.scope == 0);
@@ -89,7 +97,7 @@ TEST(Access, KeysOriginsAndHosts) {
   EXPECT_EQ(status({{"authorization", "Bearer anna-key-0123456789"}}, &tenant), 200);
   EXPECT_EQ(tenant, "anna");
   EXPECT_EQ(status({{"authorization", "bearer no-name-key-0123456789"}}, &tenant), 200);
-  EXPECT_EQ(tenant, "key-2");
+  EXPECT_TRUE(tenant.starts_with("key:"));
   EXPECT_EQ(status({}), 401);
   EXPECT_EQ(status({{"authorization", "Bearer anna-key-012345678"}}), 401);
   EXPECT_EQ(status({{"host", "evil.example"}}), 403);
@@ -103,6 +111,52 @@ TEST(Access, KeysOriginsAndHosts) {
   EXPECT_THROW(Access{options}, Error);
 }
 
+// A browser asks under the name of the page's own server, which may lead to this machine.
+TEST(Access, HostsAreLiteralsNotBeginnings) {
+  const Access access{ServeOptions()};
+  const auto status = [&](const std::vector<std::string>& hosts) {
+    HttpRequest request;
+    for (const std::string& host : hosts) request.headers.emplace_back("host", host);
+    const auto error = access.Check(request, false);
+    return error ? error->status() : 200;
+  };
+  for (const char* ours : {"127.0.0.1", "127.0.0.1:8080", "127.255.0.9", "localhost", "LOCALHOST:1",
+                           "[::1]", "[::1]:8080"}) {
+    EXPECT_EQ(status({ours}), 200) << ours;
+  }
+  for (const char* theirs :
+       {"127.0.0.1.evil.test", "127.0.0.1.evil.test:8080", "127.evil.test", "127.1",
+        "localhost.evil.test", "[::1].evil.test", "[::2]", "evil.test", "127.0.0.1:80.evil.test",
+        "0.0.0.0", "127.0.0.1 ", "[127.0.0.1"}) {
+    EXPECT_EQ(status({theirs}), 403) << theirs;
+  }
+  EXPECT_EQ(status({}), 400);
+  EXPECT_EQ(status({""}), 400);
+  EXPECT_EQ(status({"localhost", "localhost"}), 400);
+}
+
+// What a key owns stays its own when other lines of the file come and go.
+TEST(Access, TenantsDoNotDependOnOtherLines) {
+  const TempDirectory folder;
+  const std::string file = (folder.path() / "keys").string();
+  ServeOptions options;
+  options.keys_file = file;
+  options.isolate = true;
+  const auto tenant_of = [&](const std::string& key) {
+    HttpRequest request;
+    request.headers = {{"host", "localhost"}, {"authorization", "Bearer " + key}};
+    EXPECT_FALSE(Access(options).Check(request, false));
+    return std::pair(request.tenant, request.scope);
+  };
+  std::ofstream(file) << "first-key-0123456789\nsecond-key-0123456789\nanna:third-key-0123456789\n";
+  const auto first = tenant_of("first-key-0123456789"), second = tenant_of("second-key-0123456789");
+  EXPECT_NE(first, second);
+  EXPECT_EQ(first.first.find("first"), std::string::npos);  // nothing of the key itself
+  std::ofstream(file) << "second-key-0123456789\nanna:fourth-key-0123456789\n";
+  EXPECT_EQ(tenant_of("second-key-0123456789"), second);
+  EXPECT_EQ(tenant_of("fourth-key-0123456789").first, "anna");  // a name may get another key
+}
+
 TEST(Embeddings, Base64) {
   EXPECT_EQ(Base64(""), "");
   EXPECT_EQ(Base64("f"), "Zg==");
@@ -110,16 +164,68 @@ TEST(Embeddings, Base64) {
   EXPECT_EQ(Base64("foobar"), "Zm9vYmFy");
 }
 
+constexpr std::int64_t kPlenty = 1 << 30;
+
 TEST(FileStore, TenantsSeeTheirOwn) {
   const TempDirectory folder;
-  FileStore store(folder.path());
-  const std::string id = store.Keep("anna", "a.jsonl", "batch", "one");
-  EXPECT_EQ(store.Content("anna", id), "one");
-  EXPECT_THROW(store.Content("ben", id), ApiError);
-  EXPECT_THROW(store.Content("anna", "../" + id), ApiError);
-  EXPECT_NE(FileStore(folder.path()).Describe("anna", id).find("a.jsonl"), std::string::npos);
+  std::string id;
+  {
+    FileStore store(folder.path(), kPlenty);
+    id = store.Keep({"anna", "a.jsonl", "batch"}, "one");
+    EXPECT_EQ(ReadWholeFile(store.PathOf("anna", id)), "one");
+    EXPECT_THROW(store.PathOf("ben", id), ApiError);
+    EXPECT_THROW(store.PathOf("anna", "../" + id), ApiError);
+    EXPECT_EQ(std::filesystem::status(store.PathOf("anna", id)).permissions(),
+              std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
+    EXPECT_THROW(FileStore(folder.path(), kPlenty), Error);  // two servers would do the work twice
+  }
+  std::ofstream(folder.path() / "files" / "file-cut") << "an upload without an end";
+  FileStore store(folder.path(), kPlenty);
+  EXPECT_NE(store.Describe("anna", id).find("a.jsonl"), std::string::npos);
+  EXPECT_FALSE(std::filesystem::exists(folder.path() / "files" / "file-cut"));
+  EXPECT_GT(store.used("anna"), 0);
   store.Delete("anna", id);
   EXPECT_THROW(store.Describe("anna", id), ApiError);
+  EXPECT_EQ(store.used("anna"), 0);
+}
+
+// One tenant's files take no room of another's, and what comes and goes disturbs nobody.
+TEST(FileStore, EachTenantHasRoomOfItsOwn) {
+  const TempDirectory folder;
+  FileStore store(folder.path(), 100'000);
+  const std::string bytes(10'000, 'x');  // with what an entry costs beside them, 18192
+  std::vector<std::thread> threads;
+  std::atomic<int> kept = 0, refused = 0, wrong = 0;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&, t] {
+      for (int i = 0; i < 10; ++i) {
+        try {
+          if (t == 0) {
+            store.Delete("ben", store.Keep({"ben", "b", "batch"}, bytes));
+          } else {
+            store.Keep({"anna", "a", "batch"}, bytes);
+            ++kept;
+          }
+        } catch (const ApiError& error) {
+          ++(error.status() == 413 && t != 0 ? refused : wrong);
+        } catch (const std::exception&) {
+          ++wrong;
+        }
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(kept, 5);  // never more than there is room for, whoever comes first
+  EXPECT_EQ(refused, 25);
+  EXPECT_EQ(wrong, 0);
+  EXPECT_EQ(store.used("ben"), 0);
+  // Results of work that was done are kept all the same, and count.
+  const std::filesystem::path result = folder.path() / "result";
+  std::ofstream(result) << std::string(50'000, 'y');
+  const std::string id = store.Adopt({"anna", "out", "batch_output"}, result);
+  EXPECT_EQ(ReadWholeFile(store.PathOf("anna", id)).size(), 50'000u);
+  EXPECT_GT(store.used("anna"), 100'000);
+  EXPECT_THROW(store.Keep({"anna", "a", "batch"}, "x"), ApiError);
 }
 
 }  // namespace

@@ -2,17 +2,30 @@
 
 #include <fmt/chrono.h>
 #include <fmt/format.h>
+#include <malloc.h>
 
+#include <chrono>
 #include <ctime>
 #include <utility>
 
 #include "base/json_row.h"
+#include "base/work_budget.h"
 #include "serve/api_error.h"
 
 namespace banyan {
 namespace {
 
 using OrderedJson = nlohmann::ordered_json;
+
+// What a request of this size and more leaves behind is handed back to the system.
+constexpr size_t kLargeBody = 256u << 10;
+
+// The allocator keeps freed memory for a thread that may never need it again.
+void GiveMemoryBack() {
+#ifdef __GLIBC__
+  ::malloc_trim(0);
+#endif
+}
 
 // "/v1/files/*/content" and "/v1/files/file-1/content" → "file-1". False: another path.
 bool Matches(std::string_view pattern, std::string_view path, std::string& id) {
@@ -31,7 +44,8 @@ bool Matches(std::string_view pattern, std::string_view path, std::string& id) {
 
 Site::Site(ServeContext& context) : context_(context), access_(context.options) {
   if (!context.options.state_directory.empty()) {
-    files_ = std::make_unique<FileStore>(context.options.state_directory);
+    files_ =
+        std::make_unique<FileStore>(context.options.state_directory, context.options.max_files);
     batches_ = std::make_unique<Batches>(context, *files_);
   }
   AddOwn();
@@ -83,6 +97,19 @@ std::optional<HttpResponse> Site::Admit(HttpRequest& request, std::uint64_t) {
 }
 
 void Site::Serve(const HttpRequest& request, HttpReply& reply) {
+  // One budget from the request's first byte, for everything that is done on this thread.
+  WorkBudget budget;
+  budget.deadline =
+      request.began + std::chrono::duration_cast<std::chrono::milliseconds>(
+                          std::chrono::duration<double>(context_.options.request_seconds));
+  budget.unwanted = [&reply] { return reply.gone(); };
+  budget.take_room = [&reply](size_t bytes) { return reply.TakeRoom(bytes); };
+  const BudgetScope scope(budget);
+  ServeWithin(request, reply);
+  if (request.body.size() >= kLargeBody) GiveMemoryBack();
+}
+
+void Site::ServeWithin(const HttpRequest& request, HttpReply& reply) {
   std::string id;
   bool path_known;
   const Route* route = Find(request, id, path_known);

@@ -49,6 +49,7 @@ class Site : public HttpSite {
   const Route* Find(const HttpRequest& request, std::string& id, bool& path_known) const;
   std::string AllowedMethods(const std::string& path) const;
 
+  void ServeWithin(const HttpRequest& request, HttpReply& reply);  // its budget
   void Health(HttpReply& reply) const;
   void Models(const std::string& id, HttpReply& reply) const;
   void Documents(const HttpRequest& request, HttpReply& reply);

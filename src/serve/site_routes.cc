@@ -4,6 +4,7 @@
 #include "base/byte_source.h"
 #include "base/error.h"
 #include "base/json_row.h"
+#include "base/work_budget.h"
 #include "documents/document_text.h"
 #include "serve/api_error.h"
 #include "serve/completion.h"
@@ -16,8 +17,6 @@ namespace banyan {
 namespace {
 
 using OrderedJson = nlohmann::ordered_json;
-
-constexpr size_t kMostDocumentBytes = 256u << 20;
 
 void SendJson(HttpReply& reply, std::string body) {
   HttpResponse response;
@@ -82,12 +81,12 @@ void Site::Models(const std::string& id, HttpReply& reply) const {
 void Site::Documents(const HttpRequest& request, HttpReply& reply) {
   const std::string name = request.query_value("name");
   const DocumentKind kind = KindOf(name, request.header("content-type"), request.body);
-  const auto gone = std::make_shared<std::atomic<bool>>(false);
-  reply.WhenGone([gone] { *gone = true; });
   const std::unique_ptr<ByteSource> source = ByteSourceOf(request.body, "the document");
   std::string text;
   try {
-    text = ReadDocument(*source, kind, kMostDocumentBytes, gone.get());
+    text = ReadDocument(*source, kind, static_cast<size_t>(context_.options.max_body), nullptr);
+  } catch (const WorkStopped&) {
+    throw;
   } catch (const Error& error) {
     throw ApiError(error.kind() == ErrorKind::kLimit ? 413 : 400, error.what());
   }
@@ -135,17 +134,18 @@ void Site::AddOpenAi() {
       [this](const auto&, const auto&, HttpReply& reply) { Models("", reply); });
   Add("GET", "/v1/models/*",
       [this](const auto&, const std::string& id, HttpReply& reply) { Models(id, reply); });
-  const auto add_completion = [this](const char* path,
-                                     CompletionRequest (*read)(ServeContext&, std::string_view)) {
-    Add("POST", path, [this, read](const HttpRequest& request, const auto&, HttpReply& reply) {
-      CompletionRequest wanted = read(context_, request.body);
-      const bool stream = wanted.stream;
-      EngineCall call(context_, request.scope, /*priority=*/0, &reply);
-      Completion completion(context_, std::move(wanted));
-      if (stream) return completion.Stream(call, reply);
-      SendJson(reply, completion.Whole(call));
-    });
-  };
+  const auto add_completion =
+      [this](const char* path,
+             CompletionRequest (*read)(ServeContext&, std::string_view, std::uint64_t)) {
+        Add("POST", path, [this, read](const HttpRequest& request, const auto&, HttpReply& reply) {
+          CompletionRequest wanted = read(context_, request.body, request.scope);
+          const bool stream = wanted.stream;
+          EngineCall call(context_, request.scope, /*priority=*/0, &reply);
+          Completion completion(context_, std::move(wanted));
+          if (stream) return completion.Stream(call, reply);
+          SendJson(reply, completion.Whole(call));
+        });
+      };
   add_completion("/v1/chat/completions", ReadChatCompletion);
   add_completion("/v1/completions", ReadTextCompletion);
   Add("POST", "/v1/embeddings", [this](const HttpRequest& request, const auto&, HttpReply& reply) {
@@ -172,10 +172,7 @@ void Site::AddFiles() {
   Add("GET", "/v1/files/*/content",
       [this](const HttpRequest& request, const std::string& id, HttpReply& reply) {
         if (!files_) throw ApiError(404, "this server keeps no files (--state)", "", "no_state");
-        HttpResponse response;
-        response.content_type = "application/octet-stream";
-        response.body = files_->Content(request.tenant, id);
-        reply.Send(std::move(response));
+        files_->Send(request.tenant, id, reply);
       });
   add("GET", "/v1/files/*", [this](const HttpRequest& request, const std::string& id) {
     return files_->Describe(request.tenant, id);
@@ -186,6 +183,9 @@ void Site::AddFiles() {
       [this](const HttpRequest& request, const auto&) { return batches_->List(request); });
   add("POST", "/v1/batches/*/cancel", [this](const HttpRequest& request, const std::string& id) {
     return batches_->Cancel(request.tenant, id);
+  });
+  add("DELETE", "/v1/batches/*", [this](const HttpRequest& request, const std::string& id) {
+    return batches_->Delete(request.tenant, id);
   });
   add("GET", "/v1/batches/*", [this](const HttpRequest& request, const std::string& id) {
     return batches_->Describe(request.tenant, id);

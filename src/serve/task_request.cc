@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/json_row.h"
+#include "base/work_budget.h"
 #include "serve/api_error.h"
 #include "serve/parameters.h"
 #include "tasks/ask_task.h"
@@ -105,10 +106,28 @@ void ReadStreaming(const ServeContext& context, Parameters& parameters, TaskRequ
   request.forest = parameters.Flag("forest", false);
 }
 
-void CheckCount(const ServeContext& context, std::int64_t answers) {
-  if (answers <= context.options.max_answers) return;
-  throw ApiError(400, fmt::format("{} answers are asked for; this server gives at most {} at once",
-                                  answers, context.options.max_answers));
+// Answers to a list of questions: one each, or one for each of its choices.
+std::int64_t CountAsked(const Json& questions) {
+  if (!questions.is_array()) return 1;
+  std::int64_t count = 0;
+  for (const Json& question : questions) {
+    const bool chooses =
+        question.is_object() && question.contains("choices") && question.at("choices").is_array();
+    count += chooses ? std::max<std::int64_t>(
+                           1, static_cast<std::int64_t>(question.at("choices").size()))
+                     : 1;
+  }
+  return count;
+}
+
+// REQUIRES: `answers` comes from counting values of a body, `times` from its parameters.
+void CheckCount(const ServeContext& context, std::int64_t answers, std::int64_t times = 1) {
+  const std::int64_t most = context.options.max_answers;
+  if (answers <= most / times) return;
+  throw ApiError(400,
+                 fmt::format("{} answers are asked for (every choice, sample and document of a "
+                             "question counts); this server gives at most {} at once",
+                             answers * times, most));
 }
 
 // The options of a task are named as on the command line in its messages.
@@ -116,6 +135,8 @@ template <typename Make>
 std::unique_ptr<Task> MakeTask(const Make& make) {
   try {
     return make();
+  } catch (const WorkStopped&) {
+    throw;
   } catch (const Error& error) {
     throw ApiError(400, error.what());
   }
@@ -173,12 +194,12 @@ TaskRequest ReadAskRequest(ServeContext& context, std::string_view body) {
   const Json& questions = ListOf(parameters, "questions", context.options.max_answers);
   parameters.RefuseOthers();
   request.questions = static_cast<std::int64_t>(questions.size());
-  auto answers = static_cast<std::int64_t>(documents.size()) * request.questions;
+  auto answers = static_cast<std::int64_t>(documents.size()) * CountAsked(questions);
   for (const Json& document : documents) {  // those that have more of their own
     if (!document.is_object() || !document.contains("questions")) continue;
-    answers += static_cast<std::int64_t>(document.at("questions").size());
+    answers += CountAsked(document.at("questions"));
   }
-  CheckCount(context, answers * ask.samples);
+  CheckCount(context, answers, ask.samples);
   // Questions of all documents, numbered as those of a file.
   for (const Json& question : questions) {
     if (!question.is_string() && !question.is_object()) {
@@ -306,13 +327,14 @@ TaskRequest ReadRagRequest(ServeContext& context, std::string_view body) {
       }
     }
     request.documents.push_back({{"id", id}, {"characters", characters}});
+    request.shared_bytes += characters;
   }
   request.task = MakeTask([&] { return std::make_unique<RagTask>(context.model, rag); });
   for (size_t i = 0; i < questions.size(); ++i) {
     Json value = questions[i].is_string() ? Json{{"question", questions[i]}} : questions[i];
-    if (value.is_object() && !documents.is_null()) value["documents"] = documents;
     request.records.push_back(RowOf("questions", i, std::move(value)));
   }
+  request.shared = std::move(documents);
   RefuseRepeated(request);
   return request;
 }

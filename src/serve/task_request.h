@@ -19,7 +19,9 @@ struct TaskRequest {
   std::vector<InputRow> records;   // documents; of rag questions
   std::int64_t questions = 0;      // of each document of ask; of rag all
   Json documents = Json::array();  // of the first event: {"id","characters"}
-  std::string adapter;             // of records that name none; empty: none
+  Json shared;              // of rag: the documents of every question; null: an index has them
+  size_t shared_bytes = 0;  // of their texts
+  std::string adapter;      // of records that name none; empty: none
   bool stream = false;
   bool forest = false;  // with stream: pictures of what is shared
 };

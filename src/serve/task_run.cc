@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/json_row.h"
+#include "base/work_budget.h"
 #include "serve/api_error.h"
 #include "serve/completion.h"
 #include "tasks/ask_work.h"
@@ -15,11 +16,17 @@ namespace banyan {
 namespace {
 
 constexpr int kTagBits = 24;  // of a record's own tags
-constexpr size_t kRecordsAhead = 64;
 
+// A record's own tags get its number before them.
 void RaiseTags(PromptSegment& segment, std::uint64_t bits) {
-  for (AnswerRequest& answer : segment.answers) answer.tag |= bits;
-  for (ExpertRequest& expert : segment.experts) expert.tag |= bits;
+  const auto raise = [&](std::uint64_t& tag) {
+    if (tag >> kTagBits != 0) {
+      throw ApiError(400, "a document or question has more parts than can be counted");
+    }
+    tag |= bits;
+  };
+  for (AnswerRequest& answer : segment.answers) raise(answer.tag);
+  for (ExpertRequest& expert : segment.experts) raise(expert.tag);
   for (PromptSegment& below : segment.below) RaiseTags(below, bits);
 }
 
@@ -82,6 +89,7 @@ void TaskRun::Start(Record& record) {
   std::vector<PromptSegment> prompts;
   if (!row.problem) {
     try {
+      if (!request_.shared.is_null()) row.value["documents"] = request_.shared;
       record.adapter = AdapterOfRow(row, *context_.model);
       if (record.adapter.empty()) record.adapter = request_.adapter;
       record.work = request_.task->Start(row);
@@ -96,11 +104,14 @@ void TaskRun::Start(Record& record) {
         record.began.resize(1, false);
       }
       prompts = record.work->NextPrompts();
+    } catch (const WorkStopped&) {
+      throw;
     } catch (const std::exception& error) {
       row.problem = ProblemOf(error);
     }
   }
   if (row.problem) {
+    if (!request_.shared.is_null()) row.value.erase("documents");
     record.work.reset();
     Put(record.index, 0, request_.task->ErrorRow(row, *row.problem).fields);
     return Finish(record);
@@ -112,6 +123,7 @@ void TaskRun::Start(Record& record) {
 void TaskRun::Queue(Record& record, std::vector<PromptSegment> prompts) {
   PromptCounter counter;
   for (PromptSegment& prompt : prompts) {
+    Count(prompt);
     prompt.adapter = record.adapter;
     const PromptCount count = counter.Count(prompt);
     usage_.prompt_tokens += count.prompt_tokens;
@@ -147,7 +159,8 @@ void TaskRun::Advance(EngineCall& call) {
       waiting_.pop_front();
       if (record.missing == 0) ShowRows(record, true);
     }
-    if (next_ == records_.size() || next_ - finished_ >= kRecordsAhead) return;
+    if (next_ == records_.size() || next_ - finished_ >= MostAhead()) return;
+    CheckBudget();
     records_[next_] = std::make_unique<Record>();
     records_[next_]->index = next_;
     Start(*records_[next_++]);

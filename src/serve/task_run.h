@@ -32,6 +32,8 @@ class TaskRun {
   void Advance(EngineCall& call);
   void Start(Record& record);
   void Queue(Record& record, std::vector<PromptSegment> prompts);
+  void Count(const PromptSegment& prompt);
+  size_t MostAhead() const;
   void Take(AnswerEvent event);
   void ShowText(Record& record, std::uint64_t tag, const std::string& text);
   // Shows the questions of ask that have their answers; all rows when the record is done.
@@ -60,6 +62,7 @@ class TaskRun {
   std::vector<std::pair<RequestId, size_t>> records_of_;  // requests → records
   Usage usage_;
   std::int64_t computed_ = 0;  // prompt tokens
+  std::int64_t asked_ = 0;     // answers and experts of all prompts so far
   std::string events_;         // to be written; with stream
   bool new_record_ = false;    // one was heard of for the first time
 };

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <exception>
 #include <utility>
 
 #include "plan/attention_plan.h"
@@ -30,6 +31,8 @@ struct OpenSegment {
 
 bool LoadBlock(const BlockWish& wish, OpenSegment& open, std::vector<std::byte>& scratch,
                std::span<std::byte> out) {
+  // What an index that was changed may say.
+  if (wish.block.bytes <= 0 || wish.block.bytes % wish.stored.head_bytes != 0) return false;
   const SegmentFile* file = open.Find(wish.file);
   if (file == nullptr) return false;
   if (wish.stored.type == wish.wanted.type) return file->Read(wish.block, out);
@@ -121,9 +124,14 @@ void BlockLoader::Work() {
     ++held_blocks_;
     LoadedBlock loaded{wish.ticket, false, Buffer(static_cast<size_t>(bytes))};
     lock.unlock();
-    loaded.bytes.resize(static_cast<size_t>(bytes));
-    loaded.good = LoadBlock(wish, open, scratch, loaded.bytes);
+    try {
+      loaded.bytes.resize(static_cast<size_t>(bytes));
+      loaded.good = LoadBlock(wish, open, scratch, loaded.bytes);
+    } catch (const std::exception&) {  // no memory for it: whoever asked computes it
+      loaded.good = false;
+    }
     lock.lock();
+    held_bytes_ += static_cast<std::int64_t>(loaded.bytes.size()) - bytes;
     loaded_.push_back(std::move(loaded));
     came_.notify_all();
   }

@@ -1,6 +1,7 @@
 #include "store/segment_file.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -18,8 +19,10 @@ namespace {
 
 // Of a file being written: closed, and removed unless it was kept.
 struct TemporaryFile {
+  // Documents can be told from what is in it: nobody else may read it. Whatever stood there goes.
   explicit TemporaryFile(std::string name) : path(std::move(name)) {
-    fd = OpenFile(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW, 0644);
+    ::unlink(path.c_str());
+    fd = OpenFile(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
     if (fd < 0) Throw(ErrorKind::kIo, "{}: cannot write: {}", path, std::strerror(errno));
   }
   ~TemporaryFile() {
@@ -39,6 +42,15 @@ std::string_view AsText(std::span<const std::byte> bytes) {
 }
 
 }  // namespace
+
+void MakePrivateFolder(const std::string& folder) {
+  if (::mkdir(folder.c_str(), 0700) == 0) return;
+  const int reason = errno;
+  struct stat status {};
+  if (reason == EEXIST && ::lstat(folder.c_str(), &status) == 0 && S_ISDIR(status.st_mode)) return;
+  Throw(ErrorKind::kIo, "{}: cannot make the folder: {}", folder,
+        reason == EEXIST ? "a link or a file stands there" : std::strerror(reason));
+}
 
 void SyncFolder(const std::string& folder) {
   const int fd = OpenFile(folder, O_RDONLY | O_DIRECTORY);
@@ -93,9 +105,13 @@ std::int64_t ReadAt(int fd, std::int64_t offset, std::span<std::byte> out) {
 }
 
 std::optional<SegmentFile> SegmentFile::Open(const std::string& path) {
-  const int fd = OpenFile(path, O_RDONLY);
+  // A pipe that somebody put there would be waited for.
+  const int fd = OpenFile(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
   if (fd < 0) return std::nullopt;
-  return SegmentFile(fd, path);
+  SegmentFile file(fd, path);
+  struct stat status {};
+  if (::fstat(fd, &status) != 0 || !S_ISREG(status.st_mode)) return std::nullopt;
+  return file;
 }
 
 SegmentFile::~SegmentFile() {

@@ -19,7 +19,7 @@ void WriteSegmentFile(const std::string& path, SegmentHeader& header,
 
 class SegmentFile {
  public:
-  // Nothing when there is no such file or it cannot be opened.
+  // Nothing when there is no such file, it cannot be opened, or it is a link or no plain file.
   static std::optional<SegmentFile> Open(const std::string& path);
   ~SegmentFile();
   SegmentFile(SegmentFile&& other) noexcept;
@@ -43,6 +43,10 @@ class SegmentFile {
 
 // Reads up to out.size() bytes at the offset; how many there were. -1: an error, see errno.
 std::int64_t ReadAt(int fd, std::int64_t offset, std::span<std::byte> out);
+
+// Makes the folder for nobody else, if it is not there. Throws kIo, also when a link or a file
+// stands there.
+void MakePrivateFolder(const std::string& folder);
 
 // Hands a folder's entries to the disk, as far as the system can.
 void SyncFolder(const std::string& folder);

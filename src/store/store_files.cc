@@ -25,7 +25,7 @@ std::vector<fs::path> FilesUnder(const fs::path& folder) {
   for (fs::recursive_directory_iterator it(folder, error), end; !error && it != end;
        it.increment(error)) {
     std::error_code none;
-    if (it->is_regular_file(none)) files.push_back(it->path());
+    if (fs::is_regular_file(it->symlink_status(none))) files.push_back(it->path());
   }
   return files;
 }
@@ -41,11 +41,19 @@ void KvStore::Parts::LockForWriting() {
     }
     return;
   }
-  fs::create_directories(fs::path(folder) / "segments", error);
-  if (error) Throw(ErrorKind::kIo, "{}: cannot make the folder: {}", folder, error.message());
   const std::string path = folder + "/lock";
-  lock_fd = OpenFile(path, O_RDWR | O_CREAT, 0644);
-  if (lock_fd < 0) Throw(ErrorKind::kIo, "{}: cannot open: {}", path, std::strerror(errno));
+  try {
+    // Links on the way to the folder are the user's own; the folder's insides are not.
+    fs::create_directories(fs::path(folder).parent_path(), error);
+    if (!fs::is_directory(folder, error)) MakePrivateFolder(folder);
+    MakePrivateFolder(folder + "/segments");
+    lock_fd = OpenFile(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK, 0600);
+    if (lock_fd < 0) Throw(ErrorKind::kIo, "{}: cannot open: {}", path, std::strerror(errno));
+  } catch (const Error&) {  // a store that nobody may write to can still be read
+    const bool readable = fs::exists(fs::path(folder) / "index.sqlite", error);
+    if (options.access == KvStoreOptions::Access::kWrite || !readable) throw;
+    return;
+  }
   if (::flock(lock_fd, LOCK_EX | LOCK_NB) == 0) return;
   ::close(std::exchange(lock_fd, -1));
   if (options.access == KvStoreOptions::Access::kWrite) {
@@ -59,26 +67,29 @@ void KvStore::Parts::OpenIndex() {
     reading = std::make_unique<StoreIndex>(path, StoreIndex::Mode::kRead);
     return;
   }
-  std::error_code none;
-  const bool is_new = !fs::exists(path, none);
-  try {
+  const auto prepare = [&] {
     writing = std::make_unique<StoreIndex>(path, StoreIndex::Mode::kWrite);
-    writing->List();
+    if (writing->limit() <= 0) {
+      std::error_code none;
+      const fs::space_info space = fs::space(folder, none);
+      const std::int64_t free = none ? 0 : static_cast<std::int64_t>(space.available);
+      writing->SetLimit(std::max<std::int64_t>(free / 2, std::int64_t{1} << 20));
+    }
+    if (options.limit > 0) writing->SetLimit(options.limit);
+    KvStoreCheck check;
+    PutInOrder(check, /*remove_unreadable=*/false);
+    reading = std::make_unique<StoreIndex>(path, StoreIndex::Mode::kRead);
+  };
+  try {
+    prepare();
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::kFormat) throw;
+    reading.reset();
     writing.reset();  // no index: everything in it is in the files too
+    std::error_code none;
     for (const char* ending : {"", "-wal", "-shm"}) fs::remove(path + ending, none);
-    writing = std::make_unique<StoreIndex>(path, StoreIndex::Mode::kWrite);
+    prepare();
   }
-  if (is_new || writing->limit() <= 0) {
-    const fs::space_info space = fs::space(folder, none);
-    const std::int64_t free = none ? 0 : static_cast<std::int64_t>(space.available);
-    writing->SetLimit(std::max<std::int64_t>(free / 2, std::int64_t{1} << 20));
-  }
-  if (options.limit > 0) writing->SetLimit(options.limit);
-  KvStoreCheck check;
-  PutInOrder(check, /*remove_unreadable=*/false);
-  reading = std::make_unique<StoreIndex>(path, StoreIndex::Mode::kRead);
 }
 
 // Half-written files go, whole ones that the index does not know are entered, entries without a

@@ -1,9 +1,14 @@
 #include "store/store_index.h"
 
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <cstring>
 #include <utility>
 
 #include "base/error.h"
+#include "base/file_identity.h"
 
 #ifdef BANYAN_WITH_SQLITE
 #include <sqlite3.h>
@@ -27,7 +32,11 @@ constexpr const char* kIndexSchema = R"(
 
 [[noreturn]] void ThrowOf(sqlite3* database, const std::string& path) {
   const int code = sqlite3_errcode(database);
-  const bool damaged = code == SQLITE_CORRUPT || code == SQLITE_NOTADB;
+  // A bit that changed in the schema's text makes tables and columns that are not there.
+  const bool damaged = code == SQLITE_CORRUPT || code == SQLITE_NOTADB || code == SQLITE_ERROR ||
+                       code == SQLITE_SCHEMA || code == SQLITE_MISMATCH ||
+                       code == SQLITE_CONSTRAINT || code == SQLITE_FORMAT ||
+                       code == SQLITE_TOOBIG || code == SQLITE_RANGE;
   Throw(damaged ? ErrorKind::kFormat : ErrorKind::kIo, "{}: {}", path, sqlite3_errmsg(database));
 }
 
@@ -96,55 +105,92 @@ class StoreIndex::Statement {
   int at_ = 0;
 };
 
+namespace {
+
+// What stands for the path in an URI.
+std::string UriOf(const std::string& path) {
+  std::string uri = "file:";
+  for (const char c : path) {
+    if (c == '?' || c == '#' || c == '%') {
+      uri += fmt::format("%{:02X}", static_cast<int>(c));
+    } else {
+      uri += c;
+    }
+  }
+  return uri + "?immutable=1";
+}
+
+// A plain file or nothing may stand there; a new one is nobody else's to read.
+void PrepareFile(const std::string& path, bool write) {
+  struct stat status {};
+  const bool there = ::lstat(path.c_str(), &status) == 0;
+  if (there && !S_ISREG(status.st_mode)) {
+    Throw(ErrorKind::kIo, "{}: expected a file, found a link or a folder", path);
+  }
+  if (there || !write) return;
+  const int fd = OpenFile(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
+  if (fd >= 0) ::close(fd);
+}
+
+}  // namespace
+
 StoreIndex::StoreIndex(const std::string& path, Mode mode) : path_(path) {
-  const bool write = mode == Mode::kWrite;
-  // Readers also want to write: their marks in the shared memory of the log.
-  const int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | (write ? SQLITE_OPEN_CREATE : 0);
-  int code = sqlite3_open_v2(path.c_str(), &database_, flags, nullptr);
+  PrepareFile(path, mode == Mode::kWrite);
   try {
-    if (code != SQLITE_OK && !write) {  // nobody may write here, so nothing changes either
-      sqlite3_close(std::exchange(database_, nullptr));
-      const std::string uri = "file:" + path + "?immutable=1";
-      code =
-          sqlite3_open_v2(uri.c_str(), &database_, SQLITE_OPEN_READONLY | SQLITE_OPEN_URI, nullptr);
+    // Readers also want to write: their marks in the shared memory of the log.
+    Open(path, mode, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX);
+  } catch (const Error& error) {
+    Close();
+    if (mode == Mode::kWrite || error.kind() != ErrorKind::kIo) throw;
+    // Nobody may write here, so nothing changes either.
+    try {
+      Open(UriOf(path), mode, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_URI);
+    } catch (...) {
+      Close();
+      throw;
     }
-    if (code != SQLITE_OK) ThrowOf(database_, path_);
-    sqlite3_busy_timeout(database_, kBusyMilliseconds);
-    if (write) {
-      // The log is synced when it is folded in; a commit that a power cut takes away is made again
-      // from the segment's header.
-      Run("PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL;");
-    }
-    int version = 0;
-    {
-      Statement statement(*this, "PRAGMA user_version");
-      if (statement.Next()) version = static_cast<int>(statement.Number(0));
-    }
-    if (write && version == 0) {
-      Run(kIndexSchema);
-      Run(fmt::format("PRAGMA user_version = {}", kIndexVersion).c_str());
-      version = kIndexVersion;
-    }
-    if (version != kIndexVersion) {
-      Throw(ErrorKind::kFormat, "{}: version {} of a store's index: expected {}", path_, version,
-            kIndexVersion);
-    }
-    const char* sql =
-        "SELECT segment, file, block.tokens, offset, block.bytes, checksum FROM block "
-        "JOIN segment ON number = segment WHERE name = ? AND block.type = ?";
-    if (sqlite3_prepare_v2(database_, sql, -1, &find_, nullptr) != SQLITE_OK) {
-      ThrowOf(database_, path_);
-    }
-  } catch (...) {
-    sqlite3_close(database_);
-    throw;
   }
 }
 
-StoreIndex::~StoreIndex() {
-  sqlite3_finalize(find_);
-  sqlite3_close(database_);
+void StoreIndex::Open(const std::string& name, Mode mode, int flags) {
+  const bool write = mode == Mode::kWrite;
+  if (sqlite3_open_v2(name.c_str(), &database_, flags, nullptr) != SQLITE_OK) {
+    ThrowOf(database_, path_);
+  }
+  sqlite3_busy_timeout(database_, kBusyMilliseconds);
+  if (write) {
+    // The log is synced when it is folded in; a commit that a power cut takes away is made again
+    // from the segment's header.
+    Run("PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL;");
+  }
+  int version = 0;
+  {
+    Statement statement(*this, "PRAGMA user_version");
+    if (statement.Next()) version = static_cast<int>(statement.Number(0));
+  }
+  if (write && version == 0) {
+    Run(kIndexSchema);
+    Run(fmt::format("PRAGMA user_version = {}", kIndexVersion).c_str());
+    version = kIndexVersion;
+  }
+  if (version != kIndexVersion) {
+    Throw(ErrorKind::kFormat, "{}: version {} of a store's index: expected {}", path_, version,
+          kIndexVersion);
+  }
+  const char* sql =
+      "SELECT segment, file, block.tokens, offset, block.bytes, checksum FROM block "
+      "JOIN segment ON number = segment WHERE name = ? AND block.type = ?";
+  if (sqlite3_prepare_v2(database_, sql, -1, &find_, nullptr) != SQLITE_OK) {
+    ThrowOf(database_, path_);
+  }
 }
+
+void StoreIndex::Close() {
+  sqlite3_finalize(std::exchange(find_, nullptr));
+  sqlite3_close(std::exchange(database_, nullptr));
+}
+
+StoreIndex::~StoreIndex() { Close(); }
 
 void StoreIndex::Run(const char* sql) {
   if (sqlite3_exec(database_, sql, nullptr, nullptr, nullptr) != SQLITE_OK) {

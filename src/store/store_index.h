@@ -57,6 +57,8 @@ class StoreIndex {
 
  private:
   class Statement;
+  void Open(const std::string& name, Mode mode, int flags);
+  void Close();
   void Run(const char* sql);
   std::vector<IndexedSegment> Select(const char* more, std::int64_t bound);
 

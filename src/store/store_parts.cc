@@ -16,6 +16,12 @@ namespace {
 // Runs that wait to be written, together; whoever saves waits beyond it.
 constexpr std::int64_t kMostWaitingBytes = std::int64_t{512} << 20;
 
+// The name of a file of this folder as it must be; of any other text something else.
+std::string FileOfSegmentNamed(const std::string& file) {
+  const std::string name = std::filesystem::path(file).filename().string();
+  return fmt::format("segments/{}/{}", name.substr(0, 2), name);
+}
+
 }  // namespace
 
 std::int64_t NowMilliseconds() {
@@ -72,7 +78,7 @@ KvStore::Parts::~Parts() {
 std::optional<BlockPlace> KvStore::Parts::Find(const Digest& name, KvType type) {
   try {
     std::optional<BlockPlace> place = reading->Find(name, type);
-    if (!place) return std::nullopt;
+    if (!place || place->file != FileOfSegmentNamed(place->file)) return std::nullopt;
     const std::lock_guard lock(mutex_);
     return damaged_.contains(place->segment) ? std::nullopt : place;
   } catch (const Error&) {
@@ -188,8 +194,7 @@ void KvStore::Parts::WriteOne(SavedRun& run) {
   const std::string file = FileOfSegment(names.front(), stored);
   MakeRoom(static_cast<std::int64_t>(run.bytes.size()));
   const std::filesystem::path path = PathOf(file);
-  std::error_code none;
-  std::filesystem::create_directories(path.parent_path(), none);
+  MakePrivateFolder(path.parent_path().string());
   WriteSegmentFile(path.string(), header, run.bytes);
   writing->Insert(header, file, NowMilliseconds());
   const std::lock_guard lock(mutex_);

@@ -1,12 +1,17 @@
 #include "tasks/extract_report_page.h"
 
+#include <string>
+
+#include "base/base64.h"
+#include "base/sha256.h"
+
 namespace banyan {
 namespace {
 
 // Nothing is asked of anybody: the policy forbids what the page does not try.
 constexpr std::string_view kReportBegin = R"html(<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width,initial-scale=1">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none';style-src 'unsafe-inline';script-src 'unsafe-inline';img-src data:">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none';style-src 'unsafe-inline';script-src '{SCRIPT}';img-src data:">
 <link rel="icon" href="data:,"><title>Extracted values</title><style>
 :root{color-scheme:light;--back:#faf9f6;--card:#fff;--front:#23221f;--faint:#6a675f;--line:#e2ded4;--rule:#efece5;
 --accent:#2c6e4c;--soft:#e7f0ea;--bad:#a33a1f;--tint:91%;--tint-chroma:.055;--ink:48%;
@@ -76,6 +81,19 @@ main{display:block}aside{border-right:0;border-bottom:1px solid var(--line)}#lis
 
 }  // namespace
 
-std::string_view ReportPageBegin() { return kReportBegin; }
+// Of all scripts only the page's own may run: it is named by its hash.
+std::string_view ReportPageBegin() {
+  static const std::string page = [] {
+    constexpr std::string_view kBegin = "<script>", kEnd = "</script>", kPlace = "{SCRIPT}";
+    const std::string_view end = ReportPageEnd();
+    const size_t begin = end.find(kBegin) + kBegin.size();
+    const std::string_view script = end.substr(begin, end.rfind(kEnd) - begin);
+    const Digest digest = Sha256().Add(script).Finish();
+    const std::string_view bytes(reinterpret_cast<const char*>(digest.data()), digest.size());
+    std::string text(kReportBegin);
+    return text.replace(text.find(kPlace), kPlace.size(), "sha256-" + Base64(bytes));
+  }();
+  return page;
+}
 
 }  // namespace banyan

@@ -1,11 +1,13 @@
 // Words of a text → ids, by way of the thread's cache.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "banyan/types.h"
+#include "base/work_budget.h"
 #include "text/pretokenizer.h"
 #include "text/token_model.h"
 #include "text/word_cache.h"
@@ -41,6 +43,8 @@ class WordEncoder {
   // spell(word) is what the model sees. An owner's words are all spelled the same way.
   template <typename Spell>
   void EncodeWord(std::string_view word, Spell spell) {
+    constexpr int kWordsBetweenLooks = 1 << 14;
+    if (++encoded_ % kWordsBetweenLooks == 0) CheckBudget();
     if (word.size() > WordCache::kMostBytes) {
       words_.model.Encode(spell(word), words_.forbidden, out_);
       return;
@@ -55,6 +59,7 @@ class WordEncoder {
   WordModel words_;
   std::vector<TokenId>& out_;
   WordCache& cache_;
+  std::uint32_t encoded_ = 0;  // words
 };
 
 }  // namespace banyan

@@ -39,10 +39,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   try {
     switch (data[0] % 7) {
       case 0:
-        (void)ReadChatCompletion(Context(), body);
+        (void)ReadChatCompletion(Context(), body, 0);
         break;
       case 1:
-        (void)ReadTextCompletion(Context(), body);
+        (void)ReadTextCompletion(Context(), body, 0);
         break;
       case 2:
         (void)ReadAskRequest(Context(), body);

@@ -61,6 +61,18 @@ class Index(RagTest):
         nothing = self.run_banyan("rag", "-m", MODEL, "Zzyzx quux?", code=2)
         self.assertIn("shares a word", nothing.stderr)
 
+    def test_links_out_of_the_folder_are_left_out(self):
+        self.make_notes()
+        self.write("private/secret.txt", "The secret name of the lighthouse is Ozyrion.")
+        os.symlink(self.path("private/secret.txt"), self.path("notes/innocent.txt"))
+        os.symlink("harbour.txt", self.path("notes/same.txt"))
+        said = self.run_banyan("rag", "index", "IDX", "notes", code=1).stderr
+        self.assertIn("innocent.txt: left out: a link to a file outside of notes", said)
+        self.assertIn("4 documents", said)
+        with open(self.path("IDX/index.banyan"), "rb") as file:
+            self.assertNotIn(b"Ozyrion", file.read())
+        self.assertIn("5 documents", self.run_banyan("rag", "index", "IDX", "notes", "notes/innocent.txt", code=1).stderr)
+
     def test_many_questions_over_an_index(self):
         self.make_notes()
         self.run_banyan("rag", "index", "idx", "notes/harbour.txt", "notes/deep", "--passage-words", "20", "--quiet")

@@ -1,0 +1,29 @@
+// JSON from people that nobody trusts: limits on what it may become, and one value of it without
+// building the others.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "base/json_row.h"
+
+namespace banyan {
+
+// Memory is counted beside that of strings: 32 bytes for a value, 64 more for a list or an object
+// and for a name.
+struct JsonLimits {
+  size_t most_bytes = SIZE_MAX;
+  size_t most_names =
+      SIZE_MAX;  // of one object: where their order is kept, each is sought among all
+};
+
+// As ParseJsonRow without limits; throws kLimit beyond them.
+Json ParseJsonRow(std::string_view text, const JsonLimits& limits);
+
+// The text of a value inside a JSON text; the way there: "response_format", "json_schema". Of
+// several with one name the last. Empty: there is none. REQUIRES: the text is valid JSON.
+std::string_view JsonValueText(std::string_view json, std::span<const char* const> way);
+
+}  // namespace banyan

@@ -1,0 +1,52 @@
+// What a piece of work may cost: until when, how much memory, and whether anybody still wants it.
+// A budget holds for a thread as long as its BudgetScope lives. Loops over bytes from outside
+// (JSON, HTML, schemas, tokenizers) call CheckBudget now and then; without a budget it does
+// nothing.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <functional>
+#include <string>
+
+#include "banyan/error.h"
+
+namespace banyan {
+
+struct WorkBudget {
+  std::chrono::steady_clock::time_point deadline = std::chrono::steady_clock::time_point::max();
+  std::function<bool()> unwanted;         // true: nobody waits for the work any more; may be empty
+  std::function<bool(size_t)> take_room;  // counts bytes; false: there is no room; may be empty
+};
+
+// Thrown by CheckBudget and ChargeBudget.
+class WorkStopped : public Error {
+ public:
+  enum class Why { kTime, kUnwanted, kRoom };
+  explicit WorkStopped(Why why);
+  Why why() const { return why_; }
+
+ private:
+  Why why_;
+};
+
+class BudgetScope {
+ public:
+  // The budget must outlive the scope.
+  explicit BudgetScope(const WorkBudget& budget);
+  ~BudgetScope();
+  BudgetScope(const BudgetScope&) = delete;
+  BudgetScope& operator=(const BudgetScope&) = delete;
+
+ private:
+  const WorkBudget* before_;
+};
+
+// About 50 ns where there is a budget.
+void CheckBudget();
+// Counts memory that outside bytes became.
+void ChargeBudget(size_t bytes);
+// Seconds until the deadline; very many without one.
+double BudgetSeconds();
+
+}  // namespace banyan

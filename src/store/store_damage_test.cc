@@ -1,0 +1,179 @@
+// What others do to a store: change bits, put pipes and links into it, forbid writing.
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <random>
+#include <utility>
+
+#include "base/error.h"
+#include "store/block_loader.h"
+#include "store/store_fixture.h"
+
+namespace banyan {
+namespace {
+
+// As another user, where the tests run as root: root may write everywhere.
+class WithoutRights {
+ public:
+  WithoutRights() {
+    if (::geteuid() == 0) changed_ = ::seteuid(65534) == 0;
+  }
+  ~WithoutRights() {
+    if (changed_) {
+      EXPECT_EQ(::seteuid(0), 0);
+    }
+  }
+
+ private:
+  bool changed_ = false;
+};
+
+TEST_F(StoreTest, AStoreThatNobodyMayWriteToIsRead) {
+  const SavedRun run = RandomRun(1, 200);
+  Add(run);
+  constexpr fs::perms kReaders =
+      fs::perms::owner_read | fs::perms::group_read | fs::perms::others_read;
+  constexpr fs::perms kEnter =
+      fs::perms::owner_exec | fs::perms::group_exec | fs::perms::others_exec;
+  std::vector<fs::path> folders = {folder(), directory_.path()};
+  for (const auto& entry : fs::recursive_directory_iterator(folder())) {
+    fs::permissions(entry.path(), entry.is_directory() ? kReaders | kEnter : kReaders);
+  }
+  for (const fs::path& path : folders) fs::permissions(path, kReaders | kEnter);
+  {
+    const WithoutRights nobody;
+    for (const Access access : {Access::kRead, Access::kWriteIfFree}) {
+      const auto store = Open(access);
+      EXPECT_FALSE(store->writable());
+      EXPECT_TRUE(store->parts().Has(NamesOf(run).back(), KvType::kF16));
+      EXPECT_EQ(store->Verify(false, {}).segments, 1);
+    }
+    EXPECT_THROW(Open(Access::kWrite), Error);
+  }
+  for (const fs::path& path : folders) fs::permissions(path, fs::perms::owner_all);
+  for (const auto& entry : fs::recursive_directory_iterator(folder())) {
+    if (entry.is_directory()) fs::permissions(entry.path(), fs::perms::owner_all);
+  }
+}
+
+// Tokens of documents are in it.
+TEST_F(StoreTest, NobodyElseMayRead) {
+  const mode_t before = ::umask(0);
+  Add(RandomRun(1, 200));
+  ::umask(before);
+  constexpr fs::perms kOthers = fs::perms::group_all | fs::perms::others_all;
+  EXPECT_EQ(fs::status(folder()).permissions() & kOthers, fs::perms::none);
+  for (const auto& entry : fs::recursive_directory_iterator(folder())) {
+    EXPECT_EQ(entry.status().permissions() & kOthers, fs::perms::none) << entry.path();
+  }
+}
+
+TEST_F(StoreTest, PipesAndLinksAreNoSegments) {
+  const SavedRun run = RandomRun(1, 200), other = RandomRun(2, 130);
+  Add(run);
+  Add(other);
+  const fs::path away = directory_.path() / "away.kv";
+  fs::rename(PathOf(other), away);
+  fs::create_symlink(away, PathOf(other));
+  fs::remove(PathOf(run));
+  ASSERT_EQ(::mkfifo(PathOf(run).c_str(), 0600), 0);
+  {  // none of it is waited for
+    const auto store = Open(Access::kRead);
+    EXPECT_EQ(store->Verify(false, {}).damaged.size(), 2u);
+  }
+  Open()->Collect();
+  EXPECT_FALSE(Has(run));
+  EXPECT_TRUE(fs::exists(away));
+  fs::remove(folder() + "/lock");
+  fs::create_symlink(away, folder() + "/lock");
+  EXPECT_THROW(Open(), Error);
+  EXPECT_GT(fs::file_size(away), 0u);
+}
+
+// Whatever bit of the index changes, a reader finds its blocks or does not find them.
+TEST_F(StoreTest, ADamagedIndexIsAMiss) {
+  const SavedRun run = RandomRun(1, 300);
+  Add(run);
+  const std::string index = folder() + "/index.sqlite";
+  std::ifstream file(index, std::ios::binary);
+  const std::string bytes((std::istreambuf_iterator<char>(file)), {});
+  ASSERT_FALSE(fs::exists(index + "-wal"));
+  const PageForm form = FormOf(kShape, KvType::kF16);
+  std::mt19937 random(1);
+  for (int round = 0; round < 300; ++round) {
+    std::string changed = bytes;
+    // The first page, with the schema, more often than the others.
+    const size_t at = random() % (round % 2 == 0 ? 1024 : changed.size());
+    changed[at] = static_cast<char>(changed[at] ^ (1 << (random() % 8)));
+    std::ofstream(index, std::ios::binary) << changed;
+    for (const char* ending : {"-wal", "-shm"}) fs::remove(index + ending);
+    std::shared_ptr<KvStore> store;
+    try {
+      store = Open(Access::kRead);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::kFormat) << at << ": " << error.what();
+      continue;  // computed, and said (tasks/kv_use.cc)
+    }
+    for (const Digest& name : NamesOf(run)) {
+      const auto place = store->parts().Find(name, KvType::kF16);
+      if (!place) continue;
+      EXPECT_EQ(place->file.find(".."), std::string::npos);
+      BlockLoader loader(1, 1 << 20);
+      BlockWish wish{1, store->parts().PathOf(place->file), place->block, form, form};
+      if (wish.block.bytes > 1 << 20) continue;  // the engine asks for blocks of its own size alone
+      loader.Ask(wish);
+      for (const LoadedBlock& block : loader.Take(10.0)) {
+        EXPECT_TRUE(!block.good || !block.bytes.empty());
+      }
+    }
+  }
+  std::ofstream(index, std::ios::binary) << bytes.substr(0, 100) + std::string(3000, 'x');
+  Open();  // whoever writes makes it anew
+  EXPECT_TRUE(Has(run));
+}
+
+// Nothing that a loader meets ends the process.
+TEST_F(StoreTest, ALoaderSurvivesWhatCannotBe) {
+  const SavedRun run = RandomRun(1, 128);
+  Add(run);
+  const PageForm form = FormOf(kShape, KvType::kF16);
+  BlockLoader loader(2, 1 << 20);
+  std::uint64_t ticket = 0;
+  for (const std::int64_t bytes :
+       {std::int64_t{1} << 60, std::int64_t{-1}, std::int64_t{0}, form.head_bytes + 1}) {
+    StoredBlock block;
+    block.bytes = bytes;
+    block.tokens = 128;
+    loader.Ask({ticket++, PathOf(run), block, form, form});
+  }
+  int came = 0;
+  while (came < 4) {
+    std::vector<LoadedBlock> blocks = loader.Take(10.0);
+    ASSERT_FALSE(blocks.empty());
+    for (LoadedBlock& block : blocks) {
+      EXPECT_FALSE(block.good);
+      loader.Recycle(std::move(block));
+      ++came;
+    }
+  }
+}
+
+TEST_F(StoreTest, WhatIsCollectedMeanwhileIsNotDamaged) {
+  Add(RandomRun(1, 200));
+  Add(RandomRun(2, 130));
+  const auto reader = Open(Access::kRead);
+  const auto writer = Open();
+  bool first = true;
+  const KvStoreCheck check = reader->Verify(false, [&](std::int64_t, std::int64_t) {
+    if (!std::exchange(first, false)) return;
+    for (const StoredSegment& segment : writer->List()) writer->Remove(segment.id);
+  });
+  EXPECT_EQ(check.segments, 1);
+  EXPECT_TRUE(check.damaged.empty());
+}
+
+}  // namespace
+}  // namespace banyan

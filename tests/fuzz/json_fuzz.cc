@@ -1,0 +1,27 @@
+// JSON of requests: within its limits, as the library reads it, and one value of it found without
+// building the others.
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "banyan/error.h"
+#include "base/error.h"
+#include "base/json_limits.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  using namespace banyan;  // NOLINT(google-build-using-namespace)
+  const std::string_view text(reinterpret_cast<const char*>(data), size);
+  constexpr const char* kWay[] = {"a", "b"};
+  (void)JsonValueText(text, kWay);  // it ends, whatever the text is
+  try {
+    const Json json = ParseJsonRow(text, {size_t{1} << 20, 64});
+    if (!json.is_object() || !json.contains("a") || !json["a"].is_object()) return 0;
+    const std::string_view found = JsonValueText(text, kWay);
+    const bool there = json["a"].contains("b");
+    BANYAN_CHECK(there != found.empty());
+    if (there) BANYAN_CHECK(ParseJsonRow(found) == json["a"]["b"]);
+  } catch (const Error&) {
+  }
+  return 0;
+}
