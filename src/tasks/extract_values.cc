@@ -49,7 +49,9 @@ OrderedJson CutValue(const ExtractAttribute& attribute, std::string_view written
   } else if (list && written.starts_with('[')) {
     if (std::optional<OrderedJson> items = CloseList(written)) return *items;
   }
-  const bool invents = attribute.kind != ValueKind::kEnum && attribute.kind != ValueKind::kSchema;
+  // The shortest way on is a span, an enum's value or true or false; a number would be another one.
+  const bool invents = list || attribute.kind == ValueKind::kNumber ||
+                       attribute.kind == ValueKind::kInteger || attribute.kind == ValueKind::kDate;
   if (attribute.nullable || invents) return nullptr;
   return OrderedJson::parse(completed);
 }

@@ -46,7 +46,7 @@ std::string_view WithoutMarks(std::string_view text) {
 
 }  // namespace
 
-std::optional<TextSpan> FindWords(std::string_view text, std::string_view wanted) {
+std::optional<CitedBytes> FindWords(std::string_view text, std::string_view wanted) {
   wanted = Trimmed(wanted);
   if (wanted.empty() || ContinuesCharacter(wanted.front())) return std::nullopt;
   const auto whole = [&](size_t end) {
@@ -54,14 +54,14 @@ std::optional<TextSpan> FindWords(std::string_view text, std::string_view wanted
   };
   const size_t exact = text.find(wanted);
   if (exact != std::string_view::npos && whole(exact + wanted.size())) {
-    return TextSpan{exact, exact + wanted.size()};
+    return CitedBytes{exact, exact + wanted.size()};
   }
   for (const bool lower : {false, true}) {
     const SpacedText source(text, lower), words(wanted, lower);
     const size_t found = source.bytes.find(words.bytes);
     if (found == std::string::npos) continue;
     // The last byte is no space: it ends where it stands.
-    const TextSpan span{source.places[found], source.places[found + words.bytes.size() - 1] + 1};
+    const CitedBytes span{source.places[found], source.places[found + words.bytes.size() - 1] + 1};
     if (whole(span.end)) return span;
   }
   return std::nullopt;
@@ -69,7 +69,7 @@ std::optional<TextSpan> FindWords(std::string_view text, std::string_view wanted
 
 nlohmann::ordered_json CitationOf(const RagDocument& document, std::string_view written) {
   const std::string_view text = document.text;
-  std::optional<TextSpan> span = FindWords(text, written);
+  std::optional<CitedBytes> span = FindWords(text, written);
   if (!span) {
     written = WithoutMarks(written);
     span = FindWords(text, written);

@@ -11,13 +11,13 @@
 namespace banyan {
 
 // A stretch of a text, in bytes; it begins and ends between characters.
-struct TextSpan {
+struct CitedBytes {
   size_t begin = 0, end = 0;
 };
 
 // The first place of `wanted` in `text`: as it is; else with runs of white space taken as one
 // space; else in other case of ASCII letters too. Nothing: nowhere, or `wanted` is blank.
-std::optional<TextSpan> FindWords(std::string_view text, std::string_view wanted);
+std::optional<CitedBytes> FindWords(std::string_view text, std::string_view wanted);
 
 // {"document","text","begin","end",…}: the document's own words and where they stand. What stands
 // nowhere is cited as it was written, without a place.

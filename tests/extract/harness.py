@@ -56,7 +56,10 @@ class ExtractTest(unittest.TestCase):
     def run_banyan(self, *arguments, code=0):
         result = subprocess.run([BANYAN, *map(str, arguments)], capture_output=True, timeout=300)
         result.stderr = result.stderr.decode(errors="replace")
-        self.assertEqual(result.returncode, code, result.stderr)
+        if code is None:  # some rows may have failed
+            self.assertIn(result.returncode, (0, 1), result.stderr)
+        else:
+            self.assertEqual(result.returncode, code, result.stderr)
         return result
 
     def extract(self, docs, schema, *arguments, code=0, **more):

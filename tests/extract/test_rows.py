@@ -2,7 +2,7 @@
 import json
 import unittest
 
-from harness import SCHEMA, ExtractTest, documents
+from harness import SCHEMA, ExtractTest, documents, tiny_model
 
 
 class Rows(ExtractTest):
@@ -13,11 +13,15 @@ class Rows(ExtractTest):
             self.assertEqual(list(row["values"]), [a["name"] for a in SCHEMA["attributes"]])
             self.assertIsInstance(row["values"]["new"], bool)
             self.assertIn(row["values"]["colour"], ["black", "white", "deep red", None])
-            self.assertTrue(all(c is None or c <= 0 for c in row["confidence"].values()))
-            for name, (begin, end) in row["spans"].items():
-                value = row["values"][name]
-                found = doc["text"][begin:end]
-                self.assertTrue(found.lower() == str(value).lower() or float(found) == value)
+            self.assertTrue(all(0 <= c <= 1 for c in row["confidence"].values()))
+            written = {n: v for n, v in row["values"].items() if v is not None}
+            self.assertEqual(list(row["spans"]), list(written))  # every value says where it stands, or that it does not
+            for name in ("brand", "weight"):
+                if name in written:
+                    begin, end = row["spans"][name]
+                    self.assertEqual(doc["text"][begin:end], row.get("raw", {}).get(name, written[name]))
+            for item, place in zip(written.get("ports", []), row["spans"].get("ports", [])):
+                self.assertEqual(doc["text"][slice(*place)], item)
 
     def test_strategies_batches_and_company_change_nothing(self):
         docs = documents(12)
@@ -65,9 +69,62 @@ class Rows(ExtractTest):
 
     def test_a_long_document_fails_or_is_cut(self):
         doc = [{"id": 1, "text": "word " * 3000}]
-        self.assertEqual(self.extract(doc, SCHEMA, code=1)[0]["error"]["kind"], "limit")
+        self.assertEqual(self.extract(doc, SCHEMA, "--too-long", "fail", code=1)[0]["error"]["kind"], "limit")
         row = self.extract(doc, SCHEMA, "--too-long", "truncate")[0]
         self.assertGreater(row["cut_bytes"], 0)
+
+    def test_a_long_document_is_read_in_parts(self):
+        paragraphs = [f"Paragraph {i} speaks of Sony and {i} kg.\n\n" + "word " * 60 + "\n\n" for i in range(40)]
+        doc = [{"id": 1, "text": "".join(paragraphs)}]
+        row = self.extract(doc, SCHEMA)[0]
+        self.assertGreater(row["parts"], 1)
+        for name, place in row["spans"].items():
+            if place and name in ("brand", "weight"):  # places are the whole document's
+                self.assertEqual(doc[0]["text"][slice(*place)], row.get("raw", {}).get(name, row["values"][name]))
+        self.assertEqual(self.extract(doc, SCHEMA, "--batch-rows", "9")[0], row)
+
+    def test_more_attributes_than_one_template_holds(self):
+        schema = {"attributes": [{"name": f"attribute {i}", "type": ("text", "number", "boolean")[i % 3]} for i in range(120)]}
+        docs, model = documents(3), tiny_model(16384)
+        for row in self.extract(docs, schema, model=model):
+            self.assertEqual(len(row["values"]), 120)
+        shown = self.run_banyan("extract", "-m", model, self.write("d.jsonl", docs), "--schema", self.write("s.json", schema),
+                                "--show-prompt").stdout.decode()
+        self.assertEqual(shown.count('{"attribute '), 5)  # templates of 24 slots, each begun anew after one prompt
+
+    def test_nested_objects_and_items(self):
+        schema = {"attributes": [{"name": "seller", "type": "object", "attributes": [{"name": "name"}, {"name": "city"}]},
+                                 {"name": "items", "type": "list", "nullable": False, "max_items": 3, "max_tokens": 40, "of": {"type": "object", "attributes": [
+                                     {"name": "what"}, {"name": "price", "type": "number"}, {"name": "new", "type": "boolean"}]}}]}
+        for mode in ("skeleton", "isolated", "sequential"):
+            rows = self.extract(documents(6), schema, "--values", mode, code=None)
+            self.assertEqual(self.extract(documents(6), schema, "--values", mode, "--strategy", "flat", code=None), rows)
+            items = [item for row in rows if "error" not in row for item in row["values"]["items"]]
+            self.assertTrue(items)
+            for item in items:
+                self.assertEqual(list(item), ["what", "price", "new"])
+
+    def test_values_are_spans_unless_told_otherwise(self):
+        schema = {"attributes": [{"name": "a", "nullable": False}]}
+        for row, doc in zip(self.extract(documents(20), schema), documents(20)):
+            self.assertIn(row["values"]["a"], doc["text"])
+        free = self.extract(documents(20), schema, "--no-copy")
+        self.assertFalse(all(row["values"]["a"] in doc["text"] for row, doc in zip(free, documents(20))))
+
+    def test_min_confidence_drops_values_and_says_so(self):
+        schema = {"attributes": [{"name": n, "type": "enum", "values": ["x", "y"]} for n in "abcdefghijklmnop"]}
+        found, rows = self.extract(documents(6), schema), self.extract(documents(6), schema, "--min-confidence", "1")
+        values = [(r["id"], n) for r in found for n, v in r["values"].items() if v is not None]
+        self.assertTrue(values)
+        for row in rows:
+            self.assertEqual(set(row["values"].values()), {None})
+            for name in (n for i, n in values if i == row["id"]):
+                self.assertIn("is below 1", row["reasons"][name])
+                self.assertIn(row["raw"][name], ("x", "y"))
+
+    def test_a_document_without_text_is_null(self):
+        row = self.extract([{"id": 1, "text": " .. "}], {"attributes": [{"name": "a"}, {"name": "n", "type": "number"}]})[0]
+        self.assertEqual((row["values"], row["reasons"]["n"]), ({"a": None, "n": None}, "the document has no text"))
 
     def test_odd_names_and_texts(self):
         schema = {"attributes": [{"name": n} for n in
@@ -101,7 +158,7 @@ class Rows(ExtractTest):
         docs, schema = self.write("d.jsonl", documents(1)), self.write("s.json", SCHEMA)
         shot = self.write("f.jsonl", [{"text": "An LG TV", "values": {"brand": "LG"}}])
         shown = self.run_banyan("extract", "-m", self.model, docs, "--schema", schema, "--show-prompt",
-                                "--few-shot", shot).stdout.decode()
+                                "--examples", shot).stdout.decode()
         for part in ("Extract the attributes", "- weight (number in kg)", "one of black, white, deep red",
                      'Text:\nAn LG TV\n\nAnswer:\n{"brand": "LG",\n"weight": null', documents(1)[0]["text"],
                      '{"brand": …,\n"weight": …'):
