@@ -36,16 +36,23 @@ export class ValuesView {
       card.table.replaceWith(make('p', 'bad', row.error.message));
       return 1;
     }
-    const spans = row.spans ?? {};
+    // Values inside objects and lists ("address.city", "items[1].price") belong to the attribute that holds them.
+    const holder = name => name in row.values ? name :
+      Object.keys(row.values).find(key => name.startsWith(key + '.') || name.startsWith(key + '[')) ?? name;
+    const places = given => !given ? [] : typeof given[0] === 'number' ? [given] : given.filter(Boolean);
+    const spans = Object.entries(row.spans ?? {}).flatMap(([name, given]) => places(given).map(place => [holder(name), place]));
+    const stands = new Set(spans.map(([name]) => name));
+    const sure = name => Object.entries(row.confidence ?? {}).filter(([key, c]) => c !== null && holder(key) === name).map(([, c]) => c);
     card.table.tBodies[0].replaceChildren(...Object.entries(row.values).map(([name, value]) => {
       const said = make('span', value === null ? 'null' : '', value === null ? 'does not say' : show(value));
       if (row.truncated?.includes?.(name)) said.append(' ', make('small', 'bad', 'cut off'));
-      return this.#line(name, said, row.confidence?.[name] ?? null, spans[name] && (on => {
+      if (row.reasons?.[name]) said.append(' ', make('small', '', row.reasons[name]));
+      return this.#line(name, said, sure(name).length ? Math.min(...sure(name)) : null, stands.has(name) && (on => {
         for (const mark of card.text.querySelectorAll('mark')) mark.classList.toggle('on', on && mark.names.includes(name));
       }));
     }));
     card.text.replaceChildren(...markedText(this.documents[i].text,
-      Object.entries(spans).map(([name, [begin, end]]) => ({begin, end, name, hue: this.#hue(name)}))));
+      spans.map(([name, [begin, end]]) => ({begin, end, name, hue: this.#hue(name)}))));
     return 1;
   }
 

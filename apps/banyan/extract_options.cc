@@ -126,10 +126,12 @@ void AddValues(CLI::App& command, ExtractCommand& options) {
       ->capture_default_str()
       ->group(group);
   command
-      .add_option("--stack", options.extract.stack,
-                  "Documents of one prompt: those of a category that follow one another are read "
-                  "together, and their values may depend on one another: only for documents that "
-                  "you trust, since one can change the values of its neighbours")
+      .add_option(
+          "--stack", options.extract.stack,
+          "Documents of one prompt: those of a category that follow one another are read "
+          "together, and their values may depend on one another: only for documents that "
+          "you trust, since one can change the values of its neighbours; a little less is right "
+          "(docs/results.md)")
       ->check(CLI::Range(1, 64))
       ->capture_default_str()
       ->group(group);

@@ -23,6 +23,13 @@ const hues = new Map();
 for (const row of rows) for (const name in row.values || {}) if (!hues.has(name)) hues.set(name, Math.round(150 + hues.size * 137.5) % 360);
 const colour = (element, name) => { element.style.setProperty('--hue', hues.get(name)); return element; };
 
+// Values inside objects and lists ("address.city", "items[1].price") are shown with the attribute that holds them.
+const holder = (row, name) => name in row.values ? name :
+  Object.keys(row.values).find(key => name.startsWith(key + '.') || name.startsWith(key + '[')) ?? name;
+// A value's places: none (null), one ([begin, end]), or one for each item of a list.
+const places = given => given === null || given === undefined ? [] : typeof given[0] === 'number' ? [given] : given.filter(Boolean);
+const held = (row, name, field) => Object.entries(row[field] || {}).filter(([key]) => holder(row, key) === name).map(([, value]) => value);
+
 // The probability of a row's least sure value; of a failed row, 0.
 const sureness = rows.map(row => {
   const given = Object.values(row.confidence || {}).filter(c => c !== null);
@@ -104,7 +111,8 @@ $('list').onkeydown = event => {
 
 // The document's text in pieces that begin and end where spans do; a span counts characters, not UTF-16 units.
 function markedText(row) {
-  const text = make('div', undefined, 'text'), spans = Object.entries(row.spans || {});
+  const text = make('div', undefined, 'text'), spans = Object.entries(row.spans || {})
+    .flatMap(([name, given]) => places(given).map(place => [holder(row, name), place]));
   const characters = /[\ud800-\udfff]/.test(row.text) ? Array.from(row.text) : row.text;
   const piece = (begin, end) => typeof characters === 'string' ? characters.slice(begin, end) : characters.slice(begin, end).join('');
   const cuts = [...new Set([0, characters.length, ...spans.flatMap(([, span]) => span)])].sort((a, b) => a - b);
@@ -137,11 +145,12 @@ function drawDocument() {
     const table = make('table'), head = make('tr'), body = make('tbody');
     for (const title of ['Attribute', 'Value', 'Probability']) head.append(Object.assign(make('th', title), {scope: 'col'}));
     for (const name in row.values) {
-      const value = row.values[name], c = (row.confidence || {})[name], sure = c === null || c === undefined ? null : Math.exp(c);
-      const line = make('tr', undefined, (row.spans || {})[name] ? '' : 'none'), label = make('th'), button = make('button');
+      const value = row.values[name], given = held(row, name, 'confidence').filter(c => c !== null), sure = given.length ? Math.min(...given) : null;
+      const stands = held(row, name, 'spans').flatMap(places).length > 0, why = held(row, name, 'reasons');
+      const line = make('tr', undefined, stands ? '' : 'none'), label = make('th'), button = make('button');
       label.scope = 'row';
       button.append(colour(make('span', undefined, 'dot'), name), name);
-      button.title = (row.spans || {})[name] ? 'Show where it stands' : 'Not word for word in the text';
+      button.title = stands ? 'Show where it stands' : 'Not word for word in the text';
       button.onclick = () => point(name, true);
       label.append(button);
       const last = make('td');
@@ -152,7 +161,10 @@ function drawDocument() {
         last.append(bar, sure.toFixed(3));
       }
       if ((row.truncated || []).includes(name)) last.append(make('span', ' cut off', 'bad'));
-      line.append(label, make('td', show(value), value === null ? 'null' : ''), last);
+      const cell = make('td', show(value), value === null ? 'null' : '');
+      if (value !== null && !stands) cell.append(' ', make('small', 'not in the text'));
+      for (const reason of why) cell.append(' ', make('small', reason));
+      line.append(label, cell, last);
       line.onmouseenter = () => point(name, false);
       line.onmouseleave = () => point(null, false);
       body.append(line);
@@ -171,10 +183,10 @@ function countValues() {
   const all = new Map();
   for (const row of rows) for (const name in row.values || {}) {
     if (!all.has(name)) all.set(name, {rows: 0, filled: 0, values: new Map(), sure: new Array(10).fill(0)});
-    const its = all.get(name), value = row.values[name], c = (row.confidence || {})[name];
+    const its = all.get(name), value = row.values[name], c = Math.min(...held(row, name, 'confidence').filter(c => c !== null), Infinity);
     ++its.rows;
     if (value !== null) { ++its.filled; its.values.set(show(value), (its.values.get(show(value)) || 0) + 1); }
-    if (c !== null && c !== undefined) ++its.sure[Math.min(9, Math.floor(c * 10))];
+    if (c <= 1) ++its.sure[Math.min(9, Math.floor(c * 10))];
   }
   return all;
 }

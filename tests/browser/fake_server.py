@@ -181,7 +181,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             for k, attribute in enumerate(asked["schema"]["attributes"]):
                 name = attribute["name"]
                 found = re.search(rf"{re.escape(name)}(?: is| :)\s*([^\n.]+)", document["text"], re.IGNORECASE)
-                values[name], confidence[name] = (found[1].strip() if found else None), -0.05 * k
+                values[name], confidence[name] = (found[1].strip() if found else None), 0.95 ** k
                 if found:
                     spans[name] = [found.start(1), found.start(1) + len(values[name])]
             time.sleep(self.server.pause * 20)

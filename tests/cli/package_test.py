@@ -79,7 +79,8 @@ with tempfile.TemporaryDirectory() as temporary:
     check(not any("include/" in name or name.endswith((".a", ".cmake")) for name in files), "no development files")
     check(all(line.split()[1] == "root/root" for line in run("dpkg-deb", "--contents", package).stdout.splitlines()),
           "all files are root's")
-    check(package.stat().st_size < 40e6, f"{package.stat().st_size} bytes")
+    check(package.stat().st_size < 60e6,  # three models of 19.5 MB at most, the program and its pages
+          f"{package.stat().st_size} bytes")
 
     # Unpacked anywhere, the program finds its model; no path of this machine is needed.
     root = folder / "root"

@@ -87,7 +87,7 @@ class Prompts(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             records = [dict(id=str(n), context=c, questions=[dict(id="q", question=q)]) for n, (c, q) in enumerate(asked)]
             Path(folder, "in.jsonl").write_text("".join(json.dumps(r) + "\n" for r in records))
-            subprocess.run([banyan, "ask", "-m", model, f"{folder}/in.jsonl", "-o", f"{folder}/out.jsonl", "--max-new", "12", "--logprobs", "--precision", "f32", "--quiet"], check=True)
+            subprocess.run([banyan, "ask", "-m", model, f"{folder}/in.jsonl", "-o", f"{folder}/out.jsonl", "--max-new", "12", "--logprobs", "--no-copy", "--precision", "f32", "--quiet"], check=True)
             answers = {r["id"]: r for r in map(json.loads, Path(folder, "out.jsonl").read_text().splitlines())}
         for n, row in enumerate(rows):
             self.assertEqual(answers[str(n)]["prompt_tokens"], len(tokens[n]))

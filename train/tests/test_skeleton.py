@@ -93,8 +93,8 @@ class Engine(unittest.TestCase):
         at = np.flatnonzero(row.label != IGNORED)
         logprobs = logits[at, row.label[at]] - np.log(np.exp(logits[at] - logits[at].max(-1, keepdims=True)).sum(-1)) - logits[at].max(-1)
         for s, (name, confidence) in enumerate(written["confidence"].items()):
-            mean = logprobs[row.slot[at] == s].mean()
-            self.assertAlmostEqual(mean, confidence, delta=3e-3, msg=f"{mode}, {written['id']}, {name}: {written['values'][name]}")
+            probability = np.exp(logprobs[row.slot[at] == s].sum())
+            self.assertAlmostEqual(probability, confidence, delta=3e-3, msg=f"{mode}, {written['id']}, {name}: {written['values'][name]}")
 
 
 def tiny_documents(path: Path, count: int = 40) -> None:
