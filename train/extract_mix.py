@@ -170,7 +170,7 @@ def slot_tokens(x: Laid, tokens: dict, texts: list[str]) -> list[tuple[list[int]
         template, whole = tokens[s.piece], tokens[s.piece + " " + (s.value or "null") + s.after]
         if whole[:len(template)] != template:
             return None
-        out.append((template, value_tokens(whole, len(template), len(s.after), texts, False)))
+        out.append((template, value_tokens(whole, len(template), len(s.after), texts)))
     return out
 
 

@@ -66,17 +66,19 @@ def label_text(value, kind: str) -> str:
     """A label as the JSON that is to be written. Several texts for one that is no list are spellings: the first is taken."""
     if isinstance(value, list) and kind != "list":
         value = value[0] if value else None
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        value = json.dumps(value)  # numbers are written as texts
     return json.dumps(value, ensure_ascii=False)
 
 
-def value_tokens(whole: list[int], template: int, after: int, texts: list[str], bare: bool) -> list[int]:
+def value_tokens(whole: list[int], template: int, after: int, texts: list[str]) -> list[int]:
     """Of the tokens of piece, value and `after` characters of template: those from the slot to the value's end. The last may hold
-    some of what follows; a number is ended by what follows, so one token of that belongs to it."""
+    some of what follows."""
     end, left = len(whole), after
     while end > template + 1 and 0 < len(texts[whole[end - 1]]) <= left:
         end -= 1
         left -= len(texts[whole[end]])
-    return whole[template:end + (1 if bare and left == 0 else 0)]
+    return whole[template:end]
 
 
 def texts_of_tokens(engine: Engine, tokens: set[int]) -> list[str]:
@@ -97,7 +99,8 @@ def label_values(engine: Engine, a: argparse.Namespace, records: list[dict]) -> 
             file = Path(folder, "self.jsonl")
             subprocess.run([engine.binary, "extract", "-m", engine.model, str(a.docs), "--schema", str(a.schema), "--values", "sequential", "-o", str(file), "--quiet"], check=True)
         rows = [json.loads(line) for line in file.open(encoding="utf-8")]
-    return {json.dumps(o["id"]): o["values"] for o in rows if "values" in o}
+    # What the model wrote, not what it was converted to: that is what a model is taught to write.
+    return {json.dumps(o["id"]): {**o["values"], **o.get("raw", {})} for o in rows if "values" in o}
 
 
 def encode(engine: Engine, records: list[dict], schema: dict, laid: dict, labels: dict, unlabelled: str, held: float) -> dict[str, np.ndarray]:
@@ -135,7 +138,7 @@ def encode(engine: Engine, records: list[dict], schema: dict, laid: dict, labels
             template = len(slot["tokens"])
             if whole[:template] != slot["tokens"]:
                 break
-            made.append(value_tokens(whole, template, len(after), texts, kind in ("number", "integer"))[:slot["max_tokens"]])
+            made.append(value_tokens(whole, template, len(after), texts)[:slot["max_tokens"]])
         if len(made) < len(pieces):
             continue
         answer = tokens[sequential_text(pieces, values)]

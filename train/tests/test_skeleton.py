@@ -51,9 +51,8 @@ class Sets(unittest.TestCase):
 class Marks(unittest.TestCase):
     def test_a_value_ends_with_the_token_that_holds_its_end(self):
         texts = ['"x":', ' "', "ab", '",', "\n", " 1", ",", " null"]
-        self.assertEqual(skeleton_data.value_tokens([0, 1, 2, 3, 4], 1, 2, texts, False), [1, 2, 3])
-        self.assertEqual(skeleton_data.value_tokens([0, 7, 6, 4], 1, 2, texts, False), [7])
-        self.assertEqual(skeleton_data.value_tokens([0, 5, 6, 4], 1, 2, texts, True), [5, 6])  # only what follows ends a number
+        self.assertEqual(skeleton_data.value_tokens([0, 1, 2, 3, 4], 1, 2, texts), [1, 2, 3])
+        self.assertEqual(skeleton_data.value_tokens([0, 7, 6, 4], 1, 2, texts), [7])
 
     def test_values_of_a_sequential_answer_are_marked(self):
         texts = ['{"x":', ' "', "ab", '",', "\n", '"y":', " null", "}"]
@@ -79,7 +78,7 @@ class Engine(unittest.TestCase):
                 command = [banyan, "extract", "-m", str(model), str(docs), "--schema", str(schema), "--values", mode, "-o", f"{folder}/{mode}.jsonl", "--precision", "f32", "--quiet"]
                 subprocess.run(command, check=True)
                 written = {json.dumps(o["id"]): o for o in map(json.loads, Path(folder, f"{mode}.jsonl").read_text().splitlines())}
-                labels = {key: o["values"] for key, o in written.items()}
+                labels = {key: {**o["values"], **o.get("raw", {})} for key, o in written.items()}
                 laid = skeleton_data.layouts(engine, docs, schema, [])
                 np.savez(f"{folder}/d.npz", **skeleton_data.encode(engine, PAGES, SCHEMA, laid, labels, "null", 0.0))
                 documents = Documents(Path(folder, "d.npz"))
