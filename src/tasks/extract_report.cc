@@ -62,7 +62,8 @@ void WriteExtractReport(const JobOptions& job, const std::string& file) {
     OrderedJson shown = {{"id", given.at("id")}, {"text", ""}};
     const auto text = row.value.find("text");
     if (text != row.value.end() && text->is_string()) shown["text"] = *text;
-    for (const char* name : {"category", "values", "confidence", "spans", "raw", "reasons", "truncated", "error"}) {
+    for (const char* name :
+         {"category", "values", "confidence", "spans", "raw", "reasons", "truncated", "error"}) {
       if (given.contains(name)) shown[name] = given.at(name);
     }
     page << (written++ > 0 ? ",\n" : "\n") << InScript(shown);

@@ -196,7 +196,7 @@ OutputRow ExtractWork::RowOf(size_t document) const {
   OutputRow row;
   if (!missing.empty()) row = ErrorRowOf(record, {ErrorKind::kInput, missing});
   row.fields["id"] = record.id;
-  if (!category.name.empty() || settings_.options.flat) row.fields["category"] = category.name;
+  if (!category.name.empty()) row.fields["category"] = category.name;
   OrderedJson assembled = AssembleValues(category, values);
   const OrderedJson equal = {{"id", record.id}, {"values", assembled}};
   if (!row.error) row.identity = DumpJson(equal);  // what makes two rows the same answer
