@@ -39,19 +39,32 @@ class Chromium:
             flags.append("--no-sandbox")
         # The browser expects its ends at 3 and 4, which may be taken here: a shell moves them.
         redirect = f'exec "$@" 3<&{to_browser} 4>&{from_browser}'
+        log = open(os.path.join(self.profile, "stderr.txt"), "wb")
         self.process = subprocess.Popen(["bash", "-c", redirect, "browser", find_chromium(), *flags, "about:blank"],
                                         pass_fds=(to_browser, from_browser), stdin=subprocess.DEVNULL,
-                                        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
+                                        stdout=subprocess.DEVNULL, stderr=log, start_new_session=True)
+        log.close()
         os.close(to_browser)
         os.close(from_browser)
         self._buffer, self._last_id, self._events, self._replies = b"", 0, [], {}
+        self.ended = False
+
+    def _end(self, what):
+        """The browser went without being asked to: what it wrote last tells why."""
+        self.ended = True
+        with open(os.path.join(self.profile, "stderr.txt"), errors="replace") as log:
+            last = "".join([line for line in log if "dbus" not in line][-20:])  # no bus here, as it says all the time
+        return BrowserError(f"{what}: the browser has ended, status {self.process.poll()}; its last words:\n{last}")
 
     def close(self):
         try:
             self.call("Browser.close", timeout=5)
             self.process.wait(timeout=10)
-        except (BrowserError, OSError, subprocess.TimeoutExpired):
-            os.killpg(self.process.pid, signal.SIGKILL)
+        except (BrowserError, subprocess.TimeoutExpired):
+            try:
+                os.killpg(self.process.pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
             self.process.wait()
         os.close(self._write)
         os.close(self._read)
@@ -64,8 +77,11 @@ class Chromium:
         if session:
             message["sessionId"] = session
         data = json.dumps(message).encode() + b"\0"
-        while data:
-            data = data[os.write(self._write, data):]
+        try:
+            while data:
+                data = data[os.write(self._write, data):]
+        except BrokenPipeError:
+            raise self._end(method) from None
         wanted, end = self._last_id, time.monotonic() + timeout
         while wanted not in self._replies:
             self._take(end - time.monotonic(), method)
@@ -90,7 +106,7 @@ class Chromium:
             raise BrowserError(f"{what}: no answer in time")
         data = os.read(self._read, 1 << 20)
         if not data:
-            raise BrowserError(f"{what}: the browser has ended")
+            raise self._end(what)
         *messages, self._buffer = (self._buffer + data).split(b"\0")
         for text in messages:
             message = json.loads(text)

@@ -55,7 +55,31 @@ INTERACTIVE = {"button", "textbox", "searchbox", "combobox", "listbox", "tab", "
                "spinbutton", "slider", "grid", "table", "tablist", "tabpanel", "menuitem", "dialog", "region"}
 
 
+class Outcomes(unittest.TestResult):
+    """Keeps what a test reported, to be told to the true result or forgotten."""
+
+    def __init__(self):
+        super().__init__()
+        self.told = []
+
+    def addSuccess(self, test):
+        self.told.append(("addSuccess", test))
+
+    def addFailure(self, test, error):
+        self.told.append(("addFailure", test, error))
+
+    def addError(self, test, error):
+        self.told.append(("addError", test, error))
+
+    def addSkip(self, test, reason):
+        self.told.append(("addSkip", test, reason))
+
+    def addSubTest(self, test, subtest, error):
+        self.told.append(("addSubTest", test, subtest, error))
+
+
 class BrowserTest(unittest.TestCase):
+    """A browser that crashes during a test is replaced, and the test is run once more. A second crash is a failure."""
     maxDiff = None
 
     @classmethod
@@ -66,11 +90,32 @@ class BrowserTest(unittest.TestCase):
     def tearDownClass(cls):
         cls.browser.close()
 
+    def run(self, result=None):
+        result = self.defaultTestResult() if result is None else result
+        first = Outcomes()
+        super().run(first)
+        if self.browser.ended:
+            print(f"{self.id()}: the browser crashed; once more with another\n"
+                  f"{''.join(str(told[-1][1]) for told in first.told if told[0] != 'addSuccess')}", file=sys.stderr)
+            type(self).browser.close()
+            type(self).browser = Chromium()
+            super().run(result)
+        else:
+            result.startTest(self)
+            for name, *arguments in first.told:
+                getattr(result, name)(*arguments)
+            result.stopTest(self)
+        return result
+
     def page(self, url, size=DESK, dark=False):
         page = Page(self.browser, size, dark)
-        self.addCleanup(page.close)
+        self.addCleanup(self._close_page, page)
         page.opened_in = page.open(url)
         return page
+
+    def _close_page(self, page):
+        if not self.browser.ended:
+            page.close()
 
     def picture(self, page, name):
         if PICTURES:
