@@ -10,10 +10,11 @@
         and their scores.
     python3 -m eval.rag given --data FOLDER -m MODEL [--set hotpotqa …] [--method …] [-- --device cuda]
         FOLDER/SET.jsonl as --keep wrote it: every method reads the same documents with the same relevance, without an encoder
-    python3 -m eval.rag sample --source FILE.jsonl.gz --out FOLDER [--count 120] [--seed 1] [--only PART]
-        rows of {"id","question","answers","documents"} -> FOLDER/choose.jsonl and FOLDER/report.jsonl, of different articles
-        (documents' titles), each with --count questions. A question has --documents documents: the gold one at a random place
-        among the others of its own article, then others of the same file. --only: rows whose id has this in it
+    python3 -m eval.rag sample --source FILE.jsonl[.gz] --out FOLDER [--count 120] [--seed 1] [--only PART]
+        rows of {"id","question","answers","documents"}, or of {"id","context","questions"} with ids SET-ARTICLE-NUMBER, ->
+        FOLDER/choose.jsonl and FOLDER/report.jsonl, of different articles (documents' titles), each with --count questions.
+        A question has --documents documents: the gold one at a random place among the others of its own article, then others of
+        the same file. --only: rows whose id has this in it
         `banyan eval rag FOLDER/choose.jsonl -m MODEL …` then compares ways to answer
 """
 from __future__ import annotations
@@ -128,10 +129,27 @@ def given(a: argparse.Namespace, folder: Path) -> list[dict]:
     return table.rows
 
 
+def questions_of_paragraphs(paragraphs: list[dict]) -> list[dict]:
+    """Paragraphs with their questions -> questions with the paragraphs of their article; those without an answer are left out."""
+    title = lambda row: row["id"].split("-", 1)[1].rsplit("-", 1)[0]
+    articles: dict[str, list[dict]] = {}
+    for row in paragraphs:
+        articles.setdefault(title(row), []).append(row)
+    return [{"id": f"{row['id']}/{asked['id']}", "question": asked["question"], "answers": asked["answers"],
+             "documents": [{"id": d["id"], "title": title(d), "text": d["context"], "gold": d is row} for d in articles[title(row)]]}
+            for row in paragraphs for asked in row["questions"] if asked["answers"]]
+
+
+def has_answer(document: dict, answers: list[str]) -> bool:
+    return any(answer.lower() in document["text"].lower() for answer in answers)
+
+
 def sample(a: argparse.Namespace, folder: Path) -> list[dict]:
     """Questions for choosing and others for reporting; no article is in both."""
-    with gzip.open(a.source, "rt", encoding="utf-8") as file:
+    with (gzip.open if a.source.suffix == ".gz" else open)(a.source, "rt", encoding="utf-8") as file:
         rows = [row for row in map(json.loads, file) if a.only in row["id"]]
+    if rows and "context" in rows[0]:
+        rows = questions_of_paragraphs(rows)
     chance = random.Random(a.seed)
     by_title: dict[str, list[dict]] = {}
     for row in rows:
@@ -149,9 +167,8 @@ def sample(a: argparse.Namespace, folder: Path) -> list[dict]:
             gold = [d for d in row["documents"] if d["gold"]]
             others = [d for d in row["documents"] if not d["gold"]]
             texts = {d["text"] for d in row["documents"]}
-            answers = [answer.lower() for answer in row["answers"]]
             strangers = [dict(d, gold=False) for d in pool if d["title"] != gold[0]["title"] and d["text"] not in texts
-                         and not any(answer in d["text"].lower() for answer in answers)]
+                         and not has_answer(d, row["answers"])]
             chance.shuffle(strangers)
             documents = (others + strangers)[:a.top - len(gold)]
             for document in gold:

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "base/json_row.h"
-#include "values/convert.h"
+#include "values/value_text.h"
 
 namespace banyan {
 namespace {
@@ -35,6 +35,8 @@ ValueWish WishOf(const ExtractAttribute& attribute, const DocumentHints& hints) 
   wish.unit = attribute.unit;
   wish.allowed = attribute.allowed;
   wish.month_first = hints.month_first;
+  wish.year = hints.year;
+  wish.decimal_mark = hints.decimal_mark;
   return wish;
 }
 
@@ -96,26 +98,121 @@ TypedValue ConvertList(const ExtractAttribute& attribute, const OrderedJson& wri
   return list;
 }
 
-}  // namespace
+bool DigitAt(std::string_view text, size_t at) {
+  return at < text.size() && text[at] >= '0' && text[at] <= '9';
+}
 
 // A date of which only one reading exists says how the document writes the others.
-DocumentHints HintsOf(std::string_view document) {
-  DocumentHints hints;
-  const auto digit = [&](size_t at) {
-    return at < document.size() && document[at] >= '0' && document[at] <= '9';
-  };
-  for (size_t at = 0; at < document.size(); ++at) {
-    if (document[at] != '/' || at < 1 || !digit(at - 1) || !digit(at + 1)) continue;
+bool MonthFirst(std::string_view text) {
+  bool month_first = false;
+  for (size_t at = 1; at < text.size(); ++at) {
+    if (text[at] != '/' || !DigitAt(text, at - 1) || !DigitAt(text, at + 1)) continue;
     const int first =
-        document[at - 1] - '0' + (at >= 2 && digit(at - 2) ? 10 * (document[at - 2] - '0') : 0);
-    const size_t second_end = at + (digit(at + 2) ? 3 : 2);
-    if (second_end >= document.size() || document[second_end] != '/') continue;
-    const int second = digit(at + 2) ? 10 * (document[at + 1] - '0') + (document[at + 2] - '0')
-                                     : document[at + 1] - '0';
-    if (first > 12 && second <= 12) return {};
-    if (second > 12 && second <= 31 && first <= 12) hints.month_first = true;
+        text[at - 1] - '0' + (at >= 2 && DigitAt(text, at - 2) ? 10 * (text[at - 2] - '0') : 0);
+    const bool two = DigitAt(text, at + 2);
+    const size_t second_end = at + (two ? 3 : 2);
+    if (second_end >= text.size() || text[second_end] != '/') continue;
+    const int second = two ? 10 * (text[at + 1] - '0') + (text[at + 2] - '0') : text[at + 1] - '0';
+    if (first > 12 && second <= 12) return false;
+    if (second > 12 && second <= 31 && first <= 12) month_first = true;
   }
-  return hints;
+  return month_first;
+}
+
+// The year that all dates of the text with a year have.
+int YearOf(std::string_view text) {
+  constexpr std::string_view kSpace = " \t\r\n", kAround = ".,;:!?()\"'";
+  constexpr size_t kMostBefore = 3;  // words: "Friday 31st May 2024"
+  ValueWish wish;
+  wish.type = ValueType::kDate;
+  std::vector<size_t> begins;
+  int year = 0;
+  for (size_t at = text.find_first_not_of(kSpace); at != std::string_view::npos;) {
+    const size_t end = std::min(text.find_first_of(kSpace, at), text.size());
+    begins.push_back(at);
+    size_t digits = 0, most_digits = 0;
+    for (size_t i = at; i < end; ++i) {
+      digits = DigitAt(text, i) ? digits + 1 : 0;
+      most_digits = std::max(most_digits, digits);
+    }
+    for (size_t before = 0; most_digits == 4 && before < std::min(begins.size(), kMostBefore);
+         ++before) {
+      const size_t begin = begins[begins.size() - 1 - before];
+      std::string_view mention = text.substr(begin, end - begin);
+      mention.remove_prefix(std::min(mention.find_first_not_of(kAround), mention.size()));
+      mention = mention.substr(0, mention.find_last_not_of(kAround) + 1);
+      const ConvertedValue date = ConvertValue(mention, wish);
+      if (date.value.is_null()) continue;
+      const int found = std::stoi(date.value.get_ref<const std::string&>());
+      if (year != 0 && year != found) return 0;
+      year = found;
+      break;
+    }
+    at = text.find_first_not_of(kSpace, end);
+  }
+  return year;
+}
+
+// Whether a sign of money stands right before byte `at`.
+bool AfterMoneySign(std::string_view text, size_t at) {
+  const std::string_view before = text.substr(0, at);
+  return before.ends_with("$") || before.ends_with("£") || before.ends_with("€");
+}
+
+// The mark before one or two last digits, where all numbers that tell agree: "12,50" tells of a
+// comma. A point tells only in "£12.50" and "1,234.50": 18.30 may be a time, 2.1 a chapter.
+DecimalMark DecimalMarkOf(std::string_view text) {
+  bool point = false, comma = false;
+  const auto is_mark = [&](size_t at) {
+    return at > 0 && at < text.size() && (text[at] == '.' || text[at] == ',') &&
+           DigitAt(text, at - 1) && DigitAt(text, at + 1);
+  };
+  for (size_t at = 1; at < text.size(); ++at) {
+    if (!is_mark(at)) continue;
+    size_t begin = at, end = at + 1;
+    while (begin > 0 && DigitAt(text, begin - 1)) --begin;
+    while (DigitAt(text, end)) ++end;
+    const bool grouped = is_mark(begin - 1) && text[begin - 1] != text[at] && at - begin == 3;
+    const bool alone = !is_mark(begin - 1) && !is_mark(end);
+    if (end - at - 1 <= 2 && (grouped ? !is_mark(end) : alone)) {
+      if (text[at] == ',') comma = true;
+      if (text[at] == '.' && (grouped || AfterMoneySign(text, begin))) point = true;
+    }
+    at = end - 1;
+  }
+  if (point == comma) return DecimalMark::kUnknown;
+  return point ? DecimalMark::kPoint : DecimalMark::kComma;
+}
+
+// Calls `take` with every run of one to six words of the text, without punctuation at its end, as
+// long as it returns true.
+template <typename Take>
+void ForEachMention(std::string_view text, const Take& take) {
+  constexpr size_t kMostWords = 6;
+  constexpr std::string_view kSpace = " \t\r\n", kPunctuation = ".,;:!?()";
+  std::vector<std::pair<size_t, size_t>> words;
+  for (size_t at = text.find_first_not_of(kSpace); at != std::string_view::npos;) {
+    const size_t end = std::min(text.find_first_of(kSpace, at), text.size());
+    words.emplace_back(at, end);
+    at = text.find_first_not_of(kSpace, end);
+  }
+  for (size_t first = 0; first < words.size(); ++first) {
+    for (size_t last = first; last < std::min(words.size(), first + kMostWords); ++last) {
+      std::string_view mention =
+          text.substr(words[first].first, words[last].second - words[first].first);
+      while (!mention.empty() && kPunctuation.find(mention.back()) != std::string_view::npos) {
+        mention.remove_suffix(1);
+      }
+      while (!mention.empty() && mention.front() == '(') mention.remove_prefix(1);
+      if (!mention.empty() && !take(mention, last - first + 1)) return;
+    }
+  }
+}
+
+}  // namespace
+
+DocumentHints HintsOf(std::string_view document) {
+  return {MonthFirst(document), YearOf(document), DecimalMarkOf(document)};
 }
 
 TypedValue ConvertWritten(const ExtractAttribute& attribute, const OrderedJson& written,
@@ -134,39 +231,53 @@ TypedValue ConvertWritten(const ExtractAttribute& attribute, const OrderedJson& 
 
 std::optional<std::string> FindMention(const ExtractAttribute& attribute, const OrderedJson& value,
                                        std::string_view text) {
-  constexpr size_t kMostWords = 6;
-  constexpr std::string_view kSpace = " \t\r\n", kPunctuation = ".,;:!?()";
-  const DocumentHints hints = HintsOf(text);
-  std::vector<std::pair<size_t, size_t>> words;
-  for (size_t at = text.find_first_not_of(kSpace); at != std::string_view::npos;) {
-    const size_t end = std::min(text.find_first_of(kSpace, at), text.size());
-    words.emplace_back(at, end);
-    at = text.find_first_not_of(kSpace, end);
-  }
+  DocumentHints hints = HintsOf(text);
+  hints.year = 0;  // a date is shown whole
   // The fewest words that have the value, and its unit where one stands with it.
   std::optional<std::string> best;
   size_t best_words = 0;
   bool best_has_unit = false;
-  for (size_t first = 0; first < words.size(); ++first) {
-    for (size_t last = first; last < std::min(words.size(), first + kMostWords); ++last) {
-      std::string_view mention =
-          text.substr(words[first].first, words[last].second - words[first].first);
-      while (!mention.empty() && kPunctuation.find(mention.back()) != std::string_view::npos) {
-        mention.remove_suffix(1);
-      }
-      const TypedValue typed =
-          ConvertWritten(attribute, OrderedJson(std::string(mention)), nullptr, hints);
-      if (typed.value.is_null() || typed.value != value) continue;
-      const size_t count = last - first + 1;
-      const bool has_unit = !typed.unit.empty();
-      const bool better = has_unit != best_has_unit ? has_unit : count < best_words;
-      if (best && !better) continue;
-      best = std::string(mention);
-      best_words = count;
-      best_has_unit = has_unit;
-    }
-  }
+  ForEachMention(text, [&](std::string_view mention, size_t count) {
+    const TypedValue typed =
+        ConvertWritten(attribute, OrderedJson(std::string(mention)), nullptr, hints);
+    if (typed.value.is_null() || typed.value != value) return true;
+    const bool has_unit = !typed.unit.empty();
+    const bool better = has_unit != best_has_unit ? has_unit : count < best_words;
+    if (best && !better) return true;
+    best = std::string(mention);
+    best_words = count;
+    best_has_unit = has_unit;
+    return true;
+  });
   return best;
+}
+
+std::vector<std::string> MentionsOf(const ExtractAttribute& attribute, std::string_view document,
+                                    const Constraint* fits, size_t most) {
+  const DocumentHints hints = HintsOf(document);
+  // With the attribute's own unit for the wish, a bare number has it too: ask for none.
+  ExtractAttribute as_written = attribute;
+  as_written.unit.clear();
+  std::vector<std::string> mentions, with_unit;
+  const auto value_of = [&](const std::string& text) {
+    return ConvertWritten(attribute, OrderedJson(text), fits, hints).value;
+  };
+  ForEachMention(document, [&](std::string_view mention, size_t words) {
+    const std::string text = PlainText(mention);
+    if (std::ranges::find(mentions, text) != mentions.end()) return true;
+    if (words == 1 && ListHasWord("a an ein eine un une", FoldedText(text))) return true;
+    const OrderedJson value = value_of(text);
+    if (value.is_null()) return true;
+    // Words before a value add nothing to it.
+    if (words > 1 && value_of(text.substr(text.find(' ') + 1)) == value) return true;
+    mentions.push_back(text);
+    if (!attribute.unit.empty() &&
+        !ConvertWritten(as_written, OrderedJson(text), nullptr, hints).unit.empty()) {
+      with_unit.push_back(text);
+    }
+    return mentions.size() < most;
+  });
+  return with_unit.empty() ? mentions : with_unit;
 }
 
 std::vector<std::optional<TextSpan>> PlacesOf(const OrderedJson& written,

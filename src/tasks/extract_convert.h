@@ -14,6 +14,7 @@
 #include "banyan/constrain.h"
 #include "banyan/extract.h"
 #include "text/span.h"
+#include "values/convert.h"
 
 namespace banyan {
 
@@ -26,6 +27,8 @@ struct TypedValue {
 // What is known of the document beside the value's text.
 struct DocumentHints {
   bool month_first = false;  // 03/04/2024 is the fourth of March
+  int year = 0;              // of all its dates that have one; 0: of none, or of several years
+  DecimalMark decimal_mark = DecimalMark::kUnknown;  // 1.480 is a thousand or less than two
 };
 DocumentHints HintsOf(std::string_view document);
 
@@ -37,6 +40,12 @@ TypedValue ConvertWritten(const ExtractAttribute& attribute, const nlohmann::ord
 // The words of the text that stand for a number or a date; nothing when there are none.
 std::optional<std::string> FindMention(const ExtractAttribute& attribute,
                                        const nlohmann::ordered_json& value, std::string_view text);
+
+// The texts of at most six words of the document that have a value of a number's or date's
+// attribute, in the order of their first places: at most `most` of them. Numbers with a unit alone,
+// where the attribute has one and the document such numbers.
+std::vector<std::string> MentionsOf(const ExtractAttribute& attribute, std::string_view document,
+                                    const Constraint* fits, size_t most);
 
 // Where a written text stands in the document, as it is, else whatever its case. Of a list: a place
 // for every item.

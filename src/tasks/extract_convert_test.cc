@@ -54,6 +54,36 @@ TEST(HintsTest, OneClearDateDecidesTheOthers) {
   EXPECT_FALSE(HintsOf("1/2 and 13/14/15 and /").month_first);
 }
 
+TEST(HintsTest, OneClearDecimalDecidesTheOthers) {
+  EXPECT_EQ(HintsOf("1.480 kg zu 12,50 EUR, am 31.05.2024 um 18.30 Uhr").decimal_mark,
+            DecimalMark::kComma);
+  EXPECT_EQ(HintsOf("1.480 kg for £12.50").decimal_mark, DecimalMark::kPoint);
+  EXPECT_EQ(HintsOf("1,234.50 and 1.480").decimal_mark, DecimalMark::kPoint);
+  EXPECT_EQ(HintsOf("1.234,5 and 1.480").decimal_mark, DecimalMark::kComma);
+  EXPECT_EQ(HintsOf("1.480 kg in room 2.14").decimal_mark, DecimalMark::kUnknown);
+  EXPECT_EQ(HintsOf("12,50 and $3.20").decimal_mark, DecimalMark::kUnknown);
+  EXPECT_EQ(HintsOf("1,2,3 and 192.168.1.10 and 7, 8").decimal_mark, DecimalMark::kUnknown);
+  EXPECT_EQ(HintsOf(".5 ,5 5. 5,").decimal_mark, DecimalMark::kUnknown);
+}
+
+TEST(HintsTest, TheYearThatAllDatesHave) {
+  EXPECT_EQ(HintsOf("Bill of 09.05.2024. Re-check: 23 May").year, 2024);
+  EXPECT_EQ(HintsOf("On Friday 31st May 2024, \"May 31, 2024\", (2024-06-01).").year, 2024);
+  EXPECT_EQ(HintsOf("30 December 2023 to 2 January 2024").year, 0);
+  EXPECT_EQ(HintsOf("in 2024, built 1998, tel. 2024 1998, £2024").year, 0);
+  EXPECT_EQ(HintsOf("").year, 0);
+}
+
+TEST(MentionsTest, TextsThatHaveAValue) {
+  const ExtractAttribute weight = Attribute(R"({"name":"a","type":"number","unit":"kg"})");
+  EXPECT_THAT(MentionsOf(weight, "A box of (2,5 kg), 3 m.", nullptr, 9),
+              testing::ElementsAre("2,5 kg"));
+  EXPECT_THAT(MentionsOf(weight, "A box of 2,5, 3 m.", nullptr, 9),
+              testing::ElementsAre("2,5", "3"));
+  EXPECT_THAT(MentionsOf(weight, "1 2 3 4 5", nullptr, 2), testing::SizeIs(2));
+  EXPECT_THAT(MentionsOf(weight, "", nullptr, 2), testing::IsEmpty());
+}
+
 TEST(FindMentionTest, ExamplesAreShownAsTheTextHasThem) {
   const std::string text = "Two lamps, 39,90 EUR each. Due: 31. Mai 2024.";
   EXPECT_EQ(FindMention(Attribute(R"({"name":"a","type":"number"})"), 39.9, text), "39,90 EUR");

@@ -14,6 +14,10 @@ namespace {
 
 using OrderedJson = nlohmann::ordered_json;
 
+// Of a value that is written instead of a text without one. On documents for tuning, 2 of 2 above
+// it were right and 3 of 20 below.
+constexpr double kLeastSecondConfidence = 0.2;
+
 // Four digits are more than a probability means.
 OrderedJson RoundedConfidence(double value) {
   if (!std::isfinite(value)) return nullptr;
@@ -101,6 +105,11 @@ std::vector<ExtractedValue> ExtractWork::ValuesOfPart(const Part& part, size_t d
     value.value = std::move(typed.value);
     value.unit = std::move(typed.unit);
     value.reason = std::move(typed.reason);
+    if (attribute.kind == ValueKind::kEnum && !value.value.is_null() &&
+        AllowedBy(text, attribute).empty()) {
+      value.value = nullptr;
+      value.reason = "the document denies every allowed value";
+    }
     if (written.truncated && value.value.is_null()) value.reason = "cut off: see max_tokens";
     value.raw = written.json;
     value.confidence = settings_.Confidence(attribute, written, *records_[document].card);
@@ -125,12 +134,14 @@ std::vector<ExtractedValue> ExtractWork::ValuesOfPart(const Part& part, size_t d
       values.push_back(make(leaf.name, *leaf.attribute, written[n], plan_.fits[n].get()));
       const auto look = part.looks.find(document * leaves() + n);
       if (look == part.looks.end()) continue;
-      const SecondLook& again = look->second;
       ExtractedValue found =
-          make(leaf.name, *leaf.attribute, ReadSlot(again.slot, *again.constraint, again.answer),
-               plan_.fits[n].get());
+          make(leaf.name, *leaf.attribute, LikeliestOf(look->second), plan_.fits[n].get());
       found.tokens += values.back().tokens;
-      if (!found.value.is_null() || found.dropped) values.back() = std::move(found);
+      values.back().tokens = found.tokens;
+      // After a text that has no value, another one is a guess unless the model is fairly sure.
+      const bool guess = !values.back().raw.is_null() && values.back().value.is_null() &&
+                         found.confidence < kLeastSecondConfidence;
+      if ((!found.value.is_null() || found.dropped) && !guess) values.back() = std::move(found);
       continue;
     }
     const std::vector<ExtractAttribute>& parts = leaf.attribute->parts;

@@ -8,6 +8,7 @@
 #include "base/json.h"
 #include "base/json_row.h"
 #include "tasks/extract_joint.h"
+#include "values/enum_match.h"
 
 namespace banyan {
 namespace {
@@ -152,6 +153,31 @@ ValueSlot WithoutNull(const ValueSlot& slot) {
   wanted.copies = true;
   wanted.constraint = nullptr;
   return wanted;
+}
+
+ValueSlot WithOnly(const ValueSlot& slot, const std::vector<std::string>& texts, bool or_null) {
+  ValueSlot wanted = WithoutNull(slot);
+  wanted.value_form = OrderedJson{{"enum", texts}}.dump();
+  wanted.form = or_null ? OrderedJson{{"anyOf", {{{"enum", texts}}, {{"type", "null"}}}}}.dump()
+                        : wanted.value_form;
+  return wanted;
+}
+
+std::vector<std::string> AllowedBy(std::string_view document, const ExtractAttribute& attribute) {
+  const std::vector<std::string> denied = DeniedValues(document, attribute.allowed);
+  std::vector<std::string> rest;
+  std::ranges::copy_if(attribute.allowed, std::back_inserter(rest), [&](const std::string& value) {
+    return std::ranges::find(denied, value) == denied.end();
+  });
+  return rest;
+}
+
+ValueSlot WithoutDenied(const ValueSlot& slot, std::string_view document) {
+  const ExtractAttribute& attribute = *slot.attribute;
+  if (attribute.kind != ValueKind::kEnum) return slot;
+  const std::vector<std::string> rest = AllowedBy(document, attribute);
+  if (rest.empty() || rest.size() == attribute.allowed.size()) return slot;
+  return WithOnly(slot, rest, attribute.nullable);
 }
 
 std::shared_ptr<const Constraint> CopyConstraint(const ValueSlot& slot, std::string_view document,

@@ -53,6 +53,16 @@ ValueSlot MakeSlot(const ExtractAttribute& attribute, std::string piece, SlotReq
 // The same slot where null may not be written. Its constraint is a document's, copies or not.
 ValueSlot WithoutNull(const ValueSlot& slot);
 
+// The values of an enum that the document does not deny ("not green").
+std::vector<std::string> AllowedBy(std::string_view document, const ExtractAttribute& attribute);
+
+// The same slot with only those values; as it is when all are left, or none.
+ValueSlot WithoutDenied(const ValueSlot& slot, std::string_view document);
+
+// The same slot where only these texts may be written, and null if `or_null`. Their constraint is a
+// document's. REQUIRES: one text at least.
+ValueSlot WithOnly(const ValueSlot& slot, const std::vector<std::string>& texts, bool or_null);
+
 // What an answer to the slot must match, when texts are copied from `document`.
 std::shared_ptr<const Constraint> CopyConstraint(const ValueSlot& slot, std::string_view document,
                                                  const SlotRequest& request);

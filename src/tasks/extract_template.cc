@@ -2,23 +2,18 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 
 #include "base/error.h"
 #include "base/json_row.h"
 #include "tasks/extract_work.h"
 
 namespace banyan {
-namespace {
 
-// Puts `piece` under the last piece of the chain that begins with `first`.
-PromptSegment& Append(PromptSegment& first, size_t length) {
+PromptSegment& AppendPiece(PromptSegment& first, size_t length) {
   PromptSegment* last = &first;
   for (size_t i = 1; i < length; ++i) last = &last->below.front();
   return length == 0 ? first : last->below.emplace_back();
 }
-
-}  // namespace
 
 // Slots of one form copy from the same automaton.
 std::shared_ptr<const Constraint> ExtractWork::ConstraintOf(const ValueSlot& slot,
@@ -33,12 +28,16 @@ std::shared_ptr<const Constraint> ExtractWork::ConstraintOf(const ValueSlot& slo
 }
 
 void ExtractWork::MakeConstraints(Part& part) const {
+  std::vector<ValueSlot> allowed;
+  for (size_t i = 0; i < slots(); ++i) {
+    allowed.push_back(WithoutDenied(plan_.slots[i], part.documents[i / leaves()]));
+  }
   if (sequential()) {
-    part.constraints = {SequenceConstraint(plan_.slots, part.documents.front(), settings_.slots)};
+    part.constraints = {SequenceConstraint(allowed, part.documents.front(), settings_.slots)};
     return;
   }
   for (size_t i = 0; i < slots(); ++i) {
-    part.constraints.push_back(ConstraintOf(plan_.slots[i], part.documents[i / leaves()], part));
+    part.constraints.push_back(ConstraintOf(allowed[i], part.documents[i / leaves()], part));
   }
 }
 
@@ -68,7 +67,7 @@ PromptSegment ExtractWork::Template(size_t part, SlotGroup group) {
   auto position = static_cast<std::int64_t>(parts_[part].prompt.tokens.size());
   PromptSegment first;
   for (size_t i = group.begin; i < group.end; ++i) {
-    PromptSegment& piece = Append(first, i - group.begin);
+    PromptSegment& piece = AppendPiece(first, i - group.begin);
     piece.tokens = plan_.slots[i].tokens;
     piece.answers.push_back(RequestFor(plan_.slots[i], {part, {}, i}, parts_[part].constraints[i]));
     if (!together() && !settings_.options.gaps) continue;
@@ -84,7 +83,7 @@ PromptSegment ExtractWork::ItemTemplate(size_t part, size_t item) {
   auto position = static_cast<std::int64_t>(parts_[part].prompt.tokens.size());
   PromptSegment first;
   for (size_t i = 0; i < work.slots.size(); ++i) {
-    PromptSegment& piece = Append(first, i);
+    PromptSegment& piece = AppendPiece(first, i);
     piece.tokens = work.slots[i].tokens;
     piece.answers.push_back(RequestFor(work.slots[i], {part, item, i}, work.constraints[i]));
     piece.first_position = static_cast<std::int32_t>(position);
@@ -149,58 +148,12 @@ void ExtractWork::FindItems(Part& part) const {
   }
 }
 
-// Nulls whose log-odds with the card's bias say that there is a value.
-void ExtractWork::FindDoubtfulNulls(Part& part) const {
-  for (size_t document = 0; document < records_.size(); ++document) {
-    const double bias = records_[document].card->null_bias.value_or(0.0);
-    if (bias >= 0.0) continue;
-    const std::vector<WrittenValue> written = Written(part, document);
-    for (size_t n = 0; n < leaves(); ++n) {
-      const ValueKind kind = plan_.leaves[n].attribute->kind;
-      if (!written[n].json.is_null() || written[n].truncated || kind == ValueKind::kSchema ||
-          kind == ValueKind::kObjects) {
-        continue;
-      }
-      const double none = std::min(written[n].logprob, -1e-9);
-      if (none - std::log(-std::expm1(none)) + bias >= 0.0) continue;
-      SecondLook look{WithoutNull(plan_.slots[document * leaves() + n]), nullptr, {}};
-      try {
-        look.constraint = ConstraintOf(look.slot, part.documents[document], part);
-      } catch (const Error& e) {
-        if (e.kind() != ErrorKind::kInput) throw;
-        continue;  // nothing to copy: null it is
-      }
-      part.looks.emplace(document * leaves() + n, std::move(look));
-    }
-  }
-}
-
-// The pieces of a template, with an answer only where a value is looked for again: values do not
-// see one another here.
-PromptSegment ExtractWork::LookTemplate(size_t part, SlotGroup group) {
-  auto position = static_cast<std::int64_t>(parts_[part].prompt.tokens.size());
-  PromptSegment first;
-  for (size_t i = group.begin; i < group.end; ++i) {
-    PromptSegment& piece = Append(first, i - group.begin);
-    piece.tokens = plan_.slots[i].tokens;
-    const auto look = parts_[part].looks.find(i);
-    if (look != parts_[part].looks.end()) {
-      piece.answers.push_back(
-          RequestFor(look->second.slot, {part, {}, i, true}, look->second.constraint));
-    }
-    if (!together() && !settings_.options.gaps) continue;
-    piece.first_position = static_cast<std::int32_t>(position);
-    position += static_cast<std::int64_t>(piece.tokens.size()) + plan_.slots[i].max_tokens;
-  }
-  return first;
-}
-
 std::vector<PromptSegment> ExtractWork::SecondPrompts() {
   std::vector<PromptSegment> prompts;
   for (size_t p = 0; p < parts_.size(); ++p) {
     Part& part = parts_[p];
     if (settings_.options.stack == 1) FindItems(part);
-    FindDoubtfulNulls(part);
+    FindDoubts(part);
     std::vector<PromptSegment> templates;
     for (size_t item = 0; item < part.items.size(); ++item) {
       templates.push_back(ItemTemplate(p, item));

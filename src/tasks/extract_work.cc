@@ -41,9 +41,9 @@ void ExtractWork::Take(Answer answer) {
   }
   const AnswerPlace& place = places_[answer.tag];
   Part& part = parts_[place.part];
-  Answer& kept = place.second_look ? part.looks.at(place.slot).answer
-                 : place.item      ? part.items[*place.item].answers[place.slot]
-                                   : part.answers[place.slot];
+  Answer& kept = place.candidate ? part.looks.at(place.slot)[*place.candidate].answer
+                 : place.item    ? part.items[*place.item].answers[place.slot]
+                                 : part.answers[place.slot];
   kept = std::move(answer);
 }
 

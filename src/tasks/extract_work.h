@@ -1,7 +1,7 @@
 // The documents of one prompt on their way, one unless they are stacked: the prompt with its
 // templates after it, values as rows. A document that does not fit the model's context is read in
 // parts. A second stage asks for the objects of a list, once it is known how many there are, and
-// again for values where the model was not sure enough that there is none (the card's null_bias).
+// looks again at values of which the first answer was not enough (extract_again.cc).
 #pragma once
 
 #include <deque>
@@ -16,6 +16,9 @@
 #include "tasks/extract_values.h"
 
 namespace banyan {
+
+// The next piece of a template: a chain that begins with `first` and has `length` pieces.
+PromptSegment& AppendPiece(PromptSegment& first, size_t length);
 
 class ExtractWork : public RecordWork {
  public:
@@ -44,12 +47,13 @@ class ExtractWork : public RecordWork {
     std::vector<Answer> answers;  // [slots]
   };
 
-  // A value that was null, written once more without the choice of null.
-  struct SecondLook {
+  // A value that is asked for once more: the likeliest of these answers counts.
+  struct Candidate {
     ValueSlot slot;
     std::shared_ptr<const Constraint> constraint;
     Answer answer;
   };
+  using SecondLook = std::vector<Candidate>;
 
   // What is read in one prompt: all documents of a stack, or a part of one document.
   struct Part {
@@ -68,7 +72,7 @@ class ExtractWork : public RecordWork {
     size_t part = 0;
     std::optional<size_t> item;
     size_t slot = 0;
-    bool second_look = false;
+    std::optional<size_t> candidate = {};  // of a second look
   };
 
   bool sequential() const { return settings_.options.values == ValueMode::kSequential; }
@@ -99,9 +103,14 @@ class ExtractWork : public RecordWork {
   std::vector<PromptSegment> ValuePrompts();
   std::vector<PromptSegment> SecondPrompts();
   void FindItems(Part& part) const;
-  void FindDoubtfulNulls(Part& part) const;
-  PromptSegment LookTemplate(size_t part, SlotGroup group);
   std::vector<WrittenValue> Written(const Part& part, size_t document) const;
+
+  // extract_again.cc: values that are asked for once more.
+  void FindDoubts(Part& part) const;
+  std::vector<ValueSlot> SlotsOfDoubt(const Part& part, size_t slot,
+                                      const WrittenValue& written) const;
+  PromptSegment LookTemplate(size_t part, SlotGroup group);
+  static WrittenValue LikeliestOf(const SecondLook& look);
 
   // extract_rows.cc: the rows.
   std::vector<ExtractedValue> ValuesOfPart(const Part& part, size_t document) const;

@@ -71,8 +71,9 @@
 //   day, or the month if `month_first`. Between points the day is first unless only the second
 //   can be the day.
 // - Two digits are a year from 1970 to 2069. Weekdays, other words, times of day and zones beside
-//   the date are dropped. Two dates, other numbers, no day, no year, "before", "after" and
-//   relative words: null.
+//   the date are dropped. Two dates, other numbers, no day, "before", "after" and relative words:
+//   null.
+// - "23 May", "May 23rd" and "23.5." are of the wish's `year`; null when it is not known.
 //
 // Booleans: words of yes and no (included, erlaubt, inclus, ✓; excluded, verboten, interdit, ✗),
 // also beside other words ("breakfast included"). A negation (no, not, non-, without, nicht,
@@ -106,6 +107,7 @@ struct ValueWish {
   std::string unit;                  // kNumber, kInteger: "kg", "EUR"; empty: as written
   std::vector<std::string> allowed;  // kEnum
   bool month_first = false;          // kDate: 03/04/2024 is March 4th
+  int year = 0;                      // kDate: of dates without one; 0: not known
   DecimalMark decimal_mark = DecimalMark::kUnknown;  // kNumber, kInteger: of the document
 };
 

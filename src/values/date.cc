@@ -20,6 +20,8 @@ constexpr std::string_view kRelativeWords =
     "maintenant soon bald asap";
 constexpr std::string_view kStrictDateWords = "before after vor nach avant apres";
 
+constexpr const char* kNoYear = "has no year";
+
 struct FoundDate {
   size_t begin = 0, end = 0;  // tokens
   int year = 0, month = 0, day = 0;
@@ -202,7 +204,7 @@ class DateReader {
       number |= IsNumber(i, 2);
       year |= IsNumber(i, 4) && tokens_[i].digits == 4;
     }
-    if (month && number) return year ? "is not a date of one day" : "has no year";
+    if (month && number) return year ? "is not a date of one day" : kNoYear;
     if (month || year) return "has no day";
     return "is not a date";
   }
@@ -222,7 +224,15 @@ bool IsDay(int year, int month, int day) {
 }
 
 ConvertedValue ConvertDate(std::string_view raw, const ValueWish& wish) {
-  return DateReader(raw, wish.month_first).Read();
+  ConvertedValue date = DateReader(raw, wish.month_first).Read();
+  if (!date.value.is_null() || wish.year == 0) return date;
+  // With the year at its end it must be a date, and the same text without one was none.
+  const std::string mention = PlainText(raw);
+  const bool numeric = mention.ends_with('.');
+  const std::string whole = fmt::format("{}{}{}", mention, numeric ? "" : " ", wish.year);
+  if (!numeric && !date.reason.ends_with(kNoYear)) return date;
+  ConvertedValue of_year = DateReader(whole, wish.month_first).Read();
+  return of_year.value.is_null() ? date : of_year;
 }
 
 }  // namespace banyan

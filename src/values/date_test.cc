@@ -135,6 +135,25 @@ TEST(Date, TwoDigitYears) {
                                 {"1 May 85", "\"1985-05-01\""}});
 }
 
+TEST(Date, TheYearOfTheDocument) {
+  ValueWish wish;
+  wish.type = ValueType::kDate;
+  wish.year = 2024;
+  ExpectConversions(wish, {{"31 May", "\"2024-05-31\""},
+                           {"Friday, 31. Mai", "\"2024-05-31\""},
+                           {"May 31st", "\"2024-05-31\""},
+                           {"1er mars", "\"2024-03-01\""},
+                           {"31.05.", "\"2024-05-31\""},
+                           {"31 May 2023", "\"2023-05-31\""},
+                           {"29 Feb", "\"2024-02-29\""},
+                           {"31 June", "null"},
+                           {"May", "null", "no day"},
+                           {"3 or 4 May", "null"},
+                           {"Chapter 3.", "null"},
+                           {"1.5", "null"},
+                           {"tomorrow", "null", "relative"}});
+}
+
 TEST(Date, NotOneDay) {
   ExpectConversions(kDayFirst, {{"", "null", "empty"},
                                 {"May 2024", "null", "no day"},

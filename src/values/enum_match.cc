@@ -169,4 +169,32 @@ ConvertedValue ConvertEnum(std::string_view raw, const ValueWish& wish) {
   return EnumMatcher(raw, wish).Match();
 }
 
+std::vector<std::string> DeniedValues(std::string_view text,
+                                      const std::vector<std::string>& allowed) {
+  constexpr size_t kReach = 3;  // words that a negation turns round
+  std::vector<Words> clauses;
+  for (size_t begin = 0; begin < text.size();) {
+    const size_t end = std::min(text.find_first_of(".,;:!?\n()", begin), text.size());
+    if (end > begin) clauses.push_back(FoldedWords(text.substr(begin, end - begin)));
+    begin = end + 1;
+  }
+  std::vector<std::string> denied;
+  for (const std::string& value : allowed) {
+    const Words words = FoldedWords(value);
+    if (words.empty() || HasNegation(words)) continue;
+    size_t mentions = 0, denials = 0;
+    for (const Words& clause : clauses) {
+      for (std::optional<size_t> at = FindWords(clause, words, 0); at;
+           at = FindWords(clause, words, *at + 1)) {
+        ++mentions;
+        const auto place = clause.begin() + static_cast<std::ptrdiff_t>(*at);
+        denials += std::any_of(place - static_cast<std::ptrdiff_t>(std::min(*at, kReach)), place,
+                               IsNegation);
+      }
+    }
+    if (mentions > 0 && denials == mentions) denied.push_back(value);
+  }
+  return denied;
+}
+
 }  // namespace banyan

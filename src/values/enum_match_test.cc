@@ -1,3 +1,5 @@
+#include "values/enum_match.h"
+
 #include "values/conversion_fixture.h"
 
 namespace banyan {
@@ -84,6 +86,20 @@ TEST(Enum, SignsAndNumbers) {
                                                         {"10", "\"10\""},
                                                         {"€", "\"€\""},
                                                         {"100", "null"}});
+}
+
+TEST(Enum, ValuesThatATextDenies) {
+  const std::vector<std::string> colours = {"red", "green", "dark blue", "none"};
+  const auto denied = [&](std::string_view text) { return DeniedValues(text, colours); };
+  using Values = std::vector<std::string>;
+  EXPECT_EQ(denied("It is not green."), Values{"green"});
+  EXPECT_EQ(denied("Sans rouge, keine Red-Variante, not in dark blue"),
+            (Values{"red", "dark blue"}));
+  EXPECT_EQ(denied("Not green, but the legs are green."), Values{});  // named without a denial too
+  EXPECT_EQ(denied("Not sold here. Green."), Values{});               // another sentence
+  EXPECT_EQ(denied("Not as I would have liked it green"), Values{});  // too far
+  EXPECT_EQ(denied("greenhouse, not"), Values{});
+  EXPECT_EQ(denied(""), Values{});
 }
 
 }  // namespace
