@@ -2,7 +2,7 @@
 
     python3 -m eval.extraction -m MODEL [--adapter DIR] [--titles oa_mine.jsonl] [--out FOLDER] [-- --threads 2]
 
-Sets: the everyday documents of `eval/samples` (frozen) and those to tune on; `--titles` adds OA-Mine's product titles (only those that
+Sets: the everyday documents of `eval/samples` (frozen) and two sets to tune on; `--titles` adds OA-Mine's product titles (only those that
 `train/extract_sets.py` holds out), `--set DOCS.jsonl=SCHEMA.json` any other, `--foreign` the documents of `eval/foreign.py`. Every set is written
 skeleton, isolated and sequential (`--values`), all documents in one job; `--one-by-one N` runs the first N again with one under way at
 a time, checks that the values are the same, and times them. Documents a second are the receipt's, without loading.
@@ -150,7 +150,7 @@ def foreign_table(a: argparse.Namespace, runs: list[Run], folder: Path) -> tuple
 
 
 def sets_of(a: argparse.Namespace, folder: Path) -> list[Set]:
-    sets = [] if a.no_everyday else [Set(SAMPLES / f"{n}.jsonl", SAMPLES / f"{n}-schema.json") for n in ("everyday", "everyday-dev")]
+    sets = [] if a.no_everyday else [Set(SAMPLES / f"{n}.jsonl", SAMPLES / f"{n}-schema.json") for n in ("everyday", "everyday-dev", "everyday-dev2")]
     if a.titles:
         write_set(folder, "titles", [t for t in read_rows(a.titles) if is_test(t["id"])], "titles-schema")
         sets.append(Set(folder / "titles.jsonl", folder / "titles-schema.json"))
