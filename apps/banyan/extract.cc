@@ -1,9 +1,11 @@
 // banyan extract: attribute values out of many documents. Options and help are in
 // extract_options.cc, the work is in the library.
 #include <chrono>
+#include <fstream>
 #include <memory>
 #include <string>
 
+#include "banyan/error.h"
 #include "banyan/extract.h"
 #include "commands.h"
 #include "extract_options.h"
@@ -44,9 +46,23 @@ int RunExtractCommand(ExtractCommand& command) {
 int RunProposal(ExtractCommand& command) {
   command.Resolve();
   const std::shared_ptr<Model> model = command.run.LoadModel(command.quiet);
-  const std::string schema =
+  if (!command.quiet) command.job.notice = [](const std::string& text) { SayLine(text); };
+  const SchemaProposal proposal =
       ProposeSchema(model, command.run.engine, command.proposal, command.job);
-  Print(schema + "\n");
+  if (command.job.output != "-") {
+    std::ofstream file(command.job.output, std::ios::binary | std::ios::trunc);
+    file << proposal.schema << "\n";
+    file.close();
+    if (!file) throw Error(ErrorKind::kIo, command.job.output + ": cannot be written");
+  }
+  if (command.json) {
+    Print(proposal.ToJson() + "\n");
+  } else if (command.job.output != "-") {
+    Print(proposal.ToText());
+  } else {
+    if (!command.quiet) Say(proposal.ToText());
+    Print(proposal.schema + "\n");
+  }
   return 0;
 }
 

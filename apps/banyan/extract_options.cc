@@ -1,5 +1,7 @@
 #include "extract_options.h"
 
+#include <filesystem>
+
 #include "banyan/error.h"
 #include "option_text.h"
 
@@ -226,25 +228,75 @@ void ExtractCommand::AddTo(CLI::App& command) {
 void ExtractCommand::AddProposalTo(CLI::App& command) {
   propose = true;
   command.footer(R"(
-Reads the first documents and writes a schema with the attributes that the model names in several of
-them, to be looked through and used with --schema.
+Reads 3 to 20 documents and proposes a schema for documents like these. Candidates are labels that
+several documents have ("Colour: …", headers of tables) and common names of the kind of document; the
+model looks for a value of each, and those that stand in several documents are kept, with a type that
+fits the values. Look it through, then use it with --schema.
 
-  $ banyan extract schema -m model.gguf docs.jsonl --category laptop > schema.json)");
+  $ banyan extract schema -m model.gguf docs.jsonl -o schema.json
+  $ banyan extract -m model.gguf docs.jsonl --schema schema.json -o values.jsonl
+
+Output
+  The schema, and a table for people: type, documents that have the attribute, mean confidence of its
+  values, in how many documents it is a label, examples. With -o the schema goes to the file and the
+  table to standard output, else the schema to standard output and the table to stderr.
+Exit code
+  0: a schema was written; 2: fewer than 3 documents, or nothing that several of them have.)");
   command.add_option("input", job.inputs,
                      "Files, folders, quoted patterns, or - for standard input");
-  command.add_option("--category", proposal.category, "The category's name");
-  command.add_option("--documents", proposal.documents, "How many are read")
-      ->check(CLI::PositiveNumber)
+  command.add_option("-o,--output", job.output, "The file for the schema; - for standard output")
+      ->type_name("FILE")
+      ->capture_default_str();
+  command.add_flag(
+      "--json", json,
+      "Print the proposal as one line of JSON: coverage, examples with their documents, "
+      "and the schema");
+  command.add_option("--category", proposal.category, "The category's name in the schema");
+  std::string kinds;
+  for (const std::string& kind : SchemaKinds()) kinds += (kinds.empty() ? "" : "|") + kind;
+  command
+      .add_option("--kind", proposal.kind,
+                  "The kind of documents whose common names are tried (default: by their words)")
+      ->type_name(kinds);
+  command
+      .add_option("--names", proposal.names,
+                  "Names to try too, with commas between; kept if any document has a value")
+      ->delimiter(',')
+      ->allow_extra_args(false);
+  command
+      .add_option("--documents", proposal.documents,
+                  "How many are read, from the first on; empty ones and doubles are left out")
+      ->check(CLI::Range(kLeastSamples, kMostSamples))
+      ->capture_default_str();
+  command
+      .add_option("--min-documents", proposal.least_documents,
+                  "Documents that must have a sure value for an attribute")
+      ->check(CLI::Range(1, kMostSamples))
       ->capture_default_str();
   command.add_option("--attributes", proposal.attributes, "At most so many are proposed")
-      ->check(CLI::PositiveNumber)
+      ->check(CLI::Range(1, 512))
       ->capture_default_str();
   command.add_option("--input-format", job.input_format,
                      "jsonl, csv, tsv, text, html or pdf (default: by name)");
   command.add_option("--field", fields, "OURS=THEIRS, e.g. text=body")->allow_extra_args(false);
-  command.add_flag("--quiet", quiet, "No progress on stderr");
+  command.add_flag("--quiet", quiet, "No progress and no table on stderr");
   run.model_by_default = true;
   run.AddTo(command, "mixed");
+}
+
+// What can be refused before a model is loaded.
+void ExtractCommand::CheckProposal() const {
+  JobOptions inputs = job;
+  inputs.output = "-";
+  CheckJob(inputs);
+  if (job.output == "-") return;
+  const std::filesystem::path folder = std::filesystem::path(job.output).parent_path();
+  if (!folder.empty() && !std::filesystem::is_directory(folder)) {
+    throw Error(ErrorKind::kUsage, job.output + ": cannot be written: no such folder");
+  }
+  if (!job.overwrite && std::filesystem::exists(job.output)) {
+    throw Error(ErrorKind::kUsage, job.output + ": is there already; --overwrite replaces it");
+  }
 }
 
 void ExtractCommand::Resolve() {
@@ -252,7 +304,7 @@ void ExtractCommand::Resolve() {
   if (job.inputs.empty()) throw Error(ErrorKind::kUsage, "extract: expected an input file, or -");
   ParseFieldOptions(fields, {"id", "text", "category"}, job);
   job.needed_columns = {{"text"}};
-  if (propose) return;
+  if (propose) return CheckProposal();
   if (schema_file.empty()) {
     throw Error(ErrorKind::kUsage, "extract: expected a schema (--schema FILE)");
   }

@@ -24,12 +24,15 @@ struct ExtractCommand {
   std::string report;    // file; empty: none
   bool propose = false;  // `extract schema`: no schema is needed, one is written
   ProposeOptions proposal;
+  bool json = false;  // `extract schema`: all about the proposal, for programs
   bool show_prompt = false, layout = false, dry_run = false, quiet = false;
 
   // Adds all options, and the examples that end the help.
   void AddTo(CLI::App& command);
   // The same of `extract schema`.
   void AddProposalTo(CLI::App& command);
+  // Of `extract schema`: the input and the schema's file. Throws.
+  void CheckProposal() const;
   // Checks and converts what is text on the command line, reads the files that it names, and checks
   // the job. Throws.
   void Resolve();

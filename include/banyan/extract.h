@@ -135,14 +135,47 @@ void WriteExtractLayouts(std::shared_ptr<Model> model, const ExtractOptions& ext
                          const JobOptions& job,
                          const std::function<void(const std::string&)>& write);
 
+inline constexpr int kLeastSamples = 3, kMostSamples = 20;
+
 struct ProposeOptions {
-  int documents = 16;    // of the input, from the first on
-  int attributes = 16;   // at most
-  std::string category;  // its name; empty: none
+  int documents = kMostSamples;    // of the input, from the first on: kLeastSamples to kMostSamples
+  int attributes = 24;             // at most
+  int least_documents = 2;         // that must have an attribute
+  std::string category;            // its name; empty: none
+  std::string kind;                // one of SchemaKinds(); empty: by the documents' words
+  std::vector<std::string> names;  // that are tried too, and kept if any document has a value
 };
-// A schema for documents like these: the attributes that the model names in several of them.
-std::string ProposeSchema(std::shared_ptr<Model> model, const EngineOptions& engine_options,
-                          const ProposeOptions& options, const JobOptions& job);
+
+struct ProposedAttribute {
+  struct Example {
+    std::string value;
+    std::string document;  // its id
+  };
+  std::string name;
+  std::string type;               // for people: "number in kg"
+  int documents = 0;              // that have a value
+  int label_documents = 0;        // of these, with the name as a label
+  double confidence = 0.0;        // mean of its values
+  std::vector<Example> examples;  // every document's, surest first
+};
+
+struct SchemaProposal {
+  int documents = 0;
+  std::vector<std::string> kinds;             // of documents, whose names were tried
+  std::vector<ProposedAttribute> attributes;  // most frequent first
+  std::string schema;                         // for ParseExtractSchema
+
+  std::string ToText() const;  // a table
+  std::string ToJson() const;  // one line: all of it
+};
+
+// Kinds of documents of which common names are known: product, invoice, mail …
+std::vector<std::string> SchemaKinds();
+
+// A schema for documents like these (docs/extract.md). Throws kUsage for options and for fewer
+// than kLeastSamples documents, kInput when there is no attribute.
+SchemaProposal ProposeSchema(std::shared_ptr<Model> model, const EngineOptions& engine_options,
+                             const ProposeOptions& options, const JobOptions& job);
 
 // A page for the browser with the job's documents (at most 10 000), their values and where they
 // stand. REQUIRES: the job is over and its output a JSONL file. Throws kUsage, kIo.

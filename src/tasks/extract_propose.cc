@@ -1,158 +1,194 @@
-// A schema proposed by the model: every sample document names attributes with their types, held to
-// JSON; those that several documents name are the proposal.
+// A schema proposed from sample documents: candidates are labels of the documents and names of a
+// lexicon, the model looks for a value of each, and those that several documents have are kept.
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
+#include <cmath>
+#include <set>
 
-#include "banyan/constrain.h"
-#include "banyan/extract.h"
 #include "base/error.h"
-#include "base/json.h"
+#include "base/json_row.h"
+#include "propose/choose.h"
+#include "propose/infer_type.h"
+#include "tasks/extract_samples.h"
 #include "tasks/extract_task.h"
-#include "tasks/job.h"
-#include "tasks/prompt.h"
-#include "tasks/prompt_encoder.h"
+#include "values/value_text.h"
 
 namespace banyan {
 namespace {
 
 using OrderedJson = nlohmann::ordered_json;
 
-constexpr const char* kInstruction =
-    "List the attributes of the thing that the text describes, as JSON: for each its name, the "
-    "type of its value and the value that the text gives.";
+// A name takes about four tokens of the instruction, and so much of the context it may have.
+constexpr int kContextOfName = 24;
 
-constexpr const char* kListSchema = R"({"type": "array", "minItems": 1, "maxItems": 16, "items": {
-    "type": "object", "required": ["name", "type", "value"], "properties": {
-    "name": {"type": "string", "pattern": "^[A-Za-z][A-Za-z0-9 _-]{1,30}$"},
-    "type": {"enum": ["text", "number", "integer", "boolean", "date"]},
-    "value": {"type": "string", "minLength": 1, "maxLength": 60}}}})";
+std::string TextOf(const InputRow& row) { return row.value.at("text").get<std::string>(); }
 
-struct Proposed {
-  std::string name;                   // as it was written first
-  std::map<std::string, int> types;   // how often each
-  std::vector<std::string> examples;  // different ones
-  int documents = 0;
+std::vector<const LexiconKind*> KindsFor(const ProposeOptions& options,
+                                         const std::vector<std::string>& texts,
+                                         const std::vector<std::vector<FoundLabel>>& labels) {
+  if (!options.kind.empty()) {
+    const LexiconKind* kind = FindLexiconKind(options.kind);
+    if (kind != nullptr) return {kind};
+    Throw(ErrorKind::kUsage, "extract schema: --kind: expected one of {}; found '{}'",
+          fmt::join(SchemaKinds(), ", "), options.kind);
+  }
+  std::vector<std::vector<std::string>> keys(labels.size());
+  for (size_t d = 0; d < labels.size(); ++d) {
+    std::set<std::string> different;
+    for (const FoundLabel& label : labels[d]) different.insert(LabelKey(label.name));
+    keys[d].assign(different.begin(), different.end());
+  }
+  return KindsOf(texts, keys);
+}
+
+// The value of `name` in a row of `banyan extract`, where it stands in the text.
+std::optional<SampleValue> ValueIn(const OrderedJson& row, const std::string& name) {
+  if (!row.contains("values") || !row.at("values").contains(name)) return std::nullopt;
+  const OrderedJson& value = row.at("values").at(name);
+  const OrderedJson span = row.at("spans").value(name, OrderedJson());
+  const OrderedJson& confidence = row.at("confidence").at(name);
+  if (!value.is_string() || !span.is_array() || !confidence.is_number()) return std::nullopt;
+  SampleValue found;
+  found.text = value.get<std::string>();
+  found.confidence = confidence.get<double>();
+  found.place = {span.at(0).get<std::int64_t>(), span.at(1).get<std::int64_t>()};
+  if (FoldedWords(found.text).empty()) return std::nullopt;
+  return found;
+}
+
+struct ProposeRun {
+  std::shared_ptr<Model> model;
+  const EngineOptions& engine_options;
+  const std::vector<InputRow>& samples;
 };
 
-std::string NameKey(const std::string& name) {
-  std::string key;
-  for (const char c : name) {
-    if (c == ' ' || c == '_' || c == '-') continue;
-    key += c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-  }
-  return key;
-}
-
-std::vector<std::string> SampleTexts(const JobOptions& job, int documents) {
-  InputReader input(InputOf(OfDocuments(job)));
-  std::vector<std::string> texts;
-  InputRow row;
-  while (static_cast<int>(texts.size()) < documents && input.Next(row)) {
-    const auto text = row.value.find("text");
-    if (row.problem || text == row.value.end() || !text->is_string()) continue;
-    texts.push_back(text->get<std::string>());
-  }
-  if (texts.empty()) Throw(ErrorKind::kUsage, "extract schema: the input has no document");
-  return texts;
-}
-
-void Collect(const std::string& written, std::map<std::string, Proposed>& proposals) {
-  const OrderedJson list = OrderedJson::parse(written, nullptr, /*allow_exceptions=*/false);
-  if (!list.is_array()) return;
-  std::map<std::string, bool> named;
-  for (const OrderedJson& entry : list) {
-    const std::string name = entry.at("name").get<std::string>();
-    const std::string key = NameKey(name);
-    if (key.empty() || std::exchange(named[key], true)) continue;
-    Proposed& proposed = proposals[key];
-    if (proposed.name.empty()) proposed.name = name;
-    ++proposed.documents;
-    ++proposed.types[entry.at("type").get<std::string>()];
-    const std::string value = entry.at("value").get<std::string>();
-    if (proposed.examples.size() < 3 && std::ranges::count(proposed.examples, value) == 0) {
-      proposed.examples.push_back(value);
+// Asks the model for all candidates; values behind labels stay.
+void FindValues(const ProposeRun& run, std::vector<AttributeCandidate>& candidates) {
+  const auto together =
+      static_cast<size_t>(std::max(8, run.model->context_length() / kContextOfName));
+  std::string first_error;
+  bool any_row = false;
+  for (size_t begin = 0; begin < candidates.size(); begin += together) {
+    const size_t end = std::min(candidates.size(), begin + together);
+    OrderedJson attributes = OrderedJson::array();
+    for (size_t i = begin; i < end; ++i) attributes.push_back({{"name", candidates[i].name}});
+    ExtractOptions extract;
+    extract.schema = OrderedJson{{"attributes", attributes}}.dump();
+    extract.schema_name = "candidates";
+    const std::vector<OrderedJson> rows =
+        ExtractSamples(run.model, run.engine_options, extract, run.samples);
+    for (size_t d = 0; d < rows.size(); ++d) {
+      if (rows[d].contains("error")) {
+        if (first_error.empty()) first_error = rows[d].at("error").at("message");
+        continue;
+      }
+      any_row = true;
+      for (size_t i = begin; i < end; ++i) {
+        std::optional<SampleValue>& value = candidates[i].values[d];
+        if (!value) value = ValueIn(rows[d], candidates[i].name);
+      }
     }
   }
+  if (!any_row)
+    Throw(ErrorKind::kInput, "extract schema: no document could be read: {}", first_error);
 }
 
-// The most frequent type; examples are kept where they are of that type.
-OrderedJson AttributeOf(const Proposed& proposed) {
-  const auto type =
-      std::ranges::max_element(proposed.types, {}, [](const auto& entry) { return entry.second; });
-  OrderedJson attribute = {{"name", proposed.name}, {"type", type->first}};
-  if (type->first == "text") attribute["examples"] = proposed.examples;
-  return attribute;
+std::vector<ProposedAttribute::Example> ExamplesOf(const AttributeCandidate& attribute,
+                                                   const std::vector<InputRow>& samples) {
+  std::vector<size_t> documents;
+  for (size_t d = 0; d < samples.size(); ++d) {
+    if (attribute.values[d]) documents.push_back(d);
+  }
+  std::ranges::stable_sort(documents, [&](size_t a, size_t b) {
+    return attribute.values[a]->confidence > attribute.values[b]->confidence;
+  });
+  std::vector<ProposedAttribute::Example> examples;
+  for (const size_t d : documents) {
+    examples.push_back({attribute.values[d]->text, TextOrJson(samples[d].value.at("id"))});
+  }
+  return examples;
+}
+
+ProposedAttribute Describe(const AttributeCandidate& attribute, const OrderedJson& type,
+                           const std::vector<InputRow>& samples) {
+  ProposedAttribute proposed;
+  proposed.name = attribute.name;
+  proposed.type = TypeWords(type);
+  proposed.label_documents = static_cast<int>(attribute.label_documents);
+  proposed.documents = static_cast<int>(attribute.coverage());
+  for (const std::optional<SampleValue>& value : attribute.values) {
+    if (value) proposed.confidence += value->confidence / proposed.documents;
+  }
+  proposed.examples = ExamplesOf(attribute, samples);
+  return proposed;
+}
+
+void CheckPropose(const Model& model, const ProposeOptions& options) {
+  if (model.text() == nullptr) {
+    Throw(ErrorKind::kUnsupported, "extract schema: the model's files have no tokenizer");
+  }
+  if (options.documents < kLeastSamples || options.documents > kMostSamples) {
+    Throw(ErrorKind::kUsage, "extract schema: --documents: expected {} to {}, found {}",
+          kLeastSamples, kMostSamples, options.documents);
+  }
 }
 
 }  // namespace
 
-std::string ProposeSchema(std::shared_ptr<Model> model, const EngineOptions& engine_options,
-                          const ProposeOptions& options, const JobOptions& job) {
-  const std::shared_ptr<const Text> text = model->text();
-  if (text == nullptr) {
-    Throw(ErrorKind::kUnsupported, "extract schema: the model's files have no tokenizer");
-  }
-  const std::vector<std::string> texts = SampleTexts(job, options.documents);
-  ConstraintOptions constraint_options;
-  constraint_options.end_tokens = model->end_tokens();
-  constraint_options.end_when_complete = true;
-  const JsonSlot slot{"", kListSchema};
-  const std::vector<std::string> after = {""};
-  const std::shared_ptr<const Constraint> constraint =
-      Constraint::FromJsonTemplate({&slot, 1}, after, MakeTokenTrie(*text), constraint_options);
-  AskOptions ask;
-  ask.instruction = kInstruction;
-  const bool chat = text->has_chat_template();
-  ask.prompt_template =
-      chat ? "{context}{question}" : "{instruction}\n\n{context}\n\nAttributes:\n{question}";
-  const PromptWriter writer(text, ask);
-  PromptEncoder encoder(text, /*add_bos=*/!chat);
-  Engine engine(model, engine_options);
-  for (size_t i = 0; i < texts.size(); ++i) {
-    const auto parts = writer.Write([&](const std::string& name) -> std::optional<PromptVariable> {
-      if (name == "instruction") return PromptVariable{ask.instruction, PromptLevel::kShared};
-      if (name == "context") return PromptVariable{texts[i], PromptLevel::kRecord};
-      return PromptVariable{"", PromptLevel::kQuestion};
-    });
-    PromptSegment prompt;
-    prompt.tokens = encoder.Encode(parts).tokens;
-    AnswerRequest& answer = prompt.answers.emplace_back();
-    answer.tag = i;
-    answer.max_new = 400;
-    answer.stop_tokens = model->end_tokens();
-    answer.constraint = constraint;
-    engine.Submit(std::move(prompt));
-  }
-  std::map<std::string, Proposed> proposals;
-  std::vector<std::string> written(texts.size());
-  const auto take = [&] {
-    for (const Answer& answer : engine.TakeFinished()) {
-      const std::string bytes = constraint->BytesOf(answer.tokens);
-      written[answer.tag] = bytes + constraint->Completion(bytes).value_or("");
-    }
-  };
-  while (engine.Step()) take();
-  take();
-  for (const std::string& list : written) Collect(list, proposals);
+std::vector<std::string> SchemaKinds() {
+  std::vector<std::string> names;
+  for (const LexiconKind& kind : LexiconKinds()) names.emplace_back(kind.name);
+  return names;
+}
 
-  std::vector<const Proposed*> ranked;
-  for (const auto& [key, proposed] : proposals) ranked.push_back(&proposed);
-  std::ranges::stable_sort(
-      ranked, [](const Proposed* a, const Proposed* b) { return a->documents > b->documents; });
-  OrderedJson attributes = OrderedJson::array();
-  for (const Proposed* proposed : ranked) {
-    const bool enough = proposed->documents > 1 || texts.size() == 1 || attributes.empty();
-    if (!enough || static_cast<int>(attributes.size()) >= options.attributes) break;
-    attributes.push_back(AttributeOf(*proposed));
+SchemaProposal ProposeSchema(std::shared_ptr<Model> model, const EngineOptions& engine_options,
+                             const ProposeOptions& options, const JobOptions& job) {
+  CheckPropose(*model, options);
+  const std::vector<InputRow> samples =
+      ReadSamples(job, kLeastSamples, static_cast<size_t>(options.documents));
+  std::vector<std::string> texts;
+  CandidateRequest request;
+  for (const InputRow& sample : samples) {
+    texts.push_back(TextOf(sample));
+    request.labels.push_back(FindLabels(texts.back()));
   }
-  if (attributes.empty()) Throw(ErrorKind::kInput, "extract schema: the model named no attribute");
-  const OrderedJson category = {{"attributes", attributes}};
-  const OrderedJson schema = options.category.empty()
-                                 ? category
-                                 : OrderedJson{{"categories", {{options.category, category}}}};
-  return schema.dump(2);
+  request.kinds = KindsFor(options, texts, request.labels);
+  request.names = options.names;
+  request.least_documents = static_cast<size_t>(options.least_documents);
+  std::vector<AttributeCandidate> candidates = MakeCandidates(request);
+  FindValues({model, engine_options, samples}, candidates);
+  ChoiceRules rules;
+  rules.least_documents = request.least_documents;
+  rules.most_attributes = static_cast<size_t>(options.attributes);
+  const std::vector<AttributeCandidate> chosen = ChooseAttributes(std::move(candidates), rules);
+  if (chosen.empty()) {
+    Throw(ErrorKind::kInput,
+          "extract schema: no attribute has sure values in {} of the {} documents; give names "
+          "(--names) or another --kind than {}",
+          options.least_documents, samples.size(), request.kinds.front()->name);
+  }
+  SchemaProposal proposal;
+  proposal.documents = static_cast<int>(samples.size());
+  for (const LexiconKind* kind : request.kinds) proposal.kinds.emplace_back(kind->name);
+  OrderedJson attributes = OrderedJson::array();
+  for (const AttributeCandidate& attribute : chosen) {
+    std::vector<std::string> values;
+    for (const std::optional<SampleValue>& value : attribute.values) {
+      if (value) values.push_back(value->text);
+    }
+    const OrderedJson type = InferType(values, attribute.expected);
+    OrderedJson member = {{"name", attribute.name}};
+    member.update(type);
+    attributes.push_back(std::move(member));
+    proposal.attributes.push_back(Describe(attribute, type, samples));
+  }
+  const OrderedJson category = {{"attributes", std::move(attributes)}};
+  proposal.schema =
+      (options.category.empty() ? category
+                                : OrderedJson{{"categories", {{options.category, category}}}})
+          .dump(2);
+  return proposal;
 }
 
 }  // namespace banyan
