@@ -247,6 +247,7 @@ Exit code
   command.add_option("-o,--output", job.output, "The file for the schema; - for standard output")
       ->type_name("FILE")
       ->capture_default_str();
+  command.add_flag("--overwrite", job.overwrite, "Replace the file for the schema");
   command.add_flag(
       "--json", json,
       "Print the proposal as one line of JSON: coverage, examples with their documents, "

@@ -51,6 +51,12 @@ std::optional<double> ScoreOf(const AttributeCandidate& candidate, const ChoiceR
   return sum;
 }
 
+// What a person asked for comes first.
+bool Precedes(const AttributeCandidate& a, double score_a, const AttributeCandidate& b,
+              double score_b) {
+  return a.given != b.given ? a.given : score_a > score_b;
+}
+
 void Take(const AttributeCandidate& candidate, TakenPlaces& taken) {
   for (size_t d = 0; d < candidate.values.size(); ++d) {
     const std::optional<SampleValue>& value = candidate.values[d];
@@ -82,7 +88,7 @@ std::vector<AttributeCandidate> ChooseAttributes(std::vector<AttributeCandidate>
       const std::optional<double> score = ScoreOf(candidates[i], rules);
       if (!score) {
         out[i] = true;  // values only get fewer
-      } else if (!best || *score > best_score) {
+      } else if (!best || Precedes(candidates[i], *score, candidates[*best], best_score)) {
         best = i;
         best_score = *score;
       }

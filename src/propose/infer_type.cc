@@ -4,7 +4,7 @@
 
 #include <algorithm>
 #include <map>
-#include <set>
+#include <utility>
 #include <vector>
 
 #include "propose/label_lines.h"
@@ -43,7 +43,7 @@ bool IsBareNumber(const std::string& value) {
   ValueWish wish;
   wish.type = ValueType::kNumber;
   const ConvertedValue number = ConvertValue(value, wish);
-  if (number.value.is_null() || value.empty()) return false;
+  if (number.value.is_null() || value.empty() || value.find(';') != std::string::npos) return false;
   if (value.size() > 1 && value[0] == '0' && value[1] >= '0' && value[1] <= '9') return false;
   const bool begins = HasDigit(value.substr(0, 1)) ||
                       static_cast<unsigned char>(value[0]) >= 0x80 ||
@@ -58,12 +58,18 @@ const Unit* KnownUnit(const std::string& unit) {
 }
 
 void AddUnits(const std::vector<ConvertedValue>& numbers, OrderedJson& type) {
-  std::map<std::string, size_t> counts;
+  std::vector<std::pair<std::string, size_t>> counts;  // in the order of the values
   for (const ConvertedValue& number : numbers) {
     if (number.unit.empty()) continue;
     const Unit* unit = KnownUnit(number.unit);
     if (unit == nullptr) return;  // of words that only look like one
-    ++counts[unit->symbol];
+    const auto known =
+        std::ranges::find(counts, unit->symbol, [](const auto& c) { return c.first; });
+    if (known == counts.end()) {
+      counts.emplace_back(unit->symbol, 1);
+    } else {
+      ++known->second;
+    }
   }
   if (counts.empty()) return;
   const auto most = std::ranges::max_element(

@@ -15,8 +15,9 @@ TEST(InferTypeTest, Numbers) {
   EXPECT_EQ(Type({"3", "12", "7"}), R"({"type":"integer"})");
   EXPECT_EQ(Type({"3.5", "12"}), R"({"type":"number"})");
   EXPECT_EQ(Type({"3 kg", "500 g", "1,5 kg"}), R"({"type":"number","unit":"kg"})");
+  EXPECT_EQ(Type({"3 kg", "500 g"}), R"({"type":"number","unit":"kg"})");
   EXPECT_EQ(Type({"€ 60", "12,50 EUR"}), R"({"type":"number","unit":"EUR"})");
-  EXPECT_EQ(Type({"$60", "12 EUR"}), R"({"type":"number","units":["EUR","USD"]})");
+  EXPECT_EQ(Type({"$60", "12 EUR"}), R"({"type":"number","units":["USD","EUR"]})");
   EXPECT_EQ(Type({"60", "12"}, Expected::kMoney), R"({"type":"number"})");
   EXPECT_EQ(Type({"1001", "1002"}, Expected::kCode), R"({"type":"text"})");
   EXPECT_EQ(Type({"007", "012"}), R"({"type":"text"})");

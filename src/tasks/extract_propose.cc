@@ -63,35 +63,48 @@ struct ProposeRun {
   const std::vector<InputRow>& samples;
 };
 
-// Asks the model for all candidates; values behind labels stay.
-void FindValues(const ProposeRun& run, std::vector<AttributeCandidate>& candidates) {
-  const auto together =
-      static_cast<size_t>(std::max(8, run.model->context_length() / kContextOfName));
-  std::string first_error;
-  bool any_row = false;
-  for (size_t begin = 0; begin < candidates.size(); begin += together) {
-    const size_t end = std::min(candidates.size(), begin + together);
-    OrderedJson attributes = OrderedJson::array();
-    for (size_t i = begin; i < end; ++i) attributes.push_back({{"name", candidates[i].name}});
-    ExtractOptions extract;
-    extract.schema = OrderedJson{{"attributes", attributes}}.dump();
-    extract.schema_name = "candidates";
-    const std::vector<OrderedJson> rows =
-        ExtractSamples(run.model, run.engine_options, extract, run.samples);
-    for (size_t d = 0; d < rows.size(); ++d) {
-      if (rows[d].contains("error")) {
-        if (first_error.empty()) first_error = rows[d].at("error").at("message");
-        continue;
-      }
-      any_row = true;
-      for (size_t i = begin; i < end; ++i) {
-        std::optional<SampleValue>& value = candidates[i].values[d];
-        if (!value) value = ValueIn(rows[d], candidates[i].name);
-      }
+// Values of the candidates [begin, end) in all samples; those behind labels stay. Returns the error
+// when no document could be read.
+std::string FindValuesOf(const ProposeRun& run, std::vector<AttributeCandidate>& candidates,
+                         size_t begin, size_t end) {
+  OrderedJson attributes = OrderedJson::array();
+  for (size_t i = begin; i < end; ++i) attributes.push_back({{"name", candidates[i].name}});
+  ExtractOptions extract;
+  extract.schema = OrderedJson{{"attributes", attributes}}.dump();
+  extract.schema_name = "candidates";
+  const std::vector<OrderedJson> rows =
+      ExtractSamples(run.model, run.engine_options, extract, run.samples);
+  std::string error;
+  size_t failed = 0;
+  for (size_t d = 0; d < rows.size(); ++d) {
+    if (rows[d].contains("error")) {
+      error = rows[d].at("error").at("message").get<std::string>();
+      ++failed;
+      continue;
+    }
+    for (size_t i = begin; i < end; ++i) {
+      std::optional<SampleValue>& value = candidates[i].values[d];
+      if (!value) value = ValueIn(rows[d], candidates[i].name);
     }
   }
-  if (!any_row)
-    Throw(ErrorKind::kInput, "extract schema: no document could be read: {}", first_error);
+  return failed == rows.size() ? error : "";
+}
+
+// Asks the model for all candidates, for fewer at a time where the context holds no more.
+void FindValues(const ProposeRun& run, std::vector<AttributeCandidate>& candidates) {
+  auto together = static_cast<size_t>(std::max(8, run.model->context_length() / kContextOfName));
+  size_t begin = 0;
+  while (begin < candidates.size()) {
+    const size_t end = std::min(candidates.size(), begin + together);
+    const std::string error = FindValuesOf(run, candidates, begin, end);
+    if (error.empty()) {
+      begin = end;
+    } else if (together > 1) {
+      together /= 2;
+    } else {
+      Throw(ErrorKind::kInput, "extract schema: no document could be read: {}", error);
+    }
+  }
 }
 
 std::vector<ProposedAttribute::Example> ExamplesOf(const AttributeCandidate& attribute,

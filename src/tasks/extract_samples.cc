@@ -87,7 +87,13 @@ class SampleJob {
  private:
   void Advance(size_t number) {
     SampleWork& sample = works_[number];
-    for (PromptSegment& prompt : sample.work->NextPrompts()) {
+    std::vector<PromptSegment> prompts;
+    try {
+      prompts = sample.work->NextPrompts();
+    } catch (const Error& error) {
+      sample.work->Refuse(error);
+    }
+    for (PromptSegment& prompt : prompts) {
       prompt.adapter = sample.adapter;
       RaiseTags(prompt, static_cast<std::uint64_t>(number) << kSampleTagBits);
       sample.missing += AnswersIn(prompt);
