@@ -1,5 +1,5 @@
-// The names themselves: from what shops, offices and forms call things (schema.org, GS1 and the
-// feeds of market places have most of them), English first, with German and French labels.
+// The names themselves: what shops, offices and forms commonly call things, English first, with
+// German and French labels.
 #include "propose/lexicon.h"
 
 namespace banyan {
