@@ -42,7 +42,8 @@ class ProposalsTest(ExtractTest):
         schema = self.path("schema.json")
         table = self.propose(rows(INVOICES), "-o", schema, "--category", "bill").stdout.decode()
         self.assertRegex(table, r"(?m)^Date +date +4 of 4 +1\.00 +label in 4 +12 March 2024 \| ")
-        read = json.load(open(schema, encoding="utf-8"))["categories"]["bill"]["attributes"]
+        with open(schema, encoding="utf-8") as file:
+            read = json.load(file)["categories"]["bill"]["attributes"]
         out = self.extract(rows(INVOICES), schema, "--category", "bill")
         self.assertEqual(list(out[0]["values"]), [a["name"] for a in read])
         self.assertIn("is there already; --overwrite", self.propose(rows(INVOICES), "-o", schema, code=2).stderr)
