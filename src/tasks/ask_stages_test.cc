@@ -118,7 +118,11 @@ TEST(AskNullBias, AnAnswerThatIsTooWeakGivesWayToNull) {
   for (const auto& [null, expected] : {std::pair<float, Json>(-2.4f, nullptr), {-2.6f, "Rome"}}) {
     Stages stages(CopyingModel(R"(,"null_bias":1.5)"), {}, Rome());
     const auto first = stages.Next();
-    EXPECT_FALSE(stages.work().IsPlain(first.at(0).tag));  // it may turn out to be none
+    const std::uint64_t tag = first.at(0).tag;
+    ASSERT_TRUE(stages.work().IsPlain(tag));
+    EXPECT_FALSE(stages.work().ShowRules(tag).sure);  // it may turn out to be none
+    stages.work().Hear(tag, std::vector<float>{-1.0f});
+    EXPECT_FALSE(stages.work().ShowRules(tag).sure);
     stages.Give(first.at(0), "Rome", -1.0f);
     const auto second = stages.Next();
     ASSERT_EQ(second.size(), 1u);
@@ -126,6 +130,27 @@ TEST(AskNullBias, AnAnswerThatIsTooWeakGivesWayToNull) {
     stages.Give(second[0], "null", null);
     EXPECT_EQ(Json(stages.Row()["answer"]), expected) << null;
   }
+}
+
+TEST(AskNullBias, AnAnswerThatCannotGiveWayIsShownFromItsFirstToken) {
+  // All others together have log(1 - exp(-0.1)) = -2.35: with a bias of 1.5 that is less than -0.1.
+  Stages stages(CopyingModel(R"(,"null_bias":1.5)"), {}, Rome());
+  const auto first = stages.Next();
+  const std::uint64_t tag = first.at(0).tag;
+  stages.work().Hear(tag, std::vector<float>{-0.1f});
+  stages.work().Hear(tag, std::vector<float>{-3.0f});  // later tokens do not count
+  EXPECT_TRUE(stages.work().ShowRules(tag).sure);
+  EXPECT_TRUE(stages.work().ShowRules(tag).whole_words);
+  stages.Give(first.at(0), "Rome", -0.1f);
+  EXPECT_TRUE(stages.Next().empty());
+  EXPECT_EQ(stages.Row()["answer"], "Rome");
+  // Without copies nothing gives way.
+  AskOptions free;
+  free.copy = false;
+  Stages written(CopyingModel(R"(,"null_bias":1.5)"), free, Rome());
+  const auto rules = written.work().ShowRules(written.Next().at(0).tag);
+  EXPECT_TRUE(rules.sure);
+  EXPECT_FALSE(rules.whole_words);
 }
 
 TEST(AskChoice, ThePriorIsAskedWithoutTheDocument) {
