@@ -33,7 +33,7 @@ SHORTEST, LONGEST = 200, 1500  # characters of a paragraph that is taken from a 
 
 
 def read_facts(split: str) -> list[dict]:
-    return [fact for fact in map(json.loads, FACTS.open(encoding="utf-8")) if fact["split"] == split]
+    return [fact for fact in map(json.loads, FACTS.read_text(encoding="utf-8").splitlines()) if fact["split"] == split]
 
 
 def paragraphs_of(path: Path | None, rng: random.Random):
