@@ -5,7 +5,7 @@ from __future__ import annotations
 import unittest
 from pathlib import Path
 
-from eval.long_documents import ask, judge, long_document, read_facts, score, table
+from eval.long_documents import ask, judge, long_document, read_facts, score, table, without_reduce
 
 ROOT = Path(__file__).parents[2]
 MODEL, BINARY = ROOT / "models" / "banyan-reader-34m.gguf", ROOT / "build" / "release" / "banyan"
@@ -47,9 +47,11 @@ class Documents(unittest.TestCase):
 class Engine(unittest.TestCase):
     def test_parts_are_answered_at_the_right_places(self):
         record = long_document(read_facts("dev")[:6], 3, None)
+        answers = []
         for reduce in ([], ["--reduce"]):
             command = [str(BINARY), "ask", "-m", str(MODEL), "--too-long", "split", "--part-tokens", "500", "--max-new", "16", *reduce]
             rows, _ = ask(command, record)
+            answers.append([(row["answer"], row.get("start")) for row in sorted(without_reduce(rows), key=lambda row: row["question_id"])])
             found = score(judge(record, rows))
             self.assertGreater(found["parts"], 3)
             self.assertGreaterEqual(found["placed"], 0.5, rows)
@@ -57,6 +59,7 @@ class Engine(unittest.TestCase):
                 if row.get("answer"):
                     self.assertEqual(record["context"][row["start"]:row["end"]].split(), row["answer"].split())
                     self.assertTrue(any(r["start"] <= row["start"] and row["end"] <= r["end"] for r in row["read"]), row)
+        self.assertEqual(*answers)  # the parts' answers do not depend on --reduce
 
 
 if __name__ == "__main__":
