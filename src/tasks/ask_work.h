@@ -189,7 +189,9 @@ class AskWork : public RecordWork {
   std::optional<TextSpan> PlaceOf(const Part& part, const std::string& answer) const;
   std::vector<Candidate> Candidates(const Asked& asked) const;
   size_t BestPart(const Asked& asked) const;
-  void WriteParts(const Asked& asked, nlohmann::ordered_json& row) const;
+  bool ReducedCounts(const Asked& asked, const Part& best) const;
+  TextSpan SpanOf(std::string_view piece) const;
+  void WriteParts(const Asked& asked, const Part& answered, nlohmann::ordered_json& row) const;
   std::vector<std::string_view> Passages(const std::vector<Candidate>& candidates,
                                          size_t bytes) const;
   void AskReduced(size_t question);
@@ -197,6 +199,7 @@ class AskWork : public RecordWork {
   // ask_choice.cc
   void AddPrior(size_t question);
   std::vector<double> ScoresOf(const Asked& asked, const Part& part) const;
+  std::optional<double> ChoiceConfidence(size_t question, double share) const;
   void WriteChoice(size_t question, nlohmann::ordered_json& row) const;
 
   // ask_rows.cc
