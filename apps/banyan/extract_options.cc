@@ -2,6 +2,7 @@
 
 #include "banyan/error.h"
 #include "option_text.h"
+#include "reader_offer.h"
 
 namespace banyan::app {
 namespace {
@@ -248,6 +249,7 @@ them, to be looked through and used with --schema.
 }
 
 void ExtractCommand::Resolve() {
+  if (!propose) ChooseDefaultReader(run, ReaderTask::kExtract, /*may_ask=*/false);
   run.Resolve();
   if (job.inputs.empty()) throw Error(ErrorKind::kUsage, "extract: expected an input file, or -");
   ParseFieldOptions(fields, {"id", "text", "category"}, job);
