@@ -69,6 +69,7 @@ void FetchLine::Show(std::int64_t done, std::int64_t total) {
   const bool last = done >= total;
   if (ended_) return;
   ended_ = last;
+  if (done == 0) start_ = std::chrono::steady_clock::now();  // speed counts from the first byte on
   const double seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
   const double fraction =
