@@ -7,7 +7,7 @@ The questions are those of FOLDER/SET.jsonl whose documents `train.reader_data` 
 Scottish Parliament), or all of a file (`--file`, any number of them): `natural.jsonl` has a hundred on letters, invoices, recipes, tickets
 and the like that no model here was trained on or chosen by. Exact match and F1 are SQuAD's; a question without an answer wants `null`.
 `not in text` is the share of answers, `null` apart, that do not stand in the context word for word; `denied` the share of `null` where there is
-an answer. The first row of each table is what `null` to every question gets. Intervals hold 95 % of 1000 draws of texts with replacement.
+an answer; `errors` counts questions that could not be asked, which are wrong (`-- --too-long split` reads long texts in parts). The first row of each table is what `null` to every question gets. Intervals hold 95 % of 1000 draws of texts with replacement.
 """
 from __future__ import annotations
 
@@ -29,15 +29,17 @@ def held_records(folder: Path, name: str, limit: int) -> list[dict]:
 
 
 def ask(binary: str, model: str, adapter: str, records: list[dict], options: list[str]) -> tuple[dict, float]:
-    """Answers by (record, question), and the seconds they took."""
+    """Answers by (record, question), None for a question whose row is an error, and the seconds they took."""
     with tempfile.TemporaryDirectory() as folder:
         source, target = Path(folder, "in.jsonl"), Path(folder, "out.jsonl")
         source.write_text("".join(json.dumps(r) + "\n" for r in records))
         command = [binary, "ask", "-m", model, str(source), "-o", str(target), "--max-new", "32", "--quiet", *(["--adapter", adapter] if adapter else []), *options]
         began = time.time()
-        subprocess.run(command, check=True)
-        rows = [json.loads(line) for line in target.read_text().splitlines()]
-    return {(o["id"], o["question_id"]): (o.get("answer") or "null").strip() for o in rows}, time.time() - began
+        done = subprocess.run(command)
+        if done.returncode not in (0, 1):  # 1: some rows are errors
+            raise SystemExit(f"{binary} ended with {done.returncode}")
+        rows = [json.loads(line) for line in target.read_text().splitlines()] if target.exists() else []
+    return {(o["id"], o["question_id"]): None if "error" in o else (o.get("answer") or "null").strip() for o in rows}, time.time() - began
 
 
 def judge(records: list[dict], found: dict) -> list[list[dict]]:
@@ -47,10 +49,13 @@ def judge(records: list[dict], found: dict) -> list[list[dict]]:
         text = f" {normalize(r['context'])} "
         rows = []
         for q in r["questions"]:
-            answer = found[r["id"], q["id"]]
+            answer = found.get((r["id"], q["id"]))
+            if answer is None:  # it could not be asked, such as a text that is too long: wrong
+                rows.append(dict(exact=0.0, f1=0.0, known=bool(q["answers"]), null=False, foreign=False, failed=True))
+                continue
             null = normalize(answer) == "null"
             rows.append(dict(exact=float(exact_match(answer, q["answers"])), f1=token_f1(answer, q["answers"]), known=bool(q["answers"]), null=null,
-                             foreign=not null and f" {normalize(answer)} " not in text))
+                             foreign=not null and f" {normalize(answer)} " not in text, failed=False))
         out.append(rows)
     return out
 
@@ -58,10 +63,10 @@ def judge(records: list[dict], found: dict) -> list[list[dict]]:
 def means(texts: list[list[dict]]) -> dict:
     rows = [row for text in texts for row in text]
     mean = lambda values: round(sum(values) / len(values), 4) if values else None
-    known, unknown, given = [r for r in rows if r["known"]], [r for r in rows if not r["known"]], [r for r in rows if not r["null"]]
+    known, unknown, given = [r for r in rows if r["known"]], [r for r in rows if not r["known"]], [r for r in rows if not r["null"] and not r["failed"]]
     return dict(questions=len(rows), exact=mean([r["exact"] for r in rows]), f1=mean([r["f1"] for r in rows]), answerable_f1=mean([r["f1"] for r in known]),
                 null_accuracy=mean([float(r["null"]) for r in unknown]), denied=mean([float(r["null"]) for r in known]),
-                not_in_text=mean([float(r["foreign"]) for r in given]) or 0.0)
+                not_in_text=mean([float(r["foreign"]) for r in given]) or 0.0, errors=sum(r["failed"] for r in rows))
 
 
 def intervals(texts: list[list[dict]], draws: int = 1000, seed: int = 1) -> dict[str, list[float]]:
@@ -89,8 +94,8 @@ def table_of(name: str, rows: dict[str, dict]) -> str:
         return f"{100 * row[key]:.1f}" + (f" ({100 * span[0]:.0f}–{100 * span[1]:.0f})" if span else "")
     keys = ("exact", "f1", "answerable_f1", "null_accuracy", "denied", "not_in_text")
     lines = [f"**{name}**, {next(iter(rows.values()))['questions']} questions (%; 95 % intervals)", "",
-             "| | exact | F1 | F1 where there is an answer | `null` where there is none | `null` where there is an answer | answers not in the text | s |", "|---" * 8 + "|"]
-    lines += [f"| {label} | " + " | ".join(cell(row, k) for k in keys) + f" | {row.get('seconds', 0):.0f} |" for label, row in rows.items()]
+             "| | exact | F1 | F1 where there is an answer | `null` where there is none | `null` where there is an answer | answers not in the text | errors | s |", "|---" * 9 + "|"]
+    lines += [f"| {label} | " + " | ".join(cell(row, k) for k in keys) + f" | {row.get('errors', 0)} | {row.get('seconds', 0):.0f} |" for label, row in rows.items()]
     return "\n".join(lines) + "\n"
 
 

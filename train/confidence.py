@@ -1,11 +1,15 @@
 """Fits the confidence of a model's card: how likely an answer is right, from the log-probability of its tokens.
 
     python3 -m train.confidence CALIBRATION.jsonl … --task ask | extract --card models/smollm2-reader/banyan.json
+    python3 -m train.confidence DEV.jsonl --task choice --test TEST.jsonl --card models/smollm2-reader/banyan.json
 
 CALIBRATION.jsonl is what the trainers write at their end: a line for every held-out answer, with its log-probabilities and whether
 it was right. For each kind of answer P(right) = sigmoid(scale * x + offset) is fitted by least log-loss, x the log-odds
 of the probability with which the model wrote it. A kind with few lines shares those of all. Prints the expected calibration error on the other half of the lines, fitted
 on one half; what the card gets is fitted on all. The card's other fields stay.
+
+For `choice` the files are those of `eval.choices --rows`: every way of comparing options gets a fit of its own from the log-odds of the
+chosen option's share, as the kinds `choice-sum`, `choice-mean`, `choice-prior` and `choice-letter` of the task `ask`. The error is that of `--test`.
 """
 from __future__ import annotations
 
@@ -24,7 +28,9 @@ def lines(path: Path, task: str) -> list[tuple[str, float, bool]]:
     """(kind, x, right)"""
     found = []
     for row in map(json.loads, path.open(encoding="utf-8")):
-        if task == "ask":
+        if task == "choice":
+            found += [(f"choice-{way}", math.log(max(one["probability"], 1e-300)), bool(one["right"])) for way, one in row["ways"].items()]
+        elif task == "ask":
             right = row["exact"] or (row["is_null"] and not row["answerable"])
             found.append(("null" if row["is_null"] else "answer", row["logprob"], bool(right)))
         else:
@@ -38,15 +44,22 @@ def log_odds(logprob: np.ndarray) -> np.ndarray:
 
 
 def fit(x: np.ndarray, right: np.ndarray) -> tuple[float, float]:
-    """scale, offset by Newton's method, with a weak pull to (1, 0) so that a kind without errors has an end."""
+    """scale, offset by Newton's method with halved steps, and a weak pull to (1, 0) so that a kind without errors has an end."""
     w = np.array([1.0, 0.0])
     a = np.stack([log_odds(x), np.ones_like(x)], 1)
-    for _ in range(60):
+
+    def loss(w: np.ndarray) -> float:
+        z = a @ w
+        return float((np.logaddexp(0.0, z) - right * z).sum() + 0.05 * ((w - np.array([1.0, 0.0])) ** 2).sum())
+
+    for _ in range(100):
         p = 1 / (1 + np.exp(-np.clip(a @ w, -30, 30)))
         gradient = a.T @ (p - right) + 0.1 * (w - np.array([1.0, 0.0]))
         hessian = (a * (p * (1 - p))[:, None]).T @ a + 0.1 * np.eye(2)
         step = np.linalg.solve(hessian, gradient)
-        w -= np.clip(step, -2, 2)
+        while loss(w - step) > loss(w) and np.abs(step).max() > 1e-9:  # a whole step may overshoot where most answers are sure
+            step = step / 2
+        w = w - step
         if np.abs(step).max() < 1e-9:
             break
     return max(float(w[0]), 0.0), float(w[1])
@@ -67,7 +80,7 @@ def fits(found: list[tuple[str, float, bool]]) -> dict[str, tuple[float, float]]
     values = [f for f in found if f[0] != "null"]
     for kind in kinds:
         own = [f for f in found if f[0] == kind]
-        use = own if len(own) >= FEWEST or kind == "null" else values
+        use = own if len(own) >= FEWEST or kind == "null" or kind.startswith("choice-") else values
         out[kind] = fit(np.array([x for _, x, _ in use]), np.array([r for _, _, r in use], float))
     out[""] = fit(np.array([x for _, x, _ in values]), np.array([r for _, _, r in values], float))
     return out
@@ -76,18 +89,32 @@ def fits(found: list[tuple[str, float, bool]]) -> dict[str, tuple[float, float]]
 def main() -> None:
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("files", type=Path, nargs="+")
-    p.add_argument("--task", choices=["ask", "extract"], required=True)
+    p.add_argument("--task", choices=["ask", "extract", "choice"], required=True)
+    p.add_argument("--test", type=Path, help="for choice: answers that nothing is fitted on")
     p.add_argument("--card", type=Path, required=True)
     a = p.parse_args()
     found = [f for path in a.files for f in lines(path, a.task) if math.isfinite(f[1])]
+    card = json.loads(a.card.read_text()) if a.card.exists() else {}
+    if a.task == "choice":
+        made = fits(found)
+        del made[""]
+        test = lines(a.test, "choice") if a.test else []
+        for kind, (scale, offset) in made.items():
+            x, right = np.array([x for k, x, _ in test if k == kind]), np.array([r for k, _, r in test if k == kind], float)
+            if len(x):
+                print(f"{kind}: {right.mean():.3f} of {len(x)} right; expected calibration error {calibration_error(probability(x, scale, offset), right, 5):.3f}, "
+                      f"of the shares as they are {calibration_error(np.exp(x), right, 5):.3f} (5 bins)")
+            card.setdefault("confidence", {}).setdefault("ask", {})[kind] = dict(feature="log_odds", scale=round(scale, 4), offset=round(offset, 4))
+        a.card.write_text(json.dumps(card, indent=1) + "\n")
+        return
     half = fits(found[::2])
     test = found[1::2]
     guessed = np.array([float(probability(np.array([x]), *half.get(k, half[""]))[0]) for k, x, _ in test])
     right = np.array([r for _, _, r in test], float)
     print(f"{len(found)} answers, {np.mean([r for _, _, r in found]):.3f} right; expected calibration error on {len(test)} not fitted: {calibration_error(guessed, right):.3f}, uncalibrated {calibration_error(np.exp([x for _, x, _ in test]), right):.3f}")
-    card = json.loads(a.card.read_text()) if a.card.exists() else {}
     made = {k: dict(feature="log_odds", scale=round(s, 4), offset=round(o, 4)) for k, (s, o) in fits(found).items()}
-    card.setdefault("confidence", {})[a.task] = {**made.pop(""), **made}
+    kept = {k: v for k, v in card.get("confidence", {}).get(a.task, {}).items() if k.startswith("choice-")}
+    card.setdefault("confidence", {})[a.task] = {**made.pop(""), **made, **kept}
     a.card.write_text(json.dumps(card, indent=1) + "\n")
 
 

@@ -63,7 +63,7 @@ void AskCommand::ResolveMode() {
 
 void AskCommand::Resolve() {
   const bool to_read = job.output == "-" && job.output_format.empty() && !show_prompt && !dry_run;
-  ChooseDefaultReader(run, to_read && !quiet);
+  ChooseDefaultReader(run, ReaderTask::kAsk, to_read && !quiet);
   run.Resolve();
   if (!delimiter.empty()) job.delimiter = ParseDelimiter(delimiter, "--delimiter");
   if (job.output_format == "text") {

@@ -9,7 +9,8 @@ namespace banyan::app {
 Command AddEval(CLI::App& app) {
   CLI::App* command = app.add_subcommand("eval", "Score what a task wrote against what is right");
   command->require_subcommand(1);
-  const std::vector<EvalPart> parts = {AddEvalExtract(*command), AddEvalRag(*command)};
+  const std::vector<EvalPart> parts = {AddEvalAsk(*command), AddEvalExtract(*command),
+                                       AddEvalRag(*command)};
   return [parts] {
     for (const EvalPart& part : parts) {
       if (part.app->parsed()) return part.run();

@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <filesystem>
-#include <fstream>
 #include <memory>
 #include <set>
 #include <string>
@@ -117,12 +116,7 @@ void WriteReliability(const std::string& file, const ScoredRun& run) {
         fmt::format("--reliability: the rows of '{}' have no confidence between 0 and 1{}",
                     run.name, run.scores.log_probabilities ? ": they are log-probabilities" : ""));
   }
-  std::ofstream out(file, std::ios::binary);
-  out << ReliabilitySvg(Calibrate(run.scores.confidences), run.name);
-  out.flush();
-  if (!out) {
-    throw Error(ErrorKind::kIo, fmt::format("--reliability: {}: cannot write the file", file));
-  }
+  WriteReliabilitySvg(file, run.scores.confidences, run.name);
 }
 
 void PrintCalibration(const std::vector<ScoredRun>& runs) {

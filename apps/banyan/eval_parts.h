@@ -3,16 +3,25 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <string>
+#include <vector>
 
+#include "banyan/calibration.h"
 #include "commands.h"
 
 namespace banyan::app {
+
+// Writes the reliability diagram of these confidences, titled `name`, to --reliability's file.
+// Throws kIo.
+void WriteReliabilitySvg(const std::string& file, const std::vector<ConfidencePoint>& confidences,
+                         const std::string& name);
 
 struct EvalPart {
   CLI::App* app = nullptr;
   Command run;
 };
 
+EvalPart AddEvalAsk(CLI::App& eval);
 EvalPart AddEvalExtract(CLI::App& eval);
 EvalPart AddEvalRag(CLI::App& eval);
 

@@ -4,6 +4,7 @@
 
 #include "banyan/error.h"
 #include "option_text.h"
+#include "reader_offer.h"
 
 namespace banyan::app {
 namespace {
@@ -301,6 +302,7 @@ void ExtractCommand::CheckProposal() const {
 }
 
 void ExtractCommand::Resolve() {
+  if (!propose) ChooseDefaultReader(run, ReaderTask::kExtract, /*may_ask=*/false);
   run.Resolve();
   if (job.inputs.empty()) throw Error(ErrorKind::kUsage, "extract: expected an input file, or -");
   ParseFieldOptions(fields, {"id", "text", "category"}, job);

@@ -55,7 +55,7 @@ int Path(const std::string& model) {
 }
 
 int Get(const std::string& name) {
-  const std::string path = FetchModel(name, [](const std::string& text) { Say(text + "\n"); });
+  const std::string path = FetchForPerson(name);
   Print(path + "\n");
   return 0;
 }

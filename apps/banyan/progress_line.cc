@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <utility>
 
 namespace banyan::app {
 namespace {
@@ -62,6 +63,39 @@ void ProgressLine::Show(const JobProgress& progress) {
   if (!progress.last && progress.seconds < next_line_) return;
   next_line_ = std::max(progress.seconds * 1.5, progress.seconds + 5.0);
   std::fprintf(stderr, "%s\n", ProgressText(progress, false).c_str());
+}
+
+void FetchLine::Show(std::int64_t done, std::int64_t total) {
+  const bool last = done >= total;
+  if (ended_) return;
+  ended_ = last;
+  if (done == 0) start_ = std::chrono::steady_clock::now();  // speed counts from the first byte on
+  const double seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
+  const double fraction =
+      static_cast<double>(done) / static_cast<double>(std::max<std::int64_t>(1, total));
+  std::string text =
+      fmt::format("{:3.0f} %  {:.1f} of {:.1f} MB", 100.0 * fraction,
+                  static_cast<double>(done) * 1e-6, static_cast<double>(total) * 1e-6);
+  if (seconds > 0.5) {
+    const double speed = static_cast<double>(done) / seconds;
+    text += fmt::format("  {:.1f} MB/s", speed * 1e-6);
+    if (!last && speed > 0.0) {
+      text += fmt::format("  {} left", ShortDuration(static_cast<double>(total - done) / speed));
+    }
+  }
+  if (terminal_) {
+    std::fprintf(stderr, "\r%s%s\x1b[K%s", Bar(fraction).c_str(), text.c_str(), last ? "\n" : "");
+    std::fflush(stderr);
+    drawn_ = !last;
+  } else if (last || seconds >= next_line_) {
+    std::fprintf(stderr, "%s\n", text.c_str());
+    next_line_ = std::max(seconds * 1.5, seconds + 5.0);
+  }
+}
+
+void FetchLine::Leave() {
+  if (std::exchange(drawn_, false)) std::fprintf(stderr, "\n");
 }
 
 void LoadLine::Show(std::int64_t done, std::int64_t total) {

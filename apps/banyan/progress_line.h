@@ -20,6 +20,24 @@ class ProgressLine {
   double next_line_ = 1.0;  // seconds; plain lines come ever more rarely
 };
 
+// Of fetching a model's package.
+class FetchLine {
+ public:
+  explicit FetchLine(bool terminal) : terminal_(terminal) {}
+  ~FetchLine() { Leave(); }
+  // Bytes, as FetchProgress says them; the last call has done == total.
+  void Show(std::int64_t done, std::int64_t total);
+  // What is said next begins a line of its own.
+  void Leave();
+
+ private:
+  bool terminal_;
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+  double next_line_ = 5.0;  // seconds; where there is no terminal
+  bool ended_ = false;
+  bool drawn_ = false;  // a bar stands on the line
+};
+
 // Of loading a model: nothing for the first two seconds, so that small models load in silence.
 class LoadLine {
  public:

@@ -6,10 +6,13 @@
 #include <cstdlib>
 #include <iostream>
 #include <string>
+#include <utility>
 
 #include "banyan/better_reader.h"
 #include "banyan/error.h"
+#include "banyan/fetch_model.h"
 #include "banyan/model.h"
+#include "progress_line.h"
 #include "screen.h"
 
 namespace banyan::app {
@@ -51,7 +54,22 @@ void OfferOnce() {
   Say(fmt::format("The shipped model answers. A better one: {}.\n\n", kHowToGet));
 }
 
+bool IsModelNamed(const RunOptions& run) {
+  return !run.load.model.empty() || !run.adapters.empty();
+}
+
 }  // namespace
+
+std::string FetchForPerson(const std::string& model) {
+  FetchLine line(::isatty(STDERR_FILENO) == 1);
+  return FetchModel(
+      model,
+      [&](const std::string& text) {
+        line.Leave();
+        Say(text + "\n");
+      },
+      [&](std::int64_t done, std::int64_t total) { line.Show(done, total); });
+}
 
 bool GetBetterReader() {
   const auto offer = BetterReader();
@@ -60,29 +78,42 @@ bool GetBetterReader() {
     return false;
   }
   try {
-    FetchModel(offer->model, [](const std::string& text) { Say(text + "\n"); });
+    FetchForPerson(offer->model);
   } catch (const Error& e) {
     SayLine(e.what());
     return false;
   }
   ChooseReader(ReaderChoice::kBetter);
   Say(fmt::format(
-      "From now on 'banyan ask' answers with {} and {}; 'banyan model better --shipped' "
-      "goes back.\n",
+      "From now on ask, extract and serve use {}, with {} for questions; 'banyan model better "
+      "--shipped' goes back.\n",
       offer->model, offer->adapter));
   return true;
 }
 
-void ChooseDefaultReader(RunOptions& run, bool may_ask) {
-  const char* wanted = std::getenv("BANYAN_MODEL");
-  const bool named =
-      !run.load.model.empty() || !run.adapters.empty() || (wanted != nullptr && *wanted != '\0');
-  if (named) return;
+void ChooseDefaultReader(RunOptions& run, ReaderTask task, bool may_ask) {
+  if (IsModelNamed(run)) return;
   if (may_ask) OfferOnce();
-  const auto offer = BetterReader();
-  if (!offer || ChosenReader() != ReaderChoice::kBetter) return;
-  run.load.model = offer->model;
-  run.adapters = {offer->adapter};
+  const DefaultReader reader = DefaultReaderFor(task);
+  run.load.model = reader.model;
+  if (!reader.adapter.empty()) run.adapters = {reader.adapter};
+}
+
+std::map<std::string, std::string> ChooseDefaultReaders(RunOptions& run) {
+  if (IsModelNamed(run)) return {};
+  std::map<std::string, std::string> adapters;
+  const DefaultReader ask = DefaultReaderFor(ReaderTask::kAsk);
+  run.load.model = ask.model;
+  for (const auto& [name, task] :
+       {std::pair("ask", ReaderTask::kAsk), std::pair("extract", ReaderTask::kExtract)}) {
+    const DefaultReader reader = DefaultReaderFor(task);
+    if (reader.model != ask.model || reader.adapter.empty()) continue;
+    adapters[name] = reader.adapter;
+    run.adapters.push_back(reader.adapter + "=" + reader.adapter);
+  }
+  // One model does all tasks of a server.
+  if (adapters.contains("ask")) adapters["rag"] = adapters["ask"];
+  return adapters;
 }
 
 int ModelBetter(bool offer, bool shipped) {

@@ -2,13 +2,24 @@
 // the terminal was offered once.
 #pragma once
 
+#include <map>
+#include <string>
+
+#include "banyan/better_reader.h"
 #include "run_options.h"
 
 namespace banyan::app {
 
-// Sets model and adapter of the better reader where it was chosen and nothing else is named. With
-// `may_ask`, on a terminal, it is offered first, once.
-void ChooseDefaultReader(RunOptions& run, bool may_ask);
+// Sets the model and the adapter that do `task` where the command line names none
+// (DefaultReaderFor). With `may_ask`, on a terminal, the better reader is offered first, once.
+void ChooseDefaultReader(RunOptions& run, ReaderTask task, bool may_ask);
+
+// The same for a server, which does all tasks: adapters are kept apart. Returns the adapter of each
+// task ("ask", "extract", "rag") that has one.
+std::map<std::string, std::string> ChooseDefaultReaders(RunOptions& run);
+
+// FetchModel, with words and a progress bar on stderr.
+std::string FetchForPerson(const std::string& model);
 
 // Fetches it and makes it the default. False, with a line that says why, when it cannot be had.
 bool GetBetterReader();

@@ -5,6 +5,7 @@
 #include "banyan/bytes.h"
 #include "banyan/error.h"
 #include "banyan/models.h"
+#include "reader_offer.h"
 
 namespace banyan::app {
 namespace {
@@ -130,6 +131,7 @@ void ServeCommand::AddTo(CLI::App& command) {
 }
 
 void ServeCommand::Resolve() {
+  serve.task_adapters = ChooseDefaultReaders(run);
   run.Resolve();
   serve.max_body = ParseBytes(max_body, "--max-body");
   serve.max_files = ParseBytes(max_files, "--max-files");

@@ -13,9 +13,15 @@ GIVEN = {("a", "1"): "Ruth", ("a", "2"): "null", ("a", "3"): "null", ("b", "1"):
 class Scores(unittest.TestCase):
     def test_counts(self):
         found = score(RECORDS, GIVEN)
-        self.assertEqual(found, dict(questions=5, exact=0.4, f1=0.4, answerable_f1=0.3333, null_accuracy=0.5, denied=0.3333, not_in_text=0.3333))
+        self.assertEqual(found, dict(questions=5, exact=0.4, f1=0.4, answerable_f1=0.3333, null_accuracy=0.5, denied=0.3333, not_in_text=0.3333, errors=0))
         everything_null = score(RECORDS, dict.fromkeys(GIVEN, "null"))
         self.assertEqual((everything_null["exact"], everything_null["null_accuracy"], everything_null["denied"]), (0.4, 1.0, 1.0))
+
+    def test_a_question_that_could_not_be_asked_is_wrong(self):
+        found = score(RECORDS, {**GIVEN, ("a", "1"): None})
+        self.assertEqual((found["questions"], found["errors"], found["exact"], found["denied"]), (5, 1, 0.2, 0.3333))
+        del (given := dict(GIVEN))["a", "3"]  # no row at all: the record's error has no question
+        self.assertEqual(score(RECORDS, given)["errors"], 1)
 
     def test_intervals_hold_the_mean_and_shrink(self):
         few, many = intervals(judge(RECORDS, GIVEN), 200), intervals(judge(RECORDS, GIVEN) * 50, 200)
@@ -26,7 +32,7 @@ class Scores(unittest.TestCase):
 
     def test_table(self):
         row = dict(score(RECORDS, GIVEN), intervals=dict(exact=[0.2, 0.6]), seconds=3)
-        self.assertIn("| with adapter | 40.0 (20–60) | 40.0 | 33.3 | 50.0 | 33.3 | 33.3 | 3 |", table_of("b", {"with adapter": row}))
+        self.assertIn("| with adapter | 40.0 (20–60) | 40.0 | 33.3 | 50.0 | 33.3 | 33.3 | 0 | 3 |", table_of("b", {"with adapter": row}))
 
 
 if __name__ == "__main__":

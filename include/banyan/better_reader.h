@@ -26,4 +26,16 @@ enum class ReaderChoice { kNone, kBetter, kShipped };
 ReaderChoice ChosenReader();
 void ChooseReader(ReaderChoice choice);
 
+enum class ReaderTask { kAsk, kExtract, kRag };
+
+struct DefaultReader {
+  std::string model;    // for LoadOptions
+  std::string adapter;  // of `model`, by the name under which it ships; empty: none
+};
+
+// What does a task when nobody names a model: $BANYAN_MODEL; else, where it was chosen, the better
+// reader with the adapter that is trained for the task; else the shipped model. The one place where
+// that is decided. Throws kNotFound as DefaultModel does.
+DefaultReader DefaultReaderFor(ReaderTask task);
+
 }  // namespace banyan

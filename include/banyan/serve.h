@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -18,6 +19,9 @@ struct ServeOptions {
   std::string address = "127.0.0.1";
   int port = 8080;  // 0: any that is free
   std::string model_name, version;
+  // Which of the model's adapters serves a task ("ask", "extract", "rag") for requests that name
+  // none.
+  std::map<std::string, std::string> task_adapters;
   // For /v1/embeddings and for questions without documents; may be null.
   std::shared_ptr<Encoder> encoder;
   std::string encoder_name;

@@ -1,7 +1,9 @@
 #include "banyan/better_reader.h"
 
+#include <cstdlib>
 #include <system_error>
 
+#include "banyan/models.h"
 #include "base/cache_directory.h"
 #include "base/decision_file.h"
 #include "formats/locate.h"
@@ -14,6 +16,21 @@ namespace {
 constexpr const char* kBetterModel = "smollm2-135m-instruct";
 constexpr const char* kBetterAdapter = "smollm2-reader";
 constexpr const char* kChoiceKey = "reader";
+
+// The adapter with which the better model is better than the shipped one; null: it is not. Of
+// retrieved documents each is an expert, which the shipped model is trained for; with
+// smollm2-reader most experts say null (docs/results.md).
+const char* BetterAdapterFor(ReaderTask task) {
+  switch (task) {
+    case ReaderTask::kAsk:
+      return kBetterAdapter;
+    case ReaderTask::kExtract:
+      return "smollm2-extract";
+    case ReaderTask::kRag:
+      break;
+  }
+  return nullptr;
+}
 
 DecisionFile ChoiceFile() {
   const std::filesystem::path cache = CacheDirectory();
@@ -42,6 +59,17 @@ ReaderChoice ChosenReader() {
 
 void ChooseReader(ReaderChoice choice) {
   ChoiceFile().Keep(kChoiceKey, choice == ReaderChoice::kBetter ? "better" : "shipped");
+}
+
+DefaultReader DefaultReaderFor(ReaderTask task) {
+  const char* named = std::getenv("BANYAN_MODEL");
+  const char* adapter = BetterAdapterFor(task);
+  const bool asked_for = named != nullptr && *named != '\0';
+  if (!asked_for && adapter != nullptr && ShippedAdapter(adapter) &&
+      ChosenReader() == ReaderChoice::kBetter) {
+    return {kBetterModel, adapter};
+  }
+  return {DefaultModel(), ""};
 }
 
 }  // namespace banyan

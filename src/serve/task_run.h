@@ -35,7 +35,8 @@ class TaskRun {
   void Count(const PromptSegment& prompt);
   size_t MostAhead() const;
   void Take(AnswerEvent event);
-  void ShowText(Record& record, std::uint64_t tag, const std::string& text);
+  void ShowText(Record& record, std::uint64_t tag, const AnswerEvent& event);
+  void PutText(const Record& record, size_t question, std::string text);
   // Shows the questions of ask that have their answers; all rows when the record is done.
   void ShowRows(Record& record, bool done);
   void Put(size_t record, size_t question, OrderedJson row);

@@ -64,14 +64,33 @@ double AskWork::NullBias() const {
   return counts ? model_.card->null_bias.value_or(0.0) : 0.0;
 }
 
-// Whether the bias could turn the answer over, for all that is known yet.
+// Whether the bias could turn over an answer with this first token, or a null: the other side has
+// at most what this one leaves.
+bool AskWork::MayGiveWay(double first_logprob, bool nothing) const {
+  const double bias = NullBias(), others = MostOfOthers(first_logprob);
+  if (nothing) return bias < 0.0 && first_logprob + bias < others;
+  return bias > 0.0 && first_logprob < others + bias;
+}
+
 bool AskWork::IsUndecided(const Part& part) const {
-  const double bias = NullBias();
-  if (bias == 0.0 || !part.copied || part.answers.front().logprobs.empty()) return false;
-  const double said = part.answers.front().logprobs.front();
+  if (!part.copied || part.answers.front().logprobs.empty()) return false;
   const bool nothing = SaysNothingHere(WhatWasSaid(part.answers.front(), part).answer);
-  if (nothing) return bias < 0.0 && said + bias < MostOfOthers(said);
-  return bias > 0.0 && said < MostOfOthers(said) + bias;
+  return MayGiveWay(part.answers.front().logprobs.front(), nothing);
+}
+
+void AskWork::Hear(std::uint64_t tag, std::span<const float> logprobs) {
+  if (logprobs.empty() || !IsPlain(tag)) return;
+  const Slot& slot = slots_[tag];
+  std::optional<float>& heard = PartAt(slot.question, slot.part).heard;
+  if (!heard) heard = logprobs.front();
+}
+
+LiveText::Rules AskWork::ShowRules(std::uint64_t tag) const {
+  const Part& part = asked_[slots_[tag].question].parts.front();
+  LiveText::Rules rules{.null_text = null_text(), .whole_words = part.copied != nullptr};
+  rules.sure = !part.copied || NullBias() <= 0.0 ||
+               (part.heard && !MayGiveWay(*part.heard, /*nothing=*/false));
+  return rules;
 }
 
 // Asks for the best answer where there was none, and for the probability of none where there was.

@@ -45,6 +45,30 @@ std::vector<double> AskWork::ScoresOf(const Asked& asked, const Part& part) cons
   return scores;
 }
 
+// The probability that the chosen option is right, from its share of the probability; nothing where
+// the model's card has no calibration of this way of comparing options.
+std::optional<double> AskWork::ChoiceConfidence(size_t question, double share) const {
+  const char* kind = "choice-letter";
+  if (!IsLetterQuestion(question)) {
+    switch (settings_.options.choice_score) {
+      case ChoiceScore::kSum:
+        kind = "choice-sum";
+        break;
+      case ChoiceScore::kMean:
+        kind = "choice-mean";
+        break;
+      case ChoiceScore::kPrior:
+        kind = "choice-prior";
+        break;
+    }
+  }
+  const auto task = model_.card->confidence.find("ask");
+  if (task == model_.card->confidence.end()) return std::nullopt;
+  const auto found = task->second.find(std::string_view(kind));
+  if (found == task->second.end()) return std::nullopt;
+  return found->second.ProbabilityOf(std::log(share), 1);
+}
+
 void AskWork::WriteChoice(size_t question, OrderedJson& row) const {
   const AskQuestion& wanted = record_.questions[question];
   const Asked& asked = asked_[question];
@@ -69,10 +93,13 @@ void AskWork::WriteChoice(size_t question, OrderedJson& row) const {
     priors.push_back(RowNumber(SumOf(answer.logprobs)));
   }
   Json probabilities = Json::array();
-  for (const double share : Shares(ScoresOf(asked, part))) {
-    probabilities.push_back(RowProbability(share));
-  }
-  row["answer"] = wanted.choices[choice];
+  const std::vector<double> shares = Shares(ScoresOf(asked, part));
+  for (const double share : shares) probabilities.push_back(RowProbability(share));
+  const std::optional<double> confidence = ChoiceConfidence(question, shares[choice]);
+  const bool withheld = confidence && *confidence < settings_.options.min_confidence;
+  row["answer"] = withheld ? Json() : Json(wanted.choices[choice]);
+  if (withheld) row["withheld"] = wanted.choices[choice];
+  if (confidence) row["confidence"] = RowProbability(*confidence);
   row["finish_reason"] = "choice";
   row["tokens"] = part.answers[choice].tokens.size();
   row["prompt_tokens"] = part.prompt_tokens;

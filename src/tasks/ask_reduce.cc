@@ -38,8 +38,7 @@ std::optional<TextSpan> AskWork::PlaceOf(const Part& part, const std::string& an
   for (const std::string_view piece : part.pieces) {
     const std::optional<TextSpan> found = FindSpan(piece, answer);
     if (!found) continue;
-    const auto before = static_cast<size_t>(piece.data() - record_.context.data());
-    const std::int64_t offset = CharactersOf(std::string_view(record_.context).substr(0, before));
+    const std::int64_t offset = SpanOf(piece).start;
     return TextSpan{offset + found->start, offset + found->end};
   }
   return FindSpan(record_.context, answer);
@@ -85,14 +84,52 @@ std::vector<AskWork::Candidate> AskWork::Candidates(const Asked& asked) const {
   return candidates;
 }
 
-// The part whose answer counts.
+// The part whose answer counts. Where none answers, the one that is least sure of its null: the
+// document says nothing only if no part does.
 size_t AskWork::BestPart(const Asked& asked) const {
   if (asked.parts.size() < 2) return 0;
   const std::vector<Candidate> candidates = Candidates(asked);
-  return candidates.empty() ? 0 : candidates.front().part;
+  if (!candidates.empty()) return candidates.front().part;
+  size_t best = 0;
+  double least = 2.0;
+  for (size_t i = 0; i < asked.parts.size(); ++i) {
+    const auto confidence = ConfidenceOf(asked.parts[i].answers.front(), /*nothing=*/true);
+    if (!confidence || *confidence >= least) continue;
+    least = *confidence;
+    best = i;
+  }
+  return best;
 }
 
-void AskWork::WriteParts(const Asked& asked, OrderedJson& row) const {
+// What was read together counts against the best part's answer: with a calibration the surer of the
+// two does, also a null; without one what was read together does, unless it is null.
+bool AskWork::ReducedCounts(const Asked& asked, const Part& best) const {
+  if (asked.reduced.answers.empty()) return false;
+  const Answer& reduced = asked.reduced.answers.front();
+  const bool nothing = SaysNothingHere(WhatWasSaid(reduced, asked.reduced).answer);
+  const std::optional<double> sure = ConfidenceOf(reduced, nothing);
+  const std::optional<double> other = ConfidenceOf(best.answers.front(), /*nothing=*/false);
+  return sure && other ? *sure >= *other : !nothing;
+}
+
+// Characters of the record's context.
+TextSpan AskWork::SpanOf(std::string_view piece) const {
+  const auto before = static_cast<size_t>(piece.data() - record_.context.data());
+  const std::int64_t start = CharactersOf(std::string_view(record_.context).substr(0, before));
+  return {start, start + CharactersOf(piece)};
+}
+
+// Which part answered, or what was read together; and what the parts answered.
+void AskWork::WriteParts(const Asked& asked, const Part& answered, OrderedJson& row) const {
+  const bool reduced = &answered == &asked.reduced;
+  if (reduced) row["reduced"] = true;
+  if (!reduced) row["part"] = static_cast<size_t>(&answered - asked.parts.data());
+  OrderedJson read = OrderedJson::array();
+  for (const std::string_view piece : answered.pieces) {
+    const TextSpan span = SpanOf(piece);
+    read.push_back(OrderedJson{{"start", span.start}, {"end", span.end}});
+  }
+  row["read"] = std::move(read);
   OrderedJson list = OrderedJson::array();
   for (const Candidate& candidate : Candidates(asked)) {
     if (list.size() == kMostPassages) break;

@@ -157,12 +157,8 @@ std::optional<double> AskWork::ConfidenceOf(const Answer& answer, bool nothing) 
 
 void AskWork::WriteFree(const Asked& asked, OrderedJson& row) const {
   const AskOptions& options = settings_.options;
-  const size_t part_index = BestPart(asked);
-  // What was read together counts, unless it is nothing.
-  const bool reduced =
-      !asked.reduced.answers.empty() &&
-      !SaysNothingHere(WhatWasSaid(asked.reduced.answers.front(), asked.reduced).answer);
-  const Part& part = reduced ? asked.reduced : asked.parts[part_index];
+  const Part& best = asked.parts[BestPart(asked)];
+  const Part& part = ReducedCounts(asked, best) ? asked.reduced : best;
   std::vector<Said> samples_said;
   std::map<std::string, int> votes;
   for (const Answer& answer : part.answers) {
@@ -227,11 +223,7 @@ void AskWork::WriteFree(const Asked& asked, OrderedJson& row) const {
     row["samples"] = std::move(samples);
     if (options.vote) row["votes"] = votes_for(chosen);
   }
-  if (asked.parts.size() > 1) {
-    if (!reduced) row["part"] = part_index;
-    if (reduced) row["reduced"] = true;
-    WriteParts(asked, row);
-  }
+  if (asked.parts.size() > 1) WriteParts(asked, part, row);
 }
 
 }  // namespace banyan

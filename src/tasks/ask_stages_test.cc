@@ -118,7 +118,11 @@ TEST(AskNullBias, AnAnswerThatIsTooWeakGivesWayToNull) {
   for (const auto& [null, expected] : {std::pair<float, Json>(-2.4f, nullptr), {-2.6f, "Rome"}}) {
     Stages stages(CopyingModel(R"(,"null_bias":1.5)"), {}, Rome());
     const auto first = stages.Next();
-    EXPECT_FALSE(stages.work().IsPlain(first.at(0).tag));  // it may turn out to be none
+    const std::uint64_t tag = first.at(0).tag;
+    ASSERT_TRUE(stages.work().IsPlain(tag));
+    EXPECT_FALSE(stages.work().ShowRules(tag).sure);  // it may turn out to be none
+    stages.work().Hear(tag, std::vector<float>{-1.0f});
+    EXPECT_FALSE(stages.work().ShowRules(tag).sure);
     stages.Give(first.at(0), "Rome", -1.0f);
     const auto second = stages.Next();
     ASSERT_EQ(second.size(), 1u);
@@ -126,6 +130,27 @@ TEST(AskNullBias, AnAnswerThatIsTooWeakGivesWayToNull) {
     stages.Give(second[0], "null", null);
     EXPECT_EQ(Json(stages.Row()["answer"]), expected) << null;
   }
+}
+
+TEST(AskNullBias, AnAnswerThatCannotGiveWayIsShownFromItsFirstToken) {
+  // All others together have log(1 - exp(-0.1)) = -2.35: with a bias of 1.5 that is less than -0.1.
+  Stages stages(CopyingModel(R"(,"null_bias":1.5)"), {}, Rome());
+  const auto first = stages.Next();
+  const std::uint64_t tag = first.at(0).tag;
+  stages.work().Hear(tag, std::vector<float>{-0.1f});
+  stages.work().Hear(tag, std::vector<float>{-3.0f});  // later tokens do not count
+  EXPECT_TRUE(stages.work().ShowRules(tag).sure);
+  EXPECT_TRUE(stages.work().ShowRules(tag).whole_words);
+  stages.Give(first.at(0), "Rome", -0.1f);
+  EXPECT_TRUE(stages.Next().empty());
+  EXPECT_EQ(stages.Row()["answer"], "Rome");
+  // Without copies nothing gives way.
+  AskOptions free;
+  free.copy = false;
+  Stages written(CopyingModel(R"(,"null_bias":1.5)"), free, Rome());
+  const auto rules = written.work().ShowRules(written.Next().at(0).tag);
+  EXPECT_TRUE(rules.sure);
+  EXPECT_FALSE(rules.whole_words);
 }
 
 TEST(AskChoice, ThePriorIsAskedWithoutTheDocument) {
@@ -152,6 +177,32 @@ TEST(AskChoice, ThePriorIsAskedWithoutTheDocument) {
   EXPECT_EQ(found["choice"], 1);
   EXPECT_EQ(found["scores"]["prior"], (Json{-2.0, -9.0}));
   EXPECT_EQ(found["probabilities"], (Json{0.0067, 0.9933}));  // 1 / (1 + exp(5))
+}
+
+TEST(AskChoice, ConfidenceComesFromTheCalibrationOfTheWayOfComparing) {
+  const std::shared_ptr<Model> model =
+      CopyingModel(R"(,"confidence":{"ask":{"scale":9,"offset":9,)"
+                   R"("choice-sum":{"feature":"log_odds","scale":0.5,"offset":0}}})");
+  Json row = Rome();
+  row["choices"] = {"yes", "no"};
+  for (const auto& [score, least] :
+       {std::pair(ChoiceScore::kSum, 0.0), {ChoiceScore::kSum, 0.9}, {ChoiceScore::kMean, 0.0}}) {
+    AskOptions options;
+    options.choice_score = score;
+    options.min_confidence = least;
+    Stages stages(model, options, row);
+    const auto asked = stages.Next();
+    stages.Give(asked.at(0), " yes", -0.5f);  // 4 tokens: -2
+    stages.Give(asked.at(1), " no", -2.0f);   // 3 tokens: -6
+    const auto found = stages.Row();
+    // A share of 1 / (1 + exp(-4)) has log-odds 4; half of them are sigmoid(2).
+    EXPECT_EQ(found.contains("confidence"), score == ChoiceScore::kSum);
+    if (score == ChoiceScore::kSum) {
+      EXPECT_EQ(found["confidence"], 0.8808);
+    }
+    EXPECT_EQ(Json(found["answer"]), least > 0.5 ? Json() : Json("yes"));
+    EXPECT_EQ(found.contains("withheld"), least > 0.5);
+  }
 }
 
 // Paragraphs of one sentence each, more than the window of 300 tokens (bytes) holds.
@@ -229,6 +280,67 @@ TEST(AskParts, TheBestPassagesAreReadTogether) {
   EXPECT_EQ(row["answer"], "key is 42");
   EXPECT_EQ(row["reduced"], true);
   EXPECT_EQ(row["start"], LongText().find("key is 42"));
+}
+
+constexpr const char* kSure = R"(,"confidence":{"ask":{"scale":1,"offset":1}})";
+
+// A long record whose last part answers 42 with this log-probability, asked once more with
+// --reduce.
+Stages Reducing(const std::shared_ptr<Model>& model, float logprob) {
+  AskOptions options;
+  options.too_long = TooLong::kSplit;
+  options.reduce = true;
+  Stages stages(model, options, {{"id", "a"}, {"context", LongText()}, {"question", "Who?"}});
+  const auto asked = stages.Next();
+  for (size_t i = 0; i < asked.size(); ++i) {
+    stages.Give(asked[i], i + 1 == asked.size() ? "42" : "null", logprob);
+  }
+  return stages;
+}
+
+TEST(AskParts, TheSurerOfBestPartAndPassagesCounts) {
+  const std::shared_ptr<Model> model = CopyingModel(kSure);
+  for (const auto& [text, logprob, expected] :
+       {std::tuple<const char*, float, Json>("key is 42", -1.1f, "42"),
+        {"key is 42", -0.9f, "key is 42"},
+        {"null", -0.9f, nullptr},
+        {"null", -1.1f, "42"}}) {
+    Stages stages = Reducing(model, -1.0f);
+    const auto second = stages.Next();
+    ASSERT_EQ(second.size(), 1u);
+    stages.Give(second[0], text, logprob);
+    const auto row = stages.Row();
+    EXPECT_EQ(Json(row["answer"]), expected) << text << logprob;
+    EXPECT_EQ(row.contains("reduced"), logprob > -1.0f);
+    EXPECT_EQ(row.contains("part"), logprob < -1.0f);
+    // Where what was read stands in the document.
+    ASSERT_EQ(row["read"].size(), 1u);
+    EXPECT_LE(row["read"][0]["start"], LongText().find("42"));
+    EXPECT_EQ(row["read"][0]["end"], LongText().size());
+  }
+}
+
+TEST(AskParts, WithoutACalibrationPassagesCountUnlessTheySayNull) {
+  for (const char* text : {"key is 42", "null"}) {
+    Stages stages = Reducing(CopyingModel(""), -1.0f);
+    stages.Give(stages.Next().at(0), text, -5.0f);
+    EXPECT_EQ(stages.Row()["answer"], text == std::string("null") ? "42" : text);
+  }
+}
+
+TEST(AskParts, ANullOfAllPartsIsAsSureAsTheLeastSure) {
+  AskOptions options;
+  options.too_long = TooLong::kSplit;
+  Stages stages(CopyingModel(kSure), options,
+                {{"id", "a"}, {"context", LongText()}, {"question", "Who?"}});
+  const auto asked = stages.Next();
+  for (size_t i = 0; i < asked.size(); ++i) {
+    stages.Give(asked[i], "null", i == 1 ? -2.0f : -0.1f);
+  }
+  const auto row = stages.Row();
+  EXPECT_EQ(row["answer"], nullptr);
+  EXPECT_EQ(row["confidence"], 0.2689);  // sigmoid(1 - 2)
+  EXPECT_EQ(row["part"], 1);
 }
 
 TEST(AskParts, ShortOnesAreAskedFor) {

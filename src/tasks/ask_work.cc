@@ -50,8 +50,8 @@ void AskWork::Take(Answer answer) {
 bool AskWork::IsPlain(std::uint64_t tag) const {
   const Slot& slot = slots_[tag];
   return settings_.options.samples == 1 && !settings_.options.thinking &&
-         settings_.options.min_confidence <= 0.0 && NullBias() <= 0.0 &&
-         slot.answer != kOtherAnswer && record_.questions[slot.question].choices.empty() &&
+         settings_.options.min_confidence <= 0.0 && slot.answer != kOtherAnswer &&
+         record_.questions[slot.question].choices.empty() &&
          asked_[slot.question].parts.size() == 1;
 }
 

@@ -16,6 +16,7 @@
 #include "banyan/model.h"
 #include "tasks/ask_record.h"
 #include "tasks/encoder_pool.h"
+#include "tasks/live_text.h"
 #include "tasks/prompt.h"
 #include "tasks/task.h"
 #include "text/span.h"
@@ -72,9 +73,14 @@ class AskWork : public RecordWork {
   const std::string& QuestionText(size_t question) const {
     return record_.questions[question].question;
   }
-  // The answer's text is the question's answer: one sample, no choices, no thoughts, nothing split,
-  // nothing that is withheld when it is known.
+  // The answer's text is the question's answer, or null: one sample, no choices, no thoughts,
+  // nothing split, nothing that is withheld when it is known.
   bool IsPlain(std::uint64_t tag) const;
+  // The first tokens of a plain answer that is being written have these log-probabilities.
+  void Hear(std::uint64_t tag, std::span<const float> logprobs);
+  // How much can be shown of a plain answer, as far as it was heard: none as long as it may give
+  // way to null, none of a word that may be cut off.
+  LiveText::Rules ShowRules(std::uint64_t tag) const;
   bool IsAnswered(size_t question) const {
     return asked_[question].missing == 0 && asked_[question].next == Stage::kDone;
   }
@@ -95,6 +101,7 @@ class AskWork : public RecordWork {
     std::shared_ptr<const Constraint> copied;  // what its stretch allows; null: not copied
     std::string_view context;                  // its stretch
     std::vector<std::string_view> pieces;      // of the record's context that it is made of
+    std::optional<float> heard;                // of the first token, while the answer is written
     Answer other;                             // what would be said against a null, or a null itself
     std::shared_ptr<const Constraint> spans;  // with no null among the copies
   };
@@ -174,6 +181,7 @@ class AskWork : public RecordWork {
   void AskAgain();
   double NullBias() const;
   bool IsUndecided(const Part& part) const;
+  bool MayGiveWay(double first_logprob, bool nothing) const;
   void AskOtherwise(size_t question, size_t part_index);
   void Decide(Part& part);
 
@@ -181,7 +189,9 @@ class AskWork : public RecordWork {
   std::optional<TextSpan> PlaceOf(const Part& part, const std::string& answer) const;
   std::vector<Candidate> Candidates(const Asked& asked) const;
   size_t BestPart(const Asked& asked) const;
-  void WriteParts(const Asked& asked, nlohmann::ordered_json& row) const;
+  bool ReducedCounts(const Asked& asked, const Part& best) const;
+  TextSpan SpanOf(std::string_view piece) const;
+  void WriteParts(const Asked& asked, const Part& answered, nlohmann::ordered_json& row) const;
   std::vector<std::string_view> Passages(const std::vector<Candidate>& candidates,
                                          size_t bytes) const;
   void AskReduced(size_t question);
@@ -189,6 +199,7 @@ class AskWork : public RecordWork {
   // ask_choice.cc
   void AddPrior(size_t question);
   std::vector<double> ScoresOf(const Asked& asked, const Part& part) const;
+  std::optional<double> ChoiceConfidence(size_t question, double share) const;
   void WriteChoice(size_t question, nlohmann::ordered_json& row) const;
 
   // ask_rows.cc

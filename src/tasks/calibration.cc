@@ -11,6 +11,13 @@ namespace {
 // Of the diagram, in pixels.
 constexpr double kPlotLeft = 56.0, kPlotTop = 40.0, kPlotSide = 320.0;
 
+// Readable on a light and on a dark page.
+constexpr const char* kPlotStyle =
+    "<style>text{font:12px system-ui,sans-serif;fill:#1f2328}.back{fill:#fff}"
+    ".grid{fill:none;stroke:#8c959f}circle{fill:#1a7f37}polyline{fill:none;stroke:#1a7f37}"
+    "@media(prefers-color-scheme:dark){text{fill:#e6edf3}.back{fill:#0d1117}.grid{stroke:#656c76}"
+    "circle{fill:#3fb950}polyline{stroke:#3fb950}}</style>\n";
+
 double PlotX(double share) { return kPlotLeft + share * kPlotSide; }
 double PlotY(double share) { return kPlotTop + (1.0 - share) * kPlotSide; }
 
@@ -81,15 +88,16 @@ std::string CalibrationText(const Reliability& calibration) {
 std::string ReliabilitySvg(const Reliability& calibration, const std::string& title) {
   std::string svg = fmt::format(
       R"(<svg xmlns="http://www.w3.org/2000/svg" width="420" height="430" viewBox="0 0 420 430" )"
-      R"(font-family="sans-serif" font-size="12">)"
+      R"(role="img"><title>{0}</title>)"
+      "\n{1}"
+      R"(<rect width="420" height="430" class="back"/>)"
       "\n"
-      R"(<rect width="420" height="430" fill="white"/>)"
+      R"(<rect x="{2}" y="{3}" width="{4}" height="{4}" class="grid"/>)"
       "\n"
-      R"(<rect x="{0}" y="{1}" width="{2}" height="{2}" fill="none" stroke="#888"/>)"
-      "\n"
-      R"(<line x1="{3}" y1="{4}" x2="{5}" y2="{6}" stroke="#888" stroke-dasharray="4 4"/>)"
+      R"(<line x1="{5}" y1="{6}" x2="{7}" y2="{8}" class="grid" stroke-dasharray="4 4"/>)"
       "\n",
-      kPlotLeft, kPlotTop, kPlotSide, PlotX(0), PlotY(0), PlotX(1), PlotY(1));
+      EscapedForSvg(title), kPlotStyle, kPlotLeft, kPlotTop, kPlotSide, PlotX(0), PlotY(0),
+      PlotX(1), PlotY(1));
   svg += SvgText(PlotX(0.5), 24, "middle",
                  fmt::format("{} (calibration error {:.3f}, {} values)", title,
                              calibration.expected_error, calibration.count));
@@ -107,11 +115,11 @@ std::string ReliabilitySvg(const Reliability& calibration, const std::string& ti
   for (const ReliabilityBin& bin : calibration.bins) {
     const double x = PlotX(bin.confidence), y = PlotY(bin.accuracy);
     line += fmt::format("{}{:.1f},{:.1f}", line.empty() ? "" : " ", x, y);
-    svg += fmt::format(R"(<circle cx="{:.1f}" cy="{:.1f}" r="4" fill="#1b6e3c"><title>)"
+    svg += fmt::format(R"(<circle cx="{:.1f}" cy="{:.1f}" r="4"><title>)"
                        "{} values, mean confidence {:.3f}, {:.3f} right</title></circle>\n",
                        x, y, bin.count, bin.confidence, bin.accuracy);
   }
-  svg += fmt::format(R"(<polyline points="{}" fill="none" stroke="#1b6e3c"/>)", line);
+  svg += fmt::format(R"(<polyline points="{}"/>)", line);
   return svg + "\n</svg>\n";
 }
 

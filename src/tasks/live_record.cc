@@ -59,17 +59,22 @@ void LiveRecord::CancelIn(Engine& engine) {
 void LiveRecord::Take(AnswerEvent event) {
   const std::uint64_t tag = event.tag & ((std::uint64_t{1} << kTagBits) - 1);
   Question& question = questions_[work_->QuestionOf(tag)];
-  if (work_->IsPlain(tag)) question.text += event.text;
+  if (work_->IsPlain(tag)) {
+    work_->Hear(tag, event.logprobs);
+    question.text.Add(event.text);
+    question.showable += question.text.Take(work_->ShowRules(tag));
+  }
   if (!event.ended) return;
   question.cancelled |= event.answer.finish == FinishReason::kCancelled;
+  if (question.cancelled) question.showable += question.text.TakeAll();
   event.answer.tag = tag;
   work_->Take(std::move(event.answer));
-  // What was written of a null that is asked about again is not shown.
-  if (!work_->IsAnswered(work_->QuestionOf(tag))) question.text.clear();
+  // What was written and is asked about again is not shown.
+  if (!question.text.began() && !work_->IsAnswered(work_->QuestionOf(tag))) question.text.Clear();
 }
 
 bool LiveRecord::has_text() const {
-  return current_ < questions_.size() && questions_[current_].shown > 0;
+  return current_ < questions_.size() && questions_[current_].text.began();
 }
 
 bool LiveRecord::Show(bool name_document, AskListener& listener, AskTotals& totals) {
@@ -85,25 +90,12 @@ bool LiveRecord::Show(bool name_document, AskListener& listener, AskTotals& tota
       listener.Question(work_->QuestionText(current_));
     }
     const bool ended = work_->IsAnswered(current_);
-    if (!ended || question.cancelled) ShowText(question, question.cancelled, listener);
+    if (!question.showable.empty()) listener.Text(std::exchange(question.showable, ""));
     if (!ended) return false;
     ShowEnd(current_, listener, totals);
     ++current_;
   }
   return true;
-}
-
-// The new text, without space at either end, as long as it cannot mean that there is no answer.
-void LiveRecord::ShowText(Question& question, bool all, AskListener& listener) {
-  const size_t begin = question.text.find_first_not_of(" \t\r\n");
-  if (begin == std::string::npos) return;
-  const size_t end = question.text.find_last_not_of(" \t\r\n") + 1;
-  const std::string_view text = std::string_view(question.text).substr(begin, end - begin);
-  if (!all && MayBecomeNothing(text, work_->null_text())) return;
-  const size_t from = std::max(begin, question.shown);
-  if (from >= end) return;
-  listener.Text(question.text.substr(from, end - from));
-  question.shown = end;
 }
 
 void LiveRecord::ShowEnd(size_t index, AskListener& listener, AskTotals& totals) {
@@ -116,15 +108,10 @@ void LiveRecord::ShowEnd(size_t index, AskListener& listener, AskTotals& totals)
   }
   ++totals.answers;
   const auto& answer = row.fields.at("answer");
-  if (answer.is_null() && question.shown == 0) return listener.NoAnswer();
-  const std::string text = answer.is_string() ? answer.get<std::string>() : std::string();
-  // What was shown is how the answer begins, unless it was not what the model wrote word for word.
-  const size_t begin = std::min(question.text.find_first_not_of(" \t\r\n"), question.shown);
-  const std::string_view shown =
-      std::string_view(question.text).substr(begin, question.shown - begin);
-  if (text.starts_with(shown)) {
-    if (text.size() > shown.size()) listener.Text(text.substr(shown.size()));
-  }
+  if (answer.is_null() && !question.text.began()) return listener.NoAnswer();
+  const std::string rest =
+      question.text.TakeRest(answer.is_string() ? answer.get<std::string>() : std::string());
+  if (!rest.empty()) listener.Text(rest);
   listener.Answered(row.fields.at("finish_reason") == "length");
 }
 

@@ -32,12 +32,11 @@ class LiveRecord {
 
  private:
   struct Question {
-    std::string text;  // of its only answer, as far as it was written
-    size_t shown = 0;  // bytes of it
+    LiveText text;         // of its only answer, as far as it was written
+    std::string showable;  // of it, not shown yet
     bool announced = false;
     bool cancelled = false;
   };
-  void ShowText(Question& question, bool all, AskListener& listener);
   void ShowEnd(size_t index, AskListener& listener, AskTotals& totals);
 
   std::uint64_t sequence_;

@@ -51,18 +51,6 @@ std::set<std::string> GoldDocuments(const Json& row) {
   return ids;
 }
 
-double WordF1(const std::string& answer, const std::string& gold) {
-  const Words a = SplitWords(NormalizedAnswer(answer)), b = SplitWords(NormalizedAnswer(gold));
-  std::map<std::string, int> left;
-  for (const std::string& word : b) ++left[word];
-  double common = 0.0;
-  for (const std::string& word : a) {
-    if (left[word]-- > 0) common += 1.0;
-  }
-  if (common == 0.0) return a == b ? 1.0 : 0.0;
-  return 2.0 * common / static_cast<double>(a.size() + b.size());
-}
-
 // Whole words of the gold answer in a row in the answer.
 bool Contains(const std::string& answer, const std::string& gold) {
   const std::string inner = NormalizedAnswer(gold);
@@ -122,6 +110,18 @@ bool IsForeign(const std::string& answer, const Json& question) {
 
 }  // namespace
 
+double AnswerF1(const std::string& answer, const std::string& gold) {
+  const Words a = SplitWords(NormalizedAnswer(answer)), b = SplitWords(NormalizedAnswer(gold));
+  std::map<std::string, int> left;
+  for (const std::string& word : b) ++left[word];
+  double common = 0.0;
+  for (const std::string& word : a) {
+    if (left[word]-- > 0) common += 1.0;
+  }
+  if (common == 0.0) return a == b ? 1.0 : 0.0;
+  return 2.0 * common / static_cast<double>(a.size() + b.size());
+}
+
 std::string NormalizedAnswer(const std::string& text) {
   std::string plain;
   for (size_t at = 0; at < text.size();) {
@@ -156,7 +156,7 @@ void RagScorer::Add(const Json& question, const Json* row) {
     for (const std::string& right : GoldAnswers(question)) {
       if (NormalizedAnswer(right) == NormalizedAnswer(answer)) exact = 1.0;
       if (Contains(answer, right)) sub_span = 1.0;
-      f1 = std::max(f1, WordF1(answer, right));
+      f1 = std::max(f1, AnswerF1(answer, right));
     }
     score_.null += text.is_null() ? 1.0 : 0.0;
     score_.foreign += !text.is_null() && IsForeign(answer, question) ? 1.0 : 0.0;

@@ -1,12 +1,16 @@
 // Rows of `rag` against what is right, question by question.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "banyan/rag_score.h"
 #include "base/json.h"
 
 namespace banyan {
+
+// F1 of the words of two answers, normalised; 1 where neither has any.
+double AnswerF1(const std::string& answer, const std::string& gold);
 
 class RagScorer {
  public:

@@ -11,9 +11,8 @@ namespace {
 
 constexpr size_t kMostRowBytes = 256u << 20;
 
-}  // namespace
-
-std::map<std::string, Json> RowsById(const std::string& file) {
+template <typename Key>
+std::map<std::string, Json> RowsByKey(const std::string& file, const Key& key_of) {
   LineReader reader(OpenByteSource(file, nullptr), kMostRowBytes);
   std::map<std::string, Json> rows;
   std::string line;
@@ -30,10 +29,26 @@ std::map<std::string, Json> RowsById(const std::string& file) {
       refuse("not valid JSON");
     }
     if (!row.is_object() || !row.contains("id")) refuse("expected an object with an 'id'");
-    const std::string id = DumpJson(row.at("id"));
-    rows[id] = std::move(row);
+    const std::string key = key_of(row);
+    rows[key] = std::move(row);
   }
   return rows;
+}
+
+}  // namespace
+
+std::map<std::string, Json> RowsById(const std::string& file) {
+  return RowsByKey(file, [](const Json& row) { return DumpJson(row.at("id")); });
+}
+
+std::map<std::string, Json> RowsByAnswer(const std::string& file) {
+  return RowsByKey(file, [](const Json& row) {
+    return KeyOfAnswer(row.at("id"), row.value("question_id", Json()));
+  });
+}
+
+std::string KeyOfAnswer(const Json& id, const Json& question_id) {
+  return DumpJson(Json::array({id, question_id}));
 }
 
 }  // namespace banyan

@@ -12,4 +12,8 @@ namespace banyan {
 // with file and line for a line that is no row.
 std::map<std::string, Json> RowsById(const std::string& file);
 
+// The rows of `ask`, by KeyOfAnswer; error rows of a whole record are under its id and null.
+std::map<std::string, Json> RowsByAnswer(const std::string& file);
+std::string KeyOfAnswer(const Json& id, const Json& question_id);
+
 }  // namespace banyan

@@ -146,6 +146,16 @@ class Offer(People):
         self.assertIn("The shipped model answers. A better one: 'banyan model better' gets it.", screen.text())
         self.assertIn("Anna Walker", screen.text())
 
+    def test_a_bar_says_how_far_the_fetch_is(self):
+        self.write("bin/python3", '#!/bin/sh\nhead -c 46435520 /dev/zero >"$TMPDIR/a.whl"\nsleep 1\necho no network >&2\nexit 1\n')
+        os.chmod(self.path("bin/python3"), 0o755)
+        screen = self.terminal(self.report, WHO)
+        screen.wait_for("[Y/n] ")
+        screen.type("y\n")
+        self.assertEqual(screen.finish(), 0)
+        self.assertIn("[##########..........]  50 %  46.4 of 92.9 MB", screen.text())
+        self.assertIn("Anna Walker", screen.text())
+
     def test_a_pipe_is_never_asked(self):
         self.assertNotIn("[Y/n]", self.run_ask("report.txt", WHO, stdin=b"y\n").stderr)
         self.assertFalse(os.path.exists(self.path("cache/reader.txt")))

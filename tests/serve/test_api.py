@@ -76,10 +76,20 @@ class OwnEndpoints(ServeTest):
         self.assertEqual(events[-1]["type"], "done")
         answers = {(e["document"], e["question"]): e["row"] for e in events if e["type"] == "answer"}
         self.assertEqual([answers[d, q] for d in range(3) for q in range(4)], expected)
-        # Token by token only where an answer cannot become null after all: the model's card has a positive null_bias for copies.
-        events += self.server.stream("/v1/ask", dict(body, forest=True, copy=False))
-        written = "".join(e["text"] for e in events if e["type"] == "token" and (e["document"], e["question"]) == (0, 0))
-        self.assertEqual(written.strip(), "Anna Walker")
+        # What is streamed is the answer: nothing of an answer that gives way to null, no half word.
+        for extra in ({}, {"copy": False}, {"max_tokens": 2}):
+            events += (more := self.server.stream("/v1/ask", dict(body, forest=True, **extra)))
+            rows = {(e["document"], e["question"]): e["row"] for e in more if e["type"] == "answer"}
+            written = dict.fromkeys(rows, "")
+            for event in more:
+                if event["type"] == "token":
+                    written[event["document"], event["question"]] += event["text"]
+            self.assertTrue(any(row["answer"] is None for row in rows.values()))
+            for place, row in rows.items():
+                self.assertEqual(written[place], "" if "choice" in row else row["answer"] or "", (extra, place))
+            if not extra:  # word by word: more than one event for an answer of two words
+                tokens = [e["text"] for e in more if e["type"] == "token" and (e["document"], e["question"]) == (0, 0)]
+                self.assertEqual(tokens, ["Anna", " Walker"])
         pictures = [event for event in events if event["type"] == "forest"]
         self.assertTrue(pictures)
         for picture in pictures:
