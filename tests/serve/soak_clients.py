@@ -132,7 +132,7 @@ def pdf_client(soak, seed):
                                                 b"%d\r\n\r\n%s" % (len(hang), hang))) as connection:
             time.sleep(1)
             if number % 2:
-                kill_converters(soak.server.process.pid)
+                soak.server.wait_until(lambda: kill_converters(soak.server.process.pid), 60)  # as soon as it hangs
                 connection.settimeout(60)
                 status = int((connection.recv(100).split(b" ") + [b"0", b"0"])[1])
                 soak.count(f"converter killed: {status}")
@@ -144,11 +144,15 @@ def pdf_client(soak, seed):
 
 
 def kill_converters(pid):
+    """How many were there."""
+    killed = 0
     for children in pathlib.Path(f"/proc/{pid}/task").glob("*/children"):
         with contextlib.suppress(OSError):  # it has ended
             for child in children.read_text().split():
                 if pathlib.Path(f"/proc/{child}/comm").read_text() == "sleep\n":
                     os.kill(int(child), signal.SIGKILL)
+                    killed += 1
+    return killed
 
 
 def hostile_clients(soak, seed):
