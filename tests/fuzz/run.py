@@ -31,8 +31,9 @@ def fuzz(program, name, options):
         found = re.findall(pattern, said)
         return int(found[-1]) if found else 0
     finding = re.search(r"^(SUMMARY: .*)$", said, re.MULTILINE)
-    print(f"| {name} | {last(r'number_of_executed_units: *(\d+)'):,} | {last(r'average_exec_per_sec: *(\d+)'):,} | {last(r'cov: (\d+)'):,} | "
-          f"{len(list(corpus.iterdir())):,} | {finding.group(1) if finding else 'none'} |", flush=True)
+    numbers = (last(r"number_of_executed_units: *(\d+)"), last(r"average_exec_per_sec: *(\d+)"), last(r"cov: (\d+)"),
+               len(list(corpus.iterdir())))
+    print(f"| {name} | {' | '.join(f'{number:,}' for number in numbers)} | {finding.group(1) if finding else 'none'} |", flush=True)
     return finding is None
 
 
@@ -44,7 +45,7 @@ def main():
     parser.add_argument("names", nargs="*")
     options = parser.parse_args()
     options.build = options.build.resolve()
-    programs = {path.name[:-5]: path for path in sorted((options.build / "tests" / "fuzz").glob("*_fuzz"))}
+    programs = {path.name[:-5]: path for path in sorted(options.build.glob("*_fuzz"))}
     print("| target | executions | a second | edges | corpus | findings |\n| --- | --- | --- | --- | --- | --- |", flush=True)
     results = [fuzz(programs[name], name, options) for name in options.names or programs]
     sys.exit(0 if all(results) else 1)
