@@ -108,6 +108,13 @@ class RowBuilder {
   Json* slot_ = nullptr;  // of the last key
 };
 
+// The library takes a zero byte for the end, whatever follows it.
+void RefuseZeroBytes(std::string_view text) {
+  if (const size_t at = text.find('\0'); at != std::string_view::npos) {
+    Throw(ErrorKind::kFormat, "not valid JSON: zero at byte {}", at + 1);
+  }
+}
+
 // The library keeps the text it reads twice, and writes it into its message of an error several
 // times more. So a long text is known to be right before it is given to it.
 void PrepareForLongText(std::string_view text) {
@@ -170,6 +177,7 @@ std::string Dump(const Value& value) {
 }  // namespace
 
 Json ParseJsonRow(std::string_view text, const JsonLimits& limits) {
+  RefuseZeroBytes(text);
   if (text.size() >= kLongText) PrepareForLongText(text);
   RowBuilder builder(limits);
   Json::sax_parse(text.begin(), text.end(), &builder);

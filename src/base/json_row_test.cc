@@ -91,6 +91,18 @@ TEST(JsonRow, FirstErrorIsTheLibrarysOpinion) {
   EXPECT_EQ(FirstJsonError(std::string(300, '[')), std::nullopt);  // the builder says so
 }
 
+// The library takes a zero byte for the end: what follows would be seen by nobody.
+TEST(JsonRow, NothingHidesBehindAZeroByte) {
+  for (const std::string_view text : {std::string_view("[1]\0 x", 6), std::string_view("\0", 1),
+                                      std::string_view("{\"a\":\0 1}", 9)}) {
+    const auto message = [&](const auto& parse) {
+      return ErrorMessage(ErrorKind::kFormat, [&] { parse(); });
+    };
+    EXPECT_NE(message([&] { ParseJsonRow(text); }).find("zero at byte"), std::string::npos);
+    EXPECT_NE(message([&] { ParseJson(text, "f"); }).find("zero at byte"), std::string::npos);
+  }
+}
+
 // The library writes the text that it cannot read into its message, several times.
 TEST(JsonRow, MessageOfALongTextIsShort) {
   for (const std::string& text :
