@@ -94,6 +94,19 @@ class Bodies(ServeTest):
         self.assertLess(peak, 400 * 1024)
         self.server.wait_until(lambda: self.server.resident_kib() < before + 100 * 1024)
 
+    def test_texts_that_are_no_json_take_little(self):
+        """The library writes what it cannot read into its message, several times: four of these took 1.2 GB."""
+        before = self.server.resident_kib()
+        body = b'{"documents":["' + b"\\u0041" * (5 * MIB)
+        statuses = []
+        threads = [threading.Thread(target=lambda: statuses.append(self.server.ask("POST", "/v1/ask", body)[0])) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertLessEqual(set(statuses), {400, 429})
+        self.assertLess(self.server.resident_kib("VmHWM") - before, 400 * 1024)
+
     @unittest.skipUnless(READS_HTML, "built without libxml2")
     def test_no_page_takes_long(self):
         attributes = b"<p " + b"".join(b"a%d=1 " % i for i in range(220_000)) + b">x"
