@@ -228,6 +228,20 @@ class Disk(OwnServers):
             self.assertEqual(sorted(row["custom_id"] for row in rows), sorted(f"line-{i}" for i in range(40)))
             self.assertEqual(server.stop(), 0)
 
+    def test_a_file_that_cannot_be_opened_is_not_empty(self):
+        """No descriptor is left, or the disk does not answer: the batch waits, and no line of it is lost."""
+        with folder() as state:
+            server = self.serve("--state", state)
+            file = upload(server, lines(5))
+            (state / "files" / file).rename(state / "away")
+            batch = start(server, file)
+            server.wait_until(lambda: server.json("/v1/batches/" + batch)[1]["errors"], 60)
+            self.assertEqual(server.json("/v1/batches/" + batch)[1]["errors"]["data"][0]["code"], "waiting")
+            (state / "away").rename(state / "files" / file)
+            done = wait_for(server, batch, "completed", "failed")
+            self.assertEqual(done["request_counts"], {"total": 5, "completed": 5, "failed": 0})
+            self.assertEqual(server.stop(), 0)
+
     def test_two_servers_do_not_share_a_folder(self):
         with folder() as state:
             server = self.serve("--state", state)
