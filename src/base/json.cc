@@ -16,6 +16,10 @@ Json ParseJson(std::string_view text, const std::string& what) {
     }
     return true;
   };
+  if (const size_t at = text.find('\0'); at != std::string_view::npos) {
+    // The library takes it for the end, whatever follows.
+    Throw(ErrorKind::kFormat, "{}: not valid JSON: zero at byte {}", what, at + 1);
+  }
   try {
     return Json::parse(text.begin(), text.end(), limit_depth);
   } catch (const Json::exception& e) {

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string_view>
 
@@ -21,6 +22,11 @@ struct JsonLimits {
 
 // As ParseJsonRow without limits; throws kLimit beyond them.
 Json ParseJsonRow(std::string_view text, const JsonLimits& limits);
+
+// The first byte at which the text is not JSON; its size when something is missing at the end. A
+// number of more than 4096 bytes is none. Nothing: it is JSON, or nests deeper than 256 before an
+// error. Takes no memory; heeds the thread's budget.
+std::optional<size_t> FirstJsonError(std::string_view text);
 
 // The text of a value inside a JSON text; the way there: "response_format", "json_schema". Of
 // several with one name the last. Empty: there is none. REQUIRES: the text is valid JSON.

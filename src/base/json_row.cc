@@ -11,6 +11,7 @@ namespace banyan {
 namespace {
 
 constexpr size_t kMaxDepth = 256;
+constexpr size_t kLongText = 1 << 16;
 // Text of a number, as a binary value: JSON itself has none.
 constexpr std::uint64_t kWrittenNumber = 1;
 
@@ -107,6 +108,26 @@ class RowBuilder {
   Json* slot_ = nullptr;  // of the last key
 };
 
+// The library takes a zero byte for the end, whatever follows it.
+void RefuseZeroBytes(std::string_view text) {
+  if (const size_t at = text.find('\0'); at != std::string_view::npos) {
+    Throw(ErrorKind::kFormat, "not valid JSON: zero at byte {}", at + 1);
+  }
+}
+
+// The library keeps the text it reads twice, and writes it into its message of an error several
+// times more. So a long text is known to be right before it is given to it.
+void PrepareForLongText(std::string_view text) {
+  if (const std::optional<size_t> error = FirstJsonError(text)) {
+    const std::string_view before = text.substr(0, *error);
+    const size_t line_begin = before.rfind('\n') + 1;  // npos + 1: 0
+    Throw(ErrorKind::kFormat, "not valid JSON: parse error at line {}, column {}",
+          1 + std::ranges::count(before, '\n'), *error - line_begin + 1);
+  }
+  constexpr size_t kCopies = 3;  // the value's own, and two of the library with their slack
+  ChargeBudget(kCopies * text.size());
+}
+
 template <typename Value>
 bool HasWrittenNumber(const Value& value) {
   if (value.is_binary()) return true;
@@ -156,6 +177,8 @@ std::string Dump(const Value& value) {
 }  // namespace
 
 Json ParseJsonRow(std::string_view text, const JsonLimits& limits) {
+  RefuseZeroBytes(text);
+  if (text.size() >= kLongText) PrepareForLongText(text);
   RowBuilder builder(limits);
   Json::sax_parse(text.begin(), text.end(), &builder);
   return builder.Take();

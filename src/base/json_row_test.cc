@@ -43,6 +43,93 @@ TEST(JsonRow, ReadsWhatTheLibraryReads) {
   }
 }
 
+TEST(JsonRow, FirstErrorIsTheLibrarysOpinion) {
+  for (const char* text : {"",
+                           " ",
+                           "{",
+                           "[1,]",
+                           "{\"a\":}",
+                           "nul",
+                           "1 2",
+                           "{\"a\" 1}",
+                           "\"\\x\"",
+                           "[,1]",
+                           "{,}",
+                           "01",
+                           "-",
+                           "1.",
+                           ".5",
+                           "1e",
+                           "1e+",
+                           "\"\\ud800\"",
+                           "\"\\ud800\\u0041\"",
+                           "\"\\udc00\"",
+                           "\"\\u00g0\"",
+                           "\"\x01\"",
+                           "\"\xc0\x80\"",
+                           "\"\xed\xa0\x80\"",
+                           "\"\xf5\x80\x80\x80\"",
+                           "\"\xe2\x82\"",
+                           "[1}",
+                           "{\"a\":1]",
+                           "[1",
+                           "\"",
+                           "\"\\",
+                           "[] x",
+                           "tru",
+                           "+1"}) {
+    EXPECT_TRUE(FirstJsonError(text).has_value()) << text;
+    EXPECT_FALSE(Json::accept(std::string_view(text))) << text;
+  }
+  for (const char* text :
+       {"null", " [ ] ", "{ }", "-0.0e-1", "[1,{\"a\":[]},\"\\ud83d\\ude00\\n\"]",
+        "\"\xf0\x9f\x98\x80\"", "[[[]],{}, true ,false]", "{\"a\":{\"b\":1},\"c\":2}"}) {
+    EXPECT_FALSE(FirstJsonError(text).has_value()) << text;
+    EXPECT_TRUE(Json::accept(std::string_view(text))) << text;
+  }
+  EXPECT_EQ(FirstJsonError("[1,\n2 3]"), 6u);
+  EXPECT_EQ(FirstJsonError(std::string(300, '[')), std::nullopt);  // the builder says so
+}
+
+// The library takes a zero byte for the end: what follows would be seen by nobody.
+TEST(JsonRow, NothingHidesBehindAZeroByte) {
+  for (const std::string_view text : {std::string_view("[1]\0 x", 6), std::string_view("\0", 1),
+                                      std::string_view("{\"a\":\0 1}", 9)}) {
+    const auto message = [&](const auto& parse) {
+      return ErrorMessage(ErrorKind::kFormat, [&] { parse(); });
+    };
+    EXPECT_NE(message([&] { ParseJsonRow(text); }).find("zero at byte"), std::string::npos);
+    EXPECT_NE(message([&] { ParseJson(text, "f"); }).find("zero at byte"), std::string::npos);
+  }
+}
+
+// The library writes the text that it cannot read into its message, several times.
+TEST(JsonRow, MessageOfALongTextIsShort) {
+  for (const std::string& text :
+       {"{\"a\":\n\"" + std::string(1 << 20, 'x'), "[\"b\" \"" + std::string(1 << 20, 'x') + "\"]",
+        "[" + std::string(1 << 20, '1') + "]", std::string(1 << 20, 't')}) {
+    const std::string message = ErrorMessage(ErrorKind::kFormat, [&] { ParseJsonRow(text); });
+    EXPECT_NE(message.find("not valid JSON: parse error at line "), std::string::npos)
+        << message.substr(0, 100);
+    EXPECT_LT(message.size(), 100u);
+  }
+  EXPECT_EQ(ParseJsonRow("[\"" + std::string(1 << 20, 'x') + "\"]")[0].get<std::string>().size(),
+            1u << 20);
+}
+
+TEST(JsonRow, LongTextsAreCharged) {
+  size_t charged = 0;
+  WorkBudget budget;
+  budget.take_room = [&](size_t bytes) {
+    charged += bytes;
+    return true;
+  };
+  const BudgetScope scope(budget);
+  const std::string text = "[\"" + std::string(1 << 20, 'x') + "\"]";
+  ParseJsonRow(text);
+  EXPECT_GE(charged, 3 * text.size());
+}
+
 TEST(JsonRow, MemoryAndNamesAreLimited) {
   const auto objects = [](int count) {
     std::string text = "[{}";

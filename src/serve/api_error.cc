@@ -56,7 +56,8 @@ HttpResponse ApiError::ToResponse() const {
 ApiError AsApiError(const std::exception& thrown) {
   if (const auto* api = dynamic_cast<const ApiError*>(&thrown)) return *api;
   if (const auto* stopped = dynamic_cast<const WorkStopped*>(&thrown)) {
-    constexpr int kStatus[] = {504, 503, 429};
+    // 499: the client has left, and nobody sees it but the log.
+    constexpr int kStatus[] = {504, 499, 429};
     return {kStatus[static_cast<int>(stopped->why())], stopped->what()};
   }
   if (const auto* error = dynamic_cast<const Error*>(&thrown)) {

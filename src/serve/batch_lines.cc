@@ -89,6 +89,7 @@ std::string Batches::AnswerBody(const OrderedJson& batch, const std::string& bod
       return Completion(context_, std::move(request)).Whole(call);
     } catch (const std::bad_alloc&) {
       throw;
+    } catch (const WorkStopped&) {  // seen above, or there is no room now
     } catch (const std::exception& error) {
       // The queue is full, or somebody cancelled: this batch, another one or the server itself.
       const int status = AsApiError(error).status();

@@ -43,6 +43,7 @@ class Batches::Round {
         input_(batches.files_.PathOf(tenant_, batch.at("input_file_id").get<std::string>()),
                std::ios::binary),
         total_(output_.done_before()) {
+    CheckInput();
     batches_.broken_ = false;
   }
   ~Round() {
@@ -70,6 +71,12 @@ class Batches::Round {
     options.output = output.string();
     options.resume = true;
     return options;
+  }
+
+  // A file that cannot be read is not one without lines.
+  void CheckInput() {
+    const bool ended = input_.eof() && !input_.bad();
+    if (!input_ && !ended) Throw(ErrorKind::kIo, "{}: the input cannot be read", id_);
   }
 
   // The first failure ends all: what is on the disk counts, the rest is done again.
@@ -115,6 +122,7 @@ class Batches::Round {
       ++total_;
       return true;
     }
+    CheckInput();
     return false;
   }
 

@@ -57,10 +57,12 @@ class SplitOutput {
 void Batches::Conclude(const std::string& id) {
   SplitOutput split(OutputOf(id));
   std::ifstream output(OutputOf(id), std::ios::binary);
+  if (!output) Throw(ErrorKind::kIo, "{}: the output cannot be read", id);
   for (std::string line; std::getline(output, line);) {
     const Json row = Json::parse(line, nullptr, /*allow_exceptions=*/false);
     split.Add(line, row.is_object() && row["response"]["status_code"] == 200);
   }
+  if (output.bad()) Throw(ErrorKind::kIo, "{}: the output cannot be read", id);
   split.Finish();
   OrderedJson batch;
   {

@@ -22,8 +22,6 @@ namespace {
 using OrderedJson = nlohmann::ordered_json;
 namespace fs = std::filesystem;
 
-constexpr std::int64_t kMostFiles = 10'000;  // of a tenant: a list has them all
-
 OrderedJson PublicFile(OrderedJson known) {
   known.erase("tenant");
   return known;
@@ -42,8 +40,8 @@ OrderedJson JsonOf(const std::string& id, const FileStore::Entry& entry, std::ui
 
 }  // namespace
 
-FileStore::FileStore(const fs::path& directory, std::int64_t most_bytes)
-    : most_bytes_(most_bytes), directory_(directory / "files") {
+FileStore::FileStore(const fs::path& directory, std::int64_t most_bytes, std::int64_t most_files)
+    : most_bytes_(most_bytes), most_files_(most_files), directory_(directory / "files") {
   std::error_code error;
   fs::create_directories(directory_, error);
   if (error || ::access(directory_.c_str(), W_OK) != 0) {
@@ -94,6 +92,10 @@ void FileStore::Enter(const std::string& id, OrderedJson json, std::int64_t cost
 
 void FileStore::Count(const std::string& tenant, std::int64_t bytes, bool anyway) {
   const std::lock_guard lock(mutex_);
+  CountLocked(tenant, bytes, anyway);
+}
+
+void FileStore::CountLocked(const std::string& tenant, std::int64_t bytes, bool anyway) {
   std::int64_t& used = used_[tenant];
   if (!anyway && bytes > 0 && used + bytes > most_bytes_) {
     throw ApiError(413, "your files and batches take all the room that you have; delete some", "",
@@ -115,26 +117,36 @@ std::int64_t FileStore::FilesOf(const std::string& tenant) const {
 
 // The room is taken before anything is written, so that two uploads cannot take the same.
 std::string FileStore::Keep(const Entry& entry, std::string_view bytes) {
-  {
-    const std::lock_guard lock(mutex_);
-    if (FilesOf(entry.tenant) >= kMostFiles) {
-      throw ApiError(413, "you have too many files; delete some", "", "storage_full");
-    }
-  }
   const std::string id = NewId("file-");
   OrderedJson json = JsonOf(id, entry, bytes.size());
   const std::int64_t cost = CostOfFile(bytes.size()) + CostOfFile(0);
-  Count(entry.tenant, cost, /*anyway=*/false);
+  const auto give_back = [&] {
+    std::error_code none;
+    for (const char* ending : {".json", ""}) fs::remove(directory_ / (id + ending), none);
+    Count(entry.tenant, -cost, /*anyway=*/true);
+    const std::lock_guard lock(mutex_);
+    --being_written_[entry.tenant];
+  };
+  {
+    const std::lock_guard lock(mutex_);
+    if (FilesOf(entry.tenant) + being_written_[entry.tenant] >= most_files_) {
+      throw ApiError(413, "you have too many files; delete some", "", "storage_full");
+    }
+    CountLocked(entry.tenant, cost, /*anyway=*/false);
+    ++being_written_[entry.tenant];
+  }
   try {
     WriteWholeFile(directory_ / id, bytes);
     WriteWholeFile(directory_ / (id + ".json"), DumpJson(json));
   } catch (const Error&) {
-    std::error_code none;
-    fs::remove(directory_ / id, none);
-    Count(entry.tenant, -cost, /*anyway=*/true);
+    give_back();
     throw ApiError(503, "the server cannot write to its disk now", "", "disk_full");
+  } catch (...) {
+    give_back();
+    throw;
   }
   const std::lock_guard lock(mutex_);
+  --being_written_[entry.tenant];
   files_[id] = {std::move(json), cost};
   return id;
 }

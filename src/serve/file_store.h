@@ -17,8 +17,10 @@ namespace banyan {
 class FileStore {
  public:
   // Makes the folder and locks it; what an upload that was cut off left there goes. `most_bytes`:
-  // of a tenant, with everything that Count is told. Throws kIo, also when another server has it.
-  FileStore(const std::filesystem::path& directory, std::int64_t most_bytes);
+  // of a tenant, with everything that Count is told. `most_files`: likewise, since a list has them
+  // all. Throws kIo, also when another server has it.
+  FileStore(const std::filesystem::path& directory, std::int64_t most_bytes,
+            std::int64_t most_files = 10'000);
   ~FileStore();
   FileStore(const FileStore&) = delete;
   FileStore& operator=(const FileStore&) = delete;
@@ -54,17 +56,19 @@ class FileStore {
     std::int64_t cost = 0;  // bytes on the disk
   };
   void ReadFolder();
-  Known Find(const std::string& tenant, const std::string& id) const;  // REQUIRES: mutex_
-  std::int64_t FilesOf(const std::string& tenant) const;               // REQUIRES: mutex_
+  Known Find(const std::string& tenant, const std::string& id) const;            // REQUIRES: mutex_
+  std::int64_t FilesOf(const std::string& tenant) const;                         // REQUIRES: mutex_
+  void CountLocked(const std::string& tenant, std::int64_t bytes, bool anyway);  // REQUIRES: mutex_
   // Enters a file that is in its place.
   void Enter(const std::string& id, nlohmann::ordered_json json, std::int64_t cost);
 
-  const std::int64_t most_bytes_;
+  const std::int64_t most_bytes_, most_files_;
   std::filesystem::path directory_;
   int lock_ = -1;
   mutable std::mutex mutex_;  // guards what follows
   std::map<std::string, Known> files_;
-  std::map<std::string, std::int64_t> used_;  // bytes by tenant
+  std::map<std::string, std::int64_t> used_;           // bytes by tenant
+  std::map<std::string, std::int64_t> being_written_;  // files by tenant, not in files_ yet
 };
 
 // Writes all or nothing, and it is on the disk afterwards; nobody else may read it. Throws kIo.

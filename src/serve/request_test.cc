@@ -189,6 +189,29 @@ TEST(FileStore, TenantsSeeTheirOwn) {
   EXPECT_EQ(store.used("anna"), 0);
 }
 
+// Uploads that come at the same time do not pass the limit together.
+TEST(FileStore, NumberOfFilesIsLimitedExactly) {
+  const TempDirectory folder;
+  FileStore store(folder.path(), kPlenty, /*most_files=*/7);
+  std::atomic<int> kept = 0;
+  {
+    std::vector<std::jthread> threads;
+    for (int t = 0; t < 8; ++t) {
+      threads.emplace_back([&] {
+        for (int i = 0; i < 4; ++i) {
+          try {
+            store.Keep({"anna", "a", "batch"}, "x");
+            ++kept;
+          } catch (const ApiError& error) {
+            EXPECT_EQ(error.status(), 413);
+          }
+        }
+      });
+    }
+  }
+  EXPECT_EQ(kept, 7);
+}
+
 // One tenant's files take no room of another's, and what comes and goes disturbs nobody.
 TEST(FileStore, EachTenantHasRoomOfItsOwn) {
   const TempDirectory folder;

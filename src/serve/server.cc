@@ -1,27 +1,55 @@
 #include "banyan/serve.h"
 
 #include <fmt/format.h>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 
+#include <algorithm>
 #include <atomic>
 #include <utility>
 
+#include "base/machine_limits.h"
 #include "serve/http.h"
 #include "serve/site.h"
 
 namespace banyan {
 namespace {
 
+// One request can become six times its size: its bytes, three copies of its texts while JSON is
+// read, and 64 MiB of values where 32 MiB are allowed.
+constexpr std::int64_t kTimesBody = 6;
+
+// All requests together take three eighths of the memory that there is (a container's limit counts)
+// at most, KV another quarter. Where that is little, one request may have less than was asked for.
+ServeOptions Fitting(ServeOptions options, std::int64_t memory) {
+  options.max_body =
+      std::max<std::int64_t>(1, std::min(options.max_body, memory / 8 * 3 / kTimesBody));
+  return options;
+}
+
 HttpLimits LimitsOf(const ServeOptions& options) {
   HttpLimits limits;
   limits.max_connections = options.max_connections;
   limits.max_requests = options.max_requests;
   limits.max_body_bytes = static_cast<size_t>(options.max_body);
-  limits.max_bodies_bytes = std::max(limits.max_bodies_bytes, 2 * limits.max_body_bytes);
+  const auto room = static_cast<size_t>(UsableMemory() / 8 * 3);
+  limits.max_bodies_bytes =
+      std::max(std::min(limits.max_bodies_bytes, room), kTimesBody * limits.max_body_bytes);
   limits.header_seconds = options.header_seconds;
   limits.body_seconds = options.body_seconds;
   limits.idle_seconds = options.idle_seconds;
   limits.write_seconds = options.write_seconds;
   return limits;
+}
+
+// What is large goes back to the system as soon as it is free. Left to itself, the allocator learns
+// from the first large body to keep such blocks, and pieces of later ones keep them from going.
+void KeepLargeBlocksApart() {
+#ifdef __GLIBC__
+  constexpr int kLarge = 1 << 20;
+  ::mallopt(M_MMAP_THRESHOLD, kLarge);
+#endif
 }
 
 }  // namespace
@@ -30,9 +58,9 @@ class Server::Impl {
  public:
   Impl(std::shared_ptr<Model> model, const EngineOptions& engine_options,
        const ServeOptions& options)
-      : context_(std::move(model), engine_options, options),
+      : context_(std::move(model), engine_options, Fitting(options, UsableMemory())),
         site_(context_),
-        http_(options.address, options.port, LimitsOf(options), site_) {
+        http_(options.address, options.port, LimitsOf(context_.options), site_) {
     site_.SetCounts(&http_.counts());
     const bool six = options.address.find(':') != std::string::npos;
     url_ = fmt::format("http://{}{}{}:{}/", six ? "[" : "", options.address, six ? "]" : "",
@@ -70,7 +98,8 @@ class Server::Impl {
 
 Server::Server(std::shared_ptr<Model> model, const EngineOptions& engine_options,
                const ServeOptions& options)
-    : impl_(std::make_unique<Impl>(std::move(model), engine_options, options)) {}
+    : impl_((KeepLargeBlocksApart(),
+             std::make_unique<Impl>(std::move(model), engine_options, options))) {}
 Server::~Server() = default;
 
 void Server::CheckAddress(const ServeOptions& options) {

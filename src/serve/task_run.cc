@@ -17,7 +17,8 @@ namespace {
 
 constexpr int kTagBits = 24;  // of a record's own tags
 
-// A record's own tags get its number before them.
+// A record's own tags get its number before them. The check has no test: tags count a record's
+// answers, and no body has room for 2^24 of them (its values take 64 MiB at most, 32 bytes each).
 void RaiseTags(PromptSegment& segment, std::uint64_t bits) {
   const auto raise = [&](std::uint64_t& tag) {
     if (tag >> kTagBits != 0) {

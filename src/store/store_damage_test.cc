@@ -1,5 +1,8 @@
 // What others do to a store: change bits, put pipes and links into it, forbid writing.
 #include <gtest/gtest.h>
+#ifdef BANYAN_WITH_SQLITE
+#include <sqlite3.h>
+#endif
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -134,6 +137,32 @@ TEST_F(StoreTest, ADamagedIndexIsAMiss) {
   Open();  // whoever writes makes it anew
   EXPECT_TRUE(Has(run));
 }
+
+#ifdef BANYAN_WITH_SQLITE
+// An index whose tables are views or have triggers computes without end, or something else, when it
+// is read: it is none.
+TEST_F(StoreTest, AnIndexThatComputesIsDamaged) {
+  const SavedRun run = RandomRun(1, 300);
+  const std::string index = folder() + "/index.sqlite";
+  for (const char* sql :
+       {"DROP TABLE segment; CREATE VIEW segment AS WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL "
+        "SELECT n + 1 FROM c) SELECT n AS number, 'x' AS file, '' AS label, '' AS model, '' AS "
+        "root, 0 AS type, 1 AS exact, 0 AS key_loss, 0 AS value_loss, 1 AS tokens, 0 AS "
+        "first_position, 1 AS bytes, 0 AS created, 0 AS used, 0 AS pinned FROM c;",
+        "DROP TABLE setting; CREATE TABLE setting (name TEXT, value AS (zeroblob(900000000)) "
+        "VIRTUAL); INSERT INTO setting (name) VALUES ('limit');"}) {
+    fs::remove_all(folder());
+    Add(run);
+    sqlite3* database = nullptr;
+    ASSERT_EQ(sqlite3_open(index.c_str(), &database), SQLITE_OK);
+    ASSERT_EQ(sqlite3_exec(database, sql, nullptr, nullptr, nullptr), SQLITE_OK)
+        << sqlite3_errmsg(database);
+    sqlite3_close(database);
+    Open();  // whoever writes makes it anew
+    EXPECT_TRUE(Has(run)) << sql;
+  }
+}
+#endif
 
 // Nothing that a loader meets ends the process.
 TEST_F(StoreTest, ALoaderSurvivesWhatCannotBe) {

@@ -18,6 +18,7 @@ namespace {
 
 constexpr int kIndexVersion = 1;
 constexpr int kBusyMilliseconds = 10'000;
+constexpr int kMostValueBytes = 1 << 20;  // of a label, a name or a row
 
 constexpr const char* kIndexSchema = R"(
   CREATE TABLE IF NOT EXISTS setting (name TEXT PRIMARY KEY, value INTEGER) WITHOUT ROWID;
@@ -158,6 +159,12 @@ void StoreIndex::Open(const std::string& name, Mode mode, int flags) {
     ThrowOf(database_, path_);
   }
   sqlite3_busy_timeout(database_, kBusyMilliseconds);
+  // The file may be anybody's: what is in it is data, and nothing that computes.
+  for (const int computes : {SQLITE_DBCONFIG_ENABLE_VIEW, SQLITE_DBCONFIG_ENABLE_TRIGGER,
+                             SQLITE_DBCONFIG_TRUSTED_SCHEMA}) {
+    sqlite3_db_config(database_, computes, 0, nullptr);
+  }
+  sqlite3_limit(database_, SQLITE_LIMIT_LENGTH, kMostValueBytes);
   if (write) {
     // The log is synced when it is folded in; a commit that a power cut takes away is made again
     // from the segment's header.

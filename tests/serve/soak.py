@@ -1,192 +1,198 @@
-"""Good and hostile clients together on loopback, while faults are injected: no wrong answer, no error of the server that
-nobody caused, no growth after a warm-up. Memory, descriptors and latencies are sampled every second.
+"""Good and hostile clients together on loopback in a bad world (soak_world.py): no wrong answer, no error of the server that
+nobody caused, no growth after a warm-up. Memory, descriptors, threads and latencies are sampled every second.
 
-Faults: files of the server may not grow (a full disk), the PDF converter hangs or is killed, the process is stopped for a
-second and goes on (a stall), clients vanish in every way of hostile.py.
-
-usage: BANYAN=build/release/banyan soak.py [--seconds 60] [--plot FILE.svg] [--samples FILE.json]
+usage: BANYAN=build/release/banyan soak.py [--seconds 60] [--pace 1] [--plot FILE.svg] [--samples FILE.jsonl]
+BANYAN_TEST_ENCODER names an encoder for /v1/embeddings; without it they are left out.
 """
 import argparse
 import collections
+import contextlib
 import json
 import os
 import pathlib
-import random
-import resource
+import re
 import shutil
 import signal
 import statistics
+import subprocess
 import tempfile
 import threading
 import time
 
-from harness import Server, essence, mixed_requests
-from hostile import attack
+import harness
+from harness import ASK, QUESTIONS, Server, mixed_requests
+from soak_clients import BATCH_LINES, CLIENTS, good_client
 from soak_plot import draw
-from test_batches import lines, rows_of, upload
+from soak_world import World
+from test_batches import lines
+
+MEMORY_MIB = 512  # of the container
 
 
 class Soak:
-    def __init__(self, seconds):
-        self.seconds, self.over = seconds, threading.Event()
+    def __init__(self, options):
+        self.options, self.over = options, threading.Event()
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="banyan-soak-"))
-        self.tools = self.folder / "tools"
-        self.tools.mkdir()
-        converter = self.tools / "pdftotext"
-        converter.write_text("#!/bin/sh\nexec sleep 300\n")
-        converter.chmod(0o755)
-        os.environ["PATH"] = f"{self.tools}:{os.environ['PATH']}"
-        self.server = Server("--state", self.folder / "state", "--header-seconds", 2, "--body-seconds", 2, "--write-seconds", 3,
-                             "--max-requests", 64, "--request-seconds", 30)
-        self.requests = [(path, body, essence(self.server.json(path, body)[1])) for path, body in mixed_requests()]
+        self.world = World(self.folder, MEMORY_MIB)
         self.lock = threading.Lock()
-        self.counts, self.wrong, self.latencies = collections.Counter(), [], []
+        self.counts, self.wrong = collections.Counter(), []
+        self.latencies, self.all_latencies = [], collections.defaultdict(list)
         self.samples = []
+        self.start()
 
-    def count(self, name):
+    def start(self):
+        arguments = ["--threads", 1, "--state", self.world.state, "--header-seconds", 5, "--body-seconds", 5, "--write-seconds", 5,
+                     "--max-requests", 64, "--request-seconds", 120]
+        index = self.folder / "index"
+        source = self.folder / "documents.jsonl"
+        source.write_text("".join(json.dumps(document) + "\n" for document in ASK["documents"]), encoding="utf-8")
+        subprocess.run([harness.BANYAN, "rag", "index", "--quiet", index, source], check=True)
+        encoder = os.environ.get("BANYAN_TEST_ENCODER")
+        if encoder:
+            arguments += ["--encoder", encoder]
+        else:
+            self.world.left_out.append("embeddings (BANYAN_TEST_ENCODER names no encoder)")
+        harness.BANYAN = self.world.program(harness.BANYAN)
+        self.server = Server(*arguments, "--index", index)
+        requests = mixed_requests() + [("/v1/rag", {"questions": QUESTIONS})]
+        if encoder:
+            name = self.server.json("/v1/models")[1]["data"][1]["id"]
+            requests.append(("/v1/embeddings", {"model": name, "input": ["a ferry in the morning", QUESTIONS[0]]}))
+        self.requests = [(path, body, self.essence(self.server.json(path, body)[1])) for path, body in requests]
+        self.batch_rows = sorted((row["custom_id"], self.server.json(row["url"], row["body"])[1]["choices"])
+                                 for row in lines(BATCH_LINES, 6))
+
+    def essence(self, reply):
+        return reply["data"] if "data" in reply else harness.essence(reply)
+
+    def count(self, name, more=1):
         with self.lock:
-            self.counts[name] += 1
+            self.counts[name] += more
 
     def say_wrong(self, *what):
         with self.lock:
             self.wrong.append(what)
+        print("wrong:", *(str(part)[:600] for part in what), flush=True)
 
-    def good_client(self, seed):
-        dice = random.Random(seed)
-        while not self.over.is_set():
-            path, body, expected = dice.choice(self.requests)
-            began = time.monotonic()
-            try:
-                status, reply = self.server.json(path, body)
-            except OSError as error:
-                self.say_wrong(path, repr(error))
-                continue
-            with self.lock:
-                self.latencies.append(time.monotonic() - began)
-            self.count(f"good {status}")
-            if status == 429:  # told to come again, as is promised
-                time.sleep(0.2)
-            elif status != 200 or essence(reply) != expected:
-                self.say_wrong(path, status, reply)
+    def pause(self, dice, seconds=1.0):
+        self.over.wait(self.options.pace * seconds * 2 * dice.random())
 
-    def batch_client(self):
-        """Uploads, a batch, its rows, and everything deleted; while the disk is full an upload may be refused with 503."""
-        while not self.over.is_set():
-            try:
-                file = upload(self.server, lines(12, 6))
-                status, batch = self.server.json("/v1/batches", {"input_file_id": file, "endpoint": "/v1/chat/completions"})
-            except AssertionError as refused:
-                if "disk" not in str(refused) and "429" not in str(refused) and "too many" not in str(refused):
-                    self.say_wrong("upload", str(refused))
-                self.count("upload refused")
-                time.sleep(0.5)
-                continue
+    def ask(self, path, body=None, name=None, method=None):
+        """(status, bytes). Whatever is not 200 must be a promise kept: 429, or 503 while the disk is full."""
+        name, began = name or path, time.monotonic()
+        try:
+            status, _, data = self.server.ask(method or ("GET" if body is None else "POST"), path, body)
+        except OSError as error:
+            self.say_wrong(name, repr(error))
+            return 0, b""
+        seconds = time.monotonic() - began
+        self.count(f"{name} {status}")
+        with self.lock:
+            self.all_latencies[name].append(seconds)
             if status == 200:
-                self.watch_batch(batch["id"])
-            self.server.json("/v1/files/" + file, method="DELETE")
+                self.latencies.append(seconds)
+        if status == 429:
+            self.over.wait(1)
+        elif status == 503:
+            self.excuse_disk(name, data.decode(), began)
+        elif status != 200:
+            self.say_wrong(name, status, data)
+        return status, data
 
-    def watch_batch(self, name):
-        while not self.over.is_set():
-            batch = self.server.json("/v1/batches/" + name)[1]
-            if batch.get("status") in ("completed", "failed"):
-                break
-            time.sleep(0.3)
-        else:
+    def excuse_disk(self, name, message, began):
+        """A refusal for a full disk is right while it is full, and only then."""
+        self.count(f"{name} refused")
+        if "429" in message or "too many" in message or "rate_limit" in message:
             return
-        if batch["status"] != "completed":
-            return self.say_wrong("batch", batch)
-        rows = rows_of(self.server, batch["output_file_id"])
-        if sorted(row["custom_id"] for row in rows) != sorted(f"line-{i}" for i in range(12)):
-            self.say_wrong("rows", rows)
-        self.count("batches")
-        self.server.json("/v1/files/" + batch["output_file_id"], method="DELETE")
-        self.server.json("/v1/batches/" + name, method="DELETE")
+        if "disk" not in message or not self.world.had("full disk", began):
+            self.say_wrong(name, message)
 
-    def pdf_client(self):
-        """The converter hangs: some leave, some are there when it is killed."""
-        request = b"POST /v1/documents?name=a.pdf HTTP/1.1\r\nHost: localhost\r\nContent-Length: 8\r\n\r\n%PDF-1.4"
-        for number in range(10 ** 9):
-            if self.over.is_set():
-                return
-            try:
-                connection = self.server.raw(request)
-                time.sleep(0.5)
-                if number % 2:
-                    self.kill_converters()
-                    connection.settimeout(10)
-                    connection.recv(100)
-                connection.close()
-                self.count("converters killed" if number % 2 else "converters left")
-            except OSError:
-                pass
-            time.sleep(1)
-
-    def kill_converters(self):
-        for children in pathlib.Path(f"/proc/{self.server.process.pid}/task").glob("*/children"):
-            try:
-                for child in children.read_text().split():
-                    os.kill(int(child), signal.SIGKILL)
-            except OSError:  # it has ended
-                pass
-
-    def hostile_clients(self):
-        dice = random.Random(1)
-        while not self.over.is_set():
-            attack(self.server.port, 60, 30, dice)
-            self.count("bursts of 60 hostile clients")
-            time.sleep(0.5)
+    def delete(self, path):
+        """Also while the disk is full: deleting needs no room."""
+        status = 0
+        while status != 200:
+            status, data = self.ask(path, method="DELETE", name=path.rsplit("/", 1)[0] + "/ID deleted")
+            if status not in (200, 429):
+                return self.say_wrong("delete", path, status, data)
 
     def faults(self):
-        pid, hard = self.server.process.pid, resource.RLIM_INFINITY
         for number in range(10 ** 9):
-            if self.over.wait(7):
-                break
-            if number % 2 == 0:
-                resource.prlimit(pid, resource.RLIMIT_FSIZE, (2048, hard))
-                self.over.wait(3)
-                resource.prlimit(pid, resource.RLIMIT_FSIZE, (hard, hard))
-                self.count("full disks")
-            else:
-                os.kill(pid, signal.SIGSTOP)
-                time.sleep(1)
-                os.kill(pid, signal.SIGCONT)
-                self.count("stalls")
-        resource.prlimit(pid, resource.RLIMIT_FSIZE, (hard, hard))
+            if self.over.wait(self.options.between_faults):
+                return
+            fault = World.FAULTS[number % len(World.FAULTS)]
+            fault(self.world, self.server.process.pid, lambda: self.over.wait(self.options.fault_seconds))
+            self.count("fault: " + fault.__name__.replace("_", " "))
 
     def sample(self, began):
-        while not self.over.is_set():
-            with self.lock:
-                latencies, self.latencies = self.latencies, []
-            self.samples.append({
-                "seconds": time.monotonic() - began, "resident_mib": self.server.resident_kib() / 1024,
-                "descriptors": len(os.listdir(f"/proc/{self.server.process.pid}/fd")),
-                "median_s": statistics.median(latencies) if latencies else None, "slowest_s": max(latencies, default=None)})
-            self.over.wait(1)
+        pid = self.server.process.pid
+        with open(self.options.samples or os.devnull, "w", encoding="utf-8") as file:
+            while not self.over.is_set() and self.server.process.poll() is None:
+                with self.lock:
+                    latencies, self.latencies = self.latencies, []
+                status = pathlib.Path(f"/proc/{pid}/status").read_text()
+                field = {name: int(re.search(name + r":\s+(\d+)", status).group(1)) for name in ("VmRSS", "RssAnon", "Threads")}
+                self.samples.append({
+                    "seconds": round(time.monotonic() - began, 2), "resident_mib": field["VmRSS"] / 1024,
+                    "anonymous_mib": field["RssAnon"] / 1024, "group_mib": self.world.group.used() / 2**20 if self.world.group else None,
+                    "descriptors": len(os.listdir(f"/proc/{pid}/fd")), "threads": field["Threads"],
+                    "median_s": statistics.median(latencies) if latencies else None, "slowest_s": max(latencies, default=None)})
+                file.write(json.dumps(self.samples[-1]) + "\n")
+                file.flush()
+                self.over.wait(1)
+
+    def guarded(self, target, *arguments):
+        try:
+            target(*arguments)
+        except Exception as error:  # a client that ends early would look like success
+            self.say_wrong(getattr(target, "__name__", "?"), "ended with", repr(error))
 
     def run(self):
         began = time.monotonic()
-        threads = [threading.Thread(target=self.good_client, args=(seed,)) for seed in range(4)]
-        threads += [threading.Thread(target=target) for target in (self.batch_client, self.pdf_client, self.hostile_clients, self.faults)]
-        threads.append(threading.Thread(target=self.sample, args=(began,)))
+        work = [(good_client, self, seed) for seed in range(self.options.good)]
+        work += [(client, self, 100 + number) for number, client in enumerate(CLIENTS)] + [(self.faults,), (self.sample, began)]
+        threads = [threading.Thread(target=self.guarded, args=what, daemon=True) for what in work]
         for thread in threads:
             thread.start()
-        time.sleep(self.seconds)
-        self.over.set()
+        signal.signal(signal.SIGTERM, lambda *_: self.over.set())
+        while not self.over.wait(1):
+            if time.monotonic() - began > self.options.seconds or self.server.process.poll() is not None:
+                self.over.set()
+        self.lasted = time.monotonic() - began
         for thread in threads:
-            thread.join()
+            thread.join(180)
         self.settle()
 
     def settle(self):
+        """What is right after all of it: everybody's room is free, answers are the same, nothing is left on the disk."""
         server = self.server
-        server.wait_until(lambda: server.metric("banyan_bodies_bytes") == 0, 60)
-        server.wait_until(lambda: server.metric("banyan_connections") < 10, 60)
+        if server.process.poll() is not None:
+            return self.say_wrong("the server ended with", server.process.returncode, server.said()[-2000:])
+        self.guarded(server.wait_until, lambda: server.metric("banyan_bodies_bytes") == 0, 60)
+        self.guarded(server.wait_until, lambda: server.metric("banyan_connections") < 10, 60)
         for path, body, expected in self.requests:
-            if essence(server.json(path, body)[1]) != expected:
+            if self.essence(server.json(path, body)[1]) != expected:
                 self.say_wrong("afterwards", path)
+        self.judge_statuses()
+        left = [str(path) for path in self.world.state.rglob("*") if path.is_file() and path.name != "lock"]
+        if left:
+            self.say_wrong("left on the disk", left)
+        if self.world.group and self.world.group.kills():
+            self.say_wrong("killed for memory", self.world.group.kills())
         code = server.stop()
         if code != 0:
             self.say_wrong("the server ended with", code)
-        shutil.rmtree(self.folder, True)
+
+    def judge_statuses(self):
+        """What the server itself counted, hostile clients included: 500 never; 503 and 504 only where a client knows why."""
+        text = self.server.ask("GET", "/metrics")[2].decode()
+        served = collections.Counter()
+        for status, number in re.findall(r'banyan_http_requests_total\{path="[^"]*",status="(\d+)"\} (\d+)', text):
+            served[int(status)] += int(number)
+        self.served = dict(sorted(served.items()))
+        known = sum(number for name, number in self.counts.items() if name.endswith(" refused"))
+        bad = {status: number for status, number in served.items() if status >= 500}
+        if set(bad) - {503} or bad.get(503, 0) > known:
+            self.say_wrong("errors of the server", bad, "clients know of", known)
 
     def growth(self, name):
         """The median of the last quarter against that of the second: the first is for warming up."""
@@ -194,27 +200,50 @@ class Soak:
         quarter = max(1, len(values) // 4)
         return statistics.median(values[quarter:2 * quarter] or values), statistics.median(values[-quarter:])
 
+    def report(self):
+        group = [sample["group_mib"] for sample in self.samples if sample["group_mib"] is not None]
+        result = {"seconds": round(self.lasted), "counts": dict(sorted(self.counts.items())), "served": getattr(self, "served", None),
+                  "early and late": {name: [round(value, 1) for value in self.growth(name)] for name in
+                                     ("anonymous_mib", "resident_mib", "descriptors", "threads")},
+                  "most": {name: round(max(sample[name] for sample in self.samples), 1) for name in
+                           ("anonymous_mib", "resident_mib", "descriptors", "threads")},
+                  "most of the container": [round(max(group)), MEMORY_MIB] if group else None,
+                  "latency: number, median, 99 %, most": {name: [len(times), *(round(sorted(times)[int(q * (len(times) - 1))], 3)
+                                                                               for q in (0.5, 0.99, 1))]
+                                                          for name, times in sorted(self.all_latencies.items())},
+                  "left out": self.world.left_out, "wrong": len(self.wrong)}
+        print(json.dumps(result, indent=1))
+
+    def end(self):
+        with contextlib.suppress(Exception):
+            self.server.process.kill()
+        self.world.end()
+        shutil.rmtree(self.folder, True)
+
 
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--seconds", type=float, default=60)
+    parser.add_argument("--pace", type=float, default=0.3, help="seconds that a good client waits between requests, on average")
+    parser.add_argument("--good", type=int, default=4, help="good clients")
+    parser.add_argument("--between-faults", type=float, default=4)
+    parser.add_argument("--fault-seconds", type=float, default=3)
     parser.add_argument("--plot")
     parser.add_argument("--samples")
-    options = parser.parse_args()
-    soak = Soak(options.seconds)
-    soak.run()
-    memory, descriptors = soak.growth("resident_mib"), soak.growth("descriptors")
-    print(f"{options.seconds:.0f} s: {dict(sorted(soak.counts.items()))}; memory {memory[0]:.0f} MiB early, {memory[1]:.0f} MiB "
-          f"late; descriptors {descriptors[0]:.0f} early, {descriptors[1]:.0f} late; {len(soak.wrong)} wrong")
-    if options.samples:
-        pathlib.Path(options.samples).write_text(json.dumps(soak.samples), encoding="utf-8")
-    if options.plot:
-        pathlib.Path(options.plot).write_text(draw(soak.samples), encoding="utf-8")
-    assert not soak.wrong, soak.wrong[:3]
-    assert soak.counts["good 200"] > 0 and soak.counts["batches"] > 0, "nothing was done"
-    assert memory[1] < 1.2 * memory[0] + 32, "memory grew"
-    assert descriptors[1] < descriptors[0] + 60, "descriptors grew"
-    os._exit(0)
+    soak = Soak(parser.parse_args())
+    try:
+        soak.run()
+        soak.report()
+        if soak.options.plot:
+            pathlib.Path(soak.options.plot).write_text(draw(soak.samples), encoding="utf-8")
+        assert not soak.wrong, soak.wrong[:3]
+        assert soak.counts["batches"] > 0 and soak.counts["fault: clock jump"] > 0, "nothing was done"
+        memory, descriptors, threads = map(soak.growth, ("anonymous_mib", "descriptors", "threads"))
+        assert memory[1] < 1.1 * memory[0] + 24, "memory grew"
+        assert descriptors[1] < descriptors[0] + 20, "descriptors grew"
+        assert threads[1] < threads[0] + 20, "threads grew"
+    finally:
+        soak.end()
 
 
 if __name__ == "__main__":

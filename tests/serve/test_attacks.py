@@ -94,6 +94,19 @@ class Bodies(ServeTest):
         self.assertLess(peak, 400 * 1024)
         self.server.wait_until(lambda: self.server.resident_kib() < before + 100 * 1024)
 
+    def test_texts_that_are_no_json_take_little(self):
+        """The library writes what it cannot read into its message, several times: four of these took 1.2 GB."""
+        before = self.server.resident_kib()
+        body = b'{"documents":["' + b"\\u0041" * (5 * MIB)
+        statuses = []
+        threads = [threading.Thread(target=lambda: statuses.append(self.server.ask("POST", "/v1/ask", body)[0])) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertLessEqual(set(statuses), {400, 429})
+        self.assertLess(self.server.resident_kib("VmHWM") - before, 400 * 1024)
+
     @unittest.skipUnless(READS_HTML, "built without libxml2")
     def test_no_page_takes_long(self):
         attributes = b"<p " + b"".join(b"a%d=1 " % i for i in range(220_000)) + b">x"
@@ -213,6 +226,20 @@ class Disk(OwnServers):
             self.assertEqual(done["request_counts"], {"total": 40, "completed": 40, "failed": 0})
             rows = rows_of(server, done["output_file_id"])
             self.assertEqual(sorted(row["custom_id"] for row in rows), sorted(f"line-{i}" for i in range(40)))
+            self.assertEqual(server.stop(), 0)
+
+    def test_a_file_that_cannot_be_opened_is_not_empty(self):
+        """No descriptor is left, or the disk does not answer: the batch waits, and no line of it is lost."""
+        with folder() as state:
+            server = self.serve("--state", state)
+            file = upload(server, lines(5))
+            (state / "files" / file).rename(state / "away")
+            batch = start(server, file)
+            server.wait_until(lambda: server.json("/v1/batches/" + batch)[1]["errors"], 60)
+            self.assertEqual(server.json("/v1/batches/" + batch)[1]["errors"]["data"][0]["code"], "waiting")
+            (state / "away").rename(state / "files" / file)
+            done = wait_for(server, batch, "completed", "failed")
+            self.assertEqual(done["request_counts"], {"total": 5, "completed": 5, "failed": 0})
             self.assertEqual(server.stop(), 0)
 
     def test_two_servers_do_not_share_a_folder(self):

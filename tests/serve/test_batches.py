@@ -96,6 +96,31 @@ class Batches(unittest.TestCase):
         wait_for(self.server, batch, "cancelled")
         self.assertEqual(self.server.json("/v1/batches")[1]["data"][0]["id"], batch)
 
+    def test_stopped_while_lines_are_read(self):
+        """A line whose constraint was being compiled when the server stopped is no error: it is asked again."""
+        wanted = [dict(line, body=dict(line["body"], regex=f"([a-k]{{1,9}}|[x-z]{{2,20}}|q){{1,{20 + i % 10}}}r{{0,{i}}}")) for i, line in enumerate(lines(40, 4))]
+        batch = start(self.server, upload(self.server, wanted))
+        wait_for(self.server, batch, "in_progress")
+        for _ in range(3):
+            time.sleep(0.3)
+            self.assertEqual(self.server.stop(), 0)
+            self.server = Server("--state", self.state)
+        done = wait_for(self.server, batch, "completed", "failed")
+        self.assertEqual(done["request_counts"], {"total": 40, "completed": 40, "failed": 0})
+
+    def test_cancelled_among_lines_that_fail(self):
+        """Whatever a call of the engine ends with, nobody cancels it later."""
+        wanted = list(lines(60, 400))
+        for line in wanted[::2]:
+            line["body"]["messages"][0]["content"] = FERRY * 400  # longer than the model's context
+        batch = start(self.server, upload(self.server, wanted))
+        self.server.wait_until(lambda: self.server.json("/v1/batches/" + batch)[1]["request_counts"]["failed"] > 3, 60)
+        self.server.json(f"/v1/batches/{batch}/cancel", {}, method="POST")
+        done = wait_for(self.server, batch, "cancelled")
+        for row in rows_of(self.server, done["error_file_id"]):
+            self.assertEqual(row["response"]["status_code"], 400)
+        self.assertEqual(self.server.json("/health")[0], 200)
+
     def test_what_is_not_there(self):
         for path in ("/v1/files/file-0", "/v1/files/..%2f..%2fetc/content", "/v1/batches/batch_0"):
             self.assertEqual(self.server.json(path)[0], 404, path)
