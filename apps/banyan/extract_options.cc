@@ -136,6 +136,14 @@ void AddValues(CLI::App& command, ExtractCommand& options) {
       ->capture_default_str()
       ->group(group);
   command
+      .add_option("--fuse", options.fuse,
+                  "Records with several documents. values: each document is read by itself and the "
+                  "likeliest of their values counts; tokens: they write every value together, "
+                  "token by token")
+      ->type_name("values|tokens")
+      ->capture_default_str()
+      ->group(group);
+  command
       .add_option("--gap", options.gap,
                   "0: isolated values leave no room for one another in the positions")
       ->check(CLI::Range(0, 1))
@@ -250,7 +258,7 @@ them, to be looked through and used with --schema.
 void ExtractCommand::Resolve() {
   run.Resolve();
   if (job.inputs.empty()) throw Error(ErrorKind::kUsage, "extract: expected an input file, or -");
-  ParseFieldOptions(fields, {"id", "text", "category"}, job);
+  ParseFieldOptions(fields, {"id", "text", "category", "documents"}, job);
   job.needed_columns = {{"text"}};
   if (propose) return;
   if (schema_file.empty()) {
@@ -261,6 +269,7 @@ void ExtractCommand::Resolve() {
   ParseExtractSchema(extract.schema, extract.schema_name);  // refused before a model is loaded
   extract.chat = NamedValue(chat, "--chat", ChatNames());
   extract.values = NamedValue(values, "--values", ValueModeNames());
+  extract.fuse = NamedValue(fuse, "--fuse", FuseModeNames());
   extract.too_long = NamedValue(too_long, "--too-long", TooLongNames());
   extract.gaps = gap > 0;
   extract.instruction = TextOrFile(instruction_text, "--instruction");
