@@ -60,7 +60,7 @@ def right(a: argparse.Namespace, folder: Path, record: dict, row: dict) -> float
     """The share of the thing's slots that a row has right."""
     gold = write_rows(folder / "one-gold.jsonl", [dict(record, id=row["id"])])
     command = [a.banyan, "eval", "extract", str(gold), "--schema", str(a.schema), "--bootstrap", "0", "--json", "--run", f"row={write_rows(folder / 'one-row.jsonl', [row])}"]
-    return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)["runs"][0]["score"]["all"]["accuracy"]
+    return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)["runs"][0]["all"]["accuracy"]
 
 
 def options() -> argparse.Namespace:

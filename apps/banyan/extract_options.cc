@@ -23,9 +23,10 @@ Examples
   After Ctrl-C or a power cut: the same command with --resume.
 
 Input
-  JSONL: {"id"?, "text", "category"?, …}; CSV or TSV: a header with the same names; text, HTML and PDF
-  files, and folders of them, are documents. .gz and .zst are unpacked. Other fields are carried
-  through.
+  JSONL: {"id"?, "text", "category"?, …}, or {"id"?, "documents":[{"id","text"},…], …}: several documents
+  of one thing become one row, and "sources" says from which document each value is. CSV or TSV: a
+  header with the same names; text, HTML and PDF files, and folders of them, are documents. .gz and
+  .zst are unpacked. Other fields are carried through.
 Schema
   {"categories":{NAME:{"description"?,"attributes":[…]}}}, or {"attributes":[…]}, or a JSON Schema of
   an object. An attribute: {"name","description"?,"examples"?,"type"?,"nullable"?,"max_tokens"?}; types:
