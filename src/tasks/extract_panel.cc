@@ -112,7 +112,7 @@ ExtractPanel::ExtractPanel(const ExtractSettings& settings, ExtractThing thing)
   for (const ExtractThing::Document& document : thing.documents) {
     if (!together()) break;
     reading.together->text += document.record.text;
-    reading.together->text += '\xFF';  // is in no character, so no span goes over it
+    reading.together->text += fmt::format("\n{}\n", kBetweenDocuments);
   }
   const bool any = std::ranges::any_of(
       thing.documents, [](const auto& document) { return HasWords(document.record.text); });

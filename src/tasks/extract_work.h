@@ -22,8 +22,9 @@ PromptSegment& AppendPiece(PromptSegment& first, size_t length);
 
 // Documents that write values together: the texts that these are copied from, with the constraints
 // that were made of them.
+inline constexpr char kBetweenDocuments = '\xFF';  // in no character, so no span goes over it
 struct CopySource {
-  std::string text;  // of all documents; no span goes from one into another
+  std::string text;  // of all documents, with a line of kBetweenDocuments after each
   std::map<std::string, std::shared_ptr<const Constraint>> made = {};
 };
 
