@@ -26,9 +26,10 @@ Examples
   After Ctrl-C or a power cut: the same command with --resume.
 
 Input
-  JSONL: {"id"?, "text", "category"?, …}; CSV or TSV: a header with the same names; text, HTML and PDF
-  files, and folders of them, are documents. .gz and .zst are unpacked. Other fields are carried
-  through.
+  JSONL: {"id"?, "text", "category"?, …}, or {"id"?, "documents":[{"id","text"},…], …}: several documents
+  of one thing become one row, and "sources" says from which document each value is. CSV or TSV: a
+  header with the same names; text, HTML and PDF files, and folders of them, are documents. .gz and
+  .zst are unpacked. Other fields are carried through.
 Schema
   {"categories":{NAME:{"description"?,"attributes":[…]}}}, or {"attributes":[…]}, or a JSON Schema of
   an object. An attribute: {"name","description"?,"examples"?,"type"?,"nullable"?,"max_tokens"?}; types:
@@ -136,6 +137,14 @@ void AddValues(CLI::App& command, ExtractCommand& options) {
           "you trust, since one can change the values of its neighbours; a little less is right "
           "(docs/results.md)")
       ->check(CLI::Range(1, 64))
+      ->capture_default_str()
+      ->group(group);
+  command
+      .add_option("--fuse", options.fuse,
+                  "Records with several documents. values: each document is read by itself and the "
+                  "likeliest of their values counts; tokens: they write every value together, "
+                  "token by token")
+      ->type_name("values|tokens")
       ->capture_default_str()
       ->group(group);
   command
@@ -305,7 +314,7 @@ void ExtractCommand::Resolve() {
   if (!propose) ChooseDefaultReader(run, ReaderTask::kExtract, /*may_ask=*/false);
   run.Resolve();
   if (job.inputs.empty()) throw Error(ErrorKind::kUsage, "extract: expected an input file, or -");
-  ParseFieldOptions(fields, {"id", "text", "category"}, job);
+  ParseFieldOptions(fields, {"id", "text", "category", "documents"}, job);
   job.needed_columns = {{"text"}};
   if (propose) return CheckProposal();
   if (schema_file.empty()) {
@@ -316,6 +325,7 @@ void ExtractCommand::Resolve() {
   ParseExtractSchema(extract.schema, extract.schema_name);  // refused before a model is loaded
   extract.chat = NamedValue(chat, "--chat", ChatNames());
   extract.values = NamedValue(values, "--values", ValueModeNames());
+  extract.fuse = NamedValue(fuse, "--fuse", FuseModeNames());
   extract.too_long = NamedValue(too_long, "--too-long", TooLongNames());
   extract.gaps = gap > 0;
   extract.instruction = TextOrFile(instruction_text, "--instruction");

@@ -18,7 +18,8 @@ struct ExtractCommand {
   JobOptions job;
   std::vector<std::string> fields;  // "text=body"
   std::string schema_file, few_shot_file, template_text, instruction_text;
-  std::string chat = "auto", values = "skeleton", too_long = "split", shard = "1/1";
+  std::string chat = "auto", values = "skeleton", fuse = "values", too_long = "split",
+              shard = "1/1";
   int gap = 1;
   double price_per_hour = 0.0;
   std::string report;    // file; empty: none

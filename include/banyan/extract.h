@@ -83,6 +83,12 @@ enum class ValueMode {
   kSequential,  // one after another, as any JSON: the baseline
 };
 
+// How the values of several documents of one thing become the thing's (docs/extract.md).
+enum class FuseMode {
+  kValues,  // every document is read by itself; the likeliest of its values counts
+  kTokens,  // all documents write each value together, token by token (panel.h)
+};
+
 struct ExtractOptions {
   std::string schema;       // the text of the schema
   std::string schema_name;  // what messages call it
@@ -102,6 +108,7 @@ struct ExtractOptions {
   // at most, and all their values are written at once; a document's values may depend on the
   // others'.
   int stack = 1;
+  FuseMode fuse = FuseMode::kValues;  // of records with several documents
   bool gaps = true;    // isolated values stand where a skeleton's would; false: close together
   int max_tokens = 0;  // of a value whose attribute does not say; 0: by its type
   // Texts, numbers and dates are spans of the document, or null. Enums and booleans never are.

@@ -36,6 +36,7 @@ const OptionNames<ChatUse>& ChatNames();
 const OptionNames<ChoiceMode>& ChoiceModeNames();
 const OptionNames<ChoiceScore>& ChoiceScoreNames();
 const OptionNames<ValueMode>& ValueModeNames();
+const OptionNames<FuseMode>& FuseModeNames();
 const OptionNames<ExpertsAre>& ExpertsNames();
 const OptionNames<Signal>& CandidateNames();
 // Of ask; those of extract and rag do not split.

@@ -56,6 +56,9 @@ AbstentionScope ParseAbstentionScope(const std::string& name);
 const char* AbstentionScopeName(AbstentionScope scope);
 
 struct PanelOptions {
+  // False: there is no prior. The answer's own segment is the first expert, of relevance 1, and
+  // nothing is contrasted: beta is 0.
+  bool prior = true;
   FusionRule rule = FusionRule::kMax;
   BetaRule beta_rule = BetaRule::kExpert;
   double beta = 0.0;   // with kFixed; 0 or more

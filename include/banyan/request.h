@@ -64,6 +64,9 @@ struct PromptSegment {
   // token each in turn: a value sees those above it as far as they were written when its own token
   // was, and never changes what the template is. Between a piece and the next there must be a gap
   // in which the value has room. Without it the answers of such a chain do not see one another.
+  // Values may have experts, all of them as many: the k-th of each value is a piece below the k-th
+  // of the value before, with the same room between them, and sees what was written as if it were
+  // the value of its own template.
   bool skeleton = false;
   // Of a request's first segment: the adapter that computes all of it, by its name in
   // LoadOptions::adapters; empty: the model without one. Requests share what is computed with those

@@ -106,8 +106,9 @@ def extract_task(schema: str | Mapping[str, Any], options: Mapping[str, Any]) ->
 def extract(data: Data, schema: str | Mapping[str, Any], *, model: Model | Path | None = None,
             output: Path | None = None, category: str | None = None, instruction: str | None = None,
             template: str | None = None, few_shot: str | Sequence[Mapping[str, Any]] | None = None,
-            chat: str = "auto", values: str = "skeleton", stack: int = 1, gaps: bool = True, max_tokens: int = 0,
-            too_long: str = "split", copy: bool = True, min_confidence: float = 0.0, flat: bool = False,
+            chat: str = "auto", values: str = "skeleton", stack: int = 1, fuse: str = "values", gaps: bool = True,
+            max_tokens: int = 0, too_long: str = "split", copy: bool = True, min_confidence: float = 0.0,
+            flat: bool = False,
             fields: Mapping[str, str] | None = None, input_format: str | None = None, limit: int | None = None,
             shard: tuple[int, int] = (1, 1),
             max_errors: int | None = None, ordered: bool = True, resume: bool = False, retry_errors: bool = False,
@@ -116,13 +117,15 @@ def extract(data: Data, schema: str | Mapping[str, Any], *, model: Model | Path 
             progress: Progress | None = None) -> Rows:
     """Attribute values out of documents, as ``banyan extract`` does: all at once, each turned into its type.
 
-    A row has ``text`` and may have ``id`` and ``category``. `schema` is a dict or JSON text (docs/extract.md), such
-    as ``{"attributes": [{"name": "brand"}, {"name": "weight", "type": "number", "unit": "kg"}]}``.
+    A row has ``text``, or ``documents`` (texts, or dicts with ``id`` and ``text``) where several documents speak of
+    one thing, and may have ``id`` and ``category``; `fuse` says how such documents become one row. `schema` is a dict
+    or JSON text (docs/extract.md), such as
+    ``{"attributes": [{"name": "brand"}, {"name": "weight", "type": "number", "unit": "kg"}]}``.
     """
     task = extract_task(schema, {
         "category": category, "instruction": instruction, "template": template, "few_shot": few_shot, "chat": chat,
-        "values": values, "stack": stack, "gaps": gaps, "max_tokens": max_tokens, "too_long": too_long, "copy": copy,
-        "min_confidence": min_confidence, "flat": flat})
+        "values": values, "stack": stack, "fuse": fuse, "gaps": gaps, "max_tokens": max_tokens, "too_long": too_long,
+        "copy": copy, "min_confidence": min_confidence, "flat": flat})
     job: dict[str, Any] = {
         "fields": None if fields is None else dict(fields), "input_format": input_format, "limit": limit,
         "shard": shard, "max_errors": max_errors, "ordered": ordered, "resume": resume,

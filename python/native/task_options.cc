@@ -68,6 +68,7 @@ ExtractOptions ExtractOptionsOf(OptionReader& reader) {
   reader.ReadName("values", options.values, ValueModeNames());
   reader.Read("stack", options.stack);
   AtLeast("stack", options.stack, 1);
+  reader.ReadName("fuse", options.fuse, FuseModeNames());
   reader.Read("gaps", options.gaps);
   reader.Read("max_tokens", options.max_tokens);
   reader.ReadName("too_long", options.too_long, TooLongNames());

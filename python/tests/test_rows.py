@@ -106,6 +106,16 @@ class Extract(PackageTest):
                                     "sequential")
         self.assertEqual(banyan.extract(rows, json.dumps(SCHEMA), model=self.model, values="sequential").lines, wanted)
 
+    def test_things_with_several_documents(self):
+        rows = [{"id": 1, "documents": [{"id": "page", "text": "A red lamp."}, {"id": "manual", "text": "Lamp, 9 watts."}]},
+                {"id": 2, "documents": ["one text", "another text"]}]
+        self.write("schema.json", [SCHEMA])
+        self.write("in.jsonl", rows)
+        for fuse in ("values", "tokens"):
+            wanted = self.command_lines("extract", self.path("in.jsonl"), "--schema", self.path("schema.json"), "--fuse",
+                                        fuse)
+            self.assertEqual(banyan.extract(rows, SCHEMA, model=self.model, fuse=fuse).lines, wanted)
+
     def test_a_bad_schema_is_refused_with_its_place(self):
         with self.assertRaises(banyan.Error) as caught:
             banyan.extract([{"text": "x"}], {"attributes": [{"name": "size", "type": "float"}]}, model=self.model)

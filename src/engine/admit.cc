@@ -58,9 +58,9 @@ bool EngineCore::PlaceForNext() const {
   int branches = request->BranchesOf(next);
   if (next.skeleton >= 0) {
     const RequestSkeleton& values = request->skeletons[static_cast<size_t>(next.skeleton)];
-    branches = values.end - values.first;
+    branches *= values.end - values.first;  // all values have as many
   }
-  const int writing = running_branches_ - ended_values_;
+  const int writing = running_branches_ - ended_branches_;
   return running_.empty() || (!nobody_else_ && writing + branches <= max_streams_);
 }
 
@@ -112,14 +112,19 @@ bool EngineCore::TryAdmitAll(std::vector<std::unique_ptr<Stream>>& streams) {
   if (options_.strategy == Strategy::kFlat && streams.size() > 1) {
     // Private to this skeleton, and one for all of its values.
     RequestTree& request = *streams.front()->request;
-    for (const std::int32_t index : request.PathTo(streams.back()->declared().leaf)) {
-      request.segments[static_cast<size_t>(index)].node = NodeMemory();
+    for (const std::int32_t leaf : request.LeavesOf(streams.back()->declared())) {
+      for (const std::int32_t index : request.PathTo(leaf)) {
+        request.segments[static_cast<size_t>(index)].node = NodeMemory();
+      }
     }
   }
   const auto admit = [&](bool least_room) {
+    std::int64_t others = spare;
     for (size_t i = 0; i < streams.size(); ++i) {
-      const std::int64_t others = spare + static_cast<std::int64_t>(i);
-      if (TryAdmit(*streams[i], least_room ? 0 : others, least_room)) continue;
+      if (TryAdmit(*streams[i], least_room ? 0 : others, least_room)) {
+        others += static_cast<std::int64_t>(streams[i]->branches.size());
+        continue;
+      }
       while (i-- > 0) StopWriting(*streams[i]);
       return false;
     }
@@ -159,6 +164,7 @@ void EngineCore::Begin(std::unique_ptr<Stream> stream) {
   if (at(id).ended) {
     at(id).declared().running = StreamId();
     ++ended_values_;
+    ended_branches_ += static_cast<int>(at(id).branches.size());
   }
   at(id).skeleton->members.push_back(id);
 }

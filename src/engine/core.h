@@ -67,9 +67,10 @@ class EngineCore {
 
   // --- skeleton.cc: values that see one another
   int Fed(const Stream& stream) const;
-  StepBuilder::NodeRows ValueRow(const Stream& stream) const;
+  StepBuilder::NodeRows ValueRow(const Stream& stream, const Branch& branch) const;
   void ExtendSkeleton(const std::shared_ptr<SkeletonRun>& run);
-  StepBuilder::Chain ChainOf(const SkeletonRun& run, StreamId last) const;
+  void DecideFirstTokens(const SkeletonRun& run);
+  StepBuilder::Chain ChainOf(const SkeletonRun& run, StreamId last, size_t branch_index) const;
   void CollectChains();
   void RetireValue(Stream& stream);
   void PreemptSkeleton(const std::shared_ptr<SkeletonRun>& run);
@@ -127,6 +128,7 @@ class EngineCore {
   bool MustTakeAtOnce(const Stream& stream) const;
   SamplingRow RequestFor(const Stream& stream, std::int32_t row) const;
   PanelRow PanelFor(const Stream& stream, std::int32_t prior);
+  bool HasPrior(const Stream& stream) const;
   int EndPosition(const Stream& stream) const;
 
   // --- take.cc: a launched step's tokens and what follows from them
@@ -194,6 +196,7 @@ class EngineCore {
   std::vector<StreamId> running_;  // by rank; ends may be among them until ForgetEnded
   int running_branches_ = 0;       // of them
   int ended_values_ = 0;           // of them, those that only keep what others see
+  int ended_branches_ = 0;         // of those
   bool no_room_ = false;           // the next in line did not fit; try again when a stream ends
   bool nobody_else_ = false;       // what runs may need all memory there is
   std::unordered_map<NodeId, int> stack_of_node_;  // stacked: of the running streams' nodes

@@ -18,7 +18,10 @@ void EngineCore::Decide() {
     if (!Alive(id)) continue;  // it gave its memory to an earlier one
     Stream& stream = at(id);
     if (stream.skeleton) {
-      if (stream.skeleton != skeleton) ExtendSkeleton(skeleton = stream.skeleton);
+      if (stream.skeleton == skeleton) continue;
+      skeleton = stream.skeleton;
+      ExtendSkeleton(skeleton);
+      DecideFirstTokens(*skeleton);
       continue;
     }
     const auto branches = static_cast<int>(stream.branches.size());

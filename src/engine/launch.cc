@@ -17,7 +17,7 @@ void EngineCore::PlanStep() {
   for (const StreamId id : decision.extend) {
     const Stream& stream = at(id);
     if (stream.skeleton) {
-      node_rows_.push_back(ValueRow(stream));
+      for (const Branch& branch : stream.branches) node_rows_.push_back(ValueRow(stream, branch));
       continue;
     }
     for (const Branch& branch : stream.branches) {
@@ -161,7 +161,7 @@ bool EngineCore::AddChoice(Stream& stream, LaunchedStep& step) {
   requested_.push_back(RequestFor(stream, lead));
   step.take_at_once = step.take_at_once || MustTakeAtOnce(stream);
   if (experts == nullptr) return true;
-  experts->erase(experts->begin());  // the prior
+  if (HasPrior(stream)) experts->erase(experts->begin());
   requested_.back().panel = static_cast<std::int32_t>(panels_.size());
   panels_.push_back(PanelFor(stream, lead));
   return true;
@@ -188,8 +188,9 @@ PanelRow EngineCore::PanelFor(const Stream& stream, std::int32_t prior) {
   if (!begun || !once) panel.abstention = options.abstention;
   panel.null_tokens = options.null_tokens;
   std::vector<ExpertRow>& experts = experts_.back();
+  const size_t own = options.prior ? 0 : 1;  // experts before those that the request names
   for (size_t k = 0; k < experts.size(); ++k) {
-    experts[k].relevance = declared.experts[k].relevance;
+    if (k >= own) experts[k].relevance = declared.experts[k - own].relevance;
     if (fixed) experts[k].beta = options.beta;
     if (!fixed && !betas.empty()) experts[k].beta = betas[k];
     if (!abstentions.empty()) experts[k].abstention = abstentions[k];
@@ -206,6 +207,10 @@ PanelRow EngineCore::PanelFor(const Stream& stream, std::int32_t prior) {
     panel.abstentions = early ? AbstentionSource::kEarlier : AbstentionSource::kMeasured;
   }
   return panel;
+}
+
+bool EngineCore::HasPrior(const Stream& stream) const {
+  return stream.request->panels[static_cast<size_t>(stream.declared().panel)].options.prior;
 }
 
 // Whose last row gives the stream's next token.

@@ -1,6 +1,7 @@
 // What a request must be, before anything is kept of it.
 #include <cmath>
 #include <map>
+#include <optional>
 #include <utility>
 
 #include "base/error.h"
@@ -62,6 +63,9 @@ void CheckPanel(const AnswerRequest& answer, int vocabulary) {
   if (panel.beta_rule == BetaRule::kFixed && !good_beta) {
     Throw(ErrorKind::kInput, "beta is {}: expected 0 or more", panel.beta);
   }
+  if (!panel.prior && (panel.beta_rule != BetaRule::kFixed || panel.beta != 0.0)) {
+    Throw(ErrorKind::kInput, "a panel without a prior: expected a fixed beta of 0");
+  }
   if (!(panel.gamma >= 0.0 && std::isfinite(panel.gamma))) {
     Throw(ErrorKind::kInput, "gamma is {}: expected 0 or more", panel.gamma);
   }
@@ -70,12 +74,20 @@ void CheckPanel(const AnswerRequest& answer, int vocabulary) {
   }
 }
 
+// Where an expert's segment stands.
+struct ExpertPlace {
+  const PromptSegment* segment = nullptr;
+  const PromptSegment* above = nullptr;
+  std::int64_t begin = 0, end = 0;  // positions
+};
+
 class Checker {
  public:
   Checker(const Model::Parts& model, const RequestRules& rules) : model_(model), rules_(rules) {}
 
   // `above`: the position where the path ends. Returns where it ends after the segment itself.
-  std::int64_t Check(const PromptSegment& segment, std::int64_t above, bool has_tokens) {
+  std::int64_t Check(const PromptSegment& segment, std::int64_t above, bool has_tokens,
+                     const PromptSegment* parent = nullptr) {
     CheckTokens(segment.tokens, model_.config.vocab_size);
     size_.tokens += static_cast<std::int64_t>(segment.tokens.size());
     size_.answers += static_cast<std::int64_t>(segment.answers.size());
@@ -91,7 +103,9 @@ class Checker {
       CheckPrompt(end, has_tokens);
       if (!answer.panel) continue;
       CheckPanel(answer, model_.config.vocab_size);
-      if (!panels_.emplace(answer.tag, 0).second) {
+      const auto room = answer.forced.empty() ? std::int64_t{answer.max_new}
+                                              : static_cast<std::int64_t>(answer.forced.size());
+      if (!panels_.emplace(answer.tag, Panel{answer.panel->prior, room, {}}).second) {
         Throw(ErrorKind::kInput, "two answers with experts have the tag {}", answer.tag);
       }
     }
@@ -101,9 +115,10 @@ class Checker {
         Throw(ErrorKind::kInput, "an expert's relevance is {}: expected more than 0, at most 1",
               expert.relevance);
       }
-      experts_.push_back(expert.tag);
+      const auto size = static_cast<std::int64_t>(segment.tokens.size());
+      experts_.emplace_back(expert.tag, ExpertPlace{&segment, parent, end - size, end});
     }
-    for (const PromptSegment& child : segment.below) Check(child, end, has_tokens);
+    for (const PromptSegment& child : segment.below) Check(child, end, has_tokens, &segment);
     return end;
   }
 
@@ -111,16 +126,19 @@ class Checker {
 
   // After Check: experts and answers find one another.
   void CheckPanels() {
-    for (const std::uint64_t tag : experts_) {
+    for (const auto& [tag, place] : experts_) {
       const auto panel = panels_.find(tag);
       if (panel == panels_.end()) {
         Throw(ErrorKind::kInput,
               "an expert names the answer {}: no answer with experts has that tag", tag);
       }
-      ++panel->second;
+      panel->second.experts.push_back(place);
     }
-    for (const auto& [tag, experts] : panels_) {
-      if (experts == 0) Throw(ErrorKind::kInput, "the answer {} has no experts", tag);
+    for (const auto& [tag, panel] : panels_) {
+      const auto experts = static_cast<int>(panel.experts.size());
+      if (experts == 0 && panel.prior) {
+        Throw(ErrorKind::kInput, "the answer {} has no experts", tag);
+      }
       if (experts >= rules_.most_branches) {
         Throw(ErrorKind::kLimit,
               "{} experts and the prior are one step's work: it takes at most {} streams here",
@@ -130,6 +148,7 @@ class Checker {
         Throw(ErrorKind::kUnsupported, "experts and the strategy sequential do not go together");
       }
     }
+    CheckSkeletonExperts();
   }
 
   // A prompt of several questions, one after another.
@@ -146,8 +165,15 @@ class Checker {
   }
 
  private:
+  struct Panel {
+    bool prior = true;
+    std::int64_t room = 0;  // positions that the answer may take
+    std::vector<ExpertPlace> experts;
+  };
+
   // `end`: where its first piece ends.
-  static void CheckSkeleton(const PromptSegment& first, std::int64_t end) {
+  void CheckSkeleton(const PromptSegment& first, std::int64_t end) {
+    std::vector<std::optional<std::uint64_t>> tags;  // [pieces] of values that panels write
     for (const PromptSegment* piece = &first;;) {
       const bool one_answer = piece->answers.size() == 1;
       if (piece->tokens.empty() || !one_answer || piece->below.size() > 1) {
@@ -156,11 +182,9 @@ class Checker {
               "least one token, one answer, and no more than one piece",
               piece->tokens.size(), piece->answers.size(), piece->below.size());
       }
-      if (piece->answers.front().panel || !piece->experts.empty()) {
-        Throw(ErrorKind::kInput,
-              "a piece of a skeleton has experts: its value is written from one prompt alone");
-      }
-      if (piece->below.empty()) return;
+      tags.push_back(piece->answers.front().panel ? std::optional(piece->answers.front().tag)
+                                                  : std::nullopt);
+      if (piece->below.empty()) break;
       const AnswerRequest& value = piece->answers.front();
       const auto room = value.forced.empty() ? std::int64_t{value.max_new}
                                              : static_cast<std::int64_t>(value.forced.size());
@@ -173,6 +197,39 @@ class Checker {
               next, room, end);
       }
       end = next + static_cast<std::int64_t>(piece->tokens.size());
+    }
+    skeletons_.push_back(std::move(tags));
+  }
+
+  // The experts of a skeleton's values are pieces of skeletons too, one below the other, with the
+  // same room for each value. REQUIRES: CheckPanels.
+  void CheckSkeletonExperts() const {
+    for (const std::vector<std::optional<std::uint64_t>>& tags : skeletons_) {
+      for (size_t n = 0; n < tags.size(); ++n) {
+        if (tags[n].has_value() != tags[0].has_value()) {
+          Throw(ErrorKind::kInput,
+                "a skeleton has values with experts and without: expected all or none");
+        }
+        if (n == 0 || !tags[n]) continue;
+        CheckExpertPieces(panels_.at(*tags[n - 1]), panels_.at(*tags[n]));
+      }
+    }
+  }
+
+  static void CheckExpertPieces(const Panel& value, const Panel& next) {
+    if (value.experts.size() != next.experts.size()) {
+      Throw(ErrorKind::kInput, "the values of a skeleton have {} and {} experts: expected as many",
+            value.experts.size(), next.experts.size());
+    }
+    for (size_t k = 0; k < value.experts.size(); ++k) {
+      const ExpertPlace& piece = value.experts[k];
+      const ExpertPlace& below = next.experts[k];
+      if (below.above != piece.segment || below.begin < piece.end + value.room) {
+        Throw(ErrorKind::kInput,
+              "expert {} of a skeleton's value reads no piece below that of the value before, with "
+              "{} positions between them",
+              k, value.room);
+      }
     }
   }
 
@@ -200,8 +257,10 @@ class Checker {
   const Model::Parts& model_;
   const RequestRules& rules_;
   RequestSize size_;
-  std::map<std::uint64_t, int> panels_;  // tag of an answer → experts
-  std::vector<std::uint64_t> experts_;   // tags
+  std::map<std::uint64_t, Panel> panels_;                       // by the answer's tag
+  std::vector<std::pair<std::uint64_t, ExpertPlace>> experts_;  // with the answer's tag
+  // [skeletons][pieces]: tags of values that panels write.
+  std::vector<std::vector<std::optional<std::uint64_t>>> skeletons_;
 };
 
 // Segments below the first one.

@@ -43,7 +43,8 @@ struct Stream {
   // any more.
   bool ended = false;
 
-  // While it runs: one, or those of a panel, the prior first. All have the same answer.
+  // While it runs: one, or those of a panel, the answer's own segment first (the prior, if there is
+  // one). All have the same answer.
   std::vector<Branch> branches;
   // It was preempted. When it runs again, all pages that it can need are its own from the start,
   // and it is not preempted again.

@@ -62,6 +62,18 @@ InputRow RowOf(const char* file, size_t index, Json value) {
   return row;
 }
 
+// Of the texts of a thing's documents.
+size_t CharactersOfDocuments(const Json& thing) {
+  size_t characters = 0;
+  const auto documents = thing.find("documents");
+  if (documents == thing.end() || !documents->is_array()) return 0;
+  for (const Json& document : *documents) {
+    const Json text = document.is_object() ? document.value("text", Json()) : document;
+    if (text.is_string()) characters += Characters(text.get_ref<const std::string&>());
+  }
+  return characters;
+}
+
 // {"id"?,"text",…} → the record's text under the name that the task knows.
 void AddDocuments(const Json& list, const char* text_name, TaskRequest& request) {
   for (size_t i = 0; i < list.size(); ++i) {
@@ -78,6 +90,7 @@ void AddDocuments(const Json& list, const char* text_name, TaskRequest& request)
         value[text_name] = std::move(text);
       }
     }
+    if (value.is_object()) characters += CharactersOfDocuments(value);
     InputRow row = RowOf("documents", i, std::move(value));
     request.documents.push_back({{"id", row.value.at("id")}, {"characters", characters}});
     request.records.push_back(std::move(row));
@@ -253,6 +266,8 @@ TaskRequest ReadExtractRequest(ServeContext& context, std::string_view body) {
                          {{"skeleton", ValueMode::kSkeleton},
                           {"isolated", ValueMode::kIsolated},
                           {"sequential", ValueMode::kSequential}});
+  extract.fuse = OneOf(parameters, "fuse", extract.fuse,
+                       {{"values", FuseMode::kValues}, {"tokens", FuseMode::kTokens}});
   extract.max_tokens = static_cast<int>(
       parameters.Integer("max_tokens", 0, 0, std::min(context.options.max_tokens, 4096)));
   extract.too_long = OneOf(

@@ -43,7 +43,9 @@ std::vector<ValueSlot> ExtractWork::SlotsOfDoubt(const Part& part, size_t slot,
   const size_t document = slot / leaves(), leaf = slot % leaves();
   const ValueSlot& asked = plan_.slots[slot];
   const ExtractAttribute& attribute = *asked.attribute;
-  const std::string_view text = part.documents[document];
+  // Documents that write together are asked the same, so what they say counts together.
+  const std::string_view text =
+      reading_.together ? std::string_view(reading_.together->text) : part.documents[document];
   const bool by_schema =
       attribute.kind == ValueKind::kSchema || attribute.kind == ValueKind::kObjects;
   if (written.truncated || by_schema) return {};
@@ -59,7 +61,10 @@ std::vector<ValueSlot> ExtractWork::SlotsOfDoubt(const Part& part, size_t slot,
   if (!IsConverted(attribute) || !asked.copies) return {};
   const Constraint* fits = plan_.fits[leaf].get();
   if (!ConvertWritten(attribute, written.json, fits, HintsOf(text)).value.is_null()) return {};
-  const std::vector<std::string> mentions = MentionsOf(attribute, text, fits, kMostMentions);
+  std::vector<std::string> mentions = MentionsOf(attribute, text, fits, kMostMentions);
+  std::erase_if(mentions, [](const std::string& mention) {  // from one document into the next
+    return mention.find(kBetweenDocuments) != std::string::npos;
+  });
   if (mentions.empty()) return {};
   return {WithOnly(asked, mentions, attribute.nullable)};
 }

@@ -82,8 +82,8 @@ TypedValue ConvertList(const ExtractAttribute& attribute, const OrderedJson& wri
                        const DocumentHints& hints) {
   TypedValue list;
   list.value = OrderedJson::array();
-  for (const OrderedJson& entry : written) {
-    TypedValue item = ConvertOne(attribute.parts.front(), entry, hints);
+  for (size_t i = 0; i < written.size(); ++i) {
+    TypedValue item = ConvertOne(attribute.parts.front(), written[i], hints);
     AddReason(list.reason, item.reason);
     if (item.value.is_null() || std::ranges::find(list.value, item.value) != list.value.end()) {
       continue;
@@ -93,6 +93,7 @@ TypedValue ConvertList(const ExtractAttribute& attribute, const OrderedJson& wri
       break;
     }
     list.value.push_back(std::move(item.value));
+    list.kept.push_back(i);
   }
   if (list.value.empty()) list.value = nullptr;
   return list;

@@ -22,6 +22,7 @@ struct TypedValue {
   nlohmann::ordered_json value;
   std::string unit;    // of a number that was written with one
   std::string reason;  // why the value is null though something was written, or why items are gone
+  std::vector<size_t> kept = {};  // of a list: which of the written items each item is
 };
 
 // What is known of the document beside the value's text.

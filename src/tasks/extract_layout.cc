@@ -71,12 +71,13 @@ void WriteExtractLayouts(std::shared_ptr<Model> model, const ExtractOptions& ext
     const bool full = stack.size() == static_cast<size_t>(extract.stack) ||
                       (!stack.empty() && task.StackName(row) != task.StackName(stack.front()));
     if (full) {
-      write(task.Layout(stack));
+      for (const std::string& line : task.Layouts(stack)) write(line);
       stack.clear();
     }
     stack.push_back(row);
   }
-  if (!stack.empty()) write(task.Layout(stack));
+  if (stack.empty()) return;
+  for (const std::string& line : task.Layouts(stack)) write(line);
 }
 
 }  // namespace banyan

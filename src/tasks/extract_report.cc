@@ -7,6 +7,7 @@
 #include "banyan/extract.h"
 #include "base/error.h"
 #include "base/json_row.h"
+#include "tasks/extract_panel.h"
 #include "tasks/extract_report_page.h"
 #include "tasks/extract_task.h"
 #include "tasks/job.h"
@@ -30,6 +31,19 @@ std::string InScript(const OrderedJson& json) {
     }
   }
   return text;
+}
+
+// Ids and texts, as far as they are there.
+OrderedJson DocumentsOf(const Json& given) {
+  OrderedJson documents = OrderedJson::array();
+  for (size_t i = 0; given.is_array() && i < given.size(); ++i) {
+    const Json entry = given[i].is_string() ? Json{{"text", given[i]}} : given[i];
+    OrderedJson& document = documents.emplace_back(OrderedJson{{"id", i + 1}, {"text", ""}});
+    if (!entry.is_object()) continue;
+    if (entry.contains("id") && !entry.at("id").is_null()) document["id"] = entry.at("id");
+    if (entry.contains("text") && entry.at("text").is_string()) document["text"] = entry.at("text");
+  }
+  return documents;
 }
 
 std::string KeyOfRow(const Json& row) { return row.contains("id") ? DumpJson(row.at("id")) : ""; }
@@ -62,8 +76,9 @@ void WriteExtractReport(const JobOptions& job, const std::string& file) {
     OrderedJson shown = {{"id", given.at("id")}, {"text", ""}};
     const auto text = row.value.find("text");
     if (text != row.value.end() && text->is_string()) shown["text"] = *text;
-    for (const char* name :
-         {"category", "values", "confidence", "spans", "raw", "reasons", "truncated", "error"}) {
+    if (HasDocuments(row)) shown["documents"] = DocumentsOf(row.value.at("documents"));
+    for (const char* name : {"category", "values", "confidence", "spans", "sources", "agreeing",
+                             "conflicts", "raw", "reasons", "truncated", "error"}) {
       if (given.contains(name)) shown[name] = given.at(name);
     }
     page << (written++ > 0 ? ",\n" : "\n") << InScript(shown);

@@ -48,6 +48,7 @@ background:oklch(var(--ink) .13 var(--hue))}.none .dot{opacity:.25}
 .null{color:var(--faint);font-style:italic}.bad{color:var(--bad)}td:last-child{white-space:nowrap;width:150px}
 .bar{display:inline-block;width:64px;height:6px;border-radius:3px;background:var(--rule);vertical-align:middle;margin-right:9px}
 .bar i{display:block;height:6px;border-radius:3px;background:var(--accent)}
+h3.document{margin:22px 0 6px;font-size:14px;color:var(--faint)}
 .text{white-space:pre-wrap;font:17px/1.65 var(--serif);overflow-wrap:anywhere}
 mark{color:inherit;background:oklch(var(--tint) var(--tint-chroma) var(--hue));border-radius:3px;padding:1px 0;
 border-bottom:2px solid oklch(var(--ink) .13 var(--hue))}mark.on{outline:2px solid oklch(var(--ink) .13 var(--hue));outline-offset:1px}

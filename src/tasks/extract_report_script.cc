@@ -30,6 +30,11 @@ const holder = (row, name) => name in row.values ? name :
 const places = given => given === null || given === undefined ? [] : typeof given[0] === 'number' ? [given] : given.filter(Boolean);
 const held = (row, name, field) => Object.entries(row[field] || {}).filter(([key]) => holder(row, key) === name).map(([, value]) => value);
 
+// A row has one document, its text, or several of one thing; a source is the id of one of these.
+const documentsOf = row => row.documents ?? [{text: row.text}];
+const textOf = row => documentsOf(row).map(document => document.text).join('\n');
+const sourceOf = (row, name, item) => { const given = (row.sources || {})[name]; return Array.isArray(given) ? given[item] : given; };
+
 // The probability of a row's least sure value; of a failed row, 0.
 const sureness = rows.map(row => {
   const given = Object.values(row.confidence || {}).filter(c => c !== null);
@@ -39,7 +44,7 @@ let words = null;  // of every row, in lower case, made when somebody looks for 
 const wordsOf = i => {
   words ??= rows.map(() => null);
   const row = rows[i];
-  return words[i] ??= `${row.id} ${row.category ?? ''} ${row.text} ${JSON.stringify(row.values ?? row.error)}`.toLowerCase();
+  return words[i] ??= `${row.id} ${row.category ?? ''} ${textOf(row)} ${JSON.stringify(row.values ?? row.error)}`.toLowerCase();
 };
 
 let shown = [], at = -1, mode = 'documents', wanted = null;  // indices of rows; place in shown; {name, value}
@@ -80,7 +85,7 @@ function drawList() {
     for (const [name, value] of [['role', 'option'], ['aria-selected', place === at], ['aria-setsize', shown.length], ['aria-posinset', place + 1]]) {
       entry.setAttribute(name, value);
     }
-    entry.append(make('b', String(row.id)), make('small', (row.category ? row.category + ' · ' : '') + row.text.slice(0, 80)));
+    entry.append(make('b', String(row.id)), make('small', (row.category ? row.category + ' · ' : '') + textOf(row).slice(0, 80)));
     entry.onclick = () => choose(place);
     entries.push(entry);
   }
@@ -109,11 +114,13 @@ $('list').onkeydown = event => {
   choose(Math.max(0, Math.min(shown.length - 1, to)));
 };
 
-// The document's text in pieces that begin and end where spans do; a span counts characters, not UTF-16 units.
-function markedText(row) {
+// A document's text in pieces that begin and end where spans do; a span counts characters, not UTF-16 units.
+function markedText(row, document) {
+  const stands = (name, item) => document.id === undefined || sourceOf(row, name, item) === document.id;
+  const all = given => given === null || given === undefined ? [] : typeof given[0] === 'number' ? [given] : given;
   const text = make('div', undefined, 'text'), spans = Object.entries(row.spans || {})
-    .flatMap(([name, given]) => places(given).map(place => [holder(row, name), place]));
-  const characters = /[\ud800-\udfff]/.test(row.text) ? Array.from(row.text) : row.text;
+    .flatMap(([name, given]) => all(given).map((place, item) => place && stands(name, item) ? [holder(row, name), place] : null).filter(Boolean));
+  const characters = /[\ud800-\udfff]/.test(document.text) ? Array.from(document.text) : document.text;
   const piece = (begin, end) => typeof characters === 'string' ? characters.slice(begin, end) : characters.slice(begin, end).join('');
   const cuts = [...new Set([0, characters.length, ...spans.flatMap(([, span]) => span)])].sort((a, b) => a - b);
   for (let i = 0; i + 1 < cuts.length; ++i) {
@@ -164,6 +171,9 @@ function drawDocument() {
       const cell = make('td', show(value), value === null ? 'null' : '');
       if (value !== null && !stands) cell.append(' ', make('small', 'not in the text'));
       for (const reason of why) cell.append(' ', make('small', reason));
+      const from = [...new Set(held(row, name, 'sources').flat().map(show))], same = held(row, name, 'agreeing').flat().map(show);
+      if (from.length) cell.append(' ', make('small', 'from ' + from.join(', ') + (same.length ? ', also in ' + same.join(', ') : ''), 'source'));
+      for (const other of held(row, name, 'conflicts').flat()) cell.append(' ', make('small', `${show(other.document)} says ${show(other.value)}`, 'bad'));
       line.append(label, cell, last);
       line.onmouseenter = () => point(name, false);
       line.onmouseleave = () => point(null, false);
@@ -175,7 +185,10 @@ function drawDocument() {
     table.append(top, body);
     view.append(table);
   }
-  view.append(markedText(row));
+  for (const document of documentsOf(row)) {
+    if (document.id !== undefined) view.append(make('h3', show(document.id), 'document'));
+    view.append(markedText(row, document));
+  }
 }
 
 let stats = null;

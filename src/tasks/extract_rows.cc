@@ -43,10 +43,17 @@ OrderedJson RemarksOf(const std::vector<ExtractedValue>& values, double min_conf
   OrderedJson remarks = OrderedJson::object();
   OrderedJson confidence = OrderedJson::object(), spans = confidence, units = confidence;
   OrderedJson raw = confidence, reasons = confidence;
+  OrderedJson sources = confidence, agreeing = confidence, conflicts = confidence;
   OrderedJson truncated = OrderedJson::array();
   for (const ExtractedValue& value : values) {
     confidence[value.name] = RoundedConfidence(value.confidence);
     if (!value.value.is_null()) spans[value.name] = PlacesJson(value);
+    if (!value.sources.empty() && !value.value.is_null()) {
+      const bool list = value.attribute->kind == ValueKind::kList;
+      sources[value.name] = list ? OrderedJson(value.sources) : value.sources.front();
+    }
+    if (!value.agreeing.empty()) agreeing[value.name] = value.agreeing;
+    if (!value.conflicts.empty()) conflicts[value.name] = value.conflicts;
     if (!value.unit.empty() && !value.value.is_null()) units[value.name] = value.unit;
     if (!value.raw.is_null() && value.raw != value.value) raw[value.name] = value.raw;
     std::string reason = value.reason;
@@ -58,6 +65,9 @@ OrderedJson RemarksOf(const std::vector<ExtractedValue>& values, double min_conf
   }
   remarks["confidence"] = std::move(confidence);
   remarks["spans"] = std::move(spans);
+  if (!sources.empty()) remarks["sources"] = std::move(sources);
+  if (!agreeing.empty()) remarks["agreeing"] = std::move(agreeing);
+  if (!conflicts.empty()) remarks["conflicts"] = std::move(conflicts);
   if (!units.empty()) remarks["units"] = std::move(units);
   if (!raw.empty()) remarks["raw"] = std::move(raw);
   if (!reasons.empty()) remarks["reasons"] = std::move(reasons);
@@ -116,13 +126,16 @@ std::vector<ExtractedValue> ExtractWork::ValuesOfPart(const Part& part, size_t d
     value.truncated = written.truncated;
     value.tokens = written.tokens;
     if (!written.json.is_null()) value.places = PlacesOf(written.json, text);
+    if (!typed.kept.empty()) {  // an item's place is where it was written, whatever items are gone
+      std::vector<std::optional<TextSpan>> kept;
+      for (const size_t item : typed.kept) kept.push_back(value.places.at(item));
+      value.places = std::move(kept);
+    }
     for (std::optional<TextSpan>& place : value.places) {
       if (place) place = TextSpan{place->start + shift, place->end + shift};
     }
-    if (!value.value.is_null() && value.confidence < settings_.options.min_confidence) {
-      value.dropped = true;
-      value.value = nullptr;
-    }
+    value.experts = written.experts;
+    if (!reading_.keep_unsure) value.DropBelow(settings_.options.min_confidence);
     return value;
   };
   std::vector<ExtractedValue> values;
@@ -190,7 +203,22 @@ std::vector<OutputRow> ExtractWork::Rows() {
   return rows;
 }
 
-OutputRow ExtractWork::ErrorRowOf(const ExtractRecord& record, const RowProblem& problem) const {
+OutputRow ExtractWork::RowOf(size_t document) const {
+  RowFacts facts;
+  facts.prompt_tokens = prompt_tokens();
+  facts.parts = parts_.size();
+  if (settings_.options.stack > 1) facts.stacked = records_.size();
+  facts.cut_bytes = cut_bytes_[document];
+  return RowOfValues(settings_, records_[document], Values(document), facts);
+}
+
+std::int64_t ExtractWork::prompt_tokens() const {
+  std::int64_t tokens = 0;
+  for (const Part& part : parts_) tokens += static_cast<std::int64_t>(part.prompt.tokens.size());
+  return tokens;
+}
+
+OutputRow ErrorRowOf(const ExtractRecord& record, const RowProblem& problem) {
   OutputRow row;
   row.fields["id"] = record.id;
   row.fields["error"] = {{"kind", ErrorKindName(problem.kind)}, {"message", problem.message}};
@@ -199,10 +227,9 @@ OutputRow ExtractWork::ErrorRowOf(const ExtractRecord& record, const RowProblem&
   return row;
 }
 
-OutputRow ExtractWork::RowOf(size_t document) const {
-  const ExtractRecord& record = records_[document];
-  const ExtractCategory& category = *plan_.category;
-  const std::vector<ExtractedValue> values = Values(document);
+OutputRow RowOfValues(const ExtractSettings& settings, const ExtractRecord& record,
+                      const std::vector<ExtractedValue>& values, const RowFacts& facts) {
+  const ExtractCategory& category = *record.plan->category;
   const std::string missing = MissingValue(values);
   OutputRow row;
   if (!missing.empty()) row = ErrorRowOf(record, {ErrorKind::kInput, missing});
@@ -211,29 +238,25 @@ OutputRow ExtractWork::RowOf(size_t document) const {
   OrderedJson assembled = AssembleValues(category, values);
   const OrderedJson equal = {{"id", record.id}, {"values", assembled}};
   if (!row.error) row.identity = DumpJson(equal);  // what makes two rows the same answer
-  if (settings_.options.flat) {
-    for (const Leaf& leaf : plan_.leaves) {
+  if (settings.options.flat) {
+    for (const Leaf& leaf : record.plan->leaves) {
       row.fields[ColumnOf(leaf.name)] = AtPath(assembled, leaf.path);
     }
   } else {
     row.fields["values"] = std::move(assembled);
   }
-  const OrderedJson remarks = RemarksOf(values, settings_.options.min_confidence);
+  const OrderedJson remarks = RemarksOf(values, settings.options.min_confidence);
   for (const auto& [name, remark] : remarks.items()) {
-    if (settings_.options.flat && name == "spans") continue;
+    if (settings.options.flat && name == "spans") continue;
     row.fields[name] = remark;
   }
   int tokens = 0;
-  std::int64_t prompt_tokens = 0;
   for (const ExtractedValue& value : values) tokens += value.tokens;
-  for (const Part& part : parts_) {
-    prompt_tokens += static_cast<std::int64_t>(part.prompt.tokens.size());
-  }
   row.fields["tokens"] = tokens;
-  row.fields["prompt_tokens"] = prompt_tokens;
-  if (parts_.size() > 1) row.fields["parts"] = parts_.size();
-  if (settings_.options.stack > 1) row.fields["stacked"] = records_.size();
-  if (cut_bytes_[document] > 0) row.fields["cut_bytes"] = cut_bytes_[document];
+  row.fields["prompt_tokens"] = facts.prompt_tokens;
+  if (facts.parts > 1) row.fields["parts"] = facts.parts;
+  if (facts.stacked > 0) row.fields["stacked"] = facts.stacked;
+  if (facts.cut_bytes > 0) row.fields["cut_bytes"] = facts.cut_bytes;
   for (const auto& [name, value] : record.carried) {
     if (!row.fields.contains(name)) row.fields[name] = value;
   }

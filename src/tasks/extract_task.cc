@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/json_row.h"
 #include "tasks/ask_record.h"
+#include "tasks/extract_panel.h"
 #include "tasks/extract_work.h"
 #include "tasks/row_adapter.h"
 #include "tasks/text_parameter.h"
@@ -75,6 +76,9 @@ void CheckOptions(const ExtractOptions& options) {
   if (options.stack > 1 && options.values == ValueMode::kSequential) {
     Throw(ErrorKind::kUsage, "--stack: expected --values skeleton or isolated, found sequential");
   }
+  if (options.fuse == FuseMode::kTokens && options.values == ValueMode::kSequential) {
+    Throw(ErrorKind::kUsage, "--fuse: expected values with --values sequential, found tokens");
+  }
   if (!(options.min_confidence >= 0.0 && options.min_confidence <= 1.0)) {
     Throw(ErrorKind::kUsage, "--min-confidence: expected 0 to 1, found {}", options.min_confidence);
   }
@@ -113,10 +117,12 @@ AskOptions WriterOptions(const ExtractOptions& options, bool chat) {
 }
 
 // What a flat row and its table have beside values.
-constexpr std::array kOtherColumns = {
-    "id",        "category", "confidence", "units",         "raw",        "reasons",
-    "truncated", "parts",    "tokens",     "prompt_tokens", "cut_bytes",  "stacked",
-    "error",     "more",     "error_kind", "error_message", "error_file", "error_line"};
+constexpr std::array kOtherColumns = {"id",        "category",      "confidence",    "units",
+                                      "raw",       "reasons",       "truncated",     "parts",
+                                      "tokens",    "prompt_tokens", "cut_bytes",     "stacked",
+                                      "sources",   "agreeing",      "conflicts",     "error",
+                                      "more",      "error_kind",    "error_message", "error_file",
+                                      "error_line"};
 constexpr std::string_view kValuePrefix = "value.";
 
 }  // namespace
@@ -191,6 +197,7 @@ Json ExtractTask::Parameters() const {
       {"--min-confidence", options.min_confidence},
   };
   if (options.stack > 1) parameters["--stack"] = options.stack;
+  if (options.fuse != FuseMode::kValues) parameters["--fuse"] = "tokens";
   parameters["the model's card"] = TextParameter(settings_.model->card(adapter_).ToJson());
   return parameters;
 }
@@ -198,16 +205,33 @@ Json ExtractTask::Parameters() const {
 std::string ExtractTask::Identity(const InputRow& row) const { return DumpJson(IdOf(row.value)); }
 
 ExtractRecord ExtractTask::Read(const InputRow& row) const {
-  ExtractRecord record;
-  record.id = IdOf(row.value);
+  if (HasDocuments(row)) {
+    Throw(ErrorKind::kInput, "'documents': --stack {} takes records with one 'text' each",
+          settings_.options.stack);
+  }
   const auto text = row.value.find("text");
   if (text == row.value.end() || text->is_null()) {
-    Throw(ErrorKind::kInput, "expected the field 'text', found none");
+    Throw(ErrorKind::kInput, "expected the field 'text' or 'documents', found none");
   }
   if (!text->is_string()) {
     Throw(ErrorKind::kInput, "'text': expected text, found {}", TypeName(*text));
   }
+  ExtractRecord record = ReadCommon(row);
   record.text = text->get<std::string>();
+  return record;
+}
+
+ExtractThing ExtractTask::ReadDocuments(const InputRow& row) const {
+  const auto text = row.value.find("text");
+  if (text != row.value.end() && !text->is_null()) {
+    Throw(ErrorKind::kInput, "expected the field 'text' or 'documents', found both");
+  }
+  return ReadThing(row, ReadCommon(row));
+}
+
+ExtractRecord ExtractTask::ReadCommon(const InputRow& row) const {
+  ExtractRecord record;
+  record.id = IdOf(row.value);
   std::string category = settings_.options.category;
   const auto given = row.value.find("category");
   if (given != row.value.end() && !given->is_null()) {
@@ -233,13 +257,15 @@ ExtractRecord ExtractTask::Read(const InputRow& row) const {
   const std::string adapter = AdapterOfRow(row, *settings_.model);
   record.card = &settings_.model->card(adapter.empty() ? adapter_ : adapter);
   for (const auto& [name, value] : row.value.items()) {
-    if (name != "id" && name != "text" && name != "category") record.carried[name] = value;
+    const bool read = name == "id" || name == "text" || name == "category" || name == "documents";
+    if (!read) record.carried[name] = value;
   }
   return record;
 }
 
 std::unique_ptr<RecordWork> ExtractTask::Start(const InputRow& row) {
-  return StartStack({&row, 1});
+  if (!HasDocuments(row) || settings_.options.stack > 1) return StartStack({&row, 1});
+  return std::make_unique<ExtractPanel>(settings_, ReadDocuments(row));
 }
 
 std::string ExtractTask::StackName(const InputRow& row) const {
@@ -297,11 +323,17 @@ OutputRow ExtractTask::ErrorRow(const InputRow& row, const RowProblem& problem) 
 }
 
 std::string ExtractTask::ShowPrompt(std::span<const InputRow> rows) {
+  if (rows.size() == 1 && HasDocuments(rows.front()) && settings_.options.stack == 1) {
+    return ExtractPanel(settings_, ReadDocuments(rows.front())).Show();
+  }
   return ExtractWork(settings_, ReadAll(rows)).Show();
 }
 
-std::string ExtractTask::Layout(std::span<const InputRow> rows) {
-  return ExtractWork(settings_, ReadAll(rows)).Layout();
+std::vector<std::string> ExtractTask::Layouts(std::span<const InputRow> rows) {
+  if (rows.size() == 1 && HasDocuments(rows.front()) && settings_.options.stack == 1) {
+    return ExtractPanel(settings_, ReadDocuments(rows.front())).Layouts();
+  }
+  return {ExtractWork(settings_, ReadAll(rows)).Layout()};
 }
 
 }  // namespace banyan

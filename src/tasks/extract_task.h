@@ -34,6 +34,8 @@ struct ExtractSettings {
                     const ModelCard& card) const;
 };
 
+struct ExtractThing;  // extract_panel.h
+
 constexpr int kMostStacked = 64;  // documents of one prompt
 
 // A document as the input has it.
@@ -70,11 +72,14 @@ class ExtractTask : public Task {
 
   // What the prompt of these documents says.
   std::string ShowPrompt(std::span<const InputRow> rows);
-  // Tokens, positions and slots of the documents of a prompt (WriteExtractLayouts).
-  std::string Layout(std::span<const InputRow> rows);
+  // Tokens, positions and slots of the documents of a prompt (WriteExtractLayouts), a line each.
+  std::vector<std::string> Layouts(std::span<const InputRow> rows);
 
  private:
+  // Without a text.
+  ExtractRecord ReadCommon(const InputRow& row) const;
   ExtractRecord Read(const InputRow& row) const;
+  ExtractThing ReadDocuments(const InputRow& row) const;
   std::vector<ExtractRecord> ReadAll(std::span<const InputRow> rows) const;
 
   ExtractSettings settings_;

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/json_row.h"
+#include "tasks/extract_panel.h"
 #include "tasks/extract_work.h"
 
 namespace banyan {
@@ -20,6 +21,12 @@ std::shared_ptr<const Constraint> ExtractWork::ConstraintOf(const ValueSlot& slo
                                                             std::string_view document,
                                                             Part& part) const {
   if (!slot.copies) return slot.constraint;
+  if (reading_.together) {
+    std::shared_ptr<const Constraint>& shared =
+        reading_.together->made[fmt::format("{}\n{}", slot.rest, slot.form)];
+    if (!shared) shared = CopyConstraint(slot, reading_.together->text, settings_.slots);
+    return shared;
+  }
   const auto place = static_cast<const void*>(document.data());
   std::shared_ptr<const Constraint>& made =
       part.copies[fmt::format("{}\n{}\n{}", place, slot.rest, slot.form)];
@@ -48,8 +55,11 @@ AnswerRequest ExtractWork::RequestFor(const ValueSlot& slot, const AnswerPlace& 
   request.question_key = places_.size();
   places_.push_back(place);
   request.max_new = slot.max_tokens;
-  request.constraint = std::move(constraint);
   request.stop_tokens = settings_.model->end_tokens();
+  if (reading_.together) {
+    request.panel = PanelOfSlot(slot, *constraint, *settings_.text, *records_.front().card);
+  }
+  request.constraint = std::move(constraint);
   return request;
 }
 

@@ -94,6 +94,12 @@ bool ExtractedValue::grounded() const {
          std::ranges::all_of(places, [](const auto& place) { return place.has_value(); });
 }
 
+void ExtractedValue::DropBelow(double min_confidence) {
+  if (value.is_null() || confidence >= min_confidence) return;
+  dropped = true;
+  value = nullptr;
+}
+
 std::vector<ExtractedValue> JoinParts(std::vector<std::vector<ExtractedValue>> parts) {
   if (parts.size() == 1) return std::move(parts.front());
   std::vector<ExtractedValue> joined;

@@ -3,6 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -23,11 +24,17 @@ struct ExtractedValue {
   double confidence = 0.0;     // the probability that it is right
   // Characters of the record's text: of the value, or of every item of a list.
   std::vector<std::optional<TextSpan>> places;
-  bool truncated = false;  // it needed more tokens than it had
-  bool dropped = false;    // it was less sure than --min-confidence: `value` is null, `raw` is not
+  // Of a thing with several documents: the document of the value, or of every item of a list; the
+  // other documents that say the same; and those that say otherwise, as rows have them.
+  std::vector<nlohmann::ordered_json> sources, agreeing, conflicts;
+  std::vector<std::int32_t> experts;  // of a panel: which of its documents each token is owed to
+  bool truncated = false;             // it needed more tokens than it had
+  bool dropped = false;  // it was less sure than --min-confidence: `value` is null, `raw` is not
   int tokens = 0;
 
   bool grounded() const;  // every place is known
+  // Makes it null where it is less sure.
+  void DropBelow(double min_confidence);
 };
 
 // The values of the parts of one document, by name, as one: of each the most confident that stands

@@ -100,6 +100,7 @@ WrittenValue ReadSlot(const ValueSlot& slot, const Constraint& constraint, const
   result.truncated = !constraint.Matches(bytes);
   result.tokens = static_cast<int>(answer.tokens.size());
   result.logprob = std::accumulate(answer.logprobs.begin(), answer.logprobs.end(), 0.0);
+  result.experts = answer.experts;
   if (!result.truncated) {
     result.json = ParseWhole(written, attribute);
     return result;

@@ -17,7 +17,8 @@ struct WrittenValue {
       json;                // null, a text, true or false, or a list; of a cut one what is whole
   bool truncated = false;  // it needed more tokens than it had
   int tokens = 0;
-  double logprob = 0.0;  // the sum over its tokens, of the logits without a mask
+  double logprob = 0.0;                    // the sum over its tokens, of the logits without a mask
+  std::vector<std::int32_t> experts = {};  // of a panel: Answer::experts
 };
 
 // The value of one slot. `constraint`: what its answer was held to.

@@ -5,9 +5,7 @@
 #include "base/error.h"
 
 namespace banyan {
-namespace {
 
-// Nothing to read: a model would only invent.
 bool HasWords(std::string_view text) {
   return std::ranges::any_of(text, [](char c) {
     const auto byte = static_cast<unsigned char>(c);
@@ -16,12 +14,12 @@ bool HasWords(std::string_view text) {
   });
 }
 
-}  // namespace
-
-ExtractWork::ExtractWork(const ExtractSettings& settings, std::vector<ExtractRecord> records)
+ExtractWork::ExtractWork(const ExtractSettings& settings, std::vector<ExtractRecord> records,
+                         ReadingOptions reading)
     : settings_(settings),
       plan_(*records.front().plan),
       records_(std::move(records)),
+      reading_(std::move(reading)),
       cut_bytes_(records_.size()) {}
 
 std::vector<PromptSegment> ExtractWork::NextPrompts() {

@@ -20,10 +20,29 @@ namespace banyan {
 // The next piece of a template: a chain that begins with `first` and has `length` pieces.
 PromptSegment& AppendPiece(PromptSegment& first, size_t length);
 
+// Documents that write values together: the texts that these are copied from, with the constraints
+// that were made of them.
+inline constexpr char kBetweenDocuments = '\xFF';  // in no character, so no span goes over it
+struct CopySource {
+  std::string text;  // of all documents, with a line of kBetweenDocuments after each
+  std::map<std::string, std::shared_ptr<const Constraint>> made = {};
+};
+
+// How a document is read that is one of several of a thing.
+struct ReadingOptions {
+  // Not null: values are written with the other documents, and copied from any of them.
+  std::shared_ptr<CopySource> together;
+  bool keep_unsure = false;  // whatever --min-confidence says
+};
+
+// Whether there is anything to read: without words a model would only invent.
+bool HasWords(std::string_view text);
+
 class ExtractWork : public RecordWork {
  public:
   // The records have one plan.
-  ExtractWork(const ExtractSettings& settings, std::vector<ExtractRecord> records);
+  ExtractWork(const ExtractSettings& settings, std::vector<ExtractRecord> records,
+              ReadingOptions reading = {});
 
   std::vector<PromptSegment> NextPrompts() override;
   void Take(Answer answer) override;
@@ -35,6 +54,17 @@ class ExtractWork : public RecordWork {
   std::string Show();
   // Its tokens, positions and slots, as JSON (WriteExtractLayouts).
   std::string Layout();
+
+  // Once all answers are in.
+  std::vector<ExtractedValue> Values(size_t document) const;
+  // The same of one part of the only document, without those of other parts.
+  std::vector<ExtractedValue> PartValues(size_t part) const {
+    return ValuesOfPart(parts_[part], 0);
+  }
+  size_t parts() const { return parts_.size(); }
+  std::int64_t prompt_tokens() const;
+  size_t cut_bytes(size_t document) const { return cut_bytes_[document]; }
+  const std::optional<RowProblem>& problem() const { return problem_; }
 
  private:
   using Constraints = std::vector<std::shared_ptr<const Constraint>>;
@@ -114,13 +144,12 @@ class ExtractWork : public RecordWork {
 
   // extract_rows.cc: the rows.
   std::vector<ExtractedValue> ValuesOfPart(const Part& part, size_t document) const;
-  std::vector<ExtractedValue> Values(size_t document) const;
   OutputRow RowOf(size_t document) const;
-  OutputRow ErrorRowOf(const ExtractRecord& record, const RowProblem& problem) const;
 
   const ExtractSettings& settings_;
   const CategoryPlan& plan_;
   std::vector<ExtractRecord> records_;
+  ReadingOptions reading_;
   int stage_ = 0;  // 0: nothing asked yet, 1: values, 2: objects of lists
   std::optional<RowProblem> problem_;
   std::vector<Part> parts_;
@@ -128,5 +157,16 @@ class ExtractWork : public RecordWork {
   std::vector<size_t> cut_bytes_;    // of each document, to make the prompt fit
   std::deque<std::string> texts_;    // of variables that are no texts in the record
 };
+
+// extract_rows.cc: what rows are made of.
+struct RowFacts {
+  std::int64_t prompt_tokens = 0;
+  size_t parts = 0;
+  size_t stacked = 0;  // documents of its prompt; 0: they were not stacked
+  size_t cut_bytes = 0;
+};
+OutputRow RowOfValues(const ExtractSettings& settings, const ExtractRecord& record,
+                      const std::vector<ExtractedValue>& values, const RowFacts& facts);
+OutputRow ErrorRowOf(const ExtractRecord& record, const RowProblem& problem);
 
 }  // namespace banyan

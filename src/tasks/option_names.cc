@@ -22,6 +22,12 @@ const OptionNames<ChoiceScore>& ChoiceScoreNames() {
   return names;
 }
 
+const OptionNames<FuseMode>& FuseModeNames() {
+  static const OptionNames<FuseMode> names = {{"values", FuseMode::kValues},
+                                              {"tokens", FuseMode::kTokens}};
+  return names;
+}
+
 const OptionNames<ValueMode>& ValueModeNames() {
   static const OptionNames<ValueMode> names = {{"skeleton", ValueMode::kSkeleton},
                                                {"isolated", ValueMode::kIsolated},

@@ -132,6 +132,21 @@ class OwnEndpoints(ServeTest):
         rows = {e["document"]: e["row"] for e in events if e["type"] == "answer"}
         self.assertEqual([rows[0], rows[1]], expected)
 
+    def test_extract_takes_things_with_several_documents(self):
+        import tempfile
+        things = [{"id": "lamp", "documents": [{"id": "page", "text": "A red lamp."}, {"id": "manual", "text": "Lamp, 9 W."}]},
+                  {"id": "text", "text": "One text."},
+                  {"id": "twice", "documents": [{"id": 1, "text": "a"}, {"id": 1, "text": "b"}]}]
+        with tempfile.NamedTemporaryFile("w", suffix=".json") as schema:
+            json.dump(SCHEMA, schema)
+            schema.flush()
+            for fuse in ("values", "tokens"):
+                expected = command_rows("extract", things[:2], "--schema", schema.name, "--fuse", fuse)
+                status, reply = self.server.json("/v1/extract", {"documents": things, "schema": SCHEMA, "fuse": fuse})
+                self.assertEqual((status, reply["rows"][:2]), (200, expected))
+                self.assertIn("two have the id '1'", reply["rows"][2]["error"]["message"])
+        self.assertEqual(self.server.json("/v1/extract", {"documents": things, "schema": SCHEMA, "fuse": "x"})[0], 400)
+
     def test_rag_gives_the_rows_of_the_command(self):
         documents = ASK["documents"]
         rows = [{"question": q, "documents": documents} for q in QUESTIONS]
