@@ -95,6 +95,16 @@ void HttpConnection::OnHead(ErrorCode error) {
     const std::lock_guard lock(mutex_);
     keep_alive_ = head.keep_alive() && !server_.draining;
   }
+  // A body whose end a proxy before this server may see elsewhere: what follows would be a request
+  // of somebody else's.
+  const std::string coding = LowerCase(request_.header("transfer-encoding"));
+  if (!coding.empty() && (coding != "chunked" || old_version_)) {
+    {
+      const std::lock_guard lock(mutex_);
+      keep_alive_ = false;
+    }
+    return Refuse(501, "Transfer-Encoding: only 'chunked' of HTTP/1.1 is known");
+  }
   if (!path || !path->starts_with('/')) return Refuse(400, "the request's target is no path");
   request_.path = *path;
   if (server_.draining) return Refuse(503, "the server is stopping");

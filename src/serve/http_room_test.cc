@@ -45,6 +45,23 @@ TEST_F(HttpTest, BytesAfterTheBodyDoNotHideThatAClientLeft) {
   EXPECT_TRUE(site_.WaitFor(&TestSite::left_, 2));
 }
 
+// A proxy may take these for a body in pieces: what this server takes for the next request would be
+// one that a stranger put into it.
+TEST_F(HttpTest, NobodysBodyBecomesARequest) {
+  Start(HttpLimits());
+  for (const char* line :
+       {"HTTP/1.1\r\nTransfer-Encoding: xchunked", "HTTP/1.0\r\nTransfer-Encoding: chunked",
+        "HTTP/1.1\r\nTransfer-Encoding: gzip, chunked",
+        "HTTP/1.1\r\nTransfer-Encoding: identity"}) {
+    Client client(port_);
+    client.Send(std::string("POST /echo ") + line +
+                "\r\nHost: x\r\n\r\nGET /echo HTTP/1.1\r\nHost: x\r\n\r\n");
+    const std::string reply = client.ReadUntil("closed by the server");
+    EXPECT_EQ(reply.rfind("HTTP/1.1 501 ", 0), 0u) << reply;
+    EXPECT_EQ(reply.find("HTTP/1.1", 1), std::string::npos) << reply;
+  }
+}
+
 TEST_F(HttpTest, RoomForBodiesComesBack) {
   HttpLimits limits;
   limits.max_body_bytes = 1 << 20;

@@ -8,6 +8,7 @@
 
 #include "base/json.h"
 #include "base/mapped_file.h"
+#include "base/work_budget.h"
 #include "text/character_class.h"
 #include "text/tokenizer.h"
 
@@ -64,6 +65,38 @@ TEST_P(EncodePieces, ControlTokensOnlyWhereTheTemplateWroteThem) {
     EXPECT_EQ(count(Encode({{a, false}, {b, true}})), 0) << cut;
     EXPECT_EQ(count(Encode({{a, false}, {b, false}})), 1) << cut;  // one origin: one text
   }
+}
+
+// A hundred thousand messages took minutes, which nobody could stop.
+TEST_P(EncodePieces, ManyPiecesHeedTheBudget) {
+  const std::string control = Control();
+  if (control.empty()) return;  // all of them are one text, whose words are counted
+  std::vector<Piece> pieces;
+  for (int i = 0; i < 2'000; ++i) {
+    pieces.push_back({control, false});
+    pieces.push_back({"a", true});
+  }
+  EXPECT_GE(Encode(pieces).size(), 4'000u);
+  WorkBudget budget;
+  budget.unwanted = [] { return true; };
+  const BudgetScope scope(budget);
+  EXPECT_THROW(Encode(pieces), WorkStopped);
+}
+
+// A text of 20 MB that is one word took 460 MB.
+TEST_P(EncodePieces, MemoryOfALongWordIsCounted) {
+  const std::string word(1 << 17, 'a');
+  size_t charged = 0;
+  WorkBudget budget;
+  budget.take_room = [&](size_t bytes) {
+    charged += bytes;
+    return true;
+  };
+  const BudgetScope scope(budget);
+  Encode({{"short words are not", true}});
+  EXPECT_EQ(charged, 0u);
+  Encode({{word, true}});
+  EXPECT_GE(charged, 20 * word.size());
 }
 
 TEST_P(EncodePieces, EmptyAndBrokenPieces) {

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/work_budget.h"
 #include "formats/gguf.h"
 #include "text/byte_level.h"
 #include "text/tokenizer_parts.h"
@@ -167,6 +168,8 @@ void AppendPieces(const TokenizerParts& parts, std::span<const Tokenizer::Piece>
   }
   std::vector<AddedTokenMatcher::Fragment> fragments;
   parts.raw_matcher.Split(text, plain, fragments);
+  constexpr size_t kFragmentsBetweenLooks = 1 << 8;
+  size_t fragments_done = 0;
   for (const AddedTokenMatcher::Fragment& fragment : fragments) {
     if (fragment.id >= 0) {
       out.push_back(fragment.id);
@@ -175,9 +178,10 @@ void AppendPieces(const TokenizerParts& parts, std::span<const Tokenizer::Piece>
     // Tokens that are looked for in normalised text have lost their place there: where user text
     // is near, none of them is a control token.
     const TextRange range = fragment.range;
-    const bool has_plain = std::any_of(plain.begin(), plain.end(), [&](const TextRange& user) {
-      return user.begin < range.end && range.begin < user.end;
-    });
+    const auto user = std::ranges::partition_point(
+        plain, [&](const TextRange& before) { return before.end <= range.begin; });
+    const bool has_plain = user != plain.end() && user->begin < range.end;
+    if (++fragments_done % kFragmentsBetweenLooks == 0) CheckBudget();
     EncodeFragment(parts, std::string_view(text).substr(range.begin, range.end - range.begin),
                    range.begin == 0 ? before : Before::kAddedToken, !has_plain, out);
   }

@@ -46,6 +46,9 @@ class WordEncoder {
     constexpr int kWordsBetweenLooks = 1 << 14;
     if (++encoded_ % kWordsBetweenLooks == 0) CheckBudget();
     if (word.size() > WordCache::kMostBytes) {
+      // What merging a word takes, measured; words of languages are not worth counting.
+      constexpr size_t kLongWord = 1 << 16, kMemoryOfByte = 24;
+      if (word.size() >= kLongWord) ChargeBudget(kMemoryOfByte * word.size());
       words_.model.Encode(spell(word), words_.forbidden, out_);
       return;
     }
