@@ -217,6 +217,7 @@ class Soak:
     def end(self):
         with contextlib.suppress(Exception):
             self.server.process.kill()
+            self.server.process.wait(30)
         self.world.end()
         shutil.rmtree(self.folder, True)
 
