@@ -264,11 +264,12 @@ Exit code
       "and the schema");
   command.add_option("--category", proposal.category, "The category's name in the schema");
   std::string kinds;
-  for (const std::string& kind : SchemaKinds()) kinds += (kinds.empty() ? "" : "|") + kind;
+  for (const std::string& kind : SchemaKinds()) kinds += (kinds.empty() ? "" : ", ") + kind;
   command
       .add_option("--kind", proposal.kind,
-                  "The kind of documents whose common names are tried (default: by their words)")
-      ->type_name(kinds);
+                  "The kind of documents whose common names are tried: " + kinds +
+                      " (default: by their words)")
+      ->type_name("KIND");
   command
       .add_option("--names", proposal.names,
                   "Names to try too, with commas between; kept if any document has a value")

@@ -115,12 +115,12 @@ TEST(MixedCompany, EveryAnswerIsTheSameAlone) {
   EXPECT_GT(preempted, 3);  // otherwise memory was no test
 }
 
-TEST(MixedCompany, ASkeletonHasNoExperts) {
+TEST(MixedCompany, ASkeletonWithPartsOfAPanelIsRefused) {
   Engine engine(SharedModel(), {});
   PromptSegment with_panel = Company(1).Skeleton();
   with_panel.below.front().answers.front().panel = PanelOptions();
   EXPECT_THAT(ErrorMessage(ErrorKind::kInput, [&] { engine.Submit(with_panel); }),
-              HasSubstr("a piece of a skeleton has experts"));
+              HasSubstr("has no experts"));
   Company company(2);
   PromptSegment with_expert = company.Panel();
   const std::uint64_t tag = with_expert.below.back().answers.front().tag;
@@ -128,7 +128,7 @@ TEST(MixedCompany, ASkeletonHasNoExperts) {
   with_expert.below.back().first_position = static_cast<std::int32_t>(with_expert.tokens.size());
   with_expert.below.back().experts.push_back({tag, 0.5});
   EXPECT_THAT(ErrorMessage(ErrorKind::kInput, [&] { engine.Submit(with_expert); }),
-              HasSubstr("a piece of a skeleton has experts"));
+              HasSubstr("a piece of a skeleton"));
 }
 
 }  // namespace
