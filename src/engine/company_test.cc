@@ -125,10 +125,17 @@ TEST(MixedCompany, ASkeletonWithPartsOfAPanelIsRefused) {
   PromptSegment with_expert = company.Panel();
   const std::uint64_t tag = with_expert.below.back().answers.front().tag;
   with_expert.below.push_back(company.Skeleton().below.front());
-  with_expert.below.back().first_position = static_cast<std::int32_t>(with_expert.tokens.size());
+  // The whole skeleton further on: its own positions, from the end of this prompt.
+  PromptSegment* piece = &with_expert.below.back();
+  const std::int32_t shift =
+      static_cast<std::int32_t>(with_expert.tokens.size()) - piece->first_position.value_or(0);
+  for (;; piece = &piece->below.front()) {
+    if (piece->first_position) *piece->first_position += shift;
+    if (piece->below.empty()) break;
+  }
   with_expert.below.back().experts.push_back({tag, 0.5});
   EXPECT_THAT(ErrorMessage(ErrorKind::kInput, [&] { engine.Submit(with_expert); }),
-              HasSubstr("a piece of a skeleton"));
+              HasSubstr("a piece of a skeleton is an expert of the answer"));
 }
 
 }  // namespace

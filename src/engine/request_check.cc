@@ -182,8 +182,15 @@ class Checker {
               "least one token, one answer, and no more than one piece",
               piece->tokens.size(), piece->answers.size(), piece->below.size());
       }
-      tags.push_back(piece->answers.front().panel ? std::optional(piece->answers.front().tag)
-                                                  : std::nullopt);
+      const AnswerRequest& written = piece->answers.front();
+      for (const ExpertRequest& expert : piece->experts) {
+        if (written.panel && expert.tag == written.tag) continue;
+        Throw(
+            ErrorKind::kInput,
+            "a piece of a skeleton is an expert of the answer {}: expected of its own value alone",
+            expert.tag);
+      }
+      tags.push_back(written.panel ? std::optional(written.tag) : std::nullopt);
       if (piece->below.empty()) break;
       const AnswerRequest& value = piece->answers.front();
       const auto room = value.forced.empty() ? std::int64_t{value.max_new}
