@@ -20,7 +20,7 @@ Examples
     $ banyan rag -m model.gguf in.jsonl -o out.jsonl --trace trace.html
     $ banyan rag index idx notes/ && banyan rag questions.jsonl --index idx -o out.jsonl
   Found by meaning and not by words alone: vectors of an encoder, kept in the index:
-    $ banyan model fetch all-minilm-l6-v2
+    $ banyan model get all-minilm-l6-v2
     $ banyan rag index notes/ --encoder all-minilm-l6-v2
     $ banyan rag "When does the ferry leave?"
   Compared with all documents in one prompt:
