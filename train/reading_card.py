@@ -11,6 +11,7 @@ import argparse
 import hashlib
 import json
 import shutil
+import textwrap
 from pathlib import Path
 
 from eval.reading import table_of
@@ -39,7 +40,12 @@ def data_table(report: dict, languages: bool) -> str:
             lines.append(f"| {LICENCES[source][0]} | {LICENCES[source][1]} | {row['texts']} | {row['answered']} | {row['null']} |")
     held = ", ".join(LICENCES[n.rsplit(", ", 1)[0]][0] for n in report["rows"] if n.endswith(", held") and n.rsplit(", ", 1)[0] in LICENCES)
     rest = "Questions without an answer include near misses made by rules and questions put to other texts; passages without people's questions have cloze questions."
-    return "\n".join(lines) + f"\n\n{rest}\nHeld out, in whole or one article in twenty: {held}.\n"
+    return "\n".join(lines) + "\n\n" + wrapped(f"{rest} Held out, in whole or one article in twenty: {held}.") + "\n"
+
+
+def wrapped(text: str, further: str = "") -> str:
+    """Lines of prose as the pages have them; `further` stands before all but the first."""
+    return "\n".join(textwrap.wrap(text, 118, subsequent_indent=further, break_long_words=False, break_on_hyphens=False))
 
 
 def kinds_table(run: dict) -> str:
@@ -58,8 +64,10 @@ def limits(run: dict) -> str:
     worst = sorted(held, key=lambda k: held[k]["answerable_f1"])[:2]
     denied = max(held, key=lambda k: held[k]["denied"] or 0.0)
     poor = " and ".join(f"{KIND_NAMES.get(k, k)} (F1 {held[k]['answerable_f1']:.2f} where there is an answer)" for k in worst)
-    return (f"- It reads worst of the held-out kinds: {poor}.\n- It says `null` to {100 * (held[denied]['denied'] or 0):.0f} % of the questions with an answer on "
-            f"{KIND_NAMES.get(denied, denied)}, the most of all kinds.\n- It does not reason, count or compute; what needs two sentences joined is often wrong.")
+    points = (f"- It reads worst of the held-out kinds: {poor}.",
+              f"- It says `null` to {100 * (held[denied]['denied'] or 0):.0f} % of the questions with an answer on {KIND_NAMES.get(denied, denied)}, the most of all kinds.",
+              "- It does not reason, count or compute; what needs two sentences joined is often wrong.")
+    return "\n".join(wrapped(point, "  ") for point in points)
 
 
 def card(template: str, run: dict, report: dict, scored: dict, size: int, small: bool) -> str:
