@@ -22,7 +22,7 @@ from train.export import gguf_metadata, gguf_tensors
 from train.gguf import read_gguf, write_gguf
 from train.lexicon import TRAIN, Lexicon
 from train.reading_mixture import ReadingMixture, letter_choice, yes_no
-from train.reading_texts import Excluded, TextRow, near_miss
+from train.reading_texts import Excluded, TextRow
 from train.sample import DEFAULT_INSTRUCTION, Branch, Sample
 from train.tokenizer import Tokenizer, load_tokenizer
 
@@ -79,14 +79,6 @@ class Texts(unittest.TestCase):
         for row in reading_texts.load_rows(Path(os.environ["READING_TEXTS"])):
             self.assertFalse(any(excluded.has_text(t) for t in [row.text, *(d[0] for d in row.documents)]), row.text[:80])
             self.assertFalse(any(excluded.has_question(a[0]) for a in row.asked), row.asked)
-
-    def test_near_misses_change_the_question(self):
-        text = "Ada won the first race in 1901. Later Berta Stone lost a race in 1907."
-        made = {near_miss(random.Random(n), text, "Who won the first race in 1901?", "Ada", ["Ada"], dict(name=["X"], year=["1950"], number=["5"], date=["1 May"])) for n in range(40)}
-        self.assertIn("Who won the last race in 1901?", made)
-        self.assertIn("Who won the first race in 1907?", made)
-        self.assertNotIn("Who won the first race in 1901?", made)
-        self.assertNotIn("Who lost the first race in 1901?", made)  # the text has that word
 
 
 class Arrangements(unittest.TestCase):
