@@ -6,6 +6,8 @@ A file has kinds, a kind has fields:
     @ key@group | type | generator | names; …   the schema's names, the document's labels, descriptions
     S: sentences with {v}   T:, F: sentences that say true and false   X: sentences that speak of it and do not say it
     @+ key key                                  fields of common.txt
+    P: sentences with {=key} of two or more fields, side by side   L: label = generator: lines with values that no field asks for
+    <: key key key                              dates, times or amounts that grow in this order
 
 A document is rendered as prose, as lines with labels, as a table, as a list, as a mail or a chat, or as a mixture. What is expected of a
 field is a span of the document (a list: spans; true or false; an enum's value, also for another word for it), or null.
@@ -17,7 +19,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 
-from train.everyday_values import Value, draw
+from train import everyday_aside as aside
+from train.everyday_values import Value, draw, habits
 from train.lexicon import Lexicon
 
 FOLDER = Path(__file__).parent / "everyday"
@@ -58,17 +61,22 @@ class Kind:
     intro: list[str] = field(default_factory=list)
     outro: list[str] = field(default_factory=list)
     other: list[str] = field(default_factory=list)
+    pairs: list[str] = field(default_factory=list)
+    lines: list[str] = field(default_factory=list)
+    orders: list[list[str]] = field(default_factory=list)
 
 
 @dataclass
 class Said:
-    """A field of a document: `json` the value as it is to be written, None for null; `lines` (label, text), `sentence`."""
+    """A field of a document: `value` as it is to be written, None for null; `label` and `text` of a line, or a `sentence`; `shown`: the
+    value as a sentence about several fields says it."""
     field: Field
     value: object
     label: str
     text: str
     sentence: str
     unit: str = ""
+    shown: str = ""
 
 
 @dataclass
@@ -99,8 +107,11 @@ def parse(text: str, common: dict[str, Field]) -> list[Kind]:
             kinds[-1].fields.append(Field(key, group, parts[1], parts[2], *(_split(p, ";") for p in parts[3:])))
         elif mark == "@+":
             kinds[-1].fields += [common[k] for k in rest.split()]
-        elif mark in ("I:", "O:", "D:"):
-            dict(zip(("I:", "O:", "D:"), (kinds[-1].intro, kinds[-1].outro, kinds[-1].other)))[mark].extend(_split(rest, "||"))
+        elif mark in ("I:", "O:", "D:", "P:", "L:"):
+            of_kind = kinds[-1]
+            dict(zip(("I:", "O:", "D:", "P:", "L:"), (of_kind.intro, of_kind.outro, of_kind.other, of_kind.pairs, of_kind.lines)))[mark].extend(_split(rest, "||"))
+        elif mark == "<:":
+            kinds[-1].orders.append(rest.split())
         elif mark in ("S:", "T:", "F:", "X:"):
             of = kinds[-1].fields[-1]
             dict(zip(("S:", "T:", "F:", "X:"), (of.say, of.true, of.false, of.near)))[mark].extend(_split(rest, "||"))
@@ -124,14 +135,19 @@ def fill(lex: Lexicon, lang: str, text: str) -> str:
 
 def framing(lex: Lexicon, kind: Kind, options: list[str], said: list[Said]) -> str:
     """A title, beginning or end. What it names is what the document says; it never names what a field of the kind would have to be."""
-    told = {s.field.gen: s.text for s in said if isinstance(s.value, str)}
+    told = {s.field.gen: s.text if s.field.type == "enum" else s.value for s in said if isinstance(s.value, str)}
     gens = {f.gen for f in kind.fields} - told.keys()
     fitting = [o for o in options if not gens.intersection(_DRAWN.findall(o))]
     return fill(lex, kind.lang, _DRAWN.sub(lambda m: told.get(m[1], m[0]), lex.choice(fitting))) if fitting else ""
 
 
-def say(lex: Lexicon, kind: Kind, f: Field) -> Said:
-    """A value for the field and how the document says it."""
+def put(sentence: str, mark: str, text: str) -> str:
+    """The sentence with the text for its mark; a text that ends in a point needs no other one."""
+    return (sentence.replace(mark + ".", text) if text.endswith(".") and sentence.endswith(mark + ".") else sentence).replace(mark, text)
+
+
+def say(lex: Lexicon, kind: Kind, f: Field, made: Value | None = None) -> Said:
+    """A value for the field, or the given one, and how the document says it."""
     lang, label = kind.lang, lex.choice(f.labels or f.names)
     if f.type == "boolean":
         value = lex.chance(0.5)
@@ -139,17 +155,18 @@ def say(lex: Lexicon, kind: Kind, f: Field) -> Said:
     if f.type == "enum":
         value = lex.choice(list(f.choices))
         word = lex.choice(f.choices[value])
-        return Said(f, value, label, word, lex.choice(f.say).replace("{v}", word))
-    made = draw(lex, lang, f.gen)
+        return Said(f, value, label, word, lex.choice(f.say).replace("{v}", word), shown=word)
+    made = made or draw(lex, lang, f.gen)
     if f.type == "list":
         items = made.items
         joined = items[0] if len(items) == 1 else ", ".join(items[:-1]) + AND[lang] + items[-1]
         return Said(f, items, label, lex.choice((", ", ", ", "; ", " / ", ",")).join(items), lex.choice(f.say).replace("{v}", joined))
     text = made.text
-    sentence = lex.choice(f.say).replace("{v}", text)
+    shown = aside.with_weekday(lex, lang, made)
+    sentence = put(lex.choice(f.say), "{v}", aside.corrected(lex, lang, f.type, f.gen, text, shown))
     if made.bare and not made.bare.isalpha() and lex.chance(0.12):  # the unit stands with the label: the number alone is the value
         return Said(f, made.bare, f"{label} ({made.unit})" if lex.chance(0.7) else f"{label} in {made.unit}", made.bare, "", made.unit)
-    return Said(f, text, label, text, sentence, made.unit)
+    return Said(f, text, label, aside.corrected(lex, lang, f.type, f.gen, text, shown, in_line=True), sentence, made.unit, shown)
 
 
 def absent(lex: Lexicon, kind: Kind, f: Field) -> Said:
@@ -218,35 +235,71 @@ def prose(lex: Lexicon, sentences: list[str], chat: bool) -> str:
     return lex.choice(("\n\n", "\n", "\n\n")).join(out)
 
 
+def in_order(lex: Lexicon, kind: Kind, fields: list[Field]) -> dict[str, Value]:
+    """Values of the fields that have an order, by key."""
+    out: dict[str, Value] = {}
+    for keys in kind.orders:
+        ordered = sorted((f for f in fields if f.key in keys and f.key not in out), key=lambda f: keys.index(f.key))
+        if len(ordered) > 1:
+            made = sorted((draw(lex, kind.lang, f.gen) for f in ordered), key=lambda v: v.order)
+            out |= {f.key: v for f, v in zip(ordered, made)}
+    return out
+
+
+def together(lex: Lexicon, kind: Kind, said: list[Said]) -> dict[int, str]:
+    """Sentences of the kind that say two or more of the fields at once: id of a Said → the sentence, or "" for the others that it says."""
+    known, out = {s.field.key: s for s in said if isinstance(s.value, str) and s.sentence and s.shown}, {}
+    for pattern in lex.rng.sample(kind.pairs, len(kind.pairs)):
+        keys = re.findall(r"\{=(\w+)\}", pattern)
+        if all(k in known and id(known[k]) not in out for k in keys) and lex.chance(0.7):
+            sentence = fill(lex, kind.lang, pattern)
+            for k in keys:
+                sentence = put(sentence, "{=" + k + "}", known[k].shown)
+            out |= {id(known[k]): "" for k in keys[1:]} | {id(known[keys[0]]): sentence}
+    return out
+
+
 def document(lex: Lexicon, kind: Kind, missing: float = 0.2) -> Document:
     """One of the kind: 4 to all of its fields, some without a value."""
+    habits(lex, kind.lang)
     fields = [f for f in kind.fields if f.type != "items"]
     chosen = lex.rng.sample(fields, min(len(fields), lex.between(4, 14)))
     chosen.sort(key=fields.index)
-    said = [absent(lex, kind, f) if lex.chance(missing) else say(lex, kind, f) for f in chosen]
+    empty = [lex.chance(missing) for _ in chosen]
+    values = in_order(lex, kind, [f for f, none in zip(chosen, empty) if not none])
+    said = [absent(lex, kind, f) if none else say(lex, kind, f, values.get(f.key)) for f, none in zip(chosen, empty)]
     seen: set[str] = set()
     for s in said:  # two fields with one text (a total and a net that are equal) are two different fields all the same: keep them apart
         if isinstance(s.value, str) and s.field.type != "enum":
             for _ in range(6):
                 if s.value in seen:
                     other = say(lex, kind, s.field)
-                    s.value, s.label, s.text, s.sentence, s.unit = other.value, other.label, other.text, other.sentence, other.unit
+                    s.value, s.label, s.text, s.sentence, s.unit, s.shown = other.value, other.label, other.text, other.sentence, other.unit, other.shown
             seen.add(s.value)
     share = lex.choice((0.0, 0.0, 1.0, 1.0, 0.5, 0.3, 0.7))  # of the fields with labels
     rows, sentences = [], []
+    pairs = together(lex, kind, said) if share < 1 or lex.chance(0.5) else {}
     for s in said:
+        if id(s) in pairs:
+            sentences += [pairs[id(s)]] if pairs[id(s)] else []
+            continue
         if not s.sentence and s.value is None and not s.label:
             continue
         if s.label and (not s.sentence or lex.chance(share)) and not (s.value is None and s.sentence and lex.chance(0.5)):
             rows.append((s.label, s.text))
         elif s.sentence:
             sentences.append(s.sentence)
-    if lex.chance(0.4):
+    if rows and kind.lines:
+        more = [line.partition("=") for line in lex.rng.sample(kind.lines, min(len(kind.lines), lex.choice((0, 1, 1, 2, 3))))]
+        rows += [(name.strip(), fill(lex, kind.lang, "{" + gen.strip() + "}")) for name, _, gen in more]
+    if lex.chance(0.5 if kind.lines else 0.4):
         lex.rng.shuffle(rows)
-    others = [fill(lex, kind.lang, t) for t in lex.rng.sample(kind.other, min(len(kind.other), lex.choice((0, 1, 1, 2, 3))))]
+    rows = aside.paired(lex, rows)
+    others = [fill(lex, kind.lang, t) for t in lex.rng.sample(kind.other, min(len(kind.other), lex.choice((0, 1, 1, 2, 3) if len(kind.other) < 7 else (0, 1, 2, 3, 4, 5))))]
     sentences += others
     if lex.chance(0.7):
         lex.rng.shuffle(sentences)
+    sentences = aside.joined(lex, kind.lang, sentences)
     items, lines, unit = [], [], ""
     of_items = next((f for f in kind.fields if f.type == "items"), None)
     if of_items and lex.chance(0.55):

@@ -5,6 +5,7 @@ text is what stands in the document and what is to be copied: a unit or currency
 """
 from __future__ import annotations
 
+import datetime
 import re
 from dataclasses import dataclass, field
 
@@ -50,11 +51,23 @@ _CURRENCY = {"EUR": ["EUR", "€", "euros", "euro", "Euro"], "USD": ["$", "USD",
 
 @dataclass
 class Value:
-    """`text` stands in the document; `items` of a list; `unit` that a schema may ask for; `bare` the number alone."""
+    """`text` stands in the document; `items` of a list; `unit` that a schema may ask for; `bare` the number alone; `order` of a day, a time or
+    an amount among its like; `weekday` of a day."""
     text: str
     unit: str = ""
     bare: str = ""
     items: list[str] = field(default_factory=list)
+    order: float = 0.0
+    weekday: str = ""
+
+
+def habits(lex: Lexicon, lang: str) -> None:
+    """What a document's writer keeps to, mostly: dates near each other and written alike, one currency. Values that compete look alike."""
+    lex.habits = dict(year=lex.between(2018, 2029), form=lex.rng.random(), currency=_currency(lex, lang)) if lex.chance(0.8) else {}
+
+
+def _currency(lex: Lexicon, lang: str) -> str:
+    return lex.choice(["EUR", "EUR", "USD", "GBP", "GBP", "USD", "CHF"]) if lang == "en" else lex.choice(["EUR"] * 5 + ["CHF"])
 
 
 def grouped(lex: Lexicon, n: float, lang: str, decimals: int) -> str:
@@ -70,7 +83,10 @@ def money(lex: Lexicon, lang: str, low: float, high: float) -> Value:
     n = low + (high - low) * lex.rng.random() ** 2
     cents = high < 3000 and lex.chance(0.45)
     n = round(n, 2) if cents else float(round(n, -1 if n > 100 and lex.chance(0.5) else 0) or 1)
-    currency = lex.choice(["EUR", "EUR", "USD", "GBP", "GBP", "USD", "CHF"]) if lang == "en" else lex.choice(["EUR"] * 5 + ["CHF"])
+    currency = lex.habits.get("currency") if lex.habits and lex.chance(0.9) else _currency(lex, lang)
+    if low < 900 < high * 9 and currency != "CHF" and lex.chance(0.05) and (said := _in_words(lex, lang, low, high)):
+        name = {"EUR": {"en": "euros", "de": "Euro", "fr": "euros"}[lang], "USD": "dollars", "GBP": "pounds"}[currency]
+        return Value(f"{said[1]} {name}", currency, order=said[0])
     text = grouped(lex, n, lang, 2 if cents else 0)
     sign = lex.choice(_CURRENCY[currency][:2] * 2 + _CURRENCY[currency][2:])
     if lang != "en" and currency == "EUR":
@@ -78,12 +94,29 @@ def money(lex: Lexicon, lang: str, low: float, high: float) -> Value:
     if not cents and lex.chance(0.06):
         text += ",-" if lang != "en" else ".00"
     before = (sign in ("$", "£", "US$") or sign in ("€", "EUR", "CHF", "USD") and lex.chance(0.4 if lang == "en" else 0.05)) and sign not in ("dollars", "pounds")
-    space = "" if sign in ("$", "£", "US$") or before and sign == "€" or sign == "€" and lex.chance(0.2) else " "
-    return Value(sign + space + text if before else text + space + sign, currency, text)
+    space = "" if sign in ("$", "£", "US$") or before and sign == "€" and lex.chance(0.7) or sign == "€" and lex.chance(0.2) else " "
+    return Value(sign + space + text if before else text + space + sign, currency, text, order=n)
+
+
+_WORDS = {20: ("twenty", "zwanzig", "vingt"), 30: ("thirty", "dreißig", "trente"), 40: ("forty", "vierzig", "quarante"), 50: ("fifty", "fünfzig", "cinquante"), 60: ("sixty", "sechzig", "soixante"),
+          100: ("a hundred", "hundert", "cent"), 150: ("a hundred and fifty", "hundertfünfzig", "cent cinquante"), 200: ("two hundred", "zweihundert", "deux cents"), 300: ("three hundred", "dreihundert", "trois cents"),
+          500: ("five hundred", "fünfhundert", "cinq cents"), 800: ("eight hundred", "achthundert", "huit cents"), 1000: ("one thousand", "tausend", "mille"), 2000: ("two thousand", "zweitausend", "deux mille"),
+          3000: ("three thousand", "dreitausend", "trois mille"), 5000: ("five thousand", "fünftausend", "cinq mille")}
+
+
+def _in_words(lex: Lexicon, lang: str, low: float, high: float) -> tuple[float, str] | None:
+    """A round number between the two, as a word."""
+    fitting = [n for n in _WORDS if low <= n <= high]
+    n = lex.choice(fitting) if fitting else None
+    return n and (float(n), _WORDS[n][("en", "de", "fr").index(lang)])
 
 
 def number(lex: Lexicon, lang: str, low: str, high: str, unit: str) -> Value:
     a, b = float(low), float(high)
+    if lang == "en" and unit in ("min", "hours") and lex.chance(0.07):
+        for minutes, said in ((30, "half an hour"), (90, "an hour and a half"), (150, "two and a half hours")):
+            if a <= minutes / (60 if unit == "hours" else 1) <= b and lex.chance(0.6):
+                return Value(said, unit, order=minutes / (60 if unit == "hours" else 1))
     n = a + (b - a) * lex.rng.random() ** 1.5
     decimals = (2 if b < 1 else 1 if b <= 60 and lex.chance(0.3 if a >= 1 else 0.7) else 0) if unit not in ("nights", "days", "Tage", "years", "months", "weeks") else 0
     if decimals == 0 and n > 2000 and lex.chance(0.6):
@@ -98,11 +131,13 @@ def number(lex: Lexicon, lang: str, low: str, high: str, unit: str) -> Value:
     if decimals == 0 and whole == 1 and written in ("years", "months", "weeks", "days", "nights", "hours", "minutes"):
         written = written[:-1]
     space = " " if len(written) > 3 or lex.chance(0.8) else ""
-    return Value((text + space + written.strip()).strip(), unit, text)
+    return Value((text + space + written.strip()).strip(), unit, text, order=n)
 
 
 def date(lex: Lexicon, lang: str, first: int = 2018, last: int = 2029) -> Value:
     day, month, year = lex.between(1, 28), lex.between(1, 12), lex.between(first, last)
+    if lex.habits and (first, last) == (2018, 2029):
+        year = lex.habits["year"] + (lex.choice((-1, 1)) if lex.chance(0.15) else 0)
     name, short = MONTHS[lang][month - 1], SHORT[lang][month - 1]
     nth = f"{day}{'th' if 11 <= day <= 13 else {1: 'st', 2: 'nd', 3: 'rd'}.get(day % 10, 'th')}"
     common = [f"{day:02}.{month:02}.{year}", f"{year}-{month:02}-{day:02}", f"{day:02}/{month:02}/{year}"]
@@ -114,7 +149,9 @@ def date(lex: Lexicon, lang: str, first: int = 2018, last: int = 2029) -> Value:
     else:
         first_day = "1er" if day == 1 else str(day)
         forms = [f"{first_day} {name} {year}"] * 4 + [f"{day} {short} {year}", f"{day}/{month:02}/{year}", f"{first_day} {name}", common[2], common[2], common[0]]
-    return Value(lex.choice(forms))
+    form = forms[int(lex.habits["form"] * len(forms))] if lex.habits and lex.chance(0.75) else lex.choice(forms)
+    that = datetime.date(year, month, day)
+    return Value(form, order=that.toordinal(), weekday=WEEKDAYS[lang][that.weekday()] if "-" not in form else "")
 
 
 def clock(lex: Lexicon, lang: str) -> Value:
@@ -122,14 +159,21 @@ def clock(lex: Lexicon, lang: str) -> Value:
     half = hour % 12 or 12
     forms = {"en": [f"{hour}:{minute}", f"{hour:02}:{minute}", f"{half}:{minute} {'am' if hour < 12 else 'pm'}", f"{half} {'am' if hour < 12 else 'pm'}", f"{half}{'am' if hour < 12 else 'pm'}", f"{half}.{minute} {'a.m.' if hour < 12 else 'p.m.'}", f"{hour}.{minute}"],
              "de": [f"{hour}:{minute} Uhr", f"{hour}.{minute} Uhr", f"{hour} Uhr", f"{hour}:{minute}"], "fr": [f"{hour}h{minute}", f"{hour} h {minute}", f"{hour} h", f"{hour}:{minute}"]}
-    return Value(lex.choice(forms[lang]))
+    if lex.chance(0.12):
+        after, before = COUNTS["en"][half - 1], COUNTS["de"][half % 12]
+        said = {"en": {"00": f"{after} o'clock", "15": f"a quarter past {after}", "30": f"half past {after}"}, "de": {"30": f"halb {before}"}, "fr": {"00": f"{hour} heures", "30": f"{hour} heures trente"}}[lang].get(minute)
+        if said:
+            return Value(said, order=hour * 60 + int(minute))
+    return Value(lex.choice(forms[lang]), order=hour * 60 + int(minute))
 
 
 def count(lex: Lexicon, lang: str, low: int, high: int) -> Value:
     n = lex.between(low, high)
     if n <= 12 and not (lang != "en" and n == 1) and lex.chance(0.4):
-        return Value(COUNTS[lang][n - 1])
-    return Value(str(n))
+        return Value(COUNTS[lang][n - 1], order=n)
+    if n in (20, 30, 40, 50, 60) and lex.chance(0.3):
+        return Value(_WORDS[n][("en", "de", "fr").index(lang)], order=n)
+    return Value(str(n), order=n)
 
 
 def several(lex: Lexicon, options: list[str], low: int, high: int) -> Value:
@@ -172,7 +216,7 @@ def draw(lex: Lexicon, lang: str, spec: str) -> Value:
         if name == "count":
             return count(lex, lang, int(low), int(high))
         n = lex.between(int(low), int(high))
-        return Value(grouped(lex, n, lang, 0) if name == "int" and n > 9999 else str(n))
+        return Value(grouped(lex, n, lang, 0) if name == "int" and n > 9999 else str(n), order=n)
     local = {"jobde": _JOBS_DE, "produkt": _PRODUCTS_DE, "produitfr": _PRODUCTS_FR, "platfr": _DISHES_FR, "dish": _DISHES, "food": _FOODS if lang == "en" else _PRODUCTS_DE, "coursename": _COURSES, "petname": _PETS,
              "airline": _AIRLINES, "jobtitle": _TITLES, "carmake": _CARS, "car": _CARS, "titrefr": _TITRES, "lieufr": _LIEUX, "venue": _VENUES if lang == "en" else _VENUES_DE}
     if name in local:

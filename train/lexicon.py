@@ -85,6 +85,7 @@ class Lexicon:
 
     def __init__(self, rng: random.Random, split: str) -> None:
         self.rng, self.split = rng, split
+        self.habits: dict = {}  # of the document that is being written (train.everyday_values)
         self._syllables, self._open = SYLLABLES_OF[split], _OPEN_OF[split]
 
     def choice(self, options: list | tuple | str):
