@@ -65,6 +65,11 @@ class Kind:
     lines: list[str] = field(default_factory=list)
     orders: list[list[str]] = field(default_factory=list)
 
+    @property
+    def has_old(self) -> bool:
+        """Whether a field may ask for a value that another one replaces."""
+        return bool(self.pairs) or any(re.match(r"(old|previous|original|former|regular|list)_", n) for f in self.fields for n in f.names)
+
 
 @dataclass
 class Said:
@@ -136,7 +141,8 @@ def fill(lex: Lexicon, lang: str, text: str) -> str:
 def framing(lex: Lexicon, kind: Kind, options: list[str], said: list[Said]) -> str:
     """A title, beginning or end. What it names is what the document says; it never names what a field of the kind would have to be."""
     told = {s.field.gen: s.text if s.field.type == "enum" else s.value for s in said if isinstance(s.value, str)}
-    gens = {f.gen for f in kind.fields} - told.keys()
+    shared = [f.gen for f in kind.fields]  # a name that two fields could have would say nothing of which it is
+    gens = {g for g in shared if g not in told or shared.count(g) > 1}
     fitting = [o for o in options if not gens.intersection(_DRAWN.findall(o))]
     return fill(lex, kind.lang, _DRAWN.sub(lambda m: told.get(m[1], m[0]), lex.choice(fitting))) if fitting else ""
 
@@ -144,6 +150,16 @@ def framing(lex: Lexicon, kind: Kind, options: list[str], said: list[Said]) -> s
 def put(sentence: str, mark: str, text: str) -> str:
     """The sentence with the text for its mark; a text that ends in a point needs no other one."""
     return (sentence.replace(mark + ".", text) if text.endswith(".") and sentence.endswith(mark + ".") else sentence).replace(mark, text)
+
+
+def value_of(lex: Lexicon, kind: Kind, f: Field) -> Value:
+    """One for the field; a whole number where it wants one."""
+    made = draw(lex, kind.lang, f.gen)
+    for _ in range(8):
+        if f.type != "integer" or not re.search(r"\d[.,]\d{1,2}(?!\d)|half", made.text):
+            break
+        made = draw(lex, kind.lang, f.gen)
+    return made
 
 
 def say(lex: Lexicon, kind: Kind, f: Field, made: Value | None = None) -> Said:
@@ -156,17 +172,17 @@ def say(lex: Lexicon, kind: Kind, f: Field, made: Value | None = None) -> Said:
         value = lex.choice(list(f.choices))
         word = lex.choice(f.choices[value])
         return Said(f, value, label, word, lex.choice(f.say).replace("{v}", word), shown=word)
-    made = made or draw(lex, lang, f.gen)
+    made = made or value_of(lex, kind, f)
     if f.type == "list":
         items = made.items
         joined = items[0] if len(items) == 1 else ", ".join(items[:-1]) + AND[lang] + items[-1]
         return Said(f, items, label, lex.choice((", ", ", ", "; ", " / ", ",")).join(items), lex.choice(f.say).replace("{v}", joined))
     text = made.text
     shown = aside.with_weekday(lex, lang, made)
-    sentence = put(lex.choice(f.say), "{v}", aside.corrected(lex, lang, f.type, f.gen, text, shown))
+    sentence = put(lex.choice(f.say), "{v}", aside.corrected(lex, lang, f.type, f.gen, text, shown, False, kind.has_old))
     if made.bare and not made.bare.isalpha() and lex.chance(0.12):  # the unit stands with the label: the number alone is the value
         return Said(f, made.bare, f"{label} ({made.unit})" if lex.chance(0.7) else f"{label} in {made.unit}", made.bare, "", made.unit)
-    return Said(f, text, label, aside.corrected(lex, lang, f.type, f.gen, text, shown, in_line=True), sentence, made.unit, shown)
+    return Said(f, text, label, aside.corrected(lex, lang, f.type, f.gen, text, shown, True, kind.has_old), sentence, made.unit, shown)
 
 
 def absent(lex: Lexicon, kind: Kind, f: Field) -> Said:
@@ -241,7 +257,7 @@ def in_order(lex: Lexicon, kind: Kind, fields: list[Field]) -> dict[str, Value]:
     for keys in kind.orders:
         ordered = sorted((f for f in fields if f.key in keys and f.key not in out), key=lambda f: keys.index(f.key))
         if len(ordered) > 1:
-            made = sorted((draw(lex, kind.lang, f.gen) for f in ordered), key=lambda v: v.order)
+            made = sorted((value_of(lex, kind, f) for f in ordered), key=lambda v: v.order)
             out |= {f.key: v for f, v in zip(ordered, made)}
     return out
 
@@ -299,7 +315,7 @@ def document(lex: Lexicon, kind: Kind, missing: float = 0.2) -> Document:
     sentences += others
     if lex.chance(0.7):
         lex.rng.shuffle(sentences)
-    sentences = aside.joined(lex, kind.lang, sentences)
+    sentences = aside.joined(lex, kind.lang, sentences, [v for s in said for v in (s.value if isinstance(s.value, list) else [s.text]) if v and s.value is not None])
     items, lines, unit = [], [], ""
     of_items = next((f for f in kind.fields if f.type == "items"), None)
     if of_items and lex.chance(0.55):

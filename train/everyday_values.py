@@ -118,7 +118,7 @@ def number(lex: Lexicon, lang: str, low: str, high: str, unit: str) -> Value:
             if a <= minutes / (60 if unit == "hours" else 1) <= b and lex.chance(0.6):
                 return Value(said, unit, order=minutes / (60 if unit == "hours" else 1))
     n = a + (b - a) * lex.rng.random() ** 1.5
-    decimals = (2 if b < 1 else 1 if b <= 60 and lex.chance(0.3 if a >= 1 else 0.7) else 0) if unit not in ("nights", "days", "Tage", "years", "months", "weeks") else 0
+    decimals = (2 if b < 1 else 1 if b <= 60 and lex.chance(0.3 if a >= 1 else 0.7) else 0) if unit not in ("nights", "days", "Tage", "Tagen", "jours", "years", "months", "weeks") else 0
     if decimals == 0 and n > 2000 and lex.chance(0.6):
         n = round(n, -3)
     written = lex.choice(LOCAL_UNITS.get(lang, {}).get(unit, UNITS.get(unit, [unit])))

@@ -4,6 +4,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import subprocess
 import tempfile
 import unittest
@@ -52,6 +53,22 @@ class Everyday(unittest.TestCase):
             for f in k.fields:
                 said = f.true and f.false if f.type == "boolean" else f.type == "items" or all("{v}" in s for s in f.say) and f.say
                 self.assertTrue(said and f.names and f.type in ("text", "number", "integer", "date", "boolean", "enum", "list", "items"), f"{k.name}, {f.key}")
+
+    def test_sentences_say_several_fields_and_amounts_grow_as_the_kind_says(self):
+        for k in everyday.kinds():
+            types = {f.key: f.type for f in k.fields}
+            for sentence in k.pairs:
+                keys = re.findall(r"\{=(\w+)\}", sentence)
+                self.assertTrue(len(set(keys)) == len(keys) > 1 and all(types.get(x, "list") not in ("list", "boolean", "items") for x in keys), f"{k.name}: {sentence}")
+            self.assertTrue(all(x in types for keys in k.orders for x in keys), k.name)
+        text = "# k | en | T\n<: a b\nP: From {=a} to {=b}.\n@ a | integer | int 1-900 | a | A | a\nS: A {v}.\n@ b | integer | int 1-900 | b | B | b\nS: B {v}.\n"
+        kind, together, lex = everyday.parse(text, {})[0], 0, Lexicon(random.Random(5), TRAIN)
+        for _ in range(60):
+            d = everyday.document(lex, kind, missing=0.0)
+            a, b = (int(s.value) for s in d.said)
+            self.assertLessEqual(a, b)
+            together += f"From {a} to {b}." in d.text
+        self.assertGreater(together, 15)
 
     def test_names_have_styles(self):
         lex = Lexicon(random.Random(1), TRAIN)
