@@ -1,9 +1,12 @@
 // banyan eval rag: rows that were written, or a sweep over ways to answer.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <fstream>
 #include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "banyan/error.h"
@@ -23,6 +26,7 @@ constexpr const char* kEvalRagHelp = R"(
     $ banyan eval rag gold.jsonl experts.jsonl concat.jsonl
   Ways to answer, compared at once (lists are parted by commas, and every combination is asked):
     $ banyan eval rag gold.jsonl -m MODEL --method experts,top1,concat --scores normalised,raw --gamma 0,1,2.5
+    $ banyan eval rag gold.jsonl -m MODEL --method concat,kv-concat --ape-temperature 0.5,1 --ape-scale 0.8,1
     $ banyan eval rag gold.jsonl -m MODEL --documents 4,8,16 --without-gold --plot exact.svg --json
 
 Gold rows: {"id","answers":[…],"documents":[{"id","gold"?}]?}: the best of the answers counts; without any,
@@ -39,6 +43,7 @@ struct EvalRagOptions {
   std::vector<std::string> betas = {"expert"}, relevances = {"auto"}, gammas = {"auto"};
   std::vector<std::string> scopes = {AbstentionScopeName(RagPanel().abstention_scope)};
   std::vector<double> plausibilities = {0.1}, abstentions = {0.5};
+  std::vector<double> ape_temperatures = {1.0}, ape_scales = {1.0};
   std::vector<int> documents = {0};
   std::string encoder;
   bool copy = false;
@@ -55,17 +60,23 @@ class Variants {
     variants_.push_back(first);
   }
 
-  // Every variant once for each value. Where there are several, names have them. What concerns
-  // experts alone is not repeated for others.
+  // Every variant once for each value. Where there are several, names have them. What concerns one
+  // `method` alone leaves others as they are.
   template <typename Value, typename Set>
-  void Times(const std::vector<Value>& values, const char* name, bool of_experts, const Set& set) {
+  void Times(const std::vector<Value>& values, const char* name, std::optional<RagMethod> method,
+             const Set& set) {
     std::vector<RagVariant> product;
     for (const RagVariant& variant : variants_) {
-      const bool experts = variant.options.method == RagMethod::kExperts;
-      for (size_t i = 0; i < (of_experts && !experts ? 1 : values.size()); ++i) {
+      if (method && variant.options.method != *method) {
+        RagVariant unused = variant;  // a value that is none is refused all the same
+        for (const Value& value : values) set(unused, value);
+        product.push_back(variant);
+        continue;
+      }
+      for (size_t i = 0; i < values.size(); ++i) {
         RagVariant& one = product.emplace_back(variant);
         set(one, values[i]);
-        if (values.size() > 1 && (experts || !of_experts)) {
+        if (values.size() > 1) {
           one.name += fmt::format("{}{}{}", one.name.empty() ? "" : " ", name, values[i]);
         }
       }
@@ -87,45 +98,65 @@ class Variants {
 
 std::vector<RagVariant> VariantsOf(const EvalRagOptions& o, const RagOptions& common) {
   using Text = std::string;
+  constexpr RagMethod kExperts = RagMethod::kExperts, kKvConcat = RagMethod::kKvConcat;
   Variants variants(common);
-  variants.Times(o.methods, "", false, [](RagVariant& variant, const Text& method) {
+  variants.Times(o.methods, "", {}, [](RagVariant& variant, const Text& method) {
     variant.options.method = ParseRagMethod(method);
   });
-  variants.Times(o.documents, "documents ", false,
+  variants.Times(o.documents, "documents ", {},
                  [](RagVariant& variant, int count) { variant.documents = count; });
-  variants.Times(o.relevances, "", false, [](RagVariant& variant, const Text& relevance) {
+  variants.Times(o.relevances, "", {}, [](RagVariant& variant, const Text& relevance) {
     variant.options.relevance = ParseRelevanceFrom(relevance);
   });
-  variants.Times(o.rules, "", true, [](RagVariant& variant, const Text& rule) {
+  variants.Times(o.rules, "", kExperts, [](RagVariant& variant, const Text& rule) {
     variant.options.panel.rule = ParseFusionRule(rule);
   });
-  variants.Times(o.scores, "", true, [](RagVariant& variant, const Text& scores) {
+  variants.Times(o.scores, "", kExperts, [](RagVariant& variant, const Text& scores) {
     variant.options.panel.scores = ParsePanelScores(scores);
   });
-  variants.Times(o.plausibilities, "α ", true, [](RagVariant& variant, double plausibility) {
+  variants.Times(o.plausibilities, "α ", kExperts, [](RagVariant& variant, double plausibility) {
     variant.options.panel.plausibility = plausibility;
   });
-  variants.Times(o.abstentions, "abstention ", true, [](RagVariant& variant, double abstention) {
-    variant.options.panel.abstention = abstention;
-  });
-  variants.Times(o.scopes, "silent ", true, [](RagVariant& variant, const Text& scope) {
+  variants.Times(o.abstentions, "abstention ", kExperts,
+                 [](RagVariant& variant, double abstention) {
+                   variant.options.panel.abstention = abstention;
+                 });
+  variants.Times(o.scopes, "silent ", kExperts, [](RagVariant& variant, const Text& scope) {
     variant.options.panel.abstention_scope = ParseAbstentionScope(scope);
   });
-  variants.Times(o.betas, "β ", true, [](RagVariant& variant, const Text& beta) {
+  variants.Times(o.betas, "β ", kExperts, [](RagVariant& variant, const Text& beta) {
     ParseBeta(beta, "--beta", variant.options.panel);
   });
-  variants.Times(o.gammas, "γ ", true, [](RagVariant& variant, const Text& gamma) {
+  variants.Times(o.gammas, "γ ", kExperts, [](RagVariant& variant, const Text& gamma) {
     if (gamma != "auto") variant.options.gamma = std::stod(gamma);
   });
+  variants.Times(o.ape_temperatures, "T ", kKvConcat, [](RagVariant& variant, double temperature) {
+    variant.options.ape_temperature = temperature;
+  });
+  variants.Times(o.ape_scales, "S ", kKvConcat,
+                 [](RagVariant& variant, double scale) { variant.options.ape_scale = scale; });
   std::vector<std::string> gold = {""};
   if (o.without_gold) gold.emplace_back("(no gold)");
-  variants.Times(gold, "", false, [](RagVariant& variant, const Text& without) {
+  variants.Times(gold, "", {}, [](RagVariant& variant, const Text& without) {
     variant.without_gold = !without.empty();
   });
   return variants.Take();
 }
 
+// Numbers of a method that is not asked for would change nothing.
+void CheckApe(const EvalRagOptions& o) {
+  if (std::ranges::find(o.methods, "kv-concat") != o.methods.end()) return;
+  const std::vector<double> as_it_is = {1.0};
+  for (const auto& [name, values] :
+       {std::pair("--ape-temperature", &o.ape_temperatures), {"--ape-scale", &o.ape_scales}}) {
+    if (*values == as_it_is) continue;
+    throw Error(ErrorKind::kUsage, fmt::format("{} goes with --method kv-concat, found {}", name,
+                                               fmt::join(o.methods, ",")));
+  }
+}
+
 std::vector<RagScore> Sweep(EvalRagOptions& o) {
+  CheckApe(o);
   o.run.Resolve();
   RagOptions common;
   common.max_new = o.max_new;
@@ -180,6 +211,9 @@ void AddSweepOptions(CLI::App& rag, EvalRagOptions& o) {
   list("--beta", o.betas, "Contrasts of experts: expert, shared or a number");
   list("--gamma", o.gammas, "Weights of relevance: auto (1, of raw scores 2.5) or numbers")
       ->check(CLI::NonNegativeNumber | CLI::IsMember({"auto"}));
+  list("--ape-temperature", o.ape_temperatures, "Temperatures of kv-concat")
+      ->check(CLI::Range(0.1, 2.0));
+  list("--ape-scale", o.ape_scales, "Scales of kv-concat")->check(CLI::Range(0.1, 2.0));
   list("--relevance", o.relevances, "Who judges documents")
       ->type_name("auto|given|bm25|dense|sparse|multi-vector|equal");
   list("--documents", o.documents,

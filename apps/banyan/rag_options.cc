@@ -167,6 +167,18 @@ void AddAnswers(CLI::App& command, RagCommand& options) {
       ->capture_default_str()
       ->group(group);
   command
+      .add_option("--ape-temperature", rag.ape_temperature,
+                  "kv-concat: scores of document tokens are divided by it; below 1 sharpens")
+      ->check(CLI::Range(0.1, 2.0))
+      ->capture_default_str()
+      ->group(group);
+  command
+      .add_option("--ape-scale", rag.ape_scale,
+                  "kv-concat: the log-sum-exp of these scores is multiplied by it")
+      ->check(CLI::Range(0.1, 2.0))
+      ->capture_default_str()
+      ->group(group);
+  command
       .add_flag("--copy", rag.copy,
                 "The answer is copied from one of the documents, word for word, or null")
       ->group(group);

@@ -103,6 +103,9 @@ struct RagOptions {
   bool copy = false;                  // the answer is a span of one of the documents, or null
   bool verify = false;  // with kExperts: the answer again without each document that it cites
   bool trace = true;    // rows say which document every token is owed to
+  // With kKvConcat, Adaptive Parallel Encoding: scores of document tokens are divided by the
+  // temperature, their log-sum-exp is multiplied by the scale. Both 0.1 to 2; 1: as they are.
+  double ape_temperature = 1.0, ape_scale = 1.0;
 };
 
 // Throws Error for what stops the whole job; rows that cannot be answered become error rows.

@@ -116,6 +116,8 @@ RagOptions RagOptionsOf(OptionReader& reader) {
   reader.Read("copy", options.copy);
   reader.Read("verify", options.verify);
   reader.Read("trace", options.trace);
+  reader.Read("ape_temperature", options.ape_temperature);
+  reader.Read("ape_scale", options.ape_scale);
   AtLeast("max_new", options.max_new, 1);
   AtLeast("top", options.top, 1);
   AtLeast("candidate_count", options.candidate_count, 0);

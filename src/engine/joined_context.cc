@@ -45,8 +45,9 @@ struct JoinedContext::Run {
   }
 
   // Computes the tokens as what follows in the last of the segments, which see those before them.
-  // Returns the logits after the last token.
-  Tensor Feed(std::span<const TokenId> tokens, std::span<Segment* const> path) {
+  // `context`: its spans are the first of those. Returns the logits after the last token.
+  Tensor Feed(std::span<const TokenId> tokens, std::span<Segment* const> path,
+              const ParallelContext& context = {}) {
     Segment& own = *path.back();
     Tensor logits;
     for (size_t begin = 0; begin < tokens.size(); begin += kStepRows) {
@@ -61,12 +62,13 @@ struct JoinedContext::Run {
       }
       batch.logit_rows = {static_cast<std::int32_t>(rows) - 1};
       own.filled += static_cast<std::int32_t>(rows);
-      logits = forward.Run(batch, PlanFor(path, batch), *kv);
+      logits = forward.Run(batch, PlanFor(path, batch, context), *kv);
     }
     return logits;
   }
 
-  AttentionPlan PlanFor(std::span<Segment* const> path, const Batch& batch) const {
+  AttentionPlan PlanFor(std::span<Segment* const> path, const Batch& batch,
+                        const ParallelContext& context) const {
     std::vector<PlanNode> nodes;
     for (const Segment* segment : path) {
       if (segment->filled == 0) continue;
@@ -77,7 +79,9 @@ struct JoinedContext::Run {
       node.pages = std::span(segment->pages).first(static_cast<size_t>(PagesFor(segment->filled)));
     }
     nodes.back().row_end = batch.rows();
-    return BuildPlan(nodes, batch.positions, plan_options);
+    PlanOptions options = plan_options;
+    options.context = context;
+    return BuildPlan(nodes, batch.positions, options);
   }
 
   Model::Parts& model;
@@ -87,7 +91,8 @@ struct JoinedContext::Run {
   std::int32_t pages = 0;
 };
 
-JoinedContext::JoinedContext(std::shared_ptr<Model> model) : model_(std::move(model)) {}
+JoinedContext::JoinedContext(std::shared_ptr<Model> model, const JoinedOptions& options)
+    : model_(std::move(model)), options_(options) {}
 JoinedContext::~JoinedContext() = default;
 
 Answer JoinedContext::Ask(const JoinedPrompt& prompt, const AnswerRequest& wanted) {
@@ -126,15 +131,22 @@ Answer JoinedContext::Ask(const JoinedPrompt& prompt, const AnswerRequest& wante
   Answer answer;
   answer.tag = wanted.tag;
   answer.prompt_tokens = size(prompt.system) + size(prompt.question);
-  std::vector<Run::Segment*> path = {&system};
-  run.Feed(prompt.system, path);
+  std::vector<Run::Segment*> path;  // of question and answer
+  run.Feed(prompt.system, std::vector{&system});
   for (size_t i = 0; i < documents.size(); ++i) {
     run.Feed(prompt.documents[i], std::vector{&system, &documents[i]});
     answer.prompt_tokens += size(prompt.documents[i]);
-    path.push_back(&documents[i]);
+    if (documents[i].filled > 0) path.push_back(&documents[i]);
   }
+  // A context that is weighed by itself comes before all else that is read with it.
+  ParallelContext context;
+  if (options_.temperature != 1.0 || options_.scale != 1.0) {
+    context = {static_cast<std::int32_t>(path.size()), static_cast<float>(options_.temperature),
+               static_cast<float>(options_.scale)};
+  }
+  path.insert(path.begin() + context.spans, &system);
   path.push_back(&question);
-  Tensor logits = run.Feed(prompt.question, path);
+  Tensor logits = run.Feed(prompt.question, path, context);
   if (!one_segment) path.push_back(&tail);
 
   std::unique_ptr<AnswerText> text;
@@ -158,7 +170,7 @@ Answer JoinedContext::Ask(const JoinedPrompt& prompt, const AnswerRequest& wante
       break;
     }
     if (static_cast<std::int32_t>(answer.tokens.size()) == most) break;
-    logits = run.Feed(std::span(&choice.token, 1), path);
+    logits = run.Feed(std::span(&choice.token, 1), path, context);
   }
   if (text) answer.text = text->Finish();
   answer.seconds = seconds();

@@ -8,6 +8,11 @@
 // Every document stands right after the system prompt and has seen nothing but it, so all begin at
 // the same position; the question comes after the longest, and it and the answer see all of them.
 // With one document this is that document's prompt, bit for bit.
+//
+// Documents side by side get another share of the attention than in one prompt. Adaptive Parallel
+// Encoding answers with two numbers for the rows of question and answer: their scores of document
+// tokens are divided by a temperature, and the log-sum-exp of all these scores is multiplied by a
+// scale before it meets that of the system prompt and the rows' own text.
 #pragma once
 
 #include <memory>
@@ -27,9 +32,15 @@ struct JoinedPrompt {
   std::vector<TokenId> question;  // not empty
 };
 
+// 1 and 1: attention as it is, bit for bit.
+struct JoinedOptions {
+  double temperature = 1.0;  // above 0; below 1 sharpens
+  double scale = 1.0;
+};
+
 class JoinedContext {
  public:
-  explicit JoinedContext(std::shared_ptr<Model> model);
+  explicit JoinedContext(std::shared_ptr<Model> model, const JoinedOptions& options = {});
   ~JoinedContext();
 
   // Greedy: of the request max_new, stop tokens, stop strings and the tag count. Any thread; one
@@ -40,6 +51,7 @@ class JoinedContext {
  private:
   struct Run;
   std::shared_ptr<Model> model_;
+  const JoinedOptions options_;
   std::mutex busy_;
 };
 

@@ -66,6 +66,44 @@ TEST(JoinedContext, TheOrderOfDocumentsMeansNothing) {
   }
 }
 
+// The paper's two numbers: each changes the answer, and no document comes first.
+TEST(JoinedContext, TemperatureAndScaleWeighTheDocuments) {
+  JoinedPrompt prompt = PromptOf(20, {90, 140, 40}, 70);
+  const Answer plain = JoinedContext(SharedModel()).Ask(prompt, Ask(0, 8));
+  const Answer ones = JoinedContext(SharedModel(), {1.0, 1.0}).Ask(prompt, Ask(0, 8));
+  EXPECT_EQ(ones.tokens, plain.tokens);
+  EXPECT_EQ(ones.logprobs, plain.logprobs);
+  for (const JoinedOptions& options : {JoinedOptions{0.4, 1.0}, {1.0, 0.5}, {0.6, 1.4}}) {
+    JoinedContext joined(SharedModel(), options);
+    const Answer found = joined.Ask(prompt, Ask(0, 8));
+    EXPECT_GT(std::fabs(found.logprobs[0] - plain.logprobs[0]), 1e-4);
+    EXPECT_EQ(joined.Ask(prompt, Ask(0, 8)).logprobs, found.logprobs);
+    JoinedPrompt turned = prompt;
+    std::swap(turned.documents[0], turned.documents[2]);
+    const Answer other = joined.Ask(turned, Ask(0, 8));
+    ASSERT_EQ(other.tokens, found.tokens);
+    for (size_t i = 0; i < found.tokens.size(); ++i) {
+      EXPECT_NEAR(other.logprobs[i], found.logprobs[i], 2e-3) << i;
+    }
+  }
+}
+
+// Empty parts are no part of it: without documents there is nothing to weigh.
+TEST(JoinedContext, WithoutDocumentsNumbersChangeNothing) {
+  for (const std::vector<int>& documents : {std::vector<int>{}, {0, 0}}) {
+    const JoinedPrompt prompt = PromptOf(20, documents, 12);
+    const Answer plain = JoinedContext(SharedModel()).Ask(prompt, Ask(0, 6));
+    const Answer found = JoinedContext(SharedModel(), {0.5, 0.5}).Ask(prompt, Ask(0, 6));
+    EXPECT_EQ(found.tokens, plain.tokens);
+    EXPECT_EQ(found.logprobs, plain.logprobs);
+  }
+  JoinedContext joined(SharedModel(), {0.5, 0.8});
+  JoinedPrompt prompt = PromptOf(0, {30, 31}, 12);
+  const Answer two = joined.Ask(prompt, Ask(0, 6));
+  prompt.documents.insert(prompt.documents.begin() + 1, std::vector<TokenId>{});
+  EXPECT_EQ(joined.Ask(prompt, Ask(0, 6)).logprobs, two.logprobs);
+}
+
 TEST(JoinedContext, EndsWhereTheRequestSays) {
   JoinedContext joined(SharedModel());
   const JoinedPrompt prompt = PromptOf(5, {30, 31}, 6);

@@ -28,6 +28,7 @@ struct Tree {
   std::vector<std::vector<std::int32_t>> pages;  // of each node
   int page_count = 0;                            // all memory, with some pages of nobody
   int key_count = 0;                             // rows of the contents
+  ParallelContext context = {};                  // of the first nodes
 };
 
 // Pages are dealt in a shuffled order, so that neighbours in a span are not neighbours in memory.
@@ -131,10 +132,14 @@ inline AttentionPlan BuildTestPlan(const Tree& tree, const PlanChoice& choice) {
   const auto rows = static_cast<std::int32_t>(positions.size());
   const auto readers = plan_internal::Readers(tree);
   AttentionPlan plan;
+  plan.context = tree.context;
   std::vector<std::vector<MergeEntry>> merges(positions.size());
 
   const auto add_items = [&](size_t n, int key_begin, int key_end) {
-    const Opening opens = OpeningAt(plan.spans[n], key_begin);
+    const int parent = tree.nodes[n].parent, context = tree.context.spans;
+    const bool rest = static_cast<int>(n) >= context && parent >= 0 && parent < context;
+    const Opening opens =
+        rest && key_begin == 0 ? Opening::kRest : OpeningAt(plan.spans[n], key_begin);
     const auto [first, last] = readers[n];
     const std::int32_t begin = choice.stacked ? 0 : first;
     const std::int32_t end = choice.stacked ? rows : last;
@@ -192,12 +197,16 @@ inline Tree PathOfRow(const Tree& tree, int row) {
     tail.length = tail.length - tail.own_rows + row + 1;
     tail.own_rows = 1;
     std::vector<TreeNode> path = {tail};
+    int root = static_cast<int>(n);
     for (int up = tail.parent; up >= 0; up = tree.nodes[up].parent) {
+      root = up;
       path.insert(path.begin(), tree.nodes[up]);
       path.front().own_rows = 0;
     }
     for (size_t i = 0; i < path.size(); ++i) path[i].parent = static_cast<int>(i) - 1;
-    return MakeTree(std::move(path));
+    Tree alone = MakeTree(std::move(path));
+    if (root < tree.context.spans) alone.context = tree.context;
+    return alone;
   }
   return {};
 }

@@ -15,6 +15,9 @@
 // or a run of groups that starts at a stretch's start and ends within the stretch, the last of them
 // short only where the segment ends. Merged from the left on the way, it gives the bits of its
 // parts merged later. Partials in which a row sees no key are empty and skipped.
+//
+// Where a row has a parallel context on its path, that comes first: once all stretches of the
+// context are merged, what they weigh together is scaled; then come the stretches of the rest.
 #pragma once
 
 #include <cstdint>
@@ -50,10 +53,23 @@ struct WorkItem {
   std::int32_t first_partial = 0;           // of row reader_begin; later readers follow
 };
 
-// What begins with a cut. A stretch begins with a group.
-enum class Opening : std::uint8_t { kCut, kGroup, kStretch };
+// Texts that were computed apart and that rows read side by side as one context (Adaptive Parallel
+// Encoding). Scores of its keys are divided by `temperature`; with L the logarithm of the sum of
+// the weights of all its keys that a row sees, each of these weights is multiplied by
+// exp((scale - 1) L), so that together they are exp(scale * L).
+struct ParallelContext {
+  // The plan's first ones, a chain of whole segments from a root, without rows of the step; 0: the
+  // plan has no such context.
+  std::int32_t spans = 0;
+  float temperature = 1.0f;
+  float scale = 1.0f;
+};
 
-// With the cut that begins at `key` of the span.
+// What begins with a cut. A stretch begins with a group, the rest of a path after its parallel
+// context with a stretch.
+enum class Opening : std::uint8_t { kCut, kGroup, kStretch, kRest };
+
+// Never kRest, which is a matter of the path. With the cut that begins at `key` of the span.
 constexpr Opening OpeningAt(const KvSpan& span, std::int32_t key) {
   const std::int32_t cut = span.stretch_phase + key / kCutKeys;
   if (cut % kCutsPerGroup != 0) return Opening::kCut;
@@ -69,6 +85,7 @@ struct MergeEntry {
 struct AttentionPlan {
   std::vector<std::int32_t> pages;  // page ids of all spans
   std::vector<KvSpan> spans;
+  ParallelContext context;
   std::vector<WorkItem> items;            // longest first
   std::vector<std::int32_t> merge_begin;  // [rows + 1] offsets into merges
   std::vector<MergeEntry> merges;         // of each row, in canonical order

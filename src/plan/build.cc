@@ -38,6 +38,7 @@ class Builder {
   void AddSpans() {
     plan_.pages.clear();
     plan_.spans.clear();
+    plan_.context = options_.context;
     for (const PlanNode& node : nodes_) {
       plan_.spans.push_back({.first_page = static_cast<std::int32_t>(plan_.pages.size()),
                              .length = node.length,
@@ -163,7 +164,10 @@ class Builder {
     std::vector<std::int32_t>& next = scratch_.next_merge;
     next.assign(begin.begin(), begin.end() - 1);
     for (const WorkItem& item : plan_.items) {
-      const Opening opens = OpeningAt(plan_.spans[item.span], item.key_begin);
+      Opening opens = OpeningAt(plan_.spans[item.span], item.key_begin);
+      if (item.key_begin == 0 && FollowsContext(plan_.context, nodes_[item.span], item.span)) {
+        opens = Opening::kRest;
+      }
       std::int32_t partial = item.first_partial;
       for (std::int32_t row = item.reader_begin; row < item.reader_end; ++row) {
         plan_.merges[next[row]++] = {partial++, opens};

@@ -29,6 +29,12 @@ struct PlanNode {
   bool continues_parent = false;
 };
 
+// Whether the rest of a path begins with node `index`, which is this one.
+inline bool FollowsContext(const ParallelContext& context, const PlanNode& node,
+                           std::int32_t index) {
+  return index >= context.spans && node.parent >= 0 && node.parent < context.spans;
+}
+
 enum class ItemSharing {
   kPerStream,  // flat and paged: every run of own rows reads its path by itself
   kTree,       // all readers of a node read it together
@@ -43,8 +49,9 @@ struct PlanOptions {
   // Work for this many hands: all groups are split into cuts when there would be fewer items, else
   // those groups that alone are more than 1.5/min_items of the work. The bits stay the same.
   int min_items = 1;
-  ItemCosts costs = {};       // kAuto: what decides
-  GroupJoining joining = {};  // items of several groups, where the kernels like them
+  ItemCosts costs = {};          // kAuto: what decides
+  GroupJoining joining = {};     // items of several groups, where the kernels like them
+  ParallelContext context = {};  // of the nodes, which are those of the plan's spans
 };
 
 // Span i of the plan is node i. Keys that no row of an item sees are left out of it, and so are

@@ -38,7 +38,7 @@ std::vector<std::string> Items(const AttentionPlan& plan) {
 }
 
 // "||0[0-1024] 0[1024-1152] |0[2048-2176]": what the row merges, as span[keys); a bar where a group
-// opens, two where a stretch does.
+// opens, two where a stretch does, three where the rest after a parallel context does.
 std::string Merges(const AttentionPlan& plan, int row) {
   std::string line;
   for (int i = plan.merge_begin[row]; i < plan.merge_begin[row + 1]; ++i) {
@@ -48,9 +48,8 @@ std::string Merges(const AttentionPlan& plan, int row) {
           row < item.reader_begin || row >= item.reader_end) {
         continue;
       }
-      const char* bar = entry.opens == Opening::kStretch ? "||" : "|";
-      line += fmt::format("{}{}{}[{}-{}]", line.empty() ? "" : " ",
-                          entry.opens == Opening::kCut ? "" : bar, item.span, item.key_begin,
+      const std::string bars(static_cast<std::size_t>(entry.opens), '|');
+      line += fmt::format("{}{}{}[{}-{}]", line.empty() ? "" : " ", bars, item.span, item.key_begin,
                           item.key_end);
     }
   }
@@ -67,6 +66,26 @@ PlanForest TwoContexts() {
   const int c2 = forest.Add({.parent = p, .length = 100, .stack = 0});
   forest.Add({.parent = c2, .length = 1, .own_rows = 1, .stack = 0});
   return forest;
+}
+
+// Two documents, the system prompt, two questions; and a stream that does not read them.
+TEST(BuildPlan, TheRestOfAPathOpensAfterItsParallelContext) {
+  PlanForest forest;
+  const int d1 = forest.Add({.length = 200});
+  const int d2 = forest.Add({.parent = d1, .length = 40});
+  const int system = forest.Add({.parent = d2, .length = 1100});
+  forest.Add({.parent = system, .length = 30, .own_rows = 1});
+  forest.Add({.parent = system, .length = 3, .own_rows = 1});
+  forest.Add({.length = 20, .own_rows = 1});
+  const ParallelContext context{2, 0.5f, 0.8f};
+  const AttentionPlan plan = Plan(forest, {.sharing = ItemSharing::kTree, .context = context});
+  EXPECT_EQ(plan.context.spans, 2);
+  EXPECT_EQ(Merges(plan, 0), "||0[0-200] ||1[0-40] |||2[0-1024] |2[1024-1100] ||3[0-30]");
+  EXPECT_EQ(Merges(plan, 1), "||0[0-200] ||1[0-40] |||2[0-1024] |2[1024-1100] ||4[0-3]");
+  EXPECT_EQ(Merges(plan, 2), "||5[0-20]");
+  // A plan that is built again forgets it.
+  EXPECT_EQ(Merges(Plan(forest, {}), 0),
+            "||0[0-200] ||1[0-40] ||2[0-1024] |2[1024-1100] ||3[0-30]");
 }
 
 TEST(BuildPlan, TreeReadsEachNodeOnceForAllBelowIt) {

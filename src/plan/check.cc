@@ -20,6 +20,7 @@ class Checker {
 
   void Check() {
     CheckSpans();
+    CheckContext();
     CheckItems();
     CheckMergeOffsets();
     for (const PlanNode& node : nodes_) CheckOwnRows(node);
@@ -41,6 +42,20 @@ class Checker {
       page += node.pages.size();
     }
     BANYAN_CHECK(plan_.pages.size() == page);
+  }
+
+  // A chain of whole segments without rows of its own.
+  void CheckContext() const {
+    const ParallelContext& context = plan_.context;
+    BANYAN_CHECK(context.spans >= 0 && static_cast<std::size_t>(context.spans) <= nodes_.size());
+    for (std::int32_t i = 0; i < static_cast<std::int32_t>(nodes_.size()); ++i) {
+      const PlanNode& node = nodes_[i];
+      if (i < context.spans) {
+        BANYAN_CHECK(node.parent == i - 1 && node.row_begin == node.row_end);
+      } else if (node.parent >= 0 && node.parent < context.spans) {
+        BANYAN_CHECK(node.parent == context.spans - 1 && !ContinuesParent(node));
+      }
+    }
   }
 
   void CheckItems() {
@@ -137,7 +152,10 @@ class Checker {
         if (item.span != node) break;
         BANYAN_CHECK(item.key_begin == key);
         BANYAN_CHECK((entry.opens == Opening::kCut) == (CutOfGroup(span, key) != 0));
-        BANYAN_CHECK((entry.opens == Opening::kStretch) == (CutOfStretch(span, key) == 0));
+        BANYAN_CHECK((entry.opens >= Opening::kStretch) == (CutOfStretch(span, key) == 0));
+        BANYAN_CHECK((entry.opens == Opening::kRest) ==
+                     (key == 0 && node >= plan_.context.spans && nodes_[node].parent >= 0 &&
+                      nodes_[node].parent < plan_.context.spans));
         BANYAN_CHECK(!after_several_groups || entry.opens != Opening::kCut);
         after_several_groups = item.key_end - item.key_begin > kGroupKeys;
         BANYAN_CHECK(item.key_end % kCutKeys == 0 || item.key_end >= visible);  // whole cuts

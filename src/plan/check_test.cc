@@ -91,6 +91,10 @@ const std::vector<std::pair<std::string, std::function<void(AttentionPlan&)>>>& 
       {"stretch not opened", [](auto& plan) { RowMerges{plan}.entry(0).opens = Opening::kGroup; }},
       {"stretch opened within one",
        [](auto& plan) { RowMerges{plan}.entry(1).opens = Opening::kStretch; }},
+      {"the rest opened without a context",
+       [](auto& plan) { RowMerges{plan}.entry(0).opens = Opening::kRest; }},
+      {"a context with rows of its own", [](auto& plan) { plan.context.spans = 3; }},
+      {"a context that is all", [](auto& plan) { plan.context.spans = 7; }},
       {"merge lists overlap", [](auto& plan) { plan.merge_begin[1] += 1; }},
       {"merge offsets missing", [](auto& plan) { plan.merge_begin.pop_back(); }},
       {"merge list of a row dropped", [](auto& plan) { plan.merge_begin[1] = 0; }},
@@ -122,6 +126,22 @@ TEST_P(CheckPlanDeathTest, SeesEveryMutation) {
 INSTANTIATE_TEST_SUITE_P(AllSharing, CheckPlanDeathTest,
                          testing::Values(ItemSharing::kPerStream, ItemSharing::kTree,
                                          ItemSharing::kStacked));
+
+TEST(CheckPlanDeathTest, TheRestAfterAParallelContextIsOpened) {
+  PlanForest forest;
+  const int document = forest.Add({.length = 200});
+  const int system = forest.Add({.parent = document, .length = 20});
+  forest.Add({.parent = system, .length = 9, .own_rows = 2});
+  const AttentionPlan plan =
+      BuildPlan(forest.nodes(), forest.positions(), {.context = {1, 0.5f, 1.0f}});
+  CheckPlan(plan, forest.nodes(), forest.positions());
+  AttentionPlan broken = plan;
+  RowMerges{broken}.entry(1).opens = Opening::kStretch;
+  EXPECT_DEATH(CheckPlan(broken, forest.nodes(), forest.positions()), "kRest");
+  broken = plan;
+  broken.context.spans = 2;
+  EXPECT_DEATH(CheckPlan(broken, forest.nodes(), forest.positions()), "kRest");
+}
 
 TEST(CheckPlanDeathTest, AGroupThatGoesOnAfterAnItemOfSeveral) {
   const auto forest = [](bool continues_parent) {

@@ -39,6 +39,14 @@ void CheckOptions(const RagOptions& options) {
   check(panel.beta >= 0.0 && std::isfinite(panel.beta), "--beta", panel.beta, "0 or more");
   check(options.min_relevance >= 0.0 && options.min_relevance <= 1.0, "--min-relevance",
         options.min_relevance, "0 to 1");
+  for (const auto& [name, found] : {std::pair("--ape-temperature", options.ape_temperature),
+                                    {"--ape-scale", options.ape_scale}}) {
+    check(found >= 0.1 && found <= 2.0, name, found, "0.1 to 2");
+    if (found != 1.0 && options.method != RagMethod::kKvConcat) {
+      Throw(ErrorKind::kUsage, "{} goes with --method kv-concat, found {}", name,
+            RagMethodName(options.method));
+    }
+  }
   for (const auto& [name, text] :
        {std::pair<const char*, const std::string&>("--instruction", options.instruction),
         {"--map-instruction", options.map_instruction}}) {
@@ -150,7 +158,8 @@ RagTask::RagTask(std::shared_ptr<Model> model, const RagOptions& options) {
   settings_.model = model;
   if (options.copy) settings_.trie = MakeTokenTrie(*settings_.text);
   if (options.method == RagMethod::kKvConcat) {
-    settings_.joined = std::make_unique<JoinedContext>(std::move(model));
+    settings_.joined = std::make_unique<JoinedContext>(
+        std::move(model), JoinedOptions{options.ape_temperature, options.ape_scale});
   }
   settings_.prompt = std::make_unique<RagPrompt>(settings_.text, options, options.instruction);
   PanelOptions& panel = settings_.options.panel;
@@ -194,6 +203,10 @@ Json RagTask::Parameters() const {
   }
   if (options.method == RagMethod::kMapReduce) {
     parameters["--map-instruction"] = options.map_instruction;
+  }
+  if (options.method == RagMethod::kKvConcat) {
+    parameters["--ape-temperature"] = options.ape_temperature;
+    parameters["--ape-scale"] = options.ape_scale;
   }
   if (options.method != RagMethod::kExperts) return parameters;
   const PanelOptions& panel = options.panel;

@@ -118,7 +118,9 @@ class Answers(RagTest):
 
     def test_usage_errors_name_the_option(self):
         for arguments in (["--beta", "often"], ["--rule", "sum"], ["--method", "luck"], ["--gamma", "-1"],
-                          ["--min-relevance", "2"], ["--index", "nowhere"], ["--trace", "t.html"]):
+                          ["--min-relevance", "2"], ["--index", "nowhere"], ["--trace", "t.html"],
+                          ["--ape-temperature", "0.05", "--method", "kv-concat"],
+                          ["--ape-scale", "3", "--method", "kv-concat"]):
             result = self.run_banyan("rag", "-m", MODEL, CODES, *arguments, code=2)
             self.assertIn(arguments[1] if arguments[0] == "--index" else arguments[0], result.stderr)
 

@@ -167,6 +167,35 @@ class Methods(RagTest):
             self.assertGreater(row["tokens"], 0)
             self.assertGreater(row["first_token_seconds"], 0)
 
+    def test_temperature_and_scale_of_documents_computed_apart(self):
+        told = ("--method", "kv-concat", "--precision", "f32", "--max-new", "12", "--limit", "2")
+        plain = [timeless(row) for row in self.rag(CODES, *told)]
+        ones = self.rag(CODES, *told, "--ape-temperature", "1", "--ape-scale", "1")
+        self.assertEqual([timeless(row) for row in ones], plain)
+        # Documents that weigh almost nothing have no answer.
+        numbers = ("--ape-temperature", "2", "--ape-scale", "0.1")
+        other = [timeless(row) for row in self.rag(CODES, *told, *numbers, "--threads", "1")]
+        self.assertEqual([row["answer"] for row in other], [None, None])
+        self.assertNotIn(None, [row["answer"] for row in plain])
+        self.assertEqual([timeless(row) for row in self.rag(CODES, *told, *numbers, "--threads", "2")], other)
+        for method in ("experts", "concat"):
+            for option in ("--ape-temperature", "--ape-scale"):
+                refused = self.run_banyan("rag", "-m", MODEL, CODES, "--method", method, option, "0.5", code=2)
+                self.assertIn(f"{option} goes with --method kv-concat, found {method}", refused.stderr)
+        output = self.path("part.jsonl")
+        first = self.write("first.jsonl", read_rows(CODES)[:1])
+        self.run_banyan("rag", "-m", MODEL, first, "-o", output, "--quiet", *told, *numbers)
+        refused = self.run_banyan("rag", "-m", MODEL, CODES, "-o", output, "--resume", *told, code=2)
+        self.assertIn("--ape-scale: was 0.1, is 1.0", refused.stderr)
+
+    def test_temperatures_and_scales_are_swept(self):
+        told = ("eval", "rag", CODES, "-m", MODEL, "--limit", "1", "--timed", "0", "--max-new", "4", "--json", "--quiet")
+        swept = self.run_banyan(*told, "--method", "top1,kv-concat", "--ape-temperature", "0.5,1", "--ape-scale", "0.9,1")
+        self.assertEqual([json.loads(line)["method"] for line in swept.stdout.splitlines()],
+                         ["top1"] + [f"kv-concat T {t} S {s}" for t in ("0.5", "1") for s in ("0.9", "1")])
+        refused = self.run_banyan(*told, "--method", "top1,concat", "--ape-scale", "0.9", code=2)
+        self.assertIn("--ape-scale goes with --method kv-concat, found top1,concat", refused.stderr)
+
     def test_a_hundred_and_twenty_eight_documents(self):
         record = read_rows(CODES)[0]
         others = [dict(d, id=f"copy {i}", gold=False) for i in range(128) for d in record["documents"] if not d["gold"]]

@@ -1,6 +1,7 @@
 #include "kernels/cpu/attention.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "kernels/cpu/attention_item.h"
 
@@ -8,6 +9,13 @@ namespace banyan {
 namespace {
 
 constexpr std::int64_t kMergedTogether = 2048;  // values at least, for a thread
+
+// The merged partial of a parallel context as the rest meets it. `ends`: its maximum and sum.
+void ScaleContext(const ParallelContext& context, float* ends) {
+  if (ends[1] == 0.0f) return;
+  const float log_sum = ends[0] + std::log2(ends[1]);
+  ends[0] += (context.scale - 1.0f) * log_sum;
+}
 
 // Merges a row's partials of one head in canonical order and writes the normalised value.
 void FinishRow(const AttentionCall& call, const VectorKernels& vector, AttentionScratch& scratch,
@@ -33,7 +41,10 @@ void FinishRow(const AttentionCall& call, const VectorKernels& vector, Attention
   for (std::int32_t i = begin; i < end; ++i) {
     const MergeEntry& entry = plan.merges[static_cast<size_t>(i)];
     if (entry.opens != Opening::kCut) close(group, stretch);
-    if (entry.opens == Opening::kStretch) close(stretch, total);
+    if (entry.opens >= Opening::kStretch) close(stretch, total);
+    if (entry.opens == Opening::kRest && total != nullptr) {
+      ScaleContext(plan.context, total + padded);
+    }
     float* partial = scratch.Partial(head / heads_of_kv, entry.partial, head % heads_of_kv);
     close(partial, group);
   }

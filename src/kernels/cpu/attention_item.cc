@@ -48,7 +48,9 @@ class ItemTask {
 
   void GatherQueries() {
     // Scores in units of log2, so that weights are powers of two.
-    const float scale = call_.shape.scale * 1.44269504f;
+    float scale = call_.shape.scale * 1.44269504f;
+    const ParallelContext& context = call_.plan.context;
+    if (item_.span < context.spans) scale /= context.temperature;
     const std::int64_t count = static_cast<std::int64_t>(heads_) * dim_;
     float* out = local_.query.data();
     for (int row = item_.row_begin; row < item_.row_end; ++row, out += count) {

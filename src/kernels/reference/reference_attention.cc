@@ -35,11 +35,16 @@ void NormalizeHeads(std::span<float> heads, const Vector* weight, const QkNormWe
   }
 }
 
-// Slots of the keys that row `row` sees, in the order of its merge list.
-std::vector<std::int32_t> VisibleSlots(const Step& step, int window, int row) {
+// Keys that a row sees, in the order of its merge list.
+struct SeenKeys {
+  std::vector<std::int32_t> slots;
+  size_t of_context = 0;  // the first ones, of the plan's parallel context
+};
+
+SeenKeys KeysSeenBy(const Step& step, int window, int row) {
   const AttentionPlan& plan = step.plan;
   const std::int32_t position = step.batch.positions[row];
-  std::vector<std::int32_t> slots;
+  SeenKeys seen;
   for (std::int32_t m = plan.merge_begin[row]; m < plan.merge_begin[row + 1]; ++m) {
     const std::int32_t partial = plan.merges[m].partial;
     const WorkItem& item = plan.items[step.item_of_partial[partial]];
@@ -49,17 +54,29 @@ std::vector<std::int32_t> VisibleSlots(const Step& step, int window, int row) {
     for (std::int32_t i = item.key_begin; i < item.key_end; ++i) {
       const std::int32_t back = position - (span.first_position + i);
       if (back < 0 || (window > 0 && back >= window)) continue;
-      slots.push_back(plan.pages[span.first_page + i / kPageTokens] * kPageTokens +
-                      i % kPageTokens);
+      seen.slots.push_back(plan.pages[span.first_page + i / kPageTokens] * kPageTokens +
+                           i % kPageTokens);
     }
+    if (item.span < plan.context.spans) seen.of_context = seen.slots.size();
   }
-  return slots;
+  return seen;
 }
 
 double Dot(std::span<const float> a, std::span<const float> b) {
   double sum = 0.0;
   for (size_t i = 0; i < a.size(); ++i) sum += static_cast<double>(a[i]) * b[i];
   return sum;
+}
+
+// The scores of a parallel context as the rest of the row's scores meet them.
+void AdjustContext(const ParallelContext& context, std::span<double> scores) {
+  if (scores.empty()) return;
+  for (double& s : scores) s /= context.temperature;
+  const double largest = *std::ranges::max_element(scores);
+  double sum = 0.0;
+  for (const double s : scores) sum += std::exp(s - largest);
+  const double shift = (context.scale - 1.0) * (largest + std::log(sum));
+  for (double& s : scores) s += shift;
 }
 
 // Weights of a softmax, in place.
@@ -114,7 +131,7 @@ void Attend(const LayerView& view, const Tensor& qkv, const FloatKv& kv, Tensor&
   BANYAN_CHECK(out.rows == view.step.rows && qkv.rows == view.step.rows);
   BANYAN_CHECK(static_cast<size_t>(out.columns) == shape.heads * head_dim);
   for (int r = 0; r < view.step.rows; ++r) {
-    const std::vector<std::int32_t> slots = VisibleSlots(view.step, shape.window, r);
+    const auto [slots, of_context] = KeysSeenBy(view.step, shape.window, r);
     for (int h = 0; h < shape.heads; ++h) {
       const std::span<const float> query = Row(qkv, r).subspan(h * head_dim, head_dim);
       std::vector<double> weights;
@@ -122,6 +139,7 @@ void Attend(const LayerView& view, const Tensor& qkv, const FloatKv& kv, Tensor&
         const size_t at = kv.Offset(view.layer, slot, h / heads_per_kv_head);
         weights.push_back(Dot(query, std::span(kv.keys).subspan(at, head_dim)) * shape.scale);
       }
+      AdjustContext(view.step.plan.context, std::span(weights).first(of_context));
       Softmax(weights);
       std::vector<double> sum(head_dim, 0.0);
       for (size_t i = 0; i < slots.size(); ++i) {

@@ -21,7 +21,10 @@ void GiveOwnPartial(std::span<MergeStep> steps) {
 }
 
 void AddSteps(std::span<const MergeEntry> list, std::span<MergeStep> steps) {
-  for (std::size_t i = 0; i < list.size(); ++i) steps[i].partial = list[i].partial;
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    steps[i].partial = list[i].partial;
+    steps[i].scales_context = list[i].opens == Opening::kRest ? 1 : 0;
+  }
   for (std::size_t stretch = 0; stretch < list.size();) {
     const std::size_t stretch_end = EndOfPart(list, stretch, Opening::kStretch);
     if (stretch > 0) GiveOwnPartial(steps.subspan(stretch, stretch_end - stretch));

@@ -17,6 +17,8 @@ inline constexpr int kMostAside = 2;  // a row's result and a stretch's, while a
 
 struct MergeStep {
   std::int32_t partial = 0;
+  // First of all, the running one, which is all of the row's parallel context, is scaled.
+  std::uint8_t scales_context = 0;
   // Before the partial is merged, the running one is put aside and a new one begins.
   std::uint8_t opens = 0;
   // Afterwards, so many times, the running one is merged into the one put aside last.

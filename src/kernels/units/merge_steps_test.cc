@@ -8,7 +8,8 @@
 namespace banyan {
 namespace {
 
-constexpr Opening kCut = Opening::kCut, kGroup = Opening::kGroup, kStretch = Opening::kStretch;
+constexpr Opening kCut = Opening::kCut, kGroup = Opening::kGroup, kStretch = Opening::kStretch,
+                  kRest = Opening::kRest;
 
 AttentionPlan PlanOf(const std::vector<std::vector<Opening>>& rows) {
   AttentionPlan plan;
@@ -27,6 +28,7 @@ std::string Merged(const std::string& a, const std::string& b) {
   if (a.empty()) return b;
   return b.empty() ? a : "(" + a + " " + b + ")";
 }
+std::string Scaled(const std::string& context) { return context.empty() ? "" : context + "'"; }
 std::string Letter(std::int32_t partial) { return {static_cast<char>('a' + partial % 26)}; }
 
 // The order of plan/attention_plan.h, level by level.
@@ -35,7 +37,8 @@ std::string Canonical(const AttentionPlan& plan, std::size_t row) {
   for (auto i = plan.merge_begin[row]; i < plan.merge_begin[row + 1]; ++i) {
     const MergeEntry& entry = plan.merges[static_cast<std::size_t>(i)];
     if (entry.opens != kCut) stretch = Merged(stretch, std::exchange(group, ""));
-    if (entry.opens == kStretch) total = Merged(total, std::exchange(stretch, ""));
+    if (entry.opens >= kStretch) total = Merged(total, std::exchange(stretch, ""));
+    if (entry.opens == kRest) total = Scaled(total);
     group = Merged(group, Letter(entry.partial));
   }
   return Merged(total, Merged(stretch, group));
@@ -47,6 +50,10 @@ std::string Followed(const AttentionPlan& plan, const std::vector<MergeStep>& st
   std::vector<std::string> aside;
   for (auto i = plan.merge_begin[row]; i < plan.merge_begin[row + 1]; ++i) {
     const MergeStep& step = steps[static_cast<std::size_t>(i)];
+    if (step.scales_context > 0) {
+      EXPECT_TRUE(aside.empty());
+      running = Scaled(running);
+    }
     if (step.opens > 0) aside.push_back(std::exchange(running, ""));
     EXPECT_LE(aside.size(), static_cast<std::size_t>(kMostAside));
     running = Merged(running, Letter(step.partial));
@@ -79,6 +86,10 @@ TEST(MergeSteps, FollowTheCanonicalOrder) {
   for (int i = 0; i < 500; ++i) {
     std::vector<Opening> row = {kStretch};
     while (random() % 12 != 0) row.push_back(static_cast<Opening>(random() % 3));
+    if (i % 2 == 0) {
+      const std::size_t rest = random() % row.size();
+      row[rest] = kRest;
+    }
     rows.push_back(row);
   }
   const AttentionPlan plan = PlanOf(rows);

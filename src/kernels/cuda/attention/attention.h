@@ -50,6 +50,13 @@ struct PartialArrays {
   float* sum = nullptr;    // [partials, heads]
 };
 
+// The plan's parallel context (plan/attention_plan.h). Wide and narrow units do not know it.
+struct ContextOnDevice {
+  std::int32_t pages = 0;  // of AttentionCall::pages, the first ones; 0: there is none
+  float inverse_temperature = 1.0f;
+  float scale = 1.0f;
+};
+
 struct AttentionCall {
   // The plan, in device memory.
   UnitLists units;
@@ -61,6 +68,7 @@ struct AttentionCall {
   const MergeStep* merges = nullptr;
   int rows = 0;
   int entries = 0;  // of merges, all rows together; at most as many as partials
+  ContextOnDevice context;
 
   AttentionShape shape;
   const float* query = nullptr;  // row r, head h at query + r * query_stride + h * head_dim

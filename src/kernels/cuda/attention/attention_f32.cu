@@ -23,6 +23,7 @@ struct CutWeights {
 __device__ CutWeights Weigh(const AttentionCall& call, const UnitView& unit, const float* query,
                             int begin, const VisibleKeys& seen, float* weights) {
   const int lane = threadIdx.x % 32, dim = call.shape.head_dim;
+  const float scale = unit.ScoreScale();
   float scores[kKeysPerLane];
   float largest = -INFINITY;
 #pragma unroll
@@ -34,7 +35,7 @@ __device__ CutWeights Weigh(const AttentionCall& call, const UnitView& unit, con
                        static_cast<std::int64_t>(key % kPageTokens) * dim;
     float sum = 0.0f;
     for (int d = 0; d < dim; ++d) sum = fmaf(query[d], keys[d], sum);
-    scores[j] = sum * (call.shape.scale * kLog2E);
+    scores[j] = sum * scale;
     largest = fmaxf(largest, scores[j]);
   }
 #pragma unroll

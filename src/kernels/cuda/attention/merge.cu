@@ -15,12 +15,20 @@ constexpr int kWarps = 4;
 // code would be felt.
 struct FewHeads {
   static constexpr int kHeads = 1, kAhead = 16, kBlocks = 4;
+  static constexpr bool kContext = false;
 };
 struct ManyShortLists {
   static constexpr int kHeads = 4, kAhead = 3, kBlocks = 4;
+  static constexpr bool kContext = false;
 };
 struct ManyLongLists {
   static constexpr int kHeads = 1, kAhead = 4, kBlocks = 8;
+  static constexpr bool kContext = false;
+};
+// Of a step with a parallel context, however many: the others need not ask for one.
+struct ContextAndRest {
+  static constexpr int kHeads = 1, kAhead = 4, kBlocks = 8;
+  static constexpr bool kContext = true;
 };
 constexpr int kMostOfFewHeads = 4096;  // of all rows
 
@@ -60,6 +68,13 @@ struct Four {
 };
 
 using Running = RunningPartial<4>;
+
+// The merged partial of a parallel context as the rest meets it.
+__device__ void ScaleContext(float scale, Running& context) {
+  if (context.sum == 0.0f) return;
+  const float log_sum = context.max + log2f(context.sum);
+  context.max += (scale - 1.0f) * log_sum;
+}
 
 // Heads of more than 128 values take several passes over the list.
 template <typename To, bool Whole, typename Amount>
@@ -107,6 +122,10 @@ __global__ void __launch_bounds__(kWarps * 32, Amount::kBlocks)
       const unsigned opens = __ballot_sync(0xffffffffu, lane < count && entry.opens > 0);
       const unsigned closes = __ballot_sync(0xffffffffu, lane < count && entry.closes > 0);
       const unsigned closes_two = __ballot_sync(0xffffffffu, lane < count && entry.closes > 1);
+      unsigned scales = 0;
+      if constexpr (Amount::kContext) {
+        scales = __ballot_sync(0xffffffffu, lane < count && entry.scales_context > 0);
+      }
       for (int j = 0; j < count; j += kAhead) {
 #pragma unroll 4
         for (int k = 0; k < kAhead; ++k) {
@@ -123,6 +142,10 @@ __global__ void __launch_bounds__(kWarps * 32, Amount::kBlocks)
 #pragma unroll 1
         for (int k = j; k < min(j + kAhead, count); ++k) {
           const unsigned bit = 1u << k;
+          if (Amount::kContext && (scales & bit)) {
+#pragma unroll
+            for (int h = 0; h < kHeads; ++h) ScaleContext(call.context.scale, running[h]);
+          }
           if (opens & bit) {
 #pragma unroll
             for (int h = 0; h < kHeads; ++h) {
@@ -179,7 +202,9 @@ void LaunchFor(cudaStream_t stream, const AttentionCall& call, To* out) {
 
 template <typename To, bool Whole>
 void Launch(cudaStream_t stream, const AttentionCall& call, To* out) {
-  if (call.rows * call.shape.heads <= kMostOfFewHeads) {
+  if (call.context.pages > 0) {
+    LaunchFor<ContextAndRest, To, Whole>(stream, call, out);
+  } else if (call.rows * call.shape.heads <= kMostOfFewHeads) {
     LaunchFor<FewHeads, To, Whole>(stream, call, out);
   } else if (call.entries <= kLongestShortList * call.rows) {
     LaunchFor<ManyShortLists, To, Whole>(stream, call, out);

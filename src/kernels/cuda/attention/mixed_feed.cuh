@@ -46,7 +46,7 @@ class UnitFeed {
 
   __device__ void LoadQueries() {
     // Scores in units of log2, so that weights are powers of two.
-    const float scale = call_.shape.scale * kLog2E;
+    const float scale = unit_.ScoreScale();
     for (int i = warp_; i < kBlockRows; i += kBlockWarps) {
       const bool present = i < unit_.rows_left();
       const float* query = present ? unit_.Query(i) : nullptr;

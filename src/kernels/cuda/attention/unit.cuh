@@ -34,6 +34,12 @@ class UnitView {
     return call_.query + Row(i) * call_.query_stride +
            static_cast<std::int64_t>(Head(i)) * call_.shape.head_dim;
   }
+  // Of a query by a key, in units of log2. Not for scaled queries, which have it.
+  __device__ float ScoreScale() const {
+    const float scale = call_.shape.scale * kLog2E;
+    const bool of_context = unit_.first_page < call_.context.pages;
+    return of_context ? scale * call_.context.inverse_temperature : scale;
+  }
   // In 16 bits; see AttentionCall::scaled_query.
   __device__ const std::byte* ScaledQuery(int i) const {
     const std::int64_t head = static_cast<std::int64_t>(Row(i)) * call_.shape.heads + Head(i);

@@ -38,6 +38,14 @@ UnitLists ListsIn(const StepMemory& memory, size_t first, const UnitCounts& coun
   return lists;
 }
 
+ContextOnDevice ContextOf(const AttentionPlan& plan) {
+  const auto spans = static_cast<size_t>(plan.context.spans);
+  if (spans == 0) return {};
+  const size_t pages = spans < plan.spans.size() ? static_cast<size_t>(plan.spans[spans].first_page)
+                                                 : plan.pages.size();
+  return {static_cast<std::int32_t>(pages), 1.0f / plan.context.temperature, plan.context.scale};
+}
+
 }  // namespace
 
 DeviceStep::Layout DeviceStep::layout() const {
@@ -72,6 +80,7 @@ std::unique_ptr<DeviceStep> StepSender::Send(const Batch& batch, const Attention
   step->logit_rows = static_cast<int>(batch.logit_rows.size());
   SetVariants(batch, *step);
   step->partials = plan.partials;
+  step->context = ContextOf(plan);
   step->items_ = WholeItems(plan);
   step->row_positions_ = batch.positions;
   step->wide_blocks_ = plan.many_row_workers > 0 ? plan.many_row_workers : device_->multiprocessors;

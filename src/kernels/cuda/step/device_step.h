@@ -31,6 +31,7 @@ class DeviceStep : public StepInputs {
   const std::int32_t* merge_begin = nullptr;
   const MergeStep* merges = nullptr;
   std::int32_t partials = 0;
+  ContextOnDevice context;
   // The arrays above that attention reads, side by side, with others and with room between them.
   std::span<const std::byte> lists;
 

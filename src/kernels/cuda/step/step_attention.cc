@@ -70,14 +70,14 @@ void StepAttention::RotateAndStore(const DeviceStep& step, const AttentionShape&
   call.type = kv_type_;
   call.lists = step.lists.data();
   call.lists_bytes = static_cast<std::int64_t>(step.lists.size());
-  AddScaledQueries(shape, call);
+  if (FormOf(step, shape) == UnitForm::kWideAndNarrow) AddScaledQueries(shape, call);
   rotated_ = call.qkv;
   RotateAndStoreRows(device_->stream, call);
 }
 
 void StepAttention::Attend(const DeviceStep& step, const AttentionShape& shape, const Tensor& qkv,
                            const KvView& kv, Tensor& out) {
-  last_split_ = {shape.heads / shape.kv_heads, shape.kv_heads, FormOf(shape)};
+  last_split_ = {shape.heads / shape.kv_heads, shape.kv_heads, FormOf(step, shape)};
   AttentionCall call;
   call.units = step.UnitsFor(last_split_, staging_);
   call.form = last_split_.form;
@@ -87,6 +87,7 @@ void StepAttention::Attend(const DeviceStep& step, const AttentionShape& shape, 
   call.merge_begin = step.merge_begin;
   call.merges = step.merges;
   call.entries = step.partials;
+  call.context = step.context;
   call.rows = step.rows;
   call.shape = shape;
   call.query = Float32(qkv);
@@ -113,8 +114,12 @@ UnitForm StepAttention::FormOf(const AttentionShape& shape) const {
   return UnitFormFor(device_->capability_major, kv_type_, shape.head_dim);
 }
 
+// One scaled query serves all units of a row, so a temperature of some of them asks for blocks.
+UnitForm StepAttention::FormOf(const DeviceStep& step, const AttentionShape& shape) const {
+  return step.context.pages > 0 ? UnitForm::kBlocks : FormOf(shape);
+}
+
 void StepAttention::AddScaledQueries(const AttentionShape& shape, RotateCall& call) {
-  if (FormOf(shape) != UnitForm::kWideAndNarrow) return;
   call.scaled_query = partials_.ReserveQueries(std::int64_t{call.rows} * shape.heads *
                                                call.kv.layout.padded_dim * 2);
   call.query_scale = shape.scale * kLog2E;

@@ -37,6 +37,7 @@ class StepAttention {
 
  private:
   UnitForm FormOf(const AttentionShape& shape) const;
+  UnitForm FormOf(const DeviceStep& step, const AttentionShape& shape) const;
   // Attention of wide and narrow units reads queries in 16 bits.
   void AddScaledQueries(const AttentionShape& shape, RotateCall& call);
 

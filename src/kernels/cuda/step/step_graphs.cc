@@ -26,8 +26,10 @@ StepGraphs::~StepGraphs() {
 void StepGraphs::Run(const StepInputs& step, const KvMemory& kv, int variant,
                      const std::function<void()>& operations) {
   const auto& on_device = static_cast<const DeviceStep&>(step);
-  // Where there may be no room for the partials, the operations make it, and the key changes.
-  if (step.rows > kMostRows || !partials_.Holds(on_device.partials, partials_.partial_bytes())) {
+  // Steps with a parallel context are rare, and their launches have its numbers. Where there may be
+  // no room for the partials, the operations make it, and the key changes.
+  if (step.rows > kMostRows || on_device.context.pages > 0 ||
+      !partials_.Holds(on_device.partials, partials_.partial_bytes())) {
     return operations();
   }
   const Key key{variant,
