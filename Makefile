@@ -96,10 +96,10 @@ deb: build  ## a Debian package of the program with its model: build/release/ban
 format:  ## format the sources in place
 	@git ls-files '*.cc' '*.h' '*.inc' '*.cu' '*.cuh' | xargs clang-format -i
 
-fuzz: | setup  ## libFuzzer programs of all parsers, run for SECONDS=60 each
+fuzz: | setup  ## libFuzzer programs of all parsers, run for SECONDS=60 each, JOBS at once
 	@tools/setup.sh clang-16 libclang-rt-16-dev
 	cmake --preset fuzz && cmake --build --preset fuzz -j $(JOBS) --target fuzzers
-	tests/fuzz/run.py --seconds $(or $(SECONDS),60)
+	tests/fuzz/run.py --jobs $(JOBS) --seconds $(or $(SECONDS),60)
 
 cuda: | setup  ## release build with the CUDA backend, where nvcc is found
 	cmake --preset cuda && cmake --build --preset cuda -j $(JOBS)

