@@ -26,7 +26,7 @@ from train.lexicon import HELD, TRAIN, Lexicon
 from train.overlap import Excluded
 from train.skeleton_data import value_marks, value_tokens
 
-SIZES = dict(everyday=15000, stacks=2900, real_stacks=800, natural=1600, foreign=900, titles=7)
+SIZES = dict(everyday=24000, stacks=5000, real_stacks=3000, natural=1600, foreign=900, titles=7)
 ROOMS = (dict(TOKENS), {**TOKENS, "number": 24, "integer": 16, "date": 24, "boolean": 8}, {**TOKENS, "number": 32, "integer": 32, "date": 32, "boolean": 8, "enum": 32},
          {**TOKENS, "number": 16, "integer": 16, "date": 16, "enum": 16, "list": 64, "items": 128})
 
