@@ -11,7 +11,7 @@ Json ParseJson(std::string_view text, const std::string& what) {
   const auto limit_depth = [&](int depth, Json::parse_event_t event, Json&) {
     const bool opens =
         event == Json::parse_event_t::object_start || event == Json::parse_event_t::array_start;
-    if (opens && depth > kMaxDepth) {
+    if (opens && depth >= kMaxDepth) {
       Throw(ErrorKind::kFormat, "{}: JSON nests deeper than {}", what, kMaxDepth);
     }
     return true;

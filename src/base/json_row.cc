@@ -89,7 +89,7 @@ class RowBuilder {
     return true;
   }
   bool Open(Json container) {
-    if (open_.size() > kMaxDepth) {
+    if (open_.size() >= kMaxDepth) {
       Throw(ErrorKind::kFormat, "JSON nests deeper than {}", kMaxDepth);
     }
     Count(kContainerBytes);

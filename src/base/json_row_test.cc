@@ -195,10 +195,18 @@ TEST(JsonRow, DepthIsLimited) {
   const auto nested = [](size_t depth) {
     return std::string(depth, '[') + std::string(depth, ']');
   };
-  EXPECT_EQ(DumpJson(ParseJsonRow(nested(200))), nested(200));
-  for (const size_t depth : {300u, 200'000u}) {
-    EXPECT_NE(ErrorMessage(ErrorKind::kFormat, [&] { ParseJsonRow(nested(depth)); }).find("nests"),
-              std::string::npos);
+  const auto refused = [](const std::string& text) {
+    return ErrorMessage(ErrorKind::kFormat, [&] { ParseJsonRow(text); });
+  };
+  EXPECT_EQ(DumpJson(ParseJsonRow(nested(256))), nested(256));
+  for (const size_t depth : {257u, 300u, 200'000u}) {
+    EXPECT_NE(refused(nested(depth)).find("nests"), std::string::npos) << depth;
+  }
+  // FirstJsonError looks no further than this depth, so no error behind it is met first.
+  for (const size_t depth : {257u, 258u}) {
+    const std::string wrong = std::string(depth, '[') + "]}";
+    EXPECT_FALSE(FirstJsonError(wrong)) << depth;
+    EXPECT_NE(refused(wrong).find("nests"), std::string::npos) << depth;
   }
 }
 
