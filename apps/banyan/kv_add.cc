@@ -14,6 +14,7 @@
 #include "banyan/error.h"
 #include "banyan/kv_add.h"
 #include "option_text.h"
+#include "reader_offer.h"
 #include "run_options.h"
 #include "screen.h"
 #include "stop_signal.h"
@@ -84,8 +85,11 @@ void KvAddCommand::AddTo(CLI::App& command) {
 }
 
 void KvAddCommand::Resolve() {
-  run.Resolve();
   add.for_rag = NamedValue<bool>(prompts, "--for", {{"ask", false}, {"rag", true}});
+  // The model that will read them, where nobody names one.
+  const ReaderTask reader = add.for_rag ? ReaderTask::kRag : ReaderTask::kAsk;
+  ChooseDefaultReader(run, reader, /*may_ask=*/false);
+  run.Resolve();
   if (!index.empty() && !add.for_rag) {
     throw Error(ErrorKind::kUsage, "--index: its passages are for rag (--for rag)");
   }

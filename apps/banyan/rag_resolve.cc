@@ -8,6 +8,7 @@
 #include "banyan/rag_models.h"
 #include "option_text.h"
 #include "rag_options.h"
+#include "reader_offer.h"
 
 namespace banyan::app {
 bool RagCommand::IsQuestion() const {
@@ -21,6 +22,7 @@ void RagCommand::Resolve() {
   if (job.inputs.empty()) {
     throw Error(ErrorKind::kUsage, "rag: expected a question, or files with questions");
   }
+  ChooseDefaultReader(run, ReaderTask::kRag, /*may_ask=*/false);
   run.Resolve();
   rag.method = ParseRagMethod(method);
   rag.relevance = ParseRelevanceFrom(relevance);

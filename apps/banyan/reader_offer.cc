@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <iostream>
 #include <string>
@@ -85,8 +86,8 @@ bool GetBetterReader() {
   }
   ChooseReader(ReaderChoice::kBetter);
   Say(fmt::format(
-      "From now on ask, extract and serve use {}, with {} for questions; 'banyan model better "
-      "--shipped' goes back.\n",
+      "From now on ask, extract, rag and serve use {}, with {} for questions; 'banyan model "
+      "better --shipped' goes back.\n",
       offer->model, offer->adapter));
   return true;
 }
@@ -105,14 +106,14 @@ std::map<std::string, std::string> ChooseDefaultReaders(RunOptions& run) {
   const DefaultReader ask = DefaultReaderFor(ReaderTask::kAsk);
   run.load.model = ask.model;
   for (const auto& [name, task] :
-       {std::pair("ask", ReaderTask::kAsk), std::pair("extract", ReaderTask::kExtract)}) {
+       {std::pair("ask", ReaderTask::kAsk), std::pair("extract", ReaderTask::kExtract),
+        std::pair("rag", ReaderTask::kRag)}) {
     const DefaultReader reader = DefaultReaderFor(task);
     if (reader.model != ask.model || reader.adapter.empty()) continue;
     adapters[name] = reader.adapter;
-    run.adapters.push_back(reader.adapter + "=" + reader.adapter);
+    const std::string named = reader.adapter + "=" + reader.adapter;
+    if (std::ranges::find(run.adapters, named) == run.adapters.end()) run.adapters.push_back(named);
   }
-  // One model does all tasks of a server.
-  if (adapters.contains("ask")) adapters["rag"] = adapters["ask"];
   return adapters;
 }
 

@@ -17,19 +17,9 @@ constexpr const char* kBetterModel = "smollm2-135m-instruct";
 constexpr const char* kBetterAdapter = "smollm2-reader";
 constexpr const char* kChoiceKey = "reader";
 
-// The adapter with which the better model is better than the shipped one; null: it is not. Of
-// retrieved documents each is an expert, which the shipped model is trained for; with
-// smollm2-reader most experts say null (docs/results.md).
+// The adapter with which the better model is better than the shipped one (docs/results.md).
 const char* BetterAdapterFor(ReaderTask task) {
-  switch (task) {
-    case ReaderTask::kAsk:
-      return kBetterAdapter;
-    case ReaderTask::kExtract:
-      return "smollm2-extract";
-    case ReaderTask::kRag:
-      break;
-  }
-  return nullptr;
+  return task == ReaderTask::kExtract ? "smollm2-extract" : kBetterAdapter;
 }
 
 DecisionFile ChoiceFile() {
@@ -65,8 +55,7 @@ DefaultReader DefaultReaderFor(ReaderTask task) {
   const char* named = std::getenv("BANYAN_MODEL");
   const char* adapter = BetterAdapterFor(task);
   const bool asked_for = named != nullptr && *named != '\0';
-  if (!asked_for && adapter != nullptr && ShippedAdapter(adapter) &&
-      ChosenReader() == ReaderChoice::kBetter) {
+  if (!asked_for && ShippedAdapter(adapter) && ChosenReader() == ReaderChoice::kBetter) {
     return {kBetterModel, adapter};
   }
   return {DefaultModel(), ""};

@@ -58,8 +58,8 @@ TEST_F(BetterReaderTest, DoesTheTasksThatItHasAnAdapterForOnceItWasChosen) {
   EXPECT_EQ(DefaultReaderFor(ReaderTask::kAsk).adapter, "smollm2-reader");
   EXPECT_EQ(DefaultReaderFor(ReaderTask::kExtract).model, "smollm2-135m-instruct");
   EXPECT_EQ(DefaultReaderFor(ReaderTask::kExtract).adapter, "smollm2-extract");
-  EXPECT_EQ(DefaultReaderFor(ReaderTask::kRag).model, shipped);
-  EXPECT_EQ(DefaultReaderFor(ReaderTask::kRag).adapter, "");
+  EXPECT_EQ(DefaultReaderFor(ReaderTask::kRag).model, "smollm2-135m-instruct");
+  EXPECT_EQ(DefaultReaderFor(ReaderTask::kRag).adapter, "smollm2-reader");
   {
     const Variable other("BANYAN_MODEL", shipped);
     EXPECT_EQ(DefaultReaderFor(ReaderTask::kAsk).model, shipped);
