@@ -172,9 +172,9 @@ def rag(data: Data, *, index: Index | Path | None = None, model: Model | Path | 
         reranker: Encoder | Path | None = None, experts: str = "documents",
         examples: Path | Sequence[Mapping[str, str]] | None = None, examples_per_expert: int = 1,
         rule: str = "max", gamma: float | None = None, beta: str | float = "expert", scores: str = "normalised",
-        plausibility: float = 0.1, abstention: float = 0.5, ape_temperature: float = 1.0, ape_scale: float = 1.0,
-        copy: bool = False, verify: bool = False, instruction: str | None = None,
-        map_instruction: str | None = None, chat: str = "auto", max_new: int = 64, stop: str | Sequence[str] = (),
+        plausibility: float = 0.1, abstention: float = 0.5, abstention_scope: str = "first",
+        ape_temperature: float = 1.0, ape_scale: float = 1.0, copy: bool = False, verify: bool = False,
+        instruction: str | None = None, map_instruction: str | None = None, chat: str = "auto", max_new: int = 64, stop: str | Sequence[str] = (),
         too_long: str = "fail", trace: bool = True, fields: Mapping[str, str] | None = None,
         limit: int | None = None, shard: tuple[int, int] = (1, 1), max_errors: int | None = None,
         ordered: bool = True, resume: bool = False, retry_errors: bool = False, overwrite: bool = False,
@@ -195,8 +195,8 @@ def rag(data: Data, *, index: Index | Path | None = None, model: Model | Path | 
         "candidates": candidates, "candidate_count": candidate_count, "encoder": encoder, "reranker": reranker,
         "experts": experts, "examples": examples, "examples_per_expert": examples_per_expert,
         "rule": rule, "gamma": gamma, "beta": beta, "scores": scores, "plausibility": plausibility,
-        "abstention": abstention, "ape_temperature": ape_temperature, "ape_scale": ape_scale, "copy": copy,
-        "verify": verify, "instruction": instruction, "map_instruction": map_instruction,
+        "abstention": abstention, "abstention_scope": abstention_scope, "ape_temperature": ape_temperature,
+        "ape_scale": ape_scale, "copy": copy, "verify": verify, "instruction": instruction, "map_instruction": map_instruction,
         "chat": chat, "max_new": max_new, "stop": stop, "too_long": too_long, "trace": trace})
     with rag_models(wanted, model.threads if isinstance(model, Model) else 0) as task:
         return run_job(_native.run_rag, data, task, model, output, job, engine, progress)
