@@ -20,8 +20,8 @@ constexpr double kPlausibleShare = 0.1;
 // The token that a null begins with; nothing where it is no token of null alone.
 std::vector<TokenId> NullBeginning(const ValueSlot& slot, const Constraint& constraint,
                                    const Text& text) {
-  const std::string before = slot.rest + " ";
-  const std::vector<TextPiece> pieces = {{before + "null", /*from_user=*/true}};
+  const std::string before = slot.rest + " ", whole = before + "null";
+  const std::vector<TextPiece> pieces = {{whole, /*from_user=*/true}};
   const std::vector<TokenId> tokens = text.EncodeRest(pieces);
   if (tokens.empty() || constraint.BytesOf({&tokens[0], 1}).size() <= before.size()) return {};
   return {tokens[0]};
