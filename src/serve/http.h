@@ -27,6 +27,7 @@ struct HttpRequest {
   std::string query;   // after the '?', as it came
   HttpFields headers;  // names in lower case
   std::string body;
+  size_t body_bytes = 0;                          // of the body, also where it is with a worker
   std::string peer;                               // the client's address
   std::chrono::steady_clock::time_point began{};  // its first byte came
   std::uint64_t number = 0;
@@ -92,7 +93,7 @@ class HttpSite {
   virtual std::optional<HttpResponse> Admit(HttpRequest& request, std::uint64_t body_bytes) = 0;
   // On a thread of its own. Must end with Send or End; what it throws becomes a 500, or after Begin
   // a reply that ends without its last chunk.
-  virtual void Serve(const HttpRequest& request, HttpReply& reply) = 0;
+  virtual void Serve(HttpRequest request, HttpReply& reply) = 0;
   // A response that the server makes itself, e.g. 400, 408, 413, 429.
   virtual HttpResponse Refusal(int status, const std::string& message) = 0;
   // One line for the log of each request: after its reply, or instead of it.

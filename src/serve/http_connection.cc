@@ -6,6 +6,7 @@
 #include <poll.h>
 #include <sys/socket.h>
 
+#include <memory>
 #include <utility>
 
 namespace banyan {
@@ -119,10 +120,17 @@ void HttpConnection::BeginRequest() {
 }
 
 void HttpConnection::Dispatch() {
-  request_.body = std::move(parser_->get().body());
+  // A worker has a request of its own: once its reply is over, the next one is read into request_,
+  // whatever the worker still does.
+  request_.body_bytes = parser_->get().body().size();
+  auto given = std::make_shared<HttpRequest>(request_);
+  given->body = std::move(parser_->get().body());
   parser_.reset();
   BeginRequest();
-  if (!server_.workers.TryRun([self = shared_from_this()] { self->Serve(); })) {
+  const auto serve = [self = shared_from_this(), given = std::move(given)] {
+    self->Serve(std::move(*given));
+  };
+  if (!server_.workers.TryRun(serve)) {
     ++server_.counts.refused_busy;
     HttpResponse busy = server_.site.Refusal(429, "the server is busy: too many requests at once");
     busy.headers.emplace_back("Retry-After", "1");
@@ -171,10 +179,10 @@ class ReplyToOne : public HttpReply {
 }  // namespace
 
 // On a thread of its own.
-void HttpConnection::Serve() {
+void HttpConnection::Serve(HttpRequest request) {
   ReplyToOne reply(*this);
   try {
-    server_.site.Serve(request_, reply);
+    server_.site.Serve(std::move(request), reply);
     reply.End();
   } catch (const std::exception& error) {
     reply.Send(server_.site.Refusal(500, error.what()));

@@ -84,7 +84,7 @@ class HttpConnection : public HttpReply, public std::enable_shared_from_this<Htt
   void GiveBackRoom();
   void BeginRequest();
   void Dispatch();
-  void Serve();
+  void Serve(HttpRequest request);
   void WatchClient();
   void WatchByClock();
   bool ClientHasLeft();
@@ -121,7 +121,7 @@ class HttpConnection : public HttpReply, public std::enable_shared_from_this<Htt
 
   boost::beast::flat_buffer buffer_;
   std::optional<boost::beast::http::request_parser<boost::beast::http::string_body>> parser_;
-  HttpRequest request_;
+  HttpRequest request_;          // without its body, which is the worker's
   std::atomic<size_t> room_{0};  // of HttpCounts::bodies_bytes; any thread
   size_t body_room_ = 0;         // of it, for the body
   bool closed_ = false;

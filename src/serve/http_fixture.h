@@ -28,7 +28,7 @@ class TestSite : public HttpSite {
     if (request.path == "/forbidden") return Refusal(403, "no");
     return std::nullopt;
   }
-  void Serve(const HttpRequest& request, HttpReply& reply) override {
+  void Serve(HttpRequest request, HttpReply& reply) override {
     if (request.path == "/throw") throw std::runtime_error("secret");
     if (request.path == "/stream") {
       HttpResponse head;
@@ -47,6 +47,14 @@ class TestSite : public HttpSite {
       reply.Begin(HttpResponse());
       reply.Write("begun");
       return reply.Send(Refusal(500, "secret"));
+    }
+    if (request.path == "/linger") {  // goes on after its reply, until the test lets it go
+      reply.Send(HttpResponse());
+      std::unique_lock lock(mutex_);
+      changed_.wait_for(lock, std::chrono::seconds(20), [&] { return released_; });
+      lingered = request.path + " " + request.body;
+      ++lingered_;
+      return changed_.notify_all();
     }
     if (request.path == "/wait") {
       bool gone = false;
@@ -91,7 +99,8 @@ class TestSite : public HttpSite {
   }
 
   std::atomic<int> served{0};
-  int waiting_ = 0, left_ = 0;
+  int waiting_ = 0, left_ = 0, lingered_ = 0;
+  std::string lingered;
 
  private:
   std::mutex mutex_;

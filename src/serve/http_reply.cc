@@ -194,7 +194,6 @@ void HttpConnection::Conclude() {
   const double seconds = std::chrono::duration<double>(Clock::now() - began_).count();
   watching_.cancel();
   server_.site.Served(request_, status, bytes, seconds, closed_);
-  request_.body = std::string();
   parser_.reset();
   GiveBackRoom();
   --server_.counts.requests;

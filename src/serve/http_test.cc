@@ -27,6 +27,19 @@ TEST_F(HttpTest, ManyClientsKeepTheirConnections) {
   EXPECT_EQ(server_->counts().accepted, 8);
 }
 
+// A worker that is not done when its reply is over keeps its request, whatever comes next.
+TEST_F(HttpTest, TheNextRequestLeavesTheLastOneAlone) {
+  Start();
+  Client client(port_);
+  client.Send(Post("/linger", "abc"));
+  EXPECT_NE(client.ReadUntil("\r\n\r\n").find("200"), std::string::npos);
+  client.Send(Post("/other", "more"));
+  EXPECT_NE(client.ReadUntil("POST /other more").find("200"), std::string::npos);
+  site_.Release();
+  ASSERT_TRUE(site_.WaitFor(&TestSite::lingered_, 1));
+  EXPECT_EQ(site_.lingered, "/linger abc");
+}
+
 TEST_F(HttpTest, PiecesArriveInOrder) {
   Start();
   Client client(port_);

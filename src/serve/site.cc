@@ -96,7 +96,7 @@ std::optional<HttpResponse> Site::Admit(HttpRequest& request, std::uint64_t) {
   return response;
 }
 
-void Site::Serve(const HttpRequest& request, HttpReply& reply) {
+void Site::Serve(HttpRequest request, HttpReply& reply) {
   // One budget from the request's first byte, for everything that is done on this thread.
   WorkBudget budget;
   budget.deadline =
@@ -106,7 +106,9 @@ void Site::Serve(const HttpRequest& request, HttpReply& reply) {
   budget.take_room = [&reply](size_t bytes) { return reply.TakeRoom(bytes); };
   const BudgetScope scope(budget);
   ServeWithin(request, reply);
-  if (request.body.size() >= kLargeBody) GiveMemoryBack();
+  if (request.body_bytes < kLargeBody) return;
+  request = HttpRequest();
+  GiveMemoryBack();
 }
 
 void Site::ServeWithin(const HttpRequest& request, HttpReply& reply) {
@@ -162,7 +164,7 @@ void Site::Served(const HttpRequest& request, int status, std::uint64_t bytes, d
   line["method"] = request.method.substr(0, 16);
   line["path"] = path;
   line["status"] = status;
-  line["bytes_in"] = request.body.size();
+  line["bytes_in"] = request.body_bytes;
   line["bytes_out"] = bytes;
   line["seconds"] = std::stod(fmt::format("{:.4f}", seconds));
   if (gone) line["gone"] = true;

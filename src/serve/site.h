@@ -20,7 +20,7 @@ class Site : public HttpSite {
   explicit Site(ServeContext& context);
 
   std::optional<HttpResponse> Admit(HttpRequest& request, std::uint64_t body_bytes) override;
-  void Serve(const HttpRequest& request, HttpReply& reply) override;
+  void Serve(HttpRequest request, HttpReply& reply) override;
   HttpResponse Refusal(int status, const std::string& message) override;
   void Served(const HttpRequest& request, int status, std::uint64_t bytes, double seconds,
               bool gone) override;

@@ -40,7 +40,7 @@ class FuzzedSite : public HttpSite {
     const std::optional<ApiError> refused = access_.Check(request, request.path != "/a");
     return refused ? std::optional(refused->ToResponse()) : std::nullopt;
   }
-  void Serve(const HttpRequest& request, HttpReply& reply) override {
+  void Serve(HttpRequest request, HttpReply& reply) override {
     HttpResponse response;
     response.body = request.query_value("x") + std::string(request.header("content-type"));
     if (request.method == "PUT") {

@@ -107,6 +107,8 @@ class Server:
         if self.process.poll() is None:
             self.process.send_signal(how)
         code = self.process.wait(timeout=60)
+        said = self.said()
+        self.last_words = said[max(0, said.find("Sanitizer") - 200):][:6000]  # a report begins with that word
         self.errors.close()
         shutil.rmtree(self.folder, ignore_errors=True)
         return code
@@ -125,7 +127,7 @@ class ServeTest(unittest.TestCase):
     def tearDownClass(cls):
         code = cls.server.stop()
         if code != 0:
-            raise AssertionError(f"the server ended with {code}")
+            raise AssertionError(f"the server ended with {code}: {cls.server.last_words}")
 
     def chat(self, **more):
         body = {"model": NAME, "temperature": 0, "max_tokens": 24,
