@@ -107,8 +107,9 @@ class Server:
         if self.process.poll() is None:
             self.process.send_signal(how)
         code = self.process.wait(timeout=60)
-        said = self.said()
-        self.last_words = said[max(0, said.find("Sanitizer") - 200):][:6000]  # a report begins with that word
+        if os.path.exists(self.errors.name):  # not when it is stopped again
+            said = self.said()
+            self.last_words = said[max(0, said.find("Sanitizer") - 200):][:6000]  # a report begins with that word
         self.errors.close()
         shutil.rmtree(self.folder, ignore_errors=True)
         return code
