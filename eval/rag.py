@@ -10,8 +10,9 @@
         and their scores.
     python3 -m eval.rag given --data FOLDER -m MODEL [--set hotpotqa …] [--method …] [-- --device cuda]
         FOLDER/SET.jsonl as --keep wrote it: every method reads the same documents with the same relevance, without an encoder
-    python3 -m eval.rag sample --source FILE.jsonl[.gz] --out FOLDER [--count 120] [--seed 1] [--only PART]
-        rows of {"id","question","answers","documents"}, or of {"id","context","questions"} with ids SET-ARTICLE-NUMBER, ->
+    python3 -m eval.rag sample --source FILE.jsonl[.gz|.xz] --out FOLDER [--count 120] [--seed 1] [--only PART]
+        rows of {"id","question","answers","documents"}, or of {"id","context","questions"} with ids SET-ARTICLE-NUMBER, or the
+        articles that a file of `train.reading_texts` (.jsonl.xz) holds out ->
         FOLDER/choose.jsonl and FOLDER/report.jsonl, of different articles (documents' titles), each with --count questions.
         A question has --documents documents: the gold one at a random place among the others of its own article, then others of
         the same file. --only: rows whose id has this in it
@@ -22,11 +23,14 @@ from __future__ import annotations
 import argparse
 import gzip
 import json
+import lzma
 import random
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
+
+from train.reading_texts import BY_ARTICLE, NULL
 
 SETS = ("hotpotqa", "musique", "2wikimultihopqa")
 COLUMNS = ("questions", "sub_span", "f1", "recall_read", "recall_cited", "first_token_median", "job_seconds")
@@ -140,14 +144,33 @@ def questions_of_paragraphs(paragraphs: list[dict]) -> list[dict]:
             for row in paragraphs for asked in row["questions"] if asked["answers"]]
 
 
+def held_paragraphs(rows: list[dict]) -> list[dict]:
+    """Of the texts that readers are trained on, those of articles held out, as paragraphs with the questions that people asked."""
+    out: list[dict] = []
+    numbers: dict[str, int] = {}
+    for row in rows:
+        if row["split"] != "held" or row["source"] not in BY_ARTICLE or not row["text"]:
+            continue
+        article = row["article"].replace("-", "_")
+        numbers[article] = numbers.get(article, 0) + 1
+        asked = [(question, golds) for question, answer, weight, golds in row["asked"] if answer != NULL and weight >= 0.9]
+        out.append({"id": f"held-{article}-{numbers[article]:03}", "context": row["text"],
+                    "questions": [{"id": f"q{i}", "question": q, "answers": golds} for i, (q, golds) in enumerate(asked)]})
+    return out
+
+
 def has_answer(document: dict, answers: list[str]) -> bool:
     return any(answer.lower() in document["text"].lower() for answer in answers)
 
 
 def sample(a: argparse.Namespace, folder: Path) -> list[dict]:
     """Questions for choosing and others for reporting; no article is in both."""
-    with (gzip.open if a.source.suffix == ".gz" else open)(a.source, "rt", encoding="utf-8") as file:
-        rows = [row for row in map(json.loads, file) if a.only in row["id"]]
+    opened = {".gz": gzip.open, ".xz": lzma.open}.get(a.source.suffix, open)
+    with opened(a.source, "rt", encoding="utf-8") as file:
+        rows = list(map(json.loads, file))
+    if rows and "asked" in rows[0]:
+        rows = held_paragraphs(rows)
+    rows = [row for row in rows if a.only in row["id"]]
     if rows and "context" in rows[0]:
         rows = questions_of_paragraphs(rows)
     chance = random.Random(a.seed)

@@ -7,8 +7,9 @@ A row is a text: `source`, `split` ("train", "held"), `article` (texts of one ar
 `documents` ([text, has the answer]) instead of `text`. The mixture (`train.reading_mixture`) arranges them anew in every step.
 
 - An answer is kept only if it stands in the text, in the text's own spelling. A text that several files have is one row.
-- Near misses: of four questions in five another that the text does not answer is made where a rule fits (`train.near_misses`): a word of the
-  question exchanged for another one that makes it look just as answerable. They weigh 0.6; those that people wrote weigh twice.
+- Near misses: of two questions in five (`--near-misses`) another that the text does not answer is made where a rule fits
+  (`train.near_misses`): a word of the question exchanged for another one that makes it look just as answerable. They weigh half; those
+  that people wrote weigh twice.
 - Everyday passages without questions get cloze questions (`train.cloze`), which weigh little; the passages themselves are
   also what the large model is made to ask about (`train.reading_written`).
 - Whole kinds are held out, for early stopping and calibration: HELD_SOURCES, the templates of HELD_TEMPLATES, one article in
@@ -166,7 +167,7 @@ class Builder:
                     continue
                 home.asked.append([question, found[1], weight * (2.0 if source == "squad_train" and not golds else 1.0), golds])
 
-    def near_misses(self, share: float = 0.8) -> None:
+    def near_misses(self, share: float) -> None:
         for row in list(self.rows.values()):
             if row.source in ("wikitablequestions_cell", "tatqa_spans", "qamr", *OTHER_LANGUAGES):
                 continue
@@ -174,7 +175,7 @@ class Builder:
                 if answer != NULL and self.rng.random() < share:
                     made = near_miss(self.rng, row.text, question, answer, golds, self.pool)
                     if made and made != question and not any(a[0] == made for a in row.asked) and self.question(row.source, made):
-                        row.asked.append([made, NULL, 0.6, []])
+                        row.asked.append([made, NULL, 0.5, []])
 
     def documents(self, source: str, records: list[dict]) -> None:
         for r in records:
@@ -225,12 +226,12 @@ def read(path: Path) -> list[dict]:
         return [json.loads(line) for line in f]
 
 
-def build(folder: Path, excluded: Excluded, seed: int = 1) -> Builder:
+def build(folder: Path, excluded: Excluded, seed: int = 1, near_misses: float = 0.4) -> Builder:
     """All rows; a pure function of the files and the seed."""
     b = Builder(excluded, seed)
     for source, weight in ANSWERED.items():
         b.contexts(source, read(folder / f"{source}.jsonl.gz"), weight)
-    b.near_misses()
+    b.near_misses(near_misses)
     for source in OTHER_LANGUAGES:
         b.contexts(source, read(folder / "multilingual" / f"{source}.jsonl.gz"), 1.0)
     for source in DOCUMENTS:
@@ -263,9 +264,10 @@ def main() -> None:
     p.add_argument("--exclude", type=Path, nargs="+", required=True, help="files and folders that scores are measured on")
     p.add_argument("--out", type=Path, required=True)
     p.add_argument("--report", type=Path)
+    p.add_argument("--near-misses", type=float, default=0.4, help="share of the questions that get one")
     p.add_argument("--seed", type=int, default=1)
     a = p.parse_args()
-    built = build(a.train, Excluded(a.exclude), a.seed)
+    built = build(a.train, Excluded(a.exclude), a.seed, a.near_misses)
     with lzma.open(a.out, "wt", encoding="utf-8", preset=6) as f:
         f.writelines(json.dumps(asdict(r), ensure_ascii=False) + "\n" for r in built.rows.values() if r.asked or r.source in PASSAGES)
     report = summary(built)

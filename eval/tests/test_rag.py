@@ -1,7 +1,7 @@
-"""Questions with the documents that retrieval found, as `eval.rag given` asks them."""
+"""Questions with the documents that retrieval found, as `eval.rag given` asks them, and with those of articles held out."""
 import unittest
 
-from eval.rag import with_documents
+from eval.rag import held_paragraphs, questions_of_paragraphs, with_documents
 
 
 class WithDocuments(unittest.TestCase):
@@ -13,6 +13,19 @@ class WithDocuments(unittest.TestCase):
         row, = with_documents(asked, documents, found)
         self.assertEqual([(d["id"], d["score"], d["gold"], d["text"]) for d in row["documents"]], [("d", 0.9, False, "D"), ("a", 0.4, True, "A")])
         self.assertEqual((row["question"], row["answers"], row["gold_missed"]), ("Who?", ["she"], 1))  # c
+
+
+class HeldArticles(unittest.TestCase):
+    def test_only_what_training_held_out_and_people_asked(self) -> None:
+        row = lambda split, source, text, asked: dict(split=split, source=source, article="squad_train-Bees", text=text, asked=asked)
+        rows = [row("held", "squad_train", "A", [["Who?", "she", 1.0, ["she"]], ["Where?", "null", 1.0, []], ["When?", "now", 0.5, ["now"]]]),
+                row("train", "squad_train", "B", [["What?", "it", 1.0, ["it"]]]), row("held", "recipes", "C", [["How?", "so", 1.0, ["so"]]]),
+                row("held", "squad_train", "D", [])]
+        held = held_paragraphs(rows)
+        self.assertEqual([(p["context"], len(p["questions"])) for p in held], [("A", 1), ("D", 0)])
+        question, = questions_of_paragraphs(held)
+        self.assertEqual((question["question"], question["answers"]), ("Who?", ["she"]))
+        self.assertEqual([(d["text"], d["gold"]) for d in question["documents"]], [("A", True), ("D", False)])
 
 
 if __name__ == "__main__":
