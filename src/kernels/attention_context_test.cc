@@ -217,18 +217,7 @@ TEST_P(ParallelContextTest, PlansOfTheBuilderHaveTheSameBits) {
     AttentionRun run(*tested_, setup, tree.page_count);
     const KeyBatch all = AllKeys(tree), rows = StepRows(tree);
     run.Store(all.batch, Select(contents, all.keys));
-    std::vector<PlanNode> nodes;
-    std::int32_t row = 0;
-    for (size_t n = 0; n < tree.nodes.size(); ++n) {
-      PlanNode& node = nodes.emplace_back();
-      node.parent = tree.nodes[n].parent;
-      node.row_begin = row;
-      node.row_end = row += tree.nodes[n].own_rows;
-      node.stack = 0;
-      node.length = tree.nodes[n].length;
-      node.first_position = tree.nodes[n].first_position;
-      node.pages = tree.pages[n];
-    }
+    const std::vector<PlanNode> nodes = PlanNodesOf(tree);
     for (const ItemSharing sharing :
          {ItemSharing::kPerStream, ItemSharing::kTree, ItemSharing::kStacked, ItemSharing::kAuto}) {
       for (const int min_items : {1, 50, 0}) {

@@ -160,18 +160,7 @@ TEST_P(AttentionIndependence, PlansOfTheBuilderHaveTheSameBits) {
     const KeyBatch all = AllKeys(tree);
     run.Store(all.batch, Select(contents, all.keys));
     const KeyBatch rows = StepRows(tree);
-    std::vector<PlanNode> nodes;
-    std::int32_t row = 0;
-    for (size_t n = 0; n < tree.nodes.size(); ++n) {
-      PlanNode& node = nodes.emplace_back();
-      node.parent = tree.nodes[n].parent;
-      node.row_begin = row;
-      node.row_end = row += tree.nodes[n].own_rows;
-      node.stack = 0;
-      node.length = tree.nodes[n].length;
-      node.first_position = tree.nodes[n].first_position;
-      node.pages = tree.pages[n];
-    }
+    const std::vector<PlanNode> nodes = PlanNodesOf(tree);
     for (const ItemSharing sharing :
          {ItemSharing::kPerStream, ItemSharing::kTree, ItemSharing::kStacked, ItemSharing::kAuto}) {
       for (const int max_item_rows : {64, 5}) {

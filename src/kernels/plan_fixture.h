@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "kernels/kernels.h"
+#include "plan/build.h"
 #include "plan/sharing.h"
 
 namespace banyan::optest {
@@ -81,6 +82,23 @@ inline KeyBatch StepRows(const Tree& tree) {
     for (int k = node.length - node.own_rows; k < node.length; ++k) AppendKey(tree, n, k, rows);
   }
   return rows;
+}
+
+// The same nodes for the builder of plan/.
+inline std::vector<PlanNode> PlanNodesOf(const Tree& tree) {
+  std::vector<PlanNode> nodes;
+  std::int32_t row = 0;
+  for (size_t n = 0; n < tree.nodes.size(); ++n) {
+    PlanNode& node = nodes.emplace_back();
+    node.parent = tree.nodes[n].parent;
+    node.row_begin = row;
+    node.row_end = row += tree.nodes[n].own_rows;
+    node.stack = 0;
+    node.length = tree.nodes[n].length;
+    node.first_position = tree.nodes[n].first_position;
+    node.pages = tree.pages[n];
+  }
+  return nodes;
 }
 
 // One of the ways to cut the same attention into items.
