@@ -8,8 +8,8 @@ PYTHON ?= python3
 PIP = CC=$${CC:-cc} CXX=$${CXX:-c++} CMAKE_BUILD_PARALLEL_LEVEL=$(JOBS) $(1) -m pip
 PYTHON_TESTS = cd python/tests && PATH=$$PWD/../../build/python/bin:$$PATH BANYAN=$$PWD/../../$(RELEASE)/banyan MAKE_TINY_MODEL=$$PWD/../../$(RELEASE)/make_tiny_model python -B -m unittest -v
 
-.PHONY: help setup build test test-asan test-tsan test-asan-serve test-tsan-serve test-soak test-real test-serve test-browser test-python test-ray test-faults demo \
-        model install deb wheel format fuzz cuda clean
+.PHONY: help setup build test test-asan test-tsan test-asan-serve test-tsan-serve test-plain test-clang test-soak test-real test-serve test-browser test-python test-ray test-ray-faults \
+        test-faults ci ci-full demo evidence evidence-gpu model install deb wheel release test-release format tidy fuzz cuda clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -32,6 +32,22 @@ test-asan: | setup  ## the unit tests and fuzzers with ASan and UBSan
 
 test-tsan: | setup  ## the unit tests with ThreadSanitizer
 	cmake --preset tsan && cmake --build --preset tsan -j $(JOBS) && ctest --preset tsan -j $(JOBS)
+
+test-plain: | setup  ## every file compiled by itself (no unity build), then the unit tests
+	cmake --preset plain && cmake --build --preset plain -j $(JOBS) && ctest --preset plain -j $(JOBS) -L unit
+
+test-clang: | setup  ## everything compiled by clang 16, then the unit tests
+	@tools/setup.sh clang-16
+	cmake --preset clang && cmake --build --preset clang -j $(JOBS) && ctest --preset clang -j $(JOBS) -L unit
+
+ci: ; .ci/run  ## what continuous integration runs: below 25 minutes on two cores
+
+# Each part is a target of its own; `make -k ci-full` goes on after a part that fails.
+CI_PARTS := ci test-asan test-tsan test-plain test-clang test-python test-release
+ci-full:  ## hours: ci, ASan+UBSan, TSan, no unity, clang, Python, release, faults and fuzzing for SECONDS=60 each
+	$(foreach part,$(CI_PARTS),$(MAKE) $(part) &&) true
+	$(MAKE) test-faults SECONDS=$(or $(SECONDS),60)
+	$(MAKE) fuzz SECONDS=$(or $(SECONDS),60)
 
 test-asan-serve: | setup  ## the server's own tests and the hostile clients with ASan and UBSan; CLIENTS=2000
 	cmake --preset dev && cmake --build --preset dev -j $(JOBS) --target banyan serve_test store_test documents_test
@@ -58,19 +74,24 @@ wheel: | setup  ## the Python package for this architecture: build/wheels/banyan
 	@tools/setup.sh python3-dev python3-pip python3-venv
 	PYTHON=$(PYTHON) CUDA=$(CUDA) CMAKE_BUILD_PARALLEL_LEVEL=$(JOBS) tools/wheel.sh
 
-build/python/installed: pyproject.toml python/CMakeLists.txt $(wildcard python/native/* src/*/*.cc include/banyan/*.h) | $(RELEASE)/build.ninja
+# All that the module is compiled from, at any depth.
+PYTHON_SOURCES := $(shell find src include apps python/native cmake -name '*.cc' -o -name '*.h' -o -name '*.inc' -o -name '*.cmake' -o -name layers.txt)
+build/python/installed: pyproject.toml CMakeLists.txt python/CMakeLists.txt $(PYTHON_SOURCES) | $(RELEASE)/build.ninja
 	@tools/setup.sh python3-dev python3-pip python3-venv
 	$(PYTHON) -m venv build/python
-	$(call PIP,build/python/bin/python) install -q 'scikit-build-core>=0.10' 'nanobind>=2.4' mypy nbclient ipykernel matplotlib 'pandas>=2' pyarrow langchain-core 'ray[data]'
-	$(call PIP,build/python/bin/python) install --no-build-isolation -e . --config-settings=cmake.define.BANYAN_CUDA=$(or $(CUDA),OFF)
+	$(call PIP,build/python/bin/python) install -q 'scikit-build-core>=0.10' 'nanobind>=2.4' mypy nbclient ipykernel matplotlib 'pandas>=2' pyarrow 'polars>=1' 'duckdb>=1.1' tqdm langchain-core 'ray[data]' 'moto[server]'
+	$(call PIP,build/python/bin/python) install --no-build-isolation -e . --config-settings=cmake.define.BANYAN_CUDA=$(or $(CUDA),OFF) --config-settings=cmake.define.BANYAN_WERROR=ON
 	cmake --build --preset release -j $(JOBS) --target banyan make_tiny_model
 	touch $@
 
 test-python: build/python/installed  ## the Python package: needs the Python index
-	$(PYTHON_TESTS) test_rows test_options test_adapters test_engine test_behaviour test_blocks test_embed test_elsewhere test_types test_notebook test_leaks
+	$(PYTHON_TESTS) test_rows test_jobs test_storage test_install test_right_rows test_tables test_filter test_options test_option_table test_adapters test_engine test_behaviour test_blocks test_embed test_elsewhere test_types test_notebook test_leaks
 
 test-ray: build/python/installed  ## jobs on a Ray cluster whose workers and driver are killed
 	$(PYTHON_TESTS) test_ray
+
+test-ray-faults: build/python/installed  ## ROWS=1000000 on a local Ray cluster; a worker is killed every SECONDS=60
+	build/python/bin/python -B tests/faults/ray_rows.py --banyan $(RELEASE)/banyan --make-tiny-model $(RELEASE)/make_tiny_model --rows $(or $(ROWS),1000000) --kill-seconds $(or $(SECONDS),60)
 
 test-faults: $(RELEASE)/build.ninja  ## jobs broken in every known way, SECONDS=600 for each kind
 	cmake --preset release -D FAULT_SECONDS=$(or $(SECONDS),600)
@@ -78,6 +99,14 @@ test-faults: $(RELEASE)/build.ninja  ## jobs broken in every known way, SECONDS=
 
 demo: build  ## answers on a sample that ships with the repository
 	@tools/demo.sh
+
+evidence: $(RELEASE)/build.ninja  ## the papers' claims measured here, in 20 minutes: build/evidence/evidence.html; REAL=MODEL ADAPTER=DIR adds a real model
+	cmake --build --preset release -j $(JOBS) --target banyan banyan-bench
+	python3 -B -m bench.evidence --size small --out build/evidence $(if $(REAL),--real $(REAL)) $(if $(ADAPTER),--real-adapter $(ADAPTER))
+
+evidence-gpu: | setup  ## the same on a GPU, at larger sizes: build/evidence-gpu/evidence.html
+	cmake --preset cuda && cmake --build --preset cuda -j $(JOBS) --target banyan banyan-bench
+	python3 -B -m bench.evidence --size gpu --out build/evidence-gpu --banyan build/cuda/banyan --minutes $(or $(MINUTES),25) -- --device cuda
 
 model: build  ## fetch a real model (SmolLM2-135M-Instruct) into the model cache
 	@tools/setup.sh python3-pip
@@ -92,6 +121,18 @@ deb: build  ## a Debian package of the program with its model: build/release/ban
 	@tools/setup.sh dpkg-dev file
 	cmake --preset release
 	cd $(RELEASE) && cpack -G DEB
+
+release: | setup  ## build/release-VERSION/: source, .deb, wheel, self-contained tarball, SBOM, SHA256SUMS
+	@tools/setup.sh dpkg-dev file patchelf python3-dev python3-pip python3-venv
+	CMAKE_BUILD_PARALLEL_LEVEL=$(JOBS) tools/release.sh
+
+test-release: release  ## the artefacts installed in bare environments (root: debootstrap), each asked a question
+	@tools/setup.sh debootstrap lintian
+	tests/release.sh
+
+tidy: $(RELEASE)/build.ninja  ## clang-tidy on the files that differ from BASE=main, or on FILES="…", or FILES=all
+	@tools/setup.sh clang-16 clang-tidy-16
+	BASE=$(or $(BASE),main) FILES="$(FILES)" JOBS=$(JOBS) tools/tidy.sh
 
 format:  ## format the sources in place
 	@git ls-files '*.cc' '*.h' '*.inc' '*.cu' '*.cuh' | xargs clang-format -i

@@ -21,7 +21,7 @@ def ours(args, job: str) -> list[dict]:
     with tempfile.TemporaryDirectory() as folder:
         file = pathlib.Path(folder) / "figures.json"
         command = [args.banyan, "bench", *shlex.split(job), "--device", args.device, "--shape", args.shape, "--random",
-                   *(shlex.split(args.options)), "--json", str(file)]
+                   *(shlex.split(args.options)), "--json", str(file), "--overwrite"]
         done = subprocess.run(command, stdout=subprocess.PIPE, text=True)
         print(done.stdout, file=sys.stderr)
         if done.returncode != 0:

@@ -92,7 +92,7 @@ class Theirs:
 
 def time_banyan(a: argparse.Namespace, model: Path, source: Path, precision: str, out: Path) -> list[float]:
     """Seconds by the clock, and of processors."""
-    command = [a.banyan, "embed", "-m", str(model), str(source), "-o", str(out), "--threads", str(a.threads),
+    command = [a.banyan, "embed", "-m", str(model), str(source), "-o", str(out), "--overwrite", "--threads", str(a.threads),
                "--max-tokens", str(a.max_tokens), "--precision", precision, "--device", a.device]
     began, spent = time.perf_counter(), processor_seconds()
     done = subprocess.run(command, capture_output=True, text=True)

@@ -132,17 +132,20 @@ def hand_out_seconds(few: int = 20, many: int = 220) -> float:
     from ray_cluster import LocalCluster
 
     class Nothing:
-        def __call__(self, batch: Any) -> Any:
-            return batch
+        def ready(self) -> str:
+            return ""
+
+        def work(self, number: int) -> int:
+            return number
     cluster = LocalCluster(cpus=2)
     try:
         cluster.connect()
-        import ray.data
+        import ray
+        from banyan._ray_pool import WorkerPool, Workers
         seconds = []
         for blocks in (few, many):
-            items = ray.data.from_items([{"block": n} for n in range(blocks)], override_num_blocks=blocks)
             start = time.process_time()
-            list(items.map_batches(Nothing, batch_size=1, compute=ray.data.ActorPoolStrategy(size=1)).iter_rows())
+            WorkerPool([Workers(1)], [1], lambda kind: ray.remote(Nothing).remote()).run(range(blocks), lambda number: None)
             seconds.append(time.process_time() - start)
         ray.shutdown()
     finally:

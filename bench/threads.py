@@ -57,7 +57,7 @@ def ask(args, threads: int, folder: pathlib.Path, more: list[str]) -> dict:
 def forest(args, threads: int, folder: pathlib.Path) -> dict:
     figures = folder / "figures.json"
     run([args.banyan, "bench", "forest", "--shape", "smollm2-135m", "--documents", "2", "--questions", "8", "--lengths",
-         "32,256,12", "--max-new", "16", "--strategies", "tree", "--threads", str(threads), "--json", str(figures)])
+         "32,256,12", "--max-new", "16", "--strategies", "tree", "--threads", str(threads), "--json", str(figures), "--overwrite"])
     found = json.loads(figures.read_text())
     found = (found[0] if isinstance(found, list) else found)["strategies"][0]
     return {"seconds": found["seconds"], "rows": found["streams"], "serial": found["seconds"] - found["forward_seconds"],

@@ -6,7 +6,7 @@ add_library(banyan_options INTERFACE)
 # How our own code is compiled. What a program that links the installed library needs is the
 # include path alone, hence BUILD_INTERFACE. -Wrestrict: GCC 12 reports its own std::string (bug 105651).
 target_compile_options(banyan_options INTERFACE
-  $<BUILD_INTERFACE:-Wall;-Wextra;-Werror;-Wno-psabi;-ffp-contract=off>
+  $<BUILD_INTERFACE:-Wall;-Wextra;$<$<BOOL:${BANYAN_WERROR}>:-Werror>;-Wno-psabi;-ffp-contract=off>
   $<BUILD_INTERFACE:$<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>>
   $<BUILD_INTERFACE:$<$<CONFIG:Release>:-g1>>)
 target_include_directories(banyan_options INTERFACE
@@ -54,9 +54,13 @@ if(faiss_FOUND)
   set(BANYAN_LINK_retrieve faiss)  # the one file that uses it: src/retrieve/layer.cmake
 endif()
 
+# Unit tests that take minutes are divided among this many tests.
+set(BANYAN_SHARDS_kernels 6)
+set(BANYAN_SHARDS_engine 3)
+
 # Several files a compilation: what parses in seconds is the headers of JSON, formatting and tests,
 # and a build from nothing takes half the time. Off (-D BANYAN_UNITY=OFF), an edit recompiles
-# one file alone. Kernels stay apart: each file of theirs is compiled for processors of its own.
+# one file alone. src/kernels/layer.cmake says what is united of the kernels, whose loops stay apart.
 function(banyan_unite target files)
   if(BANYAN_UNITY AND NOT ${target} MATCHES "kernels")
     set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${files})
@@ -130,10 +134,22 @@ function(banyan_add_layer name below)
     # Test support under tests/support/ may use any layer at or below engine.
     target_compile_definitions(${name}_test PRIVATE
       BANYAN_SOURCE_DIR="${CMAKE_SOURCE_DIR}" BANYAN_GOLDEN_DIR="${CMAKE_SOURCE_DIR}/../shared/golden")
-    add_test(NAME ${name} COMMAND ${name}_test WORKING_DIRECTORY ${CMAKE_BINARY_DIR})
-    # Tests ask for impossible amounts of memory and expect an error: ASan must not stop there.
-    set_tests_properties(${name} PROPERTIES TIMEOUT 600
-                         ENVIRONMENT "ASAN_OPTIONS=allocator_may_return_null=1")
+    # The longest are several tests, so that all cores share them.
+    set(shards 1)
+    if(DEFINED BANYAN_SHARDS_${name})
+      set(shards ${BANYAN_SHARDS_${name}})
+    endif()
+    foreach(shard RANGE 1 ${shards})
+      set(test ${name})
+      if(shards GREATER 1)
+        set(test ${name}_${shard})
+      endif()
+      math(EXPR index "${shard} - 1")
+      add_test(NAME ${test} COMMAND ${name}_test WORKING_DIRECTORY ${CMAKE_BINARY_DIR})
+      # Tests ask for impossible amounts of memory and expect an error: ASan must not stop there.
+      set_tests_properties(${test} PROPERTIES TIMEOUT 600 LABELS unit ENVIRONMENT
+        "ASAN_OPTIONS=allocator_may_return_null=1;GTEST_TOTAL_SHARDS=${shards};GTEST_SHARD_INDEX=${index}")
+    endforeach()
   endif()
 endfunction()
 

@@ -5,9 +5,9 @@ include(CMakePackageConfigHelpers)
 
 add_library(banyan_all INTERFACE)
 if(TARGET banyan_serve)
-  target_link_libraries(banyan_all INTERFACE banyan_serve banyan_measure)
+  target_link_libraries(banyan_all INTERFACE banyan_serve)
 else()
-  target_link_libraries(banyan_all INTERFACE banyan_tasks banyan_measure)
+  target_link_libraries(banyan_all INTERFACE banyan_tasks)
 endif()
 set_target_properties(banyan_all PROPERTIES EXPORT_NAME banyan)
 add_library(banyan::banyan ALIAS banyan_all)
@@ -31,12 +31,16 @@ install(FILES ${CMAKE_BINARY_DIR}/banyanConfig.cmake ${CMAKE_BINARY_DIR}/banyanC
         DESTINATION ${package_dir} COMPONENT development)
 
 # src/formats/shipped_model.cc looks for the model there.
-install(TARGETS banyan RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT program)
+set(programs banyan)
+if(TARGET banyan_bench)
+  list(APPEND programs banyan_bench)
+endif()
+install(TARGETS ${programs} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT program)
 install(FILES models/banyan-reader-34m.gguf models/README.md models/SHA256SUMS
         DESTINATION ${CMAKE_INSTALL_DATADIR}/banyan/models COMPONENT program)
 install(DIRECTORY models/smollm2-reader models/smollm2-extract
         DESTINATION ${CMAKE_INSTALL_DATADIR}/banyan/models COMPONENT program)
-install(FILES LICENSE README.md DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT program)
+install(FILES LICENSE README.md CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT program)
 install(FILES cmake/debian_copyright DESTINATION ${CMAKE_INSTALL_DOCDIR} RENAME copyright
         COMPONENT program)
 install(DIRECTORY docs DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT program
@@ -47,9 +51,14 @@ install(DIRECTORY docs DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT program
 if(NOT CMAKE_CROSSCOMPILING)
   install(CODE "
     set(share \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_DATADIR}\")
-    set(program \"$<TARGET_FILE:banyan>\")
+    set(built \"$<TARGET_FILE:banyan>\")
     file(MAKE_DIRECTORY \${share}/man/man1)
-    execute_process(COMMAND \${program} man --all \${share}/man/man1 COMMAND_ERROR_IS_FATAL ANY)
+    execute_process(COMMAND \${built} man --all \${share}/man/man1 COMMAND_ERROR_IS_FATAL ANY)
+    file(GLOB pages \${share}/man/man1/banyan*.1)
+    find_program(GZIP gzip)
+    if(GZIP)
+      execute_process(COMMAND \${GZIP} -9nf \${pages} COMMAND_ERROR_IS_FATAL ANY)
+    endif()
     foreach(target bash:bash-completion/completions/banyan
                    zsh:zsh/site-functions/_banyan
                    fish:fish/vendor_completions.d/banyan.fish)
@@ -59,7 +68,7 @@ if(NOT CMAKE_CROSSCOMPILING)
       cmake_path(GET file PARENT_PATH folder)
       file(MAKE_DIRECTORY \${share}/\${folder})
       message(STATUS \"Installing: \${share}/\${file}\")
-      execute_process(COMMAND \${program} completion \${shell} OUTPUT_FILE \${share}/\${file}
+      execute_process(COMMAND \${built} completion \${shell} OUTPUT_FILE \${share}/\${file}
                       COMMAND_ERROR_IS_FATAL ANY)
     endforeach()" COMPONENT program)
 endif()

@@ -72,7 +72,7 @@ class Engine:
         with tempfile.TemporaryDirectory() as folder:
             source, target = Path(folder, "in.jsonl"), Path(folder, "out.jsonl")
             source.write_text("".join(json.dumps(dict(r, instruction=r.get("instruction", DEFAULT_INSTRUCTION))) + "\n" for r in records))
-            command = [self.binary, "ask", "-m", self.model, str(source), "-o", str(target), "--max-new", str(max_new), "--choices", "letter", *self.options]
+            command = [self.binary, "ask", "-m", self.model, str(source), "-o", str(target), "--overwrite", "--max-new", str(max_new), "--choices", "letter", *self.options]
             subprocess.run(command, check=True, capture_output=True)
             rows = [json.loads(line) for line in target.read_text().splitlines()]
         found = {(o["id"], o["question_id"]): o.get("letter", o.get("answer") or "null") for o in rows}

@@ -86,7 +86,7 @@ def ask(command: list[str], records: list[dict], way: list[str]) -> dict:
         source, target = Path(folder, "in.jsonl"), Path(folder, "out.jsonl")
         source.write_text("".join(json.dumps(dict(id=r["id"], context=r["context"], questions=[
             dict(id=q["id"], question=q["question"], choices=q["choices"]) for q in r["questions"]])) + "\n" for r in records), encoding="utf-8")
-        done = subprocess.run([*command, str(source), "-o", str(target), "--quiet", *way])
+        done = subprocess.run([*command, str(source), "-o", str(target), "--overwrite", "--quiet", *way])
         if done.returncode not in (0, 1):
             raise SystemExit(f"{command[0]} ended with {done.returncode}")
         rows = map(json.loads, target.read_text(encoding="utf-8").splitlines())

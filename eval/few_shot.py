@@ -61,7 +61,7 @@ def main() -> None:
         for count in a.counts:
             shown = folder / f"examples-{count}.jsonl"
             shown.write_text("".join(json.dumps(r, ensure_ascii=False) + "\n" for r in examples_of(rows, titles, count, a.seed)), encoding="utf-8")
-            command = [a.banyan, "extract", "-m", a.model, *common, "-o", folder / f"{count}.jsonl", "--quiet"]
+            command = [a.banyan, "extract", "-m", a.model, *common, "-o", folder / f"{count}.jsonl", "--overwrite", "--quiet"]
             command += ["--adapter", a.adapter] if a.adapter else []
             command += ["--examples", shown] if count else []
             done = subprocess.run(list(map(str, command)))

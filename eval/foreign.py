@@ -144,7 +144,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         texts, schema = write(Path(folder), docs)
         output = Path(folder, "values.jsonl")
-        command = [a.banyan, "extract", "-m", a.model, str(texts), "--schema", str(schema), "-o", str(output), "--quiet"]
+        command = [a.banyan, "extract", "-m", a.model, str(texts), "--schema", str(schema), "-o", str(output), "--overwrite", "--quiet"]
         done = subprocess.run([*command, *(["--adapter", a.adapter] if a.adapter else []), *a.options])
         if done.returncode not in (0, 1):  # 1: some rows are errors
             return done.returncode

@@ -80,7 +80,7 @@ def ask(command: list[str], record: dict) -> tuple[list[dict], float]:
         questions = [dict(id=q["id"], question=q["question"]) for q in record["questions"]]
         source.write_text(json.dumps(dict(record, questions=questions)) + "\n", encoding="utf-8")
         began = time.time()
-        done = subprocess.run([*command, str(source), "-o", str(target), "--quiet"])
+        done = subprocess.run([*command, str(source), "-o", str(target), "--overwrite", "--quiet"])
         if done.returncode not in (0, 1):  # 1: some rows are errors
             raise SystemExit(f"{command[0]} ended with {done.returncode}")
         return [json.loads(line) for line in target.read_text(encoding="utf-8").splitlines()], time.time() - began

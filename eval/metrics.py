@@ -1,4 +1,7 @@
-"""Answer and extraction scores as methods sections 5 and 7 define them."""
+"""Answer and extraction scores as methods sections 5 and 7 define them.
+
+Exact match and F1 are those of SQuAD's script, ROUGE-L that of the package rouge-score without its stemmer; the tests have cases by hand.
+"""
 from __future__ import annotations
 
 import re
@@ -27,6 +30,64 @@ def token_f1(answer: str, gold: list[str]) -> float:
         common = sum((Counter(a) & Counter(b)).values())
         best = max(best, 2 * common / (len(a) + len(b)) if common else float(a == b))
     return best
+
+
+def _rouge_tokens(text: str) -> list[str]:
+    """Lower case; whatever is no ASCII letter or digit separates."""
+    return re.findall(r"[a-z0-9]+", text.lower())
+
+
+def _longest_common(a: list[str], b: list[str]) -> int:
+    """Length of the longest common subsequence."""
+    row = [0] * (len(b) + 1)
+    for word in a:
+        before = 0
+        for n, other in enumerate(b, 1):
+            before, row[n] = row[n], before + 1 if word == other else max(row[n], row[n - 1])
+    return row[-1]
+
+
+def rouge_l(answer: str, gold: list[str]) -> float:
+    """F of the longest common subsequence, with the best of the gold answers; 0 where a text has no token."""
+    best = 0.0
+    for g in gold or ["null"]:
+        a, b = _rouge_tokens(answer), _rouge_tokens(g)
+        common = _longest_common(a, b)
+        best = max(best, 2 * common / (len(a) + len(b)) if common else 0.0)
+    return best
+
+
+def sub_span(answer: str, gold: list[str]) -> bool:
+    """Whether a gold answer stands in the answer, both normalised, at any place: also within a word, as the papers count it."""
+    return any(normalize(g) in normalize(answer) for g in gold or ["null"])
+
+
+def right_answers(question: dict) -> list[str]:
+    """What may be answered: `answers`, or of a question with `choices` the texts of the right ones.
+
+    The right one of choices is `right`, its number, or a text among `answers`, or a letter there (A is the first) that is no choice's text.
+    """
+    choices = question.get("choices")
+    if not choices:
+        return question["answers"]
+    if "right" in question:
+        return [choices[question["right"]]]
+    texts = {normalize(c): c for c in choices}
+    return [texts.get(normalize(a)) or _lettered(a, choices) or a for a in question["answers"]]
+
+
+def _lettered(answer: str, choices: list[str]) -> str | None:
+    letter = re.fullmatch(r"\(?([A-Za-z])[).:]?", answer.strip())
+    place = ord(letter[1].upper()) - ord("A") if letter else len(choices)
+    return choices[place] if place < len(choices) else None
+
+
+def chosen_text(question: dict, answer: str) -> str:
+    """The answer as a text to compare with `right_answers`: a letter of choices is the text it stands for."""
+    choices = question.get("choices")
+    if not choices or normalize(answer) in map(normalize, choices):
+        return answer
+    return _lettered(answer, choices) or answer
 
 
 @dataclass

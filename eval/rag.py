@@ -55,7 +55,7 @@ class Table:
     def add(self, name: str, gold: Path, source: Path, *arguments: str | Path) -> None:
         with tempfile.TemporaryDirectory() as folder:
             out, receipt = Path(folder, "out.jsonl"), Path(folder, "receipt.json")
-            run(self.banyan, "rag", source, "-o", out, "--receipt", receipt, "--quiet", *arguments, *self.options)
+            run(self.banyan, "rag", source, "-o", out, "--overwrite", "--receipt", receipt, "--quiet", *arguments, *self.options)
             score = json.loads(run(self.banyan, "eval", "rag", gold, out, "--json"))
             score["job_seconds"] = float(json.loads(receipt.read_text())["seconds"]["total"])
         self.rows.append(dict(name=name, **score))
@@ -102,7 +102,7 @@ def corpus(a: argparse.Namespace, folder: Path) -> list[dict]:
 def keep_found(a: argparse.Namespace, name: str, asked: list[dict], documents: dict[str, dict], questions: Path, index: Path, folder: Path) -> None:
     candidates, _, relevance = a.signal[0].partition("+")
     out = folder / f"{name}.found.jsonl"
-    run(a.banyan, "rag", questions, "-o", out, "--quiet", "--index", index, "--method", "top1", "--candidates", candidates, "--relevance",
+    run(a.banyan, "rag", questions, "-o", out, "--overwrite", "--quiet", "--index", index, "--method", "top1", "--candidates", candidates, "--relevance",
         relevance or candidates, "-m", a.model, "--top", str(a.top), "--max-new", "1", "--too-long", "truncate", *a.options)
     a.keep.mkdir(parents=True, exist_ok=True)
     write_rows(a.keep / f"{name}.jsonl", with_documents(asked, documents, [json.loads(line) for line in out.open(encoding="utf-8")]))

@@ -5,7 +5,8 @@
 
 The questions are those of FOLDER/SET.jsonl whose documents `train.reader_data` holds out (for squad2: the articles Normans and
 Scottish Parliament), or all of a file (`--file`, any number of them): `natural.jsonl` has a hundred on letters, invoices, recipes, tickets
-and the like that no model here was trained on or chosen by. Exact match and F1 are SQuAD's; a question without an answer wants `null`.
+and the like that no model here was trained on or chosen by. Exact match and F1 are SQuAD's, ROUGE-L is of the longest common subsequence; a question without an answer wants `null`.
+Of a question with `choices` the text of the chosen one counts, also where a letter stands for it.
 `not in text` is the share of answers, `null` apart, that do not stand in the context word for word; `denied` the share of `null` where there is
 an answer; `errors` counts questions that could not be asked, which are wrong (`-- --too-long split` reads long texts in parts). The first row of each table is what `null` to every question gets. Intervals hold 95 % of 1000 draws of texts with replacement.
 """
@@ -19,7 +20,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from eval.metrics import exact_match, normalize, token_f1
+from eval.metrics import chosen_text, exact_match, normalize, right_answers, rouge_l, token_f1
 from train.reader_data import is_held
 
 
@@ -33,13 +34,26 @@ def ask(binary: str, model: str, adapter: str, records: list[dict], options: lis
     with tempfile.TemporaryDirectory() as folder:
         source, target = Path(folder, "in.jsonl"), Path(folder, "out.jsonl")
         source.write_text("".join(json.dumps(r) + "\n" for r in records))
-        command = [binary, "ask", "-m", model, str(source), "-o", str(target), "--max-new", "32", "--quiet", *(["--adapter", adapter] if adapter else []), *options]
+        command = [binary, "ask", "-m", model, str(source), "-o", str(target), "--overwrite", "--max-new", "32", "--quiet", *(["--adapter", adapter] if adapter else []), *options]
         began = time.time()
         done = subprocess.run(command)
         if done.returncode not in (0, 1):  # 1: some rows are errors
             raise SystemExit(f"{binary} ended with {done.returncode}")
         rows = [json.loads(line) for line in target.read_text().splitlines()] if target.exists() else []
-    return {(o["id"], o["question_id"]): None if "error" in o else (o.get("answer") or "null").strip() for o in rows}, time.time() - began
+    return answers_of(rows), time.time() - began
+
+
+def unseen(name: str, records: list[dict], with_trained: bool) -> list[dict]:
+    """Without the rows that are marked as documents of training (`trained_on`), unless they are wanted; says how many these are."""
+    marked = sum(bool(r.get("trained_on")) for r in records)
+    if marked:
+        print(f"{name}: {marked} of {len(records)} texts are marked as trained on: {'their scores are no test' if with_trained else 'left out'}", flush=True)
+    return records if with_trained else [r for r in records if not r.get("trained_on")]
+
+
+def answers_of(rows: list[dict]) -> dict:
+    """By (record, question); None for an error. A record that could not be read at all has one row without a question, or without an id: its questions have no answer."""
+    return {(o.get("id"), o.get("question_id")): None if "error" in o else (o.get("answer") or "null").strip() for o in rows}
 
 
 def judge(records: list[dict], found: dict) -> list[list[dict]]:
@@ -49,12 +63,13 @@ def judge(records: list[dict], found: dict) -> list[list[dict]]:
         text = f" {normalize(r['context'])} "
         rows = []
         for q in r["questions"]:
-            answer = found.get((r["id"], q["id"]))
+            answer, right = found.get((r["id"], q["id"])), right_answers(q)
             if answer is None:  # it could not be asked, such as a text that is too long: wrong
-                rows.append(dict(exact=0.0, f1=0.0, known=bool(q["answers"]), null=False, foreign=False, failed=True))
+                rows.append(dict(exact=0.0, f1=0.0, rouge_l=0.0, known=bool(right), null=False, foreign=False, failed=True))
                 continue
+            answer = chosen_text(q, answer)
             null = normalize(answer) == "null"
-            rows.append(dict(exact=float(exact_match(answer, q["answers"])), f1=token_f1(answer, q["answers"]), known=bool(q["answers"]), null=null,
+            rows.append(dict(exact=float(exact_match(answer, right)), f1=token_f1(answer, right), rouge_l=rouge_l(answer, right), known=bool(right), null=null,
                              foreign=not null and f" {normalize(answer)} " not in text, failed=False))
         out.append(rows)
     return out
@@ -64,7 +79,7 @@ def means(texts: list[list[dict]]) -> dict:
     rows = [row for text in texts for row in text]
     mean = lambda values: round(sum(values) / len(values), 4) if values else None
     known, unknown, given = [r for r in rows if r["known"]], [r for r in rows if not r["known"]], [r for r in rows if not r["null"] and not r["failed"]]
-    return dict(questions=len(rows), exact=mean([r["exact"] for r in rows]), f1=mean([r["f1"] for r in rows]), answerable_f1=mean([r["f1"] for r in known]),
+    return dict(questions=len(rows), exact=mean([r["exact"] for r in rows]), f1=mean([r["f1"] for r in rows]), rouge_l=mean([r["rouge_l"] for r in rows]), answerable_f1=mean([r["f1"] for r in known]),
                 null_accuracy=mean([float(r["null"]) for r in unknown]), denied=mean([float(r["null"]) for r in known]),
                 not_in_text=mean([float(r["foreign"]) for r in given]) or 0.0, errors=sum(r["failed"] for r in rows))
 
@@ -74,7 +89,7 @@ def intervals(texts: list[list[dict]], draws: int = 1000, seed: int = 1) -> dict
     rng = random.Random(seed)
     made = [means(rng.choices(texts, k=len(texts))) for _ in range(draws)]
     out = {}
-    for name in ("exact", "f1", "answerable_f1", "null_accuracy", "denied"):
+    for name in ("exact", "f1", "rouge_l", "answerable_f1", "null_accuracy", "denied"):
         values = sorted(m[name] for m in made if m[name] is not None)
         if values:
             out[name] = [values[int(0.025 * len(values))], values[int(0.975 * len(values))]]
@@ -92,9 +107,9 @@ def table_of(name: str, rows: dict[str, dict]) -> str:
             return "–"
         span = row.get("intervals", {}).get(key)
         return f"{100 * row[key]:.1f}" + (f" ({100 * span[0]:.0f}–{100 * span[1]:.0f})" if span else "")
-    keys = ("exact", "f1", "answerable_f1", "null_accuracy", "denied", "not_in_text")
+    keys = ("exact", "f1", "rouge_l", "answerable_f1", "null_accuracy", "denied", "not_in_text")
     lines = [f"**{name}**, {next(iter(rows.values()))['questions']} questions (%; 95 % intervals)", "",
-             "| | exact | F1 | F1 where there is an answer | `null` where there is none | `null` where there is an answer | answers not in the text | errors | s |", "|---" * 9 + "|"]
+             "| | exact | F1 | ROUGE-L | F1 where there is an answer | `null` where there is none | `null` where there is an answer | answers not in the text | errors | s |", "|---" * 10 + "|"]
     lines += [f"| {label} | " + " | ".join(cell(row, k) for k in keys) + f" | {row.get('errors', 0)} | {row.get('seconds', 0):.0f} |" for label, row in rows.items()]
     return "\n".join(lines) + "\n"
 
@@ -117,6 +132,7 @@ def main() -> None:
     p.add_argument("-m", "--model", required=True)
     p.add_argument("--data", type=Path, help="folder of question files")
     p.add_argument("--file", type=Path, action="append", default=[], help="a question file, all of it; may be given several times")
+    p.add_argument("--with-trained", action="store_true", help="ask of rows marked as trained on, too (`python3 -m eval get` marks them)")
     p.add_argument("--only-adapter", action="store_true", help="no run without the adapter")
     p.add_argument("--adapter", default="")
     p.add_argument("--set", default="squad2")
@@ -130,7 +146,7 @@ def main() -> None:
     a = p.parse_args()
     if not a.data and not a.file:
         p.error("expected --data or --file")
-    sets = {f.stem: [json.loads(line) for line in f.open(encoding="utf-8")][:a.limit or None] for f in a.file}
+    sets = {f.stem: unseen(f.stem, [json.loads(line) for line in f.open(encoding="utf-8")], a.with_trained)[:a.limit or None] for f in a.file}
     if a.data:
         sets[a.set] = held_records(a.data, a.set, a.limit)
     tables = {}

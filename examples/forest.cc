@@ -5,7 +5,7 @@
 #include <map>
 #include <memory>
 
-#include "banyan/engine.h"
+#include "banyan/banyan.h"
 
 using banyan::Answer;
 using banyan::AnswerRequest;

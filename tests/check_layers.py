@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Arrows only down: every include of src/ and apps/ is one that src/layers.txt allows.
 
-A folder of src/ may include itself and what its line names. include/banyan/ may include only itself
-and the standard library; apps/, examples/ and python/ may include include/banyan/ and themselves,
-nothing of src/. The table itself must list lower layers first, so it cannot hold a cycle. A folder with a
-rooms.txt has the same rule for its own folders.
+A folder of src/ may include itself and what its line names. include/banyan/ (installed) may include only
+itself and the standard library, include/program/ that too; apps/ and python/ may include both and
+themselves, examples/ include/banyan/ alone, nothing of src/. The table itself must list lower layers
+first, so it cannot hold a cycle. A folder with a rooms.txt has the same rule for its own folders.
 """
 import pathlib
 import re
@@ -47,7 +47,8 @@ def check_rooms(folder: pathlib.Path) -> tuple[int, list[str]]:
         rooms[name], shown[name] = set(below.split()), set(headers.split())
         wrong += [f"{folder.name}/rooms.txt: {name} has no {header}" for header in sorted(shown[name])
                   if not (folder / name / header).exists()]
-    prefix = folder.relative_to(ROOT / "src").as_posix() + "/"
+    inside_src = folder.is_relative_to(ROOT / "src")
+    prefix = folder.relative_to(ROOT / "src").as_posix() + "/" if inside_src else ""
     for path in sources(folder):
         inside = path.relative_to(folder).parts
         room = inside[0] if len(inside) > 1 else None
@@ -56,6 +57,8 @@ def check_rooms(folder: pathlib.Path) -> tuple[int, list[str]]:
             continue
         for target in INCLUDE.findall(path.read_text()):
             if not target.startswith(prefix) or target.count("/") != prefix.count("/") + 1:
+                continue
+            if not inside_src and not (folder / target).exists():
                 continue
             arrows += 1
             other, header = target[len(prefix):].split("/")
@@ -72,14 +75,14 @@ def main() -> int:
     arrows = 0
     for name in table:
         for path in sources(ROOT / "src" / name):
-            allowed = table[name] | {name, "banyan"}
+            allowed = table[name] | {name, "banyan", "program"}
             if path.name.endswith(("_test.cc", "_fixture.h")):
                 allowed |= {"support"}
             for target in INCLUDE.findall(path.read_text()):
                 arrows += 1
                 if target.split("/")[0] not in allowed:
                     wrong.append(f"{path.relative_to(ROOT)} includes {target}: {name} may not")
-    for table_of_rooms in sorted((ROOT / "src").rglob("rooms.txt")):
+    for table_of_rooms in sorted([*(ROOT / "src").rglob("rooms.txt"), *(ROOT / "apps").rglob("rooms.txt")]):
         found, against = check_rooms(table_of_rooms.parent)
         arrows += found
         wrong += against
@@ -89,15 +92,21 @@ def main() -> int:
     for path in sources(ROOT / "include"):
         for target in INCLUDE.findall(path.read_text()):
             arrows += 1
-            if not target.startswith("banyan/"):
+            if not target.startswith(("banyan/", f"{path.parent.name}/")):
                 wrong.append(f"{path.relative_to(ROOT)} includes {target}: public headers stand alone")
     for folder in ("apps", "examples", "python"):
         for path in sources(ROOT / folder):
+            if path.is_relative_to(ROOT / "apps/bench"):
+                continue  # measures the inside, and sees it
             for target in INCLUDE.findall(path.read_text()):
                 arrows += 1
-                if not target.startswith("banyan/") and not (path.parent / target).exists():
+                # The package's command is the whole program, by its one header.
+                is_program = folder == "python" and target == "program.h"
+                shelves = "banyan/" if folder == "examples" else ("banyan/", "program/")
+                own = any((above / target).exists() for above in (path.parent, path.parent.parent))
+                if not target.startswith(shelves) and not own and not is_program:
                     wrong.append(f"{path.relative_to(ROOT)} includes {target}: programs see only "
-                                 "include/banyan")
+                                 "include/banyan and include/program")
     for line in wrong:
         print(line)
     print(f"check_layers: {arrows} includes, {len(wrong)} against the layers")

@@ -7,6 +7,9 @@ tools/setup.sh python3-pip
 banyan=build/release/banyan
 model=$("$banyan" model get smollm2-135m-instruct)
 python3 tests/real_oracles.py "$banyan" "$model"
+python3 tests/real_gguf.py "$banyan" "$("$banyan" model get gemma-3-270m)" gemma-3-270m
+# A file of ../shared/tools/real-models.
+python3 tests/real_gguf.py "$banyan" "${REAL_MODELS:-../real-models}/tinyllama-1.1b-chat.gguf" tinyllama-1.1b-chat
 encoder=$("$banyan" model get all-minilm-l6-v2)
 python3 tests/real_encoder.py "$banyan" "$(dirname "$encoder")"
 if [ -e ../shared/data/squad2.jsonl ]; then

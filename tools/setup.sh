@@ -11,7 +11,7 @@ packages=(
   libxml2-dev poppler-utils libedit-dev             # HTML and PDF documents, the prompt of ask
   libsqlite3-dev                                    # the index of KV on disk
   libfaiss-dev                                      # approximate search of vectors
-  libgtest-dev libgmock-dev python3 python3-numpy python3-jsonschema clang-format  # tests
+  libgtest-dev libgmock-dev python3 python3-venv python3-numpy python3-jsonschema clang-format  # tests
   "$@"
 )
 missing=()

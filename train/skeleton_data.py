@@ -97,7 +97,7 @@ def label_values(engine: Engine, a: argparse.Namespace, records: list[dict]) -> 
         file = Path(a.labels)
         if a.labels == "self":
             file = Path(folder, "self.jsonl")
-            subprocess.run([engine.binary, "extract", "-m", engine.model, str(a.docs), "--schema", str(a.schema), "--values", "sequential", "-o", str(file), "--quiet"], check=True)
+            subprocess.run([engine.binary, "extract", "-m", engine.model, str(a.docs), "--schema", str(a.schema), "--values", "sequential", "-o", str(file), "--overwrite", "--quiet"], check=True)
         rows = [json.loads(line) for line in file.open(encoding="utf-8")]
     # What the model wrote, not what it was converted to: that is what a model is taught to write.
     return {json.dumps(o["id"]): {**o["values"], **o.get("raw", {})} for o in rows if "values" in o}

@@ -27,16 +27,31 @@ export function tint(element, hue) {
   return element;
 }
 
-// Things to do that are done together before the next picture, so many at a time that the page still answers; a hidden
-// page is brought up to date less often.
+// How many characters a text has, as the server counts them: code points, not UTF-16 units.
+export function characters(text) {
+  let pairs = 0;
+  for (let i = 0; i + 1 < text.length; ++i) {
+    if ((text.charCodeAt(i) & 0xfc00) === 0xd800 && (text.charCodeAt(i + 1) & 0xfc00) === 0xdc00) ++pairs, ++i;
+  }
+  return text.length - pairs;
+}
+
+// Things to do that are done together before the next picture, for so many milliseconds that the page still answers; a
+// hidden page is brought up to date less often. take(items) does them, show() comes once a picture.
 export class Frames {
   #waiting = [];
   #due = 0;
-  static #most = 4000;
+  #drained = null;
+  static #atOnce = 100;
+  static #milliseconds = 8;
+  static #hiddenMilliseconds = 200;
 
-  constructor(take) {
-    this.take = take;
-    this.seen = () => { if (this.#waiting.length) this.#some(); };
+  constructor(take, show) {
+    Object.assign(this, {take, show});
+    this.seen = () => {  // a picture that was asked for may never come
+      this.#due = 0;
+      if (this.#waiting.length) this.#some();
+    };
     document.addEventListener('visibilitychange', this.seen);
   }
 
@@ -45,10 +60,10 @@ export class Frames {
     this.#schedule();
   }
 
-  // All that is left, at the end.
-  finish() {
+  // Resolves when all that is left has been done.
+  async finish() {
+    if (this.#waiting.length) await new Promise(resolve => { this.#drained = resolve; this.#schedule(); });
     document.removeEventListener('visibilitychange', this.seen);
-    while (this.#waiting.length) this.#some();
   }
 
   #schedule() {
@@ -57,9 +72,14 @@ export class Frames {
 
   #some() {
     this.#due = 0;
-    const items = this.#waiting.splice(0, Frames.#most);
-    if (items.length) this.take(items);
-    if (this.#waiting.length) this.#schedule();
+    const end = performance.now() + (document.hidden ? Frames.#hiddenMilliseconds : Frames.#milliseconds);
+    try {
+      do this.take(this.#waiting.splice(0, Frames.#atOnce)); while (this.#waiting.length && performance.now() < end);
+      this.show();
+    } finally {
+      if (this.#waiting.length) this.#schedule();
+      else this.#drained?.();
+    }
   }
 }
 

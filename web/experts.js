@@ -45,7 +45,7 @@ export class ExpertsView {
     card.said.className = 'said answer';
     if (row.error || row.answer === null) {
       card.said.classList.add(row.error ? 'bad' : 'null');
-      card.said.textContent = row.error ? row.error.message : 'The documents do not say.';
+      card.said.textContent = row.error ? row.error.message : 'The text does not say.';
     }
     const documents = row.trace?.documents ?? [], tokens = row.trace?.tokens ?? [];
     const places = new Map(documents.map((document, i) => [String(document.id), i]));
@@ -98,7 +98,22 @@ export class ExpertsView {
     scroll.tabIndex = 0;
     scroll.setAttribute('role', 'group');
     scroll.setAttribute('aria-label', 'Who wrote which token');
-    return make('div', 'trace', names, scroll);
+    return make('div', '', make('div', 'trace', names, scroll), this.#explained(documents, counts));
+  }
+
+  // What the letters beside the names mean, and the numbers as a table, which a narrow window has no other room for.
+  #explained(documents, counts) {
+    const shown = [['r', 'relevance'], ['β', 'beta']].filter(([, field]) => documents.some(document => typeof document[field] === 'number'));
+    if (!shown.length) return '';
+    const head = (text, scope) => Object.assign(make('th', '', text), {scope});
+    const table = make('table', 'numbers', make('thead', '', make('tr', '', head('document', 'col'), head('tokens', 'col'), ...shown.map(([letter]) => head(letter, 'col')))),
+      make('tbody', '', ...documents.map((document, i) => make('tr', '', head(String(document.id), 'row'), make('td', '', String(counts[i])),
+        ...shown.map(([, field]) => make('td', '', typeof document[field] === 'number' ? document[field].toFixed(3) : '–'))))));
+    table.setAttribute('aria-label', 'Tokens, relevance and contrast of each document');
+    return make('details', 'explained', make('summary', '', shown.length > 1 ? 'What r and β mean' : `What ${shown[0][0]} means`),
+      make('p', '', make('b', '', 'r'), ' is relevance: how well the document fits the question, from 0 to 1. Every token is written by one document; of two that are equally sure, the more relevant one writes.'),
+      make('p', '', make('b', '', 'β'), ' is contrast: how much reading the document changes what the model would say without any, from 0 (not at all) to 1. The larger it is, the more what the model would say anyway is discounted.'),
+      table);
   }
 
   #citations(row) {

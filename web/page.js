@@ -4,29 +4,20 @@ import {AnswersView} from './answers.js';
 import {Documents} from './documents.js';
 import {ExpertsView} from './experts.js';
 import {ForestView} from './forest.js';
+import {LatestView} from './latest.js';
 import {SchemaEditor} from './schema.js';
 import {ValuesView} from './values.js';
-import {asCommand, asCsv, asJsonLines, toClipboard} from './copy.js';
+import {asCommand, asCsv, asJsonLines, csvColumns, csvHeader, csvRow, toClipboard} from './copy.js';
+import {documentOf, questions, requestOf, tasks} from './request.js';
 import {events, getJson, hasKey, useKey} from './stream.js';
 import {examples} from './examples.js';
+import {openRowFile} from './row_file.js';
+import {showFigures, showProgress, takeEvents} from './progress.js';
+import {runRounds} from './rounds.js';
 
-const documents = new Documents(), schema = new SchemaEditor();
-let health = {model: '', keys: false, index: false}, task = 'ask', running = null, refused = false;  // refused: a run for want of a key
-
-const tasks = {
-  ask: {
-    verb: 'Ask', path: 'v1/ask', View: AnswersView, noun: 'answer', fields: [], title: 'One context, many answers',
-    about: 'Every document is read once, whatever is asked of it; all answers are written together, and each is exactly what it would be alone.',
-  },
-  extract: {
-    verb: 'Extract', path: 'v1/extract', View: ValuesView, noun: 'document', fields: ['category'], words: {question: 'attributes', answer: 'value'}, title: 'All values at once, always valid',
-    about: 'Say what to look for. The values of a document are written side by side, each held to its type, with the place where it stands.',
-  },
-  experts: {
-    verb: 'Ask the experts', path: 'v1/rag', View: ExpertsView, noun: 'answer', fields: ['title', 'score'], title: 'Who wrote which word',
-    about: 'Every document is an expert that has read nothing else. They write one answer together, and each word is owed to one of them.',
-  },
-};
+const documents = new Documents(), schema = new SchemaEditor(), views = {ask: AnswersView, extract: ValuesView, experts: ExpertsView};
+let health = {model: '', keys: false, index: false, adapters: [], task_adapters: {}, max_answers: 4096, max_body: 32 << 20};
+let task = 'ask', running = null, refused = false;  // refused: a run for want of a key
 
 for (const [name, its] of Object.entries(tasks)) {
   const panel = $('panel').content.firstElementChild.cloneNode(true);
@@ -39,12 +30,6 @@ for (const [name, its] of Object.entries(tasks)) {
   $('panels').append(panel);
 }
 
-function questions() {
-  return $('questions').value.split('\n').map(line => line.trim()).filter(Boolean);
-}
-
-const pick = (object, names) => Object.fromEntries(names.filter(name => object[name] !== undefined).map(name => [name, object[name]]));
-
 function showExample(name) {
   const example = examples[name];
   documents.set(example.documents);
@@ -54,20 +39,19 @@ function showExample(name) {
   plan();
 }
 
-// What is asked for, as the server takes it. Throws in words.
-function request(name) {
-  const body = {}, option = id => $(id).value.trim();
-  if (documents.all.length) body.documents = documents.all.map(document => pick(document, ['id', 'text', ...tasks[name].fields]));
-  else if (!(name === 'experts' && health.index)) throw new Error('There is no document. Paste a text, or drop a file.');
-  if (name === 'extract') body.schema = schema.value;
-  else if (!questions().length) throw new Error('There is no question. Write one a line.');
-  else body.questions = questions();
-  if (option('instruction')) body.instruction = option('instruction');
-  if (option('max-tokens')) body.max_tokens = Number(option('max-tokens'));
-  if (name === 'ask' && option('copy')) body.copy = option('copy') === 'true';
-  if (name === 'extract' && option('values')) body.values = option('values');
-  if (name === 'experts' && option('relevance')) body.relevance = option('relevance');
-  if (name === 'experts' && option('method')) body.method = option('method');
+// Whether there is more than one request and the page can hold: then rows go into a file.
+function isLarge(name) {
+  return name !== 'experts' && (documents.large.length > 0 || documents.all.length * (name === 'ask' ? questions().length : 1) > health.max_answers);
+}
+
+// With the documents, unless they are read later.
+function request(name, toFile) {
+  if (documents.empty && !(name === 'experts' && health.index)) throw new Error('There is no document. Paste a text, or drop a file.');
+  if (name === 'experts' && documents.large.length) {
+    throw new Error(`${documents.large[0].name} is large, and the experts read every document for each question. Make an index of it: banyan rag index.`);
+  }
+  const body = requestOf(name, schema);
+  if (documents.all.length && !(toFile && name !== 'experts')) body.documents = documents.all.map(document => documentOf(name, document));
   return body;
 }
 
@@ -77,6 +61,9 @@ function plan() {
   $('plan').textContent = task === 'extract' ? (d ? count(d, 'document') : '')
     : task === 'experts' ? (q ? `${count(q, 'answer')} from ${d ? count(d, 'document') : 'the index'}` : '')
     : d && q ? `${number(d)} × ${number(q)} = ${count(d * q, 'answer')}` : '';
+  if (isLarge(task)) $('plan').textContent = 'more than a page shows: rows go into a file';
+  $('run').textContent = tasks[task].verb + (isLarge(task) ? ' …' : '');
+  $('to-file').hidden = isLarge(task) || Boolean(running);
 }
 
 function showError(error) {
@@ -100,121 +87,153 @@ function turnTo(name) {
   }
   $('questions-part').hidden = name === 'extract';
   $('schema-part').hidden = name !== 'extract';
-  for (const option of document.querySelectorAll('[data-only]')) option.hidden = option.dataset.only !== name;
-  $('run').textContent = tasks[name].verb;
+  for (const option of document.querySelectorAll('[data-only]')) option.hidden = !option.dataset.only.split(' ').includes(name);
+  $('copy-default').textContent = tasks[name].copied;
+  showAdapters();
   showError(null);
   plan();
 }
 
-// The figures above the answers.
-function showFigures(its) {
-  const {view, state} = its, done = state.done, seconds = ((state.end ?? performance.now()) - state.begin) / 1000;
-  const bar = its.find('progress');
-  bar.max = view.total;
-  bar.value = done;
-  const share = state.saved + state.computed > 0 ? Math.round(100 * state.saved / (state.saved + state.computed)) : 0;
-  const figures = [
-    [`${its.noun}s` + (state.stopped ? ', then stopped' : ''), done === view.total ? number(done) : `${number(done)} of ${number(view.total)}`],
-    ['seconds', seconds.toFixed(1)],
-    ...(state.computed === undefined ? [] : [['prompt tokens computed', number(state.computed)], ['saved by sharing', `${number(state.saved)}  (${share} %)`]]),
-    ...(state.failed ? [['failed', number(state.failed)]] : []),
-  ];
-  its.find('.figures').replaceChildren(...figures.map(([name, value]) => make('div', '', make('dt', '', name), make('dd', '', value))));
+// Adapters that the server keeps apart, where it has any.
+function showAdapters() {
+  const chosen = $('adapter').value, own = health.task_adapters[tasks[task].name];
+  const option = (value, text) => Object.assign(make('option', '', text), {value});
+  $('adapter-part').hidden = !health.adapters.length;
+  $('adapter').replaceChildren(option('', own ? `${own}, by default` : 'none: the model itself'),
+    ...health.adapters.filter(name => name !== own).map(name => option(name, name)));
+  $('adapter').value = chosen;
+  if ($('adapter').selectedIndex < 0) $('adapter').value = '';
 }
 
-function takeEvents(its, items) {
-  const {view, state} = its;
-  let pictures = 0;
-  for (const event of items) {
-    if (event.type === 'token') view.token(event);
-    else if (event.type === 'answer') {
-      const ended = view.answer(event);
-      state.done += ended;
-      if (event.row.error) state.failed += ended;
-    } else if (event.type === 'forest') {
-      its.forest.take(event);
-      ++pictures;
-    } else if (event.type === 'error') state.problem = new Error(event.error?.message ?? 'The server gave up on this.');
-    if (event.type === 'forest' || event.type === 'done') {
-      state.saved = event.saved_tokens ?? state.saved;
-      state.computed = event.computed_tokens ?? state.computed;
-    }
-  }
-  if (pictures) its.forest.draw();
-  if (performance.now() - state.told > 4000 && state.done < view.total) {
-    announce(`${number(state.done)} of ${count(view.total, its.noun)}`);
-    state.told = performance.now();
-  }
-  showFigures(its);
-}
-
-async function start() {
-  if (running) return;
-  showError(null);
-  if ($('paste').value.trim()) documents.takePasted();
-  const name = task, its = tasks[name];
-  let body;
-  try {
-    body = request(name);
-  } catch (error) {
-    showError(error);
-    (name !== 'extract' && documents.all.length ? $('questions') : documents.all.length ? $('schema-text') : $('paste')).focus();
-    return;
-  }
-  const stop = new AbortController();
+// Looks as it does while something runs. Returns what stops it.
+function begin(name, body, view) {
+  const its = tasks[name], stop = new AbortController(), now = performance.now();
   running = {stop};
-  const now = performance.now();
   its.body = body;
-  its.state = {done: 0, failed: 0, saved: 0, begin: now, told: now};
-  its.view = new its.View(its.find('.output'), {documents: body.documents ?? [], questions: body.questions ?? [], names: schema.names});
+  its.state = {done: 0, failed: 0, saved: 0, begin: now, told: now, nextForest: 0};
+  its.view = view;
   its.forest?.close();
   its.find('.forest').hidden = true;
   its.forest = new ForestView(its.find('.forest'), body.documents ?? [], its.words);
   its.find('.welcome').hidden = true;
   its.find('.progress').hidden = false;
   its.panel.setAttribute('aria-busy', 'true');
-  for (const copy of its.panel.querySelectorAll('[data-copy]')) copy.disabled = copy.dataset.copy !== 'command';
+  for (const copy of its.panel.querySelectorAll('[data-copy]')) copy.disabled = copy.dataset.copy !== 'command' || view instanceof LatestView;
   $('run').disabled = true;
+  $('to-file').hidden = true;
   $('stop').hidden = false;
   if (matchMedia('(max-width: 860px)').matches) $('results').scrollIntoView({behavior: matchMedia('(prefers-reduced-motion: reduce)').matches ? 'auto' : 'smooth'});
-  announce(`Working on ${count(its.view.total, its.noun)}`);
-  const frames = new Frames(items => takeEvents(its, items)), clock = setInterval(() => showFigures(its), 200);
+  announce(Number.isNaN(view.total) ? 'Working' : `Working on ${count(view.total, its.noun)}`);
   showFigures(its);
+  return stop;
+}
+
+function end(its) {
+  its.state.end = performance.now();
+  its.view.stop();
+  showProgress(its);
+  its.panel.setAttribute('aria-busy', 'false');
+  const rows = its.view.rows();
+  for (const copy of its.panel.querySelectorAll('[data-copy]')) {
+    copy.disabled = its.view instanceof LatestView || (copy.dataset.copy !== 'command' && !rows.length);
+  }
+  const hadFocus = document.activeElement === $('stop');
+  $('run').disabled = false;
+  $('stop').hidden = true;
+  if (hadFocus) $('run').focus();
+  running = null;
+  plan();
+  if (its.state.problem) {
+    showError(its.state.problem);
+    if (!its.state.done) {  // nothing came: nothing is shown but why
+      its.find('.progress').hidden = its.find('.forest').hidden = true;
+      its.find('.output').replaceChildren();
+      its.find('.welcome').hidden = false;
+    }
+  }
+  announce(its.state.stopped ? `Stopped, with ${number(its.state.done)} of ${Number.isNaN(its.view.total) ? 'the answers' : count(its.view.total, its.noun)}`
+    : its.state.problem ? '' : `Done: ${count(its.state.done, its.noun)}`);
+}
+
+// What is to be done, or nothing, and then the page says why.
+function prepare(name, toFile) {
+  showError(null);
+  if ($('paste').value.trim()) documents.takePasted();
+  try {
+    return request(name, toFile);
+  } catch (error) {
+    showError(error);
+    (documents.empty ? $('paste') : name !== 'extract' ? $('questions') : $('schema-text')).focus();
+    return null;
+  }
+}
+
+async function start() {
+  if (running) return;
+  const name = task, its = tasks[name];
+  if (isLarge(name)) return startToFile();
+  const body = prepare(name, false);
+  if (!body) return;
+  const stop = begin(name, body, new views[name](its.find('.output'), {documents: body.documents ?? [], questions: body.questions ?? [], names: schema.names}));
+  const frames = new Frames(items => takeEvents(its, items), () => showProgress(its)), clock = setInterval(() => showFigures(its), 200);
   try {
     for await (const event of events(its.path, {...body, forest: true}, stop.signal)) frames.add(event);
   } catch (error) {
     if (stop.signal.aborted) its.state.stopped = true;
     else its.state.problem = error;
   }
-  frames.finish();
+  await frames.finish();
   clearInterval(clock);
-  its.state.end = performance.now();
-  its.view.stop();
-  showFigures(its);
-  its.panel.setAttribute('aria-busy', 'false');
-  const rows = its.view.rows();
-  for (const copy of its.panel.querySelectorAll('[data-copy]')) copy.disabled = copy.dataset.copy !== 'command' && !rows.length;
-  const hadFocus = document.activeElement === $('stop');
-  $('run').disabled = false;
-  $('stop').hidden = true;
-  if (hadFocus) $('run').focus();
-  running = null;
-  if (its.state.problem) {
-    showError(its.state.problem);
-    if (!rows.length) {  // nothing came: nothing is shown but why
-      its.find('.progress').hidden = its.find('.forest').hidden = true;
-      its.find('.output').replaceChildren();
-      its.find('.welcome').hidden = false;
+  end(its);
+}
+
+// Rows go into a file, a round of documents after another; the page keeps none.
+async function startToFile() {
+  if (running) return;
+  const name = task, its = tasks[name], body = prepare(name, true);
+  if (!body) return;
+  const csv = $('file-form').value === 'csv', columns = csvColumns(name, schema.names);
+  const file = await openRowFile(`${name === 'extract' ? 'values' : 'answers'}.${csv ? 'csv' : 'jsonl'}`).catch(error => { showError(error); });
+  if (!file || running) return;
+  const stop = begin(name, body, new LatestView(its.find('.output'), file.name)), {state} = its;
+  const frames = new Frames(items => takeEvents(its, items), () => showProgress(its)), clock = setInterval(() => showFigures(its), 200);
+  const refusedBefore = documents.refused.length;
+  const answered = row => frames.add({type: 'answer', row});
+  const take = async rows => {
+    for (const row of rows) await file.write(csv ? csvRow(row, columns) : JSON.stringify(row) + '\n');
+  };
+  try {
+    if (csv) await file.write(csvHeader(columns));
+    if (name === 'experts') {
+      for await (const event of events(its.path, body, stop.signal)) {
+        if (event.type === 'error') throw new Error(event.error?.message);
+        if (event.type === 'answer') { answered(event.row); await take([event.row]); }
+      }
+    } else {
+      const source = (async function* () { for await (const document of documents.stream()) yield documentOf(name, document); })();
+      await runRounds({path: its.path, body, documents: source, signal: stop.signal, answered,
+        limits: {answers: health.max_answers, bytes: health.max_body},
+        take: async (rows, round) => { state.documents = (state.documents ?? 0) + round.length; await take(rows); }});
     }
+  } catch (error) {
+    if (stop.signal.aborted) state.stopped = true;
+    else state.problem = error;
   }
-  announce(its.state.stopped ? `Stopped, with ${number(its.state.done)} of ${count(its.view.total, its.noun)}`
-    : its.state.problem ? '' : `Done: ${count(its.state.done, its.noun)}`);
+  await frames.finish();
+  clearInterval(clock);
+  try {
+    await file.close();
+  } catch (error) {
+    state.problem ??= new Error(`The file cannot be written: ${inWords(error)}`);
+  }
+  if (documents.refused.length > refusedBefore) documents.draw();
+  end(its);
 }
 
 async function copyAs(name, copy) {
   const its = tasks[name], form = copy.dataset.copy;
   const text = form === 'jsonl' ? asJsonLines(its.view.rows()) : form === 'csv' ? asCsv(its.view.rows())
-    : asCommand(name, its.body, health.model);
+    : asCommand(name, {...its.body, model: its.body.model ?? health.task_adapters[its.name]}, health.model);
   try {
     await toClipboard(text);
   } catch (error) {
@@ -241,6 +260,7 @@ async function meet() {
       const needed = {experts: 'rag'}[tab.dataset.task] ?? tab.dataset.task;
       tab.hidden = Boolean(health.tasks) && !health.tasks.includes(needed);
     }
+    showAdapters();
     plan();
   } catch (error) {
     showError(error);
@@ -261,6 +281,7 @@ for (const tab of tabs) {
 const fromAddress = () => turnTo(tasks[location.hash.slice(1)] ? location.hash.slice(1) : 'ask');
 addEventListener('hashchange', fromAddress);
 $('input').onsubmit = event => { event.preventDefault(); start(); };
+$('to-file').onclick = startToFile;
 $('stop').onclick = () => running?.stop.abort();
 addEventListener('keydown', event => {
   if (event.key === 'Enter' && (event.ctrlKey || event.metaKey) && !document.querySelector('dialog[open]')) { event.preventDefault(); start(); }

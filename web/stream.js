@@ -1,9 +1,9 @@
 // Talking with the server: JSON out, events in.
 
 export class ServerError extends Error {
-  constructor(message, status = 0) {
+  constructor(message, status = 0, wait = 0) {
     super(message);
-    this.status = status;
+    Object.assign(this, {status, wait});  // wait: seconds after which to come again
   }
 }
 
@@ -39,7 +39,7 @@ async function refusal(response) {
     503: 'The server is about to stop, or overloaded.' + later,
   }[response.status];
   const told = words ? words + (said && response.status !== 401 ? ` (${said})` : '') : said || `The server refused (${response.status}).`;
-  return new ServerError(told, response.status);
+  return new ServerError(told, response.status, wait);
 }
 
 export async function getJson(path) {

@@ -1,4 +1,4 @@
-// What an engine gives back: answers, whole or token by token, and the queue they arrive in.
+// The output of an engine: answers, whole or token by token, and the queue they arrive in.
 #pragma once
 
 #include <condition_variable>
@@ -29,7 +29,7 @@ struct Answer {
   std::vector<std::vector<ScoredToken>> top;  // [tokens], when asked for
   std::string text;                  // with stop strings or `stream`: the text before the stop
   std::vector<float> prompt_logits;  // when asked for
-  // Of a panel: which expert (from 0) each token is owed to, and every expert's beta.
+  // Of a panel: the expert (from 0) that won each token, and every expert's beta.
   std::vector<std::int32_t> experts;  // [tokens]
   std::vector<double> betas;          // [experts], once the first token is there
   // [experts] the probability that each began with null; nothing where nobody may abstain.
@@ -43,11 +43,11 @@ struct Answer {
 
 using RequestId = std::uint64_t;  // from 1, in order of submission; 0: none
 
-// News of one answer: what came since its last event, and at the end the whole of it.
+// An event of one answer: its tokens since the last event, and at the end the whole answer.
 struct AnswerEvent {
   RequestId request = 0;
   std::uint64_t tag = 0;
-  // With AnswerRequest::stream. The text is what may be shown: whole characters, and nothing that
+  // With AnswerRequest::stream. The text is safe to show: it has whole characters and nothing that
   // could still become part of a stop string. The pieces add up to Answer::text.
   std::vector<TokenId> tokens;
   std::vector<float> logprobs;
@@ -58,8 +58,8 @@ struct AnswerEvent {
   std::uint64_t number = 0;  // of the answer in its engine: no other has it
 };
 
-// Where events arrive. Any number of threads may put and take. One that takes seldom finds the
-// tokens of an answer in one event, so what waits here is never more than the answers themselves.
+// The queue of events. Any number of threads may put and take. Tokens of an answer that wait here
+// are joined into one event, so the queue never exceeds the size of the answers themselves.
 class AnswerQueue {
  public:
   // All events that are there, an answer's in order; waits at most so long for the first.

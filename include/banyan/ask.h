@@ -14,8 +14,8 @@ namespace banyan {
 
 enum class ChatUse { kAuto, kOn, kOff };  // auto: when the model has a chat template
 enum class ChoiceMode { kScore, kLetter };
-// An option's log-probability per token; of the whole option; or of the whole option less what it
-// is without any document, which tells how much the document speaks for it.
+// Score of an option: its log-probability per token; of the whole option; or of the whole option
+// minus its log-probability without any document, which measures the document's support for it.
 enum class ChoiceScore { kMean, kSum, kPrior };
 enum class TooLong { kFail, kTruncate, kSplit };
 
@@ -39,14 +39,14 @@ struct AskOptions {
 
   int max_new = 64;
   std::vector<std::string> stop;
-  // What free answers must match: a regular expression, or the text of a JSON Schema; empty:
-  // anything. docs/constraints.md has the syntax.
+  // Constraint on free answers: a regular expression, or the text of a JSON Schema; empty: none.
+  // docs/constraints.md has the syntax.
   std::string regex, json_schema;
   // Free answers are copied from the context, word for word, or null. Nothing: where the model's
   // card says that it copies (ModelCard::copies), unless regex, json_schema or thinking is there.
   std::optional<bool> copy;
-  // Free answers that are right with less than this probability become null. Needs a calibration in
-  // the model's card; 0: all stay.
+  // Free answers with a lower confidence become null. Needs a calibration in the model's card; 0:
+  // none do.
   double min_confidence = 0.0;
   SamplingOptions sampling;
   int samples = 1;
@@ -67,8 +67,8 @@ struct AskOptions {
 // The columns that CSV files need to be asked: for JobOptions::needed_columns.
 std::vector<std::vector<std::string>> NeededColumns(const AskOptions& ask);
 
-// What the model would read: the prompts of the job's first record, or of its first `job.limit`
-// ones, each after a line with its ids. Rows that cannot be asked say why.
+// The prompts of the job's first record, or of its first `job.limit` records, each after a line
+// with its ids. Rows that cannot be asked contain the reason.
 std::string ShowPrompts(std::shared_ptr<Model> model, const AskOptions& ask, const JobOptions& job);
 
 // Throws Error for what stops the whole job: options, files, the disk, changed parameters. Rows

@@ -1,6 +1,6 @@
-// Answers that must match: a regular expression or a JSON Schema becomes an automaton over bytes,
-// and the automaton says at every step which tokens may come next. A token is allowed iff the text
-// so far and its own bytes can still be completed to a match, so an answer never runs into a dead
+// Constrained decoding: a regular expression or a JSON Schema is compiled to an automaton over
+// bytes, which determines the allowed next tokens at every step. A token is allowed iff the text so
+// far plus its bytes can still be completed to a match. An answer therefore never reaches a dead
 // end, not even inside a character.
 #pragma once
 
@@ -28,8 +28,8 @@ struct ConstraintOptions {
   // Allowed exactly where the text may end. None: masks hold tokens of text alone.
   std::vector<TokenId> end_tokens;
   size_t mask_bytes = size_t{64} << 20;  // of masks that are kept
-  // Where only one text can follow, only the token that the tokenizer itself would write for it:
-  // of all the ways to spell the same bytes the one that a model knows.
+  // Where only one text can follow, allow only the token that the tokenizer itself would produce:
+  // of all splits of the same bytes, the one that a model knows.
   bool canonical = true;
   // The answer ends as soon as its text may end, whatever else could follow.
   bool end_when_complete = false;
@@ -105,8 +105,8 @@ class ConstraintState {
  public:
   explicit ConstraintState(std::shared_ptr<const Constraint> constraint);
 
-  // Takes a token of the text, in whatever spelling. False, and nothing changes, when the text
-  // could not be completed after it. End tokens are none of the text: whoever sees one stops.
+  // Advances by a token of the text, in any split. Returns false, and changes nothing, if the text
+  // could not be completed after it. End tokens are not part of the text: stop at one.
   [[nodiscard]] bool Advance(TokenId token);
   // Bit t set: token t may come next. Computed at the first call in a state (by whichever stream or
   // thread), then kept; the words stay valid as long as the pointer is held.

@@ -1,7 +1,7 @@
-// Many answers over shared text. Requests are trees of token segments; equal beginnings are stored,
-// computed and read once; every answer is bit for bit what it would be alone.
+// Generates many answers over shared text. Requests are trees of token segments. Equal prefixes are
+// computed once. Every answer is bit for bit what it would be alone.
 //
-// Driven by the caller, for work that is all there:
+// Driven by the caller, for work that is known in advance:
 //
 //   Engine engine(model, options);
 //   engine.Submit(request);            // any number of times, also between steps
@@ -9,7 +9,7 @@
 //     for (Answer& answer : engine.TakeFinished()) …
 //   }
 //
-// Driven by a thread of its own, for work that comes and goes:
+// Driven by its own thread, for work that arrives over time:
 //
 //   engine.Start();
 //   const RequestId id = engine.Submit(request);
@@ -35,8 +35,8 @@ namespace banyan {
 enum class Strategy {
   kFlat,         // each stream alone, its whole prefix private: the baseline and the oracle
   kPaged,        // prefix stored once, read once per stream
-  kStacked,      // all rows of a stack meet all its keys, under a mask
-  kTree,         // every shared segment read once for all streams under it
+  kStacked,      // all rows of a stack attend to all its keys, under a mask
+  kTree,         // every shared segment read once per block of rows
   kAuto,         // per node, whichever of paged and tree costs less
   kSequential,   // comparison only: all questions in one prompt, answers one after another
   kNoAttention,  // comparison only: attention left out; wrong answers, the throughput ceiling
@@ -47,36 +47,41 @@ const char* StrategyName(Strategy strategy);
 
 struct EngineOptions {
   Strategy strategy = Strategy::kAuto;
-  int share_levels = 0;         // tree: only this many levels are shared; 0 = all
+  // tree: only the segments of the first levels are shared; those below are computed, stored and
+  // read by every stream for itself. 0 = all.
+  int share_levels = 0;
   int contexts_per_stack = 1;   // stacked
   int questions_per_stack = 0;  // stacked; 0 = all of a context
   int stacks = 8;               // stacked: how many at a time
-  int batch_rows = 0;           // rows of one step; 0 = the backend's choice, more for many streams
-  int max_streams = 0;          // at once, at most batch_rows; 0 = the backend's choice
-  // Bytes; 0 = a quarter of the machine's memory, or on a device what is free there less what steps
+  // stacked: every stack computes and stores its own copy of the instruction and of its contexts,
+  // as Parallel Prompting does; false = equal text once for all stacks.
+  bool private_stacks = false;
+  int batch_rows = 0;   // rows of one step; 0 = the backend's choice, more for many streams
+  int max_streams = 0;  // at once, at most batch_rows; 0 = the backend's choice
+  // Bytes; 0 = a quarter of the machine's memory, or on a device the free memory less what steps
   // need, but at most what the streams could fill.
   std::int64_t kv_memory = 0;
-  // Steps handed to the backend before the tokens of the latest one are known, 0 or 1; the answers
-  // are the same. -1 = the backend's choice.
+  // Steps launched before the tokens of the previous one are known, 0 or 1. The answers are the
+  // same either way. -1 = the backend's choice.
   int steps_ahead = -1;
-  // Rows of a step that computes prompts beside streams that write: fewer let tokens come faster.
-  // Prompts get at least a quarter of them, and a long prompt leaves half of that to shorter ones
-  // that came later. 0 = the backend's choice; -1 = as many as fit, prompts in order of arrival:
-  // for jobs, where only the end counts.
+  // Caps the rows of a step that prefills beside decoding streams: a smaller cap gives lower token
+  // latency. Prompts get at least a quarter of the rows, and a long prompt leaves half of that to
+  // shorter, later ones. 0 = the backend's choice; -1 = as many as fit, prompts in order of
+  // arrival: for batch jobs, where only the total time matters.
   int mixed_rows = 0;
-  // Back-pressure: what may wait, with answers that nobody has taken yet; 0 = a million answers,
-  // 2^28 tokens. A request is taken whole when nothing waits, however large it is.
+  // Back-pressure: limits on waiting work, including answers that nobody has taken yet; 0 = a
+  // million answers, 2^28 tokens. If nothing waits, a request of any size is accepted.
   int max_waiting = 0;
   std::int64_t max_waiting_tokens = 0;
   bool replay = true;       // a device may record steps that repeat and launch them as a whole
   bool one_by_one = false;  // each stream alone with an empty cache
-  // What prompts begin with is loaded from here where it can be; null: nothing is. Several engines
+  // Prefixes of prompts are loaded from this store where possible; null: no store. Several engines
   // may share one. Not with kNoAttention, whose keys are wrong.
   std::shared_ptr<KvStore> kv_store;
   bool kv_save = false;  // segments that say so (PromptSegment::keep_as) are saved there
 };
 
-// What a run did.
+// The report of a run.
 struct Receipt {
   std::int64_t prompt_tokens = 0;     // of streams that began, as if every one were alone
   std::int64_t prefilled_tokens = 0;  // rows computed for prompts
@@ -91,26 +96,26 @@ struct Receipt {
   std::int64_t streams = 0;
   std::int64_t failed = 0;
   std::int64_t cancelled = 0;  // answers
-  // Streams that gave their memory back to earlier ones, each at most once, and the tokens of their
-  // answers that were computed again.
+  // Streams that were preempted by earlier ones, each at most once, and the tokens of their answers
+  // that were computed again.
   std::int64_t preempted = 0, recomputed_tokens = 0;
   std::int64_t refused_steps = 0;  // memory for the step was refused: smaller ones were made
-  // The host's time: deciding and planning; handing steps to the backend (which computes there and
-  // then on a CPU); waiting for chosen tokens and taking them.
+  // The host's time: deciding and planning; launching steps on the backend (a CPU computes them
+  // synchronously); waiting for sampled tokens and reading them.
   double plan_seconds = 0.0, forward_seconds = 0.0, choose_seconds = 0.0;
   double wait_seconds = 0.0;  // the part of choose_seconds in which the host only waited
-  // Steps that only extend streams, apart from those that compute prompts: how many, the tokens
-  // they gave, and the time of each from the end of the step before it to its own end.
+  // Steps that only decode, without prefill: their number, the tokens they produced, and their
+  // time, each from the end of the previous step to its own end.
   std::int64_t decode_steps = 0, decode_step_tokens = 0;
   double decode_step_seconds = 0.0, prefill_step_seconds = 0.0;
   std::int64_t kv_bytes_peak = 0, kv_bytes_total = 0;
   std::int64_t kv_bytes_held = 0;  // by running streams, now; the rest is free or cached
-  // What people wait for: from Submit to an answer's first token, and from one token to the next.
-  // Medians and 99th percentiles, within 5 %.
+  // Latencies: from Submit to an answer's first token, and from one token to the next. Medians and
+  // 99th percentiles, accurate within 5 %.
   double first_token_median = 0.0, first_token_p99 = 0.0;
   double next_token_median = 0.0, next_token_p99 = 0.0;
-  // The least time that this work, and its decode steps alone, could take at the machine's measured
-  // rates; 0: unknown.
+  // The roofline: the least time for this work, and for its decode steps alone, at the machine's
+  // measured rates; 0: unknown.
   double limit_seconds = 0.0, decode_limit_seconds = 0.0;
 };
 
@@ -118,69 +123,72 @@ struct SubmitOptions {
   int priority = 0;  // higher ones are admitted first, and keep their memory longer
   // Where its events arrive; null: the engine's own queue.
   std::shared_ptr<AnswerQueue> queue;
-  // Only requests of the same scope share what is computed: for tenants that must not learn from
-  // the time an answer takes what others have asked.
+  // Only requests of the same scope share computed data. Use it for tenants that must not learn
+  // about each other's requests from response times.
   std::uint64_t scope = 0;
 };
 
-// A stretch of text that requests have in memory, for whoever draws it.
+// A run of text that requests have in memory, for visualisation.
 struct ForestNode {
   std::uint64_t id = 0, parent = 0;  // no two nodes ever have the same; 0: none
   std::int32_t tokens = 0;
   std::int32_t computed = 0;  // of them, keys that are in memory
   std::int32_t readers = 0;   // answers of requests that run now; ended and waiting ones count
   int level = 0;          // of the declared segment that it is part of, from 0; of a tail one more
-  bool growing = false;   // an answer that is being written
+  bool growing = false;   // an answer that is being generated
   RequestId request = 0;  // the first of those that have it
 };
 
 enum class Unfinished { kFinish, kCancel };
 
-// Threads: every method may be called from any thread at any moment, unless it says otherwise. The
-// work itself is done by one thread at a time: the engine's own after Start, else whoever calls
-// Step. Nothing is called back from inside a step; news waits in queues until it is taken.
+// Threads: unless stated otherwise, every method may be called from any thread at any time. One
+// thread at a time does the work: the engine's own after Start, otherwise the caller of Step. A
+// step makes no callbacks; events wait in queues until they are taken.
 //
-// One answer fails alone: logits without a token to choose or memory that there will never be end
-// that answer with kError, and the others go on.
+// Errors: an answer without an allowed token, or one that can never get enough memory, ends with
+// kError. The other answers continue.
 //
-// Memory: a stream takes pages as it grows. When there are none left, the stream that came last
-// gives back its own and is computed again later, with the same bits. That happens to a stream at
-// most once: when it comes back, it gets all it can need at once. So no token's keys are computed
-// more than twice for one stream, and the first stream in line always goes on.
+// Memory: a stream takes pages as it grows. When no page is left, the stream that arrived last is
+// preempted: it frees its pages and is recomputed later, with the same bits. A stream is preempted
+// at most once, because on its return it reserves all the pages it can need. No token's keys are
+// computed more than twice for one stream, and the first stream in line always continues.
+//
+// Lifetime: the engine keeps its model and its KV store alive, and the queues of requests that have
+// not ended. Other engines may have the same model, if their steps are not made at the same moment.
 class Engine {
  public:
   Engine(std::shared_ptr<Model> model, const EngineOptions& options);
   ~Engine();  // Shutdown(kCancel)
 
   // --- Asking
-  // Throws kInput when a token is out of range, a path is empty or a segment begins before the one
-  // above it ends; kLimit when a path ends beyond the model's context or a panel has more streams
-  // than a step has rows of logits. When too much waits already: nothing, and the request is as it
-  // was.
+  // Throws kInput when a token is out of range, a path is empty or a segment begins before its
+  // parent ends; kLimit when a path ends beyond the model's context or a panel has more streams
+  // than a step has rows of logits. Returns nothing, and leaves the request unchanged, when too
+  // much work is waiting already.
   [[nodiscard]] std::optional<RequestId> TrySubmit(PromptSegment& request,
                                                    const SubmitOptions& options = {});
-  // The same, but waits until there is room. In an engine without a thread of its own nobody would
-  // make any: kLimit.
+  // The same, but blocks until there is room. Throws kLimit in an engine without its own thread,
+  // where no room would ever appear.
   RequestId Submit(PromptSegment request, const SubmitOptions& options = {});
-  // Ends every answer of the request, or those with the tag, that has not ended yet, with
-  // kCancelled and the tokens there are. Their memory is free when this returns, or, while a step
-  // is being made, at its end. A request that is over or unknown: nothing happens.
+  // Ends all unfinished answers of the request, or those with the tag, with kCancelled and the
+  // tokens generated so far. Their memory is free when this returns or, during a step, at the end
+  // of that step. Does nothing for a finished or unknown request.
   void Cancel(RequestId request);
   void Cancel(RequestId request, std::uint64_t tag);
 
   // --- Working
-  // Launches one forward pass, if there is something to compute, and takes the tokens of one: of
-  // the same, or with a step ahead of the one before. False when nothing is left to do. Throws
-  // kLimit when memory is refused even for the smallest step: nothing is lost, and the next call
-  // tries again. REQUIRES: no Start.
+  // Launches one forward pass, if there is work, and reads the tokens of one pass: the same one or,
+  // with a step ahead, the previous one. Returns false when no work is left. Throws kLimit when
+  // even the smallest step cannot get memory; nothing is lost, and the next call retries. REQUIRES:
+  // no Start.
   bool Step();
-  // Begins a thread that makes steps whenever there is something to do. An error of a step ends
-  // every answer that is under way with it; the thread goes on with what is submitted next.
+  // Starts a thread that runs steps whenever there is work. An error of a step ends every running
+  // answer with that error; the thread continues with later requests.
   void Start();
-  // Takes no more requests; finishes or cancels the others, whose events can still be taken, and
-  // ends the thread. Once; also done by the destructor.
+  // Accepts no more requests, finishes or cancels the others, and ends the thread. Events can still
+  // be taken afterwards. Call it once; the destructor calls it too.
   void Shutdown(Unfinished unfinished);
-  // Waits until nothing is left to do, at most so long; true when it is so. REQUIRES: Start.
+  // Waits until no work is left, at most so long; true when none is left. REQUIRES: Start.
   bool WaitUntilIdle(double seconds);
 
   // --- Answers, of requests without a queue of their own
@@ -194,10 +202,10 @@ class Engine {
   int wanted_waiting() const;
   // The first call of a model measures the machine for limit_seconds: some tens of milliseconds.
   Receipt receipt() const;
-  // What is shared, what was chosen and why, the predicted cost, for what is submitted now.
+  // What is shared, what was chosen, and the predicted cost of the work submitted so far.
   std::string Explain();
-  // What these requests have in memory now, nodes above others first; nothing of requests that are
-  // over or wait.
+  // The nodes that these requests have in memory now, parents first. Finished and waiting requests
+  // have none.
   std::vector<ForestNode> Picture(std::span<const RequestId> requests) const;
 
  private:

@@ -1,6 +1,6 @@
-// Attribute values out of many documents: what `banyan extract` runs. A schema says which
-// attributes a category of documents has; the model copies all values of a document at once, and
-// code turns each into its type, so that a row always fits the schema.
+// Extracts attribute values from many documents: what `banyan extract` runs. A schema lists the
+// attributes of a category of documents. The model copies all values of a document in parallel, and
+// code converts each to its type, so that a row always fits the schema.
 #pragma once
 
 #include <functional>
@@ -78,15 +78,15 @@ struct ExtractSchema {
 ExtractSchema ParseExtractSchema(std::string_view text, const std::string& name);
 
 enum class ValueMode {
-  kSkeleton,    // at once; a value sees what is written of those above it
-  kIsolated,    // at once; values do not see one another
-  kSequential,  // one after another, as any JSON: the baseline
+  kSkeleton,    // in parallel; a value sees the tokens of earlier values so far
+  kIsolated,    // in parallel; values do not see each other
+  kSequential,  // one after another, like ordinary JSON: the baseline
 };
 
 // How the values of several documents of one thing become the thing's (docs/extract.md).
 enum class FuseMode {
-  kValues,  // every document is read by itself; the likeliest of its values counts
-  kTokens,  // all documents write each value together, token by token (panel.h)
+  kValues,  // each document is read separately; the most likely value wins
+  kTokens,  // all documents generate each value together, token by token (panel.h)
 };
 
 struct ExtractOptions {
@@ -104,9 +104,9 @@ struct ExtractOptions {
   ChatUse chat = ChatUse::kAuto;
 
   ValueMode values = ValueMode::kSkeleton;
-  // Documents of one category that follow one another in the input are read in one prompt, so many
-  // at most, and all their values are written at once; a document's values may depend on the
-  // others'.
+  // Reads up to this many consecutive documents of one category in one prompt and generates
+  // all their values in parallel. A document's values may then depend on the other
+  // documents.
   int stack = 1;
   FuseMode fuse = FuseMode::kValues;  // of records with several documents
   bool gaps = true;    // isolated values stand where a skeleton's would; false: close together

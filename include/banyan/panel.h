@@ -1,10 +1,10 @@
-// Several contexts that write one answer together (experts, docs/rag.md). Each expert has read
-// another document; the prior has read none. With the scores s_k of expert k and s_0 of the prior,
+// Several contexts that generate one answer together (experts, docs/rag.md). Each expert has read
+// its own document; the prior has read none. With the scores s_k of expert k and s_0 of the prior,
 // which are logits or their log-softmax,
 //
 //   z_k = (1 + beta_k) s_k - beta_k s_0,
 //
-// and the next token, which all of them go on with, comes from
+// and the next token, with which all of them continue, comes from
 //
 //   kMax       max_k (z_k + gamma log r_k)
 //   kMixture   log sum_k w_k softmax(z_k)          w_k = r_k^gamma / sum_j r_j^gamma
@@ -37,7 +37,7 @@ enum class BetaRule {
   kFixed,   // given
 };
 
-// What experts are compared by. Mixture and product are the same with both.
+// The scores by which experts are compared. Mixture and product are the same with both.
 enum class PanelScores {
   kRaw,         // logits, as in the paper: a stream whose logits are all high outvotes the others
   kNormalised,  // log-softmax, not normalised again after the contrast
@@ -46,7 +46,7 @@ enum class PanelScores {
 PanelScores ParsePanelScores(const std::string& name);
 const char* PanelScoresName(PanelScores scores);
 
-// What experts that abstain are silent about.
+// The part of the answer on which abstaining experts do not vote.
 enum class AbstentionScope {
   kAnswer,      // all of it
   kFirstToken,  // whether there is an answer; once another expert has begun one they vote too

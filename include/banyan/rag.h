@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "banyan/ask.h"
-#include "banyan/encoder_text.h"
+#include "banyan/encoder.h"
 #include "banyan/engine.h"
 #include "banyan/job.h"
 #include "banyan/model.h"
@@ -17,7 +17,7 @@
 namespace banyan {
 
 enum class RagMethod {
-  kExperts,    // every document an expert; all write one answer (panel.h)
+  kExperts,    // one expert per document; together they generate one answer (panel.h)
   kConcat,     // all documents in one prompt, the most relevant first
   kTop1,       // the most relevant document alone
   kMapReduce,  // an answer from every document, then one from these
@@ -58,7 +58,7 @@ struct FewShotExample {
 // JSONL of {"question","answer"}. Throws kNotFound, kInput naming file and line.
 std::vector<FewShotExample> ReadExamples(const std::string& path);
 
-// Of experts of rag: scores that can be compared, and who has nothing to say does not vote.
+// Defaults of rag's experts: comparable scores, and experts without an answer abstain.
 inline PanelOptions RagPanel() {
   PanelOptions panel;
   panel.scores = PanelScores::kNormalised;
@@ -101,23 +101,31 @@ struct RagOptions {
   std::vector<std::string> stop;
   TooLong too_long = TooLong::kFail;  // fail, or truncate the document
   bool copy = false;                  // the answer is a span of one of the documents, or null
+  // With kExperts: one more expert reads this many of the most relevant documents together, for
+  // questions that need several; 0: none.
+  int together = 0;
   bool verify = false;  // with kExperts: the answer again without each document that it cites
-  bool trace = true;    // rows say which document every token is owed to
+  bool trace = true;    // rows name the source document of every token
   // With kKvConcat, Adaptive Parallel Encoding: scores of document tokens are divided by the
   // temperature, their log-sum-exp is multiplied by the scale. Both 0.1 to 2; 1: as they are.
   double ape_temperature = 1.0, ape_scale = 1.0;
 };
 
-// Throws Error for what stops the whole job; rows that cannot be answered become error rows.
+// Throws Error for what stops the whole job; rows that fail become error rows.
 JobReceipt RunRag(std::shared_ptr<Model> model, const EngineOptions& engine_options,
                   const RagOptions& rag, const JobOptions& job);
+
+// What the same job would do, and about how long it would take; nothing is written. Of methods with
+// several stages (map-reduce, verify) the first one is counted.
+JobEstimate EstimateRag(std::shared_ptr<Model> model, const EngineOptions& engine_options,
+                        const RagOptions& rag, const JobOptions& job);
 
 // One question of the index; the row that a job would write, as JSON.
 std::string AnswerRag(std::shared_ptr<Model> model, const EngineOptions& engine_options,
                       const RagOptions& rag, const std::string& question);
 
-// A page that draws the traces of rows (JSON, one each): tokens along x, documents along y. It
-// needs nothing but itself. Rows without a trace are passed over.
+// A self-contained HTML page with the traces of rows (JSON, one each): tokens along x, documents
+// along y. Rows without a trace are skipped.
 std::string RagTracePage(const std::vector<std::string>& rows);
 
 }  // namespace banyan

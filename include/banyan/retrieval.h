@@ -1,5 +1,5 @@
-// Documents on disk that questions are asked of: an index is made once, opened, and searched by
-// words (BM25) or by the vectors of an encoder. Its file is described in docs/rag.md.
+// An index of documents on disk: built once, opened, and searched by words (BM25) or by the vectors
+// of an encoder. docs/rag.md describes its file.
 #pragma once
 
 #include <cstdint>
@@ -10,11 +10,11 @@
 #include <string>
 #include <vector>
 
-#include "banyan/encoder_text.h"
+#include "banyan/encoder.h"
 
 namespace banyan {
 
-// A stretch of a document that is found, read and cited as one.
+// A part of a document that is retrieved, read and cited as one.
 struct Passage {
   std::string id;
   std::string source;  // the document's id: the file's path, or what a row says
@@ -100,17 +100,17 @@ struct IndexEncoder {
 
 class DocumentIndex {
  public:
-  // Reads the inputs and makes the index in `directory` (made if need be) anew; whoever opens it
-  // sees the old one or the new one, whenever the process ends. An input is a file, or a folder all
-  // of whose files are meant: text, Markdown, HTML, PDF, or JSONL of
-  // {"id","text","title"?}. Vectors of passages that the old index has from the same encoder are
-  // taken over. Throws kNotFound for an input that is not there, kInput when nothing was left to
-  // index, kUnsupported for a search that needs libfaiss where there is none, kIo.
+  // Builds the index in `directory`, which is created if necessary. A reader sees the old index
+  // or the new one, even if the process is killed. An input is a file, or a folder with all its
+  // files: text, Markdown, HTML, PDF, or JSONL of {"id","text","title"?}. Vectors that the old
+  // index has from the same encoder are reused. Throws kNotFound for a missing input, kInput
+  // when there is nothing to index, kUnsupported for a search that needs libfaiss in a build
+  // without it, kIo.
   static IndexReceipt Build(const std::string& directory, const std::vector<std::string>& inputs,
                             const IndexOptions& options);
-  // Looks at the inputs again: what is new among them is added, what changed replaced, what is gone
-  // dropped, by the hashes of contents. Documents of other inputs stay. The encoder is to be the
-  // index's own, unless another or none is wanted. Without an index the same as Build. Throws
+  // Updates the index from the inputs: adds new files, replaces changed ones and drops deleted
+  // ones, by hashes of their contents. Documents of other inputs stay. Pass the index's own
+  // encoder, unless another or none is wanted. Without an index, does the same as Build. Throws
   // kFormat for an index that cannot be read, and as Build does.
   static IndexReceipt Update(const std::string& directory, const std::vector<std::string>& inputs,
                              const IndexOptions& options);

@@ -57,6 +57,15 @@ class Text {
   // template, kInput when the template refuses the messages.
   std::vector<ChatText> RenderChat(std::string_view messages_json, bool add_generation_prompt,
                                    std::string_view extra_json) const;
+  // What a rendered chat lacks for the model to begin with the answer itself, where it would write
+  // its thoughts in a channel of their own first (Harmony). Control text; empty for most models.
+  std::string_view answer_opening() const;
+  struct Said {
+    std::string answer, thinking;
+  };
+  // What a model wrote after a chat that ended without the opening. Nothing where the model writes
+  // in no channels.
+  std::optional<Said> SplitChannels(std::span<const TokenId> written) const;
 
   struct Parts;
   const Parts& parts() const { return *parts_; }

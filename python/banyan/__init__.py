@@ -8,23 +8,32 @@ every answer has exactly the bits that it would have alone.
 'Anna'
 
 `ask`, `extract` and `rag` are the jobs of the command line on files, lists of dicts, pandas and Arrow tables; `embed`
-gives vectors; `Engine` answers requests one by one, with streams and asyncio. `banyan.ray` runs jobs on many machines.
-The page is docs/python.md.
+gives vectors; `filter` says of which texts a statement is true; `Engine` answers requests one by one, with streams and
+asyncio. `banyan.stream` gives a job's rows as they come, `banyan.aio` has jobs for coroutines. `banyan.duckdb`, `banyan.polars` and `banyan.pandas` have them as functions and columns of tables, `banyan.ray`
+runs jobs on many machines. The pages are docs/python.md and docs/tables.md.
 """
 from . import _native
-from ._embed import Embeddings, Encoder, Index, Passage, embed
+from ._ask import ask
+from ._control import Timeout
+from ._embed import Embeddings, Encoder, embed
 from ._engine import Engine
 from ._errors import Error
-from ._jobs import ask, estimate, extract, rag, show_prompts
+from ._estimate import estimate, show_prompts
+from ._extract import extract
+from ._filter import Filtered, filter
+from ._index import Index, Passage
 from ._model import SHIPPED_MODEL, Model, describe, fetch_model
-from ._options import EngineOptions
+from ._options import AskOptions, EngineOptions, ExtractOptions, RagOptions
+from ._rag import rag
 from ._requests import Answer, Ask, Event, Request, Segment
 from ._rows import Rows
+from . import aio, stream
 
 _native.set_error_class(Error)
 
 __version__ = _native.version
 
-__all__ = ["Answer", "Ask", "Embeddings", "Encoder", "Engine", "EngineOptions", "Error", "Event", "Index", "Model",
-           "Passage", "Request", "Rows", "SHIPPED_MODEL", "Segment", "ask", "describe", "embed", "estimate", "extract",
-           "fetch_model", "rag", "show_prompts"]
+__all__ = ["Answer", "Ask", "AskOptions", "Embeddings", "Encoder", "Engine", "EngineOptions", "Error", "Event",
+           "ExtractOptions", "Filtered", "Index", "Model", "Passage", "RagOptions", "Request", "Rows", "SHIPPED_MODEL",
+           "Segment", "Timeout", "aio", "ask", "describe", "embed", "estimate", "extract", "fetch_model", "filter", "rag",
+           "show_prompts", "stream"]

@@ -10,14 +10,18 @@ import pathlib
 import tempfile
 from typing import Any, Callable, Mapping, Sequence
 
-from . import _native
+from . import _native, _storage
+from ._digest import file_digest, model_digests
+from ._index import Index
 from ._errors import Error
 from ._job_folder import JobFolder, write_file
-from ._jobs import rag_models
-from ._model import Model, find_model
+from ._model import Model, find_adapter, find_model
+from ._rag import rag_models
 from ._plan import Cost, plan_blocks
-from ._records import read_records
-from ._rows import Data, as_paths, is_parquet, write_parquet
+from ._outputs import check_output
+from ._records import InputHash, read_records, read_rows
+from ._rows import write_parquet
+from ._tables import Data, as_paths, is_parquet
 
 _TASKS: dict[str, tuple[Callable[..., str], str]] = {
     "ask": (_native.run_ask, "context"), "extract": (_native.run_extract, "text"), "rag": (_native.run_rag, "question")}
@@ -27,7 +31,8 @@ class BlockWorker:
     """What a worker of the pool is: a model, and the blocks that it answers one after another."""
 
     def __init__(self, folder: str, model: Mapping[str, Any], task: str, options: Mapping[str, Any],
-                 engine: Mapping[str, Any], fields: Mapping[str, str]) -> None:
+                 engine: Mapping[str, Any], fields: Mapping[str, str], kind: str = "") -> None:
+        self.kind = kind  # of the worker: parts say who answered them
         self.folder = JobFolder(folder)
         self.task, self.options, self.engine, self.fields = task, dict(options), dict(engine), dict(fields)
         manifest = self.folder.manifest()
@@ -42,7 +47,8 @@ class BlockWorker:
 
     def _check_model(self) -> None:
         """All workers, in all runs, must have the same model."""
-        path = self.folder.path / "model.json"
+        # What one device computes is compared with what it computed; devices differ.
+        path = self.folder.path / f"model-{self.model.backend.split()[0]}.json"
         mine: dict[str, Any] = {"fingerprint": self.model.fingerprint, "identity": self.model.identity}
         if not path.exists():
             write_file(path, json.dumps(mine).encode())
@@ -51,12 +57,14 @@ class BlockWorker:
             names = [name for name in first["identity"] if first["identity"][name] != mine["identity"].get(name)]
             raise Error(f"{self.folder.path}: its rows were made with another model; different: {', '.join(names)}")
 
-    def __call__(self, batch: dict[str, Any]) -> dict[str, Any]:
-        numbers = [int(number) for number in batch["block"]]
-        for number in numbers:
-            if not self.folder.is_done(number):  # a worker that died may have finished it
-                self.answer(number)
-        return {"block": batch["block"]}
+    def ready(self) -> str:
+        return self.kind
+
+    def work(self, number: int) -> int:
+        """Answers a block, unless a worker that died has finished it."""
+        if not self.folder.is_done(number):
+            self.answer(number)
+        return number
 
     def answer(self, number: int) -> None:
         block = self.blocks[number]
@@ -65,12 +73,15 @@ class BlockWorker:
             options.pop("questions", None), options.pop("questions_text", None)
         with tempfile.TemporaryDirectory(prefix="banyan-block-") as folder:
             output = pathlib.Path(folder) / "rows.jsonl"
-            job = {"inputs": [str(self.folder.block(number))], "output": str(output), "ordered": True,
-                   "fields": self.fields}
+            name = str(self.folder.block(number))
+            # The name is the same: what makes rows that say themselves what is wrong be understood.
+            job = {"inputs": [name], "output": str(output), "ordered": True, "fields": self.fields,
+                   "input_names": {name: name}}
             receipt = json.loads(_TASKS[self.task][0](self.model._native, self.engine, options, job, None, None))
             rows = output.read_bytes().splitlines()
         facts = {name: receipt[name] for name in ("prompt_tokens", "prefilled_tokens", "generated_tokens", "error_rows")}
-        self.folder.write_part(number, block["lines"], rows, {**facts, "seconds": receipt["seconds"]["total"]})
+        self.folder.write_part(number, self.folder.lines(number), rows,
+                               {**facts, "seconds": receipt["seconds"]["total"], "kind": self.kind})
 
 
 def _token_counter(path: str) -> Callable[[str], int] | None:
@@ -79,13 +90,94 @@ def _token_counter(path: str) -> Callable[[str], int] | None:
     return lambda text: len(tokenizer.encode(text, False, False))
 
 
-def _input_facts(data: Data) -> list[list[Any]]:
-    paths = as_paths(data)
-    return [] if paths is None else [[path, os.path.getsize(path)] for path in paths if os.path.exists(path)]
+def _model_facts(model: str, model_options: Mapping[str, Any]) -> dict[str, Any]:
+    """What the model is, by the content of its files; their place does not count. Raises an Error when it is not
+    there. Threads and the like change no answer."""
+    facts: dict[str, Any] = {"files": model_digests(model)}
+    for name in ("precision", "kv_type", "fast", "yarn_factor", "device"):
+        if model_options.get(name) is not None:
+            facts[name] = model_options[name]
+    given = {"": model_options.get("adapter"), **dict(model_options.get("adapters") or {})}
+    adapters = {name: find_adapter(folder) for name, folder in given.items() if folder is not None}
+    if adapters:
+        facts["adapters"] = {name: sorted(file_digest(str(file)) for file in pathlib.Path(folder).iterdir()
+                                          if file.is_file()) for name, folder in adapters.items() if folder is not None}
+    return facts
 
 
-def write_output(folder: JobFolder, output: str) -> dict[str, Any]:
+def _retrieval_facts(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Of rag: what its index and its other models are, by their content."""
+    facts: dict[str, Any] = {name: model_digests(find_model(options[name])) for name in ("encoder", "reranker")
+                             if options.get(name) is not None}
+    if options.get("index") is not None:
+        facts["index"] = Index(options["index"]).fingerprint
+    return facts
+
+
+def _engine_facts(engine: Mapping[str, Any]) -> dict[str, Any]:
+    """Of the engine's options those that change answers."""
+    facts = {name: engine[name] for name in ("kv_bits",) if engine.get(name)}
+    if engine.get("strategy") in ("sequential", "no-attention"):
+        facts["strategy"] = engine["strategy"]
+    return facts
+
+
+def _shown(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= 80 else text[:77] + "…"
+
+
+def _difference(name: str, was: Any, now: Any) -> str:
+    """One part of the job that is not what it was, with the members that differ."""
+    if not isinstance(was, dict) or not isinstance(now, dict):
+        return f"{name} (was {_shown(was)}, is {_shown(now)})"
+    parts = [f"{key}: was {_shown(was.get(key))}, is {_shown(now.get(key))}"
+             for key in dict.fromkeys([*was, *now]) if was.get(key) != now.get(key)]
+    return f"{name} ({'; '.join(parts)})"
+
+
+class _Written:
+    """Which output a folder's job wrote, so that only that one is written again without being asked."""
+
+    def __init__(self, folder: JobFolder) -> None:
+        self.path = folder.path / "output.json"
+
+    @staticmethod
+    def _facts(output: str) -> dict[str, Any]:
+        if _storage.is_url(output):  # not read again for a hash
+            return {"output": output, "bytes": _storage.size(output)}
+        return {"output": os.path.realpath(output), "sha256": file_digest(output)}
+
+    def is_ours(self, output: str) -> bool:
+        try:
+            return bool(json.loads(self.path.read_text()) == self._facts(output))
+        except (OSError, ValueError):
+            return False
+
+    def note(self, output: str) -> None:
+        write_file(self.path, json.dumps(self._facts(output)).encode())
+
+
+def check_job_output(folder: str | os.PathLike[str], data: Data, output: str, overwrite: bool) -> None:
+    """Before anything is planned: as `check_output`, and what this folder's job wrote may be written again."""
+    reads = [("the input", path) for path in as_paths(data) or []]
+    check_output(output, reads, overwrite=overwrite, ours=_Written(JobFolder(folder)).is_ours(output))
+
+
+def write_output(folder: JobFolder, output: str, types: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """All rows in the output's format, whole or not at all."""
+    if _storage.is_url(output):
+        with tempfile.TemporaryDirectory(prefix="banyan-output-") as here:
+            local = os.path.join(here, _storage.name_of(output))
+            facts = _write_rows(folder, local, types)
+            _storage.put(local, output)
+    else:
+        facts = _write_rows(folder, output, types)
+    _Written(folder).note(output)
+    return facts
+
+
+def _write_rows(folder: JobFolder, output: str, types: Mapping[str, Any] | None) -> dict[str, Any]:
     if output.endswith((".jsonl", ".ndjson", ".json")):
         part = pathlib.Path(f"{output}.{os.getpid()}.part")
         with open(part, "wb") as file:
@@ -97,7 +189,9 @@ def write_output(folder: JobFolder, output: str) -> dict[str, Any]:
     rows: list[dict[str, Any]] = []
     facts = folder.join(lambda text: rows.extend(json.loads(line) for line in text.splitlines()))
     if is_parquet(output):
-        write_parquet(rows, output)
+        manifest = folder.manifest()
+        assert manifest is not None
+        write_parquet(manifest["job"]["task"], rows, output, types)
     else:
         names = list(dict.fromkeys(name for row in rows for name in row))
         text = io.StringIO()
@@ -111,25 +205,34 @@ def write_output(folder: JobFolder, output: str) -> dict[str, Any]:
 
 
 def plan(task: str, data: Data, folder: str | os.PathLike[str], options: Mapping[str, Any], *, model: str,
-         model_options: Mapping[str, Any], common: Sequence[Any] = (), fields: Mapping[str, str] | None = None,
+         model_options: Mapping[str, Any], engine: Mapping[str, Any] | None = None, common: Sequence[Any] = (),
+         fields: Mapping[str, str] | None = None,
          workers: int = 1, block_tokens: int | None = None) -> JobFolder:
-    """Cuts the input into blocks, unless the folder has them already; another job's folder is refused."""
+    """Cuts the input into blocks, unless the folder has them already. A folder whose job has other options, another
+    model or an input with other content is refused, with what differs."""
     job = JobFolder(folder)
-    # Threads and the like change no answer; what does is checked by the model's fingerprint.
-    facts = {"task": task, "options": dict(options), "fields": dict(fields or {}), "input": _input_facts(data),
-             "precision": model_options.get("precision", "mixed")}
+    names = dict(fields or {})
+    facts: dict[str, Any] = {"task": task, "options": dict(options), "fields": names,
+                             "model": _model_facts(find_model(model), model_options), "engine": _engine_facts(engine or {}),
+                             "retrieval": _retrieval_facts(options) if task == "rag" else {}}
     facts = json.loads(json.dumps(facts))
     found = job.manifest()
+    content = InputHash()
+    rows = content.of(read_rows(data, names))
     if found is not None:
-        differences = [name for name in facts if found["job"].get(name) != facts[name]]
+        for _ in rows:
+            pass
+        facts["input"] = content.facts()
+        differences = [_difference(name, found["job"].get(name), facts[name]) for name in facts
+                       if found["job"].get(name) != facts[name]]
         if differences:
             raise Error(f"{job.path}: holds another job; different: {', '.join(differences)}. Give another folder, or "
                         "remove it to begin anew")
         return job
     document_field = _TASKS[task][1]
-    names = dict(fields or {})
+    paths = as_paths(data)
     cost = Cost(_token_counter(find_model(model)), common, int(options.get("max_new") or 64))
-    records = read_records(data, names, document_field)
+    records = read_records(rows, paths is not None and len(paths) > 1, names, document_field)
     blocks, count = plan_blocks(records, cost, common, names.get(document_field, document_field), block_tokens, workers)
-    job.create(facts, blocks, count)
+    job.create({**facts, "input": content.facts()}, blocks, count)
     return job

@@ -1,21 +1,27 @@
-"""Encoders and indexes: vectors of texts, and documents found by words."""
+"""Encoders: vectors of texts."""
 from __future__ import annotations
 
 import contextlib
 import dataclasses
 import json
 import os
+import tempfile
 from types import TracebackType
-from typing import Any, Callable, Iterator, Sequence
+from typing import Any, Iterator, Mapping, NoReturn, Sequence, Union
 
 import numpy as np
 import numpy.typing as npt
 
-from . import _native
+from . import _native, _storage
 from ._errors import Error
 from ._model import find_model
+from ._names import canonical_fields
 from ._records import read_rows
-from ._rows import Data, is_parquet, json_line, write_parquet
+from ._options import Device, Precision
+from ._outputs import check_output
+from ._rows import write_parquet
+from ._tables import Data, as_paths, is_parquet
+from ._values import PROBLEM, json_line
 
 
 @dataclasses.dataclass
@@ -51,7 +57,7 @@ class Embeddings:
 class Encoder:
     """A model that gives vectors: BERT, MiniLM, RoBERTa, XLM-R, BGE-M3. In float32, as ``banyan embed``."""
 
-    def __init__(self, model: str | os.PathLike[str], *, device: str = "cpu", precision: str = "f32",
+    def __init__(self, model: str | os.PathLike[str], *, device: Device = "cpu", precision: Precision = "f32",
                  threads: int = 0) -> None:
         self.path = find_model(model)
         self._native = _native.Encoder({"model": self.path, "device": device, "precision": precision,
@@ -59,6 +65,10 @@ class Encoder:
 
     def close(self) -> None:
         self._native.close()
+
+    def __reduce__(self) -> NoReturn:
+        raise Error("an Encoder belongs to the process that made it and cannot be sent to another one; give its path, and load it there: Encoder(path)",
+                    "unsupported")
 
     def __enter__(self) -> Encoder:
         return self
@@ -98,42 +108,88 @@ def opened_encoder(encoder: Encoder | str | os.PathLike[str], threads: int = 0) 
         yield loaded
 
 
-def _texts(data: Data | Sequence[str], field: str) -> tuple[list[str], list[Any]]:
-    """Texts and ids; of texts alone no ids."""
-    if isinstance(data, (list, tuple)) and all(isinstance(one, str) for one in data):
-        return list(data), []
-    texts, ids = [], []
-    for file, line, row in read_rows(data):
+Text = Union[str, Error]
+
+
+def _texts(data: Data | Sequence[str | None], fields: Mapping[str, str]) -> tuple[list[Text], list[Any]]:
+    """Texts, or why there is none, and ids; of texts alone no ids."""
+    if isinstance(data, (list, tuple)) and all(one is None or isinstance(one, str) for one in data):
+        return [_no_text(f"row {place}", place, None) if one is None else one for place, one in enumerate(data)], []
+    texts: list[Text] = []
+    ids: list[Any] = []
+    field, their_id = fields.get("text", "text"), fields.get("id", "id")
+    for place, (file, line, row) in enumerate(read_rows(data, fields)):
+        where = f"row {place}" if as_paths(data) is None else f"{file}, line {line}"
         try:
-            fields = json.loads(row)
+            parsed = json.loads(row)
         except ValueError as error:
-            raise Error(f"{file}, line {line}: no JSON: {error}", "input") from error
-        text = fields.get(field) if isinstance(fields, dict) else None
-        if not isinstance(text, str):
-            raise Error(f"{file}, line {line}: expected the field '{field}' with a text, found {type(text).__name__}",
-                        "input")
-        texts.append(text)
-        ids.append(fields.get("id"))
+            texts.append(Error(f"{where}: no JSON: {error}", "input", row=place, reason=f"no JSON: {error}"))
+            ids.append(None)
+            continue
+        found = parsed if isinstance(parsed, dict) else {}
+        if PROBLEM in found:
+            texts.append(Error(str(found[PROBLEM]), "input", row=place))
+        elif isinstance(found.get(field), str):
+            texts.append(found[field])
+        else:
+            texts.append(_no_text(f"{where}, column '{field}'", place, found.get(field)))
+        ids.append(found.get(their_id))
     return texts, ids
 
 
-def embed(data: Data | Sequence[str], *, model: Encoder | str | os.PathLike[str], field: str = "text",
-          max_tokens: int = 0, sparse: bool = False, multi_vector: bool = False, batch_rows: int = 0,
-          output: str | os.PathLike[str] | None = None) -> Embeddings:
-    """Vectors of texts: of a list of texts, or of rows whose text is in `field`: a list of dicts, a pandas or Arrow
-    table, a file (a path that is no list: JSONL, CSV, Parquet). `output`: a file with id and vectors of every row
-    (.jsonl, .parquet), or with the array of dense vectors (.npy).
+def _no_text(where: str, place: int, value: Any) -> Error:
+    reason = f"expected a text, found {type(value).__name__}"
+    return Error(f"{where}: {reason}", "input", row=place, reason=reason)
+
+
+def _embed_texts(encoder: Encoder, texts: list[Text], options: dict[str, Any]) -> Embeddings:
+    """Vectors of the texts; rows without one have an error and zeros."""
+    places = [place for place, text in enumerate(texts) if isinstance(text, str)]
+    found = encoder.embed([text for text in texts if isinstance(text, str)], **options)
+    if len(places) == len(texts):
+        return found
+    dense = np.zeros((len(texts), encoder.dimensions), dtype=np.float32)
+    dense[places] = found.dense
+    everywhere = Embeddings(dense, [False] * len(texts), [one if isinstance(one, Error) else None for one in texts],
+                            [{} for _ in texts] if found.sparse else [],
+                            [np.zeros((0, encoder.dimensions), np.float32) for _ in texts] if found.multi_vector else [])
+    for number, place in enumerate(places):
+        everywhere.truncated[place], everywhere.errors[place] = found.truncated[number], found.errors[number]
+        if found.sparse:
+            everywhere.sparse[place] = found.sparse[number]
+        if found.multi_vector:
+            everywhere.multi_vector[place] = found.multi_vector[number]
+    return everywhere
+
+
+def embed(data: Data | Sequence[str | None], *, model: Encoder | str | os.PathLike[str],
+          fields: Mapping[str, str] | str | None = None, field: str | None = None, max_tokens: int = 0, sparse: bool = False, multi_vector: bool = False, batch_rows: int = 0,
+          output: str | os.PathLike[str] | None = None, overwrite: bool = False) -> Embeddings:
+    """Vectors of texts: of a list of texts, or of rows with `text`: a list of dicts, a pandas or Arrow table, a file (a
+    path that is no list: JSONL, CSV, Parquet). `fields` says what the input calls it: ``{"text": "body"}``, or the name
+    alone; `field` is the same. Longer texts end at `max_tokens` (0: where the model's makers cut them). `output`: a file with id and vectors of every row
+    (.jsonl, .parquet), or with the array of dense vectors (.npy); one that is there is kept unless `overwrite`. A row
+    without a text has an error in `errors` and zeros for a vector.
 
     >>> banyan.embed(["a ferry", "a barge"], model="all-minilm-l6-v2").dense.shape
     (2, 384)
     """
     target = None if output is None else os.fspath(output)
-    if target is not None and not target.endswith((".jsonl", ".npy", ".parquet", ".pq")):
+    if target is not None and not _storage.plain_name(target).endswith((".jsonl", ".npy", ".parquet", ".pq")):
         raise Error(f"{target}: expected .jsonl, .npy or .parquet")
-    texts, ids = _texts(data, field)
+    if target is not None:
+        check_output(target, [("the input", path) for path in as_paths(data) or []], overwrite=overwrite)
+    if fields is not None and field is not None:
+        raise Error("field: is another name of fields; give one of them")
+    names = canonical_fields("embed", field if fields is None else fields) or {}
+    texts, ids = _texts(data, names)
+    problems = [text for text in texts if isinstance(text, Error)]
+    if problems and len(problems) == len(texts):  # most likely another column is meant
+        column = names.get("text", "text")
+        raise Error(f"no row has a text in the column '{column}' (parameter fields); the first: {problems[0]}", "input")
     with opened_encoder(model) as encoder:
-        embeddings = encoder.embed(texts, max_tokens=max_tokens, sparse=sparse, multi_vector=multi_vector,
-                                   batch_rows=batch_rows)
+        embeddings = _embed_texts(encoder, texts, {"max_tokens": max_tokens, "sparse": sparse,
+                                                   "multi_vector": multi_vector, "batch_rows": batch_rows})
     embeddings.ids = ids
     if target is not None:
         _write(embeddings, target)
@@ -141,64 +197,15 @@ def embed(data: Data | Sequence[str], *, model: Encoder | str | os.PathLike[str]
 
 
 def _write(embeddings: Embeddings, target: str) -> None:
-    if is_parquet(target):
-        write_parquet(embeddings.rows(), target)
+    if _storage.is_url(target) and not is_parquet(target):
+        with tempfile.TemporaryDirectory(prefix="banyan-") as folder:
+            here = os.path.join(folder, _storage.name_of(target))
+            _write(embeddings, here)
+            _storage.put(here, target)
+    elif is_parquet(target):
+        write_parquet("embed", embeddings.rows(), target)
     elif target.endswith(".npy"):
         np.save(target, embeddings.dense)
     else:
         with open(target, "wb") as file:
             file.writelines(json_line(row) for row in embeddings.rows())
-
-
-@dataclasses.dataclass
-class Passage:
-    """A stretch of a document that was found."""
-
-    id: str
-    source: str
-    title: str
-    text: str
-    begin: int
-    score: float
-
-
-class Index:
-    """Documents on disk, found by words (BM25) or by an encoder's vectors; `rag` reads from it."""
-
-    def __init__(self, directory: str | os.PathLike[str]) -> None:
-        self.path = os.fspath(directory)
-        self._native = _native.Index(self.path)
-
-    @classmethod
-    def build(cls, directory: str | os.PathLike[str],
-              inputs: str | os.PathLike[str] | Sequence[str | os.PathLike[str]], *, passage_words: int = 200,
-              encoder: Encoder | str | os.PathLike[str] | None = None, vectors: str = "exact",
-              notice: Callable[[str], object] | None = None,
-              progress: Callable[[int, int], object] | None = None) -> Index:
-        """Makes the index of files and folders anew. With an `encoder` its vectors are kept beside the words, and
-        found as `vectors` says: exact, or by libfaiss flat, ivf, hnsw. `notice` hears what was left out, `progress` how
-        many passages have their vectors, of how many."""
-        listed = [inputs] if isinstance(inputs, (str, os.PathLike)) else list(inputs)
-        with contextlib.ExitStack() as stack:
-            loaded = None if encoder is None else stack.enter_context(opened_encoder(encoder))
-            _native.build_index(os.fspath(directory), [os.fspath(one) for one in listed], passage_words,
-                                None if loaded is None else loaded._native, vectors, notice, progress)
-        return cls(directory)
-
-    def __len__(self) -> int:
-        return len(self._native)
-
-    @property
-    def fingerprint(self) -> str:
-        return self._native.fingerprint
-
-    @property
-    def encoder(self) -> str | None:
-        """The model whose vectors it has; None: words alone."""
-        return self._native.encoder or None
-
-    def search(self, query: str, count: int = 10, *, encoder: Encoder | None = None) -> list[Passage]:
-        """The best passages, best first: those that share a word with the query, or with an `encoder` those whose
-        vectors are nearest to its."""
-        found = self._native.search(query, count, None if encoder is None else encoder._native)
-        return [Passage(**fields) for fields in found]

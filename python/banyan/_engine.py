@@ -5,23 +5,28 @@ import dataclasses
 import threading
 import weakref
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Sequence
+from typing import TYPE_CHECKING, Any, NoReturn, Sequence
 
 from . import _native
 from ._errors import Error
 from ._model import Model
+from ._names import check_names
 from ._options import EngineOptions, native_engine_options
-from ._requests import Answer, Ask, Event, Prompt, Request, Segment, count_answers, prompt_tokens, segment_tree
+from ._requests import Answer, Ask, Event, Prompt, Request, Segment, count_answers, prompt_tokens, segment_tree, tags_without_text
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 
+_ALIASES = ("max_tokens", "max_new_tokens")
+
+
 class _Router:
     """Takes the engine's events on a thread and hands them to the requests they belong to."""
 
-    def __init__(self, engine: _native.Engine) -> None:
+    def __init__(self, engine: _native.Engine, model: Model) -> None:
         self.engine = engine
+        self.model = model
         self.lock = threading.Lock()
         self.requests: dict[int, Request] = {}
         self.early: dict[int, list[Event]] = {}  # of requests that are being registered
@@ -37,6 +42,9 @@ class _Router:
                 self.hand(request, event)
 
     def hand(self, request: Request, event: Event) -> None:
+        # The engine itself makes text only for answers that stream or have stop texts.
+        if event.answer is not None and event.tag in request._without_text and self.model.has_text:
+            event.answer.text = self.model.decode(event.answer.tokens)
         request._put(event)
         if event.ended:
             request._unended -= 1
@@ -91,35 +99,46 @@ class Engine:
     def __init__(self, model: Model, **options: Unpack[EngineOptions]) -> None:
         self.model = model
         self._native = _native.Engine(model._native, native_engine_options(options))
-        self._router = _Router(self._native)
+        self._router = _Router(self._native, model)
         self._finalizer = weakref.finalize(self, self._router.close)
 
-    def submit(self, prompt: Prompt, *, max_new: int = 64, stop: Sequence[str] = (), stream: bool = False,
+    def submit(self, prompt: Prompt, *, max_new: int | None = None, stop: Sequence[str] = (), stream: bool = False,
                priority: int = 0, adapter: str = "", **options: Any) -> Request:
         """Hands in a request and returns at once, unless too much waits already.
 
         `prompt` is a text, tokens, messages of a chat, or a `Segment` with answers of its own (then the other
         options have no meaning). `adapter` is the name of one of the model's `adapters`. `options` are the fields of
-        `Ask`: temperature, seed, regex, json_schema, top_logprobs, want_logits, forced …
+        `Ask`: temperature, seed, regex, json_schema, top_logprobs, want_logits, forced … `max_new` (64) may also be
+        called max_tokens or max_new_tokens.
         """
+        check_names(options, [*(field.name for field in dataclasses.fields(Ask)), *_ALIASES], "option")
+        for alias in _ALIASES:
+            if alias in options:
+                if max_new is not None:
+                    raise Error(f"{alias}: is another name of max_new; give one of them")
+                max_new = options.pop(alias)
         if isinstance(prompt, Segment):
+            given = {**options, **({"max_new": max_new} if max_new is not None else {}), **({"stop": stop} if stop else {}),
+                     **({"stream": stream} if stream else {}), **({"adapter": adapter} if adapter else {})}
+            for name in given:
+                raise Error(f"{name}: a Segment has options of its own, in its answers (Ask) or itself")
             segment = prompt
         else:
-            known = {field.name for field in dataclasses.fields(Ask)}
-            for name in options:
-                if name not in known:
-                    raise Error(f"{name}: there is no such option")
-            ask = Ask(max_new=max_new, stop=[stop] if isinstance(stop, str) else stop, stream=stream, **options)
+            ask = Ask(max_new=64 if max_new is None else max_new, stop=[stop] if isinstance(stop, str) else stop, stream=stream, **options)
             segment = Segment(prompt_tokens(self.model, prompt), [ask], adapter=adapter)
         answers = count_answers(segment)
         number = self._native.submit(self.model._native, segment_tree(segment, self.model), priority)
-        request = Request(self._native, number, answers)
+        request = Request(self._native, number, answers, tags_without_text(segment))
         self._router.add(request)
         return request
 
     def close(self) -> None:
         """Cancels what is under way; the model is free for others."""
         self._finalizer()
+
+    def __reduce__(self) -> NoReturn:
+        raise Error("an Engine belongs to the process that made it and cannot be sent to another one; make one there",
+                    "unsupported")
 
     def __enter__(self) -> Engine:
         return self
@@ -141,5 +160,5 @@ class Engine:
         return self._native.receipt()
 
     def explain(self) -> str:
-        """What is shared, what was chosen and why, for what is submitted now."""
+        """What is shared and what was chosen, for the work submitted so far."""
         return self._native.explain()

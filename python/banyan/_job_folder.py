@@ -2,6 +2,7 @@
 
     FOLDER/manifest.json      what the job is, and its blocks
     FOLDER/blocks/N.jsonl     the records of a block, a line each
+    FOLDER/blocks/N.json      where each of them is in the input
     FOLDER/parts/N.jsonl      the rows of a block that was answered
     FOLDER/parts/N.json       which record they belong to; it is there exactly when the block is done
 
@@ -14,7 +15,7 @@ import json
 import os
 import pathlib
 import re
-from typing import Any, Callable, Mapping, Sequence
+from typing import Any, Callable, Mapping, NamedTuple, Sequence
 
 from ._errors import Error
 from ._json_text import with_member
@@ -58,7 +59,9 @@ class JobFolder:
         for number, (tokens, lines) in enumerate(blocks):
             text = "".join(self._block_line(line) + "\n" for line in lines)
             write_file(self.block(number), text.encode("utf-8", "surrogateescape"))
-            table.append({"tokens": tokens, "lines": [[line.place, line.piece, line.file, line.line] for line in lines],
+            places = [[line.place, line.piece, line.file, line.line] for line in lines]
+            write_file(self.path / "blocks" / f"{number}.json", json.dumps(places).encode())
+            table.append({"tokens": tokens, "records": len(lines),
                           "own_questions": any(line.own_questions for line in lines)})
         write_file(self.manifest_path, json.dumps({"job": dict(job), "records": records, "blocks": table}).encode())
 
@@ -68,6 +71,11 @@ class JobFolder:
 
     def block(self, number: int) -> pathlib.Path:
         return self.path / "blocks" / f"{number}.jsonl"
+
+    def lines(self, number: int) -> list[list[Any]]:
+        """The records of a block: [place, piece, file, line] each."""
+        found: list[list[Any]] = json.loads((self.path / "blocks" / f"{number}.json").read_text())
+        return found
 
     def is_done(self, number: int) -> bool:
         return (self.path / "parts" / f"{number}.json").exists()
@@ -107,39 +115,88 @@ class JobFolder:
         """Hands all rows out in the input's order, after checking that every record is there once."""
         manifest = self.manifest()
         assert manifest is not None
-        stretches: list[tuple[int, int, int, int, int, int]] = []
+        runs: list[_Run] = []
         facts: list[dict[str, Any]] = []
         for number, block in enumerate(manifest["blocks"]):
             part = json.loads((self.path / "parts" / f"{number}.json").read_text())
-            if [row[:2] for row in part["rows"]] != [line[:2] for line in block["lines"]]:
-                raise Error(f"{self.path}/parts/{number}.json: is not the part of its block", "format")
-            offset = 0
-            for place, piece, rows, size in part["rows"]:
-                stretches.append((place, piece, number, offset, size, rows))
-                offset += size
-            if os.path.getsize(self.path / "parts" / f"{number}.jsonl") != offset:
-                raise Error(f"{self.path}/parts/{number}.jsonl: is not as long as it was written", "format")
+            runs += self._runs(number, block, part.pop("rows"))
             facts.append(part)
-        stretches.sort()
-        places = [place for place, piece, *_ in stretches if piece == 0]
-        if places != list(range(manifest["records"])):
-            raise Error(f"{self.path}: some record is missing, or there twice", "format")
-        open_number, file = -1, None
+        runs.sort()
+        self._check_runs(runs, manifest["records"])
         total = 0
-        for _, _, number, offset, size, rows in stretches:
-            if number != open_number:
-                if file is not None:
-                    file.close()
-                file, open_number = open(self.path / "parts" / f"{number}.jsonl", "rb"), number
-            assert file is not None
-            file.seek(offset)
-            take(file.read(size))
-            total += rows
-        if file is not None:
-            file.close()
-        return {"records": manifest["records"], "rows": total, "blocks": len(facts),
-                "prompt_tokens": sum(part["prompt_tokens"] for part in facts),
-                "prefilled_tokens": sum(part["prefilled_tokens"] for part in facts),
-                "generated_tokens": sum(part["generated_tokens"] for part in facts),
-                "error_rows": sum(part["error_rows"] for part in facts),
-                "compute_seconds": sum(part["seconds"] for part in facts)}
+        with _PartReader(self.path / "parts") as parts:
+            for run in runs:
+                take(parts.read(run.number, run.offset, run.size))
+                total += run.rows
+        sums = {name: sum(part[name] for part in facts)
+                for name in ("prompt_tokens", "prefilled_tokens", "generated_tokens", "error_rows")}
+        kinds: dict[str, int] = {}
+        for part in facts:
+            kinds[part.get("kind", "")] = kinds.get(part.get("kind", ""), 0) + 1
+        return {"records": manifest["records"], "rows": total, "blocks": len(facts), **sums,
+                "compute_seconds": sum(part["seconds"] for part in facts), "blocks_by_kind": kinds}
+
+    def _runs(self, number: int, block: Mapping[str, Any], rows: list[list[int]]) -> list[_Run]:
+        """The rows of a part as few stretches of it: records that follow one another are one."""
+        if [row[:2] for row in rows] != [line[:2] for line in self.lines(number)]:
+            raise Error(f"{self.path}/parts/{number}.json: is not the part of its block", "format")
+        found: list[_Run] = []
+        offset = 0
+        for place, piece, count, size in rows:
+            # The pieces of a record that was split are in several blocks.
+            if found and not block["own_questions"] and place == found[-1].last + 1:
+                before = found[-1]
+                found[-1] = before._replace(last=place, size=before.size + size, rows=before.rows + count)
+            else:
+                found.append(_Run(place, piece, place, number, offset, size, count))
+            offset += size
+        if os.path.getsize(self.path / "parts" / f"{number}.jsonl") != offset:
+            raise Error(f"{self.path}/parts/{number}.jsonl: is not as long as it was written", "format")
+        return found
+
+    def _check_runs(self, runs: Sequence[_Run], records: int) -> None:
+        expected = piece = 0  # the next record, and the next piece of the one before it
+        for run in runs:
+            if run.piece == 0 and run.first == expected:
+                expected, piece = run.last + 1, 1
+            elif run.piece == piece and run.first == run.last == expected - 1:
+                piece += 1
+            else:
+                raise Error(f"{self.path}: some record is missing, or there twice (about record {run.first})", "format")
+        if expected != records:
+            raise Error(f"{self.path}: some record is missing: found {expected}, expected {records}", "format")
+
+
+class _Run(NamedTuple):
+    """Rows of records that follow one another, in one part."""
+
+    first: int  # record
+    piece: int
+    last: int
+    number: int  # of the block
+    offset: int
+    size: int  # bytes
+    rows: int
+
+
+class _PartReader:
+    """Stretches of parts; the one read last stays open."""
+
+    def __init__(self, folder: pathlib.Path) -> None:
+        self.folder, self.number = folder, -1
+        self.file: Any = None
+
+    def read(self, number: int, offset: int, size: int) -> bytes:
+        if number != self.number:
+            self.__exit__()
+            self.file, self.number = open(self.folder / f"{number}.jsonl", "rb"), number
+        self.file.seek(offset)
+        data: bytes = self.file.read(size)
+        return data
+
+    def __enter__(self) -> _PartReader:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.file is not None:
+            self.file.close()

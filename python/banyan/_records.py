@@ -6,11 +6,15 @@ import dataclasses
 import gzip
 import hashlib
 import json
-from typing import Any, Iterator, Mapping
+import pathlib
+import tempfile
+from typing import Any, Iterable, Iterator, Mapping
 
+from . import _storage
 from ._errors import Error
 from ._json_text import members, with_member
-from ._rows import Data, as_paths, is_parquet, iterate_rows, json_line, parquet_rows
+from ._tables import Data, as_paths, is_parquet, iterate_rows, parquet_rows
+from ._values import row_line
 
 
 @dataclasses.dataclass
@@ -59,17 +63,26 @@ def _table_lines(path: str) -> Iterator[tuple[int, str]]:
             begin = reader.line_num + 1
 
 
-def read_rows(data: Data) -> Iterator[tuple[str, int, str]]:
+def _line(row: Mapping[str, Any], place: int) -> str:
+    return row_line(row, place).decode("utf-8", "surrogatepass").rstrip("\n")
+
+
+def read_rows(data: Data, fields: Mapping[str, str] | None = None) -> Iterator[tuple[str, int, str]]:
     """Every row as (file, line, JSON)."""
     paths = as_paths(data)
     if paths is None:
-        for number, row in enumerate(iterate_rows(data), 1):
-            yield "rows", number, json_line(row).decode("utf-8", "surrogatepass").rstrip("\n")
+        for place, row in enumerate(iterate_rows(data, fields)):
+            yield "rows", place + 1, _line(row, place)
         return
     for path in paths:
-        if is_parquet(path):
-            for number, row in enumerate(parquet_rows(path), 1):
-                yield path, number, json_line(row).decode("utf-8", "surrogatepass").rstrip("\n")
+        if _storage.is_url(path) and not is_parquet(path):
+            with tempfile.TemporaryDirectory(prefix="banyan-") as folder:
+                here = _storage.get(path, pathlib.Path(folder) / _storage.name_of(path))
+                for _, number, text in read_rows(here, fields):
+                    yield path, number, text
+        elif is_parquet(path):
+            for place, row in enumerate(parquet_rows(path, fields)):
+                yield path, place + 1, _line(row, place)
         elif path.endswith((".csv", ".tsv", ".tab")):
             for number, text in _table_lines(path):
                 yield path, number, text
@@ -80,12 +93,35 @@ def read_rows(data: Data) -> Iterator[tuple[str, int, str]]:
             raise Error(f"{path}: expected .jsonl (also .gz), .csv, .tsv or .parquet", "unsupported")
 
 
-def read_records(data: Data, fields: Mapping[str, str], document_field: str) -> Iterator[Record]:
-    """The records of the input, each with an id; `fields` are our names of fields and the input's."""
-    paths = as_paths(data)
-    several = paths is not None and len(paths) > 1
+class InputHash:
+    """Of an input's rows in their order, whatever kind of input it is, and of where they come from."""
+
+    def __init__(self) -> None:
+        self._hash = hashlib.sha256()
+        self.records = 0
+
+    def add(self, file: str, text: str) -> None:
+        for part in (file, text):
+            data = part.encode("utf-8", "surrogatepass")
+            self._hash.update(len(data).to_bytes(8, "little") + data)
+        self.records += 1
+
+    def of(self, rows: Iterable[tuple[str, int, str]]) -> Iterator[tuple[str, int, str]]:
+        """The same rows, counted in as they pass."""
+        for row in rows:
+            self.add(row[0], row[2])
+            yield row
+
+    def facts(self) -> dict[str, Any]:
+        return {"records": self.records, "sha256": self._hash.hexdigest()}
+
+
+def read_records(rows: Iterable[tuple[str, int, str]], several: bool, fields: Mapping[str, str],
+                 document_field: str) -> Iterator[Record]:
+    """The records of `read_rows`, each with an id; `fields` are our names of fields and the input's. `several`: there
+    is more than one file."""
     their_id, their_document = fields.get("id", "id"), fields.get(document_field, document_field)
-    for place, (file, line, text) in enumerate(read_rows(data)):
+    for place, (file, line, text) in enumerate(rows):
         parsed: Any = None
         try:
             parsed = json.loads(text)

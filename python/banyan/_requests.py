@@ -6,12 +6,14 @@ import dataclasses
 import json
 import queue
 import threading
+import time
 from typing import Any, AsyncIterator, Generator, Iterator, Mapping, Sequence, Union
 
 import numpy as np
 import numpy.typing as npt
 
 from . import _native
+from ._control import Timeout
 from ._errors import Error
 from ._model import Model
 
@@ -118,6 +120,12 @@ def count_answers(segment: Segment) -> int:
     return len(segment.answers) + sum(count_answers(below) for below in segment.below)
 
 
+def tags_without_text(segment: Segment) -> set[int]:
+    """Of answers that neither stream nor have stop texts."""
+    tags = {ask.tag for ask in segment.answers if not ask.stop and not ask.stream}
+    return tags.union(*(tags_without_text(below) for below in segment.below))
+
+
 def prompt_tokens(model: Model, prompt: Prompt) -> list[int]:
     """The tokens of a prompt: of a text as it stands, of messages by the model's chat template."""
     if isinstance(prompt, str):
@@ -132,8 +140,9 @@ def prompt_tokens(model: Model, prompt: Prompt) -> list[int]:
 class Request:
     """What was submitted: iterate (``for`` or ``async for``) for its events, or take its answers."""
 
-    def __init__(self, engine: _native.Engine, number: int, answers: int) -> None:
+    def __init__(self, engine: _native.Engine, number: int, answers: int, without_text: set[int]) -> None:
         self.id = number
+        self._without_text = without_text
         self._engine = engine
         self._left = answers  # whose ends were not taken
         self._unended = answers  # whose ends did not come
@@ -149,16 +158,26 @@ class Request:
             self._engine.cancel_tag(self.id, tag)
 
     def __iter__(self) -> Iterator[Event]:
+        return self._taken_until(None)
+
+    def _taken_until(self, deadline: float | None) -> Iterator[Event]:
         while self._left > 0:
-            yield self._taken(self._events.get())
+            try:
+                event = self._events.get(timeout=None if deadline is None else max(0.0, deadline - time.monotonic()))
+            except queue.Empty:
+                self.cancel()
+                raise Timeout("the answer took longer than its timeout; it was cancelled") from None
+            yield self._taken(event)
 
-    def answers(self) -> list[Answer]:
-        """Waits for all answers, in the order in which they end."""
-        return [event.answer for event in self if event.answer is not None]
+    def answers(self, timeout: float | None = None) -> list[Answer]:
+        """Waits for all answers, in the order in which they end; after `timeout` seconds the request is cancelled and
+        `Timeout` is raised."""
+        deadline = None if timeout is None else time.monotonic() + timeout
+        return [event.answer for event in self._taken_until(deadline) if event.answer is not None]
 
-    def answer(self) -> Answer:
-        """Waits for the answer, when there is one; one that failed raises an `Error`."""
-        return _the_one(self.answers())
+    def answer(self, timeout: float | None = None) -> Answer:
+        """Waits for the answer, when there is one; one that failed raises an `Error`. `timeout` as of `answers`."""
+        return _the_one(self.answers(timeout))
 
     def __aiter__(self) -> AsyncIterator[Event]:
         return self._async_events()

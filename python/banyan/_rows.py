@@ -1,130 +1,21 @@
-"""Rows in and out: lists of dicts, pandas and Arrow tables, files, Parquet. A job reads JSONL and writes JSONL; this
-module is what stands around it."""
+"""Rows around a job, which reads JSONL and writes JSONL: a folder with its files before it, `Rows` after it."""
 from __future__ import annotations
 
-import datetime
-import decimal
+import html
+import itertools
 import json
-import math
 import os
 import pathlib
 import shutil
 import tempfile
-from typing import Any, Iterable, Iterator, Mapping, Sequence, Union, overload
+from typing import Any, Iterable, Mapping, Sequence, overload
 
-from ._errors import Error
-
-#: A file or several, rows as dicts, a pandas DataFrame, or an Arrow table.
-Data = Union[str, "os.PathLike[str]", Sequence[Union[str, "os.PathLike[str]"]], Iterable[Mapping[str, Any]], Any]
-
-# Fields that mean something: null in a table's column is a cell without a value.
-_OURS = {"id", "questions", "question", "question_id", "choices", "instruction", "documents", "category"}
-
-
-def pyarrow() -> Any:
-    """pyarrow, or an Error that says how to get it."""
-    try:
-        import pyarrow
-        import pyarrow.parquet
-    except ImportError as error:
-        raise Error("Parquet files and Arrow tables need pyarrow: pip install 'banyan[arrow]'", "unsupported") from error
-    return pyarrow
-
-
-def _plain(value: Any) -> Any:
-    """What json cannot write: numpy's numbers and arrays, dates, decimals, bytes."""
-    if hasattr(value, "tolist"):
-        return value.tolist()
-    if hasattr(value, "item"):
-        return value.item()
-    if isinstance(value, (datetime.date, datetime.time)):
-        return value.isoformat()
-    if isinstance(value, decimal.Decimal):
-        return str(value)
-    if isinstance(value, (bytes, bytearray)):
-        return bytes(value).decode("utf-8", "replace")
-    if isinstance(value, (set, frozenset, tuple)):
-        return list(value)
-    if isinstance(value, Mapping):
-        return dict(value)
-    raise Error(f"a row has a value of type {type(value).__name__}, which is no JSON", "input")
-
-
-def json_line(row: Mapping[str, Any]) -> bytes:
-    """A row as a line of JSONL."""
-    try:
-        text = json.dumps(row if isinstance(row, dict) else dict(row), ensure_ascii=False, allow_nan=False,
-                          separators=(",", ":"), default=_plain)
-    except ValueError as error:
-        raise Error(f"a row cannot be written as JSON: {error}", "input") from error
-    return text.encode("utf-8", "surrogatepass") + b"\n"
-
-
-def _is_missing(value: Any) -> bool:
-    return value is None or (isinstance(value, float) and math.isnan(value)) or type(value).__name__ in ("NAType", "NaTType")
-
-
-def _table_row(row: Mapping[str, Any]) -> dict[str, Any]:
-    """A table's row: cells without a value are null, and none at all for our own fields."""
-    cells = {str(name): (None if _is_missing(value) else value) for name, value in row.items()}
-    return {name: value for name, value in cells.items() if value is not None or name not in _OURS}
-
-
-def _arrow_rows(batches: Iterable[Any]) -> Iterator[dict[str, Any]]:
-    for batch in batches:
-        for row in batch.to_pylist():
-            yield _table_row(row)
-
-
-def is_parquet(path: str) -> bool:
-    return path.endswith((".parquet", ".pq"))
-
-
-def parquet_rows(path: str) -> Iterator[dict[str, Any]]:
-    """The rows of a Parquet file, a batch at a time."""
-    arrow = pyarrow()
-    try:
-        file = arrow.parquet.ParquetFile(path)
-    except FileNotFoundError as error:
-        raise Error(f"{path}: no such file", "not_found") from error
-    except (arrow.ArrowException, OSError) as error:
-        raise Error(f"{path}: not a Parquet file: {error}", "format") from error
-    with file:
-        yield from _arrow_rows(file.iter_batches())
-
-
-def _table_rows(data: Any) -> Iterator[dict[str, Any]] | None:
-    """The rows of a pandas or Arrow table; None for anything else."""
-    kind = f"{type(data).__module__}.{type(data).__name__}"
-    if kind.startswith("pandas.") and kind.endswith("DataFrame"):
-        return (_table_row(row) for row in data.to_dict(orient="records"))
-    if kind.startswith("pyarrow.") and kind.endswith("RecordBatch"):
-        return _arrow_rows([data])
-    if kind.startswith("pyarrow.") and hasattr(data, "to_batches"):
-        return _arrow_rows(data.to_batches())
-    return None
-
-
-def as_paths(data: Data) -> list[str] | None:
-    """The files that are meant; None when `data` holds the rows themselves."""
-    if isinstance(data, (str, os.PathLike)):
-        return [os.fspath(data)]
-    if isinstance(data, (list, tuple)) and data and all(isinstance(one, (str, os.PathLike)) for one in data):
-        return [os.fspath(one) for one in data]
-    return None
-
-
-def iterate_rows(data: Data) -> Iterator[Mapping[str, Any]]:
-    """Rows that are in memory, one after another."""
-    table = _table_rows(data)
-    if table is not None:
-        yield from table
-        return
-    rows: Iterable[Any] = data  # type: ignore[assignment]
-    for number, row in enumerate(rows, 1):
-        if not isinstance(row, Mapping):
-            raise Error(f"row {number}: expected a dict, found {type(row).__name__}", "input")
-        yield row
+from . import _storage
+from ._errors import Error, in_words_of_python
+from ._outputs import check_output
+from ._schema import arrow_table
+from ._tables import Data, as_paths, is_parquet, iterate_rows, parquet_rows, pyarrow
+from ._values import row_line
 
 
 class Folder:
@@ -132,6 +23,7 @@ class Folder:
 
     def __init__(self) -> None:
         self.path = pathlib.Path(tempfile.mkdtemp(prefix="banyan-"))
+        self.names: dict[str, str] = {}  # files that were written here → what rows call them
 
     def __enter__(self) -> Folder:
         return self
@@ -139,57 +31,67 @@ class Folder:
     def __exit__(self, *_: object) -> None:
         shutil.rmtree(self.path, ignore_errors=True)
 
-    def inputs(self, data: Data) -> list[str]:
-        """The files to read: those given, Parquet files and rows in memory as JSONL in the folder."""
+    def inputs(self, data: Data, fields: Mapping[str, str] | None = None, limit: int | None = None) -> list[str]:
+        """The files to read: those given, Parquet files and rows in memory as JSONL in the folder. No more than
+        `limit` rows are taken from what is written here."""
         paths = as_paths(data)
         if paths is None:
-            return [self._write("rows.jsonl", iterate_rows(data))]
-        return [self._write(f"{number}-{pathlib.Path(path).name}.jsonl", parquet_rows(path)) if is_parquet(path) else path
-                for number, path in enumerate(paths)]
+            return [self._write("rows.jsonl", "rows", iterate_rows(data, fields, limit))]
+        # Numbers go on from call to call: two files may have one name.
+        return [self._input(path, number, fields, limit) for number, path in enumerate(paths, len(self.names))]
 
-    def _write(self, name: str, rows: Iterable[Mapping[str, Any]]) -> str:
-        path = self.path / name
+    def _input(self, path: str, number: int, fields: Mapping[str, str] | None, limit: int | None) -> str:
+        at_url = _storage.is_url(path)
+        name = f"{number}-{_storage.name_of(path) if at_url else pathlib.Path(path).name}"
+        if is_parquet(path):
+            return self._write(f"{name}.jsonl", path, itertools.islice(parquet_rows(path, fields), limit))
+        if at_url:
+            here = _storage.get(path, self.path / name)
+            self.names[here] = path
+            return here
+        return path
+
+    def _write(self, name: str, shown: str, rows: Iterable[Mapping[str, Any]]) -> str:
+        path = str(self.path / name)
+        self.names[path] = shown
         with open(path, "wb") as file:
-            for row in rows:
-                file.write(json_line(row))
-        return str(path)
+            for place, row in enumerate(rows):
+                file.write(row_line(row, place))
+        return path
 
 
-def arrow_table(rows: Sequence[Mapping[str, Any]]) -> Any:
-    """Rows as an Arrow table. A column whose values are of several types, or objects, is JSON text."""
-    arrow = pyarrow()
-    names = list(dict.fromkeys(name for row in rows for name in row))
-    columns = []
-    for name in names:
-        values = [row.get(name) for row in rows]
-        mixed = any(isinstance(value, dict) for value in values)
-        try:
-            column = None if mixed else arrow.array(values)
-        except (arrow.ArrowInvalid, arrow.ArrowTypeError, OverflowError):
-            column = None
-        if column is None:
-            column = arrow.array([None if value is None else json.dumps(value, ensure_ascii=False) for value in values],
-                                 type=arrow.string())
-        columns.append(column)
-    return arrow.Table.from_arrays(columns, names=names)
-
-
-def write_parquet(rows: Sequence[Mapping[str, Any]], path: str) -> None:
+def write_parquet(task: str, rows: Sequence[Mapping[str, Any]], path: str, types: Mapping[str, Any] | None = None,
+                  facts: Mapping[str, str] | None = None) -> None:
     """A Parquet file, which is there as a whole or not at all."""
     arrow = pyarrow()
-    part = f"{path}.part"
-    arrow.parquet.write_table(arrow_table(rows), part)
-    os.replace(part, path)
+    at_url = _storage.is_url(path)
+    part = tempfile.mktemp(prefix="banyan-", suffix=".parquet") if at_url else f"{path}.{os.getpid()}.part"
+    try:
+        arrow.parquet.write_table(arrow_table(task, rows, types, facts), part)
+        if at_url:
+            _storage.put(part, path)
+        else:
+            os.replace(part, path)
+    finally:
+        if os.path.exists(part):
+            os.remove(part)
+
+
+def _cell(value: Any) -> str:
+    text = "" if value is None else value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= 200 else text[:199] + "…"
 
 
 class Rows(Sequence[dict[str, Any]]):
     """What a job wrote: a sequence of dicts, with the receipt. `lines` has the rows as the command line writes
-    them."""
+    them; messages of error rows speak of parameters where the command line speaks of its options."""
 
-    def __init__(self, text: bytes | None, receipt: dict[str, Any], output: str | None = None) -> None:
+    def __init__(self, text: bytes | None, receipt: dict[str, Any], output: str | None = None,
+                 types: Mapping[str, Any] | None = None) -> None:
         self._text = text  # None: only in the file
         self._rows: list[dict[str, Any]] | None = None
-        self.receipt = receipt  #: counts, times and hashes, as `--receipt` writes them
+        self._types = dict(types or {})  # of the input's columns
+        self.receipt = receipt  #: counts, times, versions and hashes, as `--receipt` writes them
         self.output = output  #: the file that was written, if any
 
     @property
@@ -202,6 +104,10 @@ class Rows(Sequence[dict[str, Any]]):
     def _all(self) -> list[dict[str, Any]]:
         if self._rows is None:
             self._rows = [json.loads(line) for line in self.lines]
+            for row in self._rows:
+                error = row.get("error")
+                if isinstance(error, dict) and isinstance(error.get("message"), str):
+                    error["message"] = in_words_of_python(error["message"])
         return self._rows
 
     @overload
@@ -217,6 +123,27 @@ class Rows(Sequence[dict[str, Any]]):
     def __repr__(self) -> str:
         return f"<banyan.Rows: {self.receipt['rows']} rows, {self.receipt['error_rows']} errors>"
 
+    def _repr_html_(self) -> str:
+        """The first rows as a table, for notebooks."""
+        if self._text is None:
+            return f"<p>{html.escape(repr(self))}</p>"
+        shown = self._all()[:10]
+        names = list(dict.fromkeys(name for row in shown for name in row))
+        cells = "".join("<tr>" + "".join(f"<td>{html.escape(_cell(row.get(name)))}</td>" for name in names) + "</tr>"
+                        for row in shown)
+        head = "".join(f"<th>{html.escape(name)}</th>" for name in names)
+        return f"<table><thead><tr>{head}</tr></thead><tbody>{cells}</tbody></table><p>{html.escape(repr(self))}</p>"
+
+    def raise_for_errors(self) -> Rows:
+        """Raises an `Error` for the first row that could not be answered, with its `row` (the id) and `reason`; else
+        returns the rows."""
+        for row in self.errors:
+            error = row["error"]
+            more = len(self.errors) - 1
+            raise Error(f"row {row.get('id')}: {error['message']}" + (f" (and {more} more rows)" if more else ""),
+                        error["kind"], row=row.get("id"), reason=error["message"])
+        return self
+
     @property
     def errors(self) -> list[dict[str, Any]]:
         """The rows that could not be answered."""
@@ -227,7 +154,11 @@ class Rows(Sequence[dict[str, Any]]):
         return pandas.DataFrame(self._all())
 
     def to_arrow(self) -> Any:
-        return arrow_table(self._all())
+        """The task's own columns, of fixed types, then the input's (docs/python.md)."""
+        return arrow_table(self.receipt["task"], self._all(), self._types)
 
-    def to_parquet(self, path: str | os.PathLike[str]) -> None:
-        write_parquet(self._all(), os.fspath(path))
+    def to_parquet(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
+        """The table of `to_arrow` as a file; one that is there is kept unless `overwrite`."""
+        target = os.fspath(path)
+        check_output(target, overwrite=overwrite)
+        write_parquet(self.receipt["task"], self._all(), target, self._types)

@@ -1,24 +1,33 @@
 """A job from beginning to end: files in place, the model loaded, the library called, the rows taken."""
 from __future__ import annotations
 
+import contextlib
+import dataclasses
 import gzip
+import importlib.util
 import json
 import logging
 import os
 import pathlib
-from typing import Any, Callable, Mapping, Sequence, Union
+from typing import Any, Callable, ContextManager, Iterator, Mapping, Sequence
 
-from . import _native
-from ._errors import Error
+from . import _native, _storage
+from ._control import JobControl, Stopped
+from ._errors import Error, in_words_of_python
 from ._model import Model
-from ._options import EngineOptions, native_engine_options
-from ._rows import Data, Folder, Rows, as_paths, is_parquet, write_parquet
+from ._names import check_engine, native_names
+from ._options import EngineOptions, Path, native_engine_options
+from ._outputs import check_output
+from ._parquet_job import ParquetJob
+from ._progress import Progress, progress_call
+from ._rows import Folder, Rows
+from ._tables import Data, as_paths, column_types, is_parquet
+from ._versions import versions
 
 log = logging.getLogger("banyan")
 
-Path = Union[str, "os.PathLike[str]"]
-Progress = Callable[[dict[str, Any]], object]
-Question = Union[str, Mapping[str, Any]]
+_NATIVE: dict[str, Callable[..., str]] = {
+    "ask": _native.run_ask, "extract": _native.run_extract, "rag": _native.run_rag}
 
 
 class LoadedModel:
@@ -36,66 +45,88 @@ class LoadedModel:
             self.model.close()
 
 
-def text_list(value: str | Sequence[str]) -> list[str]:
-    return [value] if isinstance(value, str) else list(value)
+def notice(text: str) -> None:
+    """What a person should know goes to the logger ``banyan``, as a warning: what the program says on stderr."""
+    log.warning(in_words_of_python(text))
 
 
-def question_options(questions: Question | Sequence[Question] | None) -> dict[str, Any]:
-    """Questions for every document, as the library takes them: texts, or JSONL when some have ids or choices."""
-    if questions is None:
-        return {}
-    listed = [questions] if isinstance(questions, (str, Mapping)) else list(questions)
-    if all(isinstance(question, str) for question in listed):
-        return {"questions": listed}
-    return {"questions_text": "".join(json.dumps(q if isinstance(q, str) else dict(q)) + "\n" for q in listed)}
+@dataclasses.dataclass
+class JobCall:
+    """A call of ask, extract or rag that was understood and not yet run."""
 
+    name: str  # ask, extract, rag
+    data: Data
+    task: dict[str, Any]  # options of the task, by our names
+    job: dict[str, Any]  # those of input and output
+    model: Model | Path | None = None
+    output: Path | None = None
+    engine: EngineOptions | None = None
+    progress: Progress | None = None
+    timeout: float | None = None  # seconds
+    reads: Sequence[tuple[str, str]] = ()  # what else is read, as (what it is, path)
+    #: The task with everything open that it needs, for as long as it runs.
+    opened: Callable[[Mapping[str, Any], int], ContextManager[dict[str, Any]]] | None = None
 
-def json_text(value: str | Mapping[str, Any] | None) -> str | None:
-    return value if value is None or isinstance(value, str) else json.dumps(value)
-
-
-def examples_text(value: str | Sequence[Mapping[str, Any]] | None) -> str | None:
-    if value is None or isinstance(value, str):
-        return value
-    return "".join(json.dumps(dict(example)) + "\n" for example in value)
+    @contextlib.contextmanager
+    def native_task(self) -> Iterator[dict[str, Any]]:
+        """The task as the library takes it."""
+        named = native_names(self.name, self.task)
+        if self.opened is None:
+            yield named
+            return
+        with self.opened(named, self.model.threads if isinstance(self.model, Model) else 0) as task:
+            yield task
 
 
 def native_job(job: Mapping[str, Any], inputs: list[str]) -> dict[str, Any]:
     options = {name: value for name, value in job.items() if value is not None}
+    if "columns" in options:
+        options["columns"] = list(options["columns"])
     shard, shards = options.pop("shard", (1, 1))
     return {**options, "inputs": inputs, "shard": shard, "shards": shards}
 
 
-def run_job(run: Callable[..., str], data: Data, task: dict[str, Any], model: Model | Path | None,
-            output: Path | None, job: dict[str, Any], engine: EngineOptions | None,
-            progress: Progress | None) -> Rows:
-    """Files in place, the job run, its rows taken."""
-    target = None if output is None else os.fspath(output)
-    with Folder() as folder:
-        inputs = folder.inputs(data)
-        in_memory = inputs[0] if as_paths(data) is None else None
-        if target is None:
-            written = str(folder.path / "out.jsonl")
-        else:
-            written = f"{target}.rows.jsonl" if is_parquet(target) else target
+def run_job(call: JobCall, control: JobControl | None = None) -> Rows:
+    """Names and output checked, files in place, the job run, its rows taken. Somebody else may end it by `control`."""
+    control = control or JobControl()
+    control.begin(call.timeout)
+    job = call.job
+    target = None if call.output is None else os.fspath(call.output)
+    check_engine(call.engine)
+    paths = as_paths(call.data)
+    if target is not None:
+        inputs_read = [("the input", path) for path in paths or []]
+        check_output(target, [*inputs_read, *call.reads], overwrite=job["overwrite"], resume=job["resume"])
+    with Folder() as folder, _storage.local_output(target, folder.path, job) as place, call.native_task() as task:
+        table = ParquetJob(place, job) if place is not None and is_parquet(place) else None
+        inputs = folder.inputs(call.data, job["fields"], job["limit"])
+        written = str(folder.path / "out.jsonl") if place is None else place if table is None else table.rows_file
         options = native_job(job, inputs)
         options["output"] = written
-        with LoadedModel(model) as loaded:
+        options["input_names"] = folder.names
+        with LoadedModel(call.model) as loaded, progress_call(call.progress) as shown:
             # Never written to.
-            options["other_files"] = [("the model", file) for file in _native.files_of_model(loaded.path)]
-            receipt = json.loads(run(loaded._native, native_engine_options(engine), task, options, progress, log.info))
+            options["other_files"] = [("the model", file) for file in _native.files_of_model(loaded.path)] + list(call.reads)
+            control.writes_to(written)
+            try:
+                receipt = json.loads(_NATIVE[call.name](loaded._native, native_engine_options(call.engine), task, options,
+                                                        control.watching(shown), notice))
+            except Stopped:
+                raise control.reason() from None
             receipt["model"] = loaded.path
+            receipt["model_fingerprint"] = loaded.fingerprint
+        receipt["versions"] = versions()
         if receipt["end"] == "too many errors":
             raise Error(f"stopped after more than {job['max_errors']} error rows (max_errors)", "input")
-        text = _json_lines(written, job.get("output_format"))
-        if text is not None and in_memory is not None:  # error rows name the file that they come from
-            text = text.replace(in_memory.encode(), b"rows")
-        rows = Rows(text, receipt, target)
-        if target is not None and is_parquet(target):
-            write_parquet(rows, target)
-            os.remove(written)
-            os.remove(written + ".journal")
+        rows = Rows(_json_lines(written, job.get("output_format")), receipt, target,
+                    column_types(call.data) if _has_arrow() else {})
+        if table is not None:
+            table.finish(rows)
         return rows
+
+
+def _has_arrow() -> bool:
+    return importlib.util.find_spec("pyarrow") is not None
 
 
 def _json_lines(path: str, output_format: str | None) -> bytes | None:

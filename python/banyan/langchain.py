@@ -6,17 +6,22 @@
 """
 from __future__ import annotations
 
-from typing import Any, AsyncIterator, Iterator
+import json
+from operator import itemgetter
+from typing import Any, AsyncIterator, Iterator, Mapping
 
 from langchain_core.callbacks import AsyncCallbackManagerForLLMRun, CallbackManagerForLLMRun, CallbackManagerForRetrieverRun
 from langchain_core.documents import Document
 from langchain_core.language_models.chat_models import BaseChatModel
 from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage
+from langchain_core.output_parsers import JsonOutputParser, PydanticOutputParser
 from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
 from langchain_core.retrievers import BaseRetriever
-from pydantic import ConfigDict, Field, PrivateAttr
+from langchain_core.runnables import Runnable, RunnableMap, RunnablePassthrough
+from langchain_core.utils.function_calling import convert_to_json_schema
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr
 
-from ._embed import Index
+from ._index import Index
 from ._engine import Engine
 from ._errors import Error
 from ._model import Model
@@ -40,10 +45,11 @@ class BanyanChat(BaseChatModel):  # type: ignore[misc]
     """A chat model in this process. Messages that begin alike share what is computed of them; all calls, from threads
     or coroutines, are answered at once by one engine, and each has the answer that it would have alone."""
 
-    model_config = ConfigDict(arbitrary_types_allowed=True, protected_namespaces=())
+    # A parameter that is not known is refused, not ignored.
+    model_config = ConfigDict(arbitrary_types_allowed=True, protected_namespaces=(), extra="forbid", populate_by_name=True)
 
     model: Any = None  #: a `banyan.Model`, or what it takes: path, name, None
-    max_new: int = 256
+    max_new: int = Field(default=256, alias="max_tokens")  #: also by LangChain's name of it, `max_tokens`
     temperature: float = 0.0
     top_k: int = 0
     top_p: float = 1.0
@@ -69,10 +75,33 @@ class BanyanChat(BaseChatModel):  # type: ignore[misc]
             self._engine = None
 
     def _submit(self, messages: list[BaseMessage], stop: list[str] | None, stream: bool, options: dict[str, Any]) -> Request:
+        options = dict(options)
+        if "max_tokens" in options:  # as LangChain calls it
+            options["max_new"] = options.pop("max_tokens")
         chosen = {"max_new": self.max_new, "temperature": self.temperature, "top_k": self.top_k, "top_p": self.top_p,
                   "seed": self.seed, **options}
-        # A stop string makes the engine keep the text; one that cannot come changes nothing else.
-        return self.engine.submit(chat_messages(messages), stop=stop or ["\0"], stream=stream, **chosen)
+        return self.engine.submit(chat_messages(messages), stop=stop or (), stream=stream, **chosen)
+
+    def with_structured_output(self, schema: Any, *, include_raw: bool = False, strict: bool | None = None,
+                               **options: Any) -> Runnable[Any, Any]:
+        """A chat whose answers match a schema: a class of pydantic, whose objects come back, or a TypedDict or a JSON
+        schema, for which dicts do. The grammar of the schema is imposed token by token, so that every whole answer
+        parses; one that `max_new` cuts off does not. `include_raw` gives a dict of raw, parsed and parsing_error.
+        `strict` is taken and changes nothing: answers are always strict."""
+        for name in options:
+            raise Error(f"{name}: there is no such option; there are include_raw, strict")
+        is_class = isinstance(schema, type) and issubclass(schema, BaseModel)
+        if not is_class and not isinstance(schema, (Mapping, type)):
+            raise Error(f"schema: expected a class of pydantic, a TypedDict or a JSON schema, found {type(schema).__name__}")
+        grammar = schema.model_json_schema() if is_class else dict(schema) if isinstance(schema, Mapping) and "type" in schema \
+            else convert_to_json_schema(schema)
+        parser: Any = PydanticOutputParser(pydantic_object=schema) if is_class else JsonOutputParser()
+        model = self.bind(json_schema=json.dumps(grammar))
+        if not include_raw:
+            return model | parser
+        parsed = RunnablePassthrough.assign(parsed=itemgetter("raw") | parser, parsing_error=lambda _: None)
+        failed = RunnablePassthrough.assign(parsed=lambda _: None)
+        return RunnableMap(raw=model) | parsed.with_fallbacks([failed], exception_key="parsing_error")
 
     @staticmethod
     def _result(answer: Answer) -> ChatResult:

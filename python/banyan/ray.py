@@ -1,4 +1,4 @@
-"""Jobs on many machines, with Ray Data.
+"""Jobs on many machines, with Ray.
 
 >>> import banyan.ray
 >>> banyan.ray.ask("documents.parquet", "answers.parquet", questions="Who signed it?", folder="/shared/job-17")
@@ -8,23 +8,38 @@ they share is computed once. Every worker loads the model once and answers block
 workers must see, holds the state: after a crash of workers, the driver or the whole cluster the same call goes on where
 the job stopped. No row is lost and none comes twice; the rows are those of one machine, bit for bit, in the input's
 order, when the processors are of one kind.
+
+In the middle of a pipeline, `ask_dataset` and its like turn a Ray Dataset of documents into one of answers, without a
+folder.
 """
 from __future__ import annotations
 
 import dataclasses
 import os
 import time
-from typing import Any, Callable, Mapping, Sequence
+from typing import Any, Callable, Mapping, Sequence, Union
 
-from . import _native
-from ._block_job import BlockWorker, plan, write_output
-from ._embed import Encoder, Index
+from ._ask import ask_task
+from ._block_job import BlockWorker, check_job_output, plan, write_output
+from ._embed import Encoder
 from ._errors import Error
-from ._jobs import ask_task, extract_task, rag_task
+from ._examples import Question, question_list
+from ._extract import extract_task
+from ._index import Index
 from ._model import find_model
-from ._options import EngineOptions, native_engine_options
-from ._rows import Data
-from ._run import Question
+from ._names import canonical_fields, check_engine, check_names, native_names, own_options
+from ._options import EngineOptions, Path, native_engine_options
+from ._rag import rag_task
+from ._ray_dataset import ask_dataset, extract_dataset, rag_dataset
+from ._ray_pool import WorkerPool, Workers, as_kinds, count_workers
+from ._storage import plain_name
+from ._tables import Data, column_types, is_parquet
+
+__all__ = ["Summary", "Workers", "ask", "ask_dataset", "extract", "extract_dataset", "rag", "rag_dataset"]
+
+_ENDINGS = (".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".parquet", ".pq")
+_MODEL_OPTIONS = ("device", "precision", "kv_type", "threads", "adapter", "adapters", "fast", "keep_weights", "yarn_factor")
+
 
 @dataclasses.dataclass
 class Summary:
@@ -41,68 +56,88 @@ class Summary:
     generated_tokens: int
     compute_seconds: float  # of all workers
     seconds: float  # of this run
+    blocks_by_kind: dict[str, int]  # how many blocks each kind of worker answered
+
+    def dataset(self) -> Any:
+        """The output as a Ray Dataset, to go on with."""
+        import ray.data
+        ending = os.path.splitext(plain_name(self.output))[1]
+        if ending in (".parquet", ".pq"):
+            return ray.data.read_parquet(self.output)
+        if ending in (".csv", ".tsv"):
+            from pyarrow.csv import ParseOptions
+            return ray.data.read_csv(self.output, parse_options=ParseOptions(delimiter="\t" if ending == ".tsv" else ","))
+        return ray.data.read_json(self.output)
 
 
-def _check_names(task: str, options: Mapping[str, Any], engine: Mapping[str, Any] | None) -> None:
-    """Here, before workers are started."""
-    for kind, given in ((task, options), ("engine", engine or {})):
-        known = _native.option_names(kind)
-        for name in given:
-            if name not in known:
-                raise Error(f"{name}: there is no such option")
+@dataclasses.dataclass
+class Cluster:
+    """Where a job runs, and how."""
+
+    folder: Path
+    workers: Union[int, Workers, Sequence[Workers], None]
+    cpus_per_worker: float
+    gpus_per_worker: float
+    block_tokens: int | None
+    overwrite: bool
+    progress: Callable[[int, int], object] | None
 
 
-def run(task: str, data: Data, output: str | os.PathLike[str], folder: str | os.PathLike[str],
-        options: Mapping[str, Any], *, model: str | os.PathLike[str] | None, model_options: Mapping[str, Any],
-        common: Sequence[Any], fields: Mapping[str, str] | None, engine: EngineOptions | None, workers: int | None,
-        cpus_per_worker: float, gpus_per_worker: float, block_tokens: int | None,
-        progress: Callable[[int, int], object] | None) -> Summary:
+def run(task: str, data: Data, output: Path, options: Mapping[str, Any], cluster: Cluster, *, model: Path | None,
+        model_options: Mapping[str, Any] | None, common: Sequence[Any], fields: Mapping[str, str] | str | None,
+        engine: EngineOptions | None) -> Summary:
     """Plans the job, or finds it planned; answers what is left; joins the rows."""
+    # Before workers are started.
+    check_engine(engine)
+    names = canonical_fields(task, fields) or {}
+    loaded_with = dict(model_options or {})
+    check_names(loaded_with, _MODEL_OPTIONS, "option", "model_options: ")
+    kinds = as_kinds(cluster.workers, cluster.cpus_per_worker, cluster.gpus_per_worker)
     import ray
     import ray.data
     start = time.monotonic()
     target = os.fspath(output)
-    _check_names(task, options, engine)
-    if not target.endswith((".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".parquet", ".pq")):
+    if not plain_name(target).endswith(_ENDINGS):
         raise Error(f"{target}: expected .jsonl, .csv, .tsv or .parquet")
+    is_dataset = isinstance(data, ray.data.Dataset)
+    source: Any = data
+    check_job_output(cluster.folder, [] if is_dataset else data, target, cluster.overwrite)
     if not ray.is_initialized():
         ray.init()
-    if workers is None:
-        found = ray.cluster_resources()
-        by_gpu = found.get("GPU", 0) / gpus_per_worker if gpus_per_worker else float("inf")
-        workers = max(1, int(min(found.get("CPU", 1) / max(cpus_per_worker, 1e-9), by_gpu)))
-    if isinstance(data, ray.data.Dataset):
-        data = data.iter_rows()
+    counts = count_workers(kinds, [node["Resources"] for node in ray.nodes() if node["Alive"]])
+    types = {} if is_dataset or not is_parquet(target) else column_types(data)
     name = find_model(model)
-    job = plan(task, data, folder, options, model=name, model_options=model_options, common=common, fields=fields,
-               workers=workers, block_tokens=block_tokens)
+    devices = sorted({loaded_with.get("device") or kind.its_device for kind in kinds})
+    job = plan(task, source.iter_rows() if is_dataset else data, cluster.folder, options, model=name,
+               model_options={**loaded_with, "device": "+".join(devices)}, engine=engine, common=common, fields=names,
+               workers=sum(counts), block_tokens=cluster.block_tokens)
     manifest = job.manifest()
     assert manifest is not None
     total = len(manifest["blocks"])
     todo = [number for number in range(total) if not job.is_done(number)]
     todo.sort(key=lambda number: -manifest["blocks"][number]["tokens"])  # the largest must not come last
+    done = total - len(todo)
+
+    def started(kind: Workers) -> Any:
+        loading = {"model": name, "threads": kind.threads or max(1, int(kind.cpus)), "device": kind.its_device, **loaded_with}
+        placed = ray.remote(BlockWorker).options(num_cpus=kind.cpus, num_gpus=kind.gpus, resources=dict(kind.resources))
+        return placed.remote(str(job.path), loading, task, dict(options), native_engine_options(engine), names, kind.name)
+
+    def finished(_: int) -> None:
+        nonlocal done
+        done += 1
+        if cluster.progress is not None:
+            cluster.progress(done, total)
     if todo:
-        loading = {"model": name, "threads": max(1, int(cpus_per_worker)),
-                   "device": "cuda" if gpus_per_worker else "cpu", **model_options}
-        blocks = ray.data.from_items([{"block": number} for number in todo], override_num_blocks=len(todo))
-        answered = blocks.map_batches(
-            BlockWorker, batch_size=1, compute=ray.data.ActorPoolStrategy(size=min(workers, len(todo))),
-            num_cpus=cpus_per_worker, num_gpus=gpus_per_worker or None,
-            fn_constructor_kwargs={"folder": str(job.path), "model": loading, "task": task, "options": dict(options),
-                                   "engine": native_engine_options(engine), "fields": dict(fields or {})})
-        done = total - len(todo)
-        for _ in answered.iter_rows():
-            done += 1
-            if progress is not None:
-                progress(done, total)
-    facts = write_output(job, target)
+        WorkerPool(kinds, counts, started).run(todo, finished)
+    facts = write_output(job, target, types)
     return Summary(output=target, blocks_this_run=len(todo), seconds=time.monotonic() - start, **facts)
 
 
-def ask(data: Data, output: str | os.PathLike[str], questions: Question | Sequence[Question] | None = None, *,
-        folder: str | os.PathLike[str], model: str | os.PathLike[str] | None = None,
-        model_options: Mapping[str, Any] | None = None, workers: int | None = None, cpus_per_worker: float = 1,
-        gpus_per_worker: float = 0, block_tokens: int | None = None, fields: Mapping[str, str] | None = None,
+def ask(data: Data, output: Path, questions: Question | Sequence[Question] | None = None, *, folder: Path,
+        model: Path | None = None, model_options: Mapping[str, Any] | None = None,
+        workers: int | Workers | Sequence[Workers] | None = None, cpus_per_worker: float = 1, gpus_per_worker: float = 0,
+        block_tokens: int | None = None, overwrite: bool = False, fields: Mapping[str, str] | str | None = None,
         engine: EngineOptions | None = None, progress: Callable[[int, int], object] | None = None,
         **options: Any) -> Summary:
     """`banyan.ask` on a Ray cluster.
@@ -110,38 +145,37 @@ def ask(data: Data, output: str | os.PathLike[str], questions: Question | Sequen
     `data` may be a Ray Dataset too. `folder` is the job's, on a file system that all workers see. `options` are those
     of `banyan.ask` (max_new, instruction, temperature …), `model_options` those of `banyan.Model` (adapter, precision
     …). `workers` (None: as many as the cluster has room for) have `cpus_per_worker` and `gpus_per_worker` each; with
-    GPUs the device is cuda. A block has about `block_tokens` tokens to compute (None: so many that every worker gets
-    some dozens of blocks). `progress` hears how many blocks are done, of how many.
+    GPUs the device is cuda. Workers of several kinds are a list of `Workers`. A block has about `block_tokens` tokens to
+    compute (None: so many that every worker gets some dozens of blocks). An output that is there is kept unless
+    `overwrite`, or unless this folder's job wrote it. `progress` hears how many blocks are done, of how many.
     """
-    listed = [] if questions is None else [questions] if isinstance(questions, (str, Mapping)) else list(questions)
-    return run("ask", data, output, folder, ask_task(questions, options), model=model, model_options=model_options or {}, common=listed,
-               fields=fields, engine=engine, workers=workers, cpus_per_worker=cpus_per_worker,
-               gpus_per_worker=gpus_per_worker, block_tokens=block_tokens, progress=progress)
+    task = ask_task(questions, own_options("ask", options))
+    return run("ask", data, output, task,
+               Cluster(folder, workers, cpus_per_worker, gpus_per_worker, block_tokens, overwrite, progress), model=model,
+               model_options=model_options, common=question_list(questions), fields=fields, engine=engine)
 
 
-def extract(data: Data, output: str | os.PathLike[str], schema: str | Mapping[str, Any], *,
-            folder: str | os.PathLike[str], model: str | os.PathLike[str] | None = None,
-            model_options: Mapping[str, Any] | None = None, workers: int | None = None, cpus_per_worker: float = 1,
-            gpus_per_worker: float = 0, block_tokens: int | None = None, fields: Mapping[str, str] | None = None,
-            engine: EngineOptions | None = None, progress: Callable[[int, int], object] | None = None,
-            **options: Any) -> Summary:
+def extract(data: Data, output: Path, schema: str | Mapping[str, Any], *, folder: Path, model: Path | None = None,
+            model_options: Mapping[str, Any] | None = None, workers: int | Workers | Sequence[Workers] | None = None,
+            cpus_per_worker: float = 1, gpus_per_worker: float = 0, block_tokens: int | None = None,
+            overwrite: bool = False, fields: Mapping[str, str] | str | None = None, engine: EngineOptions | None = None,
+            progress: Callable[[int, int], object] | None = None, **options: Any) -> Summary:
     """`banyan.extract` on a Ray cluster; the parameters are those of `ask`."""
-    return run("extract", data, output, folder, extract_task(schema, options), model=model,
-               model_options=model_options or {}, common=[], fields=fields, engine=engine, workers=workers,
-               cpus_per_worker=cpus_per_worker, gpus_per_worker=gpus_per_worker, block_tokens=block_tokens,
-               progress=progress)
+    task = native_names("extract", extract_task(schema, own_options("extract", options)))
+    return run("extract", data, output, task,
+               Cluster(folder, workers, cpus_per_worker, gpus_per_worker, block_tokens, overwrite, progress), model=model,
+               model_options=model_options, common=[], fields=fields, engine=engine)
 
 
-def rag(data: Data, output: str | os.PathLike[str], *, folder: str | os.PathLike[str],
-        model: str | os.PathLike[str] | None = None, model_options: Mapping[str, Any] | None = None,
-        workers: int | None = None, cpus_per_worker: float = 1, gpus_per_worker: float = 0,
-        block_tokens: int | None = None, fields: Mapping[str, str] | None = None,
-        engine: EngineOptions | None = None, progress: Callable[[int, int], object] | None = None,
-        **options: Any) -> Summary:
+def rag(data: Data, output: Path, *, folder: Path, model: Path | None = None,
+        model_options: Mapping[str, Any] | None = None, workers: int | Workers | Sequence[Workers] | None = None,
+        cpus_per_worker: float = 1, gpus_per_worker: float = 0, block_tokens: int | None = None, overwrite: bool = False,
+        fields: Mapping[str, str] | str | None = None, engine: EngineOptions | None = None,
+        progress: Callable[[int, int], object] | None = None, **options: Any) -> Summary:
     """`banyan.rag` on a Ray cluster; the parameters are those of `ask`. An index must be seen by all workers, and each
     of them loads encoder and reranker, if any, once."""
     named = {name: value.path if isinstance(value, (Encoder, Index)) else os.fspath(value) if isinstance(value, os.PathLike)
-             else value for name, value in options.items()}
-    return run("rag", data, output, folder, rag_task(named), model=model, model_options=model_options or {}, common=[],
-               fields=fields, engine=engine, workers=workers, cpus_per_worker=cpus_per_worker,
-               gpus_per_worker=gpus_per_worker, block_tokens=block_tokens, progress=progress)
+             else value for name, value in own_options("rag", options).items()}
+    return run("rag", data, output, rag_task(named),
+               Cluster(folder, workers, cpus_per_worker, gpus_per_worker, block_tokens, overwrite, progress), model=model,
+               model_options=model_options, common=[], fields=fields, engine=engine)

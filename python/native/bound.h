@@ -15,8 +15,8 @@
 #include "banyan/engine.h"
 #include "banyan/error.h"
 #include "banyan/model.h"
-#include "banyan/rag_models.h"
 #include "banyan/retrieval.h"
+#include "program/rag_models.h"
 
 namespace banyan::python {
 
@@ -121,5 +121,6 @@ void AddEngine(nb::module_& module);
 void AddJobs(nb::module_& module);
 void AddEncoder(nb::module_& module);
 void AddRetrieval(nb::module_& module);
+void AddCommand(nb::module_& module);
 
 }  // namespace banyan::python

@@ -27,9 +27,10 @@ nb::dict ProgressOf(const JobProgress& progress) {
   fields["records"] = progress.records;
   fields["rows"] = progress.rows;
   fields["error_rows"] = progress.error_rows;
+  fields["answered"] = progress.answered;
   fields["skipped"] = progress.skipped;
   fields["prompt_tokens"] = progress.prompt_tokens;
-  fields["saved_tokens"] = progress.saved_tokens;
+  fields["shared_tokens"] = progress.saved_tokens;  // as the receipt calls what sharing saved
   fields["generated_tokens"] = progress.generated_tokens;
   fields["last"] = progress.last;
   return fields;
@@ -78,6 +79,7 @@ std::string RunJob(
   const std::shared_ptr<Model> loaded = model.model.get("model");
   JobOptions job = ReadAll(job_values, JobOptionsOf);
   job.document_field = document_field;
+  job.other_document_field = job.document_field == "text" ? "context" : "text";
   job.needed_columns = std::move(needed_columns);
   JobCalls calls(job, std::move(progress), std::move(notice));
   JobReceipt receipt;
@@ -88,7 +90,22 @@ std::string RunJob(
     receipt = run(loaded, job);
   }
   calls.Raise();
+  if (receipt.end == JobEnd::kUnreadable) throw Error(ErrorKind::kInput, receipt.stopped_at);
   return receipt.ToJson();
+}
+
+// What a job would do, as JSON. `estimate` has the model's turn and not the GIL.
+template <typename Options, typename Call>
+std::string Estimate(BoundModel& model, const nb::dict& engine, const nb::dict& job_values,
+                     const char* document_field, const Options& options, const Call& estimate) {
+  const EngineOptions engine_options = ReadAll(engine, EngineOptionsOf);
+  JobOptions job = ReadAll(job_values, JobOptionsOf);
+  job.document_field = document_field;
+  job.other_document_field = job.document_field == "text" ? "context" : "text";
+  const std::shared_ptr<Model> loaded = model.model.get("model");
+  const nb::gil_scoped_release unlocked;
+  const JobTurn turn(*model.turn);
+  return estimate(loaded, engine_options, options, job).ToJson();
 }
 
 }  // namespace
@@ -141,13 +158,19 @@ void AddJobs(nb::module_& module) {
   });
   module.def("estimate_ask", [](BoundModel& model, const nb::dict& engine, const nb::dict& task,
                                 const nb::dict& job) {
-    const EngineOptions engine_options = ReadAll(engine, EngineOptionsOf);
     const AskOptions options = ReadAll(task, AskOptionsOf);
-    const JobOptions read = ReadAll(job, JobOptionsOf);
-    const std::shared_ptr<Model> loaded = model.model.get("model");
-    const nb::gil_scoped_release unlocked;
-    const JobTurn turn(*model.turn);
-    return EstimateAsk(loaded, engine_options, options, read).ToJson();
+    return Estimate(model, engine, job, "context", options, EstimateAsk);
+  });
+  module.def("estimate_extract", [](BoundModel& model, const nb::dict& engine, const nb::dict& task,
+                                    const nb::dict& job) {
+    const ExtractOptions options = ReadAll(task, ExtractOptionsOf);
+    ParseExtractSchema(options.schema, options.schema_name);
+    return Estimate(model, engine, job, "text", options, EstimateExtract);
+  });
+  module.def("estimate_rag", [](BoundModel& model, const nb::dict& engine, const nb::dict& task,
+                                const nb::dict& job) {
+    const RagOptions options = ReadAll(task, RagOptionsOf);
+    return Estimate(model, engine, job, "context", options, EstimateRag);
   });
 }
 

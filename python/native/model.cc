@@ -1,9 +1,9 @@
 // Models and their text side.
 #include <nanobind/stl/optional.h>
 
-#include "banyan/models.h"
 #include "bound.h"
 #include "options.h"
+#include "program/models.h"
 
 namespace banyan::python {
 namespace {
@@ -61,6 +61,8 @@ void AddModel(nb::module_& module) {
   module.def("describe_model", &SummaryOf);
   module.def("files_of_model", [](const std::string& model) { return FilesOfModel(model); });
   module.def("option_names", &OptionNamesOf);
+  module.def("read_options", &CheckOptionsOf);    // nothing is done with them
+  module.def("option_table", &OptionTablesJson);  // every row as JSON
   module.def("fetchable_models", [] { return FetchableModels(); });
   module.def("fetch_model", [](const std::string& name, const nb::object& say) {
     const nb::gil_scoped_release unlocked;

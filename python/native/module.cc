@@ -1,5 +1,6 @@
 // banyan._native: the library for Python. What people use is the package around it (python/banyan),
 // which has the types, defaults and documentation.
+#include "banyan/version.h"
 #include "bound.h"
 
 NB_MODULE(_native, module) {
@@ -11,4 +12,5 @@ NB_MODULE(_native, module) {
   banyan::python::AddJobs(module);
   banyan::python::AddEncoder(module);
   banyan::python::AddRetrieval(module);
+  banyan::python::AddCommand(module);
 }

@@ -3,18 +3,10 @@
 #include <map>
 #include <utility>
 
-#include "banyan/bytes.h"
-#include "banyan/kv_use.h"
+#include "program/kv_use.h"
 
 namespace banyan::python {
 namespace {
-
-// Bytes as a number, or a text such as 512M, 2G, 1.5GiB.
-std::int64_t BytesOf(const char* name, const nb::object& value) {
-  std::int64_t bytes = 0;
-  if (nb::try_cast<std::int64_t>(value, bytes)) return bytes;
-  return ParseBytes(nb::cast<std::string>(nb::str(value)), name);
-}
 
 // What is said while options are read; the package's logger has it.
 void Log(const std::string& text) {
@@ -51,6 +43,66 @@ nb::object OptionReader::Find(const char* name) {
   return value.is_none() ? nb::object() : value;
 }
 
+void OptionReader::ReadTable(const BoundOptions& options) {
+  for (const BoundOption& option : options) {
+    const OptionFacts& facts = *option.facts;
+    if ((facts.doors & kPython) == 0) continue;
+    const nb::object value = Find(facts.name.c_str());
+    if (!value.is_valid()) continue;
+    const OptionData data = DataOf(facts, value);
+    const auto* name = facts.kind == OptionKind::kName ? &std::get<std::string>(data) : nullptr;
+    if (name != nullptr && name->empty()) continue;  // as not given
+    if (name != nullptr) CheckName(facts, *name);
+    option.set(data, facts.name);
+  }
+}
+
+// Throws kUsage for a value of another type, or out of range.
+OptionData OptionReader::DataOf(const OptionFacts& facts, const nb::object& value) {
+  const auto in_range = [&](auto number) {
+    if (InRange(facts, number)) return;
+    throw Error(ErrorKind::kUsage, facts.name + ": expected a number " + RangeWords(facts) +
+                                       (facts.bounded ? "" : " on") + ", found " +
+                                       DataText(OptionData(number)));
+  };
+  switch (facts.kind) {
+    case OptionKind::kFlag:
+      return Cast<bool>(facts.name.c_str(), value);
+    case OptionKind::kWhole: {
+      const auto number = Cast<std::int64_t>(facts.name.c_str(), value);
+      in_range(number);
+      return number;
+    }
+    case OptionKind::kNumber: {
+      const auto number = Cast<double>(facts.name.c_str(), value);
+      in_range(number);
+      return number;
+    }
+    case OptionKind::kBytes: {
+      std::int64_t bytes = 0;
+      if (nb::try_cast<std::int64_t>(value, bytes)) return bytes;
+      return nb::cast<std::string>(nb::str(value));
+    }
+    case OptionKind::kName:
+    case OptionKind::kNameOrNumber:
+      return nb::cast<std::string>(nb::str(value));
+    case OptionKind::kTexts:
+      return Cast<std::vector<std::string>>(facts.name.c_str(), value);
+    default:
+      return Cast<std::string>(facts.name.c_str(), value);
+  }
+}
+
+void OptionReader::CheckName(const OptionFacts& facts, const std::string& name) {
+  std::string known;
+  for (const std::string& one : facts.names) {
+    if (one == name) return;
+    known += (known.empty() ? "" : ", ") + one;
+  }
+  throw Error(ErrorKind::kUsage,
+              facts.name + ": expected one of " + known + "; found '" + name + "'");
+}
+
 void OptionReader::Finish() const {
   for (const auto& [key, value] : values_) {
     const std::string name = nb::cast<std::string>(nb::str(key));
@@ -67,103 +119,77 @@ void OptionReader::Refuse(const char* name, const nb::object& value) {
 
 LoadOptions LoadOptionsOf(OptionReader& reader) {
   LoadOptions options;
-  reader.Read("model", options.model);
-  reader.Read("device", options.device);
-  reader.Read("precision", options.precision);
-  reader.Read("kv_type", options.kv_type);
-  reader.Read("threads", options.threads);
-  reader.Read("fast", options.fast);
-  reader.Read("keep_weights", options.weights);
-  reader.Read("adapter", options.adapter);
+  reader.ReadTable(Bind(options));
   std::map<std::string, std::string> apart;
   reader.Read("adapters", apart);
   for (const auto& [name, directory] : apart) options.adapters.push_back({name, directory});
-  reader.Read("yarn_factor", options.yarn_factor);
-  AtLeast("threads", options.threads, 0);
   return options;
 }
 
 EngineOptions EngineOptionsOf(OptionReader& reader) {
   EngineOptions options;
-  reader.ReadText("strategy",
-                  [&](const std::string& name) { options.strategy = ParseStrategy(name); });
-  reader.Read("share_levels", options.share_levels);
-  reader.Read("contexts_per_stack", options.contexts_per_stack);
-  reader.Read("questions_per_stack", options.questions_per_stack);
-  reader.Read("stacks", options.stacks);
-  reader.Read("batch_rows", options.batch_rows);
-  reader.Read("max_streams", options.max_streams);
-  reader.Read("mixed_rows", options.mixed_rows);
-  reader.Read("steps_ahead", options.steps_ahead);
-  reader.Read("max_waiting", options.max_waiting);
-  reader.Read("replay", options.replay);
-  reader.Read("one_by_one", options.one_by_one);
-  const nb::object memory = reader.Find("kv_memory");
-  if (memory.is_valid()) options.kv_memory = BytesOf("kv_memory", memory);
+  reader.ReadTable(Bind(options));
   KvStoreUse store;
-  reader.Read("kv_store", store.directory);
-  reader.Read("kv_save", store.save);
-  reader.Read("kv_bits", store.bits);
-  if (store.bits != 0 && store.bits != 8) {
-    throw Error(ErrorKind::kUsage, "kv_bits: expected 0 or 8, found " + std::to_string(store.bits));
-  }
+  reader.ReadTable(Bind(store));
   UseKvStore(store, options, Log);
-  AtLeast("share_levels", options.share_levels, 0);
-  AtLeast("contexts_per_stack", options.contexts_per_stack, 1);
-  AtLeast("questions_per_stack", options.questions_per_stack, 0);
-  AtLeast("stacks", options.stacks, 1);
-  AtLeast("batch_rows", options.batch_rows, 0);
-  AtLeast("max_streams", options.max_streams, 0);
   return options;
 }
 
+// Those of ask, with its ranges.
 void ReadSampling(OptionReader& reader, SamplingOptions& sampling) {
-  reader.Read("temperature", sampling.temperature);
-  reader.Read("top_k", sampling.top_k);
-  reader.Read("top_p", sampling.top_p);
-  reader.Read("min_p", sampling.min_p);
-  reader.Read("repetition_penalty", sampling.repetition_penalty);
-  reader.Read("seed", sampling.seed);
-  AtLeast("temperature", sampling.temperature, 0);
-  AtLeast("top_k", sampling.top_k, 0);
+  AskOptions ask;
+  ask.sampling = sampling;
+  BoundOptions rows = Bind(ask);
+  std::erase_if(rows, [](const BoundOption& option) {
+    static const std::set<std::string> names = {"temperature", "top_k", "top_p",
+                                                "min_p",       "seed",  "repetition_penalty"};
+    return !names.contains(option.facts->name);
+  });
+  reader.ReadTable(rows);
+  sampling = ask.sampling;
 }
 
 JobOptions JobOptionsOf(OptionReader& reader) {
   JobOptions options;
   reader.Read("inputs", options.inputs);
-  reader.Read("input_format", options.input_format);
   reader.Read("fields", options.fields);
-  reader.Read("output", options.output);
-  reader.Read("output_format", options.output_format);
-  reader.Read("columns", options.columns);
-  reader.ReadText("delimiter", [&](const std::string& text) {
-    options.delimiter = ParseDelimiter(text, "delimiter");
-  });
-  reader.Read("csv_safe", options.csv_safe);
+  reader.Read("input_names", options.input_names);
+  if (!options.input_names.empty()) options.problem_field = kProblemField;
   reader.Read("other_files", options.other_files);
-  reader.Read("ordered", options.ordered);
-  reader.Read("resume", options.resume);
-  reader.Read("retry_errors", options.retry_errors);
-  reader.Read("overwrite", options.overwrite);
-  reader.Read("checkpoint", options.checkpoint_seconds);
-  reader.Read("limit", options.limit);
+  // The package has (i, n), and hands both over.
+  BoundOptions rows = Bind(options);
+  std::erase_if(rows, [](const BoundOption& row) { return row.facts->name == "shard"; });
+  reader.ReadTable(rows);
   reader.Read("shard", options.shard);
   reader.Read("shards", options.shards);
-  reader.Read("max_errors", options.max_errors);
   CheckShard(options, std::to_string(options.shard) + "/" + std::to_string(options.shards),
              "shard");
   return options;
 }
 
-std::vector<std::string> OptionNamesOf(const std::string& kind) {
-  OptionReader reader((nb::dict()));
+namespace {
+
+void ReadKind(const std::string& kind, OptionReader& reader) {
   if (kind == "model") LoadOptionsOf(reader);
   if (kind == "engine") EngineOptionsOf(reader);
   if (kind == "ask") AskOptionsOf(reader);
   if (kind == "extract") ExtractOptionsOf(reader);
   if (kind == "rag") RagOptionsOf(reader);
   if (kind == "job") JobOptionsOf(reader);
+}
+
+}  // namespace
+
+std::vector<std::string> OptionNamesOf(const std::string& kind) {
+  OptionReader reader((nb::dict()));
+  ReadKind(kind, reader);
   return {reader.known().begin(), reader.known().end()};
+}
+
+void CheckOptionsOf(const std::string& kind, const nb::dict& values) {
+  OptionReader reader(values);
+  ReadKind(kind, reader);
+  reader.Finish();
 }
 
 }  // namespace banyan::python

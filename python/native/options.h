@@ -19,8 +19,9 @@
 #include "banyan/extract.h"
 #include "banyan/job.h"
 #include "banyan/model.h"
-#include "banyan/option_names.h"
 #include "banyan/rag.h"
+#include "program/option_names.h"
+#include "program/option_table.h"
 
 namespace banyan::python {
 
@@ -38,14 +39,6 @@ class OptionReader {
     if (!nb::try_cast<Value>(value, field)) Refuse(name, value);
   }
 
-  // A value that is one of several names.
-  template <typename Value>
-  void ReadName(const char* name, Value& field, const OptionNames<Value>& values) {
-    std::string text;
-    Read(name, text);
-    if (!text.empty()) field = NamedValue(text, name, values);
-  }
-
   // The library's own reader of a text, which is called when one is given; numbers are read as
   // their text.
   template <typename Parse>
@@ -54,6 +47,9 @@ class OptionReader {
     if (value.is_valid()) parse(nb::cast<std::string>(nb::str(value)));
   }
 
+  // Every option of a table that Python has. Throws kUsage for a value that its row does not allow.
+  void ReadTable(const BoundOptions& options);
+
   nb::object Find(const char* name);
   // Throws for names that nobody asked for.
   void Finish() const;
@@ -61,6 +57,14 @@ class OptionReader {
 
  private:
   [[noreturn]] static void Refuse(const char* name, const nb::object& value);
+  static OptionData DataOf(const OptionFacts& facts, const nb::object& value);
+  static void CheckName(const OptionFacts& facts, const std::string& name);
+  template <typename Value>
+  static Value Cast(const char* name, const nb::object& value) {
+    Value found{};
+    if (!nb::try_cast<Value>(value, found)) Refuse(name, value);
+    return found;
+  }
 
   nb::dict values_;
   std::set<std::string> known_;
@@ -87,6 +91,8 @@ Options ReadAll(const nb::dict& values, Options (*read)(OptionReader&)) {
   return options;
 }
 
+// Reads options of one of these kinds and lets go of them. Throws kUsage.
+void CheckOptionsOf(const std::string& kind, const nb::dict& values);
 // "model", "engine", "ask", "extract", "rag", "job": the names that there are.
 std::vector<std::string> OptionNamesOf(const std::string& kind);
 

@@ -1,4 +1,6 @@
 """A Ray cluster of this machine's processes, for tests: one that outlives the drivers that are killed."""
+import contextlib
+import json
 import os
 import secrets
 import signal
@@ -6,6 +8,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 # Cluster and drivers know one another by it; it must be there before ray is imported.
@@ -28,8 +31,8 @@ class LocalCluster:
     """Started by `ray start`. Ports are given: a node that has to wait for its agents to choose theirs dies after 15
     seconds, which a busy machine takes to start them."""
 
-    def __init__(self, cpus: int = 2) -> None:
-        self.cpus = cpus
+    def __init__(self, cpus: int = 2, resources: "dict[str, float] | None" = None, store_bytes: int = 200_000_000) -> None:
+        self.cpus, self.resources, self.store_bytes = cpus, resources or {}, store_bytes
         self._start()
 
     def _start(self) -> None:
@@ -43,7 +46,8 @@ class LocalCluster:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "ray.scripts.scripts", "start", "--head", "--block", "--node-ip-address=127.0.0.1",
                  f"--port={port}", f"--num-cpus={self.cpus}", "--include-dashboard=false", "--disable-usage-stats",
-                 "--object-store-memory=200000000", f"--temp-dir={self.folder.name}",
+                 f"--object-store-memory={self.store_bytes}", f"--temp-dir={self.folder.name}",
+                 f"--resources={json.dumps(self.resources)}",
                  *(f"--{name}={value}" for name, value in zip(names, others))],
                 stdout=log, stderr=log, start_new_session=True)
 
@@ -82,6 +86,24 @@ class LocalCluster:
             with open(f"/proc/{process}/stat") as file:
                 process = int(file.read().rsplit(")", 1)[1].split()[1])
         return process == self.process.pid
+
+    @contextlib.contextmanager
+    def watching_spilled(self, found: "list[str]"):
+        """Names files that Ray writes because the object store is full, for as long as it is entered."""
+        ended = threading.Event()
+
+        def watch() -> None:
+            while not ended.wait(0.05):
+                for below, _, names in os.walk(self.folder.name):
+                    if "spilled_objects" in below:
+                        found.extend(os.path.join(below, name) for name in names)
+        thread = threading.Thread(target=watch)
+        thread.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            thread.join()
 
     def stop(self) -> None:
         if self.process.poll() is None:

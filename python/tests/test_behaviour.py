@@ -1,4 +1,6 @@
 """Errors, Ctrl-C, fork, the GIL: how the package behaves as a part of a Python program."""
+import contextlib
+import io
 import os
 import pickle
 import signal
@@ -36,7 +38,7 @@ class Errors(PackageTest):
             banyan.ask(["/nowhere.jsonl"], model=self.model)
         with self.assertRaises(banyan.Error) as caught:
             banyan.ask([3], model=self.model)
-        self.assertEqual(str(caught.exception), "row 1: expected a dict, found int")
+        self.assertEqual(str(caught.exception), "row 0: expected a dict, found int")
 
     def test_errors_go_through_pickle_and_closed_models_say_so(self):
         error = pickle.loads(pickle.dumps(banyan.Error("words", "limit")))
@@ -47,6 +49,45 @@ class Errors(PackageTest):
         with self.assertRaises(banyan.Error) as caught:
             model.encode("a")
         self.assertEqual(str(caught.exception), "model: is closed")
+
+    def test_what_cannot_be_pickled_says_why(self):
+        with banyan.Engine(self.model) as engine:
+            for one, words in ((self.model, "load it there: Model(path)"), (engine, "make one there")):
+                with self.assertRaises(banyan.Error) as caught:
+                    pickle.dumps(one)
+                self.assertIn(words, str(caught.exception))
+        (self.folder / "a.txt").write_text("The ferry leaves at seven.")
+        index = banyan.Index.build(self.path("idx"), [self.path("a.txt")])
+        self.assertEqual(pickle.loads(pickle.dumps(index)).search("ferry")[0].text, "The ferry leaves at seven.")
+
+    def test_rows_raise_for_errors_and_show_themselves(self):
+        rows = banyan.ask([{"id": "a", "context": "<b>", "question": "q"}, {"id": "b", "question": "q"}], model=self.model, max_new=2)
+        with self.assertRaises(banyan.Error) as caught:
+            rows.raise_for_errors()
+        self.assertEqual((caught.exception.row, caught.exception.kind), ("b", "input"))
+        self.assertIn("context", caught.exception.reason)
+        again = pickle.loads(pickle.dumps(caught.exception))
+        self.assertEqual((again.row, again.reason, str(again)), ("b", caught.exception.reason, str(caught.exception)))
+        self.assertIn("<td>b</td>", rows._repr_html_())
+        self.assertEqual(rows.receipt["versions"]["banyan"], banyan.__version__)
+        good = banyan.ask(documents(1), model=self.model, max_new=2)
+        self.assertIs(good.raise_for_errors(), good)
+
+    def test_progress_is_a_callable_or_a_bar(self):
+        heard = []
+        banyan.ask(documents(3), model=self.model, max_new=4, progress=heard.append)
+        self.assertTrue(heard[-1]["last"])
+        self.assertEqual(heard[-1]["rows"], 6)
+        self.assertIn("shared_tokens", heard[-1])
+        error = io.StringIO()
+        with contextlib.redirect_stderr(error):
+            banyan.ask(documents(3), model=self.model, max_new=4, progress=True)
+        self.assertIn("6 rows, 0 errors", error.getvalue())
+
+    def test_an_estimate_has_seconds_memory_and_price(self):
+        found = banyan.estimate(documents(3), model=self.model, max_new=4, price_per_hour=3600.0)
+        self.assertAlmostEqual(found["price"], found["expected_seconds"])
+        self.assertEqual(found["memory_bytes"], found["weight_bytes"] + found["kv_bytes"])
 
     def test_a_model_that_nobody_has_is_not_fetched(self):
         with self.assertRaises(banyan.Error) as caught:

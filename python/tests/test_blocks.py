@@ -2,15 +2,22 @@
 import json
 import os
 import pathlib
+import shutil
+import tracemalloc
 import unittest
 
 import banyan
-from banyan._block_job import BlockWorker, plan, write_output
+from banyan._block_job import BlockWorker, check_job_output, plan, write_output
 from banyan._job_folder import JobFolder
 from banyan._json_text import elements, members, with_member
 from banyan._plan import Cost, plan_blocks, split_questions
-from banyan._records import read_records
-from support import PackageTest, documents
+from banyan._ray_pool import Workers, count_workers
+from banyan._records import read_records, read_rows
+from support import PackageTest, documents, tiny_model
+
+
+def records_of(rows):
+    return read_records(read_rows(rows), False, {}, "context")
 
 
 class Text(unittest.TestCase):
@@ -26,7 +33,7 @@ class Text(unittest.TestCase):
 class Plan(PackageTest):
     def blocks(self, rows, tokens, workers=4, common=()):
         cost = Cost(None, common, 8)
-        return plan_blocks(read_records(rows, {}, "context"), cost, common, "context", tokens, workers)
+        return plan_blocks(records_of(rows), cost, common, "context", tokens, workers)
 
     def test_rows_with_one_document_are_together_wherever_they_stand(self):
         rows = [{"id": i, "context": f"Text {i % 3}. " * 10, "question": "why?"} for i in range(12)]
@@ -70,14 +77,36 @@ class Plan(PackageTest):
 
     def test_pieces_have_the_ids_that_one_job_gives(self):
         own = [{"id": 2, "question": "b"}, "c", {"question": "d", "n": 1.50}]
-        record = next(iter(read_records([{"id": 1, "context": "x", "questions": own}], {}, "context")))
-        pieces = split_questions(record, ["a"], 2)
+        record = next(records_of([{"id": 1, "context": "x", "questions": own}]))
+        pieces = split_questions(record.text, record.fields, ["a"], 2)
         questions = [q for piece in pieces for q in json.loads(piece)["questions"]]
         wanted = banyan.ask([{"id": 1, "context": "x", "questions": own}], "a", model=self.model, max_new=1)
         self.assertEqual([q["id"] for q in questions], [row["question_id"] for row in wanted])
         twice = [{"id": 2, "question": "b"}, {"id": 2, "question": "c"}]
-        record = next(iter(read_records([{"id": 1, "context": "x", "questions": twice}], {}, "context")))
-        self.assertIsNone(split_questions(record, [], 2))
+        record = next(records_of([{"id": 1, "context": "x", "questions": twice}]))
+        self.assertIsNone(split_questions(record.text, record.fields, [], 2))
+
+
+class Kinds(unittest.TestCase):
+    """How many workers of every kind a cluster gets: no cluster is needed to say so."""
+
+    machines = [{"CPU": 8.0, "GPU": 2.0}, {"CPU": 16.0, "old": 1.0}]
+
+    def test_kinds_with_gpus_choose_first(self):
+        kinds = [Workers(cpus=4), Workers(cpus=1, gpus=1)]
+        self.assertEqual(count_workers(kinds, self.machines), [5, 2])  # 6 CPUs are left beside the GPUs
+        self.assertEqual([kind.its_device for kind in kinds], ["cpu", "cuda"])
+        self.assertEqual(count_workers([Workers(cpus=1, resources={"old": 0.5})], self.machines), [2])
+        self.assertEqual(count_workers([Workers(40, cpus=4)], self.machines), [40])  # what has no room waits
+        self.assertEqual(count_workers([Workers(cpus=8), Workers(2, cpus=16)], self.machines), [3, 2])
+
+    def test_a_kind_that_fits_nowhere_is_refused(self):
+        for kind, words in ((Workers(cpus=17), "wants 17 CPU"), (Workers(gpus=3), "wants 1 CPU, 3 GPU"),
+                            (Workers(resources={"new": 1}), "wants 1 CPU, 1 new")):
+            with self.assertRaises(banyan.Error) as caught:
+                count_workers([Workers(), kind], self.machines)
+            self.assertIn(words, str(caught.exception))
+            self.assertIn("no machine of the cluster has them: at most 16 CPU, 2 GPU", str(caught.exception))
 
 
 class Work(PackageTest):
@@ -91,7 +120,7 @@ class Work(PackageTest):
         worker = BlockWorker(self.path("job"), {"model": self.model_path, "threads": 1}, "ask", task, {}, {})
         count = len(job.manifest()["blocks"])
         for number in reversed(range(count)):
-            worker({"block": [number]})
+            worker.work(number)
         facts = write_output(job, self.path("out.jsonl"))
         worker.model.close()
         return (self.folder / "out.jsonl").read_bytes().splitlines(), facts, count
@@ -148,6 +177,89 @@ class Work(PackageTest):
             BlockWorker(self.path("job"), {"model": self.model_path, "precision": "f32", "threads": 1}, "ask",
                         {"max_new": 3}, {}, {})
         self.assertIn("another model; different: activations, kv type, precision", str(caught.exception))
+
+    def test_the_content_of_any_input_is_part_of_the_job(self):
+        rows = documents(3)
+        for first, second in ((rows, rows[::-1]), (iter(rows), iter(rows[:2])),
+                              (self.write("a.jsonl", rows), None)):
+            self.answered(first, max_new=3)
+            if second is None:  # the same name, as long as before
+                text = pathlib.Path(first).read_text()
+                pathlib.Path(first).write_text(text.replace("thing 0", "thing 9"))
+                second = first
+            with self.assertRaises(banyan.Error) as caught:
+                self.answered(second, max_new=3)
+            self.assertIn("holds another job; different: input (", str(caught.exception))
+            shutil.rmtree(self.path("job"))
+
+    def test_a_finished_folder_wants_its_model(self):
+        source = self.write("in.jsonl", documents(2))
+        self.answered(source, max_new=3)
+        for model, words in (("/nowhere.gguf", "nowhere.gguf"), (tiny_model(512), "different: model (files: was")):
+            with self.assertRaises(banyan.Error) as caught:
+                plan("ask", source, self.path("job"), {"max_new": 3}, model=model, model_options={})
+            self.assertIn(words, str(caught.exception))
+
+    def test_an_index_that_was_made_anew_is_another_one(self):
+        (self.folder / "a.txt").write_text("The ferry leaves at seven.")
+        banyan.Index.build(self.path("idx"), [self.path("a.txt")])
+        rows = [{"id": 1, "question": "When does the ferry leave?"}]
+        call = {"model": self.model_path, "model_options": {}}
+        plan("rag", rows, self.path("job"), {"index": self.path("idx")}, **call)
+        plan("rag", rows, self.path("job"), {"index": self.path("idx")}, **call)
+        with self.assertRaises(banyan.Error) as caught:
+            plan("rag", rows, self.path("job"), {"index": self.path("idx")}, engine={"kv_bits": 8}, **call)
+        self.assertIn("different: engine", str(caught.exception))
+        (self.folder / "a.txt").write_text("The ferry leaves at eight.")
+        banyan.Index.build(self.path("idx"), [self.path("a.txt")])
+        with self.assertRaises(banyan.Error) as caught:
+            plan("rag", rows, self.path("job"), {"index": self.path("idx")}, **call)
+        self.assertIn("different: retrieval (index: was", str(caught.exception))
+
+    def test_rows_that_are_no_json_are_error_rows(self):
+        rows = [{"id": 1, "context": "a", "question": "b"}, {"id": 2, "context": "a", "question": "b", "n": float("nan")}]
+        found = [json.loads(line) for line in self.answered(rows, max_new=2)[0]]
+        self.assertEqual(["error" in row for row in found], [False, True])
+        self.assertIn("row 1, column 'n'", found[1]["error"]["message"])
+
+    def test_only_its_own_output_is_written_again(self):
+        source = self.write("in.jsonl", documents(2))
+        self.answered(source, max_new=3)
+        check_job_output(self.path("job"), source, self.path("out.jsonl"), False)
+        for target, words in ((source, "is both the input and the output"), (self.write("mine.jsonl", ["mine"]), "is there already")):
+            with self.assertRaises(banyan.Error) as caught:
+                check_job_output(self.path("job"), source, target, False)
+            self.assertIn(words, str(caught.exception))
+        with open(self.path("out.jsonl"), "a") as file:
+            file.write("edited\n")
+        with self.assertRaises(banyan.Error):
+            check_job_output(self.path("job"), source, self.path("out.jsonl"), False)
+        check_job_output(self.path("job"), source, self.path("out.jsonl"), True)
+
+    def test_a_missing_record_and_one_that_is_there_twice_are_noticed(self):
+        self.answered(self.write("in.jsonl", documents(6)), max_new=3)
+        job = JobFolder(self.path("job"))
+        manifest = job.manifest()
+        for blocks in (manifest["blocks"][1:], manifest["blocks"] + manifest["blocks"][-1:], manifest["blocks"][:-1]):
+            count = len(blocks)
+            job.manifest_path.write_text(json.dumps({**manifest, "blocks": blocks}))
+            if count > len(manifest["blocks"]):
+                for folder, ending in (("blocks", "json"), ("parts", "json"), ("parts", "jsonl")):
+                    shutil.copy(job.path / folder / f"{count - 2}.{ending}", job.path / folder / f"{count - 1}.{ending}")
+            with self.assertRaises(banyan.Error) as caught:
+                job.join(lambda text: None)
+            self.assertRegex(str(caught.exception), "some record is missing|is not the part of its block")
+
+    def test_a_plan_keeps_no_texts_in_memory(self):
+        rows = ({"id": i, "context": f"{i} " + "word " * 4000, "question": "why?"} for i in range(1500))  # 30 MB
+        tracemalloc.start()
+        try:
+            plan("ask", rows, self.path("job"), {"max_new": 2}, model=self.model_path, model_options={}, block_tokens=20_000)
+            peak = tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+        self.assertLess(peak, 6_000_000)
+        self.assertGreater(sum(file.stat().st_size for file in (self.folder / "job" / "blocks").iterdir()), 29_000_000)
 
     def test_a_damaged_part_is_noticed(self):
         self.answered(self.write("in.jsonl", documents(6)), max_new=3)

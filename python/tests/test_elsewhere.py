@@ -52,6 +52,60 @@ class LangChain(PackageTest):
         finally:
             chat.close()
 
+    def test_answers_have_the_structure_of_a_schema(self):
+        from typing import TypedDict
+
+        from banyan.langchain import BanyanChat
+        from pydantic import BaseModel
+
+        class Boat(BaseModel):
+            kind: bool
+            crew: bool
+
+        class BoatDict(TypedDict):
+            """A boat."""
+            kind: bool
+            crew: bool
+        wide = {"title": "boat", "type": "object", "properties": {"kind": {"enum": ["ferry", "barge"]}}, "required": ["kind"],
+                "additionalProperties": False}
+        chat = BanyanChat(model=self.model, max_new=60)
+        try:
+            self.assertIsInstance(chat.with_structured_output(Boat).invoke("What boat?"), Boat)
+            self.assertEqual(set(chat.with_structured_output(BoatDict).invoke("What boat?")), {"kind", "crew"})
+            found = chat.with_structured_output(wide).invoke("What boat?")
+            self.assertIn(found["kind"], ("ferry", "barge"))
+            self.assertEqual(asyncio.run(chat.with_structured_output(wide).ainvoke("What boat?")), found)
+            whole = chat.with_structured_output(wide, include_raw=True).invoke("What boat?")
+            self.assertEqual((whole["parsed"], whole["parsing_error"]), (found, None))
+            self.assertTrue(whole["raw"].content)
+            short = BanyanChat(model=chat.engine.model, max_new=2)
+            chat.close()
+            cut = short.with_structured_output(Boat, include_raw=True).invoke("What boat?")
+            self.assertIsNone(cut["parsed"])
+            self.assertIsNotNone(cut["parsing_error"])
+            short.close()
+            with self.assertRaises(banyan.Error):
+                chat.with_structured_output(3)
+            with self.assertRaises(banyan.Error):
+                chat.with_structured_output(Boat, method="json_mode")
+        finally:
+            chat.close()
+
+    def test_an_answers_length_has_langchains_name_and_ours(self):
+        from banyan.langchain import BanyanChat
+        for given, calls in (({"max_tokens": 5}, {}), ({"max_new": 5}, {}), ({}, {"max_tokens": 5}), ({}, {"max_new": 5})):
+            chat = BanyanChat(model=self.model, **given)
+            try:
+                answer = chat.invoke("Who steers the ferry?", **calls)
+                self.assertEqual(answer.usage_metadata["output_tokens"], 5)
+                self.assertNotEqual(answer.content, "")
+            finally:
+                chat.close()
+        with self.assertRaises(ValueError):
+            BanyanChat(model=self.model, max_token=5)
+        with self.assertRaises(banyan.Error):
+            BanyanChat(model=self.model).invoke("Who?", temprature=1)
+
     def test_a_retriever_finds_passages(self):
         from banyan.langchain import BanyanRetriever
         for name, text in (("a.txt", "The ferry leaves at seven."), ("b.txt", "The barge is green.")):

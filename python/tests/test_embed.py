@@ -13,7 +13,7 @@ from support import BANYAN, ROOT, PackageTest
 
 def encoder_files():
     """The functions with which the tests of the program make a tiny encoder; that file runs its tests when imported."""
-    path = ROOT / "tests" / "cli" / "encoder_test.py"
+    path = ROOT / "tests" / "cli" / "test_encoder.py"
     names = {"__name__": "encoder_files"}
     with mock.patch.object(sys, "argv", [str(path), BANYAN, "none"]):
         exec(compile(path.read_text().split("\nwith ")[0], path, "exec"), names)
@@ -56,11 +56,24 @@ class Embed(PackageTest):
         self.assertEqual([row["id"] for row in table], ["a", "b"])
         numpy.testing.assert_array_equal(numpy.array(table[1]["dense"], numpy.float32), found.dense[1])
 
+    def test_a_row_without_a_text_is_an_error_of_its_own(self):
+        path = self.encoder()
+        whole = banyan.embed(["w1 w2", "w3"], model=path)
+        for data in (["w1 w2", None, "w3"], [{"text": "w1 w2"}, {"text": None}, {"text": "w3"}],
+                     [{"text": "w1 w2"}, {"text": "w5", "n": float("inf")}, {"text": "w3"}]):
+            found = banyan.embed(data, model=path, output=self.path("out.jsonl"), overwrite=True)
+            self.assertEqual([error is None for error in found.errors], [True, False, True])
+            self.assertEqual(found.errors[1].row, 1)
+            numpy.testing.assert_array_equal(found.dense[[0, 2]], whole.dense)
+            self.assertFalse(found.dense[1].any())
+            rows = [json.loads(line) for line in (self.folder / "out.jsonl").read_text().splitlines()]
+            self.assertIn("row 1", rows[1]["error"]["message"])
+
     def test_what_cannot_be_embedded_says_why(self):
         path = self.encoder()
         with self.assertRaises(banyan.Error) as caught:
             banyan.embed([{"id": 1}], model=path)
-        self.assertIn("expected the field 'text'", str(caught.exception))
+        self.assertIn("no row has a text in the column 'text'", str(caught.exception))
         with self.assertRaises(banyan.Error):
             banyan.Model(path)
         with self.assertRaises(banyan.Error):

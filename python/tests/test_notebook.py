@@ -1,5 +1,6 @@
 """The notebook runs from its first cell to its last and draws its pictures; the page's snippets run one after another."""
 import contextlib
+import importlib.util
 import io
 import os
 import re
@@ -21,24 +22,36 @@ class Notebook(unittest.TestCase):
         self.assertEqual(len(pictures), 2)
         text = "".join(output.get("text", "") for output in outputs)
         self.assertIn("Anna Walker", text)
+        self.assertIn("3 computed; 3 after asking again", text)
 
 
 class Page(unittest.TestCase):
-    def test_every_snippet_runs_after_those_before_it(self):
-        text = (ROOT / "docs" / "python.md").read_text()
+    def printed(self, page: str, least: int) -> str:
+        """What the snippets of a page print, run one after another."""
+        text = (ROOT / "docs" / page).read_text()
         snippets = re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
-        self.assertGreater(len(snippets), 4)
+        self.assertGreaterEqual(len(snippets), least)
         names, printed, before = {"__name__": "page"}, io.StringIO(), os.getcwd()
         with tempfile.TemporaryDirectory() as folder:
             os.chdir(folder)
             try:
                 with contextlib.redirect_stdout(printed):
                     for snippet in snippets:
-                        exec(compile(snippet, "docs/python.md", "exec"), names)
+                        exec(compile(snippet, f"docs/{page}", "exec"), names)
             finally:
                 os.chdir(before)
+        return printed.getvalue()
+
+    def test_python(self):
+        printed = self.printed("python.md", 5)
         for words in ("Anna Walker", "Ivan Petrov", "Norda", "7:45"):
-            self.assertIn(words, printed.getvalue())
+            self.assertIn(words, printed)
+
+    @unittest.skipUnless(importlib.util.find_spec("duckdb") and importlib.util.find_spec("polars"), "needs duckdb and polars")
+    def test_tables(self):
+        printed = self.printed("tables.md", 3)
+        for words in ("Lisbon", "Marigold", "Anna Walker", "Ivan Petrov", "ferry"):
+            self.assertIn(words, printed)
 
 
 if __name__ == "__main__":

@@ -2,19 +2,23 @@
 import inspect
 import json
 import re
+import typing
 import unittest
 
 import banyan
 from banyan import _native
-from support import PackageTest
+from banyan._names import native_names
+from banyan._option_table import option_tables, options_of
+from support import PackageTest, ROOT
 from test_embed import encoder_files
 
-# Options with another name in Python.
+# Options with another name in Python; extract's --max-tokens is what --max-new is of the others.
 RENAMED = {"question": "questions", "field": "fields", "gap": "gaps", "no_trace": "trace", "no_replay": "replay"}
 
 # Options of the command line that Python has in another way, or has no use for.
 ELSEWHERE = {
     "help": "help(banyan.ask)",
+    "help_all": "the same",
     "quiet": "the package prints nothing",
     "receipt": "Rows.receipt",
     "show_prompt": "banyan.show_prompts",
@@ -24,26 +28,39 @@ ELSEWHERE = {
     "layout": "for the training scripts, which call the program",
     "report": "a page that the program draws",
     "price_per_hour": "of the receipt that the program prints",
+    "new": "Index.build always makes the index anew",
 }
 # Parameters of Python that the command line has in another way.
 PYTHON_ONLY = {
     "data": "the positional input", "schema": "--schema, a file there", "model": "--model", "engine": "the engine's options",
-    "progress": "the line on stderr", "notice": "the lines on stderr", "directory": "the first argument", "cls": "",
+    "progress": "the line on stderr", "options": "the options in one object", "timeout": "the program timeout(1)", "notice": "the lines on stderr", "directory": "the first argument", "cls": "",
     "inputs": "the other arguments", "flat": "chosen there by the output's format", "columns": "of ask's tables",
+    "overwrite": "embed's output there is standard output or a new file",
     "field": "input lines of embed have text", "max_waiting": "back-pressure, of programs that submit", "adapters": "--adapter NAME=DIR"}
+
+
+TYPES = {banyan.ask: banyan.AskOptions, banyan.extract: banyan.ExtractOptions, banyan.rag: banyan.RagOptions}
+
+
+def parameters(call) -> set[str]:
+    """Of a call, the options of its typed object among them."""
+    names = set(inspect.signature(call).parameters) - {"self", "more"}
+    return names | set(typing.get_type_hints(TYPES[call])) if call in TYPES else names
 
 
 class Options(PackageTest):
     def command_options(self, *command) -> set[str]:
         """Names as Python spells them, read from the help."""
-        text = self.command("help", *command).decode()
+        text = self.command(*command, "--help").decode()
+        if "--help-all" in text:
+            text = self.command(*command, "--help-all").decode()
         names = re.findall(r"^  (?:-\w, )?--([a-z0-9-]+)", text, re.MULTILINE)
         return {name.replace("-", "_") for name in names}
 
     def check(self, command, *callables, engine=True):
         there = {RENAMED.get(name, name) for name in self.command_options(*command)}
         self.assertGreater(len(there), 5)
-        here = {name for one in callables for name in inspect.signature(one).parameters if name != "self"}
+        here = {name for one in callables for name in parameters(one)}
         if engine:
             here |= set(banyan.EngineOptions.__annotations__)
         self.assertEqual(sorted(there - here - set(ELSEWHERE)), [], f"options that Python lacks: {command}")
@@ -55,8 +72,8 @@ class Options(PackageTest):
     def test_extract(self):
         text = self.command_options("extract")
         engine = set(banyan.EngineOptions.__annotations__) - {"kv_store", "kv_save", "kv_bits"}  # of ask and rag
-        here = set(inspect.signature(banyan.extract).parameters) | set(inspect.signature(banyan.Model).parameters) | engine
-        there = {RENAMED.get(name, name) for name in text}
+        here = parameters(banyan.extract) | parameters(banyan.Model) | engine
+        there = {{**RENAMED, "examples": "few_shot", "max_tokens": "max_new"}.get(name, name) for name in text}
         self.assertEqual(sorted(there - here - set(ELSEWHERE)), [])
         self.assertEqual(sorted(here - there - set(PYTHON_ONLY)), [])
 
@@ -64,7 +81,9 @@ class Options(PackageTest):
         self.check(["rag"], banyan.rag, banyan.Model)
 
     def test_embed(self):
-        self.check(["embed"], banyan.embed, banyan.Encoder, engine=False)
+        # Python reads these rows itself: UTF-8, of the kind that the file's name says, the text in `field`.
+        itself = lambda delimiter, encoding, fields, input_format, strict: None  # noqa: E731
+        self.check(["embed"], banyan.embed, banyan.Encoder, itself, engine=False)
 
     def test_rag_index(self):
         # Device and threads are those of the Encoder that is given.
@@ -77,13 +96,105 @@ class Options(PackageTest):
     def test_the_library_knows_what_the_package_passes(self):
         self.assertEqual(set(_native.option_names("engine")), set(banyan.EngineOptions.__annotations__))
         self.assertEqual(set(_native.option_names("model")), set(inspect.signature(banyan.Model).parameters))
-        job = set(_native.option_names("job")) - {"inputs", "other_files", "shards"} | {"data", "questions", "schema", "model",
-                                                                                        "engine", "progress"}
-        for task in (banyan.ask, banyan.extract, banyan.rag):
-            names = set(inspect.signature(task).parameters)
+        job = set(_native.option_names("job")) - {"inputs", "other_files", "shards"} | {
+            "data", "questions", "schema", "model", "engine", "progress", "options", "timeout"}
+        for task in TYPES:
+            names = set(native_names(task.__name__, dict.fromkeys(parameters(task))))
             known = set(_native.option_names(task.__name__))
             self.assertEqual(sorted(names - known - job), [])
-            self.assertEqual(sorted(known - names - {"questions_text"}), [])
+            self.assertEqual(sorted(known - names - {"questions_text", "null_tokens"}), [])
+
+    def test_the_table_explains_every_option_of_the_types(self):
+        for call, types in TYPES.items():
+            table = options_of(call.__name__)
+            self.assertEqual(sorted(table), sorted(typing.get_type_hints(types)))
+            for name, option in table.items():
+                self.assertIn(f"| `{name}` | `{option.default!r}` |", call.__doc__)
+                self.assertGreater(len(option.text), 5)
+
+    def test_the_page_of_options_is_that_of_the_table(self):
+        page = (ROOT / "docs" / "python-options.md").read_text()
+        for call in TYPES:
+            self.assertIn(option_tables(call.__name__, "### ", "").strip(), page, "python3 -m banyan._option_table writes it")
+
+
+class Names(PackageTest):
+    def test_names_in_the_types_are_those_that_the_library_takes(self):
+        row = {"id": 1, "context": "a", "text": "a", "question": "b", "documents": [{"id": 1, "text": "a"}], "choices": ["x", "y"]}
+        calls = {banyan.ask: {}, banyan.extract: {"schema": {"attributes": [{"name": "x"}]}}, banyan.rag: {}}
+        checked = 0
+        for call, more in calls.items():
+            for name, hint in typing.get_type_hints(TYPES[call]).items():
+                literals = [one for one in (hint, *typing.get_args(hint)) if typing.get_origin(one) is typing.Literal]
+                for literal in literals:
+                    with self.assertRaises(banyan.Error) as caught:
+                        call([row], model=self.model, **more, **{name: "nonsense"})
+                    for value in typing.get_args(literal):
+                        if (name, value) == ("candidates", "auto"):  # the command line's default has no name
+                            continue
+                        self.assertRegex(str(caught.exception), rf"\b{value}\b", name)
+                    checked += 1
+        self.assertGreater(checked, 12)
+
+
+    def test_names_of_models_and_indexes_are_the_librarys_too(self):
+        for typed, call in ((banyan.Model.__init__, lambda **given: banyan.Model(self.model_path, **given)),
+                            (banyan.Index.build, lambda **given: banyan.Index.build(None, [{"text": "a"}], **given))):
+            for name, hint in typing.get_type_hints(typed).items():
+                for literal in [one for one in (hint, *typing.get_args(hint)) if typing.get_origin(one) is typing.Literal]:
+                    with self.assertRaises(banyan.Error) as caught:
+                        call(**{name: "nonsense"})
+                    for value in typing.get_args(literal):
+                        self.assertRegex(str(caught.exception), rf"\b{value}\b", name)
+
+    def test_a_wrong_name_is_refused_at_once(self):
+        rows = [{"id": 1, "context": "a", "question": "b"}]
+        with banyan.Engine(self.model) as engine, self.assertRaises(banyan.Error) as caught:
+            engine.submit("abc", temprature=1)
+        self.assertEqual(str(caught.exception), "temprature: there is no such option; did you mean 'temperature'?")
+        for call, words in (
+                (lambda: banyan.ask(rows, model="/nowhere", temprature=1), "temprature: there is no such option; did you mean 'temperature'?"),
+                (lambda: banyan.ask(rows, model="/nowhere", options={"max_now": 1}), "options: max_now: there is no such option; did you mean 'max_new'?"),
+                (lambda: banyan.ask(rows, model="/nowhere", fields={"contxt": "x"}), "fields: contxt: there is no such field; did you mean 'context'?"),
+                (lambda: banyan.extract(rows, {}, model="/nowhere", feilds={}), "did you mean 'fields'?"),
+                (lambda: banyan.rag(rows, model="/nowhere", min_relevence=1), "did you mean 'min_relevance'?"),
+                (lambda: banyan.estimate(rows, task="answer", model="/nowhere"), "task: answer: there is no such task"),
+                (lambda: banyan.ask(rows, model="/nowhere", max_new=1, max_tokens=2), "max_tokens: is another name of max_new"),
+                (lambda: banyan.ask(rows, model="/nowhere", fields={"context": "x", "text": "y"}), "text: is another name of context"),
+                (lambda: banyan.ask(rows, model="/nowhere", options=3), "options: expected a dict of AskOptions, found int"),
+                (lambda: banyan.ask(rows, model="/nowhere", engine=3), "engine: expected a dict of EngineOptions, found int")):
+            with self.assertRaises(banyan.Error) as caught:
+                call()
+            self.assertIn(words, str(caught.exception))
+
+    def test_one_vocabulary_with_the_other_names_understood(self):
+        wanted = banyan.ask([{"id": 1, "context": "The ferry.", "question": "b"}], model=self.model, max_new=5).lines
+        for data, options in (({"context": "The ferry."}, {"max_tokens": 5}), ({"context": "The ferry."}, {"max_new_tokens": 5}),
+                              ({"body": "The ferry."}, {"max_new": 5, "fields": {"text": "body"}}),
+                              ({"body": "The ferry."}, {"max_new": 5, "field": "body"}),
+                              ({"body": "The ferry."}, {"max_new": 5, "options": {"fields": {"context": "body"}}})):
+            self.assertEqual(banyan.ask([{"id": 1, "question": "b", **data}], model=self.model, **options).lines, wanted)
+        schema = {"attributes": [{"name": "x"}]}
+        texts = [banyan.extract([{"id": 1, "page": "The ferry."}], schema, model=self.model, fields={name: "page"}, **most).lines
+                 for name, most in (("text", {"max_new": 3}), ("context", {"max_tokens": 3}))]
+        self.assertEqual(texts[0], texts[1])
+        with banyan.Engine(self.model) as engine:
+            self.assertEqual([len(engine.submit("abc", stop_tokens=[], **{name: 3}).answer().tokens)
+                              for name in ("max_new", "max_tokens", "max_new_tokens")], [3] * 3)
+
+    def test_a_keyword_counts_before_the_object(self):
+        careful = banyan.AskOptions(max_new=2, token_ids=True)
+        row = [{"id": 1, "context": "a", "question": "b"}]
+        self.assertLessEqual(len(banyan.ask(row, model=self.model, options=careful)[0]["token_ids"]), 2)
+        self.assertEqual(banyan.ask(row, model=self.model, options=careful, max_new=4).lines,
+                         banyan.ask(row, model=self.model, max_new=4, token_ids=True).lines)
+
+    def test_messages_speak_of_parameters(self):
+        long = [{"id": 1, "context": "word " * 3000, "question": "b"}, {"id": 2, "context": "a"}]
+        messages = " ".join(row["error"]["message"] for row in banyan.ask(long, model=self.model).errors)
+        self.assertNotRegex(messages, r"(^|\s)--?[a-z]")
+        self.assertIn("(too_long)", messages)
+        self.assertIn("questions", messages)
 
 
 class Meaning(PackageTest):
@@ -106,7 +217,7 @@ class Meaning(PackageTest):
         self.assertGreater(loaded.receipt["loaded_tokens"], 0)
         with self.assertRaises(banyan.Error) as caught:
             banyan.ask(rows, model=self.model, engine={"kv_save": True})
-        self.assertIn("needs --kv-store", str(caught.exception))
+        self.assertIn("needs kv_store", str(caught.exception))
 
     def test_prompts_and_estimates_without_a_job(self):
         rows = [{"id": i, "context": f"Text {i}.", "question": "Why?"} for i in range(4)]

@@ -60,7 +60,7 @@ class Ask(PackageTest):
         self.assertEqual(list(again), wanted)
         with self.assertRaises(banyan.Error) as caught:
             banyan.ask(documents(5), model=self.model, max_new=9, output=self.path("out.jsonl"), resume=True)
-        self.assertIn("--max-new: was 8, is 9", str(caught.exception))
+        self.assertIn("max_new: was 8, is 9", str(caught.exception))
         found = banyan.ask(documents(5), model=self.model, max_new=8, output=self.path("out.parquet"))
         self.assertEqual(list(found), wanted)
         table = pyarrow.parquet.read_table(self.path("out.parquet"))
@@ -85,9 +85,8 @@ class Ask(PackageTest):
         row = {"context": "One.", "question": "q?", "n": numpy.int64(3), "v": numpy.arange(2), "d": datetime.date(2024, 5, 31)}
         found = banyan.ask([row], model=self.model, max_new=2)[0]
         self.assertEqual((found["n"], found["v"], found["d"]), (3, [0, 1], "2024-05-31"))
-        with self.assertRaises(banyan.Error) as caught:
-            banyan.ask([{"context": object()}], model=self.model)
-        self.assertEqual(caught.exception.kind, "input")
+        failed = banyan.ask([{"context": object()}], model=self.model)[0]
+        self.assertEqual(failed["error"]["kind"], "input")
 
     def test_shards_and_progress(self):
         seen = []
@@ -155,8 +154,8 @@ class Shipped(unittest.TestCase):
 
     def test_versions_agree(self):
         import re
-        text = (ROOT / "CMakeLists.txt").read_text()
-        self.assertEqual(banyan.__version__, re.search(r"project\(banyan VERSION ([0-9.]+)", text)[1])
+        text = (ROOT / "include/banyan/version.h").read_text()
+        self.assertEqual(banyan.__version__, re.search(r'BANYAN_VERSION "([0-9.]+)"', text)[1])
         self.assertIn(f'version = "{banyan.__version__}"', (ROOT / "pyproject.toml").read_text())
 
 

@@ -3,6 +3,7 @@ import ast
 import pathlib
 import subprocess
 import sys
+import tempfile
 import unittest
 
 from support import ROOT
@@ -17,6 +18,17 @@ class Types(unittest.TestCase):
         here = pathlib.Path(__file__).resolve().parent
         self.run_module("mypy", "--config-file", ROOT / "pyproject.toml", "-p", "banyan")
         self.run_module("mypy", "--config-file", ROOT / "pyproject.toml", here / "typed_program.py")
+
+    def test_a_wrong_name_and_a_wrong_value_are_found_by_the_checker(self):
+        program = ("import banyan\nbanyan.ask([], temprature=1)\nbanyan.ask([], chat='maybe')\n"
+                   "banyan.rag([], options=banyan.RagOptions(top='three'))\nbanyan.extract([], {}, stack='x')\n")
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "wrong.py"
+            path.write_text(program)
+            result = subprocess.run([sys.executable, "-m", "mypy", "--config-file", ROOT / "pyproject.toml", path],
+                                    capture_output=True, text=True, cwd=ROOT)
+        for line in (2, 3, 4, 5):
+            self.assertIn(f"wrong.py:{line}: error", result.stdout)
 
     def test_the_stub_says_what_the_module_has(self):
         """Names, and how many parameters functions take: mypy's own comparison knows no functions of nanobind."""

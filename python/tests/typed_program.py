@@ -5,6 +5,10 @@ import banyan
 
 model = banyan.Model("banyan-reader-34m", threads=2)
 rows: banyan.Rows = banyan.ask([{"context": "a"}], ["b?", {"question": "c?", "choices": ["d"]}], model=model)
+careful = banyan.AskOptions(copy=True, too_long="split")
+rows = banyan.ask([{"context": "a"}], "b?", model=model, options=careful, max_new=3, temperature=0.5, chat="off")
+estimated: dict[str, object] = banyan.estimate([{"text": "a"}], task="extract", schema={}, price_per_hour=2.0)
+streamed: banyan.stream.RowStream = banyan.stream.ask([{"context": "a"}], "b?")
 answer: object = rows[0]["answer"]
 count: int = len(rows.errors)
 with banyan.Engine(model, kv_memory="1G") as engine:

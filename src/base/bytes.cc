@@ -1,4 +1,4 @@
-#include "banyan/bytes.h"
+#include "program/bytes.h"
 
 #include <cctype>
 #include <cstdlib>

@@ -1,4 +1,4 @@
-#include "banyan/visible.h"
+#include "program/visible.h"
 
 #include <gtest/gtest.h>
 

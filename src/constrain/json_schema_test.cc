@@ -1,4 +1,4 @@
-// Schemas: what fits, what is refused and where. tests/constrain/schema_test.py validates random
+// Schemas: what fits, what is refused and where. tests/constrain/test_schemas.py validates random
 // texts of random schemas with the Python package jsonschema.
 #include "constrain/json_schema.h"
 

@@ -30,7 +30,7 @@ std::string ReadDocument(ByteSource& source, DocumentKind kind, size_t max_bytes
   if (kind == DocumentKind::kPdf) text = PdfText(text, max_bytes, cancelled);
   if (text.starts_with("\xEF\xBB\xBF")) text.erase(0, 3);
   if (text.starts_with("\xFF\xFE") || text.starts_with("\xFE\xFF")) {
-    Throw(ErrorKind::kInput, "UTF-16, and UTF-8 is expected; convert it: iconv -f UTF-16 -t UTF-8");
+    Throw(ErrorKind::kInput, "UTF-16, and UTF-8 is expected (--encoding UTF-16)");
   }
   if (kind == DocumentKind::kHtml) return HtmlText(text);
   if (text.find('\0') != std::string::npos) {
@@ -38,7 +38,7 @@ std::string ReadDocument(ByteSource& source, DocumentKind kind, size_t max_bytes
   }
   if (!IsValidUtf8(text)) {
     Throw(ErrorKind::kInput,
-          "not valid UTF-8; convert it, for example: iconv -f WINDOWS-1252 -t UTF-8");
+          "not valid UTF-8 (--encoding latin-1, or windows-1252, if it is that)");
   }
   return text;
 }

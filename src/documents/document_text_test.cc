@@ -40,7 +40,7 @@ TEST(DocumentText, PlainTextIsKeptAsItIs) {
 TEST(DocumentText, WhatIsNoTextIsRefused) {
   EXPECT_NE(ProblemOf(std::string_view("a\0b", 3), DocumentKind::kPlain).find("zero"),
             std::string::npos);
-  EXPECT_NE(ProblemOf("\xC4rger", DocumentKind::kPlain).find("iconv"), std::string::npos);
+  EXPECT_NE(ProblemOf("\xC4rger", DocumentKind::kPlain).find("--encoding"), std::string::npos);
   EXPECT_NE(ProblemOf("\xFF\xFE"
                       "a",
                       DocumentKind::kPlain)
@@ -56,6 +56,21 @@ TEST(HtmlText, BlocksStandOnLinesOfTheirOwn) {
   EXPECT_EQ(HtmlText("<ul><li>a</li><li>b <b>c</b>d</li></ul>end"), "- a\n- b cd\n\nend\n");
   EXPECT_EQ(HtmlText("<table><tr><th>a</th><th>b</th></tr><tr><td>1</td><td>2</td></tr></table>"),
             "a\tb\t\n1\t2\n");
+}
+
+TEST(HtmlText, WhatIsNotDisplayedIsLeftOut) {
+  EXPECT_EQ(HtmlText("<p>a</p><div style='x:y;DISPLAY : None'>b<div>c</div>d</div><p>e</p>"),
+            "a\n\ne\n");
+  EXPECT_EQ(HtmlText("a<span hidden>b</span>c<i data-hidden>d</i>"), "acd\n");
+  EXPECT_EQ(HtmlText("<img style=display:none>a<input hidden>b"), "ab\n");
+  EXPECT_EQ(
+      HtmlText("<style>.x,p.y{display:none}</style><p class='a x'>b<p class=y>c<div class=y>d"),
+      "d\n");
+  EXPECT_EQ(HtmlText("<style>@media print{.x{display:none}}</style><b class=x>a</b>"), "a\n");
+  // What nobody closes ends where a browser ends it.
+  EXPECT_EQ(HtmlText("<p hidden>a<p>b"), "b\n");
+  EXPECT_EQ(HtmlText("<ul><li hidden>a<ul><li>b</ul>c<li>d</ul>e"), "- d\n\ne\n");
+  EXPECT_EQ(HtmlText("<table><tr><td hidden>a<td>b<tr><td>c</table>d"), "b\t\nc\t\n\nd\n");
 }
 
 TEST(HtmlText, WhatABrowserDoesNotShowIsLeftOut) {

@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/work_budget.h"
 #include "documents/document_text.h"
+#include "documents/html_hidden.h"
 #include "documents/html_scanner.h"
 #include "text/utf8.h"
 
@@ -78,8 +79,9 @@ constexpr std::array<std::string_view, 8> kLines = {"br", "li",     "tr",      "
 // them begins, or with the page.
 class PageText {
  public:
+  explicit PageText(std::string_view html) : hidden_(html) {}
   void Take(const HtmlToken& token) {
-    if (unseen_depth_ > 0) return Skip(token);
+    if (unseen_depth_ > 0 && IsUnseen(token)) return;
     if (token.kind == HtmlToken::Kind::kText) {
       resolved_.clear();
       AppendResolved(token.text, resolved_);
@@ -93,16 +95,28 @@ class PageText {
   std::string Finish() { return blocks_.Take(); }
 
  private:
-  void Skip(const HtmlToken& token) {
-    if (token.kind == HtmlToken::Kind::kText || token.name != unseen_) return;
-    unseen_depth_ += token.kind == HtmlToken::Kind::kEnd ? -1 : token.closed ? 0 : 1;
+  // False: the element that is not shown has ended before the token, though nobody closed it.
+  bool IsUnseen(const HtmlToken& token) {
+    if (token.kind == HtmlToken::Kind::kText) return true;
+    if (containers_ == 0 && EndsBefore(unseen_, token)) {
+      unseen_depth_ = 0;
+      return false;
+    }
+    const int step = token.kind == HtmlToken::Kind::kEnd ? -1 : token.closed ? 0 : 1;
+    if (token.name == unseen_) {
+      unseen_depth_ += step;
+    } else if (IsContainer(token.name)) {
+      containers_ = std::max(0, containers_ + step);
+    }
+    return true;
   }
 
   void Begin(const HtmlToken& token) {
     const std::string& name = token.name;
-    if (IsOneOf(name, kUnseen)) {
+    if (IsOneOf(name, kUnseen) || hidden_.Hides(token)) {
       unseen_ = name;
-      unseen_depth_ = token.closed ? 0 : 1;
+      unseen_depth_ = token.closed || IsVoidElement(name) ? 0 : 1;
+      containers_ = 0;
       return;
     }
     if (name == "table") cell_open_.push_back(false);
@@ -152,9 +166,11 @@ class PageText {
            static_cast<size_t>(std::ranges::find(kLines, name) - kLines.begin());
   }
 
+  HiddenElements hidden_;
   TextBlocks blocks_;
   std::string resolved_, unseen_;
   int unseen_depth_ = 0, inside_pre_ = 0;
+  int containers_ = 0;  // that are open inside the element that is not shown
   std::array<int, kParagraphs.size() + kLines.size()> open_{};
   std::vector<bool> cell_open_ = {false};  // outside all tables, then of each that is open
 };
@@ -227,7 +243,7 @@ std::string HtmlText(std::string_view html) {
     html = converted;
   }
   constexpr int kTokensBetweenLooks = 1024;
-  PageText page;
+  PageText page(html);
   HtmlScanner scanner(html);
   HtmlToken token;
   for (int i = 1; scanner.Next(token); ++i) {

@@ -52,7 +52,8 @@ std::vector<TinyModule> AllModules(const TinyShape& shape) {
   std::vector<TinyModule> modules;
   const testing_support::TinyWeights weights(shape);
   for (const TinyTensor& tensor : weights.tensors()) {
-    if (tensor.shape.size() != 2 || !tensor.hf_name.starts_with("model.layers.")) continue;
+    const bool in_layer = tensor.hf_name.starts_with("model.layers.");
+    if (tensor.shape.size() != 2 || !in_layer || !tensor.hf_name.ends_with(".weight")) continue;
     const std::string name = tensor.hf_name.substr(0, tensor.hf_name.size() - 7);  // ".weight"
     modules.push_back(RandomModule(name, tensor.shape[0], tensor.shape[1]));
   }
@@ -70,6 +71,7 @@ fs::path WriteMerged(const TinyShape& shape, const std::vector<TinyModule>& modu
   testing_support::SafetensorsWriter writer;
   const testing_support::TinyWeights weights(shape);
   for (TinyTensor tensor : weights.tensors()) {
+    if (tensor.hf_name.empty()) continue;
     for (const TinyModule& module : modules) {
       if (tensor.hf_name != module.name + ".weight") continue;
       for (size_t i = 0; i < tensor.values.size(); ++i) {
@@ -97,7 +99,8 @@ class AdaptedFamily : public testing::TestWithParam<const char*> {};
 
 TEST_P(AdaptedFamily, AnswersAsMergedWeightsDoFromBothFormats) {
   const TempDirectory folder;
-  const TinyShape shape{.family = GetParam()};
+  const std::string family = GetParam();
+  const TinyShape shape{.family = family, .window = family == "gpt_oss" ? 40 : 0};
   const std::vector<TinyModule> modules = AllModules(shape);
   const fs::path adapter =
       testing_support::WriteTinyAdapter(kConfig, modules, folder.path() / "adapter");
@@ -110,7 +113,8 @@ TEST_P(AdaptedFamily, AnswersAsMergedWeightsDoFromBothFormats) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Families, AdaptedFamily,
-                         testing::Values("llama", "qwen2", "qwen3", "mistral", "phi3", "olmo2"));
+                         testing::Values("llama", "qwen2", "qwen3", "mistral", "phi3", "olmo2",
+                                         "qwen3_moe", "gpt_oss"));
 
 // Tied weights are one tensor of the file and two modules of the network.
 TEST(AdaptedTies, EmbeddingAndLogitsAreAdaptedApart) {

@@ -4,8 +4,7 @@
 #include <set>
 
 #include "base/error.h"
-#include "engine/core.h"
-#include "engine/skeleton_run.h"
+#include "engine/admission.h"
 
 namespace banyan {
 namespace {
@@ -25,23 +24,41 @@ std::int64_t PromptPages(const Stream& stream) {
 
 }  // namespace
 
-void EngineCore::Admit() {
+Admission::Admission(const EngineOptions& options, int max_streams, const Parts& parts)
+    : strategy_(options.strategy),
+      one_by_one_(options.one_by_one),
+      most_stacks_(options.stacks),
+      max_streams_(max_streams),
+      memory_(parts.memory),
+      under_way_(parts.under_way),
+      deliveries_(parts.deliveries),
+      stacks_(options) {}
+
+void Admission::Add(std::shared_ptr<RequestTree> request) {
+  if (request->streams.empty()) return;
+  if (strategy_ == Strategy::kStacked) stacks_.Number(*request);
+  deliveries_.Open(request);
+  line_.Add(std::move(request));
+}
+
+void Admission::Admit() {
   if (running_.empty()) no_room_ = nobody_else_ = false;
   while (!line_.empty() && !no_room_ && PlaceForNext()) {
-    std::vector<std::unique_ptr<Stream>> next = TakeNext();
-    if (options_.strategy == Strategy::kStacked && !StackFits(*next.front())) {
+    Streams next = TakeNext();
+    if (strategy_ == Strategy::kStacked && !StackFits(*next.front())) {
       return Return(std::move(next));
     }
-    if (options_.one_by_one) cache_.EvictAll();
-    if (TryAdmitAll(next)) {
+    if (one_by_one_) memory_.EvictCached();
+    if (GiveRoom(next)) {
       for (std::unique_ptr<Stream>& stream : next) Begin(std::move(stream));
     } else if (running_.empty()) {
       for (const std::unique_ptr<Stream>& stream : next) {
         if (stream->ended) continue;
-        DeliverEnds(*stream, FinishReason::kError,
-                    fmt::format("KV memory is too small: the prompt alone needs {} pages of {} "
-                                "tokens and its answer more, the budget has {} pages",
-                                PromptPages(*stream), kPageTokens, cache_.total_pages()));
+        deliveries_.AddEnds(
+            *stream, FinishReason::kError,
+            fmt::format("KV memory is too small: the prompt alone needs {} pages of {} "
+                        "tokens and its answer more, the budget has {} pages",
+                        PromptPages(*stream), kPageTokens, memory_.cache().total_pages()));
       }
     } else {
       no_room_ = true;
@@ -52,7 +69,7 @@ void EngineCore::Admit() {
 
 // Values of one skeleton are let in together. They, or the branches of one stream, may be more than
 // otherwise run at once: then alone.
-bool EngineCore::PlaceForNext() const {
+bool Admission::PlaceForNext() const {
   const auto [request, index] = line_.Next();
   const RequestStream& next = request->streams[static_cast<size_t>(index)];
   int branches = request->BranchesOf(next);
@@ -60,14 +77,14 @@ bool EngineCore::PlaceForNext() const {
     const RequestSkeleton& values = request->skeletons[static_cast<size_t>(next.skeleton)];
     branches *= values.end - values.first;  // all values have as many
   }
-  const int writing = running_branches_ - ended_branches_;
-  return running_.empty() || (!nobody_else_ && writing + branches <= max_streams_);
+  return running_.empty() ||
+         (!nobody_else_ && running_.writing_branches() + branches <= max_streams_);
 }
 
 // The first in line, or all values of the skeleton that it belongs to, in order; of one that runs
 // again also those that have ended, as far as another comes after them.
-std::vector<std::unique_ptr<Stream>> EngineCore::TakeNext() {
-  std::vector<std::unique_ptr<Stream>> streams;
+Admission::Streams Admission::TakeNext() {
+  Streams streams;
   streams.push_back(line_.Take());
   const RequestTree* const request = streams.front()->request.get();
   const std::int32_t skeleton = streams.front()->declared().skeleton;
@@ -91,7 +108,7 @@ std::vector<std::unique_ptr<Stream>> EngineCore::TakeNext() {
   return streams;
 }
 
-void EngineCore::Return(std::vector<std::unique_ptr<Stream>> streams) {
+void Admission::Return(Streams streams) {
   for (std::unique_ptr<Stream>& stream : streams) {
     if (stream->ended) {
       stream->skeleton->parked.push_back(std::move(stream));
@@ -101,72 +118,48 @@ void EngineCore::Return(std::vector<std::unique_ptr<Stream>> streams) {
   }
 }
 
-// All or none.
-bool EngineCore::TryAdmitAll(std::vector<std::unique_ptr<Stream>>& streams) {
+bool Admission::StackFits(const Stream& next) const {
+  if (running_.empty()) return true;
+  std::set<int> stacks = {next.declared().stack};
+  for (const StreamId id : running_.order()) stacks.insert(running_.at(id).declared().stack);
+  return static_cast<int>(stacks.size()) <= most_stacks_;
+}
+
+bool Admission::GiveRoom(Streams& streams) {
   // A page for each of those that may want one next, so that not everyone who is let in has to
   // leave again.
   std::int64_t spare = 0;
-  for (const StreamId id : running_) {
-    spare += at(id).preempted ? 0 : static_cast<std::int64_t>(at(id).branches.size());
+  for (const StreamId id : running_.order()) {
+    const Stream& stream = running_.at(id);
+    spare += stream.preempted ? 0 : static_cast<std::int64_t>(stream.branches.size());
   }
-  if (options_.strategy == Strategy::kFlat && streams.size() > 1) {
+  if (strategy_ == Strategy::kFlat && streams.size() > 1) {
     // Private to this skeleton, and one for all of its values.
-    RequestTree& request = *streams.front()->request;
-    for (const std::int32_t leaf : request.LeavesOf(streams.back()->declared())) {
-      for (const std::int32_t index : request.PathTo(leaf)) {
-        request.segments[static_cast<size_t>(index)].node = NodeMemory();
-      }
-    }
+    memory_.ForgetPaths(*streams.back());
   }
-  const auto admit = [&](bool least_room) {
-    std::int64_t others = spare;
-    for (size_t i = 0; i < streams.size(); ++i) {
-      if (TryAdmit(*streams[i], least_room ? 0 : others, least_room)) {
-        others += static_cast<std::int64_t>(streams[i]->branches.size());
-        continue;
-      }
-      while (i-- > 0) StopWriting(*streams[i]);
-      return false;
-    }
-    return true;
-  };
-  if (admit(false)) return true;
+  if (GiveRoom(streams, spare, /*least=*/false)) return true;
   // Values that together may need more than there is, but perhaps will not.
   if (streams.size() == 1 || !running_.empty()) return false;
-  nobody_else_ = admit(true);
+  nobody_else_ = GiveRoom(streams, 0, /*least=*/true);
   return nobody_else_;
 }
 
-bool EngineCore::StackFits(const Stream& next) const {
-  if (running_.empty()) return true;
-  std::set<int> stacks = {next.declared().stack};
-  for (const StreamId id : running_) stacks.insert(at(id).declared().stack);
-  return static_cast<int>(stacks.size()) <= options_.stacks;
+// All or none.
+bool Admission::GiveRoom(Streams& streams, std::int64_t spare, bool least) {
+  for (size_t i = 0; i < streams.size(); ++i) {
+    if (memory_.GiveRoom(*streams[i], {least ? 0 : spare, least})) {
+      spare += static_cast<std::int64_t>(streams[i]->branches.size());
+      continue;
+    }
+    while (i-- > 0) memory_.PutAside(*streams[i]);
+    return false;
+  }
+  return true;
 }
 
-void EngineCore::Begin(std::unique_ptr<Stream> stream) {
-  StreamId id;
-  if (free_ids_.empty()) {
-    id = StreamId(static_cast<std::int32_t>(streams_.size()));
-    streams_.emplace_back();
-  } else {
-    id = free_ids_.back();
-    free_ids_.pop_back();
-  }
-  stream->id = id;
-  stream->state = Stream::State::kPrefill;
-  stream->declared().running = id;
-  streams_[id.index()] = std::move(stream);
-  const auto place = std::ranges::upper_bound(running_, at(id).rank(), {},
-                                              [this](StreamId other) { return at(other).rank(); });
-  running_.insert(place, id);
-  if (at(id).declared().skeleton < 0) return;
-  if (at(id).ended) {
-    at(id).declared().running = StreamId();
-    ++ended_values_;
-    ended_branches_ += static_cast<int>(at(id).branches.size());
-  }
-  at(id).skeleton->members.push_back(id);
+void Admission::Begin(std::unique_ptr<Stream> stream) {
+  Stream& begun = running_.Add(std::move(stream));
+  if (begun.skeleton) begun.skeleton->members.push_back(begun.id);
 }
 
 }  // namespace banyan

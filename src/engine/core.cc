@@ -24,10 +24,10 @@ int MixedRows(const EngineOptions& options, const Kernels& kernels, int batch_ro
   return std::min(kernels.asynchronous() ? kDeviceMixedRows : kHostMixedRows, batch_rows);
 }
 
-std::vector<Digest> RootNames(const Model::Parts& model) {
-  std::vector<Digest> names;
-  for (const ModelVariant& variant : model.variants) names.push_back(variant.kv_name);
-  return names;
+StepComposer::Limits LimitsFor(const EngineOptions& options, const Kernels& kernels,
+                               const EngineMemory& memory) {
+  return {memory.logit_rows, MixedRows(options, kernels, memory.batch_rows),
+          options.mixed_rows >= 0};
 }
 
 }  // namespace
@@ -35,45 +35,29 @@ std::vector<Digest> RootNames(const Model::Parts& model) {
 EngineCore::EngineCore(std::shared_ptr<Model> model, const EngineOptions& options)
     : model_(std::move(model)),
       options_(options),
-      kernels_(*model_->parts().kernels),
-      config_(model_->parts().config),
       memory_(AllocateMemory(options, model_->parts())),
-      batch_rows_(memory_.batch_rows),
-      max_streams_(memory_.max_streams),
-      mixed_rows_(MixedRows(options, kernels_, batch_rows_)),
-      fair_(options.mixed_rows >= 0),
-      steps_ahead_(StepsAhead(options, kernels_)),
-      forest_(kCutKeys, RootNames(model_->parts())),
-      cache_(forest_, memory_.kv->pages),
-      builder_(forest_, cache_),
-      step_rows_(batch_rows_),
-      limit_(model_->parts()) {
-  if (options.kv_store && options.strategy != Strategy::kNoAttention) {
-    stored_ =
-        std::make_unique<StoredKv>(options.kv_store, options.kv_save,
-                                   StoredKv::Engine{model_->parts(), forest_, cache_, *memory_.kv});
-  }
-}
+      steps_ahead_(StepsAhead(options, *model_->parts().kernels)),
+      streams_(model_->parts(), *memory_.kv, options),
+      admission_(options, memory_.max_streams, {streams_, under_way_, deliveries_}),
+      skeletons_(admission_.running(), streams_),
+      row_limit_(memory_.batch_rows),
+      composer_(LimitsFor(options, *model_->parts().kernels, memory_), admission_, streams_,
+                skeletons_),
+      plan_(options, model_->parts(), {admission_.running(), streams_, skeletons_}),
+      launcher_(options, model_->parts(), {memory_, admission_.running(), streams_, under_way_}),
+      taker_(model_->parts(), {streams_, under_way_, admission_, deliveries_}) {}
 
 Receipt EngineCore::MakeReceipt() {
-  Receipt receipt = receipt_;
-  const std::int64_t page_bytes =
-      kernels_.KvPageBytes({config_.layers, config_.kv_heads, config_.head_dim});
-  receipt.kv_bytes_peak = page_bytes * cache_.peak_pages();
-  receipt.kv_bytes_total = page_bytes * cache_.total_pages();
-  receipt.kv_bytes_held = page_bytes * (cache_.total_pages() - cache_.available_pages());
-  if (stored_) {
-    receipt.loaded_tokens = stored_->loaded_tokens();
-    receipt.saved_tokens = stored_->saved_tokens();
-    receipt.damaged_segments = stored_->damaged();
-  }
+  Receipt receipt = times_;
+  deliveries_.Report(receipt);
+  streams_.Report(receipt);
+  launcher_.Report(receipt);
+  taker_.Report(receipt);
+  receipt.preempted = admission_.preempted();
+  receipt.refused_steps = row_limit_.refusals();
   const MachineRates& rates = model_->parts().Rates();
-  receipt.limit_seconds = limit_.Seconds(rates);
-  receipt.decode_limit_seconds = limit_.DecodeSeconds(rates);
-  receipt.first_token_median = first_token_.At(0.5);
-  receipt.first_token_p99 = first_token_.At(0.99);
-  receipt.next_token_median = next_token_.At(0.5);
-  receipt.next_token_p99 = next_token_.At(0.99);
+  receipt.limit_seconds = launcher_.limit().Seconds(rates);
+  receipt.decode_limit_seconds = launcher_.limit().DecodeSeconds(rates);
   return receipt;
 }
 

@@ -34,7 +34,7 @@ struct NamedShape {
 };
 
 // Head sizes that are and are not multiples of 16, head ratios 1 to 4, tied logits, windows that
-// prompts cross.
+// prompts cross, in all layers or in some, layers that turn nothing, queries that grow.
 std::vector<NamedShape> Shapes() {
   return {
       {"llama", {.family = "llama", .tied = true, .seed = 11}},
@@ -42,6 +42,19 @@ std::vector<NamedShape> Shapes() {
       {"mistral", {.family = "mistral", .head_dim = 20, .window = 40, .seed = 13}},
       {"olmo2", {.family = "olmo2", .layers = 1, .kv_heads = 4, .seed = 14}},
       {"phi3", {.family = "phi3", .hidden = 40, .head_dim = 10, .window = 150, .seed = 15}},
+      {"qwen3_moe", {.family = "qwen3_moe", .hidden = 32, .head_dim = 16, .seed = 16}},
+      {"gpt_oss", {.family = "gpt_oss", .hidden = 32, .ffn = 32, .window = 40, .seed = 17}},
+      {"gemma3",
+       {.family = "gemma3_text",
+        .layers = 3,
+        .kv_heads = 1,
+        .head_dim = 16,
+        .window = 40,
+        .theta = 50000.0,
+        .tied = true,
+        .seed = 16}},
+      {"smollm3", {.family = "smollm3", .hidden = 32, .layers = 4, .head_dim = 8, .seed = 17}},
+      {"ministral3", {.family = "ministral3", .layers = 1, .head_dim = 16, .seed = 18}},
   };
 }
 
@@ -115,6 +128,7 @@ Way RandomWay(std::mt19937& random) {
   way.options.contexts_per_stack = 1 + below(4);
   way.options.questions_per_stack = below(4);
   way.options.stacks = 1 + below(4);
+  way.options.private_stacks = below(2) == 0;
   way.options.batch_rows = kBatchRows[below(5)];
   way.options.one_by_one = below(10) == 0;
   way.options.steps_ahead = below(2);
@@ -145,6 +159,8 @@ std::vector<Way> EveryStrategy() {
       options.questions_per_stack = questions;
       options.stacks = stacks;
     });
+    ways.push_back(ways.back());
+    ways.back().options.private_stacks = true;
   }
   return ways;
 }

@@ -1,4 +1,4 @@
-// --explain: what of the submitted work is shared, what was chosen and why, what it should cost.
+// --explain: what of the submitted work is shared, what was chosen, and its predicted cost.
 #include "plan/explain.h"
 
 #include <algorithm>
@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "engine/core.h"
 #include "engine/limit.h"
+#include "engine/storage_rules.h"
 
 namespace banyan {
 namespace {
@@ -14,6 +15,13 @@ namespace {
 struct Level {
   std::int64_t alone = 0;
   std::int64_t stored = 0;
+};
+
+// What waiting streams have in common.
+struct Sharing {
+  std::vector<Level> levels;
+  Level all;
+  std::int64_t tail_tokens = 0;  // at most
 };
 
 const char* WhyStrategy(Strategy strategy) {
@@ -37,75 +45,94 @@ const char* WhyStrategy(Strategy strategy) {
   return "";
 }
 
-}  // namespace
+std::int64_t MostTokens(const RequestTree& request, const RequestStream& stream) {
+  std::int64_t tokens = 0;
+  for (std::int32_t a = stream.first_answer; a < stream.end_answer; ++a) {
+    const AnswerRequest& wanted = request.answers[static_cast<size_t>(a)];
+    tokens +=
+        wanted.forced.empty() ? wanted.max_new : static_cast<std::int64_t>(wanted.forced.size());
+  }
+  return tokens;
+}
 
-std::string EngineCore::Explain() {
-  // A forest of its own tells what sharing finds, without touching the one that runs.
-  Forest forest(kCutKeys, std::vector<Digest>(model_->parts().variants.size()));
+// A forest of its own tells what sharing finds, without touching the one that runs.
+Sharing FindSharing(const WaitingLine& line, Forest forest, const StorageRules& rules) {
+  Sharing found;
   std::vector<NodeSplit> splits;
-  std::vector<Level> levels;
-  std::int64_t tail_tokens = 0;
-  std::int64_t alone = 0, stored = 0;
-  const bool share = options_.strategy != Strategy::kFlat;
-  for (const auto& [request, index] : line_.Fresh()) {
+  for (const auto& [request, index] : line.Fresh()) {
     const RequestStream& stream = request->streams[static_cast<size_t>(index)];
-    std::int64_t answer_tokens = 0;
-    for (std::int32_t a = stream.first_answer; a < stream.end_answer; ++a) {
-      const AnswerRequest& wanted = request->answers[static_cast<size_t>(a)];
-      answer_tokens +=
-          wanted.forced.empty() ? wanted.max_new : static_cast<std::int64_t>(wanted.forced.size());
-    }
+    const std::int64_t answer_tokens = MostTokens(*request, stream);
     for (const std::int32_t leaf : request->LeavesOf(stream)) {
       const std::vector<std::int32_t> path = request->PathTo(leaf);
       NodeId node;
-      if (levels.size() < path.size()) levels.resize(path.size());
+      if (found.levels.size() < path.size()) found.levels.resize(path.size());
       for (size_t depth = 0; depth < path.size(); ++depth) {
         const RequestSegment& segment = request->segments[static_cast<size_t>(path[depth])];
         const auto before = forest.TotalTokens();
-        node = forest.AddSegment(
-            node, {segment.tokens, segment.first_position, share, request->scope, request->variant},
-            splits);
-        levels[depth].alone += static_cast<std::int64_t>(segment.tokens.size());
-        levels[depth].stored += forest.TotalTokens() - before;
+        node = forest.AddSegment(node,
+                                 {segment.tokens, segment.first_position, rules.Shares(depth),
+                                  rules.ScopeOf(*request, stream), request->variant},
+                                 splits);
+        found.levels[depth].alone += static_cast<std::int64_t>(segment.tokens.size());
+        found.levels[depth].stored += forest.TotalTokens() - before;
       }
-      tail_tokens += forest.TakenOver(node) + answer_tokens;
+      found.tail_tokens += forest.TakenOver(node) + answer_tokens;
     }
   }
-  std::string text = fmt::format("strategy  {}: {}\n", StrategyName(options_.strategy),
-                                 WhyStrategy(options_.strategy));
-  text += fmt::format("backend   {}, {}\n", model_->backend_name(), model_->precision());
-  text += fmt::format("streams   {} waiting, at most {} at once, {} rows a step\n", line_.streams(),
-                      max_streams_, batch_rows_);
-  for (size_t depth = 0; depth < levels.size(); ++depth) {
-    const Level& level = levels[depth];
-    alone += level.alone;
-    stored += level.stored;
+  for (const Level& level : found.levels) {
+    found.all.alone += level.alone;
+    found.all.stored += level.stored;
+  }
+  return found;
+}
+
+std::string Describe(const Sharing& sharing) {
+  std::string text;
+  for (size_t depth = 0; depth < sharing.levels.size(); ++depth) {
+    const Level& level = sharing.levels[depth];
     text += fmt::format("level {:<3} {} tokens as if alone, {} stored and computed ({:.1f}x)\n",
                         depth, level.alone, level.stored,
                         level.stored > 0
                             ? static_cast<double>(level.alone) / static_cast<double>(level.stored)
                             : 0.0);
   }
-  text += fmt::format("prompts   {} tokens as if alone, {} computed, {} saved by sharing\n", alone,
-                      stored, alone - stored);
-  const std::int64_t page_bytes =
-      kernels_.KvPageBytes({config_.layers, config_.kv_heads, config_.head_dim});
+  const Level& all = sharing.all;
+  return text + fmt::format("prompts   {} tokens as if alone, {} computed, {} saved by sharing\n",
+                            all.alone, all.stored, all.alone - all.stored);
+}
+
+}  // namespace
+
+std::string EngineCore::Explain() {
+  const Model::Parts& model = model_->parts();
+  const Strategy strategy = options_.strategy;
+  std::string text =
+      fmt::format("strategy  {}: {}\n", StrategyName(strategy), WhyStrategy(strategy));
+  text += fmt::format("backend   {}, {}\n", model_->backend_name(), model_->precision());
+  text += fmt::format("streams   {} waiting, at most {} at once, {} rows a step\n", waiting(),
+                      max_streams(), row_limit_.most());
+  const Sharing sharing =
+      FindSharing(admission_.line(), Forest(kCutKeys, std::vector<Digest>(model.variants.size())),
+                  StorageRules(options_));
+  text += Describe(sharing);
+  const std::int64_t pages = streams_.cache().total_pages();
+  const std::int64_t page_bytes = model.kernels->KvPageBytes(
+      {model.config.layers, model.config.kv_heads, model.config.head_dim});
   text += fmt::format(
       "kv        {} tokens of prompts and at most {} of tails; the budget holds {} "
       "({} MiB)\n",
-      stored, tail_tokens, static_cast<std::int64_t>(cache_.total_pages()) * kPageTokens,
-      page_bytes * cache_.total_pages() >> 20);
-  Admit();
-  Decide();
-  if (scheduler_.decision().empty()) return text;
-  PlanStep();
-  const BuiltStep& built = *built_;
+      sharing.all.stored, sharing.tail_tokens, pages * kPageTokens, page_bytes * pages >> 20);
+  admission_.Admit();
+  if (composer_.Decide(row_limit_.rows()).empty()) return text;
+  plan_.Build(composer_.decision());
+  const Batch& batch = plan_.batch();
   text += "first step\n";
-  text += ExplainPlan(plan_, built.nodes, built.batch.positions, OptionsForPlan());
+  text += ExplainPlan(plan_.attention(), plan_.nodes(), batch.positions, plan_.options());
   const MachineRates& rates = model_->parts().Rates();
   if (rates.flops_per_second > 0.0) {
-    text += ExplainCost(CountPlan(plan_, built.batch.positions),
-                        static_cast<double>(built.batch.logit_rows.size()), limit_.sizes(), rates);
+    text +=
+        ExplainCost(CountPlan(plan_.attention(), batch.positions),
+                    static_cast<double>(batch.logit_rows.size()), launcher_.limit().sizes(), rates);
   }
   return text;
 }

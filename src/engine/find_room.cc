@@ -2,25 +2,24 @@
 // prompt and the first token; one that was preempted gets room for all that it can still need.
 #include <algorithm>
 #include <set>
+#include <utility>
 
 #include "base/error.h"
-#include "engine/core.h"
+#include "engine/stream_memory.h"
 
 namespace banyan {
-namespace {}  // namespace
-
 // The node of the prompt's last token. Segments that a stream of the same request has met are found
 // by that; others by their tokens, or added.
-NodeId EngineCore::FindPath(const Stream& stream, std::int32_t leaf_segment) {
-  const bool share = options_.strategy != Strategy::kFlat;
-  const bool remember = share || stream.declared().skeleton >= 0;
+NodeId StreamMemory::FindPath(const Stream& stream, std::int32_t leaf_segment) {
+  const RequestStream& declared = stream.declared();
+  const std::uint64_t scope = rules_.ScopeOf(*stream.request, declared);
   std::vector<RequestSegment>& segments = stream.request->segments;
   const std::vector<std::int32_t> path = stream.request->PathTo(leaf_segment);
   NodeId node;
   size_t next = path.size();
   while (next > 0 && !node.valid()) {
     const RequestSegment& segment = segments[static_cast<size_t>(path[next - 1])];
-    if (remember && forest_.Exists(segment.node)) {
+    if (rules_.Remembers(declared, next - 1) && forest_.Exists(segment.node)) {
       node = segment.node.node;
     } else {
       --next;
@@ -30,7 +29,7 @@ NodeId EngineCore::FindPath(const Stream& stream, std::int32_t leaf_segment) {
   for (; next < path.size(); ++next) {
     RequestSegment& segment = segments[static_cast<size_t>(path[next])];
     node = forest_.AddSegment(node,
-                              {segment.tokens, segment.first_position, share, stream.request->scope,
+                              {segment.tokens, segment.first_position, rules_.Shares(next), scope,
                                stream.request->variant},
                               splits);
     for (const NodeSplit& split : splits) {
@@ -38,14 +37,14 @@ NodeId EngineCore::FindPath(const Stream& stream, std::int32_t leaf_segment) {
       if (stored_) stored_->Split(split);
     }
     splits.clear();
-    if (remember) segment.node = forest_.Remember(node);
+    if (rules_.Remembers(declared, next)) segment.node = forest_.Remember(node);
   }
   return node;
 }
 
 // Keys that its tail holds when every answer has its full length. The last token is never fed, and
 // a stream of one token has no row in its tail.
-int EngineCore::TailKeys(const Stream& stream, NodeId leaf) const {
+int StreamMemory::TailKeys(const Stream& stream, NodeId leaf) const {
   const std::vector<AnswerRequest>& answers = stream.request->answers;
   auto tokens = static_cast<std::int64_t>(stream.written.size()) -
                 static_cast<std::int64_t>(stream.answer.tokens.size());
@@ -60,7 +59,7 @@ int EngineCore::TailKeys(const Stream& stream, NodeId leaf) const {
 }
 
 // Pins the leaves of all branches, and so all above them.
-void EngineCore::FindPaths(Stream& stream) {
+void StreamMemory::FindPaths(Stream& stream) {
   for (const std::int32_t leaf : stream.request->LeavesOf(stream.declared())) {
     Branch& branch = stream.branches.emplace_back();
     branch.leaf = FindPath(stream, leaf);
@@ -69,7 +68,7 @@ void EngineCore::FindPaths(Stream& stream) {
 }
 
 // Of all branches, each once, parents first.
-std::vector<NodeId> EngineCore::PromptNodes(const Stream& stream) const {
+std::vector<NodeId> StreamMemory::PromptNodes(const Stream& stream) const {
   if (stream.branches.size() == 1) return forest_.Path(stream.lead().leaf);
   std::vector<NodeId> nodes;
   std::set<NodeId> known;
@@ -83,8 +82,8 @@ std::vector<NodeId> EngineCore::PromptNodes(const Stream& stream) const {
 
 // Keys that a branch's tail gets room for at once. One that was preempted gets all that it can
 // need, or `most_pages`: then it runs alone, as far as it gets.
-int EngineCore::FirstTailKeys(const Stream& stream, const Branch& branch,
-                              std::int64_t most_pages) const {
+int StreamMemory::FirstTailKeys(const Stream& stream, const Branch& branch,
+                                std::int64_t most_pages) const {
   const int all_keys = TailKeys(stream, branch.leaf);
   const int taken = forest_.TakenOver(branch.leaf);
   if (!stream.preempted) return std::min(all_keys, taken + 1);
@@ -93,32 +92,29 @@ int EngineCore::FirstTailKeys(const Stream& stream, const Branch& branch,
       std::clamp<std::int64_t>(all_keys, 0, std::max(most_pages * kPageTokens, least)));
 }
 
-// `spare`: pages to leave to others, if it was not preempted. `least_room`: it gets what it needs
-// to go on, even if it was.
-bool EngineCore::TryAdmit(Stream& stream, std::int64_t spare, bool least_room) {
+bool StreamMemory::GiveRoom(Stream& stream, const Room& room) {
   FindPaths(stream);
   const std::vector<NodeId> nodes = PromptNodes(stream);
   std::int64_t missing = 0, path_pages = 0, tail_pages = 0;
   for (const NodeId node : nodes) {
-    const auto tokens = static_cast<int>(forest_.at(node).tokens.size());
-    missing += cache_.MissingPages(node, tokens);
-    path_pages += PagesFor(tokens);
+    missing += cache_.MissingPages(node, Tokens(node));
+    path_pages += PagesFor(Tokens(node));
   }
   const auto branches = static_cast<std::int64_t>(stream.branches.size());
-  const std::int64_t most = least_room ? 0 : (cache_.total_pages() - path_pages) / branches;
+  const std::int64_t most = room.least ? 0 : (cache_.total_pages() - path_pages) / branches;
   int cached = 0;
   for (const Branch& branch : stream.branches) {
     tail_pages += PagesFor(FirstTailKeys(stream, branch, most));
     for (const NodeId node : forest_.Path(branch.leaf)) cached += cache_.filled(node);
   }
-  if (stream.preempted) spare = 0;
+  const std::int64_t spare = stream.preempted ? 0 : room.spare;
   if (missing + tail_pages + spare > cache_.available_pages()) {
     for (const Branch& branch : stream.branches) cache_.Unpin(branch.leaf);
     stream.branches.clear();  // what was added for it went again
     return false;
   }
   for (const NodeId node : nodes) {
-    BANYAN_CHECK(cache_.Reserve(node, static_cast<int>(forest_.at(node).tokens.size())));
+    BANYAN_CHECK(cache_.Reserve(node, Tokens(node)));
   }
   for (Branch& branch : stream.branches) {
     branch.tail = forest_.AddTail(branch.leaf);
@@ -129,10 +125,9 @@ bool EngineCore::TryAdmit(Stream& stream, std::int64_t spare, bool least_room) {
   }
   if (stored_) stored_->Load(nodes);
   stream.written = {};
-  running_branches_ += static_cast<int>(stream.branches.size());
   if (!std::exchange(stream.began, true)) {
     stream.answer.cached_tokens = cached;
-    receipt_.prompt_tokens += stream.prompt_tokens;
+    prompt_tokens_ += stream.prompt_tokens;
   }
   return true;
 }

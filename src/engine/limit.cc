@@ -7,6 +7,14 @@ double Elements(const Matrix& matrix) {
   return static_cast<double>(matrix.rows) * static_cast<double>(matrix.columns);
 }
 
+// That a row meets.
+double ElementsOfFfn(const LayerWeights& layer, const ModelConfig& config) {
+  if (layer.experts == nullptr) return Elements(*layer.gate_up) + Elements(*layer.down);
+  const ExpertWeights& expert = layer.experts->experts.front();
+  return Elements(*layer.router) +
+         config.experts.rule.chosen * (Elements(*expert.gate_up) + Elements(*expert.down));
+}
+
 }  // namespace
 
 ModelSizes SizesOf(const Model::Parts& model) {
@@ -15,13 +23,14 @@ ModelSizes SizesOf(const Model::Parts& model) {
   const bool tied = model.weights.logits == model.weights.embedding;
   ModelSizes sizes;
   const LayerWeights& last = model.weights.layers.back();
-  const double last_after_attention =
-      Elements(*last.output) + Elements(*last.gate_up) + Elements(*last.down);
+  const double last_after_attention = Elements(*last.output) + ElementsOfFfn(last, config);
   sizes.logit_parameters = vocabulary + last_after_attention;
   sizes.row_parameters = static_cast<double>(model.weights.parameters) -
+                         static_cast<double>(model.weights.resting_parameters) -
                          vocabulary * (tied ? 1.0 : 2.0) - last_after_attention;
   // Of an untied embedding only the rows of the batch are read.
   sizes.weight_bytes = static_cast<double>(model.weights.bytes) -
+                       static_cast<double>(model.weights.resting_bytes) -
                        (tied ? 0.0 : static_cast<double>(model.weights.embedding->bytes));
   sizes.layers = config.layers;
   sizes.heads = config.heads;

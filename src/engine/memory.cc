@@ -43,7 +43,11 @@ std::int64_t BytesOfRow(const ModelConfig& config) {
 std::int64_t BytesBesideActivations(const ModelConfig& config, const EngineMemory& memory) {
   constexpr std::int64_t kWorkspaces = std::int64_t{1} << 30;
   const std::int64_t logits = std::int64_t{memory.logit_rows} * config.vocab_size * 4;
-  return memory.batch_rows * BytesOfRow(config) + logits + kWorkspaces;
+  // The 16-bit form of what lies between the products of experts.
+  const std::int64_t slots =
+      std::min<std::int64_t>(memory.batch_rows, kExpertRows) * config.experts.rule.chosen;
+  const std::int64_t experts = 2 * slots * config.experts.inner_size;
+  return memory.batch_rows * BytesOfRow(config) + logits + experts + kWorkspaces;
 }
 
 Defaults DefaultsFor(const Model::Parts& model) {

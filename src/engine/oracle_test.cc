@@ -128,11 +128,14 @@ void ExpectOracle(const fs::path& model_path, const fs::path& golden) {
 }
 
 TEST(EngineOracle, HuggingFaceModels) {
-  const fs::path folder = fs::path(BANYAN_GOLDEN_DIR) / "models";
-  if (!fs::exists(folder)) GTEST_SKIP() << "no oracles at " << folder;
-  for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
-    if (!fs::exists(entry.path() / "golden.json")) continue;
-    ExpectOracle(entry.path(), entry.path() / "golden.json");
+  const fs::path golden = BANYAN_GOLDEN_DIR;
+  if (!fs::exists(golden / "models")) GTEST_SKIP() << "no oracles at " << golden;
+  for (const char* folder : {"models", "families"}) {
+    if (!fs::exists(golden / folder)) continue;
+    for (const fs::directory_entry& entry : fs::directory_iterator(golden / folder)) {
+      if (!fs::exists(entry.path() / "golden.json")) continue;
+      ExpectOracle(entry.path(), entry.path() / "golden.json");
+    }
   }
 }
 

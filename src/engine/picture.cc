@@ -27,17 +27,19 @@ std::vector<std::int32_t> SegmentReaders(const RequestTree& request) {
 }  // namespace
 
 std::vector<ForestNode> EngineCore::Picture(std::span<const RequestId> requests) const {
+  const RunningStreams& running = admission_.running();
+  const Forest& forest = streams_.forest();
   std::vector<ForestNode> picture;
   std::unordered_map<std::uint64_t, size_t> known;  // serial → place
   const auto show = [&](NodeId id, int level, RequestId request) -> ForestNode& {
-    const Node& node = forest_.at(id);
+    const Node& node = forest.at(id);
     const auto [place, added] = known.try_emplace(node.serial, picture.size());
     if (added) {
       ForestNode& shown = picture.emplace_back();
       shown.id = node.serial;
-      shown.parent = node.parent.valid() ? forest_.at(node.parent).serial : 0;
+      shown.parent = node.parent.valid() ? forest.at(node.parent).serial : 0;
       shown.tokens = static_cast<std::int32_t>(node.tokens.size());
-      shown.computed = std::min(cache_.filled(id), shown.tokens);
+      shown.computed = std::min(streams_.cache().filled(id), shown.tokens);
       shown.level = level;
       shown.growing = node.growing;
       shown.request = request;
@@ -47,9 +49,9 @@ std::vector<ForestNode> EngineCore::Picture(std::span<const RequestId> requests)
   // A node's readers do not depend on the moment: every request that runs adds all of a segment's.
   std::map<RequestId, std::vector<std::int32_t>> readers;
   std::set<std::pair<std::uint64_t, std::pair<RequestId, std::int32_t>>> counted;
-  for (const StreamId id : running_) {
-    if (!Alive(id)) continue;
-    const Stream& stream = at(id);
+  for (const StreamId id : running.order()) {
+    if (!running.Has(id)) continue;
+    const Stream& stream = running.at(id);
     const RequestTree& request = *stream.request;
     if (std::ranges::find(requests, request.id) == requests.end()) continue;
     const auto [of_request, first] = readers.try_emplace(request.id);
@@ -58,8 +60,8 @@ std::vector<ForestNode> EngineCore::Picture(std::span<const RequestId> requests)
     for (size_t b = 0; b < stream.branches.size(); ++b) {
       const Branch& branch = stream.branches[b];
       const std::vector<std::int32_t> segments = request.PathTo(leaves[b]);
-      for (const NodeId node : forest_.Path(branch.leaf)) {
-        const std::int32_t begin = forest_.at(node).first_position;
+      for (const NodeId node : forest.Path(branch.leaf)) {
+        const std::int32_t begin = forest.at(node).first_position;
         int level = 0;
         while (level + 1 < static_cast<int>(segments.size()) &&
                request.segments[static_cast<size_t>(segments[static_cast<size_t>(level)])]

@@ -1,62 +1,19 @@
-// Requests as they come in, and their ends from outside.
-#include <algorithm>
-
+// Ends of answers that come from outside.
 #include "engine/core.h"
 
 namespace banyan {
 
-void EngineCore::Accept(std::shared_ptr<RequestTree> request) {
-  if (request->streams.empty()) return;
-  if (options_.strategy == Strategy::kStacked) NumberStacks(*request);
-  receipt_.streams += static_cast<std::int64_t>(request->streams.size());
-  requests_.emplace(request->id, request);
-  line_.Add(std::move(request));
-}
-
-// A stack takes so many contexts, and of a context so many questions; the rest opens a new one.
-void EngineCore::NumberStacks(RequestTree& request) {
-  for (size_t i = 0; i < request.streams.size(); ++i) {
-    RequestStream& stream = request.streams[i];
-    if (stream.panel >= 0) {  // its documents make a stack of their own
-      stream.stack = ++stack_;
-      stack_contexts_ = options_.contexts_per_stack;
-      last_context_ = {};
-      continue;
-    }
-    if (i > 0 && stream.skeleton >= 0 && stream.skeleton == request.streams[i - 1].skeleton) {
-      stream.stack = stack_;  // they see one another
-      continue;
-    }
-    const std::int32_t context = request.segments[static_cast<size_t>(stream.leaf)].parent;
-    const std::pair here(request.id, context);
-    if (context < 0 || here != last_context_) {
-      ++stack_contexts_;
-      context_questions_ = 0;
-    }
-    ++context_questions_;
-    const int most = options_.questions_per_stack;
-    if (stack_contexts_ > options_.contexts_per_stack || (most > 0 && context_questions_ > most)) {
-      ++stack_;
-      stack_contexts_ = 1;
-      context_questions_ = 1;
-    }
-    last_context_ = here;
-    stream.stack = stack_;
-  }
-}
-
 void EngineCore::Cancel(RequestId id, std::optional<std::uint64_t> tag) {
-  const auto found = requests_.find(id);
-  if (found == requests_.end()) return;
-  const std::shared_ptr<RequestTree> request = found->second;
+  const std::shared_ptr<RequestTree> request = deliveries_.Find(id);
+  if (!request) return;
   if (tag) {
     CancelTagged(request, *tag);
   } else {
     for (size_t i = 0; i < request->streams.size(); ++i) {
-      EndStream(request, static_cast<std::int32_t>(i), FinishReason::kCancelled, "");
+      admission_.End(request, static_cast<std::int32_t>(i), FinishReason::kCancelled, "");
     }
   }
-  ForgetEnded();
+  admission_.ForgetRemoved();
 }
 
 void EngineCore::CancelTagged(const std::shared_ptr<RequestTree>& request, std::uint64_t tag) {
@@ -74,7 +31,7 @@ void EngineCore::CancelTagged(const std::shared_ptr<RequestTree>& request, std::
     RequestStream& declared = request->streams[static_cast<size_t>(it->second)];
     if (declared.over) continue;
     if (declared.end_answer - declared.first_answer == 1) {
-      EndStream(request, it->second, FinishReason::kCancelled, "");
+      admission_.End(request, it->second, FinishReason::kCancelled, "");
       continue;
     }
     // Answers in turn: the one being written ends now, the others when their turn comes.
@@ -85,39 +42,20 @@ void EngineCore::CancelTagged(const std::shared_ptr<RequestTree>& request, std::
       }
     }
     if (!declared.running.valid()) continue;
-    Stream& stream = at(declared.running);
+    Stream& stream = admission_.running().at(declared.running);
     if (stream.wanted().tag != tag) continue;
-    ForgetUnderWay(stream);
-    FinishAnswer(stream, FinishReason::kCancelled, "");
-  }
-}
-
-void EngineCore::EndStream(const std::shared_ptr<RequestTree>& request, std::int32_t index,
-                           FinishReason reason, const std::string& why) {
-  const RequestStream& declared = request->streams[static_cast<size_t>(index)];
-  if (declared.over) return;
-  if (declared.running.valid()) {
-    Stream& stream = at(declared.running);
-    DeliverEnds(stream, reason, why);
-    Retire(stream);
-    return;
-  }
-  if (const std::unique_ptr<Stream> stream = line_.Remove(request, index)) {
-    DeliverEnds(*stream, reason, why);
-    no_room_ = false;  // somebody else may be the next in line now
+    under_way_.Forget(stream);
+    taker_.FinishAnswer(stream, FinishReason::kCancelled, "");
   }
 }
 
 void EngineCore::EndAll(FinishReason reason, const std::string& why) {
-  std::vector<std::shared_ptr<RequestTree>> all;
-  for (const auto& [id, request] : requests_) all.push_back(request);
-  std::ranges::sort(all, {}, [](const auto& request) { return request->id; });
-  for (const std::shared_ptr<RequestTree>& request : all) {
+  for (const std::shared_ptr<RequestTree>& request : deliveries_.OpenRequests()) {
     for (size_t i = 0; i < request->streams.size(); ++i) {
-      EndStream(request, static_cast<std::int32_t>(i), reason, why);
+      admission_.End(request, static_cast<std::int32_t>(i), reason, why);
     }
   }
-  ForgetEnded();
+  admission_.ForgetRemoved();
 }
 
 }  // namespace banyan

@@ -123,7 +123,7 @@ void Engine::State::Deliver() {
   const std::lock_guard lock(mutex);
   waiting = core.waiting();
   waiting_tokens = core.waiting_tokens();
-  running = core.running();
+  running = core.writing();
   idle = core.idle();
   changed.notify_all();
 }

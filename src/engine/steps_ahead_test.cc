@@ -232,11 +232,11 @@ TEST(StepsAhead, GoOnAfterAStepWithoutTokens) {
 class RefusingKernels : public ForwardingKernels {
  public:
   using ForwardingKernels::ForwardingKernels;
-  void SwiGlu(const Tensor& x, Tensor& out) override {
+  void Glu(Gate gate, const Tensor& x, Tensor& out) override {
     if (out.rows > most_rows) {
       throw Error(ErrorKind::kLimit, fmt::format("no memory for {} rows", out.rows));
     }
-    ForwardingKernels::SwiGlu(x, out);
+    ForwardingKernels::Glu(gate, x, out);
   }
   std::int64_t most_rows = 1 << 20;
 };

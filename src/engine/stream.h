@@ -37,14 +37,15 @@ struct Stream {
   std::int32_t end_answer = 0;
   int prompt_tokens = 0;
   bool began = false;  // it has run before
-  // Of a skeleton's value: what it shares with the others, while it runs or waits to run again.
+  // Of a skeleton's value: what all values of the skeleton share, while they run or wait to run
+  // again.
   std::shared_ptr<SkeletonRun> skeleton;
-  // Its answer has ended, and it only keeps what other values of its skeleton see. It wants nothing
-  // any more.
+  // Of a skeleton's value: its answer has ended. The stream runs on without rows, because other
+  // values see its keys.
   bool ended = false;
 
-  // While it runs: one, or those of a panel, the answer's own segment first (the prior, if there is
-  // one). All have the same answer.
+  // While the stream runs: one branch, or all branches of its panel, that of the answer's own
+  // segment first (the prior, if the panel has one). The answer is written on all of them.
   std::vector<Branch> branches;
   // It was preempted. When it runs again, all pages that it can need are its own from the start,
   // and it is not preempted again.
@@ -65,6 +66,8 @@ struct Stream {
     return request->answers[static_cast<size_t>(answer_index)];
   }
   const Branch& lead() const { return branches.front(); }
+  // It wants, or has, tokens after its prompt's; else it waits for its prompt.
+  bool decodes() const { return state == State::kDecode || tokens_under_way > 0 || ended; }
   bool has_panel() const { return declared().panel >= 0; }
   RequestStream& declared() const { return request->streams[static_cast<size_t>(index)]; }
   // Tokens of the answer being written, at most.

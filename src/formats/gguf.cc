@@ -60,18 +60,24 @@ struct TensorTypeEntry {
 
 // GGUF's numbers of element types. Types without a dtype are known by name only.
 constexpr std::array<TensorTypeEntry, 36> kTensorTypes = {{
-    {0, "F32", DType::kF32},        {1, "F16", DType::kF16},        {2, "Q4_0", DType::kQ4_0},
-    {3, "Q4_1", DType::kQ4_1},      {6, "Q5_0", DType::kQ5_0},      {7, "Q5_1", DType::kQ5_1},
-    {8, "Q8_0", DType::kQ8_0},      {9, "Q8_1", std::nullopt},      {10, "Q2_K", DType::kQ2_K},
-    {11, "Q3_K", DType::kQ3_K},     {12, "Q4_K", DType::kQ4_K},     {13, "Q5_K", DType::kQ5_K},
-    {14, "Q6_K", DType::kQ6_K},     {15, "Q8_K", std::nullopt},     {16, "IQ2_XXS", std::nullopt},
-    {17, "IQ2_XS", std::nullopt},   {18, "IQ3_XXS", std::nullopt},  {19, "IQ1_S", std::nullopt},
-    {20, "IQ4_NL", DType::kIQ4_NL}, {21, "IQ3_S", std::nullopt},    {22, "IQ2_S", std::nullopt},
-    {23, "IQ4_XS", std::nullopt},   {24, "I8", std::nullopt},       {25, "I16", std::nullopt},
-    {26, "I32", std::nullopt},      {27, "I64", std::nullopt},      {28, "F64", std::nullopt},
-    {29, "IQ1_M", std::nullopt},    {30, "BF16", DType::kBF16},     {31, "Q4_0_4_4", std::nullopt},
-    {32, "Q4_0_4_8", std::nullopt}, {33, "Q4_0_8_8", std::nullopt}, {34, "TQ1_0", std::nullopt},
-    {35, "TQ2_0", std::nullopt},    {39, "MXFP4", std::nullopt},    {40, "NVFP4", std::nullopt},
+    {0, "F32", DType::kF32},          {1, "F16", DType::kF16},
+    {2, "Q4_0", DType::kQ4_0},        {3, "Q4_1", DType::kQ4_1},
+    {6, "Q5_0", DType::kQ5_0},        {7, "Q5_1", DType::kQ5_1},
+    {8, "Q8_0", DType::kQ8_0},        {9, "Q8_1", std::nullopt},
+    {10, "Q2_K", DType::kQ2_K},       {11, "Q3_K", DType::kQ3_K},
+    {12, "Q4_K", DType::kQ4_K},       {13, "Q5_K", DType::kQ5_K},
+    {14, "Q6_K", DType::kQ6_K},       {15, "Q8_K", DType::kQ8_K},
+    {16, "IQ2_XXS", DType::kIQ2_XXS}, {17, "IQ2_XS", DType::kIQ2_XS},
+    {18, "IQ3_XXS", DType::kIQ3_XXS}, {19, "IQ1_S", DType::kIQ1_S},
+    {20, "IQ4_NL", DType::kIQ4_NL},   {21, "IQ3_S", DType::kIQ3_S},
+    {22, "IQ2_S", DType::kIQ2_S},     {23, "IQ4_XS", DType::kIQ4_XS},
+    {24, "I8", std::nullopt},         {25, "I16", std::nullopt},
+    {26, "I32", std::nullopt},        {27, "I64", std::nullopt},
+    {28, "F64", std::nullopt},        {29, "IQ1_M", DType::kIQ1_M},
+    {30, "BF16", DType::kBF16},       {31, "Q4_0_4_4", std::nullopt},
+    {32, "Q4_0_4_8", std::nullopt},   {33, "Q4_0_8_8", std::nullopt},
+    {34, "TQ1_0", DType::kTQ1_0},     {35, "TQ2_0", DType::kTQ2_0},
+    {39, "MXFP4", DType::kMXFP4},     {40, "NVFP4", std::nullopt},
 }};
 
 std::string TensorTypeName(std::uint32_t number) {

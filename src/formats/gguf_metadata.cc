@@ -200,8 +200,14 @@ std::optional<std::vector<std::int64_t>> GgufFile::FindIntArray(std::string_view
   constexpr const char* kExpected = "an array of integers";
   const Value* value = FindArray(key, kExpected);
   if (value == nullptr) return std::nullopt;
-  if (!IsInteger(value->type)) WrongType(key, *value, kExpected);
   std::vector<std::int64_t> numbers(static_cast<size_t>(value->count));
+  if (value->type == ValueType::kBool) {
+    for (size_t i = 0; i < numbers.size(); ++i) {
+      numbers[i] = Load<std::uint8_t>(value->bytes, i) != 0 ? 1 : 0;
+    }
+    return numbers;
+  }
+  if (!IsInteger(value->type)) WrongType(key, *value, kExpected);
   for (size_t i = 0; i < numbers.size(); ++i) {
     numbers[i] = LoadInteger(value->type, value->bytes, i);
     if (value->type == ValueType::kUint64 && numbers[i] < 0) {

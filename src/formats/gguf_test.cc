@@ -53,7 +53,7 @@ GgufWriter EveryType() {
   writer.TensorF32("matrix", std::vector<std::int64_t>{2, 3}, values);
   const std::vector<std::byte> block(34, std::byte{1});
   writer.Tensor("quantised", std::vector<std::int64_t>{1, 32}, 8, block);
-  writer.Tensor("strange", std::vector<std::int64_t>{1}, 16, {});
+  writer.Tensor("strange", std::vector<std::int64_t>{1}, 40, {});
   return writer;
 }
 
@@ -118,7 +118,7 @@ TEST(Gguf, TensorsHaveShapesOutermostFirst) {
                          }),
             "x.gguf: tensor 'matrix': expected shape [3, 2], found [2, 3]");
   EXPECT_THAT(ErrorMessage(ErrorKind::kUnsupported, [&] { tensors.Get("strange", {1}); }),
-              HasSubstr("tensor 'strange' has element type IQ2_XXS"));
+              HasSubstr("tensor 'strange' has element type NVFP4"));
   EXPECT_THAT(ErrorMessage(ErrorKind::kNotFound, [&] { tensors.Get("nothing", {1}); }),
               HasSubstr("no tensor 'nothing'"));
 }

@@ -5,11 +5,11 @@
 #include <system_error>
 #include <vector>
 
-#include "banyan/models.h"
 #include "base/cache_directory.h"
 #include "base/error.h"
 #include "base/mapped_file.h"
 #include "formats/shipped_model.h"
+#include "program/models.h"
 
 namespace banyan {
 namespace {

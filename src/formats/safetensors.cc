@@ -90,17 +90,23 @@ ByteRange ReadEntry(const std::string& tensor_name, const Json& entry,
   }
   const std::uint64_t size = range.end - range.begin;
   const std::optional<DType> dtype = DTypeOf(type_name);
-  if (!dtype) {
+  const bool plain_bytes = type_name == "U8";
+  if (!dtype && !plain_bytes) {
     store.AddUnsupported(tensor_name, type_name, static_cast<size_t>(size), file);
     return range;
   }
-  const std::uint64_t needed = elements * static_cast<std::uint64_t>(TraitsOf(*dtype).bytes);
+  const int element = dtype ? TraitsOf(*dtype).bytes : 1;
+  const std::uint64_t needed = elements * static_cast<std::uint64_t>(element);
   if (needed != size) {
     Throw(ErrorKind::kFormat, "{}: {} of shape {} needs {} bytes, data_offsets {} to {} give {}",
           where, type_name, ShapeText(shape), needed, range.begin, range.end, size);
   }
   const auto bytes = data.subspan(static_cast<size_t>(range.begin), static_cast<size_t>(size));
-  store.Add({tensor_name, *dtype, std::move(shape), bytes}, file);
+  if (dtype) {
+    store.Add({tensor_name, *dtype, std::move(shape), bytes}, file);
+  } else {
+    store.AddBytes({tensor_name, DType::kF32, std::move(shape), bytes}, file);
+  }
   return range;
 }
 

@@ -52,6 +52,29 @@ TEST(Safetensors, ReadsTensors) {
             "x: tensor 'b': expected shape [3, 1], found [3]");
 }
 
+TEST(Safetensors, BytesAreFetchedAsSuch) {
+  SafetensorsWriter writer = Small();
+  writer.Tensor("d", "U8", std::vector<std::int64_t>{2, 2}, std::vector<std::byte>(4));
+  const std::string bytes = writer.Bytes();
+  const TensorStore store = ReadSafetensors(BytesOf(bytes), "x");
+  const std::vector<std::int64_t> shape = {2, 2}, other = {4};
+  EXPECT_EQ(store.GetBytes("d", shape).bytes.size(), 4u);
+  EXPECT_NE(store.FindBytes("d"), nullptr);
+  EXPECT_EQ(store.FindBytes("a"), nullptr);
+  EXPECT_EQ(store.FindBytes("nothing"), nullptr);
+  EXPECT_EQ(ErrorMessage(ErrorKind::kFormat, [&] { store.GetBytes("d", other); }),
+            "x: tensor 'd': expected shape [4], found [2, 2]");
+  EXPECT_EQ(ErrorMessage(ErrorKind::kUnsupported, [&] { store.GetBytes("b", other); }),
+            "x: tensor 'b': expected element type U8, found BF16");
+  EXPECT_EQ(ErrorMessage(ErrorKind::kUnsupported, [&] { store.GetBytes("c", other); }),
+            "x: tensor 'c': expected element type U8, found I64");
+  EXPECT_EQ(ErrorMessage(ErrorKind::kUnsupported, [&] { store.GetAnyShape("d"); }),
+            "x: tensor 'd' has element type U8, which cannot be read");
+  EXPECT_THAT(MessageOfBytes(SafetensorsBytes(
+                  R"({"d":{"dtype":"U8","shape":[5],"data_offsets":[0,4]}})", "abcd")),
+              HasSubstr("needs 5 bytes"));
+}
+
 TEST(Safetensors, MetadataIsNoTensor) {
   const std::string bytes = SafetensorsBytes(R"({"__metadata__":{"format":"pt"}})", "");
   EXPECT_TRUE(ReadSafetensors(BytesOf(bytes), "x").Empty());

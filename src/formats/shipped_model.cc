@@ -6,9 +6,9 @@
 #include <string>
 #include <system_error>
 
-#include "banyan/models.h"
 #include "base/error.h"
 #include "formats/locate.h"
+#include "program/models.h"
 
 namespace banyan {
 namespace {
@@ -21,6 +21,9 @@ std::string FileName() { return std::string(kShippedModel) + ".gguf"; }
 
 std::vector<fs::path> ShippedModelFolders(const fs::path& executable) {
   std::vector<fs::path> folders;
+  // The Python package's command, whose program is Python.
+  const char* of_package = std::getenv("BANYAN_MODELS");
+  if (of_package != nullptr && *of_package != '\0') folders.emplace_back(of_package);
   const fs::path folder = executable.parent_path();
   if (folder.filename() == "bin") {
     folders.push_back(folder.parent_path() / "share" / "banyan" / "models");

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 
 #include "banyan/error.h"
-#include "banyan/models.h"
 #include "formats/locate.h"
+#include "program/models.h"
 #include "support/error_message.h"
 #include "support/temp_directory.h"
 

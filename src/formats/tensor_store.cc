@@ -6,10 +6,15 @@
 #include "base/error.h"
 
 namespace banyan {
+namespace {
+
+constexpr const char* kBytes = "U8";
+
+}  // namespace
 
 bool TensorStore::Has(std::string_view name) const { return entries_.contains(name); }
 
-const HostTensor& TensorStore::GetAnyShape(std::string_view name) const {
+const TensorStore::Entry& TensorStore::Find(std::string_view name) const {
   const auto found = entries_.find(name);
   if (found == entries_.end()) {
     const std::string files =
@@ -19,7 +24,17 @@ const HostTensor& TensorStore::GetAnyShape(std::string_view name) const {
     Throw(ErrorKind::kNotFound, "{}: no tensor '{}'; found {}",
           entries_.empty() ? "model" : entries_.begin()->second.file, name, files);
   }
-  const Entry& entry = found->second;
+  return found->second;
+}
+
+void TensorStore::CheckShape(const Entry& entry, std::span<const std::int64_t> expected_shape) {
+  if (std::ranges::equal(entry.tensor.shape, expected_shape)) return;
+  Throw(ErrorKind::kFormat, "{}: tensor '{}': expected shape {}, found {}", entry.file,
+        entry.tensor.name, ShapeText(expected_shape), ShapeText(entry.tensor.shape));
+}
+
+const HostTensor& TensorStore::GetAnyShape(std::string_view name) const {
+  const Entry& entry = Find(name);
   if (!entry.unsupported_type.empty()) {
     Throw(ErrorKind::kUnsupported, "{}: tensor '{}' has element type {}, which cannot be read",
           entry.file, name, entry.unsupported_type);
@@ -30,12 +45,27 @@ const HostTensor& TensorStore::GetAnyShape(std::string_view name) const {
 const HostTensor& TensorStore::Get(std::string_view name,
                                    std::span<const std::int64_t> expected_shape) const {
   const HostTensor& tensor = GetAnyShape(name);
-  if (!std::ranges::equal(tensor.shape, expected_shape)) {
-    Throw(ErrorKind::kFormat, "{}: tensor '{}': expected shape {}, found {}",
-          entries_.find(name)->second.file, name, ShapeText(expected_shape),
-          ShapeText(tensor.shape));
-  }
+  CheckShape(Find(name), expected_shape);
   return tensor;
+}
+
+const HostTensor& TensorStore::GetBytes(std::string_view name,
+                                        std::span<const std::int64_t> expected_shape) const {
+  const Entry& entry = Find(name);
+  if (entry.unsupported_type != kBytes) {
+    Throw(ErrorKind::kUnsupported, "{}: tensor '{}': expected element type {}, found {}",
+          entry.file, name, kBytes,
+          entry.unsupported_type.empty() ? TraitsOf(entry.tensor.dtype).name
+                                         : entry.unsupported_type.c_str());
+  }
+  CheckShape(entry, expected_shape);
+  return entry.tensor;
+}
+
+const HostTensor* TensorStore::FindBytes(std::string_view name) const {
+  const auto found = entries_.find(name);
+  if (found == entries_.end() || found->second.unsupported_type != kBytes) return nullptr;
+  return &found->second.tensor;
 }
 
 const HostTensor& TensorStore::Get(std::string_view name,
@@ -89,6 +119,11 @@ void TensorStore::AddUnsupported(const std::string& name, const std::string& typ
   HostTensor nameless;
   nameless.name = name;
   Insert({std::move(nameless), type_name, file, bytes});
+}
+
+void TensorStore::AddBytes(HostTensor tensor, const std::string& file) {
+  const size_t bytes = tensor.bytes.size();
+  Insert({std::move(tensor), kBytes, file, bytes});
 }
 
 void TensorStore::Absorb(TensorStore other) {

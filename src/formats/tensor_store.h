@@ -36,6 +36,13 @@ class TensorStore {
   // The same for a tensor whose shape is not known beforehand.
   const HostTensor& GetAnyShape(std::string_view name) const;
 
+  // A tensor of unsigned bytes, which are no weights by themselves; its dtype means nothing. Throws
+  // as Get, kUnsupported when the elements are something else.
+  const HostTensor& GetBytes(std::string_view name,
+                             std::span<const std::int64_t> expected_shape) const;
+  // The same of any shape; null when there is no such tensor of bytes.
+  const HostTensor* FindBytes(std::string_view name) const;
+
   // Sorted.
   [[nodiscard]] std::vector<std::string> Names() const;
 
@@ -60,6 +67,9 @@ class TensorStore {
   void AddUnsupported(const std::string& name, const std::string& type_name, size_t bytes,
                       const std::string& file);
 
+  // A tensor of unsigned bytes, for GetBytes alone.
+  void AddBytes(HostTensor tensor, const std::string& file);
+
   // Moves everything of `other` here; throws kFormat when both have a tensor of one name.
   void Absorb(TensorStore other);
 
@@ -72,6 +82,8 @@ class TensorStore {
   };
 
   void Insert(Entry entry);
+  const Entry& Find(std::string_view name) const;
+  static void CheckShape(const Entry& entry, std::span<const std::int64_t> expected_shape);
 
   std::vector<MappedFile> files_;
   std::map<std::string, Entry, std::less<>> entries_;

@@ -112,9 +112,11 @@ class ParallelContextTest : public OperationTest {
 TEST_P(ParallelContextTest, WeighsByTheDefinition) {
   for (const ParallelContext& numbers :
        {kSharpened, ParallelContext{0, 1.0f, 1.3f}, {0, 0.3f, 1.0f}, {0, 1.7f, 0.4f}}) {
+    std::vector<Tree> trees = JoinedTrees(numbers);
+    if (numbers.temperature != kSharpened.temperature) trees.pop_back();  // the long one: once
     for (const AttentionSetup& setup :
          {AttentionSetup{4, 2, 24, 0}, {2, 2, 64, 0}, {3, 1, 16, 0, 45}}) {
-      for (const Tree& tree : JoinedTrees(numbers)) {
+      for (const Tree& tree : trees) {
         SCOPED_TRACE(setup.Text());
         const HostMatrix contents = RandomMatrix(tree.key_count, setup.columns(), 71);
         const HostMatrix found = RunAttention(*tested_, setup, tree, contents, {}).out;
@@ -252,7 +254,7 @@ TEST_P(ParallelContextTest, ThreadsDoNotChangeBits) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Backends, ParallelContextTest, testing::ValuesIn(AllBackends()),
+INSTANTIATE_TEST_SUITE_P(Backends, ParallelContextTest, testing::ValuesIn(BackendsOfManyPlans()),
                          BackendName);
 
 }  // namespace

@@ -20,9 +20,13 @@ struct AttentionSetup {
   int window = 0;
   QkNorm norm = QkNorm::kNone;
   float rope_scale = 1.0f;
+  float query_beta = 0.0f;
+  int query_interval = 0;
+  bool sinks = false;
 
   AttentionShape Shape() const {
-    return {heads, kv_heads, head_dim, window, 1.0f / std::sqrt(static_cast<float>(head_dim))};
+    const float scale = 1.0f / std::sqrt(static_cast<float>(head_dim));
+    return {heads, kv_heads, head_dim, window, scale, rotary_dim > 0 ? 1 : kNoRope};
   }
   std::int64_t columns() const { return std::int64_t{heads + 2 * kv_heads} * head_dim; }
   std::string Text() const {
@@ -48,7 +52,10 @@ class AttentionRun {
       frequency.push_back(
           static_cast<float>(std::pow(10000.0, -2.0 * i / static_cast<double>(setup.rotary_dim))));
     }
-    kernels.SetRope(frequency, setup.rope_scale);
+    // The rope that is used stands behind another one, which must not matter.
+    const RopeTable other{{3.0f}, 5.0f};
+    const RopeTable used{frequency, setup.rope_scale, setup.query_beta, setup.query_interval};
+    kernels.SetRopes(std::vector<RopeTable>{other, used});
     kv_ = kernels.NewKvMemory({2, setup.kv_heads, setup.head_dim}, pages);
     const bool whole = setup.norm == QkNorm::kWhole;
     if (setup.norm != QkNorm::kNone) {
@@ -56,6 +63,10 @@ class AttentionRun {
       const int key = whole ? setup.kv_heads * setup.head_dim : setup.head_dim;
       query_norm_ = kernels.LoadVector(RandomMatrix(1, query, 101).values);
       key_norm_ = kernels.LoadVector(RandomMatrix(1, key, 102).values);
+    }
+    if (setup.sinks) {
+      sinks_ = kernels.LoadVector(RandomMatrix(1, setup.heads, 103).values);
+      shape_.sinks = sinks_.get();
     }
     norm_ = {query_norm_.get(), key_norm_.get(), whole, 1e-6f};
     // Whatever pages held before must not matter.
@@ -92,7 +103,7 @@ class AttentionRun {
   AttentionSetup setup_;
   AttentionShape shape_;
   std::shared_ptr<KvMemory> kv_;
-  std::shared_ptr<const Vector> query_norm_, key_norm_;
+  std::shared_ptr<const Vector> query_norm_, key_norm_, sinks_;
   QkNormWeights norm_;
 };
 

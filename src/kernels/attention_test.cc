@@ -18,7 +18,8 @@ class AttentionTest : public OperationTest {
     const double kv_eps = 3 * KvEps(GetParam().kv_type) + ActivationEps();
     const double norm = setup.norm == QkNorm::kNone ? 1.0 : 9.0;  // weights up to 3 on both sides
     const double head_norm = std::sqrt(setup.head_dim) * setup.rope_scale;
-    const double size = norm * head_norm * head_norm / std::sqrt(setup.head_dim);
+    const double sharper = 1.0 + 12.0 * setup.query_beta;  // ln(1 + p / interval) is below 12
+    const double size = sharper * norm * head_norm * head_norm / std::sqrt(setup.head_dim);
     const double score_error = size * (8 * kv_eps / std::sqrt(setup.head_dim) + 16 * kEps32);
     const double largest = MaxAbs(contents.values);
     const double tolerance = largest * (2 * score_error + 4 * kv_eps + 256 * kEps32);
@@ -65,9 +66,26 @@ TEST_P(AttentionTest, PartialRotaryAndScaledRope) {
   }
 }
 
+TEST_P(AttentionTest, QueriesGrowWithThePosition) {
+  for (const int interval : {1, 7, 64, 100000}) {
+    Compare({4, 2, 32, 32, 0, QkNorm::kNone, 1.0f, 0.1f, interval}, SmallTree());
+    Compare({4, 2, 64, 20, 0, QkNorm::kPerHead, 1.0f, 0.25f, interval}, SmallTree());
+    if (HasFatalFailure()) return;
+  }
+}
+
 TEST_P(AttentionTest, NormsOfQueryAndKey) {
   for (const QkNorm norm : {QkNorm::kPerHead, QkNorm::kWhole}) {
     Compare({4, 2, 32, 32, 0, norm}, SmallTree());
+    if (HasFatalFailure()) return;
+  }
+}
+
+TEST_P(AttentionTest, Sinks) {
+  for (const int window : {0, 1, 17, 129}) {
+    AttentionSetup setup{6, 2, 32, 32, window};
+    setup.sinks = true;
+    Compare(setup, SmallTree());
     if (HasFatalFailure()) return;
   }
 }
@@ -158,7 +176,8 @@ TEST_P(AttentionTest, CopiedPagesHoldTheSame) {
 TEST_P(AttentionTest, LayersDoNotTouchEachOther) {
   constexpr int kLayers = 3, kPages = 5;
   const AttentionShape shape{2, 1, 16, 0, 0.25f};
-  tested_->SetRope(std::vector<float>(8, 0.5f), 1.0f);
+  const RopeTable rope{std::vector<float>(8, 0.5f), 1.0f};
+  tested_->SetRopes(std::span(&rope, 1));
   EXPECT_GT(tested_->KvPageBytes({3, 1, 16}), 0);
   EXPECT_EQ(tested_->KvPageBytes({6, 1, 16}), 2 * tested_->KvPageBytes({3, 1, 16}));
   const Tree tree = MakeTree({{-1, 20, 0, 3}});

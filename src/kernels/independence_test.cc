@@ -38,12 +38,13 @@ RowOperation AddedProduct(Kernels& kernels, const BlockLayout& layout, int colum
           }};
 }
 
-RowOperation GatedProduct(Kernels& kernels, const BlockLayout& layout, int inner, int columns) {
+RowOperation GluOfProduct(Kernels& kernels, const BlockLayout& layout, int inner, Gate gate) {
+  constexpr int columns = 256;
   const auto weights = Load(kernels, *RandomStored(layout, 2 * inner, columns, 8));
-  return {"MatMulSwiGlu", columns, [&kernels, weights, inner](const HostMatrix& x) {
+  return {"MatMulGlu", columns, [&kernels, weights, inner, gate](const HostMatrix& x) {
             Tensor out = Poisoned(kernels, x.rows, inner);
             Tensor scratch = Poisoned(kernels, x.rows, 2 * inner);
-            kernels.MatMulSwiGlu(Fill(kernels, x), *weights, nullptr, scratch, out);
+            kernels.MatMulGlu(Fill(kernels, x), {*weights, nullptr, gate}, scratch, out);
             return Read(kernels, out);
           }};
 }
@@ -57,8 +58,10 @@ std::vector<RowOperation> Operations(Kernels& kernels) {
   operations.push_back(Product(kernels, Layouts()[2], 130, 75));
   for (const BlockLayout& layout : {Layouts()[0], Layouts().back()}) {
     operations.push_back(AddedProduct(kernels, layout, 512));
-    operations.push_back(GatedProduct(kernels, layout, 96, 256));
-    operations.push_back(GatedProduct(kernels, layout, 40, 256));
+    for (const Gate gate : {Gate::kSilu, Gate::kGeluTanh}) {
+      operations.push_back(GluOfProduct(kernels, layout, 96, gate));
+      operations.push_back(GluOfProduct(kernels, layout, 40, gate));
+    }
   }
   for (const int columns : {7, 80, 250}) {
     const auto weight = kernels.LoadVector(RandomMatrix(1, columns, 5).values);
@@ -79,9 +82,16 @@ std::vector<RowOperation> Operations(Kernels& kernels) {
                               return Read(kernels, out);
                             }});
     }
-    operations.push_back({"SwiGlu", 2 * columns, [&kernels](const HostMatrix& x) {
-                            Tensor out = Poisoned(kernels, x.rows, x.columns / 2);
-                            kernels.SwiGlu(Fill(kernels, x), out);
+    for (const Gate gate : {Gate::kSilu, Gate::kGeluTanh}) {
+      operations.push_back({"Glu", 2 * columns, [&kernels, gate](const HostMatrix& x) {
+                              Tensor out = Poisoned(kernels, x.rows, x.columns / 2);
+                              kernels.Glu(gate, Fill(kernels, x), out);
+                              return Read(kernels, out);
+                            }});
+    }
+    operations.push_back({"Scale", columns, [&kernels](const HostMatrix& x) {
+                            Tensor out = Fill(kernels, x);
+                            kernels.Scale(0.22f, out);
                             return Read(kernels, out);
                           }});
     operations.push_back({"Add", columns, [&kernels](const HostMatrix& x) {

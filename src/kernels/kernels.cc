@@ -21,17 +21,17 @@ void Kernels::MatMulAdd(const Tensor& a, const Matrix& w, const Vector* bias, Te
   Add(scratch, x);
 }
 
-void Kernels::MatMulSwiGlu(const Tensor& x, const Matrix& w, const Vector* bias, Tensor& scratch,
-                           Tensor& out) {
-  MatMul(x, w, bias, scratch);
-  SwiGlu(scratch, out);
+void Kernels::MatMulGlu(const Tensor& x, const GatedProduct& product, Tensor& scratch,
+                        Tensor& out) {
+  MatMul(x, product.w, product.bias, scratch);
+  Glu(product.gate, scratch, out);
 }
 
-void Kernels::AdaptedSwiGlu(const Tensor& x, const AdaptedProduct& product, Tensor& scratch,
-                            Tensor& out) {
+void Kernels::AdaptedGlu(const Tensor& x, const GatedProduct& product, const LowRankCall& more,
+                         Tensor& scratch, Tensor& out) {
   MatMul(x, product.w, product.bias, scratch);
-  AddLowRank(product.more, x, scratch);
-  SwiGlu(scratch, out);
+  AddLowRank(more, x, scratch);
+  Glu(product.gate, scratch, out);
 }
 
 void Kernels::MatMulChoose(const Tensor& x, const Matrix& w, Tensor& logits,
@@ -52,6 +52,13 @@ std::shared_ptr<const LowRankTable> Kernels::LoadLowRank(const LowRankSource& so
       table->bytes += factors.back().a->bytes + factors.back().b->bytes;
     }
   }
+  return table;
+}
+
+std::shared_ptr<const ExpertTable> Kernels::GatherExperts(std::vector<ExpertWeights> experts) {
+  BANYAN_CHECK(!experts.empty());
+  auto table = std::make_shared<ExpertTable>();
+  table->experts = std::move(experts);
   return table;
 }
 

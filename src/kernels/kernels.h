@@ -17,9 +17,12 @@
 #include <vector>
 
 #include "banyan/types.h"
+#include "kernels/experts.h"
 #include "kernels/fusion.h"
+#include "kernels/gate.h"
 #include "kernels/low_rank.h"
 #include "kernels/random_weights.h"
+#include "kernels/rope_table.h"
 #include "kernels/sampling.h"
 #include "kernels/tensor.h"
 #include "plan/attention_plan.h"
@@ -64,7 +67,11 @@ struct AttentionShape {
   int kv_heads = 0;
   int head_dim = 0;
   int window = 0;      // tokens a row sees back from itself, itself included; 0 = all
-  float scale = 0.0f;  // of the scores: 1/sqrt(head_dim)
+  float scale = 0.0f;  // of the scores: 1/sqrt(head_dim), where the model does not say otherwise
+  int rope = 0;        // which of SetRopes turns queries and keys; kNoRope: they are not turned
+  // [heads] Scores that take part in the softmax and have no value, so that a row may look at
+  // nothing; one more term in the merge, after all others. Null: none.
+  const Vector* sinks = nullptr;
 };
 
 // Optional RMS norm of Q and K before the rotation.
@@ -157,6 +164,8 @@ class Kernels {
   virtual std::shared_ptr<const Vector> LoadVector(std::span<const float> values) = 0;
   // Throws kLimit when memory is not to be had. By itself a FactorTable.
   virtual std::shared_ptr<const LowRankTable> LoadLowRank(const LowRankSource& source);
+  // Experts of one shape as MixExperts takes them. REQUIRES: at least one, loaded by this backend.
+  virtual std::shared_ptr<const ExpertTable> GatherExperts(std::vector<ExpertWeights> experts);
   virtual std::shared_ptr<KvMemory> NewKvMemory(const KvShape& shape, int pages) = 0;
   // In the order of operations, as all that follows. REQUIRES: no page is written twice, none that
   // is read is written.
@@ -173,9 +182,8 @@ class Kernels {
   virtual std::optional<std::int64_t> FreeDeviceMemory() const { return std::nullopt; }
   // Bytes of one page over all layers, for budgets.
   virtual std::int64_t KvPageBytes(const KvShape& shape) const = 0;
-  // Rotation angles of every later step: pair i at position p turns by p * inverse_frequency[i],
-  // and cosine and sine are multiplied by `scale`.
-  virtual void SetRope(std::span<const float> inverse_frequency, float scale) = 0;
+  // What turns queries and keys in every later step: AttentionShape::rope names one of them.
+  virtual void SetRopes(std::span<const RopeTable> ropes) = 0;
   // The step's index arrays in backend memory, with its cosines and sines. `earlier` (may be null
   // when no row names one, see ChoiceToken) are the choices whose tokens rows may feed, taken or
   // not. They come into `step`: null, or what an earlier call put there and nobody needs any more,
@@ -205,24 +213,29 @@ class Kernels {
   virtual void Clear(Tensor& x) = 0;
   // x[r] += delta[r].
   virtual void Add(const Tensor& delta, Tensor& x) = 0;
+  // x[r] *= factor.
+  virtual void Scale(float factor, Tensor& x) = 0;
   // out[r][n] = sum_k x[r][k] w[n][k] (+ bias[n]).                      x [rows, k], out [rows, n]
   virtual void MatMul(const Tensor& x, const Matrix& w, const Vector* bias, Tensor& out) = 0;
   // x[r] += W a[r] (+ bias), with the bits of MatMul into `scratch` and Add. `scratch` has x's
   // shape and is left undefined.                                        a [rows, k], x [rows, n]
   virtual void MatMulAdd(const Tensor& a, const Matrix& w, const Vector* bias, Tensor& scratch,
                          Tensor& x);
-  // out = SwiGlu(W x (+ bias)). `scratch` [rows, 2n] is left undefined; a backend may keep fewer
-  // bits of the product there when mixed.                               x [rows, k], out [rows, n]
-  virtual void MatMulSwiGlu(const Tensor& x, const Matrix& w, const Vector* bias, Tensor& scratch,
-                            Tensor& out);
+  // out = Glu(W x (+ bias)). `scratch` [rows, 2n] is left undefined; a backend may keep fewer bits
+  // of the product there when mixed.                                    x [rows, k], out [rows, n]
+  virtual void MatMulGlu(const Tensor& x, const GatedProduct& product, Tensor& scratch,
+                         Tensor& out);
   // out[r] += what the variant of row r adds to the table's matrix, x[r] being the product's input;
   // rows of variant 0, and of variants without a part, stay as they are. The order of a row's sums
   // depends on the row's variant alone.                                 x [rows, k], out [rows, n]
   virtual void AddLowRank(const LowRankCall& call, const Tensor& x, Tensor& out) = 0;
-  // out = SwiGlu(W x (+ bias) + what variants add). Rows that get nothing have the bits of
-  // MatMulSwiGlu. `scratch` as there.                                   x [rows, k], out [rows, n]
-  virtual void AdaptedSwiGlu(const Tensor& x, const AdaptedProduct& product, Tensor& scratch,
-                             Tensor& out);
+  // out = Glu(W x (+ bias) + what variants add). Rows that get nothing have the bits of MatMulGlu.
+  // `scratch` as there.                                                 x [rows, k], out [rows, n]
+  virtual void AdaptedGlu(const Tensor& x, const GatedProduct& product, const LowRankCall& more,
+                          Tensor& scratch, Tensor& out);
+  // out[r] = sum of share * expert(x[r]) over the experts that row r's scores choose (experts.h).
+  // x and out may be one tensor.                                        x, out [rows, hidden]
+  virtual void MixExperts(const Tensor& x, const ExpertCall& call, Tensor& out) = 0;
   // Norms (optional) and rotates Q and K, then stores K and V in the rows' slots.
   // qkv [rows, (heads + 2 kv_heads) * head_dim]: all query heads, all key heads, all value heads.
   // Afterwards it is for Attend alone: turned in place, or as it was where the backend keeps turned
@@ -233,8 +246,8 @@ class Kernels {
   // REQUIRES: qkv is that of the last RotateAndStore, with the same shape.
   virtual void Attend(const StepInputs& step, int layer, const AttentionShape& shape,
                       const Tensor& qkv, const KvMemory& kv, Tensor& out) = 0;
-  // out[r][i] = silu(x[r][i]) * x[r][n + i].                            x [rows, 2n], out [rows, n]
-  virtual void SwiGlu(const Tensor& x, Tensor& out) = 0;
+  // out[r][i] = gate(x[r][i]) * x[r][n + i].                            x [rows, 2n], out [rows, n]
+  virtual void Glu(Gate gate, const Tensor& x, Tensor& out) = 0;
   // x[r][i] = f(x[r][i]).
   virtual void Activate(Activation f, Tensor& x) = 0;
   // out[i] = x[batch.logit_rows[i]].

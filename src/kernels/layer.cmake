@@ -40,6 +40,22 @@ else()
   banyan_leave_out(${aarch64_only})
 endif()
 
+# United where that changes nothing that is hot: the files around the loops, by folder, as their names repeat.
+if(BANYAN_UNITY)
+  set_target_properties(banyan_kernels PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
+  function(banyan_group_kernels group)
+    list(TRANSFORM ARGN PREPEND ${CMAKE_SOURCE_DIR}/src/kernels/)
+    list(TRANSFORM ARGN APPEND .cc)
+    set_source_files_properties(${ARGN} PROPERTIES UNITY_GROUP ${group})
+  endfunction()
+  banyan_group_kernels(cpu cpu/coded_rows cpu/cpu_choices cpu/cpu_experts cpu/cpu_kernels cpu/cpu_path cpu/cpu_rows
+    cpu/kv_pages cpu/machine_rates cpu/packed_matrix cpu/product_tiles cpu/read_rate cpu/selection)
+  banyan_group_kernels(reference reference/reference_attention reference/reference_experts
+    reference/reference_kernels reference/reference_memory reference/reference_network)
+  banyan_group_kernels(shared devices experts fusion host_panels kernels low_rank page_form
+    units/merge_steps units/work_units)
+endif()
+
 # The cuda backend: kernels in *.cu, everything else in *.cc. Without it no file is compiled; the
 # layers above do not see CUDA at all.
 if(BANYAN_WITH_CUDA)
@@ -51,7 +67,8 @@ if(BANYAN_WITH_CUDA)
   target_include_directories(banyan_cuda_kernels PRIVATE ${CMAKE_SOURCE_DIR}/include
                                                          ${CMAKE_SOURCE_DIR}/src)
   # Fused multiply-adds only where the code says so, as on the host.
-  target_compile_options(banyan_cuda_kernels PRIVATE -fmad=false -Xcompiler=-Wall,-Wextra,-Werror)
+  target_compile_options(banyan_cuda_kernels PRIVATE -fmad=false
+    -Xcompiler=-Wall,-Wextra$<$<BOOL:${BANYAN_WERROR}>:,-Werror>)
   target_sources(banyan_kernels PRIVATE ${cuda_host} $<TARGET_OBJECTS:banyan_cuda_kernels>)
   target_compile_definitions(banyan_kernels PRIVATE BANYAN_WITH_CUDA=1)
   target_link_libraries(banyan_kernels PRIVATE CUDA::cudart_static CUDA::cublasLt)

@@ -63,13 +63,6 @@ struct LowRankCall {
   Tensor scratch;  // [rows, at least table.ranks], left undefined
 };
 
-// A product that SwiGLU follows, with what variants add to it.
-struct AdaptedProduct {
-  const Matrix& w;
-  const Vector* bias = nullptr;
-  LowRankCall more;
-};
-
 // Rows [begin, end) of one variant, another one than 0.
 struct VariantRun {
   std::int32_t variant = 0;

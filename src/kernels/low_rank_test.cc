@@ -176,8 +176,8 @@ TEST_P(LowRank, LogitRowsHaveTheirVariants) {
   }
 }
 
-// Gate and up with products, in company and alone; rows without one as MatMulSwiGlu leaves them.
-void ExpectSwiGlu(Kernels& tested, Kernels& reference, bool in_all, double activation_eps) {
+// Gate and up with products, in company and alone; rows without one as MatMulGlu leaves them.
+void ExpectGlu(Kernels& tested, Kernels& reference, Gate gate, bool in_all, double activation_eps) {
   TestTable source(in_all);
   const auto table = source.Load(tested);
   const HostMatrix weights = RandomMatrix(kOutputs, kColumns, 17);
@@ -189,17 +189,14 @@ void ExpectSwiGlu(Kernels& tested, Kernels& reference, bool in_all, double activ
     const auto rows = input.rows;
     const auto step = kernels.Upload(BatchOf(of), EmptyPlan(rows));
     Tensor scratch = Poisoned(kernels, rows, kOutputs), out = Poisoned(kernels, rows, kOutputs / 2);
-    kernels.AdaptedSwiGlu(
-        Fill(kernels, input),
-        {matrix,
-         nullptr,
-         {*step, StepRows::kAll, products, kernels.NewTensor(rows, products.ranks)}},
-        scratch, out);
+    kernels.AdaptedGlu(Fill(kernels, input), {matrix, nullptr, gate},
+                       {*step, StepRows::kAll, products, kernels.NewTensor(rows, products.ranks)},
+                       scratch, out);
     return Read(kernels, out);
   };
   const HostMatrix together = adapted(tested, *table, *w, x, variants);
   Tensor scratch = Poisoned(tested, kRows, kOutputs), out = Poisoned(tested, kRows, kOutputs / 2);
-  tested.MatMulSwiGlu(Fill(tested, x), *w, nullptr, scratch, out);
+  tested.MatMulGlu(Fill(tested, x), {*w, nullptr, gate}, scratch, out);
   const HostMatrix without = Read(tested, out);
   const HostMatrix expected =
       adapted(reference, *source.Load(reference), *LoadFloats(reference, weights), x, variants);
@@ -222,9 +219,11 @@ void ExpectSwiGlu(Kernels& tested, Kernels& reference, bool in_all, double activ
   }
 }
 
-TEST_P(LowRank, SwiGluFollowsTheSum) {
-  for (const bool in_all : {false, true}) {
-    ExpectSwiGlu(*tested_, *reference_, in_all, ActivationEps());
+TEST_P(LowRank, GatesFollowTheSum) {
+  for (const Gate gate : {Gate::kSilu, Gate::kGeluTanh}) {
+    for (const bool in_all : {false, true}) {
+      ExpectGlu(*tested_, *reference_, gate, in_all, ActivationEps());
+    }
   }
 }
 

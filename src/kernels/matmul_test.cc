@@ -168,8 +168,11 @@ TEST_P(MatMulTest, AddingAProductHasTheBitsOfProductAndAdd) {
   }
 }
 
-TEST_P(MatMulTest, SwiGluOfAProduct) {
-  for (const int columns : {33, 256}) {
+TEST_P(MatMulTest, GluOfAProduct) {
+  for (const auto& [gate, columns] : {std::pair(Gate::kSilu, 33),
+                                      {Gate::kSilu, 256},
+                                      {Gate::kGeluTanh, 33},
+                                      {Gate::kGeluTanh, 256}}) {
     for (const int inner : {3, 40, 48}) {
       const HostMatrix weights = RandomMatrix(2 * inner, columns, 25);
       const auto w = LoadFloats(*tested_, weights);
@@ -179,18 +182,18 @@ TEST_P(MatMulTest, SwiGluOfAProduct) {
           const Tensor x = Fill(*tested_, RandomMatrix(rows, columns, 27));
           Tensor scratch = Poisoned(*tested_, rows, 2 * inner);
           Tensor out = Poisoned(*tested_, rows, inner);
-          tested_->MatMulSwiGlu(x, *w, added, scratch, out);
+          tested_->MatMulGlu(x, {*w, added, gate}, scratch, out);
           Tensor product = Poisoned(*tested_, rows, 2 * inner);
           Tensor expected = Poisoned(*tested_, rows, inner);
           tested_->MatMul(x, *w, added, product);
-          tested_->SwiGlu(product, expected);
+          tested_->Glu(gate, product, expected);
           const HostMatrix parts = Read(*tested_, product);
-          // Both factors may have been kept in fewer bits; the slope of silu is below 1.1.
+          // Both factors may have been kept in fewer bits; the slope of gates is below 1.2.
           ExpectNear(Read(*tested_, out), Read(*tested_, expected),
                      [&](std::int64_t r, std::int64_t c) {
-                       const double gate = std::fabs(parts.Row(r)[c]);
+                       const double value = std::fabs(parts.Row(r)[c]);
                        const double up = std::fabs(parts.Row(r)[inner + c]);
-                       return mixed() ? 4 * gate * up * ActivationEps() + 1e-30 : 0.0;
+                       return mixed() ? 4 * value * up * ActivationEps() + 1e-30 : 0.0;
                      });
           if (HasFatalFailure()) return;
         }

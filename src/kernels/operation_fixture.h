@@ -168,6 +168,17 @@ inline std::vector<Backend> AllBackends() {
   return backends;
 }
 
+// For tests of many plans that take minutes: of the reference, whose sums do not know how a key was
+// stored, one plain type and the one with scales. AttentionTest has all.
+inline std::vector<Backend> BackendsOfManyPlans() {
+  std::vector<Backend> backends = AllBackends();
+  std::erase_if(backends, [](const Backend& backend) {
+    return backend.device == "reference" &&
+           (backend.kv_type == KvType::kF16 || backend.kv_type == KvType::kBF16);
+  });
+  return backends;
+}
+
 inline std::string NameOf(const Backend& backend) {
   static const char* const kTypes[] = {"f32", "f16", "bf16", "q8"};
   return backend.device + (backend.precision == Precision::kF32 ? "_f32_" : "_mixed_") +

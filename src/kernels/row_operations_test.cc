@@ -1,4 +1,4 @@
-// Operations on rows alone, against the reference: Embed, RmsNorm, LayerNorm, Add, SwiGlu,
+// Operations on rows alone, against the reference: Embed, RmsNorm, LayerNorm, Add, Scale, Glu,
 // Activate, GatherLogitRows, and the tensors themselves. Outputs start as NaN, so a value left
 // unwritten fails.
 #include "kernels/operation_fixture.h"
@@ -123,6 +123,19 @@ TEST_P(RowOperations, Add) {
   }
 }
 
+TEST_P(RowOperations, Scale) {
+  for (const int columns : kColumns) {
+    for (const int rows : kRows) {
+      Tensor x = Fill(*tested_, RandomMatrix(rows, columns, 5));
+      const HostMatrix before = Read(*tested_, x);
+      tested_->Scale(0.22f, x);
+      Tensor expected = Fill(*reference_, before);
+      reference_->Scale(0.22f, expected);
+      ExpectSameBits(Read(*tested_, x).values, Read(*reference_, expected).values, "scaled");
+    }
+  }
+}
+
 TEST_P(RowOperations, ClearGivesZerosWhateverWasThere) {
   for (const int columns : kColumns) {
     Tensor x = Poisoned(*tested_, 7, columns);
@@ -134,36 +147,46 @@ TEST_P(RowOperations, ClearGivesZerosWhateverWasThere) {
   }
 }
 
-TEST_P(RowOperations, SwiGlu) {
-  for (const int columns : kColumns) {
-    for (const int rows : kRows) {
-      HostMatrix host = RandomMatrix(rows, 2 * columns, 6);
-      for (float& v : host.values) v *= 4.0f;
-      const Tensor x = Fill(*tested_, host);
-      host = Read(*tested_, x);
-      Tensor out = Poisoned(*tested_, rows, columns);
-      tested_->SwiGlu(x, out);
-      Tensor expected = reference_->NewTensor(rows, columns);
-      reference_->SwiGlu(Fill(*reference_, host), expected);
-      // exp(-x) in float32 is off by about |x| + 2 units.
-      ExpectNear(Read(*tested_, out), Read(*reference_, expected),
-                 [&](std::int64_t r, std::int64_t c) {
-                   const double gate = std::fabs(host.Row(r)[c]);
-                   const double size = gate * std::fabs(host.Row(r)[columns + c]);
-                   return size * ((16 + gate) * kEps32 + (mixed() ? ActivationEps() : 0.0));
-                 });
+class Gates : public OperationTest {
+ protected:
+  void Compare(Gate gate, int rows, int columns) {
+    HostMatrix host = RandomMatrix(rows, 2 * columns, 6);
+    for (float& v : host.values) v *= 4.0f;
+    const Tensor x = Fill(*tested_, host);
+    host = Read(*tested_, x);
+    Tensor out = Poisoned(*tested_, rows, columns);
+    tested_->Glu(gate, x, out);
+    Tensor expected = reference_->NewTensor(rows, columns);
+    reference_->Glu(gate, Fill(*reference_, host), expected);
+    // exp(-p) in float32 is off by about |p| + 2 units; GELU's p grows with x³ / 14.
+    ExpectNear(
+        Read(*tested_, out), Read(*reference_, expected), [&](std::int64_t r, std::int64_t c) {
+          const double value = std::fabs(host.Row(r)[c]);
+          const double size = value * std::fabs(host.Row(r)[columns + c]);
+          const double power = gate == Gate::kSilu ? value : 2 * value * (1 + 0.05 * value * value);
+          return size * ((16 + power) * kEps32 + (mixed() ? ActivationEps() : 0.0));
+        });
+  }
+};
+
+TEST_P(Gates, Glu) {
+  for (const Gate gate : {Gate::kSilu, Gate::kGeluTanh}) {
+    for (const int columns : kColumns) {
+      for (const int rows : kRows) Compare(gate, rows, columns);
     }
   }
 }
 
-TEST_P(RowOperations, SwiGluOfLargeGatesIsFinite) {
+TEST_P(Gates, LargeValuesStayFinite) {
   HostMatrix x{1, 12, {-1e4f, 1e4f, -100.0f, 100.0f, -88.0f, 88.0f, 1, 1, 1, 1, 1, 1}};
-  Tensor out = Poisoned(*tested_, 1, 6);
-  tested_->SwiGlu(Fill(*tested_, x), out);
-  const HostMatrix found = Read(*tested_, out);
-  for (int c = 0; c < 6; ++c) {
-    const double expected = std::max(0.0f, x.values[c]);
-    EXPECT_NEAR(found.values[c], expected, expected * 0x1p-8 + 1e-30) << c;
+  for (const Gate gate : {Gate::kSilu, Gate::kGeluTanh}) {
+    Tensor out = Poisoned(*tested_, 1, 6);
+    tested_->Glu(gate, Fill(*tested_, x), out);
+    const HostMatrix found = Read(*tested_, out);
+    for (int c = 0; c < 6; ++c) {
+      const double expected = std::max(0.0f, x.values[c]);
+      EXPECT_NEAR(found.values[c], expected, expected * 0x1p-8 + 1e-30) << c;
+    }
   }
 }
 
@@ -253,6 +276,7 @@ TEST_P(RowOperations, PrefixIsTheSameMemory) {
   ExpectSameBits(all.Rows(5, 17).values, Read(*tested_, untouched).Rows(5, 17).values, "rest");
 }
 
+INSTANTIATE_TEST_SUITE_P(Backends, Gates, testing::ValuesIn(AllBackends()), BackendName);
 INSTANTIATE_TEST_SUITE_P(Backends, RowOperations, testing::ValuesIn(AllBackends()), BackendName);
 
 }  // namespace

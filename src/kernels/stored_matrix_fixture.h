@@ -23,7 +23,11 @@ inline const std::vector<BlockLayout>& Layouts() {
       {DType::kQ4_0, {0}},    {DType::kQ4_1, {0, 2}}, {DType::kQ5_0, {0}},
       {DType::kQ5_1, {0, 2}}, {DType::kQ8_0, {0}},    {DType::kQ2_K, {80, 82}},
       {DType::kQ3_K, {108}},  {DType::kQ4_K, {0, 2}}, {DType::kQ5_K, {0, 2}},
-      {DType::kQ6_K, {208}},  {DType::kIQ4_NL, {0}},
+      {DType::kQ6_K, {208}},  {DType::kIQ4_NL, {0}},  {DType::kIQ1_S, {0}},
+      {DType::kIQ1_M, {}},    {DType::kIQ2_XXS, {0}}, {DType::kIQ2_XS, {0}},
+      {DType::kIQ2_S, {0}},   {DType::kIQ3_XXS, {0}}, {DType::kIQ3_S, {0}},
+      {DType::kIQ4_XS, {0}},  {DType::kTQ1_0, {52}},  {DType::kTQ2_0, {64}},
+      {DType::kMXFP4, {}},    {DType::kQ8_K, {}},
   };
   return layouts;
 }
@@ -54,6 +58,17 @@ inline std::unique_ptr<StoredMatrix> RandomStored(const BlockLayout& layout, std
       put_u16(at + 2, static_cast<std::uint16_t>(bits >> 16));
     }
     if (layout.type == DType::kBF16) put_u16(at, FloatToBF16(uniform(generator)));
+    if (layout.type == DType::kQ8_K) {  // a float32 scale
+      const auto bits = std::bit_cast<std::uint32_t>(uniform(generator) * 0.1f);
+      put_u16(at, static_cast<std::uint16_t>(bits));
+      put_u16(at + 2, static_cast<std::uint16_t>(bits >> 16));
+    }
+    if (layout.type == DType::kIQ1_M) {  // the scale's highest bits are the last byte's
+      stored->bytes[at + 55] = (stored->bytes[at + 55] & std::byte{0x8f}) | std::byte{0x20};
+    }
+    if (layout.type == DType::kMXFP4) {  // 2^-7 to 1
+      stored->bytes[at] = (stored->bytes[at] & std::byte{0x07}) | std::byte{0x78};
+    }
     for (const int offset : layout.half_offsets) {
       put_u16(at + static_cast<size_t>(offset), FloatToF16(uniform(generator) * 0.1f));
     }

@@ -12,7 +12,8 @@ int PagesFor(int keys) { return (keys + kPageTokens - 1) / kPageTokens; }
 
 }  // namespace
 
-KvCache::KvCache(Forest& forest, int pages) : forest_(forest), pool_(pages) {}
+KvCache::KvCache(Forest& forest, int pages)
+    : forest_(forest), pool_(pages), used_(static_cast<size_t>(pages)) {}
 
 KvCache::NodeKv& KvCache::Of(NodeId node) {
   if (node.index() >= nodes_.size()) nodes_.resize(node.index() + 1);
@@ -59,7 +60,6 @@ bool KvCache::Reserve(NodeId node, int keys) {
   for (PageId page : taken_) kv.pages.push_back(page.value);
   held_pages_ += missing;
   if (kv.used == 0) kv.used = ++clock_;
-  peak_ = std::max(peak_, pool_.total() - pool_.free());
   return true;
 }
 
@@ -71,7 +71,13 @@ int KvCache::filled(NodeId node) const {
 void KvCache::MarkFilled(NodeId node, int keys) {
   NodeKv& kv = Of(node);
   BANYAN_CHECK(PagesFor(keys) <= static_cast<int>(kv.pages.size()));
-  kv.filled = std::max(kv.filled, keys);
+  if (keys <= kv.filled) return;
+  for (int i = PagesFor(kv.filled); i < PagesFor(keys); ++i) {
+    const auto page = static_cast<size_t>(kv.pages[static_cast<size_t>(i)]);
+    used_pages_ += used_[page] ? 0 : 1;
+    used_[page] = true;
+  }
+  kv.filled = keys;
 }
 
 std::span<const std::int32_t> KvCache::Pages(NodeId node, int keys) const {
@@ -160,12 +166,13 @@ void KvCache::DropPinned(NodeId node) {
   BANYAN_CHECK(!forest_.Exists(node));
 }
 
-void KvCache::DropUnused(NodeId node) {
-  while (node.valid() && forest_.Removable(node)) {
+void KvCache::DropUnused(NodeId node, NodeId but) {
+  while (node.valid() && node != but && forest_.Removable(node)) {
     const NodeId parent = forest_.at(node).parent;
     Drop(node);
     node = parent;
   }
+  if (node.valid() && node == but) Release(node);
 }
 
 // REQUIRES: a page that nobody holds.

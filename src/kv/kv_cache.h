@@ -59,8 +59,9 @@ class KvCache {
   // A stream's tail is of no use to anyone else: unpins it and frees it at once. REQUIRES: one pin,
   // no children.
   void DropPinned(NodeId node);
-  // Frees a node that nobody holds and what is above it as far as nobody needs it.
-  void DropUnused(NodeId node);
+  // Frees a node that nobody holds and what is above it as far as nobody needs it; not `but` and
+  // what is above that.
+  void DropUnused(NodeId node, NodeId but = NodeId());
 
   // Forgets every node that nobody holds.
   void EvictAll();
@@ -69,7 +70,9 @@ class KvCache {
   int free_pages() const { return pool_.free(); }
   // Free, or of nodes that nobody holds: what Reserve can give.
   int available_pages() const { return pool_.total() - held_pages_; }
-  int peak_pages() const { return peak_; }  // held or cached at once
+  // That had keys so far: what the cache takes of the machine's memory, which comes with the first
+  // use of a page.
+  int peak_pages() const { return used_pages_; }
 
   // Counts of the process so far, for receipts.
   std::int64_t evicted_nodes() const { return evicted_; }
@@ -101,7 +104,8 @@ class KvCache {
   std::map<std::uint64_t, NodeId> candidates_;
   std::uint64_t clock_ = 0;
   int held_pages_ = 0;
-  int peak_ = 0;
+  std::vector<bool> used_;  // of each page: it had keys
+  int used_pages_ = 0;
   std::int64_t evicted_ = 0;
 };
 

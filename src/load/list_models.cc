@@ -6,7 +6,6 @@
 #include <string_view>
 
 #include "banyan/model.h"
-#include "banyan/models.h"
 #include "base/error.h"
 #include "base/json.h"
 #include "base/mapped_file.h"
@@ -18,6 +17,7 @@
 #include "load/model_parts.h"
 #include "model/config.h"
 #include "model/encoder_config.h"
+#include "program/models.h"
 
 namespace banyan {
 namespace {
@@ -156,6 +156,11 @@ std::string NameOfCacheFolder(std::string_view folder) {
 }  // namespace
 
 std::string PathOfModel(const std::string& model) { return LocateModel(model).root.string(); }
+
+KnownModel ExamineModel(const std::string& model) {
+  LocateModel(model);
+  return Examine(model, ModelPlace::kFetched);
+}
 
 std::vector<KnownModel> ListModels() {
   std::vector<KnownModel> models;

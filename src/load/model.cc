@@ -16,6 +16,7 @@
 #include "formats/shipped_model.h"
 #include "load/kernel_options.h"
 #include "load/kv_identity.h"
+#include "load/memory_need.h"
 #include "load/model_card.h"
 #include "load/model_identity.h"
 #include "load/model_parts.h"
@@ -76,6 +77,10 @@ std::optional<ModelCard> OpenCard(const OpenedModel& model) {
 std::int64_t WeightsIn(const TensorStore& tensors) {
   std::int64_t weights = 0;
   for (const std::string& name : tensors.Names()) {
+    if (const HostTensor* bytes = tensors.FindBytes(name)) {
+      weights += ValuesIn(*bytes);
+      continue;
+    }
     const HostTensor& tensor = tensors.GetAnyShape(name);
     if (tensor.shape.size() > 1) weights += tensor.rows() * tensor.columns();
   }
@@ -102,21 +107,40 @@ std::deque<Adapter> OpenApart(const std::vector<LoadOptions::NamedAdapter>& name
   return adapters;
 }
 
-std::string DescribeRope(const RopeConfig& rope) {
+std::string DescribeRope(const RopeConfig& rope, const std::vector<LayerAttention>& layers,
+                         int index) {
   static const std::map<RopeKind, const char*> names = {{RopeKind::kPlain, "plain"},
                                                         {RopeKind::kLinear, "linear"},
                                                         {RopeKind::kLlama3, "llama3"},
                                                         {RopeKind::kYarn, "yarn"},
                                                         {RopeKind::kLongRope, "longrope"}};
-  return fmt::format("{}, theta {:g}, {} values of a head", names.at(rope.kind), rope.theta,
-                     rope.rotary_dim);
+  const auto with = std::count_if(layers.begin(), layers.end(),
+                                  [&](const LayerAttention& layer) { return layer.rope == index; });
+  std::string text = fmt::format("{}, theta {:g}, {} values of a head", names.at(rope.kind),
+                                 rope.theta, rope.rotary_dim);
+  if (with != static_cast<std::ptrdiff_t>(layers.size())) {
+    text += fmt::format(", in {} of {} layers", with, layers.size());
+  }
+  return text;
 }
 
-std::string DescribeWindows(const std::vector<int>& windows) {
-  const auto windowed = std::count_if(windows.begin(), windows.end(), [](int w) { return w > 0; });
+std::string DescribeRopes(const ModelConfig& config) {
+  std::string text;
+  for (size_t i = 0; i < config.ropes.size(); ++i) {
+    text +=
+        (i > 0 ? "; " : "") + DescribeRope(config.ropes[i], config.attention, static_cast<int>(i));
+  }
+  return text;
+}
+
+std::string DescribeWindows(const std::vector<LayerAttention>& layers) {
+  int windowed = 0, largest = 0;
+  for (const LayerAttention& layer : layers) {
+    windowed += layer.window > 0 ? 1 : 0;
+    largest = std::max(largest, layer.window);
+  }
   if (windowed == 0) return "none";
-  const int largest = *std::max_element(windows.begin(), windows.end());
-  return fmt::format("{} tokens in {} of {} layers", largest, windowed, windows.size());
+  return fmt::format("{} tokens in {} of {} layers", largest, windowed, layers.size());
 }
 
 }  // namespace
@@ -135,15 +159,19 @@ ModelSummary DescribeModel(const std::string& name) {
   summary.ffn_size = config.ffn_size;
   summary.vocab_size = config.vocab_size;
   summary.context_length = config.context_length;
-  summary.rope = DescribeRope(config.rope);
-  summary.windows = DescribeWindows(config.windows);
+  summary.rope = DescribeRopes(config);
+  summary.windows = DescribeWindows(config.attention);
   summary.kv_bytes_per_token_f16 =
       std::int64_t{2} * 2 * config.layers * config.kv_heads * config.head_dim;
+  summary.memory = MemoryNeeds(config, model.tensors());
   std::map<std::string, std::pair<std::int64_t, int>> types;  // name → bytes, tensors
   for (const std::string& tensor_name : model.tensors().Names()) {
-    const HostTensor& tensor = model.tensors().GetAnyShape(tensor_name);
-    summary.parameters += tensor.rows() * tensor.columns();
-    auto& [bytes, count] = types[TraitsOf(tensor.dtype).name];
+    const HostTensor* plain_bytes = model.tensors().FindBytes(tensor_name);
+    const HostTensor& tensor =
+        plain_bytes != nullptr ? *plain_bytes : model.tensors().GetAnyShape(tensor_name);
+    summary.parameters +=
+        plain_bytes != nullptr ? ValuesIn(tensor) : tensor.rows() * tensor.columns();
+    auto& [bytes, count] = types[plain_bytes != nullptr ? "U8" : TraitsOf(tensor.dtype).name];
     bytes += static_cast<std::int64_t>(tensor.bytes.size());
     ++count;
   }
@@ -172,7 +200,9 @@ std::shared_ptr<Model> Model::Load(const LoadOptions& options) {
   OpenedModel model = Open(options.model);
   if (options.yarn_factor > 1.0) {
     const int original = model.config.context_length;
-    model.config.rope = ExtendWithYarn(model.config.rope, options.yarn_factor, original);
+    // Layers with a window and a rope of their own see no further than before.
+    RopeConfig& rope = model.config.ropes.front();
+    rope = ExtendWithYarn(rope, options.yarn_factor, original);
     model.config.context_length = static_cast<int>(original * options.yarn_factor);
   }
   parts->path = model.files.root.string();

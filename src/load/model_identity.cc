@@ -55,9 +55,9 @@ std::string HashWeights(const TensorStore& tensors, int threads) {
   ThreadPool pool(threads);
   Sha256 hash;
   for (const std::string& name : tensors.Names()) {
-    const HostTensor* tensor = nullptr;
+    const HostTensor* tensor = tensors.FindBytes(name);
     try {
-      tensor = &tensors.GetAnyShape(name);
+      if (tensor == nullptr) tensor = &tensors.GetAnyShape(name);
     } catch (const Error&) {
       continue;  // nobody can read it, so it changes nothing
     }

@@ -12,6 +12,7 @@
 
 #include "support/temp_directory.h"
 #include "support/tiny_model.h"
+#include "support/tiny_mxfp4.h"
 
 namespace banyan {
 namespace {
@@ -89,6 +90,22 @@ TEST_F(HuggingFaceIdentity, PartsAreNamed) {
   EXPECT_THAT(Changed(), ElementsAre());
   EXPECT_THAT(Differences(first_, Identity(model_, "mixed")),
               ElementsAre("activations", "kv type", "precision"));
+}
+
+// Experts that are blocks and scales.
+TEST(ModelIdentity, BytesAreWeightsToo) {
+  const TempDirectory directory;
+  const TinyShape shape{.family = "gpt_oss", .hidden = 64, .ffn = 32, .window = 24};
+  const auto [blocks, plain] = testing_support::WriteTinyMxfp4(shape, directory.path());
+  const Json first = Identity(blocks);
+  EXPECT_EQ(DescribeModel(blocks.string()).parameters, DescribeModel(plain.string()).parameters);
+  const fs::path file = blocks / "model.safetensors";
+  const auto size = static_cast<std::int64_t>(fs::file_size(file));
+  for (std::int64_t from_end : {size / 3, size / 2}) {
+    FlipByte(file, from_end);
+    EXPECT_THAT(Differences(first, Identity(blocks)), ElementsAre("weights"));
+    FlipByte(file, from_end);
+  }
 }
 
 TEST(ModelIdentity, AFileOfTheSameSizeAndTimeIsReadAgain) {

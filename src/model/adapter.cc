@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cctype>
 #include <cmath>
 #include <utility>
 
@@ -52,6 +53,7 @@ Adapter Adapter::Open(const fs::path& directory) {
 Adapter::Adapter(std::string_view config_text, TensorStore tensors, const std::string& where)
     : where_(where), tensors_(std::move(tensors)) {
   const AdapterConfig config = ReadAdapterConfig(config_text, FileIn(where, kConfigName));
+  base_model_ = config.base_model;
   for (const std::string& name : tensors_.Names()) AddTensor(name);
   if (modules_.empty()) {
     Throw(ErrorKind::kFormat, "{}: no tensors", FileIn(where_, kTensorsName));
@@ -131,8 +133,9 @@ const LowRankProduct* Adapter::Find(const std::string& module, std::int64_t out,
   if (product.embedding) std::swap(out, in);
   const auto check = [&](const HostTensor& tensor, const std::vector<std::int64_t>& shape) {
     if (tensor.shape == shape) return;
-    Throw(ErrorKind::kFormat, "{}: tensor '{}': expected shape {} for this model, found {}",
-          FileIn(where_, kTensorsName), tensor.name, ShapeText(shape), ShapeText(tensor.shape));
+    Throw(ErrorKind::kFormat, "{}{}: tensor '{}': expected shape {} for this model, found {}",
+          ForWhom(), FileIn(where_, kTensorsName), tensor.name, ShapeText(shape),
+          ShapeText(tensor.shape));
   };
   check(*product.a, {product.rank, in});
   check(*product.b, {out, product.rank});
@@ -140,13 +143,23 @@ const LowRankProduct* Adapter::Find(const std::string& module, std::int64_t out,
   return &product;
 }
 
+// "this adapter is for smollm2-135m-instruct (give it with -m); "; empty where nobody says.
+std::string Adapter::ForWhom() const {
+  if (base_model_.empty()) return {};
+  std::string name = base_model_.substr(base_model_.rfind('/') + 1);
+  for (char& c : name) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return fmt::format("this adapter is for {} (give that model with -m, for example -m {}); ",
+                     base_model_, name);
+}
+
 void Adapter::CheckAllFound() const {
   for (const auto& [name, product] : modules_) {
     if (found_.contains(name)) continue;
-    Throw(ErrorKind::kFormat,
-          "{}: tensor '{}' adapts '{}', which this model does not have: the adapter is for another "
-          "model",
-          FileIn(where_, kTensorsName), product.a->name, name);
+    Throw(
+        ErrorKind::kFormat,
+        "{}{}: tensor '{}' adapts '{}', which this model does not have: the adapter is for another "
+        "model",
+        ForWhom(), FileIn(where_, kTensorsName), product.a->name, name);
   }
 }
 

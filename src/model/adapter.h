@@ -48,8 +48,10 @@ class Adapter {
   void AddTensor(const std::string& name);
   void CheckPairs() const;
   void CheckTargets(const std::vector<std::string>& targets) const;
+  std::string ForWhom() const;
 
   std::string where_;
+  std::string base_model_;  // as the configuration names it; empty: it does not
   TensorStore tensors_;
   std::map<std::string, LowRankProduct> modules_;
   std::set<std::string> found_;  // names of modules that were asked for

@@ -135,6 +135,9 @@ AdapterConfig ReadAdapterConfig(std::string_view text, const std::string& where)
   const JsonFields fields(json, where);
   RefuseMore(fields);
   AdapterConfig config;
+  if (json.contains("base_model_name_or_path") && json["base_model_name_or_path"].is_string()) {
+    config.base_model = json["base_model_name_or_path"].get<std::string>();
+  }
   config.rank = CheckRank(fields.GetInt("r"), fields, "r");
   const std::optional<double> alpha = fields.FindNumber("lora_alpha");
   if (!alpha) Throw(ErrorKind::kFormat, "{}: 'lora_alpha' is missing", where);

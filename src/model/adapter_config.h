@@ -9,6 +9,7 @@
 namespace banyan {
 
 struct AdapterConfig {
+  std::string base_model;  // its name or path; empty: not said
   int rank = 0;
   double alpha = 0.0;
   bool root_scale = false;  // rsLoRA: alpha / sqrt(rank) in place of alpha / rank

@@ -2,6 +2,7 @@
 // config_huggingface.cc and config_gguf.cc.
 #include "model/config.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -30,8 +31,7 @@ void CheckFactors(const std::vector<double>& factors, int rotary_dim, const char
   for (const double factor : factors) CheckPositive(factor, what, where);
 }
 
-void ValidateRope(const ModelConfig& config, const std::string& where) {
-  const RopeConfig& rope = config.rope;
+void ValidateRope(const ModelConfig& config, const RopeConfig& rope, const std::string& where) {
   CheckRange(rope.rotary_dim, 2, config.head_dim, "the rotary dimension", where);
   if (rope.rotary_dim % 2 != 0) {
     Throw(ErrorKind::kFormat, "{}: the rotary dimension is {}, expected an even number", where,
@@ -39,6 +39,10 @@ void ValidateRope(const ModelConfig& config, const std::string& where) {
   }
   CheckPositive(rope.theta, "rope theta", where);
   CheckFactors(rope.frequency_divisors, rope.rotary_dim, "rope_freqs", false, where);
+  if (rope.query_beta != 0.0) {
+    CheckPositive(rope.query_beta, "llama_4_scaling_beta", where);
+    CheckRange(rope.original_context, 2, kMaxContext, "the original context", where);
+  }
   if (rope.kind == RopeKind::kPlain) return;
   CheckPositive(rope.factor, "the rope scaling factor", where);
   if (rope.kind == RopeKind::kLinear) return;
@@ -62,6 +66,23 @@ void ValidateRope(const ModelConfig& config, const std::string& where) {
   }
 }
 
+void ValidateExperts(const ModelConfig& config, const std::string& where) {
+  const ExpertsConfig& experts = config.experts;
+  if (experts.count == 0) return;
+  CheckRange(experts.count, 1, kMostExperts, "the number of experts", where);
+  CheckRange(experts.rule.chosen, 1, std::min(experts.count, kMostChosen),
+             "the number of experts of a token", where);
+  CheckRange(experts.inner_size, 1, kMaxWidth / 2, "the size of an expert", where);
+  if (experts.rule.gate.limit != 0.0f) {
+    CheckPositive(experts.rule.gate.limit, "the limit of experts' gates", where);
+    CheckPositive(experts.rule.gate.slope, "the slope of experts' gates", where);
+  }
+  if (experts.layers.size() != static_cast<size_t>(config.layers)) {
+    Throw(ErrorKind::kFormat, "{}: experts of {} layers, expected {}", where, experts.layers.size(),
+          config.layers);
+  }
+}
+
 }  // namespace
 
 void ValidateConfig(const ModelConfig& config, const std::string& where) {
@@ -81,14 +102,23 @@ void ValidateConfig(const ModelConfig& config, const std::string& where) {
     Throw(ErrorKind::kFormat, "{}: the norm's epsilon is {}, expected a number in (0, 1)", where,
           config.rms_eps);
   }
-  if (config.windows.size() != static_cast<size_t>(config.layers)) {
-    Throw(ErrorKind::kFormat, "{}: windows for {} layers, expected {}", where,
-          config.windows.size(), config.layers);
+  CheckPositive(config.embedding_scale, "the scale of embeddings", where);
+  CheckPositive(config.attention_scale, "the scale of attention scores", where);
+  CheckPositive(config.residual_scale, "the scale of residuals", where);
+  CheckPositive(config.logit_scale, "the scale of logits", where);
+  if (config.logit_cap != 0.0f) CheckPositive(config.logit_cap, "the cap of logits", where);
+  if (config.attention.size() != static_cast<size_t>(config.layers)) {
+    Throw(ErrorKind::kFormat, "{}: attention of {} layers, expected {}", where,
+          config.attention.size(), config.layers);
   }
-  for (const int window : config.windows) {
-    CheckRange(window, 0, std::numeric_limits<int>::max(), "a sliding window", where);
+  CheckRange(static_cast<int>(config.ropes.size()), 1, 2, "the number of rotary tables", where);
+  for (const LayerAttention& layer : config.attention) {
+    CheckRange(layer.window, 0, std::numeric_limits<int>::max(), "a sliding window", where);
+    CheckRange(layer.rope, kNoRope, static_cast<int>(config.ropes.size()) - 1,
+               "the rotary table of a layer", where);
   }
-  ValidateRope(config, where);
+  for (const RopeConfig& rope : config.ropes) ValidateRope(config, rope, where);
+  ValidateExperts(config, where);
 }
 
 }  // namespace banyan

@@ -9,18 +9,22 @@
 
 #include "banyan/types.h"
 #include "formats/gguf.h"
+#include "kernels/experts.h"
+#include "kernels/gate.h"
+#include "kernels/rope_table.h"
 
 namespace banyan {
 
 enum class NormPlacement {
   kBefore,  // x + f(norm(x)): Llama and most others
-  kAfter,   // x + norm(f(x)): OLMo-2
+  kAfter,   // x + norm(f(x)): OLMo-2 and OLMo-3
+  kAround,  // x + norm(f(norm(x))): Gemma 3
 };
 
 enum class QkNorm {
   kNone,
-  kPerHead,  // RMS norm over each head's values: Qwen3
-  kWhole,    // RMS norm over all heads' values together: OLMo-2
+  kPerHead,  // RMS norm over each head's values: Qwen3, Gemma 3
+  kWhole,    // RMS norm over all heads' values together: OLMo-2 and OLMo-3
 };
 
 enum class RopeKind { kPlain, kLinear, kLlama3, kYarn, kLongRope };
@@ -38,13 +42,34 @@ struct RopeConfig {
   std::optional<double> attention_factor{};   // YaRN, LongRoPE: given outright
   double mscale = 0.0, mscale_all_dim = 0.0;  // YaRN; 0 = not given
   std::vector<double> short_factor{}, long_factor{};  // LongRoPE, [rotary_dim/2]
+  // Queries are multiplied by 1 + query_beta ln(1 + floor(position / original_context)):
+  // Ministral 3.
+  double query_beta = 0.0;
   // Plain: each inverse frequency is divided by its entry. How GGUF carries Llama-3 scaling, as the
   // tensor rope_freqs.weight. Empty, or [rotary_dim/2].
   std::vector<double> frequency_divisors{};
 };
 
+// What differs between a model's layers.
+struct LayerAttention {
+  int window = 0;  // the query at position p sees the keys at p - window + 1 … p; 0: all up to p
+  int rope = 0;    // of ModelConfig::ropes; kNoRope: queries and keys are not turned
+  bool operator==(const LayerAttention&) const = default;
+};
+
+// Layers whose feed-forward block is a mixture of experts.
+struct ExpertsConfig {
+  int count = 0;       // 0: there is no such layer
+  int inner_size = 0;  // of each expert
+  ExpertRule rule;
+  bool bias = false;  // of the router and of experts' products
+  // Stacked tensors of safetensors are [experts, columns, rows], rows of gate and up by turns.
+  bool in_pairs = false;
+  std::vector<bool> layers;  // [layers] which ones; the others have a block of ffn_size
+};
+
 struct ModelConfig {
-  std::string family;  // "llama", "qwen2", "qwen3", "mistral", "phi3", "olmo2"
+  std::string family;  // Family::name
   int vocab_size = 0;
   int hidden_size = 0;
   int layers = 0;
@@ -63,11 +88,24 @@ struct ModelConfig {
   // The file's Q and K rows are ordered for rotating neighbouring pairs (GGUF's "llama"): row 2 i +
   // s of a head is what Hugging Face has as row s * head_dim/2 + i. The loader puts them in order.
   bool interleaved_qk_rows = false;
-  // [layers] The query at position p sees the keys at p - window + 1 … p; 0 = all up to p.
-  std::vector<int> windows;
-  RopeConfig rope;
+  // The file's norm weights are w - 1: Gemma's safetensors.
+  bool norms_minus_one = false;
+  Gate gate = Gate::kSilu;  // of the feed-forward block
+  float embedding_scale = 1.0f;
+  float attention_scale = 0.0f;  // of the scores
+  float residual_scale = 1.0f;   // of what a block adds
+  float logit_scale = 1.0f;
+  float logit_cap = 0.0f;                 // logits become cap tanh(logits / cap); 0: they stay
+  std::vector<LayerAttention> attention;  // [layers]
+  std::vector<RopeConfig> ropes;          // those that layers name; at least one
+  bool attention_sinks = false;           // AttentionShape::sinks in every layer
+  ExpertsConfig experts;
   std::optional<TokenId> bos;
   std::vector<TokenId> eos;  // any of these ends an answer
+
+  bool HasExperts(int layer) const {
+    return experts.count > 0 && experts.layers[static_cast<size_t>(layer)];
+  }
 };
 
 // `text` is the content of config.json, `generation` that of generation_config.json (may be empty);

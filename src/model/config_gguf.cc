@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "model/config.h"
 #include "model/encoder_config.h"
+#include "model/experts_config.h"
 #include "model/families.h"
 #include "tensor/dequantize.h"
 
@@ -36,6 +37,13 @@ class ArchitectureKeys {
     return *value;
   }
 
+  // Nothing when the key is absent or no array.
+  std::optional<std::vector<std::int64_t>> FindList(const char* key) const {
+    if (!gguf_.IsArray(prefix_ + key)) return std::nullopt;
+    return gguf_.GetIntArray(prefix_ + key);
+  }
+
+  std::optional<bool> FindBool(const char* key) const { return gguf_.FindBool(prefix_ + key); }
   std::optional<double> FindFloat(const char* key) const { return gguf_.FindFloat(prefix_ + key); }
   double GetFloat(const char* key) const { return gguf_.GetFloat(prefix_ + key); }
   std::optional<std::string> FindString(const char* key) const {
@@ -95,6 +103,7 @@ RopeConfig ReadRope(const ArchitectureKeys& keys, const ModelConfig& config) {
   const GgufFile& gguf = keys.gguf();
   RopeConfig rope;
   rope.theta = keys.FindFloat("rope.freq_base").value_or(rope.theta);
+  rope.query_beta = keys.FindFloat("attention.temperature_scale").value_or(0.0);
   rope.rotary_dim = keys.FindInt("rope.dimension_count").value_or(config.head_dim);
   if (rope.rotary_dim < 2 || rope.rotary_dim > config.head_dim) {
     Throw(ErrorKind::kFormat, "{}: rope.dimension_count is {}, expected 2 to {}", gguf.path(),
@@ -124,6 +133,22 @@ RopeConfig ReadRope(const ArchitectureKeys& keys, const ModelConfig& config) {
     // On top of what YaRN itself applies.
     rope.attention_factor = *attention * (1.0 + 0.1 * std::log(rope.factor));
   }
+  if (const auto multiplier = keys.FindFloat("rope.scaling.yarn_log_multiplier");
+      multiplier && *multiplier != 0.0 && !rope.attention_factor) {
+    rope.mscale = 1.0;
+    rope.mscale_all_dim = *multiplier;
+  }
+  return rope;
+}
+
+// The rope of layers with a window, where it is another one.
+std::optional<RopeConfig> ReadWindowRope(const ArchitectureKeys& keys, const Family& family,
+                                         const RopeConfig& full) {
+  if (family.windows_scale_rope) return std::nullopt;
+  RopeConfig rope;
+  rope.rotary_dim = full.rotary_dim;
+  const double theta = family.default_window_theta > 0.0 ? family.default_window_theta : full.theta;
+  rope.theta = keys.FindFloat("rope.freq_base_swa").value_or(theta);
   return rope;
 }
 
@@ -144,44 +169,111 @@ std::optional<TokenId> FindToken(const GgufFile& gguf, const char* key, int voca
   return static_cast<TokenId>(*id);
 }
 
-std::vector<int> ReadWindows(const ArchitectureKeys& keys, const Family& family,
-                             const ModelConfig& config) {
+// Which layers slide: the pattern is a number n (all but every n-th layer), or true and false for
+// each layer.
+std::vector<bool> ReadSliding(const ArchitectureKeys& keys, const Family& family, int layers) {
+  std::vector<bool> slides(static_cast<size_t>(layers), family.window == WindowRule::kEveryLayer);
+  if (family.window != WindowRule::kAllButEvery) return slides;
+  constexpr const char* kPattern = "attention.sliding_window_pattern";
+  const std::optional<std::vector<std::int64_t>> list = keys.FindList(kPattern);
+  if (list) {
+    if (list->size() != slides.size()) {
+      Throw(ErrorKind::kFormat, "{}: {}: expected {} entries, found {}", keys.gguf().path(),
+            kPattern, slides.size(), list->size());
+    }
+    for (size_t layer = 0; layer < slides.size(); ++layer) slides[layer] = (*list)[layer] != 0;
+    return slides;
+  }
+  const int every = keys.FindInt(kPattern).value_or(family.full_every);
+  for (size_t layer = 0; layer < slides.size(); ++layer) {
+    slides[layer] = every == 0 || (layer + 1) % static_cast<size_t>(every) != 0;
+  }
+  return slides;
+}
+
+void ReadLayers(const ArchitectureKeys& keys, const Family& family, ModelConfig& config) {
   const int window = keys.FindInt("attention.sliding_window").value_or(0);
+  std::vector<bool> slides = ReadSliding(keys, family, config.layers);
   // "llama" files hold Mistral models too, whose window spans every layer.
-  const bool by_every_layer =
-      family.window == WindowRule::kEveryLayer || family.gguf_architecture == "llama";
-  if (window > 0 && window < config.context_length && !by_every_layer) {
+  if (family.gguf_architecture == "llama") slides.assign(slides.size(), true);
+  const bool some = std::ranges::find(slides, true) != slides.end();
+  if (window > 0 && window < config.context_length && !some) {
     Throw(ErrorKind::kUnsupported,
           "{}: a sliding window of {} in a model of architecture '{}' is not supported",
           keys.gguf().path(), window, family.gguf_architecture);
   }
-  return std::vector<int>(static_cast<size_t>(config.layers), by_every_layer ? window : 0);
+  if (window == 0) slides.assign(slides.size(), false);
+  config.ropes.assign(1, ReadRope(keys, config));
+  config.ropes.front().truncate = family.gguf_yarn_truncates;
+  const std::optional<RopeConfig> other = ReadWindowRope(keys, family, config.ropes.front());
+  if (other) config.ropes.push_back(*other);
+  // Granite's files say by this key whether there is any rotation.
+  const bool never_turned =
+      family.multipliers && !keys.FindBool("rope.scaling.finetuned").value_or(true);
+  for (size_t layer = 0; layer < slides.size(); ++layer) {
+    const auto every = static_cast<size_t>(family.unturned_every);
+    const bool turned = !never_turned && (every == 0 || (layer + 1) % every != 0);
+    const int rope = other && slides[layer] ? 1 : 0;
+    config.attention.push_back({slides[layer] ? window : 0, turned ? rope : kNoRope});
+  }
+}
+
+float FloatOr(const ArchitectureKeys& keys, const char* key, float by_default) {
+  const auto value = static_cast<float>(keys.FindFloat(key).value_or(by_default));
+  return value == 0.0f ? by_default : value;  // how files write "none"
+}
+
+// Scalars that multiply activations.
+void ReadScales(const ArchitectureKeys& keys, const Family& family, ModelConfig& config) {
+  int scaled = config.head_dim;
+  if (family.gguf_width_scaled_layers == config.layers) scaled = config.hidden_size / config.heads;
+  config.attention_scale =
+      FloatOr(keys, "attention.scale", 1.0f / std::sqrt(static_cast<float>(std::max(scaled, 1))));
+  if (family.embedding_sqrt_width) {
+    config.embedding_scale = std::sqrt(static_cast<float>(config.hidden_size));
+  }
+  if (family.multipliers) {
+    config.embedding_scale = FloatOr(keys, "embedding_scale", 1.0f);
+    config.residual_scale = FloatOr(keys, "residual_scale", 1.0f);
+    config.logit_scale = 1.0f / FloatOr(keys, "logit_scale", 1.0f);
+  }
+  if (family.logit_cap_configurable) {
+    config.logit_cap = FloatOr(keys, "final_logit_softcapping", 0.0f);
+  }
+}
+
+// OLMo-3 files have OLMo-2's architecture and a window.
+const Family* FamilyOf(const GgufFile& gguf, const std::string& architecture) {
+  const bool window = gguf.FindUint(architecture + ".attention.sliding_window").value_or(0) > 0;
+  if (architecture == "olmo2" && window) return FindFamily("olmo3");
+  return FindFamilyOfGguf(architecture);
 }
 
 }  // namespace
 
 ModelConfig ConfigFromGguf(const GgufFile& gguf) {
   const std::string architecture = gguf.GetString("general.architecture");
-  const Family* family = FindFamilyOfGguf(architecture);
+  const Family* family = FamilyOf(gguf, architecture);
   if (IsEncoderArchitecture(architecture)) {
     Throw(ErrorKind::kUnsupported,
           "{}: architecture '{}' is an encoder: it gives vectors of texts and writes none",
           gguf.path(), architecture);
   }
   if (family == nullptr) {
-    Throw(ErrorKind::kUnsupported, "{}: architecture '{}' is not supported; supported: {}",
+    Throw(ErrorKind::kUnsupported, "{}: architecture '{}': not supported; supported: {}",
           gguf.path(), architecture, SupportedFamilies());
   }
   const ArchitectureKeys keys(gguf, architecture);
   const TensorStore& tensors = gguf.tensors();
-  ModelConfig config;
-  config.family = family->name;
+  ModelConfig config = StartOf(*family);
   config.vocab_size = VocabSizeOf(keys);
   config.hidden_size = keys.GetInt("embedding_length");
   config.layers = keys.GetInt("block_count");
   config.heads = keys.GetInt("attention.head_count");
   config.kv_heads = keys.FindInt("attention.head_count_kv").value_or(config.heads);
-  config.ffn_size = keys.GetInt("feed_forward_length");
+  const std::optional<int> of_experts = keys.FindInt("expert_feed_forward_length");
+  config.ffn_size = of_experts ? keys.FindInt("feed_forward_length").value_or(*of_experts)
+                               : keys.GetInt("feed_forward_length");
   config.context_length = keys.GetInt("context_length");
   if (config.heads < 1 || config.layers < 1 || config.layers > 4096) {
     Throw(ErrorKind::kFormat,
@@ -196,18 +288,15 @@ ModelConfig ConfigFromGguf(const GgufFile& gguf) {
           gguf.path(), config.head_dim, value_length);
   }
   config.rms_eps = static_cast<float>(keys.GetFloat("attention.layer_norm_rms_epsilon"));
-  config.norm_placement = family->norm_placement;
-  config.qk_norm = family->qk_norm;
   config.qkv_bias = tensors.Has("blk.0.attn_q.bias") || tensors.Has("blk.0.attn_qkv.bias");
   config.output_bias = tensors.Has("blk.0.attn_output.bias");
   config.mlp_bias = tensors.Has("blk.0.ffn_up.bias");
   config.tied_embeddings = !tensors.Has("output.weight");
   config.interleaved_qk_rows = family->gguf_interleaves_qk;
-  if (keys.FindInt("expert_count").value_or(0) > 0) {
-    Throw(ErrorKind::kUnsupported, "{}: a mixture of experts, which is not supported", gguf.path());
-  }
-  config.windows = ReadWindows(keys, *family, config);
-  config.rope = ReadRope(keys, config);
+  ReadLayers(keys, *family, config);
+  config.attention_sinks = family->attention_sinks;
+  ReadExperts(gguf, *family, config);
+  ReadScales(keys, *family, config);
   config.bos = FindToken(gguf, "tokenizer.ggml.bos_token_id", config.vocab_size);
   for (const char* key : {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id"}) {
     const std::optional<TokenId> id = FindToken(gguf, key, config.vocab_size);

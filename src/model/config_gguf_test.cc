@@ -10,6 +10,12 @@
 namespace banyan {
 namespace {
 
+std::vector<int> GgufWindows(const ModelConfig& config) {
+  std::vector<int> windows;
+  for (const LayerAttention& layer : config.attention) windows.push_back(layer.window);
+  return windows;
+}
+
 using testing::Each;
 using testing::ElementsAre;
 using testing::HasSubstr;
@@ -49,12 +55,12 @@ TEST(ConfigGguf, Defaults) {
   EXPECT_EQ(config.vocab_size, 4);
   EXPECT_EQ(config.kv_heads, 4);
   EXPECT_EQ(config.head_dim, 16);
-  EXPECT_EQ(config.rope.rotary_dim, 16);
-  EXPECT_EQ(config.rope.theta, 10000.0);
+  EXPECT_EQ(config.ropes[0].rotary_dim, 16);
+  EXPECT_EQ(config.ropes[0].theta, 10000.0);
   EXPECT_TRUE(config.tied_embeddings);
   EXPECT_TRUE(config.interleaved_qk_rows);
   EXPECT_FALSE(Read(Minimal("qwen2")).interleaved_qk_rows);
-  EXPECT_THAT(config.windows, ElementsAre(0, 0));
+  EXPECT_THAT(GgufWindows(config), ElementsAre(0, 0));
 }
 
 TEST(ConfigGguf, KeysAndTensors) {
@@ -76,13 +82,13 @@ TEST(ConfigGguf, KeysAndTensors) {
   EXPECT_EQ(config.vocab_size, 6);
   EXPECT_EQ(config.kv_heads, 2);
   EXPECT_EQ(config.head_dim, 32);
-  EXPECT_EQ(config.rope.rotary_dim, 8);
-  EXPECT_EQ(config.rope.theta, 500000.0);
-  EXPECT_THAT(config.rope.frequency_divisors, ElementsAre(1, 1, 4, 8));
+  EXPECT_EQ(config.ropes[0].rotary_dim, 8);
+  EXPECT_EQ(config.ropes[0].theta, 500000.0);
+  EXPECT_THAT(config.ropes[0].frequency_divisors, ElementsAre(1, 1, 4, 8));
   EXPECT_FALSE(config.tied_embeddings);
   EXPECT_TRUE(config.qkv_bias);
   EXPECT_FALSE(config.output_bias);
-  EXPECT_THAT(config.windows, Each(100));
+  EXPECT_THAT(GgufWindows(config), Each(100));
   EXPECT_EQ(config.bos, 1);
   EXPECT_THAT(config.eos, ElementsAre(2, 3));
 }
@@ -91,15 +97,15 @@ TEST(ConfigGguf, Scaling) {
   GgufWriter linear = Minimal("llama");
   linear.String("llama.rope.scaling.type", "linear");
   linear.F32("llama.rope.scaling.factor", 4.0f);
-  EXPECT_EQ(Read(linear).rope.kind, RopeKind::kLinear);
-  EXPECT_EQ(Read(linear).rope.factor, 4.0);
+  EXPECT_EQ(Read(linear).ropes[0].kind, RopeKind::kLinear);
+  EXPECT_EQ(Read(linear).ropes[0].factor, 4.0);
 
   GgufWriter yarn = Minimal("qwen2");
   yarn.String("qwen2.rope.scaling.type", "yarn");
   yarn.F32("qwen2.rope.scaling.factor", 4.0f);
   yarn.U32("qwen2.rope.scaling.original_context_length", 1024);
-  EXPECT_EQ(Read(yarn).rope.kind, RopeKind::kYarn);
-  EXPECT_EQ(Read(yarn).rope.original_context, 1024);
+  EXPECT_EQ(Read(yarn).ropes[0].kind, RopeKind::kYarn);
+  EXPECT_EQ(Read(yarn).ropes[0].original_context, 1024);
 
   GgufWriter phi3 = Minimal("phi3");
   phi3.U32("phi3.rope.dimension_count", 4);
@@ -107,7 +113,7 @@ TEST(ConfigGguf, Scaling) {
   phi3.F32("phi3.rope.scaling.attn_factor", 1.25f);
   AddVector(phi3, "rope_factors_long.weight", {2, 3});
   AddVector(phi3, "rope_factors_short.weight", {1, 1});
-  const RopeConfig rope = Read(phi3).rope;
+  const RopeConfig rope = Read(phi3).ropes[0];
   EXPECT_EQ(rope.kind, RopeKind::kLongRope);
   EXPECT_THAT(rope.long_factor, ElementsAre(2, 3));
   EXPECT_EQ(rope.attention_factor, 1.25);
@@ -127,7 +133,7 @@ TEST(ConfigGguf, OneNumberPerLayer) {
 
 TEST(ConfigGguf, Refusals) {
   EXPECT_THAT(MessageAbout(ErrorKind::kUnsupported, Minimal("mamba")),
-              HasSubstr("x.gguf: architecture 'mamba' is not supported; supported: llama"));
+              HasSubstr("x.gguf: architecture 'mamba': not supported; supported: llama"));
   EXPECT_THAT(MessageAbout(ErrorKind::kFormat, GgufWriter()),
               HasSubstr("key 'general.architecture' is missing"));
   GgufWriter bare;
@@ -145,8 +151,8 @@ TEST(ConfigGguf, Refusals) {
   AddVector(divisors, "rope_freqs.weight", {1, 2});
   EXPECT_THAT(MessageAbout(ErrorKind::kFormat, divisors),
               HasSubstr("expected shape [8], found [2]"));
-  GgufWriter window = Minimal("olmo2");
-  window.U32("olmo2.attention.sliding_window", 64);
+  GgufWriter window = Minimal("qwen2");
+  window.U32("qwen2.attention.sliding_window", 64);
   EXPECT_THAT(MessageAbout(ErrorKind::kUnsupported, window), HasSubstr("a sliding window of 64"));
   GgufWriter huge = Minimal("llama");
   huge.U64("llama.attention.head_count_kv", ~0ull);

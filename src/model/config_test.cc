@@ -13,6 +13,12 @@
 namespace banyan {
 namespace {
 
+std::vector<int> WindowsOf(const ModelConfig& config) {
+  std::vector<int> windows;
+  for (const LayerAttention& layer : config.attention) windows.push_back(layer.window);
+  return windows;
+}
+
 using testing::Each;
 using testing::ElementsAre;
 using testing::HasSubstr;
@@ -51,12 +57,12 @@ TEST(Config, LlamaDefaults) {
   EXPECT_EQ(config.context_length, 2048);
   EXPECT_EQ(config.rms_eps, 1e-6f);
   EXPECT_FALSE(config.qkv_bias || config.output_bias || config.mlp_bias || config.tied_embeddings);
-  EXPECT_EQ(config.rope.kind, RopeKind::kPlain);
-  EXPECT_EQ(config.rope.theta, 10000.0);
-  EXPECT_EQ(config.rope.rotary_dim, 16);
+  EXPECT_EQ(config.ropes[0].kind, RopeKind::kPlain);
+  EXPECT_EQ(config.ropes[0].theta, 10000.0);
+  EXPECT_EQ(config.ropes[0].rotary_dim, 16);
   EXPECT_EQ(config.bos, 1);
   EXPECT_THAT(config.eos, ElementsAre(2));
-  EXPECT_THAT(config.windows, ElementsAre(0, 0, 0, 0));
+  EXPECT_THAT(WindowsOf(config), ElementsAre(0, 0, 0, 0));
 }
 
 TEST(Config, LlamaBiases) {
@@ -74,19 +80,19 @@ TEST(Config, BothRopeStyles) {
                           "low_freq_factor": 2.0, "high_freq_factor": 5.0,
                           "original_max_position_embeddings": 8192}})");
   for (const ModelConfig& config : {old_style, new_style}) {
-    EXPECT_EQ(config.rope.kind, RopeKind::kLlama3);
-    EXPECT_EQ(config.rope.theta, 500000.0);
-    EXPECT_EQ(config.rope.factor, 8.0);
-    EXPECT_EQ(config.rope.low_freq_factor, 2.0);
-    EXPECT_EQ(config.rope.high_freq_factor, 5.0);
-    EXPECT_EQ(config.rope.original_context, 8192);
+    EXPECT_EQ(config.ropes[0].kind, RopeKind::kLlama3);
+    EXPECT_EQ(config.ropes[0].theta, 500000.0);
+    EXPECT_EQ(config.ropes[0].factor, 8.0);
+    EXPECT_EQ(config.ropes[0].low_freq_factor, 2.0);
+    EXPECT_EQ(config.ropes[0].high_freq_factor, 5.0);
+    EXPECT_EQ(config.ropes[0].original_context, 8192);
   }
 }
 
 TEST(Config, RopeScalingNullOrLinear) {
-  EXPECT_EQ(Read("llama", R"({"rope_scaling": null, "rope_theta": 5e6})").rope.theta, 5e6);
+  EXPECT_EQ(Read("llama", R"({"rope_scaling": null, "rope_theta": 5e6})").ropes[0].theta, 5e6);
   const RopeConfig linear =
-      Read("llama", R"({"rope_scaling": {"rope_type": "linear", "factor": 4}})").rope;
+      Read("llama", R"({"rope_scaling": {"rope_type": "linear", "factor": 4}})").ropes[0];
   EXPECT_EQ(linear.kind, RopeKind::kLinear);
   EXPECT_EQ(linear.factor, 4.0);
 }
@@ -94,7 +100,7 @@ TEST(Config, RopeScalingNullOrLinear) {
 TEST(Config, YarnTakesWhatIsAbsentFromTheContext) {
   const RopeConfig rope = Read("qwen2", R"({"max_position_embeddings": 32768,
       "num_key_value_heads": 2, "rope_scaling": {"type": "yarn", "factor": 4.0}})")
-                              .rope;
+                              .ropes[0];
   EXPECT_EQ(rope.kind, RopeKind::kYarn);
   EXPECT_EQ(rope.original_context, 32768);
   EXPECT_EQ(rope.beta_fast, 32.0);
@@ -102,7 +108,7 @@ TEST(Config, YarnTakesWhatIsAbsentFromTheContext) {
   const RopeConfig implied = Read("qwen2", R"({"max_position_embeddings": 32768,
       "num_key_value_heads": 2, "rope_scaling": {"type": "yarn", "factor": null,
       "original_max_position_embeddings": 8192}})")
-                                 .rope;
+                                 .ropes[0];
   EXPECT_EQ(implied.factor, 4.0);
 }
 
@@ -113,34 +119,34 @@ TEST(Config, Phi3LongRope) {
       Read("phi3", R"({"max_position_embeddings": 131072, "partial_rotary_factor": 0.75,
                        "rope_scaling": )" +
                        scaling + "}");
-  EXPECT_EQ(config.rope.kind, RopeKind::kLongRope);
-  EXPECT_EQ(config.rope.rotary_dim, 12);
-  EXPECT_EQ(config.rope.original_context, 4096);
-  EXPECT_EQ(config.rope.factor, 32.0);
-  EXPECT_EQ(config.rope.long_factor.back(), 7.0);
+  EXPECT_EQ(config.ropes[0].kind, RopeKind::kLongRope);
+  EXPECT_EQ(config.ropes[0].rotary_dim, 12);
+  EXPECT_EQ(config.ropes[0].original_context, 4096);
+  EXPECT_EQ(config.ropes[0].factor, 32.0);
+  EXPECT_EQ(config.ropes[0].long_factor.back(), 7.0);
   EXPECT_FALSE(config.qkv_bias);
   EXPECT_THAT(MessageOf(ErrorKind::kFormat, "phi3", R"({"rope_scaling": )" + scaling + "}"),
               HasSubstr("short_factor has 6 values, expected 8"));
 }
 
 TEST(Config, Phi3Window) {
-  EXPECT_THAT(Read("phi3").windows, Each(0));
-  EXPECT_THAT(Read("phi3", R"({"sliding_window": 2047})").windows, Each(2047));
+  EXPECT_THAT(WindowsOf(Read("phi3")), Each(0));
+  EXPECT_THAT(WindowsOf(Read("phi3", R"({"sliding_window": 2047})")), Each(2047));
 }
 
 TEST(Config, MistralWindow) {
   const std::string heads = R"("num_key_value_heads": 2)";
-  EXPECT_THAT(Read("mistral", "{" + heads + "}").windows, Each(4096));  // absent: the default
-  EXPECT_THAT(Read("mistral", "{" + heads + R"(, "sliding_window": null})").windows, Each(0));
-  EXPECT_THAT(Read("mistral", "{" + heads + R"(, "sliding_window": 7})").windows, Each(7));
+  EXPECT_THAT(WindowsOf(Read("mistral", "{" + heads + "}")), Each(4096));  // absent: the default
+  EXPECT_THAT(WindowsOf(Read("mistral", "{" + heads + R"(, "sliding_window": null})")), Each(0));
+  EXPECT_THAT(WindowsOf(Read("mistral", "{" + heads + R"(, "sliding_window": 7})")), Each(7));
   const ModelConfig nemo = Read("mistral", "{" + heads + R"(, "head_dim": 32})");
   EXPECT_EQ(nemo.head_dim, 32);
-  EXPECT_EQ(nemo.rope.rotary_dim, 32);
+  EXPECT_EQ(nemo.ropes[0].rotary_dim, 32);
 }
 
 TEST(Config, QwenWindowsAsTransformersHasThem) {
   const auto windows = [](const std::string& more) {
-    return Read("qwen2", R"({"num_key_value_heads": 2, )" + more + "}").windows;
+    return WindowsOf(Read("qwen2", R"({"num_key_value_heads": 2, )" + more + "}"));
   };
   EXPECT_THAT(windows(R"("sliding_window": 9)"), Each(0));
   EXPECT_THAT(windows(R"("sliding_window": 9, "use_sliding_window": true)"), Each(0));
@@ -185,7 +191,7 @@ TEST(Config, SpecialTokens) {
 
 TEST(Config, RefusesWhatWeDoNotHave) {
   EXPECT_THAT(MessageOf(ErrorKind::kUnsupported, "gpt2", "{}"),
-              HasSubstr("model_type 'gpt2' is not supported; supported: llama (Llama 1"));
+              HasSubstr("model_type 'gpt2': not supported; supported: llama (Llama 1"));
   EXPECT_THAT(MessageOf(ErrorKind::kUnsupported, "llama", R"({"hidden_act": "gelu"})"),
               HasSubstr("hidden_act 'gelu'"));
   EXPECT_THAT(MessageOf(ErrorKind::kUnsupported, "llama",
@@ -235,17 +241,9 @@ TEST(Config, OracleModels) {
         ReadTextFile(entry.path() / "config.json", 1 << 20),
         ReadTextFile(entry.path() / "generation_config.json", 1 << 20), entry.path().string());
     EXPECT_EQ(config.vocab_size, 512);
-    EXPECT_THAT(config.windows, Each(0));
+    EXPECT_THAT(WindowsOf(config), Each(0));
     EXPECT_THAT(config.eos, ElementsAre(2));
   }
-}
-
-TEST(Families, EveryFamilyIsFoundByBothNames) {
-  for (const Family& family : Families()) {
-    EXPECT_EQ(FindFamily(family.name), &family);
-    EXPECT_EQ(FindFamilyOfGguf(family.gguf_architecture), &family);
-  }
-  EXPECT_EQ(FindFamily(""), nullptr);
 }
 
 }  // namespace

@@ -15,9 +15,12 @@ namespace banyan {
 
 // Which layers have a sliding window when the configuration carries no `layer_types`.
 enum class WindowRule {
-  kNone,        // no window, whatever the configuration says
-  kEveryLayer,  // `sliding_window` unless null
-  kLastLayers,  // if `use_sliding_window`: layers from `max_window_layers` on
+  kNone,         // no window, whatever the configuration says
+  kEveryLayer,   // `sliding_window` unless null
+  kLastLayers,   // if `use_sliding_window`: layers from `max_window_layers` on
+  kSwitched,     // if `use_sliding_window`: every layer
+  kAllButEvery,  // all but every n-th: `sliding_window_pattern`, or Family::full_every
+  kUnturned,     // if `use_sliding_window`: layers without RoPE
 };
 
 // Which biases `attention_bias` switches.
@@ -27,21 +30,65 @@ enum class BiasRule {
   kConfigured,  // all four as `attention_bias` says
 };
 
+// Of families whose layers may have mixtures of experts. Defaults are of config.json.
+struct ExpertFamily {
+  int default_count = 0;  // 0: the family has no experts
+  int default_chosen = 0;
+  std::string_view inner_key = "moe_intermediate_size";
+  int default_inner = 0;  // 0: must be given
+  // Shares are a softmax over all experts unless `norm_topk_prob`; otherwise of the chosen ones.
+  bool shares_configurable = false;
+  bool layers_configurable = false;  // `decoder_sparse_step`, `mlp_only_layers`
+  bool bias = false;
+  bool in_pairs = false;       // see ExpertsConfig
+  double default_limit = 0.0;  // `swiglu_limit` and `swiglu_alpha`; 0: not read
+  double default_slope = 0.0;
+  bool may_be_mxfp4 = false;  // `quantization_config` may say so
+};
+
 // Defaults hold when the key is absent from config.json.
 struct Family {
   std::string_view name;               // the config.json `model_type`, and ModelConfig::family
   std::string_view gguf_architecture;  // `general.architecture`
   std::string_view description;        // for messages: which models these are
+  // The `model_type` of files that hold other networks too (images): the family's configuration is
+  // their `text_config`. Empty: none.
+  std::string_view part_of{};
   NormPlacement norm_placement = NormPlacement::kBefore;
   QkNorm qk_norm = QkNorm::kNone;
+  bool norms_minus_one = false;  // see ModelConfig; never in GGUF
+  Gate gate = Gate::kSilu;
   BiasRule attention_bias = BiasRule::kNever;
+  bool default_attention_bias = false;  // kConfigured
+  bool attention_sinks = false;
+  ExpertFamily experts{};
   bool mlp_bias_configurable = false;  // `mlp_bias` is read
+  bool tied_embeddings = false;        // unless `tie_word_embeddings` says otherwise
   WindowRule window = WindowRule::kNone;
+  int full_every = 0;  // kAllButEvery
+  bool may_be_hybrid =
+      false;               // layers may be of other kinds, and RoPE is `position_embedding_type`
+  int unturned_every = 0;  // every n-th layer has no RoPE, unless `no_rope_layers` …
   bool gguf_interleaves_qk = false;       // see ModelConfig::interleaved_qk_rows
   bool long_rope_by_other_names = false;  // scaling types "su" and "yarn" mean LongRoPE
-  int default_kv_heads = 0;               // 0: as many as heads
-  int default_head_dim = 0;               // 0: hidden_size / heads
-  int default_window = 0;                 // 0: none
+  bool gguf_yarn_truncates = true;        // RopeConfig::truncate, which GGUF has no key for
+  bool windows_scale_rope = true;         // layers with a window have the scaling of RoPE too
+  std::string_view default_rope{};        // `rope_parameters`, where the file has none
+  double default_theta = 10000.0;
+  double default_window_theta = 0.0;  // of layers with a window; 0: as of the others
+  // Scalars: embeddings times √hidden_size; `query_pre_attn_scalar` with its default (0: not read);
+  // Granite's four multipliers; `final_logit_softcapping`.
+  bool embedding_sqrt_width = false;
+  double default_query_scalar = 0.0;
+  bool multipliers = false;
+  bool logit_cap_configurable = false;
+  // GGUF files of this many layers scale queries by hidden_size / heads instead (no key says so).
+  int gguf_width_scaled_layers = 0;
+  std::string_view ffn_key = "intermediate_size";
+  int default_vocab = 0, default_heads = 0;  // 0: must be given
+  int default_kv_heads = 0;                  // 0: as many as heads
+  int default_head_dim = 0;                  // 0: hidden_size / heads
+  int default_window = 0;                    // 0: none
   int default_context = 2048;
   int default_original_context = 0;  // LongRoPE; 0: the context
   double default_rms_eps = 1e-6;
@@ -50,9 +97,14 @@ struct Family {
 
 std::span<const Family> Families();
 
-// Null when there is no such family.
+// Null when there is no such family. Several families may share an architecture in GGUF: the first
+// one is given, and ConfigFromGguf tells them apart.
 const Family* FindFamily(std::string_view model_type);
 const Family* FindFamilyOfGguf(std::string_view architecture);
+
+// A configuration with all that the family alone decides. Norm weights count as stored as they are:
+// files that say otherwise set ModelConfig::norms_minus_one.
+ModelConfig StartOf(const Family& family);
 
 // "llama (Llama 1 to 3.2, …), qwen2 (…), …", for messages.
 std::string SupportedFamilies();

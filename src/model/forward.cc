@@ -1,12 +1,29 @@
 #include "model/forward.h"
 
-#include <cmath>
+#include <algorithm>
 #include <functional>
 
 #include "base/error.h"
 #include "model/rope.h"
 
 namespace banyan {
+
+AttentionShape ShapeOfLayer(const ModelConfig& config, int layer) {
+  const LayerAttention& attention = config.attention[static_cast<size_t>(layer)];
+  return {config.heads,     config.kv_heads,        config.head_dim,
+          attention.window, config.attention_scale, attention.rope};
+}
+
+TensorGroup ExpertTensorsFor(const ModelConfig& config, std::int64_t rows) {
+  const ExpertsConfig& experts = config.experts;
+  if (experts.count == 0) return {};
+  const std::int64_t slots = std::min(rows, kExpertRows) * experts.rule.chosen;
+  return {{rows, experts.count},
+          {slots, config.hidden_size},
+          {slots, 2 * std::int64_t{experts.inner_size}},
+          {slots, experts.inner_size},
+          {slots, config.hidden_size}};
+}
 
 ForwardPass::ForwardPass(const ModelConfig& config, const ModelWeights& weights, Kernels& kernels,
                          int max_rows, int max_logit_rows)
@@ -15,8 +32,11 @@ ForwardPass::ForwardPass(const ModelConfig& config, const ModelWeights& weights,
       kernels_(kernels),
       max_rows_(max_rows),
       recorder_(kernels.NewRecorder()) {
-  const RopeTable rope = MakeRopeTable(config.rope, config.context_length);
-  kernels.SetRope(rope.inverse_frequency, rope.scale);
+  std::vector<RopeTable> ropes;
+  for (const RopeConfig& rope : config.ropes) {
+    ropes.push_back(MakeRopeTable(rope, config.context_length));
+  }
+  kernels.SetRopes(ropes);
   const std::int64_t dim = config.head_dim;
   const std::int64_t rows = max_rows, hidden = config.hidden_size, ffn = config.ffn_size;
   x_ = kernels.NewTensor(rows, hidden);
@@ -33,6 +53,7 @@ ForwardPass::ForwardPass(const ModelConfig& config, const ModelWeights& weights,
        {max_logit_rows, config.heads * dim}},
       {{rows, 2 * ffn}, {rows, ffn}},
       {{max_logit_rows, config.vocab_size}},
+      ExpertTensorsFor(config, rows),
   };
   const auto blocks = kernels.NewTensorGroups(within);
   qkv_ = blocks[0][0];
@@ -41,6 +62,10 @@ ForwardPass::ForwardPass(const ModelConfig& config, const ModelWeights& weights,
   gate_up_ = blocks[1][0];
   inner_ = blocks[1][1];
   logits_ = blocks[2][0];
+  if (config.experts.count > 0) {
+    scores_ = blocks[3][0];
+    expert_scratch_ = {blocks[3][1], blocks[3][2], blocks[3][3], blocks[3][4]};
+  }
   if (weights.ranks > 0) ranks_ = kernels.NewTensor(max_rows, weights.ranks);
 }
 
@@ -67,6 +92,7 @@ Tensor ForwardPass::Run(const Batch& batch, const AttentionPlan& plan, KvMemory&
 void ForwardPass::Compute(const StepInputs& step, KvMemory& kv, const ForwardOptions& options) {
   Tensor x = x_.Prefix(step.rows);
   kernels_.Embed(step, *weights_.embedding, x);
+  if (config_.embedding_scale != 1.0f) kernels_.Scale(config_.embedding_scale, x);
   for (int layer = 0; layer < config_.layers; ++layer) {
     const bool last = layer + 1 == config_.layers;
     const Tensor qkv = ProjectAndStore(layer, step, kv, x);
@@ -86,6 +112,11 @@ void ForwardPass::Compute(const StepInputs& step, KvMemory& kv, const ForwardOpt
   Tensor logits = logits_.Prefix(step.logit_rows);
   kernels_.MatMul(normed, *weights_.logits, nullptr, logits);
   AddMore(weights_.logits_more, {step, StepRows::kLogits}, normed, logits);
+  if (config_.logit_cap > 0.0f) {
+    kernels_.Scale(1.0f / config_.logit_cap, logits);
+    kernels_.Activate(Activation::kTanh, logits);
+    kernels_.Scale(config_.logit_cap, logits);
+  }
 }
 
 void ForwardPass::Choose(std::span<const SamplingRow> requests,
@@ -97,7 +128,7 @@ void ForwardPass::Choose(std::span<const SamplingRow> requests,
 
 // A device records the product with the rest of the step.
 bool ForwardPass::can_only_choose() const {
-  return !kernels_.asynchronous() && weights_.logits_more == nullptr;
+  return !kernels_.asynchronous() && weights_.logits_more == nullptr && config_.logit_cap == 0.0f;
 }
 
 LowRankCall ForwardPass::CallOf(const LowRankRef& more, const LowRankRows& adapted,
@@ -111,21 +142,13 @@ void ForwardPass::AddMore(const LowRankRef& more, const LowRankRows& adapted, co
   kernels_.AddLowRank(CallOf(more, adapted, x), x, out);
 }
 
-bool ForwardPass::norm_before() const { return config_.norm_placement == NormPlacement::kBefore; }
-
-AttentionShape ForwardPass::ShapeOf(int layer) const {
-  return {config_.heads, config_.kv_heads, config_.head_dim,
-          config_.windows[static_cast<size_t>(layer)],
-          1.0f / std::sqrt(static_cast<float>(config_.head_dim))};
-}
-
 Tensor ForwardPass::LogitRows(const StepInputs& step, const Tensor& rows, const Tensor& memory) {
   Tensor chosen = memory.Prefix(step.logit_rows);
   kernels_.GatherLogitRows(step, rows, chosen);
   return chosen;
 }
 
-// qkv(norm(x)), turned; K and V go to `kv`. With the norm after the block: qkv(x).
+// qkv(norm(x)), turned; K and V go to `kv`. Without a norm before the block: qkv(x).
 Tensor ForwardPass::ProjectAndStore(int layer, const StepInputs& step, KvMemory& kv,
                                     const Tensor& x) {
   const LayerWeights& w = weights_.layers[static_cast<size_t>(layer)];
@@ -133,9 +156,10 @@ Tensor ForwardPass::ProjectAndStore(int layer, const StepInputs& step, KvMemory&
                               config_.qk_norm == QkNorm::kWhole, config_.rms_eps};
   Tensor normed = normed_.Prefix(x.rows);
   Tensor qkv = qkv_.Prefix(x.rows);
-  if (norm_before()) kernels_.RmsNorm(x, *w.attention_norm, config_.rms_eps, normed);
-  kernels_.MatMul(norm_before() ? normed : x, *w.qkv, w.qkv_bias.get(), qkv);
-  AddMore(w.qkv_more, {step}, norm_before() ? normed : x, qkv);
+  if (w.attention_norm) kernels_.RmsNorm(x, *w.attention_norm, config_.rms_eps, normed);
+  const Tensor& input = w.attention_norm ? normed : x;
+  kernels_.MatMul(input, *w.qkv, w.qkv_bias.get(), qkv);
+  AddMore(w.qkv_more, {step}, input, qkv);
   kernels_.RotateAndStore(step, layer, ShapeOf(layer), qk_norm, qkv, kv);
   return qkv;
 }
@@ -151,48 +175,64 @@ Tensor ForwardPass::Attend(int layer, const StepInputs& step, const KvMemory& kv
   return attended;
 }
 
-// x += W_o attended, or with the norm after the block: x += norm(W_o attended).
+// x += W input, or with a norm after the block: x += norm(W input).
+void ForwardPass::AddToResidual(const AddedProduct& product, const LowRankRows& adapted,
+                                const Tensor& input, Tensor& x) {
+  Tensor delta = delta_.Prefix(x.rows);
+  if (product.norm == nullptr && config_.residual_scale == 1.0f) {
+    kernels_.MatMulAdd(input, product.w, product.bias, delta, x);
+    AddMore(product.more, adapted, input, x);
+    return;
+  }
+  kernels_.MatMul(input, product.w, product.bias, delta);
+  AddMore(product.more, adapted, input, delta);
+  AddDelta(product.norm, delta, x);
+}
+
+void ForwardPass::AddDelta(const Vector* norm, Tensor& delta, Tensor& x) {
+  if (norm != nullptr) kernels_.RmsNorm(delta, *norm, config_.rms_eps, delta);
+  if (config_.residual_scale != 1.0f) kernels_.Scale(config_.residual_scale, delta);
+  kernels_.Add(delta, x);
+}
+
+AttentionShape ForwardPass::ShapeOf(int layer) const {
+  AttentionShape shape = ShapeOfLayer(config_, layer);
+  shape.sinks = weights_.layers[static_cast<size_t>(layer)].sinks.get();
+  return shape;
+}
+
 void ForwardPass::AddAttended(int layer, const LowRankRows& adapted, const Tensor& attended,
                               Tensor& x) {
   const LayerWeights& w = weights_.layers[static_cast<size_t>(layer)];
-  Tensor delta = delta_.Prefix(x.rows);
-  if (norm_before()) {
-    kernels_.MatMulAdd(attended, *w.output, w.output_bias.get(), delta, x);
-    AddMore(w.output_more, adapted, attended, x);
-  } else {
-    kernels_.MatMul(attended, *w.output, w.output_bias.get(), delta);
-    AddMore(w.output_more, adapted, attended, delta);
-    kernels_.RmsNorm(delta, *w.attention_norm, config_.rms_eps, delta);
-    kernels_.Add(delta, x);
-  }
+  AddToResidual({*w.output, w.output_bias.get(), w.output_more, w.attended_norm.get()}, adapted,
+                attended, x);
 }
 
-// x += W_down (silu(gate) * up), norms as above.
+// x += W_down (gate(W_gate x) * W_up x), norms as above.
 void ForwardPass::FeedForward(int layer, const LowRankRows& adapted, Tensor& x) {
   const LayerWeights& w = weights_.layers[static_cast<size_t>(layer)];
   Tensor normed = normed_.Prefix(x.rows);
   Tensor gate_up = gate_up_.Prefix(x.rows);
   Tensor inner = inner_.Prefix(x.rows);
-  Tensor delta = delta_.Prefix(x.rows);
 
-  if (norm_before()) kernels_.RmsNorm(x, *w.ffn_norm, config_.rms_eps, normed);
-  const Tensor& input = norm_before() ? normed : x;
+  if (w.ffn_norm) kernels_.RmsNorm(x, *w.ffn_norm, config_.rms_eps, normed);
+  const Tensor& input = w.ffn_norm ? normed : x;
+  if (w.experts != nullptr) return AddExperts(w, input, x);
+  const GatedProduct product{*w.gate_up, w.gate_up_bias.get(), config_.gate};
   if (w.gate_up_more == nullptr || !adapted.step.adapted) {
-    kernels_.MatMulSwiGlu(input, *w.gate_up, w.gate_up_bias.get(), gate_up, inner);
+    kernels_.MatMulGlu(input, product, gate_up, inner);
   } else {
-    kernels_.AdaptedSwiGlu(
-        input, {*w.gate_up, w.gate_up_bias.get(), CallOf(w.gate_up_more, adapted, input)}, gate_up,
-        inner);
+    kernels_.AdaptedGlu(input, product, CallOf(w.gate_up_more, adapted, input), gate_up, inner);
   }
-  if (norm_before()) {
-    kernels_.MatMulAdd(inner, *w.down, w.down_bias.get(), delta, x);
-    AddMore(w.down_more, adapted, inner, x);
-  } else {
-    kernels_.MatMul(inner, *w.down, w.down_bias.get(), delta);
-    AddMore(w.down_more, adapted, inner, delta);
-    kernels_.RmsNorm(delta, *w.ffn_norm, config_.rms_eps, delta);
-    kernels_.Add(delta, x);
-  }
+  AddToResidual({*w.down, w.down_bias.get(), w.down_more, w.fed_norm.get()}, adapted, inner, x);
+}
+
+// x += sum of the shares of the experts that the router chooses.
+void ForwardPass::AddExperts(const LayerWeights& w, const Tensor& input, Tensor& x) {
+  Tensor scores = scores_.Prefix(x.rows), delta = delta_.Prefix(x.rows);
+  kernels_.MatMul(input, *w.router, w.router_bias.get(), scores);
+  kernels_.MixExperts(input, {*w.experts, scores, config_.experts.rule, expert_scratch_}, delta);
+  AddDelta(w.fed_norm.get(), delta, x);
 }
 
 }  // namespace banyan

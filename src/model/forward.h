@@ -16,10 +16,17 @@ struct ForwardOptions {
   bool only_choices = false;
 };
 
+// Memory for a step's rows on their way through experts: the router's scores [rows, experts], then
+// the tensors of ExpertScratch. Empty without experts.
+TensorGroup ExpertTensorsFor(const ModelConfig& config, std::int64_t rows);
+
+// How the rows of a layer attend, without sinks.
+AttentionShape ShapeOfLayer(const ModelConfig& config, int layer);
+
 class ForwardPass {
  public:
   // Holds activations for at most `max_rows` rows and logits for `max_logit_rows`. The references
-  // must outlive it. Sets the kernels' rotation table.
+  // must outlive it. Sets the kernels' rotation tables.
   ForwardPass(const ModelConfig& config, const ModelWeights& weights, Kernels& kernels,
               int max_rows, int max_logit_rows);
 
@@ -43,15 +50,26 @@ class ForwardPass {
     StepRows rows = StepRows::kAll;
   };
   void Compute(const StepInputs& step, KvMemory& kv, const ForwardOptions& options);
-  bool norm_before() const;
-  AttentionShape ShapeOf(int layer) const;
   // The rows whose logits are wanted, copied to `memory`.
   Tensor LogitRows(const StepInputs& step, const Tensor& rows, const Tensor& memory);
   Tensor ProjectAndStore(int layer, const StepInputs& step, KvMemory& kv, const Tensor& x);
   Tensor Attend(int layer, const StepInputs& step, const KvMemory& kv, bool skip,
                 const Tensor& qkv);
   void AddAttended(int layer, const LowRankRows& adapted, const Tensor& attended, Tensor& x);
+  AttentionShape ShapeOf(int layer) const;
   void FeedForward(int layer, const LowRankRows& adapted, Tensor& x);
+  void AddExperts(const LayerWeights& w, const Tensor& input, Tensor& x);
+  // x += delta, as the configuration scales and the norm (may be null) makes it.
+  void AddDelta(const Vector* norm, Tensor& delta, Tensor& x);
+  // A product whose result a block adds to the residual stream.
+  struct AddedProduct {
+    const Matrix& w;
+    const Vector* bias;
+    const LowRankRef& more;
+    const Vector* norm;  // of the result; may be null
+  };
+  void AddToResidual(const AddedProduct& product, const LowRankRows& adapted, const Tensor& input,
+                     Tensor& x);
   // What adapters that are kept apart add to the product of `x` that `out` has or was added to.
   void AddMore(const LowRankRef& more, const LowRankRows& adapted, const Tensor& x, Tensor& out);
   LowRankCall CallOf(const LowRankRef& more, const LowRankRows& adapted, const Tensor& x) const;
@@ -69,6 +87,8 @@ class ForwardPass {
   Tensor delta_;                      // [rows, hidden] what a block adds
   Tensor gate_up_;                    // [rows, 2 * ffn]
   Tensor inner_;                      // [rows, ffn]
+  Tensor scores_;                     // [rows, experts] the router's
+  ExpertScratch expert_scratch_;
   Tensor chosen_;  // [logit rows, hidden] the residual stream of rows with logits, last layer
   Tensor chosen_attended_;  // [logit rows, heads * head_dim]
   Tensor logits_;           // [logit rows, vocab]

@@ -18,11 +18,13 @@
 #include "support/error_message.h"
 #include "support/temp_directory.h"
 #include "support/tiny_model.h"
+#include "support/tiny_mxfp4.h"
 
 namespace banyan {
 namespace {
 
 namespace fs = std::filesystem;
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using testing_support::ErrorMessage;
 using testing_support::TempDirectory;
@@ -131,6 +133,14 @@ void ExpectOracle(const fs::path& model, const fs::path& golden, double spread) 
   }
 }
 
+TEST(ForwardOracle, FurtherFamilies) {
+  if (!fs::exists(kGolden / "families")) GTEST_SKIP() << "no oracles at " << kGolden / "families";
+  for (const char* family : {"gemma3", "smollm3", "olmo3", "granite", "qwen3-moe", "gpt-oss"}) {
+    const fs::path model = kGolden / "families" / family;
+    ExpectOracle(model, model / "golden.json", 0.0);
+  }
+}
+
 TEST(ForwardOracle, HuggingFaceModels) {
   if (!fs::exists(kGolden / "models")) GTEST_SKIP() << "no oracles at " << kGolden / "models";
   int models = 0;
@@ -164,7 +174,7 @@ TEST_P(ForwardTest, BothFormatsGiveTheSameBits) {
   LoadedModel gguf(testing_support::WriteTinyGguf(shape, directory_.path() / "m.gguf"), "cpu");
   LoadedModel hf(testing_support::WriteTinyHuggingFace(shape, directory_.path() / "hf"), "cpu");
   const std::vector<TokenId> tokens = SomeTokens(150, shape.vocab);
-  EXPECT_EQ(gguf.config().windows, hf.config().windows);
+  EXPECT_EQ(gguf.config().attention, hf.config().attention);
   EXPECT_EQ(gguf.config().family, hf.config().family);
   EXPECT_EQ(gguf.LastLogits(tokens), hf.LastLogits(tokens));
 }
@@ -225,6 +235,70 @@ TEST(ForwardWindow, KeysBeyondAllWindowsDoNotCount) {
   EXPECT_NE(model.LastLogits(near), before);
 }
 
+TEST(ForwardExperts, BlocksAndScalesGiveTheBitsOfTheirValues) {
+  const TempDirectory directory;
+  const TinyShape shape{.family = "gpt_oss", .hidden = 64, .ffn = 32, .window = 24};
+  const auto [blocks, plain] = testing_support::WriteTinyMxfp4(shape, directory.path());
+  const std::vector<TokenId> tokens = SomeTokens(70, shape.vocab);
+  LoadedModel of_blocks(blocks, "cpu"), of_values(plain, "cpu");
+  EXPECT_EQ(of_blocks.LastLogits(tokens), of_values.LastLogits(tokens));
+}
+
+// A model for images and text holds the decoder's tensors under other names.
+TEST(ForwardNames, TextPartOfAModelForImages) {
+  const TempDirectory directory;
+  const TinyShape shape{
+      .family = "gemma3_text", .kv_heads = 1, .head_dim = 16, .window = 24, .tied = true};
+  LoadedModel plain(testing_support::WriteTinyHuggingFace(shape, directory.path() / "plain"),
+                    "cpu");
+  const std::vector<TokenId> tokens = SomeTokens(50, shape.vocab);
+  for (const std::string root : {"language_model.model.", "model.language_model."}) {
+    const fs::path path = testing_support::WriteTinyHuggingFace(shape, directory.path() / "parts");
+    std::ofstream(path / "config.json") << R"({"model_type": "gemma3", "text_config": )"
+                                        << testing_support::TinyConfigJson(shape) << "}";
+    testing_support::SafetensorsWriter writer;
+    const testing_support::TinyWeights weights(shape);
+    for (const testing_support::TinyTensor& tensor : weights.tensors()) {
+      std::vector<float> values = tensor.values;
+      for (float& value : values) value -= tensor.minus_one_in_hf ? 1.0f : 0.0f;
+      writer.TensorF32(root + tensor.hf_name.substr(6), tensor.shape, values);
+    }
+    writer.Write(path / "model.safetensors");
+    LoadedModel parts(path, "cpu");
+    EXPECT_EQ(parts.LastLogits(tokens), plain.LastLogits(tokens)) << root;
+  }
+}
+
+TEST(ForwardNames, SharedBlockOfGranite4) {
+  const TempDirectory directory;
+  const TinyShape shape{.family = "granitemoehybrid", .tied = true};
+  const fs::path path = testing_support::WriteTinyHuggingFace(shape, directory.path() / "hf");
+  LoadedModel cpu(path, "cpu"), reference(path, "reference");
+  const std::vector<TokenId> tokens = SomeTokens(50, shape.vocab);
+  const std::vector<float> expected = reference.LastLogits(tokens);
+  const auto [low, high] = std::minmax_element(expected.begin(), expected.end());
+  EXPECT_GT(*high - *low, 1.0f);
+  EXPECT_LE(LargestDifference(expected, cpu.LastLogits(tokens)), 1e-4 * (*high - *low));
+}
+
+// The cap bounds logits and keeps their order.
+TEST(ForwardCap, LogitsStayBelowIt) {
+  const TempDirectory directory;
+  const TinyShape shape{
+      .family = "gemma3_text", .kv_heads = 1, .head_dim = 16, .window = 24, .tied = true};
+  const fs::path path = testing_support::WriteTinyHuggingFace(shape, directory.path() / "hf");
+  const std::vector<TokenId> tokens = SomeTokens(30, shape.vocab);
+  const std::vector<float> before = LoadedModel(path, "cpu").LastLogits(tokens);
+  std::string config = testing_support::TinyConfigJson(shape);
+  std::ofstream(path / "config.json") << R"({"final_logit_softcapping": 3.0,)" + config.substr(1);
+  for (const char* device : {"cpu", "reference"}) {
+    const std::vector<float> capped = LoadedModel(path, device).LastLogits(tokens);
+    for (size_t i = 0; i < before.size(); ++i) {
+      ASSERT_NEAR(capped[i], 3.0 * std::tanh(before[i] / 3.0), 1e-4) << device;
+    }
+  }
+}
+
 std::string ShapeName(const ::testing::TestParamInfo<TinyShape>& info) {
   return info.param.family + std::to_string(info.index);
 }
@@ -236,8 +310,54 @@ INSTANTIATE_TEST_SUITE_P(
                       TinyShape{.family = "mistral", .head_dim = 20, .window = 40},
                       TinyShape{.family = "qwen2"},
                       TinyShape{.family = "qwen3", .kv_heads = 1, .head_dim = 16},
-                      TinyShape{.family = "phi3", .window = 40}, TinyShape{.family = "olmo2"}),
+                      TinyShape{.family = "phi3", .window = 40}, TinyShape{.family = "olmo2"},
+                      TinyShape{.family = "olmo3", .layers = 5, .window = 40},
+                      TinyShape{.family = "gemma3_text",
+                                .layers = 3,
+                                .kv_heads = 1,
+                                .head_dim = 16,
+                                .window = 24,
+                                .theta = 50000.0,
+                                .tied = true},
+                      TinyShape{.family = "smollm3", .layers = 4, .tied = true},
+                      TinyShape{.family = "granite", .tied = true},
+                      TinyShape{.family = "ministral3", .head_dim = 16},
+                      TinyShape{.family = "qwen3_moe", .layers = 3, .head_dim = 16},
+                      TinyShape{.family = "gpt_oss", .layers = 3, .window = 24}),
     ShapeName);
+
+// The model with one tensor's values changed.
+std::string MessageWith(const TinyShape& shape, const std::string& name, const auto& change) {
+  const TempDirectory directory;
+  testing_support::GgufWriter writer = testing_support::TinyGgufHeader(shape);
+  const testing_support::TinyWeights weights(shape);
+  for (testing_support::TinyTensor tensor : weights.tensors()) {
+    if (tensor.gguf_name.empty()) continue;
+    if (tensor.gguf_name == name) change(tensor);
+    writer.TensorF32(tensor.gguf_name, tensor.shape, tensor.values);
+  }
+  writer.Write(directory.path() / "m.gguf");
+  return ErrorMessage(ErrorKind::kFormat, [&] { LoadedModel(directory.path() / "m.gguf", "cpu"); });
+}
+
+TEST(ForwardErrors, SinksAndExpertsAreChecked) {
+  const TinyShape shape{.family = "gpt_oss", .window = 24};
+  using testing_support::TinyTensor;
+  EXPECT_THAT(MessageWith(shape, "blk.1.attn_sinks.weight",
+                          [](TinyTensor& tensor) { tensor.values[1] = std::nanf(""); }),
+              HasSubstr("'blk.1.attn_sinks.weight' has values that are not finite"));
+  const auto one_less = [](TinyTensor& tensor) {
+    tensor.values.resize(tensor.values.size() / static_cast<size_t>(tensor.shape[0]) *
+                         static_cast<size_t>(tensor.shape[0] - 1));
+    --tensor.shape[0];
+  };
+  for (const char* name :
+       {"ffn_gate_inp.weight", "ffn_gate_inp.bias", "ffn_gate_exps.weight", "ffn_up_exps.bias",
+        "ffn_down_exps.weight", "ffn_down_exps.bias", "attn_sinks.weight"}) {
+    EXPECT_THAT(MessageWith(shape, "blk.0." + std::string(name), one_less),
+                AllOf(HasSubstr(name), HasSubstr("expected shape")));
+  }
+}
 
 TEST(ForwardErrors, MissingTensor) {
   const TempDirectory directory;

@@ -103,6 +103,10 @@ RopeTable MakeRopeTable(const RopeConfig& rope, int context_length) {
   const std::vector<float> wavelengths = Wavelengths(rope);
   RopeTable table;
   table.inverse_frequency = Reciprocals(wavelengths);
+  if (rope.query_beta != 0.0) {
+    table.query_beta = static_cast<float>(rope.query_beta);
+    table.query_interval = rope.original_context;
+  }
   switch (rope.kind) {
     case RopeKind::kPlain:
       break;

@@ -1,18 +1,10 @@
-// Rotary position embedding as a table: the angle of pair i at position p is p *
-// inverse_frequency[i] and both cosine and sine are multiplied by `scale` (YaRN and LongRoPE call
-// it attention factor).
+// Rotary position embedding as the table that kernels take (kernels/rope_table.h).
 #pragma once
 
-#include <vector>
-
+#include "kernels/rope_table.h"
 #include "model/config.h"
 
 namespace banyan {
-
-struct RopeTable {
-  std::vector<float> inverse_frequency;  // [rotary_dim/2]
-  float scale = 1.0f;
-};
 
 // `context_length` is the configured context of the job: LongRoPE takes its factors from it (long
 // ones when it exceeds original_context), so that KV is a function of its path alone.

@@ -4,23 +4,21 @@
 
 #include <algorithm>
 #include <cmath>
-#include <initializer_list>
-#include <optional>
 #include <string>
 
 #include "base/error.h"
-#include "base/mapped_file.h"
-#include "base/thread_pool.h"
-#include "model/merged_matrix.h"
+#include "model/expert_tensors.h"
+#include "model/matrix_loader.h"
 #include "model/tensor_names.h"
 #include "tensor/dequantize.h"
 
 namespace banyan {
 namespace {
 
-// Adapters' names of the modules that stand outside the layers.
-constexpr const char* kEmbeddingModule = "model.embed_tokens";
-constexpr const char* kLogitsModule = "lm_head";
+// The name without its ending ".weight": what adapters call a module.
+std::string ModuleOf(const std::string& tensor) {
+  return tensor.substr(0, tensor.size() - std::string_view(".weight").size());
+}
 
 class DecoderLoader {
  public:
@@ -28,41 +26,39 @@ class DecoderLoader {
                 Kernels& kernels, const LoadProgress& progress, const AdaptersToLoad& adapters)
       : config_(config),
         store_(store),
+        gguf_(naming == TensorNaming::kGguf),
         names_(naming == TensorNaming::kGguf ? kGgufNames : kHuggingFaceNames),
         kernels_(kernels),
-        progress_(progress),
-        total_bytes_(static_cast<std::int64_t>(store.TotalBytes())),
-        adapter_(adapters.merged),
-        apart_(adapters.apart) {
-    if (adapter_ != nullptr) pool_.emplace(kernels.options().threads);
+        load_(store, kernels, progress, adapters, weights_) {
+    if (naming == TensorNaming::kHuggingFace) FindRoot();
+    embedding_module_ = ModuleOf(InRoot(kHuggingFaceNames.embedding));
+    logits_module_ =
+        ModuleOf(naming == TensorNaming::kHuggingFace ? logits_name_ : kHuggingFaceNames.logits);
   }
 
   ModelWeights Load() {
-    const HostTensor& embedding = store_.Get(names_.embedding, {config_.vocab_size, hidden()});
-    weights_.embedding = MatrixOf({&embedding}, {}, {{kEmbeddingModule, 0, config_.vocab_size}});
-    weights_.final_norm = VectorOf({&store_.Get(names_.final_norm, {hidden()})});
+    const HostTensor& embedding =
+        store_.Get(InRoot(names_.embedding), {config_.vocab_size, hidden()});
+    weights_.embedding =
+        load_.Matrix({&embedding}, {}, {{embedding_module_, 0, config_.vocab_size}});
+    weights_.final_norm =
+        NormOf(store_.Get(InRoot(names_.final_norm), {hidden()}), config_.logit_scale);
     for (int layer = 0; layer < config_.layers; ++layer) {
-      prefix_ = fmt::format(fmt::runtime(names_.layer_prefix), layer);
-      module_prefix_ = fmt::format(fmt::runtime(kHuggingFaceNames.layer_prefix), layer);
+      layer_ = layer;
+      prefix_ = fmt::format(fmt::runtime(InRoot(names_.layer_prefix)), layer);
+      module_prefix_ = fmt::format(fmt::runtime(InRoot(kHuggingFaceNames.layer_prefix)), layer);
       weights_.layers.push_back(LoadLayer());
     }
     weights_.logits = Logits(embedding);
-    weights_.logits_more = Apart({{kLogitsModule, 0, config_.vocab_size}}, hidden());
-    if (adapter_ != nullptr) adapter_->CheckAllFound();
-    for (Adapter* adapter : apart_) {
-      if (adapter->Find(kEmbeddingModule, config_.vocab_size, hidden()) != nullptr) {
-        Throw(ErrorKind::kUnsupported,
-              "{}: it adapts '{}', which works only where an adapter is merged into the weights",
-              adapter->where(), kEmbeddingModule);
-      }
-      adapter->CheckAllFound();
-    }
-    if (progress_)
-      progress_(total_bytes_, total_bytes_);  // what the model does not use is done too
+    weights_.logits_more = load_.Apart({{logits_module_, 0, config_.vocab_size}}, hidden());
+    load_.RefuseApart({{embedding_module_, 0, config_.vocab_size}}, hidden());
+    load_.Finish();
     return std::move(weights_);
   }
 
  private:
+  using Place = AdaptedPlace;
+
   std::int64_t hidden() const { return config_.hidden_size; }
   std::int64_t query_size() const {
     return static_cast<std::int64_t>(config_.heads) * config_.head_dim;
@@ -71,17 +67,32 @@ class DecoderLoader {
     return static_cast<std::int64_t>(config_.kv_heads) * config_.head_dim;
   }
 
+  void FindRoot() {
+    if (store_.Has(kHuggingFaceNames.embedding)) return;
+    for (const OtherRoot& other : kOtherRoots) {
+      if (!store_.Has(fmt::format("{}embed_tokens.weight", other.root))) continue;
+      root_ = other.root;
+      logits_name_ = other.logits;
+    }
+  }
+
+  // A name of ours as the file has it.
+  std::string InRoot(std::string name) const {
+    const std::string_view usual = kHuggingFaceRoot;
+    return name.starts_with(usual) ? root_ + name.substr(usual.size()) : name;
+  }
+
   // Logits that are missing are the embedding's only where the configuration says so. (That of a
   // GGUF file does exactly when the tensor is not there.)
   MatrixRef Logits(const HostTensor& embedding) {
-    const std::vector<Place> place = {{kLogitsModule, 0, config_.vocab_size}};
+    const std::vector<Place> place = {{logits_module_, 0, config_.vocab_size}};
     if (config_.tied_embeddings) {
-      const bool same = ProductsFor(place, hidden()).empty() &&
-                        ProductsFor({{kEmbeddingModule, 0, config_.vocab_size}}, hidden()).empty();
-      return same ? weights_.embedding : MatrixOf({&embedding}, {}, place);
+      const bool same = !load_.IsMergedInto(place, hidden()) &&
+                        !load_.IsMergedInto({{embedding_module_, 0, config_.vocab_size}}, hidden());
+      return same ? weights_.embedding : load_.Matrix({&embedding}, {}, place);
     }
     try {
-      return MatrixOf({&store_.Get(names_.logits, {config_.vocab_size, hidden()})}, {}, place);
+      return load_.Matrix({&store_.Get(logits_name_, {config_.vocab_size, hidden()})}, {}, place);
     } catch (const Error& e) {
       if (e.kind() != ErrorKind::kNotFound) throw;
       Throw(ErrorKind::kNotFound,
@@ -92,25 +103,94 @@ class DecoderLoader {
 
   LayerWeights LoadLayer() {
     LayerWeights layer;
-    const bool before = config_.norm_placement == NormPlacement::kBefore;
-    layer.attention_norm =
-        Norm(before ? names_.norm_before_attention : names_.norm_after_attention);
-    layer.ffn_norm = Norm(before ? names_.norm_before_ffn : names_.norm_after_ffn);
+    const NormPlacement placement = config_.norm_placement;
+    if (placement != NormPlacement::kAfter) {
+      layer.attention_norm = Norm(names_.norm_before_attention);
+      layer.ffn_norm = Norm(NameOfFfnNorm());
+    }
+    if (placement != NormPlacement::kBefore) {
+      layer.attended_norm = Norm(names_.norm_after_attention);
+      layer.fed_norm = Norm(names_.norm_after_ffn);
+    }
     LoadQkv(layer);
     if (config_.qk_norm != QkNorm::kNone) {
       const bool whole = config_.qk_norm == QkNorm::kWhole;
       layer.query_norm =
-          VectorOf({&Get(names_.query_norm, "weight", {whole ? query_size() : config_.head_dim})});
+          NormOf(Get(names_.query_norm, "weight", {whole ? query_size() : config_.head_dim}));
       layer.key_norm =
-          VectorOf({&Get(names_.key_norm, "weight", {whole ? key_size() : config_.head_dim})});
+          NormOf(Get(names_.key_norm, "weight", {whole ? key_size() : config_.head_dim}));
     }
     const std::vector<Place> output = {{InLayer(kHuggingFaceNames.output), 0, hidden()}};
-    layer.output = MatrixOf({&Get(names_.output, "weight", {hidden(), query_size()})}, {}, output);
-    layer.output_more = Apart(output, query_size());
+    layer.output =
+        load_.Matrix({&Get(names_.output, "weight", {hidden(), query_size()})}, {}, output);
+    layer.output_more = load_.Apart(output, query_size());
     if (config_.output_bias)
-      layer.output_bias = VectorOf({&Get(names_.output, "bias", {hidden()})});
-    LoadFfn(layer);
+      layer.output_bias = load_.Vector({&Get(names_.output, "bias", {hidden()})});
+    if (config_.attention_sinks) layer.sinks = Sinks();
+    if (config_.HasExperts(layer_)) {
+      LoadExperts(layer);
+    } else {
+      LoadFfn(layer);
+    }
     return layer;
+  }
+
+  // GGUF's gpt-oss has it under the name of a norm after attention.
+  const char* NameOfFfnNorm() const {
+    if (config_.norm_placement != NormPlacement::kBefore) return names_.second_norm_before_ffn;
+    const bool other = !Has(names_.norm_before_ffn) && Has(names_.norm_after_attention);
+    return other ? names_.norm_after_attention : names_.norm_before_ffn;
+  }
+
+  VectorRef Sinks() {
+    const HostTensor& tensor =
+        store_.Get(prefix_ + (gguf_ ? "attn_sinks.weight" : "self_attn.sinks"), {config_.heads});
+    std::vector<float> values(static_cast<size_t>(config_.heads));
+    Dequantize(tensor.dtype, tensor.bytes, values);
+    if (!std::ranges::all_of(values, [](float value) { return std::isfinite(value); })) {
+      Throw(ErrorKind::kFormat, "tensor '{}' has values that are not finite", tensor.name);
+    }
+    return kernels_.LoadVector(values);
+  }
+
+  void LoadExperts(LayerWeights& layer) {
+    const ExpertsConfig& experts = config_.experts;
+    const LayerExperts tensors(config_, store_, prefix_, gguf_);
+    const std::vector<Place> router = {{InLayer("mlp.gate"), 0, experts.count},
+                                       {InLayer("mlp.router"), 0, experts.count}};
+    load_.RefuseApart(router, hidden());
+    layer.router = load_.Matrix({&tensors.router()}, {}, router);
+    if (experts.bias) layer.router_bias = load_.Vector({&tensors.router_bias()});
+    const std::int64_t bytes_before = weights_.bytes, parameters_before = weights_.parameters;
+    std::vector<ExpertWeights> all;
+    for (int e = 0; e < experts.count; ++e) {
+      const auto place = [&](const char* name, std::int64_t first, std::int64_t rows) {
+        return Place{InLayer("mlp.experts.") + fmt::format("{}.{}", e, name), first, rows};
+      };
+      const std::int64_t inner = experts.inner_size;
+      const std::vector<Place> gate_up = {place("gate_proj", 0, inner),
+                                          place("up_proj", inner, inner)};
+      const std::vector<Place> down = {place("down_proj", 0, hidden())};
+      load_.RefuseApart(gate_up, hidden());
+      load_.RefuseApart(down, inner);
+      ExpertWeights expert;
+      const StackedTensors gate_up_parts = tensors.GateUp(e);
+      expert.gate_up = load_.Matrix(gate_up_parts.pointers(), gate_up_parts.order, gate_up);
+      const StackedTensors down_parts = tensors.Down(e);
+      expert.down = load_.Matrix(down_parts.pointers(), {}, down);
+      if (experts.bias) {
+        const StackedTensors bias = tensors.GateUpBias(e);
+        expert.gate_up_bias = load_.Vector(bias.pointers(), bias.order);
+        const StackedTensors down_bias = tensors.DownBias(e);
+        expert.down_bias = load_.Vector(down_bias.pointers());
+      }
+      all.push_back(std::move(expert));
+    }
+    layer.experts = kernels_.GatherExperts(std::move(all));
+    const std::int64_t resting = experts.count - experts.rule.chosen;
+    weights_.resting_bytes += (weights_.bytes - bytes_before) / experts.count * resting;
+    weights_.resting_parameters +=
+        (weights_.parameters - parameters_before) / experts.count * resting;
   }
 
   void LoadQkv(LayerWeights& layer) {
@@ -121,19 +201,20 @@ class DecoderLoader {
         {InLayer(kHuggingFaceNames.key), query_size(), key_size()},
         {InLayer(kHuggingFaceNames.value), query_size() + key_size(), key_size()},
         {InLayer(kHuggingFaceNames.fused_qkv), 0, total}};
-    layer.qkv_more = Apart(places, hidden());
+    layer.qkv_more = load_.Apart(places, hidden());
     if (Has(names_.fused_qkv)) {
-      layer.qkv = MatrixOf({&Get(names_.fused_qkv, "weight", {total, hidden()})}, order, places);
+      layer.qkv =
+          load_.Matrix({&Get(names_.fused_qkv, "weight", {total, hidden()})}, order, places);
       if (config_.qkv_bias)
-        layer.qkv_bias = VectorOf({&Get(names_.fused_qkv, "bias", {total})}, order);
+        layer.qkv_bias = load_.Vector({&Get(names_.fused_qkv, "bias", {total})}, order);
       return;
     }
-    layer.qkv = MatrixOf({&Get(names_.query, "weight", {query_size(), hidden()}),
-                          &Get(names_.key, "weight", {key_size(), hidden()}),
-                          &Get(names_.value, "weight", {key_size(), hidden()})},
-                         order, places);
+    layer.qkv = load_.Matrix({&Get(names_.query, "weight", {query_size(), hidden()}),
+                              &Get(names_.key, "weight", {key_size(), hidden()}),
+                              &Get(names_.value, "weight", {key_size(), hidden()})},
+                             order, places);
     if (config_.qkv_bias) {
-      layer.qkv_bias = VectorOf(
+      layer.qkv_bias = load_.Vector(
           {&Get(names_.query, "bias", {query_size()}), &Get(names_.key, "bias", {key_size()}),
            &Get(names_.value, "bias", {key_size()})},
           order);
@@ -142,28 +223,33 @@ class DecoderLoader {
 
   void LoadFfn(LayerWeights& layer) {
     const std::int64_t ffn = config_.ffn_size;
-    const bool fused = Has(names_.fused_gate_up) && !Has(names_.gate);
+    const bool shared = Has(names_.shared_gate_up) && !Has(names_.fused_gate_up);
+    const char* fused_name = shared ? names_.shared_gate_up : names_.fused_gate_up;
+    const bool fused = Has(fused_name) && !Has(names_.gate);
+    const char* down_name = shared ? names_.shared_down : names_.down;
     const auto parts = [&](const char* suffix, bool matrix) {
       const auto shape = [&](std::int64_t rows) {
         return matrix ? std::vector<std::int64_t>{rows, hidden()} : std::vector<std::int64_t>{rows};
       };
       if (fused) {
-        return std::vector<const HostTensor*>{&Get(names_.fused_gate_up, suffix, shape(2 * ffn))};
+        return std::vector<const HostTensor*>{&Get(fused_name, suffix, shape(2 * ffn))};
       }
       return std::vector<const HostTensor*>{&Get(names_.gate, suffix, shape(ffn)),
                                             &Get(names_.up, suffix, shape(ffn))};
     };
     const std::vector<Place> gate_up = {{InLayer(kHuggingFaceNames.gate), 0, ffn},
                                         {InLayer(kHuggingFaceNames.up), ffn, ffn},
-                                        {InLayer(kHuggingFaceNames.fused_gate_up), 0, 2 * ffn}};
-    const std::vector<Place> down = {{InLayer(kHuggingFaceNames.down), 0, hidden()}};
-    layer.gate_up = MatrixOf(parts("weight", true), {}, gate_up);
-    layer.gate_up_more = Apart(gate_up, hidden());
-    layer.down = MatrixOf({&Get(names_.down, "weight", {hidden(), ffn})}, {}, down);
-    layer.down_more = Apart(down, ffn);
+                                        {InLayer(kHuggingFaceNames.fused_gate_up), 0, 2 * ffn},
+                                        {InLayer(kHuggingFaceNames.shared_gate_up), 0, 2 * ffn}};
+    const std::vector<Place> down = {{InLayer(kHuggingFaceNames.down), 0, hidden()},
+                                     {InLayer(kHuggingFaceNames.shared_down), 0, hidden()}};
+    layer.gate_up = load_.Matrix(parts("weight", true), {}, gate_up);
+    layer.gate_up_more = load_.Apart(gate_up, hidden());
+    layer.down = load_.Matrix({&Get(down_name, "weight", {hidden(), ffn})}, {}, down);
+    layer.down_more = load_.Apart(down, ffn);
     if (config_.mlp_bias) {
-      layer.gate_up_bias = VectorOf(parts("bias", false));
-      layer.down_bias = VectorOf({&Get(names_.down, "bias", {hidden()})});
+      layer.gate_up_bias = load_.Vector(parts("bias", false));
+      layer.down_bias = load_.Vector({&Get(down_name, "bias", {hidden()})});
     }
   }
 
@@ -183,7 +269,17 @@ class DecoderLoader {
     return order;
   }
 
-  VectorRef Norm(const char* name) { return VectorOf({&Get(name, "weight", {hidden()})}); }
+  VectorRef Norm(const char* name) { return NormOf(Get(name, "weight", {hidden()})); }
+
+  VectorRef NormOf(const HostTensor& tensor, float scale = 1.0f) {
+    std::vector<float> values(static_cast<size_t>(tensor.columns()));
+    Dequantize(tensor.dtype, tensor.bytes, values);
+    for (float& value : values) {
+      if (config_.norms_minus_one) value += 1.0f;
+      value *= scale;
+    }
+    return kernels_.LoadVector(values);
+  }
 
   bool Has(const char* name) const { return store_.Has(prefix_ + name + ".weight"); }
 
@@ -192,108 +288,19 @@ class DecoderLoader {
     return store_.Get(prefix_ + name + "." + suffix, shape);
   }
 
-  // What adapters call a stretch of rows of a stacked matrix, whatever the file's names are.
-  struct Place {
-    std::string module;
-    std::int64_t first_row, rows;
-  };
-
   std::string InLayer(const char* name) const { return module_prefix_ + name; }
-
-  static std::vector<AdaptedRows> ProductsOf(Adapter* adapter, const std::vector<Place>& places,
-                                             std::int64_t columns) {
-    std::vector<AdaptedRows> products;
-    if (adapter == nullptr) return products;
-    for (const Place& place : places) {
-      const LowRankProduct* product = adapter->Find(place.module, place.rows, columns);
-      if (product != nullptr) products.push_back({product, place.first_row, place.rows});
-    }
-    return products;
-  }
-  std::vector<AdaptedRows> ProductsFor(const std::vector<Place>& places, std::int64_t columns) {
-    return ProductsOf(adapter_, places, columns);
-  }
-
-  // Null when no adapter that is kept apart has a product for one of the places.
-  LowRankRef Apart(const std::vector<Place>& places, std::int64_t columns) {
-    std::vector<std::vector<LowRankPart>> variants;
-    bool some = false;
-    for (Adapter* adapter : apart_) {
-      std::vector<LowRankPart>& parts = variants.emplace_back();
-      for (const AdaptedRows& rows : ProductsOf(adapter, places, columns)) {
-        CheckFinite(*rows.product, *adapter);
-        parts.push_back({rows.product->a, rows.product->b, rows.product->scale, rows.first_row});
-        some = true;
-      }
-    }
-    if (!some) return nullptr;
-    std::int64_t rows = 0;
-    for (const Place& place : places) rows = std::max(rows, place.first_row + place.rows);
-    LowRankRef table = kernels_.LoadLowRank({rows, columns, variants});
-    weights_.ranks = std::max(weights_.ranks, table->ranks);
-    weights_.bytes += table->bytes;
-    return table;
-  }
-
-  static void CheckFinite(const LowRankProduct& product, const Adapter& adapter) {
-    for (const HostTensor* tensor : {product.a, product.b}) {
-      std::vector<float> values(static_cast<size_t>(tensor->rows() * tensor->columns()));
-      Dequantize(tensor->dtype, tensor->bytes, values);
-      if (std::ranges::all_of(values, [](float value) { return std::isfinite(value); })) continue;
-      Throw(ErrorKind::kFormat, "{}: tensor '{}' has values that are not finite", adapter.where(),
-            tensor->name);
-    }
-  }
-
-  // `places` name the rows in the order that `order` makes.
-  MatrixRef MatrixOf(const std::vector<const HostTensor*>& parts,
-                     std::span<const std::int32_t> order, const std::vector<Place>& places) {
-    for (const HostTensor* part : parts) ReadAhead(part->bytes);
-    MatrixRef matrix;
-    const auto products = ProductsFor(places, parts.front()->columns());
-    if (products.empty()) {
-      matrix = kernels_.LoadMatrix(parts, order);
-    } else {
-      const MergedMatrix merged =
-          Merge(parts, order, products, kernels_.options().precision, adapter_->where(), *pool_);
-      const HostTensor* whole = &merged.tensor;
-      matrix = kernels_.LoadMatrix(std::span(&whole, 1), {});
-    }
-    for (const HostTensor* part : parts) {
-      loaded_bytes_ += static_cast<std::int64_t>(part->bytes.size());
-      store_.Forget(*part);  // or the file and the weights made of it would be in memory at once
-    }
-    if (progress_) progress_(loaded_bytes_, total_bytes_);
-    weights_.bytes += matrix->bytes;
-    weights_.parameters += matrix->rows * matrix->columns;
-    return matrix;
-  }
-
-  VectorRef VectorOf(const std::vector<const HostTensor*>& parts,
-                     const std::vector<std::int32_t>& order = {}) {
-    std::vector<float> values;
-    for (const HostTensor* part : parts) {
-      const size_t begin = values.size();
-      values.resize(begin + static_cast<size_t>(part->columns()));
-      Dequantize(part->dtype, part->bytes, std::span(values).subspan(begin));
-    }
-    if (order.empty()) return kernels_.LoadVector(values);
-    std::vector<float> ordered;
-    for (std::int32_t source : order) ordered.push_back(values[static_cast<size_t>(source)]);
-    return kernels_.LoadVector(ordered);
-  }
 
   const ModelConfig& config_;
   const TensorStore& store_;
+  bool gguf_;
   const TensorNames& names_;
+  std::string root_ = kHuggingFaceRoot, logits_name_{names_.logits};
+  std::string embedding_module_, logits_module_;  // adapters' names
   Kernels& kernels_;
-  const LoadProgress& progress_;
-  std::int64_t loaded_bytes_ = 0, total_bytes_ = 0;
-  Adapter* adapter_;  // merged; may be null
-  const std::vector<Adapter*>& apart_;
-  std::optional<ThreadPool> pool_;      // for merging
-  std::string prefix_, module_prefix_;  // of the layer being loaded: the file's, and adapters'
   ModelWeights weights_;
+  MatrixLoader load_;
+  int layer_ = 0;                       // being loaded
+  std::string prefix_, module_prefix_;  // of the layer being loaded: the file's, and adapters'
 };
 
 }  // namespace

@@ -19,30 +19,39 @@ using VectorRef = std::shared_ptr<const Vector>;
 using LowRankRef = std::shared_ptr<const LowRankTable>;
 
 struct LayerWeights {
-  VectorRef attention_norm;  // [hidden] before or after attention, as config.norm_placement says
+  VectorRef attention_norm;  // [hidden] before attention; null where there is none
+  VectorRef attended_norm;   // [hidden] of what attention adds; null where there is none
   MatrixRef qkv;             // [(heads + 2 kv_heads) * head_dim, hidden]
   VectorRef qkv_bias;        // may be null
   VectorRef query_norm;      // may be null; [head_dim] or [heads * head_dim]
   VectorRef key_norm;        // may be null
   MatrixRef output;          // [hidden, heads * head_dim]
   VectorRef output_bias;     // may be null
-  VectorRef ffn_norm;        // [hidden]
+  VectorRef ffn_norm;        // [hidden] before the feed-forward block; null where there is none
+  VectorRef fed_norm;        // [hidden] of what that block adds; null where there is none
   MatrixRef gate_up;         // [2 * ffn, hidden]
   VectorRef gate_up_bias;    // may be null
   MatrixRef down;            // [hidden, ffn]
   VectorRef down_bias;       // may be null
   LowRankRef qkv_more, output_more, gate_up_more, down_more;
+  VectorRef sinks;  // [heads] AttentionShape::sinks; null where there are none
+  // Instead of gate_up and down, in layers with a mixture of experts.
+  std::shared_ptr<const ExpertTable> experts;
+  MatrixRef router;       // [experts, hidden]
+  VectorRef router_bias;  // may be null
 };
 
 struct ModelWeights {
   MatrixRef embedding;  // [vocab, hidden]
   std::vector<LayerWeights> layers;
-  VectorRef final_norm;  // [hidden]
+  VectorRef final_norm;  // [hidden] times config.logit_scale, so that logits come out scaled
   MatrixRef logits;      // [vocab, hidden]; the embedding itself when tied
   LowRankRef logits_more;
   std::int64_t ranks = 0;       // of the largest table; 0: no adapters are kept apart
   std::int64_t bytes = 0;       // resident, each matrix once
   std::int64_t parameters = 0;  // of the matrices, each once
+  // Of these, what a row does not meet, because it chooses few of the experts.
+  std::int64_t resting_parameters = 0, resting_bytes = 0;
 };
 
 using LoadProgress = std::function<void(std::int64_t done, std::int64_t total)>;

@@ -1,4 +1,4 @@
-#include "banyan/encoder_text.h"
+#include "banyan/encoder.h"
 
 #include <algorithm>
 

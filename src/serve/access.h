@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "banyan/serve.h"
 #include "base/sha256.h"
+#include "program/serve.h"
 #include "serve/api_error.h"
 #include "serve/http.h"
 

@@ -15,6 +15,8 @@ class ApiError : public std::exception {
 
   const char* what() const noexcept override { return message_.c_str(); }
   int status() const { return status_; }
+  const std::string& param() const { return param_; }
+  const std::string& code() const { return code_; }
   // {"error":{"message","type","param","code"}}
   std::string ToJson() const;
   HttpResponse ToResponse() const;  // 429 and 503 with Retry-After

@@ -10,8 +10,8 @@
 #include "serve/api_error.h"
 #include "serve/batch_rows.h"
 #include "serve/batches.h"
-#include "tasks/output.h"
-#include "tasks/record_ledger.h"
+#include "tasks/job/record_ledger.h"
+#include "tasks/output/output.h"
 
 namespace banyan {
 namespace {
@@ -60,7 +60,7 @@ class Batches::Round {
     }
     Join();
     if (failure_) std::rethrow_exception(failure_);
-    output_.Finish(!cut_short_);
+    output_.Finish(!cut_short_, {});  // nothing merges batches
     ShowCounts();
     return !cut_short_;
   }

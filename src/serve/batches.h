@@ -1,6 +1,7 @@
 // /v1/batches: files of requests, answered behind everybody else's. A batch is a job: its rows go
-// into an output with a journal (tasks/output.h), so that a server that was killed goes on where it
-// stopped, without losing or repeating a line. While the disk takes nothing, a batch waits.
+// into an output with a journal (tasks/output/output.h), so that a server that was killed goes on
+// where it stopped, without losing or repeating a line. While the disk takes nothing, a batch
+// waits.
 #pragma once
 
 #include <atomic>

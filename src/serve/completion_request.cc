@@ -87,6 +87,10 @@ void ReadCommon(ServeContext& context, std::string_view body, std::uint64_t scop
   parameters.OnlyAs("presence_penalty", 0);
   parameters.OnlyAs("frequency_penalty", 0);
   parameters.OnlyAs("logit_bias", Json::object());
+  // About who asks and what is kept of it: nothing here depends on them.
+  for (const char* ignored : {"user", "metadata", "safety_identifier", "prompt_cache_key"}) {
+    parameters.Find(ignored);
+  }
 }
 
 void CheckRoom(const ServeContext& context, CompletionRequest& request) {
@@ -153,7 +157,10 @@ std::vector<TokenId> EncodeMessages(const ServeContext& context, const Json& mes
     message.RefuseOthers();
     rendered.push_back({{"role", role}, {"content", content}});
   }
-  return context.text->EncodeChat(context.text->RenderChat(DumpJson(rendered), true, extra));
+  std::vector<ChatText> chat = context.text->RenderChat(DumpJson(rendered), true, extra);
+  const std::string_view opening = context.text->answer_opening();
+  if (!opening.empty()) chat.push_back({std::string(opening), false});
+  return context.text->EncodeChat(chat);
 }
 
 std::vector<TokenId> TokensOf(const ServeContext& context, const Json& list) {
@@ -190,7 +197,18 @@ CompletionRequest ReadChatCompletion(ServeContext& context, std::string_view bod
   }
   const Json& messages = parameters.Needed("messages");
   parameters.OnlyAs("store", false);
-  parameters.OnlyAs("tools", Json::array());
+  for (const char* name : {"tools", "functions"}) {
+    const Json* tools = parameters.Find(name);
+    if (tools == nullptr || *tools == Json::array()) continue;
+    throw ApiError(
+        400,
+        fmt::format("'{}': this server calls no tools; an answer in a given shape is had "
+                    "with response_format and a json_schema",
+                    name),
+        name, "unsupported_parameter");
+  }
+  parameters.OnlyAs("tool_choice", "auto");
+  parameters.OnlyAs("parallel_tool_calls", true);
   parameters.OnlyAs("modalities", Json::array({"text"}));
   parameters.OnlyAs("service_tier", "auto");
   parameters.RefuseOthers();

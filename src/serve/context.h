@@ -7,7 +7,7 @@
 
 #include "banyan/engine.h"
 #include "banyan/model.h"
-#include "banyan/serve.h"
+#include "program/serve.h"
 #include "serve/constraint_cache.h"
 #include "serve/metrics.h"
 

@@ -39,10 +39,10 @@ EngineCall::~EngineCall() {
   if (open_ > 0) submitted_->Cancel();
 }
 
-bool EngineCall::TrySubmit(PromptSegment& request) {
+std::optional<RequestId> EngineCall::TrySubmit(PromptSegment& request) {
   const std::int64_t answers = CountAnswers(request);
   const std::optional<RequestId> id = context_.engine.TrySubmit(request, submit_);
-  if (!id) return false;
+  if (!id) return std::nullopt;
   open_ += answers;
   bool cancelled;
   {
@@ -51,7 +51,7 @@ bool EngineCall::TrySubmit(PromptSegment& request) {
     cancelled = submitted_->cancelled;
   }
   if (cancelled) context_.engine.Cancel(*id);
-  return true;
+  return id;
 }
 
 void EngineCall::Submit(PromptSegment& request) {

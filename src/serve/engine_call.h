@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 #include "banyan/engine.h"
@@ -28,8 +29,8 @@ class EngineCall {
   EngineCall(const EngineCall&) = delete;
   EngineCall& operator=(const EngineCall&) = delete;
 
-  // False, and the request is as it was, when too much waits in the engine.
-  [[nodiscard]] bool TrySubmit(PromptSegment& request);
+  // Nothing, and the request is as it was, when too much waits in the engine.
+  [[nodiscard]] std::optional<RequestId> TrySubmit(PromptSegment& request);
   // The same, but throws ApiError 429.
   void Submit(PromptSegment& request);
   // Events that arrive within so many seconds. Throws WorkStopped when the thread's budget is over

@@ -113,7 +113,7 @@ std::string Metrics::ToText(const Engine& engine, const HttpCounts& http,
   counter("banyan_failed_total", "Answers that failed alone", receipt.failed);
   gauge("banyan_kv_bytes", "Memory for keys and values", receipt.kv_bytes_total);
   gauge("banyan_kv_bytes_held", "Of it, held by answers being written", receipt.kv_bytes_held);
-  gauge("banyan_kv_bytes_peak", "Of it, held or cached at once", receipt.kv_bytes_peak);
+  gauge("banyan_kv_bytes_peak", "Of it, used so far", receipt.kv_bytes_peak);
   first_token_.Write("banyan_first_token_seconds",
                      "From a request's arrival in the engine to a token", text);
   between_tokens_.Write("banyan_between_tokens_seconds",

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/sha256.h"
+#include "serve/option_parameters.h"
 
 namespace banyan {
 namespace {
@@ -62,7 +63,11 @@ std::string Packed(std::string_view bytes) {
 
 Page::Page() {
   for (size_t i = 0; i < kEmbeddedFileCount; ++i) {
-    const EmbeddedFile& embedded = kEmbeddedFiles[i];
+    EmbeddedFile embedded = kEmbeddedFiles[i];
+    if (embedded.name == "openapi.json") {
+      openapi_ = FilledOpenApi(embedded.bytes);
+      embedded.bytes = openapi_;
+    }
     File file;
     file.bytes = embedded.bytes;
     file.packed = Packed(embedded.bytes);

@@ -31,6 +31,7 @@ class Page {
     std::string packed;  // empty: packing it does not pay
     std::string content_type, etag;
   };
+  std::string openapi_;                             // with the options of requests
   std::map<std::string, File, std::less<>> files_;  // by path
 };
 

@@ -1,4 +1,4 @@
-#include "banyan/serve.h"
+#include "program/serve.h"
 
 #include <fmt/format.h>
 #ifdef __GLIBC__
@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/machine_limits.h"
+#include "serve/access.h"
 #include "serve/http.h"
 #include "serve/site.h"
 
@@ -104,6 +105,14 @@ Server::~Server() = default;
 
 void Server::CheckAddress(const ServeOptions& options) {
   HttpServer::CheckAddress(options.address, options.port);
+}
+
+bool Server::IsLoopback(const std::string& address) { return banyan::IsLoopback(address); }
+
+int Server::ThreadsBesideOthers() {
+  constexpr int kMany = 4;
+  const int processors = UsableProcessors();
+  return processors >= kMany ? processors - 1 : processors;
 }
 
 std::string Server::url() const { return impl_->url(); }

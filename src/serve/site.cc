@@ -133,7 +133,11 @@ void Site::ServeWithin(const HttpRequest& request, HttpReply& reply) {
     if (route != nullptr) return route->action(request, id, reply);
     if (std::optional<HttpResponse> file = page_.Find(request)) {
       const bool reads = request.method == "GET" || request.method == "HEAD";
-      if (!reads) throw ApiError(405, "this path has other methods");
+      if (!reads) {
+        HttpResponse response = ApiError(405, "this path has other methods").ToResponse();
+        response.headers.emplace_back("Allow", "OPTIONS, GET, HEAD");
+        return reply.Send(std::move(response));
+      }
       return reply.Send(std::move(*file));
     }
     throw ApiError(404, "there is nothing at this path");

@@ -9,9 +9,10 @@
 #include "serve/api_error.h"
 #include "serve/completion.h"
 #include "serve/embeddings.h"
+#include "serve/responses.h"
 #include "serve/site.h"
 #include "serve/task_run.h"
-#include "tasks/input_kind.h"
+#include "tasks/input/input_kind.h"
 
 namespace banyan {
 namespace {
@@ -50,6 +51,10 @@ void Site::Health(HttpReply& reply) const {
   json["index"] = context_.options.index != nullptr;
   json["batches"] = batches_ != nullptr;
   json["keys"] = has_keys();
+  json["adapters"] = context_.model->adapters();
+  json["task_adapters"] = context_.options.task_adapters;
+  json["max_answers"] = context_.options.max_answers;
+  json["max_body"] = context_.options.max_body;
   SendJson(reply, DumpJson(json));
 }
 
@@ -119,9 +124,9 @@ void Site::AddOwn() {
       TaskRequest wanted = read(context_, request.body);
       const bool stream = wanted.stream;
       EngineCall call(context_, request.scope, /*priority=*/0, &reply);
-      TaskRun run(context_, std::move(wanted));
-      if (stream) return run.Stream(call, reply);
-      SendJson(reply, run.Whole(call));
+      TaskRun run(context_, std::move(wanted), call);
+      if (stream) return run.Stream(reply);
+      SendJson(reply, run.Whole());
     });
   };
   add_task("/v1/ask", ReadAskRequest);
@@ -148,6 +153,14 @@ void Site::AddOpenAi() {
       };
   add_completion("/v1/chat/completions", ReadChatCompletion);
   add_completion("/v1/completions", ReadTextCompletion);
+  Add("POST", "/v1/responses", [this](const HttpRequest& request, const auto&, HttpReply& reply) {
+    ResponseRequest wanted = ReadResponse(context_, request.body, request.scope);
+    const bool stream = wanted.completion.stream;
+    EngineCall call(context_, request.scope, /*priority=*/0, &reply);
+    Response response(context_, std::move(wanted));
+    if (stream) return response.Stream(call, reply);
+    SendJson(reply, response.Whole(call));
+  });
   Add("POST", "/v1/embeddings", [this](const HttpRequest& request, const auto&, HttpReply& reply) {
     SendJson(reply, Embeddings(context_, request.body));
   });

@@ -22,7 +22,7 @@ std::int64_t CountRows(const PromptSegment& segment) {
 }  // namespace
 
 // What a body does not say beforehand: values of a schema, parts of a document that is split.
-void TaskRun::Count(const PromptSegment& prompt) {
+void TaskRun::CheckCount(const PromptSegment& prompt) {
   const std::int64_t rows = CountRows(prompt), most = context_.options.max_answers;
   asked_ += rows;
   const auto refuse = [](std::int64_t limit) {
@@ -32,7 +32,7 @@ void TaskRun::Count(const PromptSegment& prompt) {
   };
   // The first prompt of extract stands for all documents, so that a refusal comes before the work.
   const bool first = request_.kind == TaskRequest::Kind::kExtract && asked_ == rows;
-  if (first && rows * static_cast<std::int64_t>(records_.size()) > most) refuse(most);
+  if (first && rows * static_cast<std::int64_t>(counts_.size()) > most) refuse(most);
   // Documents and questions were counted; what is made of them in several rounds may be as much.
   if (asked_ > 2 * most) refuse(2 * most);
 }
@@ -40,6 +40,14 @@ void TaskRun::Count(const PromptSegment& prompt) {
 // Records of rag have copies of the request's documents while they are under way.
 size_t TaskRun::MostAhead() const {
   return std::clamp<size_t>(kBytesAhead / (request_.shared_bytes + 1), 1, kRecordsAhead);
+}
+
+std::int64_t TaskRun::UniqueTokens() const {
+  std::int64_t unique = computed_;
+  for (const Counts& counts : counts_) {
+    if (!counts.done) unique += counts.unique_tokens;
+  }
+  return unique;
 }
 
 }  // namespace banyan

@@ -17,39 +17,48 @@ constexpr double kSignOfLifeSeconds = 15.0;
 
 }  // namespace
 
-nlohmann::ordered_json TaskRun::Totals(const EngineCall& call) const {
+nlohmann::ordered_json TaskRun::Place(size_t record, size_t question) const {
+  OrderedJson place;
+  if (request_.kind == TaskRequest::Kind::kRag) {
+    place["question"] = record;
+  } else {
+    place["document"] = record;
+    if (request_.kind == TaskRequest::Kind::kAsk) place["question"] = question;
+  }
+  return place;
+}
+
+nlohmann::ordered_json TaskRun::Totals() const {
   Usage usage = usage_;
   usage.cached_tokens = std::max<std::int64_t>(0, usage.prompt_tokens - computed_);
   return {{"usage", ToJson(usage)},
-          {"seconds", call.seconds()},
+          {"seconds", call_.seconds()},
           {"saved_tokens", usage.cached_tokens},
           {"computed_tokens", computed_}};
 }
 
-std::string TaskRun::Whole(EngineCall& call) {
-  Advance(call);
-  while (!Done()) {
-    for (AnswerEvent& event : call.Take(1.0)) Take(std::move(event));
-    Advance(call);
+std::string TaskRun::Whole() {
+  Advance();
+  while (!AllDone()) {
+    for (AnswerEvent& event : call_.Take(1.0)) Take(std::move(event));
+    Advance();
   }
   OrderedJson rows = OrderedJson::array();
   for (std::vector<OrderedJson>& of_record : rows_) {
     for (OrderedJson& row : of_record) rows.push_back(std::move(row));
   }
   OrderedJson body = {{"rows", std::move(rows)}};
-  body.update(Totals(call));
+  body.update(Totals());
   return DumpJson(body);
 }
 
 // Only what belongs to this request.
-std::string TaskRun::Picture(EngineCall& call) const {
+std::string TaskRun::Picture() const {
   static constexpr const char* kLabels[] = {"instruction", "document", "question"};
   OrderedJson nodes = OrderedJson::array();
-  for (const ForestNode& node : context_.engine.Picture(call.requests())) {
-    const auto owner =
-        std::ranges::find(records_of_, node.request, &std::pair<RequestId, size_t>::first);
-    const bool has_document =
-        request_.kind != TaskRequest::Kind::kRag && node.level > 0 && owner != records_of_.end();
+  for (const ForestNode& node : context_.engine.Picture(call_.requests())) {
+    const std::optional<std::uint64_t> record = window_.RecordOf(node.request);
+    const bool has_document = request_.kind != TaskRequest::Kind::kRag && node.level > 0 && record;
     OrderedJson json;
     json["id"] = node.id;
     json["parent"] = node.parent == 0 ? OrderedJson() : OrderedJson(node.parent);
@@ -57,7 +66,7 @@ std::string TaskRun::Picture(EngineCall& call) const {
     json["readers"] = node.readers;
     json["state"] = node.growing ? "tail" : node.computed < node.tokens ? "computing" : "kept";
     json["label"] = node.growing ? "answer" : kLabels[std::min(node.level, 2)];
-    json["document"] = has_document ? OrderedJson(owner->second) : OrderedJson();
+    json["document"] = has_document ? OrderedJson(*record) : OrderedJson();
     nodes.push_back(std::move(json));
   }
   if (nodes.empty()) return {};
@@ -69,36 +78,36 @@ std::string TaskRun::Picture(EngineCall& call) const {
   return EventText(DumpJson(event));
 }
 
-void TaskRun::Stream(EngineCall& call, HttpReply& reply) {
+void TaskRun::Stream(HttpReply& reply) {
   OrderedJson start = {
       {"type", "start"}, {"documents", request_.documents}, {"questions", request_.questions}};
-  Advance(call);  // what it refuses is no event yet
+  Advance();  // what it refuses is no event yet
   HttpResponse head;
   head.content_type = "text/event-stream; charset=utf-8";
   head.headers = {{"Cache-Control", "no-store"}, {"X-Accel-Buffering", "no"}};
   head.body = EventText(DumpJson(start)) + std::exchange(events_, "");
   reply.Begin(head);
-  double last_picture = -1.0, last_write = call.seconds();
+  double last_picture = -1.0, last_write = call_.seconds();
   try {
-    while (!Done()) {
-      for (AnswerEvent& event : call.Take(request_.forest ? kPictureSeconds : 1.0)) {
+    while (!AllDone()) {
+      for (AnswerEvent& event : call_.Take(request_.forest ? kPictureSeconds : 1.0)) {
         Take(std::move(event));
       }
-      Advance(call);
-      const bool first_seen = std::exchange(new_record_, false) && records_.size() <= kFewRecords;
-      if (request_.forest && (first_seen || call.seconds() - last_picture >= kPictureSeconds)) {
-        events_ += Picture(call);
-        last_picture = call.seconds();
+      Advance();
+      const bool first_seen = std::exchange(new_record_, false) && counts_.size() <= kFewRecords;
+      if (request_.forest && (first_seen || call_.seconds() - last_picture >= kPictureSeconds)) {
+        events_ += Picture();
+        last_picture = call_.seconds();
       }
-      if (events_.empty() && call.seconds() - last_write > kSignOfLifeSeconds) {
+      if (events_.empty() && call_.seconds() - last_write > kSignOfLifeSeconds) {
         events_ = ": still here\n\n";
       }
       if (events_.empty()) continue;
-      last_write = call.seconds();
+      last_write = call_.seconds();
       if (!reply.Write(std::exchange(events_, ""))) return;
     }
     OrderedJson done = {{"type", "done"}};
-    done.update(Totals(call));
+    done.update(Totals());
     reply.Write(events_ + EventText(DumpJson(done)) + EventText("[DONE]"));
   } catch (const std::exception& error) {
     auto event = OrderedJson::parse(AsApiError(error).ToJson());

@@ -9,40 +9,31 @@
 #include "base/error.h"
 #include "base/json_row.h"
 #include "base/work_budget.h"
+#include "program/option_table.h"
 #include "serve/api_error.h"
+#include "serve/option_parameters.h"
 #include "serve/parameters.h"
-#include "tasks/ask_task.h"
-#include "tasks/extract_task.h"
-#include "tasks/rag_task.h"
+#include "tasks/ask/ask_task.h"
+#include "tasks/extract/extract_task.h"
+#include "tasks/rag/rag_task.h"
 
 namespace banyan {
 namespace {
-
-constexpr size_t kMostStopTexts = 16;
-constexpr std::int64_t kMostTopLogprobs = 20;
 
 size_t Characters(std::string_view text) {
   return static_cast<size_t>(std::ranges::count_if(
       text, [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
 }
 
-template <typename Value>
-Value OneOf(Parameters& parameters, const char* name, Value otherwise,
-            std::initializer_list<std::pair<const char*, Value>> values) {
-  const Json* found = parameters.Find(name);
-  if (found == nullptr) return otherwise;
-  std::string known;
-  for (const auto& [word, value] : values) {
-    if (found->is_string() && found->get_ref<const std::string&>() == word) return value;
-    known += (known.empty() ? "" : ", ") + std::string(word);
-  }
-  parameters.Refuse(name, "one of " + known);
-}
-
 const Json& ListOf(Parameters& parameters, const char* name, int most) {
   const Json& list = parameters.Needed(name);
-  if (!list.is_array() || list.empty() || list.size() > static_cast<size_t>(most)) {
-    parameters.Refuse(name, fmt::format("a list of 1 to {}", most));
+  const std::string expected = fmt::format("a list of 1 to {}", most);
+  if (!list.is_array()) parameters.Refuse(name, expected);
+  if (list.empty() || list.size() > static_cast<size_t>(most)) {
+    throw ApiError(400,
+                   fmt::format("'{}': expected {}, found {}", name, expected,
+                               list.empty() ? "none" : fmt::format("{}", list.size())),
+                   name);
   }
   return list;
 }
@@ -74,12 +65,18 @@ size_t CharactersOfDocuments(const Json& thing) {
   return characters;
 }
 
-// {"id"?,"text",…} → the record's text under the name that the task knows.
+// {"id"?,"text",…} → the record's text under the name that the task knows; "context" is its other
+// name.
 void AddDocuments(const Json& list, const char* text_name, TaskRequest& request) {
   for (size_t i = 0; i < list.size(); ++i) {
     Json value = list[i];
     size_t characters = 0;
     if (value.is_string()) value = Json{{"text", value}};
+    if (value.is_object() && !value.contains("documents") && !value.contains("text") &&
+        value.contains("context")) {
+      value["text"] = value.at("context");
+      value.erase("context");
+    }
     if (value.is_object() && value.contains("text")) {
       if (value.at("text").is_string()) {
         characters = Characters(value.at("text").get_ref<const std::string&>());
@@ -172,11 +169,6 @@ std::unique_ptr<Task> MakeTask(const Make& make) {
   }
 }
 
-ChatUse ReadChat(Parameters& parameters) {
-  return OneOf(parameters, "chat", ChatUse::kAuto,
-               {{"auto", ChatUse::kAuto}, {"on", ChatUse::kOn}, {"off", ChatUse::kOff}});
-}
-
 }  // namespace
 
 TaskRequest ReadAskRequest(ServeContext& context, std::string_view body) {
@@ -184,41 +176,7 @@ TaskRequest ReadAskRequest(ServeContext& context, std::string_view body) {
   Parameters parameters(json);
   TaskRequest request;
   AskOptions ask;
-  ask.instruction = parameters.Text("instruction", kDefaultInstruction);
-  ask.prompt_template = parameters.Text("template", "");
-  ask.few_shot = parameters.Text("few_shot", "");
-  ask.chat = ReadChat(parameters);
-  ask.thinking = parameters.Flag("thinking", false);
-  ask.max_new = static_cast<int>(
-      parameters.Integer("max_tokens", ask.max_new, 1, context.options.max_tokens));
-  ask.stop = parameters.Texts("stop", kMostStopTexts);
-  ask.regex = parameters.Text("regex", "");
-  if (parameters.Find("copy")) ask.copy = parameters.Flag("copy", false);
-  ask.min_confidence = parameters.Number("min_confidence", 0.0, 0.0, 1.0);
-  if (parameters.Find("json_schema")) ask.json_schema = OrderedText(body, {"json_schema"});
-  SamplingOptions& sampling = ask.sampling;
-  sampling.temperature = static_cast<float>(parameters.Number("temperature", 0.0, 0.0, 100.0));
-  sampling.top_p = static_cast<float>(parameters.Number("top_p", 1.0, 0.0, 1.0));
-  sampling.top_k = static_cast<int>(parameters.Integer("top_k", 0, 0, 1 << 20));
-  sampling.min_p = static_cast<float>(parameters.Number("min_p", 0.0, 0.0, 1.0));
-  sampling.repetition_penalty =
-      static_cast<float>(parameters.Number("repetition_penalty", 1.0, 0.01, 100.0));
-  sampling.seed = static_cast<std::uint64_t>(parameters.Integer("seed", 0, 0, INT64_MAX));
-  ask.samples = static_cast<int>(parameters.Integer("samples", 1, 1, context.options.max_answers));
-  ask.vote = parameters.Flag("vote", false);
-  ask.choices = OneOf(parameters, "choices", ChoiceMode::kScore,
-                      {{"score", ChoiceMode::kScore}, {"letter", ChoiceMode::kLetter}});
-  ask.choice_score = OneOf(
-      parameters, "choice_score", ChoiceScore::kSum,
-      {{"mean", ChoiceScore::kMean}, {"sum", ChoiceScore::kSum}, {"prior", ChoiceScore::kPrior}});
-  ask.too_long = OneOf(
-      parameters, "too_long", TooLong::kFail,
-      {{"fail", TooLong::kFail}, {"truncate", TooLong::kTruncate}, {"split", TooLong::kSplit}});
-  ask.part_tokens = static_cast<int>(parameters.Integer("part_tokens", 0, 0, 1 << 30));
-  ask.reduce = parameters.Flag("reduce", false);
-  ask.logprobs = parameters.Flag("logprobs", false);
-  ask.top_logprobs = static_cast<int>(parameters.Integer("top_logprobs", 0, 0, kMostTopLogprobs));
-  ask.token_ids = parameters.Flag("token_ids", false);
+  ReadOptions(parameters, body, context.options, Bind(ask));
   ReadStreaming(context, parameters, request);
   const Json& documents = ListOf(parameters, "documents", context.options.max_answers);
   const Json& questions = ListOf(parameters, "questions", context.options.max_answers);
@@ -255,27 +213,8 @@ TaskRequest ReadExtractRequest(ServeContext& context, std::string_view body) {
   request.kind = TaskRequest::Kind::kExtract;
   ExtractOptions extract;
   parameters.Needed("schema");
-  extract.schema = OrderedText(body, {"schema"});
   extract.schema_name = "schema";
-  extract.category = parameters.Text("category", "");
-  extract.instruction = parameters.Text("instruction", kDefaultExtractInstruction);
-  extract.prompt_template = parameters.Text("template", "");
-  extract.few_shot = parameters.Text("few_shot", "");
-  extract.chat = ReadChat(parameters);
-  extract.values = OneOf(parameters, "values", ValueMode::kSkeleton,
-                         {{"skeleton", ValueMode::kSkeleton},
-                          {"isolated", ValueMode::kIsolated},
-                          {"sequential", ValueMode::kSequential}});
-  extract.fuse = OneOf(parameters, "fuse", extract.fuse,
-                       {{"values", FuseMode::kValues}, {"tokens", FuseMode::kTokens}});
-  extract.max_tokens = static_cast<int>(
-      parameters.Integer("max_tokens", 0, 0, std::min(context.options.max_tokens, 4096)));
-  extract.too_long = OneOf(
-      parameters, "too_long", TooLong::kSplit,
-      {{"split", TooLong::kSplit}, {"fail", TooLong::kFail}, {"truncate", TooLong::kTruncate}});
-  extract.copy = parameters.Flag("copy", true);
-  extract.min_confidence = parameters.Number("min_confidence", 0.0, 0.0, 1.0);
-  extract.flat = parameters.Flag("flat", false);
+  ReadOptions(parameters, body, context.options, Bind(extract));
   ReadStreaming(context, parameters, request);
   const Json& documents = ListOf(parameters, "documents", context.options.max_answers);
   parameters.RefuseOthers();
@@ -292,47 +231,8 @@ TaskRequest ReadRagRequest(ServeContext& context, std::string_view body) {
   TaskRequest request;
   request.kind = TaskRequest::Kind::kRag;
   RagOptions rag;
-  PanelOptions& panel = rag.panel;
-  rag.method = OneOf(parameters, "method", RagMethod::kExperts,
-                     {{"experts", RagMethod::kExperts},
-                      {"concat", RagMethod::kConcat},
-                      {"top1", RagMethod::kTop1},
-                      {"map-reduce", RagMethod::kMapReduce}});
-  panel.rule = OneOf(parameters, "rule", FusionRule::kMax,
-                     {{"max", FusionRule::kMax},
-                      {"mixture", FusionRule::kMixture},
-                      {"product", FusionRule::kProduct}});
-  if (parameters.Find("gamma")) rag.gamma = parameters.Number("gamma", 0.0, 0.0, 1e6);
-  panel.scores = OneOf(parameters, "scores", panel.scores,
-                       {{"normalised", PanelScores::kNormalised}, {"raw", PanelScores::kRaw}});
-  panel.plausibility = parameters.Number("plausibility", panel.plausibility, 0.0, 1.0);
-  panel.abstention = parameters.Number("abstention", panel.abstention, 0.0, 1.0);
-  if (const Json* beta = parameters.Find("beta"); beta && IsNumber(*beta)) {
-    panel.beta_rule = BetaRule::kFixed;
-    panel.beta = parameters.Number("beta", 0.0, 0.0, 1e6);
-  } else {
-    panel.beta_rule = OneOf(parameters, "beta", BetaRule::kExpert,
-                            {{"expert", BetaRule::kExpert}, {"shared", BetaRule::kShared}});
-  }
-  rag.relevance = OneOf(parameters, "relevance", RelevanceFrom::kAuto,
-                        {{"auto", RelevanceFrom::kAuto},
-                         {"given", RelevanceFrom::kGiven},
-                         {"bm25", RelevanceFrom::kBm25},
-                         {"equal", RelevanceFrom::kEqual}});
-  rag.copy = parameters.Flag("copy", false);
-  rag.verify = parameters.Flag("verify", false);
-  rag.min_relevance = parameters.Number("min_relevance", 0.0, 0.0, 1.0);
-  rag.top = static_cast<int>(parameters.Integer("top", rag.top, 1, context.options.max_answers));
   rag.index = context.options.index;
-  rag.instruction = parameters.Text("instruction", kDefaultInstruction);
-  rag.map_instruction = parameters.Text("map_instruction", rag.map_instruction);
-  rag.chat = ReadChat(parameters);
-  rag.max_new = static_cast<int>(
-      parameters.Integer("max_tokens", rag.max_new, 1, context.options.max_tokens));
-  rag.stop = parameters.Texts("stop", kMostStopTexts);
-  rag.too_long = OneOf(parameters, "too_long", TooLong::kFail,
-                       {{"fail", TooLong::kFail}, {"truncate", TooLong::kTruncate}});
-  rag.trace = parameters.Flag("trace", true);
+  ReadOptions(parameters, body, context.options, Bind(rag));
   ReadStreaming(context, parameters, request);
   const Json& questions = ListOf(parameters, "questions", context.options.max_answers);
   Json documents;

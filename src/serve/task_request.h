@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "serve/context.h"
-#include "tasks/task.h"
+#include "tasks/job/task.h"
 
 namespace banyan {
 

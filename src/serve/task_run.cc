@@ -8,249 +8,96 @@
 #include "base/work_budget.h"
 #include "serve/api_error.h"
 #include "serve/completion.h"
-#include "tasks/ask_work.h"
-#include "tasks/prompt_counter.h"
-#include "tasks/row_adapter.h"
+#include "tasks/job/prompt_counter.h"
 
 namespace banyan {
-namespace {
 
-constexpr int kTagBits = 24;  // of a record's own tags
+TaskRun::TaskRun(ServeContext& context, TaskRequest request, EngineCall& call)
+    : context_(context),
+      request_(std::move(request)),
+      call_(call),
+      window_([this](PromptSegment& prompt) { return call_.TrySubmit(prompt); }, *this),
+      counts_(request_.records.size()),
+      rows_(request_.records.size()) {}
 
-// A record's own tags get its number before them. The check has no test: tags count a record's
-// answers, and no body has room for 2^24 of them (its values take 64 MiB at most, 32 bytes each).
-void RaiseTags(PromptSegment& segment, std::uint64_t bits) {
-  const auto raise = [&](std::uint64_t& tag) {
-    if (tag >> kTagBits != 0) {
-      throw ApiError(400, "a document or question has more parts than can be counted");
-    }
-    tag |= bits;
-  };
-  for (AnswerRequest& answer : segment.answers) raise(answer.tag);
-  for (ExpertRequest& expert : segment.experts) raise(expert.tag);
-  for (PromptSegment& below : segment.below) RaiseTags(below, bits);
-}
-
-template <typename Visit>
-void ForEachAnswer(PromptSegment& segment, const Visit& visit) {
-  for (AnswerRequest& answer : segment.answers) visit(answer);
-  for (PromptSegment& below : segment.below) ForEachAnswer(below, visit);
-}
-
-}  // namespace
-
-struct TaskRun::Record {
-  size_t index = 0;
-  std::unique_ptr<RecordWork> work;
-  AskWork* ask = nullptr;  // the work, when it is one of ask
-  std::string adapter;     // empty: none
-  std::int64_t missing = 0;
-  std::int64_t unique_tokens = 0, least_cached = -1;
-  std::vector<bool> shown;      // [questions of ask]
-  std::vector<LiveText> texts;  // of streamed answers, by question
-  bool heard = false;           // the engine has said something of it
-  bool done = false;
-};
-
-TaskRun::TaskRun(ServeContext& context, TaskRequest request)
-    : context_(context), request_(std::move(request)) {
-  records_.resize(request_.records.size());
-  rows_.resize(records_.size());
-}
-
-TaskRun::~TaskRun() = default;
-
-nlohmann::ordered_json TaskRun::Place(size_t record, size_t question) const {
-  OrderedJson place;
-  if (request_.kind == TaskRequest::Kind::kRag) {
-    place["question"] = record;
-  } else {
-    place["document"] = record;
-    if (request_.kind == TaskRequest::Kind::kAsk) place["question"] = question;
-  }
-  return place;
-}
-
-void TaskRun::Put(size_t record, size_t question, OrderedJson row) {
-  if (request_.stream) {
-    OrderedJson event = {{"type", "answer"}};
-    event.update(Place(record, question));
-    event["row"] = std::move(row);
-    events_ += EventText(DumpJson(event));
-    return;
-  }
-  std::vector<OrderedJson>& rows = rows_[record];
-  if (rows.size() <= question) rows.resize(question + 1);
-  rows[question] = std::move(row);
-}
-
-void TaskRun::Start(Record& record) {
-  InputRow& row = request_.records[record.index];
-  std::vector<PromptSegment> prompts;
-  if (!row.problem) {
-    try {
-      if (!request_.shared.is_null()) row.value["documents"] = request_.shared;
-      record.adapter = AdapterOfRow(row, *context_.model);
-      if (record.adapter.empty()) record.adapter = request_.adapter;
-      record.work = request_.task->Start(row);
-      if (request_.kind == TaskRequest::Kind::kAsk) {
-        record.ask = static_cast<AskWork*>(record.work.get());
-        const auto questions = static_cast<size_t>(record.ask->row_count());
-        record.shown.resize(questions, false);
-        record.texts.resize(questions);
-      } else {
-        record.texts.resize(1);
-      }
-      prompts = record.work->NextPrompts();
-    } catch (const WorkStopped&) {
-      throw;
-    } catch (const std::exception& error) {
-      row.problem = ProblemOf(error);
-    }
-  }
-  if (row.problem) {
-    if (!request_.shared.is_null()) row.value.erase("documents");
-    record.work.reset();
-    Put(record.index, 0, request_.task->ErrorRow(row, *row.problem).fields);
-    return Finish(record);
-  }
-  row.value = Json();  // the work has what it needs
-  Queue(record, std::move(prompts));
-}
-
-void TaskRun::Queue(Record& record, std::vector<PromptSegment> prompts) {
-  PromptCounter counter;
-  for (PromptSegment& prompt : prompts) {
-    Count(prompt);
-    prompt.adapter = record.adapter;
-    const PromptCount count = counter.Count(prompt);
-    usage_.prompt_tokens += count.prompt_tokens;
-    record.unique_tokens += count.unique_tokens;
-    ForEachAnswer(prompt, [&](AnswerRequest& answer) {
-      const bool is_text = record.ask ? record.ask->IsPlain(answer.tag)
-                                      : request_.kind == TaskRequest::Kind::kRag && answer.tag == 0;
-      answer.stream = request_.stream && is_text && answer.forced.empty();
-    });
-    RaiseTags(prompt, static_cast<std::uint64_t>(record.index) << kTagBits);
-    const std::int64_t answers = CountAnswers(prompt);
-    record.missing += answers;
-    waiting_.push_back({record.index, std::move(prompt), answers});
-  }
-  ShowRows(record, prompts.empty() || record.missing == 0);
-}
-
-void TaskRun::Advance(EngineCall& call) {
+void TaskRun::Advance() {
   for (;;) {
-    while (!waiting_.empty()) {
-      Prompt& prompt = waiting_.front();
-      Record& record = *records_[prompt.record];
-      try {
-        if (!call.TrySubmit(prompt.tree)) {
-          if (call.open() == 0) throw ApiError(429, "the queue is full: too many answers wait");
-          return;
-        }
-        records_of_.emplace_back(call.requests().back(), prompt.record);
-      } catch (const Error& error) {
-        record.missing -= prompt.answers;
-        record.work->Refuse(error);
-      }
-      waiting_.pop_front();
-      if (record.missing == 0) ShowRows(record, true);
+    if (!window_.Submit()) {
+      if (call_.open() == 0) throw ApiError(429, "the queue is full: too many answers wait");
+      return;
     }
-    if (next_ == records_.size() || next_ - finished_ >= MostAhead()) return;
+    if (next_ == counts_.size() || next_ - finished_ >= MostAhead()) return;
     CheckBudget();
-    records_[next_] = std::make_unique<Record>();
-    records_[next_]->index = next_;
-    Start(*records_[next_++]);
+    Start(next_++);
   }
+}
+
+void TaskRun::Start(size_t record) {
+  InputRow& row = request_.records[record];
+  if (!row.problem && !request_.shared.is_null()) row.value["documents"] = request_.shared;
+  RecordRunOptions options;
+  options.adapter = request_.adapter;
+  options.stream = request_.stream;
+  window_.Add(record, *request_.task, *context_.model, row, options);
+  row.value = Json();  // the work has what it needs
 }
 
 void TaskRun::Take(AnswerEvent event) {
-  Record& record = *records_[event.tag >> kTagBits];
-  const std::uint64_t tag = event.tag & ((std::uint64_t{1} << kTagBits) - 1);
-  new_record_ |= !std::exchange(record.heard, true);
-  if (request_.stream) ShowText(record, tag, event);
-  if (!event.ended) return;
-  Answer& answer = event.answer;
-  if (answer.finish == FinishReason::kCancelled) {
-    throw ApiError(503, "the request was cancelled");
+  Counts& counts = counts_[RecordOfTag(event.tag)];
+  new_record_ |= !std::exchange(counts.heard, true);
+  if (event.ended) {
+    const Answer& answer = event.answer;
+    usage_.completion_tokens += static_cast<std::int64_t>(answer.tokens.size());
+    if (counts.least_cached < 0 || answer.cached_tokens < counts.least_cached) {
+      counts.least_cached = answer.cached_tokens;
+    }
   }
-  usage_.completion_tokens += static_cast<std::int64_t>(answer.tokens.size());
-  if (record.least_cached < 0 || answer.cached_tokens < record.least_cached) {
-    record.least_cached = answer.cached_tokens;
-  }
-  answer.tag = tag;
-  record.work->Take(std::move(answer));
-  --record.missing;
-  if (record.missing > 0) return ShowRows(record, false);
-  std::vector<PromptSegment> prompts = record.work->NextPrompts();
-  const bool done = prompts.empty();
-  if (done) return ShowRows(record, true);
-  Queue(record, std::move(prompts));
+  window_.Take(std::move(event));
 }
 
-// What can be shown of an answer that is being written.
-void TaskRun::ShowText(Record& record, std::uint64_t tag, const AnswerEvent& event) {
-  if (record.ask == nullptr) {
-    record.texts.front().Add(event.text);
-    return PutText(record, 0, record.texts.front().Take({}));
+void TaskRun::Asks(std::uint64_t record, std::span<const RecordPrompt> prompts) {
+  PromptCounter counter;
+  for (const RecordPrompt& prompt : prompts) {
+    CheckCount(prompt.tree);
+    const PromptCount count = counter.Count(prompt.tree);
+    usage_.prompt_tokens += count.prompt_tokens;
+    counts_[record].unique_tokens += count.unique_tokens;
   }
-  if (!record.ask->IsPlain(tag)) return;
-  const size_t question = record.ask->QuestionOf(tag);
-  LiveText& text = record.texts[question];
-  record.ask->Hear(tag, event.logprobs);
-  text.Add(event.text);
-  PutText(record, question, text.Take(record.ask->ShowRules(tag)));
-  // What is asked about again is not shown.
-  if (event.ended && !text.began()) text.Clear();
 }
 
-void TaskRun::PutText(const Record& record, size_t question, std::string text) {
-  if (text.empty()) return;
+void TaskRun::Text(std::uint64_t record, size_t question, std::string text) {
   OrderedJson event = {{"type", "token"}};
-  event.update(Place(record.index, question));
+  event.update(Place(record, question));
   event["text"] = std::move(text);
   events_ += EventText(DumpJson(event));
 }
 
-void TaskRun::ShowRows(Record& record, bool done) {
-  if (record.done) return;
-  if (record.ask) {
-    for (size_t i = 0; i < record.shown.size(); ++i) {
-      if (record.shown[i] || !(done || record.ask->IsAnswered(i))) continue;
-      record.shown[i] = true;
-      OrderedJson fields = record.ask->Row(i).fields;
-      // Whoever reads the tokens alone has the whole answer too.
-      const auto answer = fields.find("answer");
-      if (request_.stream && answer != fields.end() && answer->is_string() &&
-          !fields.contains("choice")) {
-        PutText(record, i, record.texts[i].TakeRest(answer->get_ref<const std::string&>()));
-      }
-      Put(record.index, i, std::move(fields));
-    }
-  } else if (done) {
-    const std::vector<OutputRow> rows = record.work->Rows();
-    for (size_t i = 0; i < rows.size(); ++i) Put(record.index, i, rows[i].fields);
+void TaskRun::Row(std::uint64_t record, size_t question, OutputRow row, std::string rest) {
+  if (!request_.stream) {
+    std::vector<OrderedJson>& rows = rows_[record];
+    if (rows.size() <= question) rows.resize(question + 1);
+    rows[question] = std::move(row.fields);
+    return;
   }
-  if (done) Finish(record);
+  // Whoever reads the tokens of ask alone has the whole answer too.
+  const bool repeats = request_.kind == TaskRequest::Kind::kAsk && !row.fields.contains("choice");
+  if (repeats && !rest.empty()) Text(record, question, std::move(rest));
+  OrderedJson event = {{"type", "answer"}};
+  event.update(Place(record, question));
+  event["row"] = std::move(row.fields);
+  events_ += EventText(DumpJson(event));
 }
 
-void TaskRun::Finish(Record& record) {
-  record.done = true;
-  const std::int64_t computed = std::max<std::int64_t>(
-      0, record.unique_tokens - std::max<std::int64_t>(0, record.least_cached));
-  computed_ += computed;
-  record.work.reset();
-  record.ask = nullptr;
+void TaskRun::Cancelled(std::uint64_t, size_t, std::string) {
+  throw ApiError(503, "the request was cancelled");
+}
+
+void TaskRun::Done(std::uint64_t record) {
+  Counts& counts = counts_[record];
+  counts.done = true;
+  computed_ += std::max<std::int64_t>(
+      0, counts.unique_tokens - std::max<std::int64_t>(0, counts.least_cached));
   ++finished_;
-}
-
-std::int64_t TaskRun::UniqueTokens() const {
-  std::int64_t unique = computed_;
-  for (const auto& record : records_) {
-    if (record && !record->done) unique += record->unique_tokens;
-  }
-  return unique;
 }
 
 }  // namespace banyan

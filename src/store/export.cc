@@ -1,10 +1,9 @@
 // A segment as safetensors: what it holds without our pages, for other programs.
 #include <cstring>
-#include <filesystem>
 
 #include "base/error.h"
 #include "base/json.h"
-#include "base/output_file.h"
+#include "program/fresh_file.h"
 #include "store/segment_file.h"
 #include "store/store_parts.h"
 #include "tensor/float16.h"
@@ -96,13 +95,10 @@ void KvStore::Export(const std::string& id, const std::string& path) const {
     }
     first += static_cast<size_t>(block.tokens);
   }
-  std::error_code none;
-  std::filesystem::remove(path, none);
-  const std::unique_ptr<OutputFile> out = OutputFile::Create(path, Packing::kNone);
-  out->Append(std::string_view(reinterpret_cast<const char*>(&length), sizeof(length)));
-  out->Append(text);
-  out->Append(data);
-  out->Checkpoint();
+  FreshFile out(path, "-o", /*overwrite=*/true);
+  out.stream().write(reinterpret_cast<const char*>(&length), sizeof(length));
+  out.stream() << text << data;
+  out.Finish();
 }
 
 }  // namespace banyan

@@ -118,7 +118,7 @@ TEST_F(StoreTest, ADamagedIndexIsAMiss) {
       store = Open(Access::kRead);
     } catch (const Error& error) {
       EXPECT_EQ(error.kind(), ErrorKind::kFormat) << at << ": " << error.what();
-      continue;  // computed, and said (tasks/kv_use.cc)
+      continue;  // computed, and said (tasks/job/kv_use.cc)
     }
     for (const Digest& name : NamesOf(run)) {
       const auto place = store->parts().Find(name, KvType::kF16);

@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "base/file_identity.h"
+#include "program/plural.h"
 #include "store/segment_file.h"
 #include "store/store_parts.h"
 
@@ -149,10 +150,17 @@ void KvStore::Parts::MakeRoom(std::int64_t bytes) {
     total -= segment.bytes;
     if (total + bytes <= limit) return;
   }
-  Throw(ErrorKind::kLimit,
-        "{}: the store is full: {} MiB of {} MiB, and what is left is pinned or was added just now "
-        "(see --limit)",
-        folder, total >> 20, limit >> 20);
+  if (bytes > limit) {
+    Throw(ErrorKind::kLimit,
+          "{}: the store is full: a segment of {} is more than all that it may hold, {} (see "
+          "--limit)",
+          folder, SizeText(bytes), SizeText(limit));
+  }
+  Throw(
+      ErrorKind::kLimit,
+      "{}: the store is full: it holds {} of at most {}, a segment of {} is to be added, and what "
+      "is there is pinned or was added just now (see --limit)",
+      folder, SizeText(total), SizeText(limit), SizeText(bytes));
 }
 
 IndexedSegment KvStore::Parts::Only(const std::string& id) const {

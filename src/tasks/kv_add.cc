@@ -1,6 +1,6 @@
 // Documents into a KV store: the task's own prompts without their questions, submitted for no
 // answer but the keys and values that they leave.
-#include "banyan/kv_add.h"
+#include "program/kv_add.h"
 
 #include <algorithm>
 #include <chrono>
@@ -12,9 +12,9 @@
 #include "base/json_row.h"
 #include "load/model_parts.h"
 #include "store/store_parts.h"
-#include "tasks/ask_task.h"
-#include "tasks/job.h"
-#include "tasks/rag_task.h"
+#include "tasks/ask/ask_task.h"
+#include "tasks/job/job.h"
+#include "tasks/rag/rag_task.h"
 
 namespace banyan {
 namespace {
@@ -121,7 +121,10 @@ class StoreAdding {
 
   void AddRows(Task& task) {
     JobOptions job = options_.job;
-    if (options_.for_rag) job.document_field = "text";
+    if (options_.for_rag) {
+      job.document_field = "text";
+      job.other_document_field.clear();
+    }
     InputReader input(InputOf(job));
     const RagPrompt prompt(model_->text(), options_.rag, options_.rag.instruction);
     InputRow row;

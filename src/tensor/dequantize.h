@@ -22,6 +22,10 @@ struct QuantizedForm {
 };
 QuantizedForm QuantizedFormOf(DType type);
 
+// The 16 numbers that the codes of a type can be, where these are no range: kernels may keep four
+// bits that name one of them. Empty for other types.
+std::span<const std::int8_t> CodeBookOf(DType type);
+
 // Decodes one row into codes, scales and minima with value = scale * code - minimum, bit-equal to
 // Dequantize when evaluated as float32 `scale * code - minimum`. codes.size() is the row length;
 // scales and minima have codes.size()/group entries (minima untouched unless has_min).

@@ -21,8 +21,20 @@ enum class DType : std::uint8_t {
   kQ3_K,
   kQ4_K,
   kQ5_K,
-  kQ6_K,    // super-blocks of 256
+  kQ6_K,
+  kQ8_K,    // super-blocks of 256
   kIQ4_NL,  // blocks of 32 with a fixed code book
+  kIQ1_S,
+  kIQ1_M,
+  kIQ2_XXS,
+  kIQ2_XS,
+  kIQ2_S,
+  kIQ3_XXS,
+  kIQ3_S,
+  kIQ4_XS,  // super-blocks of 256 with fixed code books
+  kTQ1_0,
+  kTQ2_0,  // super-blocks of 256 of -1, 0 and 1
+  kMXFP4,  // blocks of 32 four-bit floats with a power of two
 };
 
 struct DTypeTraits {

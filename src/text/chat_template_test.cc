@@ -157,5 +157,39 @@ TEST(ChatTemplate, GoldenPromptsOfSmolLm2) {
   }
 }
 
+// What Gemma's templates do: a system message goes before the first user's, the assistant is called
+// model, turns alternate, and a message may be a list of parts.
+TEST(ChatTemplate, TurnsOfGemma) {
+  const ChatTemplate chat(
+      "{{ bos_token }}{%- if messages[0]['role'] == 'system' -%}"
+      "{%- set before = messages[0]['content'] + '\n\n' -%}{%- set turns = messages[1:] -%}"
+      "{%- else -%}{%- set before = '' -%}{%- set turns = messages -%}{%- endif -%}"
+      "{%- for m in turns -%}"
+      "{%- if (m['role'] == 'user') != (loop.index0 % 2 == 0) -%}"
+      "{{ raise_exception('turns must alternate') }}{%- endif -%}"
+      "{{ '<start_of_turn>' + ('model' if m['role'] == 'assistant' else m['role']) + '\n' + "
+      "(before if loop.first else '') }}"
+      "{%- if m['content'] is string -%}{{ m['content'] | trim }}"
+      "{%- elif m['content'] is iterable -%}{%- for part in m['content'] -%}"
+      "{%- if part['type'] == 'text' -%}{{ part['text'] | trim }}{%- endif -%}{%- endfor -%}"
+      "{%- endif -%}{{ '<end_of_turn>\n' }}{%- endfor -%}"
+      "{%- if add_generation_prompt -%}{{ '<start_of_turn>model\n' }}{%- endif -%}");
+  ChatOptions options;
+  options.add_generation_prompt = true;
+  options.bos_token = "<bos>";
+  const OrderedJson messages = {
+      {{"role", "system"}, {"content", "Be short."}},
+      {{"role", "user"}, {"content", " Hi "}},
+      {{"role", "assistant"}, {"content", "Hello"}},
+      {{"role", "user"}, {"content", {{{"type", "text"}, {"text", "Bye\n"}}}}}};
+  EXPECT_EQ(chat.Render(messages, options),
+            "<bos><start_of_turn>user\nBe short.\n\nHi<end_of_turn>\n"
+            "<start_of_turn>model\nHello<end_of_turn>\n"
+            "<start_of_turn>user\nBye<end_of_turn>\n<start_of_turn>model\n");
+  const OrderedJson twice = {{{"role", "user"}, {"content", "a"}},
+                             {{"role", "user"}, {"content", "b"}}};
+  EXPECT_THROW(chat.Render(twice, options), Error);
+}
+
 }  // namespace
 }  // namespace banyan

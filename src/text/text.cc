@@ -1,7 +1,11 @@
 #include "banyan/text.h"
 
+#include <algorithm>
+#include <iterator>
+
 #include "base/error.h"
 #include "base/json.h"
+#include "text/harmony.h"
 #include "text/text_parts.h"
 
 namespace banyan {
@@ -14,6 +18,7 @@ std::shared_ptr<const Text> MakeText(std::shared_ptr<const Tokenizer> tokenizer)
   if (!tokenizer->chat_template().empty()) {
     try {
       parts->chat_template.emplace(tokenizer->chat_template());
+      parts->harmony = IsHarmonyTemplate(tokenizer->chat_template());
     } catch (const Error& e) {
       // Tokens can be had without it; whoever asks for a chat hears why not.
       parts->chat_template_error = e.what();
@@ -108,6 +113,19 @@ std::vector<ChatText> Text::RenderChat(std::string_view messages_json, bool add_
     result.push_back({std::move(piece.text), piece.from_user});
   }
   return result;
+}
+
+std::string_view Text::answer_opening() const { return parts_->harmony ? kHarmonyAnswer : ""; }
+
+std::optional<Text::Said> Text::SplitChannels(std::span<const TokenId> written) const {
+  if (!parts_->harmony) return std::nullopt;
+  // Models with padded vocabularies may choose ids that the tokenizer does not have.
+  std::vector<TokenId> known;
+  std::ranges::copy_if(written, std::back_inserter(known),
+                       [&](TokenId token) { return token >= 0 && token < vocab_size(); });
+  HarmonyText split = SplitHarmony(Decode(known, /*skip_special=*/false));
+  if (!split.in_channels) return std::nullopt;
+  return Said{std::move(split.answer), std::move(split.thinking)};
 }
 
 }  // namespace banyan

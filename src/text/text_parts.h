@@ -15,6 +15,7 @@ struct Text::Parts {
   std::shared_ptr<const Tokenizer> tokenizer;
   std::optional<ChatTemplate> chat_template;  // nothing: the files have none
   std::string chat_template_error;            // why it cannot be used, when it has one
+  bool harmony = false;                       // the template writes in channels
 };
 
 // The text side of a tokenizer, with its chat template parsed.

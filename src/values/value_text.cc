@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "banyan/visible.h"
+#include "program/visible.h"
 #include "text/unicode.h"
 #include "text/utf8.h"
 

@@ -17,7 +17,7 @@ class Merge(AskTest):
         outputs, receipts = [], []
         for i in range(1, count + 1):
             outputs.append(self.path(f"part.{i}.{ending}"))
-            receipts.append(self.path(f"receipt.{i}.json"))
+            receipts.append(self.path(f"receipt.{i}.{ending}.json"))
             self.ask(source, "--shard", f"{i}/{count}", "-o", outputs[-1], "--receipt", receipts[-1], "--quiet",
                      "--max-new", 6, "--ordered", *more)
         return outputs, receipts
@@ -28,7 +28,7 @@ class Merge(AskTest):
         return result.stderr.decode()
 
     def whole(self, ending="jsonl", *more):
-        self.ask(self.path("in.jsonl"), "-o", self.path(f"whole.{ending}"), "--receipt", self.path("whole.json"),
+        self.ask(self.path("in.jsonl"), "-o", self.path(f"whole.{ending}"), "--receipt", self.path(f"whole.{ending}.json"),
                  "--quiet", "--max-new", 6, "--ordered", *more)
         return self.bytes(f"whole.{ending}")
 
@@ -38,7 +38,7 @@ class Merge(AskTest):
         self.merge(outputs[2], outputs[0], outputs[1], "-o", self.path("all.jsonl"), "--ordered",
                    "--receipts", *receipts, "--receipt", self.path("all.json"), "--quiet")
         self.assertEqual(self.bytes("all.jsonl"), self.whole())
-        merged, one = self.json("all.json"), self.json("whole.json")
+        merged, one = self.json("all.json"), self.json("whole.jsonl.json")
         for name in ("task", "rows", "error_rows", "records", "answers_hash", "generated_tokens", "prompt_tokens"):
             self.assertEqual(merged[name], one[name], name)
 
@@ -98,6 +98,14 @@ class Merge(AskTest):
         self.ask(self.path("in.jsonl"), "--shard", "2/2", "-o", self.path("fifth.jsonl"), "--quiet", "--max-new", 6)
         self.refused("run the shards with --ordered", self.path("fourth.jsonl"), self.path("fifth.jsonl"), "--ordered")
 
+    def test_equal_ids_do_not_make_two_inputs_one(self):
+        rows = documents(4)
+        self.write("one.jsonl", rows)
+        self.write("two.jsonl", [{**row, "context": "Another text."} for row in rows])
+        for name, shard in (("one", "1/2"), ("two", "2/2")):
+            self.ask(self.path(f"{name}.jsonl"), "--shard", shard, "-o", self.path(f"out.{name}.jsonl"), "--quiet")
+        self.refused("were not made from the same input", self.path("out.one.jsonl"), self.path("out.two.jsonl"))
+
     def test_a_record_that_is_in_two_shards_is_refused(self):
         rows = documents(4)
         self.write("one.jsonl", rows)
@@ -110,7 +118,7 @@ class Merge(AskTest):
         outputs, _ = self.shards(documents(4), 2)
         pathlib.Path(self.path("all.jsonl")).write_text("mine\n")
         message = self.merge(*outputs, "-o", self.path("all.jsonl"), code=2)
-        self.assertIn("holds something", message)
+        self.assertIn("is there already", message)
         self.assertEqual(self.bytes("all.jsonl"), b"mine\n")
         self.merge(*outputs, "-o", self.path("all.jsonl"), "--ordered", "--overwrite")
         self.assertEqual(len(self.rows("all.jsonl")), 8)

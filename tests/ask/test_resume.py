@@ -104,7 +104,7 @@ class Resume(AskTest):
         refused = self.ask(self.input, *ANSWER, "-o", output, code=2)
         self.assertIn("--resume", refused.stderr)
         self.ask(self.input, *ANSWER, "-o", output, "--overwrite", code=1)
-        # A finished one is, as with any other program.
+        # Neither is a finished one: the same job has nothing to do.
         self.ask(self.input, *ANSWER, "-o", output, code=1)
         self.assertEqual(same_rows(self.rows("out.jsonl")), same_rows(self.uninterrupted()))
 
@@ -171,9 +171,9 @@ class Resume(AskTest):
             path = self.write("long.jsonl", docs)
             args = [path, *ANSWER, "--instruction", "Answer.", "-o", output]
             self.ask(*args, model=small, code=1)
-            again = self.ask(*args, "--resume", "--retry-errors", "--receipt", self.path("r.json"),
+            again = self.ask(*args, "--resume", "--retry-errors", "--receipt", self.path(f"{name}.r.json"),
                              model=small, code=1)
-            receipt = self.json("r.json")
+            receipt = self.json(f"{name}.r.json")
             self.assertEqual((receipt["rows"], receipt["error_rows"], receipt["rows_this_run"]),
                              (40, 4, 4), again.stderr)
         # The rows that failed are mended in the input: they are other records now.
@@ -213,6 +213,50 @@ class Resume(AskTest):
                  "--receipt", self.path("r.json"))
         self.assertEqual(self.json("r.json")["rows_this_run"], 4)
         self.assertEqual(same_rows(self.rows("out.jsonl")), same_rows(self.answers(path, *ANSWER)))
+
+    def test_rows_of_records_that_are_gone_or_changed_are_removed(self):
+        docs = documents(6, 1)
+        for name in ("out.jsonl", "out.jsonl.gz", "out.csv"):
+            for more in ([], ["--ordered"]):
+                path = self.write("in.jsonl", docs)
+                out = self.path(name)
+                self.ask(path, *ANSWER, "-o", out, "--overwrite", *more)
+                changed = [docs[4], docs[1], dict(docs[0], context="Another text."), docs[2], docs[5]]
+                self.write("in.jsonl", changed)
+                said = self.ask(path, *ANSWER, "-o", out, "--resume", "--receipt", self.path(f"{name}.json"), *more).stderr
+                self.assertIn("2 rows of an earlier run were removed", said)
+                receipt = self.json(f"{name}.json")
+                self.assertEqual([receipt[n] for n in ("rows", "rows_this_run", "rows_removed", "records_not_in_input")], [5, 1, 2, 2])
+                self.ask(path, *ANSWER, "-o", self.path("new." + name), "--overwrite", "--receipt", self.path("n.json"), *more)
+                self.assertEqual(receipt["answers_hash"], self.json("n.json")["answers_hash"])
+                if more and not name.endswith(".gz"):
+                    self.assertEqual(self.bytes(name), self.bytes("new." + name))
+                again = self.ask(path, *ANSWER, "-o", out, "--resume", "--receipt", self.path(f"{name}.json"), *more).stderr
+                self.assertNotIn("removed", again.replace("0 rows removed", ""))
+                self.assertEqual(self.json(f"{name}.json")["rows_this_run"], 0)
+
+    def test_one_record_that_is_edited_comes_once(self):
+        path = self.write("in.jsonl", [dict(documents(1, 1)[0], id=7)])
+        self.ask(path, *ANSWER, "-o", self.path("out.jsonl"))
+        self.write("in.jsonl", [dict(documents(1, 1)[0], id=7, context="Another text.")])
+        said = self.ask(path, *ANSWER, "-o", self.path("out.jsonl"), "--resume").stderr
+        self.assertIn("1 row of an earlier run was removed", said)
+        self.assertEqual(len(self.rows("out.jsonl")), 1)
+
+    def test_with_a_limit_nothing_is_removed(self):
+        docs = documents(6, 1)
+        path = self.write("in.jsonl", docs)
+        self.ask(path, *ANSWER, "-o", self.path("out.jsonl"))
+        self.ask(path, *ANSWER, "-o", self.path("out.jsonl"), "--resume", "--limit", 2)
+        self.assertEqual(len(self.rows("out.jsonl")), 6)
+
+    def test_equal_lines_without_ids_are_as_many_records(self):
+        line = {"context": "Text.", "question": "why?"}
+        path = self.write("in.jsonl", [line])
+        self.ask(path, *ANSWER, "-o", self.path("out.jsonl"))
+        self.write("in.jsonl", [line] * 3)
+        self.ask(path, *ANSWER, "-o", self.path("out.jsonl"), "--resume")
+        self.assertEqual([row["id"] for row in self.rows("out.jsonl")], [1, 2, 3])
 
     def test_full_disk(self):
         """A file size limit stands for a disk without room; a small tmpfs where one can be made."""

@@ -2,7 +2,8 @@
 
 Answers are sentences of the documents that share words with the question, written word by word. What it was asked is
 in `seen`; `mode` makes it misbehave: busy, broken (the stream ends early), refused, gone; in `waves` few answers
-run at a time.
+run at a time; in `strict` a request with more than `max_answers` answers is refused, and the first one is told to come
+again, as by the program.
 """
 import http.server
 import json
@@ -40,6 +41,7 @@ class FakeServer(http.server.ThreadingHTTPServer):
     def __init__(self):
         super().__init__(("127.0.0.1", 0), Handler)
         self.mode, self.key, self.pause, self.seen, self.cancelled = "", None, 0.002, [], threading.Event()
+        self.adapters, self.task_adapters, self.max_answers, self.refused = [], {}, 4096, 0
         self.url = f"http://127.0.0.1:{self.server_address[1]}/"
         threading.Thread(target=self.serve_forever, daemon=True).start()
 
@@ -72,7 +74,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if path == "/health":
             return self.reply(200, {"status": "ok", "model": "banyan-reader-34m", "version": "0", "context_length": 2048,
                                     "tasks": ["ask", "extract", "rag"], "embeddings": False, "index": False,
-                                    "keys": self.server.key is not None})
+                                    "keys": self.server.key is not None, "adapters": self.server.adapters,
+                                    "task_adapters": self.server.task_adapters, "max_answers": self.server.max_answers,
+                                    "max_body": 32 << 20})
         file = WEB / ("page.html" if path == "/" else path[1:])
         if "/" in path[1:] or not file.is_file():
             return self.refuse(404, "no such page")
@@ -97,6 +101,14 @@ class Handler(http.server.BaseHTTPRequestHandler):
             return self.reply(200, {"name": name, "kind": "text", "text": body.decode(), "characters": len(body.decode())})
         asked = json.loads(body)
         server.seen.append((path, asked))
+        if server.mode == "strict":
+            server.refused += 1
+            if server.refused == 1:
+                return self.refuse(429, "the queue is full", Retry_After="1")
+            if len(asked["documents"]) * len(asked.get("questions", [0])) > server.max_answers:
+                return self.refuse(400, f"this server gives at most {server.max_answers} at once")
+            if any(len(document["text"]) > 100000 for document in asked["documents"]):
+                return self.refuse(413, "the body is too large")
         if server.mode == "refused":
             return self.refuse(400, "schema: at /attributes/0/type: expected one of text, number; found 'float'")
         self.send_response(200)

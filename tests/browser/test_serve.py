@@ -6,6 +6,7 @@ import pathlib
 import re
 import subprocess
 import tempfile
+import time
 
 from chromium import DESK
 from harness import ROOT, BrowserTest, main
@@ -33,23 +34,32 @@ def timeless(row):
     return {name: value for name, value in row.items() if name not in ("first_token_seconds", "seconds")}
 
 
+def start_server(*arguments):
+    """A server with the shipped model on any port: (its process, its address)."""
+    process = subprocess.Popen([BANYAN, "serve", "-m", MODEL, "--port", "0", *arguments], stderr=subprocess.PIPE, text=True)
+    said = ""
+    while not (found := re.search(r"http://[0-9.]+:\d+/", said)):
+        line = process.stderr.readline()
+        assert line, f"the server has ended: {said}"
+        said += line
+    return process, found[0]
+
+
+def stop_server(process):
+    process.terminate()
+    process.wait(timeout=60)
+    process.stderr.close()
+
+
 class Serve(BrowserTest):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
-        cls.process = subprocess.Popen([BANYAN, "serve", "-m", MODEL, "--port", "0", "--threads", "1"], stderr=subprocess.PIPE, text=True)
-        said = ""
-        while not (found := re.search(r"http://[0-9.]+:\d+/", said)):
-            line = cls.process.stderr.readline()
-            assert line, f"the server has ended: {said}"
-            said += line
-        cls.url = found[0]
+        cls.process, cls.url = start_server("--threads", "1")
 
     @classmethod
     def tearDownClass(cls):
-        cls.process.terminate()
-        cls.process.wait(timeout=60)
-        cls.process.stderr.close()
+        stop_server(cls.process)
         super().tearDownClass()
 
     def visit(self, task):
@@ -125,6 +135,38 @@ class Serve(BrowserTest):
         self.assertIn(readers, (one, both))
         self.assert_quiet(page, self.url)
 
+    def test_options_are_those_of_the_command_line(self):
+        """Words of one's own and a least confidence: other rows than by default, and those that the command writes."""
+        for task, output in (("ask", "answers.jsonl"), ("extract", "values.jsonl")):
+            page = self.visit(task)
+            page.run("document.getElementById('options').open = true; document.getElementById('copy').value = 'false'; document.getElementById('confidence').value = 0.9")
+            page.click(".panel:not([hidden]) .example")
+            page.wait(DONE + " && !document.querySelector('.panel:not([hidden]) .progress').hidden", 200)
+            rows = self.check_command(page, output)
+            self.assertTrue(any("withheld" in row or row.get("reasons") for row in rows), rows)
+
+    def test_a_table_into_a_file_has_the_rows_of_the_command_line(self):
+        page = self.visit("ask")
+        page.run("window.showSaveFilePicker = undefined")
+        with tempfile.TemporaryDirectory() as folder:
+            self.browser.call("Browser.setDownloadBehavior", behavior="allow", downloadPath=folder)
+            table = pathlib.Path(folder, "ferries.csv")
+            table.write_text("id,note\n" + "".join(f"f{i},The ferry number {i} leaves at {i}:45. Its code is K{i} 😀.\n" for i in range(1, 6)))
+            node = page.call("Runtime.evaluate", expression="document.getElementById('files')")["result"]["objectId"]
+            page.call("DOM.setFileInputFiles", files=[str(table)], objectId=node)
+            page.wait("document.querySelectorAll('#document-list li').length === 5")
+            page.run("document.getElementById('questions').value = 'At what time does the ferry leave?\\nWhat is its code?'")
+            page.click("#to-file")
+            page.wait(DONE + " && document.querySelector('.latest')", 100)
+            output = pathlib.Path(folder, "answers.jsonl")
+            while not output.exists():
+                time.sleep(0.05)
+            subprocess.run([BANYAN, "ask", "-m", MODEL, table, "--field", "context=note", "-q", "At what time does the ferry leave?", "-q", "What is its code?",
+                            "--ordered", "-o", "expected.jsonl", "--quiet"], cwd=folder, check=True, timeout=250)
+            expected = [timeless(json.loads(line)) for line in pathlib.Path(folder, "expected.jsonl").read_text().splitlines()]
+            self.assertEqual([timeless(json.loads(line)) for line in output.read_text().splitlines()],
+                             [{name: value for name, value in row.items() if name != "note"} for row in expected])
+
     def test_files_and_a_refused_schema(self):
         page = self.visit("extract")
         with tempfile.TemporaryDirectory() as folder:
@@ -159,6 +201,43 @@ class Serve(BrowserTest):
         self.assertIn("answers, then stopped", page.texts("dt"))
         self.assertLess(page.run("document.querySelector('progress').value"), 400)
         self.assert_quiet(page, self.url)
+
+
+class BesideTheEngine(BrowserTest):
+    """A server as it is started by default: the engine has every core, or all but one, and the browser needs time too."""
+
+    def test_a_thousand_questions_do_not_freeze_the_page(self):
+        process, url = start_server()
+        self.addCleanup(stop_server, process)
+        page = self.page(f"{url}#ask", DESK)
+        page.wait("document.getElementById('model').textContent")
+        page.run("""(() => { document.getElementById('paste').value = 'The ferry leaves at 7:45. The captain is Anna Walker. ';
+            document.getElementById('questions').value = Array.from({length: 1000}, (_, i) => `At what time does ferry ${i} leave?`).join('\\n');
+            window.pictures = []; const look = () => { pictures.push([performance.now(), document.querySelector('.panel:not([hidden]) progress').value]);
+              requestAnimationFrame(look); }; requestAnimationFrame(look); })()""")
+        page.click("#run")
+        page.wait(DONE + " && document.querySelector('progress').value > 0", 300)
+        self.assertEqual(page.run("document.querySelector('.panel:not([hidden]) progress').value"), 1000)
+        pictures = page.run("pictures")
+        during = [p for p in pictures if 0 < p[1] < 1000]
+        gaps = [b[0] - a[0] for a, b in zip(during, during[1:])]
+        print(f"1000 questions: {(during[-1][0] - during[0][0]) / 1000:.1f} s between the first and the last answer, {len(during)} pictures "
+              f"with {len({p[1] for p in during})} states, {max(gaps):.0f} ms the longest without one")
+        # Answers are seen as they come, and never long after; other programs of the machine may take their time, too.
+        self.assertGreater(len({p[1] for p in during}), 10)
+        self.assertLess(max(gaps), max(3000, (during[-1][0] - during[0][0]) / 10))
+        self.assert_quiet(page, url)
+
+    def test_the_server_is_nicer_than_the_browser(self):
+        for arguments, niceness in (((), 5), (("--threads", "1"), 0), (("--address", "0.0.0.0"), 0)):
+            process, _ = start_server(*arguments)
+            tasks = pathlib.Path(f"/proc/{process.pid}/task")
+            found = {int((task / "stat").read_text().rsplit(")", 1)[1].split()[16]) for task in tasks.iterdir()}
+            stop_server(process)
+            own = os.getpriority(os.PRIO_PROCESS, 0)
+            self.assertIn(max(niceness, own), found, arguments)
+            if not niceness:
+                self.assertEqual(found, {own}, arguments)
 
 
 if __name__ == "__main__":

@@ -143,6 +143,20 @@ class Rows(ExtractTest):
         result = self.run_banyan(*arguments, self.path("part.jsonl"), "--resume", "--max-tokens", 9, code=2)
         self.assertIn("--max-tokens", result.stderr)
 
+    def test_a_schema_on_the_command_line(self):
+        short = '{"brand": "text", "weight": "number in kg", "colour": ["black", "white"]}'
+        long = {"attributes": [{"name": "brand"}, {"name": "weight", "type": "number", "unit": "kg"},
+                               {"name": "colour", "type": "enum", "values": ["black", "white"]}]}
+        docs = self.write("docs.jsonl", documents(3))
+        rows = []
+        for name, schema in (("short", short), ("long", self.write("long.json", long))):
+            out = self.path(f"{name}.jsonl")
+            self.run_banyan("extract", "-m", self.model, docs, "--schema", schema, "-o", out, "--ordered", "--quiet")
+            rows.append(self.rows(out))
+        self.assertEqual(rows[0], rows[1])
+        said = self.run_banyan("extract", "-m", self.model, docs, "--schema", '{"brand": "txt"}', code=2).stderr
+        self.assertIn("--schema: at /brand/type: expected one of text", said)
+
     def test_the_receipt_has_the_cost(self):
         docs, schema = self.write("d.jsonl", documents(3)), self.write("s.json", SCHEMA)
         result = self.run_banyan("extract", "-m", self.model, docs, "--schema", schema, "-o", self.path("o.jsonl"),
@@ -231,7 +245,8 @@ class Scores(ExtractTest):
         with open(plot, encoding="utf-8") as file:
             self.assertIn("calibration error 0.125, 8 values", file.read())
         logs = self.write("logs.jsonl", [{"id": 0, "values": {"text": "a"}, "confidence": {"text": -0.5}}])
-        refused = self.run_banyan("eval", "extract", self.path("gold.jsonl"), logs, "--reliability", plot, code=2)
+        refused = self.run_banyan("eval", "extract", self.path("gold.jsonl"), logs, "--reliability", self.path("other.svg"),
+                                  code=2)
         self.assertIn("they are log-probabilities", refused.stderr)
 
 

@@ -171,6 +171,32 @@ def sorted_inputs(shop, generator):
         raise Broken(f"rows of {keys}")
 
 
+def changed_inputs(shop, generator):
+    """Records are edited, go and come between runs that are killed: the output has the last input's rows, no others, and
+    in its order where that is asked for."""
+    folder = shop.fresh()
+    name, more = generator.choice([("out.jsonl", []), ("out.jsonl", ["--ordered"]), ("out.jsonl.gz", ["--ordered"])])
+    path = shop.root / "changed.jsonl"
+
+    def write_input():
+        docs = [json.dumps({"id": i, "context": f"Text {i}, {generator.choice(['old', 'new'])}.", "questions": ["What?"]})
+                for i in generator.sample(range(8), generator.randint(1, 8))]
+        path.write_text("\n".join(docs) + "\n")
+    for _ in range(generator.randint(1, 3)):
+        write_input()
+        shop.run(folder, name, [*more, "--resume"], input_file=path, at=generator.randint(1, 90),
+                 kind=generator.choice(["kill", "torn", "eio"]))
+    write_input()
+    shop.run(folder, name, [*more, "--resume"], input_file=path, codes=(0,))
+    shop.run(folder, "fresh.jsonl", ["--ordered"], input_file=path, codes=(0,))
+    opened = gzip.open if name.endswith(".gz") else open
+    with opened(folder / name, "rb") as file:
+        found = file.read().splitlines()
+    wanted = (folder / "fresh.jsonl").read_bytes().splitlines()
+    if (found if more else sorted(found)) != (wanted if more else sorted(wanted)):
+        raise Broken(f"{name}: {len(found)} rows, expected {len(wanted)}")
+
+
 def overwritten(shop, generator):
     """--overwrite begins anew whatever is there, also what a killed --overwrite left."""
     name, more = generator.choice(SHAPES)
@@ -268,7 +294,7 @@ def two_jobs(shop, generator):
     shop.check(folder, name, more)
 
 
-KINDS = {f.__name__: f for f in (crash, disk_errors, short_writes, kills, sorted_inputs, overwritten,
+KINDS = {f.__name__: f for f in (crash, disk_errors, short_writes, kills, sorted_inputs, changed_inputs, overwritten,
                                  edited_outputs, odd_rows, damaged_models, two_jobs)}
 SHORT_ROUNDS = {"crash": 12, "disk_errors": 10, "edited_outputs": 12}
 

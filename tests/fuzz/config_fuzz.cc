@@ -13,7 +13,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, size_t size) {
   const std::string text(reinterpret_cast<const char*>(data), size);
   try {
     const banyan::ModelConfig config = banyan::ConfigFromHuggingFace(text, text, "fuzz");
-    banyan::MakeRopeTable(config.rope, config.context_length);
+    for (const banyan::RopeConfig& rope : config.ropes) {
+      banyan::MakeRopeTable(rope, config.context_length);
+    }
   } catch (const banyan::Error&) {
   }
   for (const std::string& pooling : {std::string(), text}) {

@@ -10,7 +10,7 @@
 
 #include "banyan/error.h"
 #include "base/error.h"
-#include "tasks/journal.h"
+#include "tasks/output/journal.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace banyan;  // NOLINT(google-build-using-namespace)

@@ -6,9 +6,13 @@
 
 #include "banyan/error.h"
 #include "base/byte_source.h"
+#include "base/encoding_source.h"
+#include "base/error.h"
 #include "base/json.h"
 #include "base/line_reader.h"
-#include "tasks/ask_record.h"
+#include "tasks/ask/ask_record.h"
+#include "tasks/input/input_kind.h"
+#include "tasks/input/input_rows.h"
 #include "text/utf8.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
@@ -29,6 +33,20 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       }
     }
   } catch (const Error&) {  // packed bytes that are damaged
+  }
+  // The same bytes as one JSON file, in our encoding and in another.
+  const std::string_view bytes(reinterpret_cast<const char*>(data), size);
+  for (const char* encoding : {"UTF-8", "UTF-16"}) {
+    try {
+      const auto rows = MakeJsonRows(DecodedSource(ByteSourceOf(bytes, "fuzz"), encoding));
+      InputRow row;
+      while (rows->Next(row)) {
+        BANYAN_CHECK(row.problem || row.value.is_object());
+        row = InputRow();
+      }
+      (void)InputKindOfBytes(bytes, {{"context"}, {"question", "questions"}});
+    } catch (const Error&) {
+    }
   }
   return 0;
 }

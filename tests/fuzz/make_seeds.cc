@@ -53,6 +53,25 @@ void WriteGgufSeeds(const std::filesystem::path& directory) {
   model.Tensor("blk.0.strange", Shape{1, 256}, 99, {});
   model.Write(directory / "model.gguf");
 
+  // A block of every quantised type, its bytes like those of a file: all different.
+  GgufWriter types = ModelMetadata("llama");
+  struct StoredType {
+    std::uint32_t number;
+    std::int64_t block;
+    size_t bytes;
+  };
+  const StoredType stored[] = {
+      {2, 32, 18},    {3, 32, 20},    {6, 32, 22},    {7, 32, 24},    {8, 32, 34},    {10, 256, 84},
+      {11, 256, 110}, {12, 256, 144}, {13, 256, 176}, {14, 256, 210}, {15, 256, 292}, {16, 256, 66},
+      {17, 256, 74},  {18, 256, 98},  {19, 256, 50},  {20, 32, 18},   {21, 256, 110}, {22, 256, 82},
+      {23, 256, 136}, {29, 256, 56},  {34, 256, 54},  {35, 256, 66},  {39, 32, 17}};
+  for (const StoredType& type : stored) {
+    std::vector<std::byte> bytes(type.bytes);
+    for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::byte>(37 * i + 11);
+    types.Tensor("type" + std::to_string(type.number), Shape{1, type.block}, type.number, bytes);
+  }
+  types.Write(directory / "types.gguf");
+
   GgufWriter phi3 = ModelMetadata("phi3");
   phi3.U32("phi3.rope.dimension_count", 4);
   phi3.U32("phi3.attention.sliding_window", 16);
@@ -60,6 +79,33 @@ void WriteGgufSeeds(const std::filesystem::path& directory) {
   phi3.TensorF32("rope_factors_long.weight", Shape{2}, std::vector<float>{1.0f, 2.0f});
   phi3.TensorF32("rope_factors_short.weight", Shape{2}, std::vector<float>{1.0f, 1.0f});
   phi3.Write(directory / "phi3.gguf");
+
+  GgufWriter experts = ModelMetadata("qwen3moe");
+  experts.U32("qwen3moe.expert_count", 4);
+  experts.U32("qwen3moe.expert_used_count", 2);
+  experts.U32("qwen3moe.expert_feed_forward_length", 32);
+  experts.Bool("qwen3moe.expert_weights_norm", true);
+  experts.TensorF32("token_embd.weight", Shape{1, 32}, values);
+  experts.TensorF32("blk.0.ffn_gate_inp.weight", Shape{4, 8}, values);
+  experts.Tensor("blk.0.ffn_up_exps.weight", Shape{4, 1, 32}, 39, std::vector<std::byte>(68));
+  experts.Write(directory / "experts.gguf");
+  GgufWriter gemma3 = ModelMetadata("gemma3");
+  gemma3.U32("gemma3.attention.sliding_window", 16);
+  gemma3.Array<std::uint8_t>("gemma3.attention.sliding_window_pattern", 7,
+                             std::vector<std::uint8_t>{1});
+  gemma3.F32("gemma3.rope.freq_base_swa", 10000.0f);
+  gemma3.F32("gemma3.final_logit_softcapping", 30.0f);
+  gemma3.Strings("tokenizer.ggml.tokens", std::vector<std::string>{"a", "b"});
+  gemma3.Write(directory / "gemma3.gguf");
+
+  GgufWriter granite = ModelMetadata("granite");
+  granite.F32("granite.embedding_scale", 12.0f);
+  granite.F32("granite.residual_scale", 0.22f);
+  granite.F32("granite.logit_scale", 8.0f);
+  granite.F32("granite.attention.scale", 0.0625f);
+  granite.Bool("granite.rope.scaling.finetuned", false);
+  granite.Strings("tokenizer.ggml.tokens", std::vector<std::string>{"a", "b"});
+  granite.Write(directory / "granite.gguf");
 
   GgufWriter nested;
   nested.Scalar<double>("f64", 12, 0.5);
@@ -78,6 +124,9 @@ void WriteSafetensorsSeeds(const std::filesystem::path& directory) {
   writer.Tensor("b", "BF16", Shape{3}, std::vector<std::byte>(6));
   writer.Tensor("c", "I64", Shape{1}, std::vector<std::byte>(8));
   writer.Tensor("d", "F16", Shape{0, 4}, {});
+  writer.Tensor("mlp.experts.down_proj_blocks", "U8", Shape{1, 1, 1, 16},
+                std::vector<std::byte>(16));
+  writer.Tensor("mlp.experts.down_proj_scales", "U8", Shape{1, 1, 1}, std::vector<std::byte>(1));
   writer.Write(directory / "small.safetensors");
   SafetensorsWriter().Write(directory / "empty.safetensors");
 }
@@ -103,11 +152,46 @@ void WriteConfigSeeds(const std::filesystem::path& directory) {
   WriteText(directory / "qwen3.json",
             config("qwen3", R"("head_dim": 32, "sliding_window": 8, "use_sliding_window": true,
  "layer_types": ["full_attention", "sliding_attention", "full_attention", "sliding_attention"])"));
+  WriteText(
+      directory / "gemma3.json",
+      config("gemma3_text", R"("head_dim": 32, "sliding_window": 8, "query_pre_attn_scalar": 24,
+ "sliding_window_pattern": 2, "rope_local_base_freq": 10000.0, "final_logit_softcapping": 30.0,
+ "hidden_activation": "gelu_pytorch_tanh", "use_bidirectional_attention": false,
+ "rope_scaling": {"rope_type": "linear", "factor": 8.0})"));
+  WriteText(directory / "gemma3-parts.json", R"({"model_type": "gemma3", "text_config":
+ {"model_type": "gemma3_text", "hidden_size": 64, "num_hidden_layers": 2, "intermediate_size": 8,
+ "vocab_size": 9, "num_attention_heads": 2, "num_key_value_heads": 1, "head_dim": 4,
+ "sliding_window": 3, "layer_types": ["sliding_attention", "full_attention"], "rope_parameters":
+ {"full_attention": {"rope_type": "default", "rope_theta": 1000000.0},
+ "sliding_attention": {"rope_type": "default", "rope_theta": 10000.0}}}})");
+  WriteText(directory / "smollm3.json",
+            config("smollm3", R"("no_rope_layers": [1, 0, 1, 0], "no_rope_layer_interval": 2,
+ "use_sliding_window": true, "sliding_window": 8)"));
+  WriteText(directory / "granite.json",
+            config("granite", R"("embedding_multiplier": 12.0, "attention_multiplier": 0.0625,
+ "residual_multiplier": 0.22, "logits_scaling": 8.0)"));
+  WriteText(directory / "granite4.json",
+            config("granitemoehybrid", R"("num_local_experts": 0, "shared_intermediate_size": 32,
+ "position_embedding_type": "rope", "layer_types": ["attention", "attention", "attention",
+ "attention"])"));
+  WriteText(directory / "ministral3.json",
+            config("ministral3", R"("head_dim": 16, "rope_parameters": {"rope_type": "yarn",
+ "rope_theta": 1000000.0, "factor": 16.0, "original_max_position_embeddings": 64, "mscale": 1.0,
+ "mscale_all_dim": 1.0, "llama_4_scaling_beta": 0.1})"));
   WriteText(directory / "mistral.json", config("mistral", R"("sliding_window": null)"));
   WriteText(directory / "phi3.json",
             config("phi3", R"("partial_rotary_factor": 0.5, "rope_scaling": {"type": "longrope",
  "short_factor": [1, 1, 1, 1], "long_factor": [1, 2, 3, 4]},
  "original_max_position_embeddings": 1024)"));
+  WriteText(directory / "qwen3_moe.json",
+            config("qwen3_moe", R"("num_experts": 8, "num_experts_per_tok": 2,
+ "moe_intermediate_size": 48, "norm_topk_prob": true, "decoder_sparse_step": 2,
+ "mlp_only_layers": [3])"));
+  WriteText(directory / "gpt_oss.json",
+            config("gpt_oss", R"("num_local_experts": 8, "num_experts_per_tok": 2,
+ "sliding_window": 16, "swiglu_limit": 7.0, "swiglu_alpha": 1.702, "attention_bias": true,
+ "quantization_config": {"quant_method": "mxfp4"}, "layer_types": ["sliding_attention",
+ "full_attention", "sliding_attention", "full_attention"])"));
   WriteText(directory / "olmo2.json", config("olmo2", R"("rope_theta": 500000.0)"));
 }
 

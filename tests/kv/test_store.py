@@ -46,7 +46,7 @@ class Store(unittest.TestCase):
     def ask(self, *more, code=0):
         """Its rows, and its receipt."""
         receipt = self.root / "receipt.json"
-        rows = self.run_banyan("ask", "-m", self.model, self.docs, *ANSWER, "--quiet", "--receipt", receipt, *more,
+        rows = self.run_banyan("ask", "-m", self.model, self.docs, *ANSWER, "--quiet", "--overwrite", "--receipt", receipt, *more,
                                code=code).stdout
         return rows, json.loads(receipt.read_text())
 
@@ -167,7 +167,7 @@ class Store(unittest.TestCase):
         receipt = self.root / "receipt.json"
 
         def rag(*more):
-            text = self.run_banyan("rag", path, "-m", self.model, "--ordered", "--max-new", "3", "--quiet", "--receipt",
+            text = self.run_banyan("rag", path, "-m", self.model, "--ordered", "--max-new", "3", "--quiet", "--overwrite", "--receipt",
                                    receipt, *more).stdout
             found = [json.loads(line) for line in text.splitlines()]
             for row in found:

@@ -30,6 +30,32 @@ class Answers(RagTest):
             written = [t["document"] for t in row["trace"]["tokens"]]
             self.assertTrue({d["id"] for d in gold["documents"] if d["gold"]} <= set(written))
 
+    def test_one_more_expert_reads_several_documents_together(self):
+        gold = read_rows(CODES)
+        told = ("--together", "3")
+        rows = self.rag(CODES, *told)
+        for row, right in zip(rows, gold):
+            self.assertEqual(row["answer"], right["answers"][0])
+            by_relevance = sorted(row["trace"]["documents"], key=lambda d: -d["relevance"])
+            together = row["trace"]["together"]
+            self.assertEqual(together["documents"], [d["id"] for d in by_relevance[:3]])
+            self.assertTrue(0 <= together["beta"] <= 1)
+            for token in row["trace"]["tokens"]:
+                self.assertTrue("document" in token or token["documents"] == together["documents"])
+            text_of = {d["id"]: d["text"] for d in right["documents"]}
+            for citation in row["citations"]:
+                self.assertEqual(text_of[citation["document"]][citation["begin"]:citation["end"]], citation["text"])
+        again = self.rag(CODES, *told, "--strategy", "flat", "--one-by-one", "--threads", "1")
+        self.assertEqual([timeless(row) for row in again], [timeless(row) for row in rows])
+        # That expert alone: what one prompt of these documents says.
+        both = dict(gold[0], documents=[d for d in gold[0]["documents"] if d["gold"]] * 2)
+        source = self.write("both.jsonl", [both])
+        [row] = self.rag(source, "--together", "2", "--copy")
+        self.assertEqual(row["answer"], gold[0]["answers"][0])
+        # Nothing to read together: the row is the one without it.
+        one = self.write("one.jsonl", [dict(gold[0], documents=gold[0]["documents"][:1])])
+        self.assertEqual([timeless(r) for r in self.rag(one, *told)], [timeless(r) for r in self.rag(one)])
+
     def test_every_strategy_gives_the_same_row(self):
         both = self.write("both.jsonl", read_rows(CODES)[1:] + read_rows(HOPS)[:1])
         expected = [timeless(row) for row in self.rag(both)]
@@ -120,7 +146,8 @@ class Answers(RagTest):
         for arguments in (["--beta", "often"], ["--rule", "sum"], ["--method", "luck"], ["--gamma", "-1"],
                           ["--min-relevance", "2"], ["--index", "nowhere"], ["--trace", "t.html"],
                           ["--ape-temperature", "0.05", "--method", "kv-concat"],
-                          ["--ape-scale", "3", "--method", "kv-concat"]):
+                          ["--ape-scale", "3", "--method", "kv-concat"], ["--together", "1"], ["--together", "65"],
+                          ["--together", "2", "--method", "concat"]):
             result = self.run_banyan("rag", "-m", MODEL, CODES, *arguments, code=2)
             self.assertIn(arguments[1] if arguments[0] == "--index" else arguments[0], result.stderr)
 

@@ -57,7 +57,7 @@ class Index(RagTest):
         self.assertEqual(row["answer"], "7:45")
         self.assertTrue(os.path.exists(self.path("t.html")))
         unknown = self.run_banyan("rag", "-m", MODEL, "Who painted the ferry Marigold?")
-        self.assertEqual((unknown.stdout, unknown.stderr), ("(the documents do not say)\n", ""))  # and nobody is cited
+        self.assertEqual((unknown.stdout, unknown.stderr), ("(the text does not say)\n", ""))  # and nobody is cited
         nothing = self.run_banyan("rag", "-m", MODEL, "Zzyzx quux?", code=2)
         self.assertIn("shares a word", nothing.stderr)
 
@@ -85,6 +85,28 @@ class Index(RagTest):
         for citation in rows[0]["citations"]:
             self.assertEqual(text[citation["source_begin"]:citation["source_end"]], citation["text"])
         self.assertTrue(all(len(row["trace"]["documents"]) <= 3 for row in rows))
+
+    def test_passages_are_found_without_a_model(self):
+        self.make_notes()
+        self.run_banyan("rag", "index", "notes", "--quiet")
+        found = self.run_banyan("rag", "search", "Which ferry leaves?").stdout.splitlines()
+        self.assertTrue(found[0].startswith("notes/harbour.txt, from character 0 ("), found)
+        self.assertIn("The ferry Marigold leaves at 7:45.", found[1])
+        one = json.loads(self.run_banyan("rag", "search", "yacht", "--json", "--top", "1").stdout)
+        self.assertEqual([p["source"] for p in one["passages"]], ["notes/deep/tea.txt"])
+        self.assertGreater(one["passages"][0]["score"], 0)
+        self.assertEqual(self.run_banyan("rag", "search", "Zzyzx").stdout, "(no passage shares a word with it)\n")
+        asked = [{"id": 7, "question": "yacht"}, {"question": 3}, {"id": 8, "question": "Zzyzx"}]
+        many = self.run_banyan("rag", "search", self.write("q.jsonl", asked), "--top", "1", code=1)
+        rows = [json.loads(line) for line in many.stdout.splitlines()]
+        self.assertEqual([(row.get("id"), len(row.get("passages", []))) for row in rows], [(7, 1), (None, 0), (8, 0)])
+        self.assertIn("q.jsonl, line 2: expected an object with \"question\"", rows[1]["error"]["message"])
+        self.assertIn("3 questions in ", many.stderr)
+        piped = self.run_banyan("rag", "search", "-", "--quiet", stdin='{"question":"yacht"}\n\nno JSON\n', code=1)
+        self.assertIn("stdin, line 3", piped.stdout.splitlines()[1])
+        self.assertIn("--by", self.run_banyan("rag", "search", "yacht", "--by", "luck", code=2).stderr)
+        self.assertIn("vectors", self.run_banyan("rag", "search", "yacht", "--by", "dense", code=2).stderr)
+        self.assertIn("nowhere", self.run_banyan("rag", "search", "yacht", "--index", "nowhere", code=2).stderr)
 
     def test_a_damaged_index_is_refused(self):
         self.make_notes()

@@ -44,6 +44,9 @@ class Retrieval(RagTest):
         found = self.order(question)  # the index knows its encoder
         self.assertEqual(found[0][0], "ferry.txt")
         self.assertEqual(len(found), 3)
+        searched = json.loads(self.run_banyan("rag", "search", question, "--json").stdout)["passages"]
+        self.assertEqual([(p["id"].split("/")[-1], p["score"]) for p in searched], [(name, score) for name, _, score, _ in found])
+        self.assertEqual(json.loads(self.run_banyan("rag", "search", question, "--json", "--by", "bm25").stdout)["passages"], [])
         for _, relevance, score, _ in found:
             self.assertAlmostEqual(relevance, (score + 1) / 2, places=12)
         self.assertGreater(found[0][2], found[1][2] + 0.2)
@@ -137,7 +140,8 @@ class Retrieval(RagTest):
         self.assertIn(b"'shape': (3, 64)", raw[:128])
         self.assertEqual(list(struct.unpack("<192f", raw[128:]))[:64], [struct.unpack("<f", struct.pack("<f", x))[0] for x in rows[0]["dense"]])
         bad = self.write("bad.jsonl", '{"id":1,"text":"tea"}\n{"id":2}\n')
-        self.assertIn("line 2", self.run_banyan("embed", "-m", m3, bad, "-o", "out.npy", code=2).stderr)
+        self.assertIn("line 2", self.run_banyan("embed", "-m", m3, bad, "-o", "bad.npy", code=2).stderr)
+        self.assertFalse((self.folder / "bad.npy").exists())
         self.run_banyan("embed", "-m", self.encoder(), texts, "--sparse", code=2)
 
     def test_what_is_not_read_is_said(self):

@@ -150,10 +150,10 @@ def main():
     after, peak = server.resident_kib(), server.resident_kib("VmHWM")
     # Whatever they promised or sent, its room is free again: a request of full size is read.
     server.wait_until(lambda: server.metric("banyan_bodies_bytes") == 0, 60)
-    full = json.dumps(dict(requests[0][1], user=" " * ((32 << 20) - 4096))).encode()
+    full = json.dumps(dict(requests[0][1], padding=" " * ((32 << 20) - 4096))).encode()
     assert len(full) > 31 << 20
     status, reply = server.json(requests[0][0], full)
-    assert (status, reply["error"]["param"]) == (400, "user"), (status, reply)
+    assert (status, reply["error"]["param"]) == (400, "padding"), (status, reply)
     wrong = [problem for client in good for problem in client.wrong] + [path for path, same in again if not same]
     print(f"{options.clients} hostile clients in {seconds:.0f} s, {options.at_once} at once: {options.good} good clients had "
           f"{sum(client.answered for client in good)} requests answered (the slowest in {max(c.slowest for c in good):.2f} s, "

@@ -251,9 +251,56 @@ class OpenAi(ServeTest):
         events = self.server.stream("/v1/completions", dict(body, prompt=body["prompt"][0]))
         self.assertEqual("".join(e["choices"][0]["text"] for e in events), alone[0]["text"])
 
+    def test_what_is_about_the_asker_is_ignored(self):
+        body = {"model": NAME, "messages": [{"role": "user", "content": FERRY}], "temperature": 0, "max_tokens": 4}
+        expected = self.server.json("/v1/chat/completions", body)[1]["choices"]
+        more = dict(body, user="anna", metadata={"a": "b"}, tools=[], tool_choice="auto", logit_bias={})
+        self.assertEqual(self.server.json("/v1/chat/completions", more)[1]["choices"], expected)
+        status, reply = self.server.json("/v1/chat/completions", dict(body, tools=[{"type": "function"}]))
+        self.assertEqual((status, reply["error"]["param"]), (400, "tools"))
+        self.assertIn("calls no tools", reply["error"]["message"])
+        status, headers, _ = self.server.ask("GET", "/v1/chat/completions")
+        self.assertEqual((status, headers["Allow"]), (405, "OPTIONS, POST"))
+        status, headers, _ = self.server.ask("POST", "/")
+        self.assertEqual((status, headers.get("Allow")), (405, "OPTIONS, GET, HEAD"))
+
+    def test_responses_are_chats(self):
+        content = FERRY + "\n\nQuestion: Who steers the ferry Marigold?"
+        chat = self.server.json("/v1/chat/completions", {
+            "model": NAME, "temperature": 0, "max_tokens": 20,
+            "messages": [{"role": "system", "content": "Answer."}, {"role": "user", "content": content}]})[1]
+        body = {"model": NAME, "input": content, "instructions": "Answer.", "temperature": 0, "max_output_tokens": 20}
+        status, reply = self.server.json("/v1/responses", body)
+        self.assertEqual(status, 200, reply)
+        expected = chat["choices"][0]["message"]["content"]
+        self.assertEqual(reply["output"][0]["content"][0]["text"], expected)
+        self.assertEqual((reply["object"], reply["status"]), ("response", "completed"))
+        self.assertEqual(reply["usage"]["input_tokens"], chat["usage"]["prompt_tokens"])
+        self.assertEqual(reply["usage"]["output_tokens"], chat["usage"]["completion_tokens"])
+        parts = dict(body, input=[{"role": "user", "content": [{"type": "input_text", "text": content}]}])
+        self.assertEqual(self.server.json("/v1/responses", parts)[1]["output"][0]["content"], reply["output"][0]["content"])
+        cut = self.server.json("/v1/responses", dict(body, max_output_tokens=1))[1]
+        self.assertEqual((cut["status"], cut["incomplete_details"]), ("incomplete", {"reason": "max_output_tokens"}))
+        events = [json.loads(line[6:]) for line in self.server.ask("POST", "/v1/responses", json.dumps(
+            dict(body, stream=True)))[2].decode().splitlines() if line.startswith("data: ")]
+        self.assertEqual([event["sequence_number"] for event in events], list(range(len(events))))
+        self.assertEqual(events[0]["type"], "response.created")
+        self.assertEqual(events[-1]["type"], "response.completed")
+        self.assertEqual("".join(e["delta"] for e in events if e["type"] == "response.output_text.delta"), expected)
+        self.assertEqual(events[-1]["response"]["output"][0]["content"], reply["output"][0]["content"])
+        schema = {"type": "object", "properties": {"zeta": {"type": "boolean"}, "alpha": {"type": "boolean"}},
+                  "required": ["zeta", "alpha"], "additionalProperties": False}
+        shaped = self.server.json("/v1/responses", dict(body, text={"format": {
+            "type": "json_schema", "name": "x", "schema": schema}}))[1]
+        self.assertEqual(list(json.loads(shaped["output"][0]["content"][0]["text"])), ["zeta", "alpha"])
+        for name, value in (("tools", [{"type": "web_search"}]), ("previous_response_id", "resp_1"), ("reasoning", {"effort": "low"}),
+                            ("max_output_tokens", 0), ("input", []), ("background", True)):
+            status, refused = self.server.json("/v1/responses", dict(body, **{name: value}))
+            self.assertEqual((status, refused["error"]["param"]), (400, name), refused)
+
     def test_parameters_that_are_not_there_are_refused_by_name(self):
         for name, value in (("tools", [{"type": "function"}]), ("logit_bias", {"5": 1}), ("presence_penalty", 0.5),
-                            ("frequency_penalty", 1), ("user", "me"), ("audio", {}), ("top_logprobs", 3), ("n", 0),
+                            ("frequency_penalty", 1), ("audio", {}), ("top_logprobs", 3), ("n", 0),
                             ("messages", []), ("stream_options", {"include_usage": True}), ("max_tokens", 10**6),
                             ("temperature", 3), ("reasoning_effort", "high")):
             status, reply = self.server.json("/v1/chat/completions", {

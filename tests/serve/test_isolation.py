@@ -77,7 +77,7 @@ class Stacks(unittest.TestCase):
             self.assertEqual(company["pier"], alone["pier"])
 
     def test_help_says_so(self):
-        result = subprocess.run([BANYAN, "extract", "--help"], capture_output=True, text=True, check=True)
+        result = subprocess.run([BANYAN, "extract", "--help-all"], capture_output=True, text=True, check=True)
         self.assertIn("documents that you trust", " ".join(result.stdout.split()))
 
 

@@ -175,10 +175,12 @@ class Ends(unittest.TestCase):
 
     def test_what_people_get_wrong(self):
         server = Server()
+        broken = tempfile.NamedTemporaryFile(suffix=".gguf")
+        self.addCleanup(broken.close)
         for arguments, words in ((["--port", str(server.port)], "--port takes another one"), (["--port", "99999"], "port"),
                                  (["--address", "nowhere"], "--address"), (["-m", "no/such.gguf"], "no/such.gguf"),
                                  # Before a model is loaded, which may take long.
-                                 (["--port", str(server.port), "-m", "no/such.gguf"], "--port takes another one"),
+                                 (["--port", str(server.port), "-m", broken.name], "--port takes another one"),
                                  (["--keys", "no-such-file"], "--keys"), (["--isolate"], "--keys FILE"),
                                  (["--state", "/proc/nothing"], "--state"), (["--prot", "1"], "--port")):
             others = ([] if "-m" in arguments else ["-m", MODEL]) + ([] if "--port" in arguments else ["--port", "0"])

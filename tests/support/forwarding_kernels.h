@@ -53,9 +53,7 @@ class ForwardingKernels : public Kernels {
   std::int64_t KvPageBytes(const KvShape& shape) const override {
     return inner_->KvPageBytes(shape);
   }
-  void SetRope(std::span<const float> inverse_frequency, float scale) override {
-    inner_->SetRope(inverse_frequency, scale);
-  }
+  void SetRopes(std::span<const RopeTable> ropes) override { inner_->SetRopes(ropes); }
   void Upload(const Batch& batch, const AttentionPlan& plan, const PendingChoices* earlier,
               std::unique_ptr<StepInputs>& step) override {
     inner_->Upload(batch, plan, earlier, step);
@@ -73,6 +71,7 @@ class ForwardingKernels : public Kernels {
   }
   void Clear(Tensor& x) override { inner_->Clear(x); }
   void Add(const Tensor& delta, Tensor& x) override { inner_->Add(delta, x); }
+  void Scale(float factor, Tensor& x) override { inner_->Scale(factor, x); }
   void MatMul(const Tensor& x, const Matrix& w, const Vector* bias, Tensor& out) override {
     inner_->MatMul(x, w, bias, out);
   }
@@ -82,9 +81,15 @@ class ForwardingKernels : public Kernels {
   void AddLowRank(const LowRankCall& call, const Tensor& x, Tensor& out) override {
     inner_->AddLowRank(call, x, out);
   }
-  void AdaptedSwiGlu(const Tensor& x, const AdaptedProduct& product, Tensor& scratch,
-                     Tensor& out) override {
-    inner_->AdaptedSwiGlu(x, product, scratch, out);
+  void AdaptedGlu(const Tensor& x, const GatedProduct& product, const LowRankCall& more,
+                  Tensor& scratch, Tensor& out) override {
+    inner_->AdaptedGlu(x, product, more, scratch, out);
+  }
+  std::shared_ptr<const ExpertTable> GatherExperts(std::vector<ExpertWeights> experts) override {
+    return inner_->GatherExperts(std::move(experts));
+  }
+  void MixExperts(const Tensor& x, const ExpertCall& call, Tensor& out) override {
+    inner_->MixExperts(x, call, out);
   }
   void RotateAndStore(const StepInputs& step, int layer, const AttentionShape& shape,
                       const QkNormWeights& norm, Tensor& qkv, KvMemory& kv) override {
@@ -94,7 +99,7 @@ class ForwardingKernels : public Kernels {
               const KvMemory& kv, Tensor& out) override {
     inner_->Attend(step, layer, shape, qkv, kv, out);
   }
-  void SwiGlu(const Tensor& x, Tensor& out) override { inner_->SwiGlu(x, out); }
+  void Glu(Gate gate, const Tensor& x, Tensor& out) override { inner_->Glu(gate, x, out); }
   void Activate(Activation f, Tensor& x) override { inner_->Activate(f, x); }
   void GatherLogitRows(const StepInputs& step, const Tensor& x, Tensor& out) override {
     inner_->GatherLogitRows(step, x, out);

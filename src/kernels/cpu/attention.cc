@@ -50,6 +50,9 @@ void FinishRow(const AttentionCall& call, const VectorKernels& vector, Attention
   }
   close(group, stretch);
   close(stretch, total);
+  if (total != nullptr && !scratch.sinks.empty()) {
+    vector.merge(total, scratch.sinks.data() + head * (padded + kPartialEnd), padded);
+  }
   float* out = call.out + row * call.out_stride + static_cast<std::int64_t>(head) * dim;
   const float sum = total == nullptr ? 0.0f : total[padded + 1];
   if (sum == 0.0f) {
@@ -64,6 +67,21 @@ void FinishRow(const AttentionCall& call, const VectorKernels& vector, Attention
 void AttentionScratch::Reserve(const AttentionCall& call, int threads) {
   ReservePartials(call);
   ReserveWorkers(call, threads);
+  SetSinks(call);
+}
+
+// Scores are in units of log2, and so are sinks here.
+void AttentionScratch::SetSinks(const AttentionCall& call) {
+  constexpr float kLog2E = 1.44269504f;
+  sinks.clear();
+  if (call.sinks == nullptr) return;
+  const auto stride = static_cast<size_t>(call.kv.padded_dim() + kPartialEnd);
+  sinks.resize(static_cast<size_t>(call.shape.heads) * stride, 0.0f);
+  for (size_t head = 0; head < static_cast<size_t>(call.shape.heads); ++head) {
+    float* ends = sinks.data() + (head + 1) * stride - kPartialEnd;
+    ends[0] = call.sinks[head] * kLog2E;
+    ends[1] = 1.0f;
+  }
 }
 
 void AttentionScratch::ReserveWorkers(const AttentionCall& call, int threads) {

@@ -22,6 +22,7 @@ struct AttentionCall {
   const KvPages& kv;
   float* out;  // row r, head h at out + r * out_stride + h * head_dim
   std::int64_t out_stride;
+  const float* sinks = nullptr;  // [heads], or null; see AttentionShape
 };
 
 // Memory that lives from call to call, so that a step allocates nothing once it has grown. It grows
@@ -38,6 +39,7 @@ class AttentionScratch {
     std::vector<float> group;  // [rows] partials of a group of an item that runs through several
   };
   std::vector<Worker> workers;
+  std::vector<float> sinks;  // [heads] partials of no values; empty without sinks
 
   void Reserve(const AttentionCall& call, int threads);
   // Partials [kv heads, partials, heads per kv head]: those of an item's readers for a kv head
@@ -48,6 +50,7 @@ class AttentionScratch {
 
  private:
   void ReservePartials(const AttentionCall& call);
+  void SetSinks(const AttentionCall& call);
   void ReserveWorkers(const AttentionCall& call, int threads);
 
   std::vector<float> memory_;

@@ -31,20 +31,35 @@ CodedBlocks CodedMemory::From(std::int64_t row_blocks) {
 
 CodedRows CodedMemory::Code(const float* x, std::int64_t x_stride, int rows, std::int64_t columns,
                             const CpuPath& path, ThreadPool& pool) {
+  const RowRange all{0, rows};
+  return CodeRanges(x, x_stride, std::span(&all, 1), columns, path, pool);
+}
+
+CodedRows CodedMemory::CodeRanges(const float* x, std::int64_t x_stride,
+                                  std::span<const RowRange> ranges, std::int64_t columns,
+                                  const CpuPath& path, ThreadPool& pool) {
   BANYAN_CHECK(columns % kBlockColumns == 0);
   const int blocks = static_cast<int>(columns / kBlockColumns);
+  const int rows = ranges.empty() ? 0 : ranges.back().end;
   Reserve(static_cast<size_t>(rows) * static_cast<size_t>(blocks) + kRowsPastEnd);
   const int together = path.integer.rows_together;
-  const int groups = (rows + together - 1) / together;
-  const int part = std::max(1, kBlocksTogether / std::min(rows, together));  // blocks of a group
+  groups_.clear();
+  int largest = 1;  // group
+  for (const RowRange& range : ranges) {
+    for (int row = range.begin; row < range.end; row += together) {
+      groups_.push_back({row, std::min(row + together, range.end)});
+      largest = std::max(largest, groups_.back().end - row);
+    }
+  }
+  const int part = std::max(1, kBlocksTogether / largest);  // blocks of a group
   const int parts = (blocks + part - 1) / part;
-  pool.ForEach(groups * parts, [&](std::int64_t i, int) {
-    const int row = static_cast<int>(i) / parts * together;
-    const int block = static_cast<int>(i) % parts * part;
-    const int count = std::min(together, rows - row);
-    path.vector.code_rows(x + row * x_stride + block * kBlockColumns, x_stride, count,
+  pool.ForEach(static_cast<std::int64_t>(groups_.size()) * parts, [&](std::int64_t i, int) {
+    const RowRange& group = groups_[static_cast<size_t>(i / parts)];
+    const int block = static_cast<int>(i % parts) * part;
+    const int count = group.end - group.begin;
+    path.vector.code_rows(x + group.begin * x_stride + block * kBlockColumns, x_stride, count,
                           std::min(part, blocks - block), path.integer.start_unit,
-                          From(std::int64_t{row} * blocks + std::int64_t{block} * count));
+                          From(std::int64_t{group.begin} * blocks + std::int64_t{block} * count));
   });
   CodedRows coded{codes_.data(), scales_.data(), {}, {}};
   for (int i = 0; i < 3; ++i) {

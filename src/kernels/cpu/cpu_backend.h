@@ -1,5 +1,5 @@
-// The cpu backend: its memory is in cpu_kernels.cc, the operations on rows in cpu_rows.cc, what
-// becomes of logits in cpu_choices.cc.
+// The cpu backend: its memory is in cpu_kernels.cc, the operations on rows in cpu_rows.cc,
+// mixtures of experts in cpu_experts.cc, what becomes of logits in cpu_choices.cc.
 #pragma once
 
 #include <memory>
@@ -57,7 +57,7 @@ class CpuKernels : public Kernels {
                   KvMemory& kv) override;
   std::int64_t KvPageBytes(const KvShape& shape) const override;
 
-  void SetRope(std::span<const float> inverse_frequency, float scale) override;
+  void SetRopes(std::span<const RopeTable> ropes) override;
   void Upload(const Batch& batch, const AttentionPlan& plan, const PendingChoices* earlier,
               std::unique_ptr<StepInputs>& inputs) override;
 
@@ -67,18 +67,20 @@ class CpuKernels : public Kernels {
                  Tensor& out) override;
   void Clear(Tensor& x) override;
   void Add(const Tensor& delta, Tensor& x) override;
+  void Scale(float factor, Tensor& x) override;
 
   void MatMul(const Tensor& x, const Matrix& w, const Vector* bias, Tensor& out) override;
   void MatMulAdd(const Tensor& a, const Matrix& w, const Vector* bias, Tensor&, Tensor& x) override;
-  void MatMulSwiGlu(const Tensor& x, const Matrix& w, const Vector* bias, Tensor& scratch,
-                    Tensor& out) override;
+  void MatMulGlu(const Tensor& x, const GatedProduct& product, Tensor& scratch,
+                 Tensor& out) override;
   void AddLowRank(const LowRankCall& call, const Tensor& x, Tensor& out) override;
+  void MixExperts(const Tensor& x, const ExpertCall& call, Tensor& out) override;
 
   void RotateAndStore(const StepInputs& step, int layer, const AttentionShape& shape,
                       const QkNormWeights& norm, Tensor& qkv, KvMemory& kv) override;
   void Attend(const StepInputs& step, int layer, const AttentionShape& shape, const Tensor& qkv,
               const KvMemory& kv, Tensor& out) override;
-  void SwiGlu(const Tensor& x, Tensor& out) override;
+  void Glu(Gate gate, const Tensor& x, Tensor& out) override;
   void Activate(Activation f, Tensor& x) override;
 
   void GatherLogitRows(const StepInputs& step, const Tensor& x, Tensor& out) override;
@@ -107,6 +109,15 @@ class CpuKernels : public Kernels {
   // Two products: A x, scaled, and B times that, which is added to the rows of `out`.
   void AddFactors(const LowRankFactors& factors, const VariantRun& run, const Tensor& x,
                   const Tensor& inner, Tensor& out);
+  // Which loop of the path makes gated linear units.
+  GluLoop LoopOf(Gate gate) const { return gate == Gate::kSilu ? vector_.swiglu : vector_.geglu; }
+  // Rows [begin, end) of a mixture.
+  struct ExpertStretch {
+    std::int64_t begin, end;
+  };
+  void MixExpertRows(const Tensor& x, const ExpertCall& call, ExpertStretch stretch, Tensor& out);
+  // One of the two products of all experts that the runs name.
+  void MultiplyExperts(const ExpertCall& call, bool down, const Tensor& x, const Tensor& out);
   void NormHeads(float* values, const float* weight, int heads, int dim,
                  const QkNormWeights& norm) const;
 
@@ -117,9 +128,12 @@ class CpuKernels : public Kernels {
   ProductThreads products_{path_, pool_};
   bool has_codes_ = false;  // some weights are multiplied as codes
   std::vector<std::weak_ptr<const PackedMatrix>> loaded_;
-  std::vector<float> inverse_frequency_;
-  float rope_scale_ = 1.0f;
+  std::vector<RopeTable> ropes_;
   AttentionScratch attention_;
+  // Of MixExperts.
+  std::vector<ExpertChoice> expert_choices_;  // [rows, chosen]
+  ExpertRuns expert_runs_;
+  std::vector<MatrixRun> expert_products_;
   SelectionScratch selection_;
   // Of MatMulChoose.
   std::vector<SamplingRow> part_requests_;

@@ -103,9 +103,8 @@ std::int64_t CpuKernels::KvPageBytes(const KvShape& shape) const {
   return KvPages::PageBytes(shape, options_.kv_type);
 }
 
-void CpuKernels::SetRope(std::span<const float> inverse_frequency, float scale) {
-  inverse_frequency_.assign(inverse_frequency.begin(), inverse_frequency.end());
-  rope_scale_ = scale;
+void CpuKernels::SetRopes(std::span<const RopeTable> ropes) {
+  ropes_.assign(ropes.begin(), ropes.end());
 }
 
 void CpuKernels::Download(const Tensor& x, std::int64_t row, std::span<float> out) {

@@ -79,6 +79,7 @@ Coded InGroups(const CpuPath& path, const Coded& x, int rows, int columns) {
 struct CodedWeights {
   int outputs = 0, columns = 0, group = 32;
   bool nibbles = false, has_minima = false;
+  const CodeBook* book = nullptr;
   std::vector<std::int8_t> codes;
   std::vector<float> scales, minima;  // [outputs, columns / group]
 
@@ -103,6 +104,20 @@ CodedWeights RandomWeights(int outputs, int columns, int group, bool nibbles, bo
   }
   w.scales = numbers.Floats(static_cast<size_t>(outputs * w.groups()));
   if (has_minima) w.minima = numbers.Floats(w.scales.size());
+  return w;
+}
+
+const CodeBook& SomeBook() {
+  static const CodeBook book(std::vector<std::int8_t>{-128, -104, -83, -65, -49, -35, -22, 0, 1, 13,
+                                                      25, 38, 53, 69, 89, 127});
+  return book;
+}
+
+// Codes of a book instead.
+CodedWeights NamedWeights(int outputs, int columns, int group) {
+  CodedWeights w = RandomWeights(outputs, columns, group, /*nibbles=*/true, /*has_minima=*/false);
+  w.book = &SomeBook();
+  for (std::int8_t& code : w.codes) code = w.book->values[static_cast<size_t>(code + 8)];
   return w;
 }
 
@@ -132,7 +147,7 @@ std::vector<float> Defined(const CodedWeights& w, const Coded& x, int rows) {
 std::vector<float> Computed(const CpuPath& path, const CodedWeights& w, const Coded& x, int rows,
                             const std::vector<float>* start = nullptr) {
   const CodeLayout layout{path.integer.interleave, w.nibbles,
-                          w.nibbles ? w.offset() : path.integer.bias};
+                          w.nibbles ? w.offset() : path.integer.bias, w.book};
   const std::int64_t bytes = layout.PanelBytes(w.columns);
   const int panels = w.outputs / kPanelWidth;
   std::vector<std::uint8_t> packed(static_cast<size_t>(bytes * panels));
@@ -164,6 +179,7 @@ std::vector<float> Computed(const CpuPath& path, const CodedWeights& w, const Co
   std::vector<std::uint8_t> scratch(static_cast<size_t>(w.columns * kPanelWidth));
   product.scratch = scratch.data();
   product.offset = w.offset();
+  if (w.book != nullptr) product.book = w.book->values.data();
   product.group = w.group;
   product.scales = scales.data();
   product.minima = w.has_minima ? minima.data() : nullptr;
@@ -178,13 +194,15 @@ TEST(CodeLayout, GivesBackWhatWasPut) {
   for (const int interleave : {4, 8}) {
     for (const CodeLayout& layout :
          {CodeLayout{interleave, false, 0}, CodeLayout{interleave, false, 128},
-          CodeLayout{interleave, true, kNibbleOffset}}) {
+          CodeLayout{interleave, true, kNibbleOffset},
+          CodeLayout{interleave, true, 0, &SomeBook()}}) {
       Numbers numbers(3);
       std::vector<std::uint8_t> panel(static_cast<size_t>(layout.PanelBytes(2 * kBlockColumns)));
       std::vector<std::int8_t> put(16 * 2 * kBlockColumns), got(put.size());
       for (std::int8_t& code : put) {
         code = static_cast<std::int8_t>(layout.nibbles ? numbers.Below(16) - 8
                                                        : numbers.Below(256) - 128);
+        if (layout.book != nullptr) code = layout.book->values[static_cast<size_t>(code + 8)];
       }
       for (int i = 0; i < 32; ++i)
         layout.PutBlock(panel.data(), i % 2, i / 2, &put[i * kBlockColumns]);
@@ -222,6 +240,22 @@ TEST(CpuPaths, ProductsOfCodesAreTheDefinedOnes) {
             }
           }
         }
+      }
+    }
+  }
+}
+
+TEST(CpuPaths, ProductsOfNamedCodesAreTheDefinedOnes) {
+  for (const int rows : {1, 2, 7, 8, 40}) {
+    const Coded x = CodeRows(CpuPaths().back().vector,
+                             Numbers(7).Floats(static_cast<size_t>(rows * 96)), rows, 96);
+    for (const int group : {16, 32}) {
+      const CodedWeights w = NamedWeights(32, 96, group);
+      const std::vector<float> expected = Defined(w, x, rows);
+      for (const CpuPath* path : SupportedPaths()) {
+        ExpectSameBits(Computed(*path, w, x, rows), expected,
+                       std::string(path->name) + ", " + std::to_string(rows) + " rows");
+        if (HasFatalFailure()) return;
       }
     }
   }

@@ -22,14 +22,43 @@ const PackedMatrix& Packed(const Matrix& matrix) {
   return static_cast<const PackedMatrix&>(matrix);
 }
 
+// What a rope does to a step's rows.
+struct TurnedRows {
+  size_t pairs = 0;                 // rotary_dim / 2
+  std::vector<float> cosine, sine;  // [rows, pairs]
+  std::vector<float> query_factor;  // [rows], or empty: 1
+};
+
 class CpuStep : public StepInputs {
  public:
   Batch batch;
   AttentionPlan plan;
-  std::vector<float> cosine, sine;  // [rows, rotary_dim / 2]
+  std::vector<TurnedRows> ropes;  // of SetRopes
   std::vector<VariantRun> runs, logit_runs;
 };
 const CpuStep& Cpu(const StepInputs& step) { return static_cast<const CpuStep&>(step); }
+
+void Turn(const Batch& batch, const RopeTable& rope, ThreadPool& pool, TurnedRows& turned) {
+  const size_t pairs = rope.inverse_frequency.size();
+  turned.pairs = pairs;
+  turned.cosine.resize(pairs * batch.tokens.size());
+  turned.sine.resize(pairs * batch.tokens.size());
+  turned.query_factor.resize(rope.query_interval > 0 ? batch.tokens.size() : 0);
+  pool.ForEach(batch.rows(), FewRowsTogether(64 * static_cast<std::int64_t>(pairs)),
+               [&](std::int64_t row, int) {
+                 const std::int32_t at_position = batch.positions[static_cast<size_t>(row)];
+                 const float position = static_cast<float>(at_position);
+                 for (size_t i = 0; i < pairs; ++i) {
+                   const double angle = position * rope.inverse_frequency[i];
+                   const size_t at = static_cast<size_t>(row) * pairs + i;
+                   turned.cosine[at] = static_cast<float>(std::cos(angle)) * rope.scale;
+                   turned.sine[at] = static_cast<float>(std::sin(angle)) * rope.scale;
+                 }
+                 if (!turned.query_factor.empty()) {
+                   turned.query_factor[static_cast<size_t>(row)] = QueryFactor(rope, at_position);
+                 }
+               });
+}
 
 }  // namespace
 
@@ -47,20 +76,8 @@ void CpuKernels::Upload(const Batch& batch, const AttentionPlan& plan,
     step->runs = RunsOfVariants(batch, StepRows::kAll);
     step->logit_runs = RunsOfVariants(batch, StepRows::kLogits);
   }
-  const size_t pairs = inverse_frequency_.size();
-  step->cosine.resize(pairs * batch.tokens.size());
-  step->sine.resize(pairs * batch.tokens.size());
-  pool_.ForEach(batch.rows(), FewRowsTogether(64 * static_cast<std::int64_t>(pairs)),
-                [&](std::int64_t row, int) {
-                  const float position =
-                      static_cast<float>(batch.positions[static_cast<size_t>(row)]);
-                  for (size_t i = 0; i < pairs; ++i) {
-                    const double angle = position * inverse_frequency_[i];
-                    const size_t at = static_cast<size_t>(row) * pairs + i;
-                    step->cosine[at] = static_cast<float>(std::cos(angle)) * rope_scale_;
-                    step->sine[at] = static_cast<float>(std::sin(angle)) * rope_scale_;
-                  }
-                });
+  step->ropes.resize(ropes_.size());
+  for (size_t i = 0; i < ropes_.size(); ++i) Turn(batch, ropes_[i], pool_, step->ropes[i]);
 }
 
 void CpuKernels::Embed(const StepInputs& step, const Matrix& table, Tensor& out) {
@@ -93,6 +110,12 @@ void CpuKernels::Add(const Tensor& delta, Tensor& x) {
   });
 }
 
+void CpuKernels::Scale(float factor, Tensor& x) {
+  pool_.ForEach(x.rows, RowsTogether(x.columns), [&](std::int64_t row, int) {
+    for (float* value = Row(x, row); value != Row(x, row) + x.columns; ++value) *value *= factor;
+  });
+}
+
 void CpuKernels::MatMul(const Tensor& x, const Matrix& w, const Vector* bias, Tensor& out) {
   BANYAN_CHECK(out.columns == w.rows);
   Multiply(Packed(w), ProductOf(x, w, bias, out), products_);
@@ -104,13 +127,12 @@ void CpuKernels::MatMulAdd(const Tensor& a, const Matrix& w, const Vector* bias,
   MultiplyAndAdd(Packed(w), ProductOf(a, w, bias, x), products_);
 }
 
-void CpuKernels::MatMulSwiGlu(const Tensor& x, const Matrix& w, const Vector* bias, Tensor& scratch,
-                              Tensor& out) {
-  if (w.rows % (2 * kPanelWidth) != 0) {
-    return Kernels::MatMulSwiGlu(x, w, bias, scratch, out);
-  }
+void CpuKernels::MatMulGlu(const Tensor& x, const GatedProduct& product, Tensor& scratch,
+                           Tensor& out) {
+  const Matrix& w = product.w;
+  if (w.rows % (2 * kPanelWidth) != 0) return Kernels::MatMulGlu(x, product, scratch, out);
   BANYAN_CHECK(2 * out.columns == w.rows);
-  MultiplyGated(Packed(w), ProductOf(x, w, bias, out), products_);
+  MultiplyGated(Packed(w), ProductOf(x, w, product.bias, out), LoopOf(product.gate), products_);
 }
 
 void CpuKernels::AddLowRank(const LowRankCall& call, const Tensor& x, Tensor& out) {
@@ -129,6 +151,9 @@ void CpuKernels::RotateAndStore(const StepInputs& step, int layer, const Attenti
   auto& pages = static_cast<KvPages&>(kv);
   const CpuStep& cpu = Cpu(step);
   const int dim = shape.head_dim;
+  const TurnedRows* rope =
+      shape.rope == kNoRope ? nullptr : &cpu.ropes.at(static_cast<size_t>(shape.rope));
+  BANYAN_CHECK(rope == nullptr || 2 * rope->pairs <= static_cast<size_t>(dim));
   pool_.ForEach(step.rows, FewRowsTogether(qkv.columns), [&](std::int64_t row, int) {
     float* query = Row(qkv, row);
     float* key = query + static_cast<std::int64_t>(shape.heads) * dim;
@@ -137,15 +162,19 @@ void CpuKernels::RotateAndStore(const StepInputs& step, int layer, const Attenti
       NormHeads(query, Values(*norm.query), shape.heads, dim, norm);
       NormHeads(key, Values(*norm.key), shape.kv_heads, dim, norm);
     }
-    const size_t pairs = inverse_frequency_.size();
-    const float* cosine = cpu.cosine.data() + static_cast<size_t>(row) * pairs;
-    const float* sine = cpu.sine.data() + static_cast<size_t>(row) * pairs;
-    const int half = static_cast<int>(pairs);
-    for (int head = 0; head < shape.heads; ++head) {
-      vector_.rotate(cosine, sine, half, query + head * dim);
+    if (rope != nullptr) {
+      const float* cosine = rope->cosine.data() + static_cast<size_t>(row) * rope->pairs;
+      const float* sine = rope->sine.data() + static_cast<size_t>(row) * rope->pairs;
+      const int half = static_cast<int>(rope->pairs);
+      for (float* head = query; head != value; head += dim) {
+        vector_.rotate(cosine, sine, half, head);
+      }
+      if (!rope->query_factor.empty()) {
+        const float factor = rope->query_factor[static_cast<size_t>(row)];
+        for (float* q = query; q != key; ++q) *q *= factor;
+      }
     }
     for (int head = 0; head < shape.kv_heads; ++head) {
-      vector_.rotate(cosine, sine, half, key + head * dim);
       pages.Store(vector_, layer, head, cpu.batch.slots[static_cast<size_t>(row)], key + head * dim,
                   value + head * dim);
     }
@@ -163,13 +192,15 @@ void CpuKernels::Attend(const StepInputs& step, int layer, const AttentionShape&
                            Stride(qkv.columns),
                            static_cast<const KvPages&>(kv),
                            Data(out),
-                           Stride(out.columns)};
+                           Stride(out.columns),
+                           shape.sinks == nullptr ? nullptr : Values(*shape.sinks)};
   AttendOnCpu(call, vector_, pool_, attention_);
 }
 
-void CpuKernels::SwiGlu(const Tensor& x, Tensor& out) {
+void CpuKernels::Glu(Gate gate, const Tensor& x, Tensor& out) {
+  const GluLoop glu = LoopOf(gate);
   pool_.ForEach(out.rows, RowsTogether(x.columns), [&](std::int64_t row, int) {
-    vector_.swiglu(Row(x, row), Row(x, row) + out.columns, out.columns, Row(out, row));
+    glu(Row(x, row), Row(x, row) + out.columns, out.columns, Row(out, row));
   });
 }
 

@@ -59,6 +59,8 @@ struct IntegerProduct {
   int panel_count = 0;
   bool nibbles = false;
   int offset = 0;
+  // Nibbles are places in this list of 16 codes; null: they are codes.
+  const std::int8_t* book = nullptr;
   int group = 32;                              // 16 or 32
   const float* scales = nullptr;               // [panels, columns / group, 16]
   const float* minima = nullptr;               // the same shape, or null

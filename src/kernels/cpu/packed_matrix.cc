@@ -74,14 +74,24 @@ void PackCodeRow(const SourceRow& source, std::int64_t columns, PackedPart& part
   }
 }
 
-// Types whose codes fit four bits, as 0 … 15 or, without minima, as -8 … 7.
+// Of types whose codes are 16 numbers; null for others.
+const CodeBook* BookOf(DType type) {
+  static const CodeBook of_iq4(CodeBookOf(DType::kIQ4_NL)), of_fp4(CodeBookOf(DType::kMXFP4));
+  if (CodeBookOf(type).empty()) return nullptr;
+  return type == DType::kMXFP4 ? &of_fp4 : &of_iq4;
+}
+
+// Types whose codes fit four bits, as 0 … 15 or, without minima, as -8 … 7, or by a book.
 bool FitsNibbles(DType type) {
+  if (BookOf(type) != nullptr) return true;
   switch (type) {
     case DType::kQ4_0:
     case DType::kQ4_1:
     case DType::kQ4_K:
     case DType::kQ3_K:
     case DType::kQ2_K:
+    case DType::kTQ1_0:
+    case DType::kTQ2_0:
       return true;
     default:
       return false;
@@ -102,6 +112,7 @@ PackedPart PackPart(std::span<const SourceRow> rows, std::int64_t columns,
     part.group = form.group;
     part.layout.interleave = options.interleave;
     part.layout.nibbles = FitsNibbles(rows.front().tensor->dtype);
+    part.layout.book = BookOf(rows.front().tensor->dtype);
     part.layout.offset = !part.layout.nibbles ? options.bias : form.has_min ? 0 : kNibbleOffset;
     part.codes.resize(static_cast<size_t>(part.panels() * part.layout.PanelBytes(columns)));
     part.scales.resize(elements / static_cast<size_t>(form.group));

@@ -94,6 +94,7 @@ void MultiplyCodes(const PackedPart& part, std::int64_t begin, std::int64_t end,
   product.nibbles = part.layout.nibbles;
   if (product.nibbles) product.scratch = scratch.bytes.data();
   product.offset = part.layout.offset;
+  if (part.layout.book != nullptr) product.book = part.layout.book->values.data();
   product.group = part.group;
   const std::int64_t scale = begin * kPanelWidth * (columns / part.group);
   product.scales = part.scales.data() + scale;
@@ -221,7 +222,8 @@ void MultiplyAndAdd(const PackedMatrix& w, const ProductRows& rows, ProductThrea
               });
 }
 
-void MultiplyGated(const PackedMatrix& w, const ProductRows& rows, ProductThreads& threads) {
+void MultiplyGated(const PackedMatrix& w, const ProductRows& rows, GluLoop glu,
+                   ProductThreads& threads) {
   BANYAN_CHECK(w.rows % (2 * kPanelWidth) == 0);
   if (rows.rows == 0) return;
   // A tile is panels of gates and the same of ups.
@@ -242,8 +244,65 @@ void MultiplyGated(const PackedMatrix& w, const ProductRows& rows, ProductThread
     MultiplyTile(gates, operands, gate, scratch);
     const std::int64_t count = (gates.panel_end - gates.panel_begin) * kPanelWidth;
     for (int row = 0; row < gates.row_end - gates.row_begin; ++row) {
-      threads.path.vector.swiglu(gate.values + row * gate.stride, up.values + row * up.stride,
-                                 count, out + row * rows.out_stride);
+      glu(gate.values + row * gate.stride, up.values + row * up.stride, count,
+          out + row * rows.out_stride);
+    }
+  });
+}
+
+namespace {
+
+// What is multiplied of a run at once, so that all runs together keep the threads busy to the end.
+std::int64_t PanelsOfTask(std::int64_t panels, size_t runs, int threads) {
+  constexpr std::int64_t kTasksOfThread = 4;
+  const std::int64_t tasks = kTasksOfThread * threads;
+  const std::int64_t all = panels * static_cast<std::int64_t>(runs);
+  return std::clamp<std::int64_t>(all / tasks, 1, panels);
+}
+
+}  // namespace
+
+void MultiplyRuns(std::span<const MatrixRun> runs, const ProductRows& rows,
+                  ProductThreads& threads) {
+  if (runs.empty()) return;
+  const std::int64_t outputs = runs.front().w->rows, columns = runs.front().w->columns;
+  bool codes = false, nibbles = false;
+  threads.ranges.clear();
+  for (const MatrixRun& run : runs) {
+    BANYAN_CHECK(run.w->rows == outputs && run.w->columns == columns);
+    codes = codes || run.w->has_codes();
+    for (const PackedPart& part : run.w->parts) nibbles = nibbles || part.layout.nibbles;
+    threads.ranges.push_back(run.rows);
+  }
+  CodedRows coded;
+  if (codes) {
+    if (nibbles) ReserveBytes(columns * kPanelWidth, threads.scratch);
+    coded = threads.coded.CodeRanges(rows.x, rows.x_stride, threads.ranges, columns, threads.path,
+                                     threads.pool);
+  }
+  const std::int64_t panels = (outputs + kPanelWidth - 1) / kPanelWidth;
+  const std::int64_t of_task = PanelsOfTask(panels, runs.size(), threads.pool.size());
+  const std::int64_t tasks_of_run = (panels + of_task - 1) / of_task;
+  threads.pool.ForEach(static_cast<std::int64_t>(runs.size()) * tasks_of_run, [&](std::int64_t task,
+                                                                                  int worker) {
+    const MatrixRun& run = runs[static_cast<size_t>(task / tasks_of_run)];
+    ProductRows mine = rows;
+    mine.x += run.rows.begin * rows.x_stride;
+    mine.out += run.rows.begin * rows.out_stride;
+    mine.rows = run.rows.end - run.rows.begin;
+    mine.bias = run.bias;
+    const CodedRows mine_coded =
+        codes ? coded.From(run.rows.begin * (columns / kBlockColumns)) : CodedRows{};
+    const Operands operands{*run.w, mine, mine_coded, threads.path};
+    const std::int64_t begin = task % tasks_of_run * of_task;
+    const std::int64_t end = std::min(begin + of_task, panels);
+    for (std::int64_t panel = begin; panel < end; panel += kTilePanels) {
+      for (int row = 0; row < mine.rows; row += kTileRows) {
+        const Tile tile{row, std::min(row + kTileRows, mine.rows), panel,
+                        std::min(panel + kTilePanels, end)};
+        const TileOut out{mine.out + row * mine.out_stride, mine.out_stride};
+        MultiplyTile(tile, operands, out.From(panel), threads.scratch[static_cast<size_t>(worker)]);
+      }
     }
   });
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 #include "base/thread_pool.h"
 #include "kernels/cpu/coded_rows.h"
@@ -40,6 +41,7 @@ struct ProductThreads {
   ThreadPool& pool;
   ProductDivisions divisions;
   CodedMemory coded;
+  std::vector<RowRange> ranges;         // of MultiplyRuns
   std::vector<ProductScratch> scratch;  // of each thread
 };
 
@@ -48,8 +50,21 @@ void Multiply(const PackedMatrix& w, const ProductRows& rows, ProductThreads& th
 // out[r] += W x[r] (+ bias), for w.rows columns.
 void MultiplyAndAdd(const PackedMatrix& w, const ProductRows& rows, ProductThreads& threads);
 
-// out[r][i] = silu(y[i]) * y[n + i], with y = W x[r] (+ bias) and n = w.rows / 2. REQUIRES: w.rows
-// is a multiple of two panels' rows.
-void MultiplyGated(const PackedMatrix& w, const ProductRows& rows, ProductThreads& threads);
+// out[r][i] = gate(y[i]) * y[n + i], with y = W x[r] (+ bias) and n = w.rows / 2; `glu` is what
+// makes it of y. REQUIRES: w.rows is a multiple of two panels' rows.
+void MultiplyGated(const PackedMatrix& w, const ProductRows& rows, GluLoop glu,
+                   ProductThreads& threads);
+
+// Rows [begin, end) that are multiplied with a matrix of their own.
+struct MatrixRun {
+  const PackedMatrix* w = nullptr;
+  const float* bias = nullptr;  // may be null
+  RowRange rows;
+};
+
+// out[r] = W x[r] (+ bias) for the rows of every run, with the bits of Multiply for each of them.
+// `rows.bias` is not read. REQUIRES: runs one after the other from row 0 on, matrices of one shape.
+void MultiplyRuns(std::span<const MatrixRun> runs, const ProductRows& rows,
+                  ProductThreads& threads);
 
 }  // namespace banyan

@@ -38,10 +38,12 @@ class CpuProducts : public testing::Test {
       Tensor found = Poisoned(*kernels_, rows, w.rows / 2);
       Tensor expected = Poisoned(*kernels_, rows, w.rows / 2);
       Tensor scratch = Poisoned(*kernels_, rows, w.rows);
-      kernels_->MatMulSwiGlu(Fill(*kernels_, x), w, nullptr, scratch, found);
-      kernels_->SwiGlu(Product(x, w, nullptr), expected);
-      ExpectSameBits(Read(*kernels_, found).values, Read(*kernels_, expected).values,
-                     what + ", " + std::to_string(rows) + " rows");
+      for (const Gate gate : {Gate::kSilu, Gate::kGeluTanh}) {
+        kernels_->MatMulGlu(Fill(*kernels_, x), {w, nullptr, gate}, scratch, found);
+        kernels_->Glu(gate, Product(x, w, nullptr), expected);
+        ExpectSameBits(Read(*kernels_, found).values, Read(*kernels_, expected).values,
+                       what + ", " + std::to_string(rows) + " rows");
+      }
     }
   }
 

@@ -53,6 +53,9 @@ struct CodedBlocks {
   std::int32_t* starts[3];
 };
 
+// out[i] = gate(gate[i]) * up[i].
+using GluLoop = void (*)(const float* gate, const float* up, std::int64_t count, float* out);
+
 struct VectorKernels {
   void (*product_f32)(const PanelProduct&);
   void (*product_f16)(const PanelProduct&);
@@ -75,7 +78,8 @@ struct VectorKernels {
   // Value i of the head's first `half` and of its next ones, turned by the angle i.
   void (*rotate)(const float* cosine, const float* sine, int half, float* head);
   void (*add)(const float* delta, std::int64_t count, float* x);
-  void (*swiglu)(const float* gate, const float* up, std::int64_t count, float* out);
+  GluLoop swiglu;                              // silu
+  GluLoop geglu;                               // GELU by tanh
   void (*gelu)(std::int64_t count, float* x);  // in place
   void (*softmax)(const SoftmaxRows&);
   bool (*all_finite)(const float* values, std::int64_t count);  // count % 16 == 0

@@ -9,6 +9,7 @@
 #include "kernels/cuda/choices/choices.h"
 #include "kernels/cuda/choices/panels.h"
 #include "kernels/cuda/device/timed_runs.h"
+#include "kernels/cuda/experts/expert_mixer.h"
 #include "kernels/cuda/pages/kv_copy.h"
 #include "kernels/cuda/pages/kv_form.h"
 #include "kernels/cuda/pages/kv_pages.h"
@@ -37,6 +38,8 @@ const DeviceStep& OnDevice(const StepInputs& step) { return static_cast<const De
 
 cuda::PageLayers LayersOf(const KvPages& kv) { return {kv.Layer(0), kv.shape().layers, kv.pages}; }
 
+using FloatGlu = void(cudaStream_t, const float*, std::int64_t, RowLayout, cuda::RowOutput);
+
 RowLayout RangeOf(const Tensor& x) { return {x.rows, x.columns, Stride(x.columns)}; }
 
 class CudaKernels : public Kernels {
@@ -48,6 +51,7 @@ class CudaKernels : public Kernels {
         staging_(device_),
         attention_(device_, options_, staging_),
         weights_(device_, options_, staging_),
+        experts_(device_, options_.precision),
         chooser_(device_),
         panels_(device_) {
     if (!mixed() && options.kv_type != KvType::kF32) {
@@ -99,6 +103,10 @@ class CudaKernels : public Kernels {
     return cuda::LoadLowRank(device_, source);
   }
 
+  std::shared_ptr<const ExpertTable> GatherExperts(std::vector<ExpertWeights> experts) override {
+    return experts_.Gather(std::move(experts));
+  }
+
   std::shared_ptr<KvMemory> NewKvMemory(const KvShape& shape, int pages) override {
     return std::make_shared<KvPages>(device_, shape, pages, options_.kv_type);
   }
@@ -134,9 +142,7 @@ class CudaKernels : public Kernels {
            shape.layers;
   }
 
-  void SetRope(std::span<const float> inverse_frequency, float scale) override {
-    attention_.SetRope(inverse_frequency, scale);
-  }
+  void SetRopes(std::span<const RopeTable> ropes) override { attention_.SetRopes(ropes); }
 
   void Upload(const Batch& batch, const AttentionPlan& plan, const PendingChoices* earlier,
               std::unique_ptr<StepInputs>& step) override {
@@ -177,6 +183,9 @@ class CudaKernels : public Kernels {
   void Add(const Tensor& delta, Tensor& x) override {
     cuda::AddRows(stream_, Float32(delta), nullptr, RangeOf(x), Float32(x));
   }
+  void Scale(float factor, Tensor& x) override {
+    cuda::ScaleRows(stream_, RangeOf(x), factor, Float32(x));
+  }
 
   void MatMul(const Tensor& x, const Matrix& w, const Vector* bias, Tensor& out) override {
     const bool with_bias = bias != nullptr && mixed();
@@ -195,13 +204,19 @@ class CudaKernels : public Kernels {
     weights_.Multiply(a, w, {ProductForm::kAdd, Float32(x), nullptr}, x);
   }
 
-  void MatMulSwiGlu(const Tensor& x, const Matrix& w, const Vector* bias, Tensor& scratch,
-                    Tensor& out) override {
-    if (!mixed() || bias != nullptr) return Kernels::MatMulSwiGlu(x, w, bias, scratch, out);
-    weights_.Multiply(
-        x, w,
-        {ProductForm::kSwiGlu, cuda::Bf16ForWriting(out), nullptr, cuda::Bf16ForWriting(scratch)},
-        out);
+  // Of gates only silu is part of products.
+  void MatMulGlu(const Tensor& x, const GatedProduct& product, Tensor& scratch,
+                 Tensor& out) override {
+    if (!mixed() || product.bias != nullptr) return Kernels::MatMulGlu(x, product, scratch, out);
+    __nv_bfloat16* inner = cuda::Bf16ForWriting(scratch);
+    if (product.gate == Gate::kSilu) {
+      weights_.Multiply(x, product.w,
+                        {ProductForm::kSwiGlu, cuda::Bf16ForWriting(out), nullptr, inner}, out);
+    } else {
+      weights_.Multiply(x, product.w, {ProductForm::kBf16, inner}, scratch);
+      cuda::GeGluRows(stream_, inner, Stride(scratch.columns), RangeOf(out),
+                      cuda::Bf16ForWriting(out));
+    }
   }
 
   // Rows are read as the product reads them.
@@ -223,18 +238,22 @@ class CudaKernels : public Kernels {
 
   // Fused products round to 16 bits before the gate, which sums with adapters do not: rows that
   // have none go one way, rows that have one the other.
-  void AdaptedSwiGlu(const Tensor& x, const AdaptedProduct& product, Tensor& scratch,
-                     Tensor& out) override {
-    const LowRankCall& more = product.more;
+  void AdaptedGlu(const Tensor& x, const GatedProduct& product, const LowRankCall& more,
+                  Tensor& scratch, Tensor& out) override {
     const bool one_way = !mixed() || product.bias != nullptr;
     if (one_way || (more.step.all_adapted && more.table.in_all)) {
-      return Kernels::AdaptedSwiGlu(x, product, scratch, out);
+      return Kernels::AdaptedGlu(x, product, more, scratch, out);
     }
-    MatMulSwiGlu(x, product.w, nullptr, scratch, out);
+    MatMulGlu(x, product, scratch, out);
     MatMul(x, product.w, nullptr, scratch);
     AddLowRank(more, x, scratch);
-    cuda::LowRankSwiGlu(stream_, LowRankRowsOf(more, out.rows), Float32(scratch),
-                        Stride(scratch.columns), RangeOf(out), cuda::Bf16ForWriting(out));
+    cuda::LowRankGlu(stream_, LowRankRowsOf(more, out.rows), product.gate,
+                     {Float32(scratch), Stride(scratch.columns)}, RangeOf(out),
+                     cuda::Bf16ForWriting(out));
+  }
+
+  void MixExperts(const Tensor& x, const ExpertCall& call, Tensor& out) override {
+    experts_.Mix(x, call, out);
   }
 
   void RotateAndStore(const StepInputs& step, int layer, const AttentionShape& shape,
@@ -249,9 +268,11 @@ class CudaKernels : public Kernels {
                       out);
   }
 
-  void SwiGlu(const Tensor& x, Tensor& out) override {
+  void Glu(Gate gate, const Tensor& x, Tensor& out) override {
     const float* source = Float32(x);
-    cuda::SwiGluRows(stream_, source, Stride(x.columns), RangeOf(out), OutputOf(out));
+    const auto glu = gate == Gate::kSilu ? static_cast<FloatGlu*>(cuda::SwiGluRows)
+                                         : static_cast<FloatGlu*>(cuda::GeGluRows);
+    glu(stream_, source, Stride(x.columns), RangeOf(out), OutputOf(out));
   }
 
   void Activate(Activation f, Tensor& x) override {
@@ -365,6 +386,7 @@ class CudaKernels : public Kernels {
   cuda::Staging staging_;
   cuda::StepAttention attention_;
   cuda::WeightForms weights_;
+  cuda::ExpertMixer experts_;
   cuda::TokenChooser chooser_;
   cuda::PanelFusion panels_;
 };

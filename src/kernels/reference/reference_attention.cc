@@ -11,12 +11,12 @@ namespace banyan::reference {
 namespace {
 
 // Pairs (i, i + rotary_dim / 2) of the first rotary_dim values turn; the rest stays.
-void RotateHead(const Step& step, int row, std::span<float> head) {
-  const size_t half = static_cast<size_t>(step.rotary_dim) / 2;
+void RotateHead(const StepRope& rope, int row, std::span<float> head) {
+  const size_t half = static_cast<size_t>(rope.rotary_dim) / 2;
   BANYAN_CHECK(2 * half <= head.size());
   for (size_t i = 0; i < half; ++i) {
-    const double cosine = step.cosines[row * half + i];
-    const double sine = step.sines[row * half + i];
+    const double cosine = rope.cosines[row * half + i];
+    const double sine = rope.sines[row * half + i];
     const double first = head[i];
     const double second = head[half + i];
     head[i] = static_cast<float>(first * cosine - second * sine);
@@ -107,11 +107,17 @@ void RotateAndStore(const LayerView& view, const QkNormWeights& norm, Tensor& qk
     const std::span<float> value = Row(qkv, r).last(key_size);
     NormalizeHeads(query, norm.query, norm, head_dim);
     NormalizeHeads(key, norm.key, norm, head_dim);
-    for (int h = 0; h < shape.heads; ++h) {
-      RotateHead(view.step, r, query.subspan(h * head_dim, head_dim));
+    if (shape.rope != kNoRope) {
+      const StepRope& rope = view.step.ropes.at(static_cast<size_t>(shape.rope));
+      for (int h = 0; h < shape.heads; ++h) {
+        RotateHead(rope, r, query.subspan(h * head_dim, head_dim));
+      }
+      for (int h = 0; h < shape.kv_heads; ++h) {
+        RotateHead(rope, r, key.subspan(h * head_dim, head_dim));
+      }
+      for (float& value : query) value *= rope.query_factors[static_cast<size_t>(r)];
     }
     for (int h = 0; h < shape.kv_heads; ++h) {
-      RotateHead(view.step, r, key.subspan(h * head_dim, head_dim));
       const size_t at = kv.Offset(view.layer, view.step.batch.slots[r], h);
       const auto stored_key = std::span(kv.keys).subspan(at, head_dim);
       const auto stored_value = std::span(kv.values).subspan(at, head_dim);
@@ -140,6 +146,9 @@ void Attend(const LayerView& view, const Tensor& qkv, const FloatKv& kv, Tensor&
         weights.push_back(Dot(query, std::span(kv.keys).subspan(at, head_dim)) * shape.scale);
       }
       AdjustContext(view.step.plan.context, std::span(weights).first(of_context));
+      if (shape.sinks != nullptr) {  // a score more, whose weight goes nowhere
+        weights.push_back(AsFloats(*shape.sinks).values[static_cast<size_t>(h)]);
+      }
       Softmax(weights);
       std::vector<double> sum(head_dim, 0.0);
       for (size_t i = 0; i < slots.size(); ++i) {

@@ -123,9 +123,8 @@ class ReferenceKernels final : public Kernels {
            shape.kv_heads * kPageTokens * shape.head_dim;
   }
 
-  void SetRope(std::span<const float> inverse_frequency, float scale) override {
-    inverse_frequency_.assign(inverse_frequency.begin(), inverse_frequency.end());
-    rope_scale_ = scale;
+  void SetRopes(std::span<const RopeTable> ropes) override {
+    ropes_.assign(ropes.begin(), ropes.end());
   }
 
   void Upload(const Batch& batch, const AttentionPlan& plan, const PendingChoices* earlier,
@@ -138,12 +137,16 @@ class ReferenceKernels final : public Kernels {
     step->plan = plan;
     SetVariants(batch, *step);
     step->item_of_partial = ItemOfPartial(plan);
-    step->rotary_dim = static_cast<int>(2 * inverse_frequency_.size());
-    for (const std::int32_t position : batch.positions) {
-      for (const float frequency : inverse_frequency_) {
-        const float angle = static_cast<float>(position) * frequency;
-        step->cosines.push_back(static_cast<float>(std::cos(double{angle}) * rope_scale_));
-        step->sines.push_back(static_cast<float>(std::sin(double{angle}) * rope_scale_));
+    for (const RopeTable& rope : ropes_) {
+      reference::StepRope& turned = step->ropes.emplace_back();
+      turned.rotary_dim = static_cast<int>(2 * rope.inverse_frequency.size());
+      for (const std::int32_t position : batch.positions) {
+        for (const float frequency : rope.inverse_frequency) {
+          const float angle = static_cast<float>(position) * frequency;
+          turned.cosines.push_back(static_cast<float>(std::cos(double{angle}) * rope.scale));
+          turned.sines.push_back(static_cast<float>(std::sin(double{angle}) * rope.scale));
+        }
+        turned.query_factors.push_back(QueryFactor(rope, position));
       }
     }
     inputs = std::move(step);
@@ -162,12 +165,16 @@ class ReferenceKernels final : public Kernels {
   }
   void Clear(Tensor& x) override { reference::Clear(x); }
   void Add(const Tensor& delta, Tensor& x) override { reference::Add(delta, x); }
+  void Scale(float factor, Tensor& x) override { reference::Scale(factor, x); }
   void MatMul(const Tensor& x, const Matrix& w, const Vector* bias, Tensor& out) override {
     reference::MatMul(x, AsFloats(w), bias == nullptr ? nullptr : &AsFloats(*bias), out);
   }
   void AddLowRank(const LowRankCall& call, const Tensor& x, Tensor& out) override {
     reference::AddLowRank(AsStep(call.step), call.rows, static_cast<const FactorTable&>(call.table),
                           x, out);
+  }
+  void MixExperts(const Tensor& x, const ExpertCall& call, Tensor& out) override {
+    reference::MixExperts(x, call, out);
   }
   void RotateAndStore(const StepInputs& step, int layer, const AttentionShape& shape,
                       const QkNormWeights& norm, Tensor& qkv, KvMemory& kv) override {
@@ -177,7 +184,7 @@ class ReferenceKernels final : public Kernels {
               const KvMemory& kv, Tensor& out) override {
     reference::Attend({AsStep(step), layer, shape}, qkv, AsFloats(kv), out);
   }
-  void SwiGlu(const Tensor& x, Tensor& out) override { reference::SwiGlu(x, out); }
+  void Glu(Gate gate, const Tensor& x, Tensor& out) override { reference::Glu(gate, x, out); }
   void Activate(Activation f, Tensor& x) override { reference::Activate(f, x); }
   void GatherLogitRows(const StepInputs& step, const Tensor& x, Tensor& out) override {
     reference::GatherLogitRows(AsStep(step), x, out);
@@ -259,8 +266,7 @@ class ReferenceKernels final : public Kernels {
   }
 
   KernelOptions options_;
-  std::vector<float> inverse_frequency_;  // [rotary_dim / 2]
-  float rope_scale_ = 1.0f;
+  std::vector<RopeTable> ropes_;
 };
 
 }  // namespace

@@ -34,12 +34,18 @@ struct FloatKv final : KvMemory {
   void Write(std::span<const std::byte> bytes, std::span<const std::int32_t> pages);
 };
 
+// What a rope does to a step's rows.
+struct StepRope {
+  int rotary_dim = 0;
+  std::vector<float> cosines, sines;  // [rows, rotary_dim / 2], times the rope's scale
+  std::vector<float> query_factors;   // [rows]
+};
+
 struct Step final : StepInputs {
   Batch batch;
   AttentionPlan plan;
   std::vector<std::int32_t> item_of_partial;  // [plan.partials]
-  std::vector<float> cosines, sines;          // [rows, rotary_dim / 2], times the rope scale
-  int rotary_dim = 0;
+  std::vector<StepRope> ropes;                // of SetRopes
 };
 
 // The tensor's memory. REQUIRES: made by this backend, 0 <= row < rows.

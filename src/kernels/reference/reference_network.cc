@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numbers>
 
 #include "base/error.h"
 
@@ -101,14 +102,25 @@ void AddLowRank(const Step& step, StepRows rows, const FactorTable& table, const
   }
 }
 
-void SwiGlu(const Tensor& x, Tensor& out) {
+void Scale(float factor, Tensor& x) {
+  for (std::int64_t r = 0; r < x.rows; ++r) {
+    for (float& value : Row(x, r)) value *= factor;
+  }
+}
+
+static double GateOf(Gate gate, double x) {
+  if (gate == Gate::kSilu) return x / (1.0 + std::exp(-x));
+  const double inner = std::sqrt(2.0 / std::numbers::pi) * (x + 0.044715 * x * x * x);
+  return 0.5 * x * (1.0 + std::tanh(inner));
+}
+
+void Glu(Gate function, const Tensor& x, Tensor& out) {
   BANYAN_CHECK(x.rows == out.rows && x.columns == 2 * out.columns);
   for (std::int64_t r = 0; r < x.rows; ++r) {
     const std::span<const float> gate = Row(x, r).first(static_cast<size_t>(out.columns));
     const std::span<const float> up = Row(x, r).last(static_cast<size_t>(out.columns));
     for (size_t i = 0; i < gate.size(); ++i) {
-      const double silu = gate[i] / (1.0 + std::exp(-static_cast<double>(gate[i])));
-      Row(out, r)[i] = static_cast<float>(silu * up[i]);
+      Row(out, r)[i] = static_cast<float>(GateOf(function, gate[i]) * up[i]);
     }
   }
 }

@@ -18,7 +18,9 @@ void Add(const Tensor& delta, Tensor& x);
 void MatMul(const Tensor& x, const FloatMatrix& w, const FloatVector* bias, Tensor& out);
 void AddLowRank(const Step& step, StepRows rows, const FactorTable& table, const Tensor& x,
                 Tensor& out);
-void SwiGlu(const Tensor& x, Tensor& out);
+void Scale(float factor, Tensor& x);
+void Glu(Gate gate, const Tensor& x, Tensor& out);
+void MixExperts(const Tensor& x, const ExpertCall& call, Tensor& out);
 void Activate(Activation f, Tensor& x);
 void GatherLogitRows(const Step& step, const Tensor& x, Tensor& out);
 

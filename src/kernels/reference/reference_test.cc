@@ -48,18 +48,23 @@ TEST(Reference, MatMulAddsTheBias) {
   EXPECT_EQ(Read(*kernels, out).values, (std::vector<float>{-1.5f, -2.5f}));
 }
 
-TEST(Reference, SwiGluGatesTheSecondHalf) {
+TEST(Reference, GluGatesTheSecondHalf) {
   const auto kernels = MakeReferenceKernels({});
   Tensor out = kernels->NewTensor(1, 2);
-  kernels->SwiGlu(Fill(*kernels, {1, 4, {0.0f, 1.0f, 7.0f, 2.0f}}), out);
+  const Tensor x = Fill(*kernels, {1, 4, {0.0f, 1.0f, 7.0f, 2.0f}});
+  kernels->Glu(Gate::kSilu, x, out);
   EXPECT_EQ(Read(*kernels, out).values,
             (std::vector<float>{0.0f, static_cast<float>(2.0 / (1.0 + std::exp(-1.0)))}));
+  kernels->Glu(Gate::kGeluTanh, x, out);
+  EXPECT_EQ(Read(*kernels, out).values[0], 0.0f);
+  EXPECT_NEAR(Read(*kernels, out).values[1], 2 * 0.841191990608, 1e-6);  // gelu_pytorch_tanh(1)
 }
 
 TEST(Reference, RotationTurnsPairsAHalfApart) {
   const auto kernels = MakeReferenceKernels({});
   const float quarter = 1.57079637f;
-  kernels->SetRope(std::vector<float>{quarter, 0.0f}, 2.0f);
+  const RopeTable rope{{quarter, 0.0f}, 2.0f};
+  kernels->SetRopes(std::span(&rope, 1));
   const auto kv = kernels->NewKvMemory({1, 1, 6}, 1);
   const auto step = kernels->Upload(PlainBatch(2), EmptyPlan(2));
   // One head of 6 of which 4 turn; row 1 stands at position 1.
@@ -90,7 +95,8 @@ TEST(Reference, AttentionWeighsValuesBySoftmax) {
   plan.partials = 2;
   const auto step = kernels->Upload(PlainBatch(2), plan);
   Tensor qkv = Fill(*kernels, {2, 4, {9, 9, 0, 10, 1, 2, 1, 20}});  // two heads, one KV head
-  kernels->RotateAndStore(*step, 0, {2, 1, 1, 0, 1.0f}, {}, qkv, *kv);
+  const AttentionShape shape{2, 1, 1, 0, 1.0f, kNoRope};
+  kernels->RotateAndStore(*step, 0, shape, {}, qkv, *kv);
   Tensor out = kernels->NewTensor(2, 2);
   kernels->Attend(*step, 0, {2, 1, 1, 0, 1.0f}, qkv, *kv, out);
   const HostMatrix found = Read(*kernels, out);

@@ -71,6 +71,7 @@ struct AttentionCall {
   ContextOnDevice context;
 
   AttentionShape shape;
+  const float* sinks = nullptr;  // [heads], in device memory; null: none (AttentionShape::sinks)
   const float* query = nullptr;  // row r, head h at query + r * query_stride + h * head_dim
   std::int64_t query_stride = 0;
   // kWideAndNarrow: scaled to units of log2 and rounded to the type of KV, [rows, heads,

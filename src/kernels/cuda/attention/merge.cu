@@ -174,6 +174,14 @@ __global__ void __launch_bounds__(kWarps * 32, Amount::kBlocks)
         }
       }
     }
+    if (call.sinks != nullptr) {
+      const float nothing[4] = {};
+#pragma unroll
+      for (int h = 0; h < kHeads; ++h) {
+        const float sink = call.sinks[first_head + min(h, count_of_heads - 1)];
+        running[h].Merge(__fmul_rn(sink, kLog2E), 1.0f, nothing);
+      }
+    }
 #pragma unroll
     for (int h = 0; h < kHeads; ++h) {
       const Running& total = running[h];

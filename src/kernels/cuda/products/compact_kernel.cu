@@ -224,6 +224,8 @@ void MultiplyCompact(cudaStream_t stream, const CompactRows& w, const ProductOpe
       return LaunchRows<CompactForm::kQ4_K>(stream, call);
     case CompactForm::kQ6_K:
       return LaunchRows<CompactForm::kQ6_K>(stream, call);
+    case CompactForm::kMXFP4:
+      return LaunchRows<CompactForm::kMXFP4>(stream, call);
   }
 }
 

@@ -54,7 +54,7 @@ class CudaCompact : public testing::Test {
         std::vector<Tensor> outputs = {out, sum};
         if (matrix.rows % 2 == 0) {
           Tensor gated = Poisoned(kernels, count, matrix.rows / 2);
-          kernels.MatMulSwiGlu(in, matrix, nullptr, scratch, gated);
+          kernels.MatMulGlu(in, {matrix}, scratch, gated);
           outputs.push_back(gated);
         }
         for (const Tensor& output : outputs) {

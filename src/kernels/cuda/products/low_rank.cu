@@ -109,8 +109,8 @@ __global__ void OuterKernel(LowRankRows rows, const float* inner, std::int64_t i
   }
 }
 
-__global__ void SwiGluKernel(LowRankRows rows, const float* x, std::int64_t x_stride,
-                             RowLayout range, __nv_bfloat16* out) {
+__global__ void GluKernel(LowRankRows rows, Gate gate, GatedRows x, RowLayout range,
+                          __nv_bfloat16* out) {
   LetNextKernelStart();
   WaitForEarlierKernels();
   const std::int64_t c = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x;
@@ -118,8 +118,10 @@ __global__ void SwiGluKernel(LowRankRows rows, const float* x, std::int64_t x_st
   for (std::int64_t r = blockIdx.y; r < range.rows; r += gridDim.y) {
     const std::int32_t variant = rows.variants[r];
     if (rows.table.begin[variant] == rows.table.begin[variant + 1]) continue;
-    const float* row = x + r * x_stride;
-    out[r * range.stride + c] = __float2bfloat16_rn(SwiGlu(row[c], row[range.columns + c]));
+    const float* row = x.x + r * x.stride;
+    const float first = row[c], up = row[range.columns + c];
+    out[r * range.stride + c] =
+        __float2bfloat16_rn(gate == Gate::kSilu ? SwiGlu(first, up) : GeGlu(first, up));
   }
 }
 
@@ -155,11 +157,11 @@ void LowRankOuter(cudaStream_t stream, const LowRankRows& rows, const float* inn
               "low-rank products", OuterKernel, rows, inner, inner_stride, range, out);
 }
 
-void LowRankSwiGlu(cudaStream_t stream, const LowRankRows& rows, const float* x,
-                   std::int64_t x_stride, RowLayout range, __nv_bfloat16* out) {
+void LowRankGlu(cudaStream_t stream, const LowRankRows& rows, Gate gate, const GatedRows& x,
+                RowLayout range, __nv_bfloat16* out) {
   if (range.empty()) return;
-  LaunchEarly(stream, GridOf(Groups(range.columns, kThreads), range.rows), "swiglu", SwiGluKernel,
-              rows, x, x_stride, range, out);
+  LaunchEarly(stream, GridOf(Groups(range.columns, kThreads), range.rows), "glu", GluKernel, rows,
+              gate, x, range, out);
 }
 
 }  // namespace banyan::cuda

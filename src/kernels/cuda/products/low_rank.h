@@ -15,6 +15,7 @@
 
 #include "kernels/cuda/device/device.h"
 #include "kernels/cuda/rows/row_kernels.h"
+#include "kernels/gate.h"
 #include "kernels/low_rank.h"
 
 namespace banyan::cuda {
@@ -59,8 +60,12 @@ void LowRankInner(cudaStream_t stream, const LowRankRows& rows, const __nv_bfloa
 // out[r] += B inner[r]; `range` is of out.
 void LowRankOuter(cudaStream_t stream, const LowRankRows& rows, const float* inner,
                   std::int64_t inner_stride, RowLayout range, float* out);
-// SwiGluRows (row_kernels.h) for the rows that the table has a part for; others stay.
-void LowRankSwiGlu(cudaStream_t stream, const LowRankRows& rows, const float* x,
-                   std::int64_t x_stride, RowLayout range, __nv_bfloat16* out);
+// SwiGluRows or GeGluRows (row_kernels.h) for the rows that the table has a part for; others stay.
+struct GatedRows {
+  const float* x = nullptr;
+  std::int64_t stride = 0;  // floats
+};
+void LowRankGlu(cudaStream_t stream, const LowRankRows& rows, Gate gate, const GatedRows& x,
+                RowLayout range, __nv_bfloat16* out);
 
 }  // namespace banyan::cuda

@@ -68,7 +68,7 @@ void CudaProducts::ExpectFormsIndependent(std::int64_t columns) {
   const auto gated = [&](std::int64_t begin, std::int64_t end) {
     Tensor scratch = Poisoned(*kernels, end - begin, kOutputs);
     Tensor out = Poisoned(*kernels, end - begin, kOutputs / 2);
-    kernels->MatMulSwiGlu(Fill(*kernels, a.Rows(begin, end)), *weights, nullptr, scratch, out);
+    kernels->MatMulGlu(Fill(*kernels, a.Rows(begin, end)), {*weights}, scratch, out);
     return Read(*kernels, out);
   };
   const HostMatrix bias = RandomMatrix(1, kOutputs, 8);

@@ -1,4 +1,4 @@
-// What encoders need besides the operations of decoders: LayerNorm, GELU and tanh.
+// LayerNorm and GELU, which encoders need besides the operations of decoders, tanh and scaling.
 #include "kernels/cuda/device/launch.cuh"
 #include "kernels/cuda/device/reduce.cuh"
 #include "kernels/cuda/rows/row_kernels.h"
@@ -37,6 +37,10 @@ struct Gelu {
 struct Tanh {
   __device__ float operator()(float x) const { return tanhf(x); }
 };
+struct Times {
+  float factor;
+  __device__ float operator()(float x) const { return __fmul_rn(x, factor); }
+};
 
 template <typename Function>
 __global__ void EveryValueKernel(RowLayout range, Function f, float* x) {
@@ -74,6 +78,10 @@ void GeluRows(cudaStream_t stream, RowLayout range, float* x) {
 
 void TanhRows(cudaStream_t stream, RowLayout range, float* x) {
   LaunchForEveryValue(stream, range, Tanh(), x);
+}
+
+void ScaleRows(cudaStream_t stream, RowLayout range, float factor, float* x) {
+  LaunchForEveryValue(stream, range, Times{factor}, x);
 }
 
 }  // namespace banyan::cuda

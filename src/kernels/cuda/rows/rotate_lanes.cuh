@@ -131,6 +131,11 @@ __global__ void RotateLanesKernel(const __grid_constant__ RotateCall call) {
       const float across = __fmul_rn(other, sine.x[i]);
       head.x[i] = lane < 16 ? __fsub_rn(turned, across) : __fadd_rn(turned, across);
     }
+    if (is_query && call.query_factor != nullptr) {
+      const float factor = call.query_factor[row];
+#pragma unroll
+      for (int i = 0; i < PerLane; ++i) head.x[i] = __fmul_rn(head.x[i], factor);
+    }
     if (call.scaled_query == nullptr) StoreTurned(source, head);
   }
   if (is_query && call.scaled_query != nullptr) StoreScaledLane<Element>(call, row, h, head);

@@ -130,6 +130,11 @@ __global__ void RotateKernel(RotateCall call) {
         head[i + call.pairs] = __fadd_rn(__fmul_rn(b, c), __fmul_rn(a, s));
       }
       __syncwarp();
+      if (is_query && call.query_factor != nullptr) {
+        const float factor = call.query_factor[row];
+        for (int d = lane; d < dim; d += 32) head[d] = __fmul_rn(head[d], factor);
+        __syncwarp();
+      }
       if (call.scaled_query == nullptr) {
         for (int d = lane; d < dim; d += 32) values[d] = head[d];
       }

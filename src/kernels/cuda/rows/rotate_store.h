@@ -16,6 +16,7 @@ struct RotateCall {
   int pairs = 0;                        // rotary_dim / 2
   const float* cosine = nullptr;        // [rows, pairs]
   const float* sine = nullptr;          // [rows, pairs]
+  const float* query_factor = nullptr;  // [rows] of turned queries; null: 1
   const std::int32_t* slots = nullptr;  // [rows]
   const float* query_norm = nullptr;    // null: no norm
   const float* key_norm = nullptr;

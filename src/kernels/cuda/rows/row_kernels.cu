@@ -1,4 +1,4 @@
-// Rows copied (embedding, gathering, conversion), added, and put through SwiGLU: every
+// Rows copied (embedding, gathering, conversion), added, and put through gates: every
 // value by itself. The norm is in norm.cu.
 #include "kernels/cuda/rows/row_kernels.h"
 
@@ -70,16 +70,23 @@ __global__ void AddKernel(const float* delta, const float* bias, RowLayout range
   }
 }
 
-// The hardware's exponential where both sides are bf16: see swiglu.cuh.
-__device__ float SwiGluOf(float gate, float up, const float* /*source*/) {
-  return SwiGlu(gate, up);
-}
-__device__ float SwiGluOf(float gate, float up, const __nv_bfloat16* /*source*/) {
-  return SwiGluOfBf16(gate, up);
-}
+struct SiluGate {
+  static __device__ float Of(float gate, float up, const float* /*source*/) {
+    return SwiGlu(gate, up);
+  }
+  // The hardware's exponential where both sides are bf16: see swiglu.cuh.
+  static __device__ float Of(float gate, float up, const __nv_bfloat16* /*source*/) {
+    return SwiGluOfBf16(gate, up);
+  }
+};
+struct GeluGate {
+  static __device__ float Of(float gate, float up, const void* /*source*/) {
+    return GeGlu(gate, up);
+  }
+};
 
-template <int kEach, typename From, typename To>
-__global__ void SwiGluKernel(const From* x, std::int64_t x_stride, RowLayout range, To* out) {
+template <typename GateFunction, int kEach, typename From, typename To>
+__global__ void GluKernel(const From* x, std::int64_t x_stride, RowLayout range, To* out) {
   LetNextKernelStart();
   WaitForEarlierKernels();
   const std::int64_t c = (static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x) * kEach;
@@ -88,21 +95,31 @@ __global__ void SwiGluKernel(const From* x, std::int64_t x_stride, RowLayout ran
     Values<kEach> gate = Load<kEach>(x + r * x_stride + c);
     const Values<kEach> up = Load<kEach>(x + r * x_stride + range.columns + c);
 #pragma unroll
-    for (int i = 0; i < kEach; ++i) gate.v[i] = SwiGluOf(gate.v[i], up.v[i], x);
+    for (int i = 0; i < kEach; ++i) gate.v[i] = GateFunction::Of(gate.v[i], up.v[i], x);
     Store<kEach>(out + r * range.stride + c, gate);
   }
 }
 
-template <typename From, typename To>
-void LaunchSwiGlu(cudaStream_t stream, const From* x, std::int64_t x_stride, RowLayout range,
-                  To* out) {
+template <typename GateFunction, typename From, typename To>
+void LaunchGlu(cudaStream_t stream, const From* x, std::int64_t x_stride, RowLayout range,
+               To* out) {
   if (range.empty()) return;
   if (range.columns % 8 == 0) {
-    LaunchEarly(stream, ElementGrid(range, 8), "swiglu", SwiGluKernel<8, From, To>, x, x_stride,
-                range, out);
+    LaunchEarly(stream, ElementGrid(range, 8), "glu", GluKernel<GateFunction, 8, From, To>, x,
+                x_stride, range, out);
   } else {
-    LaunchEarly(stream, ElementGrid(range, 1), "swiglu", SwiGluKernel<1, From, To>, x, x_stride,
-                range, out);
+    LaunchEarly(stream, ElementGrid(range, 1), "glu", GluKernel<GateFunction, 1, From, To>, x,
+                x_stride, range, out);
+  }
+}
+
+template <typename GateFunction>
+void LaunchGlu(cudaStream_t stream, const float* x, std::int64_t x_stride, RowLayout range,
+               RowOutput out) {
+  if (out.bf16 != nullptr) {
+    LaunchGlu<GateFunction>(stream, x, x_stride, range, out.bf16);
+  } else {
+    LaunchGlu<GateFunction>(stream, x, x_stride, range, out.float32);
   }
 }
 
@@ -141,16 +158,22 @@ void AddRows(cudaStream_t stream, const float* delta, const float* bias, RowLayo
 
 void SwiGluRows(cudaStream_t stream, const float* x, std::int64_t x_stride, RowLayout range,
                 RowOutput out) {
-  if (out.bf16 != nullptr) {
-    LaunchSwiGlu(stream, x, x_stride, range, out.bf16);
-  } else {
-    LaunchSwiGlu(stream, x, x_stride, range, out.float32);
-  }
+  LaunchGlu<SiluGate>(stream, x, x_stride, range, out);
 }
 
 void SwiGluRows(cudaStream_t stream, const __nv_bfloat16* x, std::int64_t x_stride, RowLayout range,
                 __nv_bfloat16* out) {
-  LaunchSwiGlu(stream, x, x_stride, range, out);
+  LaunchGlu<SiluGate>(stream, x, x_stride, range, out);
+}
+
+void GeGluRows(cudaStream_t stream, const float* x, std::int64_t x_stride, RowLayout range,
+               RowOutput out) {
+  LaunchGlu<GeluGate>(stream, x, x_stride, range, out);
+}
+
+void GeGluRows(cudaStream_t stream, const __nv_bfloat16* x, std::int64_t x_stride, RowLayout range,
+               __nv_bfloat16* out) {
+  LaunchGlu<GeluGate>(stream, x, x_stride, range, out);
 }
 
 }  // namespace banyan::cuda

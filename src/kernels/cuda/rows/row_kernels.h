@@ -46,10 +46,17 @@ void LayerNormRows(cudaStream_t stream, const float* x, const float* weight, con
                    float eps, RowLayout range, float* out);
 void GeluRows(cudaStream_t stream, RowLayout range, float* x);
 void TanhRows(cudaStream_t stream, RowLayout range, float* x);
+// x[r] *= factor.
+void ScaleRows(cudaStream_t stream, RowLayout range, float factor, float* x);
 // range is of the output; x has rows of x_stride elements, gate then up.
 void SwiGluRows(cudaStream_t stream, const float* x, std::int64_t x_stride, RowLayout range,
                 RowOutput out);
 void SwiGluRows(cudaStream_t stream, const __nv_bfloat16* x, std::int64_t x_stride, RowLayout range,
                 __nv_bfloat16* out);
+// The same with GELU by tanh instead of silu.
+void GeGluRows(cudaStream_t stream, const float* x, std::int64_t x_stride, RowLayout range,
+               RowOutput out);
+void GeGluRows(cudaStream_t stream, const __nv_bfloat16* x, std::int64_t x_stride, RowLayout range,
+               __nv_bfloat16* out);
 
 }  // namespace banyan::cuda

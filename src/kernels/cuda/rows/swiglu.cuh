@@ -19,4 +19,11 @@ __device__ inline float SwiGluOfBf16(float gate, float up) {
   return __fmul_rn(__fmul_rn(gate, sigmoid), up);
 }
 
+// GELU by tanh is x times the logistic function of 2 sqrt(2/pi) (x + 0.044715 x³).
+__device__ inline float GeGlu(float gate, float up) {
+  const float inner = fmaf(__fmul_rn(gate, gate), 0.044715f, 1.0f);
+  const float power = __fmul_rn(__fmul_rn(gate, -1.59576912f), inner);
+  return __fmul_rn(gate / __fadd_rn(1.0f, expf(power)), up);
+}
+
 }  // namespace banyan::cuda

@@ -1,5 +1,7 @@
 #include "kernels/cuda/step/device_step.h"
 
+#include <algorithm>
+
 namespace banyan::cuda {
 namespace {
 
@@ -12,6 +14,7 @@ StepMemory::Array ArrayOf(const std::vector<T>& values) {
 enum StepArray {
   kVariants,
   kLogitVariants,
+  kQueryFactors,
   kTokens,
   kPositions,
   kSlots,
@@ -46,6 +49,23 @@ ContextOnDevice ContextOf(const AttentionPlan& plan) {
   return {static_cast<std::int32_t>(pages), 1.0f / plan.context.temperature, plan.context.scale};
 }
 
+// Floats of a rope's cosines for a row, and of the sines: tables begin where 16 bytes do.
+size_t TableStride(const RopeTable& rope) { return (rope.inverse_frequency.size() + 3) / 4 * 4; }
+
+// [ropes, rows]; empty when no rope has any.
+std::vector<float> QueryFactors(const Batch& batch, std::span<const RopeTable> ropes) {
+  std::vector<float> factors;
+  if (std::ranges::all_of(ropes, [](const RopeTable& r) { return r.query_interval == 0; })) {
+    return factors;
+  }
+  for (const RopeTable& rope : ropes) {
+    for (const std::int32_t position : batch.positions) {
+      factors.push_back(QueryFactor(rope, position));
+    }
+  }
+  return factors;
+}
+
 }  // namespace
 
 DeviceStep::Layout DeviceStep::layout() const {
@@ -71,7 +91,8 @@ std::unique_ptr<StepMemory> StepSender::MemoryForStep() {
 }
 
 std::unique_ptr<DeviceStep> StepSender::Send(const Batch& batch, const AttentionPlan& plan,
-                                             int pairs, const UnitSplit& split) {
+                                             std::span<const RopeTable> ropes,
+                                             const UnitSplit& split) {
   auto step = std::make_unique<DeviceStep>();
   step->device_ = device_;
   step->pool_ = pool_;
@@ -88,11 +109,16 @@ std::unique_ptr<DeviceStep> StepSender::Send(const Batch& batch, const Attention
   const HostUnits units = step->Units(split);
   const std::vector<MergeStep> merges = MergeStepsOf(plan);
 
-  const size_t table = batch.tokens.size() * static_cast<size_t>(pairs) * sizeof(float);
+  size_t table = 0;  // bytes of all ropes' cosines
+  for (const RopeTable& rope : ropes) {
+    table += batch.tokens.size() * TableStride(rope) * sizeof(float);
+  }
+  const std::vector<float> query_factors = QueryFactors(batch, ropes);
   StepMemory::Array arrays[kStepArrays];
   const std::vector<std::int32_t> logit_variants = VariantsOf(batch, StepRows::kLogits);
   arrays[kVariants] = ArrayOf(batch.variants);
   arrays[kLogitVariants] = ArrayOf(logit_variants);
+  arrays[kQueryFactors] = ArrayOf(query_factors);
   arrays[kTokens] = ArrayOf(batch.tokens);
   arrays[kPositions] = ArrayOf(batch.positions);
   arrays[kSlots] = ArrayOf(batch.slots);
@@ -117,8 +143,15 @@ std::unique_ptr<DeviceStep> StepSender::Send(const Batch& batch, const Attention
   step->pages = reinterpret_cast<const std::int32_t*>(memory.at(kPages));
   step->merge_begin = reinterpret_cast<const std::int32_t*>(memory.at(kMergeBegin));
   step->merges = reinterpret_cast<const MergeStep*>(memory.at(kMerges));
-  step->cosine = reinterpret_cast<float*>(memory.at(kCosine));
-  step->sine = reinterpret_cast<float*>(memory.at(kSine));
+  auto* cosine = reinterpret_cast<float*>(memory.at(kCosine));
+  auto* sine = reinterpret_cast<float*>(memory.at(kSine));
+  const auto* factor = reinterpret_cast<const float*>(memory.at(kQueryFactors));
+  for (const RopeTable& rope : ropes) {
+    step->ropes.push_back({cosine, sine, rope.query_interval > 0 ? factor : nullptr});
+    cosine += batch.tokens.size() * TableStride(rope);
+    sine += batch.tokens.size() * TableStride(rope);
+    factor += batch.tokens.size();
+  }
   step->lists = {memory.at(kPositions), memory.at(kCosine)};
   step->split_ = split;
   step->units_ = ListsIn(memory, kCounts, units.counts);

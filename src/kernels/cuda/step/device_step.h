@@ -24,8 +24,13 @@ class DeviceStep : public StepInputs {
   // [rows], [logit_rows] see Batch::variants; contents undefined when no row is adapted.
   const std::int32_t* variants = nullptr;
   const std::int32_t* logit_variants = nullptr;
-  float* cosine = nullptr;  // [rows, pairs], filled by the backend
-  float* sine = nullptr;
+  // What a rope does to the rows: cosine and sine are filled by the backend.
+  struct Rope {
+    float* cosine = nullptr;              // [rows, pairs]
+    float* sine = nullptr;                // [rows, pairs]
+    const float* query_factor = nullptr;  // [rows]; null: 1
+  };
+  std::vector<Rope> ropes;  // of SetRopes
   // The plan; see AttentionCall.
   const std::int32_t* pages = nullptr;
   const std::int32_t* merge_begin = nullptr;
@@ -74,9 +79,10 @@ class StepSender {
         staging_(staging),
         pool_(std::make_shared<std::vector<std::unique_ptr<StepMemory>>>()) {}
 
-  // `pairs` makes room for cosines and sines; `split` is what attention is expected to ask for.
-  std::unique_ptr<DeviceStep> Send(const Batch& batch, const AttentionPlan& plan, int pairs,
-                                   const UnitSplit& split);
+  // `ropes` are those that rows will be turned by; `split` is what attention is expected to ask
+  // for.
+  std::unique_ptr<DeviceStep> Send(const Batch& batch, const AttentionPlan& plan,
+                                   std::span<const RopeTable> ropes, const UnitSplit& split);
 
  private:
   std::unique_ptr<StepMemory> MemoryForStep();

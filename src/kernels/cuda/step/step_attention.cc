@@ -28,37 +28,49 @@ GroupJoining StepAttention::JoiningFor(const AttentionShape& shape) const {
           kUnitTimes};
 }
 
-void StepAttention::SetRope(std::span<const float> inverse_frequency, float scale) {
-  const auto bytes = static_cast<std::int64_t>(inverse_frequency.size_bytes());
-  inverse_frequency_ = DeviceMemory(device_, bytes, "rotation frequencies");
-  inverse_frequency_.CopyFromHost(inverse_frequency.data(), bytes);
-  pairs_ = static_cast<int>(inverse_frequency.size());
-  rope_scale_ = scale;
+void StepAttention::SetRopes(std::span<const RopeTable> ropes) {
+  ropes_.assign(ropes.begin(), ropes.end());
+  inverse_frequencies_.clear();
+  for (const RopeTable& rope : ropes_) {
+    const auto bytes = static_cast<std::int64_t>(rope.inverse_frequency.size() * sizeof(float));
+    DeviceMemory& memory =
+        inverse_frequencies_.emplace_back(device_, bytes, "rotation frequencies");
+    memory.CopyFromHost(rope.inverse_frequency.data(), bytes);
+  }
 }
 
 std::unique_ptr<DeviceStep> StepAttention::Upload(const Batch& batch, const AttentionPlan& plan,
                                                   const PendingChoices* earlier) {
-  auto step = steps_.Send(batch, plan, pairs_, last_split_);
+  auto step = steps_.Send(batch, plan, ropes_, last_split_);
   if (std::any_of(batch.tokens.begin(), batch.tokens.end(), IsChoice)) {
     BANYAN_CHECK(earlier != nullptr);
     FeedChosen(device_->stream, static_cast<const DeviceChoices*>(earlier)->results(), step->rows,
                step->tokens);
   }
-  const RopeAngles angles{step->positions, inverse_frequency_.As<float>(), step->rows, pairs_,
-                          rope_scale_};
-  FillRopeTable(device_->stream, angles, step->cosine, step->sine);
+  for (size_t i = 0; i < ropes_.size(); ++i) {
+    const auto pairs = static_cast<int>(ropes_[i].inverse_frequency.size());
+    const RopeAngles angles{step->positions, inverse_frequencies_[i].As<float>(), step->rows, pairs,
+                            ropes_[i].scale};
+    FillRopeTable(device_->stream, angles, step->ropes[i].cosine, step->ropes[i].sine);
+  }
   return step;
 }
 
 void StepAttention::RotateAndStore(const DeviceStep& step, const AttentionShape& shape,
                                    const QkNormWeights& norm, Tensor& qkv, const KvView& kv) {
-  BANYAN_CHECK(qkv.rows == step.rows && 2 * pairs_ <= shape.head_dim);
+  BANYAN_CHECK(qkv.rows == step.rows);
   RotateCall call;
+  if (shape.rope != kNoRope) {
+    const auto rope = static_cast<size_t>(shape.rope);
+    BANYAN_CHECK(shape.rope >= 0 && rope < ropes_.size());
+    call.pairs = static_cast<int>(ropes_[rope].inverse_frequency.size());
+    BANYAN_CHECK(2 * call.pairs <= shape.head_dim);
+    call.cosine = step.ropes[rope].cosine;
+    call.sine = step.ropes[rope].sine;
+    call.query_factor = step.ropes[rope].query_factor;
+  }
   call.rows = step.rows;
   call.heads = shape.heads;
-  call.pairs = pairs_;
-  call.cosine = step.cosine;
-  call.sine = step.sine;
   call.slots = step.slots;
   call.query_norm = Values(norm.query);
   call.key_norm = Values(norm.key);
@@ -90,6 +102,7 @@ void StepAttention::Attend(const DeviceStep& step, const AttentionShape& shape, 
   call.context = step.context;
   call.rows = step.rows;
   call.shape = shape;
+  call.sinks = Values(shape.sinks);
   call.query = Float32(qkv);
   call.query_stride = Stride(qkv.columns);
   call.kv = kv;

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <vector>
 
 #include "kernels/cuda/attention/attention.h"
 #include "kernels/cuda/attention/partial_memory.h"
@@ -25,7 +26,7 @@ class StepAttention {
 
   // As the functions of Kernels; `kv` is that of the layer.
   GroupJoining JoiningFor(const AttentionShape& shape) const;
-  void SetRope(std::span<const float> inverse_frequency, float scale);
+  void SetRopes(std::span<const RopeTable> ropes);
   std::unique_ptr<DeviceStep> Upload(const Batch& batch, const AttentionPlan& plan,
                                      const PendingChoices* earlier);
   void RotateAndStore(const DeviceStep& step, const AttentionShape& shape,
@@ -46,10 +47,9 @@ class StepAttention {
   KvType kv_type_;
   Staging& staging_;
   StepSender steps_;
-  DeviceMemory next_unit_;          // see AttentionCall
-  DeviceMemory inverse_frequency_;  // [pairs_]
-  int pairs_ = 0;
-  float rope_scale_ = 1.0f;
+  DeviceMemory next_unit_;  // see AttentionCall
+  std::vector<RopeTable> ropes_;
+  std::vector<DeviceMemory> inverse_frequencies_;     // of each rope
   UnitSplit last_split_ = {1, 1, UnitForm::kBlocks};  // of the last Attend
   PartialMemory partials_;
   const float* rotated_ = nullptr;  // whose queries partials_ has

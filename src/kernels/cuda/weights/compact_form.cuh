@@ -214,6 +214,50 @@ struct Form<CompactForm::kQ6_K> {
   }
 };
 
+template <>
+struct Form<CompactForm::kMXFP4> {
+  static constexpr int kBits = 4, kRecordBytes = 4, kBlock = 32, kBlockBytes = 17;
+  static constexpr int kZeroCode = 0;
+  static constexpr bool kHasMinimum = false;
+  // 2^(exponent - 127); the smallest is subnormal.
+  __device__ static float PowerOf(std::uint8_t exponent) {
+    return __uint_as_float(exponent == 0 ? 0x00400000u
+                                         : static_cast<std::uint32_t>(exponent) << 23);
+  }
+  // The number that four bits {sign, 2 of exponent, 1 of mantissa} are.
+  __device__ static float FloatOf(std::uint32_t four) {
+    const float magnitude = __uint_as_float((four & 7u) << 22) * 0x1p126f;
+    return four & 8u ? -magnitude : magnitude;
+  }
+  // Two blocks of {exponent of row g, of row g + 8}.
+  __device__ static PairScales Scales(const std::uint8_t* record, int step) {
+    const std::uint8_t* block = record + step / 2 * 2;
+    return {{PowerOf(block[0]), PowerOf(block[1])}, {}};
+  }
+  // No -0: the format's zero has no sign as tensor/dequantize.cc reads it.
+  __device__ static float Value(float code, float scale, float /*minimum*/) {
+    return scale * code + 0.0f;
+  }
+  __device__ static int Code(const std::uint8_t* row, int column) {
+    const std::uint8_t* block = row + column / kBlock * kBlockBytes + 1;
+    const int i = column % kBlock;
+    return i < 16 ? block[i] & 15 : block[i - 16] >> 4;
+  }
+  __device__ static float Stored(const std::uint8_t* row, int column) {
+    return Value(FloatOf(static_cast<std::uint32_t>(Code(row, column))),
+                 PowerOf(row[column / kBlock * kBlockBytes]), 0.0f);
+  }
+  __device__ static void PackRecord(const std::uint8_t* row, int tile, int high, int blocks,
+                                    std::uint8_t* record) {
+    for (int b = 0; b < 2 && 2 * tile + b < blocks; ++b) {
+      record[2 * b + high] = row[(2 * tile + b) * kBlockBytes];
+    }
+  }
+};
+
+// Whether codes are four-bit floats.
+template <CompactForm kForm>
+inline constexpr bool kFloatCodes = kForm == CompactForm::kMXFP4;
 template <CompactForm kForm>
 inline constexpr int kTileColumns = Form<kForm>::kBits == 8 ? 32 : 64;
 template <CompactForm kForm>
@@ -224,6 +268,8 @@ template <CompactForm kForm>
 __device__ inline float CodeAt(const std::uint32_t* words, int step, int place) {
   if constexpr (Form<kForm>::kBits == 8) {
     return FloatOfByte(words[2 * step + place / 4], place % 4);
+  } else if constexpr (kFloatCodes<kForm>) {
+    return Form<kForm>::FloatOf(words[step] >> (4 * place));
   } else {
     return FloatOfNibble(words[step], place, Form<kForm>::kZeroCode);
   }

@@ -161,6 +161,8 @@ void WithForm(CompactForm form, const Work& work) {
       return work.template operator()<CompactForm::kQ4_K>();
     case CompactForm::kQ6_K:
       return work.template operator()<CompactForm::kQ6_K>();
+    case CompactForm::kMXFP4:
+      return work.template operator()<CompactForm::kMXFP4>();
   }
 }
 

@@ -12,6 +12,8 @@ std::optional<CompactForm> CompactFormOf(DType type) {
       return CompactForm::kQ4_K;
     case DType::kQ6_K:
       return CompactForm::kQ6_K;
+    case DType::kMXFP4:
+      return CompactForm::kMXFP4;
     default:
       return std::nullopt;
   }
@@ -31,6 +33,8 @@ int RecordBytes(CompactForm form) {
       return 16;
     case CompactForm::kQ6_K:
       return 8;
+    case CompactForm::kMXFP4:
+      return 4;
   }
   return 0;
 }

@@ -1,0 +1,31 @@
+// A job as a command runs it: interrupted by signals, with progress and a receipt on stderr.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "banyan/job.h"
+#include "terminal/progress_line.h"
+
+namespace banyan::app {
+
+// What a dry run found: for people on stderr unless `quiet`, as JSON on stdout. Returns the exit
+// code.
+int ShowEstimate(const JobEstimate& estimate, bool quiet);
+
+class JobSession {
+ public:
+  // Sets what the job says and hears; `job` must outlive the session.
+  JobSession(JobOptions& job, bool quiet);
+
+  // Writes the receipt where it is wanted and says how it went. `price_per_hour` (0: unknown) gives
+  // the cost of 1000 rows. Returns the exit code.
+  int Finish(const JobReceipt& receipt, double price_per_hour) const;
+
+ private:
+  JobOptions& job_;
+  const bool quiet_;
+  ProgressLine line_;
+};
+
+}  // namespace banyan::app

@@ -1,0 +1,137 @@
+#include "job/run_options.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <utility>
+
+#include "banyan/error.h"
+#include "program/models.h"
+#include "program/option_table.h"
+#include "shell/nearest.h"
+#include "shell/table_options.h"
+#include "terminal/progress_line.h"
+
+namespace banyan::app {
+namespace {
+
+// "; did you mean 'smollm2-135m-instruct'?", and how it is had; empty: no model has such a name.
+std::string DidYouMeanModel(const std::string& name) {
+  std::error_code none;
+  if (name.find('/') != std::string::npos || std::filesystem::exists(name, none)) return {};
+  const std::vector<KnownModel> models = ListModels();
+  std::vector<std::string> names;
+  for (const KnownModel& model : models) names.push_back(model.name);
+  const std::string nearest = Nearest(name, names);
+  if (nearest.empty()) return "; 'banyan model list' shows those that there are";
+  for (const KnownModel& model : models) {
+    if (model.name != nearest) continue;
+    const bool fetchable = model.place == ModelPlace::kFetchable;
+    if (nearest == name) return fetchable ? "; 'banyan model get " + name + "' fetches it" : "";
+    return fmt::format("; did you mean '{}'?{}", nearest,
+                       fetchable ? " ('banyan model get " + nearest + "' fetches it)" : "");
+  }
+  return {};
+}
+
+// Runs what looks for the model; when there is none, says which one may be meant.
+template <typename Body>
+auto FindingModel(const std::string& name, const Body& body) {
+  try {
+    return body();
+  } catch (const Error& e) {
+    if (e.kind() != ErrorKind::kNotFound) throw;
+    throw Error(e.kind(), e.what() + DidYouMeanModel(name));
+  }
+}
+
+}  // namespace
+
+void RunOptions::AddLoadingTo(CLI::App& command, const std::string& default_precision,
+                              const std::string& group) {
+  load.precision = default_precision;
+  TableOptions().AddTo(command, Bind(load), {"Loading"}, group);
+  CLI::Option* model = command.get_option("--model")->group("Options");
+  if (model_by_default) {
+    model->description(fmt::format("{} (default: $BANYAN_MODEL, else the shipped {})",
+                                   model->get_description(), kShippedModel));
+  }
+}
+
+void RunOptions::AddTo(CLI::App& command, const std::string& default_precision,
+                       const std::string& group) {
+  AddLoadingTo(command, default_precision, group);
+  TableOptions().AddTo(command, Bind(load), {"Machine"}, group);
+  command
+      .add_option(
+          "--adapter", adapters,
+          "Directory of a LoRA adapter (PEFT), or the name of a shipped one; it is merged into the "
+          "weights. NAME=DIR keeps it apart for requests that name it, and may be repeated")
+      ->type_name("[NAME=]DIR")
+      ->allow_extra_args(false)
+      ->group(group);
+  TableOptions().AddTo(command, Bind(engine), {}, group);
+  command
+      .add_flag("--explain", explain,
+                "Print to stderr what is shared, what was chosen, and the predicted cost")
+      ->group(group);
+}
+
+void RunOptions::Resolve() {
+  if (model_by_default && load.model.empty()) load.model = DefaultModel();
+  ResolveAdapters();
+  if (!load.model.empty()) FindingModel(load.model, [&] { return PathOfModel(load.model); });
+}
+
+// What stands before a "=" is a name, unless all of it is a path.
+void RunOptions::ResolveAdapters() {
+  for (const std::string& adapter : std::exchange(adapters, {})) {
+    const size_t equals = adapter.find('=');
+    std::error_code none;
+    const bool named = equals != std::string::npos && adapter.find('/') > equals &&
+                       !std::filesystem::exists(adapter, none);
+    if (named) {
+      load.adapters.push_back({adapter.substr(0, equals), adapter.substr(equals + 1)});
+    } else if (load.adapter.empty()) {
+      load.adapter = adapter;
+    } else {
+      throw Error(ErrorKind::kUsage, "--adapter: one adapter can be merged, found " + load.adapter +
+                                         " and " + adapter +
+                                         "; with NAME= before them, several are kept apart");
+    }
+  }
+}
+
+std::vector<std::string> RunOptions::AdapterFolders() const {
+  std::vector<std::string> folders;
+  if (!load.adapter.empty()) folders.push_back(load.adapter);
+  for (const LoadOptions::NamedAdapter& adapter : load.adapters) {
+    folders.push_back(adapter.directory);
+  }
+  return folders;
+}
+
+namespace {
+
+// Loads what T is, with progress on a line of stderr unless `quiet`.
+template <typename T>
+std::shared_ptr<T> LoadWithProgress(LoadOptions options, bool quiet) {
+  LoadLine line(::isatty(STDERR_FILENO) == 1);
+  if (!quiet) {
+    options.progress = [&](std::int64_t done, std::int64_t total) { line.Show(done, total); };
+  }
+  return FindingModel(options.model, [&] { return T::Load(options); });
+}
+
+}  // namespace
+
+std::shared_ptr<Model> RunOptions::LoadModel(bool quiet) const {
+  return LoadWithProgress<Model>(load, quiet);
+}
+
+std::shared_ptr<Encoder> RunOptions::LoadEncoder(bool quiet) const {
+  return LoadWithProgress<Encoder>(load, quiet);
+}
+
+}  // namespace banyan::app

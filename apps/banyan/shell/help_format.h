@@ -1,0 +1,27 @@
+// How `--help` looks.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+#include <vector>
+
+namespace banyan::app {
+
+class HelpFormat : public CLI::Formatter {
+ public:
+  HelpFormat();
+  std::string make_option(const CLI::Option* option, bool is_positional) const override;
+  std::string make_subcommand(const CLI::App* command) const override;
+  // Of a command with first options, these alone; --help-all shows the others.
+  std::string make_help(const CLI::App* app, std::string name,
+                        CLI::AppFormatMode mode) const override;
+};
+
+// The options that --help of the command shows, by long name, in this order; gives it --help-all.
+// REQUIRES: the command has them.
+void SetFirstOptions(CLI::App& command, std::vector<std::string> names);
+
+// Names on the left, words on the right, in lines of at most 100 columns.
+std::string TwoColumns(const std::string& left, const std::string& right);
+
+}  // namespace banyan::app

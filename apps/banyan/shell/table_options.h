@@ -1,0 +1,38 @@
+// Options of a table (program/option_table.h) on the command line of a command.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "program/option_facts.h"
+
+namespace banyan::app {
+
+class TableOptions {
+ public:
+  // Adds those whose group in the table is one of `from` (empty: all), to the help's group `group`
+  // (empty: the table's). Values go to their fields while the command line is read.
+  // REQUIRES: the object that `options` are bound to outlives the command.
+  void AddTo(CLI::App& command, const BoundOptions& options,
+             const std::vector<std::string>& from = {}, const std::string& group = "");
+
+  // Reads the files that were named; `read` hears each, as (option, path). Throws kNotFound,
+  // kUsage.
+  void ReadFiles(const std::function<void(const std::string&, const std::string&)>& read);
+  // The words that were given for an option whose value may be in a file; empty: none.
+  std::string Given(const std::string& name) const;
+
+ private:
+  struct Text {
+    BoundOption option;
+    std::optional<std::string> words;  // as given
+  };
+  void Add(CLI::App& command, const BoundOption& option, const std::string& group);
+
+  std::vector<Text> texts_;  // whose value may be in a file
+};
+
+}  // namespace banyan::app

@@ -1,0 +1,36 @@
+// The benchmarks of banyan-bench: how fast, against what ceiling; outputs are compared too.
+#include "bench_commands.h"
+#include "program/fresh_file.h"
+
+namespace banyan::app {
+
+Command AddBenches(CLI::App& app) {
+  CLI::App* bench = app.add_subcommand(
+      "bench", "Measure speed; the strategies' outputs are compared bit for bit");
+  bench->require_subcommand(1);
+  std::vector<BenchCommand> commands = AddNamedBenches(*bench);
+  for (const auto add :
+       {AddBenchShared, AddBenchHydragen, AddBenchTree, AddBenchForest, AddBenchAttention,
+        AddBenchArrival, AddBenchText, AddBenchConstrain, AddBenchConstrained, AddBenchExtract,
+        AddBenchRag, AddBenchStep, AddBenchOps, AddBenchKv}) {
+    commands.push_back(add(*bench));
+  }
+  const std::string replaces = "Replace the file of --json if it is there";
+  for (const BenchCommand& command : commands) {
+    if (command.app->get_option_no_throw("--json") == nullptr) continue;
+    command.app->add_flag("--overwrite", replaces);
+  }
+  return [commands] {
+    for (const BenchCommand& command : commands) {
+      if (!command.app->parsed()) continue;
+      const CLI::Option* json = command.app->get_option_no_throw("--json");
+      if (json != nullptr && json->count() > 0) {  // before anything is measured
+        GuardOutput(json->as<std::string>(), "--json", command.app->count("--overwrite") > 0);
+      }
+      return command.run();
+    }
+    return 2;
+  };
+}
+
+}  // namespace banyan::app

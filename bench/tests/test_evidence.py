@@ -1,0 +1,224 @@
+"""Evidence: medians and spreads, what is called a difference, plots, the papers' rows, and a page of a real run at a tiny size."""
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+import xml.etree.ElementTree as xml
+from unittest import mock
+
+from bench.evidence.figures import Figure, compare, differ, figure, fit_two_costs, significant
+from bench.evidence.page import make_page, paper_rows
+from bench.evidence.papers import ROWS, Results
+from bench.evidence.runner import ROOT, Cell, Clock, Failed, Outcome, Runner, Sweep
+from bench.evidence.svg import Series, bar_plot, line_plot, log_ticks, ticks
+from bench.evidence.sweeps import SIZES, SMALL, TINY, make_sweeps, of_work, reuse_forest, stack_work
+
+
+class Figures(unittest.TestCase):
+    def test_median_and_spread(self):
+        self.assertEqual(figure([3.0, 1.0, 2.0]), Figure(2.0, 1.0, 3.0, 3))
+        self.assertEqual(figure([1.0, 2.0]).median, 1.5)
+        self.assertEqual(figure([3.0, 1.0, 2.0]).spread, 2.0)
+        self.assertEqual(figure([3.0, 1.0, 2.0]).text(), "2 (1 to 3)")
+        self.assertEqual(figure([2.0]).text(), "2")
+        with self.assertRaises(ValueError):
+            figure([])
+
+    def test_a_difference_is_more_than_either_spread(self):
+        steady, wild = figure([10.0, 10.1, 10.2]), figure([9.0, 12.0, 15.0])
+        self.assertTrue(differ(steady, figure([11.0, 11.1, 11.2])))
+        self.assertFalse(differ(steady, wild))  # 12 against 10.1, but a spread of 6
+        self.assertFalse(differ(wild, steady))
+        self.assertFalse(differ(steady, figure([10.1, 10.2, 10.3])))
+        self.assertFalse(differ(figure([1.0]), figure([9.0])))  # one run has no spread
+
+    def test_words(self):
+        self.assertEqual(compare(figure([20.0, 20.2]), figure([10.0, 10.0])), "2.01 ×")
+        self.assertIn("no difference", compare(figure([10.0, 13.0]), figure([10.0, 10.1])))
+        self.assertIn("no claim", compare(figure([20.0]), figure([10.0])))
+        self.assertIn("nothing", compare(figure([20.0]), figure([0.0])))
+
+    def test_digits(self):
+        for value, text in ((0, "0"), (0.01234, "0.0123"), (1.2345, "1.23"), (12.345, "12.3"), (123.45, "123"), (12345.6, "12346"), (0.0000123, "0.000012")):
+            self.assertEqual(significant(value), text)
+
+    def test_two_costs_are_found_again(self):
+        rows, products = [100.0, 200.0, 300.0, 100.0], [1e4, 9e4, 2e5, 7e5]
+        seconds = [2e-3 * r + 3e-6 * p for r, p in zip(rows, products)]
+        a, b = fit_two_costs(rows, products, seconds)
+        self.assertAlmostEqual(a, 2e-3, places=9)
+        self.assertAlmostEqual(b, 3e-6, places=12)
+
+    def test_costs_are_not_negative(self):
+        a, b = fit_two_costs([1.0, 2.0, 3.0], [3.0, 2.0, 1.0], [1.0, 2.0, 3.0])
+        self.assertAlmostEqual(a, 1.0)
+        self.assertEqual(b, 0.0)
+        a, b = fit_two_costs([1.0, 2.0, 3.0], [1.0, 2.0, 3.0], [2.0, 4.0, 6.0])  # the same thing twice
+        self.assertAlmostEqual(a + b, 2.0)
+        self.assertGreaterEqual(min(a, b), 0.0)
+
+    def test_work_of_a_stack(self):
+        self.assertEqual(stack_work(2, 3, 1, 1, 1, 2), (7.0, 49.0))  # p c x x, nothing decoded after the first tokens
+        self.assertEqual(stack_work(2, 3, 1, 3, 1, 2), (11.0, 49.0 + 2 * 9 + 2 * 11))
+        self.assertEqual(stack_work(0, 3, 1, 1, 2, 1)[1], 64.0)  # two contexts meet in products that nobody needs
+
+
+class Plots(unittest.TestCase):
+    def test_ticks(self):
+        self.assertEqual(ticks(0, 10), [0, 2, 4, 6, 8, 10])
+        self.assertEqual(ticks(0, 0.7), [0, 0.2, 0.4, 0.6, 0.8])
+        self.assertEqual(ticks(3, 3)[0], 3)
+        for low, high in ((0, 1), (0, 123), (0, 9999), (-5, 5), (0, 0.00012)):
+            made = ticks(low, high)
+            self.assertLessEqual(made[0], low)
+            self.assertGreaterEqual(made[-1], high - 1e-12)
+            self.assertLessEqual(len(made), 8)
+        self.assertEqual(log_ticks(3, 40), [2, 5, 10, 20, 50])
+        self.assertEqual(log_ticks(1, 1000), [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000])
+        self.assertEqual(log_ticks(1, 100000), [1, 10, 100, 1000, 10000, 100000])
+        with self.assertRaises(ValueError):
+            log_ticks(0, 1)
+
+    def test_lines_are_where_their_figures_are(self):
+        plot = xml.fromstring(line_plot("a < b & c", "x", "y", [Series("one", [(1, figure([10, 20, 30])), (10, figure([40]))]), Series("two", [(1, figure([5, 5]))])], log_x=True))
+        self.assertEqual(plot.find("title").text, "a < b & c")
+        groups = [g for g in plot.findall("g") if g.get("class") in ("s0", "s1")]
+        self.assertEqual(len(groups), 2)
+        self.assertEqual(len(groups[0].findall("path[@class='spread']")), 1)  # one run has no bar
+        self.assertEqual(groups[0].find("g[@class='mark']/title").text, "one, 1: 20 (10 to 30)")
+        path = groups[0].find("path[@class='line']").get("d")
+        (x0, y0), (x1, y1) = ([float(v) for v in part.split()] for part in path[1:].split("L"))
+        self.assertLess(x0, x1)
+        self.assertGreater(y0, y1)  # up is less
+
+    def test_nothing_is_no_error(self):
+        for text in (line_plot("t", "x", "y", []), line_plot("t", "x", "y", [Series("a")]), bar_plot("t", "y", [])):
+            self.assertIn("nothing was measured", "".join(xml.fromstring(text).itertext()))
+
+    def test_bars(self):
+        plot = xml.fromstring(bar_plot("rates", "questions/s", [("flat", figure([1, 2, 3])), ("tree", figure([8]))]))
+        flat, tree = plot.findall("g/rect")
+        self.assertAlmostEqual(float(tree.get("width")) / float(flat.get("width")), 4.0, places=1)
+        self.assertEqual(len(plot.findall("path[@class='whisker']")), 1)
+
+
+class Sweeps(unittest.TestCase):
+    def test_reuse_begins_at_nothing_and_never_is_all(self):
+        self.assertEqual(reuse_forest(8, 100, 0), "8 streams | 100 tokens")
+        self.assertEqual(reuse_forest(8, 100, 99), "8 streams | 99, 1 tokens")
+        self.assertEqual(reuse_forest(8, 10, 99), "8 streams | 9, 1 tokens")
+
+    def test_every_size_has_every_sweep(self):
+        names = {size: [s.name for s in make_sweeps(SIZES[size], [])] for size in SIZES}
+        self.assertEqual(len(set(map(tuple, names.values()))), 1)
+        self.assertEqual(len(set(names["small"])), len(names["small"]))
+        wanted = {row.sweep for row in ROWS if row.sweep}
+        self.assertLessEqual(wanted - {"answers", "planted", "extraction", "rag"}, set(names["small"]))
+
+    def test_p_times_b_is_n(self):
+        sweep = next(s for s in make_sweeps(SMALL, []) if s.name == "prompts")
+        for cell in sweep.cells:
+            p, b = (int(cell.command[cell.command.index(o) + 1]) for o in ("--questions-per-stack", "--stacks"))
+            self.assertEqual(p * b, SMALL.together)
+
+    def test_flat_counts_for_all_streams_in_memory_alone(self):
+        json_of = dict(streams=8, strategies=[dict(strategy="flat", streams=2, questions_per_second=4.0, seconds=0.5, kv_bytes_peak=2 ** 20, prefilled_tokens=100, generated_tokens=8,
+                                                   decode_tokens_per_second=0.0)])
+        self.assertEqual(of_work()(json_of), {"flat": {"questions/s": 4.0, "s": 2.0, "KV MiB": 4.0, "rows": 432.0}})
+
+
+class Rounds(unittest.TestCase):
+    def runner(self, seconds_of_a_run, minutes=10.0, fails=()):
+        clock, now = Clock(minutes, began=0.0), [0.0]
+        runner = Runner("banyan", clock, rounds=3, log=lambda text: None)
+        calls = []
+
+        def bench(command):
+            calls.append(command[0])
+            now[0] += seconds_of_a_run
+            if command[0] in fails:
+                raise Failed("banyan bench b: exit status 3: no")
+            return {"value": len(calls)}
+        runner.bench = bench
+        self.enterContext(mock.patch("time.monotonic", lambda: now[0]))
+        sweep = Sweep("s", "S", "x", [Cell(x, [name], lambda j: {"auto": {"v": j["value"]}}) for x, name in ((1, "a"), (2, "b"))])
+        return runner, sweep, calls
+
+    def test_cells_take_turns(self):
+        runner, sweep, calls = self.runner(1.0)
+        outcome = runner.run(sweep, 100)
+        self.assertEqual(calls, ["a", "b"] * 3)
+        self.assertEqual(outcome.values["auto"], {1: {"v": [1, 3, 5]}, 2: {"v": [2, 4, 6]}})
+        self.assertEqual((outcome.rounds, outcome.left_out), (3, ""))
+
+    def test_a_round_that_does_not_fit_is_left_out(self):
+        runner, sweep, calls = self.runner(10.0)
+        outcome = runner.run(sweep, 45)
+        self.assertEqual(outcome.rounds, 2)
+        self.assertIn("2 of 3 rounds", outcome.left_out)
+
+    def test_without_time_nothing_is_run(self):
+        runner, sweep, calls = self.runner(10.0, minutes=0.0)
+        self.assertEqual(runner.run(sweep, 45).left_out, "not run: the time was over")
+        self.assertEqual(calls, [])
+
+    def test_a_failure_is_kept(self):
+        runner, sweep, calls = self.runner(1.0, fails=("b",))
+        outcome = runner.run(sweep, 45)
+        self.assertIn("exit status 3", outcome.left_out)
+        self.assertEqual((outcome.rounds, calls), (0, ["a", "b"]))
+
+
+class Papers(unittest.TestCase):
+    def test_every_row_tells_something_without_results(self):
+        rows = paper_rows(Results({}, {}))
+        self.assertEqual(len(rows), len(ROWS))
+        self.assertEqual({r.paper for r in ROWS}.__len__(), 5)
+        for row in rows:
+            self.assertTrue(row[3].startswith(("not measured", "not made here")), row)
+
+    def test_a_fall_within_the_spread_is_not_told_as_one(self):
+        sweep = Sweep("context", "C", "tokens", [])
+        near = Outcome(sweep, {"auto": {100: {"decode tok/s": [100.0, 90.0, 110.0]}, 1000: {"decode tok/s": [95.0, 85.0, 99.0]}}})
+        far = Outcome(sweep, {"auto": {100: {"decode tok/s": [100.0, 99.0, 101.0]}, 1000: {"decode tok/s": [50.0, 49.0, 51.0]}}})
+        tell = next(r for r in ROWS if r.sweep == "context").ours
+        self.assertIn("no difference beyond the spread", tell(Results({"context": near}, {})))
+        self.assertIn("−50 %", tell(Results({"context": far}, {})))
+
+    def test_the_page_escapes_what_it_is_given(self):
+        sweep = Sweep("context", "C <b>", "tokens", [])
+        page = make_page(TINY, {"machine": "<script>"}, "x & y", Results({"context": Outcome(sweep, left_out="a < b")}, {}), 1.0)
+        self.assertNotIn("<script>", page)
+        self.assertIn("a &lt; b", page)
+
+
+@unittest.skipUnless(os.environ.get("BANYAN"), "BANYAN does not name the program")
+class RealRun(unittest.TestCase):
+    def test_a_sweep_at_a_tiny_size(self):
+        with tempfile.TemporaryDirectory() as folder:
+            done = subprocess.run([sys.executable, "-m", "bench.evidence", "--size", "tiny", "--minutes", "4", "--only", "prompts", "levels", "--out", folder, "--banyan", os.environ["BANYAN"]],
+                                  cwd=ROOT, capture_output=True, text=True, timeout=280)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            made = json.loads(pathlib.Path(folder, "evidence.json").read_text())
+            self.assertIn("One shared level or two", pathlib.Path(folder, "evidence.html").read_text())
+        copies, once = (made["sweeps"]["prompts"]["values"][name] for name in ("a copy for each prompt", "stored once"))
+        memory = lambda series: [series[x]["KV MiB"][0] for x in sorted(series, key=float)]
+        # Every copy of the document is computed and stored: memory falls as P grows, to what sharing takes.
+        self.assertEqual(memory(copies), sorted(memory(copies), reverse=True))
+        self.assertGreater(memory(copies)[0], 1.5 * memory(copies)[-1])
+        self.assertEqual(memory(copies)[-1], memory(once)[-1])
+        self.assertGreater(copies["1"]["rows"][0], once["1"]["rows"][0])
+        levels = made["sweeps"]["levels"]["values"]
+        for samples in levels["both levels shared"]:
+            both, one, none = (levels[name][samples]["rows"][0] for name in ("both levels shared", "examples shared alone", "nothing shared"))
+            self.assertLess(both, one)
+            self.assertLess(one, none)
+
+
+if __name__ == "__main__":
+    unittest.main()

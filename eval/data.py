@@ -1,0 +1,141 @@
+"""Data sets by name: where they are found, and what a file of one must look like.
+
+    python3 -m eval list [--data FOLDER]
+    python3 -m eval get NAME [--data FOLDER] [--out FOLDER] [--overwrite]
+
+`get` writes NAME.jsonl after every row of it was checked. Three kinds of names: files of FOLDER (default: BANYAN_DATA of the environment, else ../shared/data where it is),
+the samples that ship here (`eval/samples`), and sets that are generated from a seed (`eval.sets`), which no model can have been trained on word for word.
+Rows that are not of a known form are an error with file and line; nothing is written then. A question file may have documents that a model was trained on: for the models
+trained here, `get` marks rows that training may use with "trained_on": true (`train.reader_data.is_held`), and says how many.
+"""
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from pathlib import Path
+
+from eval.sets import make_sets
+from train.reader_data import is_held
+
+SAMPLES = Path(__file__).parent / "samples"
+GENERATED = ("haystack_1k", "haystack_3k", "choice", "extract", "code_16", "code", "two_hop_16", "two_hop_joined")
+TRAINED = ("squad2", "narrativeqa", "drop", "covidqa", "fairytaleqa")  # files of which train.reader_data knows what is held out
+
+
+class BadRow(ValueError):
+    pass
+
+
+def _text(row: dict, name: str) -> bool:
+    return isinstance(row.get(name), str)
+
+
+def kind_of(row: object) -> str:
+    """questions, documents (one question over several) or values. Raises BadRow, which says what is missing."""
+    if not isinstance(row, dict) or "id" not in row:
+        raise BadRow("expected an object with an 'id'")
+    if "questions" in row:
+        if not _text(row, "context") or not isinstance(row["questions"], list):
+            raise BadRow("'questions' without a 'context', or no list")
+        for q in row["questions"]:
+            if not isinstance(q, dict) or not _text(q, "question"):
+                raise BadRow("a question without the text 'question'")
+            right = isinstance(q.get("answers"), list) or ("choices" in q and isinstance(q.get("right"), int) and 0 <= q["right"] < len(q["choices"]))
+            if not right:
+                raise BadRow(f"question {q.get('id')!r}: expected 'answers', a list, or 'choices' and the number of the 'right' one")
+        return "questions"
+    if "documents" in row:
+        if not _text(row, "question") or not isinstance(row.get("answers"), list) or not all(isinstance(d, dict) and _text(d, "text") for d in row["documents"]):
+            raise BadRow("expected 'question', 'answers' and 'documents' with a 'text' each")
+        return "documents"
+    if "attributes" in row:
+        if not _text(row, "text") or not isinstance(row.get("values"), dict):
+            raise BadRow("expected 'text' and 'values'")
+        return "values"
+    raise BadRow("expected 'questions', 'documents' or 'attributes'")
+
+
+def read_checked(path: Path) -> tuple[str, list[dict]]:
+    """(kind, rows). Raises BadRow with file and line."""
+    rows, kinds = [], set()
+    with path.open(encoding="utf-8") as lines:
+        for number, line in enumerate(lines, 1):
+            if not line.strip():
+                continue
+            try:
+                rows.append(json.loads(line))
+                kinds.add(kind_of(rows[-1]))
+            except (BadRow, json.JSONDecodeError) as bad:
+                raise BadRow(f"{path}, line {number}: {bad}") from None
+            if len(kinds) > 1:
+                raise BadRow(f"{path}, line {number}: a row of another kind: {sorted(kinds)}")
+    if not rows:
+        raise BadRow(f"{path}: no rows")
+    return kinds.pop(), rows
+
+
+def default_folder() -> Path | None:
+    named = os.environ.get("BANYAN_DATA")
+    beside = Path(__file__).resolve().parents[2] / "shared" / "data"
+    return Path(named) if named else beside if beside.is_dir() else None
+
+
+def names(folder: Path | None) -> dict[str, str]:
+    """Name → where it comes from."""
+    found = {name: "generated (eval.sets)" for name in GENERATED}
+    for path in sorted(SAMPLES.glob("*.jsonl")):
+        found.setdefault(path.stem, "sample (eval/samples)")
+    for path in sorted(folder.glob("*.jsonl")) if folder else []:
+        found[path.stem] = f"file of {folder.name}"
+    return found
+
+
+def get(name: str, folder: Path | None, seed: int = 1, scale: float = 1.0) -> tuple[str, list[dict]]:
+    """(kind, rows); rows of documents that training may use are marked."""
+    known = names(folder)
+    if name not in known:
+        raise KeyError(f"no data set '{name}'; there are: {', '.join(sorted(known))}")
+    if folder and (folder / f"{name}.jsonl").is_file():
+        kind, rows = read_checked(folder / f"{name}.jsonl")
+    elif (SAMPLES / f"{name}.jsonl").is_file() and name not in GENERATED:
+        kind, rows = read_checked(SAMPLES / f"{name}.jsonl")
+    else:
+        rows = make_sets(seed, scale)[name]
+        kind = kind_of(rows[0])
+    if name in TRAINED:
+        rows = [r if is_held(name, r["id"]) else dict(r, trained_on=True) for r in rows]
+    return kind, rows
+
+
+def main(arguments: list[str]) -> int:
+    p = argparse.ArgumentParser(prog="python3 -m eval", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("command", choices=("list", "get"))
+    p.add_argument("name", nargs="?")
+    p.add_argument("--data", type=Path, default=default_folder())
+    p.add_argument("--out", type=Path, default=Path("."))
+    p.add_argument("--overwrite", action="store_true")
+    p.add_argument("--scale", type=float, default=1.0, help="size of a generated set")
+    a = p.parse_args(arguments)
+    if a.command == "list":
+        for name, source in sorted(names(a.data).items()):
+            print(f"{name:20} {source}")
+        return 0
+    if not a.name:
+        p.error("get: expected a name; 'list' shows them")
+    target = a.out / f"{a.name}.jsonl"
+    if target.exists() and not a.overwrite:
+        print(f"{target}: is there already; --overwrite replaces it", file=sys.stderr)
+        return 2
+    try:
+        kind, rows = get(a.name, a.data, scale=a.scale)
+    except (BadRow, KeyError) as wrong:
+        print(wrong.args[0], file=sys.stderr)
+        return 2
+    a.out.mkdir(parents=True, exist_ok=True)
+    target.write_text("".join(json.dumps(r, ensure_ascii=False) + "\n" for r in rows), encoding="utf-8")
+    answers = sum(len(r.get("questions", r.get("attributes", [0]))) for r in rows)
+    marked = sum(r.get("trained_on", False) for r in rows)
+    print(f"{target}: {len(rows)} rows of {kind}, {answers} answers" + (f"; {marked} rows are of documents that the models here may have been trained on" if marked else ""))
+    return 0

@@ -1,0 +1,109 @@
+"""Many questions on one long document with planted facts: time and accuracy as the questions grow (Hydragen's Figure 5).
+
+    python3 -m eval.planted -m MODEL [--adapter DIR] [--tokens 3000] [--questions 8,64,256] [--strategies auto,paged,flat] [--json FILE] [-- --threads 2]
+
+Sentences that state facts stand between sentences that say nothing, until the document has about --tokens tokens of the shipped tokenizer. Names and
+wordings are those that training holds out. A fifth of the questions asks what the text does not say, and wants `null`. `flat` computes the document for every
+question: it gets the first --flat-questions of them, and its time for all is by calculation, which the table marks with ~. Runs take turns; medians
+with their spread; `same`: answers that are the first strategy's, letter for letter.
+"""
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import statistics
+from pathlib import Path
+
+from eval.reading import answers_of, judge, means
+from eval.sets import TOKENIZER
+from eval.seqbatch import run
+from train.documents import make_world, write
+from train.lexicon import HELD, Lexicon
+from train.questions import forward, unanswerable
+from train.tokenizer import Tokenizer
+
+UNKNOWN = 5  # one question in so many has no answer
+MOST_MISSES = 1000  # draws without a new question, before there are none left
+
+
+def planted_document(tokens: int, questions: int, seed: int = 1) -> dict:
+    """An `ask` record; the first questions of a longer list are those of a shorter one."""
+    lex, tokenizer = Lexicon(random.Random(f"planted {seed} {tokens}"), HELD), Tokenizer.load(TOKENIZER)
+    facts = max(4, tokens // 40)
+    world = make_world(lex, facts)
+    text, hay = "", 0.0
+    while len(tokenizer.encode(text)) < tokens * 0.93 and hay < 50:  # more and more sentences that say nothing
+        longer = write(lex, world, hay)
+        if len(tokenizer.encode(longer)) > tokens and text:
+            break
+        text, hay = longer, hay + 0.25
+    asked, seen, misses = [], set(), 0
+    while len(asked) < questions and misses < MOST_MISSES:
+        misses += 1
+        wants_null = len(asked) % UNKNOWN == UNKNOWN - 1
+        branch = unanswerable(lex, world) if wants_null else forward(lex, lex.choice(world.facts))
+        if branch is None or branch.question in seen:
+            continue
+        seen.add(branch.question)
+        misses = 0
+        asked.append(dict(id=f"q{len(asked)}", question=branch.question, answers=[] if branch.answer == "null" else [branch.answer]))
+    if len(asked) < questions:
+        raise ValueError(f"a document of {tokens} tokens has no {questions} different questions: {len(asked)} were found")
+    return dict(id=f"planted-{tokens}", context=text, questions=asked)
+
+
+def measure(a: argparse.Namespace, tokens: int, counts: list[int], strategies: list[str], repeat: int, flat_questions: int) -> list[dict]:
+    """A row for each number of questions and strategy. `a`: banyan, model, adapter, options."""
+    whole = planted_document(tokens, max(counts))
+    rows = []
+    for count in counts:
+        record = dict(whole, questions=whole["questions"][:count])
+        runs: dict[str, list[tuple[dict, dict]]] = {}
+        for _ in range(repeat):
+            for strategy in strategies:
+                asked = dict(record, questions=record["questions"][:flat_questions]) if strategy == "flat" else record
+                written, receipt = run(a, [asked], ["--strategy", strategy, "--max-new", "24", "--no-copy"])
+                runs.setdefault(strategy, []).append((answers_of(written), receipt))
+        first = runs[strategies[0]][0][0]
+        for strategy, made in runs.items():
+            found, receipt = made[0]
+            part = dict(record, questions=record["questions"][:len(found)])
+            scale = count / len(part["questions"])
+            seconds = [r["seconds"]["total"] * scale for _, r in made]
+            score = means(judge([part], found))
+            rows.append(dict(questions=count, strategy=strategy, ran=len(part["questions"]), seconds=seconds, median=statistics.median(seconds), exact=score["exact"], f1=score["f1"],
+                             errors=score["errors"], same=sum(found[k] == first.get(k) for k in found) / len(found), prompt_tokens=receipt["prompt_tokens"], prefilled_tokens=receipt["prefilled_tokens"]))
+    return rows
+
+
+def table(rows: list[dict]) -> str:
+    lines = ["| questions | strategy | seconds | exact | F1 | same | tokens computed |", "|---" * 7 + "|"]
+    for r in rows:
+        about = "~" if r["ran"] < r["questions"] else ""
+        spread = f" ({min(r['seconds']):.2f} to {max(r['seconds']):.2f})" if len(r["seconds"]) > 1 else ""
+        lines.append(f"| {r['questions']} | {r['strategy']} | {about}{r['median']:.2f}{spread} | {100 * r['exact']:.1f} % of {r['ran']} | {100 * r['f1']:.1f} % | {100 * r['same']:.0f} % | {r['prefilled_tokens']} |")
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("-m", "--model", required=True)
+    p.add_argument("--adapter", default="")
+    p.add_argument("--tokens", type=int, default=3000)
+    p.add_argument("--questions", default="8,64,256")
+    p.add_argument("--strategies", default="auto,paged,flat")
+    p.add_argument("--flat-questions", type=int, default=4)
+    p.add_argument("--repeat", type=int, default=1)
+    p.add_argument("--banyan", default="build/release/banyan")
+    p.add_argument("--json", type=Path)
+    p.add_argument("options", nargs="*", help="options for `banyan ask`, after --")
+    a = p.parse_args()
+    rows = measure(a, a.tokens, [int(n) for n in a.questions.split(",")], a.strategies.split(","), a.repeat, a.flat_questions)
+    print(table(rows))
+    if a.json:
+        a.json.write_text(json.dumps(rows, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

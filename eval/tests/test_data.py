@@ -1,0 +1,88 @@
+"""Data sets by name: forms that are read, errors that name file and line, documents of training that are marked."""
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import tempfile
+import unittest
+from pathlib import Path
+
+from eval.data import BadRow, get, kind_of, main, names, read_checked
+from eval.planted import planted_document
+from train.reader_data import is_held
+
+QUESTION = dict(id="a", context="Ruth left.", questions=[dict(id="1", question="Who left?", answers=["Ruth"])])
+
+
+class Forms(unittest.TestCase):
+    def test_kinds(self):
+        self.assertEqual(kind_of(QUESTION), "questions")
+        self.assertEqual(kind_of(dict(id=1, context="x", questions=[dict(question="q", choices=["a", "b"], right=1)])), "questions")
+        self.assertEqual(kind_of(dict(id=1, question="q", answers=[], documents=[dict(text="t")])), "documents")
+        self.assertEqual(kind_of(dict(id=1, text="t", attributes=["a"], values={})), "values")
+        for bad in ([], {}, dict(id=1), dict(id=1, questions=[]), dict(id=1, context="x", questions=[dict(question="q")]), dict(id=1, context="x", questions=[dict(question="q", choices=["a"], right=1)]),
+                    dict(id=1, question="q", answers=[], documents=[{}]), dict(id=1, attributes=[], text="t")):
+            with self.assertRaises(BadRow):
+                kind_of(bad)
+
+    def test_errors_name_the_line(self):
+        with tempfile.TemporaryDirectory() as folder:
+            file = Path(folder, "x.jsonl")
+            for lines, where in (([QUESTION, {}], "line 2"), ([QUESTION, dict(id=1, text="t", attributes=[], values={})], "another kind"), ([], "no rows")):
+                file.write_text("".join(json.dumps(row) + "\n" for row in lines))
+                with self.assertRaisesRegex(BadRow, where):
+                    read_checked(file)
+            file.write_text("{\n")
+            with self.assertRaisesRegex(BadRow, "x.jsonl, line 1"):
+                read_checked(file)
+
+
+class Names(unittest.TestCase):
+    def test_documents_of_training_are_marked(self):
+        rows = [dict(QUESTION, id=f"narrativeqa-{n}") for n in range(40)]
+        with tempfile.TemporaryDirectory() as folder:
+            Path(folder, "narrativeqa.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+            kind, found = get("narrativeqa", Path(folder))
+        self.assertEqual(kind, "questions")
+        self.assertEqual([r["id"] for r in found if not r.get("trained_on")], [r["id"] for r in rows if is_held("narrativeqa", r["id"])])
+        self.assertTrue(any(r.get("trained_on") for r in found))
+
+    def test_samples_and_generated_sets(self):
+        self.assertEqual(get("natural", None)[0], "questions")
+        kind, rows = get("code_16", None, scale=0.02)
+        self.assertEqual((kind, len(rows), len(rows[0]["documents"])), ("documents", 1, 16))
+        self.assertIn("haystack_1k", names(None))
+
+    def test_the_command(self):
+        def run(*arguments):
+            out = io.StringIO()
+            with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
+                return main(list(arguments)), out.getvalue()
+        with tempfile.TemporaryDirectory() as folder:
+            code, said = run("get", "natural", "--out", folder)
+            self.assertEqual((code, "13 rows of questions, 100 answers" in said), (0, True), said)
+            self.assertEqual(run("get", "natural", "--out", folder)[0], 2)  # nothing is replaced unasked
+            code, said = run("get", "nosuchset", "--out", folder)
+            self.assertEqual((code, "no data set 'nosuchset'" in said), (2, True))
+        self.assertIn("natural", run("list")[1])
+
+
+class Planted(unittest.TestCase):
+    def test_more_questions_begin_with_the_fewer(self):
+        few, many = planted_document(400, 4), planted_document(400, 10)
+        self.assertEqual(few["context"], many["context"])
+        self.assertEqual(few["questions"], many["questions"][:4])
+        self.assertEqual(len({q["question"] for q in many["questions"]}), 10)
+        self.assertEqual([bool(q["answers"]) for q in many["questions"][:5]], [True] * 4 + [False])
+        for q in many["questions"]:
+            for answer in q["answers"]:
+                self.assertIn(answer, many["context"])
+
+    def test_too_many_is_an_error(self):
+        with self.assertRaisesRegex(ValueError, "no 100000 different"):
+            planted_document(60, 100000)
+
+
+if __name__ == "__main__":
+    unittest.main()

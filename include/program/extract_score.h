@@ -1,0 +1,132 @@
+// How good extracted values are: rows of `banyan extract` against rows that say what is right.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "program/calibration.h"
+
+namespace banyan {
+
+// What became of a slot (an attribute of a document).
+enum class SlotOutcome {
+  kCorrect,
+  kCorrectNull,   // null, and nothing is right
+  kIncorrect,     // another value than the right one
+  kMissing,       // null, or no row, where there is a right value
+  kHallucinated,  // a value where null is right
+};
+const char* SlotOutcomeName(SlotOutcome outcome);
+
+// Counts of slots, and the scores that follow from them. A score whose denominator is 0 is 0.
+struct SlotCounts {
+  std::int64_t correct = 0, correct_null = 0, incorrect = 0, missing = 0, hallucinated = 0;
+  double credit = 0.0;  // correct, plus the shares in [0, 1] of incorrect values that overlap
+
+  // `share`: of the right value that an incorrect one has.
+  void Add(SlotOutcome outcome, double share = 0.0);
+  SlotCounts& operator+=(const SlotCounts& other);
+
+  std::int64_t right() const { return correct + correct_null; }
+  std::int64_t slots() const { return right() + incorrect + missing + hallucinated; }
+  double accuracy() const;  // right / slots
+
+  // With nulls: a null is a value like any other.
+  double precision() const;  // right / (right + hallucinated + incorrect)
+  double recall() const;     // right / (right + missing + incorrect)
+  double f1() const;
+
+  // Strict: correct nulls do not count, so that writing null everywhere scores 0.
+  double strict_precision() const;  // correct / (correct + incorrect + hallucinated)
+  double strict_recall() const;     // correct / (correct + incorrect + missing)
+  double strict_f1() const;
+  double partial_f1() const;  // the same with `credit` instead of `correct`
+};
+
+// The slots of one document, as resamples need them.
+struct DocumentCounts {
+  SlotCounts all, labelled;
+};
+
+// How fast a run was.
+struct RunSpeed {
+  double documents_per_second = 0.0;
+  std::optional<double> cost_per_1000;  // in the currency of the price
+};
+
+struct ExtractScores {
+  SlotCounts all;                          // every slot that counts
+  SlotCounts labelled;                     // of these, those that the gold rows name
+  SlotCounts all_null, all_null_labelled;  // of a run that writes null everywhere: the baseline
+  std::map<std::string, SlotCounts> by_attribute, by_category, by_type;
+  std::int64_t documents = 0;    // that say what is right
+  std::int64_t without_row = 0;  // of these, those without a row: all their values are missing
+  std::int64_t unlabelled = 0;   // slots that were left out, because nothing says what is right
+  std::map<std::pair<std::string, std::string>, SlotOutcome> slots;  // by id (JSON) and attribute
+  std::vector<DocumentCounts> by_document;                           // in the order of the ids
+  // `confidence` of the rows, where these are probabilities.
+  std::vector<ConfidencePoint> confidences;
+  bool log_probabilities = false;  // they are log-probabilities: nothing to calibrate
+  std::optional<RunSpeed> speed;
+};
+
+struct ExtractScoreOptions {
+  // JSONL of {"id","values":{…},"category"?}. A list is what a list attribute is to have; of
+  // another attribute, any of its texts is right.
+  std::string gold;
+  std::string output;               // what `extract` wrote, as JSONL
+  bool unlabelled_is_null = false;  // attributes that the gold row does not name: null is right
+  std::string schema;               // the text of a schema: types of attributes; empty: guessed
+  std::string schema_name;          // what messages call it
+};
+
+// Texts are compared as SQuAD does: without case, articles, punctuation and extra space; numbers by
+// value (12 is 12.0); dates, booleans and enum values exactly; lists as sets. Types are those of
+// the schema, else those that the right values have. Throws kNotFound, kInput, kUsage.
+ExtractScores ScoreExtract(const ExtractScoreOptions& options);
+
+// By the receipt beside `output` (`--receipt OUTPUT.receipt.json`), if there is one. Throws kFormat
+// for a receipt that is none. `price_per_hour` 0: the cost that the receipt has, if any.
+std::optional<RunSpeed> SpeedFromReceipt(const std::string& output, double price_per_hour);
+// REQUIRES: seconds > 0.
+RunSpeed SpeedOf(std::int64_t documents, double seconds, double price_per_hour);
+
+// The middle 95 % of what resamples of the documents score.
+struct ScoreInterval {
+  double low = 0.0, high = 0.0;
+};
+struct ScoreIntervals {
+  ScoreInterval strict_f1, partial_f1, labelled_f1, f1, accuracy;
+};
+// Documents are drawn with replacement, as many as there are, `resamples` times, always the same
+// ones. REQUIRES: resamples > 0.
+ScoreIntervals BootstrapIntervals(const std::vector<DocumentCounts>& documents, int resamples);
+// Of the difference in strict F1, one − other, over the same draws. REQUIRES: as many documents in
+// both, in the same order.
+ScoreInterval BootstrapDifference(const std::vector<DocumentCounts>& one,
+                                  const std::vector<DocumentCounts>& other, int resamples);
+
+struct ScoredRun {
+  std::string name;
+  ExtractScores scores;
+};
+struct ScoreTableOptions {
+  std::string rule;      // what becomes of unlabelled slots, for people
+  int resamples = 1000;  // 0: no intervals
+};
+
+// For people. RunsText: a row for every run, and one for null everywhere; with several runs, how
+// each differs from the first. DetailText: of one run, all, types, categories and attributes.
+// CompareText: two runs attribute by attribute, and the slots that only one has right.
+std::string RunsText(const std::vector<ScoredRun>& runs, const ScoreTableOptions& options);
+std::string DetailText(const ExtractScores& scores);
+std::string CompareText(const ExtractScores& one, const ExtractScores& other);
+// For programs, one line: {"documents","all":{…},…}; or of several {"runs":[{"name",…},…]}.
+std::string ScoreJson(const ExtractScores& scores, const ScoreTableOptions& options);
+std::string RunsJson(const std::vector<ScoredRun>& runs, const ScoreTableOptions& options);
+
+}  // namespace banyan

@@ -1,0 +1,173 @@
+"""Banyan in DuckDB: questions, choices, extraction and vectors as SQL functions.
+
+>>> import duckdb, banyan.duckdb
+>>> con = duckdb.connect("boats.db")
+>>> banyan.duckdb.register(con, model="smollm2-135m-instruct")
+>>> con.sql("SELECT name, ask(page, 'Who steers it?') AS skipper FROM 'pages/*.parquet'")
+
+All rows of a chunk (2048) run together, and rows with the same text share it. What was answered is kept in the table
+``banyan_cache`` of the database, by a hash of model, options, text and question: asked again, no model runs. NULL in,
+NULL out; a row that cannot be answered is NULL, and ``FROM banyan_errors()`` says why.
+"""
+from __future__ import annotations
+
+import json
+import os
+from typing import Any, Mapping, Sequence
+
+from ._answers import Answers, Cache, Cell, MemoryCache, cells_of
+from ._embed import Encoder
+from ._errors import Error
+from ._model import Model
+from ._options import EngineOptions
+from ._schema_types import sql_structure
+from ._tables import pyarrow
+
+CACHE_TABLE = "banyan_cache"
+_FUNCTIONS = ("ask", "ask_choice", "extract_json", "embed", "banyan_error_list")
+
+
+class TableCache:
+    """Results in a table of the database, on a connection of its own, so that a running query can use it. Of a database
+    that cannot be written to: what its table has, and memory for the rest."""
+
+    def __init__(self, con: Any, table: str) -> None:
+        self._con = con.cursor()
+        database, schema, self._read_only = con.execute(
+            "SELECT current_database(), current_schema(), readonly FROM duckdb_databases() "
+            "WHERE database_name = current_database()").fetchall()[0]
+        self._memory = MemoryCache()
+        self._table = ".".join('"' + name.replace('"', '""') + '"' for name in (database, schema, table))
+        self._exists = True
+        if self._read_only:
+            self._exists = self._con.execute(
+                "SELECT count(*) > 0 FROM duckdb_tables() WHERE (database_name, schema_name, table_name) = (?, ?, ?)",
+                [database, schema, table]).fetchall()[0][0]
+        else:
+            self._con.execute(f"CREATE TABLE IF NOT EXISTS {self._table} (key VARCHAR PRIMARY KEY, value VARCHAR)")
+
+    def get(self, keys: Sequence[str]) -> dict[str, str]:
+        found = self._memory.get(keys)
+        if self._exists:
+            rows = self._con.execute(f"SELECT key, value FROM {self._table} WHERE key IN (SELECT unnest(?))", [list(keys)])
+            found.update(rows.fetchall())
+        return found
+
+    def put(self, results: Mapping[str, str]) -> None:
+        if self._read_only:
+            self._memory.put(results)
+        elif results:
+            self._con.execute(f"INSERT OR REPLACE INTO {self._table} SELECT unnest(?), unnest(?)",
+                              [list(results), list(results.values())])
+
+
+def _cache(con: Any, cache: bool | str) -> Cache:
+    return MemoryCache() if cache is False else TableCache(con, CACHE_TABLE if cache is True else cache)
+
+
+class Registered:
+    """What `register` made: `answers` counts and keeps errors; `close` takes the functions away and frees the model."""
+
+    def __init__(self, con: Any, answers: Answers, own_model: bool, own_encoder: bool) -> None:
+        self._con, self.answers = con, answers
+        self._own = (own_model, own_encoder)
+
+    def close(self) -> None:
+        for name in _FUNCTIONS:
+            try:
+                self._con.remove_function(name)
+            except Exception:  # of a connection that is closed, or a function that is gone
+                pass
+        if self._own[0]:
+            self.answers.model.close()
+        if self._own[1] and self.answers.encoder is not None:
+            self.answers.encoder.close()
+
+    def __enter__(self) -> Registered:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def register(con: Any, *, model: Model | str | os.PathLike[str] | None = None,
+             encoder: Encoder | str | os.PathLike[str] | None = None,
+             schemas: Mapping[str, str | Mapping[str, Any]] | None = None, ask: Mapping[str, Any] | None = None,
+             extract: Mapping[str, Any] | None = None, engine: EngineOptions | None = None,
+             cache: bool | str = True) -> Registered:
+    """Gives the connection these functions; an earlier `register` on it is replaced.
+
+    | SQL | result |
+    |---|---|
+    | `ask(text, question)` | VARCHAR |
+    | `ask_choice(text, question, labels)` | STRUCT(label VARCHAR, probability DOUBLE) |
+    | `extract_NAME(text)`, for each of `schemas` | STRUCT of the schema's types |
+    | `extract_json(text, schema)` | the values as JSON, by a schema that stands in the query |
+    | `embed(text)` | FLOAT[], with `encoder` |
+    | `banyan_errors()` | a table: task, about, text, reason |
+
+    `model` and `encoder` are loaded ones, or names and paths. `ask` and `extract` have options of `banyan.ask` and
+    `banyan.extract` for all calls: ``ask={"max_new": 32, "copy": True}``. `cache`: True keeps results in the table
+    ``banyan_cache``, a text names another table, False forgets them with the process. (A function called ``extract``
+    cannot be: SQL's own EXTRACT has that name.)
+    """
+    structures = {name: sql_structure(schema) for name, schema in (schemas or {}).items()}
+    for name in structures:
+        if not name.isidentifier():
+            raise Error(f"schemas: '{name}': expected a name of letters, digits and underscores")
+    arrow = pyarrow()
+    loaded = model if isinstance(model, Model) else Model(model)
+    vectors = encoder if encoder is None or isinstance(encoder, Encoder) else Encoder(encoder)
+    answers = Answers(loaded, vectors, options={"ask": ask or {}, "extract": extract or {}}, engine=engine,
+                      cache=_cache(con, cache))
+    registered = Registered(con, answers, not isinstance(model, Model), vectors is not None and vectors is not encoder)
+    _create(con, answers, arrow)
+    for name, structure in structures.items():
+        text = schemas[name]  # type: ignore[index]
+        con.execute(f"CREATE OR REPLACE TEMP MACRO extract_{name}(text) AS json_transform(extract_json(text, "
+                    f"{_literal(text if isinstance(text, str) else json.dumps(text))}), {_literal(json.dumps(structure))})")
+    return registered
+
+
+def _literal(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
+def _create(con: Any, answers: Answers, arrow: Any) -> None:
+    choice = arrow.struct([("label", arrow.string()), ("probability", arrow.float64())])
+
+    def ask_texts(text: Any, question: Any) -> Any:
+        return arrow.array(answers(cells_of("ask", text.to_pylist(), question.to_pylist())), arrow.string())
+
+    def ask_labels(text: Any, question: Any, labels: Any) -> Any:
+        return arrow.array(answers(cells_of("choice", text.to_pylist(), question.to_pylist(), labels.to_pylist())), choice)
+
+    def extract_json(text: Any, schema: Any) -> Any:
+        values = answers(cells_of("extract", text.to_pylist(), schema.to_pylist()))
+        return arrow.array([None if value is None else json.dumps(value, ensure_ascii=False) for value in values], arrow.string())
+
+    def embed_texts(text: Any) -> Any:
+        cells = [None if one is None else Cell("embed", one) for one in text.to_pylist()]
+        return arrow.array(answers(cells), arrow.list_(arrow.float32()))
+
+    def error_list() -> list[dict[str, str]]:
+        return [vars(error) for error in answers.errors]
+
+    text = "VARCHAR"
+    functions: list[tuple[str, Any, list[str], str]] = [
+        ("ask", ask_texts, [text, text], text),
+        ("ask_choice", ask_labels, [text, text, "VARCHAR[]"], "STRUCT(label VARCHAR, probability DOUBLE)"),
+        ("extract_json", extract_json, [text, text], text)]
+    if answers.encoder is not None:
+        functions.append(("embed", embed_texts, [text], "FLOAT[]"))
+    for name in _FUNCTIONS:
+        try:
+            con.remove_function(name)
+        except Exception:  # there was none
+            pass
+    for name, function, parameters, result in functions:
+        con.create_function(name, function, parameters, result, type="arrow", null_handling="special")
+    con.create_function("banyan_error_list", error_list, [],
+                        "STRUCT(task VARCHAR, about VARCHAR, text VARCHAR, reason VARCHAR)[]", side_effects=True)
+    con.execute("CREATE OR REPLACE TEMP MACRO banyan_errors() AS TABLE "
+                "SELECT unnest(banyan_error_list(), recursive := true)")

@@ -1,0 +1,101 @@
+#include "engine/step_launcher.h"
+
+#include <utility>
+
+#include "base/error.h"
+
+namespace banyan {
+
+StepLauncher::StepLauncher(const EngineOptions& options, const Model::Parts& model,
+                           const Parts& parts)
+    : strategy_(options.strategy),
+      replay_(options.replay),
+      kernels_(*model.kernels),
+      engine_memory_(parts.engine_memory),
+      running_(parts.running),
+      memory_(parts.memory),
+      under_way_(parts.under_way),
+      limit_(model) {}
+
+void StepLauncher::Launch(const StepComposer& composer, StepPlan& plan) {
+  BANYAN_CHECK(under_way_.size() <= 1);
+  LaunchedStep step = under_way_.New();
+  step.decode_only = composer.decision().prefill.empty();
+  choices_.Clear();
+  for (const StreamId id : running_.order()) {
+    Stream& stream = running_.at(id);
+    if (!plan.FindLogits(stream, logits_)) continue;
+    choices_.Add(stream, logits_);
+    step.readers.push_back(id);
+    step.rows.push_back(logits_.front());
+    step.branches.push_back(static_cast<int>(logits_.size()));
+  }
+  step.take_at_once = choices_.take_at_once();
+
+  ForwardPass& model = *engine_memory_.forward;
+  ForwardOptions forward;
+  forward.skip_attention = strategy_ == Strategy::kNoAttention;
+  forward.replay = replay_;
+  forward.earlier = under_way_.latest_choices();
+  forward.only_choices =
+      model.can_only_choose() && choices_.panels().empty() && !choices_.want_logits();
+  FillTails(composer);
+  step.logits = model.Run(plan.batch(), plan.attention(), *engine_memory_.kv, forward);
+  if (forward.only_choices) {
+    model.Choose(choices_.rows(), step.choices);
+  } else {
+    kernels_.Choose(step.logits, choices_.rows(), {choices_.panels(), forward.earlier},
+                    step.choices);
+  }
+
+  for (size_t i = 0; i < step.readers.size(); ++i) {
+    Stream& stream = running_.at(step.readers[i]);
+    ++stream.tokens_under_way;
+    stream.choice = static_cast<std::int32_t>(i);
+  }
+  for (const StepBuilder::NodeRows& node : plan.rows()) {
+    memory_.MarkFilled(node.node, node.first_key + node.count);
+  }
+  Count(composer.decision(), plan);
+  under_way_.Add(std::move(step));
+}
+
+// Tails that begin with their prompt's last segment get its keys and values before the first row of
+// their own.
+void StepLauncher::FillTails(const StepComposer& composer) {
+  tails_.clear();
+  for (const StreamId id : composer.decision().extend) {
+    for (const Branch& branch : running_.at(id).branches) tails_.push_back(branch);
+  }
+  for (const StreamId id : running_.order()) {  // those that were preempted
+    const Stream& stream = running_.at(id);
+    if (stream.decodes()) continue;
+    for (const Branch& branch : stream.branches) {
+      if (composer.Touches(branch.tail)) tails_.push_back(branch);
+    }
+  }
+  memory_.FillTails(tails_);
+}
+
+void StepLauncher::Count(const StepDecision& decision, StepPlan& plan) {
+  limit_.Add(plan.Count(), static_cast<int>(plan.batch().logit_rows.size()),
+             decision.prefill.empty());
+  ++steps_;
+  decode_rows_ += decision.extend_rows;
+  for (const StepBuilder::NodeRows& row : plan.rows().subspan(decision.prefill.size())) {
+    if (!row.logits) ++recomputed_tokens_;  // of a skeleton's value
+  }
+  for (const PrefillPart& part : decision.prefill) {
+    const bool answer = memory_.forest().at(part.node).growing;
+    (answer ? recomputed_tokens_ : prefilled_tokens_) += part.count;
+  }
+}
+
+void StepLauncher::Report(Receipt& receipt) const {
+  receipt.steps = steps_;
+  receipt.decode_rows = decode_rows_;
+  receipt.prefilled_tokens = prefilled_tokens_;
+  receipt.recomputed_tokens = recomputed_tokens_;
+}
+
+}  // namespace banyan

@@ -1,0 +1,36 @@
+// MixExperts on the device: tables of experts, memory for the choices, and the order of launches.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "kernels/cuda/device/device.h"
+#include "kernels/cuda/experts/expert_kernels.h"
+#include "kernels/cuda/weights/device_matrix.h"
+#include "kernels/kernels.h"
+
+namespace banyan::cuda {
+
+// Where the matrices of all experts lie.
+class DeviceExperts : public ExpertTable {
+ public:
+  std::vector<ExpertPart> gate_up, down;  // parts that make up the rows of a matrix
+  DeviceMemory places;                    // what their `experts` point into
+};
+
+class ExpertMixer {
+ public:
+  ExpertMixer(std::shared_ptr<const Device> device, Precision precision)
+      : device_(std::move(device)), precision_(precision) {}
+
+  // Throws kUnsupported where experts are stored in different ways.
+  std::shared_ptr<const ExpertTable> Gather(std::vector<ExpertWeights> experts);
+  void Mix(const Tensor& x, const ExpertCall& call, Tensor& out);
+
+ private:
+  std::shared_ptr<const Device> device_;
+  Precision precision_;
+  DeviceMemory routes_;  // of a stretch of rows; made with the first table
+};
+
+}  // namespace banyan::cuda

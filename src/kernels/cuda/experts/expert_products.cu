@@ -1,0 +1,214 @@
+// Products grouped by expert. A warp takes 16 outputs and the rows of a tile, operands straight
+// from memory; every output is the same chain of matrix instructions as in other products
+// (device/mma.cuh), of fused multiply-adds in float32.
+#include "kernels/cuda/device/launch.cuh"
+#include "kernels/cuda/experts/expert_kernels.h"
+#include "kernels/cuda/weights/compact_form.cuh"
+
+namespace banyan::cuda {
+namespace {
+
+constexpr int kWarps = 4, kRowTiles = kExpertTileRows / 8;
+
+__device__ std::uint32_t Word(const __nv_bfloat16* p) {
+  return *reinterpret_cast<const std::uint32_t*>(p);
+}
+
+// The x of the slot's row or of the slot itself. Slots past the end repeat the last one.
+template <typename X>
+__device__ const X* RowOfTile(const ExpertRoutes& routes, const ExpertProduct& product,
+                              const ExpertTile& tile, int i) {
+  const int slot = tile.begin + min(i, tile.count - 1);
+  const std::int64_t row = product.by_row ? routes.row[slot] : slot;
+  return static_cast<const X*>(product.x) + row * product.part.stride;
+}
+
+__device__ void StoreExpertSum(const ExpertProduct& product, const ExpertMatrixPart& weights,
+                               int slot, std::int64_t n, float sum) {
+  const std::int64_t output = product.part.first_row + n;
+  if (weights.bias != nullptr) sum = __fadd_rn(sum, weights.bias[output]);
+  product.out[slot * product.out_stride + output] = sum;
+}
+
+// bf16 rows.
+struct PlainWeights {
+  static constexpr int kColumns = 16;  // that Steps goes through
+  const __nv_bfloat16* low;
+  std::int64_t eight_rows;
+
+  __device__ PlainWeights(const ExpertPart& part, const ExpertMatrixPart& weights,
+                          std::int64_t row_tile, int lane)
+      : low(static_cast<const __nv_bfloat16*>(weights.weights) +
+            (row_tile * 16 + lane / 4) * part.stride + lane % 4 * 2),
+        eight_rows(8 * part.stride) {}
+  // multiply(column, fragment) for every 16 columns from `column` on.
+  template <typename Multiply>
+  __device__ void Steps(std::int64_t column, std::int64_t /*columns*/,
+                        const Multiply& multiply) const {
+    const __nv_bfloat16* at = low + column;
+    const std::uint32_t a[4] = {Word(at), Word(at + eight_rows), Word(at + 8),
+                                Word(at + eight_rows + 8)};
+    multiply(column, a);
+  }
+};
+
+template <CompactForm kForm>
+struct CodedWeights {
+  static constexpr int kColumns = kTileColumns<kForm>;
+  const std::uint8_t* codes;
+  const std::uint8_t* records;
+
+  __device__ CodedWeights(const ExpertPart& part, const ExpertMatrixPart& weights,
+                          std::int64_t row_tile, int lane) {
+    const std::int64_t first = row_tile * ((part.stride + kColumns - 1) / kColumns);
+    codes = static_cast<const std::uint8_t*>(weights.weights) + first * kTileBytes + lane * 16;
+    records = weights.records + (first * 8 + lane / 4) * Form<kForm>::kRecordBytes;
+  }
+  template <typename Multiply>
+  __device__ void Steps(std::int64_t column, std::int64_t columns, const Multiply& multiply) const {
+    const std::int64_t tile = column / kColumns;
+    const uint4 four = *reinterpret_cast<const uint4*>(codes + tile * kTileBytes);
+    const std::uint32_t words[4] = {four.x, four.y, four.z, four.w};
+    const std::uint8_t* record = records + tile * 8 * Form<kForm>::kRecordBytes;
+#pragma unroll
+    for (int step = 0; step < kTileSteps<kForm>; ++step) {
+      if (column + step * 16 >= columns) break;
+      std::uint32_t a[4];
+      FragmentAt<kForm>(words, record, step, a);
+      multiply(column + step * 16, a);
+    }
+  }
+};
+
+template <typename Weights>
+__global__ void __launch_bounds__(kWarps * 32)
+    ExpertKernel(ExpertRoutes routes, ExpertProduct product) {
+  LetNextKernelStart();
+  WaitForEarlierKernels();
+  if (static_cast<int>(blockIdx.y) >= *routes.tile_count) return;
+  const ExpertTile tile = routes.tiles[blockIdx.y];
+  const ExpertPart& part = product.part;
+  const ExpertMatrixPart weights = part.experts[tile.expert];
+  const int lane = static_cast<int>(threadIdx.x) % 32, g = lane / 4, t = lane % 4;
+  const std::int64_t row_tile =
+      static_cast<std::int64_t>(blockIdx.x) * kWarps + static_cast<int>(threadIdx.x) / 32;
+  if (row_tile * 16 >= part.rows) return;
+  const Weights w(part, weights, row_tile, lane);
+  const __nv_bfloat16* xs[kRowTiles];
+#pragma unroll
+  for (int i = 0; i < kRowTiles; ++i) {
+    xs[i] = RowOfTile<__nv_bfloat16>(routes, product, tile, i * 8 + g) + 2 * t;
+  }
+  float sums[kRowTiles][4] = {};
+  const auto multiply = [&](std::int64_t k, const std::uint32_t(&a)[4]) {
+#pragma unroll
+    for (int i = 0; i < kRowTiles; ++i) {
+      if (i * 8 >= tile.count) break;  // the same for the whole block
+      Mma(sums[i], a, Word(xs[i] + k), Word(xs[i] + k + 8), __nv_bfloat16{});
+    }
+  };
+#pragma unroll 4
+  for (std::int64_t column = 0; column < part.stride; column += Weights::kColumns) {
+    w.Steps(column, part.stride, multiply);
+  }
+#pragma unroll
+  for (int i = 0; i < kRowTiles; ++i) {
+#pragma unroll
+    for (int c = 0; c < 4; ++c) {
+      const int r = i * 8 + 2 * t + c % 2;
+      const std::int64_t n = row_tile * 16 + g + 8 * (c / 2);
+      if (r < tile.count && n < part.rows) {
+        StoreExpertSum(product, weights, tile.begin + r, n, sums[i][c]);
+      }
+    }
+  }
+}
+
+// Float32: blocks of 64 outputs and a tile's rows, eight sums a thread.
+constexpr int kBlock = 64, kStep = 16, kThreadsF32 = 256;
+
+__global__ void __launch_bounds__(kThreadsF32)
+    ExpertKernelF32(ExpertRoutes routes, ExpertProduct product) {
+  LetNextKernelStart();
+  WaitForEarlierKernels();
+  if (static_cast<int>(blockIdx.y) >= *routes.tile_count) return;
+  __shared__ float xs[kStep][kExpertTileRows + 4], ws[kStep][kBlock + 4];
+  const ExpertTile tile = routes.tiles[blockIdx.y];
+  const ExpertPart& part = product.part;
+  const ExpertMatrixPart weights = part.experts[tile.expert];
+  const auto* w = static_cast<const float*>(weights.weights);
+  const std::int64_t out0 = static_cast<std::int64_t>(blockIdx.x) * kBlock;
+  const int me = static_cast<int>(threadIdx.x), tx = me % 16, ty = me / 16;
+  float sums[2][4] = {};
+  for (std::int64_t k = 0; k < part.stride; k += kStep) {
+    for (int i = me; i < kBlock * kStep; i += kThreadsF32) {
+      const int r = i / kStep, c = i % kStep;
+      ws[c][r] = out0 + r < part.rows ? w[(out0 + r) * part.stride + k + c] : 0.0f;
+      if (r < kExpertTileRows) {
+        xs[c][r] = RowOfTile<float>(routes, product, tile, r)[k + c];
+      }
+    }
+    __syncthreads();
+#pragma unroll
+    for (int c = 0; c < kStep; ++c) {
+#pragma unroll
+      for (int i = 0; i < 2; ++i) {
+#pragma unroll
+        for (int j = 0; j < 4; ++j) {
+          sums[i][j] = fmaf(xs[c][ty + 16 * i], ws[c][tx + 16 * j], sums[i][j]);
+        }
+      }
+    }
+    __syncthreads();
+  }
+#pragma unroll
+  for (int i = 0; i < 2; ++i) {
+#pragma unroll
+    for (int j = 0; j < 4; ++j) {
+      const int r = ty + 16 * i;
+      const std::int64_t n = out0 + tx + 16 * j;
+      if (r < tile.count && n < part.rows) {
+        StoreExpertSum(product, weights, tile.begin + r, n, sums[i][j]);
+      }
+    }
+  }
+}
+
+template <typename Weights>
+void Launch(cudaStream_t stream, const ExpertRoutes& routes, const ExpertProduct& product) {
+  const std::int64_t row_tiles = (product.part.rows + 15) / 16;
+  const dim3 grid(static_cast<unsigned>((row_tiles + kWarps - 1) / kWarps),
+                  static_cast<unsigned>(routes.most_tiles()));
+  LaunchEarly(stream, {grid, kWarps * 32}, "products of experts", ExpertKernel<Weights>, routes,
+              product);
+}
+
+}  // namespace
+
+void MultiplyExperts(cudaStream_t stream, const ExpertRoutes& routes,
+                     const ExpertProduct& product) {
+  if (routes.slots() == 0) return;
+  if (product.part.form == ExpertForm::kF32) {
+    const dim3 grid(static_cast<unsigned>((product.part.rows + kBlock - 1) / kBlock),
+                    static_cast<unsigned>(routes.most_tiles()));
+    return LaunchEarly(stream, {grid, kThreadsF32}, "products of experts", ExpertKernelF32, routes,
+                       product);
+  }
+  if (product.part.form == ExpertForm::kBF16) {
+    return Launch<PlainWeights>(stream, routes, product);
+  }
+  switch (product.part.compact) {
+    case CompactForm::kQ8_0:
+      return Launch<CodedWeights<CompactForm::kQ8_0>>(stream, routes, product);
+    case CompactForm::kQ4_0:
+      return Launch<CodedWeights<CompactForm::kQ4_0>>(stream, routes, product);
+    case CompactForm::kQ4_K:
+      return Launch<CodedWeights<CompactForm::kQ4_K>>(stream, routes, product);
+    case CompactForm::kQ6_K:
+      return Launch<CodedWeights<CompactForm::kQ6_K>>(stream, routes, product);
+    case CompactForm::kMXFP4:
+      return Launch<CodedWeights<CompactForm::kMXFP4>>(stream, routes, product);
+  }
+}
+
+}  // namespace banyan::cuda

@@ -1,0 +1,104 @@
+// Mixtures of feed-forward blocks ("experts"): a router scores all of a layer's experts for a row,
+// and the row goes through the few with the best scores.
+//
+// A row's result is the sum over its experts in the order of their numbers, so it depends on the
+// row's scores alone: not on the rows beside it, nor on who else chose the same expert.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "kernels/tensor.h"
+
+namespace banyan {
+
+// What the shares of the chosen experts are a softmax over.
+enum class ExpertShares {
+  kOfAll,     // all experts: the chosen ones' shares sum to less than 1
+  kOfChosen,  // the chosen ones, which is the same as dividing the shares of all by their sum
+};
+
+// How the two halves of an expert's first product become its inner values. limit 0: silu(gate) *
+// up. Otherwise gate is cut at `limit`, up at ±limit, and the value is
+// (up + 1) * gate / (1 + exp(-slope * gate)): gpt-oss.
+struct ExpertGate {
+  float limit = 0.0f;
+  float slope = 1.0f;
+};
+
+struct ExpertRule {
+  int chosen = 0;  // experts of a row; at most kMostChosen
+  ExpertShares shares = ExpertShares::kOfChosen;
+  ExpertGate gate;
+};
+inline constexpr int kMostChosen = 64;
+inline constexpr int kMostExperts = 1024;
+
+// One expert: x → down(gate(gate_up(x))).
+struct ExpertWeights {
+  std::shared_ptr<const Matrix> gate_up;       // [2 inner, hidden]: rows of the gate, then of up
+  std::shared_ptr<const Vector> gate_up_bias;  // may be null
+  std::shared_ptr<const Matrix> down;          // [hidden, inner]
+  std::shared_ptr<const Vector> down_bias;     // may be null
+};
+
+// All experts of a layer, of one shape; in backend memory.
+class ExpertTable {
+ public:
+  virtual ~ExpertTable() = default;
+  std::vector<ExpertWeights> experts;
+  std::int64_t hidden() const { return experts.front().down->rows; }
+  std::int64_t inner() const { return experts.front().down->columns; }
+};
+
+// Activations on their way through experts, left undefined. A slot is a row for one of its experts.
+// Rows go through in stretches of as many as there are slots for, `chosen` each.
+struct ExpertScratch {
+  Tensor input;    // [slots, hidden]
+  Tensor gate_up;  // [slots, 2 inner]
+  Tensor inner;    // [slots, inner]
+  Tensor output;   // [slots, hidden]
+};
+// Rows of a stretch at most: with so many, every expert's weights are read once for all of them.
+inline constexpr std::int64_t kExpertRows = 512;
+
+struct ExpertCall {
+  const ExpertTable& table;
+  const Tensor& scores;  // [rows, experts], the router's product
+  const ExpertRule& rule;
+  const ExpertScratch& scratch;
+};
+
+// --- For backends
+// An expert of a row and its share.
+struct ExpertChoice {
+  std::int32_t expert = 0;
+  float share = 0.0f;
+};
+
+// The choices of one row, ordered by expert. Of equal scores the lower number is better; NaN is
+// worse than everything. REQUIRES: choices.size() is the rule's `chosen`, at most scores.size().
+void ChooseExperts(std::span<const float> scores, ExpertShares shares,
+                   std::span<ExpertChoice> choices);
+
+// The rows of a stretch by expert.
+struct ExpertRuns {
+  struct Run {
+    std::int32_t expert = 0;
+    std::int32_t begin = 0, end = 0;  // slots
+  };
+  std::vector<Run> runs;            // of the experts that some row chose, in order
+  std::vector<std::int32_t> row;    // [slots] which row it is; ascending within a run
+  std::vector<std::int32_t> place;  // [rows, chosen] the slot of each choice
+
+  // `choices` [rows, chosen].
+  void Assign(std::span<const ExpertChoice> choices, int chosen, int experts);
+};
+
+// Makes the two halves of a row (gate, then up) such that silu(gate) * up is what the rule's gate
+// wants, for a limit that is not zero. In float32, value by value.
+void PrepareExpertGate(const ExpertGate& gate, std::span<float> halves);
+
+}  // namespace banyan

@@ -1,0 +1,21 @@
+// Random weights as a file would hold them.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "formats/tensor_store.h"
+#include "model/config.h"
+#include "tensor/dtype.h"
+
+namespace banyan {
+
+struct RandomTensors {
+  std::vector<std::vector<std::byte>> memory;
+  TensorStore store;  // views into memory
+};
+
+// All tensors of the model, under Hugging Face's names; matrices in `matrix_type`, norms of ones.
+RandomTensors MakeRandomTensors(const ModelConfig& config, DType matrix_type);
+
+}  // namespace banyan

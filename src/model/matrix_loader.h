@@ -1,0 +1,54 @@
+// Tensors of a file as matrices and vectors of a backend, with what adapters add to them.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/thread_pool.h"
+#include "model/weights.h"
+
+namespace banyan {
+
+// What adapters call a stretch of rows of a stacked matrix, whatever the file's names are.
+struct AdaptedPlace {
+  std::string module;
+  std::int64_t first_row, rows;
+};
+
+class MatrixLoader {
+ public:
+  // Counts bytes, parameters and ranks in `totals`. All references must outlive the loader.
+  MatrixLoader(const TensorStore& store, Kernels& kernels, const LoadProgress& progress,
+               const AdaptersToLoad& adapters, ModelWeights& totals);
+
+  // The parts stacked, their rows in the order that `order` gives (empty: as they are), with the
+  // adapter that is merged. `places` name the rows in that order.
+  MatrixRef Matrix(const std::vector<const HostTensor*>& parts, std::span<const std::int32_t> order,
+                   const std::vector<AdaptedPlace>& places);
+  VectorRef Vector(const std::vector<const HostTensor*>& parts,
+                   const std::vector<std::int32_t>& order = {});
+  // Null when no adapter that is kept apart has a product for one of the places.
+  LowRankRef Apart(const std::vector<AdaptedPlace>& places, std::int64_t columns);
+
+  bool IsMergedInto(const std::vector<AdaptedPlace>& places, std::int64_t columns) const;
+  // Throws kUnsupported when an adapter that is kept apart has a product for one of the places:
+  // embeddings and experts take none beside their rows.
+  void RefuseApart(const std::vector<AdaptedPlace>& places, std::int64_t columns);
+  // All was loaded. Throws when an adapter has products for modules that the model has not.
+  void Finish();
+
+ private:
+  const TensorStore& store_;
+  Kernels& kernels_;
+  const LoadProgress& progress_;
+  std::int64_t loaded_bytes_ = 0, total_bytes_ = 0;
+  Adapter* merged_;  // may be null
+  const std::vector<Adapter*>& apart_;
+  ModelWeights& totals_;
+  std::optional<ThreadPool> pool_;  // for merging
+};
+
+}  // namespace banyan

@@ -1,0 +1,255 @@
+// Records go through the engine a few at a time (RecordWindow); what the first of them says is
+// shown as it comes, what the others say waits for its turn.
+#include "program/ask_session.h"
+
+#include <algorithm>
+#include <chrono>
+#include <deque>
+#include <iterator>
+#include <limits>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+#include "base/json_row.h"
+#include "program/fresh_file.h"
+#include "tasks/ask/ask_task.h"
+#include "tasks/ask/live_record.h"
+#include "tasks/job/job.h"
+#include "tasks/job/record_window.h"
+#include "tasks/output/row_format.h"
+
+namespace banyan {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr size_t kRecordsAhead = 64;
+constexpr double kWaitSeconds = 0.02;  // between looks at the stop request
+
+// Records that are not shown to their ends, in the input's order.
+class OpenRecords : public RecordListener {
+ public:
+  void Add(const InputRow& row, std::uint64_t number) { records_.emplace_back(row, number); }
+  bool empty() const { return records_.empty(); }
+  size_t size() const { return records_.size(); }
+  LiveRecord& front() { return records_.front(); }
+  void pop_front() { records_.pop_front(); }
+
+  void Starts(std::uint64_t record, const RecordWork& work) override { At(record).Starts(work); }
+  void Text(std::uint64_t record, size_t question, std::string text) override {
+    At(record).Hear(question, text);
+  }
+  void Row(std::uint64_t record, size_t question, OutputRow row, std::string rest) override {
+    At(record).End(question, std::move(row), std::move(rest));
+  }
+  void Cancelled(std::uint64_t record, size_t question, std::string rest) override {
+    At(record).Cancel(question, rest);
+  }
+
+ private:
+  // Numbers follow one another. A record is heard of until it was shown, never after.
+  LiveRecord& At(std::uint64_t record) { return records_.at(record - records_.front().number()); }
+
+  std::deque<LiveRecord> records_;
+};
+
+}  // namespace
+
+class AskSession::Impl {
+ public:
+  Impl(std::shared_ptr<Model> model, const EngineOptions& engine_options, const AskOptions& ask)
+      : model_(model), task_(model, ask), engine_(std::move(model), engine_options) {
+    engine_.Start();
+  }
+
+  using NextRow = std::function<bool(InputRow&)>;
+
+  AskTotals Answer(const NextRow& next, const std::function<bool()>& stop, bool name_documents,
+                   AskListener& listener) {
+    const Clock::time_point start = Clock::now();
+    const Receipt before = engine_.receipt();
+    AskTotals totals;
+    OpenRecords open;
+    RecordWindow window([this](PromptSegment& prompt) { return engine_.TrySubmit(prompt); }, open);
+    const RecordRunOptions run{.adapter = "", .most_tokens = most_tokens_, .stream = true};
+    bool more = true;
+    while (true) {
+      while (more && open.size() < kRecordsAhead) {
+        InputRow row;
+        more = next(row);
+        if (!more) break;
+        open.Add(row, next_record_);
+        window.Add(next_record_++, task_, *model_, row, run);
+        window.Submit();
+      }
+      if (open.empty()) break;
+      for (AnswerEvent& event : engine_.TakeEvents(kWaitSeconds)) window.Take(std::move(event));
+      window.Submit();
+      if (!totals.stopped && stop && stop()) {
+        totals.stopped = true;
+        more = false;
+        window.Cancel(engine_);
+      }
+      while (!open.empty() && open.front().Show(name_documents, listener, totals)) {
+        if (remember_) std::ranges::move(open.front().TakeRows(), std::back_inserter(rows_));
+        open.pop_front();
+      }
+      if (!open.empty() && !open.front().has_text()) {
+        listener.Computing(engine_.receipt().prefilled_tokens - before.prefilled_tokens);
+      }
+    }
+    const Receipt after = engine_.receipt();
+    totals.seconds = std::chrono::duration<double>(Clock::now() - start).count();
+    totals.prompt_tokens = after.prompt_tokens - before.prompt_tokens;
+    totals.computed_tokens = after.prefilled_tokens - before.prefilled_tokens;
+    return totals;
+  }
+
+  AskTotals Run(const JobOptions& job, AskListener& listener) {
+    CheckJob(job);
+    InputOptions options = InputOf(job);
+    const bool several = options.files.size() > 1;
+    bool name_documents = several;
+    for (const std::string& file : options.files) {
+      const auto kind = InputKindOfFile(file);
+      name_documents |= kind && !IsDocument(*kind);
+    }
+    InputReader input(std::move(options));
+    std::set<std::string> identities;
+    std::int64_t read = 0;
+    const NextRow next = [&](InputRow& row) {
+      while (job.limit < 0 || read < job.limit) {
+        if (!input.Next(row)) return false;
+        ++read;
+        try {
+          if (!row.problem && !identities.insert(task_.Identity(row)).second) {
+            row.problem = {ErrorKind::kInput, "an earlier row has the same id"};
+          }
+        } catch (const std::exception& e) {
+          row.problem = ProblemOf(e);
+        }
+        if (row.index % job.shards != job.shard - 1) continue;
+        if (row.problem && job.strict) {
+          Throw(row.problem->kind, "{}: {} (--strict)", row.file, row.problem->message);
+        }
+        return true;
+      }
+      return false;
+    };
+    return Answer(next, job.stop, name_documents, listener);
+  }
+
+  bool Read(const JobOptions& job, AskListener& listener) {
+    CheckJob(job);
+    InputReader input(InputOf(job));
+    InputRow row;
+    std::string problem;
+    documents_.clear();
+    while (input.Next(row)) {
+      if (row.problem) {
+        const std::string why = fmt::format("{}: {}", row.file, row.problem->message);
+        if (job.strict) throw Error(row.problem->kind, why);
+        if (problem.empty()) problem = why;
+        if (job.notice) job.notice("not read: " + why);
+        continue;
+      }
+      documents_.push_back(std::move(row));
+      if (job.stop && job.stop()) return false;
+    }
+    if (documents_.empty() && !problem.empty()) throw Error(ErrorKind::kInput, problem);
+    // Any question computes the document before it; what it says is not shown.
+    Silence silence(listener);
+    most_tokens_ = 1;
+    remember_ = false;
+    const AskTotals totals = AskOfAll("?", job.stop, silence);
+    remember_ = true;
+    most_tokens_ = kAllTokens;
+    if (!silence.problem.empty()) Throw(ErrorKind::kLimit, "{}", silence.problem);
+    return !totals.stopped;
+  }
+
+  AskTotals AskOfAll(const std::string& question, const std::function<bool()>& stop,
+                     AskListener& listener) {
+    task_.SetQuestions({question});
+    size_t at = 0;
+    const NextRow next = [&](InputRow& row) {
+      if (at == documents_.size()) return false;
+      row = documents_[at++];
+      return true;
+    };
+    return Answer(next, stop, documents_.size() > 1, listener);
+  }
+
+  std::int64_t Save(const std::string& path, bool overwrite) const {
+    if (rows_.empty()) Throw(ErrorKind::kUsage, "nothing was asked yet");
+    JobOptions job;
+    job.output = path;
+    RowFormat format(job, task_.Columns());
+    FreshFile file(path, "/save", overwrite);
+    file.stream() << format.Header();
+    for (const OutputRow& row : rows_) file.stream() << format.Line(row);
+    file.Finish();
+    return static_cast<std::int64_t>(rows_.size());
+  }
+
+  std::int64_t document_count() const { return static_cast<std::int64_t>(documents_.size()); }
+
+ private:
+  // Passes on how far computing is, and keeps the first problem.
+  class Silence : public AskListener {
+   public:
+    explicit Silence(AskListener& listener) : listener_(listener) {}
+    void Document(const std::string&) override {}
+    void Question(const std::string&) override {}
+    void Text(const std::string&) override {}
+    void Answered(bool) override {}
+    void NoAnswer() override {}
+    void Failed(const std::string& reason) override {
+      if (problem.empty()) problem = reason;
+    }
+    void Computing(std::int64_t done_tokens) override { listener_.Computing(done_tokens); }
+    std::string problem;
+
+   private:
+    AskListener& listener_;
+  };
+
+  std::shared_ptr<Model> model_;
+  AskTask task_;
+  Engine engine_;
+  std::uint64_t next_record_ = 0;
+  std::vector<InputRow> documents_;
+  static constexpr int kAllTokens = std::numeric_limits<int>::max();
+  int most_tokens_ = kAllTokens;  // of every answer
+  bool remember_ = false;         // rows are kept for Save: at a prompt
+  std::vector<OutputRow> rows_;
+};
+
+AskSession::AskSession(std::shared_ptr<Model> model, const EngineOptions& engine_options,
+                       const AskOptions& ask)
+    : impl_(std::make_unique<Impl>(std::move(model), engine_options, ask)) {}
+
+AskSession::~AskSession() = default;
+
+AskTotals AskSession::Run(const JobOptions& job, AskListener& listener) {
+  return impl_->Run(job, listener);
+}
+
+bool AskSession::Read(const JobOptions& job, AskListener& listener) {
+  return impl_->Read(job, listener);
+}
+
+AskTotals AskSession::Ask(const std::string& question, const std::function<bool()>& stop,
+                          AskListener& listener) {
+  return impl_->AskOfAll(question, stop, listener);
+}
+
+std::int64_t AskSession::Save(const std::string& path, bool overwrite) const {
+  return impl_->Save(path, overwrite);
+}
+
+std::int64_t AskSession::document_count() const { return impl_->document_count(); }
+
+}  // namespace banyan

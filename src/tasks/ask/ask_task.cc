@@ -1,0 +1,191 @@
+#include "tasks/ask/ask_task.h"
+
+#include <algorithm>
+
+#include "banyan/constrain.h"
+#include "base/error.h"
+#include "base/json_row.h"
+#include "tasks/input/row_adapter.h"
+#include "tasks/options/task_options.h"
+#include "tasks/prompt/text_parameter.h"
+#include "text/utf8.h"
+
+namespace banyan {
+namespace {
+
+void CheckOptions(const AskOptions& options) {
+  CheckValues(options);
+  if (options.samples > 1 && options.sampling.temperature <= 0.0f) {
+    Throw(ErrorKind::kUsage,
+          "--samples {}: without a temperature all of them are equal; add --temperature",
+          options.samples);
+  }
+  if (!options.regex.empty() && !options.json_schema.empty()) {
+    Throw(ErrorKind::kUsage, "--regex and --json-schema: give one of them");
+  }
+  const bool copy = options.copy.value_or(false);
+  if (copy && !(options.regex.empty() && options.json_schema.empty())) {
+    Throw(ErrorKind::kUsage, "--copy: give either it or --regex or --json-schema");
+  }
+  if (options.thinking && copy) {
+    Throw(ErrorKind::kUsage, "--thinking on: thoughts are not copied from the text (--copy)");
+  }
+  if (options.thinking && !(options.regex.empty() && options.json_schema.empty())) {
+    Throw(ErrorKind::kUsage, "--thinking on: thoughts would not match --regex or --json-schema");
+  }
+  if (options.vote && options.samples < 2) {
+    Throw(ErrorKind::kUsage, "--vote needs --samples of 2 or more");
+  }
+  if ((options.part_tokens != 0 || options.reduce) && options.too_long != TooLong::kSplit) {
+    Throw(ErrorKind::kUsage, "{}: needs --too-long split",
+          options.reduce ? "--reduce" : "--part-tokens");
+  }
+}
+
+// --min-confidence asks for what the card must tell.
+void CheckCalibrated(const ModelCard& card) {
+  if (card.CalibrationOf("ask", "answer") != nullptr) return;
+  Throw(ErrorKind::kUsage,
+        "--min-confidence: the model's card does not say how to tell the confidence of an answer "
+        "(docs/model-card.md)");
+}
+
+using TrieMaker = std::function<std::shared_ptr<const TokenTrie>()>;
+
+// Null: answers may be anything.
+std::shared_ptr<const Constraint> MakeConstraint(const AskOptions& options, const Model& model,
+                                                 const TrieMaker& make_trie) {
+  const bool regex = !options.regex.empty();
+  if (!regex && options.json_schema.empty()) return nullptr;
+  ConstraintOptions constraint;
+  constraint.end_tokens = model.end_tokens();
+  try {
+    const std::shared_ptr<const TokenTrie> trie = make_trie();
+    return regex ? Constraint::FromRegex(options.regex, trie, constraint)
+                 : Constraint::FromJsonSchema(options.json_schema, trie, constraint);
+  } catch (const Error& e) {
+    Throw(ErrorKind::kUsage, "{}: {}", regex ? "--regex" : "--json-schema", e.what());
+  }
+}
+
+}  // namespace
+
+AskTask::AskTask(std::shared_ptr<Model> model, const AskOptions& options,
+                 const AskSurroundings& surroundings)
+    : adapter_(surroundings.adapter) {
+  CheckOptions(options);
+  settings_.options = options;
+  settings_.text = model->text();
+  if (settings_.text == nullptr) {
+    Throw(ErrorKind::kUnsupported, "ask: the model's files have no tokenizer");
+  }
+  const TrieMaker make_trie = [&] {
+    return surroundings.trie ? surroundings.trie() : MakeTokenTrie(*settings_.text);
+  };
+  settings_.constraint = MakeConstraint(options, *model, make_trie);
+  settings_.model = std::move(model);
+  bool copies = ModelOf(adapter_).copies;
+  for (const std::string& adapter : settings_.model->adapters()) copies |= ModelOf(adapter).copies;
+  if (copies) settings_.trie = make_trie();
+  // With adapters that are kept apart, each record's own card counts.
+  if (options.min_confidence > 0.0 && settings_.model->adapters().empty()) {
+    CheckCalibrated(settings_.model->card());
+  }
+  settings_.writer = std::make_unique<PromptWriter>(settings_.text, options);
+  settings_.encoders =
+      std::make_unique<EncoderPool>(settings_.text, /*add_bos=*/!settings_.writer->uses_chat());
+  for (const TemplatePiece& piece : ParsePromptTemplate(options.prompt_template)) {
+    settings_.template_shows_choices |= piece.is_variable && piece.text == "choices";
+  }
+  SetQuestions(options.question_list);
+  if (!options.questions_name.empty()) {
+    const std::vector<AskQuestion> read = ReadQuestions(options.questions, options.questions_name);
+    common_.insert(common_.end(), read.begin(), read.end());
+  }
+  std::vector<AskQuestion> numbered = common_;
+  NumberQuestions(numbered);
+  for (const AskQuestion& question : numbered) {
+    if (question.problem) {
+      Throw(ErrorKind::kUsage, "{}: {}", options.questions_name, question.problem->message);
+    }
+  }
+}
+
+AskModel AskTask::ModelOf(const std::string& adapter) const {
+  const AskOptions& options = settings_.options;
+  AskModel model;
+  model.card = &settings_.model->card(adapter);
+  model.may_exceed = !options.copy;
+  model.copies =
+      options.copy.value_or(model.card->copies && !settings_.constraint && !options.thinking);
+  return model;
+}
+
+void AskTask::SetQuestions(const std::vector<std::string>& questions) {
+  common_.clear();
+  for (const std::string& question : questions) {
+    if (question.find_first_not_of(" \t\r\n") == std::string::npos || !IsValidUtf8(question)) {
+      Throw(ErrorKind::kUsage, "a question: expected a text that is not empty, in UTF-8");
+    }
+    common_.emplace_back().question = question;
+  }
+}
+
+Json AskTask::Parameters() const {
+  const AskOptions& options = settings_.options;
+  Json parameters = IdentityOf(options);
+  parameters["--chat"] = settings_.writer->uses_chat() ? "on" : "off";
+  parameters["--copy"] = ModelOf(adapter_).copies;
+  parameters["questions"] = options.question_list;
+  parameters["--questions"] = TextParameter(options.questions);
+  // What cards say of answers: another edition of the same weights may say otherwise.
+  std::vector<std::string> adapters = settings_.model->adapters();
+  adapters.insert(adapters.begin(), "");
+  for (const std::string& adapter : adapters) {
+    const std::string card = settings_.model->card(adapter).ToJson();
+    if (card == ModelCard().ToJson()) continue;
+    parameters[adapter.empty() ? "model card" : "model card of " + adapter] = card;
+  }
+  return parameters;
+}
+
+// Rows that hold one question each may repeat the document's id when they name their question.
+std::string AskTask::Identity(const InputRow& row) const {
+  Json identity = Json::array({IdOf(row.value)});
+  if (!row.value.contains("questions") && row.value.contains("question_id")) {
+    identity.push_back(row.value.at("question_id"));
+  }
+  return DumpJson(identity);
+}
+
+std::unique_ptr<RecordWork> AskTask::Start(const InputRow& row) {
+  const std::string own = AdapterOfRow(row, *settings_.model);
+  const AskModel model = ModelOf(own.empty() ? adapter_ : own);
+  if (settings_.options.min_confidence > 0.0) CheckCalibrated(*model.card);
+  return std::make_unique<AskWork>(settings_, model, ReadAskRecord(row.value, common_),
+                                   RowPlace{row.file, row.line});
+}
+
+TableColumns AskTask::Columns() const {
+  return {{"id", "question_id", "question", "answer", "finish_reason", "tokens"},
+          {"id", "question", "answer"}};
+}
+
+OutputRow AskTask::ErrorRow(const InputRow& row, const RowProblem& problem) const {
+  Json id, question_id, question;
+  const auto found = row.value.find("id");
+  if (found != row.value.end() && (found->is_string() || IsNumber(*found))) id = *found;
+  if (!row.value.contains("questions") && row.value.contains("question_id")) {
+    const Json& given = row.value.at("question_id");
+    if (given.is_string() || IsNumber(given)) question_id = given;
+  }
+  const auto asked = row.value.find("question");
+  if (asked != row.value.end() && asked->is_string()) question = *asked;
+  // An id with a replacement character is not the id that stands in the file.
+  if (id.is_string() && id.get_ref<const std::string&>().find("\uFFFD") != std::string::npos) {
+    id = nullptr;
+  }
+  return AskErrorRow(id, question_id, question, problem, {row.file, row.line});
+}
+
+}  // namespace banyan

@@ -1,0 +1,47 @@
+// `ask` as a task of the job runner.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "banyan/ask.h"
+#include "tasks/ask/ask_work.h"
+#include "tasks/job/task.h"
+
+namespace banyan {
+
+// What whoever runs many tasks with one model knows already.
+struct AskSurroundings {
+  std::string adapter;  // of records that name none; empty: none
+  // The trie of the model's vocabulary, asked for when it is needed; empty: it is made.
+  std::function<std::shared_ptr<const TokenTrie>()> trie;
+};
+
+class AskTask : public Task {
+ public:
+  // Throws kUsage for options that do not fit together, kUnsupported for a model without text side.
+  AskTask(std::shared_ptr<Model> model, const AskOptions& options,
+          const AskSurroundings& surroundings = {});
+
+  std::string name() const override { return "ask"; }
+  Json Parameters() const override;
+  std::string Identity(const InputRow& row) const override;
+  std::unique_ptr<RecordWork> Start(const InputRow& row) override;
+  // Other questions for every document than the options have.
+  void SetQuestions(const std::vector<std::string>& questions);
+  // Whether --thinking changes anything with the model's chat template.
+  bool thinking_matters() const { return settings_.writer->thinking_matters(); }
+  TableColumns Columns() const override;
+  OutputRow ErrorRow(const InputRow& row, const RowProblem& problem) const override;
+
+ private:
+  AskModel ModelOf(const std::string& adapter) const;
+
+  AskSettings settings_;
+  std::string adapter_;              // of records that name none
+  std::vector<AskQuestion> common_;  // asked of every document
+};
+
+}  // namespace banyan

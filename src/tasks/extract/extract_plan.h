@@ -1,0 +1,59 @@
+// What all documents of a category have in common, made once: the prompt's texts, the slots of the
+// template and how they are divided into skeletons.
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tasks/extract/extract_slot.h"
+
+namespace banyan {
+
+// Slots [begin, end) that are one template. A schema with more attributes than one template holds
+// is divided; all its templates continue the same prompt.
+struct SlotGroup {
+  size_t begin = 0, end = 0;
+};
+
+struct CategoryPlan {
+  const ExtractCategory* category = nullptr;
+  std::vector<Leaf> leaves;
+  std::string instruction;  // with the names of the leaves in it
+  std::string names;        // of the leaves, separated by commas
+  std::string attributes;   // a line each
+  // Before the document: what there is to say beside the names, with "Text:" at its end.
+  std::string details;
+  std::string examples;           // few-shot, with an empty line at the end; empty: none
+  std::vector<ValueSlot> slots;   // [documents of a stack * leaves]
+  std::vector<SlotGroup> groups;  // of the slots, in order
+  int sequence_tokens = 0;        // of all values in one answer
+  // [leaves] What a converted value must match: its JSON Schema.
+  std::vector<std::shared_ptr<const Constraint>> fits;
+  // [leaves] Of a list of objects: the same for the objects' attributes. Empty for others.
+  std::vector<std::vector<std::shared_ptr<const Constraint>>> item_fits;
+};
+
+// `window`: tokens of the model's context. Throws kUsage with the attribute's name for a schema or
+// pattern that cannot be made a constraint.
+CategoryPlan PlanCategory(const ExtractCategory& category, SlotRequest& request,
+                          std::int64_t window);
+
+// The documents of one prompt, as the template has them.
+std::string WriteDocuments(std::span<const std::string_view> documents);
+
+// The examples of a few-shot file: {"text","values","category"?} a line. Throws kUsage.
+struct ExtractExample {
+  std::string category, text;
+  nlohmann::ordered_json values;
+};
+std::vector<ExtractExample> ReadFewShot(std::string_view text);
+
+// The examples of a category as the prompt has them: texts with their values in the form that the
+// model is to write, a number or a date as its text has it.
+std::string WriteExamples(const CategoryPlan& plan, std::string_view few_shot, bool stacked);
+
+}  // namespace banyan

@@ -1,0 +1,91 @@
+// A page that shows what a job extracted: its documents and rows, read again from the files.
+#include <fmt/format.h>
+
+#include <unordered_map>
+
+#include "banyan/extract.h"
+#include "base/error.h"
+#include "base/json_row.h"
+#include "program/fresh_file.h"
+#include "tasks/extract/extract_panel.h"
+#include "tasks/extract/extract_report_page.h"
+#include "tasks/extract/extract_task.h"
+#include "tasks/job/job.h"
+
+namespace banyan {
+namespace {
+
+using OrderedJson = nlohmann::ordered_json;  // attributes are shown in the schema's order
+
+// Of one page: more make it slow to open.
+constexpr std::int64_t kMostDocuments = 10'000;
+
+// JSON inside a script: nothing in it may end the script.
+std::string InScript(const OrderedJson& json) {
+  std::string text;
+  for (const char c : DumpJson(json)) {
+    if (c == '<') {
+      text += "\\u003c";
+    } else {
+      text += c;
+    }
+  }
+  return text;
+}
+
+// Ids and texts, as far as they are there.
+OrderedJson DocumentsOf(const Json& given) {
+  OrderedJson documents = OrderedJson::array();
+  for (size_t i = 0; given.is_array() && i < given.size(); ++i) {
+    const Json entry = given[i].is_string() ? Json{{"text", given[i]}} : given[i];
+    OrderedJson& document = documents.emplace_back(OrderedJson{{"id", i + 1}, {"text", ""}});
+    if (!entry.is_object()) continue;
+    if (entry.contains("id") && !entry.at("id").is_null()) document["id"] = entry.at("id");
+    if (entry.contains("text") && entry.at("text").is_string()) document["text"] = entry.at("text");
+  }
+  return documents;
+}
+
+std::string KeyOfRow(const Json& row) { return row.contains("id") ? DumpJson(row.at("id")) : ""; }
+
+}  // namespace
+
+void WriteExtractReport(const JobOptions& job, const std::string& file) {
+  FreshFile fresh(file, "--report", job.overwrite || job.resume);
+  if (job.output == "-" || OutputFormatOf(job) != OutputFormat::kJsonLines) {
+    Throw(ErrorKind::kUsage, "--report: expected an output file in JSONL (-o FILE.jsonl)");
+  }
+  std::unordered_map<std::string, OrderedJson> rows;
+  InputRow row;
+  InputOptions written_rows;
+  written_rows.files = {job.output};
+  written_rows.format = "jsonl";
+  for (InputReader output(written_rows); output.Next(row);) {
+    if (row.problem) continue;
+    std::string key = KeyOfRow(row.value);
+    rows.emplace(std::move(key), OrderedJson::parse(row.content));
+  }
+  std::ofstream& page = fresh.stream();
+  page << ReportPageBegin() << "{\"rows\":[";
+  std::int64_t written = 0;
+  InputReader input(InputOf(OfDocuments(job)));
+  while (written < kMostDocuments && input.Next(row)) {
+    if (row.problem) continue;
+    const auto found = rows.find(KeyOfRow(row.value));
+    if (found == rows.end()) continue;
+    const OrderedJson& given = found->second;
+    OrderedJson shown = {{"id", given.at("id")}, {"text", ""}};
+    const auto text = row.value.find("text");
+    if (text != row.value.end() && text->is_string()) shown["text"] = *text;
+    if (HasDocuments(row)) shown["documents"] = DocumentsOf(row.value.at("documents"));
+    for (const char* name : {"category", "values", "confidence", "spans", "sources", "agreeing",
+                             "conflicts", "raw", "reasons", "truncated", "error"}) {
+      if (given.contains(name)) shown[name] = given.at(name);
+    }
+    page << (written++ > 0 ? ",\n" : "\n") << InScript(shown);
+  }
+  page << "\n]}" << ReportPageEnd();
+  fresh.Finish();
+}
+
+}  // namespace banyan

@@ -1,0 +1,294 @@
+#include "tasks/extract/extract_task.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <utility>
+
+#include "base/error.h"
+#include "base/json_row.h"
+#include "tasks/extract/extract_panel.h"
+#include "tasks/extract/extract_work.h"
+#include "tasks/input/record_id.h"
+#include "tasks/input/row_adapter.h"
+#include "tasks/options/task_options.h"
+#include "tasks/prompt/text_parameter.h"
+#include "text/utf8.h"
+
+namespace banyan {
+namespace {
+
+constexpr const char* kExtractChatTemplate = "{details}{document}";
+constexpr const char* kExtractPlainTemplate = "{instruction}\n\n{details}{document}\n\nAnswer:\n";
+
+// As a card's calibrations name kinds of values.
+const char* NameOf(ValueKind kind) {
+  switch (kind) {
+    case ValueKind::kNumber:
+      return "number";
+    case ValueKind::kInteger:
+      return "integer";
+    case ValueKind::kBoolean:
+      return "boolean";
+    case ValueKind::kDate:
+      return "date";
+    case ValueKind::kEnum:
+      return "enum";
+    case ValueKind::kList:
+    case ValueKind::kObjects:
+      return "list";
+    default:
+      return "text";
+  }
+}
+
+void CheckOptions(const ExtractOptions& options) {
+  CheckValues(options);
+  if (options.stack > 1 && options.values == ValueMode::kSequential) {
+    Throw(ErrorKind::kUsage, "--stack: expected --values skeleton or isolated, found sequential");
+  }
+  if (options.fuse == FuseMode::kTokens && options.values == ValueMode::kSequential) {
+    Throw(ErrorKind::kUsage, "--fuse: expected values with --values sequential, found tokens");
+  }
+}
+
+// What the prompt writer of `ask` needs to know. There is no question: the template of values
+// follows the document.
+AskOptions WriterOptions(const ExtractOptions& options, bool chat) {
+  AskOptions ask;
+  ask.instruction = options.instruction;
+  ask.chat = options.chat;
+  ask.prompt_template = options.prompt_template;
+  if (ask.prompt_template.empty())
+    ask.prompt_template = chat ? kExtractChatTemplate : kExtractPlainTemplate;
+  const std::vector<TemplatePiece> pieces = ParsePromptTemplate(ask.prompt_template);
+  const auto names = [&](std::string_view name) {
+    return std::ranges::any_of(pieces, [&](const TemplatePiece& piece) {
+      return piece.is_variable && piece.text == name;
+    });
+  };
+  if (!names("document") && !names("text")) {
+    Throw(ErrorKind::kUsage, "template: expected the variable {{document}} in it");
+  }
+  constexpr std::array kOfStacks = {"document", "text",     "question", "instruction", "attributes",
+                                    "examples", "category", "names",    "details"};
+  for (const TemplatePiece& piece : pieces) {
+    if (options.stack == 1 || !piece.is_variable) continue;
+    if (std::ranges::find(kOfStacks, piece.text) == kOfStacks.end()) {
+      Throw(ErrorKind::kUsage,
+            "template: {{{}}} is of one document, which --stack {} does not know", piece.text,
+            options.stack);
+    }
+  }
+  if (!names("question")) ask.prompt_template += "{question}";
+  return ask;
+}
+
+// What a flat row and its table have beside values.
+constexpr std::array kOtherColumns = {"id",        "category",      "confidence",    "units",
+                                      "raw",       "reasons",       "truncated",     "parts",
+                                      "tokens",    "prompt_tokens", "cut_bytes",     "stacked",
+                                      "sources",   "agreeing",      "conflicts",     "error",
+                                      "more",      "error_kind",    "error_message", "error_file",
+                                      "error_line"};
+constexpr std::string_view kValuePrefix = "value.";
+
+}  // namespace
+
+JobOptions OfDocuments(JobOptions job) {
+  job.document_field = "text";
+  job.other_document_field = "context";
+  job.needed_columns = {{"text"}};
+  return job;
+}
+
+// A name that the row has already keeps its own meaning.
+std::string ColumnOf(const std::string& name) {
+  const bool taken = std::ranges::find(kOtherColumns, name) != kOtherColumns.end() ||
+                     name.starts_with(kValuePrefix);
+  return taken ? std::string(kValuePrefix) + name : name;
+}
+
+double ExtractSettings::Confidence(const ExtractAttribute& attribute, const WrittenValue& written,
+                                   const ModelCard& card) const {
+  const char* kind = written.json.is_null() ? "null" : NameOf(attribute.kind);
+  const Calibration* calibration = card.CalibrationOf("extract", kind);
+  if (calibration == nullptr) return std::exp(written.logprob);
+  return calibration->ProbabilityOf(written.logprob, written.tokens);
+}
+
+ExtractTask::ExtractTask(std::shared_ptr<Model> model, const ExtractOptions& options,
+                         const std::string& adapter)
+    : adapter_(adapter) {
+  CheckOptions(options);
+  settings_.options = options;
+  if (options.instruction.empty()) {
+    settings_.options.instruction =
+        options.stack > 1 ? kDefaultStackInstruction : kDefaultExtractInstruction;
+  }
+  settings_.text = model->text();
+  if (settings_.text == nullptr) {
+    Throw(ErrorKind::kUnsupported, "extract: the model's files have no tokenizer");
+  }
+  settings_.schema = ParseExtractSchema(options.schema, options.schema_name);
+  settings_.slots = {settings_.text, MakeTokenTrie(*settings_.text), model->end_tokens(),
+                     &settings_.options};
+  for (const ExtractCategory& category : settings_.schema.categories) {
+    settings_.plans.emplace(category.name,
+                            PlanCategory(category, settings_.slots, model->context_length()));
+  }
+  if (!options.category.empty() && settings_.schema.Find(options.category) == nullptr) {
+    Throw(ErrorKind::kUsage, "--category: the schema has no category '{}'", options.category);
+  }
+  settings_.model = std::move(model);
+  const bool chat = options.chat == ChatUse::kOn ||
+                    (options.chat == ChatUse::kAuto && settings_.text->has_chat_template());
+  settings_.writer =
+      std::make_unique<PromptWriter>(settings_.text, WriterOptions(settings_.options, chat));
+  settings_.encoders =
+      std::make_unique<EncoderPool>(settings_.text, /*add_bos=*/!settings_.writer->uses_chat());
+}
+
+Json ExtractTask::Parameters() const {
+  const ExtractOptions& options = settings_.options;
+  Json parameters = IdentityOf(options);
+  parameters["--chat"] = settings_.writer->uses_chat() ? "on" : "off";
+  parameters["the model's card"] = TextParameter(settings_.model->card(adapter_).ToJson());
+  return parameters;
+}
+
+std::string ExtractTask::Identity(const InputRow& row) const { return DumpJson(IdOf(row.value)); }
+
+ExtractRecord ExtractTask::Read(const InputRow& row) const {
+  if (HasDocuments(row)) {
+    Throw(ErrorKind::kInput, "'documents': --stack {} takes records with one 'text' each",
+          settings_.options.stack);
+  }
+  const auto text = row.value.find("text");
+  if (text == row.value.end() || text->is_null()) {
+    Throw(ErrorKind::kInput, "expected the field 'text' or 'documents', found none");
+  }
+  if (!text->is_string()) {
+    Throw(ErrorKind::kInput, "'text': expected text, found {}", TypeName(*text));
+  }
+  ExtractRecord record = ReadCommon(row);
+  record.text = text->get<std::string>();
+  return record;
+}
+
+ExtractThing ExtractTask::ReadDocuments(const InputRow& row) const {
+  const auto text = row.value.find("text");
+  if (text != row.value.end() && !text->is_null()) {
+    Throw(ErrorKind::kInput, "expected the field 'text' or 'documents', found both");
+  }
+  return ReadThing(row, ReadCommon(row));
+}
+
+ExtractRecord ExtractTask::ReadCommon(const InputRow& row) const {
+  ExtractRecord record;
+  record.id = IdOf(row.value);
+  std::string category = settings_.options.category;
+  const auto given = row.value.find("category");
+  if (given != row.value.end() && !given->is_null()) {
+    if (!given->is_string()) {
+      Throw(ErrorKind::kInput, "'category': expected text, found {}", TypeName(*given));
+    }
+    if (settings_.schema.categories.size() > 1 ||
+        settings_.schema.Find(given->get<std::string>())) {
+      category = given->get<std::string>();
+    }
+  }
+  if (category.empty() && settings_.schema.categories.size() == 1) {
+    category = settings_.schema.categories.front().name;
+  }
+  const auto plan = settings_.plans.find(category);
+  if (plan == settings_.plans.end() && category.empty()) {
+    Throw(ErrorKind::kInput, "expected the field 'category', found none (or --category NAME)");
+  }
+  if (plan == settings_.plans.end()) {
+    Throw(ErrorKind::kInput, "'category': the schema has no category '{}'", category);
+  }
+  record.plan = &plan->second;
+  const std::string adapter = AdapterOfRow(row, *settings_.model);
+  record.card = &settings_.model->card(adapter.empty() ? adapter_ : adapter);
+  for (const auto& [name, value] : row.value.items()) {
+    const bool read = name == "id" || name == "text" || name == "category" || name == "documents";
+    if (!read) record.carried[name] = value;
+  }
+  return record;
+}
+
+std::unique_ptr<RecordWork> ExtractTask::Start(const InputRow& row) {
+  if (!HasDocuments(row) || settings_.options.stack > 1) return StartStack({&row, 1});
+  return std::make_unique<ExtractPanel>(settings_, ReadDocuments(row));
+}
+
+std::string ExtractTask::StackName(const InputRow& row) const {
+  return Read(row).plan->category->name;
+}
+
+std::unique_ptr<RecordWork> ExtractTask::StartStack(std::span<const InputRow> rows) {
+  return std::make_unique<ExtractWork>(settings_, ReadAll(rows));
+}
+
+std::vector<ExtractRecord> ExtractTask::ReadAll(std::span<const InputRow> rows) const {
+  std::vector<ExtractRecord> records;
+  for (const InputRow& row : rows) records.push_back(Read(row));
+  return records;
+}
+
+// Attributes of several categories that have one name share a column.
+TableColumns ExtractTask::Columns() const {
+  TableColumns columns;
+  const auto add = [](std::vector<std::string>& names, std::string name) {
+    if (std::ranges::find(names, name) == names.end()) names.push_back(std::move(name));
+  };
+  columns.shown = {"id"};
+  const bool named =
+      settings_.schema.categories.size() > 1 || !settings_.schema.categories.front().name.empty();
+  if (named) columns.shown.emplace_back("category");
+  for (const ExtractCategory& category : settings_.schema.categories) {
+    for (const Leaf& leaf : LeavesOf(category)) add(columns.shown, ColumnOf(leaf.name));
+  }
+  columns.all = columns.shown;
+  for (const char* name :
+       {"confidence", "units", "raw", "reasons", "truncated", "tokens", "prompt_tokens"}) {
+    columns.all.emplace_back(name);
+  }
+  return columns;
+}
+
+OutputRow ExtractTask::ErrorRow(const InputRow& row, const RowProblem& problem) const {
+  OutputRow error;
+  const auto id = row.value.find("id");
+  const bool usable = id != row.value.end() && (id->is_string() || IsNumber(*id));
+  error.fields["id"] = usable ? *id : Json();
+  // An id with a replacement character is not the id that stands in the file.
+  if (usable && id->is_string() &&
+      id->get_ref<const std::string&>().find("\uFFFD") != std::string::npos) {
+    error.fields["id"] = nullptr;
+  }
+  error.fields["error"] = {{"kind", ErrorKindName(problem.kind)},
+                           {"message", problem.message},
+                           {"file", row.file},
+                           {"line", row.line}};
+  error.error = true;
+  error.identity = DumpJson(error.fields);
+  return error;
+}
+
+std::string ExtractTask::ShowPrompt(std::span<const InputRow> rows) {
+  if (rows.size() == 1 && HasDocuments(rows.front()) && settings_.options.stack == 1) {
+    return ExtractPanel(settings_, ReadDocuments(rows.front())).Show();
+  }
+  return ExtractWork(settings_, ReadAll(rows)).Show();
+}
+
+std::vector<std::string> ExtractTask::Layouts(std::span<const InputRow> rows) {
+  if (rows.size() == 1 && HasDocuments(rows.front()) && settings_.options.stack == 1) {
+    return ExtractPanel(settings_, ReadDocuments(rows.front())).Layouts();
+  }
+  return {ExtractWork(settings_, ReadAll(rows)).Layout()};
+}
+
+}  // namespace banyan

@@ -1,0 +1,291 @@
+#include "tasks/input/input.h"
+
+#include <fmt/ranges.h>
+#include <fnmatch.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <new>
+
+#include "base/encoding_source.h"
+#include "base/error.h"
+#include "base/head_source.h"
+#include "base/json_row.h"
+#include "tasks/input/input_rows.h"
+
+namespace banyan {
+namespace {
+
+// How a file without a telling name begins: its first line that is not blank.
+InputKind LookAt(HeadSource& source, const InputOptions& options, const std::string& file) {
+  constexpr size_t kLongestLine = 1u << 16;
+  const std::string_view head = source.Head(kLongestLine, [](std::string_view seen) {
+    const size_t text = seen.find_first_not_of(" \t\r\n\xEF\xBB\xBF");
+    return text != std::string_view::npos && seen.find('\n', text) != std::string_view::npos;
+  });
+  return InputKindOfBytes(head, options.NeededOf(file), options.delimiter);
+}
+
+std::optional<InputKind> KnownKind(const std::string& file, const InputOptions& options) {
+  if (const auto given = InputKindNamed(options.format)) return given;
+  return InputKindOfFile(file);
+}
+
+// Throws when a needed column is not among `names`.
+void CheckColumns(const std::string& file, const std::vector<std::string>& names,
+                  const InputOptions& options) {
+  const std::vector<std::vector<std::string>> needed = options.NeededOf(file);
+  for (size_t i = 0; i < needed.size(); ++i) {
+    std::string wanted;
+    bool found = false;
+    for (size_t j = 0; j < needed[i].size(); ++j) {
+      const std::string& theirs = needed[i][j];
+      found |= std::ranges::find(names, theirs) != names.end();
+      if (j >= options.needed[i].size()) continue;  // the document's other name
+      wanted += fmt::format("{}'{}'", wanted.empty() ? "" : " or ", theirs);
+    }
+    if (found) continue;
+    Throw(ErrorKind::kUsage,
+          "{}: expected a column {}; the header has {} (--field {}=NAME says which one it is)",
+          file == "-" ? "standard input" : file, wanted, fmt::join(names, ", "),
+          options.needed[i].front());
+  }
+}
+
+// Throws kIo for what the system does not let us read.
+void CheckReadable(const std::string& file) {
+  std::error_code none;
+  const bool folder = std::filesystem::is_directory(file, none);
+  if (::access(file.c_str(), folder ? R_OK | X_OK : R_OK) == 0 && !folder) return;
+  Throw(ErrorKind::kIo, "{}: cannot read the {}: {}", file, folder ? "folder" : "file",
+        std::strerror(errno));
+}
+
+std::unique_ptr<InputRows> OpenRows(const std::string& file, const InputOptions& options,
+                                    const std::atomic<bool>* cancelled) {
+  if (file != "-") {
+    if (options.format.empty()) RefuseForeignFormat(file);
+    CheckReadable(file);
+  }
+  auto head = std::make_unique<HeadSource>(OpenByteSource(file, cancelled));
+  const auto known = KnownKind(file, options);
+  const InputKind kind = known ? *known : LookAt(*head, options, file);
+  std::unique_ptr<ByteSource> source = std::move(head);
+  if (!options.encoding.empty() && kind != InputKind::kPdf) {
+    source = DecodedSource(std::move(source), options.encoding);
+  }
+  switch (kind) {
+    case InputKind::kJsonLines:
+      return MakeJsonLines(std::move(source));
+    case InputKind::kJson:
+      return MakeJsonRows(std::move(source));
+    case InputKind::kCsv:
+    case InputKind::kTsv:
+      return MakeCsvRows(std::move(source), kind == InputKind::kTsv ? '\t' : options.delimiter,
+                         [file, options](const std::vector<std::string>& names) {
+                           CheckColumns(file, names, options);
+                         });
+    default:
+      break;
+  }
+  const DocumentKind document = kind == InputKind::kPdf    ? DocumentKind::kPdf
+                                : kind == InputKind::kHtml ? DocumentKind::kHtml
+                                                           : DocumentKind::kPlain;
+  return MakeDocument(std::move(source), document, options.document_field, cancelled);
+}
+
+}  // namespace
+
+RowProblem ProblemOf(const std::exception& thrown) {
+  if (const auto* error = dynamic_cast<const Error*>(&thrown))
+    return {error->kind(), error->what()};
+  if (dynamic_cast<const std::bad_alloc*>(&thrown)) return {ErrorKind::kLimit, "out of memory"};
+  return {ErrorKind::kInput, thrown.what()};
+}
+
+std::map<std::string, std::string> InputOptions::FieldsOf(const std::string& file) const {
+  std::map<std::string, std::string> names = fields;
+  const std::string name = std::filesystem::path(file).filename().string();
+  for (const FileField& field : file_fields) {
+    const bool matches = ::fnmatch(field.pattern.c_str(), name.c_str(), 0) == 0 ||
+                         ::fnmatch(field.pattern.c_str(), file.c_str(), 0) == 0;
+    if (matches) names[field.ours] = field.theirs;
+  }
+  return names;
+}
+
+std::vector<std::vector<std::string>> InputOptions::NeededOf(const std::string& file) const {
+  const std::map<std::string, std::string> names = FieldsOf(file);
+  std::vector<std::vector<std::string>> theirs = needed;
+  for (std::vector<std::string>& alternatives : theirs) {
+    for (std::string& name : alternatives) {
+      const auto found = names.find(name);
+      if (found != names.end()) name = found->second;
+    }
+    const bool renamed = names.contains(document_field) || other_document_field.empty();
+    if (!renamed && std::ranges::find(alternatives, document_field) != alternatives.end()) {
+      alternatives.push_back(other_document_field);
+    }
+  }
+  return theirs;
+}
+
+std::optional<RowProblem> ProblemOfFile(const std::string& file, const InputOptions& options) {
+  std::error_code none;
+  if (file == "-") return std::nullopt;
+  try {
+    if (options.format.empty()) RefuseForeignFormat(file);
+    CheckReadable(file);
+    // Pipes are read once.
+    const auto kind = KnownKind(file, options);
+    const bool table = kind == InputKind::kCsv || kind == InputKind::kTsv;
+    if (!table || !std::filesystem::is_regular_file(file, none)) return std::nullopt;
+    InputRow row;
+    OpenRows(file, options, nullptr)->Next(row);
+  } catch (const Error& e) {
+    // What else is wrong with rows comes out as a bad row.
+    if (e.kind() == ErrorKind::kUsage || e.kind() == ErrorKind::kIo) return ProblemOf(e);
+  }
+  return std::nullopt;
+}
+
+InputReader::InputReader(InputOptions options, const std::atomic<bool>* cancelled)
+    : options_(std::move(options)), cancelled_(cancelled) {
+  for (const std::string& file : options_.files) {
+    std::error_code no_size;
+    const auto size = std::filesystem::is_regular_file(file, no_size)
+                          ? std::filesystem::file_size(file, no_size)
+                          : static_cast<std::uintmax_t>(-1);
+    if (size == static_cast<std::uintmax_t>(-1)) {
+      total_bytes_ = -1;
+      return;
+    }
+    total_bytes_ += static_cast<std::int64_t>(size);
+  }
+}
+
+InputReader::~InputReader() = default;
+
+void InputReader::Rename(Json& value) const {
+  for (const auto& [ours, theirs] : fields_) {
+    if (ours == theirs) continue;
+    const auto it = value.find(theirs);
+    if (it == value.end()) {
+      value.erase(ours);  // the mapping says where the field is, and it is not there
+      continue;
+    }
+    Json moved = std::move(*it);
+    value.erase(theirs);
+    value[ours] = std::move(moved);
+  }
+  const std::string &ours = options_.document_field, &other = options_.other_document_field;
+  if (other.empty() || fields_.contains(ours) || value.contains(ours)) return;
+  const auto found = value.find(other);
+  if (found == value.end() || value.contains("documents")) return;
+  Json moved = std::move(*found);
+  value.erase(other);
+  value[ours] = std::move(moved);
+}
+
+// What was found wrong before the row was written here.
+void InputReader::TakeProblem(InputRow& row) const {
+  if (options_.problem_field.empty() || row.problem || !row.value.is_object()) return;
+  const auto found = row.value.find(options_.problem_field);
+  if (found == row.value.end() || !found->is_string()) return;
+  row.problem = {ErrorKind::kInput, found->get<std::string>()};
+  row.value.erase(found);
+}
+
+void InputReader::GiveId(InputRow& row, bool blank_is_none) const {
+  const auto id = row.value.find("id");
+  const bool none = id == row.value.end() || id->is_null() || (blank_is_none && *id == "");
+  if (!none) return;
+  if (row.line == 0) {
+    row.value["id"] = row.file == "standard input" ? "stdin" : row.file;
+    return;
+  }
+  const std::int64_t number = row.number > 0 ? row.number : row.line;
+  if (options_.files.size() == 1) {
+    row.value["id"] = number;
+  } else {
+    row.value["id"] = fmt::format("{}:{}", row.file, number);
+  }
+}
+
+void InputReader::OpenNext() {
+  const std::string& opened = options_.files[next_file_++];
+  fields_ = options_.FieldsOf(opened);
+  rows_ = OpenRows(opened, options_, cancelled_);
+}
+
+std::vector<std::string> InputReader::Columns() {
+  std::error_code none;
+  const bool one = options_.files.size() == 1;
+  if (one && !std::filesystem::is_regular_file(options_.files.front(), none)) {
+    if (!rows_) OpenNext();
+    return rows_->Columns();
+  }
+  std::vector<std::string> all;
+  for (const std::string& file : options_.files) {
+    const auto kind = KnownKind(file, options_);
+    const bool plain = std::filesystem::is_regular_file(file, none);
+    if (plain && kind && *kind != InputKind::kCsv && *kind != InputKind::kTsv) return {};
+    try {
+      const std::vector<std::string> names =
+          plain ? OpenRows(file, options_, cancelled_)->Columns() : std::vector<std::string>();
+      if (names.empty()) return {};
+      for (const std::string& name : names) {
+        if (std::ranges::find(all, name) == all.end()) all.push_back(name);
+      }
+    } catch (const Error&) {  // its error row says what is wrong
+    }
+  }
+  return all;
+}
+
+bool InputReader::Next(InputRow& row) {
+  while (rows_ || next_file_ < options_.files.size()) {
+    row = InputRow();
+    bool found = false;
+    bool document = false, blank_is_none = false;
+    // A file that cannot be read any further is one bad row; the other files go on.
+    try {
+      if (!rows_) OpenNext();
+      document = rows_->is_document();
+      blank_is_none = rows_->blank_is_none();
+      found = rows_->Next(row);
+      row.input_position = finished_bytes_ + rows_->position();
+      if (!found) {
+        finished_bytes_ += rows_->position();
+        rows_.reset();
+        continue;
+      }
+    } catch (const std::exception& e) {
+      row.problem = ProblemOf(e);
+      if (row.problem->kind == ErrorKind::kUsage) {
+        if (options_.files.size() == 1) throw;
+        row.problem->kind = ErrorKind::kInput;
+      }
+      row.ends_file = true;
+      row.line = rows_ ? rows_->line() + 1 : 0;
+      row.value = Json::object();
+      if (rows_) finished_bytes_ += rows_->position();
+      rows_.reset();
+    }
+    const std::string& file = options_.files[next_file_ - 1];
+    const auto name = options_.names.find(file);
+    row.file = name != options_.names.end() ? name->second : file == "-" ? "standard input" : file;
+    row.index = next_index_++;
+    if (options_.keep_given && blank_is_none) row.given = row.value;
+    if (!document) Rename(row.value);
+    if (!row.problem || document || row.line == 0) GiveId(row, blank_is_none);
+    TakeProblem(row);
+    return true;
+  }
+  return false;
+}
+
+}  // namespace banyan

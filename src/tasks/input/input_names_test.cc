@@ -1,0 +1,55 @@
+// Files that stand for something else: rows have the name that was given, and the problem that who
+// wrote the file found.
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "support/temp_directory.h"
+#include "tasks/input/input.h"
+
+namespace banyan {
+namespace {
+
+class InputNames : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::ofstream(file_) << "{\"context\":\"a\"}\n"
+                            "{\"id\":7,\"context\":\"b\",\"banyan:problem\":\"column 'n': NaN\"}\n"
+                            "{\"context\":\"c\",\"banyan:problem\":3}\n";
+    options_.files = {file_};
+  }
+  std::vector<InputRow> Rows() const {
+    InputReader reader(options_);
+    std::vector<InputRow> rows;
+    for (InputRow row; reader.Next(row);) rows.push_back(row);
+    return rows;
+  }
+
+  testing_support::TempDirectory folder_;
+  std::string file_ = (folder_.path() / "rows.jsonl").string();
+  InputOptions options_;
+};
+
+TEST_F(InputNames, AreWhatRowsSay) {
+  EXPECT_EQ(Rows().at(0).file, file_);
+  options_.names = {{file_, "boats.parquet"}};
+  EXPECT_EQ(Rows().at(0).file, "boats.parquet");
+  options_.files = {file_, file_};
+  EXPECT_EQ(Rows().at(0).value["id"], "boats.parquet:1");
+}
+
+TEST_F(InputNames, ARowBringsItsProblemWhereThatIsAskedFor) {
+  for (const InputRow& row : Rows()) EXPECT_FALSE(row.problem);
+  options_.problem_field = "banyan:problem";
+  const std::vector<InputRow> rows = Rows();
+  ASSERT_EQ(rows.size(), 3u);
+  EXPECT_FALSE(rows[0].problem);
+  ASSERT_TRUE(rows[1].problem);
+  EXPECT_EQ(rows[1].problem->message, "column 'n': NaN");
+  EXPECT_EQ(rows[1].value["id"], 7);
+  EXPECT_FALSE(rows[1].value.contains("banyan:problem"));
+  EXPECT_FALSE(rows[2].problem);  // no text: a field like any other
+}
+
+}  // namespace
+}  // namespace banyan

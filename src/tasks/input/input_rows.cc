@@ -1,0 +1,187 @@
+#include "tasks/input/input_rows.h"
+
+#include <set>
+
+#include "base/csv.h"
+#include "base/error.h"
+#include "base/head_source.h"
+#include "base/json_row.h"
+#include "base/line_reader.h"
+#include "base/spaces.h"
+#include "text/utf8.h"
+
+namespace banyan {
+namespace {
+
+constexpr const char* kNotUtf8 = "not valid UTF-8 (--encoding latin-1, if it is that)";
+
+// What can be known of a row that is not valid: at least its id, for whoever looks for it.
+Json IdOnly(const std::string& line) {
+  std::string repaired;
+  AppendLossyUtf8(line, repaired);
+  try {
+    Json value = ParseJsonRow(repaired);
+    if (value.is_object()) return value;
+  } catch (const Error&) {
+  }
+  return Json::object();
+}
+
+class JsonLines : public InputRows {
+ public:
+  explicit JsonLines(std::unique_ptr<ByteSource> source)
+      : reader_(std::move(source), kMaxRowBytes) {}
+
+  bool Next(InputRow& row) override {
+    std::string& line = row.content;
+    do {
+      if (!reader_.Next(line)) return false;
+    } while (IsBlank(line) && !reader_.too_long());
+    row.line = reader_.number();
+    row.value = Json::object();
+    if (reader_.too_long()) {
+      row.problem = {ErrorKind::kLimit, fmt::format("longer than {} bytes", kMaxRowBytes)};
+    } else {
+      ReadJsonRow(row);
+    }
+    return true;
+  }
+  std::int64_t line() const override { return reader_.number(); }
+  std::int64_t position() const override { return reader_.position(); }
+
+ private:
+  LineReader reader_;
+};
+
+class CsvRows : public InputRows {
+ public:
+  CsvRows(std::unique_ptr<ByteSource> source, char delimiter,
+          std::function<void(const std::vector<std::string>&)> check)
+      : reader_(std::move(source), kMaxRowBytes, delimiter), check_(std::move(check)) {}
+
+  bool Next(InputRow& row) override {
+    if (names_.empty() && !ReadNames()) return false;
+    std::vector<std::string> fields;
+    if (!reader_.Next(fields)) return false;
+    row.line = reader_.line();
+    row.value = Json::object();
+    if (!reader_.problem().empty()) {
+      row.problem = {ErrorKind::kInput, reader_.problem()};
+    } else if (fields.size() != names_.size()) {
+      row.problem = {ErrorKind::kInput, fmt::format("expected {} fields as in the header, found {}",
+                                                    names_.size(), fields.size())};
+    }
+    for (size_t i = 0; i < fields.size(); ++i) {
+      row.content += fmt::format("{}:", fields[i].size());
+      row.content += fields[i];
+      if (!IsValidUtf8(fields[i])) {
+        if (!row.problem) row.problem = {ErrorKind::kInput, kNotUtf8};
+      } else if (i < names_.size()) {
+        row.value[names_[i]] = fields[i];
+      }
+    }
+    return true;
+  }
+  std::int64_t line() const override { return reader_.line(); }
+  std::int64_t position() const override { return reader_.position(); }
+  bool blank_is_none() const override { return true; }
+  std::vector<std::string> Columns() override {
+    if (names_.empty()) ReadNames();
+    return names_;
+  }
+
+ private:
+  // The first row. Without it nothing of the file makes sense.
+  bool ReadNames() {
+    if (!reader_.Next(names_)) return false;
+    std::set<std::string> seen;
+    for (const std::string& name : names_) {
+      if (!IsValidUtf8(name)) Throw(ErrorKind::kInput, "the CSV header is not valid UTF-8");
+      if (!seen.insert(name).second) {
+        Throw(ErrorKind::kInput, "the CSV header names '{}' twice", name);
+      }
+    }
+    if (!reader_.problem().empty()) Throw(ErrorKind::kInput, "CSV header: {}", reader_.problem());
+    check_(names_);
+    return true;
+  }
+
+  CsvReader reader_;
+  std::function<void(const std::vector<std::string>&)> check_;
+  std::vector<std::string> names_;
+};
+
+class Document : public InputRows {
+ public:
+  Document(std::unique_ptr<ByteSource> source, DocumentKind kind, std::string field,
+           const std::atomic<bool>* cancelled)
+      : source_(std::move(source)), kind_(kind), field_(std::move(field)), cancelled_(cancelled) {}
+
+  bool Next(InputRow& row) override {
+    if (std::exchange(done_, true)) return false;
+    row.value = Json::object();
+    row.content = ReadDocument(*source_, kind_, kMaxRowBytes, cancelled_);
+    if (cancelled_ != nullptr && *cancelled_) return false;  // half a document is none
+    if (IsBlank(row.content)) {
+      row.problem = {ErrorKind::kInput, "the file has no text"};
+      return true;
+    }
+    row.value[field_] = row.content;
+    return true;
+  }
+  std::int64_t line() const override { return -1; }  // a document's errors name the file alone
+  std::int64_t position() const override { return source_->position(); }
+  bool is_document() const override { return true; }
+
+ private:
+  std::unique_ptr<ByteSource> source_;
+  DocumentKind kind_;
+  std::string field_;
+  const std::atomic<bool>* cancelled_;
+  bool done_ = false;
+};
+
+}  // namespace
+
+void ReadJsonRow(InputRow& row) {
+  row.value = Json::object();
+  if (!IsValidUtf8(row.content)) {
+    row.problem = {ErrorKind::kInput, kNotUtf8};
+    row.value = IdOnly(row.content);
+    return;
+  }
+  try {
+    row.value = ParseJsonRow(row.content);
+  } catch (const std::exception& e) {
+    row.problem = ProblemOf(e);
+    if (row.problem->kind == ErrorKind::kFormat) row.problem->kind = ErrorKind::kInput;
+    row.value = Json::object();
+    return;
+  }
+  if (row.value.is_object()) return;
+  row.problem = {ErrorKind::kInput,
+                 fmt::format("expected a JSON object, found {}", TypeName(row.value))};
+  row.value = Json::object();
+}
+
+std::unique_ptr<InputRows> MakeJsonLines(std::unique_ptr<ByteSource> source) {
+  return std::make_unique<JsonLines>(std::move(source));
+}
+
+std::unique_ptr<InputRows> MakeCsvRows(std::unique_ptr<ByteSource> source, char delimiter,
+                                       std::function<void(const std::vector<std::string>&)> check) {
+  if (delimiter == 0) {
+    constexpr size_t kLongestHeader = 1u << 20;
+    auto peeked = std::make_unique<HeadSource>(std::move(source));
+    delimiter = CsvDelimiterOf(peeked->Head(kLongestHeader, HasWholeCsvRow));
+    source = std::move(peeked);
+  }
+  return std::make_unique<CsvRows>(std::move(source), delimiter, std::move(check));
+}
+
+std::unique_ptr<InputRows> MakeDocument(std::unique_ptr<ByteSource> source, DocumentKind kind,
+                                        std::string field, const std::atomic<bool>* cancelled) {
+  return std::make_unique<Document>(std::move(source), kind, std::move(field), cancelled);
+}
+
+}  // namespace banyan

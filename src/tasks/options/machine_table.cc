@@ -1,0 +1,194 @@
+// How a model is loaded and how the engine works: options of every command that runs a model.
+#include "program/bytes.h"
+#include "tasks/options/option_rows.h"
+
+namespace banyan {
+namespace {
+
+constexpr unsigned kOwnMachine = kCommandLine | kPython;
+
+using EngineRow = Row<EngineOptions>;
+
+EngineRow KvMemoryRow() {
+  return EngineRow::Custom(
+             "kv_memory", OptionKind::kBytes,
+             [](EngineOptions& options, const OptionData& data, const std::string& called) {
+               const auto* bytes = std::get_if<std::int64_t>(&data);
+               options.kv_memory =
+                   bytes != nullptr ? *bytes : ParseBytes(std::get<std::string>(data), called);
+             },
+             [](const EngineOptions& options) -> std::optional<OptionData> {
+               if (options.kv_memory == 0) return std::nullopt;
+               return options.kv_memory;
+             },
+             "Memory for KV, such as 512M or 4G (default: a quarter of the machine's memory, or "
+             "the free memory of the device)")
+      .Placeholder("SIZE")
+      .Unit("bytes")
+      .From(0)
+      .Doors(kOwnMachine);
+}
+
+}  // namespace
+
+const OptionTable<LoadOptions>& LoadTable() {
+  using LoadRow = Row<LoadOptions>;
+  static const OptionTable<LoadOptions> table = [] {
+    OptionTable<LoadOptions> rows;
+    AddGroup<LoadOptions>(
+        rows, "Loading",
+        {LoadRow::Text(
+             "model", &LoadOptions::model,
+             "GGUF file, Hugging Face directory, or a name that 'banyan model list' shows")
+             .Called("-m,--model")
+             .Doors(kOwnMachine),
+         LoadRow::Word("device", &LoadOptions::device, {"cpu", "reference", "cuda"},
+                       "The device to compute on")
+             .Doors(kOwnMachine),
+         LoadRow::Word("precision", &LoadOptions::precision, {"f32", "mixed"},
+                       "f32: everything in float32; mixed: 16-bit KV, compact weights")
+             .Doors(kOwnMachine),
+         LoadRow::Whole("threads", &LoadOptions::threads,
+                        "Number of threads; 0: all that the process may use")
+             .Range(0, 1024)
+             .Unit("threads")
+             .Doors(kOwnMachine)});
+    AddGroup<LoadOptions>(
+        rows, "Machine",
+        {LoadRow::Word("kv_type", &LoadOptions::kv_type, {"f16", "bf16", "q8", "f32"},
+                       "KV elements in mixed precision (default: f16)")
+             .Doors(kOwnMachine),
+         LoadRow::Flag("fast", &LoadOptions::fast,
+                       "cuda, mixed: use the fastest matrix products; an answer's bits may then "
+                       "depend on its batch")
+             .Doors(kOwnMachine),
+         LoadRow::Word("keep_weights", &LoadOptions::weights, {"auto", "converted", "compact"},
+                       "Quantised weights on a GPU: converted (16 bits), compact (as stored), or "
+                       "auto: converted while that takes at most half of the free memory")
+             .Doors(kOwnMachine),
+         LoadRow::Text("adapter", &LoadOptions::adapter,
+                       "Directory of a LoRA adapter (PEFT), or the name of a shipped one; it is "
+                       "merged into the weights")
+             .Doors(kPython),  // the command line has [NAME=]DIR, several times
+         LoadRow::Number("yarn_factor", &LoadOptions::yarn_factor,
+                         "Extend the model's context by this factor with YaRN")
+             .From(0)
+             .HideStandard()
+             .Doors(kOwnMachine)});
+    return rows;
+  }();
+  return table;
+}
+
+const OptionTable<EngineOptions>& EngineTable() {
+  static const OptionTable<EngineOptions> table = [] {
+    OptionTable<EngineOptions> rows;
+    AddGroup<EngineOptions>(
+        rows, "Machine",
+        {EngineRow::Name("strategy", &EngineOptions::strategy, StrategyNames(),
+                         "How shared text is read; the answers are the same. The last two are for "
+                         "comparison only")
+             .Doors(kOwnMachine),
+         EngineRow::Whole("share_levels", &EngineOptions::share_levels,
+                          "tree: share only the first N levels of the forest, and compute, store "
+                          "and read what is below for every answer alone; 0: all")
+             .From(0)
+             .Unit("levels")
+             .Doors(kOwnMachine),
+         EngineRow::Whole("contexts_per_stack", &EngineOptions::contexts_per_stack,
+                          "stacked: contexts in a stack")
+             .From(1)
+             .Unit("contexts")
+             .Doors(kOwnMachine),
+         EngineRow::Whole("questions_per_stack", &EngineOptions::questions_per_stack,
+                          "stacked: questions of a context in a stack; 0: all")
+             .From(0)
+             .Unit("questions")
+             .Doors(kOwnMachine),
+         EngineRow::Whole("stacks", &EngineOptions::stacks, "stacked: stacks per batch")
+             .From(1)
+             .Unit("stacks")
+             .Doors(kOwnMachine),
+         EngineRow::Flag("private_stacks", &EngineOptions::private_stacks,
+                         "stacked: every stack has its own copy of instruction and contexts")
+             .Doors(kOwnMachine),
+         EngineRow::Whole("batch_rows", &EngineOptions::batch_rows,
+                          "Rows per step; 0: chosen by the backend")
+             .From(0)
+             .Unit("rows")
+             .Doors(kOwnMachine),
+         EngineRow::Whole("mixed_rows", &EngineOptions::mixed_rows,
+                          "Maximum rows of a step that mixes prefill and decoding; 0: chosen by "
+                          "the backend; -1: as many as fit, prompts in order")
+             .Range(-1, 1 << 24)
+             .Unit("rows")
+             .Doors(kOwnMachine),
+         EngineRow::Whole("max_streams", &EngineOptions::max_streams,
+                          "Answers decoded at once; 0: chosen by the backend")
+             .From(0)
+             .Unit("answers")
+             .Doors(kOwnMachine),
+         EngineRow::Whole("max_waiting", &EngineOptions::max_waiting,
+                          "Answers that may wait before a program that submits more is held up; 0: "
+                          "a million")
+             .From(0)
+             .Unit("answers")
+             .Doors(kPython),  // `serve` has its own
+         KvMemoryRow(),
+         EngineRow::Whole("steps_ahead", &EngineOptions::steps_ahead,
+                          "Steps launched before the previous tokens are known: 0 or 1; -1: chosen "
+                          "by the backend")
+             .Range(-1, 1)
+             .Unit("steps")
+             .Doors(kOwnMachine),
+         EngineRow::Flag("replay", &EngineOptions::replay,
+                         "Launch the kernels of every step one by one, for comparison")
+             .Elsewhere("A device may record steps that repeat and launch them as a whole")
+             .Style(CommandStyle::kOnlyNo)
+             .Doors(kOwnMachine),
+         EngineRow::Flag("one_by_one", &EngineOptions::one_by_one,
+                         "Run every stream alone with an empty cache, for comparison")
+             .Doors(kOwnMachine)});
+    return rows;
+  }();
+  return table;
+}
+
+const OptionTable<KvStoreUse>& KvUseTable() {
+  using KvRow = Row<KvStoreUse>;
+  static const OptionTable<KvStoreUse> table = [] {
+    OptionTable<KvStoreUse> rows;
+    AddGroup<KvStoreUse>(
+        rows, "KV on disk",
+        {KvRow::Text("kv_store", &KvStoreUse::directory,
+                     "Folder of a KV store (banyan kv): load its documents instead of computing "
+                     "them; the answers are the same")
+             .Placeholder("FOLDER")
+             .Doors(kOwnMachine),
+         KvRow::Flag("kv_save", &KvStoreUse::save,
+                     "Also save the documents of this job in the store, up to its limit")
+             .Doors(kOwnMachine),
+         KvRow::Custom(
+             "kv_bits", OptionKind::kWhole,
+             [](KvStoreUse& use, const OptionData& data, const std::string& called) {
+               const std::int64_t bits = std::get<std::int64_t>(data);
+               if (bits != 0 && bits != 8) {
+                 throw Error(ErrorKind::kUsage,
+                             called + ": expected 0 or 8, found " + std::to_string(bits));
+               }
+               use.bits = static_cast<int>(bits);
+             },
+             [](const KvStoreUse& use) -> std::optional<OptionData> {
+               return static_cast<std::int64_t>(use.bits);
+             },
+             "8: use (and save) 8-bit KV of the store; answers are approximate")
+             .Range(0, 8)
+             .Unit("bits")
+             .HideStandard()
+             .Doors(kOwnMachine)});
+    return rows;
+  }();
+  return table;
+}
+
+}  // namespace banyan

@@ -1,0 +1,103 @@
+// A job's output: rows in some format, and the journal that makes it resumable. Rows of one record
+// stand together, so the journal's order of records is the output's order of rows.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "banyan/job.h"
+#include "base/json.h"
+#include "base/output_file.h"
+#include "tasks/input/input.h"
+#include "tasks/output/journal.h"
+#include "tasks/output/key_set.h"
+#include "tasks/output/output_check.h"
+#include "tasks/output/row_format.h"
+
+namespace banyan {
+
+class JobOutput {
+ public:
+  // `header` has "task", "model" (its identity, an object) and "parameters" (an object); an output
+  // that was begun with others is refused with every difference (kUsage), and so is one that is not
+  // what its journal says. Opens, repairs and locks the files.
+  JobOutput(const JobOptions& options, TableColumns columns, Json header);
+  ~JobOutput();
+
+  // An earlier run of the same job finished everything: nothing is written. What this run reads
+  // must be what that one read: see CheckSameInput.
+  bool finished() const { return finished_; }
+  // REQUIRES: finished(). `row` (may be null) was not read by that run; `missing` records that it
+  // read are not in this input. Throws kUsage unless there are none of either.
+  void CheckSameInput(const InputRow* row, std::int64_t missing) const;
+
+  // An earlier run finished this record.
+  bool IsDone(const Key128& key) const { return done_.Contains(key); }
+  std::int64_t done_before() const { return done_.size(); }
+
+  // Appends the rows of a finished record.
+  void Write(const Key128& key, std::span<const OutputRow> rows);
+  // Shows what was written to readers; once in a while makes it count.
+  void Tick();
+  // Of rows that earlier runs wrote, those of other records are removed, and an ordered output gets
+  // the order of `wanted`, which has every record of the input. Nothing changes in a first run.
+  void KeepOnly(const std::vector<Key128>& wanted);
+  // Makes everything count. `complete`: the whole input is done, and `input` is its hash.
+  void Finish(bool complete, const Key128& input);
+
+  // Of --columns: those that no row of this run had.
+  std::vector<std::string> UnusedColumns() const { return format_.UnusedColumns(); }
+  std::int64_t rows() const { return rows_; }
+  std::int64_t error_rows() const { return error_rows_; }
+  std::int64_t rows_removed() const { return rows_removed_; }  // by KeepOnly
+  std::int64_t error_rows_removed() const { return error_rows_removed_; }
+  std::string answers_hash() const;  // 32 hexadecimal digits
+
+ private:
+  bool has_journal() const { return journal_ != nullptr; }
+  void Begin();
+  void Checkpoint(bool complete, const Key128& input = {});
+
+  void CheckStillThere() const;
+
+  // output_resume.cc
+  void Lock();
+  void Open();
+  void Resume(JournalContents journal, const OutputCheck& check);
+  void CheckUnchanged(const JournalContents& journal, const OutputCheck& check) const;
+  std::string DifferencesTo(const Json& before) const;
+  void TakeUp(const JournalContents& journal);
+  void WriteTableHeader();
+  // output_retry.cc
+  JournalContents DropErrors(JournalContents journal);
+  // The output with these of the journal's records, in this order, takes the old one's place.
+  JournalContents ReplaceBy(const JournalContents& journal, const std::vector<size_t>& records);
+  void Count(const JournalContents& journal);
+  JournalContents FinishReplacing();
+  void PutReplacementInPlace();
+  void ForgetReplacement() const;
+
+  const JobOptions& options_;
+  Json header_;
+  RowFormat format_;
+  Packing packing_ = Packing::kNone;
+  bool finished_ = false;
+  bool for_terminal_ = false;  // a person reads it: control characters are shown, not obeyed
+  int lock_ = -1;              // the output file, opened and locked
+  std::string real_path_;      // of the output file, without links
+  std::unique_ptr<OutputFile> file_;
+  std::unique_ptr<JournalWriter> journal_;  // null: standard output
+  KeySet done_;
+  std::int64_t raw_bytes_ = 0;
+  std::int64_t rows_ = 0, error_rows_ = 0;
+  std::int64_t rows_removed_ = 0, error_rows_removed_ = 0;
+  Key128 hash_{};
+  bool unflushed_ = false, uncommitted_ = false;
+  std::chrono::steady_clock::time_point last_flush_, last_commit_;
+};
+
+}  // namespace banyan

@@ -1,0 +1,76 @@
+// How rows look in the output: JSONL, CSV, TSV, or a Markdown table.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "banyan/job.h"
+#include "base/json.h"
+
+namespace banyan {
+
+struct OutputRow {
+  nlohmann::ordered_json fields;
+  bool error = false;
+  std::string identity;  // what makes two answers equal, for the hash
+  // The row of the input's table that it answers, under the table's own names; null: of no table.
+  std::shared_ptr<const Json> given;
+
+  std::string error_message() const;  // empty: none
+};
+
+// A column of the input's table, which comes out again.
+struct InputColumn {
+  std::string name;       // in the input
+  std::string shown;      // in the output: another one where the task has a column of that name
+  bool is_field = false;  // it is a field of the task's rows, such as their id
+};
+
+// The fields of a task's rows that have columns of their own in tables.
+struct TableColumns {
+  std::vector<std::string> all;         // of CSV and TSV
+  std::vector<std::string> shown;       // of a Markdown table, which people read
+  std::vector<InputColumn> input = {};  // of CSV and TSV, before the others
+};
+
+// How the columns of the input come out beside those of the task. `renamed`: our names of fields
+// that the input calls otherwise.
+std::vector<InputColumn> BesideTask(const std::vector<std::string>& input, const TableColumns& task,
+                                    const std::map<std::string, std::string>& renamed);
+
+enum class OutputFormat { kJsonLines, kCsv, kTsv, kMarkdown };
+
+// By --output-format, else by the output's name without a packing's ending; standard output,
+// devices and names without an ending are JSONL. Throws kUsage for an ending or a format that we do
+// not know.
+OutputFormat OutputFormatOf(const JobOptions& options);
+
+class RowFormat {
+ public:
+  RowFormat(const JobOptions& options, TableColumns columns);
+
+  bool is_table() const { return format_ != OutputFormat::kJsonLines; }
+  const std::vector<InputColumn>& input_columns() const { return columns_.input; }
+  std::string name() const;    // as --output-format has it
+  std::string Header() const;  // what a table begins with; empty for JSONL
+  std::string Line(const OutputRow& row);
+  // Of --columns: those that no row had.
+  std::vector<std::string> UnusedColumns() const;
+
+ private:
+  std::vector<std::string> ColumnNames() const;
+  std::string CsvLine(const OutputRow& row);
+  std::string MarkdownLine(const OutputRow& row);
+
+  OutputFormat format_;
+  char delimiter_;
+  bool csv_safe_;
+  std::vector<std::string> wanted_;  // --columns
+  TableColumns columns_;
+  std::set<std::string> used_;  // of `wanted_`
+};
+
+}  // namespace banyan

@@ -1,0 +1,183 @@
+#include "tasks/rag/rag_task.h"
+
+#include <cmath>
+#include <utility>
+
+#include "base/error.h"
+#include "base/json_row.h"
+#include "program/option_names.h"
+#include "tasks/input/record_id.h"
+#include "tasks/options/task_options.h"
+#include "tasks/rag/rag_null.h"
+#include "text/utf8.h"
+
+namespace banyan {
+namespace {
+
+void CheckOptions(const RagOptions& options) {
+  CheckValues(options);
+  for (const auto& [name, found] : {std::pair("--ape-temperature", options.ape_temperature),
+                                    {"--ape-scale", options.ape_scale}}) {
+    if (found != 1.0 && options.method != RagMethod::kKvConcat) {
+      Throw(ErrorKind::kUsage, "{} goes with --method kv-concat, found {}", name,
+            RagMethodName(options.method));
+    }
+  }
+  if (options.together == 1) {
+    Throw(ErrorKind::kUsage, "--together: expected 0 or 2 to 64, found 1");
+  }
+  if (options.together > 0 &&
+      (options.method != RagMethod::kExperts || options.experts == ExpertsAre::kExamples)) {
+    Throw(ErrorKind::kUsage, "--together goes with --method experts over documents");
+  }
+  if (options.experts == ExpertsAre::kExamples && options.method != RagMethod::kExperts) {
+    Throw(ErrorKind::kUsage, "--experts examples goes with --method experts, found {}",
+          RagMethodName(options.method));
+  }
+  if (options.copy && options.method == RagMethod::kKvConcat) {
+    Throw(ErrorKind::kUsage, "--copy: kv-concat has no constraints");
+  }
+  if (options.copy && options.experts == ExpertsAre::kExamples) {
+    Throw(ErrorKind::kUsage, "--copy: answers are not copied from examples (--experts examples)");
+  }
+  if (options.verify && options.method != RagMethod::kExperts) {
+    Throw(ErrorKind::kUsage, "--verify goes with --method experts, found {}",
+          RagMethodName(options.method));
+  }
+  if (options.too_long == TooLong::kSplit) {
+    Throw(ErrorKind::kUsage, "--too-long split: documents of rag are cut or refused");
+  }
+}
+
+Signal CandidatesOf(const RagOptions& options) {
+  const bool vectors = options.index && options.index->encoder() && options.encoder;
+  return options.candidates.value_or(vectors ? Signal::kDense : Signal::kBm25);
+}
+
+std::optional<Signal> JudgingSignal(const RagOptions& options) {
+  switch (options.relevance) {
+    case RelevanceFrom::kRerank:
+      return std::nullopt;
+    case RelevanceFrom::kBm25:
+      return Signal::kBm25;
+    case RelevanceFrom::kDense:
+      return Signal::kDense;
+    case RelevanceFrom::kSparse:
+      return Signal::kSparse;
+    case RelevanceFrom::kMultiVector:
+      return Signal::kMultiVector;
+    default:
+      if (options.index) return CandidatesOf(options);
+      return options.encoder ? Signal::kDense : Signal::kBm25;
+  }
+}
+
+// The paper's 2.5 is for raw logits, whose differences are larger.
+double GammaOf(const RagOptions& options) {
+  return options.gamma.value_or(options.panel.scores == PanelScores::kRaw ? 2.5 : 1.0);
+}
+
+RetrieverOptions RetrieverOptionsOf(const RagOptions& options) {
+  RetrieverOptions retriever;
+  retriever.index = options.index;
+  retriever.encoder = options.encoder;
+  if (options.relevance != RelevanceFrom::kEqual) retriever.reranker = options.reranker;
+  retriever.candidates = CandidatesOf(options);
+  retriever.candidate_count = options.candidate_count;
+  retriever.top = options.top;
+  retriever.relevance = JudgingSignal(options);
+  return retriever;
+}
+
+}  // namespace
+
+RagMethod ParseRagMethod(const std::string& name) {
+  return NamedValue(name, "--method", RagMethodNames());
+}
+
+const char* RagMethodName(RagMethod method) {
+  constexpr const char* kNames[] = {"experts", "concat", "top1", "map-reduce", "kv-concat"};
+  return kNames[static_cast<int>(method)];
+}
+
+RelevanceFrom ParseRelevanceFrom(const std::string& name) {
+  return NamedValue(name, "--relevance", RelevanceNames());
+}
+
+const char* RelevanceFromName(RelevanceFrom from) {
+  constexpr const char* kNames[] = {"auto",  "given",  "bm25",         "equal",
+                                    "dense", "sparse", "multi-vector", "rerank"};
+  return kNames[static_cast<int>(from)];
+}
+
+RagTask::RagTask(std::shared_ptr<Model> model, const RagOptions& options) {
+  CheckOptions(options);
+  settings_.options = options;
+  settings_.retriever = std::make_unique<Retriever>(RetrieverOptionsOf(options));
+  settings_.text = model->text();
+  if (settings_.text == nullptr) {
+    Throw(ErrorKind::kUnsupported, "rag: the model's files have no tokenizer");
+  }
+  settings_.model = model;
+  if (options.copy) settings_.trie = MakeTokenTrie(*settings_.text);
+  if (options.method == RagMethod::kKvConcat) {
+    settings_.joined = std::make_unique<JoinedContext>(
+        std::move(model), JoinedOptions{options.ape_temperature, options.ape_scale});
+  }
+  settings_.prompt = std::make_unique<RagPrompt>(settings_.text, options, options.instruction);
+  PanelOptions& panel = settings_.options.panel;
+  panel.gamma = GammaOf(options);
+  panel.null_tokens = NullTokens(*settings_.text, settings_.prompt->answer_separator(),
+                                 settings_.model->end_tokens());
+  settings_.map_prompt =
+      std::make_unique<RagPrompt>(settings_.text, options, options.map_instruction);
+}
+
+Json RagTask::Parameters() const {
+  const RagOptions& options = settings_.options;
+  Json parameters = IdentityOf(options);
+  parameters["--chat"] = settings_.prompt->uses_chat() ? "on" : "off";
+  parameters["--index"] = options.index ? options.index->fingerprint() : "";
+  parameters["--encoder"] = options.encoder.fingerprint;
+  parameters["--reranker"] = options.reranker.fingerprint;
+  if (options.index) parameters["--candidates"] = SignalName(CandidatesOf(options));
+  if (options.experts == ExpertsAre::kExamples) {
+    Json& examples = parameters["--examples"] = Json::array();
+    for (const auto& [question, answer] : options.examples) {
+      examples.push_back({question, answer});
+    }
+  }
+  if (options.method == RagMethod::kExperts) parameters["--gamma"] = options.panel.gamma;
+  return parameters;
+}
+
+std::string RagTask::Identity(const InputRow& row) const { return DumpJson(IdOf(row.value)); }
+
+std::unique_ptr<RecordWork> RagTask::Start(const InputRow& row) {
+  return Ask(Read(row.value), {row.file, row.line});
+}
+
+RagRecord RagTask::Read(const Json& row) const {
+  return ReadRagRecord(row, settings_.options, *settings_.retriever);
+}
+
+std::unique_ptr<RecordWork> RagTask::Ask(RagRecord record, RowPlace place) const {
+  return std::make_unique<RagWork>(settings_, std::move(record), std::move(place));
+}
+
+TableColumns RagTask::Columns() const {
+  return {{"id", "question", "answer", "finish_reason", "tokens"}, {"id", "question", "answer"}};
+}
+
+OutputRow RagTask::ErrorRow(const InputRow& row, const RowProblem& problem) const {
+  Json id;
+  const auto found = row.value.find("id");
+  if (found != row.value.end() && (found->is_string() || IsNumber(*found))) id = *found;
+  // An id with a replacement character is not the id that stands in the file.
+  if (id.is_string() && id.get_ref<const std::string&>().find("\uFFFD") != std::string::npos) {
+    id = nullptr;
+  }
+  return RagErrorRow(id, problem, {row.file, row.line});
+}
+
+}  // namespace banyan

@@ -1,0 +1,151 @@
+// Scores as tables for people.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "program/extract_score.h"
+
+namespace banyan {
+namespace {
+
+std::string CountsLine(const std::string& name, const SlotCounts& counts) {
+  return fmt::format("| {} | {} | {:.4f} | {:.4f} | {:.4f} | {} | {} | {} | {} | {} |\n", name,
+                     counts.slots(), counts.strict_f1(), counts.partial_f1(), counts.f1(),
+                     counts.correct, counts.correct_null, counts.incorrect, counts.missing,
+                     counts.hallucinated);
+}
+
+std::string WithInterval(double score, const ScoreInterval* interval) {
+  if (interval == nullptr) return fmt::format("{:.4f}", score);
+  return fmt::format("{:.4f} ({:.3f} to {:.3f})", score, interval->low, interval->high);
+}
+
+// A row of the table of runs, without its speed.
+std::string RunCells(const SlotCounts& all, const SlotCounts& labelled,
+                     const ScoreIntervals* intervals) {
+  return fmt::format("{} | {:.4f} | {:.4f} | {} | {} | {:.4f} | {:.4f} |",
+                     WithInterval(all.strict_f1(), intervals ? &intervals->strict_f1 : nullptr),
+                     all.strict_precision(), all.strict_recall(),
+                     WithInterval(all.partial_f1(), intervals ? &intervals->partial_f1 : nullptr),
+                     WithInterval(labelled.f1(), intervals ? &intervals->labelled_f1 : nullptr),
+                     all.f1(), all.accuracy());
+}
+
+std::string SpeedCells(const std::optional<RunSpeed>& speed) {
+  if (!speed) return " | |";
+  const std::string cost = speed->cost_per_1000 ? fmt::format("{:.4g}", *speed->cost_per_1000) : "";
+  return fmt::format(" {:.4g} | {} |", speed->documents_per_second, cost);
+}
+
+bool IsRightOutcome(SlotOutcome outcome) {
+  return outcome == SlotOutcome::kCorrect || outcome == SlotOutcome::kCorrectNull;
+}
+
+struct SharedSlots {
+  std::int64_t both = 0, only_one = 0, only_other = 0, neither = 0;
+};
+
+SharedSlots CountShared(const ExtractScores& one, const ExtractScores& other) {
+  SharedSlots shared;
+  for (const auto& [slot, outcome] : one.slots) {
+    const auto found = other.slots.find(slot);
+    if (found == other.slots.end()) continue;
+    const bool a = IsRightOutcome(outcome), b = IsRightOutcome(found->second);
+    ++(a ? (b ? shared.both : shared.only_one) : (b ? shared.only_other : shared.neither));
+  }
+  return shared;
+}
+
+std::string DifferencesText(const std::vector<ScoredRun>& runs, int resamples) {
+  const ScoredRun& first = runs.front();
+  std::string text = fmt::format(
+      "\n| against {} | difference in strict F1 | right in both | only here | only there | in "
+      "neither "
+      "|\n|---|---|---|---|---|---|\n",
+      first.name);
+  for (size_t i = 1; i < runs.size(); ++i) {
+    const ExtractScores& scores = runs[i].scores;
+    const SharedSlots shared = CountShared(scores, first.scores);
+    std::string difference =
+        fmt::format("{:+.4f}", scores.all.strict_f1() - first.scores.all.strict_f1());
+    if (resamples > 0) {
+      const ScoreInterval interval =
+          BootstrapDifference(scores.by_document, first.scores.by_document, resamples);
+      difference += fmt::format(" ({:+.3f} to {:+.3f})", interval.low, interval.high);
+    }
+    text += fmt::format("| {} | {} | {} | {} | {} | {} |\n", runs[i].name, difference, shared.both,
+                        shared.only_one, shared.only_other, shared.neither);
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string RunsText(const std::vector<ScoredRun>& runs, const ScoreTableOptions& options) {
+  const ExtractScores& first = runs.front().scores;
+  std::string text =
+      fmt::format("{} documents; unlabelled slots: {}", first.documents, options.rule);
+  for (const ScoredRun& run : runs) {
+    if (run.scores.without_row == 0) continue;
+    text += fmt::format("; {} without a row{}", run.scores.without_row,
+                        runs.size() > 1 ? " in " + run.name : "");
+  }
+  if (options.resamples > 0) {
+    text += fmt::format("; in brackets: 95 % of {} resamples of the documents", options.resamples);
+  }
+  const bool timed =
+      std::ranges::any_of(runs, [](const ScoredRun& run) { return run.scores.speed.has_value(); });
+  text += "\n\n| run | strict F1 | P | R | partial F1 | labelled F1 | F1 with nulls | accuracy |";
+  text += timed ? " documents/s | cost of 1000 |\n" : "\n";
+  text += "|---|---|---|---|---|---|---|---|";
+  text += timed ? "---|---|\n" : "\n";
+  for (const ScoredRun& run : runs) {
+    ScoreIntervals intervals;
+    if (options.resamples > 0) {
+      intervals = BootstrapIntervals(run.scores.by_document, options.resamples);
+    }
+    text += fmt::format("| {} | {}", run.name,
+                        RunCells(run.scores.all, run.scores.labelled,
+                                 options.resamples > 0 ? &intervals : nullptr));
+    text += timed ? SpeedCells(run.scores.speed) + "\n" : "\n";
+  }
+  text += "| null everywhere | " + RunCells(first.all_null, first.all_null_labelled, nullptr);
+  text += timed ? SpeedCells({}) + "\n" : "\n";
+  return runs.size() > 1 ? text + DifferencesText(runs, options.resamples) : text;
+}
+
+std::string DetailText(const ExtractScores& scores) {
+  std::string text =
+      "\n| | slots | strict F1 | partial F1 | F1 with nulls | correct | correct null | incorrect | "
+      "missing | hallucinated |\n|---|---|---|---|---|---|---|---|---|---|\n";
+  text += CountsLine("**all**", scores.all);
+  for (const auto& [name, counts] : scores.by_type) text += CountsLine("type " + name, counts);
+  for (const auto& [name, counts] : scores.by_category) {
+    text += CountsLine("category " + name, counts);
+  }
+  for (const auto& [name, counts] : scores.by_attribute) text += CountsLine(name, counts);
+  return text;
+}
+
+std::string CompareText(const ExtractScores& one, const ExtractScores& other) {
+  std::string text =
+      "\n| | strict F1 | of the other | difference | F1 with nulls | of the other | difference |\n"
+      "|---|---|---|---|---|---|---|\n";
+  const auto line = [&](const std::string& name, const SlotCounts& a, const SlotCounts& b) {
+    text += fmt::format("| {} | {:.4f} | {:.4f} | {:+.4f} | {:.4f} | {:.4f} | {:+.4f} |\n", name,
+                        a.strict_f1(), b.strict_f1(), a.strict_f1() - b.strict_f1(), a.f1(), b.f1(),
+                        a.f1() - b.f1());
+  };
+  line("**all**", one.all, other.all);
+  for (const auto& [name, counts] : one.by_attribute) {
+    const auto found = other.by_attribute.find(name);
+    if (found != other.by_attribute.end()) line(name, counts, found->second);
+  }
+  const SharedSlots shared = CountShared(one, other);
+  text += fmt::format(
+      "\nslots of both: {} right in both, {} only here, {} only in the other, {} in neither\n",
+      shared.both, shared.only_one, shared.only_other, shared.neither);
+  return text;
+}
+
+}  // namespace banyan

@@ -1,0 +1,225 @@
+#include "program/rag_score.h"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <random>
+#include <set>
+#include <sstream>
+#include <string_view>
+
+#include "banyan/error.h"
+#include "base/error.h"
+#include "base/json_row.h"
+#include "tasks/score/rag_scorer.h"
+#include "tasks/score/score_rows.h"
+#include "text/unicode.h"
+#include "text/utf8.h"
+
+namespace banyan {
+namespace {
+
+constexpr std::string_view kPunctuation = "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~";
+
+using Words = std::vector<std::string>;
+
+Words SplitWords(const std::string& text) {
+  std::istringstream stream(text);
+  Words words;
+  for (std::string word; stream >> word;) words.push_back(word);
+  return words;
+}
+
+// By id; a line that is no object with an id is an error.
+std::vector<std::string> GoldAnswers(const Json& row) {
+  std::vector<std::string> answers;
+  for (const Json& answer : row.value("answers", Json::array())) {
+    if (answer.is_string()) answers.push_back(answer.get<std::string>());
+  }
+  if (answers.empty()) answers.push_back("null");
+  return answers;
+}
+
+std::set<std::string> GoldDocuments(const Json& row) {
+  std::set<std::string> ids;
+  const Json documents = row.value("documents", Json::array());
+  for (size_t i = 0; documents.is_array() && i < documents.size(); ++i) {
+    const Json& document = documents[i];
+    if (!document.is_object() || document.value("gold", Json(false)) != Json(true)) continue;
+    ids.insert(DumpJson(document.value("id", Json(i))));
+  }
+  return ids;
+}
+
+// Whole words of the gold answer in a row in the answer.
+bool Contains(const std::string& answer, const std::string& gold) {
+  const std::string inner = NormalizedAnswer(gold);
+  return !inner.empty() &&
+         (" " + NormalizedAnswer(answer) + " ").find(" " + inner + " ") != std::string::npos;
+}
+
+double ShareFound(const std::set<std::string>& gold, const Json& list, const char* field) {
+  std::set<std::string> found;
+  for (const Json& entry : list) {
+    if (entry.is_object() && entry.contains(field)) found.insert(DumpJson(entry.at(field)));
+  }
+  const auto hits =
+      std::ranges::count_if(gold, [&](const std::string& id) { return found.contains(id); });
+  return static_cast<double>(hits) / static_cast<double>(gold.size());
+}
+
+double Median(std::vector<double> values) {
+  if (values.empty()) return 0.0;
+  std::ranges::sort(values);
+  return values[values.size() / 2];
+}
+
+double MeanOf(const std::vector<double>& values) {
+  if (values.empty()) return 0.0;
+  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+}
+
+// The 2.5 and 97.5 percentiles of the means of as many values drawn with replacement.
+RagScore::Interval Bootstrap(const std::vector<double>& values) {
+  constexpr int kDraws = 2000;
+  if (values.empty()) return {};
+  std::mt19937_64 random(20260);
+  std::vector<double> means;
+  for (int draw = 0; draw < kDraws; ++draw) {
+    double sum = 0.0;
+    for (size_t i = 0; i < values.size(); ++i) sum += values[random() % values.size()];
+    means.push_back(sum / static_cast<double>(values.size()));
+  }
+  std::ranges::sort(means);
+  return {means[kDraws / 40], means[kDraws - 1 - kDraws / 40]};
+}
+
+// Where the gold file has the documents' texts.
+bool IsForeign(const std::string& answer, const Json& question) {
+  const Json documents = question.value("documents", Json::array());
+  bool texts = false;
+  for (size_t i = 0; documents.is_array() && i < documents.size(); ++i) {
+    if (!documents[i].is_object() || !documents[i].contains("text")) continue;
+    texts = true;
+    const std::string shown = TextOrJson(documents[i].value("title", Json(""))) + "\n" +
+                              TextOrJson(documents[i].at("text"));
+    if (Contains(shown, answer)) return false;
+  }
+  return texts;
+}
+
+}  // namespace
+
+double AnswerF1(const std::string& answer, const std::string& gold) {
+  const Words a = SplitWords(NormalizedAnswer(answer)), b = SplitWords(NormalizedAnswer(gold));
+  std::map<std::string, int> left;
+  for (const std::string& word : b) ++left[word];
+  double common = 0.0;
+  for (const std::string& word : a) {
+    if (left[word]-- > 0) common += 1.0;
+  }
+  if (common == 0.0) return a == b ? 1.0 : 0.0;
+  return 2.0 * common / static_cast<double>(a.size() + b.size());
+}
+
+std::string NormalizedAnswer(const std::string& text) {
+  std::string plain;
+  for (size_t at = 0; at < text.size();) {
+    const Utf8Character character = ReadUtf8(text, at);
+    const std::string_view bytes = std::string_view(text).substr(at, character.length);
+    at += character.length;
+    if (!character.valid || kPunctuation.find(bytes) != std::string_view::npos) continue;
+    if (IsWhitespace(character.code)) {
+      plain += ' ';
+    } else {
+      AppendLowercase(character.code, plain);
+    }
+  }
+  std::string normal;
+  for (const std::string& word : SplitWords(plain)) {
+    if (word == "a" || word == "an" || word == "the") continue;
+    normal += (normal.empty() ? "" : " ") + word;
+  }
+  return normal;
+}
+
+void RagScorer::Add(const Json& question, const Json* row) {
+  ++score_.questions;
+  const std::set<std::string> documents = GoldDocuments(question);
+  score_.with_gold_documents += documents.empty() ? 0 : 1;
+  double exact = 0.0, sub_span = 0.0, f1 = 0.0;
+  if (row == nullptr || row->contains("error")) {
+    ++(row == nullptr ? score_.missing : score_.errors);
+  } else {
+    const Json text = row->value("answer", Json(""));
+    const std::string answer = text.is_string() ? text.get<std::string>() : DumpJson(text);
+    for (const std::string& right : GoldAnswers(question)) {
+      if (NormalizedAnswer(right) == NormalizedAnswer(answer)) exact = 1.0;
+      if (Contains(answer, right)) sub_span = 1.0;
+      f1 = std::max(f1, AnswerF1(answer, right));
+    }
+    score_.null += text.is_null() ? 1.0 : 0.0;
+    score_.foreign += !text.is_null() && IsForeign(answer, question) ? 1.0 : 0.0;
+    if (row->value("method", Json()).is_string()) score_.method = row->at("method");
+    for (const auto& [name, times] :
+         {std::pair("first_token_seconds", &first_tokens_), {"seconds", &seconds_}}) {
+      if (row->value(name, Json()).is_number()) times->push_back(row->at(name));
+    }
+    if (!documents.empty()) {
+      const Json trace = row->value("trace", Json::object());
+      score_.recall_read += ShareFound(documents, trace.value("documents", Json::array()), "id");
+      score_.recall_cited +=
+          ShareFound(documents, row->value("citations", Json::array()), "document");
+    }
+  }
+  exact_.push_back(exact);
+  sub_span_.push_back(sub_span);
+  f1_.push_back(f1);
+}
+
+void RagScorer::SetTimes(std::vector<double> first_tokens, std::vector<double> seconds) {
+  first_tokens_ = std::move(first_tokens);
+  seconds_ = std::move(seconds);
+}
+
+RagScore RagScorer::Finish() const {
+  RagScore score = score_;
+  const auto count = static_cast<double>(std::max<std::int64_t>(score.questions, 1));
+  score.exact = MeanOf(exact_);
+  score.sub_span = MeanOf(sub_span_);
+  score.f1 = MeanOf(f1_);
+  score.exact_interval = Bootstrap(exact_);
+  score.sub_span_interval = Bootstrap(sub_span_);
+  score.f1_interval = Bootstrap(f1_);
+  score.null /= count;
+  score.foreign /= count;
+  const auto with_gold = static_cast<double>(std::max<std::int64_t>(score.with_gold_documents, 1));
+  score.recall_read /= with_gold;
+  score.recall_cited /= with_gold;
+  score.first_token_median = Median(first_tokens_);
+  score.seconds_median = Median(seconds_);
+  return score;
+}
+
+RagScore ScoreRag(const std::string& gold, const std::string& output) {
+  const std::map<std::string, Json> questions = RowsById(gold), rows = RowsById(output);
+  RagScorer scorer;
+  for (const auto& [id, question] : questions) {
+    const auto found = rows.find(id);
+    scorer.Add(question, found == rows.end() ? nullptr : &found->second);
+  }
+  RagScore score = scorer.Finish();
+  score.file = output;
+  return score;
+}
+
+RagScore ScoreOfNull(const std::string& gold) {
+  RagScorer scorer;
+  const Json null = {{"answer", nullptr}};
+  for (const auto& [id, question] : RowsById(gold)) scorer.Add(question, &null);
+  RagScore score = scorer.Finish();
+  score.file = score.method = "all null";
+  return score;
+}
+
+}  // namespace banyan

@@ -1,0 +1,77 @@
+#!/usr/bin/env python3
+"""The documentation is true: its commands run and print what it says, and every path it names exists.
+
+A ```console block holds commands after `$ ` and their output below them. It is run with bash in the
+repository's root, one block after another of a page in one temporary HOME; `banyan` is the release
+binary. An output line `…` stands for any lines; `…` inside a line for any text. Blocks after a line
+`<!-- not run: REASON -->` are shown only (they need a network or a GPU). Usage: test_docs.py BANYAN PAGE…
+"""
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+BLOCK = re.compile(r"^(<!-- not run: .+? -->\n)?```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+PATH = re.compile(r"`((?:src|include|apps|tests|docs|tools|cmake|examples|eval|train|models)/[\w./*-]+)`")
+
+
+def commands(block: str):
+    """(command, expected output) pairs; a command may go on over lines that end in a backslash."""
+    command, output, result = None, [], []
+    for line in block.splitlines():
+        if line.startswith("$ "):
+            if command is not None:
+                result.append((command, output))
+            command, output = line[2:], []
+        elif command is not None and command.endswith("\\"):
+            command += "\n" + line.removeprefix("> ")
+        else:
+            output.append(line)
+    if command is not None:
+        result.append((command, output))
+    return result
+
+
+def matches(expected: list[str], found: list[str]) -> bool:
+    pattern = ""
+    for line in expected:
+        pattern += r"(?:.*\n)*" if line.strip() == "…" else ".*".join(map(re.escape, line.rstrip().split("…"))) + r"\s*\n"
+    return re.fullmatch(pattern, "".join(line.rstrip() + "\n" for line in found)) is not None
+
+
+def check_page(page: pathlib.Path, environment: dict) -> list[str]:
+    wrong, text = [], page.read_text()
+    for name in PATH.findall(text):
+        if not list(ROOT.glob(name.rstrip("/"))):
+            wrong.append(f"names {name}, which is not there")
+    for not_run, block in BLOCK.findall(text):
+        if not_run:
+            continue
+        for command, expected in commands(block):
+            done = subprocess.run(["bash", "-c", command], cwd=ROOT, env=environment, text=True,
+                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=300)
+            found = done.stdout.splitlines()
+            if not matches(expected, found):
+                wrong.append(f"$ {command}\n  expected:\n    " + "\n    ".join(expected) +
+                             "\n  found:\n    " + "\n    ".join(found))
+    return wrong
+
+
+def main() -> int:
+    banyan, pages = sys.argv[1], sys.argv[2:]
+    failed = 0
+    with tempfile.TemporaryDirectory() as home:
+        environment = dict(os.environ, HOME=home, T=home, PATH=str(pathlib.Path(banyan).resolve().parent) + ":" + os.environ["PATH"])
+        for name in pages:
+            for problem in check_page(ROOT / name, environment):
+                failed += 1
+                print(f"FAIL {name}: {problem}")
+    print(f"docs_test: {len(pages)} pages, {failed} wrong")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
