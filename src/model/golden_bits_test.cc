@@ -50,6 +50,17 @@ const std::vector<GoldenBits>& Golden() {
         {"families, mixed, f16", "570bb47c0c1f2aae"},
         {"types of weights, f32", "1b723b4b2c9a90c0"},
         {"types of weights, mixed, f16", "c44ce8fefba21dab"}}},
+      {"NVIDIA H200, sm_90, cuda 13000, driver 13000, x86_64, glibc 2.39",
+       {{"adapter, f32", "9b5a0af30bf683f1"},
+        {"adapter, mixed, 8 bits", "7376af1d23233f0b"},
+        {"adapter, mixed, bf16", "aacc17ab3f9f598e"},
+        {"adapter, mixed, f16", "197119325c1a2bd7"},
+        {"families, f32", "43e1d133c2454447"},
+        {"families, mixed, 8 bits", "3a40410713361723"},
+        {"families, mixed, bf16", "358225c59cbd8b88"},
+        {"families, mixed, f16", "a98c1a23466cf3cd"},
+        {"types of weights, f32", "861c628c7693a5dd"},
+        {"types of weights, mixed, f16", "64171def0d3923a6"}}},
   };
   return golden;
 }
