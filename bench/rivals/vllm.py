@@ -6,9 +6,8 @@
       --ours 'bf16=' --ours '8 bits=--weights q8_0 --keep-weights compact'
 
 --ours NAME=OPTIONS and --theirs NAME=JSON (options of vllm.LLM) may come several times; a column each. Several settings of
-vLLM with one NAME are a sweep: the best of them counts, job by job. Ratios are ours over theirs of the same column name,
-and over vLLM's best. Both sides get the same token counts, fixed answer lengths and an empty cache at the start of a run;
-on both sides the fastest of --repeat runs counts. Needs vLLM in this Python (or --python with it).
+vLLM with one NAME are a sweep: the best of them counts, job by job. The last column is our best over vLLM's best. Both sides get the same token counts, fixed answer lengths and an empty cache at the start of a run.
+Of --repeat runs, the median counts for Banyan and the fastest for vLLM. Needs vLLM in this Python (or --python with it).
 """
 import argparse
 import json
@@ -38,24 +37,17 @@ def our_rate(job: dict) -> float:
     return job["strategies"][0]["decode_tokens_per_second" if is_decode(job) else "questions_per_second"]
 
 
-def best_of(runs: list[list[dict]]) -> list[dict]:
-    """Of several runs of the same jobs, each job's fastest."""
-    return [max(cells, key=our_rate) for cells in zip(*runs)]
-
-
 def run_ours(args, options: str) -> list[dict]:
-    def once(job: str) -> list[dict]:
+    cells = []
+    for job in args.jobs:
         with tempfile.TemporaryDirectory() as folder:
             file = pathlib.Path(folder) / "figures.json"
             command = [args.banyan, "bench", *shlex.split(job), "--device", args.device, "--shape", args.shape, "--random",
-                       "--strategies", "auto", *shlex.split(options), "--json", str(file)]
+                       "--strategies", "auto", "--repeat", str(args.repeat), *shlex.split(options), "--json", str(file)]
             if subprocess.run(command, stdout=subprocess.DEVNULL).returncode != 0:
                 fail(f"this command failed: {shlex.join(command)}")
             found = json.loads(file.read_text())
-            return found if isinstance(found, list) else [found]
-    cells = []
-    for job in args.jobs:
-        cells += best_of([once(job) for _ in range(args.repeat)])
+        cells += found if isinstance(found, list) else [found]
     return cells
 
 
