@@ -6,8 +6,9 @@
       --ours 'bf16=' --ours '8 bits=--weights q8_0 --keep-weights compact'
 
 --ours NAME=OPTIONS and --theirs NAME=JSON (options of vllm.LLM) may come several times; a column each. Several settings of
-vLLM with one NAME are a sweep: the best of them counts, job by job. The last column is our best over vLLM's best. Both sides get the same token counts, fixed answer lengths and an empty cache at the start of a run.
-Of --repeat runs, the median counts for Banyan and the fastest for vLLM. Needs vLLM in this Python (or --python with it).
+vLLM with one NAME are a sweep: the best of them counts, job by job. The last column is our best over vLLM's best. Both
+sides get the same token counts, fixed answer lengths and an empty cache at the start of a run. Of --repeat runs, the median
+counts for Banyan and the fastest for vLLM. Needs vLLM in this Python (or --python with it).
 """
 import argparse
 import json

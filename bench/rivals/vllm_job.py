@@ -14,6 +14,9 @@ import sys
 import tempfile
 import time
 
+# This folder has a vllm.py of its own, which must not hide the package.
+sys.path[:] = [folder for folder in sys.path if os.path.realpath(folder) != os.path.dirname(os.path.realpath(__file__))]
+
 QUIET = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1",
          "VLLM_USE_FLASHINFER_SAMPLER": "0", "VLLM_ENABLE_V1_MULTIPROCESSING": "0", "VLLM_LOGGING_LEVEL": "WARNING"}
 LONG_ANSWER, SHORT_ANSWER = 72, 8  # tokens
