@@ -1,8 +1,10 @@
 #!/usr/bin/env bash
 # `make test-release`: installs each artefact of build/release-VERSION/ where nothing of this machine is, and asks it a
 # question. The Debian package and the self-contained tarball: in bare Debian 12 systems that debootstrap makes (root is
-# needed; without it only this machine is tried). The wheel: in a new environment of Python. Says what it did not try.
+# needed; without it only this machine is tried). The tarball: in bare Ubuntus too, where their mirror has this
+# architecture. The wheel: in a new environment of Python. Says what it did not try.
 #   RELEASE=FOLDER   MIRROR=URL of a Debian mirror (default: this machine's)   SUITES="bookworm trixie"
+#   UBUNTU=URL of an Ubuntu mirror (default: archive.ubuntu.com, or ports.ubuntu.com)   UBUNTU_SUITES="jammy noble"
 set -euo pipefail
 cd "$(dirname "$0")/.."
 version=$(sed -n 's/^#define BANYAN_VERSION "\(.*\)"/\1/p' include/banyan/version.h)
@@ -43,15 +45,21 @@ strings -a "$tree/bin/banyan" | grep -F "$PWD" && fail "the program names a fold
 within() {
   unshare --mount --pid --fork sh -c 'mount -t proc proc "$0/proc" && exec chroot "$0" "$@"' "$@"
 }
-in_debian() {  # SUITE: a bare system, the tarball as an ordinary user in it, then the package
-  local suite=$1 root=$work/$1
-  debootstrap --variant=minbase "$suite" "$root" "$mirror" > "$work/debootstrap.log" 2>&1 || { tail -3 "$work/debootstrap.log"; return 1; }
+bare() {  # SUITE MIRROR OPTION…: a bare system in $work/SUITE, and the tarball in it as an ordinary user
+  local suite=$1 from=$2 root=$work/$1 script=
+  shift 2
+  [ -e "/usr/share/debootstrap/scripts/$suite" ] || script=/usr/share/debootstrap/scripts/jammy  # one for all Ubuntus
+  debootstrap --variant=minbase "$@" "$suite" "$root" "$from" $script > "$work/debootstrap.log" 2>&1 || { tail -3 "$work/debootstrap.log"; return 1; }
   cp "$work/ask.sh" "$root/tmp/"
   cp -r "$tree" "$root/opt/"
   chroot "$root" useradd --create-home stranger
   echo "$suite: self-contained tarball"
   within "$root" su stranger -c "sh /tmp/ask.sh /opt/$(basename "$tree")/bin/banyan" || fail "tarball on $suite"
   rm -f "$root/tmp/notes.txt"
+}
+in_debian() {  # SUITE: the tarball, then the package
+  local suite=$1 root=$work/$1
+  bare "$suite" "$mirror" || return 1
   echo "$suite: Debian package"
   cp "$release"/banyan_*.deb "$root/tmp/banyan.deb"
   cp /etc/resolv.conf "$root/etc/resolv.conf"
@@ -63,7 +71,16 @@ if [ "$(id -u)" = 0 ] && command -v debootstrap >/dev/null; then
   mirror=${MIRROR:-$(cat /etc/apt/sources.list /etc/apt/sources.list.d/* 2>/dev/null |
     sed -nE 's/^(deb|URIs:) .*?(https?:[^ ]+debian)\/?( .*)?$/\2/p; s/^URIs: (https?:[^ ]+)$/\1/p' | head -1)}
   for suite in ${SUITES:-bookworm}; do in_debian "$suite" || fail "no bare $suite from the mirror"; done
-  echo "not tried: Ubuntu and Fedora (their mirrors are not Debian's); their versions of glibc are compared above"
+  machine=$(dpkg --print-architecture)
+  ubuntu=${UBUNTU:-$([ "$machine" = amd64 ] && echo http://archive.ubuntu.com/ubuntu || echo http://ports.ubuntu.com/ubuntu-ports)}
+  for suite in ${UBUNTU_SUITES:-jammy noble}; do
+    if curl --silent --fail --max-time 60 --output /dev/null "$ubuntu/dists/$suite/main/binary-$machine/Release"; then
+      bare "$suite" "$ubuntu" --no-check-gpg || fail "no bare $suite from the mirror"  # Debian has no keys of Ubuntu
+    else
+      echo "not tried: $suite ($ubuntu has no $machine, or cannot be reached); its glibc is compared above"
+    fi
+  done
+  echo "not tried: Fedora (no mirror for debootstrap); its glibc is newer than the one that is compared above"
 else
   echo "not tried: bare systems (no root or no debootstrap); on this machine:"
   sh "$work/ask.sh" "$tree/bin/banyan" || fail "tarball on this machine"

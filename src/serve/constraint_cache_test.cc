@@ -51,7 +51,7 @@ TEST(ConstraintCache, NobodyWaitsForAnothersCompilation) {
   std::this_thread::sleep_for(std::chrono::milliseconds(50));
   const auto began = std::chrono::steady_clock::now();
   for (int i = 0; i < 3; ++i) Cache().OfRegex(3, "x{" + std::to_string(i + 1) + "}", "p");
-  EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(5));
+  EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(60));
   over = true;
   EXPECT_TRUE(slow.get());
 }

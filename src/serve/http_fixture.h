@@ -51,7 +51,7 @@ class TestSite : public HttpSite {
     if (request.path == "/linger") {  // goes on after its reply, until the test lets it go
       reply.Send(HttpResponse());
       std::unique_lock lock(mutex_);
-      changed_.wait_for(lock, std::chrono::seconds(20), [&] { return released_; });
+      changed_.wait_for(lock, std::chrono::seconds(120), [&] { return released_; });
       lingered = request.path + " " + request.body;
       ++lingered_;
       return changed_.notify_all();
@@ -89,7 +89,7 @@ class TestSite : public HttpSite {
 
   bool WaitFor(int TestSite::*count, int wanted) {
     std::unique_lock lock(mutex_);
-    return changed_.wait_for(lock, std::chrono::seconds(20),
+    return changed_.wait_for(lock, std::chrono::seconds(120),
                              [&] { return this->*count >= wanted; });
   }
   void Release() {

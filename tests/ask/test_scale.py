@@ -84,7 +84,7 @@ class Scale(AskTest):
         for number in range(1, 4):
             process.stdin.write(b'{"id":%d,"context":"c","questions":["x","y"]}\n' % number)
             process.stdin.flush()
-            deadline = time.time() + 30
+            deadline = time.time() + 120
             while not os.path.exists(output) or self.bytes("out.jsonl").count(b"\n") < 2 * number:
                 self.assertLess(time.time(), deadline, "no answer while the pipe is open")
                 time.sleep(0.01)
@@ -92,7 +92,7 @@ class Scale(AskTest):
         process.stdin.write(b'{"id":4,')
         process.stdin.flush()
         process.send_signal(signal.SIGINT)
-        self.assertEqual(process.wait(timeout=30), 130)
+        self.assertEqual(process.wait(timeout=120), 130)
         self.assertIn("--resume", process.communicate()[1].decode())
         self.assertEqual(len(self.rows("out.jsonl")), 6)
 

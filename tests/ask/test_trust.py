@@ -135,12 +135,12 @@ class Files(AskTest):
             lines = self.bytes("in.jsonl").splitlines(True)
             process.stdin.write(lines[0])
             process.stdin.flush()
-            deadline = time.time() + 30
+            deadline = time.time() + 120
             while time.time() < deadline and not (os.path.exists(folder + "/out.jsonl") and
                                                   os.path.getsize(folder + "/out.jsonl") > 0):
                 time.sleep(0.01)
             remove(folder)
-            said = process.communicate(b"".join(lines[1:]), timeout=60)[1].decode()
+            said = process.communicate(b"".join(lines[1:]), timeout=120)[1].decode()
             self.assertEqual(process.returncode, 2, said)
             self.assertIn("removed or replaced", said)
             shutil.rmtree(folder, ignore_errors=True)

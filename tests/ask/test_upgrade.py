@@ -1,14 +1,15 @@
 """Files of version 0.1.0 are read, or refused with a sentence: its journals had no hash of the input and fewer
-parameters, its indexes another version. (Its KV stores have the form of today's and names that nobody looks for:
-tests/kv/test_store.py has a model whose documents are not found.)"""
+parameters, its indexes another version. Its KV stores have the form of today's; the names in them are of another
+arithmetic, so that nobody finds them."""
 import hashlib
 import json
 import pathlib
+import sqlite3
 import struct
 import subprocess
 import unittest
 
-from harness import BANYAN, AskTest, documents, same_rows
+from harness import BANYAN, AskTest, documents, same_rows, tiny_model
 
 ANSWER = ["--max-new", "6", "--temperature", "1", "--quiet"]
 MAGIC, ENTRY, COMMIT = b"BANYANJ2", 64, 2
@@ -83,6 +84,46 @@ class Upgrade(AskTest):
         searched = subprocess.run([BANYAN, "rag", "search", "Marigold", "--index", index], capture_output=True, text=True, timeout=60)
         self.assertNotEqual(searched.returncode, 0)
         self.assertRegex(searched.stderr, r"an index of version 2: expected \d+; make it again")
+
+
+class Stores(AskTest):
+    def setUp(self):
+        super().setUp()
+        self.input = self.write("in.jsonl", documents(4, 1))
+        self.store = pathlib.Path(self.path("store"))
+        self.kv("add", self.store, self.input, "-m", self.model, "--threads", "1", "--quiet")
+        self.segments = self.kv("ls", self.store, "--json").stdout.splitlines()
+        self.assertGreater(len(self.segments), 0)
+
+    def kv(self, *words, code=0):
+        result = subprocess.run([BANYAN, "kv", *map(str, words)], capture_output=True, text=True, timeout=120)
+        self.assertEqual(result.returncode, code, result.stderr)
+        return result
+
+    def test_names_that_nobody_looks_for(self):
+        other = tiny_model(512, 1)
+        expected = self.answers(self.input, *ANSWER, model=other)
+        found = self.answers(self.input, *ANSWER, "--kv-store", self.store, "--receipt", self.path("r.json"), model=other)
+        self.assertEqual(found, expected)
+        self.assertEqual(self.json("r.json")["loaded_tokens"], 0)
+        self.assertEqual(self.kv("ls", self.store, "--json").stdout.splitlines(), self.segments)
+        self.kv("gc", self.store, "--limit", "1K")  # which gives their room back
+        self.assertEqual(self.kv("ls", self.store, "--json").stdout, "")
+
+    def test_an_index_of_another_version(self):
+        with sqlite3.connect(self.store / "index.sqlite") as index:
+            index.execute("PRAGMA user_version = 9")
+        index.close()
+        self.assertIn("version 9 of a store's index: expected 1", self.kv("ls", self.store, code=2).stderr)
+
+    def test_segments_of_another_version(self):
+        expected = self.answers(self.input, *ANSWER)
+        for path in (self.store / "segments").rglob("*.kv"):
+            with open(path, "r+b") as file:
+                file.seek(8)
+                file.write(struct.pack("<I", 9))
+        self.assertIn("version 9: expected 1", self.kv("verify", self.store, code=1).stdout)
+        self.assertEqual(self.answers(self.input, *ANSWER, "--kv-store", self.store), expected)
 
 
 if __name__ == "__main__":

@@ -41,6 +41,7 @@ class FakeServer(http.server.ThreadingHTTPServer):
     def __init__(self):
         super().__init__(("127.0.0.1", 0), Handler)
         self.mode, self.key, self.pause, self.seen, self.cancelled = "", None, 0.002, [], threading.Event()
+        self.may_break = threading.Event()  # in the mode `broken`: what came before was seen
         self.adapters, self.task_adapters, self.max_answers, self.refused = [], {}, 4096, 0
         self.url = f"http://127.0.0.1:{self.server_address[1]}/"
         threading.Thread(target=self.serve_forever, daemon=True).start()
@@ -181,7 +182,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 done += 1
                 self.event({"type": "answer", "document": i, "question": j, "row": row})
                 if self.server.mode == "broken":
-                    time.sleep(0.5)  # what a browser has not read when a connection breaks, it forgets
+                    self.server.may_break.wait(120)  # what a browser has not read when a connection breaks, it forgets
                     self.connection.shutdown(socket.SHUT_RDWR)
                     raise ConnectionResetError
                 if asked.get("forest") and (done % max(1, len(questions) * len(documents) // 12) == 0 or done == 1):

@@ -86,11 +86,11 @@ class Tables(FilesTest):
 
     def test_ten_thousand_rows_are_taken_at_once(self):
         page = self.visit()
-        start = time.monotonic()
+        before = page.work()
         self.choose(page, {"many.csv": "id,text\n" + "".join(f"same,The ferry number {i} leaves.\n" for i in range(10000))})
         self.assertEqual(page.text("#document-count"), "10,000 documents")
         self.assertIn("and 9,800 more", page.text("#document-list"))
-        self.assertLess(time.monotonic() - start, 30)
+        self.assertLess(page.work() - before, 15)  # of processor time
 
 
 class Refusals(FilesTest):
@@ -156,8 +156,8 @@ class IntoAFile(FilesTest):
         return page
 
     def saved(self, name):
-        path, end = self.folder / name, time.monotonic() + 20
-        while not path.exists() and time.monotonic() < end:
+        path, end = self.folder / name, time.monotonic() + 90
+        while not (path.exists() and path.read_text().endswith("\n")) and time.monotonic() < end:
             time.sleep(0.05)
         return path.read_text()
 
@@ -232,7 +232,7 @@ class IntoAFile(FilesTest):
         page.run("chosen.remove()")
 
     def test_stopped_it_keeps_what_came(self):
-        self.server.pause, self.server.max_answers = 0.02, 4
+        self.server.pause, self.server.max_answers = 0.15, 4  # slow enough that a busy browser can stop it
         page = self.visit()
         self.give(page, [{"text": f"Letter {i}. The ferry leaves at noon."} for i in range(40)], ["When does the ferry leave?"])
         page.click("#run")

