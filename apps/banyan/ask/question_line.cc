@@ -10,10 +10,15 @@
 #include <iostream>
 
 #ifdef BANYAN_WITH_EDITLINE
+#include <fcntl.h>
 #include <histedit.h>
+#include <poll.h>
 
+#include <atomic>
+#include <cerrno>
 #include <clocale>
 #include <csignal>
+#include <cwchar>
 #endif
 
 namespace banyan::app {
@@ -46,6 +51,54 @@ std::string HistoryFile() {
   return failed ? std::string() : (folder / "banyan" / "questions").string();
 }
 
+// Ctrl-C while a line is typed. It may come when nobody waits for a key, also to another thread: a
+// byte in a pipe, unlike an interrupted call, is there for the next who waits.
+class TypedInterrupt {
+ public:
+  // False: there is none to wait for.
+  static bool Open() { return ends_[0] >= 0 || ::pipe2(ends_, O_NONBLOCK | O_CLOEXEC) == 0; }
+  static void Note(int) {
+    const int before = errno;
+    noted_ = true;
+    [[maybe_unused]] const ssize_t written = ::write(ends_[1], "!", 1);  // a full pipe wakes, too
+    errno = before;
+  }
+  static bool noted() { return noted_; }
+  static void Forget() {
+    char old[64];
+    while (::read(ends_[0], old, sizeof(old)) > 0) continue;
+    noted_ = false;
+  }
+  static int descriptor() { return ends_[0]; }
+
+ private:
+  inline static int ends_[2] = {-1, -1};
+  inline static std::atomic<bool> noted_ = false;  // without a lock: a handler sets it
+};
+
+// The library's way to get a character: 1, 0 at the end of the input, -1 when Ctrl-C was typed.
+int ReadCharacter(EditLine*, wchar_t* character) {
+  std::mbstate_t state{};
+  while (true) {
+    pollfd wanted[] = {{STDIN_FILENO, POLLIN, 0}, {TypedInterrupt::descriptor(), POLLIN, 0}};
+    const int ready = ::poll(wanted, 2, -1);
+    if (TypedInterrupt::noted()) {
+      errno = EINTR;
+      return -1;
+    }
+    if (ready < 0 || wanted[0].revents == 0) continue;  // another signal
+    char byte;
+    const ssize_t count = ::read(STDIN_FILENO, &byte, 1);
+    if (count == 0) return 0;
+    if (count < 0 && errno != EINTR && errno != EAGAIN) return -1;
+    if (count < 0) continue;
+    const size_t used = std::mbrtowc(character, &byte, 1, &state);
+    if (used == static_cast<size_t>(-2)) continue;  // more of its bytes are to come
+    if (used != static_cast<size_t>(-1)) return 1;
+    state = {};  // no character: left out
+  }
+}
+
 // The library's state; one line is read at a time.
 struct Editor {
   Editor() {
@@ -61,6 +114,7 @@ struct Editor {
     ::el_set(line, EL_EDITOR, "emacs");
     ::el_set(line, EL_HIST, ::history, history);
     ::el_set(line, EL_BIND, "^R", "em-inc-search-prev", nullptr);
+    if (TypedInterrupt::Open()) ::el_set(line, EL_GETCFN, &ReadCharacter);
   }
   ~Editor() {
     ::history_end(history);
@@ -114,14 +168,13 @@ std::optional<std::string> QuestionLine::Read() {
   // While a line is typed Ctrl-C interrupts reading, and does nothing else.
   struct sigaction interrupt {
   }, before{};
-  static volatile std::sig_atomic_t interrupted = 0;
-  interrupted = 0;
-  interrupt.sa_handler = [](int) { interrupted = 1; };
+  TypedInterrupt::Forget();
+  interrupt.sa_handler = TypedInterrupt::Note;
   ::sigaction(SIGINT, &interrupt, &before);
   int count = 0;
   const char* line = ::el_gets(editor.line, &count);
   ::sigaction(SIGINT, &before, nullptr);
-  if (interrupted != 0) {
+  if (TypedInterrupt::noted()) {
     std::fputs("\n", stdout);
     ::el_reset(editor.line);
     return std::string();
