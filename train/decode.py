@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from train.model import Decoder, matrix_shapes, norm_shapes, rms_norm, rotate
+from train.model import Decoder, activation, embed, matrix_shapes, norm_shapes, rms_norm, rotate
 
 
 class Streams:
@@ -19,7 +19,8 @@ class Streams:
         c = model.c
         self.model, self.c, self.dtype, self.device = model, c, dtype, model.embedding.device
         names = [n for n in (*matrix_shapes(c), *norm_shapes(c)) if n != "final_norm"]
-        self.layers = [{n: getattr(model, n)[i].detach().to(dtype) for n in names} for i in range(c.layers)]
+        rounded = lambda n, x: x.detach().to(dtype) if n in matrix_shapes(c) else x.detach()
+        self.layers = [{n: rounded(n, getattr(model, n)[i]) for n in names} for i in range(c.layers)]
         self.embedding = model.embedding.detach().to(dtype)
         shape = (c.layers, count, c.kv_heads, length, c.head_dim)
         self.keys, self.values = torch.zeros(shape, dtype=dtype, device=self.device), torch.zeros(shape, dtype=dtype, device=self.device)
@@ -29,15 +30,22 @@ class Streams:
         c, (count, n) = self.c, ids.shape
         columns = torch.arange(at, at + n, device=self.device)
         pos = (columns[None] - pad[:, None]).clamp_min(0)
-        cos, sin = self.model.cos[pos][:, :, None], self.model.sin[pos][:, :, None]
+        turns = [(self.model.cos[pos][:, :, None], self.model.sin[pos][:, :, None])]
         keys = torch.arange(at + n, device=self.device)
         seen = (keys[None, None] <= columns[None, :, None]) & ((keys[None, None] >= pad[:, None, None]) | (keys[None, None] == columns[None, :, None]))
-        bias = torch.zeros(seen.shape, dtype=self.dtype, device=self.device).masked_fill_(~seen, float("-inf"))[:, None]  # [count, 1, n, keys]
-        x = F.embedding(ids, self.embedding)
+        as_bias = lambda seen: torch.zeros(seen.shape, dtype=self.dtype, device=self.device).masked_fill_(~seen, float("-inf"))[:, None]  # [count, 1, n, keys]
+        biases = [as_bias(seen)]
+        if c.window:
+            turns.append((self.model.window_cos[pos][:, :, None], self.model.window_sin[pos][:, :, None]))
+            biases.append(as_bias(seen & (columns[None, :, None] - keys[None, None] < c.window)))
+        x = embed(ids, self.embedding, c)
         group = c.heads // c.kv_heads
         for i, w in enumerate(self.layers):
+            (cos, sin), bias = turns[c.windowed(i)], biases[c.windowed(i)]
             h = rms_norm(x, w["attn_norm"], c.eps)
             q, k, v = (F.linear(h, w[m]).view(count, n, -1, c.head_dim) for m in ("q", "k", "v"))
+            if c.qk_norm:
+                q, k = rms_norm(q, w["q_norm"], c.eps), rms_norm(k, w["k_norm"], c.eps)
             q, k = rotate(q, cos, sin).transpose(1, 2), rotate(k, cos, sin).transpose(1, 2)
             self.keys[i, :, :, at:at + n], self.values[i, :, :, at:at + n] = k, v.transpose(1, 2)
             k, v = self.keys[i, :, :, :at + n], self.values[i, :, :, :at + n]
@@ -46,9 +54,11 @@ class Streams:
                 y = (score.float().softmax(-1).to(self.dtype) @ v).reshape(count, c.heads, 1, c.head_dim)
             else:
                 y = F.scaled_dot_product_attention(q, k.repeat_interleave(group, 1), v.repeat_interleave(group, 1), attn_mask=bias)
-            x = x + F.linear(y.transpose(1, 2).reshape(count, n, -1), w["o"])
+            y = F.linear(y.transpose(1, 2).reshape(count, n, -1), w["o"])
+            x = x + (rms_norm(y, w["attn_post_norm"], c.eps) if c.gemma else y)
             h = rms_norm(x, w["ffn_norm"], c.eps)
-            x = x + F.linear(F.silu(F.linear(h, w["gate"])) * F.linear(h, w["up"]), w["down"])
+            y = F.linear(activation(c)(F.linear(h, w["gate"])) * F.linear(h, w["up"]), w["down"])
+            x = x + (rms_norm(y, w["ffn_post_norm"], c.eps) if c.gemma else y)
         return F.linear(rms_norm(x[:, -1], self.model.final_norm, c.eps), self.embedding).float()
 
 

@@ -56,15 +56,12 @@ class Encoded:
 
 def prompt_ids(tok: Tokenizer, system: str | None) -> list[int]:
     """Everything before the context: the system message and the start of the user's."""
-    out: list[int] = []
-    if system is not None:
-        out = [tok.im_start, *tok.encode("system\n" + system), tok.im_end, *tok.encode("\n")]
-    return out + [tok.im_start, *tok.encode("user\n")]
+    return tok.prompt_ids(system)
 
 
 def question_ids(tok: Tokenizer, text: str) -> list[int]:
     """The question (with its lead) and the start of the answer."""
-    return [*tok.encode(text), tok.im_end, *tok.encode("\n"), tok.im_start, *tok.encode("assistant\n")]
+    return tok.question_ids(text)
 
 
 def encode_tree(tok: Tokenizer, sample: Sample) -> Encoded:
@@ -72,16 +69,21 @@ def encode_tree(tok: Tokenizer, sample: Sample) -> Encoded:
     out = Encoded()
     out.add(prompt_ids(tok, sample.system), 0)
     lead = sample.question_lead
+    if sample.context is None and not tok.chat and sample.system is not None:  # four newlines are one token
+        out = Encoded()
+        out.add(prompt_ids(tok, None) + tok.encode(sample.system), 0)
+        lead = "\n\n" + lead
     if sample.context is not None:
         begin = len(out.ids)
         out.add(tok.encode(sample.context), begin)
         out.predict_text(begin, len(out.ids), sample.text_weight)
     shared = len(out.ids)
-    null = tok.encode("null")[0]
+    null = tok.answer_ids("null")[0]
     for number, b in enumerate(sample.branches, start=1):
         question = question_ids(tok, lead + b.question)
-        given, answer, tail = tok.encode(b.given), tok.encode(b.answer), tok.encode(b.tail)
-        target = given + answer + tail + [tok.im_end]
+        given = tok.answer_ids(b.given)
+        answer, tail = tok.encode(b.answer) if given else tok.answer_ids(b.answer), tok.encode(b.tail)
+        target = given + answer + tail + [tok.stop]
         begin = len(out.ids)
         out.add(question + target[:-1], shared, number)
         at = begin + len(question) - 1  # target[k] is predicted at `at + k`

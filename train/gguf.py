@@ -1,6 +1,7 @@
-"""GGUF version 3: metadata, tensor table, aligned data. Writes float32, Q8_0 and Q4_0; reads F16 and Q4_1 too."""
+"""GGUF version 3: metadata, tensor table, aligned data. Writes float32, Q8_0 and Q4_0; reads F16, Q4_1, Q5_0, Q4_K and Q6_K too."""
 from __future__ import annotations
 
+import mmap
 import struct
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 ALIGNMENT = 32
-F32, F16, Q4_0, Q4_1, Q8_0 = 0, 1, 2, 3, 8  # tensor types
+F32, F16, Q4_0, Q4_1, Q5_0, Q8_0, Q4_K, Q6_K = 0, 1, 2, 3, 6, 8, 12, 14  # tensor types
 _U32, _I32, _FLOAT, _BOOL, _STRING, _ARRAY = 4, 5, 6, 7, 8, 9  # value types
 
 
@@ -36,6 +37,8 @@ def _value(v: object) -> bytes:
         return struct.pack("<IIQ", _ARRAY, _STRING, len(v)) + b"".join(map(_string, v))
     if isinstance(v, list) and all(isinstance(x, int) for x in v):
         return struct.pack("<IIQ", _ARRAY, _I32, len(v)) + np.array(v, "<i4").tobytes()
+    if isinstance(v, list) and all(isinstance(x, float) for x in v):
+        return struct.pack("<IIQ", _ARRAY, _FLOAT, len(v)) + np.array(v, "<f4").tobytes()
     raise TypeError(f"no GGUF type for {type(v).__name__}")
 
 
@@ -81,10 +84,44 @@ def dequantize_q4(raw: bytes, shape: tuple[int, ...], has_minimum: bool) -> np.n
     return values.reshape(shape)
 
 
-# Tensor type → (bytes of 32 values, decoder).
-_DECODERS = {F32: (128, lambda raw, shape: np.frombuffer(raw, "<f4").reshape(shape)), F16: (64, lambda raw, shape: np.frombuffer(raw, "<f2").astype(np.float32).reshape(shape)),
-             Q4_0: (18, lambda raw, shape: dequantize_q4(raw, shape, False)), Q4_1: (20, lambda raw, shape: dequantize_q4(raw, shape, True)),
-             Q8_0: (34, dequantize_q8_0)}
+def dequantize_q5_0(raw: bytes, shape: tuple[int, ...]) -> np.ndarray:
+    """As Q4_0, with a fifth bit of every value in 32 bits before the halves: codes 0 … 31 stand for -16 … 15 scales."""
+    blocks = np.frombuffer(raw, np.dtype([("scale", "<f2"), ("high", "<u4"), ("q", "u1", 16)]))
+    low = np.concatenate([blocks["q"] & 15, blocks["q"] >> 4], axis=1)
+    high = (blocks["high"][:, None] >> np.arange(32, dtype=np.uint32) & 1).astype(np.uint8)
+    return (((low | high << 4).astype(np.float32) - 16) * blocks["scale"].astype(np.float32)[:, None]).reshape(shape)
+
+
+def dequantize_q4_k(raw: bytes, shape: tuple[int, ...]) -> np.ndarray:
+    """Blocks of 256: float16 scale and minimum, eight pairs of six bits (scale, minimum of 32 values each) in 12 bytes, 128 bytes of codes.
+
+    The pairs: bytes 0 … 3 have the scales 0 … 3, bytes 4 … 7 the minima 0 … 3, each in its low six bits; byte 8 + i has the low four bits of scale and
+    minimum 4 + i, whose high two bits are the high two of bytes i and 4 + i. Codes: 32 bytes for 64 values, the first 32 in the low halves."""
+    blocks = np.frombuffer(raw, np.dtype([("scale", "<f2"), ("minimum", "<f2"), ("six", "u1", 12), ("q", "u1", (4, 32))]))
+    a, b, c = blocks["six"][:, :4], blocks["six"][:, 4:8], blocks["six"][:, 8:]
+    scales = np.concatenate([a & 63, (c & 15) | (a >> 6) << 4], axis=1).astype(np.float32) * blocks["scale"].astype(np.float32)[:, None]
+    minima = np.concatenate([b & 63, (c >> 4) | (b >> 6) << 4], axis=1).astype(np.float32) * blocks["minimum"].astype(np.float32)[:, None]
+    codes = np.stack([blocks["q"] & 15, blocks["q"] >> 4], axis=2).reshape(-1, 8, 32).astype(np.float32)
+    return (codes * scales[:, :, None] - minima[:, :, None]).reshape(shape)
+
+
+def dequantize_q6_k(raw: bytes, shape: tuple[int, ...]) -> np.ndarray:
+    """Blocks of 256: 128 bytes of low four bits, 64 of high two bits, 16 signed scales of 16 values each, float16 scale of these.
+
+    A half of 128 values has 64 low and 32 high bytes: values 0 … 63 in the low halves of the low bytes, 64 … 127 in the high ones; value 32 g + l has bits
+    2 g and 2 g + 1 of high byte l. Codes 0 … 63 stand for -32 … 31."""
+    blocks = np.frombuffer(raw, np.dtype([("low", "u1", (2, 64)), ("high", "u1", (2, 32)), ("scales", "i1", 16), ("scale", "<f2")]))
+    low = np.concatenate([blocks["low"] & 15, blocks["low"] >> 4], axis=2).reshape(-1, 2, 4, 32)
+    high = blocks["high"][:, :, None] >> np.arange(0, 8, 2, dtype=np.uint8)[None, None, :, None] & 3
+    codes = (low | high << 4).astype(np.float32).reshape(-1, 16, 16) - 32
+    scales = blocks["scales"].astype(np.float32) * blocks["scale"].astype(np.float32)[:, None]
+    return (codes * scales[:, :, None]).reshape(shape)
+
+
+# Tensor type → (values of a block, its bytes, decoder).
+_DECODERS = {F32: (1, 4, lambda raw, shape: np.frombuffer(raw, "<f4").reshape(shape)), F16: (1, 2, lambda raw, shape: np.frombuffer(raw, "<f2").astype(np.float32).reshape(shape)),
+             Q4_0: (32, 18, lambda raw, shape: dequantize_q4(raw, shape, False)), Q4_1: (32, 20, lambda raw, shape: dequantize_q4(raw, shape, True)),
+             Q5_0: (32, 22, dequantize_q5_0), Q8_0: (32, 34, dequantize_q8_0), Q4_K: (256, 144, dequantize_q4_k), Q6_K: (256, 210, dequantize_q6_k)}
 
 
 _ENCODERS = {Q8_0: quantize_q8_0, Q4_0: quantize_q4_0}
@@ -121,10 +158,11 @@ def read_gguf(path: Path) -> tuple[dict[str, object], dict[str, np.ndarray]]:
 
 
 def read_metadata(path: Path) -> dict[str, object]:
-    return _parse(path, path.read_bytes(), with_tensors=False)[0]
+    with path.open("rb") as f, mmap.mmap(f.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        return _parse(path, data, with_tensors=False)[0]
 
 
-def _parse(path: Path, data: bytes, with_tensors: bool = True) -> tuple[dict[str, object], dict[str, np.ndarray], int]:
+def _parse(path: Path, data: bytes | mmap.mmap, with_tensors: bool = True) -> tuple[dict[str, object], dict[str, np.ndarray], int]:
     """With where the metadata ends."""
     at = 0
 
@@ -166,6 +204,6 @@ def _parse(path: Path, data: bytes, with_tensors: bool = True) -> tuple[dict[str
     for name, shape, kind, offset in table:
         if kind not in _DECODERS:
             raise ValueError(f"{path}: tensor '{name}' has type {kind}, which is not read here")
-        per_32, decode = _DECODERS[kind]
-        tensors[name] = decode(data[start + offset:start + offset + int(np.prod(shape)) * per_32 // 32], shape)
+        values, size, decode = _DECODERS[kind]
+        tensors[name] = decode(data[start + offset:start + offset + int(np.prod(shape)) // values * size], shape)
     return metadata, tensors, metadata_end

@@ -24,13 +24,14 @@ import time
 from collections import defaultdict
 from pathlib import Path
 
+import numpy as np
 import torch
 
 from train import weights
 from train.feed import feed
 from train.lexicon import HELD
 from train.mixture import make_sample
-from train.model import Config, Decoder, FlexMask, dense_mask, matrix_shapes
+from train.model import Config, Decoder, Visibility, matrix_shapes
 from train.muon import Muon
 from train.pack import ROW, Rows, pack_rows
 from train.reader_mixture import Mixture
@@ -39,11 +40,16 @@ from train.tokenizer import Tokenizer
 _WIDE = {"ids": torch.int32, "pos": torch.int32, "doc": torch.int32, "branch": torch.int32, "step": torch.int32, "at": torch.int64, "label": torch.int64, "weight": torch.float32}
 
 
-def to_batch(rows: Rows, device: torch.device) -> dict[str, torch.Tensor]:
-    """Small integers travel, wide ones are made on the device."""
+def to_batch(rows: Rows, device: torch.device, columns: int = 0) -> dict[str, torch.Tensor]:
+    """Small integers travel, wide ones are made on the device. With `columns` predictions that weigh nothing are left out, in steps of so many of a row."""
     out = {}
+    used = rows.at.shape[1]
+    if columns:
+        weighed = np.flatnonzero((rows.weight > 0).any(axis=0))
+        used = min(used, -(-(int(weighed[-1]) + 1 if len(weighed) else 1) // columns) * columns)
     for name, dtype in _WIDE.items():
-        t = torch.from_numpy(getattr(rows, name))
+        values = getattr(rows, name)
+        t = torch.from_numpy(np.ascontiguousarray(values[:, :used]) if name in ("at", "label", "weight") else values)
         if device.type == "cuda":
             t = t.pin_memory()
         out[name] = t.to(device, non_blocking=True).to(dtype)
@@ -55,14 +61,14 @@ def schedule(progress: float, decay_from: float) -> float:
     return 1.0 if progress < decay_from else max(0.02, (1.0 - progress) / (1.0 - decay_from))
 
 
-def prefetch(rows_iter, device: torch.device):
+def prefetch(rows_iter, device: torch.device, columns: int = 0):
     """Moves batches to the device from a second thread, a few ahead."""
     waiting: queue.Queue = queue.Queue(maxsize=4)
 
     def run() -> None:
         try:
             for rows in rows_iter:
-                waiting.put(to_batch(rows, device))
+                waiting.put(to_batch(rows, device, columns))
             waiting.put(None)
         except BaseException as error:  # handed to the training thread
             waiting.put(error)
@@ -77,16 +83,13 @@ def prefetch(rows_iter, device: torch.device):
 class Trainer:
     def __init__(self, model: Decoder, rows: int, length: int, lr: float, adam_lr: float, weight_decay: float = 0.02) -> None:
         self.model, self.device = model, model.embedding.device
-        self.flex = FlexMask(rows, length, self.device) if self.device.type == "cuda" else None
-        self.dtype = torch.bfloat16 if self.flex else torch.float32
+        self.mask = Visibility(model.c, rows, length, self.device)
+        self.dtype = torch.bfloat16 if self.mask.flex else torch.float32
         matrices = [getattr(model, n) for n in matrix_shapes(model.c)]
         others = [p for p in model.parameters() if not any(p is m for m in matrices)]
         self.muon = Muon(matrices, lr, weight_decay=weight_decay)
-        self.adam = torch.optim.AdamW(others, lr=adam_lr, betas=(0.9, 0.95), eps=1e-10, weight_decay=0.0, fused=self.flex is not None)
+        self.adam = torch.optim.AdamW(others, lr=adam_lr, betas=(0.9, 0.95), eps=1e-10, weight_decay=0.0, fused=self.mask.flex is not None)
         self.adam_lr = adam_lr
-
-    def mask(self, batch: dict[str, torch.Tensor]):
-        return self.flex.build(batch) if self.flex else dense_mask(batch["doc"], batch["branch"], batch["step"])
 
     def step(self, batch: dict[str, torch.Tensor], scale: float, momentum: float = 0.95) -> torch.Tensor:
         """One update; returns the plain loss, not yet waited for."""

@@ -18,6 +18,8 @@ import torch.nn.functional as F
 
 from train import safetensors, weights
 from train.base_model import transformers_tensors
+from train.gemma import ARCHITECTURE, load_gemma
+from train.gguf import read_metadata
 from train.model import Config, Decoder, dense_mask, matrix_shapes, norm_shapes, rms_norm
 from train.sample import DEFAULT_INSTRUCTION
 from train.tokenizer import SPECIALS, Tokenizer, load_tokenizer
@@ -47,7 +49,11 @@ def merge_adapter_into(model: Decoder, folder: Path) -> None:
 
 
 def load_large(path: Path, adapter: Path | None, context: int = 4096) -> Decoder:
-    """A `llama` GGUF as our network, all of it."""
+    """A `llama` or `gemma3` GGUF as our network, all of it."""
+    if read_metadata(path)["general.architecture"] == ARCHITECTURE:
+        if adapter:
+            raise ValueError("adapters are merged into llama models only")
+        return load_gemma(path, context)
     c, tensors = transformers_tensors(path)
     config = Config(vocab=c["vocab_size"], dim=c["hidden_size"], layers=c["num_hidden_layers"], heads=c["num_attention_heads"], kv_heads=c["num_key_value_heads"],
                     head_dim=c["head_dim"], hidden=c["intermediate_size"], rope_theta=c["rope_theta"], eps=c["rms_norm_eps"], context=context, qk_norm=False)

@@ -27,7 +27,7 @@ from train.export import gguf_metadata, gguf_tensors
 from train.feed import feed
 from train.gguf import Q4_0, Q8_0, write_gguf
 from train.leg import Trainer, prefetch, schedule
-from train.model import FlexMask
+from train.model import Visibility
 from train.natural import FOLDER
 from train.prune import load_large
 from train.reading_held import held_questions, overall, read, scores
@@ -44,10 +44,10 @@ class LoraTrainer(Trainer):
 
     def __init__(self, model: LoraDecoder, rows: int, length: int, rate: float) -> None:
         self.model, self.device, self.adam_lr = model, model.embedding.device, rate
-        self.flex = FlexMask(rows, length, self.device) if self.device.type == "cuda" else None
-        self.dtype = torch.bfloat16 if self.flex else torch.float32
+        self.mask = Visibility(model.c, rows, length, self.device)
+        self.dtype = torch.bfloat16 if self.mask.flex else torch.float32
         self.trained = list(model.parameters())
-        self.adam = torch.optim.AdamW(self.trained, lr=rate, betas=(0.9, 0.98), weight_decay=0.0, fused=self.flex is not None)
+        self.adam = torch.optim.AdamW(self.trained, lr=rate, betas=(0.9, 0.98), weight_decay=0.0, fused=self.mask.flex is not None)
 
     def step(self, batch: dict, scale: float, momentum: float = 0.95) -> torch.Tensor:
         loss, plain, _ = self.model(batch, self.mask(batch), self.dtype)
@@ -84,6 +84,7 @@ class Leg:
         if self.device.type == "cuda":
             torch.set_float32_matmul_precision("high")
             self.model.use_flex(not a.eager)
+        self.model.columns = a.columns
         self.trainer = LoraTrainer(self.model, a.rows, a.length, a.rate) if a.kind == "lora" else Trainer(self.model, a.rows, a.length, a.rate, a.adam_rate, 0.004)
         rows = load_rows(a.texts)
         self.held = held_questions(self.tok, rows, a.held)
@@ -148,7 +149,7 @@ class Leg:
         a = self.a
         draw = ReadingMixture(a.texts, train_templates(a.out), a.written, tuple(a.shares), languages=a.kind != "small", two_steps=a.kind == "small", null_weight=a.null_weight,
                               text_weight=0.03 if a.kind == "small" else 0.0)
-        batches = prefetch(feed(max(1, a.steps - self.step), a.rows, a.seed * 100_000 + self.step, (0.0, 1.0), a.model, a.workers, draw, a.length), self.device)
+        batches = prefetch(feed(max(1, a.steps - self.step), a.rows, a.seed * 100_000 + self.step, (0.0, 1.0), a.model, a.workers, draw, a.length), self.device, a.columns)
         losses, said, saved, first = [], time.time(), time.time(), None
         if self.before is None:
             self.score()
@@ -156,7 +157,7 @@ class Leg:
         for batch in batches:
             progress = self.progress()
             scale = min(1.0, (self.step + 1) / a.warmup) * schedule(progress, a.decay_from)
-            losses.append(self.trainer.step(batch, scale))
+            losses.append(self.first_step(batch, scale) if first is None else self.trainer.step(batch, scale))
             self.step += 1
             if first is None:
                 losses[0].item()
@@ -179,6 +180,21 @@ class Leg:
         batches.close()
         self.score()
         self.save()
+
+    def first_step(self, batch: dict, scale: float) -> torch.Tensor:
+        """Where the compiler fails on this device or these shapes, the run goes on without it."""
+        try:
+            return self.trainer.step(batch, scale)
+        except Exception as error:
+            if self.trainer.mask.flex is None:
+                raise
+            self.say(without_compiler=f"{type(error).__name__}: {str(error)[:300]}")
+        for p in self.model.parameters():
+            p.grad = None
+        torch.cuda.empty_cache()
+        self.model.use_dense()
+        self.trainer.mask.flex = None
+        return self.trainer.step(batch, scale)
 
     def export(self) -> None:
         a = self.a
@@ -216,6 +232,7 @@ def arguments() -> argparse.ArgumentParser:
     p.add_argument("--steps", type=int, default=100_000, help="at most")
     p.add_argument("--rows", type=int, default=8)
     p.add_argument("--length", type=int, default=4096)
+    p.add_argument("--columns", type=int, default=0, help="predictions of a row whose logits are computed at a time; 0: all")
     p.add_argument("--rank", type=int, default=32)
     p.add_argument("--alpha", type=float, default=64)
     p.add_argument("--rate", type=float, default=1e-3, help="of Adam for an adapter, of Muon for whole models")

@@ -43,6 +43,7 @@ def pretokenize(text: str) -> list[str]:
 
 class Tokenizer:
     """Token ids: specials, then the 256 bytes, then one per merge in order; or as another model's `tokens` are listed."""
+    chat = True  # prompts are a chat
 
     def __init__(self, merges: list[tuple[str, str]], tokens: list[str] | None = None) -> None:
         self.merges = merges
@@ -51,6 +52,7 @@ class Tokenizer:
         self._ranks = {pair: i for i, pair in enumerate(merges)}
         self._cache: dict[str, list[int]] = {}
         self.im_start, self.im_end, self.end_of_text = (self.ids[s] for s in (IM_START, IM_END, END_OF_TEXT))
+        self.stop = self.im_end
 
     def _word(self, word: str) -> list[int]:
         return [self.ids[p] for p in self.parts("".join(_SYMBOL[b] for b in word.encode()))]
@@ -89,6 +91,20 @@ class Tokenizer:
         """Text of the ids, specials left out."""
         return bytes(_BYTE[c] for i in ids if i >= len(SPECIALS) for c in self.tokens[i] if c in _BYTE).decode(errors="replace")
 
+    def prompt_ids(self, system: str | None) -> list[int]:
+        """Everything before the context: the system message and the start of the user's."""
+        out: list[int] = []
+        if system is not None:
+            out = [self.im_start, *self.encode("system\n" + system), self.im_end, *self.encode("\n")]
+        return out + [self.im_start, *self.encode("user\n")]
+
+    def question_ids(self, text: str) -> list[int]:
+        """The question (with its lead) and the start of the answer."""
+        return [*self.encode(text), self.im_end, *self.encode("\n"), self.im_start, *self.encode("assistant\n")]
+
+    def answer_ids(self, text: str) -> list[int]:
+        return self.encode(text)
+
     def save(self, folder: Path) -> None:
         """Writes `tokenizer.json` and `tokenizer_config.json` in the Hugging Face format."""
         special = [dict(id=i, content=t, single_word=False, lstrip=False, rstrip=False, normalized=False, special=True) for i, t in enumerate(SPECIALS)]
@@ -120,10 +136,14 @@ def of_gguf(metadata: dict) -> Tokenizer:
     return Tokenizer([tuple(m.split(" ")) for m in metadata["tokenizer.ggml.merges"]], metadata["tokenizer.ggml.tokens"])
 
 
-def load_tokenizer(path: Path) -> Tokenizer:
-    """Of a folder, or of a model file."""
+def load_tokenizer(path: Path):
+    """Of a folder, or of a model file; a `Tokenizer` or a `SentencePiece`."""
+    from train import sentencepiece
     from train.gguf import read_metadata
-    return of_gguf(read_metadata(path)) if path.suffix == ".gguf" else Tokenizer.load(path)
+    if path.suffix != ".gguf":
+        return Tokenizer.load(path)
+    metadata = read_metadata(path)
+    return sentencepiece.of_gguf(metadata) if metadata["tokenizer.ggml.model"] == "llama" else of_gguf(metadata)
 
 
 def train_bpe(words: Counter[str], vocab_size: int, whole_words: int = 1200) -> list[tuple[str, str]]:
