@@ -9,4 +9,4 @@ shift $(($# < 4 ? $# : 4))
 export PYTHONUNBUFFERED=1 OMP_NUM_THREADS=${OMP_NUM_THREADS:-2}
 mkdir -p "$out"
 exec python3 -m train.reading_leg --as lora --model "$model" --texts "$texts" --out "$out" --seconds "$seconds" --base-name google/gemma-3-270m \
-  --rank 32 --alpha 64 --rate 6e-4 --columns 256 --workers "${WORKERS:-12}" "$@"
+  --rank 32 --alpha 64 --rate 6e-4 --columns 256 --workers "${WORKERS:-6}" "$@"

@@ -174,7 +174,7 @@ class Network(unittest.TestCase):
         from train.prune import load_large
         from train.tokenizer import load_tokenizer
         tok, engine = load_tokenizer(self.model), Engine(os.environ["BANYAN"], str(self.model))
-        texts = ["The barge is in.\n\n\nthe null-s,  two  spaces é", "<table> is the\n\nQuestion: in the an?\nAnswer:"]
+        texts = ["The barge is in.\n\n\nthe null-s,  two  spaces é", "It is the\n\nQuestion: in the an?\nAnswer:"]
         got = engine.ids([dict(kind="tokenize", text=t, add_special=True, parse_special=False) for t in texts])
         self.assertEqual([o["ids"] for o in got], [[tok.bos] + tok.encode(t) for t in texts])
         prompts = [o["ids"] for o in got]
