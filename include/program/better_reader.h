@@ -33,6 +33,10 @@ struct DefaultReader {
   std::string adapter;  // of `model`, by the name under which it ships; empty: none
 };
 
+// The better reader with the adapter that is trained for the task, where it was chosen and
+// $BANYAN_MODEL names no other; nothing else. Whether the adapter is at hand is the caller's to see.
+std::optional<DefaultReader> ChosenReaderFor(ReaderTask task);
+
 // What does a task when nobody names a model: $BANYAN_MODEL; else, where it was chosen, the better
 // reader with the adapter that is trained for the task; else the shipped model. The one place where
 // that is decided. Throws kNotFound as DefaultModel does.

@@ -57,7 +57,7 @@ def estimate(data: Data, questions: Question | Sequence[Question] | None = None,
     check_engine(engine)
     if price_per_hour is not None and not price_per_hour >= 0:
         raise Error(f"price_per_hour: expected a number from 0 on, found {price_per_hour}")
-    with Folder() as folder, LoadedModel(model) as loaded, call.native_task() as native:
+    with Folder() as folder, LoadedModel(model, task) as loaded, call.native_task() as native:
         inputs = folder.inputs(data, call.job["fields"], call.job["limit"])
         found: dict[str, Any] = json.loads(_ESTIMATES[task](
             loaded._native, native_engine_options(engine), native,

@@ -51,6 +51,17 @@ def find_adapter(adapter: str | os.PathLike[str] | None) -> str | None:
     return name
 
 
+def default_reader(task: str) -> tuple[str, str | None]:
+    """Model and adapter of ask, extract or rag when nobody names one, as on the command line: ``$BANYAN_MODEL``; else
+    the better reader where it was chosen (``banyan model better``); else the model that comes with the package."""
+    chosen = _native.chosen_reader(task)
+    if chosen is not None:
+        adapter = find_adapter(chosen[1])
+        if adapter is not None and os.path.isdir(adapter):
+            return chosen[0], adapter
+    return find_model(None), None
+
+
 class Model:
     """A model ready to compute.
 

@@ -85,7 +85,7 @@ NATIVE_NAMES: Mapping[str, Mapping[str, str]] = {"ask": {}, "extract": {"max_new
 
 #: What all three tasks take beside their options.
 PARAMETERS: Mapping[str, str] = {
-    "model": "a `Model`, or what it takes: a path, a name, None for the shipped one, which is then loaded for this call",
+    "model": "a `Model`, or what it takes: a path, a name, None for the default of the command line (`banyan model better`), which is then loaded for this call",
     "output": "a file or URL for the rows (.jsonl, .csv, .tsv, .md, with .gz or .zst behind it, or .parquet); one that is there is kept",
     "engine": "the engine's options, a dict of `EngineOptions`: strategy, kv_memory, kv_store …",
     "progress": "called with a dict a few times a second; True: a bar of tqdm; None: a bar in notebooks",

@@ -14,7 +14,7 @@ from typing import Any, Callable, ContextManager, Iterator, Mapping, Sequence
 from . import _native, _storage
 from ._control import JobControl, Stopped
 from ._errors import Error, in_words_of_python
-from ._model import Model
+from ._model import Model, default_reader
 from ._names import check_engine, native_names
 from ._options import EngineOptions, Path, native_engine_options
 from ._outputs import check_output
@@ -31,11 +31,17 @@ _NATIVE: dict[str, Callable[..., str]] = {
 
 
 class LoadedModel:
-    """A model for one call: the caller's, or one that is loaded and closed again."""
+    """A model for one call: the caller's, or one that is loaded and closed again; for None the default of `task`."""
 
-    def __init__(self, model: Model | Path | None) -> None:
+    def __init__(self, model: Model | Path | None, task: str = "ask") -> None:
         self.own = not isinstance(model, Model)
-        self.model = model if isinstance(model, Model) else Model(model)
+        if isinstance(model, Model):
+            self.model = model
+        elif model is None:
+            path, adapter = default_reader(task)
+            self.model = Model(path, adapter=adapter)
+        else:
+            self.model = Model(model)
 
     def __enter__(self) -> Model:
         return self.model
@@ -104,7 +110,7 @@ def run_job(call: JobCall, control: JobControl | None = None) -> Rows:
         options = native_job(job, inputs)
         options["output"] = written
         options["input_names"] = folder.names
-        with LoadedModel(call.model) as loaded, progress_call(call.progress) as shown:
+        with LoadedModel(call.model, call.name) as loaded, progress_call(call.progress) as shown:
             # Never written to.
             options["other_files"] = [("the model", file) for file in _native.files_of_model(loaded.path)] + list(call.reads)
             control.writes_to(written)

@@ -1,8 +1,11 @@
 // Models and their text side.
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
 
 #include "bound.h"
 #include "options.h"
+#include "program/better_reader.h"
 #include "program/models.h"
 
 namespace banyan::python {
@@ -52,10 +55,21 @@ nb::dict SummaryOf(const std::string& model) {
   return fields;
 }
 
+// (model, adapter) of a task, or nothing: ChosenReaderFor.
+std::optional<std::pair<std::string, std::string>> ChosenReaderOf(const std::string& task) {
+  const ReaderTask wanted = task == "extract" ? ReaderTask::kExtract
+                            : task == "rag"   ? ReaderTask::kRag
+                                              : ReaderTask::kAsk;
+  const auto chosen = ChosenReaderFor(wanted);
+  if (!chosen) return std::nullopt;
+  return std::pair(chosen->model, chosen->adapter);
+}
+
 }  // namespace
 
 void AddModel(nb::module_& module) {
   module.def("default_model", [] { return DefaultModel(); });
+  module.def("chosen_reader", &ChosenReaderOf);
   module.def("path_of_model", [](const std::string& model) { return PathOfModel(model); });
   module.def("is_encoder", [](const std::string& model) { return Encoder::IsEncoder(model); });
   module.def("describe_model", &SummaryOf);

@@ -1,7 +1,9 @@
 """Adapters that are kept apart: rows and requests choose one by its name."""
 import json
+import os
 import struct
 import unittest
+from unittest import mock
 
 import numpy
 
@@ -50,6 +52,20 @@ class Adapters(PackageTest):
                 self.assertNotEqual(together[0].logprobs.tolist(), together[1].logprobs.tolist())
                 with self.assertRaises(banyan.Error):
                     engine.submit("The ferry", adapter="three")
+
+    def test_without_a_model_the_command_lines_default_answers(self):
+        from banyan._model import default_reader
+        shipped = (banyan._model.find_model("banyan-reader-34m"), None)
+        with mock.patch.dict(os.environ, BANYAN_CACHE=str(self.folder), BANYAN_MODEL=""):
+            self.assertEqual(default_reader("ask"), shipped)
+            (self.folder / "reader.txt").write_text("banyan decisions 1\tthe reader 1\nreader\tbetter\n")
+            self.assertEqual(default_reader("ask"), shipped)  # chosen, and not there
+            (self.folder / "models" / "smollm2-135m-instruct").mkdir(parents=True)
+            for task, adapter in (("ask", "smollm2-reader"), ("extract", "smollm2-extract"), ("rag", "smollm2-reader")):
+                model, folder = default_reader(task)
+                self.assertEqual((model, os.path.basename(folder)), ("smollm2-135m-instruct", adapter))
+            with mock.patch.dict(os.environ, BANYAN_MODEL=self.model_path):
+                self.assertEqual(default_reader("ask"), (self.model_path, None))
 
 
 if __name__ == "__main__":

@@ -51,13 +51,16 @@ void ChooseReader(ReaderChoice choice) {
   ChoiceFile().Keep(kChoiceKey, choice == ReaderChoice::kBetter ? "better" : "shipped");
 }
 
-DefaultReader DefaultReaderFor(ReaderTask task) {
+std::optional<DefaultReader> ChosenReaderFor(ReaderTask task) {
   const char* named = std::getenv("BANYAN_MODEL");
-  const char* adapter = BetterAdapterFor(task);
   const bool asked_for = named != nullptr && *named != '\0';
-  if (!asked_for && ShippedAdapter(adapter) && ChosenReader() == ReaderChoice::kBetter) {
-    return {kBetterModel, adapter};
-  }
+  if (asked_for || ChosenReader() != ReaderChoice::kBetter) return std::nullopt;
+  return DefaultReader{kBetterModel, BetterAdapterFor(task)};
+}
+
+DefaultReader DefaultReaderFor(ReaderTask task) {
+  const auto chosen = ChosenReaderFor(task);
+  if (chosen && ShippedAdapter(chosen->adapter)) return *chosen;
   return {DefaultModel(), ""};
 }
 
