@@ -34,7 +34,7 @@ struct DefaultReader {
 };
 
 // The better reader with the adapter that is trained for the task, where it was chosen and
-// $BANYAN_MODEL names no other; nothing else. Whether the adapter is at hand is the caller's to see.
+// $BANYAN_MODEL names no other; else nothing. The adapter itself is the caller's to find.
 std::optional<DefaultReader> ChosenReaderFor(ReaderTask task);
 
 // What does a task when nobody names a model: $BANYAN_MODEL; else, where it was chosen, the better
