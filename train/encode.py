@@ -74,8 +74,11 @@ def encode_tree(tok: Tokenizer, sample: Sample) -> Encoded:
         out.add(prompt_ids(tok, None) + tok.encode(sample.system), 0)
         lead = "\n\n" + lead
     if sample.context is not None:
-        begin = len(out.ids)
-        out.add(tok.encode(sample.context), begin)
+        begin, context = len(out.ids), sample.context
+        if not tok.chat:  # newlines at its end are one token with those of the lead
+            context = context.rstrip("\n")
+            lead = sample.context[len(context):] + lead
+        out.add(tok.encode(context), begin)
         out.predict_text(begin, len(out.ids), sample.text_weight)
     shared = len(out.ids)
     null = tok.answer_ids("null")[0]

@@ -148,7 +148,7 @@ class Leg:
     def train(self) -> None:
         a = self.a
         draw = ReadingMixture(a.texts, train_templates(a.out), a.written, tuple(a.shares), languages=a.kind != "small", two_steps=a.kind == "small", null_weight=a.null_weight,
-                              text_weight=0.03 if a.kind == "small" else 0.0)
+                              text_weight=0.03 if a.kind == "small" else 0.0, newline=0.0 if self.tok.chat else 0.15)
         batches = prefetch(feed(max(1, a.steps - self.step), a.rows, a.seed * 100_000 + self.step, (0.0, 1.0), a.model, a.workers, draw, a.length), self.device, a.columns)
         losses, said, saved, first = [], time.time(), time.time(), None
         if self.before is None:

@@ -82,6 +82,7 @@ class ReadingMixture:
     two_steps: bool = True  # generated two-hop questions, answered `bridge; answer`, and attributes among the generated tasks
     null_weight: float = 1.0
     text_weight: float = 0.0
+    newline: float = 0.0  # how often a text ends with one, as files do
     _rows: list[TextRow] = field(default_factory=list, repr=False)
     _cumulative: list[float] = field(default_factory=list, repr=False)
     _articles: dict = field(default_factory=lambda: defaultdict(list), repr=False)
@@ -214,6 +215,12 @@ class ReadingMixture:
         return s
 
     def __call__(self, lex: Lexicon, progress: float) -> Sample | Extraction:
+        sample = self.draw(lex)
+        if self.newline and isinstance(sample, Sample) and sample.context is not None and lex.chance(self.newline):
+            sample.context = sample.context.rstrip("\n") + "\n"
+        return sample
+
+    def draw(self, lex: Lexicon) -> Sample | Extraction:
         if self._draws % 64 == 0:
             self.look()
         self._draws += 1

@@ -93,6 +93,8 @@ class Tokens(unittest.TestCase):
             self.assertEqual(ids, whole)
             labels = [label for label, weight, branch in zip(tree.label, tree.weight, tree.branch) if branch == n and weight > 0]
             self.assertEqual(labels, tok.encode(" " + b.answer) + [tok.stop])
+        ended = encode_tree(tok, Sample("Answer.", "The barge is in.\n", [Branch("Is it?", "null", "x")]))
+        self.assertEqual(ended.ids, [tok.bos] + tok.encode("Answer.\n\nThe barge is in.\n\n\nQuestion: Is it?\nAnswer: null"))
         bare = encode_tree(tok, Sample("Answer.", None, [Branch("Is it?", "null", "x")]))
         self.assertEqual(bare.ids, [tok.bos] + tok.encode("Answer.\n\n\n\nQuestion: Is it?\nAnswer: null"))
 
