@@ -107,7 +107,8 @@ def main() -> None:
         model = a.to / "adapter_model.safetensors"
         for f in (a.result / "adapter").iterdir():
             shutil.copyfile(f, a.to / f.name)
-    template = (CARDS / ("banyan-reader-34m.md" if small else "smollm2-reader.md")).read_text()
+    own = CARDS / f"{a.to.name}.md"
+    template = (CARDS / "banyan-reader-34m.md" if small else own if own.exists() else CARDS / "smollm2-reader.md").read_text()
     (a.to / "README.md").write_text(card(template, run, report, scored, model.stat().st_size, small))
     (a.to / "training-log.json").write_text("[\n" + ",\n".join(json.dumps(e) for e in log) + "\n]\n")
     (a.to / "training.svg").write_text(draw(log, KINDS, KIND_NAMES, KIND_TITLE))

@@ -79,7 +79,8 @@ def as_it_runs(model: Decoder) -> SimpleNamespace:
 
 @torch.no_grad()
 def read(model: Decoder, tok: Tokenizer, asked: list[HeldQuestion], dtype: torch.dtype, batch: int = 256) -> list[dict]:
-    """Greedy answers, a row for each question: `answer`, `logprob` (sum with its end), `tokens`, `null_logprob` (of the first token of `null`), `exact`, `f1`."""
+    """Greedy answers, a row for each question: `answer`, `logprob` (sum with its end), `tokens`, `null_logprob` (of the first token of `null`), `other_logprob` (of the best other first
+    token), `exact`, `f1`."""
     weights, null, stop = as_it_runs(model), tok.answer_ids(NULL)[0], tok.stop
     order = sorted(range(len(asked)), key=lambda n: len(asked[n].prompt))
     out: list[dict] = [{}] * len(asked)
@@ -91,7 +92,11 @@ def read(model: Decoder, tok: Tokenizer, asked: list[HeldQuestion], dtype: torch
         streams = Streams(weights, len(part), width + LONGEST_ANSWER, dtype)
         pad = torch.tensor([width - len(p) for p in prompts], device=streams.device)
         logits = streams.feed(torch.tensor([[stop] * (width - len(p)) + p for p in prompts], device=streams.device), pad, 0)
-        null_score = logits.log_softmax(-1)[:, null].tolist()
+        first_scores = logits.log_softmax(-1)
+        null_score = first_scores[:, null].tolist()
+        first_scores[:, null] = float("-inf")
+        other_score = first_scores.amax(-1).tolist()
+        del first_scores
         total = torch.zeros(len(part), device=streams.device)
         done = torch.zeros(len(part), dtype=torch.bool, device=streams.device)
         made = []
@@ -104,10 +109,10 @@ def read(model: Decoder, tok: Tokenizer, asked: list[HeldQuestion], dtype: torch
             if step + 1 == LONGEST_ANSWER or (step % 4 == 3 and bool(done.all())):
                 break
             logits = streams.feed(token[:, None], pad, width + step)
-        for n, row, score, unsaid in zip(part, torch.stack(made, 1).tolist(), total.tolist(), null_score):
+        for n, row, score, unsaid, said in zip(part, torch.stack(made, 1).tolist(), total.tolist(), null_score, other_score):
             ids = row[:row.index(stop)] if stop in row else row
             answer = tok.decode(ids).strip()
-            out[n] = dict(kind=asked[n].kind, answer=answer, logprob=round(score, 4), tokens=len(ids) + 1, null_logprob=round(unsaid, 4), is_null=answer == NULL,
+            out[n] = dict(kind=asked[n].kind, answer=answer, logprob=round(score, 4), tokens=len(ids) + 1, null_logprob=round(unsaid, 4), other_logprob=round(said, 4), is_null=answer == NULL,
                           answerable=bool(asked[n].golds), exact=exact_match(answer, asked[n].golds), f1=round(token_f1(answer, asked[n].golds), 4))
         del streams
     return out
