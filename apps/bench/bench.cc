@@ -12,7 +12,7 @@ Command AddBenches(CLI::App& app) {
   for (const auto add :
        {AddBenchShared, AddBenchHydragen, AddBenchTree, AddBenchForest, AddBenchAttention,
         AddBenchArrival, AddBenchText, AddBenchConstrain, AddBenchConstrained, AddBenchExtract,
-        AddBenchRag, AddBenchStep, AddBenchOps, AddBenchKv}) {
+        AddBenchRag, AddBenchDraft, AddBenchStep, AddBenchOps, AddBenchKv}) {
     commands.push_back(add(*bench));
   }
   const std::string replaces = "Replace the file of --json if it is there";

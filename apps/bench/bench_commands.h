@@ -28,6 +28,7 @@ BenchCommand AddBenchConstrain(CLI::App& bench);
 BenchCommand AddBenchConstrained(CLI::App& bench);
 BenchCommand AddBenchExtract(CLI::App& bench);
 BenchCommand AddBenchRag(CLI::App& bench);
+BenchCommand AddBenchDraft(CLI::App& bench);
 BenchCommand AddBenchStep(CLI::App& bench);
 BenchCommand AddBenchOps(CLI::App& bench);
 BenchCommand AddBenchKv(CLI::App& bench);

@@ -104,6 +104,24 @@ with tempfile.NamedTemporaryFile("wb", suffix=".txt") as file:
     done = bench("text", "--tokenizer", given["--tokenizer"], file.name)
     check(done.returncode == 0 and "| encode | lines | 2 |" in done.stdout and "ids: lines " in done.stdout, f"text: {done.stdout}")
 
+# Guesses never change a token, or the command fails; the words of the question and the text are found again.
+with tempfile.TemporaryDirectory() as folder:
+    pages, schema = pathlib.Path(folder, "pages.jsonl"), pathlib.Path(folder, "schema.json")
+    pages.write_text('{"id":1,"text":"Kelvora Trail kettle. Brand: Kelvora. Colour: moss green."}\n')
+    schema.write_text('{"attributes":[{"name":"brand"},{"name":"colour"}]}')
+    asked = pathlib.Path(folder, "asked.jsonl")
+    asked.write_text('{"id":1,"context":"Anna Walker steers the ferry Marigold.","questions":[{"question":"Who steers the ferry Marigold?"}]}\n')
+    model = str(root / "models/banyan-reader-34m.gguf")
+    ways = {w["way"]: w for w in figures("draft", str(pages), "--schema", str(schema), "-m", model, "--draft-model", model)["ways"]}
+    check(list(ways) == ["skeleton", "isolated", "sequential", "sequential, plain steps", "sequential, template known", "sequential, prompt lookup",
+                         "sequential, draft model"], f"draft: ways {list(ways)}")
+    plain, known, itself = (ways[f"sequential, {name}"] for name in ("plain steps", "template known", "draft model"))
+    check(plain["guessed"] == 0 and plain["tokens_per_turn"] == 1, f"draft: no guesses: {plain}")
+    check(known["kept"] == known["known"] == known["guessed"] > 5, f"draft: what the template says is right: {known}")
+    check(itself["kept"] == itself["guessed"] and itself["steps"] < known["steps"] < plain["steps"], f"draft: the model itself is right: {itself}")
+    ways = {w["way"]: w for w in figures("draft", str(asked), "-m", model)["ways"]}
+    check(list(ways) == ["engine", "engine, plain steps", "engine, prompt lookup"] and ways["engine, prompt lookup"]["tokens"] == ways["engine"]["tokens"], f"draft: {ways}")
+
 compare = pathlib.Path(__file__).resolve().parents[2] / "bench" / "compare.py"
 done = subprocess.run([sys.executable, "-B", compare, "--banyan", BANYAN, "--shape", "tiny", "--rival", "none",
                        "tree '2 x 2 | 9, 5, 3 tokens' --max-new 2", "shared --streams 2 --prefix 20 --max-new 3"],
@@ -114,6 +132,7 @@ check(done.returncode == 0 and "| shared, 2 streams on 20 | decode tok/s |" in d
 for args, words in [(["squad2"], "--shape"), (["squad2", "--random", "-m", "x"], "--shape"),
                     (["squad2", "--shape", "nope"], "qwen3-8b"), (["shared", "--shape", "tiny", "--strategies", "a"], "paged"),
                     (["attention", "--heads", "3"], "divide"), (["forest", "--shape", "tiny", "--weights", "q2"], "bf16"),
+                    (["draft", "/no/such/file.jsonl", "-m", str(root / "models/banyan-reader-34m.gguf")], "/no/such/file.jsonl"),
                     (["text", "x.txt"], "--tokenizer"), (["text", "--tokenizer", "/no/such/file", "x.txt"], "/no/such/file"),
                     (["race", "--shape", "tiny", "--kv-memory", "64K"], "KV memory"),
                     (["forest", "--shape", "tiny", "--json", "/no/such/folder/x"], "/no/such/folder/x")]:
