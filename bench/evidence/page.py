@@ -10,20 +10,24 @@ from bench.evidence.papers import ROWS, Results
 from bench.evidence.quality import Table
 from bench.evidence.runner import Outcome
 from bench.evidence.svg import Series, bar_plot, line_plot
-from bench.evidence.sweeps import DECODE, FIRST, MEMORY, RATE, SECONDS, Size
+from bench.evidence.sweeps import DECODE, FIRST, GAIN, MEMORY, RATE, SECONDS, Size
 
 # What a sweep's plots show: measures, one plot each, and whether their axis is logarithmic.
 PLOTS = {"questions": [(RATE, True)], "context": [(DECODE, True)], "streams": [(DECODE, True), (MEMORY, True)], "reuse": [(RATE, True)], "prompts": [(SECONDS, False), (MEMORY, False)], "levels": [(SECONDS, False), (MEMORY, False)],
-         "own": [(RATE, True)], "lengths": [(RATE, True)], "stacks": [(SECONDS, False)], "values": [("documents/s", False)], "experts": [(FIRST, True)], "attention": [("µs", True)], "jobs": [(RATE, True)]}
+         "own": [(RATE, True)], "lengths": [(RATE, True)], "grid": [(GAIN, True)], "documents": [(RATE, True)], "stacks": [(SECONDS, False)], "values": [("documents/s", False)], "experts": [(FIRST, True)], "attention": [("µs", True)], "jobs": [(RATE, True)]}
 
 FIGURE = r"[\d.]+( %)?( \([\d.]+ to [\d.]+\))?"  # a cell that holds a figure alone
 
-STYLE = """
+# What the tables of the documentation show of a sweep, where it is not what is plotted.
+SWEEP_TABLES = {"jobs": [RATE], "attention": ["µs"], "streams": [DECODE], "context": [DECODE]}
+
+COLOURS = """
 :root { color-scheme: light dark; --back: #ffffff; --panel: #f6f7f9; --text: #1d2430; --quiet: #5a6473; --rule: #d5dae2; --grid: #e4e8ee;
   --c0: #0b5fad; --c1: #b3430a; --c2: #1a7a3c; --c3: #8a2f8f; --c4: #8a6100; --c5: #10727c; --c6: #ab2248; --c7: #55606e; }
 @media (prefers-color-scheme: dark) { :root { --back: #14181e; --panel: #1c222b; --text: #e6eaf0; --quiet: #a3adba; --rule: #38414d; --grid: #2a323d;
   --c0: #6fb4f2; --c1: #f2986a; --c2: #6fce8f; --c3: #dd95e0; --c4: #e0bb5b; --c5: #63cdd8; --c6: #f28aa6; --c7: #aeb8c4; } }
-* { box-sizing: border-box; }
+"""
+PAGE = """* { box-sizing: border-box; }
 body { margin: 0 auto; padding: 2rem 1.2rem 4rem; max-width: 78rem; background: var(--back); color: var(--text); font: 15px/1.55 system-ui, sans-serif; }
 h1 { font-size: 1.7rem; margin: 0 0 .3rem; } h2 { font-size: 1.2rem; margin: 2.6rem 0 .4rem; } h3 { font-size: 1rem; margin: 1.6rem 0 .3rem; }
 p { max-width: 52rem; margin: .4rem 0; } .quiet, .note { color: var(--quiet); } .missing { color: var(--c1); }
@@ -32,9 +36,13 @@ th { font-weight: 600; } td.figure { font-variant-numeric: tabular-nums; white-s
 .papers { width: 100%; table-layout: fixed; min-width: 60rem; } .papers th:nth-child(1) { width: 14%; } .papers th:nth-child(2) { width: 22%; } .papers th:nth-child(3) { width: 34%; } .papers th:nth-child(5) { width: 8%; } a { color: var(--c0); }
 code, pre { font: .82rem/1.5 ui-monospace, monospace; } pre { background: var(--panel); padding: .7rem .9rem; overflow-x: auto; border-radius: 6px; }
 details { margin: .5rem 0; } summary { cursor: pointer; color: var(--quiet); } .plots { display: flex; flex-wrap: wrap; gap: 1rem; }
-svg.plot { width: min(100%, 37rem); background: var(--panel); border-radius: 6px; font: 12px system-ui, sans-serif; } svg.plot text { fill: var(--text); }
+svg.plot { width: min(100%, 37rem); }
+"""
+DRAWING = """svg.plot { background: var(--panel); border-radius: 6px; font: 12px system-ui, sans-serif; } svg.plot text { fill: var(--text); }
 .grid { stroke: var(--grid); } .axis, .tick { stroke: var(--quiet); fill: none; } .line { fill: none; stroke-width: 2; } .spread { stroke-width: 1.5; opacity: .8; } .whisker { stroke: var(--text); stroke-width: 1.5; } .open { fill: none; stroke-width: 2; }
 """ + "".join(f".s{n} .line, .s{n} .spread, .s{n} .mark {{ stroke: var(--c{n}); }} .s{n} .mark, .s{n} .bar {{ fill: var(--c{n}); }}\n" for n in range(8)) + ".mark .open { fill: none; }"
+STYLE = COLOURS + PAGE + DRAWING
+VARIABLES = COLOURS + DRAWING  # of a plot that stands alone
 
 
 def _table(name: str, head: list[str], rows: list[list[str]], kind: str = "") -> str:
@@ -89,9 +97,13 @@ def quality_section(table: Table) -> str:
     out = f'<section id="{table.name}"><h2>{html.escape(table.title)}</h2><p class="note">{html.escape(table.note)}</p>'
     if table.left_out:
         out += f'<p class="missing">{html.escape(table.left_out)}</p>'
-    if table.figures and table.name in ("answers", "extraction"):
+    if table.figures and table.name in ("answers", "extraction", "drafts"):
         unit = "questions/s" if table.name == "answers" else "documents/s"
-        out += '<div class="plots">' + bar_plot(f"{table.title}: {unit}", unit, list(table.figures.items())) + "</div>"
+        groups = {"": table.figures}
+        if table.name == "drafts":  # a plot for each job
+            groups = {job: {k.removeprefix(f"{job}: "): f for k, f in table.figures.items() if k.startswith(f"{job}: ")} for job in ("values", "answers")}
+        plots = [bar_plot(f"{table.title}: {job + ', ' if job else ''}{unit}", unit, list(bars.items())) for job, bars in groups.items()]
+        out += '<div class="plots">' + "".join(plots) + "</div>"
     return out + (_table(table.title, table.head, table.rows) if table.rows else "") + _commands(table.commands) + "</section>"
 
 
@@ -125,7 +137,7 @@ def as_json(size: Size, conditions: dict[str, str], flags: str, results: Results
     return {
         "size": size.name, "conditions": conditions, "command": flags, "minutes": minutes,
         "papers": [dict(zip(("paper", "item", "theirs", "ours", "differs", "figures"), row)) for row in paper_rows(results)],
-        "sweeps": {name: {"title": o.sweep.title, "x": o.sweep.x_label, "rounds": o.rounds, "seconds": o.seconds, "left_out": o.left_out, "commands": o.commands,
+        "sweeps": {name: {"title": o.sweep.title, "x": o.sweep.x_label, "note": o.sweep.note, "rounds": o.rounds, "seconds": o.seconds, "left_out": o.left_out, "commands": o.commands,
                           "values": {s: {f"{x:g}": by for x, by in points.items()} for s, points in o.values.items()}} for name, o in results.sweeps.items()},
         "tables": {name: {"title": t.title, "head": t.head, "rows": t.rows, "note": t.note, "commands": t.commands, "facts": t.facts, "figures": {k: tell(f) for k, f in t.figures.items()},
                           "left_out": t.left_out, "data": t.data} for name, t in results.tables.items()},

@@ -140,9 +140,11 @@ ROWS = [
     Row(HPD, "speed of decoding values at once", "up to 13.8 times less cost and time; up to 96 tokens at a time", lambda r: _both(_against(r, "values", "skeleton", ["sequential"], "documents/s"), _against(r, "values", "stack", ["sequential"], "documents/s"), r.fact("extraction", "speed-up") and f"on real pages {r.fact('extraction', 'speed-up')}"),
         "model and machine: two cores compute what a GPU leaves idle, so many values at once gain little here", "values"),
     Row(HPD, "quality of values written at once", "no loss against sequential decoding", lambda r: _both(*(r.fact("extraction", m) and f"{m}: {r.fact('extraction', m)}" for m in ("skeleton", "isolated", "sequential"))), "generated pages, the shipped model", "extraction"),
-    Row(HPD, "rival: speculative decoding", "a rival of theirs", lambda r: None, "", why_not="Banyan has no speculative decoding"),
+    Row(HPD, "rival: speculative decoding", "a rival of theirs, with a draft model", lambda r: _both(*(r.fact("drafts", k) and f"{k}: {r.fact('drafts', k)}" for k in ("the template known", "prompt lookup", "a draft model"))),
+        "greedy, exact; the draft model is a part of the model's layers, not a trained one", "drafts"),
     Row(PCED, "time to the first token", "up to 180 times shorter than one long prompt (documents' keys computed before)", lambda r: _gain(r, "experts", "experts, documents in memory", "one prompt", FIRST), "model, machine, and fewer and shorter documents", "experts"),
     Row(PCED, "time in all", "1.7 times shorter with 512 new tokens", lambda r: _gain(r, "experts", "experts, documents in memory", "one prompt", SECONDS), "as above, few new tokens", "experts"),
     Row(PCED, "quality against one prompt and the best document", "as good as, or better than, all documents in one prompt", lambda r: _both(*(f"{k}: {v}" for k, v in (r.tables["rag"].facts if "rag" in r.tables else {}).items())), "generated questions; Banyan's default rule is not the paper's (docs/methods.md)", "rag"),
-    Row(PCED, "β, γ and the rule", "their choices: β measured, γ = 2.5, maximum over experts", lambda r: None, "", why_not="needs a larger model and a retriever for differences to show: `banyan eval rag` compares them (docs/rag.md)"),
+    Row(PCED, "β, γ, the rule and the number of experts", "their choices: β measured, γ = 2.5, maximum over experts", lambda r: _both(*(r.fact("rag_parameters", k) and f"{k}: {r.fact('rag_parameters', k)}" for k in ("β", "γ", "rule", "scores", "experts"))),
+        "generated questions, BM25 relevance, the shipped model; sub-span match", "rag_parameters"),
 ]

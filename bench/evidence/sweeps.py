@@ -38,7 +38,7 @@ class Size:
 TINY = Size("tiny", ("--shape", "tiny"), "random weights at a tiny shape: a test of the page, not a measurement", 4, 64, (1, 4), (32, 128), (1, 8), (4, 64), (2, 8), 4,
             (2, 32), (2, 4), (32, 4, (1, 4)), (2, 4), (("squad2", 1),), rounds=2)
 SMALL = Size("small", ("-m", SHIPPED), "the shipped model: 34 M parameters, 12 layers, Q4_0", 16, 256, (1, 4, 16, 48), (128, 512, 2048), (1, 8, 32), (16, 128, 256),
-             (4, 16, 64), 16, (4, 256), (4, 16), (256, 8, (1, 4, 12)), (4, 16), (("squad2", 3), ("race", 3)), flat_tokens=1500)
+             (4, 16, 64), 16, (4, 256), (1, 4, 16), (256, 8, (1, 4, 12)), (4, 16), (("squad2", 3), ("race", 3)), flat_tokens=1500)
 GPU = Size("gpu", ("--shape", "qwen3-8b", "--random"), "random weights at the Qwen3-8B shape, bf16", 64, 2048, (1, 4, 16, 64, 256), (1024, 2048, 4096, 8192, 16384),
            (1, 32, 256, 1024), (16, 256, 1024), (8, 32, 128, 512), 256, (120, 2048), (8, 32, 128), (2048, 32, (1, 4, 16, 32)), (4, 16),
            (("squad2", 128), ("narrativeqa", 40), ("race", 288), ("longhealth", 8)), flat_tokens=60000)
@@ -94,7 +94,7 @@ def make_sweeps(size: Size, options: list[str]) -> list[Sweep]:
               [Cell(s, tree(f"{s} questions | {size.contexts[-2]}, 16 tokens", usual, new=size.new * 2), of_work()) for s in size.streams],
               f"{size.contexts[-2]} shared tokens, 16 of each stream's own."),
         Sweep("reuse", "Share of the prompt that is shared", "% of the prompt's tokens that all streams share",
-              [Cell(r, tree(reuse_forest(8 if size.name != "gpu" else 64, size.document, r), usual), of_work()) for r in ((0, 25, 50, 75, 90, 99) if size.name == "gpu" else (0, 50, 90, 99))],
+              [Cell(r, tree(reuse_forest(8 if size.name != "gpu" else 64, size.document, r), usual), of_work()) for r in (0, 25, 50, 75, 90, 99)],
               "Prompts of one length. At 0 nothing is shared, and nobody can win.", log_x=False),
         parallel_prompting(size, tree),
         levels(size, tree),
@@ -104,6 +104,10 @@ def make_sweeps(size: Size, options: list[str]) -> list[Sweep]:
         Sweep("lengths", "Length of answers", "new tokens of each of 16 answers",
               [Cell(a, tree(f"16 questions | {size.contexts[-2]}, 16 tokens", usual, new=a), of_work()) for a in size.answers],
               "What is written is each answer's own."),
+        grid(size, tree),
+        Sweep("documents", "Documents at a fixed number of questions", f"documents that {size.together} questions are about",
+              [Cell(d, tree(f"{d} documents x {size.together // d} questions | 32, {size.document}, 16 tokens", usual), of_work()) for d in (1, 2, 4, 8, 16, 32, 64, 128, 256) if d <= size.together and size.together % d == 0 and (size.name == "gpu" or d in (1, 4, 16))],
+              "As many documents as questions: only the instruction is shared."),
         stacks(size, tree),
         Sweep("values", "Attribute values at once", "attributes of a document",
               [Cell(a, ["extract", *size.model, "--documents", "4", "--attributes", str(a), "--lengths", "64,128,4", "--value-lengths", "1,8", *options], of_extract) for a in size.attributes],
@@ -149,6 +153,24 @@ def levels(size: Size, tree) -> Sweep:
         cells.append(Cell(samples, tree(literal, "tree", "--share-levels", "1"), of_work({"tree": "examples shared alone"})))
     return Sweep("levels", "One shared level or two", f"samples of each of {problems} problems", cells,
                  f"{examples} tokens of examples, problems of 128. With one level a problem is computed, stored and read for every sample.")
+
+
+GAIN = "auto over flat, times"
+
+
+def of_gain(name: str):
+    """The rate of auto over that of flat in one command, as a series of its own."""
+    def read(json: object) -> dict[str, dict[str, float]]:
+        rates = {s["strategy"]: s["questions_per_second"] for s in json["strategies"]}
+        return {name: {GAIN: rates["auto"] / rates["flat"]}}
+    return read
+
+
+def grid(size: Size, tree) -> Sweep:
+    """Prefix × suffix: what sharing gains at every pair of lengths."""
+    streams = 8 if size.name != "gpu" else 64
+    cells = [Cell(c, tree(f"{streams} questions | {c}, {o} tokens", "auto,flat"), of_gain(f"{o} own tokens")) for o in size.own for c in size.contexts]
+    return Sweep("grid", "Prefix × suffix", "shared tokens", cells, f"{streams} streams. The gain grows with what is shared and falls with what is a stream's own.")
 
 
 def stacks(size: Size, tree) -> Sweep:

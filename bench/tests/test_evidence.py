@@ -11,12 +11,17 @@ import unittest
 import xml.etree.ElementTree as xml
 from unittest import mock
 
+import numpy
+
+from bench.cut_model import cut
+from bench.evidence import docs
 from bench.evidence.figures import Figure, compare, differ, figure, fit_two_costs, significant
 from bench.evidence.page import make_page, paper_rows
 from bench.evidence.papers import ROWS, Results
 from bench.evidence.runner import ROOT, Cell, Clock, Failed, Outcome, Runner, Sweep
 from bench.evidence.svg import Series, bar_plot, line_plot, log_ticks, ticks
 from bench.evidence.sweeps import SIZES, SMALL, TINY, make_sweeps, of_work, reuse_forest, stack_work
+from train.gguf import U32, read_gguf, write_gguf
 
 
 class Figures(unittest.TestCase):
@@ -118,7 +123,7 @@ class Sweeps(unittest.TestCase):
         self.assertEqual(len(set(map(tuple, names.values()))), 1)
         self.assertEqual(len(set(names["small"])), len(names["small"]))
         wanted = {row.sweep for row in ROWS if row.sweep}
-        self.assertLessEqual(wanted - {"answers", "planted", "extraction", "rag"}, set(names["small"]))
+        self.assertLessEqual(wanted - {"answers", "planted", "extraction", "drafts", "rag", "rag_parameters"}, set(names["small"]))
 
     def test_p_times_b_is_n(self):
         sweep = next(s for s in make_sweeps(SMALL, []) if s.name == "prompts")
@@ -195,6 +200,53 @@ class Papers(unittest.TestCase):
         page = make_page(TINY, {"machine": "<script>"}, "x & y", Results({"context": Outcome(sweep, left_out="a < b")}, {}), 1.0)
         self.assertNotIn("<script>", page)
         self.assertIn("a &lt; b", page)
+
+
+class Documentation(unittest.TestCase):
+    RUN = {"size": "small", "minutes": 17.0, "command": "c", "conditions": {"machine": "M, 2 cores", "commit": "abc", "compiler": "c++ 12", "date": "2026-11-17", "load before": "0.1", "GPU": "none"},
+           "papers": [dict(paper="P (x)", item="speed", theirs="2 ×", ours="3 ×", differs="", figures="see questions"), dict(paper="P (x)", item="quality", theirs="same", ours="same | equal", differs="d", figures="see answers")],
+           "sweeps": {name: {"title": "Q", "x": "questions", "note": "A note.", "rounds": 2, "seconds": 1.0, "left_out": "", "commands": [], "values": {"auto": {"1": {"questions/s": [4.0, 6.0]}, "16": {"questions/s": [50.0, 70.0]}}, "flat": {"1": {"questions/s": [5.0]}}}}
+                      for name in ("questions", "reuse")},
+           "tables": {"answers": {"title": "Answers", "head": ["way", "F1"], "rows": [["flat", "0.5"]], "note": "N.", "left_out": ""}}}
+
+    def test_parts_are_replaced_between_their_marks(self):
+        page = "before\n<!-- evidence: begin cpu -->\nold\n<!-- evidence: end cpu -->\nafter\n"
+        self.assertEqual(docs.replaced(page, "cpu", "new\n"), "before\n<!-- evidence: begin cpu -->\nnew\n<!-- evidence: end cpu -->\nafter\n")
+        with self.assertRaises(ValueError):
+            docs.replaced(page, "gpu", "new")
+
+    def test_pages_have_what_was_measured(self):
+        with tempfile.TemporaryDirectory() as folder:
+            pages = {"performance.md": "cpu", "results.md": "quality"}
+            for name, part in pages.items():
+                pathlib.Path(folder, name).write_text(f"by hand\n<!-- evidence: begin {part} -->\n<!-- evidence: end {part} -->\n")
+            made = docs.pages(self.RUN, pathlib.Path(folder))
+        speed, quality, *charts = made.values()
+        self.assertIn("| 1 | 5 (4 to 6) | 5 |", speed)
+        self.assertIn("| 16 | 60 (50 to 70) | – |", speed)
+        self.assertIn("| P: speed | 2 × | 3 × | – |", speed)
+        self.assertNotIn("P: quality", speed)
+        self.assertIn("| flat | 0.5 |", quality)
+        self.assertIn("same \\| equal", quality)
+        self.assertTrue(all(text.startswith("by hand\n") for text in (speed, quality)))
+        self.assertLessEqual(max(len(line) for line in speed.splitlines() if not line.startswith("|")), 120)
+        self.assertEqual(len(charts), 2)
+        for chart in charts:
+            self.assertEqual(xml.fromstring(chart).tag, "{http://www.w3.org/2000/svg}svg")
+            self.assertIn("prefers-color-scheme: dark", chart)
+
+
+class CutModel(unittest.TestCase):
+    def test_layers_are_kept_in_their_order(self):
+        with tempfile.TemporaryDirectory() as folder:
+            whole, part = pathlib.Path(folder, "whole.gguf"), pathlib.Path(folder, "part.gguf")
+            tensors = {"token_embd.weight": numpy.zeros((4, 32), numpy.float32)} | {f"blk.{n}.attn_norm.weight": numpy.full(32, n, numpy.float32) for n in range(3)}
+            write_gguf(whole, {"general.architecture": "llama", "llama.block_count": U32(3)}, tensors)
+            cut(whole, part, [0, 2])
+            metadata, kept = read_gguf(part)
+            self.assertEqual((metadata["llama.block_count"], len(kept), kept["blk.1.attn_norm.weight"][0]), (2, 3, 2.0))
+            with self.assertRaises(ValueError):
+                cut(whole, part, [0, 3])
 
 
 @unittest.skipUnless(os.environ.get("BANYAN"), "BANYAN does not name the program")
