@@ -1,6 +1,8 @@
-"""python3 -m eval list | get NAME: data sets by name (eval/data.py)."""
+"""`python3 -m eval list|get`: data sets by name (eval.data); `python3 -m eval ask|extract|rag`: evaluations of one form (eval.form)."""
 import sys
 
-from eval.data import main
+from eval import data, form
 
-sys.exit(main(sys.argv[1:]))
+if __name__ == "__main__":
+    words = sys.argv[1:]
+    sys.exit(form.main(words[0], words[1:]) if words and words[0] in form.KINDS else data.main(words))

@@ -1,0 +1,283 @@
+"""One form for all evaluations: data sets by name, ways as a list, quality beside speed, memory and cost.
+
+    python3 -m eval ask SET … -m MODEL [--adapter DIR] [--ways flat,paged,stacked,auto,seqbatch-4,lookup] [--repeat 3] [--price 0.1] [--json FILE] [-- --threads 2]
+    python3 -m eval extract SET … -m MODEL [--ways skeleton,isolated,sequential] …
+    python3 -m eval rag SET … -m MODEL [--ways experts,concat,top1,map-reduce,kv-concat] …
+
+SET is a name of `python3 -m eval list`, or a file. The first way is what `same` compares with: the share of answers, or values, that are equal letter for letter. Runs take turns; a rate is
+the median of --repeat runs with the least and the most, by the receipt, without loading. `cost`: of 1000 answers or documents at --price for an hour of this machine.
+Intervals hold 95 % of --draws draws of documents. `calibration`: the expected error of `confidence`, in ten bins of equal count.
+
+Documents that the model or its adapter was trained on (hashes beside their cards, `eval.trained`; rows marked by `python3 -m eval get`) are left out. --trained mark keeps them and scores them in a table of
+their own, --trained refuse ends with an error. Where a model does not say what it was trained on, the output says so.
+"""
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from eval import strategies, trained
+from eval.data import BadRow, default_folder, get, read_checked
+from eval.reading import intervals_of
+from eval.metrics import chosen_text, exact_match, right_answers, rouge_l, sub_span, token_f1
+
+KINDS = {"ask": "questions", "extract": "values", "rag": "documents"}
+WAYS = {"ask": "flat,paged,stacked,auto,seqbatch-4,lookup", "extract": "skeleton,isolated,sequential", "rag": "experts,concat,top1,map-reduce,kv-concat"}
+STRATEGIES = ("flat", "paged", "stacked", "tree", "auto")
+UNIT = {"ask": "questions", "extract": "documents", "rag": "questions"}
+
+
+class WrongUse(ValueError):
+    pass
+
+
+@dataclass
+class Way:
+    """What one way gave: scores of every document's answers, all answers, and a rate for each run."""
+    name: str
+    judged: list[list[dict]] = field(default_factory=list)
+    answers: dict = field(default_factory=dict)
+    rates: list[float] = field(default_factory=list)
+    kv_mib: float = 0.0
+    confidences: list[tuple[float, bool]] = field(default_factory=list)
+    scores: dict[str, float] = field(default_factory=dict)  # of the program, where it scores
+    spans: dict[str, list[float]] = field(default_factory=dict)
+
+
+def calibration_error(points: list[tuple[float, bool]], bins: int = 10) -> float | None:
+    """Mean distance of confidence and share of right ones, over bins of equal count."""
+    if not points:
+        return None
+    ordered, error = sorted(points), 0.0
+    for n in range(bins):
+        part = ordered[n * len(ordered) // bins:(n + 1) * len(ordered) // bins]
+        if part:
+            error += abs(sum(c for c, _ in part) - sum(right for _, right in part))
+    return error / len(ordered)
+
+
+def set_of(name: str, folder: Path | None) -> tuple[str, str, list[dict]]:
+    """(name, kind, rows) of a name or a file."""
+    path = Path(name)
+    if path.suffix == ".jsonl" and path.is_file():
+        return (path.stem, *read_checked(path))
+    return (name, *get(name, folder))
+
+
+def run(a: argparse.Namespace, command: str, rows: list[dict], options: list[str]) -> tuple[list[dict], dict]:
+    """(rows, receipt) of `banyan COMMAND`."""
+    with tempfile.TemporaryDirectory() as folder:
+        source, target, receipt = Path(folder, "in.jsonl"), Path(folder, "out.jsonl"), Path(folder, "receipt.json")
+        source.write_text("".join(json.dumps(r) + "\n" for r in rows), encoding="utf-8")
+        words = [a.banyan, command, "-m", a.model, str(source), "-o", str(target), "--receipt", str(receipt), "--quiet", *(["--adapter", a.adapter] if a.adapter else []), *options, *a.options]
+        done = subprocess.run(words, capture_output=True, text=True)
+        if done.returncode not in (0, 1):  # 1: some rows are errors, which count as wrong
+            raise WrongUse(f"{' '.join(words)}: exit status {done.returncode}: {done.stderr.strip()[-500:]}")
+        return [json.loads(line) for line in target.read_text(encoding="utf-8").splitlines()], json.loads(receipt.read_text())
+
+
+def judge_answer(answer: str | None, right: list[str], **more) -> dict:
+    if answer is None:
+        return dict(exact=0.0, f1=0.0, rouge_l=0.0, sub_span=0.0, failed=True, **more)
+    return dict(exact=float(exact_match(answer, right)), f1=token_f1(answer, right), rouge_l=rouge_l(answer, right), sub_span=float(sub_span(answer, right)), failed=False, **more)
+
+
+# --- ask
+def ask_ways(a: argparse.Namespace, rows: list[dict], names: list[str]) -> list[Way]:
+    count = sum(len(r["questions"]) for r in rows)
+    made = {name: Way(name) for name in names}
+    for n in range(a.repeat):
+        for name, way in made.items():
+            written: list[dict] = []
+            if name in STRATEGIES:
+                written, receipt = run(a, "ask", rows, ["--strategy", name, "--max-new", "32", "--no-copy"])
+                found = {(r.get("id"), r.get("question_id")): None if "error" in r else (r.get("answer") or "null").strip() for r in written}
+            elif name.startswith("seqbatch-") and name.removeprefix("seqbatch-").isdigit():
+                found, _, receipt = strategies.seqbatch(a, rows, int(name.removeprefix("seqbatch-")))
+            elif name == "lookup":
+                found = next((w.answers for other, w in made.items() if other in STRATEGIES and w.answers), None)
+                if found is None:
+                    raise WrongUse("lookup: expected a strategy before it, whose answers it is checked to give")
+                receipt = {"seconds": {"total": strategies.drafted(a, rows, "prompt lookup")["seconds"]}}
+            else:
+                raise WrongUse(f"--ways: expected {', '.join(STRATEGIES)}, seqbatch-N or lookup, found '{name}'")
+            way.rates.append(count / receipt["seconds"]["total"])
+            if n > 0:
+                continue
+            way.answers, way.kv_mib = found, receipt.get("kv_bytes_peak", 0) / 2 ** 20
+            sure = {(r.get("id"), r.get("question_id")): r["confidence"] for r in written if "confidence" in r}
+            for r in rows:
+                way.judged.append([])
+                for q in r["questions"]:
+                    key = (r["id"], q["id"])
+                    answer = found.get(key)
+                    scores = judge_answer(None if answer is None else chosen_text(q, answer), right_answers(q), choice="choices" in q)
+                    way.judged[-1].append(scores)
+                    if key in sure:
+                        way.confidences.append((sure[key], scores["exact"] == 1.0))
+    return list(made.values())
+
+
+# --- rag
+def rag_ways(a: argparse.Namespace, rows: list[dict], names: list[str]) -> list[Way]:
+    made = {name: Way(name) for name in names}
+    for n in range(a.repeat):
+        for name, way in made.items():
+            method, *more = name.split(":")  # kv-concat:0.9:0.9 is APE with temperature and scale
+            if more and (method != "kv-concat" or len(more) != 2):
+                raise WrongUse(f"--ways: expected METHOD or kv-concat:TEMPERATURE:SCALE, found '{name}'")
+            ape = ["--ape-temperature", more[0], "--ape-scale", more[1]] if more else []
+            written, receipt = run(a, "rag", rows, ["--method", method, *ape, "--too-long", "truncate"])
+            way.rates.append(len(rows) / receipt["seconds"]["total"])
+            if n > 0:
+                continue
+            way.kv_mib = receipt.get("kv_bytes_peak", 0) / 2 ** 20
+            way.answers = {r.get("id"): None if "error" in r else (r.get("answer") or "null").strip() for r in written}
+            way.judged = [[judge_answer(way.answers.get(r["id"]), r["answers"])] for r in rows]
+            sure = {r.get("id"): r["confidence"] for r in written if "confidence" in r}
+            way.confidences = [(sure[r["id"]], way.judged[i][0]["exact"] == 1.0) for i, r in enumerate(rows) if r["id"] in sure]
+    return list(made.values())
+
+
+# --- extract
+def schema_of(rows: list[dict]) -> tuple[list[dict], dict]:
+    """Rows with a category each, and a schema of what they name: attributes of one category are those of all its documents."""
+    categories: dict[str, dict[str, None]] = {}
+    out = []
+    for r in rows:
+        name = r.get("category") or "document"
+        categories.setdefault(name, {}).update(dict.fromkeys(r["attributes"] if isinstance(r["attributes"], list) else r["values"]))
+        out.append(dict(r, category=name))
+    return out, {"categories": {c: {"attributes": [{"name": n} for n in names]} for c, names in categories.items()}}
+
+
+def extract_ways(a: argparse.Namespace, rows: list[dict], names: list[str]) -> list[Way]:
+    rows, schema = schema_of(rows)
+    made = {name: Way(name) for name in names}
+    with tempfile.TemporaryDirectory() as folder:
+        gold, schema_file = Path(folder, "gold.jsonl"), a.schema or Path(folder, "schema.json")
+        gold.write_text("".join(json.dumps(r) + "\n" for r in rows), encoding="utf-8")
+        if not a.schema:
+            schema_file.write_text(json.dumps(schema), encoding="utf-8")
+        for n in range(a.repeat):
+            for name, way in made.items():
+                written, receipt = run(a, "extract", rows, ["--schema", str(schema_file), "--values", name])
+                way.rates.append(len(rows) / receipt["seconds"]["total"])
+                if n > 0:
+                    continue
+                way.kv_mib = receipt.get("kv_bytes_peak", 0) / 2 ** 20
+                way.answers = {(r.get("id"), k): v for r in written for k, v in r.get("values", {}).items()}
+                output = Path(folder, f"{name}.jsonl")
+                output.write_text("".join(json.dumps(r) + "\n" for r in written), encoding="utf-8")
+        words = [a.banyan, "eval", "extract", str(gold), "--schema", str(schema_file), "--bootstrap", str(a.draws), "--json"]
+        for name in made:
+            words += ["--run", f"{name}={Path(folder, name + '.jsonl')}"]
+        scored = json.loads(subprocess.run(words, check=True, capture_output=True, text=True).stdout)
+    for score in scored["runs"]:
+        way = made[score["name"]]
+        way.scores = {"strict F1": score["all"]["strict_f1"], "labelled F1": score["labelled"]["f1"], "accuracy": score["all"]["accuracy"]}
+        way.spans = {"strict F1": score["intervals"]["strict_f1"]}
+        if "calibration" in score:
+            way.scores["calibration"] = score["calibration"]["expected_error"]
+    return list(made.values())
+
+
+# --- The table
+ANSWER_COLUMNS = {"exact": "exact", "f1": "F1", "rouge_l": "ROUGE-L", "sub_span": "sub-span"}
+
+
+def summary(a: argparse.Namespace, ways: list[Way]) -> list[dict]:
+    out = []
+    for way in ways:
+        row: dict = dict(way=way.name, scores=dict(way.scores), intervals=dict(way.spans), failed=0)
+        if way.judged:
+            flat = [one for document in way.judged for one in document]
+            mean = lambda key, of=flat: sum(one[key] for one in of) / len(of) if of else None
+            row["scores"] |= {name: mean(key) for key, name in ANSWER_COLUMNS.items()}
+            row["intervals"] |= {ANSWER_COLUMNS[k]: v for k, v in intervals_of(way.judged, list(ANSWER_COLUMNS), a.draws).items()}
+            choices = [one for one in flat if one.get("choice")]
+            if choices:
+                row["scores"]["accuracy"] = mean("exact", choices)
+            row["failed"] = sum(one["failed"] for one in flat)
+            if (error := calibration_error(way.confidences)) is not None:
+                row["scores"]["calibration"] = error
+        first = ways[0].answers
+        row["same"] = sum(way.answers.get(k) == v for k, v in first.items()) / len(first) if first else None
+        row["rates"], row["rate"] = way.rates, statistics.median(way.rates)
+        row["kv_mib"] = way.kv_mib
+        row["cost_of_1000"] = a.price / 3600 * 1000 / row["rate"] if a.price else None
+        out.append(row)
+    return out
+
+
+def table(task: str, rows: list[dict]) -> str:
+    measures = list(dict.fromkeys(m for r in rows for m in r["scores"]))
+    lines = ["| way | " + " | ".join(measures) + f" | same | failed | {UNIT[task]}/s | KV MiB | cost of 1000 |", "|---" * (len(measures) + 6) + "|"]
+    for r in rows:
+        cells = []
+        for m in measures:
+            value, span = r["scores"].get(m), r["intervals"].get(m)
+            cells.append("–" if value is None else f"{value:.3f}" + (f" ({span[0]:.2f} to {span[1]:.2f})" if span else ""))
+        spread = f" ({min(r['rates']):.2f} to {max(r['rates']):.2f})" if len(r["rates"]) > 1 else ""
+        same = "–" if r["same"] is None else f"{100 * r['same']:.0f} %"
+        cost = "–" if r["cost_of_1000"] is None else f"{r['cost_of_1000']:.4f}"
+        lines.append(f"| {r['way']} | " + " | ".join(cells) + f" | {same} | {r['failed']} | {r['rate']:.2f}{spread} | {r['kv_mib']:.1f} | {cost} |")
+    return "\n".join(lines) + "\n"
+
+
+def parts_of(a: argparse.Namespace, name: str, rows: list[dict]) -> dict[str, list[dict]]:
+    """What is scored together: rows that are a test and, with --trained mark, those that are none."""
+    seen = trained.read(a.model, a.adapter)
+    rows, marked = trained.mark(rows, seen)
+    if not all(one.known for one in seen):
+        print(f"{name}: the model does not say all that it was trained on", file=sys.stderr)
+    if marked and a.trained == "refuse":
+        raise WrongUse(f"{name}: {marked} of {len(rows)} documents are of the model's training")
+    if marked:
+        print(f"{name}: {marked} of {len(rows)} documents are of the model's training: {'a table of their own' if a.trained == 'mark' else 'left out'}", file=sys.stderr)
+    parts = {name: [r for r in rows if not r.get("trained_on")][:a.limit or None]}
+    if marked and a.trained == "mark":
+        parts[f"{name}, trained on: no test"] = [r for r in rows if r.get("trained_on")][:a.limit or None]
+    return {k: [{f: v for f, v in r.items() if f != "trained_on"} for r in part] for k, part in parts.items() if part}
+
+
+def main(task: str, arguments: list[str]) -> int:
+    p = argparse.ArgumentParser(prog=f"python3 -m eval {task}", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("sets", nargs="+", metavar="SET", help="a name of `python3 -m eval list`, or a file")
+    p.add_argument("-m", "--model", required=True)
+    p.add_argument("--adapter", default="")
+    p.add_argument("--ways", default=WAYS[task], help="separated by commas; the first is what others are compared with (default: %(default)s)")
+    p.add_argument("--data", type=Path, default=default_folder(), help="folder of data sets")
+    p.add_argument("--schema", type=Path, help="extract: the schema (default: what the rows name, as text)")
+    p.add_argument("--trained", choices=("skip", "mark", "refuse"), default="skip", help="documents that the model was trained on")
+    p.add_argument("--limit", type=int, default=0, help="documents; 0: all")
+    p.add_argument("--repeat", type=int, default=1)
+    p.add_argument("--price", type=float, default=0.0, help="of an hour of this machine, in any currency")
+    p.add_argument("--draws", type=int, default=1000, help="of the bootstrap")
+    p.add_argument("--banyan", default="build/release/banyan")
+    p.add_argument("--json", type=Path)
+    own = arguments[:arguments.index("--")] if "--" in arguments else arguments
+    a = p.parse_args(own)
+    a.options = arguments[len(own) + 1:]
+    ways = {"ask": ask_ways, "extract": extract_ways, "rag": rag_ways}[task]
+    made: dict[str, list[dict]] = {}
+    try:
+        for given in a.sets:
+            name, kind, rows = set_of(given, a.data)
+            if kind != KINDS[task]:
+                raise WrongUse(f"{name}: has rows of {kind}; {task} reads rows of {KINDS[task]}")
+            for title, part in parts_of(a, name, rows).items():
+                made[title] = summary(a, ways(a, part, a.ways.split(",")))
+                print(f"**{title}**, {len(part)} rows\n\n{table(task, made[title])}", flush=True)
+    except (WrongUse, BadRow, trained.BadHashes, KeyError) as wrong:
+        print(wrong.args[0], file=sys.stderr)
+        return 2
+    if a.json:
+        a.json.write_text(json.dumps(made, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    return 0
