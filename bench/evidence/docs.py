@@ -42,7 +42,7 @@ def markdown(head: list[str], rows: list[list[str]]) -> str:
 
 def conditions(run: dict) -> str:
     known = run["conditions"]
-    return wrapped(f"{known['machine']}; commit {known['commit']}; {known['compiler']}; {known['date']}. Load before the run: {known['load before']}. Size `{run['size']}`, {run['minutes']:.1f} minutes: "
+    return wrapped(f"{known['machine']}; commit {known['commit']}; {known['compiler']}; {known['date']}. Load before the run: {known['load before']}; after it: {known.get('load after', 'unknown')}. Size `{run['size']}`, {run['minutes']:.1f} minutes: "
                    "`make evidence`." if run["size"] != "gpu" else f"{known['GPU']}; commit {known['commit']}; {known['date']}. Size `gpu`, {run['minutes']:.1f} minutes: `make evidence-gpu`.")
 
 

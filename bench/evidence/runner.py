@@ -138,10 +138,14 @@ def processor() -> str:
     return arm.get(known, f"Arm implementer {known[0]}, part {known[1]}" if known[0] else platform.machine())
 
 
+def load_text() -> str:
+    load = os.getloadavg()
+    return f"{load[0]:.2f} running processes (1 min), {load[1]:.2f} (5 min)"
+
+
 def conditions(banyan: str) -> dict[str, str]:
     """What the figures depend on."""
     changed = _first_line(["git", "status", "--porcelain", "--untracked-files=no"])
-    load = os.getloadavg()
     return {
         "date": time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()),
         "commit": (_first_line(["git", "rev-parse", "--short=12", "HEAD"]) or "unknown") + (" with changes" if changed else ""),
@@ -151,5 +155,5 @@ def conditions(banyan: str) -> dict[str, str]:
         "system": f"{platform.system()} {platform.release()}",
         "GPU": _first_line(["nvidia-smi", "--query-gpu=name,driver_version,clocks.max.sm", "--format=csv,noheader"]) or "none",
         "Python": platform.python_version(),
-        "load before": f"{load[0]:.2f} running processes (1 min), {load[1]:.2f} (5 min)",
+        "load before": load_text(),
     }
