@@ -210,7 +210,7 @@ def summary(a: argparse.Namespace, ways: list[Way]) -> list[dict]:
         first = ways[0].answers
         row["same"] = sum(way.answers.get(k) == v for k, v in first.items()) / len(first) if first else None
         row["rates"], row["rate"] = way.rates, statistics.median(way.rates)
-        row["kv_mib"] = way.kv_mib
+        row["kv_mib"] = way.kv_mib or None
         row["cost_of_1000"] = a.price / 3600 * 1000 / row["rate"] if a.price else None
         out.append(row)
     return out
@@ -226,8 +226,9 @@ def table(task: str, rows: list[dict]) -> str:
             cells.append("–" if value is None else f"{value:.3f}" + (f" ({span[0]:.2f} to {span[1]:.2f})" if span else ""))
         spread = f" ({min(r['rates']):.2f} to {max(r['rates']):.2f})" if len(r["rates"]) > 1 else ""
         same = "–" if r["same"] is None else f"{100 * r['same']:.0f} %"
+        memory = "–" if r["kv_mib"] is None else f"{r['kv_mib']:.1f}"
         cost = "–" if r["cost_of_1000"] is None else f"{r['cost_of_1000']:.4f}"
-        lines.append(f"| {r['way']} | " + " | ".join(cells) + f" | {same} | {r['failed']} | {r['rate']:.2f}{spread} | {r['kv_mib']:.1f} | {cost} |")
+        lines.append(f"| {r['way']} | " + " | ".join(cells) + f" | {same} | {r['failed']} | {r['rate']:.2f}{spread} | {memory} | {cost} |")
     return "\n".join(lines) + "\n"
 
 

@@ -11,6 +11,7 @@ import argparse
 import json
 import shlex
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 from bench.evidence import quality
@@ -49,7 +50,8 @@ def stack_costs(results: Results, size: Size) -> quality.Table:
     return out
 
 
-def quality_tables(a: argparse.Namespace, size: Size, clock: Clock) -> dict[str, quality.Table]:
+def quality_tables(a: argparse.Namespace, size: Size, clock: Clock) -> Iterator[quality.Table]:
+    """Each as soon as it is measured."""
     shipped = argparse.Namespace(banyan=a.banyan, model=SHIPPED, adapter="", options=a.options, price=a.price, draws=a.draws)
     tiny = size.name == "tiny"
     samples = ROOT / "eval" / "samples"
@@ -64,19 +66,18 @@ def quality_tables(a: argparse.Namespace, size: Size, clock: Clock) -> dict[str,
     if a.real:
         real = argparse.Namespace(**dict(vars(shipped), model=a.real, adapter=a.real_adapter))
         parts["real"] = lambda: quality.answers(real, f"Answers: quality beside speed, {Path(a.real).stem}{' with ' + Path(a.real_adapter).name if a.real_adapter else ''}", "real", samples / "natural.jsonl", 1 if tiny else 0, [4, 8], 1)
-    tables = {}
     for name, make in parts.items():
         if a.only and name not in a.only:
             continue
         if clock.left() <= 0:
-            tables[name] = quality.Table(name, name, left_out="not run: the time was over")
+            yield quality.Table(name, name, left_out="not run: the time was over")
             continue
         try:
-            tables[name] = make()
+            table = make()
         except (Failed, SystemExit) as failed:  # the page says what failed
-            tables[name] = quality.Table(name, name, left_out=str(failed))
-        print(f"{name}: {clock.left():.0f} s left {tables[name].left_out}", file=sys.stderr, flush=True)
-    return tables
+            table = quality.Table(name, name, left_out=str(failed))
+        print(f"{name}: {clock.left():.0f} s left {table.left_out}", file=sys.stderr, flush=True)
+        yield table
 
 
 def main() -> int:
@@ -98,18 +99,27 @@ def main() -> int:
     flags = "python3 -m bench.evidence " + shlex.join(arg if not Path(arg).is_absolute() else Path(arg).name for arg in sys.argv[1:])
     runner = Runner(a.banyan, clock, rounds=size.rounds)
     results = Results({}, {})
+    a.out.mkdir(parents=True, exist_ok=True)
+
+    def write() -> float:
+        """What there is: a run that is ended keeps it. Returns the minutes that were taken."""
+        took = a.minutes - clock.left() / 60
+        known["load after"] = load_text()
+        (a.out / "evidence.html").write_text(make_page(size, known, flags.strip(), results, took), encoding="utf-8")
+        (a.out / "evidence.json").write_text(json.dumps(as_json(size, known, flags.strip(), results, took), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        return took
+
     todo = [s for s in make_sweeps(size, a.options) if not a.only or s.name in a.only]
     for n, sweep in enumerate(todo):
         left = clock.left() - a.minutes * 60 * (1 - SWEEPS_SHARE)
         results.sweeps[sweep.name] = runner.run(sweep, max(0.0, left) / (len(todo) - n))
+        write()
     if "stacks" in results.sweeps:
         results.tables["stack_costs"] = stack_costs(results, size)
-    results.tables.update(quality_tables(a, size, clock))
-    took = a.minutes - clock.left() / 60
-    known["load after"] = load_text()
-    a.out.mkdir(parents=True, exist_ok=True)
-    (a.out / "evidence.html").write_text(make_page(size, known, flags.strip(), results, took), encoding="utf-8")
-    (a.out / "evidence.json").write_text(json.dumps(as_json(size, known, flags.strip(), results, took), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    for table in quality_tables(a, size, clock):
+        results.tables[table.name] = table
+        write()
+    took = write()
     print(f"{a.out / 'evidence.html'} after {took:.1f} minutes")
     # Tables may lack what there was no time for; a command that failed is an error.
     failed = [o.left_out for o in results.sweeps.values() if "exit status" in o.left_out] + [t.left_out for t in results.tables.values() if "exit status" in t.left_out]
