@@ -1,7 +1,8 @@
 """A finished run as the adapter that ships: `python3 -m train.extract_publish --run OUT/lora --mix mix-*.json --out models/smollm2-extract`.
 
 Copies the adapter, writes its card with the data, their licences and the scores of `scores.json`, and keeps log and curve out of it. An
-adapter of more than 20 MB is refused. `--full scores.json` adds the run with all weights for comparison.
+adapter of more than 20 MB is refused. `--full scores.json` adds the run with all weights for comparison. `--trained FILE …` writes the hashes of the texts of these files beside the card
+(`train.trained_on`): all of them, though the mix takes a part, so that nothing that was learnt counts as new.
 """
 from __future__ import annotations
 
@@ -9,6 +10,8 @@ import argparse
 import json
 import shutil
 from pathlib import Path
+
+from train import trained_on
 
 MOST_BYTES = 20_000_000
 LICENCES = {"oa_mine_train": ("product titles, OA-Mine as ExtractGPT publishes it", "Apache-2.0"), "sgd_dialogues": ("Schema-Guided Dialogue", "CC BY-SA 4.0"), "crossner": ("CrossNER", "MIT"),
@@ -94,6 +97,7 @@ def main() -> None:
     p.add_argument("--mix", type=Path, nargs="+", required=True)
     p.add_argument("--out", type=Path, required=True)
     p.add_argument("--full", type=Path, help="scores.json of the run with all weights")
+    p.add_argument("--trained", type=Path, nargs="*", default=[], help="files of what it was trained on")
     a = p.parse_args()
     adapter = a.run / "adapter"
     size = (adapter / "adapter_model.safetensors").stat().st_size
@@ -106,6 +110,8 @@ def main() -> None:
     (a.out / "adapter_config.json").write_text(json.dumps(config, indent=2) + "\n")
     full = json.loads(a.full.read_text()) if a.full else None
     (a.out / "README.md").write_text(card(json.loads((a.run / "scores.json").read_text()), counts_of(a.mix), size, full), encoding="utf-8")
+    if a.trained:
+        trained_on.write(a.out, trained_on.trained_texts(a.trained, None))
     print(f"{a.out}: {size / 1e6:.2f} MB")
 
 

@@ -3,7 +3,8 @@
     python3 -m train.reading_card --result OUT/result/large --texts texts.json --scores ask.json --to models/smollm2-reader
     python3 -m train.reading_card --result OUT/result/small --texts texts.json --scores ask.json --to models
 
-`--texts` is the report of `train.reading_texts`, `--scores` the JSON of `eval.reading` on the new model. Every number of a card comes from these files.
+`--texts` is the report of `train.reading_texts`, `--scores` the JSON of `eval.reading` on the new model. Every number of a card comes from these files. `--trained texts.jsonl.xz` writes the
+hashes of the training texts beside the card (`train.trained_on`).
 """
 from __future__ import annotations
 
@@ -15,6 +16,7 @@ import textwrap
 from pathlib import Path
 
 from eval.reading import table_of
+from train import trained_on
 from train.plot import KIND_NAMES, KIND_TITLE, KINDS, draw
 
 CARDS = Path(__file__).parent / "cards"
@@ -95,6 +97,7 @@ def main() -> None:
     p.add_argument("--texts", type=Path, required=True)
     p.add_argument("--scores", type=Path, required=True)
     p.add_argument("--to", type=Path, required=True)
+    p.add_argument("--trained", type=Path, nargs="*", default=[], help="files of what it was trained on")
     a = p.parse_args()
     run, report, scored = (json.loads(f.read_text()) for f in (a.result / "run.json", a.texts, a.scores))
     log = [json.loads(line) for line in (a.result / "log.jsonl").read_text().splitlines()]
@@ -112,6 +115,8 @@ def main() -> None:
     (a.to / "README.md").write_text(card(template, run, report, scored, model.stat().st_size, small))
     (a.to / "training-log.json").write_text("[\n" + ",\n".join(json.dumps(e) for e in log) + "\n]\n")
     (a.to / "training.svg").write_text(draw(log, KINDS, KIND_NAMES, KIND_TITLE))
+    if a.trained:
+        trained_on.write(model if small else a.to, trained_on.trained_texts(a.trained, None))
     sums(a.to if small else a.to.parent)
     print(f"{a.to}: {model.stat().st_size} bytes")
 

@@ -61,7 +61,7 @@ def claims(run: dict, wanted) -> str:
 
 def performance(run: dict) -> str:
     out = [conditions(run), ""]
-    out += [wrapped("Cells are the median of the rounds, in brackets the least and the most. All commands of a sweep take turns. Weights are the shipped model's, tokens are random, and answers have a fixed length. "
+    out += [wrapped("Cells are the median of the rounds, in brackets the least and the most. All commands of a sweep take turns. Weights are " + ("random, at the Qwen3-8B shape" if run["size"] == "gpu" else "the shipped model's") + ", tokens are random, and answers have a fixed length. "
                     "`no-attention` gives wrong answers: it is the ceiling."), ""]
     for name, sweep in run["sweeps"].items():
         measures = [m for m in SWEEP_TABLES.get(name, [m for m, _ in PLOTS.get(name, [])]) if any(m in by for points in sweep["values"].values() for by in points.values())]
