@@ -50,11 +50,11 @@ def kind_of(row: object) -> str:
         if not _text(row, "question") or not isinstance(row.get("answers"), list) or not all(isinstance(d, dict) and _text(d, "text") for d in row["documents"]):
             raise BadRow("expected 'question', 'answers' and 'documents' with a 'text' each")
         return "documents"
-    if "attributes" in row:
+    if "attributes" in row or "values" in row:  # what is asked for may stand in a schema instead
         if not _text(row, "text") or not isinstance(row.get("values"), dict):
             raise BadRow("expected 'text' and 'values'")
         return "values"
-    raise BadRow("expected 'questions', 'documents' or 'attributes'")
+    raise BadRow("expected 'questions', 'documents' or 'values'")
 
 
 def read_checked(path: Path) -> tuple[str, list[dict]]:

@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from eval import strategies, trained
-from eval.data import BadRow, default_folder, get, read_checked
+from eval.data import SAMPLES, BadRow, default_folder, get, read_checked
 from eval.reading import intervals_of
 from eval.metrics import chosen_text, exact_match, right_answers, rouge_l, sub_span, token_f1
 
@@ -152,18 +152,22 @@ def schema_of(rows: list[dict]) -> tuple[list[dict], dict]:
     out = []
     for r in rows:
         name = r.get("category") or "document"
-        categories.setdefault(name, {}).update(dict.fromkeys(r["attributes"] if isinstance(r["attributes"], list) else r["values"]))
+        categories.setdefault(name, {}).update(dict.fromkeys(r.get("attributes") or r["values"]))
         out.append(dict(r, category=name))
     return out, {"categories": {c: {"attributes": [{"name": n} for n in names]} for c, names in categories.items()}}
 
 
 def extract_ways(a: argparse.Namespace, rows: list[dict], names: list[str]) -> list[Way]:
-    rows, schema = schema_of(rows)
+    with_categories, schema = schema_of(rows)
     made = {name: Way(name) for name in names}
     with tempfile.TemporaryDirectory() as folder:
-        gold, schema_file = Path(folder, "gold.jsonl"), a.schema or Path(folder, "schema.json")
+        usual = SAMPLES / f"{a.set_name}-schema.json"
+        given = a.schema or (usual if usual.is_file() else None)
+        gold, schema_file = Path(folder, "gold.jsonl"), given or Path(folder, "schema.json")
+        if not given:
+            rows = with_categories
         gold.write_text("".join(json.dumps(r) + "\n" for r in rows), encoding="utf-8")
-        if not a.schema:
+        if not given:
             schema_file.write_text(json.dumps(schema), encoding="utf-8")
         for n in range(a.repeat):
             for name, way in made.items():
@@ -255,7 +259,7 @@ def main(task: str, arguments: list[str]) -> int:
     p.add_argument("--adapter", default="")
     p.add_argument("--ways", default=WAYS[task], help="separated by commas; the first is what others are compared with (default: %(default)s)")
     p.add_argument("--data", type=Path, default=default_folder(), help="folder of data sets")
-    p.add_argument("--schema", type=Path, help="extract: the schema (default: what the rows name, as text)")
+    p.add_argument("--schema", type=Path, help="extract: the schema (default: NAME-schema.json beside a sample, else what the rows name, as text)")
     p.add_argument("--trained", choices=("skip", "mark", "refuse"), default="skip", help="documents that the model was trained on")
     p.add_argument("--limit", type=int, default=0, help="documents; 0: all")
     p.add_argument("--repeat", type=int, default=1)
@@ -271,6 +275,7 @@ def main(task: str, arguments: list[str]) -> int:
     try:
         for given in a.sets:
             name, kind, rows = set_of(given, a.data)
+            a.set_name = name
             if kind != KINDS[task]:
                 raise WrongUse(f"{name}: has rows of {kind}; {task} reads rows of {KINDS[task]}")
             for title, part in parts_of(a, name, rows).items():
