@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Every check of the cuda backend in one call on a machine with a GPU: about two minutes.
 # usage: tests/gpu.sh [PART ...]     parts: units oracles forests sanitizers, by default all of these;
-# times times8 profile, which measure
+# times times8 w8a8 profile, which measure
 #   BANYAN_BUILD=DIR   programs already built there (banyan, kernels_test; engine_test and cuda_times
 #                      where they are); otherwise build/cuda is built
 #   BANYAN_GOLDEN=DIR  oracles (default ../shared/golden); skipped where absent
@@ -102,6 +102,26 @@ timed() { # SHAPE WORKLOAD ...
 }
 times() { timed qwen3-0.6b squad shared single; }
 times8() { timed qwen3-8b shared squad single; }
+
+# The four jobs and the decode rates at the qwen3-8b shape, in bf16 and in 8 bits, after the tests of the latter.
+w8a8() {
+  local precision job streams
+  timeout 200 "$bin/kernels_test" --gtest_filter='CudaCoded*:EightBit*' --gtest_brief=1 >"$logs/coded" 2>&1
+  report "products in 8 bits" $? "$(tail -1 "$logs/coded")"
+  grep -E 'Failure|FAILED' -A4 "$logs/coded" | head -60
+  if [ -x "$bin/cuda_times" ]; then
+    timeout 100 "$bin/cuda_times" --coded 1 8 16 32 64 128 256 512 1024 4096 2>&1 | tee "$logs/coded-times"
+  fi
+  for precision in mixed w8a8; do
+    for job in squad2 narrativeqa race longhealth "shared --streams 1,32,256 --prefix 2048"; do
+      # shellcheck disable=SC2086
+      timeout 120 "$bin/banyan" bench $job --device cuda --shape qwen3-8b --random --precision $precision --strategies auto \
+        >"$logs/$precision-${job%% *}" 2>&1
+      report "$precision ${job%% *}" $? ""
+      grep -E '^[|]|rror' "$logs/$precision-${job%% *}" || tail -5 "$logs/$precision-${job%% *}"
+    done
+  done
+}
 
 profile() { # durations of our kernels, by the hardware counters
   command -v ncu >/dev/null || { echo "ncu: not here, skipped"; return; }

@@ -5,6 +5,7 @@
 // Each figure is the mean over a CUDA graph of launches that go round enough copies of the weights
 // to leave none of them in the L2 cache; activations stay there, as in a forward pass.
 //   cuda_times [--fast] [--sweep | --step | --sustained] [ROWS...]
+//   cuda_times --coded [ROWS...]      the products in 8 bits, by every kernel and tile
 //   cuda_times --check      compares our kernels for few and for many rows with the plain chain on
 //                           ugly shapes
 #include <fmt/format.h>
@@ -16,6 +17,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "cuda_times_coded.h"
 #include "cuda_times_layer.h"
 #include "cuda_times_step.h"
 #include "kernels/cuda/products/few_rows.h"
@@ -118,13 +120,15 @@ int Main(int argc, char** argv) {
     const int wrong = CheckManyRows() + CheckFewRows();
     return wrong == 0 ? 0 : 1;
   }
-  bool fast = false, sweep = false, step = false, sustained = false;
+  bool fast = false, sweep = false, step = false, sustained = false, coded = false;
   std::vector<std::int64_t> rows;
   for (int i = 1; i < argc; ++i) {
     if (std::strcmp(argv[i], "--fast") == 0) {
       fast = true;
     } else if (std::strcmp(argv[i], "--sweep") == 0) {
       sweep = true;
+    } else if (std::strcmp(argv[i], "--coded") == 0) {
+      coded = true;
     } else if (std::strcmp(argv[i], "--step") == 0) {
       step = true;
     } else if (std::strcmp(argv[i], "--sustained") == 0) {
@@ -134,6 +138,11 @@ int Main(int argc, char** argv) {
     }
   }
   if (rows.empty()) rows = {1, 16, 64, 256, 1024};
+  if (coded) {
+    CodedTimes times(*std::max_element(rows.begin(), rows.end()));
+    for (const std::int64_t count : rows) times.Report(count);
+    return 0;
+  }
   if (step) {
     StepTimes times(fast, std::min(*std::max_element(rows.begin(), rows.end()), kMostStepRows));
     for (const std::int64_t count : rows) times.Breakdown(std::min(count, kMostStepRows));

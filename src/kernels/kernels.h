@@ -53,6 +53,9 @@ struct KernelOptions {
   int threads = 0;    // 0: as many as the process may use
   bool fast = false;  // rows need not be independent, where that saves time
   WeightResidency weights = WeightResidency::kAuto;
+  // When mixed: products of matrices that ForProducts gave in 8 bits (eight_bits.h), weights with a
+  // scale per output, activations with one per row.
+  bool eight_bit_products = false;
 };
 
 // Shape of the KV memory. Every page holds kPageTokens tokens of one layer's K and V.
@@ -161,6 +164,11 @@ class Kernels {
                                                    std::span<const std::int32_t> row_order) = 0;
   // Made where it will stay: the same bf16 values on every backend (random_weights.h).
   virtual std::shared_ptr<const Matrix> RandomMatrix(const RandomWeights& weights);
+  // The matrix as products alone need it, where the options want a form of its own for them; else
+  // itself. The embedding, and experts to be gathered, must stay as they were loaded.
+  virtual std::shared_ptr<const Matrix> ForProducts(std::shared_ptr<const Matrix> matrix) {
+    return matrix;
+  }
   virtual std::shared_ptr<const Vector> LoadVector(std::span<const float> values) = 0;
   // Throws kLimit when memory is not to be had. By itself a FactorTable.
   virtual std::shared_ptr<const LowRankTable> LoadLowRank(const LowRankSource& source);

@@ -87,11 +87,12 @@ if(BANYAN_WITH_CUDA)
   target_link_libraries(cuda_times PRIVATE banyan_kernels CUDA::cudart_static CUDA::cublasLt)
   set_source_files_properties(${CMAKE_SOURCE_DIR}/src/kernels/make_kernels_test.cc PROPERTIES
     COMPILE_DEFINITIONS BANYAN_WITH_CUDA=1)
-  # The one test that looks behind Kernels.
+  # The tests that look behind Kernels.
   list(TRANSFORM CUDAToolkit_INCLUDE_DIRS PREPEND "-isystem" OUTPUT_VARIABLE cuda_headers)
-  set_source_files_properties(${cuda}/products/product_trial_test.cc PROPERTIES
+  set_source_files_properties(${cuda}/products/product_trial_test.cc ${cuda}/products/coded_test.cc PROPERTIES
     COMPILE_OPTIONS "${cuda_headers}")
 else()
-  set_source_files_properties(${CMAKE_SOURCE_DIR}/src/kernels/cuda/products/product_trial_test.cc PROPERTIES
+  set(cuda_products ${CMAKE_SOURCE_DIR}/src/kernels/cuda/products)
+  set_source_files_properties(${cuda_products}/product_trial_test.cc ${cuda_products}/coded_test.cc PROPERTIES
     HEADER_FILE_ONLY ON)
 endif()

@@ -9,8 +9,8 @@ namespace {
 
 Precision ParsePrecision(const std::string& name) {
   if (name == "f32") return Precision::kF32;
-  if (name == "mixed") return Precision::kMixed;
-  Throw(ErrorKind::kUsage, "--precision: expected f32 or mixed, found '{}'", name);
+  if (name == "mixed" || name == "w8a8") return Precision::kMixed;
+  Throw(ErrorKind::kUsage, "--precision: expected f32, mixed or w8a8, found '{}'", name);
 }
 
 KvType ParseKvType(const std::string& name, Precision precision) {
@@ -58,6 +58,7 @@ KernelOptions KernelOptionsOf(const LoadOptions& options) {
   kernel_options.fast =
       options.fast && options.device == "cuda" && kernel_options.precision == Precision::kMixed;
   kernel_options.weights = ParseWeights(options.weights);
+  kernel_options.eight_bit_products = options.precision == "w8a8";
   return kernel_options;
 }
 

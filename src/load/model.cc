@@ -298,7 +298,8 @@ bool Model::exact() const { return !parts_->kernels->options().fast; }
 
 std::string Model::precision() const {
   const KernelOptions& options = parts_->kernels->options();
-  return fmt::format("{}, kv {}{}", options.precision == Precision::kF32 ? "f32" : "mixed",
+  const char* mixed = options.eight_bit_products ? "w8a8" : "mixed";
+  return fmt::format("{}, kv {}{}", options.precision == Precision::kF32 ? "f32" : mixed,
                      KvTypeName(options.kv_type), options.fast ? ", fast" : "");
 }
 

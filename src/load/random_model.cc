@@ -43,13 +43,13 @@ class WeightMaker {
     if (config_.norm_placement != NormPlacement::kBefore) {
       layer.attended_norm = layer.fed_norm = Ones(hidden);
     }
-    layer.qkv = MakeMatrix((config_.heads + 2 * config_.kv_heads) * head_dim, hidden);
+    layer.qkv = MakeProductMatrix((config_.heads + 2 * config_.kv_heads) * head_dim, hidden);
     if (config_.qk_norm == QkNorm::kPerHead) layer.query_norm = layer.key_norm = Ones(head_dim);
     if (config_.qk_norm == QkNorm::kWhole) {
       layer.query_norm = Ones(config_.heads * head_dim);
       layer.key_norm = Ones(config_.kv_heads * head_dim);
     }
-    layer.output = MakeMatrix(hidden, config_.heads * head_dim);
+    layer.output = MakeProductMatrix(hidden, config_.heads * head_dim);
     if (config_.qkv_bias) layer.qkv_bias = Zeros(layer.qkv->rows);
     if (config_.output_bias) layer.output_bias = Zeros(hidden);
     if (config_.attention_sinks) layer.sinks = Zeros(config_.heads);
@@ -57,8 +57,8 @@ class WeightMaker {
       MakeExperts(layer);
       return layer;
     }
-    layer.gate_up = MakeMatrix(2 * static_cast<std::int64_t>(config_.ffn_size), hidden);
-    layer.down = MakeMatrix(hidden, config_.ffn_size);
+    layer.gate_up = MakeProductMatrix(2 * static_cast<std::int64_t>(config_.ffn_size), hidden);
+    layer.down = MakeProductMatrix(hidden, config_.ffn_size);
     return layer;
   }
 
@@ -89,6 +89,15 @@ class WeightMaker {
     MatrixRef matrix = kernels_.RandomMatrix({rows, columns, ++seed_, deviation});
     weights_.bytes += matrix->bytes;
     weights_.parameters += rows * columns;
+    return matrix;
+  }
+
+  // For products alone.
+  MatrixRef MakeProductMatrix(std::int64_t rows, std::int64_t columns) {
+    MatrixRef matrix = MakeMatrix(rows, columns);
+    weights_.bytes -= matrix->bytes;
+    matrix = kernels_.ForProducts(std::move(matrix));
+    weights_.bytes += matrix->bytes;
     return matrix;
   }
 

@@ -72,6 +72,16 @@ MatrixRef MatrixLoader::Matrix(const std::vector<const HostTensor*>& parts,
   return matrix;
 }
 
+MatrixRef MatrixLoader::ProductMatrix(const std::vector<const HostTensor*>& parts,
+                                      std::span<const std::int32_t> order,
+                                      const std::vector<Place>& places) {
+  MatrixRef matrix = Matrix(parts, order, places);
+  totals_.bytes -= matrix->bytes;
+  matrix = kernels_.ForProducts(std::move(matrix));
+  totals_.bytes += matrix->bytes;
+  return matrix;
+}
+
 VectorRef MatrixLoader::Vector(const std::vector<const HostTensor*>& parts,
                                const std::vector<std::int32_t>& order) {
   std::vector<float> values;

@@ -28,6 +28,10 @@ class MatrixLoader {
   // adapter that is merged. `places` name the rows in that order.
   MatrixRef Matrix(const std::vector<const HostTensor*>& parts, std::span<const std::int32_t> order,
                    const std::vector<AdaptedPlace>& places);
+  // The same for a matrix that nothing but products read (Kernels::ForProducts).
+  MatrixRef ProductMatrix(const std::vector<const HostTensor*>& parts,
+                          std::span<const std::int32_t> order,
+                          const std::vector<AdaptedPlace>& places);
   VectorRef Vector(const std::vector<const HostTensor*>& parts,
                    const std::vector<std::int32_t>& order = {});
   // Null when no adapter that is kept apart has a product for one of the places.

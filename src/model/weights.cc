@@ -122,7 +122,7 @@ class DecoderLoader {
     }
     const std::vector<Place> output = {{InLayer(kHuggingFaceNames.output), 0, hidden()}};
     layer.output =
-        load_.Matrix({&Get(names_.output, "weight", {hidden(), query_size()})}, {}, output);
+        load_.ProductMatrix({&Get(names_.output, "weight", {hidden(), query_size()})}, {}, output);
     layer.output_more = load_.Apart(output, query_size());
     if (config_.output_bias)
       layer.output_bias = load_.Vector({&Get(names_.output, "bias", {hidden()})});
@@ -204,15 +204,15 @@ class DecoderLoader {
     layer.qkv_more = load_.Apart(places, hidden());
     if (Has(names_.fused_qkv)) {
       layer.qkv =
-          load_.Matrix({&Get(names_.fused_qkv, "weight", {total, hidden()})}, order, places);
+          load_.ProductMatrix({&Get(names_.fused_qkv, "weight", {total, hidden()})}, order, places);
       if (config_.qkv_bias)
         layer.qkv_bias = load_.Vector({&Get(names_.fused_qkv, "bias", {total})}, order);
       return;
     }
-    layer.qkv = load_.Matrix({&Get(names_.query, "weight", {query_size(), hidden()}),
-                              &Get(names_.key, "weight", {key_size(), hidden()}),
-                              &Get(names_.value, "weight", {key_size(), hidden()})},
-                             order, places);
+    layer.qkv = load_.ProductMatrix({&Get(names_.query, "weight", {query_size(), hidden()}),
+                                     &Get(names_.key, "weight", {key_size(), hidden()}),
+                                     &Get(names_.value, "weight", {key_size(), hidden()})},
+                                    order, places);
     if (config_.qkv_bias) {
       layer.qkv_bias = load_.Vector(
           {&Get(names_.query, "bias", {query_size()}), &Get(names_.key, "bias", {key_size()}),
@@ -243,9 +243,9 @@ class DecoderLoader {
                                         {InLayer(kHuggingFaceNames.shared_gate_up), 0, 2 * ffn}};
     const std::vector<Place> down = {{InLayer(kHuggingFaceNames.down), 0, hidden()},
                                      {InLayer(kHuggingFaceNames.shared_down), 0, hidden()}};
-    layer.gate_up = load_.Matrix(parts("weight", true), {}, gate_up);
+    layer.gate_up = load_.ProductMatrix(parts("weight", true), {}, gate_up);
     layer.gate_up_more = load_.Apart(gate_up, hidden());
-    layer.down = load_.Matrix({&Get(down_name, "weight", {hidden(), ffn})}, {}, down);
+    layer.down = load_.ProductMatrix({&Get(down_name, "weight", {hidden(), ffn})}, {}, down);
     layer.down_more = load_.Apart(down, ffn);
     if (config_.mlp_bias) {
       layer.gate_up_bias = load_.Vector(parts("bias", false));

@@ -131,6 +131,11 @@ std::vector<std::span<const std::byte>> CpuKernels::LoadedBytes() const {
 }
 
 std::unique_ptr<Kernels> MakeCpuKernels(const KernelOptions& options) {
+  if (options.eight_bit_products) {
+    Throw(ErrorKind::kUnsupported,
+          "device cpu: --precision w8a8 is for device cuda; here mixed has 8-bit activations for "
+          "quantised weights");
+  }
   return std::make_unique<CpuKernels>(options);
 }
 

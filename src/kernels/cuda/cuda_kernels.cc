@@ -57,6 +57,7 @@ class CudaKernels : public Kernels {
     if (!mixed() && options.kv_type != KvType::kF32) {
       Throw(ErrorKind::kUnsupported, "device cuda: precision f32 keeps KV in f32 only");
     }
+    BANYAN_CHECK(mixed() || !options.eight_bit_products);
   }
 
   std::string name() const override { return fmt::format("cuda ({})", device_->name); }
@@ -93,6 +94,10 @@ class CudaKernels : public Kernels {
 
   std::shared_ptr<const Matrix> RandomMatrix(const RandomWeights& weights) override {
     return weights_.MakeRandom(weights);
+  }
+
+  std::shared_ptr<const Matrix> ForProducts(std::shared_ptr<const Matrix> matrix) override {
+    return weights_.ForProducts(std::move(matrix));
   }
 
   std::shared_ptr<const Vector> LoadVector(std::span<const float> values) override {
@@ -160,7 +165,9 @@ class CudaKernels : public Kernels {
 
   void RmsNorm(const Tensor& x, const Vector& weight, float eps, Tensor& out) override {
     const float* source = Float32(x);
-    cuda::RmsNormRows(stream_, source, Values(&weight), eps, RangeOf(x), OutputOf(out));
+    cuda::RowOutput target = OutputOf(out);
+    if (options_.eight_bit_products) target.codes = cuda::CodesForWriting(out);
+    cuda::RmsNormRows(stream_, source, Values(&weight), eps, RangeOf(x), target);
   }
 
   // What comes out is product's input and residual in one, so it stays in float32.

@@ -86,6 +86,11 @@ class ReferenceKernels final : public Kernels {
     return matrix;
   }
 
+  std::shared_ptr<const Matrix> ForProducts(std::shared_ptr<const Matrix> matrix) override {
+    if (!options_.eight_bit_products) return matrix;
+    return reference::CodedMatrix(AsFloats(*matrix));
+  }
+
   std::shared_ptr<const Vector> LoadVector(std::span<const float> values) override {
     auto vector = std::make_shared<reference::FloatVector>();
     vector->values.assign(values.begin(), values.end());

@@ -5,6 +5,8 @@
 #include <numbers>
 
 #include "base/error.h"
+#include "kernels/eight_bits.h"
+#include "tensor/float16.h"
 
 namespace banyan::reference {
 
@@ -59,9 +61,59 @@ void Add(const Tensor& delta, Tensor& x) {
   }
 }
 
+namespace {
+
+// The codes of a row's bf16 values; its scale.
+float CodeRow(std::span<const float> row, std::span<std::int8_t> codes) {
+  float largest = 0.0f;
+  for (const float value : row) {
+    const float magnitude = std::fabs(BF16ToFloat(FloatToBF16(value)));
+    largest = magnitude <= largest ? largest : magnitude;  // a NaN stays
+    if (std::isnan(magnitude)) break;
+  }
+  const CodeScale scale = CodeScaleOf(largest);
+  for (size_t k = 0; k < row.size(); ++k) {
+    codes[k] = static_cast<std::int8_t>(CodeOf(BF16ToFloat(FloatToBF16(row[k])), scale));
+  }
+  return scale.scale;
+}
+
+void MultiplyCodes(const Tensor& x, const FloatMatrix& w, const FloatVector* bias, Tensor& out) {
+  std::vector<std::int8_t> codes(static_cast<size_t>(w.columns));
+  for (std::int64_t r = 0; r < x.rows; ++r) {
+    const float row_scale = CodeRow(Row(x, r), codes);
+    const std::span<float> output = Row(out, r);
+    for (size_t n = 0; n < output.size(); ++n) {
+      const std::int8_t* weights = w.codes.data() + n * codes.size();
+      std::int32_t sum = 0;
+      for (size_t k = 0; k < codes.size(); ++k) sum += std::int32_t{codes[k]} * weights[k];
+      output[n] = SumOfCodes(sum, row_scale, w.scales[n]);
+      if (bias != nullptr) output[n] += bias->values[n];
+    }
+  }
+}
+
+}  // namespace
+
+std::shared_ptr<const Matrix> CodedMatrix(const FloatMatrix& matrix) {
+  auto coded = std::make_shared<FloatMatrix>();
+  coded->rows = matrix.rows;
+  coded->columns = matrix.columns;
+  coded->codes.resize(matrix.values.size());
+  coded->scales.resize(static_cast<size_t>(matrix.rows));
+  const auto columns = static_cast<size_t>(matrix.columns);
+  for (size_t n = 0; n < coded->scales.size(); ++n) {
+    coded->scales[n] = CodeRow(matrix.Row(static_cast<std::int64_t>(n)),
+                               std::span(coded->codes).subspan(n * columns, columns));
+  }
+  coded->bytes = static_cast<std::int64_t>(coded->codes.size() + coded->scales.size() * 4);
+  return coded;
+}
+
 void MatMul(const Tensor& x, const FloatMatrix& w, const FloatVector* bias, Tensor& out) {
   BANYAN_CHECK(x.columns == w.columns && out.columns == w.rows && out.rows == x.rows);
   BANYAN_CHECK(bias == nullptr || bias->size == w.rows);
+  if (!w.codes.empty()) return MultiplyCodes(x, w, bias, out);
   for (std::int64_t r = 0; r < x.rows; ++r) {
     const std::span<const float> input = Row(x, r);
     const std::span<float> output = Row(out, r);

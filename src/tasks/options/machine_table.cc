@@ -45,8 +45,9 @@ const OptionTable<LoadOptions>& LoadTable() {
          LoadRow::Word("device", &LoadOptions::device, {"cpu", "reference", "cuda"},
                        "The device to compute on")
              .Doors(kOwnMachine),
-         LoadRow::Word("precision", &LoadOptions::precision, {"f32", "mixed"},
-                       "f32: everything in float32; mixed: 16-bit KV, compact weights")
+         LoadRow::Word("precision", &LoadOptions::precision, {"f32", "mixed", "w8a8"},
+                       "f32: everything in float32; mixed: 16-bit KV, compact weights; w8a8: "
+                       "mixed with products of 8-bit weights and activations (cuda, reference)")
              .Doors(kOwnMachine),
          LoadRow::Whole("threads", &LoadOptions::threads,
                         "Number of threads; 0: all that the process may use")

@@ -32,6 +32,17 @@ __device__ inline void Mma(float (&c)[4], const std::uint32_t (&a)[4], std::uint
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
+// Of 8-bit integers over 32 of k: lanes hold what they hold of 16-bit values, four of k where two
+// were; the sums are exact.
+__device__ inline void MmaCodes(std::int32_t (&c)[4], const std::uint32_t (&a)[4], std::uint32_t b0,
+                                std::uint32_t b1) {
+  asm volatile(
+      "mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
+      "{%0,%1,%2,%3};\n"
+      : "+r"(c[0]), "+r"(c[1]), "+r"(c[2]), "+r"(c[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
 // Four 8x8 tiles; lane l gives the address of row l % 8 of tile l / 8 (16 bytes, aligned).
 __device__ inline void LoadTiles(std::uint32_t (&r)[4], const void* shared) {
   const auto address = static_cast<std::uint32_t>(__cvta_generic_to_shared(shared));

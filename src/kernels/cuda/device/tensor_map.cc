@@ -28,28 +28,42 @@ decltype(&cuTensorMapEncodeTiled) Encoder() {
   return encoder;
 }
 
+// Boxes of 128 bytes a row.
+CUtensorMap MapOfBytes(const void* matrix, CUtensorMapDataType type, int element_bytes,
+                       std::int64_t rows, std::int64_t columns, int box_rows, int boxes) {
+  constexpr int kBoxBytes = 128;
+  const auto box_columns = static_cast<cuuint32_t>(kBoxBytes / element_bytes);
+  CUtensorMap map{};
+  const cuuint64_t sizes[3] = {box_columns, static_cast<cuuint64_t>(rows),
+                               static_cast<cuuint64_t>(columns) / box_columns};
+  const cuuint64_t strides[2] = {
+      static_cast<cuuint64_t>(columns) * static_cast<cuuint64_t>(element_bytes), kBoxBytes};
+  const cuuint32_t copy[3] = {box_columns, static_cast<cuuint32_t>(box_rows),
+                              static_cast<cuuint32_t>(boxes)};
+  const cuuint32_t steps[3] = {1, 1, 1};
+  const CUresult status =
+      Encoder()(&map, type, 3, const_cast<void*>(matrix), sizes, strides, copy, steps,
+                CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
+                CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+  if (status != CUDA_SUCCESS) {
+    Throw(ErrorKind::kIo, "cuda: description of a matrix [{}, {}]: status {}", rows, columns,
+          static_cast<int>(status));
+  }
+  return map;
+}
+
 }  // namespace
 
 bool HasTensorMaps() { return Encoder() != nullptr; }
 
 CUtensorMap MapOfMatrix(const __nv_bfloat16* matrix, std::int64_t rows, std::int64_t columns,
                         int box_rows, int boxes) {
-  CUtensorMap map{};
-  const cuuint64_t sizes[3] = {kBoxColumns, static_cast<cuuint64_t>(rows),
-                               static_cast<cuuint64_t>(columns / kBoxColumns)};
-  const cuuint64_t strides[2] = {static_cast<cuuint64_t>(columns) * 2, kBoxColumns * 2};
-  const cuuint32_t copy[3] = {kBoxColumns, static_cast<cuuint32_t>(box_rows),
-                              static_cast<cuuint32_t>(boxes)};
-  const cuuint32_t steps[3] = {1, 1, 1};
-  const CUresult status = Encoder()(
-      &map, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 3, const_cast<__nv_bfloat16*>(matrix), sizes, strides,
-      copy, steps, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
-      CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
-  if (status != CUDA_SUCCESS) {
-    Throw(ErrorKind::kIo, "cuda: description of a matrix [{}, {}]: status {}", rows, columns,
-          static_cast<int>(status));
-  }
-  return map;
+  return MapOfBytes(matrix, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 2, rows, columns, box_rows, boxes);
+}
+
+CUtensorMap MapOfCodes(const std::int8_t* matrix, std::int64_t rows, std::int64_t columns,
+                       int box_rows, int boxes) {
+  return MapOfBytes(matrix, CU_TENSOR_MAP_DATA_TYPE_UINT8, 1, rows, columns, box_rows, boxes);
 }
 
 }  // namespace banyan::cuda

@@ -9,7 +9,8 @@
 
 namespace banyan::cuda {
 
-constexpr int kBoxColumns = 64;  // 128 bytes a row
+constexpr int kBoxColumns = 64;       // 128 bytes a row
+constexpr int kCodeBoxColumns = 128;  // of 8-bit codes
 
 // Whether the driver can make them.
 bool HasTensorMaps();
@@ -21,5 +22,8 @@ bool HasTensorMaps();
 // % 64 == 0, box_rows % 8 == 0 and at most 256, a 16-byte aligned matrix.
 CUtensorMap MapOfMatrix(const __nv_bfloat16* matrix, std::int64_t rows, std::int64_t columns,
                         int box_rows, int boxes);
+// The same of 8-bit codes with boxes of 128 columns. REQUIRES: columns % 128 == 0.
+CUtensorMap MapOfCodes(const std::int8_t* matrix, std::int64_t rows, std::int64_t columns,
+                       int box_rows, int boxes);
 
 }  // namespace banyan::cuda

@@ -7,6 +7,7 @@
 
 #include "base/cache_directory.h"
 #include "base/error.h"
+#include "kernels/cuda/products/coded_products.h"
 #include "kernels/cuda/rows/row_kernels.h"
 #include "kernels/cuda/rows/tensor_memory.h"
 #include "kernels/cuda/weights/random_matrix.h"
@@ -36,6 +37,7 @@ WeightForms::WeightForms(std::shared_ptr<const Device> device, const KernelOptio
                          Staging& staging)
     : device_(std::move(device)),
       mixed_(options.precision == Precision::kMixed),
+      coded_(options.eight_bit_products),
       residency_(options.weights),
       compact_(options.weights == WeightResidency::kCompact),
       staging_(staging),
@@ -61,6 +63,12 @@ std::shared_ptr<const Matrix> WeightForms::MakeRandom(const RandomWeights& weigh
   return MakeRandomMatrix(device_, weights, mixed_ ? WeightForm::kBF16 : WeightForm::kF32);
 }
 
+std::shared_ptr<const Matrix> WeightForms::ForProducts(std::shared_ptr<const Matrix> matrix) {
+  if (!coded_ || OnDevice(*matrix).form == WeightForm::kCodes) return matrix;
+  if (auto coded = CodeMatrix(device_, OnDevice(*matrix))) return coded;
+  return matrix;
+}
+
 std::shared_ptr<const Vector> WeightForms::LoadVector(std::span<const float> values) {
   auto vector = std::make_shared<DeviceVector>();
   vector->size = static_cast<std::int64_t>(values.size());
@@ -74,7 +82,7 @@ std::shared_ptr<const Vector> WeightForms::LoadVector(std::span<const float> val
 
 void WeightForms::Embed(const std::int32_t* tokens, const Matrix& table, Tensor& out) {
   const DeviceMatrix& matrix = OnDevice(table);
-  BANYAN_CHECK(matrix.columns == out.columns);
+  BANYAN_CHECK(matrix.columns == out.columns && matrix.form != WeightForm::kCodes);
   const RowLayout range{out.rows, out.columns, Stride(out.columns)};
   const cudaStream_t stream = device_->stream;
   float* target = Float32ForWriting(out);
@@ -95,7 +103,12 @@ void WeightForms::Multiply(const Tensor& x, const Matrix& w, const Products::Tar
   BANYAN_CHECK(x.columns == w.columns && out.columns == columns && x.rows == out.rows);
   if (x.rows == 0) return;
   const DeviceMatrix& matrix = OnDevice(w);
-  if (mixed_) {
+  if (matrix.form == WeightForm::kCodes) {
+    CodedTarget coded{target.form, target.out, target.bias, target.scratch, {}};
+    if (target.form == ProductForm::kSwiGlu) coded.codes = CodesForWriting(out);
+    const bool has_codes = MultiplyCoded(*device_, Codes(x), x.rows, matrix, coded);
+    if (target.form == ProductForm::kSwiGlu && !has_codes) Bf16ForWriting(out);
+  } else if (mixed_) {
     const __nv_bfloat16* source = Bf16(x);
     if (matrix.form == WeightForm::kCompact) {
       compact_products_.Multiply(source, x.rows, matrix, target);

@@ -25,6 +25,7 @@ class WeightForms {
   void Expect(std::int64_t weights);
   std::shared_ptr<const Matrix> Load(const MatrixSource& source);
   std::shared_ptr<const Matrix> MakeRandom(const RandomWeights& weights);
+  std::shared_ptr<const Matrix> ForProducts(std::shared_ptr<const Matrix> matrix);
   std::shared_ptr<const Vector> LoadVector(std::span<const float> values);
 
   // out[r] = table[tokens[r]], float32.
@@ -38,6 +39,7 @@ class WeightForms {
  private:
   std::shared_ptr<const Device> device_;
   bool mixed_;
+  bool coded_;  // products in 8 bits
   WeightResidency residency_;
   bool compact_;  // of types that have a compact form, when mixed
   Staging& staging_;

@@ -2,6 +2,8 @@
 // columns.
 #include "kernels/cuda/device/launch.cuh"
 #include "kernels/cuda/device/reduce.cuh"
+#include "kernels/cuda/rows/row_codes.cuh"
+#include "kernels/cuda/rows/row_codes.h"
 #include "kernels/cuda/rows/row_kernels.h"
 #include "kernels/cuda/rows/row_values.cuh"
 
@@ -11,9 +13,40 @@ namespace {
 constexpr int kThreads = 256;
 constexpr int kMostVectors = 8;
 
-template <int kVectors, typename To>
+// The codes of a row whose values the block's threads have, four neighbouring ones in each vector.
+template <int kVectors>
+__device__ void StoreCodes(const Values<4> (&values)[kVectors], std::int64_t code_stride,
+                           const RowCodes& out) {
+  __shared__ std::uint32_t scratch[kThreads / 32];
+  std::uint32_t largest = 0;
+#pragma unroll
+  for (int i = 0; i < kVectors; ++i) {
+#pragma unroll
+    for (int j = 0; j < 4; ++j) {
+      const __nv_bfloat16 value = __float2bfloat16_rn(values[i].v[j]);
+      largest = max(largest, static_cast<std::uint32_t>(__bfloat16_as_ushort(value)) & 0x7fffu);
+    }
+  }
+  const CodeScale scale = CodeScaleOfBits(BlockLargest(largest, scratch));
+  std::int8_t* codes = out.codes + static_cast<std::int64_t>(blockIdx.x) * code_stride;
+#pragma unroll
+  for (int i = 0; i < kVectors; ++i) {
+    const int c = (i * kThreads + static_cast<int>(threadIdx.x)) * 4;
+    std::uint32_t word = 0;
+#pragma unroll
+    for (int j = 0; j < 4; ++j) {
+      const float value = __bfloat162float(__float2bfloat16_rn(values[i].v[j]));
+      word |= (static_cast<std::uint32_t>(CodeOf(value, scale)) & 0xffu) << (8 * j);
+    }
+    if (c < code_stride) *reinterpret_cast<std::uint32_t*>(codes + c) = word;
+  }
+  if (threadIdx.x == 0) out.scales[blockIdx.x] = scale.scale;
+}
+
+template <int kVectors, typename To, bool kCodes>
 __global__ void __launch_bounds__(kThreads)
-    RmsNormKernel(const float* x, const float* weight, float eps, RowLayout range, To* out) {
+    RmsNormKernel(const float* x, const float* weight, float eps, RowLayout range, To* out,
+                  RowCodes codes) {
   __shared__ float scratch[kThreads / 32];
   LetNextKernelStart();
   const int columns = static_cast<int>(range.columns);
@@ -54,6 +87,7 @@ __global__ void __launch_bounds__(kThreads)
     }
     if (c < columns) Store<4>(out_row + c, v[i]);
   }
+  if constexpr (kCodes) StoreCodes(v, (range.columns + 127) / 128 * 128, codes);
 }
 
 // Longer rows are read twice.
@@ -84,17 +118,19 @@ struct NormCall {
   RowLayout range;
 };
 
-template <int kVectors, typename To>
-void LaunchNorm(cudaStream_t stream, const NormCall& call, To* out) {
+// Codes, where they are wanted, are made on the way of rows that are read once, else of the result.
+template <int kVectors, typename To, bool kCodes>
+void LaunchNorm(cudaStream_t stream, const NormCall& call, To* out, const RowCodes& codes) {
   const LaunchShape shape{dim3(static_cast<unsigned>(call.range.rows)), kThreads};
   if constexpr (kVectors > kMostVectors) {
     LaunchEarly(stream, shape, "norm", LongRmsNormKernel<To>, call.x, call.weight, call.eps,
                 call.range, out);
+    if constexpr (kCodes) CodeRows(stream, out, call.range, CodeReader::kWaits, codes);
   } else if (call.range.columns <= std::int64_t{kVectors} * kThreads * 4) {
-    LaunchEarly(stream, shape, "norm", RmsNormKernel<kVectors, To>, call.x, call.weight, call.eps,
-                call.range, out);
+    LaunchEarly(stream, shape, "norm", RmsNormKernel<kVectors, To, kCodes>, call.x, call.weight,
+                call.eps, call.range, out, codes);
   } else {
-    LaunchNorm<2 * kVectors>(stream, call, out);
+    LaunchNorm<2 * kVectors, To, kCodes>(stream, call, out, codes);
   }
 }
 
@@ -104,10 +140,12 @@ void RmsNormRows(cudaStream_t stream, const float* x, const float* weight, float
                  RowLayout range, RowOutput out) {
   if (range.empty()) return;
   const NormCall call{x, weight, eps, range};
-  if (out.bf16 != nullptr) {
-    LaunchNorm<1>(stream, call, out.bf16);
+  if (out.bf16 != nullptr && out.codes.codes != nullptr) {
+    LaunchNorm<1, __nv_bfloat16, true>(stream, call, out.bf16, out.codes);
+  } else if (out.bf16 != nullptr) {
+    LaunchNorm<1, __nv_bfloat16, false>(stream, call, out.bf16, {});
   } else {
-    LaunchNorm<1>(stream, call, out.float32);
+    LaunchNorm<1, float, false>(stream, call, out.float32, {});
   }
 }
 

@@ -17,10 +17,19 @@ struct RowLayout {
   bool empty() const { return rows <= 0 || columns <= 0; }
 };
 
+// Rows in 8 bits (row_codes.h).
+struct RowCodes {
+  std::int8_t* codes = nullptr;  // [rows, CodeStride(columns)]
+  float* scales = nullptr;       // [rows]
+};
+// Codes from row to row: whole boxes of the copy engine, the padding zero.
+inline std::int64_t CodeStride(std::int64_t columns) { return (columns + 127) / 128 * 128; }
+
 // Where an operation leaves its rows: one of the two is null.
 struct RowOutput {
   float* float32 = nullptr;
   __nv_bfloat16* bf16 = nullptr;
+  RowCodes codes = {};  // of the bf16 rows as well; norms only
 };
 
 void RowsToFloat32(cudaStream_t stream, const __nv_bfloat16* x, RowLayout range, float* out);
@@ -38,7 +47,8 @@ void GatherRows(cudaStream_t stream, const std::int32_t* index, const __nv_bfloa
                 RowLayout range, __nv_bfloat16* out);
 // x[r] += delta[r] + bias; either may be null.
 void AddRows(cudaStream_t stream, const float* delta, const float* bias, RowLayout range, float* x);
-// In norm.cu. x and out.float32 may be the same; `weight` is padded to the stride.
+// In norm.cu. x and out.float32 may be the same; `weight` is padded to the stride. Codes are those
+// of CodeRows.
 void RmsNormRows(cudaStream_t stream, const float* x, const float* weight, float eps,
                  RowLayout range, RowOutput out);
 // In encoder_kernels.cu. x and out may be the same.

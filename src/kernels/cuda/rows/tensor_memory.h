@@ -1,6 +1,7 @@
 // What lies behind a Tensor: float32 rows, and in mixed precision a bf16 form of the leading rows
 // that some operation wrote for a product to read. Rows live in exactly one of the two forms, so
-// that nothing is rounded twice or copied without need.
+// that nothing is rounded twice or copied without need. Products in 8 bits read codes of the bf16
+// values, which are a copy beside them until something writes the rows.
 //
 //   rows   0 ........ bf16_rows ........ rows
 //          | bf16     | float32               |
@@ -13,6 +14,7 @@
 #include <memory>
 
 #include "kernels/cuda/device/device.h"
+#include "kernels/cuda/rows/row_codes.h"
 #include "kernels/cuda/rows/row_kernels.h"
 #include "kernels/kernels.h"
 
@@ -27,14 +29,17 @@ struct TensorMemory {
   DeviceMemory float32;  // float32 [rows, Stride(columns)]
   DeviceMemory bf16;     // bf16, made at the first use
   std::int64_t bf16_rows = 0;
+  DeviceMemory codes;  // int8 [rows, CodeStride(columns)], then scales; made at the first use
+  std::int64_t coded_rows = 0;  // leading rows whose codes are there
 };
 
 // What recorded operations do to tensors on the host's side: the forms that they leave.
 struct Recording {
-  std::map<TensorMemory*, std::int64_t> bf16_rows;
+  std::map<TensorMemory*, std::int64_t> bf16_rows, coded_rows;
 
   void Repeat() const {
     for (const auto& [memory, rows] : bf16_rows) memory->bf16_rows = rows;
+    for (const auto& [memory, rows] : coded_rows) memory->coded_rows = rows;
   }
 };
 
@@ -51,6 +56,10 @@ float* Float32ForWriting(const Tensor& tensor);
 const __nv_bfloat16* Bf16(const Tensor& tensor);
 // The same for a writer of all of the tensor's rows.
 __nv_bfloat16* Bf16ForWriting(const Tensor& tensor);
+// The codes of the tensor's bf16 rows, to read.
+RowCodes Codes(const Tensor& tensor);
+// The same for a writer of all rows, who writes them as bf16 as well (after Bf16ForWriting).
+RowCodes CodesForWriting(const Tensor& tensor);
 // Where an operation leaves all rows of what products read: bf16 when mixed.
 RowOutput OutputForProducts(const Tensor& out, Precision precision);
 

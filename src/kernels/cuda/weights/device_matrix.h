@@ -1,6 +1,7 @@
 // Weights on the device: float32 or bf16 rows, padded with zeros to 16 columns and the matrix to 16
-// rows; or quantised as the file has them (compact_matrix.h). They come through two pinned buffers
-// that several threads fill with the file's bytes; conversions are made on the device.
+// rows; or quantised as the file has them (compact_matrix.h); or in 8 bits for products. They come
+// through two pinned buffers that several threads fill with the file's bytes; conversions are made
+// on the device.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +16,12 @@
 
 namespace banyan::cuda {
 
-enum class WeightForm { kF32, kBF16, kCompact };
+enum class WeightForm {
+  kF32,
+  kBF16,
+  kCompact,
+  kCodes,  // 8 bits and a scale per row (kernels/eight_bits.h), for products alone
+};
 
 class DeviceMatrix : public Matrix {
  public:
@@ -25,6 +31,7 @@ class DeviceMatrix : public Matrix {
   DeviceMemory memory;
   bool fresh = false;  // kernels of the stream write it anew: not to be fetched before they end
   std::vector<CompactRows> compact;  // kCompact: all rows in order, their tiles in `memory`
+  float* scales = nullptr;           // kCodes: [padded_rows], in `memory` behind the codes
 };
 
 // Parameters, padded with zeros like a row of activations so that kernels can read whole vectors.

@@ -1,0 +1,12 @@
+// Products of codes in tiles of 256 rows.
+#include "kernels/cuda/products/coded_many_rows.cuh"
+
+namespace banyan::cuda::coded_many {
+
+void MultiplyTiles4(cudaStream_t stream, const CodedOperands& operands, int width) {
+  if (width == 64) return LaunchTile<Tile<4, 64>>(stream, operands);
+  if (width == 128) return LaunchTile<Tile<4, 128>>(stream, operands);
+  LaunchTile<Tile<4, 192>>(stream, operands);
+}
+
+}  // namespace banyan::cuda::coded_many

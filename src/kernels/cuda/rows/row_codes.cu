@@ -1,0 +1,151 @@
+// A block a row, 8 values a thread at a time: their bf16 bits stay in registers until the row's
+// largest is known. Rows begin at multiples of 16 bytes and are padded to 16 values, whose bits do
+// not count: codes there are zero.
+#include "kernels/cuda/rows/row_codes.h"
+
+#include "kernels/cuda/device/launch.cuh"
+#include "kernels/cuda/rows/row_codes.cuh"
+#include "kernels/cuda/rows/row_values.cuh"
+#include "kernels/cuda/rows/swiglu.cuh"
+
+namespace banyan::cuda {
+namespace {
+
+constexpr int kCodeThreads = 256;
+constexpr int kEight = 8;
+constexpr int kMostEights = 8;  // of a thread: rows of up to 16384 values
+
+// The values of a row from c on; zeros beyond its end.
+__device__ uint4 LoadEight(const __nv_bfloat16* row, int c, int columns) {
+  uint4 eight = make_uint4(0, 0, 0, 0);
+  if (c >= columns) return eight;
+  if (c + kEight <= columns) return *reinterpret_cast<const uint4*>(row + c);
+  auto* values = reinterpret_cast<__nv_bfloat16*>(&eight);
+  for (int i = 0; i < columns - c; ++i) values[i] = row[c + i];
+  return eight;
+}
+
+// Gives the eight values from column c on, as bf16.
+struct PlainSource {
+  const __nv_bfloat16* x;
+  std::int64_t stride;
+
+  __device__ uint4 Eight(std::int64_t row, int c, int columns) const {
+    return LoadEight(x + row * stride, c, columns);
+  }
+};
+struct SwiGluSource {
+  const __nv_bfloat16* x;
+  std::int64_t stride;
+  __nv_bfloat16* out;
+  std::int64_t out_stride;
+
+  // REQUIRES: columns % 8 == 0.
+  __device__ uint4 Eight(std::int64_t row, int c, int columns) const {
+    uint4 eight = make_uint4(0, 0, 0, 0);
+    if (c >= columns) return eight;
+    Values<kEight> gate = Load<kEight>(x + row * stride + c);
+    const Values<kEight> up = Load<kEight>(x + row * stride + columns + c);
+#pragma unroll
+    for (int i = 0; i < kEight; ++i) gate.v[i] = SwiGluOfBf16(gate.v[i], up.v[i]);
+    Store<kEight>(reinterpret_cast<__nv_bfloat16*>(&eight), gate);
+    *reinterpret_cast<uint4*>(out + row * out_stride + c) = eight;
+    return eight;
+  }
+};
+
+struct CodeCall {
+  int columns, code_stride;
+  RowCodes out;
+  bool early;
+};
+
+template <int kEights, typename Source>
+__global__ void __launch_bounds__(kCodeThreads) CodeRowsKernel(Source source, CodeCall call) {
+  __shared__ std::uint32_t scratch[kCodeThreads / 32];
+  if (call.early) LetNextKernelStart();
+  WaitForEarlierKernels();
+  const std::int64_t row = blockIdx.x;
+  const int first = static_cast<int>(threadIdx.x) * kEight;
+  constexpr int kStep = kCodeThreads * kEight;
+  uint4 eights[kEights];
+  std::uint32_t largest = 0;
+#pragma unroll
+  for (int i = 0; i < kEights; ++i) {
+    eights[i] = source.Eight(row, first + i * kStep, call.columns);
+    largest = max(largest, LargestOfPairs(eights[i]));
+  }
+  const CodeScale scale = CodeScaleOfBits(BlockLargest(largest, scratch));
+  std::int8_t* codes = call.out.codes + row * call.code_stride;
+#pragma unroll
+  for (int i = 0; i < kEights; ++i) {
+    const int c = first + i * kStep;
+    if (c < call.code_stride) {
+      *reinterpret_cast<uint2*>(codes + c) = CodesOfEight(eights[i], scale);
+    }
+  }
+  if (threadIdx.x == 0) call.out.scales[row] = scale.scale;
+}
+
+// Longer rows are read twice.
+__global__ void __launch_bounds__(kCodeThreads)
+    CodeLongRowsKernel(PlainSource source, CodeCall call) {
+  __shared__ std::uint32_t scratch[kCodeThreads / 32];
+  if (call.early) LetNextKernelStart();
+  WaitForEarlierKernels();
+  const std::int64_t row = blockIdx.x;
+  const int first = static_cast<int>(threadIdx.x) * kEight;
+  constexpr int kStep = kCodeThreads * kEight;
+  std::uint32_t largest = 0;
+  for (int c = first; c < call.columns; c += kStep) {
+    largest = max(largest, LargestOfPairs(source.Eight(row, c, call.columns)));
+  }
+  const CodeScale scale = CodeScaleOfBits(BlockLargest(largest, scratch));
+  std::int8_t* codes = call.out.codes + row * call.code_stride;
+  for (int c = first; c < call.code_stride; c += kStep) {
+    *reinterpret_cast<uint2*>(codes + c) = CodesOfEight(source.Eight(row, c, call.columns), scale);
+  }
+  if (threadIdx.x == 0) call.out.scales[row] = scale.scale;
+}
+
+template <int kEights, typename Source>
+void LaunchCodes(cudaStream_t stream, std::int64_t rows, const Source& source,
+                 const CodeCall& call) {
+  const LaunchShape shape{dim3(static_cast<unsigned>(rows)), kCodeThreads};
+  if (call.code_stride <= kEights * kCodeThreads * kEight) {
+    LaunchEarly(stream, shape, "codes of rows", CodeRowsKernel<kEights, Source>, source, call);
+  } else if constexpr (kEights < kMostEights) {
+    LaunchCodes<2 * kEights>(stream, rows, source, call);
+  } else if constexpr (std::is_same_v<Source, PlainSource>) {
+    LaunchEarly(stream, shape, "codes of long rows", CodeLongRowsKernel, source, call);
+  } else {
+    Check(cudaErrorNotSupported, "codes of long rows with SwiGLU");
+  }
+}
+
+CodeCall CallFor(const RowLayout& range, bool early, RowCodes out) {
+  return {static_cast<int>(range.columns), static_cast<int>(CodeStride(range.columns)), out, early};
+}
+
+}  // namespace
+
+void CodeRows(cudaStream_t stream, const __nv_bfloat16* x, RowLayout range, CodeReader reader,
+              RowCodes out) {
+  if (range.empty()) return;
+  LaunchCodes<1>(stream, range.rows, PlainSource{x, range.stride},
+                 CallFor(range, reader == CodeReader::kWaits, out));
+}
+
+void SwiGluAndCodeRows(cudaStream_t stream, const __nv_bfloat16* x, std::int64_t x_stride,
+                       RowLayout range, __nv_bfloat16* out, RowCodes codes) {
+  if (range.empty()) return;
+  constexpr std::int64_t kMostColumns = std::int64_t{kMostEights} * kCodeThreads * kEight;
+  if (range.columns % kEight != 0 || x_stride % kEight != 0 || range.columns > kMostColumns) {
+    SwiGluRows(stream, x, x_stride, range, out);
+    return CodeRows(stream, out, range, CodeReader::kWaits, codes);
+  }
+  LaunchCodes<1>(stream, range.rows, SwiGluSource{x, x_stride, out, range.stride},
+                 CallFor(range, true, codes));
+}
+
+}  // namespace banyan::cuda

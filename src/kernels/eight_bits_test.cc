@@ -1,0 +1,107 @@
+// Codes of 8 bits as eight_bits.h defines them, and products of them by the reference backend.
+#include "kernels/eight_bits.h"
+
+#include <limits>
+
+#include "kernels/operation_fixture.h"
+#include "tensor/float16.h"
+
+namespace banyan::optest {
+namespace {
+
+TEST(EightBits, ScaleIsTheLargestOver127) {
+  const CodeScale scale = CodeScaleOf(254.0f);
+  EXPECT_EQ(scale.scale, 2.0f);
+  EXPECT_EQ(scale.inverse, 0.5f);
+  EXPECT_EQ(CodeOf(254.0f, scale), 127);
+  EXPECT_EQ(CodeOf(-254.0f, scale), -127);
+  EXPECT_EQ(CodeOf(0.0f, scale), 0);
+}
+
+TEST(EightBits, TiesGoToEven) {
+  const CodeScale scale = CodeScaleOf(254.0f);
+  EXPECT_EQ(CodeOf(1.0f, scale), 0);
+  EXPECT_EQ(CodeOf(3.0f, scale), 2);
+  EXPECT_EQ(CodeOf(5.0f, scale), 2);
+  EXPECT_EQ(CodeOf(-1.0f, scale), 0);
+  EXPECT_EQ(CodeOf(-3.0f, scale), -2);
+}
+
+// Whatever the row's largest value, no code leaves the range, and the largest gets the last code.
+TEST(EightBits, CodesStayInRange) {
+  for (float largest = 1e-30f; largest < 1e38f; largest *= 1.37f) {
+    const CodeScale scale = CodeScaleOf(largest);
+    EXPECT_EQ(CodeOf(largest, scale), 127) << largest;
+    EXPECT_EQ(CodeOf(-largest, scale), -127) << largest;
+  }
+  const CodeScale most = CodeScaleOf(std::numeric_limits<float>::max());
+  EXPECT_TRUE(std::isfinite(most.scale));
+  EXPECT_EQ(CodeOf(std::numeric_limits<float>::max(), most), 127);
+}
+
+TEST(EightBits, RowsOfNothingAndRowsThatAreNotFinite) {
+  for (const float largest : {0.0f, 1e-45f, 1e-38f}) {
+    EXPECT_EQ(CodeScaleOf(largest).scale, 0.0f);
+    EXPECT_EQ(CodeOf(largest, CodeScaleOf(largest)), 0);
+  }
+  for (const float largest : {std::numeric_limits<float>::infinity(), kNaN}) {
+    EXPECT_TRUE(std::isnan(CodeScaleOf(largest).scale));
+    EXPECT_EQ(CodeOf(largest, CodeScaleOf(largest)), 0);
+  }
+}
+
+class EightBitProducts : public testing::Test {
+ protected:
+  static KernelOptions Options() {
+    KernelOptions options{Precision::kMixed, KvType::kF16, 1};
+    options.eight_bit_products = true;
+    return options;
+  }
+  std::unique_ptr<Kernels> kernels_ = MakeKernels("reference", Options());
+
+  HostMatrix Product(const HostMatrix& x, const HostMatrix& w) {
+    const auto matrix = kernels_->ForProducts(LoadFloats(*kernels_, w));
+    Tensor out = Poisoned(*kernels_, x.rows, w.rows);
+    kernels_->MatMul(Fill(*kernels_, x), *matrix, nullptr, out);
+    return Read(*kernels_, out);
+  }
+};
+
+TEST_F(EightBitProducts, OfSmallWholeNumbersAreExact) {
+  // Largest values of 127: scales are one.
+  const HostMatrix x{2, 3, {127, 1, -2, 0, 127, 5}}, w{2, 3, {1, -127, 3, 127, 2, 0}};
+  EXPECT_EQ(Product(x, w).values, (std::vector<float>{-6, 127 * 127 + 2, -127 * 127 + 15, 254}));
+}
+
+TEST_F(EightBitProducts, AreNearThoseOfTheValues) {
+  const HostMatrix x = RandomMatrix(5, 300, 1), w = RandomMatrix(7, 300, 2);
+  const auto plain = MakeKernels("reference", {Precision::kF32, KvType::kF32, 1});
+  Tensor exact = plain->NewTensor(5, 7);
+  plain->MatMul(Fill(*plain, x), *LoadFloats(*plain, w), nullptr, exact);
+  // Each of 300 terms is off by half a step of either side, at random.
+  ExpectNear(Product(x, w), Read(*plain, exact), [&](std::int64_t r, std::int64_t n) {
+    return 4.0 * (MaxAbs(x.Row(r)) * Norm(w.Row(n)) + MaxAbs(w.Row(n)) * Norm(x.Row(r))) / 254;
+  });
+}
+
+TEST_F(EightBitProducts, ABrokenRowStaysAlone) {
+  HostMatrix x = RandomMatrix(3, 40, 3);
+  const HostMatrix w = RandomMatrix(4, 40, 4), whole = Product(x, w);
+  x.values[40 + 7] = std::numeric_limits<float>::infinity();
+  const HostMatrix broken = Product(x, w);
+  for (const float value : broken.Row(1)) EXPECT_TRUE(std::isnan(value));
+  ExpectSameBits(broken.Row(0), whole.Row(0), "row before");
+  ExpectSameBits(broken.Row(2), whole.Row(2), "row after");
+}
+
+TEST_F(EightBitProducts, TheCpuRefuses) {
+  try {
+    MakeKernels("cpu", Options());
+    FAIL() << "expected an error";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kUnsupported);
+  }
+}
+
+}  // namespace
+}  // namespace banyan::optest
