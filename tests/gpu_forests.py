@@ -15,6 +15,8 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 MODEL = os.path.join(ROOT, "models", "banyan-reader-34m.gguf")
 PRECISIONS = (["--precision", "f32"], ["--precision", "mixed", "--kv-type", "f16"],
               ["--precision", "mixed", "--kv-type", "bf16"], ["--precision", "mixed", "--kv-type", "q8"])
+if DEVICE != "cpu":
+    PRECISIONS += (["--precision", "w8a8"],)
 # The first judges the others.
 RUNS = [["--strategy", "flat", "--one-by-one"]]
 RUNS += [["--strategy", name] for name in ("flat", "paged", "stacked", "tree", "auto")]

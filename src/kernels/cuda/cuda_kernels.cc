@@ -74,7 +74,8 @@ class CudaKernels : public Kernels {
   bool asynchronous() const override { return true; }
   const KernelOptions& options() const override { return options_; }
   MachineRates MeasureRates() override {
-    return cuda::MeasureDeviceRates(device_, mixed() ? &weights_.products() : nullptr);
+    return cuda::MeasureDeviceRates(device_, mixed() ? &weights_.products() : nullptr,
+                                    options_.eight_bit_products);
   }
 
   std::vector<double> TimeRuns(const TimedRuns& runs, const std::function<void()>& work) override {

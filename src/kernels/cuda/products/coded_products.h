@@ -20,7 +20,7 @@ struct CodedTarget {
   void* out = nullptr;
   const float* bias = nullptr;       // [w.padded_rows], for kBias
   __nv_bfloat16* scratch = nullptr;  // [rows, w.padded_rows], for kSwiGlu
-  RowCodes codes;                    // kSwiGlu: where the outputs' codes may be left as well
+  RowCodes codes = {};               // kSwiGlu: where the outputs' codes may be left as well
 };
 // Leaves W x[r] in `target` as its form says. Launches only. True: the outputs' codes are there
 // too.

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "kernels/cuda/products/coded_products.h"
 
 namespace banyan::cuda {
 namespace {
@@ -45,6 +46,23 @@ double MeasureFlops(const std::shared_ptr<const Device>& device, Products* produ
   return flops / BestSeconds(*device, 5, multiply);
 }
 
+double MeasureCodedFlops(const std::shared_ptr<const Device>& device) {
+  constexpr std::int64_t kSide = 4096;
+  DeviceMatrix w;
+  w.rows = w.columns = w.padded_rows = w.stride = kSide;
+  w.form = WeightForm::kBF16;
+  w.memory = DeviceMemory(device, kSide * kSide * 2, "a measurement");
+  FillRandom(device->stream, kSide * kSide, 3, w.memory.As<__nv_bfloat16>());
+  const auto coded = CodeMatrix(device, w);
+  const DeviceMemory out(device, kSide * kSide * 4, "a measurement");
+  const RowCodes x{coded->memory.As<std::int8_t>(), coded->scales};
+  const auto multiply = [&] {
+    MultiplyCoded(*device, x, kSide, *coded, {ProductForm::kFloat32, out.As<void>()});
+  };
+  multiply();
+  return 2.0 * static_cast<double>(kSide * kSide * kSide) / BestSeconds(*device, 5, multiply);
+}
+
 double MeasureBandwidth(const std::shared_ptr<const Device>& device) {
   constexpr std::int64_t kBytes = std::int64_t{1} << 30;
   const DeviceMemory from(device, kBytes, "a measurement"), to(device, kBytes, "a measurement");
@@ -58,9 +76,11 @@ double MeasureBandwidth(const std::shared_ptr<const Device>& device) {
 
 }  // namespace
 
-MachineRates MeasureDeviceRates(const std::shared_ptr<const Device>& device, Products* products) {
+MachineRates MeasureDeviceRates(const std::shared_ptr<const Device>& device, Products* products,
+                                bool coded) {
   try {
-    return {MeasureFlops(device, products), MeasureBandwidth(device)};
+    const double flops = coded ? MeasureCodedFlops(device) : MeasureFlops(device, products);
+    return {flops, MeasureBandwidth(device)};
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::kLimit) throw;
     return {};
