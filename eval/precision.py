@@ -16,8 +16,6 @@ import math
 import pathlib
 from dataclasses import dataclass
 
-import numpy as np
-
 from eval.banyan import Engine
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -54,28 +52,35 @@ def positions(tokens: list[list[int]], count: int, longest: int) -> list[tuple[l
     places: list[tuple[list[int], int]] = []
     each = max(1, math.ceil(count / len(tokens)))
     for text in tokens:
-        starts = np.linspace(0, max(0, len(text) - longest - 1), each).astype(int)
-        for i, start in enumerate(starts):
-            length = 16 + (longest - 16) * (i + 1) // each
+        last = max(0, len(text) - longest - 1)
+        for i in range(each):
+            start, length = last * i // max(1, each - 1), 16 + (longest - 16) * (i + 1) // each
             if start + length < len(text):
                 places.append((text[start:start + length], text[start + length]))
     return places[:count]
 
 
-def log_softmax(logits: np.ndarray) -> np.ndarray:
-    shifted = logits - logits.max(axis=1, keepdims=True)
-    return shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True))
+def log_softmax(logits: list[float]) -> list[float]:
+    largest = max(logits)
+    total = math.log(math.fsum(math.exp(x - largest) for x in logits)) + largest
+    return [x - total for x in logits]
 
 
-def compare(found: np.ndarray, expected: np.ndarray, following: np.ndarray) -> dict[str, float]:
-    """Figures of logits [positions, vocabulary] against expected ones."""
-    p, q = log_softmax(expected), log_softmax(found)
-    centred = [x - x.mean(axis=1, keepdims=True) for x in (found, expected)]
-    error = np.sqrt(((centred[0] - centred[1]) ** 2).mean())
-    return {"top1": float((found.argmax(1) == expected.argmax(1)).mean()),
-            "kl_bits": float((np.exp(p) * (p - q)).sum(1).mean() / math.log(2)),
-            "logit_error": float(error), "relative": float(error / centred[1].std()),
-            "perplexity": float(np.exp(-q[np.arange(len(following)), following].mean()))}
+def compare(found: list[list[float]], expected: list[list[float]], following: list[int]) -> dict[str, float]:
+    """Figures of logits [positions][vocabulary] against expected ones. The mean of a position's logits says nothing: it does not count."""
+    same, divergence, squares, spread, surprise, values = 0, 0.0, 0.0, 0.0, 0.0, 0
+    for mine, theirs, token in zip(found, expected, following, strict=True):
+        same += max(range(len(mine)), key=mine.__getitem__) == max(range(len(theirs)), key=theirs.__getitem__)
+        p, q = log_softmax(theirs), log_softmax(mine)
+        divergence += math.fsum(math.exp(a) * (a - b) for a, b in zip(p, q))
+        surprise -= q[token]
+        mean, other = math.fsum(mine) / len(mine), math.fsum(theirs) / len(theirs)
+        squares += math.fsum((a - mean - b + other) ** 2 for a, b in zip(mine, theirs))
+        spread += math.fsum((b - other) ** 2 for b in theirs)
+        values += len(mine)
+    count = len(following)
+    return {"top1": same / count, "kl_bits": divergence / count / math.log(2), "logit_error": math.sqrt(squares / values),
+            "relative": math.sqrt(squares / spread), "perplexity": math.exp(surprise / count)}
 
 
 def main() -> None:
@@ -91,13 +96,13 @@ def main() -> None:
     settings = [Setting.parse(s) for s in a.settings]
     tokens = Engine(a.banyan, a.model).tokenize([pathlib.Path(f).read_text() for f in a.text])
     places = positions(tokens, a.positions, a.longest)
-    following = np.array([token for _, token in places])
+    following = [token for _, token in places]
     print(f"{pathlib.Path(a.model).name}: {len(places)} positions of {len(tokens)} texts")
     print("| setting | same best token | KL, bits | logits' rms error | of their spread | perplexity |\n|---|---|---|---|---|---|")
     rows, expected = [], None
     for setting in settings:
         answers = Engine(a.banyan, a.model, setting.options).ids([{"kind": "logits", "ids": prefix} for prefix, _ in places])
-        logits = np.array([r["last_logits"] for r in answers], dtype=np.float64)
+        logits = [answer["last_logits"] for answer in answers]
         expected = logits if expected is None else expected
         row = compare(logits, expected, following)
         rows.append({"setting": setting.name, **row})
