@@ -47,8 +47,8 @@ class LivingIndex(RagTest):
     def texts(self, folder):
         found = []
         for question in ("ferry", "yacht", "row buttons", "boats list", "pier"):
-            run = self.run_banyan("rag", "-m", MODEL, "--index", folder, f"Where is the {question}?", "--json", "--max-new", "1")
-            found += [json.dumps([d["id"], d["score"]]) for d in json.loads(run.stdout)["trace"]["documents"]]
+            run = self.run_banyan("rag", "search", "--index", folder, f"Where is the {question}?", "--json")
+            found += [json.dumps([p["id"], p["score"]]) for p in json.loads(run.stdout)["passages"]]
         return found
 
     def test_keeps_its_options(self):
@@ -107,7 +107,7 @@ class LivingIndex(RagTest):
             process.send_signal(signal.SIGKILL)
             killed += process.wait() == -signal.SIGKILL
             now = self.fingerprint("idx")
-            self.run_banyan("rag", "-m", MODEL, "--index", "idx", "Which row is about boats?", "--max-new", "1")
+            self.run_banyan("rag", "search", "--index", "idx", "Which row is about boats?")
             if now != old:
                 break
         self.assertGreater(killed, 0)
