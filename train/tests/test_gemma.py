@@ -89,14 +89,14 @@ class Tokens(unittest.TestCase):
         tree = encode_tree(tok, sample)
         for n, b in enumerate(sample.branches, start=1):
             ids = [i for i, branch in zip(tree.ids, tree.branch) if branch in (0, n)]
-            whole = [tok.bos] + tok.encode(f"Answer.\n\nThe barge is in.\n\nQuestion: {b.question}\nAnswer: {b.answer}")
-            self.assertEqual(ids, whole)
+            whole = [tok.bos] + tok.encode(f"Answer.\n\nThe barge is in.\n\nQuestion: {b.question}\nAnswer:")
+            self.assertEqual(ids, whole + tok.encode(b.answer))
             labels = [label for label, weight, branch in zip(tree.label, tree.weight, tree.branch) if branch == n and weight > 0]
-            self.assertEqual(labels, tok.encode(" " + b.answer) + [tok.stop])
+            self.assertEqual(labels, tok.encode(b.answer) + [tok.stop])
         ended = encode_tree(tok, Sample("Answer.", "The barge is in.\n", [Branch("Is it?", "null", "x")]))
-        self.assertEqual(ended.ids, [tok.bos] + tok.encode("Answer.\n\nThe barge is in.\n\n\nQuestion: Is it?\nAnswer: null"))
+        self.assertEqual(ended.ids, [tok.bos] + tok.encode("Answer.\n\nThe barge is in.\n\n\nQuestion: Is it?\nAnswer:") + tok.encode("null"))
         bare = encode_tree(tok, Sample("Answer.", None, [Branch("Is it?", "null", "x")]))
-        self.assertEqual(bare.ids, [tok.bos] + tok.encode("Answer.\n\n\n\nQuestion: Is it?\nAnswer: null"))
+        self.assertEqual(bare.ids, [tok.bos] + tok.encode("Answer.\n\n\n\nQuestion: Is it?\nAnswer:") + tok.encode("null"))
 
 
 def write_tiny(path: Path) -> None:
