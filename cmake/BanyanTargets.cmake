@@ -73,6 +73,19 @@ function(banyan_unite target files)
   endif()
 endfunction()
 
+# Files as part of `target`: the span `list` of EmbeddedFile, written anew when one of them changes.
+function(banyan_embed target list)
+  string(REPLACE ";" "|" names "${ARGN}")
+  set(source ${CMAKE_BINARY_DIR}/${target}_files.cc)
+  set(script ${CMAKE_SOURCE_DIR}/cmake/EmbedFiles.cmake)
+  add_custom_command(
+    OUTPUT ${source}
+    COMMAND ${CMAKE_COMMAND} -D "FILES=${names}" -D LIST=${list} -D OUTPUT=${source} -P ${script}
+    DEPENDS ${ARGN} ${script}
+    VERBATIM)
+  target_sources(${target} PRIVATE ${source})
+endfunction()
+
 function(banyan_add_layers table)
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${table})
   file(STRINGS ${table} lines REGEX "^[a-z]+:")

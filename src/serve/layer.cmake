@@ -3,15 +3,7 @@
 file(GLOB embedded CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/web/*)
 list(FILTER embedded INCLUDE REGEX "\\.(html|css|js|mjs|svg|png|ico|json|woff2|txt|webmanifest)$")
 list(APPEND embedded ${CMAKE_SOURCE_DIR}/src/serve/openapi.json)
-string(REPLACE ";" "|" embedded_names "${embedded}")
-set(embedded_source ${CMAKE_BINARY_DIR}/embedded_files.cc)
-add_custom_command(
-  OUTPUT ${embedded_source}
-  COMMAND ${CMAKE_COMMAND} -D "FILES=${embedded_names}" -D OUTPUT=${embedded_source}
-          -P ${CMAKE_SOURCE_DIR}/cmake/EmbedFiles.cmake
-  DEPENDS ${embedded} ${CMAKE_SOURCE_DIR}/cmake/EmbedFiles.cmake
-  VERBATIM)
-target_sources(banyan_serve PRIVATE ${embedded_source})
+banyan_embed(banyan_serve kWebFiles ${embedded})
 # Nothing here is hot: the engine is. It compiles in three quarters of the time.
 target_compile_options(banyan_serve PRIVATE -O1)
 # Headers of these sources alone: who links the library needs none of them.

@@ -62,8 +62,7 @@ std::string Packed(std::string_view bytes) {
 }  // namespace
 
 Page::Page() {
-  for (size_t i = 0; i < kEmbeddedFileCount; ++i) {
-    EmbeddedFile embedded = kEmbeddedFiles[i];
+  for (EmbeddedFile embedded : kWebFiles) {
     if (embedded.name == "openapi.json") {
       openapi_ = FilledOpenApi(embedded.bytes);
       embedded.bytes = openapi_;

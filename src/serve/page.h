@@ -3,20 +3,17 @@
 
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
+#include "base/embedded_file.h"
 #include "serve/http.h"
 
 namespace banyan {
 
-struct EmbeddedFile {
-  std::string_view name;  // "page.css"
-  std::string_view bytes;
-};
-// Written by cmake/EmbedFiles.cmake: all of web/, and openapi.json.
-extern const EmbeddedFile kEmbeddedFiles[];
-extern const size_t kEmbeddedFileCount;
+// All of web/, and openapi.json.
+extern const std::span<const EmbeddedFile> kWebFiles;
 
 class Page {
  public:

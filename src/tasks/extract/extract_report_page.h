@@ -1,4 +1,6 @@
-// The page that shows what was extracted, without its data.
+// The page that shows what was extracted, without its data: extract_report.html, .css and .js,
+// which the build embeds. A list of any length holds only the entries that are in sight; all text
+// goes into text nodes.
 #pragma once
 
 #include <string_view>

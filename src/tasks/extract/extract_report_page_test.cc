@@ -33,5 +33,17 @@ TEST(ExtractReportPage, OnlyItsOwnScriptMayRun) {
   EXPECT_FALSE(std::regex_search(page.substr(0, begin), std::regex(R"re(<[^>]*\son[a-z]+=)re")));
 }
 
+// Style, script and the place of the data are each where the frame wants them.
+TEST(ExtractReportPage, HasNoMarksLeft) {
+  const std::string begin(ReportPageBegin()), end(ReportPageEnd());
+  for (const char* mark : {"{STYLE}", "{SCRIPT}", "{SCRIPT_HASH}", "{DATA}"}) {
+    EXPECT_EQ((begin + end).find(mark), std::string::npos) << mark;
+  }
+  EXPECT_NE(begin.find("<style>\n:root{"), std::string::npos);
+  EXPECT_TRUE(begin.ends_with("<script type=\"application/json\" id=\"data\">"));
+  EXPECT_TRUE(end.starts_with("</script><script>\n'use strict';"));
+  EXPECT_TRUE(end.ends_with("\n</script></body></html>\n"));
+}
+
 }  // namespace
 }  // namespace banyan

@@ -1,11 +1,3 @@
-// The script of the page. A list of any length holds only the entries that are in sight; all text
-// goes into text nodes.
-#include "tasks/extract/extract_report_page.h"
-
-namespace banyan {
-namespace {
-
-constexpr std::string_view kReportEnd = R"html(</script><script>
 'use strict';
 const $ = id => document.getElementById(id);
 const rows = JSON.parse($('data').textContent).rows;
@@ -269,11 +261,3 @@ const failed = rows.filter(row => row.error).length;
 $('sum').textContent = [count(rows.length, 'document'), count(hues.size, 'attribute'), ...(failed ? [`${failed} failed`] : [])].join(' · ');
 filter();
 turnTo('documents');
-</script></body></html>
-)html";
-
-}  // namespace
-
-std::string_view ReportPageEnd() { return kReportEnd; }
-
-}  // namespace banyan
