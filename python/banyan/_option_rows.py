@@ -118,7 +118,7 @@ ROWS: Mapping[str, Tuple[Row, ...]] = {
         ("Answers", "stop", (), "A text, or several, that ends an answer"),
         ("Answers", "instruction", None, "The instruction (system prompt)"),
         ("Answers", "map_instruction", None, "map-reduce: the instruction with each document"),
-        ("Answers", "chat", 'auto', "auto, on, off: The model's chat template"),
+        ("Answers", "chat", 'auto', "The model's chat template: auto, on or off"),
         ("Output", "trace", True, "Rows name the source document of every token"),
     ),
     "job": (

@@ -1,4 +1,4 @@
-#include "tasks/options/option_rows.h"
+#include "tasks/options/shared_rows.h"
 
 namespace banyan {
 namespace {
@@ -31,9 +31,7 @@ const OptionTable<AskOptions>& AskTable() {
              .Style(CommandStyle::kFile)
              .Alias("examples")
              .Identity(),
-         AskRow::Name("chat", &AskOptions::chat, ChatNames(),
-                      "The model's chat template: auto, on or off")
-             .Identity(),
+         ChatRow<AskOptions>(),
          AskRow::Flag("thinking", &AskOptions::thinking,
                       "on or off, for chat templates with enable_thinking")
              .Elsewhere("Chat templates with enable_thinking ask for thoughts first")
@@ -55,17 +53,7 @@ const OptionTable<AskOptions>& AskTable() {
              .Identity(InIdentity::kUnlessDefault)});
     AddGroup<AskOptions>(
         rows, "Answers",
-        {AskRow::Whole("max_new", &AskOptions::max_new, "Maximum number of tokens of an answer")
-             .From(1)
-             .Unit("tokens")
-             .Alias("max_tokens")
-             .OverHttp("max_tokens")
-             .Limit(ServerLimit::kTokens)
-             .Identity(),
-         AskRow::Texts("stop", &AskOptions::stop, "A text that ends an answer; may be repeated")
-             .Elsewhere("A text, or several, that ends an answer")
-             .MostTexts(16)
-             .Identity(),
+        {MaxNewRow<AskOptions>(), StopRow<AskOptions>(),
          AskRow::Flag("copy", &AskOptions::copy,
                       "Restrict free answers to verbatim spans of the document, or null (default: "
                       "if the model's card says so)")

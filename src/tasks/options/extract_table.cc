@@ -1,4 +1,4 @@
-#include "tasks/options/option_rows.h"
+#include "tasks/options/shared_rows.h"
 
 namespace banyan {
 
@@ -38,9 +38,7 @@ const OptionTable<ExtractOptions>& ExtractTable() {
              .Alias("examples")
              .Style(CommandStyle::kFile)
              .Identity(),
-         ExtractRow::Name("chat", &ExtractOptions::chat, ChatNames(),
-                          "The model's chat template: auto, on or off")
-             .Identity(),
+         ChatRow<ExtractOptions>(),
          ExtractRow::Name("too_long", &ExtractOptions::too_long, TooLongNames(),
                           "A document beyond the model's window: split (at paragraphs, values of "
                           "the parts joined), truncate or fail (that row)")

@@ -1,4 +1,4 @@
-#include "tasks/options/option_rows.h"
+#include "tasks/options/shared_rows.h"
 
 namespace banyan {
 namespace {
@@ -156,17 +156,7 @@ void AddAnswers(OptionTable<RagOptions>& rows) {
                     "Answer again without each document that is cited; the row says whether that "
                     "changes the answer")
            .Identity(),
-       RagRow::Whole("max_new", &RagOptions::max_new, "Maximum number of tokens of an answer")
-           .From(1)
-           .Unit("tokens")
-           .Alias("max_tokens")
-           .OverHttp("max_tokens")
-           .Limit(ServerLimit::kTokens)
-           .Identity(),
-       RagRow::Texts("stop", &RagOptions::stop, "A text that ends an answer; may be repeated")
-           .Elsewhere("A text, or several, that ends an answer")
-           .MostTexts(16)
-           .Identity(),
+       MaxNewRow<RagOptions>(), StopRow<RagOptions>(),
        RagRow::Text("instruction", &RagOptions::instruction,
                     "The instruction (system prompt), or @FILE")
            .Elsewhere("The instruction (system prompt)")
@@ -178,8 +168,7 @@ void AddAnswers(OptionTable<RagOptions>& rows) {
            .Style(CommandStyle::kTextOrFile)
            .WholeInIdentity()
            .CountsIf(IsMapReduce),
-       RagRow::Name("chat", &RagOptions::chat, ChatNames(), "The model's chat template")
-           .Identity()});
+       ChatRow<RagOptions>()});
   AddGroup<RagOptions>(rows, "Output",
                        {RagRow::Flag("trace", &RagOptions::trace, "Rows without the trace")
                             .Elsewhere("Rows name the source document of every token")
