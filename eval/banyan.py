@@ -85,3 +85,12 @@ class Engine:
         stop, *runs = self.tokenize([IM_END, *texts])
         tokens = [o["tokens"] for o in self.ids([dict(kind="greedy", ids=r, max_new=max_new, stop=stop) for r in runs])]
         return self.detokenize([t[:-1] if t[-1:] == stop else t for t in tokens])
+
+    def score_values(self, records: list[dict], values: list[dict]) -> dict:
+        """Counts of slots and F1 by `banyan eval extract`; `values` of a record by attribute, None or absent: null."""
+        with tempfile.TemporaryDirectory() as folder:
+            gold, given = Path(folder, "gold.jsonl"), Path(folder, "given.jsonl")
+            gold.write_text("".join(json.dumps(dict(id=n, values=r["values"])) + "\n" for n, r in enumerate(records)))
+            given.write_text("".join(json.dumps(dict(id=n, values=v)) + "\n" for n, v in enumerate(values)))
+            done = subprocess.run([self.binary, "eval", "extract", str(gold), str(given), "--bootstrap", "0", "--json"], check=True, capture_output=True, text=True)
+        return json.loads(done.stdout)["all"]

@@ -1,13 +1,13 @@
-"""Answer and extraction scores as methods sections 5 and 7 define them.
+"""Scores of answers, for training, which has no program to ask yet, and for what `banyan eval` does not count (ROUGE-L).
 
-Exact match and F1 are those of SQuAD's script, ROUGE-L that of the package rouge-score without its stemmer; the tests have cases by hand.
+Exact match and F1 are those of SQuAD's script. `banyan eval` has them in C++ (src/tasks/score/answer_match.h); both pass tests/score_cases.json, so
+that neither can change alone. ROUGE-L is that of the package rouge-score without its stemmer. Values are scored by the program (`Engine.score_values`).
 """
 from __future__ import annotations
 
 import re
 import string
 from collections import Counter
-from dataclasses import dataclass
 
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
@@ -57,11 +57,6 @@ def rouge_l(answer: str, gold: list[str]) -> float:
     return best
 
 
-def sub_span(answer: str, gold: list[str]) -> bool:
-    """Whether a gold answer stands in the answer, both normalised, at any place: also within a word, as the papers count it."""
-    return any(normalize(g) in normalize(answer) for g in gold or ["null"])
-
-
 def right_answers(question: dict) -> list[str]:
     """What may be answered: `answers`, or of a question with `choices` the texts of the right ones.
 
@@ -88,40 +83,3 @@ def chosen_text(question: dict, answer: str) -> str:
     if not choices or normalize(answer) in map(normalize, choices):
         return answer
     return _lettered(answer, choices) or answer
-
-
-@dataclass
-class ExtractionScore:
-    """Counts per slot: correct, correct null, incorrect, missing (gold has a value, none given), hallucinated."""
-    correct: int = 0
-    correct_null: int = 0
-    incorrect: int = 0
-    missing: int = 0
-    hallucinated: int = 0
-
-    def add(self, value: str | None, gold: list[str] | None) -> None:
-        """`gold` None or empty: the text does not say."""
-        if not gold:
-            if value is None:
-                self.correct_null += 1
-            else:
-                self.hallucinated += 1
-        elif value is None:
-            self.missing += 1
-        elif exact_match(value, gold):
-            self.correct += 1
-        else:
-            self.incorrect += 1
-
-    @property
-    def slots(self) -> int:
-        return self.correct + self.correct_null + self.incorrect + self.missing + self.hallucinated
-
-    @property
-    def f1(self) -> float:
-        good = self.correct + self.correct_null
-        if not good:
-            return 0.0
-        precision = good / (good + self.hallucinated + self.incorrect)
-        recall = good / (good + self.missing + self.incorrect)
-        return 2 * precision * recall / (precision + recall)

@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 
 from eval.banyan import Engine
-from eval.metrics import ExtractionScore, exact_match
+from eval.metrics import exact_match
 from eval.sets import make_sets
 from eval.skeletons import answer_experts, extract_instruction, extract_skeleton
 from train.reference import load_gguf
@@ -61,33 +61,33 @@ def score_engine(engine: Engine, sets: dict[str, list[dict]], table: Table, thro
         began = time.time()
         known, _ = score_questions(sets[name], ask(sets[name], 40), wrong)
         table.add(label, mean(known), len(known), "engine", began)
-    began, score = time.time(), ExtractionScore()
+    began, given = time.time(), []
     outputs = engine.complete([(extract_instruction(r["attributes"]), r["text"]) for r in sets["extract"]], 500)
     for r, text in zip(sets["extract"], outputs):
         try:
             values = json.loads(text)
         except json.JSONDecodeError:
-            values = {}
-        for a in r["attributes"]:
-            add_slot(score, r, a, values.get(a), wrong)
-    table.add("attributes, sequential, F1", score.f1, score.slots, "engine", began)
+            values = None
+        given.append(values if isinstance(values, dict) else {})
+    add_values(engine, "attributes, sequential, F1", "engine", began, sets["extract"], given, table, wrong)
 
 
-def add_slot(score: ExtractionScore, record: dict, attribute: str, value: str | None, wrong: list[dict]) -> None:
-    before = score.correct + score.correct_null
-    score.add(value, record["values"][attribute])
-    if score.correct + score.correct_null == before:
-        wrong.append(dict(id=record["id"], attribute=attribute, answers=record["values"][attribute], given=value))
+def add_values(engine: Engine, label: str, by: str, began: float, records: list[dict], given: list[dict], table: Table, wrong: list[dict]) -> None:
+    score = engine.score_values(records, given)
+    table.add(label, score["f1"], score["slots"], by, began)
+    for r, values in zip(records, given):
+        for a, gold in r["values"].items():
+            value = values.get(a)
+            if value is not None and not (gold and exact_match(str(value), gold)) or value is None and gold:
+                wrong.append(dict(id=r["id"], attribute=a, answers=gold, given=value))
 
 
-def score_skeletons(model: Path, sets: dict[str, list[dict]], table: Table, wrong: list[dict]) -> None:
+def score_skeletons(engine: Engine, model: Path, sets: dict[str, list[dict]], table: Table, wrong: list[dict]) -> None:
     net, tok = load_gguf(model), load_tokenizer(model)
     for label, options in (("attributes, skeleton, F1", {}), ("  … template without last space", dict(spaced=False)), ("  … isolated values", dict(isolated=True))):
-        began, score = time.time(), ExtractionScore()
-        for r in sets["extract"]:
-            for a, value in zip(r["attributes"], extract_skeleton(net, tok, r, **options)):
-                add_slot(score, r, a, value, wrong)
-        table.add(label, score.f1, score.slots, "reference", began)
+        began = time.time()
+        given = [dict(zip(r["attributes"], extract_skeleton(net, tok, r, **options))) for r in sets["extract"]]
+        add_values(engine, label, "reference", began, sets["extract"], given, table, wrong)
 
 
 def score_experts(model: Path, sets: dict[str, list[dict]], table: Table, wrong: list[dict]) -> None:
@@ -116,10 +116,11 @@ def main() -> None:
     p.add_argument("options", nargs="*", help="passed on to banyan, after --")
     a = p.parse_args()
     sets, table, wrong = make_sets(a.seed, a.scale), Table(), []
+    engine = Engine(a.binary, a.model, ("--precision", a.precision, *a.options))
     if a.only in (None, "engine"):
-        score_engine(Engine(a.binary, a.model, ("--precision", a.precision, *a.options)), sets, table, a.through, wrong)
+        score_engine(engine, sets, table, a.through, wrong)
     if a.only in (None, "skeletons"):
-        score_skeletons(Path(a.model), sets, table, wrong)
+        score_skeletons(engine, Path(a.model), sets, table, wrong)
     if a.only in (None, "experts"):
         score_experts(Path(a.model), sets, table, wrong)
     if a.json:

@@ -10,8 +10,7 @@
 
 #include "base/error.h"
 #include "base/json_row.h"
-#include "program/rag_score.h"
-#include "tasks/score/rag_scorer.h"
+#include "tasks/score/answer_match.h"
 #include "tasks/score/score_rows.h"
 
 namespace banyan {
@@ -30,50 +29,8 @@ using DocumentOutcomes = std::vector<AskOutcome>;
 struct GoldQuestion {
   std::string key;  // of the row that answers it
   std::vector<std::string> answers;
+  const Json* question;  // of the gold row
 };
-
-// The choice that a letter stands for (A, b), C.), unless that letter is a choice's own text;
-// nothing: it is no such letter.
-std::optional<std::string> ChoiceOfLetter(std::string_view answer, const Json& choices) {
-  if (!answer.empty() && answer.front() == '(') answer.remove_prefix(1);
-  if (answer.size() == 2 && std::string_view(").:").find(answer[1]) != std::string_view::npos) {
-    answer.remove_suffix(1);
-  }
-  if (answer.size() != 1) return std::nullopt;
-  const char upper =
-      answer[0] >= 'a' && answer[0] <= 'z' ? static_cast<char>(answer[0] - 'a' + 'A') : answer[0];
-  const auto place = static_cast<size_t>(static_cast<unsigned char>(upper)) - 'A';
-  if (upper < 'A' || place >= choices.size() || !choices[place].is_string()) return std::nullopt;
-  for (const Json& choice : choices) {
-    if (choice.is_string() && choice.get<std::string>() == answer) return std::nullopt;
-  }
-  return choices[place].get<std::string>();
-}
-
-std::vector<std::string> RightAnswers(const Json& question, const std::string& where) {
-  std::vector<std::string> answers;
-  const auto choices = question.find("choices"), right = question.find("right");
-  if (choices != question.end() && right != question.end()) {
-    const bool fits = choices->is_array() && right->is_number_unsigned() &&
-                      right->get<size_t>() < choices->size() &&
-                      (*choices)[right->get<size_t>()].is_string();
-    if (!fits) Throw(ErrorKind::kInput, "{}: 'right': expected the number of a choice", where);
-    return {(*choices)[right->get<size_t>()].get<std::string>()};
-  }
-  const auto given = question.find("answers");
-  if (given == question.end() || !given->is_array()) {
-    Throw(ErrorKind::kInput, "{}: expected 'answers', a list of texts", where);
-  }
-  for (const Json& answer : *given) {
-    if (!answer.is_string()) continue;
-    std::string text = answer.get<std::string>();
-    if (choices != question.end() && choices->is_array()) {
-      text = ChoiceOfLetter(text, *choices).value_or(text);
-    }
-    answers.push_back(std::move(text));
-  }
-  return answers;
-}
 
 // A document's questions.
 std::vector<GoldQuestion> QuestionsOf(const Json& row, const std::string& file) {
@@ -82,13 +39,13 @@ std::vector<GoldQuestion> QuestionsOf(const Json& row, const std::string& file) 
   const auto list = row.find("questions");
   if (list == row.end()) {
     const Json id = row.value("question_id", Json(1));
-    return {{KeyOfAnswer(row.at("id"), id), RightAnswers(row, where)}};
+    return {{KeyOfAnswer(row.at("id"), id), RightAnswers(row, where), &row}};
   }
   for (size_t i = 0; list->is_array() && i < list->size(); ++i) {
     const Json& question = (*list)[i];
     if (!question.is_object()) Throw(ErrorKind::kInput, "{}: a question is no object", where);
     const Json id = question.value("id", Json(i + 1));
-    questions.push_back({KeyOfAnswer(row.at("id"), id), RightAnswers(question, where)});
+    questions.push_back({KeyOfAnswer(row.at("id"), id), RightAnswers(question, where), &question});
   }
   return questions;
 }
@@ -177,7 +134,9 @@ AskScore ScoreAnswers(
     for (const GoldQuestion& question : QuestionsOf(row, gold)) {
       const GivenAnswer given = answer_of(question.key, score);
       AskOutcome outcome{.known = !question.answers.empty()};
-      if (given.text) outcome = OutcomeOf(question.answers, *given.text);
+      if (given.text) {
+        outcome = OutcomeOf(question.answers, ChosenText(*question.question, *given.text));
+      }
       if (given.confidence) score.confidences.push_back({*given.confidence, outcome.exact > 0.0});
       ++score.questions;
       ++(outcome.known ? score.known : score.unknown);

@@ -5,32 +5,17 @@
 #include <numeric>
 #include <random>
 #include <set>
-#include <sstream>
-#include <string_view>
 
 #include "banyan/error.h"
 #include "base/error.h"
 #include "base/json_row.h"
+#include "tasks/score/answer_match.h"
 #include "tasks/score/rag_scorer.h"
 #include "tasks/score/score_rows.h"
-#include "text/unicode.h"
-#include "text/utf8.h"
 
 namespace banyan {
 namespace {
 
-constexpr std::string_view kPunctuation = "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~";
-
-using Words = std::vector<std::string>;
-
-Words SplitWords(const std::string& text) {
-  std::istringstream stream(text);
-  Words words;
-  for (std::string word; stream >> word;) words.push_back(word);
-  return words;
-}
-
-// By id; a line that is no object with an id is an error.
 std::vector<std::string> GoldAnswers(const Json& row) {
   std::vector<std::string> answers;
   for (const Json& answer : row.value("answers", Json::array())) {
@@ -109,39 +94,6 @@ bool IsForeign(const std::string& answer, const Json& question) {
 }
 
 }  // namespace
-
-double AnswerF1(const std::string& answer, const std::string& gold) {
-  const Words a = SplitWords(NormalizedAnswer(answer)), b = SplitWords(NormalizedAnswer(gold));
-  std::map<std::string, int> left;
-  for (const std::string& word : b) ++left[word];
-  double common = 0.0;
-  for (const std::string& word : a) {
-    if (left[word]-- > 0) common += 1.0;
-  }
-  if (common == 0.0) return a == b ? 1.0 : 0.0;
-  return 2.0 * common / static_cast<double>(a.size() + b.size());
-}
-
-std::string NormalizedAnswer(const std::string& text) {
-  std::string plain;
-  for (size_t at = 0; at < text.size();) {
-    const Utf8Character character = ReadUtf8(text, at);
-    const std::string_view bytes = std::string_view(text).substr(at, character.length);
-    at += character.length;
-    if (!character.valid || kPunctuation.find(bytes) != std::string_view::npos) continue;
-    if (IsWhitespace(character.code)) {
-      plain += ' ';
-    } else {
-      AppendLowercase(character.code, plain);
-    }
-  }
-  std::string normal;
-  for (const std::string& word : SplitWords(plain)) {
-    if (word == "a" || word == "an" || word == "the") continue;
-    normal += (normal.empty() ? "" : " ") + word;
-  }
-  return normal;
-}
 
 void RagScorer::Add(const Json& question, const Json* row) {
   ++score_.questions;

@@ -9,9 +9,6 @@
 
 namespace banyan {
 
-// F1 of the words of two answers, normalised; 1 where neither has any.
-double AnswerF1(const std::string& answer, const std::string& gold);
-
 class RagScorer {
  public:
   // `row`: what rag wrote; null: nothing.
