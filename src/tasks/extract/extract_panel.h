@@ -43,7 +43,7 @@ class ExtractPanel : public RecordWork {
   void Refuse(const Error& error) override;
   OutputRow Row(size_t) override;
 
-  // As ExtractWork has them, of one document after another.
+  // The rows of ExtractWork, of one document after another.
   std::string Show();
   std::vector<std::string> Layouts();
 

@@ -19,19 +19,20 @@ struct SlotGroup {
   size_t begin = 0, end = 0;
 };
 
+// Leaves are the attributes that have a value of their own, in the order of the template.
 struct CategoryPlan {
   const ExtractCategory* category = nullptr;
   std::vector<Leaf> leaves;
   std::string instruction;  // with the names of the leaves in it
   std::string names;        // of the leaves, separated by commas
-  std::string attributes;   // a line each
-  // Before the document: what there is to say beside the names, with "Text:" at its end.
+  std::string attributes;   // of the leaves, a line for each: name, type, description
+  // What the prompt says before the document beside the names; ends with "Text:".
   std::string details;
   std::string examples;           // few-shot, with an empty line at the end; empty: none
   std::vector<ValueSlot> slots;   // [documents of a stack * leaves]
   std::vector<SlotGroup> groups;  // of the slots, in order
-  int sequence_tokens = 0;        // of all values in one answer
-  // [leaves] What a converted value must match: its JSON Schema.
+  int sequence_tokens = 0;        // most tokens of one answer with all values
+  // [leaves] The JSON Schema that a converted value must match.
   std::vector<std::shared_ptr<const Constraint>> fits;
   // [leaves] Of a list of objects: the same for the objects' attributes. Empty for others.
   std::vector<std::vector<std::shared_ptr<const Constraint>>> item_fits;

@@ -54,6 +54,8 @@ class JsonPlace {
 // Throws kUsage for what is no JSON, nests deeper than 64 or has more than 100 000 values.
 OrderedJson ParsePlacedJson(std::string_view text, const std::string& name);
 
+// Attributes in our own form: an object by name, or a list. `depth`: in how many objects they are.
+std::vector<ExtractAttribute> ReadAttributes(const JsonPlace& attributes, int depth = 0);
 // The type of a list of objects, for people.
 std::string WordsForObjects(const std::vector<ExtractAttribute>& parts);
 // Refuses objects that a list cannot have: their first attribute tells them apart, and they have no

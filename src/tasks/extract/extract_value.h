@@ -33,7 +33,7 @@ struct ExtractedValue {
   int tokens = 0;
 
   bool grounded() const;  // every place is known
-  // Makes it null where it is less sure.
+  // Makes the value null where its confidence is lower.
   void DropBelow(double min_confidence);
 };
 
