@@ -1,8 +1,10 @@
 // make_tiny_model FILE [CONTEXT_LENGTH [LAYERS [PADDING]]]: a random model with a small byte-level
 // vocabulary, end token and ChatML template, for tests that run the program. PADDING is how many
 // more tokens the model knows than the tokenizer. The file is the same everywhere.
+#include <charconv>
 #include <cstdio>
-#include <cstdlib>
+#include <cstring>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,21 +31,39 @@ std::string Spelling(int byte) {
   return {};
 }
 
+// A number in [least, most]; nothing: it is none.
+std::optional<int> ReadCount(const char* text, int least, int most) {
+  int count = 0;
+  const char* end = text + std::strlen(text);
+  const auto [rest, error] = std::from_chars(text, end, count);
+  const bool fits = error == std::errc() && rest == end && count >= least && count <= most;
+  return fits ? std::optional(count) : std::nullopt;
+}
+
+int Usage(std::FILE* stream, const char* program) {
+  std::fprintf(stream, "usage: %s FILE [CONTEXT_LENGTH [LAYERS [PADDING]]]\n", program);
+  return stream == stdout ? 0 : 2;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   using namespace banyan::testing_support;  // NOLINT(google-build-using-namespace)
-  if (argc < 2 || argc > 5) {
-    std::fprintf(stderr, "usage: %s FILE [CONTEXT_LENGTH [LAYERS [PADDING]]]\n", argv[0]);
-    return 2;
+  if (argc == 2 && (std::strcmp(argv[1], "--help") == 0 || std::strcmp(argv[1], "-h") == 0)) {
+    return Usage(stdout, argv[0]);
   }
+  if (argc < 2 || argc > 5 || argv[1][0] == '-') return Usage(stderr, argv[0]);
+  const std::optional<int> context = argc > 2 ? ReadCount(argv[2], 1, 1 << 30) : 1024;
+  const std::optional<int> layers = argc > 3 ? ReadCount(argv[3], 1, 1000) : 2;
+  const std::optional<int> padding = argc > 4 ? ReadCount(argv[4], 0, 1 << 20) : 0;
+  if (!context || !layers || !padding) return Usage(stderr, argv[0]);
   TinyShape shape;
   shape.family = "qwen3";
   shape.hidden = 32;
   shape.head_dim = 8;
   shape.ffn = 48;
-  shape.layers = argc > 3 ? std::atoi(argv[3]) : 2;
-  shape.context = argc > 2 ? std::atoi(argv[2]) : 1024;
+  shape.layers = *layers;
+  shape.context = *context;
 
   // Bytes, then merges of common pairs (so that tokens cross word ends), then control tokens.
   std::vector<std::string> tokens;
@@ -69,7 +89,7 @@ int main(int argc, char** argv) {
     tokens.emplace_back(markup);
     types.push_back(4);
   }
-  shape.vocab = static_cast<int>(tokens.size()) + (argc > 4 ? std::atoi(argv[4]) : 0);
+  shape.vocab = static_cast<int>(tokens.size()) + *padding;
 
   GgufWriter writer = TinyGgufHeader(shape);
   writer.String("tokenizer.ggml.model", "gpt2");
