@@ -10,13 +10,16 @@
 
 namespace banyan {
 
-// How a model of retrieval is loaded beside the one that `answering` loads: in float32, on the same
-// threads; on the CPU where that one is on a GPU, whose memory is for keys and values.
+// How to load the retrieval model `name` (an encoder, a reranker) beside the model that answers,
+// which `answering` loads: in float32, on as many threads; on the CPU if that model is on a GPU,
+// whose memory is for its keys and values.
 LoadOptions RetrievalLoadOptions(const std::string& name, const LoadOptions& answering);
-// The encoder with the name that whoever asks from another folder finds it by, and its hash.
+// `encoder` with its hash and the name that an index keeps: a path is made absolute, so that the
+// encoder is found from any folder.
 NamedEncoder NameEncoder(std::shared_ptr<Encoder> encoder, const std::string& name);
 
-// The encoder that questions need and nobody gave: the one that made the index. Empty: none.
+// The name of the encoder that made the index, where questions need it and the options give none.
+// Empty: no encoder is needed.
 std::string WantedEncoder(const RagOptions& rag);
 
 }  // namespace banyan

@@ -43,15 +43,15 @@ class Admission {
   void Admit();
 
   // --- leave.cc
-  // Room for the stream's next rows, which streams that come last may have to give up. False: it is
-  // not running any more.
+  // Room for the stream's next rows, which streams that come last may have to give up. False: the
+  // stream itself had to, and does not run any more.
   [[nodiscard]] bool Grow(Stream& stream);
   // The stream has ended: what it held is free. REQUIRES: all its ends are delivered.
   void Retire(Stream& stream);
-  // Ends all answers of a stream that are not over, wherever it is.
+  // Ends all answers of a stream that are not over, wherever the stream is.
   void End(const std::shared_ptr<RequestTree>& request, std::int32_t index, FinishReason reason,
            const std::string& why);
-  // Call it when nobody walks along running().order().
+  // REQUIRES: nobody walks along running().order().
   void ForgetRemoved() { running_.ForgetRemoved(); }
 
   const RunningStreams& running() const { return running_; }

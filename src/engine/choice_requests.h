@@ -18,7 +18,7 @@ class ChoiceRequests {
   // all branches. Which tokens a constraint allows is looked up now. [branches] rows of the logits.
   void Add(Stream& stream, std::span<const std::int32_t> rows);
 
-  // [streams that were added]; they refer to the streams, and to each other until the next Add.
+  // [streams that were added]; rows refer to the streams, and to each other until the next Add.
   std::span<const SamplingRow> rows() const { return rows_; }
   std::span<const PanelRow> panels() const { return panels_.rows(); }
   // Some stream that was added wants the logits themselves.

@@ -23,16 +23,16 @@ class Deliveries {
   using Delivery = std::pair<std::shared_ptr<AnswerQueue>, AnswerEvent>;
 
   void Open(std::shared_ptr<RequestTree> request);
-  // Null: it is over, or never was.
+  // Null: that request is over, or never was.
   std::shared_ptr<RequestTree> Find(RequestId id) const;
   // In order of id.
   std::vector<std::shared_ptr<RequestTree>> OpenRequests() const;
 
   // The latest token of the answer that the stream writes.
   void AddToken(Stream& stream);
-  // The end of that answer; the stream goes on to its next one.
+  // The end of the answer that the stream writes; the stream goes on to its next one.
   void AddEnd(Stream& stream, FinishReason reason, const std::string& why);
-  // The ends of all answers that the stream has not ended; it is over then.
+  // The ends of all answers that the stream has not ended; the stream is over then.
   void AddEnds(Stream& stream, FinishReason reason, const std::string& why);
 
   // Since the last call of Take.

@@ -20,7 +20,7 @@ class PanelRows {
  public:
   void Clear();
   // The stream's panel, from the rows of its branches' logits; returns its place in rows().
-  // REQUIRES: it has a panel. [branches] rows, the answer's own segment first.
+  // REQUIRES: the stream has a panel. [branches] rows, the answer's own segment first.
   std::int32_t Add(const Stream& stream, std::span<const std::int32_t> rows);
   // Valid until the next Add or Clear.
   std::span<const PanelRow> rows() const { return panels_; }

@@ -94,7 +94,7 @@ struct RequestRules {
   int most_branches = 1;  // of one stream
 };
 
-// Whether all segments below it are leaves, and there are some: questions of one context.
+// Whether `segment` has children and all of them are leaves: questions of one context.
 bool AllLeaves(const PromptSegment& segment);
 
 // Throws as Engine::TrySubmit says. (request_check.cc)

@@ -18,15 +18,15 @@ namespace banyan {
 
 class RunningStreams {
  public:
-  // Gives the stream an id and its place. REQUIRES: it has its branches.
+  // Gives the stream an id and its place. REQUIRES: the stream has its branches.
   Stream& Add(std::unique_ptr<Stream> stream);
-  // REQUIRES: it has its branches still.
+  // Takes the stream out. REQUIRES: the stream still has its branches.
   std::unique_ptr<Stream> Remove(StreamId id);
   // A value of a skeleton has its answer and stays, because other values see its keys.
   void MarkEnded(Stream& stream);
   void ForgetRemoved();
 
-  // Whoever has this table may change a stream, but only its owner adds and removes some.
+  // Whoever has this table may change a stream, but only the table's owner adds and removes some.
   Stream& at(StreamId id) const { return *streams_[id.index()]; }
   bool Has(StreamId id) const { return streams_[id.index()] != nullptr; }
   std::span<const StreamId> order() const { return order_; }

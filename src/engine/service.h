@@ -57,8 +57,8 @@ struct Engine::State {
   std::condition_variable changed;  // the inbox, or what is below
   std::vector<std::shared_ptr<RequestTree>> submitted;
   std::vector<Cancellation> cancellations;
-  RequestSize inbox;     // submitted, and the core does not know of it yet
-  RequestSize promised;  // there is room for it, and it is being taken apart
+  RequestSize inbox;     // of requests that are submitted and not in the core yet
+  RequestSize promised;  // of requests that have room and are being made into trees
   RequestId last_request = 0;
   std::uint64_t next_number = 1;
   // Of the core, after its last step.

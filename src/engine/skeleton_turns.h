@@ -22,7 +22,7 @@ namespace banyan {
 
 class SkeletonTurns {
  public:
-  // Both must outlive it.
+  // Both arguments must outlive this object.
   SkeletonTurns(const RunningStreams& running, const StreamMemory& memory)
       : running_(running), memory_(memory) {}
 

@@ -38,7 +38,7 @@ class StepBuilder {
   };
 
   // Nodes that a skeleton's values see: the first below its parent in the forest, every other below
-  // the one before it, wherever else in the step it may be. Rows of its growing nodes stand here.
+  // the node before it, wherever else in the step that may be. Rows of growing nodes stand here.
   using Chain = std::vector<NodeId>;
 
   // `stack_of` (may be empty) gives the stack of a node, -1 for none.

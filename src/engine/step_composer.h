@@ -25,7 +25,7 @@ class StepComposer {
     int mixed_rows = 1;  // of a step in which streams write and prompts are computed
     bool fair = true;    // a long prompt leaves room for others
   };
-  // All must outlive it.
+  // All arguments must outlive this object.
   StepComposer(const Limits& limits, Admission& admission, const StreamMemory& memory,
                SkeletonTurns& skeletons)
       : limits_(limits), admission_(admission), memory_(memory), skeletons_(skeletons) {}

@@ -24,7 +24,7 @@ class StepLauncher {
     StreamMemory& memory;
     StepsUnderWay& under_way;
   };
-  // All must outlive it.
+  // All arguments must outlive this object.
   StepLauncher(const EngineOptions& options, const Model::Parts& model, const Parts& parts);
 
   // The step joins those under way, and its keys count as computed: in the order of steps,

@@ -25,7 +25,7 @@ class StepPlan {
     const StreamMemory& memory;
     SkeletonTurns& skeletons;
   };
-  // All must outlive it.
+  // All arguments must outlive this object.
   StepPlan(const EngineOptions& options, const Model::Parts& model, const Parts& parts);
 
   // What follows is of the latest decision that was given here, until the next.

@@ -51,7 +51,7 @@ class StepsUnderWay {
   LaunchedStep New();
   void Add(LaunchedStep step) { steps_.push_back(std::move(step)); }
   LaunchedStep TakeOldest();
-  // Its memory is used again.
+  // `step` was taken: New may use its memory again.
   void Recycle(LaunchedStep step) { taken_.push_back(std::move(step)); }
 
   // A token that is being chosen for the stream goes to nobody. REQUIRES: of no step but the latest

@@ -38,7 +38,7 @@ class StoredKv {
   void Load(std::span<const NodeId> nodes);
   bool Loading(NodeId node) const { return loads_.contains(node); }
   bool pending() const { return loader_.pending() > 0 || !loads_.empty(); }
-  // Puts what has come into its pages; if nothing has, waits for it so long.
+  // Puts blocks that were read into their nodes' pages; if none was, waits so long for one.
   void Take(double seconds);
   // The forest divided a node: call after KvCache::Split.
   void Split(const NodeSplit& split);

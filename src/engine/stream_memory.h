@@ -27,13 +27,13 @@ namespace banyan {
 
 class StreamMemory {
  public:
-  // Both must outlive it.
+  // `model` and `pages` must outlive this object.
   StreamMemory(const Model::Parts& model, KvMemory& pages, const EngineOptions& options);
 
   // --- find_room.cc
   struct Room {
     std::int64_t spare = 0;  // pages to leave to others, by a stream that was not preempted
-    bool least = false;      // what the stream needs to go on, even if it was preempted
+    bool least = false;      // only what the stream needs to go on, also after a preemption
   };
   // Finds or adds the stream's paths, pins them and reserves room: for the prompt and the first
   // token, or, for one that was preempted, for all that it can still need. What the KV store has of
@@ -41,7 +41,7 @@ class StreamMemory {
   [[nodiscard]] bool GiveRoom(Stream& stream, const Room& room);
 
   // --- stream_memory.cc
-  // Room for the keys of its next rows. False: there is no page; what it has it keeps.
+  // Room for the keys of the stream's next rows. False: no page is free; the stream keeps its own.
   [[nodiscard]] bool Grow(const Stream& stream);
   // Gives back what the stream holds, and keeps its tokens in Stream::written.
   void PutAside(Stream& stream);
@@ -62,21 +62,21 @@ class StreamMemory {
   const KvCache& cache() const { return cache_; }
   int Tokens(NodeId node) const { return static_cast<int>(forest_.at(node).tokens.size()); }
   bool Complete(NodeId node) const { return cache_.filled(node) == Tokens(node); }
-  // Tokens of its answers so far, and those of them that have keys.
+  // Tokens of the stream's answers so far, and those of them that have keys.
   int Written(const Stream& stream) const;
   int Fed(const Stream& stream) const;
-  // Whether its next token comes after tokens of its own.
+  // Whether the stream's next token comes after others that it wrote.
   bool HasWritten(const Stream& stream) const { return Written(stream) > 0; }
-  // Whether the model's context has no position left after its next `more` tokens, on the branch
-  // that has come furthest.
+  // Whether the model's context has no position left after the stream's next `more` tokens, on the
+  // branch that has come furthest.
   bool ContextFull(const Stream& stream, int more = 0) const;
 
   // --- The KV store; without one, nothing loads
   bool Loading(NodeId node) const { return stored_ && stored_->Loading(node); }
   bool loads() const { return stored_ && stored_->pending(); }
-  // Puts what has come into its pages; if nothing has, waits for it so long.
+  // Puts blocks that were read into their nodes' pages; if none was, waits so long for one.
   void TakeLoaded(double seconds);
-  // What of the stream's prompts is worth keeping, now that all of it is there.
+  // Saves what of the stream's prompts is worth keeping. REQUIRES: all of it is computed.
   void SavePrompt(const Stream& stream);
 
   void Report(Receipt& receipt) const;

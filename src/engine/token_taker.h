@@ -23,7 +23,7 @@ class TokenTaker {
     Admission& admission;
     Deliveries& deliveries;
   };
-  // All must outlive it.
+  // All arguments must outlive this object.
   TokenTaker(const Model::Parts& model, const Parts& parts);
 
   // Waits for the step. Throws what the backend does; then it is as if nothing had been launched.

@@ -24,10 +24,10 @@ class WaitingLine {
 
   // The first in line. REQUIRES: not empty.
   std::unique_ptr<Stream> Take();
-  // Its request and its index there. REQUIRES: not empty.
+  // The first stream's request and its index there. REQUIRES: not empty.
   std::pair<const RequestTree*, std::int32_t> Next() const;
 
-  // Takes one stream of a request out of the line; null: it does not wait.
+  // Takes one stream of a request out of the line; null: that stream does not wait.
   std::unique_ptr<Stream> Remove(const std::shared_ptr<RequestTree>& request, std::int32_t index);
 
   // In order, without those that came back.
@@ -37,7 +37,7 @@ class WaitingLine {
   using Rank = std::tuple<int, RequestId, std::int32_t>;
   struct FreshRequest {
     std::shared_ptr<RequestTree> request;
-    std::int32_t next = 0;  // its first stream that has not been taken
+    std::int32_t next = 0;  // the request's first stream that has not been taken
   };
   using FreshMap = std::map<std::pair<int, RequestId>, FreshRequest>;
   void Settle(FreshMap::iterator at);

@@ -180,7 +180,7 @@ class Kernels {
   virtual void CopyPages(std::span<const PageCopy> copies, KvMemory& kv) = 0;
   // Pages as bytes in the form that all backends share (page_form.h), with elements of `page_type`:
   // bytes are [layers, pages, kv_heads, head]. In the order of operations; ReadPages waits for
-  // them.
+  // the operations before it.
   virtual KvType page_type() const { return options().kv_type; }
   virtual void ReadPages(const KvMemory& kv, std::span<const std::int32_t> pages,
                          std::span<std::byte> bytes) = 0;
@@ -194,8 +194,8 @@ class Kernels {
   virtual void SetRopes(std::span<const RopeTable> ropes) = 0;
   // The step's index arrays in backend memory, with its cosines and sines. `earlier` (may be null
   // when no row names one, see ChoiceToken) are the choices whose tokens rows may feed, taken or
-  // not. They come into `step`: null, or what an earlier call put there and nobody needs any more,
-  // whose memory may be used again.
+  // not. The arrays come into `step`, which is null or holds those of an earlier step that nobody
+  // needs any more; their memory may be used again.
   virtual void Upload(const Batch& batch, const AttentionPlan& plan, const PendingChoices* earlier,
                       std::unique_ptr<StepInputs>& step) = 0;
   std::unique_ptr<StepInputs> Upload(const Batch& batch, const AttentionPlan& plan,

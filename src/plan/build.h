@@ -24,12 +24,12 @@ struct PlanNode {
   std::int32_t first_position = 0;  // of key 0
   std::int32_t stretch_phase = 0;   // see KvSpan
   std::span<const std::int32_t> pages = {};  // ceil(length / kPageTokens)
-  // A later span of the segment that the parent belongs to, which makes it no deeper level. The
+  // The node is a later span of its parent's segment, and so no deeper level. The
   // parent then ends at a cut. A stretch_phase other than 0 says the same.
   bool continues_parent = false;
 };
 
-// Whether the rest of a path begins with node `index`, which is this one.
+// Whether `node`, number `index` of the plan, is the first after the parallel context on its path.
 inline bool FollowsContext(const ParallelContext& context, const PlanNode& node,
                            std::int32_t index) {
   return index >= context.spans && node.parent >= 0 && node.parent < context.spans;

@@ -42,7 +42,7 @@ class BlockLoader {
   BlockLoader& operator=(const BlockLoader&) = delete;
 
   void Ask(BlockWish wish);
-  // What has come since the last call, in any order; if nothing has, waits for it so long.
+  // Blocks that were read since the last call, in any order; if none was, waits so long for one.
   std::vector<LoadedBlock> Take(double seconds);
   // Done with a block that was taken: its memory is used again.
   void Recycle(LoadedBlock block);

@@ -32,7 +32,7 @@ class SegmentFile {
   // False when the bytes cannot be read or are not those that the block's checksum is of.
   // REQUIRES: out has the block's size.
   bool Read(const StoredBlock& block, std::span<std::byte> out) const;
-  // They will be read soon: a hint.
+  // A hint to the system: these bytes will be read soon.
   void Expect(std::int64_t offset, std::int64_t bytes) const;
 
  private:

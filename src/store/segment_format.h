@@ -56,7 +56,7 @@ size_t HeaderLength(std::span<const std::byte> fixed, const std::string& file);
 // Throws kFormat naming the file when anything is not as it must be: names that are not those of
 // the tokens, blocks that are not where they belong, a checksum.
 SegmentHeader ReadHeader(std::span<const std::byte> bytes, const std::string& file);
-// The same without magic and checksum: what stands behind them.
+// ReadHeader for bytes whose magic and checksum are right; `bytes`: what comes after these two.
 SegmentHeader ReadHeaderContents(std::span<const std::byte> bytes, size_t header_length,
                                  const std::string& file);
 

@@ -37,19 +37,19 @@ struct KvStore::Parts {
   // Where a block is; nothing when it is not there, or the index cannot be read.
   std::optional<BlockPlace> Find(const Digest& name, KvType type);
   std::string PathOf(const std::string& file) const { return folder + "/" + file; }
-  // It was used now.
+  // A block of the segment was used now.
   void NoteUse(std::int64_t segment);
-  // Its bytes are not what they were: nobody finds it any more.
+  // The segment's bytes do not fit their checksum: Find does not find its blocks any more.
   void NoteDamage(std::int64_t segment);
   std::int64_t damaged() const;
 
-  // Whether a run's block is there or on its way.
+  // Whether the block is in the store or waits to be written.
   bool Has(const Digest& name, KvType type);
-  // Hands a run to the thread that writes; waits while much waits there already. Nothing happens
+  // Hands a run to the thread that writes; blocks while too much waits there already. Does nothing
   // when the store cannot be written to, or could not before.
   void Save(SavedRun run);
   bool saving() const { return writing != nullptr && !failed; }
-  // Tokens that were saved so far, and what that lost.
+  // What was saved so far, and what rounding lost of it.
   struct SavedTotals {
     std::int64_t segments = 0, tokens = 0, bytes = 0;
     RoundingLoss loss;
@@ -92,7 +92,7 @@ struct KvStore::Parts {
 
 // The file of a segment, relative to the store.
 std::string FileOfSegment(const Digest& first_block, KvType type);
-// Its id for people, of that name.
+// The id by which people name the segment in `file`.
 std::string IdOfFile(const std::string& file);
 std::int64_t NowMilliseconds();
 

@@ -18,7 +18,7 @@ class LiveRecord {
 
   std::uint64_t number() const { return number_; }
 
-  // --- What was heard of it, as a RecordListener hears it
+  // --- What a RecordListener hears of the record
   void Starts(const RecordWork& work);
   void Hear(size_t question, const std::string& text) { questions_[question].text += text; }
   void End(size_t question, OutputRow row, std::string rest);

@@ -34,7 +34,7 @@ std::unique_ptr<InputRows> MakeJsonLines(std::unique_ptr<ByteSource> source);
 // A JSON file: rows of an array, or one object; what is neither is read as JSONL.
 std::unique_ptr<InputRows> MakeJsonRows(std::unique_ptr<ByteSource> source);
 
-// The row's value, or its problem, of its content.
+// Sets the row's value, or its problem, from its content.
 void ReadJsonRow(InputRow& row);
 
 // `delimiter` 0: as the header has it. `check` hears the header's names and throws when they do not

@@ -65,7 +65,7 @@ class JobRunner {
   // What progress is reckoned from.
   struct Work {
     std::int64_t rows = 0;           // of the input that were read
-    std::int64_t position = 0;       // bytes of the input up to the last of them
+    std::int64_t position = 0;       // bytes of the input up to the last row read
     std::int64_t skipped_bytes = 0;  // of rows among them that an earlier run finished
     PromptCount asked;               // of records that were taken; an error row is an answer
     std::int64_t finished_answers = 0;

@@ -13,10 +13,10 @@ namespace banyan {
 
 class RecordLedger {
  public:
-  using IsDone = std::function<bool(const Key128&)>;  // an earlier run finished it
+  using IsDone = std::function<bool(const Key128&)>;  // an earlier run finished the record
 
   struct Verdict {
-    Key128 key{};            // that the journal knows it by
+    Key128 key{};            // of the record in the journal
     bool duplicate = false;  // an earlier record has its id
     bool done = false;
   };

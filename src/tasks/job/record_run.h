@@ -46,7 +46,8 @@ struct RecordPrompt {
 class RecordListener {
  public:
   virtual ~RecordListener() = default;
-  // Its first prompts are made, so its rows are known. Not of a record that cannot be asked.
+  // The record's first prompts are made, so its rows are known. Not called for a record that cannot
+  // be asked.
   virtual void Starts(std::uint64_t /*record*/, const RecordWork&) {}
   // A round of prompts, before any of them is submitted.
   virtual void Asks(std::uint64_t /*record*/, std::span<const RecordPrompt>) {}
@@ -94,7 +95,7 @@ class RecordRun {
   [[nodiscard]] bool Refuse(std::int64_t answers, const Error& error);
   // A prompt of the round is not submitted, because nobody wants the record any more.
   [[nodiscard]] bool Withdraw(std::int64_t answers);
-  // An event of one of its answers.
+  // An event of one of the round's answers.
   [[nodiscard]] bool Receive(AnswerEvent event);
 
   // Gives what was received to the work, and what is new to the listener. When the round is over,

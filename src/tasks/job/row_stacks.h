@@ -13,7 +13,7 @@ namespace banyan {
 
 struct TakenKey {
   Key128 key{};       // that the journal knows the row by
-  bool done = false;  // an earlier run wrote it
+  bool done = false;  // an earlier run wrote the record
 };
 
 struct TakenRow {

@@ -64,7 +64,7 @@ class JournalWriter {
   JournalWriter(const JournalWriter&) = delete;
   JournalWriter& operator=(const JournalWriter&) = delete;
 
-  // Its files get the permissions `mode`.
+  // The journal's files get the permissions `mode`.
   explicit JournalWriter(std::string path, mode_t mode = 0644)
       : path_(std::move(path)), mode_(mode) {}
   // Writes header, records and commits anew: to another name, synced, then in the old one's place.

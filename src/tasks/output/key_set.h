@@ -16,7 +16,7 @@ void AddTo(Key128& sum, const Key128& key);  // 128 bits, modulo 2^128
 
 class KeySet {
  public:
-  // False when it was there already.
+  // False when the key was there already.
   bool Insert(const Key128& key);
   bool Contains(const Key128& key) const;
   std::int64_t size() const { return size_; }

@@ -35,7 +35,7 @@ class RagPrompt {
   std::shared_ptr<const Text> text_;
   std::string instruction_;
   PromptWriter writer_;
-  std::vector<TokenId> bos_;  // where a prompt without a chat begins with it
+  std::vector<TokenId> bos_;  // the token that begins a prompt without a chat; empty: none
 };
 
 }  // namespace banyan
