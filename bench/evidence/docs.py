@@ -17,7 +17,9 @@ from pathlib import Path
 from bench.evidence.figures import figure, significant
 from bench.evidence.page import PLOTS, SWEEP_TABLES, VARIABLES
 from bench.evidence.svg import Series, line_plot
+from bench.evidence.sweeps import SIZES, make_sweeps
 
+BUSY = 1.0  # processes that ran before; more than this is not a quiet machine
 # A chart of the documentation: file → (sweep, measure, logarithmic axes).
 CHARTS = {"evidence-questions.svg": ("questions", "questions/s", True, True), "evidence-reuse.svg": ("reuse", "questions/s", False, True)}
 
@@ -42,8 +44,13 @@ def markdown(head: list[str], rows: list[list[str]]) -> str:
 
 def conditions(run: dict) -> str:
     known = run["conditions"]
-    return wrapped(f"{known['machine']}; commit {known['commit']}; {known['compiler']}; {known['date']}. Load before the run: {known['load before']}; after it: {known.get('load after', 'unknown')}. Size `{run['size']}`, {run['minutes']:.1f} minutes: "
-                   "`make evidence`." if run["size"] != "gpu" else f"{known['GPU']}; commit {known['commit']}; {known['date']}. Size `gpu`, {run['minutes']:.1f} minutes: `make evidence-gpu`.")
+    where = known["GPU"] if run["size"] == "gpu" else f"{known['machine']}; {known['compiler']}"
+    text = (f"{where}; commit {known['commit']}; {known['date']}. Load before the run: {known['load before']}; after it: {known.get('load after', 'unknown')}. "
+            f"Size `{run['size']}`, {run['minutes']:.1f} minutes: `make {'evidence-gpu' if run['size'] == 'gpu' else 'evidence'}`.")
+    if run["size"] != "gpu" and float(known["load before"].split()[0]) > BUSY:
+        text += " **Other programs used the machine meanwhile**: rates are a part of what a quiet machine gives, and spreads are wide. Compare within one table only."
+    missing = [s.name for s in make_sweeps(SIZES[run["size"]], []) if s.name not in run["sweeps"]]
+    return wrapped(text + (f" Not in this run: {', '.join(missing)}." if missing else ""))
 
 
 def sweep_table(sweep: dict, measure: str) -> str:

@@ -203,7 +203,7 @@ class Papers(unittest.TestCase):
 
 
 class Documentation(unittest.TestCase):
-    RUN = {"size": "small", "minutes": 17.0, "command": "c", "conditions": {"machine": "M, 2 cores", "commit": "abc", "compiler": "c++ 12", "date": "2026-11-17", "load before": "0.1", "GPU": "none"},
+    RUN = {"size": "small", "minutes": 17.0, "command": "c", "conditions": {"machine": "M, 2 cores", "commit": "abc", "compiler": "c++ 12", "date": "2026-11-17", "load before": "7.5 running processes (1 min)", "GPU": "none"},
            "papers": [dict(paper="P (x)", item="speed", theirs="2 ×", ours="3 ×", differs="", figures="see questions"), dict(paper="P (x)", item="quality", theirs="same", ours="same | equal", differs="d", figures="see answers")],
            "sweeps": {name: {"title": "Q", "x": "questions", "note": "A note.", "rounds": 2, "seconds": 1.0, "left_out": "", "commands": [], "values": {"auto": {"1": {"questions/s": [4.0, 6.0]}, "16": {"questions/s": [50.0, 70.0]}}, "flat": {"1": {"questions/s": [5.0]}}}}
                       for name in ("questions", "reuse")},
@@ -226,6 +226,8 @@ class Documentation(unittest.TestCase):
         self.assertIn("| 16 | 60 (50 to 70) | – |", speed)
         self.assertIn("| P: speed | 2 × | 3 × | – |", speed)
         self.assertNotIn("P: quality", speed)
+        self.assertIn("Other programs used the machine", speed)
+        self.assertIn("Not in this run: context, streams", " ".join(speed.split()))
         self.assertIn("| flat | 0.5 |", quality)
         self.assertIn("same \\| equal", quality)
         self.assertTrue(all(text.startswith("by hand\n") for text in (speed, quality)))
