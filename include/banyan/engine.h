@@ -85,6 +85,9 @@ struct EngineOptions {
 struct Receipt {
   std::int64_t prompt_tokens = 0;     // of streams that began, as if every one were alone
   std::int64_t prefilled_tokens = 0;  // rows computed for prompts
+  // Of prompts that begin like others, by fewer tokens than make a shared segment: their keys were
+  // copied instead.
+  std::int64_t copied_tokens = 0;
   std::int64_t loaded_tokens = 0;     // of prompts, whose keys came from the KV store instead
   std::int64_t saved_tokens = 0;      // handed to the store
   std::int64_t damaged_segments = 0;  // of the store, met and not used

@@ -191,6 +191,7 @@ nb::dict ReceiptOf(BoundEngine& self) {
   nb::dict fields;
   fields["prompt_tokens"] = receipt.prompt_tokens;
   fields["prefilled_tokens"] = receipt.prefilled_tokens;
+  fields["copied_tokens"] = receipt.copied_tokens;
   fields["loaded_tokens"] = receipt.loaded_tokens;
   fields["saved_tokens"] = receipt.saved_tokens;
   fields["generated_tokens"] = receipt.generated_tokens;

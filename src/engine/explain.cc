@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "engine/core.h"
 #include "engine/limit.h"
+#include "engine/sharing_forest.h"
 #include "engine/storage_rules.h"
 
 namespace banyan {
@@ -15,6 +16,9 @@ namespace {
 struct Level {
   std::int64_t alone = 0;
   std::int64_t stored = 0;
+  std::int64_t copied = 0;  // of those stored; the others are computed
+
+  std::int64_t computed() const { return stored - copied; }
 };
 
 // What waiting streams have in common.
@@ -56,9 +60,9 @@ std::int64_t MostTokens(const RequestTree& request, const RequestStream& stream)
 }
 
 // A forest of its own tells what sharing finds, without touching the one that runs.
-Sharing FindSharing(const WaitingLine& line, Forest forest, const StorageRules& rules) {
+Sharing FindSharing(const WaitingLine& line, size_t variants, const StorageRules& rules) {
   Sharing found;
-  std::vector<NodeSplit> splits;
+  SharingForest forest(variants);
   for (const auto& [request, index] : line.Fresh()) {
     const RequestStream& stream = request->streams[static_cast<size_t>(index)];
     const std::int64_t answer_tokens = MostTokens(*request, stream);
@@ -68,13 +72,13 @@ Sharing FindSharing(const WaitingLine& line, Forest forest, const StorageRules& 
       if (found.levels.size() < path.size()) found.levels.resize(path.size());
       for (size_t depth = 0; depth < path.size(); ++depth) {
         const RequestSegment& segment = request->segments[static_cast<size_t>(path[depth])];
-        const auto before = forest.TotalTokens();
-        node = forest.AddSegment(node,
-                                 {segment.tokens, segment.first_position, rules.Shares(depth),
-                                  rules.ScopeOf(*request, stream), request->variant},
-                                 splits);
+        const SharingForest::Found added =
+            forest.Add(node, {segment.tokens, segment.first_position, rules.Shares(depth),
+                              rules.ScopeOf(*request, stream), request->variant});
+        node = added.node;
         found.levels[depth].alone += static_cast<std::int64_t>(segment.tokens.size());
-        found.levels[depth].stored += forest.TotalTokens() - before;
+        found.levels[depth].stored += added.stored;
+        found.levels[depth].copied += added.copied;
       }
       found.tail_tokens += forest.TakenOver(node) + answer_tokens;
     }
@@ -82,6 +86,7 @@ Sharing FindSharing(const WaitingLine& line, Forest forest, const StorageRules& 
   for (const Level& level : found.levels) {
     found.all.alone += level.alone;
     found.all.stored += level.stored;
+    found.all.copied += level.copied;
   }
   return found;
 }
@@ -90,15 +95,18 @@ std::string Describe(const Sharing& sharing) {
   std::string text;
   for (size_t depth = 0; depth < sharing.levels.size(); ++depth) {
     const Level& level = sharing.levels[depth];
-    text += fmt::format("level {:<3} {} tokens as if alone, {} stored and computed ({:.1f}x)\n",
-                        depth, level.alone, level.stored,
-                        level.stored > 0
-                            ? static_cast<double>(level.alone) / static_cast<double>(level.stored)
-                            : 0.0);
+    const std::string kept = level.copied == 0
+                                 ? fmt::format("{} stored and computed", level.stored)
+                                 : fmt::format("{} stored, {} of them computed and {} copied",
+                                               level.stored, level.computed(), level.copied);
+    text +=
+        fmt::format("level {:<3} {} tokens as if alone, {} ({:.1f}x)\n", depth, level.alone, kept,
+                    static_cast<double>(level.alone) /
+                        static_cast<double>(std::max<std::int64_t>(1, level.computed())));
   }
   const Level& all = sharing.all;
   return text + fmt::format("prompts   {} tokens as if alone, {} computed, {} saved by sharing\n",
-                            all.alone, all.stored, all.alone - all.stored);
+                            all.alone, all.computed(), all.alone - all.computed());
 }
 
 }  // namespace
@@ -112,8 +120,7 @@ std::string EngineCore::Explain() {
   text += fmt::format("streams   {} waiting, at most {} at once, {} rows a step\n", waiting(),
                       max_streams(), row_limit_.most());
   const Sharing sharing =
-      FindSharing(admission_.line(), Forest(kCutKeys, std::vector<Digest>(model.variants.size())),
-                  StorageRules(options_));
+      FindSharing(admission_.line(), model.variants.size(), StorageRules(options_));
   text += Describe(sharing);
   const std::int64_t pages = streams_.cache().total_pages();
   const std::int64_t page_bytes = model.kernels->KvPageBytes(
@@ -123,6 +130,7 @@ std::string EngineCore::Explain() {
       "({} MiB)\n",
       sharing.all.stored, sharing.tail_tokens, pages * kPageTokens, page_bytes * pages >> 20);
   admission_.Admit();
+  streams_.CopyBeginnings();
   if (composer_.Decide(row_limit_.rows()).empty()) return text;
   plan_.Build(composer_.decision());
   const Batch& batch = plan_.batch();

@@ -28,15 +28,18 @@ NodeId StreamMemory::FindPath(const Stream& stream, std::int32_t leaf_segment) {
   std::vector<NodeSplit> splits;
   for (; next < path.size(); ++next) {
     RequestSegment& segment = segments[static_cast<size_t>(path[next])];
+    const std::int64_t tokens_before = forest_.TotalTokens();
     node = forest_.AddSegment(node,
                               {segment.tokens, segment.first_position, rules_.Shares(next), scope,
                                stream.request->variant},
                               splits);
     for (const NodeSplit& split : splits) {
       cache_.Split(split);
+      beginnings_.Split(split);
       if (stored_) stored_->Split(split);
     }
     splits.clear();
+    if (forest_.TotalTokens() > tokens_before) beginnings_.Added(node);
     if (rules_.Remembers(declared, next)) segment.node = forest_.Remember(node);
   }
   return node;
@@ -105,7 +108,9 @@ bool StreamMemory::GiveRoom(Stream& stream, const Room& room) {
   int cached = 0;
   for (const Branch& branch : stream.branches) {
     tail_pages += PagesFor(FirstTailKeys(stream, branch, most));
-    for (const NodeId node : forest_.Path(branch.leaf)) cached += cache_.filled(node);
+    for (const NodeId node : forest_.Path(branch.leaf)) {
+      cached += cache_.filled(node) + beginnings_.Ready(node);
+    }
   }
   const std::int64_t spare = stream.preempted ? 0 : room.spare;
   if (missing + tail_pages + spare > cache_.available_pages()) {

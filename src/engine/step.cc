@@ -45,6 +45,7 @@ bool EngineCore::LaunchNext() {
         Timer timer(times_.plan_seconds);
         streams_.TakeLoaded(0.0);
         admission_.Admit();
+        streams_.CopyBeginnings();
         rows = composer_.Decide(row_limit_.rows()).rows();
         if (rows == 0 && admission_.running().empty() && !admission_.line().empty()) {
           continue;  // all gave way or failed

@@ -168,6 +168,20 @@ int StepComposer::MissingRows(const Stream& stream) {
   return missing;
 }
 
+// A node of path_ that will begin with a copy of another's beginning waits, and so does what comes
+// after it: that beginning takes their place. They have the same parent.
+bool StepComposer::AwaitBeginning() {
+  for (size_t i = 0; i < path_.size(); ++i) {
+    if (path_[i].filled > 0) continue;
+    const std::optional<CommonBeginning> awaited = memory_.Awaited(path_[i].node);
+    if (!awaited) continue;
+    path_.resize(i);
+    path_.push_back({awaited->node, awaited->tokens, memory_.cache().filled(awaited->node)});
+    return true;
+  }
+  return false;
+}
+
 // What must be in memory before the stream's next token, into path_. A stream that was preempted
 // also has its answer so far to compute; if the answer is one segment with the prompt's last
 // (Forest::AddTail), which it begins as a copy of, that one must be there first.
@@ -181,12 +195,14 @@ void StepComposer::ShowPath(const Stream& stream, const Branch& branch) {
   }
   std::reverse(path_.begin(), path_.end());
   path_has_logits_ = false;
+  const bool awaits = AwaitBeginning();
   const auto loading = std::ranges::find_if(
       path_, [this](const PromptNode& node) { return memory_.Loading(node.node); });
   if (loading != path_.end()) {  // it, and what comes after it, waits
     path_.erase(loading, path_.end());
     return;
   }
+  if (awaits) return;
   if (memory_.HasWritten(stream)) {
     if (stream.skeleton) return;  // its tokens are fed again one by one, with the others'
     const int taken = memory_.forest().TakenOver(branch.leaf);

@@ -46,6 +46,7 @@ class StepComposer {
   void DecidePrompt(const Stream& stream, int most_rows);
   void DecideFirstToken(const Stream& panel);
   int MissingRows(const Stream& stream);
+  bool AwaitBeginning();
   void ShowPath(const Stream& stream, const Branch& branch);
 
   const Limits limits_;

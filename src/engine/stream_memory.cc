@@ -7,6 +7,10 @@
 namespace banyan {
 namespace {
 
+// Rows that take a device about as long as it takes to read the weights once more. On a CPU a few
+// rows do.
+constexpr std::int64_t kWorthADeviceStep = 256;
+
 std::vector<Digest> RootNames(const Model::Parts& model) {
   std::vector<Digest> names;
   for (const ModelVariant& variant : model.variants) names.push_back(variant.kv_name);
@@ -21,7 +25,8 @@ StreamMemory::StreamMemory(const Model::Parts& model, KvMemory& pages, const Eng
       pages_(pages),
       rules_(options),
       forest_(kCutKeys, RootNames(model)),
-      cache_(forest_, pages.pages) {
+      cache_(forest_, pages.pages),
+      beginnings_(forest_, cache_, model.kernels->asynchronous() ? kWorthADeviceStep : 0) {
   if (options.kv_store && options.strategy != Strategy::kNoAttention) {
     stored_ = std::make_unique<StoredKv>(options.kv_store, options.kv_save,
                                          StoredKv::Engine{model, forest_, cache_, pages});
@@ -65,6 +70,15 @@ void StreamMemory::ForgetPaths(const Stream& stream) {
 
 void StreamMemory::Append(const Stream& stream, TokenId token) {
   for (const Branch& branch : stream.branches) forest_.Append(branch.tail, token);
+}
+
+void StreamMemory::CopyBeginnings() {
+  for (;;) {
+    copies_.clear();
+    beginnings_.Take([this](NodeId node) { return Loading(node); }, copies_);
+    if (copies_.empty()) return;
+    kernels_.CopyPages(copies_, pages_);
+  }
 }
 
 void StreamMemory::FillTails(std::span<const Branch> branches) {
@@ -119,6 +133,7 @@ void StreamMemory::Report(Receipt& receipt) const {
   const std::int64_t page_bytes =
       kernels_.KvPageBytes({config_.layers, config_.kv_heads, config_.head_dim});
   receipt.prompt_tokens = prompt_tokens_;
+  receipt.copied_tokens = beginnings_.copied_tokens();
   receipt.kv_bytes_peak = page_bytes * cache_.peak_pages();
   receipt.kv_bytes_total = page_bytes * cache_.total_pages();
   receipt.kv_bytes_held = page_bytes * (cache_.total_pages() - cache_.available_pages());

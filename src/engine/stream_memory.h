@@ -12,10 +12,12 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "banyan/engine.h"
+#include "engine/common_beginnings.h"
 #include "engine/storage_rules.h"
 #include "engine/stored_kv.h"
 #include "engine/stream.h"
@@ -52,6 +54,8 @@ class StreamMemory {
   void EvictCached() { cache_.EvictAll(); }
 
   void Append(const Stream& stream, TokenId token);
+  // Copies what nodes of prompts have in common with others, as far as it is computed.
+  void CopyBeginnings();
   // Those tails that begin with their prompt's last segment and have no keys yet get copies of that
   // segment's pages. REQUIRES: the segment is computed.
   void FillTails(std::span<const Branch> branches);
@@ -62,6 +66,8 @@ class StreamMemory {
   const KvCache& cache() const { return cache_; }
   int Tokens(NodeId node) const { return static_cast<int>(forest_.at(node).tokens.size()); }
   bool Complete(NodeId node) const { return cache_.filled(node) == Tokens(node); }
+  // The beginning of another node that must be there before rows of this one (CommonBeginnings).
+  std::optional<CommonBeginning> Awaited(NodeId node) const { return beginnings_.Awaited(node); }
   // Tokens of the stream's answers so far, and those of them that have keys.
   int Written(const Stream& stream) const;
   int Fed(const Stream& stream) const;
@@ -95,8 +101,9 @@ class StreamMemory {
   const StorageRules rules_;
   Forest forest_;
   KvCache cache_;
+  CommonBeginnings beginnings_;
   std::unique_ptr<StoredKv> stored_;  // null: no KV store
-  std::vector<PageCopy> copies_;      // of FillTails; memory is used again
+  std::vector<PageCopy> copies_;      // memory is used again
   std::int64_t prompt_tokens_ = 0;    // of streams that began
 };
 

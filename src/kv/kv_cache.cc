@@ -68,6 +68,11 @@ int KvCache::filled(NodeId node) const {
   return kv == nullptr ? 0 : kv->filled;
 }
 
+bool KvCache::held(NodeId node) const {
+  const NodeKv* kv = Find(node);
+  return kv != nullptr && kv->holders > 0;
+}
+
 void KvCache::MarkFilled(NodeId node, int keys) {
   NodeKv& kv = Of(node);
   BANYAN_CHECK(PagesFor(keys) <= static_cast<int>(kv.pages.size()));

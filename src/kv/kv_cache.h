@@ -37,6 +37,7 @@ class KvCache {
   // Pages that are missing for that.
   int MissingPages(NodeId node, int keys) const;
 
+  bool held(NodeId node) const;
   // Keys of the node whose K and V are in memory.
   int filled(NodeId node) const;
   void MarkFilled(NodeId node, int keys);

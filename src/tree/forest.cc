@@ -1,71 +1,75 @@
 #include "tree/forest.h"
 
 #include <algorithm>
+#include <iterator>
+#include <tuple>
 
 #include "base/error.h"
 
 namespace banyan {
-namespace {
-
-std::uint64_t Mix(std::uint64_t hash, std::uint64_t value) {
-  hash ^= value + 0x9e3779b97f4a7c15ull + (hash << 6) + (hash >> 2);
-  hash *= 0xff51afd7ed558ccdull;
-  return hash ^ (hash >> 33);
-}
-
-}  // namespace
-
 Forest::Forest(int cut_tokens, std::vector<Digest> root_names)
     : cut_(cut_tokens), root_names_(std::move(root_names)) {
   BANYAN_CHECK(cut_tokens > 0 && !root_names_.empty());
 }
 
-// Shared nodes are looked up by where they begin and by their first cut (or by all their tokens
-// when they are shorter, since sharing is by whole cuts or by equality).
-std::uint64_t Forest::LookupKey(NodeId parent, std::int32_t position, std::int32_t offset,
-                                std::span<const TokenId> tokens, const RootKey& root) const {
-  std::uint64_t hash =
-      Mix(static_cast<std::uint64_t>(parent.value) + 1, static_cast<std::uint64_t>(position));
-  hash = Mix(hash, static_cast<std::uint64_t>(offset));
-  const size_t keyed = std::min(tokens.size(), static_cast<size_t>(cut_));
-  hash = Mix(hash, keyed);
-  if (!parent.valid()) {
-    hash = Mix(Mix(hash, root.scope), static_cast<std::uint64_t>(root.variant));
-  }
-  for (size_t i = 0; i < keyed; ++i) hash = Mix(hash, static_cast<std::uint64_t>(tokens[i]));
-  return hash;
+bool Forest::Beginning::SamePlace(const Beginning& other) const {
+  return parent == other.parent && position == other.position && offset == other.offset &&
+         root == other.root;
 }
 
-NodeId Forest::FindChild(NodeId parent, std::int32_t position, std::int32_t offset,
-                         std::span<const TokenId> tokens, const RootKey& root) const {
-  const size_t keyed = std::min(tokens.size(), static_cast<size_t>(cut_));
-  const auto [begin, end] = index_.equal_range(LookupKey(parent, position, offset, tokens, root));
-  for (auto it = begin; it != end; ++it) {
-    const Node& node = at(it->second);
-    if (node.parent != parent || node.first_position != position || node.segment_offset != offset) {
-      continue;
-    }
-    if (std::min(node.tokens.size(), static_cast<size_t>(cut_)) != keyed) continue;
-    if (!parent.valid() && KeyOf(node) != root) continue;
-    if (std::equal(tokens.begin(), tokens.begin() + static_cast<std::ptrdiff_t>(keyed),
-                   node.tokens.begin())) {
-      return it->second;
-    }
-  }
-  return NodeId();
+bool Forest::Beginning::operator<(const Beginning& other) const {
+  const auto place = [](const Beginning& b) {
+    return std::tuple(b.parent.value, b.position, b.offset, b.root.scope, b.root.variant);
+  };
+  const auto mine = place(*this), theirs = place(other);
+  if (mine != theirs) return mine < theirs;
+  return std::ranges::lexicographical_compare(tokens, other.tokens);
+}
+
+Forest::Beginning Forest::BeginningOf(NodeId id) const {
+  const Node& node = at(id);
+  const size_t keyed = std::min(node.tokens.size(), static_cast<size_t>(cut_));
+  return {node.parent, node.first_position, node.segment_offset,
+          node.parent.valid() ? RootKey() : KeyOf(node), std::span(node.tokens).first(keyed)};
+}
+
+NodeId Forest::FindChild(const Beginning& beginning) const {
+  const auto found = index_.find(beginning);
+  return found == index_.end() ? NodeId() : *found;
+}
+
+CommonBeginning Forest::FindCommon(NodeId id) const {
+  BANYAN_CHECK(!at(id).growing);
+  CommonBeginning best;
+  if (!at(id).shared) return best;
+  const auto self = index_.find(id);
+  const Beginning mine = BeginningOf(id);
+  const auto compare = [&](NodeId other) {
+    const Beginning theirs = BeginningOf(other);
+    if (!mine.SamePlace(theirs)) return;
+    const auto differ = std::ranges::mismatch(mine.tokens, theirs.tokens);
+    const auto common = static_cast<std::int32_t>(differ.in1 - mine.tokens.begin());
+    if (common == 0 || common < best.tokens) return;
+    if (common == best.tokens && at(other).serial > at(best.node).serial) return;
+    best = {other, common};
+  };
+  if (self != index_.begin()) compare(*std::prev(self));
+  if (std::next(self) != index_.end()) compare(*std::next(self));
+  return best;
 }
 
 NodeId Forest::AddSegment(NodeId parent, const Segment& segment, std::vector<NodeSplit>& splits) {
   BANYAN_CHECK(!segment.tokens.empty());
   BANYAN_CHECK(!parent.valid() || !at(parent).growing);
-  const RootKey root{segment.scope, segment.variant};
   BANYAN_CHECK(static_cast<size_t>(segment.variant) < root_names_.size());
   std::span<const TokenId> rest = segment.tokens;
   std::int32_t position =
       segment.first_position.value_or(parent.valid() ? at(parent).end_position() : 0);
   std::int32_t offset = 0;
   while (segment.share) {
-    const NodeId child = FindChild(parent, position, offset, rest, root);
+    const RootKey root = parent.valid() ? RootKey() : RootKey{segment.scope, segment.variant};
+    const size_t keyed = std::min(rest.size(), static_cast<size_t>(cut_));
+    const NodeId child = FindChild({parent, position, offset, root, rest.first(keyed)});
     if (!child.valid()) break;
     const std::vector<TokenId>& tokens = at(child).tokens;
     const auto mismatch = std::mismatch(rest.begin(), rest.end(), tokens.begin(), tokens.end());
@@ -179,25 +183,9 @@ NodeId Forest::NewNode(Node node) {
   return id;
 }
 
-void Forest::Index(NodeId id) {
-  const Node& node = at(id);
-  index_.emplace(
-      LookupKey(node.parent, node.first_position, node.segment_offset, node.tokens, KeyOf(node)),
-      id);
-}
+void Forest::Index(NodeId id) { BANYAN_CHECK(index_.insert(id).second); }
 
-void Forest::Unindex(NodeId id) {
-  const Node& node = at(id);
-  const auto [begin, end] = index_.equal_range(
-      LookupKey(node.parent, node.first_position, node.segment_offset, node.tokens, KeyOf(node)));
-  for (auto it = begin; it != end; ++it) {
-    if (it->second == id) {
-      index_.erase(it);
-      return;
-    }
-  }
-  BANYAN_CHECK(false);
-}
+void Forest::Unindex(NodeId id) { BANYAN_CHECK(index_.erase(id) == 1); }
 
 std::vector<Digest> CutNames(const RunPlace& place, std::span<const TokenId> tokens,
                              int cut_tokens) {
@@ -283,8 +271,7 @@ void Forest::CheckInvariants() const {
     if (!node.shared) continue;
     ++indexed;
     const NodeId self(static_cast<std::int32_t>(i));
-    BANYAN_CHECK(FindChild(node.parent, node.first_position, node.segment_offset, node.tokens,
-                           KeyOf(node)) == self);
+    BANYAN_CHECK(FindChild(BeginningOf(self)) == self);
   }
   BANYAN_CHECK(indexed == index_.size());
   BANYAN_CHECK(tokens == total_tokens_);

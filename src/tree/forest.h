@@ -7,6 +7,9 @@
 //   context A = cuts 0 1 2 3 4       [0 1 2]──[3 4]       node [0 1 2] is shared,
 //   context B = cuts 0 1 2 5              └───[5]         cuts count from the segment's start
 //
+// What segments have in common beyond that, fewer tokens than a cut, each of them has for itself;
+// FindCommon tells where it is, so that it can be copied and need not be computed.
+//
 // The answer of a stream is a segment of its own, its tail, unless the prompt ends with a short
 // segment (at most half a cut): that one and the answer are one segment then, of which the tail has
 // all, so that a step reads one piece of keys for them and not two.
@@ -24,8 +27,8 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <span>
-#include <unordered_map>
 #include <vector>
 
 #include "banyan/types.h"
@@ -65,6 +68,12 @@ struct NodeSplit {
   std::int32_t tokens = 0;
 };
 
+// The first `tokens` tokens of a node, which another one begins with too.
+struct CommonBeginning {
+  NodeId node;
+  std::int32_t tokens = 0;  // 0: none, and no node
+};
+
 // Where a run of tokens stands: what comes before it, and how far into its segment it begins.
 struct RunPlace {
   Digest above{};  // the name of what comes before
@@ -85,6 +94,8 @@ class Forest {
   Forest(int cut_tokens, std::vector<Digest> root_names);
   Forest(int cut_tokens, const Digest& root_name)
       : Forest(cut_tokens, std::vector<Digest>{root_name}) {}
+  Forest(const Forest&) = delete;  // its index refers to it
+  Forest& operator=(const Forest&) = delete;
 
   struct Segment {
     std::span<const TokenId> tokens;             // not empty
@@ -97,6 +108,11 @@ class Forest {
   // Finds or adds the segment under `parent` (invalid: as a root) and returns the node of its last
   // token. Divisions that were needed are appended to `splits`.
   NodeId AddSegment(NodeId parent, const Segment& segment, std::vector<NodeSplit>& splits);
+
+  // Of the shared nodes that begin where `node` does, the one that agrees with it in most tokens.
+  // These are fewer than a cut, or all of a node that is shorter; a key and a value of them is the
+  // same in both nodes. Of several the oldest neighbour in order. REQUIRES: sealed.
+  CommonBeginning FindCommon(NodeId node) const;
 
   // The tail of a stream whose prompt ends with `leaf`: a growing node. It begins with the leaf's
   // tokens and stands beside it, or is empty and right after it, as TakenOver says.
@@ -137,10 +153,28 @@ class Forest {
     bool operator==(const RootKey&) const = default;
   };
   static RootKey KeyOf(const Node& node) { return {node.scope, node.variant}; }
-  std::uint64_t LookupKey(NodeId parent, std::int32_t position, std::int32_t offset,
-                          std::span<const TokenId> tokens, const RootKey& root) const;
-  NodeId FindChild(NodeId parent, std::int32_t position, std::int32_t offset,
-                   std::span<const TokenId> tokens, const RootKey& root) const;
+  // What shared sealed nodes are looked up by: where they begin, and their first cut (or all their
+  // tokens when they are shorter, since sharing is by whole cuts or by equality).
+  struct Beginning {
+    NodeId parent;
+    std::int32_t position = 0, offset = 0;
+    RootKey root = {};  // of a root
+    std::span<const TokenId> tokens;
+
+    bool SamePlace(const Beginning& other) const;
+    bool operator<(const Beginning& other) const;
+  };
+  struct Before {
+    using is_transparent = void;
+    const Forest* forest;
+    bool operator()(NodeId a, NodeId b) const {
+      return forest->BeginningOf(a) < forest->BeginningOf(b);
+    }
+    bool operator()(NodeId a, const Beginning& b) const { return forest->BeginningOf(a) < b; }
+    bool operator()(const Beginning& a, NodeId b) const { return a < forest->BeginningOf(b); }
+  };
+  Beginning BeginningOf(NodeId node) const;
+  NodeId FindChild(const Beginning& beginning) const;
   NodeId NewNode(Node node);
   void Index(NodeId node);
   void Unindex(NodeId node);
@@ -154,7 +188,9 @@ class Forest {
   std::vector<bool> alive_;
   std::int64_t total_tokens_ = 0;
   std::uint64_t next_serial_ = 1;
-  std::unordered_multimap<std::uint64_t, NodeId> index_;  // by LookupKey of shared sealed nodes
+  // Shared sealed nodes. Those that begin at one place stand together, in order of their tokens, so
+  // that none has more in common with a node than one of its neighbours.
+  std::set<NodeId, Before> index_{Before{this}};
 };
 
 }  // namespace banyan

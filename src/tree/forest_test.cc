@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 #include <random>
 #include <set>
@@ -117,6 +118,40 @@ TEST_F(ForestTest, LessThanACutIsNotShared) {
   EXPECT_NE(Add({1, 2, 3, 9}), a);  // three equal tokens
   EXPECT_EQ(forest_.size(), 3u);
   EXPECT_TRUE(splits_.empty());
+}
+
+TEST_F(ForestTest, WhatIsLessThanACutIsFoundForCopying) {
+  const NodeId a = Add({1, 2, 3, 4, 5, 6});
+  EXPECT_EQ(forest_.FindCommon(a).tokens, 0);  // it is the only one
+  EXPECT_FALSE(forest_.FindCommon(a).node.valid());
+  const NodeId b = Add({1, 2, 3, 9, 9});
+  EXPECT_EQ(forest_.FindCommon(b).node, a);
+  EXPECT_EQ(forest_.FindCommon(b).tokens, 3);
+  const NodeId c = Add({1, 2});  // all of it
+  EXPECT_EQ(forest_.FindCommon(c).node, a);
+  EXPECT_EQ(forest_.FindCommon(c).tokens, 2);
+  const NodeId d = Add({1, 2, 3, 9});        // of several, the one that has most
+  EXPECT_EQ(forest_.FindCommon(d).node, a);  // b was divided: its first cut is a node of its own
+  EXPECT_EQ(d, forest_.at(b).parent);
+  EXPECT_EQ(forest_.FindCommon(Add({1, 2, 3, 9, 8})).tokens, 0);  // 8 is below that one
+  // Beyond whole cuts, within the next.
+  const NodeId e = Add({1, 2, 3, 4, 5, 7});
+  EXPECT_EQ(forest_.FindCommon(e).node, a);
+  EXPECT_EQ(forest_.FindCommon(e).tokens, 1);
+  EXPECT_EQ(forest_.FindCommon(Add({2, 2, 3})).tokens, 0);
+}
+
+TEST_F(ForestTest, NothingIsInCommonElsewhere) {
+  const NodeId a = Add({1, 2, 3, 4, 5, 6});
+  EXPECT_EQ(forest_.FindCommon(Add(a, {1, 2, 3, 5})).tokens, 0);  // below another parent
+  EXPECT_EQ(forest_.FindCommon(Add(NodeId(), {1, 2, 3, 6}, /*share=*/false)).tokens, 0);
+  const Tokens tokens{1, 2, 3, 7};
+  const auto add = [&](const Forest::Segment& segment) {
+    return forest_.FindCommon(forest_.AddSegment(NodeId(), segment, splits_)).tokens;
+  };
+  EXPECT_EQ(add({.tokens = tokens, .first_position = 1}), 0);
+  EXPECT_EQ(add({.tokens = tokens, .first_position = {}, .scope = 5}), 0);
+  EXPECT_EQ(add({.tokens = tokens, .first_position = {}}), 3);
 }
 
 TEST_F(ForestTest, ABeginningOfWholeCutsIsTheUpperNode) {
@@ -289,6 +324,28 @@ CutKey KeyOf(const Held& held, size_t segment, size_t end) {
   return key;
 }
 
+// The most that any other shared node at the same place has in common, of its first cut.
+int MostInCommon(const Forest& forest, NodeId id, const std::set<NodeId>& nodes) {
+  const Node& node = forest.at(id);
+  size_t most = 0;
+  for (const NodeId other_id : nodes) {
+    const Node& other = forest.at(other_id);
+    if (other_id == id || !node.shared || !other.shared || other.parent != node.parent ||
+        other.first_position != node.first_position ||
+        other.segment_offset != node.segment_offset) {
+      continue;
+    }
+    size_t common = 0;
+    while (common < std::min(node.tokens.size(), other.tokens.size()) &&
+           node.tokens[common] == other.tokens[common]) {
+      ++common;
+    }
+    most = std::max(most, common);
+  }
+  EXPECT_LE(most, static_cast<size_t>(kCut));
+  return static_cast<int>(most);
+}
+
 // Maps every cut of the path to (node, offset in it) and checks tokens and positions on the way.
 std::map<CutKey, std::pair<NodeId, int>> CutsOf(const Forest& forest, const Held& held) {
   std::map<CutKey, std::pair<NodeId, int>> cuts;
@@ -383,6 +440,9 @@ TEST(ForestProperty, RandomOperationsAgainstTwin) {
         }
       }
       EXPECT_EQ(forest.size(), nodes.size());
+      for (const NodeId node : nodes) {
+        EXPECT_EQ(forest.FindCommon(node).tokens, MostInCommon(forest, node, nodes));
+      }
       if (::testing::Test::HasFailure()) return;
     }
   }

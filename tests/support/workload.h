@@ -117,7 +117,7 @@ class Workload {
       }
     }
     if (static_cast<int>(tokens.size()) > room) tokens.resize(static_cast<size_t>(room));
-    if (tokens.size() > 100) seen_.push_back(tokens);
+    if (tokens.size() > 20) seen_.push_back(tokens);
     return tokens;
   }
 

@@ -151,6 +151,7 @@ std::string JobReceipt::ToJson() const {
   json["prefilled_tokens"] = engine.prefilled_tokens;
   json["shared_tokens"] = shared_tokens;
   json["unwritten_tokens"] = unwritten_tokens;
+  json["copied_tokens"] = engine.copied_tokens;
   json["loaded_tokens"] = engine.loaded_tokens;
   json["saved_tokens"] = engine.saved_tokens;
   json["damaged_segments"] = engine.damaged_segments;

@@ -2,17 +2,16 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
-#include <vector>
 
 #include "banyan/request.h"
+#include "engine/sharing_forest.h"
 
 namespace banyan {
 
 struct PromptCount {
   std::int64_t answers = 0;
   std::int64_t prompt_tokens = 0;  // as if every answer, and every expert of one, were alone
-  std::int64_t unique_tokens = 0;  // with sharing
+  std::int64_t unique_tokens = 0;  // to compute, with sharing
   std::int64_t longest_prompt = 0;
   std::int64_t answer_tokens_limit = 0;  // if no answer ended early
 
@@ -21,12 +20,16 @@ struct PromptCount {
 
 class PromptCounter {
  public:
-  // A root that is the last one's again (the instruction of a job) is not computed again.
+  // What earlier prompts have is not computed again, as far as they are remembered.
   PromptCount Count(const PromptSegment& root);
 
  private:
-  std::vector<TokenId> last_root_;
-  std::string last_adapter_;
+  static constexpr std::int64_t kRememberedTokens = 1 << 22;
+
+  void Visit(const PromptSegment& segment, NodeId parent, std::int64_t above, std::uint64_t scope,
+             PromptCount& count);
+
+  SharingForest forest_{1, kRememberedTokens};
 };
 
 }  // namespace banyan

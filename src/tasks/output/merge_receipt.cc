@@ -43,8 +43,9 @@ std::string SumReceipts(const std::vector<std::string>& receipts,
             "{}: is the receipt of none of the shards as they are now, or comes twice", path);
     }
     missing.erase(shard);
-    for (const char* name : {"rows_this_run", "prompt_tokens", "prefilled_tokens", "shared_tokens",
-                             "generated_tokens", "preempted", "steps", "streams"}) {
+    for (const char* name :
+         {"rows_this_run", "prompt_tokens", "prefilled_tokens", "shared_tokens", "copied_tokens",
+          "generated_tokens", "preempted", "steps", "streams"}) {
       sums[name] = sums.value(name, std::int64_t{0}) + receipt.value(name, std::int64_t{0});
     }
     const double seconds = receipt.at("seconds").value("total", 0.0);

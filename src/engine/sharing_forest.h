@@ -1,0 +1,42 @@
+// What prompts will have in common, found as the engine finds it, and nothing computed: for
+// predictions.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <limits>
+#include <vector>
+
+#include "base/strong_int.h"
+#include "tree/forest.h"
+
+namespace banyan {
+
+class SharingForest {
+ public:
+  // `most_tokens`: what it remembers. Beyond that the oldest leaves go, as a cache's do.
+  explicit SharingForest(std::size_t variants = 1,
+                         std::int64_t most_tokens = std::numeric_limits<std::int64_t>::max());
+
+  struct Found {
+    NodeId node;              // of the segment's last token
+    std::int64_t stored = 0;  // tokens that were not there
+    std::int64_t copied = 0;  // of them, whose keys another node has (CommonBeginnings)
+
+    std::int64_t computed() const { return stored - copied; }
+  };
+  // The segment below `parent`, which was found since the last Forget.
+  Found Add(NodeId parent, const Forest::Segment& segment);
+  // Between two requests: makes room.
+  void Forget();
+
+  std::int32_t TakenOver(NodeId leaf) const { return forest_.TakenOver(leaf); }
+
+ private:
+  Forest forest_;
+  const std::int64_t most_tokens_;
+  std::deque<NodeMemory> added_;  // oldest first
+  std::vector<NodeSplit> splits_;
+};
+
+}  // namespace banyan
