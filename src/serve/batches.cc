@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/characters.h"
 #include "base/error.h"
 #include "base/json_row.h"
 #include "serve/api_error.h"
@@ -29,19 +30,15 @@ bool IsOver(const OrderedJson& batch) {
 
 constexpr std::int64_t kMostBatches = 10'000;  // of a tenant
 // OpenAI's, of metadata.
-constexpr size_t kMostPairs = 16, kLongestName = 64, kLongestValue = 512;
-
-size_t CharactersOf(std::string_view text) {
-  return static_cast<size_t>(std::ranges::count_if(
-      text, [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
-}
+constexpr size_t kMostPairs = 16;
+constexpr std::int64_t kLongestName = 64, kLongestValue = 512;  // characters
 
 OrderedJson ReadMetadata(Parameters& parameters) {
   const Json* metadata = parameters.Find("metadata");
   if (metadata == nullptr) return {};
   const auto fits = [](const std::string& name, const Json& value) {
-    return CharactersOf(name) <= kLongestName && value.is_string() &&
-           CharactersOf(value.get_ref<const std::string&>()) <= kLongestValue;
+    return CountCharacters(name) <= kLongestName && value.is_string() &&
+           CountCharacters(value.get_ref<const std::string&>()) <= kLongestValue;
   };
   bool good = metadata->is_object() && metadata->size() <= kMostPairs;
   if (good) {

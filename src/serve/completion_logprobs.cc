@@ -6,6 +6,7 @@
 #include <cmath>
 #include <string>
 
+#include "base/characters.h"
 #include "load/model_parts.h"
 
 namespace banyan {
@@ -35,11 +36,6 @@ OrderedJson Entry(const Text& text, TokenId token, float logprob) {
   return entry;
 }
 
-size_t CharactersOf(const std::string& bytes) {
-  return static_cast<size_t>(std::ranges::count_if(
-      bytes, [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
-}
-
 }  // namespace
 
 OrderedJson ChatLogprobs(const Text& text, const ScoredTokens& scored) {
@@ -66,7 +62,7 @@ OrderedJson TextLogprobs(const Text& text, const ScoredTokens& scored, size_t& o
     tokens.push_back(bytes);
     logprobs.push_back(Logprob(scored.logprobs[i]));
     offsets.push_back(offset);
-    offset += CharactersOf(bytes);
+    offset += static_cast<size_t>(CountCharacters(bytes));
     if (i >= scored.top.size()) continue;
     OrderedJson others = OrderedJson::object();
     for (const ScoredToken& other : scored.top[i]) {

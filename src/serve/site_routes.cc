@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "base/byte_source.h"
+#include "base/characters.h"
 #include "base/error.h"
 #include "base/json_row.h"
 #include "base/work_budget.h"
@@ -95,8 +96,7 @@ void Site::Documents(const HttpRequest& request, HttpReply& reply) {
   } catch (const Error& error) {
     throw ApiError(error.kind() == ErrorKind::kLimit ? 413 : 400, error.what());
   }
-  size_t characters = 0;
-  for (const char c : text) characters += (static_cast<unsigned char>(c) & 0xC0) != 0x80;
+  const std::int64_t characters = CountCharacters(text);
   static constexpr const char* kKinds[] = {"text", "html", "pdf"};
   SendJson(reply, DumpJson(OrderedJson{{"name", name},
                                        {"kind", kKinds[static_cast<int>(kind)]},

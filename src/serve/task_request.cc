@@ -6,6 +6,7 @@
 #include <set>
 #include <utility>
 
+#include "base/characters.h"
 #include "base/error.h"
 #include "base/json_row.h"
 #include "base/work_budget.h"
@@ -20,9 +21,8 @@
 namespace banyan {
 namespace {
 
-size_t Characters(std::string_view text) {
-  return static_cast<size_t>(std::ranges::count_if(
-      text, [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
+size_t Characters(const Json& text) {
+  return static_cast<size_t>(CountCharacters(text.get_ref<const std::string&>()));
 }
 
 const Json& ListOf(Parameters& parameters, const char* name, int most) {
@@ -60,7 +60,7 @@ size_t CharactersOfDocuments(const Json& thing) {
   if (documents == thing.end() || !documents->is_array()) return 0;
   for (const Json& document : *documents) {
     const Json text = document.is_object() ? document.value("text", Json()) : document;
-    if (text.is_string()) characters += Characters(text.get_ref<const std::string&>());
+    if (text.is_string()) characters += Characters(text);
   }
   return characters;
 }
@@ -79,7 +79,7 @@ void AddDocuments(const Json& list, const char* text_name, TaskRequest& request)
     }
     if (value.is_object() && value.contains("text")) {
       if (value.at("text").is_string()) {
-        characters = Characters(value.at("text").get_ref<const std::string&>());
+        characters = Characters(value.at("text"));
       }
       if (std::string_view(text_name) != "text") {
         Json text = std::move(value["text"]);
@@ -255,7 +255,7 @@ TaskRequest ReadRagRequest(ServeContext& context, std::string_view body) {
       if (!document.contains("id") || document.at("id").is_null()) document["id"] = id;
       id = document.at("id");
       if (document.contains("text") && document.at("text").is_string()) {
-        characters = Characters(document.at("text").get_ref<const std::string&>());
+        characters = Characters(document.at("text"));
       }
     }
     request.documents.push_back({{"id", id}, {"characters", characters}});

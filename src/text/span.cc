@@ -1,5 +1,6 @@
 #include "text/span.h"
 
+#include "base/characters.h"
 #include "base/spaces.h"
 
 #include <cctype>
@@ -12,12 +13,6 @@ bool IsSpace(char c) { return kSpaces.find(c) != std::string_view::npos; }
 
 // Of scripts that put spaces between words; others have no borders to keep.
 bool IsWordByte(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0; }
-
-std::int64_t CountCharacters(std::string_view text) {
-  std::int64_t count = 0;
-  for (const char c : text) count += (static_cast<unsigned char>(c) & 0xC0) != 0x80 ? 1 : 0;
-  return count;
-}
 
 // The end of `words` when the document has them at `begin`; npos when it does not.
 size_t MatchAt(std::string_view document, size_t begin, std::string_view words) {

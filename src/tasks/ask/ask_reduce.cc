@@ -4,6 +4,7 @@
 #include <cmath>
 #include <map>
 
+#include "base/characters.h"
 #include "base/error.h"
 #include "tasks/ask/ask_work.h"
 #include "tasks/job/null_answer.h"
@@ -18,15 +19,10 @@ using OrderedJson = nlohmann::ordered_json;
 constexpr size_t kMostPassages = 4;
 constexpr size_t kPassageBytes = 1200;  // around an answer
 
-std::int64_t CharactersOf(std::string_view text) {
-  return std::ranges::count_if(
-      text, [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; });
-}
-
 // Where the character with this number begins.
 size_t ByteOfCharacter(std::string_view text, std::int64_t character) {
   for (size_t at = 0; at < text.size(); ++at) {
-    if ((static_cast<unsigned char>(text[at]) & 0xC0) == 0x80) continue;
+    if (!BeginsCharacter(text[at])) continue;
     if (character-- == 0) return at;
   }
   return text.size();
@@ -116,8 +112,8 @@ bool AskWork::ReducedCounts(const Asked& asked, const Part& best) const {
 // Characters of the record's context.
 TextSpan AskWork::SpanOf(std::string_view piece) const {
   const auto before = static_cast<size_t>(piece.data() - record_.context.data());
-  const std::int64_t start = CharactersOf(std::string_view(record_.context).substr(0, before));
-  return {start, start + CharactersOf(piece)};
+  const std::int64_t start = CountCharacters(std::string_view(record_.context).substr(0, before));
+  return {start, start + CountCharacters(piece)};
 }
 
 // Which part answered, or what was read together; and what the parts answered.

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "banyan/extract.h"
+#include "base/characters.h"
 #include "base/json_row.h"
 
 namespace banyan {
@@ -15,11 +16,7 @@ using OrderedJson = nlohmann::ordered_json;
 constexpr size_t kExampleWidth = 28;  // characters
 constexpr size_t kExamplesShown = 3;  // different ones
 
-bool BeginsCharacter(char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }
-
-size_t WidthOf(const std::string& text) {
-  return static_cast<size_t>(std::ranges::count_if(text, BeginsCharacter));
-}
+size_t WidthOf(const std::string& text) { return static_cast<size_t>(CountCharacters(text)); }
 
 // As many characters as fit.
 std::string Cut(const std::string& text, size_t width) {

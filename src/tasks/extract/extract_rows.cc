@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/characters.h"
 #include "base/json_row.h"
 #include "tasks/extract/extract_convert.h"
 #include "tasks/extract/extract_work.h"
@@ -75,11 +76,6 @@ OrderedJson RemarksOf(const std::vector<ExtractedValue>& values, double min_conf
   return remarks;
 }
 
-std::int64_t CharactersIn(std::string_view text) {
-  return std::ranges::count_if(
-      text, [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; });
-}
-
 // The value at a leaf's path; null when an object on the way is.
 OrderedJson AtPath(const OrderedJson& values, const std::vector<std::string>& path) {
   const OrderedJson* at = &values;
@@ -105,7 +101,7 @@ std::vector<ExtractedValue> ExtractWork::ValuesOfPart(const Part& part, size_t d
   const std::string_view text = part.documents[document];
   const DocumentHints hints = HintsOf(text);
   const std::int64_t shift =
-      CharactersIn(std::string_view(records_[document].text).substr(0, part.begin));
+      CountCharacters(std::string_view(records_[document].text).substr(0, part.begin));
   const auto make = [&](std::string name, const ExtractAttribute& attribute,
                         const WrittenValue& written, const Constraint* fits) {
     ExtractedValue value;

@@ -8,7 +8,7 @@
 namespace banyan {
 namespace {
 
-TextRow TextOf(const InputRow& row) {
+TextRow TextRowOf(const InputRow& row) {
   TextRow text;
   const auto id = row.value.find("id");
   if (id != row.value.end()) text.id = DumpJson(*id);
@@ -43,7 +43,7 @@ void ForEachText(const JobOptions& job, const std::function<void(const TextRow&)
   InputReader reader(InputOf(inputs));
   InputRow row;
   for (std::int64_t read = 0; (job.limit < 0 || read < job.limit) && reader.Next(row); ++read) {
-    const TextRow text = TextOf(row);
+    const TextRow text = TextRowOf(row);
     if (job.strict && !text.problem.empty()) {
       Throw(text.kind, "{} (--strict)", text.problem);
     }

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <string>
 
+#include "base/characters.h"
 #include "base/error.h"
 #include "program/rag_sweep.h"
 
@@ -23,16 +24,12 @@ std::string TextInSvg(const std::string& text) {
   return out;
 }
 
-size_t PlottedLength(const std::string& text) {
-  return static_cast<size_t>(std::ranges::count_if(
-      text, [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
-}
-
 }  // namespace
 
 std::string RagScoresPlot(const std::vector<RagScore>& scores) {
   size_t longest = 8;
-  for (const RagScore& s : scores) longest = std::max(longest, PlottedLength(s.method));
+  for (const RagScore& s : scores)
+    longest = std::max(longest, static_cast<size_t>(CountCharacters(s.method)));
   const int left = 20 + kPlotLetter * static_cast<int>(longest);
   const auto rows = static_cast<int>(scores.size());
   const int width = left + kPlotWidth + 70, height = kPlotTop + rows * kPlotRow + 16;
