@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/sha256.h"
 #include "constrain/constraint_parts.h"
+#include "constrain/copies_after.h"
 #include "constrain/copy_text.h"
 #include "constrain/json_schema.h"
 #include "constrain/pattern.h"
@@ -108,13 +109,24 @@ std::shared_ptr<const Constraint> Constraint::FromCopies(std::string_view text,
                                                          std::span<const std::string> others,
                                                          std::shared_ptr<const TokenTrie> trie,
                                                          ConstraintOptions options) {
+  return CopiesAfter({}, text, others, std::move(trie), std::move(options));
+}
+
+std::shared_ptr<const Constraint> CopiesAfter(std::string_view before, std::string_view text,
+                                              std::span<const std::string> others,
+                                              std::shared_ptr<const TokenTrie> trie,
+                                              ConstraintOptions options) {
   BANYAN_CHECK(trie != nullptr);
-  Dfa dfa = CopyAutomaton(text, others, BytesWithoutToken(*trie));
+  const std::bitset<256> without = BytesWithoutToken(*trie);
+  for (const char c : before) {
+    if (without[static_cast<std::uint8_t>(c)]) before = {};
+  }
+  Dfa dfa = CopyAutomaton(text, others, without, {}, before);
   if (dfa.start() == Dfa::kDead) {
     Throw(ErrorKind::kInput, "there is nothing in the text that could be copied");
   }
   return std::make_shared<const Constraint>(
-      std::make_unique<Parts>(std::move(dfa), std::move(trie), std::move(options)));
+      std::make_unique<Constraint::Parts>(std::move(dfa), std::move(trie), std::move(options)));
 }
 
 std::shared_ptr<const Constraint> Constraint::FromCopies(std::span<const std::string_view> texts,

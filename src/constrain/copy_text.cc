@@ -81,11 +81,13 @@ std::shared_ptr<const SpanSource> MakeSpanSource(std::string_view text,
 }
 
 Dfa CopyAutomaton(std::string_view text, std::span<const std::string> others,
-                  const std::bitset<256>& without, const DfaLimits& limits) {
+                  const std::bitset<256>& without, const DfaLimits& limits,
+                  std::string_view before) {
   std::vector<ExpressionPtr> choices = {SpanOf(MakeSpanSource(text, without), SpanForm::kPlain)};
   for (const std::string& other : others) choices.push_back(Literal(other));
-  const ExpressionPtr expression = Choice(std::move(choices));
+  ExpressionPtr expression = Choice(std::move(choices));
   if (expression->kind == Expression::Kind::kNever) return Dfa::OfNothing();
+  if (!before.empty()) expression = Sequence({Literal(before), expression});
   try {
     return Dfa(Nfa(*expression), limits, without);
   } catch (const Error& error) {

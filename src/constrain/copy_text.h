@@ -28,9 +28,10 @@ struct SpanSource {
 std::shared_ptr<const SpanSource> MakeSpanSource(std::string_view text,
                                                  const std::bitset<256>& without);
 
-// Matches the spans of the source and each of `others`. Throws kLimit for a text that is too long,
-// or repeats itself too much.
+// Matches the spans of the source and each of `others`, all of them behind the text `before`.
+// Throws kLimit for a text that is too long, or repeats itself too much.
 Dfa CopyAutomaton(std::string_view text, std::span<const std::string> others,
-                  const std::bitset<256>& without, const DfaLimits& limits = {});
+                  const std::bitset<256>& without, const DfaLimits& limits = {},
+                  std::string_view before = {});
 
 }  // namespace banyan

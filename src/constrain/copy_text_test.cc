@@ -66,6 +66,17 @@ TEST(CopyText, EveryWalkEndsInASpan) {
 TEST(CopyText, ATextOfNothingLeavesTheOthers) {
   EXPECT_TRUE(Matches(CopyAutomaton(" \n ", kNull, {}), "null"));
   EXPECT_FALSE(Matches(CopyAutomaton("", {}, {}), "null"));
+  EXPECT_EQ(CopyAutomaton("", {}, {}, {}, " ").start(), Dfa::kDead);
+}
+
+TEST(CopyText, MayFollowASeparator) {
+  const Dfa dfa = CopyAutomaton("Anna Walker steers.", kNull, {}, {}, " ");
+  for (const char* text : {" Anna", " Walker steers", " null"}) {
+    EXPECT_TRUE(Matches(dfa, text)) << text;
+  }
+  for (const char* text : {"Anna", "null", " ", "  Anna", " nul"}) {
+    EXPECT_FALSE(Matches(dfa, text)) << text;
+  }
 }
 
 TEST(CopyText, RefusesWhatIsTooLong) {

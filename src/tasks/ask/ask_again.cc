@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "constrain/copies_after.h"
 #include "tasks/ask/ask_work.h"
 
 namespace banyan {
@@ -103,7 +104,8 @@ void AskWork::AskOtherwise(size_t question, size_t part_index) {
     options.end_tokens = settings_.model->end_tokens();
     options.mask_bytes = size_t{4} << 20;
     try {
-      part.spans = Constraint::FromCopies(part.context, {}, settings_.trie, options);
+      part.spans = CopiesAfter(settings_.writer->answer_separator(), part.context, {},
+                               settings_.trie, options);
     } catch (const Error&) {
       return;  // there is nothing to copy: the null stays
     }
@@ -114,9 +116,10 @@ void AskWork::AskOtherwise(size_t question, size_t part_index) {
   if (nothing) {
     request.constraint = part.spans;
   } else {
-    // As copies begin: without a space before them.
+    // As copies begin.
+    const std::string null = std::string(settings_.writer->answer_separator()) + null_text();
     const std::vector<TokenId> tokens =
-        encoder_->Continue(prompt.parts, prompt.encoded, null_text(), kept);
+        encoder_->Continue(prompt.parts, prompt.encoded, null, kept);
     request.stop_strings.clear();
     request.forced.assign(tokens.begin() + static_cast<std::ptrdiff_t>(kept), tokens.end());
   }

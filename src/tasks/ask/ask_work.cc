@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/json_row.h"
 #include "base/sha256.h"
+#include "constrain/copies_after.h"
 
 namespace banyan {
 namespace {
@@ -147,7 +148,8 @@ std::shared_ptr<const Constraint> AskWork::CopiesOf(std::string_view context) {
   options.end_tokens = settings_.model->end_tokens();
   options.mask_bytes = size_t{4} << 20;
   try {
-    place->second = Constraint::FromCopies(context, nothing, settings_.trie, options);
+    place->second = CopiesAfter(settings_.writer->answer_separator(), context, nothing,
+                                settings_.trie, options);
   } catch (const Error& e) {
     if (e.kind() != ErrorKind::kLimit || !model_.may_exceed) throw;
   }
