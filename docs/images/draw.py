@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Draws the pictures of the documentation: python3 docs/images/draw.py writes the SVG files beside it.
 
-Light and dark follow the reader's browser. Figures of the chart: docs/experiments/001-transformers.md.
+Light and dark follow the reader's browser. The charts evidence-*.svg are those of a run: python3 -m bench.evidence.docs.
 """
 import pathlib
 
@@ -53,29 +53,6 @@ def forest():
     parts.append(text(380, 266, "All answers are written together, a token each in every step, and each is what it "
                                 "would be alone.", kind="small"))
     return svg(760, 280, "A forest of prompts: one instruction, documents below it, questions below each document", parts)
-
-
-# job, Transformers batched, with its cache repeated, Banyan: questions/s of one run on one machine.
-SPEED = [("SQuAD2-like", 118, 455, 1043), ("NarrativeQA-like", 7.5, 108, 721), ("RACE-like", 76, 216, 310),
-         ("LongHealth-like", 2.3, 16.9, 41.8)]
-
-
-def speed():
-    left, full, y = 150, 480, 48
-    parts = [text(left, 24, "Questions per second, Qwen3-8B shape in bf16, one NVIDIA H200", "start", "title")]
-    for job, batched, cached, ours in SPEED:
-        parts.append(text(left - 10, y + 34, job, "end"))
-        for value, kind in ((ours, "ours"), (cached, "cached"), (batched, "batched")):
-            width = max(2, full * value / ours)
-            parts.append(f'<rect x="{left}" y="{y}" width="{width:.1f}" height="16" class="{kind}"/>')
-            parts.append(text(left + width + 6, y + 13, f"{value:g}", "start", "small"))
-            y += 19
-        y += 16
-    for i, (kind, name) in enumerate((("ours", "Banyan"), ("cached", "Transformers, prefix cache repeated per stream"),
-                                      ("batched", "Transformers, batched"))):
-        x = left + (0, 90, 420)[i]
-        parts += [f'<rect x="{x}" y="{y}" width="12" height="12" class="{kind}"/>', text(x + 18, y + 11, name, "start", "small")]
-    return svg(760, y + 28, "Questions per second of Banyan and Transformers on four jobs", parts)
 
 
 CUT, CUTS_PER_GROUP, GROUPS_PER_STRETCH = 128, 8, 4  # src/plan/attention_plan.h
@@ -168,5 +145,5 @@ def pages():
 
 
 if __name__ == "__main__":
-    for picture in (forest, speed, order, pages):
+    for picture in (forest, order, pages):
         (HERE / f"{picture.__name__}.svg").write_text(picture())
