@@ -10,7 +10,7 @@ namespace banyan::cuda::coded_many {
 #define BANYAN_CODED_CLUSTER __cluster_dims__(kCluster, 1, 1)
 
 template <typename T>
-using Sums = std::int32_t[T::kOfGroup][T::kWidth / 8][4];
+using Sums = std::int32_t[T::kOfGroup * T::kChains][T::kWidth / 8][4];  // chains of a slab together
 
 // Tells both blocks that this warp has read the stage.
 template <typename T>
@@ -34,7 +34,8 @@ __device__ void MultiplySlabs(const Ring<T>& ring, int chunks, int group, Place<
     for (int k = 0; k < kCodeBoxColumns; k += 32) {
 #pragma unroll
       for (int i = 0; i < kCount; ++i) {
-        CodedProduct(sums[i], x.At(i * T::kGroups * kSlabBytes + k), w.At(k));
+        CodedProduct(sums[i * T::kChains + k / 32 % T::kChains],
+                     x.At(i * T::kGroups * kSlabBytes + k), w.At(k));
       }
     }
     CommitProducts();
@@ -45,8 +46,17 @@ __device__ void MultiplySlabs(const Ring<T>& ring, int chunks, int group, Place<
   }
   WaitForProducts();
 #pragma unroll
-  for (int i = 0; i < kCount; ++i) PinCodes(sums[i]);
+  for (int i = 0; i < kCount * T::kChains; ++i) PinCodes(sums[i]);
   GiveBack(ring, before);
+#pragma unroll
+  for (int i = 0; i < kCount * T::kChains; ++i) {
+    if (i % T::kChains == 0) continue;
+#pragma unroll
+    for (int n = 0; n < T::kWidth / 8; ++n) {
+#pragma unroll
+      for (int c = 0; c < 4; ++c) sums[i / T::kChains * T::kChains][n][c] += sums[i][n][c];
+    }
+  }
 }
 
 // Two neighbouring sums of a row, times scales.
@@ -66,7 +76,7 @@ __device__ inline float2 PairOf(const float* constants) {
 template <typename T>
 __device__ void StoreSlab(const Call& call, const std::int32_t (&sums)[T::kWidth / 8][4], int row,
                           int column) {
-  constexpr int kTogether = 4;
+  constexpr int kTogether = T::kWidth > 128 ? 4 : 8;  // as registers allow beside the sums
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const int n0 = column + 2 * (lane % 4), left = call.outputs - n0;
   const float* scales = call.end.w_scales + n0;
@@ -140,19 +150,41 @@ __device__ void StoreGatedSlab(const Call& call, const std::int32_t (&sums)[T::k
   }
 }
 
+// What the sums of the group's slabs will be added to comes to the cache while they are made. The
+// memory's latency would show otherwise: a tile's end has few loads under way.
+template <typename T, int kCount>
+__device__ void FetchTarget(const Call& call, int first_row, int column) {
+  constexpr int kLine = 32, kLines = T::kWidth / kLine;  // float32 values of a line, lines of a row
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) {
+    const int row = first_row + i * T::kGroups * kSlabRows;
+    for (int line = lane; line < 16 * kLines; line += 32) {
+      const int r = row + line / kLines, n = column + line % kLines * kLine;
+      if (r >= call.rows || n >= call.outputs) continue;
+      const float* at = static_cast<const float*>(call.end.end.out) +
+                        static_cast<std::int64_t>(r) * call.out_stride + n;
+      asm volatile("prefetch.global.L2 [%0];\n" ::"l"(at));
+    }
+  }
+}
+
 template <typename T, bool kGated, int kCount>
 __device__ void MultiplyTile(const Call& call, const Ring<T>& ring, const Tiles<T, kGated>& tiles,
                              int group, Place<T>& place) {
   const int warp = static_cast<int>(threadIdx.x) / 32 % 4;
+  if (!kGated && call.end.form == ProductForm::kAdd) {
+    FetchTarget<T, kCount>(call, tiles.row() + group * kSlabRows + warp * 16, tiles.column());
+  }
   Sums<T> sums = {};
   MultiplySlabs<T, kCount>(ring, call.inner / kCodeBoxColumns, group, place, sums);
 #pragma unroll
   for (int i = 0; i < kCount; ++i) {
     const int row = tiles.row() + (group + i * T::kGroups) * kSlabRows + warp * 16;
     if constexpr (kGated) {
-      StoreGatedSlab<T>(call, sums[i], row, tiles.column());
+      StoreGatedSlab<T>(call, sums[i * T::kChains], row, tiles.column());
     } else {
-      StoreSlab<T>(call, sums[i], row, tiles.column());
+      StoreSlab<T>(call, sums[i * T::kChains], row, tiles.column());
     }
   }
 }

@@ -41,6 +41,9 @@ struct Tile {
   // More sums than a thread's share of the registers holds: the feeding group gives of its own.
   static constexpr bool kShiftsRegisters = kOfGroup * kWidth / 2 > 96;
   static_assert(kStages >= 3);
+  // Chains of products that a group has under way: with few sums a chain's latency would show (0.33
+  // us for 128 of k, whatever the tile). A slab's chains are added at the end, exactly.
+  static constexpr int kChains = kShiftsRegisters ? 1 : 128 / (kOfGroup * kWidth / 2);
 };
 
 struct Call {

@@ -7,6 +7,8 @@ namespace banyan::cuda {
 namespace {
 
 constexpr std::int64_t kScaleAlignment = 256;
+// With more rows SwiGLU is faster in one step (at 32 rows and 12288 gates 28 us instead of 36).
+constexpr std::int64_t kMostRowsInTwoSteps = 16;
 
 void Run(const Device& device, const CodedOperands& operands) {
   if (CodedFewRowsCanServe(operands)) {
@@ -72,7 +74,7 @@ bool MultiplyCoded(const Device& device, const RowCodes& x, std::int64_t rows,
   CodedOperands operands = CodedOperandsOf(x, rows, w, target.form);
   operands.out = target.out;
   operands.bias = target.bias;
-  const bool in_one = rows > kMostCodedFewRows && CodedManyRowsCanServe(operands);
+  const bool in_one = rows > kMostRowsInTwoSteps && CodedManyRowsCanServe(operands);
   if (target.form != ProductForm::kSwiGlu || in_one) {
     Run(device, operands);
     return false;

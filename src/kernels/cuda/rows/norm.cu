@@ -32,13 +32,12 @@ __device__ void StoreCodes(const Values<4> (&values)[kVectors], std::int64_t cod
 #pragma unroll
   for (int i = 0; i < kVectors; ++i) {
     const int c = (i * kThreads + static_cast<int>(threadIdx.x)) * 4;
-    std::uint32_t word = 0;
+    std::uint32_t bytes[4];
 #pragma unroll
     for (int j = 0; j < 4; ++j) {
-      const float value = __bfloat162float(__float2bfloat16_rn(values[i].v[j]));
-      word |= (static_cast<std::uint32_t>(CodeOf(value, scale)) & 0xffu) << (8 * j);
+      bytes[j] = CodeByte(__bfloat162float(__float2bfloat16_rn(values[i].v[j])), scale);
     }
-    if (c < code_stride) *reinterpret_cast<std::uint32_t*>(codes + c) = word;
+    if (c < code_stride) *reinterpret_cast<std::uint32_t*>(codes + c) = FourCodes(bytes, scale);
   }
   if (threadIdx.x == 0) out.scales[blockIdx.x] = scale.scale;
 }

@@ -11,18 +11,21 @@
 namespace banyan::cuda {
 namespace {
 
-constexpr int kCodeThreads = 256;
 constexpr int kEight = 8;
-constexpr int kMostEights = 8;  // of a thread: rows of up to 16384 values
+// Many rows: blocks beside each other on a multiprocessor. Few: all threads that a row can use.
+constexpr int kCodeThreads = 256, kWideThreads = 1024;
+constexpr int kMostEights = 8;  // of a thread: rows of up to 16384 values in blocks of kCodeThreads
 
 // The values of a row from c on; zeros beyond its end.
 __device__ uint4 LoadEight(const __nv_bfloat16* row, int c, int columns) {
-  uint4 eight = make_uint4(0, 0, 0, 0);
-  if (c >= columns) return eight;
   if (c + kEight <= columns) return *reinterpret_cast<const uint4*>(row + c);
-  auto* values = reinterpret_cast<__nv_bfloat16*>(&eight);
-  for (int i = 0; i < columns - c; ++i) values[i] = row[c + i];
-  return eight;
+  std::uint32_t pairs[4] = {};
+#pragma unroll
+  for (int i = 0; i < kEight; ++i) {
+    const std::uint32_t bits = c + i < columns ? __bfloat16_as_ushort(row[c + i]) : 0u;
+    pairs[i / 2] |= bits << (16 * (i % 2));
+  }
+  return make_uint4(pairs[0], pairs[1], pairs[2], pairs[3]);
 }
 
 // Gives the eight values from column c on, as bf16.
@@ -60,14 +63,14 @@ struct CodeCall {
   bool early;
 };
 
-template <int kEights, typename Source>
-__global__ void __launch_bounds__(kCodeThreads) CodeRowsKernel(Source source, CodeCall call) {
-  __shared__ std::uint32_t scratch[kCodeThreads / 32];
+template <int kThreads, int kEights, typename Source>
+__global__ void __launch_bounds__(kThreads) CodeRowsKernel(Source source, CodeCall call) {
+  __shared__ std::uint32_t scratch[kThreads / 32];
   if (call.early) LetNextKernelStart();
   WaitForEarlierKernels();
   const std::int64_t row = blockIdx.x;
   const int first = static_cast<int>(threadIdx.x) * kEight;
-  constexpr int kStep = kCodeThreads * kEight;
+  constexpr int kStep = kThreads * kEight;
   uint4 eights[kEights];
   std::uint32_t largest = 0;
 #pragma unroll
@@ -112,8 +115,16 @@ template <int kEights, typename Source>
 void LaunchCodes(cudaStream_t stream, std::int64_t rows, const Source& source,
                  const CodeCall& call) {
   const LaunchShape shape{dim3(static_cast<unsigned>(rows)), kCodeThreads};
+  constexpr int kWideEights = kEights / 4;
   if (call.code_stride <= kEights * kCodeThreads * kEight) {
-    LaunchEarly(stream, shape, "codes of rows", CodeRowsKernel<kEights, Source>, source, call);
+    if constexpr (kWideEights > 0) {
+      if (rows <= Multiprocessors()) {
+        return LaunchEarly(stream, {shape.grid, kWideThreads}, "codes of rows",
+                           CodeRowsKernel<kWideThreads, kWideEights, Source>, source, call);
+      }
+    }
+    LaunchEarly(stream, shape, "codes of rows", CodeRowsKernel<kCodeThreads, kEights, Source>,
+                source, call);
   } else if constexpr (kEights < kMostEights) {
     LaunchCodes<2 * kEights>(stream, rows, source, call);
   } else if constexpr (std::is_same_v<Source, PlainSource>) {
