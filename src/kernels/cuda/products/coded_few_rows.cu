@@ -90,6 +90,68 @@ __device__ void Fill(const RingCall& call, const Ring& ring) {
   }
 }
 
+// Sum c of row tile t is that of row 8 t + row + c % 2 and output n + 8 (c / 2).
+struct EndPlace {
+  int n, row;
+};
+template <int kRowTiles>
+struct EndValues {
+  float w_scale[2], x_scale[kRowTiles][2];
+  float added[kRowTiles][4];  // kAdd: what was there; kBias: the bias
+};
+
+template <int kRowTiles>
+__device__ void LoadEnds(const RingCall& call, const EndPlace& at, EndValues<kRowTiles>& ends) {
+#pragma unroll
+  for (int c = 0; c < 2; ++c) {
+    ends.w_scale[c] = at.n + 8 * c < call.outputs ? call.end.w_scales[at.n + 8 * c] : 0.0f;
+  }
+#pragma unroll
+  for (int t = 0; t < kRowTiles; ++t) {
+#pragma unroll
+    for (int c = 0; c < 2; ++c) {
+      const int r = t * 8 + at.row + c;
+      ends.x_scale[t][c] = r < call.rows ? call.end.x_scales[r] : 0.0f;
+    }
+#pragma unroll
+    for (int c = 0; c < 4; ++c) {
+      const int r = t * 8 + at.row + c % 2, n = at.n + 8 * (c / 2);
+      ends.added[t][c] = 0.0f;
+      if (r >= call.rows || n >= call.outputs) continue;
+      if (call.end.form == ProductForm::kAdd) {
+        ends.added[t][c] = static_cast<const float*>(
+            call.end.end.out)[static_cast<std::int64_t>(r) * call.out_stride + n];
+      } else if (call.end.form == ProductForm::kBias) {
+        ends.added[t][c] = call.end.end.bias[n];
+      }
+    }
+  }
+}
+
+// Leaves the sums zero.
+template <int kRowTiles>
+__device__ void StoreEnds(const RingCall& call, const EndPlace& at,
+                          const EndValues<kRowTiles>& ends, std::int32_t (&sums)[2][kRowTiles][4]) {
+#pragma unroll
+  for (int t = 0; t < kRowTiles; ++t) {
+#pragma unroll
+    for (int c = 0; c < 4; ++c) {
+      const std::int32_t sum = sums[0][t][c] + sums[1][t][c];
+      sums[0][t][c] = sums[1][t][c] = 0;
+      const int r = t * 8 + at.row + c % 2, n = at.n + 8 * (c / 2);
+      if (r >= call.rows || n >= call.outputs) continue;
+      float value = SumOfCodes(sum, ends.x_scale[t][c % 2], ends.w_scale[c / 2]);
+      const std::int64_t to = static_cast<std::int64_t>(r) * call.out_stride + n;
+      if (call.end.form == ProductForm::kBf16) {
+        static_cast<__nv_bfloat16*>(call.end.end.out)[to] = __float2bfloat16_rn(value);
+        continue;
+      }
+      if (call.end.form != ProductForm::kFloat32) value = __fadd_rn(value, ends.added[t][c]);
+      static_cast<float*>(call.end.end.out)[to] = value;
+    }
+  }
+}
+
 template <int kRowTiles, int kWarps>
 __device__ void Multiply(const RingCall& call, const Ring& ring) {
   using S = Stage<kRowTiles, kWarps>;
@@ -126,26 +188,19 @@ __device__ void Multiply(const RingCall& call, const Ring& ring) {
       }
     }
   };
-  const auto store = [&](int block) {
-    const int n0 = block * S::kOutputs + warp * 16 + lane / 4, r0 = 2 * (lane % 4);
-#pragma unroll
-    for (int t = 0; t < kRowTiles; ++t) {
-#pragma unroll
-      for (int c = 0; c < 4; ++c) {
-        const int r = t * 8 + r0 + c % 2, n = n0 + 8 * (c / 2);
-        if (r < call.rows && n < call.outputs) {
-          StoreCodedSum(call.end, static_cast<std::int64_t>(r) * call.out_stride + n, n,
-                        call.end.x_scales[r], sums[0][t][c] + sums[1][t][c]);
-        }
-        sums[0][t][c] = sums[1][t][c] = 0;
-      }
-    }
+  // What belongs to a block's sums is loaded before they are made: at the end, one load after
+  // another would take longer than the products.
+  EndValues<kRowTiles> ends;
+  const auto place_of = [&](int block) {
+    return EndPlace{block * S::kOutputs + warp * 16 + lane / 4, 2 * (lane % 4)};
   };
+  const auto store = [&](int block) { StoreEnds<kRowTiles>(call, place_of(block), ends, sums); };
 
   const int blocks = (call.outputs + S::kOutputs - 1) / S::kOutputs;
   int block = static_cast<int>(blockIdx.x), chunk = 0;
   int left = ((blocks - 1 - block) / static_cast<int>(gridDim.x) + 1) * chunks;
   Place place;
+  LoadEnds<kRowTiles>(call, place_of(block), ends);
   Wait(ring.Full(0), 0);
   load(ring.bytes, 0, 0);
 #pragma unroll 1
@@ -168,6 +223,7 @@ __device__ void Multiply(const RingCall& call, const Ring& ring) {
     if (++chunk < chunks) continue;
     store(block);
     block += static_cast<int>(gridDim.x);
+    if (block < blocks) LoadEnds<kRowTiles>(call, place_of(block), ends);
     chunk = 0;
   }
 }
