@@ -15,7 +15,10 @@ import textwrap
 from pathlib import Path
 
 from bench.evidence.figures import figure, significant
-from bench.evidence.page import PLOTS, SWEEP_TABLES, VARIABLES
+from bench.evidence.page import PLOTS, SWEEP_TABLES, VARIABLES, paper_rows
+from bench.evidence.papers import Results
+from bench.evidence.quality import Table
+from bench.evidence.runner import Outcome, Sweep
 from bench.evidence.svg import Series, line_plot
 from bench.evidence.sweeps import SIZES, make_sweeps
 
@@ -61,8 +64,16 @@ def sweep_table(sweep: dict, measure: str) -> str:
     return markdown([f"{sweep['x']}; {measure}", *series], [[significant(x, 5), *(tell(name, x) for name in series)] for x in xs])
 
 
-def claims(run: dict, wanted) -> str:
-    rows = [[f"{p['paper'].split(' (')[0]}: {p['item']}", p["theirs"], p["ours"], p["differs"] or "–"] for p in run["papers"] if wanted(p)]
+def results_of(run: dict) -> Results:
+    """What was measured, as the papers' rows read it."""
+    sweeps = {name: Outcome(Sweep(name, s["title"], s["x"], []), {series: {float(x): by for x, by in points.items()} for series, points in s["values"].items()}) for name, s in run["sweeps"].items()}
+    return Results(sweeps, {name: Table(name, t["title"], facts=t["facts"]) for name, t in run["tables"].items()})
+
+
+def claims(run: dict, parts: dict, others: bool) -> str:
+    """Those whose figures are in `parts`; with `others` those that cannot be made here, too."""
+    told = paper_rows(results_of(run))
+    rows = [[f"{paper.split(' (')[0]}: {item}", theirs, ours, differs or "–"] for paper, item, theirs, ours, differs, figures in told if figures.removeprefix("see ") in parts or (others and ours.startswith("not made here"))]
     return markdown(["claim", "theirs", "ours, in this run", "what differs"], rows)
 
 
@@ -75,8 +86,7 @@ def performance(run: dict) -> str:
         out += [f"### {sweep['title']}", wrapped(f"{sweep['note']} {sweep['rounds']} rounds.{' ' + sweep['left_out'] if sweep['left_out'] else ''}"), ""]
         for measure in measures:
             out += [sweep_table(sweep, measure), ""]
-    speed = lambda p: p["figures"].removeprefix("see ") in run["sweeps"] or p["ours"].startswith("not made here")
-    out += ["### The papers' claims on speed", wrapped("A difference smaller than the spread of the runs is not called one."), "", claims(run, speed)]
+    out += ["### The papers' claims on speed", wrapped("A difference smaller than the spread of the runs is not called one."), "", claims(run, run["sweeps"], True)]
     return "\n".join(out)
 
 
@@ -86,8 +96,7 @@ def results(run: dict) -> str:
         out += [f"### {table['title']}", wrapped(table["note"] + (" " + table["left_out"] if table["left_out"] else "")), ""]
         if table["rows"]:
             out += [markdown(table["head"], table["rows"]), ""]
-    quality = lambda p: p["figures"].removeprefix("see ") in run["tables"]
-    out += ["### The papers' claims on quality, and rivals", "", claims(run, quality)]
+    out += ["### The papers' claims on quality, and rivals", "", claims(run, run["tables"], False)]
     return "\n".join(out)
 
 

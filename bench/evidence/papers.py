@@ -52,6 +52,8 @@ def _fall(r: Results, sweep: str, series: str, measure: str) -> str | None:
         return None
     x0, first, x1, last = ends
     text = f"{series}: {significant(first.median)} → {significant(last.median)} {measure} from {significant(x0, 5)} to {significant(x1, 5)}"
+    if min(first.runs, last.runs) < 2:
+        return text + " (one run: no spread, so no claim)"
     if not differ(first, last):
         return text + " (no difference beyond the spread)"
     return text + f" ({'−' if last.median < first.median else '+'}{abs(100 * (1 - last.median / first.median)):.0f} %)"
@@ -77,9 +79,10 @@ def _gain(r: Results, sweep: str, ours: str, theirs: str, measure: str) -> str |
     mine = r.at(sweep, ours, ends[2], measure) if ends else None
     if mine is None:
         return None
-    if min(mine.runs, ends[3].runs) > 1 and not differ(mine, ends[3]):
+    once = min(mine.runs, ends[3].runs) < 2
+    if not once and not differ(mine, ends[3]):
         return f"at {significant(ends[2], 5)}: no difference beyond the spread"
-    return f"at {significant(ends[2], 5)}: {significant(mine.median)} against {significant(ends[3].median)} {measure}, {significant(ends[3].median / mine.median)} times"
+    return f"at {significant(ends[2], 5)}: {significant(mine.median)} against {significant(ends[3].median)} {measure}, {significant(ends[3].median / mine.median)} times" + (" (one run: no spread, so no claim)" if once else "")
 
 
 
@@ -88,6 +91,8 @@ def _prompts(r: Results) -> str | None:
     if ends is None:
         return None
     least = min((figure(m[SECONDS]) for m in r.sweeps["prompts"].values["a copy for each prompt"].values()), key=lambda f: f.median)
+    if min(ends[1].runs, least.runs) < 2:
+        return f"best P against P = 1: {significant(least.median)} against {significant(ends[1].median)} s (one run: no spread, so no claim)"
     if not differ(ends[1], least):
         return "no difference between any P and P = 1 beyond the spread"
     return f"best P against P = 1 (batched prompts): {significant(least.median)} against {significant(ends[1].median)} s, {significant(ends[1].median / least.median)} times"

@@ -195,6 +195,14 @@ class Papers(unittest.TestCase):
         self.assertIn("no difference beyond the spread", tell(Results({"context": near}, {})))
         self.assertIn("−50 %", tell(Results({"context": far}, {})))
 
+    def test_one_run_is_no_claim(self):
+        sweep = Sweep("levels", "L", "samples", [])
+        once = {"both levels shared": {16: {"s": [1.0]}}, "examples shared alone": {16: {"s": [4.0]}}}
+        tell = next(r for r in ROWS if r.sweep == "levels").ours
+        self.assertIn("no claim", tell(Results({"levels": Outcome(sweep, once)}, {})))
+        twice = {name: {16: {"s": by[16]["s"] * 2}} for name, by in once.items()}
+        self.assertTrue(tell(Results({"levels": Outcome(sweep, twice)}, {})).endswith("4 times"))
+
     def test_the_page_escapes_what_it_is_given(self):
         sweep = Sweep("context", "C <b>", "tokens", [])
         page = make_page(TINY, {"machine": "<script>"}, "x & y", Results({"context": Outcome(sweep, left_out="a < b")}, {}), 1.0)
@@ -204,10 +212,9 @@ class Papers(unittest.TestCase):
 
 class Documentation(unittest.TestCase):
     RUN = {"size": "small", "minutes": 17.0, "command": "c", "conditions": {"machine": "M, 2 cores", "commit": "abc", "compiler": "c++ 12", "date": "2026-11-17", "load before": "7.5 running processes (1 min)", "GPU": "none"},
-           "papers": [dict(paper="P (x)", item="speed", theirs="2 ×", ours="3 ×", differs="", figures="see questions"), dict(paper="P (x)", item="quality", theirs="same", ours="same | equal", differs="d", figures="see answers")],
            "sweeps": {name: {"title": "Q", "x": "questions", "note": "A note.", "rounds": 2, "seconds": 1.0, "left_out": "", "commands": [], "values": {"auto": {"1": {"questions/s": [4.0, 6.0]}, "16": {"questions/s": [50.0, 70.0]}}, "flat": {"1": {"questions/s": [5.0]}}}}
                       for name in ("questions", "reuse")},
-           "tables": {"answers": {"title": "Answers", "head": ["way", "F1"], "rows": [["flat", "0.5"]], "note": "N.", "left_out": ""}}}
+           "tables": {"answers": {"title": "Answers", "head": ["way", "F1"], "rows": [["flat", "0.5 | 0.6"]], "note": "N.", "left_out": "", "facts": {"identical": "100 % of 3 answers identical"}}}}
 
     def test_parts_are_replaced_between_their_marks(self):
         page = "before\n<!-- evidence: begin cpu -->\nold\n<!-- evidence: end cpu -->\nafter\n"
@@ -224,12 +231,13 @@ class Documentation(unittest.TestCase):
         speed, quality, *charts = made.values()
         self.assertIn("| 1 | 5 (4 to 6) | 5 |", speed)
         self.assertIn("| 16 | 60 (50 to 70) | – |", speed)
-        self.assertIn("| P: speed | 2 × | 3 × | – |", speed)
-        self.assertNotIn("P: quality", speed)
+        self.assertIn("| Intra-Prompt Parallel Decoding: effective throughput | up to 7 times standard decoding |", speed)
+        self.assertIn("not made here", speed)
+        self.assertNotIn("answers identical", speed)
+        self.assertIn("100 % of 3 answers identical", quality)
         self.assertIn("Other programs used the machine", speed)
         self.assertIn("Not in this run: context, streams", " ".join(speed.split()))
-        self.assertIn("| flat | 0.5 |", quality)
-        self.assertIn("same \\| equal", quality)
+        self.assertIn("| flat | 0.5 \\| 0.6 |", quality)
         self.assertTrue(all(text.startswith("by hand\n") for text in (speed, quality)))
         self.assertLessEqual(max(len(line) for line in speed.splitlines() if not line.startswith("|")), 120)
         self.assertEqual(len(charts), 2)
