@@ -85,13 +85,13 @@ TEST(AskNullBias, ANullThatIsTooWeakGivesWayToTheBestAnswer) {
     Stages stages(CopyingModel(R"(,"null_bias":-1.5)"), {}, Rome());
     const auto first = stages.Next();
     ASSERT_EQ(first.size(), 1u);
-    EXPECT_TRUE(first[0].constraint->Matches("null"));
+    EXPECT_TRUE(first[0].constraint->Matches(" null"));
     stages.Give(first[0], "null", -1.0f);
     EXPECT_FALSE(stages.work().IsAnswered(0));
     const auto second = stages.Next();
     ASSERT_EQ(second.size(), 1u);
-    EXPECT_FALSE(second[0].constraint->Matches("null"));
-    EXPECT_TRUE(second[0].constraint->Matches("Rome"));
+    EXPECT_FALSE(second[0].constraint->Matches(" null"));
+    EXPECT_TRUE(second[0].constraint->Matches(" Rome"));
     EXPECT_FALSE(stages.work().IsPlain(second[0].tag));
     stages.Give(second[0], "Rome", other);
     EXPECT_TRUE(stages.work().IsAnswered(0));
@@ -126,7 +126,7 @@ TEST(AskNullBias, AnAnswerThatIsTooWeakGivesWayToNull) {
     stages.Give(first.at(0), "Rome", -1.0f);
     const auto second = stages.Next();
     ASSERT_EQ(second.size(), 1u);
-    EXPECT_EQ(second[0].forced.size(), 4u);  // n u l l
+    EXPECT_EQ(second[0].forced.size(), 5u);  // a space, n u l l
     stages.Give(second[0], "null", null);
     EXPECT_EQ(Json(stages.Row()["answer"]), expected) << null;
   }
@@ -274,7 +274,7 @@ TEST(AskParts, TheBestPassagesAreReadTogether) {
   ASSERT_EQ(second.size(), 1u);
   EXPECT_THAT(stages.prompts[0], ::testing::HasSubstr("Anna"));
   EXPECT_THAT(stages.prompts[0], ::testing::HasSubstr("42"));
-  EXPECT_TRUE(second[0].constraint->Matches("key is 42"));
+  EXPECT_TRUE(second[0].constraint->Matches(" key is 42"));
   stages.Give(second[0], "key is 42", -1.0f);
   const auto row = stages.Row();
   EXPECT_EQ(row["answer"], "key is 42");
