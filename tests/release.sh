@@ -68,7 +68,7 @@ in_debian() {  # SUITE: the tarball, then the package
   within "$root" sh /tmp/ask.sh banyan || fail "package on $suite"
 }
 if [ "$(id -u)" = 0 ] && command -v debootstrap >/dev/null; then
-  mirror=${MIRROR:-$(cat /etc/apt/sources.list /etc/apt/sources.list.d/* 2>/dev/null |
+  mirror=${MIRROR:-$({ cat /etc/apt/sources.list /etc/apt/sources.list.d/* 2>/dev/null || true; } |
     sed -nE 's/^(deb|URIs:) .*?(https?:[^ ]+debian)\/?( .*)?$/\2/p; s/^URIs: (https?:[^ ]+)$/\1/p' | head -1)}
   for suite in ${SUITES:-bookworm}; do in_debian "$suite" || fail "no bare $suite from the mirror"; done
   machine=$(dpkg --print-architecture)
