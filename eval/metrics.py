@@ -57,6 +57,11 @@ def rouge_l(answer: str, gold: list[str]) -> float:
     return best
 
 
+def sub_span(answer: str, gold: list[str]) -> bool:
+    """Whether a gold answer stands in the answer, both normalised, at any place: also within a word, as the papers count it."""
+    return any(normalize(g) in normalize(answer) for g in gold or ["null"])
+
+
 def right_answers(question: dict) -> list[str]:
     """What may be answered: `answers`, or of a question with `choices` the texts of the right ones.
 

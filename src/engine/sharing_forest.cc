@@ -24,8 +24,7 @@ SharingForest::Found SharingForest::Add(NodeId parent, const Forest::Segment& se
 
 // Those with others below them have another turn.
 void SharingForest::Forget() {
-  for (std::size_t turns = added_.size(); turns > 0 && forest_.TotalTokens() > most_tokens_;
-       --turns) {
+  for (std::size_t turns = added_.size(); turns > 0 && Full(); --turns) {
     const NodeMemory oldest = added_.front();
     added_.pop_front();
     if (forest_.Removable(oldest.node)) {

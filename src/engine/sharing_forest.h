@@ -14,7 +14,8 @@ namespace banyan {
 
 class SharingForest {
  public:
-  // `most_tokens`: what it remembers. Beyond that the oldest leaves go, as a cache's do.
+  // `most_tokens`: what it remembers, where a node counts as kTokensOfNode more. Beyond that the
+  // oldest leaves go, as a cache's do.
   explicit SharingForest(std::size_t variants = 1,
                          std::int64_t most_tokens = std::numeric_limits<std::int64_t>::max());
 
@@ -33,6 +34,13 @@ class SharingForest {
   std::int32_t TakenOver(NodeId leaf) const { return forest_.TakenOver(leaf); }
 
  private:
+  // What a node takes besides its tokens: its entries in the forest's tables and in `added_`.
+  static constexpr std::int64_t kTokensOfNode = 96;
+  bool Full() const {
+    return forest_.TotalTokens() + kTokensOfNode * static_cast<std::int64_t>(added_.size()) >
+           most_tokens_;
+  }
+
   Forest forest_;
   const std::int64_t most_tokens_;
   std::deque<NodeMemory> added_;  // oldest first

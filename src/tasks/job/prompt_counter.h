@@ -24,7 +24,7 @@ class PromptCounter {
   PromptCount Count(const PromptSegment& root);
 
  private:
-  static constexpr std::int64_t kRememberedTokens = 1 << 22;
+  static constexpr std::int64_t kRememberedTokens = 1 << 19;  // about 4 MB, however long a job is
 
   void Visit(const PromptSegment& segment, NodeId parent, std::int64_t above, std::uint64_t scope,
              PromptCount& count);
