@@ -49,7 +49,7 @@ def conditions(run: dict) -> str:
     known = run["conditions"]
     where = known["GPU"] if run["size"] == "gpu" else f"{known['machine']}; {known['compiler']}"
     text = (f"{where}; commit {known['commit']}; {known['date']}. Load before the run: {known['load before']}; after it: {known.get('load after', 'unknown')}. "
-            f"Size `{run['size']}`, {run['minutes']:.1f} minutes: `make {'evidence-gpu' if run['size'] == 'gpu' else 'evidence'}`.")
+            f"Size `{run['size']}`, {run['minutes']:.1f} minutes: `{run['command']}`.")
     if run["size"] != "gpu" and float(known["load before"].split()[0]) > BUSY:
         text += " **Other programs used the machine meanwhile**: rates are a part of what a quiet machine gives, and spreads are wide. Compare within one table only."
     missing = [s.name for s in make_sweeps(SIZES[run["size"]], []) if s.name not in run["sweeps"]]
