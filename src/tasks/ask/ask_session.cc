@@ -7,7 +7,6 @@
 #include <deque>
 #include <iterator>
 #include <limits>
-#include <set>
 #include <utility>
 #include <vector>
 
@@ -17,6 +16,7 @@
 #include "tasks/ask/ask_task.h"
 #include "tasks/ask/live_record.h"
 #include "tasks/job/job.h"
+#include "tasks/job/job_rows.h"
 #include "tasks/job/record_window.h"
 #include "tasks/output/row_format.h"
 
@@ -117,26 +117,13 @@ class AskSession::Impl {
       name_documents |= kind && !IsDocument(*kind);
     }
     InputReader input(std::move(options));
-    std::set<std::string> identities;
-    std::int64_t read = 0;
+    JobRows rows(input, task_, job);
     const NextRow next = [&](InputRow& row) {
-      while (job.limit < 0 || read < job.limit) {
-        if (!input.Next(row)) return false;
-        ++read;
-        try {
-          if (!row.problem && !identities.insert(task_.Identity(row)).second) {
-            row.problem = {ErrorKind::kInput, "an earlier row has the same id"};
-          }
-        } catch (const std::exception& e) {
-          row.problem = ProblemOf(e);
-        }
-        if (row.index % job.shards != job.shard - 1) continue;
-        if (row.problem && job.strict) {
-          Throw(row.problem->kind, "{}: {} (--strict)", row.file, row.problem->message);
-        }
-        return true;
+      if (!rows.Next(row)) return false;
+      if (row.problem && job.strict) {
+        Throw(row.problem->kind, "{}: {} (--strict)", row.file, row.problem->message);
       }
-      return false;
+      return true;
     };
     return Answer(next, job.stop, name_documents, listener);
   }

@@ -6,6 +6,7 @@
 #include "base/timer.h"
 #include "tasks/input/row_adapter.h"
 #include "tasks/job/job.h"
+#include "tasks/job/job_rows.h"
 #include "tasks/job/prompt_counter.h"
 #include "tasks/job/row_stacks.h"
 
@@ -108,17 +109,9 @@ JobEstimate EstimateJob(std::shared_ptr<Model> model, const EngineOptions& engin
   JobEstimate estimate;
   Estimator estimator(*model, task, engine, estimate);
   RowStacks stacks(task, *model);
-  KeySet identities;
+  JobRows rows(input, task, job);
   InputRow row;
-  for (std::int64_t read = 0; (job.limit < 0 || read < job.limit) && input.Next(row); ++read) {
-    try {
-      if (!row.problem && !identities.Insert(KeyOf({task.Identity(row)}))) {
-        row.problem = {ErrorKind::kInput, "an earlier row has the same id"};
-      }
-    } catch (const std::exception& e) {
-      row.problem = ProblemOf(e);
-    }
-    if (row.index % job.shards != job.shard - 1) continue;
+  while (rows.Next(row)) {
     stacks.Add({std::move(row), {}, 0});
     while (stacks.HasRecord()) estimator.Add(stacks.TakeRecord());
   }

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "tasks/job/job.h"
+#include "tasks/job/job_rows.h"
 
 namespace banyan {
 
@@ -47,7 +48,7 @@ bool JobRunner::ReadRecord(bool& waits) {
       ++rows_read_;
       AddToInputHash(row);
       TakenRow taken = Judge(std::move(row));
-      if (taken.row.index % options_.shards != options_.shard - 1) continue;
+      if (!IsInShard(options_, taken.row.index)) continue;
       if (output_.finished() && !taken.key.done) output_.CheckSameInput(&taken.row, 0);
       if (MayGoOn(taken)) stacks_.Add(std::move(taken));
       continue;
@@ -99,7 +100,7 @@ TakenRow JobRunner::Judge(InputRow row) {
     try {
       const auto verdict = ledger_.Judge(task_.Identity(row), row.content, is_done);
       taken.key = {verdict.key, verdict.done};
-      if (verdict.duplicate) row.problem = {ErrorKind::kInput, "an earlier row has the same id"};
+      if (verdict.duplicate) row.problem = RepeatedId();
     } catch (const std::exception& e) {
       row.problem = ProblemOf(e);
     }
