@@ -24,7 +24,7 @@ struct ScoredToken {
 struct Answer {
   std::uint64_t tag = 0;
   FinishReason finish = FinishReason::kLength;
-  std::vector<TokenId> tokens;                // a stop token included; all there were on an error
+  std::vector<TokenId> tokens;                // with the stop token; after an error, those so far
   std::vector<float> logprobs;                // [tokens] log-softmax of the raw logits
   std::vector<std::vector<ScoredToken>> top;  // [tokens], when asked for
   std::string text;                  // with stop strings or `stream`: the text before the stop
@@ -55,16 +55,16 @@ struct AnswerEvent {
   std::string text;
   bool ended = false;
   Answer answer;             // when ended
-  std::uint64_t number = 0;  // of the answer in its engine: no other has it
+  std::uint64_t number = 0;  // of the answer: unique within its engine
 };
 
 // The queue of events. Any number of threads may put and take. Tokens of an answer that wait here
 // are joined into one event, so the queue never exceeds the size of the answers themselves.
 class AnswerQueue {
  public:
-  // All events that are there, an answer's in order; waits at most so long for the first.
+  // Takes all queued events, those of one answer in order. Waits up to `seconds` for the first.
   std::vector<AnswerEvent> Take(double seconds = 0.0);
-  int ended() const;  // answers that ended and were not taken
+  int ended() const;  // finished answers in the queue
 
   void Put(std::vector<AnswerEvent> events);
 

@@ -19,8 +19,8 @@
 namespace banyan {
 
 struct Embedding {
-  std::vector<float> dense;  // of length 1
-  // Token id → weight above 0, the largest of its places in the text; ids ascending, special ones
+  std::vector<float> dense;  // a unit vector
+  // Token id → positive weight, the maximum over its positions; ids ascending, special tokens
   // left out. Empty where the model has no such head.
   std::vector<std::pair<TokenId, float>> sparse;
   // A vector of length 1 for every token but the first. Empty where the model has no such head.
@@ -43,7 +43,7 @@ class Encoder {
   // as Load does when there is no such model.
   static bool IsEncoder(const std::string& model);
   // From a Hugging Face directory (with heads.safetensors beside the weights where there are sparse
-  // and multi-vector heads) or a GGUF file. Of the options, those of KV and YaRN have no meaning;
+  // and multi-vector heads) or a GGUF file. KV and YaRN options are ignored;
   // it runs on every device. Throws Error: kNotFound, kFormat, kUnsupported, kUsage.
   static std::shared_ptr<Encoder> Load(const LoadOptions& options);
   ~Encoder();

@@ -133,7 +133,7 @@ struct SubmitOptions {
 
 // A run of text that requests have in memory, for visualisation.
 struct ForestNode {
-  std::uint64_t id = 0, parent = 0;  // no two nodes ever have the same; 0: none
+  std::uint64_t id = 0, parent = 0;  // never reused; 0: none
   std::int32_t tokens = 0;
   std::int32_t computed = 0;  // of them, keys that are in memory
   std::int32_t readers = 0;   // answers of requests that run now; ended and waiting ones count
@@ -157,7 +157,7 @@ enum class Unfinished { kFinish, kCancel };
 // computed more than twice for one stream, and the first stream in line always continues.
 //
 // Lifetime: the engine keeps its model and its KV store alive, and the queues of requests that have
-// not ended. Other engines may have the same model, if their steps are not made at the same moment.
+// not ended. Several engines may share a model if they do not run steps at the same time.
 class Engine {
  public:
   Engine(std::shared_ptr<Model> model, const EngineOptions& options);
@@ -196,9 +196,9 @@ class Engine {
 
   // --- Answers, of requests without a queue of their own
   std::vector<AnswerEvent> TakeEvents(double seconds = 0.0);
-  std::vector<Answer> TakeFinished();  // the ends alone
+  std::vector<Answer> TakeFinished();  // finished answers only
 
-  // --- How it stands
+  // --- State
   int waiting() const;  // streams submitted and not running
   int running() const;
   // How many waiting streams keep the engine busy: submit more when waiting() falls below it.

@@ -1,5 +1,5 @@
-// The one exception type of the library: bad input or a bad environment, told so that a user can
-// mend it. A message names the file or row, what was expected and what was found. Bugs do not
+// The one exception type of the library: bad input or a bad environment, reported so that a user
+// can fix it. A message names the file or row, what was expected and what was found. Bugs do not
 // throw: they stop at a CHECK. Scarcity (no page, queue full) is a return value.
 #pragma once
 
