@@ -119,6 +119,9 @@ def main() -> int:
     for table in quality_tables(a, size, clock):
         results.tables[table.name] = table
         write()
+    # What nobody else took goes to the sweeps that had too little, first to those with the fewest rounds.
+    for outcome in sorted(results.sweeps.values(), key=lambda o: o.rounds):
+        runner.go_on(outcome, clock.left())
     took = write()
     print(f"{a.out / 'evidence.html'} after {took:.1f} minutes")
     # Tables may lack what there was no time for; a command that failed is an error.

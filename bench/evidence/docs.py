@@ -83,7 +83,7 @@ def performance(run: dict) -> str:
                     "`no-attention` gives wrong answers: it is the ceiling."), ""]
     for name, sweep in run["sweeps"].items():
         measures = [m for m in SWEEP_TABLES.get(name, [m for m, _ in PLOTS.get(name, [])]) if any(m in by for points in sweep["values"].values() for by in points.values())]
-        out += [f"### {sweep['title']}", wrapped(f"{sweep['note']} {sweep['rounds']} rounds.{' ' + sweep['left_out'] if sweep['left_out'] else ''}"), ""]
+        out += [f"### {sweep['title']}", wrapped(f"{sweep['note']} {sweep['rounds']} round{'' if sweep['rounds'] == 1 else 's'}.{' ' + sweep['left_out'] if sweep['left_out'] else ''}"), ""]
         for measure in measures:
             out += [sweep_table(sweep, measure), ""]
     out += ["### The papers' claims on speed", wrapped("A difference smaller than the spread of the runs is not called one."), "", claims(run, run["sweeps"], True)]

@@ -56,6 +56,8 @@ class Outcome:
     commands: list[str] = field(default_factory=list)
     rounds: int = 0
     seconds: float = 0.0
+    longest: float = 0.0  # seconds of a round
+    failed: bool = False
     left_out: str = ""  # why there are fewer rounds, or none
 
 
@@ -85,35 +87,50 @@ class Runner:
     def run(self, sweep: Sweep, share: float) -> Outcome:
         """Rounds of all cells, in turns, in at most about `share` seconds, or what the clock has left. The first round is whole, or nothing is."""
         outcome = Outcome(sweep, commands=[self.shown(c.command) for c in sweep.cells])
-        began, longest = time.monotonic(), 0.0
-        for n in range(self.rounds):
-            used = time.monotonic() - began
-            if n > 0 and (used + longest > share or longest > self.clock.left()):
-                outcome.left_out = f"{n} of {self.rounds} rounds: no time for more"
-                break
-            if n == 0 and self.clock.left() <= 0:
-                outcome.left_out = "not run: the time was over"
-                break
-            round_began = time.monotonic()
-            for cell in sweep.cells:
-                try:
-                    found = cell.read(self.bench(cell.command))
-                except Failed as failed:
-                    outcome.left_out = str(failed)
-                    self.log(f"  {failed}")
-                    break
-                for series, measures in found.items():
-                    by_measure = outcome.values.setdefault(series, {}).setdefault(cell.x, {})
-                    for measure, value in measures.items():
-                        by_measure.setdefault(measure, []).append(value)
-            else:
-                outcome.rounds += 1
-                longest = max(longest, time.monotonic() - round_began)
-                continue
-            break
-        outcome.seconds = time.monotonic() - began
-        self.log(f"{sweep.name}: {outcome.rounds} rounds in {outcome.seconds:.1f} s {outcome.left_out}")
+        self.go_on(outcome, share)
         return outcome
+
+    def go_on(self, outcome: Outcome, share: float) -> None:
+        """More rounds of a sweep that lacks some, within `share` seconds. One whose command failed stays as it is."""
+        if outcome.failed or outcome.rounds >= self.rounds:
+            return
+        until, before = time.monotonic() + share, outcome.rounds
+        while outcome.rounds < self.rounds:
+            left = self.clock.left()
+            if outcome.rounds == 0:
+                if left <= 0:
+                    outcome.left_out = "not run: the time was over"
+                    break
+            elif outcome.longest > min(until - time.monotonic(), left):
+                outcome.left_out = f"{outcome.rounds} of {self.rounds} rounds: no time for more"
+                break
+            if not self.round_of(outcome):
+                break
+        else:
+            outcome.left_out = ""
+        if outcome.rounds != before or outcome.rounds == 0:
+            self.log(f"{outcome.sweep.name}: {outcome.rounds} rounds in {outcome.seconds:.1f} s {outcome.left_out}")
+
+    def round_of(self, outcome: Outcome) -> bool:
+        """Every cell once; false: a command failed, and the outcome says which."""
+        began = time.monotonic()
+        for cell in outcome.sweep.cells:
+            try:
+                found = cell.read(self.bench(cell.command))
+            except Failed as failed:
+                outcome.left_out, outcome.failed = str(failed), True
+                self.log(f"  {failed}")
+                break
+            for series, measures in found.items():
+                by_measure = outcome.values.setdefault(series, {}).setdefault(cell.x, {})
+                for measure, value in measures.items():
+                    by_measure.setdefault(measure, []).append(value)
+        else:
+            outcome.rounds += 1
+        took = time.monotonic() - began
+        outcome.seconds += took
+        outcome.longest = max(outcome.longest, took)
+        return not outcome.failed
 
 
 def _first_line(command: list[str]) -> str:

@@ -167,6 +167,16 @@ class Rounds(unittest.TestCase):
         self.assertEqual(outcome.rounds, 2)
         self.assertIn("2 of 3 rounds", outcome.left_out)
 
+    def test_time_that_is_left_at_the_end_completes_a_sweep(self):
+        runner, sweep, calls = self.runner(10.0)
+        outcome = runner.run(sweep, 25)
+        self.assertEqual(outcome.rounds, 1)
+        runner.go_on(outcome, 45)
+        self.assertEqual((outcome.rounds, outcome.left_out, outcome.seconds), (3, "", 60.0))
+        self.assertEqual(outcome.values["auto"][1], {"v": [1, 3, 5]})
+        runner.go_on(outcome, 45)
+        self.assertEqual(len(calls), 6)
+
     def test_without_time_nothing_is_run(self):
         runner, sweep, calls = self.runner(10.0, minutes=0.0)
         self.assertEqual(runner.run(sweep, 45).left_out, "not run: the time was over")
@@ -176,6 +186,7 @@ class Rounds(unittest.TestCase):
         runner, sweep, calls = self.runner(1.0, fails=("b",))
         outcome = runner.run(sweep, 45)
         self.assertIn("exit status 3", outcome.left_out)
+        runner.go_on(outcome, 45)
         self.assertEqual((outcome.rounds, calls), (0, ["a", "b"]))
 
 
