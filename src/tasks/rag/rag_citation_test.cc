@@ -57,7 +57,7 @@ TEST(RagCitation, HasTheDocumentsSpacesAndCase) {
   EXPECT_EQ(citation.at("text"), "the\n  Old\tTown of Ålesund");
   EXPECT_EQ(citation.at("begin"), 3);
   EXPECT_EQ(citation.at("source_begin"), 103);
-  EXPECT_EQ(Slice(document.text, citation), citation.at("text"));
+  EXPECT_EQ(Slice(document.text, citation), citation.at("text").get<std::string>());
   citation = CitationOf(document, "The old  TOWN OF Ålesund");
   EXPECT_EQ(Slice(document.text, citation), "the\n  Old\tTown of Ålesund");
 }
