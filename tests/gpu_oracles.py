@@ -19,6 +19,7 @@ EXPERTS_NOISE = 0.12
 MERGED_NOISE = 0.10
 held, failed = 0, []
 mixed_tokens, mixed_same = 0, 0  # of greedy answers
+changed_routes = 0  # answers that left the oracle where the reference does
 
 
 def check(ok, what):
@@ -30,9 +31,9 @@ def check(ok, what):
         print("FAIL", what)
 
 
-def ids(rows, *arguments):
+def ids(rows, *arguments, device=DEVICE):
     text = "".join(json.dumps(row) + "\n" for row in rows)
-    command = [BANYAN, "ids", "--device", DEVICE, "--kv-memory", "256M", *arguments]
+    command = [BANYAN, "ids", "--device", device, "--kv-memory", "256M", *arguments]
     done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=300)
     if done.returncode != 0:
         print("exit", done.returncode, arguments, done.stderr[-300:])
@@ -103,9 +104,10 @@ def check_skeletons(folder):
 
 
 def departures(folder, paths, found):
-    """Where a mixed answer leaves the oracle's: only at a step whose margin is within the noise. `paths` are (name, tokens
-    before the answer, answer); `found` the answers of mixed."""
-    global mixed_tokens, mixed_same
+    """Where a mixed answer leaves the oracle's: only at a step whose margin is within the noise; with experts also where the
+    reference, in the same precision, chooses another token too: there rounding changes a route, which no noise bounds.
+    `paths` are (name, tokens before the answer, answer); `found` the answers of mixed."""
+    global mixed_tokens, mixed_same, changed_routes
     left = []
     for (name, before, wanted), got in zip(paths, found):
         same = 0
@@ -123,6 +125,11 @@ def departures(folder, paths, found):
             check(False, f"{name}: no logits where mixed leaves the oracle")
             continue
         margin = logits[wanted[same]] - max(x for token, x in enumerate(logits) if token != wanted[same])
+        if margin > 2 * mixed_noise(folder) * spread_of(logits) and mixed_noise(folder) == EXPERTS_NOISE:
+            coarse = ids([rows[i]], "-m", folder, "--precision", "mixed", "--kv-type", "bf16", device="reference").get(i, {}).get("last_logits")
+            if coarse and max(range(len(coarse)), key=coarse.__getitem__) != wanted[same]:
+                changed_routes += 1
+                continue
         check(margin <= 2 * mixed_noise(folder) * spread_of(logits), f"{name}: mixed leaves the oracle at token {same}, margin {margin}")
 
 
@@ -206,5 +213,6 @@ with concurrent.futures.ThreadPoolExecutor(8) as pool:
     list(pool.map(check_gguf, sorted(glob.glob(f"{GOLDEN}/gguf/*.gguf"))))
     list(pool.map(check_lora, sorted(glob.glob(f"{GOLDEN}/lora/*"))))
 print(f"{held} hold, {len(failed)} fall short; mixed logits off by at most {worst_mixed:.4f} of their spread; "
-      f"{mixed_same} of {mixed_tokens} greedy tokens of mixed before a step without margin")
+      f"{mixed_same} of {mixed_tokens} greedy tokens of mixed before a step without margin; "
+      f"{changed_routes} answers take another route of experts, as the reference does")
 sys.exit(1 if failed or not held else 0)
