@@ -142,7 +142,6 @@ class ExpertTimes {
       product.x = Bf16ForWriting(scratch_.inner);
       product.out = {Float32ForWriting(scratch_.output), nullptr};
       product.out_stride = kWidth;
-      product.routes_are_there = true;
       MultiplyExperts(s, routes, product);
     };
     const auto sum = [&](const ExpertRoutes& routes) {

@@ -138,16 +138,16 @@ std::shared_ptr<const ExpertTable> ExpertMixer::Gather(std::vector<ExpertWeights
   CheckSameForm(down);
   const DeviceMatrix& first = *gate_up.front().matrix;
   const std::int64_t inner = first.rows / 2;
-  const bool gated = HalvesMatch(first);
   std::vector<Placed> all = {Place(gate_up, StoredParts(first)),
-                             Place(down, StoredParts(*down.front().matrix)),
-                             gated ? Place(gate_up, {{0, inner}}) : Placed{},
-                             gated ? Place(gate_up, {{inner, inner}}) : Placed{}};
+                             Place(down, StoredParts(*down.front().matrix))};
   const bool mixed = first.form != WeightForm::kF32;
   bool wide = true;
   for (const Placed& placed : all) {
     for (const ExpertPart& part : placed.parts) wide = wide && ManyExpertRowsCanServe(part);
   }
+  const bool gated = wide && HalvesMatch(first);  // the plain kernels have no gate
+  all.push_back(gated ? Place(gate_up, {{0, inner}}) : Placed{});
+  all.push_back(gated ? Place(gate_up, {{inner, inner}}) : Placed{});
   table->tiling = {mixed ? kFewExpertRows : 0, wide ? kManyExpertRows : kPlainExpertRows};
   std::vector<ExpertMatrixPart> places;
   std::vector<CUtensorMap> maps;
