@@ -6,6 +6,7 @@
 // to leave none of them in the L2 cache; activations stay there, as in a forward pass.
 //   cuda_times [--fast] [--sweep | --step | --sustained] [ROWS...]
 //   cuda_times --coded [ROWS...]      the products in 8 bits, by every kernel and tile
+//   cuda_times --experts [ROWS...]    the experts of a layer of the qwen3-30b-a3b shape
 //   cuda_times --check      compares our kernels for few and for many rows with the plain chain on
 //                           ugly shapes
 #include <fmt/format.h>
@@ -18,6 +19,7 @@
 
 #include "base/error.h"
 #include "cuda_times_coded.h"
+#include "cuda_times_experts.h"
 #include "cuda_times_layer.h"
 #include "cuda_times_step.h"
 #include "kernels/cuda/products/few_rows.h"
@@ -120,7 +122,7 @@ int Main(int argc, char** argv) {
     const int wrong = CheckManyRows() + CheckFewRows();
     return wrong == 0 ? 0 : 1;
   }
-  bool fast = false, sweep = false, step = false, sustained = false, coded = false;
+  bool fast = false, sweep = false, step = false, sustained = false, coded = false, experts = false;
   std::vector<std::int64_t> rows;
   for (int i = 1; i < argc; ++i) {
     if (std::strcmp(argv[i], "--fast") == 0) {
@@ -129,6 +131,8 @@ int Main(int argc, char** argv) {
       sweep = true;
     } else if (std::strcmp(argv[i], "--coded") == 0) {
       coded = true;
+    } else if (std::strcmp(argv[i], "--experts") == 0) {
+      experts = true;
     } else if (std::strcmp(argv[i], "--step") == 0) {
       step = true;
     } else if (std::strcmp(argv[i], "--sustained") == 0) {
@@ -141,6 +145,13 @@ int Main(int argc, char** argv) {
   if (coded) {
     CodedTimes times(*std::max_element(rows.begin(), rows.end()));
     for (const std::int64_t count : rows) times.Report(count);
+    return 0;
+  }
+  if (experts) {
+    ExpertTimes times(*std::max_element(rows.begin(), rows.end()));
+    times.Report("bf16", std::nullopt, rows);
+    times.Report("q8_0", CompactForm::kQ8_0, rows);
+    times.Report("mxfp4", CompactForm::kMXFP4, rows);
     return 0;
   }
   if (step) {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -32,6 +33,20 @@ class Vllm(unittest.TestCase):
         lines = vllm.table(["squad2", "race"], {"bf16": [1200.0, 300.0]}, {"fp8": [600.0, 400.0]}).splitlines()
         self.assertEqual(lines[2], "| squad2 | **1 200** | 600 | 2.00 |")
         self.assertEqual(lines[3], "| race | 300 | **400** | 0.75 |")
+
+    def test_configs_are_those_of_our_shapes(self):
+        """vLLM builds the model from config.json alone: its sizes are what src/load/model_shapes.cc says, and a mixture has
+        every field that its Qwen3MoeForCausalLM reads."""
+        shapes = (RIVAL.parents[2] / "src/load/model_shapes.cc").read_text()
+        ours = json.loads(re.search(r'"qwen3-30b-a3b", R"\((.*?)\)"', shapes, re.DOTALL).group(1))
+        theirs = vllm_job.CONFIGS["qwen3-30b-a3b"]
+        self.assertEqual({name: theirs.get(name) for name in ours}, ours)
+        for name in ("decoder_sparse_step", "mlp_only_layers", "norm_topk_prob", "num_experts_per_tok", "rms_norm_eps",
+                     "hidden_act", "max_position_embeddings", "tie_word_embeddings"):
+            self.assertIn(name, theirs)
+        self.assertEqual(theirs["architectures"], ["Qwen3MoeForCausalLM"])
+        for config in vllm_job.CONFIGS.values():
+            self.assertEqual(config["num_attention_heads"] % config["num_key_value_heads"], 0)
 
     @unittest.skipUnless(os.environ.get("BANYAN"), "BANYAN does not name the program")
     def test_one_command_runs_both(self):

@@ -3,10 +3,11 @@
 // is not needed ends at once; a recorded step finds the choices of a later one.
 //
 // A row's bits depend on the row alone: its experts and shares are a function of its scores, an
-// output of a product is one chain over k in order wherever the row stands in a tile, and the sum
-// goes through the row's experts in the order of their numbers.
+// output of a product is one chain over k in order in every kernel and wherever the row stands in a
+// tile, and the sum goes through the row's experts in the order of their numbers.
 #pragma once
 
+#include <cuda.h>
 #include <cuda_bf16.h>
 #include <cuda_runtime_api.h>
 
@@ -18,31 +19,46 @@
 
 namespace banyan::cuda {
 
-inline constexpr int kExpertTileRows = 32;  // rows of one expert that a block multiplies
+// How the rows of an expert are cut: an expert of at most `few` rows is a tile of one list, the
+// rows of others are tiles of at most `many` in a second list.
+struct ExpertTiling {
+  int few = 0, many = 32;
+};
+inline constexpr int kFewExpertRows = 8, kPlainExpertRows = 32, kManyExpertRows = 128;
 
 // Some rows of one expert: slots [begin, begin + count).
 struct ExpertTile {
   std::int32_t expert, begin, count;
 };
+struct ExpertTiles {
+  ExpertTile* tiles = nullptr;
+  std::int32_t* count = nullptr;
+};
 
 // Who chose whom, in device memory; a slot is a row for one of its experts.
 struct ExpertRoutes {
   int rows = 0, experts = 0, chosen = 0;
+  ExpertTiling tiling;
   ExpertChoice* choices = nullptr;  // [rows, chosen], ordered by expert
   std::int32_t* place = nullptr;    // [rows, chosen] the slot of each
   std::int32_t* row = nullptr;      // [slots]
-  ExpertTile* tiles = nullptr;
-  std::int32_t* tile_count = nullptr;
+  ExpertTiles few, many;
 
   int slots() const { return rows * chosen; }
-  int most_tiles() const {
-    return (experts < slots() ? experts : slots()) + slots() / kExpertTileRows;
+  int most_few() const {
+    const int most = experts < slots() ? experts : slots();
+    return tiling.few == 0 ? 0 : most;
+  }
+  int most_many() const {
+    if (rows <= tiling.few) return 0;
+    const int most = slots() / (tiling.few + 1);
+    return (experts < most ? experts : most) + slots() / tiling.many;
   }
 };
 // Bytes of all of it, for so many rows.
 std::int64_t RoutesBytes(std::int64_t rows, std::int64_t chosen);
 // Places the arrays in `memory`, which has RoutesBytes.
-ExpertRoutes RoutesIn(void* memory, int rows, int experts, int chosen);
+ExpertRoutes RoutesIn(void* memory, int rows, int experts, int chosen, ExpertTiling tiling);
 
 // Fills the routes. `scores` has rows of `stride` elements.
 void RouteRows(cudaStream_t stream, const float* scores, std::int64_t stride, ExpertShares shares,
@@ -51,30 +67,53 @@ void RouteRows(cudaStream_t stream, const float* scores, std::int64_t stride, Ex
 // As of WeightForm, whose header the kernels need not see.
 enum class ExpertForm { kF32, kBF16, kCompact };
 
-// The same rows [first_row, first_row + rows) of a matrix of every expert.
+// The same rows of a matrix of every expert.
 struct ExpertMatrixPart {
   const void* weights = nullptr;          // float32 or bf16 rows, or tiles of codes
   const std::uint8_t* records = nullptr;  // of tiles
-  const float* bias = nullptr;            // of the whole matrix; may be null
+  const float* bias = nullptr;            // of these rows; may be null
 };
 struct ExpertPart {
   ExpertForm form = ExpertForm::kF32;
-  CompactForm compact = CompactForm::kQ8_0;  // of kCompact
-  std::int64_t first_row = 0, rows = 0;
+  CompactForm compact = CompactForm::kQ8_0;   // of kCompact
+  std::int64_t first_row = 0, rows = 0;       // of the matrix
   std::int64_t stride = 0;                    // columns, padded as those of x
   const ExpertMatrixPart* experts = nullptr;  // [experts], in device memory
+  const CUtensorMap* maps = nullptr;          // [experts], there too: bf16 rows in boxes of 64
 };
 
-// out[slot] = W x (+ bias) for the part's rows. x is that of the slot's row (`by_row`) or of the
-// slot itself, with rows of part.stride elements; bf16 but for float32 weights.
+// out[slot] = W x (+ bias) for the part's rows, as float32; or, where there is an `up` of the same
+// form and size, gate(W x, Up x) as bf16, the padding of a row zero. x is that of the slot's row
+// (`by_row`) or of the slot itself, with rows of part.stride elements; bf16 but for float32
+// weights.
 struct ExpertProduct {
   ExpertPart part;
+  const ExpertPart* up = nullptr;
+  ExpertGate gate;
   const void* x = nullptr;
   bool by_row = false;
-  float* out = nullptr;
+  const __nv_bfloat16* x_of_slots = nullptr;  // bf16 x slot by slot, for kernels of many rows
+  RowOutput out;                              // one of the two
   std::int64_t out_stride = 0;
+  // The kernels between this one and that of the routes let their next one start only after their
+  // own wait: the routes may be read before it.
+  bool routes_are_there = false;
 };
+// Whether the kernels of many rows (Hopper's) can multiply these: tiles may have kManyExpertRows.
+bool ManyExpertRowsCanServe(const ExpertPart& part);
 void MultiplyExperts(cudaStream_t stream, const ExpertRoutes& routes, const ExpertProduct& product);
+
+// The kernels, by lists. kBeside: the kernel before this one works on the other list and has let
+// this one start after its own wait, so that nothing has to be waited for before the end.
+enum class ExpertStart { kWaits, kRoutesAreThere, kBeside };
+void MultiplyFewExpertRows(cudaStream_t stream, const ExpertRoutes& routes,
+                           const ExpertProduct& product, ExpertStart start);
+void MultiplyManyExpertRows(cudaStream_t stream, const ExpertRoutes& routes,
+                            const ExpertProduct& product, ExpertStart start);
+
+// out[slot] = x[row of the slot]; rows of `stride` elements, which 8 divides.
+void GatherExpertRows(cudaStream_t stream, const ExpertRoutes& routes, const __nv_bfloat16* x,
+                      std::int64_t stride, __nv_bfloat16* out);
 
 // out[slot] of the two halves of x[slot]; `range` is of the output.
 void GateExperts(cudaStream_t stream, const ExpertGate& gate, const float* x, std::int64_t x_stride,

@@ -11,11 +11,16 @@
 
 namespace banyan::cuda {
 
+// Rows of a stretch: 128 an expert where 8 of 128 are chosen, what the products of many rows take.
+inline constexpr std::int64_t kDeviceExpertRows = 2048;
+
 // Where the matrices of all experts lie.
 class DeviceExperts : public ExpertTable {
  public:
   std::vector<ExpertPart> gate_up, down;  // parts that make up the rows of a matrix
-  DeviceMemory places;                    // what their `experts` point into
+  std::vector<ExpertPart> gate, up;       // one each where the first product can have the gate
+  ExpertTiling tiling;
+  DeviceMemory places, maps;  // what their `experts` and `maps` point into
 };
 
 class ExpertMixer {

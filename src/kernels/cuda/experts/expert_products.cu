@@ -1,5 +1,6 @@
-// Products grouped by expert. A warp takes 16 outputs and the rows of a tile, operands straight
-// from memory; every output is the same chain of matrix instructions as in other products
+// Products grouped by expert: which kernels serve, and the plain ones, of float32 weights and of
+// what the others cannot serve. There a warp takes 16 outputs and the rows of a tile, operands
+// straight from memory; every output is the same chain of matrix instructions as in other products
 // (device/mma.cuh), of fused multiply-adds in float32.
 #include "kernels/cuda/device/launch.cuh"
 #include "kernels/cuda/experts/expert_kernels.h"
@@ -8,7 +9,7 @@
 namespace banyan::cuda {
 namespace {
 
-constexpr int kWarps = 4, kRowTiles = kExpertTileRows / 8;
+constexpr int kWarps = 4, kRowTiles = kPlainExpertRows / 8;
 
 __device__ std::uint32_t Word(const __nv_bfloat16* p) {
   return *reinterpret_cast<const std::uint32_t*>(p);
@@ -25,9 +26,8 @@ __device__ const X* RowOfTile(const ExpertRoutes& routes, const ExpertProduct& p
 
 __device__ void StoreExpertSum(const ExpertProduct& product, const ExpertMatrixPart& weights,
                                int slot, std::int64_t n, float sum) {
-  const std::int64_t output = product.part.first_row + n;
-  if (weights.bias != nullptr) sum = __fadd_rn(sum, weights.bias[output]);
-  product.out[slot * product.out_stride + output] = sum;
+  if (weights.bias != nullptr) sum = __fadd_rn(sum, weights.bias[n]);
+  product.out.float32[slot * product.out_stride + product.part.first_row + n] = sum;
 }
 
 // bf16 rows.
@@ -83,10 +83,10 @@ struct CodedWeights {
 template <typename Weights>
 __global__ void __launch_bounds__(kWarps * 32)
     ExpertKernel(ExpertRoutes routes, ExpertProduct product) {
-  LetNextKernelStart();
   WaitForEarlierKernels();
-  if (static_cast<int>(blockIdx.y) >= *routes.tile_count) return;
-  const ExpertTile tile = routes.tiles[blockIdx.y];
+  LetNextKernelStart();
+  if (static_cast<int>(blockIdx.y) >= *routes.many.count) return;
+  const ExpertTile tile = routes.many.tiles[blockIdx.y];
   const ExpertPart& part = product.part;
   const ExpertMatrixPart weights = part.experts[tile.expert];
   const int lane = static_cast<int>(threadIdx.x) % 32, g = lane / 4, t = lane % 4;
@@ -129,11 +129,11 @@ constexpr int kBlock = 64, kStep = 16, kThreadsF32 = 256;
 
 __global__ void __launch_bounds__(kThreadsF32)
     ExpertKernelF32(ExpertRoutes routes, ExpertProduct product) {
-  LetNextKernelStart();
   WaitForEarlierKernels();
-  if (static_cast<int>(blockIdx.y) >= *routes.tile_count) return;
-  __shared__ float xs[kStep][kExpertTileRows + 4], ws[kStep][kBlock + 4];
-  const ExpertTile tile = routes.tiles[blockIdx.y];
+  LetNextKernelStart();
+  if (static_cast<int>(blockIdx.y) >= *routes.many.count) return;
+  __shared__ float xs[kStep][kPlainExpertRows + 4], ws[kStep][kBlock + 4];
+  const ExpertTile tile = routes.many.tiles[blockIdx.y];
   const ExpertPart& part = product.part;
   const ExpertMatrixPart weights = part.experts[tile.expert];
   const auto* w = static_cast<const float*>(weights.weights);
@@ -144,7 +144,7 @@ __global__ void __launch_bounds__(kThreadsF32)
     for (int i = me; i < kBlock * kStep; i += kThreadsF32) {
       const int r = i / kStep, c = i % kStep;
       ws[c][r] = out0 + r < part.rows ? w[(out0 + r) * part.stride + k + c] : 0.0f;
-      if (r < kExpertTileRows) {
+      if (r < kPlainExpertRows) {
         xs[c][r] = RowOfTile<float>(routes, product, tile, r)[k + c];
       }
     }
@@ -178,19 +178,16 @@ template <typename Weights>
 void Launch(cudaStream_t stream, const ExpertRoutes& routes, const ExpertProduct& product) {
   const std::int64_t row_tiles = (product.part.rows + 15) / 16;
   const dim3 grid(static_cast<unsigned>((row_tiles + kWarps - 1) / kWarps),
-                  static_cast<unsigned>(routes.most_tiles()));
+                  static_cast<unsigned>(routes.most_many()));
   LaunchEarly(stream, {grid, kWarps * 32}, "products of experts", ExpertKernel<Weights>, routes,
               product);
 }
 
-}  // namespace
-
-void MultiplyExperts(cudaStream_t stream, const ExpertRoutes& routes,
-                     const ExpertProduct& product) {
-  if (routes.slots() == 0) return;
+void MultiplyPlainExpertRows(cudaStream_t stream, const ExpertRoutes& routes,
+                             const ExpertProduct& product) {
   if (product.part.form == ExpertForm::kF32) {
     const dim3 grid(static_cast<unsigned>((product.part.rows + kBlock - 1) / kBlock),
-                    static_cast<unsigned>(routes.most_tiles()));
+                    static_cast<unsigned>(routes.most_many()));
     return LaunchEarly(stream, {grid, kThreadsF32}, "products of experts", ExpertKernelF32, routes,
                        product);
   }
@@ -208,6 +205,25 @@ void MultiplyExperts(cudaStream_t stream, const ExpertRoutes& routes,
       return Launch<CodedWeights<CompactForm::kQ6_K>>(stream, routes, product);
     case CompactForm::kMXFP4:
       return Launch<CodedWeights<CompactForm::kMXFP4>>(stream, routes, product);
+  }
+}
+
+}  // namespace
+
+void MultiplyExperts(cudaStream_t stream, const ExpertRoutes& routes,
+                     const ExpertProduct& product) {
+  if (routes.slots() == 0) return;
+  const ExpertStart start =
+      product.routes_are_there ? ExpertStart::kRoutesAreThere : ExpertStart::kWaits;
+  const bool few = routes.most_few() > 0, many = routes.most_many() > 0;
+  if (many && routes.tiling.many == kManyExpertRows) {
+    MultiplyManyExpertRows(stream, routes, product, start);
+    if (few) MultiplyFewExpertRows(stream, routes, product, ExpertStart::kBeside);
+    return;
+  }
+  if (many) MultiplyPlainExpertRows(stream, routes, product);
+  if (few) {
+    MultiplyFewExpertRows(stream, routes, product, many ? ExpertStart::kWaits : start);
   }
 }
 

@@ -7,114 +7,170 @@ namespace banyan::cuda {
 namespace {
 
 constexpr int kWarps = 4;
-constexpr int kGroupThreads = 1024;
+constexpr int kGroupThreads = 1024, kGroupWarps = kGroupThreads / 32;
 static_assert(kMostExperts <= kGroupThreads && kMostExperts <= 32 * 32);
+constexpr int kOneBlockRows = 2 * kGroupWarps;  // rows that one block chooses for and groups
 
 std::int64_t Aligned(std::int64_t bytes) { return (bytes + 255) / 256 * 256; }
 
-std::int64_t MostTiles(std::int64_t slots) { return kMostExperts + slots / kExpertTileRows; }
+std::int64_t MostTiles(std::int64_t slots) { return kMostExperts + slots / kPlainExpertRows; }
 
-// NaN is worse than everything; of equal scores the lower number is better.
-struct Candidate {
-  float score;
-  int expert;  // kMostExperts: none
-};
-__device__ bool Better(const Candidate& a, const Candidate& b) {
-  if (b.expert == kMostExperts || a.expert == kMostExperts) return a.expert < b.expert;
-  return a.score > b.score || (a.score == b.score && a.expert < b.expert);
+// A number that is larger for a larger score, for every finite or infinite one.
+__device__ std::uint32_t OrderOf(float score) {
+  const std::uint32_t bits = __float_as_uint(__fadd_rn(score, 0.0f));  // no -0
+  return bits >> 31 != 0 ? ~bits : bits | 0x80000000u;
 }
 
-// A warp has a row, lane l the experts l, l + 32, ….
+// A warp has a row, lane l the experts l, l + 32, …. NaN is worse than everything; of equal scores
+// the lower number is better.
+template <int kPerLane>
+__device__ void ChooseForRow(const float* mine, ExpertShares shares, int experts, int chosen,
+                             float* found_scores, int* found, ExpertChoice* choices) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  float scores[kPerLane];
+#pragma unroll
+  for (int i = 0; i < kPerLane; ++i) {
+    const int expert = lane + 32 * i;
+    const float score = expert < experts ? mine[expert] : 0.0f;
+    scores[i] = score == score ? score : -INFINITY;
+  }
+  std::uint32_t taken = 0;  // bit i: expert lane + 32 i
+#pragma unroll
+  for (int i = 0; i < kPerLane; ++i) {
+    if (lane + 32 * i >= experts) taken |= 1u << i;
+  }
+  for (int n = 0; n < chosen; ++n) {
+    std::uint32_t best = 0;  // no score has this order
+    int best_at = 0;
+#pragma unroll
+    for (int i = 0; i < kPerLane; ++i) {
+      const std::uint32_t order = (taken >> i & 1u) != 0 ? 0u : OrderOf(scores[i]);
+      if (order > best) {
+        best = order;
+        best_at = i;
+      }
+    }
+    const std::uint32_t largest = __reduce_max_sync(0xffffffffu, best);
+    const std::uint32_t expert = __reduce_min_sync(
+        0xffffffffu,
+        best == largest ? static_cast<std::uint32_t>(lane + 32 * best_at) : 0xffffffffu);
+    if (expert % 32 == static_cast<std::uint32_t>(lane)) {
+      taken |= 1u << (expert / 32);
+      float score = scores[0];
+#pragma unroll
+      for (int i = 1; i < kPerLane; ++i) {
+        if (expert / 32 == static_cast<std::uint32_t>(i)) score = scores[i];
+      }
+      found[n] = static_cast<int>(expert);
+      found_scores[n] = score;
+    }
+  }
+  __syncwarp();
+  const float largest = found_scores[0];
+  const auto power = [&](float score) { return score == largest ? 1.0f : expf(score - largest); };
+  float sum = 0.0f;
+  if (shares == ExpertShares::kOfAll) {
+#pragma unroll
+    for (int i = 0; i < kPerLane; ++i) {
+      if (lane + 32 * i < experts) sum = __fadd_rn(sum, power(scores[i]));
+    }
+    sum = WarpSum(sum);
+  } else {
+    for (int n = 0; n < chosen; ++n) sum = __fadd_rn(sum, power(found_scores[n]));
+  }
+  for (int n = lane; n < chosen; n += 32) {
+    int rank = 0;
+    for (int other = 0; other < chosen; ++other) rank += found[other] < found[n] ? 1 : 0;
+    choices[rank] = {found[n], power(found_scores[n]) / sum};
+  }
+  __syncwarp();
+}
+
+__device__ void ChooseForRow(const float* mine, ExpertShares shares, const ExpertRoutes& routes,
+                             int row, float* found_scores, int* found) {
+  ExpertChoice* choices = routes.choices + row * routes.chosen;
+  if (routes.experts <= 128) {
+    ChooseForRow<4>(mine, shares, routes.experts, routes.chosen, found_scores, found, choices);
+  } else {
+    ChooseForRow<kMostExperts / 32>(mine, shares, routes.experts, routes.chosen, found_scores,
+                                    found, choices);
+  }
+}
+
 __global__ void ChooseKernel(const float* scores, std::int64_t stride, ExpertShares shares,
                              ExpertRoutes routes) {
   LetNextKernelStart();
   WaitForEarlierKernels();
-  __shared__ Candidate found[kWarps][kMostChosen];
-  const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
+  __shared__ float found_scores[kWarps][kMostChosen];
+  __shared__ int found[kWarps][kMostChosen];
+  const int warp = static_cast<int>(threadIdx.x) / 32;
   const int row = static_cast<int>(blockIdx.x) * kWarps + warp;
   if (row >= routes.rows) return;
-  const float* mine = scores + row * stride;
-  const auto score_of = [&](int expert) {
-    const float score = mine[expert];
-    return score == score ? score : -INFINITY;
-  };
-  std::uint32_t taken = 0;  // bit i: expert lane + 32 i
-  for (int n = 0; n < routes.chosen; ++n) {
-    Candidate best{0.0f, kMostExperts};
-    for (int i = 0, expert = lane; expert < routes.experts; ++i, expert += 32) {
-      const Candidate candidate{score_of(expert), expert};
-      if ((taken >> i & 1u) == 0 && Better(candidate, best)) best = candidate;
-    }
-#pragma unroll
-    for (int offset = 16; offset > 0; offset /= 2) {
-      const Candidate other{__shfl_xor_sync(0xffffffffu, best.score, offset),
-                            __shfl_xor_sync(0xffffffffu, best.expert, offset)};
-      if (Better(other, best)) best = other;
-    }
-    if (best.expert % 32 == lane) taken |= 1u << (best.expert / 32);
-    if (lane == 0) found[warp][n] = best;
-  }
-  __syncwarp();
-  const float largest = found[warp][0].score;
-  const auto power = [&](float score) { return score == largest ? 1.0f : expf(score - largest); };
-  float sum = 0.0f;
-  if (shares == ExpertShares::kOfAll) {
-    for (int expert = lane; expert < routes.experts; expert += 32) {
-      sum = __fadd_rn(sum, power(score_of(expert)));
-    }
-    sum = WarpSum(sum);
-  } else {
-    for (int n = 0; n < routes.chosen; ++n) sum = __fadd_rn(sum, power(found[warp][n].score));
-  }
-  for (int n = lane; n < routes.chosen; n += 32) {
-    const Candidate& one = found[warp][n];
-    int rank = 0;
-    for (int other = 0; other < routes.chosen; ++other) {
-      rank += found[warp][other].expert < one.expert ? 1 : 0;
-    }
-    routes.choices[row * routes.chosen + rank] = {one.expert, power(one.score) / sum};
-  }
+  ChooseForRow(scores + row * stride, shares, routes, row, found_scores[warp], found[warp]);
 }
 
-// The sum of the values of all threads before this one; *all is that of all threads.
-__device__ int SumBefore(int value, int* scratch, int* all) {
-  const int me = static_cast<int>(threadIdx.x);
-  scratch[me] = value;
-  __syncthreads();
-  for (int distance = 1; distance < kGroupThreads; distance *= 2) {
-    const int more = me >= distance ? scratch[me - distance] : 0;
-    __syncthreads();
-    scratch[me] += more;
-    __syncthreads();
+// The sums of the values of all threads before this one, each beside its sum over all threads.
+struct SumsBefore {
+  int before[3], all[3];
+};
+__device__ SumsBefore SumBefore(const int (&values)[3], int (*scratch)[3]) {
+  const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
+  SumsBefore sums{};
+  for (int i = 0; i < 3; ++i) {
+    int up_to = values[i];
+    for (int distance = 1; distance < 32; distance *= 2) {
+      const int more = __shfl_up_sync(~0u, up_to, distance);
+      if (lane >= distance) up_to += more;
+    }
+    sums.before[i] = up_to - values[i];
+    if (lane == 31) scratch[warp][i] = up_to;
   }
-  const int before = scratch[me] - value;
-  *all = scratch[kGroupThreads - 1];
   __syncthreads();
-  return before;
+  for (int i = 0; i < 3; ++i) {
+    const int of_warp = scratch[lane][i];
+    int before = lane < warp ? of_warp : 0, all = of_warp;
+    for (int offset = 16; offset > 0; offset /= 2) {
+      before += __shfl_xor_sync(~0u, before, offset);
+      all += __shfl_xor_sync(~0u, all, offset);
+    }
+    sums.before[i] += before;
+    sums.all[i] = all;
+  }
+  return sums;
 }
 
 // One block; thread e has expert e. The order of rows within an expert is whichever comes: nothing
 // depends on it.
-__global__ void __launch_bounds__(kGroupThreads) GroupKernel(ExpertRoutes routes) {
-  LetNextKernelStart();
-  WaitForEarlierKernels();
-  __shared__ int counts[kGroupThreads], scratch[kGroupThreads];
+__device__ void Group(const ExpertRoutes& routes) {
+  __shared__ int counts[kGroupThreads];
+  __shared__ int scratch[kGroupWarps][3];
   const int me = static_cast<int>(threadIdx.x), slots = routes.rows * routes.chosen;
   counts[me] = 0;
   __syncthreads();
+#pragma unroll 4
   for (int i = me; i < slots; i += kGroupThreads) atomicAdd(&counts[routes.choices[i].expert], 1);
   __syncthreads();
-  const int count = counts[me], tiles = (count + kExpertTileRows - 1) / kExpertTileRows;
-  int all = 0;
-  const int first_slot = SumBefore(count, scratch, &all);
-  const int first_tile = SumBefore(tiles, scratch, &all);
-  if (me == 0) *routes.tile_count = all;
-  for (int tile = 0; tile < tiles; ++tile) {
-    const int begin = tile * kExpertTileRows;
-    routes.tiles[first_tile + tile] = {me, first_slot + begin, min(kExpertTileRows, count - begin)};
+  const int count = counts[me];
+  const bool few = count > 0 && count <= routes.tiling.few;
+  const int many = few ? 0 : (count + routes.tiling.many - 1) / routes.tiling.many;
+  const SumsBefore sums = SumBefore({count, few ? 1 : 0, many}, scratch);
+  if (me == 0) {
+    *routes.few.count = sums.all[1];
+    *routes.many.count = sums.all[2];
+  }
+  const int first_slot = sums.before[0];
+  if (few) routes.few.tiles[sums.before[1]] = {me, first_slot, count};
+  if (many > 0) {
+    // Of about one size, a multiple of eight rows.
+    const int size = min(routes.tiling.many, ((count + many - 1) / many + 7) / 8 * 8);
+    for (int tile = 0; tile < many; ++tile) {
+      const int begin = min(tile * size, count);
+      routes.many.tiles[sums.before[2] + tile] = {me, first_slot + begin, min(size, count - begin)};
+    }
   }
   counts[me] = first_slot;
   __syncthreads();
+#pragma unroll 4
   for (int i = me; i < slots; i += kGroupThreads) {
     const int slot = atomicAdd(&counts[routes.choices[i].expert], 1);
     routes.place[i] = slot;
@@ -122,19 +178,42 @@ __global__ void __launch_bounds__(kGroupThreads) GroupKernel(ExpertRoutes routes
   }
 }
 
+__global__ void __launch_bounds__(kGroupThreads) GroupKernel(ExpertRoutes routes) {
+  LetNextKernelStart();
+  WaitForEarlierKernels();
+  Group(routes);
+}
+
+// Both for few rows.
+__global__ void __launch_bounds__(kGroupThreads)
+    RouteKernel(const float* scores, std::int64_t stride, ExpertShares shares,
+                ExpertRoutes routes) {
+  LetNextKernelStart();
+  WaitForEarlierKernels();
+  __shared__ float found_scores[kGroupWarps][kMostChosen];
+  __shared__ int found[kGroupWarps][kMostChosen];
+  const int warp = static_cast<int>(threadIdx.x) / 32;
+  for (int row = warp; row < routes.rows; row += kGroupWarps) {
+    ChooseForRow(scores + row * stride, shares, routes, row, found_scores[warp], found[warp]);
+  }
+  __syncthreads();
+  Group(routes);
+}
+
 }  // namespace
 
 std::int64_t RoutesBytes(std::int64_t rows, std::int64_t chosen) {
   const std::int64_t slots = rows * chosen;
   return Aligned(slots * static_cast<std::int64_t>(sizeof(ExpertChoice))) + 2 * Aligned(slots * 4) +
-         Aligned(MostTiles(slots) * static_cast<std::int64_t>(sizeof(ExpertTile))) + Aligned(4);
+         2 * Aligned(MostTiles(slots) * static_cast<std::int64_t>(sizeof(ExpertTile))) + Aligned(8);
 }
 
-ExpertRoutes RoutesIn(void* memory, int rows, int experts, int chosen) {
+ExpertRoutes RoutesIn(void* memory, int rows, int experts, int chosen, ExpertTiling tiling) {
   ExpertRoutes routes;
   routes.rows = rows;
   routes.experts = experts;
   routes.chosen = chosen;
+  routes.tiling = tiling;
   const std::int64_t slots = routes.slots();
   auto* next = static_cast<std::uint8_t*>(memory);
   const auto take = [&](std::int64_t bytes) {
@@ -146,15 +225,22 @@ ExpertRoutes RoutesIn(void* memory, int rows, int experts, int chosen) {
       take(slots * static_cast<std::int64_t>(sizeof(ExpertChoice))));
   routes.place = reinterpret_cast<std::int32_t*>(take(slots * 4));
   routes.row = reinterpret_cast<std::int32_t*>(take(slots * 4));
-  routes.tiles = reinterpret_cast<ExpertTile*>(
-      take(MostTiles(slots) * static_cast<std::int64_t>(sizeof(ExpertTile))));
-  routes.tile_count = reinterpret_cast<std::int32_t*>(take(4));
+  for (ExpertTiles* tiles : {&routes.few, &routes.many}) {
+    tiles->tiles = reinterpret_cast<ExpertTile*>(
+        take(MostTiles(slots) * static_cast<std::int64_t>(sizeof(ExpertTile))));
+  }
+  routes.few.count = reinterpret_cast<std::int32_t*>(take(8));
+  routes.many.count = routes.few.count + 1;
   return routes;
 }
 
 void RouteRows(cudaStream_t stream, const float* scores, std::int64_t stride, ExpertShares shares,
                const ExpertRoutes& routes) {
   if (routes.rows == 0) return;
+  if (routes.rows <= kOneBlockRows) {
+    return LaunchEarly(stream, {dim3(1), kGroupThreads}, "choice of experts", RouteKernel, scores,
+                       stride, shares, routes);
+  }
   const auto blocks = static_cast<unsigned>((routes.rows + kWarps - 1) / kWarps);
   LaunchEarly(stream, {dim3(blocks), kWarps * 32}, "choice of experts", ChooseKernel, scores,
               stride, shares, routes);

@@ -1,0 +1,215 @@
+// What cuda_times --experts measures: the experts of one layer of the qwen3-30b-a3b shape, from the
+// router's scores to the sum, kernel by kernel and as a whole, beside what bytes and operations
+// allow. Scores are random and change from launch to launch.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+#include <memory>
+#include <random>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "cuda_times_layer.h"
+#include "kernels/cuda/experts/expert_mixer.h"
+#include "kernels/cuda/rows/tensor_memory.h"
+#include "kernels/cuda/weights/random_matrix.h"
+
+namespace banyan::cuda {
+
+class ExpertTimes {
+ public:
+  explicit ExpertTimes(std::int64_t most_rows)
+      : device_(std::make_shared<Device>()), mixer_(device_, Precision::kMixed) {
+    const std::int64_t slots = most_rows * kChosen;
+    x_ = NewTensor(device_, most_rows, kWidth);
+    out_ = NewTensor(device_, most_rows, kWidth);
+    scratch_ = {NewTensor(device_, slots, kWidth), NewTensor(device_, slots, 2 * kInner),
+                NewTensor(device_, slots, kInner), NewTensor(device_, slots, kWidth)};
+    FillRandom(device_->stream, most_rows * kWidth, 3, Bf16ForWriting(x_));
+    FillRandom(device_->stream, slots * kWidth, 4, Bf16ForWriting(scratch_.input));
+    std::mt19937 numbers(7);
+    std::uniform_real_distribution<float> uniform;
+    for (int i = 0; i < kScoreSets; ++i) {
+      scores_.push_back(NewTensor(device_, most_rows, kExperts));
+      host_scores_.emplace_back();
+      for (std::int64_t n = 0; n < most_rows * kExperts; ++n) {
+        host_scores_.back().push_back(uniform(numbers));
+      }
+      Check(cudaMemcpy(Float32ForWriting(scores_.back()), host_scores_.back().data(),
+                       host_scores_.back().size() * 4, cudaMemcpyHostToDevice),
+            "scores");
+    }
+    routes_ = DeviceMemory(device_, RoutesBytes(most_rows, kChosen), "a measurement");
+  }
+
+  void Report(const char* name, std::optional<CompactForm> form,
+              const std::vector<std::int64_t>& rows) {
+    const auto table = MakeTable(form);
+    fmt::print(
+        "experts, {}\n   rows    route   gather  gate_up     down      sum      all    limit  of "
+        "it | "
+        "all by the many-row kernels | plain\n",
+        name);
+    for (const std::int64_t count : rows)
+      ReportRows(static_cast<const DeviceExperts&>(*table), form, count);
+    std::fflush(stdout);
+  }
+
+ private:
+  static constexpr int kExperts = 128, kChosen = 8, kScoreSets = 6;
+  static constexpr std::int64_t kWidth = 2048, kInner = 768;
+
+  std::shared_ptr<DeviceMatrix> MakeMatrix(std::optional<CompactForm> form, std::int64_t rows,
+                                           std::int64_t columns, std::uint64_t seed) {
+    if (!form) return MakeRandomMatrix(device_, {rows, columns, seed, 0.02f}, WeightForm::kBF16);
+    auto matrix = std::make_shared<DeviceMatrix>();
+    matrix->rows = matrix->padded_rows = rows;
+    matrix->columns = matrix->stride = columns;
+    matrix->form = WeightForm::kCompact;
+    CompactRows part;
+    part.form = *form;
+    part.rows = part.padded_rows = rows;
+    part.columns = columns;
+    matrix->memory = DeviceMemory(device_, CodeBytes(part) + RecordsBytes(part), "weights");
+    part.codes = matrix->memory.As<std::uint8_t>();
+    part.records = part.codes + CodeBytes(part);
+    FillRandom(device_->stream, CodeBytes(part) / 2, static_cast<std::uint32_t>(seed),
+               matrix->memory.As<__nv_bfloat16>());
+    Check(cudaMemsetAsync(part.records, 0x22, static_cast<size_t>(RecordsBytes(part)),
+                          device_->stream),
+          "records");
+    matrix->compact = {part};
+    return matrix;
+  }
+
+  std::shared_ptr<const ExpertTable> MakeTable(std::optional<CompactForm> form) {
+    std::vector<ExpertWeights> experts;
+    for (std::uint64_t e = 0; e < kExperts; ++e) {
+      experts.push_back({MakeMatrix(form, 2 * kInner, kWidth, 2 * e + 1), nullptr,
+                         MakeMatrix(form, kWidth, kInner, 2 * e + 2), nullptr});
+    }
+    device_->Synchronize();
+    return mixer_.Gather(std::move(experts));
+  }
+
+  // Experts that some row chose, on average over the sets of scores.
+  double Distinct(std::int64_t rows) const {
+    double sum = 0.0;
+    for (const std::vector<float>& scores : host_scores_) {
+      std::set<int> seen;
+      std::vector<ExpertChoice> choices(kChosen);
+      for (std::int64_t r = 0; r < rows; ++r) {
+        ChooseExperts(std::span(scores).subspan(static_cast<size_t>(r * kExperts), kExperts),
+                      ExpertShares::kOfChosen, choices);
+        for (const ExpertChoice& choice : choices) seen.insert(choice.expert);
+      }
+      sum += static_cast<double>(seen.size());
+    }
+    return sum / kScoreSets;
+  }
+
+  void ReportRows(const DeviceExperts& table, std::optional<CompactForm> form, std::int64_t rows) {
+    const cudaStream_t s = device_->stream;
+    const auto route = [&](int i, ExpertTiling tiling) {
+      const ExpertRoutes routes =
+          RoutesIn(routes_.As<void>(), static_cast<int>(rows), kExperts, kChosen, tiling);
+      RouteRows(s, Float32(scores_[static_cast<size_t>(i % kScoreSets)]), kExperts,
+                ExpertShares::kOfChosen, routes);
+      return routes;
+    };
+    const std::int64_t slots = rows * kChosen;
+    const auto gather = [&](const ExpertRoutes& routes) {
+      GatherExpertRows(s, routes, Bf16(x_), kWidth, Bf16ForWriting(scratch_.input));
+    };
+    const auto gate_up = [&](const ExpertRoutes& routes) {
+      ExpertProduct product;
+      product.part = table.gate.front();
+      product.up = &table.up.front();
+      product.x = Bf16(x_);
+      product.by_row = true;
+      product.x_of_slots = Bf16ForWriting(scratch_.input);
+      product.out = {nullptr, Bf16ForWriting(scratch_.inner)};
+      product.out_stride = kInner;
+      MultiplyExperts(s, routes, product);
+    };
+    const auto down = [&](const ExpertRoutes& routes) {
+      ExpertProduct product;
+      product.part = table.down.front();
+      product.x = Bf16ForWriting(scratch_.inner);
+      product.out = {Float32ForWriting(scratch_.output), nullptr};
+      product.out_stride = kWidth;
+      MultiplyExperts(s, routes, product);
+    };
+    const auto sum = [&](const ExpertRoutes& routes) {
+      SumExperts(s, routes, Float32ForWriting(scratch_.output), {rows, kWidth, kWidth},
+                 Float32ForWriting(out_));
+    };
+    const ExpertTiling tiling = table.tiling, wide{0, kManyExpertRows};
+    using Part = std::function<void(const ExpertRoutes&)>;
+    // Kernels are timed with the routing, whose time is then taken off.
+    const auto of = [&](ExpertTiling how, const std::vector<Part>& parts) {
+      return Microseconds([&](int i) {
+        const ExpertRoutes routes = route(i, how);
+        for (const Part& part : parts) part(routes);
+      });
+    };
+    const double routing = of(tiling, {});
+    const double gathering = of(tiling, {gather}) - routing;
+    const double first = of(tiling, {gate_up}) - routing, second = of(tiling, {down}) - routing;
+    const double summing = of(tiling, {sum}) - routing;
+    const double all = Microseconds([&](int i) {
+      const Tensor x = x_.Prefix(rows),
+                   scores = scores_[static_cast<size_t>(i % kScoreSets)].Prefix(rows);
+      Tensor out = out_.Prefix(rows);
+      mixer_.Mix(x, {table, scores, {kChosen, ExpertShares::kOfChosen, {}}, scratch_}, out);
+    });
+    const double weights = 3.0 * kWidth * kInner;
+    double bits = 16.0;
+    if (form) {
+      CompactRows part;
+      part.form = *form;
+      part.rows = part.padded_rows = 16;
+      part.columns = 256;
+      bits = static_cast<double>(CodeBytes(part) + RecordsBytes(part)) * 8 / (16 * 256);
+    }
+    const double limit = std::max(Distinct(rows) * weights * bits / 8 / kBytesPerSecond,
+                                  2.0 * weights * static_cast<double>(slots) / kFlops) *
+                         1e6;
+    std::string others;
+    if (tiling.many == kManyExpertRows) {
+      others += fmt::format(" {:8.1f} {:8.1f}", of(wide, {gather, gate_up}) - routing,
+                            of(wide, {down}) - routing);
+    }
+    fmt::print("{:7} {:8.1f} {:8.1f} {:8.1f} {:8.1f} {:8.1f} {:8.1f} {:8.1f} {:5.0f}% |{}\n", rows,
+               routing, gathering, first, second, summing, all, limit, 100 * limit / all, others);
+    std::fflush(stdout);
+  }
+
+  // Mean over a graph of calls, best of four runs of it.
+  double Microseconds(const std::function<void(int)>& body) {
+    constexpr int kCount = 2 * kScoreSets;
+    body(0);
+    device_->Synchronize();
+    LaunchGraph graph(*device_, [&] {
+      for (int i = 0; i < kCount; ++i) body(i);
+    });
+    graph.Seconds(1);
+    double best = 1e30;
+    for (int run = 0; run < 4; ++run) best = std::min(best, graph.Seconds(1));
+    return best * 1e6 / kCount;
+  }
+
+  std::shared_ptr<const Device> device_;
+  ExpertMixer mixer_;
+  Tensor x_, out_;
+  ExpertScratch scratch_;
+  std::vector<Tensor> scores_;
+  std::vector<std::vector<float>> host_scores_;
+  DeviceMemory routes_;
+};
+
+}  // namespace banyan::cuda

@@ -1,0 +1,291 @@
+// Products of experts that few rows chose: bound by memory, so weights stream through rings in
+// shared memory. Every warp has a unit of its own, 16 rows of weights (codes of a gated product: 16
+// of gate and 16 of up), its own ring, and waits for nobody else. The chain of matrix instructions
+// is that of other products (device/mma.cuh).
+#include "kernels/cuda/device/launch.cuh"
+#include "kernels/cuda/experts/expert_gate.cuh"
+#include "kernels/cuda/experts/expert_kernels.h"
+#include "kernels/cuda/weights/compact_form.cuh"
+
+namespace banyan::cuda {
+namespace {
+
+constexpr int kWarps = 4, kRows = kFewExpertRows;
+constexpr int kColumns = 128;         // of a stage
+constexpr int kRingBytes = 24 << 10;  // of a warp, about: two blocks on a multiprocessor
+static_assert(kRows == 8, "one column tile of the matrix instruction");
+
+struct FewCall {
+  ExpertRoutes routes;
+  const ExpertMatrixPart *experts, *up;
+  const __nv_bfloat16* x;
+  ExpertEnd end;
+  int stride;  // columns
+  bool by_row;
+  ExpertStart start;
+};
+
+// 16-byte pieces of rows change places (piece ^ row % 8), so that matrix loads meet no conflict.
+__device__ int PlaceOf(int row, int piece) { return row * kColumns * 2 + (piece ^ (row % 8)) * 16; }
+
+// bf16: of a gated product 8 rows of gate, then 8 of up.
+template <bool kGated>
+struct PlainUnit {
+  static constexpr int kTiles = 1, kBytes = 16 * kColumns * 2;
+  static constexpr int kOutputs = kGated ? 8 : 16;
+  const __nv_bfloat16* rows[8];  // of this lane's pieces
+
+  __device__ PlainUnit(const FewCall& call, int expert, int unit, int lane) {
+    const auto* gate = static_cast<const __nv_bfloat16*>(call.experts[expert].weights);
+    const __nv_bfloat16* up =
+        kGated ? static_cast<const __nv_bfloat16*>(call.up[expert].weights) : nullptr;
+    const int last = static_cast<int>(call.end.rows) - 1;
+#pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      const int r = i * 2 + lane / 16;
+      const __nv_bfloat16* from = kGated && r >= 8 ? up : gate;
+      const int row = unit * kOutputs + (kGated ? r % 8 : r);
+      rows[i] = from + static_cast<std::int64_t>(min(row, last)) * call.stride + lane % 16 * 8;
+    }
+  }
+  __device__ void Copy(unsigned char* stage, int chunk, int stride, int lane) const {
+    const int column = chunk * kColumns;
+    if (column + lane % 16 * 8 >= stride) return;
+#pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      CopyAsync(stage + PlaceOf(i * 2 + lane / 16, lane % 16), rows[i] + column, true);
+    }
+  }
+  __device__ static void Fragments(const unsigned char* stage, int step, int lane,
+                                   std::uint32_t (&a)[1][4]) {
+    LoadTiles(a[0], stage + PlaceOf(lane % 16, step * 2 + lane / 16));
+  }
+};
+
+template <CompactForm kForm, bool kGated>
+struct CodedUnit {
+  static constexpr int kTiles = kGated ? 2 : 1;
+  static constexpr int kAlong = kColumns / kTileColumns<kForm>;  // tiles of a stage
+  static constexpr int kCodes = kAlong * kTileBytes;
+  static constexpr int kTileRecords = 8 * Form<kForm>::kRecordBytes;
+  static constexpr int kRecords = kAlong * kTileRecords;
+  static constexpr int kBytes = kTiles * (kCodes + kRecords);
+  static constexpr int kOutputs = 16;
+  const std::uint8_t* codes[kTiles];
+  const std::uint8_t* records[kTiles];
+  int tiles;
+
+  __device__ CodedUnit(const FewCall& call, int expert, int unit, int lane)
+      : tiles((call.stride + kTileColumns<kForm> - 1) / kTileColumns<kForm>) {
+#pragma unroll
+    for (int t = 0; t < kTiles; ++t) {
+      const ExpertMatrixPart& part = (t == 0 ? call.experts : call.up)[expert];
+      const std::int64_t first = static_cast<std::int64_t>(unit) * tiles;
+      codes[t] = static_cast<const std::uint8_t*>(part.weights) + first * kTileBytes + lane * 16;
+      records[t] = part.records + first * kTileRecords + lane * 16;
+    }
+  }
+  __device__ void Copy(unsigned char* stage, int chunk, int /*stride*/, int lane) const {
+    const int first = chunk * kAlong, count = min(kAlong, tiles - first);
+#pragma unroll
+    for (int t = 0; t < kTiles; ++t) {
+#pragma unroll
+      for (int i = 0; i < kAlong; ++i) {
+        if (i < count) {
+          CopyAsync(stage + t * kCodes + i * kTileBytes + lane * 16,
+                    codes[t] + (first + i) * kTileBytes, true);
+        }
+      }
+      if (lane * 16 < count * kTileRecords) {
+        CopyAsync(stage + kTiles * kCodes + t * kRecords + lane * 16,
+                  records[t] + static_cast<std::int64_t>(first) * kTileRecords, true);
+      }
+    }
+  }
+  __device__ static void Fragments(const unsigned char* stage, int step, int lane,
+                                   std::uint32_t (&a)[kTiles][4]) {
+    const int tile = step / kTileSteps<kForm>;
+#pragma unroll
+    for (int t = 0; t < kTiles; ++t) {
+      const uint4 four =
+          *reinterpret_cast<const uint4*>(stage + t * kCodes + tile * kTileBytes + lane * 16);
+      const std::uint32_t words[4] = {four.x, four.y, four.z, four.w};
+      const std::uint8_t* record = stage + kTiles * kCodes + t * kRecords + tile * kTileRecords +
+                                   lane / 4 * Form<kForm>::kRecordBytes;
+      FragmentAt<kForm>(words, record, step % kTileSteps<kForm>, a[t]);
+    }
+  }
+};
+
+template <typename Unit>
+struct UnitRing {
+  static constexpr int kX = kRows * kColumns * 2;
+  static constexpr int kStage = Unit::kBytes + kX;
+  static constexpr int kStages = kRingBytes / kStage < 3   ? 3
+                                 : kRingBytes / kStage > 8 ? 8
+                                                           : kRingBytes / kStage;
+  static constexpr int kBytes = kStages * kStage;
+};
+
+template <typename Unit, bool kGated>
+__global__ void __launch_bounds__(kWarps * 32) FewRowsKernel(const __grid_constant__ FewCall call) {
+  using R = UnitRing<Unit>;
+  extern __shared__ __align__(128) unsigned char rings[];
+  if (call.start == ExpertStart::kWaits) WaitForEarlierKernels();
+  LetNextKernelStart();  // whoever starts now finds the routes
+  // Someone ends after the kernel before this one.
+  const auto end = [&] {
+    if (blockIdx.x == 0 && blockIdx.y == 0) WaitForEarlierKernels();
+  };
+  const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
+  const int unit = static_cast<int>(blockIdx.x) * kWarps + warp;
+  const std::int64_t outputs = kGated ? call.end.stride : call.end.rows;
+  if (static_cast<int>(blockIdx.y) >= *call.routes.few.count || unit * Unit::kOutputs >= outputs) {
+    return end();
+  }
+  const ExpertTile tile = call.routes.few.tiles[blockIdx.y];
+  const Unit weights(call, tile.expert, unit, lane);
+  unsigned char* const ring = rings + warp * R::kBytes;
+  const int chunks = (call.stride + kColumns - 1) / kColumns;
+  for (int s = 0; s < R::kStages - 1; ++s) {
+    if (s < chunks) weights.Copy(ring + s * R::kStage, s, call.stride, lane);
+    CommitCopies();
+  }
+  if (call.start == ExpertStart::kRoutesAreThere) WaitForEarlierKernels();
+  // This lane has a piece of every other row of x.
+  const int x_row = lane / 16, x_column = lane % 16 * 8;
+  const __nv_bfloat16* xs[kRows / 2];
+#pragma unroll
+  for (int i = 0; i < kRows / 2; ++i) {
+    const int slot = tile.begin + min(2 * i + x_row, tile.count - 1);
+    const std::int64_t row = call.by_row ? call.routes.row[slot] : slot;
+    xs[i] = call.x + row * call.stride + x_column;
+  }
+  const auto for_x = [&](unsigned char* stage, int chunk, const auto& copy) {
+    const int column = chunk * kColumns;
+    if (column + x_column >= call.stride) return;
+#pragma unroll
+    for (int i = 0; i < kRows / 2; ++i) {
+      const int r = 2 * i + x_row;
+      if (r < tile.count) copy(stage + Unit::kBytes + PlaceOf(r, lane % 16), xs[i] + column);
+    }
+  };
+  // Not by asynchronous copies: those complete in order, so the first x would wait for all weights.
+#pragma unroll
+  for (int s = 0; s < R::kStages - 1; ++s) {
+    if (s >= chunks) break;
+    for_x(ring + s * R::kStage, s, [](unsigned char* to, const __nv_bfloat16* from) {
+      *reinterpret_cast<uint4*>(to) = *reinterpret_cast<const uint4*>(from);
+    });
+  }
+
+  float sums[Unit::kTiles][4] = {};
+  int stage = 0;
+#pragma unroll 1
+  for (int chunk = 0; chunk < chunks; ++chunk) {
+    WaitForCopies<R::kStages - 2>();
+    __syncwarp();  // this stage is there for all lanes, and nobody reads the one before any more
+    const int next = chunk + R::kStages - 1;
+    if (next < chunks) {
+      unsigned char* target = ring + (stage == 0 ? R::kStages - 1 : stage - 1) * R::kStage;
+      weights.Copy(target, next, call.stride, lane);
+      for_x(target, next,
+            [](unsigned char* to, const __nv_bfloat16* from) { CopyAsync(to, from, true); });
+    }
+    CommitCopies();
+    const unsigned char* here = ring + stage * R::kStage;
+    const int left = call.stride - chunk * kColumns;
+#pragma unroll
+    for (int pair = 0; pair < kColumns / 32; ++pair) {
+      if (pair * 32 >= left) break;
+      // Rows that are not there have columns of their own, which nobody reads.
+      std::uint32_t b[4];
+      LoadTiles(b, here + Unit::kBytes + PlaceOf(lane % 8, pair * 4 + lane / 8));
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        if (pair * 32 + half * 16 >= left) break;
+        std::uint32_t a[Unit::kTiles][4];
+        Unit::Fragments(here, pair * 2 + half, lane, a);
+#pragma unroll
+        for (int t = 0; t < Unit::kTiles; ++t) {
+          Mma(sums[t], a[t], b[2 * half], b[2 * half + 1], __nv_bfloat16{});
+        }
+      }
+    }
+    stage = stage + 1 == R::kStages ? 0 : stage + 1;
+  }
+
+  const float* bias = call.experts[tile.expert].bias;
+  const float* up_bias = kGated ? call.up[tile.expert].bias : nullptr;
+#pragma unroll
+  for (int c = 0; c < 4; ++c) {
+    const int row = lane % 4 * 2 + c % 2, slot = tile.begin + row;
+    if (row >= tile.count) continue;
+    const int n = unit * Unit::kOutputs + lane / 4 + (c / 2) * 8;
+    if constexpr (!kGated) {
+      call.end.Store(slot, n, sums[0][c], bias);
+    } else if constexpr (Unit::kTiles == 2) {
+      call.end.StoreGated(slot, n, sums[0][c], sums[1][c], bias, up_bias);
+    } else if (c < 2) {
+      call.end.StoreGated(slot, n, sums[0][c], sums[0][c + 2], bias, up_bias);
+    }
+  }
+  end();
+}
+
+template <typename Unit, bool kGated>
+void Launch(cudaStream_t stream, const FewCall& call, int most_tiles) {
+  constexpr int kBytes = kWarps * UnitRing<Unit>::kBytes;
+  static_assert(kBytes <= 99 << 10);  // what a block may have from sm_80 on
+  constexpr auto kernel = FewRowsKernel<Unit, kGated>;
+  RaiseSharedMemory<kernel>(kBytes);
+  const std::int64_t outputs = kGated ? call.end.stride : call.end.rows;
+  constexpr int kOutputs = kWarps * Unit::kOutputs;
+  const dim3 grid(static_cast<unsigned>((outputs + kOutputs - 1) / kOutputs),
+                  static_cast<unsigned>(most_tiles));
+  LaunchEarly(stream, {grid, kWarps * 32, kBytes}, "products of experts of few rows", kernel, call);
+}
+
+template <CompactForm kForm>
+void LaunchCoded(cudaStream_t stream, const FewCall& call, int most_tiles) {
+  if (call.up != nullptr) {
+    Launch<CodedUnit<kForm, true>, true>(stream, call, most_tiles);
+  } else {
+    Launch<CodedUnit<kForm, false>, false>(stream, call, most_tiles);
+  }
+}
+
+}  // namespace
+
+void MultiplyFewExpertRows(cudaStream_t stream, const ExpertRoutes& routes,
+                           const ExpertProduct& product, ExpertStart start) {
+  const ExpertPart& part = product.part;
+  const FewCall call{routes,
+                     part.experts,
+                     product.up == nullptr ? nullptr : product.up->experts,
+                     static_cast<const __nv_bfloat16*>(product.x),
+                     {product.gate, product.out.float32, product.out.bf16, product.out_stride,
+                      part.first_row, part.rows},
+                     static_cast<int>(part.stride),
+                     product.by_row,
+                     start};
+  const int tiles = routes.most_few();
+  if (part.form == ExpertForm::kBF16) {
+    if (call.up != nullptr) return Launch<PlainUnit<true>, true>(stream, call, tiles);
+    return Launch<PlainUnit<false>, false>(stream, call, tiles);
+  }
+  switch (part.compact) {
+    case CompactForm::kQ8_0:
+      return LaunchCoded<CompactForm::kQ8_0>(stream, call, tiles);
+    case CompactForm::kQ4_0:
+      return LaunchCoded<CompactForm::kQ4_0>(stream, call, tiles);
+    case CompactForm::kQ4_K:
+      return LaunchCoded<CompactForm::kQ4_K>(stream, call, tiles);
+    case CompactForm::kQ6_K:
+      return LaunchCoded<CompactForm::kQ6_K>(stream, call, tiles);
+    case CompactForm::kMXFP4:
+      return LaunchCoded<CompactForm::kMXFP4>(stream, call, tiles);
+  }
+}
+
+}  // namespace banyan::cuda

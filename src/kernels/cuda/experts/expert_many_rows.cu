@@ -1,0 +1,67 @@
+// Products of experts that many rows chose, of bf16 weights.
+#include "kernels/cuda/experts/expert_coded_rows.h"
+#include "kernels/cuda/experts/expert_many_rows.cuh"
+
+namespace banyan::cuda {
+namespace expert_many {
+namespace {
+
+// 64 columns of four slabs.
+struct PlainSlabs {
+  static constexpr int kColumns = kBoxColumns;
+  static constexpr int kSlabBytes = kSlabRows * kRowBytes;
+  static constexpr int kBytes = kGroups * kSlabs * kSlabBytes;
+
+#ifdef BANYAN_SM90A
+  __device__ static int BytesOf(const Call& /*call*/, int /*chunk*/) { return kBytes; }
+  __device__ static void Copy(const Call& call, const Item& item, int chunk, unsigned char* to,
+                              std::uint64_t& barrier, std::uint64_t policy) {
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+    if (lane >= kGroups * kSlabs) return;
+    const int group = lane / kSlabs, slab = lane % kSlabs;
+    const CUtensorMap* maps = call.up != nullptr && slab == 1 ? call.up_maps : call.maps;
+    CopyBoxes(to + lane * kSlabBytes, maps[item.tile.expert],
+              FirstRow(call, item.block, group, slab), chunk, barrier, policy);
+  }
+  // Leaves its own products under way.
+  template <int kTiles>
+  __device__ static void Multiply(const unsigned char* x_bytes, const unsigned char* w_bytes,
+                                  int group, int /*left*/, Sums<kTiles>& sums) {
+    const SwizzledOperand x(x_bytes), w(w_bytes + group * kSlabs * kSlabBytes);
+    FenceProducts();
+#pragma unroll
+    for (int k = 0; k < kColumns; k += 16) {
+#pragma unroll
+      for (int slab = 0; slab < kSlabs; ++slab) {
+        ExpertWgmma(sums[slab], w.At(slab * kSlabBytes + k * 2), x.At(k * 2));
+      }
+    }
+    CommitProducts();
+    WaitForProductsBut<1>();
+  }
+#endif
+};
+
+}  // namespace
+}  // namespace expert_many
+
+bool ManyExpertRowsCanServe(const ExpertPart& part) {
+  static const bool hopper = [] {
+    int device = 0, major = 0;
+    Check(cudaGetDevice(&device), "current device");
+    Check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device), "device");
+    const auto kernel = expert_many::ManyExpertRowsKernel<expert_many::PlainSlabs>;
+    return major == 9 && StartsEarly(reinterpret_cast<const void*>(kernel)) && HasTensorMaps();
+  }();
+  return hopper && part.form != ExpertForm::kF32 && part.stride % kBoxColumns == 0;
+}
+
+void MultiplyManyExpertRows(cudaStream_t stream, const ExpertRoutes& routes,
+                            const ExpertProduct& product, ExpertStart start) {
+  if (product.part.form == ExpertForm::kCompact) {
+    return MultiplyManyCodedExpertRows(stream, routes, product, start);
+  }
+  expert_many::Launch<expert_many::PlainSlabs>(stream, routes, product, start);
+}
+
+}  // namespace banyan::cuda
