@@ -17,6 +17,7 @@
 #include "load/model_parts.h"
 #include "model/config.h"
 #include "model/encoder_config.h"
+#include "model/scaled_tensors.h"
 #include "program/models.h"
 
 namespace banyan {
@@ -90,18 +91,23 @@ void ExamineHuggingFace(const ModelFiles& files, KnownModel& model) {
   }
   model.licence = LicenceOfCard(ReadIfThere(files.root / "README.md"));
   ModelUse use = ModelUse::kAsk;
+  WeightScales scales;
   if (IsEncoderFamily(model.family)) {
     use = UseOf(EncoderConfigFromHuggingFace(
         text, ReadIfThere(files.root / "1_Pooling" / "config.json"), where));
     const std::string modules = ReadIfThere(files.root / "modules.json");
     if (!modules.empty()) CheckSentenceModules(modules, where);
   } else {
-    ConfigFromHuggingFace(
-        text,
-        files.generation_config ? ReadTextFile(*files.generation_config, kMostConfigBytes) : "",
-        where);
+    scales =
+        ConfigFromHuggingFace(
+            text,
+            files.generation_config ? ReadTextFile(*files.generation_config, kMostConfigBytes) : "",
+            where)
+            .scales;
   }
-  CheckMatrices(OpenSafetensors(files.weights));
+  TensorStore tensors = OpenSafetensors(files.weights);
+  FindScales(scales, tensors);
+  CheckMatrices(tensors);
   if (!files.tokenizer) Throw(ErrorKind::kUnsupported, "no tokenizer.json");
   MakeText(Tokenizer::FromHuggingFace(files.root));
   model.use = use;

@@ -192,6 +192,15 @@ void WriteConfigSeeds(const std::filesystem::path& directory) {
  "sliding_window": 16, "swiglu_limit": 7.0, "swiglu_alpha": 1.702, "attention_bias": true,
  "quantization_config": {"quant_method": "mxfp4"}, "layer_types": ["sliding_attention",
  "full_attention", "sliding_attention", "full_attention"])"));
+  WriteText(directory / "compressed.json",
+            config("llama", R"("quantization_config": {"quant_method": "compressed-tensors",
+ "format": "float-quantized", "ignore": ["lm_head"], "config_groups": {"group_0": {
+ "targets": ["Linear"], "weights": {"num_bits": 8, "type": "float", "strategy": "block",
+ "block_structure": [128, 128], "symmetric": true}}}})"));
+  WriteText(directory / "fp8.json",
+            config("qwen3", R"("quantization_config": {"quant_method": "fp8", "fmt": "e4m3",
+ "activation_scheme": "dynamic", "weight_block_size": [128, 128],
+ "modules_to_not_convert": ["lm_head"]})"));
   WriteText(directory / "olmo2.json", config("olmo2", R"("rope_theta": 500000.0)"));
 }
 
