@@ -72,8 +72,7 @@ TEST(Load, DescribesCodesWithScales) {
   EXPECT_EQ(bytes(written.codes), bytes(written.f32));
   options.precision = "mixed";
   EXPECT_EQ(bytes(written.codes), bytes(written.bf16));
-  EXPECT_EQ(codes.memory[0].weights,
-            DescribeModel(written.bf16.string()).memory[0].weights);
+  EXPECT_EQ(codes.memory[0].weights, DescribeModel(written.bf16.string()).memory[0].weights);
 }
 
 // A python3 that fails in a way of its own stands for pip. What it says goes to whoever listens and
