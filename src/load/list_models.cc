@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <sstream>
 #include <string_view>
 
@@ -91,22 +92,19 @@ void ExamineHuggingFace(const ModelFiles& files, KnownModel& model) {
   }
   model.licence = LicenceOfCard(ReadIfThere(files.root / "README.md"));
   ModelUse use = ModelUse::kAsk;
-  WeightScales scales;
+  std::optional<WeightScales> scales;  // of a decoder
   if (IsEncoderFamily(model.family)) {
     use = UseOf(EncoderConfigFromHuggingFace(
         text, ReadIfThere(files.root / "1_Pooling" / "config.json"), where));
     const std::string modules = ReadIfThere(files.root / "modules.json");
     if (!modules.empty()) CheckSentenceModules(modules, where);
   } else {
-    scales =
-        ConfigFromHuggingFace(
-            text,
-            files.generation_config ? ReadTextFile(*files.generation_config, kMostConfigBytes) : "",
-            where)
-            .scales;
+    const std::string generation =
+        files.generation_config ? ReadTextFile(*files.generation_config, kMostConfigBytes) : "";
+    scales = ConfigFromHuggingFace(text, generation, where).scales;
   }
   TensorStore tensors = OpenSafetensors(files.weights);
-  FindScales(scales, tensors);
+  if (scales) FindScales(*scales, tensors);
   CheckMatrices(tensors);
   if (!files.tokenizer) Throw(ErrorKind::kUnsupported, "no tokenizer.json");
   MakeText(Tokenizer::FromHuggingFace(files.root));
