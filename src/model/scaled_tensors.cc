@@ -84,7 +84,8 @@ void CheckScalesOf(const HostTensor& codes, const TensorStore& store, const Weig
           "that names their scales",
           file, codes.name, type);
   }
-  if (codes.shape.size() != 2 || !codes.name.ends_with(".weight")) {
+  const bool matrix = codes.shape.size() == 2 && codes.rows() > 0 && codes.columns() > 0;
+  if (!matrix || !codes.name.ends_with(".weight")) {
     Throw(ErrorKind::kUnsupported,
           "{}: tensor '{}' of {} and shape {}: not supported; expected codes only in matrices "
           "whose names end in '.weight'",

@@ -165,6 +165,12 @@ TEST_F(ScaledTensors, RefusesCodesThatAreNoMatrix) {
               AllOf(HasSubstr("'norm.weight'"), HasSubstr("[12]")));
 }
 
+TEST_F(ScaledTensors, RefusesAMatrixOfNothing) {
+  Codes("a.weight", {3, 0}, {});
+  writer_.TensorF32("a.weight_scale", std::vector<std::int64_t>{1}, std::vector<float>{1.0f});
+  EXPECT_THAT(ErrorMessage(ErrorKind::kUnsupported, [&] { Open(OfRows()); }), HasSubstr("[3, 0]"));
+}
+
 TEST_F(ScaledTensors, RefusesWhatIsNotFinite) {
   std::vector<int> codes = ones_;
   codes[5] = 0x7f;

@@ -131,6 +131,18 @@ void WriteSafetensorsSeeds(const std::filesystem::path& directory) {
   SafetensorsWriter().Write(directory / "empty.safetensors");
 }
 
+void WriteScalesSeeds(const std::filesystem::path& directory) {
+  SafetensorsWriter writer;
+  const std::vector<std::byte> codes(6, std::byte{0x38});
+  writer.Tensor("a.weight", "F8_E4M3", Shape{2, 3}, codes);
+  writer.TensorF32("a.weight_scale", Shape{2, 1}, std::vector<float>{1.0f, 2.0f});
+  writer.Tensor("b.weight", "I8", Shape{3, 2}, codes);
+  writer.TensorF32("b.weight_scale", Shape{}, std::vector<float>{0.5f});
+  writer.Tensor("c.weight", "F8_E4M3", Shape{3, 2}, codes);
+  writer.TensorF32("c.weight_scale_inv", Shape{2, 1}, std::vector<float>{1.0f, 2.0f});
+  writer.Write(directory / "codes.safetensors");
+}
+
 void WriteConfigSeeds(const std::filesystem::path& directory) {
   const auto config = [](const std::string& family, const std::string& more) {
     return R"({"model_type": ")" + family +
@@ -212,11 +224,12 @@ int main(int argc, char** argv) {
     return 2;
   }
   const std::filesystem::path root = argv[1];
-  for (const char* name : {"gguf", "safetensors", "config"}) {
+  for (const char* name : {"gguf", "safetensors", "scales", "config"}) {
     std::filesystem::create_directories(root / name);
   }
   WriteGgufSeeds(root / "gguf");
   WriteSafetensorsSeeds(root / "safetensors");
+  WriteScalesSeeds(root / "scales");
   WriteConfigSeeds(root / "config");
   return 0;
 }
