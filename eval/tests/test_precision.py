@@ -21,8 +21,10 @@ class Figures(unittest.TestCase):
     def test_settings(self):
         self.assertEqual(precision.Setting.parse("f32"), precision.Setting("cpu", "f32", ""))
         self.assertEqual(precision.Setting.parse("cuda:w8a8:bf16"), precision.Setting("cuda", "w8a8", "bf16"))
-        with self.assertRaises(SystemExit):
-            precision.Setting.parse("cuda")
+        self.assertEqual(precision.Setting.parse("cuda:mixed+compact").options[-2:], ("--keep-weights", "compact"))
+        for wrong in ("cuda", "mixed+small"):
+            with self.assertRaises(SystemExit):
+                precision.Setting.parse(wrong)
 
     def test_equal_logits_have_no_error_whatever_their_mean(self):
         logits = [[0.0, 1.0, 2.0], [3.0, 0.0, 0.0]]

@@ -27,34 +27,45 @@ constexpr int kFewestPages = 256;        // fewer are not tried on account of me
 
 std::int64_t QuarterOfMemory() { return UsableMemory() / 4; }
 
+// Of a row of codes with its scale, as devices keep them.
+std::int64_t BytesOfCodes(std::int64_t columns) { return (columns + 127) / 128 * 128 + 4; }
+
 // Device memory that a row of a step takes beside the activations made at the start: their 16-bit
-// forms, partials of attention (more are made when a step needs them, or the step is made smaller).
-std::int64_t BytesOfRow(const ModelConfig& config) {
+// forms, the codes that 8-bit products read, partials of attention (more are made when a step needs
+// them, or the step is made smaller).
+std::int64_t BytesOfRow(const ModelConfig& config, const KernelOptions& options) {
   constexpr std::int64_t kPartialsPerRow = 16;
   const std::int64_t heads = std::int64_t{config.heads} * config.head_dim;
   const std::int64_t kv_heads = std::int64_t{config.kv_heads} * config.head_dim;
   const std::int64_t row = 3 * std::int64_t{config.hidden_size} + 2 * heads + 2 * kv_heads +
                            3 * std::int64_t{config.ffn_size};
-  return 2 * row + kPartialsPerRow * (heads + 2 * std::int64_t{config.heads}) * 4;
+  const std::int64_t codes =
+      options.eight_bit_products
+          ? BytesOfCodes(config.hidden_size) + BytesOfCodes(heads) + BytesOfCodes(config.ffn_size)
+          : 0;
+  return 2 * row + codes + kPartialsPerRow * (heads + 2 * std::int64_t{config.heads}) * 4;
 }
 
 // Of all rows, and results of products while their algorithms are chosen, workspaces of libraries,
 // recorded graphs.
-std::int64_t BytesBesideActivations(const ModelConfig& config, const EngineMemory& memory) {
+std::int64_t BytesBesideActivations(const Model::Parts& model, const EngineMemory& memory) {
+  const ModelConfig& config = model.config;
   constexpr std::int64_t kWorkspaces = std::int64_t{1} << 30;
   const std::int64_t logits = std::int64_t{memory.logit_rows} * config.vocab_size * 4;
   // The 16-bit form of what lies between the products of experts.
   const std::int64_t slots =
       std::min<std::int64_t>(memory.batch_rows, kExpertRows) * config.experts.rule.chosen;
   const std::int64_t experts = 2 * slots * config.experts.inner_size;
-  return memory.batch_rows * BytesOfRow(config) + logits + experts + kWorkspaces;
+  return memory.batch_rows * BytesOfRow(config, model.kernels->options()) + logits + experts +
+         kWorkspaces;
 }
 
 Defaults DefaultsFor(const Model::Parts& model) {
   if (!model.kernels->asynchronous()) return kHostDefaults;
   Defaults defaults = kDeviceDefaults;
   const std::int64_t free = model.kernels->FreeDeviceMemory().value_or(0);
-  if (kRowsOfRoomyDevice * BytesOfRow(model.config) <= free / kRoomyPart) {
+  if (kRowsOfRoomyDevice * BytesOfRow(model.config, model.kernels->options()) <=
+      free / kRoomyPart) {
     defaults.batch_rows = kRowsOfRoomyDevice;
   }
   return defaults;
@@ -66,7 +77,7 @@ std::int64_t KvBudget(const EngineOptions& options, Model::Parts& model,
   const std::optional<std::int64_t> free = model.kernels->FreeDeviceMemory();
   if (!free) return QuarterOfMemory();
   model.Rates();  // takes memory for a moment: now, while there is some
-  return *free - std::min(BytesBesideActivations(model.config, memory), *free / 4);
+  return *free - std::min(BytesBesideActivations(model, memory), *free / 4);
 }
 
 // Pages for the budget, but no more than all branches of running streams could ever fill.

@@ -22,6 +22,11 @@ class SmallDevice : public ForwardingKernels {
  public:
   using ForwardingKernels::ForwardingKernels;
   bool asynchronous() const override { return true; }
+  const KernelOptions& options() const override {
+    changed_options = ForwardingKernels::options();
+    changed_options.eight_bit_products = eight_bits;
+    return changed_options;
+  }
   std::optional<std::int64_t> FreeDeviceMemory() const override { return said_free; }
   Tensor NewTensor(std::int64_t rows, std::int64_t columns) override {
     if (rows > most_rows) {
@@ -38,6 +43,8 @@ class SmallDevice : public ForwardingKernels {
   }
 
   std::int64_t said_free = 0;
+  bool eight_bits = false;
+  mutable KernelOptions changed_options;
   std::int64_t most_rows = 1 << 20;
   int most_pages = 1 << 20;
   std::vector<int> tried_pages;
@@ -94,6 +101,24 @@ TEST_F(EngineMemoryTest, KvTakesWhatIsFreeLessWhatStepsNeed) {
   asked.batch_rows = 100;
   EXPECT_EQ(Allocate(asked).kv->pages, 77);
   EXPECT_EQ(Allocate(asked).max_streams, 100);
+}
+
+// Codes of what enters products: of the norm, of attention and of the feed-forward block.
+TEST_F(EngineMemoryTest, EightBitProductsLeaveLessForKv) {
+  device_->said_free = std::int64_t{5} << 30;  // a quarter is more than steps need
+  device_->most_pages = 3000;                  // the first wish is what matters
+  EngineOptions asked;
+  asked.max_streams = 4096;
+  std::int64_t wished[2] = {};
+  for (const bool eight_bits : {false, true}) {
+    device_->eight_bits = eight_bits;
+    device_->tried_pages.clear();
+    EXPECT_EQ(Allocate(asked).batch_rows, 4096);
+    wished[eight_bits ? 1 : 0] = device_->tried_pages.front();
+  }
+  const std::int64_t codes = 4096 * 3 * (128 + 4);  // rows of 48, 48 and 80 values, padded to 128
+  EXPECT_GE((wished[0] - wished[1] + 1) * page_bytes_, codes);
+  EXPECT_LE((wished[0] - wished[1] - 1) * page_bytes_, codes);
 }
 
 TEST_F(EngineMemoryTest, LargerStepsWhereMemoryIsPlentiful) {

@@ -14,7 +14,8 @@ namespace banyan {
 // `path` is a .safetensors file of any name, an index, or a directory that holds
 // model.safetensors.index.json or model.safetensors. Throws kNotFound, kIo, or kFormat when a
 // header, an index or a tensor's place does not follow the format. Element types other than F32,
-// F16 and BF16 are an error only when the tensor is fetched.
+// F16 and BF16 are an error only when the tensor is fetched; F8_E4M3 and I8 unless their scales
+// were found (TensorStore::MarkScaled).
 TensorStore OpenSafetensors(const std::filesystem::path& path);
 
 // One file's bytes in memory, which must outlive the store; `name` stands for the path in messages.

@@ -33,14 +33,44 @@ void TensorStore::CheckShape(const Entry& entry, std::span<const std::int64_t> e
         entry.tensor.name, ShapeText(expected_shape), ShapeText(entry.tensor.shape));
 }
 
-const HostTensor& TensorStore::GetAnyShape(std::string_view name) const {
+const TensorStore::Entry& TensorStore::FindReadable(std::string_view name) const {
   const Entry& entry = Find(name);
   if (!entry.unsupported_type.empty()) {
     Throw(ErrorKind::kUnsupported, "{}: tensor '{}' has element type {}, which cannot be read",
           entry.file, name, entry.unsupported_type);
   }
+  return entry;
+}
+
+const HostTensor& TensorStore::GetAnyShape(std::string_view name) const {
+  const Entry& entry = FindReadable(name);
+  if (NeedsScales(entry.tensor.dtype) && !entry.scaled) {
+    Throw(ErrorKind::kUnsupported,
+          "{}: tensor '{}' has element type {}: codes, which cannot be read without scales",
+          entry.file, name, TraitsOf(entry.tensor.dtype).name);
+  }
   return entry.tensor;
 }
+
+std::vector<std::string> TensorStore::Coded() const {
+  std::vector<std::string> names;
+  for (const auto& [name, entry] : entries_) {
+    if (entry.unsupported_type.empty() && NeedsScales(entry.tensor.dtype)) names.push_back(name);
+  }
+  return names;
+}
+
+const HostTensor& TensorStore::GetCoded(std::string_view name) const {
+  return FindReadable(name).tensor;
+}
+
+void TensorStore::MarkScaled(std::string_view name) {
+  const auto found = entries_.find(name);
+  BANYAN_CHECK(found != entries_.end());
+  found->second.scaled = true;
+}
+
+const std::string& TensorStore::FileOf(std::string_view name) const { return Find(name).file; }
 
 const HostTensor& TensorStore::Get(std::string_view name,
                                    std::span<const std::int64_t> expected_shape) const {
@@ -111,19 +141,19 @@ void TensorStore::Insert(Entry entry) {
 
 void TensorStore::Add(HostTensor tensor, const std::string& file) {
   const size_t bytes = tensor.bytes.size();
-  Insert({std::move(tensor), "", file, bytes});
+  Insert({std::move(tensor), "", file, bytes, false});
 }
 
 void TensorStore::AddUnsupported(const std::string& name, const std::string& type_name,
                                  size_t bytes, const std::string& file) {
   HostTensor nameless;
   nameless.name = name;
-  Insert({std::move(nameless), type_name, file, bytes});
+  Insert({std::move(nameless), type_name, file, bytes, false});
 }
 
 void TensorStore::AddBytes(HostTensor tensor, const std::string& file) {
   const size_t bytes = tensor.bytes.size();
-  Insert({std::move(tensor), kBytes, file, bytes});
+  Insert({std::move(tensor), kBytes, file, bytes, false});
 }
 
 void TensorStore::Absorb(TensorStore other) {

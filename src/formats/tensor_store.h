@@ -36,6 +36,17 @@ class TensorStore {
   // The same for a tensor whose shape is not known beforehand.
   const HostTensor& GetAnyShape(std::string_view name) const;
 
+  // Tensors of codes that need scales (NeedsScales), which Get refuses until their scales were
+  // found; sorted.
+  [[nodiscard]] std::vector<std::string> Coded() const;
+  // The tensor, whether its scales were found or not. Throws as Get.
+  const HostTensor& GetCoded(std::string_view name) const;
+  // From now on Get gives it: whoever reads it looks for its scales.
+  void MarkScaled(std::string_view name);
+
+  // The file that a tensor is in, for messages. Throws kNotFound.
+  const std::string& FileOf(std::string_view name) const;
+
   // A tensor of unsigned bytes, which are no weights by themselves; its dtype means nothing. Throws
   // as Get, kUnsupported when the elements are something else.
   const HostTensor& GetBytes(std::string_view name,
@@ -79,10 +90,12 @@ class TensorStore {
     std::string unsupported_type;  // not empty: the tensor cannot be fetched
     std::string file;
     size_t stored_bytes = 0;
+    bool scaled = false;  // of codes: its scales were found
   };
 
   void Insert(Entry entry);
   const Entry& Find(std::string_view name) const;
+  const Entry& FindReadable(std::string_view name) const;
   static void CheckShape(const Entry& entry, std::span<const std::int64_t> expected_shape);
 
   std::vector<MappedFile> files_;

@@ -2,9 +2,15 @@
 // output) and for activations alike (precision w8a8). A value is about code * scale; the sum of
 // products of codes is an exact integer, so the order of the sum does not matter.
 //
-//   scale = largest magnitude / 127            code = value * (1 / scale), to the nearest, ties to
-//   even a row of zeros (or below 127 * 2^-126): scale 0, codes 0 a row with a value that is not
-//   finite:   scale NaN, codes 0: its products are NaN
+//   scale = largest magnitude / 127     code = value * (1 / scale), to the nearest, ties to even
+//   a row of zeros (or below 127 * 2^-126): scale 0, codes 0
+//   a row with a value that is not finite:  scale NaN, codes 0: its products are NaN
+//
+// Activations have few values far larger than the rest, for which a row's scale must be large.
+// Therefore rows are spread before they become codes: every 128 columns (64 where the row has no
+// such number) become their Walsh-Hadamard transform, sums and differences of all of them. That is
+// a rotation, the same of activations and of weights: products stay what they were, but for the
+// rounding to codes.
 //
 // Operations are IEEE's in this order, so that host and device give the same bits.
 #pragma once
@@ -12,12 +18,36 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <span>
 
 #include "kernels/random_weights.h"  // BANYAN_HOST_DEVICE
 
 namespace banyan {
 
 inline constexpr int kLargestCode = 127;
+
+// How many neighbours are spread over each other; 1: the row stays as it is.
+BANYAN_HOST_DEVICE inline int SpreadWidth(std::int64_t columns) {
+  return columns % 128 == 0 ? 128 : columns % 64 == 0 ? 64 : 1;
+}
+// 1 / sqrt(width)
+BANYAN_HOST_DEVICE inline float SpreadFactor(int width) {
+  return width == 128 ? 0.08838834764f : width == 64 ? 0.125f : 1.0f;
+}
+
+// A whole row in place, by pairs of neighbours first.
+inline void SpreadRow(std::span<float> row) {
+  const auto width = static_cast<size_t>(SpreadWidth(static_cast<std::int64_t>(row.size())));
+  for (size_t apart = 1; apart < width; apart *= 2) {
+    for (size_t i = 0; i < row.size(); ++i) {
+      if ((i & apart) != 0) continue;
+      const float low = row[i], high = row[i + apart];
+      row[i] = low + high;
+      row[i + apart] = low - high;
+    }
+  }
+  for (float& value : row) value *= SpreadFactor(static_cast<int>(width));
+}
 
 struct CodeScale {
   float scale = 0.0f;

@@ -1,6 +1,7 @@
 // Codes of 8 bits as eight_bits.h defines them, and products of them by the reference backend.
 #include "kernels/eight_bits.h"
 
+#include <bit>
 #include <limits>
 
 #include "kernels/operation_fixture.h"
@@ -50,6 +51,33 @@ TEST(EightBits, RowsOfNothingAndRowsThatAreNotFinite) {
   }
 }
 
+// Entry (i, k) of the matrix has the sign of the number of ones that i and k share.
+TEST(EightBits, SpreadIsTheHadamardTransform) {
+  for (const size_t width : {size_t{128}, size_t{64}}) {
+    const size_t columns = width == 64 ? 192 : 256;
+    for (const size_t k : {size_t{0}, size_t{1}, size_t{6}, size_t{63}, width + 5}) {
+      std::vector<float> row(columns, 0.0f);
+      row[k] = 32.0f;
+      SpreadRow(row);
+      const float each = 32.0f * SpreadFactor(static_cast<int>(width));
+      for (size_t i = 0; i < columns; ++i) {
+        const bool odd = std::popcount(i & k & (width - 1)) % 2 == 1;
+        ASSERT_EQ(row[i], i / width != k / width ? 0.0f : odd ? -each : each) << i << ", " << k;
+      }
+      SpreadRow(row);
+      for (size_t i = 0; i < columns; ++i) {
+        ASSERT_NEAR(row[i], i == k ? 32.0f : 0.0f, 1e-5f) << "its own inverse";
+      }
+    }
+  }
+  EXPECT_EQ(SpreadWidth(4096), 128);
+  EXPECT_EQ(SpreadWidth(576), 64);
+  EXPECT_EQ(SpreadWidth(100), 1);
+  std::vector<float> other = {1.0f, 2.0f, 3.0f};
+  SpreadRow(other);
+  EXPECT_EQ(other, (std::vector<float>{1.0f, 2.0f, 3.0f}));
+}
+
 class EightBitProducts : public testing::Test {
  protected:
   static KernelOptions Options() {
@@ -82,6 +110,25 @@ TEST_F(EightBitProducts, AreNearThoseOfTheValues) {
   ExpectNear(Product(x, w), Read(*plain, exact), [&](std::int64_t r, std::int64_t n) {
     return 4.0 * (MaxAbs(x.Row(r)) * Norm(w.Row(n)) + MaxAbs(w.Row(n)) * Norm(x.Row(r))) / 254;
   });
+}
+
+// Rows with one value far larger than the rest lose less than rows that cannot be spread.
+TEST_F(EightBitProducts, SpreadingKeepsWhatIsSmallBesideWhatIsLarge) {
+  const auto error = [this](std::int64_t columns) {
+    HostMatrix x = RandomMatrix(6, columns, 5);
+    const HostMatrix w = RandomMatrix(9, columns, 6);
+    for (std::int64_t r = 0; r < 6; ++r) {
+      x.values[static_cast<size_t>(r * columns + 37 * r)] = 60.0f;
+    }
+    const auto plain = MakeKernels("reference", {Precision::kF32, KvType::kF32, 1});
+    Tensor exact = plain->NewTensor(6, 9);
+    plain->MatMul(Fill(*plain, x), *LoadFloats(*plain, w), nullptr, exact);
+    const std::vector<float> wanted = Read(*plain, exact).values;
+    std::vector<float> difference = Product(x, w).values;
+    for (size_t i = 0; i < difference.size(); ++i) difference[i] -= wanted[i];
+    return Norm(difference);
+  };
+  EXPECT_LT(error(512), 0.5 * error(513));
 }
 
 TEST_F(EightBitProducts, ABrokenRowStaysAlone) {

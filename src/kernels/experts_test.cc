@@ -64,8 +64,9 @@ TEST(ExpertRuns, RowsStandByExpert) {
 
 class ExpertsTest : public OperationTest {};
 
-// F32, BF16, Q4_0, Q8_0, Q4_K, Q6_K, MXFP4: plain ones, and those that a device keeps as they are.
-constexpr size_t kSomeLayouts[] = {0, 2, 3, 7, 10, 12, 24};
+// F32, BF16, Q4_0, Q4_1, Q8_0, Q4_K, Q5_K, Q6_K, IQ4_NL, MXFP4: plain ones, and those that a device
+// keeps as they are.
+constexpr size_t kSomeLayouts[] = {0, 2, 3, 4, 7, 10, 11, 12, 13, 24};
 
 // Of 256 columns, which every type's blocks divide.
 std::vector<MixtureShape> WideShapes() {

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <sstream>
 #include <string_view>
 
@@ -17,6 +18,7 @@
 #include "load/model_parts.h"
 #include "model/config.h"
 #include "model/encoder_config.h"
+#include "model/scaled_tensors.h"
 #include "program/models.h"
 
 namespace banyan {
@@ -90,18 +92,20 @@ void ExamineHuggingFace(const ModelFiles& files, KnownModel& model) {
   }
   model.licence = LicenceOfCard(ReadIfThere(files.root / "README.md"));
   ModelUse use = ModelUse::kAsk;
+  std::optional<WeightScales> scales;  // of a decoder
   if (IsEncoderFamily(model.family)) {
     use = UseOf(EncoderConfigFromHuggingFace(
         text, ReadIfThere(files.root / "1_Pooling" / "config.json"), where));
     const std::string modules = ReadIfThere(files.root / "modules.json");
     if (!modules.empty()) CheckSentenceModules(modules, where);
   } else {
-    ConfigFromHuggingFace(
-        text,
-        files.generation_config ? ReadTextFile(*files.generation_config, kMostConfigBytes) : "",
-        where);
+    const std::string generation =
+        files.generation_config ? ReadTextFile(*files.generation_config, kMostConfigBytes) : "";
+    scales = ConfigFromHuggingFace(text, generation, where).scales;
   }
-  CheckMatrices(OpenSafetensors(files.weights));
+  TensorStore tensors = OpenSafetensors(files.weights);
+  if (scales) FindScales(*scales, tensors);
+  CheckMatrices(tensors);
   if (!files.tokenizer) Throw(ErrorKind::kUnsupported, "no tokenizer.json");
   MakeText(Tokenizer::FromHuggingFace(files.root));
   model.use = use;

@@ -13,6 +13,7 @@
 #include "banyan/model.h"
 #include "support/error_message.h"
 #include "support/temp_directory.h"
+#include "support/tiny_scaled.h"
 
 namespace banyan {
 namespace {
@@ -49,6 +50,29 @@ TEST(Load, RefusesAnotherWayToKeepWeights) {
     EXPECT_EQ(error.kind(), ErrorKind::kUsage);
     EXPECT_NE(std::string(error.what()).find("squeezed"), std::string::npos);
   }
+}
+
+// What a file of codes and scales is said to be: scales are no parameters.
+TEST(Load, DescribesCodesWithScales) {
+  const testing_support::TempDirectory folder;
+  const testing_support::TinyShape shape{.family = "qwen3"};
+  const auto written =
+      testing_support::WriteTinyScaled(shape, testing_support::TinyScales::kOfBlock, folder.path());
+  const ModelSummary codes = DescribeModel(written.codes.string());
+  const ModelSummary plain = DescribeModel(written.f32.string());
+  EXPECT_THAT(codes.tensor_types, testing::Contains("F8_E4M3 x 14"));  // 7 matrices in 2 layers
+  EXPECT_EQ(codes.parameters, plain.parameters);
+  LoadOptions options;
+  options.threads = 1;
+  options.precision = "f32";
+  const auto bytes = [&](const std::filesystem::path& model) {
+    options.model = model.string();
+    return Model::Load(options)->weight_bytes();
+  };
+  EXPECT_EQ(bytes(written.codes), bytes(written.f32));
+  options.precision = "mixed";
+  EXPECT_EQ(bytes(written.codes), bytes(written.bf16));
+  EXPECT_EQ(codes.memory[0].weights, DescribeModel(written.bf16.string()).memory[0].weights);
 }
 
 // A python3 that fails in a way of its own stands for pip. What it says goes to whoever listens and

@@ -1,5 +1,6 @@
 #include "load/memory_need.h"
 
+#include "model/scaled_tensors.h"
 #include "tensor/dequantize.h"
 
 namespace banyan {
@@ -22,9 +23,10 @@ bool HasWideCodes(DType type) {
 }
 
 // Bytes of a weight in the cpu backend's mixed form: 16 bits stay, codes of at most four bits take
-// half a byte and others one, with a float32 scale (and minimum) for each group.
+// half a byte and others one, with a float32 scale (and minimum) for each group. Codes whose scales
+// are a tensor of their own become 16 bits.
 double PackedBytes(DType type) {
-  if (type == DType::kF16 || type == DType::kBF16) return 2.0;
+  if (type == DType::kF16 || type == DType::kBF16 || NeedsScales(type)) return 2.0;
   const QuantizedForm form = QuantizedFormOf(type);
   if (form.group == 0) return 4.0;
   const DTypeTraits& traits = TraitsOf(type);
@@ -51,7 +53,8 @@ std::vector<MemoryNeed> MemoryNeeds(const ModelConfig& config, const TensorStore
     }
     const HostTensor& tensor = tensors.GetAnyShape(name);
     const auto count = static_cast<double>(tensor.rows() * tensor.columns());
-    stored += static_cast<double>(tensor.bytes.size());
+    if (IsScalesName(name)) continue;
+    stored += NeedsScales(tensor.dtype) ? 2 * count : static_cast<double>(tensor.bytes.size());
     packed += count * PackedBytes(tensor.dtype);
     values += count;
   }

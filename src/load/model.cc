@@ -22,6 +22,7 @@
 #include "load/model_parts.h"
 #include "model/adapter.h"
 #include "model/rope.h"
+#include "model/scaled_tensors.h"
 
 namespace banyan {
 namespace {
@@ -57,6 +58,7 @@ OpenedModel Open(const std::string& name) {
                                      : "";
   model.config = ConfigFromHuggingFace(config, generation, model.files.root.string());
   model.safetensors = OpenSafetensors(model.files.weights);
+  FindScales(model.config.scales, model.safetensors);
   return model;
 }
 
@@ -82,6 +84,7 @@ std::int64_t WeightsIn(const TensorStore& tensors) {
       continue;
     }
     const HostTensor& tensor = tensors.GetAnyShape(name);
+    if (IsScalesName(name)) continue;
     if (tensor.shape.size() > 1) weights += tensor.rows() * tensor.columns();
   }
   return weights;
@@ -169,8 +172,10 @@ ModelSummary DescribeModel(const std::string& name) {
     const HostTensor* plain_bytes = model.tensors().FindBytes(tensor_name);
     const HostTensor& tensor =
         plain_bytes != nullptr ? *plain_bytes : model.tensors().GetAnyShape(tensor_name);
-    summary.parameters +=
-        plain_bytes != nullptr ? ValuesIn(tensor) : tensor.rows() * tensor.columns();
+    if (!IsScalesName(tensor_name)) {
+      summary.parameters +=
+          plain_bytes != nullptr ? ValuesIn(tensor) : tensor.rows() * tensor.columns();
+    }
     auto& [bytes, count] = types[plain_bytes != nullptr ? "U8" : TraitsOf(tensor.dtype).name];
     bytes += static_cast<std::int64_t>(tensor.bytes.size());
     ++count;

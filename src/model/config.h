@@ -68,6 +68,16 @@ struct ExpertsConfig {
   std::vector<bool> layers;  // [layers] which ones; the others have a block of ffn_size
 };
 
+// Weights that a checkpoint stores as codes of one byte: a weight is its code times the scale of
+// its matrix, of its row, or of its block of rows and columns.
+struct WeightScales {
+  std::string method;  // quant_method; empty: all weights are plain
+  // Endings of a scales tensor's name in place of "weight"; the first that is there counts.
+  std::vector<std::string> endings;
+  bool per_matrix = false, per_row = false;  // which scales there may be
+  int block_rows = 0, block_columns = 0;     // 0: no blocks
+};
+
 struct ModelConfig {
   std::string family;  // Family::name
   int vocab_size = 0;
@@ -100,6 +110,7 @@ struct ModelConfig {
   std::vector<RopeConfig> ropes;          // those that layers name; at least one
   bool attention_sinks = false;           // AttentionShape::sinks in every layer
   ExpertsConfig experts;
+  WeightScales scales;
   std::optional<TokenId> bos;
   std::vector<TokenId> eos;  // any of these ends an answer
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <optional>
+#include <utility>
 
 #include "base/error.h"
 #include "base/json.h"
@@ -12,6 +13,7 @@
 #include "model/families.h"
 #include "model/json_fields.h"
 #include "model/layers_huggingface.h"
+#include "model/weight_scales.h"
 
 namespace banyan {
 namespace {
@@ -119,17 +121,15 @@ void RefuseWhatWeDoNotHave(const JsonFields& fields, const Family& family) {
   }
 }
 
-// Of all ways, experts in MXFP4 alone can be read.
-void RefuseQuantized(const JsonFields& fields) {
-  if (const Json* quantization = fields.Find("quantization_config"); quantization != nullptr) {
-    const JsonFields quantized(*quantization, fields.where() + ": quantization_config");
-    const Family* family = FindFamily(fields.FindString("model_type").value_or(""));
-    const bool mxfp4 = quantized.FindString("quant_method") == "mxfp4";
-    if (mxfp4 && family != nullptr && family->experts.may_be_mxfp4) return;
-    Throw(ErrorKind::kUnsupported,
-          "{}: weights quantised by '{}' are not supported; use the original or a GGUF file",
-          fields.where(), quantized.FindString("quant_method").value_or("an unnamed method"));
-  }
+// Experts in MXFP4 say so by the names of their tensors.
+WeightScales ReadQuantization(const JsonFields& fields) {
+  const Json* quantization = fields.Find("quantization_config");
+  if (quantization == nullptr) return {};
+  const JsonFields quantized(*quantization, fields.where() + ": quantization_config");
+  const Family* family = FindFamily(fields.FindString("model_type").value_or(""));
+  const bool mxfp4 = quantized.FindString("quant_method") == "mxfp4";
+  if (mxfp4 && family != nullptr && family->experts.may_be_mxfp4) return {};
+  return ReadWeightScales(quantized);
 }
 
 float ReadFloat(const JsonFields& fields, const char* key, double by_default) {
@@ -165,7 +165,7 @@ ModelConfig ConfigFromHuggingFace(const std::string& text, const std::string& ge
                                   const std::string& where) {
   const Json json = ParseJson(text, where + "/config.json");
   const JsonFields whole(json, where + "/config.json");
-  RefuseQuantized(whole);
+  WeightScales scales = ReadQuantization(whole);
   const JsonFields fields(TextPartOf(json, whole), where + "/config.json");
   const std::string generation_file = where + "/generation_config.json";
   const Json generation_json =
@@ -178,6 +178,7 @@ ModelConfig ConfigFromHuggingFace(const std::string& text, const std::string& ge
   const auto get_int = [&](const char* key, int by_default) {
     return by_default > 0 ? fields.FindInt(key).value_or(by_default) : fields.GetInt(key);
   };
+  config.scales = std::move(scales);
   config.vocab_size = get_int("vocab_size", family.default_vocab);
   config.hidden_size = fields.GetInt("hidden_size");
   config.layers = fields.GetInt("num_hidden_layers");

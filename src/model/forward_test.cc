@@ -14,11 +14,13 @@
 #include "base/mapped_file.h"
 #include "formats/gguf.h"
 #include "formats/safetensors.h"
+#include "model/scaled_tensors.h"
 #include "plan/build.h"
 #include "support/error_message.h"
 #include "support/temp_directory.h"
 #include "support/tiny_model.h"
 #include "support/tiny_mxfp4.h"
+#include "support/tiny_scaled.h"
 
 namespace banyan {
 namespace {
@@ -30,15 +32,18 @@ using testing_support::ErrorMessage;
 using testing_support::TempDirectory;
 using testing_support::TinyShape;
 
-// A model in f32 and nothing but its forward pass: one prompt at a time, in one batch.
+// A model, in f32 if not said otherwise, and nothing but its forward pass: one prompt at a time, in
+// one batch.
 class LoadedModel {
  public:
-  LoadedModel(const fs::path& path, const std::string& device, int threads = 1)
-      : kernels_(MakeKernels(device, {Precision::kF32, KvType::kF32, threads})) {
+  LoadedModel(const fs::path& path, const std::string& device, int threads = 1,
+              Precision precision = Precision::kF32)
+      : kernels_(MakeKernels(device, {precision, KvType::kF32, threads})) {
     if (fs::is_directory(path)) {
       config_ =
           ConfigFromHuggingFace(ReadTextFile(path / "config.json", 1u << 20), "", path.string());
-      const TensorStore store = OpenSafetensors({path / "model.safetensors"});
+      TensorStore store = OpenSafetensors({path / "model.safetensors"});
+      FindScales(config_.scales, store);
       weights_ = LoadWeights(config_, store, TensorNaming::kHuggingFace, *kernels_, {});
     } else {
       const GgufFile gguf(path);
@@ -242,6 +247,29 @@ TEST(ForwardExperts, BlocksAndScalesGiveTheBitsOfTheirValues) {
   const std::vector<TokenId> tokens = SomeTokens(70, shape.vocab);
   LoadedModel of_blocks(blocks, "cpu"), of_values(plain, "cpu");
   EXPECT_EQ(of_blocks.LastLogits(tokens), of_values.LastLogits(tokens));
+}
+
+// Codes and scales are the weights that they stand for: as float32, and rounded to bf16 where that
+// is what is computed with.
+TEST(ForwardScaled, CodesAndScalesGiveTheBitsOfTheirValues) {
+  using testing_support::TinyScales;
+  for (const std::string family : {"llama", "phi3", "qwen3_moe"}) {
+    const TinyShape shape{.family = family};
+    const std::vector<TokenId> tokens = SomeTokens(40, shape.vocab);
+    for (const TinyScales scales : {TinyScales::kOfMatrix, TinyScales::kOfRow, TinyScales::kOfBlock,
+                                    TinyScales::kOfRowInt8}) {
+      const TempDirectory directory;
+      const auto written = testing_support::WriteTinyScaled(shape, scales, directory.path());
+      for (const char* device : {"cpu", "reference"}) {
+        SCOPED_TRACE(family + ", scales " + std::to_string(static_cast<int>(scales)) + ", " +
+                     device);
+        EXPECT_EQ(LoadedModel(written.codes, device).LastLogits(tokens),
+                  LoadedModel(written.f32, device).LastLogits(tokens));
+        EXPECT_EQ(LoadedModel(written.codes, device, 2, Precision::kMixed).LastLogits(tokens),
+                  LoadedModel(written.bf16, device, 2, Precision::kMixed).LastLogits(tokens));
+      }
+    }
+  }
 }
 
 // A model for images and text holds the decoder's tensors under other names.

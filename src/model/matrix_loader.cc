@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/mapped_file.h"
 #include "model/merged_matrix.h"
+#include "model/scaled_tensors.h"
 #include "tensor/dequantize.h"
 
 namespace banyan {
@@ -37,15 +38,20 @@ void CheckFinite(const LowRankProduct& product, const Adapter& adapter) {
 }  // namespace
 
 MatrixLoader::MatrixLoader(const TensorStore& store, Kernels& kernels, const LoadProgress& progress,
-                           const AdaptersToLoad& adapters, ModelWeights& totals)
+                           const AdaptersToLoad& adapters, const WeightScales& scales,
+                           ModelWeights& totals)
     : store_(store),
       kernels_(kernels),
       progress_(progress),
       total_bytes_(static_cast<std::int64_t>(store.TotalBytes())),
       merged_(adapters.merged),
       apart_(adapters.apart),
-      totals_(totals) {
-  if (merged_ != nullptr) pool_.emplace(kernels.options().threads);
+      scales_(scales),
+      totals_(totals) {}
+
+ThreadPool& MatrixLoader::Pool() {
+  if (!pool_) pool_.emplace(kernels_.options().threads);
+  return *pool_;
 }
 
 MatrixRef MatrixLoader::Matrix(const std::vector<const HostTensor*>& parts,
@@ -54,11 +60,18 @@ MatrixRef MatrixLoader::Matrix(const std::vector<const HostTensor*>& parts,
   for (const HostTensor* part : parts) ReadAhead(part->bytes);
   MatrixRef matrix;
   const auto products = ProductsOf(merged_, places, parts.front()->columns());
+  std::vector<ScaledTensor> scaled(parts.size());  // of parts that are codes
+  std::vector<const HostTensor*> plain = parts;
+  for (size_t i = 0; i < parts.size(); ++i) {
+    if (!NeedsScales(parts[i]->dtype)) continue;
+    scaled[i] = ApplyScales(*parts[i], store_, scales_, kernels_.options().precision, Pool());
+    plain[i] = &scaled[i].tensor;
+  }
   if (products.empty()) {
-    matrix = kernels_.LoadMatrix(parts, order);
+    matrix = kernels_.LoadMatrix(plain, order);
   } else {
     const MergedMatrix merged =
-        Merge(parts, order, products, kernels_.options().precision, merged_->where(), *pool_);
+        Merge(plain, order, products, kernels_.options().precision, merged_->where(), Pool());
     const HostTensor* whole = &merged.tensor;
     matrix = kernels_.LoadMatrix(std::span(&whole, 1), {});
   }

@@ -22,7 +22,7 @@ class MatrixLoader {
  public:
   // Counts bytes, parameters and ranks in `totals`. All references must outlive the loader.
   MatrixLoader(const TensorStore& store, Kernels& kernels, const LoadProgress& progress,
-               const AdaptersToLoad& adapters, ModelWeights& totals);
+               const AdaptersToLoad& adapters, const WeightScales& scales, ModelWeights& totals);
 
   // The parts stacked, their rows in the order that `order` gives (empty: as they are), with the
   // adapter that is merged. `places` name the rows in that order.
@@ -45,14 +45,17 @@ class MatrixLoader {
   void Finish();
 
  private:
+  ThreadPool& Pool();
+
   const TensorStore& store_;
   Kernels& kernels_;
   const LoadProgress& progress_;
   std::int64_t loaded_bytes_ = 0, total_bytes_ = 0;
   Adapter* merged_;  // may be null
   const std::vector<Adapter*>& apart_;
+  const WeightScales& scales_;
   ModelWeights& totals_;
-  std::optional<ThreadPool> pool_;  // for merging
+  std::optional<ThreadPool> pool_;  // for merging and for scales; made when it is needed
 };
 
 }  // namespace banyan

@@ -29,7 +29,7 @@ class DecoderLoader {
         gguf_(naming == TensorNaming::kGguf),
         names_(naming == TensorNaming::kGguf ? kGgufNames : kHuggingFaceNames),
         kernels_(kernels),
-        load_(store, kernels, progress, adapters, weights_) {
+        load_(store, kernels, progress, adapters, config.scales, weights_) {
     if (naming == TensorNaming::kHuggingFace) FindRoot();
     embedding_module_ = ModuleOf(InRoot(kHuggingFaceNames.embedding));
     logits_module_ =

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "tensor/block_codes.h"
 #include "tensor/float16.h"
+#include "tensor/float8.h"
 
 namespace banyan {
 namespace {
@@ -21,6 +22,14 @@ BlockDecoder DecoderOf(DType type) {
 void DequantizePlain(DType type, std::span<const std::byte> bytes, std::span<float> out) {
   if (type == DType::kF32) {
     if (!out.empty()) std::memcpy(out.data(), bytes.data(), bytes.size());
+    return;
+  }
+  if (NeedsScales(type)) {
+    for (size_t i = 0; i < out.size(); ++i) {
+      const auto code = static_cast<std::uint8_t>(bytes[i]);
+      out[i] = type == DType::kF8_E4M3 ? E4M3ToFloat(code)
+                                       : static_cast<float>(static_cast<std::int8_t>(code));
+    }
     return;
   }
   for (size_t i = 0; i < out.size(); ++i) {
@@ -37,6 +46,8 @@ QuantizedForm QuantizedFormOf(DType type) {
     case DType::kF32:
     case DType::kF16:
     case DType::kBF16:
+    case DType::kF8_E4M3:
+    case DType::kI8:
       return {};
     case DType::kQ4_0:
     case DType::kQ5_0:

@@ -35,6 +35,8 @@ enum class DType : std::uint8_t {
   kTQ1_0,
   kTQ2_0,  // super-blocks of 256 of -1, 0 and 1
   kMXFP4,  // blocks of 32 four-bit floats with a power of two
+  kF8_E4M3,
+  kI8,  // codes of one byte; the scales that make them weights are a tensor of their own
 };
 
 struct DTypeTraits {
@@ -44,6 +46,9 @@ struct DTypeTraits {
 };
 
 const DTypeTraits& TraitsOf(DType type);
+
+// Whether values of this type are codes, meaningless without scales that another tensor holds.
+inline bool NeedsScales(DType type) { return type == DType::kF8_E4M3 || type == DType::kI8; }
 
 // Bytes of one row of `columns` values. REQUIRES: columns is a multiple of the block.
 size_t RowBytes(DType type, std::int64_t columns);

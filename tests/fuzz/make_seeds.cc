@@ -131,6 +131,18 @@ void WriteSafetensorsSeeds(const std::filesystem::path& directory) {
   SafetensorsWriter().Write(directory / "empty.safetensors");
 }
 
+void WriteScalesSeeds(const std::filesystem::path& directory) {
+  SafetensorsWriter writer;
+  const std::vector<std::byte> codes(6, std::byte{0x38});
+  writer.Tensor("a.weight", "F8_E4M3", Shape{2, 3}, codes);
+  writer.TensorF32("a.weight_scale", Shape{2, 1}, std::vector<float>{1.0f, 2.0f});
+  writer.Tensor("b.weight", "I8", Shape{3, 2}, codes);
+  writer.TensorF32("b.weight_scale", Shape{}, std::vector<float>{0.5f});
+  writer.Tensor("c.weight", "F8_E4M3", Shape{3, 2}, codes);
+  writer.TensorF32("c.weight_scale_inv", Shape{2, 1}, std::vector<float>{1.0f, 2.0f});
+  writer.Write(directory / "codes.safetensors");
+}
+
 void WriteConfigSeeds(const std::filesystem::path& directory) {
   const auto config = [](const std::string& family, const std::string& more) {
     return R"({"model_type": ")" + family +
@@ -192,6 +204,15 @@ void WriteConfigSeeds(const std::filesystem::path& directory) {
  "sliding_window": 16, "swiglu_limit": 7.0, "swiglu_alpha": 1.702, "attention_bias": true,
  "quantization_config": {"quant_method": "mxfp4"}, "layer_types": ["sliding_attention",
  "full_attention", "sliding_attention", "full_attention"])"));
+  WriteText(directory / "compressed.json",
+            config("llama", R"("quantization_config": {"quant_method": "compressed-tensors",
+ "format": "float-quantized", "ignore": ["lm_head"], "config_groups": {"group_0": {
+ "targets": ["Linear"], "weights": {"num_bits": 8, "type": "float", "strategy": "block",
+ "block_structure": [128, 128], "symmetric": true}}}})"));
+  WriteText(directory / "fp8.json",
+            config("qwen3", R"("quantization_config": {"quant_method": "fp8", "fmt": "e4m3",
+ "activation_scheme": "dynamic", "weight_block_size": [128, 128],
+ "modules_to_not_convert": ["lm_head"]})"));
   WriteText(directory / "olmo2.json", config("olmo2", R"("rope_theta": 500000.0)"));
 }
 
@@ -203,11 +224,12 @@ int main(int argc, char** argv) {
     return 2;
   }
   const std::filesystem::path root = argv[1];
-  for (const char* name : {"gguf", "safetensors", "config"}) {
+  for (const char* name : {"gguf", "safetensors", "scales", "config"}) {
     std::filesystem::create_directories(root / name);
   }
   WriteGgufSeeds(root / "gguf");
   WriteSafetensorsSeeds(root / "safetensors");
+  WriteScalesSeeds(root / "scales");
   WriteConfigSeeds(root / "config");
   return 0;
 }

@@ -65,15 +65,19 @@ namespace {
 
 // The codes of a row's bf16 values; its scale.
 float CodeRow(std::span<const float> row, std::span<std::int8_t> codes) {
+  std::vector<float> values;
+  values.reserve(row.size());
+  for (const float value : row) values.push_back(BF16ToFloat(FloatToBF16(value)));
+  SpreadRow(values);
   float largest = 0.0f;
-  for (const float value : row) {
-    const float magnitude = std::fabs(BF16ToFloat(FloatToBF16(value)));
+  for (const float value : values) {
+    const float magnitude = std::fabs(value);
     largest = magnitude <= largest ? largest : magnitude;  // a NaN stays
     if (std::isnan(magnitude)) break;
   }
   const CodeScale scale = CodeScaleOf(largest);
-  for (size_t k = 0; k < row.size(); ++k) {
-    codes[k] = static_cast<std::int8_t>(CodeOf(BF16ToFloat(FloatToBF16(row[k])), scale));
+  for (size_t k = 0; k < values.size(); ++k) {
+    codes[k] = static_cast<std::int8_t>(CodeOf(values[k], scale));
   }
   return scale.scale;
 }

@@ -205,6 +205,12 @@ void MultiplyPlainExpertRows(cudaStream_t stream, const ExpertRoutes& routes,
       return Launch<CodedWeights<CompactForm::kQ6_K>>(stream, routes, product);
     case CompactForm::kMXFP4:
       return Launch<CodedWeights<CompactForm::kMXFP4>>(stream, routes, product);
+    case CompactForm::kQ4_1:
+      return Launch<CodedWeights<CompactForm::kQ4_1>>(stream, routes, product);
+    case CompactForm::kQ5_K:
+      return Launch<CodedWeights<CompactForm::kQ5_K>>(stream, routes, product);
+    case CompactForm::kIQ4_NL:
+      return Launch<CodedWeights<CompactForm::kIQ4_NL>>(stream, routes, product);
   }
 }
 

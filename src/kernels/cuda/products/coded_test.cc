@@ -83,60 +83,69 @@ class CudaCoded : public testing::Test {
     return out;
   }
 
+  void ExpectCodesOfTheHost(std::int64_t rows, std::int64_t columns);
   void ExpectAllWaysAlike(std::int64_t outputs, std::int64_t columns);
 
   std::shared_ptr<const Device> device_;
   DeviceMemory count_;
 };
 
+// Of few rows, which have wide blocks, and of more rows than there are multiprocessors; rows that
+// are spread by 128, by 64 and not at all.
 TEST_F(CudaCoded, CodesAreThoseOfTheHost) {
-  for (const std::int64_t columns : {1, 8, 100, 128, 576, 2056, 4096, 12288, 20000}) {
-    constexpr std::int64_t kRows = 5;
-    const std::int64_t stride = Stride(columns);
-    std::vector<std::uint16_t> values(static_cast<size_t>(kRows * stride), 0);
-    const HostMatrix random = optest::RandomMatrix(kRows, columns, 9);
-    for (std::int64_t r = 0; r < kRows; ++r) {
-      for (std::int64_t c = 0; c < columns; ++c) {
-        float value = random.Row(r)[static_cast<size_t>(c)];
-        if (r == 2) value = 0.0f;
-        if (r == 3 && c == columns / 2) value = std::numeric_limits<float>::infinity();
-        values[static_cast<size_t>(r * stride + c)] = FloatToBF16(value);
-      }
+  for (const std::int64_t columns :
+       {1, 8, 64, 100, 128, 192, 576, 2056, 4096, 12288, 18944, 20000, 20032}) {
+    ExpectCodesOfTheHost(5, columns);
+    if (HasFatalFailure()) return;
+  }
+  for (const std::int64_t columns : {576, 1536}) ExpectCodesOfTheHost(300, columns);
+}
+
+// Row 2 is zero, row 3 has a value that is not finite.
+void CudaCoded::ExpectCodesOfTheHost(std::int64_t rows, std::int64_t columns) {
+  const std::int64_t stride = Stride(columns), code_stride = CodeStride(columns);
+  std::vector<std::uint16_t> values(static_cast<size_t>(rows * stride), 0);
+  const HostMatrix random = optest::RandomMatrix(rows, columns, 9);
+  for (std::int64_t r = 0; r < rows; ++r) {
+    for (std::int64_t c = 0; c < columns; ++c) {
+      float value = random.Row(r)[static_cast<size_t>(c)];
+      if (r == 2) value = 0.0f;
+      if (r == 3 && c == columns / 2) value = std::numeric_limits<float>::infinity();
+      values[static_cast<size_t>(r * stride + c)] = FloatToBF16(value);
     }
-    DeviceMemory x(device_, kRows * stride * 2, "rows");
-    x.CopyFromHost(values.data(), x.bytes());
-    const std::int64_t code_stride = CodeStride(columns);
-    const DeviceMemory memory(device_, kRows * (code_stride + 4), "codes");
-    const RowCodes codes{memory.As<std::int8_t>(),
-                         reinterpret_cast<float*>(memory.As<std::int8_t>() + kRows * code_stride)};
-    CodeRows(device_->stream, x.As<__nv_bfloat16>(), {kRows, columns, stride}, CodeReader::kWaits,
-             codes);
-    std::vector<std::int8_t> found(static_cast<size_t>(memory.bytes()));
-    Check(cudaMemcpyAsync(found.data(), memory.As<void>(), found.size(), cudaMemcpyDeviceToHost,
-                          device_->stream),
-          "codes");
-    device_->Synchronize();
-    for (std::int64_t r = 0; r < kRows; ++r) {
-      float largest = 0.0f;
-      for (std::int64_t c = 0; c < columns; ++c) {
-        largest =
-            std::max(largest, std::fabs(BF16ToFloat(values[static_cast<size_t>(r * stride + c)])));
-      }
-      const CodeScale scale = CodeScaleOf(largest);
-      float found_scale = 0.0f;
-      std::memcpy(&found_scale, found.data() + kRows * code_stride + r * 4, 4);
-      if (r == 3) {
-        EXPECT_TRUE(std::isnan(found_scale));
-      } else {
-        EXPECT_EQ(found_scale, scale.scale) << columns << " columns, row " << r;
-      }
-      for (std::int64_t c = 0; c < code_stride; ++c) {
-        const int expected =
-            c < columns ? CodeOf(BF16ToFloat(values[static_cast<size_t>(r * stride + c)]), scale)
-                        : 0;
-        ASSERT_EQ(found[static_cast<size_t>(r * code_stride + c)], expected)
-            << columns << " columns, row " << r << ", column " << c;
-      }
+  }
+  DeviceMemory x(device_, rows * stride * 2, "rows");
+  x.CopyFromHost(values.data(), x.bytes());
+  const DeviceMemory memory(device_, rows * (code_stride + 4), "codes");
+  const RowCodes codes{memory.As<std::int8_t>(),
+                       reinterpret_cast<float*>(memory.As<std::int8_t>() + rows * code_stride)};
+  CodeRows(device_->stream, x.As<__nv_bfloat16>(), {rows, columns, stride}, CodeReader::kWaits,
+           codes);
+  std::vector<std::int8_t> found(static_cast<size_t>(memory.bytes()));
+  Check(cudaMemcpyAsync(found.data(), memory.As<void>(), found.size(), cudaMemcpyDeviceToHost,
+                        device_->stream),
+        "codes");
+  device_->Synchronize();
+  for (std::int64_t r = 0; r < rows; ++r) {
+    std::vector<float> row;
+    for (std::int64_t c = 0; c < columns; ++c) {
+      row.push_back(BF16ToFloat(values[static_cast<size_t>(r * stride + c)]));
+    }
+    SpreadRow(row);
+    float largest = r == 3 ? std::numeric_limits<float>::infinity() : 0.0f;
+    for (const float value : row) largest = std::max(largest, std::fabs(value));
+    const CodeScale scale = CodeScaleOf(largest);
+    float found_scale = 0.0f;
+    std::memcpy(&found_scale, found.data() + rows * code_stride + r * 4, 4);
+    if (r == 3) {
+      EXPECT_TRUE(std::isnan(found_scale));
+    } else {
+      EXPECT_EQ(found_scale, scale.scale) << columns << " columns, row " << r;
+    }
+    for (std::int64_t c = 0; c < code_stride; ++c) {
+      const int expected = c < columns ? CodeOf(row[static_cast<size_t>(c)], scale) : 0;
+      ASSERT_EQ(found[static_cast<size_t>(r * code_stride + c)], expected)
+          << columns << " columns, row " << r << ", column " << c;
     }
   }
 }
@@ -221,7 +230,7 @@ TEST_F(CudaCoded, ManyTilesOfABlock) {
 }
 
 TEST_F(CudaCoded, SwiGluWithCodesIsSwiGluAndThenCodes) {
-  for (const std::int64_t columns : {8, 104, 1536, 12288, 20000, 36}) {
+  for (const std::int64_t columns : {8, 104, 576, 1536, 12288, 18944, 20000, 36}) {
     constexpr std::int64_t kRows = 9;
     const std::int64_t stride = Stride(columns), code_stride = CodeStride(columns);
     const DeviceMemory x = Random(kRows * Stride(2 * columns), 3);
@@ -262,9 +271,15 @@ class CudaCodedKernels : public testing::Test {
 };
 
 TEST_F(CudaCodedKernels, ProductsHaveTheBitsOfTheReference) {
-  const HostMatrix w = optest::RandomMatrix(200, 300, 1), bias = optest::RandomMatrix(1, 200, 2);
-  for (const std::int64_t rows : {1, 5, 20, 40, 130, 300}) {
-    const HostMatrix x = optest::RandomMatrix(rows, 300, 3);
+  const HostMatrix bias = optest::RandomMatrix(1, 200, 2);
+  struct Size {
+    std::int64_t rows, columns;
+  };
+  for (const auto& [rows, columns] :
+       {Size{1, 300}, Size{5, 300}, Size{20, 300}, Size{40, 300}, Size{130, 300}, Size{300, 300},
+        Size{1, 576}, Size{20, 512}, Size{70, 576}, Size{200, 512}}) {
+    const HostMatrix w = optest::RandomMatrix(200, columns, 1);
+    const HostMatrix x = optest::RandomMatrix(rows, columns, 3);
     const auto product = [&](Kernels& kernels) {
       const auto added = kernels.LoadVector(bias.values);
       Tensor out = optest::Poisoned(kernels, rows, 200);

@@ -52,9 +52,13 @@ __device__ void CopyWeights(const CompactCall& call, std::int64_t row_tile, int 
     const int offset = i * kTileBytes + lane * 16;
     if (i < count) CopyAsync(stage + R::Codes(warp) + offset, codes + offset, true);
   }
-  if (lane * 16 < count * R::kTileRecords) {
-    CopyAsync(stage + R::Records(warp) + lane * 16,
-              call.w.records + at * R::kTileRecords + lane * 16, true);
+#pragma unroll
+  for (int first_byte = 0; first_byte < R::kRecords; first_byte += 32 * 16) {
+    const int offset = first_byte + lane * 16;
+    if (offset < count * R::kTileRecords) {
+      CopyAsync(stage + R::Records(warp) + offset, call.w.records + at * R::kTileRecords + offset,
+                true);
+    }
   }
 }
 
@@ -194,7 +198,7 @@ void Launch(cudaStream_t stream, const CompactCall& call) {
 template <CompactForm kForm>
 void LaunchRows(cudaStream_t stream, const CompactCall& call) {
   if (call.rows <= 8) return Launch<kForm, 2, 1, 6>(stream, call);
-  if (call.rows <= 16) return Launch<kForm, 4, 2, 5>(stream, call);
+  if (call.rows <= 16) return Launch < kForm, 4, 2, kFiveBits<kForm> ? 4 : 5 > (stream, call);
   Launch<kForm, 4, 4, 3>(stream, call);
 }
 
@@ -226,6 +230,12 @@ void MultiplyCompact(cudaStream_t stream, const CompactRows& w, const ProductOpe
       return LaunchRows<CompactForm::kQ6_K>(stream, call);
     case CompactForm::kMXFP4:
       return LaunchRows<CompactForm::kMXFP4>(stream, call);
+    case CompactForm::kQ4_1:
+      return LaunchRows<CompactForm::kQ4_1>(stream, call);
+    case CompactForm::kQ5_K:
+      return LaunchRows<CompactForm::kQ5_K>(stream, call);
+    case CompactForm::kIQ4_NL:
+      return LaunchRows<CompactForm::kIQ4_NL>(stream, call);
   }
 }
 

@@ -80,7 +80,9 @@ TEST_F(CudaCompact, ProductsHaveTheBitsOfConvertedWeights) {
   for (const Case& c :
        {Case{DType::kQ8_0, 40, 96}, Case{DType::kQ8_0, 1000, 1056}, Case{DType::kQ4_0, 33, 32},
         Case{DType::kQ4_0, 520, 480}, Case{DType::kQ4_K, 48, 256}, Case{DType::kQ4_K, 1026, 768},
-        Case{DType::kQ6_K, 70, 256}, Case{DType::kQ6_K, 256, 768}}) {
+        Case{DType::kQ6_K, 70, 256}, Case{DType::kQ6_K, 256, 768}, Case{DType::kQ4_1, 33, 32},
+        Case{DType::kQ4_1, 520, 480}, Case{DType::kQ5_K, 48, 256}, Case{DType::kQ5_K, 1026, 768},
+        Case{DType::kIQ4_NL, 33, 32}, Case{DType::kIQ4_NL, 520, 480}}) {
     const auto stored = RandomStored(LayoutOf(c.type), c.rows, c.columns, 23);
     const HostTensor* part = &stored->tensor;
     const Pair w = LoadBoth(std::span(&part, 1));
@@ -125,7 +127,8 @@ TEST_F(CudaCompact, OthersAreConverted) {
 }
 
 TEST_F(CudaCompact, EmbeddingsAreTheSame) {
-  for (const DType type : {DType::kQ8_0, DType::kQ4_0, DType::kQ4_K, DType::kQ6_K}) {
+  for (const DType type : {DType::kQ8_0, DType::kQ4_0, DType::kQ4_K, DType::kQ6_K, DType::kQ4_1,
+                           DType::kQ5_K, DType::kIQ4_NL}) {
     const auto stored = RandomStored(LayoutOf(type), 37, 512, 30);
     const HostTensor* part = &stored->tensor;
     const Pair w = LoadBoth(std::span(&part, 1));

@@ -15,29 +15,30 @@ constexpr int kMostVectors = 8;
 
 // The codes of a row whose values the block's threads have, four neighbouring ones in each vector.
 template <int kVectors>
-__device__ void StoreCodes(const Values<4> (&values)[kVectors], std::int64_t code_stride,
+__device__ void StoreCodes(Values<4> (&values)[kVectors], std::int64_t columns,
                            const RowCodes& out) {
   __shared__ std::uint32_t scratch[kThreads / 32];
+  const int width = SpreadWidth(columns);
   std::uint32_t largest = 0;
 #pragma unroll
   for (int i = 0; i < kVectors; ++i) {
 #pragma unroll
     for (int j = 0; j < 4; ++j) {
-      const __nv_bfloat16 value = __float2bfloat16_rn(values[i].v[j]);
-      largest = max(largest, static_cast<std::uint32_t>(__bfloat16_as_ushort(value)) & 0x7fffu);
+      values[i].v[j] = __bfloat162float(__float2bfloat16_rn(values[i].v[j]));
     }
+    SpreadInWarp(width, values[i].v);
+#pragma unroll
+    for (int j = 0; j < 4; ++j) largest = max(largest, MagnitudeBits(values[i].v[j]));
   }
   const CodeScale scale = CodeScaleOfBits(BlockLargest(largest, scratch));
+  const std::int64_t code_stride = (columns + 127) / 128 * 128;
   std::int8_t* codes = out.codes + static_cast<std::int64_t>(blockIdx.x) * code_stride;
 #pragma unroll
   for (int i = 0; i < kVectors; ++i) {
     const int c = (i * kThreads + static_cast<int>(threadIdx.x)) * 4;
-    std::uint32_t bytes[4];
-#pragma unroll
-    for (int j = 0; j < 4; ++j) {
-      bytes[j] = CodeByte(__bfloat162float(__float2bfloat16_rn(values[i].v[j])), scale);
+    if (c < code_stride) {
+      *reinterpret_cast<std::uint32_t*>(codes + c) = CodesOfFour(values[i].v, scale);
     }
-    if (c < code_stride) *reinterpret_cast<std::uint32_t*>(codes + c) = FourCodes(bytes, scale);
   }
   if (threadIdx.x == 0) out.scales[blockIdx.x] = scale.scale;
 }
@@ -86,7 +87,7 @@ __global__ void __launch_bounds__(kThreads)
     }
     if (c < columns) Store<4>(out_row + c, v[i]);
   }
-  if constexpr (kCodes) StoreCodes(v, (range.columns + 127) / 128 * 128, codes);
+  if constexpr (kCodes) StoreCodes(v, range.columns, codes);
 }
 
 // Longer rows are read twice.

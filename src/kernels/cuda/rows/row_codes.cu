@@ -1,4 +1,4 @@
-// A block a row, 8 values a thread at a time: their bf16 bits stay in registers until the row's
+// A block a row, 8 values a thread at a time: they stay in registers, spread, until the row's
 // largest is known. Rows begin at multiples of 16 bytes and are padded to 16 values, whose bits do
 // not count: codes there are zero.
 #include "kernels/cuda/rows/row_codes.h"
@@ -58,9 +58,28 @@ struct SwiGluSource {
 };
 
 struct CodeCall {
-  int columns, code_stride;
+  int columns, code_stride, spread_width;
   RowCodes out;
   bool early;
+};
+
+// Eight values of a row as they become codes.
+struct SpreadEight {
+  float v[kEight];
+
+  __device__ void Set(const uint4& bits, const CodeCall& call) {
+    FloatsOfEight(bits, v);
+    SpreadInWarp(call.spread_width, v);
+  }
+  __device__ std::uint32_t Largest() const {
+    std::uint32_t largest = 0;
+#pragma unroll
+    for (int i = 0; i < kEight; ++i) largest = max(largest, MagnitudeBits(v[i]));
+    return largest;
+  }
+  __device__ uint2 Codes(const CodeScale& scale) const {
+    return make_uint2(CodesOfFour(v, scale), CodesOfFour(v + 4, scale));
+  }
 };
 
 template <int kThreads, int kEights, typename Source>
@@ -71,12 +90,17 @@ __global__ void __launch_bounds__(kThreads) CodeRowsKernel(Source source, CodeCa
   const std::int64_t row = blockIdx.x;
   const int first = static_cast<int>(threadIdx.x) * kEight;
   constexpr int kStep = kThreads * kEight;
-  uint4 eights[kEights];
+  uint4 bits[kEights];
+#pragma unroll
+  for (int i = 0; i < kEights; ++i) {
+    bits[i] = source.Eight(row, first + i * kStep, call.columns);
+  }
+  SpreadEight eights[kEights];
   std::uint32_t largest = 0;
 #pragma unroll
   for (int i = 0; i < kEights; ++i) {
-    eights[i] = source.Eight(row, first + i * kStep, call.columns);
-    largest = max(largest, LargestOfPairs(eights[i]));
+    eights[i].Set(bits[i], call);
+    largest = max(largest, eights[i].Largest());
   }
   const CodeScale scale = CodeScaleOfBits(BlockLargest(largest, scratch));
   std::int8_t* codes = call.out.codes + row * call.code_stride;
@@ -84,7 +108,7 @@ __global__ void __launch_bounds__(kThreads) CodeRowsKernel(Source source, CodeCa
   for (int i = 0; i < kEights; ++i) {
     const int c = first + i * kStep;
     if (c < call.code_stride) {
-      *reinterpret_cast<uint2*>(codes + c) = CodesOfEight(eights[i], scale);
+      *reinterpret_cast<uint2*>(codes + c) = eights[i].Codes(scale);
     }
   }
   if (threadIdx.x == 0) call.out.scales[row] = scale.scale;
@@ -99,14 +123,19 @@ __global__ void __launch_bounds__(kCodeThreads)
   const std::int64_t row = blockIdx.x;
   const int first = static_cast<int>(threadIdx.x) * kEight;
   constexpr int kStep = kCodeThreads * kEight;
+  // Whole warps go on as long as one of their lanes has values.
+  const int warp_first = first / (32 * kEight) * (32 * kEight);
+  SpreadEight eight;
   std::uint32_t largest = 0;
-  for (int c = first; c < call.columns; c += kStep) {
-    largest = max(largest, LargestOfPairs(source.Eight(row, c, call.columns)));
+  for (int c = first, w = warp_first; w < call.columns; c += kStep, w += kStep) {
+    eight.Set(source.Eight(row, c, call.columns), call);
+    largest = max(largest, eight.Largest());
   }
   const CodeScale scale = CodeScaleOfBits(BlockLargest(largest, scratch));
   std::int8_t* codes = call.out.codes + row * call.code_stride;
-  for (int c = first; c < call.code_stride; c += kStep) {
-    *reinterpret_cast<uint2*>(codes + c) = CodesOfEight(source.Eight(row, c, call.columns), scale);
+  for (int c = first, w = warp_first; w < call.code_stride; c += kStep, w += kStep) {
+    eight.Set(source.Eight(row, c, call.columns), call);
+    if (c < call.code_stride) *reinterpret_cast<uint2*>(codes + c) = eight.Codes(scale);
   }
   if (threadIdx.x == 0) call.out.scales[row] = scale.scale;
 }
@@ -135,7 +164,8 @@ void LaunchCodes(cudaStream_t stream, std::int64_t rows, const Source& source,
 }
 
 CodeCall CallFor(const RowLayout& range, bool early, RowCodes out) {
-  return {static_cast<int>(range.columns), static_cast<int>(CodeStride(range.columns)), out, early};
+  return {static_cast<int>(range.columns), static_cast<int>(CodeStride(range.columns)),
+          SpreadWidth(range.columns), out, early};
 }
 
 }  // namespace

@@ -10,15 +10,51 @@
 
 namespace banyan::cuda {
 
-// bf16 magnitudes order like their bits; those that are not finite come last.
-__device__ inline std::uint32_t LargestOfPairs(const uint4& eight) {
+// Magnitudes order like these bits; those that are not finite come last.
+__device__ inline std::uint32_t MagnitudeBits(float value) {
+  return __float_as_uint(value) & 0x7fffffffu;
+}
+
+// Eight bf16 values as they are stored.
+__device__ inline void FloatsOfEight(const uint4& eight, float (&v)[8]) {
   const std::uint32_t pairs[4] = {eight.x, eight.y, eight.z, eight.w};
-  std::uint32_t largest = 0;
 #pragma unroll
   for (int p = 0; p < 4; ++p) {
-    largest = max(largest, max(pairs[p] & 0x7fffu, pairs[p] >> 16 & 0x7fffu));
+    v[2 * p] = __uint_as_float(pairs[p] << 16);
+    v[2 * p + 1] = __uint_as_float(pairs[p] & 0xffff0000u);
   }
-  return largest;
+}
+
+// SpreadRow of eight_bits.h for values of a warp, kEach neighbours a lane. Every lane takes part;
+// what is spread together lies within the row or beyond it.
+template <int kEach>
+__device__ inline void SpreadInWarp(int width, float (&v)[kEach]) {
+  if (width == 1) return;  // the same for the whole block
+#pragma unroll
+  for (int apart = 1; apart < kEach; apart *= 2) {
+#pragma unroll
+    for (int i = 0; i < kEach; ++i) {
+      if ((i & apart) != 0) continue;
+      const float low = v[i], high = v[i + apart];
+      v[i] = __fadd_rn(low, high);
+      v[i + apart] = __fsub_rn(low, high);
+    }
+  }
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+#pragma unroll
+  for (int apart = 1; apart * kEach < 128; apart *= 2) {
+    if (apart * kEach >= width) break;
+    // The upper lane has low - high, and high is its own.
+    const float sign = (lane & apart) != 0 ? -1.0f : 1.0f;
+#pragma unroll
+    for (int i = 0; i < kEach; ++i) {
+      const float other = __shfl_xor_sync(0xffffffffu, v[i], apart);
+      v[i] = fmaf(v[i], sign, other);  // a sum or a difference, rounded once
+    }
+  }
+  const float factor = SpreadFactor(width);
+#pragma unroll
+  for (int i = 0; i < kEach; ++i) v[i] = __fmul_rn(v[i], factor);
 }
 
 // Over the block, known to every thread. `scratch` has one word per warp; the block must be past
@@ -34,7 +70,7 @@ __device__ inline std::uint32_t BlockLargest(std::uint32_t x, std::uint32_t* scr
 
 // Of the bits of the row's largest magnitude.
 __device__ inline CodeScale CodeScaleOfBits(std::uint32_t largest) {
-  return CodeScaleOf(__uint_as_float(largest << 16));
+  return CodeScaleOf(__uint_as_float(largest));
 }
 
 // CodeOf of a value of a row that is finite, in the lowest byte: adding 1.5 * 2^23 leaves a
@@ -51,16 +87,11 @@ __device__ inline std::uint32_t FourCodes(const std::uint32_t (&bytes)[4], const
   return scale.inverse == 0.0f ? 0u : __byte_perm(low, high, 0x5410);
 }
 
-// Eight bf16 values → eight codes.
-__device__ inline uint2 CodesOfEight(const uint4& eight, const CodeScale& scale) {
-  const auto four = [&](std::uint32_t first, std::uint32_t second) {
-    const std::uint32_t bytes[4] = {CodeByte(__uint_as_float(first << 16), scale),
-                                    CodeByte(__uint_as_float(first & 0xffff0000u), scale),
-                                    CodeByte(__uint_as_float(second << 16), scale),
-                                    CodeByte(__uint_as_float(second & 0xffff0000u), scale)};
-    return FourCodes(bytes, scale);
-  };
-  return make_uint2(four(eight.x, eight.y), four(eight.z, eight.w));
+// Four values → four codes.
+__device__ inline std::uint32_t CodesOfFour(const float* v, const CodeScale& scale) {
+  const std::uint32_t bytes[4] = {CodeByte(v[0], scale), CodeByte(v[1], scale),
+                                  CodeByte(v[2], scale), CodeByte(v[3], scale)};
+  return FourCodes(bytes, scale);
 }
 
 }  // namespace banyan::cuda

@@ -9,7 +9,8 @@
 //   row     g      g         g + 8      g + 8         g         g         g + 8         g + 8
 //   column  2t     2t + 1    2t         2t + 1        2t + 8    2t + 9    2t + 8        2t + 9
 //
-// as bytes (two words a step) or as four bits (one word, place 0 lowest).
+// as bytes (two words a step) or as four bits (one word, place 0 lowest). Codes of five bits have
+// the fifth in their record: bit 8 step + place of the lane's word.
 #pragma once
 
 #include <cuda_fp16.h>
@@ -132,6 +133,39 @@ struct Form<CompactForm::kQ4_0> {
 };
 
 template <>
+struct Form<CompactForm::kQ4_1> {
+  static constexpr int kBits = 4, kRecordBytes = 16, kBlock = 32, kBlockBytes = 20;
+  static constexpr int kZeroCode = 0;
+  static constexpr bool kHasMinimum = true;
+  // Two blocks of {half scale, half offset} of row g, of row g + 8. An offset is added: a minimum
+  // with the other sign.
+  __device__ static PairScales Scales(const std::uint8_t* record, int step) {
+    const std::uint8_t* block = record + step / 2 * 8;
+    return {{HalfAt(block), HalfAt(block + 4)}, {-HalfAt(block + 2), -HalfAt(block + 6)}};
+  }
+  __device__ static float Value(float code, float scale, float minimum) {
+    return scale * code - minimum;
+  }
+  __device__ static int Code(const std::uint8_t* row, int column) {
+    const std::uint8_t* block = row + column / kBlock * kBlockBytes + 4;
+    const int i = column % kBlock;
+    return i < 16 ? block[i] & 15 : block[i - 16] >> 4;
+  }
+  __device__ static float Stored(const std::uint8_t* row, int column) {
+    const std::uint8_t* block = row + column / kBlock * kBlockBytes;
+    return Value(static_cast<float>(Code(row, column)), HalfOfBytes(block),
+                 -HalfOfBytes(block + 2));
+  }
+  __device__ static void PackRecord(const std::uint8_t* row, int tile, int high, int blocks,
+                                    std::uint8_t* record) {
+    for (int b = 0; b < 2 && 2 * tile + b < blocks; ++b) {
+      const std::uint8_t* block = row + (2 * tile + b) * kBlockBytes;
+      for (int i = 0; i < 4; ++i) record[8 * b + 4 * high + i] = block[i];
+    }
+  }
+};
+
+template <>
 struct Form<CompactForm::kQ4_K> {
   static constexpr int kBits = 4, kRecordBytes = 16, kBlock = 256, kBlockBytes = 144;
   static constexpr int kZeroCode = 0;
@@ -172,6 +206,40 @@ struct Form<CompactForm::kQ4_K> {
       record[8 + 4 * high + 2 * part] = static_cast<std::uint8_t>(six.scale);
       record[8 + 4 * high + 2 * part + 1] = static_cast<std::uint8_t>(six.minimum);
     }
+  }
+};
+
+template <>
+struct Form<CompactForm::kQ5_K> {
+  using FourBits = Form<CompactForm::kQ4_K>;  // its scales and minima are the same
+  static constexpr int kBits = 4, kRecordBytes = 32, kBlock = 256, kBlockBytes = 176;
+  static constexpr int kZeroCode = 0;
+  static constexpr bool kHasMinimum = true;
+  // A record of Q4_K, then a word of fifth bits for each of the four lanes of these rows.
+  static constexpr int kFifthBits = 16;
+  __device__ static PairScales Scales(const std::uint8_t* record, int step) {
+    return FourBits::Scales(record, step);
+  }
+  __device__ static float Value(float code, float scale, float minimum) {
+    return scale * code - minimum;
+  }
+  __device__ static int Code(const std::uint8_t* row, int column) {
+    const std::uint8_t* block = row + column / kBlock * kBlockBytes;
+    const int i = column % kBlock;
+    const int byte = block[48 + i / 64 * 32 + i % 32];
+    return (i % 64 < 32 ? byte & 15 : byte >> 4) | ((block[16 + i % 32] >> (i / 32)) & 1) << 4;
+  }
+  __device__ static float Stored(const std::uint8_t* row, int column) {
+    const std::uint8_t* block = row + column / kBlock * kBlockBytes;
+    const SixBits six(block + 4, column % kBlock / 32);
+    const float scale = HalfOfBytes(block) * static_cast<float>(six.scale);
+    const float minimum = HalfOfBytes(block + 2) * static_cast<float>(six.minimum);
+    return scale * static_cast<float>(Code(row, column)) - minimum;
+  }
+  __device__ static void PackRecord(const std::uint8_t* row, int tile, int high, int blocks,
+                                    std::uint8_t* record) {
+    const int skipped = tile / 4 * (kBlockBytes - FourBits::kBlockBytes);  // of earlier blocks
+    FourBits::PackRecord(row + skipped, tile, high, blocks, record);
   }
 };
 
@@ -255,18 +323,71 @@ struct Form<CompactForm::kMXFP4> {
   }
 };
 
-// Whether codes are four-bit floats.
+template <>
+struct Form<CompactForm::kIQ4_NL> {
+  using Linear = Form<CompactForm::kQ4_0>;  // its blocks and records are the same
+  static constexpr int kBits = 4, kRecordBytes = 8, kBlock = 32, kBlockBytes = 18;
+  static constexpr int kZeroCode = 8;  // the number 1: with scale 0 no -0
+  static constexpr bool kHasMinimum = false;
+  // The four numbers that four codes of four bits name, as signed bytes. The book of
+  // tensor/codebook_blocks.cc, lowest code in the lowest byte.
+  __device__ static std::uint32_t NumbersOf(std::uint32_t codes) {
+    constexpr std::uint32_t kBook[4] = {0xbfad9881u, 0xf6eaddcfu, 0x26190d01u, 0x71594535u};
+    const std::uint32_t below = codes & 0x7777u;
+    return __byte_perm(__byte_perm(kBook[0], kBook[1], below),
+                       __byte_perm(kBook[2], kBook[3], below), 0x3210u | ((codes & 0x8888u) >> 1));
+  }
+  __device__ static PairScales Scales(const std::uint8_t* record, int step) {
+    return Linear::Scales(record, step);
+  }
+  __device__ static float Value(float code, float scale, float /*minimum*/) { return scale * code; }
+  __device__ static int Code(const std::uint8_t* row, int column) {
+    return Linear::Code(row, column);
+  }
+  __device__ static float Stored(const std::uint8_t* row, int column) {
+    const std::uint32_t number = NumbersOf(static_cast<std::uint32_t>(Code(row, column)));
+    return HalfOfBytes(row + column / kBlock * kBlockBytes) * FloatOfByte(number, 0);
+  }
+  __device__ static void PackRecord(const std::uint8_t* row, int tile, int high, int blocks,
+                                    std::uint8_t* record) {
+    Linear::PackRecord(row, tile, high, blocks, record);
+  }
+};
+
+// Whether codes are four-bit floats, five-bit numbers, names of a book's numbers.
 template <CompactForm kForm>
 inline constexpr bool kFloatCodes = kForm == CompactForm::kMXFP4;
+template <CompactForm kForm>
+inline constexpr bool kFiveBits = kForm == CompactForm::kQ5_K;
+template <CompactForm kForm>
+inline constexpr bool kBookCodes = kForm == CompactForm::kIQ4_NL;
 template <CompactForm kForm>
 inline constexpr int kTileColumns = Form<kForm>::kBits == 8 ? 32 : 64;
 template <CompactForm kForm>
 inline constexpr int kTileSteps = kTileColumns<kForm> / 16;
 
-// The code at `place` of a step as a float, from a lane's words of that tile.
+// Where the lane's fifth bits are in the record of its rows.
 template <CompactForm kForm>
-__device__ inline float CodeAt(const std::uint32_t* words, int step, int place) {
-  if constexpr (Form<kForm>::kBits == 8) {
+__device__ inline std::uint32_t* FifthBitsOf(std::uint8_t* record, int lane) {
+  return reinterpret_cast<std::uint32_t*>(record + Form<kForm>::kFifthBits) + lane % 4;
+}
+template <CompactForm kForm>
+__device__ inline std::uint32_t FifthBitsAt(const std::uint8_t* record, int lane) {
+  return reinterpret_cast<const std::uint32_t*>(record + Form<kForm>::kFifthBits)[lane % 4];
+}
+
+// The code at `place` of a step as a float, from a lane's words of that tile and the record of its
+// rows.
+template <CompactForm kForm>
+__device__ inline float CodeAt(const std::uint32_t* words, const std::uint8_t* record, int lane,
+                               int step, int place) {
+  if constexpr (kFiveBits<kForm>) {
+    const std::uint32_t fifth = (FifthBitsAt<kForm>(record, lane) >> (8 * step + place)) & 1u;
+    return __uint_as_float(((words[step] >> (4 * place)) & 15u) | (fifth << 4) | 0x4b000000u) -
+           8388608.0f;
+  } else if constexpr (kBookCodes<kForm>) {
+    return FloatOfByte(Form<kForm>::NumbersOf(words[step] >> (place / 4 * 16)), place % 4);
+  } else if constexpr (Form<kForm>::kBits == 8) {
     return FloatOfByte(words[2 * step + place / 4], place % 4);
   } else if constexpr (kFloatCodes<kForm>) {
     return Form<kForm>::FloatOf(words[step] >> (4 * place));
@@ -275,17 +396,19 @@ __device__ inline float CodeAt(const std::uint32_t* words, int step, int place) 
   }
 }
 
-// A lane's four registers of the 16-row operand at one step.
+// The calling lane's four registers of the 16-row operand at one step.
 template <CompactForm kForm>
 __device__ inline void FragmentAt(const std::uint32_t* words, const std::uint8_t* record, int step,
                                   std::uint32_t (&a)[4]) {
   const PairScales scales = Form<kForm>::Scales(record, step);
+  const int lane = static_cast<int>(threadIdx.x) % 32;
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
     const float scale = scales.scale[i % 2], minimum = scales.minimum[i % 2];
-    a[i] = PackPair(Form<kForm>::Value(CodeAt<kForm>(words, step, 2 * i), scale, minimum),
-                    Form<kForm>::Value(CodeAt<kForm>(words, step, 2 * i + 1), scale, minimum),
-                    __nv_bfloat16{});
+    a[i] = PackPair(
+        Form<kForm>::Value(CodeAt<kForm>(words, record, lane, step, 2 * i), scale, minimum),
+        Form<kForm>::Value(CodeAt<kForm>(words, record, lane, step, 2 * i + 1), scale, minimum),
+        __nv_bfloat16{});
   }
 }
 

@@ -31,7 +31,7 @@ __global__ void PackKernel(TileCall call, const std::uint8_t* raw, std::int64_t 
     const std::int64_t r = row_tile * kTileRows + row;
     return r < count ? raw + r * row_bytes : nullptr;
   };
-  std::uint32_t words[4] = {};
+  std::uint32_t words[4] = {}, fifth_bits = 0;
   for (int step = 0; step < kTileSteps<kForm>; ++step) {
     for (int place = 0; place < 8; ++place) {
       const std::uint8_t* row = row_at(RowOf(lane, place));
@@ -41,21 +41,27 @@ __global__ void PackKernel(TileCall call, const std::uint8_t* raw, std::int64_t 
       if constexpr (F::kBits == 8) {
         words[2 * step + place / 4] |= code << (8 * (place % 4));
       } else {
-        words[step] |= code << (4 * place);
+        words[step] |= (code & 15u) << (4 * place);
+        fifth_bits |= (code >> 4) << (8 * step + place);
       }
     }
   }
   const std::int64_t at = (call.first_tile + row_tile) * call.tiles + tile;
   reinterpret_cast<uint4*>(call.w.codes + at * kTileBytes)[lane] =
       make_uint4(words[0], words[1], words[2], words[3]);
-  if (lane >= 8) return;
-  std::uint8_t record[F::kRecordBytes] = {};
-  for (int high = 0; high < 2; ++high) {
-    const std::uint8_t* row = row_at(lane + 8 * high);
-    if (row != nullptr) F::PackRecord(row, tile, high, blocks, record);
+  if (lane < 8) {
+    std::uint8_t record[F::kRecordBytes] = {};
+    for (int high = 0; high < 2; ++high) {
+      const std::uint8_t* row = row_at(lane + 8 * high);
+      if (row != nullptr) F::PackRecord(row, tile, high, blocks, record);
+    }
+    std::uint8_t* target = call.w.records + (at * 8 + lane) * F::kRecordBytes;
+    for (int i = 0; i < F::kRecordBytes; ++i) target[i] = record[i];
   }
-  std::uint8_t* target = call.w.records + (at * 8 + lane) * F::kRecordBytes;
-  for (int i = 0; i < F::kRecordBytes; ++i) target[i] = record[i];
+  if constexpr (kFiveBits<kForm>) {
+    __syncwarp();  // records are there, without these bits
+    *FifthBitsOf<kForm>(call.w.records + (at * 8 + lane / 4) * F::kRecordBytes, lane) = fifth_bits;
+  }
 }
 
 // One thread two neighbours of a row.
@@ -143,8 +149,9 @@ __global__ void EmbedKernel(const std::int32_t* tokens, CompactRows w, int tiles
     const std::uint8_t* record = w.records + (at * 8 + place.lane / 4) * Form<kForm>::kRecordBytes;
     const PairScales scales = Form<kForm>::Scales(record, place.step);
     const int high = place.place / 2 % 2;
-    const float value = Form<kForm>::Value(CodeAt<kForm>(words, place.step, place.place),
-                                           scales.scale[high], scales.minimum[high]);
+    const float value =
+        Form<kForm>::Value(CodeAt<kForm>(words, record, place.lane, place.step, place.place),
+                           scales.scale[high], scales.minimum[high]);
     out[blockIdx.x * range.stride + column] = __bfloat162float(__float2bfloat16_rn(value));
   }
 }
@@ -157,12 +164,18 @@ void WithForm(CompactForm form, const Work& work) {
       return work.template operator()<CompactForm::kQ8_0>();
     case CompactForm::kQ4_0:
       return work.template operator()<CompactForm::kQ4_0>();
+    case CompactForm::kQ4_1:
+      return work.template operator()<CompactForm::kQ4_1>();
     case CompactForm::kQ4_K:
       return work.template operator()<CompactForm::kQ4_K>();
+    case CompactForm::kQ5_K:
+      return work.template operator()<CompactForm::kQ5_K>();
     case CompactForm::kQ6_K:
       return work.template operator()<CompactForm::kQ6_K>();
     case CompactForm::kMXFP4:
       return work.template operator()<CompactForm::kMXFP4>();
+    case CompactForm::kIQ4_NL:
+      return work.template operator()<CompactForm::kIQ4_NL>();
   }
 }
 

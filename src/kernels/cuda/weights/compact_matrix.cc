@@ -14,6 +14,12 @@ std::optional<CompactForm> CompactFormOf(DType type) {
       return CompactForm::kQ6_K;
     case DType::kMXFP4:
       return CompactForm::kMXFP4;
+    case DType::kQ4_1:
+      return CompactForm::kQ4_1;
+    case DType::kQ5_K:
+      return CompactForm::kQ5_K;
+    case DType::kIQ4_NL:
+      return CompactForm::kIQ4_NL;
     default:
       return std::nullopt;
   }
@@ -35,6 +41,12 @@ int RecordBytes(CompactForm form) {
       return 8;
     case CompactForm::kMXFP4:
       return 4;
+    case CompactForm::kQ4_1:
+      return 16;
+    case CompactForm::kQ5_K:
+      return 32;
+    case CompactForm::kIQ4_NL:
+      return 8;
   }
   return 0;
 }

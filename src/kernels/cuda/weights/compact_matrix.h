@@ -20,11 +20,14 @@
 namespace banyan::cuda {
 
 enum class CompactForm {
-  kQ8_0,   // 8-bit codes, a half scale per 32:                        8.5 bits a weight
-  kQ4_0,   // 4-bit codes, a half scale per 32:                        4.5
-  kQ4_K,   // 4-bit codes, 6-bit scale and minimum per 32:             5
-  kQ6_K,   // 8-bit codes, 8-bit scale per 16:                         9
-  kMXFP4,  // 4-bit floats, an exponent per 32:                       4.25
+  kQ8_0,    // 8-bit codes, a half scale per 32:                        8.5 bits a weight
+  kQ4_0,    // 4-bit codes, a half scale per 32:                        4.5
+  kQ4_K,    // 4-bit codes, 6-bit scale and minimum per 32:             5
+  kQ6_K,    // 8-bit codes, 8-bit scale per 16:                         9
+  kMXFP4,   // 4-bit floats, an exponent per 32:                       4.25
+  kQ4_1,    // 4-bit codes, a half scale and offset per 32:             5
+  kQ5_K,    // 5-bit codes, 6-bit scale and minimum per 32:             6
+  kIQ4_NL,  // 4-bit names of 16 numbers, a half scale per 32:         4.5
 };
 // Nothing: weights of this type are converted.
 std::optional<CompactForm> CompactFormOf(DType type);
