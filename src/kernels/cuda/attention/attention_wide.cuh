@@ -25,8 +25,12 @@ namespace banyan::cuda {
 
 inline constexpr int kWideThreads = kWideConsumers + 128;
 // All warps start with a third of a quarter of the registers; then the group that feeds gives most
-// of its share to the others. 2 * 224 + 56 = 3 * 168.
-inline constexpr int kFeederRegisters = 56, kConsumerRegisters = 224;
+// of its share to the others, less where it has codes to unpack. 2 * 224 + 56 = 3 * 168, and so is
+// 2 * 216 + 72.
+template <typename Kind>
+inline constexpr int kFeederRegisters = Kind::kCodes ? 72 : 56;
+template <typename Kind>
+inline constexpr int kConsumerRegisters = Kind::kCodes ? 216 : 224;
 
 #ifdef BANYAN_SM90A
 
@@ -398,7 +402,7 @@ __global__ void __launch_bounds__(kWideThreads, 1)
   if (threadIdx.x == 0) InitBarriers(shared);
   __syncthreads();
   if (threadIdx.x >= kWideConsumers) {
-    GiveRegisters<kFeederRegisters>();
+    GiveRegisters<kFeederRegisters<Kind>>();
     const int feeder = static_cast<int>(threadIdx.x) / 32 - kWideConsumerWarps;
     if (feeder == 0) OpenTasks<Kind, Dim>(call, shared);
     if (feeder == 1) BringPages<Kind, Dim>(call, shared);
@@ -408,7 +412,7 @@ __global__ void __launch_bounds__(kWideThreads, 1)
       if (feeder >= 2) BringQueries<Kind, Dim>(call, shared, feeder - 2);
     }
   } else {
-    TakeRegisters<kConsumerRegisters>();
+    TakeRegisters<kConsumerRegisters<Kind>>();
     WaitForEarlierKernels();
     LetNextKernelStart();  // which then need not wait for what this one waited for
     WideConsumer<Kind, Dim>(call, shared).Run();
