@@ -32,10 +32,11 @@ struct WideTask {
 };
 
 // Codes: the scales of a cut. Both groups weigh a cut by them before those of the next come.
-struct WideScales {
-  float key[kCutKeys], value[kCutKeys];
-  // For rows that see all of the cut: the largest of `value`, and each in units of it.
-  float unit, ratio[kCutKeys];
+struct alignas(16) WideScales {
+  float key[kCutKeys], value[kCutKeys];  // read in pairs, as the next is
+  // For rows that see all of the cut: each `value` in units of the largest, and that one.
+  float ratio[kCutKeys];
+  float unit;
   float largest[kWideGroups];  // of the pages of each warp that brings them
 };
 struct NoScales {};
