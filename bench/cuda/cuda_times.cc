@@ -7,6 +7,9 @@
 //   cuda_times [--fast] [--sweep | --step | --sustained] [ROWS...]
 //   cuda_times --coded [ROWS...]      the products in 8 bits, by every kernel and tile
 //   cuda_times --experts [ROWS...]    the experts of a layer of the qwen3-30b-a3b shape
+//   cuda_times --decisions MODEL... > FILE      the table of decisions about products that ships
+//   for
+//                           this device; without a model those of all that it knows
 //   cuda_times --check      compares our kernels for few and for many rows with the plain chain on
 //                           ugly shapes
 #include <fmt/format.h>
@@ -14,12 +17,14 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "base/error.h"
 #include "cuda_times_coded.h"
 #include "cuda_times_experts.h"
+#include "cuda_times_decisions.h"
 #include "cuda_times_layer.h"
 #include "cuda_times_step.h"
 #include "kernels/cuda/products/few_rows.h"
@@ -117,7 +122,25 @@ int CheckFewRows() {
   return wrong;
 }
 
+int PrintDecisions(std::vector<std::string> models) {
+  if (models.empty()) {
+    for (const ModelShape& model : kModelShapes) models.push_back(model.name);
+  }
+  DecisionTimes times;
+  for (const std::string& model : models) {
+    if (times.Decide(model)) continue;
+    fmt::print(stderr, "cuda_times: no shape of the name {}\n", model);
+    return 1;
+  }
+  times.DecideRates();
+  times.Print();
+  return 0;
+}
+
 int Main(int argc, char** argv) {
+  if (argc >= 2 && std::strcmp(argv[1], "--decisions") == 0) {
+    return PrintDecisions({argv + 2, argv + argc});
+  }
   if (argc == 2 && std::strcmp(argv[1], "--check") == 0) {
     const int wrong = CheckManyRows() + CheckFewRows();
     return wrong == 0 ? 0 : 1;

@@ -28,7 +28,9 @@ struct Weights {
 class LayerTimes {
  public:
   LayerTimes(bool fast, std::int64_t most_rows, int copies = kLeastCopies)
-      : device_(std::make_shared<Device>()), products_(device_, {fast, {}}), copies_(copies) {
+      : device_(std::make_shared<Device>()),
+        products_(device_, {fast, {}, Deciding::kByMeasuring}),
+        copies_(copies) {
     Add("qkv", kQkv, kHidden, ProductForm::kFloat32, copies);
     Add("o", kHidden, kHidden, ProductForm::kAdd, copies);
     Add("gate_up", 2 * kFfn, kHidden, ProductForm::kSwiGlu, copies);

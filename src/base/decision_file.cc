@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <fstream>
+#include <sstream>
 #include <system_error>
 
 #include "base/error.h"
@@ -12,9 +13,36 @@ namespace {
 
 constexpr const char* kFormat = "banyan decisions 1";
 
-bool IsPlain(const std::string& text) { return text.find_first_of("\t\r\n") == std::string::npos; }
+bool IsPlain(std::string_view text) {
+  return text.find_first_of("\t\r\n") == std::string_view::npos;
+}
 
 }  // namespace
+
+// A line each: format and identity, then keys and values, each pair with a tab between.
+std::map<std::string, std::string> ParseDecisions(std::string_view text,
+                                                  std::string_view identity) {
+  std::map<std::string, std::string> decisions;
+  const std::string head = std::string(kFormat) + "\t" + std::string(identity) + "\n";
+  if (!text.starts_with(head)) return decisions;
+  text.remove_prefix(head.size());
+  for (size_t end; (end = text.find('\n')) != std::string_view::npos;) {
+    const std::string_view line = text.substr(0, end);
+    text.remove_prefix(end + 1);
+    const size_t tab = line.find('\t');
+    if (tab == std::string_view::npos || tab == 0) continue;
+    const std::string_view value = line.substr(tab + 1);
+    if (IsPlain(value)) decisions[std::string(line.substr(0, tab))] = value;
+  }
+  return decisions;
+}
+
+std::string DecisionText(const std::map<std::string, std::string>& decisions,
+                         std::string_view identity) {
+  std::string text = std::string(kFormat) + "\t" + std::string(identity) + "\n";
+  for (const auto& [key, value] : decisions) text += key + "\t" + value + "\n";
+  return text;
+}
 
 DecisionFile::DecisionFile(std::filesystem::path path, std::string identity)
     : path_(std::move(path)), identity_(std::move(identity)) {
@@ -36,17 +64,12 @@ void DecisionFile::Keep(const std::string& key, const std::string& value) {
   Write();
 }
 
-// A line each: format and identity, then keys and values, each pair with a tab between.
 void DecisionFile::Read() {
   if (path_.empty()) return;
   std::ifstream file(path_);
-  std::string line;
-  if (!std::getline(file, line) || line != std::string(kFormat) + "\t" + identity_) return;
-  while (std::getline(file, line)) {
-    const size_t tab = line.find('\t');
-    if (tab == std::string::npos || file.eof()) return;  // a torn last line
-    decisions_[line.substr(0, tab)] = line.substr(tab + 1);
-  }
+  std::ostringstream text;
+  text << file.rdbuf();  // of what is no file: nothing
+  for (auto& [key, value] : ParseDecisions(text.str(), identity_)) decisions_[key] = value;
 }
 
 void DecisionFile::Write() const {
@@ -57,8 +80,7 @@ void DecisionFile::Write() const {
   fresh += "." + std::to_string(::getpid());
   {
     std::ofstream file(fresh);
-    file << kFormat << '\t' << identity_ << '\n';
-    for (const auto& [key, value] : decisions_) file << key << '\t' << value << '\n';
+    file << DecisionText(decisions_, identity_);
     file.close();
     if (!file) failed = std::make_error_code(std::errc::io_error);
   }

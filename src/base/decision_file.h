@@ -7,8 +7,17 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 
 namespace banyan {
+
+// The decisions of a file's text that hold for `identity`: none when its first line is of another
+// format or identity. Lines that are not a key, a tab and a value are left out, and so is a last
+// line without an end, which may be torn. The last of several values of a key counts.
+std::map<std::string, std::string> ParseDecisions(std::string_view text, std::string_view identity);
+// The same the other way round. REQUIRES: no tabs or line ends in any of it.
+std::string DecisionText(const std::map<std::string, std::string>& decisions,
+                         std::string_view identity);
 
 class DecisionFile {
  public:

@@ -5,6 +5,8 @@
 
 #include <fstream>
 #include <iterator>
+#include <map>
+#include <string>
 
 namespace banyan {
 namespace {
@@ -66,6 +68,31 @@ TEST_F(DecisionFileTest, DamageIsNoError) {
     const DecisionFile file(path_, "m");
     EXPECT_TRUE(!file.Find("x") || *file.Find("x") == "1") << length;
     EXPECT_FALSE(file.Find("y")) << length;
+  }
+}
+
+TEST(ParseDecisions, TextGoesThereAndBack) {
+  const std::map<std::string, std::string> decisions = {{"a", "1"}, {"b c, d", "x y"}, {"e", ""}};
+  EXPECT_EQ(ParseDecisions(DecisionText(decisions, "one, sm_90"), "one, sm_90"), decisions);
+  EXPECT_TRUE(ParseDecisions(DecisionText(decisions, "one, sm_90"), "one").empty());
+  EXPECT_TRUE(ParseDecisions(DecisionText(decisions, "one"), "one, sm_90").empty());
+  EXPECT_TRUE(ParseDecisions(DecisionText({}, "one"), "one").empty());
+}
+
+TEST(ParseDecisions, HostileTextGivesWholeLinesOnly) {
+  using namespace std::string_literals;
+  const std::string head = DecisionText({}, "m");
+  const auto parse = [&](const std::string& rest) { return ParseDecisions(head + rest, "m"); };
+  using Map = std::map<std::string, std::string>;
+  EXPECT_EQ(parse("x\t1\nx\t2\n"), (Map{{"x", "2"}}));
+  EXPECT_EQ(parse("\n\t\n\t1\nno tab\nx\t1\n"), (Map{{"x", "1"}}));
+  EXPECT_EQ(parse("x\t1\ty\nz\t1\r\n"), Map());       // a tab or a carriage return in a value
+  EXPECT_EQ(parse("x\t1\ny\t2"), (Map{{"x", "1"}}));  // torn
+  EXPECT_EQ(parse("x\0y\t\0\n"s), (Map{{"x\0y"s, "\0"s}}));
+  EXPECT_EQ(parse(std::string(1 << 20, 'k') + "\t" + std::string(1 << 20, 'v') + "\n").size(), 1u);
+  for (const std::string& other : {""s, "\n"s, "banyan decisions 2\tm\nx\t1\n"s,
+                                   "banyan decisions 1\tm"s, "banyan decisions 1 m\nx\t1\n"s}) {
+    EXPECT_TRUE(ParseDecisions(other, "m").empty()) << other;
   }
 }
 

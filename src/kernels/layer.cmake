@@ -71,6 +71,9 @@ if(BANYAN_WITH_CUDA)
     -Xcompiler=-Wall,-Wextra$<$<BOOL:${BANYAN_WERROR}>:,-Werror>)
   target_sources(banyan_kernels PRIVATE ${cuda_host} $<TARGET_OBJECTS:banyan_cuda_kernels>)
   target_compile_definitions(banyan_kernels PRIVATE BANYAN_WITH_CUDA=1)
+  # Decisions about products that were measured on known devices (cuda_times --decisions).
+  file(GLOB cuda_decisions CONFIGURE_DEPENDS ${cuda}/products/decisions/*.txt)
+  banyan_embed(banyan_kernels kDecisionTables ${cuda_decisions})
   target_link_libraries(banyan_kernels PRIVATE CUDA::cudart_static CUDA::cublasLt)
   # What is measured and kept in a file holds for the code that was measured.
   set(cuda_hash ${CMAKE_BINARY_DIR}/generated/kernels/cuda/source_hash.h)
@@ -89,10 +92,10 @@ if(BANYAN_WITH_CUDA)
     COMPILE_DEFINITIONS BANYAN_WITH_CUDA=1)
   # The tests that look behind Kernels.
   list(TRANSFORM CUDAToolkit_INCLUDE_DIRS PREPEND "-isystem" OUTPUT_VARIABLE cuda_headers)
-  set_source_files_properties(${cuda}/products/product_trial_test.cc ${cuda}/products/coded_test.cc PROPERTIES
-    COMPILE_OPTIONS "${cuda_headers}")
+  set_source_files_properties(${cuda}/products/product_trial_test.cc ${cuda}/products/decisions_test.cc
+    ${cuda}/products/coded_test.cc PROPERTIES COMPILE_OPTIONS "${cuda_headers}")
 else()
   set(cuda_products ${CMAKE_SOURCE_DIR}/src/kernels/cuda/products)
-  set_source_files_properties(${cuda_products}/product_trial_test.cc ${cuda_products}/coded_test.cc PROPERTIES
-    HEADER_FILE_ONLY ON)
+  set_source_files_properties(${cuda_products}/product_trial_test.cc ${cuda_products}/decisions_test.cc
+    ${cuda_products}/coded_test.cc PROPERTIES HEADER_FILE_ONLY ON)
 endif()

@@ -156,7 +156,7 @@ class CudaKernels : public Kernels {
     step = attention_.Upload(batch, plan, earlier);
   }
   std::unique_ptr<Recorder> NewRecorder() override {
-    return std::make_unique<cuda::StepGraphs>(device_, attention_.partials());
+    return std::make_unique<cuda::StepGraphs>(device_, attention_.partials(), weights_.products());
   }
 
   void Embed(const StepInputs& step, const Matrix& table, Tensor& out) override {

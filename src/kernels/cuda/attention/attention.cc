@@ -12,8 +12,8 @@ constexpr int kBlocksPerMultiprocessor = 8;
 }  // namespace
 
 UnitForm UnitFormFor(int capability_major, KvType type, int head_dim) {
-  const bool sixteen_bits = type == KvType::kF16 || type == KvType::kBF16;
-  return capability_major == 9 && sixteen_bits && head_dim <= kMostWideDim && HasHopperKernels()
+  return capability_major == 9 && type != KvType::kF32 && head_dim <= kMostWideDim &&
+                 HasHopperKernels()
              ? UnitForm::kWideAndNarrow
              : UnitForm::kBlocks;
 }
@@ -35,15 +35,22 @@ void AttendBlocks(cudaStream_t stream, int multiprocessors, KvType type,
   }
 }
 
+auto* WideFor(KvType type) {
+  if (type == KvType::kQ8) return AttendWideQ8;
+  return type == KvType::kF16 ? AttendWideF16 : AttendWideBF16;
+}
+auto* NarrowFor(KvType type) {
+  if (type == KvType::kQ8) return AttendNarrowQ8;
+  return type == KvType::kF16 ? AttendNarrowF16 : AttendNarrowBF16;
+}
+
 }  // namespace
 
 void AttendUnits(cudaStream_t stream, int multiprocessors, KvType type, const AttentionCall& call) {
   if (call.form == UnitForm::kBlocks) return AttendBlocks(stream, multiprocessors, type, call);
-  const bool f16 = type == KvType::kF16;
   const bool wide = call.units.has_wide;
-  if (wide) (f16 ? AttendWideF16 : AttendWideBF16)(stream, multiprocessors, call);
-  if (!call.units.has_narrow) return;
-  (f16 ? AttendNarrowF16 : AttendNarrowBF16)(stream, multiprocessors, call, wide);
+  if (wide) WideFor(type)(stream, multiprocessors, call);
+  if (call.units.has_narrow) NarrowFor(type)(stream, multiprocessors, call, wide);
 }
 
 }  // namespace banyan::cuda

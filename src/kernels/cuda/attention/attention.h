@@ -74,8 +74,8 @@ struct AttentionCall {
   const float* sinks = nullptr;  // [heads], in device memory; null: none (AttentionShape::sinks)
   const float* query = nullptr;  // row r, head h at query + r * query_stride + h * head_dim
   std::int64_t query_stride = 0;
-  // kWideAndNarrow: scaled to units of log2 and rounded to the type of KV, [rows, heads,
-  // padded_dim].
+  // kWideAndNarrow: scaled to units of log2 and rounded to the type of KV, to half precision where
+  // that is codes, [rows, heads, padded_dim].
   const void* scaled_query = nullptr;
   KvView kv;
   PartialArrays partials;
@@ -101,7 +101,9 @@ void AttendBF16(cudaStream_t stream, int blocks, const AttentionCall& call);
 void AttendQ8(cudaStream_t stream, int blocks, const AttentionCall& call);
 void AttendWideF16(cudaStream_t stream, int blocks, const AttentionCall& call);
 void AttendWideBF16(cudaStream_t stream, int blocks, const AttentionCall& call);
+void AttendWideQ8(cudaStream_t stream, int blocks, const AttentionCall& call);
 void AttendNarrowF16(cudaStream_t stream, int blocks, const AttentionCall& call, bool after_wide);
 void AttendNarrowBF16(cudaStream_t stream, int blocks, const AttentionCall& call, bool after_wide);
+void AttendNarrowQ8(cudaStream_t stream, int blocks, const AttentionCall& call, bool after_wide);
 
 }  // namespace banyan::cuda

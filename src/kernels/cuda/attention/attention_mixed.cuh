@@ -160,7 +160,7 @@ class UnitTask : private UnitFeed<Kind, Dim> {
     }
     largest = QuadMax(largest);
     value_unit_[half] = QuadMax(largest_scale);
-    const float inverse_unit = value_unit_[half] > 0x1p-100f ? 1.0f / value_unit_[half] : 0.0f;
+    const float inverse_unit = InverseUnit(value_unit_[half]);
     float sums[2] = {0.0f, 0.0f};
 #pragma unroll
     for (int n = 0; n < kScoreTiles; ++n) {

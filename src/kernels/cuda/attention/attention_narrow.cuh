@@ -15,15 +15,15 @@ namespace banyan::cuda {
 // After wide units, which have waited for earlier kernels before they let this one start, it need
 // not wait for them; but it ends after them, so that whoever waits for this one has waited for
 // both.
-template <typename Element, int Dim>
+template <typename Kind, int Dim>
 __global__ void __launch_bounds__(kNarrowThreads, 1)
     AttendNarrowKernel(const __grid_constant__ AttentionCall call, bool after_wide) {
 #ifdef BANYAN_SM90A
   extern __shared__ __align__(128) std::byte memory[];
   LetNextKernelStart();
   const int thread = static_cast<int>(threadIdx.x) % kTeamThreads;
-  auto& shared = reinterpret_cast<NarrowShared<Dim>*>(memory)[threadIdx.x / kTeamThreads];
-  if (thread < NarrowShared<Dim>::kPlaces) {
+  auto& shared = reinterpret_cast<NarrowShared<Kind, Dim>*>(memory)[threadIdx.x / kTeamThreads];
+  if (thread < NarrowShared<Kind, Dim>::kPlaces) {
     InitBarrier(shared.full[thread], 1);
     InitBarrier(shared.empty[thread], kNarrowWarps);
     PublishBarriers();
@@ -36,29 +36,29 @@ __global__ void __launch_bounds__(kNarrowThreads, 1)
   }
   __syncthreads();
   if (thread >= kNarrowComputing) {
-    NarrowFeeder<Dim>(call, shared, after_wide).Run();
+    NarrowFeeder<Kind, Dim>(call, shared, after_wide).Run();
   } else {
     if (!after_wide) WaitForEarlierKernels();
-    NarrowComputer<Element, Dim>(call, shared).Run();
+    NarrowComputer<Kind, Dim>(call, shared).Run();
   }
   WaitForEarlierKernels();
 #endif
 }
 
-template <typename Element, int Dim>
+template <typename Kind, int Dim>
 void LaunchNarrow(cudaStream_t stream, int blocks, const AttentionCall& call, bool after_wide) {
-  static_assert(sizeof(NarrowShared<Dim>) <= kMostTeamBytes);
-  constexpr int kBytes = kNarrowTeams * static_cast<int>(sizeof(NarrowShared<Dim>));
-  RaiseSharedMemory<AttendNarrowKernel<Element, Dim>>(kBytes);
+  static_assert(sizeof(NarrowShared<Kind, Dim>) <= kMostTeamBytes);
+  constexpr int kBytes = kNarrowTeams * static_cast<int>(sizeof(NarrowShared<Kind, Dim>));
+  RaiseSharedMemory<AttendNarrowKernel<Kind, Dim>>(kBytes);
   const LaunchShape shape{dim3(static_cast<unsigned>(blocks)), kNarrowThreads, kBytes};
-  LaunchEarly(stream, shape, "attention of narrow units", AttendNarrowKernel<Element, Dim>, call,
+  LaunchEarly(stream, shape, "attention of narrow units", AttendNarrowKernel<Kind, Dim>, call,
               after_wide);
 }
 
-template <typename Element>
+template <typename Kind>
 void AttendNarrow(cudaStream_t stream, int blocks, const AttentionCall& call, bool after_wide) {
   ForHeadDim<32, 64, 80, 96, 128>(call.kv.layout.padded_dim, [&](auto dim) {
-    LaunchNarrow<Element, decltype(dim)::value>(stream, blocks, call, after_wide);
+    LaunchNarrow<Kind, decltype(dim)::value>(stream, blocks, call, after_wide);
   });
 }
 

@@ -3,7 +3,7 @@
 namespace banyan::cuda {
 
 void AttendNarrowBF16(cudaStream_t stream, int blocks, const AttentionCall& call, bool after_wide) {
-  AttendNarrow<__nv_bfloat16>(stream, blocks, call, after_wide);
+  AttendNarrow<KvKind<__nv_bfloat16, false>>(stream, blocks, call, after_wide);
 }
 
 }  // namespace banyan::cuda

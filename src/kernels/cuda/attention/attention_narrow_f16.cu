@@ -3,7 +3,7 @@
 namespace banyan::cuda {
 
 void AttendNarrowF16(cudaStream_t stream, int blocks, const AttentionCall& call, bool after_wide) {
-  AttendNarrow<__half>(stream, blocks, call, after_wide);
+  AttendNarrow<KvKind<__half, false>>(stream, blocks, call, after_wide);
 }
 
 }  // namespace banyan::cuda

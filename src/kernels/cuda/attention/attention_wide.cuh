@@ -13,6 +13,7 @@
 // "Group" alone means a warpgroup here, "key group" a group of cuts (plan/attention_plan.h).
 #pragma once
 
+#include "kernels/cuda/attention/wide_codes.cuh"
 #include "kernels/cuda/attention/wide_feed.cuh"
 #include "kernels/cuda/attention/wide_store.cuh"
 #include "kernels/cuda/attention/wide_stretch.cuh"
@@ -24,23 +25,28 @@ namespace banyan::cuda {
 
 inline constexpr int kWideThreads = kWideConsumers + 128;
 // All warps start with a third of a quarter of the registers; then the group that feeds gives most
-// of its share to the others. 2 * 224 + 56 = 3 * 168.
-inline constexpr int kFeederRegisters = 56, kConsumerRegisters = 224;
+// of its share to the others, less where it has codes to unpack. 2 * 224 + 56 = 3 * 168, and so is
+// 2 * 216 + 72.
+template <typename Kind>
+inline constexpr int kFeederRegisters = Kind::kCodes ? 72 : 56;
+template <typename Kind>
+inline constexpr int kConsumerRegisters = Kind::kCodes ? 216 : 224;
 
 #ifdef BANYAN_SM90A
 
 // One of the eight warps that compute.
-template <typename Element, int Dim>
+template <typename Kind, int Dim>
 class WideConsumer {
  public:
-  using Shared = WideShared<Dim>;
+  using Element = typename Kind::Element;
+  using Shared = WideShared<Kind, Dim>;
   __device__ WideConsumer(const AttentionCall& call, Shared& shared)
       : call_(call),
         shared_(shared),
         group_(__shfl_sync(0xffffffffu, static_cast<int>(threadIdx.x) / 128, 0)),
         warp_(static_cast<int>(threadIdx.x) / 32),
         lane_(static_cast<int>(threadIdx.x) % 32),
-        careful_(*call.kv.any_flag != 0),
+        careful_(!Kind::kCodes && *call.kv.any_flag != 0),
         stretch_(shared.stretch[warp_]) {}
 
   __device__ void Run() {
@@ -70,7 +76,7 @@ class WideConsumer {
   __device__ void PassTurn() const { ArriveSome(3 - group_, kWideConsumers); }
 
   // --- Tasks -------------------------------------------------------------------------------------
-  __device__ const WideTask& Task() const { return shared_.task[PlaceOf<kWideTasks>(task_)]; }
+  __device__ const WideTask& Task() const { return shared_.task[PlaceOf<Shared::kTasks>(task_)]; }
   // Of the unit: the lane's two rows.
   __device__ int PackedRow(int half) const { return warp_ * 16 + lane_ / 4 + 8 * half; }
 
@@ -113,6 +119,7 @@ class WideConsumer {
       BeginScores(score);
       PassTurn();
       KeepOrder(sum[0][0]);
+      ScaleValues(sum);
       MergeTiles(rows_, sum, 0, total_);
       KeepOrder(total_[Dim / 8 - 1][3]);
       EndScores(score);
@@ -124,6 +131,7 @@ class WideConsumer {
       }
     }
     PassTurn();
+    ScaleValues(sum);
     MergeTiles(rows_, sum, 0, total_);
     if (stretch_.holds_some()) [[unlikely]]
       stretch_.Close(rows_, total_);
@@ -148,6 +156,10 @@ class WideConsumer {
     for (;; begin_ += kCutKeys) {
       WaitFull(shared_.key_full, scored_);
       ArriveAsWarp(shared_.key_empty, scored_++);
+      if constexpr (Kind::kCodes) {
+        WaitFull(shared_.scale_full, scored_ - 1);
+        ArriveAsWarp(shared_.scale_empty, scored_ - 1);
+      }
       WaitFull(shared_.value_full, scored_ - 1);
       if (AnyUnruly()) HideUnrulyValues();
       TakeTurn();
@@ -188,6 +200,7 @@ class WideConsumer {
   // The special function unit is what there is least of: the second row's maximum is found in the
   // shadow of the first row's powers.
   __device__ void Weigh(float (&score)[kScoreTiles][4], std::uint32_t (&weight)[kPagesPerCut][4]) {
+    if constexpr (Kind::kCodes) return WeighCodes(score, weight);
     bool sees[2] = {true, true};
     if (!whole_.Holds(begin_)) {
 #pragma unroll
@@ -205,6 +218,83 @@ class WideConsumer {
     PackRow<Element>(0, score, weight);
     cut_[1].sum = WeighRow(1, sees[1] ? cut_[1].largest : 0.0f, score);
     PackRow<Element>(1, score, weight);
+  }
+  // The same with the scales of codes.
+  __device__ void WeighCodes(float (&score)[kScoreTiles][4],
+                             std::uint32_t (&weight)[kPagesPerCut][4]) {
+    WaitFull(shared_.scale_full, scored_ - 1);
+    const WideScales& scales = shared_.scales;
+#pragma unroll
+    for (int n = 0; n < kScoreTiles; ++n) {
+      const float2 two = *reinterpret_cast<const float2*>(&scales.key[KeyOfScore(n, 0)]);
+      score[n][0] *= two.x;
+      score[n][1] *= two.y;
+      score[n][2] *= two.x;
+      score[n][3] *= two.y;
+    }
+    if (whole_.Holds(begin_)) {
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        cut_[half].largest = LargestScore(score, half);
+        cut_[half].sum = WeighRow(half, cut_[half].largest, score);
+        value_unit_[half] = scales.unit;
+      }
+#pragma unroll
+      for (int n = 0; n < kScoreTiles; ++n) {
+        const float2 two = *reinterpret_cast<const float2*>(&scales.ratio[KeyOfScore(n, 0)]);
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+          weight[n / 2][n % 2 * 2 + half] =
+              PackPair(score[n][2 * half] * two.x, score[n][2 * half + 1] * two.y, Element{});
+        }
+      }
+    } else {
+#pragma unroll
+      for (int half = 0; half < 2; ++half) WeighSomeCodes(half, score, weight);
+    }
+    ArriveAsWarp(shared_.scale_empty, scored_ - 1);
+  }
+  // A row that may not see all keys of the cut.
+  __device__ void WeighSomeCodes(int half, float (&score)[kScoreTiles][4],
+                                 std::uint32_t (&weight)[kPagesPerCut][4]) {
+    const WideScales& scales = shared_.scales;
+    const VisibleKeys seen = Seen(half);
+    const auto visible = [&](int key) { return key >= seen.first && key < seen.last; };
+    HideScores(seen, half, score);
+    float unit = 0.0f;
+#pragma unroll
+    for (int n = 0; n < kScoreTiles; ++n) {
+#pragma unroll
+      for (int i = 0; i < 2; ++i) {
+        const int key = KeyOfScore(n, i);
+        if (visible(key)) unit = fmaxf(unit, scales.value[key]);
+      }
+    }
+    value_unit_[half] = QuadMax(unit);
+    const float inverse_unit = InverseUnit(value_unit_[half]);
+    cut_[half].largest = LargestScore(score, half);
+    const bool sees = seen.first < seen.last;
+    cut_[half].sum = WeighRow(half, sees ? cut_[half].largest : 0.0f, score);
+#pragma unroll
+    for (int n = 0; n < kScoreTiles; ++n) {
+      float value[2];
+#pragma unroll
+      for (int i = 0; i < 2; ++i) {
+        const int key = KeyOfScore(n, i);
+        value[i] =
+            visible(key) ? score[n][2 * half + i] * (scales.value[key] * inverse_unit) : 0.0f;
+      }
+      weight[n / 2][n % 2 * 2 + half] = PackPair(value[0], value[1], Element{});
+    }
+  }
+  __device__ void ScaleValues(float (&sum)[Dim / 8][4]) const {
+    if constexpr (Kind::kCodes) {
+#pragma unroll
+      for (int n = 0; n < Dim / 8; ++n) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) sum[n][i] *= value_unit_[i / 2];
+      }
+    }
   }
   __device__ VisibleKeys Seen(int half) const {
     const WideTask& task = Task();
@@ -229,7 +319,7 @@ class WideConsumer {
     FirstValueProduct(sum, weight[0], value.At(0), Element{});
 #pragma unroll
     for (int page = 1; page < kPagesPerCut; ++page) {
-      NextValueProduct(sum, weight[page], value.At(page * kFlaggedPageBytes<Dim>), Element{});
+      NextValueProduct(sum, weight[page], value.At(page * Shared::kValueSlot), Element{});
     }
     CommitProducts();
     WaitForProducts();
@@ -237,7 +327,7 @@ class WideConsumer {
     ArriveAsWarp(shared_.value_empty, scored_ - 1);
   }
 
-  __device__ std::byte (&Values() const)[kPagesPerCut][kFlaggedPageBytes<Dim>] {
+  __device__ std::byte (&Values() const)[kPagesPerCut][Shared::kValueSlot] {
     return shared_.value[PlaceOf<kWideStages>(scored_ - 1)];
   }
 
@@ -295,48 +385,53 @@ class WideConsumer {
   // Of the lane's two rows: the cut at hand, and its key group up to it.
   CutOfRow cut_[2];
   RunningRow rows_[2];
+  float value_unit_[2];  // codes: what the sums of the cut's values are in
   float total_[Dim / 8][4];
   WideStretch<Dim> stretch_;  // the key groups before that
 };
 
 #endif  // BANYAN_SM90A
 
-template <typename Element, int Dim>
+template <typename Kind, int Dim>
 __global__ void __launch_bounds__(kWideThreads, 1)
     AttendWideKernel(const __grid_constant__ AttentionCall call) {
 #ifdef BANYAN_SM90A
   if (static_cast<int>(blockIdx.x) >= call.units.counts->wide_blocks) return;
   extern __shared__ __align__(128) std::byte memory[];
-  auto& shared = *reinterpret_cast<WideShared<Dim>*>(memory);
+  auto& shared = *reinterpret_cast<WideShared<Kind, Dim>*>(memory);
   if (threadIdx.x == 0) InitBarriers(shared);
   __syncthreads();
   if (threadIdx.x >= kWideConsumers) {
-    GiveRegisters<kFeederRegisters>();
+    GiveRegisters<kFeederRegisters<Kind>>();
     const int feeder = static_cast<int>(threadIdx.x) / 32 - kWideConsumerWarps;
-    if (feeder == 0) OpenTasks<Dim>(call, shared);
-    if (feeder == 1) BringPages<Dim>(call, shared);
-    if (feeder >= 2) BringQueries<Dim>(call, shared, feeder - 2);
+    if (feeder == 0) OpenTasks<Kind, Dim>(call, shared);
+    if (feeder == 1) BringPages<Kind, Dim>(call, shared);
+    if constexpr (Kind::kCodes) {
+      if (feeder >= 2) CodeBringer<Kind, Dim>(call, shared, feeder - 2).Run();
+    } else {
+      if (feeder >= 2) BringQueries<Kind, Dim>(call, shared, feeder - 2);
+    }
   } else {
-    TakeRegisters<kConsumerRegisters>();
+    TakeRegisters<kConsumerRegisters<Kind>>();
     WaitForEarlierKernels();
     LetNextKernelStart();  // which then need not wait for what this one waited for
-    WideConsumer<Element, Dim>(call, shared).Run();
+    WideConsumer<Kind, Dim>(call, shared).Run();
   }
 #endif
 }
 
-template <typename Element, int Dim>
+template <typename Kind, int Dim>
 void LaunchWide(cudaStream_t stream, int blocks, const AttentionCall& call) {
-  constexpr int kBytes = static_cast<int>(sizeof(WideShared<Dim>));
-  RaiseSharedMemory<AttendWideKernel<Element, Dim>>(kBytes);
+  constexpr int kBytes = static_cast<int>(sizeof(WideShared<Kind, Dim>));
+  RaiseSharedMemory<AttendWideKernel<Kind, Dim>>(kBytes);
   const LaunchShape shape{dim3(static_cast<unsigned>(blocks)), kWideThreads, kBytes};
-  LaunchEarly(stream, shape, "attention of wide units", AttendWideKernel<Element, Dim>, call);
+  LaunchEarly(stream, shape, "attention of wide units", AttendWideKernel<Kind, Dim>, call);
 }
 
-template <typename Element>
+template <typename Kind>
 void AttendWide(cudaStream_t stream, int blocks, const AttentionCall& call) {
   ForHeadDim<32, 64, 80, 96, 128>(call.kv.layout.padded_dim, [&](auto dim) {
-    LaunchWide<Element, decltype(dim)::value>(stream, blocks, call);
+    LaunchWide<Kind, decltype(dim)::value>(stream, blocks, call);
   });
 }
 

@@ -3,7 +3,7 @@
 namespace banyan::cuda {
 
 void AttendWideBF16(cudaStream_t stream, int blocks, const AttentionCall& call) {
-  AttendWide<__nv_bfloat16>(stream, blocks, call);
+  AttendWide<KvKind<__nv_bfloat16, false>>(stream, blocks, call);
 }
 
 }  // namespace banyan::cuda

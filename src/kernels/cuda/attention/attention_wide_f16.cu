@@ -5,14 +5,15 @@ namespace banyan::cuda {
 bool HasHopperKernels() {
   static const bool has = [] {
     cudaFuncAttributes attributes{};
-    Check(cudaFuncGetAttributes(&attributes, AttendWideKernel<__half, 128>), "attention");
+    Check(cudaFuncGetAttributes(&attributes, AttendWideKernel<KvKind<__half, false>, 128>),
+          "attention");
     return attributes.ptxVersion >= 90;  // hopper.cuh refuses to compile them for 90 without the a
   }();
   return has;
 }
 
 void AttendWideF16(cudaStream_t stream, int blocks, const AttentionCall& call) {
-  AttendWide<__half>(stream, blocks, call);
+  AttendWide<KvKind<__half, false>>(stream, blocks, call);
 }
 
 }  // namespace banyan::cuda

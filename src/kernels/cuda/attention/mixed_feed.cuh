@@ -9,13 +9,6 @@
 
 namespace banyan::cuda {
 
-// Element: what the matrix instruction multiplies. Codes: pages hold 8-bit codes with scales.
-template <typename ElementType, bool Codes>
-struct KvKind {
-  using Element = ElementType;
-  static constexpr bool kCodes = Codes;
-};
-
 inline constexpr int kBlockWarps = kBlockRows / 16;
 inline constexpr int kBlockThreads = kBlockWarps * 32;
 
@@ -111,30 +104,25 @@ class UnitFeed {
     const int count = unit_.Pages(begin) * 16 * kChunks;
     for (int i = static_cast<int>(threadIdx.x); i < count; i += kBlockThreads) {
       const int key = i / kChunks, chunk = i % kChunks;
-      int4 codes = make_int4(0, 0, 0, 0);
+      uint4 codes = make_uint4(0, 0, 0, 0);
       if (begin + key < high) {
         const std::byte* block = unit_.BlockOfKey(begin + key);
-        codes =
-            *reinterpret_cast<const int4*>(block + offset + (key % kPageTokens) * Dim + chunk * 16);
+        codes = *reinterpret_cast<const uint4*>(block + offset +
+                                                CodeOffset(key % kPageTokens, chunk * 16, Dim));
       }
-      const int words[4] = {codes.x, codes.y, codes.z, codes.w};
-      auto* out = reinterpret_cast<std::uint32_t*>(target + key * (Dim + 8) + chunk * 16);
-#pragma unroll
-      for (int w = 0; w < 4; ++w) {
-        const auto code = [&](int byte) {
-          return static_cast<float>(static_cast<std::int8_t>(words[w] >> (8 * byte)));
-        };
-        out[2 * w] = PackPair(code(0), code(1), Element{});
-        out[2 * w + 1] = PackPair(code(2), code(3), Element{});
-      }
+      uint4 first, second;
+      UnpackRow(codes, first, second);
+      auto* out = reinterpret_cast<uint4*>(target + key * (Dim + 8) + chunk * 16);
+      out[0] = first;
+      out[1] = second;
     }
     const int key = begin + static_cast<int>(threadIdx.x);
     if (threadIdx.x < kCutKeys) {
       float scale = 0.0f;
       if (key < high) {
         const std::byte* block = unit_.BlockOfKey(key);
-        const auto* stored = reinterpret_cast<const float*>(block + call_.kv.layout.scale_offset);
-        scale = stored[(offset == 0 ? 0 : kPageTokens) + key % kPageTokens];
+        const std::byte* scales = block + offset + call_.kv.layout.scale_offset;
+        scale = reinterpret_cast<const float*>(scales)[key % kPageTokens];
       }
       scales[threadIdx.x] = scale;
     }

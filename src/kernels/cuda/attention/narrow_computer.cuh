@@ -6,7 +6,8 @@
 //   weights  each warp a pair of rows; a fourth pair comes after the first
 //   values   each warp a third of the head
 //
-// Sums run over the same values in the same order as in the other kernels (softmax.cuh).
+// Sums run over the same values in the same order as in the other kernels (softmax.cuh). 8-bit
+// codes become operands in registers; their scales go to the scores and to the weights.
 #pragma once
 
 #include "kernels/cuda/attention/narrow_shared.cuh"
@@ -15,17 +16,18 @@ namespace banyan::cuda {
 
 #ifdef BANYAN_SM90A
 
-template <typename Element, int Dim>
+template <typename Kind, int Dim>
 class NarrowComputer {
  public:
-  using Shared = NarrowShared<Dim>;
+  using Element = typename Kind::Element;
+  using Shared = NarrowShared<Kind, Dim>;
 
   __device__ NarrowComputer(const AttentionCall& call, Shared& shared)
       : call_(call),
         shared_(shared),
         warp_(static_cast<int>(threadIdx.x) % kTeamThreads / 32),
         lane_(threadIdx.x % 32),
-        careful_(*call.kv.any_flag != 0) {}
+        careful_(!Kind::kCodes && *call.kv.any_flag != 0) {}
 
   __device__ void Run() {
     NarrowPlace<kNarrowTasks> place;
@@ -107,6 +109,7 @@ class NarrowComputer {
       SyncComputing();
       if (warp_ == kNarrowWarps - 1 && begin + kCutKeys >= cuts.end) AskForQueries(next);
       const bool unruly = careful_ && AnyUnruly(pages);
+      if constexpr (Kind::kCodes) WaitForValues(pages);  // for their scales
 #pragma unroll
       for (int j = 0; j < kPairs; ++j) {
         if (2 * Share(j) >= task.rows) continue;
@@ -144,7 +147,8 @@ class NarrowComputer {
   template <int Count>
   __device__ void ScorePages() {
     const int tile = LaneOver(8);
-    const int from = ((tile % 2) * (Dim / 8) + tile / 2) * kTileBytes + LaneModulo(8) * 16;
+    constexpr int kTilesInHalf = Kind::kCodes ? Dim / 16 : Dim / 8;
+    const int from = ((tile % 2) * kTilesInHalf + tile / 2) * kTileBytes + LaneModulo(8) * 16;
     const std::byte* query = shared_.query[LaneModulo(8)] + tile * 16;
     const std::byte* keys[Count];
     float score[Count][4] = {};
@@ -155,6 +159,7 @@ class NarrowComputer {
       keys[j] = shared_.place[place.at] + from;
     }
     std::uint32_t b[4];
+    [[maybe_unused]] std::uint32_t codes[Count][4];
 #pragma unroll
     for (int k = 0; k < Dim / 16; ++k) {
       // Of every 16 values, lane l has those of row l / 4 at 2 (l % 4) and 8 further on. One load
@@ -162,12 +167,22 @@ class NarrowComputer {
       std::uint32_t a[Count][4];
       if (k % 2 == 0) LoadTiles(b, query + k * 32);
 #pragma unroll
-      for (int j = 0; j < Count; ++j) LoadTiles(a[j], keys[j] + k * 2 * kTileBytes);
+      for (int j = 0; j < Count; ++j) {
+        if constexpr (Kind::kCodes) {
+          // As with the queries: of every token two tiles, and in each what two pairs are made of.
+          if (k % 2 == 0) LoadTiles(codes[j], keys[j] + k * kTileBytes);
+          UnpackCodes<0, 1, 2, 3>(codes[j][k % 2 * 2], a[j][0], a[j][2]);
+          UnpackCodes<0, 1, 2, 3>(codes[j][k % 2 * 2 + 1], a[j][1], a[j][3]);
+        } else {
+          LoadTiles(a[j], keys[j] + k * 2 * kTileBytes);
+        }
+      }
 #pragma unroll
       for (int j = 0; j < Count; ++j) {
         Mma(score[j], a[j], b[k % 2 * 2], b[k % 2 * 2 + 1], Element{});
       }
     }
+    if constexpr (Kind::kCodes) ScaleScores(keys, from, score);
     __syncwarp();
     // Value i is key lane / 4 + 8 (i / 2) of the page for row i % 2 of the lane's two.
 #pragma unroll
@@ -181,6 +196,18 @@ class NarrowComputer {
     }
   }
 
+  // By the scales of the keys, which follow the codes.
+  template <int Count>
+  __device__ void ScaleScores(const std::byte* const (&keys)[Count], int from,
+                              float (&score)[Count][4]) const {
+#pragma unroll
+    for (int j = 0; j < Count; ++j) {
+      const auto* scales = reinterpret_cast<const float*>(keys[j] - from + kCodeBytes<Dim>);
+#pragma unroll
+      for (int i = 0; i < 4; ++i) score[j][i] *= scales[8 * (i / 2) + LaneOver(4)];
+    }
+  }
+
   // --- Weights -----------------------------------------------------------------------------------
   __device__ void Weigh(int row, const VisibleKeys& seen, Row& running) {
     ForgetLane();
@@ -191,23 +218,33 @@ class NarrowComputer {
     const float* score = shared_.score[row] + first_key;
     std::byte* weight = shared_.weight + first_tile * kTileBytes + row * 16 + key_class * 2;
     float value[kHalf], largest = -INFINITY;
+    // Codes: the scales of the values, and the largest of them that this row sees.
+    [[maybe_unused]] float scale[kHalf], unit = 0.0f;
 #pragma unroll
     for (int n = 0; n < kHalf; ++n) {
       const bool visible = n * 8 >= from && n * 8 < to;
       value[n] = visible ? score[n * 8] : -INFINITY;
       if (visible) largest = fmaxf(largest, value[n]);
+      if constexpr (Kind::kCodes) {
+        scale[n] = visible ? ValueScale(first_tile / 2 + n / 2, n % 2 * 8 + key_class) : 0.0f;
+        unit = fmaxf(unit, scale[n]);
+      }
     }
 #pragma unroll
     for (int step = 1; step < 16; step *= 2) {
       largest = fmaxf(largest, __shfl_xor_sync(0xffffffffu, largest, step));
+      if constexpr (Kind::kCodes) unit = fmaxf(unit, __shfl_xor_sync(0xffffffffu, unit, step));
     }
+    [[maybe_unused]] const float inverse_unit = InverseUnit(unit);
     float sum = 0.0f;
 #pragma unroll
     for (int n = 0; n < kHalf; ++n) {
       const bool visible = n * 8 >= from && n * 8 < to;
       value[n] = visible ? Exp2(value[n] - largest) : 0.0f;
       sum += value[n];
-      *reinterpret_cast<Element*>(weight + n * kTileBytes) = Rounded(value[n]);
+      float weighed = value[n];
+      if constexpr (Kind::kCodes) weighed = visible ? value[n] * (scale[n] * inverse_unit) : 0.0f;
+      *reinterpret_cast<Element*>(weight + n * kTileBytes) = Rounded(weighed);
     }
     // The chain of the second half goes on where that of the first ended.
     float chain = __shfl_xor_sync(0xffffffffu, sum, 8);
@@ -222,6 +259,13 @@ class NarrowComputer {
     for (int step = 1; step < 8; step *= 2) sum += __shfl_xor_sync(0xffffffffu, sum, step);
     const MergeFactors factors = PrepareMerge(running.max, running.sum, largest, sum);
     if (LaneModulo(16) == 0) shared_.factors[row] = factors;
+    if constexpr (Kind::kCodes) {
+      if (LaneModulo(16) == 0) shared_.value_unit[row] = unit;
+    }
+  }
+  // Of a token of a page of the cut, while place_ is at its first values.
+  __device__ float ValueScale(int page, int token) const {
+    return reinterpret_cast<const float*>(Values(page) + kCodeBytes<Dim>)[token];
   }
   __device__ static Element Rounded(float x) {
     if constexpr (std::is_same_v<Element, __half>) {
@@ -235,12 +279,23 @@ class NarrowComputer {
   __device__ void AddValues(int pages) {
     ForgetLane();
     const int tile = LaneOver(8);
-    const int from = ((tile / 2) * (Dim / 8) + tile % 2) * kTileBytes + LaneModulo(8) * 16;
+    // Of codes one tile has what two have of other values, and lanes from 16 on ask for nothing.
+    const int from = Kind::kCodes
+                         ? (tile % 2) * (Dim / 16) * kTileBytes + LaneModulo(8) * 16
+                         : ((tile / 2) * (Dim / 8) + tile % 2) * kTileBytes + LaneModulo(8) * 16;
     float sum[kTiles][4] = {};
 #pragma unroll 1
     for (int page = 0; page < pages; page += 2) {
       AddPages(shared_.weight + page * 2 * kTileBytes + LaneModulo(32) * 16, from, pages - page,
                sum);
+    }
+    if constexpr (Kind::kCodes) {
+      const float unit[2] = {shared_.value_unit[PackedRow(0)], shared_.value_unit[PackedRow(1)]};
+#pragma unroll
+      for (int j = 0; j < kTiles; ++j) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) sum[j][i] *= unit[i % 2];
+      }
     }
     const MergeFactors factors[2] = {shared_.factors[PackedRow(0)], shared_.factors[PackedRow(1)]};
 #pragma unroll
@@ -263,7 +318,15 @@ class NarrowComputer {
 #pragma unroll
       for (int j = 0; j < kTiles; ++j) {
         if (Share(j) >= Dim / 16) continue;
-        LoadTilesTransposed(a[i][j], values + Share(j) * 2 * kTileBytes);
+        if constexpr (Kind::kCodes) {
+          // Bytes are tokens 2t and 2t + 1, of each two values, which become rows g and g + 8.
+          std::uint32_t codes[2];
+          LoadTwoTilesTransposed(codes, values + Share(j) * kTileBytes);
+          UnpackCodes<0, 2, 1, 3>(codes[0], a[i][j][0], a[i][j][1]);
+          UnpackCodes<0, 2, 1, 3>(codes[1], a[i][j][2], a[i][j][3]);
+        } else {
+          LoadTilesTransposed(a[i][j], values + Share(j) * 2 * kTileBytes);
+        }
       }
     }
 #pragma unroll
@@ -344,11 +407,18 @@ class NarrowComputer {
       for (int j = 0; j < kTiles; ++j) {
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
-          const int d = Share(j) * 16 + half * 8 + LaneOver(4);
+          const int d = Share(j) * 16 + ValueOfRow(half);
           if (d < dim) value[d] = total_[j][2 * half + row];
         }
       }
     }
+  }
+
+  // Which of a tile's 16 values of a head the lane has in row lane / 4 + 8 * half of a product.
+  // Codes come in pairs, as they lie (kv_tiles.cuh).
+  __device__ int ValueOfRow(int half) const {
+    const int row = LaneOver(4);
+    return Kind::kCodes ? row / 2 * 2 + row % 2 * 8 + half : half * 8 + row;
   }
 
   const AttentionCall& call_;

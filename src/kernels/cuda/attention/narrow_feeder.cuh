@@ -12,10 +12,10 @@ namespace banyan::cuda {
 
 #ifdef BANYAN_SM90A
 
-template <int Dim>
+template <typename Kind, int Dim>
 class NarrowFeeder {
  public:
-  using Shared = NarrowShared<Dim>;
+  using Shared = NarrowShared<Kind, Dim>;
 
   __device__ NarrowFeeder(const AttentionCall& call, Shared& shared, bool after_wide)
       : call_(call),
@@ -142,7 +142,7 @@ class NarrowFeeder {
     Place place = next_place_.After(LanePage());
     if (LaneHasValues()) place = first_values.After(LanePage());
     const int number = (LaneHasValues() ? pages : 0) + LanePage();  // in the cut
-    const int bytes = LaneHasValues() ? kFlaggedPageBytes<Dim> : kPageBytes<Dim>;
+    const int bytes = LaneHasValues() ? kValueBytes<Kind, Dim> : kKeyBytes<Kind, Dim>;
     bool waits = LaneHas(pages);
     for (unsigned waiting; (waiting = __ballot_sync(kAllLanes, waits)) != 0;) {
       const int first = __ffs(static_cast<int>(waiting)) - 1;
@@ -152,7 +152,7 @@ class NarrowFeeder {
       const bool is_next = number < __shfl_sync(kAllLanes, number, first) + Shared::kPlaces;
       if (waits && is_next && IsComplete(shared_.empty[place.at], place.parity ^ 1)) {
         ArriveExpecting(shared_.full[place.at], bytes);
-        Copy(shared_.place[place.at], block + (LaneHasValues() ? kPageBytes<Dim> : 0), bytes,
+        Copy(shared_.place[place.at], block + (LaneHasValues() ? kKeyBytes<Kind, Dim> : 0), bytes,
              shared_.full[place.at]);
         waits = false;
       }

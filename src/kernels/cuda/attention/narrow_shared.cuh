@@ -33,16 +33,16 @@ struct NarrowTask {
   std::int32_t query[kNarrowRows];
 };
 
-template <int Dim>
+template <typename Kind, int Dim>
 struct alignas(128) NarrowShared {
-  // A place holds the keys of a page, or its values with their flags.
-  static constexpr int kPlaceBytes = kFlaggedPageBytes<Dim>;
+  // A place holds the keys of a page, or its values with their flags; codes with their scales.
+  static constexpr int kPlaceBytes = kValueBytes<Kind, Dim>;
   // Rows of a tile lie in different banks, and a load of 32 values ends in its own row.
   static constexpr int kQueryStride = (Dim + 31) / 32 * 32 * 2 + 16;
   static constexpr int kScoreStride = kCutKeys + 4;
   static constexpr int kOtherBytes =
       kScoreTiles * kTileBytes +
-      kNarrowRows * (kQueryStride + kScoreStride * 4 + sizeof(MergeFactors)) +
+      kNarrowRows * (kQueryStride + kScoreStride * 4 + sizeof(MergeFactors) + 4) +
       kNarrowTasks * (sizeof(NarrowTask) + 16 + 16) + 128;
   // With its two barriers. No more than two cuts fill: shorter heads need less on its way.
   static constexpr int kFitting = (kMostTeamBytes - kOtherBytes) / (kPlaceBytes + 16);
@@ -54,6 +54,7 @@ struct alignas(128) NarrowShared {
   alignas(16) std::byte query[kNarrowRows][kQueryStride];  // of one task
   float score[kNarrowRows][kScoreStride];
   MergeFactors factors[kNarrowRows];
+  float value_unit[kNarrowRows];  // codes only
   alignas(16) NarrowTask task[kNarrowTasks];
   std::uint64_t full[kPlaces], empty[kPlaces];
   std::uint64_t task_full[kNarrowTasks], task_empty[kNarrowTasks];

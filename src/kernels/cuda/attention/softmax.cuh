@@ -13,6 +13,10 @@ namespace banyan::cuda {
 inline constexpr int kPagesPerCut = kCutKeys / 16;
 inline constexpr int kScoreTiles = kCutKeys / 8;
 
+// Codes: weights take the scales of the values with them, in units of the largest one that their
+// row sees, so that 16 bits hold them. This is what a scale is multiplied with.
+__device__ inline float InverseUnit(float unit) { return unit > 0x1p-100f ? 1.0f / unit : 0.0f; }
+
 // Key of the cut that value i of score tile n belongs to.
 __device__ inline int KeyOfScore(int n, int i) {
   return n * 8 + 2 * static_cast<int>(threadIdx.x % 4) + i % 2;

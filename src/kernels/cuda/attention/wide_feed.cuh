@@ -1,10 +1,13 @@
 // What the warps of a block of wide units share, and the four warps that bring it: one opens tasks,
-// one brings pages of keys and values, two bring queries. They run ahead of the two groups that
-// compute (attention_wide.cuh), as far as the rings reach.
+// one brings pages of keys and values, two bring queries (and of 8-bit codes make operands:
+// wide_codes.cuh). They run ahead of the two groups that compute (attention_wide.cuh), as far as
+// the rings reach.
 //
 // Full barriers say that a place of a ring may be read, empty ones that it may be filled again;
 // these are waited for one phase behind, since fresh ones count as empty.
 #pragma once
+
+#include <type_traits>
 
 #include "kernels/cuda/attention/softmax.cuh"
 #include "kernels/cuda/attention/unit.cuh"
@@ -17,7 +20,7 @@ namespace banyan::cuda {
 inline constexpr int kWideGroups = kWideRows / 64;
 inline constexpr int kWideConsumers = kWideGroups * 128;
 inline constexpr int kWideConsumerWarps = kWideConsumers / 32;
-inline constexpr int kWideTasks = 4, kWideStages = 2;
+inline constexpr int kWideStages = 2;
 
 // A unit for one KV head, with some cut to attend to.
 struct WideTask {
@@ -28,23 +31,41 @@ struct WideTask {
   int offset[kWideRows];  // UnitView::Offset of the packed rows, there when `rows_full` says so
 };
 
-template <int Dim>
+// Codes: the scales of a cut. Both groups weigh a cut by them before those of the next come.
+struct alignas(16) WideScales {
+  float key[kCutKeys], value[kCutKeys];  // read in pairs, as the next is
+  // For rows that see all of the cut: each `value` in units of the largest, and that one.
+  float ratio[kCutKeys];
+  float unit;
+  float largest[kWideGroups];  // of the pages of each warp that brings them
+};
+struct NoScales {};
+
+template <typename Kind, int Dim>
 struct WideShared {
+  static constexpr int kTasks = Kind::kCodes ? 2 : 4;
+  // Of a page's values, with their flags. Codes need none.
+  static constexpr int kValueSlot = Kind::kCodes ? kPageBytes<Dim> : kFlaggedPageBytes<Dim>;
   // Of one task: those of the next follow when the last scores are there. Tiles of 8 rows x 8
   // values.
   alignas(128) std::byte query[kWideRows * Dim * 2];
   alignas(128) std::byte key[kWideStages][kPagesPerCut * kPageBytes<Dim>];
-  alignas(128) std::byte value[kWideStages][kPagesPerCut][kFlaggedPageBytes<Dim>];
+  alignas(128) std::byte value[kWideStages][kPagesPerCut][kValueSlot];
   // The running partial of the task's groups but the last, every thread's own values; by warp, tile
   // of 8 values and lane. At the task's end each warp stages its partials here.
   float4 stretch[kWideConsumerWarps][Dim / 8][32];
-  WideTask task[kWideTasks];
-  std::uint64_t task_full[kWideTasks], task_empty[kWideTasks], rows_full[kWideTasks];
+  WideTask task[kTasks];
+  [[no_unique_address]] std::conditional_t<Kind::kCodes, WideScales, NoScales> scales;
+  std::uint64_t task_full[kTasks], task_empty[kTasks], rows_full[kTasks];
   std::uint64_t query_full[kWideGroups][1], query_empty[kWideGroups][1];  // each group has its half
   std::uint64_t key_full[kWideStages], key_empty[kWideStages];
   std::uint64_t value_full[kWideStages], value_empty[kWideStages];
+  // Codes: they are there, but no operands yet; and the scales of a cut.
+  std::uint64_t key_codes[kWideStages], value_codes[kWideStages];
+  std::uint64_t scale_full[1], scale_empty[1];
 };
-static_assert(sizeof(WideShared<128>) <= kMostSharedBytes);
+static_assert(sizeof(WideShared<KvKind<__half, false>, 128>) <= kMostSharedBytes);
+static_assert(sizeof(WideShared<KvKind<__half, true>, 128>) <= kMostSharedBytes);
 
 #ifdef BANYAN_SM90A
 
@@ -71,9 +92,9 @@ __device__ void WaitEmpty(std::uint64_t (&barriers)[Places], unsigned n) {
 }
 
 // By one thread, before the others begin.
-template <int Dim>
-__device__ void InitBarriers(WideShared<Dim>& shared) {
-  for (int i = 0; i < kWideTasks; ++i) {
+template <typename Kind, int Dim>
+__device__ void InitBarriers(WideShared<Kind, Dim>& shared) {
+  for (int i = 0; i < WideShared<Kind, Dim>::kTasks; ++i) {
     InitBarrier(shared.task_full[i], 1);
     InitBarrier(shared.rows_full[i], 1);
     InitBarrier(shared.task_empty[i], kWideConsumerWarps + 3);  // and those that bring the rest
@@ -82,12 +103,17 @@ __device__ void InitBarriers(WideShared<Dim>& shared) {
     InitBarrier(shared.query_full[i][0], 1);
     InitBarrier(shared.query_empty[i][0], kWideConsumerWarps / kWideGroups);
   }
+  constexpr int kBringers = Kind::kCodes ? kWideGroups : 1;  // of operands
   for (int i = 0; i < kWideStages; ++i) {
-    InitBarrier(shared.key_full[i], 1);
+    InitBarrier(shared.key_full[i], kBringers);
     InitBarrier(shared.key_empty[i], kWideConsumerWarps);
-    InitBarrier(shared.value_full[i], 1);
+    InitBarrier(shared.value_full[i], kBringers);
     InitBarrier(shared.value_empty[i], kWideConsumerWarps);
+    InitBarrier(shared.key_codes[i], 1);
+    InitBarrier(shared.value_codes[i], 1);
   }
+  InitBarrier(shared.scale_full[0], kBringers);
+  InitBarrier(shared.scale_empty[0], kWideConsumerWarps);
   PublishBarriers();
 }
 // For thing `n`: one arrival for the warp, after all that its lanes did.
@@ -145,12 +171,12 @@ __device__ inline void AwaitQueries() {
 
 // One of the two warps that bring queries, those of one group. Those of the first task, for which
 // all wait, come faster by the warps that compute.
-template <int Dim>
-__device__ void BringQueries(const AttentionCall& call, WideShared<Dim>& shared, int group) {
+template <typename Kind, int Dim>
+__device__ void BringQueries(const AttentionCall& call, WideShared<Kind, Dim>& shared, int group) {
   WaitForEarlierKernels();
   for (unsigned n = 0;; ++n) {
     WaitFull(shared.task_full, n);
-    const WideTask& task = shared.task[PlaceOf<kWideTasks>(n)];
+    const WideTask& task = shared.task[PlaceOf<WideShared<Kind, Dim>::kTasks>(n)];
     if (task.kv_head < 0) return;
     WaitEmpty(shared.query_empty[group], n);
     if (n > 0) {
@@ -177,8 +203,8 @@ __device__ inline void StoreEmpty(const AttentionCall& call, const UnitView& uni
 }
 
 // The warp that opens tasks: the first by the block's place, later ones from the counter.
-template <int Dim>
-__device__ void OpenTasks(const AttentionCall& call, WideShared<Dim>& shared) {
+template <typename Kind, int Dim>
+__device__ void OpenTasks(const AttentionCall& call, WideShared<Kind, Dim>& shared) {
   const int lane = static_cast<int>(threadIdx.x) % 32, kv_heads = call.shape.kv_heads;
   const int tasks = call.units.counts->wide * kv_heads, given = call.units.counts->wide_blocks;
   int index = static_cast<int>(blockIdx.x);
@@ -189,7 +215,7 @@ __device__ void OpenTasks(const AttentionCall& call, WideShared<Dim>& shared) {
   if (index < tasks) piece = piece_of_unit();
   for (unsigned n = 0;;) {
     const bool more = index < tasks;
-    WideTask& task = shared.task[PlaceOf<kWideTasks>(n)];
+    WideTask& task = shared.task[PlaceOf<WideShared<Kind, Dim>::kTasks>(n)];
     WaitEmpty(shared.task_empty, n);
     if (lane < 3) reinterpret_cast<int4*>(&task.unit)[lane] = piece;
     if (lane == 0) task.kv_head = more ? index % kv_heads : -1;
@@ -218,14 +244,18 @@ __device__ void OpenTasks(const AttentionCall& call, WideShared<Dim>& shared) {
   }
 }
 
-// The warp that brings pages.
-template <int Dim>
-__device__ void BringPages(const AttentionCall& call, WideShared<Dim>& shared) {
+// The warp that brings pages. Codes come to the end of the places that their operands take.
+template <typename Kind, int Dim>
+__device__ void BringPages(const AttentionCall& call, WideShared<Kind, Dim>& shared) {
+  constexpr int kCodesAt = Kind::kCodes ? kPageBytes<Dim> - kScaledCodeBytes<Dim> : 0;
+  constexpr int kKeys = kKeyBytes<Kind, Dim>, kValues = kValueBytes<Kind, Dim>;
+  auto& key_there = Kind::kCodes ? shared.key_codes : shared.key_full;
+  auto& value_there = Kind::kCodes ? shared.value_codes : shared.value_full;
   const int lane = static_cast<int>(threadIdx.x) % 32;
   unsigned cut = 0;
   for (unsigned n = 0;; ++n) {
     WaitFull(shared.task_full, n);
-    const WideTask& task = shared.task[PlaceOf<kWideTasks>(n)];
+    const WideTask& task = shared.task[PlaceOf<WideShared<Kind, Dim>::kTasks>(n)];
     if (task.kv_head < 0) return;
     const UnitView unit(call, task.unit, task.kv_head);
     const CutRange cuts = task.cuts;
@@ -237,18 +267,17 @@ __device__ void BringPages(const AttentionCall& call, WideShared<Dim>& shared) {
           lane < kPagesPerCut ? unit.Block(unit.Page(begin + page * kPageTokens)) : nullptr;
       if (cut == 0) WaitForEarlierKernels();
       WaitEmpty(shared.key_empty, cut);
-      if (lane == 0) ArriveExpecting(shared.key_full[at], sizeof(shared.key[0]));
+      if (lane == 0) ArriveExpecting(key_there[at], kPagesPerCut * kKeys);
       __syncwarp();
       if (lane < kPagesPerCut) {
-        CopyBulk(shared.key[at] + lane * kPageBytes<Dim>, block, kPageBytes<Dim>,
-                 shared.key_full[at]);
+        CopyBulk(shared.key[at] + lane * kPageBytes<Dim> + kCodesAt, block, kKeys, key_there[at]);
       }
       WaitEmpty(shared.value_empty, cut);
-      if (lane == 0) ArriveExpecting(shared.value_full[at], sizeof(shared.value[0]));
+      if (lane == 0) ArriveExpecting(value_there[at], kPagesPerCut * kValues);
       __syncwarp();
       if (lane < kPagesPerCut) {
-        CopyBulk(shared.value[at][lane], block + call.kv.layout.value_offset,
-                 kFlaggedPageBytes<Dim>, shared.value_full[at]);
+        CopyBulk(shared.value[at][lane] + kCodesAt, block + call.kv.layout.value_offset, kValues,
+                 value_there[at]);
       }
     }
     ArriveAsWarp(shared.task_empty, n);

@@ -57,6 +57,14 @@ __device__ inline void LoadTilesTransposed(std::uint32_t (&r)[4], const void* sh
                : "r"(address));
 }
 
+// Two of them; lanes from 16 on give any valid address.
+__device__ inline void LoadTwoTilesTransposed(std::uint32_t (&r)[2], const void* shared) {
+  const auto address = static_cast<std::uint32_t>(__cvta_generic_to_shared(shared));
+  asm volatile("ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 {%0,%1}, [%2];\n"
+               : "=r"(r[0]), "=r"(r[1])
+               : "r"(address));
+}
+
 // 16 bytes to shared memory in the background; zeros when `present` is false.
 __device__ inline void CopyAsync(void* shared, const void* global, bool present) {
   const auto address = static_cast<std::uint32_t>(__cvta_generic_to_shared(shared));

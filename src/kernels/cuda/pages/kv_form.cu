@@ -28,6 +28,7 @@ struct FormCall {
 __device__ std::int64_t DeviceOffset(const FormCall& call, int token, int d) {
   const KvLayout& layout = call.first.layout;
   if (layout.element_bytes == 2) return 2 * std::int64_t{TileOffset(token, d, layout.padded_dim)};
+  if (layout.element_bytes == 1) return CodeOffset(token, d, layout.padded_dim);
   return std::int64_t{layout.element_bytes} * (token * layout.padded_dim + d);
 }
 
@@ -82,14 +83,15 @@ __global__ void FormKernel(const __grid_constant__ PageList list, FormCall call,
     std::byte* block = page + std::int64_t{head} * layout.block_bytes;
     std::byte* in_form = form + head * call.head_bytes;
     if (call.type == KvType::kQ8) {
-      float* scales = reinterpret_cast<float*>(block + layout.scale_offset);
-      float* kept = reinterpret_cast<float*>(in_form + call.scale_offset);
       for (int half = 0; half < 2; ++half) {
-        const int at = half * kPageTokens + token;
+        std::byte* scales = block + half * layout.value_offset + layout.scale_offset;
+        float& scale = reinterpret_cast<float*>(scales)[token];
+        float& kept =
+            reinterpret_cast<float*>(in_form + call.scale_offset)[half * kPageTokens + token];
         if (kToForm) {
-          kept[at] = scales[at];
+          kept = scale;
         } else {
-          scales[at] = kept[at];
+          scale = kept;
         }
       }
     }

@@ -41,10 +41,10 @@ KvLayout LayoutOf(const KvShape& shape, KvType type) {
   layout.padded_dim = PaddedHeadDim(shape.head_dim, type);
   layout.element_bytes = ElementBytes(type);
   const std::int64_t half = std::int64_t{kPageTokens} * layout.padded_dim * layout.element_bytes;
-  layout.value_offset = RoundUp(half, 16);
-  layout.scale_offset = RoundUp(layout.value_offset + half, 16);
-  const int scales = type == KvType::kQ8 ? 2 * kPageTokens * 4 : 0;
-  layout.flag_offset = layout.scale_offset + scales;
+  const int scales = type == KvType::kQ8 ? kPageTokens * 4 : 0;
+  layout.scale_offset = RoundUp(half, 16);
+  layout.value_offset = layout.scale_offset + scales;
+  layout.flag_offset = 2 * layout.value_offset;
   layout.block_bytes = RoundUp(layout.flag_offset + kPageTokens, 128);
   return layout;
 }

@@ -1,8 +1,8 @@
-// KV memory on the device. Per layer, page and KV head one block: keys, values, for 8-bit codes a
-// float32 scale per token of each, and right after that a flag per token that marks values which
-// attention must not let near rows that do not see them. 16-bit keys and values lie in tiles
-// (kv_tiles.cuh), others as [16, padded_dim]. Padding is zero. What a token wrote stays, flag
-// included, until another is written in its place.
+// KV memory on the device. Per layer, page and KV head one block: keys, values, each of them for
+// 8-bit codes with a float32 scale per token behind it, and right after that a flag per token that
+// marks values which attention must not let near rows that do not see them. 16-bit and 8-bit keys
+// and values lie in tiles (kv_tiles.cuh), others as [16, padded_dim]. Padding is zero. What a token
+// wrote stays, flag included, until another is written in its place.
 #pragma once
 
 #include <cstdint>
@@ -20,9 +20,10 @@ struct KvLayout {
   int padded_dim = 0;  // elements from token to token
   int element_bytes = 0;
   std::int32_t value_offset = 0;
-  std::int32_t scale_offset = 0;  // keys' scales [16], values' scales [16]; 8-bit codes only
-  std::int32_t flag_offset = 0;   // [16] bytes
-  std::int32_t block_bytes = 0;   // of one head of one page
+  // Of the scales [16] of keys or values from the first of them; 8-bit codes only.
+  std::int32_t scale_offset = 0;
+  std::int32_t flag_offset = 0;  // [16] bytes
+  std::int32_t block_bytes = 0;  // of one head of one page
 };
 
 // Elements from token to token in a page. 16-bit and 8-bit heads are padded to a size that the

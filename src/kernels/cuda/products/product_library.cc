@@ -23,6 +23,8 @@ void CheckLt(cublasStatus_t status, const char* what) {
   Throw(kind, "cublasLt: {}: status {}", what, static_cast<int>(status));
 }
 
+cudaDataType TypeOf(ProductForm form) { return ElementBytes(form) == 2 ? CUDA_R_16BF : CUDA_R_32F; }
+
 // Layouts of one product in the library's column-major terms: out^T = W^T-stored-transposed x^T.
 // They live on the stack: nothing is allocated per call.
 struct Layouts {
@@ -30,7 +32,7 @@ struct Layouts {
     const auto inner = static_cast<std::uint64_t>(shape.inner);
     const auto outputs = static_cast<std::uint64_t>(shape.outputs);
     const auto rows = static_cast<std::uint64_t>(shape.rows);
-    const cudaDataType type = form == ProductForm::kBf16 ? CUDA_R_16BF : CUDA_R_32F;
+    const cudaDataType type = TypeOf(form);
     CheckLt(cublasLtMatrixLayoutInit(&w, CUDA_R_16BF, inner, outputs, shape.inner), "layout");
     CheckLt(cublasLtMatrixLayoutInit(&x, CUDA_R_16BF, inner, rows, shape.inner), "layout");
     CheckLt(cublasLtMatrixLayoutInit(&out, type, outputs, rows, shape.out_stride), "layout");
@@ -45,6 +47,24 @@ T Attribute(const LibraryAlgorithm& algorithm, cublasLtMatmulAlgoConfigAttribute
   cublasLtMatmulAlgoConfigGetAttribute(&algorithm, which, &value, sizeof(value), &written);
   return value;
 }
+
+// In the order of kAlgorithmFields, with their sizes.
+struct AlgorithmAttribute {
+  cublasLtMatmulAlgoConfigAttributes_t which;
+  size_t bytes;
+};
+constexpr AlgorithmAttribute kAttributes[] = {
+    {CUBLASLT_ALGO_CONFIG_ID, 4},
+    {CUBLASLT_ALGO_CONFIG_TILE_ID, 4},
+    {CUBLASLT_ALGO_CONFIG_STAGES_ID, 4},
+    {CUBLASLT_ALGO_CONFIG_SPLITK_NUM, 4},
+    {CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME, 4},
+    {CUBLASLT_ALGO_CONFIG_CTA_SWIZZLING, 4},
+    {CUBLASLT_ALGO_CONFIG_CUSTOM_OPTION, 4},
+    {CUBLASLT_ALGO_CONFIG_INNER_SHAPE_ID, 2},
+    {CUBLASLT_ALGO_CONFIG_CLUSTER_SHAPE_ID, 2},
+};
+static_assert(std::size(kAttributes) == kAlgorithmFields.size());
 
 }  // namespace
 
@@ -180,14 +200,38 @@ std::optional<LibraryAlgorithm> ProductLibrary::AlgorithmOf(const std::string& t
   return algorithm;
 }
 
-std::string ProductLibrary::Describe(const LibraryAlgorithm& algorithm) {
-  return fmt::format("id {} tile {} stages {} split {} swizzle {} cluster {}",
-                     Attribute<std::int32_t>(algorithm, CUBLASLT_ALGO_CONFIG_ID),
-                     Attribute<std::uint32_t>(algorithm, CUBLASLT_ALGO_CONFIG_TILE_ID),
-                     Attribute<std::uint32_t>(algorithm, CUBLASLT_ALGO_CONFIG_STAGES_ID),
-                     Attribute<std::int32_t>(algorithm, CUBLASLT_ALGO_CONFIG_SPLITK_NUM),
-                     Attribute<std::uint32_t>(algorithm, CUBLASLT_ALGO_CONFIG_CTA_SWIZZLING),
-                     Attribute<std::uint16_t>(algorithm, CUBLASLT_ALGO_CONFIG_CLUSTER_SHAPE_ID));
+AlgorithmNumbers ProductLibrary::NumbersOf(const LibraryAlgorithm& algorithm) {
+  AlgorithmNumbers numbers;
+  for (size_t i = 0; i < std::size(kAttributes); ++i) {
+    const auto& [which, bytes] = kAttributes[i];
+    numbers.value[i] = bytes == 2
+                           ? static_cast<std::int32_t>(Attribute<std::uint16_t>(algorithm, which))
+                           : Attribute<std::int32_t>(algorithm, which);
+  }
+  return numbers;
+}
+
+std::optional<LibraryAlgorithm> ProductLibrary::AlgorithmOf(const AlgorithmNumbers& numbers,
+                                                            ProductForm form) {
+  LibraryAlgorithm algorithm{};
+  const cudaDataType out = TypeOf(form);
+  if (cublasLtMatmulAlgoInit(handle_, CUBLAS_COMPUTE_32F, CUDA_R_32F, CUDA_R_16BF, CUDA_R_16BF, out,
+                             out, numbers.value[0], &algorithm) != CUBLAS_STATUS_SUCCESS) {
+    return std::nullopt;
+  }
+  for (size_t i = 1; i < std::size(kAttributes); ++i) {  // 0 is the algorithm's own
+    const auto& [which, bytes] = kAttributes[i];
+    const std::int32_t value = numbers.value[i];
+    const auto half = static_cast<std::uint16_t>(value);
+    const void* from = bytes == 2 ? static_cast<const void*>(&half) : &value;
+    // What it already is need not be something that it can be set to.
+    if (NumbersOf(algorithm).value[i] == value) continue;
+    if (cublasLtMatmulAlgoConfigSetAttribute(&algorithm, which, from, bytes) !=
+        CUBLAS_STATUS_SUCCESS) {
+      return std::nullopt;
+    }
+  }
+  return algorithm;
 }
 
 }  // namespace banyan::cuda

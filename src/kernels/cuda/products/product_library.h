@@ -12,6 +12,7 @@
 
 #include "kernels/cuda/device/device.h"
 #include "kernels/cuda/products/product_kernels.h"
+#include "kernels/units/product_decisions.h"
 
 namespace banyan::cuda {
 
@@ -48,8 +49,10 @@ class ProductLibrary {
   // nothing when the text is not such.
   static std::string TextOf(const LibraryAlgorithm& algorithm);
   static std::optional<LibraryAlgorithm> AlgorithmOf(const std::string& text);
-  // "id 66 tile 18 stages 30 split 1 swizzle 0 cluster 5", for reports.
-  static std::string Describe(const LibraryAlgorithm& algorithm);
+  // What the library says of an algorithm, and an algorithm for a product of this form by it;
+  // nothing where this version of the library has none such.
+  static AlgorithmNumbers NumbersOf(const LibraryAlgorithm& algorithm);
+  std::optional<LibraryAlgorithm> AlgorithmOf(const AlgorithmNumbers& numbers, ProductForm form);
 
  private:
   cublasLtMatmulDesc_t OperationFor(ProductForm form, const float* bias);

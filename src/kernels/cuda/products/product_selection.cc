@@ -16,6 +16,7 @@ constexpr std::int64_t kMostPlainRows = 64;  // beyond, the plain kernel is not 
 constexpr std::int64_t kLeastManyRows = 48;  // with fewer, only the bytes of the weights count
 constexpr double kDecisionSeconds = 0.1;     // of a round, after which no more ways are tried
 constexpr size_t kFinalists = 6;
+constexpr int kMostGuesses = 8;  // of which none had our bits
 // So many of the library's fastest are tried in other clusters. Blocks of a cluster share rows or
 // weights: at 64 and 128 rows of the 8B shape that gained nothing, at 256 in three of five
 // products.
@@ -120,6 +121,18 @@ bool Products::Admit(const Way& way, Range range, ProductTrial& trial) {
   const bool equal = trial.HasOurBits(run, range.most) && trial.HasOurBits(run, range.least);
   if (equal) ++census_.admitted;
   return equal;
+}
+
+// Our own kernels where they can serve, else what the library's heuristics would take.
+Products::Way Products::Guess(Range range, const DeviceMatrix& w, ProductForm form) {
+  ProductTrial trial(device_, w, form, range.most);
+  int tries = 0;
+  for (const Way& way : Candidates(range, trial, Shape(w.padded_rows, w.stride, form))) {
+    if (way.kind == Way::Kind::kPlain) continue;
+    if (Admit(way, range, trial)) return way;
+    if (++tries == kMostGuesses) break;
+  }
+  return {};
 }
 
 Products::Way Products::Select(Range range, const DeviceMatrix& w, ProductForm form) {

@@ -1,14 +1,32 @@
 #include "kernels/cuda/products/products.h"
 
+#include <algorithm>
 #include <chrono>
+#include <iterator>
+#include <span>
+#include <string_view>
 
+#include "base/embedded_file.h"
 #include "base/error.h"
 #include "kernels/cuda/products/many_rows.h"
 #include "kernels/cuda/products/product_operands.h"
 #include "kernels/cuda/source_hash.h"
 
+namespace banyan {
+
+// The files of decisions/, part of the program.
+extern const std::span<const EmbeddedFile> kDecisionTables;
+
+}  // namespace banyan
+
 namespace banyan::cuda {
 namespace {
+
+constexpr std::string_view kForms[] = {"float32", "add", "bias", "bf16", "swiglu"};
+// Of measuring: some decisions at once, so that a short job with few shapes has them, and then as
+// much of the time as nobody notices.
+constexpr double kAllowance = 0.25;
+constexpr double kShareOfTime = 0.02;
 
 // Below this many weights a launch costs more than the product: the plain kernel serves.
 constexpr std::int64_t kSmallMatrix = std::int64_t{1} << 18;
@@ -20,7 +38,9 @@ constexpr std::int64_t kRangeTops[] = {4,   8,   16,  32,  64,   96,   128,  192
 }  // namespace
 
 Products::Products(std::shared_ptr<const Device> device, ProductOptions options)
-    : device_(std::move(device)), options_(options) {}
+    : device_(std::move(device)),
+      options_(std::move(options)),
+      budget_(kAllowance, kShareOfTime, Now()) {}
 
 void Products::Multiply(const __nv_bfloat16* x, std::int64_t rows, const DeviceMatrix& w,
                         const Target& target) {
@@ -51,13 +71,16 @@ void Products::OpenLibrary() {
   // Decisions are old as soon as a kernel, or how it is measured, is another one.
   file_ = DecisionFile(options_.decisions, fmt::format("code {}, {}, {}", kSourceHash,
                                                        device_->name, library_->version()));
+  if (options_.deciding == Deciding::kByMeasuring) return;
+  for (const EmbeddedFile& table : kDecisionTables) {
+    shipped_.merge(ParseDecisions(table.bytes, device_->name));
+  }
 }
 
 std::string Products::KeyOf(const Shape& shape, Range range) const {
-  static constexpr const char* kForms[] = {"float32", "add", "bias", "bf16", "swiglu"};
   const auto [outputs, inner, form] = shape;
-  return fmt::format("{} x {} {}, {} rows{}", outputs, inner, kForms[static_cast<int>(form)],
-                     range.most, options_.fast ? ", fast" : "");
+  return banyan::TextOf(ProductKey{outputs, inner, kForms[static_cast<int>(form)], range.most,
+                                   options_.fast ? "fast" : ""});
 }
 
 std::string Products::TextOf(const Way& way) {
@@ -74,7 +97,12 @@ std::string Products::TextOf(const Way& way) {
   return "";
 }
 
-std::optional<Products::Way> Products::WayOf(const std::string& text) {
+std::string Products::PortableTextOf(const Way& way) {
+  if (way.kind != Way::Kind::kLibrary) return TextOf(way);
+  return "cublasLt " + banyan::TextOf(ProductLibrary::NumbersOf(way.algorithm));
+}
+
+std::optional<Products::Way> Products::WayOf(const std::string& text, ProductForm form) {
   if (text == TextOf({})) return Way{};
   if (text == "many rows") return Way{Way::Kind::kManyRows, {}, {}};
   for (const RingSize ring : kRingSizes) {
@@ -82,10 +110,16 @@ std::optional<Products::Way> Products::WayOf(const std::string& text) {
     if (text == TextOf(way)) return way;
   }
   if (!text.starts_with("cublasLt ")) return std::nullopt;
-  const auto algorithm = ProductLibrary::AlgorithmOf(text.substr(9));
+  auto algorithm = ProductLibrary::AlgorithmOf(text.substr(9));
+  if (!algorithm) {
+    const auto numbers = AlgorithmNumbersOf(std::string_view(text).substr(9));
+    if (numbers) algorithm = library_->AlgorithmOf(*numbers, form);
+  }
   if (!algorithm) return std::nullopt;
   return Way{Way::Kind::kLibrary, {}, *algorithm};
 }
+
+bool Products::MaySettle() const { return device_->recording == nullptr && budget_.Allows(Now()); }
 
 const Products::Way& Products::Decide(std::int64_t rows, const DeviceMatrix& w, ProductForm form) {
   static const Way plain;
@@ -93,49 +127,87 @@ const Products::Way& Products::Decide(std::int64_t rows, const DeviceMatrix& w, 
   Range range = RangeOf(rows);
   if (range.least > range.most) range = RangeOf(range.most);  // beyond the last: as the last
   const auto key = std::pair(Shape(w.padded_rows, w.stride, form), range.most);
-  const auto it = ways_.find(key);
-  if (it != ways_.end()) return it->second;
+  auto it = decisions_.find(key);
+  if (it == decisions_.end()) {
+    it = decisions_.emplace(key, MakeDecision(key.first, range, w)).first;
+  } else if (it->second.guessed && MaySettle()) {
+    if (const auto measured = Measure(key.first, range, w)) it->second.way = *measured;
+    it->second.guessed = false;
+  }
+  if (it->second.guessed) ++guesses_launched_;
+  return it->second.way;
+}
+
+Products::Decision Products::MakeDecision(const Shape& shape, Range range, const DeviceMatrix& w) {
   const double start = Now();
-  Way way;
+  Decision decision;
   try {
     OpenLibrary();
-    if (const std::optional<Way> recalled = Recall(range, w, form)) {
-      way = *recalled;
+    const ProductForm form = std::get<2>(shape);
+    const std::string key = KeyOf(shape, range);
+    std::optional<Way> known;
+    if (const auto kept = file_.Find(key); kept && (known = Recall(*kept, range, w, form))) {
       ++census_.recalled;
+    } else if (const auto it = shipped_.find(key);
+               it != shipped_.end() && (known = Recall(it->second, range, w, form))) {
+      ++census_.shipped;
+    }
+    if (known) {
+      decision.way = *known;
+    } else if (options_.deciding == Deciding::kByMeasuring || budget_.Allows(start)) {
+      decision.way = Measure(shape, range, w).value_or(Way{});
     } else {
-      way = Select(range, w, form);
-      file_.Keep(KeyOf(key.first, range), TextOf(way));
+      decision = {Guess(range, w, form), true};
+      ++census_.guessed;
     }
   } catch (const Error& error) {
     // No room to compare: the plain kernel has the right bits.
     if (error.kind() != ErrorKind::kLimit) throw;
   }
   ++census_.decisions;
-  if (way.kind == Way::Kind::kPlain) ++census_.plain;
+  if (decision.way.kind == Way::Kind::kPlain) ++census_.plain;
   census_.seconds += Now() - start;
-  return ways_.emplace(key, way).first->second;
+  return decision;
 }
 
-std::optional<Products::Way> Products::Recall(Range range, const DeviceMatrix& w,
-                                              ProductForm form) {
-  const auto text = file_.Find(KeyOf(Shape(w.padded_rows, w.stride, form), range));
-  if (!text) return std::nullopt;
-  const std::optional<Way> way = WayOf(*text);
+std::optional<Products::Way> Products::Measure(const Shape& shape, Range range,
+                                               const DeviceMatrix& w) {
+  const double start = Now();
+  std::optional<Way> way;
+  try {
+    way = Select(range, w, std::get<2>(shape));
+    file_.Keep(KeyOf(shape, range), TextOf(*way));
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kLimit) throw;
+  }
+  budget_.Spend(Now() - start);
+  return way;
+}
+
+std::optional<Products::Way> Products::Recall(const std::string& text, Range range,
+                                              const DeviceMatrix& w, ProductForm form) {
+  const std::optional<Way> way = WayOf(text, form);
   if (!way || way->kind == Way::Kind::kPlain) return way;
   ProductTrial trial(device_, w, form, range.most);
-  const ProductOperands most = ProductOf(trial.OperandsFor(range.most));
-  const ProductOperands least = ProductOf(trial.OperandsFor(range.least));
-  if (way->kind == Way::Kind::kFewRows && !FewRowsCanServe(most.shape)) {
-    return std::nullopt;
-  }
-  if (way->kind == Way::Kind::kLibrary &&
-      !(library_->Supports(way->algorithm, most) && library_->Supports(way->algorithm, least))) {
-    return std::nullopt;
-  }
-  if (way->kind == Way::Kind::kManyRows && !ManyRowsCanServe(trial.OperandsFor(range.most))) {
+  if (!CanServe(*way, trial.OperandsFor(range.most), trial.OperandsFor(range.least))) {
     return std::nullopt;
   }
   return Admit(*way, range, trial) ? way : std::nullopt;
+}
+
+bool Products::CanServe(const Way& way, const ProductOperands& most, const ProductOperands& least) {
+  switch (way.kind) {
+    case Way::Kind::kPlain:
+      return true;
+    case Way::Kind::kFewRows:
+      return FewRowsCanServe(ProductOf(most).shape);
+    case Way::Kind::kLibrary:
+      return library_->Supports(way.algorithm, ProductOf(most)) &&
+             library_->Supports(way.algorithm, ProductOf(least));
+    case Way::Kind::kManyRows:
+      return ManyRowsCanServe(most);
+  }
+  return false;
 }
 
 bool Products::Run(const Way& way, const ProductOperands& operands) {
@@ -168,9 +240,46 @@ bool Products::RunProduct(const Way& way, const ProductOperands& operands) {
 }
 
 std::string Products::Serving(const DeviceMatrix& w, std::int64_t rows, ProductForm form) {
-  const Way& way = Decide(rows, w, form);
-  if (way.kind == Way::Kind::kLibrary) return ProductLibrary::Describe(way.algorithm);
-  return TextOf(way);
+  return PortableTextOf(Decide(rows, w, form));
+}
+
+std::string Products::Table() const {
+  std::map<std::string, std::string> table;
+  for (const auto& [key, decision] : decisions_) {
+    if (decision.guessed) continue;
+    table[KeyOf(key.first, {1, key.second})] = PortableTextOf(decision.way);
+  }
+  return DecisionText(table, device_->name);
+}
+
+bool Products::Ships(std::int64_t outputs, std::int64_t inner, ProductForm form,
+                     std::int64_t rows) {
+  OpenLibrary();
+  return shipped_.contains(KeyOf({outputs, inner, form}, RangeOf(rows)));
+}
+
+std::vector<std::string> Products::IllegalShipped() {
+  OpenLibrary();
+  std::vector<std::string> illegal;
+  for (const auto& [key, text] : shipped_) {
+    const auto product = ProductKeyOf(key);
+    const auto* form =
+        product ? std::find(std::begin(kForms), std::end(kForms), product->form) : std::end(kForms);
+    bool legal = false;
+    if (form != std::end(kForms)) {
+      DeviceMatrix w;  // of that shape: nobody looks at its values
+      w.rows = w.padded_rows = product->outputs;
+      w.columns = w.stride = product->inner;
+      const auto which = static_cast<ProductForm>(form - std::begin(kForms));
+      const Range range = RangeOf(product->most_rows);
+      const auto way = WayOf(text, which);
+      legal = range.most == product->most_rows && way &&
+              CanServe(*way, OperandsOf(nullptr, range.most, w, which),
+                       OperandsOf(nullptr, range.least, w, which));
+    }
+    if (!legal) illegal.push_back(key + ": " + text);
+  }
+  return illegal;
 }
 
 }  // namespace banyan::cuda

@@ -143,7 +143,9 @@ TEST_F(CudaProducts, AFileOfDecisionsChangesNoBit) {
     std::ifstream in(file);
     text.assign(std::istreambuf_iterator<char>(in), {});
   }
-  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 4) << text;
+  // As many as the budget for measuring allowed; the others are guesses, which nobody keeps.
+  EXPECT_GE(std::count(text.begin(), text.end(), '\n'), 2) << text;
+  EXPECT_LE(std::count(text.begin(), text.end(), '\n'), 4) << text;
   for (const std::string lie :
        {"few rows, half", "few rows, most", "plain", "cublasLt 0", "nonsense"}) {
     std::string lies = text.substr(0, text.find('\n') + 1);

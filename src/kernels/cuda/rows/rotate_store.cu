@@ -39,13 +39,10 @@ __device__ void StoreHead(const RotateCall& call, std::int32_t slot, int kv_head
     const float scale = __all_sync(0xffffffffu, finite) ? largest / 127.0f : NAN;
     for (int d = lane; d < layout.head_dim; d += 32) {
       const int code = scale > 0.0f ? __float2int_rn(head[d] / scale) : 0;
-      reinterpret_cast<std::int8_t*>(page)[token * layout.padded_dim + d] =
+      reinterpret_cast<std::int8_t*>(page)[CodeOffset(token, d, layout.padded_dim)] =
           static_cast<std::int8_t>(code);
     }
-    if (lane == 0) {
-      float* scales = reinterpret_cast<float*>(block + layout.scale_offset);
-      scales[(is_value ? kPageTokens : 0) + token] = scale;
-    }
+    if (lane == 0) reinterpret_cast<float*>(page + layout.scale_offset)[token] = scale;
   } else {
     for (int d = lane; d < layout.head_dim; d += 32) {
       if (call.type == KvType::kF32) {
@@ -69,10 +66,10 @@ __device__ void StoreScaledQuery(const RotateCall& call, int row, int query, con
       (static_cast<std::int64_t>(row) * call.heads + query) * layout.padded_dim;
   for (int d = threadIdx.x % 32; d < layout.padded_dim; d += 32) {
     const float value = d < layout.head_dim ? __fmul_rn(head[d], call.query_scale) : 0.0f;
-    if (call.type == KvType::kF16) {
-      static_cast<__half*>(call.scaled_query)[first + d] = __float2half_rn(value);
-    } else {
+    if (call.type == KvType::kBF16) {
       static_cast<__nv_bfloat16*>(call.scaled_query)[first + d] = __float2bfloat16_rn(value);
+    } else {  // codes are multiplied as half precision
+      static_cast<__half*>(call.scaled_query)[first + d] = __float2half_rn(value);
     }
   }
 }

@@ -47,6 +47,11 @@ void StepGraphs::Run(const StepInputs& step, const KvMemory& kv, int variant,
     operations();
     return ForgetOldest();
   }
+  if (recorded.graph != nullptr && recorded.unsettled && products_.MaySettle()) {
+    device_->Synchronize();
+    Forget(recorded);
+    return operations();
+  }
   if (recorded.refused || (recorded.graph == nullptr && !Record(recorded, operations)) ||
       !partials_.Holds(on_device.partials, recorded.partial_bytes)) {
     return operations();
@@ -57,7 +62,9 @@ void StepGraphs::Run(const StepInputs& step, const KvMemory& kv, int variant,
 
 // False when the operations cannot be recorded. They have not been run in either case.
 bool StepGraphs::Record(Recorded& recorded, const std::function<void()>& operations) {
+  const std::int64_t guesses = products_.launches();
   const cudaGraph_t graph = Capture(operations, recorded.on_host);
+  recorded.unsettled = products_.launches() != guesses;
   // With the priorities of the streams: attention depends on them.
   if (graph == nullptr ||
       cudaGraphInstantiate(&recorded.graph, graph, cudaGraphInstantiateFlagUseNodePriority) !=
@@ -93,6 +100,14 @@ cudaGraph_t StepGraphs::Capture(const std::function<void()>& operations, Recordi
   return nullptr;
 }
 
+void StepGraphs::Forget(Recorded& recorded) {
+  if (recorded.graph == nullptr) return;
+  cudaGraphExecDestroy(recorded.graph);
+  recorded.graph = nullptr;
+  recorded.on_host = {};
+  --graphs_;
+}
+
 void StepGraphs::ForgetOldest() {
   if (seen_.size() <= kMostSeen && graphs_ <= kMostGraphs) return;
   device_->Synchronize();  // a graph that is running must stay
@@ -113,10 +128,7 @@ void StepGraphs::ForgetOldest() {
       ++it;
       continue;
     }
-    if (recorded.graph != nullptr) {
-      cudaGraphExecDestroy(recorded.graph);
-      --graphs_;
-    }
+    Forget(recorded);
     it = seen_.erase(it);
   }
 }

@@ -4,6 +4,9 @@
 //
 // What makes replays right: index arrays stay where they were (step_memory.h) and hold the counts
 // that kernels read; activations, weights, KV and partials are where they were, or the key differs.
+//
+// A step may be recorded with products whose ways are guesses. When there is time to measure one,
+// the step is run as it is once more, which does that, and recorded anew.
 #pragma once
 
 #include <cstdint>
@@ -14,6 +17,7 @@
 
 #include "kernels/cuda/attention/partial_memory.h"
 #include "kernels/cuda/device/device.h"
+#include "kernels/cuda/device/unsettled.h"
 #include "kernels/cuda/rows/tensor_memory.h"
 #include "kernels/cuda/step/device_step.h"
 #include "kernels/kernels.h"
@@ -22,9 +26,10 @@ namespace banyan::cuda {
 
 class StepGraphs : public Recorder {
  public:
-  // `partials` must outlive this.
-  StepGraphs(std::shared_ptr<const Device> device, const PartialMemory& partials)
-      : device_(std::move(device)), partials_(partials) {}
+  // `partials` and `products` must outlive this.
+  StepGraphs(std::shared_ptr<const Device> device, const PartialMemory& partials,
+             const Unsettled& products)
+      : device_(std::move(device)), partials_(partials), products_(products) {}
   ~StepGraphs() override;
 
   void Run(const StepInputs& step, const KvMemory& kv, int variant,
@@ -45,14 +50,17 @@ class StepGraphs : public Recorder {
     Recording on_host;
     std::int64_t partial_bytes = 0;  // of one partial
     bool refused = false;            // it cannot be recorded
+    bool unsettled = false;          // it holds guesses
     std::uint64_t used = 0;          // clock of the last run
   };
   bool Record(Recorded& recorded, const std::function<void()>& operations);
   cudaGraph_t Capture(const std::function<void()>& operations, Recording& on_host);
+  void Forget(Recorded& recorded);  // REQUIRES: its graph is not running
   void ForgetOldest();
 
   std::shared_ptr<const Device> device_;
   const PartialMemory& partials_;
+  const Unsettled& products_;
   std::map<Key, Recorded> seen_;
   int graphs_ = 0;
   std::uint64_t clock_ = 0;
