@@ -5,8 +5,8 @@
 #include <span>
 #include <vector>
 
+#include "plan/attention_costs.h"
 #include "plan/attention_plan.h"
-#include "plan/cost.h"
 #include "plan/joining.h"
 
 namespace banyan {
@@ -39,7 +39,7 @@ enum class ItemSharing {
   kPerStream,  // flat and paged: every run of own rows reads its path by itself
   kTree,       // all readers of a node read it together
   kStacked,    // all rows of a stack meet all keys of the stack, under the mask
-  kAuto,       // per node, kPerStream or kTree, whichever costs less
+  kAuto,       // per node, kPerStream or kTree: kTree unless the other is clearly faster
 };
 
 struct PlanOptions {
@@ -49,7 +49,7 @@ struct PlanOptions {
   // Work for this many hands: all groups are split into cuts when there would be fewer items, else
   // those groups that alone are more than 1.5/min_items of the work. The bits stay the same.
   int min_items = 1;
-  ItemCosts costs = {};          // kAuto: what decides
+  AttentionCosts costs = {};     // kAuto: what decides; all zero: kTree
   GroupJoining joining = {};     // items of several groups, where the kernels like them
   ParallelContext context = {};  // of the nodes, which are those of the plan's spans
 };
