@@ -73,10 +73,10 @@ struct EngineOptions {
   // million answers, 2^28 tokens. If nothing waits, a request of any size is accepted.
   int max_waiting = 0;
   std::int64_t max_waiting_tokens = 0;
-  // What reading shared text together or apart costs is measured on this machine (once, at most
-  // half a second; the cache directory keeps it), instead of what is built in. Only for kAuto. The
-  // answers are the same.
-  bool measure_costs = false;
+  // kAuto: what reading shared text together or apart costs is measured on this machine, once and
+  // in at most half a second, and kept in the cache directory. False, and of very small models:
+  // built-in costs. The answers are the same.
+  bool measure_costs = true;
   bool replay = true;       // a device may record steps that repeat and launch them as a whole
   bool one_by_one = false;  // each stream alone with an empty cache
   // Prefixes of prompts are loaded from this store where possible; null: no store. Several engines

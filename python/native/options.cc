@@ -128,7 +128,6 @@ LoadOptions LoadOptionsOf(OptionReader& reader) {
 
 EngineOptions EngineOptionsOf(OptionReader& reader) {
   EngineOptions options;
-  options.measure_costs = true;
   reader.ReadTable(Bind(options));
   KvStoreUse store;
   reader.ReadTable(Bind(store));

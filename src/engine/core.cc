@@ -32,7 +32,7 @@ StepComposer::Limits LimitsFor(const EngineOptions& options, const Kernels& kern
 
 // Costs are measured before KV takes the memory.
 EngineMemory MemoryAfterCosts(const EngineOptions& options, Model::Parts& model) {
-  model.Costs(options.measure_costs && options.strategy == Strategy::kAuto);
+  model.Costs(options.measure_costs);
   return AllocateMemory(options, model);
 }
 

@@ -19,13 +19,13 @@ AttentionCosts HostCosts(const Kernels& kernels, const AttentionShape& shape) {
   form.workers =
       std::clamp(kernels.attention_tasks() / kTasksPerThread, 1, std::max(1, UsableProcessors()));
   const double size = shape.head_dim, sizes = size * form.ratio;
-  costs[CostTerm::kStep] = 2e-6;
-  costs[CostTerm::kFewUnit] = 0.5e-6;
-  costs[CostTerm::kFewKey] = 0.2e-9 * size + 0.1e-9 * sizes;
-  costs[CostTerm::kManyUnit] = 0.5e-6;
-  costs[CostTerm::kManyKey] = 0.4e-9 * size;
-  costs[CostTerm::kManyPair] = 0.1e-9 * sizes;
-  costs[CostTerm::kPartial] = 1e-9 * size * shape.heads;
+  costs[CostTerm::kStep] = 1.8e-6;
+  costs[CostTerm::kFewUnit] = 0.25e-6;
+  costs[CostTerm::kFewKey] = 0.25e-9 * size + 0.1e-9 * sizes;
+  costs[CostTerm::kManyUnit] = 0.25e-6;
+  costs[CostTerm::kManyKey] = 0.35e-9 * size;
+  costs[CostTerm::kManyPair] = 0.085e-9 * sizes;
+  costs[CostTerm::kPartial] = 0.8e-9 * size * shape.heads;
   return costs;
 }
 

@@ -56,10 +56,13 @@ struct Model::Parts {
   const PlanningCosts& Costs(bool measure) {
     if (!costs) {
       const AttentionShape shape{config.heads, config.kv_heads, config.head_dim};
-      costs = FindPlanningCosts(*kernels, shape, measure, PlanningCostsFile());
+      const bool worth_it = config.layers * config.heads * config.head_dim >= kLeastMeasured;
+      costs = FindPlanningCosts(*kernels, shape, measure && worth_it, PlanningCostsFile());
     }
     return *costs;
   }
+  // Layers times values of all heads: with less, no job is long enough to earn the time back.
+  static constexpr int kLeastMeasured = 2048;
 };
 
 }  // namespace banyan

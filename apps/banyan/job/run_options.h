@@ -14,7 +14,7 @@ namespace banyan::app {
 
 struct RunOptions {
   LoadOptions load;
-  EngineOptions engine = MeasuringCosts();
+  EngineOptions engine;
   bool explain = false;               // print what is shared, chosen and predicted, to stderr
   std::vector<std::string> adapters;  // DIR or NAME=DIR
   // Without -m the model is DefaultModel(), from Resolve() on. To be set before the options are
@@ -37,11 +37,6 @@ struct RunOptions {
   std::shared_ptr<Encoder> LoadEncoder(bool quiet) const;
 
  private:
-  static EngineOptions MeasuringCosts() {
-    EngineOptions options;
-    options.measure_costs = true;
-    return options;
-  }
   void ResolveAdapters();
 };
 
