@@ -80,6 +80,11 @@ double SecondsOf(const AttentionCosts& costs, const ReadingCounts& counts) {
   return seconds;
 }
 
+bool FasterInCuts(const AttentionCosts& costs, const ReadingCounts& groups,
+                  const ReadingCounts& cuts) {
+  return !costs.form.launches || SecondsOf(costs, cuts) <= SecondsOf(costs, groups);
+}
+
 ReadingCounts CountReading(const ReadingForm& form, const AttentionPlan& plan) {
   ReadingCounts counts;
   counts.rows = static_cast<std::int64_t>(plan.merge_begin.size()) - 1;

@@ -67,6 +67,11 @@ struct ReadingCounts {
 CostTerms TermsOf(const ReadingForm& form, const ReadingCounts& counts);
 double SecondsOf(const AttentionCosts& costs, const ReadingCounts& counts);
 
+// Whether a step of few items is faster in cuts than in groups. Threads always want more items; a
+// device that is told its costs weighs busy workers against long merge lists.
+bool FasterInCuts(const AttentionCosts& costs, const ReadingCounts& groups,
+                  const ReadingCounts& cuts);
+
 ReadingCounts CountReading(const ReadingForm& form, const AttentionPlan& plan);
 
 }  // namespace banyan

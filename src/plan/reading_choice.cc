@@ -15,23 +15,27 @@ constexpr std::int64_t PartsOf(std::int64_t keys, std::int64_t part) {
 // Which groups become cuts, as BuildPlan splits them where workers would have too little to do.
 struct Splitting {
   std::int64_t most_work = std::numeric_limits<std::int64_t>::max();  // of an item that stays whole
-
-  Splitting() = default;
-  Splitting(const PlanOptions& options, std::int64_t items, std::int64_t work) {
-    if (options.min_items <= 1) return;
-    most_work = items < options.min_items ? 0 : 3 * work / (2 * options.min_items);
-  }
 };
 
 // Items and their rows x keys, before any is split.
 struct ItemTotals {
+  const ReadingForm& form;
   std::int64_t items = 0, work = 0;
+  ReadingCounts groups = {}, cuts = {};
 
   void Add(std::int64_t rows, std::int64_t keys) {
-    items += PartsOf(keys, kGroupKeys);
+    const std::int64_t parts = PartsOf(keys, kGroupKeys);
+    groups.Add(form, rows, keys, parts);
+    cuts.Add(form, rows, keys, PartsOf(keys, kCutKeys));
+    items += parts;
     work += rows * keys;
   }
-  Splitting split(const PlanOptions& options) const { return {options, items, work}; }
+  Splitting split(const StepNodes& step, const PlanOptions& options) {
+    if (options.min_items <= 1) return {};
+    if (items >= options.min_items) return {3 * work / (2 * options.min_items)};
+    groups.rows = cuts.rows = static_cast<std::int64_t>(step.positions.size());
+    return FasterInCuts(options.costs, groups, cuts) ? Splitting{0} : Splitting{};
+  }
 };
 
 // The same items as they are taken. Where exactly the cuts lie hardly changes the time.
@@ -97,13 +101,14 @@ bool ApartIsLess(const StepNodes& step, std::size_t node, const PlanOptions& opt
 }  // namespace
 
 ReadingSeconds SecondsOfStep(const StepNodes& step, const PlanOptions& options) {
-  ItemTotals all_together, all_apart;
+  const ReadingForm& form = options.costs.form;
+  ItemTotals all_together{form}, all_apart{form};
   for (std::size_t i = 0; i < step.nodes.size(); ++i) {
     AddTogether(step, i, options, all_together);
     AddApart(step, i, options, all_apart);
   }
-  const ReadingForm& form = options.costs.form;
-  SplitItems together{form, all_together.split(options)}, apart{form, all_apart.split(options)};
+  SplitItems together{form, all_together.split(step, options)};
+  SplitItems apart{form, all_apart.split(step, options)};
   ReadingCounts mixed;
   for (std::size_t i = 0; i < step.nodes.size(); ++i) {
     SplitItems with_others{form, together.splitting}, alone{form, apart.splitting};

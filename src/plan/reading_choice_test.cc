@@ -106,6 +106,20 @@ TEST(ReadingChoice, WithoutCostsOrAClearGainNodesAreReadTogether) {
   EXPECT_TRUE(reads_apart(1e-9, 2.3e-9));
 }
 
+// A stream alone: 2 k keys are read by more workers in cuts; of 8 k, 64 partials would take longer
+// to merge than groups take to read.
+TEST(ReadingChoice, FewItemsAreSplitWhereThatIsFaster) {
+  const auto items = [](int prefix, PlanOptions options) {
+    const PlanForest forest = SharedBy(1, prefix, 20);
+    return BuildPlan(forest.nodes(), forest.positions(), options).items.size();
+  };
+  EXPECT_EQ(items(2048, H200()), 17u);
+  EXPECT_EQ(items(8192, H200()), 9u);
+  PlanOptions unknown = H200();
+  unknown.costs = {};
+  EXPECT_EQ(items(8192, unknown), 65u);
+}
+
 TEST(ReadingChoice, PredictionsAreThoseOfThePlansThatAreBuilt) {
   for (const int streams : {2, 8, 16, 40}) {
     for (const int prefix : {10, 300, 1024, 2048, 9000}) {
