@@ -10,9 +10,9 @@ Command AddBenches(CLI::App& app) {
   bench->require_subcommand(1);
   std::vector<BenchCommand> commands = AddNamedBenches(*bench);
   for (const auto add :
-       {AddBenchShared, AddBenchHydragen, AddBenchTree, AddBenchForest, AddBenchAttention,
-        AddBenchArrival, AddBenchText, AddBenchConstrain, AddBenchConstrained, AddBenchExtract,
-        AddBenchRag, AddBenchDraft, AddBenchStep, AddBenchOps, AddBenchKv}) {
+       {AddBenchShared, AddBenchHydragen, AddBenchTree, AddBenchForest, AddBenchGrid,
+        AddBenchAttention, AddBenchArrival, AddBenchText, AddBenchConstrain, AddBenchConstrained,
+        AddBenchExtract, AddBenchRag, AddBenchDraft, AddBenchStep, AddBenchOps, AddBenchKv}) {
     commands.push_back(add(*bench));
   }
   const std::string replaces = "Replace the file of --json if it is there";

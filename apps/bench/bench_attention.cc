@@ -90,11 +90,14 @@ bool Comparable(const AttentionCommand& command, const std::string& backend) {
          command.bench.kv_heads == 8 && command.bench.head_dim == 128;
 }
 
-std::string TableHead(const std::vector<Strategy>& strategies, bool comparable) {
+std::string TableHead(const std::vector<Strategy>& strategies, bool costs, bool comparable) {
   std::string names, rule;
   for (const Strategy strategy : strategies) {
     names += fmt::format(" {} |", StrategyName(strategy));
     rule += "---|";
+    if (!costs) continue;
+    names += " least | predicted |";
+    rule += "---|---|";
   }
   const char* rivals = comparable ? " FI cascade | FI paged | FI parts | target |" : "";
   return fmt::format(
@@ -102,10 +105,14 @@ std::string TableHead(const std::vector<Strategy>& strategies, bool comparable) 
       rivals, rule, comparable ? "---|---|---|---|" : "");
 }
 
-std::string TableRow(const Row& row, const AttentionReport& report, bool comparable) {
+std::string TableRow(const Row& row, const AttentionReport& report, bool costs, bool comparable) {
   std::string line = fmt::format("| {} |", row.name);
   for (const AttentionTime& time : report.times) {
     line += fmt::format(" {} |", Micros(time.median_seconds * 1e6));
+    if (costs) {
+      line += fmt::format(" {} | {} |", Micros(time.least_seconds * 1e6),
+                          Micros(time.predicted_seconds * 1e6));
+    }
   }
   line += fmt::format(" {} | {} | {:.0f} % |", report.times.front().work_items,
                       Micros(report.limit_seconds * 1e6),
@@ -127,10 +134,12 @@ nlohmann::ordered_json JsonRow(const Row& row, const AttentionReport& report, bo
     json["flashinfer_us"] = {{"cascade", row.cascade}, {"paged", row.paged}, {"parts", row.parts}};
   }
   for (const AttentionTime& time : report.times) {
-    json["strategies"][StrategyName(time.strategy)] = {{"median_us", time.median_seconds * 1e6},
-                                                       {"least_us", time.least_seconds * 1e6},
-                                                       {"items", time.work_items},
-                                                       {"keys_read", time.keys_read}};
+    json["strategies"][StrategyName(time.strategy)] = {
+        {"median_us", time.median_seconds * 1e6},
+        {"least_us", time.least_seconds * 1e6},
+        {"predicted_us", time.predicted_seconds * 1e6},
+        {"items", time.work_items},
+        {"keys_read", time.keys_read}};
   }
   return json;
 }
@@ -141,7 +150,7 @@ int RunAttention(AttentionCommand& command) {
   const std::vector<Strategy> strategies = ParseStrategies(command.strategies);
   AttentionBench bench(command.load, command.bench);
   const bool comparable = Comparable(command, bench.backend_name());
-  std::string table = TableHead(strategies, comparable);
+  std::string table = TableHead(strategies, command.bench.measure_costs, comparable);
   std::vector<Row> rows;
   for (const std::string& literal : command.literals) rows.push_back(RowOf(literal, command.rows));
   if (rows.empty()) rows = Rows();
@@ -156,7 +165,7 @@ int RunAttention(AttentionCommand& command) {
       ++unequal;
       continue;
     }
-    table += TableRow(row, report, comparable);
+    table += TableRow(row, report, command.bench.measure_costs, comparable);
     json.push_back(JsonRow(row, report, comparable));
   }
   fmt::print(
@@ -164,6 +173,7 @@ int RunAttention(AttentionCommand& command) {
       "{:.3g} TB/s\n",
       command.bench.heads, command.bench.kv_heads, command.bench.head_dim, bench.backend_name(),
       bench.flops_per_second() * 1e-12, bench.bytes_per_second() * 1e-12);
+  if (command.bench.measure_costs) fmt::print("costs: {}\n", bench.costs());
   fmt::print(
       "median microseconds of {} runs, {}; the strategies' results are equal bit for bit\n\n",
       command.bench.runs, command.warm ? "caches warm" : "caches emptied before each");
@@ -210,6 +220,8 @@ BenchCommand AddBenchAttention(CLI::App& bench) {
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
   app->add_option("--only", command->only, "Only rows whose name contains one of these texts");
+  app->add_flag("--costs", command->bench.measure_costs,
+                "Measure what planning decides with, and show what it predicts");
   app->add_flag("--warm", command->warm, "Do not empty the caches between runs");
   app->add_option("--json", command->json, "Also write the figures to this file");
   return {app, [command] { return RunAttention(*command); }};

@@ -19,6 +19,7 @@ Command AddBenches(CLI::App& app);
 BenchCommand AddBenchForest(CLI::App& bench);
 BenchCommand AddBenchTree(CLI::App& bench);
 std::vector<BenchCommand> AddNamedBenches(CLI::App& bench);  // squad2, narrativeqa, …
+BenchCommand AddBenchGrid(CLI::App& bench);
 BenchCommand AddBenchShared(CLI::App& bench);
 BenchCommand AddBenchHydragen(CLI::App& bench);
 BenchCommand AddBenchAttention(CLI::App& bench);

@@ -122,7 +122,7 @@ WorkResult RunWork(const BenchRun& run, const Work& work) {
   result.compared = run.model->exact();
   run.model->flops_per_second();  // measured before KV takes the memory
   if (run.warm_up) {
-    std::fprintf(stderr, "%s: warm-up ...\n", work.name.c_str());
+    if (!run.quiet) std::fprintf(stderr, "%s: warm-up ...\n", work.name.c_str());
     RunOnce(run, work, run.strategies.front());
   }
   // In turns, so that a change of the machine's speed meets all strategies.
@@ -141,7 +141,7 @@ WorkResult RunWork(const BenchRun& run, const Work& work) {
     const std::string line = fmt::format("{}: {}: {} streams in {:.3f} s, {:.1f} questions/s",
                                          work.name, StrategyName(median.strategy), median.streams(),
                                          median.seconds, median.questions_per_second());
-    std::fprintf(stderr, "%s\n", line.c_str());
+    if (!run.quiet) std::fprintf(stderr, "%s\n", line.c_str());
     result.outcomes.push_back(std::move(median));
   }
   return result;

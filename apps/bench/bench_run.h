@@ -43,6 +43,7 @@ struct BenchRun {
   // tokens together: enough to compare, and for a rate. 0: all streams.
   std::int64_t flat_tokens = 0;
   bool warm_up = false;  // once, untimed: the first product of a shape chooses its algorithm
+  bool quiet = false;    // no progress on stderr
   int repeat = 1;        // runs of each strategy, in turns; the median counts
 };
 

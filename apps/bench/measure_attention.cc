@@ -6,6 +6,8 @@
 
 #include "base/error.h"
 #include "engine/plan_options.h"
+#include "kernels/built_in_costs.h"
+#include "kernels/probe_costs.h"
 #include "load/kernel_options.h"
 #include "plan/cost.h"
 #include "stored_rows.h"
@@ -142,6 +144,14 @@ struct AttentionBench::State {
     kernels->SetRopes(std::span(&rope, 1));
     table = kernels->RandomMatrix({kTableRows, qkv_columns(), 5, 1.0f});
     rates = kernels->MeasureRates();
+    costs = BuiltInCosts(*kernels, shape);
+    costs_from = "built in";
+    if (!options.measure_costs) return;
+    const ProbedCosts probed = ProbeCosts(*kernels, shape);
+    costs = probed.costs;
+    costs_from =
+        fmt::format("measured, worst error of a probe {:.0f} %{}{}", 100.0 * probed.worst_error,
+                    probed.trusted ? "" : ", not trusted: ", probed.why_not);
   }
 
   std::int64_t qkv_columns() const {
@@ -215,6 +225,8 @@ struct AttentionBench::State {
   AttentionShape shape;
   std::shared_ptr<const Matrix> table;  // [kTableRows, qkv columns]
   MachineRates rates;
+  AttentionCosts costs;
+  std::string costs_from;
   std::shared_ptr<KvMemory> kv;  // of the task at hand, as the tensors
   Tensor qkv;                    // [rows, qkv columns]
   Tensor out;                    // [rows, heads * head_dim]
@@ -227,6 +239,18 @@ AttentionBench::~AttentionBench() = default;
 std::string AttentionBench::backend_name() const { return state_->kernels->name(); }
 double AttentionBench::flops_per_second() const { return state_->rates.flops_per_second; }
 double AttentionBench::bytes_per_second() const { return state_->rates.bytes_per_second; }
+std::string AttentionBench::costs() const {
+  const AttentionCosts& costs = state_->costs;
+  const auto micros = [&](CostTerm term) { return costs[term] * 1e6; };
+  const auto nanos = [&](CostTerm term) { return costs[term] * 1e9; };
+  return fmt::format(
+      "step {:.3g} us, many {:.3g} us, queue {:.3g} us, list {:.3g} us; unit {:.3g} / {:.3g} us, "
+      "key {:.3g} / {:.3g} ns, pair {:.3g} ns, partial {:.3g} ns ({})",
+      micros(CostTerm::kStep), micros(CostTerm::kManyStart), micros(CostTerm::kQueue),
+      micros(CostTerm::kList), micros(CostTerm::kFewUnit), micros(CostTerm::kManyUnit),
+      nanos(CostTerm::kFewKey), nanos(CostTerm::kManyKey), nanos(CostTerm::kManyPair),
+      nanos(CostTerm::kPartial), state_->costs_from);
+}
 
 AttentionReport AttentionBench::Measure(const AttentionTask& task,
                                         const std::vector<Strategy>& strategies) {
@@ -245,8 +269,9 @@ AttentionReport AttentionBench::Measure(const AttentionTask& task,
   std::vector<AttentionPlan> plans;
   std::vector<float> first;
   for (const Strategy strategy : strategies) {
-    plans.push_back(BuildPlan(layout.nodes, layout.rows.positions,
-                              PlanOptionsFor(strategy, s.shape, *s.kernels)));
+    PlanOptions options = PlanOptionsFor(strategy, s.shape, *s.kernels);
+    options.costs = s.costs;
+    plans.push_back(BuildPlan(layout.nodes, layout.rows.positions, options));
     std::vector<float> values = s.Attend(layout, plans.back());
     if (first.empty())
       first = std::move(values);
@@ -263,6 +288,7 @@ AttentionReport AttentionBench::Measure(const AttentionTask& task,
     time.strategy = strategies[i];
     time.work_items = counts.items;
     time.keys_read = counts.keys_read;
+    time.predicted_seconds = SecondsOf(s.costs, CountReading(s.costs.form, plans[i]));
     report.limit_seconds = s.LimitOf(counts);
   }
   return report;

@@ -27,6 +27,7 @@ struct AttentionTask {
 struct AttentionTime {
   Strategy strategy = Strategy::kTree;
   double median_seconds = 0.0, least_seconds = 0.0;
+  double predicted_seconds = 0.0;  // by the costs that `auto` decides with
   std::int64_t work_items = 0, keys_read = 0;
 };
 
@@ -44,7 +45,8 @@ struct AttentionReport {
 struct AttentionBenchOptions {
   int heads = 32, kv_heads = 8, head_dim = 128;
   int runs = 20;
-  bool empty_caches = true;  // before every run
+  bool empty_caches = true;    // before every run
+  bool measure_costs = false;  // of planning, instead of those built in
 };
 
 class AttentionBench {
@@ -56,6 +58,7 @@ class AttentionBench {
   std::string backend_name() const;
   double flops_per_second() const;  // measured, of large products
   double bytes_per_second() const;  // measured, of the device's memory
+  std::string costs() const;        // of planning, for people
 
   // Compares the strategies' results bit for bit, then times each. Throws kUsage on a bad task.
   AttentionReport Measure(const AttentionTask& task, const std::vector<Strategy>& strategies);

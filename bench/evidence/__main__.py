@@ -18,6 +18,7 @@ from bench.evidence import quality
 from bench.evidence.figures import figure, fit_two_costs
 from bench.evidence.page import as_json, make_page
 from bench.evidence.papers import Results
+from bench.evidence.planning import planning
 from bench.evidence.runner import ROOT, Clock, Failed, Runner, conditions, load_text
 from bench.evidence.sweeps import SECONDS, SHIPPED, SIZES, Size, make_sweeps, stack_work
 
@@ -55,7 +56,9 @@ def quality_tables(a: argparse.Namespace, size: Size, clock: Clock) -> Iterator[
     shipped = argparse.Namespace(banyan=a.banyan, model=SHIPPED, adapter="", options=a.options, price=a.price, draws=a.draws)
     tiny = size.name == "tiny"
     samples = ROOT / "eval" / "samples"
+    grid = ("tiny", 4, 0.1) if tiny else ("qwen3-8b-thin", 50, 1.5) if size.name == "gpu" else ("smollm2-thin", 50, 1.5)
     parts = {
+        "planning": lambda: planning(shipped, *grid),
         "answers": lambda: quality.answers(shipped, "Answers: quality beside speed, the shipped model", "answers", samples / "natural.jsonl", 1 if tiny else 0, [4, 8], 1 if tiny else 2),
         "planted": lambda: quality.long_document(shipped, 300 if tiny else 2000, [2, 4] if tiny else [8, 64, 256], 1 if tiny else 2),
         "extraction": lambda: quality.values(shipped, 1 if tiny else 12, 1 if tiny else 2),

@@ -18,6 +18,7 @@ from bench.evidence import docs
 from bench.evidence.figures import Figure, compare, differ, figure, fit_two_costs, significant
 from bench.evidence.page import make_page, paper_rows
 from bench.evidence.papers import ROWS, Results
+from bench.evidence.planning import table_of
 from bench.evidence.runner import ROOT, Cell, Clock, Failed, Outcome, Runner, Sweep
 from bench.evidence.svg import Series, bar_plot, line_plot, log_ticks, ticks
 from bench.evidence.sweeps import SIZES, SMALL, TINY, make_sweeps, of_work, reuse_forest, stack_work
@@ -268,6 +269,17 @@ class CutModel(unittest.TestCase):
             self.assertEqual((metadata["llama.block_count"], len(kept), kept["blk.1.attn_norm.weight"][0]), (2, 3, 2.0))
             with self.assertRaises(ValueError):
                 cut(whole, part, [0, 3])
+
+
+class Planning(unittest.TestCase):
+    def test_the_slowest_forests_are_shown_and_all_are_counted(self):
+        cells = [{"work": f"forest {n}", "seconds": {"auto": 0.010 + n / 1e4, "tree": 0.010, "paged": 0.012}, "auto_over_best": 1 + n / 100, "spread": 0.004, "best": "tree", "steps": 20,
+                  "steps_apart": n % 2} for n in range(30)]
+        table = table_of({"cells": cells, "forests": 50, "measured": 30, "worst": 1.29, "worst_spread": 0.004, "slower": 26, "undecided": 0, "apart": 15}, "banyan bench grid")
+        self.assertEqual(table.rows[0], ["forest 29", "10.00", "12.00", "12.90", "1.290 ± 0.004", "1 of 20"])
+        self.assertLess(len(table.rows), len(cells))
+        self.assertIn("30 of 50 forests", table.note)
+        self.assertIn("26 clearly more than 3 % slower", table.facts["worst"])
 
 
 @unittest.skipUnless(os.environ.get("BANYAN"), "BANYAN does not name the program")

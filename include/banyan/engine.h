@@ -73,6 +73,10 @@ struct EngineOptions {
   // million answers, 2^28 tokens. If nothing waits, a request of any size is accepted.
   int max_waiting = 0;
   std::int64_t max_waiting_tokens = 0;
+  // kAuto: what reading shared text together or apart costs is measured on this machine, once and
+  // in at most half a second, and kept in the cache directory. False, and of very small models:
+  // built-in costs. The answers are the same.
+  bool measure_costs = true;
   bool replay = true;       // a device may record steps that repeat and launch them as a whole
   bool one_by_one = false;  // each stream alone with an empty cache
   // Prefixes of prompts are loaded from this store where possible; null: no store. Several engines
@@ -120,6 +124,10 @@ struct Receipt {
   // The roofline: the least time for this work, and for its decode steps alone, at the machine's
   // measured rates; 0: unknown.
   double limit_seconds = 0.0, decode_limit_seconds = 0.0;
+  // What planning predicts for the steps that were launched: attention by its costs, products at
+  // the measured rates; 0: unknown. Beside the steps' own time it is the prediction's error.
+  double predicted_seconds = 0.0;
+  std::int64_t steps_apart = 0;  // kAuto: steps in which some shared text was read once per stream
 };
 
 struct SubmitOptions {

@@ -173,6 +173,7 @@ class EngineOptions(TypedDict, total=False):
     max_waiting: int
     kv_memory: Union[str, int]  # bytes, or such as "2G"
     steps_ahead: int
+    measure_costs: bool
     replay: bool
     one_by_one: bool
     kv_store: Union[str, "os.PathLike[str]"]  # a folder of keys and values on disk (docs/kv-store.md)

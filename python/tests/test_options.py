@@ -13,7 +13,7 @@ from support import PackageTest, ROOT
 from test_embed import encoder_files
 
 # Options with another name in Python; extract's --max-tokens is what --max-new is of the others.
-RENAMED = {"question": "questions", "field": "fields", "gap": "gaps", "no_trace": "trace", "no_replay": "replay"}
+RENAMED = {"question": "questions", "field": "fields", "gap": "gaps", "no_trace": "trace", "no_replay": "replay", "no_measure_costs": "measure_costs"}
 
 # Options of the command line that Python has in another way, or has no use for.
 ELSEWHERE = {

@@ -30,12 +30,18 @@ StepComposer::Limits LimitsFor(const EngineOptions& options, const Kernels& kern
           options.mixed_rows >= 0};
 }
 
+// Costs are measured before KV takes the memory.
+EngineMemory MemoryAfterCosts(const EngineOptions& options, Model::Parts& model) {
+  model.Costs(options.measure_costs);
+  return AllocateMemory(options, model);
+}
+
 }  // namespace
 
 EngineCore::EngineCore(std::shared_ptr<Model> model, const EngineOptions& options)
     : model_(std::move(model)),
       options_(options),
-      memory_(AllocateMemory(options, model_->parts())),
+      memory_(MemoryAfterCosts(options, model_->parts())),
       steps_ahead_(StepsAhead(options, *model_->parts().kernels)),
       streams_(model_->parts(), *memory_.kv, options),
       admission_(options, memory_.max_streams, {streams_, under_way_, deliveries_}),
@@ -57,6 +63,7 @@ Receipt EngineCore::MakeReceipt() {
   receipt.refused_steps = row_limit_.refusals();
   const MachineRates& rates = model_->parts().Rates();
   receipt.limit_seconds = launcher_.limit().Seconds(rates);
+  receipt.predicted_seconds = launcher_.limit().PredictedSeconds(rates);
   receipt.decode_limit_seconds = launcher_.limit().DecodeSeconds(rates);
   return receipt;
 }

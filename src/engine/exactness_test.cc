@@ -309,6 +309,43 @@ TEST_F(Exactness, Device) {
   }
 }
 
+// Prompts that begin alike by less than a cut: computed, copied by the device, waited for.
+TEST_F(Exactness, DeviceCopiesBeginnings) {
+  std::vector<PromptSegment> requests;
+  for (std::uint64_t tag = 0; tag < 40; ++tag) {
+    PromptSegment& prompt = requests.emplace_back();
+    const auto common = static_cast<TokenId>(16 + 37 * tag % 110);
+    for (TokenId i = 0; i < common; ++i) prompt.tokens.push_back(i * 7 % 199);
+    for (TokenId i = 0; i < 20; ++i) {
+      prompt.tokens.push_back((11 * i + static_cast<TokenId>(tag) + 1) % 199);
+    }
+    AnswerRequest& answer = prompt.answers.emplace_back();
+    answer.tag = tag;
+    answer.max_new = 5;
+  }
+  const std::string path = Write(Shapes()[0]);
+  for (const Setting& setting : kSettings) {
+    SCOPED_TRACE(fmt::format("{} {}", setting.precision, setting.kv_type));
+    std::shared_ptr<Model> model;
+    try {
+      model = Load(path, setting, 1, "cuda");
+    } catch (const Error& error) {
+      if (error.kind() != ErrorKind::kUnsupported) throw;
+      GTEST_SKIP() << error.what();
+    }
+    EngineOptions alone;
+    alone.strategy = Strategy::kFlat;
+    alone.one_by_one = true;
+    Engine one_by_one(model, alone);
+    const AnswersByTag expected = RunAll(one_by_one, requests);
+    for (const int between : {-1, 1, 3}) {
+      Engine engine(model, {});
+      ExpectSameAnswers(expected, RunAll(engine, requests, between));
+      EXPECT_GT(engine.receipt().copied_tokens, 500) << between;
+    }
+  }
+}
+
 // A prompt's logits do not depend on where it is chunked, nor on who else is being computed.
 TEST_F(Exactness, LogitsOfAnyChunking) {
   const std::string path = Write(Shapes()[1]);

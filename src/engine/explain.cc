@@ -39,8 +39,8 @@ const char* WhyStrategy(Strategy strategy) {
     case Strategy::kTree:
       return "every shared segment read once for all streams under it (asked for)";
     case Strategy::kAuto:
-      return "per node, read once for all streams under it or once per stream, whichever costs "
-             "less";
+      return "per node, read once for all streams under it, or once per stream where that is "
+             "predicted to be clearly faster";
     case Strategy::kSequential:
       return "all questions in one prompt, answers in turn: a comparison, not the same answers";
     case Strategy::kNoAttention:
@@ -117,6 +117,7 @@ std::string EngineCore::Explain() {
   std::string text =
       fmt::format("strategy  {}: {}\n", StrategyName(strategy), WhyStrategy(strategy));
   text += fmt::format("backend   {}, {}\n", model_->backend_name(), model_->precision());
+  text += fmt::format("costs     {}\n", model_->parts().Costs(false).source);
   text += fmt::format("streams   {} waiting, at most {} at once, {} rows a step\n", waiting(),
                       max_streams(), row_limit_.most());
   const Sharing sharing =

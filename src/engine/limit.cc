@@ -41,13 +41,24 @@ ModelSizes SizesOf(const Model::Parts& model) {
   return sizes;
 }
 
-void WorkLimit::Add(const PlanStatistics& plan, int logit_rows, bool decode_only) {
+void WorkLimit::Add(const PlanStatistics& plan, int logit_rows, bool decode_only,
+                    double attention_seconds) {
+  attention_seconds_ += attention_seconds;
   (decode_only ? decode_ : prefill_) += CostOf(sizes_, LeastWorkOf(plan, logit_rows));
 }
 
 double WorkLimit::Seconds(const MachineRates& rates) const {
   if (rates.flops_per_second <= 0.0 || rates.bytes_per_second <= 0.0) return 0.0;
   return LimitSeconds(prefill_, rates) + LimitSeconds(decode_, rates);
+}
+
+double WorkLimit::PredictedSeconds(const MachineRates& rates) const {
+  if (rates.flops_per_second <= 0.0 || rates.bytes_per_second <= 0.0) return 0.0;
+  const auto products = [&](const StepCost& phase) {
+    return LimitSeconds({.matrix_flops = phase.matrix_flops, .weight_bytes = phase.weight_bytes},
+                        rates);
+  };
+  return products(prefill_) + products(decode_) + attention_seconds_;
 }
 
 double WorkLimit::DecodeSeconds(const MachineRates& rates) const {

@@ -14,15 +14,19 @@ class WorkLimit {
  public:
   explicit WorkLimit(const Model::Parts& model) : sizes_(SizesOf(model)) {}
 
-  void Add(const PlanStatistics& plan, int logit_rows, bool decode_only);
+  // attention_seconds: predicted, of all layers.
+  void Add(const PlanStatistics& plan, int logit_rows, bool decode_only, double attention_seconds);
   // Of everything, and of the steps that only extend streams; 0 when the rates are unknown.
   double Seconds(const MachineRates& rates) const;
   double DecodeSeconds(const MachineRates& rates) const;
+  // Of everything: products at the rates, attention as predicted.
+  double PredictedSeconds(const MachineRates& rates) const;
   const ModelSizes& sizes() const { return sizes_; }
 
  private:
   ModelSizes sizes_;
   StepCost prefill_, decode_;
+  double attention_seconds_ = 0.0;
 };
 
 }  // namespace banyan

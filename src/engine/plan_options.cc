@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "kernels/built_in_costs.h"
+
 namespace banyan {
 namespace {
 
@@ -33,6 +35,7 @@ PlanOptions PlanOptionsFor(Strategy strategy, const AttentionShape& shape, const
   options.max_item_rows = std::max(1, kItemQueryRows * shape.kv_heads / shape.heads);
   options.min_items = (kernels.attention_tasks() + shape.kv_heads - 1) / shape.kv_heads;
   options.joining = kernels.JoiningFor(shape);
+  options.costs = BuiltInCosts(kernels, shape);
   return options;
 }
 

@@ -7,6 +7,7 @@
 
 namespace banyan {
 
+// With the costs that are built in.
 PlanOptions PlanOptionsFor(Strategy strategy, const AttentionShape& shape, const Kernels& kernels);
 
 }  // namespace banyan

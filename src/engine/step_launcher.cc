@@ -79,7 +79,8 @@ void StepLauncher::FillTails(const StepComposer& composer) {
 
 void StepLauncher::Count(const StepDecision& decision, StepPlan& plan) {
   limit_.Add(plan.Count(), static_cast<int>(plan.batch().logit_rows.size()),
-             decision.prefill.empty());
+             decision.prefill.empty(), limit_.sizes().layers * plan.AttentionSeconds());
+  if (plan.reads_apart()) ++steps_apart_;
   ++steps_;
   decode_rows_ += decision.extend_rows;
   for (const StepBuilder::NodeRows& row : plan.rows().subspan(decision.prefill.size())) {
@@ -93,6 +94,7 @@ void StepLauncher::Count(const StepDecision& decision, StepPlan& plan) {
 
 void StepLauncher::Report(Receipt& receipt) const {
   receipt.steps = steps_;
+  receipt.steps_apart = steps_apart_;
   receipt.decode_rows = decode_rows_;
   receipt.prefilled_tokens = prefilled_tokens_;
   receipt.recomputed_tokens = recomputed_tokens_;

@@ -53,7 +53,8 @@ class StepLauncher {
   std::vector<Branch> tails_;
 
   WorkLimit limit_;
-  std::int64_t steps_ = 0, decode_rows_ = 0, prefilled_tokens_ = 0, recomputed_tokens_ = 0;
+  std::int64_t steps_ = 0, steps_apart_ = 0, decode_rows_ = 0, prefilled_tokens_ = 0,
+               recomputed_tokens_ = 0;
 };
 
 }  // namespace banyan

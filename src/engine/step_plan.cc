@@ -1,14 +1,26 @@
 #include "engine/step_plan.h"
 
+#include <algorithm>
+
 #include "engine/plan_options.h"
 
 namespace banyan {
+namespace {
+
+PlanOptions OptionsOf(const EngineOptions& options, const Model::Parts& model) {
+  const ModelConfig& config = model.config;
+  const AttentionShape shape{config.heads, config.kv_heads, config.head_dim};
+  PlanOptions plan = PlanOptionsFor(options.strategy, shape, *model.kernels);
+  if (model.costs) plan.costs = model.costs->costs;
+  if (options.strategy == Strategy::kTree) plan.share_levels = options.share_levels;
+  return plan;
+}
+
+}  // namespace
 
 StepPlan::StepPlan(const EngineOptions& options, const Model::Parts& model, const Parts& parts)
     : strategy_(options.strategy),
-      share_levels_(options.share_levels),
-      config_(model.config),
-      kernels_(*model.kernels),
+      options_(OptionsOf(options, model)),
       running_(parts.running),
       memory_(parts.memory),
       skeletons_(parts.skeletons),
@@ -41,7 +53,10 @@ void StepPlan::Build(const StepDecision& decision) {
   } else {
     built_ = &builder_.Build(rows_, {}, chains);
   }
-  BuildPlan(built_->nodes, built_->batch.positions, options(), scratch_, attention_);
+  BuildPlan(built_->nodes, built_->batch.positions, options_, scratch_, attention_);
+  reads_apart_ =
+      options_.sharing == ItemSharing::kAuto &&
+      std::ranges::find(scratch_.sharing, ItemSharing::kPerStream) != scratch_.sharing.end();
 }
 
 // A node that streams of several stacks have on their paths belongs to none.
@@ -59,13 +74,6 @@ void StepPlan::MarkStacks() {
       }
     }
   }
-}
-
-PlanOptions StepPlan::options() const {
-  const AttentionShape shape{config_.heads, config_.kv_heads, config_.head_dim};
-  PlanOptions options = PlanOptionsFor(strategy_, shape, kernels_);
-  if (strategy_ == Strategy::kTree) options.share_levels = share_levels_;
-  return options;
 }
 
 // Of each branch the tail's row, or the row that ends its prompt, which several streams may share.

@@ -14,6 +14,7 @@
 #include "engine/stream_memory.h"
 #include "load/model_parts.h"
 #include "plan/build.h"
+#include "plan/cost.h"
 #include "plan/plan_scratch.h"
 
 namespace banyan {
@@ -38,16 +39,20 @@ class StepPlan {
   std::span<const StepBuilder::NodeRows> rows() const { return rows_; }
   // The rows of the logits that give the stream's next token, [branches]. False: one is missing.
   bool FindLogits(const Stream& stream, std::vector<std::int32_t>& rows) const;
-  PlanOptions options() const;
+  const PlanOptions& options() const { return options_; }
+  // Predicted, of one layer; 0: unknown.
+  double AttentionSeconds() const {
+    return SecondsOf(options_.costs, CountReading(options_.costs.form, attention_));
+  }
+  // Whether planning chose for some shared node that each stream reads it by itself.
+  bool reads_apart() const { return reads_apart_; }
   PlanStatistics Count() { return CountPlan(attention_, batch().positions, scratch_); }
 
  private:
   void MarkStacks();
 
   const Strategy strategy_;
-  const int share_levels_;
-  const ModelConfig& config_;
-  const Kernels& kernels_;
+  const PlanOptions options_;
   const RunningStreams& running_;
   const StreamMemory& memory_;
   SkeletonTurns& skeletons_;
@@ -57,6 +62,7 @@ class StepPlan {
   const BuiltStep* built_ = nullptr;
   PlanScratch scratch_;
   AttentionPlan attention_;
+  bool reads_apart_ = false;
   std::unordered_map<NodeId, int> stack_of_node_;  // stacked: of the running streams' nodes
 };
 

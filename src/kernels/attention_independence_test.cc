@@ -175,6 +175,10 @@ TEST_P(AttentionIndependence, PlansOfTheBuilderHaveTheSameBits) {
     run.Store(all.batch, Select(contents, all.keys));
     const KeyBatch rows = StepRows(tree);
     const std::vector<PlanNode> nodes = PlanNodesOf(tree);
+    AttentionCosts mixed;  // of a machine on which short nodes of few readers are read apart
+    mixed[CostTerm::kFewKey] = 2e-9;
+    mixed[CostTerm::kManyUnit] = 1e-6;
+    mixed[CostTerm::kManyPair] = 1e-9;
     for (const ItemSharing sharing :
          {ItemSharing::kPerStream, ItemSharing::kTree, ItemSharing::kStacked, ItemSharing::kAuto}) {
       for (const int max_item_rows : {64, 5}) {
@@ -184,6 +188,7 @@ TEST_P(AttentionIndependence, PlansOfTheBuilderHaveTheSameBits) {
           options.max_item_rows = max_item_rows;
           options.min_items = min_items;
           options.joining.least_rows = min_items == 0 ? 1 : 0;
+          options.costs = mixed;
           const AttentionPlan plan = BuildPlan(nodes, rows.batch.positions, options);
           const HostMatrix found = run.Step(rows.batch, plan, Select(contents, rows.keys)).out;
           ExpectSameBits(found.values, expected.values,

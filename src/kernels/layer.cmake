@@ -52,7 +52,7 @@ if(BANYAN_UNITY)
     cpu/kv_pages cpu/machine_rates cpu/packed_matrix cpu/product_tiles cpu/read_rate cpu/selection)
   banyan_group_kernels(reference reference/reference_attention reference/reference_experts
     reference/reference_kernels reference/reference_memory reference/reference_network)
-  banyan_group_kernels(shared devices experts fusion host_panels kernels low_rank page_form
+  banyan_group_kernels(shared built_in_costs devices experts fusion host_panels kernels low_rank page_form probe_costs
     units/merge_steps units/work_units)
 endif()
 

@@ -9,6 +9,7 @@
 #include "banyan/model.h"
 #include "base/sha256.h"
 #include "kernels/kernels.h"
+#include "load/planning_costs.h"
 #include "model/config.h"
 #include "model/weights.h"
 #include "text/text_parts.h"
@@ -44,12 +45,24 @@ struct Model::Parts {
   // Index in `variants`. Throws kInput for a name that there is not.
   std::int32_t VariantOf(const std::string& adapter) const;
   std::optional<MachineRates> rates;
+  std::optional<PlanningCosts> costs;
 
   // Measured at the first call.
   const MachineRates& Rates() {
     if (!rates) rates = kernels->MeasureRates();
     return *rates;
   }
+  // Found at the first call, which alone may measure them.
+  const PlanningCosts& Costs(bool measure) {
+    if (!costs) {
+      const AttentionShape shape{config.heads, config.kv_heads, config.head_dim};
+      const bool worth_it = config.layers * config.heads * config.head_dim >= kLeastMeasured;
+      costs = FindPlanningCosts(*kernels, shape, measure && worth_it, PlanningCostsFile());
+    }
+    return *costs;
+  }
+  // Layers times values of all heads: with less, no job is long enough to earn the time back.
+  static constexpr int kLeastMeasured = 2048;
 };
 
 }  // namespace banyan

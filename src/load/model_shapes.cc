@@ -21,6 +21,8 @@ struct Shape {
 
 constexpr Shape kShapes[] = {
     {"tiny", "qwen3", 2, 64, 4, 2, 16, 160, 512, 1e4, true},
+    {"smollm2-thin", "llama", 4, 576, 9, 3, 64, 1536, 4096, 1e5, true},
+    {"qwen3-8b-thin", "qwen3", 4, 4096, 32, 8, 128, 12288, 8192, 1e6, false},
     {"smollm2-135m", "llama", 30, 576, 9, 3, 64, 1536, 49152, 1e5, true},
     {"qwen3-0.6b", "qwen3", 28, 1024, 16, 8, 128, 3072, 151936, 1e6, true},
     {"qwen3-1.7b", "qwen3", 28, 2048, 16, 8, 128, 6144, 151936, 1e6, true},

@@ -121,6 +121,7 @@ class Builder {
     std::int64_t total = 0;
     for (const WorkItem& item : plan_.items) total += Work(item);
     const bool split_all = plan_.items.size() < static_cast<std::size_t>(options_.min_items);
+    if (split_all && !FewItemsAreFasterInCuts()) return;
     std::vector<WorkItem>& items = scratch_.items;
     items.clear();
     for (WorkItem item : plan_.items) {
@@ -135,6 +136,18 @@ class Builder {
       }
     }
     plan_.items.swap(items);
+  }
+
+  bool FewItemsAreFasterInCuts() const {
+    const ReadingForm& form = options_.costs.form;
+    ReadingCounts groups, cuts;
+    groups.rows = cuts.rows = static_cast<std::int64_t>(positions_.size());
+    for (const WorkItem& item : plan_.items) {
+      const std::int64_t rows = item.row_end - item.row_begin, keys = item.key_end - item.key_begin;
+      groups.Add(form, rows, keys, 1);
+      cuts.Add(form, rows, keys, (keys + kCutKeys - 1) / kCutKeys);
+    }
+    return FasterInCuts(options_.costs, groups, cuts);
   }
 
   void Join() {

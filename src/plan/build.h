@@ -5,8 +5,8 @@
 #include <span>
 #include <vector>
 
+#include "plan/attention_costs.h"
 #include "plan/attention_plan.h"
-#include "plan/cost.h"
 #include "plan/joining.h"
 
 namespace banyan {
@@ -39,17 +39,18 @@ enum class ItemSharing {
   kPerStream,  // flat and paged: every run of own rows reads its path by itself
   kTree,       // all readers of a node read it together
   kStacked,    // all rows of a stack meet all keys of the stack, under the mask
-  kAuto,       // per node, kPerStream or kTree, whichever costs less
+  kAuto,       // per node, kPerStream or kTree: kTree unless the other is clearly faster
 };
 
 struct PlanOptions {
   ItemSharing sharing = ItemSharing::kTree;
   int share_levels = 0;    // kTree: only nodes of the first N levels are shared; 0 = all
   int max_item_rows = 64;  // an item's rows are split into blocks of at most this many
-  // Work for this many hands: all groups are split into cuts when there would be fewer items, else
-  // those groups that alone are more than 1.5/min_items of the work. The bits stay the same.
+  // Work for this many hands: all groups are split into cuts when there would be fewer items
+  // (unless the costs speak against it), else those groups that alone are more than 1.5/min_items
+  // of the work. The bits stay the same.
   int min_items = 1;
-  ItemCosts costs = {};          // kAuto: what decides
+  AttentionCosts costs = {};     // kAuto: what decides; all zero: kTree
   GroupJoining joining = {};     // items of several groups, where the kernels like them
   ParallelContext context = {};  // of the nodes, which are those of the plan's spans
 };

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "plan/cost.h"
 #include "plan/plan_scratch.h"
 #include "support/plan_forest.h"
 
@@ -329,8 +330,11 @@ TEST(BuildPlan, AutoSharesWhereSharingCostsLess) {
   PlanOptions options{.sharing = ItemSharing::kAuto};
   EXPECT_EQ(Items(Plan(forest, options)), Items(Plan(forest, shared)));
 
-  // Any two rows cost a tile of eight, one row three, memory nothing: three rows are worth it.
-  options.costs = {.per_item = 0, .per_key = 0, .per_pair = 1, .per_row_pair = 3, .row_tile = 8};
+  // An item of several rows costs as much as 500 keys: the second node's 200 keys for two rows are
+  // not worth it.
+  options.costs[CostTerm::kFewKey] = 10;
+  options.costs[CostTerm::kManyUnit] = 5000;
+  options.costs[CostTerm::kManyKey] = 10;
   EXPECT_THAT(Items(Plan(forest, options)),
               ElementsAre("rows 0-3 x 0[0-1024]", "rows 0-3 x 0[1024-1500]", "rows 0-1 x 1[0-200]",
                           "rows 1-2 x 1[0-200]", "rows 1-2 x 3[0-130]", "rows 2-3 x 4[0-100]",

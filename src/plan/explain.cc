@@ -6,6 +6,7 @@
 #include <iterator>
 #include <vector>
 
+#include "plan/reading_choice.h"
 #include "plan/sharing.h"
 
 namespace banyan {
@@ -25,6 +26,8 @@ const char* Reading(ItemSharing sharing, const NodeReaders& readers) {
   return sharing == ItemSharing::kTree ? "together" : "apart";
 }
 
+bool KnowsCosts(const PlanOptions& options) { return options.costs.seconds != CostTerms{}; }
+
 double Ratio(std::int64_t a, std::int64_t b) {
   return b == 0 ? 1.0 : static_cast<double>(a) / static_cast<double>(b);
 }
@@ -32,6 +35,26 @@ double Ratio(std::int64_t a, std::int64_t b) {
 std::string Time(double seconds) {
   return seconds < 1e-3 ? fmt::format("{:.1f} us", seconds * 1e6)
                         : fmt::format("{:.2f} ms", seconds * 1e3);
+}
+
+// Both ways to read a node, in microseconds of one worker.
+std::string BothWays(const StepNodes& step, std::size_t node, const PlanOptions& options) {
+  const NodeReaders& readers = step.readers.nodes[node];
+  if (readers.run_end - readers.run_begin < 2 || !KnowsCosts(options)) return {};
+  const NodeSeconds seconds = SecondsOfNode(step, node, options);
+  return fmt::format(" ({:.1f} us of work together, {:.1f} apart)", seconds.together * 1e6,
+                     seconds.apart * 1e6);
+}
+
+// All ways to read the step.
+std::string AllWays(const StepNodes& step, const AttentionPlan& plan, const PlanOptions& options) {
+  if (!KnowsCosts(options)) return {};
+  const ReadingSeconds seconds = SecondsOfStep(step, options);
+  return fmt::format(
+      "attention of one layer: {} predicted; {} if shared nodes are read together, {} apart, {} "
+      "each as it costs less\n",
+      Time(SecondsOf(options.costs, CountReading(options.costs.form, plan))),
+      Time(seconds.together), Time(seconds.apart), Time(seconds.mixed));
 }
 
 }  // namespace
@@ -42,6 +65,7 @@ std::string ExplainPlan(const AttentionPlan& plan, std::span<const PlanNode> nod
   FindReaders(nodes, static_cast<std::int32_t>(positions.size()), readers);
   std::vector<ItemSharing> sharing;
   ChooseSharing(nodes, positions, readers, options, sharing);
+  const StepNodes step{nodes, positions, readers};
   struct Reads {
     std::int64_t items = 0, keys = 0;
   };
@@ -60,10 +84,10 @@ std::string ExplainPlan(const AttentionPlan& plan, std::span<const PlanNode> nod
     const PlanNode& node = nodes[i];
     if (node.parent >= 0) depth[i] = depth[node.parent] + 1;
     const std::string name = fmt::format("{:{}}{}", "", 2 * std::min(depth[i], 5), i);
-    fmt::format_to(out, "{:<16}{:>7}{:>9}{:>12}{:>12}{:>7}{:>10}  {}\n", name, node.length,
+    fmt::format_to(out, "{:<16}{:>7}{:>9}{:>12}{:>12}{:>7}{:>10}  {}{}\n", name, node.length,
                    node.first_position, Rows({node.row_begin, node.row_end}),
                    Rows(readers.nodes[i].rows), reads[i].items, reads[i].keys,
-                   Reading(sharing[i], readers.nodes[i]));
+                   Reading(sharing[i], readers.nodes[i]), BothWays(step, i, options));
   }
   if (nodes.size() > kMaxNodes) {
     fmt::format_to(out, "... and {} more nodes\n", nodes.size() - kMaxNodes);
@@ -75,7 +99,7 @@ std::string ExplainPlan(const AttentionPlan& plan, std::span<const PlanNode> nod
                  count.rows, count.items, count.partials, count.keys_read, count.keys_unique,
                  Ratio(count.keys_read, count.keys_unique), count.pairs_computed,
                  count.pairs_visible, Ratio(count.pairs_computed, count.pairs_visible));
-  return text;
+  return text + AllWays(step, plan, options);
 }
 
 std::string ExplainCost(const PlanStatistics& plan, double logit_rows, const ModelSizes& model,

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "plan/batch.h"
+#include "plan/reading_choice.h"
 
 namespace banyan {
 
@@ -24,22 +25,6 @@ void CheckNode(std::span<const PlanNode> nodes, const PlanNode& node) {
   const std::int32_t phase = parent.stretch_phase + parent.length / kCutKeys;
   BANYAN_CHECK((phase - node.stretch_phase) % kCutsPerStretch == 0);
   BANYAN_CHECK(node.first_position >= parent.first_position + parent.length);
-}
-
-// Cost of `rows` reading the node together, in blocks as BuildPlan makes them.
-double CostOfReading(const PlanNode& node, std::span<const std::int32_t> positions, RowRange rows,
-                     const PlanOptions& options) {
-  double cost = 0;
-  for (std::int32_t begin = rows.begin; begin < rows.end;) {
-    const RowRange block{begin, begin + std::min(options.max_item_rows, rows.end - begin)};
-    // Whole groups and a rest; where exactly the cuts lie hardly changes the cost.
-    const std::int32_t keys = VisibleKeys(node, positions, block);
-    const std::int32_t groups = keys / kGroupKeys, rest = keys % kGroupKeys;
-    cost += groups * ItemCost(options.costs, block.size(), kGroupKeys);
-    if (rest > 0) cost += ItemCost(options.costs, block.size(), rest);
-    begin = block.end;
-  }
-  return cost;
 }
 
 }  // namespace
@@ -97,20 +82,13 @@ void ChooseSharing(std::span<const PlanNode> nodes, std::span<const std::int32_t
       case ItemSharing::kStacked:
         if (nodes[i].stack < 0) chosen[i] = ItemSharing::kTree;
         break;
-      case ItemSharing::kAuto: {
+      case ItemSharing::kAuto:
         chosen[i] = ItemSharing::kTree;
-        if (reader.run_end - reader.run_begin < 2) break;
-        double apart = 0;
-        for (std::int32_t run = reader.run_begin; run < reader.run_end; ++run) {
-          apart += CostOfReading(nodes[i], positions, readers.runs[run], options);
-        }
-        if (apart < CostOfReading(nodes[i], positions, reader.rows, options)) {
-          chosen[i] = ItemSharing::kPerStream;
-        }
         break;
-      }
     }
   }
+  if (options.sharing != ItemSharing::kAuto) return;
+  ChooseReading({nodes, positions, readers}, options, chosen);
 }
 
 std::vector<RowRange> FindStackRows(std::span<const PlanNode> nodes, const StepReaders& readers) {

@@ -83,6 +83,21 @@ done = bench("attention", "--only", "documents x 9", "--heads", "2", "--kv-heads
 check(done.returncode == 0 and "32 documents x 9" in done.stdout and "prefill" not in done.stdout.split("\n\n")[1],
       f"attention alone: {done.stdout}{done.stderr}")
 
+done = bench("attention", "3 streams | 40, 8 tokens", "--costs", "--heads", "2", "--kv-heads", "1", "--head-dim", "16", "--runs", "1")
+check(done.returncode == 0 and "\ncosts: step " in done.stdout and "| predicted |" in done.stdout, f"costs of attention: {done.stdout}{done.stderr}")
+
+found = figures("grid", "--shape", "tiny", "--forests", "5", "--minutes", "0.2", "--no-measure-costs")
+check(0 < found["measured"] <= found["forests"] == 5 and len(found["cells"]) == found["measured"], f"a grid of forests: {found}")
+for cell in found["cells"]:
+    check(set(cell["seconds"]) == {"auto", "tree", "paged"} and cell["best"] in ("tree", "paged"), f"a forest's strategies: {cell}")
+    check(cell["rounds"] >= 1 and cell["auto_over_best"] > 0 and cell["steps_apart"] <= cell["steps"], f"a forest's figures: {cell}")
+    check(cell["predicted_seconds"] > 0, f"a prediction: {cell}")
+check(found["worst"] == max(cell["auto_over_best"] for cell in found["cells"]), "the worst of a grid")
+done = bench("grid", "--shape", "tiny", "--forests", "1", "--minutes", "0.05", "--strategies", "tree")
+check(done.returncode == 0 and "1 of 1 forests; auto / best fixed at worst " in done.stdout, f"a grid's summary: {done.stdout}{done.stderr}")
+done = bench("grid", "--shape", "tiny", "--strategies", "auto")
+check(done.returncode == 2 and "no fixed one" in done.stderr, f"a grid without fixed strategies: {done.stderr}")
+
 root = pathlib.Path(__file__).resolve().parents[2]
 with tempfile.NamedTemporaryFile("wb", suffix=".txt") as file:
     file.write("The ferry leaves at 7:45.\n\nÉté in Paris\n".encode())

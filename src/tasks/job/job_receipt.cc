@@ -46,6 +46,15 @@ double Share(std::int64_t part, std::int64_t whole) {
 // Three digits after the point are enough for a time, and read better.
 double Rounded(double value) { return std::round(value * 1000.0) / 1000.0; }
 
+double StepSeconds(const Receipt& engine) {
+  return engine.decode_step_seconds + engine.prefill_step_seconds;
+}
+// -0.1: a tenth too little was predicted.
+double PredictionError(const Receipt& engine) {
+  const double seconds = StepSeconds(engine);
+  return seconds > 0.0 ? engine.predicted_seconds / seconds - 1.0 : 0.0;
+}
+
 std::string EndName(JobEnd end) {
   switch (end) {
     case JobEnd::kComplete:
@@ -127,6 +136,11 @@ std::string JobReceipt::ToText() const {
     line("limit", fmt::format("{:.1f} % of what the machine's measured rates allow",
                               100.0 * engine.limit_seconds / seconds));
   }
+  if (engine.predicted_seconds > 0.0) {
+    line("predicted",
+         fmt::format("{} for steps that took {} ({:+.0f} %)", Duration(engine.predicted_seconds),
+                     Duration(StepSeconds(engine)), 100.0 * PredictionError(engine)));
+  }
   line("engine", fmt::format("{}, {}, strategy {}, {}", backend, precision, strategy,
                              Plural(engine.steps, "step")));
   line("answers", answers_hash);
@@ -164,7 +178,7 @@ std::string JobReceipt::ToJson() const {
                      {"plan", Rounded(engine.plan_seconds)},
                      {"forward", Rounded(engine.forward_seconds)},
                      {"choose", Rounded(engine.choose_seconds)},
-                     {"steps", Rounded(engine.decode_step_seconds + engine.prefill_step_seconds)},
+                     {"steps", Rounded(StepSeconds(engine))},
                      {"output", Rounded(output_seconds)}};
   json["first_token_seconds"] = {{"median", Rounded(engine.first_token_median)},
                                  {"p99", Rounded(engine.first_token_p99)}};
@@ -178,7 +192,12 @@ std::string JobReceipt::ToJson() const {
   const bool known = engine.limit_seconds > 0.0 && seconds > 0.0;
   json["fraction_of_limit"] =
       known ? OrderedJson(Rounded(engine.limit_seconds / seconds)) : OrderedJson();
+  const bool predicted = engine.predicted_seconds > 0.0 && StepSeconds(engine) > 0.0;
+  json["prediction"] = predicted ? OrderedJson({{"seconds", Rounded(engine.predicted_seconds)},
+                                                {"error", Rounded(PredictionError(engine))}})
+                                 : OrderedJson();
   json["steps"] = engine.steps;
+  json["steps_apart"] = engine.steps_apart;
   json["streams"] = engine.streams;
   json["model"] = model;
   json["fingerprint"] = fingerprint;

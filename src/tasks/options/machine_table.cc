@@ -142,6 +142,13 @@ const OptionTable<EngineOptions>& EngineTable() {
              .Range(-1, 1)
              .Unit("steps")
              .Doors(kOwnMachine),
+         EngineRow::Flag("measure_costs", &EngineOptions::measure_costs,
+                         "Plan with built-in costs of attention instead of those of this machine, "
+                         "which are measured once and kept in the cache folder")
+             .Elsewhere("auto: plan with this machine's costs of attention, which are measured "
+                        "once and kept in the cache folder, instead of built-in ones")
+             .Style(CommandStyle::kOnlyNo)
+             .Doors(kOwnMachine),
          EngineRow::Flag("replay", &EngineOptions::replay,
                          "Launch the kernels of every step one by one, for comparison")
              .Elsewhere("A device may record steps that repeat and launch them as a whole")

@@ -1,0 +1,108 @@
+#include "load/planning_costs.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <cmath>
+#include <fstream>
+#include <sstream>
+
+#include "banyan/version.h"
+#include "base/cache_directory.h"
+#include "base/decision_file.h"
+#include "base/error.h"
+#include "kernels/built_in_costs.h"
+#include "kernels/probe_costs.h"
+
+namespace banyan {
+namespace {
+
+// Changes whenever kernels or the model of their costs do.
+constexpr const char* kFormat = "attention costs 1, banyan " BANYAN_VERSION;
+
+// The processor's name, or the numbers that stand for it.
+std::string Processor() {
+  std::ifstream file("/proc/cpuinfo");
+  std::string line, numbers;
+  while (std::getline(file, line)) {
+    const size_t colon = line.find(": ");
+    if (colon == std::string::npos) continue;
+    if (line.starts_with("model name")) return line.substr(colon + 2);
+    if (line.starts_with("CPU implementer") || line.starts_with("CPU part")) {
+      numbers += (numbers.empty() ? "cpu " : " ") + line.substr(colon + 2);
+    }
+    if (line.starts_with("CPU part")) return numbers;
+  }
+  return "processor";
+}
+
+}  // namespace
+
+std::string PlanningCostsKey(const Kernels& kernels, const AttentionShape& shape) {
+  const KernelOptions& options = kernels.options();
+  std::string key = fmt::format(
+      "{} | {} | {} {} {} | {} {}", kernels.name(), kernels.asynchronous() ? "" : Processor(),
+      shape.heads, shape.kv_heads, shape.head_dim,
+      options.precision == Precision::kF32 ? "f32" : "mixed", static_cast<int>(options.kv_type));
+  for (char& c : key) {
+    if (c == '\t' || c == '\n' || c == '\r') c = ' ';
+  }
+  return key;
+}
+
+void KeepPlanningCosts(const std::filesystem::path& file, const std::string& key,
+                       const CostTerms& seconds) {
+  DecisionFile(file, kFormat).Keep(key, TextOfCosts(seconds));
+}
+
+std::filesystem::path PlanningCostsFile() {
+  const std::filesystem::path cache = CacheDirectory();
+  return cache.empty() ? cache : cache / "attention-costs.txt";
+}
+
+std::string TextOfCosts(const CostTerms& seconds) {
+  return fmt::format("{:.6g}", fmt::join(seconds, " "));
+}
+
+std::optional<CostTerms> CostsOfText(const std::string& text) {
+  std::istringstream numbers(text);
+  CostTerms seconds{};
+  for (double& term : seconds) {
+    if (!(numbers >> term) || !std::isfinite(term) || term < 0.0 || term > 1.0) return std::nullopt;
+  }
+  std::string more;
+  if (numbers >> more) return std::nullopt;
+  return seconds;
+}
+
+PlanningCosts FindPlanningCosts(Kernels& kernels, const AttentionShape& shape, bool measure,
+                                const std::filesystem::path& file) {
+  PlanningCosts found{BuiltInCosts(kernels, shape), "built in"};
+  if (found.costs.seconds == CostTerms{}) return found;
+  const std::string key = PlanningCostsKey(kernels, shape);
+  if (const auto text = DecisionFile(file, kFormat).Find(key)) {
+    if (const auto seconds = CostsOfText(*text)) {
+      found.costs.seconds = *seconds;
+      found.source = "measured before, kept in " + file.string();
+      return found;
+    }
+    found.source = "built in; " + file.string() + " has others that cannot be read";
+  }
+  if (!measure) return found;
+  try {
+    const ProbedCosts probed = ProbeCosts(kernels, shape);
+    if (!probed.trusted) {
+      found.source = "built in; a measurement is not to be trusted: " + probed.why_not;
+      return found;
+    }
+    found.costs = probed.costs;
+    found.source = "measured now";
+    KeepPlanningCosts(file, key, probed.costs.seconds);
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kLimit) throw;
+    found.source = "built in; there was no memory to measure others";
+  }
+  return found;
+}
+
+}  // namespace banyan

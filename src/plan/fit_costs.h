@@ -1,0 +1,21 @@
+// The factors of AttentionCosts that explain measured times best.
+#pragma once
+
+#include <span>
+
+#include "plan/attention_costs.h"
+
+namespace banyan {
+
+struct MeasuredReading {
+  ReadingCounts counts;
+  double seconds = 0.0;  // > 0
+};
+
+// Least squares of relative errors; no factor is negative. Terms that no measurement has stay 0.
+AttentionCosts FitCosts(const ReadingForm& form, std::span<const MeasuredReading> measured);
+
+// The largest |predicted / measured - 1|.
+double WorstError(const AttentionCosts& costs, std::span<const MeasuredReading> measured);
+
+}  // namespace banyan
