@@ -8,8 +8,7 @@
 //   cuda_times --coded [ROWS...]      the products in 8 bits, by every kernel and tile
 //   cuda_times --experts [ROWS...]    the experts of a layer of the qwen3-30b-a3b shape
 //   cuda_times --decisions MODEL... > FILE      the table of decisions about products that ships
-//   for
-//                           this device; without a model those of all that it knows
+//                           for this device; without a model those of all that it knows
 //   cuda_times --check      compares our kernels for few and for many rows with the plain chain on
 //                           ugly shapes
 #include <fmt/format.h>
@@ -23,8 +22,8 @@
 
 #include "base/error.h"
 #include "cuda_times_coded.h"
-#include "cuda_times_experts.h"
 #include "cuda_times_decisions.h"
+#include "cuda_times_experts.h"
 #include "cuda_times_layer.h"
 #include "cuda_times_step.h"
 #include "kernels/cuda/products/few_rows.h"

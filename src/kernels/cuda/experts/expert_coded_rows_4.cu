@@ -11,8 +11,10 @@ void MultiplyManyCodedExpertRows4(cudaStream_t stream, const ExpertRoutes& route
       return Launch<CodedSlabs<CompactForm::kQ4_0>>(stream, routes, product, start);
     case CompactForm::kQ4_K:
       return Launch<CodedSlabs<CompactForm::kQ4_K>>(stream, routes, product, start);
-    default:
+    case CompactForm::kMXFP4:
       return Launch<CodedSlabs<CompactForm::kMXFP4>>(stream, routes, product, start);
+    default:
+      return MultiplyManyCodedExpertRows5(stream, routes, product, start);
   }
 }
 

@@ -285,6 +285,12 @@ void MultiplyFewExpertRows(cudaStream_t stream, const ExpertRoutes& routes,
       return LaunchCoded<CompactForm::kQ6_K>(stream, call, tiles);
     case CompactForm::kMXFP4:
       return LaunchCoded<CompactForm::kMXFP4>(stream, call, tiles);
+    case CompactForm::kQ4_1:
+      return LaunchCoded<CompactForm::kQ4_1>(stream, call, tiles);
+    case CompactForm::kQ5_K:
+      return LaunchCoded<CompactForm::kQ5_K>(stream, call, tiles);
+    case CompactForm::kIQ4_NL:
+      return LaunchCoded<CompactForm::kIQ4_NL>(stream, call, tiles);
   }
 }
 
