@@ -47,7 +47,8 @@ struct PlanOptions {
   int share_levels = 0;    // kTree: only nodes of the first N levels are shared; 0 = all
   int max_item_rows = 64;  // an item's rows are split into blocks of at most this many
   // Work for this many hands: all groups are split into cuts when there would be fewer items, else
-  // those groups that alone are more than 1.5/min_items of the work. The bits stay the same.
+  // those groups that alone are more than 1.5/min_items of the work. Where all items have many
+  // rows, only if the times of `joining` say that cuts are done sooner. The bits stay the same.
   int min_items = 1;
   ItemCosts costs = {};          // kAuto: what decides
   GroupJoining joining = {};     // items of several groups, where the kernels like them
