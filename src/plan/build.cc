@@ -115,9 +115,34 @@ class Builder {
     items.push_back(item);
   }
 
+  // Whether single cuts could be done sooner. Items of few rows could: they wait for memory. Tasks
+  // of many rows take time beside their cuts; workers take the longest first and end together but
+  // for a part of the last of them.
+  bool SoonerInCuts() const {
+    const GroupJoining& joining = options_.joining;
+    if (joining.least_rows == 0) return true;
+    std::int64_t cuts = 0, longest = 0;
+    for (const WorkItem& item : plan_.items) {
+      if (item.row_end - item.row_begin < joining.least_rows) return true;
+      const std::int64_t count = (item.key_end - item.key_begin + kCutKeys - 1) / kCutKeys;
+      cuts += count;
+      longest = std::max(longest, count);
+    }
+    const auto work = [&](std::int64_t items, std::int64_t cuts_of_all) {
+      return static_cast<double>(cuts_of_all) * joining.times.cut +
+             static_cast<double>(items) * joining.times.item;
+    };
+    const auto time = [&](std::int64_t items, std::int64_t longest_cuts) {
+      const double last = work(1, longest_cuts);
+      const double shared = work(items, cuts) * joining.kv_heads / joining.workers;
+      return std::max(last, shared + last / 4);
+    };
+    return time(cuts, 1) < time(static_cast<std::int64_t>(plan_.items.size()), longest);
+  }
+
   // Splits items of several cuts where PlanOptions::min_items asks for it.
   void SplitGroups() {
-    if (options_.min_items <= 1) return;
+    if (options_.min_items <= 1 || !SoonerInCuts()) return;
     std::int64_t total = 0;
     for (const WorkItem& item : plan_.items) total += Work(item);
     const bool split_all = plan_.items.size() < static_cast<std::size_t>(options_.min_items);

@@ -46,9 +46,9 @@ struct PlanOptions {
   ItemSharing sharing = ItemSharing::kTree;
   int share_levels = 0;    // kTree: only nodes of the first N levels are shared; 0 = all
   int max_item_rows = 64;  // an item's rows are split into blocks of at most this many
-  // Work for this many hands: all groups are split into cuts when there would be fewer items
-  // (unless the costs speak against it), else those groups that alone are more than 1.5/min_items
-  // of the work. The bits stay the same.
+  // Work for this many hands: all groups are split into cuts when there would be fewer items, else
+  // those groups that alone are more than 1.5/min_items of the work. Not where the costs, or for
+  // items of many rows the times of `joining`, say that cuts are done later. The bits stay the same.
   int min_items = 1;
   AttentionCosts costs = {};     // kAuto: what decides; all zero: kTree
   GroupJoining joining = {};     // items of several groups, where the kernels like them

@@ -360,6 +360,26 @@ TEST(BuildPlan, OneStreamHasOnePlan) {
   }
 }
 
+// A prompt in blocks of 32 rows on 132 workers, 8 KV heads: 16 blocks of up to four cuts are one
+// round of tasks, their 40 cuts would be three; but the 12 cuts of 8 blocks are one round of
+// shorter tasks.
+TEST(BuildPlan, ManyRowsAreSplitIntoCutsOnlyWhereThatIsSooner) {
+  const GroupJoining joining{.least_rows = 5,
+                             .kv_heads = 8,
+                             .workers = 132,
+                             .times = {.cut = 2.0f, .item = 5.0f, .page = 0.15f}};
+  const auto items = [&](int rows, const GroupJoining& times) {
+    PlanForest forest;
+    forest.Add({.length = rows, .own_rows = rows});
+    return Plan(forest, {.max_item_rows = 32, .min_items = 17, .joining = times}).items.size();
+  };
+  EXPECT_EQ(items(512, joining), 16u);
+  EXPECT_EQ(items(512, {}), 40u);
+  EXPECT_EQ(items(544, joining), 17u);
+  EXPECT_EQ(items(256, joining), 12u);
+  EXPECT_EQ(items(256, {}), 12u);
+}
+
 // How encoders see a text from both sides (model/encoder_forward.cc).
 TEST(BuildPlan, RowsThatStandBehindAllKeysOfTheirTextSeeEveryOne) {
   std::vector<PlanNode> nodes;
