@@ -211,7 +211,8 @@ StepReport StepBench::Measure(const StepTask& task) {
     kernels.MatMulAdd(inner, *w.down, w.down_bias.get(), other, x);
   });
   if (config.experts.count > 0) {
-    const std::vector<TensorGroup> groups = {ExpertTensorsFor(config, rows)};
+    const std::vector<TensorGroup> groups = {
+        ExpertTensorsFor(config, rows, ExpertStretch(kernels))};
     const std::vector<Tensor> tensors = kernels.NewTensorGroups(groups)[0];
     const ExpertScratch scratch{tensors[1], tensors[2], tensors[3], tensors[4]};
     Tensor chosen = tensors[0];

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/machine_limits.h"
+#include "model/forward.h"
 
 namespace banyan {
 namespace {
@@ -52,10 +53,12 @@ std::int64_t BytesBesideActivations(const Model::Parts& model, const EngineMemor
   const ModelConfig& config = model.config;
   constexpr std::int64_t kWorkspaces = std::int64_t{1} << 30;
   const std::int64_t logits = std::int64_t{memory.logit_rows} * config.vocab_size * 4;
-  // The 16-bit form of what lies between the products of experts.
+  // The 16-bit forms of what lies before and between the products of experts.
   const std::int64_t slots =
-      std::min<std::int64_t>(memory.batch_rows, kExpertRows) * config.experts.rule.chosen;
-  const std::int64_t experts = 2 * slots * config.experts.inner_size;
+      std::min<std::int64_t>(memory.batch_rows, ExpertStretch(*model.kernels)) *
+      config.experts.rule.chosen;
+  const std::int64_t inner = config.experts.inner_size;
+  const std::int64_t experts = inner == 0 ? 0 : 2 * slots * (config.hidden_size + inner);
   return memory.batch_rows * BytesOfRow(config, model.kernels->options()) + logits + experts +
          kWorkspaces;
 }

@@ -14,10 +14,15 @@ AttentionShape ShapeOfLayer(const ModelConfig& config, int layer) {
           attention.window, config.attention_scale, attention.rope};
 }
 
-TensorGroup ExpertTensorsFor(const ModelConfig& config, std::int64_t rows) {
+std::int64_t ExpertStretch(const Kernels& kernels) {
+  constexpr std::int64_t kRowsOnDevice = 2048;
+  return kernels.asynchronous() ? kRowsOnDevice : kExpertRows;
+}
+
+TensorGroup ExpertTensorsFor(const ModelConfig& config, std::int64_t rows, std::int64_t stretch) {
   const ExpertsConfig& experts = config.experts;
   if (experts.count == 0) return {};
-  const std::int64_t slots = std::min(rows, kExpertRows) * experts.rule.chosen;
+  const std::int64_t slots = std::min(rows, stretch) * experts.rule.chosen;
   return {{rows, experts.count},
           {slots, config.hidden_size},
           {slots, 2 * std::int64_t{experts.inner_size}},
@@ -53,7 +58,7 @@ ForwardPass::ForwardPass(const ModelConfig& config, const ModelWeights& weights,
        {max_logit_rows, config.heads * dim}},
       {{rows, 2 * ffn}, {rows, ffn}},
       {{max_logit_rows, config.vocab_size}},
-      ExpertTensorsFor(config, rows),
+      ExpertTensorsFor(config, rows, ExpertStretch(kernels)),
   };
   const auto blocks = kernels.NewTensorGroups(within);
   qkv_ = blocks[0][0];

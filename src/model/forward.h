@@ -17,8 +17,10 @@ struct ForwardOptions {
 };
 
 // Memory for a step's rows on their way through experts: the router's scores [rows, experts], then
-// the tensors of ExpertScratch. Empty without experts.
-TensorGroup ExpertTensorsFor(const ModelConfig& config, std::int64_t rows);
+// the tensors of ExpertScratch for `stretch` of them at a time. Empty without experts.
+TensorGroup ExpertTensorsFor(const ModelConfig& config, std::int64_t rows, std::int64_t stretch);
+// Rows that go through experts at a time: on a device, enough for its products of many rows.
+std::int64_t ExpertStretch(const Kernels& kernels);
 
 // How the rows of a layer attend, without sinks.
 AttentionShape ShapeOfLayer(const ModelConfig& config, int layer);

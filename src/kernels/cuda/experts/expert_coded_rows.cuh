@@ -8,10 +8,11 @@
 
 namespace banyan::cuda::expert_many {
 
-// 128 columns of four slabs: row tile 8 slab + 4 group + warp is that warp's.
+// 64 columns of two slabs: row tile 4 slab + warp is that warp's.
 template <CompactForm kForm>
 struct CodedSlabs {
-  static constexpr int kColumns = 2 * kBoxColumns;
+  static constexpr bool kEverySize = false;
+  static constexpr int kColumns = kBoxColumns;
   static constexpr int kRowTiles = kBlockRows / kTileRows;
   static constexpr int kAlong = kColumns / kTileColumns<kForm>;
   static constexpr int kTileRecords = 8 * Form<kForm>::kRecordBytes;
@@ -30,61 +31,57 @@ struct CodedSlabs {
                               std::uint64_t& barrier, std::uint64_t policy) {
     const int lane = static_cast<int>(threadIdx.x) % 32;
     if (lane >= kRowTiles) return;
-    const int slab = lane / 8, group = lane / 4 % 2, warp = lane % 4;
+    const int slab = lane / 4, warp = lane % 4;
     const ExpertMatrixPart& part =
         (call.up != nullptr && slab == 1 ? call.up : call.experts)[item.tile.expert];
     const int tiles = TilesOf(call), first = chunk * kAlong, count = min(kAlong, tiles - first);
     const int last = (static_cast<int>(call.end.rows) + kTileRows - 1) / kTileRows - 1;
-    const int row_tile = min(FirstRow(call, item.block, group, slab) / kTileRows + warp, last);
+    const int row_tile = min(item.FirstRow(call, slab) / kTileRows + warp, last);
     const std::int64_t at = static_cast<std::int64_t>(row_tile) * tiles + first;
     CopyBulk(to + lane * kCodes, static_cast<const std::uint8_t*>(part.weights) + at * kTileBytes,
              count * kTileBytes, barrier, policy);
     CopyBulk(to + kRowTiles * kCodes + lane * kRecords, part.records + at * kTileRecords,
              count * kTileRecords, barrier, policy);
   }
-  // 64 columns at a time: first the fragments, then their products. (The compiler would not let the
-  // products of one step run while the fragments of the next are made; the other group's do.)
+  // First the fragments, then their products. (The compiler would not let the
+  // products of one step run while the fragments of the next are made; those of the other block
+  // do.)
   template <int kTiles>
   __device__ static void Multiply(const unsigned char* x_bytes, const unsigned char* w_bytes,
-                                  int group, int left, Sums<kTiles>& sums) {
+                                  int /*left*/, Sums<kTiles>& sums) {
     constexpr int kSteps = kBoxColumns / 16;
     const int warp = static_cast<int>(threadIdx.x) / 32 % 4;
     const int lane = static_cast<int>(threadIdx.x) % 32;
     const SwizzledOperand x(x_bytes);
-#pragma unroll 1
-    for (int box = 0; box < kColumns / kBoxColumns; ++box) {
-      if (box * kBoxColumns >= left) break;
-      std::uint32_t w[kSlabs][kSteps][4];
+    std::uint32_t w[kSlabs][kSteps][4];
+#pragma unroll
+    for (int slab = 0; slab < kSlabs; ++slab) {
+      const int row_tile = 4 * slab + warp;
+#pragma unroll
+      for (int tile = 0; tile < kAlong; ++tile) {
+        const uint4 four = *reinterpret_cast<const uint4*>(w_bytes + row_tile * kCodes +
+                                                           tile * kTileBytes + lane * 16);
+        const std::uint32_t words[4] = {four.x, four.y, four.z, four.w};
+        const std::uint8_t* record = w_bytes + kRowTiles * kCodes + row_tile * kRecords +
+                                     tile * kTileRecords + lane / 4 * Form<kForm>::kRecordBytes;
+#pragma unroll
+        for (int step = 0; step < kTileSteps<kForm>; ++step) {
+          FragmentAt<kForm>(words, record, step, w[slab][tile * kTileSteps<kForm> + step]);
+        }
+      }
+    }
+    FenceProducts();
+#pragma unroll
+    for (int step = 0; step < kSteps; ++step) {
 #pragma unroll
       for (int slab = 0; slab < kSlabs; ++slab) {
-        const int row_tile = 8 * slab + 4 * group + warp;
-#pragma unroll
-        for (int i = 0; i < kSteps / kTileSteps<kForm>; ++i) {
-          const int tile = box * (kSteps / kTileSteps<kForm>)+i;
-          const uint4 four = *reinterpret_cast<const uint4*>(w_bytes + row_tile * kCodes +
-                                                             tile * kTileBytes + lane * 16);
-          const std::uint32_t words[4] = {four.x, four.y, four.z, four.w};
-          const std::uint8_t* record = w_bytes + kRowTiles * kCodes + row_tile * kRecords +
-                                       tile * kTileRecords + lane / 4 * Form<kForm>::kRecordBytes;
-#pragma unroll
-          for (int step = 0; step < kTileSteps<kForm>; ++step) {
-            FragmentAt<kForm>(words, record, step, w[slab][i * kTileSteps<kForm> + step]);
-          }
-        }
+        ExpertWgmma(sums[slab], w[slab][step], x.At(step * 32));
       }
-      FenceProducts();
-#pragma unroll
-      for (int step = 0; step < kSteps; ++step) {
-#pragma unroll
-        for (int slab = 0; slab < kSlabs; ++slab) {
-          ExpertWgmma(sums[slab], w[slab][step], x.At(box * kTiles * 8 * kRowBytes + step * 32));
-        }
-      }
-      CommitProducts();
-      WaitForProducts();
-      Pin(sums[0]);
-      Pin(sums[1]);
     }
+    CommitProducts();
+    WaitForProducts();
+    Pin(sums[0]);
+    Pin(sums[1]);
   }
 #endif
 };

@@ -10,9 +10,11 @@
 namespace banyan::cuda {
 namespace {
 
-constexpr int kWarps = 4, kRows = kFewExpertRows;
-constexpr int kColumns = 128;         // of a stage
-constexpr int kRingBytes = 24 << 10;  // of a warp, about: two blocks on a multiprocessor
+constexpr int kWarps = 2, kRows = kFewExpertRows;
+constexpr int kColumns = 256;                     // of a stage
+constexpr int kRingBytes = kColumns / 64 * 9216;  // of a warp: six warps on a multiprocessor
+constexpr int kPieces = kColumns / 8;             // of 16 bytes in a row
+constexpr int kAtOnce = 32 / kPieces;             // rows that a warp copies with one instruction
 static_assert(kRows == 8, "one column tile of the matrix instruction");
 
 struct FewCall {
@@ -33,27 +35,27 @@ template <bool kGated>
 struct PlainUnit {
   static constexpr int kTiles = 1, kBytes = 16 * kColumns * 2;
   static constexpr int kOutputs = kGated ? 8 : 16;
-  const __nv_bfloat16* rows[8];  // of this lane's pieces
+  const __nv_bfloat16 *gate, *up;
+  int first, last;  // rows
 
-  __device__ PlainUnit(const FewCall& call, int expert, int unit, int lane) {
-    const auto* gate = static_cast<const __nv_bfloat16*>(call.experts[expert].weights);
-    const __nv_bfloat16* up =
-        kGated ? static_cast<const __nv_bfloat16*>(call.up[expert].weights) : nullptr;
-    const int last = static_cast<int>(call.end.rows) - 1;
-#pragma unroll
-    for (int i = 0; i < 8; ++i) {
-      const int r = i * 2 + lane / 16;
-      const __nv_bfloat16* from = kGated && r >= 8 ? up : gate;
-      const int row = unit * kOutputs + (kGated ? r % 8 : r);
-      rows[i] = from + static_cast<std::int64_t>(min(row, last)) * call.stride + lane % 16 * 8;
+  __device__ PlainUnit(const FewCall& call, int expert, int unit, int lane)
+      : gate(static_cast<const __nv_bfloat16*>(call.experts[expert].weights) + lane % kPieces * 8),
+        up(nullptr),
+        first(unit * kOutputs),
+        last(static_cast<int>(call.end.rows) - 1) {
+    if (kGated) {
+      up = static_cast<const __nv_bfloat16*>(call.up[expert].weights) + lane % kPieces * 8;
     }
   }
   __device__ void Copy(unsigned char* stage, int chunk, int stride, int lane) const {
     const int column = chunk * kColumns;
-    if (column + lane % 16 * 8 >= stride) return;
+    if (column + lane % kPieces * 8 >= stride) return;
 #pragma unroll
-    for (int i = 0; i < 8; ++i) {
-      CopyAsync(stage + PlaceOf(i * 2 + lane / 16, lane % 16), rows[i] + column, true);
+    for (int i = 0; i < 16; i += kAtOnce) {
+      const int r = i + lane / kPieces;
+      const __nv_bfloat16* from = kGated && r >= 8 ? up : gate;
+      const std::int64_t row = min(first + (kGated ? r % 8 : r), last);
+      CopyAsync(stage + PlaceOf(r, lane % kPieces), from + row * stride + column, true);
     }
   }
   __device__ static void Fragments(const unsigned char* stage, int step, int lane,
@@ -140,10 +142,10 @@ __global__ void __launch_bounds__(kWarps * 32) FewRowsKernel(const __grid_consta
   const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
   const int unit = static_cast<int>(blockIdx.x) * kWarps + warp;
   const std::int64_t outputs = kGated ? call.end.stride : call.end.rows;
+  const ExpertTile tile = call.routes.few.tiles[blockIdx.y];  // on its way beside the count
   if (static_cast<int>(blockIdx.y) >= *call.routes.few.count || unit * Unit::kOutputs >= outputs) {
     return end();
   }
-  const ExpertTile tile = call.routes.few.tiles[blockIdx.y];
   const Unit weights(call, tile.expert, unit, lane);
   unsigned char* const ring = rings + warp * R::kBytes;
   const int chunks = (call.stride + kColumns - 1) / kColumns;
@@ -152,22 +154,23 @@ __global__ void __launch_bounds__(kWarps * 32) FewRowsKernel(const __grid_consta
     CommitCopies();
   }
   if (call.start == ExpertStart::kRoutesAreThere) WaitForEarlierKernels();
-  // This lane has a piece of every other row of x.
-  const int x_row = lane / 16, x_column = lane % 16 * 8;
-  const __nv_bfloat16* xs[kRows / 2];
+  // This lane has a piece of some rows of x.
+  const int x_row = lane / kPieces, x_column = lane % kPieces * 8;
+  int rows[kRows / kAtOnce];
 #pragma unroll
-  for (int i = 0; i < kRows / 2; ++i) {
-    const int slot = tile.begin + min(2 * i + x_row, tile.count - 1);
-    const std::int64_t row = call.by_row ? call.routes.row[slot] : slot;
-    xs[i] = call.x + row * call.stride + x_column;
+  for (int i = 0; i < kRows / kAtOnce; ++i) {
+    const int slot = tile.begin + min(i * kAtOnce + x_row, tile.count - 1);
+    rows[i] = call.by_row ? call.routes.row[slot] : slot;
   }
   const auto for_x = [&](unsigned char* stage, int chunk, const auto& copy) {
-    const int column = chunk * kColumns;
-    if (column + x_column >= call.stride) return;
+    const int column = chunk * kColumns + x_column;
+    if (column >= call.stride) return;
 #pragma unroll
-    for (int i = 0; i < kRows / 2; ++i) {
-      const int r = 2 * i + x_row;
-      if (r < tile.count) copy(stage + Unit::kBytes + PlaceOf(r, lane % 16), xs[i] + column);
+    for (int i = 0; i < kRows / kAtOnce; ++i) {
+      const int r = i * kAtOnce + x_row;
+      if (r >= tile.count) break;
+      copy(stage + Unit::kBytes + PlaceOf(r, lane % kPieces),
+           call.x + static_cast<std::int64_t>(rows[i]) * call.stride + column);
     }
   };
   // Not by asynchronous copies: those complete in order, so the first x would wait for all weights.
