@@ -353,12 +353,16 @@ class Rows(AskTest):
         for name in ("seconds", "kv_bytes_peak", "memory_bytes_peak", "strategy", "precision",
                      "error_rows", "answers_hash", "fraction_of_limit"):
             self.assertIn(name, receipt)
+        self.assertEqual(set(receipt["prediction"]), {"seconds", "error"})
+        self.assertGreater(receipt["prediction"]["error"], -1.0)
+        self.assertLessEqual(receipt["steps_apart"], receipt["steps"])
         self.assertIn("sharing", result.stderr)
         self.assertEqual(result.stdout, b"")
         self.assertEqual(self.ask(path, *ANSWER, "--quiet", "--overwrite",
                                   "-o", self.path("o.jsonl")).stderr, "")
         explained = self.ask(path, *ANSWER, "--explain", "--quiet", "-o", self.path("e.jsonl"))
-        self.assertNotEqual(explained.stderr, "")
+        self.assertRegex(explained.stderr, r"costs +built in\n")
+        self.assertRegex(explained.stderr, r"attention of one layer: .* together, .* apart, ")
 
     def test_progress_on_a_terminal(self):
         """A bar that is redrawn on a terminal; nothing but lines elsewhere; data only on stdout."""
