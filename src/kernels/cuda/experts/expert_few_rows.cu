@@ -98,9 +98,12 @@ struct CodedUnit {
                     codes[t] + (first + i) * kTileBytes, true);
         }
       }
-      if (lane * 16 < count * kTileRecords) {
-        CopyAsync(stage + kTiles * kCodes + t * kRecords + lane * 16,
-                  records[t] + static_cast<std::int64_t>(first) * kTileRecords, true);
+#pragma unroll
+      for (int at = 0; at < kRecords; at += 32 * 16) {  // of all lanes at once
+        if (at + lane * 16 < count * kTileRecords) {
+          CopyAsync(stage + kTiles * kCodes + t * kRecords + at + lane * 16,
+                    records[t] + static_cast<std::int64_t>(first) * kTileRecords + at, true);
+        }
       }
     }
   }
