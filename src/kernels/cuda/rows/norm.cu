@@ -34,10 +34,13 @@ __device__ void StoreCodes(Values<4> (&values)[kVectors], std::int64_t columns,
   const std::int64_t code_stride = (columns + 127) / 128 * 128;
   std::int8_t* codes = out.codes + static_cast<std::int64_t>(blockIdx.x) * code_stride;
 #pragma unroll
-  for (int i = 0; i < kVectors; ++i) {
-    const int c = (i * kThreads + static_cast<int>(threadIdx.x)) * 4;
-    if (c < code_stride) {
-      *reinterpret_cast<std::uint32_t*>(codes + c) = CodesOfFour(values[i].v, scale);
+  for (int i = 0; i < kVectors; i += 2) {
+    constexpr int kLast = kVectors - 1;  // one vector alone: it stands for both
+    const int c = (i * kThreads + static_cast<int>(threadIdx.x)) * 4, next = c + kThreads * 4;
+    const uint2 both = CodesOfFours(values[i].v, values[i < kLast ? i + 1 : i].v, width, scale);
+    if (c < code_stride) *reinterpret_cast<std::uint32_t*>(codes + c) = both.x;
+    if (i < kLast && next < code_stride) {
+      *reinterpret_cast<std::uint32_t*>(codes + next) = both.y;
     }
   }
   if (threadIdx.x == 0) out.scales[blockIdx.x] = scale.scale;

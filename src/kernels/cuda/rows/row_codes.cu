@@ -77,8 +77,8 @@ struct SpreadEight {
     for (int i = 0; i < kEight; ++i) largest = max(largest, MagnitudeBits(v[i]));
     return largest;
   }
-  __device__ uint2 Codes(const CodeScale& scale) const {
-    return make_uint2(CodesOfFour(v, scale), CodesOfFour(v + 4, scale));
+  __device__ uint2 Codes(const CodeScale& scale, const CodeCall& call) const {
+    return CodesOfEight(v, call.spread_width, scale);
   }
 };
 
@@ -107,9 +107,8 @@ __global__ void __launch_bounds__(kThreads) CodeRowsKernel(Source source, CodeCa
 #pragma unroll
   for (int i = 0; i < kEights; ++i) {
     const int c = first + i * kStep;
-    if (c < call.code_stride) {
-      *reinterpret_cast<uint2*>(codes + c) = eights[i].Codes(scale);
-    }
+    const uint2 eight = eights[i].Codes(scale, call);
+    if (c < call.code_stride) *reinterpret_cast<uint2*>(codes + c) = eight;
   }
   if (threadIdx.x == 0) call.out.scales[row] = scale.scale;
 }
@@ -135,7 +134,8 @@ __global__ void __launch_bounds__(kCodeThreads)
   std::int8_t* codes = call.out.codes + row * call.code_stride;
   for (int c = first, w = warp_first; w < call.code_stride; c += kStep, w += kStep) {
     eight.Set(source.Eight(row, c, call.columns), call);
-    if (c < call.code_stride) *reinterpret_cast<uint2*>(codes + c) = eight.Codes(scale);
+    const uint2 made = eight.Codes(scale, call);
+    if (c < call.code_stride) *reinterpret_cast<uint2*>(codes + c) = made;
   }
   if (threadIdx.x == 0) call.out.scales[row] = scale.scale;
 }

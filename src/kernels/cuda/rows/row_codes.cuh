@@ -27,11 +27,15 @@ __device__ inline void FloatsOfEight(const uint4& eight, float (&v)[8]) {
 
 // SpreadRow of eight_bits.h for values of a warp, kEach neighbours a lane. Every lane takes part;
 // what is spread together lies within the row or beyond it.
+//
+// Lanes that are `apart` from each other exchange half of their values: the lower one gets the even
+// values of both, the upper one the odd ones, so that sums and differences are a lane's own and
+// half as many values travel as if each lane had to see all of the other's. Values do not return:
+// their codes do, four in a word (ReturnCodes).
 template <int kEach>
 __device__ inline void SpreadInWarp(int width, float (&v)[kEach]) {
   if (width == 1) return;  // the same for the whole block
-#pragma unroll
-  for (int apart = 1; apart < kEach; apart *= 2) {
+  const auto add_pairs = [&](int apart) {
 #pragma unroll
     for (int i = 0; i < kEach; ++i) {
       if ((i & apart) != 0) continue;
@@ -39,22 +43,40 @@ __device__ inline void SpreadInWarp(int width, float (&v)[kEach]) {
       v[i] = __fadd_rn(low, high);
       v[i + apart] = __fsub_rn(low, high);
     }
-  }
+  };
+#pragma unroll
+  for (int apart = 1; apart < kEach; apart *= 2) add_pairs(apart);
   const int lane = static_cast<int>(threadIdx.x) % 32;
 #pragma unroll
   for (int apart = 1; apart * kEach < 128; apart *= 2) {
     if (apart * kEach >= width) break;
-    // The upper lane has low - high, and high is its own.
-    const float sign = (lane & apart) != 0 ? -1.0f : 1.0f;
+    const bool upper = (lane & apart) != 0;
 #pragma unroll
-    for (int i = 0; i < kEach; ++i) {
-      const float other = __shfl_xor_sync(0xffffffffu, v[i], apart);
-      v[i] = fmaf(v[i], sign, other);  // a sum or a difference, rounded once
+    for (int i = 0; i < kEach; i += 2) {
+      const float theirs = __shfl_xor_sync(0xffffffffu, upper ? v[i] : v[i + 1], apart);
+      v[i] = upper ? theirs : v[i];
+      v[i + 1] = upper ? v[i + 1] : theirs;
     }
+    add_pairs(1);
   }
   const float factor = SpreadFactor(width);
 #pragma unroll
   for (int i = 0; i < kEach; ++i) v[i] = __fmul_rn(v[i], factor);
+}
+
+// Codes of a lane's even and odd values after SpreadInWarp to the lanes that their columns belong
+// to: what was exchanged last returns first.
+template <int kEach>
+__device__ inline void ReturnCodes(int width, std::uint32_t& even, std::uint32_t& odd) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+#pragma unroll
+  for (int apart = 64 / kEach; apart > 0; apart /= 2) {
+    if (apart * kEach >= width) continue;
+    const bool upper = (lane & apart) != 0;
+    const std::uint32_t theirs = __shfl_xor_sync(0xffffffffu, upper ? even : odd, apart);
+    even = upper ? theirs : even;
+    odd = upper ? odd : theirs;
+  }
 }
 
 // Over the block, known to every thread. `scratch` has one word per warp; the block must be past
@@ -87,11 +109,30 @@ __device__ inline std::uint32_t FourCodes(const std::uint32_t (&bytes)[4], const
   return scale.inverse == 0.0f ? 0u : __byte_perm(low, high, 0x5410);
 }
 
-// Four values → four codes.
-__device__ inline std::uint32_t CodesOfFour(const float* v, const CodeScale& scale) {
-  const std::uint32_t bytes[4] = {CodeByte(v[0], scale), CodeByte(v[1], scale),
-                                  CodeByte(v[2], scale), CodeByte(v[3], scale)};
-  return FourCodes(bytes, scale);
+// Eight values of a lane after SpreadInWarp → the codes of its eight columns. Every lane takes
+// part.
+__device__ inline uint2 CodesOfEight(const float (&v)[8], int width, const CodeScale& scale) {
+  const auto four = [&](int first) {
+    const std::uint32_t bytes[4] = {CodeByte(v[first], scale), CodeByte(v[first + 2], scale),
+                                    CodeByte(v[first + 4], scale), CodeByte(v[first + 6], scale)};
+    return FourCodes(bytes, scale);
+  };
+  std::uint32_t even = four(0), odd = four(1);
+  ReturnCodes<8>(width, even, odd);
+  return make_uint2(__byte_perm(even, odd, 0x5140), __byte_perm(even, odd, 0x7362));
+}
+
+// The same of four; two vectors of a thread at a time, so that words are full.
+__device__ inline uint2 CodesOfFours(const float (&v)[4], const float (&w)[4], int width,
+                                     const CodeScale& scale) {
+  const auto four = [&](int first) {
+    const std::uint32_t bytes[4] = {CodeByte(v[first], scale), CodeByte(v[first + 2], scale),
+                                    CodeByte(w[first], scale), CodeByte(w[first + 2], scale)};
+    return FourCodes(bytes, scale);
+  };
+  std::uint32_t even = four(0), odd = four(1);
+  ReturnCodes<4>(width, even, odd);
+  return make_uint2(__byte_perm(even, odd, 0x5140), __byte_perm(even, odd, 0x7362));
 }
 
 }  // namespace banyan::cuda
