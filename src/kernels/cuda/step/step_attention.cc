@@ -25,7 +25,7 @@ StepAttention::StepAttention(std::shared_ptr<const Device> device, const KernelO
 GroupJoining StepAttention::JoiningFor(const AttentionShape& shape) const {
   if (FormOf(shape) != UnitForm::kWideAndNarrow) return {};
   return {LeastWideRows(shape.heads / shape.kv_heads), shape.kv_heads, device_->multiprocessors,
-          kUnitTimes};
+          kv_type_ == KvType::kQ8 ? kCodedUnitTimes : kUnitTimes};
 }
 
 void StepAttention::SetRopes(std::span<const RopeTable> ropes) {
