@@ -16,9 +16,9 @@ constexpr const char* kProgram = "banyan-bench";
 
 const std::vector<std::string>& BenchNames() {
   static const std::vector<std::string> names = {
-      "squad2", "narrativeqa", "race",    "longhealth", "shared",    "hydragen",    "tree",
-      "forest", "attention",   "arrival", "text",       "constrain", "constrained", "extract",
-      "rag",    "draft",       "step",    "ops",        "kv"};
+      "squad2",  "narrativeqa", "race",      "longhealth", "shared", "hydragen",  "tree",
+      "forest",  "grid",        "attention", "arrival",    "text",   "constrain", "constrained",
+      "extract", "rag",         "draft",     "step",       "ops",    "kv"};
   return names;
 }
 
