@@ -148,7 +148,7 @@ class ExpertTimes {
       SumExperts(s, routes, Float32ForWriting(scratch_.output), {rows, kWidth, kWidth},
                  Float32ForWriting(out_));
     };
-    const ExpertTiling tiling = table.tiling, wide{0, kManyExpertRows};
+    const ExpertTiling tiling = table.tiling, wide{0, table.tiling.many};
     using Part = std::function<void(const ExpertRoutes&)>;
     // Kernels are timed with the routing, whose time is then taken off.
     const auto of = [&](ExpertTiling how, const std::vector<Part>& parts) {
@@ -180,7 +180,7 @@ class ExpertTimes {
                                   2.0 * weights * static_cast<double>(slots) / kFlops) *
                          1e6;
     std::string others;
-    if (tiling.many == kManyExpertRows) {
+    if (tiling.many > kPlainExpertRows) {
       others += fmt::format(" {:8.1f} {:8.1f}", of(wide, {gather, gate_up}) - routing,
                             of(wide, {down}) - routing);
     }

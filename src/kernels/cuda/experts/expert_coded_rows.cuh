@@ -8,10 +8,10 @@
 
 namespace banyan::cuda::expert_many {
 
-// 64 columns of two slabs: row tile 4 slab + warp is that warp's.
+// 64 columns of four slabs: row tile 8 slab + 4 group + warp is that warp's.
 template <CompactForm kForm>
 struct CodedSlabs {
-  static constexpr bool kEverySize = false;
+  static constexpr int kMostRows = kCodedExpertRows;
   static constexpr int kColumns = kBoxColumns;
   static constexpr int kRowTiles = kBlockRows / kTileRows;
   static constexpr int kAlong = kColumns / kTileColumns<kForm>;
@@ -31,12 +31,12 @@ struct CodedSlabs {
                               std::uint64_t& barrier, std::uint64_t policy) {
     const int lane = static_cast<int>(threadIdx.x) % 32;
     if (lane >= kRowTiles) return;
-    const int slab = lane / 4, warp = lane % 4;
+    const int slab = lane / 8, group = lane / 4 % 2, warp = lane % 4;
     const ExpertMatrixPart& part =
         (call.up != nullptr && slab == 1 ? call.up : call.experts)[item.tile.expert];
     const int tiles = TilesOf(call), first = chunk * kAlong, count = min(kAlong, tiles - first);
     const int last = (static_cast<int>(call.end.rows) + kTileRows - 1) / kTileRows - 1;
-    const int row_tile = min(item.FirstRow(call, slab) / kTileRows + warp, last);
+    const int row_tile = min(item.FirstRow(call, group, slab) / kTileRows + warp, last);
     const std::int64_t at = static_cast<std::int64_t>(row_tile) * tiles + first;
     CopyBulk(to + lane * kCodes, static_cast<const std::uint8_t*>(part.weights) + at * kTileBytes,
              count * kTileBytes, barrier, policy);
@@ -44,11 +44,11 @@ struct CodedSlabs {
              count * kTileRecords, barrier, policy);
   }
   // First the fragments, then their products. (The compiler would not let the
-  // products of one step run while the fragments of the next are made; those of the other block
+  // products of one step run while the fragments of the next are made; those of the other group
   // do.)
   template <int kTiles>
   __device__ static void Multiply(const unsigned char* x_bytes, const unsigned char* w_bytes,
-                                  int /*left*/, Sums<kTiles>& sums) {
+                                  int group, int /*left*/, Sums<kTiles>& sums) {
     constexpr int kSteps = kBoxColumns / 16;
     const int warp = static_cast<int>(threadIdx.x) / 32 % 4;
     const int lane = static_cast<int>(threadIdx.x) % 32;
@@ -56,7 +56,7 @@ struct CodedSlabs {
     std::uint32_t w[kSlabs][kSteps][4];
 #pragma unroll
     for (int slab = 0; slab < kSlabs; ++slab) {
-      const int row_tile = 4 * slab + warp;
+      const int row_tile = 8 * slab + 4 * group + warp;
 #pragma unroll
       for (int tile = 0; tile < kAlong; ++tile) {
         const uint4 four = *reinterpret_cast<const uint4*>(w_bytes + row_tile * kCodes +

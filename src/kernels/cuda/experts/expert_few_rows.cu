@@ -1,7 +1,10 @@
 // Products of experts that few rows chose: bound by memory, so weights stream through rings in
-// shared memory. Every warp has a unit of its own, 16 rows of weights (codes of a gated product: 16
-// of gate and 16 of up), its own ring, and waits for nobody else. The chain of matrix instructions
-// is that of other products (device/mma.cuh).
+// shared memory. Every warp has its own ring and one or more units of 16 rows of weights, one after
+// another without a gap, and waits for nobody else; but for codes of a gated product, whose gate
+// and up are units of two warps that meet at a unit's end. The chain of matrix instructions is that
+// of other products (device/mma.cuh).
+#include <algorithm>
+
 #include "kernels/cuda/device/launch.cuh"
 #include "kernels/cuda/experts/expert_gate.cuh"
 #include "kernels/cuda/experts/expert_kernels.h"
@@ -15,6 +18,8 @@ constexpr int kColumns = 256;                     // of a stage
 constexpr int kRingBytes = kColumns / 64 * 9216;  // of a warp: six warps on a multiprocessor
 constexpr int kPieces = kColumns / 8;             // of 16 bytes in a row
 constexpr int kAtOnce = 32 / kPieces;             // rows that a warp copies with one instruction
+constexpr int kWarpBytes = 96 << 10;              // of weights, that a warp should have to read
+static_assert(kWarps == 2, "of a pair");
 static_assert(kRows == 8, "one column tile of the matrix instruction");
 
 struct FewCall {
@@ -25,6 +30,7 @@ struct FewCall {
   int stride;  // columns
   bool by_row;
   ExpertStart start;
+  int units;  // of a warp, or of a pair of them
 };
 
 // 16-byte pieces of rows change places (piece ^ row % 8), so that matrix loads meet no conflict.
@@ -33,12 +39,13 @@ __device__ int PlaceOf(int row, int piece) { return row * kColumns * 2 + (piece 
 // bf16: of a gated product 8 rows of gate, then 8 of up.
 template <bool kGated>
 struct PlainUnit {
+  static constexpr bool kPaired = false;
   static constexpr int kTiles = 1, kBytes = 16 * kColumns * 2;
   static constexpr int kOutputs = kGated ? 8 : 16;
   const __nv_bfloat16 *gate, *up;
   int first, last;  // rows
 
-  __device__ PlainUnit(const FewCall& call, int expert, int unit, int lane)
+  __device__ PlainUnit(const FewCall& call, int expert, int unit, int lane, int /*warp*/)
       : gate(static_cast<const __nv_bfloat16*>(call.experts[expert].weights) + lane % kPieces * 8),
         up(nullptr),
         first(unit * kOutputs),
@@ -58,6 +65,7 @@ struct PlainUnit {
       CopyAsync(stage + PlaceOf(r, lane % kPieces), from + row * stride + column, true);
     }
   }
+  __device__ void Next() { first += kOutputs; }
   __device__ static void Fragments(const unsigned char* stage, int step, int lane,
                                    std::uint32_t (&a)[1][4]) {
     LoadTiles(a[0], stage + PlaceOf(lane % 16, step * 2 + lane / 16));
@@ -66,7 +74,8 @@ struct PlainUnit {
 
 template <CompactForm kForm, bool kGated>
 struct CodedUnit {
-  static constexpr int kTiles = kGated ? 2 : 1;
+  static constexpr bool kPaired = kGated;
+  static constexpr int kTiles = 1;
   static constexpr int kAlong = kColumns / kTileColumns<kForm>;  // tiles of a stage
   static constexpr int kCodes = kAlong * kTileBytes;
   static constexpr int kTileRecords = 8 * Form<kForm>::kRecordBytes;
@@ -77,11 +86,11 @@ struct CodedUnit {
   const std::uint8_t* records[kTiles];
   int tiles;
 
-  __device__ CodedUnit(const FewCall& call, int expert, int unit, int lane)
+  __device__ CodedUnit(const FewCall& call, int expert, int unit, int lane, int warp)
       : tiles((call.stride + kTileColumns<kForm> - 1) / kTileColumns<kForm>) {
 #pragma unroll
     for (int t = 0; t < kTiles; ++t) {
-      const ExpertMatrixPart& part = (t == 0 ? call.experts : call.up)[expert];
+      const ExpertMatrixPart& part = (kGated && warp == 1 ? call.up : call.experts)[expert];
       const std::int64_t first = static_cast<std::int64_t>(unit) * tiles;
       codes[t] = static_cast<const std::uint8_t*>(part.weights) + first * kTileBytes + lane * 16;
       records[t] = part.records + first * kTileRecords + lane * 16;
@@ -106,6 +115,10 @@ struct CodedUnit {
         }
       }
     }
+  }
+  __device__ void Next() {
+    codes[0] += tiles * kTileBytes;
+    records[0] += tiles * kTileRecords;
   }
   __device__ static void Fragments(const unsigned char* stage, int step, int lane,
                                    std::uint32_t (&a)[kTiles][4]) {
@@ -136,6 +149,7 @@ template <typename Unit, bool kGated>
 __global__ void __launch_bounds__(kWarps * 32) FewRowsKernel(const __grid_constant__ FewCall call) {
   using R = UnitRing<Unit>;
   extern __shared__ __align__(128) unsigned char rings[];
+  __shared__ float exchange[2][Unit::kPaired ? 32 : 1][4];  // sums of up
   if (call.start == ExpertStart::kWaits) WaitForEarlierKernels();
   LetNextKernelStart();  // whoever starts now finds the routes
   // Someone ends after the kernel before this one.
@@ -143,17 +157,28 @@ __global__ void __launch_bounds__(kWarps * 32) FewRowsKernel(const __grid_consta
     if (blockIdx.x == 0 && blockIdx.y == 0) WaitForEarlierKernels();
   };
   const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
-  const int unit = static_cast<int>(blockIdx.x) * kWarps + warp;
-  const std::int64_t outputs = kGated ? call.end.stride : call.end.rows;
+  constexpr int kTeams = Unit::kPaired ? kWarps / 2 : kWarps;
+  const int team = static_cast<int>(blockIdx.x) * kTeams + (Unit::kPaired ? 0 : warp);
+  const int outputs = static_cast<int>(kGated ? call.end.stride : call.end.rows);
+  const int all_units = (outputs + Unit::kOutputs - 1) / Unit::kOutputs;
+  int unit = team * call.units;
+  const int units = min(call.units, all_units - unit);
   const ExpertTile tile = call.routes.few.tiles[blockIdx.y];  // on its way beside the count
-  if (static_cast<int>(blockIdx.y) >= *call.routes.few.count || unit * Unit::kOutputs >= outputs) {
+  if (static_cast<int>(blockIdx.y) >= *call.routes.few.count || units <= 0) {
     return end();
   }
-  const Unit weights(call, tile.expert, unit, lane);
+  Unit weights(call, tile.expert, unit, lane, warp);  // of the next copy
   unsigned char* const ring = rings + warp * R::kBytes;
-  const int chunks = (call.stride + kColumns - 1) / kColumns;
+  const int chunks = (call.stride + kColumns - 1) / kColumns, all = units * chunks;
+  int next = 0;  // chunk to be copied
+  const auto copy_weights = [&](unsigned char* stage) {
+    weights.Copy(stage, next, call.stride, lane);
+    if (++next < chunks) return;
+    next = 0;
+    weights.Next();
+  };
   for (int s = 0; s < R::kStages - 1; ++s) {
-    if (s < chunks) weights.Copy(ring + s * R::kStage, s, call.stride, lane);
+    if (s < all) copy_weights(ring + s * R::kStage);
     CommitCopies();
   }
   if (call.start == ExpertStart::kRoutesAreThere) WaitForEarlierKernels();
@@ -179,24 +204,51 @@ __global__ void __launch_bounds__(kWarps * 32) FewRowsKernel(const __grid_consta
   // Not by asynchronous copies: those complete in order, so the first x would wait for all weights.
 #pragma unroll
   for (int s = 0; s < R::kStages - 1; ++s) {
-    if (s >= chunks) break;
-    for_x(ring + s * R::kStage, s, [](unsigned char* to, const __nv_bfloat16* from) {
+    if (s >= all) break;
+    for_x(ring + s * R::kStage, s % chunks, [](unsigned char* to, const __nv_bfloat16* from) {
       *reinterpret_cast<uint4*>(to) = *reinterpret_cast<const uint4*>(from);
     });
   }
 
+  const float* bias = call.experts[tile.expert].bias;
+  const float* up_bias = kGated ? call.up[tile.expert].bias : nullptr;
   float sums[Unit::kTiles][4] = {};
-  int stage = 0;
+  const auto store = [&] {
+    float up[4] = {};
+    if constexpr (Unit::kPaired) {
+      // Two places take turns: who writes again has met the reader in between.
+      float(&place)[4] = exchange[unit % 2][lane];
+      if (warp == 1) {
+        for (int c = 0; c < 4; ++c) place[c] = sums[0][c];
+      }
+      __syncthreads();
+      if (warp == 1) return;
+      for (int c = 0; c < 4; ++c) up[c] = place[c];
+    }
+#pragma unroll
+    for (int c = 0; c < 4; ++c) {
+      const int row = lane % 4 * 2 + c % 2, slot = tile.begin + row;
+      if (row >= tile.count) continue;
+      const int n = unit * Unit::kOutputs + lane / 4 + (c / 2) * 8;
+      if constexpr (!kGated) {
+        call.end.Store(slot, n, sums[0][c], bias);
+      } else if constexpr (Unit::kPaired) {
+        call.end.StoreGated(slot, n, sums[0][c], up[c], bias, up_bias);
+      } else if (c < 2) {
+        call.end.StoreGated(slot, n, sums[0][c], sums[0][c + 2], bias, up_bias);
+      }
+    }
+  };
+  int stage = 0, chunk = 0;
 #pragma unroll 1
-  for (int chunk = 0; chunk < chunks; ++chunk) {
+  for (int at = 0; at < all; ++at) {
     WaitForCopies<R::kStages - 2>();
     __syncwarp();  // this stage is there for all lanes, and nobody reads the one before any more
-    const int next = chunk + R::kStages - 1;
-    if (next < chunks) {
+    if (at + R::kStages - 1 < all) {
       unsigned char* target = ring + (stage == 0 ? R::kStages - 1 : stage - 1) * R::kStage;
-      weights.Copy(target, next, call.stride, lane);
       for_x(target, next,
             [](unsigned char* to, const __nv_bfloat16* from) { CopyAsync(to, from, true); });
+      copy_weights(target);
     }
     CommitCopies();
     const unsigned char* here = ring + stage * R::kStage;
@@ -219,35 +271,29 @@ __global__ void __launch_bounds__(kWarps * 32) FewRowsKernel(const __grid_consta
       }
     }
     stage = stage + 1 == R::kStages ? 0 : stage + 1;
-  }
-
-  const float* bias = call.experts[tile.expert].bias;
-  const float* up_bias = kGated ? call.up[tile.expert].bias : nullptr;
-#pragma unroll
-  for (int c = 0; c < 4; ++c) {
-    const int row = lane % 4 * 2 + c % 2, slot = tile.begin + row;
-    if (row >= tile.count) continue;
-    const int n = unit * Unit::kOutputs + lane / 4 + (c / 2) * 8;
-    if constexpr (!kGated) {
-      call.end.Store(slot, n, sums[0][c], bias);
-    } else if constexpr (Unit::kTiles == 2) {
-      call.end.StoreGated(slot, n, sums[0][c], sums[1][c], bias, up_bias);
-    } else if (c < 2) {
-      call.end.StoreGated(slot, n, sums[0][c], sums[0][c + 2], bias, up_bias);
-    }
+    if (++chunk < chunks) continue;
+    store();
+    chunk = 0;
+    ++unit;
+    for (int c = 0; c < 4; ++c) sums[0][c] = 0.0f;
   }
   end();
 }
 
 template <typename Unit, bool kGated>
-void Launch(cudaStream_t stream, const FewCall& call, int most_tiles) {
+void Launch(cudaStream_t stream, FewCall call, int most_tiles) {
   constexpr int kBytes = kWarps * UnitRing<Unit>::kBytes;
   static_assert(kBytes <= 99 << 10);  // what a block may have from sm_80 on
   constexpr auto kernel = FewRowsKernel<Unit, kGated>;
   RaiseSharedMemory<kernel>(kBytes);
-  const std::int64_t outputs = kGated ? call.end.stride : call.end.rows;
-  constexpr int kOutputs = kWarps * Unit::kOutputs;
-  const dim3 grid(static_cast<unsigned>((outputs + kOutputs - 1) / kOutputs),
+  // As many units as make the start of a warp cheap, but enough warps.
+  const int outputs = static_cast<int>(kGated ? call.end.stride : call.end.rows);
+  const int units = (outputs + Unit::kOutputs - 1) / Unit::kOutputs;
+  const int chunks = (call.stride + kColumns - 1) / kColumns;
+  const int enough = units * most_tiles * (Unit::kPaired ? 2 : 1) / (6 * Multiprocessors());
+  call.units = std::clamp(std::min(kWarpBytes / (Unit::kBytes * chunks), enough), 1, 8);
+  const int block_units = call.units * (Unit::kPaired ? kWarps / 2 : kWarps);
+  const dim3 grid(static_cast<unsigned>((units + block_units - 1) / block_units),
                   static_cast<unsigned>(most_tiles));
   LaunchEarly(stream, {grid, kWarps * 32, kBytes}, "products of experts of few rows", kernel, call);
 }
@@ -274,7 +320,8 @@ void MultiplyFewExpertRows(cudaStream_t stream, const ExpertRoutes& routes,
                       part.first_row, part.rows},
                      static_cast<int>(part.stride),
                      product.by_row,
-                     start};
+                     start,
+                     1};
   const int tiles = routes.most_few();
   if (part.form == ExpertForm::kBF16) {
     if (call.up != nullptr) return Launch<PlainUnit<true>, true>(stream, call, tiles);

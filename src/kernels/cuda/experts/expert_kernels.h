@@ -24,7 +24,8 @@ namespace banyan::cuda {
 struct ExpertTiling {
   int few = 0, many = 32;
 };
-inline constexpr int kFewExpertRows = 8, kPlainExpertRows = 32, kManyExpertRows = 128;
+inline constexpr int kFewExpertRows = 8, kPlainExpertRows = 32;
+inline constexpr int kManyExpertRows = 192, kCodedExpertRows = 128;  // of Hopper's kernels
 
 // Some rows of one expert: slots [begin, begin + count).
 struct ExpertTile {
@@ -99,8 +100,8 @@ struct ExpertProduct {
   // own wait: the routes may be read before it.
   bool routes_are_there = false;
 };
-// Whether the kernels of many rows (Hopper's) can multiply these: tiles may have kManyExpertRows.
-bool ManyExpertRowsCanServe(const ExpertPart& part);
+// The rows of tiles that Hopper's kernels of many rows can multiply; 0: none.
+int MostRowsOfExpertTile(const ExpertPart& part);
 void MultiplyExperts(cudaStream_t stream, const ExpertRoutes& routes, const ExpertProduct& product);
 
 // The kernels, by lists. kBeside: the kernel before this one works on the other list and has let

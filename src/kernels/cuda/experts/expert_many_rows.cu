@@ -6,28 +6,29 @@ namespace banyan::cuda {
 namespace expert_many {
 namespace {
 
-// 64 columns of two slabs.
+// 64 columns of four slabs.
 struct PlainSlabs {
-  static constexpr bool kEverySize = true;
+  static constexpr int kMostRows = kManyExpertRows;
   static constexpr int kColumns = kBoxColumns;
   static constexpr int kSlabBytes = kSlabRows * kRowBytes;
-  static constexpr int kBytes = kSlabs * kSlabBytes;
+  static constexpr int kBytes = kGroups * kSlabs * kSlabBytes;
 
 #ifdef BANYAN_SM90A
   __device__ static int BytesOf(const Call& /*call*/, int /*chunk*/) { return kBytes; }
   __device__ static void Copy(const Call& call, const Item& item, int chunk, unsigned char* to,
                               std::uint64_t& barrier, std::uint64_t policy) {
     const int lane = static_cast<int>(threadIdx.x) % 32;
-    if (lane >= kSlabs) return;
-    const CUtensorMap* maps = call.up != nullptr && lane == 1 ? call.up_maps : call.maps;
-    CopyBoxes(to + lane * kSlabBytes, maps[item.tile.expert], item.FirstRow(call, lane), chunk,
-              barrier, policy);
+    if (lane >= kGroups * kSlabs) return;
+    const int group = lane / kSlabs, slab = lane % kSlabs;
+    const CUtensorMap* maps = call.up != nullptr && slab == 1 ? call.up_maps : call.maps;
+    CopyBoxes(to + lane * kSlabBytes, maps[item.tile.expert], item.FirstRow(call, group, slab),
+              chunk, barrier, policy);
   }
   // Leaves its own products under way.
   template <int kTiles>
   __device__ static void Multiply(const unsigned char* x_bytes, const unsigned char* w_bytes,
-                                  int /*left*/, Sums<kTiles>& sums) {
-    const SwizzledOperand x(x_bytes), w(w_bytes);
+                                  int group, int /*left*/, Sums<kTiles>& sums) {
+    const SwizzledOperand x(x_bytes), w(w_bytes + group * kSlabs * kSlabBytes);
     FenceProducts();
 #pragma unroll
     for (int k = 0; k < kColumns; k += 16) {
@@ -45,7 +46,7 @@ struct PlainSlabs {
 }  // namespace
 }  // namespace expert_many
 
-bool ManyExpertRowsCanServe(const ExpertPart& part) {
+int MostRowsOfExpertTile(const ExpertPart& part) {
   static const bool hopper = [] {
     int device = 0, major = 0;
     Check(cudaGetDevice(&device), "current device");
@@ -53,7 +54,8 @@ bool ManyExpertRowsCanServe(const ExpertPart& part) {
     const auto kernel = expert_many::ManyExpertRowsKernel<expert_many::PlainSlabs>;
     return major == 9 && StartsEarly(reinterpret_cast<const void*>(kernel)) && HasTensorMaps();
   }();
-  return hopper && part.form != ExpertForm::kF32 && part.stride % kBoxColumns == 0;
+  if (!hopper || part.form == ExpertForm::kF32 || part.stride % kBoxColumns != 0) return 0;
+  return part.form == ExpertForm::kBF16 ? kManyExpertRows : kCodedExpertRows;
 }
 
 void MultiplyManyExpertRows(cudaStream_t stream, const ExpertRoutes& routes,

@@ -1,9 +1,8 @@
 // Products of experts that many rows chose, by Hopper's copy engine and warpgroup products. A block
-// takes 128 rows of weights (of a gated product 64 of gate and 64 of up) and up to 128 rows of x,
-// then those of the item that is a grid further on. One warpgroup multiplies two slabs of 64 rows
-// of weights; a second brings the operands through a ring. Two blocks share a multiprocessor, so
-// that one multiplies while the other stores. A chain over k has the bits of mma.sync's
-// (docs/cuda.md).
+// takes 256 rows of weights (of a gated product 128 of gate and 128 of up) and up to 192 rows of x,
+// so that the cache has to deliver little for a product; then those of the item that is a grid
+// further on. Two warpgroups multiply two slabs of 64 rows of weights each; a third brings the
+// operands through a ring. A chain over k has the bits of mma.sync's (docs/cuda.md).
 #pragma once
 
 #include <algorithm>
@@ -17,13 +16,13 @@
 
 namespace banyan::cuda::expert_many {
 
-inline constexpr int kSlabs = 2, kSlabRows = 64;
-inline constexpr int kThreads = 2 * 128;
-inline constexpr int kBlockRows = kSlabs * kSlabRows;  // of weights
+inline constexpr int kGroups = 2, kSlabs = 2, kSlabRows = 64;
+inline constexpr int kThreads = (kGroups + 1) * 128;
+inline constexpr int kBlockRows = kGroups * kSlabs * kSlabRows;  // of weights
 inline constexpr int kXBoxRows = 16, kRowBytes = kBoxColumns * 2;
 inline constexpr int kAlignment = 1024;  // of boxes
-inline constexpr int kBlocks = 2;        // of a multiprocessor
-inline constexpr int kMostRing = 110 << 10;
+
+inline constexpr int kMostRing = 225 << 10;
 
 struct Call {
   CUtensorMap x;  // [slots, stride] in boxes of kXBoxRows
@@ -39,7 +38,7 @@ struct Call {
 // A stage of the ring: x of all rows in boxes of 64 columns, then weights.
 template <typename Weights>
 struct Stage {
-  static constexpr int kX = kManyExpertRows * Weights::kColumns * 2;
+  static constexpr int kX = Weights::kMostRows * Weights::kColumns * 2;
   static constexpr int kBytes = (kX + Weights::kBytes + kAlignment - 1) / kAlignment * kAlignment;
   static constexpr int kStages = std::min(kMostRing / kBytes, 6);
   static constexpr int kSharedBytes = kStages * kBytes + kAlignment;
@@ -56,17 +55,18 @@ struct Item {
   __device__ Item(const Call& call, int at)
       : tile(call.tiles.tiles[at / call.blocks]), block(at % call.blocks) {}
   // The first row of weights of a slab, in the matrix of this slab (gated: gate or up).
-  __device__ int FirstRow(const Call& call, int slab) const {
-    return (call.up != nullptr ? block : block * kSlabs + slab) * kSlabRows;
+  __device__ int FirstRow(const Call& call, int group, int slab) const {
+    const int pair = block * kGroups + group;
+    return (call.up != nullptr ? pair : pair * kSlabs + slab) * kSlabRows;
   }
 };
 
 // As many rows of x as products take.
 template <typename Weights>
 __device__ int RowsOf(const ExpertTile& tile) {
-  if (Weights::kEverySize) return max(tile.count + 15, 16) / 16 * 16;
   if (tile.count <= 32) return tile.count <= 16 ? 16 : 32;
-  return tile.count <= 64 ? 64 : 128;
+  if (Weights::kMostRows == 128) return tile.count <= 64 ? 64 : 128;
+  return (tile.count + 31) / 32 * 32;
 }
 
 struct Place {
@@ -143,7 +143,7 @@ template <int kTiles>
 using Sums = float[kSlabs][kTiles][4];
 
 template <int kTiles>
-__device__ void StoreTile(const Call& call, const Item& item, const Sums<kTiles>& sums) {
+__device__ void StoreTile(const Call& call, const Item& item, int group, const Sums<kTiles>& sums) {
   const int warp = static_cast<int>(threadIdx.x) / 32 % 4,
             lane = static_cast<int>(threadIdx.x) % 32;
   const ExpertTile& tile = item.tile;
@@ -156,7 +156,7 @@ __device__ void StoreTile(const Call& call, const Item& item, const Sums<kTiles>
     for (int c = 0; c < 4; ++c) {
       const int row = j * 8 + lane % 4 * 2 + c % 2, slot = tile.begin + row;
       if (row >= tile.count) continue;
-      const int n = item.FirstRow(call, 0) + in_slab + c / 2 * 8;
+      const int n = item.FirstRow(call, group, 0) + in_slab + c / 2 * 8;
       if (call.up != nullptr) {
         call.end.StoreGated(slot, n, sums[0][j][c], sums[1][j][c], bias, up_bias);
       } else {
@@ -168,7 +168,8 @@ __device__ void StoreTile(const Call& call, const Item& item, const Sums<kTiles>
 }
 
 template <typename Weights, int kTiles>
-__device__ void MultiplyTile(const Call& call, const Ring& ring, const Item& item, Place& place) {
+__device__ void MultiplyTile(const Call& call, const Ring& ring, const Item& item, int group,
+                             Place& place) {
   using S = Stage<Weights>;
   const int chunks = (call.stride + Weights::kColumns - 1) / Weights::kColumns;
   Sums<kTiles> sums = {};
@@ -177,7 +178,7 @@ __device__ void MultiplyTile(const Call& call, const Ring& ring, const Item& ite
   for (int chunk = 0; chunk < chunks; ++chunk) {
     Wait(ring.full[place.stage], place.parity);
     const unsigned char* stage = ring.bytes + place.stage * S::kBytes;
-    Weights::template Multiply<kTiles>(stage, stage + S::kX,
+    Weights::template Multiply<kTiles>(stage, stage + S::kX, group,
                                        call.stride - chunk * Weights::kColumns, sums);
     // All products but this stage's are done.
     if (before >= 0) GiveBack(ring, before);
@@ -188,33 +189,31 @@ __device__ void MultiplyTile(const Call& call, const Ring& ring, const Item& ite
   Pin(sums[0]);
   Pin(sums[1]);
   GiveBack(ring, before);
-  StoreTile<kTiles>(call, item, sums);
+  StoreTile<kTiles>(call, item, group, sums);
 }
 
 template <typename Weights>
-__device__ void MultiplyAll(const Call& call, const Ring& ring) {
+__device__ void MultiplyAll(const Call& call, const Ring& ring, int group) {
   const int count = *call.tiles.count * call.blocks;
   Place place;
   for (int at = static_cast<int>(blockIdx.x); at < count; at += static_cast<int>(gridDim.x)) {
     const Item item(call, at);
     const int rows = RowsOf<Weights>(item.tile);
     if (rows == 16) {
-      MultiplyTile<Weights, 2>(call, ring, item, place);
+      MultiplyTile<Weights, 2>(call, ring, item, group, place);
     } else if (rows == 32) {
-      MultiplyTile<Weights, 4>(call, ring, item, place);
+      MultiplyTile<Weights, 4>(call, ring, item, group, place);
     } else if (rows == 64) {
-      MultiplyTile<Weights, 8>(call, ring, item, place);
+      MultiplyTile<Weights, 8>(call, ring, item, group, place);
     } else if (rows == 128) {
-      MultiplyTile<Weights, 16>(call, ring, item, place);
-    } else if constexpr (Weights::kEverySize) {
-      if (rows == 48) {
-        MultiplyTile<Weights, 6>(call, ring, item, place);
-      } else if (rows == 80) {
-        MultiplyTile<Weights, 10>(call, ring, item, place);
-      } else if (rows == 96) {
-        MultiplyTile<Weights, 12>(call, ring, item, place);
+      MultiplyTile<Weights, 16>(call, ring, item, group, place);
+    } else if constexpr (Weights::kMostRows > 128) {
+      if (rows == 96) {
+        MultiplyTile<Weights, 12>(call, ring, item, group, place);
+      } else if (rows == 160) {
+        MultiplyTile<Weights, 20>(call, ring, item, group, place);
       } else {
-        MultiplyTile<Weights, 14>(call, ring, item, place);
+        MultiplyTile<Weights, 24>(call, ring, item, group, place);
       }
     }
   }
@@ -223,7 +222,7 @@ __device__ void MultiplyAll(const Call& call, const Ring& ring) {
 #endif  // BANYAN_SM90A
 
 template <typename Weights>
-__global__ void __launch_bounds__(kThreads, kBlocks)
+__global__ void __launch_bounds__(kThreads, 1)
     ManyExpertRowsKernel(const __grid_constant__ Call call) {
 #ifdef BANYAN_SM90A
   using S = Stage<Weights>;
@@ -231,23 +230,24 @@ __global__ void __launch_bounds__(kThreads, kBlocks)
   extern __shared__ unsigned char unaligned[];
   const Ring ring{unaligned + (kAlignment - SharedAddress(unaligned) % kAlignment) % kAlignment,
                   full, empty};
-  if (threadIdx.x == 128) {
+  const int group = static_cast<int>(threadIdx.x) / 128;
+  if (threadIdx.x == kGroups * 128) {
     FetchMap(call.x);
     for (int stage = 0; stage < S::kStages; ++stage) {
       InitBarrier(full[stage], 1);
-      InitBarrier(empty[stage], 4);
+      InitBarrier(empty[stage], kGroups * 4);
     }
     PublishBarriers();
   }
   __syncthreads();
-  if (threadIdx.x >= 128) {
+  if (group == kGroups) {
     GiveRegisters<40>();
-    if (threadIdx.x < 128 + 32) Feed<Weights>(call, ring);
+    if (threadIdx.x < kGroups * 128 + 32) Feed<Weights>(call, ring);
   } else {
-    TakeRegisters<208>();
+    TakeRegisters<232>();
     WaitForEarlierKernels();
     LetNextKernelStart();  // whoever starts now finds the routes and x
-    MultiplyAll<Weights>(call, ring);
+    MultiplyAll<Weights>(call, ring, group);
   }
 #endif
 }
@@ -280,7 +280,7 @@ void Launch(cudaStream_t stream, const ExpertRoutes& routes, const ExpertProduct
   call.start = start;
   const int items = routes.most_many() * call.blocks;
   LaunchEarly(stream,
-              {dim3(static_cast<unsigned>(std::min(items, kBlocks * Multiprocessors()))), kThreads,
+              {dim3(static_cast<unsigned>(std::min(items, Multiprocessors()))), kThreads,
                static_cast<size_t>(S::kSharedBytes)},
               "products of experts of many rows", kernel, call);
 }

@@ -141,14 +141,15 @@ std::shared_ptr<const ExpertTable> ExpertMixer::Gather(std::vector<ExpertWeights
   std::vector<Placed> all = {Place(gate_up, StoredParts(first)),
                              Place(down, StoredParts(*down.front().matrix))};
   const bool mixed = first.form != WeightForm::kF32;
-  bool wide = true;
+  int most = kManyExpertRows;
   for (const Placed& placed : all) {
-    for (const ExpertPart& part : placed.parts) wide = wide && ManyExpertRowsCanServe(part);
+    for (const ExpertPart& part : placed.parts) most = std::min(most, MostRowsOfExpertTile(part));
   }
+  const bool wide = most > 0;
   const bool gated = wide && HalvesMatch(first);  // the plain kernels have no gate
   all.push_back(gated ? Place(gate_up, {{0, inner}}) : Placed{});
   all.push_back(gated ? Place(gate_up, {{inner, inner}}) : Placed{});
-  table->tiling = {mixed ? kFewExpertRows : 0, wide ? kManyExpertRows : kPlainExpertRows};
+  table->tiling = {mixed ? kFewExpertRows : 0, wide ? most : kPlainExpertRows};
   std::vector<ExpertMatrixPart> places;
   std::vector<CUtensorMap> maps;
   const size_t count = table->experts.size();
@@ -214,7 +215,7 @@ void ExpertMixer::Mix(const Tensor& x, const ExpertCall& call, Tensor& out) {
     product.x = static_cast<const std::byte*>(source) + begin * hidden_stride * element;
     product.by_row = true;
     product.gate = call.rule.gate;
-    if (table.tiling.many == kManyExpertRows && routes.most_many() > 0) {
+    if (table.tiling.many > kPlainExpertRows && routes.most_many() > 0) {
       __nv_bfloat16* input = Bf16ForWriting(scratch.input.Prefix(slots));
       GatherExpertRows(stream, routes, static_cast<const __nv_bfloat16*>(product.x), hidden_stride,
                        input);

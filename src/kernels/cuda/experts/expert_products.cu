@@ -222,7 +222,7 @@ void MultiplyExperts(cudaStream_t stream, const ExpertRoutes& routes,
   const ExpertStart start =
       product.routes_are_there ? ExpertStart::kRoutesAreThere : ExpertStart::kWaits;
   const bool few = routes.most_few() > 0, many = routes.most_many() > 0;
-  if (many && routes.tiling.many == kManyExpertRows) {
+  if (many && routes.tiling.many > kPlainExpertRows) {
     MultiplyManyExpertRows(stream, routes, product, start);
     if (few) MultiplyFewExpertRows(stream, routes, product, ExpertStart::kBeside);
     return;

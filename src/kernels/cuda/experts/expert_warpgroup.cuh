@@ -10,11 +10,10 @@ namespace banyan::cuda {
 #ifdef BANYAN_SM90A
 
 #define BANYAN_SUM_OF_2(Use) BANYAN_SUM1(Use, 0), BANYAN_SUM1(Use, 1)
-#define BANYAN_SUM_OF_6(Use) BANYAN_SUM_OF_4(Use), BANYAN_SUM1(Use, 4), BANYAN_SUM1(Use, 5)
-#define BANYAN_SUM_OF_14(Use) BANYAN_SUM_OF_12(Use), BANYAN_SUM1(Use, 12), BANYAN_SUM1(Use, 13)
+#define BANYAN_SUM_OF_20(Use) BANYAN_SUM_OF_16(Use), BANYAN_SUM4(Use, 16)
 #define BANYAN_REGS8 "%0,%1,%2,%3,%4,%5,%6,%7"
-#define BANYAN_REGS24 BANYAN_REGS16 ",%16,%17,%18,%19,%20,%21,%22,%23"
-#define BANYAN_REGS56 BANYAN_REGS48 ",%48,%49,%50,%51,%52,%53,%54,%55"
+#define BANYAN_REGS80 \
+  BANYAN_REGS64 ",%64,%65,%66,%67,%68,%69,%70,%71,%72,%73,%74,%75,%76,%77,%78,%79"
 
 #define BANYAN_EXPERT_PRODUCT(Tiles, Columns, Regs, P0, P1, P2, P3, P4)                         \
   __device__ inline void ExpertWgmma(float(&sum)[Tiles][4], std::uint64_t w, std::uint64_t x) { \
@@ -34,12 +33,11 @@ namespace banyan::cuda {
   }
 BANYAN_EXPERT_PRODUCT(2, "16", BANYAN_REGS8, "%8", "%9", "%10", "%11", "%12")
 BANYAN_EXPERT_PRODUCT(4, "32", BANYAN_REGS16, "%16", "%17", "%18", "%19", "%20")
-BANYAN_EXPERT_PRODUCT(6, "48", BANYAN_REGS24, "%24", "%25", "%26", "%27", "%28")
 BANYAN_EXPERT_PRODUCT(8, "64", BANYAN_REGS32, "%32", "%33", "%34", "%35", "%36")
-BANYAN_EXPERT_PRODUCT(10, "80", BANYAN_REGS40, "%40", "%41", "%42", "%43", "%44")
 BANYAN_EXPERT_PRODUCT(12, "96", BANYAN_REGS48, "%48", "%49", "%50", "%51", "%52")
-BANYAN_EXPERT_PRODUCT(14, "112", BANYAN_REGS56, "%56", "%57", "%58", "%59", "%60")
 BANYAN_EXPERT_PRODUCT(16, "128", BANYAN_REGS64, "%64", "%65", "%66", "%67", "%68")
+BANYAN_EXPERT_PRODUCT(20, "160", BANYAN_REGS80, "%80", "%81", "%82", "%83", "%84")
+BANYAN_EXPERT_PRODUCT(24, "192", BANYAN_REGS96, "%96", "%97", "%98", "%99", "%100")
 #undef BANYAN_EXPERT_PRODUCT
 
 #endif  // BANYAN_SM90A
