@@ -26,6 +26,6 @@ def table_of(found: dict, command: str) -> Table:
         milliseconds = {name: f"{1000 * seconds:.2f}" for name, seconds in cell["seconds"].items()}
         out.rows.append([cell["work"], milliseconds.get("tree", "–"), milliseconds.get("paged", "–"), milliseconds["auto"], f"{cell['auto_over_best']:.3f} ± {cell['spread']:.3f}", f"{cell['steps_apart']} of {cell['steps']}"])
     out.note = (f"{found['measured']} of {found['forests']} forests; shown are those where auto was slowest against the best. Medians of runs in turns; ±: half the distance of the quartiles. "
-                f"More than 3 % slower than the best fixed strategy: {found['slower']}; more, but within the spread: {found['undecided']}. Something was read apart in {found['apart']}.")
+                f"More than 3 % slower than the best fixed strategy: {found['slower']}; more, but within the spread: {found['undecided']}. In {found['same_plans']} tree was best and auto made the same plans: what differs there is noise. Something was read apart in {found['apart']}.")
     out.facts["worst"] = f"auto / best fixed strategy at worst {found['worst']:.3f} ± {found['worst_spread']:.3f} of {found['measured']} forests; {found['slower']} clearly more than 3 % slower"
     return out

@@ -275,7 +275,7 @@ class Planning(unittest.TestCase):
     def test_the_slowest_forests_are_shown_and_all_are_counted(self):
         cells = [{"work": f"forest {n}", "seconds": {"auto": 0.010 + n / 1e4, "tree": 0.010, "paged": 0.012}, "auto_over_best": 1 + n / 100, "spread": 0.004, "best": "tree", "steps": 20,
                   "steps_apart": n % 2} for n in range(30)]
-        table = table_of({"cells": cells, "forests": 50, "measured": 30, "worst": 1.29, "worst_spread": 0.004, "slower": 26, "undecided": 0, "apart": 15}, "banyan bench grid")
+        table = table_of({"cells": cells, "forests": 50, "measured": 30, "worst": 1.29, "worst_spread": 0.004, "slower": 26, "undecided": 0, "same_plans": 4, "apart": 15}, "banyan bench grid")
         self.assertEqual(table.rows[0], ["forest 29", "10.00", "12.00", "12.90", "1.290 ± 0.004", "1 of 20"])
         self.assertLess(len(table.rows), len(cells))
         self.assertIn("30 of 50 forests", table.note)

@@ -7,8 +7,9 @@
 namespace banyan {
 namespace {
 
-// Rows that take a device about as long as it takes to read the weights once more. On a CPU a few
-// rows do.
+// Rows that take a device about as long as it takes to read the weights once more. On an H200 with
+// layers of an 8B model a step of one row takes 0.49 ms, of 256 rows 0.71 ms, of 512 1.12 ms
+// (`bench step`): one step more is worth some 300 rows of a large one. On a CPU a few rows do.
 constexpr std::int64_t kWorthADeviceStep = 256;
 
 std::vector<Digest> RootNames(const Model::Parts& model) {

@@ -40,6 +40,7 @@ AttentionCosts DeviceCosts(const Kernels& kernels, const AttentionShape& shape) 
     form.least_many_rows = wide;
     form.few_tile = kNarrowRows;
     form.many_tile = kWideRows;
+    form.few_per_worker = 2;
   } else {  // units of one kind
     form.least_many_rows = 1;
     form.many_tile = kBlockRows;
@@ -47,14 +48,15 @@ AttentionCosts DeviceCosts(const Kernels& kernels, const AttentionShape& shape) 
   // Fitted to 872 times of an H200 (`bench attention`; 32 / 8, 32 / 32 and 16 / 8 heads of 128, 9 /
   // 3 of 64): half of the predictions are within 5 %, nine of ten within 20 %.
   const double size = shape.head_dim / 128.0;
-  costs[CostTerm::kStep] = 11e-6;
-  costs[CostTerm::kQueue] = 3.5e-6;
-  costs[CostTerm::kList] = 0.31e-6;
-  costs[CostTerm::kFewUnit] = 0.2e-6;
-  costs[CostTerm::kFewKey] = 6.5e-9 + 4e-9 * size;
-  costs[CostTerm::kManyUnit] = 1.1e-6;
-  costs[CostTerm::kManyKey] = 3.5e-9 + 11e-9 * size;
-  costs[CostTerm::kPartial] = 1.4e-6 * size * shape.heads / 32.0;
+  costs[CostTerm::kStep] = 9.7e-6;
+  costs[CostTerm::kManyStart] = 0.1e-6;
+  costs[CostTerm::kQueue] = 3.8e-6;
+  costs[CostTerm::kList] = 0.315e-6;
+  costs[CostTerm::kFewUnit] = 0.5e-6;
+  costs[CostTerm::kFewKey] = 12e-9 + 8e-9 * size;
+  costs[CostTerm::kManyUnit] = 1.2e-6;
+  costs[CostTerm::kManyKey] = 2.4e-9 + 11.5e-9 * size;
+  costs[CostTerm::kPartial] = 1.5e-6 * size * shape.heads / 32.0;
   return costs;
 }
 

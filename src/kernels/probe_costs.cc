@@ -88,7 +88,10 @@ double ProcessorSeconds() {
 class Prober {
  public:
   Prober(Kernels& kernels, const AttentionShape& shape)
-      : kernels_(kernels), shape_(shape), form_(BuiltInCosts(kernels, shape).form) {
+      : kernels_(kernels),
+        shape_(shape),
+        expected_(BuiltInCosts(kernels, shape)),
+        form_(expected_.form) {
     shape_.window = 0;
     shape_.rope = kNoRope;
     shape_.sinks = nullptr;
@@ -210,7 +213,7 @@ class Prober {
                                      probe.seconds[0] * 1e6, probe.seconds[1] * 1e6);
       }
     }
-    probed.costs = FitCosts(form_, measured);
+    probed.costs = FitCosts(expected_, measured);
     probed.worst_error = WorstError(probed.costs, measured);
     if (probed.worst_error > kMostError) {
       probed.why_not = fmt::format("a probe's time differs by {:.0f} % from what the costs say",
@@ -222,6 +225,7 @@ class Prober {
 
   Kernels& kernels_;
   AttentionShape shape_;
+  const AttentionCosts expected_;
   const ReadingForm form_;
   int key_pages_ = 0;
   std::shared_ptr<KvMemory> kv_;

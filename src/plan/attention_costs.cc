@@ -9,32 +9,32 @@ constexpr std::int64_t Tiles(std::int64_t rows, std::int64_t tile) {
   return (rows + tile - 1) / tile;
 }
 
-// How many units each worker has, one after the other.
-double UnitsPerWorker(const ReadingForm& form, std::int64_t units) {
-  if (units == 0) return 0.0;
-  const std::int64_t tasks = units * form.kv_heads;
-  return std::max(1.0, static_cast<double>(tasks) / form.workers);
-}
-
 double Mean(std::int64_t sum, std::int64_t count) {
   return count == 0 ? 0.0 : static_cast<double>(sum) / static_cast<double>(count);
+}
+
+// What `hands` do of a sum over all KV heads, and no less than one unit has.
+double Shared(const ReadingForm& form, std::int64_t sum, double one, int hands) {
+  return std::max(one, static_cast<double>(sum * form.kv_heads) / hands);
 }
 
 }  // namespace
 
 void ReadingCounts::Add(const ReadingForm& form, std::int64_t rows, std::int64_t keys,
-                        std::int64_t items) {
+                        std::int64_t items, std::int64_t longest) {
   partials += rows * items;
   if (rows < form.least_many_rows) {
     const std::int64_t tiles = Tiles(rows * form.ratio, form.few_tile);
     few_units += tiles * items;
     few_keys += tiles * keys;
+    few_longest = std::max(few_longest, longest);
     return;
   }
   const std::int64_t tiles = Tiles(rows * form.ratio, form.many_tile);
   many_units += tiles * items;
   many_keys += tiles * keys;
   many_pairs += rows * keys;
+  many_longest = std::max(many_longest, longest);
 }
 
 ReadingCounts& ReadingCounts::operator+=(const ReadingCounts& other) {
@@ -43,14 +43,14 @@ ReadingCounts& ReadingCounts::operator+=(const ReadingCounts& other) {
   many_units += other.many_units;
   many_keys += other.many_keys;
   many_pairs += other.many_pairs;
+  few_longest = std::max(few_longest, other.few_longest);
+  many_longest = std::max(many_longest, other.many_longest);
   partials += other.partials;
   rows += other.rows;
   return *this;
 }
 
 CostTerms TermsOf(const ReadingForm& form, const ReadingCounts& counts) {
-  const double few = UnitsPerWorker(form, counts.few_units);
-  const double many = UnitsPerWorker(form, counts.many_units);
   CostTerms terms{};
   const auto set = [&](CostTerm term, double times) {
     terms[static_cast<std::size_t>(term)] = times;
@@ -64,11 +64,19 @@ CostTerms TermsOf(const ReadingForm& form, const ReadingCounts& counts) {
     }
     set(CostTerm::kList, Mean(counts.partials, counts.rows));
   }
-  set(CostTerm::kFewUnit, few);
-  set(CostTerm::kFewKey, few * Mean(counts.few_keys, counts.few_units));
-  set(CostTerm::kManyUnit, many);
-  set(CostTerm::kManyKey, many * Mean(counts.many_keys, counts.many_units));
-  set(CostTerm::kManyPair, many * Mean(counts.many_pairs, counts.many_units));
+  if (counts.few_units > 0) {
+    const int hands = form.workers * form.few_per_worker;
+    const auto longest = static_cast<double>(counts.few_longest);
+    set(CostTerm::kFewUnit, Shared(form, counts.few_units, 1.0, hands));
+    set(CostTerm::kFewKey, Shared(form, counts.few_keys, longest, hands));
+  }
+  if (counts.many_units > 0) {
+    const auto longest = static_cast<double>(counts.many_longest);
+    const double pairs = Mean(counts.many_pairs, counts.many_units);
+    set(CostTerm::kManyUnit, Shared(form, counts.many_units, 1.0, form.workers));
+    set(CostTerm::kManyKey, Shared(form, counts.many_keys, longest, form.workers));
+    set(CostTerm::kManyPair, Shared(form, counts.many_pairs, pairs, form.workers));
+  }
   set(CostTerm::kPartial, static_cast<double>(counts.partials) / form.workers);
   return terms;
 }
@@ -89,7 +97,8 @@ ReadingCounts CountReading(const ReadingForm& form, const AttentionPlan& plan) {
   ReadingCounts counts;
   counts.rows = static_cast<std::int64_t>(plan.merge_begin.size()) - 1;
   for (const WorkItem& item : plan.items) {
-    counts.Add(form, item.row_end - item.row_begin, item.key_end - item.key_begin, 1);
+    const std::int64_t keys = item.key_end - item.key_begin;
+    counts.Add(form, item.row_end - item.row_begin, keys, 1, keys);
   }
   return counts;
 }

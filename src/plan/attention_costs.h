@@ -22,8 +22,9 @@ struct ReadingForm {
   int many_tile = kWholeItem;  // the same, of items of many rows
   int ratio = 1;               // query heads of a KV head
   int kv_heads = 1;
-  int workers = 1;        // threads, or multiprocessors
-  bool launches = false;  // each kind of item is a launch of its own, as merging is
+  int workers = 1;         // threads, or multiprocessors
+  int few_per_worker = 1;  // units of few rows that a worker does at once
+  bool launches = false;   // each kind of item is a launch of its own, as merging is
 };
 
 // Seconds. What workers do is counted for one of them.
@@ -33,7 +34,7 @@ enum class CostTerm {
   kQueue,      // launches: where units of few rows wait for workers that those of many have
   kList,       // launches: a partial of a row's merge list, one after the other
   kFewUnit,    // a unit of few rows
-  kFewKey,     // a key of such a unit
+  kFewKey,     // a key of such a unit, one after the other
   kManyUnit,   // a unit of many rows
   kManyKey,    // a key of such a unit, however many rows meet it
   kManyPair,   // a (row, key) pair of such a unit
@@ -54,16 +55,18 @@ struct AttentionCosts {
 struct ReadingCounts {
   std::int64_t few_units = 0, few_keys = 0;  // of one KV head
   std::int64_t many_units = 0, many_keys = 0, many_pairs = 0;
+  std::int64_t few_longest = 0, many_longest = 0;  // keys of the longest unit
   std::int64_t partials = 0;
   std::int64_t rows = 0;  // of the step, which have these partials
 
-  // `items` items of `rows` rows with `keys` keys together.
-  void Add(const ReadingForm& form, std::int64_t rows, std::int64_t keys, std::int64_t items);
+  // `items` items of `rows` rows with `keys` keys together, `longest` at most.
+  void Add(const ReadingForm& form, std::int64_t rows, std::int64_t keys, std::int64_t items,
+           std::int64_t longest);
   ReadingCounts& operator+=(const ReadingCounts& other);
 };
 
 // How often each term counts: the seconds of a step are the sum over terms. Workers take units as
-// they come, so many units take as long as their mean, as often as each worker has one.
+// they come, so they end together, but not before the longest unit does.
 CostTerms TermsOf(const ReadingForm& form, const ReadingCounts& counts);
 double SecondsOf(const AttentionCosts& costs, const ReadingCounts& counts);
 

@@ -17,12 +17,13 @@ ReadingForm DeviceForm() {
           .ratio = 4,
           .kv_heads = 8,
           .workers = 132,
+          .few_per_worker = 2,
           .launches = true};
 }
 
 ReadingCounts CountsOf(const ReadingForm& form, int items, int rows, int keys) {
   ReadingCounts counts;
-  counts.Add(form, rows, std::int64_t{items} * keys, items);
+  counts.Add(form, rows, std::int64_t{items} * keys, items, keys);
   counts.rows = rows;
   return counts;
 }
@@ -62,6 +63,14 @@ TEST(AttentionCosts, WorkersShareUnitsAndOneUnitIsNotShared) {
   EXPECT_DOUBLE_EQ(SecondsOf(costs, CountsOf(costs.form, 1, 1, 10)), 1.0);
   EXPECT_DOUBLE_EQ(SecondsOf(costs, CountsOf(costs.form, 10, 1, 10)), 5.0);
   EXPECT_DOUBLE_EQ(SecondsOf(costs, {}), 0.0);
+  costs[CostTerm::kFewUnit] = 0.0;
+  costs[CostTerm::kFewKey] = 1.0;
+  ReadingCounts counts = CountsOf(costs.form, 1, 1, 100);
+  counts += CountsOf(costs.form, 20, 1, 5);
+  EXPECT_DOUBLE_EQ(SecondsOf(costs, counts),
+                   100.0);  // the longest; all would take the four 100, too
+  counts += CountsOf(costs.form, 1, 1, 60);
+  EXPECT_DOUBLE_EQ(SecondsOf(costs, counts), 130.0);
 }
 
 TEST(AttentionCosts, LaunchesCostWhereThereAreBothKinds) {
@@ -96,12 +105,23 @@ TEST(FitCosts, FindsTheCostsThatTimesWereMadeOf) {
   AttentionCosts costs{.form = DeviceForm()};
   costs.seconds = {11e-6, 1e-6, 3e-6, 3e-7, 2e-7, 1e-8, 1e-6, 1.4e-8, 1e-10, 1e-6};
   const std::vector<MeasuredReading> measured = TimesOf(costs);
-  const AttentionCosts found = FitCosts(costs.form, measured);
-  EXPECT_LT(WorstError(found, measured), 1e-6);
-  for (int i = 0; i < kCostTerms; ++i) {
-    const auto term = static_cast<CostTerm>(i);
-    EXPECT_NEAR(found[term], costs[term], 1e-3 * costs[term]) << i;
-  }
+  EXPECT_LT(WorstError(FitCosts({.form = costs.form}, measured), measured), 0.01);
+  AttentionCosts expected = costs;  // twice as much as is true, or half
+  for (size_t i = 0; i < expected.seconds.size(); ++i) expected.seconds[i] *= i % 2 == 0 ? 2 : 0.5;
+  const AttentionCosts found = FitCosts(expected, measured);
+  EXPECT_LT(WorstError(found, measured), 0.03);
+  EXPECT_NEAR(found[CostTerm::kStep], costs[CostTerm::kStep], 0.1 * costs[CostTerm::kStep]);
+  EXPECT_NEAR(found[CostTerm::kFewKey], costs[CostTerm::kFewKey], 0.1 * costs[CostTerm::kFewKey]);
+}
+
+TEST(FitCosts, WhatIsNotMeasuredIsAsExpected) {
+  AttentionCosts expected{.form = DeviceForm()};
+  expected[CostTerm::kStep] = 10e-6;
+  expected[CostTerm::kManyKey] = 1e-8;
+  const ReadingCounts few = CountsOf(expected.form, 1, 1, 10);
+  const AttentionCosts found = FitCosts(expected, std::vector<MeasuredReading>{{few, 20e-6}});
+  EXPECT_NEAR(found[CostTerm::kManyKey], 1e-8, 1e-12);
+  EXPECT_NEAR(SecondsOf(found, few), 20e-6, 1e-6);
 }
 
 // What noise would make negative is nothing.
@@ -112,7 +132,7 @@ TEST(FitCosts, NoCostIsNegative) {
   costs[CostTerm::kManyPair] = 1e-9;
   std::vector<MeasuredReading> measured = TimesOf(costs);
   for (size_t i = 0; i < measured.size(); ++i) measured[i].seconds *= i % 2 == 0 ? 0.97 : 1.03;
-  const AttentionCosts found = FitCosts(costs.form, measured);
+  const AttentionCosts found = FitCosts({.form = costs.form}, measured);
   for (const double seconds : found.seconds) EXPECT_GE(seconds, 0.0);
   EXPECT_LT(WorstError(found, measured), 0.1);
 }

@@ -169,8 +169,9 @@ class Builder {
     groups.rows = cuts.rows = static_cast<std::int64_t>(positions_.size());
     for (const WorkItem& item : plan_.items) {
       const std::int64_t rows = item.row_end - item.row_begin, keys = item.key_end - item.key_begin;
-      groups.Add(form, rows, keys, 1);
-      cuts.Add(form, rows, keys, (keys + kCutKeys - 1) / kCutKeys);
+      groups.Add(form, rows, keys, 1, keys);
+      cuts.Add(form, rows, keys, (keys + kCutKeys - 1) / kCutKeys,
+               std::min<std::int64_t>(keys, kCutKeys));
     }
     return FasterInCuts(options_.costs, groups, cuts);
   }

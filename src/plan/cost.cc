@@ -79,11 +79,4 @@ StepWork LeastWorkOf(const PlanStatistics& plan, double logit_rows) {
           .keys = static_cast<double>(plan.keys_unique)};
 }
 
-double ItemCost(const ItemCosts& costs, std::int64_t rows, std::int64_t keys) {
-  const std::int64_t tiled_rows = (rows + costs.row_tile - 1) / costs.row_tile * costs.row_tile;
-  const double pairs = rows == 1 ? costs.per_row_pair * static_cast<double>(keys)
-                                 : costs.per_pair * static_cast<double>(tiled_rows * keys);
-  return costs.per_item + costs.per_key * static_cast<double>(keys) + pairs;
-}
-
 }  // namespace banyan

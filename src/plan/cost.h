@@ -80,18 +80,4 @@ struct PlanStatistics {
 [[nodiscard]] StepWork WorkOf(const PlanStatistics& plan, double logit_rows);
 [[nodiscard]] StepWork LeastWorkOf(const PlanStatistics& plan, double logit_rows);
 
-// The relative cost of attention items by which ItemSharing::kAuto decides, in units of one
-// (row, key) pair inside a matrix product. The defaults are estimates for two Neoverse-V1 cores at
-// the SmolLM2-135M shape: a pair 768 flops of 166 GFLOP/s = 4.6 ns, a key 256 bytes of 30 GB/s,
-// a one-row item at half the matrix rate, about 1 us to fetch an item and find its pages.
-struct ItemCosts {
-  double per_item = 256;
-  double per_key = 2;
-  double per_pair = 1;      // of an item with at least two rows
-  double per_row_pair = 2;  // of an item with one row, by vector code
-  int row_tile = 4;         // rows of an item are rounded up to a multiple of this
-};
-
-[[nodiscard]] double ItemCost(const ItemCosts& costs, std::int64_t rows, std::int64_t keys);
-
 }  // namespace banyan

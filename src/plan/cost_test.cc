@@ -91,13 +91,5 @@ TEST(StepCost, AddsUp) {
   EXPECT_DOUBLE_EQ(phase.weight_bytes, 2 * both.weight_bytes);
 }
 
-TEST(ItemCost, RoundsRowsUpToTiles) {
-  const ItemCosts costs{
-      .per_item = 100, .per_key = 10, .per_pair = 1, .per_row_pair = 3, .row_tile = 8};
-  EXPECT_EQ(ItemCost(costs, 1, 50), 100 + 500 + 3 * 50);
-  EXPECT_EQ(ItemCost(costs, 2, 50), 100 + 500 + 8 * 50);
-  EXPECT_EQ(ItemCost(costs, 9, 50), 100 + 500 + 16 * 50);
-}
-
 }  // namespace
 }  // namespace banyan

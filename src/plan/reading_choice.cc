@@ -25,8 +25,8 @@ struct ItemTotals {
 
   void Add(std::int64_t rows, std::int64_t keys) {
     const std::int64_t parts = PartsOf(keys, kGroupKeys);
-    groups.Add(form, rows, keys, parts);
-    cuts.Add(form, rows, keys, PartsOf(keys, kCutKeys));
+    groups.Add(form, rows, keys, parts, std::min<std::int64_t>(keys, kGroupKeys));
+    cuts.Add(form, rows, keys, PartsOf(keys, kCutKeys), std::min<std::int64_t>(keys, kCutKeys));
     items += parts;
     work += rows * keys;
   }
@@ -50,8 +50,10 @@ struct SplitItems {
     if (rest > 0) AddItems(rows, rest, 1);
   }
   void AddItems(std::int64_t rows, std::int64_t keys, std::int64_t items) {
-    const std::int64_t parts = rows * keys > splitting.most_work ? PartsOf(keys, kCutKeys) : 1;
-    counts.Add(form, rows, items * keys, items * parts);
+    if (items == 0) return;
+    const bool split = rows * keys > splitting.most_work;
+    const std::int64_t part = split ? std::min<std::int64_t>(keys, kCutKeys) : keys;
+    counts.Add(form, rows, items * keys, items * PartsOf(keys, part), part);
   }
 };
 

@@ -20,16 +20,18 @@ PlanOptions H200() {
                         .ratio = 4,
                         .kv_heads = 8,
                         .workers = 132,
+                        .few_per_worker = 2,
                         .launches = true};
   AttentionCosts& costs = options.costs;
-  costs[CostTerm::kStep] = 11e-6;
-  costs[CostTerm::kQueue] = 3.5e-6;
-  costs[CostTerm::kList] = 0.31e-6;
-  costs[CostTerm::kFewUnit] = 0.2e-6;
-  costs[CostTerm::kFewKey] = 10.5e-9;
-  costs[CostTerm::kManyUnit] = 1.1e-6;
-  costs[CostTerm::kManyKey] = 14.5e-9;
-  costs[CostTerm::kPartial] = 1.4e-6;
+  costs[CostTerm::kStep] = 9.7e-6;
+  costs[CostTerm::kManyStart] = 0.1e-6;
+  costs[CostTerm::kQueue] = 3.8e-6;
+  costs[CostTerm::kList] = 0.315e-6;
+  costs[CostTerm::kFewUnit] = 0.5e-6;
+  costs[CostTerm::kFewKey] = 20e-9;
+  costs[CostTerm::kManyUnit] = 1.2e-6;
+  costs[CostTerm::kManyKey] = 13.9e-9;
+  costs[CostTerm::kPartial] = 1.5e-6;
   return options;
 }
 
