@@ -107,6 +107,28 @@ TEST_F(CudaExperts, FormsAndCompanyChangeNoBit) {
   }
 }
 
+// Many experts with few rows each, where a warp takes several units of weights one after another; a
+// row alone has too few of them for that.
+TEST_F(CudaExperts, SeveralUnitsOfAWarpAreSeveralWarps) {
+  const MixtureShape shape{64, 4, 1024, 256, ExpertShares::kOfChosen, {}, true};
+  const HostMatrix scores = RandomMatrix(40, shape.experts, 77);
+  const HostMatrix x = RandomMatrix(40, shape.hidden, 78);
+  for (const DType form : {DType::kBF16, DType::kQ8_0, DType::kMXFP4}) {
+    SCOPED_TRACE(TraitsOf(form).name);
+    const Mixture converted(*converted_, LayoutOf(form), shape);
+    const Mixture compact(*compact_, LayoutOf(form), shape);
+    const HostMatrix all = converted.Mix(x, scores);
+    ExpectSameBits(compact.Mix(x, scores).values, all.values, "compact");
+    for (const int r : {0, 7, 39}) {
+      ExpectSameBits(converted.Mix(x.Rows(r, r + 1), scores.Rows(r, r + 1)).values,
+                     all.Rows(r, r + 1).values, "alone");
+      ExpectSameBits(compact.Mix(x.Rows(r, r + 1), scores.Rows(r, r + 1)).values,
+                     all.Rows(r, r + 1).values, "alone, compact");
+      if (HasFatalFailure()) return;
+    }
+  }
+}
+
 // gpt-oss: 2880 columns, biases, a gate that cuts; and columns that no copy engine takes.
 TEST_F(CudaExperts, WideAndUnevenSizes) {
   for (const auto& [hidden, inner] :
