@@ -149,9 +149,9 @@ struct AttentionBench::State {
     if (!options.measure_costs) return;
     const ProbedCosts probed = ProbeCosts(*kernels, shape);
     costs = probed.costs;
-    costs_from =
-        fmt::format("measured, worst error of a probe {:.0f} %{}{}", 100.0 * probed.worst_error,
-                    probed.trusted ? "" : ", not trusted: ", probed.why_not);
+    costs_from = fmt::format("measured in {:.2f} s, worst error of a probe {:.0f} %{}{}",
+                             probed.seconds, 100.0 * probed.worst_error,
+                             probed.trusted ? "" : ", not trusted: ", probed.why_not);
   }
 
   std::int64_t qkv_columns() const {

@@ -98,6 +98,7 @@ class Prober {
   }
 
   ProbedCosts Run() {
+    const Clock::time_point began = Clock::now();
     MakeMemory();
     const bool device = kernels_.asynchronous();
     for (const Probe& probe : device ? DeviceProbes() : HostProbes()) AddProbe(probe);
@@ -107,7 +108,9 @@ class Prober {
       if (round >= kLeastRounds && Clock::now() - start > most) break;
       for (ProbeRun& probe : probes_) AddTimes(probe);
     }
-    return Fit();
+    ProbedCosts probed = Fit();
+    probed.seconds = std::chrono::duration<double>(Clock::now() - began).count();
+    return probed;
   }
 
  private:

@@ -13,6 +13,7 @@ struct ProbedCosts {
   AttentionCosts costs;
   bool trusted = false;
   std::string why_not;       // where it is not: what spoke against it
+  double seconds = 0.0;      // that measuring took
   double worst_error = 0.0;  // of a probe, |predicted / measured - 1|
 };
 
