@@ -48,7 +48,8 @@ struct PlanOptions {
   int max_item_rows = 64;  // an item's rows are split into blocks of at most this many
   // Work for this many hands: all groups are split into cuts when there would be fewer items, else
   // those groups that alone are more than 1.5/min_items of the work. Not where the costs, or for
-  // items of many rows the times of `joining`, say that cuts are done later. The bits stay the same.
+  // items of many rows the times of `joining`, say that cuts are done later. The bits stay the
+  // same.
   int min_items = 1;
   AttentionCosts costs = {};     // kAuto: what decides; all zero: kTree
   GroupJoining joining = {};     // items of several groups, where the kernels like them

@@ -44,7 +44,7 @@ HostMatrix ScoresFor(const std::vector<int>& counts, std::uint32_t seed) {
 }
 
 const std::vector<int> kUglyCounts = {0, 1, 7, 8, 9, 16, 17, 33, 65, 97, 129, 500};
-constexpr DType kForms[] = {DType::kBF16, DType::kQ8_0, DType::kQ4_0,  DType::kQ4_1, DType::kQ4_K,
+constexpr DType kForms[] = {DType::kBF16, DType::kQ8_0, DType::kQ4_0,  DType::kQ4_1,  DType::kQ4_K,
                             DType::kQ5_K, DType::kQ6_K, DType::kMXFP4, DType::kIQ4_NL};
 
 // One expert of a row, whose share is 1: the bits of the dense products around a gate.
