@@ -36,6 +36,16 @@ std::string Processor() {
   return "processor";
 }
 
+// A machine that is always busy should not be measured anew by every program that starts.
+constexpr int kMostTries = 3;
+
+// Kept where nothing could be trusted: "tried 2". 0 for any other text.
+int TriesOfText(const std::string& text) {
+  const bool is_count =
+      text.size() == 7 && text.starts_with("tried ") && text[6] >= '1' && text[6] <= '9';
+  return is_count ? text[6] - '0' : 0;
+}
+
 }  // namespace
 
 std::string PlanningCostsKey(const Kernels& kernels, const AttentionShape& shape) {
@@ -80,19 +90,26 @@ PlanningCosts FindPlanningCosts(Kernels& kernels, const AttentionShape& shape, b
   PlanningCosts found{BuiltInCosts(kernels, shape), "built in"};
   if (found.costs.seconds == CostTerms{}) return found;
   const std::string key = PlanningCostsKey(kernels, shape);
+  int tries = 0;
   if (const auto text = DecisionFile(file, kFormat).Find(key)) {
     if (const auto seconds = CostsOfText(*text)) {
       found.costs.seconds = *seconds;
       found.source = "measured before, kept in " + file.string();
       return found;
     }
-    found.source = "built in; " + file.string() + " has others that cannot be read";
+    tries = TriesOfText(*text);
+    if (tries == 0) found.source = "built in; " + file.string() + " has others that cannot be read";
+    if (tries >= kMostTries) {
+      found.source = fmt::format("built in; {} measurements were not to be trusted, as {} says",
+                                 tries, file.string());
+    }
   }
-  if (!measure) return found;
+  if (!measure || tries >= kMostTries) return found;
   try {
     const ProbedCosts probed = ProbeCosts(kernels, shape);
     if (!probed.trusted) {
       found.source = "built in; a measurement is not to be trusted: " + probed.why_not;
+      DecisionFile(file, kFormat).Keep(key, fmt::format("tried {}", tries + 1));
       return found;
     }
     found.costs = probed.costs;

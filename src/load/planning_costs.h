@@ -17,8 +17,9 @@ struct PlanningCosts {
 
 // Those that were kept for this machine, its threads, the shape, the kinds of numbers and this
 // version of the program; else, if `measure`, those measured now, which are kept; else, and where
-// measuring gave nothing to trust, those built in. `file` only saves time: what it has and cannot
-// be understood is as if it were not there. An empty path keeps nothing.
+// measuring gave nothing to trust, those built in; after three such measurements there are no more.
+// `file` only saves time: what it has and cannot be understood is as if it were not there. An empty
+// path keeps nothing.
 PlanningCosts FindPlanningCosts(Kernels& kernels, const AttentionShape& shape, bool measure,
                                 const std::filesystem::path& file);
 

@@ -101,6 +101,25 @@ TEST_F(PlanningCostsTest, FilesOfOthersAndBrokenOnesAreIgnored) {
   EXPECT_THAT(Find(false).source, StartsWith("measured before"));
 }
 
+TEST_F(PlanningCostsTest, AMachineThatIsAlwaysBusyIsMeasuredThreeTimes) {
+  KeepPlanningCosts(file_, PlanningCostsKey(*kernels_, kShape), {});
+  const std::string kept = Content(), zeros = TextOfCosts({});
+  const auto with = [&](const std::string& text) {
+    std::string content = kept;
+    Write(content.replace(content.rfind(zeros), zeros.size(), text));
+  };
+  with("tried 3");
+  const std::string before = Content();
+  EXPECT_THAT(Find(true).source, StartsWith("built in; 3 measurements were not to be trusted"));
+  EXPECT_EQ(Content(), before);
+  with("tried 2");
+  EXPECT_EQ(Find(false).source, "built in");
+  const std::string now = Find(true).source;  // by this machine's load
+  EXPECT_THAT(Content(), HasSubstr(now == "measured now" ? "e-" : "tried 3"));
+  with("tried 22");
+  EXPECT_THAT(Find(false).source, HasSubstr("cannot be read"));
+}
+
 TEST_F(PlanningCostsTest, TheReferenceHasNone) {
   const auto reference = MakeKernels("reference", {});
   const PlanningCosts found = FindPlanningCosts(*reference, kShape, true, file_);
