@@ -88,8 +88,10 @@ DeviceMemory::DeviceMemory(std::shared_ptr<const Device> device, std::int64_t by
   size_t free = 0, total = 0;
   cudaMemGetInfo(&free, &total);
   if (status != cudaErrorMemoryAllocation) Check(status, what);
-  Throw(ErrorKind::kLimit, "cuda: no memory for {}: {} MiB wanted, {} of {} MiB free", what,
-        bytes_ >> 20, free >> 20, total >> 20);
+  Throw(ErrorKind::kLimit,
+        "cuda: no memory for {}: {} MiB wanted, {} of {} MiB free (nvidia-smi lists who holds the "
+        "rest; a banyan without --kv-memory takes all that is free)",
+        what, bytes_ >> 20, free >> 20, total >> 20);
 }
 
 DeviceMemory::~DeviceMemory() {
