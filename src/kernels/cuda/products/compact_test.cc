@@ -115,6 +115,15 @@ TEST_F(CudaCompact, StackedPartsOfSeveralTypesInAnotherOrder) {
   }
 }
 
+// They are stored as one part.
+TEST_F(CudaCompact, StackedPartsOfOneType) {
+  const auto query = RandomStored(LayoutOf(DType::kQ8_0), 64, 512, 32);
+  const auto key = RandomStored(LayoutOf(DType::kQ8_0), 32, 512, 33);
+  const auto value = RandomStored(LayoutOf(DType::kQ8_0), 24, 512, 34);
+  const HostTensor* parts[] = {&query->tensor, &key->tensor, &value->tensor};
+  ExpectSameProducts(LoadBoth(parts), "stacked");
+}
+
 // A type without a compact form, parts that do not begin at a tile, rows of several parts mixed.
 TEST_F(CudaCompact, OthersAreConverted) {
   const auto plain = RandomStored(LayoutOf(DType::kQ5_1), 32, 512, 27);
