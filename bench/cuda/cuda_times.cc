@@ -6,6 +6,7 @@
 // to leave none of them in the L2 cache; activations stay there, as in a forward pass.
 //   cuda_times [--fast] [--sweep | --step | --sustained] [ROWS...]
 //   cuda_times --coded [ROWS...]      the products in 8 bits, by every kernel and tile
+//   cuda_times --compact [ROWS...]    the products with quantised weights kept as stored, by type
 //   cuda_times --experts [ROWS...]    the experts of a layer of the qwen3-30b-a3b shape
 //   cuda_times --decisions MODEL... > FILE      the table of decisions about products that ships
 //                           for this device; without a model those of all that it knows
@@ -22,6 +23,7 @@
 
 #include "base/error.h"
 #include "cuda_times_coded.h"
+#include "cuda_times_compact.h"
 #include "cuda_times_decisions.h"
 #include "cuda_times_experts.h"
 #include "cuda_times_layer.h"
@@ -145,6 +147,7 @@ int Main(int argc, char** argv) {
     return wrong == 0 ? 0 : 1;
   }
   bool fast = false, sweep = false, step = false, sustained = false, coded = false, experts = false;
+  bool compact = false;
   std::vector<std::int64_t> rows;
   for (int i = 1; i < argc; ++i) {
     if (std::strcmp(argv[i], "--fast") == 0) {
@@ -153,6 +156,8 @@ int Main(int argc, char** argv) {
       sweep = true;
     } else if (std::strcmp(argv[i], "--coded") == 0) {
       coded = true;
+    } else if (std::strcmp(argv[i], "--compact") == 0) {
+      compact = true;
     } else if (std::strcmp(argv[i], "--experts") == 0) {
       experts = true;
     } else if (std::strcmp(argv[i], "--step") == 0) {
@@ -162,6 +167,10 @@ int Main(int argc, char** argv) {
     } else {
       rows.push_back(std::max(1L, std::min(4096L, std::strtol(argv[i], nullptr, 10))));
     }
+  }
+  if (compact) {
+    CompactTimes(rows.empty() ? std::vector<std::int64_t>{1, 8, 32} : rows).Report();
+    return 0;
   }
   if (rows.empty()) rows = {1, 16, 64, 256, 1024};
   if (coded) {
@@ -173,6 +182,7 @@ int Main(int argc, char** argv) {
     ExpertTimes times(*std::max_element(rows.begin(), rows.end()));
     times.Report("bf16", std::nullopt, rows);
     times.Report("q8_0", CompactForm::kQ8_0, rows);
+    times.Report("q4_k", CompactForm::kQ4_K, rows);
     times.Report("mxfp4", CompactForm::kMXFP4, rows);
     return 0;
   }

@@ -16,9 +16,9 @@
 
 namespace banyan::cuda {
 
-class CodedTimes {
+class CodedTimes : TimedDevice {
  public:
-  explicit CodedTimes(std::int64_t most_rows) : device_(std::make_shared<Device>()) {
+  explicit CodedTimes(std::int64_t most_rows) {
     Add("qkv", kQkv, kHidden, ProductForm::kFloat32);
     Add("o", kHidden, kHidden, ProductForm::kAdd);
     Add("gate_up", 2 * kFfn, kHidden, ProductForm::kSwiGlu);
@@ -154,21 +154,10 @@ class CodedTimes {
         norm, hidden, ffn, swiglu);
   }
 
-  // Mean over a graph of calls, best of four runs of it.
-  double Microseconds(const std::function<void(int)>& body) {
-    constexpr int kCount = 20;
-    body(0);
-    device_->Synchronize();
-    LaunchGraph graph(*device_, [&] {
-      for (int i = 0; i < kCount; ++i) body(i);
-    });
-    graph.Seconds(1);
-    double best = 1e30;
-    for (int run = 0; run < 4; ++run) best = std::min(best, graph.Seconds(1));
-    return best * 1e6 / kCount;
+  double Microseconds(const std::function<void(int)>& body) const {
+    return TimedDevice::Microseconds(20, body);
   }
 
-  std::shared_ptr<const Device> device_;
   std::vector<CodedWeights> weights_;
   DeviceMemory bf16_, x_, codes_, out_, gated_, residual_, norm_;
 };

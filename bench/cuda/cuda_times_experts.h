@@ -20,10 +20,9 @@
 
 namespace banyan::cuda {
 
-class ExpertTimes {
+class ExpertTimes : TimedDevice {
  public:
-  explicit ExpertTimes(std::int64_t most_rows)
-      : device_(std::make_shared<Device>()), mixer_(device_, Precision::kMixed) {
+  explicit ExpertTimes(std::int64_t most_rows) : mixer_(device_, Precision::kMixed) {
     const std::int64_t slots = most_rows * kChosen;
     x_ = NewTensor(device_, most_rows, kWidth);
     out_ = NewTensor(device_, most_rows, kWidth);
@@ -66,24 +65,7 @@ class ExpertTimes {
   std::shared_ptr<DeviceMatrix> MakeMatrix(std::optional<CompactForm> form, std::int64_t rows,
                                            std::int64_t columns, std::uint64_t seed) {
     if (!form) return MakeRandomMatrix(device_, {rows, columns, seed, 0.02f}, WeightForm::kBF16);
-    auto matrix = std::make_shared<DeviceMatrix>();
-    matrix->rows = matrix->padded_rows = rows;
-    matrix->columns = matrix->stride = columns;
-    matrix->form = WeightForm::kCompact;
-    CompactRows part;
-    part.form = *form;
-    part.rows = part.padded_rows = rows;
-    part.columns = columns;
-    matrix->memory = DeviceMemory(device_, CodeBytes(part) + RecordsBytes(part), "weights");
-    part.codes = matrix->memory.As<std::uint8_t>();
-    part.records = part.codes + CodeBytes(part);
-    FillRandom(device_->stream, CodeBytes(part) / 2, static_cast<std::uint32_t>(seed),
-               matrix->memory.As<__nv_bfloat16>());
-    Check(cudaMemsetAsync(part.records, 0x22, static_cast<size_t>(RecordsBytes(part)),
-                          device_->stream),
-          "records");
-    matrix->compact = {part};
-    return matrix;
+    return RandomCompact(*form, rows, columns, static_cast<std::uint32_t>(seed));
   }
 
   std::shared_ptr<const ExpertTable> MakeTable(std::optional<CompactForm> form) {
@@ -168,14 +150,7 @@ class ExpertTimes {
       mixer_.Mix(x, {table, scores, {kChosen, ExpertShares::kOfChosen, {}}, scratch_}, out);
     });
     const double weights = 3.0 * kWidth * kInner;
-    double bits = 16.0;
-    if (form) {
-      CompactRows part;
-      part.form = *form;
-      part.rows = part.padded_rows = 16;
-      part.columns = 256;
-      bits = static_cast<double>(CodeBytes(part) + RecordsBytes(part)) * 8 / (16 * 256);
-    }
+    const double bits = form ? BitsOf(*form) : 16.0;
     const double limit = std::max(Distinct(rows) * weights * bits / 8 / kBytesPerSecond,
                                   2.0 * weights * static_cast<double>(slots) / kFlops) *
                          1e6;
@@ -189,21 +164,10 @@ class ExpertTimes {
     std::fflush(stdout);
   }
 
-  // Mean over a graph of calls, best of four runs of it.
-  double Microseconds(const std::function<void(int)>& body) {
-    constexpr int kCount = 2 * kScoreSets;
-    body(0);
-    device_->Synchronize();
-    LaunchGraph graph(*device_, [&] {
-      for (int i = 0; i < kCount; ++i) body(i);
-    });
-    graph.Seconds(1);
-    double best = 1e30;
-    for (int run = 0; run < 4; ++run) best = std::min(best, graph.Seconds(1));
-    return best * 1e6 / kCount;
+  double Microseconds(const std::function<void(int)>& body) const {
+    return TimedDevice::Microseconds(2 * kScoreSets, body);
   }
 
-  std::shared_ptr<const Device> device_;
   ExpertMixer mixer_;
   Tensor x_, out_;
   ExpertScratch scratch_;

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "cuda_times_fixture.h"
 #include "kernels/cuda/device/launch_graph.h"
 #include "kernels/cuda/products/product_operands.h"
 #include "kernels/cuda/products/products.h"
@@ -15,7 +16,6 @@
 
 namespace banyan::cuda {
 
-constexpr double kBytesPerSecond = 4.8e12, kFlops = 800e12;  // what the limits are reckoned with
 constexpr std::int64_t kHidden = 4096, kQkv = 6144, kFfn = 12288, kVocabulary = 151936;
 constexpr int kLayers = 36, kLeastCopies = 3;
 

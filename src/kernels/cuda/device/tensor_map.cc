@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "kernels/cuda/device/device.h"
+#include "kernels/cuda/device/row_map.h"
 
 namespace banyan::cuda {
 namespace {
@@ -64,6 +65,27 @@ CUtensorMap MapOfMatrix(const __nv_bfloat16* matrix, std::int64_t rows, std::int
 CUtensorMap MapOfCodes(const std::int8_t* matrix, std::int64_t rows, std::int64_t columns,
                        int box_rows, int boxes) {
   return MapOfBytes(matrix, CU_TENSOR_MAP_DATA_TYPE_UINT8, 1, rows, columns, box_rows, boxes);
+}
+
+CUtensorMap MapOfRows(const std::uint8_t* matrix, std::int64_t rows, std::int64_t row_bytes,
+                      int box_rows, int box_bytes) {
+  constexpr int kElement = 8;  // a box has at most 256 of them in a row
+  CUtensorMap map{};
+  const cuuint64_t sizes[2] = {static_cast<cuuint64_t>(row_bytes / kElement),
+                               static_cast<cuuint64_t>(rows)};
+  const cuuint64_t strides[1] = {static_cast<cuuint64_t>(row_bytes)};
+  const cuuint32_t copy[2] = {static_cast<cuuint32_t>(box_bytes / kElement),
+                              static_cast<cuuint32_t>(box_rows)};
+  const cuuint32_t steps[2] = {1, 1};
+  const CUresult status =
+      Encoder()(&map, CU_TENSOR_MAP_DATA_TYPE_UINT64, 2, const_cast<std::uint8_t*>(matrix), sizes,
+                strides, copy, steps, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_NONE,
+                CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+  if (status != CUDA_SUCCESS) {
+    Throw(ErrorKind::kIo, "cuda: description of rows [{}, {} bytes]: status {}", rows, row_bytes,
+          static_cast<int>(status));
+  }
+  return map;
 }
 
 }  // namespace banyan::cuda

@@ -4,7 +4,7 @@
 
 #include "kernels/cuda/experts/expert_coded_rows.h"
 #include "kernels/cuda/experts/expert_many_rows.cuh"
-#include "kernels/cuda/weights/compact_form.cuh"
+#include "kernels/cuda/weights/compact_fragments.cuh"
 
 namespace banyan::cuda::expert_many {
 

@@ -8,7 +8,7 @@
 #include "kernels/cuda/device/launch.cuh"
 #include "kernels/cuda/experts/expert_gate.cuh"
 #include "kernels/cuda/experts/expert_kernels.h"
-#include "kernels/cuda/weights/compact_form.cuh"
+#include "kernels/cuda/weights/compact_fragments.cuh"
 
 namespace banyan::cuda {
 namespace {
@@ -40,7 +40,7 @@ __device__ int PlaceOf(int row, int piece) { return row * kColumns * 2 + (piece 
 template <bool kGated>
 struct PlainUnit {
   static constexpr bool kPaired = false;
-  static constexpr int kTiles = 1, kBytes = 16 * kColumns * 2;
+  static constexpr int kBytes = 16 * kColumns * 2;
   static constexpr int kOutputs = kGated ? 8 : 16;
   const __nv_bfloat16 *gate, *up;
   int first, last;  // rows
@@ -67,71 +67,58 @@ struct PlainUnit {
   }
   __device__ void Next() { first += kOutputs; }
   __device__ static void Fragments(const unsigned char* stage, int step, int lane,
-                                   std::uint32_t (&a)[1][4]) {
-    LoadTiles(a[0], stage + PlaceOf(lane % 16, step * 2 + lane / 16));
+                                   std::uint32_t (&a)[4]) {
+    LoadTiles(a, stage + PlaceOf(lane % 16, step * 2 + lane / 16));
   }
 };
 
 template <CompactForm kForm, bool kGated>
 struct CodedUnit {
   static constexpr bool kPaired = kGated;
-  static constexpr int kTiles = 1;
   static constexpr int kAlong = kColumns / kTileColumns<kForm>;  // tiles of a stage
   static constexpr int kCodes = kAlong * kTileBytes;
   static constexpr int kTileRecords = 8 * Form<kForm>::kRecordBytes;
   static constexpr int kRecords = kAlong * kTileRecords;
-  static constexpr int kBytes = kTiles * (kCodes + kRecords);
+  static constexpr int kBytes = kCodes + kRecords;
   static constexpr int kOutputs = 16;
-  const std::uint8_t* codes[kTiles];
-  const std::uint8_t* records[kTiles];
+  const std::uint8_t *codes, *records;
   int tiles;
 
   __device__ CodedUnit(const FewCall& call, int expert, int unit, int lane, int warp)
       : tiles((call.stride + kTileColumns<kForm> - 1) / kTileColumns<kForm>) {
-#pragma unroll
-    for (int t = 0; t < kTiles; ++t) {
-      const ExpertMatrixPart& part = (kGated && warp == 1 ? call.up : call.experts)[expert];
-      const std::int64_t first = static_cast<std::int64_t>(unit) * tiles;
-      codes[t] = static_cast<const std::uint8_t*>(part.weights) + first * kTileBytes + lane * 16;
-      records[t] = part.records + first * kTileRecords + lane * 16;
-    }
+    const ExpertMatrixPart& part = (kGated && warp == 1 ? call.up : call.experts)[expert];
+    const std::int64_t first = static_cast<std::int64_t>(unit) * tiles;
+    codes = static_cast<const std::uint8_t*>(part.weights) + first * kTileBytes + lane * 16;
+    records = part.records + first * kTileRecords + lane * 16;
   }
   __device__ void Copy(unsigned char* stage, int chunk, int /*stride*/, int lane) const {
     const int first = chunk * kAlong, count = min(kAlong, tiles - first);
 #pragma unroll
-    for (int t = 0; t < kTiles; ++t) {
-#pragma unroll
-      for (int i = 0; i < kAlong; ++i) {
-        if (i < count) {
-          CopyAsync(stage + t * kCodes + i * kTileBytes + lane * 16,
-                    codes[t] + (first + i) * kTileBytes, true);
-        }
+    for (int i = 0; i < kAlong; ++i) {
+      if (i < count) {
+        CopyAsync(stage + i * kTileBytes + lane * 16, codes + (first + i) * kTileBytes, true);
       }
+    }
 #pragma unroll
-      for (int at = 0; at < kRecords; at += 32 * 16) {  // of all lanes at once
-        if (at + lane * 16 < count * kTileRecords) {
-          CopyAsync(stage + kTiles * kCodes + t * kRecords + at + lane * 16,
-                    records[t] + static_cast<std::int64_t>(first) * kTileRecords + at, true);
-        }
+    for (int at = 0; at < kRecords; at += 32 * 16) {  // of all lanes at once
+      if (at + lane * 16 < count * kTileRecords) {
+        CopyAsync(stage + kCodes + at + lane * 16,
+                  records + static_cast<std::int64_t>(first) * kTileRecords + at, true);
       }
     }
   }
   __device__ void Next() {
-    codes[0] += tiles * kTileBytes;
-    records[0] += tiles * kTileRecords;
+    codes += tiles * kTileBytes;
+    records += tiles * kTileRecords;
   }
   __device__ static void Fragments(const unsigned char* stage, int step, int lane,
-                                   std::uint32_t (&a)[kTiles][4]) {
+                                   std::uint32_t (&a)[4]) {
     const int tile = step / kTileSteps<kForm>;
-#pragma unroll
-    for (int t = 0; t < kTiles; ++t) {
-      const uint4 four =
-          *reinterpret_cast<const uint4*>(stage + t * kCodes + tile * kTileBytes + lane * 16);
-      const std::uint32_t words[4] = {four.x, four.y, four.z, four.w};
-      const std::uint8_t* record = stage + kTiles * kCodes + t * kRecords + tile * kTileRecords +
-                                   lane / 4 * Form<kForm>::kRecordBytes;
-      FragmentAt<kForm>(words, record, step % kTileSteps<kForm>, a[t]);
-    }
+    const uint4 four = *reinterpret_cast<const uint4*>(stage + tile * kTileBytes + lane * 16);
+    const std::uint32_t words[4] = {four.x, four.y, four.z, four.w};
+    const std::uint8_t* record =
+        stage + kCodes + tile * kTileRecords + lane / 4 * Form<kForm>::kRecordBytes;
+    FragmentAt<kForm>(words, record, step % kTileSteps<kForm>, a);
   }
 };
 
@@ -212,14 +199,14 @@ __global__ void __launch_bounds__(kWarps * 32) FewRowsKernel(const __grid_consta
 
   const float* bias = call.experts[tile.expert].bias;
   const float* up_bias = kGated ? call.up[tile.expert].bias : nullptr;
-  float sums[Unit::kTiles][4] = {};
+  float sums[4] = {};
   const auto store = [&] {
     float up[4] = {};
     if constexpr (Unit::kPaired) {
       // Two places take turns: who writes again has met the reader in between.
       float(&place)[4] = exchange[unit % 2][lane];
       if (warp == 1) {
-        for (int c = 0; c < 4; ++c) place[c] = sums[0][c];
+        for (int c = 0; c < 4; ++c) place[c] = sums[c];
       }
       __syncthreads();
       if (warp == 1) return;
@@ -231,11 +218,11 @@ __global__ void __launch_bounds__(kWarps * 32) FewRowsKernel(const __grid_consta
       if (row >= tile.count) continue;
       const int n = unit * Unit::kOutputs + lane / 4 + (c / 2) * 8;
       if constexpr (!kGated) {
-        call.end.Store(slot, n, sums[0][c], bias);
+        call.end.Store(slot, n, sums[c], bias);
       } else if constexpr (Unit::kPaired) {
-        call.end.StoreGated(slot, n, sums[0][c], up[c], bias, up_bias);
+        call.end.StoreGated(slot, n, sums[c], up[c], bias, up_bias);
       } else if (c < 2) {
-        call.end.StoreGated(slot, n, sums[0][c], sums[0][c + 2], bias, up_bias);
+        call.end.StoreGated(slot, n, sums[c], sums[c + 2], bias, up_bias);
       }
     }
   };
@@ -253,21 +240,33 @@ __global__ void __launch_bounds__(kWarps * 32) FewRowsKernel(const __grid_consta
     CommitCopies();
     const unsigned char* here = ring + stage * R::kStage;
     const int left = call.stride - chunk * kColumns;
-#pragma unroll
-    for (int pair = 0; pair < kColumns / 32; ++pair) {
-      if (pair * 32 >= left) break;
-      // Rows that are not there have columns of their own, which nobody reads.
-      std::uint32_t b[4];
+    // Rows that are not there have columns of their own, which nobody reads.
+    const auto load_x = [&](int pair, std::uint32_t(&b)[4]) {
       LoadTiles(b, here + Unit::kBytes + PlaceOf(lane % 8, pair * 4 + lane / 8));
+    };
+    if (left >= kColumns) {
+      // Without branches: the next fragments are made while the last ones are multiplied.
+      std::uint32_t a[2][2][4], b[2][4];
+      load_x(0, b[0]);
+      for (int half = 0; half < 2; ++half) Unit::Fragments(here, half, lane, a[0][half]);
 #pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        if (pair * 32 + half * 16 >= left) break;
-        std::uint32_t a[Unit::kTiles][4];
-        Unit::Fragments(here, pair * 2 + half, lane, a);
+      for (int pair = 0; pair < kColumns / 32; ++pair) {
+        const int now = pair % 2, then = 1 - now;
+        const bool more = pair + 1 < kColumns / 32;
+        if (more) load_x(pair + 1, b[then]);
 #pragma unroll
-        for (int t = 0; t < Unit::kTiles; ++t) {
-          Mma(sums[t], a[t], b[2 * half], b[2 * half + 1], __nv_bfloat16{});
+        for (int half = 0; half < 2; ++half) {
+          Mma(sums, a[now][half], b[now][2 * half], b[now][2 * half + 1], __nv_bfloat16{});
+          if (more) Unit::Fragments(here, pair * 2 + 2 + half, lane, a[then][half]);
         }
+      }
+    } else {
+      for (int step = 0; step * 16 < left; ++step) {
+        std::uint32_t a[4], b[4];
+        load_x(step / 2, b);
+        Unit::Fragments(here, step, lane, a);
+        const bool odd = step % 2 != 0;
+        Mma(sums, a, odd ? b[2] : b[0], odd ? b[3] : b[1], __nv_bfloat16{});
       }
     }
     stage = stage + 1 == R::kStages ? 0 : stage + 1;
@@ -275,7 +274,7 @@ __global__ void __launch_bounds__(kWarps * 32) FewRowsKernel(const __grid_consta
     store();
     chunk = 0;
     ++unit;
-    for (int c = 0; c < 4; ++c) sums[0][c] = 0.0f;
+    for (int c = 0; c < 4; ++c) sums[c] = 0.0f;
   }
   end();
 }

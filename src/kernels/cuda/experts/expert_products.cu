@@ -4,7 +4,7 @@
 // (device/mma.cuh), of fused multiply-adds in float32.
 #include "kernels/cuda/device/launch.cuh"
 #include "kernels/cuda/experts/expert_kernels.h"
-#include "kernels/cuda/weights/compact_form.cuh"
+#include "kernels/cuda/weights/compact_fragments.cuh"
 
 namespace banyan::cuda {
 namespace {

@@ -3,7 +3,7 @@
 #include "kernels/cuda/device/launch.cuh"
 #include "kernels/cuda/products/compact_kernel.h"
 #include "kernels/cuda/products/product_store.cuh"
-#include "kernels/cuda/weights/compact_form.cuh"
+#include "kernels/cuda/weights/compact_fragments.cuh"
 
 namespace banyan::cuda {
 namespace {

@@ -18,6 +18,12 @@ constexpr std::int64_t kMostScratchBytes = std::int64_t{1} << 30;
 
 std::int64_t UnpackedBytes(const DeviceMatrix& w) { return w.padded_rows * w.stride * 2; }
 
+// Gate and up of one form in whole tiles.
+bool GatesInOneStep(const DeviceMatrix& w) {
+  return w.compact.size() == 1 && w.rows % (2 * kTileRows) == 0 &&
+         CompactRingCanServe(w.compact.front());
+}
+
 }  // namespace
 
 void CompactProducts::Reserve(const DeviceMatrix& w) {
@@ -50,24 +56,26 @@ void CompactProducts::Multiply(const __nv_bfloat16* x, std::int64_t rows, const 
     Unpack(w);
     return products_.Multiply(x, rows, scratch_, target);
   }
-  if (target.form == ProductForm::kSwiGlu) {
+  if (target.form == ProductForm::kSwiGlu && !GatesInOneStep(w)) {
     Multiply(x, rows, w, {ProductForm::kBf16, target.scratch});
     ProductOperands gated = OperandsOf(x, rows, w, target.form);
     gated.out = target.out;
     gated.scratch = target.scratch;
     return ApplySwiGlu(device_->stream, gated);
   }
-  for (std::int64_t begin = 0; begin < rows; begin += kMostCompactRows) {
-    ProductOperands operands;
-    operands.x = x + begin * w.stride;
-    operands.form = target.form;
-    operands.bias = target.bias;
-    operands.out =
-        static_cast<std::byte*>(target.out) + begin * w.padded_rows * ElementBytes(target.form);
-    operands.shape = {std::min(kMostCompactRows, rows - begin), 0, w.stride, w.padded_rows};
-    for (const CompactRows& part : w.compact) {
-      operands.shape.outputs = part.padded_rows;
-      MultiplyCompact(device_->stream, part, operands);
+  for (const CompactRows& part : w.compact) {
+    const bool ring = CompactRingCanServe(part);
+    const std::int64_t most = ring ? kMostRingRows : kMostCompactRows;
+    for (std::int64_t begin = 0; begin < rows; begin += most) {
+      ProductOperands operands;
+      operands.x = x + begin * w.stride;
+      operands.form = target.form;
+      operands.bias = target.bias;
+      const std::int64_t stride = OutputStride(w, target.form);
+      operands.out =
+          static_cast<std::byte*>(target.out) + begin * stride * ElementBytes(target.form);
+      operands.shape = {std::min(most, rows - begin), part.padded_rows, w.stride, stride};
+      (ring ? MultiplyCompactRing : MultiplyCompact)(device_->stream, part, operands);
     }
   }
 }

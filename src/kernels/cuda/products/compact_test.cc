@@ -82,7 +82,12 @@ TEST_F(CudaCompact, ProductsHaveTheBitsOfConvertedWeights) {
         Case{DType::kQ4_0, 520, 480}, Case{DType::kQ4_K, 48, 256}, Case{DType::kQ4_K, 1026, 768},
         Case{DType::kQ6_K, 70, 256}, Case{DType::kQ6_K, 256, 768}, Case{DType::kQ4_1, 33, 32},
         Case{DType::kQ4_1, 520, 480}, Case{DType::kQ5_K, 48, 256}, Case{DType::kQ5_K, 1026, 768},
-        Case{DType::kIQ4_NL, 33, 32}, Case{DType::kIQ4_NL, 520, 480}}) {
+        Case{DType::kIQ4_NL, 33, 32}, Case{DType::kIQ4_NL, 520, 480}, Case{DType::kMXFP4, 33, 32},
+        Case{DType::kMXFP4, 520, 480},
+        // By the kernel for 64 columns at a time: parts of a stage, many units of outputs a warp.
+        Case{DType::kQ8_0, 1008, 1088}, Case{DType::kQ4_0, 528, 448}, Case{DType::kQ4_1, 96, 64},
+        Case{DType::kMXFP4, 1040, 704}, Case{DType::kIQ4_NL, 480, 320},
+        Case{DType::kQ4_0, 25632, 128}}) {
     const auto stored = RandomStored(LayoutOf(c.type), c.rows, c.columns, 23);
     const HostTensor* part = &stored->tensor;
     const Pair w = LoadBoth(std::span(&part, 1));
@@ -108,6 +113,15 @@ TEST_F(CudaCompact, StackedPartsOfSeveralTypesInAnotherOrder) {
     ExpectSameProducts(w, reorder ? "reordered" : "stacked");
     if (HasFatalFailure()) return;
   }
+}
+
+// They are stored as one part.
+TEST_F(CudaCompact, StackedPartsOfOneType) {
+  const auto query = RandomStored(LayoutOf(DType::kQ8_0), 64, 512, 32);
+  const auto key = RandomStored(LayoutOf(DType::kQ8_0), 32, 512, 33);
+  const auto value = RandomStored(LayoutOf(DType::kQ8_0), 24, 512, 34);
+  const HostTensor* parts[] = {&query->tensor, &key->tensor, &value->tensor};
+  ExpectSameProducts(LoadBoth(parts), "stacked");
 }
 
 // A type without a compact form, parts that do not begin at a tile, rows of several parts mixed.

@@ -45,8 +45,19 @@ __device__ inline float FloatOfNibble(std::uint32_t word, int place, int zero) {
          (8388608.0f + static_cast<float>(zero));
 }
 
-__device__ inline float HalfAt(const void* p) {
-  return __half2float(*static_cast<const __half*>(p));
+__device__ inline float FloatOfUnsigned(std::uint32_t word, int place) {  // a byte
+  const std::uint32_t bits =
+      __byte_perm(word, 0x4b000000u, 0x7440u | static_cast<std::uint32_t>(place));
+  return __uint_as_float(bits) - 8388608.0f;
+}
+
+// Two halves. Records are aligned to their size, up to 16 bytes.
+__device__ inline float2 HalvesOf(std::uint32_t word) {
+  return __half22float2(*reinterpret_cast<const __half2*>(&word));
+}
+template <typename Word>
+__device__ inline Word RecordAt(const std::uint8_t* record) {
+  return *reinterpret_cast<const Word*>(record);
 }
 // Blocks of the file formats have no alignment.
 __device__ inline float HalfOfBytes(const std::uint8_t* p) {
@@ -84,7 +95,8 @@ struct Form<CompactForm::kQ8_0> {
   static constexpr bool kHasMinimum = false;
   // {half scale of row g, of row g + 8}
   __device__ static PairScales Scales(const std::uint8_t* record, int /*step*/) {
-    return {{HalfAt(record), HalfAt(record + 2)}, {}};
+    const float2 scales = HalvesOf(RecordAt<std::uint32_t>(record));
+    return {{scales.x, scales.y}, {}};
   }
   __device__ static float Value(float code, float scale, float /*minimum*/) { return scale * code; }
   __device__ static int Code(const std::uint8_t* row, int column) {
@@ -109,8 +121,8 @@ struct Form<CompactForm::kQ4_0> {
   static constexpr bool kHasMinimum = false;
   // Two blocks of {half scale of row g, of row g + 8}.
   __device__ static PairScales Scales(const std::uint8_t* record, int step) {
-    const std::uint8_t* block = record + step / 2 * 4;
-    return {{HalfAt(block), HalfAt(block + 2)}, {}};
+    const float2 scales = HalvesOf(RecordAt<std::uint32_t>(record + step / 2 * 4));
+    return {{scales.x, scales.y}, {}};
   }
   __device__ static float Value(float code, float scale, float /*minimum*/) { return scale * code; }
   __device__ static int Code(const std::uint8_t* row, int column) {
@@ -140,8 +152,9 @@ struct Form<CompactForm::kQ4_1> {
   // Two blocks of {half scale, half offset} of row g, of row g + 8. An offset is added: a minimum
   // with the other sign.
   __device__ static PairScales Scales(const std::uint8_t* record, int step) {
-    const std::uint8_t* block = record + step / 2 * 8;
-    return {{HalfAt(block), HalfAt(block + 4)}, {-HalfAt(block + 2), -HalfAt(block + 6)}};
+    const auto block = RecordAt<uint2>(record + step / 2 * 8);
+    const float2 low = HalvesOf(block.x), high = HalvesOf(block.y);
+    return {{low.x, high.x}, {-low.y, -high.y}};
   }
   __device__ static float Value(float code, float scale, float minimum) {
     return scale * code - minimum;
@@ -173,14 +186,12 @@ struct Form<CompactForm::kQ4_K> {
   // For each of the two rows {half scale, half minimum}, then for each row the six-bit {scale,
   // minimum} of the tile's first 32 columns and of its second.
   __device__ static PairScales Scales(const std::uint8_t* record, int step) {
-    PairScales scales;
-#pragma unroll
-    for (int high = 0; high < 2; ++high) {
-      const std::uint8_t* six = record + 8 + 4 * high + step / 2 * 2;
-      scales.scale[high] = HalfAt(record + 4 * high) * static_cast<float>(six[0]);
-      scales.minimum[high] = HalfAt(record + 4 * high + 2) * static_cast<float>(six[1]);
-    }
-    return scales;
+    const auto words = RecordAt<uint4>(record);
+    const float2 low = HalvesOf(words.x), high = HalvesOf(words.y);
+    const int six = step / 2 * 2;
+    return {
+        {low.x * FloatOfUnsigned(words.z, six), high.x * FloatOfUnsigned(words.w, six)},
+        {low.y * FloatOfUnsigned(words.z, six + 1), high.y * FloatOfUnsigned(words.w, six + 1)}};
   }
   __device__ static float Value(float code, float scale, float minimum) {
     return scale * code - minimum;
@@ -251,10 +262,9 @@ struct Form<CompactForm::kQ6_K> {
   // {half scale of row g, of row g + 8}, then for each row the signed scales of the tile's first 16
   // columns and of its second.
   __device__ static PairScales Scales(const std::uint8_t* record, int step) {
-    const auto* signed_scales = reinterpret_cast<const std::int8_t*>(record + 4);
-    return {{HalfAt(record) * static_cast<float>(signed_scales[step]),
-             HalfAt(record + 2) * static_cast<float>(signed_scales[2 + step])},
-            {}};
+    const auto words = RecordAt<uint2>(record);
+    const float2 halves = HalvesOf(words.x);
+    return {{halves.x * FloatOfByte(words.y, step), halves.y * FloatOfByte(words.y, 2 + step)}, {}};
   }
   __device__ static float Value(float code, float scale, float /*minimum*/) { return scale * code; }
   __device__ static int Code(const std::uint8_t* row, int column) {
@@ -288,9 +298,8 @@ struct Form<CompactForm::kMXFP4> {
   static constexpr int kZeroCode = 0;
   static constexpr bool kHasMinimum = false;
   // 2^(exponent - 127); the smallest is subnormal.
-  __device__ static float PowerOf(std::uint8_t exponent) {
-    return __uint_as_float(exponent == 0 ? 0x00400000u
-                                         : static_cast<std::uint32_t>(exponent) << 23);
+  __device__ static float PowerOf(std::uint32_t exponent) {
+    return __uint_as_float(exponent == 0 ? 0x00400000u : exponent << 23);
   }
   // The number that four bits {sign, 2 of exponent, 1 of mantissa} are.
   __device__ static float FloatOf(std::uint32_t four) {
@@ -299,8 +308,8 @@ struct Form<CompactForm::kMXFP4> {
   }
   // Two blocks of {exponent of row g, of row g + 8}.
   __device__ static PairScales Scales(const std::uint8_t* record, int step) {
-    const std::uint8_t* block = record + step / 2 * 2;
-    return {{PowerOf(block[0]), PowerOf(block[1])}, {}};
+    const std::uint32_t block = RecordAt<std::uint32_t>(record) >> (step / 2 * 16);
+    return {{PowerOf(block & 255u), PowerOf(block >> 8 & 255u)}, {}};
   }
   // No -0: the format's zero has no sign as tensor/dequantize.cc reads it.
   __device__ static float Value(float code, float scale, float /*minimum*/) {
@@ -393,22 +402,6 @@ __device__ inline float CodeAt(const std::uint32_t* words, const std::uint8_t* r
     return Form<kForm>::FloatOf(words[step] >> (4 * place));
   } else {
     return FloatOfNibble(words[step], place, Form<kForm>::kZeroCode);
-  }
-}
-
-// The calling lane's four registers of the 16-row operand at one step.
-template <CompactForm kForm>
-__device__ inline void FragmentAt(const std::uint32_t* words, const std::uint8_t* record, int step,
-                                  std::uint32_t (&a)[4]) {
-  const PairScales scales = Form<kForm>::Scales(record, step);
-  const int lane = static_cast<int>(threadIdx.x) % 32;
-#pragma unroll
-  for (int i = 0; i < 4; ++i) {
-    const float scale = scales.scale[i % 2], minimum = scales.minimum[i % 2];
-    a[i] = PackPair(
-        Form<kForm>::Value(CodeAt<kForm>(words, record, lane, step, 2 * i), scale, minimum),
-        Form<kForm>::Value(CodeAt<kForm>(words, record, lane, step, 2 * i + 1), scale, minimum),
-        __nv_bfloat16{});
   }
 }
 

@@ -1,6 +1,6 @@
 // Between a file's blocks, compact tiles and plain rows.
 #include "kernels/cuda/device/device.h"
-#include "kernels/cuda/weights/compact_form.cuh"
+#include "kernels/cuda/weights/compact_fragments.cuh"
 
 namespace banyan::cuda {
 namespace {

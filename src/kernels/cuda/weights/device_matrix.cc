@@ -74,20 +74,23 @@ std::vector<MatrixLoader::Run> MatrixLoader::RunsOf(std::span<const SourceRow> r
   return runs;
 }
 
-// The compact rows of all runs, without memory; none when they cannot be kept so.
+// The compact rows of all runs, without memory; none when they cannot be kept so. Neighbours of one
+// form become one part: one product.
 std::vector<CompactRows> MatrixLoader::CompactRowsOf(std::span<const Run> runs,
                                                      std::int64_t columns) {
   std::vector<CompactRows> all;
   for (const Run& run : runs) {
     const std::optional<CompactForm> form = CompactFormOf(run.tensor->dtype);
     if (!form || run.begin % kTileRows != 0) return {};
-    CompactRows rows;
-    rows.form = *form;
-    rows.first_row = run.begin;
-    rows.rows = run.end - run.begin;
+    if (all.empty() || all.back().form != *form) {
+      all.emplace_back();
+      all.back().form = *form;
+      all.back().first_row = run.begin;
+      all.back().columns = columns;
+    }
+    CompactRows& rows = all.back();
+    rows.rows = run.end - rows.first_row;
     rows.padded_rows = (rows.rows + kTileRows - 1) / kTileRows * kTileRows;
-    rows.columns = columns;
-    all.push_back(rows);
   }
   return all;
 }
@@ -167,10 +170,11 @@ void MatrixLoader::LoadRun(const Run& run, DeviceMatrix& matrix) {
       ConvertRows(stream, {raw_.As<void>(), type, end - begin, matrix.columns}, matrix.stride,
                   rows);
     } else {
-      const auto tiles = std::find_if(
-          matrix.compact.begin(), matrix.compact.end(),
-          [&](const CompactRows& candidate) { return candidate.first_row == run.begin; });
-      PackRows(stream, raw_.As<void>(), begin - run.begin, end - begin, *tiles);
+      const auto part = std::find_if(matrix.compact.begin(), matrix.compact.end(),
+                                     [&](const CompactRows& candidate) {
+                                       return begin < candidate.first_row + candidate.rows;
+                                     });
+      PackRows(stream, raw_.As<void>(), begin - part->first_row, end - begin, *part);
     }
   }
 }
