@@ -39,9 +39,11 @@ double CyclesOf(const CodedOperands& operands, const CodedTile& tile, int multip
   const double fed = (slabs * kSlabRows / kCluster + width) * kCodeBoxColumns;
   const double element = gated ? 1.0 : operands.form == ProductForm::kAdd ? 8.0 : 4.0;
   const double end = slabs * kSlabRows * width * element / kFeed;
-  const double a_tile = chunks * std::max({products, shared, fed / kFeed}) + kStart + end;
+  const double multiplied = chunks * std::max({products, shared, fed / kFeed});
   const double from_memory = static_cast<double>(shape.outputs * shape.inner) / (kMemory * all);
-  return std::max(waves * a_tile, from_memory);
+  const double all_tiles =
+      tile.in_turns ? waves * multiplied + kStart + end : waves * (multiplied + kStart + end);
+  return std::max(all_tiles, from_memory);
 }
 
 }  // namespace
@@ -73,6 +75,7 @@ CodedTile CodedTileFor(const CodedOperands& operands, int multiprocessors) {
 }
 
 void MultiplyCodedManyRows(cudaStream_t stream, const CodedOperands& operands, CodedTile tile) {
+  if (tile.in_turns) return coded_many::MultiplyTilesInTurns(stream, operands, tile.width);
   if (tile.slabs == 1) return coded_many::MultiplyTiles1(stream, operands);
   if (tile.slabs == 2) return coded_many::MultiplyTiles2(stream, operands, tile.width);
   coded_many::MultiplyTiles4(stream, operands, tile.width);
