@@ -1,6 +1,7 @@
 // Products of codes in tiles of 64 and 128 rows, and which tile serves.
 #include "kernels/cuda/products/coded_many_rows.cuh"
 
+#include <cstdlib>
 #include <limits>
 
 namespace banyan::cuda {
@@ -65,7 +66,9 @@ bool CodedManyRowsCanServe(const CodedOperands& operands) {
 CodedTile CodedTileFor(const CodedOperands& operands, int multiprocessors) {
   CodedTile best;
   double least = std::numeric_limits<double>::infinity();
+  static const bool trial_no_turns = getenv("NO_TURNS") != nullptr;
   for (const CodedTile& tile : kCodedTiles) {
+    if (tile.in_turns && trial_no_turns) continue;
     const double cycles = coded_many::CyclesOf(operands, tile, multiprocessors);
     if (cycles >= least) continue;
     least = cycles;
