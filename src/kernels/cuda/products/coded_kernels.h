@@ -47,8 +47,7 @@ struct CodedTile {
 
   friend bool operator==(const CodedTile&, const CodedTile&) = default;
 };
-inline constexpr CodedTile kCodedTiles[] = {{1, 64},  {2, 64},  {2, 128},       {4, 64},
-                                            {4, 128}, {4, 192}, {2, 128, true}, {2, 192, true}};
+inline constexpr CodedTile kCodedTiles[] = {{1, 64}, {2, 64}, {2, 128}, {2, 128, true}, {4, 192}};
 bool CodedManyRowsCanServe(const CodedOperands& operands);
 // The tile with the least time by a model of the device.
 CodedTile CodedTileFor(const CodedOperands& operands, int multiprocessors);
