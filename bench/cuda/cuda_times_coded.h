@@ -124,7 +124,7 @@ class CodedTimes {
     const CodedTile chosen = CodedTileFor(operands(0), device_->multiprocessors);
     for (const CodedTile& tile : kCodedTiles) {
       if (rows > 64 && tile.slabs == 1) continue;
-      if (tile.in_turns && getenv("NO_TURNS") != nullptr) continue;
+      if (!tile.Serves(weights.form)) continue;
       line += fmt::format("  {}{}x{}{} {:.1f}", tile == chosen ? "*" : "", tile.slabs * 64,
                           tile.width, tile.in_turns ? " in turns" : "", Microseconds([&](int i) {
                             MultiplyCodedManyRows(device_->stream, operands(i), tile);

@@ -66,7 +66,7 @@ CodedTile CodedTileFor(const CodedOperands& operands, int multiprocessors) {
   double least = std::numeric_limits<double>::infinity();
   static const bool trial_no_turns = getenv("NO_TURNS") != nullptr;
   for (const CodedTile& tile : kCodedTiles) {
-    if (tile.in_turns && trial_no_turns) continue;
+    if (!tile.Serves(operands.form) || (tile.in_turns && trial_no_turns)) continue;
     const double cycles = coded_many::CyclesOf(operands, tile, multiprocessors);
     if (cycles >= least) continue;
     least = cycles;
@@ -76,7 +76,7 @@ CodedTile CodedTileFor(const CodedOperands& operands, int multiprocessors) {
 }
 
 void MultiplyCodedManyRows(cudaStream_t stream, const CodedOperands& operands, CodedTile tile) {
-  if (tile.in_turns) return coded_many::MultiplyTilesInTurns(stream, operands);
+  if (tile.in_turns) return coded_many::MultiplyTilesInTurns(stream, operands, tile.width);
   if (tile.slabs == 1) return coded_many::MultiplyTiles1(stream, operands);
   if (tile.slabs == 2) return coded_many::MultiplyTiles2(stream, operands, tile.width);
   coded_many::MultiplyTiles4(stream, operands);

@@ -215,7 +215,7 @@ void LaunchTile(cudaStream_t stream, const CodedOperands& operands) {
 // Defined in files of their own, which are compiled beside each other.
 void MultiplyTiles1(cudaStream_t stream, const CodedOperands& operands);  // {1, 64}
 void MultiplyTiles2(cudaStream_t stream, const CodedOperands& operands, int width);
-void MultiplyTiles4(cudaStream_t stream, const CodedOperands& operands);        // {4, 192}
-void MultiplyTilesInTurns(cudaStream_t stream, const CodedOperands& operands);  // {2, 128, true}
+void MultiplyTiles4(cudaStream_t stream, const CodedOperands& operands);  // {4, 192}
+void MultiplyTilesInTurns(cudaStream_t stream, const CodedOperands& operands, int width);
 
 }  // namespace banyan::cuda::coded_many

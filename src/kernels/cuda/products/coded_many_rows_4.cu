@@ -4,7 +4,7 @@
 namespace banyan::cuda::coded_many {
 
 void MultiplyTiles4(cudaStream_t stream, const CodedOperands& operands) {
-  LaunchTile<Tile<4, 192>>(stream, operands);
+  LaunchTile<Tile<4, 192>, true>(stream, operands);
 }
 
 }  // namespace banyan::cuda::coded_many

@@ -28,17 +28,16 @@ __device__ inline float2 PairOf(const float* constants) {
   return __ldg(reinterpret_cast<const float2*>(constants));
 }
 
-// The sums of a group's slabs from `slab` on to memory, some blocks of 8 columns at a time: all
-// loads for them are under way together, before the first is used. Rows of the warp's lanes are
-// lane / 4 and that + 8, from `row` on. Nothing here branches: the end of a tile is bound by
-// latency and instructions. kAdd stands for kBias too, whose bias is a row for all rows: a load of
-// either form into the same registers would wait for the other one.
+// The sums of a group's slabs to memory, some blocks of 8 columns at a time: all loads for them are
+// under way together, before the first is used. Rows of the warp's lanes are lane / 4 and that + 8,
+// from `row` on. Nothing here branches: the end of a tile is bound by latency and instructions.
+// kAdd stands for kBias too, whose bias is a row for all rows: with a load for each form into the
+// same registers, the second one would wait for the first.
 template <typename T, int kCount, ProductForm kForm>
-__device__ __forceinline__ void StoreSlabs(const Call& call, const Sums<T>& sums, int slab, int row,
-                                           int column) {
+__device__ void StoreSlabs(const Call& call, const Sums<T>& sums, int row, int column) {
   constexpr bool kAdds = kForm == ProductForm::kAdd;
-  constexpr int kBlocks = T::kWidth > 128 ? 2 : 8 / kCount;  // as registers allow beside the sums
-  constexpr int kRows = 2 * kCount;                          // of a lane
+  constexpr int kBlocks = 8 / kCount;  // as registers allow beside the sums
+  constexpr int kRows = 2 * kCount;    // of a lane
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const int r0 = row + lane / 4, n0 = column + 2 * (lane % 4);
   const auto row_of = [](int i) { return i / 2 * T::kSlabStep * kSlabRows + i % 2 * 8; };
@@ -80,7 +79,7 @@ __device__ __forceinline__ void StoreSlabs(const Call& call, const Sums<T>& sums
       const bool is_column = n0 + c < call.outputs;
 #pragma unroll
       for (int i = 0; i < kRows; ++i) {
-        float2 value = ScaledPair(&sums[(slab + i / 2) * T::kChains][first + block][2 * (i % 2)],
+        float2 value = ScaledPair(&sums[i / 2 * T::kChains][first + block][2 * (i % 2)],
                                   row_scale[i], scale[block]);
         if constexpr (kAdds) {
           const float2 more = added[block][i];
@@ -98,15 +97,6 @@ __device__ __forceinline__ void StoreSlabs(const Call& call, const Sums<T>& sums
         }
       }
     }
-  }
-}
-
-template <typename T, int kCount, ProductForm kForm>
-__device__ void StoreSlabs(const Call& call, const Sums<T>& sums, int row, int column) {
-  constexpr int kTogether = T::kWidth > 128 ? 1 : kCount;  // as registers allow
-#pragma unroll
-  for (int i = 0; i < kCount; i += kTogether) {
-    StoreSlabs<T, kTogether, kForm>(call, sums, i, row + i * T::kSlabStep * kSlabRows, column);
   }
 }
 

@@ -178,6 +178,7 @@ void CudaCoded::ExpectAllWaysAlike(std::int64_t outputs, std::int64_t columns) {
       }
       if (!CodedManyRowsCanServe(operands)) continue;
       for (const CodedTile& tile : kCodedTiles) {
+        if (!tile.Serves(form)) continue;
         const DeviceMemory found = Result(
             operands, [&](const auto& product) { MultiplyCodedManyRows(stream, product, tile); });
         ASSERT_EQ(Differences(found, plain), 0u) << what << ", " << NameOf(tile);
@@ -226,6 +227,7 @@ TEST_F(CudaCoded, ManyTilesOfABlock) {
     const DeviceMemory plain = Result(
         operands, [&](const auto& product) { MultiplyCodedPlain(device_->stream, product); });
     for (const CodedTile& tile : kCodedTiles) {
+      if (!tile.Serves(form)) continue;
       const DeviceMemory found = Result(operands, [&](const auto& product) {
         MultiplyCodedManyRows(device_->stream, product, tile);
       });
