@@ -39,7 +39,7 @@ bool CodedFewRowsCanServe(const CodedOperands& operands);
 void MultiplyCodedFewRows(cudaStream_t stream, const CodedOperands& operands, RingSize ring);
 
 // Many rows on Hopper, in tiles of `slabs` times 64 rows and `width` outputs; every form, the
-// widest tiles SwiGLU alone. A block multiplies and stores one tile after another, or two in turns:
+// widest tile SwiGLU alone. A block multiplies and stores one tile after another, or two in turns:
 // one is stored while the next one is multiplied.
 struct CodedTile {
   int slabs = 0, width = 0;
@@ -48,8 +48,7 @@ struct CodedTile {
   bool Serves(ProductForm form) const { return width <= 128 || form == ProductForm::kSwiGlu; }
   friend bool operator==(const CodedTile&, const CodedTile&) = default;
 };
-inline constexpr CodedTile kCodedTiles[] = {{1, 64},        {2, 64},        {2, 128},
-                                            {2, 128, true}, {2, 192, true}, {4, 192}};
+inline constexpr CodedTile kCodedTiles[] = {{1, 64}, {2, 64}, {2, 128}, {2, 128, true}, {4, 192}};
 bool CodedManyRowsCanServe(const CodedOperands& operands);
 // The tile with the least time by a model of the device.
 CodedTile CodedTileFor(const CodedOperands& operands, int multiprocessors);

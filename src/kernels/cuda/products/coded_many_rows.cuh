@@ -197,8 +197,6 @@ void LaunchTile(cudaStream_t stream, const CodedOperands& operands) {
   call.column_clusters = (call.outputs + kCluster * kColumns - 1) / (kCluster * kColumns);
   call.cached_tiles =
       static_cast<int>(std::max<std::int64_t>(1, kCachedBytes / (shape.inner * T::kRows)));
-  static const bool trial_rows_first = getenv("ROWS_FIRST") != nullptr;
-  call.w_stays = trial_rows_first && shape.outputs * shape.inner <= kCachedBytes;
   const int clusters =
       std::min(call.row_tiles * call.column_clusters, Multiprocessors() / kCluster);
   const LaunchShape launch{dim3(static_cast<unsigned>(clusters * kCluster)), T::kThreads,
@@ -215,7 +213,7 @@ void LaunchTile(cudaStream_t stream, const CodedOperands& operands) {
 // Defined in files of their own, which are compiled beside each other.
 void MultiplyTiles1(cudaStream_t stream, const CodedOperands& operands);  // {1, 64}
 void MultiplyTiles2(cudaStream_t stream, const CodedOperands& operands, int width);
-void MultiplyTiles4(cudaStream_t stream, const CodedOperands& operands);  // {4, 192}
-void MultiplyTilesInTurns(cudaStream_t stream, const CodedOperands& operands, int width);
+void MultiplyTiles4(cudaStream_t stream, const CodedOperands& operands);        // {4, 192}
+void MultiplyTilesInTurns(cudaStream_t stream, const CodedOperands& operands);  // {2, 128, true}
 
 }  // namespace banyan::cuda::coded_many

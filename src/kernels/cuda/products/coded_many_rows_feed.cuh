@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cuda.h>
-#include <cstdlib>
 
 #include <algorithm>
 #include <cstdint>
@@ -58,7 +57,6 @@ struct Call {
   int rows, outputs, inner, out_stride;  // outputs: columns of out, after SwiGLU
   int row_tiles, column_clusters;
   int cached_tiles;  // row tiles whose x stays in the cache while all columns meet it
-  bool w_stays;      // all of w stays in the cache instead, and rows follow each other
 };
 
 #ifdef BANYAN_SM90A
@@ -100,7 +98,6 @@ class Tiles {
         row_tiles_(call.row_tiles),
         columns_(call.column_clusters),
         cached_(call.cached_tiles),
-        w_stays_(call.w_stays),
         at_(static_cast<int>(blockIdx.x) / kCluster),
         rank_(static_cast<int>(blockIdx.x) % kCluster) {
     Locate();
@@ -119,28 +116,20 @@ class Tiles {
 
  private:
   __device__ void Locate() {
-    if (w_stays_) {
-      row_ = at_ / columns_ * T::kRows;
-      column_ = (at_ % columns_ * kCluster + rank_) * kColumns;
-      return;
-    }
     const int before = at_ / (cached_ * columns_) * cached_;
     const int tiles = max(1, min(cached_, row_tiles_ - before)), at = at_ - before * columns_;
     row_ = (before + at % tiles) * T::kRows;
     column_ = (at / tiles * kCluster + rank_) * kColumns;
   }
 
-  int rows_, row_tiles_, columns_, cached_;
-  bool w_stays_;
-  int at_, rank_;
+  int rows_, row_tiles_, columns_, cached_, at_, rank_;
   int row_ = 0, column_ = 0;
 };
 
 // One thread. Weights are constants: the first stages' come before the wait.
 template <typename T, bool kGated>
 __device__ void Fill(const Call& call, const Ring<T>& ring) {
-  const std::uint64_t for_w = call.w_stays ? DropLast() : DropFirst();
-  const std::uint64_t for_x = call.w_stays ? DropFirst() : DropLast();
+  const std::uint64_t for_w = DropFirst(), for_x = DropLast();
   const int chunks = call.inner / kCodeBoxColumns;
   Tiles<T, kGated> tiles(call);
   const auto copy_w = [&](int chunk, int stage) {

@@ -3,9 +3,8 @@
 
 namespace banyan::cuda::coded_many {
 
-void MultiplyTilesInTurns(cudaStream_t stream, const CodedOperands& operands, int width) {
-  if (width == 128) return LaunchTile<Tile<2, 128, true>>(stream, operands);
-  LaunchTile<Tile<2, 192, true>, true>(stream, operands);
+void MultiplyTilesInTurns(cudaStream_t stream, const CodedOperands& operands) {
+  LaunchTile<Tile<2, 128, true>>(stream, operands);
 }
 
 }  // namespace banyan::cuda::coded_many
