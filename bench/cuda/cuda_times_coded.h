@@ -124,10 +124,11 @@ class CodedTimes : TimedDevice {
     const CodedTile chosen = CodedTileFor(operands(0), device_->multiprocessors);
     for (const CodedTile& tile : kCodedTiles) {
       if (rows > 64 && tile.slabs == 1) continue;
-      const bool best = tile.slabs == chosen.slabs && tile.width == chosen.width;
-      line += fmt::format(
-          "  {}{}x{} {:.1f}", best ? "*" : "", tile.slabs * 64, tile.width,
-          Microseconds([&](int i) { MultiplyCodedManyRows(device_->stream, operands(i), tile); }));
+      if (!tile.Serves(weights.form)) continue;
+      line += fmt::format("  {}{}x{}{} {:.1f}", tile == chosen ? "*" : "", tile.slabs * 64,
+                          tile.width, tile.in_turns ? " in turns" : "", Microseconds([&](int i) {
+                            MultiplyCodedManyRows(device_->stream, operands(i), tile);
+                          }));
     }
     return line;
   }

@@ -38,15 +38,21 @@ constexpr std::int64_t kMostCodedFewRows = 32;
 bool CodedFewRowsCanServe(const CodedOperands& operands);
 void MultiplyCodedFewRows(cudaStream_t stream, const CodedOperands& operands, RingSize ring);
 
-// Many rows on Hopper, in tiles of `slabs` times 64 rows and `width` outputs; every form.
+// Many rows on Hopper, in tiles of `slabs` times 64 rows and `width` outputs; every form, the
+// widest tile SwiGLU alone. A block multiplies and stores one tile after another, or two in turns:
+// one is stored while the next one is multiplied.
 struct CodedTile {
   int slabs = 0, width = 0;
+  bool in_turns = false;
+
+  bool Serves(ProductForm form) const { return width <= 128 || form == ProductForm::kSwiGlu; }
+  friend bool operator==(const CodedTile&, const CodedTile&) = default;
 };
-inline constexpr CodedTile kCodedTiles[] = {{1, 64}, {2, 64},  {2, 128},
-                                            {4, 64}, {4, 128}, {4, 192}};
+inline constexpr CodedTile kCodedTiles[] = {{1, 64}, {2, 64}, {2, 128}, {2, 128, true}, {4, 192}};
 bool CodedManyRowsCanServe(const CodedOperands& operands);
 // The tile with the least time by a model of the device.
 CodedTile CodedTileFor(const CodedOperands& operands, int multiprocessors);
+// REQUIRES: the tile serves the form.
 void MultiplyCodedManyRows(cudaStream_t stream, const CodedOperands& operands, CodedTile tile);
 
 }  // namespace banyan::cuda

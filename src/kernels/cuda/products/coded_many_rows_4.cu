@@ -3,10 +3,8 @@
 
 namespace banyan::cuda::coded_many {
 
-void MultiplyTiles4(cudaStream_t stream, const CodedOperands& operands, int width) {
-  if (width == 64) return LaunchTile<Tile<4, 64>>(stream, operands);
-  if (width == 128) return LaunchTile<Tile<4, 128>>(stream, operands);
-  LaunchTile<Tile<4, 192>>(stream, operands);
+void MultiplyTiles4(cudaStream_t stream, const CodedOperands& operands) {
+  LaunchTile<Tile<4, 192>, true>(stream, operands);
 }
 
 }  // namespace banyan::cuda::coded_many

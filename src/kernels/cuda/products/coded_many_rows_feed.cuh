@@ -24,26 +24,31 @@ inline constexpr int kAlignment = 1024;  // of boxes
 inline constexpr int kMostStages = 12;
 
 // A block multiplies up to kSlabs slabs of rows by kWidth rows of w; with SwiGLU half of these are
-// gates, the others the ups that belong to them. Warpgroups have every other slab. The blocks of a
+// gates, the others the ups that belong to them. Warpgroups have every other slab, or take turns:
+// each has every other tile, and stores its sums while the other one multiplies. The blocks of a
 // cluster bring every other slab of x to both.
-template <int kSlabCount, int kWidthCount>
+template <int kSlabCount, int kWidthCount, bool kTurns = false>
 struct Tile {
   static constexpr int kSlabs = kSlabCount, kWidth = kWidthCount;
+  static constexpr bool kInTurns = kTurns;
   static constexpr int kRows = kSlabs * kSlabRows;
   static constexpr int kGroups = kSlabs == 1 ? 1 : 2;  // that multiply; one more brings operands
-  static constexpr int kOfGroup = kSlabs / kGroups;    // slabs, at most
+  static constexpr int kSlabStep = kInTurns ? 1 : kGroups;       // to a group's next slab
+  static constexpr int kOfGroup = kSlabs / kSlabStep;            // slabs, at most
+  static constexpr int kReaders = (kInTurns ? 1 : kGroups) * 4;  // warps of a block, of a stage
   static constexpr int kThreads = (kGroups + 1) * 128;
   static constexpr int kXBytes = kSlabs * kSlabBytes, kWBytes = kWidth * kRowBytes;
   static constexpr int kStageBytes = kXBytes + kWBytes;
   static constexpr int kStages =
       std::min(kMostStages, (kMostSharedBytes - kAlignment - 1024) / kStageBytes);
   static constexpr int kSharedBytes = kStages * kStageBytes + kAlignment;
-  // More sums than a thread's share of the registers holds: the feeding group gives of its own.
-  static constexpr bool kShiftsRegisters = kOfGroup * kWidth / 2 > 96;
-  static_assert(kStages >= 3);
+  // A thread's share of the registers would hold few more than the sums: the feeding group gives of
+  // its own.
+  static constexpr bool kShiftsRegisters = kGroups == 2;
+  static_assert(kStages >= 3 && kOfGroup <= 2);
   // Chains of products that a group has under way: with few sums a chain's latency would show (0.33
   // us for 128 of k, whatever the tile). A slab's chains are added at the end, exactly.
-  static constexpr int kChains = kShiftsRegisters ? 1 : 128 / (kOfGroup * kWidth / 2);
+  static constexpr int kChains = std::max(1, 128 / (kOfGroup * kWidth / 2));
 };
 
 struct Call {
@@ -74,6 +79,11 @@ struct Place {
     if (++stage < T::kStages) return;
     stage = 0;
     parity ^= 1u;
+  }
+  __device__ void Advance(int stages) {
+    const unsigned to = static_cast<unsigned>(stage + stages);
+    stage = static_cast<int>(to % T::kStages);
+    parity ^= to / T::kStages % 2;
   }
 };
 

@@ -21,6 +21,11 @@ constexpr std::int64_t kRowCounts[] = {1,  2,  3,  7,   8,   9,   16,  17,  31, 
 constexpr ProductForm kFormsInOne[] = {ProductForm::kFloat32, ProductForm::kAdd, ProductForm::kBias,
                                        ProductForm::kBf16};
 
+std::string NameOf(const CodedTile& tile) {
+  return "tile " + std::to_string(tile.slabs) + " x " + std::to_string(tile.width) +
+         (tile.in_turns ? " in turns" : "");
+}
+
 class CudaCoded : public testing::Test {
  protected:
   void SetUp() override {
@@ -173,10 +178,10 @@ void CudaCoded::ExpectAllWaysAlike(std::int64_t outputs, std::int64_t columns) {
       }
       if (!CodedManyRowsCanServe(operands)) continue;
       for (const CodedTile& tile : kCodedTiles) {
+        if (!tile.Serves(form)) continue;
         const DeviceMemory found = Result(
             operands, [&](const auto& product) { MultiplyCodedManyRows(stream, product, tile); });
-        ASSERT_EQ(Differences(found, plain), 0u)
-            << what << ", tile " << tile.slabs << " x " << tile.width;
+        ASSERT_EQ(Differences(found, plain), 0u) << what << ", " << NameOf(tile);
       }
     }
     // SwiGLU in one step against gate and up in memory.
@@ -195,8 +200,7 @@ void CudaCoded::ExpectAllWaysAlike(std::int64_t outputs, std::int64_t columns) {
       const DeviceMemory found =
           Result(gated, [&](const auto& product) { MultiplyCodedManyRows(stream, product, tile); });
       ASSERT_EQ(Differences(found, plain), 0u)
-          << outputs << " x " << columns << ", " << rows << " rows, SwiGLU, tile " << tile.slabs
-          << " x " << tile.width;
+          << outputs << " x " << columns << ", " << rows << " rows, SwiGLU, " << NameOf(tile);
     }
   }
 }
@@ -217,15 +221,18 @@ TEST_F(CudaCoded, ManyTilesOfABlock) {
   const auto w = Weights(6144, 1024);
   constexpr std::int64_t kRows = 4000;
   const Rows x = RandomRows(kRows, 1024);
-  const CodedOperands operands = CodedOperandsOf(x.codes, kRows, *w, ProductForm::kFloat32);
-  if (!CodedManyRowsCanServe(operands)) GTEST_SKIP() << "for Hopper";
-  const DeviceMemory plain =
-      Result(operands, [&](const auto& product) { MultiplyCodedPlain(device_->stream, product); });
-  for (const CodedTile& tile : kCodedTiles) {
-    const DeviceMemory found = Result(operands, [&](const auto& product) {
-      MultiplyCodedManyRows(device_->stream, product, tile);
-    });
-    ASSERT_EQ(Differences(found, plain), 0u) << "tile " << tile.slabs << " x " << tile.width;
+  for (const ProductForm form : {ProductForm::kFloat32, ProductForm::kAdd}) {
+    const CodedOperands operands = CodedOperandsOf(x.codes, kRows, *w, form);
+    if (!CodedManyRowsCanServe(operands)) GTEST_SKIP() << "for Hopper";
+    const DeviceMemory plain = Result(
+        operands, [&](const auto& product) { MultiplyCodedPlain(device_->stream, product); });
+    for (const CodedTile& tile : kCodedTiles) {
+      if (!tile.Serves(form)) continue;
+      const DeviceMemory found = Result(operands, [&](const auto& product) {
+        MultiplyCodedManyRows(device_->stream, product, tile);
+      });
+      ASSERT_EQ(Differences(found, plain), 0u) << NameOf(tile);
+    }
   }
 }
 

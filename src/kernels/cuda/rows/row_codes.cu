@@ -12,9 +12,10 @@ namespace banyan::cuda {
 namespace {
 
 constexpr int kEight = 8;
-// Many rows: blocks beside each other on a multiprocessor. Few: all threads that a row can use.
-constexpr int kCodeThreads = 256, kWideThreads = 1024;
-constexpr int kMostEights = 8;  // of a thread: rows of up to 16384 values in blocks of kCodeThreads
+// Many rows: blocks beside each other on a multiprocessor, and threads with few values, so that
+// many have their loads under way. Few rows: all threads that a row can use.
+constexpr int kCodeThreads = 256, kLongThreads = 512, kWideThreads = 1024;
+constexpr int kMostEights = 4;  // of a thread: rows of up to 16384 values in blocks of kLongThreads
 
 // The values of a row from c on; zeros beyond its end.
 __device__ uint4 LoadEight(const __nv_bfloat16* row, int c, int columns) {
@@ -140,24 +141,36 @@ __global__ void __launch_bounds__(kCodeThreads)
   if (threadIdx.x == 0) call.out.scales[row] = scale.scale;
 }
 
-template <int kEights, typename Source>
+template <int kThreads, int kEights, typename Source>
+void LaunchBlocks(cudaStream_t stream, std::int64_t rows, const Source& source,
+                  const CodeCall& call) {
+  LaunchEarly(stream, {dim3(static_cast<unsigned>(rows)), kThreads}, "codes of rows",
+              CodeRowsKernel<kThreads, kEights, Source>, source, call);
+}
+
+template <typename Source>
 void LaunchCodes(cudaStream_t stream, std::int64_t rows, const Source& source,
                  const CodeCall& call) {
-  const LaunchShape shape{dim3(static_cast<unsigned>(rows)), kCodeThreads};
-  constexpr int kWideEights = kEights / 4;
-  if (call.code_stride <= kEights * kCodeThreads * kEight) {
-    if constexpr (kWideEights > 0) {
-      if (rows <= Multiprocessors()) {
-        return LaunchEarly(stream, {shape.grid, kWideThreads}, "codes of rows",
-                           CodeRowsKernel<kWideThreads, kWideEights, Source>, source, call);
-      }
-    }
-    LaunchEarly(stream, shape, "codes of rows", CodeRowsKernel<kCodeThreads, kEights, Source>,
-                source, call);
-  } else if constexpr (kEights < kMostEights) {
-    LaunchCodes<2 * kEights>(stream, rows, source, call);
-  } else if constexpr (std::is_same_v<Source, PlainSource>) {
-    LaunchEarly(stream, shape, "codes of long rows", CodeLongRowsKernel, source, call);
+  const auto fits = [&](int threads, int eights) {
+    return call.code_stride <= threads * eights * kEight;
+  };
+  const bool few = rows <= Multiprocessors();
+  if (fits(kCodeThreads, 1)) return LaunchBlocks<kCodeThreads, 1>(stream, rows, source, call);
+  if (fits(kCodeThreads, 2)) return LaunchBlocks<kCodeThreads, 2>(stream, rows, source, call);
+  if (few && fits(kWideThreads, 1)) {
+    return LaunchBlocks<kWideThreads, 1>(stream, rows, source, call);
+  }
+  if (few && fits(kWideThreads, 2)) {
+    return LaunchBlocks<kWideThreads, 2>(stream, rows, source, call);
+  }
+  if (fits(kLongThreads, 2)) return LaunchBlocks<kLongThreads, 2>(stream, rows, source, call);
+  if (fits(kLongThreads, 3)) return LaunchBlocks<kLongThreads, 3>(stream, rows, source, call);
+  if (fits(kLongThreads, kMostEights)) {
+    return LaunchBlocks<kLongThreads, kMostEights>(stream, rows, source, call);
+  }
+  if constexpr (std::is_same_v<Source, PlainSource>) {
+    LaunchEarly(stream, {dim3(static_cast<unsigned>(rows)), kCodeThreads}, "codes of long rows",
+                CodeLongRowsKernel, source, call);
   } else {
     Check(cudaErrorNotSupported, "codes of long rows with SwiGLU");
   }
@@ -173,20 +186,20 @@ CodeCall CallFor(const RowLayout& range, bool early, RowCodes out) {
 void CodeRows(cudaStream_t stream, const __nv_bfloat16* x, RowLayout range, CodeReader reader,
               RowCodes out) {
   if (range.empty()) return;
-  LaunchCodes<1>(stream, range.rows, PlainSource{x, range.stride},
-                 CallFor(range, reader == CodeReader::kWaits, out));
+  LaunchCodes(stream, range.rows, PlainSource{x, range.stride},
+              CallFor(range, reader == CodeReader::kWaits, out));
 }
 
 void SwiGluAndCodeRows(cudaStream_t stream, const __nv_bfloat16* x, std::int64_t x_stride,
                        RowLayout range, __nv_bfloat16* out, RowCodes codes) {
   if (range.empty()) return;
-  constexpr std::int64_t kMostColumns = std::int64_t{kMostEights} * kCodeThreads * kEight;
+  constexpr std::int64_t kMostColumns = std::int64_t{kMostEights} * kLongThreads * kEight;
   if (range.columns % kEight != 0 || x_stride % kEight != 0 || range.columns > kMostColumns) {
     SwiGluRows(stream, x, x_stride, range, out);
     return CodeRows(stream, out, range, CodeReader::kWaits, codes);
   }
-  LaunchCodes<1>(stream, range.rows, SwiGluSource{x, x_stride, out, range.stride},
-                 CallFor(range, true, codes));
+  LaunchCodes(stream, range.rows, SwiGluSource{x, x_stride, out, range.stride},
+              CallFor(range, true, codes));
 }
 
 }  // namespace banyan::cuda

@@ -32,9 +32,8 @@ __device__ inline void FloatsOfEight(const uint4& eight, float (&v)[8]) {
 // values of both, the upper one the odd ones, so that sums and differences are a lane's own and
 // half as many values travel as if each lane had to see all of the other's. Values do not return:
 // their codes do, four in a word (ReturnCodes).
-template <int kEach>
-__device__ inline void SpreadInWarp(int width, float (&v)[kEach]) {
-  if (width == 1) return;  // the same for the whole block
+template <int kEach, int kWidth>
+__device__ inline void SpreadInWarp(float (&v)[kEach]) {
   const auto add_pairs = [&](int apart) {
 #pragma unroll
     for (int i = 0; i < kEach; ++i) {
@@ -48,8 +47,7 @@ __device__ inline void SpreadInWarp(int width, float (&v)[kEach]) {
   for (int apart = 1; apart < kEach; apart *= 2) add_pairs(apart);
   const int lane = static_cast<int>(threadIdx.x) % 32;
 #pragma unroll
-  for (int apart = 1; apart * kEach < 128; apart *= 2) {
-    if (apart * kEach >= width) break;
+  for (int apart = 1; apart * kEach < kWidth; apart *= 2) {
     const bool upper = (lane & apart) != 0;
 #pragma unroll
     for (int i = 0; i < kEach; i += 2) {
@@ -59,23 +57,39 @@ __device__ inline void SpreadInWarp(int width, float (&v)[kEach]) {
     }
     add_pairs(1);
   }
-  const float factor = SpreadFactor(width);
+  const float factor = SpreadFactor(kWidth);
 #pragma unroll
   for (int i = 0; i < kEach; ++i) v[i] = __fmul_rn(v[i], factor);
+}
+// One width for the whole block: with the usual one, nothing is left to decide in the steps.
+template <int kEach>
+__device__ inline void SpreadInWarp(int width, float (&v)[kEach]) {
+  if (width == 128) {
+    SpreadInWarp<kEach, 128>(v);
+  } else if (width == 64) {
+    SpreadInWarp<kEach, 64>(v);
+  }
 }
 
 // Codes of a lane's even and odd values after SpreadInWarp to the lanes that their columns belong
 // to: what was exchanged last returns first.
-template <int kEach>
-__device__ inline void ReturnCodes(int width, std::uint32_t& even, std::uint32_t& odd) {
+template <int kEach, int kWidth>
+__device__ inline void ReturnCodes(std::uint32_t& even, std::uint32_t& odd) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
 #pragma unroll
-  for (int apart = 64 / kEach; apart > 0; apart /= 2) {
-    if (apart * kEach >= width) continue;
+  for (int apart = kWidth / 2 / kEach; apart > 0; apart /= 2) {
     const bool upper = (lane & apart) != 0;
     const std::uint32_t theirs = __shfl_xor_sync(0xffffffffu, upper ? even : odd, apart);
     even = upper ? theirs : even;
     odd = upper ? odd : theirs;
+  }
+}
+template <int kEach>
+__device__ inline void ReturnCodes(int width, std::uint32_t& even, std::uint32_t& odd) {
+  if (width == 128) {
+    ReturnCodes<kEach, 128>(even, odd);
+  } else if (width == 64) {
+    ReturnCodes<kEach, 64>(even, odd);
   }
 }
 
