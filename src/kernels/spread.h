@@ -14,8 +14,10 @@
 
 namespace banyan {
 
-// 1 / sqrt(width) of a power of two.
+// 1 / sqrt(width) of a power of two; the usual ones at once.
 BANYAN_HOST_DEVICE inline float SpreadFactor(int width) {
+  if (width == 128) return 0.08838834764f;
+  if (width == 64) return 0.125f;
   float factor = 1.0f;
   for (; width >= 4; width /= 4) factor *= 0.5f;
   return width == 2 ? factor * 0.7071067812f : factor;
