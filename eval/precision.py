@@ -1,7 +1,7 @@
 """Quality of precisions against float32, on real text through the engine:
 
     python3 -m eval.precision --banyan build/release/banyan -m MODEL [-m MODEL ...] [--text FILE ...] \\
-        [--positions 120] [--begin] f32 mixed reference:w8a8 cuda:w8a8:bf16 cuda:mixed+compact
+        [--positions 120] f32 mixed reference:w8a8 cuda:w8a8:bf16 cuda:mixed+compact
 
 A setting is [DEVICE:]PRECISION[:KV][+compact | +converted]; the first is what the others are compared with. Of each position (a prefix of the
 text and the token that follows it) every setting gives the logits. The table has, against the first setting: how often the best
@@ -53,8 +53,8 @@ class Setting:
                 *(("--keep-weights", self.weights) if self.weights else ()))
 
 
-def positions(tokens: list[list[int]], count: int, longest: int, before: list[int] | None = None) -> list[tuple[list[int], int]]:
-    """(prefix, the token that follows), spread evenly over the texts and over prefixes of 16 to `longest` tokens, `before` ahead of each."""
+def positions(tokens: list[list[int]], count: int, longest: int) -> list[tuple[list[int], int]]:
+    """(prefix, the token that follows), spread evenly over the texts and over prefixes of 16 to `longest` tokens."""
     places: list[tuple[list[int], int]] = []
     each = max(1, math.ceil(count / len(tokens)))
     for text in tokens:
@@ -62,7 +62,7 @@ def positions(tokens: list[list[int]], count: int, longest: int, before: list[in
         for i in range(each):
             start, length = last * i // max(1, each - 1), 16 + (longest - 16) * (i + 1) // each
             if start + length < len(text):
-                places.append(((before or []) + text[start:start + length], text[start + length]))
+                places.append((text[start:start + length], text[start + length]))
     return places[:count]
 
 
@@ -115,12 +115,10 @@ def logits_lines(engine: Engine, prefixes: list[list[int]]) -> list[str]:
     return [lines[n] for n in range(len(prefixes))]
 
 
-def measure(banyan: str, model: str, texts: list[str], settings: list[Setting], count: int, longest: int, begin: bool = False) -> dict:
+def measure(banyan: str, model: str, texts: list[str], settings: list[Setting], count: int, longest: int) -> dict:
     """Prints the table of one model; its figures."""
-    engine = Engine(banyan, model)
-    tokens = engine.tokenize(texts)
-    before = [o["ids"] for o in engine.ids([dict(kind="tokenize", text="", add_special=True)])][0] if begin else []
-    places = positions(tokens, count, longest, before)
+    tokens = Engine(banyan, model).tokenize(texts)
+    places = positions(tokens, count, longest)
     name = pathlib.Path(model).name
     print(f"{name}: {len(places)} positions of {len(tokens)} texts")
     print("| setting | same best token | KL, bits | logits' rms error | of their spread | perplexity |\n|---|---|---|---|---|---|", flush=True)
@@ -143,14 +141,12 @@ def main() -> None:
     p.add_argument("--text", nargs="+", default=[str(ROOT / "README.md")] + sorted(str(f) for f in (ROOT / "docs").glob("*.md"))[:7])
     p.add_argument("--positions", type=int, default=120)
     p.add_argument("--longest", type=int, default=96, help="tokens of a prefix")
-    p.add_argument("--begin", action="store_true", help="prefixes begin with what the tokenizer puts before a text; without its <bos>, "
-                   "Gemma's logits are those of no text that it knows")
     p.add_argument("--json", help="also write the figures to this file, a list with an entry for each model")
     p.add_argument("settings", nargs="+")
     a = p.parse_args()
     settings = [Setting.parse(s) for s in a.settings]
     texts = [pathlib.Path(f).read_text() for f in a.text]
-    tables = [measure(a.banyan, model, texts, settings, a.positions, a.longest, a.begin) for model in a.model]
+    tables = [measure(a.banyan, model, texts, settings, a.positions, a.longest) for model in a.model]
     if a.json:
         pathlib.Path(a.json).write_text(json.dumps(tables, indent=1) + "\n")
 

@@ -45,8 +45,6 @@ class Figures(unittest.TestCase):
         places = precision.positions([list(range(500)), list(range(40))], 10, 64)
         self.assertTrue(all(16 <= len(prefix) <= 64 and token == prefix[-1] + 1 for prefix, token in places))
         self.assertEqual(max(len(prefix) for prefix, _ in places), 64)
-        begun = precision.positions([list(range(500)), list(range(40))], 10, 64, before=[7, 9])
-        self.assertEqual(begun, [([7, 9] + prefix, token) for prefix, token in places])
 
 
 @unittest.skipUnless(BINARY.exists() and MODEL.exists(), "no program built here")
@@ -54,7 +52,7 @@ class Run(unittest.TestCase):
     def test_eight_bits_are_near_float32(self):
         out = io.StringIO()
         words = ["precision", "--banyan", str(BINARY), "-m", str(MODEL), "--text", str(ROOT / "README.md"), "--positions", "3",
-                 "--longest", "24", "--begin", "f32", "mixed"]
+                 "--longest", "24", "f32", "mixed"]
         with mock.patch.object(sys, "argv", words), contextlib.redirect_stdout(out):
             precision.main()
         rows = [line.split("|")[1:-1] for line in out.getvalue().splitlines() if line.startswith("| cpu")]
