@@ -1,5 +1,8 @@
 // RotateAndStore and Attend against the reference on every kind of head and window.
+#include <algorithm>
+
 #include "kernels/attention_fixture.h"
+#include "kernels/spread.h"
 
 namespace banyan::optest {
 namespace {
@@ -26,12 +29,27 @@ class AttentionTest : public OperationTest {
     ExpectNear(found.out, wanted.out, [&](std::int64_t, std::int64_t) { return tolerance; });
   }
 
-  // In place. Only the cuda backend, with 16 bits, may keep turned queries elsewhere, and then
-  // touches nothing: what it turned shows in the results.
-  void CompareRotated(const AttentionSetup& setup, const AttentionResult& found,
-                      const HostMatrix& wanted) {
+  // What stands behind the queries becomes zero.
+  static void KeepQueries(const AttentionSetup& setup, HostMatrix& qkv) {
+    const std::int64_t queries = std::int64_t{setup.heads} * setup.head_dim;
+    for (std::int64_t row = 0; row < qkv.rows; ++row) {
+      std::fill_n(qkv.values.begin() + row * qkv.columns + queries, qkv.columns - queries, 0.0f);
+    }
+  }
+
+  // In place. 8-bit KV wants queries spread (spread.h). Only the cuda backend, with 16 bits, may
+  // keep turned queries elsewhere, and then touches nothing: what it turned shows in the results.
+  void CompareRotated(const AttentionSetup& setup, AttentionResult found, HostMatrix wanted) {
     const bool may_keep = GetParam().device == "cuda" && mixed();
     if (may_keep && found.qkv.values == found.given.values) return;
+    if (GetParam().kv_type == KvType::kQ8 && GetParam().device != "reference") {
+      KeepQueries(setup, found.qkv);
+      KeepQueries(setup, wanted);
+      const auto dim = static_cast<size_t>(setup.head_dim);
+      std::vector<float>& heads = found.qkv.values;
+      for (size_t at = 0; at < heads.size(); at += dim)
+        SpreadHead(std::span(heads).subspan(at, dim));
+    }
     const double largest = MaxAbs(wanted.values);
     const double norm_chain = setup.norm == QkNorm::kNone ? 0.0 : setup.columns() * kEps32;
     ExpectNear(found.qkv, wanted, [&](std::int64_t, std::int64_t) {
@@ -115,10 +133,14 @@ TEST_P(AttentionTest, ARowThatSeesOneKeyGetsItsValue) {
   const KeyBatch rows = StepRows(tree);
   for (std::int64_t r = 0; r < out.rows; ++r) {
     const std::span<const float> value = contents.Row(rows.keys[r]).last(32);
-    // Rounded values, for 8 bits relative to the largest; activations may be rounded when they are
-    // fed and when they leave.
-    const double tolerance =
-        MaxAbs(value) * (KvEps(GetParam().kv_type) * 1.001 + (mixed() ? 2 * ActivationEps() : 0.0));
+    // Rounded values; activations may be rounded when they are fed and when they leave. Codes of 8
+    // bits are those of the spread head: half a step of each at most, all in one value at worst.
+    std::vector<float> spread(value.begin(), value.end());
+    SpreadHead(spread);
+    const double kept =
+        GetParam().kv_type == KvType::kQ8 ? std::sqrt(32.0) * MaxAbs(spread) : MaxAbs(value);
+    const double tolerance = kept * KvEps(GetParam().kv_type) * 1.001 +
+                             MaxAbs(value) * (mixed() ? 2 * ActivationEps() : 0.0);
     for (int h = 0; h < 2; ++h) {
       for (int d = 0; d < 32; ++d) ASSERT_NEAR(out.Row(r)[h * 32 + d], value[d], tolerance);
     }

@@ -7,9 +7,8 @@
 //   a row with a value that is not finite:  scale NaN, codes 0: its products are NaN
 //
 // Activations have few values far larger than the rest, for which a row's scale must be large.
-// Therefore rows are spread before they become codes: every 128 columns (64 where the row has no
-// such number) become their Walsh-Hadamard transform, sums and differences of all of them. That is
-// a rotation, the same of activations and of weights: products stay what they were, but for the
+// Therefore rows are spread (spread.h) before they become codes, activations and weights alike:
+// every 128 columns, 64 where the row has no such number. Products stay what they were, but for the
 // rounding to codes.
 //
 // Operations are IEEE's in this order, so that host and device give the same bits.
@@ -21,6 +20,7 @@
 #include <span>
 
 #include "kernels/random_weights.h"  // BANYAN_HOST_DEVICE
+#include "kernels/spread.h"
 
 namespace banyan {
 
@@ -30,23 +30,10 @@ inline constexpr int kLargestCode = 127;
 BANYAN_HOST_DEVICE inline int SpreadWidth(std::int64_t columns) {
   return columns % 128 == 0 ? 128 : columns % 64 == 0 ? 64 : 1;
 }
-// 1 / sqrt(width)
-BANYAN_HOST_DEVICE inline float SpreadFactor(int width) {
-  return width == 128 ? 0.08838834764f : width == 64 ? 0.125f : 1.0f;
-}
 
-// A whole row in place, by pairs of neighbours first.
+// A whole row in place.
 inline void SpreadRow(std::span<float> row) {
-  const auto width = static_cast<size_t>(SpreadWidth(static_cast<std::int64_t>(row.size())));
-  for (size_t apart = 1; apart < width; apart *= 2) {
-    for (size_t i = 0; i < row.size(); ++i) {
-      if ((i & apart) != 0) continue;
-      const float low = row[i], high = row[i + apart];
-      row[i] = low + high;
-      row[i + apart] = low - high;
-    }
-  }
-  for (float& value : row) value *= SpreadFactor(static_cast<int>(width));
+  SpreadNeighbours(row, SpreadWidth(static_cast<std::int64_t>(row.size())));
 }
 
 struct CodeScale {

@@ -38,7 +38,7 @@ enum class Precision {
   kMixed,  // 16-bit (or 8-bit) KV, weights kept compact, reduced activations where the backend
            // likes
 };
-enum class KvType { kF32, kF16, kBF16, kQ8 };  // kQ8: 8 bits with a scale per token and head
+enum class KvType { kF32, kF16, kBF16, kQ8 };  // kQ8: 8-bit codes of spread heads (spread.h)
 // How a device backend keeps quantised weights when mixed; the bits of products are the same. Other
 // backends keep them as they like.
 enum class WeightResidency {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "kernels/spread.h"
 #include "tensor/float16.h"
 
 namespace banyan {
@@ -54,7 +55,7 @@ float ScaleOf(const PageForm& form, const std::byte* head, int token, bool value
   return scale;
 }
 
-// Keys or values of one token.
+// Keys or values of one token as the numbers that they are.
 void ReadHalf(const PageForm& form, const std::byte* head, int token, bool value,
               std::span<float> out) {
   const std::byte* base = head + (value ? form.value_offset() : 0);
@@ -64,13 +65,15 @@ void ReadHalf(const PageForm& form, const std::byte* head, int token, bool value
         value ? PageForm::ValueIndex(token, d) : PageForm::KeyIndex(token, d);
     out[static_cast<size_t>(d)] = Element(form.type, base, index, scale);
   }
+  if (form.type == KvType::kQ8) SpreadHead(out);
 }
 
-void WriteHalf(const PageForm& form, std::byte* head, int token, bool value,
-               std::span<const float> in) {
+// Spreads `in` where the form has codes.
+void WriteHalf(const PageForm& form, std::byte* head, int token, bool value, std::span<float> in) {
   std::byte* base = head + (value ? form.value_offset() : 0);
   float scale = 1.0f;
   if (form.type == KvType::kQ8) {
+    SpreadHead(in);
     float largest = 0.0f;
     for (const float x : in) largest = std::isfinite(x) ? std::max(largest, std::fabs(x)) : NAN;
     scale = largest / 127.0f;
@@ -145,7 +148,7 @@ RoundingLoss ConvertPages(const PageForm& from, std::span<const std::byte> bytes
   BANYAN_CHECK(heads * to.head_bytes == static_cast<std::int64_t>(out.size()));
   std::ranges::fill(out, std::byte{0});
   const auto dim = static_cast<size_t>(from.shape.head_dim);
-  std::vector<float> before(dim), after(dim);
+  std::vector<float> before(dim), written(dim), after(dim);
   RoundingLoss loss;
   for (std::int64_t head = 0; head < heads; ++head) {
     const std::byte* source = bytes.data() + head * from.head_bytes;
@@ -153,7 +156,8 @@ RoundingLoss ConvertPages(const PageForm& from, std::span<const std::byte> bytes
     for (int token = 0; token < kPageTokens; ++token) {
       for (const bool value : {false, true}) {
         ReadHalf(from, source, token, value, before);
-        WriteHalf(to, target, token, value, before);
+        written = before;
+        WriteHalf(to, target, token, value, written);
         ReadHalf(to, target, token, value, after);
         double& squares = value ? loss.value_squares : loss.key_squares;
         double& error = value ? loss.value_error : loss.key_error;

@@ -14,6 +14,8 @@
 namespace banyan {
 namespace {
 
+// Heads of 20 are spread by four: what is spread may be twice as large as the largest, and the half
+// steps of four codes may add up to twice a half step in one value.
 TEST(PageForm, RoundingToEightBitsIsWithinHalfAStep) {
   const KvShape shape{2, 2, 20};
   const PageForm from = FormOf(shape, KvType::kF32), to = FormOf(shape, KvType::kQ8);
@@ -26,7 +28,7 @@ TEST(PageForm, RoundingToEightBitsIsWithinHalfAStep) {
   }
   const RoundingLoss loss = ConvertPages(from, bytes, to, rounded);
   EXPECT_GT(loss.OfKeys(), 0.001);
-  EXPECT_LT(loss.OfKeys(), 0.005);
+  EXPECT_LT(loss.OfKeys(), 0.006);
   ConvertPages(to, rounded, from, back);
   std::vector<float> keys(20), values(20), old_keys(20), old_values(20);
   for (std::int64_t head = 0; head < 3 * 4; ++head) {
@@ -34,8 +36,8 @@ TEST(PageForm, RoundingToEightBitsIsWithinHalfAStep) {
       ReadToken(from, bytes.data() + head * from.head_bytes, token, old_keys, old_values);
       ReadToken(to, rounded.data() + head * to.head_bytes, token, keys, values);
       for (size_t d = 0; d < 20; ++d) {
-        EXPECT_NEAR(keys[d], old_keys[d], 0.5001 / 127.0);
-        EXPECT_NEAR(values[d], old_values[d], 0.5001 / 127.0);
+        EXPECT_NEAR(keys[d], old_keys[d], 4 * 0.5001 / 127.0);
+        EXPECT_NEAR(values[d], old_values[d], 4 * 0.5001 / 127.0);
       }
     }
   }
@@ -53,8 +55,9 @@ TEST(PageForm, TokensThatBelongToNobodyAreCleared) {
         const std::byte* head = bytes.data() + page * form.layer_bytes() + form.head_bytes;
         ReadToken(form, head, token, keys, values);
         const bool cleared = page == 1 && token >= 5;
-        EXPECT_EQ(keys[19] == 0.0f, cleared);
-        EXPECT_EQ(values[17] == 0.0f, cleared);
+        // Equal codes are those of one value in four.
+        EXPECT_EQ(keys[16] == 0.0f, cleared);
+        EXPECT_EQ(values[16] == 0.0f, cleared);
       }
     }
   }

@@ -74,6 +74,12 @@ class HeaderReader {
   const std::string& file_;
 };
 
+// Types as files number them. 3 was kQ8 before its heads were spread.
+constexpr std::uint32_t kPlainCodes = 3, kSpreadCodes = 4;
+std::uint32_t TypeNumber(KvType type) {
+  return type == KvType::kQ8 ? kSpreadCodes : static_cast<std::uint32_t>(type);
+}
+
 [[noreturn]] void Refuse(const std::string& file, const char* what) {
   Throw(ErrorKind::kFormat, "{}: {}", file, what);
 }
@@ -132,7 +138,7 @@ std::string WriteHeader(const SegmentHeader& header) {
   writer.Put(kFormatVersion).Put(std::uint32_t{0}).Put(Digest{});
   writer.Put(header.root).Put(header.place.above);
   writer.Put(header.shape.layers).Put(header.shape.kv_heads).Put(header.shape.head_dim);
-  writer.Put(static_cast<std::uint32_t>(header.type)).Put(std::uint32_t{header.exact});
+  writer.Put(TypeNumber(header.type)).Put(std::uint32_t{header.exact});
   writer.Put(std::uint32_t{kPageTokens}).Put(std::uint32_t{kCutKeys});
   writer.Put(header.place.first_position).Put(header.place.segment_offset);
   writer.Put(header.key_loss).Put(header.value_loss);
@@ -189,7 +195,9 @@ SegmentHeader ReadHeaderContents(std::span<const std::byte> bytes, size_t header
   header.shape.layers = static_cast<int>(reader.Number("layers", 1, kMostExtent));
   header.shape.kv_heads = static_cast<int>(reader.Number("heads", 1, kMostExtent));
   header.shape.head_dim = static_cast<int>(reader.Number("values of a head", 1, kMostExtent));
-  header.type = static_cast<KvType>(reader.Number("type", 0, 3));
+  const std::uint32_t type = reader.Number("type", 0, kSpreadCodes);
+  if (type == kPlainCodes) Refuse(file, "its 8-bit codes are of a version before this one's");
+  header.type = type == kSpreadCodes ? KvType::kQ8 : static_cast<KvType>(type);
   header.exact = reader.Number("exact", 0, 1) == 1;
   reader.Number("tokens of a page", kPageTokens, kPageTokens);
   reader.Number("tokens of a cut", kCutKeys, kCutKeys);

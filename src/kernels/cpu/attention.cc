@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "kernels/cpu/attention_item.h"
+#include "kernels/spread.h"
 
 namespace banyan {
 namespace {
@@ -60,6 +61,7 @@ void FinishRow(const AttentionCall& call, const VectorKernels& vector, Attention
     return;
   }
   vector.scale(total, 1.0f / sum, dim, out);
+  if (call.kv.spread()) SpreadHead({out, static_cast<size_t>(dim)});
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include "kernels/cpu/cpu_backend.h"
 #include "kernels/cpu/kv_pages.h"
 #include "kernels/host_choices.h"
+#include "kernels/spread.h"
 
 namespace banyan {
 namespace {
@@ -157,7 +158,7 @@ void CpuKernels::RotateAndStore(const StepInputs& step, int layer, const Attenti
   pool_.ForEach(step.rows, FewRowsTogether(qkv.columns), [&](std::int64_t row, int) {
     float* query = Row(qkv, row);
     float* key = query + static_cast<std::int64_t>(shape.heads) * dim;
-    const float* value = key + static_cast<std::int64_t>(shape.kv_heads) * dim;
+    float* value = key + static_cast<std::int64_t>(shape.kv_heads) * dim;
     if (norm.query != nullptr) {
       NormHeads(query, Values(*norm.query), shape.heads, dim, norm);
       NormHeads(key, Values(*norm.key), shape.kv_heads, dim, norm);
@@ -172,6 +173,12 @@ void CpuKernels::RotateAndStore(const StepInputs& step, int layer, const Attenti
       if (!rope->query_factor.empty()) {
         const float factor = rope->query_factor[static_cast<size_t>(row)];
         for (float* q = query; q != key; ++q) *q *= factor;
+      }
+    }
+    if (pages.spread()) {
+      float* end = value + static_cast<std::int64_t>(shape.kv_heads) * dim;
+      for (float* head = query; head != end; head += dim) {
+        SpreadHead({head, static_cast<size_t>(dim)});
       }
     }
     for (int head = 0; head < shape.kv_heads; ++head) {

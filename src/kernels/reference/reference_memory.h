@@ -56,7 +56,8 @@ std::span<float> Row(Tensor& tensor, std::int64_t row);
 std::span<const float> Row(const Tensor& tensor, std::int64_t row);
 
 // Rounds one head's values in place to what `type` can hold: to nearest, ties to even; kQ8 keeps
-// round(x / s) * s with s = max|x| / 127. Non-finite input to kQ8 makes the whole head NaN.
+// round(x / s) * s of the spread head (spread.h), s = max|x| / 127, and spreads that back.
+// Non-finite input to kQ8 makes the whole head NaN.
 void RoundToKvType(KvType type, std::span<float> head);
 
 const Step& AsStep(const StepInputs& step);

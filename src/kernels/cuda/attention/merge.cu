@@ -4,6 +4,7 @@
 #include "kernels/cuda/attention/partial.cuh"
 #include "kernels/cuda/device/launch.cuh"
 #include "kernels/cuda/device/mma.cuh"
+#include "kernels/cuda/device/spread.cuh"
 
 namespace banyan::cuda {
 namespace {
@@ -99,6 +100,8 @@ __global__ void __launch_bounds__(kWarps * 32, Amount::kBlocks)
   if (blockIdx.x == 0 && threadIdx.x < 2) call.next_unit[threadIdx.x] = 0;
   if (!present) return;
   const int count_of_heads = min(kHeads, heads - first_head);
+  // Codes are those of spread values (kernels/spread.h).
+  const int spread_width = call.kv.layout.element_bytes == 1 ? HeadSpreadWidth(dim) : 1;
   // Of head h of the warp: where its part of a partial lies.
   const auto place = [&](std::int64_t partial, int h) {
     return partial * heads + first_head + min(h, count_of_heads - 1);
@@ -192,6 +195,7 @@ __global__ void __launch_bounds__(kWarps * 32, Amount::kBlocks)
         // No -0 leaves: merging an empty partial, which not every plan has, makes +0 of it.
         result.x[i] = total.sum == 0.0f ? 0.0f : __fmul_rn(total.value[i], inverse) + 0.0f;
       }
+      SpreadFours(spread_width, result.x);  // back to the values themselves
       if (h >= count_of_heads) continue;
       result.Store(out + row * call.out_stride + static_cast<std::int64_t>(first_head + h) * dim,
                    first_value, dim);

@@ -6,6 +6,7 @@
 #include "kernels/cuda/device/device.h"
 #include "kernels/cuda/device/launch.cuh"
 #include "kernels/cuda/device/reduce.cuh"
+#include "kernels/cuda/device/spread.cuh"
 #include "kernels/cuda/pages/kv_tiles.cuh"
 #include "kernels/cuda/rows/rotate_common.cuh"
 #include "kernels/cuda/rows/rotate_lanes.cuh"
@@ -132,9 +133,10 @@ __global__ void RotateKernel(RotateCall call) {
         for (int d = lane; d < dim; d += 32) head[d] = __fmul_rn(head[d], factor);
         __syncwarp();
       }
-      if (call.scaled_query == nullptr) {
-        for (int d = lane; d < dim; d += 32) values[d] = head[d];
-      }
+    }
+    if (call.type == KvType::kQ8) SpreadShared(HeadSpreadWidth(dim), dim, head);
+    if (!is_value && call.scaled_query == nullptr) {
+      for (int d = lane; d < dim; d += 32) values[d] = head[d];
     }
     if (is_query && call.scaled_query != nullptr) StoreScaledQuery(call, row, h, head);
     if (!is_query) {
