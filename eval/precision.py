@@ -1,12 +1,13 @@
-"""Quality of precisions against float32, on real text through the engine:
+"""Quality of precisions against float32, on real text through the engine, and llama.cpp's beside them:
 
     python3 -m eval.precision --banyan build/release/banyan -m MODEL [-m MODEL ...] [--text FILE ...] \\
-        [--positions 120] f32 mixed reference:w8a8 cuda:w8a8:bf16 cuda:mixed+compact
+        [--positions 120] [--bos] [--threads 2] [--library libllama.so] f32 mixed mixed:q8 llama cuda:w8a8 cuda:mixed+compact
 
-A setting is [DEVICE:]PRECISION[:KV][+compact | +converted]; the first is what the others are compared with. Of each position (a prefix of the
-text and the token that follows it) every setting gives the logits. The table has, against the first setting: how often the best
-token is the same, the mean KL divergence in bits, the rms error of the logits as a share of their spread; and each
-setting's own perplexity.
+A setting is [DEVICE:]PRECISION[:KV][+compact | +converted], or llama[:f32 | :f16 | :q8], which is llama.cpp with the same file, the
+same tokens and this type of KV (bench/rivals/llama_library.py). The first is what the others are compared with. Of each position
+(a prefix of the text and the token that follows it) every setting gives the logits. The table has, against the first setting: how
+often the best token is the same, the mean KL divergence in bits, the rms error of the logits, also as a share of their spread; and
+each setting's own perplexity.
 """
 from __future__ import annotations
 
@@ -14,11 +15,17 @@ import argparse
 import json
 import math
 import multiprocessing
+import multiprocessing.pool
 import pathlib
 import re
 import subprocess
+import tempfile
+from collections.abc import Iterator
 from dataclasses import dataclass
 
+import numpy as np
+
+from bench.rivals.llama_library import KV_TYPES, Llama, find_library
 from eval.banyan import Engine
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -26,7 +33,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 @dataclass
 class Setting:
-    device: str
+    device: str  # or llama, which has no precision of its own
     precision: str
     kv_type: str
     weights: str = ""  # how quantised ones are kept (--keep-weights)
@@ -35,6 +42,10 @@ class Setting:
     def parse(text: str) -> Setting:
         words, _, weights = text.partition("+")
         parts = words.split(":")
+        if parts[0] == "llama":
+            if len(parts) > 2 or weights or parts[-1] not in ("llama", *KV_TYPES):
+                raise SystemExit(f"setting '{text}': expected llama or llama:KV, of {', '.join(KV_TYPES)}")
+            return Setting("llama", "", parts[1] if len(parts) == 2 else "")
         if parts[0] in ("cpu", "cuda", "reference"):
             device, parts = parts[0], parts[1:]
         else:
@@ -45,7 +56,8 @@ class Setting:
 
     @property
     def name(self) -> str:
-        return f"{self.device} {self.precision}" + (f", kv {self.kv_type}" if self.kv_type else "") + (f", {self.weights}" if self.weights else "")
+        program = "llama.cpp" if self.device == "llama" else f"{self.device} {self.precision}"
+        return program + (f", kv {self.kv_type}" if self.kv_type else "") + (f", {self.weights}" if self.weights else "")
 
     @property
     def options(self) -> tuple[str, ...]:
@@ -66,20 +78,21 @@ def positions(tokens: list[list[int]], count: int, longest: int) -> list[tuple[l
     return places[:count]
 
 
-def log_softmax(logits: list[float]) -> list[float]:
-    largest = max(logits)
-    total = math.log(math.fsum(math.exp(x - largest) for x in logits)) + largest
-    return [x - total for x in logits]
+def log_softmax(logits: np.ndarray) -> np.ndarray:
+    shifted = logits - logits.max()
+    return shifted - math.log(np.exp(shifted).sum())
 
 
-def compare_one(mine: list[float], theirs: list[float], token: int) -> tuple[int, float, float, float, float, int]:
+def compare_one(mine: np.ndarray, theirs: np.ndarray, token: int) -> tuple[int, float, float, float, float, int]:
     """Of one position: whether the best token is the same, KL divergence (nats), squares of errors, squares of spread, surprise, values.
     The mean of a position's logits says nothing: it does not count."""
+    mine, theirs = np.asarray(mine, np.float64), np.asarray(theirs, np.float64)
+    if mine.shape != theirs.shape or not np.isfinite(mine).all():
+        raise RuntimeError(f"{mine.size} logits: expected {theirs.size}, all of them finite")
     p, q = log_softmax(theirs), log_softmax(mine)
-    mean, other = math.fsum(mine) / len(mine), math.fsum(theirs) / len(theirs)
-    return (max(range(len(mine)), key=mine.__getitem__) == max(range(len(theirs)), key=theirs.__getitem__),
-            math.fsum(math.exp(a) * (a - b) for a, b in zip(p, q)), math.fsum((a - mean - b + other) ** 2 for a, b in zip(mine, theirs)),
-            math.fsum((b - other) ** 2 for b in theirs), -q[token], len(mine))
+    spread = theirs - theirs.mean()
+    return (int(mine.argmax() == theirs.argmax()), float((np.exp(p) * (p - q)).sum()), float(((mine - mine.mean() - spread) ** 2).sum()),
+            float((spread ** 2).sum()), -float(q[token]), mine.size)
 
 
 def figures(rows: list[tuple[int, float, float, float, float, int]]) -> dict[str, float]:
@@ -89,49 +102,70 @@ def figures(rows: list[tuple[int, float, float, float, float, int]]) -> dict[str
             "relative": math.sqrt(squares / spread), "perplexity": math.exp(surprise / count)}
 
 
-def compare(found: list[list[float]], expected: list[list[float]], following: list[int]) -> dict[str, float]:
-    """Figures of logits [positions][vocabulary] against expected ones."""
-    return figures([compare_one(*row) for row in zip(found, expected, following, strict=True)])
+def read_row(line: str) -> tuple[int, np.ndarray]:
+    """(number, logits) of a line of `banyan ids`."""
+    number = re.match(r'\{"id":"(\d+)"', line)
+    if number is None or '"last_logits"' not in line:
+        raise RuntimeError(f"banyan ids: {line[:300]}")
+    return int(number.group(1)), np.array(json.loads(line)["last_logits"], np.float32)
 
 
-def compare_lines(row: tuple[str, str, int]) -> tuple[int, float, float, float, float, int]:
-    found, expected, token = row
-    return compare_one(json.loads(found)["last_logits"], json.loads(expected)["last_logits"], token)
+def engine_logits(engine: Engine, prefixes: list[list[int]], pool: multiprocessing.pool.Pool) -> Iterator[tuple[int, np.ndarray]]:
+    """(number of the prefix, its logits) as they arrive. Reading a large vocabulary takes longer than computing it: several
+    processes do it while the engine computes, and nothing is held as Python numbers."""
+    count = 0
+    with tempfile.TemporaryFile("w+") as rows, tempfile.TemporaryFile("w+") as complaints:
+        rows.writelines(json.dumps({"id": str(n), "kind": "logits", "ids": ids}) + "\n" for n, ids in enumerate(prefixes))
+        rows.seek(0)
+        with subprocess.Popen([engine.binary, "ids", "-m", engine.model, *engine.options], stdin=rows, stdout=subprocess.PIPE, stderr=complaints,
+                              text=True) as program:
+            for row in pool.imap(read_row, program.stdout):
+                count += 1
+                yield row
+        complaints.seek(0)
+        if count != len(prefixes) or program.returncode:
+            raise RuntimeError(f"banyan ids answered {count} of {len(prefixes)} rows, exit code {program.returncode}: {complaints.read()[-500:]}")
 
 
-def logits_lines(engine: Engine, prefixes: list[list[int]]) -> list[str]:
-    """One line of output a prefix, in their order: of large vocabularies, reading them takes longer than computing them, so
-    that several processes do it."""
-    rows = "".join(json.dumps({"id": str(n), "kind": "logits", "ids": ids}) + "\n" for n, ids in enumerate(prefixes))
-    done = subprocess.run([engine.binary, "ids", "-m", engine.model, *engine.options], input=rows, capture_output=True, text=True)
-    lines = {}
-    for line in done.stdout.splitlines():
-        number = re.match(r'\{"id":"(\d+)"', line)
-        if number is None or '"last_logits"' not in line:
-            raise RuntimeError(f"banyan ids: {line[:300]}")
-        lines[int(number.group(1))] = line
-    if len(lines) != len(prefixes):
-        raise RuntimeError(f"banyan ids answered {len(lines)} of {len(prefixes)} rows, exit code {done.returncode}: {done.stderr[-500:]}")
-    return [lines[n] for n in range(len(prefixes))]
+def llama_logits(library: str, model: str, threads: int, kv_type: str, prefixes: list[list[int]]) -> Iterator[tuple[int, np.ndarray]]:
+    """The same of llama.cpp, every prefix alone from an empty context."""
+    llama = Llama(library, model, threads, max(map(len, prefixes)) + 1, 1, kv_type or "f16")
+    try:
+        for n, prefix in enumerate(prefixes):
+            llama.clear()
+            yield n, llama.prompt_logits(prefix)
+    finally:
+        llama.close()
 
 
-def measure(banyan: str, model: str, texts: list[str], settings: list[Setting], count: int, longest: int) -> dict:
+def measure(a: argparse.Namespace, model: str, texts: list[str], settings: list[Setting]) -> dict:
     """Prints the table of one model; its figures."""
-    tokens = Engine(banyan, model).tokenize(texts)
-    places = positions(tokens, count, longest)
+    engine = Engine(a.banyan, model)
+    tokens = engine.tokenize(texts)
+    places = positions(tokens, a.positions, a.longest)
+    before = engine.ids([dict(kind="tokenize", text="", add_special=True)])[0]["ids"] if a.bos else []
+    prefixes = [before + prefix for prefix, _ in places]
     name = pathlib.Path(model).name
-    print(f"{name}: {len(places)} positions of {len(tokens)} texts")
+    print(f"{name}: {len(places)} positions of {len(tokens)} texts" + (f", each after {before}" if a.bos else ""))
     print("| setting | same best token | KL, bits | logits' rms error | of their spread | perplexity |\n|---|---|---|---|---|---|", flush=True)
-    rows, expected = [], None
+    rows: list[dict] = []
+    expected: dict[int, np.ndarray] = {}
     with multiprocessing.Pool() as pool:
         for setting in settings:
-            found = logits_lines(Engine(banyan, model, setting.options), [prefix for prefix, _ in places])
-            expected = found if expected is None else expected
-            row = figures(pool.map(compare_lines, list(zip(found, expected, (token for _, token in places))), chunksize=1))
+            if setting.device == "llama":
+                found = llama_logits(a.library or find_library(), model, a.threads or multiprocessing.cpu_count(), setting.kv_type, prefixes)
+            else:
+                found = engine_logits(Engine(a.banyan, model, (*setting.options, "--threads", str(a.threads))), prefixes, pool)
+            compared = []
+            for n, logits in found:
+                if not rows:
+                    expected[n] = logits
+                compared.append(compare_one(logits, expected[n], places[n][1]))
+            row = figures(compared)
             rows.append({"setting": setting.name, **row})
             print(f"| {setting.name} | {row['top1']:.1%} | {row['kl_bits']:.5f} | {row['logit_error']:.4f} | {row['relative']:.2%} | "
                   f"{row['perplexity']:.3f} |", flush=True)
-    return {"model": name, "positions": len(places), "rows": rows}
+    return {"model": name, "positions": len(places), "before": before, "rows": rows}
 
 
 def main() -> None:
@@ -141,12 +175,15 @@ def main() -> None:
     p.add_argument("--text", nargs="+", default=[str(ROOT / "README.md")] + sorted(str(f) for f in (ROOT / "docs").glob("*.md"))[:7])
     p.add_argument("--positions", type=int, default=120)
     p.add_argument("--longest", type=int, default=96, help="tokens of a prefix")
+    p.add_argument("--bos", action="store_true", help="every prefix follows the tokens that the model's tokenizer puts before a text")
+    p.add_argument("--threads", type=int, default=0, help="of every setting; 0: all cores")
+    p.add_argument("--library", default="", help="llama.cpp's (default: that of llama_cpp or xllamacpp, where one is installed)")
     p.add_argument("--json", help="also write the figures to this file, a list with an entry for each model")
     p.add_argument("settings", nargs="+")
     a = p.parse_args()
     settings = [Setting.parse(s) for s in a.settings]
     texts = [pathlib.Path(f).read_text() for f in a.text]
-    tables = [measure(a.banyan, model, texts, settings, a.positions, a.longest) for model in a.model]
+    tables = [measure(a, model, texts, settings) for model in a.model]
     if a.json:
         pathlib.Path(a.json).write_text(json.dumps(tables, indent=1) + "\n")
 

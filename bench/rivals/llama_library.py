@@ -9,6 +9,7 @@ import importlib.util
 import os
 
 BATCH = 512  # rows of a decode call
+KV_TYPES = {"f32": 0, "f16": 1, "q8": 8}  # numbers of ggml's types, by our names
 
 
 def find_library() -> str:
@@ -38,7 +39,7 @@ class Parameters(ctypes.Structure):
         ctypes.cast(self.bytes, ctypes.POINTER(ctypes.c_int32))[index] = value
 
 
-def context_options(options: Parameters, threads: int, cells: int, sequences: int) -> None:
+def context_options(options: Parameters, threads: int, cells: int, sequences: int, kv_type: str) -> None:
     words = options.words()
     if words[:4] != [512, 2048, 512, 1]:
         raise SystemExit(f"llama_context_params begins with {words[:4]}: expected 512, 2048, 512, 1")
@@ -53,15 +54,18 @@ def context_options(options: Parameters, threads: int, cells: int, sequences: in
     if flags < 0:
         raise SystemExit("llama_context_params has no kv_unified where it is expected")
     options.bytes[4 * types + 8 + flags + 5] = 1  # kv_unified: sequences share the cells of a prefix
+    options.set_word(types, KV_TYPES[kv_type])
+    options.set_word(types + 1, KV_TYPES[kv_type])
 
 
 class Llama:
     """One model and one context."""
 
-    def __init__(self, library: str, path: str, threads: int, cells: int, sequences: int):
+    def __init__(self, library: str, path: str, threads: int, cells: int, sequences: int, kv_type: str = "f16"):
         c = self.c = ctypes.CDLL(library)
         c.llama_model_default_params.restype = c.llama_context_default_params.restype = Parameters
         c.llama_batch_init.restype = Batch
+        c.llama_batch_free.argtypes = [Batch]
         c.llama_decode.argtypes = [ctypes.c_void_p, Batch]
         for name in ("llama_model_load_from_file", "llama_init_from_model", "llama_get_memory", "llama_model_get_vocab"):
             getattr(c, name).restype = ctypes.c_void_p
@@ -72,13 +76,19 @@ class Llama:
         c.llama_backend_init()
         self.model = ctypes.c_void_p(c.llama_model_load_from_file(path.encode(), c.llama_model_default_params()))
         options = c.llama_context_default_params()
-        context_options(options, threads, cells, sequences)
+        context_options(options, threads, cells, sequences, kv_type)
         self.context = ctypes.c_void_p(c.llama_init_from_model(self.model, options) if self.model else None)
         if not self.context:
             raise SystemExit(f"llama.cpp did not load {path}")
         self.memory = ctypes.c_void_p(c.llama_get_memory(self.context))
         self.tokens = c.llama_vocab_n_tokens(ctypes.c_void_p(c.llama_model_get_vocab(self.model)))
         self.batch = c.llama_batch_init(BATCH, 0, 1)
+
+    def close(self) -> None:
+        """Gives its memory back."""
+        self.c.llama_batch_free(self.batch)
+        self.c.llama_free(self.context)
+        self.c.llama_model_free(self.model)
 
     def instructions(self) -> str:
         """What it was built to use."""
@@ -118,11 +128,14 @@ class Llama:
                     best[sequence] = self.best(i)
         return best
 
-    def best(self, row: int) -> int:
+    def logits(self, row: int) -> "numpy.ndarray":
+        """Of a row of the last call, in the library's memory: valid until the next one."""
         import numpy
 
-        logits = self.c.llama_get_logits_ith(self.context, row)
-        return int(numpy.argmax(numpy.ctypeslib.as_array(logits, (self.tokens,))))
+        return numpy.ctypeslib.as_array(self.c.llama_get_logits_ith(self.context, row), (self.tokens,))
+
+    def best(self, row: int) -> int:
+        return int(self.logits(row).argmax())
 
     def prompt(self, tokens: list[int], sequence: int = 0) -> None:
         """Computes a prompt without logits but the last row's."""
@@ -130,3 +143,8 @@ class Llama:
             part = tokens[begin:begin + BATCH]
             last = begin + len(part) == len(tokens)
             self.decode([(t, begin + i, sequence, last and i + 1 == len(part)) for i, t in enumerate(part)])
+
+    def prompt_logits(self, tokens: list[int], sequence: int = 0) -> "numpy.ndarray":
+        """The logits after a prompt; a copy."""
+        self.prompt(tokens, sequence)
+        return self.logits((len(tokens) - 1) % BATCH).copy()

@@ -17,29 +17,40 @@ BINARY = pathlib.Path(os.environ.get("BANYAN", ROOT / "build" / "release" / "ban
 MODEL = ROOT / "models" / "banyan-reader-34m.gguf"
 
 
+def compare(found: list[list[float]], expected: list[list[float]], following: list[int]) -> dict[str, float]:
+    return precision.figures([precision.compare_one(*row) for row in zip(found, expected, following, strict=True)])
+
+
 class Figures(unittest.TestCase):
     def test_settings(self):
         self.assertEqual(precision.Setting.parse("f32"), precision.Setting("cpu", "f32", ""))
         self.assertEqual(precision.Setting.parse("cuda:w8a8:bf16"), precision.Setting("cuda", "w8a8", "bf16"))
         self.assertEqual(precision.Setting.parse("cuda:mixed+compact").options[-2:], ("--keep-weights", "compact"))
-        for wrong in ("cuda", "mixed+small"):
+        self.assertEqual(precision.Setting.parse("llama").name, "llama.cpp")
+        self.assertEqual(precision.Setting.parse("llama:q8"), precision.Setting("llama", "", "q8"))
+        for wrong in ("cuda", "mixed+small", "llama:mixed", "llama+compact"):
             with self.assertRaises(SystemExit):
                 precision.Setting.parse(wrong)
 
     def test_equal_logits_have_no_error_whatever_their_mean(self):
         logits = [[0.0, 1.0, 2.0], [3.0, 0.0, 0.0]]
         shifted = [[x + 5.0 for x in row] for row in logits]
-        row = precision.compare(shifted, logits, [2, 0])
+        row = compare(shifted, logits, [2, 0])
         self.assertEqual(row["top1"], 1.0)
         for name in ("kl_bits", "logit_error", "relative"):
             self.assertAlmostEqual(row[name], 0.0, places=6)
 
     def test_figures_by_hand(self):
-        row = precision.compare([[0.0, 0.0]], [[math.log(3), 0.0]], [1])
+        row = compare([[0.0, 0.0]], [[math.log(3), 0.0]], [1])
         self.assertEqual(row["top1"], 1.0)  # of equal ones the first
         self.assertAlmostEqual(row["kl_bits"], 0.75 * math.log2(1.5) + 0.25 * math.log2(0.5))
         self.assertAlmostEqual(row["perplexity"], 2.0)
         self.assertAlmostEqual(row["relative"], 1.0)
+
+    def test_logits_that_are_no_numbers_or_too_few(self):
+        for wrong in ([0.0, math.nan], [0.0]):
+            with self.assertRaises(RuntimeError):
+                precision.compare_one(wrong, [1.0, 2.0], 0)
 
     def test_positions(self):
         places = precision.positions([list(range(500)), list(range(40))], 10, 64)
