@@ -220,6 +220,28 @@ TEST_P(AttentionIndependence, ASegmentInSeveralSpansHasTheBitsOfOne) {
   }
 }
 
+// Rows with one partial need no merge; with sinks, smaller heads and windows.
+TEST_P(AttentionIndependence, RowsOfOnePartialHaveTheBitsOfTheirCuts) {
+  const Tree tree = MakeTree({{-1, 150, 0, 60}, {-1, 40, 0, 40}});
+  for (AttentionSetup setup : {AttentionSetup{4, 1, 128, 128},
+                               {4, 2, 64, 64},
+                               {3, 1, 80, 80},
+                               {2, 1, 24, 24},
+                               {8, 2, 128, 128, 40}}) {
+    const HostMatrix contents = RandomMatrix(tree.key_count, setup.columns(), 61);
+    for (const bool sinks : {false, true}) {
+      setup.sinks = sinks;
+      const HostMatrix whole = RunAttention(*tested_, setup, tree, contents, {}).out;
+      for (const PlanChoice& choice :
+           {PlanChoice{1, 64}, PlanChoice{1, 64, false, true}, PlanChoice{2, 16}}) {
+        const HostMatrix cuts = RunAttention(*tested_, setup, tree, contents, choice).out;
+        ExpectSameBits(cuts.values, whole.values, setup.Text() + ", " + Text(choice));
+        if (HasFatalFailure()) return;
+      }
+    }
+  }
+}
+
 TEST_P(AttentionIndependence, ARowAloneEqualsTheRowInABatch) {
   for (const AttentionSetup& setup : Setups()) {
     const Tree tree = BranchingTree();

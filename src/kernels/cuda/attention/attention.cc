@@ -46,6 +46,11 @@ auto* NarrowFor(KvType type) {
 
 }  // namespace
 
+bool CanFinish(const AttentionCall& call) {
+  return call.form == UnitForm::kWideAndNarrow && call.units.has_wide && !call.units.has_narrow &&
+         call.shape.head_dim == call.kv.layout.padded_dim && call.kv.layout.element_bytes == 2;
+}
+
 void AttendUnits(cudaStream_t stream, int multiprocessors, KvType type, const AttentionCall& call) {
   if (call.form == UnitForm::kBlocks) return AttendBlocks(stream, multiprocessors, type, call);
   const bool wide = call.units.has_wide;

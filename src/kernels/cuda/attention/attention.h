@@ -82,6 +82,8 @@ struct AttentionCall {
   const void* scaled_query = nullptr;
   KvView kv;
   PartialArrays partials;
+  // Every row has one partial, of a wide unit: units write the rows of `out`, no merge follows.
+  bool finishes = false;
   RowOutput out;  // row r, head h at out + r * out_stride + h * head_dim
   std::int64_t out_stride = 0;
 };
@@ -92,6 +94,9 @@ bool HasHopperKernels();
 UnitForm UnitFormFor(int capability_major, KvType type, int head_dim);
 
 void AttendUnits(cudaStream_t stream, int multiprocessors, KvType type, const AttentionCall& call);
+// Whether the units of the call can finish rows that have one partial each: wide ones of whole
+// heads can. What becomes of the rows of 8-bit codes is the merge's alone to say.
+bool CanFinish(const AttentionCall& call);
 // Also sets the counters of the units to zero for the next call.
 void MergePartials(cudaStream_t stream, const AttentionCall& call);
 

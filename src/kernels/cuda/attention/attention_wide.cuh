@@ -66,6 +66,7 @@ class WideConsumer {
       }
       ArriveAsWarp(shared_.task_empty, task_);
     }
+    WideStore<Dim>::Await();
     if (group_ == 0) TakeTurn();  // the one that the other group passed last
   }
 
@@ -125,6 +126,7 @@ class WideConsumer {
       EndScores(score);
       begin_ += kCutKeys;
       if (begin_ == next_key_group_) [[unlikely]] {
+        if (!stretch_.holds_some()) WideStore<Dim>::Await();
         stretch_.Add(rows_, total_);
         next_key_group_ += kGroupKeys;
         ClearTotal();
@@ -138,11 +140,43 @@ class WideConsumer {
     Store();
   }
   // Staged in the place of the stretch.
-  __device__ void Store() const {
-    static_assert(WideStore<Dim>::kStagedPieces <= Dim / 8 * 32);
+  __device__ void Store() {
+    static_assert(WideStore<Dim>::kStagedFloats <= Dim / 8 * 32 * 4);
     const UnitView unit(call_, Task().unit, Task().kv_head);
     const auto partial = static_cast<int>(unit.Partial(warp_ * 16 + lane_ % 16));
-    WideStore<Dim>(call_, partial, &shared_.stretch[warp_][0][0]).Store(rows_, total_);
+    WideStore<Dim>::Await();
+    const WideStore<Dim> store(call_, partial,
+                               reinterpret_cast<std::byte*>(&shared_.stretch[warp_][0][0]));
+    if (Kind::kCodes || !call_.finishes) return store.Store(rows_, total_);
+    Finish(unit);
+    const int row = warp_ * 16 + lane_ % 16;
+    const std::int64_t at = unit.Row(row) * call_.out_stride + unit.Head(row) * Dim;
+    if (call_.out.bf16 != nullptr) {
+      store.StoreWhole(total_, call_.out.bf16 + at);
+    } else {
+      store.StoreWhole(total_, call_.out.float32 + at);
+    }
+  }
+  // Rows without another partial: `total_` becomes the result, as the merge would have it.
+  __device__ void Finish(const UnitView& unit) {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      RunningRow& row = rows_[half];
+      if (call_.sinks != nullptr) {
+        const float sink = call_.sinks[unit.Head(PackedRow(half))];
+        row.factors = PrepareMerge(row.max, row.sum, __fmul_rn(sink, kLog2E), 1.0f);
+      }
+      const float inverse = row.sum == 0.0f ? 0.0f : 1.0f / row.sum;
+#pragma unroll
+      for (int n = 0; n < Dim / 8; ++n) {
+#pragma unroll
+        for (int i = 2 * half; i < 2 * half + 2; ++i) {
+          float& value = total_[n][i];
+          if (call_.sinks != nullptr) value = MergeValue(row.factors, value, 0.0f);
+          value = row.sum == 0.0f ? 0.0f : __fmul_rn(value, inverse) + 0.0f;
+        }
+      }
+    }
   }
   // Once the last scores are there.
   __device__ void ReleaseQueries() {

@@ -195,11 +195,30 @@ __device__ inline void StoreEmpty(const AttentionCall& call, const UnitView& uni
   for (int row = 0; row < min(kWideRows, unit.rows_left()); ++row) {
     const std::int64_t at = unit.Partial(row);
     if (at < 0) continue;
+    if (call.finishes) {
+      const std::int64_t first = unit.Row(row) * call.out_stride + unit.Head(row) * dim;
+      for (int d = lane; d < dim; d += 32) {
+        if (call.out.bf16 != nullptr) {
+          call.out.bf16[first + d] = __nv_bfloat16(0.0f);
+        } else {
+          call.out.float32[first + d] = 0.0f;
+        }
+      }
+      continue;
+    }
     call.partials.max[at] = -INFINITY;
     call.partials.sum[at] = 0.0f;
     for (int d = lane; d < dim; d += 32) call.partials.value[at * dim + d] = 0.0f;
   }
   __syncwarp();  // before the next unit takes the place of this one
+}
+
+// By each block when it has drawn its last: where no merge follows, the last of them leaves the
+// counters as it found them.
+__device__ inline void ResetCounters(const AttentionCall& call, int blocks) {
+  WaitForEarlierKernels();
+  if (threadIdx.x % 32 != 0 || atomicAdd(&call.next_unit[1], 1) != blocks - 1) return;
+  call.next_unit[0] = call.next_unit[1] = 0;
 }
 
 // The warp that opens tasks: the first by the block's place, later ones from the counter.
@@ -228,7 +247,10 @@ __device__ void OpenTasks(const AttentionCall& call, WideShared<Kind, Dim>& shar
       task.whole = unit.WholeCuts();
     }
     if (!more || cuts.begin < cuts.end) ArriveAsWarp(shared.task_full, n);
-    if (!more) return;
+    if (!more) {
+      if (call.finishes) ResetCounters(call, given);
+      return;
+    }
     WaitForEarlierKernels();
     int next = 0;
     if (lane == 0) next = given + atomicAdd(&call.next_unit[0], 1);

@@ -1,19 +1,24 @@
-// How a warp of wide units leaves its 16 rows as partials.
+// How a warp of wide units leaves its 16 rows: as partials, or finished where they have no other.
 #pragma once
+
+#include <type_traits>
 
 #include "kernels/cuda/attention/softmax.cuh"
 #include "kernels/cuda/attention/unit.cuh"
+#include "kernels/cuda/device/hopper.cuh"
 
 namespace banyan::cuda {
+
+#ifdef BANYAN_SM90A
 
 template <int Dim>
 class WideStore {
  public:
-  static constexpr int kPieces = Dim / 4;            // of a row, 16 bytes each
-  static constexpr int kStagedPieces = 8 * kPieces;  // room that it needs in shared memory
+  static constexpr int kStagedFloats = 16 * Dim;  // room that it needs in shared memory
 
-  // `partial`: UnitView::Partial of the warp's row lane % 16.
-  __device__ WideStore(const AttentionCall& call, int partial, float4* staged)
+  // `partial`: UnitView::Partial of the warp's row lane % 16. `staged`: nobody else touches it
+  // until Await.
+  __device__ WideStore(const AttentionCall& call, int partial, std::byte* staged)
       : partials_(call.partials),
         dim_(call.shape.head_dim),
         lane_(static_cast<int>(threadIdx.x) % 32),
@@ -29,38 +34,76 @@ class WideStore {
       partials_.max[at] = rows[half].max;
       partials_.sum[at] = rows[half].sum;
     }
-    dim_ == Dim ? StoreWhole(total) : StorePart(total);
+    if (dim_ == Dim) {
+      StoreWhole(total, partials_.value + std::int64_t{partial_} * Dim);
+    } else {
+      StorePart(total);
+    }
+  }
+  // Finished rows, that of lane % 16 to `to`.
+  template <typename To>
+  __device__ void StoreWhole(const float (&total)[Dim / 8][4], To* to) const {
+    Stage<To>(total);
+    PublishToMatrixUnits();
+    __syncwarp();
+    if (lane_ < 16 && partial_ >= 0) {
+      constexpr int kBytes = Dim * static_cast<int>(sizeof(To));
+      StoreBulk(to, staged_ + lane_ * kBytes, kBytes);
+    }
+    CommitStores();
+  }
+  // Until the room is free again. By the whole warp.
+  __device__ static void Await() {
+    WaitUntilStoresAreRead();
+    __syncwarp();
   }
 
  private:
   __device__ int PartialOfRow(int row) const { return __shfl_sync(0xffffffffu, partial_, row); }
 
-  // Through shared memory, so that the warp writes whole rows: eight of its rows, then the others.
-  // Pieces lie so that neither side meets a bank twice.
-  __device__ void StoreWhole(const float (&total)[Dim / 8][4]) const {
-    const auto place = [](int row, int piece) {
-      return row * kPieces + (kPieces % 16 == 0 ? piece ^ row << 1 : piece);
-    };
-    const int piece = min(lane_, kPieces - 1);
+  // Whole rows for the copy engine, which the warp does not wait for: when all blocks end a unit,
+  // memory takes microseconds for what they write.
+  template <typename To>
+  __device__ void Stage(const float (&total)[Dim / 8][4]) const {
+    using Pair = std::conditional_t<sizeof(To) == 4, float2, std::uint32_t>;
+    constexpr int kSide = Dim / 8 % 4 == 0 ? 4 : 1;  // tiles
+    const int row = lane_ / 4, turn = kSide == 4 ? row % 4 : 0;
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
+      auto* place = reinterpret_cast<Pair*>(staged_) + (row + 8 * half) * (Dim / 2) + lane_ % 4;
 #pragma unroll
-      for (int n = 0; n < Dim / 8; ++n) {
-        reinterpret_cast<float2*>(staged_ + place(lane_ / 4, n * 2 + lane_ % 4 / 2))[lane_ % 2] =
-            make_float2(total[n][2 * half], total[n][2 * half + 1]);
-      }
-      __syncwarp();
-      float4 row[8];
+      for (int first = 0; first < Dim / 8; first += kSide) {
+        Pair tile[kSide];
 #pragma unroll
-      for (int i = 0; i < 8; ++i) row[i] = staged_[place(i, piece)];
-      __syncwarp();
+        for (int k = 0; k < kSide; ++k) {
+          const float x = total[first + k][2 * half], y = total[first + k][2 * half + 1];
+          if constexpr (sizeof(To) == 4) {
+            tile[k] = make_float2(x, y);
+          } else {
+            tile[k] = PackPair(x, y, To{});
+          }
+        }
+        // Rows lie a multiple of all banks apart: each takes its tiles in another order.
+        if constexpr (kSide == 4) {
+          Exchange(turn % 2 != 0, tile[0], tile[1]);
+          Exchange(turn % 2 != 0, tile[2], tile[3]);
+          Exchange(turn / 2 != 0, tile[0], tile[2]);
+          Exchange(turn / 2 != 0, tile[1], tile[3]);
+        }
 #pragma unroll
-      for (int i = 0; i < 8; ++i) {
-        const int at = PartialOfRow(8 * half + i);
-        if (at < 0 || lane_ >= kPieces) continue;
-        reinterpret_cast<float4*>(partials_.value)[std::int64_t{at} * kPieces + lane_] = row[i];
+        for (int k = 0; k < kSide; ++k) place[(first + (k ^ turn)) * 4] = tile[k];
       }
     }
+  }
+  __device__ static void Exchange(bool wanted, std::uint32_t& a, std::uint32_t& b) {
+    const std::uint32_t old = a;
+    a = wanted ? b : a;
+    b = wanted ? old : b;
+  }
+  __device__ static void Exchange(bool wanted, float2& a, float2& b) {
+    const float2 old = a;
+    a = {wanted ? b.x : a.x, wanted ? b.y : a.y};
+    b = {wanted ? old.x : b.x, wanted ? old.y : b.y};
   }
 
   // Heads that are smaller than Dim.
@@ -81,7 +124,9 @@ class WideStore {
 
   const PartialArrays& partials_;
   const int dim_, lane_, partial_;
-  float4* const staged_;
+  std::byte* const staged_;
 };
+
+#endif  // BANYAN_SM90A
 
 }  // namespace banyan::cuda

@@ -94,6 +94,20 @@ __device__ inline void CopyBulk(void* shared, const void* global, int bytes, std
       "l"(global), "r"(bytes), "r"(SharedAddress(&barrier)), "l"(policy)
       : "memory");
 }
+// From shared memory to global, in the background; bytes and ends as above. The thread that asks
+// commits, and may wait until what it asked for has been read; the end of the kernel waits for the
+// writes, but shared memory must not be left before it was read.
+__device__ inline void StoreBulk(void* global, const void* shared, int bytes) {
+  asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;\n" ::"l"(global),
+               "r"(SharedAddress(shared)), "r"(bytes)
+               : "memory");
+}
+__device__ inline void CommitStores() {
+  asm volatile("cp.async.bulk.commit_group;\n" ::: "memory");
+}
+__device__ inline void WaitUntilStoresAreRead() {
+  asm volatile("cp.async.bulk.wait_group.read 0;\n" ::: "memory");
+}
 // What this thread wrote to shared memory becomes visible to the matrix units and the copy engine.
 __device__ inline void PublishToMatrixUnits() {
   asm volatile("fence.proxy.async.shared::cta;\n" ::: "memory");

@@ -41,6 +41,13 @@ UnitLists ListsIn(const StepMemory& memory, size_t first, const UnitCounts& coun
   return lists;
 }
 
+bool HasSinglePartials(const AttentionPlan& plan) {
+  for (size_t row = 1; row < plan.merge_begin.size(); ++row) {
+    if (plan.merge_begin[row] - plan.merge_begin[row - 1] != 1) return false;
+  }
+  return true;
+}
+
 ContextOnDevice ContextOf(const AttentionPlan& plan) {
   const auto spans = static_cast<size_t>(plan.context.spans);
   if (spans == 0) return {};
@@ -69,8 +76,13 @@ std::vector<float> QueryFactors(const Batch& batch, std::span<const RopeTable> r
 }  // namespace
 
 DeviceStep::Layout DeviceStep::layout() const {
-  return {memory_->version(), units_.many_rows,  split_,
-          units_.has_wide,    units_.has_narrow, partials <= kLongestShortList * rows};
+  return {memory_->version(),
+          units_.many_rows,
+          split_,
+          units_.has_wide,
+          units_.has_narrow,
+          single_partials,
+          partials <= kLongestShortList * rows};
 }
 
 HostUnits DeviceStep::Units(const UnitSplit& split) const {
@@ -101,6 +113,7 @@ std::unique_ptr<DeviceStep> StepSender::Send(const Batch& batch, const Attention
   step->logit_rows = static_cast<int>(batch.logit_rows.size());
   SetVariants(batch, *step);
   step->partials = plan.partials;
+  step->single_partials = HasSinglePartials(plan);
   step->context = ContextOf(plan);
   step->items_ = WholeItems(plan);
   step->row_positions_ = batch.positions;

@@ -36,6 +36,7 @@ class DeviceStep : public StepInputs {
   const std::int32_t* merge_begin = nullptr;
   const MergeStep* merges = nullptr;
   std::int32_t partials = 0;
+  bool single_partials = false;  // every row has one
   ContextOnDevice context;
   // The arrays above that attention reads, side by side, with others and with room between them.
   std::span<const std::byte> lists;
@@ -50,6 +51,7 @@ class DeviceStep : public StepInputs {
     const WorkUnit* units = nullptr;
     UnitSplit split;
     bool has_wide = false, has_narrow = false;
+    bool single_partials = false;
     bool short_lists = false;  // what the merge is shaped by (merge.cu)
     auto operator<=>(const Layout&) const = default;
   };

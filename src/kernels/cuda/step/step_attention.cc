@@ -113,9 +113,10 @@ void StepAttention::Attend(const DeviceStep& step, const AttentionShape& shape, 
   call.partials = partials_.Reserve(step.partials, shape);
   call.out = OutputForProducts(out, precision_);
   call.out_stride = Stride(out.columns);
+  call.finishes = step.single_partials && CanFinish(call);
   try {
     AttendUnits(device_->stream, device_->multiprocessors, kv_type_, call);
-    MergePartials(device_->stream, call);
+    if (!call.finishes) MergePartials(device_->stream, call);
   } catch (...) {
     // The merge would have: another try must not miss the tasks that were drawn in this one.
     if (device_->recording == nullptr) next_unit_.Zero();
