@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
-# bundle_libraries.sh TREE: puts the shared libraries that TREE/bin/banyan needs into TREE/lib/banyan, with their
-# licences, and lets the program look there. The system keeps what every Linux has and what must fit to its loader: the C
+# bundle_libraries.sh TREE: puts the shared libraries that the programs of TREE/bin need into TREE/lib/banyan, with their
+# licences, and lets the programs look there. The system keeps what every Linux has and what must fit to its loader: the C
 # library, and the C++ and compiler libraries, which are backward compatible. Prints "library package version" of each.
 # REQUIRES: patchelf, dpkg (each library is of a Debian package).
 set -euo pipefail
 tree=$1
-program=$tree/bin/banyan
+programs=("$tree"/bin/*)
 libraries=$tree/lib/banyan
 licences=$tree/share/doc/banyan/licences
 mkdir -p "$libraries" "$licences"
 of_system='^(libc|libm|libdl|libpthread|librt|libstdc\+\+|libgcc_s|ld-linux.*)\.so'
-ldd "$program" | awk '/=> \//{print $1, $3}' | sort | while read -r name path; do
+ldd "${programs[@]}" | awk '/=> \//{print $1, $3}' | sort -u | while read -r name path; do
   [[ $name =~ $of_system ]] && continue
   real=$(readlink -f "$path")
   cp "$real" "$libraries/$name"
@@ -22,4 +22,4 @@ ldd "$program" | awk '/=> \//{print $1, $3}' | sort | while read -r name path; d
   echo "$name $package $(dpkg-query --show --showformat '${Version}' "$package")"
 done
 # An RPATH, unlike a RUNPATH, also holds for the libraries that libraries need.
-patchelf --force-rpath --set-rpath '$ORIGIN/../lib/banyan' "$program"
+for program in "${programs[@]}"; do patchelf --force-rpath --set-rpath '$ORIGIN/../lib/banyan' "$program"; done

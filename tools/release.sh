@@ -37,7 +37,8 @@ fi
 
 echo "release: program"
 cmake -S "$source" -B "$source/build/release" -G Ninja -D CMAKE_BUILD_TYPE=Release -D CMAKE_INSTALL_PREFIX=/usr \
-  -D CMAKE_CXX_FLAGS_RELEASE="$flags" -D BANYAN_TESTS=OFF -D BANYAN_LINES=OFF -D BANYAN_WERROR=ON > "$work/configure.log"
+  -D CMAKE_CXX_FLAGS_RELEASE="$flags" -D CMAKE_EXE_LINKER_FLAGS=-Wl,-z,relro,-z,now \
+  -D BANYAN_TESTS=OFF -D BANYAN_LINES=OFF -D BANYAN_WERROR=ON > "$work/configure.log"
 cmake --build "$source/build/release" --target banyan > "$work/build.log" || { tail -30 "$work/build.log"; exit 1; }
 
 echo "release: Debian package"
