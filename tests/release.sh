@@ -119,6 +119,8 @@ for wheel in "$release"/banyan-*.whl; do
   echo "wheel: $(basename "$wheel")"
   python3 -m zipfile -e "$wheel" "$work/wheel"
   fits wheel "$work"/wheel/banyan/*.so "$work"/wheel/banyan.libs/*
+  ! strings -a "$work"/wheel/banyan/*.so | grep -E -e "^/(tmp|home)/" -e "$PWD" || fail "the wheel names a folder of this machine"
+  [ "$(ls "$work"/wheel/banyan-*.dist-info/licenses/libraries | wc -l)" -gt 5 ] || fail "the wheel has no licences of its libraries"
   "${PYTHON:-python3}" -m venv "$work/a venv"
   "$work/a venv/bin/python" -m pip install -q "$wheel"
   (cd "$work" && sh "$work/ask.sh" "$work/a venv/bin/banyan") || fail "wheel"
