@@ -8,7 +8,7 @@ add_library(banyan_options INTERFACE)
 target_compile_options(banyan_options INTERFACE
   $<BUILD_INTERFACE:-Wall;-Wextra;$<$<BOOL:${BANYAN_WERROR}>:-Werror>;-Wno-psabi;-ffp-contract=off>
   $<BUILD_INTERFACE:$<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>>
-  $<BUILD_INTERFACE:$<$<CONFIG:Release>:-g1>>)
+  $<BUILD_INTERFACE:$<$<AND:$<BOOL:${BANYAN_LINES}>,$<CONFIG:Release>>:-g1>>)
 target_include_directories(banyan_options INTERFACE
   $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}/include> $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}/src>
   $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)

@@ -1,25 +1,15 @@
 #!/usr/bin/env bash
-# bundle_libraries.sh TREE: puts the shared libraries that TREE/bin/banyan needs into TREE/lib/banyan, with their
-# licences, and lets the program look there. The system keeps what every Linux has and what must fit to its loader: the C
-# library, and the C++ and compiler libraries, which are backward compatible. Prints "library package version" of each.
-# REQUIRES: patchelf, dpkg (each library is of a Debian package).
+# bundle_libraries.sh TREE: puts the shared libraries that the programs of TREE/bin need into TREE/lib/banyan, with their
+# licences, and lets the programs look there. Prints "library package version" of each.
+# REQUIRES: patchelf, and what library_licences.sh requires.
 set -euo pipefail
 tree=$1
-program=$tree/bin/banyan
 libraries=$tree/lib/banyan
-licences=$tree/share/doc/banyan/licences
-mkdir -p "$libraries" "$licences"
-of_system='^(libc|libm|libdl|libpthread|librt|libstdc\+\+|libgcc_s|ld-linux.*)\.so'
-ldd "$program" | awk '/=> \//{print $1, $3}' | sort | while read -r name path; do
-  [[ $name =~ $of_system ]] && continue
-  real=$(readlink -f "$path")
-  cp "$real" "$libraries/$name"
+mkdir -p "$libraries"
+"$(dirname "$0")/library_licences.sh" "$tree/share/doc/banyan/licences" "$tree"/bin/* | while read -r name path package version; do
+  cp "$path" "$libraries/$name"
   chmod 644 "$libraries/$name"
-  # Debian 12 has /lib as a link to /usr/lib, and packages know either name.
-  package=$(dpkg-query --search "$real" "${real#/usr}" 2>/dev/null | head -1 | cut -d: -f1 || true)
-  [ -n "$package" ] || { echo "bundle_libraries: no package has $real" >&2; exit 1; }
-  cp -L "/usr/share/doc/$package/copyright" "$licences/$package"
-  echo "$name $package $(dpkg-query --show --showformat '${Version}' "$package")"
+  echo "$name $package $version"
 done
 # An RPATH, unlike a RUNPATH, also holds for the libraries that libraries need.
-patchelf --force-rpath --set-rpath '$ORIGIN/../lib/banyan' "$program"
+for program in "$tree"/bin/*; do patchelf --force-rpath --set-rpath '$ORIGIN/../lib/banyan' "$program"; done

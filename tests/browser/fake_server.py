@@ -44,7 +44,7 @@ class FakeServer(http.server.ThreadingHTTPServer):
         self.may_break = threading.Event()  # in the mode `broken`: what came before was seen
         self.adapters, self.task_adapters, self.max_answers, self.refused = [], {}, 4096, 0
         self.url = f"http://127.0.0.1:{self.server_address[1]}/"
-        threading.Thread(target=self.serve_forever, daemon=True).start()
+        threading.Thread(target=self.serve_forever, args=(0.02,), daemon=True).start()  # shutdown waits so long
 
     def handle_error(self, request, client_address):
         pass  # a browser that leaves is no error

@@ -18,7 +18,9 @@ CONTRAST = r"""(() => {
   const canvas = document.createElement('canvas');
   canvas.width = canvas.height = 1;
   const pen = canvas.getContext('2d', {willReadFrequently: true});
-  const parse = colour => {
+  const known = new Map();
+  const parse = colour => known.get(colour) ?? known.set(colour, paint(colour)).get(colour);
+  const paint = colour => {
     pen.clearRect(0, 0, 1, 1);
     pen.fillStyle = colour;
     pen.fillRect(0, 0, 1, 1);
@@ -81,14 +83,11 @@ class Outcomes(unittest.TestResult):
 class BrowserTest(unittest.TestCase):
     """A browser that crashes during a test is replaced, and the test is run once more. A second crash is a failure."""
     maxDiff = None
+    browser = None
 
     @classmethod
     def setUpClass(cls):
-        cls.browser = Chromium()
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.browser.close()
+        BrowserTest.browser = BrowserTest.browser or Chromium()  # main() closes it
 
     def run(self, result=None):
         result = self.defaultTestResult() if result is None else result
@@ -97,8 +96,8 @@ class BrowserTest(unittest.TestCase):
         if self.browser.ended:
             print(f"{self.id()}: the browser crashed; once more with another\n"
                   f"{''.join(str(told[-1][1]) for told in first.told if told[0] != 'addSuccess')}", file=sys.stderr)
-            type(self).browser.close()
-            type(self).browser = Chromium()
+            BrowserTest.browser.close()
+            BrowserTest.browser = Chromium()
             super().run(result)
         else:
             result.startTest(self)
@@ -134,9 +133,12 @@ class BrowserTest(unittest.TestCase):
         wide = page.run("[document.documentElement.scrollWidth, innerWidth]")
         self.assertLessEqual(wide[0], wide[1])
 
+    def assert_contrast(self, page):
+        self.assertEqual(page.run(CONTRAST)["found"], [])
+
     def assert_readable(self, page):
         """Contrast of all text in sight, and a name for whatever can be operated."""
-        self.assertEqual(page.run(CONTRAST)["found"], [])
+        self.assert_contrast(page)
         page.call("Accessibility.enable")
         nodes = page.call("Accessibility.getFullAXTree")["nodes"]
         page.call("Accessibility.disable")  # it slows down every change
@@ -162,4 +164,8 @@ def main():
     if find_chromium() is None:
         print("skipped: no chromium here (make test-browser installs it)")
         sys.exit(77)
-    unittest.main()
+    try:
+        unittest.main()
+    finally:
+        if BrowserTest.browser:
+            BrowserTest.browser.close()

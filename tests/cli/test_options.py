@@ -2,7 +2,7 @@
 """Every row of the option table on the command line: what is in range is taken, what is not is refused by name. The
 journal's header is what earlier versions wrote, so that their jobs resume; docs/options.md is current.
 
-Usage: test_options.py PROGRAM MODEL
+Usage: test_options.py PROGRAM MODEL. REQUIRES: MAKE_TINY_MODEL in the environment.
 """
 import json
 import os
@@ -50,6 +50,10 @@ class CommandLine(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         cls.table = [row for row in read_table(PROGRAM) if row["command"] is not None]
+        home = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(home.cleanup)
+        cls.tiny = os.path.join(home.name, "tiny.gguf")  # serve loads it each time, by the slow reference device too
+        subprocess.run([os.environ["MAKE_TINY_MODEL"], cls.tiny, "512", "1"], check=True)
 
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
@@ -76,7 +80,7 @@ class CommandLine(unittest.TestCase):
             values = [value for value in within(row) if value != "cuda"]  # not in every build
             for value in values[:: max(1, len(values) - 1)]:
                 device = ["--device", "reference"] if value == "w8a8" else []  # the device cpu has none
-                found = run(command, "-m", MODEL, *words(row, value, self.folder), *device, *self.end_of(command))
+                found = run(command, "-m", self.tiny, *words(row, value, self.folder), *device, *self.end_of(command))
                 self.assertIn("/nowhere/", found.stderr, (row["name"], value))
                 self.assertEqual(found.returncode, 2)
                 tried += 1

@@ -172,14 +172,14 @@ class Methods(RagTest):
             self.assertGreater(row["first_token_seconds"], 0)
 
     def test_temperature_and_scale_of_documents_computed_apart(self):
-        told = ("--method", "kv-concat", "--precision", "f32", "--max-new", "12", "--limit", "2")
+        told = ("--method", "kv-concat", "--precision", "f32", "--max-new", "12", "--limit", "1")
         plain = [timeless(row) for row in self.rag(CODES, *told)]
         ones = self.rag(CODES, *told, "--ape-temperature", "1", "--ape-scale", "1")
         self.assertEqual([timeless(row) for row in ones], plain)
         # Documents that weigh almost nothing have no answer.
         numbers = ("--ape-temperature", "2", "--ape-scale", "0.1")
         other = [timeless(row) for row in self.rag(CODES, *told, *numbers, "--threads", "1")]
-        self.assertEqual([row["answer"] for row in other], [None, None])
+        self.assertEqual([row["answer"] for row in other], [None])
         self.assertNotIn(None, [row["answer"] for row in plain])
         self.assertEqual([timeless(row) for row in self.rag(CODES, *told, *numbers, "--threads", "2")], other)
         for method in ("experts", "concat"):
