@@ -226,7 +226,7 @@ class BesideTheEngine(BrowserTest):
               f"with {len({p[1] for p in during})} states, {max(gaps):.0f} ms the longest without one")
         # Answers are seen as they come, and never long after; other programs of the machine may take their time, too. A
         # page that freezes shows nothing until the end.
-        self.assertGreater(len({p[1] for p in during}), 10)
+        self.assertGreater(len({p[1] for p in during}), 5)
         self.assertLess(max(gaps), max(5000, (during[-1][0] - during[0][0]) / 2))
         self.assert_quiet(page, url)
 
