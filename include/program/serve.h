@@ -57,9 +57,9 @@ class Server {
   Server(std::shared_ptr<Model> model, const EngineOptions& engine_options,
          const ServeOptions& options);
   ~Server();
-  // Throws as the constructor would for the address: for who wants to know before a model is
-  // loaded.
-  static void CheckAddress(const ServeOptions& options);
+  // Throws as the constructor would for the address, the keys and the origins: for who wants to
+  // know before a model is loaded.
+  static void CheckOptions(const ServeOptions& options);
   // True when nobody but this machine reaches the address: its browser runs beside the engine.
   static bool IsLoopback(const std::string& address);
   // Threads of an engine that leaves room for others on the machine: one less than the processors

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <filesystem>
 #include <utility>
 
 #include "base/machine_limits.h"
@@ -103,8 +104,12 @@ Server::Server(std::shared_ptr<Model> model, const EngineOptions& engine_options
              std::make_unique<Impl>(std::move(model), engine_options, options))) {}
 Server::~Server() = default;
 
-void Server::CheckAddress(const ServeOptions& options) {
+void Server::CheckOptions(const ServeOptions& options) {
   HttpServer::CheckAddress(options.address, options.port);
+  // Keys out of a pipe can be read only once.
+  std::error_code none;
+  const std::filesystem::file_status keys = std::filesystem::status(options.keys_file, none);
+  if (!std::filesystem::exists(keys) || std::filesystem::is_regular_file(keys)) Access{options};
 }
 
 bool Server::IsLoopback(const std::string& address) { return banyan::IsLoopback(address); }

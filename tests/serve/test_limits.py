@@ -182,6 +182,7 @@ class Ends(unittest.TestCase):
                                  (["--address", "nowhere"], "--address"), (["-m", "no/such.gguf"], "no/such.gguf"),
                                  # Before a model is loaded, which may take long.
                                  (["--port", str(server.port), "-m", broken.name], "--port takes another one"),
+                                 (["--keys", "no-such-file", "-m", broken.name], "--keys"),
                                  (["--keys", "no-such-file"], "--keys"), (["--isolate"], "--keys FILE"),
                                  (["--state", "/proc/nothing"], "--state"), (["--prot", "1"], "--port")):
             others = ([] if "-m" in arguments else ["-m", MODEL]) + ([] if "--port" in arguments else ["--port", "0"])

@@ -120,7 +120,7 @@ int RunServe(ServeCommand& command) {
     std::ostream& log = command.log == "-" ? std::cerr : log_file;
     serve.log = [&log](const std::string& line) { log << line + "\n" << std::flush; };
   }
-  Server::CheckAddress(serve);
+  Server::CheckOptions(serve);
   LeaveRoom(serve.address, command.run.load);
   const std::shared_ptr<Model> model = command.run.LoadModel(command.quiet);
   if (!command.encoder.empty()) {
