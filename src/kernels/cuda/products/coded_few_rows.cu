@@ -9,6 +9,7 @@
 #include "kernels/cuda/device/tensor_copy.cuh"
 #include "kernels/cuda/device/tensor_map.h"
 #include "kernels/cuda/products/coded_store.cuh"
+#include "kernels/cuda/products/copy_ring.cuh"
 
 namespace banyan::cuda {
 namespace coded_few {
@@ -40,23 +41,7 @@ struct Stage {
 
 constexpr int kSteps = kCodeBoxColumns / 32;  // of k in a box, each one matrix instruction
 
-struct Place {
-  int stage = 0;
-  unsigned parity = 0;
-  __device__ Place Next(int stages) const {
-    return stage + 1 < stages ? Place{stage + 1, parity} : Place{0, parity ^ 1u};
-  }
-};
-
-struct Ring {
-  unsigned char* bytes;
-  std::uint64_t* barriers;  // [2 * kMostStages]
-
-  // A stage's copies have arrived.
-  __device__ std::uint64_t& Full(int stage) const { return barriers[stage]; }
-  // All warps have read it.
-  __device__ std::uint64_t& Empty(int stage) const { return barriers[kMostStages + stage]; }
-};
+using Ring = CopyRing<kMostStages>;
 
 // One thread.
 template <int kRowTiles, int kWarps>
@@ -79,7 +64,7 @@ __device__ void Fill(const RingCall& call, const Ring& ring) {
   WaitForEarlierKernels();
   for (int i = 0; i < early; ++i) copy_x(i, i);
   // Stages that were never filled count as emptied in the round before.
-  Place place = early < call.stages ? Place{early, 1u} : Place{};
+  RingPlace place = early < call.stages ? RingPlace{early, 1u} : RingPlace{};
   for (int chunk = early; output < call.outputs;
        output += static_cast<int>(gridDim.x) * S::kOutputs, chunk = 0) {
     for (; chunk < chunks; ++chunk, place = place.Next(call.stages)) {
@@ -199,14 +184,14 @@ __device__ void Multiply(const RingCall& call, const Ring& ring) {
   const int blocks = (call.outputs + S::kOutputs - 1) / S::kOutputs;
   int block = static_cast<int>(blockIdx.x), chunk = 0;
   int left = ((blocks - 1 - block) / static_cast<int>(gridDim.x) + 1) * chunks;
-  Place place;
+  RingPlace place;
   LoadEnds<kRowTiles>(call, place_of(block), ends);
   Wait(ring.Full(0), 0);
   load(ring.bytes, 0, 0);
 #pragma unroll 1
   for (; left > 0; --left) {
     const unsigned char* stage = ring.bytes + place.stage * S::kBytes;
-    const Place next = place.Next(call.stages);
+    const RingPlace next = place.Next(call.stages);
 #pragma unroll
     for (int box = 0; box + 1 < S::kBoxes; ++box) {
       load(stage, box + 1, (box + 1) % 2);

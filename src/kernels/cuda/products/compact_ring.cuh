@@ -17,6 +17,7 @@
 #include "kernels/cuda/device/tensor_copy.cuh"
 #include "kernels/cuda/device/tensor_map.h"
 #include "kernels/cuda/products/compact_kernel.h"
+#include "kernels/cuda/products/copy_ring.cuh"
 #include "kernels/cuda/products/product_store.cuh"
 #include "kernels/cuda/rows/swiglu.cuh"
 #include "kernels/cuda/weights/compact_fragments.cuh"
@@ -62,24 +63,10 @@ struct Stage {
 
 #ifdef BANYAN_SM90A
 
-struct Place {
-  int stage = 0;
-  unsigned parity = 0;
-  __device__ Place Next(int stages) const {
-    return stage + 1 < stages ? Place{stage + 1, parity} : Place{0, parity ^ 1u};
-  }
-};
-
-struct Ring {
-  unsigned char* bytes;
-  std::uint64_t* barriers;  // [2 * kMostStages]
+struct Ring : CopyRing<kMostStages> {
   int stage_bytes;
 
   __device__ unsigned char* At(int stage) const { return bytes + stage * stage_bytes; }
-  // A stage's copies have arrived.
-  __device__ std::uint64_t& Full(int stage) const { return barriers[stage]; }
-  // All warps have read it.
-  __device__ std::uint64_t& Empty(int stage) const { return barriers[kMostStages + stage]; }
 };
 
 // One thread.
@@ -110,7 +97,7 @@ __device__ void Fill(const Call& call, const Ring& ring) {
   WaitForEarlierKernels();
   for (int i = 0; i < early; ++i) copy_x(i, i);
   // Stages that were never filled count as emptied in the round before.
-  Place place = early < call.stages ? Place{early, 1u} : Place{};
+  RingPlace place = early < call.stages ? RingPlace{early, 1u} : RingPlace{};
   for (int chunk = early; unit < call.units;
        unit += static_cast<int>(gridDim.x) * call.together, chunk = 0) {
     for (; chunk < chunks; ++chunk, place = place.Next(call.stages)) {
@@ -259,7 +246,7 @@ __device__ void Multiply(const Call& call, const Ring& ring, float* exchange) {
   int unit = first_unit + warp % call.together;
   int left = ((call.units - 1 - first_unit) / stride + 1) * chunks;
   int chunk = 0;
-  Place place;
+  RingPlace place;
   Outputs<kRowTiles> outputs{call, exchange + warp % call.together * 128};
   outputs.Fetch(unit);
   Wait(ring.Full(0), 0);
@@ -267,7 +254,7 @@ __device__ void Multiply(const Call& call, const Ring& ring, float* exchange) {
 #pragma unroll 1
   for (; left > 0; --left) {
     const unsigned char* stage = ring.At(place.stage);
-    const Place next = place.Next(call.stages);
+    const RingPlace next = place.Next(call.stages);
 #pragma unroll
     for (int tile = 0; tile < S::kTiles; ++tile) {
       const bool last = tile + 1 == S::kTiles;
@@ -302,8 +289,9 @@ __global__ void __launch_bounds__((Stage<kForm, kRowTiles>::kMost + 1) * 32, 1)
   __shared__ std::uint64_t barriers[2 * kMostStages];
   __shared__ float exchange[kMostWarps][4 * 32];
   extern __shared__ unsigned char unaligned[];
-  const Ring ring{unaligned + (kAlignment - SharedAddress(unaligned) % kAlignment) % kAlignment,
-                  barriers, call.stage_bytes};
+  const Ring ring{
+      {unaligned + (kAlignment - SharedAddress(unaligned) % kAlignment) % kAlignment, barriers},
+      call.stage_bytes};
   LetNextKernelStart();
   const int filler = call.warps * 32;
   if (static_cast<int>(threadIdx.x) == filler) {
