@@ -23,6 +23,21 @@ inline double BitsOf(CompactForm form) {  // of a weight
   return static_cast<double>(CodeBytes(part) + RecordsBytes(part)) * 8 / (16 * 256);
 }
 
+// Of body(i): mean over a graph of `count` calls, best of four runs of the graph. One call before
+// it decides and allocates.
+inline double MicrosecondsOfCall(const Device& device, int count,
+                                 const std::function<void(int)>& body) {
+  body(0);
+  device.Synchronize();
+  LaunchGraph graph(device, [&] {
+    for (int i = 0; i < count; ++i) body(i);
+  });
+  graph.Seconds(1);
+  double best = 1e30;
+  for (int run = 0; run < 4; ++run) best = std::min(best, graph.Seconds(1));
+  return best * 1e6 / count;
+}
+
 class TimedDevice {
  protected:
   DeviceMemory RandomRows(std::int64_t count, std::uint32_t seed) const {  // bf16
@@ -53,17 +68,8 @@ class TimedDevice {
     return matrix;
   }
 
-  // Of one call: mean over a graph of `count` calls, best of four runs of it.
   double Microseconds(int count, const std::function<void(int)>& body) const {
-    body(0);
-    device_->Synchronize();
-    LaunchGraph graph(*device_, [&] {
-      for (int i = 0; i < count; ++i) body(i);
-    });
-    graph.Seconds(1);
-    double best = 1e30;
-    for (int run = 0; run < 4; ++run) best = std::min(best, graph.Seconds(1));
-    return best * 1e6 / count;
+    return MicrosecondsOfCall(*device_, count, body);
   }
 
   std::shared_ptr<const Device> device_ = std::make_shared<Device>();

@@ -272,17 +272,8 @@ class LayerTimes {
     multiply(3, gated_.As<__nv_bfloat16>(), x);
   }
 
-  // Mean over a graph of `count` calls of body(i), best of four runs of the graph.
   double Microseconds(int count, const std::function<void(int)>& body) {
-    body(0);  // decides and allocates
-    device_->Synchronize();
-    LaunchGraph graph(*device_, [&] {
-      for (int i = 0; i < count; ++i) body(i);
-    });
-    graph.Seconds(1);
-    double best = 1e30;
-    for (int run = 0; run < 4; ++run) best = std::min(best, graph.Seconds(1));
-    return best * 1e6 / count;
+    return MicrosecondsOfCall(*device_, count, body);
   }
 
   std::shared_ptr<const Device> device_;
