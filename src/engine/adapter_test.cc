@@ -7,8 +7,8 @@
 #include <fstream>
 
 #include "banyan/engine.h"
+#include "base/files.h"
 #include "base/json.h"
-#include "base/mapped_file.h"
 #include "support/error_message.h"
 #include "support/temp_directory.h"
 #include "support/tiny_adapter.h"

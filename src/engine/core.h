@@ -21,7 +21,7 @@
 #include <vector>
 
 #include "banyan/engine.h"
-#include "base/timer.h"
+#include "base/timing.h"
 #include "engine/admission.h"
 #include "engine/deliveries.h"
 #include "engine/memory.h"

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "banyan/engine.h"
-#include "base/quantiles.h"
+#include "base/timing.h"
 #include "engine/stream.h"
 
 namespace banyan {

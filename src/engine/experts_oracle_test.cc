@@ -9,8 +9,8 @@
 #include <string>
 
 #include "banyan/engine.h"
+#include "base/files.h"
 #include "base/json.h"
-#include "base/mapped_file.h"
 #include "support/workload.h"
 
 namespace banyan {

@@ -8,8 +8,8 @@
 #include <filesystem>
 
 #include "banyan/engine.h"
+#include "base/files.h"
 #include "base/json.h"
-#include "base/mapped_file.h"
 #include "support/workload.h"
 
 namespace banyan {

@@ -9,7 +9,7 @@
 #include <chrono>
 
 #include "base/error.h"
-#include "base/timer.h"
+#include "base/timing.h"
 #include "engine/core.h"
 
 namespace banyan {

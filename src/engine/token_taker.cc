@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "base/timer.h"
+#include "base/timing.h"
 #include "engine/panel_rows.h"
 
 namespace banyan {
