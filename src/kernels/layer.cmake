@@ -2,7 +2,7 @@
 set(cpu ${CMAKE_SOURCE_DIR}/src/kernels/cpu)
 set(any_processor vector_base integer_portable)
 set(x86_64_only vector_avx2 vector_avx512 integer_avx2 integer_avxvnni
-    integer_avx512vnni integer_amx)
+    integer_avx512vnni)
 set(aarch64_only integer_neon integer_dotprod integer_i8mm)
 set(loops -O3)
 if(BANYAN_FUZZ)  # no parser: watched by Clang's sanitizers they take minutes to compile, each
@@ -28,7 +28,6 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
   banyan_compile_loops("${avx2};-mavxvnni" integer_avxvnni)
   banyan_compile_loops("${avx512}" vector_avx512)
   banyan_compile_loops("${avx512};-mavx512vnni" integer_avx512vnni)
-  banyan_compile_loops("${avx512};-mavx512vnni;-mamx-tile;-mamx-int8" integer_amx)
 else()
   banyan_leave_out(${x86_64_only})
 endif()

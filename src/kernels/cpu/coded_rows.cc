@@ -41,7 +41,7 @@ CodedRows CodedMemory::CodeRanges(const float* x, std::int64_t x_stride,
   BANYAN_CHECK(columns % kBlockColumns == 0);
   const int blocks = static_cast<int>(columns / kBlockColumns);
   const int rows = ranges.empty() ? 0 : ranges.back().end;
-  Reserve(static_cast<size_t>(rows) * static_cast<size_t>(blocks) + kRowsPastEnd);
+  Reserve(static_cast<size_t>(rows) * static_cast<size_t>(blocks));
   const int together = path.integer.rows_together;
   groups_.clear();
   int largest = 1;  // group

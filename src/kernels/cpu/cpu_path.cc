@@ -8,8 +8,6 @@
 
 #if defined(__x86_64__)
 #include <cpuid.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 #elif defined(__aarch64__)
 #include <sys/auxv.h>
 #endif
@@ -36,9 +34,6 @@ namespace integer_avxvnni {
 const IntegerKernels& Table();
 }
 namespace integer_avx512vnni {
-const IntegerKernels& Table();
-}
-namespace integer_amx {
 const IntegerKernels& Table();
 }
 #elif defined(__aarch64__)
@@ -76,18 +71,6 @@ bool HasAvx512() {
          __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
 }
 bool HasAvx512Vnni() { return HasAvx512() && __builtin_cpu_supports("avx512vnni"); }
-// A process must ask Linux for the tiles' registers; its threads then have them too.
-bool MayUseTiles() {
-  constexpr long kRequestPermission = 0x1023, kTileData = 18;
-  return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
-}
-bool HasAmx() {
-  constexpr unsigned kTiles = 1u << 24, kInt8 = 1u << 25;
-  unsigned a = 0, b = 0, c = 0, d = 0;
-  if (!HasAvx512Vnni() || __get_cpuid_count(7, 0, &a, &b, &c, &d) == 0) return false;
-  static const bool permitted = (d & kTiles) != 0 && (d & kInt8) != 0 && MayUseTiles();
-  return permitted;
-}
 #elif defined(__aarch64__)
 constexpr unsigned long kDotProduct = 1ul << 20;      // of AT_HWCAP
 constexpr unsigned long kMatrixProducts = 1ul << 13;  // of AT_HWCAP2
@@ -117,7 +100,6 @@ std::span<const CpuPath> CpuPaths() {
   static const CpuPath paths[] = {
 #if defined(__x86_64__)
     {"avx512vnni", HasAvx512Vnni, simd_avx512::Table(), integer_avx512vnni::Table()},
-    {"amx", HasAmx, simd_avx512::Table(), integer_amx::Table()},
     {"avx512", HasAvx512, simd_avx512::Table(), integer_avx2::Table()},
     {"avxvnni", HasAvxVnni, simd_avx2::Table(), integer_avxvnni::Table()},
     {"avx2", HasAvx2, simd_avx2::Table(), integer_avx2::Table()},

@@ -59,7 +59,7 @@ Coded CodeRows(const VectorKernels& vector, const std::vector<float>& x, int row
 // The rows again, in a path's groups.
 Coded InGroups(const CpuPath& path, const Coded& x, int rows, int columns) {
   const int blocks = columns / kBlockColumns, together = path.integer.rows_together;
-  Coded groups(rows * blocks + kRowsPastEnd);
+  Coded groups(rows * blocks);
   for (int r = 0; r < rows; ++r) {
     const int first = r / together * together, count = std::min(together, rows - first);
     for (int block = 0; block < blocks; ++block) {

@@ -7,7 +7,7 @@ namespace banyan::BANYAN_SIMD_TARGET {
 namespace {
 
 constexpr int kMaxRows = 4;
-constexpr int kBias = 0, kStoredBias = 0;
+constexpr int kBias = 0;
 constexpr int VectorsFor(int rows) { return rows > 2 ? 1 : kVectors; }
 
 // The instruction multiplies unsigned by signed bytes and adds pairs in 16 bits: |w| times x with
@@ -73,8 +73,7 @@ struct Sums {
 
 namespace banyan::BANYAN_SIMD_TARGET {
 const IntegerKernels& Table() {
-  static constexpr IntegerKernels table = {4,        kStoredBias, kStartUnit,
-                                           kMaxRows, 1,           ProductOfCodes<VectorRows>};
+  static constexpr IntegerKernels table = {4, kBias, kStartUnit, kMaxRows, ProductOfCodes};
   return table;
 }
 }  // namespace banyan::BANYAN_SIMD_TARGET

@@ -8,14 +8,12 @@ namespace {
 
 constexpr int kMaxRows = 4;
 constexpr int VectorsFor(int rows) { return rows > 2 ? 1 : kVectors; }
-constexpr int kStoredBias = 128;
 using IntVec = __m256i;
 
 inline IntVec Spread(std::int32_t value) { return _mm256_set1_epi32(value); }
 inline IntVec LoadBytes(const std::uint8_t* p) {
   return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
 }
-inline IntVec FlipSigns(IntVec v) { return _mm256_xor_si256(v, _mm256_set1_epi8(-128)); }
 inline IntVec LowerHalves(IntVec v) { return _mm256_and_si256(v, _mm256_set1_epi8(15)); }
 inline IntVec UpperHalves(IntVec v) { return LowerHalves(_mm256_srli_epi16(v, 4)); }
 // sum += products of the outputs' four columns with four codes at x.
@@ -33,8 +31,7 @@ inline Vec ToFloat(IntVec v) { return (Vec)_mm256_cvtepi32_ps(v); }
 
 namespace banyan::BANYAN_SIMD_TARGET {
 const IntegerKernels& Table() {
-  static constexpr IntegerKernels table = {4,        kStoredBias, kStartUnit,
-                                           kMaxRows, 1,           ProductOfCodes<VectorRows>};
+  static constexpr IntegerKernels table = {4, kBias, kStartUnit, kMaxRows, ProductOfCodes};
   return table;
 }
 }  // namespace banyan::BANYAN_SIMD_TARGET

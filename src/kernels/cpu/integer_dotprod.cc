@@ -7,7 +7,7 @@ namespace banyan::BANYAN_SIMD_TARGET {
 namespace {
 
 constexpr int kMaxRows = 2;  // more leave too few of the 32 registers
-constexpr int kBias = 0, kStoredBias = 0;
+constexpr int kBias = 0;
 constexpr int VectorsFor(int) { return kVectors; }
 
 // Sums are kept as the bits of 1.5 * 2^23 plus the sum: read as a float, less 1.5 * 2^23, that is
@@ -63,8 +63,7 @@ struct Sums {
 
 namespace banyan::BANYAN_SIMD_TARGET {
 const IntegerKernels& Table() {
-  static constexpr IntegerKernels table = {4,        kStoredBias, kStartUnit,
-                                           kMaxRows, 1,           ProductOfCodes<VectorRows>};
+  static constexpr IntegerKernels table = {4, kBias, kStartUnit, kMaxRows, ProductOfCodes};
   return table;
 }
 }  // namespace banyan::BANYAN_SIMD_TARGET

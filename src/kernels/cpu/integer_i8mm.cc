@@ -8,7 +8,7 @@ namespace banyan::BANYAN_SIMD_TARGET {
 namespace {
 
 constexpr int kMaxRows = 2;  // more leave too few of the 32 registers
-constexpr int kBias = 0, kStoredBias = 0;
+constexpr int kBias = 0;
 constexpr int VectorsFor(int) { return kVectors; }
 
 // See integer_dotprod.cc.
@@ -71,8 +71,7 @@ struct Sums {
 
 namespace banyan::BANYAN_SIMD_TARGET {
 const IntegerKernels& Table() {
-  static constexpr IntegerKernels table = {8,        kStoredBias, kStartUnit,
-                                           kMaxRows, 1,           ProductOfCodes<VectorRows>};
+  static constexpr IntegerKernels table = {8, kBias, kStartUnit, kMaxRows, ProductOfCodes};
   return table;
 }
 }  // namespace banyan::BANYAN_SIMD_TARGET

@@ -14,7 +14,6 @@ namespace banyan {
 
 inline constexpr int kBlockColumns = 32;  // activations of a row that share a scale
 inline constexpr int kHalfColumns = 16;   // columns that have a sum of codes
-inline constexpr int kRowsPastEnd = 16;   // rows of the last block that a path may read and not use
 inline constexpr int kNibbleOffset = 8;   // added to codes of four bits that may be negative
 
 // Rows of activations: value = scale * code. A block with a value that is not finite has the scale
@@ -77,11 +76,9 @@ struct IntegerProduct {
 
 struct IntegerKernels {
   int interleave;  // columns of one output that stand together: 4 or 8
-  int bias;        // added to bytes of weights
-  // What the loops add to bytes of weights, of which `bias` is the part that is stored; where they
-  // add nothing, the offset of nibbles.
-  int start_unit;
-  int rows_together, panels_for_row;
+  int bias;        // added to stored bytes of weights
+  int start_unit;  // `bias`, or where that is zero the offset of nibbles
+  int rows_together;
   void (*product)(const IntegerProduct&);
 };
 

@@ -7,7 +7,7 @@ namespace banyan::BANYAN_SIMD_TARGET {
 namespace {
 
 constexpr int kMaxRows = 2;
-constexpr int kBias = 0, kStoredBias = 0;
+constexpr int kBias = 0;
 constexpr int VectorsFor(int rows) { return rows > 1 ? 2 : kVectors; }
 
 // Output j has its sum in two parts, lanes 2 j and 2 j + 1 of the vectors.
@@ -67,8 +67,7 @@ struct Sums {
 
 namespace banyan::BANYAN_SIMD_TARGET {
 const IntegerKernels& Table() {
-  static constexpr IntegerKernels table = {4,        kStoredBias, kStartUnit,
-                                           kMaxRows, 1,           ProductOfCodes<VectorRows>};
+  static constexpr IntegerKernels table = {4, kBias, kStartUnit, kMaxRows, ProductOfCodes};
   return table;
 }
 }  // namespace banyan::BANYAN_SIMD_TARGET

@@ -28,7 +28,7 @@ ProductShape ShapeOf(const PackedMatrix& w, const ProductRows& rows, const CpuPa
   shape.columns = w.columns;
   const bool codes = w.parts.front().type == PanelType::kCodes;
   if (codes) shape.columns = (w.columns + kCodesForFloat - 1) / kCodesForFloat;
-  shape.panels_for_row = codes ? path.integer.panels_for_row : path.vector.panels_for_row;
+  shape.panels_for_row = codes ? 1 : path.vector.panels_for_row;
   shape.panels_together = codes ? 1 : path.vector.panels_together;
   // Where a later part has codes, too: tiles begin with a group of coded rows.
   shape.rows_together = w.has_codes() ? path.integer.rows_together : path.vector.rows_together;
