@@ -8,7 +8,7 @@ PYTHON ?= python3
 PIP = CC=$${CC:-cc} CXX=$${CXX:-c++} CMAKE_BUILD_PARALLEL_LEVEL=$(JOBS) $(1) -m pip
 PYTHON_TESTS = cd python/tests && PATH=$$PWD/../../build/python/bin:$$PATH BANYAN=$$PWD/../../$(RELEASE)/banyan MAKE_TINY_MODEL=$$PWD/../../$(RELEASE)/make_tiny_model python -B -m unittest -v
 
-.PHONY: help setup build test test-asan test-tsan test-asan-serve test-tsan-serve test-plain test-clang test-soak test-real test-serve test-browser test-python test-ray test-ray-faults \
+.PHONY: help setup build test test-places test-asan test-tsan test-asan-serve test-tsan-serve test-plain test-clang test-soak test-real test-serve test-browser test-python test-ray test-ray-faults \
         test-faults ci ci-full demo evidence evidence-gpu model install deb wheel release test-release format tidy fuzz cuda clean
 
 help:  ## this list
@@ -43,12 +43,15 @@ test-clang: | setup  ## everything compiled by clang 16, then the unit tests
 ci: ; .ci/run  ## what continuous integration runs: below 25 minutes on two cores
 
 # Each part is a target of its own; `make -k ci-full` goes on after a part that fails. No test has a second try.
-CI_PARTS := ci test-asan test-tsan test-plain test-clang test-python test-release
+CI_PARTS := ci test-places test-asan test-tsan test-plain test-clang test-python test-release
 ci-full: export BANYAN_TEST_TRIES = 1
-ci-full:  ## hours: ci, ASan+UBSan, TSan, no unity, clang, Python, release, faults and fuzzing for SECONDS=60 each
+ci-full:  ## hours: ci, three awkward places, ASan+UBSan, TSan, no unity, clang, Python, release, faults and fuzzing for SECONDS=60 each
 	$(foreach part,$(CI_PARTS),$(MAKE) $(part) &&) true
 	$(MAKE) test-faults SECONDS=$(or $(SECONDS),60)
 	$(MAKE) fuzz SECONDS=$(or $(SECONDS),60)
+
+test-places: | setup  ## make test of a fresh clone in three awkward places; PLACES="private user alone"
+	tests/places.sh $(PLACES)
 
 test-asan-serve: | setup  ## the server's own tests and the hostile clients with ASan and UBSan; CLIENTS=2000
 	cmake --preset dev && cmake --build --preset dev -j $(JOBS) --target banyan serve_test store_test documents_test

@@ -8,8 +8,12 @@ import os
 import pathlib
 import shutil
 import subprocess
+import sys
 import tempfile
 import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "support"))
+import file_permissions  # noqa: E402,F401 (tests take it from here)
 
 BANYAN = os.environ["BANYAN"]
 _SHARED = pathlib.Path(tempfile.mkdtemp(prefix="banyan-ask-"))

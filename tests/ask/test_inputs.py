@@ -7,17 +7,9 @@ import shutil
 import subprocess
 import unittest
 
-from harness import BANYAN, AskTest, documents
+from harness import BANYAN, AskTest, documents, file_permissions
 
 ANSWER = ["--max-new", "4", "-q", "What is it about?"]
-
-
-def nobody():
-    """Permissions mean nothing to root."""
-    if os.getuid() == 0:
-        os.setgroups([])
-        os.setgid(65534)
-        os.setuid(65534)
 
 
 class Unreadable(AskTest):
@@ -30,12 +22,10 @@ class Unreadable(AskTest):
         (self.docs / "locked" / "inside.txt").write_text("Nobody sees it.")
         os.chmod(self.docs / "locked", 0)
         self.addCleanup(os.chmod, self.docs / "locked", 0o755)
-        for folder in (self.folder, self.folder.parent):
-            os.chmod(folder, 0o777)
-        os.chmod(self.model, 0o644)
+        file_permissions.skip_unless_they_hold(self.folder, BANYAN)
 
     def unreadable(self, *arguments, code=1):
-        return self.ask(self.docs, *ANSWER, *arguments, code=code, preexec_fn=nobody)
+        return self.ask(self.docs, *ANSWER, *arguments, code=code, preexec_fn=file_permissions.obey)
 
     def answered(self, name="out.jsonl"):
         rows = self.rows(name)
@@ -101,7 +91,7 @@ class Unreadable(AskTest):
             os.chmod(self.docs / name, 0)
         self.unreadable("-o", self.path("out.jsonl"), code=2)
         self.assertFalse(os.path.exists(self.path("out.jsonl")))
-        self.ask(self.docs / "a.txt", *ANSWER, code=2, preexec_fn=nobody)
+        self.ask(self.docs / "a.txt", *ANSWER, code=2, preexec_fn=file_permissions.obey)
 
 
 class StandardInput(AskTest):
@@ -246,7 +236,7 @@ class ForeignFormats(AskTest):
             import pandas
             pandas.DataFrame({"context": ["The ferry"]}).to_feather(self.path("rows.feather"))
         except ImportError:
-            self.skipTest("no pandas with Feather")
+            self.skipTest("no pandas with Feather here: pip install pandas pyarrow")
         said = self.ask(self.path("rows.feather"), *ANSWER, code=2).stderr
         command = said[said.index("python3 -c"):].splitlines()[0]
         subprocess.run(["bash", "-c", command], check=True)
@@ -274,4 +264,4 @@ class Pages(AskTest):
 
 
 if __name__ == "__main__":
-    unittest.main(verbosity=1)
+    unittest.main(verbosity=2)

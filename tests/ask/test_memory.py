@@ -43,4 +43,4 @@ class Memory(AskTest):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    unittest.main(verbosity=2)

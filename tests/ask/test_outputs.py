@@ -199,4 +199,4 @@ class StoppedJobs(AskTest):
 
 
 if __name__ == "__main__":
-    unittest.main(verbosity=1)
+    unittest.main(verbosity=2)

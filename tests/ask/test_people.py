@@ -462,4 +462,4 @@ class Progress(People):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    unittest.main(verbosity=2)

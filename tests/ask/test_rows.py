@@ -155,7 +155,7 @@ class Rows(AskTest):
         self.assertTrue(any("gzip" in r.get("error", {}).get("message", "") for r in torn))
         self.assertIn("d4", [r["id"] for r in torn])  # the next file goes on
 
-    @unittest.skipUnless(shutil.which("zstd"), "no zstd program to compare with")
+    @unittest.skipUnless(shutil.which("zstd"), "no zstd here: apt-get install zstd")
     def test_zstd_input_and_output(self):
         whole = self.answers(self.write("in.jsonl", documents(5)), *ANSWER)
         subprocess.run(["zstd", "-q", self.path("in.jsonl")], check=True)
@@ -419,4 +419,4 @@ class Rows(AskTest):
 
 
 if __name__ == "__main__":
-    unittest.main(verbosity=1)
+    unittest.main(verbosity=2)

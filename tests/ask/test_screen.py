@@ -139,4 +139,4 @@ class Prompt(AskTest):
 
 
 if __name__ == "__main__":
-    unittest.main(verbosity=1)
+    unittest.main(verbosity=2)

@@ -446,4 +446,4 @@ class Terminal(AskTest):
 
 
 if __name__ == "__main__":
-    unittest.main(verbosity=1)
+    unittest.main(verbosity=2)

@@ -127,4 +127,4 @@ class Stores(AskTest):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    unittest.main(verbosity=2)

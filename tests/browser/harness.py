@@ -162,10 +162,10 @@ class BrowserTest(unittest.TestCase):
 
 def main():
     if find_chromium() is None:
-        print("skipped: no chromium here (make test-browser installs it)")
+        print("skipped: no Chromium here: apt-get install chromium")
         sys.exit(77)
     try:
-        unittest.main()
+        unittest.main(verbosity=2)
     finally:
         if BrowserTest.browser:
             BrowserTest.browser.close()

@@ -47,7 +47,7 @@ check(set(installed.split()) == LIBRARIES, f"Dockerfile.cuda installs {installed
 check(re.search(r"^deb:", (ROOT / "Makefile").read_text(), re.MULTILINE), "the Dockerfile's make deb")
 
 if not shutil.which("dpkg-deb") or not shutil.which("dpkg-shlibdeps") or not shutil.which("cpack"):
-    print("package_test: no dpkg-dev here: the package was not built")
+    print("skipped: the Debian package was not built: apt-get install dpkg-dev file")
     sys.exit(1 if failures else 77)
 
 with tempfile.TemporaryDirectory() as temporary:

@@ -12,6 +12,7 @@ import sys
 try:
     import jsonschema
 except ImportError:
+    print("skipped: no jsonschema here: apt-get install python3-jsonschema")
     sys.exit(77)
 
 NAMES = ["name", "price in €", "quote\"d", "back\\slash", "a/b~c", "line\nbreak", "日本", "", "x", "y", "z"]

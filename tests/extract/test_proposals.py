@@ -94,4 +94,4 @@ class ProposalsTest(ExtractTest):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    unittest.main(verbosity=2)

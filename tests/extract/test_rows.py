@@ -251,4 +251,4 @@ class Scores(ExtractTest):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    unittest.main(verbosity=2)

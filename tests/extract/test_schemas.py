@@ -13,6 +13,7 @@ from harness import ExtractTest, documents
 try:
     import jsonschema
 except ImportError:
+    print("skipped: no jsonschema here: apt-get install python3-jsonschema")
     sys.exit(77)
 
 CHECKER = jsonschema.FormatChecker(formats=[])
@@ -119,4 +120,4 @@ class RandomSchemas(ExtractTest):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    unittest.main(verbosity=2)

@@ -99,4 +99,4 @@ class Stacks(ExtractTest):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    unittest.main(verbosity=2)

@@ -72,4 +72,4 @@ class Tables(ExtractTest):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    unittest.main(verbosity=2)

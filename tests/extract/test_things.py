@@ -225,4 +225,4 @@ class Things(ExtractTest):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    unittest.main(verbosity=2)

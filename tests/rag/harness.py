@@ -7,8 +7,12 @@ import os
 import pathlib
 import shutil
 import subprocess
+import sys
 import tempfile
 import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "support"))
+import file_permissions  # noqa: E402,F401 (tests take it from here)
 
 BANYAN = os.environ["BANYAN"]
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -46,9 +50,9 @@ class RagTest(unittest.TestCase):
         path.write_text(text, encoding="utf-8")
         return str(path)
 
-    def run_banyan(self, *arguments, code=0, stdin=None):
+    def run_banyan(self, *arguments, code=0, stdin=None, **more):
         result = subprocess.run([BANYAN, *map(str, arguments)], input=stdin, capture_output=True, text=True,
-                                timeout=280, cwd=self.folder)
+                                timeout=280, cwd=self.folder, **more)
         self.assertEqual(result.returncode, code, result.stderr)
         return result
 

@@ -185,4 +185,4 @@ def by_formula(documents, query):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    unittest.main(verbosity=2)

@@ -92,4 +92,4 @@ class Copy(RagTest):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    unittest.main(verbosity=2)

@@ -169,4 +169,4 @@ class Index(RagTest):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    unittest.main(verbosity=2)

@@ -227,4 +227,4 @@ class Methods(RagTest):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    unittest.main(verbosity=2)

@@ -41,7 +41,7 @@ def install(packages, folder):
             venv = folder.with_name(f"{folder.name}.{os.getpid()}.venv")
             done = subprocess.run([sys.executable, "-m", "venv", venv], capture_output=True, text=True, timeout=SECONDS)
             if done.returncode != 0:
-                skip(f"no pip here, and no venv: {(done.stdout + done.stderr).strip()[-200:]}")
+                skip(f"no pip here, and no venv (apt-get install python3-venv): {(done.stdout + done.stderr).strip()[-200:]}")
             words = [str(venv / "bin" / "python"), "-m", "pip"]
         done = subprocess.run([*words, "install", "--quiet", "--disable-pip-version-check", "--no-compile", "--only-binary=:all:",
                                "--retries", "1", "--target", str(part), *packages], capture_output=True, text=True, timeout=SECONDS)

@@ -300,4 +300,4 @@ class Disk(OwnServers):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    unittest.main(verbosity=2)

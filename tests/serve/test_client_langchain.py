@@ -61,4 +61,4 @@ class LangChain(ClientTest):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    unittest.main(verbosity=2)

@@ -66,4 +66,4 @@ class LiteLlm(ClientTest):
 
 
 if __name__ == "__main__":
-    unittest.main(warnings="ignore")  # of pydantic about its own types
+    unittest.main(warnings="ignore", verbosity=2)  # of pydantic about its own types

@@ -52,4 +52,4 @@ class LlamaIndex(ClientTest):
 
 
 if __name__ == "__main__":
-    unittest.main(warnings="ignore")  # sockets that it leaves to the collector
+    unittest.main(warnings="ignore", verbosity=2)  # sockets that it leaves to the collector

@@ -79,4 +79,4 @@ class Options(ServeTest):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    unittest.main(verbosity=2)

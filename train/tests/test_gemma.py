@@ -125,7 +125,7 @@ def write_tiny(path: Path) -> None:
     write_gguf(path, metadata, tensors)
 
 
-@unittest.skipIf(torch is None, "PyTorch is not installed: trainer tests skipped")
+@unittest.skipIf(torch is None, "no PyTorch here: pip install torch")
 class Network(unittest.TestCase):
     def setUp(self):
         torch.set_num_threads(1)

@@ -24,7 +24,7 @@ from train.tokenizer import Tokenizer
 TOK = Tokenizer.load(Path(__file__).parents[1] / "tokenizer")
 
 
-@unittest.skipIf(torch is None, "PyTorch is not installed: trainer tests skipped")
+@unittest.skipIf(torch is None, "no PyTorch here: pip install torch")
 class Network(unittest.TestCase):
     def setUp(self):
         from train.model import Config, Decoder

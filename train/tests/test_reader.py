@@ -123,7 +123,7 @@ def tiny_data(path: Path, count: int = 48) -> None:
              vocabulary=np.frombuffer(json.dumps([f"t{i} " for i in range(64)]).encode(), np.uint8))
 
 
-@unittest.skipIf(peft is None, "PyTorch and PEFT are not installed: trainer tests skipped")
+@unittest.skipIf(peft is None, "no PyTorch and PEFT here: pip install torch peft")
 class Trainer(unittest.TestCase):
     def run_trainer(self, folder: str, *options: str):
         from train.reader_lora import Run, arguments

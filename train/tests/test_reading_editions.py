@@ -145,7 +145,7 @@ class Prompts(unittest.TestCase):
             self.assertEqual(ids[:len(ids) - len(tok.encode(b.answer))], want[n - 1])
 
 
-@unittest.skipIf(torch is None, "PyTorch is not installed: trainer tests skipped")
+@unittest.skipIf(torch is None, "no PyTorch here: pip install torch")
 class Legs(unittest.TestCase):
     def setUp(self):
         from train.model import Config, Decoder

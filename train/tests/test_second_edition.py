@@ -62,7 +62,7 @@ class Quantisation(unittest.TestCase):
         self.assertLess(np.abs(back - x).mean(), 0.3 * step.mean())
 
 
-@unittest.skipIf(torch is None, "PyTorch is not installed: trainer tests skipped")
+@unittest.skipIf(torch is None, "no PyTorch here: pip install torch")
 class SecondEdition(unittest.TestCase):
     def setUp(self):
         from train.model import Config, Decoder

@@ -158,7 +158,7 @@ class Written(unittest.TestCase):
         self.assertEqual(calibration_row(slots[0]), dict(type="text", source="everyday", mean=-1.0, sum=-3.0, first=-0.5, tokens=3, null=False, right=True))
 
 
-@unittest.skipIf(peft is None, "PyTorch and PEFT are not installed: trainer tests skipped")
+@unittest.skipIf(peft is None, "no PyTorch and PEFT here: pip install torch peft")
 class Trainer(unittest.TestCase):
     def run_trainer(self, folder: str, *options: str):
         from train.skeleton_lora import Run, arguments
