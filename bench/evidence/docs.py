@@ -2,9 +2,10 @@
 
     python3 -m bench.evidence.docs build/evidence/evidence.json [--to docs] [--check]
 
-docs/performance.md gets the sweeps (part `cpu`, or `gpu` from a run on a GPU) and the papers' claims on speed, docs/results.md the quality tables and the claims on
-quality. A part stands between `<!-- evidence: begin NAME -->` and `<!-- evidence: end NAME -->`; what is outside is written by hand. `--check` writes nothing and fails where
-a page differs from the run.
+docs/performance.md gets two sweeps (part `cpu`, or `gpu` from a run on a GPU) and the papers' claims on speed,
+docs/results.md two quality tables and the claims on quality; evidence.html has all of them. A part stands between `<!-- evidence: begin NAME -->` and `<!-- evidence: end NAME -->`; what is outside
+is written by hand. A page without the marks of `gpu` gets them after `cpu`. `--check` writes nothing and fails where a
+page differs from the run.
 """
 from __future__ import annotations
 
@@ -23,6 +24,9 @@ from bench.evidence.svg import Series, line_plot
 from bench.evidence.sweeps import SIZES, make_sweeps
 
 BUSY = 1.0  # processes that ran before; more than this is not a quiet machine
+# What the pages show of a run; evidence.html has all of it.
+SHOWN_SWEEPS = ("questions", "reuse")
+SHOWN_TABLES = ("answers", "extraction")
 # A chart of the documentation: file → (sweep, measure, logarithmic axes).
 CHARTS = {"evidence-questions.svg": ("questions", "questions/s", True, True), "evidence-reuse.svg": ("reuse", "questions/s", False, True)}
 
@@ -30,6 +34,9 @@ CHARTS = {"evidence-questions.svg": ("questions", "questions/s", True, True), "e
 def replaced(page: str, name: str, text: str) -> str:
     """The page with `text` between the marks of `name`. Raises ValueError without them."""
     begin, end = f"<!-- evidence: begin {name} -->", f"<!-- evidence: end {name} -->"
+    after = "<!-- evidence: end cpu -->"
+    if name == "gpu" and begin not in page and page.count(after) == 1:
+        page = page.replace(after, f"{after}\n\n{begin}\n{end}")
     if page.count(begin) != 1 or page.count(end) != 1 or page.index(begin) > page.index(end):
         raise ValueError(f"expected the marks of '{name}' once")
     return page[:page.index(begin) + len(begin)] + "\n" + text.strip("\n") + "\n" + page[page.index(end):]
@@ -82,6 +89,8 @@ def performance(run: dict) -> str:
     out += [wrapped("Cells are the median of the rounds, in brackets the least and the most. All commands of a sweep take turns. Weights are " + ("random, at the Qwen3-8B shape" if run["size"] == "gpu" else "the shipped model's") + ", tokens are random, and answers have a fixed length. "
                     "`no-attention` gives wrong answers: it is the ceiling."), ""]
     for name, sweep in run["sweeps"].items():
+        if name not in SHOWN_SWEEPS:
+            continue
         measures = [m for m in SWEEP_TABLES.get(name, [m for m, _ in PLOTS.get(name, [])]) if any(m in by for points in sweep["values"].values() for by in points.values())]
         out += [f"### {sweep['title']}", wrapped(f"{sweep['note']} {sweep['rounds']} round{'' if sweep['rounds'] == 1 else 's'}.{' ' + sweep['left_out'] if sweep['left_out'] else ''}"), ""]
         for measure in measures:
@@ -92,7 +101,9 @@ def performance(run: dict) -> str:
 
 def results(run: dict) -> str:
     out = [conditions(run), ""]
-    for table in run["tables"].values():
+    for name, table in run["tables"].items():
+        if name not in SHOWN_TABLES:
+            continue
         out += [f"### {table['title']}", wrapped(table["note"] + (" " + table["left_out"] if table["left_out"] else "")), ""]
         if table["rows"]:
             out += [markdown(table["head"], table["rows"]), ""]

@@ -231,8 +231,9 @@ class Documentation(unittest.TestCase):
     def test_parts_are_replaced_between_their_marks(self):
         page = "before\n<!-- evidence: begin cpu -->\nold\n<!-- evidence: end cpu -->\nafter\n"
         self.assertEqual(docs.replaced(page, "cpu", "new\n"), "before\n<!-- evidence: begin cpu -->\nnew\n<!-- evidence: end cpu -->\nafter\n")
+        self.assertEqual(docs.replaced(page, "gpu", "new"), page.replace("end cpu -->", "end cpu -->\n\n<!-- evidence: begin gpu -->\nnew\n<!-- evidence: end gpu -->"))
         with self.assertRaises(ValueError):
-            docs.replaced(page, "gpu", "new")
+            docs.replaced(page, "quality", "new")
 
     def test_pages_have_what_was_measured(self):
         with tempfile.TemporaryDirectory() as folder:
