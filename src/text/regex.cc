@@ -7,7 +7,7 @@
 #include <cstdint>
 
 #include "base/error.h"
-#include "text/utf8.h"
+#include "text/unicode.h"
 
 namespace banyan {
 namespace {

@@ -1,7 +1,6 @@
 #include "text/span.h"
 
 #include "base/characters.h"
-#include "base/spaces.h"
 
 #include <cctype>
 #include <string>

@@ -5,8 +5,8 @@
 
 #include "base/error.h"
 #include "base/json.h"
-#include "text/harmony.h"
-#include "text/text_parts.h"
+#include "text/chat_template.h"
+#include "text/text.h"
 
 namespace banyan {
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "banyan/error.h"
-#include "text/tokenizer.h"
+#include "text/tokenizer/tokenizer.h"
 
 namespace {
 

@@ -6,7 +6,7 @@
 #include "banyan/error.h"
 #include "base/error.h"
 #include "documents/document_text.h"
-#include "text/utf8.h"
+#include "text/unicode.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace banyan;  // NOLINT(google-build-using-namespace)

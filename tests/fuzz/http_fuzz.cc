@@ -15,9 +15,9 @@
 
 #include "base/error.h"
 #include "serve/access.h"
-#include "serve/http.h"
-#include "serve/multipart.h"
-#include "serve/parameters.h"
+#include "serve/batches/multipart.h"
+#include "serve/http/http.h"
+#include "serve/request/parameters.h"
 
 namespace {
 

@@ -8,7 +8,7 @@
 
 #include "banyan/error.h"
 #include "base/error.h"
-#include "base/json_limits.h"
+#include "base/json_text.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace banyan;  // NOLINT(google-build-using-namespace)

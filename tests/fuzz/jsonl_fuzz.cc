@@ -6,14 +6,12 @@
 
 #include "banyan/error.h"
 #include "base/byte_source.h"
-#include "base/encoding_source.h"
 #include "base/error.h"
 #include "base/json.h"
-#include "base/line_reader.h"
 #include "tasks/ask/ask_record.h"
 #include "tasks/input/input_kind.h"
 #include "tasks/input/input_rows.h"
-#include "text/utf8.h"
+#include "text/unicode.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace banyan;  // NOLINT(google-build-using-namespace)

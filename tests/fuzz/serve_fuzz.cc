@@ -6,12 +6,12 @@
 
 #include "banyan/error.h"
 #include "banyan/model.h"
-#include "serve/api_error.h"
-#include "serve/completion_request.h"
-#include "serve/context.h"
-#include "serve/embeddings.h"
-#include "serve/multipart.h"
-#include "serve/task_request.h"
+#include "serve/batches/multipart.h"
+#include "serve/openai/completion_request.h"
+#include "serve/openai/embeddings.h"
+#include "serve/request/api_error.h"
+#include "serve/request/context.h"
+#include "serve/tasks/task_request.h"
 
 namespace {
 

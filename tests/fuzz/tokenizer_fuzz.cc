@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "banyan/error.h"
-#include "text/tokenizer.h"
+#include "text/tokenizer/tokenizer.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, size_t size) {
   const std::string json(reinterpret_cast<const char*>(data), size);

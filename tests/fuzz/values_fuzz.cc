@@ -10,7 +10,7 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "text/utf8.h"
+#include "text/unicode.h"
 #include "values/convert.h"
 #include "values/date.h"
 

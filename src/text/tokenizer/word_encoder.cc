@@ -1,0 +1,41 @@
+#include <algorithm>
+#include <atomic>
+#include <iterator>
+
+#include "text/tokenizer/vocabulary.h"
+#include "text/tokenizer/word_encoder.h"
+
+namespace banyan {
+
+WordCache& WordCache::OfThisThread() {
+  thread_local WordCache cache;
+  return cache;
+}
+
+std::uint64_t WordCache::NewOwner() {
+  static std::atomic<std::uint64_t> last{0};
+  return ++last;
+}
+
+void WordCache::Keep(std::uint64_t owner, std::string_view word, size_t place,
+                     std::span<const TokenId> ids) {
+  if (ids.size() > kMostIds) return;
+  for (size_t way = kWays - 1; way > 0; --way) entries_[place + way] = entries_[place + way - 1];
+  Entry& entry = entries_[place];
+  const Key key = KeyOf(owner, word);
+  std::copy(std::begin(key.bytes), std::end(key.bytes), entry.bytes);
+  entry.tag = (key.tag << 8) | ids.size();
+  std::copy(ids.begin(), ids.end(), entry.ids);
+}
+
+void WordEncoder::EncodeBytes(std::string_view text, const WordSplitter& splitter) {
+  std::string spelled;
+  const auto spell = [&](std::string_view word) {
+    spelled.clear();
+    AppendByteLevel(word, spelled);
+    return std::string_view(spelled);
+  };
+  splitter.ForEachWord(text, [&](std::string_view word) { EncodeWord(word, spell); });
+}
+
+}  // namespace banyan
