@@ -32,7 +32,7 @@ if(BANYAN_FUZZ)  # coverage feedback in the parsers themselves, not only in the 
 endif()
 
 # What each folder needs from outside, beyond the standard library and threads.
-set(BANYAN_LINK_base nlohmann_json::nlohmann_json fmt::fmt Threads::Threads)
+set(BANYAN_LINK_base nlohmann_json::nlohmann_json fmt::fmt OpenSSL::Crypto Threads::Threads)
 if(ZLIB_FOUND)
   list(APPEND BANYAN_LINK_base ZLIB::ZLIB)
   set(BANYAN_DEFINE_base BANYAN_WITH_ZLIB=1)

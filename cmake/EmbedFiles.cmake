@@ -1,7 +1,7 @@
 # cmake -D FILES=… -D LIST=… -D OUTPUT=… -P EmbedFiles.cmake: a C++ source with the bytes of the files
-# (| between them) and their names, as the span LIST of EmbeddedFile (src/base/embedded_file.h).
+# (| between them) and their names, as the span LIST of EmbeddedFile (src/base/files.h).
 string(REPLACE "|" ";" files "${FILES}")
-set(source "#include <span>\n\n#include \"base/embedded_file.h\"\n\nnamespace banyan {\nnamespace {\n\n")
+set(source "#include <span>\n\n#include \"base/files.h\"\n\nnamespace banyan {\nnamespace {\n\n")
 string(APPEND source "using namespace std::string_view_literals;\n\nconst EmbeddedFile ${LIST}Bytes[] = {\n")
 foreach(file ${files})
   get_filename_component(name ${file} NAME)

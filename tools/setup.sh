@@ -7,6 +7,7 @@ packages=(
   nlohmann-json3-dev libcli11-dev libfmt-dev        # JSON, command line, text
   libpcre2-dev libutf8proc-dev                      # tokenizers
   zlib1g-dev libzstd-dev                            # compressed input and output
+  libssl-dev                                        # SHA-256
   libboost-dev                                      # the HTTP server
   libxml2-dev poppler-utils libedit-dev             # HTML and PDF documents, the prompt of ask
   libsqlite3-dev                                    # the index of KV on disk

@@ -1,17 +1,18 @@
+// Sources of bytes: files, memory, gzip, zstd and iconv; the readers of characters and lines.
 #include "base/byte_source.h"
 
 #include <fcntl.h>
+#include <iconv.h>
 #include <poll.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cerrno>
 #include <cstring>
-#include <vector>
 
 #include "base/error.h"
-#include "base/head_source.h"
 #ifdef BANYAN_WITH_ZLIB
 #include <zlib.h>
 #endif
@@ -22,7 +23,7 @@
 namespace banyan {
 namespace {
 
-constexpr size_t kChunkBytes = 1 << 16;
+constexpr size_t kPackedChunkBytes = 1 << 16;
 
 class FileSource : public ByteSource {
  public:
@@ -102,7 +103,7 @@ class MemorySource : public ByteSource {
 class GzipSource : public ByteSource {
  public:
   GzipSource(std::unique_ptr<ByteSource> source, std::string name)
-      : source_(std::move(source)), name_(std::move(name)), packed_(kChunkBytes) {
+      : source_(std::move(source)), name_(std::move(name)), packed_(kPackedChunkBytes) {
     constexpr int kGzipOnly = 16 + MAX_WBITS;
     if (::inflateInit2(&state_, kGzipOnly) != Z_OK) Throw(ErrorKind::kLimit, "zlib: no memory");
   }
@@ -151,7 +152,7 @@ class GzipSource : public ByteSource {
 class ZstdSource : public ByteSource {
  public:
   ZstdSource(std::unique_ptr<ByteSource> source, std::string name)
-      : source_(std::move(source)), name_(std::move(name)), packed_(kChunkBytes) {
+      : source_(std::move(source)), name_(std::move(name)), packed_(kPackedChunkBytes) {
     state_ = ::ZSTD_createDStream();
     if (state_ == nullptr) Throw(ErrorKind::kLimit, "zstd: no memory");
     in_ = {packed_.data(), 0, 0};
@@ -225,6 +226,76 @@ std::unique_ptr<ByteSource> Unpacked(std::unique_ptr<ByteSource> source, const s
   return peeked;
 }
 
+// As iconv calls it: people write "latin-1", "Latin1" and "cp1252".
+std::string SystemName(const std::string& encoding) {
+  std::string name;
+  for (const char c : encoding) {
+    if (c != '-' && c != '_' && c != ' ') {
+      name += static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+    }
+  }
+  if (name == "LATIN1" || name == "ISO88591") return "ISO-8859-1";
+  if (name == "CP1252" || name == "WINDOWS1252" || name == "ANSI") return "WINDOWS-1252";
+  if (name == "UTF8") return "UTF-8";
+  return encoding;
+}
+
+class Decoder : public ByteSource {
+ public:
+  Decoder(std::unique_ptr<ByteSource> source, const std::string& encoding)
+      : source_(std::move(source)), name_(encoding) {
+    CheckEncoding(encoding);
+    converter_ = ::iconv_open("UTF-8", SystemName(encoding).c_str());
+  }
+  ~Decoder() override { ::iconv_close(converter_); }
+  Decoder(const Decoder&) = delete;
+  Decoder& operator=(const Decoder&) = delete;
+
+  size_t Read(std::span<char> out) override {
+    while (given_ == decoded_.size() && !ended_) Decode();
+    const size_t count = std::min(out.size(), decoded_.size() - given_);
+    std::memcpy(out.data(), decoded_.data() + given_, count);
+    given_ += count;
+    return count;
+  }
+  std::int64_t position() const override { return source_->position(); }
+
+ private:
+  // The next bytes of the source; a character that they cut waits for its rest.
+  void Decode() {
+    constexpr size_t kChunkBytes = 1 << 14;
+    const size_t kept = waiting_.size();
+    waiting_.resize(kept + kChunkBytes);
+    const size_t got = source_->Read(std::span(waiting_.data() + kept, kChunkBytes));
+    waiting_.resize(kept + got);
+    ended_ = got == 0;
+    // No character of any encoding takes more than four times its bytes in UTF-8.
+    decoded_.resize(4 * waiting_.size() + 16);
+    char* in = waiting_.data();
+    char* to = decoded_.data();
+    size_t left = waiting_.size(), room = decoded_.size();
+    const size_t result = ::iconv(converter_, &in, &left, &to, &room);
+    const int reason = result == static_cast<size_t>(-1) ? errno : 0;
+    const size_t taken = waiting_.size() - left;
+    if (reason == EILSEQ || (reason == EINVAL && ended_) || reason == E2BIG) {
+      Throw(ErrorKind::kInput, "not valid {} at byte {}", name_, taken_ + taken + 1);
+    }
+    decoded_.resize(decoded_.size() - room);
+    given_ = 0;
+    taken_ += taken;
+    waiting_.erase(0, taken);
+  }
+
+  std::unique_ptr<ByteSource> source_;
+  std::string name_;
+  iconv_t converter_;
+  std::string waiting_;  // read and not decoded
+  std::string decoded_;
+  size_t given_ = 0;  // of `decoded_`
+  size_t taken_ = 0;  // bytes decoded
+  bool ended_ = false;
+};
+
 }  // namespace
 
 std::unique_ptr<ByteSource> OpenByteSource(const std::string& path,
@@ -235,6 +306,96 @@ std::unique_ptr<ByteSource> OpenByteSource(const std::string& path,
 
 std::unique_ptr<ByteSource> ByteSourceOf(std::string_view bytes, const std::string& name) {
   return Unpacked(std::make_unique<MemorySource>(bytes), name);
+}
+
+std::string_view HeadSource::Head(size_t most_bytes,
+                                  const std::function<bool(std::string_view)>& enough) {
+  constexpr size_t kChunkBytes = 4096;
+  char bytes[kChunkBytes];
+  while (head_.size() < most_bytes && !enough(head_)) {
+    const size_t got = source_->Read(std::span(bytes, std::min(kChunkBytes, most_bytes)));
+    if (got == 0) break;
+    head_.append(bytes, got);
+  }
+  return head_;
+}
+
+std::int64_t HeadSource::position() const {
+  const auto unread = static_cast<std::int64_t>(head_.size() - given_);
+  return std::max<std::int64_t>(0, source_->position() - unread);
+}
+
+size_t HeadSource::Read(std::span<char> out) {
+  if (given_ == head_.size()) return source_->Read(out);
+  const size_t count = std::min(out.size(), head_.size() - given_);
+  std::memcpy(out.data(), head_.data() + given_, count);
+  given_ += count;
+  return count;
+}
+
+void CheckEncoding(const std::string& encoding) {
+  const iconv_t converter = ::iconv_open("UTF-8", SystemName(encoding).c_str());
+  if (converter == reinterpret_cast<iconv_t>(-1)) {
+    Throw(ErrorKind::kUsage,
+          "--encoding: expected the name of an encoding, such as latin-1, windows-1252 or UTF-16; "
+          "found '{}'",
+          encoding);
+  }
+  ::iconv_close(converter);
+}
+
+std::unique_ptr<ByteSource> DecodedSource(std::unique_ptr<ByteSource> source,
+                                          const std::string& encoding) {
+  return std::make_unique<Decoder>(std::move(source), encoding);
+}
+
+CharacterReader::CharacterReader(std::unique_ptr<ByteSource> source)
+    : source_(std::move(source)), window_(1 << 16) {}
+
+bool CharacterReader::Fill() {
+  window_position_ = source_->position();
+  next_ = 0;
+  end_ = source_->Read(window_);
+  return end_ > 0;
+}
+
+std::int64_t CharacterReader::position() const {
+  const std::int64_t after = source_->position();
+  if (next_ == end_) return after;
+  const auto stored = static_cast<double>(after - window_position_);
+  return window_position_ +
+         static_cast<std::int64_t>(stored * static_cast<double>(next_) / static_cast<double>(end_));
+}
+
+bool CharacterReader::GetLine(std::string& line, size_t max_bytes, bool& too_long) {
+  bool any = false;
+  too_long = false;
+  while (next_ < end_ || Fill()) {
+    any = true;
+    const char* begin = window_.data() + next_;
+    const auto* newline = static_cast<const char*>(std::memchr(begin, '\n', end_ - next_));
+    const size_t count = newline != nullptr ? static_cast<size_t>(newline - begin) : end_ - next_;
+    if (!too_long && line.size() + count > max_bytes) {
+      too_long = true;
+      line.clear();
+    }
+    if (!too_long) line.append(begin, count);
+    next_ += count;
+    if (newline != nullptr) {
+      ++next_;
+      break;
+    }
+  }
+  return any;
+}
+
+bool LineReader::Next(std::string& line) {
+  line.clear();
+  if (!reader_.GetLine(line, max_line_bytes_, too_long_)) return false;
+  ++number_;
+  if (number_ == 1 && line.starts_with("\xEF\xBB\xBF")) line.erase(0, 3);
+  if (line.ends_with('\r')) line.pop_back();
+  return true;
 }
 
 }  // namespace banyan

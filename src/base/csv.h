@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/line_reader.h"
+#include "base/byte_source.h"
 
 namespace banyan {
 

@@ -11,7 +11,7 @@
 #include <filesystem>
 
 #include "base/error.h"
-#include "program/plural.h"
+#include "program/message_text.h"
 
 namespace banyan {
 namespace {

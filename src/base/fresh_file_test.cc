@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <iterator>
 
-#include "program/plural.h"
+#include "program/message_text.h"
 #include "support/error_message.h"
 #include "support/temp_directory.h"
 
@@ -77,12 +77,6 @@ TEST(FreshFile, PlacesThatCannotBeWrittenAreNamed) {
               AllOf(HasSubstr("--plot"), HasSubstr(inside)));
   ErrorMessage(ErrorKind::kIo, [&] { WriteFreshFile(folder.path().string(), "-o", true, "x"); });
   ErrorMessage(ErrorKind::kIo, [&] { WriteFreshFile("/dev/full", "-o", true, "x"); });
-}
-
-TEST(Plural, OneIsOne) {
-  EXPECT_EQ(Plural(0, "row"), "0 rows");
-  EXPECT_EQ(Plural(1, "row"), "1 row");
-  EXPECT_EQ(Plural(1234567, "error"), "1 234 567 errors");
 }
 
 }  // namespace

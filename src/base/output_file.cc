@@ -7,7 +7,7 @@
 #include <cstring>
 
 #include "base/error.h"
-#include "base/file_identity.h"
+#include "base/files.h"
 #ifdef BANYAN_WITH_ZLIB
 #include <zlib.h>
 #endif

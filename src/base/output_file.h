@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "base/content_hash.h"
+#include "base/hash.h"
 
 namespace banyan {
 

@@ -1,6 +1,5 @@
 #include "base/work_budget.h"
 
-#include <algorithm>
 #include <utility>
 
 namespace banyan {
@@ -41,14 +40,6 @@ void CheckBudget() {
 void ChargeBudget(size_t bytes) {
   if (thread_budget == nullptr || !thread_budget->take_room) return;
   if (!thread_budget->take_room(bytes)) throw WorkStopped(WorkStopped::Why::kRoom);
-}
-
-double BudgetSeconds() {
-  constexpr double kVeryMany = 1e9;
-  if (thread_budget == nullptr) return kVeryMany;
-  const std::chrono::duration<double> left =
-      thread_budget->deadline - std::chrono::steady_clock::now();
-  return std::min(left.count(), kVeryMany);
 }
 
 }  // namespace banyan

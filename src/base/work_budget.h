@@ -1,7 +1,6 @@
-// What a piece of work may cost: until when, how much memory, and whether anybody still wants it.
-// A budget holds for a thread as long as its BudgetScope lives. Loops over bytes from outside
-// (JSON, HTML, schemas, tokenizers) call CheckBudget now and then; without a budget it does
-// nothing.
+// What a piece of work may cost: a deadline, memory, and whether it was cancelled. A budget applies
+// to a thread while its BudgetScope lives. Loops over untrusted bytes (JSON, HTML, schemas,
+// tokenizers) call CheckBudget regularly; without a budget it does nothing.
 #pragma once
 
 #include <chrono>
@@ -15,8 +14,8 @@ namespace banyan {
 
 struct WorkBudget {
   std::chrono::steady_clock::time_point deadline = std::chrono::steady_clock::time_point::max();
-  std::function<bool()> unwanted;         // true: nobody waits for the work any more; may be empty
-  std::function<bool(size_t)> take_room;  // counts bytes; false: there is no room; may be empty
+  std::function<bool()> unwanted;         // true: cancelled; may be empty
+  std::function<bool(size_t)> take_room;  // counts bytes; false: no memory is left; may be empty
 };
 
 // Thrown by CheckBudget and ChargeBudget.
@@ -44,9 +43,7 @@ class BudgetScope {
 
 // About 50 ns where there is a budget.
 void CheckBudget();
-// Counts memory that outside bytes became.
+// Counts memory that untrusted bytes were turned into.
 void ChargeBudget(size_t bytes);
-// Seconds until the deadline; very many without one.
-double BudgetSeconds();
 
 }  // namespace banyan

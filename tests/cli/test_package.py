@@ -28,7 +28,7 @@ def run(*command, **options):
 
 
 LIBRARIES = {"libblas3", "libc6", "libedit2", "libfmt9", "libgcc-s1", "libgomp1", "liblapack3", "libpcre2-8-0", "libsqlite3-0",
-             "libstdc++6", "libutf8proc2", "libxml2", "libzstd1", "zlib1g"}
+             "libssl3", "libstdc++6", "libutf8proc2", "libxml2", "libzstd1", "zlib1g"}
 
 # The Dockerfiles install from the one list of packages, and at run time what the package depends on.
 docker, cuda = (ROOT / "Dockerfile").read_text(), (ROOT / "Dockerfile.cuda").read_text()

@@ -1,6 +1,12 @@
-#include "program/visible.h"
+#include "program/message_text.h"
 
 #include <fmt/format.h>
+
+#include <cctype>
+#include <cstddef>
+#include <cstdlib>
+
+#include "base/error.h"
 
 namespace banyan {
 namespace {
@@ -24,6 +30,43 @@ size_t CharacterLength(std::string_view text) {
 }
 
 }  // namespace
+
+std::string Plural(std::int64_t count, std::string_view noun) {
+  std::string text = std::to_string(count);
+  for (auto at = static_cast<std::ptrdiff_t>(text.size()) - 3; at > (count < 0 ? 1 : 0); at -= 3) {
+    text.insert(static_cast<size_t>(at), " ");
+  }
+  text += ' ';
+  text += noun;
+  if (count != 1) text += 's';
+  return text;
+}
+
+std::string SizeText(std::int64_t bytes) {
+  const auto value = static_cast<double>(bytes);
+  if (bytes < 1 << 10) return fmt::format("{} byte{}", bytes, bytes == 1 ? "" : "s");
+  if (bytes < 1 << 20) return fmt::format("{:.1f} KiB", value / (1 << 10));
+  if (bytes < 1 << 30) return fmt::format("{:.1f} MiB", value / (1 << 20));
+  return fmt::format("{:.2f} GiB", value / (1 << 30));
+}
+
+std::int64_t ParseBytes(const std::string& text, const std::string& option) {
+  char* end = nullptr;
+  const double number = std::strtod(text.c_str(), &end);
+  std::string unit = end;
+  for (char& c : unit) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  if (unit.size() > 1 && unit.back() == 'B') unit.pop_back();
+  if (unit.size() > 1 && unit.back() == 'I') unit.pop_back();
+  double factor = 0.0;
+  if (unit.empty() || unit == "B") factor = 1.0;
+  if (unit == "K") factor = 1024.0;
+  if (unit == "M") factor = 1024.0 * 1024.0;
+  if (unit == "G") factor = 1024.0 * 1024.0 * 1024.0;
+  if (end == text.c_str() || factor == 0.0 || !(number > 0.0) || number * factor > 1e15) {
+    Throw(ErrorKind::kUsage, "{}: expected a size such as 512M or 2G, found '{}'", option, text);
+  }
+  return static_cast<std::int64_t>(number * factor);
+}
 
 std::string Visible(std::string_view text) {
   std::string out;

@@ -1,11 +1,13 @@
-#include "base/json_row.h"
+#include "base/json.h"
 
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <string>
 #include <vector>
 
-#include "base/json_limits.h"
+#include "base/error.h"
+#include "base/json_text.h"
 #include "base/work_budget.h"
 #include "support/error_message.h"
 
@@ -13,6 +15,18 @@ namespace banyan {
 namespace {
 
 using testing_support::ErrorMessage;
+
+TEST(Json, DepthAndSyntaxAreErrors) {
+  EXPECT_EQ(ParseJson("{\"a\":[1]}", "x")["a"][0], 1);
+  EXPECT_THROW(ParseJson("{\"a\":", "x"), Error);
+  EXPECT_THROW(ParseJson(std::string(100000, '['), "x"), Error);
+  try {
+    ParseJson("{bad", "file line 3");
+    FAIL();
+  } catch (const Error& e) {
+    EXPECT_NE(std::string(e.what()).find("file line 3"), std::string::npos);
+  }
+}
 
 TEST(JsonRow, NumbersAreWrittenAsTheyWereRead) {
   for (const char* text :
@@ -211,4 +225,5 @@ TEST(JsonRow, DepthIsLimited) {
 }
 
 }  // namespace
+
 }  // namespace banyan

@@ -1,4 +1,4 @@
-#include "base/quantiles.h"
+#include "base/timing.h"
 
 #include <gtest/gtest.h>
 
@@ -46,4 +46,5 @@ TEST(Quantiles, WithinFivePercentOfSorting) {
 }
 
 }  // namespace
+
 }  // namespace banyan

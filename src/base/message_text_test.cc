@@ -1,4 +1,4 @@
-#include "program/visible.h"
+#include "program/message_text.h"
 
 #include <gtest/gtest.h>
 
@@ -6,6 +6,12 @@
 
 namespace banyan {
 namespace {
+
+TEST(Plural, OneIsOne) {
+  EXPECT_EQ(Plural(0, "row"), "0 rows");
+  EXPECT_EQ(Plural(1, "row"), "1 row");
+  EXPECT_EQ(Plural(1234567, "error"), "1 234 567 errors");
+}
 
 TEST(Visible, ShowsWhatATerminalWouldObey) {
   EXPECT_EQ(Visible("plain\ttext\n"), "plain\ttext\n");
@@ -38,4 +44,5 @@ TEST(Visible, RandomBytesHaveNoControlCharacterLeft) {
 }
 
 }  // namespace
+
 }  // namespace banyan
