@@ -22,7 +22,7 @@ WIDEST = 120
 INTERFACES = {"Kernels", "CpuKernels", "CudaKernels", "ReferenceKernels"}
 SOURCES = {".cc", ".h", ".cu", ".cuh", ".inc"}
 # Pages that a program writes (`banyan help --reference`) or that are data.
-WRITTEN = {"docs/options.md", "docs/python-options.md"}
+WRITTEN = {"docs/options.md"}
 
 
 def tracked(root: pathlib.Path):

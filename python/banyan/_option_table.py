@@ -1,6 +1,6 @@
 """The options of ask, extract and rag: name, default and what each means, in groups. The rows are those of the table
-that all doors share (`_option_rows`). Docstrings, docs/python-options.md, defaults and the refusal of unknown names come
-from here; types are in `_options`."""
+that all doors share (`_option_rows`). Docstrings, defaults and the refusal of unknown names come from
+here; types are in `_options`."""
 from __future__ import annotations
 
 import dataclasses
@@ -104,27 +104,11 @@ def job_names(task: str) -> set[str]:
     return {option.name for group in ("Input", "Output") for option in TASKS[task][group]}
 
 
-def option_tables(task: str, heading: str = "", indent: str = "    ") -> str:
-    """A table for every group: for docstrings and for the page of options."""
+def option_tables(task: str) -> str:
+    """A table for every group, for docstrings."""
     lines: list[str] = []
     for name, group in TASKS[task].items():
-        lines += [f"{heading}{name}{'' if heading else ':'}", "", "| option | default | |", "|---|---|---|"]
+        lines += [f"{name}:", "", "| option | default | |", "|---|---|---|"]
         lines += [f"| `{one.name}` | `{one.default!r}` | {one.text} |" for one in group]
         lines.append("")
-    return "\n".join(f"{indent}{line}" if line else "" for line in lines).rstrip() + "\n"
-
-
-def page() -> str:
-    """docs/python-options.md."""
-    parts = ["# Options of the Python package\n",
-             "The options of `banyan.ask`, `extract` and `rag`. Give them as keywords, or together in `options=`",
-             "(`banyan.AskOptions`, `ExtractOptions`, `RagOptions`, which type checkers know). Names are those of the command",
-             "line, with underscores. Other names that are understood: `max_tokens` and `max_new_tokens` for `max_new`, `field`",
-             "for `fields`, and in `fields` both `context` and `text` for the document. The page is written by",
-             "`python3 -m banyan._option_table`; a test compares it with the package.\n"]
-    parts += [f"## {task}\n\n{option_tables(task, '### ', '')}" for task in TASKS]
-    return "\n".join(parts)
-
-
-if __name__ == "__main__":
-    print(page(), end="")
+    return "\n".join(f"    {line}" if line else "" for line in lines).rstrip() + "\n"

@@ -112,11 +112,6 @@ class Options(PackageTest):
                 self.assertIn(f"| `{name}` | `{option.default!r}` |", call.__doc__)
                 self.assertGreater(len(option.text), 5)
 
-    def test_the_page_of_options_is_that_of_the_table(self):
-        page = (ROOT / "docs" / "python-options.md").read_text()
-        for call in TYPES:
-            self.assertIn(option_tables(call.__name__, "### ", "").strip(), page, "python3 -m banyan._option_table writes it")
-
 
 class Names(PackageTest):
     def test_names_in_the_types_are_those_that_the_library_takes(self):
