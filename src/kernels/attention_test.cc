@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "kernels/attention_fixture.h"
-#include "kernels/spread.h"
+#include "kernels/hadamard.h"
 
 namespace banyan::optest {
 namespace {
@@ -48,7 +48,7 @@ class AttentionTest : public OperationTest {
       const auto dim = static_cast<size_t>(setup.head_dim);
       std::vector<float>& heads = found.qkv.values;
       for (size_t at = 0; at < heads.size(); at += dim)
-        SpreadHead(std::span(heads).subspan(at, dim));
+        HadamardHead(std::span(heads).subspan(at, dim));
     }
     const double largest = MaxAbs(wanted.values);
     const double norm_chain = setup.norm == QkNorm::kNone ? 0.0 : setup.columns() * kEps32;
@@ -136,7 +136,7 @@ TEST_P(AttentionTest, ARowThatSeesOneKeyGetsItsValue) {
     // Rounded values; activations may be rounded when they are fed and when they leave. Codes of 8
     // bits are those of the spread head: half a step of each at most, all in one value at worst.
     std::vector<float> spread(value.begin(), value.end());
-    SpreadHead(spread);
+    HadamardHead(spread);
     const double kept =
         GetParam().kv_type == KvType::kQ8 ? std::sqrt(32.0) * MaxAbs(spread) : MaxAbs(value);
     const double tolerance = kept * KvEps(GetParam().kv_type) * 1.001 +

@@ -77,17 +77,6 @@ const char* PanelScoresName(PanelScores scores) {
   return scores == PanelScores::kRaw ? "raw" : "normalised";
 }
 
-AbstentionScope ParseAbstentionScope(const std::string& name) {
-  for (const auto scope : {AbstentionScope::kAnswer, AbstentionScope::kFirstToken}) {
-    if (name == AbstentionScopeName(scope)) return scope;
-  }
-  Throw(ErrorKind::kUsage, "'{}' is no scope of abstention: expected first or answer", name);
-}
-
-const char* AbstentionScopeName(AbstentionScope scope) {
-  return scope == AbstentionScope::kAnswer ? "answer" : "first";
-}
-
 const char* FusionRuleName(FusionRule rule) {
   if (rule == FusionRule::kMixture) return "mixture";
   return rule == FusionRule::kProduct ? "product" : "max";

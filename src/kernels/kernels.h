@@ -53,7 +53,7 @@ struct KernelOptions {
   int threads = 0;    // 0: as many as the process may use
   bool fast = false;  // rows need not be independent, where that saves time
   WeightResidency weights = WeightResidency::kAuto;
-  // When mixed: products of matrices that ForProducts gave in 8 bits (eight_bits.h), weights with a
+  // When mixed: products of matrices that ForProducts gave in 8 bits (int8.h), weights with a
   // scale per output, activations with one per row.
   bool eight_bit_products = false;
 };

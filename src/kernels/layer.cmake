@@ -47,8 +47,8 @@ if(BANYAN_UNITY)
     list(TRANSFORM ARGN APPEND .cc)
     set_source_files_properties(${ARGN} PROPERTIES UNITY_GROUP ${group})
   endfunction()
-  banyan_group_kernels(cpu cpu/coded_rows cpu/cpu_choices cpu/cpu_experts cpu/cpu_kernels cpu/cpu_path cpu/cpu_rows
-    cpu/kv_pages cpu/machine_rates cpu/packed_matrix cpu/product_tiles cpu/read_rate cpu/selection)
+  banyan_group_kernels(cpu cpu/cpu_kernels cpu/cpu_path cpu/expert_mixer cpu/kv_pages cpu/machine_rates
+    cpu/packed_matrix cpu/product_tiles cpu/token_chooser)
   banyan_group_kernels(reference reference/reference_attention reference/reference_experts
     reference/reference_kernels reference/reference_memory reference/reference_network)
   banyan_group_kernels(shared built_in_costs devices experts fusion host_panels kernels low_rank page_form probe_costs
@@ -92,7 +92,7 @@ if(BANYAN_WITH_CUDA)
   # The tests that look behind Kernels.
   list(TRANSFORM CUDAToolkit_INCLUDE_DIRS PREPEND "-isystem" OUTPUT_VARIABLE cuda_headers)
   set_source_files_properties(${cuda}/products/product_trial_test.cc ${cuda}/products/decisions_test.cc
-    ${cuda}/products/coded_test.cc PROPERTIES COMPILE_OPTIONS "${cuda_headers}")
+    ${cuda}/products/int8_test.cc PROPERTIES COMPILE_OPTIONS "${cuda_headers}")
 else()
   set(cuda_products ${CMAKE_SOURCE_DIR}/src/kernels/cuda/products)
   set_source_files_properties(${cuda_products}/product_trial_test.cc ${cuda_products}/decisions_test.cc

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "kernels/spread.h"
+#include "kernels/hadamard.h"
 #include "tensor/float16.h"
 
 namespace banyan {
@@ -65,7 +65,7 @@ void ReadHalf(const PageForm& form, const std::byte* head, int token, bool value
         value ? PageForm::ValueIndex(token, d) : PageForm::KeyIndex(token, d);
     out[static_cast<size_t>(d)] = Element(form.type, base, index, scale);
   }
-  if (form.type == KvType::kQ8) SpreadHead(out);
+  if (form.type == KvType::kQ8) HadamardHead(out);
 }
 
 // Spreads `in` where the form has codes.
@@ -73,7 +73,7 @@ void WriteHalf(const PageForm& form, std::byte* head, int token, bool value, std
   std::byte* base = head + (value ? form.value_offset() : 0);
   float scale = 1.0f;
   if (form.type == KvType::kQ8) {
-    SpreadHead(in);
+    HadamardHead(in);
     float largest = 0.0f;
     for (const float x : in) largest = std::isfinite(x) ? std::max(largest, std::fabs(x)) : NAN;
     scale = largest / 127.0f;

@@ -25,14 +25,14 @@ struct AttentionCall {
   const float* sinks = nullptr;  // [heads], or null; see AttentionShape
 };
 
-// Memory that lives from call to call, so that a step allocates nothing once it has grown. It grows
-// for all threads before they start: it does not matter which of them have worked before.
+// Memory kept from call to call, so that a step allocates nothing once it has grown. It grows for
+// all threads before they start, as any thread may take any item.
 class AttentionScratch {
  public:
   struct alignas(128) Worker {
     std::vector<float> query;             // [rows, head_dim], scaled
     std::vector<float> scores;            // [rows, kCutKeys]
-    std::vector<SoftmaxRows::Keys> seen;  // [rows] keys of the cut at hand
+    std::vector<SoftmaxRows::Keys> seen;  // [rows] keys of the current cut
     std::vector<float> keys;              // [cut pages, head_dim, 16]
     std::vector<float> values;            // [padded_dim / 16, kCutKeys, 16]
     std::vector<float> product;           // [rows] partials of one cut
@@ -42,8 +42,8 @@ class AttentionScratch {
   std::vector<float> sinks;  // [heads] partials of no values; empty without sinks
 
   void Reserve(const AttentionCall& call, int threads);
-  // Partials [kv heads, partials, heads per kv head]: those of an item's readers for a kv head
-  // stand one after the other. Threads that write neighbours do not wait for one another.
+  // Partials [kv heads, partials, heads per kv head]: those of an item's readers for a kv head are
+  // contiguous, each in cache lines of its own.
   float* Partial(int kv_head, std::int64_t partial, int head) const {
     return partials_ + ((kv_head * count_ + partial) * heads_ + head) * stride_;
   }

@@ -1,14 +1,76 @@
 #include "kernels/cpu/cpu_kernels.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
+#include <cstring>
 
 #include "base/error.h"
-#include "kernels/cpu/cpu_backend.h"
 #include "kernels/cpu/kv_pages.h"
 #include "kernels/cpu/machine_rates.h"
+#include "kernels/hadamard.h"
+#include "kernels/host_choices.h"
 
 namespace banyan {
+namespace {
+
+// Rows that a thread takes at least: a few microseconds of work.
+std::int64_t RowsTogether(std::int64_t columns) {
+  return 1 + 8192 / std::max<std::int64_t>(columns, 1);
+}
+// The same for operations that take longer for a value.
+std::int64_t FewRowsTogether(std::int64_t columns) { return 1 + RowsTogether(columns) / 4; }
+
+const PackedMatrix& Packed(const Matrix& matrix) {
+  return static_cast<const PackedMatrix&>(matrix);
+}
+
+// What a rope does to a step's rows.
+struct TurnedRows {
+  size_t pairs = 0;                 // rotary_dim / 2
+  std::vector<float> cosine, sine;  // [rows, pairs]
+  std::vector<float> query_factor;  // [rows], or empty: 1
+};
+
+class CpuStep : public StepInputs {
+ public:
+  Batch batch;
+  AttentionPlan plan;
+  std::vector<TurnedRows> ropes;  // of SetRopes
+  std::vector<VariantRun> runs, logit_runs;
+};
+const CpuStep& Cpu(const StepInputs& step) { return static_cast<const CpuStep&>(step); }
+
+void Turn(const Batch& batch, const RopeTable& rope, ThreadPool& pool, TurnedRows& turned) {
+  const size_t pairs = rope.inverse_frequency.size();
+  turned.pairs = pairs;
+  turned.cosine.resize(pairs * batch.tokens.size());
+  turned.sine.resize(pairs * batch.tokens.size());
+  turned.query_factor.resize(rope.query_interval > 0 ? batch.tokens.size() : 0);
+  pool.ForEach(batch.rows(), FewRowsTogether(64 * static_cast<std::int64_t>(pairs)),
+               [&](std::int64_t row, int) {
+                 const std::int32_t at_position = batch.positions[static_cast<size_t>(row)];
+                 const float position = static_cast<float>(at_position);
+                 for (size_t i = 0; i < pairs; ++i) {
+                   const double angle = position * rope.inverse_frequency[i];
+                   const size_t at = static_cast<size_t>(row) * pairs + i;
+                   turned.cosine[at] = static_cast<float>(std::cos(angle)) * rope.scale;
+                   turned.sine[at] = static_cast<float>(std::sin(angle)) * rope.scale;
+                 }
+                 if (!turned.query_factor.empty()) {
+                   turned.query_factor[static_cast<size_t>(row)] = QueryFactor(rope, at_position);
+                 }
+               });
+}
+
+// Rows of logits that exist at once when they are only chosen from: as many as fill the loops of
+// products (machine_rates.cc measures with as many). More would be read back from memory.
+constexpr std::int64_t kLogitRows = 48;
+
+}  // namespace
+
+// --- Memory and loading
+// ------------------------------------------------------------------------------
 
 std::string CpuKernels::name() const {
   return fmt::format("cpu ({}, {} thread{})", path_.name, pool_.size(),
@@ -16,7 +78,7 @@ std::string CpuKernels::name() const {
 }
 
 MachineRates CpuKernels::MeasureRates() {
-  return MeasureCpuRates(path_, has_codes_, LoadedBytes(), pool_);
+  return MeasureCpuRates(path_, quantized_, LoadedBytes(), pool_);
 }
 
 Tensor CpuKernels::NewTensor(std::int64_t rows, std::int64_t columns) {
@@ -58,7 +120,7 @@ std::shared_ptr<const Matrix> CpuKernels::LoadMatrix(std::span<const HostTensor*
       parts, row_order,
       {options_.precision == Precision::kMixed, path_.integer.interleave, path_.integer.bias},
       pool_);
-  has_codes_ = has_codes_ || matrix->has_codes();
+  quantized_ = quantized_ || matrix->quantized();
   std::erase_if(loaded_, [](const auto& loaded) { return loaded.expired(); });
   loaded_.push_back(matrix);
   return matrix;
@@ -128,6 +190,248 @@ std::vector<std::span<const std::byte>> CpuKernels::LoadedBytes() const {
     }
   }
   return bytes;
+}
+
+// --- A step through the network
+// ----------------------------------------------------------------------
+
+void CpuKernels::Upload(const Batch& batch, const AttentionPlan& plan,
+                        const PendingChoices* earlier, std::unique_ptr<StepInputs>& inputs) {
+  if (inputs == nullptr) inputs = std::make_unique<CpuStep>();
+  auto* step = static_cast<CpuStep*>(inputs.get());
+  step->rows = batch.rows();
+  step->logit_rows = static_cast<int>(batch.logit_rows.size());
+  step->batch = batch;
+  HostChoices::Resolve(earlier, step->batch.tokens);
+  step->plan = plan;
+  SetVariants(batch, *step);
+  if (step->adapted) {
+    step->runs = RunsOfVariants(batch, StepRows::kAll);
+    step->logit_runs = RunsOfVariants(batch, StepRows::kLogits);
+  }
+  step->ropes.resize(ropes_.size());
+  for (size_t i = 0; i < ropes_.size(); ++i) Turn(batch, ropes_[i], pool_, step->ropes[i]);
+}
+
+void CpuKernels::Embed(const StepInputs& step, const Matrix& table, Tensor& out) {
+  pool_.ForEach(step.rows, FewRowsTogether(out.columns), [&](std::int64_t row, int) {
+    UnpackRow(Packed(table), Cpu(step).batch.tokens[static_cast<size_t>(row)], Row(out, row));
+  });
+}
+
+void CpuKernels::RmsNorm(const Tensor& x, const Vector& weight, float eps, Tensor& out) {
+  pool_.ForEach(x.rows, RowsTogether(x.columns), [&](std::int64_t row, int) {
+    vector_.rms_norm(Row(x, row), Values(weight), static_cast<int>(x.columns), eps, Row(out, row));
+  });
+}
+
+void CpuKernels::LayerNorm(const Tensor& x, const Vector& weight, const Vector& bias, float eps,
+                           Tensor& out) {
+  pool_.ForEach(x.rows, RowsTogether(x.columns), [&](std::int64_t row, int) {
+    vector_.layer_norm(Row(x, row), Values(weight), Values(bias), static_cast<int>(x.columns), eps,
+                       Row(out, row));
+  });
+}
+
+void CpuKernels::Clear(Tensor& x) {
+  std::memset(Data(x), 0, static_cast<size_t>(x.rows * Stride(x.columns)) * sizeof(float));
+}
+
+void CpuKernels::Add(const Tensor& delta, Tensor& x) {
+  pool_.ForEach(x.rows, RowsTogether(x.columns), [&](std::int64_t row, int) {
+    vector_.add(Row(delta, row), x.columns, Row(x, row));
+  });
+}
+
+void CpuKernels::Scale(float factor, Tensor& x) {
+  pool_.ForEach(x.rows, RowsTogether(x.columns), [&](std::int64_t row, int) {
+    for (float* value = Row(x, row); value != Row(x, row) + x.columns; ++value) *value *= factor;
+  });
+}
+
+void CpuKernels::MatMul(const Tensor& x, const Matrix& w, const Vector* bias, Tensor& out) {
+  BANYAN_CHECK(out.columns == w.rows);
+  Multiply(Packed(w), ProductOf(x, w, bias, out), products_);
+}
+
+void CpuKernels::MatMulAdd(const Tensor& a, const Matrix& w, const Vector* bias, Tensor&,
+                           Tensor& x) {
+  BANYAN_CHECK(x.columns == w.rows);
+  MultiplyAndAdd(Packed(w), ProductOf(a, w, bias, x), products_);
+}
+
+void CpuKernels::MatMulGlu(const Tensor& x, const GatedProduct& product, Tensor& scratch,
+                           Tensor& out) {
+  const Matrix& w = product.w;
+  if (w.rows % (2 * kPanelWidth) != 0) return Kernels::MatMulGlu(x, product, scratch, out);
+  BANYAN_CHECK(2 * out.columns == w.rows);
+  MultiplyGated(Packed(w), ProductOf(x, w, product.bias, out), LoopOf(product.gate), products_);
+}
+
+void CpuKernels::AddLowRank(const LowRankCall& call, const Tensor& x, Tensor& out) {
+  BANYAN_CHECK(x.columns == call.table.columns && out.columns == call.table.rows);
+  const CpuStep& step = Cpu(call.step);
+  const auto& table = static_cast<const FactorTable&>(call.table);
+  for (const VariantRun& run : call.rows == StepRows::kAll ? step.runs : step.logit_runs) {
+    for (const LowRankFactors& factors : table.Of(run.variant)) {
+      AddFactors(factors, run, x, call.scratch, out);
+    }
+  }
+}
+
+void CpuKernels::RotateAndStore(const StepInputs& step, int layer, const AttentionShape& shape,
+                                const QkNormWeights& norm, Tensor& qkv, KvMemory& kv) {
+  auto& pages = static_cast<KvPages&>(kv);
+  const CpuStep& cpu = Cpu(step);
+  const int dim = shape.head_dim;
+  const TurnedRows* rope =
+      shape.rope == kNoRope ? nullptr : &cpu.ropes.at(static_cast<size_t>(shape.rope));
+  BANYAN_CHECK(rope == nullptr || 2 * rope->pairs <= static_cast<size_t>(dim));
+  pool_.ForEach(step.rows, FewRowsTogether(qkv.columns), [&](std::int64_t row, int) {
+    float* query = Row(qkv, row);
+    float* key = query + static_cast<std::int64_t>(shape.heads) * dim;
+    float* value = key + static_cast<std::int64_t>(shape.kv_heads) * dim;
+    if (norm.query != nullptr) {
+      NormHeads(query, Values(*norm.query), shape.heads, dim, norm);
+      NormHeads(key, Values(*norm.key), shape.kv_heads, dim, norm);
+    }
+    if (rope != nullptr) {
+      const float* cosine = rope->cosine.data() + static_cast<size_t>(row) * rope->pairs;
+      const float* sine = rope->sine.data() + static_cast<size_t>(row) * rope->pairs;
+      const int half = static_cast<int>(rope->pairs);
+      for (float* head = query; head != value; head += dim) {
+        vector_.rotate(cosine, sine, half, head);
+      }
+      if (!rope->query_factor.empty()) {
+        const float factor = rope->query_factor[static_cast<size_t>(row)];
+        for (float* q = query; q != key; ++q) *q *= factor;
+      }
+    }
+    if (pages.hadamard()) {
+      float* end = value + static_cast<std::int64_t>(shape.kv_heads) * dim;
+      for (float* head = query; head != end; head += dim) {
+        HadamardHead({head, static_cast<size_t>(dim)});
+      }
+    }
+    for (int head = 0; head < shape.kv_heads; ++head) {
+      pages.Store(vector_, layer, head, cpu.batch.slots[static_cast<size_t>(row)], key + head * dim,
+                  value + head * dim);
+    }
+  });
+}
+
+void CpuKernels::Attend(const StepInputs& step, int layer, const AttentionShape& shape,
+                        const Tensor& qkv, const KvMemory& kv, Tensor& out) {
+  const CpuStep& cpu = Cpu(step);
+  const AttentionCall call{cpu.plan,
+                           cpu.batch.positions,
+                           layer,
+                           shape,
+                           Data(qkv),
+                           Stride(qkv.columns),
+                           static_cast<const KvPages&>(kv),
+                           Data(out),
+                           Stride(out.columns),
+                           shape.sinks == nullptr ? nullptr : Values(*shape.sinks)};
+  AttendOnCpu(call, vector_, pool_, attention_);
+}
+
+void CpuKernels::Glu(Gate gate, const Tensor& x, Tensor& out) {
+  const GluLoop glu = LoopOf(gate);
+  pool_.ForEach(out.rows, RowsTogether(x.columns), [&](std::int64_t row, int) {
+    glu(Row(x, row), Row(x, row) + out.columns, out.columns, Row(out, row));
+  });
+}
+
+void CpuKernels::Activate(Activation f, Tensor& x) {
+  pool_.ForEach(x.rows, FewRowsTogether(x.columns), [&](std::int64_t row, int) {
+    float* values = Row(x, row);
+    if (f == Activation::kGelu) return vector_.gelu(x.columns, values);
+    for (std::int64_t i = 0; i < x.columns; ++i) values[i] = std::tanh(values[i]);
+  });
+}
+
+void CpuKernels::GatherLogitRows(const StepInputs& step, const Tensor& x, Tensor& out) {
+  const std::vector<std::int32_t>& rows = Cpu(step).batch.logit_rows;
+  pool_.ForEach(static_cast<std::int64_t>(rows.size()), RowsTogether(x.columns),
+                [&](std::int64_t i, int) {
+                  std::memcpy(Row(out, i), Row(x, rows[static_cast<size_t>(i)]),
+                              static_cast<size_t>(x.columns) * sizeof(float));
+                });
+}
+
+ProductRows CpuKernels::ProductOf(const Tensor& x, const Matrix& w, const Vector* bias,
+                                  Tensor& out) {
+  BANYAN_CHECK(x.columns == w.columns && x.rows == out.rows);
+  ProductRows rows;
+  rows.x = Data(x);
+  rows.x_stride = Stride(x.columns);
+  rows.rows = static_cast<int>(x.rows);
+  rows.bias = bias == nullptr ? nullptr : Values(*bias);
+  rows.out = Data(out);
+  rows.out_stride = Stride(out.columns);
+  return rows;
+}
+
+void CpuKernels::AddFactors(const LowRankFactors& factors, const VariantRun& run, const Tensor& x,
+                            const Tensor& inner, Tensor& out) {
+  const std::int64_t rank = factors.a->rows;
+  BANYAN_CHECK(rank <= inner.columns && run.end <= x.rows);
+  ProductRows product;
+  product.rows = static_cast<int>(run.end - run.begin);
+  product.x = Row(x, run.begin);
+  product.x_stride = Stride(x.columns);
+  product.out = Data(inner);
+  product.out_stride = Stride(inner.columns);
+  Multiply(Packed(*factors.a), product, products_);
+  for (int row = 0; row < product.rows; ++row) {
+    float* values = Row(inner, row);
+    for (std::int64_t k = 0; k < rank; ++k) values[k] *= factors.scale;
+  }
+  product.x = Data(inner);
+  product.x_stride = Stride(inner.columns);
+  product.out = Row(out, run.begin) + factors.first_row;
+  product.out_stride = Stride(out.columns);
+  MultiplyAndAdd(Packed(*factors.b), product, products_);
+}
+
+void CpuKernels::NormHeads(float* values, const float* weight, int heads, int dim,
+                           const QkNormWeights& norm) const {
+  if (norm.whole) return vector_.rms_norm(values, weight, heads * dim, norm.eps, values);
+  for (int head = 0; head < heads; ++head) {
+    vector_.rms_norm(values + head * dim, weight, dim, norm.eps, values + head * dim);
+  }
+}
+
+// In parts of equally many rows that share memory: the logits of 256 streams would be as large as
+// half of a small model.
+void CpuKernels::MatMulChoose(const Tensor& x, const Matrix& w, Tensor& logits,
+                              std::span<const SamplingRow> requests,
+                              std::unique_ptr<PendingChoices>& pending) {
+  const std::span<TokenChoice> choices = HostChoices::RoomFor(requests.size(), pending);
+  const std::int64_t parts = (x.rows + kLogitRows - 1) / kLogitRows;
+  size_t chosen = 0;
+  for (std::int64_t part = 0; part < parts; ++part) {
+    const std::int64_t begin = part * x.rows / parts, end = (part + 1) * x.rows / parts;
+    Tensor some = logits.Prefix(end - begin);
+    const Tensor from{std::shared_ptr<void>(x.memory, Row(x, begin)), end - begin, x.columns};
+    MatMul(from, w, nullptr, some);
+    part_requests_.clear();
+    for (const SamplingRow& request : requests) {
+      if (request.row < begin || request.row >= end) continue;
+      part_requests_.push_back(request);
+      part_requests_.back().row -= static_cast<std::int32_t>(begin);
+    }
+    part_choices_.resize(part_requests_.size());
+    SelectTokens(some, part_requests_, part_choices_);
+    size_t next = 0;
+    for (size_t i = 0; i < requests.size(); ++i) {
+      if (requests[i].row < begin || requests[i].row >= end) continue;
+      choices[i] = std::move(part_choices_[next++]);
+    }
+    chosen += next;
+  }
+  BANYAN_CHECK(chosen == requests.size());  // each names a row
 }
 
 std::unique_ptr<Kernels> MakeCpuKernels(const KernelOptions& options) {

@@ -5,19 +5,19 @@
 #include <cstring>
 #include <limits>
 
-#include "kernels/cpu/code_panels.h"
 #include "kernels/cpu/cpu_path_fixture.h"
+#include "kernels/cpu/packed_matrix.h"
 
 namespace banyan {
 namespace {
 
-// Codes [rows, columns], the rest [rows, blocks]; with a path's groups of rows as CodedRows says.
-struct Coded {
+// Codes [rows, columns], the rest [rows, blocks]; with a path's groups of rows as Int8Rows says.
+struct Int8Groups {
   std::vector<std::int8_t> codes;
   std::vector<float> scales, sums[3];
   std::vector<std::int32_t> starts[3];
 
-  explicit Coded(int blocks) {
+  explicit Int8Groups(int blocks) {
     const auto count = static_cast<size_t>(blocks);
     codes.resize(count * kBlockColumns);
     scales.resize(count);
@@ -26,16 +26,16 @@ struct Coded {
       starts[i].resize(count);
     }
   }
-  CodedBlocks From(int block) {
-    CodedBlocks from{&codes[block * kBlockColumns], &scales[block], {}, {}};
+  Int8Blocks From(int block) {
+    Int8Blocks from{&codes[block * kBlockColumns], &scales[block], {}, {}};
     for (int i = 0; i < 3; ++i) {
       from.sums[i] = &sums[i][block];
       from.starts[i] = &starts[i][block];
     }
     return from;
   }
-  CodedRows rows() const {
-    CodedRows rows{codes.data(), scales.data(), {}, {}};
+  Int8Rows rows() const {
+    Int8Rows rows{codes.data(), scales.data(), {}, {}};
     for (int i = 0; i < 3; ++i) {
       rows.sums[i] = sums[i].data();
       rows.starts[i] = starts[i].data();
@@ -45,21 +45,21 @@ struct Coded {
 };
 
 // By groups of one row, whose blocks follow one another.
-Coded CodeRows(const VectorKernels& vector, const std::vector<float>& x, int rows, int columns,
-               int start_unit = 1) {
+Int8Groups QuantizeRows(const VectorKernels& vector, const std::vector<float>& x, int rows,
+                        int columns, int start_unit = 1) {
   const int blocks = columns / kBlockColumns;
-  Coded coded(rows * blocks);
+  Int8Groups quantized(rows * blocks);
   for (int r = 0; r < rows; ++r) {
-    vector.code_rows(x.data() + r * columns, columns, 1, blocks, start_unit,
-                     coded.From(r * blocks));
+    vector.quantize_rows(x.data() + r * columns, columns, 1, blocks, start_unit,
+                         quantized.From(r * blocks));
   }
-  return coded;
+  return quantized;
 }
 
 // The rows again, in a path's groups.
-Coded InGroups(const CpuPath& path, const Coded& x, int rows, int columns) {
+Int8Groups InGroups(const CpuPath& path, const Int8Groups& x, int rows, int columns) {
   const int blocks = columns / kBlockColumns, together = path.integer.rows_together;
-  Coded groups(rows * blocks);
+  Int8Groups groups(rows * blocks);
   for (int r = 0; r < rows; ++r) {
     const int first = r / together * together, count = std::min(together, rows - first);
     for (int block = 0; block < blocks; ++block) {
@@ -76,10 +76,10 @@ Coded InGroups(const CpuPath& path, const Coded& x, int rows, int columns) {
 }
 
 // Weights as codes [outputs, columns], whatever the layout of a path.
-struct CodedWeights {
+struct QuantizedWeights {
   int outputs = 0, columns = 0, group = 32;
   bool nibbles = false, has_minima = false;
-  const CodeBook* book = nullptr;
+  const Codebook* book = nullptr;
   std::vector<std::int8_t> codes;
   std::vector<float> scales, minima;  // [outputs, columns / group]
 
@@ -87,8 +87,8 @@ struct CodedWeights {
   int offset() const { return nibbles && !has_minima ? kNibbleOffset : 0; }
 };
 
-CodedWeights RandomWeights(int outputs, int columns, int group, bool nibbles, bool has_minima) {
-  CodedWeights w;
+QuantizedWeights RandomWeights(int outputs, int columns, int group, bool nibbles, bool has_minima) {
+  QuantizedWeights w;
   w.outputs = outputs;
   w.columns = columns;
   w.group = group;
@@ -107,21 +107,22 @@ CodedWeights RandomWeights(int outputs, int columns, int group, bool nibbles, bo
   return w;
 }
 
-const CodeBook& SomeBook() {
-  static const CodeBook book(std::vector<std::int8_t>{-128, -104, -83, -65, -49, -35, -22, 0, 1, 13,
+const Codebook& SomeBook() {
+  static const Codebook book(std::vector<std::int8_t>{-128, -104, -83, -65, -49, -35, -22, 0, 1, 13,
                                                       25, 38, 53, 69, 89, 127});
   return book;
 }
 
 // Codes of a book instead.
-CodedWeights NamedWeights(int outputs, int columns, int group) {
-  CodedWeights w = RandomWeights(outputs, columns, group, /*nibbles=*/true, /*has_minima=*/false);
+QuantizedWeights NamedWeights(int outputs, int columns, int group) {
+  QuantizedWeights w =
+      RandomWeights(outputs, columns, group, /*nibbles=*/true, /*has_minima=*/false);
   w.book = &SomeBook();
   for (std::int8_t& code : w.codes) code = w.book->values[static_cast<size_t>(code + 8)];
   return w;
 }
 
-std::vector<float> Defined(const CodedWeights& w, const Coded& x, int rows) {
+std::vector<float> Defined(const QuantizedWeights& w, const Int8Groups& x, int rows) {
   std::vector<float> out(static_cast<size_t>(rows * w.outputs));
   for (int r = 0; r < rows; ++r) {
     for (int n = 0; n < w.outputs; ++n) {
@@ -144,10 +145,10 @@ std::vector<float> Defined(const CodedWeights& w, const Coded& x, int rows) {
 }
 
 // Added to `start`, where there is one.
-std::vector<float> Computed(const CpuPath& path, const CodedWeights& w, const Coded& x, int rows,
-                            const std::vector<float>* start = nullptr) {
-  const CodeLayout layout{path.integer.interleave, w.nibbles,
-                          w.nibbles ? w.offset() : path.integer.bias, w.book};
+std::vector<float> Computed(const CpuPath& path, const QuantizedWeights& w, const Int8Groups& x,
+                            int rows, const std::vector<float>* start = nullptr) {
+  const QuantizedLayout layout{path.integer.interleave, w.nibbles,
+                               w.nibbles ? w.offset() : path.integer.bias, w.book};
   const std::int64_t bytes = layout.PanelBytes(w.columns);
   const int panels = w.outputs / kPanelWidth;
   std::vector<std::uint8_t> packed(static_cast<size_t>(bytes * panels));
@@ -167,7 +168,7 @@ std::vector<float> Computed(const CpuPath& path, const CodedWeights& w, const Co
   std::vector<float> out(static_cast<size_t>(rows * w.outputs),
                          std::numeric_limits<float>::quiet_NaN());
   if (start != nullptr) out = *start;
-  const Coded groups = InGroups(path, x, rows, w.columns);
+  const Int8Groups groups = InGroups(path, x, rows, w.columns);
   IntegerProduct product;
   product.x = groups.rows();
   product.rows = rows;
@@ -190,12 +191,12 @@ std::vector<float> Computed(const CpuPath& path, const CodedWeights& w, const Co
   return out;
 }
 
-TEST(CodeLayout, GivesBackWhatWasPut) {
+TEST(QuantizedLayout, GivesBackWhatWasPut) {
   for (const int interleave : {4, 8}) {
-    for (const CodeLayout& layout :
-         {CodeLayout{interleave, false, 0}, CodeLayout{interleave, false, 128},
-          CodeLayout{interleave, true, kNibbleOffset},
-          CodeLayout{interleave, true, 0, &SomeBook()}}) {
+    for (const QuantizedLayout& layout :
+         {QuantizedLayout{interleave, false, 0}, CodeLayout{interleave, false, 128},
+          QuantizedLayout{interleave, true, kNibbleOffset},
+          QuantizedLayout{interleave, true, 0, &SomeBook()}}) {
       Numbers numbers(3);
       std::vector<std::uint8_t> panel(static_cast<size_t>(layout.PanelBytes(2 * kBlockColumns)));
       std::vector<std::int8_t> put(16 * 2 * kBlockColumns), got(put.size());
@@ -224,11 +225,11 @@ TEST(CpuPaths, ProductsOfCodesAreTheDefinedOnes) {
       Numbers numbers(static_cast<std::uint64_t>(rows));
       std::vector<float> values = numbers.Floats(static_cast<size_t>(rows * columns));
       for (float& value : values) value *= numbers.Below(3) == 0 ? 1.0f : 0.01f;
-      const Coded x = CodeRows(CpuPaths().back().vector, values, rows, columns);
+      const Int8Groups x = QuantizeRows(CpuPaths().back().vector, values, rows, columns);
       for (const int group : {16, 32}) {
         for (const bool nibbles : {false, true}) {
           for (const bool minima : {false, true}) {
-            const CodedWeights w = RandomWeights(32, columns, group, nibbles, minima);
+            const QuantizedWeights w = RandomWeights(32, columns, group, nibbles, minima);
             const std::vector<float> expected = Defined(w, x, rows);
             for (const CpuPath* path : SupportedPaths()) {
               ExpectSameBits(Computed(*path, w, x, rows), expected,
@@ -247,10 +248,10 @@ TEST(CpuPaths, ProductsOfCodesAreTheDefinedOnes) {
 
 TEST(CpuPaths, ProductsOfNamedCodesAreTheDefinedOnes) {
   for (const int rows : {1, 2, 7, 8, 40}) {
-    const Coded x = CodeRows(CpuPaths().back().vector,
-                             Numbers(7).Floats(static_cast<size_t>(rows * 96)), rows, 96);
+    const Int8Groups x = QuantizeRows(CpuPaths().back().vector,
+                                      Numbers(7).Floats(static_cast<size_t>(rows * 96)), rows, 96);
     for (const int group : {16, 32}) {
-      const CodedWeights w = NamedWeights(32, 96, group);
+      const QuantizedWeights w = NamedWeights(32, 96, group);
       const std::vector<float> expected = Defined(w, x, rows);
       for (const CpuPath* path : SupportedPaths()) {
         ExpectSameBits(Computed(*path, w, x, rows), expected,
@@ -264,10 +265,10 @@ TEST(CpuPaths, ProductsOfNamedCodesAreTheDefinedOnes) {
 TEST(CpuPaths, ProductsAreAddedToWhatIsThere) {
   constexpr int kRows = 29, kColumns = 96, kOutputs = 32;
   const std::vector<float> start = Numbers(5).Floats(kRows * kOutputs);
-  const Coded x =
-      CodeRows(CpuPaths().back().vector, Numbers(6).Floats(kRows * kColumns), kRows, kColumns);
+  const Int8Groups x =
+      QuantizeRows(CpuPaths().back().vector, Numbers(6).Floats(kRows * kColumns), kRows, kColumns);
   for (const bool nibbles : {false, true}) {
-    const CodedWeights w = RandomWeights(kOutputs, kColumns, 32, nibbles, false);
+    const QuantizedWeights w = RandomWeights(kOutputs, kColumns, 32, nibbles, false);
     std::vector<float> expected = Defined(w, x, kRows);
     for (size_t i = 0; i < expected.size(); ++i) expected[i] = start[i] + expected[i];
     for (const CpuPath* path : SupportedPaths()) {
@@ -278,10 +279,11 @@ TEST(CpuPaths, ProductsAreAddedToWhatIsThere) {
 
 // All codes -128 and 127: the largest sums there are.
 TEST(CpuPaths, LargestSumsAreExact) {
-  CodedWeights w = RandomWeights(16, 64, 32, false, false);
+  QuantizedWeights w = RandomWeights(16, 64, 32, false, false);
   for (std::int8_t& code : w.codes) code = -128;
   for (const float sign : {1.0f, -1.0f}) {
-    const Coded x = CodeRows(CpuPaths().back().vector, std::vector<float>(64, sign), 1, 64);
+    const Int8Groups x =
+        QuantizeRows(CpuPaths().back().vector, std::vector<float>(64, sign), 1, 64);
     for (const CpuPath* path : SupportedPaths()) {
       ExpectSameBits(Computed(*path, w, x, 1), Defined(w, x, 1), path->name);
     }
@@ -295,38 +297,38 @@ TEST(CpuPaths, RowsAreCodedByTheNearestCodes) {
   for (int i = 32; i < 64; ++i) x[i] = i == 40 ? 1e-32f : 0.0f;  // next to nothing
   for (const CpuPath* path : SupportedPaths()) {
     constexpr int kUnit = 128;
-    const Coded coded = CodeRows(path->vector, x, 1, kColumns, kUnit);
-    EXPECT_EQ(coded.codes[3], -127) << path->name;
-    EXPECT_EQ(coded.scales[0], 2.5f / 127.0f) << path->name;
-    EXPECT_EQ(coded.scales[1], 0.0f) << path->name;
+    const Int8Groups quantized = QuantizeRows(path->vector, x, 1, kColumns, kUnit);
+    EXPECT_EQ(quantized.codes[3], -127) << path->name;
+    EXPECT_EQ(quantized.scales[0], 2.5f / 127.0f) << path->name;
+    EXPECT_EQ(quantized.scales[1], 0.0f) << path->name;
     for (int i = 0; i < kColumns; ++i) {
-      EXPECT_NEAR(coded.codes[i] * coded.scales[i / 32], x[i],
-                  0.5001f * coded.scales[i / 32] + 1e-31f);
+      EXPECT_NEAR(quantized.codes[i] * quantized.scales[i / 32], x[i],
+                  0.5001f * quantized.scales[i / 32] + 1e-31f);
     }
     for (int block = 0; block < kColumns / kBlockColumns; ++block) {
       std::int32_t totals[3] = {};
       for (int i = 0; i < kBlockColumns; ++i) {
-        totals[0] += coded.codes[block * kBlockColumns + i];
-        totals[1 + i / kHalfColumns] += coded.codes[block * kBlockColumns + i];
+        totals[0] += quantized.codes[block * kBlockColumns + i];
+        totals[1 + i / kHalfColumns] += quantized.codes[block * kBlockColumns + i];
       }
       for (int i = 0; i < 3; ++i) {
-        EXPECT_EQ(coded.starts[i][block], -kUnit * totals[i]) << path->name;
-        EXPECT_EQ(coded.sums[i][block], static_cast<float>(totals[i]) * coded.scales[block])
+        EXPECT_EQ(quantized.starts[i][block], -kUnit * totals[i]) << path->name;
+        EXPECT_EQ(quantized.sums[i][block], static_cast<float>(totals[i]) * quantized.scales[block])
             << path->name;
       }
     }
   }
 }
 
-// Rows of a group, coded together, are those of one row alone.
+// Rows of a group, quantized together, are those of one row alone.
 TEST(CpuPaths, GroupsAreCodedAsTheirRows) {
   constexpr int kColumns = 5 * kBlockColumns;
   const std::vector<float> x = Numbers(13).Floats(13 * kColumns);
   for (const CpuPath* path : SupportedPaths()) {
-    const Coded rows = CodeRows(path->vector, x, 13, kColumns);
+    const Int8Groups rows = QuantizeRows(path->vector, x, 13, kColumns);
     for (const int count : {1, 2, 7, 13}) {
-      Coded group(count * 5);
-      path->vector.code_rows(x.data(), kColumns, count, 5, 1, group.From(0));
+      Int8Groups group(count * 5);
+      path->vector.quantize_rows(x.data(), kColumns, count, 5, 1, group.From(0));
       for (int r = 0; r < count; ++r) {
         for (int block = 0; block < 5; ++block) {
           const int at = block * count + r, alone = r * 5 + block;
@@ -345,13 +347,13 @@ TEST(CpuPaths, GroupsAreCodedAsTheirRows) {
 }
 
 TEST(CpuPaths, BrokenNumbersSpoilTheirRowAlone) {
-  const CodedWeights w = RandomWeights(16, 64, 32, true, true);
+  const QuantizedWeights w = RandomWeights(16, 64, 32, true, true);
   for (const float broken :
        {std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()}) {
     std::vector<float> x = Numbers(6).Floats(3 * 64);
     x[64 + 50] = broken;
     for (const CpuPath* path : SupportedPaths()) {
-      const std::vector<float> out = Computed(*path, w, CodeRows(path->vector, x, 3, 64), 3);
+      const std::vector<float> out = Computed(*path, w, QuantizeRows(path->vector, x, 3, 64), 3);
       for (int n = 0; n < 16; ++n) {
         EXPECT_TRUE(std::isfinite(out[n])) << path->name;
         EXPECT_TRUE(std::isnan(out[16 + n])) << path->name;

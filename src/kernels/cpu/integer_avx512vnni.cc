@@ -10,7 +10,7 @@ constexpr int kMaxRows = 12;
 constexpr int VectorsFor(int) { return kVectors; }
 using IntVec = __m512i;
 
-inline IntVec Spread(std::int32_t value) { return _mm512_set1_epi32(value); }
+inline IntVec BroadcastInt(std::int32_t value) { return _mm512_set1_epi32(value); }
 inline IntVec LoadBytes(const std::uint8_t* p) { return _mm512_loadu_si512(p); }
 inline IntVec LowerHalves(IntVec v) { return _mm512_and_si512(v, _mm512_set1_epi8(15)); }
 inline IntVec UpperHalves(IntVec v) { return LowerHalves(_mm512_srli_epi16(v, 4)); }

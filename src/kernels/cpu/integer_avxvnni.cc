@@ -10,7 +10,7 @@ constexpr int kMaxRows = 4;
 constexpr int VectorsFor(int rows) { return rows > 2 ? 1 : kVectors; }
 using IntVec = __m256i;
 
-inline IntVec Spread(std::int32_t value) { return _mm256_set1_epi32(value); }
+inline IntVec BroadcastInt(std::int32_t value) { return _mm256_set1_epi32(value); }
 inline IntVec LoadBytes(const std::uint8_t* p) {
   return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
 }
@@ -20,7 +20,7 @@ inline IntVec UpperHalves(IntVec v) { return LowerHalves(_mm256_srli_epi16(v, 4)
 inline void AddDotOfFour(IntVec codes, const std::int8_t* x, IntVec& sum) {
   std::int32_t four;
   std::memcpy(&four, x, sizeof(four));
-  sum = _mm256_dpbusd_avx_epi32(sum, codes, Spread(four));
+  sum = _mm256_dpbusd_avx_epi32(sum, codes, BroadcastInt(four));
 }
 inline Vec ToFloat(IntVec v) { return (Vec)_mm256_cvtepi32_ps(v); }
 

@@ -25,7 +25,7 @@ inline constexpr int kNibbleOffset = 8;   // added to codes of four bits that ma
 //   scales  [blocks][n]
 //   sums    [blocks][n] each: float(Σ codes) * scale, of the block, its first and its second half
 //   starts  [blocks][n] each: -kernels.start_unit * Σ codes, of the same
-struct CodedRows {
+struct Int8Rows {
   const std::int8_t* codes = nullptr;
   const float* scales = nullptr;
   const float* sums[3] = {};
@@ -33,8 +33,8 @@ struct CodedRows {
 
   // Without the first `row_blocks` blocks of rows. Inlined always: files for several instruction
   // sets include this.
-  [[gnu::always_inline]] CodedRows From(std::int64_t row_blocks) const {
-    CodedRows from = *this;
+  [[gnu::always_inline]] Int8Rows From(std::int64_t row_blocks) const {
+    Int8Rows from = *this;
     from.codes += row_blocks * kBlockColumns;
     from.scales += row_blocks;
     for (int i = 0; i < 3; ++i) {
@@ -50,7 +50,7 @@ struct CodedRows {
 // same for the block's first 16 columns in the lower halves of bytes, and for its last 16 in the
 // upper ones. What was added to codes: IntegerKernels::bias to bytes, `offset` to nibbles.
 struct IntegerProduct {
-  CodedRows x;
+  Int8Rows x;
   int rows = 0;
   int columns = 0;  // a multiple of 32
   const std::uint8_t* panels = nullptr;

@@ -36,7 +36,7 @@ void PutElement(KvType type, std::byte* base, std::int64_t index, float value) {
 }
 
 // Scale of an 8-bit vector: the largest magnitude becomes 127. NaN when a value is not finite.
-float CodeScale(const float* values, int count) {
+float HeadScale(const float* values, int count) {
   float largest = 0.0f;
   for (int i = 0; i < count; ++i) {
     if (!std::isfinite(values[i])) return NAN;
@@ -128,8 +128,8 @@ void KvPages::Store(const VectorKernels& vector, int layer, int head, std::int32
   std::byte* values = keys + layout_.key_elements * ElementBytes(type_);
   if (type_ == KvType::kQ8) {
     std::byte* scales = values + layout_.value_elements;
-    const float key_scale = CodeScale(key, shape_.head_dim);
-    const float value_scale = CodeScale(value, shape_.head_dim);
+    const float key_scale = HeadScale(key, shape_.head_dim);
+    const float value_scale = HeadScale(value, shape_.head_dim);
     std::memcpy(scales + 4 * token, &key_scale, 4);
     std::memcpy(scales + 4 * (kTokens + token), &value_scale, 4);
     for (int d = 0; d < shape_.head_dim; ++d) {

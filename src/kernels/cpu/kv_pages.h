@@ -28,7 +28,7 @@ class KvPages : public KvMemory {
   void Write(std::int32_t page, const Place& place, std::span<const std::byte> bytes);
 
   // Whether keys and values are stored spread (spread.h), by whoever calls Store.
-  bool spread() const { return type_ == KvType::kQ8; }
+  bool hadamard() const { return type_ == KvType::kQ8; }
   // Stores one token's key and value of one head (head_dim floats each).
   void Store(const VectorKernels& vector, int layer, int head, std::int32_t slot, const float* key,
              const float* value);

@@ -1,4 +1,5 @@
-// What this machine reaches at best, with the loops that the backend itself uses.
+// The highest rates that this machine reaches with the backend's own loops: matrix products, and
+// reading memory.
 #pragma once
 
 #include <cstddef>
@@ -10,9 +11,14 @@
 
 namespace banyan {
 
-// Best of a few short runs on all threads: products that stay in cache, and reading the weights
-// where they lie (read_rate.h). Products are those of 8-bit codes where `codes`, else of float32.
-MachineRates MeasureCpuRates(const CpuPath& path, bool codes,
+// Best of a few short runs on all threads: products that stay in cache, and MeasureReadRate of the
+// weights. Products are in int8 if `quantized`, else in float32.
+MachineRates MeasureCpuRates(const CpuPath& path, bool quantized,
                              std::span<const std::span<const std::byte>> weights, ThreadPool& pool);
+
+// Bytes per second that all threads together read from `memory`, for some milliseconds: the best of
+// a few runs, each of which continues where the last one ended. If `memory` is so small that caches
+// would hold it, buffers of its own are added, up to 16 MiB in all.
+double MeasureReadRate(std::span<const std::span<const std::byte>> memory, ThreadPool& pool);
 
 }  // namespace banyan

@@ -9,7 +9,7 @@
 namespace banyan {
 namespace {
 
-// A stretch of consecutive output rows that come from one source tensor.
+// An output row as its source tensor stores it.
 struct SourceRow {
   const HostTensor* tensor;
   std::int64_t row;
@@ -38,7 +38,7 @@ PanelType PanelTypeFor(DType dtype, bool keep_compact) {
   if (!keep_compact) return PanelType::kF32;
   if (dtype == DType::kF16) return PanelType::kF16;
   if (dtype == DType::kBF16) return PanelType::kBF16;
-  return QuantizedFormOf(dtype).group > 0 ? PanelType::kCodes : PanelType::kF32;
+  return QuantizedFormOf(dtype).group > 0 ? PanelType::kQuantized : PanelType::kF32;
 }
 
 void PackFloatRow(const SourceRow& source, std::int64_t columns, float* panel, int lane) {
@@ -57,8 +57,8 @@ void PackHalfRow(const SourceRow& source, std::int64_t columns, std::uint16_t* p
   }
 }
 
-void PackCodeRow(const SourceRow& source, std::int64_t columns, PackedPart& part,
-                 std::int64_t panel, int lane) {
+void PackQuantizedRow(const SourceRow& source, std::int64_t columns, PackedPart& part,
+                      std::int64_t panel, int lane) {
   const std::int64_t groups = columns / part.group;
   std::vector<std::int8_t> codes(static_cast<size_t>(columns));
   std::vector<float> scales(static_cast<size_t>(groups)), minima(static_cast<size_t>(groups));
@@ -74,14 +74,14 @@ void PackCodeRow(const SourceRow& source, std::int64_t columns, PackedPart& part
   }
 }
 
-// Of types whose codes are 16 numbers; null for others.
-const CodeBook* BookOf(DType type) {
-  static const CodeBook of_iq4(CodeBookOf(DType::kIQ4_NL)), of_fp4(CodeBookOf(DType::kMXFP4));
+// The codebook of types that have one; null for others.
+const Codebook* BookOf(DType type) {
+  static const Codebook of_iq4(CodeBookOf(DType::kIQ4_NL)), of_fp4(CodeBookOf(DType::kMXFP4));
   if (CodeBookOf(type).empty()) return nullptr;
   return type == DType::kMXFP4 ? &of_fp4 : &of_iq4;
 }
 
-// Types whose codes fit four bits, as 0 … 15 or, without minima, as -8 … 7, or by a book.
+// Types whose values fit four bits: 0 … 15, without minima -8 … 7, or indices of a codebook.
 bool FitsNibbles(DType type) {
   if (BookOf(type) != nullptr) return true;
   switch (type) {
@@ -107,7 +107,7 @@ PackedPart PackPart(std::span<const SourceRow> rows, std::int64_t columns,
   const size_t elements = static_cast<size_t>(part.panels() * columns * kPanelWidth);
   if (type == PanelType::kF32) {
     part.f32.resize(elements);
-  } else if (type == PanelType::kCodes) {
+  } else if (type == PanelType::kQuantized) {
     const QuantizedForm form = QuantizedFormOf(rows.front().tensor->dtype);
     part.group = form.group;
     part.layout.interleave = options.interleave;
@@ -128,8 +128,8 @@ PackedPart PackPart(std::span<const SourceRow> rows, std::int64_t columns,
       const std::int64_t offset = panel * columns * kPanelWidth;
       if (type == PanelType::kF32) {
         PackFloatRow(source, columns, part.f32.data() + offset, lane);
-      } else if (type == PanelType::kCodes) {
-        PackCodeRow(source, columns, part, panel, lane);
+      } else if (type == PanelType::kQuantized) {
+        PackQuantizedRow(source, columns, part, panel, lane);
       } else {
         PackHalfRow(source, columns, part.half.data() + offset, lane);
       }
@@ -167,8 +167,8 @@ std::shared_ptr<PackedMatrix> PackMatrix(std::span<const HostTensor* const> part
            (!options.keep_compact || rows[end].tensor->dtype == rows[begin].tensor->dtype)) {
       ++end;
     }
-    const std::span<const SourceRow> stretch(rows.data() + begin, end - begin);
-    PackedPart part = PackPart(stretch, matrix->columns, options, pool);
+    const std::span<const SourceRow> same_type(rows.data() + begin, end - begin);
+    PackedPart part = PackPart(same_type, matrix->columns, options, pool);
     part.first_row = static_cast<std::int64_t>(begin);
     matrix->bytes += ResidentBytes(part);
     matrix->parts.push_back(std::move(part));
@@ -177,16 +177,16 @@ std::shared_ptr<PackedMatrix> PackMatrix(std::span<const HostTensor* const> part
   return matrix;
 }
 
-bool PackedMatrix::has_codes() const {
+bool PackedMatrix::quantized() const {
   return std::any_of(parts.begin(), parts.end(),
-                     [](const PackedPart& part) { return part.type == PanelType::kCodes; });
+                     [](const PackedPart& part) { return part.type == PanelType::kQuantized; });
 }
 
 namespace {
 
-// Row `lane` of a panel of codes.
-void UnpackCodes(const PackedPart& part, std::int64_t columns, std::int64_t panel, int lane,
-                 float* out) {
+// Row `lane` of a quantized panel.
+void UnpackQuantized(const PackedPart& part, std::int64_t columns, std::int64_t panel, int lane,
+                     float* out) {
   const std::uint8_t* codes = part.codes.data() + panel * part.layout.PanelBytes(columns);
   const std::int64_t groups = columns / part.group;
   std::int8_t block[kBlockColumns];
@@ -207,7 +207,7 @@ void UnpackRow(const PackedMatrix& w, std::int64_t row, float* out) {
   const PackedPart& part = *(after - 1);
   const std::int64_t panel = (row - part.first_row) / kPanelWidth;
   const int lane = static_cast<int>((row - part.first_row) % kPanelWidth);
-  if (part.type == PanelType::kCodes) return UnpackCodes(part, w.columns, panel, lane, out);
+  if (part.type == PanelType::kQuantized) return UnpackQuantized(part, w.columns, panel, lane, out);
   const std::int64_t offset = panel * w.columns * kPanelWidth + lane;
   for (std::int64_t c = 0; c < w.columns; ++c) {
     const size_t at = static_cast<size_t>(offset + c * kPanelWidth);

@@ -7,31 +7,96 @@
 namespace banyan {
 namespace {
 
+// Blocks of 32 values that a thread quantizes at once: a few microseconds.
+constexpr int kBlocksTogether = 256;
+
+}  // namespace
+
+void Int8RowBuffer::Reserve(size_t row_blocks) {
+  if (scales_.size() >= row_blocks) return;
+  codes_.resize(row_blocks * kBlockColumns);
+  for (auto& sums : sums_) sums.resize(row_blocks);
+  for (auto& starts : starts_) starts.resize(row_blocks);
+  scales_.resize(row_blocks);  // last, as its size says that the others have grown
+}
+
+Int8Blocks Int8RowBuffer::From(std::int64_t row_blocks) {
+  Int8Blocks from{codes_.data() + row_blocks * kBlockColumns, scales_.data() + row_blocks, {}, {}};
+  for (int i = 0; i < 3; ++i) {
+    from.sums[i] = sums_[i].data() + row_blocks;
+    from.starts[i] = starts_[i].data() + row_blocks;
+  }
+  return from;
+}
+
+Int8Rows Int8RowBuffer::Quantize(const float* x, std::int64_t x_stride, int rows,
+                                 std::int64_t columns, const CpuPath& path, ThreadPool& pool) {
+  const RowRange all{0, rows};
+  return QuantizeRanges(x, x_stride, std::span(&all, 1), columns, path, pool);
+}
+
+Int8Rows Int8RowBuffer::QuantizeRanges(const float* x, std::int64_t x_stride,
+                                       std::span<const RowRange> ranges, std::int64_t columns,
+                                       const CpuPath& path, ThreadPool& pool) {
+  BANYAN_CHECK(columns % kBlockColumns == 0);
+  const int blocks = static_cast<int>(columns / kBlockColumns);
+  const int rows = ranges.empty() ? 0 : ranges.back().end;
+  Reserve(static_cast<size_t>(rows) * static_cast<size_t>(blocks));
+  const int together = path.integer.rows_together;
+  groups_.clear();
+  int largest = 1;  // group
+  for (const RowRange& range : ranges) {
+    for (int row = range.begin; row < range.end; row += together) {
+      groups_.push_back({row, std::min(row + together, range.end)});
+      largest = std::max(largest, groups_.back().end - row);
+    }
+  }
+  const int part = std::max(1, kBlocksTogether / largest);  // blocks of a group
+  const int parts = (blocks + part - 1) / part;
+  pool.ForEach(static_cast<std::int64_t>(groups_.size()) * parts, [&](std::int64_t i, int) {
+    const RowRange& group = groups_[static_cast<size_t>(i / parts)];
+    const int block = static_cast<int>(i % parts) * part;
+    const int count = group.end - group.begin;
+    path.vector.quantize_rows(
+        x + group.begin * x_stride + block * kBlockColumns, x_stride, count,
+        std::min(part, blocks - block), path.integer.start_unit,
+        From(std::int64_t{group.begin} * blocks + std::int64_t{block} * count));
+  });
+  Int8Rows quantized{codes_.data(), scales_.data(), {}, {}};
+  for (int i = 0; i < 3; ++i) {
+    quantized.sums[i] = sums_[i].data();
+    quantized.starts[i] = starts_[i].data();
+  }
+  return quantized;
+}
+
+namespace {
+
 // Rows and panels of the whole matrix.
 struct Tile {
   int row_begin, row_end;
   std::int64_t panel_begin, panel_end;
 
-  // Outputs of a row, of a matrix that has so many.
+  // Outputs of a row, in a matrix of `all` outputs.
   std::int64_t columns(std::int64_t all) const {
     return std::min(panel_end * kPanelWidth, all) - panel_begin * kPanelWidth;
   }
 };
 
-// Multiply-adds of codes that take the time of one in float32.
-constexpr int kCodesForFloat = 3;
+// int8 multiply-adds that take the time of one in float32.
+constexpr int kInt8PerFloat = 3;
 
 ProductShape ShapeOf(const PackedMatrix& w, const ProductRows& rows, const CpuPath& path) {
   ProductShape shape;
   shape.rows = rows.rows;
   shape.panels = (w.rows + kPanelWidth - 1) / kPanelWidth;
   shape.columns = w.columns;
-  const bool codes = w.parts.front().type == PanelType::kCodes;
-  if (codes) shape.columns = (w.columns + kCodesForFloat - 1) / kCodesForFloat;
-  shape.panels_for_row = codes ? 1 : path.vector.panels_for_row;
-  shape.panels_together = codes ? 1 : path.vector.panels_together;
-  // Where a later part has codes, too: tiles begin with a group of coded rows.
-  shape.rows_together = w.has_codes() ? path.integer.rows_together : path.vector.rows_together;
+  const bool quantized = w.parts.front().type == PanelType::kQuantized;
+  if (quantized) shape.columns = (w.columns + kInt8PerFloat - 1) / kInt8PerFloat;
+  shape.panels_for_row = quantized ? 1 : path.vector.panels_for_row;
+  shape.panels_together = quantized ? 1 : path.vector.panels_together;
+  // A tile begins with a group of int8 rows, even where only a later part is quantized.
+  shape.rows_together = w.quantized() ? path.integer.rows_together : path.vector.rows_together;
   return shape;
 }
 
@@ -39,11 +104,11 @@ ProductShape ShapeOf(const PackedMatrix& w, const ProductRows& rows, const CpuPa
 struct Operands {
   const PackedMatrix& w;
   const ProductRows& rows;
-  CodedRows coded;  // the rows again, where w has codes
+  Int8Rows int8_rows;  // empty unless w is quantized
   const CpuPath& path;
 };
 
-// Of all threads, before they start: whether one of them has worked before does not matter then.
+// Grows the scratch of all threads before they start, as any of them may take a tile.
 void ReserveBytes(std::int64_t count, std::vector<ProductScratch>& threads) {
   for (ProductScratch& scratch : threads) {
     if (static_cast<std::int64_t>(scratch.bytes.size()) < count) {
@@ -52,22 +117,21 @@ void ReserveBytes(std::int64_t count, std::vector<ProductScratch>& threads) {
   }
 }
 
-CodedRows CodeRows(const PackedMatrix& w, const ProductRows& rows, ProductThreads& threads) {
-  if (!w.has_codes()) return {};
+Int8Rows QuantizeRows(const PackedMatrix& w, const ProductRows& rows, ProductThreads& threads) {
+  if (!w.quantized()) return {};
   if (std::ranges::any_of(w.parts, [](const PackedPart& part) { return part.layout.nibbles; })) {
     ReserveBytes(w.columns * kPanelWidth, threads.scratch);
   }
-  return threads.coded.Code(rows.x, rows.x_stride, rows.rows, w.columns, threads.path,
-                            threads.pool);
+  return threads.int8_rows.Quantize(rows.x, rows.x_stride, rows.rows, w.columns, threads.path,
+                                    threads.pool);
 }
 
 // Where a tile's outputs go: row r and panel p of the tile at values + r * stride + 16 p.
 struct TileOut {
   float* values;
   std::int64_t stride;  // floats
-  bool add = false;     // to what is there; codes only
-  // What is read or written next, likewise, where it is another place; codes are multiplied while
-  // memory fetches it.
+  bool add = false;     // add to the values there; quantized parts only
+  // Memory of the same shape that is used next and is prefetched meanwhile; null: `values`.
   const float* wanted = nullptr;
   std::int64_t wanted_stride = 0;
 
@@ -79,13 +143,14 @@ struct TileOut {
   }
 };
 
-// Panels [begin, end) of a part of codes.
-void MultiplyCodes(const PackedPart& part, std::int64_t begin, std::int64_t end, const Tile& tile,
-                   const Operands& operands, const TileOut& out, ProductScratch& scratch) {
+// Panels [begin, end) of a quantized part.
+void MultiplyQuantized(const PackedPart& part, std::int64_t begin, std::int64_t end,
+                       const Tile& tile, const Operands& operands, const TileOut& out,
+                       ProductScratch& scratch) {
   const std::int64_t columns = operands.w.columns;
   BANYAN_CHECK(tile.row_begin % operands.path.integer.rows_together == 0);
   IntegerProduct product;
-  product.x = operands.coded.From(tile.row_begin * (columns / kBlockColumns));
+  product.x = operands.int8_rows.From(tile.row_begin * (columns / kBlockColumns));
   product.rows = tile.row_end - tile.row_begin;
   product.columns = static_cast<int>(columns);
   product.panel_stride = part.layout.PanelBytes(columns);
@@ -110,8 +175,8 @@ void MultiplyCodes(const PackedPart& part, std::int64_t begin, std::int64_t end,
 // Panels [begin, end) of a part.
 void MultiplyPanels(const PackedPart& part, std::int64_t begin, std::int64_t end, const Tile& tile,
                     const Operands& operands, const TileOut& out, ProductScratch& scratch) {
-  if (part.type == PanelType::kCodes) {
-    return MultiplyCodes(part, begin, end, tile, operands, out, scratch);
+  if (part.type == PanelType::kQuantized) {
+    return MultiplyQuantized(part, begin, end, tile, operands, out, scratch);
   }
   const ProductRows& rows = operands.rows;
   PanelProduct product;
@@ -153,17 +218,18 @@ void MultiplyTile(const Tile& tile, const Operands& operands, const TileOut& out
   }
 }
 
-// Rows of a tile whose outputs are where they belong: as many as stay in the second-level cache as
-// codes, so that nibbles become bytes for many.
+// Rows of a tile that writes its outputs directly: as many as fit the second-level cache as int8,
+// so that a panel of nibbles is unpacked once for many rows.
 int RowsInCache(const PackedMatrix& w) {
-  constexpr std::int64_t kCodes = 512 << 10;
-  return kTileRows * static_cast<int>(std::max<std::int64_t>(1, kCodes / (kTileRows * w.columns)));
+  constexpr std::int64_t kCodeBytes = 512 << 10;
+  return kTileRows *
+         static_cast<int>(std::max<std::int64_t>(1, kCodeBytes / (kTileRows * w.columns)));
 }
 
-// visit(tile, scratch) for all rows and panels of `shape`, in tiles of at most `tile_rows` rows:
-// with kTileRows their outputs stay in cache for what follows. Of the rows and panels that a thread
-// takes, all rows meet some panels, then the next, so that weights are read once. Tiles of the same
-// panels are neighbours, so that threads read them at about the same time.
+// Calls visit(tile, scratch) for all rows and panels of `shape`, in tiles of at most `tile_rows`
+// rows; with kTileRows, a tile's outputs stay in cache. A thread passes all its rows over a few
+// panels before it takes the next panels, so weights are read once. Neighbouring tiles share
+// panels, so threads read the same weights at about the same time.
 template <typename Visit>
 void ForEachTile(const ProductShape& shape, ProductThreads& threads, int tile_rows,
                  const Visit& visit) {
@@ -184,18 +250,18 @@ void ForEachTile(const ProductShape& shape, ProductThreads& threads, int tile_ro
   });
 }
 
-// Whether a tile's outputs, in whole panels and without a bias, may be added by the loops
-// themselves.
+// Whether the inner loops themselves can add a tile's outputs: whole quantized panels, no bias.
 bool CanAdd(const PackedMatrix& w, const ProductRows& rows) {
-  const auto coded = [](const PackedPart& part) { return part.type == PanelType::kCodes; };
-  return rows.bias == nullptr && w.rows % kPanelWidth == 0 && std::ranges::all_of(w.parts, coded);
+  const auto quantized = [](const PackedPart& part) { return part.type == PanelType::kQuantized; };
+  return rows.bias == nullptr && w.rows % kPanelWidth == 0 &&
+         std::ranges::all_of(w.parts, quantized);
 }
 
 }  // namespace
 
 void Multiply(const PackedMatrix& w, const ProductRows& rows, ProductThreads& threads) {
   if (rows.rows == 0) return;
-  const Operands operands{w, rows, CodeRows(w, rows, threads), threads.path};
+  const Operands operands{w, rows, QuantizeRows(w, rows, threads), threads.path};
   ForEachTile(ShapeOf(w, rows, threads.path), threads, RowsInCache(w),
               [&](const Tile& tile, ProductScratch& scratch) {
                 const TileOut out{rows.out + tile.row_begin * rows.out_stride, rows.out_stride};
@@ -205,7 +271,7 @@ void Multiply(const PackedMatrix& w, const ProductRows& rows, ProductThreads& th
 
 void MultiplyAndAdd(const PackedMatrix& w, const ProductRows& rows, ProductThreads& threads) {
   if (rows.rows == 0) return;
-  const Operands operands{w, rows, CodeRows(w, rows, threads), threads.path};
+  const Operands operands{w, rows, QuantizeRows(w, rows, threads), threads.path};
   const bool at_once = CanAdd(w, rows);
   ForEachTile(ShapeOf(w, rows, threads.path), threads, at_once ? RowsInCache(w) : kTileRows,
               [&](const Tile& tile, ProductScratch& scratch) {
@@ -226,8 +292,8 @@ void MultiplyGated(const PackedMatrix& w, const ProductRows& rows, GluLoop glu,
                    ProductThreads& threads) {
   BANYAN_CHECK(w.rows % (2 * kPanelWidth) == 0);
   if (rows.rows == 0) return;
-  // A tile is panels of gates and the same of ups.
-  const Operands operands{w, rows, CodeRows(w, rows, threads), threads.path};
+  // A tile has some panels of the gate and the matching panels of the up projection.
+  const Operands operands{w, rows, QuantizeRows(w, rows, threads), threads.path};
   ProductShape shape = ShapeOf(w, rows, threads.path);
   const std::int64_t between = shape.panels / 2;
   shape.panels = between;
@@ -252,7 +318,7 @@ void MultiplyGated(const PackedMatrix& w, const ProductRows& rows, GluLoop glu,
 
 namespace {
 
-// What is multiplied of a run at once, so that all runs together keep the threads busy to the end.
+// Panels of a run that one task multiplies, so that all runs keep the threads busy to the end.
 std::int64_t PanelsOfTask(std::int64_t panels, size_t runs, int threads) {
   constexpr std::int64_t kTasksOfThread = 4;
   const std::int64_t tasks = kTasksOfThread * threads;
@@ -266,19 +332,19 @@ void MultiplyRuns(std::span<const MatrixRun> runs, const ProductRows& rows,
                   ProductThreads& threads) {
   if (runs.empty()) return;
   const std::int64_t outputs = runs.front().w->rows, columns = runs.front().w->columns;
-  bool codes = false, nibbles = false;
+  bool quantized = false, nibbles = false;
   threads.ranges.clear();
   for (const MatrixRun& run : runs) {
     BANYAN_CHECK(run.w->rows == outputs && run.w->columns == columns);
-    codes = codes || run.w->has_codes();
+    quantized = quantized || run.w->quantized();
     for (const PackedPart& part : run.w->parts) nibbles = nibbles || part.layout.nibbles;
     threads.ranges.push_back(run.rows);
   }
-  CodedRows coded;
-  if (codes) {
+  Int8Rows int8_rows;
+  if (quantized) {
     if (nibbles) ReserveBytes(columns * kPanelWidth, threads.scratch);
-    coded = threads.coded.CodeRanges(rows.x, rows.x_stride, threads.ranges, columns, threads.path,
-                                     threads.pool);
+    int8_rows = threads.int8_rows.QuantizeRanges(rows.x, rows.x_stride, threads.ranges, columns,
+                                                 threads.path, threads.pool);
   }
   const std::int64_t panels = (outputs + kPanelWidth - 1) / kPanelWidth;
   const std::int64_t of_task = PanelsOfTask(panels, runs.size(), threads.pool.size());
@@ -291,9 +357,9 @@ void MultiplyRuns(std::span<const MatrixRun> runs, const ProductRows& rows,
     mine.out += run.rows.begin * rows.out_stride;
     mine.rows = run.rows.end - run.rows.begin;
     mine.bias = run.bias;
-    const CodedRows mine_coded =
-        codes ? coded.From(run.rows.begin * (columns / kBlockColumns)) : CodedRows{};
-    const Operands operands{*run.w, mine, mine_coded, threads.path};
+    const Int8Rows mine_int8 =
+        quantized ? int8_rows.From(run.rows.begin * (columns / kBlockColumns)) : Int8Rows{};
+    const Operands operands{*run.w, mine, mine_int8, threads.path};
     const std::int64_t begin = task % tasks_of_run * of_task;
     const std::int64_t end = std::min(begin + of_task, panels);
     for (std::int64_t panel = begin; panel < end; panel += kTilePanels) {

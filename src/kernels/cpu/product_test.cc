@@ -71,8 +71,8 @@ TEST_F(CpuProducts, AddWhereSomePartsHaveCodes) {
   const auto nibbles = RandomStored(Layouts()[3], 64, kColumns, 38);
   const HostTensor* mixed[] = {&codes->tensor, &floats->tensor, &nibbles->tensor};
   ExpectSumOfBoth(*kernels_->LoadMatrix(mixed, {}), nullptr, "codes, floats, nibbles");
-  const HostTensor* coded[] = {&nibbles->tensor, &codes->tensor};
-  ExpectSumOfBoth(*kernels_->LoadMatrix(coded, {}), nullptr, "nibbles, codes");
+  const HostTensor* quantized[] = {&nibbles->tensor, &codes->tensor};
+  ExpectSumOfBoth(*kernels_->LoadMatrix(quantized, {}), nullptr, "nibbles, codes");
 }
 
 TEST_F(CpuProducts, AreGated) {

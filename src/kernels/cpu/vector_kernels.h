@@ -45,8 +45,8 @@ struct SoftmaxRows {
   std::int64_t ends_stride = 0;
 };
 
-// Where blocks of a group of rows go, one after the other (CodedRows of integer_kernels.h).
-struct CodedBlocks {
+// Where blocks of a group of rows go, one after the other (Int8Rows of integer_kernels.h).
+struct Int8Blocks {
   std::int8_t* codes;
   float* scales;
   float* sums[3];
@@ -70,8 +70,8 @@ struct VectorKernels {
   void (*codes_to_float_by_lane)(const std::int8_t* in, const float* scales, std::int64_t count,
                                  float* out);
   // 32 * blocks columns of a group of rows as 8-bit codes.
-  void (*code_rows)(const float* x, std::int64_t x_stride, int rows, int blocks, int start_unit,
-                    const CodedBlocks& out);
+  void (*quantize_rows)(const float* x, std::int64_t x_stride, int rows, int blocks, int start_unit,
+                        const Int8Blocks& out);
   void (*rms_norm)(const float* x, const float* weight, int columns, float eps, float* out);
   void (*layer_norm)(const float* x, const float* weight, const float* bias, int columns, float eps,
                      float* out);

@@ -88,7 +88,7 @@ class ReferenceKernels final : public Kernels {
 
   std::shared_ptr<const Matrix> ForProducts(std::shared_ptr<const Matrix> matrix) override {
     if (!options_.eight_bit_products) return matrix;
-    return reference::CodedMatrix(AsFloats(*matrix));
+    return reference::QuantizeMatrix(AsFloats(*matrix));
   }
 
   std::shared_ptr<const Vector> LoadVector(std::span<const float> values) override {

@@ -5,15 +5,15 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "kernels/hadamard.h"
 #include "kernels/page_form.h"
-#include "kernels/spread.h"
 #include "tensor/float16.h"
 
 namespace banyan::reference {
 namespace {
 
 void RoundToQ8(std::span<float> head) {
-  SpreadHead(head);
+  HadamardHead(head);
   float largest = 0.0f;
   for (const float x : head) {
     if (!(std::fabs(x) <= largest)) largest = std::fabs(x);
@@ -24,7 +24,7 @@ void RoundToQ8(std::span<float> head) {
   if (!std::isfinite(scale)) {
     for (float& x : head) x = std::nanf("");
   }
-  SpreadHead(head);
+  HadamardHead(head);
 }
 
 // Calls visit(offset in the form's bytes, whether it is a value's, index in `keys` or `values`).

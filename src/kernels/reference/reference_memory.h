@@ -14,7 +14,7 @@ namespace banyan::reference {
 struct FloatMatrix final : Matrix {
   std::vector<float> values;  // [rows, columns]
   std::span<const float> Row(std::int64_t row) const;
-  // For products in 8 bits (eight_bits.h), instead of values.
+  // For products in 8 bits (int8.h), instead of values.
   std::vector<std::int8_t> codes;  // [rows, columns]
   std::vector<float> scales;       // [rows]
 };

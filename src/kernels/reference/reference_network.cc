@@ -5,7 +5,7 @@
 #include <numbers>
 
 #include "base/error.h"
-#include "kernels/eight_bits.h"
+#include "kernels/int8.h"
 #include "tensor/float16.h"
 
 namespace banyan::reference {
@@ -64,34 +64,34 @@ void Add(const Tensor& delta, Tensor& x) {
 namespace {
 
 // The codes of a row's bf16 values; its scale.
-float CodeRow(std::span<const float> row, std::span<std::int8_t> codes) {
+float QuantizeRow(std::span<const float> row, std::span<std::int8_t> codes) {
   std::vector<float> values;
   values.reserve(row.size());
   for (const float value : row) values.push_back(BF16ToFloat(FloatToBF16(value)));
-  SpreadRow(values);
+  HadamardRow(values);
   float largest = 0.0f;
   for (const float value : values) {
     const float magnitude = std::fabs(value);
     largest = magnitude <= largest ? largest : magnitude;  // a NaN stays
     if (std::isnan(magnitude)) break;
   }
-  const CodeScale scale = CodeScaleOf(largest);
+  const Int8Scale scale = Int8ScaleOf(largest);
   for (size_t k = 0; k < values.size(); ++k) {
-    codes[k] = static_cast<std::int8_t>(CodeOf(values[k], scale));
+    codes[k] = static_cast<std::int8_t>(QuantizeInt8(values[k], scale));
   }
   return scale.scale;
 }
 
-void MultiplyCodes(const Tensor& x, const FloatMatrix& w, const FloatVector* bias, Tensor& out) {
+void MultiplyInt8(const Tensor& x, const FloatMatrix& w, const FloatVector* bias, Tensor& out) {
   std::vector<std::int8_t> codes(static_cast<size_t>(w.columns));
   for (std::int64_t r = 0; r < x.rows; ++r) {
-    const float row_scale = CodeRow(Row(x, r), codes);
+    const float row_scale = QuantizeRow(Row(x, r), codes);
     const std::span<float> output = Row(out, r);
     for (size_t n = 0; n < output.size(); ++n) {
       const std::int8_t* weights = w.codes.data() + n * codes.size();
       std::int32_t sum = 0;
       for (size_t k = 0; k < codes.size(); ++k) sum += std::int32_t{codes[k]} * weights[k];
-      output[n] = SumOfCodes(sum, row_scale, w.scales[n]);
+      output[n] = DequantizeSum(sum, row_scale, w.scales[n]);
       if (bias != nullptr) output[n] += bias->values[n];
     }
   }
@@ -99,25 +99,26 @@ void MultiplyCodes(const Tensor& x, const FloatMatrix& w, const FloatVector* bia
 
 }  // namespace
 
-std::shared_ptr<const Matrix> CodedMatrix(const FloatMatrix& matrix) {
-  auto coded = std::make_shared<FloatMatrix>();
-  coded->rows = matrix.rows;
-  coded->columns = matrix.columns;
-  coded->codes.resize(matrix.values.size());
-  coded->scales.resize(static_cast<size_t>(matrix.rows));
+std::shared_ptr<const Matrix> QuantizeMatrix(const FloatMatrix& matrix) {
+  auto quantized = std::make_shared<FloatMatrix>();
+  quantized->rows = matrix.rows;
+  quantized->columns = matrix.columns;
+  quantized->codes.resize(matrix.values.size());
+  quantized->scales.resize(static_cast<size_t>(matrix.rows));
   const auto columns = static_cast<size_t>(matrix.columns);
-  for (size_t n = 0; n < coded->scales.size(); ++n) {
-    coded->scales[n] = CodeRow(matrix.Row(static_cast<std::int64_t>(n)),
-                               std::span(coded->codes).subspan(n * columns, columns));
+  for (size_t n = 0; n < quantized->scales.size(); ++n) {
+    quantized->scales[n] = QuantizeRow(matrix.Row(static_cast<std::int64_t>(n)),
+                                       std::span(quantized->codes).subspan(n * columns, columns));
   }
-  coded->bytes = static_cast<std::int64_t>(coded->codes.size() + coded->scales.size() * 4);
-  return coded;
+  quantized->bytes =
+      static_cast<std::int64_t>(quantized->codes.size() + quantized->scales.size() * 4);
+  return quantized;
 }
 
 void MatMul(const Tensor& x, const FloatMatrix& w, const FloatVector* bias, Tensor& out) {
   BANYAN_CHECK(x.columns == w.columns && out.columns == w.rows && out.rows == x.rows);
   BANYAN_CHECK(bias == nullptr || bias->size == w.rows);
-  if (!w.codes.empty()) return MultiplyCodes(x, w, bias, out);
+  if (!w.codes.empty()) return MultiplyInt8(x, w, bias, out);
   for (std::int64_t r = 0; r < x.rows; ++r) {
     const std::span<const float> input = Row(x, r);
     const std::span<float> output = Row(out, r);

@@ -17,7 +17,7 @@ void Clear(Tensor& x);
 void Add(const Tensor& delta, Tensor& x);
 void MatMul(const Tensor& x, const FloatMatrix& w, const FloatVector* bias, Tensor& out);
 // The same values as codes with a scale per row, for products in 8 bits.
-std::shared_ptr<const Matrix> CodedMatrix(const FloatMatrix& matrix);
+std::shared_ptr<const Matrix> QuantizeMatrix(const FloatMatrix& matrix);
 void AddLowRank(const Step& step, StepRows rows, const FactorTable& table, const Tensor& x,
                 Tensor& out);
 void Scale(float factor, Tensor& x);

@@ -1,10 +1,10 @@
-#include "kernels/cpu/read_rate.h"
-
 #include <gtest/gtest.h>
-
 #include <vector>
 
+#include "kernels/cpu/machine_rates.h"
+
 namespace banyan {
+
 namespace {
 
 // No machine is slower or faster than that.
@@ -25,4 +25,5 @@ TEST(ReadRate, OfAnyMemory) {
 }
 
 }  // namespace
+
 }  // namespace banyan
