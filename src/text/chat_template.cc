@@ -2,8 +2,8 @@
 #include <utility>
 
 #include "text/chat_template.h"
-#include "text/jinja/eval.h"
 #include "text/jinja/parser.h"
+#include "text/jinja/render.h"
 
 namespace banyan {
 

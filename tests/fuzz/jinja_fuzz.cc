@@ -6,8 +6,8 @@
 
 #include "banyan/error.h"
 #include "base/json.h"
-#include "text/jinja/eval.h"
 #include "text/jinja/parser.h"
+#include "text/jinja/render.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace banyan;  // NOLINT(google-build-using-namespace)

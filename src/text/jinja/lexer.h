@@ -1,14 +1,35 @@
-// Template source → tokens, with white-space control as Transformers sets Jinja up: trim_blocks and
-// lstrip_blocks on, one trailing newline dropped.
+// Numbers and strings in a template's tags, as Python spells them.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "text/jinja/runtime.h"
 
 namespace banyan::jinja {
+
+inline bool IsDigit(char c) { return c >= '0' && c <= '9'; }
+
+struct NumberLiteral {
+  std::string digits;
+  bool is_float;
+  size_t end;  // behind it in the source
+};
+
+// The number that begins with the digit source[begin]: digits, or digits.digits. `after_dot`:
+// digits after "x." are an index of x, never a fraction.
+NumberLiteral ReadNumber(std::string_view source, size_t begin, bool after_dot);
+
+// What a string with this text between its quotes says: \n \r \t \\ \' \" \xHH \uHHHH; a backslash
+// before another character is itself, Python's other escapes are refused (kUnsupported). A
+// backslash must not be the last byte. Errors name `line`.
+std::string Unescape(std::string_view body, int line);
+
+// Template source → tokens, with white-space control as Transformers sets Jinja up: trim_blocks and
+// lstrip_blocks on, one trailing newline dropped.
 
 enum class TokenKind {
   kText,           // literal output
@@ -32,5 +53,78 @@ struct Token {
 
 // Ends with a kEnd token. Throws kLimit for a long source, kFormat for what is no Jinja.
 std::vector<Token> Tokenize(std::string_view source, const Limits& limits);
+
+// The parser's view of the tokens: one ahead, with errors that name the line.
+
+class TokenStream {
+ public:
+  TokenStream(std::vector<Token> tokens, const Limits& limits)
+      : tokens_(std::move(tokens)), limits_(limits) {}
+
+  const Limits& limits() const { return limits_; }
+  const Token& Peek(size_t ahead = 0) const {
+    const size_t at = next_ + ahead;
+    return at < tokens_.size() ? tokens_[at] : tokens_.back();
+  }
+  int line() const { return Peek().line; }
+  bool Is(TokenKind kind) const { return Peek().kind == kind; }
+  bool IsOperator(std::string_view text) const {
+    return Is(TokenKind::kOperator) && Peek().text == text;
+  }
+  bool IsName(std::string_view text) const { return Is(TokenKind::kName) && Peek().text == text; }
+
+  Token Take() {
+    Token token = Peek();
+    if (next_ + 1 < tokens_.size()) ++next_;
+    return token;
+  }
+  bool SkipOperator(std::string_view text) { return IsOperator(text) && (Take(), true); }
+  bool SkipName(std::string_view text) { return IsName(text) && (Take(), true); }
+  void ExpectOperator(std::string_view text) {
+    if (!SkipOperator(text)) Unexpected(text);
+  }
+  void ExpectName(std::string_view text) {
+    if (!SkipName(text)) Unexpected(text);
+  }
+  std::string TakeName(std::string_view what) {
+    if (!Is(TokenKind::kName)) Unexpected(what);
+    return Take().text;
+  }
+  void ExpectKind(TokenKind kind, std::string_view what) {
+    if (!Is(kind)) Unexpected(what);
+    Take();
+  }
+
+  [[noreturn]] void Unexpected(std::string_view expected) const {
+    Throw(ErrorKind::kFormat, "chat template line {}: expected {}, found {}", line(), expected,
+          Describe());
+  }
+
+ private:
+  std::string Describe() const {
+    switch (Peek().kind) {
+      case TokenKind::kText:
+        return "text";
+      case TokenKind::kBlockBegin:
+        return "'{%'";
+      case TokenKind::kBlockEnd:
+        return "'%}'";
+      case TokenKind::kVariableBegin:
+        return "'{{'";
+      case TokenKind::kVariableEnd:
+        return "'}}'";
+      case TokenKind::kString:
+        return "a string";
+      case TokenKind::kEnd:
+        return "the end of the template";
+      default:
+        return "'" + Peek().text + "'";
+    }
+  }
+
+  std::vector<Token> tokens_;
+  const Limits limits_;
+  size_t next_ = 0;
+};
 
 }  // namespace banyan::jinja

@@ -4,8 +4,8 @@
 #include <initializer_list>
 #include <utility>
 
-#include "text/jinja/expr_parser.h"
-#include "text/jinja/token_stream.h"
+#include "text/jinja/expression_parser.h"
+#include "text/jinja/lexer.h"
 
 namespace banyan::jinja {
 namespace {

@@ -8,6 +8,8 @@
 #include <string_view>
 #include <vector>
 
+#include "text/jinja/runtime.h"
+
 namespace banyan::jinja {
 
 // Bytes [previous run's end, end) have one origin.
@@ -66,5 +68,13 @@ struct ByteRange {
   size_t end;
 };
 ByteRange TrimmedRange(std::string_view bytes, const std::string* chars, TrimSides sides);
+
+// Letter case of text. One mixed string gives one user string where letters
+// change, which is the safe side.
+
+Text Upper(Runtime& runtime, const Text& text);
+Text Lower(Runtime& runtime, const Text& text);
+// First character upper case, the others lower case.
+Text Capitalize(Runtime& runtime, const Text& text);
 
 }  // namespace banyan::jinja

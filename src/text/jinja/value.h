@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -140,6 +141,8 @@ struct Callable {
   int depth = 0;  // of what the function holds
 };
 
+using Variables = std::map<std::string, Value, std::less<>>;
+
 // These throw kLimit when containers nest too deeply.
 Value MakeList(Runtime& runtime, std::vector<Value> items);
 Value MakeTuple(Runtime& runtime, std::vector<Value> items);
@@ -148,5 +151,15 @@ Value MakeDict(Runtime& runtime, DictEntries entries);
 // Strings and keys get the origin `from_user`. Throws kLimit for deep nesting, kInput for integers
 // beyond 64 bits.
 Value FromJson(Runtime& runtime, const nlohmann::ordered_json& json, bool from_user);
+
+// Values → text: Python's str() and json.dumps.
+
+// As Python's str() of a string, number, bool or None; Undefined gives "". Throws kUnsupported for
+// others.
+Text Str(Runtime& runtime, const Value& value);
+
+// As Python's json.dumps with ensure_ascii off. `indent`: spaces a level; nothing: on one line. The
+// result is user text when any string inside is.
+Text DumpJson(Runtime& runtime, const Value& value, std::optional<int> indent);
 
 }  // namespace banyan::jinja

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -40,5 +41,12 @@ struct SliceBounds {
   Value step;
 };
 Value GetSlice(Runtime& runtime, const Value& object, const SliceBounds& bounds);
+
+// Operations on texts that methods and filters share. Parts keep their origin.
+
+Text Trim(Runtime& runtime, const Text& text, const std::string* chars, TrimSides sides);
+// At most `count` replacements, all when negative.
+Text Replace(Runtime& runtime, const Text& text, const Text& from, const Text& to, int64_t count);
+Text JoinTexts(Runtime& runtime, const std::vector<Value>& items, const Text& separator);
 
 }  // namespace banyan::jinja

@@ -1,11 +1,11 @@
 // Operators, literals, subscripts, methods and tests: expected texts are what Jinja2 3.1.6 renders.
 #include <gtest/gtest.h>
-
 #include <string>
 
 #include "text/jinja/examples.h"
 
 namespace banyan::jinja {
+
 namespace {
 
 TEST(Jinja, Expressions) {
@@ -214,4 +214,5 @@ TEST(Jinja, Expressions) {
 }
 
 }  // namespace
+
 }  // namespace banyan::jinja

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "text/jinja/ast.h"
-#include "text/jinja/token_stream.h"
+#include "text/jinja/lexer.h"
+#include "text/jinja/parser.h"
 
 namespace banyan::jinja {
 

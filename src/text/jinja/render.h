@@ -1,14 +1,10 @@
 // Renders a parsed template.
 #pragma once
 
-#include <map>
-#include <string>
-
-#include "text/jinja/ast.h"
+#include "text/jinja/parser.h"
+#include "text/jinja/value.h"
 
 namespace banyan::jinja {
-
-using Variables = std::map<std::string, Value, std::less<>>;
 
 // Throws kInput when the template refuses the values (raise_exception, undefined, wrong types),
 // kUnsupported for unknown filters, tests and methods, kLimit when it takes too much.

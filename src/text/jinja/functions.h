@@ -2,11 +2,11 @@
 #pragma once
 
 #include <initializer_list>
+#include <string>
 #include <string_view>
 #include <vector>
 
-#include "text/jinja/ops.h"
-#include "text/jinja/print.h"
+#include "text/jinja/operators.h"
 #include "text/jinja/value.h"
 
 namespace banyan::jinja {
@@ -72,5 +72,13 @@ class BoundArguments {
   std::vector<std::string_view> names_;
   std::vector<const Value*> values_;
 };
+
+// Methods of Python's str and dict that templates call.
+
+// The method bound to `object`, or undefined when its type has none of that name that we know.
+Value FindMethod(Runtime& runtime, const Value& object, const std::string& name);
+
+// The functions that templates may call by name, except namespace().
+Variables GlobalFunctions();
 
 }  // namespace banyan::jinja
