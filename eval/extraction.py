@@ -66,7 +66,6 @@ def extract(a: argparse.Namespace, docs: Path, schema: Path, run: Run, output: P
     output.parent.mkdir(parents=True, exist_ok=True)
     receipt = Path(f"{output}.receipt.json")
     command = [a.banyan, "extract", "-m", a.model, str(docs), "--schema", str(schema), "--values", run.mode, "-o", str(output), "--overwrite", "--quiet", "--receipt", str(receipt)]
-    command += ["--price-per-hour", str(a.price_per_hour)] if a.price_per_hour else []
     done = subprocess.run([*command, *(["--adapter", run.adapter] if run.adapter else []), *a.options, *options])
     if done.returncode not in (0, 1):  # 1: some rows are errors, which the scores count
         raise SystemExit(f"{' '.join(command)}: exit status {done.returncode}")
@@ -77,7 +76,11 @@ def scores(a: argparse.Namespace, given: Set, outputs: dict[str, Path]) -> list[
     command = [a.banyan, "eval", "extract", str(given.docs), "--schema", str(given.schema), "--unlabelled", "null", "--json"]
     for name, output in outputs.items():
         command += ["--run", f"{name}={output}"]
-    return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)["runs"]
+    runs = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)["runs"]
+    for run in runs:
+        if a.price_per_hour and "documents_per_second" in run:
+            run["cost_per_1000"] = a.price_per_hour / 3600 * 1000 / run["documents_per_second"]
+    return runs
 
 
 def from_nowhere(given: Set, rows: list[dict]) -> tuple[int, int]:

@@ -62,6 +62,7 @@ int Run(int argc, char** argv, const std::vector<banyan::app::Command (*)(CLI::A
   }
   try {
     banyan::app::CheckValues(app);
+    banyan::app::WarnOfMovedOptions(app);
     return commands.at(app.get_subcommands().front())();
   } catch (const banyan::Error& e) {
     // Messages of several lines say themselves what to do.

@@ -13,6 +13,7 @@ constexpr std::int64_t kFlatTokensOnDevice = 60000, kFlatTokensOnCpu = 2000;
 }  // namespace
 
 void BenchModel::AddTo(CLI::App& command) {
+  run.comparisons = true;
   run.AddTo(command, "mixed");
   std::string shapes;
   for (const std::string& name : Model::ModelShapes()) {

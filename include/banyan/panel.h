@@ -51,9 +51,6 @@ enum class AbstentionScope {
   kAnswer,      // all of it
   kFirstToken,  // whether there is an answer; once another expert has begun one they vote too
 };
-// "answer", "first". Throws kUsage for another name.
-AbstentionScope ParseAbstentionScope(const std::string& name);
-const char* AbstentionScopeName(AbstentionScope scope);
 
 struct PanelOptions {
   // False: there is no prior. The answer's own segment is the first expert, of relevance 1, and

@@ -39,11 +39,10 @@ const char* SignalName(Signal signal);
 // How the nearest dense vectors are found.
 enum class VectorSearch {
   kExact,  // by looking at all of them
-  kFlat,   // the same by libfaiss
   kIvf,    // libfaiss: those in the nearest lists
   kHnsw,   // libfaiss: along a graph of neighbours
 };
-VectorSearch ParseVectorSearch(const std::string& name);  // "exact", "flat", "ivf", "hnsw"
+VectorSearch ParseVectorSearch(const std::string& name);  // "exact", "ivf", "hnsw"
 const char* VectorSearchName(VectorSearch search);
 
 // A question as all signals want it.

@@ -52,12 +52,6 @@ struct DocumentCounts {
   SlotCounts all, labelled;
 };
 
-// How fast a run was.
-struct RunSpeed {
-  double documents_per_second = 0.0;
-  std::optional<double> cost_per_1000;  // in the currency of the price
-};
-
 struct ExtractScores {
   SlotCounts all;                          // every slot that counts
   SlotCounts labelled;                     // of these, those that the gold rows name
@@ -71,7 +65,7 @@ struct ExtractScores {
   // `confidence` of the rows, where these are probabilities.
   std::vector<ConfidencePoint> confidences;
   bool log_probabilities = false;  // they are log-probabilities: nothing to calibrate
-  std::optional<RunSpeed> speed;
+  std::optional<double> documents_per_second;
 };
 
 struct ExtractScoreOptions {
@@ -89,11 +83,9 @@ struct ExtractScoreOptions {
 // the schema, else those that the right values have. Throws kNotFound, kInput, kUsage.
 ExtractScores ScoreExtract(const ExtractScoreOptions& options);
 
-// By the receipt beside `output` (`--receipt OUTPUT.receipt.json`), if there is one. Throws kFormat
-// for a receipt that is none. `price_per_hour` 0: the cost that the receipt has, if any.
-std::optional<RunSpeed> SpeedFromReceipt(const std::string& output, double price_per_hour);
-// REQUIRES: seconds > 0.
-RunSpeed SpeedOf(std::int64_t documents, double seconds, double price_per_hour);
+// Documents per second by the receipt beside `output` (`--receipt OUTPUT.receipt.json`), if there
+// is one. Throws kFormat for a file that is no receipt.
+std::optional<double> SpeedFromReceipt(const std::string& output);
 
 // The middle 95 % of what resamples of the documents score.
 struct ScoreInterval {

@@ -78,6 +78,9 @@ struct OptionFacts {
   bool whole_in_identity = false;  // of a text: as it is, however long; else long ones as a hash
   std::optional<OptionData> standard;  // the value where none is given; nothing: there is none
   bool show_standard = true;           // in help
+  // A knob of comparisons, which `banyan bench` and `banyan ids` show. Other commands still take
+  // it, hidden and with a warning.
+  bool for_comparison = false;
 };
 
 // "--max-new": the first long name on the command line.

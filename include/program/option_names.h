@@ -43,7 +43,6 @@ const OptionNames<RagMethod>& RagMethodNames();
 const OptionNames<RelevanceFrom>& RelevanceNames();
 const OptionNames<FusionRule>& FusionRuleNames();
 const OptionNames<PanelScores>& PanelScoresNames();
-const OptionNames<AbstentionScope>& AbstentionScopeNames();
 const OptionNames<Strategy>& StrategyNames();
 // Of ask and extract; those of rag do not split.
 const OptionNames<TooLong>& TooLongNames();

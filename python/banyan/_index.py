@@ -66,7 +66,7 @@ class Index:
         """Makes the index of files and folders, or of documents that are in memory (dicts with ``text``, and ``id``
         and ``title`` where they have them; texts of a table's rows likewise), anew. `directory` of None: it lives as
         long as the object and is kept nowhere. With an `encoder` its vectors are kept beside the words, and found as
-        `vectors` says: exact, or by libfaiss flat, ivf, hnsw. `notice` hears what was left out, `progress` how many
+        `vectors` says: exact, or by libfaiss ivf, hnsw. `notice` hears what was left out, `progress` how many
         passages have their vectors, of how many.
 
         >>> banyan.Index.build(None, [{"id": 1, "text": "The ferry leaves at seven."}]).search("ferry")[0].id

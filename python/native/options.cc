@@ -29,9 +29,6 @@ void ReadPanel(OptionReader& reader, PanelOptions& panel) {
                   [&](const std::string& name) { panel.scores = ParsePanelScores(name); });
   reader.Read("plausibility", panel.plausibility);
   reader.Read("abstention", panel.abstention);
-  reader.ReadText("abstention_scope", [&](const std::string& name) {
-    panel.abstention_scope = ParseAbstentionScope(name);
-  });
   reader.Read("null_tokens", panel.null_tokens);
   reader.ReadText("beta", [&](const std::string& text) { ParseBeta(text, "beta", panel); });
 }

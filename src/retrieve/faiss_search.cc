@@ -49,18 +49,13 @@ std::unique_ptr<faiss::Index> Make(VectorSearch search, const VectorTable& table
     index->add(count, table.values.data());
     return index;
   }
-  if (search == VectorSearch::kIvf) {
-    auto lists = std::make_unique<faiss::IndexFlatIP>(dimensions);
-    auto index = std::make_unique<faiss::IndexIVFFlat>(
-        lists.get(), table.dimensions, ListsFor(table.count()), faiss::METRIC_INNER_PRODUCT);
-    index->own_fields = true;
-    lists.release();
-    index->cp.min_points_per_centroid = 1;  // otherwise it prints
-    index->train(count, table.values.data());
-    index->add(count, table.values.data());
-    return index;
-  }
-  auto index = std::make_unique<faiss::IndexFlatIP>(dimensions);
+  auto lists = std::make_unique<faiss::IndexFlatIP>(dimensions);
+  auto index = std::make_unique<faiss::IndexIVFFlat>(
+      lists.get(), table.dimensions, ListsFor(table.count()), faiss::METRIC_INNER_PRODUCT);
+  index->own_fields = true;
+  lists.release();
+  index->cp.min_points_per_centroid = 1;  // otherwise it prints
+  index->train(count, table.values.data());
   index->add(count, table.values.data());
   return index;
 }

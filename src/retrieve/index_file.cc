@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "base/error.h"
-#include "base/sha256.h"
+#include "base/hash.h"
 #include "formats/byte_reader.h"
 
 namespace banyan {
@@ -164,6 +164,9 @@ std::vector<PassageVectors::Sparse> ReadSparse(ByteReader& reader, size_t passag
   return vectors;
 }
 
+// Version 0.2.0 could also search all vectors with FAISS. Such an index is searched without it.
+constexpr std::string_view kFormerFlatSearch = "flat";
+
 bool ReadFlag(ByteReader& reader, const char* what, const std::string& name) {
   const auto flag = reader.Read<std::uint32_t>(what);
   if (flag > 1) Throw(ErrorKind::kFormat, "{}: {} is {}: expected 0 or 1", name, what, flag);
@@ -175,8 +178,9 @@ PassageVectors ReadVectors(ByteReader& reader, size_t passages, const std::strin
   vectors.encoder.name = reader.ReadString("the encoder's name");
   vectors.encoder.fingerprint = reader.ReadString("the encoder's fingerprint");
   const std::string search(reader.ReadString("the search's name"));
+  const bool flat = search == kFormerFlatSearch;
   try {
-    vectors.search = ParseVectorSearch(search);
+    vectors.search = flat ? VectorSearch::kExact : ParseVectorSearch(search);
   } catch (const Error&) {
     Throw(ErrorKind::kFormat, "{}: the unknown search '{}'", name, search);
   }
@@ -197,6 +201,7 @@ PassageVectors ReadVectors(ByteReader& reader, size_t passages, const std::strin
   vectors.encoder.sparse = ReadFlag(reader, "the flag of sparse vectors", name);
   if (vectors.encoder.sparse) vectors.sparse = ReadSparse(reader, passages, name);
   vectors.faiss = reader.ReadString("the index of FAISS");
+  if (flat) vectors.faiss.clear();
   if (vectors.faiss.empty() != (vectors.search == VectorSearch::kExact)) {
     Throw(ErrorKind::kFormat, "{}: the search '{}' with an index of FAISS of {} bytes", name,
           search, vectors.faiss.size());

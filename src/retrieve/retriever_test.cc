@@ -111,7 +111,7 @@ TEST_F(RetrieverTest, EverySignalJudgesAsItsVectorsSay) {
 TEST_F(RetrieverTest, ATextFindsItselfUnderEverySearch) {
   const auto bert = Load(directory_, "bert", kBertShape);
   for (const VectorSearch search :
-       {VectorSearch::kExact, VectorSearch::kFlat, VectorSearch::kIvf, VectorSearch::kHnsw}) {
+       {VectorSearch::kExact, VectorSearch::kIvf, VectorSearch::kHnsw}) {
     if (search != VectorSearch::kExact && !HasFaiss()) {
       EXPECT_THROW(Build(bert, search), Error);
       continue;

@@ -11,14 +11,14 @@ const char* SignalName(Signal signal) {
 
 VectorSearch ParseVectorSearch(const std::string& name) {
   for (const VectorSearch search :
-       {VectorSearch::kExact, VectorSearch::kFlat, VectorSearch::kIvf, VectorSearch::kHnsw}) {
+       {VectorSearch::kExact, VectorSearch::kIvf, VectorSearch::kHnsw}) {
     if (name == VectorSearchName(search)) return search;
   }
-  Throw(ErrorKind::kUsage, "--vectors: expected exact, flat, ivf or hnsw, found '{}'", name);
+  Throw(ErrorKind::kUsage, "--vectors: expected exact, ivf or hnsw, found '{}'", name);
 }
 
 const char* VectorSearchName(VectorSearch search) {
-  constexpr const char* kNames[] = {"exact", "flat", "ivf", "hnsw"};
+  constexpr const char* kNames[] = {"exact", "ivf", "hnsw"};
   return kNames[static_cast<int>(search)];
 }
 

@@ -42,7 +42,7 @@ class VectorFinder {
 };
 
 bool HasFaiss();
-// The bytes of an index over the vectors, the same for the same vectors. `search` is kFlat, kIvf
+// The bytes of an index over the vectors, the same for the same vectors. `search` is kIvf
 // or kHnsw. Throws kUnsupported without FAISS, kInput when FAISS refuses.
 std::string FaissBytes(VectorSearch search, const VectorTable& table);
 // Opens such bytes. Throws kUnsupported without FAISS, kFormat when they are no index of so many

@@ -69,7 +69,7 @@ class Retrieval(RagTest):
         self.make_notes()
         encoder = self.encoder()
         expected = None
-        for search in ("exact", "flat", "ivf", "hnsw"):
+        for search in ("exact", "ivf", "hnsw"):
             arguments = ("rag", "index", "idx", "notes", "--encoder", encoder, "--vectors", search, "--quiet")
             try:
                 self.run_banyan(*arguments)

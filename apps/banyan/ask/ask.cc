@@ -45,7 +45,7 @@ int RunAskCommand(AskCommand& command) {
   JobReceipt receipt = RunAsk(model, command.run.engine, command.ask, command.job);
   receipt.load_seconds = load_seconds;
   receipt.model = command.run.load.model;
-  return session.Finish(receipt, /*price_per_hour=*/0.0);
+  return session.Finish(receipt);
 }
 
 }  // namespace

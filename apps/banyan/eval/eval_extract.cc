@@ -38,8 +38,8 @@ Examples
   $ banyan eval extract gold.jsonl --run skeleton=a.jsonl --run sequential=b.jsonl --unlabelled null
   Slot by slot:
     $ banyan eval extract gold.jsonl values.jsonl --other sequential.jsonl
-  Documents a second and what 1000 cost, where extract was run with --receipt values.jsonl.receipt.json:
-    $ banyan eval extract gold.jsonl values.jsonl --price-per-hour 3.50
+  Documents a second, where extract was run with --receipt values.jsonl.receipt.json:
+    $ banyan eval extract gold.jsonl values.jsonl
 
 Gold rows: {"id","values":{"brand":"Sony","colour":null,"ports":["USB","HDMI"]},"category"?}. A list is what
 a list attribute is to have; of another attribute, any of its texts is right. What a row does not name
@@ -53,7 +53,6 @@ struct EvalExtractOptions {
   std::string schema_file, other, reliability;
   std::vector<std::string> runs;
   std::vector<double> seconds;
-  double price_per_hour = 0.0;
   bool json = false, overwrite = false;
 };
 
@@ -101,10 +100,12 @@ std::vector<ScoredRun> ScoreRuns(const EvalExtractOptions& options) {
   std::vector<ScoredRun> runs;
   for (const NamedOutput& output : OutputsOf(options)) {
     ExtractScores scores = ScoreFile(options, output.file);
-    scores.speed = options.seconds.empty()
-                       ? SpeedFromReceipt(output.file, options.price_per_hour)
-                       : SpeedOf(scores.documents - scores.without_row,
-                                 options.seconds[runs.size()], options.price_per_hour);
+    if (options.seconds.empty()) {
+      scores.documents_per_second = SpeedFromReceipt(output.file);
+    } else {
+      const auto rows = static_cast<double>(scores.documents - scores.without_row);
+      scores.documents_per_second = rows / options.seconds[runs.size()];
+    }
     runs.push_back({output.name, std::move(scores)});
   }
   return runs;
@@ -174,10 +175,6 @@ void AddRunOptions(CLI::App& extract, EvalExtractOptions& options) {
                   "output)")
       ->allow_extra_args(false)
       ->check(CLI::Range(1e-9, 1e12));
-  extract
-      .add_option("--price-per-hour", options.price_per_hour,
-                  "What an hour of the machine costs: adds the cost of 1000 documents")
-      ->check(CLI::NonNegativeNumber);
 }
 
 }  // namespace

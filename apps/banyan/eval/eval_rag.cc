@@ -2,20 +2,23 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "banyan/error.h"
 #include "eval/eval_parts.h"
 #include "program/fresh_file.h"
-#include "program/option_names.h"
+#include "program/option_table.h"
 #include "program/rag_models.h"
 #include "program/rag_score.h"
 #include "program/rag_sweep.h"
 #include "rag/rag_options.h"
+#include "shell/table_options.h"
 #include "terminal/screen.h"
 
 namespace banyan::app {
@@ -34,17 +37,52 @@ null is right. Texts are compared in lower case without articles, punctuation an
 the question and the documents' texts too. The interval is a bootstrap's, 95 %; the row "all null" is what
 null for every question would score.)";
 
+// An option of rag whose values a sweep multiplies. Choices, ranges and defaults are the table's.
+struct SweptOption {
+  const char* name;                 // in the table
+  const char* label;                // before the value, in a variant's name
+  std::optional<RagMethod> method;  // the only one that it concerns; nothing: all
+  const char* help;
+};
+
+const std::vector<SweptOption>& SweptOptions() {
+  constexpr RagMethod kExperts = RagMethod::kExperts, kKvConcat = RagMethod::kKvConcat;
+  static const std::vector<SweptOption> options = {
+      {"method", "", {}, "Ways to answer"},
+      {"relevance", "", {}, "Who judges documents"},
+      {"rule", "", kExperts, "Rules of experts"},
+      {"scores", "", kExperts, "What experts are compared by"},
+      {"plausibility", "α ", kExperts, "Plausibility limits of experts"},
+      {"abstention", "abstention ", kExperts, "Probabilities of null from which experts abstain"},
+      {"beta", "β ", kExperts, "Contrasts of experts: expert, shared or a number"},
+      {"gamma", "γ ", kExperts, "Weights of relevance: auto (1, of raw scores 2.5) or numbers"},
+      {"together", "together ", kExperts, "Documents that one more expert reads together; 0: none"},
+      {"ape_temperature", "T ", kKvConcat, "Temperatures of kv-concat"},
+      {"ape_scale", "S ", kKvConcat, "Scales of kv-concat"}};
+  return options;
+}
+
+constexpr const char* kUnset = "auto";  // of gamma: the task chooses it
+
+const OptionRow<RagOptions>& RowOf(const SweptOption& option) {
+  return *std::ranges::find(RagTable(), std::string(option.name), &OptionFacts::name);
+}
+
+std::string DefaultText(const SweptOption& option) {
+  const std::optional<OptionData>& standard = RowOf(option).standard;
+  return standard ? DataText(*standard) : kUnset;
+}
+
 struct EvalRagOptions {
+  EvalRagOptions() {
+    for (const SweptOption& option : SweptOptions()) values[option.name] = {DefaultText(option)};
+  }
+
   std::string gold, plot;
   std::vector<std::string> outputs;
   bool json = false, without_gold = false, quiet = false, overwrite = false;
   RunOptions run;
-  std::vector<std::string> methods = {"experts"}, rules = {"max"}, scores = {"normalised"};
-  std::vector<std::string> betas = {"expert"}, relevances = {"auto"}, gammas = {"auto"};
-  std::vector<std::string> scopes = {AbstentionScopeName(RagPanel().abstention_scope)};
-  std::vector<double> plausibilities = {0.1}, abstentions = {0.5};
-  std::vector<int> together = {0};
-  std::vector<double> ape_temperatures = {1.0}, ape_scales = {1.0};
+  std::map<std::string, std::vector<std::string>> values;  // of SweptOptions(), by name
   std::vector<int> documents = {0};
   std::string encoder;
   bool copy = false;
@@ -97,50 +135,32 @@ class Variants {
   std::vector<RagVariant> variants_;
 };
 
+// The values of an option as numbers and names are written: 1 for 1.0.
+std::vector<std::string> ValuesOf(const SweptOption& option, const EvalRagOptions& o) {
+  std::vector<std::string> values;
+  for (const std::string& text : o.values.at(option.name)) {
+    const std::optional<OptionData> data = DataOf(RowOf(option), text);
+    values.push_back(text != kUnset && data ? DataText(*data) : text);
+  }
+  return values;
+}
+
 std::vector<RagVariant> VariantsOf(const EvalRagOptions& o, const RagOptions& common) {
-  using Text = std::string;
-  constexpr RagMethod kExperts = RagMethod::kExperts, kKvConcat = RagMethod::kKvConcat;
   Variants variants(common);
-  variants.Times(o.methods, "", {}, [](RagVariant& variant, const Text& method) {
-    variant.options.method = ParseRagMethod(method);
-  });
-  variants.Times(o.documents, "documents ", {},
-                 [](RagVariant& variant, int count) { variant.documents = count; });
-  variants.Times(o.relevances, "", {}, [](RagVariant& variant, const Text& relevance) {
-    variant.options.relevance = ParseRelevanceFrom(relevance);
-  });
-  variants.Times(o.rules, "", kExperts, [](RagVariant& variant, const Text& rule) {
-    variant.options.panel.rule = ParseFusionRule(rule);
-  });
-  variants.Times(o.scores, "", kExperts, [](RagVariant& variant, const Text& scores) {
-    variant.options.panel.scores = ParsePanelScores(scores);
-  });
-  variants.Times(o.plausibilities, "α ", kExperts, [](RagVariant& variant, double plausibility) {
-    variant.options.panel.plausibility = plausibility;
-  });
-  variants.Times(o.abstentions, "abstention ", kExperts,
-                 [](RagVariant& variant, double abstention) {
-                   variant.options.panel.abstention = abstention;
-                 });
-  variants.Times(o.scopes, "silent ", kExperts, [](RagVariant& variant, const Text& scope) {
-    variant.options.panel.abstention_scope = ParseAbstentionScope(scope);
-  });
-  variants.Times(o.betas, "β ", kExperts, [](RagVariant& variant, const Text& beta) {
-    ParseBeta(beta, "--beta", variant.options.panel);
-  });
-  variants.Times(o.gammas, "γ ", kExperts, [](RagVariant& variant, const Text& gamma) {
-    if (gamma != "auto") variant.options.gamma = std::stod(gamma);
-  });
-  variants.Times(o.together, "together ", kExperts,
-                 [](RagVariant& variant, int count) { variant.options.together = count; });
-  variants.Times(o.ape_temperatures, "T ", kKvConcat, [](RagVariant& variant, double temperature) {
-    variant.options.ape_temperature = temperature;
-  });
-  variants.Times(o.ape_scales, "S ", kKvConcat,
-                 [](RagVariant& variant, double scale) { variant.options.ape_scale = scale; });
+  for (const SweptOption& option : SweptOptions()) {
+    const OptionRow<RagOptions>& row = RowOf(option);
+    variants.Times(ValuesOf(option, o), option.label, option.method,
+                   [&row](RagVariant& variant, const std::string& value) {
+                     if (value == kUnset && !row.standard) return;
+                     row.set(variant.options, DataOf(row, value).value(), CommandName(row));
+                   });
+    if (std::string_view(option.name) != "method") continue;
+    variants.Times(o.documents, "documents ", {},
+                   [](RagVariant& variant, int count) { variant.documents = count; });
+  }
   std::vector<std::string> gold = {""};
   if (o.without_gold) gold.emplace_back("(no gold)");
-  variants.Times(gold, "", {}, [](RagVariant& variant, const Text& without) {
+  variants.Times(gold, "", {}, [](RagVariant& variant, const std::string& without) {
     variant.without_gold = !without.empty();
   });
   return variants.Take();
@@ -148,13 +168,14 @@ std::vector<RagVariant> VariantsOf(const EvalRagOptions& o, const RagOptions& co
 
 // Numbers of a method that is not asked for would change nothing.
 void CheckApe(const EvalRagOptions& o) {
-  if (std::ranges::find(o.methods, "kv-concat") != o.methods.end()) return;
-  const std::vector<double> as_it_is = {1.0};
-  for (const auto& [name, values] :
-       {std::pair("--ape-temperature", &o.ape_temperatures), {"--ape-scale", &o.ape_scales}}) {
-    if (*values == as_it_is) continue;
-    throw Error(ErrorKind::kUsage, fmt::format("{} goes with --method kv-concat, found {}", name,
-                                               fmt::join(o.methods, ",")));
+  const std::vector<std::string>& methods = o.values.at("method");
+  if (std::ranges::find(methods, "kv-concat") != methods.end()) return;
+  for (const SweptOption& option : SweptOptions()) {
+    if (option.method != RagMethod::kKvConcat) continue;
+    if (ValuesOf(option, o) == std::vector<std::string>{DefaultText(option)}) continue;
+    throw Error(ErrorKind::kUsage,
+                fmt::format("{} goes with --method kv-concat, found {}", CommandName(RowOf(option)),
+                            fmt::join(methods, ",")));
   }
 }
 
@@ -196,32 +217,18 @@ int RunEvalRag(EvalRagOptions& o) {
 
 void AddSweepOptions(CLI::App& rag, EvalRagOptions& o) {
   const char* group = "A sweep";
-  const auto list = [&](const char* name, auto& values, const char* help) {
-    return rag.add_option(name, values, help)->delimiter(',')->group(group)->capture_default_str();
-  };
-  list("--method", o.methods, "Ways to answer")
-      ->type_name("experts|concat|top1|map-reduce|kv-concat");
-  list("--rule", o.rules, "Rules of experts")->type_name("max|mixture|product");
-  list("--scores", o.scores, "What experts are compared by")->type_name("normalised|raw");
-  list("--plausibility", o.plausibilities, "Plausibility limits of experts")
-      ->check(CLI::Range(0.0, 1.0));
-  list("--abstention", o.abstentions, "Probabilities of null from which experts abstain")
-      ->check(CLI::Range(0.0, 1.0));
-  list("--abstention-scope", o.scopes, "What experts that abstain are silent about")
-      ->type_name("first|answer");
-  list("--beta", o.betas, "Contrasts of experts: expert, shared or a number");
-  list("--gamma", o.gammas, "Weights of relevance: auto (1, of raw scores 2.5) or numbers")
-      ->check(CLI::NonNegativeNumber | CLI::IsMember({"auto"}));
-  list("--together", o.together, "Documents that one more expert reads together; 0: none")
-      ->check(CLI::Range(0, 64));
-  list("--ape-temperature", o.ape_temperatures, "Temperatures of kv-concat")
-      ->check(CLI::Range(0.1, 2.0));
-  list("--ape-scale", o.ape_scales, "Scales of kv-concat")->check(CLI::Range(0.1, 2.0));
-  list("--relevance", o.relevances, "Who judges documents")
-      ->type_name("auto|given|bm25|dense|sparse|multi-vector|equal");
-  list("--documents", o.documents,
-       "Documents of a question: the gold ones and the first others; 0: all")
-      ->check(CLI::NonNegativeNumber);
+  for (const SweptOption& option : SweptOptions()) {
+    const OptionRow<RagOptions>& row = RowOf(option);
+    AddValuesOf(rag, row, o.values[option.name], row.standard ? "" : kUnset)
+        ->description(option.help)
+        ->group(group);
+  }
+  rag.add_option("--documents", o.documents,
+                 "Documents of a question: the gold ones and the first others; 0: all")
+      ->delimiter(',')
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str()
+      ->group(group);
   rag.add_flag("--without-gold", o.without_gold,
                "Everything once more without the gold documents, where null is right")
       ->group(group);

@@ -42,7 +42,7 @@ int RunExtractCommand(ExtractCommand& command) {
   if (!command.report.empty() && receipt.MayWrite(command.report)) {
     WriteExtractReport(command.job, command.report);
   }
-  return session.Finish(receipt, command.price_per_hour);
+  return session.Finish(receipt);
 }
 
 int RunProposal(ExtractCommand& command) {

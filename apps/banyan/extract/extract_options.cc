@@ -84,12 +84,6 @@ void AddOutput(CLI::App& command, ExtractCommand& options) {
           "--report", options.report,
           "Write an HTML page: documents with their values, and the values of each attribute")
       ->group(group);
-  command
-      .add_option(
-          "--price-per-hour", options.price_per_hour,
-          "Price of an hour of this machine; the receipt then shows the cost of 1000 documents")
-      ->check(CLI::PositiveNumber)
-      ->group(group);
   command.add_flag("--quiet", options.quiet, "No progress and no receipt on stderr")->group(group);
 }
 

@@ -19,8 +19,7 @@ struct ExtractCommand {
   ExtractOptions extract;
   JobOptions job;
   InputWords input;
-  TableOptions table;  // of `extract`
-  double price_per_hour = 0.0;
+  TableOptions table;    // of `extract`
   std::string report;    // file; empty: none
   bool propose = false;  // `extract schema`: no schema is needed, one is written
   ProposeOptions proposal;

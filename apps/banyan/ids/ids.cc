@@ -78,6 +78,7 @@ Command AddIds(CLI::App& app) {
 "logprobs":true adds log-probabilities; temperature, top_k, top_p, min_p, repetition_penalty and
 seed turn greedy into sampling. Exit code 0: all lines answered, 1: some were bad, 2: none were read.)");
   auto options = std::make_shared<IdsOptions>();
+  options->run.comparisons = true;
   options->run.AddTo(*command, "f32");
   command->add_option("--tokenizer", options->tokenizer,
                       "tokenizer.json, its directory, or a GGUF file, for the text kinds");

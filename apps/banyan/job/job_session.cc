@@ -7,7 +7,7 @@
 
 #include "program.h"
 #include "program/fresh_file.h"
-#include "program/plural.h"
+#include "program/message_text.h"
 #include "terminal/screen.h"
 #include "terminal/stop_signal.h"
 
@@ -20,12 +20,6 @@ std::string ResumeHint(const JobOptions& job) {
   return fmt::format("Go on with the same command and --resume (output {}).\n", job.output);
 }
 
-double CostOfThousand(const JobReceipt& receipt, double price_per_hour) {
-  if (receipt.rows_this_run == 0) return 0.0;
-  return receipt.seconds / 3600.0 * price_per_hour * 1000.0 /
-         static_cast<double>(receipt.rows_this_run);
-}
-
 std::string FinishedText(const JobReceipt& receipt) {
   std::string text = fmt::format("{}: this job is finished: {} there, 0 to do", receipt.output,
                                  Plural(receipt.rows, "row"));
@@ -34,12 +28,6 @@ std::string FinishedText(const JobReceipt& receipt) {
                         Plural(receipt.error_rows, "error"));
   }
   return text + "; --overwrite does all of it again";
-}
-
-// The receipt's JSON with one more field.
-std::string WithCost(std::string json, double cost) {
-  json.pop_back();
-  return json + fmt::format(",\"cost_per_1000_rows\":{:.6g}}}", cost);
 }
 
 }  // namespace
@@ -65,24 +53,16 @@ JobSession::JobSession(JobOptions& job, bool quiet)
   StopOnSignals();
 }
 
-int JobSession::Finish(const JobReceipt& receipt, double price_per_hour) const {
-  const bool priced = price_per_hour > 0.0;
-  const double cost = CostOfThousand(receipt, price_per_hour);
+int JobSession::Finish(const JobReceipt& receipt) const {
   if (!job_.receipt.empty() && receipt.MayWrite(job_.receipt)) {
     WriteFreshFile(job_.receipt, "--receipt", job_.overwrite || job_.resume,
-                   (priced ? WithCost(receipt.ToJson(), cost) : receipt.ToJson()) + "\n");
+                   receipt.ToJson() + "\n");
   }
   if (receipt.finished_before) {
     if (!quiet_) SayLine(FinishedText(receipt));
     return receipt.error_rows == 0 ? 0 : 1;
   }
-  if (!quiet_) {
-    Say(receipt.ToText());
-    if (priced) {
-      Say(fmt::format("  {:<10} {:.4g} for 1000 rows at {:.4g} an hour\n", "cost", cost,
-                      price_per_hour));
-    }
-  }
+  if (!quiet_) Say(receipt.ToText());
   if (receipt.end == JobEnd::kStopped) {
     Say("banyan: stopped before the end of the input. " + ResumeHint(job_));
   }

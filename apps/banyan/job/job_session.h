@@ -18,9 +18,8 @@ class JobSession {
   // Sets what the job says and hears; `job` must outlive the session.
   JobSession(JobOptions& job, bool quiet);
 
-  // Writes the receipt where it is wanted and says how it went. `price_per_hour` (0: unknown) gives
-  // the cost of 1000 rows. Returns the exit code.
-  int Finish(const JobReceipt& receipt, double price_per_hour) const;
+  // Writes the receipt where it is wanted and says how it went. Returns the exit code.
+  int Finish(const JobReceipt& receipt) const;
 
  private:
   JobOptions& job_;

@@ -63,15 +63,10 @@ void RunOptions::AddTo(CLI::App& command, const std::string& default_precision,
                        const std::string& group) {
   AddLoadingTo(command, default_precision, group);
   TableOptions().AddTo(command, Bind(load), {"Machine"}, group);
-  command
-      .add_option(
-          "--adapter", adapters,
-          "Directory of a LoRA adapter (PEFT), or the name of a shipped one; it is merged into the "
-          "weights. NAME=DIR keeps it apart for requests that name it, and may be repeated")
-      ->type_name("[NAME=]DIR")
-      ->allow_extra_args(false)
-      ->group(group);
   TableOptions().AddTo(command, Bind(engine), {}, group);
+  for (const OptionFacts& facts : EngineTable()) {
+    if (facts.for_comparison && !comparisons) command.get_option(CommandName(facts))->group("");
+  }
   command
       .add_flag("--explain", explain,
                 "Print to stderr what is shared, what was chosen, and the predicted cost")
@@ -80,27 +75,7 @@ void RunOptions::AddTo(CLI::App& command, const std::string& default_precision,
 
 void RunOptions::Resolve() {
   if (model_by_default && load.model.empty()) load.model = DefaultModel();
-  ResolveAdapters();
   if (!load.model.empty()) FindingModel(load.model, [&] { return PathOfModel(load.model); });
-}
-
-// What stands before a "=" is a name, unless all of it is a path.
-void RunOptions::ResolveAdapters() {
-  for (const std::string& adapter : std::exchange(adapters, {})) {
-    const size_t equals = adapter.find('=');
-    std::error_code none;
-    const bool named = equals != std::string::npos && adapter.find('/') > equals &&
-                       !std::filesystem::exists(adapter, none);
-    if (named) {
-      load.adapters.push_back({adapter.substr(0, equals), adapter.substr(equals + 1)});
-    } else if (load.adapter.empty()) {
-      load.adapter = adapter;
-    } else {
-      throw Error(ErrorKind::kUsage, "--adapter: one adapter can be merged, found " + load.adapter +
-                                         " and " + adapter +
-                                         "; with NAME= before them, several are kept apart");
-    }
-  }
 }
 
 std::vector<std::string> RunOptions::AdapterFolders() const {

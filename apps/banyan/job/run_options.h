@@ -15,11 +15,13 @@ namespace banyan::app {
 struct RunOptions {
   LoadOptions load;
   EngineOptions engine;
-  bool explain = false;               // print what is shared, chosen and predicted, to stderr
-  std::vector<std::string> adapters;  // DIR or NAME=DIR
+  bool explain = false;  // print what is shared, chosen and predicted, to stderr
   // Without -m the model is DefaultModel(), from Resolve() on. To be set before the options are
   // added, whose help says so.
   bool model_by_default = false;
+  // Knobs of comparisons are shown in help. Else they are hidden, and giving one warns
+  // (WarnOfMovedOptions). To be set before the options are added.
+  bool comparisons = false;
 
   // Adds -m, --device, --precision and --threads to the command; all but the first to the help's
   // group.
@@ -28,16 +30,13 @@ struct RunOptions {
   // Adds those, --kv-type, --strategy and the rest.
   void AddTo(CLI::App& command, const std::string& default_precision,
              const std::string& group = "Options");
-  // Checks and converts what is text on the command line. Throws kUsage.
+  // Finds the model, the default one where none was named. Throws kNotFound.
   void Resolve();
   // Of all adapters, merged or kept apart.
   std::vector<std::string> AdapterFolders() const;
   // The model, with progress on stderr where loading takes long and `quiet` does not forbid it.
   std::shared_ptr<Model> LoadModel(bool quiet) const;
   std::shared_ptr<Encoder> LoadEncoder(bool quiet) const;
-
- private:
-  void ResolveAdapters();
 };
 
 }  // namespace banyan::app

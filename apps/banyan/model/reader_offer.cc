@@ -58,7 +58,7 @@ void OfferOnce() {
 }
 
 bool IsModelNamed(const RunOptions& run) {
-  return !run.load.model.empty() || !run.adapters.empty();
+  return !run.load.model.empty() || !run.AdapterFolders().empty();
 }
 
 }  // namespace
@@ -99,7 +99,7 @@ void ChooseDefaultReader(RunOptions& run, ReaderTask task, bool may_ask) {
   if (may_ask) OfferOnce();
   const DefaultReader reader = DefaultReaderFor(task);
   run.load.model = reader.model;
-  if (!reader.adapter.empty()) run.adapters = {reader.adapter};
+  run.load.adapter = reader.adapter;
 }
 
 std::map<std::string, std::string> ChooseDefaultReaders(RunOptions& run) {
@@ -113,8 +113,9 @@ std::map<std::string, std::string> ChooseDefaultReaders(RunOptions& run) {
     const DefaultReader reader = DefaultReaderFor(task);
     if (reader.model != ask.model || reader.adapter.empty()) continue;
     adapters[name] = reader.adapter;
-    const std::string named = reader.adapter + "=" + reader.adapter;
-    if (std::ranges::find(run.adapters, named) == run.adapters.end()) run.adapters.push_back(named);
+    if (std::ranges::count(run.load.adapters, reader.adapter, &LoadOptions::NamedAdapter::name) ==
+        0)
+      run.load.adapters.push_back({reader.adapter, reader.adapter});
   }
   return adapters;
 }

@@ -128,7 +128,7 @@ int RunRagCommand(RagCommand& command) {
   if (!command.trace_page.empty() && receipt.MayWrite(command.trace_page)) {
     WritePage(command, FirstRows(command.job.output));
   }
-  return session.Finish(receipt, 0.0);
+  return session.Finish(receipt);
 }
 
 }  // namespace

@@ -15,7 +15,7 @@
 
 #include "banyan/error.h"
 #include "banyan/retrieval.h"
-#include "program/plural.h"
+#include "program/message_text.h"
 #include "program/rag_models.h"
 #include "rag/rag_options.h"
 #include "terminal/screen.h"
@@ -200,9 +200,9 @@ std::pair<CLI::App*, Command> AddRagIndex(CLI::App& rag) {
       ->type_name("MODEL");
   index
       ->add_option("--vectors", command->vectors,
-                   "How the nearest are found: exact; or by libfaiss flat (exact too), ivf, hnsw "
+                   "How the nearest are found: exact; or by libfaiss ivf, hnsw "
                    "(default: as before, else exact)")
-      ->type_name("exact|flat|ivf|hnsw");
+      ->type_name("exact|ivf|hnsw");
   index->add_flag("--new", command->anew,
                   "Forget what the index had; not even a damaged one stops it");
   index->add_option("--device", command->run.load.device, "What computes vectors")

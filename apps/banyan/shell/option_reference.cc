@@ -139,7 +139,7 @@ std::string OptionReference(const CLI::App& root) {
         std::ranges::find(Titles(), table.name, &std::pair<std::string, std::string>::first);
     page += "\n## " + title->second + "\n";
     for (const OptionFacts* facts : table.rows) {
-      page += Entry(*facts);
+      if (!facts->for_comparison) page += Entry(*facts);
       in_tables.emplace_back(CommandName(*facts), facts->help);
     }
   }

@@ -12,11 +12,16 @@
 #include <vector>
 
 #include "banyan/error.h"
+#include "program/option_table.h"
 #include "shell/nearest.h"
 #include "shell/option_words.h"
+#include "terminal/screen.h"
 
 namespace banyan::app {
 namespace {
+
+// The version that no longer takes knobs of comparisons on commands that do not show them.
+constexpr const char* kMovedOptionsEnd = "0.4.0";
 
 // "ask: " before a message about a command; nothing before one about the program itself.
 std::string Subject(const CLI::App& command) {
@@ -66,8 +71,36 @@ std::string KnownElsewhereAs(const CLI::App& command, std::string_view name) {
   return "";
 }
 
+// Options that earlier versions had, and what to do instead.
+struct RemovedOption {
+  std::string_view name, value;  // an empty value: the whole option
+  std::string_view instead;
+};
+constexpr RemovedOption kRemovedOptions[] = {
+    {"--price-per-hour", "",
+     "the receipt has the seconds and the rows; 1000 rows cost price x seconds / 3600 x 1000 / "
+     "rows"},
+    {"--abstention-scope", "",
+     "experts abstain from the first token only; leave the option out, or give --abstention 0 to "
+     "let all of them vote"},
+    {"--vectors", "flat", "use --vectors exact, which finds the same passages"},
+};
+
+// "--vectors flat was removed: use …"; empty: there was no such option.
+std::string WasRemoved(std::string_view name, std::string_view value) {
+  for (const RemovedOption& removed : kRemovedOptions) {
+    if (name != removed.name || (!removed.value.empty() && value != removed.value)) continue;
+    return fmt::format("{}{}{} was removed: {}", removed.name, removed.value.empty() ? "" : " ",
+                       removed.value, removed.instead);
+  }
+  return "";
+}
+
 std::string NoSuchOption(const CLI::App& command, const std::string& word) {
   const std::string name = word.substr(0, word.find('='));
+  if (const std::string removed = WasRemoved(name, ""); !removed.empty()) {
+    return Subject(command) + removed;
+  }
   if (command.get_parent() == nullptr) {
     if (const std::string commands = CommandsWith(command, name); !commands.empty()) {
       return fmt::format("{}: an option of {}; it stands after the command", name, commands);
@@ -235,6 +268,17 @@ std::string ParseMessage(const CLI::App& root, const CLI::ParseError& error) {
   return WhatIsWrong(command, error) + "\n" + WhereToReadOn(command);
 }
 
+void WarnOfMovedOptions(const CLI::App& root) {
+  const CLI::App& command = ChosenCommand(root);
+  for (const OptionFacts& facts : EngineTable()) {
+    if (!facts.for_comparison) continue;
+    const CLI::Option* option = command.get_option_no_throw(CommandName(facts));
+    if (option == nullptr || !option->get_group().empty() || option->count() == 0) continue;
+    Say(fmt::format("{}: {} moved to `banyan bench` and will be refused from {}\n",
+                    FullName(command), CommandName(facts), kMovedOptionsEnd));
+  }
+}
+
 void CheckValues(const CLI::App& root) {
   for (const CLI::Option* option : ChosenCommand(root).get_options()) {
     const OptionValue value = ValueOf(*option);
@@ -242,7 +286,9 @@ void CheckValues(const CLI::App& root) {
       const bool wrong =
           (value.kind == ValueKind::kChoice && std::ranges::count(value.choices, found) == 0) ||
           (value.kind == ValueKind::kNumber && !std::isfinite(std::strtod(found.c_str(), nullptr)));
-      if (wrong) throw Error(ErrorKind::kUsage, Expected(*option, found));
+      if (!wrong) continue;
+      const std::string removed = WasRemoved(option->get_name(), found);
+      throw Error(ErrorKind::kUsage, removed.empty() ? Expected(*option, found) : removed);
     }
   }
 }

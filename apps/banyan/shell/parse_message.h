@@ -14,6 +14,10 @@ std::string ParseMessage(const CLI::App& root, const CLI::ParseError& error);
 // is none of an option's choices, and for a number that is not finite.
 void CheckValues(const CLI::App& root);
 
+// After root.parse() did not throw: a line on stderr for each option that another command shows now
+// and that the chosen one will no longer take.
+void WarnOfMovedOptions(const CLI::App& root);
+
 // "no command 'aks'; did you mean 'ask'?", for a word where a subcommand of `command` was expected.
 std::string NoSuchCommand(const CLI::App& command, const std::string& word);
 

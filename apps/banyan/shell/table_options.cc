@@ -51,7 +51,28 @@ std::optional<Value> Converted(const std::string& text) {
   return value;
 }
 
-// Nothing: the text is no such value.
+// A value that no message names but for its range, in the words of CLI11's own checks.
+CLI::Validator RangeCheck(const OptionFacts& facts) {
+  const std::string range =
+      facts.style == CommandStyle::kZeroOrOne ? "from 0 to 1" : RangeWords(facts);
+  return CLI::Validator(
+      [&facts, range](std::string& text) {
+        return DataOf(facts, text) ? std::string()
+                                   : fmt::format("Value {} not in range {}", text, range);
+      },
+      range);
+}
+
+void SetFrom(const BoundOption& option, const OptionData& data) {
+  try {
+    option.set(data, CommandName(*option.facts));
+  } catch (const Error& error) {  // a text that no check of CLI11 knows
+    throw CLI::ValidationError(error.what());
+  }
+}
+
+}  // namespace
+
 std::optional<OptionData> DataOf(const OptionFacts& facts, const std::string& text) {
   if (facts.style == CommandStyle::kOnOff) {
     if (text != "on" && text != "off") return std::nullopt;
@@ -77,27 +98,15 @@ std::optional<OptionData> DataOf(const OptionFacts& facts, const std::string& te
   }
 }
 
-// A value that no message names but for its range, in the words of CLI11's own checks.
-CLI::Validator RangeCheck(const OptionFacts& facts) {
-  const std::string range =
-      facts.style == CommandStyle::kZeroOrOne ? "from 0 to 1" : RangeWords(facts);
-  return CLI::Validator(
-      [&facts, range](std::string& text) {
-        return DataOf(facts, text) ? std::string()
-                                   : fmt::format("Value {} not in range {}", text, range);
-      },
-      range);
+CLI::Option* AddValuesOf(CLI::App& command, const OptionFacts& facts,
+                         std::vector<std::string>& values, const std::string& also) {
+  CLI::Option* option = command.add_option(CommandName(facts), values)->delimiter(',');
+  option->type_name(also.empty() ? TypeName(facts) : "TEXT")->capture_default_str();
+  if (facts.kind != OptionKind::kWhole && facts.kind != OptionKind::kNumber) return option;
+  CLI::Validator check = RangeCheck(facts);
+  if (!also.empty()) check = check | CLI::IsMember({also});
+  return option->check(check);
 }
-
-void SetFrom(const BoundOption& option, const OptionData& data) {
-  try {
-    option.set(data, CommandName(*option.facts));
-  } catch (const Error& error) {  // a text that no check of CLI11 knows
-    throw CLI::ValidationError(error.what());
-  }
-}
-
-}  // namespace
 
 void TableOptions::AddTo(CLI::App& command, const BoundOptions& options,
                          const std::vector<std::string>& from, const std::string& group) {

@@ -11,6 +11,14 @@
 
 namespace banyan::app {
 
+// The value that a text on the command line means; nothing: it is no value of the option.
+std::optional<OptionData> DataOf(const OptionFacts& facts, const std::string& text);
+
+// An option for several values of a table's option, separated by commas. Each is checked as one
+// alone; `also` is a text that is taken too. Returns it for its help and its group.
+CLI::Option* AddValuesOf(CLI::App& command, const OptionFacts& facts,
+                         std::vector<std::string>& values, const std::string& also = "");
+
 class TableOptions {
  public:
   // Adds those whose group in the table is one of `from` (empty: all), to the help's group `group`

@@ -1,5 +1,7 @@
 // How a model is loaded and how the engine works: options of every command that runs a model.
-#include "program/bytes.h"
+#include <filesystem>
+
+#include "program/message_text.h"
 #include "tasks/options/option_rows.h"
 
 namespace banyan {
@@ -8,6 +10,39 @@ namespace {
 constexpr unsigned kOwnMachine = kCommandLine | kPython;
 
 using EngineRow = Row<EngineOptions>;
+using LoadRow = Row<LoadOptions>;
+
+// "[NAME=]DIR". What stands before a "=" is a name, unless all of it is a path.
+void AddAdapter(const std::string& words, const std::string& called, LoadOptions& options) {
+  const size_t equals = words.find('=');
+  std::error_code none;
+  const bool named = equals != std::string::npos && words.find('/') > equals &&
+                     !std::filesystem::exists(words, none);
+  if (named) {
+    options.adapters.push_back({words.substr(0, equals), words.substr(equals + 1)});
+  } else if (options.adapter.empty()) {
+    options.adapter = words;
+  } else {
+    throw Error(ErrorKind::kUsage, called + ": one adapter can be merged, found " +
+                                       options.adapter + " and " + words +
+                                       "; with NAME= before them, several are kept apart");
+  }
+}
+
+LoadRow AdapterRow() {
+  return LoadRow::Custom(
+             "adapter", OptionKind::kTexts,
+             [](LoadOptions& options, const OptionData& data, const std::string& called) {
+               for (const std::string& words : std::get<std::vector<std::string>>(data)) {
+                 AddAdapter(words, called, options);
+               }
+             },
+             [](const LoadOptions&) -> std::optional<OptionData> { return std::nullopt; },
+             "Directory of a LoRA adapter (PEFT), or the name of a shipped one; it is merged into "
+             "the weights. NAME=DIR keeps it apart for requests that name it, and may be repeated")
+      .Placeholder("[NAME=]DIR")
+      .Doors(kOwnMachine);
+}
 
 EngineRow KvMemoryRow() {
   return EngineRow::Custom(
@@ -32,7 +67,6 @@ EngineRow KvMemoryRow() {
 }  // namespace
 
 const OptionTable<LoadOptions>& LoadTable() {
-  using LoadRow = Row<LoadOptions>;
   static const OptionTable<LoadOptions> table = [] {
     OptionTable<LoadOptions> rows;
     AddGroup<LoadOptions>(
@@ -67,10 +101,7 @@ const OptionTable<LoadOptions>& LoadTable() {
                        "Quantised weights on a GPU: converted (16 bits), compact (as stored), or "
                        "auto: converted while that takes at most half of the free memory")
              .Doors(kOwnMachine),
-         LoadRow::Text("adapter", &LoadOptions::adapter,
-                       "Directory of a LoRA adapter (PEFT), or the name of a shipped one; it is "
-                       "merged into the weights")
-             .Doors(kPython),  // the command line has [NAME=]DIR, several times
+         AdapterRow(),
          LoadRow::Number("yarn_factor", &LoadOptions::yarn_factor,
                          "Extend the model's context by this factor with YaRN")
              .From(0)
@@ -95,23 +126,28 @@ const OptionTable<EngineOptions>& EngineTable() {
                           "and read what is below for every answer alone; 0: all")
              .From(0)
              .Unit("levels")
+             .ForComparison()
              .Doors(kOwnMachine),
          EngineRow::Whole("contexts_per_stack", &EngineOptions::contexts_per_stack,
                           "stacked: contexts in a stack")
              .From(1)
              .Unit("contexts")
+             .ForComparison()
              .Doors(kOwnMachine),
          EngineRow::Whole("questions_per_stack", &EngineOptions::questions_per_stack,
                           "stacked: questions of a context in a stack; 0: all")
              .From(0)
              .Unit("questions")
+             .ForComparison()
              .Doors(kOwnMachine),
          EngineRow::Whole("stacks", &EngineOptions::stacks, "stacked: stacks per batch")
              .From(1)
              .Unit("stacks")
+             .ForComparison()
              .Doors(kOwnMachine),
          EngineRow::Flag("private_stacks", &EngineOptions::private_stacks,
                          "stacked: every stack has its own copy of instruction and contexts")
+             .ForComparison()
              .Doors(kOwnMachine),
          EngineRow::Whole("batch_rows", &EngineOptions::batch_rows,
                           "Rows per step; 0: chosen by the backend")
@@ -123,6 +159,7 @@ const OptionTable<EngineOptions>& EngineTable() {
                           "the backend; -1: as many as fit, prompts in order")
              .Range(-1, 1 << 24)
              .Unit("rows")
+             .ForComparison()
              .Doors(kOwnMachine),
          EngineRow::Whole("max_streams", &EngineOptions::max_streams,
                           "Answers decoded at once; 0: chosen by the backend")
@@ -141,6 +178,7 @@ const OptionTable<EngineOptions>& EngineTable() {
                           "by the backend")
              .Range(-1, 1)
              .Unit("steps")
+             .ForComparison()
              .Doors(kOwnMachine),
          EngineRow::Flag("measure_costs", &EngineOptions::measure_costs,
                          "Plan with built-in costs of attention instead of those of this machine, "
@@ -148,14 +186,17 @@ const OptionTable<EngineOptions>& EngineTable() {
              .Elsewhere("auto: plan with this machine's costs of attention, which are measured "
                         "once and kept in the cache folder, instead of built-in ones")
              .Style(CommandStyle::kOnlyNo)
+             .ForComparison()
              .Doors(kOwnMachine),
          EngineRow::Flag("replay", &EngineOptions::replay,
                          "Launch the kernels of every step one by one, for comparison")
              .Elsewhere("A device may record steps that repeat and launch them as a whole")
              .Style(CommandStyle::kOnlyNo)
+             .ForComparison()
              .Doors(kOwnMachine),
          EngineRow::Flag("one_by_one", &EngineOptions::one_by_one,
                          "Run every stream alone with an empty cache, for comparison")
+             .ForComparison()
              .Doors(kOwnMachine)});
     return rows;
   }();

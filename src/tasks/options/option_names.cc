@@ -100,12 +100,6 @@ const OptionNames<PanelScores>& PanelScoresNames() {
   return names;
 }
 
-const OptionNames<AbstentionScope>& AbstentionScopeNames() {
-  static const OptionNames<AbstentionScope> names =
-      NamesOf({AbstentionScope::kFirstToken, AbstentionScope::kAnswer}, AbstentionScopeName);
-  return names;
-}
-
 const OptionNames<Strategy>& StrategyNames() {
   static const OptionNames<Strategy> names =
       NamesOf({Strategy::kAuto, Strategy::kTree, Strategy::kStacked, Strategy::kPaged,

@@ -188,6 +188,11 @@ class Row {
     return std::move(*this).Identity();
   }
 
+  Self ForComparison() && {
+    row_.for_comparison = true;
+    return std::move(*this);
+  }
+
   OptionRow<Options> Finish(const char* group) && {
     row_.group = group;
     row_.standard = row_.get(Options());

@@ -1,6 +1,6 @@
 #include <utility>
 
-#include "base/json_row.h"
+#include "base/json.h"
 #include "program/option_table.h"
 
 namespace banyan {
@@ -40,7 +40,8 @@ Json FactsJson(const std::string& table, const OptionFacts& facts) {
                {"unit", facts.unit},
                {"group", facts.group},
                {"help", HelpElsewhere(facts)},
-               {"in_identity", facts.identity != InIdentity::kNo}};
+               {"in_identity", facts.identity != InIdentity::kNo},
+               {"for_comparison", facts.for_comparison}};
   if (facts.ranged) json["least"] = facts.least;
   if (facts.bounded) json["most"] = facts.most;
   if (facts.standard) {

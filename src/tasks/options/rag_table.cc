@@ -119,12 +119,6 @@ void AddPanel(OptionTable<RagOptions>& rows) {
            .Range(0, 1)
            .CountsIf(IsPanel),
        RagRow::Name(
-           "abstention_scope", [](RagOptions & o) -> auto& { return o.panel.abstention_scope; },
-           AbstentionScopeNames(),
-           "What they are silent about: the first token, that is whether there is an answer; or "
-           "all of the answer")
-           .CountsIf(IsPanel),
-       RagRow::Name(
            "rule", [](RagOptions & o) -> auto& { return o.panel.rule; }, FusionRuleNames(),
            "How experts become one")
            .CountsIf(IsPanel),

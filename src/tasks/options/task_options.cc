@@ -2,7 +2,7 @@
 
 #include "base/error.h"
 #include "tasks/prompt/text_parameter.h"
-#include "text/utf8.h"
+#include "text/unicode.h"
 
 namespace banyan {
 

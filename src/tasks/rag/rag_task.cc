@@ -4,12 +4,12 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/json_row.h"
+#include "base/json.h"
 #include "program/option_names.h"
 #include "tasks/input/record_id.h"
 #include "tasks/options/task_options.h"
 #include "tasks/rag/rag_null.h"
-#include "text/utf8.h"
+#include "text/unicode.h"
 
 namespace banyan {
 namespace {
@@ -147,7 +147,11 @@ Json RagTask::Parameters() const {
       examples.push_back({question, answer});
     }
   }
-  if (options.method == RagMethod::kExperts) parameters["--gamma"] = options.panel.gamma;
+  if (options.method == RagMethod::kExperts) {
+    parameters["--gamma"] = options.panel.gamma;
+    // Version 0.2.0 had a choice here; its jobs resume where it was the default.
+    parameters["--abstention-scope"] = "first";
+  }
   return parameters;
 }
 

@@ -5,10 +5,9 @@
 #include <sstream>
 #include <string_view>
 
+#include "base/characters.h"
 #include "base/error.h"
-#include "base/spaces.h"
 #include "text/unicode.h"
-#include "text/utf8.h"
 
 namespace banyan {
 namespace {

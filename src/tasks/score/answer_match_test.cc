@@ -4,7 +4,7 @@
 
 #include <fstream>
 
-#include "base/json_row.h"
+#include "base/json.h"
 #include "program/ask_score.h"
 #include "support/temp_directory.h"
 

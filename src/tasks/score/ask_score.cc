@@ -9,7 +9,7 @@
 #include <random>
 
 #include "base/error.h"
-#include "base/json_row.h"
+#include "base/json.h"
 #include "tasks/score/answer_match.h"
 #include "tasks/score/score_rows.h"
 

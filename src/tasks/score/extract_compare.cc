@@ -8,7 +8,7 @@
 #include <sstream>
 #include <vector>
 
-#include "base/json_row.h"
+#include "base/json.h"
 #include "program/rag_score.h"
 
 namespace banyan {

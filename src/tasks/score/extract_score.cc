@@ -6,7 +6,6 @@
 #include "banyan/extract.h"
 #include "base/error.h"
 #include "base/json.h"
-#include "base/json_row.h"
 #include "tasks/score/extract_compare.h"
 #include "tasks/score/score_rows.h"
 

@@ -2,9 +2,8 @@
 #include <filesystem>
 
 #include "base/error.h"
+#include "base/files.h"
 #include "base/json.h"
-#include "base/json_row.h"
-#include "base/mapped_file.h"
 #include "program/extract_score.h"
 
 namespace banyan {
@@ -68,10 +67,7 @@ OrderedJson ScoresJson(const ExtractScores& scores, const ScoreTableOptions& opt
                          {"f1", IntervalJson(intervals.f1)},
                          {"accuracy", IntervalJson(intervals.accuracy)}};
   }
-  if (scores.speed) {
-    json["documents_per_second"] = scores.speed->documents_per_second;
-    if (scores.speed->cost_per_1000) json["cost_per_1000"] = *scores.speed->cost_per_1000;
-  }
+  if (scores.documents_per_second) json["documents_per_second"] = *scores.documents_per_second;
   if (!scores.confidences.empty()) {
     json["calibration"] = CalibrationJson(Calibrate(scores.confidences));
   }
@@ -120,17 +116,7 @@ std::string RunsJson(const std::vector<ScoredRun>& runs, const ScoreTableOptions
   return DumpJson(json);
 }
 
-RunSpeed SpeedOf(std::int64_t documents, double seconds, double price_per_hour) {
-  const auto count = static_cast<double>(documents);
-  RunSpeed speed;
-  speed.documents_per_second = count / seconds;
-  if (price_per_hour > 0.0 && documents > 0) {
-    speed.cost_per_1000 = seconds / 3600.0 * price_per_hour * 1000.0 / count;
-  }
-  return speed;
-}
-
-std::optional<RunSpeed> SpeedFromReceipt(const std::string& output, double price_per_hour) {
+std::optional<double> SpeedFromReceipt(const std::string& output) {
   const std::string file = ReceiptBeside(output);
   if (file.empty()) return std::nullopt;
   const Json receipt = ParseJson(ReadTextFile(file, kMostReceiptBytes), file);
@@ -142,10 +128,7 @@ std::optional<RunSpeed> SpeedFromReceipt(const std::string& output, double price
           file);
   }
   if (rows.get<std::int64_t>() <= 0 || !(total.get<double>() > 0.0)) return std::nullopt;
-  RunSpeed speed = SpeedOf(rows.get<std::int64_t>(), total.get<double>(), price_per_hour);
-  const Json cost = receipt.value("cost_per_1000_rows", Json());
-  if (!speed.cost_per_1000 && cost.is_number()) speed.cost_per_1000 = cost.get<double>();
-  return speed;
+  return static_cast<double>(rows.get<std::int64_t>()) / total.get<double>();
 }
 
 }  // namespace banyan

@@ -31,10 +31,8 @@ std::string RunCells(const SlotCounts& all, const SlotCounts& labelled,
                      all.f1(), all.accuracy());
 }
 
-std::string SpeedCells(const std::optional<RunSpeed>& speed) {
-  if (!speed) return " | |";
-  const std::string cost = speed->cost_per_1000 ? fmt::format("{:.4g}", *speed->cost_per_1000) : "";
-  return fmt::format(" {:.4g} | {} |", speed->documents_per_second, cost);
+std::string SpeedCell(const std::optional<double>& documents_per_second) {
+  return documents_per_second ? fmt::format(" {:.4g} |", *documents_per_second) : " |";
 }
 
 bool IsRightOutcome(SlotOutcome outcome) {
@@ -93,12 +91,12 @@ std::string RunsText(const std::vector<ScoredRun>& runs, const ScoreTableOptions
   if (options.resamples > 0) {
     text += fmt::format("; in brackets: 95 % of {} resamples of the documents", options.resamples);
   }
-  const bool timed =
-      std::ranges::any_of(runs, [](const ScoredRun& run) { return run.scores.speed.has_value(); });
+  const bool timed = std::ranges::any_of(
+      runs, [](const ScoredRun& run) { return run.scores.documents_per_second.has_value(); });
   text += "\n\n| run | strict F1 | P | R | partial F1 | labelled F1 | F1 with nulls | accuracy |";
-  text += timed ? " documents/s | cost of 1000 |\n" : "\n";
+  text += timed ? " documents/s |\n" : "\n";
   text += "|---|---|---|---|---|---|---|---|";
-  text += timed ? "---|---|\n" : "\n";
+  text += timed ? "---|\n" : "\n";
   for (const ScoredRun& run : runs) {
     ScoreIntervals intervals;
     if (options.resamples > 0) {
@@ -107,10 +105,10 @@ std::string RunsText(const std::vector<ScoredRun>& runs, const ScoreTableOptions
     text += fmt::format("| {} | {}", run.name,
                         RunCells(run.scores.all, run.scores.labelled,
                                  options.resamples > 0 ? &intervals : nullptr));
-    text += timed ? SpeedCells(run.scores.speed) + "\n" : "\n";
+    text += timed ? SpeedCell(run.scores.documents_per_second) + "\n" : "\n";
   }
   text += "| null everywhere | " + RunCells(first.all_null, first.all_null_labelled, nullptr);
-  text += timed ? SpeedCells({}) + "\n" : "\n";
+  text += timed ? SpeedCell({}) + "\n" : "\n";
   return runs.size() > 1 ? text + DifferencesText(runs, options.resamples) : text;
 }
 

@@ -8,7 +8,7 @@
 
 #include "banyan/error.h"
 #include "base/error.h"
-#include "base/json_row.h"
+#include "base/json.h"
 #include "tasks/score/answer_match.h"
 #include "tasks/score/rag_scorer.h"
 #include "tasks/score/score_rows.h"

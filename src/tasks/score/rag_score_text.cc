@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "base/json_row.h"
+#include "base/json.h"
 #include "program/rag_score.h"
 
 namespace banyan {

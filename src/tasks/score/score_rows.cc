@@ -1,10 +1,9 @@
 #include "tasks/score/score_rows.h"
 
 #include "base/byte_source.h"
+#include "base/characters.h"
 #include "base/error.h"
-#include "base/json_row.h"
-#include "base/line_reader.h"
-#include "base/spaces.h"
+#include "base/json.h"
 
 namespace banyan {
 namespace {
