@@ -1,5 +1,5 @@
 # Instruction sets of the cpu backend: each file of inner loops is compiled with its own flags.
-set(cpu ${CMAKE_SOURCE_DIR}/src/kernels/cpu)
+set(loops_folder ${CMAKE_SOURCE_DIR}/src/kernels/cpu/loops)
 set(any_processor vector_base integer_portable)
 set(x86_64_only vector_avx2 vector_avx512 integer_avx2 integer_avxvnni
     integer_avx512vnni)
@@ -10,12 +10,12 @@ if(BANYAN_FUZZ)  # no parser: watched by Clang's sanitizers they take minutes to
 endif()
 function(banyan_compile_loops flags)
   foreach(name ${ARGN})
-    set_source_files_properties(${cpu}/${name}.cc PROPERTIES COMPILE_OPTIONS "${loops};${flags}")
+    set_source_files_properties(${loops_folder}/${name}.cc PROPERTIES COMPILE_OPTIONS "${loops};${flags}")
   endforeach()
 endfunction()
 function(banyan_leave_out)
   foreach(name ${ARGN})
-    set_source_files_properties(${cpu}/${name}.cc PROPERTIES HEADER_FILE_ONLY ON)
+    set_source_files_properties(${loops_folder}/${name}.cc PROPERTIES HEADER_FILE_ONLY ON)
   endforeach()
 endfunction()
 banyan_compile_loops("" ${any_processor})

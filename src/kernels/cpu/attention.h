@@ -7,7 +7,7 @@
 
 #include "base/thread_pool.h"
 #include "kernels/cpu/kv_pages.h"
-#include "kernels/cpu/vector_kernels.h"
+#include "kernels/cpu/loops/vector_kernels.h"
 #include "kernels/kernels.h"
 
 namespace banyan {

@@ -4,8 +4,8 @@
 
 #include <span>
 
-#include "kernels/cpu/integer_kernels.h"
-#include "kernels/cpu/vector_kernels.h"
+#include "kernels/cpu/loops/integer_kernels.h"
+#include "kernels/cpu/loops/vector_kernels.h"
 
 namespace banyan {
 

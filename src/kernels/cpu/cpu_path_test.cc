@@ -87,7 +87,8 @@ struct QuantizedWeights {
   int offset() const { return nibbles && !has_minima ? kNibbleOffset : 0; }
 };
 
-QuantizedWeights RandomWeights(int outputs, int columns, int group, bool nibbles, bool has_minima) {
+QuantizedWeights RandomQuantized(int outputs, int columns, int group, bool nibbles,
+                                 bool has_minima) {
   QuantizedWeights w;
   w.outputs = outputs;
   w.columns = columns;
@@ -116,7 +117,7 @@ const Codebook& SomeBook() {
 // Codes of a book instead.
 QuantizedWeights NamedWeights(int outputs, int columns, int group) {
   QuantizedWeights w =
-      RandomWeights(outputs, columns, group, /*nibbles=*/true, /*has_minima=*/false);
+      RandomQuantized(outputs, columns, group, /*nibbles=*/true, /*has_minima=*/false);
   w.book = &SomeBook();
   for (std::int8_t& code : w.codes) code = w.book->values[static_cast<size_t>(code + 8)];
   return w;
@@ -194,7 +195,7 @@ std::vector<float> Computed(const CpuPath& path, const QuantizedWeights& w, cons
 TEST(QuantizedLayout, GivesBackWhatWasPut) {
   for (const int interleave : {4, 8}) {
     for (const QuantizedLayout& layout :
-         {QuantizedLayout{interleave, false, 0}, CodeLayout{interleave, false, 128},
+         {QuantizedLayout{interleave, false, 0}, QuantizedLayout{interleave, false, 128},
           QuantizedLayout{interleave, true, kNibbleOffset},
           QuantizedLayout{interleave, true, 0, &SomeBook()}}) {
       Numbers numbers(3);
@@ -229,7 +230,7 @@ TEST(CpuPaths, ProductsOfCodesAreTheDefinedOnes) {
       for (const int group : {16, 32}) {
         for (const bool nibbles : {false, true}) {
           for (const bool minima : {false, true}) {
-            const QuantizedWeights w = RandomWeights(32, columns, group, nibbles, minima);
+            const QuantizedWeights w = RandomQuantized(32, columns, group, nibbles, minima);
             const std::vector<float> expected = Defined(w, x, rows);
             for (const CpuPath* path : SupportedPaths()) {
               ExpectSameBits(Computed(*path, w, x, rows), expected,
@@ -268,7 +269,7 @@ TEST(CpuPaths, ProductsAreAddedToWhatIsThere) {
   const Int8Groups x =
       QuantizeRows(CpuPaths().back().vector, Numbers(6).Floats(kRows * kColumns), kRows, kColumns);
   for (const bool nibbles : {false, true}) {
-    const QuantizedWeights w = RandomWeights(kOutputs, kColumns, 32, nibbles, false);
+    const QuantizedWeights w = RandomQuantized(kOutputs, kColumns, 32, nibbles, false);
     std::vector<float> expected = Defined(w, x, kRows);
     for (size_t i = 0; i < expected.size(); ++i) expected[i] = start[i] + expected[i];
     for (const CpuPath* path : SupportedPaths()) {
@@ -279,7 +280,7 @@ TEST(CpuPaths, ProductsAreAddedToWhatIsThere) {
 
 // All codes -128 and 127: the largest sums there are.
 TEST(CpuPaths, LargestSumsAreExact) {
-  QuantizedWeights w = RandomWeights(16, 64, 32, false, false);
+  QuantizedWeights w = RandomQuantized(16, 64, 32, false, false);
   for (std::int8_t& code : w.codes) code = -128;
   for (const float sign : {1.0f, -1.0f}) {
     const Int8Groups x =
@@ -347,7 +348,7 @@ TEST(CpuPaths, GroupsAreCodedAsTheirRows) {
 }
 
 TEST(CpuPaths, BrokenNumbersSpoilTheirRowAlone) {
-  const QuantizedWeights w = RandomWeights(16, 64, 32, true, true);
+  const QuantizedWeights w = RandomQuantized(16, 64, 32, true, true);
   for (const float broken :
        {std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()}) {
     std::vector<float> x = Numbers(6).Floats(3 * 64);

@@ -7,7 +7,7 @@
 #include <memory>
 #include <span>
 
-#include "kernels/cpu/vector_kernels.h"
+#include "kernels/cpu/loops/vector_kernels.h"
 #include "kernels/kernels.h"
 
 namespace banyan {

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "base/thread_pool.h"
-#include "kernels/cpu/integer_kernels.h"
-#include "kernels/cpu/vector_kernels.h"
+#include "kernels/cpu/loops/integer_kernels.h"
+#include "kernels/cpu/loops/vector_kernels.h"
 #include "kernels/kernels.h"
 
 namespace banyan {

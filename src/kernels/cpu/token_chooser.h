@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/thread_pool.h"
-#include "kernels/cpu/vector_kernels.h"
+#include "kernels/cpu/loops/vector_kernels.h"
 #include "kernels/fusion.h"
 #include "kernels/kernels.h"
 

@@ -1,7 +1,7 @@
 // Integer products for AVX2.
 #define BANYAN_SIMD_TARGET integer_avx2
-#include "kernels/cpu/integer_kernels.h"
-#include "kernels/cpu/simd.h"
+#include "kernels/cpu/loops/integer_kernels.h"
+#include "kernels/cpu/loops/simd.h"
 
 namespace banyan::BANYAN_SIMD_TARGET {
 namespace {
@@ -69,7 +69,7 @@ struct Sums {
 }  // namespace
 }  // namespace banyan::BANYAN_SIMD_TARGET
 
-#include "kernels/cpu/integer_product.inc"
+#include "kernels/cpu/loops/integer_product.inc"
 
 namespace banyan::BANYAN_SIMD_TARGET {
 const IntegerKernels& Table() {

@@ -1,7 +1,7 @@
 // Integer products for AVX2 with AVX-VNNI.
 #define BANYAN_SIMD_TARGET integer_avxvnni
-#include "kernels/cpu/integer_kernels.h"
-#include "kernels/cpu/simd.h"
+#include "kernels/cpu/loops/integer_kernels.h"
+#include "kernels/cpu/loops/simd.h"
 
 namespace banyan::BANYAN_SIMD_TARGET {
 namespace {
@@ -27,7 +27,7 @@ inline Vec ToFloat(IntVec v) { return (Vec)_mm256_cvtepi32_ps(v); }
 }  // namespace
 }  // namespace banyan::BANYAN_SIMD_TARGET
 
-#include "kernels/cpu/integer_vnni.inc"
+#include "kernels/cpu/loops/integer_vnni.inc"
 
 namespace banyan::BANYAN_SIMD_TARGET {
 const IntegerKernels& Table() {

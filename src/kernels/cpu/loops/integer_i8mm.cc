@@ -1,8 +1,8 @@
 // Integer products for aarch64 with 8-bit matrix instructions (Armv8.6 FEAT_I8MM): two rows meet
 // two outputs over eight columns at once.
 #define BANYAN_SIMD_TARGET integer_i8mm
-#include "kernels/cpu/integer_kernels.h"
-#include "kernels/cpu/simd.h"
+#include "kernels/cpu/loops/integer_kernels.h"
+#include "kernels/cpu/loops/simd.h"
 
 namespace banyan::BANYAN_SIMD_TARGET {
 namespace {
@@ -67,7 +67,7 @@ struct Sums {
 }  // namespace
 }  // namespace banyan::BANYAN_SIMD_TARGET
 
-#include "kernels/cpu/integer_product.inc"
+#include "kernels/cpu/loops/integer_product.inc"
 
 namespace banyan::BANYAN_SIMD_TARGET {
 const IntegerKernels& Table() {

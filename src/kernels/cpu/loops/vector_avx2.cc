@@ -1,3 +1,3 @@
 // The inner loops for AVX2 with FMA and F16C.
 #define BANYAN_SIMD_TARGET simd_avx2
-#include "kernels/cpu/vector_kernels.inc"
+#include "kernels/cpu/loops/vector_kernels.inc"
