@@ -1,7 +1,8 @@
+#include "text/chat_template.h"
+
 #include <algorithm>
 #include <utility>
 
-#include "text/chat_template.h"
 #include "text/jinja/parser.h"
 #include "text/jinja/render.h"
 

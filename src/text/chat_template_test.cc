@@ -1,9 +1,10 @@
+#include "text/chat_template.h"
+
 #include <gtest/gtest.h>
 #include <filesystem>
 #include <fstream>
 
 #include "banyan/error.h"
-#include "text/chat_template.h"
 
 namespace banyan {
 

@@ -1,3 +1,5 @@
+#include "text/text.h"
+
 #include "banyan/text.h"
 
 #include <algorithm>
@@ -6,7 +8,6 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "text/chat_template.h"
-#include "text/text.h"
 
 namespace banyan {
 

@@ -1,3 +1,5 @@
+#include "text/unicode.h"
+
 #include <utf8proc.h>
 
 #include <algorithm>
@@ -9,7 +11,6 @@
 
 #include "base/error.h"
 #include "text/regex.h"
-#include "text/unicode.h"
 
 namespace banyan {
 

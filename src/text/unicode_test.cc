@@ -1,3 +1,5 @@
+#include "text/unicode.h"
+
 #include <gtest/gtest.h>
 #include <bit>
 #include <string>
@@ -5,7 +7,6 @@
 
 #include "text/regex.h"
 #include "text/tokenizer/normalizer.h"
-#include "text/unicode.h"
 
 namespace banyan {
 

@@ -1,11 +1,30 @@
-// Operators, from the loosest to the closest, and the making of nodes.
+#include "text/jinja/expression_parser.h"
+
 #include <algorithm>
 #include <charconv>
 #include <utility>
 
-#include "text/jinja/expression_parser.h"
-
 namespace banyan::jinja {
+namespace {
+
+// Whether what follows "is NAME" is the test's argument, written without brackets.
+bool AtTestArgument(const TokenStream& tokens) {
+  switch (tokens.Peek().kind) {
+    case TokenKind::kString:
+    case TokenKind::kInteger:
+    case TokenKind::kFloat:
+      return true;
+    case TokenKind::kName: {
+      const std::string& name = tokens.Peek().text;
+      return name != "else" && name != "or" && name != "and" && name != "is" && name != "if" &&
+             name != "in" && name != "not";
+    }
+    default:
+      return tokens.IsOperator("[") || tokens.IsOperator("{");
+  }
+}
+
+}  // namespace
 
 ExprPtr ExprParser::Make(ExprKind kind, std::string name) const {
   auto node = std::make_unique<Expr>();
@@ -158,7 +177,7 @@ ExprPtr ExprParser::Unary() {
   return FiltersAndTests(std::move(node));
 }
 
-// Names, constants and what stands in brackets: where an expression begins.
+// Primary expressions: names, constants, and what stands in brackets.
 
 ExprPtr ExprParser::Primary() {
   const Token& token = tokens_.Peek();
@@ -251,7 +270,7 @@ ExprPtr ExprParser::DictLiteral() {
   return node;
 }
 
-// What may follow a value: attributes, subscripts, calls, filters and tests.
+// Postfix: attributes, subscripts, calls, filters and tests.
 
 ExprPtr ExprParser::Postfix(ExprPtr node) {
   while (true) {
@@ -323,22 +342,6 @@ ExprPtr ExprParser::Filter(ExprPtr input) {
   return filter;
 }
 
-bool ExprParser::AtTestArgument() const {
-  switch (tokens_.Peek().kind) {
-    case TokenKind::kString:
-    case TokenKind::kInteger:
-    case TokenKind::kFloat:
-      return true;
-    case TokenKind::kName: {
-      const std::string& name = tokens_.Peek().text;
-      return name != "else" && name != "or" && name != "and" && name != "is" && name != "if" &&
-             name != "in" && name != "not";
-    }
-    default:
-      return tokens_.IsOperator("[") || tokens_.IsOperator("{");
-  }
-}
-
 ExprPtr ExprParser::Test(ExprPtr input) {
   const bool negated = tokens_.SkipName("not");
   auto test = Make(ExprKind::kTest);
@@ -346,7 +349,7 @@ ExprPtr ExprParser::Test(ExprPtr input) {
   Adopt(*test, std::move(input));
   if (tokens_.IsOperator("(")) {
     CallArguments(*test);
-  } else if (AtTestArgument()) {
+  } else if (AtTestArgument(tokens_)) {
     Adopt(*test, Postfix(Primary()));
   }
   if (!negated) return test;

@@ -28,20 +28,17 @@ class ExprParser {
   ExprPtr Product();
   ExprPtr Unary();
 
-  // expr_primary.cc
   ExprPtr Primary();
   ExprPtr Parenthesized();
   ExprPtr ListLiteral();
   ExprPtr DictLiteral();
   ExprPtr Integer();
 
-  // expr_postfix.cc
   ExprPtr Postfix(ExprPtr node);
   ExprPtr Subscript(ExprPtr object);
   ExprPtr FiltersAndTests(ExprPtr node);
   ExprPtr Filter(ExprPtr input);
   ExprPtr Test(ExprPtr input);
-  bool AtTestArgument() const;
   void CallArguments(Expr& call);
 
   ExprPtr Make(ExprKind kind, std::string name = "") const;

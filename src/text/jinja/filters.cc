@@ -1,19 +1,20 @@
-// Filters over sequences and mappings.
+#include "text/jinja/filters.h"
+
 #include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <unordered_map>
 
-#include "text/jinja/filters.h"
 #include "text/jinja/functions.h"
 #include "text/jinja/operators.h"
 #include "text/jinja/text.h"
 
 namespace banyan::jinja {
-
 namespace {
 
-// "a.b.0" as Jinja's attribute arguments take it.
+using Filter = Value (*)(Runtime&, const Value&, const Arguments&);
+
+// Follows a path such as "a.b.0", as Jinja's attribute arguments spell it.
 Value AttributePath(Runtime& runtime, Value object, const Value& path) {
   if (path.IsInt()) return GetItem(runtime, object, path);
   if (path.text() == nullptr) runtime.Fail(ErrorKind::kInput, "an attribute must be a string");
@@ -73,7 +74,7 @@ Value ItemsFilter(Runtime& runtime, const Value& input, const Arguments&) {
   return MakeList(runtime, std::move(pairs));
 }
 
-// The arguments behind the first `count`.
+// The arguments after the first `count`.
 Arguments Rest(const Arguments& arguments, size_t count) {
   Arguments rest = arguments;
   rest.positional.erase(rest.positional.begin(),
@@ -88,7 +89,7 @@ const std::string& NameAt(Runtime& runtime, const Arguments& arguments, size_t a
   return arguments.positional[at].text()->bytes();
 }
 
-// map, select and reject take None and other false values for nothing.
+// map, select and reject treat None and other false values as empty.
 std::vector<Value> ItemsIfAny(Runtime& runtime, const Value& input) {
   return Truthy(input) ? Items(runtime, input) : std::vector<Value>();
 }
@@ -138,27 +139,6 @@ template <bool kByAttribute, bool kKeep>
 Value Select(Runtime& runtime, const Value& input, const Arguments& arguments) {
   return SelectItems(runtime, input, arguments, {kByAttribute, kKeep});
 }
-
-}  // namespace
-
-Filter FindListFilter(std::string_view name) {
-  static const std::unordered_map<std::string_view, Filter> filters = {
-      {"join", JoinFilter},
-      {"first", First},
-      {"last", Last},
-      {"list", ToList},
-      {"items", ItemsFilter},
-      {"map", Map},
-      {"select", Select<false, true>},
-      {"reject", Select<false, false>},
-      {"selectattr", Select<true, true>},
-      {"rejectattr", Select<true, false>},
-  };
-  const auto found = filters.find(name);
-  return found == filters.end() ? nullptr : found->second;
-}
-
-namespace {
 
 Value TrimFilter(Runtime& runtime, const Value& input, const Arguments& arguments) {
   const BoundArguments bound(runtime, "trim", arguments, {"chars"});
@@ -220,8 +200,18 @@ Value OnText(Runtime& runtime, const Value& input, const Arguments&) {
 
 Text Unchanged(Runtime&, const Text& text) { return text; }
 
-const std::unordered_map<std::string_view, Filter>& ScalarFilters() {
+const std::unordered_map<std::string_view, Filter>& Filters() {
   static const std::unordered_map<std::string_view, Filter> filters = {
+      {"join", JoinFilter},
+      {"first", First},
+      {"last", Last},
+      {"list", ToList},
+      {"items", ItemsFilter},
+      {"map", Map},
+      {"select", Select<false, true>},
+      {"reject", Select<false, false>},
+      {"selectattr", Select<true, true>},
+      {"rejectattr", Select<true, false>},
       {"trim", TrimFilter},
       {"tojson", ToJson},
       {"default", Default},
@@ -245,14 +235,13 @@ Value ApplyFilter(Runtime& runtime, const std::string& name, const Value& input,
                   const Arguments& arguments) {
   runtime.Step();
   const DepthScope depth(runtime);  // map('map', …) comes back here
-  if (const auto found = ScalarFilters().find(name); found != ScalarFilters().end()) {
+  if (const auto found = Filters().find(name); found != Filters().end()) {
     return found->second(runtime, input, arguments);
   }
-  if (const Filter filter = FindListFilter(name)) return filter(runtime, input, arguments);
   runtime.Fail(ErrorKind::kUnsupported, "the filter '{}'", name);
 }
 
-// Jinja's tests: what may follow "is".
+// Tests: what may follow "is".
 
 namespace {
 

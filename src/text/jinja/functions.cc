@@ -1,8 +1,9 @@
+#include "text/jinja/functions.h"
+
 #include <algorithm>
 #include <ctime>
 #include <unordered_map>
 
-#include "text/jinja/functions.h"
 #include "text/jinja/operators.h"
 #include "text/jinja/text.h"
 

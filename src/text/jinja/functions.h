@@ -1,4 +1,4 @@
-// Binds what a call passed to the parameters of a built-in function.
+// What templates may call: methods of Python's str and dict, and global functions.
 #pragma once
 
 #include <initializer_list>
@@ -11,6 +11,7 @@
 
 namespace banyan::jinja {
 
+// Binds what a call passed to the parameters of a built-in function.
 class BoundArguments {
  public:
   // Throws kInput for more arguments than `names` or a name that is not among them. The arguments
@@ -73,9 +74,7 @@ class BoundArguments {
   std::vector<const Value*> values_;
 };
 
-// Methods of Python's str and dict that templates call.
-
-// The method bound to `object`, or undefined when its type has none of that name that we know.
+// The method bound to `object`; undefined when its type has none of that name here.
 Value FindMethod(Runtime& runtime, const Value& object, const std::string& name);
 
 // The functions that templates may call by name, except namespace().

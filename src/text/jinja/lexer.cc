@@ -1,15 +1,18 @@
+#include "text/jinja/lexer.h"
+
 #include <algorithm>
 #include <array>
 #include <cstdint>
 #include <utility>
 
 #include "base/error.h"
-#include "text/jinja/lexer.h"
 #include "text/jinja/text.h"
 
 namespace banyan::jinja {
 
 namespace {
+
+bool IsDigit(char c) { return c >= '0' && c <= '9'; }
 
 // The character whose number the first `digits` bytes are.
 int32_t HexCharacter(std::string_view body, size_t digits, int line) {
@@ -32,8 +35,14 @@ int32_t HexCharacter(std::string_view body, size_t digits, int line) {
   return static_cast<int32_t>(code);
 }
 
-}  // namespace
+struct NumberLiteral {
+  std::string digits;
+  bool is_float;
+  size_t end;  // offset in the source after the literal
+};
 
+// The number that begins with the digit source[begin]: digits, or digits.digits. `after_dot`:
+// digits after "x." are an index of x, never a fraction.
 NumberLiteral ReadNumber(std::string_view source, size_t begin, bool after_dot) {
   size_t end = begin;
   const auto skip_digits = [&] {
@@ -49,6 +58,9 @@ NumberLiteral ReadNumber(std::string_view source, size_t begin, bool after_dot) 
   return {std::string(source.substr(begin, end - begin)), is_float, end};
 }
 
+// Decodes the text between a string's quotes: \n \r \t \\ \' \" \xHH \uHHHH. A backslash before
+// another character is itself; Python's other escapes are refused (kUnsupported). A backslash must
+// not be the last byte. Errors name `line`.
 std::string Unescape(std::string_view body, int line) {
   std::string out;
   for (size_t i = 0; i < body.size();) {
@@ -75,8 +87,6 @@ std::string Unescape(std::string_view body, int line) {
   }
   return out;
 }
-
-namespace {
 
 bool IsNameByte(char c) {
   return IsDigit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' ||

@@ -1,4 +1,5 @@
-// Numbers and strings in a template's tags, as Python spells them.
+// Template source → tokens, with white-space control as Transformers sets Jinja up: trim_blocks and
+// lstrip_blocks on, one trailing newline dropped.
 #pragma once
 
 #include <cstddef>
@@ -10,26 +11,6 @@
 #include "text/jinja/runtime.h"
 
 namespace banyan::jinja {
-
-inline bool IsDigit(char c) { return c >= '0' && c <= '9'; }
-
-struct NumberLiteral {
-  std::string digits;
-  bool is_float;
-  size_t end;  // behind it in the source
-};
-
-// The number that begins with the digit source[begin]: digits, or digits.digits. `after_dot`:
-// digits after "x." are an index of x, never a fraction.
-NumberLiteral ReadNumber(std::string_view source, size_t begin, bool after_dot);
-
-// What a string with this text between its quotes says: \n \r \t \\ \' \" \xHH \uHHHH; a backslash
-// before another character is itself, Python's other escapes are refused (kUnsupported). A
-// backslash must not be the last byte. Errors name `line`.
-std::string Unescape(std::string_view body, int line);
-
-// Template source → tokens, with white-space control as Transformers sets Jinja up: trim_blocks and
-// lstrip_blocks on, one trailing newline dropped.
 
 enum class TokenKind {
   kText,           // literal output
@@ -51,11 +32,10 @@ struct Token {
   int line;
 };
 
-// Ends with a kEnd token. Throws kLimit for a long source, kFormat for what is no Jinja.
+// Ends with a kEnd token. Throws kLimit for a long source, kFormat for bad syntax.
 std::vector<Token> Tokenize(std::string_view source, const Limits& limits);
 
-// The parser's view of the tokens: one ahead, with errors that name the line.
-
+// The parser's view of the tokens: looks ahead, and its errors name the line.
 class TokenStream {
  public:
   TokenStream(std::vector<Token> tokens, const Limits& limits)

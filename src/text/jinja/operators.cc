@@ -1,9 +1,10 @@
+#include "text/jinja/operators.h"
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
 
 #include "text/jinja/functions.h"
-#include "text/jinja/operators.h"
 #include "text/jinja/value.h"
 
 namespace banyan::jinja {
@@ -229,8 +230,6 @@ int64_t Length(Runtime& runtime, const Value& value) {
   runtime.Fail(ErrorKind::kInput, "a value of type {} has no length", value.TypeName());
 }
 
-// Attributes, items and slices of values, with Jinja's fallbacks from one to the other.
-
 namespace {
 
 Value Missing(const std::string& name) { return Value::MakeUndefined(name); }
@@ -354,44 +353,6 @@ Value GetSlice(Runtime& runtime, const Value& object, const SliceBounds& bounds)
     out.AppendSlice(*text, starts[static_cast<size_t>(i)], starts[static_cast<size_t>(i) + 1]);
   }
   return Value(std::move(out));
-}
-
-Text Trim(Runtime& runtime, const Text& text, const std::string* chars, TrimSides sides) {
-  runtime.Bytes(text.size());
-  if (chars != nullptr) runtime.Step(static_cast<int64_t>(chars->size()));
-  // A long set of characters costs time for each one dropped.
-  if (chars != nullptr && chars->size() > 64) {
-    runtime.Step(static_cast<int64_t>(text.size() * (chars->size() / 64)));
-  }
-  const ByteRange range = TrimmedRange(text.bytes(), chars, sides);
-  return text.Slice(range.begin, range.end);
-}
-
-Text Replace(Runtime& runtime, const Text& text, const Text& from, const Text& to, int64_t count) {
-  const std::string& bytes = text.bytes();
-  Text out;
-  const auto add = [&](const Text& part, size_t begin, size_t end) {
-    runtime.Bytes(end - begin);
-    if (out.size() + end - begin > runtime.limits.output_bytes) runtime.Bytes(out.size() + end);
-    out.AppendSlice(part, begin, end);
-  };
-  runtime.Bytes(text.size());
-  size_t done = 0;
-  for (size_t search = 0; count != 0; --count) {
-    runtime.Step();
-    size_t at = bytes.find(from.bytes(), search);
-    if (at == std::string::npos) break;
-    add(text, done, at);
-    add(to, 0, to.size());
-    done = at + from.size();
-    search = done;
-    if (from.empty()) {  // between every two characters
-      if (done >= bytes.size()) break;
-      search = done + CharLength(bytes, done);
-    }
-  }
-  add(text, done, bytes.size());
-  return out;
 }
 
 Text JoinTexts(Runtime& runtime, const std::vector<Value>& items, const Text& separator) {

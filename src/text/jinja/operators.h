@@ -1,4 +1,5 @@
-// Python's operators on values: truth, comparison, arithmetic, membership, iteration.
+// Python's operators on values: truth, comparison, arithmetic, membership, iteration, attributes,
+// items and slices.
 #pragma once
 
 #include <optional>
@@ -20,7 +21,7 @@ bool Less(Runtime& runtime, const Value& a, const Value& b);
 bool Contains(Runtime& runtime, const Value& container, const Value& item);
 // `op` is "==", "!=", "<", "<=", ">", ">=", "in" or "not in".
 bool CompareValues(Runtime& runtime, std::string_view op, const Value& a, const Value& b);
-// `op` is "+", "-", "*", "/", "//", "%" or "~"; all but "+" and "~" take numbers alone.
+// `op` is "+", "-", "*", "/", "//", "%" or "~"; all but "+" and "~" take numbers only.
 Value Arithmetic(Runtime& runtime, std::string_view op, const Value& a, const Value& b);
 Value Negate(Runtime& runtime, const Value& value);
 
@@ -34,7 +35,7 @@ int64_t Length(Runtime& runtime, const Value& value);
 Value GetAttribute(Runtime& runtime, const Value& object, const std::string& name);
 Value GetItem(Runtime& runtime, const Value& object, const Value& key);
 
-// begin, end and step of object[begin:end:step]; None or undefined where left out.
+// begin, end and step of object[begin:end:step]; None where omitted.
 struct SliceBounds {
   Value begin;
   Value end;
@@ -42,11 +43,7 @@ struct SliceBounds {
 };
 Value GetSlice(Runtime& runtime, const Value& object, const SliceBounds& bounds);
 
-// Operations on texts that methods and filters share. Parts keep their origin.
-
-Text Trim(Runtime& runtime, const Text& text, const std::string* chars, TrimSides sides);
-// At most `count` replacements, all when negative.
-Text Replace(Runtime& runtime, const Text& text, const Text& from, const Text& to, int64_t count);
+// str() of each item, with the separator between them; every part keeps its origin.
 Text JoinTexts(Runtime& runtime, const std::vector<Value>& items, const Text& separator);
 
 }  // namespace banyan::jinja

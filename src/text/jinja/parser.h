@@ -1,4 +1,4 @@
-// The syntax tree of a template. Plain data: parser.cc builds it, eval.cc walks it.
+// The syntax tree of a template, plain data, and the parser that builds it from the source.
 #pragma once
 
 #include <memory>
@@ -86,8 +86,6 @@ struct Branch {
   ExprPtr condition;
   Block body;
 };
-
-// Tokens → syntax tree.
 
 // Throws kFormat for bad syntax, kUnsupported for tags outside the subset, kLimit when the source
 // is too long or nests too deeply. The message names the line.

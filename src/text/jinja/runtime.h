@@ -1,5 +1,5 @@
-// What one rendering may spend, and errors that name the template's line. Templates come with model
-// files and are hostile: every loop and every copied byte is charged here.
+// Limits of one rendering, and errors that name the template's line. Templates come with model
+// files and may be hostile: every loop and every copied byte is charged here.
 #pragma once
 
 #include <cstddef>

@@ -1,10 +1,11 @@
+#include "text/jinja/text.h"
+
 #include <utf8proc.h>
 
 #include <algorithm>
 #include <utility>
 
 #include "base/error.h"
-#include "text/jinja/text.h"
 
 namespace banyan::jinja {
 
@@ -160,6 +161,44 @@ Text Capitalize(Runtime& runtime, const Text& text) {
   return MapCase(runtime, text, [first = true]() mutable {
     return std::exchange(first, false) ? Case::kTitle : Case::kLower;
   });
+}
+
+Text Trim(Runtime& runtime, const Text& text, const std::string* chars, TrimSides sides) {
+  runtime.Bytes(text.size());
+  if (chars != nullptr) runtime.Step(static_cast<int64_t>(chars->size()));
+  // A long set of characters costs time for each one dropped.
+  if (chars != nullptr && chars->size() > 64) {
+    runtime.Step(static_cast<int64_t>(text.size() * (chars->size() / 64)));
+  }
+  const ByteRange range = TrimmedRange(text.bytes(), chars, sides);
+  return text.Slice(range.begin, range.end);
+}
+
+Text Replace(Runtime& runtime, const Text& text, const Text& from, const Text& to, int64_t count) {
+  const std::string& bytes = text.bytes();
+  Text out;
+  const auto add = [&](const Text& part, size_t begin, size_t end) {
+    runtime.Bytes(end - begin);
+    if (out.size() + end - begin > runtime.limits.output_bytes) runtime.Bytes(out.size() + end);
+    out.AppendSlice(part, begin, end);
+  };
+  runtime.Bytes(text.size());
+  size_t done = 0;
+  for (size_t search = 0; count != 0; --count) {
+    runtime.Step();
+    size_t at = bytes.find(from.bytes(), search);
+    if (at == std::string::npos) break;
+    add(text, done, at);
+    add(to, 0, to.size());
+    done = at + from.size();
+    search = done;
+    if (from.empty()) {  // between every two characters
+      if (done >= bytes.size()) break;
+      search = done + CharLength(bytes, done);
+    }
+  }
+  add(text, done, bytes.size());
+  return out;
 }
 
 }  // namespace banyan::jinja

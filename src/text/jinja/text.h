@@ -1,5 +1,5 @@
 // Strings of the template interpreter: UTF-8 bytes that remember which of them the caller supplied.
-// Not here: the operations of Python's str (methods.cc).
+// The methods of Python's str are in functions.cc.
 #pragma once
 
 #include <cstddef>
@@ -69,9 +69,12 @@ struct ByteRange {
 };
 ByteRange TrimmedRange(std::string_view bytes, const std::string* chars, TrimSides sides);
 
-// Letter case of text. One mixed string gives one user string where letters
-// change, which is the safe side.
+// Without the white space, or the characters of `chars` when that is not null, on those sides.
+Text Trim(Runtime& runtime, const Text& text, const std::string* chars, TrimSides sides);
+// At most `count` replacements, all when negative. Every part keeps its origin.
+Text Replace(Runtime& runtime, const Text& text, const Text& from, const Text& to, int64_t count);
 
+// The result is all user text when any part of `text` is: the safe side.
 Text Upper(Runtime& runtime, const Text& text);
 Text Lower(Runtime& runtime, const Text& text);
 // First character upper case, the others lower case.

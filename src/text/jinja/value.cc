@@ -1,10 +1,11 @@
+#include "text/jinja/value.h"
+
 #include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <limits>
 
 #include "base/json.h"
-#include "text/jinja/value.h"
 
 namespace banyan::jinja {
 

@@ -152,13 +152,11 @@ Value MakeDict(Runtime& runtime, DictEntries entries);
 // beyond 64 bits.
 Value FromJson(Runtime& runtime, const nlohmann::ordered_json& json, bool from_user);
 
-// Values → text: Python's str() and json.dumps.
-
 // As Python's str() of a string, number, bool or None; Undefined gives "". Throws kUnsupported for
 // others.
 Text Str(Runtime& runtime, const Value& value);
 
-// As Python's json.dumps with ensure_ascii off. `indent`: spaces a level; nothing: on one line. The
+// As Python's json.dumps with ensure_ascii off. `indent`: spaces per level; nullopt: one line. The
 // result is user text when any string inside is.
 Text DumpJson(Runtime& runtime, const Value& value, std::optional<int> indent);
 

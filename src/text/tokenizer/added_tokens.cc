@@ -1,8 +1,9 @@
+#include "text/tokenizer/added_tokens.h"
+
 #include <algorithm>
 #include <utility>
 
 #include "base/error.h"
-#include "text/tokenizer/added_tokens.h"
 #include "text/unicode.h"
 
 namespace banyan {

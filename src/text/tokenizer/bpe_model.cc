@@ -1,10 +1,11 @@
+#include "text/tokenizer/bpe_model.h"
+
 #include <algorithm>
 #include <array>
 #include <bit>
 #include <queue>
 #include <tuple>
 
-#include "text/tokenizer/bpe_model.h"
 #include "text/unicode.h"
 
 namespace banyan {

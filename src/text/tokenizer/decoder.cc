@@ -1,8 +1,9 @@
+#include "text/tokenizer/decoder.h"
+
 #include <algorithm>
 #include <string_view>
 #include <utility>
 
-#include "text/tokenizer/decoder.h"
 #include "text/tokenizer/normalizer.h"
 #include "text/tokenizer/token_model.h"
 #include "text/tokenizer/vocabulary.h"

@@ -1,7 +1,7 @@
+#include "text/tokenizer/json_node.h"
+
 #include <cmath>
 #include <limits>
-
-#include "text/tokenizer/json_node.h"
 
 namespace banyan {
 

@@ -1,8 +1,9 @@
 // Normalizers, pre-tokenizers, decoders and post-processors of tokenizer.json.
+#include "text/tokenizer/json_stages.h"
+
 #include <algorithm>
 #include <limits>
 
-#include "text/tokenizer/json_stages.h"
 #include "text/unicode.h"
 
 namespace banyan {

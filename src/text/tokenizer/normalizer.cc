@@ -1,3 +1,5 @@
+#include "text/tokenizer/normalizer.h"
+
 #include <utf8proc.h>
 
 #include <algorithm>
@@ -5,7 +7,6 @@
 #include <utility>
 
 #include "base/error.h"
-#include "text/tokenizer/normalizer.h"
 #include "text/tokenizer/vocabulary.h"
 #include "text/unicode.h"
 

@@ -1,7 +1,8 @@
+#include "text/tokenizer/pretokenizer.h"
+
 #include <string_view>
 #include <utility>
 
-#include "text/tokenizer/pretokenizer.h"
 #include "text/tokenizer/vocabulary.h"
 #include "text/unicode.h"
 

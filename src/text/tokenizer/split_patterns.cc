@@ -1,11 +1,11 @@
+#include "text/tokenizer/split_patterns.h"
+
 #include <algorithm>
 #include <array>
 #include <initializer_list>
 #include <map>
 #include <string>
 #include <utility>
-
-#include "text/tokenizer/split_patterns.h"
 
 namespace banyan {
 

@@ -1,11 +1,12 @@
 // Words cut by hand are those that PCRE2 cuts, for every known pattern and any text.
+#include "text/tokenizer/split_patterns.h"
+
 #include <gtest/gtest.h>
 #include <random>
 #include <string>
 #include <vector>
 
 #include "text/tokenizer/pretokenizer.h"
-#include "text/tokenizer/split_patterns.h"
 #include "text/unicode.h"
 
 namespace banyan {

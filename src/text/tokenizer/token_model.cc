@@ -1,8 +1,9 @@
+#include "text/tokenizer/token_model.h"
+
 #include <fmt/format.h>
 #include <algorithm>
 
 #include "base/error.h"
-#include "text/tokenizer/token_model.h"
 #include "text/unicode.h"
 
 namespace banyan {

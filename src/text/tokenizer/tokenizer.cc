@@ -1,4 +1,6 @@
 // The pipeline in order: Encode and Decode of any tokenizer, whatever file it came from.
+#include "text/tokenizer/tokenizer.h"
+
 #include <algorithm>
 #include <fstream>
 #include <system_error>
@@ -8,7 +10,6 @@
 #include "base/work_budget.h"
 #include "formats/gguf.h"
 #include "text/tokenizer/decoder.h"
-#include "text/tokenizer/tokenizer.h"
 #include "text/tokenizer/tokenizer_parts.h"
 #include "text/tokenizer/vocabulary.h"
 #include "text/tokenizer/word_encoder.h"

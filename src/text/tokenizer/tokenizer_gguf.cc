@@ -1,3 +1,5 @@
+#include "text/tokenizer/tokenizer_gguf.h"
+
 #include <algorithm>
 #include <cctype>
 #include <cmath>
@@ -10,7 +12,6 @@
 #include "text/tokenizer/split_patterns.h"
 #include "text/tokenizer/token_model.h"
 #include "text/tokenizer/tokenizer.h"
-#include "text/tokenizer/tokenizer_gguf.h"
 #include "text/unicode.h"
 
 namespace banyan {

@@ -1,5 +1,7 @@
 // Whole tokenizers: ids and texts against the values that the tokenizers library gives for the
 // small files in tests/data/tokenizers, and for real ones where the oracles are at hand.
+#include "text/tokenizer/tokenizer.h"
+
 #include <gtest/gtest.h>
 #include <algorithm>
 #include <cstdlib>
@@ -10,7 +12,6 @@
 #include "base/json.h"
 #include "support/processor_time.h"
 #include "support/temp_directory.h"
-#include "text/tokenizer/tokenizer.h"
 #include "text/unicode.h"
 
 namespace banyan {

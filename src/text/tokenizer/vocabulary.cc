@@ -1,3 +1,5 @@
+#include "text/tokenizer/vocabulary.h"
+
 #include <algorithm>
 #include <array>
 #include <cstdint>
@@ -5,7 +7,6 @@
 #include <limits>
 
 #include "base/error.h"
-#include "text/tokenizer/vocabulary.h"
 #include "text/unicode.h"
 
 namespace banyan {

@@ -1,9 +1,10 @@
+#include "text/tokenizer/word_encoder.h"
+
 #include <algorithm>
 #include <atomic>
 #include <iterator>
 
 #include "text/tokenizer/vocabulary.h"
-#include "text/tokenizer/word_encoder.h"
 
 namespace banyan {
 

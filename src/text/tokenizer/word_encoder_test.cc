@@ -1,10 +1,10 @@
 // What the cache gives is what was kept for exactly that word and owner, however full it is.
+#include "text/tokenizer/word_encoder.h"
+
 #include <gtest/gtest.h>
 #include <map>
 #include <random>
 #include <string>
-
-#include "text/tokenizer/word_encoder.h"
 
 namespace banyan {
 

@@ -1,11 +1,11 @@
 // Filters: expected texts are what Jinja2 3.1.6 renders.
 #include <gtest/gtest.h>
-
 #include <string>
 
-#include "text/jinja/examples.h"
+#include "text/jinja/render_fixture.h"
 
 namespace banyan::jinja {
+
 namespace {
 
 TEST(Jinja, Filters) {
@@ -111,4 +111,5 @@ TEST(Jinja, Filters) {
 }
 
 }  // namespace
+
 }  // namespace banyan::jinja

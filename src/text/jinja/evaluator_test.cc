@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 #include <string>
 
-#include "text/jinja/examples.h"
+#include "text/jinja/render_fixture.h"
 
 namespace banyan::jinja {
 
