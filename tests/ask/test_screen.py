@@ -80,11 +80,6 @@ class Names(AskTest):
         said = self.run_banyan("ask", "-m", self.model, "--adapter", adapter, text, "When?", code=2).stderr
         self.assertIn("this adapter is for HuggingFaceTB/SmolLM2-135M-Instruct", said)
         self.assertIn("-m smollm2-135m-instruct", said)
-        adapter = ROOT / "models" / "gemma-reader"
-        if not adapter.exists():  # in the repository, not in releases
-            return
-        said = self.run_banyan("ask", "-m", self.model, "--adapter", adapter, text, "When?", code=2).stderr
-        self.assertIn("this adapter is for google/gemma-3-270m (give that model with -m, for example -m gemma-3-270m)", said)
 
     def test_a_store_that_is_too_small(self):
         text = self.write("a.txt", "The ferry leaves at seven. " * 30)
