@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Writes python/banyan/_option_rows.py from the table of options: banyan help --json | tools/python_options.py
+"""Writes Python's share of the table of options: python/banyan/_option_rows.py, and with --types _option_types.py.
 
-With --check FILE: exits with 1 where the file is another.
+    banyan help --json | tools/python_options.py > python/banyan/_option_rows.py
+    banyan help --json | tools/python_options.py --types > python/banyan/_option_types.py
 """
 import json
-import pathlib
 import sys
 import textwrap
 
@@ -47,8 +47,52 @@ def page(rows):
     return "\n".join([*lines, "}"]) + "\n"
 
 
+# Parameters of the calls themselves.
+PARAMETERS = ("output", "schema")
+RENAMED = {("extract", "max_tokens"): "max_new"}
+# Python takes open files, dicts and pairs here, or None for the library's own choice.
+OWN_TYPES = {"few_shot": "Union[Path, Sequence[Mapping[str, Any]], None]", "shard": "Tuple[int, int]",
+             "checkpoint": "Union[float, None]", "columns": "Sequence[str]", "kv_store": "Path"}
+# (class, what it is, [(table, groups or None for all)])
+CLASSES = (("InputRows", "What is read.", [("job", ("Input", "Records"))]),
+           ("OutputRows", "What is written.", [("job", ("Output",))]),
+           ("AskRows", "Of `ask`.", [("ask", None)]), ("ExtractRows", "Of `extract`.", [("extract", None)]),
+           ("RagRows", "Of `rag`.", [("rag", None)]),
+           ("EngineRows", "Of the engine and the KV store.", [("engine", None), ("kv", None)]))
+# Names of a table's values that signatures use too.
+ALIASES = {"device": "Device", "precision": "Precision", "kv_type": "KvType", "keep_weights": "KeepWeights"}
+
+
+def literal(row):
+    return f"Literal[{', '.join(json.dumps(name) for name in row['names'])}]"
+
+
+def type_of(row):
+    if row["name"] in OWN_TYPES:
+        return OWN_TYPES[row["name"]]
+    plain = {"flag": "bool", "whole": "int", "number": "float", "text": "str", "texts": "Union[str, Sequence[str]]",
+             "json": "str, Mapping[str, Any]", "bytes": "Union[str, int]"}.get(row["kind"]) or literal(row)
+    if row["kind"] == "name or number":
+        return f"Union[{plain}, str, float]"
+    chosen = row["kind"] not in ("texts", "bytes") and default(row) is None
+    return f"Union[{plain}, None]" if chosen else plain
+
+
+def types_page(rows):
+    lines = ['"""Types of the options that Python has, from the table of options (src/tasks/options/).',
+             "", 'Written by tools/python_options.py --types; a test compares it with the library."""',
+             "import os", "from typing import Any, Literal, Mapping, Sequence, Tuple, TypedDict, Union", "",
+             'Path = Union[str, "os.PathLike[str]"]']
+    lines += [f"{ALIASES[row['name']]} = {literal(row)}" for row in rows if row["table"] == "model" and row["name"] in ALIASES]
+    for name, text, parts in CLASSES:
+        lines += ["", "", f"class {name}(TypedDict, total=False):", f'    """{text}"""', ""]
+        for table, groups in parts:
+            lines += [f"    {RENAMED.get((table, row['name']), row['name'])}: {type_of(row)}" for row in rows
+                      if row["table"] == table and row["python"] is not None and not row["for_comparison"]
+                      and row["name"] not in PARAMETERS and (groups is None or row["group"] in groups)]
+    return "\n".join(lines) + "\n"
+
+
 if __name__ == "__main__":
-    found = page(json.load(sys.stdin))
-    if sys.argv[1:2] == ["--check"]:
-        sys.exit(0 if pathlib.Path(sys.argv[2]).read_text() == found else f"{sys.argv[2]} is not current: tools/python_options.py writes it")
-    sys.stdout.write(found)
+    write = types_page if sys.argv[1:] == ["--types"] else page
+    sys.stdout.write(write(json.load(sys.stdin)))

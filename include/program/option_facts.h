@@ -104,5 +104,7 @@ struct BoundOption {
   std::function<void(const OptionData&, const std::string& called)> set;
 };
 using BoundOptions = std::vector<BoundOption>;
+// Of `options`, those with one of the names.
+BoundOptions OnlyNamed(BoundOptions options, const std::vector<std::string>& names);
 
 }  // namespace banyan

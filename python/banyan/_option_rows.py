@@ -102,8 +102,6 @@ ROWS: Mapping[str, Tuple[Row, ...]] = {
          "An expert proposes only tokens with at least this share of its best one's probability; 0: any (from 0 to 1)"),
         ("Answers", "abstention", 0.5,
          "Experts that begin with null at this probability or more do not vote, unless all do; 0: all vote (from 0 to 1)"),
-        ("Answers", "abstention_scope", 'first',
-         "What they are silent about: the first token, that is whether there is an answer; or all of the answer"),
         ("Answers", "rule", 'max', "max, mixture, product: How experts become one"),
         ("Answers", "together", 0,
          "One more expert reads so many of the most relevant documents together, for questions that need several; 0: none (from 0 to 64)"),

@@ -22,15 +22,15 @@ void AtLeast(const char* name, double value, double least) {
                                      " on, found " + std::to_string(static_cast<long long>(value)));
 }
 
+// Those of rag, with its ranges.
 void ReadPanel(OptionReader& reader, PanelOptions& panel) {
-  reader.ReadText("rule", [&](const std::string& name) { panel.rule = ParseFusionRule(name); });
-  reader.Read("gamma", panel.gamma);
-  reader.ReadText("scores",
-                  [&](const std::string& name) { panel.scores = ParsePanelScores(name); });
-  reader.Read("plausibility", panel.plausibility);
-  reader.Read("abstention", panel.abstention);
+  RagOptions rag;
+  rag.panel = panel;
+  reader.ReadTable(
+      OnlyNamed(Bind(rag), {"rule", "gamma", "scores", "plausibility", "abstention", "beta"}));
+  panel = rag.panel;
+  if (rag.gamma) panel.gamma = *rag.gamma;
   reader.Read("null_tokens", panel.null_tokens);
-  reader.ReadText("beta", [&](const std::string& text) { ParseBeta(text, "beta", panel); });
 }
 
 nb::object OptionReader::Find(const char* name) {
@@ -83,8 +83,11 @@ OptionData OptionReader::DataOf(const OptionFacts& facts, const nb::object& valu
     case OptionKind::kName:
     case OptionKind::kNameOrNumber:
       return nb::cast<std::string>(nb::str(value));
-    case OptionKind::kTexts:
+    case OptionKind::kTexts: {
+      std::string one;
+      if (nb::try_cast<std::string>(value, one)) return std::vector<std::string>{one};
       return Cast<std::vector<std::string>>(facts.name.c_str(), value);
+    }
     default:
       return Cast<std::string>(facts.name.c_str(), value);
   }
@@ -136,13 +139,8 @@ EngineOptions EngineOptionsOf(OptionReader& reader) {
 void ReadSampling(OptionReader& reader, SamplingOptions& sampling) {
   AskOptions ask;
   ask.sampling = sampling;
-  BoundOptions rows = Bind(ask);
-  std::erase_if(rows, [](const BoundOption& option) {
-    static const std::set<std::string> names = {"temperature", "top_k", "top_p",
-                                                "min_p",       "seed",  "repetition_penalty"};
-    return !names.contains(option.facts->name);
-  });
-  reader.ReadTable(rows);
+  reader.ReadTable(OnlyNamed(
+      Bind(ask), {"temperature", "top_k", "top_p", "min_p", "seed", "repetition_penalty"}));
   sampling = ask.sampling;
 }
 

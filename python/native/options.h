@@ -39,14 +39,6 @@ class OptionReader {
     if (!nb::try_cast<Value>(value, field)) Refuse(name, value);
   }
 
-  // The library's own reader of a text, which is called when one is given; numbers are read as
-  // their text.
-  template <typename Parse>
-  void ReadText(const char* name, const Parse& parse) {
-    const nb::object value = Find(name);
-    if (value.is_valid()) parse(nb::cast<std::string>(nb::str(value)));
-  }
-
   // Every option of a table that Python has. Throws kUsage for a value that its row does not allow.
   void ReadTable(const BoundOptions& options);
 

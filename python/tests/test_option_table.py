@@ -11,7 +11,7 @@ from support import PackageTest, ROOT
 sys.path.insert(0, str(ROOT / "tests" / "support"))
 sys.path.insert(0, str(ROOT / "tools"))
 from option_values import outside, within  # noqa: E402
-from python_options import page  # noqa: E402
+from python_options import page, types_page  # noqa: E402
 
 TABLE = [row for row in json.loads(_native.option_table()) if row["python"] is not None]
 ROW = {"id": 1, "context": "a", "question": "b"}
@@ -60,6 +60,17 @@ class Table(PackageTest):
         rows = ROOT / "python" / "banyan" / "_option_rows.py"
         self.assertEqual(rows.read_text(), page(json.loads(_native.option_table())),
                          "banyan help --json | tools/python_options.py > python/banyan/_option_rows.py")
+
+    def test_the_types_of_the_package_are_those_of_the_table(self):
+        types = ROOT / "python" / "banyan" / "_option_types.py"
+        self.assertEqual(types.read_text(), types_page(json.loads(_native.option_table())),
+                         "banyan help --json | tools/python_options.py --types > python/banyan/_option_types.py")
+
+    def test_knobs_of_comparisons_are_taken_without_being_shown(self):
+        knobs = {row["name"] for row in TABLE if row["for_comparison"]}
+        self.assertEqual(len(knobs), 10)
+        self.assertEqual(knobs & set(banyan.EngineOptions.__annotations__), set())
+        self.assertLess(knobs, set(_native.option_names("engine")))
 
 
 if __name__ == "__main__":

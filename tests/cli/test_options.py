@@ -73,7 +73,7 @@ class CommandLine(unittest.TestCase):
     def test_what_is_in_range_is_taken(self):
         tried = 0
         for row, command in self.rows():
-            if row["name"] in ("model", "output", "receipt", "kv_store"):  # names of files
+            if row["name"] in ("model", "output", "receipt", "kv_store", "adapter"):  # names of files
                 continue
             if row["name"] == "schema":
                 continue
@@ -104,9 +104,39 @@ class CommandLine(unittest.TestCase):
             text = run(command, "--help-all").stdout
             manual = run("man", "banyan-" + command).stdout.replace("\\-", "-")
             for row in self.table:
-                if command in COMMANDS[row["table"]]:
+                if command in COMMANDS[row["table"]] and not row["for_comparison"]:
                     self.assertIn(row["command"], text)
                     self.assertIn(row["command"], manual)
+
+    def test_knobs_of_comparisons_are_shown_by_bench_and_ids_alone(self):
+        knobs = [row for row in self.table if row["for_comparison"]]
+        self.assertEqual(len(knobs), 10)
+        measured = subprocess.run([os.path.join(os.path.dirname(PROGRAM), "banyan-bench"), "tree", "--help"],
+                                  capture_output=True, text=True, timeout=120).stdout
+        tokens = run("ids", "--help").stdout
+        elsewhere = "".join(run(command, "--help-all").stdout + run("man", "banyan-" + command).stdout.replace("\\-", "-")
+                            for command in ("ask", "extract", "rag"))
+        elsewhere += run("serve", "--help").stdout + (ROOT / "docs" / "options.md").read_text()
+        for row in knobs:
+            self.assertIn(row["command"], measured)
+            self.assertIn(row["command"], tokens)
+            self.assertNotIn(row["command"], elsewhere)
+
+    def test_a_knob_of_comparisons_still_works_elsewhere_and_says_where_it_went(self):
+        found = run("ask", "/nowhere/in.jsonl", "-q", "Why?", "--steps-ahead", "0")
+        self.assertEqual(found.stderr.splitlines()[0],
+                         "banyan ask: --steps-ahead moved to `banyan bench` and will be refused from 0.4.0")
+        self.assertIn("/nowhere/", found.stderr)
+        self.assertNotIn("moved", run("ids", "--steps-ahead", "0", "/nowhere/in.jsonl").stderr)
+
+    def test_removed_options_say_what_to_do_instead(self):
+        for words, said in ((["extract", "in.jsonl", "--price-per-hour", "2"], "--price-per-hour was removed: the receipt has"),
+                            (["eval", "extract", "gold.jsonl", "--price-per-hour=2"], "--price-per-hour was removed: the receipt has"),
+                            (["rag", "in.jsonl", "--abstention-scope", "answer"], "--abstention-scope was removed: experts abstain"),
+                            (["rag", "index", "notes", "--vectors", "flat"], "--vectors flat was removed: use --vectors exact")):
+            found = run(*words)
+            self.assertEqual(found.returncode, 2)
+            self.assertIn(said, found.stderr)
 
     def test_both_words_for_a_list_work(self):
         for command in (["model", "list"], ["model", "ls"]):

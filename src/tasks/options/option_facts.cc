@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cctype>
 #include <type_traits>
 
@@ -58,6 +59,13 @@ std::string DataText(const OptionData& data) {
         }
       },
       data);
+}
+
+BoundOptions OnlyNamed(BoundOptions options, const std::vector<std::string>& names) {
+  std::erase_if(options, [&](const BoundOption& option) {
+    return std::ranges::find(names, option.facts->name) == names.end();
+  });
+  return options;
 }
 
 std::string HelpElsewhere(const OptionFacts& facts) {
