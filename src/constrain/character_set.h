@@ -1,6 +1,8 @@
 // Sets of Unicode characters (scalar values: no surrogates), as ranges.
 #pragma once
 
+#include <array>
+#include <cstdint>
 #include <vector>
 
 namespace banyan {
@@ -34,5 +36,22 @@ class CharacterSet {
  private:
   std::vector<CharacterRange> ranges_;
 };
+
+// Ranges of characters as sequences of byte ranges: what an automaton over bytes reads.
+
+struct ByteRange {
+  std::uint8_t low = 0;
+  std::uint8_t high = 0;  // inclusive
+  bool operator==(const ByteRange&) const = default;
+};
+
+// Stands for every text of `length` bytes whose byte i lies in bytes[i].
+struct Utf8Sequence {
+  std::array<ByteRange, 4> bytes{};
+  int length = 0;
+};
+
+// The UTF-8 of exactly the characters of `set`, each by one sequence.
+std::vector<Utf8Sequence> Utf8Sequences(const CharacterSet& set);
 
 }  // namespace banyan

@@ -1,3 +1,5 @@
+#include "constrain/constraint.h"
+
 #include <fmt/format.h>
 
 #include <bit>
@@ -6,12 +8,10 @@
 
 #include "banyan/constrain.h"
 #include "base/error.h"
-#include "base/sha256.h"
-#include "constrain/constraint_parts.h"
-#include "constrain/copies_after.h"
-#include "constrain/copy_text.h"
+#include "base/hash.h"
+#include "constrain/expression.h"
 #include "constrain/json_schema.h"
-#include "constrain/pattern.h"
+#include "constrain/regex_parser.h"
 
 namespace banyan {
 namespace {
@@ -70,6 +70,24 @@ ExpressionPtr TemplateOf(std::span<const JsonSlot> slots, std::span<const std::s
 }
 
 }  // namespace
+
+Dfa CopyAutomaton(std::string_view text, std::span<const std::string> others,
+                  const std::bitset<256>& without, const DfaLimits& limits,
+                  std::string_view before) {
+  std::vector<ExpressionPtr> choices = {SpanOf(MakeSpanSource(text, without), SpanForm::kPlain)};
+  for (const std::string& other : others) choices.push_back(Literal(other));
+  ExpressionPtr expression = Choice(std::move(choices));
+  if (expression->kind == Expression::Kind::kNever) return Dfa::OfNothing();
+  if (!before.empty()) expression = Sequence({Literal(before), expression});
+  try {
+    return Dfa(Nfa(*expression), limits, without);
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kLimit) throw;
+    Throw(ErrorKind::kLimit,
+          "the text of {} bytes is too long to copy answers from, or repeats itself too much",
+          text.size());
+  }
+}
 
 Constraint::Constraint(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
 Constraint::~Constraint() = default;

@@ -1,11 +1,12 @@
-// What a constraint says, as a tree: a regular expression over characters. Patterns and schemas
-// are read into it (pattern.h, json_schema.h) and automata are made of it (nfa.h). Nodes are
-// immutable and may be shared.
+// A constraint as a syntax tree: a regular expression over characters. regex_parser.h and
+// json_schema.h build it, automaton.h compiles it. Nodes are immutable and may be shared.
 #pragma once
 
+#include <bitset>
 #include <cstdint>
 #include <limits>
 #include <memory>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -13,8 +14,21 @@
 
 namespace banyan {
 
+// A text that spans are copied from. A span begins where a word, a number or a sign begins and ends
+// where one ends; a number is not cut at its points, commas, colons and slashes. A run of white
+// space is one space.
+struct SpanSource {
+  static constexpr int kBreak = -1;   // no span crosses it
+  std::vector<int> bytes;             // kBreak ends every run of text
+  std::vector<bool> ends;             // [bytes + 1] a span may end before byte p
+  std::vector<std::uint32_t> starts;  // ascending
+};
+
+// No span contains a control character or a character with a byte of `without`.
+std::shared_ptr<const SpanSource> MakeSpanSource(std::string_view text,
+                                                 const std::bitset<256>& without);
+
 struct Expression;
-struct SpanSource;  // copy_text.h
 using ExpressionPtr = std::shared_ptr<const Expression>;
 
 inline constexpr std::int64_t kUnbounded = std::numeric_limits<std::int64_t>::max();
@@ -47,8 +61,9 @@ struct Expression {
   std::int64_t shortest = 0, longest = 0;  // bounds of a text's length in characters
 };
 
-// Makers. They leave out what cannot be (kNever) and what is empty, so that a tree either is one
-// kNever node or has none, and so that every other node than kNothing costs its automaton a state.
+// Constructors. They drop alternatives that match nothing (kNever) and empty parts (kNothing), so
+// that a tree either is one kNever node or has none, and every node but kNothing adds at least one
+// state to the automaton.
 ExpressionPtr Never();
 ExpressionPtr Nothing();
 ExpressionPtr OneOf(CharacterSet set);

@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "base/json.h"
-#include "constrain/dfa.h"
+#include "constrain/automaton.h"
 #include "support/error_message.h"
 #include "support/random_match.h"
 

@@ -1,11 +1,92 @@
 #include "constrain/mask_cache.h"
 
+#include <algorithm>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "base/error.h"
-#include "constrain/forced_token.h"
+#include "text/tokenizer/tokenizer.h"
+#include "text/unicode.h"
 
 namespace banyan {
+
+namespace {
+
+constexpr size_t kMostBytes = 512;    // of forced text that are looked at
+constexpr size_t kTokensToCheck = 5;  // at its end, for tokens that go on
+
+// The only byte that may follow; nullopt when there are several or the text may end.
+std::optional<std::uint8_t> OnlyByte(const Dfa& dfa, Dfa::State state) {
+  if (dfa.accepting(state)) return std::nullopt;
+  std::optional<std::uint8_t> only;
+  for (int b = 0; b < 256; ++b) {
+    const auto byte = static_cast<std::uint8_t>(b);
+    if (dfa.Next(state, byte) == Dfa::kDead) continue;
+    if (only) return std::nullopt;
+    only = byte;
+  }
+  return only;
+}
+
+// As the tokenizer writes it in running text. What is no character (a forced text may begin or end
+// inside one) is spelled by the longest tokens.
+std::vector<TokenId> Spell(const TokenTrie& trie, std::string_view text) {
+  std::vector<TokenId> tokens;
+  while (!text.empty()) {
+    size_t valid = 0;
+    while (valid < text.size()) {
+      const Utf8Character character = ReadUtf8(text, valid);
+      if (!character.valid) break;
+      valid += character.length;
+    }
+    if (valid > 0) {
+      const Tokenizer::Piece piece{text.substr(0, valid), /*plain=*/true};
+      const std::vector<TokenId> written = trie.tokenizer()->EncodeRest({&piece, 1});
+      tokens.insert(tokens.end(), written.begin(), written.end());
+      text.remove_prefix(valid);
+      continue;
+    }
+    size_t invalid = 1;
+    while (invalid < text.size() && !ReadUtf8(text, invalid).valid) ++invalid;
+    for (std::string_view rest = text.substr(0, invalid); !rest.empty();) {
+      const std::optional<TokenId> longest = trie.LongestPrefix(rest);
+      if (!longest) return tokens;
+      tokens.push_back(*longest);
+      rest.remove_prefix(trie.Bytes(*longest).size());
+    }
+    text.remove_prefix(invalid);
+  }
+  return tokens;
+}
+
+}  // namespace
+
+std::optional<TokenId> ForcedToken(const TokenTrie& trie, const Dfa& dfa, Dfa::State state) {
+  if (trie.tokenizer() == nullptr) return std::nullopt;
+  std::string forced;
+  while (forced.size() < kMostBytes) {
+    const std::optional<std::uint8_t> byte = OnlyByte(dfa, state);
+    if (!byte) break;
+    forced += static_cast<char>(*byte);
+    state = dfa.Next(state, *byte);
+  }
+  if (forced.empty()) return std::nullopt;
+  const std::vector<TokenId> tokens = Spell(trie, forced);
+  // The last tokens that are certain: a longer one may begin with what is written of the others.
+  size_t certain = tokens.size();
+  std::string end;
+  for (size_t i = 0; i < std::min(tokens.size(), kTokensToCheck); ++i) {
+    end.insert(0, trie.Bytes(tokens[tokens.size() - 1 - i]));
+    if (trie.GoesOn(end, dfa, state)) certain = tokens.size() - 1 - i;
+  }
+  if (certain == 0) return std::nullopt;
+  // A normaliser may write another text than the one that is forced.
+  const std::string_view first = trie.Bytes(tokens[0]);
+  if (first.empty() || !forced.starts_with(first)) return std::nullopt;
+  return tokens[0];
+}
+
 namespace {
 
 constexpr size_t kBytesOfEntry = 64;  // what a state costs beside its mask

@@ -1,17 +1,26 @@
-// Masks by state of an automaton, computed when first asked for. Any number of threads may ask.
+// Where only one text can follow, the tokens that the tokenizer itself would write for it: a model
+// then reads its own spelling, not one of the many that the same bytes have.
 #pragma once
 
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <unordered_map>
 #include <vector>
 
 #include "banyan/constrain.h"
 #include "banyan/types.h"
+#include "constrain/automaton.h"
 #include "constrain/token_trie.h"
 
 namespace banyan {
+
+// The first token of the text that must follow `state`; nullopt when none must, when a tokenizer is
+// not known, or when tokens that go on beyond the forced text might spell it otherwise.
+std::optional<TokenId> ForcedToken(const TokenTrie& trie, const Dfa& dfa, Dfa::State state);
+
+// Masks by state of an automaton, computed when first asked for. Any number of threads may ask.
 
 class MaskCache {
  public:

@@ -8,11 +8,10 @@
 #include <string_view>
 
 #include "base/error.h"
-#include "constrain/dfa.h"
+#include "constrain/automaton.h"
 #include "constrain/expression.h"
-#include "constrain/nfa.h"
-#include "constrain/pattern.h"
-#include "text/utf8.h"
+#include "constrain/regex_parser.h"
+#include "text/unicode.h"
 
 namespace banyan::testing_support {
 

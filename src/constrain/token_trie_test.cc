@@ -8,12 +8,12 @@
 #include <thread>
 
 #include "banyan/constrain.h"
-#include "constrain/constraint_parts.h"
+#include "constrain/constraint.h"
 #include "constrain/matcher_fixture.h"
-#include "constrain/pattern.h"
+#include "constrain/regex_parser.h"
 #include "support/error_message.h"
 #include "support/random_match.h"
-#include "text/tokenizer.h"
+#include "text/tokenizer/tokenizer.h"
 
 namespace banyan {
 namespace {

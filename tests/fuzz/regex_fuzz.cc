@@ -6,8 +6,8 @@
 
 #include "banyan/error.h"
 #include "base/error.h"
-#include "constrain/dfa.h"
-#include "constrain/pattern.h"
+#include "constrain/automaton.h"
+#include "constrain/regex_parser.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace banyan;  // NOLINT(google-build-using-namespace)

@@ -7,7 +7,7 @@
 #include "banyan/error.h"
 #include "base/error.h"
 #include "base/json.h"
-#include "constrain/dfa.h"
+#include "constrain/automaton.h"
 #include "constrain/json_schema.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

@@ -112,21 +112,6 @@ class ForwardingKernels : public Kernels {
                     std::span<TokenChoice> choices) override {
     inner_->SelectTokens(logits, requests, choices);
   }
-  void ScoreTokens(const Tensor& logits, std::span<const std::int32_t> rows,
-                   std::span<const TokenId> tokens, std::span<float> logprobs) override {
-    inner_->ScoreTokens(logits, rows, tokens, logprobs);
-  }
-  void FuseLogits(const Tensor& logits, std::span<const PanelRow> panels, Tensor& fused) override {
-    inner_->FuseLogits(logits, panels, fused);
-  }
-  void FindWinners(const Tensor& logits, std::span<const PanelRow> panels,
-                   std::span<const TokenId> tokens, std::span<std::int32_t> winners) override {
-    inner_->FindWinners(logits, panels, tokens, winners);
-  }
-  void MeasureDivergence(const Tensor& logits, std::span<const RowPair> pairs,
-                         std::span<double> bits) override {
-    inner_->MeasureDivergence(logits, pairs, bits);
-  }
   void Download(const Tensor& x, std::int64_t row, std::span<float> out) override {
     inner_->Download(x, row, out);
   }

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "constrain/dfa.h"
+#include "constrain/automaton.h"
 
 namespace banyan::testing_support {
 

@@ -6,10 +6,10 @@
 #include <utility>
 #include <vector>
 
-#include "engine/admission.h"
-#include "engine/deliveries.h"
-#include "engine/steps_under_way.h"
-#include "engine/stream_memory.h"
+#include "engine/memory/stream_memory.h"
+#include "engine/request/answer_events.h"
+#include "engine/schedule/admission.h"
+#include "engine/schedule/in_flight.h"
 #include "support/byte_model.h"
 
 namespace banyan::testing_support {
@@ -24,7 +24,7 @@ struct StreamsInMemory {
   explicit StreamsInMemory(int page_count, int max_streams = 100)
       : pages(NewPages(page_count)),
         memory(SharedModel()->parts(), *pages, {}),
-        admission({}, max_streams, {memory, under_way, deliveries}) {}
+        admission({}, max_streams, {memory, in_flight, events}) {}
 
   std::shared_ptr<RequestTree> Submit(PromptSegment root, RequestId id, int priority = 0) {
     std::shared_ptr<RequestTree> tree = MakeRequestTree(root, /*sequential=*/false);
@@ -69,8 +69,8 @@ struct StreamsInMemory {
   }
 
   std::shared_ptr<KvMemory> pages;
-  Deliveries deliveries;
-  StepsUnderWay under_way;
+  AnswerEvents events;
+  InFlightSteps in_flight;
   StreamMemory memory;
   Admission admission;
 };

@@ -1,14 +1,15 @@
 // Patterns: what they mean, checked against a naive matcher, and what is refused and where.
-#include "constrain/pattern.h"
+#include "constrain/regex_parser.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "constrain/dfa.h"
+#include "constrain/automaton.h"
 #include "constrain/matcher_fixture.h"
 #include "support/error_message.h"
 
 namespace banyan {
+
 namespace {
 
 using testing::HasSubstr;
@@ -142,4 +143,5 @@ TEST(Pattern, EveryStateCanBeCompleted) {
 }
 
 }  // namespace
+
 }  // namespace banyan

@@ -5,9 +5,11 @@
 #include <cstddef>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "banyan/error.h"
 #include "constrain/character_set.h"
+#include "constrain/expression.h"
 
 namespace banyan {
 
@@ -51,5 +53,36 @@ class PatternText {
 
 inline bool IsAsciiLetter(char32_t c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
 inline bool IsAsciiDigit(char32_t c) { return c >= '0' && c <= '9'; }
+
+// Regular expressions as people write them → Expression. The syntax: characters, classes
+// ([a-z], [^…], \d \w \s and their negations, ASCII as in JSON Schema's dialect), `.` (anything
+// but a newline), groups (named ones too; they capture nothing), `|`, `? * + {m} {m,} {m,n}` (a `?`
+// after them changes nothing), escapes (\n \r \t \f \v \0 \xHH \x{…} \uHHHH \u{…}, punctuation).
+// `^` and `$` may stand at the ends of the pattern and of its outermost alternatives.
+
+// What a pattern may have at most, so that hostile ones end soon.
+struct PatternLimits {
+  size_t bytes = 1 << 16;
+  int depth = 200;             // groups inside groups
+  std::int64_t count = 10000;  // m and n of {m,n}
+};
+
+// One outermost alternative of a pattern.
+struct PatternAlternative {
+  ExpressionPtr expression;
+  bool at_start = false;  // begins with ^
+  bool at_end = false;    // ends with $
+};
+
+// Throws kInput with the position (in characters from 1) and the reason, kUnsupported for what no
+// automaton can do (back-references, lookaround) or we do not have, kLimit beyond the limits.
+std::vector<PatternAlternative> ParsePattern(std::string_view pattern,
+                                             const PatternLimits& limits = {});
+
+// The texts that match as a whole, from the first character to the last.
+ExpressionPtr WholeMatch(const std::vector<PatternAlternative>& alternatives);
+
+// The texts in which the pattern is found somewhere, as JSON Schema's `pattern` means it.
+ExpressionPtr MatchWithin(const std::vector<PatternAlternative>& alternatives);
 
 }  // namespace banyan

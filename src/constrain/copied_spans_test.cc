@@ -1,15 +1,13 @@
 // Answers that are copied, against a search for them in the text.
-#include "constrain/copy_text.h"
-
 #include <gtest/gtest.h>
-
 #include <random>
 
-#include "banyan/constrain.h"
+#include "constrain/constraint.h"
 #include "constrain/token_trie.h"
 #include "support/error_message.h"
 
 namespace banyan {
+
 namespace {
 
 const std::vector<std::string> kNull = {"null"};
@@ -107,4 +105,5 @@ TEST(CopyText, TokensFollowTheText) {
 }
 
 }  // namespace
+
 }  // namespace banyan

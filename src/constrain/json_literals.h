@@ -25,4 +25,13 @@ ExpressionPtr WholeNumbers(const NumberBounds& bounds);
 // Numbers with an optional fraction and no exponent. REQUIRES: bounds within kLargestBound.
 ExpressionPtr Numbers(const NumberBounds& bounds);
 
+// Texts as they stand between the quotes of a JSON string.
+
+// One character of a JSON string, in every spelling: itself, \n, \u000a, a pair of surrogates.
+ExpressionPtr AnyJsonCharacter();
+
+// The texts of `expression` as JSON strings, quotes included; what must be escaped is, the short
+// way, and nothing else.
+ExpressionPtr QuotedJson(const ExpressionPtr& expression);
+
 }  // namespace banyan
