@@ -6,6 +6,7 @@
 #include <sstream>
 #include <system_error>
 
+#include "base/atomic_file.h"
 #include "base/error.h"
 
 namespace banyan {
@@ -68,24 +69,20 @@ void DecisionFile::Read() {
   if (path_.empty()) return;
   std::ifstream file(path_);
   std::ostringstream text;
-  text << file.rdbuf();  // of what is no file: nothing
+  text << file.rdbuf();  // nothing where there is no file
   for (auto& [key, value] : ParseDecisions(text.str(), identity_)) decisions_[key] = value;
 }
 
 void DecisionFile::Write() const {
   std::error_code failed;
   std::filesystem::create_directories(path_.parent_path(), failed);
-  // Whole or not at all: a reader never sees half a file.
-  std::filesystem::path fresh = path_;
-  fresh += "." + std::to_string(::getpid());
-  {
-    std::ofstream file(fresh);
-    file << DecisionText(decisions_, identity_);
-    file.close();
-    if (!file) failed = std::make_error_code(std::errc::io_error);
+  try {
+    // A reader never sees half a file.
+    AtomicFile file(path_.string(), fmt::format("{}.{}", path_.string(), ::getpid()), 0666);
+    file.Write(DecisionText(decisions_, identity_));
+    file.CommitUnsynced();
+  } catch (const Error&) {  // the next process measures again
   }
-  if (!failed) std::filesystem::rename(fresh, path_, failed);
-  if (failed) std::filesystem::remove(fresh, failed);
 }
 
 }  // namespace banyan

@@ -102,6 +102,17 @@ int OpenFile(const std::string& path, int flags, mode_t mode) {
   return higher;
 }
 
+void WriteAll(int fd, std::string_view bytes, const std::string& name) {
+  while (!bytes.empty()) {
+    const ssize_t written = ::write(fd, bytes.data(), bytes.size());
+    if (written < 0) {
+      if (errno == EINTR) continue;
+      Throw(ErrorKind::kIo, "{}: cannot write: {}", name, std::strerror(errno));
+    }
+    bytes.remove_prefix(static_cast<size_t>(written));
+  }
+}
+
 std::filesystem::path CacheDirectory() {
   const auto value = [](const char* name) -> std::filesystem::path {
     const char* found = std::getenv(name);

@@ -1,5 +1,5 @@
-// Reading and identifying files: mappings, whole files as text, device and inode, safe open(2), the
-// cache directory, files embedded in the binary. Writing: atomic_file.h, output_file.h.
+// Mapped files, whole files as text, descriptors, the cache directory and files embedded in the
+// binary. Files are written by atomic_file.h and output_file.h.
 #pragma once
 
 #include <sys/types.h>
@@ -57,6 +57,9 @@ std::optional<FileIdentity> IdentityOf(int descriptor);
 // Like open(2) with O_CLOEXEC, but never returns 0, 1 or 2, even where a standard stream is closed:
 // messages to stderr must not land in a file. -1 with errno set when it fails.
 int OpenFile(const std::string& path, int flags, mode_t mode = 0);
+
+// Writes everything to the descriptor. Throws kIo with the system's reason.
+void WriteAll(int fd, std::string_view bytes, const std::string& name);
 
 // Where disposable files are kept: BANYAN_CACHE, else XDG_CACHE_HOME/banyan, else ~/.cache/banyan.
 // Does not create it; empty when none of these is set.

@@ -23,17 +23,6 @@ Packing PackingOf(std::string_view path) {
   return Packing::kNone;
 }
 
-void WriteAll(int fd, std::string_view bytes, const std::string& name) {
-  while (!bytes.empty()) {
-    const ssize_t written = ::write(fd, bytes.data(), bytes.size());
-    if (written < 0) {
-      if (errno == EINTR) continue;
-      Throw(ErrorKind::kIo, "{}: cannot write: {}", name, std::strerror(errno));
-    }
-    bytes.remove_prefix(static_cast<size_t>(written));
-  }
-}
-
 // Bytes in, packed bytes appended to a string.
 class OutputFile::Packer {
  public:

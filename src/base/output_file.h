@@ -15,9 +15,6 @@ enum class Packing { kNone, kGzip, kZstd };
 // By the name's end: .gz, .zst.
 Packing PackingOf(std::string_view path);
 
-// Writes everything to the descriptor. Throws kIo with the system's reason.
-void WriteAll(int fd, std::string_view bytes, const std::string& name);
-
 class OutputFile {
  public:
   // Of a file that is there, the bytes that this hash is of stay; the others are cut off.

@@ -10,9 +10,10 @@
 #include <system_error>
 
 #include "banyan/model.h"
+#include "base/atomic_file.h"
 #include "base/error.h"
-#include "base/mapped_file.h"
-#include "base/sha256.h"
+#include "base/files.h"
+#include "base/hash.h"
 #include "formats/locate.h"
 #include "load/fetch_sources.h"
 #include "load/run_program.h"
@@ -161,9 +162,9 @@ void Fetch(const FetchSource& source, const fs::path& target, const FetchSay& sa
           found);
   }
   fs::remove_all(target, error);
-  fs::rename(files, target, error);
-  if (error)
-    Throw(ErrorKind::kIo, "{}: cannot keep the model: {}", target.string(), error.message());
+  if (!ReplaceFile(files.string(), target.string())) {
+    Throw(ErrorKind::kIo, "{}: cannot keep the model: {}", target.string(), std::strerror(errno));
+  }
 }
 
 }  // namespace

@@ -7,9 +7,9 @@
 #include <filesystem>
 #include <system_error>
 
+#include "base/atomic_file.h"
 #include "base/error.h"
-#include "base/mapped_file.h"
-#include "base/output_file.h"
+#include "base/files.h"
 #include "retrieve/document_files.h"
 
 namespace banyan {
@@ -55,21 +55,8 @@ LockedFolder::~LockedFolder() { ::close(folder_); }
 
 void LockedFolder::ReplaceIndex(const std::string& bytes) const {
   const fs::path target = fs::path(directory_) / kIndexFileName;
-  const fs::path fresh = fs::path(directory_) / fmt::format("{}.{}", kIndexFileName, ::getpid());
-  std::error_code none;
-  try {
-    const std::unique_ptr<OutputFile> file = OutputFile::Create(fresh.string(), Packing::kNone);
-    file->Append(bytes);
-    file->Checkpoint();
-    fs::rename(fresh, target);
-  } catch (const fs::filesystem_error& e) {
-    fs::remove(fresh, none);
-    Throw(ErrorKind::kIo, "{}: cannot write the index: {}", target.string(), e.code().message());
-  } catch (...) {
-    fs::remove(fresh, none);
-    throw;
-  }
-  ::fsync(folder_);  // so that the new name outlives a power cut
+  WriteFileAtomically(target.string(), fmt::format("{}.{}", target.string(), ::getpid()), 0644,
+                      bytes);
 }
 
 }  // namespace banyan

@@ -10,32 +10,12 @@
 #include <utility>
 #include <vector>
 
+#include "base/atomic_file.h"
 #include "base/error.h"
-#include "base/file_identity.h"
-#include "base/output_file.h"
+#include "base/files.h"
 
 namespace banyan {
 namespace {
-
-// Of a file being written: closed, and removed unless it was kept.
-struct TemporaryFile {
-  // Documents can be told from what is in it: nobody else may read it. Whatever stood there goes.
-  explicit TemporaryFile(std::string name) : path(std::move(name)) {
-    ::unlink(path.c_str());
-    fd = OpenFile(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
-    if (fd < 0) Throw(ErrorKind::kIo, "{}: cannot write: {}", path, std::strerror(errno));
-  }
-  ~TemporaryFile() {
-    if (fd >= 0) ::close(fd);
-    if (!kept) ::unlink(path.c_str());
-  }
-  TemporaryFile(const TemporaryFile&) = delete;
-  TemporaryFile& operator=(const TemporaryFile&) = delete;
-
-  std::string path;
-  int fd = -1;
-  bool kept = false;
-};
 
 std::string_view AsText(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
@@ -52,13 +32,6 @@ void MakePrivateFolder(const std::string& folder) {
         reason == EEXIST ? "a link or a file stands there" : std::strerror(reason));
 }
 
-void SyncFolder(const std::string& folder) {
-  const int fd = OpenFile(folder, O_RDONLY | O_DIRECTORY);
-  if (fd < 0) return;
-  ::fsync(fd);
-  ::close(fd);
-}
-
 void WriteSegmentFile(const std::string& path, SegmentHeader& header,
                       std::span<const std::byte> bytes) {
   PlaceBlocks(header);
@@ -71,24 +44,18 @@ void WriteSegmentFile(const std::string& path, SegmentHeader& header,
     rest = rest.subspan(static_cast<size_t>(block.bytes));
   }
   BANYAN_CHECK(rest.empty());
-  TemporaryFile file(path + ".new");
+  // Documents can be reconstructed from the contents: only the owner may read them.
+  AtomicFile file(path, path + ".new", 0600);
   const std::string head = WriteHeader(header);
-  WriteAll(file.fd, head, file.path);
+  file.Write(head);
   auto at = static_cast<std::int64_t>(head.size());
   for (const StoredBlock& block : header.blocks) {
-    WriteAll(file.fd, std::string(static_cast<size_t>(block.offset - at), '\0'), file.path);
-    WriteAll(file.fd, AsText(bytes.first(static_cast<size_t>(block.bytes))), file.path);
+    file.Write(std::string(static_cast<size_t>(block.offset - at), '\0'));
+    file.Write(AsText(bytes.first(static_cast<size_t>(block.bytes))));
     bytes = bytes.subspan(static_cast<size_t>(block.bytes));
     at = block.offset + block.bytes;
   }
-  if (::fsync(file.fd) != 0) {
-    Throw(ErrorKind::kIo, "{}: cannot hand it to the disk: {}", file.path, std::strerror(errno));
-  }
-  if (::rename(file.path.c_str(), path.c_str()) != 0) {
-    Throw(ErrorKind::kIo, "{}: cannot rename to it: {}", path, std::strerror(errno));
-  }
-  file.kept = true;
-  SyncFolder(path.substr(0, path.rfind('/')));
+  file.Commit();
 }
 
 std::int64_t ReadAt(int fd, std::int64_t offset, std::span<std::byte> out) {

@@ -48,7 +48,4 @@ std::int64_t ReadAt(int fd, std::int64_t offset, std::span<std::byte> out);
 // stands there.
 void MakePrivateFolder(const std::string& folder);
 
-// Hands a folder's entries to the disk, as far as the system can.
-void SyncFolder(const std::string& folder);
-
 }  // namespace banyan

@@ -6,13 +6,13 @@
 
 #include <cerrno>
 #include <cstring>
-#include <filesystem>
 #include <span>
+#include <utility>
 
+#include "base/atomic_file.h"
 #include "base/error.h"
-#include "base/file_identity.h"
-#include "base/output_file.h"
-#include "base/sha256.h"
+#include "base/files.h"
+#include "base/hash.h"
 
 namespace banyan {
 namespace {
@@ -143,14 +143,6 @@ class Reading {
   Throw(ErrorKind::kIo, "{}: cannot write: {}", path, std::strerror(errno));
 }
 
-void SyncDirectory(const std::string& path) {
-  const std::filesystem::path parent = std::filesystem::path(path).parent_path();
-  const int fd = ::open(parent.empty() ? "." : parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd < 0) return;
-  ::fsync(fd);
-  ::close(fd);
-}
-
 }  // namespace
 
 std::uint64_t RowsContent(std::string_view rows) { return ContentHash().Add(rows).Value()[0]; }
@@ -210,12 +202,9 @@ JournalWriter::~JournalWriter() {
 }
 
 void JournalWriter::Rewrite(const JournalContents& contents) {
-  const std::string name = path_ + ".new";
-  if (fd_ >= 0) ::close(fd_);
-  // What a killed job left, or somebody else put there, is not written to.
-  ::unlink(name.c_str());
-  fd_ = OpenFile(name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
-  if (fd_ < 0 || ::fchmod(fd_, mode_) != 0) CannotWrite(name);
+  if (fd_ >= 0) ::close(std::exchange(fd_, -1));
+  AtomicFile file(path_, path_ + ".new", 0600);
+  file.SetMode(mode_);
   const std::string header = TextOf(contents.header);
   std::string bytes = HeaderBytes(header);
   chain_ = FirstLink(header);
@@ -225,13 +214,13 @@ void JournalWriter::Rewrite(const JournalContents& contents) {
     for (; next < commit.records; ++next) bytes += BytesOf(EntryOf(contents.records[next]), chain_);
     bytes += BytesOf(EntryOf(commit), chain_);
     if (bytes.size() > (1u << 20)) {
-      WriteAll(fd_, bytes, name);
+      file.Write(bytes);
       bytes.clear();
     }
   }
-  WriteAll(fd_, bytes, name);
-  if (::fdatasync(fd_) != 0 || ::rename(name.c_str(), path_.c_str()) != 0) CannotWrite(path_);
-  SyncDirectory(path_);
+  file.Write(bytes);
+  file.Commit();
+  fd_ = file.ReleaseDescriptor();
 }
 
 void JournalWriter::Add(const JournalRecord& record) {

@@ -2,13 +2,15 @@
 
 #include <fmt/format.h>
 
-#include <cstdio>
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
 #include <memory>
 
+#include "base/atomic_file.h"
 #include "base/byte_source.h"
 #include "base/error.h"
-#include "base/file_identity.h"
+#include "base/files.h"
 #include "program/fresh_file.h"
 #include "tasks/output/merge_shard.h"
 #include "tasks/output/row_format.h"
@@ -110,12 +112,12 @@ void WriteMerged(const MergeOptions& options, const std::vector<Shard>& shards) 
   try {
     Copy(shards, options.ordered, *OutputFile::Create(part, PackingOf(options.output)), journal);
     JournalWriter(options.output + ".journal").Rewrite(journal);
+    if (!ReplaceFile(part, options.output)) {
+      Throw(ErrorKind::kIo, "{}: cannot write: {}", options.output, std::strerror(errno));
+    }
   } catch (...) {
     std::filesystem::remove(part, none);
     throw;
-  }
-  if (std::rename(part.c_str(), options.output.c_str()) != 0) {
-    Throw(ErrorKind::kIo, "{}: cannot be given its name", part);
   }
 }
 

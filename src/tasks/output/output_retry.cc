@@ -12,9 +12,10 @@
 #include <filesystem>
 #include <utility>
 
+#include "base/atomic_file.h"
 #include "base/error.h"
-#include "base/file_identity.h"
-#include "program/plural.h"
+#include "base/files.h"
+#include "program/message_text.h"
 #include "tasks/output/output.h"
 #include "tasks/output/stored_records.h"
 
@@ -103,10 +104,10 @@ void JobOutput::PutReplacementInPlace() {
   const int fd = OpenFile(name, O_RDWR | O_NOFOLLOW);
   if (fd < 0 && errno == ENOENT) return;  // the renaming below had happened already
   struct stat status {};
-  const bool ready =
-      fd >= 0 && ::fstat(lock_, &status) == 0 && ::fchown(fd, status.st_uid, status.st_gid) == 0 &&
-      ::fchmod(fd, status.st_mode & 07777) == 0 && ::flock(fd, LOCK_EX | LOCK_NB) == 0 &&
-      ::rename(name.c_str(), real_path_.c_str()) == 0;
+  const bool ready = fd >= 0 && ::fstat(lock_, &status) == 0 &&
+                     ::fchown(fd, status.st_uid, status.st_gid) == 0 &&
+                     ::fchmod(fd, status.st_mode & 07777) == 0 &&
+                     ::flock(fd, LOCK_EX | LOCK_NB) == 0 && ReplaceFile(name, real_path_);
   if (!ready) {
     const int reason = errno;
     if (fd >= 0) ::close(fd);

@@ -1,12 +1,16 @@
 // What is there stays unless somebody says otherwise, and a file is whole or not there.
-#include "program/fresh_file.h"
+#include "base/atomic_file.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <iterator>
 
+#include "program/fresh_file.h"
 #include "program/message_text.h"
 #include "support/error_message.h"
 #include "support/temp_directory.h"
@@ -23,6 +27,58 @@ using testing_support::TempDirectory;
 std::string TextOfFile(const fs::path& file) {
   std::ifstream stream(file, std::ios::binary);
   return {std::istreambuf_iterator<char>(stream), {}};
+}
+
+TEST(AtomicFile, TheOldFileStaysUntilCommit) {
+  const TempDirectory folder;
+  const std::string target = folder.Write("a", "old").string(), temporary = target + ".new";
+  {
+    AtomicFile file(target, temporary, 0600);
+    file.Write("half");
+  }
+  EXPECT_EQ(TextOfFile(target), "old");
+  EXPECT_FALSE(fs::exists(temporary));
+  AtomicFile file(target, temporary, 0600);
+  file.Write("new");
+  EXPECT_EQ(TextOfFile(target), "old");
+  file.Commit();
+  EXPECT_EQ(TextOfFile(target), "new");
+  EXPECT_FALSE(fs::exists(temporary));
+  EXPECT_EQ(fs::status(target).permissions(), fs::perms::owner_read | fs::perms::owner_write);
+}
+
+TEST(AtomicFile, LinksUnderTheTemporaryNameAreNotFollowed) {
+  const TempDirectory folder;
+  const fs::path others = folder.Write("others", "theirs"), target = folder.path() / "a";
+  fs::create_symlink(others, folder.path() / "a.new");
+  WriteFileAtomically(target.string(), target.string() + ".new", 0600, "mine");
+  EXPECT_EQ(TextOfFile(target), "mine");
+  EXPECT_EQ(TextOfFile(others), "theirs");
+}
+
+TEST(AtomicFile, FailuresLeaveNothing) {
+  const TempDirectory folder;
+  const std::string target = (folder.path() / "folder").string();
+  fs::create_directory(target);
+  EXPECT_THAT(ErrorMessage(ErrorKind::kIo,
+                           [&] { WriteFileAtomically(target, target + ".new", 0600, "x"); }),
+              HasSubstr(target + ": cannot write: "));
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder.path()), {}), 1);
+  const std::string inside = (folder.path() / "no" / "such").string();
+  ErrorMessage(ErrorKind::kIo, [&] { WriteFileAtomically(inside, inside + ".new", 0600, "x"); });
+}
+
+TEST(ReplaceFile, FilesAndWholeFolders) {
+  const TempDirectory folder;
+  const fs::path from = folder.path() / "from", to = folder.path() / "to";
+  fs::create_directories(from / "deep");
+  std::ofstream(from / "deep" / "file") << "text";
+  fs::create_symlink("nowhere", from / "link");
+  EXPECT_TRUE(ReplaceFile(from.string(), to.string())) << std::strerror(errno);
+  EXPECT_EQ(TextOfFile(to / "deep" / "file"), "text");
+  EXPECT_FALSE(fs::exists(from));
+  EXPECT_FALSE(ReplaceFile(from.string(), to.string()));
+  EXPECT_EQ(errno, ENOENT);
 }
 
 TEST(FreshFile, WhatHoldsSomethingIsRefused) {
@@ -80,4 +136,5 @@ TEST(FreshFile, PlacesThatCannotBeWrittenAreNamed) {
 }
 
 }  // namespace
+
 }  // namespace banyan
