@@ -1,41 +1,57 @@
-// A question of a record as a prompt: its text, and its tokens with those of its choices.
+#include "tasks/ask/ask_prompt.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
+#include <utility>
 
 #include "base/error.h"
-#include "base/json_row.h"
-#include "tasks/ask/ask_work.h"
+#include "base/hash.h"
+#include "base/json.h"
+#include "constrain/constraint.h"
 
 namespace banyan {
-bool AskWork::IsLetterQuestion(size_t question) const {
-  return settings_.options.choices == ChoiceMode::kLetter &&
-         !record_.questions[question].choices.empty();
+namespace {
+
+constexpr size_t kMostAnswers = 1u << 20;  // of one record
+constexpr size_t kMostLetters = 26;
+
+std::string LetterOf(size_t choice) { return std::string(1, static_cast<char>('A' + choice)); }
+
+std::uint64_t DrawKeyOf(const Json& id) { return Prefix64(Sha256().Add(DumpJson(id)).Finish()); }
+
+}  // namespace
+
+bool IsLetterQuestion(const AskOptions& options, const AskQuestion& question) {
+  return options.choices == ChoiceMode::kLetter && !question.choices.empty();
 }
 
-// What stands in the prompt for {question} and {choices}.
-void AskWork::Show(size_t question) {
-  const AskQuestion& wanted = record_.questions[question];
-  Asked& asked = asked_[question];
-  asked.shown = wanted.question;
-  if (wanted.choices.empty()) return;
-  if (IsLetterQuestion(question) && wanted.choices.size() > 26) {
-    Throw(ErrorKind::kInput, "'choices': letters serve up to 26, found {}", wanted.choices.size());
+AskPromptBuilder::AskPromptBuilder(const AskSettings& settings, const AskRecord& record)
+    : settings_(settings), record_(record), questions_(record.questions.size()) {}
+
+void AskPromptBuilder::Prepare(size_t question) {
+  const AskQuestion& asked = record_.questions[question];
+  const bool letters = IsLetterQuestion(settings_.options, asked);
+  QuestionText& text = questions_[question];
+  text.question = asked.question;
+  if (asked.choices.empty()) return;
+  if (letters && asked.choices.size() > kMostLetters) {
+    Throw(ErrorKind::kInput, "'choices': letters serve up to 26, found {}", asked.choices.size());
   }
-  for (size_t i = 0; i < wanted.choices.size(); ++i) {
-    const std::string label = wanted.choices.size() <= 26
-                                  ? std::string(1, static_cast<char>('A' + i))
-                                  : fmt::format("{}", i + 1);
-    asked.options += fmt::format("{}{}. {}", i > 0 ? "\n" : "", label, wanted.choices[i]);
+  for (size_t i = 0; i < asked.choices.size(); ++i) {
+    const std::string label =
+        asked.choices.size() <= kMostLetters ? LetterOf(i) : fmt::format("{}", i + 1);
+    text.choices += fmt::format("{}{}. {}", i > 0 ? "\n" : "", label, asked.choices[i]);
   }
-  if (IsLetterQuestion(question) && !settings_.template_shows_choices) {
-    asked.shown += "\n" + asked.options + "\nAnswer with the letter.";
+  if (letters && !settings_.template_shows_choices) {
+    text.question += "\n" + text.choices + "\nAnswer with the letter.";
   }
 }
 
-std::vector<PromptPart> AskWork::Write(size_t question, std::string_view context) {
-  const AskQuestion& wanted = record_.questions[question];
-  const Asked& asked = asked_[question];
+std::vector<PromptPart> AskPromptBuilder::Write(size_t question, std::string_view context) {
+  const AskQuestion& asked = record_.questions[question];
+  const QuestionText& text = questions_[question];
   const auto carried = [&](const Json& fields, const std::string& name,
                            PromptLevel level) -> std::optional<PromptVariable> {
     const auto it = fields.find(name);
@@ -45,8 +61,8 @@ std::vector<PromptPart> AskWork::Write(size_t question, std::string_view context
   };
   return settings_.writer->Write([&](const std::string& name) -> std::optional<PromptVariable> {
     if (name == "context") return PromptVariable{context, PromptLevel::kRecord};
-    if (name == "question") return PromptVariable{asked.shown, PromptLevel::kQuestion};
-    if (name == "choices") return PromptVariable{asked.options, PromptLevel::kQuestion};
+    if (name == "question") return PromptVariable{text.question, PromptLevel::kQuestion};
+    if (name == "choices") return PromptVariable{text.choices, PromptLevel::kQuestion};
     if (name == "instruction") {
       return PromptVariable{
           record_.instruction ? *record_.instruction : settings_.options.instruction,
@@ -56,43 +72,115 @@ std::vector<PromptPart> AskWork::Write(size_t question, std::string_view context
       return PromptVariable{texts_.emplace_back(TextOrJson(record_.id)), PromptLevel::kRecord};
     }
     if (name == "question_id") {
-      return PromptVariable{texts_.emplace_back(TextOrJson(wanted.id)), PromptLevel::kQuestion};
+      return PromptVariable{texts_.emplace_back(TextOrJson(asked.id)), PromptLevel::kQuestion};
     }
-    if (auto found = carried(wanted.carried, name, PromptLevel::kQuestion)) return found;
+    if (auto found = carried(asked.carried, name, PromptLevel::kQuestion)) return found;
     return carried(record_.carried, name, PromptLevel::kRecord);
   });
 }
 
-AskWork::Prompt AskWork::Encode(size_t question, std::string_view context) {
-  const AskQuestion& wanted = record_.questions[question];
-  Prompt prompt;
+AskPrompt AskPromptBuilder::Build(size_t question, std::string_view context) {
+  const AskQuestion& asked = record_.questions[question];
+  AskPrompt prompt;
   prompt.context = context;
   prompt.parts = Write(question, context);
   prompt.encoded = encoder_->Encode(prompt.parts);
-  if (wanted.choices.empty()) {
-    prompt.room = settings_.options.max_new;
+  if (asked.choices.empty()) {
+    prompt.answer_tokens = settings_.options.max_new;
     return prompt;
   }
+  const bool letters = IsLetterQuestion(settings_.options, asked);
   const std::string separator(settings_.writer->answer_separator());
-  for (size_t i = 0; i < wanted.choices.size(); ++i) {
-    const std::string option =
-        IsLetterQuestion(question) ? std::string(1, static_cast<char>('A' + i)) : wanted.choices[i];
+  for (size_t i = 0; i < asked.choices.size(); ++i) {
+    const std::string option = letters ? LetterOf(i) : asked.choices[i];
     size_t kept = 0;
-    std::vector<TokenId> tokens =
-        encoder_->Continue(prompt.parts, prompt.encoded, separator + option, kept);
-    if (kept == tokens.size()) {
+    std::vector<TokenId> tokens = Continue(prompt, separator + option, kept);
+    if (tokens.empty()) {
       Throw(ErrorKind::kInput, "'choices': option {} has no tokens of its own", i);
     }
-    if (IsLetterQuestion(question)) tokens.resize(kept + 1);
-    prompt.room = std::max(prompt.room, static_cast<int>(tokens.size() - kept));
-    prompt.continued.emplace_back(tokens.begin() + static_cast<std::ptrdiff_t>(kept), tokens.end());
+    if (letters) tokens.resize(1);
+    prompt.answer_tokens = std::max(prompt.answer_tokens, static_cast<int>(tokens.size()));
+    prompt.continued.push_back(std::move(tokens));
     prompt.kept.push_back(kept);
   }
   return prompt;
 }
 
-std::int64_t AskWork::Needs(const Prompt& prompt) const {
-  return static_cast<std::int64_t>(prompt.encoded.tokens.size()) + prompt.room;
+std::vector<TokenId> AskPromptBuilder::Continue(const AskPrompt& prompt, std::string_view text,
+                                                size_t& kept) {
+  const std::vector<TokenId> tokens = encoder_->Continue(prompt.parts, prompt.encoded, text, kept);
+  return {tokens.begin() + static_cast<std::ptrdiff_t>(kept), tokens.end()};
+}
+
+AnswerRequest AskRequestTree::NewRequest(const AnswerSlot& slot) {
+  const AskOptions& options = settings_.options;
+  if (slots_.size() >= kMostAnswers) {
+    Throw(ErrorKind::kLimit, "the record asks for more than {} answers", kMostAnswers);
+  }
+  AnswerRequest request;
+  request.tag = slots_.size();
+  slots_.push_back(slot);
+  request.request_key = DrawKeyOf(record_.id);
+  request.question_key = DrawKeyOf(record_.questions[slot.question].id);
+  request.sample_key = slot.answer;
+  request.max_new = options.max_new;
+  request.stop_tokens = settings_.model->end_tokens();
+  request.stop_strings = options.stop;
+  request.sampling = options.sampling;
+  request.top_logprobs = options.top_logprobs;
+  return request;
+}
+
+void AskRequestTree::Add(const EncodedPrompt& prompt, size_t prompt_tokens, AnswerRequest request) {
+  const size_t record_end = std::min(prompt.record_end, prompt_tokens);
+  const size_t shared_end = std::min(prompt.shared_end, record_end);
+  const auto find = [&](std::vector<PromptSegment>& among, size_t begin,
+                        size_t end) -> PromptSegment& {
+    const std::span<const TokenId> wanted(prompt.tokens.data() + begin, end - begin);
+    // Equal ones come close together: samples of a question, options, questions of a context.
+    constexpr std::ptrdiff_t kLookBack = 64;
+    const auto last =
+        among.rbegin() + std::min(kLookBack, static_cast<std::ptrdiff_t>(among.size()));
+    for (auto it = among.rbegin(); it != last; ++it) {
+      if (std::ranges::equal(it->tokens, wanted)) return *it;
+    }
+    PromptSegment& added = among.emplace_back();
+    added.tokens.assign(wanted.begin(), wanted.end());
+    return added;
+  };
+  PromptSegment& root = find(roots_, 0, shared_end);
+  root.keep_as = "instruction";
+  PromptSegment& context = find(root.below, shared_end, record_end);
+  if (context.keep_as.empty()) {
+    context.keep_as = record_.id.is_string() ? record_.id.get<std::string>() : DumpJson(record_.id);
+  }
+  find(context.below, record_end, prompt_tokens).answers.push_back(std::move(request));
+}
+
+std::vector<PromptSegment> AskRequestTree::TakePrompts() { return std::exchange(roots_, {}); }
+
+std::shared_ptr<const Constraint> ContextCopies::Make(std::string_view context,
+                                                      std::span<const std::string> others) const {
+  ConstraintOptions options;
+  options.end_tokens = settings_.model->end_tokens();
+  options.mask_bytes = size_t{4} << 20;
+  return CopiesAfter(settings_.writer->answer_separator(), context, others, settings_.trie,
+                     options);
+}
+
+std::shared_ptr<const Constraint> ContextCopies::OrNull(std::string_view context) {
+  const auto [place, is_new] = made_.try_emplace({context.data(), context.size()});
+  if (!is_new) return place->second;
+  try {
+    place->second = Make(context, {&model_.card->null_text, 1});
+  } catch (const Error& e) {
+    if (e.kind() != ErrorKind::kLimit || !model_.may_exceed) throw;
+  }
+  return place->second;
+}
+
+std::shared_ptr<const Constraint> ContextCopies::Alone(std::string_view context) const {
+  return Make(context, {});
 }
 
 }  // namespace banyan

@@ -2,10 +2,10 @@
 
 #include <set>
 
+#include "base/characters.h"
 #include "base/error.h"
-#include "base/json_row.h"
-#include "base/spaces.h"
-#include "text/utf8.h"
+#include "base/json.h"
+#include "text/unicode.h"
 
 namespace banyan {
 namespace {

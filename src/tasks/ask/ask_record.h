@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "tasks/input/input.h"
-#include "tasks/input/record_id.h"
 
 namespace banyan {
 

@@ -1,27 +1,47 @@
-// The answers of a record → rows of the output.
-#include <fmt/format.h>
+#include "tasks/ask/ask_rows.h"
 
 #include <algorithm>
-#include <iterator>
+#include <cmath>
+#include <limits>
 #include <map>
+#include <span>
+#include <utility>
 
-#include "base/json_row.h"
-#include "base/spaces.h"
-#include "tasks/ask/ask_work.h"
 #include "tasks/job/null_answer.h"
-#include "tasks/output/row_numbers.h"
-#include "text/span.h"
+#include "tasks/output/row_format.h"
 
 namespace banyan {
 namespace {
 
 using OrderedJson = nlohmann::ordered_json;
 
-}  // namespace
-
-bool AskWork::SaysNothingHere(const std::string& answer) const {
-  return SaysNothing(answer, null_text());
+// Shares that add up to 1, in the proportion of exp(score).
+std::vector<double> Shares(const std::vector<double>& scores) {
+  const double best = *std::ranges::max_element(scores);
+  std::vector<double> shares;
+  double sum = 0.0;
+  for (const double score : scores) {
+    shares.push_back(std::isfinite(best) ? std::exp(score - best) : 1.0);
+    sum += shares.back();
+  }
+  for (double& share : shares) share /= sum;
+  return shares;
 }
+
+// As the model's card calls the calibration of this score.
+const char* CalibrationName(ChoiceScore score) {
+  switch (score) {
+    case ChoiceScore::kMean:
+      return "choice-mean";
+    case ChoiceScore::kPrior:
+      return "choice-prior";
+    case ChoiceScore::kSum:
+      break;
+  }
+  return "choice-sum";
+}
+
+}  // namespace
 
 OutputRow AskErrorRow(const Json& id, const Json& question_id, const Json& question,
                       const RowProblem& problem, const RowPlace& place) {
@@ -35,19 +55,80 @@ OutputRow AskErrorRow(const Json& id, const Json& question_id, const Json& quest
   return row;
 }
 
-OutputRow AskWork::Row(size_t question) {
-  OutputRow row;
-  // What cannot become a row is that row's error and nobody else's.
-  Guarded(question, [&] { row = AnswerRow(question); });
-  if (!asked_[question].problem) return row;
-  const AskQuestion& asked = record_.questions[question];
-  return AskErrorRow(record_.id, asked.id, asked.question.empty() ? Json() : Json(asked.question),
-                     *asked_[question].problem, place_);
+// What decides, by option.
+std::vector<double> ChoiceScorer::ScoresOf(const AskedQuestion& asked,
+                                           const AskedPart& part) const {
+  std::vector<double> scores;
+  for (size_t i = 0; i < part.answers.size(); ++i) {
+    const std::vector<float>& logprobs = part.answers[i].logprobs;
+    const bool mean = options_.choice_score == ChoiceScore::kMean;
+    scores.push_back(mean ? MeanOf(logprobs) : SumOf(logprobs));
+    if (!asked.prior.answers.empty()) scores.back() -= SumOf(asked.prior.answers[i].logprobs);
+  }
+  return scores;
 }
 
-OutputRow AskWork::AnswerRow(size_t question) {
+// The probability that the chosen option is right, from its share of the probability; nothing where
+// the model's card has no calibration of this way of comparing options.
+std::optional<double> ChoiceScorer::Confidence(const AskQuestion& question, double share) const {
+  const std::string_view kind = IsLetterQuestion(options_, question)
+                                    ? "choice-letter"
+                                    : CalibrationName(options_.choice_score);
+  const auto task = model_.card->confidence.find("ask");
+  if (task == model_.card->confidence.end()) return std::nullopt;
+  const auto found = task->second.find(kind);
+  if (found == task->second.end()) return std::nullopt;
+  return found->second.ProbabilityOf(std::log(share), 1);
+}
+
+void ChoiceScorer::Write(const AskQuestion& question, const AskedQuestion& asked,
+                         OrderedJson& row) const {
+  size_t best_part = 0, choice = 0;
+  double best = -std::numeric_limits<double>::infinity();
+  for (size_t p = 0; p < asked.parts.size(); ++p) {
+    const std::vector<double> scores = ScoresOf(asked, asked.parts[p]);
+    for (size_t i = 0; i < scores.size(); ++i) {
+      if (!(scores[i] > best)) continue;
+      best = scores[i];
+      best_part = p;
+      choice = i;
+    }
+  }
+  const AskedPart& part = asked.parts[best_part];
+  Json sums = Json::array(), means = Json::array(), priors = Json::array();
+  for (const Answer& answer : part.answers) {
+    sums.push_back(RowNumber(SumOf(answer.logprobs)));
+    means.push_back(RowNumber(MeanOf(answer.logprobs)));
+  }
+  for (const Answer& answer : asked.prior.answers) {
+    priors.push_back(RowNumber(SumOf(answer.logprobs)));
+  }
+  Json probabilities = Json::array();
+  const std::vector<double> shares = Shares(ScoresOf(asked, part));
+  for (const double share : shares) probabilities.push_back(RowProbability(share));
+  const std::optional<double> confidence = Confidence(question, shares[choice]);
+  const bool withheld = confidence && *confidence < options_.min_confidence;
+  row["answer"] = withheld ? Json() : Json(question.choices[choice]);
+  if (withheld) row["withheld"] = question.choices[choice];
+  if (confidence) row["confidence"] = RowProbability(*confidence);
+  row["finish_reason"] = "choice";
+  row["tokens"] = part.answers[choice].tokens.size();
+  row["prompt_tokens"] = part.prompt_tokens;
+  row["choice"] = choice;
+  if (IsLetterQuestion(options_, question)) {
+    row["letter"] = std::string(1, static_cast<char>('A' + choice));
+  }
+  row["probabilities"] = probabilities;
+  row["scores"] = OrderedJson{{"sum", sums}, {"mean", means}};
+  if (!priors.empty()) row["scores"]["prior"] = priors;
+  if (asked.parts.size() > 1) {
+    row["part"] = best_part;
+    row["parts"] = asked.parts.size();
+  }
+}
+
+OutputRow AskRowWriter::Row(size_t question, const AskedQuestion& asked) const {
   const AskQuestion& wanted = record_.questions[question];
-  const Asked& asked = asked_[question];
   OutputRow row;
   row.fields["id"] = record_.id;
   row.fields["question_id"] = wanted.id;
@@ -55,7 +136,7 @@ OutputRow AskWork::AnswerRow(size_t question) {
   if (wanted.choices.empty()) {
     WriteFree(asked, row.fields);
   } else {
-    WriteChoice(question, row.fields);
+    choices_.Write(wanted, asked, row.fields);
   }
   if (asked.cut_bytes > 0) row.fields["truncated_bytes"] = asked.cut_bytes;
   OrderedJson identity = OrderedJson::array(
@@ -77,119 +158,76 @@ OutputRow AskWork::AnswerRow(size_t question) {
   return row;
 }
 
-// Models with padded vocabularies may choose ids that the tokenizer does not have: they say
-// nothing.
-std::string AskWork::Decode(std::span<const TokenId> tokens, bool skip_special) const {
-  std::vector<TokenId> known;
-  const int vocabulary = settings_.text->vocab_size();
-  std::ranges::copy_if(tokens, std::back_inserter(known),
-                       [&](TokenId token) { return token >= 0 && token < vocabulary; });
-  return settings_.text->Decode(known, skip_special);
-}
-
-AskWork::Said AskWork::WhatWasSaid(const Answer& answer, const Part& part) const {
-  std::string text = answer.finish == FinishReason::kStopString
-                         ? answer.text
-                         : Decode(answer.tokens, /*skip_special=*/true);
-  // A copy that was cut short ends with its last whole word.
-  if (part.copied && answer.finish == FinishReason::kLength) {
-    while (!text.empty() && !part.copied->Matches(text)) text.pop_back();
-  }
-  if (settings_.options.thinking) {
-    if (const auto split = settings_.text->SplitChannels(answer.tokens)) {
-      return {std::string(Trimmed(split->answer)), std::string(Trimmed(split->thinking))};
-    }
-  }
-  Said said{std::string(Trimmed(text)), ""};
-  constexpr std::string_view kBegin = "<think>", kEnd = "</think>";
-  const size_t thought = said.answer.rfind(kEnd);
-  if (!settings_.options.thinking || thought == std::string::npos) return said;
-  said.thinking = Trimmed(said.answer.substr(0, thought));
-  if (said.thinking.starts_with(kBegin)) {
-    said.thinking = Trimmed(said.thinking.substr(kBegin.size()));
-  }
-  said.answer = Trimmed(said.answer.substr(thought + kEnd.size()));
-  return said;
-}
-
-// The probability that an answer is right; nothing where the model's card does not say how to tell.
-// Calibrations are of answers as the model gives them, not of thoughts and forced shapes.
-std::optional<double> AskWork::ConfidenceOf(const Answer& answer, bool nothing) const {
-  if (settings_.options.thinking || settings_.constraint) return std::nullopt;
-  const Calibration* calibration = model_.card->CalibrationOf("ask", nothing ? "null" : "answer");
-  if (calibration == nullptr) return std::nullopt;
-  return calibration->Probability(answer.logprobs);
-}
-
-void AskWork::WriteFree(const Asked& asked, OrderedJson& row) const {
-  const AskOptions& options = settings_.options;
-  const Part& best = asked.parts[BestPart(asked)];
-  const Part& part = ReducedCounts(asked, best) ? asked.reduced : best;
-  std::vector<Said> samples_said;
+void AskRowWriter::WriteFree(const AskedQuestion& asked, OrderedJson& row) const {
+  const AskedPart& part = ranking_.Best(asked);
+  std::vector<AskAnswerText> texts;  // [samples]
   std::map<std::string, int> votes;
   for (const Answer& answer : part.answers) {
-    samples_said.push_back(WhatWasSaid(answer, part));
-    ++votes[ComparableAnswer(samples_said.back().answer)];
+    texts.push_back(reader_.Read(answer, part));
+    ++votes[ComparableAnswer(texts.back().answer)];
   }
-  const auto votes_for = [&](size_t i) { return votes[ComparableAnswer(samples_said[i].answer)]; };
+  const auto votes_for = [&](size_t i) { return votes[ComparableAnswer(texts[i].answer)]; };
   size_t chosen = 0;
-  for (size_t i = 0; options.vote && i < samples_said.size(); ++i) {
+  for (size_t i = 0; options_.vote && i < texts.size(); ++i) {
     if (votes_for(i) > votes_for(chosen)) chosen = i;
   }
   const Answer& answer = part.answers[chosen];
-  const Said& said = samples_said[chosen];
-  const bool nothing = SaysNothingHere(said.answer);
-  const std::optional<double> confidence = ConfidenceOf(answer, nothing);
-  const bool withheld = !nothing && confidence && *confidence < options.min_confidence;
-  row["answer"] = nothing || withheld ? Json() : Json(said.answer);
-  if (withheld) row["withheld"] = said.answer;
-  if (!nothing && !withheld) {
-    if (const auto span = PlaceOf(part, said.answer)) {
+  const AskAnswerText& text = texts[chosen];
+  const bool is_null = reader_.IsNull(text.answer);
+  const std::optional<double> confidence = reader_.Confidence(answer, is_null);
+  const bool withheld = !is_null && confidence && *confidence < options_.min_confidence;
+  row["answer"] = is_null || withheld ? Json() : Json(text.answer);
+  if (withheld) row["withheld"] = text.answer;
+  if (!is_null && !withheld) {
+    if (const auto span = ranking_.PlaceOf(part, text.answer)) {
       row["start"] = span->start;
       row["end"] = span->end;
     }
   }
   if (confidence) row["confidence"] = RowProbability(*confidence);
   if (model_.copies && !part.copied) row["copied"] = false;
-  // With a schema also as what it says; an answer that was cut short says nothing.
-  if (!options.json_schema.empty()) {
-    OrderedJson value = OrderedJson::parse(said.answer, nullptr, /*allow_exceptions=*/false);
+  // With a schema also as the value that it writes; an answer that was cut short writes none.
+  if (!options_.json_schema.empty()) {
+    OrderedJson value = OrderedJson::parse(text.answer, nullptr, /*allow_exceptions=*/false);
     row["value"] = value.is_discarded() ? OrderedJson() : std::move(value);
   }
   row["finish_reason"] = FinishReasonName(answer.finish);
   row["tokens"] = answer.tokens.size();
   row["prompt_tokens"] = part.prompt_tokens;
-  if (!said.thinking.empty()) row["thinking"] = said.thinking;
-  if (options.token_ids) row["token_ids"] = answer.tokens;
-  if (options.logprobs) row["logprobs"] = RowNumbers(answer.logprobs);
-  if (options.top_logprobs > 0) {
-    Json top = Json::array();
-    for (const std::vector<ScoredToken>& position : answer.top) {
-      Json list = Json::array();
-      for (const ScoredToken& scored : position) {
-        list.push_back({{"token", scored.token},
-                        {"text", Decode(std::span(&scored.token, 1), false)},
-                        {"logprob", RowNumber(scored.logprob)}});
-      }
-      top.push_back(std::move(list));
-    }
-    row["top_logprobs"] = std::move(top);
-  }
-  if (options.samples > 1) {
+  if (!text.thinking.empty()) row["thinking"] = text.thinking;
+  WriteTokens(answer, row);
+  if (options_.samples > 1) {
     Json samples = Json::array();
-    for (size_t i = 0; i < samples_said.size(); ++i) {
-      const std::string& text = samples_said[i].answer;
-      Json sample = {{"answer", SaysNothingHere(text) ? Json() : Json(text)},
+    for (size_t i = 0; i < texts.size(); ++i) {
+      Json sample = {{"answer", reader_.IsNull(texts[i].answer) ? Json() : Json(texts[i].answer)},
                      {"finish_reason", FinishReasonName(part.answers[i].finish)},
                      {"tokens", part.answers[i].tokens.size()}};
-      if (!samples_said[i].thinking.empty()) sample["thinking"] = samples_said[i].thinking;
-      if (options.logprobs) sample["logprobs"] = RowNumbers(part.answers[i].logprobs);
+      if (!texts[i].thinking.empty()) sample["thinking"] = texts[i].thinking;
+      if (options_.logprobs) sample["logprobs"] = RowNumbers(part.answers[i].logprobs);
       samples.push_back(std::move(sample));
     }
     row["samples"] = std::move(samples);
-    if (options.vote) row["votes"] = votes_for(chosen);
+    if (options_.vote) row["votes"] = votes_for(chosen);
   }
-  if (asked.parts.size() > 1) WriteParts(asked, part, row);
+  if (asked.parts.size() > 1) ranking_.Write(asked, part, row);
+}
+
+// What the options ask for beside the text: ids, log-probabilities, other likely tokens.
+void AskRowWriter::WriteTokens(const Answer& answer, OrderedJson& row) const {
+  if (options_.token_ids) row["token_ids"] = answer.tokens;
+  if (options_.logprobs) row["logprobs"] = RowNumbers(answer.logprobs);
+  if (options_.top_logprobs <= 0) return;
+  Json top = Json::array();
+  for (const std::vector<ScoredToken>& position : answer.top) {
+    Json list = Json::array();
+    for (const ScoredToken& scored : position) {
+      list.push_back({{"token", scored.token},
+                      {"text", reader_.Decode(std::span(&scored.token, 1), false)},
+                      {"logprob", RowNumber(scored.logprob)}});
+    }
+    top.push_back(std::move(list));
+  }
+  row["top_logprobs"] = std::move(top);
 }
 
 }  // namespace banyan

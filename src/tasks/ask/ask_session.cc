@@ -11,10 +11,9 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/json_row.h"
+#include "base/json.h"
 #include "program/fresh_file.h"
 #include "tasks/ask/ask_task.h"
-#include "tasks/ask/live_record.h"
 #include "tasks/job/job.h"
 #include "tasks/job/job_rows.h"
 #include "tasks/job/record_window.h"
@@ -27,6 +26,108 @@ using Clock = std::chrono::steady_clock;
 
 constexpr size_t kRecordsAhead = 64;
 constexpr double kWaitSeconds = 0.02;  // between looks at the stop request
+
+// One record: what was heard of its questions, shown one question after another.
+class LiveRecord {
+ public:
+  LiveRecord(const InputRow& row, std::uint64_t number);
+
+  std::uint64_t number() const { return number_; }
+
+  // --- What a RecordListener hears of the record
+  void Starts(const RecordWork& work);
+  void Hear(size_t question, const std::string& text) { questions_[question].text += text; }
+  void End(size_t question, OutputRow row, std::string rest);
+  void Cancel(size_t question, const std::string& rest);
+
+  // Shows what is new; true when all was shown.
+  bool Show(bool name_document, AskListener& listener, AskTotals& totals);
+  // Of the questions that were shown to their end.
+  std::vector<OutputRow> TakeRows() { return std::move(rows_); }
+  // Text of the question that is being shown is there.
+  bool has_text() const { return current_ < questions_.size() && questions_[current_].has_text(); }
+
+ private:
+  struct Question {
+    std::string asked;
+    std::string text;              // heard, not shown yet
+    std::optional<OutputRow> row;  // once it is answered
+    std::string rest;              // of the row's answer, after the text
+    bool announced = false, began = false, cancelled = false;
+    bool has_text() const { return began || !text.empty(); }
+  };
+  void ShowEnd(Question& question, AskListener& listener, AskTotals& totals);
+
+  std::uint64_t number_;
+  std::string id_;
+  std::string problem_;  // why the record cannot be asked
+  std::vector<Question> questions_;
+  std::vector<OutputRow> rows_;
+  size_t current_ = 0;  // the question that is being shown
+  bool named_ = false;
+};
+
+LiveRecord::LiveRecord(const InputRow& row, std::uint64_t number) : number_(number) {
+  const Json id = row.value.value("id", Json());
+  id_ = id.is_string() ? id.get<std::string>() : id.is_null() ? row.file : DumpJson(id);
+}
+
+void LiveRecord::Starts(const RecordWork& work) {
+  questions_.resize(static_cast<size_t>(work.row_count()));
+  for (size_t i = 0; i < questions_.size(); ++i) questions_[i].asked = work.QuestionOf(i);
+}
+
+void LiveRecord::End(size_t question, OutputRow row, std::string rest) {
+  if (questions_.empty()) {  // the record did not start
+    problem_ = row.error_message();
+    return;
+  }
+  questions_[question].row = std::move(row);
+  questions_[question].rest = std::move(rest);
+}
+
+void LiveRecord::Cancel(size_t question, const std::string& rest) {
+  questions_[question].text += rest;
+  questions_[question].cancelled = true;
+}
+
+bool LiveRecord::Show(bool name_document, AskListener& listener, AskTotals& totals) {
+  if (!std::exchange(named_, true) && name_document) listener.Document(id_);
+  if (!problem_.empty()) {
+    ++totals.errors;
+    listener.Failed(problem_);
+    return true;
+  }
+  while (current_ < questions_.size()) {
+    Question& question = questions_[current_];
+    if (!std::exchange(question.announced, true)) listener.Question(question.asked);
+    if (!question.text.empty()) {
+      listener.Text(std::exchange(question.text, ""));
+      question.began = true;
+    }
+    if (!question.row && !question.cancelled) return false;
+    ShowEnd(question, listener, totals);
+    ++current_;
+  }
+  return true;
+}
+
+void LiveRecord::ShowEnd(Question& question, AskListener& listener, AskTotals& totals) {
+  if (question.cancelled) return listener.Answered(true);
+  const OutputRow& row = rows_.emplace_back(std::move(*question.row));
+  if (row.error) {
+    ++totals.errors;
+    return listener.Failed(row.error_message());
+  }
+  ++totals.answers;
+  const auto confidence = row.fields.find("confidence");
+  if (confidence != row.fields.end() && confidence->is_number()) {
+    listener.Confidence(confidence->get<double>());
+  }
+  if (row.fields.at("answer").is_null() && !question.began) return listener.NoAnswer();
+  if (!question.rest.empty()) listener.Text(question.rest);
+  listener.Answered(row.fields.at("finish_reason") == "length");
+}
 
 // Records that are not shown to their ends, in the input's order.
 class OpenRecords : public RecordListener {

@@ -4,11 +4,11 @@
 
 #include "banyan/constrain.h"
 #include "base/error.h"
-#include "base/json_row.h"
-#include "tasks/input/row_adapter.h"
+#include "base/json.h"
+#include "tasks/input/input.h"
 #include "tasks/options/task_options.h"
 #include "tasks/prompt/text_parameter.h"
-#include "text/utf8.h"
+#include "text/unicode.h"
 
 namespace banyan {
 namespace {

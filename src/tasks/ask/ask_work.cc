@@ -1,26 +1,31 @@
-// A record's questions as a tree of prompts. What a prompt says is in ask_prompt.cc, what becomes
-// of one that is too long in ask_too_long.cc, the rows are in ask_rows.cc.
 #include "tasks/ask/ask_work.h"
 
 #include <algorithm>
 
 #include "base/error.h"
-#include "base/json_row.h"
-#include "base/sha256.h"
-#include "constrain/copies_after.h"
+#include "tasks/prompt/document_fitter.h"
 
 namespace banyan {
 namespace {
 
-constexpr size_t kMostAnswers = 1u << 20;  // of one record
-
-std::uint64_t DrawKeyOf(const Json& id) { return Prefix64(Sha256().Add(DumpJson(id)).Finish()); }
+constexpr size_t kPassageBytes = 1200, kLeastPassageBytes = 64;  // around an answer
 
 }  // namespace
 
-AskWork::AskWork(AskSettings& settings, AskModel model, AskRecord record, RowPlace place)
-    : settings_(settings), model_(model), record_(std::move(record)), place_(std::move(place)) {
-  asked_.resize(record_.questions.size());
+AskWork::AskWork(const AskSettings& settings, const AskModel& model, AskRecord record,
+                 RowPlace place)
+    : settings_(settings),
+      model_(model),
+      record_(std::move(record)),
+      place_(std::move(place)),
+      asked_(record_.questions.size()),
+      prompts_(settings_, record_),
+      requests_(settings_, record_),
+      copies_(settings_, model_),
+      reader_(settings_, model_),
+      null_bias_(settings_.options, model_, reader_),
+      ranking_(record_.context, reader_),
+      rows_(settings_, model_, record_, reader_, ranking_) {
   for (size_t i = 0; i < asked_.size(); ++i) asked_[i].problem = record_.questions[i].problem;
 }
 
@@ -28,84 +33,74 @@ std::vector<PromptSegment> AskWork::NextPrompts() {
   const bool first = !std::exchange(started_, true);
   if (!first && !WantsMore()) return {};
   const EncoderPool::Lease encoder = settings_.encoders->Take();
-  encoder_ = encoder.get();
-  roots_.clear();
+  prompts_.SetEncoder(encoder.get());
   if (first) AskAll();
-  while (!first && roots_.empty() && WantsMore()) AskAgain();
-  encoder_ = nullptr;
-  return std::move(roots_);
+  while (!first && requests_.empty() && WantsMore()) AskNextStage();
+  prompts_.SetEncoder(nullptr);
+  return requests_.TakePrompts();
 }
 
 void AskWork::Take(Answer answer) {
-  const Slot slot = slots_[answer.tag];
-  Asked& asked = asked_[slot.question];
+  const AnswerSlot slot = requests_.SlotOf(answer.tag);
+  AskedQuestion& asked = asked_[slot.question];
   if (answer.finish == FinishReason::kError && !asked.problem) {
     asked.problem = {ErrorKind::kLimit, answer.error};
   }
   asked.cancelled |= answer.finish == FinishReason::kCancelled;
-  Part& part = PartAt(slot.question, slot.part);
-  (slot.answer == kOtherAnswer ? part.other : part.answers[slot.answer]) = std::move(answer);
+  AskedPart& part = asked.PartAt(slot.part);
+  const bool other = slot.answer == AskedQuestion::kOtherAnswer;
+  (other ? part.other : part.answers[slot.answer]) = std::move(answer);
   // After a refusal nothing is missing any more.
   if (asked.missing > 0 && --asked.missing == 0) Settle(slot.question);
 }
 
-bool AskWork::IsPlain(std::uint64_t tag) const {
-  const Slot& slot = slots_[tag];
-  return settings_.options.samples == 1 && !settings_.options.thinking &&
-         settings_.options.min_confidence <= 0.0 && slot.answer != kOtherAnswer &&
-         record_.questions[slot.question].choices.empty() &&
-         asked_[slot.question].parts.size() == 1;
-}
-
 void AskWork::Refuse(const Error& error) {
-  for (Asked& asked : asked_) {
+  for (AskedQuestion& asked : asked_) {
     if (!asked.problem) asked.problem = {error.kind(), error.what()};
     asked.missing = 0;
-    asked.next = Stage::kDone;
+    asked.next = AskStage::kDone;
   }
 }
 
 std::vector<RowProblem> AskWork::Problems() const {
   std::vector<RowProblem> problems;
-  for (const Asked& asked : asked_) {
+  for (const AskedQuestion& asked : asked_) {
     if (asked.problem) problems.push_back(*asked.problem);
   }
   return problems;
 }
 
-void AskWork::AskAll() {
-  const std::int64_t window = settings_.model->context_length();
-  std::vector<size_t> too_long;
-  for (size_t question = 0; question < asked_.size(); ++question) {
-    Guarded(question, [&] {
-      Show(question);
-      // Tokenising much more than can ever fit takes time and memory for nothing.
-      if (record_.context.size() / kMostBytesOfToken > static_cast<size_t>(window)) {
-        if (settings_.options.too_long != TooLong::kFail) return too_long.push_back(question);
-        Throw(ErrorKind::kLimit,
-              "too long: the document has {} bytes; the model's context holds {} tokens; cut "
-              "it or ask about its parts (--too-long, in requests too_long)",
-              record_.context.size(), window);
-      }
-      const Prompt prompt = Encode(question, record_.context);
-      const bool parts = settings_.options.part_tokens > 0 &&
-                         settings_.options.too_long == TooLong::kSplit &&
-                         Needs(prompt) > PartWindow(Needs(Encode(question, "")));
-      if (Needs(prompt) <= window && !parts) {
-        Add(question, prompt);
-        return AddPrior(question);
-      }
-      if (settings_.options.too_long == TooLong::kFail) {
-        Throw(
-            ErrorKind::kLimit,
-            "too long: the prompt has {} tokens and the answer may need {}; the model's context "
-            "holds {}; cut the document or ask about its parts (--too-long, in requests too_long)",
-            prompt.encoded.tokens.size(), prompt.room, window);
-      }
-      too_long.push_back(question);
-    });
-  }
-  if (!too_long.empty()) AskTooLong(too_long);
+OutputRow AskWork::Row(size_t question) {
+  OutputRow row;
+  // An answer that cannot become a row is an error of that row alone.
+  Guarded(question, [&] { row = rows_.Row(question, asked_[question]); });
+  if (!asked_[question].problem) return row;
+  const AskQuestion& asked = record_.questions[question];
+  return AskErrorRow(record_.id, asked.id, asked.question.empty() ? Json() : Json(asked.question),
+                     *asked_[question].problem, place_);
+}
+
+bool AskWork::IsPlain(std::uint64_t tag) const {
+  const AnswerSlot& slot = requests_.SlotOf(tag);
+  return settings_.options.samples == 1 && !settings_.options.thinking &&
+         settings_.options.min_confidence <= 0.0 && slot.answer != AskedQuestion::kOtherAnswer &&
+         record_.questions[slot.question].choices.empty() &&
+         asked_[slot.question].parts.size() == 1;
+}
+
+void AskWork::Hear(std::uint64_t tag, std::span<const float> logprobs) {
+  if (logprobs.empty() || !IsPlain(tag)) return;
+  const AnswerSlot& slot = requests_.SlotOf(tag);
+  std::optional<float>& first = asked_[slot.question].PartAt(slot.part).first_logprob;
+  if (!first) first = logprobs.front();
+}
+
+LiveText::Rules AskWork::ShowRules(std::uint64_t tag) const {
+  const AskedPart& part = asked_[requests_.SlotOf(tag).question].parts.front();
+  LiveText::Rules rules{.null_text = model_.card->null_text, .whole_words = part.copied != nullptr};
+  rules.sure = !part.copied || null_bias_.bias() <= 0.0 ||
+               (part.first_logprob && !null_bias_.MayTurn(*part.first_logprob, /*is_null=*/false));
+  return rules;
 }
 
 // Runs `body` unless the question has a problem; an error becomes its problem.
@@ -119,104 +114,253 @@ void AskWork::Guarded(size_t question, const std::function<void()>& body) {
   }
 }
 
-AnswerRequest AskWork::RequestFor(size_t question, size_t part, size_t answer) {
+// --- The first stage
+
+void AskWork::AskAll() {
+  const std::int64_t window = settings_.model->context_length();
+  std::vector<size_t> too_long;
+  for (size_t question = 0; question < asked_.size(); ++question) {
+    Guarded(question, [&] {
+      prompts_.Prepare(question);
+      // Tokenising much more than can ever fit takes time and memory for nothing.
+      if (record_.context.size() / kMostBytesOfToken > static_cast<size_t>(window)) {
+        if (settings_.options.too_long != TooLong::kFail) return too_long.push_back(question);
+        Throw(ErrorKind::kLimit,
+              "too long: the document has {} bytes; the model's context holds {} tokens; cut "
+              "it or ask about its parts (--too-long, in requests too_long)",
+              record_.context.size(), window);
+      }
+      const AskPrompt prompt = prompts_.Build(question, record_.context);
+      if (Fits(question, prompt)) {
+        AddPrompt(question, asked_[question].parts.size(), prompt);
+        return AskPrior(question);
+      }
+      if (settings_.options.too_long == TooLong::kFail) {
+        Throw(
+            ErrorKind::kLimit,
+            "too long: the prompt has {} tokens and the answer may need {}; the model's context "
+            "holds {}; cut the document or ask about its parts (--too-long, in requests too_long)",
+            prompt.encoded.tokens.size(), prompt.answer_tokens, window);
+      }
+      too_long.push_back(question);
+    });
+  }
+  if (!too_long.empty()) AskTooLong(too_long);
+}
+
+// The context is asked about whole.
+bool AskWork::Fits(size_t question, const AskPrompt& prompt) {
   const AskOptions& options = settings_.options;
-  if (slots_.size() >= kMostAnswers) {
-    Throw(ErrorKind::kLimit, "the record asks for more than {} answers", kMostAnswers);
+  if (prompt.tokens() > settings_.model->context_length()) return false;
+  if (options.part_tokens <= 0 || options.too_long != TooLong::kSplit) return true;
+  return prompt.tokens() <= prompts_.Build(question, "").tokens() + options.part_tokens;
+}
+
+// Parts of the context that fit with the question: the first one, or all of it in parts.
+// `without`: tokens that the prompt needs without any context.
+std::vector<std::string_view> AskWork::PartsFor(size_t question, std::int64_t without) {
+  std::int64_t window = settings_.model->context_length();
+  if (const int tokens = settings_.options.part_tokens; tokens > 0) {
+    window = std::min(window, without + tokens);
   }
-  AnswerRequest request;
-  request.tag = slots_.size();
-  slots_.push_back({question, part, answer});
-  ++asked_[question].missing;
-  request.request_key = DrawKeyOf(record_.id);
-  request.question_key = DrawKeyOf(record_.questions[question].id);
-  request.sample_key = answer;
-  request.max_new = options.max_new;
-  request.stop_tokens = settings_.model->end_tokens();
-  request.stop_strings = options.stop;
-  request.sampling = options.sampling;
-  request.top_logprobs = options.top_logprobs;
-  return request;
-}
-
-// Null: what stands there cannot be copied, and need not be.
-std::shared_ptr<const Constraint> AskWork::CopiesOf(std::string_view context) {
-  const auto [place, is_new] = copies_.try_emplace({context.data(), context.size()});
-  if (!is_new) return place->second;
-  const std::vector<std::string> nothing = {null_text()};
-  ConstraintOptions options;
-  options.end_tokens = settings_.model->end_tokens();
-  options.mask_bytes = size_t{4} << 20;
-  try {
-    place->second = CopiesAfter(settings_.writer->answer_separator(), context, nothing,
-                                settings_.trie, options);
-  } catch (const Error& e) {
-    if (e.kind() != ErrorKind::kLimit || !model_.may_exceed) throw;
+  DocumentFitter fitter(record_.context, window, without, [&](std::string_view text) {
+    return prompts_.Build(question, text).tokens();
+  });
+  const bool truncate = settings_.options.too_long == TooLong::kTruncate;
+  std::vector<std::string_view> parts;
+  while (!fitter.done()) {
+    if (parts.size() == DocumentFitter::kMostParts) {
+      Throw(ErrorKind::kLimit, "too long: the context needs more than {} parts",
+            DocumentFitter::kMostParts);
+    }
+    const std::optional<std::string_view> part =
+        truncate ? fitter.Truncated() : fitter.NextOverlapping();
+    if (!part) Throw(ErrorKind::kLimit, "too long: the question leaves no room for the context");
+    parts.push_back(*part);
+    if (truncate) break;
   }
-  return place->second;
+  return parts;
 }
 
-AskWork::Part& AskWork::PartAt(size_t question, size_t part_index) {
-  Asked& asked = asked_[question];
-  if (part_index == kPriorPart) return asked.prior;
-  return part_index == kReducedPart ? asked.reduced : asked.parts[part_index];
+// All questions get the same parts, those of the longest one, so that they share them.
+void AskWork::AskTooLong(const std::vector<size_t>& questions) {
+  const std::int64_t window = settings_.model->context_length();
+  std::int64_t most = -1;
+  size_t longest = 0;
+  for (const size_t question : questions) {
+    Guarded(question, [&] {
+      const std::int64_t without = prompts_.Build(question, "").tokens();
+      if (without >= window) {
+        Throw(ErrorKind::kLimit,
+              "too long: without any context the prompt and its answer need {} tokens; the model's "
+              "context holds {}",
+              without, window);
+      }
+      if (without > most) {
+        most = without;
+        longest = question;
+      }
+    });
+  }
+  if (most < 0) return;
+  std::vector<std::string_view> parts;
+  Guarded(longest, [&] { parts = PartsFor(longest, most); });
+  for (const size_t question : questions) {
+    Guarded(question, [&] {
+      if (asked_[longest].problem) {
+        Throw(asked_[longest].problem->kind, "{}", asked_[longest].problem->message);
+      }
+      if (settings_.options.too_long == TooLong::kTruncate) {
+        asked_[question].cut_bytes = record_.context.size() - parts.front().size();
+      }
+    });
+  }
+  for (const size_t question : questions) {
+    Guarded(question, [&] { AskPrior(question); });
+  }
+  for (const std::string_view part : parts) {
+    for (const size_t question : questions) {
+      Guarded(question, [&] {
+        const AskPrompt prompt = prompts_.Build(question, part);
+        if (prompt.tokens() > window) {
+          Throw(ErrorKind::kLimit,
+                "too long: {} tokens for a part of the context; the model's "
+                "context holds {}",
+                prompt.tokens(), window);
+        }
+        AddPrompt(question, asked_[question].parts.size(), prompt);
+      });
+    }
+  }
 }
 
-void AskWork::Add(size_t question, const Prompt& prompt) {
-  asked_[question].parts.emplace_back();
-  AddTo(question, asked_[question].parts.size() - 1, prompt);
+// Every choice once more, after the prompt without a document.
+void AskWork::AskPrior(size_t question) {
+  const AskQuestion& asked = record_.questions[question];
+  if (settings_.options.choice_score != ChoiceScore::kPrior) return;
+  if (asked.choices.empty() || IsLetterQuestion(settings_.options, asked)) return;
+  AddPrompt(question, AskedQuestion::kPriorPart, prompts_.Build(question, ""));
 }
 
-void AskWork::AddTo(size_t question, size_t part_index, const Prompt& prompt) {
+// Asks for the samples or choices of a part; the one after the last part is new.
+void AskWork::AddPrompt(size_t question, size_t part_number, const AskPrompt& prompt) {
+  AskedQuestion& asked = asked_[question];
+  if (part_number == asked.parts.size()) asked.parts.emplace_back();
   const bool free_text = prompt.continued.empty();
   const size_t count =
       free_text ? static_cast<size_t>(settings_.options.samples) : prompt.continued.size();
-  Part& part = PartAt(question, part_index);
+  AskedPart& part = asked.PartAt(part_number);
   part.answers.resize(count);
   part.context = prompt.context;
   part.pieces = {prompt.context};
   part.prompt_tokens = static_cast<std::int64_t>(prompt.encoded.tokens.size());
-  if (free_text && model_.copies) part.copied = CopiesOf(prompt.context);
+  if (free_text && model_.copies) part.copied = copies_.OrNull(prompt.context);
   for (size_t i = 0; i < count; ++i) {
-    AnswerRequest request = RequestFor(question, part_index, i);
+    AnswerRequest request = requests_.NewRequest({question, part_number, i});
+    ++asked.missing;
     if (free_text) {
       request.constraint = model_.copies ? part.copied : settings_.constraint;
-      AddLeaf(prompt.encoded.tokens, prompt.encoded, prompt.encoded.tokens.size(),
-              std::move(request));
+      requests_.Add(prompt.encoded, prompt.encoded.tokens.size(), std::move(request));
       continue;
     }
     request.stop_strings.clear();
     request.forced = prompt.continued[i];
-    AddLeaf(prompt.encoded.tokens, prompt.encoded, prompt.kept[i], std::move(request));
+    requests_.Add(prompt.encoded, prompt.kept[i], std::move(request));
   }
 }
 
-// Puts the first `prompt_tokens` tokens into the tree, as instruction → context → question.
-void AskWork::AddLeaf(const std::vector<TokenId>& tokens, const EncodedPrompt& ends,
-                      size_t prompt_tokens, AnswerRequest request) {
-  const size_t record_end = std::min(ends.record_end, prompt_tokens);
-  const size_t shared_end = std::min(ends.shared_end, record_end);
-  const auto find = [&](std::vector<PromptSegment>& among, size_t begin,
-                        size_t end) -> PromptSegment& {
-    const std::span<const TokenId> wanted(tokens.data() + begin, end - begin);
-    // Equal ones come close together: samples of a question, options, questions of a context.
-    constexpr std::ptrdiff_t kLookBack = 64;
-    const auto last =
-        among.rbegin() + std::min(kLookBack, static_cast<std::ptrdiff_t>(among.size()));
-    for (auto it = among.rbegin(); it != last; ++it) {
-      if (std::ranges::equal(it->tokens, wanted)) return *it;
+// --- Later stages
+
+// All answers of a question are there: is there more to ask?
+void AskWork::Settle(size_t question) {
+  AskedQuestion& asked = asked_[question];
+  asked.next = AskStage::kDone;
+  if (asked.problem || asked.cancelled || !record_.questions[question].choices.empty()) return;
+  if (asked.stage == AskStage::kFirst) {
+    for (const AskedPart& part : asked.parts) {
+      if (null_bias_.IsUndecided(part)) asked.next = AskStage::kNull;
     }
-    PromptSegment& added = among.emplace_back();
-    added.tokens.assign(wanted.begin(), wanted.end());
-    return added;
-  };
-  PromptSegment& root = find(roots_, 0, shared_end);
-  root.keep_as = "instruction";
-  PromptSegment& context = find(root.below, shared_end, record_end);
-  if (context.keep_as.empty()) {
-    context.keep_as = record_.id.is_string() ? record_.id.get<std::string>() : DumpJson(record_.id);
   }
-  find(context.below, record_end, prompt_tokens).answers.push_back(std::move(request));
+  if (asked.stage == AskStage::kNull) {
+    for (AskedPart& part : asked.parts) null_bias_.Decide(part);
+  }
+  const bool reduces = settings_.options.reduce && asked.stage != AskStage::kReduce;
+  if (asked.next == AskStage::kDone && reduces && asked.parts.size() > 1) {
+    if (!ranking_.Candidates(asked).empty()) asked.next = AskStage::kReduce;
+  }
+}
+
+// All answers are there, and some questions have more to ask.
+bool AskWork::WantsMore() const {
+  bool more = false;
+  for (const AskedQuestion& asked : asked_) {
+    if (asked.missing > 0) return false;
+    more |= asked.next != AskStage::kDone;
+  }
+  return more;
+}
+
+void AskWork::AskNextStage() {
+  for (size_t question = 0; question < asked_.size(); ++question) {
+    AskedQuestion& asked = asked_[question];
+    asked.stage = std::exchange(asked.next, AskStage::kDone);
+    Guarded(question, [&] {
+      if (asked.stage == AskStage::kReduce) AskReduced(question);
+      for (size_t i = 0; asked.stage == AskStage::kNull && i < asked.parts.size(); ++i) {
+        if (null_bias_.IsUndecided(asked.parts[i])) AskAboutNull(question, i);
+      }
+    });
+    // What could not be asked again stays as it is.
+    if (asked.stage != AskStage::kDone && asked.missing == 0) Settle(question);
+  }
+}
+
+// Asks for the best answer where there was none, and for the probability of none where there was.
+void AskWork::AskAboutNull(size_t question, size_t part_number) {
+  const AskedPart& part = asked_[question].parts[part_number];
+  const bool is_null = reader_.FirstIsNull(part);
+  const AskPrompt prompt = prompts_.Build(question, part.context);
+  std::shared_ptr<const Constraint> copies;
+  try {
+    if (is_null) copies = copies_.Alone(part.context);
+  } catch (const Error&) {
+    return;  // there is nothing to copy: the null stays
+  }
+  AnswerRequest request =
+      requests_.NewRequest({question, part_number, AskedQuestion::kOtherAnswer});
+  ++asked_[question].missing;
+  request.sample_key = 0;
+  size_t kept = prompt.encoded.tokens.size();
+  if (is_null) {
+    request.constraint = std::move(copies);
+  } else {
+    // As copies begin.
+    const std::string null =
+        std::string(settings_.writer->answer_separator()) + model_.card->null_text;
+    request.stop_strings.clear();
+    request.forced = prompts_.Continue(prompt, null, kept);
+  }
+  requests_.Add(prompt.encoded, kept, std::move(request));
+}
+
+// Asks about the passages around the best answers together, as long ones as fit.
+void AskWork::AskReduced(size_t question) {
+  AskedQuestion& asked = asked_[question];
+  const std::vector<PartCandidate> candidates = ranking_.Candidates(asked);
+  std::string& text = prompts_.NewText();  // which the prompt's parts and copies view
+  for (size_t bytes = kPassageBytes; bytes >= kLeastPassageBytes; bytes = bytes * 2 / 3) {
+    const std::vector<std::string_view> passages = ranking_.Passages(candidates, bytes);
+    text.clear();
+    for (const std::string_view passage : passages) {
+      if (!text.empty()) text += "\n\n";
+      text += passage;
+    }
+    const AskPrompt prompt = prompts_.Build(question, text);
+    if (prompt.tokens() > settings_.model->context_length()) continue;
+    AddPrompt(question, AskedQuestion::kReducedPart, prompt);
+    asked.reduced.pieces = passages;
+    return;
+  }
 }
 
 }  // namespace banyan

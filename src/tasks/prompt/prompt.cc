@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
+#include "base/characters.h"
 #include "base/error.h"
 #include "base/json.h"
-#include "base/spaces.h"
 
 namespace banyan {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "text/character_class.h"
+#include "text/unicode.h"
 
 namespace banyan {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "base/sha256.h"
+#include "base/hash.h"
 
 namespace banyan {
 

@@ -1,10 +1,10 @@
-#include "tasks/prompt/text_cut.h"
-
 #include <gtest/gtest.h>
-
 #include <string>
 
+#include "tasks/prompt/document_fitter.h"
+
 namespace banyan {
+
 namespace {
 
 TEST(TextCut, EndsWithTheBestThatIsNear) {
@@ -29,4 +29,5 @@ TEST(TextCut, BeginsAfterTheBestThatIsNear) {
 }
 
 }  // namespace
+
 }  // namespace banyan
