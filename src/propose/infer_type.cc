@@ -7,8 +7,9 @@
 #include <utility>
 #include <vector>
 
-#include "propose/label_lines.h"
+#include "propose/labels.h"
 #include "values/convert.h"
+#include "values/list_split.h"
 #include "values/unit_table.h"
 #include "values/value_text.h"
 

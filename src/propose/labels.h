@@ -1,7 +1,9 @@
 // Labels that documents write beside their values: "Colour: moss green", "Total ..... 60 EUR",
-// headers of tables. What occurs in several documents is a name for an attribute.
+// headers of tables. A label of several documents is a name for an attribute.
 #pragma once
 
+#include <cstddef>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -30,5 +32,7 @@ std::vector<FoundLabel> FindLabels(std::string_view document);
 // Equal for spellings of one label: case, accents, plurals and what stands in brackets make no
 // difference, "no." and "nr" are "number".
 std::string LabelKey(std::string_view label);
+
+bool HasDigit(std::string_view text);
 
 }  // namespace banyan

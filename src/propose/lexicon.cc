@@ -5,7 +5,6 @@
 #include <optional>
 #include <set>
 
-#include "propose/label_lines.h"
 #include "propose/labels.h"
 #include "values/convert.h"
 #include "values/unit_table.h"

@@ -246,18 +246,18 @@ constexpr char32_t kSecondTableEnd = 0x40000;
 
 class ClassTable {  // of the codes [begin, end)
  public:
-  ClassTable(char32_t begin, char32_t end) : begin_(begin), classes_(end - begin, kOtherCharacter) {
+  ClassTable(char32_t begin, char32_t end) : begin_(begin), classes_(end - begin, kOtherClass) {
     std::string every_character;
     every_character.reserve(classes_.size() * 4);
     for (char32_t code = begin; code < end; ++code) {
       if (code >= 0xD800 && code < 0xE000) continue;
       AppendUtf8(code, every_character);
-      if (IsWhitespace(code)) At(code) = code == '\r' || code == '\n' ? kNewline : kBlank;
+      if (IsWhitespace(code)) At(code) = code == '\r' || code == '\n' ? kNewlineClass : kBlankClass;
     }
-    Mark(every_character, "\\p{L}+", kLetter);
-    Mark(every_character, "\\p{N}+", kNumber);
+    Mark(every_character, "\\p{L}+", kLetterClass);
+    Mark(every_character, "\\p{N}+", kNumberClass);
     for (char32_t code = begin; code < end; ++code) {
-      if (IsNumeric(code)) At(code) |= kNumeric;
+      if (IsNumeric(code)) At(code) |= kNumericClass;
     }
   }
 
@@ -288,7 +288,7 @@ CharacterClass ClassInTable(char32_t code) {
     static const ClassTable first(0, kFirstTableEnd);
     return first.Of(code);
   }
-  if (code >= kSecondTableEnd) return kOtherCharacter;
+  if (code >= kSecondTableEnd) return kOtherClass;
   static const ClassTable second(kFirstTableEnd, kSecondTableEnd);
   return second.Of(code);
 }
@@ -297,7 +297,7 @@ bool IsCutBeforeWord(std::string_view text, size_t at) {
   if (at == 0 || at + 1 >= text.size() || text[at] != ' ') return false;
   const auto is_letter = [&](size_t begin, size_t end) {
     const Utf8Character c = ReadUtf8(text.substr(0, end), begin);
-    return c.valid && (ClassOfCode(c.code) & kLetter) != 0;
+    return c.valid && (ClassOfCode(c.code) & kLetterClass) != 0;
   };
   size_t before = at - 1;
   while (before > 0 && (static_cast<unsigned char>(text[before]) & 0xC0) == 0x80) --before;

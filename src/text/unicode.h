@@ -64,16 +64,16 @@ bool IsSurelyNfc(std::string_view text);
 // them. Letters and numbers are PCRE2's \p{L} and \p{N}, so that a pattern run by hand and the same
 // pattern run by PCRE2 agree in every character.
 
-// Each character has exactly one of the first five; kNumeric may stand beside them.
+// Each character has exactly one of the first five; kNumericClass may stand beside them.
 using CharacterClass = std::uint8_t;
-inline constexpr CharacterClass kOtherCharacter = 1;
-inline constexpr CharacterClass kLetter = 2;
-inline constexpr CharacterClass kNumber = 4;
-inline constexpr CharacterClass kBlank = 8;     // white space other than …
-inline constexpr CharacterClass kNewline = 16;  // … \r and \n
-inline constexpr CharacterClass kNumeric =
+inline constexpr CharacterClass kOtherClass = 1;
+inline constexpr CharacterClass kLetterClass = 2;
+inline constexpr CharacterClass kNumberClass = 4;
+inline constexpr CharacterClass kBlankClass = 8;     // white space other than …
+inline constexpr CharacterClass kNewlineClass = 16;  // … \r and \n
+inline constexpr CharacterClass kNumericClass =
     32;  // IsNumeric, which may know other numbers than PCRE2
-inline constexpr CharacterClass kAnySpace = kBlank | kNewline;
+inline constexpr CharacterClass kSpaceClasses = kBlankClass | kNewlineClass;
 
 inline constexpr std::array<CharacterClass, 128> kAsciiClasses = [] {
   std::array<CharacterClass, 128> classes{};
@@ -82,11 +82,11 @@ inline constexpr std::array<CharacterClass, 128> kAsciiClasses = [] {
     const bool digit = c >= '0' && c <= '9';
     const bool newline = c == '\r' || c == '\n';
     const bool blank = c == ' ' || c == '\t' || c == '\v' || c == '\f';
-    classes[c] = letter    ? kLetter
-                 : digit   ? kNumber | kNumeric
-                 : newline ? kNewline
-                 : blank   ? kBlank
-                           : kOtherCharacter;
+    classes[c] = letter    ? kLetterClass
+                 : digit   ? kNumberClass | kNumericClass
+                 : newline ? kNewlineClass
+                 : blank   ? kBlankClass
+                           : kOtherClass;
   }
   return classes;
 }();

@@ -43,16 +43,16 @@ TEST(CharacterClass, AllCharacters) {
     const ClassifiedCharacter c = ClassifyUtf8(text.data() + places[i]);
     const size_t next = i + 1 < places.size() ? places[i + 1] : text.size();
     ASSERT_EQ(c.length, next - places[i]);
-    ASSERT_EQ((c.classes & kLetter) != 0, letters[places[i]])
+    ASSERT_EQ((c.classes & kLetterClass) != 0, letters[places[i]])
         << static_cast<std::uint32_t>(codes[i]);
-    ASSERT_EQ((c.classes & kNumber) != 0, numbers[places[i]])
+    ASSERT_EQ((c.classes & kNumberClass) != 0, numbers[places[i]])
         << static_cast<std::uint32_t>(codes[i]);
-    ASSERT_EQ((c.classes & kAnySpace) != 0, spaces[places[i]])
+    ASSERT_EQ((c.classes & kSpaceClasses) != 0, spaces[places[i]])
         << static_cast<std::uint32_t>(codes[i]);
-    ASSERT_EQ((c.classes & kNewline) != 0, codes[i] == '\r' || codes[i] == '\n');
-    ASSERT_EQ((c.classes & kNumeric) != 0, IsNumeric(codes[i]))
+    ASSERT_EQ((c.classes & kNewlineClass) != 0, codes[i] == '\r' || codes[i] == '\n');
+    ASSERT_EQ((c.classes & kNumericClass) != 0, IsNumeric(codes[i]))
         << static_cast<std::uint32_t>(codes[i]);
-    ASSERT_EQ(std::popcount(static_cast<unsigned>(c.classes & ~kNumeric)), 1);
+    ASSERT_EQ(std::popcount(static_cast<unsigned>(c.classes & ~kNumericClass)), 1);
     ASSERT_EQ(ClassInTable(codes[i]), c.classes);
   }
 }

@@ -90,7 +90,6 @@
 #pragma once
 
 #include <nlohmann/json.hpp>
-
 #include <string>
 #include <string_view>
 #include <vector>
@@ -117,18 +116,12 @@ struct ConvertedValue {
   std::string reason;  // when `value` is null: "'ca. viel' is not a number"
 };
 
-// Throws nothing for any bytes in `raw`. Time is linear in `raw` and in `allowed`.
+// Never throws, whatever bytes `raw` has. Time is linear in `raw` and in `allowed`.
 [[nodiscard]] ConvertedValue ConvertValue(std::string_view raw, const ValueWish& wish);
 
-// The items of a list, trimmed, in order; none is empty. Nothing is split within round or square
-// brackets.
-// - Lines, bullets and numbers at their beginnings, ';' and '|' separate. If the text has one of
-//   them, nothing else does.
-// - Otherwise commas, except decimal commas and separators of thousands (1,5 and 1,234), before
-//   Inc., Ltd., GmbH and their like, and in "May 31, 2024"; also '/' and '+' between spaces, '/'
-//   between two words of three letters or more, "·" and "•".
-// - "and", "or", "und", "oder", "et", "ou", "&" before the last item of such a list; in a text
-//   without commas the words separate too, '&' does not (Smith & Sons).
-[[nodiscard]] std::vector<std::string> SplitList(std::string_view raw);
+// The allowed values that the text names only to deny them ("not green", "ohne Balkon"): each of
+// their mentions has a negation among the three words before it in its sentence.
+std::vector<std::string> DeniedValues(std::string_view text,
+                                      const std::vector<std::string>& allowed);
 
 }  // namespace banyan

@@ -1,13 +1,13 @@
+#include "values/list_split.h"
+
 #include <algorithm>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "text/unicode.h"
-#include "text/utf8.h"
-#include "values/convert.h"
-#include "values/date_tokens.h"
-#include "values/number_literal.h"
+#include "values/date.h"
+#include "values/number_tokens.h"
 #include "values/value_text.h"
 
 namespace banyan {

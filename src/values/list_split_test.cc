@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "values/convert.h"
+#include "values/list_split.h"
 
 namespace banyan {
 namespace {

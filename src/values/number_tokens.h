@@ -1,4 +1,5 @@
-// A mention of a quantity as numbers, words and marks.
+// One number written with digits, at a place in a uniform text (value_text.h). The rules of decimal
+// marks are in convert.h.
 #pragma once
 
 #include <cstddef>
@@ -6,9 +7,38 @@
 #include <string_view>
 #include <vector>
 
-#include "values/number_literal.h"
+#include "values/decimal.h"
 
 namespace banyan {
+
+// More digits than any quantity has.
+inline constexpr size_t kMaxLiteralDigits = 25;
+
+struct NumberLiteral {
+  bool understood = false;  // false: digits and marks in no known notation, as 1.2.3 or 31.05.2024
+  size_t end = 0;           // behind its last character
+  Decimal value;
+  // '.' or ',' where a single mark with three digits behind it leaves two readings: `value` takes
+  // it as the decimal mark, `grouped` as a separator of thousands.
+  char32_t unsure_mark = 0;
+  Decimal grouped;
+  bool plain_space = false;  // its groups are separated by the space of the keyboard
+  bool separated = false;    // it has a separator of thousands
+  bool cents = false;        // two digits behind the decimal mark, or ",-"
+  bool digits_only = false;  // nothing but digits
+  size_t digit_count = 0;
+};
+
+bool IsAsciiDigit(char32_t code);
+
+// REQUIRES: text[at] is a digit, or a point or comma with a digit behind it, or a fraction such as
+// ½.
+NumberLiteral ReadLiteral(std::u32string_view text, size_t at);
+
+// Whether text[at] is a fraction of one character: ½, ¼, ⅔ …
+bool IsVulgarFraction(char32_t code);
+
+// A mention of a quantity as numbers, words and marks.
 
 // Marks that stand for what the place of a dash tells.
 inline constexpr char32_t kMinusSign = 0x2212;  // "-5", "€ -5": directly in front of a number

@@ -2,9 +2,8 @@
 
 #include <algorithm>
 
-#include "program/visible.h"
+#include "program/message_text.h"
 #include "text/unicode.h"
-#include "text/utf8.h"
 
 namespace banyan {
 namespace {

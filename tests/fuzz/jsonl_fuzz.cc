@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "tasks/ask/ask_record.h"
-#include "tasks/input/input_kind.h"
+#include "tasks/input/input_files.h"
 #include "tasks/input/input_rows.h"
 #include "text/unicode.h"
 

@@ -13,6 +13,7 @@
 #include "text/unicode.h"
 #include "values/convert.h"
 #include "values/date.h"
+#include "values/list_split.h"
 
 namespace {
 

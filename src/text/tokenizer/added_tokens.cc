@@ -20,7 +20,7 @@ size_t CharacterBefore(std::string_view text, size_t end) {
 }
 
 bool IsLetter(std::string_view text, size_t at) {
-  return (ClassOfCode(ReadUtf8(text, at).code) & kLetter) != 0;
+  return (ClassOfCode(ReadUtf8(text, at).code) & kLetterClass) != 0;
 }
 
 bool StandsAlone(std::string_view text, TextRange match) {

@@ -55,10 +55,10 @@ const char* EndOfSpace(const char* at, const char* end, bool lines) {
   const char* next = at;
   while (next < end) {
     const ClassifiedCharacter c = ClassifyUtf8(next);
-    if ((c.classes & kAnySpace) == 0) break;
+    if ((c.classes & kSpaceClasses) == 0) break;
     last = next;
     next += c.length;
-    if ((c.classes & kNewline) != 0) after_line = next;
+    if ((c.classes & kNewlineClass) != 0) after_line = next;
   }
   if (lines && after_line != nullptr) return after_line;
   return next == end || last == at ? next : last;
@@ -71,7 +71,7 @@ const char* EndOfGpt2Word(const char* at, const char* end) {
   }
   const char* body = *at == ' ' && end - at > 1 ? at + 1 : at;
   const ClassifiedCharacter first = ClassifyUtf8(body);
-  const CharacterClass kind = first.classes & (kLetter | kNumber | kOtherCharacter);
+  const CharacterClass kind = first.classes & (kLetterClass | kNumberClass | kOtherClass);
   if (kind != 0) return Skip(body + first.length, end, kind);
   return EndOfSpace(at, end, false);
 }
@@ -81,27 +81,27 @@ const char* EndOfGpt2Word(const char* at, const char* end) {
 const char* EndOfLlamaWord(const char* at, const char* end, int most_digits) {
   const ClassifiedCharacter first = ClassifyUtf8(at);
   const char* next = at + first.length;
-  if ((first.classes & kLetter) != 0) return Skip(next, end, kLetter);
+  if ((first.classes & kLetterClass) != 0) return Skip(next, end, kLetterClass);
   if (*at == '\'') {
     if (const size_t length = ContractionLength(at, end, true)) return at + length;
   }
-  if ((first.classes & kNumber) != 0) {
+  if ((first.classes & kNumberClass) != 0) {
     for (int digits = 1; digits < most_digits && next < end; ++digits) {
       const ClassifiedCharacter c = ClassifyUtf8(next);
-      if ((c.classes & kNumber) == 0) break;
+      if ((c.classes & kNumberClass) == 0) break;
       next += c.length;
     }
     return next;
   }
-  if (next < end && (first.classes & kNewline) == 0) {
+  if (next < end && (first.classes & kNewlineClass) == 0) {
     const ClassifiedCharacter second = ClassifyUtf8(next);
-    if ((second.classes & kLetter) != 0) return Skip(next + second.length, end, kLetter);
-    if (*at == ' ' && (second.classes & kOtherCharacter) != 0) {
-      return Skip(Skip(next + second.length, end, kOtherCharacter), end, kNewline);
+    if ((second.classes & kLetterClass) != 0) return Skip(next + second.length, end, kLetterClass);
+    if (*at == ' ' && (second.classes & kOtherClass) != 0) {
+      return Skip(Skip(next + second.length, end, kOtherClass), end, kNewlineClass);
     }
   }
-  if ((first.classes & kOtherCharacter) != 0) {
-    return Skip(Skip(next, end, kOtherCharacter), end, kNewline);
+  if ((first.classes & kOtherClass) != 0) {
+    return Skip(Skip(next, end, kOtherClass), end, kNewlineClass);
   }
   return EndOfSpace(at, end, true);
 }
@@ -109,8 +109,8 @@ const char* EndOfLlamaWord(const char* at, const char* end, int most_digits) {
 // Takes the step off the chain's beginning that makes numbers stand alone: which characters do so.
 CharacterClass RemoveAlone(std::span<const KnownStep>& chain) {
   if (chain.empty()) return 0;
-  const CharacterClass alone = chain.front() == KnownStep::kNumbersAlone    ? kNumber
-                               : chain.front() == KnownStep::kNumericsAlone ? kNumeric
+  const CharacterClass alone = chain.front() == KnownStep::kNumbersAlone    ? kNumberClass
+                               : chain.front() == KnownStep::kNumericsAlone ? kNumericClass
                                                                             : 0;
   if (alone != 0) chain = chain.subspan(1);
   return alone;

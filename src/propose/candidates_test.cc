@@ -1,11 +1,11 @@
-#include "propose/choose.h"
+#include "propose/candidates.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-
 #include <set>
 
 namespace banyan {
+
 namespace {
 
 using ::testing::ElementsAre;
@@ -105,4 +105,5 @@ TEST(ChooseTest, PartsOfALabelledTextAreFree) {
 }
 
 }  // namespace
+
 }  // namespace banyan
