@@ -1,3 +1,4 @@
+// API keys, host names and origins.
 #include "serve/access.h"
 
 #include <arpa/inet.h>
@@ -6,8 +7,8 @@
 #include <cctype>
 #include <fstream>
 
+#include "base/characters.h"
 #include "base/error.h"
-#include "base/spaces.h"
 
 namespace banyan {
 namespace {

@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
-#include "base/sha256.h"
+#include "base/hash.h"
 #include "program/serve.h"
-#include "serve/api_error.h"
-#include "serve/http.h"
+#include "serve/http/http.h"
+#include "serve/request/api_error.h"
 
 namespace banyan {
 

@@ -1,3 +1,4 @@
+// The embedded web page and openapi.json, gzipped where it pays.
 #include "serve/page.h"
 
 #ifdef BANYAN_WITH_ZLIB
@@ -6,8 +7,8 @@
 
 #include <utility>
 
-#include "base/sha256.h"
-#include "serve/option_parameters.h"
+#include "base/hash.h"
+#include "serve/request/parameters.h"
 
 namespace banyan {
 namespace {

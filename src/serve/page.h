@@ -7,8 +7,8 @@
 #include <string>
 #include <string_view>
 
-#include "base/embedded_file.h"
-#include "serve/http.h"
+#include "base/files.h"
+#include "serve/http/http.h"
 
 namespace banyan {
 

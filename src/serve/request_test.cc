@@ -9,12 +9,12 @@
 #include <vector>
 
 #include "banyan/error.h"
-#include "base/base64.h"
+#include "base/hash.h"
 #include "serve/access.h"
-#include "serve/api_error.h"
-#include "serve/file_store.h"
-#include "serve/multipart.h"
-#include "serve/parameters.h"
+#include "serve/batches/file_store.h"
+#include "serve/batches/multipart.h"
+#include "serve/request/api_error.h"
+#include "serve/request/parameters.h"
 #include "support/temp_directory.h"
 
 namespace banyan {

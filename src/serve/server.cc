@@ -1,3 +1,4 @@
+// The server as a whole (program/serve.h): engine, site, HTTP and the limits between them.
 #include "program/serve.h"
 
 #include <fmt/format.h>
@@ -12,7 +13,7 @@
 
 #include "base/machine_limits.h"
 #include "serve/access.h"
-#include "serve/http.h"
+#include "serve/http/http.h"
 #include "serve/site.h"
 
 namespace banyan {

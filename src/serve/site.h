@@ -7,11 +7,11 @@
 #include <vector>
 
 #include "serve/access.h"
-#include "serve/batches.h"
-#include "serve/context.h"
-#include "serve/file_store.h"
-#include "serve/http.h"
+#include "serve/batches/batches.h"
+#include "serve/batches/file_store.h"
+#include "serve/http/http.h"
 #include "serve/page.h"
+#include "serve/request/context.h"
 
 namespace banyan {
 

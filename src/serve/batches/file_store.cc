@@ -1,3 +1,4 @@
+// Files of clients on the disk, written whole or not at all.
 #include "serve/batches/file_store.h"
 
 #include <fcntl.h>
@@ -82,7 +83,7 @@ void FileStore::ReadFolder() {
       bodies.push_back(path);
     }
   }
-  for (const fs::path& body : bodies) {  // nobody was told of these
+  for (const fs::path& body : bodies) {  // left by uploads that were cut off
     std::error_code none;
     if (!files_.contains(body.filename().string())) fs::remove(body, none);
   }
@@ -256,14 +257,6 @@ std::string FileStore::Delete(const std::string& tenant, const std::string& id) 
   fs::remove(directory_ / (id + ".json"), ignored);
   fs::remove(directory_ / id, ignored);
   return DumpJson(OrderedJson{{"id", id}, {"object", "file"}, {"deleted", true}});
-}
-
-// Files of the server's own folder, written whole.
-
-bool IsPlainId(std::string_view id) {
-  return !id.empty() && id.size() <= 64 && std::ranges::all_of(id, [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '_';
-  });
 }
 
 std::int64_t CostOfFile(std::uintmax_t bytes) {

@@ -1,5 +1,5 @@
-// Files that clients leave with the server, in a folder that outlives it: FILE and FILE.json beside
-// it with what is known of it. Tenants see their own alone, and each has a limit of its own.
+// Files that clients upload, in a folder that outlives the server: FILE, and FILE.json with its
+// description. A tenant sees only its own files and has a limit of its own.
 #pragma once
 
 #include <cstdint>
@@ -39,8 +39,8 @@ class FileStore {
   // Keeps a client's bytes; returns their id. Throws ApiError 413 when the tenant has no room, 503
   // when the disk refuses.
   std::string Keep(const Entry& entry, std::string_view bytes);
-  // Takes a file of the server's own making over, whatever the limit says: nobody loses results. It
-  // counts from then on. Throws kIo, and the file stays where it is.
+  // Takes a file of the server's own making over, whatever the limit says: results are never lost.
+  // It counts from then on. Throws kIo, and the file stays where it is.
   std::string Adopt(const Entry& entry, const std::filesystem::path& file);
   std::filesystem::path PathOf(const std::string& tenant, const std::string& id) const;
   const std::filesystem::path& directory() const { return directory_; }
@@ -71,12 +71,10 @@ class FileStore {
   std::map<std::string, std::int64_t> being_written_;  // files by tenant, not in files_ yet
 };
 
-// Writes all or nothing, and it is on the disk afterwards; nobody else may read it. Throws kIo.
+// Writes all or nothing, synced to disk and readable by the owner only. Throws kIo.
 void WriteWholeFile(const std::filesystem::path& path, std::string_view bytes);
 std::string ReadWholeFile(const std::filesystem::path& path);  // throws kIo
 // What a file with so many bytes takes on a disk, and in a server's memory.
 std::int64_t CostOfFile(std::uintmax_t bytes);
-// Whether it is a name that the server itself gives: no path, no dots.
-bool IsPlainId(std::string_view id);
 
 }  // namespace banyan

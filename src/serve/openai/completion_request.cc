@@ -1,3 +1,4 @@
+// Bodies of /v1/chat/completions and /v1/completions: parameters, constraints, prompts.
 #include "serve/openai/completion_request.h"
 
 #include <fmt/format.h>

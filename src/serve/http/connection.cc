@@ -1,0 +1,277 @@
+// The life of a connection on the socket thread, and the reply that a worker sees.
+#include "serve/http/connection.h"
+
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <boost/asio/buffer.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/write.hpp>
+#include <chrono>
+#include <memory>
+#include <utility>
+
+namespace banyan {
+
+namespace asio = boost::asio;
+using Tcp = asio::ip::tcp;
+
+namespace {
+
+constexpr auto kPollInterval = std::chrono::milliseconds(250);
+// A client must take this much within HttpLimits::write_seconds.
+constexpr size_t kWriteBytes = 64u << 10;
+constexpr double kLingerSeconds = 2.0;
+
+// With keep-alive probes a client whose machine vanished is noticed within a minute and a half.
+void SetSocketOptions(Tcp::socket& socket) {
+  boost::system::error_code ignored;
+  socket.set_option(asio::socket_base::keep_alive(true), ignored);
+  socket.set_option(Tcp::no_delay(true), ignored);
+  const auto set = [&](int name, int value) {
+    ::setsockopt(socket.native_handle(), IPPROTO_TCP, name, &value, sizeof(value));
+  };
+  set(TCP_KEEPIDLE, 30);
+  set(TCP_KEEPINTVL, 15);
+  set(TCP_KEEPCNT, 4);
+}
+
+bool ClientHasLeft(Tcp::socket& socket) {
+  pollfd wanted{socket.native_handle(), POLLRDHUP, 0};
+  return ::poll(&wanted, 1, 0) > 0 && (wanted.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0;
+}
+
+// What a site writes to, for one request. Once its reply is over, the connection may serve the next
+// request on another thread, and this object does nothing any more.
+class ReplyToOne : public HttpReply {
+ public:
+  ReplyToOne(ReplyBuffer& buffer, BodyMemory& memory) : buffer_(buffer), memory_(memory) {}
+
+  // After Begin no other reply is possible: it is cut.
+  void Send(HttpResponse response) override {
+    if (over_) return;
+    if (begun_) return Cut();
+    begun_ = over_ = true;
+    buffer_.Send(std::move(response));
+  }
+  void Begin(const HttpResponse& head) override {
+    begun_ = true;
+    buffer_.Begin(head);
+  }
+  bool Write(std::string_view piece) override { return !over_ && buffer_.Write(piece); }
+  void End() override {
+    if (!std::exchange(over_, true)) buffer_.End();
+  }
+  bool gone() const override { return over_ || buffer_.gone(); }
+  void WhenGone(std::function<void()> call) override {
+    if (!over_) buffer_.WhenGone(std::move(call));
+  }
+  bool TakeRoom(size_t bytes) override { return !over_ && memory_.Take(bytes); }
+
+ private:
+  void Cut() {
+    if (!std::exchange(over_, true)) buffer_.Cut();
+  }
+
+  ReplyBuffer& buffer_;
+  BodyMemory& memory_;
+  bool begun_ = false, over_ = false;
+};
+
+}  // namespace
+
+void Deadline::Set(double seconds, std::function<void()> expired) {
+  const std::uint64_t epoch = ++epoch_;
+  timer_.expires_after(std::chrono::duration_cast<std::chrono::steady_clock::duration>(
+      std::chrono::duration<double>(seconds)));
+  timer_.async_wait(
+      [this, epoch, expired = std::move(expired)](const boost::system::error_code& error) {
+        if (!error && epoch_ == epoch) expired();
+      });
+}
+
+void Deadline::Lift() {
+  ++epoch_;
+  timer_.cancel();
+}
+
+HttpConnection::HttpConnection(HttpServer::State& server, Tcp::socket socket)
+    : server_(server),
+      socket_(std::move(socket)),
+      memory_(server),
+      reading_(server.io),
+      writing_(server.io),
+      polling_(server.io),
+      place_(server.all.insert(server.all.end(), this)),
+      reader_(server, socket_, memory_, *this),
+      reply_(server.limits.max_unread_bytes, [this] { FlushSoon(); }) {
+  ++server_.counts.connections;
+  SetSocketOptions(socket_);
+}
+
+HttpConnection::~HttpConnection() {
+  if (!closed_ && !server_.over) {
+    server_.all.erase(place_);
+    LeaveWaiting();
+  }
+  --server_.counts.connections;
+}
+
+void HttpConnection::Start() { AwaitRequest(server_.limits.header_seconds); }
+
+void HttpConnection::AwaitRequest(double seconds) {
+  if (server_.draining) return Close();
+  EnterWaiting();
+  reader_.Start(seconds);
+}
+
+void HttpConnection::EnterWaiting() {
+  LeaveWaiting();
+  waiting_place_ = server_.waiting.insert(server_.waiting.end(), this);
+}
+
+void HttpConnection::LeaveWaiting() {
+  if (waiting_place_) server_.waiting.erase(*waiting_place_);
+  waiting_place_.reset();
+}
+
+void HttpConnection::Close() {
+  if (std::exchange(closed_, true)) return;
+  server_.all.erase(place_);
+  LeaveWaiting();
+  reading_.Lift();
+  writing_.Lift();
+  polling_.cancel();
+  ErrorCode ignored;
+  socket_.close(ignored);
+  // A worker that is still serving has the body: FinishRequest releases its memory.
+  if (!reply_.Abandon()) memory_.Release();
+}
+
+void HttpConnection::Limit(Deadline& deadline, double seconds) {
+  deadline.Set(seconds, [self = shared_from_this()] {
+    if (self->closed_) return;
+    ++self->server_.counts.timed_out;
+    self->Close();
+  });
+}
+
+void HttpConnection::BeginRequest() {
+  reading_.Lift();
+  LeaveWaiting();
+  busy_.emplace(server_.io.get_executor());
+  ++server_.counts.requests;
+  reply_.Start(reader_.reply_form());
+}
+
+void HttpConnection::OnRefusal(HttpResponse response) {
+  BeginRequest();
+  reply_.Send(std::move(response));
+}
+
+void HttpConnection::OnRequest() {
+  // The worker gets a copy: it may still run when its reply is over and the next request is read.
+  auto request = std::make_shared<HttpRequest>(reader_.TakeRequest());
+  BeginRequest();
+  const auto serve = [self = shared_from_this(), request = std::move(request)] {
+    self->Serve(std::move(*request));
+  };
+  if (!server_.workers.TryRun(serve)) {
+    ++server_.counts.refused_busy;
+    HttpResponse busy = server_.site.Refusal(429, "the server is busy: too many requests at once");
+    busy.headers.emplace_back("Retry-After", "1");
+    return reply_.Send(std::move(busy));
+  }
+  WatchClient();
+}
+
+void HttpConnection::Serve(HttpRequest request) {
+  ReplyToOne reply(reply_, memory_);
+  try {
+    server_.site.Serve(std::move(request), reply);
+    reply.End();
+  } catch (const std::exception& error) {
+    reply.Send(server_.site.Refusal(500, error.what()));
+  } catch (...) {
+    reply.Send(server_.site.Refusal(500, "unknown"));
+  }
+}
+
+// While a request is served, nothing is read: what comes may be the next request. But the end of
+// the stream means that the client has left, even when unread bytes precede it.
+void HttpConnection::WatchClient() {
+  if (reader_.has_more()) return PollClient();
+  socket_.async_wait(Tcp::socket::wait_read, [self = shared_from_this()](ErrorCode error) {
+    if (!error && !self->closed_) self->PollClient();
+  });
+}
+
+// Unread bytes make every wait for readability return at once, so the socket is polled.
+void HttpConnection::PollClient() {
+  if (!reply_.active()) return;
+  if (ClientHasLeft(socket_)) return Close();
+  polling_.expires_after(kPollInterval);
+  polling_.async_wait([self = shared_from_this()](ErrorCode error) {
+    if (!error && !self->closed_) self->PollClient();
+  });
+}
+
+void HttpConnection::FlushSoon() {
+  asio::post(server_.io, [self = shared_from_this()] { self->Flush(); });
+}
+
+void HttpConnection::Flush() {
+  if (write_pending_) return;
+  ReplyBuffer::Piece piece = reply_.Take(kWriteBytes);
+  if (closed_ || piece.bytes.empty()) {
+    if (piece.ended) FinishRequest();
+    return;
+  }
+  being_written_ = std::move(piece.bytes);
+  write_pending_ = true;
+  Limit(writing_, server_.limits.write_seconds);
+  asio::async_write(socket_, asio::buffer(being_written_),
+                    [self = shared_from_this()](ErrorCode error, size_t) {
+                      self->write_pending_ = false;
+                      self->writing_.Lift();
+                      if (error) self->Close();
+                      self->Flush();
+                    });
+}
+
+// The reply is written, or its client has left.
+void HttpConnection::FinishRequest() {
+  const ReplyBuffer::Outcome outcome = reply_.Finish();
+  const HttpRequest& request = reader_.request();
+  const double seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - request.began).count();
+  polling_.cancel();
+  server_.site.Served(request, outcome.status, outcome.bytes, seconds, closed_);
+  reader_.DropRequest();
+  memory_.Release();
+  --server_.counts.requests;
+  busy_.reset();
+  if (closed_) return;
+  if (outcome.keep_alive && !server_.draining) return AwaitRequest(server_.limits.idle_seconds);
+  if (outcome.cut &&
+      outcome.http10) {  // without chunks only a reset shows that something is missing
+    ErrorCode ignored;
+    socket_.set_option(asio::socket_base::linger(true, 0), ignored);
+    return Close();
+  }
+  Linger();
+}
+
+// Closing at once could lose bytes that the client has not read yet. So it gets a moment to close
+// first, and what it still sends is discarded.
+void HttpConnection::Linger() {
+  ErrorCode error;
+  socket_.shutdown(Tcp::socket::shutdown_send, error);
+  if (error || server_.draining) return Close();
+  EnterWaiting();
+  LimitReading(kLingerSeconds);
+  reader_.Discard();
+}
+
+}  // namespace banyan

@@ -1,0 +1,45 @@
+// Runs a chat or text completion: submits its prompts and formats the answers as OpenAI's JSON.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "banyan/answer.h"
+#include "base/json.h"
+#include "serve/http/http.h"
+#include "serve/openai/completion_request.h"
+#include "serve/request/engine_call.h"
+
+namespace banyan {
+
+class Completion {
+ public:
+  Completion(ServeContext& context, CompletionRequest request);
+
+  // All answers; the reply's body. Throws ApiError.
+  std::string Whole(EngineCall& call);
+  // As server-sent events; an error after the first event is an event, too.
+  void Stream(EngineCall& call, HttpReply& reply);
+
+ private:
+  using OrderedJson = nlohmann::ordered_json;
+
+  void Submit(EngineCall& call);
+  void Take(Answer answer);
+  std::string TextOf(const Answer& answer) const;
+  // A piece of an answer in a stream; `finish` is null until the last piece.
+  OrderedJson Choice(size_t index, const std::string& text, OrderedJson logprobs,
+                     const char* finish) const;
+  OrderedJson Head(const char* object) const;
+  OrderedJson UsageJson() const;
+
+  ServeContext& context_;
+  CompletionRequest request_;
+  const std::string id_;
+  const std::int64_t created_;
+  std::vector<Answer> answers_;        // [prompts × n]
+  std::vector<size_t> characters_;     // shown so far of each, for text_offset
+  std::vector<std::string> finishes_;  // of each; empty: not yet
+};
+
+}  // namespace banyan

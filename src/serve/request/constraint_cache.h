@@ -1,0 +1,44 @@
+// Recently used constraints, compiled. Thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <list>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+
+#include "banyan/constrain.h"
+#include "banyan/model.h"
+
+namespace banyan {
+
+class ConstraintCache {
+ public:
+  explicit ConstraintCache(std::shared_ptr<const Model> model) : model_(std::move(model)) {}
+
+  // `scope`: scopes share no entries, so that response times reveal nothing about other tenants.
+  // Throws ApiError 400 naming the parameter, WorkStopped when the thread's budget is over.
+  std::shared_ptr<const Constraint> OfSchema(std::uint64_t scope, const std::string& schema,
+                                             const std::string& param);
+  std::shared_ptr<const Constraint> OfRegex(std::uint64_t scope, const std::string& pattern,
+                                            const std::string& param);
+  std::shared_ptr<const TokenTrie> Trie();
+
+ private:
+  using Kept = std::list<std::pair<std::string, std::shared_ptr<const Constraint>>>;
+
+  // `key` begins with the kind: 'r' or 's'.
+  std::shared_ptr<const Constraint> Get(std::uint64_t scope, const std::string& key,
+                                        const std::string& param);
+  std::shared_ptr<const Constraint> Find(std::uint64_t scope, const std::string& key);
+
+  const std::shared_ptr<const Model> model_;
+  std::once_flag trie_made_;
+  std::shared_ptr<const TokenTrie> trie_;
+  std::mutex mutex_;                      // guards what follows
+  std::map<std::uint64_t, Kept> recent_;  // by scope, latest first
+};
+
+}  // namespace banyan
