@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdint>
+#include <fstream>
 #include <iostream>
 #include <memory>
 #include <optional>
@@ -14,8 +16,7 @@
 #include "banyan/error.h"
 #include "banyan/job.h"
 #include "commands.h"
-#include "embed/npy_file.h"
-#include "ids/ids_rows.h"
+#include "ids/ids_lines.h"
 #include "job/input_options.h"
 #include "job/run_options.h"
 #include "program/fresh_file.h"
@@ -34,25 +35,46 @@ struct EmbedCommand {
   bool sparse = false, multi_vector = false;
 };
 
-// Only what was computed.
-std::string FieldsOf(const Embedding& embedding, const EmbedOptions& computed) {
-  std::string text = "\"dense\":" + FloatsText(embedding.dense);
-  if (computed.sparse) {
-    std::vector<std::string> weights;
-    for (const auto& [token, weight] : embedding.sparse) {
-      weights.push_back(fmt::format("\"{}\":{}", token, FloatText(weight)));
-    }
-    text += fmt::format(",\"sparse\":{{{}}}", fmt::join(weights, ","));
-  }
-  if (computed.colbert) {
-    std::vector<std::string> vectors;
-    for (const std::vector<float>& vector : embedding.colbert) {
-      vectors.push_back(FloatsText(vector));
-    }
-    text += fmt::format(",\"multi_vector\":[{}]", fmt::join(vectors, ","));
-  }
-  return text;
+// A file of NumPy: one array of float32, [rows, columns], read with numpy.load.
+class NpyFile {
+ public:
+  // `file` must outlive this; nothing else writes to it.
+  NpyFile(std::ofstream& file, int columns);
+  void Add(const std::vector<float>& row);  // REQUIRES: so many columns
+  // Writes the number of rows. The file's state says whether everything could be written.
+  void Finish();
+
+ private:
+  void WriteHeader();
+
+  std::ofstream& file_;
+  int columns_;
+  std::int64_t rows_ = 0;
+};
+
+NpyFile::NpyFile(std::ofstream& file, int columns) : file_(file), columns_(columns) {
+  WriteHeader();
 }
+
+// Magic and version, the length of what follows, and a dictionary that is padded to 128 bytes in
+// all, so that it has room for any number of rows.
+void NpyFile::WriteHeader() {
+  constexpr size_t kBytes = 128, kBefore = 10;
+  std::string text = fmt::format("{{'descr': '<f4', 'fortran_order': False, 'shape': ({}, {}), }}",
+                                 rows_, columns_);
+  text.resize(kBytes - kBefore - 1, ' ');
+  file_.seekp(0);
+  const char length[2] = {static_cast<char>(kBytes - kBefore), 0};
+  file_.write("\x93NUMPY\x01\x00", 8).write(length, 2) << text << '\n';
+}
+
+void NpyFile::Add(const std::vector<float>& row) {
+  file_.write(reinterpret_cast<const char*>(row.data()),
+              static_cast<std::streamsize>(row.size() * sizeof(float)));
+  ++rows_;
+}
+
+void NpyFile::Finish() { WriteHeader(); }
 
 // Lines through tokenizer and encoder, as many at a time as keep the encoder busy.
 class EmbedRun {
@@ -131,7 +153,8 @@ class EmbedRun {
         out_ << row.error << '\n';
         continue;
       }
-      std::string fields = FieldsOf(embeddings[next++], options_);
+      std::string fields =
+          EmbeddingFields(embeddings[next++], {options_.sparse, options_.colbert, "multi_vector"});
       if (row.truncated) fields += ",\"truncated\":true";
       out_ << FieldsLine(row.id, fields) << '\n';
     }
