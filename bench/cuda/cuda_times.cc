@@ -22,14 +22,13 @@
 #include <vector>
 
 #include "base/error.h"
-#include "cuda_times_coded.h"
 #include "cuda_times_compact.h"
 #include "cuda_times_decisions.h"
 #include "cuda_times_experts.h"
+#include "cuda_times_int8.h"
 #include "cuda_times_layer.h"
 #include "cuda_times_step.h"
-#include "kernels/cuda/products/few_rows.h"
-#include "kernels/cuda/products/many_rows.h"
+#include "kernels/cuda/products/product_kernels.h"
 #include "kernels/cuda/products/product_trial.h"
 
 namespace banyan::cuda {
@@ -169,21 +168,21 @@ int Main(int argc, char** argv) {
     }
   }
   if (compact) {
-    CompactTimes(rows.empty() ? std::vector<std::int64_t>{1, 8, 32} : rows).Report();
+    QuantisedTimes(rows.empty() ? std::vector<std::int64_t>{1, 8, 32} : rows).Report();
     return 0;
   }
   if (rows.empty()) rows = {1, 16, 64, 256, 1024};
   if (coded) {
-    CodedTimes times(*std::max_element(rows.begin(), rows.end()));
+    Int8Times times(*std::max_element(rows.begin(), rows.end()));
     for (const std::int64_t count : rows) times.Report(count);
     return 0;
   }
   if (experts) {
     ExpertTimes times(*std::max_element(rows.begin(), rows.end()));
     times.Report("bf16", std::nullopt, rows);
-    times.Report("q8_0", CompactForm::kQ8_0, rows);
-    times.Report("q4_k", CompactForm::kQ4_K, rows);
-    times.Report("mxfp4", CompactForm::kMXFP4, rows);
+    times.Report("q8_0", QuantisedForm::kQ8_0, rows);
+    times.Report("q4_k", QuantisedForm::kQ4_K, rows);
+    times.Report("mxfp4", QuantisedForm::kMXFP4, rows);
     return 0;
   }
   if (step) {

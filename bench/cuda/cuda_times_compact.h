@@ -11,18 +11,18 @@
 #include <vector>
 
 #include "cuda_times_fixture.h"
-#include "kernels/cuda/products/compact_products.h"
 #include "kernels/cuda/products/products.h"
-#include "kernels/cuda/weights/random_matrix.h"
+#include "kernels/cuda/products/quantised_products.h"
+#include "kernels/cuda/weights/device_matrix.h"
 
 namespace banyan::cuda {
 
-class CompactTimes : TimedDevice {
+class QuantisedTimes : TimedDevice {
  public:
-  explicit CompactTimes(std::vector<std::int64_t> rows)
+  explicit QuantisedTimes(std::vector<std::int64_t> rows)
       : rows_(std::move(rows)),
         products_(device_, {false, {}, Deciding::kByMeasuring}),
-        compact_(device_, products_) {
+        quantised_(device_, products_) {
     const std::int64_t most = *std::max_element(rows_.begin(), rows_.end());
     x_ = RandomRows(most * 12288, 3);
     scratch_ = RandomRows(most * 24576, 4);
@@ -47,12 +47,12 @@ class CompactTimes : TimedDevice {
     fmt::print("{}\n", head);
     for (const Product& product : products) {
       ReportForm(product, "bf16", std::nullopt);
-      ReportForm(product, "q8_0", CompactForm::kQ8_0);
-      ReportForm(product, "q6_k", CompactForm::kQ6_K);
-      ReportForm(product, "q5_k", CompactForm::kQ5_K);
-      ReportForm(product, "q4_k", CompactForm::kQ4_K);
-      ReportForm(product, "q4_0", CompactForm::kQ4_0);
-      ReportForm(product, "mxfp4", CompactForm::kMXFP4);
+      ReportForm(product, "q8_0", QuantisedForm::kQ8_0);
+      ReportForm(product, "q6_k", QuantisedForm::kQ6_K);
+      ReportForm(product, "q5_k", QuantisedForm::kQ5_K);
+      ReportForm(product, "q4_k", QuantisedForm::kQ4_K);
+      ReportForm(product, "q4_0", QuantisedForm::kQ4_0);
+      ReportForm(product, "mxfp4", QuantisedForm::kMXFP4);
     }
   }
 
@@ -63,7 +63,7 @@ class CompactTimes : TimedDevice {
     ProductForm form;
   };
 
-  void ReportForm(const Product& product, const char* name, std::optional<CompactForm> form) {
+  void ReportForm(const Product& product, const char* name, std::optional<QuantisedForm> form) {
     const double bytes =
         static_cast<double>(product.outputs * product.inner) * (form ? BitsOf(*form) : 16.0) / 8;
     // More than the cache holds.
@@ -71,7 +71,7 @@ class CompactTimes : TimedDevice {
     std::vector<std::shared_ptr<DeviceMatrix>> weights;
     for (int i = 0; i < copies; ++i) {
       const auto seed = static_cast<std::uint32_t>(i + 7);
-      weights.push_back(form ? RandomCompact(*form, product.outputs, product.inner, seed)
+      weights.push_back(form ? RandomQuantised(*form, product.outputs, product.inner, seed)
                              : MakeRandomMatrix(device_,
                                                 {product.outputs, product.inner, seed, 0.02f},
                                                 WeightForm::kBF16));
@@ -83,7 +83,7 @@ class CompactTimes : TimedDevice {
         const Products::Target target{product.form, out_.As<void>(), nullptr,
                                       scratch_.As<__nv_bfloat16>()};
         const auto* x = x_.As<__nv_bfloat16>();
-        form ? compact_.Multiply(x, rows, w, target) : products_.Multiply(x, rows, w, target);
+        form ? quantised_.Multiply(x, rows, w, target) : products_.Multiply(x, rows, w, target);
       });
       const double limit =
           std::max(bytes / kBytesPerSecond, 2.0 * static_cast<double>(rows) *
@@ -97,7 +97,7 @@ class CompactTimes : TimedDevice {
 
   std::vector<std::int64_t> rows_;
   Products products_;
-  CompactProducts compact_;
+  QuantisedProducts quantised_;
   DeviceMemory x_, scratch_, out_;
 };
 

@@ -16,7 +16,7 @@
 #include "cuda_times_layer.h"
 #include "kernels/cuda/experts/expert_mixer.h"
 #include "kernels/cuda/rows/tensor_memory.h"
-#include "kernels/cuda/weights/random_matrix.h"
+#include "kernels/cuda/weights/device_matrix.h"
 
 namespace banyan::cuda {
 
@@ -45,7 +45,7 @@ class ExpertTimes : TimedDevice {
     routes_ = DeviceMemory(device_, RoutesBytes(most_rows, kChosen), "a measurement");
   }
 
-  void Report(const char* name, std::optional<CompactForm> form,
+  void Report(const char* name, std::optional<QuantisedForm> form,
               const std::vector<std::int64_t>& rows) {
     const auto table = MakeTable(form);
     fmt::print(
@@ -62,13 +62,13 @@ class ExpertTimes : TimedDevice {
   static constexpr int kExperts = 128, kChosen = 8, kScoreSets = 6;
   static constexpr std::int64_t kWidth = 2048, kInner = 768;
 
-  std::shared_ptr<DeviceMatrix> MakeMatrix(std::optional<CompactForm> form, std::int64_t rows,
+  std::shared_ptr<DeviceMatrix> MakeMatrix(std::optional<QuantisedForm> form, std::int64_t rows,
                                            std::int64_t columns, std::uint64_t seed) {
     if (!form) return MakeRandomMatrix(device_, {rows, columns, seed, 0.02f}, WeightForm::kBF16);
-    return RandomCompact(*form, rows, columns, static_cast<std::uint32_t>(seed));
+    return RandomQuantised(*form, rows, columns, static_cast<std::uint32_t>(seed));
   }
 
-  std::shared_ptr<const ExpertTable> MakeTable(std::optional<CompactForm> form) {
+  std::shared_ptr<const ExpertTable> MakeTable(std::optional<QuantisedForm> form) {
     std::vector<ExpertWeights> experts;
     for (std::uint64_t e = 0; e < kExperts; ++e) {
       experts.push_back({MakeMatrix(form, 2 * kInner, kWidth, 2 * e + 1), nullptr,
@@ -94,7 +94,8 @@ class ExpertTimes : TimedDevice {
     return sum / kScoreSets;
   }
 
-  void ReportRows(const DeviceExperts& table, std::optional<CompactForm> form, std::int64_t rows) {
+  void ReportRows(const DeviceExperts& table, std::optional<QuantisedForm> form,
+                  std::int64_t rows) {
     const cudaStream_t s = device_->stream;
     const auto route = [&](int i, ExpertTiling tiling) {
       const ExpertRoutes routes =

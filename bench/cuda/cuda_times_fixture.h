@@ -7,7 +7,7 @@
 #include <functional>
 #include <memory>
 
-#include "kernels/cuda/device/launch_graph.h"
+#include "kernels/cuda/device/timing.h"
 #include "kernels/cuda/products/product_kernels.h"
 #include "kernels/cuda/weights/device_matrix.h"
 
@@ -15,8 +15,8 @@ namespace banyan::cuda {
 
 constexpr double kBytesPerSecond = 4.8e12, kFlops = 800e12;  // what the limits are reckoned with
 
-inline double BitsOf(CompactForm form) {  // of a weight
-  CompactRows part;
+inline double BitsOf(QuantisedForm form) {  // of a weight
+  QuantisedRows part;
   part.form = form;
   part.rows = part.padded_rows = 16;
   part.columns = 256;
@@ -47,13 +47,13 @@ class TimedDevice {
   }
 
   // Random codes; scales are of ordinary size in every form. REQUIRES: whole tiles.
-  std::shared_ptr<DeviceMatrix> RandomCompact(CompactForm form, std::int64_t rows,
-                                              std::int64_t columns, std::uint32_t seed) const {
+  std::shared_ptr<DeviceMatrix> RandomQuantised(QuantisedForm form, std::int64_t rows,
+                                                std::int64_t columns, std::uint32_t seed) const {
     auto matrix = std::make_shared<DeviceMatrix>();
     matrix->rows = matrix->padded_rows = rows;
     matrix->columns = matrix->stride = columns;
-    matrix->form = WeightForm::kCompact;
-    CompactRows part;
+    matrix->form = WeightForm::kQuantised;
+    QuantisedRows part;
     part.form = form;
     part.rows = part.padded_rows = rows;
     part.columns = columns;
@@ -64,7 +64,7 @@ class TimedDevice {
     Check(cudaMemsetAsync(part.records, 0x22, static_cast<size_t>(RecordsBytes(part)),
                           device_->stream),
           "records");
-    matrix->compact = {part};
+    matrix->quantised = {part};
     return matrix;
   }
 

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "cuda_times_fixture.h"
-#include "kernels/cuda/device/launch_graph.h"
-#include "kernels/cuda/products/product_operands.h"
+#include "kernels/cuda/device/timing.h"
+#include "kernels/cuda/products/product_kernels.h"
 #include "kernels/cuda/products/products.h"
 #include "kernels/cuda/rows/row_kernels.h"
 

@@ -9,7 +9,7 @@
 
 #include "banyan/engine.h"
 #include "base/error.h"
-#include "kernels/fusion.h"
+#include "kernels/fusion_fixture.h"
 #include "load/model_parts.h"
 #include "support/byte_model.h"
 #include "support/temp_directory.h"

@@ -37,8 +37,9 @@ class AttentionTest : public OperationTest {
     }
   }
 
-  // In place. 8-bit KV wants queries spread (spread.h). Only the cuda backend, with 16 bits, may
-  // keep turned queries elsewhere, and then touches nothing: what it turned shows in the results.
+  // In place. int8 KV wants queries transformed (hadamard.h). Only the cuda backend, with 16 bits,
+  // may keep turned queries elsewhere, and then touches nothing: what it turned shows in the
+  // results.
   void CompareRotated(const AttentionSetup& setup, AttentionResult found, HostMatrix wanted) {
     const bool may_keep = GetParam().device == "cuda" && mixed();
     if (may_keep && found.qkv.values == found.given.values) return;
@@ -134,11 +135,12 @@ TEST_P(AttentionTest, ARowThatSeesOneKeyGetsItsValue) {
   for (std::int64_t r = 0; r < out.rows; ++r) {
     const std::span<const float> value = contents.Row(rows.keys[r]).last(32);
     // Rounded values; activations may be rounded when they are fed and when they leave. Codes of 8
-    // bits are those of the spread head: half a step of each at most, all in one value at worst.
-    std::vector<float> spread(value.begin(), value.end());
-    HadamardHead(spread);
+    // bits are those of the transformed head: half a step of each at most, all in one value at
+    // worst.
+    std::vector<float> rotated(value.begin(), value.end());
+    HadamardHead(rotated);
     const double kept =
-        GetParam().kv_type == KvType::kQ8 ? std::sqrt(32.0) * MaxAbs(spread) : MaxAbs(value);
+        GetParam().kv_type == KvType::kQ8 ? std::sqrt(32.0) * MaxAbs(rotated) : MaxAbs(value);
     const double tolerance = kept * KvEps(GetParam().kv_type) * 1.001 +
                              MaxAbs(value) * (mixed() ? 2 * ActivationEps() : 0.0);
     for (int h = 0; h < 2; ++h) {

@@ -1,5 +1,6 @@
 // Choices that are begun, fed to a next step and only then taken: the same tokens as when waited
 // for, on every backend.
+#include "kernels/fusion_fixture.h"
 #include "kernels/operation_fixture.h"
 
 namespace banyan::optest {
@@ -203,15 +204,15 @@ TEST_P(Choices, OfPanelsAreThoseOfFusedRows) {
       EXPECT_TRUE(betas.empty());
     } else {
       ASSERT_EQ(betas.size(), known[p].size());
-      std::vector<RowPair> pairs;
-      for (const ExpertRow& expert : known[p]) pairs.push_back({expert.row, panels[p].prior});
-      std::vector<double> bits(pairs.size());
-      tested_->MeasureDivergence(logits, pairs, bits);
+      std::vector<double> bits;
+      for (const ExpertRow& expert : known[p]) {
+        bits.push_back(Divergence(host.Row(expert.row), host.Row(panels[p].prior)));
+      }
       double mean = 0.0;
       for (const double bit : bits) mean += bit;
       mean /= static_cast<double>(bits.size());
       for (size_t k = 0; k < betas.size(); ++k) {
-        EXPECT_EQ(betas[k], panels[p].betas == BetaSource::kMean ? mean : bits[k]);
+        EXPECT_NEAR(betas[k], panels[p].betas == BetaSource::kMean ? mean : bits[k], 1e-9);
         known[p][k].beta = betas[k];
       }
     }
@@ -231,25 +232,29 @@ TEST_P(Choices, OfPanelsAreThoseOfFusedRows) {
   }
   EXPECT_TRUE(silent > 0 && voting > 0) << silent << " abstain, " << voting << " vote";
   for (const auto& [rows, found] : {std::pair(&logits, &chosen), {&next, &chosen_after}}) {
-    Tensor fused = Poisoned(*tested_, static_cast<std::int64_t>(panels.size()), kVocabulary);
-    tested_->FuseLogits(*rows, panels, fused);
+    const HostMatrix rows_host = Read(*tested_, *rows);
+    const LogitRows host_rows{rows_host.values.data(), kVocabulary, kVocabulary};
     for (size_t i = 0; i < requests.size(); ++i) {
       SCOPED_TRACE("request " + std::to_string(i));
-      SamplingRow request = requests[i];
-      const bool plain = request.panel < 0;
-      if (!plain) request.row = std::exchange(request.panel, -1);
-      TokenChoice expected;
-      tested_->SelectTokens(plain ? *rows : fused, std::span(&request, 1), std::span(&expected, 1));
       const TokenChoice& choice = (*found)[i];
+      TokenChoice expected;
+      if (requests[i].panel < 0) {
+        tested_->SelectTokens(*rows, std::span(&requests[i], 1), std::span(&expected, 1));
+      } else {  // what was measured, given
+        SamplingRow request = requests[i];
+        request.panel = 0;
+        const StepPanels given{std::span(&panels[i / 2], 1), nullptr};
+        expected = tested_->Choose(*rows, std::span(&request, 1), given)->Take().front();
+        std::vector<float> fused(kVocabulary);
+        FusePanel(host_rows, panels[i / 2], fused);
+        EXPECT_EQ(choice.token, SelectToken(fused, requests[i]).token);
+        EXPECT_NEAR(choice.logprob, SelectToken(fused, requests[i]).logprob, 1e-4);
+        EXPECT_EQ(choice.expert, WinningExpert(host_rows, panels[i / 2], choice.token));
+      }
       EXPECT_EQ(choice.token, expected.token);
       EXPECT_EQ(choice.logprob, expected.logprob);
       EXPECT_EQ(choice.top.size(), expected.top.size());
-      std::int32_t winner = -1;
-      if (!plain) {
-        tested_->FindWinners(*rows, std::span(&panels[i / 2], 1), std::span(&choice.token, 1),
-                             std::span(&winner, 1));
-      }
-      EXPECT_EQ(choice.expert, winner);
+      EXPECT_EQ(choice.expert, expected.expert);
     }
   }
 }

@@ -109,10 +109,6 @@ std::vector<ExpertTerm> TermsOf(const PanelRow& panel) {
   return terms;
 }
 
-RowSums PlainRowSums(const LogitRows& logits) {
-  return [logits](std::int32_t row) { return LogSumExp(logits.Row(row)); };
-}
-
 double ShareOf(std::span<const float> logits, const LogSumExp& sum,
                std::span<const TokenId> tokens) {
   double share = 0.0;
@@ -210,15 +206,6 @@ int FusedPanel::Winner(TokenId token) const {
     }
   }
   return winner;
-}
-
-void FusePanel(const LogitRows& logits, const PanelRow& panel, std::span<float> out) {
-  BANYAN_CHECK(static_cast<std::int64_t>(out.size()) == logits.columns);
-  FusedPanel(logits, panel, PlainRowSums(logits)).Fuse(0, out);
-}
-
-int WinningExpert(const LogitRows& logits, const PanelRow& panel, TokenId token) {
-  return FusedPanel(logits, panel, PlainRowSums(logits)).Winner(token);
 }
 
 double Divergence(std::span<const float> a, std::span<const float> b) {

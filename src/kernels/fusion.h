@@ -13,7 +13,7 @@
 
 #include "banyan/panel.h"
 #include "banyan/types.h"
-#include "kernels/log_sum.h"
+#include "kernels/sampling.h"
 
 namespace banyan {
 
@@ -89,8 +89,6 @@ struct LogitRows {
 
 // log(sum(exp)) of a row of the logits, as a backend computes or has computed it.
 using RowSums = std::function<LogSumExp(std::int32_t row)>;
-// Computed when asked for, one by one.
-RowSums PlainRowSums(const LogitRows& logits);
 
 // The probability of `tokens` after a row with that sum.
 double ShareOf(std::span<const float> logits, const LogSumExp& sum,
@@ -123,14 +121,6 @@ class FusedPanel {
   std::span<const float> prior_;
   std::vector<ExpertTerm> terms_;
   std::vector<LogSum> sums_;  // [experts] of z; empty with kMax
-};
-
-// out [columns] = the panel's fused logits.
-void FusePanel(const LogitRows& logits, const PanelRow& panel, std::span<float> out);
-int WinningExpert(const LogitRows& logits, const PanelRow& panel, TokenId token);
-
-struct RowPair {
-  std::int32_t first = 0, second = 0;
 };
 
 // Jensen-Shannon divergence of the softmax of two rows, in bits: 0 for equal ones, at most 1.

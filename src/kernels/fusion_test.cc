@@ -1,5 +1,6 @@
 #include "kernels/fusion.h"
 
+#include "kernels/fusion_fixture.h"
 #include "kernels/operation_fixture.h"
 
 namespace banyan {
@@ -204,34 +205,41 @@ TEST_P(Panels, AreFusedAsByTheHostFunctions) {
         }
       }
     }
-    const auto count = static_cast<std::int64_t>(panels.size());
-    Tensor fused = optest::Poisoned(*tested_, count, vocabulary);
-    tested_->FuseLogits(logits, panels, fused);
-    const optest::HostMatrix found = optest::Read(*tested_, fused);
-    std::vector<TokenId> tokens;
+    // All tokens by their logprobs, and the winner of one that is forced.
+    std::vector<SamplingRow> requests(panels.size());
     for (size_t i = 0; i < panels.size(); ++i) {
-      const std::vector<float> expected = Fused(host, panels[i]);
-      // Sums of rows have an order of their own on each backend; what needs none has the same bits.
-      const bool raw = panels[i].scores == PanelScores::kRaw;
-      if (panels[i].rule == FusionRule::kMax && raw) {
-        optest::ExpectSameBits(found.Row(static_cast<std::int64_t>(i)), expected, "max");
-      }
-      for (size_t v = 0; v < expected.size(); ++v) {
-        ASSERT_NEAR(found.Row(static_cast<std::int64_t>(i))[v], expected[v],
-                    (raw ? 1e-6 : 4e-6) * std::max(1.0f, std::fabs(expected[v])))
-            << "panel " << i << ", token " << v;
-      }
-      tokens.push_back(static_cast<TokenId>(i * 37 % static_cast<size_t>(vocabulary)));
-      // Alone: the same bits.
-      Tensor alone = optest::Poisoned(*tested_, 1, vocabulary);
-      tested_->FuseLogits(logits, std::span(&panels[i], 1), alone);
-      optest::ExpectSameBits(optest::Read(*tested_, alone).values,
-                             found.Row(static_cast<std::int64_t>(i)), "alone");
+      requests[i].panel = static_cast<std::int32_t>(i);
+      requests[i].top_logprobs = vocabulary;
+      requests[i].forced = static_cast<TokenId>(i * 37 % static_cast<size_t>(vocabulary));
     }
-    std::vector<std::int32_t> winners(panels.size(), -1);
-    tested_->FindWinners(logits, panels, tokens, winners);
+    const std::vector<TokenChoice> found =
+        tested_->Choose(logits, requests, {panels, nullptr})->Take();
     for (size_t i = 0; i < panels.size(); ++i) {
-      EXPECT_EQ(winners[i], WinningExpert(RowsOf(host), panels[i], tokens[i])) << i;
+      SCOPED_TRACE("panel " + std::to_string(i));
+      const std::vector<float> expected = Fused(host, panels[i]);
+      const LogSumExp sum(expected);
+      EXPECT_EQ(found[i].expert, WinningExpert(RowsOf(host), panels[i], requests[i].forced));
+      EXPECT_NEAR(found[i].logprob, sum.Logprob(expected[static_cast<size_t>(found[i].token)]),
+                  1e-5 * std::max(1.0f, std::fabs(found[i].logprob)));
+      ASSERT_EQ(found[i].top.size(), expected.size());
+      for (const TokenLogprob& entry : found[i].top) {
+        ASSERT_NEAR(entry.logprob, sum.Logprob(expected[static_cast<size_t>(entry.token)]),
+                    1e-5 * std::max(1.0f, std::fabs(entry.logprob)))
+            << "token " << entry.token;
+      }
+      // Alone: the same bits.
+      SamplingRow request = requests[i];
+      request.panel = 0;
+      const std::vector<TokenChoice> alone =
+          tested_->Choose(logits, std::span(&request, 1), {std::span(&panels[i], 1), nullptr})
+              ->Take();
+      EXPECT_EQ(alone[0].logprob, found[i].logprob);
+      EXPECT_EQ(alone[0].expert, found[i].expert);
+      ASSERT_EQ(alone[0].top.size(), found[i].top.size());
+      for (size_t v = 0; v < alone[0].top.size(); ++v) {
+        ASSERT_EQ(alone[0].top[v].token, found[i].top[v].token);
+        ASSERT_EQ(alone[0].top[v].logprob, found[i].top[v].logprob);
+      }
     }
   }
 }
@@ -239,11 +247,23 @@ TEST_P(Panels, AreFusedAsByTheHostFunctions) {
 TEST_P(Panels, DivergeAsByTheHostFunction) {
   const Tensor logits = optest::Fill(*tested_, optest::RandomMatrix(5, 5003, 72));
   const optest::HostMatrix host = optest::Read(*tested_, logits);
-  const std::vector<RowPair> pairs = {{0, 1}, {1, 0}, {2, 2}, {4, 3}};
-  std::vector<double> bits(pairs.size(), -1.0);
-  tested_->MeasureDivergence(logits, pairs, bits);
+  const std::vector<std::pair<std::int32_t, std::int32_t>> pairs = {{0, 1}, {1, 0}, {2, 2}, {4, 3}};
+  std::vector<ExpertRow> experts;
+  for (const auto& [expert, prior] : pairs) experts.push_back({expert});
+  std::vector<PanelRow> panels;
+  std::vector<SamplingRow> requests(pairs.size());
   for (size_t i = 0; i < pairs.size(); ++i) {
-    EXPECT_NEAR(bits[i], Divergence(host.Row(pairs[i].first), host.Row(pairs[i].second)), 1e-9);
+    PanelRow& panel = panels.emplace_back(PanelOf({&experts[i], 1}, FusionRule::kMax));
+    panel.prior = pairs[i].second;
+    panel.betas = BetaSource::kMeasured;
+    requests[i].panel = static_cast<std::int32_t>(i);
+  }
+  const std::vector<TokenChoice> found =
+      tested_->Choose(logits, requests, {panels, nullptr})->Take();
+  for (size_t i = 0; i < pairs.size(); ++i) {
+    ASSERT_EQ(found[i].betas.size(), 1u);
+    EXPECT_NEAR(found[i].betas[0], Divergence(host.Row(pairs[i].first), host.Row(pairs[i].second)),
+                1e-9);
   }
 }
 

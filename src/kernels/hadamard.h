@@ -1,8 +1,7 @@
-// Values spread over each other before they become 8-bit codes: groups of neighbours are replaced
-// by their Walsh-Hadamard transform, sums and differences of all of them over the square root of
-// their number. One value that is far larger than the rest would make the scale of all codes large;
-// spread, it is a little of every value. The transform is a rotation and its own inverse: where
-// both sides of a scalar product are spread it stays what it was, but for rounding.
+// The Walsh-Hadamard transform of groups of neighbouring values, applied before values are
+// quantized to int8. One outlier would make the scale of a whole row large; the transform
+// distributes it over all values of its group. It is a rotation and its own inverse: a scalar
+// product whose sides are both transformed keeps its value, but for rounding.
 //
 // Operations are IEEE's in this order, so that host and device give the same bits.
 #pragma once
@@ -14,7 +13,7 @@
 
 namespace banyan {
 
-// 1 / sqrt(width) of a power of two; the usual ones at once.
+// 1 / sqrt(width) of a power of two.
 BANYAN_HOST_DEVICE inline float HadamardFactor(int width) {
   if (width == 128) return 0.08838834764f;
   if (width == 64) return 0.125f;
@@ -23,7 +22,8 @@ BANYAN_HOST_DEVICE inline float HadamardFactor(int width) {
   return width == 2 ? factor * 0.7071067812f : factor;
 }
 
-// Every `width` neighbours in place, pairs first. REQUIRES: a power of two that divides the size.
+// Transforms every `width` neighbours in place, pairs first. REQUIRES: `width` is a power of two
+// that divides the size.
 inline void HadamardTransform(std::span<float> row, int width) {
   if (width == 1) return;
   for (size_t apart = 1; apart < static_cast<size_t>(width); apart *= 2) {
@@ -40,13 +40,13 @@ inline void HadamardTransform(std::span<float> row, int width) {
 }
 
 // --- Heads of keys and values of KvType::kQ8 -----------------------------------------------------
-// Keys (after their rotation by position) and values are spread before they become codes, each head
-// of a token by itself. Queries are spread once, so that scores stay what they were; attention sums
-// spread values, and its result is spread once, which gives back the sum of the values themselves.
-// Whoever wants a key or a value as a number spreads code * scale.
+// Keys (after RoPE) and values are transformed before they are quantized, each head of a token by
+// itself. Queries are transformed once, which leaves scores as they were. Attention sums
+// transformed values; transforming its result once gives the sum of the values themselves. A stored
+// key or value is the transform of code * scale.
 
-// How many neighbours of a head: the largest power of two that divides it, at most 128. (256 are no
-// better, and 128 are what a warp holds four each.)
+// Width for a head: the largest power of two that divides it, at most 128. (256 is no better, and
+// with 128 each lane of a warp holds four.)
 BANYAN_HOST_DEVICE inline int HeadHadamardWidth(int head_dim) {
   const int power = head_dim & -head_dim;
   return power < 128 ? power : 128;

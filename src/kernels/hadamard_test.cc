@@ -1,4 +1,4 @@
-// Heads as 8-bit KV keeps them: spread, so that columns far larger than the rest cost no precision.
+// Heads as int8 KV keeps them: Hadamard-transformed, so that outlier columns cost no precision.
 #include <bit>
 
 #include "kernels/attention_fixture.h"
@@ -34,19 +34,19 @@ TEST(HadamardHeads, WidthIsTheLargestPowerOfTwoUpTo128) {
   EXPECT_EQ(HadamardFactor(1), 1.0f);
 }
 
-TEST(HadamardHeads, SpreadTwiceIsTheHeadAndScoresStay) {
+TEST(HadamardHeads, TransformedTwiceIsTheHeadAndScoresStay) {
   for (const int head_dim : {1, 6, 20, 64, 80, 96, 128, 256}) {
     const HostMatrix heads = RandomMatrix(2, head_dim, 5);
-    HostMatrix spread = heads;
+    HostMatrix rotated = heads;
     double before = 0.0, after = 0.0;
-    for (int row = 0; row < 2; ++row) HadamardHead(RowOf(spread, row));
+    for (int row = 0; row < 2; ++row) HadamardHead(RowOf(rotated, row));
     for (int d = 0; d < head_dim; ++d) {
       before += double{heads.Row(0)[d]} * heads.Row(1)[d];
-      after += double{spread.Row(0)[d]} * spread.Row(1)[d];
+      after += double{rotated.Row(0)[d]} * rotated.Row(1)[d];
     }
     EXPECT_NEAR(after, before, 1e-5 * head_dim) << head_dim;
-    HadamardHead(RowOf(spread, 0));
-    for (int d = 0; d < head_dim; ++d) ASSERT_NEAR(spread.Row(0)[d], heads.Row(0)[d], 2e-6);
+    HadamardHead(RowOf(rotated, 0));
+    for (int d = 0; d < head_dim; ++d) ASSERT_NEAR(rotated.Row(0)[d], heads.Row(0)[d], 2e-6);
   }
 }
 
@@ -100,7 +100,7 @@ TEST(HadamardHeads, LargeColumnsCostLittlePrecision) {
 }
 
 // What a backend's pages hold are the rotated keys and the values, also for whoever reads them
-// outside (page_form.h): spread alike by those who write and by those who read.
+// outside (page_form.h): transformed alike by writers and readers.
 class StoredHeads : public OperationTest {};
 
 TEST_P(StoredHeads, PagesHoldKeysAndValues) {

@@ -1,14 +1,19 @@
-// Choices of backends that choose at once, on the host.
+// Kernels::Choose for backends whose logits are in host memory: choices are made at once, from
+// plain rows and from panels of experts.
 #pragma once
 
 #include <algorithm>
+#include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <utility>
 #include <vector>
 
 #include "base/error.h"
+#include "kernels/fusion.h"
 #include "kernels/kernels.h"
+#include "kernels/sampling.h"
 
 namespace banyan {
 
@@ -18,7 +23,7 @@ class HostChoices : public PendingChoices {
   explicit HostChoices(std::vector<TokenChoice> choices) : choices_(std::move(choices)) {}
   const std::vector<TokenChoice>& Take() override { return choices_; }
 
-  // Room for `count` choices in `choices` (see Kernels::Choose), each to be written.
+  // `count` choices in `choices` (see Kernels::Choose), for the caller to write.
   static std::span<TokenChoice> RoomFor(size_t count, std::unique_ptr<PendingChoices>& choices) {
     if (choices == nullptr) choices = std::make_unique<HostChoices>();
     std::vector<TokenChoice>& room = static_cast<HostChoices&>(*choices).choices_;
@@ -40,12 +45,29 @@ class HostChoices : public PendingChoices {
       const std::vector<TokenChoice>& made = static_cast<const HostChoices*>(earlier)->choices_;
       const auto choice = static_cast<size_t>(ChoiceOf(token));
       BANYAN_CHECK(choice < made.size());
-      token = std::max(made[choice].token, 0);  // what follows no token is of no use to anyone
+      token = std::max(made[choice].token, 0);  // the result after kNoToken is never used
     }
   }
 
  private:
   std::vector<TokenChoice> choices_;
 };
+
+// How a backend runs independent parts of work.
+struct HostWorkers {
+  // Calls part(0) … part(count - 1), in any order.
+  std::function<void(std::int64_t count, const std::function<void(std::int64_t)>& part)> for_each;
+  // choices[i] = SelectToken of the row that requests[i] names.
+  std::function<void(const LogitRows& logits, std::span<const SamplingRow> requests,
+                     std::span<TokenChoice> choices)>
+      select;
+  // log(sum(exp)) of a row, always with the same bits.
+  std::function<LogSumExp(std::span<const float> row)> log_sum;
+};
+
+// Kernels::Choose, into HostChoices. Every panel's choice depends on its own rows alone.
+void ChooseOnHost(const LogitRows& logits, std::span<const SamplingRow> requests,
+                  const StepPanels& panels, const HostWorkers& workers,
+                  std::unique_ptr<PendingChoices>& choices);
 
 }  // namespace banyan

@@ -1,4 +1,4 @@
-// Codes of 8 bits as int8.h defines them, and products of them by the reference backend.
+// int8 rows as int8.h defines them, and their products by the reference backend.
 #include <bit>
 #include <limits>
 
@@ -10,7 +10,7 @@ namespace banyan::optest {
 
 namespace {
 
-TEST(EightBits, ScaleIsTheLargestOver127) {
+TEST(Int8, ScaleIsTheLargestOver127) {
   const Int8Scale scale = Int8ScaleOf(254.0f);
   EXPECT_EQ(scale.scale, 2.0f);
   EXPECT_EQ(scale.inverse, 0.5f);
@@ -19,7 +19,7 @@ TEST(EightBits, ScaleIsTheLargestOver127) {
   EXPECT_EQ(QuantizeInt8(0.0f, scale), 0);
 }
 
-TEST(EightBits, TiesGoToEven) {
+TEST(Int8, TiesGoToEven) {
   const Int8Scale scale = Int8ScaleOf(254.0f);
   EXPECT_EQ(QuantizeInt8(1.0f, scale), 0);
   EXPECT_EQ(QuantizeInt8(3.0f, scale), 2);
@@ -29,7 +29,7 @@ TEST(EightBits, TiesGoToEven) {
 }
 
 // Whatever the row's largest value, no code leaves the range, and the largest gets the last code.
-TEST(EightBits, CodesStayInRange) {
+TEST(Int8, CodesStayInRange) {
   for (float largest = 1e-30f; largest < 1e38f; largest *= 1.37f) {
     const Int8Scale scale = Int8ScaleOf(largest);
     EXPECT_EQ(QuantizeInt8(largest, scale), 127) << largest;
@@ -40,7 +40,7 @@ TEST(EightBits, CodesStayInRange) {
   EXPECT_EQ(QuantizeInt8(std::numeric_limits<float>::max(), most), 127);
 }
 
-TEST(EightBits, RowsOfNothingAndRowsThatAreNotFinite) {
+TEST(Int8, RowsOfNothingAndRowsThatAreNotFinite) {
   for (const float largest : {0.0f, 1e-45f, 1e-38f}) {
     EXPECT_EQ(Int8ScaleOf(largest).scale, 0.0f);
     EXPECT_EQ(QuantizeInt8(largest, Int8ScaleOf(largest)), 0);
@@ -52,7 +52,7 @@ TEST(EightBits, RowsOfNothingAndRowsThatAreNotFinite) {
 }
 
 // Entry (i, k) of the matrix has the sign of the number of ones that i and k share.
-TEST(EightBits, SpreadIsTheHadamardTransform) {
+TEST(Int8, RowsAreHadamardTransformed) {
   for (const size_t width : {size_t{128}, size_t{64}}) {
     const size_t columns = width == 64 ? 192 : 256;
     for (const size_t k : {size_t{0}, size_t{1}, size_t{6}, size_t{63}, width + 5}) {
@@ -78,7 +78,7 @@ TEST(EightBits, SpreadIsTheHadamardTransform) {
   EXPECT_EQ(other, (std::vector<float>{1.0f, 2.0f, 3.0f}));
 }
 
-class EightBitProducts : public testing::Test {
+class Int8Products : public testing::Test {
  protected:
   static KernelOptions Options() {
     KernelOptions options{Precision::kMixed, KvType::kF16, 1};
@@ -95,13 +95,13 @@ class EightBitProducts : public testing::Test {
   }
 };
 
-TEST_F(EightBitProducts, OfSmallWholeNumbersAreExact) {
+TEST_F(Int8Products, OfSmallWholeNumbersAreExact) {
   // Largest values of 127: scales are one.
   const HostMatrix x{2, 3, {127, 1, -2, 0, 127, 5}}, w{2, 3, {1, -127, 3, 127, 2, 0}};
   EXPECT_EQ(Product(x, w).values, (std::vector<float>{-6, 127 * 127 + 2, -127 * 127 + 15, 254}));
 }
 
-TEST_F(EightBitProducts, AreNearThoseOfTheValues) {
+TEST_F(Int8Products, AreNearThoseOfTheValues) {
   const HostMatrix x = RandomMatrix(5, 300, 1), w = RandomMatrix(7, 300, 2);
   const auto plain = MakeKernels("reference", {Precision::kF32, KvType::kF32, 1});
   Tensor exact = plain->NewTensor(5, 7);
@@ -112,8 +112,8 @@ TEST_F(EightBitProducts, AreNearThoseOfTheValues) {
   });
 }
 
-// Rows with one value far larger than the rest lose less than rows that cannot be spread.
-TEST_F(EightBitProducts, SpreadingKeepsWhatIsSmallBesideWhatIsLarge) {
+// Rows with one outlier lose less than rows that cannot be transformed.
+TEST_F(Int8Products, HadamardKeepsWhatIsSmallBesideWhatIsLarge) {
   const auto error = [this](std::int64_t columns) {
     HostMatrix x = RandomMatrix(6, columns, 5);
     const HostMatrix w = RandomMatrix(9, columns, 6);
@@ -131,7 +131,7 @@ TEST_F(EightBitProducts, SpreadingKeepsWhatIsSmallBesideWhatIsLarge) {
   EXPECT_LT(error(512), 0.5 * error(513));
 }
 
-TEST_F(EightBitProducts, ABrokenRowStaysAlone) {
+TEST_F(Int8Products, ABrokenRowStaysAlone) {
   HostMatrix x = RandomMatrix(3, 40, 3);
   const HostMatrix w = RandomMatrix(4, 40, 4), whole = Product(x, w);
   x.values[40 + 7] = std::numeric_limits<float>::infinity();
@@ -141,7 +141,7 @@ TEST_F(EightBitProducts, ABrokenRowStaysAlone) {
   ExpectSameBits(broken.Row(2), whole.Row(2), "row after");
 }
 
-TEST_F(EightBitProducts, TheCpuRefuses) {
+TEST_F(Int8Products, TheCpuRefuses) {
   try {
     MakeKernels("cpu", Options());
     FAIL() << "expected an error";

@@ -1,12 +1,18 @@
-// What most backends do alike: products followed by another operation, random weights by way of the
-// host, and time by the host's clock.
+// Defaults that most backends share (products followed by another operation, random weights made on
+// the host, the host's clock), and the choice of a backend by its name.
 #include "kernels/kernels.h"
 
 #include <algorithm>
 #include <chrono>
 
 #include "base/error.h"
+#include "kernels/cpu/cpu_kernels.h"
+#include "kernels/reference/reference_kernels.h"
+#include "program/devices.h"
 #include "tensor/float16.h"
+#ifdef BANYAN_WITH_CUDA
+#include "kernels/cuda/cuda_kernels.h"
+#endif
 
 namespace banyan {
 namespace {
@@ -102,6 +108,35 @@ std::vector<double> Kernels::TimeRuns(const TimedRuns& runs, const std::function
     seconds.push_back(took.count());
   }
   return seconds;
+}
+
+std::unique_ptr<Kernels> MakeKernels(const std::string& device, const KernelOptions& options) {
+  if (device == "reference") return MakeReferenceKernels(options);
+  if (device == "cpu") return MakeCpuKernels(options);
+  if (device == "cuda") {
+#ifdef BANYAN_WITH_CUDA
+    return MakeCudaKernels(options);
+#else
+    Throw(ErrorKind::kUnsupported,
+          "device cuda: this build has no CUDA backend (configure with -DBANYAN_CUDA=ON where nvcc "
+          "and cuBLASLt are installed)");
+#endif
+  }
+  Throw(ErrorKind::kUsage, "unknown device '{}': expected cpu, cuda or reference", device);
+}
+
+std::string DescribeDevices() {
+  std::string path;
+  try {
+    path = CpuPathOfThisMachine().name;
+  } catch (const Error&) {  // BANYAN_CPU is wrong: commands that compute will say so
+    path = "no path";
+  }
+  std::string devices = "cpu (" + path + ")";
+#ifdef BANYAN_WITH_CUDA
+  devices += ", cuda";
+#endif
+  return devices + ", reference";
 }
 
 }  // namespace banyan

@@ -1,13 +1,13 @@
-// The arithmetic of a backend: about twenty coarse operations over opaque tensors, and nothing
-// above this class touches their bytes. Kernels know no tree, no owner of KV and no model: they see
-// rows, KV spans and pages (plan/). Implementations: reference (naive, the specification), cpu,
-// cuda.
+// The arithmetic of a backend: coarse operations over opaque tensors. Nothing above this class
+// touches their bytes. Kernels know no tree, no owner of KV and no model: they see rows, KV spans
+// and pages (plan/). Implementations: reference (naive, the specification), cpu, cuda.
 //
 // Rows are independent: every operation computes row r from row r alone (and, in Attend, from the
 // KV the plan shows it), with bits that do not depend on how many rows there are, on threads, or on
 // how the plan splits the work.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -19,10 +19,8 @@
 #include "banyan/types.h"
 #include "kernels/experts.h"
 #include "kernels/fusion.h"
-#include "kernels/gate.h"
 #include "kernels/low_rank.h"
 #include "kernels/random_weights.h"
-#include "kernels/rope_table.h"
 #include "kernels/sampling.h"
 #include "kernels/tensor.h"
 #include "plan/attention_plan.h"
@@ -33,14 +31,49 @@
 
 namespace banyan {
 
+// The function of a gated linear unit's first half.
+enum class Gate {
+  kSilu,      // x / (1 + exp(-x)): SwiGLU
+  kGeluTanh,  // x / 2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x³))): GeGLU as Gemma has it
+};
+
+// The rows of `w` are those of the gate, then those that it multiplies.
+struct GatedProduct {
+  const Matrix& w;
+  const Vector* bias = nullptr;
+  Gate gate = Gate::kSilu;
+};
+
+// AttentionShape::rope of a layer whose queries and keys are not rotated.
+inline constexpr int kNoRope = -1;
+
+// Rotary position embedding, as numbers that every backend takes.
+struct RopeTable {
+  // Pair i of a head at position p rotates by the angle p * inverse_frequency[i].  [rotary_dim / 2]
+  std::vector<float> inverse_frequency;
+  float scale = 1.0f;  // of cosine and sine; YaRN and LongRoPE call it attention factor
+  // Rotated queries at position p are multiplied by 1 + query_beta * ln(1 + floor(p /
+  // query_interval)): an attention temperature that falls with the position.
+  float query_beta = 0.0f;
+  int query_interval = 0;  // tokens; 0: queries are not multiplied
+};
+
+// In float32, the order in which Transformers evaluates it.
+inline float QueryFactor(const RopeTable& rope, int position) {
+  if (rope.query_interval <= 0) return 1.0f;
+  const float step =
+      std::floor(static_cast<float>(position) / static_cast<float>(rope.query_interval));
+  const auto logarithm = static_cast<float>(std::log(static_cast<double>(1.0f + step)));
+  return 1.0f + rope.query_beta * logarithm;
+}
+
 enum class Precision {
   kF32,    // float32 activations and KV, weights dequantised
-  kMixed,  // 16-bit (or 8-bit) KV, weights kept compact, reduced activations where the backend
-           // likes
+  kMixed,  // 16-bit or int8 KV, compact weights, reduced activations where the backend chooses
 };
-enum class KvType { kF32, kF16, kBF16, kQ8 };  // kQ8: 8-bit codes of spread heads (spread.h)
+enum class KvType { kF32, kF16, kBF16, kQ8 };  // kQ8: int8 of Hadamard-rotated heads (hadamard.h)
 // How a device backend keeps quantised weights when mixed; the bits of products are the same. Other
-// backends keep them as they like.
+// backends choose for themselves.
 enum class WeightResidency {
   kAuto,       // converted while that takes at most half of the free memory, else compact
   kConverted,  // to 16 bits at load: many rows are faster
@@ -53,8 +86,8 @@ struct KernelOptions {
   int threads = 0;    // 0: as many as the process may use
   bool fast = false;  // rows need not be independent, where that saves time
   WeightResidency weights = WeightResidency::kAuto;
-  // When mixed: products of matrices that ForProducts gave in 8 bits (int8.h), weights with a
-  // scale per output, activations with one per row.
+  // When mixed: matrices of ForProducts are multiplied in int8 (int8.h), with a scale per output of
+  // the weights and one per row of activations.
   bool eight_bit_products = false;
 };
 
@@ -71,9 +104,9 @@ struct AttentionShape {
   int head_dim = 0;
   int window = 0;      // tokens a row sees back from itself, itself included; 0 = all
   float scale = 0.0f;  // of the scores: 1/sqrt(head_dim), where the model does not say otherwise
-  int rope = 0;        // which of SetRopes turns queries and keys; kNoRope: they are not turned
-  // [heads] Scores that take part in the softmax and have no value, so that a row may look at
-  // nothing; one more term in the merge, after all others. Null: none.
+  int rope = 0;        // index in SetRopes of the table that rotates queries and keys, or kNoRope
+  // [heads] Attention sinks: scores that take part in the softmax and have no value. One more term
+  // in the merge, after all others. Null: none.
   const Vector* sinks = nullptr;
 };
 
@@ -85,27 +118,27 @@ struct QkNormWeights {
   float eps = 0.0f;
 };
 
-// Choices of tokens that were asked for and are perhaps not made yet.
+// Tokens that Choose was asked for and that may still be computed.
 class PendingChoices {
  public:
   virtual ~PendingChoices() = default;
-  // Waits until they are made and gives them, once: they are there until this is gone or chosen
-  // into again. A row without a token to choose has kNoToken.
+  // Waits for the choices. Call it once; the result is valid until this object is destroyed or
+  // passed to Choose again. A row without an allowed token has kNoToken.
   virtual const std::vector<TokenChoice>& Take() = 0;
 };
 
-// Panels that requests for tokens name.
+// The panels that sampling requests refer to.
 struct StepPanels {
   std::span<const PanelRow> panels;
-  const PendingChoices* earlier = nullptr;  // whose betas panels may name, taken or not
+  const PendingChoices* earlier = nullptr;  // whose betas panels may use, taken or not
 };
 
 // Runs the operations of steps, perhaps by replaying what it recorded of an earlier step.
 class Recorder {
  public:
   virtual ~Recorder() = default;
-  // Runs `operations`: what the kernels that made this are to do for `step` and `kv`, with tensors
-  // that stay where they are. Equal variants and counts of rows mean the same operations.
+  // Runs `operations`, which call the kernels that made this recorder for `step` and `kv`, with
+  // tensors at fixed addresses. Equal variants and row counts mean the same operations.
   virtual void Run(const StepInputs& /*step*/, const KvMemory& /*kv*/, int /*variant*/,
                    const std::function<void()>& operations) {
     operations();
@@ -113,7 +146,7 @@ class Recorder {
 };
 
 enum class Activation {
-  kGelu,  // x Φ(x), with the normal distribution itself (not its approximation by tanh)
+  kGelu,  // x Φ(x), with the exact normal distribution, not the tanh approximation
   kTanh,
 };
 
@@ -126,7 +159,7 @@ using TensorGroup = std::vector<TensorShape>;
 // How to time an operation.
 struct TimedRuns {
   int count = 1;
-  bool empty_caches = true;  // before every run, as if much else had happened since the last
+  bool empty_caches = true;  // flush caches before every run
 };
 
 class Kernels {
@@ -134,68 +167,67 @@ class Kernels {
   virtual ~Kernels() = default;
 
   virtual std::string name() const = 0;  // "cpu (avx512, 2 threads)"
-  // What its bits depend on beside the code and the options: instruction set, device, libraries.
+  // What the bits depend on beside code and options: instruction set, device, libraries.
   virtual std::string arithmetic() const = 0;
-  // (item of attention, KV head) pairs that keep all workers busy to the end.
+  // The number of (attention item, KV head) pairs that keeps all workers busy to the end.
   virtual int attention_tasks() const = 0;
-  // Which items of several groups are worth while; kernels take any plan.
+  // Which items of several groups pay off; kernels accept any plan.
   virtual GroupJoining JoiningFor(const AttentionShape& /*shape*/) const { return {}; }
   virtual const KernelOptions& options() const = 0;
   // Whether operations return before they are done, so that the host can prepare the next step.
   virtual bool asynchronous() const { return false; }
-  // What this machine reaches at best, measured now (some tens of milliseconds): the rate of large
-  // matrix products and of reading memory. Zeros where that says nothing (reference).
+  // The highest rates this machine reaches, measured now (some tens of milliseconds): large matrix
+  // products and reading memory. Zeros for the reference backend.
   virtual MachineRates MeasureRates() = 0;
-  // Seconds of each run of `work`, which calls operations of these kernels, by the device's clock.
+  // Seconds of each run of `work`, which calls operations of these kernels, by the device clock.
   virtual std::vector<double> TimeRuns(const TimedRuns& runs, const std::function<void()>& work);
 
   // --- Memory --------------------------------------------------------------------------------
-  // Activations of `rows` rows, contents undefined. Throws kLimit when memory is not to be had.
+  // Activations of `rows` rows, contents undefined. Throws kLimit when memory runs out.
   virtual Tensor NewTensor(std::int64_t rows, std::int64_t columns) = 0;
-  // The same for several groups of activations. Those of one group are needed at the same time,
-  // those of different groups never are: a backend may let groups have the same memory.
+  // The same for several groups of activations. Tensors of one group live at the same time, those
+  // of different groups never do: groups may share memory.
   virtual std::vector<std::vector<Tensor>> NewTensorGroups(std::span<const TensorGroup> groups);
-  // Before loading: about how many weights will come.
+  // Called before loading with the approximate number of weights.
   virtual void ExpectWeights(std::int64_t /*weights*/) {}
-  // A matrix [sum of rows, columns] made of the given parts stacked by rows (fused Q, K, V may have
-  // different types), repacked as the backend likes. `row_order`, when not empty, says which
-  // stacked source row becomes each row. REQUIRES: equal columns.
+  // A matrix [sum of rows, columns] of the given parts stacked by rows (fused Q, K, V may have
+  // different types), in the backend's own layout. If `row_order` is not empty, row i is stacked
+  // source row row_order[i]. REQUIRES: equal columns.
   virtual std::shared_ptr<const Matrix> LoadMatrix(std::span<const HostTensor* const> parts,
                                                    std::span<const std::int32_t> row_order) = 0;
-  // Made where it will stay: the same bf16 values on every backend (random_weights.h).
+  // Made in backend memory: the same bf16 values on every backend (random_weights.h).
   virtual std::shared_ptr<const Matrix> RandomMatrix(const RandomWeights& weights);
-  // The matrix as products alone need it, where the options want a form of its own for them; else
-  // itself. The embedding, and experts to be gathered, must stay as they were loaded.
+  // The matrix in the form that the options want for products; by default itself. Do not pass the
+  // embedding, nor experts to be gathered.
   virtual std::shared_ptr<const Matrix> ForProducts(std::shared_ptr<const Matrix> matrix) {
     return matrix;
   }
   virtual std::shared_ptr<const Vector> LoadVector(std::span<const float> values) = 0;
-  // Throws kLimit when memory is not to be had. By itself a FactorTable.
+  // Throws kLimit when memory runs out. The default makes a FactorTable.
   virtual std::shared_ptr<const LowRankTable> LoadLowRank(const LowRankSource& source);
-  // Experts of one shape as MixExperts takes them. REQUIRES: at least one, loaded by this backend.
+  // Experts of one shape, for MixExperts. REQUIRES: at least one, loaded by this backend.
   virtual std::shared_ptr<const ExpertTable> GatherExperts(std::vector<ExpertWeights> experts);
   virtual std::shared_ptr<KvMemory> NewKvMemory(const KvShape& shape, int pages) = 0;
-  // In the order of operations, as all that follows. REQUIRES: no page is written twice, none that
-  // is read is written.
+  // Runs in the order of operations, like all that follows. REQUIRES: no page is written twice, and
+  // no page that is read is written.
   virtual void CopyPages(std::span<const PageCopy> copies, KvMemory& kv) = 0;
   // Pages as bytes in the form that all backends share (page_form.h), with elements of `page_type`:
-  // bytes are [layers, pages, kv_heads, head]. In the order of operations; ReadPages waits for
-  // the operations before it.
+  // [layers, pages, kv_heads, head]. In the order of operations; ReadPages waits for the operations
+  // before it.
   virtual KvType page_type() const { return options().kv_type; }
   virtual void ReadPages(const KvMemory& kv, std::span<const std::int32_t> pages,
                          std::span<std::byte> bytes) = 0;
   virtual void WritePages(std::span<const std::byte> bytes, std::span<const std::int32_t> pages,
                           KvMemory& kv) = 0;
-  // Bytes that could still be allocated on the device; nothing where memory is the machine's own.
+  // Bytes that can still be allocated on the device; nullopt where memory is the host's.
   virtual std::optional<std::int64_t> FreeDeviceMemory() const { return std::nullopt; }
   // Bytes of one page over all layers, for budgets.
   virtual std::int64_t KvPageBytes(const KvShape& shape) const = 0;
-  // What turns queries and keys in every later step: AttentionShape::rope names one of them.
+  // The tables that rotate queries and keys in every later step, indexed by AttentionShape::rope.
   virtual void SetRopes(std::span<const RopeTable> ropes) = 0;
-  // The step's index arrays in backend memory, with its cosines and sines. `earlier` (may be null
-  // when no row names one, see ChoiceToken) are the choices whose tokens rows may feed, taken or
-  // not. The arrays come into `step`, which is null or holds those of an earlier step that nobody
-  // needs any more; their memory may be used again.
+  // Puts the step's index arrays, cosines and sines into backend memory. `earlier` are the choices
+  // whose tokens rows may feed (ChoiceToken), taken or not; null when no row does. `step` is null
+  // or holds an earlier step that is no longer used, whose memory is reused.
   virtual void Upload(const Batch& batch, const AttentionPlan& plan, const PendingChoices* earlier,
                       std::unique_ptr<StepInputs>& step) = 0;
   std::unique_ptr<StepInputs> Upload(const Batch& batch, const AttentionPlan& plan,
@@ -205,7 +237,7 @@ class Kernels {
     return step;
   }
 
-  // For the steps of one forward pass; these kernels must outlive it.
+  // For the steps of one forward pass. These kernels must outlive it.
   virtual std::unique_ptr<Recorder> NewRecorder() { return std::make_unique<Recorder>(); }
 
   // --- The network ---------------------------------------------------------------------------
@@ -233,12 +265,13 @@ class Kernels {
   // of the product there when mixed.                                    x [rows, k], out [rows, n]
   virtual void MatMulGlu(const Tensor& x, const GatedProduct& product, Tensor& scratch,
                          Tensor& out);
-  // out[r] += what the variant of row r adds to the table's matrix, x[r] being the product's input;
-  // rows of variant 0, and of variants without a part, stay as they are. The order of a row's sums
-  // depends on the row's variant alone.                                 x [rows, k], out [rows, n]
+  // out[r] += the low-rank product of row r's variant with x[r]. Rows of variant 0, and of variants
+  // without a part, stay as they are. The order of a row's sums depends on its variant alone. x
+  // [rows, k], out [rows, n]
   virtual void AddLowRank(const LowRankCall& call, const Tensor& x, Tensor& out) = 0;
-  // out = Glu(W x (+ bias) + what variants add). Rows that get nothing have the bits of MatMulGlu.
-  // `scratch` as there.                                                 x [rows, k], out [rows, n]
+  // out = Glu(W x (+ bias) + low-rank products of the rows' variants). Rows without any have the
+  // bits of MatMulGlu. `scratch` as there.                                                 x [rows,
+  // k], out [rows, n]
   virtual void AdaptedGlu(const Tensor& x, const GatedProduct& product, const LowRankCall& more,
                           Tensor& scratch, Tensor& out);
   // out[r] = sum of share * expert(x[r]) over the experts that row r's scores choose (experts.h).
@@ -246,12 +279,12 @@ class Kernels {
   virtual void MixExperts(const Tensor& x, const ExpertCall& call, Tensor& out) = 0;
   // Norms (optional) and rotates Q and K, then stores K and V in the rows' slots.
   // qkv [rows, (heads + 2 kv_heads) * head_dim]: all query heads, all key heads, all value heads.
-  // Afterwards it is for Attend alone: turned in place, or as it was where the backend keeps turned
-  // queries elsewhere.
+  // Afterwards only Attend may read it: it is rotated in place, or unchanged where the backend
+  // keeps rotated queries elsewhere.
   virtual void RotateAndStore(const StepInputs& step, int layer, const AttentionShape& shape,
                               const QkNormWeights& norm, Tensor& qkv, KvMemory& kv) = 0;
   // out[r] = attention of row r over what the plan shows it. out [rows, heads * head_dim]
-  // REQUIRES: qkv is that of the last RotateAndStore, with the same shape.
+  // REQUIRES: qkv was passed to the last RotateAndStore, with the same shape.
   virtual void Attend(const StepInputs& step, int layer, const AttentionShape& shape,
                       const Tensor& qkv, const KvMemory& kv, Tensor& out) = 0;
   // out[r][i] = gate(x[r][i]) * x[r][n + i].                            x [rows, 2n], out [rows, n]
@@ -262,9 +295,9 @@ class Kernels {
   virtual void GatherLogitRows(const StepInputs& step, const Tensor& x, Tensor& out) = 0;
 
   // --- From logits to tokens -----------------------------------------------------------------
-  // Begins one choice per request, from the row of `logits` or the panel that it names. What the
-  // requests point at is not needed afterwards. They come into `choices`: null, or what an earlier
-  // call put there and nobody needs any more, whose memory may be used again.
+  // Starts one choice per request, from the row of `logits` or the panel that it names. The memory
+  // that requests point at is not needed afterwards. `choices` is null or holds choices of an
+  // earlier call that are no longer used, whose memory is reused.
   virtual void Choose(const Tensor& logits, std::span<const SamplingRow> requests,
                       const StepPanels& panels, std::unique_ptr<PendingChoices>& choices) = 0;
   std::unique_ptr<PendingChoices> Choose(const Tensor& logits,
@@ -275,26 +308,14 @@ class Kernels {
     return choices;
   }
   // One choice per request from the rows of W x, with the bits of MatMul into `logits` and Choose.
-  // `logits` [rows, n] is left undefined: a backend may keep few of its rows at a time.
+  // `logits` [rows, n] is left undefined: a backend may keep only some of its rows at a time.
   virtual void MatMulChoose(const Tensor& x, const Matrix& w, Tensor& logits,
                             std::span<const SamplingRow> requests,
                             std::unique_ptr<PendingChoices>& choices);
-  // Choose without panels, waited for.
+  // Choose without panels; waits for the result.
   virtual void SelectTokens(const Tensor& logits, std::span<const SamplingRow> requests,
                             std::span<TokenChoice> choices) = 0;
-  // Log-softmax of the raw logits at (rows[i], tokens[i]), for scoring given text.
-  virtual void ScoreTokens(const Tensor& logits, std::span<const std::int32_t> rows,
-                           std::span<const TokenId> tokens, std::span<float> logprobs) = 0;
-  // fused[i] = the logits of panel i (fusion.h).             logits [rows, n], fused [panels, n]
-  virtual void FuseLogits(const Tensor& logits, std::span<const PanelRow> panels,
-                          Tensor& fused) = 0;
-  // winners[i] = the expert of panel i that tokens[i] is owed to.
-  virtual void FindWinners(const Tensor& logits, std::span<const PanelRow> panels,
-                           std::span<const TokenId> tokens, std::span<std::int32_t> winners) = 0;
-  // Divergence of each pair of rows, in bits (fusion.h).
-  virtual void MeasureDivergence(const Tensor& logits, std::span<const RowPair> pairs,
-                                 std::span<double> bits) = 0;
-  // Copies values to the host as float32: of one row, or of all rows from `row` on that `out` fits.
+  // Copies values to the host as float32: as many rows from `row` on as fit `out`.
   virtual void Download(const Tensor& x, std::int64_t row, std::span<float> out) = 0;
 };
 

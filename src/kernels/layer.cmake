@@ -49,10 +49,9 @@ if(BANYAN_UNITY)
   endfunction()
   banyan_group_kernels(cpu cpu/cpu_kernels cpu/cpu_path cpu/expert_mixer cpu/kv_pages cpu/machine_rates
     cpu/packed_matrix cpu/product_tiles cpu/token_chooser)
-  banyan_group_kernels(reference reference/reference_attention reference/reference_experts
-    reference/reference_kernels reference/reference_memory reference/reference_network)
-  banyan_group_kernels(shared built_in_costs devices experts fusion host_panels kernels low_rank page_form probe_costs
-    units/merge_steps units/work_units)
+  banyan_group_kernels(reference reference/reference_kernels reference/reference_memory
+    reference/reference_network)
+  banyan_group_kernels(shared experts fusion host_choices low_rank page_form probe_costs units/work_units)
 endif()
 
 # The cuda backend: kernels in *.cu, everything else in *.cc. Without it no file is compiled; the
@@ -87,14 +86,14 @@ if(BANYAN_WITH_CUDA)
   # A tool for measuring, built on demand.
   add_executable(cuda_times EXCLUDE_FROM_ALL ${CMAKE_SOURCE_DIR}/bench/cuda/cuda_times.cc)
   target_link_libraries(cuda_times PRIVATE banyan_kernels CUDA::cudart_static CUDA::cublasLt)
-  set_source_files_properties(${CMAKE_SOURCE_DIR}/src/kernels/make_kernels_test.cc PROPERTIES
+  set_source_files_properties(${CMAKE_SOURCE_DIR}/src/kernels/kernels_test.cc PROPERTIES
     COMPILE_DEFINITIONS BANYAN_WITH_CUDA=1)
   # The tests that look behind Kernels.
   list(TRANSFORM CUDAToolkit_INCLUDE_DIRS PREPEND "-isystem" OUTPUT_VARIABLE cuda_headers)
   set_source_files_properties(${cuda}/products/product_trial_test.cc ${cuda}/products/decisions_test.cc
-    ${cuda}/products/int8_test.cc PROPERTIES COMPILE_OPTIONS "${cuda_headers}")
+    ${cuda}/products/int8_products_test.cc PROPERTIES COMPILE_OPTIONS "${cuda_headers}")
 else()
   set(cuda_products ${CMAKE_SOURCE_DIR}/src/kernels/cuda/products)
   set_source_files_properties(${cuda_products}/product_trial_test.cc ${cuda_products}/decisions_test.cc
-    ${cuda_products}/coded_test.cc PROPERTIES HEADER_FILE_ONLY ON)
+    ${cuda_products}/int8_products_test.cc PROPERTIES HEADER_FILE_ONLY ON)
 endif()

@@ -55,7 +55,7 @@ float ScaleOf(const PageForm& form, const std::byte* head, int token, bool value
   return scale;
 }
 
-// Keys or values of one token as the numbers that they are.
+// Keys or values of one token as floats.
 void ReadHalf(const PageForm& form, const std::byte* head, int token, bool value,
               std::span<float> out) {
   const std::byte* base = head + (value ? form.value_offset() : 0);
@@ -68,7 +68,7 @@ void ReadHalf(const PageForm& form, const std::byte* head, int token, bool value
   if (form.type == KvType::kQ8) HadamardHead(out);
 }
 
-// Spreads `in` where the form has codes.
+// Hadamard-transforms `in` where the form is kQ8.
 void WriteHalf(const PageForm& form, std::byte* head, int token, bool value, std::span<float> in) {
   std::byte* base = head + (value ? form.value_offset() : 0);
   float scale = 1.0f;

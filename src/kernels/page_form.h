@@ -1,11 +1,11 @@
-// KV pages as bytes, for whoever keeps them outside a backend's memory: one form for all backends,
+// KV pages as bytes, to keep them outside a backend's memory: one form for all backends,
 // little-endian, in which every element has the bits that the backend keeps.
 //
 // Bytes of several pages are [layers, pages, kv_heads, head_bytes]. A head's bytes in one page:
 //   keys    [head_dim, 16 tokens]
 //   values  [ceil(head_dim / 16), 16 tokens, 16 values], zeros where the head has no such value
-//   scales  [2, 16 tokens] float32 of keys, then of values; kQ8 alone, whose codes are those of
-//           spread heads (spread.h)
+//   scales  [2, 16 tokens] float32 of keys, then of values; kQ8 only, whose codes are those of
+//           Hadamard-transformed heads (hadamard.h)
 // and zeros up to a multiple of 64. (It is how the cpu backend keeps them, so there a page is a
 // copy.) docs/kv-store.md promises this form to others.
 #pragma once
@@ -53,9 +53,9 @@ struct RoundingLoss {
   double OfValues() const;
 };
 
-// The pages in another type, element by element; to kQ8 spread, with a scale for each token and
-// head, the largest magnitude being 127. `to` has the size of the same pages in its form. Returns
-// what that lost. REQUIRES: equal shapes.
+// Converts pages to another type, element by element; to kQ8 after the Hadamard transform, with a
+// scale for each token and head that makes the largest magnitude 127. `out` has the size of the
+// same pages in form `to`. Returns the rounding loss. REQUIRES: equal shapes.
 RoundingLoss ConvertPages(const PageForm& from, std::span<const std::byte> bytes,
                           const PageForm& to, std::span<std::byte> out);
 

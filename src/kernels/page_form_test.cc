@@ -14,7 +14,7 @@
 namespace banyan {
 namespace {
 
-// Heads of 20 are spread by four: what is spread may be twice as large as the largest, and the half
+// Heads of 20 are transformed by four: a result may be twice as large as the largest, and the half
 // steps of four codes may add up to twice a half step in one value.
 TEST(PageForm, RoundingToEightBitsIsWithinHalfAStep) {
   const KvShape shape{2, 2, 20};

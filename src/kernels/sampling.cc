@@ -6,7 +6,6 @@
 #include <numeric>
 
 #include "base/error.h"
-#include "kernels/log_sum.h"
 
 namespace banyan {
 namespace {
@@ -142,8 +141,7 @@ TokenChoice ScoredChoice(std::span<const float> logits, const LogSumExp& log_sum
   return choice;
 }
 
-}  // namespace
-
+// Minus infinity where nothing is above it.
 float LargestLogit(std::span<const float> logits) {
   float largest = kNever;
   for (const float x : logits) {
@@ -151,6 +149,8 @@ float LargestLogit(std::span<const float> logits) {
   }
   return largest;
 }
+
+}  // namespace
 
 LogSumExp::LogSumExp(std::span<const float> logits) : largest(LargestLogit(logits)) {
   if (std::isinf(largest)) return;
@@ -197,11 +197,6 @@ TokenChoice SelectToken(std::span<const float> logits, const SamplingRow& reques
   }
   const TokenId token = request.temperature > 0.0f ? Draw(adjusted, request) : Greedy(adjusted);
   return ScoredChoice(logits, log_sum, token, request.top_logprobs);
-}
-
-float ScoreToken(std::span<const float> logits, TokenId token) {
-  BANYAN_CHECK(token >= 0 && static_cast<size_t>(token) < logits.size());
-  return LogSumExp(logits).Logprob(logits[token]);
 }
 
 }  // namespace banyan

@@ -1,6 +1,6 @@
-// What a stream asks of its logits, and what it gets. Greedy unless temperature > 0.
-// The functions are the arithmetic for backends whose logits lie in host memory; a device backend
-// writes its own and is tested against these.
+// Sampling requests and the tokens chosen for them. Greedy unless temperature > 0. The functions
+// are for backends whose logits are in host memory; a device backend has its own and is tested
+// against these.
 #pragma once
 
 #include <cstdint>
@@ -23,9 +23,9 @@ struct SamplingRow {
   float repetition_penalty = 1.0f;         // 1 = off; > 1 makes the tokens of `history` less likely
   double uniform = 0.0;                    // in [0, 1): the draw, made by the caller from its key
   int top_logprobs = 0;                    // how many alternatives to report
-  std::span<const TokenId> history;        // tokens that the penalty concerns; repeats count once
+  std::span<const TokenId> history;        // tokens that are penalised; repeats count once
   std::span<const std::uint32_t> allowed;  // bit t set = token t allowed; empty = all
-  TokenId forced = -1;  // >= 0: this token is taken, whatever the rest says; its logprob is wanted
+  TokenId forced = -1;                     // >= 0: take this token, whatever the rest says
 };
 
 struct TokenLogprob {
@@ -52,7 +52,23 @@ struct TokenChoice {
 // probability. Throws kInput when `history` names a token outside the row.
 TokenChoice SelectToken(std::span<const float> logits, const SamplingRow& request);
 
-// Log-softmax of `logits` at `token`: double sums, rounded once. REQUIRES: token within the row.
-float ScoreToken(std::span<const float> logits, TokenId token);
+// log(sum(exp(logits))) in two parts, so that the difference to a logit loses no precision. NaN
+// counts as minus infinity. Backends may divide the sum among threads.
+struct LogSumExp {
+  float largest;
+  double log_rest = 0.0;  // log(sum(exp(logits - largest))), a double sum in order; 0 if infinite
+
+  explicit LogSumExp(std::span<const float> logits);
+  // From values computed elsewhere: the largest logit, and PowerOf every logit.
+  LogSumExp(float largest_logit, std::span<const double> powers);
+
+  static double PowerOf(float logit, float largest);
+  // Log-softmax of one of the logits.
+  float Logprob(float logit) const;
+};
+
+// The same where the row's sum is known.
+TokenChoice SelectToken(std::span<const float> logits, const SamplingRow& request,
+                        const LogSumExp& log_sum);
 
 }  // namespace banyan

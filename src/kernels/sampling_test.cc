@@ -7,6 +7,10 @@
 namespace banyan {
 namespace {
 
+float ScoreToken(std::span<const float> logits, TokenId token) {
+  return LogSumExp(logits).Logprob(logits[static_cast<size_t>(token)]);
+}
+
 using optest::kNaN;
 
 constexpr float kInf = std::numeric_limits<float>::infinity();
@@ -396,15 +400,21 @@ TEST_P(SelectTokens, ARowWithNothingAllowedHasNoTokenAndLeavesOthersAlone) {
   }
 }
 
-TEST_P(SelectTokens, ScoreTokensGivesLogSoftmaxAnywhere) {
+TEST_P(SelectTokens, ForcedTokensHaveTheirLogSoftmax) {
   const Tensor logits = optest::Fill(*tested_, optest::RandomMatrix(5, 257, 63));
   const optest::HostMatrix host = optest::Read(*tested_, logits);
   const std::vector<std::int32_t> rows = {4, 0, 0, 3};
   const std::vector<TokenId> tokens = {0, 256, 17, 100};
-  std::vector<float> logprobs(4, kNaN);
-  tested_->ScoreTokens(logits, rows, tokens, logprobs);
+  std::vector<SamplingRow> requests(rows.size());
   for (size_t i = 0; i < rows.size(); ++i) {
-    EXPECT_NEAR(logprobs[i], ScoreToken(host.Row(rows[i]), tokens[i]), 1e-5);
+    requests[i].row = rows[i];
+    requests[i].forced = tokens[i];
+  }
+  std::vector<TokenChoice> choices(rows.size());
+  tested_->SelectTokens(logits, requests, choices);
+  for (size_t i = 0; i < rows.size(); ++i) {
+    EXPECT_EQ(choices[i].token, tokens[i]);
+    EXPECT_NEAR(choices[i].logprob, ScoreToken(host.Row(rows[i]), tokens[i]), 1e-5);
   }
 }
 

@@ -84,21 +84,6 @@ class CpuKernels : public Kernels {
                     std::span<TokenChoice> choices) override {
     chooser_.SelectTokens(RowsOf(logits), requests, choices);
   }
-  void ScoreTokens(const Tensor& logits, std::span<const std::int32_t> rows,
-                   std::span<const TokenId> tokens, std::span<float> logprobs) override {
-    chooser_.ScoreTokens(RowsOf(logits), rows, tokens, logprobs);
-  }
-  void FuseLogits(const Tensor& logits, std::span<const PanelRow> panels, Tensor& fused) override {
-    chooser_.FuseLogits(RowsOf(logits), panels, fused);
-  }
-  void FindWinners(const Tensor& logits, std::span<const PanelRow> panels,
-                   std::span<const TokenId> tokens, std::span<std::int32_t> winners) override {
-    chooser_.FindWinners(RowsOf(logits), panels, tokens, winners);
-  }
-  void MeasureDivergence(const Tensor& logits, std::span<const RowPair> pairs,
-                         std::span<double> bits) override {
-    chooser_.MeasureDivergence(RowsOf(logits), pairs, bits);
-  }
   void Download(const Tensor& x, std::int64_t row, std::span<float> out) override;
 
  private:

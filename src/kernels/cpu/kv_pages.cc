@@ -13,19 +13,6 @@ namespace {
 constexpr int kTokens = kPageTokens;
 static_assert(kPageTokens == kPanelWidth, "a page of keys is one panel");
 
-int ElementBytes(KvType type) {
-  switch (type) {
-    case KvType::kF32:
-      return 4;
-    case KvType::kF16:
-    case KvType::kBF16:
-      return 2;
-    case KvType::kQ8:
-      return 1;
-  }
-  return 4;
-}
-
 void PutElement(KvType type, std::byte* base, std::int64_t index, float value) {
   if (type == KvType::kF32) {
     std::memcpy(base + 4 * index, &value, 4);
@@ -51,23 +38,12 @@ std::int8_t Code(float value, float scale) {
 
 }  // namespace
 
-KvPages::Layout KvPages::LayoutOf(const KvShape& shape, KvType type) {
-  Layout layout;
-  const std::int64_t padded = (shape.head_dim + 15) / 16 * 16;
-  layout.key_elements = static_cast<std::int64_t>(shape.head_dim) * kTokens;
-  layout.value_elements = padded * kTokens;
-  layout.head_bytes = (layout.key_elements + layout.value_elements) * ElementBytes(type);
-  if (type == KvType::kQ8) layout.head_bytes += 2 * kTokens * 4;  // a scale per token, K and V
-  layout.head_bytes = (layout.head_bytes + 63) / 64 * 64;
-  return layout;
-}
-
 std::int64_t KvPages::PageBytes(const KvShape& shape, KvType type) {
-  return LayoutOf(shape, type).head_bytes * shape.kv_heads * shape.layers;
+  return FormOf(shape, type).page_bytes();
 }
 
 KvPages::KvPages(const KvShape& shape, int page_count, KvType type)
-    : shape_(shape), type_(type), layout_(LayoutOf(shape, type)), bytes_(nullptr, std::free) {
+    : shape_(shape), type_(type), form_(FormOf(shape, type)), bytes_(nullptr, std::free) {
   pages = page_count;
   padded_dim_ = (shape.head_dim + 15) / 16 * 16;
   const std::int64_t bytes = PageBytes(shape, type) * page_count;
@@ -84,19 +60,19 @@ std::byte* KvPages::Head(int layer, int head, std::int32_t page) {
 const std::byte* KvPages::Head(int layer, int head, std::int32_t page) const {
   const std::int64_t index =
       (static_cast<std::int64_t>(layer) * pages + page) * shape_.kv_heads + head;
-  return bytes_.get() + index * layout_.head_bytes;
+  return bytes_.get() + index * form_.head_bytes;
 }
 
 void KvPages::Copy(const PageCopy& copy) {
   for (int layer = 0; layer < shape_.layers; ++layer) {
     std::memcpy(Head(layer, 0, copy.to), Head(layer, 0, copy.from),
-                static_cast<size_t>(layout_.head_bytes * shape_.kv_heads));
+                static_cast<size_t>(form_.layer_bytes()));
   }
 }
 
-// The memory has the form's own layout.
+// The memory is in page form already.
 void KvPages::Read(std::int32_t page, const Place& place, std::span<std::byte> bytes) const {
-  const std::int64_t layer_bytes = layout_.head_bytes * shape_.kv_heads;
+  const std::int64_t layer_bytes = form_.layer_bytes();
   BANYAN_CHECK(static_cast<std::int64_t>(bytes.size()) ==
                layer_bytes * shape_.layers * place.count);
   for (int layer = 0; layer < shape_.layers; ++layer) {
@@ -106,7 +82,7 @@ void KvPages::Read(std::int32_t page, const Place& place, std::span<std::byte> b
 }
 
 void KvPages::Write(std::int32_t page, const Place& place, std::span<const std::byte> bytes) {
-  const std::int64_t layer_bytes = layout_.head_bytes * shape_.kv_heads;
+  const std::int64_t layer_bytes = form_.layer_bytes();
   BANYAN_CHECK(static_cast<std::int64_t>(bytes.size()) ==
                layer_bytes * shape_.layers * place.count);
   for (int layer = 0; layer < shape_.layers; ++layer) {
@@ -117,17 +93,17 @@ void KvPages::Write(std::int32_t page, const Place& place, std::span<const std::
 }
 
 const void* KvPages::Values(int layer, int head, std::int32_t page, int token) const {
-  const std::int64_t at = layout_.key_elements + token * 16;
-  return Head(layer, head, page) + at * ElementBytes(type_);
+  const std::int64_t at = form_.key_elements + token * 16;
+  return Head(layer, head, page) + at * form_.element_bytes;
 }
 
 void KvPages::Store(const VectorKernels& vector, int layer, int head, std::int32_t slot,
                     const float* key, const float* value) {
   const int token = slot % kTokens;
   std::byte* keys = Head(layer, head, slot / kTokens);
-  std::byte* values = keys + layout_.key_elements * ElementBytes(type_);
+  std::byte* values = keys + form_.value_offset();
   if (type_ == KvType::kQ8) {
-    std::byte* scales = values + layout_.value_elements;
+    std::byte* scales = values + form_.value_elements;
     const float key_scale = HeadScale(key, shape_.head_dim);
     const float value_scale = HeadScale(value, shape_.head_dim);
     std::memcpy(scales + 4 * token, &key_scale, 4);
@@ -161,7 +137,7 @@ void KvPages::Store(const VectorKernels& vector, int layer, int head, std::int32
 void KvPages::ReadKeys(const VectorKernels& vector, int layer, int head, std::int32_t page,
                        float* key_tile) const {
   const std::byte* keys = Head(layer, head, page);
-  const std::int64_t count = layout_.key_elements;
+  const std::int64_t count = form_.key_elements;
   switch (type_) {
     case KvType::kF32:
       std::memcpy(key_tile, keys, static_cast<size_t>(count) * 4);
@@ -174,7 +150,7 @@ void KvPages::ReadKeys(const VectorKernels& vector, int layer, int head, std::in
       break;
     case KvType::kQ8: {
       float scales[kTokens];
-      std::memcpy(scales, keys + count + layout_.value_elements, sizeof(scales));
+      std::memcpy(scales, keys + count + form_.value_elements, sizeof(scales));
       vector.codes_to_float_by_lane(reinterpret_cast<const std::int8_t*>(keys), scales, count,
                                     key_tile);
       break;
@@ -185,7 +161,7 @@ void KvPages::ReadKeys(const VectorKernels& vector, int layer, int head, std::in
 void KvPages::ReadValues(const VectorKernels& vector, int layer, int head, std::int32_t page,
                          float* value_blocks, std::int64_t block_stride) const {
   const std::byte* keys = Head(layer, head, page);
-  const std::byte* values = keys + layout_.key_elements * ElementBytes(type_);
+  const std::byte* values = keys + form_.value_offset();
   constexpr int kBlock = kTokens * 16;
   for (int block = 0; block < padded_dim_ / 16; ++block) {
     float* out = value_blocks + block * block_stride;
@@ -203,7 +179,7 @@ void KvPages::ReadValues(const VectorKernels& vector, int layer, int head, std::
         break;
       case KvType::kQ8: {
         float scales[kTokens];
-        std::memcpy(scales, values + layout_.value_elements + 4 * kTokens, sizeof(scales));
+        std::memcpy(scales, values + form_.value_elements + 4 * kTokens, sizeof(scales));
         const auto* codes = reinterpret_cast<const std::int8_t*>(values) + block * kBlock;
         for (int i = 0; i < kBlock; ++i) out[i] = static_cast<float>(codes[i]) * scales[i / 16];
         break;

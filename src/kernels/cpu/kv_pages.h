@@ -9,6 +9,7 @@
 
 #include "kernels/cpu/loops/vector_kernels.h"
 #include "kernels/kernels.h"
+#include "kernels/page_form.h"
 
 namespace banyan {
 
@@ -27,7 +28,7 @@ class KvPages : public KvMemory {
   void Read(std::int32_t page, const Place& place, std::span<std::byte> bytes) const;
   void Write(std::int32_t page, const Place& place, std::span<const std::byte> bytes);
 
-  // Whether keys and values are stored spread (spread.h), by whoever calls Store.
+  // Whether stored keys and values are Hadamard-rotated (hadamard.h); the caller of Store does it.
   bool hadamard() const { return type_ == KvType::kQ8; }
   // Stores one token's key and value of one head (head_dim floats each).
   void Store(const VectorKernels& vector, int layer, int head, std::int32_t slot, const float* key,
@@ -49,18 +50,12 @@ class KvPages : public KvMemory {
   int padded_dim() const { return padded_dim_; }  // head_dim rounded up to 16
 
  private:
-  struct Layout {
-    std::int64_t key_elements = 0;    // of one head in one page
-    std::int64_t value_elements = 0;  // padded to whole blocks
-    std::int64_t head_bytes = 0;      // both, with 8-bit scales
-  };
-  static Layout LayoutOf(const KvShape& shape, KvType type);
   std::byte* Head(int layer, int head, std::int32_t page);
   const std::byte* Head(int layer, int head, std::int32_t page) const;
 
   KvShape shape_;
   KvType type_;
-  Layout layout_;
+  PageForm form_;
   int padded_dim_ = 0;
   // [layers, pages, kv_heads, head_bytes], zero; the system gives real memory at the first touch.
   std::unique_ptr<std::byte, void (*)(void*)> bytes_;

@@ -3,9 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/error.h"
-#include "kernels/cpu/memory.h"
-#include "kernels/host_panels.h"
+#include "kernels/host_choices.h"
 
 namespace banyan {
 namespace {
@@ -80,46 +78,6 @@ void TokenChooser::Choose(const LogitRows& logits, std::span<const SamplingRow> 
                           std::span<TokenChoice> made) { SelectTokens(rows, asked, made); };
   workers.log_sum = [this](std::span<const float> row) { return LogSum(row); };
   ChooseOnHost(logits, requests, panels, workers, choices);
-}
-
-void TokenChooser::ScoreTokens(const LogitRows& logits, std::span<const std::int32_t> rows,
-                               std::span<const TokenId> tokens, std::span<float> logprobs) {
-  pool_.ForEach(static_cast<std::int64_t>(rows.size()), [&](std::int64_t i, int) {
-    const size_t at = static_cast<size_t>(i);
-    const std::span<const float> row = logits.Row(rows[at]);
-    const size_t token = static_cast<size_t>(tokens[at]);
-    BANYAN_CHECK(token < row.size());
-    logprobs[at] = LogSum(row).Logprob(row[token]);
-  });
-}
-
-RowSums TokenChooser::SumsOf(const LogitRows& logits) const {
-  return [this, logits](std::int32_t row) { return LogSum(logits.Row(row)); };
-}
-
-void TokenChooser::FuseLogits(const LogitRows& logits, std::span<const PanelRow> panels,
-                              Tensor& fused) {
-  BANYAN_CHECK(fused.columns == logits.columns);
-  pool_.ForEach(static_cast<std::int64_t>(panels.size()), [&](std::int64_t i, int) {
-    FusedPanel(logits, panels[static_cast<size_t>(i)], SumsOf(logits))
-        .Fuse(0, {Row(fused, i), static_cast<size_t>(fused.columns)});
-  });
-}
-
-void TokenChooser::FindWinners(const LogitRows& logits, std::span<const PanelRow> panels,
-                               std::span<const TokenId> tokens, std::span<std::int32_t> winners) {
-  pool_.ForEach(static_cast<std::int64_t>(panels.size()), [&](std::int64_t i, int) {
-    const size_t at = static_cast<size_t>(i);
-    winners[at] = FusedPanel(logits, panels[at], SumsOf(logits)).Winner(tokens[at]);
-  });
-}
-
-void TokenChooser::MeasureDivergence(const LogitRows& logits, std::span<const RowPair> pairs,
-                                     std::span<double> bits) {
-  pool_.ForEach(static_cast<std::int64_t>(pairs.size()), [&](std::int64_t i, int) {
-    const RowPair& pair = pairs[static_cast<size_t>(i)];
-    bits[static_cast<size_t>(i)] = Divergence(logits.Row(pair.first), logits.Row(pair.second));
-  });
 }
 
 }  // namespace banyan

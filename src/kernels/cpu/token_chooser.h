@@ -24,17 +24,9 @@ class TokenChooser {
               const StepPanels& panels, std::unique_ptr<PendingChoices>& choices);
   void SelectTokens(const LogitRows& logits, std::span<const SamplingRow> requests,
                     std::span<TokenChoice> choices);
-  void ScoreTokens(const LogitRows& logits, std::span<const std::int32_t> rows,
-                   std::span<const TokenId> tokens, std::span<float> logprobs);
-  void FuseLogits(const LogitRows& logits, std::span<const PanelRow> panels, Tensor& fused);
-  void FindWinners(const LogitRows& logits, std::span<const PanelRow> panels,
-                   std::span<const TokenId> tokens, std::span<std::int32_t> winners);
-  void MeasureDivergence(const LogitRows& logits, std::span<const RowPair> pairs,
-                         std::span<double> bits);
 
  private:
   LogSumExp LogSum(std::span<const float> logits) const;
-  RowSums SumsOf(const LogitRows& logits) const;
 
   const VectorKernels& vector_;
   ThreadPool& pool_;

@@ -1,5 +1,4 @@
-// The class: memory, loading and the step; the arithmetic is in reference_network.cc,
-// reference_attention.cc and sampling.cc.
+// Memory, loading and the step; the arithmetic is in reference_network.cc and sampling.cc.
 #include "kernels/reference/reference_kernels.h"
 
 #include <algorithm>
@@ -10,7 +9,6 @@
 
 #include "base/error.h"
 #include "kernels/host_choices.h"
-#include "kernels/host_panels.h"
 #include "kernels/reference/reference_memory.h"
 #include "kernels/reference/reference_network.h"
 #include "tensor/dequantize.h"
@@ -57,7 +55,7 @@ class ReferenceKernels final : public Kernels {
 
   Tensor NewTensor(std::int64_t rows, std::int64_t columns) override {
     BANYAN_CHECK(rows >= 0 && columns >= 0);
-    // NaN, so that a value that nobody wrote is noticed.
+    // NaN, so that reading an unwritten value is noticed.
     return {std::make_shared<std::vector<float>>(
                 NewFloats(static_cast<double>(rows) * static_cast<double>(columns), "activations")),
             rows, columns};
@@ -215,33 +213,6 @@ class ReferenceKernels final : public Kernels {
     BANYAN_CHECK(choices.size() >= requests.size());
     for (size_t r = 0; r < requests.size(); ++r) {
       choices[r] = SelectToken(reference::Row(logits, requests[r].row), requests[r]);
-    }
-  }
-  void ScoreTokens(const Tensor& logits, std::span<const std::int32_t> rows,
-                   std::span<const TokenId> tokens, std::span<float> logprobs) override {
-    BANYAN_CHECK(tokens.size() == rows.size() && logprobs.size() >= rows.size());
-    for (size_t i = 0; i < rows.size(); ++i) {
-      logprobs[i] = ScoreToken(reference::Row(logits, rows[i]), tokens[i]);
-    }
-  }
-  void FuseLogits(const Tensor& logits, std::span<const PanelRow> panels, Tensor& fused) override {
-    for (size_t i = 0; i < panels.size(); ++i) {
-      FusePanel(RowsOf(logits), panels[i], reference::Row(fused, static_cast<std::int64_t>(i)));
-    }
-  }
-  void FindWinners(const Tensor& logits, std::span<const PanelRow> panels,
-                   std::span<const TokenId> tokens, std::span<std::int32_t> winners) override {
-    BANYAN_CHECK(tokens.size() == panels.size() && winners.size() >= panels.size());
-    for (size_t i = 0; i < panels.size(); ++i) {
-      winners[i] = WinningExpert(RowsOf(logits), panels[i], tokens[i]);
-    }
-  }
-  void MeasureDivergence(const Tensor& logits, std::span<const RowPair> pairs,
-                         std::span<double> bits) override {
-    BANYAN_CHECK(bits.size() >= pairs.size());
-    for (size_t i = 0; i < pairs.size(); ++i) {
-      bits[i] = Divergence(reference::Row(logits, pairs[i].first),
-                           reference::Row(logits, pairs[i].second));
     }
   }
   void Download(const Tensor& x, std::int64_t row, std::span<float> out) override {

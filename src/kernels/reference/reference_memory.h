@@ -14,7 +14,7 @@ namespace banyan::reference {
 struct FloatMatrix final : Matrix {
   std::vector<float> values;  // [rows, columns]
   std::span<const float> Row(std::int64_t row) const;
-  // For products in 8 bits (int8.h), instead of values.
+  // For int8 products (int8.h), instead of values.
   std::vector<std::int8_t> codes;  // [rows, columns]
   std::vector<float> scales;       // [rows]
 };
@@ -56,8 +56,8 @@ std::span<float> Row(Tensor& tensor, std::int64_t row);
 std::span<const float> Row(const Tensor& tensor, std::int64_t row);
 
 // Rounds one head's values in place to what `type` can hold: to nearest, ties to even; kQ8 keeps
-// round(x / s) * s of the spread head (spread.h), s = max|x| / 127, and spreads that back.
-// Non-finite input to kQ8 makes the whole head NaN.
+// round(x / s) * s of the Hadamard-transformed head (hadamard.h), s = max|x| / 127, transformed
+// back. Non-finite input to kQ8 makes the whole head NaN.
 void RoundToKvType(KvType type, std::span<float> head);
 
 const Step& AsStep(const StepInputs& step);

@@ -1,5 +1,6 @@
-// The operations of the network as functions; see Kernels for their contracts. Split from the class
-// so that each file is one subject: rows here (network), attention in reference_attention.cc.
+// The operations of the network as plain functions; see Kernels for their contracts. A row's
+// attention is one softmax over the keys it sees, in the order of its merge list: how a plan cuts
+// that list cannot change the result.
 #pragma once
 
 #include "kernels/reference/reference_memory.h"
@@ -16,7 +17,7 @@ void LayerNorm(const Tensor& x, const FloatVector& weight, const FloatVector& bi
 void Clear(Tensor& x);
 void Add(const Tensor& delta, Tensor& x);
 void MatMul(const Tensor& x, const FloatMatrix& w, const FloatVector* bias, Tensor& out);
-// The same values as codes with a scale per row, for products in 8 bits.
+// The same values in int8 with a scale per row (int8.h).
 std::shared_ptr<const Matrix> QuantizeMatrix(const FloatMatrix& matrix);
 void AddLowRank(const Step& step, StepRows rows, const FactorTable& table, const Tensor& x,
                 Tensor& out);

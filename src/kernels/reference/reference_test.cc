@@ -115,10 +115,10 @@ TEST(Reference, KvTypesRoundAsTheyShould) {
   head = {1.0f + 0x1p-8f, 1.0f + 0x1p-7f};
   reference::RoundToKvType(KvType::kBF16, head);
   EXPECT_EQ(head, (std::vector<float>{1.0f, 1.0f + 0x1p-7f}));
-  head = {127.0f, -126.6f, 0.4f};  // no two neighbours to spread: codes of the values themselves
+  head = {127.0f, -126.6f, 0.4f};  // no two neighbours to transform: codes of the values themselves
   reference::RoundToKvType(KvType::kQ8, head);
   EXPECT_EQ(head, (std::vector<float>{127.0f, -127.0f, 0.0f}));
-  // Spread over four: 127, 0.25, 2.75, -126.75; as codes 127, 0, 3, -127; and back.
+  // Transformed by four: 127, 0.25, 2.75, -126.75; as codes 127, 0, 3, -127; and back.
   head = {1.625f, 128.125f, 125.625f, -1.375f};
   reference::RoundToKvType(KvType::kQ8, head);
   EXPECT_EQ(head, (std::vector<float>{1.5f, 128.5f, 125.5f, -1.5f}));

@@ -1,5 +1,5 @@
-// Items of a plan as the kernels of a device take them: work units of the sizes that these are made
-// for, in the order in which they are to be taken.
+// Items and merge lists of a plan as a device's kernels take them: work units of the sizes that the
+// kernels are made for, in the order of execution, and the steps of merging.
 //
 // A work unit is some "packed rows" of an item for one KV head: packed row i is query head
 // i % ratio of the item's row i / ratio, where ratio = heads per KV head, so that few rows with
@@ -73,5 +73,25 @@ std::vector<WorkUnit> WholeItems(const AttentionPlan& plan);
 // take wide units, where there are narrow ones as well (AttentionPlan::many_row_workers).
 HostUnits UnitsOf(std::span<const WorkUnit> items, std::span<const std::int32_t> positions,
                   const UnitSplit& split, int wide_blocks);
+
+// --- Merge lists as a device follows them --------------------------------------------------------
+// One running partial, saved only where the canonical order (attention_plan.h) needs a second one.
+// A single entry, the first group of a stretch and the first stretch of a row need none of their
+// own, so most lists are merged entry by entry from the left.
+
+inline constexpr int kMostAside = 2;  // saved partials: the row's and a stretch's, during a group
+
+struct MergeStep {
+  std::int32_t partial = 0;
+  // First, scale the running partial, which is all of the row's parallel context.
+  std::uint8_t scales_context = 0;
+  // Before the partial is merged, save the running one and start a new one.
+  std::uint8_t opens = 0;
+  // Afterwards, this many times, merge the running partial into the one saved last.
+  std::uint8_t closes = 0;
+};
+
+// One step for every entry of the plan's merge lists.
+std::vector<MergeStep> MergeStepsOf(const AttentionPlan& plan);
 
 }  // namespace banyan

@@ -14,8 +14,8 @@ inline IntVec BroadcastInt(std::int32_t value) { return _mm512_set1_epi32(value)
 inline IntVec LoadBytes(const std::uint8_t* p) { return _mm512_loadu_si512(p); }
 inline IntVec LowerHalves(IntVec v) { return _mm512_and_si512(v, _mm512_set1_epi8(15)); }
 inline IntVec UpperHalves(IntVec v) { return LowerHalves(_mm512_srli_epi16(v, 4)); }
-// sum += products of the outputs' four columns with four codes at x. GCC would load and spread x by
-// an instruction of its own; as an operand it costs none, which makes the loop twice as fast.
+// sum += products of the outputs' four columns with four codes at x. GCC would load and broadcast x
+// by an instruction of its own; as an operand it costs none, which makes the loop twice as fast.
 inline void AddDotOfFour(IntVec codes, const std::int8_t* x, IntVec& sum) {
   struct Four {
     std::int8_t codes[4];

@@ -1,4 +1,4 @@
-#include "kernels/host_panels.h"
+#include "kernels/host_choices.h"
 
 #include <algorithm>
 #include <map>
@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "base/error.h"
-#include "kernels/host_choices.h"
 
 namespace banyan {
 namespace {

@@ -4,7 +4,6 @@
 #pragma once
 
 #include <fmt/format.h>
-
 #include <algorithm>
 #include <functional>
 #include <memory>
@@ -12,13 +11,13 @@
 #include <vector>
 
 #include "cuda_times_layer.h"
-#include "kernels/cuda/products/coded_products.h"
+#include "kernels/cuda/products/int8_products.h"
 
 namespace banyan::cuda {
 
-class CodedTimes : TimedDevice {
+class Int8Times : TimedDevice {
  public:
-  explicit CodedTimes(std::int64_t most_rows) {
+  explicit Int8Times(std::int64_t most_rows) {
     Add("qkv", kQkv, kHidden, ProductForm::kFloat32);
     Add("o", kHidden, kHidden, ProductForm::kAdd);
     Add("gate_up", 2 * kFfn, kHidden, ProductForm::kSwiGlu);
@@ -40,17 +39,17 @@ class CodedTimes : TimedDevice {
   void Report(std::int64_t rows) {
     fmt::print("rows {}\n", rows);
     double all = 0.0;
-    for (const CodedWeights& weights : weights_) {
-      const RowCodes x = CodesOf(x_, rows, weights.copies[0]->columns);
-      CodeRows(device_->stream, bf16_.As<__nv_bfloat16>(),
-               {rows, weights.copies[0]->columns, weights.copies[0]->columns}, CodeReader::kWaits,
-               x);
+    for (const Int8Weights& weights : weights_) {
+      const Int8Rows x = CodesOf(x_, rows, weights.copies[0]->columns);
+      QuantizeRows(device_->stream, bf16_.As<__nv_bfloat16>(),
+                   {rows, weights.copies[0]->columns, weights.copies[0]->columns},
+                   CodeReader::kWaits, x);
       const double chosen = Chosen(weights, rows, x);
       all += chosen;
       const DeviceMatrix& w = *weights.copies[0];
       const double bytes = static_cast<double>(w.padded_rows * w.stride);
       const double limit =
-          std::max(bytes / kBytesPerSecond, 2.0 * bytes * static_cast<double>(rows) / kCodedRate);
+          std::max(bytes / kBytesPerSecond, 2.0 * bytes * static_cast<double>(rows) / kInt8Rate);
       fmt::print("  {:8} {:8.2f} us  limit {:8.2f} |{}\n", weights.name, chosen, limit * 1e6,
                  Ways(weights, rows, x));
       std::fflush(stdout);
@@ -60,17 +59,17 @@ class CodedTimes : TimedDevice {
   }
 
  private:
-  static constexpr double kCodedRate = 1600e12;
+  static constexpr double kInt8Rate = 1600e12;
   static constexpr int kCopies = 5;
 
-  struct CodedWeights {
+  struct Int8Weights {
     std::string name;
     ProductForm form;
     std::vector<std::shared_ptr<const DeviceMatrix>> copies;
   };
 
   void Add(const char* name, std::int64_t outputs, std::int64_t inner, ProductForm form) {
-    CodedWeights weights{name, form, {}};
+    Int8Weights weights{name, form, {}};
     DeviceMatrix w;
     w.rows = w.padded_rows = outputs;
     w.columns = w.stride = inner;
@@ -79,62 +78,62 @@ class CodedTimes : TimedDevice {
     for (int i = 0; i < kCopies; ++i) {
       FillRandom(device_->stream, outputs * inner, static_cast<std::uint32_t>(7 + i),
                  w.memory.As<__nv_bfloat16>());
-      weights.copies.push_back(CodeMatrix(device_, w));
+      weights.copies.push_back(QuantizeMatrix(device_, w));
     }
     weights_.push_back(std::move(weights));
   }
 
-  static RowCodes CodesOf(const DeviceMemory& memory, std::int64_t rows, std::int64_t columns) {
+  static Int8Rows CodesOf(const DeviceMemory& memory, std::int64_t rows, std::int64_t columns) {
     auto* codes = memory.As<std::int8_t>();
     return {codes, reinterpret_cast<float*>(codes + rows * CodeStride(columns))};
   }
 
-  void* OutOf(const CodedWeights& weights) const {
+  void* OutOf(const Int8Weights& weights) const {
     if (weights.form == ProductForm::kSwiGlu) return gated_.As<void>();
     return weights.form == ProductForm::kAdd ? residual_.As<void>() : out_.As<void>();
   }
-  const DeviceMatrix& Turn(const CodedWeights& weights, int i) const {
+  const DeviceMatrix& Turn(const Int8Weights& weights, int i) const {
     return *weights.copies[static_cast<size_t>(i) % weights.copies.size()];
   }
 
-  double Chosen(const CodedWeights& weights, std::int64_t rows, const RowCodes& x) {
-    const RowCodes codes = CodesOf(codes_, rows, kFfn);
+  double Chosen(const Int8Weights& weights, std::int64_t rows, const Int8Rows& x) {
+    const Int8Rows codes = CodesOf(codes_, rows, kFfn);
     return Microseconds([&](int i) {
-      MultiplyCoded(*device_, x, rows, Turn(weights, i),
-                    {weights.form, OutOf(weights), nullptr, bf16_.As<__nv_bfloat16>(),
-                     weights.form == ProductForm::kSwiGlu ? codes : RowCodes{}});
+      MultiplyInt8(*device_, x, rows, Turn(weights, i),
+                   {weights.form, OutOf(weights), nullptr, bf16_.As<__nv_bfloat16>(),
+                    weights.form == ProductForm::kSwiGlu ? codes : Int8Rows{}});
     });
   }
 
-  std::string Ways(const CodedWeights& weights, std::int64_t rows, const RowCodes& x) {
+  std::string Ways(const Int8Weights& weights, std::int64_t rows, const Int8Rows& x) {
     std::string line;
     const auto operands = [&](int i) {
-      CodedOperands made = CodedOperandsOf(x, rows, Turn(weights, i), weights.form);
+      Int8Operands made = Int8OperandsOf(x, rows, Turn(weights, i), weights.form);
       made.out = OutOf(weights);
       return made;
     };
-    if (CodedFewRowsCanServe(operands(0))) {
+    if (Int8FewRowsCanServe(operands(0))) {
       for (const RingSize ring : kRingSizes) {
         line += fmt::format(
             "  {} {:.1f}", kRingNames[static_cast<int>(ring)],
-            Microseconds([&](int i) { MultiplyCodedFewRows(device_->stream, operands(i), ring); }));
+            Microseconds([&](int i) { MultiplyInt8FewRows(device_->stream, operands(i), ring); }));
       }
     }
-    if (!CodedManyRowsCanServe(operands(0))) return line;
-    const CodedTile chosen = CodedTileFor(operands(0), device_->multiprocessors);
-    for (const CodedTile& tile : kCodedTiles) {
+    if (!Int8ManyRowsCanServe(operands(0))) return line;
+    const Int8Tile chosen = Int8TileFor(operands(0), device_->multiprocessors);
+    for (const Int8Tile& tile : kInt8Tiles) {
       if (rows > 64 && tile.slabs == 1) continue;
       if (!tile.Serves(weights.form)) continue;
       line += fmt::format("  {}{}x{}{} {:.1f}", tile == chosen ? "*" : "", tile.slabs * 64,
-                          tile.width, tile.in_turns ? " in turns" : "", Microseconds([&](int i) {
-                            MultiplyCodedManyRows(device_->stream, operands(i), tile);
+                          tile.width, tile.ping_pong ? " in turns" : "", Microseconds([&](int i) {
+                            MultiplyInt8ManyRows(device_->stream, operands(i), tile);
                           }));
     }
     return line;
   }
 
   std::string RowKernels(std::int64_t rows) {
-    const RowCodes codes = CodesOf(codes_, rows, kFfn);
+    const Int8Rows codes = CodesOf(codes_, rows, kFfn);
     const cudaStream_t s = device_->stream;
     auto* narrow = bf16_.As<__nv_bfloat16>();
     const double norm = Microseconds([&](int) {
@@ -142,13 +141,14 @@ class CodedTimes : TimedDevice {
                   {nullptr, narrow, codes});
     });
     const double hidden = Microseconds([&](int) {
-      CodeRows(s, narrow, {rows, kHidden, kHidden}, CodeReader::kWaits, codes);
+      QuantizeRows(s, narrow, {rows, kHidden, kHidden}, CodeReader::kWaits, codes);
     });
     const double ffn = Microseconds([&](int) {
-      CodeRows(s, narrow, {rows, kFfn, kFfn}, CodeReader::kWaits, codes);
+      QuantizeRows(s, narrow, {rows, kFfn, kFfn}, CodeReader::kWaits, codes);
     });
     const double swiglu = Microseconds([&](int) {
-      SwiGluAndCodeRows(s, narrow, 2 * kFfn, {rows, kFfn, kFfn}, gated_.As<__nv_bfloat16>(), codes);
+      SwiGluAndQuantizeRows(s, narrow, 2 * kFfn, {rows, kFfn, kFfn}, gated_.As<__nv_bfloat16>(),
+                            codes);
     });
     return fmt::format(
         "  norm and codes {:.1f}  codes of 4096 {:.1f}, of 12288 {:.1f}, SwiGLU and codes {:.1f}",
@@ -159,7 +159,7 @@ class CodedTimes : TimedDevice {
     return TimedDevice::Microseconds(20, body);
   }
 
-  std::vector<CodedWeights> weights_;
+  std::vector<Int8Weights> weights_;
   DeviceMemory bf16_, x_, codes_, out_, gated_, residual_, norm_;
 };
 

@@ -4,6 +4,7 @@
 #include "kernels/kernels.h"
 
 namespace banyan {
+
 namespace {
 
 TEST(MakeKernels, GivesTheNamedBackendWithItsOptions) {
@@ -53,4 +54,5 @@ TEST(MakeKernels, TooMuchMemoryIsALimitError) {
 }
 
 }  // namespace
+
 }  // namespace banyan
