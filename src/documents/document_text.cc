@@ -2,7 +2,7 @@
 
 #include "base/error.h"
 #include "base/work_budget.h"
-#include "text/utf8.h"
+#include "text/unicode.h"
 
 namespace banyan {
 namespace {

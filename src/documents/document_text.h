@@ -20,7 +20,7 @@ std::string ReadDocument(ByteSource& source, DocumentKind kind, size_t max_bytes
                          const std::atomic<bool>* cancelled);
 
 // What a browser would show as text: no scripts and styles, blocks on lines of their own, runs of
-// spaces as one. Any bytes give some text, in a time that grows as their number; kUnsupported when
+// spaces as one. Any bytes give some text, in time linear in their number; kUnsupported when
 // this build has no table of HTML's characters.
 std::string HtmlText(std::string_view html);
 

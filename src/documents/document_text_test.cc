@@ -13,7 +13,7 @@
 #include "banyan/error.h"
 #include "base/work_budget.h"
 #include "support/temp_directory.h"
-#include "text/utf8.h"
+#include "text/unicode.h"
 
 namespace banyan {
 namespace {

@@ -1,10 +1,17 @@
+// The tokenizer of HTML. libxml2's own parser is not used for pages: its time grows with the square
+// of a tag's attributes, and nothing can stop it. Its table of named characters is.
 #include "documents/html_scanner.h"
 
+#include <iconv.h>
+
 #include <algorithm>
+#include <array>
+#include <cctype>
+#include <cerrno>
 #include <cstdint>
 #include <unordered_map>
 
-#include "text/utf8.h"
+#include "text/unicode.h"
 #ifdef BANYAN_WITH_LIBXML2
 #include <libxml/HTMLparser.h>
 #endif
@@ -16,7 +23,7 @@ constexpr size_t kLongestName = 16;  // no element or reference that matters has
 
 bool IsLetter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
 bool IsDigit(char c) { return c >= '0' && c <= '9'; }
-bool IsHtmlSpace(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r' || c == '\f'; }
+bool IsHtmlSpace(char c) { return kHtmlSpaces.find(c) != std::string_view::npos; }
 char Lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; }
 
 // "amp" → '&'; 0: there is no such name.
@@ -65,7 +72,69 @@ size_t ReadNumber(std::string_view text, std::uint32_t& value) {
   return at;
 }
 
+// The charset that a meta tag near the beginning of the page declares; empty when none does.
+std::string DeclaredCharset(std::string_view html) {
+  constexpr size_t kLookAt = 4096;
+  HtmlScanner scanner(html.substr(0, kLookAt));
+  HtmlToken token;
+  while (scanner.Next(token)) {
+    if (token.kind != HtmlToken::Kind::kBegin || token.name != "meta") continue;
+    const std::string attributes = LowerCase(token.attributes);
+    const size_t place = attributes.find("charset");
+    if (place == std::string::npos) continue;
+    const size_t begin = attributes.find_first_not_of(" =\"'", place + 7);
+    if (begin == std::string::npos) continue;
+    const size_t end = attributes.find_first_of(" \"';/>", begin);
+    return attributes.substr(begin, std::min(end, attributes.size()) - begin);
+  }
+  return {};
+}
+
+// Encodings that pages are written in; any other name is taken for Latin.
+std::string KnownCharset(const std::string& name) {
+  for (const char* known :
+       {"iso-8859-", "windows-12", "windows-874", "koi8-", "shift_jis", "euc-jp", "euc-kr",
+        "gb2312", "gbk", "gb18030", "big5", "macintosh", "cp125"}) {
+    const bool plain = std::ranges::all_of(
+        name, [](unsigned char c) { return std::isalnum(c) || c == '-' || c == '_'; });
+    if (plain && name.size() < 20 && name.starts_with(known)) return name;
+  }
+  return "windows-1252";
+}
+
+// Invalid bytes become U+FFFD.
+std::string ToUtf8(std::string_view bytes, const std::string& charset) {
+  const iconv_t converter = ::iconv_open("UTF-8", charset.c_str());
+  std::string text;
+  if (converter == reinterpret_cast<iconv_t>(-1)) {
+    AppendLossyUtf8(bytes, text);
+    return text;
+  }
+  std::array<char, 1 << 16> chunk{};
+  char* in = const_cast<char*>(bytes.data());
+  size_t left = bytes.size();
+  while (left > 0) {
+    char* out = chunk.data();
+    size_t room = chunk.size();
+    const size_t result = ::iconv(converter, &in, &left, &out, &room);
+    text.append(chunk.data(), chunk.size() - room);
+    if (result == static_cast<size_t>(-1) && errno != E2BIG && left > 0) {
+      text += "\xEF\xBF\xBD";
+      ++in;
+      --left;
+    }
+  }
+  ::iconv_close(converter);
+  return text;
+}
+
 }  // namespace
+
+std::string LowerCase(std::string_view text) {
+  std::string lower(text);
+  std::ranges::transform(lower, lower.begin(), Lower);
+  return lower;
+}
 
 void AppendResolved(std::string_view text, std::string& out) {
   while (true) {
@@ -174,6 +243,31 @@ void HtmlScanner::SkipRawText(std::string_view name) {
     if (std::ranges::equal(there, name, [](char a, char b) { return Lower(a) == b; })) return;
     at_ = std::min(at_ + 2, html_.size());
   }
+}
+
+bool NextAttribute(std::string_view& rest, std::string& name, std::string& value) {
+  const size_t begin = rest.find_first_not_of(" \t\r\n\f/");
+  if (begin == std::string_view::npos) return false;
+  rest.remove_prefix(begin);
+  size_t end = std::min(rest.find_first_of(" \t\r\n\f/=", 1), rest.size());
+  name = LowerCase(rest.substr(0, end));
+  value.clear();
+  rest.remove_prefix(end);
+  const size_t equals = rest.find_first_not_of(kHtmlSpaces);
+  if (equals == std::string_view::npos || rest[equals] != '=') return true;
+  rest.remove_prefix(equals + 1);
+  rest.remove_prefix(std::min(rest.find_first_not_of(kHtmlSpaces), rest.size()));
+  if (rest.empty()) return true;
+  const bool quoted = rest.front() == '"' || rest.front() == '\'';
+  end = quoted ? rest.find(rest.front(), 1) : rest.find_first_of(kHtmlSpaces);
+  end = std::min(end, rest.size());
+  AppendResolved(rest.substr(quoted ? 1 : 0, end - (quoted ? 1 : 0)), value);
+  rest.remove_prefix(std::min(end + (quoted ? 1 : 0), rest.size()));
+  return true;
+}
+
+std::string HtmlToUtf8(std::string_view html) {
+  return ToUtf8(html, KnownCharset(DeclaredCharset(html)));
 }
 
 }  // namespace banyan

@@ -1,5 +1,5 @@
-// HTML as a row of texts and tags, in one pass over the bytes and without a tree: no page takes
-// more time or memory than its length. What is no markup is text.
+// HTML as a sequence of texts and tags, in one pass over the bytes and without a tree: no page
+// takes more time or memory than its length. What is not markup is text.
 #pragma once
 
 #include <cstddef>
@@ -7,6 +7,8 @@
 #include <string_view>
 
 namespace banyan {
+
+inline constexpr std::string_view kHtmlSpaces = " \t\r\n\f";
 
 struct HtmlToken {
   enum class Kind { kText, kBegin, kEnd };
@@ -21,7 +23,7 @@ class HtmlScanner {
  public:
   explicit HtmlScanner(std::string_view html) : html_(html) {}
 
-  // False at the end. Comments, declarations and what stands in script and style are left out.
+  // False at the end. Comments, declarations and the contents of script and style are left out.
   bool Next(HtmlToken& token);
 
  private:
@@ -35,7 +37,17 @@ class HtmlScanner {
   size_t at_ = 0;
 };
 
-// The text with its character references ("&amp;", "&#228;") resolved.
+// Appends the text with its character references ("&amp;", "&#228;") resolved.
 void AppendResolved(std::string_view text, std::string& out);
+
+// Takes the next attribute off the front of `rest`: its name in lower case and its value, resolved.
+// False when there is none.
+bool NextAttribute(std::string_view& rest, std::string& name, std::string& value);
+
+// ASCII letters in lower case.
+std::string LowerCase(std::string_view text);
+
+// The page, which is not UTF-8, converted from the charset that it declares, else from Latin.
+std::string HtmlToUtf8(std::string_view html);
 
 }  // namespace banyan

@@ -1,20 +1,18 @@
 // HTML → text: what a browser would show, in one pass.
-#include <iconv.h>
-
 #include <algorithm>
 #include <array>
 #include <cctype>
-#include <cerrno>
 #include <string>
 #include <string_view>
+#include <unordered_set>
 #include <vector>
 
+#include "base/characters.h"
 #include "base/error.h"
 #include "base/work_budget.h"
 #include "documents/document_text.h"
-#include "documents/html_hidden.h"
 #include "documents/html_scanner.h"
-#include "text/utf8.h"
+#include "text/unicode.h"
 
 namespace banyan {
 
@@ -22,9 +20,147 @@ namespace banyan {
 namespace {
 
 template <size_t count>
-bool IsOneOf(std::string_view name, const std::array<std::string_view, count>& names) {
-  for (const std::string_view other : names) {
-    if (name == other) return true;
+bool IsAmong(std::string_view name, const std::array<std::string_view, count>& names) {
+  return std::ranges::find(names, name) != names.end();
+}
+
+constexpr std::array<std::string_view, 9> kUnseen = {
+    "script", "style", "title", "template", "svg", "noscript", "canvas", "iframe", "object"};
+constexpr std::array<std::string_view, 22> kParagraphs = {
+    "p",   "h1",     "h2",     "h3",      "h4",      "h5",         "h6",  "ul",
+    "ol",  "dl",     "table",  "section", "article", "blockquote", "pre", "hr",
+    "div", "figure", "header", "footer",  "main",    "nav"};
+constexpr std::array<std::string_view, 8> kLines = {"br", "li",     "tr",      "dt",
+                                                    "dd", "option", "caption", "figcaption"};
+
+constexpr std::array<std::string_view, 12> kVoid = {  // no content and no end
+    "area", "base", "br", "col", "hr", "img", "input", "link", "meta", "source", "track", "wbr"};
+constexpr std::array<std::string_view, 5> kContainers = {"ul", "ol", "dl", "table", "select"};
+constexpr std::array<std::string_view, 3> kCells = {"td", "th", "tr"};
+constexpr std::array<std::string_view, 2> kTerms = {"dt", "dd"};
+
+bool IsBlock(std::string_view name) {
+  return IsAmong(name, kParagraphs) || name == "li" || name == "td";
+}
+
+// Whether the open element ends without being closed where `next` stands among its own children: a
+// list item before the next one, a paragraph before any block.
+bool EndsBefore(std::string_view element, const HtmlToken& next) {
+  if (next.kind == HtmlToken::Kind::kEnd) {  // of what the element stands in
+    const bool inside = element == "p" || element == "li" || IsAmong(element, kCells) ||
+                        IsAmong(element, kTerms) || element == "option";
+    const bool ends_row = next.name == "tr" && (element == "td" || element == "th");
+    const bool ends_block = element == "p" && next.name != "p" && IsBlock(next.name);
+    return inside && (IsAmong(next.name, kContainers) || ends_row || ends_block);
+  }
+  if (next.kind != HtmlToken::Kind::kBegin) return false;
+  if (element == "p") return IsBlock(next.name);
+  if (element == "td" || element == "th") return IsAmong(next.name, kCells);
+  if (element == "tr") return next.name == "tr";
+  if (IsAmong(element, kTerms)) return IsAmong(next.name, kTerms);
+  return (element == "li" || element == "option") && next.name == element;
+}
+
+// "color:red;display:none": the last of a property's values counts, as far as we look.
+bool StyleHides(std::string_view declarations) {
+  bool hides = false;
+  while (!declarations.empty()) {
+    const size_t end = std::min(declarations.find(';'), declarations.size());
+    const std::string_view one = declarations.substr(0, end);
+    declarations.remove_prefix(std::min(end + 1, declarations.size()));
+    const size_t colon = one.find(':');
+    if (colon == std::string_view::npos) continue;
+    const std::string name = LowerCase(Trimmed(one.substr(0, colon)));
+    const std::string value = LowerCase(Trimmed(one.substr(colon + 1)));
+    if (name == "display") hides = value.starts_with("none");
+    if (name == "visibility" && (value.starts_with("hidden") || value.starts_with("collapse"))) {
+      hides = true;
+    }
+  }
+  return hides;
+}
+
+// Where a word of ASCII stands, in any case; npos: nowhere.
+size_t FindWord(std::string_view text, std::string_view word, size_t from) {
+  const auto same = [](char a, char b) { return std::tolower(static_cast<unsigned char>(a)) == b; };
+  const auto found = std::search(text.begin() + static_cast<std::ptrdiff_t>(from), text.end(),
+                                 word.begin(), word.end(), same);
+  return found == text.end() ? std::string_view::npos : static_cast<size_t>(found - text.begin());
+}
+
+// Which elements a browser does not show: `hidden`, and display:none or visibility:hidden in a
+// style attribute or in a rule of the page's own style sheets. Selectors count without combinators
+// (p, .note, p.note, #menu); rules inside @media and the like do not.
+class HiddenElements {
+ public:
+  // Reads the page's style sheets, in one pass.
+  explicit HiddenElements(std::string_view html);
+  // REQUIRES: a tag that begins.
+  bool Hides(const HtmlToken& tag) const;
+
+ private:
+  static constexpr size_t kMostSelectors = 10'000;  // more of them are ignored
+  void ReadSheet(std::string_view sheet);
+  bool Matches(const std::string& selector) const { return selectors_.contains(selector); }
+
+  std::unordered_set<std::string> selectors_;
+};
+
+HiddenElements::HiddenElements(std::string_view html) {
+  for (size_t at = FindWord(html, "<style", 0); at != std::string_view::npos;) {
+    const size_t begin = html.find('>', at);
+    if (begin == std::string_view::npos) return;
+    const size_t end = std::min(FindWord(html, "</style", begin), html.size());
+    ReadSheet(html.substr(begin + 1, end - begin - 1));
+    at = FindWord(html, "<style", end);
+  }
+}
+
+// Rules one after another; what stands in a block inside a block is skipped with it.
+void HiddenElements::ReadSheet(std::string_view sheet) {
+  while (selectors_.size() < kMostSelectors) {
+    const size_t open = sheet.find('{');
+    if (open == std::string_view::npos) return;
+    std::string_view prelude = Trimmed(sheet.substr(0, open));
+    if (const size_t comment = prelude.rfind("*/"); comment != std::string_view::npos) {
+      prelude = Trimmed(prelude.substr(comment + 2));
+    }
+    size_t end = open + 1;
+    for (int depth = 1; end < sheet.size() && depth > 0; ++end) {
+      depth += sheet[end] == '{' ? 1 : sheet[end] == '}' ? -1 : 0;
+    }
+    const std::string_view body = sheet.substr(open + 1, end - open - 1);
+    if (!prelude.starts_with('@') && StyleHides(body.substr(0, body.find('}')))) {
+      while (!prelude.empty()) {
+        const size_t comma = std::min(prelude.find(','), prelude.size());
+        const std::string_view one = Trimmed(prelude.substr(0, comma));
+        prelude.remove_prefix(std::min(comma + 1, prelude.size()));
+        if (one.find_first_of(" \t\r\n>+~:[*") == std::string_view::npos && !one.empty()) {
+          selectors_.emplace(one);
+        }
+      }
+    }
+    sheet.remove_prefix(end);
+  }
+}
+
+bool HiddenElements::Hides(const HtmlToken& tag) const {
+  std::string_view rest = tag.attributes;
+  std::string name, value;
+  if (!selectors_.empty() && Matches(tag.name)) return true;
+  while (NextAttribute(rest, name, value)) {
+    if (name == "hidden" && value != "until-found") return true;
+    if (name == "style" && StyleHides(value)) return true;
+    if (selectors_.empty()) continue;
+    if (name == "id" && (Matches("#" + value) || Matches(tag.name + "#" + value))) return true;
+    if (name != "class") continue;
+    std::string_view classes = value;
+    while (!classes.empty()) {
+      const size_t end = std::min(classes.find_first_of(kHtmlSpaces), classes.size());
+      const std::string one(classes.substr(0, end));
+      classes.remove_prefix(std::min(end + 1, classes.size()));
+      if (!one.empty() && (Matches("." + one) || Matches(tag.name + "." + one))) return true;
+    }
   }
   return false;
 }
@@ -66,17 +202,8 @@ class TextBlocks {
   bool space_waits_ = false;
 };
 
-constexpr std::array<std::string_view, 9> kUnseen = {
-    "script", "style", "title", "template", "svg", "noscript", "canvas", "iframe", "object"};
-constexpr std::array<std::string_view, 22> kParagraphs = {
-    "p",   "h1",     "h2",     "h3",      "h4",      "h5",         "h6",  "ul",
-    "ol",  "dl",     "table",  "section", "article", "blockquote", "pre", "hr",
-    "div", "figure", "header", "footer",  "main",    "nav"};
-constexpr std::array<std::string_view, 8> kLines = {"br", "li",     "tr",      "dt",
-                                                    "dd", "option", "caption", "figcaption"};
-
-// Tags and texts in their order → blocks. Elements that nobody closes end where the next one like
-// them begins, or with the page.
+// Tags and texts in their order → blocks. Elements that are never closed end where the next one
+// like them begins, or with the page.
 class PageText {
  public:
   explicit PageText(std::string_view html) : hidden_(html) {}
@@ -95,7 +222,7 @@ class PageText {
   std::string Finish() { return blocks_.Take(); }
 
  private:
-  // False: the element that is not shown has ended before the token, though nobody closed it.
+  // False: the element that is not shown has ended before the token, though it was never closed.
   bool IsUnseen(const HtmlToken& token) {
     if (token.kind == HtmlToken::Kind::kText) return true;
     if (containers_ == 0 && EndsBefore(unseen_, token)) {
@@ -105,7 +232,7 @@ class PageText {
     const int step = token.kind == HtmlToken::Kind::kEnd ? -1 : token.closed ? 0 : 1;
     if (token.name == unseen_) {
       unseen_depth_ += step;
-    } else if (IsContainer(token.name)) {
+    } else if (IsAmong(token.name, kContainers)) {
       containers_ = std::max(0, containers_ + step);
     }
     return true;
@@ -113,9 +240,9 @@ class PageText {
 
   void Begin(const HtmlToken& token) {
     const std::string& name = token.name;
-    if (IsOneOf(name, kUnseen) || hidden_.Hides(token)) {
+    if (IsAmong(name, kUnseen) || hidden_.Hides(token)) {
       unseen_ = name;
-      unseen_depth_ = token.closed || IsVoidElement(name) ? 0 : 1;
+      unseen_depth_ = token.closed || IsAmong(name, kVoid) ? 0 : 1;
       containers_ = 0;
       return;
     }
@@ -125,9 +252,9 @@ class PageText {
       if (!token.closed) cell_open_.back() = true;
     }
     if (name == "tr") EndCell();
-    if (IsOneOf(name, kParagraphs)) {
+    if (IsAmong(name, kParagraphs)) {
       blocks_.EndParagraph();
-    } else if (IsOneOf(name, kLines)) {
+    } else if (IsAmong(name, kLines)) {
       blocks_.EndLine();
     }
     if (name == "li") blocks_.Append("- ", true);
@@ -136,7 +263,7 @@ class PageText {
     if (const size_t place = PlaceOf(name); place < open_.size()) ++open_[place];
   }
 
-  // What nobody began is not ended.
+  // An end without a beginning is ignored.
   void End(const std::string& name) {
     if (name == "td" || name == "th") return EndCell();
     const size_t place = PlaceOf(name);
@@ -175,71 +302,13 @@ class PageText {
   std::vector<bool> cell_open_ = {false};  // outside all tables, then of each that is open
 };
 
-// What the page says its letters are, in the first tags that can say it.
-std::string DeclaredCharset(std::string_view html) {
-  constexpr size_t kLookAt = 4096;
-  HtmlScanner scanner(html.substr(0, kLookAt));
-  HtmlToken token;
-  while (scanner.Next(token)) {
-    if (token.kind != HtmlToken::Kind::kBegin || token.name != "meta") continue;
-    std::string attributes(token.attributes);
-    std::ranges::transform(attributes, attributes.begin(),
-                           [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-    const size_t place = attributes.find("charset");
-    if (place == std::string::npos) continue;
-    const size_t begin = attributes.find_first_not_of(" =\"'", place + 7);
-    if (begin == std::string::npos) continue;
-    const size_t end = attributes.find_first_of(" \"';/>", begin);
-    return attributes.substr(begin, std::min(end, attributes.size()) - begin);
-  }
-  return {};
-}
-
-// Only letters that pages are written in; others are taken for Latin.
-std::string KnownCharset(const std::string& name) {
-  for (const char* known :
-       {"iso-8859-", "windows-12", "windows-874", "koi8-", "shift_jis", "euc-jp", "euc-kr",
-        "gb2312", "gbk", "gb18030", "big5", "macintosh", "cp125"}) {
-    const bool plain = std::ranges::all_of(
-        name, [](unsigned char c) { return std::isalnum(c) || c == '-' || c == '_'; });
-    if (plain && name.size() < 20 && name.starts_with(known)) return name;
-  }
-  return "windows-1252";
-}
-
-// Bytes that stand for nothing become U+FFFD.
-std::string ToUtf8(std::string_view bytes, const std::string& charset) {
-  const iconv_t converter = ::iconv_open("UTF-8", charset.c_str());
-  std::string text;
-  if (converter == reinterpret_cast<iconv_t>(-1)) {
-    AppendLossyUtf8(bytes, text);
-    return text;
-  }
-  std::array<char, 1 << 16> chunk{};
-  char* in = const_cast<char*>(bytes.data());
-  size_t left = bytes.size();
-  while (left > 0) {
-    char* out = chunk.data();
-    size_t room = chunk.size();
-    const size_t result = ::iconv(converter, &in, &left, &out, &room);
-    text.append(chunk.data(), chunk.size() - room);
-    if (result == static_cast<size_t>(-1) && errno != E2BIG && left > 0) {
-      text += "\xEF\xBF\xBD";
-      ++in;
-      --left;
-    }
-  }
-  ::iconv_close(converter);
-  return text;
-}
-
 }  // namespace
 
 std::string HtmlText(std::string_view html) {
-  // A page that is valid UTF-8 is UTF-8, whatever it says of itself.
+  // A page that is valid UTF-8 is UTF-8, whatever it declares.
   std::string converted;
   if (!IsValidUtf8(html)) {
-    converted = ToUtf8(html, KnownCharset(DeclaredCharset(html)));
+    converted = HtmlToUtf8(html);
     html = converted;
   }
   constexpr int kTokensBetweenLooks = 1024;
