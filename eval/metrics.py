@@ -1,6 +1,6 @@
 """Scores of answers, for training, which has no program to ask yet, and for what `banyan eval` does not count (ROUGE-L).
 
-Exact match and F1 are those of SQuAD's script. `banyan eval` has them in C++ (src/tasks/score/answer_match.h); both pass tests/score_cases.json, so
+Exact match and F1 are those of SQuAD's script. `banyan eval` has them in C++ (src/tasks/score/score_rows.h); both pass tests/score_cases.json, so
 that neither can change alone. ROUGE-L is that of the package rouge-score without its stemmer. Values are scored by the program (`Engine.score_values`).
 """
 from __future__ import annotations

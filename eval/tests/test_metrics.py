@@ -1,6 +1,6 @@
 """Scores on cases by hand, as the published scripts count them (SQuAD 1.1/2.0 for exact match and F1, rouge-score without stemmer for ROUGE-L).
 
-`score_cases.json` is also the test of the scores in C++ (src/tasks/score/answer_match_test.cc).
+`score_cases.json` is also the test of the scores in C++ (src/tasks/score/score_rows_test.cc).
 """
 from __future__ import annotations
 

@@ -9,7 +9,7 @@
 #include <set>
 
 #include "base/error.h"
-#include "base/json_row.h"
+#include "base/json.h"
 #include "load/model_parts.h"
 #include "store/store_parts.h"
 #include "tasks/ask/ask_task.h"

@@ -6,14 +6,13 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/json_row.h"
+#include "base/json.h"
 #include "tasks/extract/extract_panel.h"
 #include "tasks/extract/extract_work.h"
-#include "tasks/input/record_id.h"
-#include "tasks/input/row_adapter.h"
+#include "tasks/input/input.h"
 #include "tasks/options/task_options.h"
 #include "tasks/prompt/text_parameter.h"
-#include "text/utf8.h"
+#include "text/unicode.h"
 
 namespace banyan {
 namespace {

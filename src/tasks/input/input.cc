@@ -1,22 +1,22 @@
-#include "tasks/input/input.h"
-
-#include <fmt/ranges.h>
 #include <fnmatch.h>
 #include <unistd.h>
 
+#include <fmt/ranges.h>
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
 #include <new>
 
-#include "base/encoding_source.h"
+#include "base/byte_source.h"
 #include "base/error.h"
-#include "base/head_source.h"
-#include "base/json_row.h"
+#include "base/json.h"
+#include "load/model_parts.h"
+#include "tasks/input/input.h"
 #include "tasks/input/input_rows.h"
 
 namespace banyan {
+
 namespace {
 
 // How a file without a telling name begins: its first line that is not blank.
@@ -286,6 +286,32 @@ bool InputReader::Next(InputRow& row) {
     return true;
   }
   return false;
+}
+
+Json IdOf(const Json& row) {
+  const auto it = row.find("id");
+  if (it == row.end() || it->is_null()) {
+    Throw(ErrorKind::kInput, "expected the field 'id', found none");
+  }
+  if (!it->is_string() && !IsNumber(*it)) {
+    Throw(ErrorKind::kInput, "'id': expected a text or a number, found {}", TypeName(*it));
+  }
+  if (it->is_string() && it->get_ref<const std::string&>().empty()) {
+    Throw(ErrorKind::kInput, "'id' is empty");
+  }
+  return *it;
+}
+
+std::string AdapterOfRow(const InputRow& row, const Model& model) {
+  if (model.parts().variants.size() < 2) return "";
+  const auto field = row.value.find("adapter");
+  if (field == row.value.end() || field->is_null()) return "";
+  if (!field->is_string()) {
+    Throw(ErrorKind::kInput, "'adapter': expected an adapter's name, found {}", TypeName(*field));
+  }
+  std::string name = field->get<std::string>();
+  model.parts().VariantOf(name);  // throws for a name that there is not
+  return name;
 }
 
 }  // namespace banyan

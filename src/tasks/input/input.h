@@ -14,8 +14,9 @@
 
 #include "banyan/error.h"
 #include "banyan/job.h"
+#include "banyan/model.h"
 #include "base/json.h"
-#include "tasks/input/input_kind.h"
+#include "tasks/input/input_files.h"
 
 namespace banyan {
 
@@ -99,5 +100,12 @@ class InputReader {
   std::int64_t finished_bytes_ = 0;  // of the files before it
   std::int64_t next_index_ = 0;
 };
+
+// A row's id: a string or a number. Throws kInput when it has none.
+Json IdOf(const Json& row);
+
+// The adapter that a row names in the field `adapter`; empty: none, or the model has no adapters to
+// choose from, so that the field is one of the user's own. Throws kInput for an unknown name.
+std::string AdapterOfRow(const InputRow& row, const Model& model);
 
 }  // namespace banyan

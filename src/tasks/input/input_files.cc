@@ -1,18 +1,23 @@
-#include "tasks/input/input_files.h"
-
+// Names, folders and patterns expanded; the kind of a file by its name or its first bytes.
 #include <glob.h>
 
 #include <algorithm>
+#include <array>
+#include <cctype>
 #include <filesystem>
 #include <fstream>
 #include <map>
 #include <string_view>
+#include <utility>
 
+#include "base/byte_source.h"
+#include "base/csv.h"
 #include "base/error.h"
-#include "base/file_identity.h"
-#include "tasks/input/input_kind.h"
+#include "base/files.h"
+#include "tasks/input/input_files.h"
 
 namespace banyan {
+
 namespace {
 
 namespace fs = std::filesystem;
@@ -119,6 +124,193 @@ std::vector<std::string> ExpandInputs(const std::vector<std::string>& inputs,
     files.insert(files.end(), matches.begin(), matches.end());
   }
   return files;
+}
+
+namespace {
+
+struct Ending {
+  std::string_view text;
+  InputKind kind;
+};
+
+constexpr std::array kEndings = {
+    Ending{".jsonl", InputKind::kJsonLines}, Ending{".ndjson", InputKind::kJsonLines},
+    Ending{".json", InputKind::kJson},       Ending{".csv", InputKind::kCsv},
+    Ending{".tsv", InputKind::kTsv},         Ending{".tab", InputKind::kTsv},
+    Ending{".txt", InputKind::kText},        Ending{".text", InputKind::kText},
+    Ending{".md", InputKind::kText},         Ending{".markdown", InputKind::kText},
+    Ending{".rst", InputKind::kText},        Ending{".tex", InputKind::kText},
+    Ending{".log", InputKind::kText},        Ending{".eml", InputKind::kText},
+    Ending{".html", InputKind::kHtml},       Ending{".htm", InputKind::kHtml},
+    Ending{".xhtml", InputKind::kHtml},      Ending{".pdf", InputKind::kPdf},
+};
+
+// A format that people have and we do not read, and the one command that converts it: {in} is the
+// file, {out} its name with the ending `becomes`.
+struct Foreign {
+  std::string_view ending, what, command, becomes;
+};
+
+constexpr std::string_view kPandas =
+    "python3 -c \"import pandas, sys; pandas.read_feather(sys.argv[1]).to_json(sys.argv[2], "
+    "orient='records', lines=True)\" {in} {out}";
+// Of what the Python package reads: the same command with another beginning.
+constexpr std::string_view kPythonPackage = "";
+constexpr std::string_view kOfficeTable = "libreoffice --headless --convert-to csv {in}";
+constexpr std::string_view kOfficeText = "libreoffice --headless --convert-to txt {in}";
+constexpr std::string_view kPandoc = "pandoc -t plain {in} -o {out}";
+
+constexpr std::array kForeign = {
+    Foreign{".parquet", "Parquet", kPythonPackage, ""},
+    Foreign{".feather", "Feather", kPandas, ".jsonl"},
+    Foreign{".arrow", "Arrow", kPandas, ".jsonl"},
+    Foreign{".bz2", "packed by bzip2", "bunzip2 -k {in}", ""},
+    Foreign{".xz", "packed by xz", "unxz -k {in}", ""},
+    Foreign{".lz4", "packed by lz4", "unlz4 {in}", ""},
+    Foreign{".zip", "a ZIP archive", "unzip {in} -d {out}", ""},
+    Foreign{".7z", "a 7-Zip archive", "7z x {in} -o{out}", ""},
+    Foreign{".tar", "a tar archive", "mkdir {out} && tar xf {in} -C {out}", ""},
+    Foreign{".tgz", "a tar archive", "mkdir {out} && tar xf {in} -C {out}", ""},
+    Foreign{".xlsx", "a spreadsheet", kOfficeTable, ".csv"},
+    Foreign{".xls", "a spreadsheet", kOfficeTable, ".csv"},
+    Foreign{".ods", "a spreadsheet", kOfficeTable, ".csv"},
+    Foreign{".docx", "a Word document", kPandoc, ".txt"},
+    Foreign{".doc", "a Word document", kOfficeText, ".txt"},
+    Foreign{".odt", "an OpenDocument text", kPandoc, ".txt"},
+    Foreign{".rtf", "a rich text", kPandoc, ".txt"},
+    Foreign{".epub", "an e-book", kPandoc, ".txt"},
+    Foreign{".pptx", "a presentation", kOfficeText, ".txt"},
+};
+
+void Replace(std::string& text, std::string_view mark, std::string_view with) {
+  for (size_t at = text.find(mark); at != std::string::npos;
+       at = text.find(mark, at + with.size())) {
+    text.replace(at, mark.size(), with);
+  }
+}
+
+std::string InLowerCase(std::string_view text) {
+  std::string lower(text);
+  for (char& c : lower) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return lower;
+}
+
+std::string LowerName(std::string_view path) {
+  return InLowerCase(path.substr(path.rfind('/') + 1));
+}
+
+// As one word of a shell.
+std::string ShellWord(const std::string& text) {
+  const bool plain = std::ranges::all_of(text, [](unsigned char c) {
+    return std::isalnum(c) ||
+           std::string_view("/._-+=:@%,").find(static_cast<char>(c)) != std::string_view::npos;
+  });
+  if (plain && !text.empty()) return text;
+  std::string word = "'";
+  for (const char c : text) word += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return word + "'";
+}
+
+// The first tag is one that pages begin with.
+bool LooksLikeHtml(std::string_view head) {
+  if (head.starts_with("<?xml")) {
+    const size_t end = head.find("?>");
+    if (end == std::string_view::npos) return false;
+    head.remove_prefix(end + 2);
+    head.remove_prefix(std::min(head.find_first_not_of(" \t\r\n"), head.size()));
+  }
+  constexpr size_t kLongestTag = 16;
+  const std::string begin = InLowerCase(head.substr(0, kLongestTag));
+  for (const std::string_view tag :
+       {"<!doctype html", "<html", "<head", "<body", "<title", "<meta", "<div", "<p>", "<h1"}) {
+    if (begin.starts_with(tag)) return true;
+  }
+  return false;
+}
+
+// The first line is an object by itself, as far as can be seen.
+bool BeginsJsonLines(std::string_view head) {
+  const size_t end = head.find('\n');
+  if (end == std::string_view::npos) return true;
+  const size_t last = head.find_last_not_of(" \t\r", end - 1);
+  return head[last] == '}';
+}
+
+bool LooksLikeTable(std::string_view head, const std::vector<std::vector<std::string>>& needed,
+                    char delimiter) {
+  if (needed.empty() || !HasWholeCsvRow(head)) return false;
+  constexpr size_t kLongestHeader = 1u << 20;
+  CsvReader reader(ByteSourceOf(head, "header"), kLongestHeader,
+                   delimiter == 0 ? CsvDelimiterOf(head) : delimiter);
+  std::vector<std::string> names;
+  if (!reader.Next(names) || names.size() < 2) return false;
+  return std::ranges::all_of(needed, [&](const std::vector<std::string>& alternatives) {
+    return std::ranges::any_of(alternatives, [&](const std::string& name) {
+      return std::ranges::find(names, name) != names.end();
+    });
+  });
+}
+
+}  // namespace
+
+std::optional<InputKind> InputKindNamed(std::string_view word) {
+  using Pair = std::pair<std::string_view, InputKind>;
+  for (const auto& [name, kind] :
+       {Pair("jsonl", InputKind::kJsonLines), Pair("json", InputKind::kJson),
+        Pair("csv", InputKind::kCsv), Pair("tsv", InputKind::kTsv), Pair("text", InputKind::kText),
+        Pair("html", InputKind::kHtml), Pair("pdf", InputKind::kPdf)}) {
+    if (word == name) return kind;
+  }
+  return std::nullopt;
+}
+
+std::optional<InputKind> InputKindOfFile(std::string_view path) {
+  std::string name = LowerName(path);
+  for (const std::string_view packing : {".gz", ".zst"}) {
+    if (name.ends_with(packing)) name.resize(name.size() - packing.size());
+  }
+  for (const Ending& ending : kEndings) {
+    if (name.ends_with(ending.text)) return ending.kind;
+  }
+  return std::nullopt;
+}
+
+InputKind InputKindOfBytes(std::string_view head,
+                           const std::vector<std::vector<std::string>>& needed, char delimiter) {
+  if (head.starts_with("\xEF\xBB\xBF")) head.remove_prefix(3);
+  if (head.starts_with("%PDF-")) return InputKind::kPdf;
+  head.remove_prefix(std::min(head.find_first_not_of(" \t\r\n"), head.size()));
+  if (LooksLikeHtml(head)) return InputKind::kHtml;
+  if (head.starts_with('{'))
+    return BeginsJsonLines(head) ? InputKind::kJsonLines : InputKind::kJson;
+  if (head.starts_with('[')) {
+    const size_t next = head.find_first_not_of(" \t\r\n", 1);
+    if (next != std::string_view::npos && head[next] == '{') return InputKind::kJson;
+  }
+  return LooksLikeTable(head, needed, delimiter) ? InputKind::kCsv : InputKind::kText;
+}
+
+bool IsDocument(InputKind kind) {
+  return kind == InputKind::kText || kind == InputKind::kHtml || kind == InputKind::kPdf;
+}
+
+void RefuseForeignFormat(const std::string& path) {
+  const std::string name = LowerName(path);
+  for (const Foreign& foreign : kForeign) {
+    if (!name.ends_with(foreign.ending)) continue;
+    if (foreign.command == kPythonPackage) {
+      Throw(ErrorKind::kUsage,
+            "{}: {}, which the Python package reads: the same command with python3 -m banyan "
+            "instead of banyan (pip install 'banyan[arrow]')",
+            path, foreign.what);
+    }
+    std::string command(foreign.command);
+    const std::string stem = path.substr(0, path.size() - foreign.ending.size());
+    Replace(command, "{in}", ShellWord(path));
+    Replace(command, "{out}", ShellWord(stem + std::string(foreign.becomes)));
+    Throw(ErrorKind::kUsage, "{}: {}, which is not read here; convert it: {}", path, foreign.what,
+          command);
+  }
 }
 
 }  // namespace banyan

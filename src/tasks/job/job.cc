@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/timer.h"
+#include "base/timing.h"
 #include "tasks/input/input_files.h"
 #include "tasks/options/task_options.h"
 

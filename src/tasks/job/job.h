@@ -24,7 +24,7 @@
 
 #include "banyan/engine.h"
 #include "banyan/job.h"
-#include "base/content_hash.h"
+#include "base/hash.h"
 #include "tasks/input/input.h"
 #include "tasks/job/prompt_counter.h"
 #include "tasks/job/record_ledger.h"
@@ -32,7 +32,7 @@
 #include "tasks/job/row_queue.h"
 #include "tasks/job/row_stacks.h"
 #include "tasks/job/task.h"
-#include "tasks/output/key_set.h"
+#include "tasks/output/journal.h"
 #include "tasks/output/output.h"
 
 namespace banyan {

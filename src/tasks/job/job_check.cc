@@ -9,13 +9,12 @@
 #include <vector>
 
 #include "banyan/job.h"
-#include "base/encoding_source.h"
+#include "base/byte_source.h"
 #include "base/error.h"
-#include "base/file_identity.h"
-#include "base/head_source.h"
+#include "base/files.h"
 #include "base/json.h"
 #include "program/fresh_file.h"
-#include "program/plural.h"
+#include "program/message_text.h"
 #include "tasks/input/input.h"
 #include "tasks/input/input_files.h"
 #include "tasks/job/job.h"

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <chrono>
 
-#include "base/timer.h"
-#include "tasks/input/row_adapter.h"
+#include "base/timing.h"
+#include "tasks/input/input.h"
 #include "tasks/job/job.h"
 #include "tasks/job/job_rows.h"
 #include "tasks/job/prompt_counter.h"

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "base/timer.h"
+#include "base/timing.h"
 #include "tasks/job/job.h"
 
 namespace banyan {

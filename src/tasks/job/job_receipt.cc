@@ -6,7 +6,7 @@
 #include "banyan/job.h"
 #include "base/json.h"
 #include "program/fresh_file.h"
-#include "program/plural.h"
+#include "program/message_text.h"
 
 namespace banyan {
 namespace {

@@ -7,7 +7,7 @@
 #include "banyan/job.h"
 #include "tasks/input/input.h"
 #include "tasks/job/task.h"
-#include "tasks/output/key_set.h"
+#include "tasks/output/journal.h"
 
 namespace banyan {
 

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/timer.h"
+#include "base/timing.h"
 #include "tasks/job/job.h"
 
 namespace banyan {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/spaces.h"
+#include "base/characters.h"
 #include "tasks/job/null_answer.h"
 
 namespace banyan {

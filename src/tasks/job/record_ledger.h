@@ -7,7 +7,7 @@
 #include <string_view>
 #include <unordered_map>
 
-#include "tasks/output/key_set.h"
+#include "tasks/output/journal.h"
 
 namespace banyan {
 

@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 #include "base/work_budget.h"
-#include "tasks/input/row_adapter.h"
+#include "tasks/input/input.h"
 
 namespace banyan {
 namespace {

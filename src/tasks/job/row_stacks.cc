@@ -3,7 +3,7 @@
 #include <exception>
 #include <utility>
 
-#include "tasks/input/row_adapter.h"
+#include "tasks/input/input.h"
 
 namespace banyan {
 

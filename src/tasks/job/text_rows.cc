@@ -1,7 +1,7 @@
 #include "program/text_rows.h"
 
 #include "base/error.h"
-#include "base/json_row.h"
+#include "base/json.h"
 #include "tasks/input/input.h"
 #include "tasks/job/job.h"
 

@@ -1,16 +1,16 @@
-// Writing rows and making them count. What was there before is in output_resume.cc, how a row looks
-// in row_format.cc.
+// Writing rows and making them count; what earlier runs left of them. How a row looks is in
+// row_format.cc, the file on the disk in locked_output.cc.
 #include "tasks/output/output.h"
 
 #include <fmt/format.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
+#include <utility>
 
 #include "base/error.h"
-#include "base/file_identity.h"
-#include "program/visible.h"
+#include "program/message_text.h"
 
 namespace banyan {
 namespace {
@@ -27,6 +27,35 @@ void Writing(bool resumable, const Body& body) {
     Throw(ErrorKind::kIo, "{}\nWhat was finished is kept: mend that and go on with --resume.",
           e.what());
   }
+}
+
+// A line for each parameter that was another one; empty: it is the same job.
+std::string DifferencesBetween(const Json& before, const Json& now) {
+  std::string differences;
+  const auto differs = [&](const std::string& name, const Json& was, const Json& is) {
+    const auto shown = [](const Json& value) {
+      std::string text = value.dump(-1, ' ', false, Json::error_handler_t::replace);
+      if (text.size() > 120) text = text.substr(0, 120) + "…";
+      return text;
+    };
+    differences += fmt::format("\n  {}: was {}, is {}", name, shown(was), shown(is));
+  };
+  for (const char* name : {"version", "task"}) {
+    const Json was = before.value(name, Json());
+    if (was != now.at(name)) differs(name, was, now.at(name));
+  }
+  for (const auto& [group, prefix] : {std::pair("model", "model's "), {"parameters", ""}}) {
+    const Json was = before.value(group, Json::object());
+    const Json& is = now.at(group);
+    for (const auto& [name, value] : is.items()) {
+      const Json old = was.value(name, Json());
+      if (old != value) differs(prefix + name, old, value);
+    }
+    for (const auto& [name, value] : was.items()) {
+      if (!is.contains(name)) differs(prefix + name, value, Json());
+    }
+  }
+  return differences;
 }
 
 }  // namespace
@@ -61,17 +90,9 @@ JobOutput::JobOutput(const JobOptions& options, TableColumns columns, Json heade
     Begin();
     return;
   }
-  Lock();
-  // Who may not read the output may not read what the journal says of it.
-  struct stat status {};
-  const bool known = ::fstat(lock_, &status) == 0;
-  journal_ = std::make_unique<JournalWriter>(options.output + ".journal",
-                                             known ? status.st_mode & 0666 : 0600);
+  locked_ = std::make_unique<LockedOutput>(options.output, packing_);
+  journal_ = std::make_unique<JournalWriter>(options.output + ".journal", locked_->journal_mode());
   Open();
-}
-
-JobOutput::~JobOutput() {
-  if (lock_ >= 0) ::close(lock_);
 }
 
 // An empty journal first, then the output is emptied: never an old journal beside new rows.
@@ -152,9 +173,9 @@ void JobOutput::Checkpoint(bool complete, const Key128& input) {
   unflushed_ = uncommitted_ = false;
 }
 
-// What is written to a file that nobody can find any more is lost.
+// What is written to a file that no name leads to any more is lost.
 void JobOutput::CheckStillThere() const {
-  if (IdentityOf(options_.output) == IdentityOf(lock_) && journal_->StillThere()) return;
+  if (locked_->StillThere() && journal_->StillThere()) return;
   Throw(
       ErrorKind::kIo,
       "{}: the output or its journal was removed or replaced while the job was writing it; the job "
@@ -164,6 +185,176 @@ void JobOutput::CheckStillThere() const {
 
 std::string JobOutput::answers_hash() const {
   return fmt::format("{:016x}{:016x}", hash_[1], hash_[0]);
+}
+
+// --- What earlier runs left
+
+void JobOutput::Open() {
+  const std::string& output = options_.output;
+  if (options_.overwrite && !options_.resume) {
+    locked_->ForgetReplacement();
+    return Begin();
+  }
+  const JournalContents journal = locked_->FinishReplacing(*journal_);
+  std::error_code none;
+  const bool has_rows = std::filesystem::file_size(output, none) > 0;
+  if (!journal.usable()) {
+    if (has_rows && !options_.overwrite) RefuseUnknownOutput(output, journal);
+    return Begin();
+  }
+  const OutputCheck check = CheckOutput(output, packing_, format_.Header(), journal);
+  const std::string differences = DifferencesBetween(journal.header, header_);
+  if (options_.resume) {
+    if (!differences.empty()) {
+      Throw(ErrorKind::kUsage,
+            "{}: cannot resume, because its rows were made with other parameters:{}\nGive the same "
+            "ones, or another output.",
+            output, differences);
+    }
+    if (!options_.overwrite) CheckUnchanged(journal, check);
+    return Resume(journal, check);
+  }
+  if (!has_rows) return Begin();
+  CheckUnchanged(journal, check);
+  if (!journal.complete() || check.records < journal.records.size()) {
+    Throw(ErrorKind::kUsage,
+          "{}: holds an unfinished job of {} records; go on with --resume, or begin anew with "
+          "--overwrite",
+          output, check.records);
+  }
+  if (check.kept_bytes() < check.length) {
+    Throw(ErrorKind::kUsage,
+          "{}: the last {} bytes are not its job's own; give another output, or begin anew with "
+          "--overwrite",
+          output, check.length - check.kept_bytes());
+  }
+  TakeUp(journal);
+  if (!differences.empty()) {
+    Throw(ErrorKind::kUsage,
+          "{}: holds the {} of a finished job, which was another one:{}\nGive another output (-o), "
+          "or replace it with --overwrite.",
+          output, Plural(rows_, "row"), differences);
+  }
+  finished_ = true;
+}
+
+void JobOutput::CheckSameInput(const InputRow* row, std::int64_t missing) const {
+  std::string found;
+  if (row != nullptr) {
+    found = fmt::format("this input has {}{}, which that job did not read (--resume would add it)",
+                        row->file, row->line > 0 ? fmt::format(", line {}", row->line) : "");
+  } else if (missing > 0) {
+    found = fmt::format("{} of it {} not in this input{}", Plural(missing, "record"),
+                        missing == 1 ? "is" : "are",
+                        options_.limit >= 0 ? fmt::format(" (--limit {})", options_.limit) : "");
+  } else {
+    return;
+  }
+  Throw(ErrorKind::kUsage,
+        "{}: holds the {} of a finished job, and {}.\nGive another output (-o), or replace it with "
+        "--overwrite.",
+        options_.output, Plural(rows_, "row"), found);
+}
+
+// What earlier runs did counts.
+void JobOutput::TakeUp(const JournalContents& journal) {
+  for (const JournalRecord& record : journal.records) done_.Insert(record.key);
+  Count(journal);
+}
+
+// What the output has now.
+void JobOutput::Count(const JournalContents& journal) {
+  rows_ = error_rows_ = 0;
+  hash_ = {};
+  for (const JournalRecord& record : journal.records) {
+    rows_ += record.rows;
+    error_rows_ += record.error_rows;
+    AddTo(hash_, record.hash);
+  }
+  raw_bytes_ = journal.raw_bytes();
+}
+
+// Refuses an output that somebody edited, and a journal of which nothing is left though it had
+// more.
+void JobOutput::CheckUnchanged(const JournalContents& journal, const OutputCheck& check) const {
+  const bool unknown =
+      journal.damaged && journal.records.empty() && check.length > check.kept_bytes();
+  if (!check.changed && !unknown) return;
+  Throw(ErrorKind::kUsage,
+        "{}: {} from byte {} on, after {} rows. To keep it as it is, give another output; to keep "
+        "these {} rows and write the rest again, add --resume --overwrite; to begin anew, "
+        "--overwrite alone",
+        options_.output,
+        check.changed ? "was changed since it was written: it is not what its journal says"
+                      : "its journal is damaged and counts nothing",
+        check.kept_bytes(), check.rows, check.rows);
+}
+
+void JobOutput::Resume(JournalContents journal, const OutputCheck& check) {
+  if (check.length > check.kept_bytes() && options_.notice) {
+    options_.notice(
+        fmt::format("{}: cut {} bytes at its end, which its journal does not count: rows that were "
+                    "being written when the job stopped, or not its own",
+                    options_.output, check.length - check.kept_bytes()));
+  }
+  file_ = std::make_unique<OutputFile>(options_.output, packing_, check.kept);
+  journal.header = header_;
+  if (check.records < journal.records.size() || journal.commits.empty()) {
+    journal.records.resize(check.records);
+    std::erase_if(journal.commits,
+                  [&](const JournalCommit& commit) { return commit.length >= check.kept_bytes(); });
+    journal.commits.push_back(
+        {check.kept_bytes(), check.raw_bytes, false, check.kept.Value(), check.records, {}});
+  }
+  for (JournalCommit& commit : journal.commits) commit.complete = false;
+  if (options_.retry_errors) journal = DropErrors(std::move(journal));
+  TakeUp(journal);
+  journal_->Rewrite(journal);
+  WriteTableHeader();
+}
+
+JournalContents JobOutput::DropErrors(JournalContents journal) {
+  std::vector<size_t> kept;
+  for (size_t i = 0; i < journal.records.size(); ++i) {
+    if (journal.records[i].error_rows == 0) kept.push_back(i);
+  }
+  return kept.size() == journal.records.size() ? std::move(journal) : ReplaceBy(journal, kept);
+}
+
+void JobOutput::KeepOnly(const std::vector<Key128>& wanted) {
+  if (!has_journal() || finished_ || done_before() == 0) return;
+  Checkpoint(false);
+  const JournalContents journal = ReadJournal(options_.output + ".journal");
+  std::vector<std::pair<Key128, size_t>> places;  // in the output, sorted by key
+  for (size_t i = 0; i < journal.records.size(); ++i)
+    places.emplace_back(journal.records[i].key, i);
+  std::ranges::sort(places);
+  std::vector<size_t> kept;
+  for (const Key128& key : wanted) {
+    const auto place = std::ranges::lower_bound(places, std::pair(key, size_t{0}));
+    if (place != places.end() && place->first == key) kept.push_back(place->second);
+  }
+  const bool gone = kept.size() < journal.records.size();
+  if (!options_.ordered) std::ranges::sort(kept);
+  if (!gone && std::ranges::is_sorted(kept)) return;
+  const std::int64_t rows_before = rows_, errors_before = error_rows_;
+  const JournalContents replaced = ReplaceBy(journal, kept);
+  Count(replaced);
+  journal_->Rewrite(replaced);
+  rows_removed_ = rows_before - rows_;
+  error_rows_removed_ = errors_before - error_rows_;
+  if (!gone || !options_.notice) return;
+  options_.notice(fmt::format(
+      "{}: {} of an earlier run {} removed: their records are not in this input any "
+      "more, or were changed",
+      options_.output, Plural(rows_removed_, "row"), rows_removed_ == 1 ? "was" : "were"));
+}
+
+JournalContents JobOutput::ReplaceBy(const JournalContents& journal,
+                                     const std::vector<size_t>& records) {
+  LockedOutput::Replaced replaced = locked_->ReplaceBy(journal, records, *journal_);
+  file_ = std::move(replaced.file);
+  return std::move(replaced.journal);
 }
 
 }  // namespace banyan

@@ -14,7 +14,7 @@
 #include "base/output_file.h"
 #include "tasks/input/input.h"
 #include "tasks/output/journal.h"
-#include "tasks/output/key_set.h"
+#include "tasks/output/locked_output.h"
 #include "tasks/output/output_check.h"
 #include "tasks/output/row_format.h"
 
@@ -26,7 +26,6 @@ class JobOutput {
   // that was begun with others is refused with every difference (kUsage), and so is one that is not
   // what its journal says. Opens, repairs and locks the files.
   JobOutput(const JobOptions& options, TableColumns columns, Json header);
-  ~JobOutput();
 
   // An earlier run of the same job finished everything: nothing is written. What this run reads
   // must be what that one read: see CheckSameInput.
@@ -60,26 +59,17 @@ class JobOutput {
  private:
   bool has_journal() const { return journal_ != nullptr; }
   void Begin();
+  void WriteTableHeader();
   void Checkpoint(bool complete, const Key128& input = {});
-
   void CheckStillThere() const;
-
-  // output_resume.cc
-  void Lock();
+  // What earlier runs left
   void Open();
   void Resume(JournalContents journal, const OutputCheck& check);
   void CheckUnchanged(const JournalContents& journal, const OutputCheck& check) const;
-  std::string DifferencesTo(const Json& before) const;
-  void TakeUp(const JournalContents& journal);
-  void WriteTableHeader();
-  // output_retry.cc
   JournalContents DropErrors(JournalContents journal);
-  // The output with these of the journal's records, in this order, takes the old one's place.
   JournalContents ReplaceBy(const JournalContents& journal, const std::vector<size_t>& records);
+  void TakeUp(const JournalContents& journal);
   void Count(const JournalContents& journal);
-  JournalContents FinishReplacing();
-  void PutReplacementInPlace();
-  void ForgetReplacement() const;
 
   const JobOptions& options_;
   Json header_;
@@ -87,10 +77,9 @@ class JobOutput {
   Packing packing_ = Packing::kNone;
   bool finished_ = false;
   bool for_terminal_ = false;  // a person reads it: control characters are shown, not obeyed
-  int lock_ = -1;              // the output file, opened and locked
-  std::string real_path_;      // of the output file, without links
+  std::unique_ptr<LockedOutput> locked_;    // null: standard output or a device
+  std::unique_ptr<JournalWriter> journal_;  // null: likewise
   std::unique_ptr<OutputFile> file_;
-  std::unique_ptr<JournalWriter> journal_;  // null: standard output
   KeySet done_;
   std::int64_t raw_bytes_ = 0;
   std::int64_t rows_ = 0, error_rows_ = 0;

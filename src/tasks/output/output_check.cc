@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/file_identity.h"
+#include "base/files.h"
 #include "program/fresh_file.h"
 
 namespace banyan {

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string>
 
-#include "base/content_hash.h"
+#include "base/hash.h"
 #include "base/output_file.h"
 #include "tasks/output/journal.h"
 

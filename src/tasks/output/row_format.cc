@@ -1,7 +1,7 @@
-#include "tasks/output/row_format.h"
-
+#include <fmt/format.h>
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstdlib>
 #include <filesystem>
 #include <string_view>
@@ -9,10 +9,12 @@
 
 #include "base/csv.h"
 #include "base/error.h"
-#include "base/json_row.h"
+#include "base/json.h"
 #include "base/output_file.h"
+#include "tasks/output/row_format.h"
 
 namespace banyan {
+
 namespace {
 
 using OrderedJson = nlohmann::ordered_json;
@@ -211,6 +213,32 @@ std::vector<std::string> RowFormat::UnusedColumns() const {
     if (!used_.contains(name)) unused.push_back(name);
   }
   return unused;
+}
+
+double SumOf(const std::vector<float>& values) {
+  double sum = 0.0;
+  for (const float value : values) sum += value;
+  return sum;
+}
+
+double MeanOf(const std::vector<float>& values) {
+  return values.empty() ? 0.0 : SumOf(values) / static_cast<double>(values.size());
+}
+
+Json RowNumber(double value) {
+  if (!std::isfinite(value)) return nullptr;
+  return std::stod(fmt::format("{}", static_cast<float>(value)));
+}
+
+Json RowNumbers(const std::vector<float>& values) {
+  Json list = Json::array();
+  for (const float value : values) list.push_back(RowNumber(value));
+  return list;
+}
+
+Json RowProbability(double value) {
+  if (!std::isfinite(value)) return nullptr;
+  return std::round(value * 1e4) / 1e4;
 }
 
 }  // namespace banyan

@@ -73,4 +73,16 @@ class RowFormat {
   std::set<std::string> used_;  // of `wanted_`
 };
 
+// --- Numbers of rows
+
+// Of the log-probabilities of an answer's tokens.
+double SumOf(const std::vector<float>& values);
+double MeanOf(const std::vector<float>& values);  // of none: 0
+
+// The decimals that read back as the same float32; JSON has no infinities.
+Json RowNumber(double value);
+Json RowNumbers(const std::vector<float>& values);
+// Four decimals: more than a probability that was fitted means.
+Json RowProbability(double value);
+
 }  // namespace banyan

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
+#include "base/characters.h"
 #include "base/error.h"
-#include "base/json_row.h"
-#include "base/spaces.h"
-#include "tasks/input/record_id.h"
+#include "base/json.h"
+#include "tasks/input/input.h"
 #include "tasks/rag/rag_examples.h"
 
 namespace banyan {

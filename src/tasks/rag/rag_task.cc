@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "program/option_names.h"
-#include "tasks/input/record_id.h"
+#include "tasks/input/input.h"
 #include "tasks/options/task_options.h"
 #include "tasks/rag/rag_null.h"
 #include "text/unicode.h"

@@ -10,7 +10,6 @@
 
 #include "base/error.h"
 #include "base/json.h"
-#include "tasks/score/answer_match.h"
 #include "tasks/score/score_rows.h"
 
 namespace banyan {

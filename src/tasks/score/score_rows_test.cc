@@ -1,14 +1,13 @@
-#include "tasks/score/answer_match.h"
-
 #include <gtest/gtest.h>
-
 #include <fstream>
 
 #include "base/json.h"
 #include "program/ask_score.h"
 #include "support/temp_directory.h"
+#include "tasks/score/score_rows.h"
 
 namespace banyan {
+
 namespace {
 
 Json ScoreCases() {
@@ -43,4 +42,5 @@ TEST(AnswerMatch, ScoresArePythons) {
 }
 
 }  // namespace
+
 }  // namespace banyan
