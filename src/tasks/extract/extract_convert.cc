@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "base/json_row.h"
+#include "base/json.h"
 #include "values/value_text.h"
 
 namespace banyan {

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "base/json_row.h"
+#include "base/json.h"
 #include "tasks/extract/extract_convert.h"
 #include "tasks/extract/extract_plan.h"
 

@@ -3,29 +3,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <set>
 #include <utility>
 
 #include "base/error.h"
-#include "base/json_row.h"
+#include "base/json.h"
 #include "tasks/extract/extract_fuse.h"
 
 namespace banyan {
 namespace {
-
-// An expert proposes tokens that have at least this share of its likeliest one's probability.
-constexpr double kPlausibleShare = 0.1;
-
-// The token that a null begins with; nothing where it is no token of null alone.
-std::vector<TokenId> NullBeginning(const ValueSlot& slot, const Constraint& constraint,
-                                   const Text& text) {
-  const std::string before = slot.rest + " ", whole = before + "null";
-  const std::vector<TextPiece> pieces = {{whole, /*from_user=*/true}};
-  const std::vector<TokenId> tokens = text.EncodeRest(pieces);
-  if (tokens.empty() || constraint.BytesOf({&tokens[0], 1}).size() <= before.size()) return {};
-  return {tokens[0]};
-}
 
 std::string NameOfDocument(size_t index, const nlohmann::ordered_json& id) {
   return id.is_null() ? fmt::format("documents[{}]", index)
@@ -83,25 +69,6 @@ ExtractThing ReadThing(const InputRow& row, ExtractRecord common) {
     }
   }
   return thing;
-}
-
-// The card's null_bias says from which probability on a null is believed: there a document
-// abstains.
-PanelOptions PanelOfSlot(const ValueSlot& slot, const Constraint& constraint, const Text& text,
-                         const ModelCard& card) {
-  PanelOptions panel;
-  panel.prior = false;
-  panel.rule = FusionRule::kMax;
-  panel.scores = PanelScores::kNormalised;
-  panel.beta_rule = BetaRule::kFixed;
-  panel.beta = 0.0;
-  panel.gamma = 0.0;
-  panel.plausibility = kPlausibleShare;
-  if (!slot.attribute->nullable || slot.attribute->kind == ValueKind::kSchema) return panel;
-  panel.null_tokens = NullBeginning(slot, constraint, text);
-  if (panel.null_tokens.empty()) return panel;
-  panel.abstention = 1.0 / (1.0 + std::exp(std::min(card.null_bias.value_or(0.0), 0.0)));
-  return panel;
 }
 
 ExtractPanel::ExtractPanel(const ExtractSettings& settings, ExtractThing thing)

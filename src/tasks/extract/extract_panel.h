@@ -30,10 +30,6 @@ bool HasDocuments(const InputRow& row);
 // The documents of `row`; `common` is what the row says beside them. Throws kInput.
 ExtractThing ReadThing(const InputRow& row, ExtractRecord common);
 
-// How the documents of a thing write the value of a slot together.
-PanelOptions PanelOfSlot(const ValueSlot& slot, const Constraint& constraint, const Text& text,
-                         const ModelCard& card);
-
 class ExtractPanel : public RecordWork {
  public:
   ExtractPanel(const ExtractSettings& settings, ExtractThing thing);

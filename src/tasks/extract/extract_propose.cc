@@ -7,8 +7,8 @@
 #include <set>
 
 #include "base/error.h"
-#include "base/json_row.h"
-#include "propose/choose.h"
+#include "base/json.h"
+#include "propose/candidates.h"
 #include "propose/infer_type.h"
 #include "tasks/extract/extract_samples.h"
 #include "tasks/extract/extract_task.h"

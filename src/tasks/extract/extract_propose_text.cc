@@ -6,7 +6,7 @@
 
 #include "banyan/extract.h"
 #include "base/characters.h"
-#include "base/json_row.h"
+#include "base/json.h"
 
 namespace banyan {
 namespace {

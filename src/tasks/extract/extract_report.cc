@@ -5,7 +5,7 @@
 
 #include "banyan/extract.h"
 #include "base/error.h"
-#include "base/json_row.h"
+#include "base/json.h"
 #include "program/fresh_file.h"
 #include "tasks/extract/extract_panel.h"
 #include "tasks/extract/extract_report_page.h"

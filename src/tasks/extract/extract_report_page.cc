@@ -5,9 +5,8 @@
 #include <span>
 #include <string>
 
-#include "base/base64.h"
-#include "base/embedded_file.h"
-#include "base/sha256.h"
+#include "base/files.h"
+#include "base/hash.h"
 
 namespace banyan {
 

@@ -5,8 +5,7 @@
 #include <regex>
 #include <string>
 
-#include "base/base64.h"
-#include "base/sha256.h"
+#include "base/hash.h"
 
 namespace banyan {
 namespace {

@@ -1,14 +1,15 @@
-// The values of a document → its row.
+#include "tasks/extract/extract_rows.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 
 #include "base/characters.h"
-#include "base/json_row.h"
+#include "base/json.h"
 #include "tasks/extract/extract_convert.h"
-#include "tasks/extract/extract_work.h"
-#include "text/utf8.h"
+#include "tasks/extract/extract_second_look.h"
+#include "text/unicode.h"
 
 namespace banyan {
 namespace {
@@ -95,62 +96,88 @@ std::string MissingValue(const std::vector<ExtractedValue>& values) {
   return "";
 }
 
-}  // namespace
+// Makes the values of one document in one part out of what was written.
+class ValueMaker {
+ public:
+  ValueMaker(const ExtractStack& stack, const ExtractPart& part, size_t document)
+      : stack_(stack),
+        record_(stack.records[document]),
+        text_(part.prompt.documents[document]),
+        hints_(HintsOf(text_)),
+        shift_(CountCharacters(std::string_view(record_.text).substr(0, part.prompt.begin))) {}
 
-std::vector<ExtractedValue> ExtractWork::ValuesOfPart(const Part& part, size_t document) const {
-  const std::string_view text = part.documents[document];
-  const DocumentHints hints = HintsOf(text);
-  const std::int64_t shift =
-      CountCharacters(std::string_view(records_[document].text).substr(0, part.begin));
-  const auto make = [&](std::string name, const ExtractAttribute& attribute,
-                        const WrittenValue& written, const Constraint* fits) {
+  // `fits`: what the value's JSON must match; null: anything.
+  ExtractedValue Make(std::string name, const ExtractAttribute& attribute,
+                      const WrittenValue& written, const Constraint* fits) const {
     ExtractedValue value;
     value.name = std::move(name);
     value.attribute = &attribute;
-    TypedValue typed = ConvertWritten(attribute, written.json, fits, hints);
+    TypedValue typed = ConvertWritten(attribute, written.json, fits, hints_);
     value.value = std::move(typed.value);
     value.unit = std::move(typed.unit);
     value.reason = std::move(typed.reason);
     if (attribute.kind == ValueKind::kEnum && !value.value.is_null() &&
-        AllowedBy(text, attribute).empty()) {
+        AllowedBy(text_, attribute).empty()) {
       value.value = nullptr;
       value.reason = "the document denies every allowed value";
     }
     if (written.truncated && value.value.is_null()) value.reason = "cut off: see max_tokens";
     value.raw = written.json;
-    value.confidence = settings_.Confidence(attribute, written, *records_[document].card);
+    value.confidence = stack_.settings.Confidence(attribute, written, *record_.card);
     value.truncated = written.truncated;
     value.tokens = written.tokens;
-    if (!written.json.is_null()) value.places = PlacesOf(written.json, text);
+    if (!written.json.is_null()) value.places = PlacesOf(written.json, text_);
     if (!typed.kept.empty()) {  // an item's place is where it was written, whatever items are gone
       std::vector<std::optional<TextSpan>> kept;
       for (const size_t item : typed.kept) kept.push_back(value.places.at(item));
       value.places = std::move(kept);
     }
     for (std::optional<TextSpan>& place : value.places) {
-      if (place) place = TextSpan{place->start + shift, place->end + shift};
+      if (place) place = TextSpan{place->start + shift_, place->end + shift_};
     }
     value.experts = written.experts;
-    if (!reading_.keep_unsure) value.DropBelow(settings_.options.min_confidence);
+    if (!stack_.reading.keep_unsure) value.DropBelow(stack_.settings.options.min_confidence);
     return value;
-  };
+  }
+
+ private:
+  const ExtractStack& stack_;
+  const ExtractRecord& record_;
+  std::string_view text_;
+  DocumentHints hints_;
+  std::int64_t shift_;  // characters of the record's text before the part
+};
+
+// The value of the second look where it counts, else that of the first; with the tokens of both.
+ExtractedValue BetterOf(ExtractedValue first, ExtractedValue second) {
+  second.tokens += first.tokens;
+  first.tokens = second.tokens;
+  // After a text that has no value, another one is a guess unless the model is fairly sure.
+  const bool guess =
+      !first.raw.is_null() && first.value.is_null() && second.confidence < kLeastSecondConfidence;
+  return (!second.value.is_null() || second.dropped) && !guess ? second : first;
+}
+
+}  // namespace
+
+std::vector<ExtractedValue> ValuesOfPart(const ExtractStack& stack, const ExtractPart& part,
+                                         size_t document) {
+  const CategoryPlan& plan = stack.plan();
+  const ValueMaker maker(stack, part, document);
   std::vector<ExtractedValue> values;
-  const std::vector<WrittenValue> written = Written(part, document);
-  for (size_t n = 0; n < leaves(); ++n) {
-    const Leaf& leaf = plan_.leaves[n];
+  const std::vector<WrittenValue> written = WrittenValues(stack, part, document);
+  for (size_t n = 0; n < stack.leaves(); ++n) {
+    const Leaf& leaf = plan.leaves[n];
     const bool objects = leaf.attribute->kind == ValueKind::kObjects;
     if (!objects || !written[n].json.is_array()) {
-      values.push_back(make(leaf.name, *leaf.attribute, written[n], plan_.fits[n].get()));
-      const auto look = part.looks.find(document * leaves() + n);
-      if (look == part.looks.end()) continue;
-      ExtractedValue found =
-          make(leaf.name, *leaf.attribute, LikeliestOf(look->second), plan_.fits[n].get());
-      found.tokens += values.back().tokens;
-      values.back().tokens = found.tokens;
-      // After a text that has no value, another one is a guess unless the model is fairly sure.
-      const bool guess = !values.back().raw.is_null() && values.back().value.is_null() &&
-                         found.confidence < kLeastSecondConfidence;
-      if ((!found.value.is_null() || found.dropped) && !guess) values.back() = std::move(found);
+      const Constraint* fits = plan.fits[n].get();
+      ExtractedValue value = maker.Make(leaf.name, *leaf.attribute, written[n], fits);
+      if (const auto look = part.looks.find(document * stack.leaves() + n);
+          look != part.looks.end()) {
+        value = BetterOf(std::move(value),
+                         maker.Make(leaf.name, *leaf.attribute, LikeliestOf(look->second), fits));
+      }
+      values.push_back(std::move(value));
       continue;
     }
     const std::vector<ExtractAttribute>& parts = leaf.attribute->parts;
@@ -159,29 +186,26 @@ std::vector<ExtractedValue> ExtractWork::ValuesOfPart(const Part& part, size_t d
       WrittenValue first = written[n];  // one answer names all objects
       first.json = written[n].json[i];
       first.tokens = i == 0 ? written[n].tokens : 0;
-      values.push_back(make(fmt::format("{}[{}].{}", leaf.name, i, parts[0].name), parts[0], first,
-                            plan_.item_fits[n][0].get()));
+      values.push_back(maker.Make(fmt::format("{}[{}].{}", leaf.name, i, parts[0].name), parts[0],
+                                  first, plan.item_fits[n][0].get()));
     }
-    for (const ItemWork& item : part.items) {
+    for (const ListItem& item : part.items) {
       if (item.leaf != n) continue;
       for (size_t i = 0; i < item.slots.size(); ++i) {
         const ExtractAttribute& attribute = *item.slots[i].attribute;
-        values.push_back(make(fmt::format("{}[{}].{}", leaf.name, item.number, attribute.name),
-                              attribute,
-                              ReadSlot(item.slots[i], *item.constraints[i], item.answers[i]),
-                              plan_.item_fits[n][i + 1].get()));
+        values.push_back(
+            maker.Make(fmt::format("{}[{}].{}", leaf.name, item.number, attribute.name), attribute,
+                       ReadSlot(item.slots[i], *item.constraints[i], item.answers[i]),
+                       plan.item_fits[n][i + 1].get()));
       }
     }
   }
   return values;
 }
 
-std::vector<ExtractedValue> ExtractWork::Values(size_t document) const {
-  std::vector<std::vector<ExtractedValue>> parts;
-  for (const Part& part : parts_) parts.push_back(ValuesOfPart(part, document));
-  if (!parts.empty()) return JoinParts(std::move(parts));
-  std::vector<ExtractedValue> values;  // a document without words was not asked about
-  for (const Leaf& leaf : plan_.leaves) {
+std::vector<ExtractedValue> ValuesOfNothing(const CategoryPlan& plan) {
+  std::vector<ExtractedValue> values;
+  for (const Leaf& leaf : plan.leaves) {
     ExtractedValue& value = values.emplace_back();
     value.name = leaf.name;
     value.attribute = leaf.attribute;
@@ -189,25 +213,6 @@ std::vector<ExtractedValue> ExtractWork::Values(size_t document) const {
     value.reason = "the document has no text";
   }
   return values;
-}
-
-OutputRow ExtractWork::Row(size_t document) {
-  return problem_ ? ErrorRowOf(records_[document], *problem_) : ValueRow(document);
-}
-
-OutputRow ExtractWork::ValueRow(size_t document) const {
-  RowFacts facts;
-  facts.prompt_tokens = prompt_tokens();
-  facts.parts = parts_.size();
-  if (settings_.options.stack > 1) facts.stacked = records_.size();
-  facts.cut_bytes = cut_bytes_[document];
-  return RowOfValues(settings_, records_[document], Values(document), facts);
-}
-
-std::int64_t ExtractWork::prompt_tokens() const {
-  std::int64_t tokens = 0;
-  for (const Part& part : parts_) tokens += static_cast<std::int64_t>(part.prompt.tokens.size());
-  return tokens;
 }
 
 OutputRow ErrorRowOf(const ExtractRecord& record, const RowProblem& problem) {

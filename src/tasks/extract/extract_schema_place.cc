@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 #include "tasks/extract/extract_schema.h"
-#include "text/utf8.h"
+#include "text/unicode.h"
 
 namespace banyan {
 namespace {

@@ -6,9 +6,8 @@
 
 #include "base/error.h"
 #include "base/json.h"
-#include "base/json_row.h"
 #include "tasks/extract/extract_joint.h"
-#include "values/enum_match.h"
+#include "values/convert.h"
 
 namespace banyan {
 namespace {

@@ -12,8 +12,8 @@
 #include "tasks/extract/extract_value.h"
 #include "tasks/extract/extract_values.h"
 #include "tasks/job/task.h"
-#include "tasks/prompt/encoder_pool.h"
 #include "tasks/prompt/prompt.h"
+#include "tasks/prompt/prompt_encoder.h"
 
 namespace banyan {
 
@@ -35,8 +35,6 @@ struct ExtractSettings {
 };
 
 struct ExtractThing;  // extract_panel.h
-
-constexpr int kMostStacked = 64;  // documents of one prompt
 
 // A document as the input has it.
 struct ExtractRecord {
