@@ -2,10 +2,34 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "base/error.h"
+#include "text/unicode.h"
 
 namespace banyan {
+
+std::vector<std::string> WordsOf(std::string_view text) {
+  std::vector<std::string> words;
+  std::string word;
+  const auto end_word = [&] {
+    if (!word.empty()) words.push_back(std::exchange(word, {}));
+  };
+  for (size_t at = 0; at < text.size();) {
+    const Utf8Character character = ReadUtf8(text, at);
+    at += character.length;
+    if (!character.valid || !IsWordCharacter(character.code)) {
+      end_word();
+      continue;
+    }
+    const bool alone = IsChineseCharacter(character.code);
+    if (alone) end_word();
+    AppendLowercase(character.code, word);
+    if (alone) end_word();
+  }
+  end_word();
+  return words;
+}
 
 Bm25::Bm25(std::span<const std::vector<std::string>> documents, const Bm25Options& options)
     : documents_(static_cast<std::int64_t>(documents.size())) {
@@ -68,18 +92,22 @@ Bm25 Bm25::FromWords(std::int64_t documents, std::vector<Word> words) {
   return bm25;
 }
 
-std::vector<ScoredDocument> BestDocuments(std::span<const float> scores, size_t count) {
-  std::vector<ScoredDocument> best;
-  for (size_t d = 0; d < scores.size(); ++d) {
-    if (scores[d] > 0.0f) best.push_back({static_cast<std::int32_t>(d), scores[d]});
-  }
-  const size_t kept = std::min(count, best.size());
-  std::partial_sort(best.begin(), best.begin() + static_cast<std::ptrdiff_t>(kept), best.end(),
-                    [](const ScoredDocument& a, const ScoredDocument& b) {
+std::vector<ScoredDocument> BestFirst(std::vector<ScoredDocument> scored, size_t count) {
+  const size_t kept = std::min(count, scored.size());
+  std::partial_sort(scored.begin(), scored.begin() + static_cast<std::ptrdiff_t>(kept),
+                    scored.end(), [](const ScoredDocument& a, const ScoredDocument& b) {
                       return a.score != b.score ? a.score > b.score : a.document < b.document;
                     });
-  best.resize(kept);
-  return best;
+  scored.resize(kept);
+  return scored;
+}
+
+std::vector<ScoredDocument> BestDocuments(std::span<const float> scores, size_t count) {
+  std::vector<ScoredDocument> shared;
+  for (size_t d = 0; d < scores.size(); ++d) {
+    if (scores[d] > 0.0f) shared.push_back({static_cast<std::int32_t>(d), scores[d]});
+  }
+  return BestFirst(std::move(shared), count);
 }
 
 }  // namespace banyan

@@ -53,7 +53,13 @@ struct ScoredDocument {
   float score = 0.0f;
 };
 
+// The `count` best, best first, equal scores in order of documents.
+std::vector<ScoredDocument> BestFirst(std::vector<ScoredDocument> scored, size_t count);
 // The `count` best of those above 0, best first, equal scores in order of documents.
 std::vector<ScoredDocument> BestDocuments(std::span<const float> scores, size_t count);
+
+// Words of a text, as they are compared: runs of letters, marks, digits and underscores, in
+// lower case. Ideographs stand alone.
+std::vector<std::string> WordsOf(std::string_view text);
 
 }  // namespace banyan

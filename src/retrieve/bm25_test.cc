@@ -5,8 +5,7 @@
 #include <fstream>
 
 #include "base/json.h"
-#include "retrieve/relevance.h"
-#include "retrieve/words.h"
+#include "retrieve/retriever.h"
 
 namespace banyan {
 namespace {

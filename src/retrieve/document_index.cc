@@ -1,66 +1,40 @@
-// Indexes in folders: made from files and kept up to date, opened and searched.
+// Indexes in folders: built, updated, opened and searched. And the names of signals and searches.
 #include <algorithm>
 #include <filesystem>
 
 #include "banyan/retrieval.h"
 #include "base/error.h"
-#include "base/mapped_file.h"
+#include "base/files.h"
 #include "retrieve/bm25.h"
-#include "retrieve/document_files.h"
+#include "retrieve/corpus.h"
+#include "retrieve/index_build.h"
 #include "retrieve/index_file.h"
-#include "retrieve/index_folder.h"
-#include "retrieve/index_update.h"
-#include "retrieve/passage_vectors.h"
-#include "retrieve/passages.h"
 #include "retrieve/vector_search.h"
-#include "retrieve/words.h"
 
 namespace banyan {
 namespace {
 
 namespace fs = std::filesystem;
 
-std::vector<Bm25::Word> WeighWords(const std::vector<Passage>& passages) {
-  std::vector<std::vector<std::string>> texts;
-  for (const Passage& passage : passages) texts.push_back(WordsOf(passage.Shown()));
-  return Bm25(texts, Bm25Options()).Words();
-}
-
-bool SameVectors(const IndexContents& index, const IndexOptions& options) {
-  if (!index.vectors || !options.encoder) return !index.vectors && !options.encoder;
-  return index.vectors->encoder.fingerprint == options.encoder.fingerprint &&
-         index.vectors->search == options.vectors;
-}
-
-// `earlier` is what is brought up to date; vectors are taken over from `known`. Both may be null.
-IndexReceipt MakeIndex(const LockedFolder& folder, const std::vector<std::string>& inputs,
-                       const IndexContents* earlier, const IndexContents* known,
-                       const IndexOptions& options) {
-  IndexReceipt receipt;
-  if (options.vectors != VectorSearch::kExact && !HasFaiss()) {
-    FaissBytes(options.vectors, {});  // says so before hours of work
-  }
-  IndexContents contents = LookAgain(folder.path(), inputs, earlier, options, receipt);
-  const bool same_documents =
-      earlier != nullptr &&
-      receipt.new_documents + receipt.changed_documents + receipt.gone_documents == 0 &&
-      contents.passage_words == earlier->passage_words && contents.inputs == earlier->inputs &&
-      contents.files == earlier->files;
-  if (same_documents && SameVectors(*earlier, options)) {
-    receipt.words = static_cast<std::int64_t>(earlier->words.size());
-    if (options.encoder) receipt.kept = receipt.passages;
-    return receipt;
-  }
-  contents.words = WeighWords(contents.passages);
-  receipt.words = static_cast<std::int64_t>(contents.words.size());
-  if (options.encoder) {
-    contents.vectors = EmbedPassages(contents.passages, known, options, receipt);
-  }
-  folder.ReplaceIndex(IndexBytes(contents));
-  return receipt;
-}
-
 }  // namespace
+
+const char* SignalName(Signal signal) {
+  constexpr const char* kNames[] = {"bm25", "dense", "sparse", "multi-vector"};
+  return kNames[static_cast<int>(signal)];
+}
+
+VectorSearch ParseVectorSearch(const std::string& name) {
+  for (const VectorSearch search :
+       {VectorSearch::kExact, VectorSearch::kIvf, VectorSearch::kHnsw}) {
+    if (name == VectorSearchName(search)) return search;
+  }
+  Throw(ErrorKind::kUsage, "--vectors: expected exact, ivf or hnsw, found '{}'", name);
+}
+
+const char* VectorSearchName(VectorSearch search) {
+  constexpr const char* kNames[] = {"exact", "ivf", "hnsw"};
+  return kNames[static_cast<int>(search)];
+}
 
 struct DocumentIndex::Parts {
   std::string directory;
@@ -210,7 +184,7 @@ std::vector<ScoredDocument> DocumentIndex::Parts::Nearest(std::span<const float>
 std::vector<float> DocumentIndex::Parts::ScoresOf(Signal signal, const Query& query) const {
   if (signal == Signal::kBm25) return bm25.Scores(WordsOf(query.text));
   std::vector<float> scores;
-  for (const PassageVectors::Sparse& vector : vectors->sparse) {
+  for (const SparseVector& vector : vectors->sparse) {
     scores.push_back(static_cast<float>(SparseScore(query.embedding.sparse, vector)));
   }
   return scores;

@@ -8,8 +8,8 @@
 
 #include "banyan/retrieval.h"
 #include "base/error.h"
+#include "retrieve/corpus.h"
 #include "retrieve/index_file.h"
-#include "retrieve/passages.h"
 #include "support/temp_directory.h"
 
 namespace banyan {

@@ -10,9 +10,12 @@
 #include <filesystem>
 #include <map>
 #include <random>
+#include <string>
 #include <thread>
 
 #include "banyan/error.h"
+#include "base/files.h"
+#include "base/json.h"
 #include "retrieve/encoder_fixture.h"
 #include "support/error_message.h"
 #include "support/plain_encoder.h"
@@ -251,5 +254,97 @@ TEST(EncoderErrors, EachKindOfModelIsToldFromTheOther) {
               HasSubstr("'llama' is no encoder"));
 }
 
+const fs::path kOracles = fs::path(BANYAN_GOLDEN_DIR) / "encoders";
+
+void ExpectOracle(const Embedding& found, const Json& oracle, const std::string& what) {
+  const char* dense = oracle.contains("dense_cls") ? "dense_cls" : "dense_mean";
+  EXPECT_LE(LargestDifference(found.dense, oracle.at(dense).get<std::vector<double>>()), 1e-4)
+      << what;
+  if (!oracle.contains("sparse")) return;
+  EXPECT_EQ(found.sparse.size(), oracle.at("sparse").size()) << what;
+  for (const auto& [token, weight] : found.sparse) {
+    const std::string key = std::to_string(token);
+    ASSERT_TRUE(oracle.at("sparse").contains(key)) << what << ", token " << token;
+    EXPECT_NEAR(weight, oracle.at("sparse").at(key).get<double>(), 1e-4) << what;
+  }
+  ASSERT_EQ(found.colbert.size(), oracle.at("colbert").size()) << what;
+  for (size_t i = 0; i < found.colbert.size(); ++i) {
+    const auto expected = oracle.at("colbert").at(i).get<std::vector<double>>();
+    EXPECT_LE(LargestDifference(found.colbert[i], expected), 1e-4) << what;
+  }
+}
+
+TEST(EncoderOracle, TinyModels) {
+  if (!fs::exists(kOracles)) GTEST_SKIP() << "no oracles at " << kOracles;
+  for (const char* name : {"bert-mean", "xlmr-m3", "xlmr-reranker"}) {
+    const fs::path file = kOracles / name / "golden.json";
+    const Json oracles = ParseJson(ReadTextFile(file, 64u << 20), file.string());
+    Texts texts;
+    for (const Json& oracle : oracles) {
+      texts.push_back(oracle.at("ids").get<std::vector<TokenId>>());
+    }
+    for (const std::string& device : encodertest::Devices()) {
+      const auto encoder = LoadOn(device, kOracles / name);
+      const std::string what = std::string(name) + " on " + device;
+      if (encoder->reranks()) {
+        const std::vector<float> logits = encoder->Rerank(texts);
+        for (size_t i = 0; i < texts.size(); ++i) {
+          EXPECT_NEAR(logits[i], oracles.at(i).at("logit").get<double>(), 1e-4) << what;
+        }
+        continue;
+      }
+      const std::vector<Embedding> found = encoder->Embed(texts);
+      for (size_t i = 0; i < texts.size(); ++i) ExpectOracle(found[i], oracles.at(i), what);
+    }
+  }
+}
+
+double Cosine(const std::vector<float>& x, const std::vector<float>& y) {
+  double sum = 0.0;
+  for (size_t i = 0; i < x.size(); ++i) sum += static_cast<double>(x[i]) * y.at(i);
+  return sum;  // both have length 1
+}
+
+// Other vectors than float32 gives, but near them, and the same in every company.
+TEST(EncoderPrecision, MixedIsNearAndTheSameInAnyCompany) {
+  const testing_support::TempDirectory directory;
+  const testing_support::TinyEncoderShape shape{.hidden = 64, .ffn = 128, .seed = 7};
+  const std::filesystem::path path = testing_support::WriteTinyEncoder(shape, directory.path());
+  Texts texts;
+  std::mt19937 random(12);
+  for (const size_t length : {1, 2, 16, 17, 130, 300}) {
+    texts.emplace_back(length);
+    for (TokenId& token : texts.back()) {
+      token = static_cast<TokenId>(random() % static_cast<unsigned>(shape.vocab));
+    }
+  }
+  for (const std::string& device : Devices()) {
+    const std::vector<Embedding> plain = LoadOn(device, path)->Embed(texts);
+    const auto encoder = LoadOn(device, path, 2, "mixed");
+    const std::vector<Embedding> found = encoder->Embed(texts);
+    for (size_t t = 0; t < texts.size(); ++t) {
+      EXPECT_GT(Cosine(found[t].dense, plain[t].dense), 0.999) << device << ", text " << t;
+      EXPECT_EQ(encoder->Embed(std::span(&texts[t], 1)).front().dense, found[t].dense) << device;
+    }
+    EXPECT_NE(found.back().dense, plain.back().dense) << device;
+  }
+}
+
+// Columns that no block of 8-bit codes fits stay as they are.
+TEST(EncoderPrecision, MixedTakesAnyWidth) {
+  const testing_support::TempDirectory directory;
+  const testing_support::TinyEncoderShape shape;  // 48 columns
+  const std::filesystem::path path = testing_support::WriteTinyEncoder(shape, directory.path());
+  const Texts texts = {{1, 2, 3}, {4, 5}};
+  const auto plain = LoadOn("cpu", path)->Embed(texts);
+  const auto mixed = LoadOn("cpu", path, 2, "mixed")->Embed(texts);
+  for (size_t t = 0; t < texts.size(); ++t) EXPECT_EQ(mixed[t].dense, plain[t].dense);
+}
+
 }  // namespace
+
+// Encoders against what Transformers computed from the same weights.
+
+// Encoders in mixed precision: 8-bit products on a processor, 16-bit ones on a device.
+
 }  // namespace banyan

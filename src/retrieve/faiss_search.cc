@@ -2,7 +2,6 @@
 // always give the same bytes; a search is one query, which FAISS answers on the caller's thread.
 #include "base/error.h"
 #include "retrieve/vector_search.h"
-
 #ifdef BANYAN_WITH_FAISS
 
 #include <faiss/IndexFlat.h>

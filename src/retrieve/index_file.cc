@@ -1,13 +1,22 @@
 #include "retrieve/index_file.h"
 
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <filesystem>
 #include <string_view>
+#include <system_error>
 
+#include "base/atomic_file.h"
 #include "base/error.h"
+#include "base/files.h"
 #include "base/hash.h"
 #include "formats/byte_reader.h"
+#include "retrieve/corpus.h"
 
 namespace banyan {
 namespace {
@@ -143,10 +152,9 @@ std::vector<Bm25::Word> ReadWords(ByteReader& reader, size_t passages, const std
   return words;
 }
 
-std::vector<PassageVectors::Sparse> ReadSparse(ByteReader& reader, size_t passages,
-                                               const std::string& name) {
-  std::vector<PassageVectors::Sparse> vectors(passages);
-  for (PassageVectors::Sparse& vector : vectors) {
+std::vector<SparseVector> ReadSparse(ByteReader& reader, size_t passages, const std::string& name) {
+  std::vector<SparseVector> vectors(passages);
+  for (SparseVector& vector : vectors) {
     const auto count = reader.Read<std::uint64_t>("a sparse vector's length");
     reader.CheckCount(count, 8, "a sparse vector's length");
     std::int64_t last = -1;
@@ -217,7 +225,7 @@ void PutVectors(const PassageVectors& vectors, std::string& out) {
   out.append(reinterpret_cast<const char*>(vectors.dense.data()),
              vectors.dense.size() * sizeof(float));
   Put(std::uint32_t{vectors.encoder.sparse ? 1u : 0u}, out);
-  for (const PassageVectors::Sparse& vector : vectors.sparse) {
+  for (const SparseVector& vector : vectors.sparse) {
     Put(static_cast<std::uint64_t>(vector.size()), out);
     for (const auto& [token, weight] : vector) {
       Put(token, out);
@@ -300,6 +308,51 @@ IndexContents ReadIndexContents(std::span<const std::byte> contents, const std::
     Throw(ErrorKind::kFormat, "{}: {} bytes after the contents", name, reader.remaining());
   }
   return index;
+}
+
+namespace fs = std::filesystem;
+
+std::optional<IndexContents> EarlierIndex(const std::string& directory) {
+  const std::string path = (fs::path(directory) / kIndexFileName).string();
+  if (!fs::exists(path)) return std::nullopt;
+  const MappedFile file(path);
+  return ReadIndexBytes(file.bytes(), path);
+}
+
+std::optional<IndexContents> ReadableIndex(const std::string& directory) {
+  try {
+    return EarlierIndex(directory);
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
+LockedFolder::LockedFolder(const std::string& directory) : directory_(directory) {
+  std::error_code failed;
+  fs::create_directories(directory, failed);
+  if (failed) {
+    Throw(ErrorKind::kIo, "{}: cannot make the folder: {}", directory, failed.message());
+  }
+  folder_ = ::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (folder_ < 0) {
+    Throw(ErrorKind::kIo, "{}: cannot open the folder: {}", directory,
+          std::generic_category().message(errno));
+  }
+  while (::flock(folder_, LOCK_EX) != 0 && errno == EINTR) {
+  }
+  std::error_code none;
+  for (const fs::directory_entry& entry : fs::directory_iterator(directory, failed)) {
+    const std::string name = entry.path().filename().string();
+    if (name.starts_with(kIndexFileName) && name != kIndexFileName) fs::remove(entry, none);
+  }
+}
+
+LockedFolder::~LockedFolder() { ::close(folder_); }
+
+void LockedFolder::ReplaceIndex(const std::string& bytes) const {
+  const fs::path target = fs::path(directory_) / kIndexFileName;
+  WriteFileAtomically(target.string(), fmt::format("{}.{}", target.string(), ::getpid()), 0644,
+                      bytes);
 }
 
 }  // namespace banyan

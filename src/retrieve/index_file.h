@@ -24,20 +24,19 @@
 #include <vector>
 
 #include "banyan/retrieval.h"
-#include "base/sha256.h"
+#include "base/hash.h"
 #include "retrieve/bm25.h"
+#include "retrieve/vector_search.h"
 
 namespace banyan {
 
 // What an encoder made of the passages.
 struct PassageVectors {
-  using Sparse = std::vector<std::pair<TokenId, float>>;
-
   IndexEncoder encoder;
   VectorSearch search = VectorSearch::kExact;
-  std::vector<float> dense;    // [passages, dimensions]
-  std::vector<Sparse> sparse;  // [passages], or none
-  std::string faiss;           // the bytes of its index; empty: exact
+  std::vector<float> dense;          // [passages, dimensions]
+  std::vector<SparseVector> sparse;  // [passages], or none
+  std::string faiss;                 // the bytes of its index; empty: exact
 };
 
 // A file as it was when its documents were read.
@@ -72,5 +71,28 @@ IndexContents ReadIndexBytes(std::span<const std::byte> bytes, const std::string
 
 // The same without what stands before the contents; the fingerprint is left empty.
 IndexContents ReadIndexContents(std::span<const std::byte> contents, const std::string& name);
+
+// The index in the folder; nothing where there is none. Throws kFormat.
+std::optional<IndexContents> EarlierIndex(const std::string& directory);
+// The same, or nothing where it cannot be read.
+std::optional<IndexContents> ReadableIndex(const std::string& directory);
+
+// The folder of an index, created if necessary and locked: other processes wait while one makes the
+// index in it. Half-written files of a killed process are removed. Throws kIo.
+class LockedFolder {
+ public:
+  explicit LockedFolder(const std::string& directory);
+  ~LockedFolder();
+  LockedFolder(const LockedFolder&) = delete;
+  LockedFolder& operator=(const LockedFolder&) = delete;
+
+  const std::string& path() const { return directory_; }
+  // Atomically: whoever opens the index sees the old one or the new one. Throws kIo.
+  void ReplaceIndex(const std::string& bytes) const;
+
+ private:
+  std::string directory_;
+  int folder_ = -1;
+};
 
 }  // namespace banyan

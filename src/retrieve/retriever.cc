@@ -1,16 +1,20 @@
+// Retrieval of candidates and their relevance.
 #include "retrieve/retriever.h"
 
 #include <algorithm>
+#include <cmath>
+#include <numbers>
 
 #include "base/error.h"
 #include "retrieve/bm25.h"
-#include "retrieve/passage_vectors.h"
-#include "retrieve/relevance.h"
 #include "retrieve/vector_search.h"
-#include "retrieve/words.h"
 
 namespace banyan {
 namespace {
+
+double Clip(double r) { return std::clamp(r, kRelevanceMargin, 1.0 - kRelevanceMargin); }
+
+double ShareOfRightAngle(double x) { return 2.0 / std::numbers::pi * std::atan(x); }
 
 double RelevanceOf(Signal signal, double score) {
   switch (signal) {
@@ -40,6 +44,15 @@ void CheckEncoder(Signal signal, const NamedEncoder& encoder) {
 }
 
 }  // namespace
+
+double RelevanceOfCosine(double score) { return Clip((score + 1.0) / 2.0); }
+double RelevanceOfSparse(double score) { return Clip(ShareOfRightAngle(std::max(score, 0.0))); }
+double RelevanceOfBm25(double score) { return Clip(ShareOfRightAngle(score / 8.0)); }
+double RelevanceOfLogit(double logit) { return Clip(1.0 / (1.0 + std::exp(-logit))); }
+
+double FusedRelevance(double retrieved, double reranked) {
+  return 2.0 * retrieved * reranked / (retrieved + reranked + kRelevanceMargin);
+}
 
 Retriever::Retriever(const RetrieverOptions& options) : options_(options) {
   if (!options_.relevance && !options_.reranker) {

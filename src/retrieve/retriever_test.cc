@@ -8,8 +8,6 @@
 
 #include "banyan/error.h"
 #include "retrieve/encoder_fixture.h"
-#include "retrieve/passage_vectors.h"
-#include "retrieve/relevance.h"
 #include "retrieve/vector_search.h"
 #include "support/error_message.h"
 #include "support/letter_tokenizer.h"

@@ -9,16 +9,6 @@ namespace {
 
 constexpr size_t kLanes = 16;  // sums that are kept apart, so that the compiler can use vectors
 
-std::vector<ScoredDocument> Best(std::vector<ScoredDocument> scored, size_t count) {
-  const size_t kept = std::min(count, scored.size());
-  std::partial_sort(scored.begin(), scored.begin() + static_cast<std::ptrdiff_t>(kept),
-                    scored.end(), [](const ScoredDocument& a, const ScoredDocument& b) {
-                      return a.score != b.score ? a.score > b.score : a.document < b.document;
-                    });
-  scored.resize(kept);
-  return scored;
-}
-
 }  // namespace
 
 float InnerProduct(std::span<const float> a, std::span<const float> b) {
@@ -43,7 +33,7 @@ std::vector<ScoredDocument> NearestAmong(const VectorTable& table, std::span<con
   for (const std::int32_t i : candidates) {
     scored.push_back({i, InnerProduct(table.at(static_cast<size_t>(i)), query)});
   }
-  return Best(std::move(scored), count);
+  return BestFirst(std::move(scored), count);
 }
 
 std::vector<ScoredDocument> NearestOf(const VectorTable& table, std::span<const float> query,
@@ -52,7 +42,35 @@ std::vector<ScoredDocument> NearestOf(const VectorTable& table, std::span<const 
   for (size_t i = 0; i < scored.size(); ++i) {
     scored[i] = {static_cast<std::int32_t>(i), InnerProduct(table.at(i), query)};
   }
-  return Best(std::move(scored), count);
+  return BestFirst(std::move(scored), count);
+}
+
+double SparseScore(const SparseVector& a, const SparseVector& b) {
+  double sum = 0.0;
+  for (size_t i = 0, j = 0; i < a.size() && j < b.size();) {
+    if (a[i].first == b[j].first) {
+      sum += static_cast<double>(a[i++].second) * b[j++].second;
+    } else if (a[i].first < b[j].first) {
+      ++i;
+    } else {
+      ++j;
+    }
+  }
+  return sum;
+}
+
+double MultiVectorScore(const std::vector<std::vector<float>>& query,
+                        const std::vector<std::vector<float>>& document) {
+  BANYAN_CHECK(!document.empty());
+  double sum = 0.0;
+  for (const std::vector<float>& token : query) {
+    float best = -1.0f;
+    for (const std::vector<float>& other : document) {
+      best = std::max(best, InnerProduct(token, other));
+    }
+    sum += best;
+  }
+  return query.empty() ? 0.0 : sum / static_cast<double>(query.size());
 }
 
 }  // namespace banyan

@@ -8,6 +8,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "banyan/retrieval.h"
@@ -15,8 +16,19 @@
 
 namespace banyan {
 
+// Token id → weight, ids ascending.
+using SparseVector = std::vector<std::pair<TokenId, float>>;
+
 // Inner product: the cosine of vectors of length 1. REQUIRES: equal sizes.
 float InnerProduct(std::span<const float> a, std::span<const float> b);
+
+// Sum over the tokens that both have of the product of their weights.
+double SparseScore(const SparseVector& a, const SparseVector& b);
+
+// Mean over the query's vectors of the best inner product with one of the document's. REQUIRES: the
+// document has one.
+double MultiVectorScore(const std::vector<std::vector<float>>& query,
+                        const std::vector<std::vector<float>>& document);
 
 // vectors [count, dimensions] of a caller that outlives it.
 struct VectorTable {

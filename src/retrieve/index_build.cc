@@ -1,14 +1,18 @@
-#include "retrieve/index_update.h"
+// Files compared with what an index has, read, divided into passages, weighed and embedded.
+#include "retrieve/index_build.h"
 
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <map>
 #include <set>
+#include <string_view>
+#include <unordered_map>
 
 #include "base/error.h"
-#include "retrieve/document_files.h"
-#include "retrieve/passages.h"
+#include "retrieve/bm25.h"
+#include "retrieve/corpus.h"
+#include "retrieve/vector_search.h"
 
 namespace banyan {
 namespace {
@@ -225,6 +229,124 @@ class Update {
   bool divides_anew_ = false;
 };
 
+constexpr size_t kTokensAtOnce = 1 << 15;  // between two reports of progress
+
+// Writes the vectors of one passage to its place.
+class VectorTableWriter {
+ public:
+  VectorTableWriter(PassageVectors& vectors, size_t passages) : vectors_(vectors) {
+    vectors.dense.resize(passages * static_cast<size_t>(vectors.encoder.dimensions));
+    if (vectors.encoder.sparse) vectors.sparse.resize(passages);
+  }
+
+  void Put(size_t passage, std::span<const float> dense, SparseVector sparse) {
+    const size_t dimensions = dense.size();
+    std::ranges::copy(dense,
+                      vectors_.dense.begin() + static_cast<std::ptrdiff_t>(passage * dimensions));
+    if (vectors_.encoder.sparse) vectors_.sparse[passage] = std::move(sparse);
+  }
+
+ private:
+  PassageVectors& vectors_;
+};
+
+// The earlier index's passages by what they show.
+std::unordered_map<std::string, size_t> KnownTexts(const IndexContents* earlier,
+                                                   const IndexEncoder& encoder) {
+  std::unordered_map<std::string, size_t> known;
+  if (earlier == nullptr || !earlier->vectors) return known;
+  const IndexEncoder& before = earlier->vectors->encoder;
+  if (before.fingerprint != encoder.fingerprint || before.dimensions != encoder.dimensions ||
+      before.sparse != encoder.sparse) {
+    return known;
+  }
+  for (size_t i = 0; i < earlier->passages.size(); ++i) {
+    known.emplace(earlier->passages[i].Shown(), i);
+  }
+  return known;
+}
+
+// Documents and passages of the index after looking at `inputs`, without words and vectors. Files
+// below the inputs are read unless they have the bytes that `earlier` (may be null) knows; files
+// that are gone are dropped; files elsewhere stay as they are. Files are in the order of their
+// paths, so an index that grew equals one built at once. Counts in the receipt.
+IndexContents LookAgain(const std::string& directory, const std::vector<std::string>& inputs,
+                        const IndexContents* earlier, const IndexOptions& options,
+                        IndexReceipt& receipt) {
+  Update update(directory, earlier, options, receipt);
+  update.LookAt(inputs);
+  return update.Finish();
+}
+
+// Vectors of all passages by the options' encoder: taken from `earlier` (may be null) where it has
+// the same text from the same encoder, computed otherwise. Counts both in the receipt.
+PassageVectors EmbedPassages(const std::vector<Passage>& passages, const IndexContents* earlier,
+                             const IndexOptions& options, IndexReceipt& receipt) {
+  Encoder& encoder = *options.encoder.encoder;
+  if (!encoder.embeds()) {
+    Throw(ErrorKind::kUnsupported,
+          "--encoder: {} is a reranker and has no vectors; it goes to rag --reranker",
+          options.encoder.name);
+  }
+  PassageVectors vectors;
+  vectors.search = options.vectors;
+  vectors.encoder = {options.encoder.name, options.encoder.fingerprint, encoder.dimensions(),
+                     encoder.has_sparse()};
+  VectorTableWriter writer(vectors, passages.size());
+  const auto known = KnownTexts(earlier, vectors.encoder);
+  std::vector<std::vector<TokenId>> texts;
+  std::vector<size_t> places;
+  size_t tokens = 0;
+  const auto embed = [&] {
+    EmbedOptions wanted;
+    wanted.colbert = false;
+    std::vector<Embedding> made = encoder.Embed(texts, wanted);
+    for (size_t i = 0; i < made.size(); ++i) {
+      writer.Put(places[i], made[i].dense, std::move(made[i].sparse));
+    }
+    receipt.embedded += static_cast<std::int64_t>(made.size());
+    texts.clear();
+    places.clear();
+    tokens = 0;
+    if (options.progress) {
+      options.progress(receipt.embedded + receipt.kept, static_cast<std::int64_t>(passages.size()));
+    }
+  };
+  for (size_t p = 0; p < passages.size(); ++p) {
+    const std::string shown = passages[p].Shown();
+    if (const auto found = known.find(shown); found != known.end()) {
+      const PassageVectors& old = *earlier->vectors;
+      const VectorTable table{old.dense, static_cast<size_t>(old.encoder.dimensions)};
+      writer.Put(p, table.at(found->second),
+                 old.encoder.sparse ? old.sparse[found->second] : SparseVector());
+      ++receipt.kept;
+      continue;
+    }
+    texts.push_back(EncoderTokens(encoder, shown));
+    places.push_back(p);
+    tokens += texts.back().size();
+    if (tokens >= kTokensAtOnce) embed();
+  }
+  if (!texts.empty()) embed();
+  if (options.vectors != VectorSearch::kExact) {
+    vectors.faiss = FaissBytes(options.vectors,
+                               {vectors.dense, static_cast<size_t>(vectors.encoder.dimensions)});
+  }
+  return vectors;
+}
+
+std::vector<Bm25::Word> WeighWords(const std::vector<Passage>& passages) {
+  std::vector<std::vector<std::string>> texts;
+  for (const Passage& passage : passages) texts.push_back(WordsOf(passage.Shown()));
+  return Bm25(texts, Bm25Options()).Words();
+}
+
+bool SameVectors(const IndexContents& index, const IndexOptions& options) {
+  if (!index.vectors || !options.encoder) return !index.vectors && !options.encoder;
+  return index.vectors->encoder.fingerprint == options.encoder.fingerprint &&
+         index.vectors->search == options.vectors;
+}
+
 }  // namespace
 
 Digest HashOfFile(const std::string& path) {
@@ -245,12 +367,31 @@ std::string PlaceOfFile(const std::string& directory, const std::string& path_in
   return place.lexically_proximate(fs::current_path()).string();
 }
 
-IndexContents LookAgain(const std::string& directory, const std::vector<std::string>& inputs,
-                        const IndexContents* earlier, const IndexOptions& options,
-                        IndexReceipt& receipt) {
-  Update update(directory, earlier, options, receipt);
-  update.LookAt(inputs);
-  return update.Finish();
+IndexReceipt MakeIndex(const LockedFolder& folder, const std::vector<std::string>& inputs,
+                       const IndexContents* earlier, const IndexContents* known,
+                       const IndexOptions& options) {
+  IndexReceipt receipt;
+  if (options.vectors != VectorSearch::kExact && !HasFaiss()) {
+    FaissBytes(options.vectors, {});  // says so before hours of work
+  }
+  IndexContents contents = LookAgain(folder.path(), inputs, earlier, options, receipt);
+  const bool same_documents =
+      earlier != nullptr &&
+      receipt.new_documents + receipt.changed_documents + receipt.gone_documents == 0 &&
+      contents.passage_words == earlier->passage_words && contents.inputs == earlier->inputs &&
+      contents.files == earlier->files;
+  if (same_documents && SameVectors(*earlier, options)) {
+    receipt.words = static_cast<std::int64_t>(earlier->words.size());
+    if (options.encoder) receipt.kept = receipt.passages;
+    return receipt;
+  }
+  contents.words = WeighWords(contents.passages);
+  receipt.words = static_cast<std::int64_t>(contents.words.size());
+  if (options.encoder) {
+    contents.vectors = EmbedPassages(contents.passages, known, options, receipt);
+  }
+  folder.ReplaceIndex(IndexBytes(contents));
+  return receipt;
 }
 
 }  // namespace banyan
