@@ -16,7 +16,7 @@
 #include "bench_commands.h"
 #include "bench_options.h"
 #include "bench_output.h"
-#include "shell/option_text.h"
+#include "shell/table_options.h"
 #include "tasks/ask/ask_task.h"
 #include "tasks/extract/extract_task.h"
 #include "tasks/job/job.h"

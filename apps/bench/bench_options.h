@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "bench_run.h"
-#include "job/run_options.h"
+#include "job/job_options.h"
 
 namespace banyan::app {
 

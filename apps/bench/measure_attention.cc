@@ -5,8 +5,7 @@
 #include <cstring>
 
 #include "base/error.h"
-#include "engine/plan_options.h"
-#include "kernels/built_in_costs.h"
+#include "engine/request/strategy.h"
 #include "kernels/probe_costs.h"
 #include "load/kernel_options.h"
 #include "plan/cost.h"

@@ -5,7 +5,7 @@
 #include <functional>
 
 #include "base/error.h"
-#include "engine/plan_options.h"
+#include "engine/request/strategy.h"
 #include "load/model_parts.h"
 #include "model/forward.h"
 #include "plan/build.h"

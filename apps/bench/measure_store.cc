@@ -10,7 +10,7 @@
 #include <set>
 
 #include "base/error.h"
-#include "base/file_identity.h"
+#include "base/files.h"
 #include "load/model_parts.h"
 #include "store/block_loader.h"
 #include "store/segment_file.h"

@@ -1,7 +1,18 @@
+// EngineCore: construction, the loop of steps, cancellation, and what is reported about the work.
 #include "engine/core.h"
 
 #include <algorithm>
+#include <chrono>
+#include <map>
+#include <set>
+#include <unordered_map>
 #include <utility>
+
+#include "base/error.h"
+#include "base/timing.h"
+#include "engine/request/strategy.h"
+#include "engine/sharing_forest.h"
+#include "plan/explain.h"
 
 namespace banyan {
 namespace {
@@ -24,8 +35,8 @@ int MixedRows(const EngineOptions& options, const Kernels& kernels, int batch_ro
   return std::min(kernels.asynchronous() ? kDeviceMixedRows : kHostMixedRows, batch_rows);
 }
 
-StepComposer::Limits LimitsFor(const EngineOptions& options, const Kernels& kernels,
-                               const EngineMemory& memory) {
+Scheduler::Limits LimitsFor(const EngineOptions& options, const Kernels& kernels,
+                            const EngineMemory& memory) {
   return {memory.logit_rows, MixedRows(options, kernels, memory.batch_rows),
           options.mixed_rows >= 0};
 }
@@ -36,6 +47,45 @@ EngineMemory MemoryAfterCosts(const EngineOptions& options, Model::Parts& model)
   return AllocateMemory(options, model);
 }
 
+// How long a step waits for the KV store when there is nothing to compute before something is
+// loaded. Callers that want the engine's lock wait as long.
+constexpr double kLoadWaitSeconds = 0.01;
+
+const char* WhyStrategy(Strategy strategy) {
+  switch (strategy) {
+    case Strategy::kFlat:
+      return "every stream alone, its prompt stored and computed for itself (asked for)";
+    case Strategy::kPaged:
+      return "prompts stored once, read once per stream (asked for)";
+    case Strategy::kStacked:
+      return "rows of a stack meet all keys of the stack under a mask (asked for)";
+    case Strategy::kTree:
+      return "every shared segment read once for all streams under it (asked for)";
+    case Strategy::kAuto:
+      return "per node, read once for all streams under it, or once per stream where that is "
+             "predicted to be clearly faster";
+    case Strategy::kSequential:
+      return "all questions in one prompt, answers in turn: a comparison, not the same answers";
+    case Strategy::kNoAttention:
+      return "attention left out: a ceiling for throughput, wrong answers";
+  }
+  return "";
+}
+
+// [segments] How many answers read each, those that have ended and those that wait included.
+std::vector<std::int32_t> SegmentReaders(const RequestTree& request) {
+  std::vector<std::int32_t> readers(request.segments.size());
+  for (const RequestStream& stream : request.streams) {
+    for (std::int32_t segment : request.LeavesOf(stream)) {
+      while (segment >= 0) {
+        ++readers[static_cast<size_t>(segment)];
+        segment = request.segments[static_cast<size_t>(segment)].parent;
+      }
+    }
+  }
+  return readers;
+}
+
 }  // namespace
 
 EngineCore::EngineCore(std::shared_ptr<Model> model, const EngineOptions& options)
@@ -43,29 +93,247 @@ EngineCore::EngineCore(std::shared_ptr<Model> model, const EngineOptions& option
       options_(options),
       memory_(MemoryAfterCosts(options, model_->parts())),
       steps_ahead_(StepsAhead(options, *model_->parts().kernels)),
-      streams_(model_->parts(), *memory_.kv, options),
-      admission_(options, memory_.max_streams, {streams_, under_way_, deliveries_}),
-      skeletons_(admission_.running(), streams_),
+      stream_memory_(model_->parts(), *memory_.kv, options),
+      admission_(options, memory_.max_streams, {stream_memory_, in_flight_, events_}),
+      skeletons_(admission_.running(), stream_memory_),
       row_limit_(memory_.batch_rows),
-      composer_(LimitsFor(options, *model_->parts().kernels, memory_), admission_, streams_,
-                skeletons_),
-      plan_(options, model_->parts(), {admission_.running(), streams_, skeletons_}),
-      launcher_(options, model_->parts(), {memory_, admission_.running(), streams_, under_way_}),
-      taker_(model_->parts(), {streams_, under_way_, admission_, deliveries_}) {}
+      scheduler_(LimitsFor(options, *model_->parts().kernels, memory_), admission_, stream_memory_,
+                 skeletons_),
+      plan_(options, model_->parts(), {admission_.running(), stream_memory_, skeletons_}),
+      launcher_(options, model_->parts(),
+                {memory_, admission_.running(), stream_memory_, in_flight_}),
+      output_(model_->parts(), {stream_memory_, in_flight_, admission_, events_}) {}
+
+// The loop: launch a step, then read the tokens of the one before it. While the backend computes
+// one step, the host reads tokens, tests for stops, admits streams and plans the next step; the
+// tokens that the next step feeds go from sampling to embedding without the host. A stream that
+// ends with a token of step t may have a row in step t + 1: the row writes to the stream's own page
+// and its result is dropped.
+//
+// With steps_ahead 0 every step's tokens are read before the next is planned. This plain loop is
+// the reference for the other; the answers are the same.
+bool EngineCore::Step() {
+  const size_t deliveries_before = events_.size();
+  const bool launched = LaunchNext();
+  if (in_flight_.empty() && stream_memory_.loads()) {  // whoever runs waits for the disk
+    stream_memory_.TakeLoaded(kLoadWaitSeconds);
+    return true;
+  }
+  // Streams that could not be admitted have failed: whoever loops must still look at them.
+  if (in_flight_.empty()) return events_.size() > deliveries_before;
+  const size_t may_stay = launched && !in_flight_.latest().take_at_once ? steps_ahead_ : 0;
+  while (in_flight_.size() > may_stay) TakeOldest();
+  return true;
+}
+
+// Hands the next step to the backend; false when there is nothing to compute before tokens are
+// read. Where the backend refuses memory for a step, smaller ones are tried.
+bool EngineCore::LaunchNext() {
+  if (in_flight_.empty()) step_began_ = Timer::Clock::now();
+  for (;;) {
+    int rows = 0;
+    try {
+      {
+        Timer timer(times_.plan_seconds);
+        stream_memory_.TakeLoaded(0.0);
+        admission_.Admit();
+        stream_memory_.CopyPrefixes();
+        rows = scheduler_.Decide(row_limit_.rows()).rows();
+        if (rows == 0 && admission_.running().empty() && !admission_.waiting().empty()) {
+          continue;  // all gave way or failed
+        }
+        if (rows == 0) return false;
+        plan_.Build(scheduler_.decision());
+      }
+      Timer timer(times_.forward_seconds);
+      launcher_.Launch(scheduler_, plan_);
+      row_limit_.Launched();
+      return true;
+    } catch (const Error& error) {
+      if (error.kind() != ErrorKind::kLimit || rows <= 1) throw;
+    }
+    // What is under way may hold memory, and its tokens change what is next.
+    while (!in_flight_.empty()) TakeOldest();
+    row_limit_.Refused(rows);
+  }
+}
+
+void EngineCore::TakeOldest() {
+  LaunchedStep step = in_flight_.TakeOldest();
+  const std::int64_t tokens_before = events_.tokens();
+  {
+    Timer timer(times_.choose_seconds);
+    output_.TakeStep(step);
+  }
+  const auto now = Timer::Clock::now();
+  const double seconds = std::chrono::duration<double>(now - step_began_).count();
+  step_began_ = now;
+  (step.decode_only ? times_.decode_step_seconds : times_.prefill_step_seconds) += seconds;
+  if (step.decode_only) {
+    ++times_.decode_steps;
+    times_.decode_step_tokens += events_.tokens() - tokens_before;
+  }
+  in_flight_.Recycle(std::move(step));
+}
+
+void EngineCore::Cancel(RequestId id, std::optional<std::uint64_t> tag) {
+  const std::shared_ptr<RequestTree> request = events_.Find(id);
+  if (!request) return;
+  if (tag) {
+    CancelTagged(request, *tag);
+  } else {
+    for (size_t i = 0; i < request->streams.size(); ++i) {
+      admission_.End(request, static_cast<std::int32_t>(i), FinishReason::kCancelled, "");
+    }
+  }
+  admission_.ForgetRemoved();
+}
+
+void EngineCore::CancelTagged(const std::shared_ptr<RequestTree>& request, std::uint64_t tag) {
+  auto& by_tag = request->streams_by_tag;
+  if (by_tag.empty()) {
+    for (size_t i = 0; i < request->streams.size(); ++i) {
+      const RequestStream& stream = request->streams[i];
+      for (std::int32_t a = stream.first_answer; a < stream.end_answer; ++a) {
+        by_tag.emplace(request->answers[static_cast<size_t>(a)].tag, static_cast<std::int32_t>(i));
+      }
+    }
+  }
+  const auto [begin, end] = by_tag.equal_range(tag);
+  for (auto it = begin; it != end; ++it) {
+    RequestStream& declared = request->streams[static_cast<size_t>(it->second)];
+    if (declared.over) continue;
+    if (declared.end_answer - declared.first_answer == 1) {
+      admission_.End(request, it->second, FinishReason::kCancelled, "");
+      continue;
+    }
+    // Answers in turn: the one being written ends now, the others when their turn comes.
+    request->cancelled.resize(request->answers.size(), false);
+    for (std::int32_t a = declared.first_answer; a < declared.end_answer; ++a) {
+      if (request->answers[static_cast<size_t>(a)].tag == tag) {
+        request->cancelled[static_cast<size_t>(a)] = true;
+      }
+    }
+    if (!declared.running.valid()) continue;
+    Stream& stream = admission_.running().at(declared.running);
+    if (stream.wanted().tag != tag) continue;
+    in_flight_.Forget(stream);
+    output_.FinishAnswer(stream, FinishReason::kCancelled, "");
+  }
+}
+
+void EngineCore::EndAll(FinishReason reason, const std::string& why) {
+  for (const std::shared_ptr<RequestTree>& request : events_.OpenRequests()) {
+    for (size_t i = 0; i < request->streams.size(); ++i) {
+      admission_.End(request, static_cast<std::int32_t>(i), reason, why);
+    }
+  }
+  admission_.ForgetRemoved();
+}
 
 Receipt EngineCore::MakeReceipt() {
   Receipt receipt = times_;
-  deliveries_.Report(receipt);
-  streams_.Report(receipt);
+  events_.Report(receipt);
+  stream_memory_.Report(receipt);
   launcher_.Report(receipt);
-  taker_.Report(receipt);
+  output_.Report(receipt);
   receipt.preempted = admission_.preempted();
   receipt.refused_steps = row_limit_.refusals();
   const MachineRates& rates = model_->parts().Rates();
-  receipt.limit_seconds = launcher_.limit().Seconds(rates);
-  receipt.predicted_seconds = launcher_.limit().PredictedSeconds(rates);
-  receipt.decode_limit_seconds = launcher_.limit().DecodeSeconds(rates);
+  receipt.limit_seconds = launcher_.roofline().Seconds(rates);
+  receipt.predicted_seconds = launcher_.roofline().PredictedSeconds(rates);
+  receipt.decode_limit_seconds = launcher_.roofline().DecodeSeconds(rates);
   return receipt;
+}
+
+std::string EngineCore::Explain() {
+  const Model::Parts& model = model_->parts();
+  const Strategy strategy = options_.strategy;
+  std::string text =
+      fmt::format("strategy  {}: {}\n", StrategyName(strategy), WhyStrategy(strategy));
+  text += fmt::format("backend   {}, {}\n", model_->backend_name(), model_->precision());
+  text += fmt::format("costs     {}\n", model_->parts().Costs(false).source);
+  text += fmt::format("streams   {} waiting, at most {} at once, {} rows a step\n", waiting(),
+                      max_streams(), row_limit_.most());
+  const Sharing sharing =
+      FindSharing(admission_.waiting(), model.variants.size(), StorageRules(options_));
+  text += DescribeSharing(sharing);
+  const std::int64_t pages = stream_memory_.cache().total_pages();
+  const std::int64_t page_bytes = model.kernels->KvPageBytes(
+      {model.config.layers, model.config.kv_heads, model.config.head_dim});
+  text += fmt::format(
+      "kv        {} tokens of prompts and at most {} of tails; the budget holds {} "
+      "({} MiB)\n",
+      sharing.all.stored, sharing.tail_tokens, pages * kPageTokens, page_bytes * pages >> 20);
+  admission_.Admit();
+  stream_memory_.CopyPrefixes();
+  if (scheduler_.Decide(row_limit_.rows()).empty()) return text;
+  plan_.Build(scheduler_.decision());
+  const Batch& batch = plan_.batch();
+  text += "first step\n";
+  text += ExplainPlan(plan_.attention(), plan_.nodes(), batch.positions, plan_.options());
+  const MachineRates& rates = model_->parts().Rates();
+  if (rates.flops_per_second > 0.0) {
+    text += ExplainCost(CountPlan(plan_.attention(), batch.positions),
+                        static_cast<double>(batch.logit_rows.size()), launcher_.roofline().sizes(),
+                        rates);
+  }
+  return text;
+}
+
+std::vector<ForestNode> EngineCore::Picture(std::span<const RequestId> requests) const {
+  const RunningStreams& running = admission_.running();
+  const Forest& forest = stream_memory_.forest();
+  std::vector<ForestNode> picture;
+  std::unordered_map<std::uint64_t, size_t> known;  // serial → place
+  const auto show = [&](NodeId id, int level, RequestId request) -> ForestNode& {
+    const Node& node = forest.at(id);
+    const auto [place, added] = known.try_emplace(node.serial, picture.size());
+    if (added) {
+      ForestNode& shown = picture.emplace_back();
+      shown.id = node.serial;
+      shown.parent = node.parent.valid() ? forest.at(node.parent).serial : 0;
+      shown.tokens = static_cast<std::int32_t>(node.tokens.size());
+      shown.computed = std::min(stream_memory_.cache().filled(id), shown.tokens);
+      shown.level = level;
+      shown.growing = node.growing;
+      shown.request = request;
+    }
+    return picture[place->second];
+  };
+  // A node's readers do not depend on the moment: every request that runs adds all of a segment's.
+  std::map<RequestId, std::vector<std::int32_t>> readers;
+  std::set<std::pair<std::uint64_t, std::pair<RequestId, std::int32_t>>> counted;
+  for (const StreamId id : running.order()) {
+    if (!running.Has(id)) continue;
+    const Stream& stream = running.at(id);
+    const RequestTree& request = *stream.request;
+    if (std::ranges::find(requests, request.id) == requests.end()) continue;
+    const auto [of_request, first] = readers.try_emplace(request.id);
+    if (first) of_request->second = SegmentReaders(request);
+    const std::vector<std::int32_t> leaves = request.LeavesOf(stream.declared());
+    for (size_t b = 0; b < stream.branches.size(); ++b) {
+      const Branch& branch = stream.branches[b];
+      const std::vector<std::int32_t> segments = request.PathTo(leaves[b]);
+      for (const NodeId node : forest.Path(branch.leaf)) {
+        const std::int32_t begin = forest.at(node).first_position;
+        int level = 0;
+        while (level + 1 < static_cast<int>(segments.size()) &&
+               request.segments[static_cast<size_t>(segments[static_cast<size_t>(level)])]
+                       .end_position() <= begin) {
+          ++level;
+        }
+        ForestNode& shown = show(node, level, request.id);
+        const std::int32_t segment = segments[static_cast<size_t>(level)];
+        if (counted.emplace(shown.id, std::pair(request.id, segment)).second) {
+          shown.readers += of_request->second[static_cast<size_t>(segment)];
+        }
+      }
+      if (!branch.tail.valid()) continue;
+      show(branch.tail, static_cast<int>(segments.size()), request.id).readers = 1;
+    }
+  }
+  return picture;
 }
 
 }  // namespace banyan

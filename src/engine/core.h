@@ -1,17 +1,17 @@
 // The engine's working parts, put together for one thread at a time. The loop is Step: admit →
-// decide → plan → launch → take. What comes from other threads and goes to them is service.h.
+// schedule → plan → launch → read tokens. engine.cc connects it with other threads.
 //
-//   Deliveries     what becomes known of answers, and the requests that are not over
-//   StreamMemory   the forest, its pages, the KV store
-//   Admission      who runs and who waits
-//   SkeletonTurns  whose turn it is among the values of a template, and what they see
-//   StepComposer   which rows the next step has
-//   StepPlan       these rows as arrays
-//   StepLauncher   the arrays' way to the backend
-//   StepsUnderWay  what the backend has
-//   TokenTaker     its tokens, and what follows from them
+//   AnswerEvents      events for the callers, and the requests that are not over
+//   InFlightSteps     steps that the backend is computing
+//   StreamMemory      the forest, its pages, the KV store
+//   Admission         which streams run and which wait
+//   SkeletonSchedule  which values of a template advance, and what they see
+//   Scheduler         which rows the next step has
+//   StepPlan          these rows as arrays
+//   StepLauncher      hands the arrays to the backend
+//   OutputProcessor   its tokens, and what follows from them
 //
-// A part knows only those it is given by its constructor, which stand above it in this class.
+// A part knows only those that its constructor is given, which stand above it in this class.
 #pragma once
 
 #include <memory>
@@ -22,17 +22,16 @@
 
 #include "banyan/engine.h"
 #include "base/timing.h"
-#include "engine/admission.h"
-#include "engine/deliveries.h"
-#include "engine/memory.h"
-#include "engine/skeleton_turns.h"
-#include "engine/step_composer.h"
-#include "engine/step_launcher.h"
-#include "engine/step_plan.h"
-#include "engine/step_row_limit.h"
-#include "engine/steps_under_way.h"
-#include "engine/stream_memory.h"
-#include "engine/token_taker.h"
+#include "engine/memory/engine_memory.h"
+#include "engine/memory/stream_memory.h"
+#include "engine/request/answer_events.h"
+#include "engine/schedule/admission.h"
+#include "engine/schedule/in_flight.h"
+#include "engine/schedule/scheduler.h"
+#include "engine/schedule/skeleton.h"
+#include "engine/step/output_processor.h"
+#include "engine/step/step_launcher.h"
+#include "engine/step/step_plan.h"
 #include "load/model_parts.h"
 
 namespace banyan {
@@ -42,51 +41,51 @@ class EngineCore {
   EngineCore(std::shared_ptr<Model> model, const EngineOptions& options);
 
   void Accept(std::shared_ptr<RequestTree> request) { admission_.Add(std::move(request)); }
-  // --- requests.cc: ends from outside. Without a tag: of all answers of the request.
+  // Without a tag: all answers of the request.
   void Cancel(RequestId request, std::optional<std::uint64_t> tag);
   // Ends all answers that have not ended: cancelled, or with an error.
   void EndAll(FinishReason reason, const std::string& why);
 
-  // --- step.cc: the loop
+  // Launches a step and reads the tokens of one; false when no work is left.
   bool Step();
 
-  // What happened since the last call.
-  std::vector<Deliveries::Delivery> TakeDeliveries() { return deliveries_.Take(); }
+  // Events since the last call.
+  std::vector<AnswerEvents::Delivery> TakeEvents() { return events_.Take(); }
 
-  std::int64_t waiting() const { return admission_.line().streams(); }
-  std::int64_t waiting_tokens() const { return admission_.line().tokens(); }
+  std::int64_t waiting() const { return admission_.waiting().streams(); }
+  std::int64_t waiting_tokens() const { return admission_.waiting().tokens(); }
   int writing() const { return admission_.running().writing(); }
   int most_branches() const { return memory_.logit_rows; }  // of one stream
-  bool idle() const { return nothing_waits_or_runs() && under_way_.empty(); }
+  bool idle() const { return nothing_waits_or_runs() && in_flight_.empty(); }
   int max_streams() const { return admission_.max_streams(); }
   Receipt MakeReceipt();
-  std::string Explain();                                                       // explain.cc
-  std::vector<ForestNode> Picture(std::span<const RequestId> requests) const;  // picture.cc
+  std::string Explain();
+  std::vector<ForestNode> Picture(std::span<const RequestId> requests) const;
 
  private:
   void CancelTagged(const std::shared_ptr<RequestTree>& request, std::uint64_t tag);
   bool LaunchNext();
   void TakeOldest();
   bool nothing_waits_or_runs() const {
-    return admission_.line().empty() && admission_.running().empty();
+    return admission_.waiting().empty() && admission_.running().empty();
   }
 
   const std::shared_ptr<Model> model_;
   const EngineOptions options_;
   EngineMemory memory_;
-  // Steps that are launched before the tokens of the latest are known: 0 or 1.
+  // Steps that are launched before the tokens of the previous one are known: 0 or 1.
   const size_t steps_ahead_;
 
-  Deliveries deliveries_;
-  StepsUnderWay under_way_;
-  StreamMemory streams_;
+  AnswerEvents events_;
+  InFlightSteps in_flight_;
+  StreamMemory stream_memory_;
   Admission admission_;
-  SkeletonTurns skeletons_;
+  SkeletonSchedule skeletons_;
   StepRowLimit row_limit_;
-  StepComposer composer_;
+  Scheduler scheduler_;
   StepPlan plan_;
   StepLauncher launcher_;
-  TokenTaker taker_;
+  OutputProcessor output_;
 
   Timer::Clock::time_point step_began_;
   Receipt times_;  // times and counts of steps; the parts report the rest

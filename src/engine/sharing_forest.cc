@@ -1,9 +1,26 @@
 #include "engine/sharing_forest.h"
 
-#include "engine/common_beginnings.h"
+#include <algorithm>
+
+#include "base/error.h"
+#include "engine/memory/prefix_copies.h"
 #include "plan/attention_plan.h"
 
 namespace banyan {
+namespace {
+
+// Of the stream's answers, if none ends early.
+std::int64_t MostTokens(const RequestTree& request, const RequestStream& stream) {
+  std::int64_t tokens = 0;
+  for (std::int32_t a = stream.first_answer; a < stream.end_answer; ++a) {
+    const AnswerRequest& wanted = request.answers[static_cast<size_t>(a)];
+    tokens +=
+        wanted.forced.empty() ? wanted.max_new : static_cast<std::int64_t>(wanted.forced.size());
+  }
+  return tokens;
+}
+
+}  // namespace
 
 SharingForest::SharingForest(std::size_t variants, std::int64_t most_tokens)
     : forest_(kCutKeys, std::vector<Digest>(variants)), most_tokens_(most_tokens) {}
@@ -33,6 +50,55 @@ void SharingForest::Forget() {
       added_.push_back(oldest);
     }
   }
+}
+
+Sharing FindSharing(const WaitingQueue& waiting, size_t variants, const StorageRules& rules) {
+  Sharing found;
+  SharingForest forest(variants);
+  for (const auto& [request, index] : waiting.Fresh()) {
+    const RequestStream& stream = request->streams[static_cast<size_t>(index)];
+    const std::int64_t answer_tokens = MostTokens(*request, stream);
+    for (const std::int32_t leaf : request->LeavesOf(stream)) {
+      const std::vector<std::int32_t> path = request->PathTo(leaf);
+      NodeId node;
+      if (found.levels.size() < path.size()) found.levels.resize(path.size());
+      for (size_t depth = 0; depth < path.size(); ++depth) {
+        const RequestSegment& segment = request->segments[static_cast<size_t>(path[depth])];
+        const SharingForest::Found added =
+            forest.Add(node, {segment.tokens, segment.first_position, rules.Shares(depth),
+                              rules.ScopeOf(*request, stream), request->variant});
+        node = added.node;
+        found.levels[depth].alone += static_cast<std::int64_t>(segment.tokens.size());
+        found.levels[depth].stored += added.stored;
+        found.levels[depth].copied += added.copied;
+      }
+      found.tail_tokens += forest.TakenOver(node) + answer_tokens;
+    }
+  }
+  for (const SharedLevel& level : found.levels) {
+    found.all.alone += level.alone;
+    found.all.stored += level.stored;
+    found.all.copied += level.copied;
+  }
+  return found;
+}
+
+std::string DescribeSharing(const Sharing& sharing) {
+  std::string text;
+  for (size_t depth = 0; depth < sharing.levels.size(); ++depth) {
+    const SharedLevel& level = sharing.levels[depth];
+    const std::string kept = level.copied == 0
+                                 ? fmt::format("{} stored and computed", level.stored)
+                                 : fmt::format("{} stored, {} of them computed and {} copied",
+                                               level.stored, level.computed(), level.copied);
+    text +=
+        fmt::format("level {:<3} {} tokens as if alone, {} ({:.1f}x)\n", depth, level.alone, kept,
+                    static_cast<double>(level.alone) /
+                        static_cast<double>(std::max<std::int64_t>(1, level.computed())));
+  }
+  const SharedLevel& all = sharing.all;
+  return text + fmt::format("prompts   {} tokens as if alone, {} computed, {} saved by sharing\n",
+                            all.alone, all.computed(), all.alone - all.computed());
 }
 
 }  // namespace banyan

@@ -1,13 +1,15 @@
-// What prompts will have in common, found as the engine finds it, and nothing computed: for
-// predictions.
+// Predicts what prompts will share: finds it as the engine does, but computes nothing.
 #pragma once
 
 #include <cstdint>
 #include <deque>
 #include <limits>
+#include <string>
 #include <vector>
 
 #include "base/strong_int.h"
+#include "engine/request/strategy.h"
+#include "engine/request/stream_queues.h"
 #include "tree/forest.h"
 
 namespace banyan {
@@ -22,7 +24,7 @@ class SharingForest {
   struct Found {
     NodeId node;              // of the segment's last token
     std::int64_t stored = 0;  // tokens that were not there
-    std::int64_t copied = 0;  // of them, whose keys another node has (CommonBeginnings)
+    std::int64_t copied = 0;  // of them, whose keys another node has (PrefixCopies)
 
     std::int64_t computed() const { return stored - copied; }
   };
@@ -46,5 +48,27 @@ class SharingForest {
   std::deque<NodeMemory> added_;  // oldest first
   std::vector<NodeSplit> splits_;
 };
+
+// Tokens of one level of the declared paths: without sharing, and with it.
+struct SharedLevel {
+  std::int64_t alone = 0;
+  std::int64_t stored = 0;
+  std::int64_t copied = 0;  // of those stored; the others are computed
+
+  std::int64_t computed() const { return stored - copied; }
+};
+
+// What waiting streams have in common.
+struct Sharing {
+  std::vector<SharedLevel> levels;
+  SharedLevel all;
+  std::int64_t tail_tokens = 0;  // at most
+};
+
+// What the streams that have not run yet will share, found in a forest of its own: the one that
+// runs is not touched.
+Sharing FindSharing(const WaitingQueue& waiting, std::size_t variants, const StorageRules& rules);
+// The lines of --explain.
+std::string DescribeSharing(const Sharing& sharing);
 
 }  // namespace banyan

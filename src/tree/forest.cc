@@ -38,9 +38,9 @@ NodeId Forest::FindChild(const Beginning& beginning) const {
   return found == index_.end() ? NodeId() : *found;
 }
 
-CommonBeginning Forest::FindCommon(NodeId id) const {
+CommonPrefix Forest::FindCommon(NodeId id) const {
   BANYAN_CHECK(!at(id).growing);
-  CommonBeginning best;
+  CommonPrefix best;
   if (!at(id).shared) return best;
   const auto self = index_.find(id);
   const Beginning mine = BeginningOf(id);

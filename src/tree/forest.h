@@ -32,7 +32,7 @@
 #include <vector>
 
 #include "banyan/types.h"
-#include "base/sha256.h"
+#include "base/hash.h"
 #include "base/strong_int.h"
 
 namespace banyan {
@@ -69,7 +69,7 @@ struct NodeSplit {
 };
 
 // The first `tokens` tokens of a node, which another one begins with too.
-struct CommonBeginning {
+struct CommonPrefix {
   NodeId node;
   std::int32_t tokens = 0;  // 0: none, and no node
 };
@@ -112,7 +112,7 @@ class Forest {
   // Of the shared nodes that begin where `node` does, the one that agrees with it in most tokens.
   // These are fewer than a cut, or all of a node that is shorter; a key and a value of them is the
   // same in both nodes. Of several the oldest neighbour in order. REQUIRES: sealed.
-  CommonBeginning FindCommon(NodeId node) const;
+  CommonPrefix FindCommon(NodeId node) const;
 
   // The tail of a stream whose prompt ends with `leaf`: a growing node. It begins with the leaf's
   // tokens and stands beside it, or is empty and right after it, as TakenOver says.

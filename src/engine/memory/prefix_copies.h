@@ -1,0 +1,84 @@
+// Beginnings that segments have in common, computed once and copied. Two segments under one parent
+// that agree in fewer tokens than a cut are two nodes, because cuts count from a segment's start
+// and are never divided. Keys and values of the common tokens are the same in both, bit for bit:
+// they depend on what comes before them and on where their segment begins. The younger node gets
+// copies of the older one's pages.
+//
+// A copy is made between steps. The older node may not be computed so far: then its beginning is
+// computed first, in the turn of whoever wants it, and the younger one's rows wait for the next
+// step. Where a step more costs more than rows, few tokens are not waited for.
+//
+// Invariants:
+// 1. A node awaits a beginning of a node that was older when it was added, or of its upper part, so
+//    nobody waits in a circle.
+// 2. A node that awaits one has no keys. It awaits only what a running stream computes.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "kv/kv_cache.h"
+#include "plan/batch.h"
+#include "tree/forest.h"
+
+namespace banyan {
+
+// Fewer common tokens are computed again: a copy is by whole pages, and may have to wait a step.
+inline constexpr std::int32_t kLeastCopiedTokens = kPageTokens;
+
+class PrefixCopies {
+ public:
+  // Both must outlive it.
+  // `worth_a_step`: tokens that all who wait together must save by it, else they are computed.
+  PrefixCopies(const Forest& forest, KvCache& cache, std::int64_t worth_a_step = 0)
+      : forest_(forest), cache_(cache), worth_a_step_(worth_a_step) {}
+
+  // A node is new in the forest. What it will be copied from counts as used now.
+  void Added(NodeId node);
+  // The forest divided a node: call after KvCache::Split.
+  void Split(const NodeSplit& split);
+
+  // What must be computed before rows of the node are: nothing, or the first tokens of another.
+  std::optional<CommonPrefix> Awaited(NodeId node) const;
+  // Keys that the node will have without being computed, as far as they are there now.
+  int Ready(NodeId node) const;
+
+  // The copies that can be made now, appended to `copies`; their keys count as filled. None is made
+  // of another of them: call it again, after these are made, until there are none. Nodes that
+  // `loads` says yes to get their keys from elsewhere. REQUIRES: nodes that were added are reserved
+  // or gone.
+  template <class Loads>
+  void Take(const Loads& loads, std::vector<PageCopy>& copies) {
+    std::int64_t awaited = 0;
+    for (auto it = awaiting_.begin(); it != awaiting_.end();) {
+      const bool settled = !loads(it->second.node.node) && Settle(it->second, copies);
+      awaited += settled ? 0 : it->second.tokens;
+      it = settled ? awaiting_.erase(it) : std::next(it);
+    }
+    for (const auto& [node, keys] : settled_) cache_.MarkFilled(node, keys);
+    if (settled_.empty() && awaited < worth_a_step_) awaiting_.clear();
+    settled_.clear();
+  }
+
+  std::int64_t copied_tokens() const { return copied_tokens_; }
+
+ private:
+  struct Copy {
+    NodeMemory node, from;
+    std::int32_t tokens = 0;
+  };
+  const Copy* Find(NodeId node) const;
+  bool Settle(const Copy& copy, std::vector<PageCopy>& copies);
+
+  const Forest& forest_;
+  KvCache& cache_;
+  const std::int64_t worth_a_step_;
+  std::map<std::uint64_t, Copy> awaiting_;       // by the node's serial: older ones first
+  std::vector<std::pair<NodeId, int>> settled_;  // of one Take, with their keys
+  std::int64_t copied_tokens_ = 0;
+};
+
+}  // namespace banyan

@@ -1,0 +1,286 @@
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "base/error.h"
+#include "engine/memory/stream_memory.h"
+
+namespace banyan {
+
+namespace {
+
+// Rows that take a device about as long as it takes to read the weights once more. On an H200 with
+// layers of an 8B model a step of one row takes 0.49 ms, of 256 rows 0.71 ms, of 512 1.12 ms
+// (`bench step`): one step more is worth some 300 rows of a large one. On a CPU a few rows do.
+constexpr std::int64_t kWorthADeviceStep = 256;
+
+std::vector<Digest> RootNames(const Model::Parts& model) {
+  std::vector<Digest> names;
+  for (const ModelVariant& variant : model.variants) names.push_back(variant.kv_name);
+  return names;
+}
+
+}  // namespace
+
+StreamMemory::StreamMemory(const Model::Parts& model, KvMemory& pages, const EngineOptions& options)
+    : config_(model.config),
+      kernels_(*model.kernels),
+      pages_(pages),
+      rules_(options),
+      forest_(kCutKeys, RootNames(model)),
+      cache_(forest_, pages.pages),
+      prefix_copies_(forest_, cache_, model.kernels->asynchronous() ? kWorthADeviceStep : 0) {
+  if (options.kv_store && options.strategy != Strategy::kNoAttention) {
+    stored_ = std::make_unique<StoredKv>(options.kv_store, options.kv_save,
+                                         StoredKv::Engine{model, forest_, cache_, pages});
+  }
+}
+
+bool StreamMemory::Grow(const Stream& stream) {
+  return std::ranges::all_of(stream.branches, [&](const Branch& branch) {
+    return cache_.Reserve(branch.tail, Tokens(branch.tail) + stream.tokens_in_flight);
+  });
+}
+
+void StreamMemory::PutAside(Stream& stream) {
+  const std::vector<TokenId>& tokens = forest_.at(stream.lead().tail).tokens;
+  stream.written.assign(tokens.begin() + forest_.TakenOver(stream.lead().leaf), tokens.end());
+  Release(stream);
+}
+
+// Its tails are of no use to anyone: a row under way writes to their pages before anyone else can.
+void StreamMemory::Release(Stream& stream) {
+  for (const Branch& branch : stream.branches) cache_.DropPinned(branch.tail);
+  for (const Branch& branch : stream.branches) {
+    cache_.Touch(branch.leaf);
+    const bool own = !forest_.at(branch.leaf).shared;
+    NodeId above = forest_.at(branch.leaf).parent;  // of its own nodes
+    while (above.valid() && !forest_.at(above).shared) above = forest_.at(above).parent;
+    cache_.Unpin(branch.leaf);
+    if (own) cache_.DropUnused(branch.leaf, above);  // nobody will ask for them again
+  }
+  stream.branches.clear();
+}
+
+void StreamMemory::ForgetPaths(const Stream& stream) {
+  RequestTree& request = *stream.request;
+  for (const std::int32_t leaf : request.LeavesOf(stream.declared())) {
+    for (const std::int32_t index : request.PathTo(leaf)) {
+      request.segments[static_cast<size_t>(index)].node = NodeMemory();
+    }
+  }
+}
+
+void StreamMemory::Append(const Stream& stream, TokenId token) {
+  for (const Branch& branch : stream.branches) forest_.Append(branch.tail, token);
+}
+
+void StreamMemory::CopyPrefixes() {
+  for (;;) {
+    copies_.clear();
+    prefix_copies_.Take([this](NodeId node) { return Loading(node); }, copies_);
+    if (copies_.empty()) return;
+    kernels_.CopyPages(copies_, pages_);
+  }
+}
+
+void StreamMemory::FillTails(std::span<const Branch> branches) {
+  copies_.clear();
+  for (const Branch& branch : branches) {
+    const int taken = forest_.TakenOver(branch.leaf);
+    if (taken == 0 || cache_.filled(branch.tail) > 0) continue;
+    cache_.AddCopies(branch.leaf, branch.tail, taken, copies_);
+  }
+  if (!copies_.empty()) kernels_.CopyPages(copies_, pages_);
+}
+
+int StreamMemory::Written(const Stream& stream) const {
+  return Tokens(stream.lead().tail) - forest_.TakenOver(stream.lead().leaf);
+}
+
+int StreamMemory::Fed(const Stream& stream) const {
+  return std::max(0, cache_.filled(stream.lead().tail) - forest_.TakenOver(stream.lead().leaf));
+}
+
+bool StreamMemory::ContextFull(const Stream& stream, int more) const {
+  return std::ranges::any_of(stream.branches, [&](const Branch& branch) {
+    return forest_.at(branch.tail).end_position() + more >= config_.context_length;
+  });
+}
+
+void StreamMemory::TakeLoaded(double seconds) {
+  if (stored_) stored_->Take(seconds);
+}
+
+// Of each path, what lies above the end of the last segment that says so.
+void StreamMemory::SavePrompt(const Stream& stream) {
+  if (!stored_ || !stored_->saves()) return;
+  const std::vector<std::int32_t> leaves = stream.request->LeavesOf(stream.declared());
+  for (size_t i = 0; i < leaves.size(); ++i) {
+    std::vector<NodeId> nodes = forest_.Path(stream.branches[i].leaf);
+    auto next = nodes.begin();
+    auto kept = next;
+    for (const std::int32_t index : stream.request->PathTo(leaves[i])) {
+      const RequestSegment& segment = stream.request->segments[static_cast<size_t>(index)];
+      auto left = static_cast<std::int64_t>(segment.tokens.size());
+      for (; left > 0; ++next) left -= Tokens(*next);
+      BANYAN_CHECK(left == 0);  // nodes end where segments do
+      if (segment.keep_as.empty()) continue;
+      stored_->Save(std::span(kept, next), segment.keep_as);
+      kept = next;
+    }
+  }
+}
+
+void StreamMemory::Report(Receipt& receipt) const {
+  const std::int64_t page_bytes =
+      kernels_.KvPageBytes({config_.layers, config_.kv_heads, config_.head_dim});
+  receipt.prompt_tokens = prompt_tokens_;
+  receipt.copied_tokens = prefix_copies_.copied_tokens();
+  receipt.kv_bytes_peak = page_bytes * cache_.peak_pages();
+  receipt.kv_bytes_total = page_bytes * cache_.total_pages();
+  receipt.kv_bytes_held = page_bytes * (cache_.total_pages() - cache_.available_pages());
+  if (!stored_) return;
+  receipt.loaded_tokens = stored_->loaded_tokens();
+  receipt.saved_tokens = stored_->saved_tokens();
+  receipt.damaged_segments = stored_->damaged();
+}
+
+void StreamMemory::CheckInvariants() const {
+  forest_.CheckInvariants();
+  cache_.CheckInvariants();
+}
+
+// A waiting stream's way to memory: its paths are found or added, pinned, and given room for the
+// prompt and the first token; one that was preempted gets room for all that it can still need.
+
+// The node of the prompt's last token. Segments that a stream of the same request has met are found
+// by that; others by their tokens, or added.
+NodeId StreamMemory::FindPath(const Stream& stream, std::int32_t leaf_segment) {
+  const RequestStream& declared = stream.declared();
+  const std::uint64_t scope = rules_.ScopeOf(*stream.request, declared);
+  std::vector<RequestSegment>& segments = stream.request->segments;
+  const std::vector<std::int32_t> path = stream.request->PathTo(leaf_segment);
+  NodeId node;
+  size_t next = path.size();
+  while (next > 0 && !node.valid()) {
+    const RequestSegment& segment = segments[static_cast<size_t>(path[next - 1])];
+    if (rules_.Remembers(declared, next - 1) && forest_.Exists(segment.node)) {
+      node = segment.node.node;
+    } else {
+      --next;
+    }
+  }
+  std::vector<NodeSplit> splits;
+  for (; next < path.size(); ++next) {
+    RequestSegment& segment = segments[static_cast<size_t>(path[next])];
+    const std::int64_t tokens_before = forest_.TotalTokens();
+    node = forest_.AddSegment(node,
+                              {segment.tokens, segment.first_position, rules_.Shares(next), scope,
+                               stream.request->variant},
+                              splits);
+    for (const NodeSplit& split : splits) {
+      cache_.Split(split);
+      prefix_copies_.Split(split);
+      if (stored_) stored_->Split(split);
+    }
+    splits.clear();
+    if (forest_.TotalTokens() > tokens_before) prefix_copies_.Added(node);
+    if (rules_.Remembers(declared, next)) segment.node = forest_.Remember(node);
+  }
+  return node;
+}
+
+// Keys that its tail holds when every answer has its full length. The last token is never fed, and
+// a stream of one token has no row in its tail.
+int StreamMemory::TailKeys(const Stream& stream, NodeId leaf) const {
+  const std::vector<AnswerRequest>& answers = stream.request->answers;
+  auto tokens = static_cast<std::int64_t>(stream.written.size()) -
+                static_cast<std::int64_t>(stream.answer.tokens.size());
+  for (std::int32_t a = stream.answer_index; a < stream.end_answer; ++a) {
+    const AnswerRequest& wanted = answers[static_cast<size_t>(a)];
+    tokens +=
+        wanted.forced.empty() ? wanted.max_new : static_cast<std::int64_t>(wanted.forced.size());
+  }
+  const std::int64_t room = config_.context_length - forest_.at(leaf).end_position();
+  tokens = std::clamp<std::int64_t>(tokens, 0, room);
+  return tokens > 1 ? forest_.TakenOver(leaf) + static_cast<int>(tokens) - 1 : 0;
+}
+
+// Pins the leaves of all branches, and so all above them.
+void StreamMemory::FindPaths(Stream& stream) {
+  for (const std::int32_t leaf : stream.request->LeavesOf(stream.declared())) {
+    Branch& branch = stream.branches.emplace_back();
+    branch.leaf = FindPath(stream, leaf);
+    cache_.Pin(branch.leaf);
+  }
+}
+
+// Of all branches, each once, parents first.
+std::vector<NodeId> StreamMemory::PromptNodes(const Stream& stream) const {
+  if (stream.branches.size() == 1) return forest_.Path(stream.lead().leaf);
+  std::vector<NodeId> nodes;
+  std::set<NodeId> known;
+  for (const Branch& branch : stream.branches) {
+    for (const NodeId node : forest_.Path(branch.leaf)) {
+      if (known.insert(node).second) nodes.push_back(node);
+    }
+  }
+  return nodes;
+}
+
+// Keys that a branch's tail gets room for at once. One that was preempted gets all that it can
+// need, or `most_pages`: then it runs alone, as far as it gets.
+int StreamMemory::FirstTailKeys(const Stream& stream, const Branch& branch,
+                                std::int64_t most_pages) const {
+  const int all_keys = TailKeys(stream, branch.leaf);
+  const int taken = forest_.TakenOver(branch.leaf);
+  if (!stream.preempted) return std::min(all_keys, taken + 1);
+  const std::int64_t least = taken + static_cast<std::int64_t>(stream.written.size());
+  return static_cast<int>(
+      std::clamp<std::int64_t>(all_keys, 0, std::max(most_pages * kPageTokens, least)));
+}
+
+bool StreamMemory::Allocate(Stream& stream, const Room& room) {
+  FindPaths(stream);
+  const std::vector<NodeId> nodes = PromptNodes(stream);
+  std::int64_t missing = 0, path_pages = 0, tail_pages = 0;
+  for (const NodeId node : nodes) {
+    missing += cache_.MissingPages(node, Tokens(node));
+    path_pages += PagesFor(Tokens(node));
+  }
+  const auto branches = static_cast<std::int64_t>(stream.branches.size());
+  const std::int64_t most = room.least ? 0 : (cache_.total_pages() - path_pages) / branches;
+  int cached = 0;
+  for (const Branch& branch : stream.branches) {
+    tail_pages += PagesFor(FirstTailKeys(stream, branch, most));
+    for (const NodeId node : forest_.Path(branch.leaf)) {
+      cached += cache_.filled(node) + prefix_copies_.Ready(node);
+    }
+  }
+  const std::int64_t spare = stream.preempted ? 0 : room.spare;
+  if (missing + tail_pages + spare > cache_.available_pages()) {
+    for (const Branch& branch : stream.branches) cache_.Unpin(branch.leaf);
+    stream.branches.clear();  // what was added for it went again
+    return false;
+  }
+  for (const NodeId node : nodes) {
+    BANYAN_CHECK(cache_.Reserve(node, Tokens(node)));
+  }
+  for (Branch& branch : stream.branches) {
+    branch.tail = forest_.AddTail(branch.leaf);
+    cache_.Pin(branch.tail);
+    BANYAN_CHECK(cache_.Reserve(branch.tail, FirstTailKeys(stream, branch, most)));
+    for (const TokenId token : stream.written) forest_.Append(branch.tail, token);
+    cache_.Touch(branch.leaf);
+  }
+  if (stored_) stored_->Load(nodes);
+  stream.written = {};
+  if (!std::exchange(stream.began, true)) {
+    stream.answer.cached_tokens = cached;
+    prompt_tokens_ += stream.prompt_tokens;
+  }
+  return true;
+}
+
+}  // namespace banyan

@@ -1,0 +1,170 @@
+#include <algorithm>
+#include <chrono>
+#include <iterator>
+#include <utility>
+
+#include "banyan/answer.h"
+#include "engine/request/answer_events.h"
+
+namespace banyan {
+
+namespace {
+
+double Seconds(RequestTree::Clock::time_point from, RequestTree::Clock::time_point to) {
+  return std::chrono::duration<double>(to - from).count();
+}
+
+AnswerEvent EventOf(const Stream& stream) {
+  AnswerEvent event;
+  event.request = stream.request->id;
+  event.tag = stream.wanted().tag;
+  event.number = stream.request->first_number + static_cast<std::uint64_t>(stream.answer_index);
+  return event;
+}
+
+template <typename T>
+void Append(std::vector<T>& more, std::vector<T>& to) {
+  to.insert(to.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
+}
+
+// The later event's news behind the earlier one's.
+void Join(AnswerEvent& later, AnswerEvent& earlier) {
+  Append(later.tokens, earlier.tokens);
+  Append(later.logprobs, earlier.logprobs);
+  Append(later.top, earlier.top);
+  earlier.text += later.text;
+  earlier.ended = later.ended;
+  earlier.answer = std::move(later.answer);
+}
+
+}  // namespace
+
+void AnswerEvents::Open(std::shared_ptr<RequestTree> request) {
+  streams_ += static_cast<std::int64_t>(request->streams.size());
+  const RequestId id = request->id;
+  open_.emplace(id, std::move(request));
+}
+
+std::shared_ptr<RequestTree> AnswerEvents::Find(RequestId id) const {
+  const auto found = open_.find(id);
+  return found == open_.end() ? nullptr : found->second;
+}
+
+std::vector<std::shared_ptr<RequestTree>> AnswerEvents::OpenRequests() const {
+  std::vector<std::shared_ptr<RequestTree>> all;
+  for (const auto& [id, request] : open_) all.push_back(request);
+  std::ranges::sort(all, {}, [](const auto& request) { return request->id; });
+  return all;
+}
+
+void AnswerEvents::AddToken(Stream& stream) {
+  ++tokens_;
+  const auto now = RequestTree::Clock::now();
+  Answer& answer = stream.answer;
+  if (answer.tokens.size() == 1) {
+    answer.first_token_seconds = Seconds(stream.request->submitted, now);
+    first_token_.Add(answer.first_token_seconds);
+  } else {
+    next_token_.Add(Seconds(stream.last_token, now));
+  }
+  stream.last_token = now;
+  if (!stream.wanted().stream) return;
+  AnswerEvent event = EventOf(stream);
+  event.tokens = {answer.tokens.back()};
+  event.logprobs = {answer.logprobs.back()};
+  if (!answer.top.empty()) event.top = {answer.top.back()};
+  if (stream.text) event.text = stream.text->TakeShowable();
+  pending_.emplace_back(stream.request->queue, std::move(event));
+}
+
+void AnswerEvents::AddEnd(Stream& stream, FinishReason reason, const std::string& why) {
+  const AnswerRequest& wanted = stream.wanted();
+  AnswerEvent event = EventOf(stream);
+  event.ended = true;
+  Answer& answer = stream.answer;
+  answer.tag = wanted.tag;
+  answer.finish = reason;
+  answer.error = why;
+  answer.prompt_tokens = stream.prompt_tokens;
+  answer.seconds = Seconds(stream.request->submitted, RequestTree::Clock::now());
+  if (stream.text) {
+    answer.text = stream.text->Finish();
+    if (wanted.stream) event.text = stream.text->TakeShowable();
+  }
+  failed_ += reason == FinishReason::kError ? 1 : 0;
+  cancelled_ += reason == FinishReason::kCancelled ? 1 : 0;
+  event.answer = std::move(answer);
+  pending_.emplace_back(stream.request->queue, std::move(event));
+  stream.answer = Answer();
+  stream.text.reset();
+  stream.constraint.reset();
+  stream.allowed.reset();
+  ++stream.answer_index;
+}
+
+void AnswerEvents::AddEnds(Stream& stream, FinishReason reason, const std::string& why) {
+  while (stream.answer_index < stream.end_answer) AddEnd(stream, reason, why);
+  stream.declared().over = true;
+  if (--stream.request->streams_left == 0) open_.erase(stream.request->id);
+}
+
+void AnswerEvents::Report(Receipt& receipt) const {
+  receipt.streams = streams_;
+  receipt.generated_tokens = tokens_;
+  receipt.failed = failed_;
+  receipt.cancelled = cancelled_;
+  receipt.first_token_median = first_token_.At(0.5);
+  receipt.first_token_p99 = first_token_.At(0.99);
+  receipt.next_token_median = next_token_.At(0.5);
+  receipt.next_token_p99 = next_token_.At(0.99);
+}
+
+const char* FinishReasonName(FinishReason reason) {
+  switch (reason) {
+    case FinishReason::kStopToken:
+    case FinishReason::kStopString:
+      return "stop";
+    case FinishReason::kLength:
+      return "length";
+    case FinishReason::kCancelled:
+      return "cancelled";
+    case FinishReason::kError:
+      return "error";
+  }
+  return "?";
+}
+
+void AnswerQueue::Put(std::vector<AnswerEvent> events) {
+  if (events.empty()) return;
+  {
+    const std::lock_guard lock(mutex_);
+    for (AnswerEvent& event : events) {
+      ended_ += event.ended ? 1 : 0;
+      const auto [place, first] = place_.try_emplace(event.number, events_.size());
+      if (first) {
+        events_.push_back(std::move(event));
+      } else {
+        Join(event, events_[place->second]);
+      }
+    }
+  }
+  arrived_.notify_all();
+}
+
+std::vector<AnswerEvent> AnswerQueue::Take(double seconds) {
+  std::unique_lock lock(mutex_);
+  if (seconds > 0.0) {
+    arrived_.wait_for(lock, std::chrono::duration<double>(seconds),
+                      [this] { return !events_.empty(); });
+  }
+  place_.clear();
+  ended_ = 0;
+  return std::exchange(events_, {});
+}
+
+int AnswerQueue::ended() const {
+  const std::lock_guard lock(mutex_);
+  return ended_;
+}
+
+}  // namespace banyan

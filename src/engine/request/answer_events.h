@@ -1,0 +1,53 @@
+// What becomes known of answers, as events, and the requests that still wait for some.
+//
+// Invariants:
+// 1. A request is open from Open until the last of its streams has ended (AddEnds).
+// 2. Every answer has one event with `ended`, after those of its tokens.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "banyan/engine.h"
+#include "base/timing.h"
+#include "engine/request/stream.h"
+
+namespace banyan {
+
+class AnswerEvents {
+ public:
+  // To a queue; null: the engine's own.
+  using Delivery = std::pair<std::shared_ptr<AnswerQueue>, AnswerEvent>;
+
+  void Open(std::shared_ptr<RequestTree> request);
+  // Null: that request is over, or never was.
+  std::shared_ptr<RequestTree> Find(RequestId id) const;
+  // In order of id.
+  std::vector<std::shared_ptr<RequestTree>> OpenRequests() const;
+
+  // The latest token of the answer that the stream writes.
+  void AddToken(Stream& stream);
+  // The end of the answer that the stream writes; the stream goes on to its next one.
+  void AddEnd(Stream& stream, FinishReason reason, const std::string& why);
+  // The ends of all answers that the stream has not ended; the stream is over then.
+  void AddEnds(Stream& stream, FinishReason reason, const std::string& why);
+
+  // Since the last call of Take.
+  size_t size() const { return pending_.size(); }
+  std::vector<Delivery> Take() { return std::exchange(pending_, {}); }
+
+  std::int64_t tokens() const { return tokens_; }  // of all answers so far
+  // Streams, tokens, ends and latencies.
+  void Report(Receipt& receipt) const;
+
+ private:
+  std::unordered_map<RequestId, std::shared_ptr<RequestTree>> open_;
+  std::vector<Delivery> pending_;
+  Quantiles first_token_, next_token_;  // seconds
+  std::int64_t streams_ = 0, tokens_ = 0, failed_ = 0, cancelled_ = 0;
+};
+
+}  // namespace banyan

@@ -1,0 +1,151 @@
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "engine/request/request_tree.h"
+
+namespace banyan {
+
+namespace {
+
+// Where a path stands after a segment.
+struct PathEnd {
+  std::int32_t segment = -1;
+  std::int32_t position = 0;
+};
+
+class TreeBuilder {
+ public:
+  TreeBuilder(RequestTree& tree, bool sequential) : tree_(tree), sequential_(sequential) {}
+
+  void Visit(PromptSegment& segment, PathEnd end) {
+    if (segment.skeleton) {
+      segment.skeleton = false;
+      const auto first = static_cast<std::int32_t>(tree_.streams.size());
+      Visit(segment, end);
+      AddSkeleton(first);
+      return;
+    }
+    end = AddSegment(segment, end);
+    for (AnswerRequest& answer : segment.answers) {
+      const std::optional<PanelOptions> panel = answer.panel;
+      const std::uint64_t tag = answer.tag;
+      AddAnswer(answer);
+      AddStream(end.segment, 1);
+      if (!panel) continue;
+      tree_.streams.back().panel = panel_of_tag_[tag] =
+          static_cast<std::int32_t>(tree_.panels.size());
+      tree_.panels.push_back({*panel, {}});
+    }
+    for (const ExpertRequest& expert : segment.experts) experts_.emplace_back(expert, end.segment);
+    if (sequential_ && AllLeaves(segment)) return OneAfterAnother(segment, end);
+    for (PromptSegment& child : segment.below) Visit(child, end);
+  }
+
+  // After Visit: experts join their panels, in the order of the tree.
+  void FillPanels() {
+    for (const auto& [expert, leaf] : experts_) {
+      const auto panel = static_cast<size_t>(panel_of_tag_.at(expert.tag));
+      tree_.panels[panel].experts.push_back({leaf, expert.relevance});
+    }
+  }
+
+ private:
+  // All questions in one prompt, their answers written in turn.
+  void OneAfterAnother(PromptSegment& segment, PathEnd end) {
+    std::int32_t answers = 0;
+    for (PromptSegment& child : segment.below) {
+      end = AddSegment(child, end);
+      for (AnswerRequest& answer : child.answers) AddAnswer(answer);
+      answers += static_cast<std::int32_t>(child.answers.size());
+    }
+    if (answers > 0) AddStream(end.segment, answers);
+  }
+
+  PathEnd AddSegment(PromptSegment& segment, PathEnd above) {
+    if (segment.tokens.empty()) return above;
+    RequestSegment& added = tree_.segments.emplace_back();
+    added.parent = above.segment;
+    added.tokens = std::move(segment.tokens);
+    added.keep_as = std::move(segment.keep_as);
+    added.first_position = segment.first_position.value_or(above.position);
+    tree_.tokens += static_cast<std::int64_t>(added.tokens.size());
+    return {static_cast<std::int32_t>(tree_.segments.size()) - 1, added.end_position()};
+  }
+
+  void AddAnswer(AnswerRequest& answer) { tree_.answers.push_back(std::move(answer)); }
+
+  // For the answers that were added last.
+  void AddStream(std::int32_t leaf, std::int32_t answers) {
+    RequestStream& stream = tree_.streams.emplace_back();
+    stream.leaf = leaf;
+    stream.end_answer = static_cast<std::int32_t>(tree_.answers.size());
+    stream.first_answer = stream.end_answer - answers;
+  }
+
+  // Of the streams from `first` on.
+  void AddSkeleton(std::int32_t first) {
+    const auto index = static_cast<std::int32_t>(tree_.skeletons.size());
+    const auto end = static_cast<std::int32_t>(tree_.streams.size());
+    tree_.skeletons.push_back({first, end});
+    for (auto i = static_cast<size_t>(first); i < tree_.streams.size(); ++i) {
+      tree_.streams[i].skeleton = index;
+    }
+  }
+
+  RequestTree& tree_;
+  const bool sequential_;
+  std::map<std::uint64_t, std::int32_t> panel_of_tag_;
+  std::vector<std::pair<ExpertRequest, std::int32_t>> experts_;  // with their leaves
+};
+
+}  // namespace
+
+bool AllLeaves(const PromptSegment& segment) {
+  return !segment.below.empty() &&
+         std::ranges::all_of(segment.below, [](const PromptSegment& c) { return c.below.empty(); });
+}
+
+std::vector<std::int32_t> RequestTree::PathTo(std::int32_t segment) const {
+  std::vector<std::int32_t> path;
+  for (; segment >= 0; segment = segments[static_cast<size_t>(segment)].parent) {
+    path.push_back(segment);
+  }
+  std::reverse(path.begin(), path.end());
+  return path;
+}
+
+std::vector<std::int32_t> RequestTree::LeavesOf(const RequestStream& stream) const {
+  std::vector<std::int32_t> leaves = {stream.leaf};
+  if (stream.panel < 0) return leaves;
+  for (const RequestPanel::Expert& expert : panels[static_cast<size_t>(stream.panel)].experts) {
+    leaves.push_back(expert.leaf);
+  }
+  return leaves;
+}
+
+int RequestTree::BranchesOf(const RequestStream& stream) const {
+  if (stream.panel < 0) return 1;
+  return 1 + static_cast<int>(panels[static_cast<size_t>(stream.panel)].experts.size());
+}
+
+std::int32_t RequestTree::PromptTokens(const RequestStream& stream) const {
+  std::int32_t count = 0;
+  for (const std::int32_t leaf : LeavesOf(stream)) {
+    for (std::int32_t at = leaf; at >= 0; at = segments[static_cast<size_t>(at)].parent) {
+      count += static_cast<std::int32_t>(segments[static_cast<size_t>(at)].tokens.size());
+    }
+  }
+  return count;
+}
+
+std::shared_ptr<RequestTree> MakeRequestTree(PromptSegment& request, bool sequential) {
+  auto tree = std::make_shared<RequestTree>();
+  TreeBuilder builder(*tree, sequential);
+  builder.Visit(request, {});
+  builder.FillPanels();
+  tree->streams_left = static_cast<std::int32_t>(tree->streams.size());
+  return tree;
+}
+
+}  // namespace banyan

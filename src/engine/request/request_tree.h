@@ -1,0 +1,92 @@
+// A request as the engine keeps it: the declared tree, checked, and the streams that it asks for.
+// It stays a tree until its last stream has ended, so that streams find the nodes of their path by
+// what their siblings found, and a waiting stream costs no more than what was submitted.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+#include "banyan/engine.h"
+#include "base/strong_int.h"
+#include "load/model_parts.h"
+#include "tree/forest.h"
+
+namespace banyan {
+
+struct RequestSegment {
+  std::int32_t parent = -1;     // index of the segment above, which comes before it; -1: none
+  std::vector<TokenId> tokens;  // not empty
+  std::int32_t first_position = 0;
+  std::string keep_as;  // see PromptSegment
+  NodeMemory node;      // of its last token, when a stream last looked it up
+
+  std::int32_t end_position() const {
+    return first_position + static_cast<std::int32_t>(tokens.size());
+  }
+};
+
+// Who writes an answer together.
+struct RequestPanel {
+  struct Expert {
+    std::int32_t leaf = -1;  // the last segment of its prompt
+    double relevance = 1.0;
+  };
+  PanelOptions options;
+  std::vector<Expert> experts;
+};
+
+struct RequestStream {
+  std::int32_t leaf = -1;   // the last segment of its prompt; the prior's of a panel
+  std::int32_t panel = -1;  // index of its panel; -1: none
+  // Answers [first_answer, end_answer): one, or several that are written in turn.
+  std::int32_t first_answer = 0, end_answer = 0;
+  std::int32_t skeleton = -1;  // index in RequestTree::skeletons; -1: none
+  int stack = 0;               // stacked: which stack it belongs to
+  bool over = false;           // ended or cancelled
+  StreamId running;            // while it runs
+};
+
+// Streams [first, end) are the values of one template, in its order.
+struct RequestSkeleton {
+  std::int32_t first = 0, end = 0;
+};
+
+struct RequestTree {
+  using Clock = std::chrono::steady_clock;
+
+  RequestId id = 0;
+  int priority = 0;
+  std::uint64_t scope = 0;
+  std::int32_t variant = 0;  // of the model; see Model::Parts
+  std::shared_ptr<AnswerQueue> queue;
+  Clock::time_point submitted;
+  std::uint64_t first_number = 0;  // of its answers among all of the engine
+  std::vector<RequestSegment> segments;
+  std::vector<AnswerRequest> answers;
+  std::vector<RequestStream> streams;
+  std::vector<RequestPanel> panels;
+  std::vector<RequestSkeleton> skeletons;
+  std::int64_t tokens = 0;  // of all segments
+
+  std::int32_t streams_left = 0;
+  std::vector<bool> cancelled;                                          // [answers], or empty: none
+  std::unordered_multimap<std::uint64_t, std::int32_t> streams_by_tag;  // filled when first needed
+
+  // Root first.
+  std::vector<std::int32_t> PathTo(std::int32_t segment) const;
+  // Of all its branches: one, or a panel's, the prior's first.
+  std::vector<std::int32_t> LeavesOf(const RequestStream& stream) const;
+  int BranchesOf(const RequestStream& stream) const;
+  std::int32_t PromptTokens(const RequestStream& stream) const;
+};
+
+// Whether `segment` has children and all of them are leaves: questions of one context.
+bool AllLeaves(const PromptSegment& segment);
+
+// Takes the request apart. REQUIRES: checked.
+std::shared_ptr<RequestTree> MakeRequestTree(PromptSegment& request, bool sequential);
+
+}  // namespace banyan

@@ -1,0 +1,274 @@
+// Waiting streams → running ones, in order of rank: values of a skeleton together, others one by
+// one, as far as there is place. What each gets is in find_room.cc.
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "base/error.h"
+#include "engine/schedule/admission.h"
+
+namespace banyan {
+
+namespace {
+
+std::int64_t PromptPages(const Stream& stream) {
+  std::set<std::int32_t> segments;  // those of a panel share some
+  for (const std::int32_t leaf : stream.request->LeavesOf(stream.declared())) {
+    for (const std::int32_t index : stream.request->PathTo(leaf)) segments.insert(index);
+  }
+  std::int64_t pages = 0;
+  for (const std::int32_t index : segments) {
+    pages += PagesFor(static_cast<std::int64_t>(
+        stream.request->segments[static_cast<size_t>(index)].tokens.size()));
+  }
+  return pages;
+}
+
+}  // namespace
+
+Admission::Admission(const EngineOptions& options, int max_streams, const Parts& parts)
+    : strategy_(options.strategy),
+      one_by_one_(options.one_by_one),
+      most_stacks_(options.stacks),
+      max_streams_(max_streams),
+      memory_(parts.memory),
+      in_flight_(parts.in_flight),
+      events_(parts.events),
+      stacks_(options) {}
+
+void Admission::Add(std::shared_ptr<RequestTree> request) {
+  if (request->streams.empty()) return;
+  if (strategy_ == Strategy::kStacked) stacks_.Number(*request);
+  events_.Open(request);
+  waiting_.Add(std::move(request));
+}
+
+void Admission::Admit() {
+  if (running_.empty()) head_blocked_ = exclusive_ = false;
+  while (!waiting_.empty() && !head_blocked_ && PlaceForNext()) {
+    Streams next = TakeNext();
+    if (strategy_ == Strategy::kStacked && !StackFits(*next.front())) {
+      return Return(std::move(next));
+    }
+    if (one_by_one_) memory_.EvictCached();
+    if (Allocate(next)) {
+      for (std::unique_ptr<Stream>& stream : next) Begin(std::move(stream));
+    } else if (running_.empty()) {
+      for (const std::unique_ptr<Stream>& stream : next) {
+        if (stream->ended) continue;
+        events_.AddEnds(
+            *stream, FinishReason::kError,
+            fmt::format("KV memory is too small: the prompt alone needs {} pages of {} "
+                        "tokens and its answer more, the budget has {} pages",
+                        PromptPages(*stream), kPageTokens, memory_.cache().total_pages()));
+      }
+    } else {
+      head_blocked_ = true;
+      Return(std::move(next));
+    }
+  }
+}
+
+// Values of one skeleton are let in together. They, or the branches of one stream, may be more than
+// otherwise run at once: then alone.
+bool Admission::PlaceForNext() const {
+  const auto [request, index] = waiting_.Next();
+  const RequestStream& next = request->streams[static_cast<size_t>(index)];
+  int branches = request->BranchesOf(next);
+  if (next.skeleton >= 0) {
+    const RequestSkeleton& values = request->skeletons[static_cast<size_t>(next.skeleton)];
+    branches *= values.end - values.first;  // all values have as many
+  }
+  return running_.empty() ||
+         (!exclusive_ && running_.writing_branches() + branches <= max_streams_);
+}
+
+// The first in line, or all values of the skeleton that it belongs to, in order; of one that runs
+// again also those that have ended, as far as another comes after them.
+Admission::Streams Admission::TakeNext() {
+  Streams streams;
+  streams.push_back(waiting_.Take());
+  const RequestTree* const request = streams.front()->request.get();
+  const std::int32_t skeleton = streams.front()->declared().skeleton;
+  if (skeleton < 0) return streams;
+  while (!waiting_.empty()) {
+    const auto [next, index] = waiting_.Next();
+    const bool with_them =
+        next == request && next->streams[static_cast<size_t>(index)].skeleton == skeleton;
+    if (!with_them) break;
+    streams.push_back(waiting_.Take());
+  }
+  std::shared_ptr<SkeletonRun> run = streams.front()->skeleton;
+  if (!run) run = std::make_shared<SkeletonRun>();
+  for (std::unique_ptr<Stream>& stream : streams) stream->skeleton = run;
+  const std::int32_t last = streams.back()->index;
+  for (std::unique_ptr<Stream>& ended : run->parked) {
+    if (ended->index < last) streams.push_back(std::move(ended));
+  }
+  run->parked.clear();
+  std::ranges::sort(streams, {}, [](const auto& stream) { return stream->index; });
+  return streams;
+}
+
+void Admission::Return(Streams streams) {
+  for (std::unique_ptr<Stream>& stream : streams) {
+    if (stream->ended) {
+      stream->skeleton->parked.push_back(std::move(stream));
+    } else {
+      waiting_.Return(std::move(stream));
+    }
+  }
+}
+
+bool Admission::StackFits(const Stream& next) const {
+  if (running_.empty()) return true;
+  std::set<int> stacks = {next.declared().stack};
+  for (const StreamId id : running_.order()) stacks.insert(running_.at(id).declared().stack);
+  return static_cast<int>(stacks.size()) <= most_stacks_;
+}
+
+bool Admission::Allocate(Streams& streams) {
+  // A page for each of those that may want one next, so that not everyone who is let in has to
+  // leave again.
+  std::int64_t spare = 0;
+  for (const StreamId id : running_.order()) {
+    const Stream& stream = running_.at(id);
+    spare += stream.preempted ? 0 : static_cast<std::int64_t>(stream.branches.size());
+  }
+  if (strategy_ == Strategy::kFlat && streams.size() > 1) {
+    // Private to this skeleton, and one for all of its values.
+    memory_.ForgetPaths(*streams.back());
+  }
+  if (Allocate(streams, spare, /*least=*/false)) return true;
+  // Values that together may need more than there is, but perhaps will not.
+  if (streams.size() == 1 || !running_.empty()) return false;
+  exclusive_ = Allocate(streams, 0, /*least=*/true);
+  return exclusive_;
+}
+
+// All or none.
+bool Admission::Allocate(Streams& streams, std::int64_t spare, bool least) {
+  for (size_t i = 0; i < streams.size(); ++i) {
+    if (memory_.Allocate(*streams[i], {least ? 0 : spare, least})) {
+      spare += static_cast<std::int64_t>(streams[i]->branches.size());
+      continue;
+    }
+    while (i-- > 0) memory_.PutAside(*streams[i]);
+    return false;
+  }
+  return true;
+}
+
+void Admission::Begin(std::unique_ptr<Stream> stream) {
+  Stream& begun = running_.Add(std::move(stream));
+  if (begun.skeleton) begun.skeleton->members.push_back(begun.id);
+}
+
+// Running streams → the end, or the line again. Tails get pages as they grow; when there are none,
+// the stream that comes last gives its own back.
+
+bool Admission::Grow(Stream& stream) {
+  while (!memory_.Grow(stream)) {
+    const std::span<const StreamId> order = running_.order();
+    // In order of rank, so none that has its row already is taken away.
+    const auto last = std::find_if(order.rbegin(), order.rend(), [this](StreamId id) {
+      return running_.Has(id) && !running_.at(id).preempted;
+    });
+    const auto together = [&stream](const Stream& other) {
+      return &other == &stream || (stream.skeleton && other.skeleton == stream.skeleton);
+    };
+    const bool alone = std::ranges::all_of(
+        order, [&](StreamId id) { return !running_.Has(id) || together(running_.at(id)); });
+    if (last == order.rend() || alone) {
+      EndForMemory(stream);
+      return false;
+    }
+    Stream& victim = running_.at(*last);
+    const bool itself = together(victim);
+    Preempt(victim);
+    if (itself) return false;
+  }
+  return true;
+}
+
+// The stream, or all values of its skeleton, cannot go on and never could.
+void Admission::EndForMemory(Stream& stream) {
+  const std::shared_ptr<SkeletonRun> run = stream.skeleton;
+  const std::vector<StreamId> ids = run ? run->members : std::vector{stream.id};
+  for (const StreamId id : ids) {
+    Stream& ending = running_.at(id);
+    if (ending.ended) continue;
+    events_.AddEnds(
+        ending, FinishReason::kError,
+        fmt::format("KV memory is too small: the budget of {} pages of {} tokens was "
+                    "full after {} tokens of the answer",
+                    memory_.cache().total_pages(), kPageTokens, ending.answer.tokens.size()));
+    Retire(ending);
+  }
+}
+
+// The stream, with all values of its skeleton, waits again with the tokens it has; their keys will
+// be computed anew.
+void Admission::Preempt(Stream& stream) {
+  head_blocked_ = true;
+  const std::shared_ptr<SkeletonRun> run = stream.skeleton;
+  if (!run) return waiting_.Return(PutAside(stream.id));
+  const std::vector<StreamId> members = std::exchange(run->members, {});
+  for (auto id = members.rbegin(); id != members.rend(); ++id) {
+    std::unique_ptr<Stream> value = PutAside(*id);
+    if (value->ended) {
+      run->parked.insert(run->parked.begin(), std::move(value));
+    } else {
+      waiting_.Return(std::move(value));
+    }
+  }
+}
+
+std::unique_ptr<Stream> Admission::PutAside(StreamId id) {
+  std::unique_ptr<Stream> stream = running_.Remove(id);
+  in_flight_.Forget(*stream);
+  memory_.PutAside(*stream);
+  stream->preempted = true;
+  ++preempted_;
+  return stream;
+}
+
+void Admission::Retire(Stream& stream) {
+  if (stream.skeleton) return RetireValue(stream);
+  in_flight_.Forget(stream);
+  memory_.Release(*running_.Remove(stream.id));
+  head_blocked_ = false;
+}
+
+// When it was the last of its skeleton that wrote, all of them go.
+void Admission::RetireValue(Stream& stream) {
+  in_flight_.Forget(stream);
+  running_.MarkEnded(stream);
+  const std::shared_ptr<SkeletonRun> run = stream.skeleton;
+  for (const StreamId id : run->members) {
+    if (!running_.at(id).ended) return;
+  }
+  for (auto id = run->members.rbegin(); id != run->members.rend(); ++id) {
+    memory_.Release(*running_.Remove(*id));
+  }
+  run->members.clear();
+  head_blocked_ = false;
+}
+
+void Admission::End(const std::shared_ptr<RequestTree>& request, std::int32_t index,
+                    FinishReason reason, const std::string& why) {
+  const RequestStream& declared = request->streams[static_cast<size_t>(index)];
+  if (declared.over) return;
+  if (declared.running.valid()) {
+    Stream& stream = running_.at(declared.running);
+    events_.AddEnds(stream, reason, why);
+    Retire(stream);
+    return;
+  }
+  if (const std::unique_ptr<Stream> stream = waiting_.Remove(request, index)) {
+    events_.AddEnds(*stream, reason, why);
+    head_blocked_ = false;  // somebody else may be the next in line now
+  }
+}
+
+}  // namespace banyan

@@ -1,0 +1,133 @@
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/timing.h"
+#include "engine/step/output_processor.h"
+#include "engine/step/sampling.h"
+
+namespace banyan {
+
+OutputProcessor::OutputProcessor(const Model::Parts& model, const Parts& parts)
+    : vocabulary_(model.config.vocab_size),
+      kernels_(*model.kernels),
+      text_(model.text),
+      memory_(parts.memory),
+      in_flight_(parts.in_flight),
+      admission_(parts.admission),
+      events_(parts.events) {}
+
+void OutputProcessor::TakeStep(LaunchedStep& step) {
+  const RunningStreams& running = admission_.running();
+  std::span<const TokenChoice> choices;
+  {
+    Timer timer(wait_seconds_);
+    try {
+      choices = step.choices->Take();
+    } catch (...) {
+      // Tokens of a step without tokens are of no use, and so is the step that feeds them.
+      in_flight_.Clear();
+      for (const StreamId id : running.order()) running.at(id).tokens_in_flight = 0;
+      throw;
+    }
+  }
+  for (size_t i = 0; i < step.readers.size(); ++i) {
+    if (!step.readers[i].valid()) {
+      dropped_rows_ += step.branches[i];
+      continue;
+    }
+    Stream& stream = running.at(step.readers[i]);
+    --stream.tokens_in_flight;
+    if (!memory_.HasWritten(stream)) KeepPrompt(stream, step, i);
+    Take(stream, choices[i]);
+  }
+  admission_.ForgetRemoved();
+#ifndef NDEBUG
+  memory_.CheckInvariants();
+  running.CheckInvariants();
+#endif
+}
+
+// What somebody wants of a prompt, now that all of it is computed.
+void OutputProcessor::KeepPrompt(Stream& stream, const LaunchedStep& step, size_t choice) {
+  if (stream.wanted().want_logits) {
+    stream.answer.prompt_logits.resize(static_cast<size_t>(vocabulary_));
+    kernels_.Download(step.logits, step.rows[choice], stream.answer.prompt_logits);
+  }
+  memory_.SavePrompt(stream);
+}
+
+void OutputProcessor::Take(Stream& stream, const TokenChoice& choice) {
+  const AnswerRequest& wanted = stream.wanted();
+  const size_t most = stream.most_tokens();
+  if (most == 0) return FinishAnswer(stream, FinishReason::kLength, "");
+  if (choice.token == kNoToken) {
+    return FinishAnswer(stream, FinishReason::kError,
+                        fmt::format("no token can be chosen after {} tokens of the answer: none "
+                                    "that is allowed has a finite logit",
+                                    stream.answer.tokens.size()));
+  }
+  stream.answer.tokens.push_back(choice.token);
+  stream.answer.logprobs.push_back(choice.logprob);
+  if (stream.has_panel()) {
+    stream.answer.experts.push_back(choice.expert);
+    KeepMeasured(stream, choice);
+  }
+  if (wanted.top_logprobs > 0) {
+    std::vector<ScoredToken>& top = stream.answer.top.emplace_back();
+    for (const TokenLogprob& entry : choice.top) top.push_back({entry.token, entry.logprob});
+  }
+  // The token is fed by the next step, if there is one: it stands in the tail without KV. Until
+  // there is one, logits come from the prompt.
+  stream.state = Stream::State::kDecode;
+  memory_.Append(stream, choice.token);
+  const std::vector<TokenId>& stops = wanted.stop_tokens;
+  const bool stop_token =
+      wanted.forced.empty() && std::find(stops.begin(), stops.end(), choice.token) != stops.end();
+  const bool stop_string = AddText(stream, stop_token);
+  events_.AddToken(stream);
+  if (stream.constraint && !stop_token) {
+    // What the mask allowed is text, or an end token of the constraint.
+    const bool goes_on = stream.constraint->Advance(choice.token) && !stream.constraint->MustEnd();
+    if (!goes_on) return FinishAnswer(stream, FinishReason::kStopToken, "");
+  }
+  if (stop_token) return FinishAnswer(stream, FinishReason::kStopToken, "");
+  if (stop_string) return FinishAnswer(stream, FinishReason::kStopString, "");
+  if (stream.answer.tokens.size() >= most || memory_.ContextFull(stream)) {
+    FinishAnswer(stream, FinishReason::kLength, "");
+  }
+}
+
+// The latest token's text, for whoever wants it. A stop token has none. True when the text holds a
+// stop string now.
+bool OutputProcessor::AddText(Stream& stream, bool stop_token) {
+  const AnswerRequest& wanted = stream.wanted();
+  const std::vector<std::string> no_stops;
+  const auto& stops = wanted.forced.empty() ? wanted.stop_strings : no_stops;
+  if (!stream.text && text_ != nullptr && (wanted.stream || !stops.empty())) {
+    stream.text = std::make_unique<AnswerText>(text_->parts().tokenizer, stops);
+  }
+  return stream.text != nullptr && !stop_token && stream.text->Push(stream.answer.tokens.back());
+}
+
+void OutputProcessor::FinishAnswer(Stream& stream, FinishReason reason, const std::string& why) {
+  events_.AddEnd(stream, reason, why);
+  const std::vector<bool>& cancelled = stream.request->cancelled;
+  while (stream.answer_index < stream.end_answer && !cancelled.empty() &&
+         cancelled[static_cast<size_t>(stream.answer_index)]) {
+    events_.AddEnd(stream, FinishReason::kCancelled, "");
+  }
+  const bool room = !memory_.ContextFull(stream);
+  if (stream.answer_index < stream.end_answer && room && reason != FinishReason::kError) return;
+  events_.AddEnds(stream, FinishReason::kError,
+                  reason == FinishReason::kError
+                      ? why
+                      : "the model's context was full before this answer began");
+  admission_.Retire(stream);
+}
+
+void OutputProcessor::Report(Receipt& receipt) const {
+  receipt.dropped_rows = dropped_rows_;
+  receipt.wait_seconds = wait_seconds_;
+}
+
+}  // namespace banyan

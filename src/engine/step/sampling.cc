@@ -1,0 +1,130 @@
+#include "engine/step/sampling.h"
+#include "decode/random.h"
+
+namespace banyan {
+
+namespace {
+
+const RequestPanel& PanelOf(const Stream& stream) {
+  return stream.request->panels[static_cast<size_t>(stream.declared().panel)];
+}
+
+}  // namespace
+
+void PanelRows::Clear() {
+  panels_.clear();
+  experts_.clear();
+}
+
+std::int32_t PanelRows::Add(const Stream& stream, std::span<const std::int32_t> rows) {
+  const RequestPanel& declared = PanelOf(stream);
+  const PanelOptions& options = declared.options;
+  const Answer& answer = stream.answer;
+  const bool fixed = options.beta_rule == BetaRule::kFixed;
+  const bool early = stream.tokens_in_flight > 0;
+  PanelRow panel;
+  panel.prior = rows.front();
+  panel.rule = options.rule;
+  panel.gamma = options.gamma;
+  panel.scores = options.scores;
+  panel.plausibility = options.plausibility;
+  panel.null_tokens = options.null_tokens;
+  const bool begun = early || !answer.tokens.empty();
+  const bool once = options.abstention_scope == AbstentionScope::kFirstToken;
+  if (!begun || !once) panel.abstention = options.abstention;
+
+  // The answer's own segment is the prior, or the first expert, which the request does not name.
+  const std::span<const std::int32_t> expert_rows = options.prior ? rows.subspan(1) : rows;
+  const size_t unnamed = options.prior ? 0 : 1;
+  std::vector<ExpertRow>& experts = experts_.emplace_back();
+  for (size_t k = 0; k < expert_rows.size(); ++k) {
+    ExpertRow& expert = experts.emplace_back();
+    expert.row = expert_rows[k];
+    if (k >= unnamed) expert.relevance = declared.experts[k - unnamed].relevance;
+    if (fixed) expert.beta = options.beta;
+    if (!fixed && !answer.betas.empty()) expert.beta = answer.betas[k];
+    if (!answer.abstentions.empty()) expert.abstention = answer.abstentions[k];
+  }
+  panel.experts = experts;
+  panel.earlier_choice = early ? stream.choice : -1;
+  if (!fixed && answer.betas.empty()) {
+    panel.betas =
+        options.beta_rule == BetaRule::kShared ? BetaSource::kMean : BetaSource::kMeasured;
+    if (early) panel.betas = BetaSource::kEarlier;
+  }
+  if (panel.abstention > 0.0 && answer.abstentions.empty()) {
+    panel.abstentions = early ? AbstentionSource::kEarlier : AbstentionSource::kMeasured;
+  }
+  panels_.push_back(panel);
+  return static_cast<std::int32_t>(panels_.size()) - 1;
+}
+
+void KeepMeasured(Stream& stream, const TokenChoice& choice) {
+  if (!stream.answer.betas.empty()) return;
+  const RequestPanel& panel = PanelOf(stream);
+  stream.answer.betas = panel.options.beta_rule == BetaRule::kFixed
+                            ? std::vector<double>(panel.experts.size(), panel.options.beta)
+                            : choice.betas;
+  stream.answer.abstentions = choice.abstentions;
+}
+
+namespace {
+
+// Those that its first token is chosen from.
+bool WantsLogits(const Stream& stream) { return stream.wanted().want_logits && !stream.decodes(); }
+
+// The logits are gone after the next step; a penalty and a constraint need the token itself; which
+// answer comes after a stop, nobody knows before; and nobody may see a row of a value that ended.
+bool MustTakeAtOnce(const Stream& stream) {
+  const AnswerRequest& wanted = stream.wanted();
+  const bool in_turn = stream.end_answer - stream.answer_index > 1;
+  return WantsLogits(stream) || wanted.sampling.repetition_penalty != 1.0f || wanted.constraint ||
+         in_turn || stream.skeleton;
+}
+
+// Looks up which tokens may come next.
+void Constrain(Stream& stream) {
+  const AnswerRequest& wanted = stream.wanted();
+  if (!wanted.constraint || !wanted.forced.empty()) return;
+  if (!stream.constraint) stream.constraint.emplace(wanted.constraint);
+  stream.allowed = stream.constraint->AllowedMask();
+}
+
+SamplingRow RowFor(const Stream& stream, std::int32_t row) {
+  const AnswerRequest& wanted = stream.wanted();
+  const size_t written = stream.answer.tokens.size() + static_cast<size_t>(stream.tokens_in_flight);
+  SamplingRow request;
+  request.row = row;
+  request.temperature = wanted.sampling.temperature;
+  request.top_k = wanted.sampling.top_k;
+  request.top_p = wanted.sampling.top_p;
+  request.min_p = wanted.sampling.min_p;
+  request.repetition_penalty = wanted.sampling.repetition_penalty;
+  request.top_logprobs = wanted.top_logprobs;
+  request.history = stream.answer.tokens;
+  if (stream.allowed) request.allowed = *stream.allowed;
+  if (written < wanted.forced.size()) request.forced = wanted.forced[written];
+  if (request.temperature > 0.0f) {
+    request.uniform = UniformOf({wanted.sampling.seed, wanted.request_key, wanted.question_key,
+                                 wanted.sample_key, written});
+  }
+  return request;
+}
+
+}  // namespace
+
+void SamplingBatch::Clear() {
+  rows_.clear();
+  panels_.Clear();
+  want_logits_ = take_at_once_ = false;
+}
+
+void SamplingBatch::Add(Stream& stream, std::span<const std::int32_t> rows) {
+  Constrain(stream);
+  rows_.push_back(RowFor(stream, rows.front()));
+  if (stream.has_panel()) rows_.back().panel = panels_.Add(stream, rows);
+  want_logits_ = want_logits_ || WantsLogits(stream);
+  take_at_once_ = take_at_once_ || MustTakeAtOnce(stream);
+}
+
+}  // namespace banyan

@@ -1,0 +1,60 @@
+// What the backend is told of panels: whose logits make each one's row, and how.
+//
+// An expert's beta and abstention are measured with the first token. Where they come from:
+//   first token               measured there
+//   while that is under way   from the earlier choice, which only the backend knows
+//   afterwards                from the answer, which has them since that token was taken
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <span>
+#include <vector>
+
+#include "engine/request/stream.h"
+#include "kernels/kernels.h"
+
+namespace banyan {
+
+class PanelRows {
+ public:
+  void Clear();
+  // The stream's panel, from the rows of its branches' logits; returns its place in rows().
+  // REQUIRES: the stream has a panel. [branches] rows, the answer's own segment first.
+  std::int32_t Add(const Stream& stream, std::span<const std::int32_t> rows);
+  // Valid until the next Add or Clear.
+  std::span<const PanelRow> rows() const { return panels_; }
+  bool empty() const { return panels_.empty(); }
+
+ private:
+  std::vector<PanelRow> panels_;                // whose experts are in the next
+  std::deque<std::vector<ExpertRow>> experts_;  // [panels_]
+};
+
+// The first token of a panel was taken: the answer keeps what was measured with it.
+void KeepMeasured(Stream& stream, const TokenChoice& choice);
+
+// What the backend is asked to choose: one token for every stream whose logits a step has.
+
+class SamplingBatch {
+ public:
+  void Clear();
+  // Asks for the stream's next token, from the row of its branch or, of a panel, from the rows of
+  // all branches. Which tokens a constraint allows is looked up now. [branches] rows of the logits.
+  void Add(Stream& stream, std::span<const std::int32_t> rows);
+
+  // [streams that were added]; rows refer to the streams, and to each other until the next Add.
+  std::span<const SamplingRow> rows() const { return rows_; }
+  std::span<const PanelRow> panels() const { return panels_.rows(); }
+  // Some stream that was added wants the logits themselves.
+  bool want_logits() const { return want_logits_; }
+  // The tokens must be taken before another step is launched.
+  bool take_at_once() const { return take_at_once_; }
+
+ private:
+  std::vector<SamplingRow> rows_;
+  PanelRows panels_;
+  bool want_logits_ = false, take_at_once_ = false;
+};
+
+}  // namespace banyan

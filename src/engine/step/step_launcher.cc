@@ -1,0 +1,102 @@
+#include <utility>
+
+#include "base/error.h"
+#include "engine/step/step_launcher.h"
+
+namespace banyan {
+
+StepLauncher::StepLauncher(const EngineOptions& options, const Model::Parts& model,
+                           const Parts& parts)
+    : strategy_(options.strategy),
+      replay_(options.replay),
+      kernels_(*model.kernels),
+      engine_memory_(parts.engine_memory),
+      running_(parts.running),
+      memory_(parts.memory),
+      in_flight_(parts.in_flight),
+      roofline_(model) {}
+
+void StepLauncher::Launch(const Scheduler& scheduler, StepPlan& plan) {
+  BANYAN_CHECK(in_flight_.size() <= 1);
+  LaunchedStep step = in_flight_.New();
+  step.decode_only = scheduler.decision().prefill.empty();
+  sampling_.Clear();
+  for (const StreamId id : running_.order()) {
+    Stream& stream = running_.at(id);
+    if (!plan.FindLogits(stream, logits_)) continue;
+    sampling_.Add(stream, logits_);
+    step.readers.push_back(id);
+    step.rows.push_back(logits_.front());
+    step.branches.push_back(static_cast<int>(logits_.size()));
+  }
+  step.take_at_once = sampling_.take_at_once();
+
+  ForwardPass& model = *engine_memory_.forward;
+  ForwardOptions forward;
+  forward.skip_attention = strategy_ == Strategy::kNoAttention;
+  forward.replay = replay_;
+  forward.earlier = in_flight_.latest_choices();
+  forward.only_choices =
+      model.can_only_choose() && sampling_.panels().empty() && !sampling_.want_logits();
+  FillTails(scheduler);
+  step.logits = model.Run(plan.batch(), plan.attention(), *engine_memory_.kv, forward);
+  if (forward.only_choices) {
+    model.Choose(sampling_.rows(), step.choices);
+  } else {
+    kernels_.Choose(step.logits, sampling_.rows(), {sampling_.panels(), forward.earlier},
+                    step.choices);
+  }
+
+  for (size_t i = 0; i < step.readers.size(); ++i) {
+    Stream& stream = running_.at(step.readers[i]);
+    ++stream.tokens_in_flight;
+    stream.choice = static_cast<std::int32_t>(i);
+  }
+  for (const NodeRows& node : plan.rows()) {
+    memory_.MarkFilled(node.node, node.first_key + node.count);
+  }
+  Count(scheduler.decision(), plan);
+  in_flight_.Add(std::move(step));
+}
+
+// Tails that begin with their prompt's last segment get its keys and values before the first row of
+// their own.
+void StepLauncher::FillTails(const Scheduler& scheduler) {
+  tails_.clear();
+  for (const StreamId id : scheduler.decision().extend) {
+    for (const Branch& branch : running_.at(id).branches) tails_.push_back(branch);
+  }
+  for (const StreamId id : running_.order()) {  // those that were preempted
+    const Stream& stream = running_.at(id);
+    if (stream.decodes()) continue;
+    for (const Branch& branch : stream.branches) {
+      if (scheduler.Touches(branch.tail)) tails_.push_back(branch);
+    }
+  }
+  memory_.FillTails(tails_);
+}
+
+void StepLauncher::Count(const StepDecision& decision, StepPlan& plan) {
+  roofline_.Add(plan.Count(), static_cast<int>(plan.batch().logit_rows.size()),
+                decision.prefill.empty(), roofline_.sizes().layers * plan.AttentionSeconds());
+  if (plan.reads_apart()) ++steps_apart_;
+  ++steps_;
+  decode_rows_ += decision.extend_rows;
+  for (const NodeRows& row : plan.rows().subspan(decision.prefill.size())) {
+    if (!row.logits) ++recomputed_tokens_;  // of a skeleton's value
+  }
+  for (const NodeRows& part : decision.prefill) {
+    const bool answer = memory_.forest().at(part.node).growing;
+    (answer ? recomputed_tokens_ : prefilled_tokens_) += part.count;
+  }
+}
+
+void StepLauncher::Report(Receipt& receipt) const {
+  receipt.steps = steps_;
+  receipt.steps_apart = steps_apart_;
+  receipt.decode_rows = decode_rows_;
+  receipt.prefilled_tokens = prefilled_tokens_;
+  receipt.recomputed_tokens = recomputed_tokens_;
+}
+
+}  // namespace banyan

@@ -1,0 +1,60 @@
+// A planned step's way to the backend.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "banyan/engine.h"
+#include "engine/memory/engine_memory.h"
+#include "engine/memory/stream_memory.h"
+#include "engine/request/stream_queues.h"
+#include "engine/schedule/in_flight.h"
+#include "engine/schedule/scheduler.h"
+#include "engine/step/roofline.h"
+#include "engine/step/sampling.h"
+#include "engine/step/step_plan.h"
+
+namespace banyan {
+
+class StepLauncher {
+ public:
+  struct Parts {
+    EngineMemory& engine_memory;
+    const RunningStreams& running;
+    StreamMemory& memory;
+    InFlightSteps& in_flight;
+  };
+  // All arguments must outlive this object.
+  StepLauncher(const EngineOptions& options, const Model::Parts& model, const Parts& parts);
+
+  // The step joins those under way, and its keys count as computed: in the order of steps,
+  // everything later sees them. When this throws, nothing has changed. REQUIRES: at most one step
+  // is under way, which is the one whose choices the plan feeds.
+  void Launch(const Scheduler& scheduler, StepPlan& plan);
+
+  const Roofline& roofline() const { return roofline_; }
+  // Steps and rows.
+  void Report(Receipt& receipt) const;
+
+ private:
+  void FillTails(const Scheduler& scheduler);
+  void Count(const StepDecision& decision, StepPlan& plan);
+
+  const Strategy strategy_;
+  const bool replay_;
+  Kernels& kernels_;
+  EngineMemory& engine_memory_;
+  const RunningStreams& running_;
+  StreamMemory& memory_;
+  InFlightSteps& in_flight_;
+  // Memory is used again.
+  SamplingBatch sampling_;
+  std::vector<std::int32_t> logits_;  // of one stream's branches
+  std::vector<Branch> tails_;
+
+  Roofline roofline_;
+  std::int64_t steps_ = 0, steps_apart_ = 0, decode_rows_ = 0, prefilled_tokens_ = 0,
+               recomputed_tokens_ = 0;
+};
+
+}  // namespace banyan
