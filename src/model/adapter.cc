@@ -1,17 +1,170 @@
 #include "model/adapter.h"
 
 #include <fmt/format.h>
-
 #include <cctype>
 #include <cmath>
+#include <limits>
 #include <utility>
 
 #include "base/error.h"
-#include "base/mapped_file.h"
+#include "base/files.h"
+#include "base/json.h"
 #include "formats/safetensors.h"
-#include "model/adapter_config.h"
+#include "model/json_fields.h"
 
 namespace banyan {
+namespace {
+
+// Keys that make an adapter more than a sum of low-rank products, unless they are null, false or
+// empty.
+constexpr const char* kMore[] = {"use_dora",          "use_qalora",
+                                 "use_bdlora",        "lora_bias",
+                                 "fan_in_fan_out",    "modules_to_save",
+                                 "layer_replication", "trainable_token_indices",
+                                 "target_parameters", "alora_invocation_tokens",
+                                 "arrow_config",      "kasa_config",
+                                 "monteclora_config"};
+
+bool IsSet(const Json& value) {
+  if (value.is_null() || value == false) return false;
+  return !((value.is_array() || value.is_object()) && value.empty());
+}
+
+void RefuseMore(const JsonFields& fields) {
+  const std::string type = fields.FindString("peft_type").value_or("");
+  if (type != "LORA") {
+    Throw(ErrorKind::kUnsupported, "{}: 'peft_type': expected \"LORA\", found \"{}\"",
+          fields.where(), type);
+  }
+  for (const char* key : kMore) {
+    const Json* value = fields.Find(key);
+    if (value == nullptr || !IsSet(*value)) continue;
+    Throw(ErrorKind::kUnsupported, "{}: '{}' is {}, which is not supported", fields.where(), key,
+          value->dump(-1, ' ', true, Json::error_handler_t::replace).substr(0, 80));
+  }
+  const std::string bias = fields.FindString("bias").value_or("none");
+  if (bias != "none") {
+    Throw(ErrorKind::kUnsupported, "{}: 'bias': expected \"none\", found \"{}\"", fields.where(),
+          bias);
+  }
+  // The other ways to begin change the weights that the products are added to.
+  const Json* begin = fields.Find("init_lora_weights");
+  if (begin != nullptr && !begin->is_boolean() && *begin != "gaussian" && *begin != "orthogonal" &&
+      *begin != "eva") {
+    Throw(ErrorKind::kUnsupported,
+          "{}: 'init_lora_weights' is {}: such an adapter belongs to changed weights; PEFT can "
+          "convert it (path_initial_model_for_weight_conversion)",
+          fields.where(), begin->dump(-1, ' ', true, Json::error_handler_t::replace).substr(0, 80));
+  }
+}
+
+void CheckKey(const std::string& key, const JsonFields& fields, const char* pattern) {
+  bool plain = !key.empty();
+  for (size_t i = 0; i < key.size(); ++i) {
+    if (key[i] == '\\' && i + 1 < key.size() && key[i + 1] == '.') continue;
+    plain &= std::string_view("\\*+?|()[]{}$").find(key[i]) == std::string_view::npos &&
+             (key[i] != '^' || i == 0);
+  }
+  if (plain) return;
+  Throw(ErrorKind::kUnsupported,
+        "{}: '{}': expected names of modules such as \"q_proj\" or \"layers.0.mlp.up_proj\", found "
+        "the expression \"{}\"",
+        fields.where(), pattern, key);
+}
+
+int CheckRank(int rank, const JsonFields& fields, const char* key) {
+  if (rank < 1) {
+    Throw(ErrorKind::kFormat, "{}: '{}': expected a rank of at least 1, found {}", fields.where(),
+          key, rank);
+  }
+  return rank;
+}
+
+void ReadPatterns(const JsonFields& fields, AdapterConfig& config) {
+  const auto each = [&](const char* key, const auto& read) {
+    const Json* patterns = fields.Find(key);
+    if (patterns == nullptr) return;
+    const JsonFields inner(*patterns, fields.where() + ": '" + key + "'");
+    for (const auto& [name, value] : patterns->items()) {
+      CheckKey(name, fields, key);
+      read(inner, name, value);
+    }
+  };
+  each("rank_pattern", [&](const JsonFields& inner, const std::string& name, const Json& value) {
+    config.ranks[name] = CheckRank(inner.IntOf(value, name.c_str()), inner, name.c_str());
+  });
+  each("alpha_pattern", [&](const JsonFields& inner, const std::string& name, const Json& value) {
+    if (!value.is_number()) inner.WrongType(name.c_str(), value, "a number");
+    config.alphas[name] = value.get<double>();
+  });
+}
+
+// The value of the key that names the module; two that do must agree.
+template <typename T>
+T Choose(const std::map<std::string, T>& pattern, const std::string& module, T otherwise) {
+  const std::pair<const std::string, T>* chosen = nullptr;
+  for (const auto& entry : pattern) {
+    if (!NamesModule(entry.first, module)) continue;
+    if (chosen != nullptr && chosen->second != entry.second) {
+      Throw(ErrorKind::kFormat, "adapter_config.json: '{}' and '{}' both name '{}': {} or {}?",
+            chosen->first, entry.first, module, chosen->second, entry.second);
+    }
+    chosen = &entry;
+  }
+  return chosen == nullptr ? otherwise : chosen->second;
+}
+
+}  // namespace
+
+bool NamesModule(std::string_view key, std::string_view module) {
+  const bool whole = key.starts_with('^');
+  if (whole) key.remove_prefix(1);
+  std::string name;
+  for (const char c : key) {
+    if (c != '\\') name += c;
+  }
+  if (module == name) return true;
+  return !whole && module.size() > name.size() && module.ends_with(name) &&
+         module[module.size() - name.size() - 1] == '.';
+}
+
+int AdapterConfig::RankOf(const std::string& module) const { return Choose(ranks, module, rank); }
+
+float AdapterConfig::ScaleOf(const std::string& module) const {
+  const double r = RankOf(module);
+  return static_cast<float>(Choose(alphas, module, alpha) / (root_scale ? std::sqrt(r) : r));
+}
+
+AdapterConfig ReadAdapterConfig(std::string_view text, const std::string& where) {
+  const Json json = ParseJson(text, where);
+  const JsonFields fields(json, where);
+  RefuseMore(fields);
+  AdapterConfig config;
+  if (json.contains("base_model_name_or_path") && json["base_model_name_or_path"].is_string()) {
+    config.base_model = json["base_model_name_or_path"].get<std::string>();
+  }
+  config.rank = CheckRank(fields.GetInt("r"), fields, "r");
+  const std::optional<double> alpha = fields.FindNumber("lora_alpha");
+  if (!alpha) Throw(ErrorKind::kFormat, "{}: 'lora_alpha' is missing", where);
+  config.alpha = *alpha;
+  config.root_scale = fields.FindBool("use_rslora").value_or(false);
+  ReadPatterns(fields, config);
+  const auto check_size = [&](double value) {
+    if (std::abs(value) <= std::numeric_limits<float>::max()) return;
+    Throw(ErrorKind::kFormat, "{}: an alpha of {} is too large", where, value);
+  };
+  check_size(config.alpha);
+  for (const auto& [name, value] : config.alphas) check_size(value);
+  const Json* targets = fields.Find("target_modules");
+  if (targets != nullptr && targets->is_array()) {
+    for (const Json& target : *targets) {
+      if (!target.is_string()) fields.WrongType("target_modules", target, "names");
+      config.target_modules.push_back(target.get<std::string>());
+    }
+  }
+  return config;
+}
+
 namespace {
 
 namespace fs = std::filesystem;

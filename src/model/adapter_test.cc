@@ -8,8 +8,7 @@
 #include <limits>
 
 #include "formats/safetensors.h"
-#include "model/adapter_config.h"
-#include "model/merged_matrix.h"
+#include "model/matrix_loader.h"
 #include "support/error_message.h"
 #include "support/temp_directory.h"
 #include "support/tiny_adapter.h"

@@ -7,7 +7,6 @@
 #include <limits>
 
 #include "base/error.h"
-#include "model/config_limits.h"
 
 namespace banyan {
 namespace {

@@ -8,10 +8,10 @@
 #include <vector>
 
 #include "banyan/types.h"
+#include "base/error.h"
 #include "formats/gguf.h"
 #include "kernels/experts.h"
-#include "kernels/gate.h"
-#include "kernels/rope_table.h"
+#include "kernels/kernels.h"
 
 namespace banyan {
 
@@ -130,5 +130,16 @@ ModelConfig ConfigFromGguf(const GgufFile& gguf);
 // limits, kv_heads divides heads, rotary_dim even and <= head_dim, factor lists of the right
 // length.
 void ValidateConfig(const ModelConfig& config, const std::string& where);
+
+// What no model's configuration may exceed, decoder or encoder.
+
+inline constexpr int kMaxLayers = 4096;
+inline constexpr int kMaxWidth = 1 << 24;  // of a hidden vector, a vocabulary, all heads together
+
+inline void CheckRange(int value, int low, int high, const char* what, const std::string& where) {
+  if (value < low || value > high) {
+    Throw(ErrorKind::kFormat, "{}: {} is {}, expected {} to {}", where, what, value, low, high);
+  }
+}
 
 }  // namespace banyan

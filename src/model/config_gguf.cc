@@ -6,7 +6,6 @@
 #include "base/error.h"
 #include "model/config.h"
 #include "model/encoder_config.h"
-#include "model/experts_config.h"
 #include "model/families.h"
 #include "tensor/dequantize.h"
 
@@ -211,7 +210,7 @@ void ReadLayers(const ArchitectureKeys& keys, const Family& family, ModelConfig&
   const bool never_turned =
       family.multipliers && !keys.FindBool("rope.scaling.finetuned").value_or(true);
   for (size_t layer = 0; layer < slides.size(); ++layer) {
-    const auto every = static_cast<size_t>(family.unturned_every);
+    const auto every = static_cast<size_t>(family.no_rope_every);
     const bool turned = !never_turned && (every == 0 || (layer + 1) % every != 0);
     const int rope = other && slides[layer] ? 1 : 0;
     config.attention.push_back({slides[layer] ? window : 0, turned ? rope : kNoRope});
@@ -247,6 +246,61 @@ const Family* FamilyOf(const GgufFile& gguf, const std::string& architecture) {
   const bool window = gguf.FindUint(architecture + ".attention.sliding_window").value_or(0) > 0;
   if (architecture == "olmo2" && window) return FindFamily("olmo3");
   return FindFamilyOfGguf(architecture);
+}
+
+// --- Experts -------------------------------------------------------------------------------------
+
+int IntOf(const GgufFile& gguf, const std::string& key) {
+  const std::uint64_t value = gguf.GetUint(key);
+  return static_cast<int>(
+      std::min<std::uint64_t>(value, std::numeric_limits<int>::max()));  // refused later
+}
+
+// Mixtures that choose, scale or share in other ways than those of our families.
+void RefuseOtherMixtures(const GgufFile& gguf, const std::string& prefix) {
+  for (const char* key :
+       {"expert_shared_count", "expert_group_count", "leading_dense_block_count"}) {
+    const std::uint64_t value = gguf.FindUint(prefix + key).value_or(0);
+    const std::uint64_t usual = std::string_view(key) == "expert_group_count" ? 1 : 0;
+    if (value <= usual) continue;
+    Throw(ErrorKind::kUnsupported, "{}: {}{} is {}, which is not supported", gguf.path(), prefix,
+          key, value);
+  }
+  const double scale = gguf.FindFloat(prefix + "expert_weights_scale").value_or(1.0);
+  if (scale != 0.0 && scale != 1.0) {
+    Throw(ErrorKind::kUnsupported, "{}: {}expert_weights_scale is {}, which is not supported",
+          gguf.path(), prefix, scale);
+  }
+}
+
+// Files of these families say nothing of shares: they are always of the chosen experts, unless a
+// key of other families does. A layer without a router is a dense one.
+void ReadExperts(const GgufFile& gguf, const Family& family, ModelConfig& config) {
+  const std::string prefix = std::string(family.gguf_architecture) + ".";
+  const ExpertFamily& known = family.experts;
+  if (known.default_count == 0) {
+    if (gguf.FindUint(prefix + "expert_count").value_or(0) == 0) return;
+    Throw(ErrorKind::kUnsupported,
+          "{}: a mixture of experts of architecture '{}', which is not supported", gguf.path(),
+          family.gguf_architecture);
+  }
+  ExpertsConfig& experts = config.experts;
+  experts.count = IntOf(gguf, prefix + "expert_count");
+  if (experts.count == 0) return;
+  RefuseOtherMixtures(gguf, prefix);
+  experts.rule.chosen = IntOf(gguf, prefix + "expert_used_count");
+  experts.inner_size = IntOf(gguf, prefix + "expert_feed_forward_length");
+  if (!gguf.FindBool(prefix + "expert_weights_norm").value_or(true)) {
+    experts.rule.shares = ExpertShares::kOfAll;
+  }
+  experts.rule.gate.limit = static_cast<float>(known.default_limit);
+  if (known.default_limit != 0.0) {
+    experts.rule.gate.slope = static_cast<float>(known.default_slope);
+  }
+  experts.bias = known.bias;
+  for (int layer = 0; layer < config.layers; ++layer) {
+    experts.layers.push_back(!gguf.tensors().Has(fmt::format("blk.{}.ffn_gate.weight", layer)));
+  }
 }
 
 }  // namespace

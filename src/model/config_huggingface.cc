@@ -1,5 +1,5 @@
 // config.json and generation_config.json → ModelConfig, with the meaning that Transformers gives
-// to absent and null keys. What differs between layers is read in layers_huggingface.cc.
+// to absent and null keys. RoPE parameters are read in rope.cc.
 #include <algorithm>
 #include <cmath>
 #include <optional>
@@ -9,10 +9,9 @@
 #include "base/json.h"
 #include "model/config.h"
 #include "model/encoder_config.h"
-#include "model/experts_config.h"
 #include "model/families.h"
 #include "model/json_fields.h"
-#include "model/layers_huggingface.h"
+#include "model/rope.h"
 #include "model/weight_scales.h"
 
 namespace banyan {
@@ -157,6 +156,175 @@ void ReadScales(const JsonFields& fields, const Family& family, ModelConfig& con
   if (family.logit_cap_configurable) {
     config.logit_cap = ReadFloat(fields, "final_logit_softcapping", 0.0);
   }
+}
+
+// --- Layers: windows and RoPE -------------------------------------------------------------------
+
+// A list with an entry for each layer; null when the key is absent.
+const Json* ListOfLayers(const JsonFields& fields, const char* key, int layers) {
+  const Json* list = fields.Find(key);
+  if (list != nullptr && (!list->is_array() || list->size() != static_cast<size_t>(layers))) {
+    Throw(ErrorKind::kFormat, "{}: '{}': expected a list of {} entries", fields.where(), key,
+          layers);
+  }
+  return list;
+}
+
+std::vector<bool> ReadRotated(const JsonFields& fields, const Family& family, int layers) {
+  std::vector<bool> rotated(static_cast<size_t>(layers), true);
+  if (family.may_be_hybrid && fields.FindString("position_embedding_type") != "rope") {
+    rotated.assign(rotated.size(), false);
+  }
+  if (family.no_rope_every == 0) return rotated;
+  const int every = fields.FindInt("no_rope_layer_interval").value_or(family.no_rope_every);
+  if (every < 1) {
+    Throw(ErrorKind::kFormat, "{}: no_rope_layer_interval is {}, expected a positive number",
+          fields.where(), every);
+  }
+  const Json* list = ListOfLayers(fields, "no_rope_layers", layers);
+  for (size_t layer = 0; layer < rotated.size(); ++layer) {
+    if (list == nullptr) {
+      rotated[layer] = (layer + 1) % static_cast<size_t>(every) != 0;
+    } else {
+      rotated[layer] = fields.IntOf((*list)[layer], "no_rope_layers") != 0;  // 1: with RoPE
+    }
+  }
+  return rotated;
+}
+
+// Whether a layer of `types` slides.
+bool Slides(const JsonFields& fields, const Json& types, size_t layer) {
+  const Json& type = types[layer];
+  if (type == kSlidingAttention) return true;
+  if (type == kFullAttention) return false;
+  Throw(ErrorKind::kUnsupported, "{}: 'layer_types': layer {} is {}; supported: {}, {}",
+        fields.where(), layer, type.dump(), kFullAttention, kSlidingAttention);
+}
+
+std::vector<bool> SlidingByRule(const JsonFields& fields, const Family& family,
+                                const std::vector<bool>& rotated) {
+  const bool wanted = fields.FindBool("use_sliding_window").value_or(false);
+  std::vector<bool> slides(rotated.size(), family.window == WindowRule::kEveryLayer ||
+                                               (family.window == WindowRule::kSwitched && wanted));
+  const int last = fields.FindInt("max_window_layers").value_or(28);
+  std::optional<int> every = fields.FindInt("sliding_window_pattern");
+  if (!every) every = fields.FindInt("_sliding_window_pattern");
+  if (every && *every < 1) {
+    Throw(ErrorKind::kFormat, "{}: sliding_window_pattern is {}, expected a positive number",
+          fields.where(), *every);
+  }
+  for (size_t layer = 0; layer < slides.size(); ++layer) {
+    if (family.window == WindowRule::kLastLayers) {
+      slides[layer] = wanted && static_cast<int>(layer) >= last;
+    } else if (family.window == WindowRule::kAllButEvery) {
+      slides[layer] = (layer + 1) % static_cast<size_t>(every.value_or(family.full_every)) != 0;
+    } else if (family.window == WindowRule::kNoRopeLayers) {
+      slides[layer] = wanted && !rotated[layer];
+    }
+  }
+  return slides;
+}
+
+// Which layers slide, and the window of those that do.
+struct SlidingLayers {
+  std::vector<bool> slides;  // [layers]
+  int window = 0;
+};
+
+SlidingLayers ReadSliding(const JsonFields& fields, const Family& family,
+                          const std::vector<bool>& rotated) {
+  if (family.window == WindowRule::kNone) return {std::vector<bool>(rotated.size(), false), 0};
+  int window = fields.FindInt("sliding_window").value_or(family.default_window);
+  if (fields.IsNull("sliding_window")) window = 0;
+  const bool switched = family.window == WindowRule::kLastLayers;
+  if (switched && !fields.FindBool("use_sliding_window").value_or(false)) window = 0;
+  const bool alike =
+      family.window == WindowRule::kEveryLayer || family.window == WindowRule::kSwitched;
+  const Json* types =
+      alike ? nullptr : ListOfLayers(fields, "layer_types", static_cast<int>(rotated.size()));
+  std::vector<bool> slides = SlidingByRule(fields, family, rotated);
+  const bool window_needed = types != nullptr || family.window == WindowRule::kAllButEvery;
+  for (size_t layer = 0; layer < slides.size(); ++layer) {
+    if (types != nullptr) slides[layer] = Slides(fields, *types, layer);
+    if (slides[layer] && window_needed && window == 0) {
+      Throw(ErrorKind::kFormat, "{}: layer {} slides, but there is no sliding_window",
+            fields.where(), layer);
+    }
+  }
+  return {slides, window};
+}
+
+// Fills config.attention and config.ropes. REQUIRES: config.layers is within its limits; head_dim
+// and context_length are set.
+void ReadLayers(const JsonFields& fields, const Family& family, ModelConfig& config) {
+  const std::vector<bool> rotated = ReadRotated(fields, family, config.layers);
+  const auto [slides, window] = ReadSliding(fields, family, rotated);
+  const RopesByKind ropes = ReadRopes(fields, family, config);
+  config.ropes.assign(1, ropes.full);
+  if (ropes.differ) config.ropes.push_back(ropes.sliding);
+  for (size_t layer = 0; layer < rotated.size(); ++layer) {
+    const int rope = ropes.differ && slides[layer] ? 1 : 0;
+    config.attention.push_back({slides[layer] ? window : 0, rotated[layer] ? rope : kNoRope});
+  }
+}
+
+// --- Experts -------------------------------------------------------------------------------------
+
+// Which layers have experts: every `decoder_sparse_step`-th one but those of `mlp_only_layers`.
+std::vector<bool> ReadExpertLayers(const JsonFields& fields, int layers) {
+  const int step = fields.FindInt("decoder_sparse_step").value_or(1);
+  if (step < 1) {
+    Throw(ErrorKind::kFormat, "{}: decoder_sparse_step is {}, expected a positive number",
+          fields.where(), step);
+  }
+  std::vector<bool> has(static_cast<size_t>(layers));
+  for (int layer = 0; layer < layers; ++layer) {
+    has[static_cast<size_t>(layer)] = (layer + 1) % step == 0;
+  }
+  const Json* dense = fields.Find("mlp_only_layers");
+  if (dense == nullptr) return has;
+  if (!dense->is_array()) {
+    Throw(ErrorKind::kFormat, "{}: 'mlp_only_layers': expected a list, found {}", fields.where(),
+          dense->type_name());
+  }
+  for (const Json& entry : *dense) {
+    const int layer = fields.IntOf(entry, "mlp_only_layers");
+    if (layer >= 0 && layer < layers) has[static_cast<size_t>(layer)] = false;
+  }
+  return has;
+}
+
+// Fills config.experts. REQUIRES: config.layers is within its limits.
+void ReadExperts(const JsonFields& fields, const Family& family, ModelConfig& config) {
+  const ExpertFamily& known = family.experts;
+  if (known.default_count == 0) return;
+  ExpertsConfig& experts = config.experts;
+  std::optional<int> count = fields.FindInt("num_local_experts");
+  if (!count) count = fields.FindInt("num_experts");
+  experts.count = count.value_or(known.default_count);
+  if (experts.count == 0) return;
+  experts.rule.chosen = fields.FindInt("num_experts_per_tok").value_or(known.default_chosen);
+  const std::string inner_key(known.inner_key);
+  experts.inner_size = known.default_inner > 0
+                           ? fields.FindInt(inner_key.c_str()).value_or(known.default_inner)
+                           : fields.GetInt(inner_key.c_str());
+  if (known.shares_configurable && !fields.FindBool("norm_topk_prob").value_or(false)) {
+    experts.rule.shares = ExpertShares::kOfAll;
+  }
+  if (known.default_limit != 0.0) {
+    experts.rule.gate.limit =
+        static_cast<float>(fields.FindNumber("swiglu_limit").value_or(known.default_limit));
+    experts.rule.gate.slope =
+        static_cast<float>(fields.FindNumber("swiglu_alpha").value_or(known.default_slope));
+    if (!(experts.rule.gate.limit > 0.0f)) {
+      Throw(ErrorKind::kFormat, "{}: swiglu_limit is {}, expected a positive number",
+            fields.where(), experts.rule.gate.limit);
+    }
+  }
+  experts.bias = known.bias;
+  experts.in_pairs = known.in_pairs;
+  experts.layers.assign(static_cast<size_t>(config.layers), true);
+  if (known.layers_configurable) experts.layers = ReadExpertLayers(fields, config.layers);
 }
 
 }  // namespace

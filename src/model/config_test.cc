@@ -5,8 +5,8 @@
 
 #include <filesystem>
 
+#include "base/files.h"
 #include "base/json.h"
-#include "base/mapped_file.h"
 #include "model/families.h"
 #include "support/error_message.h"
 

@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
-#include "model/config_limits.h"
+#include "model/config.h"
 #include "model/json_fields.h"
 
 namespace banyan {

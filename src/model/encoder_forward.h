@@ -3,9 +3,11 @@
 // and nothing else, and its bits do not depend on the texts beside it.
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <vector>
 
+#include "banyan/encoder.h"
 #include "kernels/kernels.h"
 #include "model/encoder_config.h"
 #include "model/encoder_weights.h"
@@ -46,6 +48,47 @@ class EncoderPass {
   // their place.
   Tensor x_, delta_, qkv_, attended_, inner_, chosen_, chosen_attended_;
   std::shared_ptr<KvMemory> kv_;
+};
+
+// From the vectors of a text's tokens (encoder_forward.h) to what retrieval wants of the text: one
+// vector, weights of its tokens, a vector per token, or a reranker's logit.
+
+class EncoderHeads {
+ public:
+  // The references must outlive it. `special_ids`, ascending, have no place in sparse results.
+  EncoderHeads(const EncoderConfig& config, const EncoderWeights& weights, Kernels& kernels,
+               std::vector<TokenId> special_ids);
+
+  // What of the texts' rows Embed will read.
+  WantedRows RowsFor(const EmbedOptions& options) const;
+  // REQUIRES: `rows` are those of these texts, as RowsFor says.
+  std::vector<Embedding> Embed(const Tensor& rows, std::span<const TokenList> texts,
+                               const EmbedOptions& options);
+  // REQUIRES: `rows` are the first of each text, and the model has a classifier.
+  std::vector<float> Rerank(const Tensor& rows);
+
+ private:
+  bool GivesSparse(const EmbedOptions& options) const;
+  bool GivesColbert(const EmbedOptions& options) const;
+  struct HostRows {
+    std::int64_t columns = 0;
+    std::vector<float> values;  // [rows, columns]
+
+    std::span<const float> Row(std::int64_t row) const {
+      return std::span(values).subspan(static_cast<size_t>(row * columns),
+                                       static_cast<size_t>(columns));
+    }
+  };
+  // All rows in one copy: a device answers each with a wait.
+  HostRows Download(const Tensor& rows);
+  static std::vector<float> Pooled(const HostRows& rows, std::int64_t first, std::int64_t count);
+  // W rows + bias.
+  Tensor Apply(const LinearWeights& linear, const Tensor& rows);
+
+  const EncoderConfig& config_;
+  const EncoderWeights& weights_;
+  Kernels& kernels_;
+  std::vector<TokenId> special_ids_;
 };
 
 }  // namespace banyan

@@ -143,8 +143,8 @@ class EncoderLoader {
                             std::int64_t inputs) {
     const std::vector<const HostTensor*> parts = Parts(names, outputs, inputs);
     const bool mixed = kernels_.options().precision == Precision::kMixed;
-    MatrixRef coded = mixed && !kernels_.asynchronous() ? CodedMatrixOf(parts) : nullptr;
-    return {coded ? coded : MatrixOf(parts), Bias(names, outputs)};
+    MatrixRef quantized = mixed && !kernels_.asynchronous() ? QuantizedMatrixOf(parts) : nullptr;
+    return {quantized ? quantized : MatrixOf(parts), Bias(names, outputs)};
   }
 
   std::vector<const HostTensor*> Parts(const std::vector<std::string>& names, std::int64_t outputs,
@@ -166,19 +166,19 @@ class EncoderLoader {
   }
 
   // Null: they are in few bits already, or do not fit blocks.
-  MatrixRef CodedMatrixOf(const std::vector<const HostTensor*>& parts) {
+  MatrixRef QuantizedMatrixOf(const std::vector<const HostTensor*>& parts) {
     std::vector<std::vector<std::byte>> memory;
-    std::vector<HostTensor> coded;
+    std::vector<HostTensor> quantized;
     for (const HostTensor* part : parts) {
       const int block = TraitsOf(DType::kQ8_0).block;
       if (TraitsOf(part->dtype).block > 1 || part->columns() % block != 0) return nullptr;
       memory.emplace_back(static_cast<size_t>(part->rows()) *
                           RowBytes(DType::kQ8_0, part->columns()));
       if (!QuantizeQ8_0(Floats(*part), memory.back())) return nullptr;
-      coded.push_back({part->name, DType::kQ8_0, part->shape, memory.back()});
+      quantized.push_back({part->name, DType::kQ8_0, part->shape, memory.back()});
     }
     std::vector<const HostTensor*> places;
-    for (const HostTensor& tensor : coded) places.push_back(&tensor);
+    for (const HostTensor& tensor : quantized) places.push_back(&tensor);
     return MatrixOf(places);
   }
 

@@ -1,10 +1,9 @@
 // Experts as config.json and GGUF metadata say, with the meaning that Transformers gives to absent
 // keys, and what cannot be.
-#include "model/experts_config.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "model/config.h"
 #include "support/error_message.h"
 #include "support/gguf_writer.h"
 

@@ -15,12 +15,12 @@ namespace banyan {
 
 // Which layers have a sliding window when the configuration carries no `layer_types`.
 enum class WindowRule {
-  kNone,         // no window, whatever the configuration says
-  kEveryLayer,   // `sliding_window` unless null
-  kLastLayers,   // if `use_sliding_window`: layers from `max_window_layers` on
-  kSwitched,     // if `use_sliding_window`: every layer
-  kAllButEvery,  // all but every n-th: `sliding_window_pattern`, or Family::full_every
-  kUnturned,     // if `use_sliding_window`: layers without RoPE
+  kNone,          // no window, whatever the configuration says
+  kEveryLayer,    // `sliding_window` unless null
+  kLastLayers,    // if `use_sliding_window`: layers from `max_window_layers` on
+  kSwitched,      // if `use_sliding_window`: every layer
+  kAllButEvery,   // all but every n-th: `sliding_window_pattern`, or Family::full_every
+  kNoRopeLayers,  // if `use_sliding_window`: layers without RoPE
 };
 
 // Which biases `attention_bias` switches.
@@ -67,8 +67,8 @@ struct Family {
   WindowRule window = WindowRule::kNone;
   int full_every = 0;  // kAllButEvery
   bool may_be_hybrid =
-      false;               // layers may be of other kinds, and RoPE is `position_embedding_type`
-  int unturned_every = 0;  // every n-th layer has no RoPE, unless `no_rope_layers` …
+      false;              // layers may be of other kinds, and RoPE is `position_embedding_type`
+  int no_rope_every = 0;  // every n-th layer has no RoPE, unless `no_rope_layers` …
   bool gguf_interleaves_qk = false;       // see ModelConfig::interleaved_qk_rows
   bool long_rope_by_other_names = false;  // scaling types "su" and "yarn" mean LongRoPE
   bool gguf_yarn_truncates = true;        // RopeConfig::truncate, which GGUF has no key for

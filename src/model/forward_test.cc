@@ -10,11 +10,11 @@
 #include <fstream>
 #include <numeric>
 
+#include "base/files.h"
 #include "base/json.h"
-#include "base/mapped_file.h"
 #include "formats/gguf.h"
 #include "formats/safetensors.h"
-#include "model/scaled_tensors.h"
+#include "model/weight_scales.h"
 #include "plan/build.h"
 #include "support/error_message.h"
 #include "support/temp_directory.h"

@@ -6,7 +6,7 @@
 #include <numeric>
 
 #include "banyan/error.h"
-#include "base/sha256.h"
+#include "base/hash.h"
 #include "kernels/page_form.h"
 #include "kernels/stored_matrix_fixture.h"
 #include "model/arithmetic_version.h"

@@ -1,11 +1,13 @@
-// The arithmetic is float32 in the order in which Transformers evaluates it, so that angles agree
-// with the models' reference to the last bits (a relative error of 1e-7 is 0.01 rad at position
-// 100 000); powers are taken in double and rounded once.
+// Tables are float32 in the order in which Transformers evaluates them, so that angles agree with
+// the models' reference to the last bits (a relative error of 1e-7 is 0.01 rad at position 100
+// 000); powers are taken in double and rounded once.
 #include "model/rope.h"
 
 #include <algorithm>
 #include <cmath>
 #include <numbers>
+#include <optional>
+#include <string>
 
 #include "base/error.h"
 
@@ -96,6 +98,91 @@ double LongRopeScale(const RopeConfig& rope) {
   return std::sqrt(1.0 + std::log(rope.factor) / std::log(rope.original_context));
 }
 
+// --- Parameters of config.json -------------------------------------------------------------------
+
+RopeKind RopeKindOf(const std::string& type, const Family& family, const std::string& where) {
+  if (type == "default") return RopeKind::kPlain;
+  if (type == "longrope") return RopeKind::kLongRope;
+  if (family.long_rope_by_other_names && (type == "su" || type == "yarn")) {
+    return RopeKind::kLongRope;
+  }
+  if (type == "linear") return RopeKind::kLinear;
+  if (type == "llama3") return RopeKind::kLlama3;
+  if (type == "yarn") return RopeKind::kYarn;
+  Throw(ErrorKind::kUnsupported,
+        "{}: rope type '{}' is not supported; supported: default, linear, llama3, yarn, longrope",
+        where, type);
+}
+
+// Reads the RoPE parameters of one kind of layer. Missing ones are looked up in the configuration
+// around them.
+class RopeReader {
+ public:
+  RopeReader(const JsonFields& fields, const Family& family, const ModelConfig& config)
+      : fields_(fields), family_(family), config_(config) {}
+
+  RopeConfig Read(const Json& parameters, double theta) const {
+    const JsonFields scaling(parameters, fields_.where() + ": rope parameters");
+    RopeConfig rope;
+    std::optional<std::string> type = scaling.FindString("rope_type");
+    if (!type) type = scaling.FindString("type");
+    rope.kind = RopeKindOf(type.value_or("default"), family_, scaling.where());
+    rope.theta = scaling.FindNumber("rope_theta").value_or(theta);
+    std::optional<double> part = scaling.FindNumber("partial_rotary_factor");
+    if (!part) part = fields_.FindNumber("partial_rotary_factor");
+    if (part && !(*part > 0.0 && *part <= 1.0)) {
+      Throw(ErrorKind::kFormat, "{}: partial_rotary_factor is {}, expected a number in (0, 1]",
+            fields_.where(), *part);
+    }
+    rope.rotary_dim = static_cast<int>(config_.head_dim * part.value_or(1.0));
+    rope.query_beta = scaling.FindNumber("llama_4_scaling_beta").value_or(0.0);
+    if (rope.kind == RopeKind::kPlain && rope.query_beta == 0.0) return rope;
+    ReadScaling(scaling, rope);
+    return rope;
+  }
+
+ private:
+  void ReadScaling(const JsonFields& scaling, RopeConfig& rope) const {
+    // The key beside the rope parameters has precedence over the one among them.
+    std::optional<int> original = fields_.FindInt("original_max_position_embeddings");
+    if (!original && family_.default_original_context > 0) {
+      original = family_.default_original_context;
+    }
+    if (!original) original = scaling.FindInt("original_max_position_embeddings");
+    rope.original_context = original.value_or(config_.context_length);
+    if (rope.kind == RopeKind::kPlain) return;
+
+    const std::optional<double> factor = scaling.FindNumber("factor");
+    const bool factor_needed = rope.kind == RopeKind::kLinear || rope.kind == RopeKind::kLlama3;
+    if (!factor && factor_needed) {
+      Throw(ErrorKind::kFormat, "{}: 'factor' is missing", scaling.where());
+    }
+    if (!factor && rope.original_context <= 0) {
+      Throw(ErrorKind::kFormat, "{}: the original context is {}, expected a positive number",
+            scaling.where(), rope.original_context);
+    }
+    rope.factor = factor ? *factor
+                         : static_cast<double>(config_.context_length) /
+                               static_cast<double>(rope.original_context);
+    rope.low_freq_factor = scaling.FindNumber("low_freq_factor").value_or(rope.low_freq_factor);
+    rope.high_freq_factor = scaling.FindNumber("high_freq_factor").value_or(rope.high_freq_factor);
+    const double beta_fast = scaling.FindNumber("beta_fast").value_or(0.0);
+    const double beta_slow = scaling.FindNumber("beta_slow").value_or(0.0);
+    if (beta_fast != 0.0) rope.beta_fast = beta_fast;
+    if (beta_slow != 0.0) rope.beta_slow = beta_slow;
+    rope.truncate = scaling.FindBool("truncate").value_or(true);
+    rope.attention_factor = scaling.FindNumber("attention_factor");
+    rope.mscale = scaling.FindNumber("mscale").value_or(0.0);
+    rope.mscale_all_dim = scaling.FindNumber("mscale_all_dim").value_or(0.0);
+    rope.short_factor = scaling.NumbersOf("short_factor");
+    rope.long_factor = scaling.NumbersOf("long_factor");
+  }
+
+  const JsonFields& fields_;
+  const Family& family_;
+  const ModelConfig& config_;
+};
+
 }  // namespace
 
 RopeTable MakeRopeTable(const RopeConfig& rope, int context_length) {
@@ -153,6 +240,39 @@ RopeConfig ExtendWithYarn(const RopeConfig& rope, double factor, int original_co
   extended.factor = factor;
   extended.original_context = original_context;
   return extended;
+}
+
+RopesByKind ReadRopes(const JsonFields& fields, const Family& family, const ModelConfig& config) {
+  const Json nothing = Json::object();
+  const Json by_default =
+      family.default_rope.empty() ? nothing : ParseJson(family.default_rope, "a family's default");
+  const auto parameters_in = [&](const char* key) -> const Json* {
+    const Json* found = fields.Find(key);
+    return found != nullptr && found->is_object() && found->empty() ? nullptr : found;
+  };
+  const Json* found = parameters_in("rope_scaling");
+  if (found == nullptr) found = parameters_in("rope_parameters");
+  if (found == nullptr) found = &by_default;
+
+  const double theta = fields.FindNumber("rope_theta").value_or(family.default_theta);
+  double window_theta = theta;
+  if (family.default_window_theta > 0.0) {
+    window_theta = fields.FindNumber("rope_local_base_freq").value_or(family.default_window_theta);
+  }
+  const RopeReader reader(fields, family, config);
+  const auto of_kind = [&](const char* kind) -> const Json& {
+    const auto entry = found->find(kind);
+    return entry == found->end() || entry->is_null() ? nothing : *entry;
+  };
+  if (found->is_object() &&
+      (found->contains(kFullAttention) || found->contains(kSlidingAttention))) {
+    return {reader.Read(of_kind(kFullAttention), theta),
+            reader.Read(of_kind(kSlidingAttention), window_theta), true};
+  }
+  const RopeConfig full = reader.Read(*found, theta);
+  if (family.windows_scale_rope) return {full, full, false};
+  if (family.default_window_theta == 0.0) window_theta = full.theta;
+  return {full, reader.Read(nothing, window_theta), true};
 }
 
 }  // namespace banyan

@@ -9,7 +9,6 @@
 #include "base/error.h"
 #include "model/expert_tensors.h"
 #include "model/matrix_loader.h"
-#include "model/tensor_names.h"
 #include "tensor/dequantize.h"
 
 namespace banyan {

@@ -1,9 +1,6 @@
 // Codes with scales: what is read, and what is refused with which words.
-#include "model/scaled_tensors.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-
 #include <limits>
 
 #include "formats/safetensors.h"
@@ -13,6 +10,7 @@
 #include "tensor/dequantize.h"
 
 namespace banyan {
+
 namespace {
 
 using testing::AllOf;
@@ -196,4 +194,5 @@ TEST_F(ScaledTensors, CodesAreNotGivenOutBeforeTheirScales) {
 }
 
 }  // namespace
+
 }  // namespace banyan
