@@ -147,7 +147,7 @@ TEST(ConstraintState, WalksThroughMasksEndInAMatch) {
 }
 
 TEST(ConstraintState, WalksOfARealTokenizerEndInAMatch) {
-  WalkRandomPatterns(RealTrie(), RealTrie()->tokenizer()->eos().value());
+  WalkRandomPatterns(RealTrie(), RealTrie()->tokenizer()->special_tokens().eos.value());
 }
 
 TEST(TokenTrie, LeavesOutWhatIsNotText) {

@@ -75,8 +75,10 @@ std::optional<TokenId> Text::Find(std::string_view token) const {
   return parts_->tokenizer->Find(token);
 }
 bool Text::IsSpecial(TokenId id) const { return parts_->tokenizer->IsSpecial(id); }
-std::optional<TokenId> Text::bos() const { return parts_->tokenizer->bos(); }
-std::vector<TokenId> Text::end_tokens() const { return parts_->tokenizer->end_ids(); }
+std::optional<TokenId> Text::bos() const { return parts_->tokenizer->special_tokens().bos; }
+std::vector<TokenId> Text::end_tokens() const {
+  return parts_->tokenizer->special_tokens().end_ids;
+}
 int Text::vocab_size() const { return static_cast<int>(parts_->tokenizer->vocab_size()); }
 
 std::string Text::description() const {

@@ -8,7 +8,7 @@
 #include "banyan/error.h"
 #include "formats/safetensors.h"
 #include "model/adapter.h"
-#include "model/merged_matrix.h"
+#include "model/matrix_loader.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, size_t size) {
   using banyan::HostTensor;

@@ -38,7 +38,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, size_t size) {
       streamed += stream.Finish();
       if (streamed != whole) __builtin_trap();
       for (const banyan::TokenId id : tokenizer->Encode(text, {.parse_special = false})) {
-        if (tokenizer->IsSpecial(id) && id != tokenizer->unk()) __builtin_trap();
+        if (tokenizer->IsSpecial(id) && id != tokenizer->special_tokens().unk) __builtin_trap();
       }
     } catch (const banyan::Error&) {
     }

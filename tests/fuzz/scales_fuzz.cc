@@ -4,7 +4,7 @@
 
 #include "banyan/error.h"
 #include "formats/safetensors.h"
-#include "model/scaled_tensors.h"
+#include "model/weight_scales.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, size_t size) {
   static banyan::ThreadPool pool(1);

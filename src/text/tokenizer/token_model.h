@@ -1,5 +1,5 @@
-// The middle of the pipeline: one pre-token → ids. Each model owns the vocabulary it was trained
-// with; tokens that were added later (added_tokens.h) are not in it.
+// The models of the pipeline: one pre-token → ids. Each owns the vocabulary it was trained with;
+// tokens that were added later (added_tokens.h) are not in it. BPE has its own file, bpe_model.h.
 #pragma once
 
 #include <optional>
@@ -12,22 +12,6 @@
 #include "text/tokenizer/vocabulary.h"
 
 namespace banyan {
-
-// A set of ids.
-class TokenSet {
- public:
-  void Insert(TokenId id) {
-    if (id < 0) return;
-    if (static_cast<size_t>(id) >= bits_.size()) bits_.resize(static_cast<size_t>(id) + 1, false);
-    bits_[static_cast<size_t>(id)] = true;
-  }
-  bool Contains(TokenId id) const {
-    return id >= 0 && static_cast<size_t>(id) < bits_.size() && bits_[static_cast<size_t>(id)];
-  }
-
- private:
-  std::vector<bool> bits_;
-};
 
 // Immutable and safe to use from many threads at once.
 class TokenModel {
@@ -48,18 +32,12 @@ class TokenModel {
   Vocabulary vocabulary_;
 };
 
-// "<0x0A>" → 10; -1 for any other spelling.
-int ParseByteToken(std::string_view token);
-// Id of "<0x00>" … "<0xFF>", -1 where the vocabulary has none.
-std::vector<TokenId> FindByteTokens(const Vocabulary& vocabulary);
-
-// SentencePiece's unigram model: the segmentation with the highest sum of scores (Viterbi).
-
 struct UnigramOptions {
   std::optional<TokenId> unk;
   bool byte_fallback = false;
 };
 
+// SentencePiece's unigram model: the segmentation with the highest sum of scores (Viterbi).
 class UnigramModel : public TokenModel {
  public:
   // scores[id] is a log probability; ids in `unmatched` stay in the vocabulary but match no text.
@@ -77,16 +55,14 @@ class UnigramModel : public TokenModel {
   std::vector<TokenId> byte_tokens_;  // [256]
 };
 
-// BERT's WordPiece: the longest token that fits, again and again; a word that cannot be covered is
-// one unknown token.
-
 struct WordPieceOptions {
   TokenId unk = 0;
-  std::string first_prefix;              // spelling of a word's start: "" or "▁" (GGUF)
-  std::string continuing_prefix = "##";  // and of what follows: "##" or "" (GGUF)
+  std::string continuing_prefix = "##";  // of every piece of a word but the first
   size_t max_characters = 100;           // longer words are unknown
 };
 
+// BERT's WordPiece: repeatedly takes the longest token that fits. A word that cannot be covered is
+// one unknown token.
 class WordPieceModel : public TokenModel {
  public:
   WordPieceModel(Vocabulary vocabulary, WordPieceOptions options);

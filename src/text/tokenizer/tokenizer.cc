@@ -61,56 +61,19 @@ void EncodeFragment(const TokenizerParts& parts, std::string_view text, Before b
 
 }  // namespace
 
-void TokenizerParts::SetAddedTokens(const std::vector<AddedToken>& tokens) {
-  std::vector<AddedToken> raw, normalized;
-  std::vector<std::string> raw_contents, normalized_contents;
-  // Of two added tokens with the same content the special one is found.
-  for (const bool special_pass : {true, false}) {
-    for (const AddedToken& token : tokens) {
-      if (token.special != special_pass) continue;
-      if (token.normalized) {
-        std::string content = token.content;
-        normalizer.Apply(content);
-        normalized.push_back(token);
-        normalized_contents.push_back(std::move(content));
-      } else {
-        raw.push_back(token);
-        raw_contents.push_back(token.content);
-      }
-    }
-  }
-  for (const AddedToken& token : tokens) {
-    added_vocabulary.Add(token.id, token.content, source);
-    if (token.special) special.Insert(token.id);
-    if (token.IsControl()) control.Insert(token.id);
-  }
-  raw_matcher = AddedTokenMatcher(std::move(raw), std::move(raw_contents), source);
-  normalized_matcher =
-      AddedTokenMatcher(std::move(normalized), std::move(normalized_contents), source);
+std::shared_ptr<const Tokenizer> Tokenizer::FromHuggingFace(const std::filesystem::path& path) {
+  return std::make_shared<const Tokenizer>(ReadTokenizerJson(path));
 }
 
-void TokenizerParts::FindEndIds() {
-  for (const char* name :
-       {"<|endoftext|>", "<|end_of_text|>", "<|im_end|>", "<|eot_id|>", "<|eom_id|>", "<|end|>",
-        "<end_of_turn>", "<\uFF5Cend\u2581of\u2581sentence\uFF5C>"}) {
-    const std::optional<TokenId> id = added_vocabulary.Find(name);
-    if (id && special.Contains(*id)) end_ids.push_back(*id);
-  }
-  std::sort(end_ids.begin(), end_ids.end());
-  end_ids.erase(std::unique(end_ids.begin(), end_ids.end()), end_ids.end());
+std::shared_ptr<const Tokenizer> Tokenizer::FromHuggingFaceText(std::string_view tokenizer_json,
+                                                                std::string_view config_json,
+                                                                const std::string& what) {
+  return std::make_shared<const Tokenizer>(
+      ReadTokenizerJsonText(tokenizer_json, config_json, what));
 }
 
-std::optional<TokenId> TokenizerParts::Find(std::string_view token) const {
-  const std::optional<TokenId> added = added_vocabulary.Find(token);
-  return added ? added : model->vocabulary().Find(token);
-}
-
-std::string_view TokenizerParts::Text(TokenId id) const {
-  return added_vocabulary.Has(id) ? added_vocabulary.Text(id) : model->vocabulary().Text(id);
-}
-
-size_t TokenizerParts::vocab_size() const {
-  return std::max(added_vocabulary.size(), model->vocabulary().size());
+std::shared_ptr<const Tokenizer> Tokenizer::FromGguf(const GgufFile& file) {
+  return std::make_shared<const Tokenizer>(ReadTokenizerGguf(file));
 }
 
 std::shared_ptr<const Tokenizer> Tokenizer::Load(const std::filesystem::path& path) {
@@ -276,10 +239,7 @@ std::string Tokenizer::TokenBytes(TokenId id) const {
   return text;
 }
 
-std::optional<TokenId> Tokenizer::bos() const { return parts_->bos; }
-std::optional<TokenId> Tokenizer::eos() const { return parts_->eos; }
-std::optional<TokenId> Tokenizer::pad() const { return parts_->pad; }
-std::optional<TokenId> Tokenizer::unk() const { return parts_->unk; }
+const SpecialTokens& Tokenizer::special_tokens() const { return parts_->specials; }
 
 namespace {
 
@@ -289,11 +249,8 @@ std::string TextOrNothing(const TokenizerParts& parts, std::optional<TokenId> id
 
 }  // namespace
 
-std::string Tokenizer::bos_text() const { return TextOrNothing(*parts_, parts_->bos); }
-std::string Tokenizer::eos_text() const { return TextOrNothing(*parts_, parts_->eos); }
-std::string Tokenizer::pad_text() const { return TextOrNothing(*parts_, parts_->pad); }
-std::string Tokenizer::unk_text() const { return TextOrNothing(*parts_, parts_->unk); }
-const std::vector<TokenId>& Tokenizer::end_ids() const { return parts_->end_ids; }
+std::string Tokenizer::bos_text() const { return TextOrNothing(*parts_, parts_->specials.bos); }
+std::string Tokenizer::eos_text() const { return TextOrNothing(*parts_, parts_->specials.eos); }
 const std::string& Tokenizer::model_kind() const { return parts_->kind; }
 const std::string& Tokenizer::pre_name() const { return parts_->pre_name; }
 const std::string& Tokenizer::chat_template() const { return parts_->chat_template; }

@@ -1,7 +1,6 @@
-// Text ↔ tokens, as a model's own files define it. Here: the interface and what it promises. Not
-// here: chat templates (the template's text is only carried) and the stages of the pipeline, which
-// have their own files: added_tokens → normalizer → pretokenizer → model → postprocessor, and
-// decoder on the way back.
+// Text ↔ tokens, as a model's own files define it. The stages of the pipeline have their own files:
+// added_tokens → normalizer → pretokenizer → token_model, and decoder on the way back. Chat
+// templates are only carried here, as source text.
 #pragma once
 
 #include <cstddef>
@@ -28,6 +27,13 @@ struct EncodeOptions {
   bool parse_special = true;
 };
 
+struct SpecialTokens {
+  std::optional<TokenId> bos, eos, unk;
+  // Every id that ends a turn or a text, sorted: what the files say (eos, eot, eom) and the control
+  // tokens that are known for it (<|im_end|>, <|endoftext|>, …).
+  std::vector<TokenId> end_ids;
+};
+
 // Immutable and safe to use from many threads at once.
 class Tokenizer {
  public:
@@ -50,17 +56,17 @@ class Tokenizer {
   // Any bytes are accepted: each ill-formed UTF-8 sequence counts as U+FFFD.
   [[nodiscard]] std::vector<TokenId> Encode(std::string_view text,
                                             EncodeOptions options = {}) const;
-  // One text in pieces, some of which a user wrote: control tokens are recognised only where they
-  // lie wholly in pieces that are not `plain`, and the text between control tokens is tokenised as
-  // one, across pieces.
+  // One text in pieces, some of which a user wrote. Control tokens are recognised only where they
+  // lie entirely in pieces that are not `plain`. Text between control tokens is tokenised as one
+  // run, across pieces.
   struct Piece {
     std::string_view text;
     bool plain = false;
   };
   [[nodiscard]] std::vector<TokenId> EncodePieces(std::span<const Piece> pieces,
                                                   bool add_special = false) const;
-  // The same for pieces that go on where others ended: together their tokens are those of all the
-  // pieces at once if AllowsCutsBeforeWords() and the cut is such a place inside a plain piece.
+  // Encodes the rest of a text that was cut. If AllowsCutsBeforeWords() and the cut lies at such a
+  // place inside a plain piece, the tokens of both parts are those of the whole text.
   [[nodiscard]] std::vector<TokenId> EncodeRest(std::span<const Piece> pieces) const;
   // Whether a text may be cut between a letter and a space with a letter after it.
   bool AllowsCutsBeforeWords() const;
@@ -68,10 +74,10 @@ class Tokenizer {
   [[nodiscard]] std::string Decode(std::span<const TokenId> ids, bool skip_special = false) const;
 
   size_t vocab_size() const;  // highest id + 1
-  // Control tokens: skip_special leaves them out and parse_special = false never makes them. (Plain
-  // text does not make other added tokens that are spelled like markup, <think>, either.)
+  // Control tokens: skip_special omits them and parse_special = false never produces them. (Plain
+  // text does not produce other added tokens that are spelled like markup, <think>, either.)
   bool IsSpecial(TokenId id) const;
-  // Whether it was added to the vocabulary afterwards, special or not, or is marked as unused.
+  // Whether the token was added to the trained vocabulary, special or not, or is marked as unused.
   bool IsAdded(TokenId id) const;
   std::optional<TokenId> Find(std::string_view token) const;  // by the token's spelling in the file
   // The spelling in the file ("Ġthe", "▁the", "<0x0A>"); empty for an id that has no token.
@@ -79,17 +85,9 @@ class Tokenizer {
   // The bytes that the token stands for inside a text (" the", "\n"); a control token's spelling.
   std::string TokenBytes(TokenId id) const;
 
-  std::optional<TokenId> bos() const;
-  std::optional<TokenId> eos() const;
-  std::optional<TokenId> pad() const;
-  std::optional<TokenId> unk() const;
-  std::string bos_text() const;  // empty when there is none; what templates call bos_token
+  const SpecialTokens& special_tokens() const;
+  std::string bos_text() const;  // what templates call bos_token; empty when there is none
   std::string eos_text() const;
-  std::string pad_text() const;
-  std::string unk_text() const;
-  // Every id that ends a turn or a text, sorted: what the files say (eos, eot, eom) and the control
-  // tokens that are known for it (<|im_end|>, <|endoftext|>, …).
-  const std::vector<TokenId>& end_ids() const;
 
   const std::string& model_kind() const;     // "BPE", "SentencePiece BPE", "Unigram", "WordPiece"
   const std::string& pre_name() const;       // GGUF tokenizer.ggml.pre; "tokenizer.json" otherwise
@@ -109,8 +107,8 @@ class StreamDecoder {
   StreamDecoder(StreamDecoder&&) noexcept;
   StreamDecoder& operator=(StreamDecoder&&) noexcept;
 
-  // The text that this token completes, possibly none. An id without token adds nothing: models
-  // may have more rows than their vocabulary has tokens.
+  // The text that this token completes, possibly empty. An id without a token adds nothing: a
+  // model's output may have more rows than its vocabulary has tokens.
   std::string Push(TokenId id);
   // What is still held back, with U+FFFD for an unfinished character. Ends the stream: the next
   // Push begins a new one.

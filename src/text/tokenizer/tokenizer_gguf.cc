@@ -1,23 +1,45 @@
-#include "text/tokenizer/tokenizer_gguf.h"
-
+// A tokenizer from GGUF metadata (tokenizer.ggml.*): the vocabulary as the file lists it, one of
+// four models built from it with the stages around it, then special and added tokens.
 #include <algorithm>
 #include <cctype>
 #include <cmath>
 #include <initializer_list>
 #include <memory>
+#include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include "base/error.h"
+#include "formats/gguf.h"
 #include "text/tokenizer/bpe_model.h"
 #include "text/tokenizer/split_patterns.h"
 #include "text/tokenizer/token_model.h"
-#include "text/tokenizer/tokenizer.h"
+#include "text/tokenizer/tokenizer_parts.h"
 #include "text/unicode.h"
 
 namespace banyan {
+namespace {
+
+enum class GgufTokenType : std::int64_t {
+  kNormal = 1,
+  kUnknown = 2,
+  kControl = 3,
+  kUserDefined = 4,
+  kUnused = 5,
+  kByte = 6,
+};
+
+// The vocabulary as the file lists it, before any model is built from it.
+struct GgufTokens {
+  std::vector<std::string> texts;
+  std::vector<GgufTokenType> types;
+  std::vector<float> scores;  // empty when the file has none
+};
 
 std::string GgufKey(std::string_view name) { return "tokenizer.ggml." + std::string(name); }
 
+// Throws kFormat when there is no vocabulary, or when types or scores do not fit to it.
 GgufTokens ReadGgufTokens(const GgufFile& file) {
   const auto texts = file.FindStringArray(GgufKey("tokens"));
   if (!texts || texts->empty()) {
@@ -57,8 +79,6 @@ GgufTokens ReadGgufTokens(const GgufFile& file) {
 }
 
 // The four tokenizer models of GGUF, each with the stages around it.
-
-namespace {
 
 constexpr std::string_view kMetaspace = "\u2581";
 
@@ -159,7 +179,7 @@ void BuildSentencePieceBpe(const GgufFile& file, const GgufTokens& tokens, Token
   BpeOptions options;
   options.byte_fallback = true;
   options.fuse_unk = true;
-  options.unk = parts.unk;
+  options.unk = parts.specials.unk;
   parts.kind = "SentencePiece BPE";
   parts.pre_name = file.FindString(GgufKey("pre")).value_or("default");
   auto bpe =
@@ -198,7 +218,7 @@ void BuildUnigram(const GgufFile& file, const GgufTokens& tokens, TokenizerParts
   parts.pre_name = file.FindString(GgufKey("pre")).value_or("default");
   parts.model =
       std::make_unique<UnigramModel>(MakeVocabulary(tokens, file.path()), std::move(scores),
-                                     UnigramOptions{parts.unk, false}, unmatched);
+                                     UnigramOptions{parts.specials.unk, false}, unmatched);
 }
 
 // GGUF spells a word's start "▁x" and its continuation "x"; we go back to "x" and "##x".
@@ -216,7 +236,7 @@ void RespellWordPieces(GgufTokens& tokens) {
 
 void BuildWordPiece(const GgufFile& file, GgufTokens& tokens, TokenizerParts& parts) {
   RespellWordPieces(tokens);
-  if (!parts.unk) {
+  if (!parts.specials.unk) {
     Throw(ErrorKind::kFormat, "{}: {} is not in the vocabulary", file.path(),
           GgufKey("unknown_token_id"));
   }
@@ -232,12 +252,13 @@ void BuildWordPiece(const GgufFile& file, GgufTokens& tokens, TokenizerParts& pa
   parts.kind = "WordPiece";
   parts.pre_name = file.FindString(GgufKey("pre")).value_or("default");
   WordPieceOptions options;
-  options.unk = *parts.unk;
+  options.unk = *parts.specials.unk;
   parts.model = std::make_unique<WordPieceModel>(MakeVocabulary(tokens, file.path()), options);
 }
 
-}  // namespace
-
+// Fills the stages, model, kind and pre_name; parts.specials.unk has been read before. `model` is
+// tokenizer.ggml.model: an unknown one is refused (kUnsupported). Word pieces are respelled in
+// `tokens`.
 void BuildGgufModel(const GgufFile& file, const std::string& model, GgufTokens& tokens,
                     TokenizerParts& parts) {
   if (model == "gpt2") {
@@ -254,10 +275,6 @@ void BuildGgufModel(const GgufFile& file, const std::string& model, GgufTokens& 
           GgufKey("model"), model.substr(0, 64));
   }
 }
-
-// A tokenizer from GGUF metadata: its special and added tokens around the model.
-
-namespace {
 
 std::optional<TokenId> FindId(const GgufFile& file, std::string_view key, size_t vocab_size,
                               std::int64_t fallback) {
@@ -303,28 +320,27 @@ void AddTokens(const GgufFile& file, const GgufTokens& tokens, TokenizerParts& p
 }
 
 struct SpecialDefaults {  // ids and flags that a model kind implies when its keys are absent
-  std::int64_t bos = -1, eos = -1, unk = -1, sep = -1, pad = -1;
+  std::int64_t bos = -1, eos = -1, unk = -1, sep = -1;
   bool add_bos = false, add_eos = false, add_sep = false;
 };
 
 SpecialDefaults DefaultsOf(const std::string& model) {
   if (model == "llama") return {.bos = 1, .eos = 2, .unk = 0, .add_bos = true};
   if (model == "bert") {
-    return {.bos = 101, .unk = 100, .sep = 102, .pad = 0, .add_bos = true, .add_sep = true};
+    return {.bos = 101, .unk = 100, .sep = 102, .add_bos = true, .add_sep = true};
   }
-  if (model == "t5") return {.eos = 1, .unk = 2, .pad = 0, .add_eos = true};
+  if (model == "t5") return {.eos = 1, .unk = 2, .add_eos = true};
   return {};
 }
 
 void ReadSpecialIds(const GgufFile& file, const SpecialDefaults& defaults, size_t count,
                     TokenizerParts& parts) {
-  parts.bos = FindId(file, "bos_token_id", count, defaults.bos);
+  parts.specials.bos = FindId(file, "bos_token_id", count, defaults.bos);
   if (!file.Has(GgufKey("bos_token_id")) && file.Has(GgufKey("cls_token_id"))) {
-    parts.bos = FindId(file, "cls_token_id", count, defaults.bos);
+    parts.specials.bos = FindId(file, "cls_token_id", count, defaults.bos);
   }
-  parts.eos = FindId(file, "eos_token_id", count, defaults.eos);
-  parts.pad = FindId(file, "padding_token_id", count, defaults.pad);
-  parts.unk = FindId(file, "unknown_token_id", count, defaults.unk);
+  parts.specials.eos = FindId(file, "eos_token_id", count, defaults.eos);
+  parts.specials.unk = FindId(file, "unknown_token_id", count, defaults.unk);
 }
 
 void ReadAddedSpecials(const GgufFile& file, const SpecialDefaults& defaults, size_t count,
@@ -336,24 +352,24 @@ void ReadAddedSpecials(const GgufFile& file, const SpecialDefaults& defaults, si
   const bool pre_adds_bos = parts.kind == "BPE" && pre != nullptr && pre->add_bos;
   // The format's own spelling of this key lacks an "a".
   const auto sep = FindId(file, "seperator_token_id", count, defaults.sep);
-  if (flag("add_bos_token", defaults.add_bos || pre_adds_bos) && parts.bos) {
-    parts.before.push_back(*parts.bos);
+  if (flag("add_bos_token", defaults.add_bos || pre_adds_bos) && parts.specials.bos) {
+    parts.before.push_back(*parts.specials.bos);
   }
   const bool add_sep = flag("add_sep_token", defaults.add_sep) && sep;
   if (add_sep) parts.after.push_back(*sep);
-  if (!add_sep && flag("add_eos_token", defaults.add_eos) && parts.eos) {
-    parts.after.push_back(*parts.eos);
+  if (!add_sep && flag("add_eos_token", defaults.add_eos) && parts.specials.eos) {
+    parts.after.push_back(*parts.specials.eos);
   }
   for (const char* key : {"eos_token_id", "eot_token_id", "eom_token_id"}) {
     const auto id = FindId(file, key, count, -1);
-    if (id) parts.end_ids.push_back(*id);
+    if (id) parts.specials.end_ids.push_back(*id);
   }
-  if (parts.eos) parts.end_ids.push_back(*parts.eos);
+  if (parts.specials.eos) parts.specials.end_ids.push_back(*parts.specials.eos);
 }
 
 }  // namespace
 
-std::shared_ptr<const Tokenizer> Tokenizer::FromGguf(const GgufFile& file) {
+std::unique_ptr<TokenizerParts> ReadTokenizerGguf(const GgufFile& file) {
   const auto model = file.FindString(GgufKey("model"));
   if (!model || *model == "none" || *model == "no_vocab") {
     Throw(ErrorKind::kFormat, "{}: the file has no tokenizer ({} is {})", file.path(),
@@ -370,7 +386,7 @@ std::shared_ptr<const Tokenizer> Tokenizer::FromGguf(const GgufFile& file) {
   ReadAddedSpecials(file, defaults, count, *parts);
   parts->FindEndIds();
   parts->chat_template = file.FindString("tokenizer.chat_template").value_or("");
-  return std::make_shared<const Tokenizer>(std::move(parts));
+  return parts;
 }
 
 }  // namespace banyan

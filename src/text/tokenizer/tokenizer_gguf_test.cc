@@ -102,7 +102,7 @@ TEST(TokenizerGguf, ByteLevelUsesTheNamedPattern) {
   EXPECT_EQ(tokenizer->Encode("ab12 a<|im_end|>"), (Ids{5, 2, 3, 7, 8}));  // digits stand alone
   EXPECT_EQ(tokenizer->pre_name(), "smollm");
   EXPECT_EQ(tokenizer->chat_template(), "{{ x }}");
-  EXPECT_EQ(tokenizer->end_ids(), Ids{8});
+  EXPECT_EQ(tokenizer->special_tokens().end_ids, Ids{8});
   GgufWriter gpt2 = Write(v);
   gpt2.String("tokenizer.ggml.pre", "gpt-2");
   EXPECT_EQ(Open(gpt2)->Encode("ab12"), (Ids{5, 6}));

@@ -9,7 +9,7 @@
 #include "text/tokenizer/bpe_model.h"
 #include "text/tokenizer/json_stages.h"
 #include "text/tokenizer/token_model.h"
-#include "text/tokenizer/tokenizer.h"
+#include "text/tokenizer/tokenizer_parts.h"
 
 namespace banyan {
 
@@ -85,7 +85,7 @@ void ReadBpe(const JsonNode& node, TokenizerParts& parts) {
   if (const auto unk = node.Find("unk_token")) {
     options.unk = vocabulary.Find(unk->String());
     // Files name an unknown token that is only an added one; then it is never produced.
-    parts.unk = options.unk;
+    parts.specials.unk = options.unk;
   }
   MergeTable merges = ReadMerges(node.Get("merges"), vocabulary, options.continuing_prefix);
   parts.kind = options.byte_fallback ? "SentencePiece BPE" : "BPE";
@@ -117,7 +117,7 @@ void ReadUnigram(const JsonNode& node, TokenizerParts& parts) {
       unk->Expected("an id of the vocabulary");
     options.unk = static_cast<TokenId>(id);
   }
-  parts.unk = options.unk;
+  parts.specials.unk = options.unk;
   parts.kind = "Unigram";
   parts.model =
       std::make_unique<UnigramModel>(std::move(vocabulary), std::move(scores), options, TokenSet());
@@ -138,7 +138,7 @@ void ReadWordPiece(const JsonNode& node, TokenizerParts& parts) {
     if (n < 0) maximum->Expected("a count");
     options.max_characters = static_cast<size_t>(n);
   }
-  parts.unk = unk_id;
+  parts.specials.unk = unk_id;
   parts.continuing_prefix = options.continuing_prefix;
   parts.kind = "WordPiece";
   parts.model = std::make_unique<WordPieceModel>(std::move(vocabulary), std::move(options));
@@ -216,11 +216,10 @@ void ReadConfig(const JsonNode& config, TokenizerParts& parts) {
     const std::optional<std::string> text = ReadTokenText(config, key);
     return text ? parts.Find(*text) : std::nullopt;
   };
-  parts.bos = find("bos_token");
-  parts.eos = find("eos_token");
-  parts.pad = find("pad_token");
-  if (const auto unk = find("unk_token")) parts.unk = unk;
-  if (parts.eos) parts.end_ids = {*parts.eos};
+  parts.specials.bos = find("bos_token");
+  parts.specials.eos = find("eos_token");
+  if (const auto unk = find("unk_token")) parts.specials.unk = unk;
+  if (parts.specials.eos) parts.specials.end_ids = {*parts.specials.eos};
   parts.chat_template = ReadChatTemplate(config);
 }
 
@@ -245,8 +244,11 @@ void CheckPostProcessorIds(const TokenizerParts& parts) {
   }
 }
 
-std::unique_ptr<TokenizerParts> ReadParts(std::string_view tokenizer_json,
-                                          std::string_view config_json, const std::string& what) {
+}  // namespace
+
+std::unique_ptr<TokenizerParts> ReadTokenizerJsonText(std::string_view tokenizer_json,
+                                                      std::string_view config_json,
+                                                      const std::string& what) {
   auto parts = std::make_unique<TokenizerParts>();
   parts->source = what;
   parts->pre_name = "tokenizer.json";
@@ -279,15 +281,7 @@ std::unique_ptr<TokenizerParts> ReadParts(std::string_view tokenizer_json,
   return parts;
 }
 
-}  // namespace
-
-std::shared_ptr<const Tokenizer> Tokenizer::FromHuggingFaceText(std::string_view tokenizer_json,
-                                                                std::string_view config_json,
-                                                                const std::string& what) {
-  return std::make_shared<const Tokenizer>(ReadParts(tokenizer_json, config_json, what));
-}
-
-std::shared_ptr<const Tokenizer> Tokenizer::FromHuggingFace(const std::filesystem::path& path) {
+std::unique_ptr<TokenizerParts> ReadTokenizerJson(const std::filesystem::path& path) {
   std::error_code unreadable;
   const auto exists = [&](const std::filesystem::path& p) {
     return std::filesystem::exists(p, unreadable);
@@ -306,10 +300,10 @@ std::shared_ptr<const Tokenizer> Tokenizer::FromHuggingFace(const std::filesyste
   };
   const std::string config = read_if_there(directory / "tokenizer_config.json");
   const std::string json = ReadTextFile(file, kMaxTokenizerBytes);
-  std::unique_ptr<TokenizerParts> parts = ReadParts(json, config, file.string());
+  std::unique_ptr<TokenizerParts> parts = ReadTokenizerJsonText(json, config, file.string());
   std::string chat_template = read_if_there(directory / "chat_template.jinja");
   if (!chat_template.empty()) parts->chat_template = std::move(chat_template);
-  return std::make_shared<const Tokenizer>(std::move(parts));
+  return parts;
 }
 
 }  // namespace banyan

@@ -1,8 +1,9 @@
-// What a loaded tokenizer is made of. Filled by the loaders (tokenizer_json.cc, tokenizer_gguf.cc),
-// run by tokenizer.cc; no other file needs it.
+// The parts of a tokenizer, and the loaders that fill them (tokenizer_json.cc, tokenizer_gguf.cc).
+// Tokenizer runs them; no other class needs them.
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
@@ -13,6 +14,7 @@
 #include "text/tokenizer/normalizer.h"
 #include "text/tokenizer/pretokenizer.h"
 #include "text/tokenizer/token_model.h"
+#include "text/tokenizer/tokenizer.h"
 #include "text/tokenizer/word_encoder.h"
 
 namespace banyan {
@@ -29,12 +31,12 @@ struct TokenizerParts {
   bool cut_at_metaspace = false;  // the model allows it: see BpeModel::CanCutAtMetaspace
   Vocabulary added_vocabulary;    // every added token, also those that the model knows
   TokenSet special;               // what IsSpecial says
-  TokenSet control;               // what plain text never makes: special, and markup
-  TokenSet unused;                // places in the vocabulary that a file fills with names
+  TokenSet control;               // what plain text never produces: special tokens and markup
+  TokenSet unused;                // ids that a file reserves
   AddedTokenMatcher raw_matcher;
   AddedTokenMatcher normalized_matcher;
 
-  // This tokenizer's words in a thread's cache: of any text, and of plain text.
+  // Owners of this tokenizer's entries in the threads' word caches: for any text, for plain text.
   std::uint64_t cache_owner = WordCache::NewOwner();
   std::uint64_t plain_cache_owner = WordCache::NewOwner();
 
@@ -43,19 +45,28 @@ struct TokenizerParts {
   std::vector<TokenId> before, after;  // what add_special puts around the text
   Decoder decoder;
   TokenSpelling spelling = TokenSpelling::kPlain;
-  std::string continuing_prefix;  // WordPiece: "##", GGUF: ""
+  std::string continuing_prefix;  // of WordPiece: "##"
 
-  std::optional<TokenId> bos, eos, pad, unk;
-  std::vector<TokenId> end_ids;
+  SpecialTokens specials;
   std::string chat_template;
 
   // Registers the added tokens in the fields above. Call it after normalizer is complete.
   void SetAddedTokens(const std::vector<AddedToken>& tokens);
-  // Completes end_ids with the control tokens that are known to end a turn; sorts them.
+  // Completes specials.end_ids with the control tokens that are known to end a turn; sorts them.
   void FindEndIds();
   std::optional<TokenId> Find(std::string_view token) const;
   std::string_view Text(TokenId id) const;
   size_t vocab_size() const;
 };
+
+// `path` is a tokenizer.json or the directory that holds one; tokenizer_config.json and
+// chat_template.jinja beside it are read when they exist.
+std::unique_ptr<TokenizerParts> ReadTokenizerJson(const std::filesystem::path& path);
+// The same from memory. `what` names the source in messages; `config_json` may be empty.
+std::unique_ptr<TokenizerParts> ReadTokenizerJsonText(std::string_view tokenizer_json,
+                                                      std::string_view config_json,
+                                                      const std::string& what);
+// From GGUF metadata (tokenizer.ggml.*).
+std::unique_ptr<TokenizerParts> ReadTokenizerGguf(const GgufFile& file);
 
 }  // namespace banyan

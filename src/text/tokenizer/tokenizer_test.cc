@@ -80,7 +80,7 @@ TEST_P(TokenizerFixture, PlainTextNeverMakesControlTokens) {
         std::string(tokenizer->TokenText(id)) + " x" + std::string(tokenizer->TokenText(id)) + "\n";
   }
   ASSERT_FALSE(everything.empty());
-  const auto unk = tokenizer->unk();
+  const auto unk = tokenizer->special_tokens().unk;
   for (const TokenId id : tokenizer->Encode(everything, {.parse_special = false})) {
     EXPECT_TRUE(!tokenizer->IsSpecial(id) || id == unk) << tokenizer->TokenText(id);
   }
@@ -133,11 +133,10 @@ TEST(Tokenizer, ReadsWhatStandsBesideTheFile) {
                       "chat_template": [{"name": "tools", "template": "T"},
                                         {"name": "default", "template": "D"}]})");
   const auto tokenizer = Tokenizer::Load(directory.path());
-  EXPECT_EQ(tokenizer->bos(), 1);
+  EXPECT_EQ(tokenizer->special_tokens().bos, 1);
   EXPECT_EQ(tokenizer->eos_text(), "</s>");
-  EXPECT_EQ(tokenizer->pad(), std::nullopt);
-  EXPECT_EQ(tokenizer->unk_text(), "<unk>");
-  EXPECT_EQ(tokenizer->end_ids(), Ids{2});
+  EXPECT_EQ(tokenizer->TokenText(tokenizer->special_tokens().unk.value()), "<unk>");
+  EXPECT_EQ(tokenizer->special_tokens().end_ids, Ids{2});
   EXPECT_EQ(tokenizer->chat_template(), "D");
   EXPECT_EQ(tokenizer->model_kind(), "SentencePiece BPE");
   directory.Write("chat_template.jinja", "J");

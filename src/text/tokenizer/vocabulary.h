@@ -1,4 +1,5 @@
-// Token spelling ↔ id. Ids may leave gaps; two ids may share a spelling (the later one is found).
+// Tokens by id and by spelling, sets of ids, and the two ways in which spellings encode bytes:
+// GPT-2's byte-level alphabet and SentencePiece's <0xNN>.
 #pragma once
 
 #include <cstddef>
@@ -13,6 +14,7 @@
 
 namespace banyan {
 
+// Token spelling ↔ id. Ids may leave gaps; two ids may share a spelling (the later one is found).
 class Vocabulary {
  public:
   // Highest id that a file may name: bounds what a hostile id can make us allocate.
@@ -26,7 +28,6 @@ class Vocabulary {
   std::string_view Text(TokenId id) const;       // empty for a gap or an id outside
   bool Has(TokenId id) const;                    // false for gaps and ids outside
   size_t size() const { return spans_.size(); }  // highest id + 1
-  size_t token_count() const { return entries_.size(); }
 
  private:
   struct Entry {
@@ -47,8 +48,23 @@ class Vocabulary {
   std::vector<std::uint32_t> spans_;   // id → entry index + 1, 0 = gap
 };
 
-// A fixed set of byte strings with a value each, for matching at a position of a text.
+// A set of ids.
+class TokenSet {
+ public:
+  void Insert(TokenId id) {
+    if (id < 0) return;
+    if (static_cast<size_t>(id) >= bits_.size()) bits_.resize(static_cast<size_t>(id) + 1, false);
+    bits_[static_cast<size_t>(id)] = true;
+  }
+  bool Contains(TokenId id) const {
+    return id >= 0 && static_cast<size_t>(id) < bits_.size() && bits_[static_cast<size_t>(id)];
+  }
 
+ private:
+  std::vector<bool> bits_;
+};
+
+// A fixed set of byte strings with a value each, for matching at a position of a text.
 class ByteTrie {
  public:
   ByteTrie() = default;
@@ -105,5 +121,10 @@ void AppendByteLevel(std::string_view bytes, std::string& out);
 bool AppendFromByteLevel(std::string_view token, std::string& out);
 // The same; nullopt when a character of `token` spells no byte.
 std::optional<std::string> FromByteLevel(std::string_view token);
+
+// "<0x0A>" → 10; -1 for any other spelling.
+int ParseByteToken(std::string_view token);
+// Id of "<0x00>" … "<0xFF>", -1 where the vocabulary has none.
+std::vector<TokenId> FindByteTokens(const Vocabulary& vocabulary);
 
 }  // namespace banyan
