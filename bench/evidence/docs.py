@@ -2,8 +2,8 @@
 
     python3 -m bench.evidence.docs build/evidence/evidence.json [--to docs] [--check]
 
-docs/performance.md gets two sweeps (part `cpu`, or `gpu` from a run on a GPU) and the papers' claims on speed,
-docs/results.md two quality tables and the claims on quality; evidence.html has all of them. A part stands between `<!-- evidence: begin NAME -->` and `<!-- evidence: end NAME -->`; what is outside
+docs/performance.md gets two sweeps (part `cpu`, or `gpu` from a run on a GPU), docs/results.md two quality tables;
+evidence.html has all of them and the papers' claims. A part stands between `<!-- evidence: begin NAME -->` and `<!-- evidence: end NAME -->`; what is outside
 is written by hand. A page without the marks of `gpu` gets them after `cpu`. `--check` writes nothing and fails where a
 page differs from the run.
 """
@@ -16,10 +16,7 @@ import textwrap
 from pathlib import Path
 
 from bench.evidence.figures import figure, significant
-from bench.evidence.page import PLOTS, SWEEP_TABLES, VARIABLES, paper_rows
-from bench.evidence.papers import Results
-from bench.evidence.quality import Table
-from bench.evidence.runner import Outcome, Sweep
+from bench.evidence.page import PLOTS, SWEEP_TABLES, VARIABLES
 from bench.evidence.svg import Series, line_plot
 from bench.evidence.sweeps import SIZES, make_sweeps
 
@@ -71,19 +68,6 @@ def sweep_table(sweep: dict, measure: str) -> str:
     return markdown([f"{sweep['x']}; {measure}", *series], [[significant(x, 5), *(tell(name, x) for name in series)] for x in xs])
 
 
-def results_of(run: dict) -> Results:
-    """What was measured, as the papers' rows read it."""
-    sweeps = {name: Outcome(Sweep(name, s["title"], s["x"], []), {series: {float(x): by for x, by in points.items()} for series, points in s["values"].items()}) for name, s in run["sweeps"].items()}
-    return Results(sweeps, {name: Table(name, t["title"], facts=t["facts"]) for name, t in run["tables"].items()})
-
-
-def claims(run: dict, parts: dict, others: bool) -> str:
-    """Those whose figures are in `parts`; with `others` those that cannot be made here, too."""
-    told = paper_rows(results_of(run))
-    rows = [[f"{paper.split(' (')[0]}: {item}", theirs, ours, differs or "–"] for paper, item, theirs, ours, differs, figures in told if figures.removeprefix("see ") in parts or (others and ours.startswith("not made here"))]
-    return markdown(["claim", "theirs", "ours, in this run", "what differs"], rows)
-
-
 def performance(run: dict) -> str:
     out = [conditions(run), ""]
     out += [wrapped("Cells are the median of the rounds, in brackets the least and the most. All commands of a sweep take turns. Weights are " + ("random, at the Qwen3-8B shape" if run["size"] == "gpu" else "the shipped model's") + ", tokens are random, and answers have a fixed length. "
@@ -95,7 +79,6 @@ def performance(run: dict) -> str:
         out += [f"### {sweep['title']}", wrapped(f"{sweep['note']} {sweep['rounds']} round{'' if sweep['rounds'] == 1 else 's'}.{' ' + sweep['left_out'] if sweep['left_out'] else ''}"), ""]
         for measure in measures:
             out += [sweep_table(sweep, measure), ""]
-    out += ["### The papers' claims on speed", wrapped("A difference smaller than the spread of the runs is not called one."), "", claims(run, run["sweeps"], True)]
     return "\n".join(out)
 
 
@@ -107,7 +90,6 @@ def results(run: dict) -> str:
         out += [f"### {table['title']}", wrapped(table["note"] + (" " + table["left_out"] if table["left_out"] else "")), ""]
         if table["rows"]:
             out += [markdown(table["head"], table["rows"]), ""]
-    out += ["### The papers' claims on quality, and rivals", "", claims(run, run["tables"], False)]
     return "\n".join(out)
 
 
