@@ -1,6 +1,12 @@
 #include "tasks/rag/rag_prompt.h"
 
-#include <optional>
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "tasks/prompt/document_fitter.h"
 
 namespace banyan {
 namespace {
@@ -10,6 +16,12 @@ AskOptions WriterOptions(const RagOptions& options, const std::string& instructi
   writer.instruction = instruction;
   writer.chat = options.chat;
   return writer;
+}
+
+PromptSegment Segment(std::vector<TokenId> tokens) {
+  PromptSegment segment;
+  segment.tokens = std::move(tokens);
+  return segment;
 }
 
 }  // namespace
@@ -50,6 +62,121 @@ RagSegments RagPrompt::Encode(std::string_view document, const std::string& ques
   if (!document.empty()) segments.document = TokensOf(parts, PromptLevel::kRecord);
   segments.question = TokensOf(parts, PromptLevel::kQuestion);
   return segments;
+}
+
+std::vector<TokenId> NullTokens(const Text& text, std::string_view separator,
+                                std::span<const TokenId> end_tokens) {
+  std::set<TokenId> tokens(end_tokens.begin(), end_tokens.end());
+  const auto encode = [&](const std::string& spelling) {
+    const std::vector<TextPiece> pieces = {{spelling, /*from_user=*/true}};
+    return text.EncodeRest(pieces);
+  };
+  const std::vector<TokenId> usual = encode(std::string(separator) + "null");
+  if (!usual.empty()) tokens.insert(usual.front());
+  for (const char* spelling : {"null", " null", "Null", " Null", "NULL", " NULL"}) {
+    const std::vector<TokenId> whole = encode(spelling);
+    if (whole.size() == 1) tokens.insert(whole.front());
+  }
+  return {tokens.begin(), tokens.end()};
+}
+
+AnswerRequest RagRequests::Request(std::uint64_t tag,
+                                   const std::vector<size_t>& copied_from) const {
+  AnswerRequest request;
+  request.tag = tag;
+  request.max_new = settings_.options.max_new;
+  request.stop_tokens = settings_.model->end_tokens();
+  request.stop_strings = settings_.options.stop;
+  if (!settings_.options.copy) return request;
+  std::vector<std::string_view> texts;
+  for (const size_t document : copied_from) texts.emplace_back(record_.documents[document].text);
+  const std::vector<std::string> nothing = {"null"};  // as SaysNothing reads it
+  ConstraintOptions options;
+  options.end_tokens = request.stop_tokens;
+  options.mask_bytes = size_t{4} << 20;
+  request.constraint = Constraint::FromCopies(texts, nothing, settings_.trie, options);
+  return request;
+}
+
+PromptSegment RagRequests::Experts(std::uint64_t tag, std::optional<size_t> left_out) {
+  RagSegments segments = settings_.prompt->Encode("", record_.question);
+  PromptSegment root = Segment(segments.system);
+  root.keep_as = "system";
+  const std::vector<size_t> read = record_.AllDocuments(left_out);
+  for (const size_t i : read) {
+    const RagDocument& document = record_.documents[i];
+    segments.document = settings_.prompt->Encode(document.Shown(), record_.question).document;
+    PromptSegment& branch = root.below.emplace_back(Segment(Fitted(segments, document.id)));
+    branch.keep_as =
+        document.id.is_string() ? document.id.get<std::string>() : DumpJson(document.id);
+    PromptSegment& leaf = branch.below.emplace_back(Segment(segments.question));
+    leaf.experts.push_back({tag, document.relevance});
+  }
+  const std::vector<size_t> together = record_.Together(settings_.options.together, left_out);
+  if (!together.empty()) {
+    const std::string text =
+        record_.Joined(together, [&](size_t i) { return record_.documents[i].Shown(); });
+    segments.document = settings_.prompt->Encode(text, record_.question).document;
+    PromptSegment& branch = root.below.emplace_back(Segment(Fitted(segments, Json("together"))));
+    PromptSegment& leaf = branch.below.emplace_back(Segment(segments.question));
+    leaf.experts.push_back({tag, record_.documents[together.front()].relevance});
+  }
+  PromptSegment& prior = root.below.emplace_back(Segment(segments.question));
+  prior.answers.push_back(Request(tag, read));
+  if (!read.empty()) prior.answers.back().panel = settings_.options.panel;
+  return root;
+}
+
+PromptSegment RagRequests::Notes() {
+  PromptSegment root;
+  for (size_t i = 0; i < record_.documents.size(); ++i) {
+    const RagDocument& document = record_.documents[i];
+    const RagSegments segments = settings_.map_prompt->Encode(document.Shown(), record_.question);
+    root.tokens = segments.system;
+    PromptSegment& branch = root.below.emplace_back(Segment(Fitted(segments, document.id)));
+    PromptSegment& leaf = branch.below.emplace_back(Segment(segments.question));
+    leaf.answers.push_back(Request(i + 1, {i}));
+  }
+  return root;
+}
+
+PromptSegment RagRequests::Over(const std::string& text, std::uint64_t tag,
+                                const std::vector<size_t>& documents) {
+  AnswerRequest request = Request(tag, documents);
+  const RagSegments segments = settings_.prompt->Encode(text, record_.question);
+  PromptSegment root = Segment(segments.system);
+  PromptSegment& context = root.below.emplace_back(Segment(Fitted(segments, Json("all"))));
+  context.below.push_back(Segment(segments.question));
+  context.below.back().answers.push_back(std::move(request));
+  return root;
+}
+
+Answer RagRequests::AnswerJoined(std::uint64_t tag) {
+  KvConcatPrompt prompt;
+  for (const RagDocument& document : record_.documents) {
+    RagSegments segments = settings_.prompt->Encode(document.Shown(), record_.question);
+    prompt.documents.push_back(Fitted(segments, document.id));
+    prompt.system = std::move(segments.system);
+    prompt.question = std::move(segments.question);
+  }
+  return settings_.joined->Ask(prompt, Request(tag, {}));
+}
+
+// The document's tokens, as many as the model's context has room for.
+std::vector<TokenId> RagRequests::Fitted(const RagSegments& segments, const Json& document) {
+  const auto window = static_cast<std::int64_t>(settings_.model->context_length());
+  const auto needed = static_cast<std::int64_t>(segments.size()) + settings_.options.max_new;
+  if (needed <= window) return segments.document;
+  const std::int64_t room =
+      FittingTokens(static_cast<std::int64_t>(segments.document.size()), needed, window);
+  if (settings_.options.too_long == TooLong::kFail || room <= 0) {
+    Throw(ErrorKind::kLimit,
+          "too long: document {} makes a prompt of {} tokens and the answer may need {}; the "
+          "model's context holds {} (see --too-long)",
+          DumpJson(document), segments.size(), settings_.options.max_new, window);
+  }
+  if (std::ranges::find(truncated_, document) == truncated_.end()) truncated_.push_back(document);
+  return {segments.document.begin(), segments.document.begin() + room};
 }
 
 }  // namespace banyan

@@ -1,15 +1,25 @@
 // The prompts of `rag` in segments: system ‖ document ‖ question, each tokenised for itself, so
-// that a document's tokens (and its KV) do not depend on what is asked of it.
+// that a document's tokens (and its KV) do not depend on what is asked of it; and the requests of a
+// record.
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "banyan/constrain.h"
+#include "banyan/engine.h"
+#include "banyan/model.h"
 #include "banyan/rag.h"
 #include "banyan/text.h"
+#include "banyan/types.h"
+#include "engine/kv_concat.h"
 #include "tasks/prompt/prompt.h"
+#include "tasks/rag/rag_record.h"
 
 namespace banyan {
 
@@ -36,6 +46,56 @@ class RagPrompt {
   std::string instruction_;
   PromptWriter writer_;
   std::vector<TokenId> bos_;  // the token that begins a prompt without a chat; empty: none
+};
+
+// The tokens that an answer which says nothing (SaysNothing) begins with, rising: `null` as the
+// tokenizer writes it after a prompt, other spellings of it that are one token, and the ends of an
+// answer without words. `separator` is what an answer begins with (PromptWriter). The panel of
+// experts knows by them that a document does not have the answer.
+std::vector<TokenId> NullTokens(const Text& text, std::string_view separator,
+                                std::span<const TokenId> end_tokens);
+
+// What all records of a job have in common; several threads work on records at once.
+struct RagSettings {
+  RagOptions options;
+  std::shared_ptr<Model> model;
+  std::shared_ptr<const Text> text;
+  std::unique_ptr<RagPrompt> prompt;      // of answers
+  std::unique_ptr<RagPrompt> map_prompt;  // of map-reduce's first stage
+  std::unique_ptr<Retriever> retriever;
+  std::unique_ptr<KvConcat> joined;       // of kv-concat; else null
+  std::shared_ptr<const TokenTrie> trie;  // for answers that are copied; else null
+};
+
+// The prompts of one record, with the requests for its answers.
+class RagRequests {
+ public:
+  RagRequests(const RagSettings& settings, const RagRecord& record)
+      : settings_(settings), record_(record) {}
+
+  // system → document → question for every expert, system → question for the prior. Documents stand
+  // right after the system prompt, so questions that read the same ones share their KV. Where the
+  // one document is left out the prior answers alone.
+  PromptSegment Experts(std::uint64_t tag, std::optional<size_t> left_out = std::nullopt);
+  // A note of each document, tagged with its number, from 1.
+  PromptSegment Notes();
+  // The question over one text, which is made of these documents.
+  PromptSegment Over(const std::string& text, std::uint64_t tag,
+                     const std::vector<size_t>& documents);
+  // The answer of kv-concat. It needs no engine: documents that do not see one another have no
+  // place in a tree.
+  Answer AnswerJoined(std::uint64_t tag);
+
+  // Ids of documents that were cut to fit.
+  const std::vector<Json>& truncated() const { return truncated_; }
+
+ private:
+  std::vector<TokenId> Fitted(const RagSegments& segments, const Json& document);
+  AnswerRequest Request(std::uint64_t tag, const std::vector<size_t>& copied_from) const;
+
+  const RagSettings& settings_;
+  const RagRecord& record_;
+  std::vector<Json> truncated_;
 };
 
 }  // namespace banyan

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -34,11 +35,24 @@ struct RagRecord {
   std::vector<Json> dropped;           // ids of those below the least relevance
   std::vector<Json> empty;             // ids of those without text
   nlohmann::ordered_json carried;      // fields that are not ours
+
+  // Numbers of documents: all but one; the `most` most relevant, the best first; the best.
+  std::vector<size_t> AllDocuments(std::optional<size_t> left_out = std::nullopt) const;
+  std::vector<size_t> ByRelevance(size_t most) const;
+  size_t MostRelevant() const;
+  // What the expert reads that reads `most` documents together; none where fewer than two are left.
+  std::vector<size_t> Together(int most, std::optional<size_t> left_out = std::nullopt) const;
+  // The texts of these documents as one, the most relevant first.
+  std::string Joined(const std::vector<size_t>& documents,
+                     const std::function<std::string(size_t document)>& text) const;
 };
 
 // {"id","question","documents":[{"id"?,"text","title"?,"score"?}]?}: documents from the index where
-// there are none; with ExpertsAre::kExamples {"id","question","examples":[…]?} (rag_examples.h).
-// Throws kInput.
+// there are none. With ExpertsAre::kExamples {"id","question","examples":[…]?}: blocks of few-shot
+// examples are the documents, called 1, 2, …. An element is an example {"question","answer",
+// "score"?} or a block, a list of them; examples that stand alone are put together,
+// options.examples_per_expert of them each. Without a list the options' own examples are read. A
+// block's score is given where all its examples have the same. Throws kInput.
 RagRecord ReadRagRecord(const Json& row, const RagOptions& options, const Retriever& retriever);
 
 }  // namespace banyan

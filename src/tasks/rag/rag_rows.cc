@@ -1,36 +1,116 @@
-// The answer of a record → its row: text, citations, trace.
+#include "tasks/rag/rag_rows.h"
+
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
+#include <string>
 #include <tuple>
+#include <vector>
 
+#include "base/characters.h"
 #include "base/error.h"
-#include "base/json_row.h"
-#include "base/spaces.h"
-#include "retrieve/words.h"
-#include "tasks/job/null_answer.h"
-#include "tasks/rag/rag_citation.h"
-#include "tasks/rag/rag_work.h"
-#include "text/text_parts.h"
-#include "text/tokenizer.h"
+#include "base/json.h"
+#include "retrieve/bm25.h"
+#include "tasks/job/task.h"
+#include "text/text.h"
+#include "text/tokenizer/tokenizer.h"
 
 namespace banyan {
 namespace {
 
 using OrderedJson = nlohmann::ordered_json;
 
+bool ContinuesCharacter(char c) { return (static_cast<unsigned char>(c) & 0xC0) == 0x80; }
+
+std::int64_t CitedCharacters(std::string_view text) {
+  return std::ranges::count_if(text, [](char c) { return !ContinuesCharacter(c); });
+}
+
+bool IsSpaceByte(char c) { return kSpaces.find(c) != std::string_view::npos; }
+
+char InLowerCase(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
+
+// A text with its runs of white space as one space, and where each byte stands in the text itself.
+struct SpacedText {
+  std::string bytes;
+  std::vector<size_t> places;  // [bytes + 1], the last: the text's end
+
+  SpacedText(std::string_view text, bool lower) {
+    for (size_t i = 0; i < text.size(); ++i) {
+      const bool space = IsSpaceByte(text[i]);
+      if (space && bytes.ends_with(' ')) continue;
+      bytes += space ? ' ' : (lower ? InLowerCase(text[i]) : text[i]);
+      places.push_back(i);
+    }
+    places.push_back(text.size());
+  }
+};
+
+// What an answer writes around words of a document ("Anna Berg;") is not the document's.
+std::string_view WithoutMarks(std::string_view text) {
+  constexpr std::string_view kMarks = " \t\r\n,;:.!?\"'()[]";
+  const size_t first = text.find_first_not_of(kMarks);
+  if (first == std::string_view::npos) return text;
+  return text.substr(first, text.find_last_not_of(kMarks) + 1 - first);
+}
+
 double ToMicroseconds(double seconds) { return std::round(seconds * 1e6) / 1e6; }
 
 }  // namespace
 
-OutputRow RagWork::Row(size_t) {
-  if (!problem_) {
-    try {
-      return AnswerRow();
-    } catch (const std::exception& e) {
-      problem_ = ProblemOf(e);
-    }
+std::optional<CitedBytes> FindWords(std::string_view text, std::string_view wanted) {
+  wanted = Trimmed(wanted);
+  if (wanted.empty() || ContinuesCharacter(wanted.front())) return std::nullopt;
+  const auto whole = [&](size_t end) {
+    return end == text.size() || !ContinuesCharacter(text[end]);
+  };
+  const size_t exact = text.find(wanted);
+  if (exact != std::string_view::npos && whole(exact + wanted.size())) {
+    return CitedBytes{exact, exact + wanted.size()};
   }
-  return RagErrorRow(record_.id, *problem_, place_);
+  for (const bool lower : {false, true}) {
+    const SpacedText source(text, lower), words(wanted, lower);
+    const size_t found = source.bytes.find(words.bytes);
+    if (found == std::string::npos) continue;
+    // The last byte is no space: it ends where it stands.
+    const CitedBytes span{source.places[found], source.places[found + words.bytes.size() - 1] + 1};
+    if (whole(span.end)) return span;
+  }
+  return std::nullopt;
+}
+
+nlohmann::ordered_json CitationOf(const RagDocument& document, std::string_view written) {
+  const std::string_view text = document.text;
+  std::optional<CitedBytes> span = FindWords(text, written);
+  if (!span) {
+    written = WithoutMarks(written);
+    span = FindWords(text, written);
+  }
+  nlohmann::ordered_json citation;
+  citation["document"] = document.id;
+  if (!span) {
+    citation["text"] = written;
+    return citation;
+  }
+  const std::string_view cited = text.substr(span->begin, span->end - span->begin);
+  const std::int64_t begin = CitedCharacters(text.substr(0, span->begin));
+  const std::int64_t end = begin + CitedCharacters(cited);
+  citation["text"] = cited;
+  citation["begin"] = begin;
+  citation["end"] = end;
+  if (!document.source.empty()) {
+    citation["source"] = document.source;
+    citation["source_begin"] = document.begin + begin;
+    citation["source_end"] = document.begin + end;
+  }
+  return citation;
+}
+
+// The answer of a record → its row: text, citations, trace.
+
+bool IsCited(const OrderedJson& citations, const RagDocument& document) {
+  return std::ranges::any_of(
+      citations, [&](const auto& citation) { return citation.at("document") == document.id; });
 }
 
 OutputRow RagErrorRow(const Json& id, const RowProblem& problem, const RowPlace& place) {
@@ -43,36 +123,50 @@ OutputRow RagErrorRow(const Json& id, const RowProblem& problem, const RowPlace&
   return row;
 }
 
-OutputRow RagWork::AnswerRow() const {
+std::string RagRowWriter::TextOf(const Answer& answer) const {
+  std::vector<TokenId> known;
+  const int vocabulary = settings_.text->vocab_size();
+  std::ranges::copy_if(answer.tokens, std::back_inserter(known),
+                       [&](TokenId token) { return token >= 0 && token < vocabulary; });
+  std::string text = answer.finish == FinishReason::kStopString
+                         ? answer.text
+                         : settings_.text->Decode(known, /*skip_special=*/true);
+  // A copy that was cut short ends with its last whole word.
+  if (settings_.options.copy && answer.finish == FinishReason::kLength) {
+    const size_t end = std::string_view(text).find_last_of(kSpaces);
+    if (end != std::string::npos) text.resize(end);
+  }
+  return std::string(Trimmed(text));
+}
+
+OutputRow RagRowWriter::Row(const RagAnswers& answers, const std::vector<Json>& truncated) const {
   const RagOptions& options = settings_.options;
+  const Answer& answer = answers.answer;
   OutputRow row;
   OrderedJson& fields = row.fields;
-  const bool asked = stage_ == Stage::kDone || !answer_.tokens.empty();
-  const bool no_notes = options.method == RagMethod::kMapReduce && answer_.tokens.empty();
-  BANYAN_CHECK(asked || no_notes);
+  const bool no_notes = options.method == RagMethod::kMapReduce && answer.tokens.empty();
   fields["id"] = record_.id;
   fields["question"] = record_.question;
-  const std::string said = no_notes ? std::string() : Said(answer_);
+  const std::string said = no_notes ? std::string() : TextOf(answer);
   fields["answer"] = SaysNothing(said) ? OrderedJson() : OrderedJson(said);
-  fields["finish_reason"] = no_notes ? "stop" : FinishReasonName(answer_.finish);
-  fields["tokens"] = answer_.tokens.size();
-  fields["prompt_tokens"] = answer_.prompt_tokens;
+  fields["finish_reason"] = no_notes ? "stop" : FinishReasonName(answer.finish);
+  fields["tokens"] = answer.tokens.size();
+  fields["prompt_tokens"] = answer.prompt_tokens;
   fields["method"] = RagMethodName(options.method);
-  const std::vector<std::string> pieces = Pieces();
-  fields["citations"] = Citations(pieces);
-  if (!answer_.abstentions.empty()) {
+  fields["citations"] = Citations(answer);
+  if (!answer.abstentions.empty()) {
     fields["abstained"] = std::ranges::count_if(
-        answer_.abstentions, [&](double share) { return share >= options.panel.abstention; });
+        answer.abstentions, [&](double share) { return share >= options.panel.abstention; });
   }
   const OrderedJson stale = Stale(fields["citations"]);
   if (!stale.empty()) fields["stale"] = stale;
-  if (!left_out_.empty()) fields["verified"] = Verified(fields["answer"]);
+  if (!answers.left_out.empty()) fields["verified"] = Verified(answers, fields["answer"]);
   if (!record_.dropped.empty()) fields["dropped"] = record_.dropped;
   if (!record_.empty.empty()) fields["empty"] = record_.empty;
-  if (!truncated_.empty()) fields["truncated"] = truncated_;
-  if (options.trace) fields["trace"] = Trace(pieces);
-  fields["first_token_seconds"] = ToMicroseconds(answer_.first_token_seconds);
-  fields["seconds"] = ToMicroseconds(answer_.seconds);
+  if (!truncated.empty()) fields["truncated"] = truncated;
+  if (options.trace) fields["trace"] = Trace(answers);
+  fields["first_token_seconds"] = ToMicroseconds(answer.first_token_seconds);
+  fields["seconds"] = ToMicroseconds(answer.seconds);
   row.identity =
       DumpJson(OrderedJson::array({record_.id, fields["answer"], fields["finish_reason"]}));
   const OrderedJson ours = fields;
@@ -84,15 +178,16 @@ OutputRow RagWork::AnswerRow() const {
 }
 
 // The text that every token completes, in whole characters; a stop token adds none.
-std::vector<std::string> RagWork::Pieces() const {
+std::vector<std::string> RagRowWriter::TokenTexts(const Answer& answer) const {
   StreamDecoder decoder(settings_.text->parts().tokenizer, /*skip_special=*/true);
   std::vector<std::string> pieces;
-  for (const TokenId token : answer_.tokens) pieces.push_back(decoder.Push(token));
+  for (const TokenId token : answer.tokens) pieces.push_back(decoder.Push(token));
   return pieces;
 }
 
 // Documents with what they count, tokens with whom they are owed to.
-OrderedJson RagWork::Trace(const std::vector<std::string>& pieces) const {
+OrderedJson RagRowWriter::Trace(const RagAnswers& answers) const {
+  const Answer& answer = answers.answer;
   OrderedJson trace;
   OrderedJson& documents = trace["documents"] = OrderedJson::array();
   for (size_t i = 0; i < record_.documents.size(); ++i) {
@@ -100,48 +195,47 @@ OrderedJson RagWork::Trace(const std::vector<std::string>& pieces) const {
     OrderedJson entry = {{"id", document.id}, {"relevance", document.relevance}};
     if (document.score) entry["score"] = *document.score;
     if (document.logit) entry["logit"] = *document.logit;
-    if (i < answer_.betas.size()) entry["beta"] = answer_.betas[i];
-    if (i < answer_.abstentions.size()) entry["null"] = answer_.abstentions[i];
-    if (i < notes_.size()) entry["note"] = Said(notes_[i]);
+    if (i < answer.betas.size()) entry["beta"] = answer.betas[i];
+    if (i < answer.abstentions.size()) entry["null"] = answer.abstentions[i];
+    if (i < answers.notes.size()) entry["note"] = TextOf(answers.notes[i]);
     documents.push_back(std::move(entry));
   }
   OrderedJson together = OrderedJson::array();
-  for (const size_t i : Together({})) {
+  for (const size_t i : record_.Together(settings_.options.together)) {
     together.push_back(OrderedJson(record_.documents[i].id));
   }
   if (!together.empty()) {
     OrderedJson& entry = trace["together"] = {{"documents", together}};
     const size_t expert = record_.documents.size();
-    if (expert < answer_.betas.size()) entry["beta"] = answer_.betas[expert];
-    if (expert < answer_.abstentions.size()) entry["null"] = answer_.abstentions[expert];
+    if (expert < answer.betas.size()) entry["beta"] = answer.betas[expert];
+    if (expert < answer.abstentions.size()) entry["null"] = answer.abstentions[expert];
   }
   OrderedJson& tokens = trace["tokens"] = OrderedJson::array();
+  const std::vector<std::string> pieces = TokenTexts(answer);
   for (size_t t = 0; t < pieces.size(); ++t) {
     OrderedJson entry = {{"text", pieces[t]}};
-    if (t < answer_.experts.size()) {
-      const std::vector<size_t> read = ReadBy(answer_.experts[t]);
+    if (t < answer.experts.size()) {
+      const std::vector<size_t> read = ReadBy(answer.experts[t]);
       if (read.size() == 1) {
         entry["document"] = record_.documents.at(read.front()).id;
       } else {
         entry["documents"] = together;
       }
     }
-    if (std::isfinite(answer_.logprobs[t])) entry["logprob"] = answer_.logprobs[t];
+    if (std::isfinite(answer.logprobs[t])) entry["logprob"] = answer.logprobs[t];
     tokens.push_back(std::move(entry));
   }
   return trace;
 }
 
-// Of experts: what each document in turn wrote. Else, and of what was copied: documents that have
-// the answer in them, as far as they were read.
-OrderedJson RagWork::Citations(const std::vector<std::string>& pieces) const {
+OrderedJson RagRowWriter::Citations(const Answer& answer) const {
   OrderedJson citations = OrderedJson::array();
-  const std::string answer = Said(answer_);
-  if (SaysNothing(answer)) return citations;  // nobody wrote anything
+  const std::string said = TextOf(answer);
+  if (SaysNothing(said)) return citations;  // null cites no document
   const auto cite = [&](const RagDocument& document, std::string_view text) {
     if (IsBlank(text)) return;
     OrderedJson citation = CitationOf(document, Trimmed(text));
-    // What is but a mark between words of others is nobody's.
+    // Punctuation between the words of other documents is not cited.
     const bool says = citation.contains("begin") || !WordsOf(text).empty();
     if (says && std::ranges::find(citations, citation) == citations.end()) {
       citations.push_back(std::move(citation));
@@ -149,14 +243,15 @@ OrderedJson RagWork::Citations(const std::vector<std::string>& pieces) const {
   };
   const bool experts = settings_.options.method == RagMethod::kExperts;
   if (experts && settings_.options.copy) {
-    cite(record_.documents[WhoHas(answer)], answer);
+    cite(record_.documents[SourceOf(answer, said)], said);
     return citations;
   }
   if (experts) {
+    const std::vector<std::string> pieces = TokenTexts(answer);
     for (size_t t = 0; t < pieces.size();) {
-      const std::int32_t winner = answer_.experts[t];
+      const std::int32_t winner = answer.experts[t];
       std::string text;
-      for (; t < pieces.size() && answer_.experts[t] == winner; ++t) text += pieces[t];
+      for (; t < pieces.size() && answer.experts[t] == winner; ++t) text += pieces[t];
       if (WordsOf(text).empty()) continue;
       const std::vector<size_t> read = ReadBy(winner);
       for (const size_t i : read) {
@@ -168,30 +263,30 @@ OrderedJson RagWork::Citations(const std::vector<std::string>& pieces) const {
   }
   const bool top1 = settings_.options.method == RagMethod::kTop1;
   for (size_t i = 0; i < record_.documents.size(); ++i) {
-    if (top1 && i != MostRelevant()) continue;
+    if (top1 && i != record_.MostRelevant()) continue;
     const RagDocument& document = record_.documents[i];
-    if (FindWords(document.text, answer)) cite(document, answer);
+    if (FindWords(document.text, said)) cite(document, said);
   }
   return citations;
 }
 
 // Experts are the documents in their order, then the one that reads several together.
-std::vector<size_t> RagWork::ReadBy(std::int32_t expert) const {
+std::vector<size_t> RagRowWriter::ReadBy(std::int32_t expert) const {
   const auto one = static_cast<size_t>(expert);
   if (one < record_.documents.size()) return {one};
-  return Together({});
+  return record_.Together(settings_.options.together);
 }
 
 // Of the documents that have the answer in them the one that wrote most of its tokens, else the
 // most relevant; where none has it, the same of all.
-size_t RagWork::WhoHas(const std::string& answer) const {
+size_t RagRowWriter::SourceOf(const Answer& answer, const std::string& text) const {
   std::vector<std::int64_t> written(record_.documents.size(), 0);
-  for (const std::int32_t winner : answer_.experts) {
+  for (const std::int32_t winner : answer.experts) {
     for (const size_t i : ReadBy(winner)) ++written.at(i);
   }
   const auto rank = [&](size_t i) {
     const RagDocument& document = record_.documents[i];
-    const bool has = FindWords(document.text, answer).has_value();
+    const bool has = FindWords(document.text, text).has_value();
     return std::tuple(has, written[i], document.relevance);
   };
   size_t best = 0;
@@ -202,12 +297,10 @@ size_t RagWork::WhoHas(const std::string& answer) const {
 }
 
 // Cited files that are not what was indexed: {"source","state"}.
-OrderedJson RagWork::Stale(const OrderedJson& citations) const {
+OrderedJson RagRowWriter::Stale(const OrderedJson& citations) const {
   OrderedJson stale = OrderedJson::array();
   for (const RagDocument& document : record_.documents) {
-    const bool cited = std::ranges::any_of(
-        citations, [&](const auto& citation) { return citation.at("document") == document.id; });
-    if (!cited || document.passage < 0) continue;
+    if (!IsCited(citations, document) || document.passage < 0) continue;
     const SourceState state = settings_.options.index->StateOf(document.passage);
     if (state == SourceState::kSame) continue;
     OrderedJson entry = {{"source", document.source},
@@ -218,10 +311,10 @@ OrderedJson RagWork::Stale(const OrderedJson& citations) const {
 }
 
 // What became of the answer without each document that it cites.
-OrderedJson RagWork::Verified(const OrderedJson& answer) const {
+OrderedJson RagRowWriter::Verified(const RagAnswers& answers, const OrderedJson& answer) const {
   OrderedJson verified = {{"changed", true}, {"without", OrderedJson::array()}};
-  for (const LeftOut& left_out : left_out_) {
-    const std::string said = Said(left_out.answer);
+  for (const RagAnswers::LeftOut& left_out : answers.left_out) {
+    const std::string said = TextOf(left_out.answer);
     OrderedJson entry = {{"document", record_.documents[left_out.document].id}};
     entry["answer"] = SaysNothing(said) ? OrderedJson() : OrderedJson(said);
     entry["changed"] = entry["answer"] != answer;

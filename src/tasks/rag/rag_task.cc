@@ -8,7 +8,7 @@
 #include "program/option_names.h"
 #include "tasks/input/input.h"
 #include "tasks/options/task_options.h"
-#include "tasks/rag/rag_null.h"
+#include "tasks/rag/rag_prompt.h"
 #include "text/unicode.h"
 
 namespace banyan {
@@ -121,8 +121,8 @@ RagTask::RagTask(std::shared_ptr<Model> model, const RagOptions& options) {
   settings_.model = model;
   if (options.copy) settings_.trie = MakeTokenTrie(*settings_.text);
   if (options.method == RagMethod::kKvConcat) {
-    settings_.joined = std::make_unique<JoinedContext>(
-        std::move(model), JoinedOptions{options.ape_temperature, options.ape_scale});
+    settings_.joined = std::make_unique<KvConcat>(
+        std::move(model), KvConcatOptions{options.ape_temperature, options.ape_scale});
   }
   settings_.prompt = std::make_unique<RagPrompt>(settings_.text, options, options.instruction);
   PanelOptions& panel = settings_.options.panel;

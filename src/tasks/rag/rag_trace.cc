@@ -10,7 +10,7 @@
 
 #include "banyan/rag.h"
 #include "base/error.h"
-#include "base/json_row.h"
+#include "base/json.h"
 
 namespace banyan {
 namespace {

@@ -1,4 +1,4 @@
-#include "tasks/rag/rag_citation.h"
+#include "tasks/rag/rag_rows.h"
 
 #include <gtest/gtest.h>
 
