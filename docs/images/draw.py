@@ -55,7 +55,7 @@ def forest():
     return svg(760, 280, "A forest of prompts: one instruction, documents below it, questions below each document", parts)
 
 
-CUT, CUTS_PER_GROUP, GROUPS_PER_STRETCH = 128, 8, 4  # src/plan/attention_plan.h
+CUT, CUTS_PER_GROUP, GROUPS_PER_CHUNK = 128, 8, 4  # src/plan/attention_plan.h
 CUT_WIDTH = 12
 
 
@@ -77,33 +77,33 @@ def order():
     segments = [("instruction", 700, 20, "root"), ("document", 5120, 108, "doc"), ("question, answer", 50, 604, "question")]
     parts = [text(20, 22, "The keys that one row sees, and the order in which their partial results are merged", "start", "title")]
     levels = [(78, CUT, "128 keys: a cut"), (116, CUT * CUTS_PER_GROUP, "8 cuts: a group"),
-              (154, CUT * CUTS_PER_GROUP * GROUPS_PER_STRETCH, "4 groups: a stretch")]
-    stretches = []
+              (154, CUT * CUTS_PER_GROUP * GROUPS_PER_CHUNK, "4 groups: a chunk")]
+    chunks = []
     for name, keys, x, kind in segments:
         parts += [text(x, 50, name, "start"), text(x, 67, f"{keys} keys", "start", "small")]
         for y, size, _ in levels:
             for first, last in runs(keys, size):
                 parts.append(plain(x + first * scale, y, max(4, (last - first) * scale), 22, kind))
                 if y == levels[-1][0]:
-                    stretches.append(x + (first + last) / 2 * scale)
+                    chunks.append(x + (first + last) / 2 * scale)
     parts += [text(740, y + 15, name, "end", "small") for y, _, name in levels]
     parts.append(text(108 + 2 * CUT_WIDTH * CUTS_PER_GROUP, 170, "its groups merged left to right", kind="small"))
     parts.append(text(108 + CUT_WIDTH * CUTS_PER_GROUP / 2, 132, "cuts likewise", kind="small"))
-    for i, x in enumerate(stretches):
+    for i, x in enumerate(chunks):
         parts += [edge(x, 176, x, 200), f'<circle cx="{x:g}" cy="212" r="12" class="free" stroke-width="1.5"/>',
                   text(x, 217, str(i + 1))]
         if i:
-            parts.append(arrow(round(stretches[i - 1]) + 13, round(x) - 13, 212))
-    parts += [arrow(round(stretches[-1]) + 13, 662, 212), text(740, 217, "attention", "end")]
-    parts.append(text(20, 252, "The stretches of the whole path are merged left to right: ((1 + 2) + 3) + 4. "
+            parts.append(arrow(round(chunks[i - 1]) + 13, round(x) - 13, 212))
+    parts += [arrow(round(chunks[-1]) + 13, 662, 212), text(740, 217, "attention", "end")]
+    parts.append(text(20, 252, "The chunks of the whole path are merged left to right: ((1 + 2) + 3) + 4. "
                                "A plan may make one work item of", "start", "small"))
     for i, (first, cuts, words) in enumerate([(5, 1, "one cut,"), (8, 5, "a run of cuts from a group's start, within the group,"),
-                                              (0, 16, "or a run of groups from a stretch's start, within the stretch.")]):
+                                              (0, 16, "or a run of groups from a chunk's start, within the chunk.")]):
         y = 270 + 22 * i
         parts += [plain(108 + first * CUT_WIDTH, y, cuts * CUT_WIDTH, 10, "item"), text(330, y + 10, words, "start", "small")]
     parts.append(text(20, 350, "So the bits of a row depend on its segments alone, "
                                "not on how the work is divided or who else is there.", "start", "small"))
-    return svg(760, 364, "Canonical order of attention: cuts, groups and stretches of a row's path, merged left to right", parts)
+    return svg(760, 364, "Canonical order of attention: cuts, groups and chunks of a row's path, merged left to right", parts)
 
 
 PAGE = 16  # tokens: src/plan/batch.h
