@@ -52,7 +52,7 @@ const HostTensor& TensorStore::GetAnyShape(std::string_view name) const {
   return entry.tensor;
 }
 
-std::vector<std::string> TensorStore::Coded() const {
+std::vector<std::string> TensorStore::Quantized() const {
   std::vector<std::string> names;
   for (const auto& [name, entry] : entries_) {
     if (entry.unsupported_type.empty() && NeedsScales(entry.tensor.dtype)) names.push_back(name);
@@ -60,7 +60,7 @@ std::vector<std::string> TensorStore::Coded() const {
   return names;
 }
 
-const HostTensor& TensorStore::GetCoded(std::string_view name) const {
+const HostTensor& TensorStore::GetQuantized(std::string_view name) const {
   return FindReadable(name).tensor;
 }
 

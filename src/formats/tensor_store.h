@@ -12,7 +12,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/mapped_file.h"
+#include "base/files.h"
 #include "tensor/host_tensor.h"
 
 namespace banyan {
@@ -36,12 +36,12 @@ class TensorStore {
   // The same for a tensor whose shape is not known beforehand.
   const HostTensor& GetAnyShape(std::string_view name) const;
 
-  // Tensors of codes that need scales (NeedsScales), which Get refuses until their scales were
-  // found; sorted.
-  [[nodiscard]] std::vector<std::string> Coded() const;
+  // Names of quantized tensors that need scales (NeedsScales), sorted. Get refuses them until
+  // MarkScaled.
+  [[nodiscard]] std::vector<std::string> Quantized() const;
   // The tensor, whether its scales were found or not. Throws as Get.
-  const HostTensor& GetCoded(std::string_view name) const;
-  // From now on Get gives it: whoever reads it looks for its scales.
+  const HostTensor& GetQuantized(std::string_view name) const;
+  // From now on Get gives the tensor: its readers apply its scales.
   void MarkScaled(std::string_view name);
 
   // The file that a tensor is in, for messages. Throws kNotFound.

@@ -99,6 +99,21 @@ void ReadPatterns(const JsonFields& fields, AdapterConfig& config) {
   });
 }
 
+// Whether a key names a module: its whole name or the end of it after a dot, as "q_proj" and
+// "layers.3.self_attn.q_proj" do; only the whole name when it begins with "^". PEFT reads keys as
+// regular expressions; of those, "\." for a dot is understood.
+bool NamesModule(std::string_view key, std::string_view module) {
+  const bool whole = key.starts_with('^');
+  if (whole) key.remove_prefix(1);
+  std::string name;
+  for (const char c : key) {
+    if (c != '\\') name += c;
+  }
+  if (module == name) return true;
+  return !whole && module.size() > name.size() && module.ends_with(name) &&
+         module[module.size() - name.size() - 1] == '.';
+}
+
 // The value of the key that names the module; two that do must agree.
 template <typename T>
 T Choose(const std::map<std::string, T>& pattern, const std::string& module, T otherwise) {
@@ -115,18 +130,6 @@ T Choose(const std::map<std::string, T>& pattern, const std::string& module, T o
 }
 
 }  // namespace
-
-bool NamesModule(std::string_view key, std::string_view module) {
-  const bool whole = key.starts_with('^');
-  if (whole) key.remove_prefix(1);
-  std::string name;
-  for (const char c : key) {
-    if (c != '\\') name += c;
-  }
-  if (module == name) return true;
-  return !whole && module.size() > name.size() && module.ends_with(name) &&
-         module[module.size() - name.size() - 1] == '.';
-}
 
 int AdapterConfig::RankOf(const std::string& module) const { return Choose(ranks, module, rank); }
 

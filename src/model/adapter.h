@@ -14,6 +14,24 @@
 
 namespace banyan {
 
+// The part of adapter_config.json that the weights depend on.
+struct AdapterConfig {
+  std::string base_model;  // its name or path; empty: not said
+  int rank = 0;
+  double alpha = 0.0;
+  bool root_scale = false;  // rsLoRA: alpha / sqrt(rank) in place of alpha / rank
+  // Overrides by module. A key is a module's name or the end of it after a dot.
+  std::map<std::string, int> ranks;
+  std::map<std::string, double> alphas;
+  std::vector<std::string> target_modules;  // empty where the file has an expression
+
+  int RankOf(const std::string& module) const;
+  float ScaleOf(const std::string& module) const;  // of the module's product
+};
+
+// `where` is the file. Throws kFormat, and kUnsupported for more than a low-rank product.
+AdapterConfig ReadAdapterConfig(std::string_view text, const std::string& where);
+
 // The product that one module gets. Views into the adapter.
 struct LowRankProduct {
   const HostTensor* a = nullptr;  // [rank, in]; of an embedding [rank, vocabulary]
@@ -36,11 +54,11 @@ class Adapter {
   // The product for a module by its name in the network ("model.layers.0.self_attn.q_proj"), which
   // has weights [out, in]; null when it gets none. Throws kFormat when the shapes do not fit.
   const LowRankProduct* Find(const std::string& module, std::int64_t out, std::int64_t in);
-  // Throws kFormat when there is a module that nobody asked for: the adapter is another model's.
+  // Throws kFormat if Find was never called for one of the modules: the adapter is another model's.
   void CheckAllFound() const;
 
   const TensorStore& tensors() const { return tensors_; }
-  // Changes with every value of the configuration that has a part in the weights.
+  // Changes with every value of the configuration that changes the weights.
   std::string Settings() const;
   const std::string& where() const { return where_; }
 
@@ -56,29 +74,5 @@ class Adapter {
   std::map<std::string, LowRankProduct> modules_;
   std::set<std::string> found_;  // names of modules that were asked for
 };
-
-// adapter_config.json of a PEFT LoRA adapter, as far as the weights depend on it.
-
-struct AdapterConfig {
-  std::string base_model;  // its name or path; empty: not said
-  int rank = 0;
-  double alpha = 0.0;
-  bool root_scale = false;  // rsLoRA: alpha / sqrt(rank) in place of alpha / rank
-  // For the modules that a key names, see NamesModule.
-  std::map<std::string, int> ranks;
-  std::map<std::string, double> alphas;
-  std::vector<std::string> target_modules;  // empty where the file has an expression
-
-  int RankOf(const std::string& module) const;
-  float ScaleOf(const std::string& module) const;  // of the module's product
-};
-
-// Throws kFormat, and kUnsupported for what is more than a low-rank product; `where` is the file.
-AdapterConfig ReadAdapterConfig(std::string_view text, const std::string& where);
-
-// Whether a key names a module: its whole name or the end of it after a dot, as "q_proj" and
-// "layers.3.self_attn.q_proj" do; only the whole name when it begins with "^". PEFT reads keys as
-// regular expressions; of those, "\." for a dot is understood.
-bool NamesModule(std::string_view key, std::string_view module);
 
 }  // namespace banyan

@@ -53,7 +53,7 @@ struct RopeConfig {
 // What differs between a model's layers.
 struct LayerAttention {
   int window = 0;  // the query at position p sees the keys at p - window + 1 … p; 0: all up to p
-  int rope = 0;    // of ModelConfig::ropes; kNoRope: queries and keys are not turned
+  int rope = 0;    // of ModelConfig::ropes; kNoRope: queries and keys are not rotated
   bool operator==(const LayerAttention&) const = default;
 };
 
@@ -63,7 +63,8 @@ struct ExpertsConfig {
   int inner_size = 0;  // of each expert
   ExpertRule rule;
   bool bias = false;  // of the router and of experts' products
-  // Stacked tensors of safetensors are [experts, columns, rows], rows of gate and up by turns.
+  // Stacked tensors of safetensors are [experts, columns, rows], with alternating rows of gate and
+  // up.
   bool in_pairs = false;
   std::vector<bool> layers;  // [layers] which ones; the others have a block of ffn_size
 };
@@ -131,8 +132,7 @@ ModelConfig ConfigFromGguf(const GgufFile& gguf);
 // length.
 void ValidateConfig(const ModelConfig& config, const std::string& where);
 
-// What no model's configuration may exceed, decoder or encoder.
-
+// Limits of every configuration, decoder or encoder.
 inline constexpr int kMaxLayers = 4096;
 inline constexpr int kMaxWidth = 1 << 24;  // of a hidden vector, a vocabulary, all heads together
 

@@ -207,13 +207,13 @@ void ReadLayers(const ArchitectureKeys& keys, const Family& family, ModelConfig&
   const std::optional<RopeConfig> other = ReadWindowRope(keys, family, config.ropes.front());
   if (other) config.ropes.push_back(*other);
   // Granite's files say by this key whether there is any rotation.
-  const bool never_turned =
+  const bool no_rope =
       family.multipliers && !keys.FindBool("rope.scaling.finetuned").value_or(true);
   for (size_t layer = 0; layer < slides.size(); ++layer) {
     const auto every = static_cast<size_t>(family.no_rope_every);
-    const bool turned = !never_turned && (every == 0 || (layer + 1) % every != 0);
+    const bool rotated = !no_rope && (every == 0 || (layer + 1) % every != 0);
     const int rope = other && slides[layer] ? 1 : 0;
-    config.attention.push_back({slides[layer] ? window : 0, turned ? rope : kNoRope});
+    config.attention.push_back({slides[layer] ? window : 0, rotated ? rope : kNoRope});
   }
 }
 

@@ -1,6 +1,6 @@
-// The encoder's network, beside the decoder's (forward.h): texts in, a vector per token out. Rows
-// of several texts stand one after the other without padding, each sees all tokens of its own text
-// and nothing else, and its bits do not depend on the texts beside it.
+// The encoder's network (the decoder's is forward.h): texts in, a vector per token out, and the
+// heads that make embeddings and scores of them. Rows of several texts are concatenated without
+// padding; each sees all tokens of its own text, and its bits do not depend on the other texts.
 #pragma once
 
 #include <cstdint>
@@ -44,15 +44,13 @@ class EncoderPass {
   Kernels& kernels_;
   AttentionShape shape_;
   PlanOptions plan_options_;
-  // Activations for the most rows so far, and keys and values of one layer: the next one's take
-  // their place.
+  // Activations for the most rows so far, and keys and values of one layer, reused by the next.
   Tensor x_, delta_, qkv_, attended_, inner_, chosen_, chosen_attended_;
   std::shared_ptr<KvMemory> kv_;
 };
 
-// From the vectors of a text's tokens (encoder_forward.h) to what retrieval wants of the text: one
-// vector, weights of its tokens, a vector per token, or a reranker's logit.
-
+// From the vectors of a text's tokens to its embedding (one vector, weights of its tokens, or a
+// vector per token) or a reranker's logit.
 class EncoderHeads {
  public:
   // The references must outlive it. `special_ids`, ascending, have no place in sparse results.

@@ -121,7 +121,7 @@ TEST(Families, TextPartOfAModelForImages) {
   EXPECT_EQ(mistral.ropes.at(0).theta, 1e9);
 }
 
-TEST(Families, SmolLm3LeavesEveryFourthLayerUnturned) {
+TEST(Families, SmolLm3HasNoRopeInEveryFourthLayer) {
   EXPECT_EQ(LayersOf(ReadFamily("smollm3")), "w0r0 w0r0 w0r0 w0r- w0r0 w0r0 w0r0 ");
   EXPECT_EQ(LayersOf(ReadFamily("smollm3", R"({"no_rope_layer_interval": 2})")),
             "w0r0 w0r- w0r0 w0r- w0r0 w0r- w0r0 ");

@@ -153,7 +153,7 @@ Tensor ForwardPass::LogitRows(const StepInputs& step, const Tensor& rows, const 
   return chosen;
 }
 
-// qkv(norm(x)), turned; K and V go to `kv`. Without a norm before the block: qkv(x).
+// qkv(norm(x)), rotated; K and V go to `kv`. Without a norm before the block: qkv(x).
 Tensor ForwardPass::ProjectAndStore(int layer, const StepInputs& step, KvMemory& kv,
                                     const Tensor& x) {
   const LayerWeights& w = weights_.layers[static_cast<size_t>(layer)];

@@ -10,7 +10,7 @@ namespace banyan {
 
 struct ForwardOptions {
   bool skip_attention = false;  // zeros instead: wrong answers, for the throughput ceiling alone
-  const PendingChoices* earlier = nullptr;  // whose tokens the batch names; see Kernels::Upload
+  const PendingChoices* earlier = nullptr;  // whose tokens the batch feeds; see Kernels::Upload
   bool replay = true;                       // steps may be recorded and replayed
   // Nobody looks at the logits: Run leaves out their product, Choose follows.
   bool only_choices = false;
@@ -81,7 +81,7 @@ class ForwardPass {
   Kernels& kernels_;
   int max_rows_;
   std::unique_ptr<Recorder> recorder_;
-  std::unique_ptr<StepInputs> step_;  // of the last Run; its memory is used again
+  std::unique_ptr<StepInputs> step_;  // of the last Run; its memory is reused
   Tensor x_;                          // [rows, hidden] the residual stream
   Tensor normed_;                     // [rows, hidden]
   Tensor qkv_;                        // [rows, (heads + 2 kv_heads) * head_dim]

@@ -23,11 +23,11 @@ std::vector<float> Values(const HostTensor& tensor) {
 }
 
 std::vector<float> Transposed(const std::vector<float>& values, size_t rows, size_t columns) {
-  std::vector<float> turned(values.size());
+  std::vector<float> transposed(values.size());
   for (size_t r = 0; r < rows; ++r) {
-    for (size_t c = 0; c < columns; ++c) turned[c * rows + r] = values[r * columns + c];
+    for (size_t c = 0; c < columns; ++c) transposed[c * rows + r] = values[r * columns + c];
   }
-  return turned;
+  return transposed;
 }
 
 // left [rows, rank] times right [rank, columns], for the rows from first_row on.
@@ -41,9 +41,9 @@ struct Product {
         right(Values(*adapted.product->a)) {
     if (!adapted.product->embedding) return;
     const auto ranks = static_cast<size_t>(rank);
-    std::vector<float> turned = Transposed(right, ranks, right.size() / ranks);
+    std::vector<float> transposed = Transposed(right, ranks, right.size() / ranks);
     right = Transposed(left, left.size() / ranks, ranks);
-    left = std::move(turned);
+    left = std::move(transposed);
   }
 
   // Adds the product's part of `row` of the whole matrix.

@@ -1,4 +1,5 @@
-// A weight matrix with the products of an adapter added, for backends to load as if a file had it.
+// Tensors of a file as matrices and vectors of a backend, with adapters merged into them or kept
+// apart.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +17,7 @@
 
 namespace banyan {
 
-// A product and the rows of the stacked matrix that get it.
+// A low-rank product and the rows of the stacked matrix that it is added to.
 struct AdaptedRows {
   const LowRankProduct* product = nullptr;
   std::int64_t first_row = 0;
@@ -37,9 +38,7 @@ MergedMatrix Merge(std::span<const HostTensor* const> parts,
                    std::span<const std::int32_t> row_order, std::span<const AdaptedRows> adapted,
                    Precision precision, const std::string& where, ThreadPool& pool);
 
-// Tensors of a file as matrices and vectors of a backend, with what adapters add to them.
-
-// What adapters call a stretch of rows of a stacked matrix, whatever the file's names are.
+// A range of rows of a stacked matrix under the name that adapters use for it.
 struct AdaptedPlace {
   std::string module;
   std::int64_t first_row, rows;
@@ -55,7 +54,7 @@ class MatrixLoader {
   // adapter that is merged. `places` name the rows in that order.
   MatrixRef Matrix(const std::vector<const HostTensor*>& parts, std::span<const std::int32_t> order,
                    const std::vector<AdaptedPlace>& places);
-  // The same for a matrix that nothing but products read (Kernels::ForProducts).
+  // The same for a matrix that is used in products only (Kernels::ForProducts).
   MatrixRef ProductMatrix(const std::vector<const HostTensor*>& parts,
                           std::span<const std::int32_t> order,
                           const std::vector<AdaptedPlace>& places);
@@ -68,7 +67,7 @@ class MatrixLoader {
   // Throws kUnsupported when an adapter that is kept apart has a product for one of the places:
   // embeddings and experts take none beside their rows.
   void RefuseApart(const std::vector<AdaptedPlace>& places, std::int64_t columns);
-  // All was loaded. Throws when an adapter has products for modules that the model has not.
+  // Call it after loading. Throws when an adapter has products for modules that the model lacks.
   void Finish();
 
  private:

@@ -238,8 +238,8 @@ bool IsScalesName(std::string_view name) {
 }
 
 void FindScales(const WeightScales& scales, TensorStore& store) {
-  for (const std::string& name : store.Coded()) {
-    CheckScalesOf(store.GetCoded(name), store, scales);
+  for (const std::string& name : store.Quantized()) {
+    CheckScalesOf(store.GetQuantized(name), store, scales);
     store.MarkScaled(name);
   }
 }

@@ -1,5 +1,5 @@
-// The part of config.json that says how weights were turned into codes of one byte:
-// `quantization_config` of compressed-tensors and of Hugging Face's fp8.
+// Checkpoints whose weights are one-byte values beside a tensor of scales: `quantization_config` of
+// compressed-tensors and of Hugging Face's fp8, and the weights as plain tensors.
 #pragma once
 
 #include <cstddef>
@@ -14,19 +14,17 @@
 
 namespace banyan {
 
-// Throws kUnsupported, naming the method or the field, for every way but these: e4m3 or signed
-// 8-bit codes with symmetric scales for each matrix, row or block. What activations were meant to
-// be is of no interest here: they are whatever --precision says.
+// Throws kUnsupported, naming the method or the field, for everything but e4m3 or int8 values with
+// symmetric scales for each matrix, row or block. Quantization of activations is ignored:
+// --precision decides it.
 WeightScales ReadWeightScales(const JsonFields& quantization);
 
-// Weights stored as codes of one byte beside a tensor of scales (WeightScales) → plain tensors.
-
-// Finds the scales of all tensors of codes and lets the store give these out. Throws kFormat with
-// file, tensor, what was expected and what was found where scales are missing or have another
-// shape; kUnsupported where the codes are no matrix, or the configuration names no scales at all.
+// Finds the scales of all quantized tensors, which the store then gives out. Throws kFormat with
+// file, tensor, expected and found where scales are missing or have another shape; kUnsupported
+// where a quantized tensor is no matrix, or the configuration names no scales at all.
 void FindScales(const WeightScales& scales, TensorStore& store);
 
-// Whether a tensor holds scales (of weights, activations or KV) and no weights.
+// Whether a tensor holds scales (of weights, activations or KV) rather than weights.
 bool IsScalesName(std::string_view name);
 
 struct ScaledTensor {

@@ -50,7 +50,7 @@ struct ModelWeights {
   std::int64_t ranks = 0;       // of the largest table; 0: no adapters are kept apart
   std::int64_t bytes = 0;       // resident, each matrix once
   std::int64_t parameters = 0;  // of the matrices, each once
-  // Of these, what a row does not meet, because it chooses few of the experts.
+  // The part of these that a row does not use, because it chooses few of the experts.
   std::int64_t resting_parameters = 0, resting_bytes = 0;
 };
 
@@ -61,20 +61,21 @@ enum class TensorNaming {
   kGguf,         // blk.0.attn_q.weight
 };
 
-// `progress` (may be empty) hears after every matrix how many bytes of the store are loaded, of how
-// many. Throws when a tensor is missing or has another shape than the configuration implies, when
-// an adapter is for another model, and kUnsupported for one that cannot be kept apart.
 struct AdaptersToLoad {
   // Merged into the matrices that it has products for; an embedding and its tied logits are adapted
   // apart. May be null.
   Adapter* merged = nullptr;
   std::vector<Adapter*> apart;  // variants from 1 on
 };
+// `progress` (may be empty) is called after every matrix with the bytes loaded and the total.
+// Throws when a tensor is missing or has another shape than the configuration implies, when an
+// adapter is for another model, and kUnsupported for one that cannot be kept apart.
 ModelWeights LoadWeights(const ModelConfig& config, const TensorStore& store, TensorNaming naming,
                          Kernels& kernels, const LoadProgress& progress,
                          const AdaptersToLoad& adapters = {});
 
-// What the file formats call a decoder's tensors.
+// --- Names of tensors in files
+// ---------------------------------------------------------------------
 
 // Names of a layer's tensors without prefix and suffix. Families that fuse tensors in the file use
 // the fused name; the loader takes whichever is there.

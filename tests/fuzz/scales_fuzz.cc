@@ -16,8 +16,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, size_t size) {
       banyan::TensorStore store =
           banyan::ReadSafetensors({reinterpret_cast<const std::byte*>(data), size}, "fuzz");
       banyan::FindScales(scales, store);
-      for (const std::string& name : store.Coded()) {
-        banyan::ApplyScales(store.GetCoded(name), store, scales, banyan::Precision::kMixed, pool);
+      for (const std::string& name : store.Quantized()) {
+        banyan::ApplyScales(store.GetQuantized(name), store, scales, banyan::Precision::kMixed,
+                            pool);
       }
     } catch (const banyan::Error&) {
     }
