@@ -13,7 +13,7 @@
 
 namespace banyan {
 
-// Builds from the end: each part is told the state that follows it and gives the one it begins in.
+// Builds from the end: each part takes the state after it and returns the state where it begins.
 class NfaBuilder {
  public:
   using State = Nfa::State;
@@ -21,7 +21,7 @@ class NfaBuilder {
 
   State Add() {
     if (nfa_.nodes_.size() >= Nfa::kMaxStates || nfa_.edges_.size() >= 4 * Nfa::kMaxStates ||
-        nfa_.jumps_.size() >= 4 * Nfa::kMaxStates) {
+        nfa_.epsilons_.size() >= 4 * Nfa::kMaxStates) {
       Throw(ErrorKind::kLimit,
             "the constraint is too large: its automaton would have more than {} states before it "
             "is made deterministic; lower the repetition counts or lengths",
@@ -45,7 +45,7 @@ class NfaBuilder {
         return next;
       case Expression::Kind::kChoice: {
         const State choice = Add();
-        for (const ExpressionPtr& part : e.parts) AddJump(choice, Before(*part, next));
+        for (const ExpressionPtr& part : e.parts) AddEpsilon(choice, Before(*part, next));
         return choice;
       }
       case Expression::Kind::kRepeat:
@@ -59,10 +59,10 @@ class NfaBuilder {
   }
 
  private:
-  void AddJump(State from, State to) {
-    std::uint32_t& jumps = nfa_.nodes_[from].jumps;
-    nfa_.jumps_.push_back({to, jumps});
-    jumps = static_cast<std::uint32_t>(nfa_.jumps_.size() - 1);
+  void AddEpsilon(State from, State to) {
+    std::uint32_t& epsilons = nfa_.nodes_[from].epsilons;
+    nfa_.epsilons_.push_back({to, epsilons});
+    epsilons = static_cast<std::uint32_t>(nfa_.epsilons_.size() - 1);
   }
 
   void AddEdge(State from, ByteRange bytes, State to) {
@@ -71,7 +71,7 @@ class NfaBuilder {
     edges = static_cast<std::uint32_t>(nfa_.edges_.size() - 1);
   }
 
-  // Sequences that end alike share the states of their ends.
+  // Sequences with equal suffixes share the states of these.
   State BeforeClass(const Expression& e, State next) {
     auto [entry, is_new] = sequences_.try_emplace(&e);
     if (is_new) entry->second = Utf8Sequences(e.set);
@@ -102,15 +102,15 @@ class NfaBuilder {
     const Expression& part = *e.parts[0];
     if (e.most == kUnbounded) {
       const State loop = Add();
-      AddJump(loop, Before(part, loop));
-      AddJump(loop, next);
+      AddEpsilon(loop, Before(part, loop));
+      AddEpsilon(loop, next);
       next = loop;
     } else {
       const State after = next;
       for (std::int64_t i = e.least; i < e.most; ++i) {
         const State choice = Add();
-        AddJump(choice, Before(part, next));
-        AddJump(choice, after);
+        AddEpsilon(choice, Before(part, next));
+        AddEpsilon(choice, after);
         next = choice;
       }
     }
@@ -118,8 +118,8 @@ class NfaBuilder {
     return next;
   }
 
-  // From the last item on: `rest` follows where an item has been written, `none` where none has
-  // yet.
+  // From the last item to the first: `rest` follows once an item has been matched, `none` while
+  // none has.
   State BeforeList(const Expression& e, State next) {
     State rest = next, none = next;
     for (size_t i = e.parts.size() - 1; i > 0; --i) {
@@ -136,16 +136,16 @@ class NfaBuilder {
     return none;
   }
 
-  // A state for every place of the source: it reads the byte there, and goes on to what follows
-  // where a span may end. `begin` is apart, for a span has a byte at least.
+  // A state for every position of the source: it reads the byte there, and continues to `next`
+  // where a span may end. `begin` is separate because a span has at least one byte.
   State BeforeSpan(const Expression& e, State next) {
     const SpanSource& source = *e.source;
     std::vector<State> places(source.bytes.size() + 1);
     for (size_t p = source.bytes.size() + 1; p-- > 0;) {
       const bool reads = p < source.bytes.size() && source.bytes[p] != SpanSource::kBreak;
-      if (!reads && !source.ends[p]) continue;  // nothing comes here
+      if (!reads && !source.ends[p]) continue;  // unreachable
       const State place = places[p] = Add();
-      if (source.ends[p]) AddJump(place, next);
+      if (source.ends[p]) AddEpsilon(place, next);
       if (reads) AddByte(place, source.bytes[p], places[p + 1], e.form);
     }
     const State begin = Add();
@@ -168,8 +168,8 @@ class NfaBuilder {
 
   State Either(State a, State b) {
     const State choice = Add();
-    AddJump(choice, a);
-    AddJump(choice, b);
+    AddEpsilon(choice, a);
+    AddEpsilon(choice, b);
     return choice;
   }
 
@@ -196,10 +196,10 @@ class DfaBuilder {
       : nfa_(nfa), limits_(limits), without_(without), dfa_(dfa) {}
 
   void Build() {
-    FindKinds();
+    FindByteClasses();
     alone_.assign(nfa_.nodes().size(), kUnknown);
     seen_.assign(nfa_.nodes().size(), 0);
-    targets_.resize(dfa_.kinds_);
+    targets_.resize(dfa_.byte_classes_);
     sets_.push_back({0, 0});
     AddRow(false);  // kDead
     const Nfa::State start = nfa_.start();
@@ -214,7 +214,7 @@ class DfaBuilder {
     size_t begin, size;
   };
 
-  void FindKinds() {
+  void FindByteClasses() {
     std::bitset<257> begins;
     begins.set(0);
     for (const Nfa::Edge& edge : nfa_.edges()) {
@@ -223,8 +223,8 @@ class DfaBuilder {
     }
     for (size_t byte = 0; byte < 256; ++byte) {
       if (byte > 0 && without_[byte] != without_[byte - 1]) begins.set(byte);
-      if (begins.test(byte)) ++dfa_.kinds_;
-      dfa_.kind_of_[byte] = static_cast<std::uint8_t>(dfa_.kinds_ - 1);
+      if (begins.test(byte)) ++dfa_.byte_classes_;
+      dfa_.class_of_[byte] = static_cast<std::uint8_t>(dfa_.byte_classes_ - 1);
     }
   }
 
@@ -242,18 +242,18 @@ class DfaBuilder {
 
   void AddRow(bool accepting) {
     const size_t states = dfa_.accepting_.size() + 1;
-    if (states > limits_.states || states * dfa_.kinds_ > limits_.entries) {
+    if (states > limits_.states || states * dfa_.byte_classes_ > limits_.entries) {
       Throw(ErrorKind::kLimit,
             "the constraint is too large: its automaton would have more than {} states; lower the "
             "repetition counts or lengths",
             states - 1);
     }
-    dfa_.table_.resize(states * dfa_.kinds_, Dfa::kDead);
+    dfa_.table_.resize(states * dfa_.byte_classes_, Dfa::kDead);
     dfa_.accepting_.push_back(accepting ? 1 : 0);
-    dfa_.goes_on_.push_back(0);
+    dfa_.can_continue_.push_back(0);
   }
 
-  // The state for a set of the NFA's states and what they jump to.
+  // The state for the epsilon closure of a set of NFA states.
   Dfa::State StateOf(std::span<const Nfa::State> from) {
     if (from.size() == 1 && alone_[from[0]] != kUnknown) return alone_[from[0]];
     Close(from);
@@ -269,7 +269,7 @@ class DfaBuilder {
     if (state == kUnknown) {
       state = static_cast<Dfa::State>(sets_.size());
       AddRow(closed_[0] == Nfa::kAccept);
-      Work(2 * closed_.size());  // what is kept counts more: it bounds the memory too
+      Work(2 * closed_.size());  // kept states count more: they bound the memory too
       sets_.push_back({members_.size(), closed_.size()});
       members_.insert(members_.end(), closed_.begin(), closed_.end());
       known_.emplace(hash, state);
@@ -290,8 +290,8 @@ class DfaBuilder {
       ++visited;
       const Nfa::Node& node = nfa_.nodes()[state];
       if (node.edges != Nfa::kNone || state == Nfa::kAccept) closed_.push_back(state);
-      for (std::uint32_t j = node.jumps; j != Nfa::kNone; j = nfa_.jump(j).next) {
-        todo_.push_back(nfa_.jump(j).to);
+      for (std::uint32_t j = node.epsilons; j != Nfa::kNone; j = nfa_.epsilon(j).next) {
+        todo_.push_back(nfa_.epsilon(j).to);
         ++visited;
       }
     }
@@ -311,13 +311,13 @@ class DfaBuilder {
   void FillRow(size_t state) {
     for (std::vector<Nfa::State>& targets : targets_) targets.clear();
     const Set set = sets_[state];
-    size_t edges = dfa_.kinds_;
+    size_t edges = dfa_.byte_classes_;
     for (size_t i = 0; i < set.size; ++i) {
       std::uint32_t e = nfa_.nodes()[members_[set.begin + i]].edges;
       for (; e != Nfa::kNone; e = nfa_.edge(e).next) {
         const Nfa::Edge& edge = nfa_.edge(e);
-        const size_t last = dfa_.kind_of_[edge.high];
-        for (size_t kind = dfa_.kind_of_[edge.low]; kind <= last; ++kind, ++edges) {
+        const size_t last = dfa_.class_of_[edge.high];
+        for (size_t kind = dfa_.class_of_[edge.low]; kind <= last; ++kind, ++edges) {
           targets_[kind].push_back(edge.to);
         }
       }
@@ -325,30 +325,31 @@ class DfaBuilder {
     Work(edges);
     const std::vector<Nfa::State>* before = nullptr;
     Dfa::State to = Dfa::kDead;
-    for (size_t kind = 0; kind < dfa_.kinds_; ++kind) {
+    for (size_t kind = 0; kind < dfa_.byte_classes_; ++kind) {
       const std::vector<Nfa::State>& targets = targets_[kind];
       if (targets.empty()) continue;
       if (before == nullptr || *before != targets) to = StateOf(targets);
       before = &targets;
-      dfa_.table_[state * dfa_.kinds_ + kind] = to;
-      dfa_.goes_on_[state] = 1;
+      dfa_.table_[state * dfa_.byte_classes_ + kind] = to;
+      dfa_.can_continue_[state] = 1;
     }
   }
 
-  // No way over the bytes of without_, nor into what cannot be completed without them.
+  // Removes edges over the bytes of without_, and into states that cannot be completed without
+  // them.
   void LeaveOut() {
     const size_t states = sets_.size();
     std::vector<std::vector<Dfa::State>> before(states);
-    std::vector<bool> dropped(dfa_.kinds_);
+    std::vector<bool> dropped(dfa_.byte_classes_);
     for (size_t byte = 0; byte < 256; ++byte) {
-      if (without_[byte]) dropped[dfa_.kind_of_[byte]] = true;
+      if (without_[byte]) dropped[dfa_.class_of_[byte]] = true;
     }
     for (size_t i = 0; i < dfa_.table_.size(); ++i) {
       Dfa::State& to = dfa_.table_[i];
-      if (dropped[i % dfa_.kinds_]) to = Dfa::kDead;
+      if (dropped[i % dfa_.byte_classes_]) to = Dfa::kDead;
       if (to == Dfa::kDead) continue;
       std::vector<Dfa::State>& known = before[to];
-      const auto from = static_cast<Dfa::State>(i / dfa_.kinds_);
+      const auto from = static_cast<Dfa::State>(i / dfa_.byte_classes_);
       if (known.empty() || known.back() != from) known.push_back(from);
     }
     std::vector<bool> completes(states);
@@ -367,11 +368,11 @@ class DfaBuilder {
         todo.push_back(from);
       }
     }
-    std::ranges::fill(dfa_.goes_on_, std::uint8_t{0});
+    std::ranges::fill(dfa_.can_continue_, std::uint8_t{0});
     for (size_t i = 0; i < dfa_.table_.size(); ++i) {
       Dfa::State& to = dfa_.table_[i];
       if (!completes[to]) to = Dfa::kDead;
-      if (to != Dfa::kDead) dfa_.goes_on_[i / dfa_.kinds_] = 1;
+      if (to != Dfa::kDead) dfa_.can_continue_[i / dfa_.byte_classes_] = 1;
     }
     if (!completes[dfa_.start_]) dfa_.start_ = Dfa::kDead;
   }
@@ -384,18 +385,18 @@ class DfaBuilder {
   std::vector<Set> sets_;
   std::vector<Nfa::State> members_;
   std::unordered_multimap<std::uint64_t, Dfa::State> known_;  // by hash of the set
-  std::vector<Dfa::State> alone_;                             // of a single state of the NFA
-  std::vector<std::uint32_t> seen_;                           // round in which it was
+  std::vector<Dfa::State> alone_;                             // by a single NFA state
+  std::vector<std::uint32_t> seen_;                           // round of the last visit
   std::uint32_t round_ = 0;
   std::vector<Nfa::State> closed_, todo_;
-  std::vector<std::vector<Nfa::State>> targets_;  // [kinds]
+  std::vector<std::vector<Nfa::State>> targets_;  // [byte classes]
 };
 
 Dfa Dfa::OfNothing() {
   Dfa dfa;
-  dfa.kinds_ = 1;
+  dfa.byte_classes_ = 1;
   dfa.table_ = {kDead};
-  dfa.accepting_ = dfa.goes_on_ = {0};
+  dfa.accepting_ = dfa.can_continue_ = {0};
   return dfa;
 }
 

@@ -1,5 +1,5 @@
-// Expression → nondeterministic automaton over bytes. The accepting state is reached from every
-// other one, so whatever is still in some state can still be completed: no dead ends to prune.
+// Expression → finite automata over bytes: Thompson's construction of an NFA, then the subset
+// construction of a DFA, which is walked while a text is generated.
 #pragma once
 
 #include <array>
@@ -12,6 +12,8 @@
 
 namespace banyan {
 
+// Nondeterministic, with epsilon edges. The accepting state can be reached from every other one: no
+// dead ends to prune.
 class Nfa {
  public:
   using State = std::uint32_t;
@@ -27,19 +29,19 @@ class Nfa {
     State to;
     std::uint32_t next;  // edge of the same state, or kNone
   };
-  struct Jump {  // reads nothing
+  struct Epsilon {  // reads nothing
     State to;
     std::uint32_t next;
   };
   struct Node {
     std::uint32_t edges = kNone;
-    std::uint32_t jumps = kNone;
+    std::uint32_t epsilons = kNone;
   };
 
   State start() const { return start_; }
   const std::vector<Node>& nodes() const { return nodes_; }
   const Edge& edge(std::uint32_t index) const { return edges_[index]; }
-  const Jump& jump(std::uint32_t index) const { return jumps_[index]; }
+  const Epsilon& epsilon(std::uint32_t index) const { return epsilons_[index]; }
   const std::vector<Edge>& edges() const { return edges_; }
 
  private:
@@ -47,25 +49,23 @@ class Nfa {
   State start_ = kAccept;
   std::vector<Node> nodes_;
   std::vector<Edge> edges_;
-  std::vector<Jump> jumps_;
+  std::vector<Epsilon> epsilons_;
 };
-
-// Deterministic automaton over bytes: what is checked and walked while a text is written. Every
-// state but kDead can be completed to a match.
 
 // Beyond these a constraint is refused: some patterns need a state for every subset of their parts.
 struct DfaLimits {
   size_t states = 1 << 18;
-  size_t entries = 1 << 24;  // of the table: states × kinds of bytes
-  size_t work = 60'000'000;  // states and edges looked at, well under a second
+  size_t entries = 1 << 24;  // of the table: states × byte classes
+  size_t work = 60'000'000;  // states and edges visited, well under a second
 };
 
+// Deterministic. From every state but kDead a match can still be reached.
 class Dfa {
  public:
   using State = std::uint32_t;
   static constexpr State kDead = 0;
 
-  // Texts with a byte of `without` are no matches. Throws kLimit, naming the limit.
+  // Texts with a byte of `without` do not match. Throws kLimit, naming the limit.
   explicit Dfa(const Nfa& nfa, const DfaLimits& limits = {}, const std::bitset<256>& without = {});
 
   // Matches no text at all.
@@ -73,7 +73,7 @@ class Dfa {
 
   State start() const { return start_; }
   State Next(State state, std::uint8_t byte) const {
-    return table_[state * kinds_ + kind_of_[byte]];
+    return table_[state * byte_classes_ + class_of_[byte]];
   }
   State Next(State state, std::string_view bytes) const {
     for (const char byte : bytes) state = Next(state, static_cast<std::uint8_t>(byte));
@@ -82,18 +82,17 @@ class Dfa {
   // Whether the text may end here.
   bool accepting(State state) const { return accepting_[state] != 0; }
   // Whether any byte may follow.
-  bool goes_on(State state) const { return goes_on_[state] != 0; }
+  bool can_continue(State state) const { return can_continue_[state] != 0; }
   size_t states() const { return accepting_.size(); }
-  size_t kinds() const { return kinds_; }
 
  private:
   friend class DfaBuilder;
   Dfa() = default;
   State start_ = kDead;
-  size_t kinds_ = 0;                         // of bytes that no edge tells apart
-  std::array<std::uint8_t, 256> kind_of_{};  // rises with the byte
-  std::vector<State> table_;                 // [states, kinds]
-  std::vector<std::uint8_t> accepting_, goes_on_;
+  size_t byte_classes_ = 0;                   // classes of bytes that no edge distinguishes
+  std::array<std::uint8_t, 256> class_of_{};  // monotonic in the byte
+  std::vector<State> table_;                  // [states, byte classes]
+  std::vector<std::uint8_t> accepting_, can_continue_;
 };
 
 }  // namespace banyan

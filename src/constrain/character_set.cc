@@ -7,7 +7,6 @@
 #include "text/unicode.h"
 
 namespace banyan {
-
 namespace {
 
 constexpr char32_t kFirstSurrogate = 0xD800;
@@ -66,7 +65,7 @@ namespace {
 
 // Both ends have the same number of bytes.
 void AddRange(char32_t first, char32_t last, std::vector<Utf8Sequence>& out) {
-  // Cut until every byte after the first that differs runs over all continuations.
+  // Split until every byte after the first that differs covers all continuation bytes.
   for (int bits = 6; bits <= 18; bits += 6) {
     const char32_t low_bits = (char32_t{1} << bits) - 1;
     if ((first & ~low_bits) == (last & ~low_bits)) break;

@@ -1,4 +1,5 @@
-// Sets of Unicode characters (scalar values: no surrogates), as ranges.
+// Sets of Unicode characters (scalar values: no surrogates), as ranges of characters and as the
+// byte sequences that an automaton reads.
 #pragma once
 
 #include <array>
@@ -18,7 +19,7 @@ struct CharacterRange {
 class CharacterSet {
  public:
   CharacterSet() = default;
-  // Any order, overlaps allowed; surrogates in them are left out.
+  // Any order, overlaps allowed; surrogates are dropped.
   CharacterSet(std::vector<CharacterRange> ranges);  // NOLINT(google-explicit-constructor)
   static CharacterSet Of(char32_t character) { return CharacterSet({{character, character}}); }
   static CharacterSet All() { return CharacterSet({{0, kLastCharacter}}); }
@@ -36,8 +37,6 @@ class CharacterSet {
  private:
   std::vector<CharacterRange> ranges_;
 };
-
-// Ranges of characters as sequences of byte ranges: what an automaton over bytes reads.
 
 struct ByteRange {
   std::uint8_t low = 0;

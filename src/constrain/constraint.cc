@@ -25,10 +25,10 @@ std::bitset<256> BytesWithoutToken(const TokenTrie& trie) {
   return without;
 }
 
-// Where every byte has a token of its own, what can be completed in bytes can be in tokens. Some
-// vocabularies lack bytes of rare characters (SmolLM2: the control characters and all of planes 4
-// to 11): texts with these are left out. A letter, a digit or a sign that is missing is refused.
-std::bitset<256> BytesToLeaveOut(const Nfa& nfa, const TokenTrie& trie) {
+// Where every byte has a token of its own, a text that can be completed in bytes can be completed
+// in tokens. Some vocabularies lack bytes of rare characters (SmolLM2: the control characters and
+// all of planes 4 to 11): texts with these are excluded. A missing printable ASCII byte is refused.
+std::bitset<256> ExcludedBytes(const Nfa& nfa, const TokenTrie& trie) {
   const std::bitset<256> without = BytesWithoutToken(trie);
   for (const Nfa::Edge& edge : nfa.edges()) {
     for (size_t byte = edge.low; byte <= edge.high; ++byte) {
@@ -46,7 +46,7 @@ std::shared_ptr<const Constraint> Compile(const Expression& expression,
                                           ConstraintOptions options) {
   BANYAN_CHECK(trie != nullptr);
   const Nfa nfa(expression);
-  const std::bitset<256> without = BytesToLeaveOut(nfa, *trie);
+  const std::bitset<256> without = ExcludedBytes(nfa, *trie);
   Dfa dfa(nfa, {}, without);
   if (dfa.start() == Dfa::kDead) {
     Throw(ErrorKind::kUnsupported,
@@ -151,7 +151,7 @@ std::shared_ptr<const Constraint> Constraint::FromCopies(std::span<const std::st
                                                          std::span<const std::string> others,
                                                          std::shared_ptr<const TokenTrie> trie,
                                                          ConstraintOptions options) {
-  // No span goes over a byte that is in no character.
+  // No span crosses a byte that UTF-8 never has.
   std::string joined;
   for (const std::string_view text : texts) {
     joined += text;
@@ -224,7 +224,7 @@ bool ConstraintState::MayEnd() const { return constraint_->parts().dfa.accepting
 bool ConstraintState::MustEnd() const {
   const Constraint::Parts& parts = constraint_->parts();
   if (parts.end_when_complete && parts.dfa.accepting(state_)) return true;
-  return !parts.dfa.goes_on(state_);
+  return !parts.dfa.can_continue(state_);
 }
 
 std::vector<TokenId> MaskTokens(std::span<const std::uint32_t> mask) {

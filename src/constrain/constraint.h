@@ -1,4 +1,5 @@
-// What is behind banyan::Constraint.
+// The implementation of banyan::Constraint: an automaton, the tokens and their masks; and
+// constraints that copy spans of a text.
 #pragma once
 
 #include <memory>
@@ -24,21 +25,19 @@ struct Constraint::Parts {
   Dfa dfa;
   std::shared_ptr<const TokenTrie> trie;
   const bool end_when_complete;
-  mutable MaskCache masks;  // guards itself
+  mutable MaskCache masks;  // thread-safe
 };
 
-// Copies that follow a separator.
-
-// As Constraint::FromCopies, with the text `before` in front of every answer: what separates an
-// answer from a prompt that has no chat template. Models write it in one token with the first word.
-// Without a token for one of its bytes it is left out.
+// As Constraint::FromCopies, with the separator `before` in front of every answer, for prompts
+// without a chat template: models write it in one token with the first word. Omitted when one of
+// its bytes has no token.
 std::shared_ptr<const Constraint> CopiesAfter(std::string_view before, std::string_view text,
                                               std::span<const std::string> others,
                                               std::shared_ptr<const TokenTrie> trie,
                                               ConstraintOptions options);
 
-// Matches the spans of the source and each of `others`, all of them behind the text `before`.
-// Throws kLimit for a text that is too long, or repeats itself too much.
+// Matches `before` followed by a span of `text` or by one of `others`. Throws kLimit for a text
+// that is too long or too repetitive.
 Dfa CopyAutomaton(std::string_view text, std::span<const std::string> others,
                   const std::bitset<256>& without, const DfaLimits& limits = {},
                   std::string_view before = {});

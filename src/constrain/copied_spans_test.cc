@@ -49,7 +49,7 @@ TEST(CopyText, EveryWalkEndsInASpan) {
   for (int walk = 0; walk < 500; ++walk) {
     std::string written;
     Dfa::State state = dfa.start();
-    while (dfa.goes_on(state) && (!dfa.accepting(state) || random() % 3 != 0)) {
+    while (dfa.can_continue(state) && (!dfa.accepting(state) || random() % 3 != 0)) {
       const auto byte = static_cast<std::uint8_t>(random());
       const Dfa::State next = dfa.Next(state, byte);
       if (next == Dfa::kDead) continue;

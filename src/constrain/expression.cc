@@ -9,7 +9,6 @@
 #include "text/unicode.h"
 
 namespace banyan {
-
 namespace {
 
 using Kind = Expression::Kind;
@@ -117,7 +116,7 @@ ExpressionPtr List(ExpressionPtr separator, std::vector<ListItem> items) {
     made->required.push_back(item.required);
   }
   if (made->parts.size() == 1) return Nothing();
-  return made;  // `shortest` stays 0: a lower bound is all that is promised
+  return made;  // `shortest` stays 0: it is only a lower bound
 }
 
 ExpressionPtr SpanOf(std::shared_ptr<const SpanSource> source, SpanForm form) {
@@ -140,7 +139,7 @@ bool IsWord(int byte) {
 }
 bool JoinsDigits(int byte) { return byte == '.' || byte == ',' || byte == ':' || byte == '/'; }
 
-// A source while it is read.
+// A source under construction.
 struct SourceText : SpanSource {
   int at(size_t p) const { return p < bytes.size() ? bytes[p] : kBreak; }
 
@@ -158,12 +157,12 @@ struct SourceText : SpanSource {
     if (!bytes.empty() && bytes.back() != kBreak) bytes.push_back(kBreak);
   }
 
-  void AddCharacter(std::string_view part, bool can_be_said, bool space_can_be_said) {
+  void AddCharacter(std::string_view part, bool has_tokens, bool space_has_token) {
     if (IsSpace(static_cast<std::uint8_t>(part[0]))) {
       const bool inside = !bytes.empty() && bytes.back() != kBreak && bytes.back() != ' ';
-      if (inside && space_can_be_said) bytes.push_back(' ');
-      if (inside && !space_can_be_said) AddBreak();
-    } else if (can_be_said) {
+      if (inside && space_has_token) bytes.push_back(' ');
+      if (inside && !space_has_token) AddBreak();
+    } else if (has_tokens) {
       for (const char byte : part) bytes.push_back(static_cast<std::uint8_t>(byte));
     } else {
       AddBreak();
@@ -189,11 +188,11 @@ std::shared_ptr<const SpanSource> MakeSpanSource(std::string_view text,
     const Utf8Character character = ReadUtf8(text, at);
     const std::string_view part = text.substr(at, std::max<size_t>(character.length, 1));
     at += part.size();
-    const bool can_be_said = character.valid && std::ranges::none_of(part, [&](char c) {
-                               const auto byte = static_cast<std::uint8_t>(c);
-                               return without[byte] || byte < 0x20 || byte == 0x7F;
-                             });
-    source->AddCharacter(part, can_be_said, !without[' ']);
+    const bool has_tokens = character.valid && std::ranges::none_of(part, [&](char c) {
+                              const auto byte = static_cast<std::uint8_t>(c);
+                              return without[byte] || byte < 0x20 || byte == 0x7F;
+                            });
+    source->AddCharacter(part, has_tokens, !without[' ']);
   }
   source->AddBreak();
   source->FindBoundaries();

@@ -11,7 +11,6 @@
 #include "constrain/regex_parser.h"
 
 namespace banyan {
-
 namespace {
 
 constexpr std::int64_t kMostDigits = 15;
@@ -61,8 +60,8 @@ std::int64_t DigitsOf(std::int64_t value) {
   return static_cast<std::int64_t>(std::to_string(value).size());
 }
 
-// Decimals from `low` to `high` without their sign, 0 <= low; an end is in unless `above` or
-// `below` says otherwise.
+// Decimals from `low` to `high` without their sign, 0 <= low; the ends are included unless
+// `above` or `below` is set.
 ExpressionPtr Decimals(std::int64_t low, std::int64_t high, bool above, bool below,
                        std::int64_t fraction_digits) {
   if (low > high || (low == high && (above || below))) return Never();
@@ -111,7 +110,7 @@ ExpressionPtr Numbers(const NumberBounds& bounds) {
   const std::int64_t high = bounds.most.value_or(kLargest);
   const bool above = bounds.least && bounds.above_least;
   const bool below = bounds.most && bounds.below_most;
-  // All digits together are at most 15, as far as a bound is near.
+  // At most 15 digits in all, counting those of the bounds.
   std::int64_t digits = 1;
   if (bounds.least) digits = std::max(digits, DigitsOf(std::abs(low)));
   if (bounds.most) digits = std::max(digits, DigitsOf(std::abs(high)));
@@ -119,7 +118,7 @@ ExpressionPtr Numbers(const NumberBounds& bounds) {
   const std::int64_t fraction = kMostDigits - digits;
   std::vector<ExpressionPtr> choices;
   if (low < 0) {
-    // Magnitudes from the bound nearer to zero; -0 is left to the other sign.
+    // Magnitudes from the bound nearer to zero; -0 is not generated.
     const bool to_zero = high >= 0;
     choices.push_back(
         Negative(Decimals(to_zero ? 0 : -high, -low, to_zero || below, above, fraction)));

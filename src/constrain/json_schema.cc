@@ -13,7 +13,6 @@
 #include "constrain/schema_document.h"
 
 namespace banyan {
-
 namespace {
 
 // Days that exist, of the years 0001 to 9999.
@@ -25,8 +24,9 @@ constexpr std::string_view kDate =
 
 bool IsOneCharacter(const Expression& e) { return e.shortest == 1 && e.longest == 1; }
 
-// Those texts of `e` that have from `least` to `most` characters; null when that cannot be said.
-// It can where only one part of a sequence has no fixed length, and repeats a character.
+// The texts of `e` that have from `least` to `most` characters; null when no expression for them is
+// known. There is one where only one part of a sequence has no fixed length, and repeats a
+// character.
 ExpressionPtr WithLength(const ExpressionPtr& e, std::int64_t least, std::int64_t most) {
   if (e->shortest >= least && e->longest <= most) return e;
   if (e->kind == Expression::Kind::kRepeat && IsOneCharacter(*e->parts[0])) {
@@ -71,8 +71,8 @@ ExpressionPtr FormatAt(const SchemaPlace& place) {
   return date;
 }
 
-}  // namespace
-
+// The strings that a schema of type "string" allows, as JSON texts with their quotes: by pattern,
+// minLength, maxLength and format.
 ExpressionPtr JsonStrings(const SchemaPlace& place) {
   const std::int64_t least = place.Count("minLength").value_or(0);
   const std::int64_t most = place.Count("maxLength").value_or(kUnbounded);
@@ -89,8 +89,6 @@ ExpressionPtr JsonStrings(const SchemaPlace& place) {
   }
   return QuotedJson(fitting);
 }
-
-namespace {
 
 class SchemaReader {
  public:

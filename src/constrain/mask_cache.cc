@@ -10,11 +10,10 @@
 #include "text/unicode.h"
 
 namespace banyan {
-
 namespace {
 
-constexpr size_t kMostBytes = 512;    // of forced text that are looked at
-constexpr size_t kTokensToCheck = 5;  // at its end, for tokens that go on
+constexpr size_t kMostBytes = 512;    // of forced text that are considered
+constexpr size_t kTokensToCheck = 5;  // at its end, for longer tokens
 
 // The only byte that may follow; nullopt when there are several or the text may end.
 std::optional<std::uint8_t> OnlyByte(const Dfa& dfa, Dfa::State state) {
@@ -29,8 +28,8 @@ std::optional<std::uint8_t> OnlyByte(const Dfa& dfa, Dfa::State state) {
   return only;
 }
 
-// As the tokenizer writes it in running text. What is no character (a forced text may begin or end
-// inside one) is spelled by the longest tokens.
+// The tokenizer's tokens for `text` inside a longer text. Bytes of an incomplete character (a
+// forced text may begin or end inside one) are spelled by the longest tokens.
 std::vector<TokenId> Spell(const TokenTrie& trie, std::string_view text) {
   std::vector<TokenId> tokens;
   while (!text.empty()) {
@@ -60,8 +59,8 @@ std::vector<TokenId> Spell(const TokenTrie& trie, std::string_view text) {
   return tokens;
 }
 
-}  // namespace
-
+// The first token of the text that must follow `state`; nullopt when no text must, without a
+// tokenizer, or when a token that extends beyond the forced text might spell it differently.
 std::optional<TokenId> ForcedToken(const TokenTrie& trie, const Dfa& dfa, Dfa::State state) {
   if (trie.tokenizer() == nullptr) return std::nullopt;
   std::string forced;
@@ -73,7 +72,7 @@ std::optional<TokenId> ForcedToken(const TokenTrie& trie, const Dfa& dfa, Dfa::S
   }
   if (forced.empty()) return std::nullopt;
   const std::vector<TokenId> tokens = Spell(trie, forced);
-  // The last tokens that are certain: a longer one may begin with what is written of the others.
+  // The last tokens are uncertain: a longer token may begin with their bytes.
   size_t certain = tokens.size();
   std::string end;
   for (size_t i = 0; i < std::min(tokens.size(), kTokensToCheck); ++i) {
@@ -81,15 +80,13 @@ std::optional<TokenId> ForcedToken(const TokenTrie& trie, const Dfa& dfa, Dfa::S
     if (trie.GoesOn(end, dfa, state)) certain = tokens.size() - 1 - i;
   }
   if (certain == 0) return std::nullopt;
-  // A normaliser may write another text than the one that is forced.
+  // A normaliser may have changed the forced text.
   const std::string_view first = trie.Bytes(tokens[0]);
   if (first.empty() || !forced.starts_with(first)) return std::nullopt;
   return tokens[0];
 }
 
-namespace {
-
-constexpr size_t kBytesOfEntry = 64;  // what a state costs beside its mask
+constexpr size_t kBytesOfEntry = 64;  // of a state, besides its mask
 
 std::uint64_t HashOf(const MaskWords& mask) {
   std::uint64_t hash = 0;
@@ -118,7 +115,7 @@ std::shared_ptr<const MaskWords> MaskCache::Get(Dfa::State state) {
     const auto found = by_state_.find(state);
     if (found != by_state_.end()) return found->second;
   }
-  // Unlocked: two threads may compute the same mask, none waits for another's.
+  // Unlocked: two threads may compute the same mask, but none waits for another.
   return Keep(state, Compute(state));
 }
 

@@ -1,5 +1,6 @@
-// Where only one text can follow, the tokens that the tokenizer itself would write for it: a model
-// then reads its own spelling, not one of the many that the same bytes have.
+// Token masks by state of an automaton, computed on first use. Where only one text can follow, the
+// mask holds the token that the tokenizer itself would produce: of the many splits of the same
+// bytes, the one that a model knows. Thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -16,16 +17,9 @@
 
 namespace banyan {
 
-// The first token of the text that must follow `state`; nullopt when none must, when a tokenizer is
-// not known, or when tokens that go on beyond the forced text might spell it otherwise.
-std::optional<TokenId> ForcedToken(const TokenTrie& trie, const Dfa& dfa, Dfa::State state);
-
-// Masks by state of an automaton, computed when first asked for. Any number of threads may ask.
-
 class MaskCache {
  public:
-  // At most about mask_bytes of masks are kept; when they are full, all are forgotten and computed
-  // again as they are needed.
+  // Keeps about mask_bytes of masks. When the cache is full, it is cleared.
   MaskCache(const Dfa& dfa, const TokenTrie& trie, ConstraintOptions options);
 
   // The tokens allowed in `state`, with the end tokens where the text may end.
@@ -33,8 +27,8 @@ class MaskCache {
 
   struct Counts {
     size_t states = 0;    // that have a mask
-    size_t masks = 0;     // different ones: states with equal masks share one
-    size_t computed = 0;  // since the beginning
+    size_t masks = 0;     // distinct: states with equal masks share one
+    size_t computed = 0;  // since construction
   };
   Counts counts();
 

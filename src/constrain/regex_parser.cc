@@ -10,8 +10,49 @@
 #include "text/unicode.h"
 
 namespace banyan {
-
 namespace {
+
+bool IsAsciiLetter(char32_t c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
+bool IsAsciiDigit(char32_t c) { return c >= '0' && c <= '9'; }
+
+// The characters of a pattern, and what matches one character: escapes and classes.
+class PatternText {
+ public:
+  // Throws kInput when it is not well-formed UTF-8.
+  explicit PatternText(std::string_view utf8);
+
+  bool AtEnd() const { return at_ == text_.size(); }
+  size_t at() const { return at_; }
+  char32_t Peek() const { return text_[at_]; }  // REQUIRES: not AtEnd()
+  char32_t Read() { return text_[at_++]; }      // REQUIRES: not AtEnd()
+  bool Take(char32_t wanted) {
+    if (AtEnd() || Peek() != wanted) return false;
+    ++at_;
+    return true;
+  }
+  // Whether the character after the next one is `wanted`.
+  bool FollowedBy(char32_t wanted) const {
+    return at_ + 1 < text_.size() && text_[at_ + 1] == wanted;
+  }
+  bool NextIsLast() const { return at_ + 1 == text_.size(); }
+
+  // Reads what follows the backslash at `begin`: one character or a class.
+  CharacterSet Escape(size_t begin);
+  // Reads the class that the bracket at `begin` opened, through its end. Never empty.
+  CharacterSet Class(size_t begin);
+
+  // Throws "pattern, character N: reason"; `place` counts from 0, N from 1.
+  [[noreturn]] static void Refuse(ErrorKind kind, size_t place, const std::string& reason);
+
+ private:
+  CharacterSet ClassMember();
+  char32_t Hexadecimal(size_t begin, int digits);
+  // Reads up to `most` digits; `read` is how many there were.
+  char32_t HexDigits(int most, int& read);
+
+  std::u32string text_;
+  size_t at_ = 0;
+};
 
 const CharacterSet& Digits() {
   static const CharacterSet set({{'0', '9'}});
@@ -40,8 +81,6 @@ char32_t OnlyCharacter(const CharacterSet& set, size_t place) {
   }
   return set.ranges()[0].first;
 }
-
-}  // namespace
 
 PatternText::PatternText(std::string_view utf8) {
   for (size_t at = 0; at < utf8.size();) {
@@ -171,8 +210,6 @@ char32_t PatternText::Hexadecimal(size_t begin, int digits) {
   return code;
 }
 
-namespace {
-
 class PatternParser {
  public:
   PatternParser(std::string_view pattern, const PatternLimits& limits)
@@ -204,7 +241,7 @@ class PatternParser {
     PatternText::Refuse(kind, place, reason);
   }
 
-  // What stands inside a group.
+  // The alternatives inside a group.
   ExpressionPtr Alternatives() {
     std::vector<ExpressionPtr> choices;
     do {

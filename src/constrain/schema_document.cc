@@ -11,7 +11,6 @@
 #include "base/json.h"
 
 namespace banyan {
-
 namespace {
 
 constexpr int kMaxDepth = 128;
@@ -132,7 +131,7 @@ OrderedJson ParseSchemaText(std::string_view text) {
     if (opens && depth > kMaxDepth) {
       Throw(ErrorKind::kLimit, "schema: JSON nests deeper than {}", kMaxDepth);
     }
-    // Members in the order of the text are looked up one by one.
+    // Lookup in an ordered object is linear in its keys.
     if (event == OrderedJson::parse_event_t::key && ++keys > kMaxKeys) {
       Throw(ErrorKind::kLimit, "schema: more than {} keys", kMaxKeys);
     }
@@ -182,8 +181,8 @@ std::uint32_t BitOf(std::string_view type) {
   return std::uint32_t{1} << at;
 }
 
-// Whether no value is in both lists, whatever the order of keys; false for long lists, where it is
-// not looked at.
+// Whether no value is in both lists, whatever the order of keys; false for long lists, which are
+// not compared.
 bool ShareNone(const std::vector<OrderedJson>& a, const std::vector<OrderedJson>& b) {
   constexpr size_t kMost = 256;
   if (a.size() > kMost || b.size() > kMost) return false;

@@ -1,5 +1,5 @@
-// A schema inside a JSON Schema document together with its JSON pointer, so that every refusal
-// says where.
+// Reading a JSON Schema document: places with their JSON pointer, so that every error says where;
+// references; and which values a schema lists or allows.
 #pragma once
 
 #include <cstdint>
@@ -17,6 +17,7 @@ namespace banyan {
 
 using OrderedJson = nlohmann::ordered_json;
 
+// A schema inside a document, together with its JSON pointer.
 class SchemaPlace {
  public:
   SchemaPlace(const OrderedJson& value, std::string pointer)
@@ -27,17 +28,17 @@ class SchemaPlace {
 
   bool Has(const std::string& key) const { return value_->contains(key); }
   SchemaPlace At(const std::string& key) const;  // REQUIRES: an object that has it
-  SchemaPlace At(size_t index) const;            // REQUIRES: an array that long
+  SchemaPlace At(size_t index) const;            // REQUIRES: an array longer than index
 
   // Throws "schema at #/…: reason".
   [[noreturn]] void Refuse(ErrorKind kind, const std::string& reason) const;
 
-  // Of this object's member `key`: absent, or refused unless it is one.
+  // The member `key` of this object; nullopt when absent, refused when it has another type.
   std::optional<bool> Bool(const char* key) const;
   std::optional<std::string> String(const char* key) const;
   std::optional<std::int64_t> Count(const char* key) const;  // 0 to 1 000 000
   std::optional<double> Number(const char* key) const;
-  // An array with at least one element, or an object, at `key`. REQUIRES: Has(key).
+  // The array (not empty) or object at `key`; refused when it is neither. REQUIRES: Has(key).
   SchemaPlace Array(const char* key) const;
   SchemaPlace Object(const char* key) const;
 
@@ -52,11 +53,8 @@ class SchemaPlace {
 // Throws kFormat for bad JSON, kLimit beyond 128 levels or 10000 keys.
 OrderedJson ParseSchemaText(std::string_view text);
 
-// What "$ref" at `place` names inside `root`; elsewhere is refused.
+// The schema that "$ref" at `place` names inside `root`; other documents are refused.
 SchemaPlace ResolveReference(const OrderedJson& root, const SchemaPlace& place);
-
-// What a schema says about the values that fit it, without its texts: their types, and the values
-// themselves where they are listed.
 
 // The names under "type"; "object" and "array" are inferred from "properties" and "items".
 std::vector<std::string> TypeNames(const SchemaPlace& place);
@@ -64,16 +62,17 @@ std::vector<std::string> TypeNames(const SchemaPlace& place);
 // The names under "required".
 std::vector<std::string> RequiredNames(const SchemaPlace& place);
 
+// The values that a schema allows: their types, and the values themselves where it lists them.
 class SchemaValues {
  public:
   explicit SchemaValues(const OrderedJson& root) : root_(root) {}
 
   // The values of "const" or "enum" that have the schema's type; nullopt when it lists none.
-  // Refuses numbers that a reader may not find equal to themselves.
+  // Refuses numbers that a double cannot hold exactly.
   std::optional<std::vector<OrderedJson>> ValuesOf(const SchemaPlace& place) const;
 
-  // Whether surely no value fits both: by type, by listed values, or by those of a property that
-  // both require. REQUIRES: neither contains itself.
+  // Whether it is certain that no value fits both: by type, by listed values, or by those of a
+  // property that both require. REQUIRES: neither is recursive.
   bool AreDisjoint(const SchemaPlace& a, const SchemaPlace& b);
 
  private:

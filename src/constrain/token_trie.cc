@@ -11,8 +11,11 @@
 #include "text/unicode.h"
 
 namespace banyan {
-
 namespace {
+
+// Plain characters: from the space to U+FFFF, without the quote and the backslash. Most tokens
+// consist of them and most constraints on free text allow them, so a mask need not visit every
+// token. (Not every vocabulary can spell characters above U+FFFF.)
 
 constexpr char32_t kLastPlain = 0xFFFF;
 
@@ -26,7 +29,7 @@ const std::vector<Utf8Sequence>& PlainSequences() {
   return sequences;
 }
 
-// Appends the states after each text of `sequence` from byte `at` on. False when one is dead.
+// Appends the states after each text of `sequence`, from its byte `at`. False when one is dead.
 bool AppendAfter(const Dfa& dfa, Dfa::State state, const Utf8Sequence& sequence, int at,
                  std::vector<Dfa::State>& out) {
   if (at == sequence.length) {
@@ -34,7 +37,7 @@ bool AppendAfter(const Dfa& dfa, Dfa::State state, const Utf8Sequence& sequence,
     return true;
   }
   const ByteRange bytes = sequence.bytes[static_cast<size_t>(at)];
-  Dfa::State before = Dfa::kDead;  // bytes of a kind stand together: each is followed once
+  Dfa::State before = Dfa::kDead;  // equal targets are adjacent: each is followed once
   for (int byte = bytes.low; byte <= bytes.high; ++byte) {
     const Dfa::State next = dfa.Next(state, static_cast<std::uint8_t>(byte));
     if (next == Dfa::kDead) return false;
@@ -45,8 +48,7 @@ bool AppendAfter(const Dfa& dfa, Dfa::State state, const Utf8Sequence& sequence,
   return true;
 }
 
-}  // namespace
-
+// How many characters `bytes` has; nullopt unless it is well-formed and plain throughout.
 std::optional<size_t> PlainLength(std::string_view bytes) {
   size_t characters = 0;
   for (size_t at = 0; at < bytes.size(); ++characters) {
@@ -57,8 +59,10 @@ std::optional<size_t> PlainLength(std::string_view bytes) {
   return characters;
 }
 
+// The largest n up to `most` such that no plain text of at most n characters, read from `state`,
+// reaches the dead state: then every such text is allowed.
 int AllowedPlainLength(const Dfa& dfa, Dfa::State state, int most) {
-  constexpr size_t kMostStates = 8;  // beyond, walking the trie is as quick
+  constexpr size_t kMostStates = 8;  // with more, walking the trie is as fast
   std::vector<Dfa::State> now = {state}, after;
   for (int length = 0; length < most; ++length) {
     after.clear();
@@ -75,8 +79,6 @@ int AllowedPlainLength(const Dfa& dfa, Dfa::State state, int most) {
   }
   return most;
 }
-
-namespace {
 
 void SetBit(MaskWords& mask, TokenId token) {
   mask[static_cast<size_t>(token) / 32] |= std::uint32_t{1} << (static_cast<unsigned>(token) % 32);
@@ -109,7 +111,7 @@ std::string_view TokenTrie::Bytes(TokenId token) const {
 
 void TokenTrie::Build() {
   for (size_t i = 0; i < bytes_.size(); ++i) {
-    if (bytes_[i].size() > 65535) bytes_[i].clear();  // no tokenizer file gives such a token
+    if (bytes_[i].size() > 65535) bytes_[i].clear();  // no tokenizer file has such a token
     if (!bytes_[i].empty()) tokens_.push_back(static_cast<TokenId>(i));
   }
   std::ranges::stable_sort(tokens_, [this](TokenId a, TokenId b) { return Bytes(a) < Bytes(b); });
@@ -134,7 +136,7 @@ void TokenTrie::Build() {
     close(shared);
     for (size_t at = shared; at < bytes.size(); ++at) {
       open.push_back(nodes_.size());
-      // Nodes on the way to the token have none of their own: theirs begin and end here.
+      // Inner nodes of a longer token have no tokens of their own: an empty range.
       nodes_.push_back({0, static_cast<std::uint32_t>(i), static_cast<std::uint16_t>(at + 1),
                         static_cast<std::uint8_t>(bytes[at]), 0});
     }

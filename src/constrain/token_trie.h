@@ -1,6 +1,5 @@
-// Plain characters: all from the space to U+FFFF but the quote and the backslash (not every
-// vocabulary can spell what comes after). What most tokens are
-// made of and most constraints on free text allow, so that a mask need not look at every token.
+// The tokens of a vocabulary by the bytes that they stand for in running text, laid out for one
+// walk with an automaton: which tokens does a state allow?
 #pragma once
 
 #include <cstdint>
@@ -16,50 +15,42 @@
 
 namespace banyan {
 
-// How many characters `bytes` has; nullopt unless it is well-formed and plain throughout.
-std::optional<size_t> PlainLength(std::string_view bytes);
-
-// The largest n up to `most` such that after every plain text of at most n characters, read from
-// `state` on, something can still follow or the text may end: then every such text is allowed.
-int AllowedPlainLength(const Dfa& dfa, Dfa::State state, int most);
-
-// The tokens of a vocabulary by the bytes that they stand for in running text, laid out for one
-// walk with an automaton. Built once per tokenizer; immutable.
-
 class Tokenizer;
 
 using MaskWords = std::vector<std::uint32_t>;  // bit t of the words: token t
 
+// Built once per tokenizer; immutable.
 class TokenTrie {
  public:
-  // Control tokens, other added tokens and ids without a token are left out: no text allows them.
+  // Omits control tokens, other added tokens and ids without a token: no text allows them.
   explicit TokenTrie(std::shared_ptr<const Tokenizer> tokenizer);
-  // bytes[t] are those of token t; one without bytes is never allowed.
+  // bytes[t] are those of token t; a token without bytes is never allowed.
   explicit TokenTrie(std::vector<std::string> bytes);
 
   size_t vocab_size() const { return bytes_.size(); }
   size_t words() const { return (bytes_.size() + 31) / 32; }
-  // Empty for a token that is never allowed, and for ids outside.
+  // Empty for a token that is never allowed, and for ids outside the vocabulary.
   std::string_view Bytes(TokenId token) const;
 
-  // Null when the trie was made of bytes.
+  // Null when the trie was built from bytes.
   const Tokenizer* tokenizer() const { return tokenizer_.get(); }
   // The longest token that `bytes` begin with.
   std::optional<TokenId> LongestPrefix(std::string_view bytes) const;
-  // Whether a token begins with `bytes` and goes on with what `state` allows.
+  // Whether a token begins with `bytes` and continues with bytes that `state` allows.
   bool GoesOn(std::string_view bytes, const Dfa& dfa, Dfa::State state) const;
 
   // The tokens after which `state` of `dfa` is not dead.
   MaskWords Allowed(const Dfa& dfa, Dfa::State state) const;
 
  private:
-  // In the order of a walk: a node's children follow it, then comes what `skip` names.
+  // Preorder: a node's children follow it; nodes_[skip] is the first node after its subtree.
   struct Node {
     std::uint32_t skip = 0;
-    std::uint32_t first_token = 0;  // in tokens_; up to that of the next node
+    std::uint32_t first_token = 0;  // in tokens_; ends at that of the next node
     std::uint16_t depth = 0;        // bytes from the root
     std::uint8_t byte = 0;
-    std::uint8_t plain_below = 0;  // the longest token at or below it; kNotPlain: one is not plain
+    std::uint8_t plain_below =
+        0;  // characters of the longest token in its subtree; kNotPlain: one is not plain
   };
   static constexpr std::uint8_t kNotPlain = 255;
   static constexpr int kLongestPlain = 32;  // characters
@@ -68,7 +59,7 @@ class TokenTrie {
 
   std::shared_ptr<const Tokenizer> tokenizer_;
   std::vector<std::string> bytes_;
-  std::vector<Node> nodes_;      // the root's children onwards, and one more at the end
+  std::vector<Node> nodes_;      // without the root; one more at the end
   std::vector<TokenId> tokens_;  // sorted by their bytes
   size_t deepest_ = 0;
   std::vector<MaskWords> plain_;  // [n]: plain tokens of at most n characters

@@ -22,8 +22,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     Dfa::State state = dfa.start();
     for (int step = 0; step < 64; ++step) {
       BANYAN_CHECK(state != Dfa::kDead);
-      BANYAN_CHECK(dfa.accepting(state) || dfa.goes_on(state));
-      if (!dfa.goes_on(state)) break;
+      BANYAN_CHECK(dfa.accepting(state) || dfa.can_continue(state));
+      if (!dfa.can_continue(state)) break;
       uint8_t byte = size == 0 ? 0 : data[static_cast<size_t>(step) % size];
       while (dfa.Next(state, byte) == Dfa::kDead) ++byte;
       state = dfa.Next(state, byte);

@@ -20,7 +20,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     std::string text;
     Dfa::State state = dfa.start();
     for (size_t step = 0; step < 4096 && !dfa.accepting(state); ++step) {
-      BANYAN_CHECK(dfa.goes_on(state));
+      BANYAN_CHECK(dfa.can_continue(state));
       // Quotes and what closes come first, so that most texts end.
       uint8_t byte = 0;
       for (const char closing : {'"', '}', ']'}) {

@@ -1,5 +1,5 @@
 // Forests of plan nodes for tests: written as literals, or grown at random around every boundary
-// that a plan knows (page, cut, group, stretch, block of rows).
+// that a plan knows (page, cut, group, chunk, block of rows).
 #pragma once
 
 #include <algorithm>
@@ -43,7 +43,7 @@ class PlanForest {
       const PlanNode& parent = nodes_[segment.parent];
       node.first_position = parent.first_position + parent.length + segment.gap;
       if (segment.continues_parent) {
-        node.stretch_phase = (parent.stretch_phase + parent.length / kCutKeys) % kCutsPerStretch;
+        node.chunk_phase = (parent.chunk_phase + parent.length / kCutKeys) % kCutsPerChunk;
       }
     }
     node.row_begin = static_cast<std::int32_t>(positions_.size());
