@@ -19,7 +19,7 @@
 #include "serve/openai/embeddings.h"
 #include "serve/request/api_error.h"
 #include "serve/request/parameters.h"
-#include "tasks/job/record_ledger.h"
+#include "tasks/job/job_rows.h"
 #include "tasks/output/output.h"
 
 namespace banyan {

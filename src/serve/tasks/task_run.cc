@@ -9,7 +9,7 @@
 #include "base/json.h"
 #include "base/work_budget.h"
 #include "serve/request/api_error.h"
-#include "tasks/job/prompt_counter.h"
+#include "tasks/job/job_progress.h"
 
 namespace banyan {
 namespace {

@@ -9,7 +9,7 @@
 #include "support/byte_model.h"
 #include "support/error_message.h"
 #include "tasks/ask/ask_task.h"
-#include "tasks/job/null_answer.h"
+#include "tasks/job/task.h"
 
 namespace banyan {
 namespace {

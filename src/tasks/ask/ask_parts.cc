@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "base/characters.h"
-#include "tasks/job/null_answer.h"
+#include "tasks/job/task.h"
 #include "tasks/output/row_format.h"
 #include "tasks/prompt/document_fitter.h"
 

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "base/characters.h"
-#include "tasks/job/null_answer.h"
+#include "tasks/job/task.h"
 
 namespace banyan {
 namespace {

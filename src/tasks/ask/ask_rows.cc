@@ -7,7 +7,7 @@
 #include <span>
 #include <utility>
 
-#include "tasks/job/null_answer.h"
+#include "tasks/job/task.h"
 #include "tasks/output/row_format.h"
 
 namespace banyan {

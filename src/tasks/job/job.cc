@@ -1,5 +1,7 @@
 #include "tasks/job/job.h"
 
+#include <sys/resource.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -11,16 +13,10 @@
 namespace banyan {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 // Between looks at the stop request, with nothing to do.
 constexpr double kIdleSeconds = 0.005;
 // The engine begins with more than one record, if more come within so much time.
 constexpr double kGatherSeconds = 0.01;
-
-int TextWorkers() {
-  return std::clamp(static_cast<int>(std::thread::hardware_concurrency()) / 4, 1, 4);
-}
 
 EngineOptions ForJobs(EngineOptions options) {
   if (options.mixed_rows == 0) options.mixed_rows = -1;  // only the end counts
@@ -96,49 +92,36 @@ JobRunner::JobRunner(std::shared_ptr<Model> model, const EngineOptions& engine_o
       input_(RowsOf(options)),
       output_(options, ColumnsOf(task, options, input_),
               HeaderOf(task, *model, options, engine_options)),
-      stacks_(task, *model_),
+      intake_(task, *model_, options, output_, input_),
+      workers_(*model_, engine_, task, intake_),
+      meter_(options),
       first_rows_(output_.rows()),
-      first_errors_(output_.error_rows()),
-      start_(Clock::now()),
-      last_report_(start_) {}
+      first_errors_(output_.error_rows()) {}
 
 // Also after an error: a worker that waits for room in the engine must not wait for ever.
 JobRunner::~JobRunner() {
-  {
-    const std::lock_guard lock(mutex_);
-    stopping_ = true;
-  }
+  workers_.Stop();
   engine_.Shutdown(Unfinished::kCancel);
-  EndWorkers();
+  workers_.End();
 }
 
 JobReceipt JobRunner::Run() {
-  for (int i = 0; i < TextWorkers(); ++i) workers_.emplace_back([this] { WorkOnText(); });
-  while (true) {
+  workers_.Start();
+  do {
     StartEngine();
-    Route(engine_.TakeEvents(kIdleSeconds));
+    workers_.Route(engine_.TakeEvents(kIdleSeconds));
     Write();
     {
       Timer timer(output_seconds_);
       output_.Tick();
     }
     if (options_.stop && end_ == JobEnd::kComplete && options_.stop()) Stop(JobEnd::kStopped);
-    if (end_ == JobEnd::kComplete && MetUnreadable()) Stop(JobEnd::kUnreadable);
+    if (end_ == JobEnd::kComplete && workers_.met_unreadable()) Stop(JobEnd::kUnreadable);
     ReportProgress(false);
-    if (Over()) break;
-  }
-  EndWorkers();
-  if (end_ == JobEnd::kComplete && MetUnreadable()) end_ = JobEnd::kUnreadable;
-  if (output_.finished() && end_ == JobEnd::kComplete) {
-    output_.CheckSameInput(nullptr, output_.done_before() - skipped_);
-  }
-  {
-    Timer timer(output_seconds_);
-    const bool complete = end_ == JobEnd::kComplete;
-    // With --limit the rest of the input is not known to be gone.
-    if (complete && options_.limit < 0) output_.KeepOnly(taken_);
-    output_.Finish(complete, input_hash_.Value());
-  }
+  } while (!workers_.Over(held_.size()));
+  workers_.End();
+  if (end_ == JobEnd::kComplete && workers_.met_unreadable()) end_ = JobEnd::kUnreadable;
+  FinishOutput();
   FinishSaving();
   for (const std::string& column : output_.UnusedColumns()) {
     if (options_.notice && !output_.finished())
@@ -146,6 +129,18 @@ JobReceipt JobRunner::Run() {
   }
   ReportProgress(true);
   return MakeReceipt();
+}
+
+// REQUIRES: the workers have ended.
+void JobRunner::FinishOutput() {
+  const bool complete = end_ == JobEnd::kComplete;
+  if (output_.finished() && complete) {
+    output_.CheckSameInput(nullptr, output_.done_before() - workers_.work().skipped_records);
+  }
+  Timer timer(output_seconds_);
+  // With --limit the rest of the input is not known to be gone.
+  if (complete && options_.limit < 0) output_.KeepOnly(intake_.taken());
+  output_.Finish(complete, intake_.input_hash());
 }
 
 // Answers do not depend on it: a store that is full or cannot be written is only said.
@@ -161,45 +156,19 @@ void JobRunner::FinishSaving() {
 // Once there is enough to begin with.
 void JobRunner::StartEngine() {
   if (engine_started_) return;
-  {
-    const std::lock_guard lock(mutex_);
-    const bool more_may_come = reading_ && engine_.waiting() < engine_.wanted_waiting();
-    if (more_may_come && (engine_.waiting() == 0 || SecondsSince(start_) < kGatherSeconds)) return;
-  }
+  const bool more_may_come =
+      workers_.work().reading && engine_.waiting() < engine_.wanted_waiting();
+  const bool gathers = SecondsSince(meter_.start()) < kGatherSeconds;
+  if (more_may_come && (engine_.waiting() == 0 || gathers)) return;
   if (options_.explain && engine_.waiting() > 0) options_.explain(engine_.Explain());
   engine_.Start();
   engine_started_ = true;
 }
 
-bool JobRunner::Over() {
-  const std::lock_guard lock(mutex_);
-  if (failure_) std::rethrow_exception(std::exchange(failure_, nullptr));
-  return !reading_ && open_records_ == held_.size();
-}
-
-bool JobRunner::MetUnreadable() const {
-  const std::lock_guard lock(mutex_);
-  return !stopped_at_.empty();
-}
-
-void JobRunner::EndWorkers() {
-  {
-    const std::lock_guard lock(mutex_);
-    ended_ = true;
-    changed_.notify_all();
-  }
-  for (std::thread& worker : workers_) worker.join();
-  workers_.clear();
-}
-
 void JobRunner::Write() {
-  std::vector<RecordPtr> records;
-  {
-    const std::lock_guard lock(mutex_);
-    records.swap(concluded_);
-  }
-  std::int64_t written = 0, answered = 0;
-  for (RecordPtr& record : records) {
+  size_t written = 0;
+  std::int64_t answered = 0;
+  for (std::unique_ptr<JobRecord>& record : workers_.TakeConcluded()) {
     if (options_.ordered) {
       held_.emplace(record->run.number(), std::move(record));
       continue;
@@ -217,19 +186,13 @@ void JobRunner::Write() {
     ++next_written_;
     ++written;
   }
-  if (written == 0) return;
-  const std::lock_guard lock(mutex_);
-  open_records_ -= static_cast<size_t>(written);
-  work_.answered_rows -= answered;
-  changed_.notify_all();
+  workers_.CountWritten(written, answered);
 }
 
-void JobRunner::WriteRows(const Record& record) {
+void JobRunner::WriteRows(const JobRecord& record) {
   if (record.run.cancelled() || end_ == JobEnd::kTooManyErrors) return;
-  progress_.records += static_cast<std::int64_t>(record.keys.size());
-  progress_.prompt_tokens += record.prompts.prompt_tokens;
-  written_tokens_ += record.generated;
-  progress_.saved_tokens += record.prompts.prompt_tokens - record.prompts.unique_tokens;
+  meter_.AddWritten(static_cast<std::int64_t>(record.keys.size()), record.prompts,
+                    record.generated);
   for (const OutputRow& row : record.rows) {
     if (first_error_.empty()) first_error_ = row.error_message();
   }
@@ -253,13 +216,58 @@ void JobRunner::WriteRows(const Record& record) {
 // What is under way is cancelled: it is asked again when the job is resumed.
 void JobRunner::Stop(JobEnd why) {
   end_ = why;
-  {
-    const std::lock_guard lock(mutex_);
-    reading_ = false;
-    stopping_ = true;
-  }
+  workers_.Stop();
   engine_.Shutdown(Unfinished::kCancel);
   engine_started_ = true;  // and over
+}
+
+void JobRunner::ReportProgress(bool last) {
+  if (output_.finished() || !meter_.IsDue(last)) return;
+  meter_.Report({.work = workers_.work(),
+                 .engine = engine_.receipt(),
+                 .total_bytes = input_.total_bytes(),
+                 .rows = output_.rows() - first_rows_,
+                 .error_rows = output_.error_rows() - first_errors_,
+                 .complete = end_ == JobEnd::kComplete,
+                 .last = last});
+}
+
+JobReceipt JobRunner::MakeReceipt() {
+  JobReceipt receipt;
+  receipt.task = task_.name();
+  receipt.end = end_;
+  receipt.backend = model_->backend_name();
+  receipt.precision = model_->precision();
+  receipt.strategy = StrategyName(strategy_);
+  receipt.fingerprint = model_->fingerprint();
+  receipt.output = options_.output;
+  receipt.finished_before = output_.finished();
+  receipt.records = meter_.records();
+  const std::int64_t skipped = workers_.work().skipped_records;
+  receipt.skipped = skipped;
+  receipt.not_in_input =
+      end_ == JobEnd::kComplete && options_.limit < 0 ? output_.done_before() - skipped : 0;
+  receipt.first_error = first_error_;
+  receipt.unread_inputs = intake_.unread_inputs();
+  receipt.first_unread = intake_.first_unread();
+  receipt.stopped_at = intake_.stopped_at();
+  receipt.rows = output_.rows();
+  receipt.error_rows = output_.error_rows();
+  receipt.rows_removed = output_.rows_removed();
+  receipt.rows_this_run = output_.rows() + output_.rows_removed() - first_rows_;
+  receipt.error_rows_this_run = output_.error_rows() + output_.error_rows_removed() - first_errors_;
+  receipt.engine = engine_.receipt();
+  if (end_ != JobEnd::kComplete) meter_.CountWritten(receipt);
+  receipt.shared_tokens =
+      std::max<std::int64_t>(0, receipt.engine.prompt_tokens - receipt.engine.prefilled_tokens);
+  receipt.seconds = SecondsSince(meter_.start());
+  receipt.input_seconds = workers_.seconds();
+  receipt.output_seconds = output_seconds_;
+  receipt.weight_bytes = model_->weight_bytes();
+  struct rusage usage {};
+  if (::getrusage(RUSAGE_SELF, &usage) == 0) receipt.memory_bytes_peak = usage.ru_maxrss * 1024;
+  receipt.answers_hash = output_.answers_hash();
+  return receipt;
 }
 
 }  // namespace banyan

@@ -1,5 +1,6 @@
 // What can be said against a job before anything is read or loaded: its options, whether its inputs
-// can be read and its output written, and whether it would write over what it reads.
+// can be read and its output written, and whether it would write over what it reads. Also the texts
+// of its inputs alone (program/text_rows.h).
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -15,6 +16,7 @@
 #include "base/json.h"
 #include "program/fresh_file.h"
 #include "program/message_text.h"
+#include "program/text_rows.h"
 #include "tasks/input/input.h"
 #include "tasks/input/input_files.h"
 #include "tasks/job/job.h"
@@ -23,6 +25,7 @@
 #include "tasks/output/row_format.h"
 
 namespace banyan {
+
 namespace {
 
 namespace fs = std::filesystem;
@@ -197,6 +200,51 @@ void CheckJob(const JobOptions& options) {
     Throw(ErrorKind::kUsage, "--retry-errors needs --resume");
   }
   CheckOutputFile(options);
+}
+
+namespace {
+
+TextRow TextRowOf(const InputRow& row) {
+  TextRow text;
+  const auto id = row.value.find("id");
+  if (id != row.value.end()) text.id = DumpJson(*id);
+  const auto fail = [&](ErrorKind kind, const std::string& why) {
+    text.kind = kind;
+    const std::string where =
+        row.line > 0 ? fmt::format("{}, line {}", row.file, row.line) : row.file;
+    text.problem = why.starts_with(row.file) ? why : fmt::format("{}: {}", where, why);
+    return text;
+  };
+  if (row.problem) return fail(row.problem->kind, row.problem->message);
+  const auto found = row.value.find("text");
+  if (found == row.value.end()) return fail(ErrorKind::kInput, "expected a field 'text'");
+  if (!found->is_string()) {
+    return fail(ErrorKind::kInput,
+                fmt::format("'text': expected a string, found {}", TypeName(*found)));
+  }
+  text.text = found->get<std::string>();
+  return text;
+}
+
+}  // namespace
+
+void ForEachText(const JobOptions& job, const std::function<void(const TextRow&)>& take) {
+  JobOptions inputs = job;
+  inputs.output = "-";
+  inputs.receipt.clear();
+  inputs.document_field = "text";
+  inputs.other_document_field = "context";
+  inputs.needed_columns = {{"text"}};
+  CheckJob(inputs);
+  InputReader reader(InputOf(inputs));
+  InputRow row;
+  for (std::int64_t read = 0; (job.limit < 0 || read < job.limit) && reader.Next(row); ++read) {
+    const TextRow text = TextRowOf(row);
+    if (job.strict && !text.problem.empty()) {
+      Throw(text.kind, "{} (--strict)", text.problem);
+    }
+    take(text);
+  }
 }
 
 }  // namespace banyan

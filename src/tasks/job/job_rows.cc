@@ -1,6 +1,11 @@
-#include "tasks/job/job_rows.h"
+#include <chrono>
+#include <exception>
+#include <string>
+#include <utility>
 
 #include "base/error.h"
+#include "tasks/input/input.h"
+#include "tasks/job/job_rows.h"
 
 namespace banyan {
 
@@ -23,6 +28,137 @@ bool JobRows::Next(InputRow& row) {
     if (IsInShard(job_, row.index)) return true;
   }
   return false;
+}
+
+RecordLedger::Verdict RecordLedger::Judge(std::string_view identity, std::string_view content,
+                                          const IsDone& is_done) {
+  // Lines may be long: hashed once.
+  const Key128 hashed = KeyOf({content});
+  const std::string_view line(reinterpret_cast<const char*>(hashed.data()), sizeof(hashed));
+  // With the id: equal lines without ids of their own are as many records as there are lines.
+  const Key128 record = KeyOf({"record", identity, line});
+  const bool answered = is_done(record);
+  const Key128 id = KeyOf({identity});
+  const Key128 other = KeyOf({"duplicate", line, "1"});
+  // An earlier run met another record with this id first, and said so: that stands.
+  if (!answered && !identities_.Contains(id) && is_done(other)) return {other, true, true};
+  const Key128 claim = KeyOf({identity, line});
+  if (identities_.Insert(id)) {
+    claims_.Insert(claim);
+    return {record, false, answered};
+  }
+  const bool same_line = claims_.Contains(claim);
+  // An earlier run met this one first.
+  if (answered && !same_line) return {record, false, true};
+  const int count = ++repeats_[claim];
+  const Key128 key = KeyOf({same_line ? "repeated" : "duplicate", line, std::to_string(count)});
+  return {key, true, is_done(key)};
+}
+
+// A row that cannot be asked stands alone, as an error.
+void RowStacks::Add(TakenRow taken) {
+  std::string name;
+  if (task_.most_stacked() > 1 && !taken.row.problem) {
+    try {
+      name = task_.StackName(taken.row) + "\n" + AdapterOfRow(taken.row, model_);
+    } catch (const std::exception& e) {
+      taken.row.problem = ProblemOf(e);
+    }
+  }
+  const bool alone = task_.most_stacked() == 1 || taken.row.problem;
+  if (alone || name != name_) End();
+  name_ = std::move(name);
+  growing_.push_back(std::move(taken));
+  if (alone || growing_.size() == static_cast<size_t>(task_.most_stacked())) End();
+}
+
+void RowStacks::End() {
+  if (!growing_.empty()) whole_.push_back(std::exchange(growing_, {}));
+}
+
+std::vector<TakenRow> RowStacks::TakeRecord() {
+  std::vector<TakenRow> record = std::move(whole_.front());
+  whole_.pop_front();
+  return record;
+}
+
+namespace {
+
+constexpr size_t kMostRows = 256;
+constexpr size_t kMostBytes = 64u << 20;
+
+}  // namespace
+
+RowQueue::RowQueue(InputOptions options)
+    : reader_(options, &cancelled_),
+      total_bytes_(reader_.total_bytes()),
+      wants_columns_(options.keep_given) {
+  thread_ = std::thread([this] { Read(); });
+}
+
+RowQueue::~RowQueue() {
+  {
+    const std::lock_guard lock(mutex_);
+    cancelled_ = true;
+  }
+  changed_.notify_all();
+  thread_.join();
+}
+
+void RowQueue::Read() {
+  try {
+    if (wants_columns_) ReadColumns();
+    while (true) {
+      InputRow row;
+      if (!reader_.Next(row)) break;
+      std::unique_lock lock(mutex_);
+      changed_.wait(
+          lock, [&] { return cancelled_ || (rows_.size() < kMostRows && bytes_ < kMostBytes); });
+      if (cancelled_) break;
+      bytes_ += row.content.size();
+      rows_.push_back(std::move(row));
+      changed_.notify_all();
+    }
+  } catch (...) {
+    const std::lock_guard lock(mutex_);
+    failure_ = std::current_exception();
+  }
+  const std::lock_guard lock(mutex_);
+  ended_ = true;
+  changed_.notify_all();
+}
+
+void RowQueue::ReadColumns() {
+  std::vector<std::string> columns = reader_.Columns();
+  const std::lock_guard lock(mutex_);
+  columns_ = std::move(columns);
+  columns_known_ = true;
+  changed_.notify_all();
+}
+
+std::vector<std::string> RowQueue::Columns(const std::function<bool()>& stop) {
+  if (!wants_columns_) return {};
+  std::unique_lock lock(mutex_);
+  while (!columns_known_ && !ended_ && !(stop && stop())) {
+    changed_.wait_for(lock, std::chrono::milliseconds(20));
+  }
+  return columns_;
+}
+
+RowQueue::State RowQueue::Take(InputRow& row, double seconds) {
+  std::unique_lock lock(mutex_);
+  changed_.wait_for(lock, std::chrono::duration<double>(seconds),
+                    [&] { return !rows_.empty() || ended_; });
+  if (!rows_.empty()) {
+    row = std::move(rows_.front());
+    rows_.pop_front();
+    bytes_ -= row.content.size();
+    changed_.notify_all();
+    return State::kRow;
+  }
+  if (!ended_) return State::kNothingYet;
+  if (failure_) std::rethrow_exception(std::exchange(failure_, nullptr));
+  return State::kEnd;
 }
 
 }  // namespace banyan

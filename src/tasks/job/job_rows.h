@@ -1,8 +1,19 @@
-// The input's rows that belong to a job: its limit, its shard, and no id twice. For those who read
-// rows one after the other and keep no journal; JobRunner reads ahead and asks its ledger instead.
+// Rows of an input on their way to records: read ahead, those of the shard, no id twice, stacked
+// where a task wants several in one prompt.
 #pragma once
 
+#include <atomic>
+#include <condition_variable>
 #include <cstdint>
+#include <deque>
+#include <exception>
+#include <functional>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <unordered_map>
+#include <vector>
 
 #include "banyan/job.h"
 #include "tasks/input/input.h"
@@ -17,6 +28,8 @@ namespace banyan {
 // The problem of a row whose id an earlier row of the input has, in this shard or another.
 [[nodiscard]] RowProblem RepeatedId();
 
+// The input's rows that belong to a job: its limit, its shard, and no id twice. For callers that
+// read rows one after the other and keep no journal; JobIntake reads ahead and asks its ledger.
 class JobRows {
  public:
   // The reader, the task and the options must outlive it.
@@ -32,6 +45,102 @@ class JobRows {
   const JobOptions& job_;
   KeySet identities_;
   std::int64_t read_ = 0;
+};
+
+// Which records of an input were met, in the input's order: of several with one id the first is
+// asked and the others are errors, in this run and in those that go on with it, even when the input
+// was sorted otherwise meanwhile.
+class RecordLedger {
+ public:
+  using IsDone = std::function<bool(const Key128&)>;  // an earlier run finished the record
+
+  struct Verdict {
+    Key128 key{};            // of the record in the journal
+    bool duplicate = false;  // an earlier record has its id
+    bool done = false;
+  };
+  // The next record of the input: its id (with what belongs to it) and its line.
+  Verdict Judge(std::string_view identity, std::string_view content, const IsDone& is_done);
+
+ private:
+  struct KeyHash {
+    size_t operator()(const Key128& key) const { return static_cast<size_t>(key[0]); }
+  };
+  KeySet identities_;
+  KeySet claims_;  // identities with the lines that have them
+  std::unordered_map<Key128, int, KeyHash> repeats_;
+};
+
+struct TakenKey {
+  Key128 key{};       // that the journal knows the row by
+  bool done = false;  // an earlier run wrote the record
+};
+
+struct TakenRow {
+  InputRow row;
+  TakenKey key;
+  std::int64_t bytes = 0;  // of the input
+};
+
+// Rows of an input → the records that a task makes of them: one row each, or stacks of rows that
+// follow one another (Task::most_stacked).
+class RowStacks {
+ public:
+  // Rows of a stack have one adapter of the model.
+  RowStacks(const Task& task, const Model& model) : task_(task), model_(model) {}
+
+  // The next row of the input.
+  void Add(TakenRow taken);
+  // No more rows come: what has been gathered is whole.
+  void End();
+
+  bool HasRecord() const { return !whole_.empty(); }
+  bool IsGathering() const { return !growing_.empty(); }
+  // REQUIRES: HasRecord. In the input's order.
+  std::vector<TakenRow> TakeRecord();
+
+ private:
+  const Task& task_;
+  const Model& model_;
+  std::string name_;               // of the stack that grows
+  std::vector<TakenRow> growing_;  // fewer than Task::most_stacked
+  std::deque<std::vector<TakenRow>> whole_;
+};
+
+// Rows read ahead by a thread of their own, so that a slow pipe never holds up answers that are
+// being written. A bounded number of rows waits, and a bounded number of their bytes.
+class RowQueue {
+ public:
+  explicit RowQueue(InputOptions options);
+  ~RowQueue();  // gives up reading
+  RowQueue(const RowQueue&) = delete;
+  RowQueue& operator=(const RowQueue&) = delete;
+
+  enum class State { kRow, kNothingYet, kEnd };
+  // Waits for a row at most so long.
+  State Take(InputRow& row, double seconds);
+  std::int64_t total_bytes() const { return total_bytes_; }  // of the input; -1: unknown
+  // With InputOptions::keep_given: as InputReader::Columns. Waits until they are known, or `stop`
+  // (may be empty) says true.
+  std::vector<std::string> Columns(const std::function<bool()>& stop);
+
+ private:
+  void Read();
+  void ReadColumns();
+
+  std::atomic<bool> cancelled_{false};
+  InputReader reader_;
+  const std::int64_t total_bytes_;
+  const bool wants_columns_;
+  std::mutex mutex_;  // guards what follows
+  std::condition_variable changed_;
+  std::deque<InputRow> rows_;
+  size_t bytes_ = 0;  // of the rows' content
+  std::vector<std::string> columns_;
+  bool columns_known_ = false;
+  bool ended_ = false;
+  std::exception_ptr failure_;
+  std::thread thread_;  // last: it uses all of the above
 };
 
 }  // namespace banyan

@@ -10,7 +10,7 @@
 //     run.Digest();
 //   }
 //
-// Many records in one thread: record_window.h. In several: job_text.cc.
+// Many records in one thread: record_window.h. In several: text_workers.h.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,6 @@
 
 #include "banyan/engine.h"
 #include "tasks/input/input.h"
-#include "tasks/job/live_text.h"
 #include "tasks/job/task.h"
 #include "tasks/output/output.h"
 

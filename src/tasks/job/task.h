@@ -6,14 +6,53 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "banyan/engine.h"
 #include "tasks/input/input.h"
-#include "tasks/job/live_text.h"
 #include "tasks/output/output.h"
 
 namespace banyan {
+
+// An answer's text while it is written: what of it can be shown, because nothing that is still to
+// come changes it.
+class LiveText {
+ public:
+  struct Rules {
+    std::string null_text = "null";  // text that may still become it is held back
+    bool sure = true;                // false: another answer may take its place; all is held back
+    bool whole_words = false;        // a last word may be cut off at the end; it is held back
+  };
+
+  void Add(std::string_view text) { text_ += text; }
+  // What was written is not the answer. REQUIRES: !began().
+  void Clear() { text_.clear(); }
+  // The text that can be shown and was not taken yet, without the space around the answer.
+  std::string Take(const Rules& rules);
+  // All that was written and was not taken, whatever it may become.
+  std::string TakeAll();
+  // What was not taken of the answer as its row has it.
+  std::string TakeRest(std::string_view answer);
+  bool began() const { return taken_ > 0; }
+
+ private:
+  std::string TakeUntil(size_t end);
+  std::string_view Answer() const;  // the text without the space around it
+
+  std::string text_;
+  size_t taken_ = 0;  // bytes of Answer()
+};
+
+// --- Answers that say that there is none
+
+// For comparing answers: case, punctuation around and space do not make two different.
+std::string ComparableAnswer(const std::string& answer);
+// The answer of a model that finds none: no words, or `null_text`, whatever its case and
+// punctuation.
+bool SaysNothing(const std::string& answer, const std::string& null_text = "null");
+// What was written so far may still become that.
+bool MayBecomeNothing(std::string_view text, const std::string& null_text = "null");
 
 // One record: what it asks, and what becomes of the answers. RecordRun (record_run.h) takes it
 // through an engine. An answer has a tag of the work's own, below 2^24 and used once.

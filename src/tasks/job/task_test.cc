@@ -1,8 +1,9 @@
-#include "tasks/job/live_text.h"
-
 #include <gtest/gtest.h>
 
+#include "tasks/job/task.h"
+
 namespace banyan {
+
 namespace {
 
 TEST(LiveText, ShowsWhatWasWrittenWithoutTheSpaceAround) {
@@ -70,4 +71,5 @@ TEST(LiveText, TheRestIsThatOfTheRow) {
 }
 
 }  // namespace
+
 }  // namespace banyan

@@ -1,4 +1,5 @@
-// What a job would do and about how long it would take, before it runs: `--dry-run`.
+// What a job would do and about how long it would take, before it runs: `--dry-run`. The texts of
+// estimates and receipts (banyan/job.h) are in job_receipt.cc.
 #pragma once
 
 #include <memory>

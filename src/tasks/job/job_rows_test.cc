@@ -1,12 +1,12 @@
-#include "tasks/job/record_ledger.h"
-
 #include <gtest/gtest.h>
-
 #include <set>
 #include <string>
 #include <vector>
 
+#include "tasks/job/job_rows.h"
+
 namespace banyan {
+
 namespace {
 
 // Runs over records "ID:LINE" with what earlier runs did; notes what this one does.
@@ -80,4 +80,5 @@ TEST(RecordLedger, SortedOtherwiseWhatWasSaidStands) {
 }
 
 }  // namespace
+
 }  // namespace banyan

@@ -1,11 +1,11 @@
 // What a dry run says of prompts that begin alike.
-#include "tasks/job/prompt_counter.h"
-
 #include <gtest/gtest.h>
-
 #include <numeric>
 
+#include "tasks/job/job_progress.h"
+
 namespace banyan {
+
 namespace {
 
 // `common` tokens that all have, and `own` ones that begin with another each.
@@ -59,4 +59,5 @@ TEST(PromptCounter, RemembersABoundedNumberOfTokens) {
 }
 
 }  // namespace
+
 }  // namespace banyan

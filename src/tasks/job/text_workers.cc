@@ -1,12 +1,12 @@
-// Text beside the engine: rows become prompts ahead of it, answers become rows behind it. Several
-// workers do either, whatever there is to do.
+#include "tasks/job/text_workers.h"
+
 #include <algorithm>
 #include <chrono>
+#include <optional>
 #include <utility>
 
 #include "base/error.h"
 #include "base/timing.h"
-#include "tasks/job/job.h"
 
 namespace banyan {
 namespace {
@@ -16,9 +16,67 @@ constexpr size_t kWindow = 1024;
 // How often a worker looks for input that was not there.
 constexpr auto kPatience = std::chrono::milliseconds(2);
 
+int TextThreads() {
+  return std::clamp(static_cast<int>(std::thread::hardware_concurrency()) / 4, 1, 4);
+}
+
 }  // namespace
 
-void JobRunner::WorkOnText() {
+void TextWorkers::Start() {
+  for (int i = 0; i < TextThreads(); ++i) threads_.emplace_back([this] { Work(); });
+}
+
+void TextWorkers::Stop() {
+  const std::lock_guard lock(mutex_);
+  work_.reading = false;
+  stopping_ = true;
+}
+
+void TextWorkers::End() {
+  {
+    const std::lock_guard lock(mutex_);
+    ended_ = true;
+    changed_.notify_all();
+  }
+  for (std::thread& thread : threads_) thread.join();
+  threads_.clear();
+}
+
+std::vector<std::unique_ptr<JobRecord>> TextWorkers::TakeConcluded() {
+  const std::lock_guard lock(mutex_);
+  return std::exchange(concluded_, {});
+}
+
+void TextWorkers::CountWritten(size_t records, std::int64_t answered_rows) {
+  if (records == 0) return;
+  const std::lock_guard lock(mutex_);
+  open_records_ -= records;
+  work_.answered_rows -= answered_rows;
+  changed_.notify_all();
+}
+
+bool TextWorkers::Over(size_t held) {
+  const std::lock_guard lock(mutex_);
+  if (failure_) std::rethrow_exception(std::exchange(failure_, nullptr));
+  return !work_.reading && open_records_ == held;
+}
+
+bool TextWorkers::met_unreadable() const {
+  const std::lock_guard lock(mutex_);
+  return unreadable_;
+}
+
+WorkCount TextWorkers::work() const {
+  const std::lock_guard lock(mutex_);
+  return work_;
+}
+
+double TextWorkers::seconds() const {
+  const std::lock_guard lock(mutex_);
+  return seconds_;
+}
+
+void TextWorkers::Work() {
   try {
     while (true) {
       RecordPtr record;
@@ -53,11 +111,43 @@ void JobRunner::WorkOnText() {
 }
 
 // REQUIRES: mutex_. Twice what the engine wants: while it admits one half, the other is prepared.
-bool JobRunner::WantsMore() const {
-  return reading_ && open_records_ < kWindow && engine_.waiting() < 2 * engine_.wanted_waiting();
+bool TextWorkers::WantsMore() const {
+  return work_.reading && open_records_ < kWindow &&
+         engine_.waiting() < 2 * engine_.wanted_waiting();
 }
 
-void JobRunner::Prepare(std::vector<InputRow> rows, RecordPtr record) {
+// The next record that is to be asked, with its rows; nothing: there is none, perhaps only not yet.
+// Holds intake_mutex_ until the record counts as open, so that the input's end is noted after it.
+TextWorkers::RecordPtr TextWorkers::TakeRecord(std::vector<InputRow>& rows, bool& waits) {
+  const std::lock_guard intake(intake_mutex_);
+  std::vector<TakenRow> taken;
+  const JobIntake::State state = intake_.Take(taken);
+  const std::lock_guard lock(mutex_);
+  unreadable_ = !intake_.stopped_at().empty();
+  if (unreadable_ || state == JobIntake::State::kEnd) work_.reading = false;
+  waits = state != JobIntake::State::kRecord;
+  if (waits || stopping_) return nullptr;
+  work_.rows = intake_.rows_read();
+  work_.position = taken.back().row.input_position;
+  std::vector<TakenKey> keys;
+  bool all_done = true;
+  for (TakenRow& one : taken) {
+    keys.push_back(one.key);
+    all_done = all_done && one.key.done;
+    if (one.key.done) {
+      ++work_.skipped_records;
+      work_.skipped_bytes += one.bytes;
+    }
+    rows.push_back(std::move(one.row));
+  }
+  if (all_done) return nullptr;
+  auto record = std::make_unique<JobRecord>(next_sequence_++);
+  record->keys = std::move(keys);
+  ++open_records_;
+  return record;
+}
+
+void TextWorkers::Prepare(std::vector<InputRow> rows, RecordPtr record) {
   double seconds = 0.0;
   {
     Timer timer(seconds);
@@ -65,7 +155,7 @@ void JobRunner::Prepare(std::vector<InputRow> rows, RecordPtr record) {
       const bool there = row.given.is_object();
       record->given.push_back(there ? std::make_shared<const Json>(std::move(row.given)) : nullptr);
     }
-    record->run.Start(task_, *model_, rows);
+    record->run.Start(task_, model_, rows);
     if (record->run.done()) {  // nothing was to be asked
       const std::lock_guard lock(mutex_);
       work_.asked.answers += record->run.rows();
@@ -75,10 +165,10 @@ void JobRunner::Prepare(std::vector<InputRow> rows, RecordPtr record) {
   }
   if (record) Deliver(std::move(record));
   const std::lock_guard lock(mutex_);
-  text_seconds_ += seconds;
+  seconds_ += seconds;
 }
 
-void JobRunner::Conclude(RecordPtr record) {
+void TextWorkers::Conclude(RecordPtr record) {
   double seconds = 0.0;
   {
     Timer timer(seconds);
@@ -87,10 +177,10 @@ void JobRunner::Conclude(RecordPtr record) {
   }
   if (record) Deliver(std::move(record));
   const std::lock_guard lock(mutex_);
-  text_seconds_ += seconds;
+  seconds_ += seconds;
 }
 
-JobRunner::RecordPtr JobRunner::Advance(RecordPtr record) {
+TextWorkers::RecordPtr TextWorkers::Advance(RecordPtr record) {
   while (!record->run.done()) {
     record = SubmitRound(std::move(record));
     if (!record) return nullptr;  // answers are to come
@@ -100,8 +190,8 @@ JobRunner::RecordPtr JobRunner::Advance(RecordPtr record) {
 }
 
 // Answers may come while the rest is being submitted.
-JobRunner::RecordPtr JobRunner::SubmitRound(RecordPtr record) {
-  Record& asking = *record;
+TextWorkers::RecordPtr TextWorkers::SubmitRound(RecordPtr record) {
+  JobRecord& asking = *record;
   const std::uint64_t sequence = asking.run.number();
   std::vector<RecordPrompt> prompts = asking.run.TakePrompts();
   {
@@ -135,7 +225,7 @@ JobRunner::RecordPtr JobRunner::SubmitRound(RecordPtr record) {
 }
 
 // To the thread that writes.
-void JobRunner::Deliver(RecordPtr record) {
+void TextWorkers::Deliver(RecordPtr record) {
   record->rows = record->run.TakeRows();
   for (size_t i = 0; i < record->rows.size() && !record->given.empty(); ++i) {
     record->rows[i].given = record->given[std::min(i, record->given.size() - 1)];
@@ -146,20 +236,19 @@ void JobRunner::Deliver(RecordPtr record) {
 }
 
 // REQUIRES: mutex_.
-void JobRunner::CountAnswered(Record& record) {
+void TextWorkers::CountAnswered(JobRecord& record) {
   const std::int64_t now = record.run.answered_rows();
   work_.answered_rows += now - std::exchange(record.answered, now);
 }
 
-// Every answer to its record; records that have all of theirs go to the workers.
-void JobRunner::Route(std::vector<AnswerEvent> events) {
+void TextWorkers::Route(std::vector<AnswerEvent> events) {
   if (events.empty()) return;
   const std::lock_guard lock(mutex_);
   for (AnswerEvent& event : events) {
     if (!event.ended) continue;
     const auto it = in_flight_.find(RecordOfTag(event.tag));
     BANYAN_CHECK(it != in_flight_.end());
-    Record& record = *it->second;
+    JobRecord& record = *it->second;
     ++work_.finished_answers;
     const auto tokens = static_cast<std::int64_t>(event.answer.tokens.size());
     work_.finished_tokens += tokens;
