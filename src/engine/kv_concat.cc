@@ -1,3 +1,6 @@
+// KV concatenation: memory and steps of one answer.
+#include "engine/kv_concat.h"
+
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -5,13 +8,11 @@
 
 #include "base/error.h"
 #include "decode/answer_text.h"
-#include "engine/kv_concat.h"
 #include "engine/request/strategy.h"
 #include "load/model_parts.h"
 #include "model/forward.h"
 
 namespace banyan {
-
 namespace {
 
 constexpr int kStepRows = 512;

@@ -1,6 +1,5 @@
-// An answer over texts whose keys and values were computed apart and then put side by side: KV
-// concatenation without cross-attention. A plain engine beside the engine, for comparison: one
-// answer at a time, and nothing kept.
+// KV concatenation (rag --method kv-concat): an answer over documents whose keys and values were
+// computed apart, without cross-attention between them. One answer at a time, nothing is kept.
 //
 //   system ─┬─ document 1 ─┐
 //           ├─ document 2 ─┼─ question ─ answer
@@ -44,8 +43,8 @@ class KvConcat {
   explicit KvConcat(std::shared_ptr<Model> model, const KvConcatOptions& options = {});
   ~KvConcat();
 
-  // Greedy: of the request max_new, stop tokens, stop strings and the tag count. Any thread; one
-  // waits for the other, and no engine may compute with the model meanwhile. Throws kLimit when the
+  // Greedy: of the request max_new, stop tokens, stop strings and the tag count. From any thread,
+  // one call at a time; no engine may compute with the model meanwhile. Throws kLimit when the
   // positions of system, longest document, question and answer are more than the model's context.
   Answer Ask(const KvConcatPrompt& prompt, const AnswerRequest& wanted);
 

@@ -1,11 +1,27 @@
+// Draft tokens by lookup, by a draft model and by constraints.
+#include "baseline/guesses.h"
+
 #include <algorithm>
 #include <utility>
 #include <vector>
 
-#include "baseline/guesses.h"
 #include "load/model_parts.h"
 
 namespace banyan {
+namespace {
+
+// The only token of a mask; nothing where there are several or none.
+std::optional<TokenId> OnlyToken(std::span<const std::uint32_t> mask) {
+  std::optional<TokenId> found;
+  for (size_t word = 0; word < mask.size(); ++word) {
+    if (mask[word] == 0) continue;
+    if (found || (mask[word] & (mask[word] - 1)) != 0) return {};
+    found = static_cast<TokenId>(word * 32 + static_cast<size_t>(__builtin_ctz(mask[word])));
+  }
+  return found;
+}
+
+}  // namespace
 
 std::vector<TokenId> LookUpDraft(std::span<const TokenId> text, int longest, int most) {
   const size_t size = text.size();
@@ -27,21 +43,6 @@ std::vector<TokenId> LookUpDraft(std::span<const TokenId> text, int longest, int
   const std::span<const TokenId> after = text.subspan(best_end, count);
   return {after.begin(), after.end()};
 }
-
-namespace {
-
-// The only token of a mask; nothing where there are several or none.
-std::optional<TokenId> OnlyToken(std::span<const std::uint32_t> mask) {
-  std::optional<TokenId> found;
-  for (size_t word = 0; word < mask.size(); ++word) {
-    if (mask[word] == 0) continue;
-    if (found || (mask[word] & (mask[word] - 1)) != 0) return {};
-    found = static_cast<TokenId>(word * 32 + static_cast<size_t>(__builtin_ctz(mask[word])));
-  }
-  return found;
-}
-
-}  // namespace
 
 void GuessMaker::Guess(std::span<DraftedStream* const> group) {
   for (DraftedStream* stream : group) stream->guesses.clear();

@@ -1,4 +1,4 @@
-// An answer that is written with guesses, on its way (speculative.h).
+// Where draft tokens come from (speculative.h): a constraint, prompt lookup or a draft model.
 #pragma once
 
 #include <algorithm>
@@ -17,6 +17,7 @@
 
 namespace banyan {
 
+// An answer that is being decoded with draft tokens.
 struct DraftedStream {
   const AnswerRequest* wanted = nullptr;
   int question = -1;          // the prompt's last segment
@@ -35,14 +36,10 @@ struct DraftedStream {
   }
 };
 
-// Prompt lookup: what a text may go on with, by what followed the same words earlier in it.
-
-// The tokens after the latest earlier place of the text's last tokens: of the last `longest` of
-// them, or of fewer, down to one, where no longer run comes twice. At most `most`; none where
-// the last token is new.
+// Prompt lookup: the tokens that followed the latest earlier occurrence of the text's last tokens:
+// of the last `longest` of them, or of fewer, down to one, where no longer run repeats. At most
+// `most`; none where the last token is new.
 std::vector<TokenId> LookUpDraft(std::span<const TokenId> text, int longest, int most);
-
-// What streams may be going to write: the sources of guesses (speculative.h).
 
 class GuessMaker {
  public:

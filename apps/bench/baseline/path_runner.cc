@@ -1,8 +1,10 @@
+// Memory, plans and steps of a fixed tree of segments.
+#include "baseline/path_runner.h"
+
 #include <algorithm>
 #include <numeric>
 
 #include "base/error.h"
-#include "baseline/path_runner.h"
 #include "engine/request/strategy.h"
 #include "load/model_parts.h"
 

@@ -1,6 +1,6 @@
-// Plain steps of one model over a tree of segments that is known beforehand: memory for all of it,
-// no eviction, nothing found again. For comparisons beside the engine, with the engine's bits:
-// kernels, plans and the division into segments are the same.
+// Steps of one model over a tree of segments that is known beforehand: memory for all of it, no
+// eviction, no prefix cache. For comparison with the engine, whose bits it has: kernels, plans and
+// the division into segments are the same.
 #pragma once
 
 #include <cstdint>
@@ -24,8 +24,8 @@ struct SegmentFeed {
 
 class PathRunner {
  public:
-  // Steps of at most `most_rows` rows. REQUIRES: the model outlives this, and nobody else computes
-  // with it meanwhile.
+  // Steps of at most `most_rows` rows. REQUIRES: the model outlives this, and nothing else
+  // computes with it meanwhile.
   PathRunner(Model::Parts& model, int most_rows);
 
   // A segment below another (-1: a root), right after it, with room for `most` tokens.

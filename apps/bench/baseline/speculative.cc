@@ -1,3 +1,6 @@
+// Decoding with draft tokens: prompts, steps, verification.
+#include "baseline/speculative.h"
+
 #include <algorithm>
 #include <chrono>
 #include <map>
@@ -8,17 +11,15 @@
 #include "base/error.h"
 #include "baseline/guesses.h"
 #include "baseline/path_runner.h"
-#include "baseline/speculative.h"
 #include "load/model_parts.h"
 
 namespace banyan {
-
 namespace {
+
+using Clock = std::chrono::steady_clock;
 
 constexpr int kDraftStepRows = 512;
 constexpr int kShortSegment = kCutKeys / 2;  // is one segment with its answer (tree/forest.h)
-
-using Clock = std::chrono::steady_clock;
 
 double SecondsSince(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();

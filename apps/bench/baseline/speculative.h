@@ -1,7 +1,7 @@
-// Speculative decoding beside the engine, for comparison: a step feeds a stream's last token and
-// tokens that were guessed to follow, and keeps those guesses that the model would have chosen
-// itself. Answers are greedy, and have the bits of the engine's: a row's bits do not depend on how
-// many rows a step has (docs/architecture.md), so a guess costs time and never changes a token.
+// Speculative decoding, for comparison with the engine: a step feeds a stream's last token and
+// draft tokens, and keeps those drafts that the model would have chosen itself. Answers are greedy,
+// and have the bits of the engine's: a row's bits do not depend on how many rows a step has
+// (docs/architecture.md), so a guess costs time and never changes a token.
 //
 // Guesses come from three sources, in this order: a constraint that leaves one token alone, then
 // prompt lookup or a draft model. Streams of all requests are decoded together, over prefixes that
@@ -47,7 +47,7 @@ struct DraftedAnswers {
 // Of the answers max_new, stop tokens, constraint and tag count; segments are read without gaps.
 // Throws kUsage when the draft model's vocabulary has another size, kLimit when a path does not fit
 // the model's context, kUnsupported for what it does not know: sampling, panels, skeletons.
-// REQUIRES: nobody computes with the models meanwhile.
+// REQUIRES: nothing else computes with the models meanwhile.
 DraftedAnswers DecodeWithDrafts(const std::shared_ptr<Model>& model,
                                 std::span<const PromptSegment> requests,
                                 const DraftOptions& options);

@@ -1,3 +1,4 @@
+// Speculative decoding has the engine's answers; prompt lookup.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -9,7 +10,6 @@
 #include "support/byte_model.h"
 
 namespace banyan {
-
 namespace {
 
 using testing_support::Answers;
@@ -111,10 +111,6 @@ TEST(Speculative, RefusesWhatItDoesNotKnow) {
   requests = {Prompt(Tokens(testing_support::kContext, 1), {Ask(0, 4)})};
   EXPECT_THROW(DecodeWithDrafts(SharedModel(), requests, {}), Error);
 }
-
-}  // namespace
-
-namespace {
 
 using testing::ElementsAre;
 using testing::IsEmpty;
