@@ -28,7 +28,7 @@ struct LabelGroup {
   }
 };
 
-// Without what stands in brackets, a point at the end and the loudness of a headline.
+// Without brackets and a final point; capitals of a headline become lower case.
 std::string NameOfLabel(const std::string& label) {
   std::string name = PlainText(label.substr(0, label.find('(')));
   while (!name.empty() && (name.back() == '.' || name.back() == '#')) name.pop_back();
@@ -39,7 +39,7 @@ std::string NameOfLabel(const std::string& label) {
   return PlainText(name);
 }
 
-// Numbers that are names: nobody adds them up.
+// Whether the label names a code: a number that is an identifier, not a quantity.
 bool IsCodeKey(std::string_view key) {
   constexpr std::string_view kCodes =
       "number id code phone mobile fax zip postcode plz iban bic ref reference sku ean isbn "
@@ -93,7 +93,7 @@ class CandidateMaker {
   }
 
  private:
-  // Null when a candidate is called so already, or there are enough.
+  // Null when a candidate has this name already, or there are kMostCandidates.
   AttributeCandidate* Add(const std::string& name, const LexiconEntry* entry,
                           const LabelGroup& group) {
     const std::string key = LabelKey(name);
@@ -183,7 +183,7 @@ void DropTaken(AttributeCandidate& candidate, const TakenPlaces& taken) {
   }
 }
 
-// The sum of confidences, weighted; nothing when the candidate does not stand.
+// The sum of confidences, weighted; nullopt when the candidate does not qualify.
 std::optional<double> ScoreOf(const AttributeCandidate& candidate, const ChoiceRules& rules) {
   double sum = 0.0;
   size_t values = 0, sure = 0;
@@ -202,7 +202,7 @@ std::optional<double> ScoreOf(const AttributeCandidate& candidate, const ChoiceR
   return sum;
 }
 
-// What a person asked for comes first.
+// Names that the user gave come first.
 bool Precedes(const AttributeCandidate& a, double score_a, const AttributeCandidate& b,
               double score_b) {
   return a.given != b.given ? a.given : score_a > score_b;
@@ -228,7 +228,7 @@ std::vector<AttributeCandidate> ChooseAttributes(std::vector<AttributeCandidate>
     }
   }
   TakenPlaces taken(documents);
-  std::vector<std::pair<size_t, AttributeCandidate>> chosen;  // with the candidate's place
+  std::vector<std::pair<size_t, AttributeCandidate>> chosen;  // with the candidate's index
   std::vector<bool> out(candidates.size());
   while (chosen.size() < rules.most_attributes) {
     std::optional<size_t> best;

@@ -52,7 +52,7 @@ bool IsBareNumber(const std::string& value) {
   return (begins || !number.unit.empty()) && WordsIn(value) <= 4;
 }
 
-// The unit without "/month" behind it.
+// The unit without "/month" after it.
 const Unit* KnownUnit(const std::string& unit) {
   const Unit* known = FindUnit(unit);
   return known != nullptr ? known : FindUnit(unit.substr(0, unit.find('/')));

@@ -14,7 +14,7 @@ namespace banyan {
 // Four of five values must be of the type:
 // - boolean: yes, no, included … in at most three words;
 // - date: a day that exists;
-// - number, integer: a number with nothing but its unit around it. Numbers of one dimension have
+// - number, integer: a number with only its unit around it. Numbers of one dimension have
 //   the most frequent unit, amounts of several currencies are texts with one of `units`. Expected
 //   codes and words are never numbers;
 // - enum: six values or more, five different ones at most, each in two documents or more and
@@ -23,7 +23,7 @@ namespace banyan {
 // - text: all else.
 nlohmann::ordered_json InferType(std::span<const std::string> values, Expected expected);
 
-// For people: "number in kg", "list of text".
+// For messages: "number in kg", "list of text".
 std::string TypeWords(const nlohmann::ordered_json& type);
 
 }  // namespace banyan

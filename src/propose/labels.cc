@@ -108,7 +108,7 @@ bool IsLabel(std::string_view text) {
          !BeginsASentence(first_word);
 }
 
-// The pair that begins at `range.begin`; its value goes to the range's end.
+// The pair that begins at `range.begin`; its value extends to the range's end.
 std::optional<LabelledRange> PairAt(std::string_view text, ByteRange range) {
   const size_t begin = SkipMarks(text, range);
   const size_t most = std::min(range.end, begin + kMostLabelBytes + 4);
@@ -233,7 +233,7 @@ std::string Singular(const std::string& word) {
   return word;
 }
 
-// Characters up to a byte, for bytes that come in rising order.
+// Counts characters before a byte offset; offsets must be ascending.
 class CharacterCounter {
  public:
   explicit CharacterCounter(std::string_view text) : text_(text) {}

@@ -13,14 +13,14 @@
 namespace banyan {
 
 struct FoundLabel {
-  std::string name;   // as written, without marks around it: "Invoice no."
+  std::string name;   // as written, without surrounding marks: "Invoice no."
   std::string value;  // one line; the items of a list or the cells of a column with "; " between
   TextSpan place;     // of the value in the document, in characters
 };
 
 inline constexpr size_t kMostLabels = 1000;  // of one document
 
-// - "Label: value" and "Label = value" at the beginning of a line or of a column, behind bullets
+// - "Label: value" and "Label = value" at the beginning of a line or of a column, after bullets
 //   and Markdown marks; several of them in a line with , ; / | · or wide space between.
 // - "Label:" and its value, or a list of values with bullets, in the lines below.
 // - "Label   value" and "Label ..... value": a line of two columns.
@@ -29,8 +29,8 @@ inline constexpr size_t kMostLabels = 1000;  // of one document
 // no salutation. Reads any bytes in linear time; stops after kMostLabels.
 std::vector<FoundLabel> FindLabels(std::string_view document);
 
-// Equal for spellings of one label: case, accents, plurals and what stands in brackets make no
-// difference, "no." and "nr" are "number".
+// Equal for spellings of one label: case, accents, plurals and brackets make no difference,
+// "no." and "nr" are "number".
 std::string LabelKey(std::string_view label);
 
 bool HasDigit(std::string_view text);

@@ -14,7 +14,7 @@ namespace banyan {
 namespace {
 
 constexpr size_t kMostKinds = 2;
-constexpr size_t kCueBytes = 4000;  // of a document: where its kind shows
+constexpr size_t kCueBytes = 4000;  // of a document: enough to tell its kind
 
 std::vector<std::string> PartsOf(std::string_view list) {
   std::vector<std::string> parts;
@@ -183,7 +183,7 @@ std::vector<const LexiconKind*> KindsOf(std::span<const std::string> documents,
   std::ranges::stable_sort(votes, [](const Vote& a, const Vote& b) { return a.cues > b.cues; });
   std::vector<const LexiconKind*> kinds;
   for (const Vote& vote : votes) {
-    // The second one must show about as clearly as the first.
+    // The second kind needs two thirds of the cues of the first.
     const bool often = vote.documents * 3 >= documents.size() && vote.documents > 0;
     const bool clear = vote.cues * 3 >= votes.front().cues * 2;
     if (often && clear && kinds.size() < kMostKinds) kinds.push_back(vote.kind);

@@ -8,7 +8,7 @@
 
 namespace banyan {
 
-// What a value must look like to count as one of the attribute.
+// What an attribute's values look like.
 enum class Expected {
   kAnything,
   kWords,  // never a list: names, addresses
@@ -35,7 +35,7 @@ struct LexiconEntry {
   std::string_view name;
   Expected expected = Expected::kAnything;
   std::string_view aliases = "";  // other labels of the attribute, with '|' between
-  // Below 1: another name is preferred for the same values, because this one says less.
+  // Below 1: a more specific name is preferred for the same values.
   double weight = 1.0;
 };
 
@@ -45,12 +45,12 @@ struct LexiconKind {
   std::span<const LexiconEntry> entries;
 };
 
-// The kind at place 0 is that of documents that show no other.
+// The first kind is the fallback.
 std::span<const LexiconKind> LexiconKinds();
 const LexiconKind* FindLexiconKind(std::string_view name);
 
-// The kinds that a good share of the documents show: those with two or more cues in a third of the
-// documents or more, the two most frequent at most. Without any, the kind at place 0.
+// The kinds of a set of documents: those with two or more cues in a third of the
+// documents or more, the two most frequent at most. Without any, the first kind.
 // `labels`: of each document, keys (LabelKey); one that an entry knows is a cue. [documents]
 std::vector<const LexiconKind*> KindsOf(std::span<const std::string> documents,
                                         std::span<const std::vector<std::string>> labels);

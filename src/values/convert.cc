@@ -68,7 +68,7 @@ Verdict Judge(const std::vector<std::string>& words) {
     const bool negated = i < negated_until;
     switch (PolarityOf(words[i])) {
       case Polarity::kNegation:
-        // "ne … pas", "no, not" say no once; "not without" says it twice.
+        // "ne … pas" and "no, not" negate once; "not without" negates twice.
         verdict.double_negation |= negated && words[i] != "pas" && words[i - 1] != "no";
         verdict.no = true;
         negated_until = i + 1 + kReach;
@@ -116,8 +116,8 @@ std::string JoinedWords(const std::vector<std::string>& words) {
   return joined;
 }
 
-// Equal but for a simple plural or inflection in English, German or French: the longer word is the
-// shorter one, of three letters at least, and s, es, e, n, en or x.
+// Equal except for a simple plural or inflection in English, German or French: the longer word is
+// the shorter one, of three letters at least, and s, es, e, n, en or x.
 bool SameButPlural(std::string_view a, std::string_view b) {
   if (a.size() > b.size()) std::swap(a, b);
   if (a == b) return true;
@@ -134,7 +134,7 @@ bool SameWordsButPlural(const Words& a, const Words& b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(), SameButPlural);
 }
 
-// The first index at or after `from` where `part` stands in `whole`.
+// The first index at or after `from` where `whole` contains `part`.
 std::optional<size_t> FindWords(const Words& whole, const Words& part, size_t from) {
   for (size_t at = from; at + part.size() <= whole.size(); ++at) {
     if (std::equal(part.begin(), part.end(), whole.begin() + static_cast<std::ptrdiff_t>(at),
@@ -244,7 +244,7 @@ class EnumMatcher {
     return order;
   }
 
-  // Whether `value` stands in `rest`; the words of all its places are emptied.
+  // Whether `rest` contains `value`; clears the words of all its occurrences.
   static bool Take(const Words& value, Words& rest) {
     if (value.empty()) return false;
     std::optional<size_t> at = FindWords(rest, value, 0);
@@ -294,7 +294,7 @@ ConvertedValue ConvertValue(std::string_view raw, const ValueWish& wish) {
 
 std::vector<std::string> DeniedValues(std::string_view text,
                                       const std::vector<std::string>& allowed) {
-  constexpr size_t kReach = 3;  // words that a negation turns round
+  constexpr size_t kReach = 3;  // words that a negation negates
   std::vector<Words> clauses;
   for (size_t begin = 0; begin < text.size();) {
     const size_t end = std::min(text.find_first_of(".,;:!?\n()", begin), text.size());

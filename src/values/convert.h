@@ -1,6 +1,5 @@
-// Texts that a model copied out of a document → typed values, by fixed rules. Nothing here
-// guesses: a text that the rules do not cover, or that they read in two ways, is null with a
-// reason.
+// Texts that a model copied from a document → typed values, by fixed rules. Nothing is guessed: a
+// text that the rules do not cover, or that has two readings, is null with a reason.
 //
 // All types: ends are trimmed; white space of every kind, dashes, apostrophes, quotation marks
 // and full-width digits count as their ASCII relatives; ill-formed UTF-8 counts as U+FFFD. A
@@ -14,7 +13,7 @@
 //   in groups of three (or as in India: 12,34,567). With both point and comma, the last is the
 //   decimal mark: 1,234.56 and 1.234,56. A mark that occurs more than once separates thousands.
 // - A single comma or point is the decimal mark (1,5; 0,234; 1234,567), unless exactly three
-//   digits are behind it and one to three, the first not 0, before it. Then, in this order: an
+//   digits follow it and one to three, the first not 0, before it. Then, in this order: an
 //   integer is wanted: it separates thousands (1.234 is 1234), unless a magnitude follows;
 //   `decimal_mark` is known: it decides; a comma separates thousands (1,234 is 1234), but is
 //   decimal before a German or French magnitude (1,234 Mrd.); a point is decimal before a
@@ -30,7 +29,7 @@
 // - Words: zero to 999 999, a dozen, half a dozen, half an hour, anderthalb, two and a half. "a",
 //   "ein", "un" count as 1 in front of a known unit or alone. Ordinals: 3rd, 3., 3e, 1er, first
 //   to twelfth.
-// - Magnitudes: k (60k, 60 k€, TEUR), M and b behind a number glued to them or with a currency,
+// - Magnitudes: k (60k, 60 k€, TEUR), M and b after a number without a space or with a currency,
 //   hundred, thousand, Tsd., million, Mio., billion (10^9), Mrd., milliards, Billionen (10^12),
 //   trillion.
 // - Approximations and inclusive bounds give their number: about, ca., ~, environ, from, ab, up
@@ -39,7 +38,7 @@
 // - Ranges (3-5), products (2 x 500 ml), versions (1.2.3) and two different numbers are null. The
 //   same quantity twice is one: "two (2)", "6 ft (183 cm)" (within 2 %; the one in the wanted
 //   unit is taken). Where a unit is wanted, quantities in known units of other dimensions do not
-//   count ("5 kg for 60 EUR"); shares do, unless they are in brackets or behind "incl." ("60 EUR
+//   count ("5 kg for 60 EUR"); shares do, unless they are in brackets or after "incl." ("60 EUR
 //   (incl. 19 % VAT)", but not "10 % of 60 EUR").
 // - Words before a label's colon, and other words, may stand before the number, unless a unit is
 //   wanted and none is written ("iPhone 12" is no mass), or the digits have plain spaces ("Pixel
@@ -54,12 +53,12 @@
 //   "kr" fits every crown, "¥" is JPY unless CNY is wanted, "pound" is a mass unless GBP is
 //   wanted.
 // - A bare number has the wanted unit. Without a wanted unit, `unit` is the symbol of a known
-//   unit ("kg" for "Kilogramm"), or up to three words behind the number as they are written ("2
+//   unit ("kg" for "Kilogramm"), or up to three words after the number as they are written ("2
 //   double beds").
 // - A wanted unit that is not in the table must be written as it is wanted (singular or plural)
 //   or not at all.
-// - "per month" or "/month" behind a currency is dropped when the currency is wanted and kept in
-//   `unit` when nothing is ("EUR/mo"); behind other units it is part of the unit.
+// - "per month" or "/month" after a currency is dropped when the currency is wanted and kept in
+//   `unit` when nothing is ("EUR/mo"); after other units it is part of the unit.
 // - Parts add up in the largest unit: 1 h 30 min, 1h30, 1:30 h, 5'11", 5 ft 11, 2 lb 3 oz, 1m80,
 //   2€50.
 //
@@ -77,15 +76,15 @@
 //
 // Booleans: words of yes and no (included, erlaubt, inclus, ✓; excluded, verboten, interdit, ✗),
 // also beside other words ("breakfast included"). A negation (no, not, non-, without, nicht,
-// kein, ohne, sans, pas) turns the next three words round, and says no by itself
+// kein, ohne, sans, pas) negates the next three words, and says no by itself
 // ("non-refundable", "no pets"). Yes and no together, double negations, conditions ("on request",
 // "optional") and texts of more than 12 words are null, and so is a word that is neither
 // ("refundable").
 //
 // Enums: the one allowed value that equals the mention; if none does, ignoring case, accents,
 // punctuation, hyphens; if none does, ignoring spaces; if none does, ignoring simple plurals; if
-// none does, the one that stands in the mention as whole words (within "forest-green": "green";
-// the longer of "dark green" and "green"); if none does, the one in which the mention stands. Two
+// none does, the one that occurs in the mention as whole words (within "forest-green": "green";
+// the longer of "dark green" and "green"); if none does, the one that contains the mention. Two
 // values by the same rule are null, and so is a mention that denies its value ("not green").
 #pragma once
 
@@ -112,8 +111,8 @@ struct ValueWish {
 
 struct ConvertedValue {
   nlohmann::ordered_json value;  // null when the text could not be converted
-  std::string unit;    // kNumber, kInteger: the unit in which `value` stands; empty: none is known
-  std::string reason;  // when `value` is null: "'ca. viel' is not a number"
+  std::string unit;              // kNumber, kInteger: the unit of `value`; empty: none is known
+  std::string reason;            // when `value` is null: "'ca. viel' is not a number"
 };
 
 // Never throws, whatever bytes `raw` has. Time is linear in `raw` and in `allowed`.

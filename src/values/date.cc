@@ -71,8 +71,8 @@ std::vector<DateToken> ReadDateTokens(std::string_view raw) {
       while (at < text.size() && IsDateLetter(text[at])) ++at;
       token.word = FoldedText(Utf8Of(std::u32string_view(text).substr(begin, at - begin)));
       if (at < text.size() && text[at] == '.') ++at;
-      const bool behind_number = !tokens.empty() && tokens.back().number >= 0 && !spaced;
-      if (behind_number && ListHasWord("st nd rd th er e eme ten", token.word)) continue;
+      const bool after_number = !tokens.empty() && tokens.back().number >= 0 && !spaced;
+      if (after_number && ListHasWord("st nd rd th er e eme ten", token.word)) continue;
     } else {
       token.mark = c;
       ++at;
@@ -161,11 +161,11 @@ class DateReader {
   bool EndsCleanly(size_t i) const {
     if (i >= tokens_.size()) return true;
     const DateToken& token = tokens_[i];
-    const bool number_behind = i + 1 < tokens_.size() && tokens_[i + 1].number >= 0;
+    const bool number_after = i + 1 < tokens_.size() && tokens_[i + 1].number >= 0;
     if (token.number >= 0) return token.spaced;
     const bool joins =
         token.mark == '.' || token.mark == '/' || token.mark == '-' || token.mark == ':';
-    return !(joins && number_behind && !tokens_[i + 1].spaced && !token.spaced);
+    return !(joins && number_after && !tokens_[i + 1].spaced && !token.spaced);
   }
 
   std::optional<FoundDate> DateAt(size_t i) const {

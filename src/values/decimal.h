@@ -34,8 +34,8 @@ Decimal operator/(const Decimal& left, const Decimal& right);
 // Infinite or zero where a double cannot hold it.
 double ToDouble(const Decimal& value);
 
-// As JSON that prints as a person expects: a whole number within 64 bits as an integer, all others
-// as the nearest double. Nothing when digits before the point would be lost (a whole part of more
+// As JSON that prints as people expect: a whole number within 64 bits as an integer, all others
+// as the nearest double. nullopt when digits before the point would be lost (a whole part of more
 // than 15 digits that is no integer of 64 bits) and when a double is too small or too large for it.
 std::optional<nlohmann::ordered_json> DecimalToJson(const Decimal& value);
 

@@ -36,7 +36,7 @@ Text TrimmedText(Text text) {
   return text;
 }
 
-// How deep in brackets each character stands; 0 everywhere when they do not match.
+// The bracket depth of each character; 0 everywhere when brackets do not match.
 std::vector<int> BracketDepths(Text text) {
   std::vector<int> depths(text.size(), 0);
   int depth = 0;
@@ -51,7 +51,7 @@ std::vector<int> BracketDepths(Text text) {
   return depths;
 }
 
-// Cuts at the characters for which `separates` says so.
+// Splits at the characters for which separates(index) is true.
 template <typename Separates>
 std::vector<Text> Cut(Text text, Separates separates) {
   const std::vector<int> depths = BracketDepths(text);
@@ -80,19 +80,19 @@ Text WithoutBullet(Text line) {
 
 bool IsListLetter(char32_t code) { return IsWordCharacter(code) && !IsAsciiDigit(code); }
 
-// Letters directly before and behind text[i]: how many, up to three.
+// Letters directly before and after text[i]: how many, up to three.
 size_t LettersBefore(Text text, size_t i) {
   size_t count = 0;
   while (count < 3 && count < i && IsListLetter(text[i - 1 - count])) ++count;
   return count;
 }
-size_t LettersBehind(Text text, size_t i) {
+size_t LettersAfter(Text text, size_t i) {
   size_t count = 0;
   while (count < 3 && i + 1 + count < text.size() && IsListLetter(text[i + 1 + count])) ++count;
   return count;
 }
 
-// The folded word that begins at `i` or behind the spaces there; at most 12 letters are read.
+// The folded word that begins at `i` or after the spaces there; at most 12 letters are read.
 std::string WordFrom(Text text, size_t i) {
   while (i < text.size() && IsWhitespace(text[i])) ++i;
   size_t end = i;
@@ -100,7 +100,7 @@ std::string WordFrom(Text text, size_t i) {
   return FoldedText(Utf8Of(text.substr(i, end - i)));
 }
 
-// Which commas of a run of digits and commas ("1,5", "1,2,3") separate: [begin, end) of the run.
+// Whether the commas of a run of digits and commas separate items ("1,2,3", not "1,5").
 bool RunIsList(Text run) {
   const auto commas = std::count(run.begin(), run.end(), U',');
   if (commas < 2) return false;
@@ -115,15 +115,15 @@ class CommaRule {
   bool Separates(size_t i) {
     const char32_t c = text_[i];
     const char32_t before = i > 0 ? text_[i - 1] : U'\0';
-    const char32_t behind = i + 1 < text_.size() ? text_[i + 1] : U'\0';
+    const char32_t after = i + 1 < text_.size() ? text_[i + 1] : U'\0';
     if (c == '/' || c == '+') {
-      const bool spaced = IsWhitespace(before) && IsWhitespace(behind);
-      return spaced || (c == '/' && LettersBefore(text_, i) == 3 && LettersBehind(text_, i) == 3 &&
+      const bool spaced = IsWhitespace(before) && IsWhitespace(after);
+      return spaced || (c == '/' && LettersBefore(text_, i) == 3 && LettersAfter(text_, i) == 3 &&
                         !ListHasWord("or oder ou", WordFrom(text_, i + 1)));
     }
     if (IsBullet(c)) return true;
     if (c != ',' && c != 0x3001 && c != 0xFF0C) return false;  // 、 and ，too
-    if (IsAsciiDigit(before) && IsAsciiDigit(behind)) return InListRun(i);
+    if (IsAsciiDigit(before) && IsAsciiDigit(after)) return InListRun(i);
     if (ListHasWord("inc ltd llc llp plc corp co gmbh ag kg sarl sa jr sr phd md esq",
                     WordFrom(text_, i + 1))) {
       return false;
@@ -166,9 +166,9 @@ class CommaRule {
 
 constexpr std::string_view kListJoiners = "and or und oder et ou sowie";
 
-// The place of a joining word outside brackets: its first character and the one behind it. The last
-// place if `last`, else all of them.
-std::vector<Text> CutAtJoiners(Text item, bool sign_too, bool last_only) {
+// Splits at joining words ("and", "oder") outside brackets; only at the first if `first_only`.
+// `sign_too`: also at "&".
+std::vector<Text> CutAtJoiners(Text item, bool sign_too, bool first_only) {
   const std::vector<int> depths = BracketDepths(item);
   std::vector<Text> pieces;
   size_t begin = 0;
@@ -184,7 +184,7 @@ std::vector<Text> CutAtJoiners(Text item, bool sign_too, bool last_only) {
     if (ListHasWord("sons co company partners associates sohne fils cie", next)) continue;
     pieces.push_back(TrimmedText(item.substr(begin, i - begin)));
     begin = end;
-    if (last_only) break;
+    if (first_only) break;
   }
   pieces.push_back(TrimmedText(item.substr(begin)));
   std::erase_if(pieces, [](Text piece) { return piece.empty(); });

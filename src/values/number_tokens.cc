@@ -35,7 +35,7 @@ Decimal Quotient(int numerator, int denominator) {
 // Digits and the marks between them.
 struct DigitGroups {
   std::vector<std::string> groups;  // groups[0] is empty for ".5"
-  std::u32string marks;             // marks[i] stands before groups[i + 1]; spaces are ' '
+  std::u32string marks;             // marks[i] precedes groups[i + 1]; spaces are ' '
   bool plain_space = false;
   size_t end = 0;
 };
@@ -58,8 +58,8 @@ std::string Digits(std::u32string_view text, size_t at, size_t count) {
 
 // Spaces and apostrophes join exactly three digits to at most three before them, and only while no
 // point or comma has come.
-bool JoinsGroup(const DigitGroups& read, char32_t mark, size_t digits_behind) {
-  if (digits_behind != 3 || read.groups[0].empty() || read.groups[0].size() > 3) return false;
+bool JoinsGroup(const DigitGroups& read, char32_t mark, size_t digits_after) {
+  if (digits_after != 3 || read.groups[0].empty() || read.groups[0].size() > 3) return false;
   return std::all_of(read.marks.begin(), read.marks.end(), [&](char32_t m) { return m == mark; });
 }
 
@@ -105,7 +105,7 @@ bool AreThousands(const std::vector<std::string>& groups, size_t count) {
 }
 
 // REQUIRES: marks is not empty. Says where the decimal mark is: 0 for none, else groups[result]
-// are the decimals; nothing when the marks follow no notation.
+// are the decimals; nullopt when the marks follow no notation.
 std::optional<size_t> DecimalsOf(const DigitGroups& read) {
   const std::u32string& marks = read.marks;
   const size_t last = marks.size();
@@ -139,11 +139,11 @@ void Interpret(const DigitGroups& read, NumberLiteral& literal) {
   if (!literal.understood) return;
   literal.separated = read.marks.size() > (*decimals == 0 ? 0u : 1u);
   if (*decimals == 0) return;
-  const std::string& behind = read.groups.back();
-  literal.cents = behind.size() == 2;
-  literal.value = MakeDecimal(digits, -static_cast<int>(behind.size()));
+  const std::string& after = read.groups.back();
+  literal.cents = after.size() == 2;
+  literal.value = MakeDecimal(digits, -static_cast<int>(after.size()));
   const std::string& before = read.groups[0];
-  if (read.marks.size() == 1 && behind.size() == 3 && !before.empty() && before.size() <= 3 &&
+  if (read.marks.size() == 1 && after.size() == 3 && !before.empty() && before.size() <= 3 &&
       before[0] != '0') {
     literal.unsure_mark = read.marks[0];
     literal.grouped = MakeDecimal(digits, 0);
@@ -160,7 +160,7 @@ void ReadDashForCents(std::u32string_view text, NumberLiteral& literal) {
   literal.end = end;
   literal.cents = true;
   literal.digits_only = false;
-  if (literal.unsure_mark != 0) {  // 1.250,- has its decimal mark behind the dash
+  if (literal.unsure_mark != 0) {  // 1.250,- has its decimal mark after the dash
     literal.value = literal.grouped;
     literal.unsure_mark = 0;
     literal.separated = true;
@@ -192,7 +192,7 @@ bool ReadFraction(std::u32string_view text, size_t at, Decimal& value, size_t& e
   return true;
 }
 
-// A fraction behind a whole number: "2½", "2 ½", "1 1/2".
+// A fraction after a whole number: "2½", "2 ½", "1 1/2".
 void ReadMixedFraction(std::u32string_view text, NumberLiteral& literal) {
   const char32_t next = CharacterAt(text, literal.end);
   const bool space = next == U' ' || next == kGroupSpace;
@@ -299,8 +299,8 @@ class NumberTokenReader {
     if (IsAsciiDigit(c) || IsVulgarFraction(c)) return true;
     return (c == '.' || c == ',') && IsAsciiDigit(At(index + 1));
   }
-  bool BehindNumber() const { return !tokens_.empty() && tokens_.back().kind == Kind::kNumber; }
-  bool BehindWord() const { return !tokens_.empty() && tokens_.back().kind == Kind::kWord; }
+  bool AfterNumber() const { return !tokens_.empty() && tokens_.back().kind == Kind::kNumber; }
+  bool AfterWord() const { return !tokens_.empty() && tokens_.back().kind == Kind::kWord; }
 
   NumberToken& Add(Kind kind) {
     NumberToken& token = tokens_.emplace_back();
@@ -321,7 +321,7 @@ class NumberTokenReader {
     if (IsSpace(c)) {
       spaced_ = true;
       ++at_;
-    } else if (StartsNumber(at_) && !(c < '0' && BehindNumber() && !spaced_)) {
+    } else if (StartsNumber(at_) && !(c < '0' && AfterNumber() && !spaced_)) {
       NumberToken& token = Add(Kind::kNumber);
       token.number = ReadLiteral(text_, at_);
       at_ = token.number.end;
@@ -342,23 +342,23 @@ class NumberTokenReader {
     }
   }
 
-  // ' and " behind a number are feet and inches; elsewhere they only separate.
+  // ' and " after a number are feet and inches; elsewhere they only separate.
   void ReadQuote(char32_t c) {
     const bool two = c == '\'' && At(at_ + 1) == '\'';
-    if (BehindNumber() && !spaced_) AddWord(c == '"' || two ? U"\"" : U"'");
+    if (AfterNumber() && !spaced_) AddWord(c == '"' || two ? U"\"" : U"'");
     at_ += two ? 2 : 1;
   }
 
   void ReadDash() {
     const bool number_next = StartsNumber(at_ + 1) || IsCurrencySign(At(at_ + 1));
     const bool letter_next = IsLetter(At(at_ + 1));
-    const bool behind_sign =
-        BehindWord() && IsCurrencySign(At(at_ - 1));  // a word stands before, so at_ > 0
+    const bool after_sign =
+        AfterWord() && IsCurrencySign(At(at_ - 1));  // a word stands before, so at_ > 0
     char32_t mark = kPlainDash;
-    if (number_next && (tokens_.empty() || behind_sign || (spaced_ && !BehindNumber()) ||
+    if (number_next && (tokens_.empty() || after_sign || (spaced_ && !AfterNumber()) ||
                         tokens_.back().kind == Kind::kMark)) {
       mark = kMinusSign;
-    } else if (number_next && BehindWord() && !spaced_ && !LastWordFollowsNumber()) {
+    } else if (number_next && AfterWord() && !spaced_ && !LastWordFollowsNumber()) {
       mark = kNameDash;
     } else if (letter_next && !spaced_ && !tokens_.empty()) {
       mark = 0;  // joins two words, or a number and its unit: 15-inch
@@ -388,7 +388,7 @@ class NumberTokenReader {
   }
 
   void ReadWord() {
-    const bool glued = BehindNumber() && !spaced_;  // 1h30: digits behind begin a new number
+    const bool glued = AfterNumber() && !spaced_;  // 1h30: digits after begin a new number
     size_t end = at_;
     while (IsLetter(At(end)) || At(end) == 0xB2 || At(end) == 0xB3 || IsPointInside(end) ||
            IsPower(end) || (IsAsciiDigit(At(end)) && (!glued || IsExponentDigit(end)))) {

@@ -16,7 +16,7 @@ namespace {
 
 using TokenKind = NumberToken::Kind;
 
-// Words in front of a number that leave it as it is.
+// Words before a number that do not change it.
 constexpr std::string_view kHarmlessFront =
     "about approximately approx ca circa around roughly nearly almost some etwa ungefahr rund "
     "zirka "
@@ -83,7 +83,7 @@ Brackets BracketsAround(std::span<const NumberToken> tokens, const Quantity& q) 
   return money ? Brackets::kMinus : Brackets::kUnsure;
 }
 
-// What is wrong with the words before the first number, or nothing.
+// What is wrong with the words before the first number; empty when nothing is.
 std::optional<std::string> FrontProblem(std::span<const NumberToken> front, const Quantity& q,
                                         bool unit_wanted) {
   bool unknown = false;
@@ -120,7 +120,7 @@ std::string SingularOf(std::string_view text) {
   return word;
 }
 
-// Quotation marks around all of it are no feet or inches.
+// Quotation marks around the whole mention are not feet or inches.
 std::u32string WithoutQuotes(std::u32string text) {
   const auto is_quote = [](char32_t c) { return c == '"' || c == '\''; };
   if (text.size() < 3 || !is_quote(text.front()) || !is_quote(text.back())) return text;

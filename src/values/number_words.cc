@@ -157,15 +157,15 @@ std::optional<int> GermanBelowHundred(std::string_view word) {
   return std::nullopt;
 }
 
-// [number]MARK[und][number], such as zweihundertfünf; `low` and `high` read the parts.
+// [number]MARK[und][number], such as zweihundertfünf; read(part) gives the parts.
 template <typename Read>
 std::optional<int> GermanAround(std::string_view word, std::string_view mark, int size, Read read) {
   const size_t at = word.find(mark);
   if (at == std::string_view::npos) return std::nullopt;
   const std::optional<int> front = at == 0 ? 1 : read(word.substr(0, at));
-  std::string_view behind = word.substr(at + mark.size());
-  if (behind.starts_with("und") && behind.size() > 3) behind.remove_prefix(3);
-  const std::optional<int> back = behind.empty() ? 0 : read(behind);
+  std::string_view after = word.substr(at + mark.size());
+  if (after.starts_with("und") && after.size() > 3) after.remove_prefix(3);
+  const std::optional<int> back = after.empty() ? 0 : read(after);
   if (!front || !back || *back >= size || *front >= 1000) return std::nullopt;
   return *front * size + *back;
 }
@@ -182,8 +182,8 @@ std::optional<int> GermanNumber(std::string_view word) {
   return GermanAround(word, "tausend", 1000, GermanBelowThousand);
 }
 
-// "two and a half", "deux et demi": how many words behind the number add a half.
-size_t HalfBehind(std::span<const std::string> words) {
+// "two and a half", "deux et demi": how many words after the number add a half.
+size_t HalfAfter(std::span<const std::string> words) {
   if (words.size() >= 2 && words[0] == "et" && ListHasWord("demi demie", words[1])) return 2;
   const bool and_a_half = words.size() >= 3 && words[0] == "and" && words[1] == "a";
   return and_a_half && words[2] == "half" ? 3 : 0;
@@ -233,11 +233,11 @@ WordNumber ReadNumberWords(std::span<const std::string> words) {
   WordNumber number = ReadHalf(words);
   if (number.words == 0) number = ReadPlain(words);
   if (number.words == 0 || number.ordinal) return number;
-  const std::span<const std::string> behind = words.subspan(number.words);
-  if (!behind.empty() && ListHasWord(kDozens, behind[0])) {
+  const std::span<const std::string> after = words.subspan(number.words);
+  if (!after.empty() && ListHasWord(kDozens, after[0])) {
     return {number.words + 1, number.value * MakeDecimal(12), false, false};
   }
-  if (const size_t half = HalfBehind(behind); half > 0 && !number.weak) {
+  if (const size_t half = HalfAfter(after); half > 0 && !number.weak) {
     return {number.words + half, number.value + MakeDecimal(5, -1), false, false};
   }
   return number;

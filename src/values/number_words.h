@@ -14,7 +14,7 @@ namespace banyan {
 struct WordNumber {
   size_t words = 0;  // how many words it takes; 0: there is no number here
   Decimal value;
-  // An article ("a", "ein", "une") or a half: counts only in front of a unit or alone.
+  // An article ("a", "ein", "une") or a half: counts only before a unit or alone.
   bool weak = false;
   bool ordinal = false;  // first, zweite, troisième
 };
@@ -23,12 +23,12 @@ struct WordNumber {
 // (value_text.h) and hyphens separate them. Ordinals: first to twelfth.
 WordNumber ReadNumberWords(std::span<const std::string> words);
 
-// Thousand, Mio., milliards …: the power of ten, 0 when the word is none. "billion" and "billions"
+// Thousand, Mio., milliards …: the power of ten, 0 for other words. "billion" and "billions"
 // are 10^9 as in English; "Billionen" are 10^12.
 int MagnitudeOf(std::string_view folded_word);
 
-// Whether a magnitude is written in German or French alone: the comma in front of it is then a
-// decimal comma.
+// Whether a magnitude exists only in German or French: the comma before it is then a decimal
+// comma.
 bool IsGermanOrFrenchMagnitude(std::string_view folded_word);
 
 }  // namespace banyan

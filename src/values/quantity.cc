@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::string_view kPerWords = "per pro par je";
 constexpr std::string_view kJoiningWords = "and und et";
-// Words behind a number that name no unit.
+// Words after a number that name no unit.
 constexpr std::string_view kNoUnitWords =
     "and und et or oder ou to bis a in of for with mit avec x pro per par je from ab de von at um "
     "ca "
@@ -120,7 +120,7 @@ class QuantityReader {
     q.accounting = literal.cents || literal.separated;
     const Unit* front = FrontCurrency(i);
     const size_t magnitude_at = i + 1;
-    ReadBehind(magnitude_at, front, q);
+    ReadAfter(magnitude_at, front, q);
     if (literal.unsure_mark == 0) return;
     const Unit* unit = q.unit != nullptr ? q.unit : front != nullptr ? front : hints_.wanted;
     const std::string_view next = IsWord(magnitude_at) ? words_[magnitude_at] : std::string_view();
@@ -129,12 +129,12 @@ class QuantityReader {
     if (reading != Reading::kThousands) return;
     q.accounting = true;
     q.value = literal.grouped;
-    ReadBehind(magnitude_at, front, q);
+    ReadAfter(magnitude_at, front, q);
   }
 
   enum class Reading { kDecimal, kThousands, kUnsure };
 
-  // Of a single mark with three digits behind it; the rules are in convert.h.
+  // Of a single mark with three digits after it; the rules are in convert.h.
   Reading ReadingOf(const NumberLiteral& literal, const Unit* unit, std::string_view next) const {
     if (hints_.whole && MagnitudeOf(next) == 0) return Reading::kThousands;
     const bool comma = literal.unsure_mark == ',';
@@ -149,7 +149,7 @@ class QuantityReader {
          unit->dimension == Dimension::kPixels)) {
       return Reading::kThousands;
     }
-    // Who writes 12.500 km seldom means 12.5 km.
+    // 12.500 km seldom means 12.5 km.
     return literal.grouped.exponent > 0 ? Reading::kUnsure : Reading::kDecimal;
   }
 
@@ -167,12 +167,12 @@ class QuantityReader {
                         (i == 0 && end == tokens_.size());
     if (number.weak && !counts) return false;
     q.value = number.value;
-    ReadBehind(end, nullptr, q);
+    ReadAfter(end, nullptr, q);
     return true;
   }
 
-  // Magnitude, unit and further parts behind a number whose tokens end at `i`.
-  void ReadBehind(size_t i, const Unit* front, Quantity& q) const {
+  // Magnitude, unit and further parts after a number whose tokens end at `i`.
+  void ReadAfter(size_t i, const Unit* front, Quantity& q) const {
     q.end = i;
     if (IsWord(i) && IsGlued(i) && ListHasWord(kOrdinalEndings, words_[i])) q.end = ++i;
     if (ReadScaledCurrency(i, q)) return ReadPer(q);
@@ -232,7 +232,7 @@ class QuantityReader {
     return i + 1;
   }
 
-  // Smaller units behind: 1 h 30 min, 1h30, 5'11", 2 lb 3 oz, 1m80, 2€50.
+  // Smaller units after: 1 h 30 min, 1h30, 5'11", 2 lb 3 oz, 1m80, 2€50.
   void ReadParts(Quantity& q) const {
     const Unit* last = q.unit;
     while (true) {
@@ -258,7 +258,7 @@ class QuantityReader {
     }
   }
 
-  // The unit of a number without one behind `last`.
+  // The unit of a number without one after `last`.
   const Unit* ImpliedPart(const Unit& last, const NumberLiteral& literal, size_t at) const {
     if (!literal.digits_only || literal.digit_count > 2) return nullptr;
     const bool two_glued = literal.digit_count == 2 && IsGlued(at);

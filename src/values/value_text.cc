@@ -166,7 +166,7 @@ std::string PlainText(std::string_view raw) {
 
 std::string QuotedMention(std::string_view raw) {
   constexpr size_t kShown = 60;  // characters
-  // A character has at most four bytes; more of a long mention need not be looked at.
+  // A character has at most four bytes; more of a long mention is not needed.
   const bool cut_bytes = raw.size() > kMaxMentionBytes;
   const std::string text = PlainText(raw.substr(0, kMaxMentionBytes));
   size_t end = 0;

@@ -1,4 +1,5 @@
-// A mention's characters, made uniform before anything is read from them.
+// The text of a mention: one spelling for characters that are written in several ways, words
+// without case and accents, and lists of words.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +12,7 @@ namespace banyan {
 // Longer mentions are refused as numbers, dates, booleans and enums.
 inline constexpr size_t kMaxMentionBytes = 4096;
 
-// Spaces that people put between groups of digits (U+00A0, U+2009, U+202F and their like) become
+// Spaces that people put between groups of digits (U+00A0, U+2009, U+202F and similar ones) become
 // this one; tabs and line ends become '\n', the space character stays.
 inline constexpr char32_t kGroupSpace = 0xA0;
 
@@ -38,7 +39,7 @@ std::string QuotedMention(std::string_view raw);
 // Whether a sorted or unsorted list of words, separated by spaces, has `word`.
 bool ListHasWord(std::string_view list, std::string_view word);
 
-// Words that turn a statement round, folded: not, without, kein, ohne, sans, pas …
+// Whether the word negates a statement: not, without, kein, ohne, sans, pas …
 bool IsNegation(std::string_view folded_word);
 
 }  // namespace banyan
