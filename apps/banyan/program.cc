@@ -1,5 +1,11 @@
-// The program: subcommands, and the only place that catches errors.
+// Parses the command line, runs a command and turns its errors into messages and exit codes.
+#include "program.h"
+
+#include <unistd.h>
+
+#include <fmt/format.h>
 #include <exception>
+#include <filesystem>
 #include <map>
 #include <memory>
 #include <new>
@@ -7,16 +13,14 @@
 #include <vector>
 
 #include "banyan/error.h"
-#include "bench_call.h"
-#include "commands.h"
-#include "program.h"
-#include "serve/serve_options.h"
-#include "shell/build_info.h"
 #include "shell/help_format.h"
 #include "shell/parse_message.h"
-#include "terminal/screen.h"
+#include "terminal/terminal.h"
 
+namespace banyan::app {
 namespace {
+
+constexpr const char* kBenchProgram = "banyan-bench";
 
 constexpr const char* kBeginning =
     R"(Banyan: one context, many answers. Questions about documents, by a model on this machine.
@@ -34,22 +38,22 @@ constexpr const char* kExample = R"(Try it, with the model that ships with the p
 
 'banyan help COMMAND' says more. Without -m the model is $BANYAN_MODEL, else the shipped one.)";
 
-int Run(int argc, char** argv, const std::vector<banyan::app::Command (*)(CLI::App&)>& adders) {
+int Run(int argc, char** argv, const std::vector<Command (*)(CLI::App&)>& adders) {
   CLI::App app(kBeginning, "banyan");
-  app.formatter(std::make_shared<banyan::app::HelpFormat>());
+  app.formatter(std::make_shared<HelpFormat>());
   app.set_help_flag("-h,--help", "This text");
-  app.set_version_flag("--version", banyan::app::VersionText,
+  app.set_version_flag("--version", VersionText,
                        "The program's version, commit, build and devices");
   app.group("Commands");
   app.require_subcommand(1);
-  std::map<const CLI::App*, banyan::app::Command> commands;
+  std::map<const CLI::App*, Command> commands;
   for (const auto adder : adders) {
-    banyan::app::Command command = adder(app);
+    Command command = adder(app);
     commands[app.get_subcommands([](CLI::App*) { return true; }).back()] = std::move(command);
   }
   app.footer(kExample);
   if (argc == 1) {
-    banyan::app::Say(app.help());
+    Say(app.help());
     return 2;
   }
   try {
@@ -57,26 +61,61 @@ int Run(int argc, char** argv, const std::vector<banyan::app::Command (*)(CLI::A
   } catch (const CLI::Success& e) {  // --help, --version
     return app.exit(e);
   } catch (const CLI::ParseError& e) {
-    banyan::app::SayLine(banyan::app::ParseMessage(app, e));
+    SayLine(ParseMessage(app, e));
     return 2;
   }
   try {
-    banyan::app::CheckValues(app);
-    banyan::app::WarnOfMovedOptions(app);
+    CheckValues(app);
+    WarnOfMovedOptions(app);
     return commands.at(app.get_subcommands().front())();
-  } catch (const banyan::Error& e) {
+  } catch (const Error& e) {
     // Messages of several lines say themselves what to do.
     const bool short_one = std::string(e.what()).find('\n') == std::string::npos;
-    if (e.kind() != banyan::ErrorKind::kUsage || !short_one) throw;
-    const CLI::App& command = banyan::app::ChosenCommand(app);
-    banyan::app::SayLine(std::string(e.what()) + "\n" + banyan::app::WhereToReadOn(command));
+    if (e.kind() != ErrorKind::kUsage || !short_one) throw;
+    const CLI::App& command = ChosenCommand(app);
+    SayLine(std::string(e.what()) + "\n" + WhereToReadOn(command));
     return 2;
   }
 }
 
 }  // namespace
 
-namespace banyan::app {
+const std::vector<std::string>& BenchNames() {
+  static const std::vector<std::string> names = {
+      "squad2",  "narrativeqa", "race",      "longhealth", "shared", "hydragen",  "tree",
+      "forest",  "grid",        "attention", "arrival",    "text",   "constrain", "constrained",
+      "extract", "rag",         "draft",     "step",       "ops",    "kv"};
+  return names;
+}
+
+void CallBench(const std::vector<std::string>& arguments) {
+  std::error_code failed;
+  const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", failed);
+  const std::string beside = failed ? std::string() : (self.parent_path() / kBenchProgram).string();
+  std::vector<std::string> words = {kBenchProgram};
+  words.insert(words.end(), arguments.begin(), arguments.end());
+  std::vector<char*> pointers;
+  for (std::string& word : words) pointers.push_back(word.data());
+  pointers.push_back(nullptr);
+  if (!beside.empty()) ::execv(beside.c_str(), pointers.data());
+  ::execvp(kBenchProgram, pointers.data());  // elsewhere on the PATH
+  throw Error(ErrorKind::kNotFound,
+              fmt::format("bench is a program of its own, {}: expected it at {} or on the PATH; it "
+                          "comes with the source and the Debian package",
+                          kBenchProgram, beside.empty() ? "the folder of banyan" : beside));
+}
+
+Command AddBench(CLI::App& app) {
+  CLI::App* bench = app.add_subcommand(
+      "bench", "Measure speed; the strategies' outputs are compared bit for bit");
+  const std::string what = fmt::format("What to measure: {}", fmt::join(BenchNames(), ", "));
+  bench->add_option("name", what)->type_name(fmt::format("{}", fmt::join(BenchNames(), "|")));
+  bench->footer("'banyan bench NAME --help' says what it measures.");
+  // Reached by no command line: RunProgram calls banyan-bench before it parses.
+  return []() -> int { CallBench({}); };
+}
+
+// The program: subcommands, and the only place that catches errors.
 
 int RunCommands(int argc, char** argv, const std::vector<Command (*)(CLI::App&)>& adders) {
   ReserveStandardStreams();

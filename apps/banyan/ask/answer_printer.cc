@@ -8,8 +8,7 @@
 #include <utility>
 
 #include "banyan/error.h"
-#include "program/plural.h"
-#include "program/visible.h"
+#include "program/message_text.h"
 
 namespace banyan::app {
 namespace {

@@ -1,20 +1,123 @@
-// banyan ask: runs the job and says how it goes on stderr. Options and help are in ask_options.cc,
-// the work is in the library.
+// banyan ask: a job with progress on stderr; or, at a terminal, answers to read and a prompt
+// for\nquestions. Options and help are in ask_options.cc, the work is in the library.
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
+#include <vector>
 
-#include "ask/ask_live.h"
+#include "ask/answer_printer.h"
 #include "ask/ask_options.h"
+#include "ask/question_line.h"
 #include "banyan/ask.h"
+#include "banyan/error.h"
 #include "banyan/job.h"
-#include "commands.h"
+#include "banyan/model.h"
 #include "job/job_session.h"
-#include "terminal/screen.h"
-#include "terminal/stop_signal.h"
+#include "program.h"
+#include "program/ask_session.h"
+#include "program/message_text.h"
+#include "terminal/terminal.h"
 
 namespace banyan::app {
 namespace {
+
+constexpr const char* kPromptHelp =
+    "A question and Enter. Ctrl-C stops an answer; /save FILE writes all rows so far (.jsonl, "
+    ".csv, "
+    ".md); /quit or Ctrl-D leaves. Up and down: earlier questions.\n";
+
+// "/save FILE" or "/save --overwrite FILE".
+void Save(const AskSession& session, std::string words) {
+  constexpr std::string_view kOverwrite = "--overwrite ";
+  const bool overwrite = words.starts_with(kOverwrite);
+  if (overwrite) words.erase(0, kOverwrite.size());
+  words.erase(0, std::min(words.find_first_not_of(' '), words.size()));
+  try {
+    if (words.empty()) throw Error(ErrorKind::kUsage, "expected a file: /save FILE");
+    const std::int64_t rows = session.Save(words, overwrite);
+    Say(fmt::format("{} written to {}\n", Plural(rows, "row"), words));
+  } catch (const Error& e) {
+    SayLine(e.what());
+  }
+}
+
+// The last of earlier times, so that nobody types them again.
+void ShowEarlier(const std::vector<std::string>& questions) {
+  if (questions.empty()) return;
+  Say("Asked before:\n");
+  for (const std::string& question : questions) Say("  " + question + "\n");
+}
+
+std::string Summary(const AskTotals& totals) {
+  std::string text =
+      fmt::format("\n{} in {:.1f} s", Plural(totals.answers, "answer"), totals.seconds);
+  if (totals.errors > 0) text += fmt::format(", {}", Plural(totals.errors, "error"));
+  if (totals.prompt_tokens > totals.computed_tokens) {
+    text += fmt::format("; {} of {} prompt tokens computed, the rest shared",
+                        totals.computed_tokens, totals.prompt_tokens);
+  }
+  return text + "\n";
+}
+
+int RunForReading(const AskCommand& command, std::shared_ptr<Model> model) {
+  AskSession session(std::move(model), command.run.engine, command.ask);
+  AnswerPrinter printer(/*questions=*/true);
+  const AskTotals totals = session.Run(command.job, printer);
+  if (!command.quiet) Say(Summary(totals));
+  return totals.errors > 0 || totals.stopped ? 1 : 0;
+}
+
+int RunPrompt(const AskCommand& command, std::shared_ptr<Model> model,
+              const std::function<int()>& take_signal) {
+  AskSession session(std::move(model), command.run.engine, command.ask);
+  int signal = 0;
+  const std::function<bool()> stop = [&] {
+    if (const int taken = take_signal()) signal = taken;
+    return signal != 0;
+  };
+  JobOptions job = command.job;
+  job.stop = stop;
+  {
+    AnswerPrinter reading(/*questions=*/false);
+    const bool read = session.Read(job, reading);
+    reading.ClearStatus();
+    if (!read) return 128 + signal;
+  }
+  if (!command.quiet) {
+    Say(fmt::format("{} read. {}", Plural(session.document_count(), "document"), kPromptHelp));
+  }
+  QuestionLine line;
+  constexpr size_t kShown = 5;
+  if (!command.quiet) ShowEarlier(line.Last(kShown));
+  while (signal != SIGTERM) {
+    const std::optional<std::string> typed = line.Read();
+    if (!typed || *typed == "/quit" || *typed == "/exit") break;
+    if (typed->empty()) continue;
+    if (typed->starts_with("/save")) {
+      Save(session, typed->substr(std::min(typed->size(), std::string_view("/save ").size())));
+      continue;
+    }
+    if (typed->starts_with('/')) {
+      Say(kPromptHelp);
+      continue;
+    }
+    signal = 0;
+    take_signal();  // Ctrl-C at the prompt is no wish to stop the answer
+    AnswerPrinter printer(/*questions=*/false);
+    session.Ask(*typed, stop, printer);
+  }
+  return signal == SIGTERM ? 128 + SIGTERM : 0;
+}
+
+// banyan ask: runs the job and says how it goes on stderr. Options and help are in ask_options.cc,
+// the work is in the library.
 
 int RunAskCommand(AskCommand& command) {
   command.Resolve();

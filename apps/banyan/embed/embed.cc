@@ -15,10 +15,9 @@
 #include "banyan/encoder.h"
 #include "banyan/error.h"
 #include "banyan/job.h"
-#include "commands.h"
 #include "ids/ids_lines.h"
-#include "job/input_options.h"
-#include "job/run_options.h"
+#include "job/job_options.h"
+#include "program.h"
 #include "program/fresh_file.h"
 #include "program/text_rows.h"
 

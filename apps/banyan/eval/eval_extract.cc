@@ -8,12 +8,12 @@
 #include <vector>
 
 #include "banyan/error.h"
-#include "eval/eval_parts.h"
+#include "eval/eval.h"
 #include "program/calibration.h"
 #include "program/extract_score.h"
 #include "program/fresh_file.h"
-#include "shell/option_text.h"
-#include "terminal/screen.h"
+#include "shell/table_options.h"
+#include "terminal/terminal.h"
 
 namespace banyan::app {
 namespace {

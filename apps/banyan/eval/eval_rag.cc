@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "banyan/error.h"
-#include "eval/eval_parts.h"
+#include "eval/eval.h"
 #include "program/fresh_file.h"
 #include "program/option_table.h"
 #include "program/rag_models.h"
@@ -19,7 +19,7 @@
 #include "program/rag_sweep.h"
 #include "rag/rag_options.h"
 #include "shell/table_options.h"
-#include "terminal/screen.h"
+#include "terminal/terminal.h"
 
 namespace banyan::app {
 namespace {

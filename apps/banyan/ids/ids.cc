@@ -19,12 +19,12 @@
 #include "banyan/error.h"
 #include "banyan/model.h"
 #include "banyan/text.h"
-#include "commands.h"
 #include "ids/ids_kinds.h"
 #include "ids/ids_lines.h"
-#include "job/run_options.h"
+#include "job/job_options.h"
+#include "program.h"
 #include "program/message_text.h"
-#include "terminal/screen.h"
+#include "terminal/terminal.h"
 
 namespace banyan::app {
 namespace {

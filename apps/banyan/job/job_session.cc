@@ -8,8 +8,7 @@
 #include "program.h"
 #include "program/fresh_file.h"
 #include "program/message_text.h"
-#include "terminal/screen.h"
-#include "terminal/stop_signal.h"
+#include "terminal/terminal.h"
 
 namespace banyan::app {
 namespace {

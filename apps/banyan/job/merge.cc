@@ -4,9 +4,9 @@
 #include <memory>
 #include <string>
 
-#include "commands.h"
+#include "program.h"
 #include "program/fresh_file.h"
-#include "terminal/screen.h"
+#include "terminal/terminal.h"
 
 namespace banyan::app {
 namespace {

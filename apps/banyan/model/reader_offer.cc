@@ -14,7 +14,7 @@
 #include "program/better_reader.h"
 #include "program/fetch_model.h"
 #include "terminal/progress_line.h"
-#include "terminal/screen.h"
+#include "terminal/terminal.h"
 
 namespace banyan::app {
 namespace {

@@ -5,7 +5,7 @@
 #include <map>
 #include <string>
 
-#include "job/run_options.h"
+#include "job/job_options.h"
 #include "program/better_reader.h"
 
 namespace banyan::app {

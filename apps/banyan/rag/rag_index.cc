@@ -18,7 +18,7 @@
 #include "program/message_text.h"
 #include "program/rag_models.h"
 #include "rag/rag_options.h"
-#include "terminal/screen.h"
+#include "terminal/terminal.h"
 
 namespace banyan::app {
 namespace {

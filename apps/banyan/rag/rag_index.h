@@ -4,7 +4,7 @@
 #include <CLI/CLI.hpp>
 #include <utility>
 
-#include "commands.h"
+#include "program.h"
 
 namespace banyan::app {
 

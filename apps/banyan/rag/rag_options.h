@@ -7,9 +7,7 @@
 
 #include "banyan/job.h"
 #include "banyan/rag.h"
-#include "job/input_options.h"
-#include "job/run_options.h"
-#include "kv/kv_options.h"
+#include "job/job_options.h"
 #include "shell/table_options.h"
 
 namespace banyan::app {

@@ -1,9 +1,9 @@
-#include "shell/build_info.h"
-
+// The text of --version. A source of its own: it alone is compiled again after a commit.
 #include <fmt/format.h>
 #include <generated/commit.h>
 
 #include "banyan/version.h"
+#include "program.h"
 #include "program/devices.h"
 
 namespace banyan::app {

@@ -1,19 +1,207 @@
-// banyan help: the same texts as --help, for those who ask that way round.
+// banyan help: the same texts as --help; with --reference every option as a page (docs/options.md).
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <CLI/CLI.hpp>
+
+#include <algorithm>
+#include <map>
 #include <memory>
+#include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "banyan/error.h"
-#include "bench_call.h"
-#include "commands.h"
+#include "program.h"
 #include "program/option_table.h"
-#include "shell/option_reference.h"
+#include "shell/completion.h"
 #include "shell/option_words.h"
 #include "shell/parse_message.h"
-#include "terminal/screen.h"
+#include "terminal/terminal.h"
 
 namespace banyan::app {
 namespace {
+
+constexpr size_t kPageWidth = 118;
+
+constexpr const char* kIntroduction =
+    R"(<!-- Written by `banyan help --reference`; a test compares it. -->
+# Options
+
+An option has one row in one table (`src/tasks/options/`). The command line, the server's requests and
+`/openapi.json`, Python's keywords, the journal that resumes a job and this page come from that row. Over HTTP an
+option is a field of the request's body, in Python a keyword: `--max-new` is `max_new`, unless the page says otherwise.
+Options marked with * make a job what it is: a job resumes only with the same values.
+)";
+
+const std::vector<std::pair<std::string, std::string>>& Titles() {
+  static const std::vector<std::pair<std::string, std::string>> titles = {
+      {"ask", "Questions: `banyan ask`, `/v1/ask`, `banyan.ask`"},
+      {"extract", "Values: `banyan extract`, `/v1/extract`, `banyan.extract`"},
+      {"rag", "Questions over many documents: `banyan rag`, `/v1/rag`, `banyan.rag`"},
+      {"job", "Jobs: `ask`, `extract` and `rag` over files"},
+      {"model", "Loading a model: every command that runs one, `banyan.Model`"},
+      {"engine", "The engine: every command that runs a model, `banyan.EngineOptions`"},
+      {"kv", "KV on disk: `ask` and `rag`, `banyan.EngineOptions`"}};
+  return titles;
+}
+
+// Words in lines of kPageWidth columns, each after `margin`; the first after `lead`.
+std::string Wrapped(const std::string& lead, const std::string& text, const std::string& margin) {
+  std::istringstream words(text);
+  std::string page, line = lead;
+  bool first = true;
+  for (std::string word; words >> word;) {
+    if (!first && line.size() + 1 + word.size() > kPageWidth) {
+      page += line + "\n";
+      line = margin;
+      first = true;
+    }
+    line += (first ? "" : " ") + word;
+    first = false;
+  }
+  return page + line + "\n";
+}
+
+std::string ValueWords(const OptionFacts& facts) {
+  const std::string range = RangeWords(facts).empty() ? "" : " " + RangeWords(facts);
+  const std::string unit = facts.unit.empty() ? "" : ", in " + facts.unit;
+  switch (facts.kind) {
+    case OptionKind::kFlag:
+      return "true or false";
+    case OptionKind::kWhole:
+      return "a whole number" + range + unit;
+    case OptionKind::kNumber:
+      return "a number" + range + unit;
+    case OptionKind::kName:
+      return fmt::format("{}", fmt::join(facts.names, ", "));
+    case OptionKind::kNameOrNumber:
+      return fmt::format("{}, or a number{}", fmt::join(facts.names, ", "), range);
+    case OptionKind::kTexts:
+      return "texts";
+    case OptionKind::kJson:
+      return "JSON";
+    case OptionKind::kBytes:
+      return "bytes, or such as 512M";
+    case OptionKind::kText:
+      break;
+  }
+  return "a text";
+}
+
+// The doors of an option. Its name over HTTP and in Python follows from that of the command line;
+// it is given where it does not, and so is a door that lacks the option.
+std::string DoorWords(const OptionFacts& facts) {
+  const bool shell = (facts.doors & kCommandLine) != 0, http = (facts.doors & kHttp) != 0,
+             python = (facts.doors & kPython) != 0;
+  std::string expected = CommandName(facts).substr(2);
+  std::ranges::replace(expected, '-', '_');
+  std::vector<std::string> doors;
+  if (shell) doors.push_back("`" + CommandName(facts) + "`");
+  if (http && (!shell || HttpName(facts) != expected))
+    doors.push_back("HTTP `" + HttpName(facts) + "`");
+  if (python && (!shell || facts.name != expected)) doors.push_back("Python `" + facts.name + "`");
+  if (shell && !http && !python) return doors.front() + " (command line)";
+  std::string words = fmt::format("{}", fmt::join(doors, ", "));
+  if (shell && !http) words += " (not over HTTP)";
+  if (shell && !python) words += " (not in Python)";
+  return words;
+}
+
+std::string Entry(const OptionFacts& facts) {
+  std::string text = fmt::format("{}{}: {}", DoorWords(facts),
+                                 facts.identity == InIdentity::kNo ? "" : " *", ValueWords(facts));
+  const std::string standard =
+      !facts.standard || facts.kind == OptionKind::kText ? "" : DataText(*facts.standard);
+  if (!standard.empty()) text += "; default " + standard;
+  text += ". " + facts.help + ".";
+  if (!facts.http_names.empty()) {
+    text += fmt::format(" Over HTTP: {}.", fmt::join(facts.http_names, ", "));
+  }
+  if (!facts.aliases.empty()) text += fmt::format(" Also: {}.", fmt::join(facts.aliases, ", "));
+  return Wrapped("- ", text, "  ");
+}
+
+// (name on the command line, help) of every row.
+using TableNames = std::vector<std::pair<std::string, std::string>>;
+
+// A command may add to the table's help.
+bool IsOfTable(const CLI::Option& option, const TableNames& rows) {
+  return std::ranges::any_of(rows, [&](const auto& row) {
+    return option.get_name() == row.first && option.get_description().starts_with(row.second);
+  });
+}
+
+// Options of a command that no table has, as an entry of the page each.
+std::vector<std::string> Besides(const CLI::App& command, const TableNames& in_tables) {
+  std::vector<std::string> entries;
+  for (const CLI::Option* option : ShownOptions(command)) {
+    if (!option->nonpositional() || option->check_lname("help") ||
+        option->check_lname("help-all") || IsOfTable(*option, in_tables)) {
+      continue;
+    }
+    const std::string placeholder = ValueOf(*option).placeholder;
+    entries.push_back(fmt::format("`{}{}`: {}.", NamesOf(*option),
+                                  placeholder.empty() ? "" : " " + placeholder,
+                                  DescriptionOf(*option)));
+  }
+  return entries;
+}
+
+// Those of several commands stand once, with the commands that have them.
+std::string OnlyOnTheCommandLine(const CLI::App& root, const TableNames& in_tables) {
+  std::vector<std::pair<std::string, std::vector<std::string>>> of_commands;
+  std::map<std::string, std::vector<std::string>> commands_of;
+  for (const TypedCommand& command : TypedCommands(root)) {
+    std::vector<std::string> entries = Besides(*command.app, in_tables);
+    for (const std::string& entry : entries) {
+      commands_of[entry].push_back("`" + FullName(*command.app) + "`");
+    }
+    if (!entries.empty()) of_commands.emplace_back(FullName(*command.app), std::move(entries));
+  }
+  std::string page = "\n## Only on the command line\n\n### Several commands\n";
+  for (const auto& [entry, commands] : commands_of) {
+    if (commands.size() < 2) continue;
+    page += Wrapped("- ", fmt::format("{} Of {}.", entry, fmt::join(commands, ", ")), "  ");
+  }
+  for (const auto& [name, entries] : of_commands) {
+    std::string own;
+    for (const std::string& entry : entries) {
+      if (commands_of[entry].size() < 2) own += Wrapped("- ", entry, "  ");
+    }
+    if (!own.empty()) page += "\n### `" + name + "`\n" + own;
+  }
+  return page;
+}
+
+std::string OptionReference(const CLI::App& root) {
+  std::string page = kIntroduction;
+  TableNames in_tables;
+  std::map<std::string, std::string> first_table;  // entry → the table that has it first
+  for (const NamedTable& table : AllTables()) {
+    const auto title =
+        std::ranges::find(Titles(), table.name, &std::pair<std::string, std::string>::first);
+    page += "\n## " + title->second + "\n";
+    std::map<std::string, std::vector<std::string>> known;  // table → options with the same entry
+    for (const OptionFacts* facts : table.rows) {
+      in_tables.emplace_back(CommandName(*facts), facts->help);
+      if (facts->for_comparison) continue;
+      const std::string entry = Entry(*facts);
+      const auto [first, is_new] = first_table.emplace(entry, table.name);
+      if (is_new) {
+        page += entry;
+      } else {
+        known[first->second].push_back("`" + CommandName(*facts) + "`");
+      }
+    }
+    for (const auto& [name, options] : known) {
+      page += Wrapped("- ", fmt::format("As in `{}`: {}.", name, fmt::join(options, ", ")), "  ");
+    }
+  }
+  return page + OnlyOnTheCommandLine(root, in_tables);
+}
+
+// banyan help: the same texts as --help, for those who ask that way round.
 
 // The command of these names below root. Throws kUsage.
 const CLI::App& FindCommand(const CLI::App& root, const std::vector<std::string>& names) {

@@ -1,16 +1,32 @@
-#include "shell/man_page.h"
-
+// banyan man: manual pages (roff), made from the definitions of the command line. Hidden from the
+// help.
 #include <fmt/format.h>
+#include <CLI/CLI.hpp>
 
 #include <algorithm>
 #include <cctype>
+#include <fstream>
+#include <memory>
 #include <sstream>
+#include <string>
 #include <vector>
 
+#include "banyan/error.h"
+#include "banyan/version.h"
+#include "program.h"
+#include "shell/completion.h"
 #include "shell/option_words.h"
+#include "terminal/terminal.h"
 
 namespace banyan::app {
 namespace {
+
+// "banyan-bench-forest": the page's name, without its section (1).
+std::string ManPageName(const CLI::App& command) {
+  std::string name = FullName(command);
+  std::ranges::replace(name, ' ', '-');
+  return name;
+}
 
 constexpr const char* kEnvironment = R"(.SH ENVIRONMENT
 .TP
@@ -154,14 +170,6 @@ std::string Commands(const CLI::App& command) {
   return text;
 }
 
-}  // namespace
-
-std::string ManPageName(const CLI::App& command) {
-  std::string name = FullName(command);
-  std::ranges::replace(name, ' ', '-');
-  return name;
-}
-
 std::string ManPage(const CLI::App& command, const std::string& version) {
   const std::string name = ManPageName(command);
   std::string text = fmt::format(".TH {} 1 \"\" \"banyan {}\" \"Banyan\"\n", Escaped(Upper(name)),
@@ -172,6 +180,47 @@ std::string ManPage(const CLI::App& command, const std::string& version) {
   const CLI::App* parent = command.get_parent();
   if (parent == nullptr) return text + kEnvironment;
   return text + fmt::format(".SH SEE ALSO\n.BR {} (1)\n", Escaped(ManPageName(*parent)));
+}
+
+// banyan completion and banyan man: for packages and for shells, hidden from the help.
+
+void WriteFile(const std::string& path, const std::string& text) {
+  std::ofstream file(path, std::ios::binary);
+  file << text << std::flush;
+  if (!file) throw Error(ErrorKind::kIo, fmt::format("{}: cannot write the file", path));
+}
+
+int WriteManPages(const CLI::App& root, const std::string& folder, const std::string& page) {
+  if (page.empty() == folder.empty()) {
+    throw Error(ErrorKind::kUsage,
+                "man: expected either a page, such as banyan-ask, or --all FOLDER");
+  }
+  bool found = false;
+  for (const TypedCommand& command : TypedCommands(root)) {
+    const std::string name = ManPageName(*command.app);
+    if (!folder.empty()) {
+      WriteFile(fmt::format("{}/{}.1", folder, name), ManPage(*command.app, BANYAN_VERSION));
+    } else if (name == page) {
+      Print(ManPage(*command.app, BANYAN_VERSION));
+      found = true;
+    }
+  }
+  if (folder.empty() && !found) {
+    throw Error(ErrorKind::kUsage, fmt::format("man: no page '{}', such as banyan-ask", page));
+  }
+  return 0;
+}
+
+}  // namespace
+
+Command AddMan(CLI::App& app) {
+  CLI::App* command = app.add_subcommand("man", "Print a manual page as roff, or write them all");
+  command->group("");
+  auto folder = std::make_shared<std::string>();
+  auto page = std::make_shared<std::string>();
+  command->add_option("page", *page, "Such as banyan-ask");
+  command->add_option("--all", *folder, "Write every page into this folder");
+  return [folder, page, &app] { return WriteManPages(app, *folder, *page); };
 }
 
 }  // namespace banyan::app

@@ -2,11 +2,11 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-
 #include <algorithm>
+#include <fstream>
+#include <sstream>
 
 #include "banyan/error.h"
-#include "shell/option_text.h"
 
 namespace banyan::app {
 namespace {
@@ -72,6 +72,16 @@ void SetFrom(const BoundOption& option, const OptionData& data) {
 }
 
 }  // namespace
+
+std::string ReadOptionFile(const std::string& path, const char* option) {
+  std::ifstream file(path, std::ios::binary);
+  std::stringstream text;
+  text << file.rdbuf();
+  if (!file) {
+    throw Error(ErrorKind::kNotFound, fmt::format("{}: {}: cannot read the file", option, path));
+  }
+  return text.str();
+}
 
 std::optional<OptionData> DataOf(const OptionFacts& facts, const std::string& text) {
   if (facts.style == CommandStyle::kOnOff) {

@@ -7,7 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "banyan/error.h"
 #include "program/option_facts.h"
+#include "program/option_names.h"
 
 namespace banyan::app {
 
@@ -42,5 +44,10 @@ class TableOptions {
 
   std::vector<Text> texts_;  // whose value may be in a file
 };
+
+// What options say as text, and what becomes of it.
+
+// Throws kNotFound naming the option.
+std::string ReadOptionFile(const std::string& path, const char* option);
 
 }  // namespace banyan::app

@@ -9,7 +9,7 @@
 #include <iterator>
 #include <utility>
 
-#include "program/plural.h"
+#include "program/message_text.h"
 
 namespace banyan::app {
 namespace {

@@ -8,7 +8,9 @@
 
 #include "banyan/encoder.h"
 #include "banyan/engine.h"
+#include "banyan/job.h"
 #include "banyan/model.h"
+#include "program/kv_use.h"
 
 namespace banyan::app {
 
@@ -37,6 +39,33 @@ struct RunOptions {
   // The model, with progress on stderr where loading takes long and `quiet` does not forbid it.
   std::shared_ptr<Model> LoadModel(bool quiet) const;
   std::shared_ptr<Encoder> LoadEncoder(bool quiet) const;
+};
+
+// How a command reads its input: the same options for every command that reads rows or documents.
+
+struct InputWords {
+  std::vector<std::string> fields;  // "context=body", "mails/*.csv:context=text"
+
+  // --input-format, --field, --delimiter, --encoding and --strict. `example` is a field that the
+  // command has, as --field takes it.
+  void AddTo(CLI::App& command, JobOptions& job, const std::string& example);
+  // --limit, --shard and --max-errors.
+  void AddRecordsTo(CLI::App& command, JobOptions& job);
+  // -o and all that says how rows are written.
+  void AddOutputTo(CLI::App& command, JobOptions& job);
+  // OURS must be one of `known`, or another name of one (JobOptions::fields has ours). Throws
+  // kUsage.
+  void Resolve(const std::vector<std::string>& known, JobOptions& job) const;
+};
+
+// Options that say where keys and values are kept on disk.
+
+// Of commands that use a store beside their own work.
+struct KvStoreCommand : KvStoreUse {
+  // Adds --kv-store, --kv-save and --kv-bits.
+  void AddTo(CLI::App& command);
+  // Opens the store, if one is wanted. Throws as UseKvStore.
+  void Resolve(EngineOptions& engine) const;
 };
 
 }  // namespace banyan::app

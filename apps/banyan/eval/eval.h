@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "commands.h"
+#include "program.h"
 #include "program/calibration.h"
 
 namespace banyan::app {

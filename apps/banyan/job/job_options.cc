@@ -1,17 +1,20 @@
-#include "job/run_options.h"
+#include "job/job_options.h"
 
-#include <fmt/format.h>
 #include <unistd.h>
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <algorithm>
 #include <filesystem>
 #include <utility>
 
 #include "banyan/error.h"
 #include "program/models.h"
 #include "program/option_table.h"
-#include "shell/nearest.h"
+#include "shell/parse_message.h"
 #include "shell/table_options.h"
 #include "terminal/progress_line.h"
+#include "terminal/terminal.h"
 
 namespace banyan::app {
 namespace {
@@ -44,6 +47,16 @@ auto FindingModel(const std::string& name, const Body& body) {
     if (e.kind() != ErrorKind::kNotFound) throw;
     throw Error(e.kind(), e.what() + DidYouMeanModel(name));
   }
+}
+
+// Loads what T is, with progress on a line of stderr unless `quiet`.
+template <typename T>
+std::shared_ptr<T> LoadWithProgress(LoadOptions options, bool quiet) {
+  LoadLine line(::isatty(STDERR_FILENO) == 1);
+  if (!quiet) {
+    options.progress = [&](std::int64_t done, std::int64_t total) { line.Show(done, total); };
+  }
+  return FindingModel(options.model, [&] { return T::Load(options); });
 }
 
 }  // namespace
@@ -87,26 +100,70 @@ std::vector<std::string> RunOptions::AdapterFolders() const {
   return folders;
 }
 
-namespace {
-
-// Loads what T is, with progress on a line of stderr unless `quiet`.
-template <typename T>
-std::shared_ptr<T> LoadWithProgress(LoadOptions options, bool quiet) {
-  LoadLine line(::isatty(STDERR_FILENO) == 1);
-  if (!quiet) {
-    options.progress = [&](std::int64_t done, std::int64_t total) { line.Show(done, total); };
-  }
-  return FindingModel(options.model, [&] { return T::Load(options); });
-}
-
-}  // namespace
-
 std::shared_ptr<Model> RunOptions::LoadModel(bool quiet) const {
   return LoadWithProgress<Model>(load, quiet);
 }
 
 std::shared_ptr<Encoder> RunOptions::LoadEncoder(bool quiet) const {
   return LoadWithProgress<Encoder>(load, quiet);
+}
+
+void InputWords::AddTo(CLI::App& command, JobOptions& job, const std::string& example) {
+  TableOptions().AddTo(command, Bind(job), {"Input"});
+  command
+      .add_option("--field", fields,
+                  fmt::format("Map a field to the input's name for it, e.g. {}; "
+                              "PATTERN:OURS=THEIRS: only in files with such a name",
+                              example))
+      ->type_name("OURS=THEIRS")
+      ->allow_extra_args(false)
+      ->group("Input");
+}
+
+void InputWords::AddRecordsTo(CLI::App& command, JobOptions& job) {
+  TableOptions().AddTo(command, Bind(job), {"Records"}, "Input");
+}
+
+void InputWords::AddOutputTo(CLI::App& command, JobOptions& job) {
+  TableOptions().AddTo(command, Bind(job), {"Output"});
+}
+
+void InputWords::Resolve(const std::vector<std::string>& known, JobOptions& job) const {
+  for (const std::string& field : fields) {
+    const size_t equals = field.find('=');
+    const std::string left = field.substr(0, equals);
+    const size_t colon = left.rfind(':');
+    const bool of_files = colon != std::string::npos;
+    std::string ours = of_files ? left.substr(colon + 1) : left;
+    if (std::ranges::find(known, ours) == known.end()) {  // one name of the document for the other
+      if (ours == "text")
+        ours = "context";
+      else if (ours == "context")
+        ours = "text";
+    }
+    const bool valid = equals != std::string::npos && equals + 1 < field.size() && colon != 0 &&
+                       std::ranges::find(known, ours) != known.end();
+    if (!valid) {
+      throw Error(ErrorKind::kUsage,
+                  fmt::format("--field: expected OURS=THEIRS or PATTERN:OURS=THEIRS with OURS one "
+                              "of {}; found '{}'",
+                              fmt::join(known, ", "), field));
+    }
+    const std::string theirs = field.substr(equals + 1);
+    if (of_files) {
+      job.file_fields.push_back({left.substr(0, colon), ours, theirs});
+    } else {
+      job.fields[ours] = theirs;
+    }
+  }
+}
+
+void KvStoreCommand::AddTo(CLI::App& command) {
+  TableOptions().AddTo(command, Bind(static_cast<KvStoreUse&>(*this)));
+}
+
+void KvStoreCommand::Resolve(EngineOptions& engine) const {
+  UseKvStore(*this, engine, [](const std::string& text) { SayLine(text); });
 }
 
 }  // namespace banyan::app

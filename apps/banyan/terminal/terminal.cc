@@ -1,13 +1,15 @@
-#include "terminal/screen.h"
+#include "terminal/terminal.h"
 
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 
-#include "program/visible.h"
+#include "program/message_text.h"
 
 namespace banyan::app {
 namespace {
@@ -15,6 +17,20 @@ namespace {
 void Write(FILE* stream, const std::string& text) {
   const std::string shown = ::isatty(::fileno(stream)) == 1 ? Visible(text) : text;
   std::fwrite(shown.data(), 1, shown.size(), stream);
+}
+
+std::atomic<int> stop_signal{0};
+
+extern "C" void NoteSignal(int signal) { stop_signal = signal; }
+
+// Only calls that a signal handler may make.
+extern "C" void NoteAndSay(int signal) {
+  constexpr char kSaid[] =
+      "\nbanyan: stopping; what is not finished is done again with --resume (a second time ends at "
+      "once)\n";
+  stop_signal = signal;
+  std::signal(signal, SIG_DFL);
+  if (::write(STDERR_FILENO, kSaid, sizeof(kSaid) - 1) < 0) return;
 }
 
 }  // namespace
@@ -37,5 +53,18 @@ void ReserveStandardStreams() {
     if (opened != stream) std::_Exit(2);
   }
 }
+
+void StopOnSignals() {
+  std::signal(SIGINT, NoteAndSay);
+  std::signal(SIGTERM, NoteAndSay);
+}
+
+void NoteSignals() {
+  std::signal(SIGINT, NoteSignal);
+  std::signal(SIGTERM, NoteSignal);
+}
+
+int StopSignal() { return stop_signal; }
+int TakeStopSignal() { return stop_signal.exchange(0); }
 
 }  // namespace banyan::app
