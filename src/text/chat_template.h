@@ -1,5 +1,5 @@
 // A model's chat template: messages → the text of a prompt, as Transformers' apply_chat_template
-// renders it. Not here: tokenization, and where a model keeps its template.
+// renders it; and Harmony, the chat format of gpt-oss.
 #pragma once
 
 #include <ctime>
@@ -29,8 +29,8 @@ struct ChatOptions {
 
 // A part of a rendered prompt. User text is what the caller supplied in `messages` or `extra`, also
 // where the template trimmed or changed it: special tokens written in it must stay plain text.
-// Control text is what the template wrote. A piece is no unit of tokenization: text on both sides
-// of a boundary is split into tokens together unless a special token stands there.
+// Control text is what the template wrote. Tokens may cross the boundary of two pieces unless a
+// special token is there.
 struct ChatPiece {
   std::string text;
   bool from_user;
@@ -39,7 +39,7 @@ struct ChatPiece {
 // Immutable; safe to use from several threads.
 class ChatTemplate {
  public:
-  // Throws kFormat or kUnsupported with the line for what is no template of our subset.
+  // Throws kFormat for bad syntax and kUnsupported for what is not in the subset, with the line.
   explicit ChatTemplate(const std::string& source);
   ~ChatTemplate();
   ChatTemplate(ChatTemplate&&) noexcept;
@@ -59,22 +59,22 @@ class ChatTemplate {
   std::unique_ptr<const Parsed> parsed_;
 };
 
-// Harmony, the chat format of gpt-oss: an assistant writes messages in channels, its thoughts as
-// "<|channel|>analysis<|message|>…<|end|>" and then, begun by "<|start|>assistant", its answer as
+// Harmony: an assistant writes messages in channels, its reasoning as
+// "<|channel|>analysis<|message|>…<|end|>" and then, after "<|start|>assistant", its answer as
 // "<|channel|>final<|message|>…<|return|>".
 
-// After a generation prompt ("<|start|>assistant"), this makes the answer come at once.
+// Appended to a generation prompt ("<|start|>assistant"), this makes the model skip the reasoning.
 inline constexpr std::string_view kHarmonyAnswer = "<|channel|>final<|message|>";
 
-// Whether a chat template writes the format.
+// Whether a chat template produces the format.
 bool IsHarmonyTemplate(std::string_view chat_template);
 
-// What was written in channels. Without a final one, all is thought.
+// A model's output by channel. Without a final channel, all of it is reasoning.
 struct HarmonyText {
-  bool in_channels = false;  // false: the text is no such thing, and the others are empty
+  bool in_channels = false;  // false: the text has no channels, and the others are empty
   std::string thinking, answer;
 };
-// `text` is decoded with its special tokens, from after the generation prompt on.
+// `text` is what follows the generation prompt, decoded with its special tokens.
 HarmonyText SplitHarmony(std::string_view text);
 
 }  // namespace banyan

@@ -10,7 +10,7 @@ namespace {
 
 bool IsSpace(char c) { return kSpaces.find(c) != std::string_view::npos; }
 
-// Of scripts that put spaces between words; others have no borders to keep.
+// For scripts with spaces between words; others have no word boundaries to respect.
 bool IsWordByte(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0; }
 
 // The end of `words` when the document has them at `begin`; npos when it does not.
@@ -35,7 +35,7 @@ TextSpan SpanOfBytes(std::string_view document, size_t begin, size_t end) {
   return {start, start + CountCharacters(document.substr(begin, end - begin))};
 }
 
-// Of as many bytes.
+// ASCII only, so the length in bytes stays.
 std::string LowerCase(std::string_view text) {
   std::string lower(text);
   for (char& c : lower) {

@@ -1,4 +1,4 @@
-// Where an answer stands in its document.
+// The position of an answer in its document.
 #pragma once
 
 #include <cstdint>
@@ -19,12 +19,12 @@ enum class LetterCase {
   kAny,  // of the letters A to Z
 };
 
-// The first place where `words` stand in `document` as they are: not inside a longer word or
-// number, with any space where they have space. Nothing when there is none. Both are valid UTF-8.
+// The first occurrence of `words` in `document`: not inside a longer word or number, any white
+// space matches any other. nullopt when there is none. Both are valid UTF-8.
 std::optional<TextSpan> FindSpan(std::string_view document, std::string_view words,
                                  LetterCase letters = LetterCase::kSame);
 
-// The first place where a number stands as it is written: not inside a longer one, be it by a
+// The first occurrence of a number as it is written: not inside a longer one, not even across a
 // decimal point or a comma.
 std::optional<TextSpan> FindNumber(std::string_view document, std::string_view number);
 

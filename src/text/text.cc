@@ -21,7 +21,7 @@ std::shared_ptr<const Text> MakeText(std::shared_ptr<const Tokenizer> tokenizer)
       parts->chat_template.emplace(tokenizer->chat_template());
       parts->harmony = IsHarmonyTemplate(tokenizer->chat_template());
     } catch (const Error& e) {
-      // Tokens can be had without it; whoever asks for a chat hears why not.
+      // Tokenization works without it; RenderChat reports the error.
       parts->chat_template_error = e.what();
     }
   }

@@ -1,4 +1,4 @@
-// What is behind banyan::Text: a tokenizer and the chat template of its files.
+// The implementation of banyan::Text: a tokenizer and the chat template of its files.
 #pragma once
 
 #include <memory>
@@ -13,12 +13,12 @@ namespace banyan {
 
 struct Text::Parts {
   std::shared_ptr<const Tokenizer> tokenizer;
-  std::optional<ChatTemplate> chat_template;  // nothing: the files have none
-  std::string chat_template_error;            // why it cannot be used, when it has one
-  bool harmony = false;                       // the template writes in channels
+  std::optional<ChatTemplate> chat_template;  // nullopt: the files have none, or it cannot be used
+  std::string chat_template_error;            // why it cannot be used
+  bool harmony = false;                       // the template has channels
 };
 
-// The text side of a tokenizer, with its chat template parsed.
+// A tokenizer with its chat template parsed.
 std::shared_ptr<const Text> MakeText(std::shared_ptr<const Tokenizer> tokenizer);
 
 }  // namespace banyan

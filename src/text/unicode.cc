@@ -96,7 +96,7 @@ bool IsValidUtf8(std::string_view text) {
 }
 
 void AppendLossyUtf8(std::string_view bytes, std::string& out) {
-  size_t done = 0;  // all before is appended
+  size_t done = 0;  // bytes before it are appended
   for (size_t i = SkipAscii(bytes, 0); i < bytes.size(); i = SkipAscii(bytes, i)) {
     const Utf8Character c = ReadUtf8(bytes, i);
     if (!c.valid) {
@@ -240,7 +240,7 @@ std::string ToNormalForm(std::string_view text, NormalForm form) {
 namespace {
 
 // The alphabets of most texts lie below the first bound. Planes 0 to 3 have all letters and numbers
-// of Unicode; the others hold marks, private use and nothing.
+// of Unicode; the others have only marks and private use.
 constexpr char32_t kFirstTableEnd = 0x3000;
 constexpr char32_t kSecondTableEnd = 0x40000;
 

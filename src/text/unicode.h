@@ -1,5 +1,6 @@
-// UTF-8 one character at a time. Ill-formed input is cut as the Unicode standard recommends: each
-// maximal part of an ill-formed sequence counts as one U+FFFD.
+// Unicode: UTF-8 one character at a time, character properties, normal forms, and the character
+// classes that tokenizers split by. Ill-formed UTF-8 is cut as the Unicode standard recommends:
+// each maximal part of an ill-formed sequence counts as one U+FFFD.
 #pragma once
 
 #include <array>
@@ -37,8 +38,7 @@ void AppendLossyUtf8(std::string_view bytes, std::string& out);
 // character of at most three bytes.
 size_t FinishedUtf8Prefix(std::string_view bytes);
 
-// Character properties and normal forms, as the tokenizers of the field use them.
-
+// Character properties, as the reference tokenizers define them.
 bool IsWhitespace(char32_t code);        // Unicode White_Space
 bool IsNumeric(char32_t code);           // Nd, Nl, No
 bool IsPunctuation(char32_t code);       // P*, and the ASCII symbols such as $ and ^
@@ -56,23 +56,21 @@ enum class NormalForm { kNfc, kNfd, kNfkc, kNfkd };
 // REQUIRES: text is well-formed UTF-8.
 std::string ToNormalForm(std::string_view text, NormalForm form);
 
-// Whether `text` has only characters of the common alphabets that normal form C never changes: a
-// quick test, which most texts pass. False says nothing. REQUIRES: text is well-formed UTF-8.
+// A quick test that most texts pass: whether `text` has only characters of the common alphabets
+// that normal form C never changes. False does not mean that NFC changes it. REQUIRES: text is
+// well-formed UTF-8.
 bool IsSurelyNfc(std::string_view text);
 
-// What the splitting patterns of tokenizers ask of a character: letter, number, space or none of
-// them. Letters and numbers are PCRE2's \p{L} and \p{N}, so that a pattern run by hand and the same
-// pattern run by PCRE2 agree in every character.
-
-// Each character has exactly one of the first five; kNumericClass may stand beside them.
+// The character classes of tokenizers' splitting patterns: letter, number, space or other. Letters
+// and numbers are PCRE2's \p{L} and \p{N}, so that WordSplitter and PCRE2 agree on every character.
+// Each character has exactly one of the first five; kNumericClass may be added to them.
 using CharacterClass = std::uint8_t;
 inline constexpr CharacterClass kOtherClass = 1;
 inline constexpr CharacterClass kLetterClass = 2;
 inline constexpr CharacterClass kNumberClass = 4;
 inline constexpr CharacterClass kBlankClass = 8;     // white space other than …
 inline constexpr CharacterClass kNewlineClass = 16;  // … \r and \n
-inline constexpr CharacterClass kNumericClass =
-    32;  // IsNumeric, which may know other numbers than PCRE2
+inline constexpr CharacterClass kNumericClass = 32;  // IsNumeric; its Unicode version may differ
 inline constexpr CharacterClass kSpaceClasses = kBlankClass | kNewlineClass;
 
 inline constexpr std::array<CharacterClass, 128> kAsciiClasses = [] {
@@ -91,7 +89,7 @@ inline constexpr std::array<CharacterClass, 128> kAsciiClasses = [] {
   return classes;
 }();
 
-// Of any character. The first calls ask PCRE2 about all of them, some milliseconds.
+// Of any character. The first calls build tables with PCRE2, which takes some milliseconds.
 CharacterClass ClassInTable(char32_t code);
 
 // REQUIRES: code is a Unicode scalar value.
@@ -118,8 +116,8 @@ inline ClassifiedCharacter ClassifyUtf8(const char* at) {
           4};
 }
 
-// Whether a letter, a space and a letter stand around `at`, which is the space's place: where texts
-// may be cut for tokenizers that allow cuts before words. The text may be ill-formed.
+// Whether text[at] is a space between two letters: where a text may be cut for tokenizers that
+// allow cuts before words. The text may be ill-formed.
 bool IsCutBeforeWord(std::string_view text, size_t at);
 
 }  // namespace banyan

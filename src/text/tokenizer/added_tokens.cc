@@ -48,8 +48,7 @@ size_t SpacesAfter(std::string_view text, size_t begin) {
   return begin;
 }
 
-// Whether the token, or a space that it takes, may lie across a cut between a letter and a space
-// with a letter after it.
+// Whether the token, or a space that it absorbs, may lie across a cut between two words.
 bool SpansCut(const AddedToken& token, std::string_view content) {
   for (size_t at = content.find(' '); at != std::string_view::npos;
        at = content.find(' ', at + 1)) {

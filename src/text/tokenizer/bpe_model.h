@@ -1,5 +1,5 @@
 // Byte-pair encoding by ranked merges. Byte-level BPE (GPT-2) and SentencePiece BPE (Llama 2) are
-// the same algorithm: they differ in what the pre-tokenizer hands over and in byte fallback.
+// the same algorithm: they differ in the pre-tokenizer's pieces and in byte fallback.
 #pragma once
 
 #include <cstdint>
@@ -49,7 +49,7 @@ struct BpeOptions {
   std::optional<TokenId> unk;     // none: a character without token is dropped
   bool fuse_unk = false;          // neighbouring unknown characters make one unknown token
   bool byte_fallback = false;     // try <0xNN> tokens before the unknown one
-  bool ignore_merges = false;     // a pre-token that is itself a token is not taken apart
+  bool ignore_merges = false;     // a pre-token that is itself a token stays whole
   std::string continuing_prefix;  // put before every character but the first ("##")
   std::string word_suffix;        // put after the last ("</w>")
 };
@@ -62,7 +62,7 @@ class BpeModel : public TokenModel {
 
   // Whether a piece may be cut before every "▁" that follows another character without changing any
   // id: true when "▁" is a token and no merge makes a token with a "▁" in such a place. Models
-  // without pre-tokenizer see a whole text as one piece; this gives them words.
+  // without pre-tokenizer get a whole text as one piece; this splits it into words.
   bool CanCutAtMetaspace() const;
 
  private:
@@ -82,7 +82,7 @@ class BpeModel : public TokenModel {
 };
 
 // The merges that SentencePiece's BPE implies: every way to write a token as two tokens, ranked by
-// score, higher first; equal scores share a rank, so that the leftmost pair goes first.
+// score, higher first; equal scores share a rank, so that the leftmost pair merges first.
 MergeTable MergesFromScores(const Vocabulary& vocabulary, const std::vector<float>& scores,
                             const TokenSet& excluded);
 

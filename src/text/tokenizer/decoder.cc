@@ -89,8 +89,8 @@ class FuseRun : public DecoderRun {
   void Finish(Pieces&) override {}
 };
 
-// A run of byte tokens is one text, or one U+FFFD per byte when it is not UTF-8 as a whole: so it
-// is held until it ends.
+// A run of byte tokens is one text, or one U+FFFD per byte when it is not UTF-8 as a whole. It is
+// held until it ends.
 class ByteFallbackRun : public DecoderRun {
  public:
   void Push(std::string piece, Pieces& out) override {
@@ -116,7 +116,7 @@ class ByteFallbackRun : public DecoderRun {
   std::string held_;
 };
 
-// Replacement in a text that arrives in parts: an end that may begin the pattern waits.
+// Replacement in a text that arrives in parts: holds back a suffix that may begin the pattern.
 class FusedReplace : public DecoderRun {
  public:
   FusedReplace(std::string pattern, std::string content)
@@ -193,7 +193,7 @@ class FusedStrip : public DecoderRun {
 
  private:
   std::string content_;
-  size_t start_, stop_;  // start_: how many may still come off the front
+  size_t start_, stop_;  // start_: how many may still be stripped from the front
   std::string held_;
 };
 

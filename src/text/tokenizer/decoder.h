@@ -1,5 +1,5 @@
-// Last stage on the way back: token spellings → text. Every decoder works on a stream of pieces, so
-// decoding a whole sequence and decoding token by token are the same code and give the same text.
+// Decoding: token spellings → text. Every decoder works on a stream of pieces, so that decoding a
+// whole sequence and decoding token by token run the same code and give the same text.
 #pragma once
 
 #include <functional>
@@ -14,11 +14,11 @@ namespace banyan {
 
 using Pieces = std::vector<std::string>;
 
-// One decoder at work on one sequence.
+// The state of one decoder for one sequence.
 class DecoderRun {
  public:
   virtual ~DecoderRun() = default;
-  // Appends what is certain once `piece` is known.
+  // Appends what no later piece can change.
   virtual void Push(std::string piece, Pieces& out) = 0;
   virtual void Finish(Pieces& out) = 0;
 };
@@ -31,7 +31,7 @@ class Decoder {
  public:
   void Add(DecoderStep step) { steps_.push_back(std::move(step)); }
   void AddByteLevel();
-  // Whether the text is nothing but the tokens' bytes, with U+FFFD where they are ill-formed.
+  // Whether the text is just the tokens' bytes, with U+FFFD where they are ill-formed.
   bool only_byte_level() const { return byte_level_first_ && steps_.size() == 1; }
   const std::vector<DecoderStep>& steps() const { return steps_; }
 
@@ -40,7 +40,7 @@ class Decoder {
   bool byte_level_first_ = false;
 };
 
-// The chain at work on one sequence.
+// The state of a chain for one sequence.
 class DecoderChain {
  public:
   explicit DecoderChain(const Decoder& decoder);
@@ -62,13 +62,13 @@ DecoderStep ReplaceRegexDecoderStep(std::shared_ptr<const Regex> pattern, std::s
                                     bool fused);
 struct StripDecoderOptions {
   char32_t content = ' ';
-  size_t start = 0;  // at most so many are taken off the front
-  size_t stop = 0;   // and off the end
+  size_t start = 0;  // at most so many are stripped from the front
+  size_t stop = 0;   // and from the end
 };
 DecoderStep StripDecoderStep(StripDecoderOptions options, bool fused);
 DecoderStep MetaspaceDecoderStep(std::string replacement, PrependScheme prepend, bool fused);
 DecoderStep WordPieceDecoderStep(std::string prefix, bool cleanup, bool fused);
 DecoderStep BpeDecoderStep(std::string suffix, bool fused);
-DecoderStep JoinWithSpacesStep();  // what the library does when a file names no decoder
+DecoderStep JoinWithSpacesStep();  // the default of the tokenizers library
 
 }  // namespace banyan

@@ -1,4 +1,5 @@
-// First stage of the pipeline: text → text (normal forms, lower case, replacements).
+// First stage of the pipeline: text → text (normal forms, lower case, replacements, SentencePiece's
+// charsmap).
 #pragma once
 
 #include <cstdint>
@@ -51,21 +52,21 @@ class Normalizer {
     kAny,
     kNfc,            // normal form C
     kNormalForm,     // any normal form of Unicode
-    kPrepend,        // puts something before the text
-    kReplaceSpaces,  // every ' ' becomes something else
+    kPrepend,        // prepends a string
+    kReplaceSpaces,  // replaces every ' '
   };
   void Add(NormalizerStep step, Effect effect = Effect::kAny) {
     steps_.push_back({std::move(step), effect});
   }
   bool empty() const { return steps_.empty(); }
-  // continues: the text is the rest of another, before which nothing is put a second time.
-  // Throws kLimit when a step makes the text unreasonably longer.
+  // continues: the text is the rest of another, so nothing is prepended. Throws kLimit when a step
+  // makes the text unreasonably longer.
   void Apply(std::string& text, bool continues = false) const;
 
-  // Whether it is certain, without applying them, that the steps change nothing in `text`.
+  // A quick test: true if the steps certainly do not change `text`.
   bool Keeps(std::string_view text) const;
-  // Whether a text that is cut before a space and normalised in two parts, the second as one that
-  // continues, is the same as without the cut.
+  // Whether normalising a text in two parts, cut before a space and the second with `continues`,
+  // gives the same result as normalising the whole.
   bool AllowsCutsBeforeSpaces() const;
 
  private:

@@ -10,7 +10,7 @@ namespace banyan {
 
 namespace {
 
-struct Part {  // a stretch of a piece: either a match or what lies between two
+struct Part {  // a part of a piece: a match, or the text between two matches
   TextRange range;
   bool is_match;
 };
@@ -219,7 +219,7 @@ PreTokenizerStep CutAtMetaspaceStep() {
     std::vector<TextRange> out;
     for (const TextRange& piece : input.pieces) {
       size_t begin = piece.begin;
-      size_t after_previous = piece.begin;  // end of the "▁" before, where a run goes on
+      size_t after_previous = piece.begin;  // end of the previous "▁", where a run continues
       for (size_t at = text.find(kMetaspace, begin); at < piece.end;
            at = text.find(kMetaspace, at + kMetaspace.size())) {
         if (at != after_previous) {

@@ -1,4 +1,4 @@
-// Second stage of the pipeline: cuts the normalised text into pieces that the model sees one by
+// Second stage of the pipeline: splits the normalised text into pieces that the model sees one by
 // one, and may respell them (byte-level, "▁" for spaces).
 #pragma once
 
@@ -32,7 +32,7 @@ class PreTokenizer {
   void Apply(PreTokenized& input) const {
     for (const PreTokenizerStep& step : steps_) step(input);
   }
-  // Cuts as Apply does where it does no more than that and respelling bytes; else null.
+  // The same splits, where Apply does nothing else but respell bytes; otherwise null.
   const WordSplitter* words() const { return words_ ? &*words_ : nullptr; }
   bool AllowsCutsBeforeWords() const { return banyan::AllowsCutsBeforeWords(known_); }
 

@@ -21,7 +21,7 @@ const char* Skip(const char* at, const char* end, CharacterClass classes) {
   return at;
 }
 
-// Length of 's, 't, 'm, 'd, 're, 've or 'll at `at`, where an apostrophe stands; 0: none.
+// Length of 's, 't, 'm, 'd, 're, 've or 'll at `at`, which is an apostrophe; 0: none.
 size_t ContractionLength(const char* at, const char* end, bool any_case) {
   const auto letter = [&](std::ptrdiff_t i) {
     if (end - at <= i) return '\0';
@@ -46,9 +46,9 @@ size_t ContractionLength(const char* at, const char* end, bool any_case) {
   }
 }
 
-// White space from `at` on, by \s+(?!\S)|\s+: all of it at the text's end, else all but the last
-// character, which goes with what follows, unless it is the only one. With `lines`, \s*[\r\n]+
-// comes before these: up to the last line end.
+// White space from `at`, by \s+(?!\S)|\s+: all of it at the end of the text, else all but the last
+// character, which belongs to what follows, unless it is the only one. With `lines`, \s*[\r\n]+
+// takes precedence: up to the last line end.
 const char* EndOfSpace(const char* at, const char* end, bool lines) {
   const char* last = at;
   const char* after_line = nullptr;
@@ -106,7 +106,8 @@ const char* EndOfLlamaWord(const char* at, const char* end, int most_digits) {
   return EndOfSpace(at, end, true);
 }
 
-// Takes the step off the chain's beginning that makes numbers stand alone: which characters do so.
+// Removes a first step that splits around every number from the chain; returns which characters it
+// isolates, 0: none.
 CharacterClass RemoveAlone(std::span<const KnownStep>& chain) {
   if (chain.empty()) return 0;
   const CharacterClass alone = chain.front() == KnownStep::kNumbersAlone    ? kNumberClass
@@ -133,8 +134,8 @@ KnownStep KnownPattern(std::string_view pattern) {
   return KnownStep::kUnknown;
 }
 
-// None of the patterns looks back, and none of their alternatives goes on from a letter to a space:
-// there every word ends and a new one begins, whatever stands further left or right.
+// No pattern looks back, and no alternative continues from a letter to a space: a word ends there
+// and a new one begins, whatever the context.
 bool AllowsCutsBeforeWords(std::span<const KnownStep> chain) {
   using enum KnownStep;
   const auto is = [&](std::initializer_list<KnownStep> steps) {

@@ -1,5 +1,6 @@
-// The splitting patterns of the best-known byte-level tokenizers, run by hand: several times as
-// fast as PCRE2 and equal to it (word_splitter_test.cc). Every other pattern is left to PCRE2.
+// The splitting patterns of known byte-level tokenizers: by their name in GGUF files, and as
+// hand-written splitters, several times as fast as PCRE2 with equal results
+// (split_patterns_test.cc). PCRE2 runs all other patterns.
 #pragma once
 
 #include <optional>
@@ -25,7 +26,7 @@ inline constexpr const char* kTekkenPattern =
 inline constexpr const char* kGpt4oPattern =
     R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
 
-// What a step of a pre-tokenizer is known to do.
+// Steps of a pre-tokenizer whose effect is known.
 enum class KnownStep {
   kUnknown,
   kNumbersAlone,   // cuts around every \p{N}
@@ -34,29 +35,29 @@ enum class KnownStep {
   kLlama3,         // … of Llama 3, …
   kQwen2,          // … of Qwen 2
   kOtherWords,     // cuts by another pattern that allows cuts before words (see below)
-  kByteLevel,      // respells bytes and cuts nothing
+  kByteLevel,      // respells bytes, splits nothing
   kGpt2ByteLevel,  // kGpt2, then kByteLevel
-  // Every space becomes "▁", and more "▁" stand only before pieces that begin with neither, or at
-  // the input's start. There are no cuts …
+  // Every space becomes "▁"; a "▁" is added only before pieces that begin with neither, or at the
+  // start of the input. No splits …
   kMetaspace,
-  kMetaspaceWords,  // … or one before every "▁".
+  kMetaspaceWords,  // … or one before every "▁"
   kMetaspaceCuts,   // cuts before every "▁" that follows another character
 };
 
 // The step that cuts around every match of `pattern`.
 KnownStep KnownPattern(std::string_view pattern);
 
-// Whether a text's words are those of its two parts wherever it is cut between a letter and a space
-// with a letter after it.
+// Whether a text may be cut at any space between two letters (IsCutBeforeWord) without changing its
+// words.
 bool AllowsCutsBeforeWords(std::span<const KnownStep> chain);
 
-// Cuts a text into words as a chain of steps does, before its bytes are respelled.
+// Splits a text into words as a chain of steps does, before its bytes are respelled.
 class WordSplitter {
  public:
-  // Nothing when the chain is more than numbers alone (or not), one pattern, byte-level.
+  // nullopt unless the chain is: numbers alone (optional), one known pattern, byte-level.
   static std::optional<WordSplitter> For(std::span<const KnownStep> chain);
 
-  // visit(word) of each, from left to right; together they are the text. REQUIRES: text is
+  // Calls visit(word) from left to right; the words partition the text. REQUIRES: text is
   // well-formed UTF-8.
   template <typename Visit>
   void ForEachWord(std::string_view text, Visit visit) const {
@@ -67,9 +68,9 @@ class WordSplitter {
       at = word_end;
     };
     while (at < end) {
-      // A character that stands alone ends the text for the words before it.
-      const char* const stretch_end = alone_ == 0 ? end : FindAlone(at, end);
-      while (at < stretch_end) take(EndOfWord(at, stretch_end));
+      // A character that is a word of its own ends the text for the words before it.
+      const char* const run_end = alone_ == 0 ? end : FindAlone(at, end);
+      while (at < run_end) take(EndOfWord(at, run_end));
       if (at < end) take(at + ClassifyUtf8(at).length);
     }
   }
@@ -83,11 +84,10 @@ class WordSplitter {
   CharacterClass alone_;  // characters of these classes are words of their own
 };
 
-// GGUF names a pre-tokenizer (tokenizer.ggml.pre) without saying what it does. This table does.
-
+// GGUF only names a pre-tokenizer (tokenizer.ggml.pre).
 struct GgufPreTokenizer {
   std::vector<const char*> patterns;  // applied one after another; matches and gaps are all pieces
-  bool ignore_merges = false;         // a piece that is itself a token is not taken apart
+  bool ignore_merges = false;         // a piece that is itself a token stays whole
   bool add_bos = false;               // unless tokenizer.ggml.add_bos_token says otherwise
   bool nfc = false;                   // the original tokenizer normalises to NFC
 };

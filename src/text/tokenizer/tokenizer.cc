@@ -19,7 +19,7 @@ namespace banyan {
 
 namespace {
 
-// What stands before a text without raw added tokens.
+// What precedes a fragment: nothing, an added token, or the first part of a text that was cut.
 enum class Before { kNothing, kAddedToken, kItsBeginning };
 
 void EncodeFragment(const TokenizerParts& parts, std::string_view text, Before before,
@@ -77,7 +77,7 @@ std::shared_ptr<const Tokenizer> Tokenizer::FromGguf(const GgufFile& file) {
 }
 
 std::shared_ptr<const Tokenizer> Tokenizer::Load(const std::filesystem::path& path) {
-  std::error_code unreadable;  // then the readers below say so
+  std::error_code unreadable;  // the readers below report it
   if (std::filesystem::is_directory(path, unreadable)) return FromHuggingFace(path);
   char magic[4] = {};
   std::ifstream(path, std::ios::binary).read(magic, sizeof(magic));
@@ -140,8 +140,8 @@ void AppendPieces(const TokenizerParts& parts, std::span<const Tokenizer::Piece>
       out.push_back(fragment.id);
       continue;
     }
-    // Tokens that are looked for in normalised text have lost their place there: where user text
-    // is near, none of them is a control token.
+    // Normalisation loses the positions of user text, so a fragment with user text gets no control
+    // token from the normalised matcher.
     const TextRange range = fragment.range;
     const auto user = std::ranges::partition_point(
         plain, [&](const TextRange& before) { return before.end <= range.begin; });

@@ -78,8 +78,6 @@ GgufTokens ReadGgufTokens(const GgufFile& file) {
   return tokens;
 }
 
-// The four tokenizer models of GGUF, each with the stages around it.
-
 constexpr std::string_view kMetaspace = "\u2581";
 
 Vocabulary MakeVocabulary(const GgufTokens& tokens, const std::string& what) {
@@ -137,7 +135,7 @@ void BuildByteLevelBpe(const GgufFile& file, const GgufTokens& tokens, Tokenizer
     const auto left = vocabulary.Find(merge.substr(0, space));
     const auto right = vocabulary.Find(merge.substr(space + 1));
     const auto result = vocabulary.Find(merged);
-    if (!left || !right || !result) continue;  // cut vocabularies keep all merges
+    if (!left || !right || !result) continue;  // pruned vocabularies keep all merges
     if (merges.Find(*left, *right).rank == MergeTable::kNone) {
       merges.Set(*left, *right, {this_rank, *result});
     }

@@ -1,4 +1,5 @@
-// The model section of tokenizer.json: vocabulary, merges, scores.
+// A tokenizer from Hugging Face files: the model section of tokenizer.json (vocabulary, merges,
+// scores), added tokens, and tokenizer_config.json. The stages are in json_stages.cc.
 #include <algorithm>
 #include <filesystem>
 #include <string_view>
@@ -84,7 +85,7 @@ void ReadBpe(const JsonNode& node, TokenizerParts& parts) {
   options.word_suffix = node.StringOr("end_of_word_suffix", "");
   if (const auto unk = node.Find("unk_token")) {
     options.unk = vocabulary.Find(unk->String());
-    // Files name an unknown token that is only an added one; then it is never produced.
+    // Some files name an unknown token that is only an added one; it is never produced.
     parts.specials.unk = options.unk;
   }
   MergeTable merges = ReadMerges(node.Get("merges"), vocabulary, options.continuing_prefix);
@@ -148,7 +149,7 @@ void ReadWordPiece(const JsonNode& node, TokenizerParts& parts) {
 
 void ReadModel(const JsonNode& node, TokenizerParts& parts) {
   std::string type = node.StringOr("type", "");
-  if (type.empty()) {  // files of before 2021 leave it out
+  if (type.empty()) {  // files from before 2021 omit it
     type = node.Find("merges")                    ? "BPE"
            : node.Get("vocab").value().is_array() ? "Unigram"
                                                   : "WordPiece";
@@ -163,8 +164,6 @@ void ReadModel(const JsonNode& node, TokenizerParts& parts) {
     node.Unsupported(type);
   }
 }
-
-// Hugging Face: tokenizer.json and what stands beside it.
 
 namespace {
 

@@ -8,7 +8,7 @@ namespace banyan {
 void TokenizerParts::SetAddedTokens(const std::vector<AddedToken>& tokens) {
   std::vector<AddedToken> raw, normalized;
   std::vector<std::string> raw_contents, normalized_contents;
-  // Of two added tokens with the same content the special one is found.
+  // Of two added tokens with the same content, the special one wins.
   for (const bool special_pass : {true, false}) {
     for (const AddedToken& token : tokens) {
       if (token.special != special_pass) continue;

@@ -1,5 +1,5 @@
-// Words and their ids, as seen lately by this thread. Natural text repeats its words: most of them
-// are found here and never reach the model. Exact: the whole word is compared.
+// Words of a text → ids, through a cache per thread. Natural text repeats its words: most are found
+// in the cache and never reach the model.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +18,9 @@
 
 namespace banyan {
 
-// One table for all tokenizers of a thread, 1 MiB. An entry belongs to an owner: a number that
-// stands for whatever decides a word's ids.
+// Words and their ids, a set-associative table of 1 MiB for all tokenizers of a thread. Exact: the
+// whole word is compared. An entry belongs to an owner: a number for the model and the set of
+// forbidden ids that determine a word's ids.
 class WordCache {
  public:
   static constexpr size_t kMostBytes = 32;  // of a word
@@ -29,7 +30,7 @@ class WordCache {
   // A number that was never returned before, not 0.
   static std::uint64_t NewOwner();
 
-  // Appends the word's ids; false when it is not here. `place` is what Keep takes.
+  // Appends the word's ids; false when it is not cached. Keep takes the returned `place`.
   // REQUIRES: 0 < word.size() <= kMostBytes.
   bool Find(std::uint64_t owner, std::string_view word, size_t& place,
             std::vector<TokenId>& out) const {
@@ -48,12 +49,12 @@ class WordCache {
     }
     return false;
   }
-  // Keeps the word that Find has just not found; not if it has too many ids.
+  // Inserts a word after Find missed it, unless it has too many ids.
   void Keep(std::uint64_t owner, std::string_view word, size_t place, std::span<const TokenId> ids);
 
  private:
   static constexpr size_t kEntries = 1 << 14;
-  static constexpr size_t kWays = 2;  // neighbours where a word may stand, the latest first
+  static constexpr size_t kWays = 2;  // of a set, most recent first
 
   struct Key {
     std::uint64_t bytes[4] = {};
@@ -70,7 +71,7 @@ class WordCache {
     }
   };
 
-  // With the length, the words of a key say what all bytes are.
+  // With the length, the key determines all bytes of the word.
   static Key KeyOf(std::uint64_t owner, std::string_view word) {
     const char* const p = word.data();
     const size_t n = word.size();
@@ -117,22 +118,20 @@ class WordCache {
   std::vector<Entry> entries_ = std::vector<Entry>(kEntries);
 };
 
-// Words of a text → ids, by way of the thread's cache.
-
-// What a tokenizer's words are encoded with. The owners stand for it in the cache.
+// How words are encoded, and the owner of these encodings in the cache.
 struct WordModel {
   const TokenModel& model;
   const TokenSet* forbidden;  // may be null
   std::uint64_t owner;        // of this model with these forbidden ids
 };
 
-// One use: appends to `out`.
+// For one text: appends to `out`.
 class WordEncoder {
  public:
   WordEncoder(const WordModel& words, std::vector<TokenId>& out)
       : words_(words), out_(out), cache_(WordCache::OfThisThread()) {}
 
-  // Pieces in the spelling of the model's vocabulary.
+  // Encodes pieces that are in the spelling of the model's vocabulary.
   void Encode(const PreTokenized& input) {
     const std::string_view text = input.text;
     for (const TextRange& range : input.pieces) {
@@ -140,17 +139,18 @@ class WordEncoder {
                  [](std::string_view piece) { return piece; });
     }
   }
-  // A text whose words the model knows in byte-level spelling. REQUIRES: it is well-formed UTF-8.
+  // Encodes a text whose words the model knows in byte-level spelling. REQUIRES: it is well-formed
+  // UTF-8.
   void EncodeBytes(std::string_view text, const WordSplitter& splitter);
 
  private:
-  // spell(word) is what the model sees. An owner's words are all spelled the same way.
+  // The model encodes spell(word). All words of an owner must be spelled by the same function.
   template <typename Spell>
   void EncodeWord(std::string_view word, Spell spell) {
     constexpr int kWordsBetweenLooks = 1 << 14;
     if (++encoded_ % kWordsBetweenLooks == 0) CheckBudget();
     if (word.size() > WordCache::kMostBytes) {
-      // What merging a word takes, measured; words of languages are not worth counting.
+      // Measured memory of merging a long word; ordinary words are not worth counting.
       constexpr size_t kLongWord = 1 << 16, kMemoryOfByte = 24;
       if (word.size() >= kLongWord) ChargeBudget(kMemoryOfByte * word.size());
       words_.model.Encode(spell(word), words_.forbidden, out_);
