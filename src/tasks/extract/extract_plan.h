@@ -46,15 +46,4 @@ CategoryPlan PlanCategory(const ExtractCategory& category, SlotRequest& request,
 // The documents of one prompt, as the template has them.
 std::string WriteDocuments(std::span<const std::string_view> documents);
 
-// The examples of a few-shot file: {"text","values","category"?} a line. Throws kUsage.
-struct ExtractExample {
-  std::string category, text;
-  nlohmann::ordered_json values;
-};
-std::vector<ExtractExample> ReadFewShot(std::string_view text);
-
-// The examples of a category as the prompt has them: texts with their values in the form that the
-// model is to write, a number or a date as its text has it.
-std::string WriteExamples(const CategoryPlan& plan, std::string_view few_shot, bool stacked);
-
 }  // namespace banyan

@@ -1,17 +1,22 @@
 // A schema proposed from sample documents: candidates are labels of the documents and names of a
 // lexicon, the model looks for a value of each, and those that several documents have are kept.
+#include "banyan/extract.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 #include <set>
+#include <utility>
 
+#include "base/characters.h"
 #include "base/error.h"
 #include "base/json.h"
 #include "propose/candidates.h"
 #include "propose/infer_type.h"
-#include "tasks/extract/extract_samples.h"
 #include "tasks/extract/extract_task.h"
+#include "tasks/job/job.h"
+#include "tasks/job/record_window.h"
 #include "values/value_text.h"
 
 namespace banyan {
@@ -21,6 +26,59 @@ using OrderedJson = nlohmann::ordered_json;
 
 // A name takes about four tokens of the instruction, and so much of the context it may have.
 constexpr int kContextOfName = 24;
+
+// Why a row is no sample; empty: it is one.
+std::string Unfit(const InputRow& row, std::set<std::string>& texts) {
+  if (row.problem) return row.problem->message;
+  const auto text = row.value.find("text");
+  if (text == row.value.end() || !text->is_string()) return "it has no field 'text'";
+  const std::string plain = PlainText(text->get<std::string>());
+  if (FoldedWords(plain).empty()) return "it has no words";
+  if (!texts.insert(plain).second) return "its text came before";
+  return "";
+}
+
+// The first documents of the input, `most` at most: with words, and different from one another.
+// `job.notice` hears what was left out and why. Throws kUsage when there are fewer than `least`.
+std::vector<InputRow> ReadSamples(const JobOptions& job, size_t least, size_t most) {
+  InputReader input(InputOf(OfDocuments(job)));
+  std::vector<InputRow> samples;
+  std::set<std::string> texts;
+  InputRow row;
+  while (samples.size() < most && input.Next(row)) {
+    const std::string reason = Unfit(row, texts);
+    if (reason.empty()) {
+      samples.push_back(std::move(row));
+    } else if (job.notice) {
+      const std::string line = row.line > 0 ? fmt::format(" line {}", row.line) : "";
+      job.notice(fmt::format("extract schema: {}{}: left out: {}", row.file, line, reason));
+    }
+    row = {};
+  }
+  if (samples.size() < least) {
+    Throw(ErrorKind::kUsage,
+          "extract schema: expected at least {} different documents with words, found {}", least,
+          samples.size());
+  }
+  return samples;
+}
+
+// The rows of `banyan extract`, in the order of the samples. Throws as RunExtract; a document that
+// cannot be done has an `error` in its row.
+std::vector<OrderedJson> ExtractSamples(std::shared_ptr<Model> model,
+                                        const EngineOptions& engine_options,
+                                        const ExtractOptions& extract,
+                                        const std::vector<InputRow>& samples) {
+  ExtractTask task(model, extract);
+  Engine engine(model, engine_options);
+  OneRowEach made(samples.size());
+  RecordWindow window([&](PromptSegment& prompt) { return engine.TrySubmit(prompt); }, made);
+  for (size_t i = 0; i < samples.size(); ++i) window.Add(i, task, *model, samples[i]);
+  window.RunToEnd(engine);
+  std::vector<OrderedJson> rows;
+  for (OutputRow& row : made.rows) rows.push_back(std::move(row.fields));
+  return rows;
+}
 
 std::string TextOf(const InputRow& row) { return row.value.at("text").get<std::string>(); }
 
@@ -147,6 +205,30 @@ void CheckPropose(const Model& model, const ProposeOptions& options) {
   }
 }
 
+constexpr size_t kExampleWidth = 28;  // characters
+constexpr size_t kExamplesShown = 3;  // different ones
+
+size_t WidthOf(const std::string& text) { return static_cast<size_t>(CountCharacters(text)); }
+
+// As many characters as fit.
+std::string Cut(const std::string& text, size_t width) {
+  if (WidthOf(text) <= width) return text;
+  size_t byte = 0;
+  for (size_t characters = 0; byte < text.size(); ++byte) {
+    if (BeginsCharacter(text[byte]) && ++characters == width) break;
+  }
+  return text.substr(0, byte) + "…";
+}
+
+std::string Padded(const std::string& text, size_t width) {
+  return text + std::string(width - std::min(width, WidthOf(text)), ' ');
+}
+
+std::string SourceOf(const ProposedAttribute& attribute) {
+  if (attribute.label_documents == 0) return "";
+  return fmt::format("label in {}", attribute.label_documents);
+}
+
 }  // namespace
 
 std::vector<std::string> SchemaKinds() {
@@ -202,6 +284,59 @@ SchemaProposal ProposeSchema(std::shared_ptr<Model> model, const EngineOptions& 
                                 : OrderedJson{{"categories", {{options.category, category}}}})
           .dump(2);
   return proposal;
+}
+
+// A proposed schema for people and for programs.
+
+std::string SchemaProposal::ToText() const {
+  std::vector<std::vector<std::string>> rows = {
+      {"attribute", "type", "documents", "sure", "", "examples"}};
+  for (const ProposedAttribute& attribute : attributes) {
+    std::vector<std::string> examples;
+    for (const ProposedAttribute::Example& example : attribute.examples) {
+      const std::string shown = Cut(example.value, kExampleWidth);
+      if (examples.size() == kExamplesShown) break;
+      if (std::ranges::find(examples, shown) == examples.end()) examples.push_back(shown);
+    }
+    rows.push_back({attribute.name, Cut(attribute.type, 32),
+                    fmt::format("{} of {}", attribute.documents, documents),
+                    fmt::format("{:.2f}", attribute.confidence), SourceOf(attribute),
+                    fmt::format("{}", fmt::join(examples, " | "))});
+  }
+  std::vector<size_t> widths(rows[0].size());
+  for (const std::vector<std::string>& row : rows) {
+    for (size_t c = 0; c < row.size(); ++c) widths[c] = std::max(widths[c], WidthOf(row[c]));
+  }
+  std::string text;
+  for (const std::vector<std::string>& row : rows) {
+    std::string line;
+    for (size_t c = 0; c + 1 < row.size(); ++c) {
+      if (widths[c] > 0) line += Padded(row[c], widths[c]) + "  ";
+    }
+    text += line + row.back() + "\n";
+  }
+  return text;
+}
+
+std::string SchemaProposal::ToJson() const {
+  OrderedJson list = OrderedJson::array();
+  for (const ProposedAttribute& attribute : attributes) {
+    OrderedJson examples = OrderedJson::array();
+    for (const ProposedAttribute::Example& example : attribute.examples) {
+      examples.push_back({{"value", example.value}, {"document", example.document}});
+    }
+    list.push_back({{"name", attribute.name},
+                    {"type", attribute.type},
+                    {"documents", attribute.documents},
+                    {"coverage", std::round(1e4 * attribute.documents / documents) / 1e4},
+                    {"confidence", std::round(1e4 * attribute.confidence) / 1e4},
+                    {"label_documents", attribute.label_documents},
+                    {"values", std::move(examples)}});
+  }
+  return DumpJson(OrderedJson{{"documents", documents},
+                              {"kinds", kinds},
+                              {"attributes", std::move(list)},
+                              {"schema", OrderedJson::parse(schema)}});
 }
 
 }  // namespace banyan

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "tasks/extract/extract_prompt.h"
-#include "tasks/extract/extract_values.h"
+#include "tasks/extract/extract_value.h"
 
 namespace banyan {
 

@@ -4,9 +4,9 @@
 
 #include <algorithm>
 
+#include "base/characters.h"
 #include "base/error.h"
 #include "base/json.h"
-#include "tasks/extract/extract_joint.h"
 #include "values/convert.h"
 
 namespace banyan {
@@ -96,6 +96,40 @@ size_t CommonObjects(const Leaf& a, const Leaf& b) {
   size_t n = 0;
   while (n + 1 < a.path.size() && n + 1 < b.path.size() && a.path[n] == b.path[n]) ++n;
   return n;
+}
+
+std::vector<TokenId> TokensOfPiece(const Text& text, std::string_view piece) {
+  const TextPiece plain{piece, /*from_user=*/true};
+  return text.EncodeRest({&plain, 1});
+}
+
+bool BeginsWith(const std::vector<TokenId>& tokens, const std::vector<TokenId>& beginning) {
+  return tokens.size() >= beginning.size() &&
+         std::equal(beginning.begin(), beginning.end(), tokens.begin());
+}
+
+// Where a template's piece ends and its value begins, in tokens. A model that writes the text
+// itself cuts it where its tokenizer does: `"brand": "Sony"` is often `"brand":` and ` "` …, never
+// a space alone. So the piece ends at the last place that is a boundary between tokens whatever
+// value comes, and what is left of its text is the beginning of the value.
+struct Joint {
+  std::vector<TokenId> tokens;  // of the piece; empty: no boundary was found
+  std::string rest;             // the end of its text, which is written with the value
+};
+
+// `values`: beginnings that values may have, each of them some characters long.
+Joint FindJoint(const Text& text, std::string_view piece, std::span<const std::string> values) {
+  std::vector<std::vector<TokenId>> whole;
+  for (const std::string& value : values)
+    whole.push_back(TokensOfPiece(text, std::string(piece) + value));
+  for (size_t kept = piece.size(); kept > 0; --kept) {
+    if (kept < piece.size() && !BeginsCharacter(piece[kept])) continue;
+    Joint joint{TokensOfPiece(text, piece.substr(0, kept)), std::string(piece.substr(kept))};
+    const bool boundary = std::ranges::all_of(
+        whole, [&](const auto& tokens) { return BeginsWith(tokens, joint.tokens); });
+    if (boundary && !joint.tokens.empty()) return joint;
+  }
+  return {{}, std::string(piece)};
 }
 
 }  // namespace

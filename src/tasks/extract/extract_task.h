@@ -10,7 +10,6 @@
 #include "banyan/job.h"
 #include "tasks/extract/extract_plan.h"
 #include "tasks/extract/extract_value.h"
-#include "tasks/extract/extract_values.h"
 #include "tasks/job/task.h"
 #include "tasks/prompt/prompt.h"
 #include "tasks/prompt/prompt_encoder.h"

@@ -4,12 +4,72 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
+#include <optional>
+#include <string>
+
+#include "base/error.h"
 
 namespace banyan {
 namespace {
 
 using OrderedJson = nlohmann::ordered_json;
 using ByName = std::map<std::string_view, const ExtractedValue*>;
+
+// A string that was cut off, without an escape or a character that is not whole.
+std::optional<OrderedJson> CloseText(std::string_view written) {
+  constexpr size_t kMostCut = 12;  // a pair of \u escapes
+  for (size_t cut = 0; cut <= kMostCut && written.size() > cut + 1; ++cut) {
+    std::string closed(written.substr(0, written.size() - cut));
+    closed += '"';
+    const OrderedJson value = OrderedJson::parse(closed, nullptr, /*allow_exceptions=*/false);
+    if (value.is_string() && !value.get_ref<const std::string&>().empty()) return value;
+  }
+  return std::nullopt;
+}
+
+// A list that was cut off, with the items that are whole.
+std::optional<OrderedJson> CloseList(std::string_view written) {
+  size_t whole = 0;  // where the last whole item ends
+  for (size_t at = 1; at < written.size();) {
+    const size_t end = JsonValueEnd(written, at);
+    if (end >= written.size()) break;  // a comma or a bracket follows a whole item
+    whole = end;
+    at = written.find_first_not_of(", ", end);
+    if (at == std::string_view::npos) break;
+  }
+  if (whole == 0) return std::nullopt;
+  const OrderedJson list = OrderedJson::parse(std::string(written.substr(0, whole)) + "]", nullptr,
+                                              /*allow_exceptions=*/false);
+  return list.is_array() ? std::optional(list) : std::nullopt;
+}
+
+// What becomes of a value of which only `written` is there. `completed`: the shortest that fits.
+OrderedJson CutValue(const ExtractAttribute& attribute, std::string_view written,
+                     std::string_view completed) {
+  const bool list = attribute.kind == ValueKind::kList || attribute.kind == ValueKind::kObjects;
+  if (attribute.kind == ValueKind::kText && written.starts_with('"')) {
+    if (std::optional<OrderedJson> text = CloseText(written)) return *text;
+  } else if (list && written.starts_with('[')) {
+    if (std::optional<OrderedJson> items = CloseList(written)) return *items;
+  }
+  // The shortest way on is a span, an enum's value or true or false; a number would be another one.
+  const bool invents = list || attribute.kind == ValueKind::kNumber ||
+                       attribute.kind == ValueKind::kInteger || attribute.kind == ValueKind::kDate;
+  if (attribute.nullable || invents) return nullptr;
+  return OrderedJson::parse(completed);
+}
+
+// Some models write the word for nothing in quotes.
+OrderedJson WithoutNullText(OrderedJson value, const ExtractAttribute& attribute) {
+  const bool is_null = attribute.nullable && attribute.kind != ValueKind::kSchema &&
+                       attribute.kind != ValueKind::kEnum && value == "null";
+  return is_null ? OrderedJson(nullptr) : value;
+}
+
+OrderedJson ParseWhole(std::string_view written, const ExtractAttribute& attribute) {
+  return WithoutNullText(OrderedJson::parse(written), attribute);
+}
 
 bool IsBetter(const ExtractedValue& a, const ExtractedValue& b) {
   if (a.value.is_null() != b.value.is_null()) return b.value.is_null();
@@ -88,6 +148,89 @@ OrderedJson ObjectOf(const std::vector<ExtractAttribute>& attributes, const std:
 }
 
 }  // namespace
+
+size_t JsonValueEnd(std::string_view text, size_t begin) {
+  int depth = 0;
+  for (size_t i = begin; i < text.size(); ++i) {
+    const char c = text[i];
+    if (c == '"') {
+      for (++i; i < text.size() && text[i] != '"'; ++i) {
+        if (text[i] == '\\') ++i;
+      }
+      if (depth == 0) return std::min(i + 1, text.size());
+    } else if (c == '[' || c == '{') {
+      ++depth;
+    } else if (c == ']' || c == '}') {
+      if (depth == 0) return i;
+      if (--depth == 0) return i + 1;
+    } else if (depth == 0 && (c == ',' || c == '\n' || c == ' ')) {
+      return i;
+    }
+  }
+  return text.size();
+}
+
+WrittenValue ReadSlot(const ValueSlot& slot, const Constraint& constraint, const Answer& answer) {
+  const ExtractAttribute& attribute = *slot.attribute;
+  WrittenValue result;
+  const std::string bytes = constraint.BytesOf(answer.tokens);
+  const size_t begin = std::min(slot.rest.size() + 1, bytes.size());
+  const std::string_view written =
+      std::string_view(bytes).substr(begin, JsonValueEnd(bytes, begin) - begin);
+  result.truncated = !constraint.Matches(bytes);
+  result.tokens = static_cast<int>(answer.tokens.size());
+  result.logprob = std::accumulate(answer.logprobs.begin(), answer.logprobs.end(), 0.0);
+  result.experts = answer.experts;
+  if (!result.truncated) {
+    result.json = ParseWhole(written, attribute);
+    return result;
+  }
+  const std::optional<std::string> more = constraint.Completion(bytes);
+  BANYAN_CHECK(more.has_value());
+  const std::string completed = bytes + *more;
+  const size_t value_begin = slot.rest.size() + 1;
+  const size_t value_end = JsonValueEnd(completed, value_begin);
+  result.json = CutValue(attribute, written,
+                         std::string_view(completed).substr(value_begin, value_end - value_begin));
+  return result;
+}
+
+std::vector<WrittenValue> ReadSequence(std::span<const ValueSlot> slots,
+                                       const Constraint& constraint, const Answer& answer) {
+  const std::string bytes = constraint.BytesOf(answer.tokens);
+  const std::optional<std::string> more = constraint.Completion(bytes);
+  BANYAN_CHECK(more.has_value());
+  const std::string text = bytes + *more;
+  std::vector<size_t> token_ends;
+  for (const TokenId token : answer.tokens) {
+    token_ends.push_back((token_ends.empty() ? 0 : token_ends.back()) +
+                         constraint.BytesOf({&token, 1}).size());
+  }
+  std::vector<WrittenValue> values;
+  size_t at = 0, token = 0;
+  for (size_t i = 0; i < slots.size(); ++i) {
+    const ExtractAttribute& attribute = *slots[i].attribute;
+    const size_t begin = at + (i == 0 ? slots[i].rest : slots[i].piece).size() + 1;
+    at = JsonValueEnd(text, begin);
+    const std::string_view whole = std::string_view(text).substr(begin, at - begin);
+    WrittenValue& result = values.emplace_back();
+    // A number is whole when something stands after it.
+    const bool bare = attribute.kind == ValueKind::kSchema;
+    result.truncated = bare ? at >= bytes.size() : at > bytes.size();
+    while (token < token_ends.size() && token_ends[token] <= begin) ++token;
+    for (size_t t = token; t < token_ends.size(); ++t) {
+      if (t > 0 && token_ends[t - 1] >= at) break;
+      result.logprob += answer.logprobs[t];
+      ++result.tokens;
+    }
+    const size_t there = std::min(begin, bytes.size());
+    result.json =
+        result.truncated
+            ? CutValue(attribute, std::string_view(bytes).substr(there, at - begin), whole)
+            : ParseWhole(whole, attribute);
+  }
+  return values;
+}
 
 bool ExtractedValue::grounded() const {
   return !places.empty() &&

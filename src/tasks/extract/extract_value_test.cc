@@ -1,12 +1,12 @@
 // Answers as values: ends, cuts, escapes, places in the document.
-#include "tasks/extract/extract_values.h"
-
 #include <gtest/gtest.h>
 
-#include "constrain/token_trie.h"
+#include "constrain/token_masks.h"
 #include "tasks/extract/extract_convert.h"
+#include "tasks/extract/extract_value.h"
 
 namespace banyan {
+
 namespace {
 
 TEST(JsonValueEndTest, FindsTheEnd) {
@@ -85,4 +85,5 @@ TEST(ReadSlotTest, CutValuesKeepWhatIsWhole) {
 }
 
 }  // namespace
+
 }  // namespace banyan

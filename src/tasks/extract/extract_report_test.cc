@@ -1,13 +1,12 @@
-#include "tasks/extract/extract_report_page.h"
-
 #include <gtest/gtest.h>
-
 #include <regex>
 #include <string>
 
 #include "base/hash.h"
+#include "tasks/extract/extract_report.h"
 
 namespace banyan {
+
 namespace {
 
 // A document's text that found its way into the page as a script would not run: the policy names
@@ -45,4 +44,5 @@ TEST(ExtractReportPage, HasNoMarksLeft) {
 }
 
 }  // namespace
+
 }  // namespace banyan
