@@ -189,7 +189,7 @@ TEST_P(ParallelContextTest, EveryPlanHasTheSameBitsAndSoHasARowAlone) {
                                 {3, 3, false, true},
                                 {kCutsPerGroup, 16, true, false},
                                 {kCutsPerGroup, 1, false, true},
-                                {kCutsPerGroup, 64, false, false, kGroupsPerStretch}};
+                                {kCutsPerGroup, 64, false, false, kGroupsPerChunk}};
   for (const AttentionSetup& setup : {AttentionSetup{4, 2, 16, 16}, {8, 2, 128, 128, 70}}) {
     for (const Tree& tree : JoinedTrees(kSharpened)) {
       SCOPED_TRACE(setup.Text());

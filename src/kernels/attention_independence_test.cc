@@ -36,7 +36,7 @@ std::vector<PlanChoice> Choices() {
         for (const bool only_seen : {false, true}) {
           choices.push_back({run_cuts, row_block, stacked, only_seen});
           if (run_cuts == kCutsPerGroup) {
-            choices.push_back({run_cuts, row_block, stacked, only_seen, kGroupsPerStretch});
+            choices.push_back({run_cuts, row_block, stacked, only_seen, kGroupsPerChunk});
           }
         }
       }
@@ -209,7 +209,7 @@ TEST_P(AttentionIndependence, ASegmentInSeveralSpansHasTheBitsOfOne) {
   for (const int cuts : {1, 2, 7, 8, 9, 10}) {
     const int first = cuts * kCutKeys;
     const Tree divided = MakeTree({{-1, first, 0, 0},
-                                   {0, length - first, first, 0, cuts % kCutsPerStretch},
+                                   {0, length - first, first, 0, cuts % kCutsPerChunk},
                                    {1, 30, length, 4}});
     for (const int run_cuts : {kCutsPerGroup, 1, 3}) {
       const PlanChoice choice{run_cuts, 64, false, false};
@@ -259,14 +259,14 @@ TEST_P(AttentionIndependence, ARowAloneEqualsTheRowInABatch) {
 
 // Documents fed whole below an instruction of several groups that one item covers, questions below
 // one of them: rows of every kind of unit in one step.
-TEST_P(AttentionIndependence, RowsBelowASharedStretchEqualRowsAlone) {
+TEST_P(AttentionIndependence, RowsBelowASharedChunkEqualRowsAlone) {
   const Tree tree = MakeTree({{-1, kGroupKeys + 77, 0, 0},
                               {0, 150, 1101, 150},
                               {1, 12, 1251, 12},
                               {1, 9, 1251, 1},
                               {0, 70, 1101, 40},
                               {0, 300, 1101, 1}});
-  const PlanChoice joined{.row_block = 1 << 20, .run_groups = kGroupsPerStretch};
+  const PlanChoice joined{.row_block = 1 << 20, .run_groups = kGroupsPerChunk};
   for (const AttentionSetup& setup :
        {AttentionSetup{4, 2, 16, 16}, {8, 2, 128, 128}, {3, 1, 40, 40, 100}}) {
     SCOPED_TRACE(setup.Text());

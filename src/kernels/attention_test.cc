@@ -163,7 +163,7 @@ TEST_P(AttentionTest, RowsThatSeeNothingGetZeros) {
   plan.spans = {{0, 3, 50, 0}};
   plan.items = {{0, 3, 0, 3, 0, 0, 3, 0}};
   plan.merge_begin = {0, 1, 2, 3};
-  plan.merges = {{0, Opening::kStretch}, {1, Opening::kStretch}, {2, Opening::kStretch}};
+  plan.merges = {{0, Opening::kChunk}, {1, Opening::kChunk}, {2, Opening::kChunk}};
   plan.partials = 3;
   const HostMatrix unseen = run.Step(batch, plan, contents).out;
   ExpectSameBits(unseen.values, std::vector<float>(unseen.values.size(), 0.0f), "unseen keys");

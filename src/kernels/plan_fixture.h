@@ -20,8 +20,8 @@ struct TreeNode {
   int length = 0;
   int first_position = 0;
   int own_rows = 0;
-  int stretch_phase = 0;  // see KvSpan
-  int first_key = -1;     // which row of the contents is key 0; -1: follows the node before
+  int chunk_phase = 0;  // see KvSpan
+  int first_key = -1;   // which row of the contents is key 0; -1: follows the node before
 };
 
 struct Tree {
@@ -107,7 +107,7 @@ struct PlanChoice {
   int row_block = 64;            // rows of an item
   bool stacked = false;          // every item takes all rows, readers or not
   bool only_seen = false;        // merge lists leave out what the row cannot see by position
-  int run_groups = 1;            // groups that the first item of a stretch covers
+  int run_groups = 1;            // groups that the first item of a chunk covers
 };
 
 namespace plan_internal {
@@ -124,19 +124,19 @@ inline std::vector<RowRange> Readers(const Tree& tree) {
   return readers;
 }
 
-// Whether the node's segment goes on in another within a stretch.
+// Whether the node's segment goes on in another within a chunk.
 inline bool IsContinued(const Tree& tree, int node) {
   return std::any_of(tree.nodes.begin(), tree.nodes.end(), [&](const TreeNode& other) {
-    return other.parent == node && other.stretch_phase != 0;
+    return other.parent == node && other.chunk_phase != 0;
   });
 }
 
 // Cuts of the node that the item which begins with `cut` covers.
 inline int CutsOfItem(const Tree& tree, int node, int cut, const PlanChoice& choice) {
   const int left = (tree.nodes[node].length + kCutKeys - 1) / kCutKeys - cut;
-  const int phase = tree.nodes[node].stretch_phase + cut;
+  const int phase = tree.nodes[node].chunk_phase + cut;
   if (phase % kCutsPerGroup != 0) return 1;
-  if (choice.run_groups > 1 && phase % kCutsPerStretch == 0 && left > kCutsPerGroup) {
+  if (choice.run_groups > 1 && phase % kCutsPerChunk == 0 && left > kCutsPerGroup) {
     const int cuts = std::min(left, choice.run_groups * kCutsPerGroup);
     return IsContinued(tree, node) ? cuts / kCutsPerGroup * kCutsPerGroup : cuts;
   }
@@ -183,7 +183,7 @@ inline AttentionPlan BuildTestPlan(const Tree& tree, const PlanChoice& choice) {
   for (size_t n = 0; n < tree.nodes.size(); ++n) {
     const TreeNode& node = tree.nodes[n];
     plan.spans.push_back({static_cast<std::int32_t>(plan.pages.size()), node.length,
-                          node.first_position, node.stretch_phase});
+                          node.first_position, node.chunk_phase});
     plan.pages.insert(plan.pages.end(), tree.pages[n].begin(), tree.pages[n].end());
     const int cuts = (node.length + kCutKeys - 1) / kCutKeys;
     for (int cut = 0; cut < cuts;) {

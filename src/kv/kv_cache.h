@@ -1,3 +1,35 @@
+// Pages of KV memory by number: which are free. Scarcity is a return value.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <span>
+#include <vector>
+
+#include "base/strong_int.h"
+#include "kernels/tensor.h"
+#include "tree/forest.h"
+
+namespace banyan {
+
+class PagePool {
+ public:
+  explicit PagePool(int pages);
+
+  int total() const { return static_cast<int>(held_.size()); }
+  int free() const { return static_cast<int>(free_.size()); }
+
+  // Appends `count` pages to `pages`, or returns false and takes none.
+  [[nodiscard]] bool Take(int count, std::vector<PageId>& pages);
+  // REQUIRES: held.
+  void Give(PageId page);
+  bool Held(PageId page) const { return held_[page.index()]; }
+
+ private:
+  std::vector<PageId> free_;  // the last one is taken next
+  std::vector<bool> held_;
+};
+
 // Who holds which page: the KV of the forest's nodes in memory. A node is held while it, or a node
 // below it, is pinned. Nodes that nobody holds stay cached until their pages are needed; then the
 // least recently used leaf goes first.
@@ -8,18 +40,6 @@
 //    all filled before any of its own counts (a key is a function of everything before it).
 // 3. A node that nobody holds has filled keys: one without goes when its last holder does.
 // 4. Every node that could be evicted now is a candidate. (A candidate may have been pinned since.)
-#pragma once
-
-#include <cstdint>
-#include <map>
-#include <span>
-#include <vector>
-
-#include "kernels/tensor.h"
-#include "kv/page_pool.h"
-#include "tree/forest.h"
-
-namespace banyan {
 
 class KvCache {
  public:

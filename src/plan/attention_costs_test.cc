@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include "plan/build.h"
-#include "plan/fit_costs.h"
 #include "support/plan_forest.h"
 
 namespace banyan {

@@ -2,22 +2,22 @@
 //
 // Canonical order (what makes a row's bits independent of its company): a row's path is a list of
 // declared segments; a segment is cut every `kCutKeys` keys from its own start; `kCutsPerGroup`
-// cuts make a group, `kGroupsPerStretch` groups a stretch. A segment may be stored as several
+// cuts make a group, `kGroupsPerChunk` groups a chunk. A segment may be stored as several
 // spans, divided at cuts.
 //
 //   segment  |-cut-|-cut-|-cut-|-cut-|-cut-|-cut-|-cut-|-cut-|-cut-| |
 //            |- group (here 2) |-- group --|-- group --|-- group --| |
-//            |------- stretch (here 2) ----|-------- stretch ------| |
+//            |------- chunk (here 2) ----|-------- chunk ------| |
 //
 // The partial of a cut is computed from nothing; the cuts of a group are merged left to right, the
-// groups of a stretch left to right, the stretches of all segments of the path left to right. An
+// groups of a chunk left to right, the chunks of all segments of the path left to right. An
 // item covers one cut; or a run of cuts that starts at a group's start and ends within the group;
-// or a run of groups that starts at a stretch's start and ends within the stretch, the last of them
+// or a run of groups that starts at a chunk's start and ends within the chunk, the last of them
 // short only where the segment ends. Merged from the left on the way, it gives the bits of its
 // parts merged later. Partials in which a row sees no key are empty and skipped.
 //
-// Where a row has a parallel context on its path, that comes first: once all stretches of the
-// context are merged, what they weigh together is scaled; then come the stretches of the rest.
+// Where a row has a parallel context on its path, that comes first: once all chunks of the
+// context are merged, what they weigh together is scaled; then come the chunks of the rest.
 #pragma once
 
 #include <cstdint>
@@ -25,20 +25,20 @@
 
 namespace banyan {
 
-inline constexpr int kCutKeys = 128;         // a multiple of kPageTokens
-inline constexpr int kCutsPerGroup = 8;      // so a group has 1024 keys
-inline constexpr int kGroupsPerStretch = 4;  // so a stretch has 4096 keys
+inline constexpr int kCutKeys = 128;       // a multiple of kPageTokens
+inline constexpr int kCutsPerGroup = 8;    // so a group has 1024 keys
+inline constexpr int kGroupsPerChunk = 4;  // so a chunk has 4096 keys
 inline constexpr int kGroupKeys = kCutKeys * kCutsPerGroup;
-inline constexpr int kCutsPerStretch = kCutsPerGroup * kGroupsPerStretch;
-inline constexpr int kStretchKeys = kCutKeys * kCutsPerStretch;
+inline constexpr int kCutsPerChunk = kCutsPerGroup * kGroupsPerChunk;
+inline constexpr int kChunkKeys = kCutKeys * kCutsPerChunk;
 
 // The keys of one node that exist in this step (those appended by this very step included).
 struct KvSpan {
   std::int32_t first_page = 0;  // index into AttentionPlan::pages; ceil(length / kPageTokens) pages
   std::int32_t length = 0;      // keys
   std::int32_t first_position = 0;  // key i stands at position first_position + i
-  // Cuts of its first stretch that lie in earlier spans of the segment; below kCutsPerStretch.
-  std::int32_t stretch_phase = 0;
+  // Cuts of its first chunk that lie in earlier spans of the segment; below kCutsPerChunk.
+  std::int32_t chunk_phase = 0;
 };
 
 // Attention of rows [row_begin, row_end) over keys [key_begin, key_end) of a span. Row r sees key i
@@ -65,15 +65,15 @@ struct ParallelContext {
   float scale = 1.0f;
 };
 
-// What begins with a cut. A stretch begins with a group, the rest of a path after its parallel
-// context with a stretch.
-enum class Opening : std::uint8_t { kCut, kGroup, kStretch, kRest };
+// What begins with a cut. A chunk begins with a group, the rest of a path after its parallel
+// context with a chunk.
+enum class Opening : std::uint8_t { kCut, kGroup, kChunk, kRest };
 
 // Never kRest, which is a matter of the path. With the cut that begins at `key` of the span.
 constexpr Opening OpeningAt(const KvSpan& span, std::int32_t key) {
-  const std::int32_t cut = span.stretch_phase + key / kCutKeys;
+  const std::int32_t cut = span.chunk_phase + key / kCutKeys;
   if (cut % kCutsPerGroup != 0) return Opening::kCut;
-  return cut % kCutsPerStretch == 0 ? Opening::kStretch : Opening::kGroup;
+  return cut % kCutsPerChunk == 0 ? Opening::kChunk : Opening::kGroup;
 }
 
 // One entry of a row's merge list.

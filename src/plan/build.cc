@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 #include "plan/batch.h"
-#include "plan/plan_scratch.h"
+#include "plan/sharing.h"
 
 namespace banyan {
 namespace {
@@ -43,7 +43,7 @@ class Builder {
       plan_.spans.push_back({.first_page = static_cast<std::int32_t>(plan_.pages.size()),
                              .length = node.length,
                              .first_position = node.first_position,
-                             .stretch_phase = node.stretch_phase % kCutsPerStretch});
+                             .chunk_phase = node.chunk_phase % kCutsPerChunk});
       plan_.pages.insert(plan_.pages.end(), node.pages.begin(), node.pages.end());
     }
     BANYAN_CHECK(plan_.pages.size() <= std::numeric_limits<std::int32_t>::max());

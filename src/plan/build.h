@@ -22,10 +22,10 @@ struct PlanNode {
   std::int32_t stack = -1;          // stacked execution: which stack the node belongs to; -1: none
   std::int32_t length = 0;          // keys, those of this step included
   std::int32_t first_position = 0;  // of key 0
-  std::int32_t stretch_phase = 0;   // see KvSpan
+  std::int32_t chunk_phase = 0;     // see KvSpan
   std::span<const std::int32_t> pages = {};  // ceil(length / kPageTokens)
   // The node is a later span of its parent's segment, and so no deeper level. The
-  // parent then ends at a cut. A stretch_phase other than 0 says the same.
+  // parent then ends at a cut. A chunk_phase other than 0 says the same.
   bool continues_parent = false;
 };
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "plan/cost.h"
-#include "plan/plan_scratch.h"
+#include "plan/sharing.h"
 #include "support/plan_forest.h"
 
 namespace banyan {
@@ -39,7 +39,7 @@ std::vector<std::string> Items(const AttentionPlan& plan) {
 }
 
 // "||0[0-1024] 0[1024-1152] |0[2048-2176]": what the row merges, as span[keys); a bar where a group
-// opens, two where a stretch does, three where the rest after a parallel context does.
+// opens, two where a chunk does, three where the rest after a parallel context does.
 std::string Merges(const AttentionPlan& plan, int row) {
   std::string line;
   for (int i = plan.merge_begin[row]; i < plan.merge_begin[row + 1]; ++i) {
@@ -257,9 +257,9 @@ TEST(BuildPlan, OnlyItemsThatHoldUpTheOthersAreSplit) {
 // Everything that can be joined.
 PlanOptions Joined() { return {.max_item_rows = 4, .joining = {.least_rows = 2}}; }
 
-TEST(BuildPlan, GroupsOfAStretchAreJoinedFromItsStart) {
+TEST(BuildPlan, GroupsOfAChunkAreJoinedFromItsStart) {
   PlanForest forest;
-  const int p = forest.Add({.length = kStretchKeys + 2 * kGroupKeys + 100});
+  const int p = forest.Add({.length = kChunkKeys + 2 * kGroupKeys + 100});
   for (int i = 0; i < 2; ++i) forest.Add({.parent = p, .length = 1500, .own_rows = 1});
   const AttentionPlan plan = Plan(forest, Joined());
   EXPECT_EQ(Merges(plan, 0), "||0[0-4096] ||0[4096-6244] ||1[0-1024] |1[1024-1500]");
@@ -287,23 +287,23 @@ TEST(BuildPlan, RowsOfAPromptShareAJoinedItem) {
 
 TEST(BuildPlan, JoiningLeavesWorkersBusy) {
   PlanForest forest;
-  const int p = forest.Add({.length = 2 * kStretchKeys});
+  const int p = forest.Add({.length = 2 * kChunkKeys});
   for (int i = 0; i < 12; ++i) forest.Add({.parent = p, .length = 1, .own_rows = 1});
-  PlanOptions options = Joined();  // three blocks of rows, two stretches each
+  PlanOptions options = Joined();  // three blocks of rows, two chunks each
   options.joining.kv_heads = 2;
   options.joining.times = {.cut = 1.0f, .item = 1.0f, .page = 0.0f};
-  const auto items_of_a_stretch = [&](int workers) {
+  const auto items_of_a_chunk = [&](int workers) {
     options.joining.workers = workers;
     int count = 0;
     for (const WorkItem& item : Plan(forest, options).items) {
-      count += item.key_end - item.key_begin == kStretchKeys ? 1 : 0;
+      count += item.key_end - item.key_begin == kChunkKeys ? 1 : 0;
     }
     return count;
   };
-  EXPECT_EQ(items_of_a_stretch(6), 6);   // two rounds
-  EXPECT_EQ(items_of_a_stretch(8), 4);   // one; the rest is better shared out
-  EXPECT_EQ(items_of_a_stretch(12), 6);  // one
-  EXPECT_EQ(items_of_a_stretch(16), 0);
+  EXPECT_EQ(items_of_a_chunk(6), 6);   // two rounds
+  EXPECT_EQ(items_of_a_chunk(8), 4);   // one; the rest is better shared out
+  EXPECT_EQ(items_of_a_chunk(12), 6);  // one
+  EXPECT_EQ(items_of_a_chunk(16), 0);
 }
 
 TEST(BuildPlan, WorkersAreLeftToItemsOfFewRows) {
@@ -452,7 +452,7 @@ TEST(BuildPlanDeathTest, NodesOutOfOrder) {
   EXPECT_DEATH(build([](auto& nodes) { nodes[5].row_end = 4; }), "CHECK");
   EXPECT_DEATH(build([](auto& nodes) { nodes.pop_back(); }), "CHECK");
   EXPECT_DEATH(build([](auto& nodes) { nodes[2].length = 17; }), "CHECK");
-  EXPECT_DEATH(build([](auto& nodes) { nodes[2].stretch_phase = 1; }), "CHECK");
+  EXPECT_DEATH(build([](auto& nodes) { nodes[2].chunk_phase = 1; }), "CHECK");
 }
 
 }  // namespace

@@ -125,20 +125,20 @@ HeadVector AttendAlone(const Memory& memory, int row,
   Partial total;
   for (const std::vector<Key>& segment : segments) {
     const int length = static_cast<int>(segment.size());
-    for (int stretch_begin = 0; stretch_begin < length; stretch_begin += kStretchKeys) {
-      const int stretch_end = std::min(length, stretch_begin + kStretchKeys);
-      Partial stretch;
-      for (int group_begin = stretch_begin; group_begin < stretch_end; group_begin += kGroupKeys) {
-        const int group_end = std::min(stretch_end, group_begin + kGroupKeys);
+    for (int chunk_begin = 0; chunk_begin < length; chunk_begin += kChunkKeys) {
+      const int chunk_end = std::min(length, chunk_begin + kChunkKeys);
+      Partial chunk;
+      for (int group_begin = chunk_begin; group_begin < chunk_end; group_begin += kGroupKeys) {
+        const int group_end = std::min(chunk_end, group_begin + kGroupKeys);
         Partial group;
         for (int cut_begin = group_begin; cut_begin < group_end; cut_begin += kCutKeys) {
           const int cut_end = std::min(group_end, cut_begin + kCutKeys);
           const std::vector<Key> cut(segment.begin() + cut_begin, segment.begin() + cut_end);
           group = Merge(group, memory.AttendCut(row, cut));
         }
-        stretch = Merge(stretch, group);
+        chunk = Merge(chunk, group);
       }
-      total = Merge(total, stretch);
+      total = Merge(total, chunk);
     }
   }
   return Finish(total);
@@ -185,19 +185,19 @@ std::vector<HeadVector> Execute(const Memory& memory, const AttentionPlan& plan,
   }
   std::vector<HeadVector> out(rows);
   for (int row = 0; row < rows; ++row) {
-    Partial total, stretch, group;
+    Partial total, chunk, group;
     for (int i = plan.merge_begin[row]; i < plan.merge_begin[row + 1]; ++i) {
       if (plan.merges[i].opens != Opening::kCut) {
-        stretch = Merge(stretch, group);
+        chunk = Merge(chunk, group);
         group = Partial();
       }
-      if (plan.merges[i].opens == Opening::kStretch) {
-        total = Merge(total, stretch);
-        stretch = Partial();
+      if (plan.merges[i].opens == Opening::kChunk) {
+        total = Merge(total, chunk);
+        chunk = Partial();
       }
       group = Merge(group, partials[plan.merges[i].partial]);
     }
-    out[row] = Finish(Merge(total, Merge(stretch, group)));
+    out[row] = Finish(Merge(total, Merge(chunk, group)));
   }
   return out;
 }
@@ -248,16 +248,16 @@ TEST(CanonicalOrder, PrefillAcrossGroupsAndSpansUnderEveryOption) {
   ExpectSameBits(forest, 1, 1);
 }
 
-TEST(CanonicalOrder, StretchesOfSeveralSegmentsAndSpans) {
+TEST(CanonicalOrder, ChunksOfSeveralSegmentsAndSpans) {
   PlanForest forest;
-  const int first = forest.Add({.length = kStretchKeys + 2 * kGroupKeys, .own_rows = 2});
+  const int first = forest.Add({.length = kChunkKeys + 2 * kGroupKeys, .own_rows = 2});
   const int second = forest.Add({.parent = first,
                                  .length = 3 * kGroupKeys + kCutKeys,
                                  .own_rows = 2,
                                  .continues_parent = true});
   forest.Add({.parent = second, .length = 3000, .own_rows = 3, .continues_parent = true});
   const int other = forest.Add({.parent = first, .length = 2 * kGroupKeys + 5});
-  forest.Add({.parent = other, .length = 2 * kStretchKeys + 808, .own_rows = 3});
+  forest.Add({.parent = other, .length = 2 * kChunkKeys + 808, .own_rows = 3});
   ExpectSameBits(forest, 2, 3);
 }
 
@@ -278,11 +278,11 @@ TEST(CanonicalOrder, OtherOrdersGiveOtherBits) {
   }
   EXPECT_GT(DifferentRows(Execute(memory, ungrouped, forest.rows()), right), 4);
 
-  AttentionPlan unstretched = plan;
-  for (MergeEntry& entry : unstretched.merges) {
-    if (entry.opens == Opening::kGroup) entry.opens = Opening::kStretch;
+  AttentionPlan unchunked = plan;
+  for (MergeEntry& entry : unchunked.merges) {
+    if (entry.opens == Opening::kGroup) entry.opens = Opening::kChunk;
   }
-  EXPECT_GT(DifferentRows(Execute(memory, unstretched, forest.rows()), right), 4);
+  EXPECT_GT(DifferentRows(Execute(memory, unchunked, forest.rows()), right), 4);
 
   AttentionPlan reversed = plan;
   for (int row = 0; row < forest.rows(); ++row) {

@@ -35,7 +35,7 @@ class Checker {
       const PlanNode& node = nodes_[i];
       BANYAN_CHECK(span.length == node.length);
       BANYAN_CHECK(span.first_position == node.first_position);
-      BANYAN_CHECK(span.stretch_phase == node.stretch_phase % kCutsPerStretch);
+      BANYAN_CHECK(span.chunk_phase == node.chunk_phase % kCutsPerChunk);
       BANYAN_CHECK(static_cast<std::size_t>(span.first_page) == page);
       BANYAN_CHECK(plan_.pages.size() - page >= node.pages.size());
       BANYAN_CHECK(std::equal(node.pages.begin(), node.pages.end(), plan_.pages.begin() + page));
@@ -98,15 +98,15 @@ class Checker {
     const std::int32_t keys = item.key_end - item.key_begin;
     BANYAN_CHECK(keys <= kCutKeys ||
                  (keys <= kGroupKeys && CutOfGroup(span, item.key_begin) == 0) ||  // a run of cuts
-                 (keys <= kStretchKeys && CutOfStretch(span, item.key_begin) == 0));  // of groups
+                 (keys <= kChunkKeys && CutOfChunk(span, item.key_begin) == 0));   // of groups
   }
 
-  // Which cut of its group or stretch begins at `key`.
+  // Which cut of its group or chunk begins at `key`.
   static std::int32_t CutOfGroup(const KvSpan& span, std::int32_t key) {
-    return CutOfStretch(span, key) % kCutsPerGroup;
+    return CutOfChunk(span, key) % kCutsPerGroup;
   }
-  static std::int32_t CutOfStretch(const KvSpan& span, std::int32_t key) {
-    return (span.stretch_phase + key / kCutKeys) % kCutsPerStretch;
+  static std::int32_t CutOfChunk(const KvSpan& span, std::int32_t key) {
+    return (span.chunk_phase + key / kCutKeys) % kCutsPerChunk;
   }
 
   void CheckMergeOffsets() {
@@ -152,7 +152,7 @@ class Checker {
         if (item.span != node) break;
         BANYAN_CHECK(item.key_begin == key);
         BANYAN_CHECK((entry.opens == Opening::kCut) == (CutOfGroup(span, key) != 0));
-        BANYAN_CHECK((entry.opens >= Opening::kStretch) == (CutOfStretch(span, key) == 0));
+        BANYAN_CHECK((entry.opens >= Opening::kChunk) == (CutOfChunk(span, key) == 0));
         BANYAN_CHECK((entry.opens == Opening::kRest) ==
                      (key == 0 && node >= plan_.context.spans && nodes_[node].parent >= 0 &&
                       nodes_[node].parent < plan_.context.spans));

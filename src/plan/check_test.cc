@@ -88,9 +88,9 @@ const std::vector<std::pair<std::string, std::function<void(AttentionPlan&)>>>& 
            if (entry.opens == Opening::kCut) entry.opens = Opening::kGroup;
          }
        }},
-      {"stretch not opened", [](auto& plan) { RowMerges{plan}.entry(0).opens = Opening::kGroup; }},
-      {"stretch opened within one",
-       [](auto& plan) { RowMerges{plan}.entry(1).opens = Opening::kStretch; }},
+      {"chunk not opened", [](auto& plan) { RowMerges{plan}.entry(0).opens = Opening::kGroup; }},
+      {"chunk opened within one",
+       [](auto& plan) { RowMerges{plan}.entry(1).opens = Opening::kChunk; }},
       {"the rest opened without a context",
        [](auto& plan) { RowMerges{plan}.entry(0).opens = Opening::kRest; }},
       {"a context with rows of its own", [](auto& plan) { plan.context.spans = 3; }},
@@ -102,7 +102,7 @@ const std::vector<std::pair<std::string, std::function<void(AttentionPlan&)>>>& 
       {"another page", [](auto& plan) { std::swap(plan.pages[0], plan.pages[1]); }},
       {"a page too many", [](auto& plan) { plan.pages.push_back(0); }},
       {"other positions", [](auto& plan) { plan.spans[1].first_position += 1; }},
-      {"another phase", [](auto& plan) { plan.spans[2].stretch_phase = 0; }},
+      {"another phase", [](auto& plan) { plan.spans[2].chunk_phase = 0; }},
       {"a span too many", [](auto& plan) { plan.spans.push_back({}); }},
   };
   return all;
@@ -136,7 +136,7 @@ TEST(CheckPlanDeathTest, TheRestAfterAParallelContextIsOpened) {
       BuildPlan(forest.nodes(), forest.positions(), {.context = {1, 0.5f, 1.0f}});
   CheckPlan(plan, forest.nodes(), forest.positions());
   AttentionPlan broken = plan;
-  RowMerges{broken}.entry(1).opens = Opening::kStretch;
+  RowMerges{broken}.entry(1).opens = Opening::kChunk;
   EXPECT_DEATH(CheckPlan(broken, forest.nodes(), forest.positions()), "kRest");
   broken = plan;
   broken.context.spans = 2;
@@ -155,7 +155,7 @@ TEST(CheckPlanDeathTest, AGroupThatGoesOnAfterAnItemOfSeveral) {
   AttentionPlan plan = BuildPlan(apart.nodes(), apart.positions(), {.joining = {.least_rows = 1}});
   ASSERT_EQ(plan.items.size(), 2u);
   CheckPlan(plan, apart.nodes(), apart.positions());
-  plan.spans[1].stretch_phase = one.nodes()[1].stretch_phase;
+  plan.spans[1].chunk_phase = one.nodes()[1].chunk_phase;
   for (int row = 0; row < 2; ++row) RowMerges{plan, row}.entry(1).opens = Opening::kCut;
   EXPECT_DEATH(CheckPlan(plan, one.nodes(), one.positions()), "after_several_groups");
 }

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "plan/plan_scratch.h"
+#include "plan/sharing.h"
 
 namespace banyan {
 

@@ -6,7 +6,6 @@
 #include <iterator>
 #include <vector>
 
-#include "plan/reading_choice.h"
 #include "plan/sharing.h"
 
 namespace banyan {

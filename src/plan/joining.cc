@@ -30,7 +30,7 @@ Run RunFrom(std::size_t begin, std::span<const KvSpan> spans, const std::vector<
             std::span<const WorkItem> items) {
   Run run{begin, begin + 1};
   const KvSpan& span = spans[items[begin].span];
-  if (OpeningAt(span, items[begin].key_begin) == Opening::kStretch) {
+  if (OpeningAt(span, items[begin].key_begin) == Opening::kChunk) {
     while (run.end < items.size() && Keys(items[run.end - 1]) == kGroupKeys &&
            Follows(items[run.end - 1], items[run.end]) &&
            OpeningAt(span, items[run.end].key_begin) == Opening::kGroup) {

@@ -1,4 +1,4 @@
-// Which items run through several groups of a stretch, and which workers take which items.
+// Which items run through several groups of a chunk, and which workers take which items.
 //
 // The fewer items, the fewer partials and the less time between one item and the next; but workers
 // that take the longest item first end together only if enough items are short. Items of few rows
@@ -31,7 +31,7 @@ struct GroupJoining {
   WorkerTimes times = {};
 };
 
-// Joins items that cover the groups of a stretch for the same rows. `continued`: [spans] whether a
+// Joins items that cover the groups of a chunk for the same rows. `continued`: [spans] whether a
 // later span of the segment follows. Returns how many workers take the items of many rows first;
 // the others have those of few rows from the start, and all have them in the end. REQUIRES: items
 // in canonical order, each a cut or a run of cuts; least_rows >= 1.

@@ -6,7 +6,7 @@
 
 #include "plan/build.h"
 #include "plan/cost.h"
-#include "plan/plan_scratch.h"
+#include "plan/sharing.h"
 #include "support/plan_forest.h"
 #include "support/plan_variants.h"
 
@@ -97,7 +97,7 @@ TEST(PlanProperty, RandomForestsAreVaried) {
       one_key += node.length == 1;
       decode += own_rows == 1;
       prefill += own_rows > 64;
-      continued += node.stretch_phase != 0;
+      continued += node.chunk_phase != 0;
       stacked += node.stack >= 0;
       roots += node.parent < 0;
     }

@@ -10,7 +10,7 @@
 #include <thread>
 #include <vector>
 
-#include "store/segment_format.h"
+#include "store/segment_file.h"
 
 namespace banyan {
 

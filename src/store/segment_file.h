@@ -1,15 +1,68 @@
-// Files of the KV store on disk: written whole under another name, synced and renamed; read block
-// by block.
+// A file of the KV store: the keys and values of a run of tokens, cut by cut, behind a header that
+// says everything about them. docs/kv-store.md has the layout; a reader trusts no number in it.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
-#include "store/segment_format.h"
+#include "banyan/types.h"
+#include "base/hash.h"
+#include "kernels/page_form.h"
+#include "tree/forest.h"
 
 namespace banyan {
+
+// The keys and values of one cut (at most kCutKeys tokens): pages in the form of page_form.h.
+struct StoredBlock {
+  Digest name{};  // of the cut: model, and path of tokens and positions up to its end
+  std::int32_t tokens = 0;
+  std::int64_t offset = 0, bytes = 0;  // in the file
+  ContentKey checksum{};               // of the name and the bytes
+};
+
+struct SegmentHeader {
+  Digest root{};      // what the model contributes to every name
+  RunPlace place;     // of the first token
+  std::string model;  // what `root` is a hash of, for people: JSON
+  std::string label;  // where it comes from, for people
+  KvShape shape;
+  KvType type = KvType::kF32;
+  bool exact = true;                         // the engine's own bits
+  float key_loss = 0.0f, value_loss = 0.0f;  // of an approximate one, see RoundingLoss
+  std::vector<TokenId> tokens;
+  std::vector<StoredBlock> blocks;  // one after the other, the last one perhaps shorter
+
+  std::int64_t file_bytes() const;
+};
+
+inline constexpr std::int64_t kBlockAlignment = 4096;
+inline constexpr size_t kFixedHeaderBytes = 48;  // magic, version, length, checksum
+
+// Of the blocks of a run that begins with a cut.
+std::vector<Digest> BlockNames(const RunPlace& place, std::span<const TokenId> tokens);
+
+// Lays the blocks out (tokens, offsets, bytes) for the header's tokens, shape and type.
+void PlaceBlocks(SegmentHeader& header);
+
+ContentKey BlockChecksum(const Digest& name, std::span<const std::byte> bytes);
+
+std::string WriteHeader(const SegmentHeader& header);
+// How long the header of a file is that begins with these bytes. Throws kFormat naming the file.
+size_t HeaderLength(std::span<const std::byte> fixed, const std::string& file);
+// Throws kFormat naming the file when anything is not as it must be: names that are not those of
+// the tokens, blocks that are not where they belong, a checksum.
+SegmentHeader ReadHeader(std::span<const std::byte> bytes, const std::string& file);
+// ReadHeader for bytes whose magic and checksum are right; `bytes`: what comes after these two.
+SegmentHeader ReadHeaderContents(std::span<const std::byte> bytes, size_t header_length,
+                                 const std::string& file);
+
+// Files of the KV store on disk: written whole under another name, synced and renamed; read block
+// by block.
 
 // Writes the header and the blocks, whose bytes follow one another in `bytes`; places, names and
 // checksums of the header's blocks are set. Nothing stands under `path` before all of it is on the

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/file_identity.h"
+#include "base/files.h"
 
 #ifdef BANYAN_WITH_SQLITE
 #include <sqlite3.h>

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "store/segment_format.h"
+#include "store/segment_file.h"
 
 struct sqlite3;
 struct sqlite3_stmt;

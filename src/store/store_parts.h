@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "banyan/kv_store.h"
-#include "store/segment_format.h"
+#include "store/segment_file.h"
 #include "store/store_index.h"
 
 namespace banyan {

@@ -5,7 +5,7 @@
 #include <span>
 
 #include "banyan/error.h"
-#include "store/segment_format.h"
+#include "store/segment_file.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, size_t size) {
   const std::span<const std::byte> bytes(reinterpret_cast<const std::byte*>(data), size);

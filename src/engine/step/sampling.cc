@@ -1,5 +1,6 @@
+#include <initializer_list>
+
 #include "engine/step/sampling.h"
-#include "decode/random.h"
 
 namespace banyan {
 
@@ -125,6 +126,26 @@ void SamplingBatch::Add(Stream& stream, std::span<const std::int32_t> rows) {
   if (stream.has_panel()) rows_.back().panel = panels_.Add(stream, rows);
   want_logits_ = want_logits_ || WantsLogits(stream);
   take_at_once_ = take_at_once_ || MustTakeAtOnce(stream);
+}
+
+namespace {
+
+// The finaliser of splitmix64: a bijection with full avalanche.
+std::uint64_t Scramble(std::uint64_t x) {
+  x += 0x9e3779b97f4a7c15ull;
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111ebull;
+  return x ^ (x >> 31);
+}
+
+}  // namespace
+
+double UniformOf(const DrawKey& key) {
+  std::uint64_t state = Scramble(key.seed);
+  for (const std::uint64_t part : {key.request, key.question, key.sample, key.position}) {
+    state = Scramble(state ^ Scramble(part));
+  }
+  return static_cast<double>(state >> 11) * 0x1p-53;
 }
 
 }  // namespace banyan

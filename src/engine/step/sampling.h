@@ -57,4 +57,18 @@ class SamplingBatch {
   bool want_logits_ = false, take_at_once_ = false;
 };
 
+// Random numbers that are a function of what they are for: the same draw whatever was scheduled
+// before, beside or after it.
+
+struct DrawKey {
+  std::uint64_t seed = 0;
+  std::uint64_t request = 0;
+  std::uint64_t question = 0;
+  std::uint64_t sample = 0;
+  std::uint64_t position = 0;
+};
+
+// In [0, 1), 53 random bits.
+double UniformOf(const DrawKey& key);
+
 }  // namespace banyan

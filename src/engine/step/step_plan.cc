@@ -118,7 +118,7 @@ void StepBuilder::Emit(std::int32_t index, std::int32_t plan_parent, int stack) 
   plan.parent = plan_parent;
   plan.stack = stack;
   plan.first_position = node.first_position;
-  plan.stretch_phase = node.segment_offset / kCutKeys % kCutsPerStretch;
+  plan.chunk_phase = node.segment_offset / kCutKeys % kCutsPerChunk;
   plan.continues_parent = node.segment_offset > 0;
   plan.length = cache_.filled(local.id);
   plan.row_begin = step_.batch.rows();

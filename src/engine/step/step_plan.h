@@ -16,7 +16,7 @@
 #include "plan/batch.h"
 #include "plan/build.h"
 #include "plan/cost.h"
-#include "plan/plan_scratch.h"
+#include "plan/sharing.h"
 
 namespace banyan {
 

@@ -99,7 +99,7 @@ TEST_F(StepBuilderTest, ARowFedOnceMoreShortensNothing) {
   EXPECT_EQ(step.batch.positions, (std::vector<std::int32_t>{39}));
 }
 
-TEST_F(StepBuilderTest, PartsOfOneSegmentKeepTheirPlaceInItsStretches) {
+TEST_F(StepBuilderTest, PartsOfOneSegmentKeepTheirPlaceInItsChunks) {
   SomeTokens tokens(kGroupKeys + 2 * kCutKeys + 5, 1);
   const NodeId whole = Add(NodeId(), tokens, 0);
   tokens.resize(kGroupKeys + kCutKeys);
@@ -110,8 +110,8 @@ TEST_F(StepBuilderTest, PartsOfOneSegmentKeepTheirPlaceInItsStretches) {
   ASSERT_EQ(step.nodes.size(), 3u);
   EXPECT_FALSE(step.nodes[0].continues_parent);
   EXPECT_TRUE(step.nodes[1].continues_parent);
-  EXPECT_EQ(step.nodes[1].stretch_phase, kCutsPerGroup + 1);
-  EXPECT_EQ(step.nodes[2].stretch_phase, kCutsPerGroup + 1);
+  EXPECT_EQ(step.nodes[1].chunk_phase, kCutsPerGroup + 1);
+  EXPECT_EQ(step.nodes[2].chunk_phase, kCutsPerGroup + 1);
   EXPECT_EQ(step.nodes[1].first_position, kGroupKeys + kCutKeys);
 }
 

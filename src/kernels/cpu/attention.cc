@@ -347,8 +347,8 @@ void FinishRow(const AttentionCall& call, const VectorKernels& vector, Attention
   const int padded = call.kv.padded_dim();
   const int heads_of_kv = call.shape.heads / call.shape.kv_heads;
   const AttentionPlan& plan = call.plan;
-  float* total = nullptr;                      // stretches merged so far
-  float *stretch = nullptr, *group = nullptr;  // those being merged
+  float* total = nullptr;                    // chunks merged so far
+  float *chunk = nullptr, *group = nullptr;  // those being merged
   // Partials belong to one (row, item), so merging in place disturbs no other row.
   const auto close = [&](float*& part, float*& whole) {
     if (part == nullptr) return;
@@ -363,16 +363,16 @@ void FinishRow(const AttentionCall& call, const VectorKernels& vector, Attention
   const std::int32_t end = plan.merge_begin[static_cast<size_t>(row) + 1];
   for (std::int32_t i = begin; i < end; ++i) {
     const MergeEntry& entry = plan.merges[static_cast<size_t>(i)];
-    if (entry.opens != Opening::kCut) close(group, stretch);
-    if (entry.opens >= Opening::kStretch) close(stretch, total);
+    if (entry.opens != Opening::kCut) close(group, chunk);
+    if (entry.opens >= Opening::kChunk) close(chunk, total);
     if (entry.opens == Opening::kRest && total != nullptr) {
       ScaleContext(plan.context, total + padded);
     }
     float* partial = scratch.Partial(head / heads_of_kv, entry.partial, head % heads_of_kv);
     close(partial, group);
   }
-  close(group, stretch);
-  close(stretch, total);
+  close(group, chunk);
+  close(chunk, total);
   if (total != nullptr && !scratch.sinks.empty()) {
     vector.merge(total, scratch.sinks.data() + head * (padded + kPartialEnd), padded);
   }

@@ -91,7 +91,7 @@ TEST(Reference, AttentionWeighsValuesBySoftmax) {
   plan.spans = {{0, 2, 0, 0}};
   plan.items = {{0, 2, 0, 2, 0, 0, 2, 0}};
   plan.merge_begin = {0, 1, 2};
-  plan.merges = {{0, Opening::kStretch}, {1, Opening::kStretch}};
+  plan.merges = {{0, Opening::kChunk}, {1, Opening::kChunk}};
   plan.partials = 2;
   const auto step = kernels->Upload(PlainBatch(2), plan);
   Tensor qkv = Fill(*kernels, {2, 4, {9, 9, 0, 10, 1, 2, 1, 20}});  // two heads, one KV head

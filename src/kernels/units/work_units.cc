@@ -77,7 +77,7 @@ std::size_t EndOfPart(std::span<const MergeEntry> list, std::size_t begin, Openi
   return end;
 }
 
-// `steps` are those of [begin, end) of the list, a stretch or group that is not its first.
+// `steps` are those of [begin, end) of the list, a chunk or group that is not its first.
 void GiveOwnPartial(std::span<MergeStep> steps) {
   if (steps.size() < 2) return;
   steps.front().opens = 1;
@@ -89,16 +89,16 @@ void AddSteps(std::span<const MergeEntry> list, std::span<MergeStep> steps) {
     steps[i].partial = list[i].partial;
     steps[i].scales_context = list[i].opens == Opening::kRest ? 1 : 0;
   }
-  for (std::size_t stretch = 0; stretch < list.size();) {
-    const std::size_t stretch_end = EndOfPart(list, stretch, Opening::kStretch);
-    if (stretch > 0) GiveOwnPartial(steps.subspan(stretch, stretch_end - stretch));
-    const auto groups = list.first(stretch_end);
-    for (std::size_t group = stretch; group < stretch_end;) {
+  for (std::size_t chunk = 0; chunk < list.size();) {
+    const std::size_t chunk_end = EndOfPart(list, chunk, Opening::kChunk);
+    if (chunk > 0) GiveOwnPartial(steps.subspan(chunk, chunk_end - chunk));
+    const auto groups = list.first(chunk_end);
+    for (std::size_t group = chunk; group < chunk_end;) {
       const std::size_t group_end = EndOfPart(groups, group, Opening::kGroup);
-      if (group > stretch) GiveOwnPartial(steps.subspan(group, group_end - group));
+      if (group > chunk) GiveOwnPartial(steps.subspan(group, group_end - group));
       group = group_end;
     }
-    stretch = stretch_end;
+    chunk = chunk_end;
   }
 }
 

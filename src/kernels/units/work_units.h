@@ -76,10 +76,10 @@ HostUnits UnitsOf(std::span<const WorkUnit> items, std::span<const std::int32_t>
 
 // --- Merge lists as a device follows them --------------------------------------------------------
 // One running partial, saved only where the canonical order (attention_plan.h) needs a second one.
-// A single entry, the first group of a stretch and the first stretch of a row need none of their
+// A single entry, the first group of a chunk and the first chunk of a row need none of their
 // own, so most lists are merged entry by entry from the left.
 
-inline constexpr int kMostAside = 2;  // saved partials: the row's and a stretch's, during a group
+inline constexpr int kMostAside = 2;  // saved partials: the row's and a chunk's, during a group
 
 struct MergeStep {
   std::int32_t partial = 0;

@@ -129,9 +129,9 @@ class Units {
     for (std::int32_t key = unit.key_begin + kCutKeys; key < unit.key_end; key += kCutKeys) {
       const Opening opens = OpeningAt(span, key), first = OpeningAt(span, unit.key_begin);
       ASSERT_NE(first, Opening::kCut) << "goes on into another cut";
-      ASSERT_NE(opens, Opening::kStretch) << "goes on into another stretch";
+      ASSERT_NE(opens, Opening::kChunk) << "goes on into another chunk";
       if (opens == Opening::kGroup) {
-        ASSERT_EQ(first, Opening::kStretch) << "goes on into another group";
+        ASSERT_EQ(first, Opening::kChunk) << "goes on into another group";
       }
     }
   }

@@ -78,7 +78,7 @@ TEST(WorkUnits, TilesOfPackedRows) {
 // Joined groups are one unit, wide however few its rows are; groups alone go by their rows.
 TEST(WorkUnits, JoinedGroups) {
   PlanForest forest;
-  AddSharedPrefix(forest, kStretchKeys + kGroupKeys + 5, 2);
+  AddSharedPrefix(forest, kChunkKeys + kGroupKeys + 5, 2);
   const auto lengths = [&](const GroupJoining& joining) {
     const AttentionPlan plan = BuildPlan(forest.nodes(), forest.positions(), {.joining = joining});
     const HostUnits units =
@@ -89,7 +89,7 @@ TEST(WorkUnits, JoinedGroups) {
   };
   using List = std::vector<std::int32_t>;
   EXPECT_EQ(lengths({}), std::pair(List{}, 6 + 2));
-  EXPECT_EQ(lengths({.least_rows = 2}), std::pair(List{kStretchKeys, kGroupKeys + 5}, 2));
+  EXPECT_EQ(lengths({.least_rows = 2}), std::pair(List{kChunkKeys, kGroupKeys + 5}, 2));
 }
 
 // The plan goes by length alone: units bring the readers of a prefix together.
@@ -137,7 +137,7 @@ TEST(WorkUnits, OffsetsAreThoseOfTheUnitsOwnRows) {
 
 namespace {
 
-constexpr Opening kCut = Opening::kCut, kGroup = Opening::kGroup, kStretch = Opening::kStretch,
+constexpr Opening kCut = Opening::kCut, kGroup = Opening::kGroup, kChunk = Opening::kChunk,
                   kRest = Opening::kRest;
 
 AttentionPlan PlanOf(const std::vector<std::vector<Opening>>& rows) {
@@ -162,15 +162,15 @@ std::string Letter(std::int32_t partial) { return {static_cast<char>('a' + parti
 
 // The order of plan/attention_plan.h, level by level.
 std::string Canonical(const AttentionPlan& plan, std::size_t row) {
-  std::string total, stretch, group;
+  std::string total, chunk, group;
   for (auto i = plan.merge_begin[row]; i < plan.merge_begin[row + 1]; ++i) {
     const MergeEntry& entry = plan.merges[static_cast<std::size_t>(i)];
-    if (entry.opens != kCut) stretch = Merged(stretch, std::exchange(group, ""));
-    if (entry.opens >= kStretch) total = Merged(total, std::exchange(stretch, ""));
+    if (entry.opens != kCut) chunk = Merged(chunk, std::exchange(group, ""));
+    if (entry.opens >= kChunk) total = Merged(total, std::exchange(chunk, ""));
     if (entry.opens == kRest) total = Scaled(total);
     group = Merged(group, Letter(entry.partial));
   }
-  return Merged(total, Merged(stretch, group));
+  return Merged(total, Merged(chunk, group));
 }
 
 std::string Followed(const AttentionPlan& plan, const std::vector<MergeStep>& steps,
@@ -198,7 +198,7 @@ std::string Followed(const AttentionPlan& plan, const std::vector<MergeStep>& st
 
 TEST(MergeSteps, OrdinaryListsNeedOneRunningPartial) {
   // Two groups of a prefix and a private end; three segments of one entry.
-  const AttentionPlan plan = PlanOf({{kStretch, kGroup, kStretch}, {kStretch, kStretch, kStretch}});
+  const AttentionPlan plan = PlanOf({{kChunk, kGroup, kChunk}, {kChunk, kChunk, kChunk}});
   for (const MergeStep& step : MergeStepsOf(plan)) {
     EXPECT_EQ(step.opens, 0);
     EXPECT_EQ(step.closes, 0);
@@ -209,11 +209,11 @@ TEST(MergeSteps, FollowTheCanonicalOrder) {
   std::mt19937 random(5);
   std::vector<std::vector<Opening>> rows = {
       {},
-      {kStretch},
-      {kStretch, kStretch, kGroup, kGroup, kStretch},
-      {kStretch, kCut, kGroup, kCut, kCut, kStretch, kGroup, kCut, kStretch, kCut}};
+      {kChunk},
+      {kChunk, kChunk, kGroup, kGroup, kChunk},
+      {kChunk, kCut, kGroup, kCut, kCut, kChunk, kGroup, kCut, kChunk, kCut}};
   for (int i = 0; i < 500; ++i) {
-    std::vector<Opening> row = {kStretch};
+    std::vector<Opening> row = {kChunk};
     while (random() % 12 != 0) row.push_back(static_cast<Opening>(random() % 3));
     if (i % 2 == 0) {
       const std::size_t rest = random() % row.size();

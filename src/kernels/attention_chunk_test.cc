@@ -1,13 +1,14 @@
-// Items that run through several groups of a stretch against items of one group: the same bits, on
+// Items that run through several groups of a chunk against items of one group: the same bits, on
 // contents that show every rounding. Backends that merge; the reference knows no order of merging.
 #include "kernels/attention_fixture.h"
 
 namespace banyan::optest {
+
 namespace {
 
-// More than a stretch, then a segment of several groups, then streams; their values are zero.
+// More than a chunk, then a segment of several groups, then streams; their values are zero.
 Tree DeepTree() {
-  const int shared = kStretchKeys + kGroupKeys + 808, context = 2 * kGroupKeys + 60;
+  const int shared = kChunkKeys + kGroupKeys + 808, context = 2 * kGroupKeys + 60;
   return MakeTree({{-1, shared, 0, 0},
                    {0, context, shared, 0},
                    {1, 40, shared + context, 21},
@@ -15,10 +16,10 @@ Tree DeepTree() {
                    {1, 150, shared + context, 1}});
 }
 
-// Prompts whose rows stand on both sides of a group's end and of a stretch's.
+// Prompts whose rows stand on both sides of a group's end and of a chunk's.
 Tree PromptTree() {
   return MakeTree({{-1, 3 * kGroupKeys + 30, 0, 60},
-                   {0, kStretchKeys + 20, 3 * kGroupKeys + 30, 45},
+                   {0, kChunkKeys + 20, 3 * kGroupKeys + 30, 45},
                    {0, 5, 3 * kGroupKeys + 30, 5}});
 }
 
@@ -28,7 +29,7 @@ Tree DividedTree() {
   const int third = kGroupKeys + kCutKeys;
   return MakeTree({{-1, first, 0, 0},
                    {0, second, first, 0, first / kCutKeys},
-                   {1, third, first + second, 0, (first + second) / kCutKeys % kCutsPerStretch},
+                   {1, third, first + second, 0, (first + second) / kCutKeys % kCutsPerChunk},
                    {2, 25, first + second + third, 25}});
 }
 
@@ -56,7 +57,7 @@ HostMatrix TwinContents(const Tree& tree, const AttentionSetup& setup) {
   return contents;
 }
 
-class AttentionStretches : public OperationTest {
+class AttentionChunks : public OperationTest {
  protected:
   // All outputs under every choice; a NaN may be any.
   void ExpectSameBitsUnder(const std::vector<PlanChoice>& choices, const AttentionSetup& setup,
@@ -82,15 +83,15 @@ class AttentionStretches : public OperationTest {
 };
 
 std::vector<PlanChoice> JoiningChoices() {
-  return {{kCutsPerGroup, 64, false, false, kGroupsPerStretch},
-          {kCutsPerGroup, 7, false, true, kGroupsPerStretch},
+  return {{kCutsPerGroup, 64, false, false, kGroupsPerChunk},
+          {kCutsPerGroup, 7, false, true, kGroupsPerChunk},
           {kCutsPerGroup, 30, true, false, 3},
           {kCutsPerGroup, 16, false, false, 2},
           {3, 64, false, false, 1},
           {1, 2, false, true, 1}};
 }
 
-TEST_P(AttentionStretches, ManyGroupsAndSegments) {
+TEST_P(AttentionChunks, ManyGroupsAndSegments) {
   for (const AttentionSetup& setup : {AttentionSetup{4, 1, 128, 0},
                                       {1, 1, 32, 0},
                                       {16, 1, 64, 0},
@@ -104,7 +105,7 @@ TEST_P(AttentionStretches, ManyGroupsAndSegments) {
 }
 
 // Of a group that a row does not see there is nothing to merge.
-TEST_P(AttentionStretches, WindowsAndPrompts) {
+TEST_P(AttentionChunks, WindowsAndPrompts) {
   for (const int window : {0, 20, 300, 1500, 5000}) {
     const AttentionSetup setup{4, 2, 64, 0, window};
     for (const Tree& tree : {DeepTree(), PromptTree()}) {
@@ -114,25 +115,25 @@ TEST_P(AttentionStretches, WindowsAndPrompts) {
   }
 }
 
-TEST_P(AttentionStretches, SegmentsInSeveralSpans) {
+TEST_P(AttentionChunks, SegmentsInSeveralSpans) {
   const AttentionSetup setup{8, 2, 64, 0};
   const Tree tree = DividedTree();
   ExpectSameBitsUnder(JoiningChoices(), setup, tree, TwinContents(tree, setup));
 }
 
 // So many tasks that a backend with many hands gives each of them several, long and short.
-TEST_P(AttentionStretches, ManyTasks) {
+TEST_P(AttentionChunks, ManyTasks) {
   const AttentionSetup setup{85, 17, 32, 0};
   const int shared = kGroupKeys + 200;
   const Tree tree = MakeTree({{-1, shared, 0, 0}, {0, 4, shared, 4}, {0, 33, shared, 32}});
-  ExpectSameBitsUnder({{kCutsPerGroup, 4, false, false, kGroupsPerStretch},
-                       {kCutsPerGroup, 5, false, false, kGroupsPerStretch},
-                       {kCutsPerGroup, 15, true, false, kGroupsPerStretch}},
+  ExpectSameBitsUnder({{kCutsPerGroup, 4, false, false, kGroupsPerChunk},
+                       {kCutsPerGroup, 5, false, false, kGroupsPerChunk},
+                       {kCutsPerGroup, 15, true, false, kGroupsPerChunk}},
                       setup, tree, TwinContents(tree, setup));
 }
 
 // Rows that see a broken value show it, the others keep their bits.
-TEST_P(AttentionStretches, BrokenValues) {
+TEST_P(AttentionChunks, BrokenValues) {
   const AttentionSetup setup{4, 1, 128, 0};
   const Tree tree = PromptTree();
   const HostMatrix clean = TwinContents(tree, setup);
@@ -146,7 +147,7 @@ TEST_P(AttentionStretches, BrokenValues) {
 
 // Roundings must show in these contents, or the tests above show nothing. Outputs in bf16, as a
 // device leaves them for products, hide most of them.
-TEST_P(AttentionStretches, AnotherOrderShows) {
+TEST_P(AttentionChunks, AnotherOrderShows) {
   const AttentionSetup setup{4, 1, 128, 0};
   const Tree tree = DeepTree();
   const HostMatrix contents = TwinContents(tree, setup);
@@ -156,7 +157,7 @@ TEST_P(AttentionStretches, AnotherOrderShows) {
   const HostMatrix row_contents = Select(contents, rows.keys);
   AttentionPlan plan = BuildTestPlan(tree, {});
   const HostMatrix right = run.Step(rows.batch, plan, row_contents).out;
-  for (MergeEntry& entry : plan.merges) entry.opens = Opening::kStretch;
+  for (MergeEntry& entry : plan.merges) entry.opens = Opening::kChunk;
   const HostMatrix other = run.Step(rows.batch, plan, row_contents).out;
   size_t different = 0;
   for (size_t i = 0; i < right.values.size(); ++i) different += right.values[i] != other.values[i];
@@ -170,8 +171,9 @@ std::vector<Backend> MergingBackends() {
   return backends;
 }
 
-INSTANTIATE_TEST_SUITE_P(Backends, AttentionStretches, testing::ValuesIn(MergingBackends()),
+INSTANTIATE_TEST_SUITE_P(Backends, AttentionChunks, testing::ValuesIn(MergingBackends()),
                          BackendName);
 
 }  // namespace
+
 }  // namespace banyan::optest

@@ -1,15 +1,14 @@
 // When readers of a node read it apart. Costs and times are those of an H200 (32 query heads, 8 KV
 // heads of 128, one layer, microseconds measured by `bench attention`).
-#include "plan/reading_choice.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-
 #include <set>
 
+#include "plan/sharing.h"
 #include "support/plan_forest.h"
 
 namespace banyan {
+
 namespace {
 
 PlanOptions H200() {
@@ -149,4 +148,5 @@ TEST(ReadingChoice, PredictionsAreThoseOfThePlansThatAreBuilt) {
 }
 
 }  // namespace
+
 }  // namespace banyan
