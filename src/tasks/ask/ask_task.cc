@@ -7,7 +7,6 @@
 #include "base/json.h"
 #include "tasks/input/input.h"
 #include "tasks/options/task_options.h"
-#include "tasks/prompt/text_parameter.h"
 #include "text/unicode.h"
 
 namespace banyan {

@@ -11,7 +11,6 @@
 #include "tasks/extract/extract_work.h"
 #include "tasks/input/input.h"
 #include "tasks/options/task_options.h"
-#include "tasks/prompt/text_parameter.h"
 #include "text/unicode.h"
 
 namespace banyan {

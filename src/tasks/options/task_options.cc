@@ -10,12 +10,10 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/hash.h"
 #include "base/json.h"
-#include "program/option_facts.h"
-#include "program/option_names.h"
-#include "program/option_table.h"
+#include "program/options.h"
 #include "tasks/options/task_options.h"
-#include "tasks/prompt/text_parameter.h"
 #include "text/unicode.h"
 
 namespace banyan {
@@ -52,6 +50,12 @@ void CheckValue(const OptionFacts& facts, const OptionData& data) {
             IdentityName(facts));
     }
   }
+}
+
+Json TextParameter(const std::string& text) {
+  constexpr size_t kShownBytes = 2000;
+  if (text.size() <= kShownBytes) return text;
+  return fmt::format("{} bytes, sha256 {}", text.size(), ToHex(Sha256().Add(text).Finish()));
 }
 
 std::string IdentityName(const OptionFacts& facts) {

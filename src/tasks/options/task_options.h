@@ -3,7 +3,7 @@
 #pragma once
 
 #include "base/json.h"
-#include "program/option_table.h"
+#include "program/options.h"
 
 namespace banyan {
 
@@ -12,7 +12,9 @@ namespace banyan {
 void CheckValue(const OptionFacts& facts, const OptionData& data);
 // "--max-new": what the journal calls a row.
 std::string IdentityName(const OptionFacts& facts);
-// A row's value as the journal has it; long texts as their hash (text_parameter.h).
+// A text as the journal and the receipt have it: itself when it is short, else its hash.
+Json TextParameter(const std::string& text);
+// A row's value as the journal has it.
 Json IdentityValue(const OptionFacts& facts, const OptionData& data);
 
 template <typename Options>
