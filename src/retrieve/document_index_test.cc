@@ -195,6 +195,14 @@ TEST(DocumentIndex, AFileKeepsEverything) {
   EXPECT_THROW(read(IndexBytes(contents)), Error);
   contents.vectors->faiss = "bytes";
   EXPECT_EQ(read(IndexBytes(contents)).vectors->faiss, "bytes");
+  // Version 0.2.0 had one more search with FAISS, which found what an exact one finds.
+  constexpr size_t kHeaderBytes = 8 + 4 + 4 + 8 + 32;
+  std::string former = IndexBytes(contents).substr(kHeaderBytes);
+  former.replace(former.find("hnsw"), 4, "flat");
+  const PassageVectors flat =
+      ReadIndexContents(std::as_bytes(std::span(former)), "index").vectors.value();
+  EXPECT_EQ(flat.search, VectorSearch::kExact);
+  EXPECT_TRUE(flat.faiss.empty());
   contents.vectors->dense[2] = std::numeric_limits<float>::quiet_NaN();
   EXPECT_THROW(read(IndexBytes(contents)), Error);
   contents.vectors.reset();

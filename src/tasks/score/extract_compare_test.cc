@@ -22,7 +22,7 @@ class JudgeSlotTest : public testing::TestWithParam<CompareCase> {};
 TEST_P(JudgeSlotTest, JudgesByType) {
   const CompareCase& one = GetParam();
   const SlotJudgement judged = JudgeSlot(Json::parse(one.value), Json::parse(one.gold), one.type);
-  EXPECT_STREQ(SlotOutcomeName(judged.outcome), SlotOutcomeName(one.outcome));
+  EXPECT_EQ(judged.outcome, one.outcome);
   if (one.outcome == SlotOutcome::kIncorrect) {
     EXPECT_NEAR(judged.share, one.share, 1e-12);
   }

@@ -7,7 +7,7 @@
 #include "banyan/extract.h"
 #include "base/error.h"
 #include "base/json.h"
-#include "program/extract_score.h"
+#include "program/score.h"
 #include "tasks/score/extract_compare.h"
 #include "tasks/score/score_rows.h"
 
@@ -164,22 +164,6 @@ class Scorer {
 };
 
 }  // namespace
-
-const char* SlotOutcomeName(SlotOutcome outcome) {
-  switch (outcome) {
-    case SlotOutcome::kCorrect:
-      return "correct";
-    case SlotOutcome::kCorrectNull:
-      return "correct null";
-    case SlotOutcome::kIncorrect:
-      return "incorrect";
-    case SlotOutcome::kMissing:
-      return "missing";
-    case SlotOutcome::kHallucinated:
-      return "hallucinated";
-  }
-  return "?";
-}
 
 void SlotCounts::Add(SlotOutcome outcome, double share) {
   correct += outcome == SlotOutcome::kCorrect ? 1 : 0;
