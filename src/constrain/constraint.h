@@ -10,8 +10,7 @@
 
 #include "banyan/constrain.h"
 #include "constrain/automaton.h"
-#include "constrain/mask_cache.h"
-#include "constrain/token_trie.h"
+#include "constrain/token_masks.h"
 
 namespace banyan {
 

@@ -3,7 +3,7 @@
 #include <random>
 
 #include "constrain/constraint.h"
-#include "constrain/token_trie.h"
+#include "constrain/token_masks.h"
 #include "support/error_message.h"
 
 namespace banyan {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "banyan/constrain.h"
-#include "constrain/token_trie.h"
+#include "constrain/token_masks.h"
 #include "support/error_message.h"
 
 namespace banyan {

@@ -21,7 +21,7 @@ inline std::set<size_t> MatchEnds(const Expression& e, std::u32string_view text,
   std::set<size_t> ends;
   switch (e.kind) {
     case Expression::Kind::kNever:
-    case Expression::Kind::kSpan:  // copy_text_test.cc judges spans by a search in their text
+    case Expression::Kind::kSpan:  // copied_spans_test.cc checks spans
       break;
     case Expression::Kind::kNothing:
       return begins;

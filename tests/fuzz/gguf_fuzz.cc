@@ -32,15 +32,15 @@ void ReadTensor(const banyan::HostTensor& tensor) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, size_t size) {
   Attempt([&] {
     const GgufFile file({reinterpret_cast<const std::byte*>(data), size}, "fuzz.gguf");
-    for (const std::string& key : file.Keys()) {
-      Attempt([&] { file.GetUint(key); });
-      Attempt([&] { file.GetInt(key); });
-      Attempt([&] { file.GetFloat(key); });
-      Attempt([&] { file.GetBool(key); });
-      Attempt([&] { file.GetString(key); });
-      Attempt([&] { file.GetStringArray(key); });
-      Attempt([&] { file.GetFloatArray(key); });
-      Attempt([&] { file.GetIntArray(key); });
+    for (const std::string& key : file.metadata().Keys()) {
+      Attempt([&] { file.metadata().GetUint(key); });
+      Attempt([&] { file.metadata().FindInt(key); });
+      Attempt([&] { file.metadata().GetFloat(key); });
+      Attempt([&] { file.metadata().FindBool(key); });
+      Attempt([&] { file.metadata().GetString(key); });
+      Attempt([&] { file.metadata().FindStringArray(key); });
+      Attempt([&] { file.metadata().FindFloatArray(key); });
+      Attempt([&] { file.metadata().GetIntArray(key); });
     }
     for (const std::string& name : file.tensors().Names()) {
       Attempt([&] { ReadTensor(file.tensors().GetAnyShape(name)); });

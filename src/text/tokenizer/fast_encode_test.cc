@@ -1,4 +1,4 @@
-// The fast way from words to ids (word_splitter, word_cache) against the slow one, and by many
+// The fast path from words to ids (WordSplitter, WordCache) against the slow one, and by many
 // threads at once against one.
 #include <gtest/gtest.h>
 #include <cstdlib>

@@ -73,7 +73,7 @@ std::shared_ptr<const Tokenizer> Tokenizer::FromHuggingFaceText(std::string_view
 }
 
 std::shared_ptr<const Tokenizer> Tokenizer::FromGguf(const GgufFile& file) {
-  return std::make_shared<const Tokenizer>(ReadTokenizerGguf(file));
+  return std::make_shared<const Tokenizer>(ReadTokenizerGguf(file.metadata()));
 }
 
 std::shared_ptr<const Tokenizer> Tokenizer::Load(const std::filesystem::path& path) {

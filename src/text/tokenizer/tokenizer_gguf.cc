@@ -40,7 +40,7 @@ struct GgufTokens {
 std::string GgufKey(std::string_view name) { return "tokenizer.ggml." + std::string(name); }
 
 // Throws kFormat when there is no vocabulary, or when types or scores do not fit to it.
-GgufTokens ReadGgufTokens(const GgufFile& file) {
+GgufTokens ReadGgufTokens(const GgufMetadata& file) {
   const auto texts = file.FindStringArray(GgufKey("tokens"));
   if (!texts || texts->empty()) {
     Throw(ErrorKind::kFormat, "{}: {} is missing: the file has no vocabulary", file.path(),
@@ -98,7 +98,7 @@ TokenSet IdsOfTypes(const GgufTokens& tokens, std::initializer_list<GgufTokenTyp
   return set;
 }
 
-void BuildByteLevelBpe(const GgufFile& file, const GgufTokens& tokens, TokenizerParts& parts) {
+void BuildByteLevelBpe(const GgufMetadata& file, const GgufTokens& tokens, TokenizerParts& parts) {
   parts.pre_name = file.FindString(GgufKey("pre")).value_or("default");
   const GgufPreTokenizer* pre = FindGgufPreTokenizer(parts.pre_name);
   if (pre == nullptr) {
@@ -159,7 +159,8 @@ void AddMetaspaceDecoder(bool strip_first_space, TokenizerParts& parts) {
   }
 }
 
-void BuildSentencePieceBpe(const GgufFile& file, const GgufTokens& tokens, TokenizerParts& parts) {
+void BuildSentencePieceBpe(const GgufMetadata& file, const GgufTokens& tokens,
+                           TokenizerParts& parts) {
   if (tokens.scores.empty()) {
     Throw(ErrorKind::kFormat, "{}: {} is missing", file.path(), GgufKey("scores"));
   }
@@ -188,7 +189,7 @@ void BuildSentencePieceBpe(const GgufFile& file, const GgufTokens& tokens, Token
   parts.model = std::move(bpe);
 }
 
-void BuildUnigram(const GgufFile& file, const GgufTokens& tokens, TokenizerParts& parts) {
+void BuildUnigram(const GgufMetadata& file, const GgufTokens& tokens, TokenizerParts& parts) {
   if (tokens.scores.empty()) {
     Throw(ErrorKind::kFormat, "{}: {} is missing", file.path(), GgufKey("scores"));
   }
@@ -232,7 +233,7 @@ void RespellWordPieces(GgufTokens& tokens) {
   }
 }
 
-void BuildWordPiece(const GgufFile& file, GgufTokens& tokens, TokenizerParts& parts) {
+void BuildWordPiece(const GgufMetadata& file, GgufTokens& tokens, TokenizerParts& parts) {
   RespellWordPieces(tokens);
   if (!parts.specials.unk) {
     Throw(ErrorKind::kFormat, "{}: {} is not in the vocabulary", file.path(),
@@ -257,7 +258,7 @@ void BuildWordPiece(const GgufFile& file, GgufTokens& tokens, TokenizerParts& pa
 // Fills the stages, model, kind and pre_name; parts.specials.unk has been read before. `model` is
 // tokenizer.ggml.model: an unknown one is refused (kUnsupported). Word pieces are respelled in
 // `tokens`.
-void BuildGgufModel(const GgufFile& file, const std::string& model, GgufTokens& tokens,
+void BuildGgufModel(const GgufMetadata& file, const std::string& model, GgufTokens& tokens,
                     TokenizerParts& parts) {
   if (model == "gpt2") {
     BuildByteLevelBpe(file, tokens, parts);
@@ -274,14 +275,14 @@ void BuildGgufModel(const GgufFile& file, const std::string& model, GgufTokens& 
   }
 }
 
-std::optional<TokenId> FindId(const GgufFile& file, std::string_view key, size_t vocab_size,
+std::optional<TokenId> FindId(const GgufMetadata& file, std::string_view key, size_t vocab_size,
                               std::int64_t fallback) {
   const std::int64_t id = file.FindInt(GgufKey(key)).value_or(fallback);
   if (id < 0 || static_cast<size_t>(id) >= vocab_size) return std::nullopt;
   return static_cast<TokenId>(id);
 }
 
-bool NameContains(const GgufFile& file, std::initializer_list<std::string_view> words) {
+bool NameContains(const GgufMetadata& file, std::initializer_list<std::string_view> words) {
   std::string name = file.FindString("general.name").value_or("");
   for (char& c : name) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
   return std::any_of(words.begin(), words.end(),
@@ -298,7 +299,7 @@ void SetStripAttributes(bool is_phi3, const std::string& pre, AddedToken& token)
   if (token.content == "[MASK]" && pre == "modern-bert") token.lstrip = true;
 }
 
-void AddTokens(const GgufFile& file, const GgufTokens& tokens, TokenizerParts& parts) {
+void AddTokens(const GgufMetadata& file, const GgufTokens& tokens, TokenizerParts& parts) {
   std::vector<AddedToken> added;
   const bool is_phi3 = NameContains(file, {"phi-3", "phi3"});
   for (size_t i = 0; i < tokens.texts.size(); ++i) {
@@ -331,7 +332,7 @@ SpecialDefaults DefaultsOf(const std::string& model) {
   return {};
 }
 
-void ReadSpecialIds(const GgufFile& file, const SpecialDefaults& defaults, size_t count,
+void ReadSpecialIds(const GgufMetadata& file, const SpecialDefaults& defaults, size_t count,
                     TokenizerParts& parts) {
   parts.specials.bos = FindId(file, "bos_token_id", count, defaults.bos);
   if (!file.Has(GgufKey("bos_token_id")) && file.Has(GgufKey("cls_token_id"))) {
@@ -341,7 +342,7 @@ void ReadSpecialIds(const GgufFile& file, const SpecialDefaults& defaults, size_
   parts.specials.unk = FindId(file, "unknown_token_id", count, defaults.unk);
 }
 
-void ReadAddedSpecials(const GgufFile& file, const SpecialDefaults& defaults, size_t count,
+void ReadAddedSpecials(const GgufMetadata& file, const SpecialDefaults& defaults, size_t count,
                        TokenizerParts& parts) {
   const auto flag = [&](std::string_view key, bool fallback) {
     return file.FindBool(GgufKey(key)).value_or(fallback);
@@ -367,7 +368,7 @@ void ReadAddedSpecials(const GgufFile& file, const SpecialDefaults& defaults, si
 
 }  // namespace
 
-std::unique_ptr<TokenizerParts> ReadTokenizerGguf(const GgufFile& file) {
+std::unique_ptr<TokenizerParts> ReadTokenizerGguf(const GgufMetadata& file) {
   const auto model = file.FindString(GgufKey("model"));
   if (!model || *model == "none" || *model == "no_vocab") {
     Throw(ErrorKind::kFormat, "{}: the file has no tokenizer ({} is {})", file.path(),

@@ -1,5 +1,5 @@
 // A tokenizer from Hugging Face files: the model section of tokenizer.json (vocabulary, merges,
-// scores), added tokens, and tokenizer_config.json. The stages are in json_stages.cc.
+// scores), added tokens, and tokenizer_config.json. The stages are in json_sections.cc.
 #include <algorithm>
 #include <filesystem>
 #include <string_view>
@@ -8,12 +8,11 @@
 
 #include "base/files.h"
 #include "text/tokenizer/bpe_model.h"
-#include "text/tokenizer/json_stages.h"
+#include "text/tokenizer/json_sections.h"
 #include "text/tokenizer/token_model.h"
 #include "text/tokenizer/tokenizer_parts.h"
 
 namespace banyan {
-
 namespace {
 
 // {"token": id, …}
@@ -145,8 +144,7 @@ void ReadWordPiece(const JsonNode& node, TokenizerParts& parts) {
   parts.model = std::make_unique<WordPieceModel>(std::move(vocabulary), std::move(options));
 }
 
-}  // namespace
-
+// Fills model, kind, unk and, for WordPiece, continuing_prefix.
 void ReadModel(const JsonNode& node, TokenizerParts& parts) {
   std::string type = node.StringOr("type", "");
   if (type.empty()) {  // files from before 2021 omit it
@@ -164,8 +162,6 @@ void ReadModel(const JsonNode& node, TokenizerParts& parts) {
     node.Unsupported(type);
   }
 }
-
-namespace {
 
 constexpr size_t kMaxTokenizerBytes = size_t{1} << 28;  // the largest known are about 35 MB
 constexpr size_t kMaxConfigBytes = size_t{1} << 24;

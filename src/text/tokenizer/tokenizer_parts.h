@@ -67,6 +67,6 @@ std::unique_ptr<TokenizerParts> ReadTokenizerJsonText(std::string_view tokenizer
                                                       std::string_view config_json,
                                                       const std::string& what);
 // From GGUF metadata (tokenizer.ggml.*).
-std::unique_ptr<TokenizerParts> ReadTokenizerGguf(const GgufFile& file);
+std::unique_ptr<TokenizerParts> ReadTokenizerGguf(const GgufMetadata& metadata);
 
 }  // namespace banyan

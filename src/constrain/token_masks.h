@@ -1,15 +1,18 @@
-// The tokens of a vocabulary by the bytes that they stand for in running text, laid out for one
-// walk with an automaton: which tokens does a state allow?
+// Which tokens does a state of an automaton allow? A trie of the vocabulary's bytes answers with
+// one walk; a cache keeps the masks.
 #pragma once
 
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
+#include "banyan/constrain.h"
 #include "banyan/types.h"
 #include "constrain/automaton.h"
 
@@ -19,7 +22,8 @@ class Tokenizer;
 
 using MaskWords = std::vector<std::uint32_t>;  // bit t of the words: token t
 
-// Built once per tokenizer; immutable.
+// The tokens of a vocabulary by the bytes that they stand for in running text, laid out for one
+// walk with an automaton. Built once per tokenizer; immutable.
 class TokenTrie {
  public:
   // Omits control tokens, other added tokens and ids without a token: no text allows them.
@@ -63,6 +67,37 @@ class TokenTrie {
   std::vector<TokenId> tokens_;  // sorted by their bytes
   size_t deepest_ = 0;
   std::vector<MaskWords> plain_;  // [n]: plain tokens of at most n characters
+};
+
+// Token masks by state of an automaton, computed on first use. Where only one text can follow, the
+// mask holds the token that the tokenizer itself would produce: of the many splits of the same
+// bytes, the one that a model knows. Thread-safe.
+class MaskCache {
+ public:
+  // Keeps about mask_bytes of masks. When the cache is full, it is cleared.
+  MaskCache(const Dfa& dfa, const TokenTrie& trie, ConstraintOptions options);
+
+  // The tokens allowed in `state`, with the end tokens where the text may end.
+  std::shared_ptr<const MaskWords> Get(Dfa::State state);
+
+  struct Counts {
+    size_t states = 0;    // that have a mask
+    size_t masks = 0;     // distinct: states with equal masks share one
+    size_t computed = 0;  // since construction
+  };
+  Counts counts();
+
+ private:
+  MaskWords Compute(Dfa::State state) const;
+  std::shared_ptr<const MaskWords> Keep(Dfa::State state, MaskWords mask);
+
+  const Dfa& dfa_;
+  const TokenTrie& trie_;
+  const ConstraintOptions options_;
+  std::mutex mutex_;
+  std::unordered_map<Dfa::State, std::shared_ptr<const MaskWords>> by_state_;
+  std::unordered_multimap<std::uint64_t, std::shared_ptr<const MaskWords>> by_hash_;
+  size_t computed_ = 0;
 };
 
 }  // namespace banyan

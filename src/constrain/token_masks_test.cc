@@ -1,8 +1,7 @@
 // Masks: every token against the automaton, one by one; and walks that follow them to a match.
-#include "constrain/token_trie.h"
+#include "constrain/token_masks.h"
 
 #include <gtest/gtest.h>
-
 #include <algorithm>
 #include <random>
 #include <thread>
@@ -16,6 +15,7 @@
 #include "text/tokenizer/tokenizer.h"
 
 namespace banyan {
+
 namespace {
 
 using testing_support::NaivelyMatches;
@@ -269,4 +269,5 @@ TEST(Constraint, RefusesEndTokensOutsideTheVocabulary) {
 }
 
 }  // namespace
+
 }  // namespace banyan

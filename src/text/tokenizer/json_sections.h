@@ -1,4 +1,5 @@
-// A value inside a JSON file together with its place, so that every complaint names file and key.
+// The sections of a Hugging Face tokenizer.json, each read into its stage. A type that is not
+// supported is refused by name.
 #pragma once
 
 #include <cstdint>
@@ -10,9 +11,11 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "text/tokenizer/tokenizer_parts.h"
 
 namespace banyan {
 
+// A value inside a JSON file together with its place, so that every error names file and key.
 class JsonNode {
  public:
   JsonNode(const Json& value, std::string place) : value_(&value), place_(std::move(place)) {}
@@ -41,5 +44,13 @@ class JsonNode {
   const Json* value_;
   std::string place_;
 };
+
+// Sequences of stages may nest, to a depth of 16.
+void ReadNormalizer(const JsonNode& node, Normalizer& out);
+void ReadPreTokenizer(const JsonNode& node, PreTokenizer& out);
+// Returns whether the text is one piece after this decoder.
+bool ReadDecoder(const JsonNode& node, bool fused, Decoder& out);
+// Adds the post-processor's tokens around parts.before and parts.after.
+void ReadPostProcessor(const JsonNode& node, TokenizerParts& parts);
 
 }  // namespace banyan
