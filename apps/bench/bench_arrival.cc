@@ -12,8 +12,8 @@
 
 #include "banyan/error.h"
 #include "bench_commands.h"
-#include "bench_options.h"
-#include "bench_output.h"
+#include "bench_report.h"
+#include "bench_run.h"
 
 namespace banyan::app {
 namespace {

@@ -7,9 +7,8 @@
 
 #include "banyan/error.h"
 #include "bench_commands.h"
-#include "bench_options.h"
-#include "bench_output.h"
-#include "bench_work.h"
+#include "bench_report.h"
+#include "bench_run.h"
 #include "measure_attention.h"
 
 namespace banyan::app {

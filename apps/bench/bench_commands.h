@@ -13,9 +13,6 @@ struct BenchCommand {
   Command run;
 };
 
-// All of them, below the command `bench`.
-Command AddBenches(CLI::App& app);
-
 BenchCommand AddBenchForest(CLI::App& bench);
 BenchCommand AddBenchTree(CLI::App& bench);
 std::vector<BenchCommand> AddNamedBenches(CLI::App& bench);  // squad2, narrativeqa, …

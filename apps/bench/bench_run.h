@@ -1,14 +1,39 @@
-// Runs one job under several strategies and compares the answers.
+// Synthetic jobs: a regular forest of random tokens, with an answer of fixed length at every leaf.
+// They run under several strategies, and the answers are compared. Below, the options that all
+// benchmarks share.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "banyan/engine.h"
-#include "bench_work.h"
+#include "job/job_options.h"
 
 namespace banyan::app {
+
+struct Work {
+  std::string name;
+  std::vector<int> branches;  // of every node of the level above; of the first level: the roots
+  std::vector<int> lengths;   // tokens of a node of each level
+  int max_new = 16;           // tokens of an answer
+  std::uint64_t seed = 1;
+
+  int streams() const;
+  std::int64_t prompt_tokens() const;  // of one stream
+  std::string Text() const;            // as ParseWork reads it: "1 x 8 x 64 | 32, 2048, 256 tokens"
+};
+
+// "8 documents x 64 questions | 32, 2048, 256 tokens": how many below each node, then how long the
+// nodes of each level are. Words are for the reader. With one length more than counts the first is
+// shared by all; with as many the first level has no common root. The sign × works as well as x.
+// Throws kUsage.
+Work ParseWork(const std::string& text);
+
+// The first `streams` leaves and what is above them; answers are tagged 0, 1, 2, … from left to
+// right. A part of the work has the same tokens as the whole.
+std::vector<PromptSegment> MakeRequests(const Work& work, int streams, int vocab_size);
 
 // What one strategy did: the run with the median time.
 struct Outcome {
@@ -54,5 +79,31 @@ bool ComparisonOnly(Strategy strategy);
 // gave different answers: then no times count (a model that is not exact, --fast, may give them and
 // is not asked). Progress goes to stderr.
 WorkResult RunWork(const BenchRun& run, const Work& work);
+
+// A model from files, or random weights at a known shape, and how it is to be run.
+struct BenchModel {
+  RunOptions run;
+  std::string shape;          // random weights at this shape instead of a model
+  std::string weights;        // empty: bf16 on cuda, q8_0 elsewhere
+  bool random = false;        // says that --shape means random weights; it always does
+  std::string default_shape;  // with neither --shape nor -m
+  std::string strategies = "auto,tree,paged,stacked,flat,no-attention";
+  std::int64_t flat_tokens = -1;  // see BenchRun; -1: by the device
+  int repeat = 1;
+  bool cold = false;  // no warm-up
+  std::string json;   // file, "-" for stdout, or empty
+
+  // Adds everything that a job is run with. REQUIRES: defaults are set.
+  void AddTo(CLI::App& command);
+  // Checks the options, then loads or makes the model. Throws kUsage.
+  BenchRun Prepare();
+
+ private:
+  void ChooseShape();  // throws kUsage unless there is one model
+  std::shared_ptr<Model> Load();
+};
+
+// "flat,paged,tree" → names checked by ParseStrategy. Throws kUsage.
+std::vector<Strategy> ParseStrategies(const std::string& names);
 
 }  // namespace banyan::app

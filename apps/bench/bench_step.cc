@@ -8,8 +8,8 @@
 #include <nlohmann/json.hpp>
 
 #include "bench_commands.h"
-#include "bench_options.h"
-#include "bench_output.h"
+#include "bench_report.h"
+#include "bench_run.h"
 
 namespace banyan::app {
 namespace {

@@ -13,7 +13,7 @@
 #include "banyan/model.h"
 #include "banyan/text.h"
 #include "bench_commands.h"
-#include "bench_output.h"
+#include "bench_report.h"
 
 namespace banyan::app {
 namespace {

@@ -8,8 +8,8 @@
 #include "engine/request/strategy.h"
 #include "kernels/probe_costs.h"
 #include "load/kernel_options.h"
+#include "measure_attention.h"
 #include "plan/cost.h"
-#include "stored_rows.h"
 
 namespace banyan {
 namespace {

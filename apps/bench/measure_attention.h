@@ -2,6 +2,7 @@
 // planned as the engine plans its steps and computed by the backend's own operation.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -9,8 +10,26 @@
 
 #include "banyan/engine.h"
 #include "banyan/model.h"
+#include "plan/attention_plan.h"
+#include "plan/batch.h"
 
 namespace banyan {
+
+// To fill KV memory before anything is timed: rows of a batch at a time, which attend to nothing.
+// Rows [begin, begin + most) of the batch, or those that it has; no logits are wanted of them.
+inline Batch RowsFrom(const Batch& all, int begin, int most) {
+  const int end = std::min(all.rows(), begin + most);
+  const auto part = [&](const std::vector<std::int32_t>& values) {
+    return std::vector<std::int32_t>(values.begin() + begin, values.begin() + end);
+  };
+  return {part(all.tokens), part(all.positions), part(all.slots), {}, {}};
+}
+
+inline AttentionPlan PlanWithoutReading(const Batch& batch) {
+  AttentionPlan plan;
+  plan.merge_begin.assign(static_cast<std::size_t>(batch.rows()) + 1, 0);
+  return plan;
+}
 
 // Below every node of the level above, or at the top: so many nodes of so many tokens each.
 struct ForestLevel {

@@ -7,10 +7,10 @@
 #include "base/error.h"
 #include "engine/request/strategy.h"
 #include "load/model_parts.h"
+#include "measure_attention.h"
 #include "model/forward.h"
 #include "plan/build.h"
 #include "plan/cost.h"
-#include "stored_rows.h"
 
 namespace banyan {
 namespace {

@@ -12,8 +12,6 @@
 #include "banyan/job.h"
 #include "banyan/kv_store.h"
 #include "banyan/model.h"
-#include "banyan/model_card.h"
-#include "banyan/panel.h"
 #include "banyan/rag.h"
 #include "banyan/request.h"
 #include "banyan/retrieval.h"

@@ -86,7 +86,7 @@ enum class ValueMode {
 // How the values of several documents of one thing become the thing's (docs/extract.md).
 enum class FuseMode {
   kValues,  // each document is read separately; the most likely value wins
-  kTokens,  // all documents generate each value together, token by token (panel.h)
+  kTokens,  // all documents generate each value together, token by token (request.h)
 };
 
 struct ExtractOptions {

@@ -11,13 +11,13 @@
 #include "banyan/engine.h"
 #include "banyan/job.h"
 #include "banyan/model.h"
-#include "banyan/panel.h"
+#include "banyan/request.h"
 #include "banyan/retrieval.h"
 
 namespace banyan {
 
 enum class RagMethod {
-  kExperts,    // one expert per document; together they generate one answer (panel.h)
+  kExperts,    // one expert per document; together they generate one answer (request.h)
   kConcat,     // all documents in one prompt, the most relevant first
   kTop1,       // the most relevant document alone
   kMapReduce,  // an answer from every document, then one from these

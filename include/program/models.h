@@ -1,7 +1,10 @@
-// Which models there are on this machine, and which one is meant when nobody names one.
+// The models of this machine: the default one, the list, a better reader, fetching; and its
+// devices.
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -10,7 +13,7 @@ namespace banyan {
 // The model that ships with the program; its name for `-m`.
 inline constexpr const char* kShippedModel = "banyan-reader-34m";
 
-// The model when nobody names one, for LoadOptions::model: what the environment's BANYAN_MODEL says
+// The model where none is named, for LoadOptions::model: what the environment's BANYAN_MODEL says
 // (a path or a name), else the file of the shipped one. That is looked for beside the running
 // program: PREFIX/share/banyan/models of PREFIX/bin/PROGRAM, models/ of a checkout for a program in
 // its build/NAME/, then where the project was configured to be installed. Throws kNotFound that
@@ -43,5 +46,51 @@ KnownModel ExamineModel(const std::string& model);
 // FetchModel can get. Reads headers, configurations and tokenizers, no weights; what cannot be read
 // is listed with the reason.
 std::vector<KnownModel> ListModels();
+
+// A better reader than the shipped model, which can be fetched.
+struct ReaderOffer {
+  std::string model;    // for FetchModel and -m
+  std::string adapter;  // ships with the program
+  std::string licence;
+  std::string sha256;      // of the weights
+  std::int64_t bytes = 0;  // of the weights
+};
+
+// Nothing where the adapter did not come with the program.
+std::optional<ReaderOffer> BetterReader();
+
+enum class ReaderChoice { kNone, kBetter, kShipped };
+
+// What was chosen on this machine, kept in the cache directory. A better reader that was chosen and
+// whose files are gone counts as not chosen.
+ReaderChoice ChosenReader();
+void ChooseReader(ReaderChoice choice);
+
+enum class ReaderTask { kAsk, kExtract, kRag };
+
+struct DefaultReader {
+  std::string model;    // for LoadOptions
+  std::string adapter;  // of `model`, by the name under which it ships; empty: none
+};
+
+// The better reader with the adapter that is trained for the task, where it was chosen and
+// $BANYAN_MODEL names no other; else nothing. The adapter itself is the caller's to find.
+std::optional<DefaultReader> ChosenReaderFor(ReaderTask task);
+
+// What does a task where no model is named: $BANYAN_MODEL; else, where it was chosen, the better
+// reader with the adapter that is trained for the task; else the shipped model. The one place where
+// that is decided. Throws kNotFound as DefaultModel does.
+DefaultReader DefaultReaderFor(ReaderTask task);
+
+// Hears a few times a second how many bytes of the package are there, and at last that all are.
+using FetchProgress = std::function<void(std::int64_t done, std::int64_t total)>;
+
+// FetchModel (banyan/model.h) with its progress.
+std::string FetchModel(const std::string& name, const std::function<void(const std::string&)>& say,
+                       const FetchProgress& progress);
+
+// The devices that this build can compute on, for --version: "cpu (dotprod), cuda, reference". Asks
+// no GPU.
+std::string DescribeDevices();
 
 }  // namespace banyan

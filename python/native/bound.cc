@@ -1,3 +1,4 @@
+// Ctrl-C, the lock on a model, and constraints of a model.
 #include "bound.h"
 
 #include <chrono>
@@ -23,7 +24,7 @@ void Interruption::Raise() const {
   if (raised_) std::rethrow_exception(raised_);
 }
 
-void Turn::BeginJob() {
+void ComputeLock::BeginJob() {
   constexpr auto kBetweenLooks = std::chrono::milliseconds(50);
   Interruption interruption;
   std::unique_lock lock(mutex_);
@@ -44,7 +45,7 @@ void Turn::BeginJob() {
   holder_ = Holder::kJob;
 }
 
-void Turn::BeginEngine() {
+void ComputeLock::BeginEngine() {
   const std::lock_guard lock(mutex_);
   if (holder_ != Holder::kNone) {
     throw Error(ErrorKind::kUsage,
@@ -57,13 +58,11 @@ void Turn::BeginEngine() {
   holder_ = Holder::kEngine;
 }
 
-void Turn::EndJob() {
+void ComputeLock::End() {
   const std::lock_guard lock(mutex_);
   holder_ = Holder::kNone;
   changed_.notify_all();
 }
-
-void Turn::EndEngine() { EndJob(); }
 
 std::shared_ptr<const Text> BoundModel::text() const {
   std::shared_ptr<const Text> text = model.get("model")->text();

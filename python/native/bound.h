@@ -1,14 +1,17 @@
 // What Python objects hold, and how they behave around fork, threads and Ctrl-C.
 #pragma once
 
-#include <nanobind/nanobind.h>
 #include <unistd.h>
 
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
 #include <condition_variable>
 #include <exception>
 #include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "banyan/constrain.h"
 #include "banyan/encoder.h"
@@ -16,7 +19,7 @@
 #include "banyan/error.h"
 #include "banyan/model.h"
 #include "banyan/retrieval.h"
-#include "program/rag_models.h"
+#include "program/rag.h"
 
 namespace banyan::python {
 
@@ -57,15 +60,14 @@ class ProcessBound {
 };
 
 // Who computes with a model: its threads serve one at a time.
-class Turn {
+class ComputeLock {
  public:
   // Waits until no job computes, looking for Ctrl-C; throws kUsage while an Engine holds the model.
   // REQUIRES: the GIL is not held.
   void BeginJob();
-  void EndJob();
-  // Throws kUsage when somebody else computes.
+  // Throws kUsage while a job or an Engine computes.
   void BeginEngine();
-  void EndEngine();
+  void End();
 
  private:
   std::mutex mutex_;
@@ -82,7 +84,7 @@ struct BoundModel {
                                                  const std::string& json_schema);
 
   ProcessBound<Model> model;
-  std::shared_ptr<Turn> turn = std::make_shared<Turn>();
+  std::shared_ptr<ComputeLock> compute_lock = std::make_shared<ComputeLock>();
   std::mutex trie_mutex;  // guards `trie`
   std::shared_ptr<const TokenTrie> trie;
 };
@@ -122,5 +124,21 @@ void AddJobs(nb::module_& module);
 void AddEncoder(nb::module_& module);
 void AddRetrieval(nb::module_& module);
 void AddCommand(nb::module_& module);
+
+// Numbers for numpy without a copy: the array owns the vector.
+template <typename Number>
+nanobind::object ArrayOf(std::vector<Number>&& numbers, std::vector<size_t> shape) {
+  auto* kept = new std::vector<Number>(std::move(numbers));
+  const nanobind::capsule owner(
+      kept, [](void* vector) noexcept { delete static_cast<std::vector<Number>*>(vector); });
+  return nanobind::cast(
+      nanobind::ndarray<nanobind::numpy, Number>(kept->data(), shape.size(), shape.data(), owner));
+}
+
+template <typename Number>
+nanobind::object ArrayOf(std::vector<Number>&& numbers) {
+  const size_t size = numbers.size();
+  return ArrayOf(std::move(numbers), {size});
+}
 
 }  // namespace banyan::python

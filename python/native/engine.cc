@@ -2,7 +2,6 @@
 // has classes for both.
 #include <optional>
 
-#include "arrays.h"
 #include "bound.h"
 #include "options.h"
 
@@ -11,17 +10,17 @@ namespace {
 
 struct BoundEngine {
   BoundEngine(BoundModel& owner, const EngineOptions& options)
-      : model(owner.model.get("model")), turn(owner.turn), engine(Make(options)) {}
+      : model(owner.model.get("model")), compute_lock(owner.compute_lock), engine(Make(options)) {}
   ~BoundEngine() { Close(); }
 
   std::shared_ptr<Engine> Make(const EngineOptions& options) {
-    turn->BeginEngine();
+    compute_lock->BeginEngine();
     try {
       auto made = std::make_shared<Engine>(model, options);
       made->Start();
       return made;
     } catch (...) {
-      turn->EndEngine();
+      compute_lock->End();
       throw;
     }
   }
@@ -29,11 +28,11 @@ struct BoundEngine {
   void Close() {
     if (engine.closed()) return;
     engine.Drop();
-    turn->EndEngine();
+    compute_lock->End();
   }
 
   std::shared_ptr<Model> model;
-  std::shared_ptr<Turn> turn;
+  std::shared_ptr<ComputeLock> compute_lock;
   ProcessBound<Engine> engine;
 };
 

@@ -7,16 +7,16 @@
 namespace banyan::python {
 namespace {
 
-// The model's turn, for as long as a job runs.
-class JobTurn {
+// Holds the model's lock for as long as a job runs.
+class JobLock {
  public:
-  explicit JobTurn(Turn& turn) : turn_(turn) { turn_.BeginJob(); }
-  ~JobTurn() { turn_.EndJob(); }
-  JobTurn(const JobTurn&) = delete;
-  JobTurn& operator=(const JobTurn&) = delete;
+  explicit JobLock(ComputeLock& lock) : lock_(lock) { lock_.BeginJob(); }
+  ~JobLock() { lock_.End(); }
+  JobLock(const JobLock&) = delete;
+  JobLock& operator=(const JobLock&) = delete;
 
  private:
-  Turn& turn_;
+  ComputeLock& lock_;
 };
 
 nb::dict ProgressOf(const JobProgress& progress) {
@@ -71,7 +71,7 @@ class JobCalls {
   std::exception_ptr raised_;
 };
 
-// Returns the receipt as JSON. `run` has the model's turn and not the GIL.
+// Returns the receipt as JSON. `run` holds the model's lock and not the GIL.
 std::string RunJob(
     BoundModel& model, const nb::dict& job_values, nb::object progress, nb::object notice,
     const char* document_field, std::vector<std::vector<std::string>> needed_columns,
@@ -86,7 +86,7 @@ std::string RunJob(
   {
     const nb::gil_scoped_release unlocked;
     CheckJob(job);
-    const JobTurn turn(*model.turn);
+    const JobLock lock(*model.compute_lock);
     receipt = run(loaded, job);
   }
   calls.Raise();
@@ -94,7 +94,7 @@ std::string RunJob(
   return receipt.ToJson();
 }
 
-// What a job would do, as JSON. `estimate` has the model's turn and not the GIL.
+// What a job would do, as JSON. `estimate` holds the model's lock and not the GIL.
 template <typename Options, typename Call>
 std::string Estimate(BoundModel& model, const nb::dict& engine, const nb::dict& job_values,
                      const char* document_field, const Options& options, const Call& estimate) {
@@ -104,7 +104,7 @@ std::string Estimate(BoundModel& model, const nb::dict& engine, const nb::dict& 
   job.other_document_field = job.document_field == "text" ? "context" : "text";
   const std::shared_ptr<Model> loaded = model.model.get("model");
   const nb::gil_scoped_release unlocked;
-  const JobTurn turn(*model.turn);
+  const JobLock lock(*model.compute_lock);
   return estimate(loaded, engine_options, options, job).ToJson();
 }
 

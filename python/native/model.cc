@@ -5,7 +5,6 @@
 
 #include "bound.h"
 #include "options.h"
-#include "program/better_reader.h"
 #include "program/models.h"
 
 namespace banyan::python {

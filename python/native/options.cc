@@ -1,9 +1,11 @@
+// Options from Python dictionaries: the tables, and those of ask, extract and rag.
 #include "options.h"
 
 #include <map>
 #include <utility>
 
-#include "program/kv_use.h"
+#include "bound.h"
+#include "program/kv.h"
 
 namespace banyan::python {
 namespace {
@@ -11,6 +13,30 @@ namespace {
 // What is said while options are read; the package's logger has it.
 void Log(const std::string& text) {
   nb::module_::import_("logging").attr("getLogger")("banyan").attr("warning")(text);
+}
+
+void ReadKind(const std::string& kind, OptionReader& reader) {
+  if (kind == "model") LoadOptionsOf(reader);
+  if (kind == "engine") EngineOptionsOf(reader);
+  if (kind == "ask") AskOptionsOf(reader);
+  if (kind == "extract") ExtractOptionsOf(reader);
+  if (kind == "rag") RagOptionsOf(reader);
+  if (kind == "job") JobOptionsOf(reader);
+}
+
+// An index that is open, or its folder.
+std::shared_ptr<const DocumentIndex> IndexOf(const nb::object& value) {
+  BoundIndex* open = nullptr;
+  if (nb::try_cast<BoundIndex*>(value, open) && open != nullptr) return open->index;
+  return DocumentIndex::Open(nb::cast<std::string>(nb::str(value)));
+}
+
+NamedEncoder NamedEncoderOf(const char* name, const nb::object& value) {
+  BoundEncoder* loaded = nullptr;
+  if (!nb::try_cast<BoundEncoder*>(value, loaded) || loaded == nullptr) {
+    throw Error(ErrorKind::kUsage, std::string(name) + ": expected an Encoder");
+  }
+  return NameEncoder(loaded->encoder.get(name), loaded->name);
 }
 
 }  // namespace
@@ -43,7 +69,7 @@ nb::object OptionReader::Find(const char* name) {
 void OptionReader::ReadTable(const BoundOptions& options) {
   for (const BoundOption& option : options) {
     const OptionFacts& facts = *option.facts;
-    if ((facts.doors & kPython) == 0) continue;
+    if ((facts.interfaces & kPython) == 0) continue;
     const nb::object value = Find(facts.name.c_str());
     if (!value.is_valid()) continue;
     const OptionData data = DataOf(facts, value);
@@ -162,19 +188,6 @@ JobOptions JobOptionsOf(OptionReader& reader) {
   return options;
 }
 
-namespace {
-
-void ReadKind(const std::string& kind, OptionReader& reader) {
-  if (kind == "model") LoadOptionsOf(reader);
-  if (kind == "engine") EngineOptionsOf(reader);
-  if (kind == "ask") AskOptionsOf(reader);
-  if (kind == "extract") ExtractOptionsOf(reader);
-  if (kind == "rag") RagOptionsOf(reader);
-  if (kind == "job") JobOptionsOf(reader);
-}
-
-}  // namespace
-
 std::vector<std::string> OptionNamesOf(const std::string& kind) {
   OptionReader reader((nb::dict()));
   ReadKind(kind, reader);
@@ -185,6 +198,41 @@ void CheckOptionsOf(const std::string& kind, const nb::dict& values) {
   OptionReader reader(values);
   ReadKind(kind, reader);
   reader.Finish();
+}
+
+// The options of ask, extract and rag.
+
+AskOptions AskOptionsOf(OptionReader& reader) {
+  AskOptions options;
+  reader.ReadTable(Bind(options));
+  reader.Read("questions", options.question_list);
+  reader.Read("questions_text", options.questions);
+  if (!options.questions.empty()) options.questions_name = "questions";
+  return options;
+}
+
+ExtractOptions ExtractOptionsOf(OptionReader& reader) {
+  ExtractOptions options;
+  reader.ReadTable(Bind(options));
+  options.schema_name = "schema";
+  return options;
+}
+
+RagOptions RagOptionsOf(OptionReader& reader) {
+  RagOptions options;
+  reader.ReadTable(Bind(options));
+  const nb::object index = reader.Find("index");
+  if (index.is_valid()) options.index = IndexOf(index);
+  const nb::object encoder = reader.Find("encoder"), reranker = reader.Find("reranker");
+  if (encoder.is_valid()) options.encoder = NamedEncoderOf("encoder", encoder);
+  if (reranker.is_valid()) options.reranker = NamedEncoderOf("reranker", reranker);
+  std::vector<std::pair<std::string, std::string>> examples;
+  reader.Read("examples", examples);
+  for (auto& [question, answer] : examples) options.examples.push_back({question, answer});
+  if (!examples.empty() && options.experts != ExpertsAre::kExamples) {
+    throw Error(ErrorKind::kUsage, "examples: expected with experts='examples'");
+  }
+  return options;
 }
 
 }  // namespace banyan::python

@@ -20,8 +20,7 @@
 #include "banyan/job.h"
 #include "banyan/model.h"
 #include "banyan/rag.h"
-#include "program/option_names.h"
-#include "program/option_table.h"
+#include "program/options.h"
 
 namespace banyan::python {
 

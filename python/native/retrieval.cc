@@ -1,11 +1,130 @@
-// Indexes of documents, searched by words or by an encoder's vectors.
-#include "banyan/retrieval.h"
+// Encoders (texts in, vectors out, as `banyan embed` gives them) and indexes of documents.
+#include <algorithm>
 
+#include "banyan/retrieval.h"
 #include "bound.h"
 #include "options.h"
 
 namespace banyan::python {
 namespace {
+
+// Texts as tokens, longer ones cut as `banyan embed` cuts them.
+struct TokenTexts {
+  std::vector<std::vector<TokenId>> tokens;  // of texts without problem
+  std::vector<bool> truncated;               // [texts]
+  std::vector<std::pair<std::string, std::string>>
+      problems;  // [texts] kind and message; empty: none
+};
+
+TokenTexts Tokenise(const Encoder& encoder, const std::vector<std::string>& texts, int max_tokens) {
+  if (!encoder.text()) {
+    throw Error(ErrorKind::kUnsupported, "embed: the model's files have no tokenizer");
+  }
+  TokenTexts result;
+  for (const std::string& text : texts) {
+    bool truncated = false;
+    std::vector<TokenId> tokens = EncoderTokens(encoder, text, max_tokens, &truncated);
+    result.truncated.push_back(truncated);
+    result.problems.emplace_back();
+    try {
+      encoder.Check(tokens);
+      result.tokens.push_back(std::move(tokens));
+    } catch (const Error& e) {
+      result.problems.back() = {ErrorKindName(e.kind()), e.what()};
+    }
+  }
+  return result;
+}
+
+// Some passes at a time, so that Ctrl-C is heard between them.
+class Embedder {
+ public:
+  Embedder(Encoder& encoder, const EmbedOptions& options) : encoder_(encoder), options_(options) {}
+
+  std::vector<Embedding> Embed(const std::vector<std::vector<TokenId>>& texts) {
+    constexpr size_t kManyTokens = 1 << 12;
+    std::vector<Embedding> all;
+    Interruption interruption;
+    for (size_t begin = 0; begin < texts.size();) {
+      size_t end = begin;
+      for (size_t tokens = 0; end < texts.size() && (end == begin || tokens < kManyTokens); ++end) {
+        tokens += texts[end].size();
+      }
+      const std::vector<std::vector<TokenId>> some(
+          texts.begin() + static_cast<std::ptrdiff_t>(begin),
+          texts.begin() + static_cast<std::ptrdiff_t>(end));
+      for (Embedding& embedding : encoder_.Embed(some, options_)) {
+        all.push_back(std::move(embedding));
+      }
+      begin = end;
+      if (!interruption.Pending()) continue;
+      const nb::gil_scoped_acquire gil;
+      interruption.Raise();
+    }
+    return all;
+  }
+
+ private:
+  Encoder& encoder_;
+  const EmbedOptions options_;
+};
+
+nb::dict EmbedTexts(BoundEncoder& self, const std::vector<std::string>& texts, int max_tokens,
+                    bool sparse, bool multi_vector, int batch_rows) {
+  const std::shared_ptr<Encoder> encoder = self.encoder.get("encoder");
+  if (!encoder->embeds()) {
+    throw Error(ErrorKind::kUnsupported, "embed: the model is a reranker: it has no vectors");
+  }
+  TokenTexts tokens;
+  std::vector<Embedding> embeddings;
+  std::vector<float> dense;
+  const auto width = static_cast<size_t>(encoder->dimensions());
+  {
+    const nb::gil_scoped_release unlocked;
+    tokens = Tokenise(*encoder, texts, max_tokens);
+    embeddings = Embedder(*encoder, {sparse, multi_vector, batch_rows}).Embed(tokens.tokens);
+    dense.resize(texts.size() * width);
+    size_t next = 0;
+    for (size_t i = 0; i < texts.size(); ++i) {
+      if (!tokens.problems[i].first.empty()) continue;  // a row of zeros
+      std::ranges::copy(embeddings[next++].dense,
+                        dense.begin() + static_cast<std::ptrdiff_t>(i * width));
+    }
+  }
+  nb::list truncated, problems, sparse_rows, multi_vector_rows;
+  size_t next = 0;
+  for (size_t i = 0; i < texts.size(); ++i) {
+    truncated.append(static_cast<bool>(tokens.truncated[i]));
+    const bool bad = !tokens.problems[i].first.empty();
+    problems.append(
+        bad ? nb::object(nb::make_tuple(tokens.problems[i].first, tokens.problems[i].second))
+            : nb::none());
+    Embedding none;
+    Embedding& embedding = bad ? none : embeddings[next++];
+    if (sparse && encoder->has_sparse()) {
+      nb::dict weights;
+      for (const auto& [token, weight] : embedding.sparse) weights[nb::int_(token)] = weight;
+      sparse_rows.append(weights);
+    }
+    if (multi_vector && encoder->has_colbert()) {
+      const size_t rows = embedding.colbert.size();
+      const size_t columns = rows == 0 ? 0 : embedding.colbert[0].size();
+      std::vector<float> flat;
+      flat.reserve(rows * columns);
+      for (const std::vector<float>& row : embedding.colbert) {
+        flat.insert(flat.end(), row.begin(), row.end());
+      }
+      multi_vector_rows.append(ArrayOf(std::move(flat), {rows, columns}));
+    }
+  }
+  nb::dict result;
+  result["dense"] = ArrayOf(std::move(dense), {texts.size(), width});
+  result["truncated"] = truncated;
+  result["problems"] = problems;
+  result["sparse"] = sparse_rows;
+  result["multi_vector"] = multi_vector_rows;
+  return result;
+}
 
 nb::list Search(const BoundIndex& self, const std::string& query, size_t count,
                 BoundEncoder* encoder) {
@@ -78,6 +197,35 @@ nb::dict Build(const std::string& directory, const std::vector<std::string>& inp
 }
 
 }  // namespace
+
+void AddEncoder(nb::module_& module) {
+  nb::class_<BoundEncoder>(module, "Encoder")
+      .def("__init__",
+           [](BoundEncoder* self, const nb::dict& values) {
+             const LoadOptions options = ReadAll(values, LoadOptionsOf);
+             const nb::gil_scoped_release unlocked;
+             new (self) BoundEncoder(Encoder::Load(options), options.model);
+           })
+      .def("close",
+           [](BoundEncoder& self) {
+             const nb::gil_scoped_release unlocked;
+             self.encoder.Drop();
+           })
+      .def_prop_ro(
+          "dimensions",
+          [](const BoundEncoder& self) { return self.encoder.get("encoder")->dimensions(); })
+      .def_prop_ro(
+          "context_length",
+          [](const BoundEncoder& self) { return self.encoder.get("encoder")->context_length(); })
+      .def_prop_ro("reranks",
+                   [](const BoundEncoder& self) { return self.encoder.get("encoder")->reranks(); })
+      .def_prop_ro(
+          "backend",
+          [](const BoundEncoder& self) { return self.encoder.get("encoder")->backend_name(); })
+      .def("embed", &EmbedTexts);
+}
+
+// Indexes of documents, searched by words or by an encoder's vectors.
 
 void AddRetrieval(nb::module_& module) {
   module.def("build_index", &Build, nb::arg(), nb::arg(), nb::arg(), nb::arg().none(), nb::arg(),

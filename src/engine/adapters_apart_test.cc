@@ -14,7 +14,6 @@
 #include "base/files.h"
 #include "base/json.h"
 #include "support/error_message.h"
-#include "support/page_bytes.h"
 #include "support/temp_directory.h"
 #include "support/tiny_adapter.h"
 #include "support/tiny_model.h"

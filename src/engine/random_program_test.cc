@@ -22,7 +22,6 @@
 #include "banyan/engine.h"
 #include "base/error.h"
 #include "load/model_parts.h"
-#include "support/page_bytes.h"
 #include "support/temp_directory.h"
 #include "support/tiny_model.h"
 #include "support/workload.h"

@@ -5,9 +5,8 @@
 #include <system_error>
 #include <vector>
 
-#include "base/cache_directory.h"
 #include "base/error.h"
-#include "base/mapped_file.h"
+#include "base/files.h"
 #include "formats/shipped_model.h"
 #include "program/models.h"
 

@@ -11,7 +11,7 @@
 #include <span>
 #include <vector>
 
-#include "banyan/panel.h"
+#include "banyan/request.h"
 #include "banyan/types.h"
 #include "kernels/sampling.h"
 

@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "kernels/cpu/cpu_kernels.h"
 #include "kernels/reference/reference_kernels.h"
-#include "program/devices.h"
+#include "program/models.h"
 #include "tensor/float16.h"
 #ifdef BANYAN_WITH_CUDA
 #include "kernels/cuda/cuda_kernels.h"

@@ -1,14 +1,13 @@
-#include "program/better_reader.h"
+#include "program/models.h"
 
 #include <cstdlib>
 #include <system_error>
 
-#include "base/cache_directory.h"
 #include "base/decision_file.h"
+#include "base/files.h"
 #include "formats/locate.h"
 #include "formats/shipped_model.h"
 #include "load/fetch_sources.h"
-#include "program/models.h"
 
 namespace banyan {
 namespace {

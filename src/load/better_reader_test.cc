@@ -1,5 +1,5 @@
 // Which model does a task when nobody names one, and how a fetch says how far it is.
-#include "program/better_reader.h"
+#include "program/models.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -13,8 +13,6 @@
 #include <vector>
 
 #include "formats/locate.h"
-#include "program/fetch_model.h"
-#include "program/models.h"
 #include "support/error_message.h"
 #include "support/temp_directory.h"
 

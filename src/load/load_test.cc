@@ -13,7 +13,7 @@
 #include "banyan/model.h"
 #include "support/error_message.h"
 #include "support/temp_directory.h"
-#include "support/tiny_scaled.h"
+#include "support/tiny_quantised.h"
 
 namespace banyan {
 namespace {

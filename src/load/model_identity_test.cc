@@ -12,7 +12,7 @@
 
 #include "support/temp_directory.h"
 #include "support/tiny_model.h"
-#include "support/tiny_mxfp4.h"
+#include "support/tiny_quantised.h"
 
 namespace banyan {
 namespace {

@@ -7,12 +7,12 @@
 #include <vector>
 
 #include "banyan/model.h"
-#include "base/sha256.h"
+#include "base/hash.h"
 #include "kernels/kernels.h"
 #include "load/planning_costs.h"
 #include "model/config.h"
 #include "model/weights.h"
-#include "text/text_parts.h"
+#include "text/text.h"
 
 namespace banyan {
 

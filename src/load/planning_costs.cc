@@ -8,10 +8,9 @@
 #include <sstream>
 
 #include "banyan/version.h"
-#include "base/cache_directory.h"
 #include "base/decision_file.h"
 #include "base/error.h"
-#include "kernels/built_in_costs.h"
+#include "base/files.h"
 #include "kernels/probe_costs.h"
 
 namespace banyan {

@@ -6,7 +6,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "kernels/built_in_costs.h"
+#include "kernels/probe_costs.h"
 #include "support/temp_directory.h"
 
 namespace banyan {

@@ -19,8 +19,7 @@
 #include "support/error_message.h"
 #include "support/temp_directory.h"
 #include "support/tiny_model.h"
-#include "support/tiny_mxfp4.h"
-#include "support/tiny_scaled.h"
+#include "support/tiny_quantised.h"
 
 namespace banyan {
 namespace {

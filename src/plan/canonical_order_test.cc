@@ -14,7 +14,6 @@
 
 #include "plan/build.h"
 #include "support/plan_forest.h"
-#include "support/plan_variants.h"
 
 namespace banyan {
 namespace {

@@ -8,7 +8,6 @@
 #include "plan/cost.h"
 #include "plan/sharing.h"
 #include "support/plan_forest.h"
-#include "support/plan_variants.h"
 
 namespace banyan {
 namespace {

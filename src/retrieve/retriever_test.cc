@@ -10,7 +10,6 @@
 #include "retrieve/encoder_fixture.h"
 #include "retrieve/vector_search.h"
 #include "support/error_message.h"
-#include "support/letter_tokenizer.h"
 #include "support/temp_directory.h"
 #include "support/tiny_encoder.h"
 

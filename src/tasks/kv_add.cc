@@ -1,6 +1,6 @@
 // Documents into a KV store: the task's own prompts without their questions, submitted for no
 // answer but the keys and values that they leave.
-#include "program/kv_add.h"
+#include "program/kv.h"
 
 #include <algorithm>
 #include <chrono>

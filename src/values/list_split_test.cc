@@ -1,6 +1,6 @@
-#include <gtest/gtest.h>
-
 #include "values/list_split.h"
+
+#include <gtest/gtest.h>
 
 namespace banyan {
 namespace {

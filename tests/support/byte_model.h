@@ -8,7 +8,6 @@
 
 #include "banyan/engine.h"
 #include "banyan/model.h"
-#include "support/page_bytes.h"
 #include "support/temp_directory.h"
 #include "support/tiny_model.h"
 #include "support/workload.h"

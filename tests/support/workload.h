@@ -2,7 +2,6 @@
 #pragma once
 
 #include <gtest/gtest.h>
-
 #include <algorithm>
 #include <bit>
 #include <cstdint>
@@ -15,9 +14,17 @@
 #include <vector>
 
 #include "banyan/engine.h"
+#include "banyan/model.h"
+#include "load/model_parts.h"
 #include "plan/attention_plan.h"
 
 namespace banyan::testing_support {
+
+// Bytes of one page of a model's KV, over all layers.
+inline std::int64_t PageBytes(const Model& model) {
+  const ModelConfig& config = model.parts().config;
+  return model.parts().kernels->KvPageBytes({config.layers, config.kv_heads, config.head_dim});
+}
 
 // How many times the usual number of random forests: BANYAN_TEST_ROUNDS, 1 without it.
 inline int TestRounds() {

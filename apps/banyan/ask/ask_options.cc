@@ -8,7 +8,7 @@
 
 #include "banyan/error.h"
 #include "model/reader_offer.h"
-#include "program/option_table.h"
+#include "program/options.h"
 #include "shell/help_format.h"
 #include "shell/table_options.h"
 

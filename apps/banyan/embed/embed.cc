@@ -19,7 +19,7 @@
 #include "job/job_options.h"
 #include "program.h"
 #include "program/fresh_file.h"
-#include "program/text_rows.h"
+#include "program/job.h"
 
 namespace banyan::app {
 namespace {

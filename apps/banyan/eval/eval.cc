@@ -8,8 +8,8 @@
 
 #include "banyan/error.h"
 #include "program.h"
-#include "program/ask_score.h"
 #include "program/fresh_file.h"
+#include "program/score.h"
 #include "terminal/terminal.h"
 
 namespace banyan::app {

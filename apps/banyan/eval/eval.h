@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "program.h"
-#include "program/calibration.h"
+#include "program/score.h"
 
 namespace banyan::app {
 

@@ -9,9 +9,8 @@
 
 #include "banyan/error.h"
 #include "eval/eval.h"
-#include "program/calibration.h"
-#include "program/extract_score.h"
 #include "program/fresh_file.h"
+#include "program/score.h"
 #include "shell/table_options.h"
 #include "terminal/terminal.h"
 

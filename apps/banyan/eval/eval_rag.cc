@@ -13,10 +13,9 @@
 #include "banyan/error.h"
 #include "eval/eval.h"
 #include "program/fresh_file.h"
-#include "program/option_table.h"
-#include "program/rag_models.h"
-#include "program/rag_score.h"
-#include "program/rag_sweep.h"
+#include "program/options.h"
+#include "program/rag.h"
+#include "program/score.h"
 #include "rag/rag_options.h"
 #include "shell/table_options.h"
 #include "terminal/terminal.h"
@@ -69,8 +68,8 @@ const OptionRow<RagOptions>& RowOf(const SweptOption& option) {
 }
 
 std::string DefaultText(const SweptOption& option) {
-  const std::optional<OptionData>& standard = RowOf(option).standard;
-  return standard ? DataText(*standard) : kUnset;
+  const std::optional<OptionData>& value = RowOf(option).default_value;
+  return value ? DataText(*value) : kUnset;
 }
 
 struct EvalRagOptions {
@@ -151,7 +150,7 @@ std::vector<RagVariant> VariantsOf(const EvalRagOptions& o, const RagOptions& co
     const OptionRow<RagOptions>& row = RowOf(option);
     variants.Times(ValuesOf(option, o), option.label, option.method,
                    [&row](RagVariant& variant, const std::string& value) {
-                     if (value == kUnset && !row.standard) return;
+                     if (value == kUnset && !row.default_value) return;
                      row.set(variant.options, DataOf(row, value).value(), CommandName(row));
                    });
     if (std::string_view(option.name) != "method") continue;
@@ -219,7 +218,7 @@ void AddSweepOptions(CLI::App& rag, EvalRagOptions& o) {
   const char* group = "A sweep";
   for (const SweptOption& option : SweptOptions()) {
     const OptionRow<RagOptions>& row = RowOf(option);
-    AddValuesOf(rag, row, o.values[option.name], row.standard ? "" : kUnset)
+    AddValuesOf(rag, row, o.values[option.name], row.default_value ? "" : kUnset)
         ->description(option.help)
         ->group(group);
   }

@@ -16,7 +16,7 @@
 #include "model/reader_offer.h"
 #include "program.h"
 #include "program/fresh_file.h"
-#include "program/option_table.h"
+#include "program/options.h"
 #include "shell/help_format.h"
 #include "shell/table_options.h"
 #include "terminal/terminal.h"

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "banyan/error.h"
-#include "banyan/panel.h"
+#include "banyan/request.h"
 
 namespace banyan::app {
 namespace {

@@ -10,7 +10,7 @@
 
 #include "banyan/error.h"
 #include "program/models.h"
-#include "program/option_table.h"
+#include "program/options.h"
 #include "shell/parse_message.h"
 #include "shell/table_options.h"
 #include "terminal/progress_line.h"

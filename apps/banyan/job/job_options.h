@@ -10,7 +10,7 @@
 #include "banyan/engine.h"
 #include "banyan/job.h"
 #include "banyan/model.h"
-#include "program/kv_use.h"
+#include "program/kv.h"
 
 namespace banyan::app {
 

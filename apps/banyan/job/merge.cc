@@ -1,5 +1,5 @@
 // banyan merge: the outputs of all shards as one. The work is in the library.
-#include "program/merge.h"
+#include "program/job.h"
 
 #include <memory>
 #include <string>

@@ -11,8 +11,7 @@
 
 #include "banyan/error.h"
 #include "banyan/model.h"
-#include "program/better_reader.h"
-#include "program/fetch_model.h"
+#include "program/models.h"
 #include "terminal/progress_line.h"
 #include "terminal/terminal.h"
 

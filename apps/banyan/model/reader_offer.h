@@ -6,7 +6,7 @@
 #include <string>
 
 #include "job/job_options.h"
-#include "program/better_reader.h"
+#include "program/models.h"
 
 namespace banyan::app {
 

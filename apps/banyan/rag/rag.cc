@@ -22,7 +22,7 @@
 #include "job/job_session.h"
 #include "program.h"
 #include "program/fresh_file.h"
-#include "program/rag_models.h"
+#include "program/rag.h"
 #include "rag/rag_index.h"
 #include "rag/rag_options.h"
 #include "shell/table_options.h"

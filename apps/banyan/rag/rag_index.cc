@@ -16,7 +16,7 @@
 #include "banyan/error.h"
 #include "banyan/retrieval.h"
 #include "program/message_text.h"
-#include "program/rag_models.h"
+#include "program/rag.h"
 #include "rag/rag_options.h"
 #include "terminal/terminal.h"
 

@@ -6,8 +6,8 @@
 #include "banyan/error.h"
 #include "model/reader_offer.h"
 #include "program/fresh_file.h"
-#include "program/option_table.h"
-#include "program/rag_models.h"
+#include "program/options.h"
+#include "program/rag.h"
 #include "shell/help_format.h"
 
 namespace banyan::app {

@@ -4,7 +4,7 @@
 
 #include "banyan/version.h"
 #include "program.h"
-#include "program/devices.h"
+#include "program/models.h"
 
 namespace banyan::app {
 namespace {

@@ -13,7 +13,7 @@
 
 #include "banyan/error.h"
 #include "program.h"
-#include "program/option_table.h"
+#include "program/options.h"
 #include "shell/completion.h"
 #include "shell/option_words.h"
 #include "shell/parse_message.h"
@@ -89,20 +89,21 @@ std::string ValueWords(const OptionFacts& facts) {
   return "a text";
 }
 
-// The doors of an option. Its name over HTTP and in Python follows from that of the command line;
-// it is given where it does not, and so is a door that lacks the option.
+// The interfaces of an option. Its name over HTTP and in Python follows from that of the command
+// line; it is given where it does not, and so is a door that lacks the option.
 std::string DoorWords(const OptionFacts& facts) {
-  const bool shell = (facts.doors & kCommandLine) != 0, http = (facts.doors & kHttp) != 0,
-             python = (facts.doors & kPython) != 0;
+  const bool shell = (facts.interfaces & kCommandLine) != 0, http = (facts.interfaces & kHttp) != 0,
+             python = (facts.interfaces & kPython) != 0;
   std::string expected = CommandName(facts).substr(2);
   std::ranges::replace(expected, '-', '_');
-  std::vector<std::string> doors;
-  if (shell) doors.push_back("`" + CommandName(facts) + "`");
+  std::vector<std::string> interfaces;
+  if (shell) interfaces.push_back("`" + CommandName(facts) + "`");
   if (http && (!shell || HttpName(facts) != expected))
-    doors.push_back("HTTP `" + HttpName(facts) + "`");
-  if (python && (!shell || facts.name != expected)) doors.push_back("Python `" + facts.name + "`");
-  if (shell && !http && !python) return doors.front() + " (command line)";
-  std::string words = fmt::format("{}", fmt::join(doors, ", "));
+    interfaces.push_back("HTTP `" + HttpName(facts) + "`");
+  if (python && (!shell || facts.name != expected))
+    interfaces.push_back("Python `" + facts.name + "`");
+  if (shell && !http && !python) return interfaces.front() + " (command line)";
+  std::string words = fmt::format("{}", fmt::join(interfaces, ", "));
   if (shell && !http) words += " (not over HTTP)";
   if (shell && !python) words += " (not in Python)";
   return words;
@@ -112,7 +113,7 @@ std::string Entry(const OptionFacts& facts) {
   std::string text = fmt::format("{}{}: {}", DoorWords(facts),
                                  facts.identity == InIdentity::kNo ? "" : " *", ValueWords(facts));
   const std::string standard =
-      !facts.standard || facts.kind == OptionKind::kText ? "" : DataText(*facts.standard);
+      !facts.default_value || facts.kind == OptionKind::kText ? "" : DataText(*facts.default_value);
   if (!standard.empty()) text += "; default " + standard;
   text += ". " + facts.help + ".";
   if (!facts.http_names.empty()) {

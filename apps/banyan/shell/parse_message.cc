@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "banyan/error.h"
-#include "program/option_table.h"
+#include "program/options.h"
 #include "shell/option_words.h"
 #include "terminal/terminal.h"
 

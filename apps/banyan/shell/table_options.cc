@@ -122,7 +122,7 @@ void TableOptions::AddTo(CLI::App& command, const BoundOptions& options,
                          const std::vector<std::string>& from, const std::string& group) {
   for (const BoundOption& option : options) {
     const OptionFacts& facts = *option.facts;
-    if ((facts.doors & kCommandLine) == 0) continue;
+    if ((facts.interfaces & kCommandLine) == 0) continue;
     if (!from.empty() && std::ranges::count(from, facts.group) == 0) continue;
     Add(command, option, group.empty() ? facts.group : group);
   }
@@ -176,7 +176,7 @@ void TableOptions::Add(CLI::App& command, const BoundOption& option, const std::
       added->check(RangeCheck(facts));
     }
     // A flag is shown as the command line writes it.
-    const bool shown = facts.show_standard && facts.standard && option.now;
+    const bool shown = facts.show_default && facts.default_value && option.now;
     const auto* flag = shown ? std::get_if<bool>(&*option.now) : nullptr;
     if (flag != nullptr) {
       added->default_str(*flag ? "on" : "off");

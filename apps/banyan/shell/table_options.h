@@ -8,8 +8,7 @@
 #include <vector>
 
 #include "banyan/error.h"
-#include "program/option_facts.h"
-#include "program/option_names.h"
+#include "program/options.h"
 
 namespace banyan::app {
 

@@ -59,7 +59,6 @@ class DraftedRun {
     out.report.decode_steps = runner_.steps() - steps;
     out.report.rows = runner_.rows();
     if (drafter_) {
-      out.report.draft_steps = drafter_->steps();
       out.report.draft_rows = drafter_->rows();
     }
     for (DraftedStream& stream : streams_) {

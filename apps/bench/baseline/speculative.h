@@ -27,13 +27,13 @@ struct DraftOptions {
 };
 
 struct DraftReport {
-  double seconds = 0.0;                          // all of it
-  double decode_seconds = 0.0;                   // after the first tokens
-  std::int64_t tokens = 0;                       // of answers
-  std::int64_t steps = 0, rows = 0;              // of the model
-  std::int64_t decode_steps = 0;                 // after the first tokens
-  std::int64_t draft_steps = 0, draft_rows = 0;  // of the draft model
-  std::int64_t guessed = 0, kept = 0;            // tokens
+  double seconds = 0.0;                // all of it
+  double decode_seconds = 0.0;         // after the first tokens
+  std::int64_t tokens = 0;             // of answers
+  std::int64_t steps = 0, rows = 0;    // of the model
+  std::int64_t decode_steps = 0;       // after the first tokens
+  std::int64_t draft_rows = 0;         // of the draft model
+  std::int64_t guessed = 0, kept = 0;  // tokens
   // Of these, where a constraint left one token alone.
   std::int64_t known = 0;
   std::int64_t turns = 0;  // a stream's part of a step: tokens / turns is what a step gives it

@@ -13,7 +13,6 @@
 #include "plan/batch.h"
 #include "plan/build.h"
 #include "support/plan_forest.h"
-#include "support/plan_variants.h"
 
 namespace banyan {
 namespace {

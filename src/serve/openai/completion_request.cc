@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "base/json.h"
-#include "program/option_table.h"
+#include "program/options.h"
 #include "serve/request/api_error.h"
 #include "serve/request/parameters.h"
 

@@ -13,7 +13,7 @@
 #include "banyan/error.h"
 #include "base/json.h"
 #include "base/work_budget.h"
-#include "program/option_table.h"
+#include "program/options.h"
 #include "serve/request/api_error.h"
 #include "text/unicode.h"
 
@@ -219,7 +219,7 @@ void ReadOptions(Parameters& parameters, std::string_view body, const ServeOptio
                  const BoundOptions& options) {
   for (const BoundOption& option : options) {
     const OptionFacts& facts = *option.facts;
-    if ((facts.doors & kHttp) == 0) continue;
+    if ((facts.interfaces & kHttp) == 0) continue;
     std::string given;
     for (const std::string& name : NamesInBody(facts)) {
       if (parameters.Find(name.c_str()) == nullptr) continue;
@@ -278,9 +278,9 @@ OrderedJson OptionSchema(const OptionFacts& facts) {
   }
   const bool shown = facts.kind != OptionKind::kText && facts.kind != OptionKind::kTexts &&
                      facts.kind != OptionKind::kJson;
-  if (facts.standard && shown) {
+  if (facts.default_value && shown) {
     schema["default"] =
-        std::visit([](const auto& value) { return OrderedJson(value); }, *facts.standard);
+        std::visit([](const auto& value) { return OrderedJson(value); }, *facts.default_value);
   }
   schema["description"] = HelpElsewhere(facts);
   return schema;
@@ -297,7 +297,7 @@ std::string FilledOpenApi(std::string_view openapi) {
     for (const NamedTable& table : AllTables()) {
       if (table.name != wanted) continue;
       for (const OptionFacts* facts : table.rows) {
-        if ((facts->doors & kHttp) != 0)
+        if ((facts->interfaces & kHttp) != 0)
           schema["properties"][HttpName(*facts)] = OptionSchema(*facts);
       }
     }

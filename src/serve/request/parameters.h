@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/json_text.h"
-#include "program/option_facts.h"
+#include "program/options.h"
 #include "program/serve.h"
 
 namespace banyan {

@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/work_budget.h"
-#include "program/option_table.h"
+#include "program/options.h"
 #include "serve/request/api_error.h"
 #include "serve/request/parameters.h"
 #include "tasks/ask/ask_task.h"

@@ -1,5 +1,5 @@
 // banyan merge: the outputs of all shards of a job become one, with a journal of its own.
-#include "program/merge.h"
+#include "program/job.h"
 
 #include <fmt/format.h>
 

@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
-#include "program/rag_models.h"
+#include "program/rag.h"
 #include "tasks/job/job.h"
 #include "tasks/job/job_receipt.h"
 #include "tasks/job/record_window.h"

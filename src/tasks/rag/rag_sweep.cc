@@ -1,5 +1,5 @@
 // Variants of `rag` over the questions of a gold file, scored; and a plot of their scores.
-#include "program/rag_sweep.h"
+#include "program/rag.h"
 
 #include <algorithm>
 #include <chrono>

@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
-#include "program/option_names.h"
+#include "program/options.h"
 #include "tasks/input/input.h"
 #include "tasks/options/task_options.h"
 #include "tasks/rag/rag_prompt.h"

@@ -1,4 +1,4 @@
-#include "program/ask_score.h"
+#include "program/score.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "program/calibration.h"
+#include "program/score.h"
 
 #include <fmt/format.h>
 

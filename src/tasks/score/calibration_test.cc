@@ -1,4 +1,4 @@
-#include "program/calibration.h"
+#include "program/score.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/json.h"
-#include "program/rag_score.h"
+#include "program/score.h"
 
 namespace banyan {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "banyan/extract.h"
 #include "base/json.h"
-#include "program/extract_score.h"
+#include "program/score.h"
 
 namespace banyan {
 

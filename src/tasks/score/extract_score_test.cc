@@ -1,4 +1,4 @@
-#include "program/extract_score.h"
+#include "program/score.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

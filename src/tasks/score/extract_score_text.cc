@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/json.h"
-#include "program/extract_score.h"
+#include "program/score.h"
 
 namespace banyan {
 

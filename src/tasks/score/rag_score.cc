@@ -8,7 +8,7 @@
 #include "banyan/error.h"
 #include "base/error.h"
 #include "base/json.h"
-#include "program/rag_score.h"
+#include "program/score.h"
 #include "tasks/score/rag_scorer.h"
 #include "tasks/score/score_rows.h"
 

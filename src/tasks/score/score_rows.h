@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/json.h"
-#include "program/rag_score.h"
+#include "program/score.h"
 
 namespace banyan {
 

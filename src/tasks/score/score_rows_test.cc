@@ -2,7 +2,7 @@
 #include <fstream>
 
 #include "base/json.h"
-#include "program/ask_score.h"
+#include "program/score.h"
 #include "support/temp_directory.h"
 #include "tasks/score/score_rows.h"
 

@@ -2,7 +2,7 @@
 // Only keys that the row sees enter its sums.
 #include "kernels/cuda/attention/unit.cuh"
 #include "kernels/cuda/device/device.h"
-#include "kernels/cuda/device/reduce.cuh"
+#include "kernels/cuda/device/warp.cuh"
 
 namespace banyan::cuda {
 namespace {

@@ -5,7 +5,7 @@
 // then chains 2i and 2i + 1, then pairs of pairs. narrow units sum in the same order.
 #pragma once
 
-#include "kernels/cuda/attention/partial.cuh"
+#include "kernels/cuda/attention/unit.cuh"
 #include "kernels/cuda/device/mma.cuh"
 
 namespace banyan::cuda {

@@ -2,7 +2,6 @@
 
 #include "base/error.h"
 #include "kernels/cuda/device/device.h"
-#include "kernels/cuda/device/row_map.h"
 
 namespace banyan::cuda {
 namespace {

@@ -15,7 +15,7 @@
 
 #include "kernels/cuda/device/device.h"
 #include "kernels/cuda/rows/row_kernels.h"
-#include "kernels/gate.h"
+#include "kernels/kernels.h"
 #include "kernels/low_rank.h"
 
 namespace banyan::cuda {

@@ -10,8 +10,7 @@
 #include <vector>
 
 #include "kernels/cuda/attention/attention.h"
-#include "kernels/cuda/attention/partial_memory.h"
-#include "kernels/cuda/device/staging.h"
+#include "kernels/cuda/device/device.h"
 #include "kernels/cuda/rows/rotate_store.h"
 #include "kernels/cuda/step/device_step.h"
 #include "kernels/kernels.h"

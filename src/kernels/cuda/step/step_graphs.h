@@ -15,9 +15,9 @@
 #include <memory>
 #include <tuple>
 
-#include "kernels/cuda/attention/partial_memory.h"
+#include "kernels/cuda/attention/attention.h"
 #include "kernels/cuda/device/device.h"
-#include "kernels/cuda/device/unsettled.h"
+#include "kernels/cuda/device/timing.h"
 #include "kernels/cuda/rows/tensor_memory.h"
 #include "kernels/cuda/step/device_step.h"
 #include "kernels/kernels.h"

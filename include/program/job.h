@@ -1,12 +1,17 @@
-// The outputs of `--shard 1/n` … `n/n` as the output of one job: what `banyan merge` runs.
+// Jobs, beyond banyan/job.h: merging the outputs of shards, and the plain texts of inputs.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
+#include "banyan/error.h"
+#include "banyan/job.h"
+
 namespace banyan {
 
+// The outputs of `--shard 1/n` … `n/n` become the output of one job (`banyan merge`).
 struct MergeOptions {
   std::vector<std::string> shards;  // outputs, in any order; each with its journal beside it
   std::string output = "-";         // of the shards' format; .gz and .zst are packed
@@ -34,5 +39,18 @@ struct MergeReceipt {
 // --resume goes on with it. Nothing is written unless all of this holds. Throws kUsage, kNotFound,
 // kFormat, kIo.
 MergeReceipt MergeShards(const MergeOptions& options);
+
+// A text of an input, for commands that need nothing else of a row.
+struct TextRow {
+  std::string id = "null";  // as JSON: the row's own, else its line, or a document's file name
+  std::string text;
+  std::string problem;  // why there is no text, with file and line; empty: there is one
+  ErrorKind kind = ErrorKind::kInput;  // of the problem
+};
+
+// Of `job`, what says where rows come from counts (inputs, their format and fields, limit, strict).
+// A document is a text; of rows it is the field "text". Throws as CheckJob, and at the first
+// problem when the job is strict.
+void ForEachText(const JobOptions& job, const std::function<void(const TextRow&)>& take);
 
 }  // namespace banyan

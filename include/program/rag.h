@@ -1,5 +1,5 @@
-// Several ways to answer the same questions over the same documents, compared: what `banyan eval
-// rag` runs.
+// Retrieval models of `banyan rag`, and the comparison of several ways to answer (`banyan eval
+// rag`).
 #pragma once
 
 #include <cstdint>
@@ -8,14 +8,27 @@
 #include <string>
 #include <vector>
 
+#include "banyan/encoder.h"
 #include "banyan/engine.h"
 #include "banyan/model.h"
 #include "banyan/rag.h"
-#include "program/rag_score.h"
+#include "program/score.h"
 
 namespace banyan {
 
-// One way to answer.
+// How to load the retrieval model `name` (an encoder, a reranker) beside the model that answers,
+// which `answering` loads: in float32, on as many threads; on the CPU if that model is on a GPU,
+// whose memory is for its keys and values.
+LoadOptions RetrievalLoadOptions(const std::string& name, const LoadOptions& answering);
+// `encoder` with its hash and the name that an index keeps: a path is made absolute, so that the
+// encoder is found from any folder.
+NamedEncoder NameEncoder(std::shared_ptr<Encoder> encoder, const std::string& name);
+
+// The name of the encoder that made the index, where questions need it and the options give none.
+// Empty: no encoder is needed.
+std::string WantedEncoder(const RagOptions& rag);
+
+// One way to answer the same questions over the same documents.
 struct RagVariant {
   std::string name;
   RagOptions options;

@@ -1,4 +1,5 @@
-// How good extracted values are: rows of `banyan extract` against rows that say what is right.
+// How good answers and values are, against gold rows: what `banyan eval` prints. Calibration, then
+// scores of ask, extract and rag.
 #pragma once
 
 #include <cstdint>
@@ -8,9 +9,69 @@
 #include <utility>
 #include <vector>
 
-#include "program/calibration.h"
-
 namespace banyan {
+
+// --- Calibration: of the values with confidence 0.8, are 80 % right?
+
+struct ConfidencePoint {
+  double confidence = 0.0;  // a probability
+  bool right = false;
+};
+
+// Values of similar confidence.
+struct ReliabilityBin {
+  std::int64_t count = 0;
+  double low = 0.0, high = 0.0;  // the least and the greatest confidence
+  double confidence = 0.0;       // their mean
+  double accuracy = 0.0;         // the share of them that is right
+};
+
+struct Reliability {
+  std::int64_t count = 0;
+  // Expected calibration error: |confidence − accuracy| of the bins, weighted by their counts.
+  double expected_error = 0.0;
+  double brier = 0.0;                // the mean of (confidence − right)²
+  std::vector<ReliabilityBin> bins;  // by confidence, ascending
+};
+
+// Bins have the same count, give or take one; fewer than `bins` where there are fewer points.
+Reliability Calibrate(std::vector<ConfidencePoint> points, int bins = 10);
+
+std::string CalibrationText(const Reliability& calibration);  // a table
+// A reliability diagram, without scripts or fonts of its own.
+std::string ReliabilitySvg(const Reliability& calibration, const std::string& title);
+
+// --- ask
+
+struct AskScore {
+  struct Interval {
+    double low = 0.0, high = 0.0;
+  };
+  std::string name;  // of the run
+  std::int64_t documents = 0, questions = 0;
+  std::int64_t missing = 0, errors = 0;  // without a row, with an error row: these count as wrong
+  double exact = 0.0, f1 = 0.0;          // SQuAD's, of all questions
+  Interval exact_interval, f1_interval;  // 95 % of resamples of the documents
+  std::int64_t known = 0, unknown = 0;   // questions with and without an answer
+  double known_f1 = 0.0;                 // of those with an answer
+  double denied = 0.0;                   // the share of them that is null
+  double null_right = 0.0;               // of those without one: the share that is null
+  // Of rows that have a confidence and are no errors; withheld answers are not among them.
+  std::vector<ConfidencePoint> confidences;
+};
+
+// `gold`: JSONL of {"id","questions":[{"id","answers":[…]}]}, or of
+// {"id","question_id"?,"answers"}; no answers: null is right. A question with "choices" may have
+// the number of the "right" one instead. Questions without an id have their place as `ask` gives
+// it, from 1. Throws kInput for a file that cannot be read, with its line.
+AskScore ScoreAsk(const std::string& gold, const std::string& output, int resamples = 1000);
+// What null to every question scores.
+AskScore ScoreOfAskNull(const std::string& gold, int resamples = 1000);
+
+std::string AskScoresText(const std::vector<AskScore>& scores);  // a table
+std::string AskScoresJson(const std::vector<AskScore>& scores);  // one line each
+
+// --- extract
 
 // What became of a slot (an attribute of a document).
 enum class SlotOutcome {
@@ -20,7 +81,6 @@ enum class SlotOutcome {
   kMissing,       // null, or no row, where there is a right value
   kHallucinated,  // a value where null is right
 };
-const char* SlotOutcomeName(SlotOutcome outcome);
 
 // Counts of slots, and the scores that follow from them. A score whose denominator is 0 is 0.
 struct SlotCounts {
@@ -120,5 +180,43 @@ std::string CompareText(const ExtractScores& one, const ExtractScores& other);
 // For programs, one line: {"documents","all":{…},…}; or of several {"runs":[{"name",…},…]}.
 std::string ScoreJson(const ExtractScores& scores, const ScoreTableOptions& options);
 std::string RunsJson(const std::vector<ScoredRun>& runs, const ScoreTableOptions& options);
+
+// --- rag
+
+// Means over the questions of the gold file. Texts are compared in lower case without articles,
+// punctuation and extra space; the best of the gold answers counts; a question without any is
+// unanswerable, and `null` is right.
+struct RagScore {
+  // Where the mean of other questions of this kind would lie in 95 of 100 cases: a bootstrap of
+  // 2000 draws with a fixed seed.
+  struct Interval {
+    double low = 0.0, high = 0.0;
+  };
+  std::string file, method;  // of the rows; or a variant's name and its method
+  std::int64_t questions = 0;
+  std::int64_t missing = 0, errors = 0;  // without a row, with an error row: these count as wrong
+  double sub_span = 0.0;                 // a gold answer stands in the answer
+  double exact = 0.0, f1 = 0.0;
+  Interval sub_span_interval, exact_interval, f1_interval;
+  double null = 0.0;     // answered null
+  double foreign = 0.0;  // answered with what stands in none of the gold file's documents
+  // Gold documents among those that were read, and among those cited; of questions that have some.
+  std::int64_t with_gold_documents = 0;
+  double recall_read = 0.0, recall_cited = 0.0;
+  double first_token_median = 0.0, seconds_median = 0.0;
+};
+
+// `gold`: JSONL of {"id","answers":[…],"documents":[{"id","gold"?}]?}; `output`: what rag wrote.
+// Throws kNotFound, kInput naming the line.
+RagScore ScoreRag(const std::string& gold, const std::string& output);
+
+// What null for every question would score: what an answer is worth is the distance from here.
+RagScore ScoreOfNull(const std::string& gold);
+
+std::string RagScoresText(const std::vector<RagScore>& scores);  // a table
+std::string RagScoresJson(const std::vector<RagScore>& scores);  // one line each
+
+// The rule by which texts are compared.
+std::string NormalizedAnswer(const std::string& text);
 
 }  // namespace banyan

@@ -1,5 +1,4 @@
-// Documents into a KV store ahead of time: the prompts that `ask` or `rag` would begin with are
-// computed and kept, so that neither computes them again. What `banyan kv add` runs.
+// The KV store on the command line: jobs that use one, and `banyan kv add`, which fills one.
 #pragma once
 
 #include <cstdint>
@@ -10,11 +9,26 @@
 #include "banyan/ask.h"
 #include "banyan/engine.h"
 #include "banyan/job.h"
+#include "banyan/kv_store.h"
 #include "banyan/model.h"
 #include "banyan/rag.h"
 
 namespace banyan {
 
+// A store that a job or an engine uses beside its own work.
+struct KvStoreUse {
+  std::string directory;  // empty: none
+  bool save = false;      // also keep the documents of the job there
+  int bits = 0;           // as KvStoreOptions::bits
+};
+
+// Opens the store for the engine, if one is wanted. One that is damaged is not used, and one that
+// another process writes to is only read: `notice` hears so. Throws kUsage, kNotFound, kIo.
+void UseKvStore(const KvStoreUse& use, EngineOptions& engine,
+                const std::function<void(const std::string&)>& notice);
+
+// kv add: computes the prompts that `ask` or `rag` would begin with ahead of time and keeps their
+// keys and values, so that neither computes them again.
 struct KvAddProgress {
   double seconds = 0.0;
   double fraction = -1.0;  // of the input; -1: unknown

@@ -19,4 +19,7 @@ void PrintGrid(const std::vector<WorkResult>& results, const Model& model,
 
 nlohmann::ordered_json JsonOf(const WorkResult& result, const Model& model);
 
+// To the file, which `bench` has guarded, or to stdout when it is "-". Throws kIo.
+void WriteJson(const std::string& file, const nlohmann::ordered_json& json);
+
 }  // namespace banyan::app

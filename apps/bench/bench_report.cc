@@ -1,9 +1,12 @@
-#include "bench_table.h"
+// Tables on stderr, JSON for machines.
+#include "bench_report.h"
 
 #include <fmt/format.h>
-
 #include <algorithm>
+#include <iostream>
 #include <nlohmann/json.hpp>
+
+#include "program/fresh_file.h"
 
 namespace banyan::app {
 namespace {
@@ -84,6 +87,14 @@ void PrintGridRow(const WorkResult& result, const Outcome& o, double target) {
 }
 
 }  // namespace
+
+void WriteJson(const std::string& file, const nlohmann::ordered_json& json) {
+  if (file == "-") {
+    std::cout << json.dump(1) << std::endl;
+    return;
+  }
+  WriteFreshFile(file, "--json", /*overwrite=*/true, json.dump(1) + "\n");
+}
 
 void PrintWork(const WorkResult& result, const Model& model) {
   fmt::print("{}: {} | {}\n\n", result.work.name, result.work.Text(), MachineText(model));
