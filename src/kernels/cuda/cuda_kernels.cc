@@ -8,10 +8,8 @@
 #include "base/error.h"
 #include "kernels/cuda/choices/choices.h"
 #include "kernels/cuda/choices/panels.h"
-#include "kernels/cuda/device/timed_runs.h"
+#include "kernels/cuda/device/timing.h"
 #include "kernels/cuda/experts/expert_mixer.h"
-#include "kernels/cuda/pages/kv_copy.h"
-#include "kernels/cuda/pages/kv_form.h"
 #include "kernels/cuda/pages/kv_pages.h"
 #include "kernels/cuda/products/device_rates.h"
 #include "kernels/cuda/products/low_rank.h"
@@ -318,33 +316,6 @@ class CudaKernels : public Kernels {
                     std::span<TokenChoice> choices) override {
     std::vector<TokenChoice> made = Begin(logits, requests)->Take();
     std::move(made.begin(), made.end(), choices.begin());
-  }
-
-  void ScoreTokens(const Tensor& logits, std::span<const std::int32_t> rows,
-                   std::span<const TokenId> tokens, std::span<float> logprobs) override {
-    std::vector<SamplingRow> requests(rows.size());
-    for (size_t i = 0; i < rows.size(); ++i) {
-      BANYAN_CHECK(tokens[i] >= 0);
-      requests[i].row = rows[i];
-      requests[i].forced = tokens[i];
-    }
-    const std::vector<TokenChoice> made = Begin(logits, requests)->Take();
-    for (size_t i = 0; i < rows.size(); ++i) logprobs[i] = made[i].logprob;
-  }
-
-  void FuseLogits(const Tensor& logits, std::span<const PanelRow> panels, Tensor& fused) override {
-    BANYAN_CHECK(fused.columns == logits.columns &&
-                 fused.rows >= static_cast<std::int64_t>(panels.size()));
-    const cuda::DeviceLogits source = LogitsOf(logits);
-    panels_.Fuse(source, panels, Float32ForWriting(fused), Stride(fused.columns));
-  }
-  void FindWinners(const Tensor& logits, std::span<const PanelRow> panels,
-                   std::span<const TokenId> tokens, std::span<std::int32_t> winners) override {
-    panels_.FindWinners(LogitsOf(logits), panels, tokens, winners);
-  }
-  void MeasureDivergence(const Tensor& logits, std::span<const RowPair> pairs,
-                         std::span<double> bits) override {
-    panels_.MeasureDivergence(LogitsOf(logits), pairs, bits);
   }
 
   void Download(const Tensor& x, std::int64_t row, std::span<float> out) override {

@@ -12,11 +12,14 @@
 #include <cuda_runtime_api.h>
 
 #include <cstdint>
+#include <limits>
+#include <memory>
 
+#include "base/error.h"
+#include "kernels/cuda/device/device.h"
 #include "kernels/cuda/pages/kv_pages.h"
 #include "kernels/cuda/rows/row_kernels.h"
 #include "kernels/kernels.h"
-#include "kernels/units/merge_steps.h"
 #include "kernels/units/work_units.h"
 #include "plan/joining.h"
 
@@ -30,7 +33,7 @@ inline constexpr float kLog2E = 1.44269504f;
 inline constexpr WorkerTimes kUnitTimes = {
     .cut = 2.0f, .item = 5.0f, .page = 0.15f, .memory_page = 0.00195f, .start = 8.0f};
 // Of 8-bit codes: scales take time in the softmax, unpacking in narrow units; half of the bytes.
-inline constexpr WorkerTimes kCodedUnitTimes = {
+inline constexpr WorkerTimes kInt8UnitTimes = {
     .cut = 2.75f, .item = 5.5f, .page = 0.19f, .memory_page = 0.00102f, .start = 8.0f};
 
 // Merge lists of so many entries on average are short.
@@ -88,10 +91,8 @@ struct AttentionCall {
   std::int64_t out_stride = 0;
 };
 
-// Whether the code that runs here has the kernels of wide and narrow units (sm_90a).
-bool HasHopperKernels();
-// The form for a device of this compute capability (major), kind of KV and head size.
-UnitForm UnitFormFor(int capability_major, KvType type, int head_dim);
+// The form for the current device, this kind of KV and this head size.
+UnitForm UnitFormFor(KvType type, int head_dim);
 
 void AttendUnits(cudaStream_t stream, int multiprocessors, KvType type, const AttentionCall& call);
 // Whether the units of the call can finish rows that have one partial each: wide ones of whole
@@ -100,18 +101,65 @@ bool CanFinish(const AttentionCall& call);
 // Also sets the counters of the units to zero for the next call.
 void MergePartials(cudaStream_t stream, const AttentionCall& call);
 
-// One per kind of KV, each in its own file so that they compile side by side. `blocks`: at most
-// enough to fill the device; one of wide or narrow units fills a multiprocessor. `after_wide`: the
-// kernel launched last was that of the wide units of the same call.
+// The kernels, each in its own file so that they compile side by side. `blocks`: at most enough to
+// fill the device; one block of wide or narrow units fills a multiprocessor. `after_wide`: the
+// kernel launched last was that of the wide units of the same call. `type` is not kF32 where it is
+// given.
 void AttendF32(cudaStream_t stream, int blocks, const AttentionCall& call);
-void AttendF16(cudaStream_t stream, int blocks, const AttentionCall& call);
-void AttendBF16(cudaStream_t stream, int blocks, const AttentionCall& call);
-void AttendQ8(cudaStream_t stream, int blocks, const AttentionCall& call);
-void AttendWideF16(cudaStream_t stream, int blocks, const AttentionCall& call);
-void AttendWideBF16(cudaStream_t stream, int blocks, const AttentionCall& call);
-void AttendWideQ8(cudaStream_t stream, int blocks, const AttentionCall& call);
-void AttendNarrowF16(cudaStream_t stream, int blocks, const AttentionCall& call, bool after_wide);
-void AttendNarrowBF16(cudaStream_t stream, int blocks, const AttentionCall& call, bool after_wide);
-void AttendNarrowQ8(cudaStream_t stream, int blocks, const AttentionCall& call, bool after_wide);
+void AttendBlocks(cudaStream_t stream, int blocks, KvType type, const AttentionCall& call);
+void AttendWide(cudaStream_t stream, int blocks, KvType type, const AttentionCall& call);
+void AttendNarrow(cudaStream_t stream, int blocks, KvType type, const AttentionCall& call,
+                  bool after_wide);
+
+// Device memory for the partials of one attention call and for its queries in 16 bits, grown when a
+// step has more of them.
+
+class PartialMemory {
+ public:
+  explicit PartialMemory(std::shared_ptr<const Device> device) : device_(std::move(device)) {}
+
+  // Where the arrays lie depends on the shape and on where and how large the memory is, not on how
+  // many partials there are: recorded launches find those of later steps.
+  PartialArrays Reserve(std::int64_t partials, const AttentionShape& shape) {
+    BANYAN_CHECK(partials * shape.heads <= std::numeric_limits<std::int32_t>::max());
+    partial_bytes_ = BytesOf(shape);
+    if (!Holds(partials, partial_bytes_)) {
+      const std::int64_t bytes = partials * partial_bytes_;
+      if (device_->recording == nullptr)
+        memory_ = {};  // else the allocation is refused, and this stays
+      memory_ = DeviceMemory(device_, bytes + bytes / 4, "partials of attention");
+    }
+    const std::int64_t heads = memory_.bytes() / partial_bytes_ * shape.heads;
+    float* value = memory_.As<float>();
+    return {value, value + heads * shape.head_dim, value + heads * (shape.head_dim + 1)};
+  }
+
+  // See AttentionCall::scaled_query.
+  void* ReserveQueries(std::int64_t bytes) {
+    if (queries_.bytes() < bytes) {
+      if (!device_->recording) queries_ = {};
+      queries_ = DeviceMemory(device_, bytes + bytes / 4, "queries in 16 bits");
+    }
+    return queries_.As<void>();
+  }
+  void* queries() const { return queries_.As<void>(); }
+
+  bool Holds(std::int64_t partials, std::int64_t partial_bytes) const {
+    return partials * partial_bytes <= memory_.bytes();
+  }
+  // Of one partial of the last call.
+  std::int64_t partial_bytes() const { return partial_bytes_; }
+  const void* data() const { return memory_.As<void>(); }
+  std::int64_t bytes() const { return memory_.bytes(); }
+
+ private:
+  static std::int64_t BytesOf(const AttentionShape& shape) {
+    return std::int64_t{4} * shape.heads * (shape.head_dim + 2);
+  }
+
+  std::shared_ptr<const Device> device_;
+  DeviceMemory memory_, queries_;
+  std::int64_t partial_bytes_ = 0;
+};
 
 }  // namespace banyan::cuda

@@ -10,7 +10,7 @@
 // codes become operands in registers; their scales go to the scores and to the weights.
 #pragma once
 
-#include "kernels/cuda/attention/narrow_shared.cuh"
+#include "kernels/cuda/attention/narrow_feeder.cuh"
 
 namespace banyan::cuda {
 
@@ -27,7 +27,7 @@ class NarrowComputer {
         shared_(shared),
         warp_(static_cast<int>(threadIdx.x) % kTeamThreads / 32),
         lane_(threadIdx.x % 32),
-        careful_(!Kind::kCodes && *call.kv.any_flag != 0) {}
+        careful_(!Kind::kInt8 && *call.kv.any_flag != 0) {}
 
   __device__ void Run() {
     NarrowPlace<kNarrowTasks> place;
@@ -109,7 +109,7 @@ class NarrowComputer {
       SyncComputing();
       if (warp_ == kNarrowWarps - 1 && begin + kCutKeys >= cuts.end) AskForQueries(next);
       const bool unruly = careful_ && AnyUnruly(pages);
-      if constexpr (Kind::kCodes) WaitForValues(pages);  // for their scales
+      if constexpr (Kind::kInt8) WaitForValues(pages);  // for their scales
 #pragma unroll
       for (int j = 0; j < kPairs; ++j) {
         if (2 * Share(j) >= task.rows) continue;
@@ -128,7 +128,7 @@ class NarrowComputer {
     SyncSome(1 + static_cast<int>(threadIdx.x) / kTeamThreads, kNarrowComputing);
   }
 
-  // --- Scores ------------------------------------------------------------------------------------
+  // --- Scores -----------------------------------------------------------------------------------
   __device__ void Score(int pages) {
     ForgetLane();
     static_assert(kPagesPerCut <= 3 * kNarrowWarps);
@@ -147,7 +147,7 @@ class NarrowComputer {
   template <int Count>
   __device__ void ScorePages() {
     const int tile = LaneOver(8);
-    constexpr int kTilesInHalf = Kind::kCodes ? Dim / 16 : Dim / 8;
+    constexpr int kTilesInHalf = Kind::kInt8 ? Dim / 16 : Dim / 8;
     const int from = ((tile % 2) * kTilesInHalf + tile / 2) * kTileBytes + LaneModulo(8) * 16;
     const std::byte* query = shared_.query[LaneModulo(8)] + tile * 16;
     const std::byte* keys[Count];
@@ -168,7 +168,7 @@ class NarrowComputer {
       if (k % 2 == 0) LoadTiles(b, query + k * 32);
 #pragma unroll
       for (int j = 0; j < Count; ++j) {
-        if constexpr (Kind::kCodes) {
+        if constexpr (Kind::kInt8) {
           // As with the queries: of every token two tiles, and in each what two pairs are made of.
           if (k % 2 == 0) LoadTiles(codes[j], keys[j] + k * kTileBytes);
           UnpackCodes<0, 1, 2, 3>(codes[j][k % 2 * 2], a[j][0], a[j][2]);
@@ -182,7 +182,7 @@ class NarrowComputer {
         Mma(score[j], a[j], b[k % 2 * 2], b[k % 2 * 2 + 1], Element{});
       }
     }
-    if constexpr (Kind::kCodes) ScaleScores(keys, from, score);
+    if constexpr (Kind::kInt8) ScaleScores(keys, from, score);
     __syncwarp();
     // Value i is key lane / 4 + 8 (i / 2) of the page for row i % 2 of the lane's two.
 #pragma unroll
@@ -208,7 +208,7 @@ class NarrowComputer {
     }
   }
 
-  // --- Weights -----------------------------------------------------------------------------------
+  // --- Weights ----------------------------------------------------------------------------------
   __device__ void Weigh(int row, const VisibleKeys& seen, Row& running) {
     ForgetLane();
     constexpr int kHalf = kScoreTiles / 2;
@@ -225,7 +225,7 @@ class NarrowComputer {
       const bool visible = n * 8 >= from && n * 8 < to;
       value[n] = visible ? score[n * 8] : -INFINITY;
       if (visible) largest = fmaxf(largest, value[n]);
-      if constexpr (Kind::kCodes) {
+      if constexpr (Kind::kInt8) {
         scale[n] = visible ? ValueScale(first_tile / 2 + n / 2, n % 2 * 8 + key_class) : 0.0f;
         unit = fmaxf(unit, scale[n]);
       }
@@ -233,7 +233,7 @@ class NarrowComputer {
 #pragma unroll
     for (int step = 1; step < 16; step *= 2) {
       largest = fmaxf(largest, __shfl_xor_sync(0xffffffffu, largest, step));
-      if constexpr (Kind::kCodes) unit = fmaxf(unit, __shfl_xor_sync(0xffffffffu, unit, step));
+      if constexpr (Kind::kInt8) unit = fmaxf(unit, __shfl_xor_sync(0xffffffffu, unit, step));
     }
     [[maybe_unused]] const float inverse_unit = InverseUnit(unit);
     float sum = 0.0f;
@@ -243,7 +243,7 @@ class NarrowComputer {
       value[n] = visible ? Exp2(value[n] - largest) : 0.0f;
       sum += value[n];
       float weighed = value[n];
-      if constexpr (Kind::kCodes) weighed = visible ? value[n] * (scale[n] * inverse_unit) : 0.0f;
+      if constexpr (Kind::kInt8) weighed = visible ? value[n] * (scale[n] * inverse_unit) : 0.0f;
       *reinterpret_cast<Element*>(weight + n * kTileBytes) = Rounded(weighed);
     }
     // The chain of the second half goes on where that of the first ended.
@@ -259,7 +259,7 @@ class NarrowComputer {
     for (int step = 1; step < 8; step *= 2) sum += __shfl_xor_sync(0xffffffffu, sum, step);
     const MergeFactors factors = PrepareMerge(running.max, running.sum, largest, sum);
     if (LaneModulo(16) == 0) shared_.factors[row] = factors;
-    if constexpr (Kind::kCodes) {
+    if constexpr (Kind::kInt8) {
       if (LaneModulo(16) == 0) shared_.value_unit[row] = unit;
     }
   }
@@ -275,12 +275,12 @@ class NarrowComputer {
     }
   }
 
-  // --- Values ------------------------------------------------------------------------------------
+  // --- Values -----------------------------------------------------------------------------------
   __device__ void AddValues(int pages) {
     ForgetLane();
     const int tile = LaneOver(8);
     // Of codes one tile has what two have of other values, and lanes from 16 on ask for nothing.
-    const int from = Kind::kCodes
+    const int from = Kind::kInt8
                          ? (tile % 2) * (Dim / 16) * kTileBytes + LaneModulo(8) * 16
                          : ((tile / 2) * (Dim / 8) + tile % 2) * kTileBytes + LaneModulo(8) * 16;
     float sum[kTiles][4] = {};
@@ -289,7 +289,7 @@ class NarrowComputer {
       AddPages(shared_.weight + page * 2 * kTileBytes + LaneModulo(32) * 16, from, pages - page,
                sum);
     }
-    if constexpr (Kind::kCodes) {
+    if constexpr (Kind::kInt8) {
       const float unit[2] = {shared_.value_unit[PackedRow(0)], shared_.value_unit[PackedRow(1)]};
 #pragma unroll
       for (int j = 0; j < kTiles; ++j) {
@@ -318,7 +318,7 @@ class NarrowComputer {
 #pragma unroll
       for (int j = 0; j < kTiles; ++j) {
         if (Share(j) >= Dim / 16) continue;
-        if constexpr (Kind::kCodes) {
+        if constexpr (Kind::kInt8) {
           // Bytes are tokens 2t and 2t + 1, of each two values, which become rows g and g + 8.
           std::uint32_t codes[2];
           LoadTwoTilesTransposed(codes, values + Share(j) * kTileBytes);
@@ -345,7 +345,7 @@ class NarrowComputer {
     place_ = place_.After(done);
   }
 
-  // --- Values that must not meet rows which do not see them (kv_pages.h) -------------------------
+  // --- Values that must not meet rows which do not see them (kv_pages.h) ------------------------
   // Whether some token of the cut's pages is marked; waits for all of its values.
   __device__ bool AnyUnruly(int pages) {
     WaitForValues(pages);
@@ -418,7 +418,7 @@ class NarrowComputer {
   // Codes come in pairs, as they lie (kv_tiles.cuh).
   __device__ int ValueOfRow(int half) const {
     const int row = LaneOver(4);
-    return Kind::kCodes ? row / 2 * 2 + row % 2 * 8 + half : half * 8 + row;
+    return Kind::kInt8 ? row / 2 * 2 + row % 2 * 8 + half : half * 8 + row;
   }
 
   const AttentionCall& call_;

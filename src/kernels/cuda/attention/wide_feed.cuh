@@ -1,7 +1,6 @@
-// What the warps of a block of wide units share, and the four warps that bring it: one opens tasks,
-// one brings pages of keys and values, two bring queries (and of 8-bit codes make operands:
-// wide_codes.cuh). They run ahead of the two groups that compute (attention_wide.cuh), as far as
-// the rings reach.
+// The producer warps of wide units (attention_wide.cu) and what a block has in shared memory: one
+// warp opens tasks, one copies pages of keys and values, two copy queries (and turn 8-bit codes
+// into operands). They run ahead of the two groups that compute, as far as the rings reach.
 //
 // Full barriers say that a place of a ring may be read, empty ones that it may be filled again;
 // these are waited for one phase behind, since fresh ones count as empty.
@@ -37,15 +36,15 @@ struct alignas(16) WideScales {
   // For rows that see all of the cut: each `value` in units of the largest, and that one.
   float ratio[kCutKeys];
   float unit;
-  float largest[kWideGroups];  // of the pages of each warp that brings them
+  float largest[kWideGroups];  // of the pages of each warp that copies them
 };
 struct NoScales {};
 
 template <typename Kind, int Dim>
 struct WideShared {
-  static constexpr int kTasks = Kind::kCodes ? 2 : 4;
+  static constexpr int kTasks = Kind::kInt8 ? 2 : 4;
   // Of a page's values, with their flags. Codes need none.
-  static constexpr int kValueSlot = Kind::kCodes ? kPageBytes<Dim> : kFlaggedPageBytes<Dim>;
+  static constexpr int kValueSlot = Kind::kInt8 ? kPageBytes<Dim> : kFlaggedPageBytes<Dim>;
   // Of one task: those of the next follow when the last scores are there. Tiles of 8 rows x 8
   // values.
   alignas(128) std::byte query[kWideRows * Dim * 2];
@@ -53,9 +52,9 @@ struct WideShared {
   alignas(128) std::byte value[kWideStages][kPagesPerCut][kValueSlot];
   // The running partial of the task's groups but the last, every thread's own values; by warp, tile
   // of 8 values and lane. At the task's end each warp stages its partials here.
-  float4 stretch[kWideConsumerWarps][Dim / 8][32];
+  float4 kv_chunk[kWideConsumerWarps][Dim / 8][32];
   WideTask task[kTasks];
-  [[no_unique_address]] std::conditional_t<Kind::kCodes, WideScales, NoScales> scales;
+  [[no_unique_address]] std::conditional_t<Kind::kInt8, WideScales, NoScales> scales;
   std::uint64_t task_full[kTasks], task_empty[kTasks], rows_full[kTasks];
   std::uint64_t query_full[kWideGroups][1], query_empty[kWideGroups][1];  // each group has its half
   std::uint64_t key_full[kWideStages], key_empty[kWideStages];
@@ -97,22 +96,22 @@ __device__ void InitBarriers(WideShared<Kind, Dim>& shared) {
   for (int i = 0; i < WideShared<Kind, Dim>::kTasks; ++i) {
     InitBarrier(shared.task_full[i], 1);
     InitBarrier(shared.rows_full[i], 1);
-    InitBarrier(shared.task_empty[i], kWideConsumerWarps + 3);  // and those that bring the rest
+    InitBarrier(shared.task_empty[i], kWideConsumerWarps + 3);  // and the other producer warps
   }
   for (int i = 0; i < kWideGroups; ++i) {
     InitBarrier(shared.query_full[i][0], 1);
     InitBarrier(shared.query_empty[i][0], kWideConsumerWarps / kWideGroups);
   }
-  constexpr int kBringers = Kind::kCodes ? kWideGroups : 1;  // of operands
+  constexpr int kLoaders = Kind::kInt8 ? kWideGroups : 1;  // of operands
   for (int i = 0; i < kWideStages; ++i) {
-    InitBarrier(shared.key_full[i], kBringers);
+    InitBarrier(shared.key_full[i], kLoaders);
     InitBarrier(shared.key_empty[i], kWideConsumerWarps);
-    InitBarrier(shared.value_full[i], kBringers);
+    InitBarrier(shared.value_full[i], kLoaders);
     InitBarrier(shared.value_empty[i], kWideConsumerWarps);
     InitBarrier(shared.key_codes[i], 1);
     InitBarrier(shared.value_codes[i], 1);
   }
-  InitBarrier(shared.scale_full[0], kBringers);
+  InitBarrier(shared.scale_full[0], kLoaders);
   InitBarrier(shared.scale_empty[0], kWideConsumerWarps);
   PublishBarriers();
 }
@@ -125,7 +124,7 @@ __device__ void ArriveAsWarp(std::uint64_t (&barriers)[Places], unsigned n) {
 
 // Where the rows of a task stand. All is loaded before anything is stored: loads that wait for one
 // another cost most of a block's start.
-__device__ inline void BringRows(const AttentionCall& call, const UnitView& unit, WideTask& task) {
+__device__ inline void LoadRows(const AttentionCall& call, const UnitView& unit, WideTask& task) {
   constexpr int kPerLane = kWideRows / 32;
   const int lane = static_cast<int>(threadIdx.x) % 32, rows = task.rows;
   int position[kPerLane];
@@ -141,7 +140,7 @@ __device__ inline void BringRows(const AttentionCall& call, const UnitView& unit
 }
 
 // Asks for the queries of `Rounds` times 16 packed rows from `first` on, by one warp. Rows that are
-// not there take another one's values: nobody reads what becomes of them.
+// not there take another row's values; their results are not read.
 template <int Dim, int Rounds>
 __device__ void AskForQueries(const UnitView& unit, const WideTask& task, int first,
                               std::byte* query) {
@@ -169,10 +168,11 @@ __device__ inline void AwaitQueries() {
   PublishToMatrixUnits();
 }
 
-// One of the two warps that bring queries, those of one group. Those of the first task, for which
-// all wait, come faster by the warps that compute.
+// One of the two warps that copy queries, those of one group. The warps that compute copy the
+// queries of the first task themselves: everything waits for those, and it is faster.
 template <typename Kind, int Dim>
-__device__ void BringQueries(const AttentionCall& call, WideShared<Kind, Dim>& shared, int group) {
+__device__ void LoadGroupQueries(const AttentionCall& call, WideShared<Kind, Dim>& shared,
+                                 int group) {
   WaitForEarlierKernels();
   for (unsigned n = 0;; ++n) {
     WaitFull(shared.task_full, n);
@@ -255,7 +255,7 @@ __device__ void OpenTasks(const AttentionCall& call, WideShared<Kind, Dim>& shar
     int next = 0;
     if (lane == 0) next = given + atomicAdd(&call.next_unit[0], 1);
     if (cuts.begin < cuts.end) {
-      BringRows(call, unit, task);
+      LoadRows(call, unit, task);
       ArriveAsWarp(shared.rows_full, n);
       ++n;
     } else {
@@ -266,13 +266,13 @@ __device__ void OpenTasks(const AttentionCall& call, WideShared<Kind, Dim>& shar
   }
 }
 
-// The warp that brings pages. Codes come to the end of the places that their operands take.
+// The warp that copies pages. Codes come to the end of the places that their operands take.
 template <typename Kind, int Dim>
-__device__ void BringPages(const AttentionCall& call, WideShared<Kind, Dim>& shared) {
-  constexpr int kCodesAt = Kind::kCodes ? kPageBytes<Dim> - kScaledCodeBytes<Dim> : 0;
+__device__ void LoadPages(const AttentionCall& call, WideShared<Kind, Dim>& shared) {
+  constexpr int kCodesAt = Kind::kInt8 ? kPageBytes<Dim> - kScaledCodeBytes<Dim> : 0;
   constexpr int kKeys = kKeyBytes<Kind, Dim>, kValues = kValueBytes<Kind, Dim>;
-  auto& key_there = Kind::kCodes ? shared.key_codes : shared.key_full;
-  auto& value_there = Kind::kCodes ? shared.value_codes : shared.value_full;
+  auto& key_there = Kind::kInt8 ? shared.key_codes : shared.key_full;
+  auto& value_there = Kind::kInt8 ? shared.value_codes : shared.value_full;
   const int lane = static_cast<int>(threadIdx.x) % 32;
   unsigned cut = 0;
   for (unsigned n = 0;; ++n) {
@@ -283,7 +283,7 @@ __device__ void BringPages(const AttentionCall& call, WideShared<Kind, Dim>& sha
     const CutRange cuts = task.cuts;
     for (int begin = cuts.begin; begin < cuts.end; begin += kCutKeys, ++cut) {
       const int at = PlaceOf<kWideStages>(cut);
-      // Where the cut has fewer pages its last one comes again: no place holds what nobody wrote.
+      // Where the cut has fewer pages its last one comes again: every place is written.
       const int page = min(lane, unit.Pages(begin) - 1);
       const std::byte* block =
           lane < kPagesPerCut ? unit.Block(unit.Page(begin + page * kPageTokens)) : nullptr;
@@ -305,6 +305,131 @@ __device__ void BringPages(const AttentionCall& call, WideShared<Kind, Dim>& sha
     ArriveAsWarp(shared.task_empty, n);
   }
 }
+
+// --- 8-bit codes as operands --------------------------------------------------------------------
+// Two of the producer warps
+// turn codes into half precision in place and pass their scales on. Codes are exact there. Scales
+// go to the scores and, in units of the largest that a row sees, to the weights (softmax.cuh), as
+// in attention_blocks.cu and with its bits.
+//
+// Of a cut come the keys, the values and then the scales of both, which replace those of the cut
+// before it. This warp also copies the queries of one group, as LoadGroupQueries does for 16 bits.
+template <typename Kind, int Dim>
+class CodeLoader {
+ public:
+  using Shared = WideShared<Kind, Dim>;
+
+  __device__ CodeLoader(const AttentionCall& call, Shared& shared, int number)
+      : call_(call), shared_(shared), number_(number), lane_(static_cast<int>(threadIdx.x) % 32) {}
+
+  __device__ void Run() {
+    WaitForEarlierKernels();
+    unsigned cut = 0;
+    for (unsigned n = 0;; ++n) {
+      WaitFull(shared_.task_full, n);
+      const WideTask& task = shared_.task[PlaceOf<Shared::kTasks>(n)];
+      if (task.kv_head < 0) return;
+      const CutRange cuts = task.cuts;
+      WaitEmpty(shared_.query_empty[number_], n);
+      if (n > 0) {
+        AskForQueries<Dim, kWideRows / 32>(UnitView(call_, task.unit, task.kv_head), task,
+                                           number_ * 64, shared_.query);
+      }
+      for (int begin = cuts.begin; begin < cuts.end; begin += kCutKeys, ++cut) {
+        const int at = PlaceOf<kWideStages>(cut);
+        float key_scale[kPages], value_scale[kPages];
+        LoadKeys(cut, shared_.key[at], key_scale);
+        if (begin == cuts.begin) {
+          if (n > 0) AwaitQueries();
+          ArriveAsWarp(shared_.query_full[number_], n);
+        }
+        LoadValues(cut, shared_.value[at], value_scale);
+        WaitEmpty(shared_.scale_empty, cut);
+        PassScales(key_scale, value_scale);
+        ArriveAsWarp(shared_.scale_full, cut);
+      }
+      ArriveAsWarp(shared_.task_empty, n);
+    }
+  }
+
+ private:
+  static constexpr int kPages = kPagesPerCut / kWideGroups;  // of a cut, for each warp
+  static constexpr int kRows = kCodeBytes<Dim> / 16;         // of 16 codes in a page
+  static constexpr int kRowsPerLane = (kRows + 31) / 32;
+
+  __device__ int Page(int i) const { return number_ * kPages + i; }
+
+  __device__ void LoadKeys(unsigned cut, std::byte* keys, float (&scale)[kPages]) {
+    WaitFull(shared_.key_codes, cut);
+#pragma unroll
+    for (int i = 0; i < kPages; ++i) scale[i] = Unpack(keys + Page(i) * kPageBytes<Dim>);
+    PublishToMatrixUnits();
+    ArriveAsWarp(shared_.key_full, cut);
+  }
+  __device__ void LoadValues(unsigned cut, std::byte (&values)[kPagesPerCut][Shared::kValueSlot],
+                             float (&scale)[kPages]) {
+    WaitFull(shared_.value_codes, cut);
+#pragma unroll
+    for (int i = 0; i < kPages; ++i) scale[i] = Unpack(values[Page(i)]);
+    PublishToMatrixUnits();
+    ArriveAsWarp(shared_.value_full, cut);
+  }
+
+  // A page's codes to operands in the same place. Returns the scale of token `lane`, for lanes
+  // below kPageTokens.
+  __device__ float Unpack(std::byte* page) const {
+    const std::byte* codes = page + kPageBytes<Dim> - kScaledCodeBytes<Dim>;
+    uint4 row[kRowsPerLane];
+#pragma unroll
+    for (int i = 0; i < kRowsPerLane; ++i) {
+      const int r = lane_ + 32 * i;
+      if (r < kRows) row[i] = *reinterpret_cast<const uint4*>(codes + r * 16);
+    }
+    const auto* scales = reinterpret_cast<const float*>(codes + kCodeBytes<Dim>);
+    const float scale = lane_ < kPageTokens ? scales[lane_] : 0.0f;
+    __syncwarp();  // all is read before anything is written over it
+#pragma unroll
+    for (int i = 0; i < kRowsPerLane; ++i) {
+      const int r = lane_ + 32 * i;
+      if (r >= kRows) continue;
+      uint4 first, second;
+      UnpackRow(row[i], first, second);
+      // A tile of codes becomes two tiles that follow one another.
+      std::byte* to = page + r / 8 * (2 * kTileBytes) + r % 8 * 16;
+      *reinterpret_cast<uint4*>(to) = first;
+      *reinterpret_cast<uint4*>(to + kTileBytes) = second;
+    }
+    return scale;
+  }
+
+  __device__ void PassScales(const float (&key)[kPages], const float (&value)[kPages]) {
+    WideScales& scales = shared_.scales;
+    float largest = 0.0f;
+#pragma unroll
+    for (int i = 0; i < kPages; ++i) largest = fmaxf(largest, value[i]);
+#pragma unroll
+    for (int step = 1; step < kPageTokens; step *= 2) {
+      largest = fmaxf(largest, __shfl_xor_sync(0xffffffffu, largest, step));
+    }
+    if (lane_ == 0) scales.largest[number_] = largest;
+    SyncSome(4, kWideGroups * 32);
+    const float unit = fmaxf(scales.largest[0], scales.largest[1]);
+    const float inverse_unit = InverseUnit(unit);
+    if (lane_ == 0) scales.unit = unit;  // both write the same
+    if (lane_ >= kPageTokens) return;
+#pragma unroll
+    for (int i = 0; i < kPages; ++i) {
+      const int token = Page(i) * kPageTokens + lane_;
+      scales.key[token] = key[i];
+      scales.value[token] = value[i];
+      scales.ratio[token] = value[i] * inverse_unit;
+    }
+  }
+
+  const AttentionCall& call_;
+  Shared& shared_;
+  const int number_, lane_;
+};
 
 #endif  // BANYAN_SM90A
 

@@ -29,8 +29,6 @@ DevicePanel HeaderOf(const PanelRow& panel) {
 
 }  // namespace
 
-static_assert(sizeof(RowPair) == 2 * sizeof(std::int32_t));
-
 FusionCall PanelFusion::Upload(const DeviceLogits& logits, std::span<const PanelRow> panels,
                                std::span<const std::int32_t> tokens,
                                std::span<const std::int32_t> earlier_first) {
@@ -106,48 +104,6 @@ void PanelFusion::FuseStep(const StepCall& call) {
 
 void PanelFusion::FindStepWinners(const ScoreResult* results, std::int32_t* winners) const {
   FindChosenExperts(device_->stream, step_, tokens_, results, winners);
-}
-
-void PanelFusion::Fuse(const DeviceLogits& logits, std::span<const PanelRow> panels, float* out,
-                       std::int64_t out_stride) {
-  if (panels.empty()) return;
-  const FusionCall call = Upload(logits, panels, {});
-  SettleTerms(device_->stream, call, {}, {});
-  FuseRows(device_->stream, call, out, out_stride);
-}
-
-void PanelFusion::FindWinners(const DeviceLogits& logits, std::span<const PanelRow> panels,
-                              std::span<const TokenId> tokens, std::span<std::int32_t> winners) {
-  BANYAN_CHECK(tokens.size() == panels.size() && winners.size() >= panels.size());
-  for (const TokenId token : tokens) BANYAN_CHECK(token >= 0 && token < logits.vocabulary);
-  if (panels.empty()) return;
-  const FusionCall call = Upload(logits, panels, tokens);
-  const size_t bytes = panels.size() * sizeof(std::int32_t);
-  const DeviceMemory found(device_, static_cast<std::int64_t>(bytes), "winning experts");
-  SettleTerms(device_->stream, call, {}, {});
-  FindWinningExperts(device_->stream, call, tokens_, found.As<std::int32_t>());
-  Take(found, winners.data(), bytes);
-}
-
-void PanelFusion::MeasureDivergence(const DeviceLogits& logits, std::span<const RowPair> pairs,
-                                    std::span<double> bits) {
-  BANYAN_CHECK(bits.size() >= pairs.size());
-  if (pairs.empty()) return;
-  const auto sent = static_cast<std::int64_t>(pairs.size_bytes());
-  const DeviceMemory rows(device_, sent, "pairs of rows");
-  const DeviceMemory found(device_, static_cast<std::int64_t>(pairs.size() * sizeof(double)),
-                           "divergences");
-  std::memcpy(staging_.Reserve(sent), pairs.data(), pairs.size_bytes());
-  staging_.Send(rows.As<void>(), sent);
-  DivergenceOfRows(device_->stream, logits, rows.As<std::int32_t>(), static_cast<int>(pairs.size()),
-                   found.As<double>());
-  Take(found, bits.data(), pairs.size() * sizeof(double));
-}
-
-void PanelFusion::Take(const DeviceMemory& source, void* target, size_t bytes) const {
-  Check(cudaMemcpyAsync(target, source.As<void>(), bytes, cudaMemcpyDeviceToHost, device_->stream),
-        "copy to the host");
-  device_->Synchronize();
 }
 
 }  // namespace banyan::cuda

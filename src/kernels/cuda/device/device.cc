@@ -32,7 +32,6 @@ Device::Device() {
           properties.name, properties.major, properties.minor);
   }
   name = fmt::format("{}, sm_{}{}", properties.name, properties.major, properties.minor);
-  capability_major = properties.major;
   multiprocessors = properties.multiProcessorCount;
   Check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "stream");
   cudaMemPoolProps pool_properties{};

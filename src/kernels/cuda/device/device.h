@@ -1,5 +1,5 @@
 // One GPU as the backend sees it: a stream on which everything is ordered, a pool that memory comes
-// from and goes back to in stream order, and the checks of every CUDA call. No kernels here.
+// from and goes back to in stream order, pinned staging buffers, and the checks of every CUDA call.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 
 namespace banyan::cuda {
@@ -27,14 +28,13 @@ struct Device {
   Device& operator=(const Device&) = delete;
 
   void Synchronize() const;
-  // Bytes that nobody uses, those that the pool keeps for later included.
+  // Unused bytes, including those that the pool keeps for later.
   std::int64_t FreeBytes() const;
 
   int ordinal = 0;
   cudaStream_t stream = nullptr;
   cudaMemPool_t pool = nullptr;
-  std::string name;  // "NVIDIA H200, sm_90"
-  int capability_major = 0;
+  std::string name;         // "NVIDIA H200, sm_90"
   int multiprocessors = 0;  // what attention items are spread over
   // Launches are being recorded, not run: memory can neither be allocated nor freed. Null: no.
   mutable Recording* recording = nullptr;
@@ -42,12 +42,15 @@ struct Device {
 
 // Of the current device.
 int Multiprocessors();
+// Whether the kernels for Hopper can run: a Hopper GPU, code for it (hopper.cuh does not compile
+// for sm_90 without the a), and a driver that makes tensor maps. Defined in launch.cu.
+bool HasHopperKernels();
 
 // Device memory, freed in stream order; may outlive the Kernels that made it.
 class DeviceMemory {
  public:
   DeviceMemory() = default;
-  // Throws kLimit naming `what` when the bytes are not to be had, and while launches are recorded.
+  // Throws kLimit naming `what` when memory runs out, and while launches are recorded.
   DeviceMemory(std::shared_ptr<const Device> device, std::int64_t bytes, const char* what);
   ~DeviceMemory();
   DeviceMemory(DeviceMemory&& other) noexcept { *this = std::move(other); }
@@ -98,6 +101,57 @@ class Event {
 
  private:
   cudaEvent_t event_ = nullptr;
+};
+
+// Two pinned buffers through which host bytes go to the device: one is filled while the other is
+// copied.
+class Staging {
+ public:
+  explicit Staging(std::shared_ptr<const Device> device) : device_(std::move(device)) {}
+
+  // Room for `bytes` bytes, once the copy that used it last is done.
+  std::byte* Reserve(std::int64_t bytes) {
+    Slot& slot = slots_[next_];
+    slot.done.Wait();
+    if (slot.memory.bytes() < bytes) slot.memory = PinnedMemory(RoundedUp(bytes));
+    return slot.memory.data();
+  }
+
+  // Copies what was written to the reserved room, in stream order.
+  void Send(void* target, std::int64_t bytes) {
+    const Piece all{0, static_cast<size_t>(bytes)};
+    Send(static_cast<std::byte*>(target), std::span(&all, 1));
+  }
+
+  // The same for bytes [begin, end) of the room, each piece to its place from `target` on.
+  struct Piece {
+    size_t begin = 0, end = 0;
+  };
+  void Send(std::byte* target, std::span<const Piece> pieces) {
+    Slot& slot = slots_[next_];
+    for (const Piece& piece : pieces) {
+      Check(cudaMemcpyAsync(target + piece.begin, slot.memory.data() + piece.begin,
+                            piece.end - piece.begin, cudaMemcpyHostToDevice, device_->stream),
+            "copy to the device");
+    }
+    slot.done.Record(device_->stream);
+    next_ = 1 - next_;
+  }
+
+ private:
+  struct Slot {
+    PinnedMemory memory;
+    Event done;
+  };
+  static std::int64_t RoundedUp(std::int64_t bytes) {
+    std::int64_t size = std::int64_t{1} << 18;
+    while (size < bytes) size *= 2;
+    return size;
+  }
+
+  std::shared_ptr<const Device> device_;
+  Slot slots_[2];
+  int next_ = 0;
 };
 
 }  // namespace banyan::cuda

@@ -33,14 +33,7 @@ __device__ inline void LetNextKernelStart() {
 
 // Whether the code that runs here was compiled with the two instructions above: a kernel without
 // the wait must not start early. All kernels are compiled for the same architectures.
-inline bool StartsEarly(const void* kernel) {
-  static const bool early = [kernel] {
-    cudaFuncAttributes attributes{};
-    Check(cudaFuncGetAttributes(&attributes, kernel), "attributes of a kernel");
-    return attributes.ptxVersion >= 90;
-  }();
-  return early;
-}
+bool StartsEarly();
 
 // More shared memory for a block than the language grants by itself; tried again where it failed.
 template <auto kKernel>
@@ -63,7 +56,7 @@ void LaunchEarly(cudaStream_t stream, const LaunchShape& shape, const char* what
                  void (*kernel)(Parameters...), Arguments... arguments) {
   cudaLaunchAttribute attributes[2] = {};
   unsigned count = 0;
-  if (StartsEarly(reinterpret_cast<const void*>(kernel))) {
+  if (StartsEarly()) {
     attributes[count].id = cudaLaunchAttributeProgrammaticStreamSerialization;
     attributes[count++].val.programmaticStreamSerializationAllowed = 1;
   }

@@ -1,5 +1,5 @@
-// Descriptions of matrices for Hopper's copy engine, which then brings blocks of them to shared
-// memory.
+// Tensor maps: descriptions of matrices for Hopper's copy engine (TMA), which then copies blocks of
+// them to shared memory (CopyBoxes and CopyRows, hopper.cuh).
 #pragma once
 
 #include <cuda.h>
@@ -25,5 +25,11 @@ CUtensorMap MapOfMatrix(const __nv_bfloat16* matrix, std::int64_t rows, std::int
 // The same of 8-bit codes with boxes of 128 columns. REQUIRES: columns % 128 == 0.
 CUtensorMap MapOfCodes(const std::int8_t* matrix, std::int64_t rows, std::int64_t columns,
                        int box_rows, int boxes);
+
+// Rows of bytes without gaps: a copy takes `box_bytes` of `box_rows` rows, which lie in shared
+// memory (aligned to 128 bytes) one after the other. What of a copy is outside becomes zero.
+// REQUIRES: HasTensorMaps, 16 divides all bytes, box_bytes at most 2048.
+CUtensorMap MapOfRows(const std::uint8_t* matrix, std::int64_t rows, std::int64_t row_bytes,
+                      int box_rows, int box_bytes);
 
 }  // namespace banyan::cuda

@@ -8,7 +8,7 @@
 #include "kernels/cuda/device/launch.cuh"
 #include "kernels/cuda/experts/expert_gate.cuh"
 #include "kernels/cuda/experts/expert_kernels.h"
-#include "kernels/cuda/weights/compact_fragments.cuh"
+#include "kernels/cuda/weights/quantised_fragments.cuh"
 
 namespace banyan::cuda {
 namespace {
@@ -72,19 +72,19 @@ struct PlainUnit {
   }
 };
 
-template <CompactForm kForm, bool kGated>
-struct CodedUnit {
+template <QuantisedForm kForm, bool kGated>
+struct QuantisedUnit {
   static constexpr bool kPaired = kGated;
   static constexpr int kAlong = kColumns / kTileColumns<kForm>;  // tiles of a stage
-  static constexpr int kCodes = kAlong * kTileBytes;
+  static constexpr int kInt8 = kAlong * kTileBytes;
   static constexpr int kTileRecords = 8 * Form<kForm>::kRecordBytes;
   static constexpr int kRecords = kAlong * kTileRecords;
-  static constexpr int kBytes = kCodes + kRecords;
+  static constexpr int kBytes = kInt8 + kRecords;
   static constexpr int kOutputs = 16;
   const std::uint8_t *codes, *records;
   int tiles;
 
-  __device__ CodedUnit(const FewCall& call, int expert, int unit, int lane, int warp)
+  __device__ QuantisedUnit(const FewCall& call, int expert, int unit, int lane, int warp)
       : tiles((call.stride + kTileColumns<kForm> - 1) / kTileColumns<kForm>) {
     const ExpertMatrixPart& part = (kGated && warp == 1 ? call.up : call.experts)[expert];
     const std::int64_t first = static_cast<std::int64_t>(unit) * tiles;
@@ -102,7 +102,7 @@ struct CodedUnit {
 #pragma unroll
     for (int at = 0; at < kRecords; at += 32 * 16) {  // of all lanes at once
       if (at + lane * 16 < count * kTileRecords) {
-        CopyAsync(stage + kCodes + at + lane * 16,
+        CopyAsync(stage + kInt8 + at + lane * 16,
                   records + static_cast<std::int64_t>(first) * kTileRecords + at, true);
       }
     }
@@ -117,7 +117,7 @@ struct CodedUnit {
     const uint4 four = *reinterpret_cast<const uint4*>(stage + tile * kTileBytes + lane * 16);
     const std::uint32_t words[4] = {four.x, four.y, four.z, four.w};
     const std::uint8_t* record =
-        stage + kCodes + tile * kTileRecords + lane / 4 * Form<kForm>::kRecordBytes;
+        stage + kInt8 + tile * kTileRecords + lane / 4 * Form<kForm>::kRecordBytes;
     FragmentAt<kForm>(words, record, step % kTileSteps<kForm>, a);
   }
 };
@@ -297,12 +297,12 @@ void Launch(cudaStream_t stream, FewCall call, int most_tiles) {
   LaunchEarly(stream, {grid, kWarps * 32, kBytes}, "products of experts of few rows", kernel, call);
 }
 
-template <CompactForm kForm>
-void LaunchCoded(cudaStream_t stream, const FewCall& call, int most_tiles) {
+template <QuantisedForm kForm>
+void LaunchQuantised(cudaStream_t stream, const FewCall& call, int most_tiles) {
   if (call.up != nullptr) {
-    Launch<CodedUnit<kForm, true>, true>(stream, call, most_tiles);
+    Launch<QuantisedUnit<kForm, true>, true>(stream, call, most_tiles);
   } else {
-    Launch<CodedUnit<kForm, false>, false>(stream, call, most_tiles);
+    Launch<QuantisedUnit<kForm, false>, false>(stream, call, most_tiles);
   }
 }
 
@@ -326,23 +326,23 @@ void MultiplyFewExpertRows(cudaStream_t stream, const ExpertRoutes& routes,
     if (call.up != nullptr) return Launch<PlainUnit<true>, true>(stream, call, tiles);
     return Launch<PlainUnit<false>, false>(stream, call, tiles);
   }
-  switch (part.compact) {
-    case CompactForm::kQ8_0:
-      return LaunchCoded<CompactForm::kQ8_0>(stream, call, tiles);
-    case CompactForm::kQ4_0:
-      return LaunchCoded<CompactForm::kQ4_0>(stream, call, tiles);
-    case CompactForm::kQ4_K:
-      return LaunchCoded<CompactForm::kQ4_K>(stream, call, tiles);
-    case CompactForm::kQ6_K:
-      return LaunchCoded<CompactForm::kQ6_K>(stream, call, tiles);
-    case CompactForm::kMXFP4:
-      return LaunchCoded<CompactForm::kMXFP4>(stream, call, tiles);
-    case CompactForm::kQ4_1:
-      return LaunchCoded<CompactForm::kQ4_1>(stream, call, tiles);
-    case CompactForm::kQ5_K:
-      return LaunchCoded<CompactForm::kQ5_K>(stream, call, tiles);
-    case CompactForm::kIQ4_NL:
-      return LaunchCoded<CompactForm::kIQ4_NL>(stream, call, tiles);
+  switch (part.quantised) {
+    case QuantisedForm::kQ8_0:
+      return LaunchQuantised<QuantisedForm::kQ8_0>(stream, call, tiles);
+    case QuantisedForm::kQ4_0:
+      return LaunchQuantised<QuantisedForm::kQ4_0>(stream, call, tiles);
+    case QuantisedForm::kQ4_K:
+      return LaunchQuantised<QuantisedForm::kQ4_K>(stream, call, tiles);
+    case QuantisedForm::kQ6_K:
+      return LaunchQuantised<QuantisedForm::kQ6_K>(stream, call, tiles);
+    case QuantisedForm::kMXFP4:
+      return LaunchQuantised<QuantisedForm::kMXFP4>(stream, call, tiles);
+    case QuantisedForm::kQ4_1:
+      return LaunchQuantised<QuantisedForm::kQ4_1>(stream, call, tiles);
+    case QuantisedForm::kQ5_K:
+      return LaunchQuantised<QuantisedForm::kQ5_K>(stream, call, tiles);
+    case QuantisedForm::kIQ4_NL:
+      return LaunchQuantised<QuantisedForm::kIQ4_NL>(stream, call, tiles);
   }
 }
 

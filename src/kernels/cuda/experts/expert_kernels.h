@@ -14,7 +14,7 @@
 #include <cstdint>
 
 #include "kernels/cuda/rows/row_kernels.h"
-#include "kernels/cuda/weights/compact_matrix.h"
+#include "kernels/cuda/weights/quantised_matrix.h"
 #include "kernels/experts.h"
 
 namespace banyan::cuda {
@@ -25,7 +25,7 @@ struct ExpertTiling {
   int few = 0, many = 32;
 };
 inline constexpr int kFewExpertRows = 8, kPlainExpertRows = 32;
-inline constexpr int kManyExpertRows = 192, kCodedExpertRows = 128;  // of Hopper's kernels
+inline constexpr int kManyExpertRows = 192, kQuantisedExpertRows = 128;  // of Hopper's kernels
 
 // Some rows of one expert: slots [begin, begin + count).
 struct ExpertTile {
@@ -66,7 +66,7 @@ void RouteRows(cudaStream_t stream, const float* scores, std::int64_t stride, Ex
                const ExpertRoutes& routes);
 
 // As of WeightForm, whose header the kernels need not see.
-enum class ExpertForm { kF32, kBF16, kCompact };
+enum class ExpertForm { kF32, kBF16, kQuantised };
 
 // The same rows of a matrix of every expert.
 struct ExpertMatrixPart {
@@ -76,11 +76,11 @@ struct ExpertMatrixPart {
 };
 struct ExpertPart {
   ExpertForm form = ExpertForm::kF32;
-  CompactForm compact = CompactForm::kQ8_0;   // of kCompact
-  std::int64_t first_row = 0, rows = 0;       // of the matrix
-  std::int64_t stride = 0;                    // columns, padded as those of x
-  const ExpertMatrixPart* experts = nullptr;  // [experts], in device memory
-  const CUtensorMap* maps = nullptr;          // [experts], there too: bf16 rows in boxes of 64
+  QuantisedForm quantised = QuantisedForm::kQ8_0;  // of kQuantised
+  std::int64_t first_row = 0, rows = 0;            // of the matrix
+  std::int64_t stride = 0;                         // columns, padded as those of x
+  const ExpertMatrixPart* experts = nullptr;       // [experts], in device memory
+  const CUtensorMap* maps = nullptr;               // [experts], there too: bf16 rows in boxes of 64
 };
 
 // out[slot] = W x (+ bias) for the part's rows, as float32; or, where there is an `up` of the same
@@ -111,6 +111,9 @@ void MultiplyFewExpertRows(cudaStream_t stream, const ExpertRoutes& routes,
                            const ExpertProduct& product, ExpertStart start);
 void MultiplyManyExpertRows(cudaStream_t stream, const ExpertRoutes& routes,
                             const ExpertProduct& product, ExpertStart start);
+// The same for quantised weights, in a file of its own because it compiles as long as the rest.
+void MultiplyManyQuantisedExpertRows(cudaStream_t stream, const ExpertRoutes& routes,
+                                     const ExpertProduct& product, ExpertStart start);
 
 // out[slot] = x[row of the slot]; rows of `stride` elements, which 8 divides.
 void GatherExpertRows(cudaStream_t stream, const ExpertRoutes& routes, const __nv_bfloat16* x,

@@ -1,5 +1,5 @@
 // Products of experts that many rows chose, of bf16 weights.
-#include "kernels/cuda/experts/expert_coded_rows.h"
+#include "kernels/cuda/experts/expert_kernels.h"
 #include "kernels/cuda/experts/expert_many_rows.cuh"
 
 namespace banyan::cuda {
@@ -34,7 +34,7 @@ struct PlainSlabs {
     for (int k = 0; k < kColumns; k += 16) {
 #pragma unroll
       for (int slab = 0; slab < kSlabs; ++slab) {
-        ExpertWgmma(sums[slab], w.At(slab * kSlabBytes + k * 2), x.At(k * 2));
+        Wgmma(sums[slab], w.At(slab * kSlabBytes + k * 2), x.At(k * 2));
       }
     }
     CommitProducts();
@@ -47,21 +47,15 @@ struct PlainSlabs {
 }  // namespace expert_many
 
 int MostRowsOfExpertTile(const ExpertPart& part) {
-  static const bool hopper = [] {
-    int device = 0, major = 0;
-    Check(cudaGetDevice(&device), "current device");
-    Check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device), "device");
-    const auto kernel = expert_many::ManyExpertRowsKernel<expert_many::PlainSlabs>;
-    return major == 9 && StartsEarly(reinterpret_cast<const void*>(kernel)) && HasTensorMaps();
-  }();
-  if (!hopper || part.form == ExpertForm::kF32 || part.stride % kBoxColumns != 0) return 0;
-  return part.form == ExpertForm::kBF16 ? kManyExpertRows : kCodedExpertRows;
+  if (!HasHopperKernels() || part.form == ExpertForm::kF32 || part.stride % kBoxColumns != 0)
+    return 0;
+  return part.form == ExpertForm::kBF16 ? kManyExpertRows : kQuantisedExpertRows;
 }
 
 void MultiplyManyExpertRows(cudaStream_t stream, const ExpertRoutes& routes,
                             const ExpertProduct& product, ExpertStart start) {
-  if (product.part.form == ExpertForm::kCompact) {
-    return MultiplyManyCodedExpertRows(stream, routes, product, start);
+  if (product.part.form == ExpertForm::kQuantised) {
+    return MultiplyManyQuantisedExpertRows(stream, routes, product, start);
   }
   expert_many::Launch<expert_many::PlainSlabs>(stream, routes, product, start);
 }

@@ -23,16 +23,16 @@ struct Placed {
 };
 
 bool SameForm(const DeviceMatrix& a, const DeviceMatrix& b) {
-  const auto same = [](const CompactRows& x, const CompactRows& y) {
+  const auto same = [](const QuantisedRows& x, const QuantisedRows& y) {
     return x.form == y.form && x.first_row == y.first_row && x.rows == y.rows;
   };
   return a.form == b.form && a.rows == b.rows && a.columns == b.columns &&
-         std::ranges::equal(a.compact, b.compact, same);
+         std::ranges::equal(a.quantised, b.quantised, same);
 }
 
 ExpertForm FormOf(WeightForm form) {
   if (form == WeightForm::kF32) return ExpertForm::kF32;
-  return form == WeightForm::kBF16 ? ExpertForm::kBF16 : ExpertForm::kCompact;
+  return form == WeightForm::kBF16 ? ExpertForm::kBF16 : ExpertForm::kQuantised;
 }
 
 const float* From(const float* bias, std::int64_t row) {
@@ -40,8 +40,8 @@ const float* From(const float* bias, std::int64_t row) {
 }
 
 // Rows [first_row, first_row + rows) of `rows`, which both are multiples of 16 of.
-CompactRows Within(const CompactRows& all, std::int64_t first_row, std::int64_t rows) {
-  CompactRows some = all;
+QuantisedRows Within(const QuantisedRows& all, std::int64_t first_row, std::int64_t rows) {
+  QuantisedRows some = all;
   const std::int64_t row_tiles = (first_row - all.first_row) / kTileRows;
   some.first_row = first_row;
   some.rows = some.padded_rows = rows;
@@ -63,17 +63,17 @@ Placed Place(const std::vector<ExpertMatrix>& experts, const std::vector<RowsOfP
                     first.stride,       nullptr, nullptr};
     for (const ExpertMatrix& expert : experts) {
       const float* bias = From(expert.bias, range.first);
-      if (first.form != WeightForm::kCompact) {
+      if (first.form != WeightForm::kQuantised) {
         const std::int64_t element = first.form == WeightForm::kF32 ? 4 : 2;
         placed.places.push_back(
             {expert.matrix->memory.As<std::byte>() + range.first * first.stride * element, nullptr,
              bias});
         continue;
       }
-      for (const CompactRows& rows : expert.matrix->compact) {
+      for (const QuantisedRows& rows : expert.matrix->quantised) {
         if (range.first < rows.first_row || range.first >= rows.first_row + rows.rows) continue;
-        const CompactRows own = Within(rows, range.first, range.count);
-        part.compact = own.form;
+        const QuantisedRows own = Within(rows, range.first, range.count);
+        part.quantised = own.form;
         placed.places.push_back({own.codes, own.records, bias});
       }
     }
@@ -92,9 +92,9 @@ void CheckSameForm(const std::vector<ExpertMatrix>& experts) {
 
 // All rows, as they are stored.
 std::vector<RowsOfPart> StoredParts(const DeviceMatrix& matrix) {
-  if (matrix.form != WeightForm::kCompact) return {{0, matrix.rows}};
+  if (matrix.form != WeightForm::kQuantised) return {{0, matrix.rows}};
   std::vector<RowsOfPart> parts;
-  for (const CompactRows& rows : matrix.compact) parts.push_back({rows.first_row, rows.rows});
+  for (const QuantisedRows& rows : matrix.quantised) parts.push_back({rows.first_row, rows.rows});
   return parts;
 }
 
@@ -102,8 +102,8 @@ std::vector<RowsOfPart> StoredParts(const DeviceMatrix& matrix) {
 bool HalvesMatch(const DeviceMatrix& matrix) {
   const std::int64_t half = matrix.rows / 2;
   if (matrix.form == WeightForm::kBF16) return true;
-  if (matrix.form != WeightForm::kCompact) return false;
-  const std::vector<CompactRows>& parts = matrix.compact;
+  if (matrix.form != WeightForm::kQuantised) return false;
+  const std::vector<QuantisedRows>& parts = matrix.quantised;
   if (parts.size() == 1) return half % kTileRows == 0;
   return parts.size() == 2 && parts[1].first_row == half && parts[0].form == parts[1].form;
 }

@@ -4,7 +4,7 @@
 // (device/mma.cuh), of fused multiply-adds in float32.
 #include "kernels/cuda/device/launch.cuh"
 #include "kernels/cuda/experts/expert_kernels.h"
-#include "kernels/cuda/weights/compact_fragments.cuh"
+#include "kernels/cuda/weights/quantised_fragments.cuh"
 
 namespace banyan::cuda {
 namespace {
@@ -52,14 +52,14 @@ struct PlainWeights {
   }
 };
 
-template <CompactForm kForm>
-struct CodedWeights {
+template <QuantisedForm kForm>
+struct QuantisedWeights {
   static constexpr int kColumns = kTileColumns<kForm>;
   const std::uint8_t* codes;
   const std::uint8_t* records;
 
-  __device__ CodedWeights(const ExpertPart& part, const ExpertMatrixPart& weights,
-                          std::int64_t row_tile, int lane) {
+  __device__ QuantisedWeights(const ExpertPart& part, const ExpertMatrixPart& weights,
+                              std::int64_t row_tile, int lane) {
     const std::int64_t first = row_tile * ((part.stride + kColumns - 1) / kColumns);
     codes = static_cast<const std::uint8_t*>(weights.weights) + first * kTileBytes + lane * 16;
     records = weights.records + (first * 8 + lane / 4) * Form<kForm>::kRecordBytes;
@@ -194,23 +194,23 @@ void MultiplyPlainExpertRows(cudaStream_t stream, const ExpertRoutes& routes,
   if (product.part.form == ExpertForm::kBF16) {
     return Launch<PlainWeights>(stream, routes, product);
   }
-  switch (product.part.compact) {
-    case CompactForm::kQ8_0:
-      return Launch<CodedWeights<CompactForm::kQ8_0>>(stream, routes, product);
-    case CompactForm::kQ4_0:
-      return Launch<CodedWeights<CompactForm::kQ4_0>>(stream, routes, product);
-    case CompactForm::kQ4_K:
-      return Launch<CodedWeights<CompactForm::kQ4_K>>(stream, routes, product);
-    case CompactForm::kQ6_K:
-      return Launch<CodedWeights<CompactForm::kQ6_K>>(stream, routes, product);
-    case CompactForm::kMXFP4:
-      return Launch<CodedWeights<CompactForm::kMXFP4>>(stream, routes, product);
-    case CompactForm::kQ4_1:
-      return Launch<CodedWeights<CompactForm::kQ4_1>>(stream, routes, product);
-    case CompactForm::kQ5_K:
-      return Launch<CodedWeights<CompactForm::kQ5_K>>(stream, routes, product);
-    case CompactForm::kIQ4_NL:
-      return Launch<CodedWeights<CompactForm::kIQ4_NL>>(stream, routes, product);
+  switch (product.part.quantised) {
+    case QuantisedForm::kQ8_0:
+      return Launch<QuantisedWeights<QuantisedForm::kQ8_0>>(stream, routes, product);
+    case QuantisedForm::kQ4_0:
+      return Launch<QuantisedWeights<QuantisedForm::kQ4_0>>(stream, routes, product);
+    case QuantisedForm::kQ4_K:
+      return Launch<QuantisedWeights<QuantisedForm::kQ4_K>>(stream, routes, product);
+    case QuantisedForm::kQ6_K:
+      return Launch<QuantisedWeights<QuantisedForm::kQ6_K>>(stream, routes, product);
+    case QuantisedForm::kMXFP4:
+      return Launch<QuantisedWeights<QuantisedForm::kMXFP4>>(stream, routes, product);
+    case QuantisedForm::kQ4_1:
+      return Launch<QuantisedWeights<QuantisedForm::kQ4_1>>(stream, routes, product);
+    case QuantisedForm::kQ5_K:
+      return Launch<QuantisedWeights<QuantisedForm::kQ5_K>>(stream, routes, product);
+    case QuantisedForm::kIQ4_NL:
+      return Launch<QuantisedWeights<QuantisedForm::kIQ4_NL>>(stream, routes, product);
   }
 }
 

@@ -10,7 +10,7 @@ class CudaExperts : public testing::Test {
   void SetUp() override {
     if (!IsAvailable("cuda")) GTEST_SKIP() << "no GPU here, or a build without it";
     converted_ = Make(WeightResidency::kConverted);
-    compact_ = Make(WeightResidency::kCompact);
+    quantised_ = Make(WeightResidency::kCompact);
   }
 
   static std::unique_ptr<Kernels> Make(WeightResidency weights) {
@@ -25,7 +25,7 @@ class CudaExperts : public testing::Test {
     return *std::ranges::find(Layouts(), type, &BlockLayout::type);
   }
 
-  std::unique_ptr<Kernels> converted_, compact_;
+  std::unique_ptr<Kernels> converted_, quantised_;
 };
 
 // Expert i is the best of counts[i] rows, here and there among all rows.
@@ -89,9 +89,9 @@ TEST_F(CudaExperts, FormsAndCompanyChangeNoBit) {
     for (const DType form : kForms) {
       SCOPED_TRACE(TraitsOf(form).name);
       const Mixture converted(*converted_, LayoutOf(form), shape);
-      const Mixture compact(*compact_, LayoutOf(form), shape);
+      const Mixture quantised(*quantised_, LayoutOf(form), shape);
       const HostMatrix all = converted.Mix(x, scores, scores.rows);
-      ExpectSameBits(compact.Mix(x, scores, scores.rows).values, all.values, "compact, all rows");
+      ExpectSameBits(quantised.Mix(x, scores, scores.rows).values, all.values, "compact, all rows");
       if (HasFatalFailure()) return;
       for (const auto& [begin, end] : std::vector<std::pair<int, int>>{
                {0, 1}, {5, 13}, {100, 109}, {200, 240}, {300, 450}, {1, 800}}) {
@@ -99,7 +99,7 @@ TEST_F(CudaExperts, FormsAndCompanyChangeNoBit) {
         const std::string what = std::to_string(end - begin) + " rows";
         ExpectSameBits(converted.Mix(some, their).values, all.Rows(begin, end).values,
                        "converted, " + what);
-        ExpectSameBits(compact.Mix(some, their).values, all.Rows(begin, end).values,
+        ExpectSameBits(quantised.Mix(some, their).values, all.Rows(begin, end).values,
                        "compact, " + what);
         if (HasFatalFailure()) return;
       }
@@ -116,13 +116,13 @@ TEST_F(CudaExperts, SeveralUnitsOfAWarpAreSeveralWarps) {
   for (const DType form : {DType::kBF16, DType::kQ8_0, DType::kMXFP4}) {
     SCOPED_TRACE(TraitsOf(form).name);
     const Mixture converted(*converted_, LayoutOf(form), shape);
-    const Mixture compact(*compact_, LayoutOf(form), shape);
+    const Mixture quantised(*quantised_, LayoutOf(form), shape);
     const HostMatrix all = converted.Mix(x, scores);
-    ExpectSameBits(compact.Mix(x, scores).values, all.values, "compact");
+    ExpectSameBits(quantised.Mix(x, scores).values, all.values, "compact");
     for (const int r : {0, 7, 39}) {
       ExpectSameBits(converted.Mix(x.Rows(r, r + 1), scores.Rows(r, r + 1)).values,
                      all.Rows(r, r + 1).values, "alone");
-      ExpectSameBits(compact.Mix(x.Rows(r, r + 1), scores.Rows(r, r + 1)).values,
+      ExpectSameBits(quantised.Mix(x.Rows(r, r + 1), scores.Rows(r, r + 1)).values,
                      all.Rows(r, r + 1).values, "alone, compact");
       if (HasFatalFailure()) return;
     }
@@ -140,13 +140,13 @@ TEST_F(CudaExperts, WideAndUnevenSizes) {
       if (form == DType::kMXFP4 && (hidden % 32 != 0 || inner % 32 != 0)) continue;
       SCOPED_TRACE(std::string(TraitsOf(form).name) + " " + std::to_string(hidden));
       const Mixture converted(*converted_, LayoutOf(form), shape);
-      const Mixture compact(*compact_, LayoutOf(form), shape);
+      const Mixture quantised(*quantised_, LayoutOf(form), shape);
       const HostMatrix all = converted.Mix(x, scores);
-      ExpectSameBits(compact.Mix(x, scores).values, all.values, "compact");
+      ExpectSameBits(quantised.Mix(x, scores).values, all.values, "compact");
       for (const int r : {0, 17, 100, 183}) {
         ExpectSameBits(converted.Mix(x.Rows(r, r + 1), scores.Rows(r, r + 1)).values,
                        all.Rows(r, r + 1).values, "alone");
-        ExpectSameBits(compact.Mix(x.Rows(r, r + 1), scores.Rows(r, r + 1)).values,
+        ExpectSameBits(quantised.Mix(x.Rows(r, r + 1), scores.Rows(r, r + 1)).values,
                        all.Rows(r, r + 1).values, "alone, compact");
         if (HasFatalFailure()) return;
       }

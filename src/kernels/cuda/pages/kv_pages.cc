@@ -1,3 +1,4 @@
+// KV memory on the device: its layout. The kernels are in kv_pages.cu.
 #include "kernels/cuda/pages/kv_pages.h"
 
 #include "base/error.h"

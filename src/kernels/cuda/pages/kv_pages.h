@@ -5,11 +5,16 @@
 // wrote stays, flag included, until another is written in its place.
 #pragma once
 
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 
 #include "kernels/cuda/device/device.h"
 #include "kernels/kernels.h"
+#include "kernels/page_form.h"
 
 namespace banyan::cuda {
 
@@ -55,5 +60,22 @@ class KvPages : public KvMemory {
   DeviceMemory memory_;  // [layers, pages, kv_heads, block_bytes], then KvView::any_flag
   std::int64_t any_flag_offset_ = 0;
 };
+
+// `first`: the blocks of layer 0; those of the others follow (KvPages).
+struct PageLayers {
+  KvView first;
+  int layers = 0, pages = 0;
+};
+
+void CopyPages(cudaStream_t stream, const PageLayers& kv, std::span<const PageCopy> copies);
+
+// Between the device's layout and the form that all backends share (kernels/page_form.h).
+// `bytes` on the device: [layers, pages, kv_heads, form.head_bytes]. Padding
+// bytes are left as they are.
+void PagesToForm(cudaStream_t stream, const PageLayers& kv, const PageForm& form,
+                 std::span<const std::int32_t> pages, std::byte* bytes);
+// Also sets the flags of values that attention must keep from rows which do not see them.
+void FormToPages(cudaStream_t stream, const PageLayers& kv, const PageForm& form,
+                 std::span<const std::int32_t> pages, const std::byte* bytes);
 
 }  // namespace banyan::cuda

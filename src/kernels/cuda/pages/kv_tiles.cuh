@@ -56,7 +56,7 @@ __device__ inline void UnpackRow(const uint4& codes, uint4& first, uint4& second
 template <typename ElementType, bool Codes>
 struct KvKind {
   using Element = ElementType;
-  static constexpr bool kCodes = Codes;
+  static constexpr bool kInt8 = Codes;
 };
 
 // Values beyond this could change the sums of rows that weigh them with zero: see
@@ -79,9 +79,9 @@ inline constexpr int kScaledCodeBytes = kCodeBytes<Dim> + kPageTokens * 4;
 
 // What attention reads of one page's keys, which is also where its values begin, and of its values.
 template <typename Kind, int Dim>
-inline constexpr int kKeyBytes = Kind::kCodes ? kScaledCodeBytes<Dim> : kPageBytes<Dim>;
+inline constexpr int kKeyBytes = Kind::kInt8 ? kScaledCodeBytes<Dim> : kPageBytes<Dim>;
 template <typename Kind, int Dim>
-inline constexpr int kValueBytes = Kind::kCodes ? kScaledCodeBytes<Dim> : kFlaggedPageBytes<Dim>;
+inline constexpr int kValueBytes = Kind::kInt8 ? kScaledCodeBytes<Dim> : kFlaggedPageBytes<Dim>;
 
 // One token of a page in shared memory becomes zero.
 template <int Dim>

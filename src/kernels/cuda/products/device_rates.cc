@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "kernels/cuda/products/coded_products.h"
+#include "kernels/cuda/products/int8_products.h"
 
 namespace banyan::cuda {
 namespace {
@@ -46,18 +46,18 @@ double MeasureFlops(const std::shared_ptr<const Device>& device, Products* produ
   return flops / BestSeconds(*device, 5, multiply);
 }
 
-double MeasureCodedFlops(const std::shared_ptr<const Device>& device) {
+double MeasureInt8Flops(const std::shared_ptr<const Device>& device) {
   constexpr std::int64_t kSide = 4096;
   DeviceMatrix w;
   w.rows = w.columns = w.padded_rows = w.stride = kSide;
   w.form = WeightForm::kBF16;
   w.memory = DeviceMemory(device, kSide * kSide * 2, "a measurement");
   FillRandom(device->stream, kSide * kSide, 3, w.memory.As<__nv_bfloat16>());
-  const auto coded = CodeMatrix(device, w);
+  const auto coded = QuantizeMatrix(device, w);
   const DeviceMemory out(device, kSide * kSide * 4, "a measurement");
-  const RowCodes x{coded->memory.As<std::int8_t>(), coded->scales};
+  const Int8Rows x{coded->memory.As<std::int8_t>(), coded->scales};
   const auto multiply = [&] {
-    MultiplyCoded(*device, x, kSide, *coded, {ProductForm::kFloat32, out.As<void>()});
+    MultiplyInt8(*device, x, kSide, *coded, {ProductForm::kFloat32, out.As<void>()});
   };
   multiply();
   return 2.0 * static_cast<double>(kSide * kSide * kSide) / BestSeconds(*device, 5, multiply);
@@ -79,7 +79,7 @@ double MeasureBandwidth(const std::shared_ptr<const Device>& device) {
 MachineRates MeasureDeviceRates(const std::shared_ptr<const Device>& device, Products* products,
                                 bool coded) {
   try {
-    const double flops = coded ? MeasureCodedFlops(device) : MeasureFlops(device, products);
+    const double flops = coded ? MeasureInt8Flops(device) : MeasureFlops(device, products);
     return {flops, MeasureBandwidth(device)};
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::kLimit) throw;

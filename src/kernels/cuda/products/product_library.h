@@ -1,5 +1,6 @@
-// cuBLASLt as one of the ways to a bf16 product: which algorithms it offers for a shape, and
-// running one of them. Nothing here says whether an algorithm's bits are right; see products.h.
+// cuBLASLt as a source of candidates for bf16 products: which algorithms it offers for a shape, and
+// running one of them. Nothing here says whether an algorithm's bits are right; see
+// product_selection.h.
 #pragma once
 
 #include <cublasLt.h>

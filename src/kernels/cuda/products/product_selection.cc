@@ -1,20 +1,20 @@
-// How Products chooses a way: who may serve, the times of all, and the bits of the fastest.
+#include "kernels/cuda/products/product_selection.h"
+
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <limits>
 #include <set>
+#include <string_view>
 
 #include "base/error.h"
-#include "kernels/cuda/products/many_rows.h"
-#include "kernels/cuda/products/product_operands.h"
-#include "kernels/cuda/products/products.h"
 
 namespace banyan::cuda {
 namespace {
 
 constexpr std::int64_t kMostPlainRows = 64;  // beyond, the plain kernel is not worth timing
 constexpr std::int64_t kLeastManyRows = 48;  // with fewer, only the bytes of the weights count
-constexpr double kDecisionSeconds = 0.1;     // of a round, after which no more ways are tried
+constexpr double kDecisionSeconds = 0.1;     // of a round, after which no more candidates are tried
 constexpr size_t kFinalists = 6;
 constexpr int kMostGuesses = 8;  // of which none had our bits
 // So many of the library's fastest are tried in other clusters. Blocks of a cluster share rows or
@@ -35,23 +35,31 @@ double Distance(const LibraryOffer& offer, std::int64_t rows) {
 
 }  // namespace
 
-std::vector<Products::Way> Products::Candidates(Range range, const ProductTrial& trial,
-                                                const Shape& shape) {
-  std::vector<Way> ways;
+double SecondsNow() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+// --- Candidates ---------------------------------------------------------------------------------
+void ProductCandidates::Open() {
+  if (library_ == nullptr) library_ = std::make_unique<ProductLibrary>(device_);
+}
+
+std::vector<ProductCandidate> ProductCandidates::For(RowRange range, const ProductTrial& trial,
+                                                     const MatrixShape& shape) {
+  std::vector<ProductCandidate> candidates;
   const ProductOperands most = ProductOf(trial.OperandsFor(range.most));
   const ProductOperands least = ProductOf(trial.OperandsFor(range.least));
   if (FewRowsCanServe(most.shape)) {
-    for (const RingSize ring : kRingSizes) ways.push_back({Way::Kind::kFewRows, ring, {}});
+    for (const RingSize ring : kRingSizes) {
+      candidates.push_back({ProductCandidate::Kind::kFewRows, ring, {}});
+    }
   }
-  if (range.most <= kMostPlainRows) ways.push_back({});
+  if (range.most <= kMostPlainRows) candidates.push_back({});
   if (range.most >= kLeastManyRows && ManyRowsCanServe(trial.OperandsFor(range.most))) {
-    ways.push_back({Way::Kind::kManyRows, {}, {}});
+    candidates.push_back({ProductCandidate::Kind::kManyRows, {}, {}});
   }
   std::vector<LibraryOffer>& offers = offers_[shape];
-  if (offers.empty()) {
-    offers = library_->Offers(most.shape, most.form,
-                              options_.fast ? Splitting::kAllowed : Splitting::kNone);
-  }
+  if (offers.empty()) offers = library_->Offers(most.shape, most.form, splitting_);
   std::vector<const LibraryOffer*> nearest;
   for (const LibraryOffer& offer : offers) nearest.push_back(&offer);
   std::stable_sort(nearest.begin(), nearest.end(), [&](const auto* a, const auto* b) {
@@ -59,24 +67,135 @@ std::vector<Products::Way> Products::Candidates(Range range, const ProductTrial&
   });
   for (const LibraryOffer* offer : nearest) {
     if (library_->Supports(offer->algorithm, most) && library_->Supports(offer->algorithm, least)) {
-      ways.push_back({Way::Kind::kLibrary, {}, offer->algorithm});
+      candidates.push_back({ProductCandidate::Kind::kLibrary, {}, offer->algorithm});
     }
   }
-  return ways;
+  return candidates;
 }
 
-void Products::TimeShortly(const std::vector<Way>& ways, ProductTrial& trial,
-                           std::vector<TimedWay>& timed) {
+std::vector<ProductCandidate> ProductCandidates::InOtherClusters(
+    const std::vector<TimedCandidate>& timed, RowRange range, const ProductTrial& trial) {
+  const ProductOperands most = ProductOf(trial.OperandsFor(range.most));
+  const ProductOperands least = ProductOf(trial.OperandsFor(range.least));
+  std::vector<ProductCandidate> candidates;
+  if (range.most < kLeastVariedRows) return candidates;
+  std::set<std::string> known;
+  for (const TimedCandidate& other : timed) known.insert(TextOf(other.candidate));
+  size_t count = 0;
+  for (const TimedCandidate& fast : timed) {
+    if (fast.candidate.kind != ProductCandidate::Kind::kLibrary) continue;
+    if (++count > kVaried) break;
+    for (const LibraryAlgorithm& algorithm :
+         ProductLibrary::InOtherClusters(fast.candidate.algorithm)) {
+      const ProductCandidate candidate{ProductCandidate::Kind::kLibrary, {}, algorithm};
+      if (library_->Supports(algorithm, most) && library_->Supports(algorithm, least) &&
+          known.insert(TextOf(candidate)).second) {
+        candidates.push_back(candidate);
+      }
+    }
+  }
+  return candidates;
+}
+
+bool ProductCandidates::CanServe(const ProductCandidate& candidate, const ProductOperands& most,
+                                 const ProductOperands& least) {
+  switch (candidate.kind) {
+    case ProductCandidate::Kind::kPlain:
+      return true;
+    case ProductCandidate::Kind::kFewRows:
+      return FewRowsCanServe(ProductOf(most).shape);
+    case ProductCandidate::Kind::kLibrary:
+      return library_->Supports(candidate.algorithm, ProductOf(most)) &&
+             library_->Supports(candidate.algorithm, ProductOf(least));
+    case ProductCandidate::Kind::kManyRows:
+      return ManyRowsCanServe(most);
+  }
+  return false;
+}
+
+bool ProductCandidates::Run(const ProductCandidate& candidate, const ProductOperands& operands) {
+  if (!RunProduct(candidate, candidate.kind == ProductCandidate::Kind::kManyRows
+                                 ? operands
+                                 : ProductOf(operands))) {
+    return false;
+  }
+  if (operands.form == ProductForm::kSwiGlu &&
+      candidate.kind != ProductCandidate::Kind::kManyRows) {
+    ApplySwiGlu(device_->stream, operands);
+  }
+  return true;
+}
+
+bool ProductCandidates::RunProduct(const ProductCandidate& candidate,
+                                   const ProductOperands& operands) {
+  switch (candidate.kind) {
+    case ProductCandidate::Kind::kPlain:
+      MultiplyBF16(device_->stream, operands);
+      return true;
+    case ProductCandidate::Kind::kFewRows:
+      MultiplyFewRows(device_->stream, operands, candidate.ring);
+      return true;
+    case ProductCandidate::Kind::kLibrary:
+      return library_->Run(candidate.algorithm, operands);
+    case ProductCandidate::Kind::kManyRows:
+      // Another matrix of the same padded shape may have another number of gates.
+      if (!ManyRowsCanServe(operands)) return false;
+      MultiplyManyRows(device_->stream, operands);
+      return true;
+  }
+  return false;
+}
+
+std::string ProductCandidates::TextOf(const ProductCandidate& candidate) {
+  switch (candidate.kind) {
+    case ProductCandidate::Kind::kPlain:
+      return "plain";
+    case ProductCandidate::Kind::kFewRows:
+      return "few rows, " + std::string(kRingNames[static_cast<int>(candidate.ring)]);
+    case ProductCandidate::Kind::kLibrary:
+      return "cublasLt " + ProductLibrary::TextOf(candidate.algorithm);
+    case ProductCandidate::Kind::kManyRows:
+      return "many rows";
+  }
+  return "";
+}
+
+std::string ProductCandidates::PortableTextOf(const ProductCandidate& candidate) {
+  if (candidate.kind != ProductCandidate::Kind::kLibrary) return TextOf(candidate);
+  return "cublasLt " + banyan::TextOf(ProductLibrary::NumbersOf(candidate.algorithm));
+}
+
+std::optional<ProductCandidate> ProductCandidates::Parse(const std::string& text,
+                                                         ProductForm form) {
+  if (text == TextOf({})) return ProductCandidate{};
+  if (text == "many rows") return ProductCandidate{ProductCandidate::Kind::kManyRows, {}, {}};
+  for (const RingSize ring : kRingSizes) {
+    const ProductCandidate candidate{ProductCandidate::Kind::kFewRows, ring, {}};
+    if (text == TextOf(candidate)) return candidate;
+  }
+  if (!text.starts_with("cublasLt ")) return std::nullopt;
+  auto algorithm = ProductLibrary::AlgorithmOf(text.substr(9));
+  if (!algorithm) {
+    const auto numbers = AlgorithmNumbersOf(std::string_view(text).substr(9));
+    if (numbers) algorithm = library_->AlgorithmOf(*numbers, form);
+  }
+  if (!algorithm) return std::nullopt;
+  return ProductCandidate{ProductCandidate::Kind::kLibrary, {}, *algorithm};
+}
+
+// --- The choice among them ----------------------------------------------------------------------
+void ProductSelection::TimeShortly(const std::vector<ProductCandidate>& candidates,
+                                   ProductTrial& trial, std::vector<TimedCandidate>& timed) {
   constexpr double kNever = std::numeric_limits<double>::infinity();
   double best = timed.empty() ? kNever : timed.front().seconds;
-  const double start = Now();
-  for (const Way& way : ways) {
-    if (Now() - start > kDecisionSeconds && best < 1.0) break;
+  const double start = SecondsNow();
+  for (const ProductCandidate& candidate : candidates) {
+    if (SecondsNow() - start > kDecisionSeconds && best < 1.0) break;
     ++census_.candidates;
-    // What the library was not asked to propose may fail in ways of its own.
+    // Algorithms that the library did not propose for this shape may fail in any manner.
     const auto run = [&](const ProductOperands& operands) {
       try {
-        return Run(way, operands);
+        return candidates_.Run(candidate, operands);
       } catch (const Error& error) {
         if (error.kind() == ErrorKind::kLimit) throw;
         return false;
@@ -84,39 +203,20 @@ void Products::TimeShortly(const std::vector<Way>& ways, ProductTrial& trial,
     };
     const double seconds = trial.Seconds(run, 2, 1.3 * best);
     best = std::min(best, seconds);
-    if (seconds < kNever) timed.push_back({way, seconds});
+    if (seconds < kNever) timed.push_back({candidate, seconds});
   }
-  std::stable_sort(timed.begin(), timed.end(),
-                   [](const TimedWay& a, const TimedWay& b) { return a.seconds < b.seconds; });
+  std::stable_sort(
+      timed.begin(), timed.end(),
+      [](const TimedCandidate& a, const TimedCandidate& b) { return a.seconds < b.seconds; });
 }
 
-std::vector<Products::Way> Products::InOtherClusters(const std::vector<TimedWay>& timed,
-                                                     Range range, const ProductTrial& trial) {
-  const ProductOperands most = ProductOf(trial.OperandsFor(range.most));
-  const ProductOperands least = ProductOf(trial.OperandsFor(range.least));
-  std::vector<Way> ways;
-  if (range.most < kLeastVariedRows) return ways;
-  std::set<std::string> known;
-  for (const TimedWay& other : timed) known.insert(TextOf(other.way));
-  size_t count = 0;
-  for (const TimedWay& fast : timed) {
-    if (fast.way.kind != Way::Kind::kLibrary) continue;
-    if (++count > kVaried) break;
-    for (const LibraryAlgorithm& algorithm : ProductLibrary::InOtherClusters(fast.way.algorithm)) {
-      const Way way{Way::Kind::kLibrary, {}, algorithm};
-      if (library_->Supports(algorithm, most) && library_->Supports(algorithm, least) &&
-          known.insert(TextOf(way)).second) {
-        ways.push_back(way);
-      }
-    }
-  }
-  return ways;
-}
-
-bool Products::Admit(const Way& way, Range range, ProductTrial& trial) {
-  if (way.kind == Way::Kind::kPlain) return true;
-  if (options_.fast && way.kind == Way::Kind::kLibrary) return true;
-  const auto run = [&](const ProductOperands& operands) { return Run(way, operands); };
+bool ProductSelection::Admit(const ProductCandidate& candidate, RowRange range,
+                             ProductTrial& trial) {
+  if (candidate.kind == ProductCandidate::Kind::kPlain) return true;
+  if (fast_ && candidate.kind == ProductCandidate::Kind::kLibrary) return true;
+  const auto run = [&](const ProductOperands& operands) {
+    return candidates_.Run(candidate, operands);
+  };
   ++census_.compared;
   const bool equal = trial.HasOurBits(run, range.most) && trial.HasOurBits(run, range.least);
   if (equal) ++census_.admitted;
@@ -124,36 +224,39 @@ bool Products::Admit(const Way& way, Range range, ProductTrial& trial) {
 }
 
 // Our own kernels where they can serve, else what the library's heuristics would take.
-Products::Way Products::Guess(Range range, const DeviceMatrix& w, ProductForm form) {
+ProductCandidate ProductSelection::Guess(RowRange range, const DeviceMatrix& w, ProductForm form) {
   ProductTrial trial(device_, w, form, range.most);
   int tries = 0;
-  for (const Way& way : Candidates(range, trial, Shape(w.padded_rows, w.stride, form))) {
-    if (way.kind == Way::Kind::kPlain) continue;
-    if (Admit(way, range, trial)) return way;
+  for (const ProductCandidate& candidate :
+       candidates_.For(range, trial, MatrixShape(w.padded_rows, w.stride, form))) {
+    if (candidate.kind == ProductCandidate::Kind::kPlain) continue;
+    if (Admit(candidate, range, trial)) return candidate;
     if (++tries == kMostGuesses) break;
   }
   return {};
 }
 
-Products::Way Products::Select(Range range, const DeviceMatrix& w, ProductForm form) {
+ProductCandidate ProductSelection::Select(RowRange range, const DeviceMatrix& w, ProductForm form) {
   ProductTrial trial(device_, w, form, range.most);
-  const Shape shape(w.padded_rows, w.stride, form);
-  std::vector<TimedWay> all;
-  TimeShortly(Candidates(range, trial, shape), trial, all);
-  TimeShortly(InOtherClusters(all, range, trial), trial, all);
-  std::vector<TimedWay> finalists;
-  for (const TimedWay& timed : all) {
-    if (Admit(timed.way, range, trial)) finalists.push_back(timed);
+  const MatrixShape shape(w.padded_rows, w.stride, form);
+  std::vector<TimedCandidate> all;
+  TimeShortly(candidates_.For(range, trial, shape), trial, all);
+  TimeShortly(candidates_.InOtherClusters(all, range, trial), trial, all);
+  std::vector<TimedCandidate> finalists;
+  for (const TimedCandidate& timed : all) {
+    if (Admit(timed.candidate, range, trial)) finalists.push_back(timed);
     if (finalists.size() == kFinalists) break;
   }
-  Way best;
+  ProductCandidate best;
   double best_seconds = std::numeric_limits<double>::infinity();
-  for (const TimedWay& timed : finalists) {
+  for (const TimedCandidate& timed : finalists) {
     if (timed.seconds > 1.2 * finalists.front().seconds) break;
-    const auto run = [&](const ProductOperands& operands) { return Run(timed.way, operands); };
+    const auto run = [&](const ProductOperands& operands) {
+      return candidates_.Run(timed.candidate, operands);
+    };
     const double seconds = trial.Seconds(run, 9, 1e9);
     if (seconds < best_seconds) {
-      best = timed.way;
+      best = timed.candidate;
       best_seconds = seconds;
     }
   }

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "kernels/cuda/products/product_operands.h"
+#include "kernels/cuda/products/product_kernels.h"
 #include "kernels/cuda/rows/row_kernels.h"
 
 namespace banyan::cuda {
@@ -13,8 +13,8 @@ namespace {
 
 constexpr std::int64_t kPeriod = 31;
 // Of weights whose sums cancel. All outputs of most models fit, and they should: a library may
-// schedule a product of another number of outputs in another way. Of larger ones, as many as fit
-// still are some tiles for every multiprocessor.
+// schedule a product of another number of outputs in another candidate. Of larger ones, as many as
+// fit still are some tiles for every multiprocessor.
 constexpr std::int64_t kMostCancellingBytes = std::int64_t{256} << 20;
 constexpr std::int64_t kCancellingRows = 512;  // whole tiles of any kernel
 // A recording goes on for about the time in which the device reads so many times what its cache
@@ -137,20 +137,20 @@ void ProductTrial::ResetOutput(const WordRows& range, const DeviceMemory& out) {
   }
 }
 
-bool ProductTrial::HasOurBits(const Way& way, std::int64_t rows) {
+bool ProductTrial::HasOurBits(const Candidate& candidate, std::int64_t rows) {
   BANYAN_CHECK(rows <= most_rows_);
-  if (!Equals(way, w_, rows, expected_)) return false;
+  if (!Equals(candidate, w_, rows, expected_)) return false;
   if (ElementBytes(form_) == 4) return true;
   MakeCancelling();
-  return Equals(way, cancelling_, rows, expected_cancelling_);
+  return Equals(candidate, cancelling_, rows, expected_cancelling_);
 }
 
-bool ProductTrial::Equals(const Way& way, const DeviceMatrix& w, std::int64_t rows,
+bool ProductTrial::Equals(const Candidate& candidate, const DeviceMatrix& w, std::int64_t rows,
                           const DeviceMemory& expected) {
   const WordRows range = OutputRows(w, rows);
   ResetOutput(range, found_);
   count_.Zero();
-  if (!way(OperandsFor(w, rows))) return false;
+  if (!candidate(OperandsFor(w, rows))) return false;
   CountDifferences(device_->stream, found_.As<void>(), expected.As<void>(), range, kPeriod,
                    count_.As<unsigned long long>());
   unsigned long long count = 0;
@@ -185,7 +185,7 @@ void ProductTrial::RunNeighbour() {
              {most_rows_, w_.stride, w_.stride}, x_.As<__nv_bfloat16>());
 }
 
-std::unique_ptr<LaunchGraph> ProductTrial::Record(const Way& way) {
+std::unique_ptr<LaunchGraph> ProductTrial::Record(const Candidate& candidate) {
   ProductOperands operands = OperandsFor(most_rows_);
   bool willing = true;
   const auto launches = [&] {
@@ -195,7 +195,7 @@ std::unique_ptr<LaunchGraph> ProductTrial::Record(const Way& way) {
       operands.w = turn == 0
                        ? w_.memory.As<__nv_bfloat16>()
                        : others_.As<__nv_bfloat16>() + (turn - 1) * w_.padded_rows * w_.stride;
-      willing = way(operands);
+      willing = candidate(operands);
       RunNeighbour();
     }
   };
@@ -207,11 +207,12 @@ std::unique_ptr<LaunchGraph> ProductTrial::Record(const Way& way) {
   }
 }
 
-double ProductTrial::Seconds(const Way& way, int runs, double enough) {
+double ProductTrial::Seconds(const Candidate& candidate, int runs, double enough) {
   constexpr double kNever = std::numeric_limits<double>::infinity();
   MakeCopies();
-  if (!way(OperandsFor(most_rows_))) return kNever;  // this also loads its code: not to be recorded
-  const std::unique_ptr<LaunchGraph> graph = Record(way);
+  if (!candidate(OperandsFor(most_rows_)))
+    return kNever;  // this also loads its code: not to be recorded
+  const std::unique_ptr<LaunchGraph> graph = Record(candidate);
   if (graph == nullptr) return kNever;
   std::vector<double> seconds;
   for (int run = 0; run < runs; ++run) {

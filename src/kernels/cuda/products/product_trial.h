@@ -1,20 +1,20 @@
-// Comparing and timing ways to one bf16 product, on random rows and the real weights.
+// Comparing and timing candidates to one bf16 product, on random rows and the real weights.
 //
 // Rows repeat with a period that is no multiple of any tile, so that the expected results of a few
 // rows judge every row of a large product. Results that are rounded to bf16 hide most of what
 // another order of the sums does to them: these are compared a second time with weights whose sums
 // cancel, of which only the roundings of that order are left.
 //
-// Times are those of a recorded step: a CUDA graph in which the way stands between row kernels that
-// write its rows and let it start early, with another copy of the weights each time so that none is
-// in the L2 cache. So neither the host nor the clock's resolution counts, and what a way hides of
-// its start behind its neighbour does.
+// Times are those of a recorded step: a CUDA graph in which the candidate stands between row
+// kernels that write its rows and let it start early, with another copy of the weights each time so
+// that none is in the L2 cache. So neither the host nor the clock's resolution counts, and what a
+// candidate hides of its start behind its neighbour does.
 #pragma once
 
 #include <functional>
 #include <memory>
 
-#include "kernels/cuda/device/launch_graph.h"
+#include "kernels/cuda/device/timing.h"
 #include "kernels/cuda/products/product_kernels.h"
 #include "kernels/cuda/weights/device_matrix.h"
 
@@ -23,7 +23,7 @@ namespace banyan::cuda {
 class ProductTrial {
  public:
   // Runs a product; false when it will not.
-  using Way = std::function<bool(const ProductOperands&)>;
+  using Candidate = std::function<bool(const ProductOperands&)>;
 
   // For products of at most `most_rows` rows. This and the functions below throw kLimit when there
   // is no room to compare.
@@ -31,11 +31,11 @@ class ProductTrial {
                std::int64_t most_rows);
 
   // Whether all outputs equal MultiplyBF16's in every bit.
-  bool HasOurBits(const Way& way, std::int64_t rows);
+  bool HasOurBits(const Candidate& candidate, std::int64_t rows);
   // Of one product at `most_rows` rows and its neighbours: the median of `runs` runs (of two, the
-  // better one); gives up after a run in which they take more than `enough`. Infinity when the way
-  // will not, or cannot be recorded.
-  double Seconds(const Way& way, int runs, double enough);
+  // better one); gives up after a run in which they take more than `enough`. Infinity when the
+  // candidate will not, or cannot be recorded.
+  double Seconds(const Candidate& candidate, int runs, double enough);
 
   ProductOperands OperandsFor(std::int64_t rows) const { return OperandsFor(w_, rows); }
 
@@ -49,10 +49,10 @@ class ProductTrial {
   // What MultiplyBF16 leaves of the first rows.
   DeviceMemory Expected(const DeviceMatrix& w);
   void ResetOutput(const WordRows& range, const DeviceMemory& out);
-  bool Equals(const Way& way, const DeviceMatrix& w, std::int64_t rows,
+  bool Equals(const Candidate& candidate, const DeviceMatrix& w, std::int64_t rows,
               const DeviceMemory& expected);
   void RunNeighbour();
-  std::unique_ptr<LaunchGraph> Record(const Way& way);  // null: it cannot be
+  std::unique_ptr<LaunchGraph> Record(const Candidate& candidate);  // null: it cannot be
 
   std::shared_ptr<const Device> device_;
   const DeviceMatrix& w_;

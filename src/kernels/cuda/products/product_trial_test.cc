@@ -1,5 +1,6 @@
-// The trial of ways to a product can refuse: a way that sums in another order is found out, also
-// where the results are rounded to bf16 and the matrix is as small as those that are tried.
+// The trial of candidates to a product can refuse: a candidate that sums in another order is found
+// out, also where the results are rounded to bf16 and the matrix is as small as those that are
+// tried.
 #include "kernels/cuda/products/product_trial.h"
 
 #include <cmath>
@@ -7,8 +8,7 @@
 #include <string>
 #include <utility>
 
-#include "kernels/cuda/products/few_rows.h"
-#include "kernels/cuda/products/product_operands.h"
+#include "kernels/cuda/products/product_kernels.h"
 #include "kernels/cuda/rows/row_kernels.h"
 #include "kernels/operation_fixture.h"
 
@@ -34,13 +34,13 @@ class CudaProductTrial : public testing::Test {
     return w;
   }
 
-  ProductTrial::Way Plain() const {
+  ProductTrial::Candidate Plain() const {
     return [this](const ProductOperands& operands) {
       MultiplyBF16(device_->stream, operands);
       return true;
     };
   }
-  ProductTrial::Way FewRows(RingSize ring) const {
+  ProductTrial::Candidate FewRows(RingSize ring) const {
     return [this, ring](const ProductOperands& operands) {
       MultiplyFewRows(device_->stream, ProductOf(operands), ring);
       if (operands.form == ProductForm::kSwiGlu) ApplySwiGlu(device_->stream, operands);
@@ -48,7 +48,7 @@ class CudaProductTrial : public testing::Test {
     };
   }
   // Columns before `split` and those from it on summed apart and then added, as split-K does.
-  ProductTrial::Way InTwoSums(std::int64_t split) const {
+  ProductTrial::Candidate InTwoSums(std::int64_t split) const {
     return [this, split](const ProductOperands& operands) {
       const ProductOperands whole = ProductOf(operands);
       const ProductShape& shape = whole.shape;
@@ -111,7 +111,7 @@ TEST_F(CudaProductTrial, AnotherOrderOfTheSumsIsRefusedAlsoWhereResultsAreRounde
   }
 }
 
-TEST_F(CudaProductTrial, TimesAreOfWaysThatRun) {
+TEST_F(CudaProductTrial, TimesAreOfCandidatesThatRun) {
   const DeviceMatrix w = RandomWeights(512, 1024);
   ProductTrial trial(device_, w, ProductForm::kAdd, kRows);
   const double seconds = trial.Seconds(Plain(), 3, 1.0);

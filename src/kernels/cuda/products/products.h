@@ -1,14 +1,12 @@
-// bf16 matrix products: for every weight shape and range of row counts the fastest of several ways
-// whose bits are those of our own chain of matrix instructions. So a row's result does not depend
-// on which way its batch happened to get.
+// bf16 matrix products: for every weight shape and range of row counts the fastest of several
+// candidates (product_selection.h) whose bits are those of our own chain of matrix instructions. So
+// a row's result does not depend on which candidate its batch happened to get.
 //
-// Ways: algorithms of cuBLASLt (product_library.h), our kernels for few rows (few_rows.h) and for
-// many with SwiGLU (many_rows.h), and the plain chain itself (product_kernels.h). A decision is
-// made at the first product of a shape and range: from the file of this machine, from a table that
-// ships with the program (decisions/), by measuring (0.1 to 0.2 s) while the budget for that lasts,
-// or else by a guess, which is measured once there is budget again. Wherever a way comes from, it
-// serves only after its bits were compared in this process: files, tables and guesses save time and
-// decide nothing else. How a way is measured is in product_selection.cc.
+// A decision is made at the first product of a shape and range: from the file of this machine, from
+// a table that ships with the program (decisions/), by measuring (0.1 to 0.2 s) while the budget
+// for that lasts, or else by a guess, which is measured once there is budget again. Wherever a
+// candidate comes from, it serves only after its bits were compared in this process: files, tables
+// and guesses save time and decide nothing else.
 #pragma once
 
 #include <cstdint>
@@ -17,15 +15,13 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "base/decision_file.h"
-#include "kernels/cuda/device/unsettled.h"
-#include "kernels/cuda/products/few_rows.h"
+#include "kernels/cuda/device/timing.h"
 #include "kernels/cuda/products/product_kernels.h"
-#include "kernels/cuda/products/product_library.h"
-#include "kernels/cuda/products/product_trial.h"
+#include "kernels/cuda/products/product_selection.h"
 #include "kernels/cuda/weights/device_matrix.h"
 #include "kernels/units/product_decisions.h"
 
@@ -38,8 +34,8 @@ enum class Deciding {
 };
 
 struct ProductOptions {
-  // Take the library's fastest way whatever its bits: a row's result may then depend on its
-  // company.
+  // Take the library's fastest algorithm whatever its bits: a row's result may then depend on the
+  // other rows of its batch.
   bool fast = false;
   std::filesystem::path decisions;  // file that keeps them; empty: none
   Deciding deciding = Deciding::kSoon;
@@ -62,16 +58,7 @@ class Products : public Unsettled {
   void Multiply(const __nv_bfloat16* x, std::int64_t rows, const DeviceMatrix& w,
                 const Target& target);
 
-  // What was tried so far, for tests and reports.
-  struct Census {
-    int decisions = 0;
-    int candidates = 0, compared = 0, admitted = 0;  // ways timed, checked for bits, found equal
-    int plain = 0;                                   // decisions that nothing else could serve
-    int recalled = 0;                                // decisions taken from the file
-    int shipped = 0;                                 // and from tables
-    int guessed = 0;                                 // not measured yet when they were made
-    double seconds = 0.0;                            // spent deciding
-  };
+  using Census = ProductCensus;
   const Census& census() const { return census_; }
   // "few rows, half", "cublasLt id 66 …": what serves this product.
   std::string Serving(const DeviceMatrix& w, std::int64_t rows, ProductForm form);
@@ -79,8 +66,8 @@ class Products : public Unsettled {
   std::string Table() const;
   // Whether a table has a decision for the product.
   bool Ships(std::int64_t outputs, std::int64_t inner, ProductForm form, std::int64_t rows);
-  // For tests: keys of the shipped table for this device whose value is no way that this version of
-  // the library, and this device, know for the product.
+  // For tests: keys of the shipped table for this device whose value is no candidate that this
+  // version of the library, and this device, know for the product.
   std::vector<std::string> IllegalShipped();
 
   // Guesses that were launched, and whether one may be measured now.
@@ -88,68 +75,35 @@ class Products : public Unsettled {
   bool MaySettle() const override;
 
  private:
-  struct Way {
-    enum class Kind { kPlain, kFewRows, kLibrary, kManyRows } kind = Kind::kPlain;
-    RingSize ring = RingSize::kHalf;
-    LibraryAlgorithm algorithm{};
-  };
   struct Decision {
-    Way way;
+    ProductCandidate candidate;
     bool guessed = false;
   };
-  struct TimedWay {
-    Way way;
-    double seconds = 0.0;
-  };
-  struct Range {
-    std::int64_t least, most;
-  };
-  using Shape = std::tuple<std::int64_t, std::int64_t, ProductForm>;  // outputs, inner, form
 
-  static double Now();  // seconds
-  static Range RangeOf(std::int64_t rows);
-  std::string KeyOf(const Shape& shape, Range range) const;
-  // For the file of a machine, and in words that hold for other versions of the library.
-  static std::string TextOf(const Way& way);
-  static std::string PortableTextOf(const Way& way);
-  // Either of them for a product of this form; nothing: not such a text.
-  std::optional<Way> WayOf(const std::string& text, ProductForm form);
+  static RowRange RangeOf(std::int64_t rows);
+  std::string KeyOf(const MatrixShape& shape, RowRange range) const;
   void OpenLibrary();
+  const ProductCandidate& Decide(std::int64_t rows, const DeviceMatrix& w, ProductForm form);
+  Decision MakeDecision(const MatrixShape& shape, RowRange range, const DeviceMatrix& w);
   // A decision of a file or table, when it holds here.
-  std::optional<Way> Recall(const std::string& text, Range range, const DeviceMatrix& w,
-                            ProductForm form);
-  // Whether the way knows such products, as far as can be told without running it.
-  bool CanServe(const Way& way, const ProductOperands& most, const ProductOperands& least);
-  Decision MakeDecision(const Shape& shape, Range range, const DeviceMatrix& w);
-  // A way with the right bits that is likely to be fast, without timing any.
-  Way Guess(Range range, const DeviceMatrix& w, ProductForm form);
-  // The fastest way, measured on account of the budget; nothing when there is no room for that.
-  std::optional<Way> Measure(const Shape& shape, Range range, const DeviceMatrix& w);
-  // Whether the way has our bits at both ends of the range, or need not have them.
-  bool Admit(const Way& way, Range range, ProductTrial& trial);
-  const Way& Decide(std::int64_t rows, const DeviceMatrix& w, ProductForm form);
-  Way Select(Range range, const DeviceMatrix& w, ProductForm form);
-  std::vector<Way> Candidates(Range range, const ProductTrial& trial, const Shape& shape);
-  // The library's fastest of `timed` in clusters that are not among them.
-  std::vector<Way> InOtherClusters(const std::vector<TimedWay>& timed, Range range,
-                                   const ProductTrial& trial);
-  // Times each way once or twice and puts it among `timed`, which stays sorted, fastest first.
-  void TimeShortly(const std::vector<Way>& ways, ProductTrial& trial, std::vector<TimedWay>& timed);
-  bool Run(const Way& way, const ProductOperands& operands);  // false: it will not
-  // The same for forms that the way knows by itself.
-  bool RunProduct(const Way& way, const ProductOperands& operands);
+  std::optional<ProductCandidate> Recall(const std::string& text, RowRange range,
+                                         const DeviceMatrix& w, ProductForm form);
+  // The fastest candidate, measured on account of the budget; nothing when there is no room for
+  // that.
+  std::optional<ProductCandidate> Measure(const MatrixShape& shape, RowRange range,
+                                          const DeviceMatrix& w);
 
   std::shared_ptr<const Device> device_;
   ProductOptions options_;
-  std::unique_ptr<ProductLibrary> library_;  // made at the first decision
-  DecisionFile file_;                        // opened with it
-  std::map<Shape, std::vector<LibraryOffer>> offers_;
+  Census census_;
+  ProductCandidates candidates_;  // opened at the first decision
+  ProductSelection selection_;
+  DecisionFile file_;                           // opened with the candidates
   std::map<std::string, std::string> shipped_;  // of this device's tables
   // By shape and last row count of the range.
-  std::map<std::pair<Shape, std::int64_t>, Decision> decisions_;
+  std::map<std::pair<MatrixShape, std::int64_t>, Decision> decisions_;
   MeasuringBudget budget_;
   std::int64_t guesses_launched_ = 0;
-  Census census_;
 };
 
 }  // namespace banyan::cuda

@@ -5,12 +5,12 @@
 #include <filesystem>
 #include <string>
 
-#include "base/cache_directory.h"
 #include "base/error.h"
-#include "kernels/cuda/products/coded_products.h"
+#include "base/files.h"
+#include "kernels/cuda/products/int8_products.h"
 #include "kernels/cuda/rows/row_kernels.h"
 #include "kernels/cuda/rows/tensor_memory.h"
-#include "kernels/cuda/weights/random_matrix.h"
+#include "kernels/cuda/weights/device_matrix.h"
 
 namespace banyan::cuda {
 namespace {
@@ -39,23 +39,23 @@ WeightForms::WeightForms(std::shared_ptr<const Device> device, const KernelOptio
       mixed_(options.precision == Precision::kMixed),
       coded_(options.eight_bit_products),
       residency_(options.weights),
-      compact_(options.weights == WeightResidency::kCompact),
+      quantised_(options.weights == WeightResidency::kCompact),
       staging_(staging),
       pool_(options.threads),
       loader_(device_, pool_, staging_),
       products_(device_, {options.fast, FileOfDecisions(device_->name), Deciding::kSoon}),
-      compact_products_(device_, products_) {}
+      quantised_products_(device_, products_) {}
 
 void WeightForms::Expect(std::int64_t weights) {
   if (residency_ != WeightResidency::kAuto) return;
-  compact_ = 2 * weights > device_->FreeBytes() / 2;
+  quantised_ = 2 * weights > device_->FreeBytes() / 2;
 }
 
 std::shared_ptr<const Matrix> WeightForms::Load(const MatrixSource& source) {
   auto form = WeightForm::kF32;
-  if (mixed_) form = compact_ ? WeightForm::kCompact : WeightForm::kBF16;
+  if (mixed_) form = quantised_ ? WeightForm::kQuantised : WeightForm::kBF16;
   auto matrix = loader_.Load(source, form);
-  if (matrix->form == WeightForm::kCompact) compact_products_.Reserve(*matrix);
+  if (matrix->form == WeightForm::kQuantised) quantised_products_.Reserve(*matrix);
   return matrix;
 }
 
@@ -64,8 +64,8 @@ std::shared_ptr<const Matrix> WeightForms::MakeRandom(const RandomWeights& weigh
 }
 
 std::shared_ptr<const Matrix> WeightForms::ForProducts(std::shared_ptr<const Matrix> matrix) {
-  if (!coded_ || OnDevice(*matrix).form == WeightForm::kCodes) return matrix;
-  if (auto coded = CodeMatrix(device_, OnDevice(*matrix))) return coded;
+  if (!coded_ || OnDevice(*matrix).form == WeightForm::kInt8) return matrix;
+  if (auto coded = QuantizeMatrix(device_, OnDevice(*matrix))) return coded;
   return matrix;
 }
 
@@ -82,15 +82,15 @@ std::shared_ptr<const Vector> WeightForms::LoadVector(std::span<const float> val
 
 void WeightForms::Embed(const std::int32_t* tokens, const Matrix& table, Tensor& out) {
   const DeviceMatrix& matrix = OnDevice(table);
-  BANYAN_CHECK(matrix.columns == out.columns && matrix.form != WeightForm::kCodes);
+  BANYAN_CHECK(matrix.columns == out.columns && matrix.form != WeightForm::kInt8);
   const RowLayout range{out.rows, out.columns, Stride(out.columns)};
   const cudaStream_t stream = device_->stream;
   float* target = Float32ForWriting(out);
   if (matrix.form == WeightForm::kF32) {
     EmbedRows(stream, tokens, matrix.memory.As<float>(), range, target);
-  } else if (matrix.form == WeightForm::kCompact) {
-    for (const CompactRows& rows : matrix.compact) {
-      EmbedCompactRows(stream, tokens, rows, range, target);
+  } else if (matrix.form == WeightForm::kQuantised) {
+    for (const QuantisedRows& rows : matrix.quantised) {
+      EmbedQuantisedRows(stream, tokens, rows, range, target);
     }
   } else {
     EmbedRows(stream, tokens, matrix.memory.As<__nv_bfloat16>(), range, target);
@@ -103,15 +103,15 @@ void WeightForms::Multiply(const Tensor& x, const Matrix& w, const Products::Tar
   BANYAN_CHECK(x.columns == w.columns && out.columns == columns && x.rows == out.rows);
   if (x.rows == 0) return;
   const DeviceMatrix& matrix = OnDevice(w);
-  if (matrix.form == WeightForm::kCodes) {
-    CodedTarget coded{target.form, target.out, target.bias, target.scratch, {}};
+  if (matrix.form == WeightForm::kInt8) {
+    Int8Target coded{target.form, target.out, target.bias, target.scratch, {}};
     if (target.form == ProductForm::kSwiGlu) coded.codes = CodesForWriting(out);
-    const bool has_codes = MultiplyCoded(*device_, Codes(x), x.rows, matrix, coded);
+    const bool has_codes = MultiplyInt8(*device_, Codes(x), x.rows, matrix, coded);
     if (target.form == ProductForm::kSwiGlu && !has_codes) Bf16ForWriting(out);
   } else if (mixed_) {
     const __nv_bfloat16* source = Bf16(x);
-    if (matrix.form == WeightForm::kCompact) {
-      compact_products_.Multiply(source, x.rows, matrix, target);
+    if (matrix.form == WeightForm::kQuantised) {
+      quantised_products_.Multiply(source, x.rows, matrix, target);
     } else {
       products_.Multiply(source, x.rows, matrix, target);
     }

@@ -8,9 +8,9 @@
 #include <span>
 
 #include "base/thread_pool.h"
-#include "kernels/cuda/device/staging.h"
-#include "kernels/cuda/products/compact_products.h"
+#include "kernels/cuda/device/device.h"
 #include "kernels/cuda/products/products.h"
+#include "kernels/cuda/products/quantised_products.h"
 #include "kernels/cuda/weights/device_matrix.h"
 #include "kernels/kernels.h"
 
@@ -41,12 +41,12 @@ class WeightForms {
   bool mixed_;
   bool coded_;  // products in 8 bits
   WeightResidency residency_;
-  bool compact_;  // of types that have a compact form, when mixed
+  bool quantised_;  // of types that have a quantised form, when mixed
   Staging& staging_;
   ThreadPool pool_;  // for loading
   MatrixLoader loader_;
   Products products_;
-  CompactProducts compact_products_;
+  QuantisedProducts quantised_products_;
 };
 
 }  // namespace banyan::cuda

@@ -1,13 +1,12 @@
-// RMS norm: a block takes a row, and keeps it in registers up to 4 * kMostVectors * kThreads
+// Norms. A block takes a row; RMS norm keeps it in registers up to 4 * kMostVectors * kThreads
 // columns.
 #include "kernels/cuda/device/launch.cuh"
-#include "kernels/cuda/device/reduce.cuh"
-#include "kernels/cuda/rows/row_codes.cuh"
-#include "kernels/cuda/rows/row_codes.h"
+#include "kernels/cuda/device/warp.cuh"
 #include "kernels/cuda/rows/row_kernels.h"
 #include "kernels/cuda/rows/row_values.cuh"
 
 namespace banyan::cuda {
+
 namespace {
 
 constexpr int kThreads = 256;
@@ -16,9 +15,9 @@ constexpr int kMostVectors = 8;
 // The codes of a row whose values the block's threads have, four neighbouring ones in each vector.
 template <int kVectors>
 __device__ void StoreCodes(Values<4> (&values)[kVectors], std::int64_t columns,
-                           const RowCodes& out) {
+                           const Int8Rows& out) {
   __shared__ std::uint32_t scratch[kThreads / 32];
-  const int width = SpreadWidth(columns);
+  const int width = HadamardWidth(columns);
   std::uint32_t largest = 0;
 #pragma unroll
   for (int i = 0; i < kVectors; ++i) {
@@ -26,11 +25,11 @@ __device__ void StoreCodes(Values<4> (&values)[kVectors], std::int64_t columns,
     for (int j = 0; j < 4; ++j) {
       values[i].v[j] = __bfloat162float(__float2bfloat16_rn(values[i].v[j]));
     }
-    SpreadInWarp(width, values[i].v);
+    HadamardInWarp(width, values[i].v);
 #pragma unroll
     for (int j = 0; j < 4; ++j) largest = max(largest, MagnitudeBits(values[i].v[j]));
   }
-  const CodeScale scale = CodeScaleOfBits(BlockLargest(largest, scratch));
+  const Int8Scale scale = Int8ScaleOfBits(BlockLargest(largest, scratch));
   const std::int64_t code_stride = (columns + 127) / 128 * 128;
   std::int8_t* codes = out.codes + static_cast<std::int64_t>(blockIdx.x) * code_stride;
 #pragma unroll
@@ -46,10 +45,10 @@ __device__ void StoreCodes(Values<4> (&values)[kVectors], std::int64_t columns,
   if (threadIdx.x == 0) out.scales[blockIdx.x] = scale.scale;
 }
 
-template <int kVectors, typename To, bool kCodes>
+template <int kVectors, typename To, bool kInt8>
 __global__ void __launch_bounds__(kThreads)
     RmsNormKernel(const float* x, const float* weight, float eps, RowLayout range, To* out,
-                  RowCodes codes) {
+                  Int8Rows codes) {
   __shared__ float scratch[kThreads / 32];
   LetNextKernelStart();
   const int columns = static_cast<int>(range.columns);
@@ -90,7 +89,7 @@ __global__ void __launch_bounds__(kThreads)
     }
     if (c < columns) Store<4>(out_row + c, v[i]);
   }
-  if constexpr (kCodes) StoreCodes(v, range.columns, codes);
+  if constexpr (kInt8) StoreCodes(v, range.columns, codes);
 }
 
 // Longer rows are read twice.
@@ -122,18 +121,43 @@ struct NormCall {
 };
 
 // Codes, where they are wanted, are made on the way of rows that are read once, else of the result.
-template <int kVectors, typename To, bool kCodes>
-void LaunchNorm(cudaStream_t stream, const NormCall& call, To* out, const RowCodes& codes) {
+template <int kVectors, typename To, bool kInt8>
+void LaunchNorm(cudaStream_t stream, const NormCall& call, To* out, const Int8Rows& codes) {
   const LaunchShape shape{dim3(static_cast<unsigned>(call.range.rows)), kThreads};
   if constexpr (kVectors > kMostVectors) {
     LaunchEarly(stream, shape, "norm", LongRmsNormKernel<To>, call.x, call.weight, call.eps,
                 call.range, out);
-    if constexpr (kCodes) CodeRows(stream, out, call.range, CodeReader::kWaits, codes);
+    if constexpr (kInt8) QuantizeRows(stream, out, call.range, CodeReader::kWaits, codes);
   } else if (call.range.columns <= std::int64_t{kVectors} * kThreads * 4) {
-    LaunchEarly(stream, shape, "norm", RmsNormKernel<kVectors, To, kCodes>, call.x, call.weight,
+    LaunchEarly(stream, shape, "norm", RmsNormKernel<kVectors, To, kInt8>, call.x, call.weight,
                 call.eps, call.range, out, codes);
   } else {
-    LaunchNorm<2 * kVectors, To, kCodes>(stream, call, out, codes);
+    LaunchNorm<2 * kVectors, To, kInt8>(stream, call, out, codes);
+  }
+}
+
+// --- Layer norm, which encoders have ------------------------------------------------------------
+// A block takes a row: mean, then
+// the variance around it, then the values.
+__global__ void LayerNormKernel(const float* x, const float* weight, const float* bias, float eps,
+                                RowLayout range, float* out) {
+  __shared__ float scratch[kThreads / 32];
+  LetNextKernelStart();
+  WaitForEarlierKernels();
+  const float* row = x + static_cast<std::int64_t>(blockIdx.x) * range.stride;
+  float* out_row = out + static_cast<std::int64_t>(blockIdx.x) * range.stride;
+  const float columns = static_cast<float>(range.columns);
+  float sum = 0.0f;
+  for (std::int64_t c = threadIdx.x; c < range.columns; c += kThreads) sum += row[c];
+  const float mean = BlockSum(sum, scratch) / columns;
+  __syncthreads();
+  float squares = 0.0f;
+  for (std::int64_t c = threadIdx.x; c < range.columns; c += kThreads) {
+    squares = fmaf(row[c] - mean, row[c] - mean, squares);
+  }
+  const float scale = 1.0f / sqrtf(BlockSum(squares, scratch) / columns + eps);
+  for (std::int64_t c = threadIdx.x; c < range.columns; c += kThreads) {
+    out_row[c] = (row[c] - mean) * scale * weight[c] + bias[c];
   }
 }
 
@@ -150,6 +174,13 @@ void RmsNormRows(cudaStream_t stream, const float* x, const float* weight, float
   } else {
     LaunchNorm<1, float, false>(stream, call, out.float32, {});
   }
+}
+
+void LayerNormRows(cudaStream_t stream, const float* x, const float* weight, const float* bias,
+                   float eps, RowLayout range, float* out) {
+  if (range.empty()) return;
+  LaunchEarly(stream, LaunchShape{dim3(static_cast<unsigned>(range.rows)), kThreads}, "layer norm",
+              LayerNormKernel, x, weight, bias, eps, range, out);
 }
 
 }  // namespace banyan::cuda

@@ -1,4 +1,5 @@
-// Norm of Q and K, rotation, and the store of K and V into their pages, in one launch.
+// Norm of Q and K, rotary embedding (RoPE), and the store of K and V into their pages, in one
+// launch; and the table of angles that it reads.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -16,7 +17,7 @@ struct RotateCall {
   int pairs = 0;                        // rotary_dim / 2
   const float* cosine = nullptr;        // [rows, pairs]
   const float* sine = nullptr;          // [rows, pairs]
-  const float* query_factor = nullptr;  // [rows] of turned queries; null: 1
+  const float* query_factor = nullptr;  // [rows] of rotated queries; null: 1
   const std::int32_t* slots = nullptr;  // [rows]
   const float* query_norm = nullptr;    // null: no norm
   const float* key_norm = nullptr;
@@ -29,11 +30,21 @@ struct RotateCall {
   float query_scale = 1.0f;
   KvView kv;
   KvType type = KvType::kF32;
-  // Lists of the attention that follows: brought into the L2 cache meanwhile.
+  // Lists of the attention that follows: prefetched into the L2 cache.
   const std::byte* lists = nullptr;
   std::int64_t lists_bytes = 0;
 };
 
 void RotateAndStoreRows(cudaStream_t stream, const RotateCall& call);
+
+// The angles by which a step's rows rotate their queries and keys:
+// cosine and sine [rows, pairs] of position * inverse_frequency, times scale.
+struct RopeAngles {
+  const std::int32_t* positions = nullptr;   // [rows]
+  const float* inverse_frequency = nullptr;  // [pairs]
+  int rows = 0, pairs = 0;
+  float scale = 1.0f;
+};
+void FillRopeTable(cudaStream_t stream, const RopeAngles& angles, float* cosine, float* sine);
 
 }  // namespace banyan::cuda

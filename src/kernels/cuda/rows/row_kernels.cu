@@ -1,5 +1,5 @@
-// Rows copied (embedding, gathering, conversion), added, and put through gates: every
-// value by itself. The norm is in norm.cu.
+// Rows copied (embedding, gathering, conversion), added, scaled, and put through gates and
+// activations: every value by itself. Norms are in norm.cu.
 #include "kernels/cuda/rows/row_kernels.h"
 
 #include "kernels/cuda/device/launch.cuh"
@@ -123,6 +123,35 @@ void LaunchGlu(cudaStream_t stream, const float* x, std::int64_t x_stride, RowLa
   }
 }
 
+struct Gelu {
+  __device__ float operator()(float x) const { return x * 0.5f * erfcf(-x * 0.70710678f); }
+};
+struct Tanh {
+  __device__ float operator()(float x) const { return tanhf(x); }
+};
+struct Times {
+  float factor;
+  __device__ float operator()(float x) const { return __fmul_rn(x, factor); }
+};
+
+template <typename Function>
+__global__ void EveryValueKernel(RowLayout range, Function f, float* x) {
+  LetNextKernelStart();
+  WaitForEarlierKernels();
+  const std::int64_t c = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x;
+  if (c >= range.columns) return;
+  for (std::int64_t r = blockIdx.y; r < range.rows; r += gridDim.y) {
+    float& value = x[r * range.stride + c];
+    value = f(value);
+  }
+}
+
+template <typename Function>
+void LaunchForEveryValue(cudaStream_t stream, const RowLayout& range, Function f, float* x) {
+  if (range.empty()) return;
+  LaunchEarly(stream, ElementGrid(range, 1), "activation", EveryValueKernel<Function>, range, f, x);
+}
+
 }  // namespace
 
 void RowsToFloat32(cudaStream_t stream, const __nv_bfloat16* x, RowLayout range, float* out) {
@@ -174,6 +203,18 @@ void GeGluRows(cudaStream_t stream, const float* x, std::int64_t x_stride, RowLa
 void GeGluRows(cudaStream_t stream, const __nv_bfloat16* x, std::int64_t x_stride, RowLayout range,
                __nv_bfloat16* out) {
   LaunchGlu<GeluGate>(stream, x, x_stride, range, out);
+}
+
+void GeluRows(cudaStream_t stream, RowLayout range, float* x) {
+  LaunchForEveryValue(stream, range, Gelu(), x);
+}
+
+void TanhRows(cudaStream_t stream, RowLayout range, float* x) {
+  LaunchForEveryValue(stream, range, Tanh(), x);
+}
+
+void ScaleRows(cudaStream_t stream, RowLayout range, float factor, float* x) {
+  LaunchForEveryValue(stream, range, Times{factor}, x);
 }
 
 }  // namespace banyan::cuda

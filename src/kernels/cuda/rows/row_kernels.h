@@ -17,8 +17,8 @@ struct RowLayout {
   bool empty() const { return rows <= 0 || columns <= 0; }
 };
 
-// Rows in 8 bits (row_codes.h).
-struct RowCodes {
+// Rows in 8 bits (kernels/int8.h).
+struct Int8Rows {
   std::int8_t* codes = nullptr;  // [rows, CodeStride(columns)]
   float* scales = nullptr;       // [rows]
 };
@@ -29,7 +29,7 @@ inline std::int64_t CodeStride(std::int64_t columns) { return (columns + 127) / 
 struct RowOutput {
   float* float32 = nullptr;
   __nv_bfloat16* bf16 = nullptr;
-  RowCodes codes = {};  // of the bf16 rows as well; norms only
+  Int8Rows codes = {};  // of the bf16 rows as well; norms only
 };
 
 void RowsToFloat32(cudaStream_t stream, const __nv_bfloat16* x, RowLayout range, float* out);
@@ -48,10 +48,10 @@ void GatherRows(cudaStream_t stream, const std::int32_t* index, const __nv_bfloa
 // x[r] += delta[r] + bias; either may be null.
 void AddRows(cudaStream_t stream, const float* delta, const float* bias, RowLayout range, float* x);
 // In norm.cu. x and out.float32 may be the same; `weight` is padded to the stride. Codes are those
-// of CodeRows.
+// of QuantizeRows.
 void RmsNormRows(cudaStream_t stream, const float* x, const float* weight, float eps,
                  RowLayout range, RowOutput out);
-// In encoder_kernels.cu. x and out may be the same.
+// In norm.cu. x and out may be the same.
 void LayerNormRows(cudaStream_t stream, const float* x, const float* weight, const float* bias,
                    float eps, RowLayout range, float* out);
 void GeluRows(cudaStream_t stream, RowLayout range, float* x);
@@ -68,5 +68,19 @@ void GeGluRows(cudaStream_t stream, const float* x, std::int64_t x_stride, RowLa
                RowOutput out);
 void GeGluRows(cudaStream_t stream, const __nv_bfloat16* x, std::int64_t x_stride, RowLayout range,
                __nv_bfloat16* out);
+
+// --- Rows in 8 bits, made of bf16 rows (int8_rows.cu) -------------------------------------------
+// When the kernel that reads the codes may begin.
+enum class CodeReader {
+  kWaits,  // it waits for this one (launch.cuh) and may begin early
+  kLater,  // it takes them for constants
+};
+
+void QuantizeRows(cudaStream_t stream, const __nv_bfloat16* x, RowLayout range, CodeReader reader,
+                  Int8Rows out);
+// SwiGLU of bf16 rows (gate, then up, x_stride elements a row) to bf16 rows, and these to codes:
+// the bits of SwiGluRows and QuantizeRows. range is of the outputs.
+void SwiGluAndQuantizeRows(cudaStream_t stream, const __nv_bfloat16* x, std::int64_t x_stride,
+                           RowLayout range, __nv_bfloat16* out, Int8Rows codes);
 
 }  // namespace banyan::cuda

@@ -9,10 +9,10 @@ namespace {
 
 TensorMemory& Of(const Tensor& tensor) { return *static_cast<TensorMemory*>(tensor.memory.get()); }
 
-void SetCodedRows(TensorMemory& memory, std::int64_t rows) {
+void SetInt8Rows(TensorMemory& memory, std::int64_t rows) {
   if (memory.codes.bytes() == 0) return;
-  memory.coded_rows = rows;
-  if (memory.device->recording != nullptr) memory.device->recording->coded_rows[&memory] = rows;
+  memory.int8_rows = rows;
+  if (memory.device->recording != nullptr) memory.device->recording->int8_rows[&memory] = rows;
 }
 
 void SetBf16Rows(TensorMemory& memory, std::int64_t rows) {
@@ -33,7 +33,7 @@ void MakeCodes(TensorMemory& memory) {
                               "8-bit activations");
 }
 
-RowCodes CodesIn(const TensorMemory& memory) {
+Int8Rows CodesIn(const TensorMemory& memory) {
   auto* codes = memory.codes.As<std::int8_t>();
   return {codes, reinterpret_cast<float*>(codes + memory.rows * CodeStride(memory.columns))};
 }
@@ -72,7 +72,7 @@ bool IsBf16(const Tensor& tensor) { return tensor.rows > 0 && Of(tensor).bf16_ro
 float* Float32(const Tensor& tensor) {
   TensorMemory& memory = Of(tensor);
   ToFloat32(memory, 0);
-  SetCodedRows(memory, 0);
+  SetInt8Rows(memory, 0);
   return memory.float32.As<float>();
 }
 
@@ -80,7 +80,7 @@ float* Float32ForWriting(const Tensor& tensor) {
   TensorMemory& memory = Of(tensor);
   ToFloat32(memory, tensor.rows);
   SetBf16Rows(memory, 0);
-  SetCodedRows(memory, 0);
+  SetInt8Rows(memory, 0);
   return memory.float32.As<float>();
 }
 
@@ -102,26 +102,26 @@ __nv_bfloat16* Bf16ForWriting(const Tensor& tensor) {
   TensorMemory& memory = Of(tensor);
   MakeNarrow(memory);
   SetBf16Rows(memory, std::max(memory.bf16_rows, tensor.rows));
-  SetCodedRows(memory, 0);
+  SetInt8Rows(memory, 0);
   return memory.bf16.As<__nv_bfloat16>();
 }
 
-RowCodes Codes(const Tensor& tensor) {
+Int8Rows Codes(const Tensor& tensor) {
   TensorMemory& memory = Of(tensor);
   MakeCodes(memory);
-  if (memory.coded_rows < tensor.rows) {
+  if (memory.int8_rows < tensor.rows) {
     const __nv_bfloat16* rows = Bf16(tensor);
-    CodeRows(memory.device->stream, rows, {tensor.rows, memory.columns, Stride(memory.columns)},
-             CodeReader::kWaits, CodesIn(memory));
-    SetCodedRows(memory, tensor.rows);
+    QuantizeRows(memory.device->stream, rows, {tensor.rows, memory.columns, Stride(memory.columns)},
+                 CodeReader::kWaits, CodesIn(memory));
+    SetInt8Rows(memory, tensor.rows);
   }
   return CodesIn(memory);
 }
 
-RowCodes CodesForWriting(const Tensor& tensor) {
+Int8Rows CodesForWriting(const Tensor& tensor) {
   TensorMemory& memory = Of(tensor);
   MakeCodes(memory);
-  SetCodedRows(memory, tensor.rows);
+  SetInt8Rows(memory, tensor.rows);
   return CodesIn(memory);
 }
 

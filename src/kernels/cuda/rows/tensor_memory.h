@@ -14,7 +14,6 @@
 #include <memory>
 
 #include "kernels/cuda/device/device.h"
-#include "kernels/cuda/rows/row_codes.h"
 #include "kernels/cuda/rows/row_kernels.h"
 #include "kernels/kernels.h"
 
@@ -30,16 +29,16 @@ struct TensorMemory {
   DeviceMemory bf16;     // bf16, made at the first use
   std::int64_t bf16_rows = 0;
   DeviceMemory codes;  // int8 [rows, CodeStride(columns)], then scales; made at the first use
-  std::int64_t coded_rows = 0;  // leading rows whose codes are there
+  std::int64_t int8_rows = 0;  // leading rows whose codes are there
 };
 
 // What recorded operations do to tensors on the host's side: the forms that they leave.
 struct Recording {
-  std::map<TensorMemory*, std::int64_t> bf16_rows, coded_rows;
+  std::map<TensorMemory*, std::int64_t> bf16_rows, int8_rows;
 
   void Repeat() const {
     for (const auto& [memory, rows] : bf16_rows) memory->bf16_rows = rows;
-    for (const auto& [memory, rows] : coded_rows) memory->coded_rows = rows;
+    for (const auto& [memory, rows] : int8_rows) memory->int8_rows = rows;
   }
 };
 
@@ -57,9 +56,9 @@ const __nv_bfloat16* Bf16(const Tensor& tensor);
 // The same for a writer of all of the tensor's rows.
 __nv_bfloat16* Bf16ForWriting(const Tensor& tensor);
 // The codes of the tensor's bf16 rows, to read.
-RowCodes Codes(const Tensor& tensor);
+Int8Rows Codes(const Tensor& tensor);
 // The same for a writer of all rows, who writes them as bf16 as well (after Bf16ForWriting).
-RowCodes CodesForWriting(const Tensor& tensor);
+Int8Rows CodesForWriting(const Tensor& tensor);
 // Where an operation leaves all rows of what products read: bf16 when mixed.
 RowOutput OutputForProducts(const Tensor& out, Precision precision);
 

@@ -4,7 +4,7 @@
 
 #include "base/error.h"
 #include "kernels/cuda/choices/choices.h"
-#include "kernels/cuda/rows/rope_table.h"
+#include "kernels/cuda/rows/rotate_store.h"
 #include "kernels/cuda/rows/tensor_memory.h"
 #include "kernels/cuda/weights/device_matrix.h"
 
@@ -25,7 +25,7 @@ StepAttention::StepAttention(std::shared_ptr<const Device> device, const KernelO
 GroupJoining StepAttention::JoiningFor(const AttentionShape& shape) const {
   if (FormOf(shape) != UnitForm::kWideAndNarrow) return {};
   return {LeastWideRows(shape.heads / shape.kv_heads), shape.kv_heads, device_->multiprocessors,
-          kv_type_ == KvType::kQ8 ? kCodedUnitTimes : kUnitTimes};
+          kv_type_ == KvType::kQ8 ? kInt8UnitTimes : kUnitTimes};
 }
 
 void StepAttention::SetRopes(std::span<const RopeTable> ropes) {
@@ -125,7 +125,7 @@ void StepAttention::Attend(const DeviceStep& step, const AttentionShape& shape, 
 }
 
 UnitForm StepAttention::FormOf(const AttentionShape& shape) const {
-  return UnitFormFor(device_->capability_major, kv_type_, shape.head_dim);
+  return UnitFormFor(kv_type_, shape.head_dim);
 }
 
 // One scaled query serves all units of a row, so a temperature of some of them asks for blocks.

@@ -10,17 +10,18 @@
 #include <vector>
 
 #include "base/thread_pool.h"
-#include "kernels/cuda/device/staging.h"
-#include "kernels/cuda/weights/compact_matrix.h"
+#include "kernels/cuda/device/device.h"
+#include "kernels/cuda/weights/quantised_matrix.h"
 #include "kernels/kernels.h"
+#include "kernels/random_weights.h"
 
 namespace banyan::cuda {
 
 enum class WeightForm {
   kF32,
   kBF16,
-  kCompact,
-  kCodes,  // 8 bits and a scale per row (kernels/eight_bits.h), for products alone
+  kQuantised,  // as the file has them (quantised_matrix.h)
+  kInt8,       // 8 bits and a scale per row (kernels/int8.h), for products alone
 };
 
 class DeviceMatrix : public Matrix {
@@ -30,8 +31,8 @@ class DeviceMatrix : public Matrix {
   std::int64_t padded_rows = 0;  // the last ones zero
   DeviceMemory memory;
   bool fresh = false;  // kernels of the stream write it anew: not to be fetched before they end
-  std::vector<CompactRows> compact;  // kCompact: all rows in order, their tiles in `memory`
-  float* scales = nullptr;           // kCodes: [padded_rows], in `memory` behind the codes
+  std::vector<QuantisedRows> quantised;  // kQuantised: all rows in order, their tiles in `memory`
+  float* scales = nullptr;               // kInt8: [padded_rows], in `memory` behind the codes
 };
 
 // Parameters, padded with zeros like a row of activations so that kernels can read whole vectors.
@@ -55,7 +56,7 @@ class MatrixLoader {
   MatrixLoader(std::shared_ptr<const Device> device, ThreadPool& pool, Staging& staging)
       : device_(std::move(device)), pool_(pool), staging_(staging) {}
 
-  // `form` is a wish: kCompact becomes kBF16 where a part's type has no compact form, or where
+  // `form` is a wish: kQuantised becomes kBF16 where a part's type has no such form, or where
   // parts do not begin at multiples of 16 rows. Does not wait for the last copies.
   std::shared_ptr<DeviceMatrix> Load(const MatrixSource& source, WeightForm form);
 
@@ -72,7 +73,8 @@ class MatrixLoader {
 
   static std::vector<SourceRow> OrderedRows(const MatrixSource& source);
   static std::vector<Run> RunsOf(std::span<const SourceRow> rows);
-  static std::vector<CompactRows> CompactRowsOf(std::span<const Run> runs, std::int64_t columns);
+  static std::vector<QuantisedRows> QuantisedRowsOf(std::span<const Run> runs,
+                                                    std::int64_t columns);
   void LoadRun(const Run& run, DeviceMatrix& matrix);
   void LoadOnHost(const Run& run, DeviceMatrix& matrix);
   // Copies the stored bytes of rows [begin, end) to pinned memory, one after the other.
@@ -84,5 +86,11 @@ class MatrixLoader {
   DeviceMemory raw_;             // stored rows on their way to another form
   std::vector<SourceRow> rows_;  // of the matrix being loaded
 };
+
+// Random weights made on the device (kernels/random_weights.h).
+
+// The same matrix as loading the same values from the host gives, in every bit.
+std::shared_ptr<DeviceMatrix> MakeRandomMatrix(const std::shared_ptr<const Device>& device,
+                                               const RandomWeights& weights, WeightForm form);
 
 }  // namespace banyan::cuda
