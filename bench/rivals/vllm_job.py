@@ -23,7 +23,7 @@ LONG_ANSWER, SHORT_ANSWER = 72, 8  # tokens
 QWEN3 = {"rms_norm_eps": 1e-6, "rope_theta": 1e6, "max_position_embeddings": 40960, "hidden_act": "silu",
          "attention_bias": False, "use_sliding_window": False, "head_dim": 128, "vocab_size": 151936,
          "tie_word_embeddings": False, "torch_dtype": "bfloat16", "bos_token_id": 151643, "eos_token_id": 151645}
-# As src/load/model_shapes.cc has them.
+# As src/load/random_model.cc has them.
 CONFIGS = {
     "qwen3-8b": {**QWEN3, "architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3", "hidden_size": 4096,
                  "num_hidden_layers": 36, "num_attention_heads": 32, "num_key_value_heads": 8, "intermediate_size": 12288},

@@ -35,9 +35,9 @@ class Vllm(unittest.TestCase):
         self.assertEqual(lines[3], "| race | 300 | **400** | 0.75 |")
 
     def test_configs_are_those_of_our_shapes(self):
-        """vLLM builds the model from config.json alone: its sizes are what src/load/model_shapes.cc says, and a mixture has
+        """vLLM builds the model from config.json alone: its sizes are what src/load/random_model.cc says, and a mixture has
         every field that its Qwen3MoeForCausalLM reads."""
-        shapes = (RIVAL.parents[2] / "src/load/model_shapes.cc").read_text()
+        shapes = (RIVAL.parents[2] / "src/load/random_model.cc").read_text()
         ours = json.loads(re.search(r'"qwen3-30b-a3b", R"\((.*?)\)"', shapes, re.DOTALL).group(1))
         theirs = vllm_job.CONFIGS["qwen3-30b-a3b"]
         self.assertEqual({name: theirs.get(name) for name in ours}, ours)

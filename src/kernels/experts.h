@@ -71,7 +71,7 @@ struct ExpertCall {
   const ExpertScratch& scratch;
 };
 
-// --- For backends
+// --- For backends --------------------------------------------------------------------------------
 // An expert of a row and its share.
 struct ExpertChoice {
   std::int32_t expert = 0;

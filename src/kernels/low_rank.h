@@ -69,7 +69,7 @@ struct VariantRun {
   std::int64_t begin = 0, end = 0;
 };
 
-// --- For backends
+// --- For backends --------------------------------------------------------------------------------
 // The table's sizes. REQUIRES: shapes that fit.
 void DescribeLowRank(const LowRankSource& source, LowRankTable& table);
 // StepInputs::adapted and all_adapted.

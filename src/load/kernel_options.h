@@ -1,4 +1,4 @@
-// What the command line says of precision and KV, as the kernels want it.
+// KernelOptions from LoadOptions: precision, KV type and residency of weights by their names.
 #pragma once
 
 #include "banyan/model.h"

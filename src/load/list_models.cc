@@ -8,8 +8,8 @@
 
 #include "banyan/model.h"
 #include "base/error.h"
+#include "base/files.h"
 #include "base/json.h"
-#include "base/mapped_file.h"
 #include "formats/gguf.h"
 #include "formats/locate.h"
 #include "formats/safetensors.h"
@@ -18,7 +18,7 @@
 #include "load/model_parts.h"
 #include "model/config.h"
 #include "model/encoder_config.h"
-#include "model/scaled_tensors.h"
+#include "model/weight_scales.h"
 #include "program/models.h"
 
 namespace banyan {
@@ -66,8 +66,8 @@ ModelUse UseOf(const EncoderConfig& config) {
 
 void ExamineGguf(const ModelFiles& files, KnownModel& model) {
   const GgufFile gguf(files.weights);
-  model.family = gguf.FindString("general.architecture").value_or("");
-  model.licence = gguf.FindString("general.license").value_or("");
+  model.family = gguf.metadata().FindString("general.architecture").value_or("");
+  model.licence = gguf.metadata().FindString("general.license").value_or("");
   ModelUse use = ModelUse::kAsk;
   if (IsEncoderArchitecture(model.family)) {
     const EncoderConfig config = EncoderConfigFromGguf(gguf);
@@ -78,7 +78,7 @@ void ExamineGguf(const ModelFiles& files, KnownModel& model) {
   }
   if (gguf.tensors().Empty()) Throw(ErrorKind::kFormat, "a vocabulary without tensors");
   CheckMatrices(gguf.tensors());
-  if (!gguf.Has("tokenizer.ggml.tokens")) Throw(ErrorKind::kUnsupported, "no tokenizer");
+  if (!gguf.metadata().Has("tokenizer.ggml.tokens")) Throw(ErrorKind::kUnsupported, "no tokenizer");
   MakeText(Tokenizer::FromGguf(gguf));
   model.use = use;
 }

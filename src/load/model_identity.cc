@@ -1,22 +1,22 @@
 #include "load/model_identity.h"
 
-#include <fmt/format.h>
 #include <sys/stat.h>
 
+#include <fmt/format.h>
 #include <algorithm>
 #include <ctime>
 #include <set>
 
-#include "base/cache_directory.h"
-#include "base/content_hash.h"
 #include "base/decision_file.h"
 #include "base/error.h"
-#include "base/mapped_file.h"
-#include "base/sha256.h"
+#include "base/files.h"
+#include "base/hash.h"
+#include "base/json.h"
 #include "base/thread_pool.h"
 #include "load/kernel_options.h"
 #include "load/model_card.h"
 #include "load/model_parts.h"
+#include "model/arithmetic_version.h"
 
 namespace banyan {
 namespace {
@@ -89,20 +89,21 @@ std::string WeightsIdentity(const TensorStore& tensors, int threads) {
   return hash;
 }
 
-void AddGgufValue(Sha256& hash, const std::string& key, const GgufFile::Value& value) {
+void AddGgufValue(Sha256& hash, const std::string& key, const GgufMetadata::Value& value) {
   hash.Add(static_cast<std::uint64_t>(key.size())).Add(key);
   hash.Add(static_cast<std::uint64_t>(value.type)).Add(value.is_array ? value.count : 0);
   hash.Add(static_cast<std::uint64_t>(value.bytes.size())).Add(value.bytes);
 }
 
-Json GgufScalar(const GgufFile& gguf, const std::string& key, const GgufFile::Value& value) {
-  using Type = GgufFile::ValueType;
+Json GgufScalar(const GgufFile& gguf, const std::string& key, const GgufMetadata::Value& value) {
+  using Type = GgufMetadata::ValueType;
   if (!value.is_array) {
-    if (value.type == Type::kString) return *gguf.FindString(key);
-    if (value.type == Type::kBool) return *gguf.FindBool(key);
-    if (value.type == Type::kFloat32 || value.type == Type::kFloat64) return *gguf.FindFloat(key);
-    if (value.type == Type::kUint64) return *gguf.FindUint(key);
-    return *gguf.FindInt(key);
+    if (value.type == Type::kString) return *gguf.metadata().FindString(key);
+    if (value.type == Type::kBool) return *gguf.metadata().FindBool(key);
+    if (value.type == Type::kFloat32 || value.type == Type::kFloat64)
+      return *gguf.metadata().FindFloat(key);
+    if (value.type == Type::kUint64) return *gguf.metadata().FindUint(key);
+    return *gguf.metadata().FindInt(key);
   }
   Sha256 hash;
   AddGgufValue(hash, key, value);
@@ -113,8 +114,8 @@ Json GgufScalar(const GgufFile& gguf, const std::string& key, const GgufFile::Va
 // a title page, but for the architecture. What a card says is a parameter of the job that heeds it.
 void AddGguf(const GgufFile& gguf, Json& identity) {
   Sha256 tokenizer;
-  for (const std::string& key : gguf.Keys()) {
-    const GgufFile::Value& value = *gguf.Find(key);
+  for (const std::string& key : gguf.metadata().Keys()) {
+    const GgufMetadata::Value& value = *gguf.metadata().Find(key);
     if (key.starts_with("tokenizer.")) {
       if (key != "tokenizer.chat_template") AddGgufValue(tokenizer, key, value);
     } else if (key != kModelCardKey &&
@@ -201,6 +202,18 @@ std::vector<std::string> FilesOfModel(const std::string& model) {
   }
   std::sort(found.begin(), found.end());
   return found;
+}
+
+std::string KvIdentityOf(const std::string& identity, const Kernels& kernels,
+                         const std::string& adapter) {
+  Json json = ParseJson(identity, "the model's identity");
+  for (const char* text_side : {"tokenizer", "chat template", "end tokens"}) json.erase(text_side);
+  json.erase("adapters");
+  if (!adapter.empty()) json["adapter kept apart"] = adapter;
+  json["arithmetic version"] = kArithmeticVersion;
+  json["arithmetic"] = kernels.arithmetic();
+  json["platform"] = ArithmeticPlatform();
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
 }  // namespace banyan

@@ -1,5 +1,5 @@
-// What a model is, for whoever keeps something that was made with it: every part of it that can
-// change an answer, by a name that a user knows.
+// The identity of a model, to be stored with results made by it: every part that can change an
+// answer, by a name that a user knows.
 #pragma once
 
 #include <string>
@@ -34,5 +34,11 @@ Json IdentityOf(const IdentitySource& source, const LoadOptions& options,
 
 // Of everything that an adapter adds.
 std::string HashOfAdapter(const Adapter& adapter, int threads);
+
+// What keys and values depend on beside tokens and positions, as a JSON object: Model::identity
+// without the text side and without adapters that are kept apart (except the one with hash
+// `adapter`, if not empty), and the arithmetic that computes them.
+std::string KvIdentityOf(const std::string& identity, const Kernels& kernels,
+                         const std::string& adapter = "");
 
 }  // namespace banyan

@@ -12,27 +12,27 @@ namespace banyan {
 
 struct PlanningCosts {
   AttentionCosts costs;
-  std::string source;  // for people: where they are from, and why not from elsewhere
+  std::string source;  // for people: where they come from, and why
 };
 
-// Those that were kept for this machine, its threads, the shape, the kinds of numbers and this
-// version of the program; else, if `measure`, those measured now, which are kept; else, and where
-// measuring gave nothing to trust, those built in; after three such measurements there are no more.
-// `file` only saves time: what it has and cannot be understood is as if it were not there. An empty
-// path keeps nothing.
+// Costs stored for this machine, its threads, the shape, the number types and this version of the
+// program; else, if `measure`, costs measured now, which are stored; else, and where the
+// measurement cannot be trusted, built-in ones. After three such measurements it no longer
+// measures. `file` is a cache: entries that cannot be parsed are ignored, and an empty path stores
+// nothing.
 PlanningCosts FindPlanningCosts(Kernels& kernels, const AttentionShape& shape, bool measure,
                                 const std::filesystem::path& file);
 
 // CacheDirectory()/attention-costs.txt; empty where there is no such directory.
 std::filesystem::path PlanningCostsFile();
 
-// What costs are kept for, in one line; and keeps them.
+// The key that costs are stored under, in one line; and stores them.
 std::string PlanningCostsKey(const Kernels& kernels, const AttentionShape& shape);
 void KeepPlanningCosts(const std::filesystem::path& file, const std::string& key,
                        const CostTerms& seconds);
 
-// Numbers of CostTerm in order, as they are kept. Nothing for what is no such text: as many numbers
-// as there are terms, none negative or of more than a second.
+// Numbers of CostTerm in order, as they are stored. CostsOfText gives nothing unless the text has
+// as many numbers as there are terms, each from 0 to 1 second.
 std::string TextOfCosts(const CostTerms& seconds);
 std::optional<CostTerms> CostsOfText(const std::string& text);
 

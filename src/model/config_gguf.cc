@@ -22,8 +22,8 @@ class ArchitectureKeys {
 
   std::optional<int> FindInt(const char* key) const {
     const std::string name = prefix_ + key;
-    if (gguf_.IsArray(name)) return IntOfEveryLayer(name);
-    const std::optional<std::uint64_t> value = gguf_.FindUint(name);
+    if (gguf_.metadata().IsArray(name)) return IntOfEveryLayer(name);
+    const std::optional<std::uint64_t> value = gguf_.metadata().FindUint(name);
     if (!value) return std::nullopt;
     return Narrow(static_cast<std::int64_t>(std::min<std::uint64_t>(*value, kTooLarge)), name);
   }
@@ -38,15 +38,19 @@ class ArchitectureKeys {
 
   // Nothing when the key is absent or no array.
   std::optional<std::vector<std::int64_t>> FindList(const char* key) const {
-    if (!gguf_.IsArray(prefix_ + key)) return std::nullopt;
-    return gguf_.GetIntArray(prefix_ + key);
+    if (!gguf_.metadata().IsArray(prefix_ + key)) return std::nullopt;
+    return gguf_.metadata().GetIntArray(prefix_ + key);
   }
 
-  std::optional<bool> FindBool(const char* key) const { return gguf_.FindBool(prefix_ + key); }
-  std::optional<double> FindFloat(const char* key) const { return gguf_.FindFloat(prefix_ + key); }
-  double GetFloat(const char* key) const { return gguf_.GetFloat(prefix_ + key); }
+  std::optional<bool> FindBool(const char* key) const {
+    return gguf_.metadata().FindBool(prefix_ + key);
+  }
+  std::optional<double> FindFloat(const char* key) const {
+    return gguf_.metadata().FindFloat(prefix_ + key);
+  }
+  double GetFloat(const char* key) const { return gguf_.metadata().GetFloat(prefix_ + key); }
   std::optional<std::string> FindString(const char* key) const {
-    return gguf_.FindString(prefix_ + key);
+    return gguf_.metadata().FindString(prefix_ + key);
   }
 
  private:
@@ -62,7 +66,7 @@ class ArchitectureKeys {
 
   // Some files give one number per layer; we have models whose layers are all alike.
   int IntOfEveryLayer(const std::string& name) const {
-    const std::vector<std::int64_t> values = gguf_.GetIntArray(name);
+    const std::vector<std::int64_t> values = gguf_.metadata().GetIntArray(name);
     if (values.empty() || std::ranges::any_of(values, [&](auto v) { return v != values[0]; })) {
       Throw(ErrorKind::kUnsupported, "{}: key '{}' differs between layers, which is not supported",
             gguf_.path(), name);
@@ -158,12 +162,12 @@ int VocabSizeOf(const ArchitectureKeys& keys) {
     return static_cast<int>(std::min<std::int64_t>(rows, std::numeric_limits<int>::max()));
   }
   if (const auto size = keys.FindInt("vocab_size")) return *size;
-  const std::uint64_t tokens = gguf.FindArrayLength("tokenizer.ggml.tokens").value_or(0);
+  const std::uint64_t tokens = gguf.metadata().FindArrayLength("tokenizer.ggml.tokens").value_or(0);
   return static_cast<int>(std::min<std::uint64_t>(tokens, std::numeric_limits<int>::max()));
 }
 
 std::optional<TokenId> FindToken(const GgufFile& gguf, const char* key, int vocab_size) {
-  const std::optional<std::int64_t> id = gguf.FindInt(key);
+  const std::optional<std::int64_t> id = gguf.metadata().FindInt(key);
   if (!id || *id < 0 || *id >= vocab_size) return std::nullopt;
   return static_cast<TokenId>(*id);
 }
@@ -243,7 +247,8 @@ void ReadScales(const ArchitectureKeys& keys, const Family& family, ModelConfig&
 
 // OLMo-3 files have OLMo-2's architecture and a window.
 const Family* FamilyOf(const GgufFile& gguf, const std::string& architecture) {
-  const bool window = gguf.FindUint(architecture + ".attention.sliding_window").value_or(0) > 0;
+  const bool window =
+      gguf.metadata().FindUint(architecture + ".attention.sliding_window").value_or(0) > 0;
   if (architecture == "olmo2" && window) return FindFamily("olmo3");
   return FindFamilyOfGguf(architecture);
 }
@@ -251,7 +256,7 @@ const Family* FamilyOf(const GgufFile& gguf, const std::string& architecture) {
 // --- Experts -------------------------------------------------------------------------------------
 
 int IntOf(const GgufFile& gguf, const std::string& key) {
-  const std::uint64_t value = gguf.GetUint(key);
+  const std::uint64_t value = gguf.metadata().GetUint(key);
   return static_cast<int>(
       std::min<std::uint64_t>(value, std::numeric_limits<int>::max()));  // refused later
 }
@@ -260,13 +265,13 @@ int IntOf(const GgufFile& gguf, const std::string& key) {
 void RefuseOtherMixtures(const GgufFile& gguf, const std::string& prefix) {
   for (const char* key :
        {"expert_shared_count", "expert_group_count", "leading_dense_block_count"}) {
-    const std::uint64_t value = gguf.FindUint(prefix + key).value_or(0);
+    const std::uint64_t value = gguf.metadata().FindUint(prefix + key).value_or(0);
     const std::uint64_t usual = std::string_view(key) == "expert_group_count" ? 1 : 0;
     if (value <= usual) continue;
     Throw(ErrorKind::kUnsupported, "{}: {}{} is {}, which is not supported", gguf.path(), prefix,
           key, value);
   }
-  const double scale = gguf.FindFloat(prefix + "expert_weights_scale").value_or(1.0);
+  const double scale = gguf.metadata().FindFloat(prefix + "expert_weights_scale").value_or(1.0);
   if (scale != 0.0 && scale != 1.0) {
     Throw(ErrorKind::kUnsupported, "{}: {}expert_weights_scale is {}, which is not supported",
           gguf.path(), prefix, scale);
@@ -279,7 +284,7 @@ void ReadExperts(const GgufFile& gguf, const Family& family, ModelConfig& config
   const std::string prefix = std::string(family.gguf_architecture) + ".";
   const ExpertFamily& known = family.experts;
   if (known.default_count == 0) {
-    if (gguf.FindUint(prefix + "expert_count").value_or(0) == 0) return;
+    if (gguf.metadata().FindUint(prefix + "expert_count").value_or(0) == 0) return;
     Throw(ErrorKind::kUnsupported,
           "{}: a mixture of experts of architecture '{}', which is not supported", gguf.path(),
           family.gguf_architecture);
@@ -290,7 +295,7 @@ void ReadExperts(const GgufFile& gguf, const Family& family, ModelConfig& config
   RefuseOtherMixtures(gguf, prefix);
   experts.rule.chosen = IntOf(gguf, prefix + "expert_used_count");
   experts.inner_size = IntOf(gguf, prefix + "expert_feed_forward_length");
-  if (!gguf.FindBool(prefix + "expert_weights_norm").value_or(true)) {
+  if (!gguf.metadata().FindBool(prefix + "expert_weights_norm").value_or(true)) {
     experts.rule.shares = ExpertShares::kOfAll;
   }
   experts.rule.gate.limit = static_cast<float>(known.default_limit);
@@ -306,7 +311,7 @@ void ReadExperts(const GgufFile& gguf, const Family& family, ModelConfig& config
 }  // namespace
 
 ModelConfig ConfigFromGguf(const GgufFile& gguf) {
-  const std::string architecture = gguf.GetString("general.architecture");
+  const std::string architecture = gguf.metadata().GetString("general.architecture");
   const Family* family = FamilyOf(gguf, architecture);
   if (IsEncoderArchitecture(architecture)) {
     Throw(ErrorKind::kUnsupported,

@@ -158,7 +158,7 @@ void ReadScales(const JsonFields& fields, const Family& family, ModelConfig& con
   }
 }
 
-// --- Layers: windows and RoPE -------------------------------------------------------------------
+// --- Layers: windows and RoPE --------------------------------------------------------------------
 
 // A list with an entry for each layer; null when the key is absent.
 const Json* ListOfLayers(const JsonFields& fields, const char* key, int layers) {

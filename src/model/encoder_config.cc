@@ -90,7 +90,7 @@ Pooling ReadPooling(const std::string& text, const std::string& where) {
 }
 
 int GgufInt(const GgufFile& gguf, const std::string& key) {
-  const std::uint64_t value = gguf.GetUint(key);
+  const std::uint64_t value = gguf.metadata().GetUint(key);
   if (value > static_cast<std::uint64_t>(std::numeric_limits<int>::max())) {
     Throw(ErrorKind::kFormat, "{}: key '{}': expected a 31-bit number, found {}", gguf.path(), key,
           value);
@@ -169,7 +169,7 @@ void CheckSentenceModules(const std::string& text, const std::string& where) {
 }
 
 EncoderConfig EncoderConfigFromGguf(const GgufFile& gguf) {
-  const std::string architecture = gguf.GetString("general.architecture");
+  const std::string architecture = gguf.metadata().GetString("general.architecture");
   if (!IsEncoderArchitecture(architecture)) {
     Throw(ErrorKind::kUnsupported,
           "{}: architecture '{}' is no encoder that is supported; expected bert", gguf.path(),
@@ -180,7 +180,7 @@ EncoderConfig EncoderConfigFromGguf(const GgufFile& gguf) {
           gguf.path());
   }
   EncoderConfig config;
-  const bool xlmr = gguf.FindString("tokenizer.ggml.model").value_or("bert") == "t5";
+  const bool xlmr = gguf.metadata().FindString("tokenizer.ggml.model").value_or("bert") == "t5";
   config.family = xlmr ? "xlm-roberta" : "bert";
   config.vocab_size = TableRows(gguf, "token_embd.weight");
   config.hidden_size = GgufInt(gguf, "bert.embedding_length");
@@ -189,10 +189,11 @@ EncoderConfig EncoderConfigFromGguf(const GgufFile& gguf) {
   config.ffn_size = GgufInt(gguf, "bert.feed_forward_length");
   // The rows that RoBERTa does not use are left out of these files.
   config.position_rows = TableRows(gguf, "position_embd.weight");
-  config.norm_eps = static_cast<float>(gguf.GetFloat("bert.attention.layer_norm_epsilon"));
+  config.norm_eps =
+      static_cast<float>(gguf.metadata().GetFloat("bert.attention.layer_norm_epsilon"));
   config.reranks = gguf.tensors().Has("cls.output.weight");
   config.pooling = xlmr ? Pooling::kFirst : Pooling::kMean;
-  switch (gguf.FindUint("bert.pooling_type").value_or(0)) {
+  switch (gguf.metadata().FindUint("bert.pooling_type").value_or(0)) {
     case 0:  // none: as the family does
       break;
     case 4:
@@ -209,14 +210,14 @@ EncoderConfig EncoderConfigFromGguf(const GgufFile& gguf) {
       Throw(ErrorKind::kUnsupported,
             "{}: key 'bert.pooling_type': expected 0 (none), 1 (mean), 2 (first) or 4 (rank), "
             "found {}",
-            gguf.path(), gguf.GetUint("bert.pooling_type"));
+            gguf.path(), gguf.metadata().GetUint("bert.pooling_type"));
   }
-  if (gguf.FindBool("bert.attention.causal").value_or(false)) {
+  if (gguf.metadata().FindBool("bert.attention.causal").value_or(false)) {
     Throw(ErrorKind::kUnsupported, "{}: a causal encoder is not supported", gguf.path());
   }
   Validate(config, gguf.path());
   for (const char* name : {"bos", "eos", "padding", "unknown", "seperator", "cls", "mask"}) {
-    AddSpecial(gguf.FindInt(fmt::format("tokenizer.ggml.{}_token_id", name)), config);
+    AddSpecial(gguf.metadata().FindInt(fmt::format("tokenizer.ggml.{}_token_id", name)), config);
   }
   return config;
 }

@@ -74,8 +74,7 @@ ModelWeights LoadWeights(const ModelConfig& config, const TensorStore& store, Te
                          Kernels& kernels, const LoadProgress& progress,
                          const AdaptersToLoad& adapters = {});
 
-// --- Names of tensors in files
-// ---------------------------------------------------------------------
+// --- Names of tensors in files -------------------------------------------------------------------
 
 // Names of a layer's tensors without prefix and suffix. Families that fuse tensors in the file use
 // the fused name; the loader takes whichever is there.

@@ -8,8 +8,7 @@
 namespace banyan {
 namespace {
 
-// --- One work item: a range of rows on a run of keys, for one KV head
-// ------------------------------
+// --- One work item: a range of rows on a run of keys, for one KV head ----------------------------
 
 constexpr int kPagesPerCut = kCutKeys / kPageTokens;
 // Where rows see different keys of a cut, this many rows are taken at a time.
@@ -327,8 +326,7 @@ class ItemTask {
   float* cut_partials_ = nullptr;  // of all rows, for the current cut
 };
 
-// --- Merging the partials of a row
-// ------------------------------------------------------------------
+// --- Merging the partials of a row ---------------------------------------------------------------
 
 constexpr std::int64_t kMergedTogether = 2048;  // least values that a thread merges
 

@@ -69,8 +69,7 @@ constexpr std::int64_t kLogitRows = 48;
 
 }  // namespace
 
-// --- Memory and loading
-// ------------------------------------------------------------------------------
+// --- Memory and loading --------------------------------------------------------------------------
 
 std::string CpuKernels::name() const {
   return fmt::format("cpu ({}, {} thread{})", path_.name, pool_.size(),
@@ -192,8 +191,7 @@ std::vector<std::span<const std::byte>> CpuKernels::LoadedBytes() const {
   return bytes;
 }
 
-// --- A step through the network
-// ----------------------------------------------------------------------
+// --- A step through the network ------------------------------------------------------------------
 
 void CpuKernels::Upload(const Batch& batch, const AttentionPlan& plan,
                         const PendingChoices* earlier, std::unique_ptr<StepInputs>& inputs) {
