@@ -1,3 +1,4 @@
+// The builder of the NFA, then the subset construction of the DFA.
 #include "constrain/automaton.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Set operations on sorted ranges, and ranges of UTF-8.
 #include "constrain/character_set.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Compiles regular expressions, schemas, templates and spans; walks the automaton.
 #include "constrain/constraint.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// Constructors of nodes, then the spans of a text.
 #include "constrain/expression.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Numbers between bounds digit by digit, then strings with escapes.
 #include "constrain/json_literals.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// Strings first, then the reader of schemas.
 #include "constrain/json_schema.h"
 
 #include <algorithm>

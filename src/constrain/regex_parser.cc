@@ -1,3 +1,4 @@
+// Characters, escapes and classes, then the recursive descent parser.
 #include "constrain/regex_parser.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Places and references, then the values that a schema lists.
 #include "constrain/schema_document.h"
 
 #include <algorithm>

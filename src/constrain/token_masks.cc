@@ -1,3 +1,4 @@
+// Plain texts and the trie, forced tokens, then the cache.
 #include "constrain/token_masks.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Groups labels into candidates, then chooses attributes greedily.
 #include "propose/candidates.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Tries the types from the narrowest to text.
 #include "propose/infer_type.h"
 
 #include <fmt/format.h>

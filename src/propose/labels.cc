@@ -1,3 +1,4 @@
+// Lines, cells and pairs as byte ranges, then the reader of a document.
 #include "propose/labels.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Looks entries up by their keys and finds the kinds of documents by cues.
 #include "propose/lexicon.h"
 
 #include <algorithm>

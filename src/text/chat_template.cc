@@ -1,3 +1,4 @@
+// Renders a template with the interpreter of text/jinja, and splits Harmony's channels.
 #include "text/chat_template.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Translates a pattern from Oniguruma's syntax and runs it with PCRE2.
 #include "text/regex.h"
 
 #define PCRE2_CODE_UNIT_WIDTH 8

@@ -1,3 +1,4 @@
+// Searches for words and numbers by bytes, respecting word boundaries.
 #include "text/span.h"
 
 #include "base/characters.h"

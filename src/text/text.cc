@@ -1,3 +1,4 @@
+// banyan::Text: passes calls to the tokenizer and the chat template.
 #include "text/text.h"
 
 #include "banyan/text.h"

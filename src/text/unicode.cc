@@ -1,3 +1,4 @@
+// UTF-8 by hand, properties and normal forms by utf8proc, character classes by PCRE2.
 #include "text/unicode.h"
 
 #include <utf8proc.h>

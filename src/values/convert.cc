@@ -1,3 +1,4 @@
+// Dispatch by type; booleans and enums are converted here.
 #include "values/convert.h"
 
 #include <algorithm>

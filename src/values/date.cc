@@ -1,3 +1,4 @@
+// Tokens of a date, then one pattern after another.
 #include "values/date.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// Arithmetic on strings of digits.
 #include "values/decimal.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Strong separators first, then commas and joining words.
 #include "values/list_split.h"
 
 #include <algorithm>

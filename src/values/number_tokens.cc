@@ -1,3 +1,4 @@
+// Literals of digits, then the tokens of a mention.
 #include "values/number_tokens.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Chooses the one quantity of a mention and converts it to the wanted unit.
 #include "values/number_value.h"
 
 #include <algorithm>

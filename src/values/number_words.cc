@@ -1,3 +1,4 @@
+// One parser for each language; the longest match wins.
 #include "values/number_words.h"
 
 #include <algorithm>

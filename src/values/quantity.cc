@@ -1,3 +1,4 @@
+// Reads a number, then its magnitude, unit, further parts and what precedes it.
 #include "values/quantity.h"
 
 #include <algorithm>

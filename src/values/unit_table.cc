@@ -1,3 +1,4 @@
+// An index of the rows by symbol and by folded name.
 #include "values/unit_table.h"
 
 #include "values/unit_rows.h"

@@ -1,3 +1,4 @@
+// Tables of equivalent characters, folding, words.
 #include "values/value_text.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Scopes and assignment first, then one function for each kind of expression.
 #include "text/jinja/evaluator.h"
 
 #include <utility>

@@ -1,3 +1,4 @@
+// Operators from the loosest to the tightest, primary expressions, then postfix.
 #include "text/jinja/expression_parser.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Filters over sequences, filters over single values, then tests.
 #include "text/jinja/filters.h"
 
 #include <algorithm>

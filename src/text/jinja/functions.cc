@@ -1,3 +1,4 @@
+// Methods of str, methods of dict, then the global functions.
 #include "text/jinja/functions.h"
 
 #include <algorithm>

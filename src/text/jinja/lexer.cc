@@ -1,3 +1,4 @@
+// Literals first, then the lexer: text between tags, tags, comments.
 #include "text/jinja/lexer.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Equality and order, arithmetic, iteration, then attributes, items and slices.
 #include "text/jinja/operators.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Recursive descent over tags; expressions are parsed by ExprParser.
 #include "text/jinja/parser.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Executes the statements of a template: output, loops, assignments, macros.
 #include "text/jinja/render.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Texts with origins, UTF-8 characters, trimming, letter case and replacement.
 #include "text/jinja/text.h"
 
 #include <utf8proc.h>

@@ -1,3 +1,4 @@
+// Values from JSON, and as text: str() and json.dumps.
 #include "text/jinja/value.h"
 
 #include <algorithm>
@@ -207,7 +208,7 @@ class Printer {
     Add(out + "\"");
   }
 
-  // Before an item of a list or object and behind the last one.
+  // Before each item of a list or object and after the last one.
   void NewLine(std::optional<int> indent, int level) {
     if (!indent) return;
     Add("\n" + std::string(static_cast<size_t>(*indent * level), ' '));

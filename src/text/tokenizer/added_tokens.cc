@@ -1,3 +1,4 @@
+// Matches added tokens with a trie, from left to right.
 #include "text/tokenizer/added_tokens.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Merges short words by scanning, long ones with a heap.
 #include "text/tokenizer/bpe_model.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// One class for each decoder that keeps state, then the chain and the steps.
 #include "text/tokenizer/decoder.h"
 
 #include <algorithm>

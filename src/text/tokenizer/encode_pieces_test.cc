@@ -67,7 +67,7 @@ TEST_P(EncodePieces, ControlTokensOnlyWhereTheTemplateWroteThem) {
   }
 }
 
-// A hundred thousand messages took minutes, which nobody could stop.
+// A hundred thousand messages took minutes and could not be cancelled.
 TEST_P(EncodePieces, ManyPiecesHeedTheBudget) {
   const std::string control = Control();
   if (control.empty()) return;  // all of them are one text, whose words are counted

@@ -1,3 +1,4 @@
+// JsonNode, then one reader for each section: a chain of comparisons of type names.
 #include "text/tokenizer/json_sections.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// The steps of normalizers, then the charsmap.
 #include "text/tokenizer/normalizer.h"
 
 #include <utf8proc.h>

@@ -1,3 +1,4 @@
+// Splits pieces at matches and arranges these by SplitBehavior.
 #include "text/tokenizer/pretokenizer.h"
 
 #include <string_view>

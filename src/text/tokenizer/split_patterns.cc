@@ -1,3 +1,4 @@
+// Hand-written splitters for the known patterns, then the table of GGUF names.
 #include "text/tokenizer/split_patterns.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Unigram by Viterbi, WordPiece by longest match.
 #include "text/tokenizer/token_model.h"
 
 #include <algorithm>

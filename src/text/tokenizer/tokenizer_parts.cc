@@ -1,3 +1,4 @@
+// Added tokens are registered, end tokens completed.
 #include "text/tokenizer/tokenizer_parts.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // Whole tokenizers: ids and texts against the values that the tokenizers library gives for the
-// small files in tests/data/tokenizers, and for real ones where the oracles are at hand.
+// small files in tests/data/tokenizers, and for real ones where the oracles are installed.
 #include "text/tokenizer/tokenizer.h"
 
 #include <gtest/gtest.h>

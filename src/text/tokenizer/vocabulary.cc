@@ -1,3 +1,4 @@
+// A hash table by spelling, a trie, and the alphabets of bytes.
 #include "text/tokenizer/vocabulary.h"
 
 #include <fmt/format.h>

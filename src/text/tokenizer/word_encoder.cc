@@ -1,3 +1,4 @@
+// The thread's cache, and words in byte-level spelling.
 #include "text/tokenizer/word_encoder.h"
 
 #include <algorithm>
