@@ -90,7 +90,7 @@ std::string ValueWords(const OptionFacts& facts) {
 }
 
 // The interfaces of an option. Its name over HTTP and in Python follows from that of the command
-// line; it is given where it does not, and so is a door that lacks the option.
+// line; it is given where it does not, and so is an interface that lacks the option.
 std::string DoorWords(const OptionFacts& facts) {
   const bool shell = (facts.interfaces & kCommandLine) != 0, http = (facts.interfaces & kHttp) != 0,
              python = (facts.interfaces & kPython) != 0;

@@ -1,3 +1,4 @@
+// Rows of the option table as options of CLI11, and reading their texts from files.
 #include "shell/table_options.h"
 
 #include <fmt/format.h>

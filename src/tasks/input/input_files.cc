@@ -61,7 +61,7 @@ struct FolderContents {
   std::map<std::string, int> skipped;  // how many of each ending
 };
 
-// What cannot be listed or looked at is among the files: whoever opens it hears why.
+// Entries that cannot be listed or examined are kept: opening them gives the reason.
 void Search(const fs::path& folder, const std::string& output, FolderContents& found) {
   std::error_code error;
   fs::directory_iterator it(folder, error);

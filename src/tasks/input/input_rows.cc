@@ -19,7 +19,7 @@ namespace {
 
 constexpr const char* kNotUtf8 = "not valid UTF-8 (--encoding latin-1, if it is that)";
 
-// What can be known of a row that is not valid: at least its id, for whoever looks for it.
+// What can be read of a row that is not valid: at least its id, for the error row.
 Json IdOnly(const std::string& line) {
   std::string repaired;
   AppendLossyUtf8(line, repaired);

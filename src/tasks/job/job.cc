@@ -44,7 +44,7 @@ Json HeaderOf(const Task& task, const Model& model, const JobOptions& options,
   return header;
 }
 
-// Tables come out with the columns that they came in with, unless somebody chose.
+// Tables keep the columns of the input, unless --columns chooses others.
 InputOptions RowsOf(const JobOptions& options) {
   const OutputFormat format = OutputFormatOf(options);
   InputOptions input = InputOf(options);
@@ -213,7 +213,7 @@ void JobRunner::WriteRows(const JobRecord& record) {
   }
 }
 
-// What is under way is cancelled: it is asked again when the job is resumed.
+// Cancels the records in flight: a resumed job asks them again.
 void JobRunner::Stop(JobEnd why) {
   end_ = why;
   workers_.Stop();

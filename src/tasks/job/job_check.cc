@@ -15,8 +15,8 @@
 #include "base/files.h"
 #include "base/json.h"
 #include "program/fresh_file.h"
+#include "program/job.h"
 #include "program/message_text.h"
-#include "program/text_rows.h"
 #include "tasks/input/input.h"
 #include "tasks/input/input_files.h"
 #include "tasks/job/job.h"
@@ -57,7 +57,7 @@ bool SameFile(const std::string& a, const std::string& b) {
          fs::weakly_canonical(a, none) == fs::weakly_canonical(b, none);
 }
 
-// A receipt of this output, or a page that we wrote: what a job that goes on writes anew.
+// A receipt of this output, or a page of ours: a resumed job may replace it.
 bool IsOwnSideOutput(const std::string& path, const std::string& output) {
   constexpr std::streamsize kMostBytes = 1 << 20;
   std::string text(kMostBytes, '\0');

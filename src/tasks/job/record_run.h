@@ -1,4 +1,4 @@
-// One record on its way through an engine, whoever wants it: a job, the terminal, HTTP. Rounds of
+// One record on its way through an engine, for a job, the terminal or HTTP. Rounds of
 // prompts go out, events come back, text and rows are given to a listener, or the rows at the end.
 // Who submits prompts, and which thread does what, is the caller's:
 //
@@ -92,7 +92,7 @@ class RecordRun {
   [[nodiscard]] bool Submitted();
   // A prompt of the round cannot be asked: nothing more of the record will be.
   [[nodiscard]] bool Refuse(std::int64_t answers, const Error& error);
-  // A prompt of the round is not submitted, because nobody wants the record any more.
+  // A prompt of the round is not submitted, because the record was cancelled.
   [[nodiscard]] bool Withdraw(std::int64_t answers);
   // An event of one of the round's answers.
   [[nodiscard]] bool Receive(AnswerEvent event);

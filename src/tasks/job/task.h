@@ -1,5 +1,5 @@
-// What a task is to whoever runs it: a record becomes prompts, answers become rows. The rest is the
-// same for all tasks: reading, feeding the engine, order, errors, resuming. A record is a row of
+// The interface of a task: a record becomes prompts, answers become rows. The rest is the same for
+// all tasks: reading, feeding the engine, order, errors, resuming. A record is a row of
 // the input; where a task stacks rows, several that follow one another.
 #pragma once
 
@@ -77,7 +77,7 @@ class RecordWork {
   virtual bool IsAnswered(size_t) const { return false; }
   // The row that an answer is for.
   virtual size_t RowOf(std::uint64_t) const { return 0; }
-  // What the row answers, as a person asked it; empty: nobody did.
+  // The question that the row answers, as it was asked; empty: none.
   virtual std::string QuestionOf(size_t) const { return ""; }
 
   // --- Text that is shown while it is written

@@ -4,7 +4,7 @@
 #include <filesystem>
 
 #include "banyan/error.h"
-#include "program/kv_use.h"
+#include "program/kv.h"
 #include "program/message_text.h"
 #include "tasks/options/option_rows.h"
 
@@ -26,7 +26,7 @@ JobRow Delimiter() {
              },
              "Delimiter of CSV: , ; | or tab (default: detected in the header; output tables use "
              "commas)")
-      .Doors(kCommandLine | kPython);
+      .Interfaces(kCommandLine | kPython);
 }
 
 // "2/8".
@@ -46,50 +46,50 @@ JobRow ShardRow() {
                return std::to_string(options.shard) + "/" + std::to_string(options.shards);
              },
              "i/n: every n-th document, starting with the i-th")
-      .HideStandard()
+      .HideDefault()
       .WholeInIdentity()
-      .Doors(kCommandLine | kPython);
+      .Interfaces(kCommandLine | kPython);
 }
 
 void AddInput(OptionTable<JobOptions>& rows) {
-  constexpr unsigned kJobDoors = kCommandLine | kPython;
+  constexpr unsigned kJobInterfaces = kCommandLine | kPython;
   AddGroup<JobOptions>(
       rows, "Input",
       {JobRow::Word("input_format", &JobOptions::input_format,
                     {"jsonl", "json", "csv", "tsv", "text", "html", "pdf"},
                     "Format of the files (default: by name, otherwise by content)")
-           .Doors(kJobDoors),
+           .Interfaces(kJobInterfaces),
        Delimiter(),
        JobRow::Text("encoding", &JobOptions::encoding,
                     "Encoding of the input, such as latin-1, windows-1252 or UTF-16 (default: "
                     "UTF-8)")
            .Placeholder("NAME")
-           .Doors(kJobDoors)
+           .Interfaces(kJobInterfaces)
            .WholeInIdentity()
            .Identity(InIdentity::kUnlessDefault),
        JobRow::Flag("strict", &JobOptions::strict,
                     "Stop at a file or row that cannot be read (default: it becomes an error row, "
                     "and the job continues)")
-           .Doors(kJobDoors)});
+           .Interfaces(kJobInterfaces)});
   AddGroup<JobOptions>(
       rows, "Records",
       {JobRow::Whole("limit", &JobOptions::limit, "Only the first N records of the input")
            .From(0)
            .Unit("records")
-           .Doors(kJobDoors),
+           .Interfaces(kJobInterfaces),
        ShardRow(),
        JobRow::Whole("max_errors", &JobOptions::max_errors,
                      "Stop after more error rows than this (default: never)")
            .From(0)
            .Unit("rows")
-           .Doors(kJobDoors)});
+           .Interfaces(kJobInterfaces)});
 }
 
 }  // namespace
 
 const OptionTable<JobOptions>& JobTable() {
   static const OptionTable<JobOptions> table = [] {
-    constexpr unsigned kJobDoors = kCommandLine | kPython;
+    constexpr unsigned kJobInterfaces = kCommandLine | kPython;
     OptionTable<JobOptions> rows;
     AddInput(rows);
     AddGroup<JobOptions>(
@@ -99,40 +99,40 @@ const OptionTable<JobOptions>& JobTable() {
                       ".zst to compress it; - for standard output")
              .Called("-o,--output")
              .Placeholder("FILE")
-             .ShowStandard()
-             .Doors(kJobDoors),
+             .ShowDefault()
+             .Interfaces(kJobInterfaces),
          JobRow::Word("output_format", &JobOptions::output_format, {"jsonl", "csv", "tsv", "md"},
                       "Format of the output, whatever its name")
-             .Doors(kJobDoors),
+             .Interfaces(kJobInterfaces),
          JobRow::Texts("columns", &JobOptions::columns,
                        "Tables: fields with their own column, separated by commas; all others are "
                        "JSON in the column 'more'")
              .Delimiter(',')
-             .Doors(kJobDoors),
+             .Interfaces(kJobInterfaces),
          JobRow::Flag("csv_safe", &JobOptions::csv_safe,
                       "CSV: put an apostrophe before cells that a spreadsheet would interpret as "
                       "formulas")
-             .Doors(kJobDoors),
+             .Interfaces(kJobInterfaces),
          JobRow::Flag("ordered", &JobOptions::ordered, "Write rows in input order")
-             .Doors(kJobDoors),
+             .Interfaces(kJobInterfaces),
          JobRow::Flag("resume", &JobOptions::resume,
                       "Continue an interrupted job (needs OUTPUT.journal)")
-             .Doors(kJobDoors),
+             .Interfaces(kJobInterfaces),
          JobRow::Flag("retry_errors", &JobOptions::retry_errors,
                       "With --resume: ask failed records again and replace their error rows")
-             .Doors(kJobDoors),
+             .Interfaces(kJobInterfaces),
          JobRow::Flag("overwrite", &JobOptions::overwrite,
                       "Replace OUTPUT and the receipt; with --resume: keep the job's own rows and "
                       "write the rest again")
-             .Doors(kJobDoors),
+             .Interfaces(kJobInterfaces),
          JobRow::Number("checkpoint", &JobOptions::checkpoint_seconds,
                         "Maximum seconds of work that an interruption may cost")
              .From(0)
              .Unit("seconds")
-             .Doors(kJobDoors),
+             .Interfaces(kJobInterfaces),
          JobRow::Text("receipt", &JobOptions::receipt, "Write the receipt as JSON to this file")
              .Placeholder("FILE")
-             .Doors(kCommandLine)});
+             .Interfaces(kCommandLine)});
     return rows;
   }();
   return table;
@@ -176,7 +176,7 @@ LoadRow AdapterRow() {
              "Directory of a LoRA adapter (PEFT), or the name of a shipped one; it is merged into "
              "the weights. NAME=DIR keeps it apart for requests that name it, and may be repeated")
       .Placeholder("[NAME=]DIR")
-      .Doors(kOwnMachine);
+      .Interfaces(kOwnMachine);
 }
 
 EngineRow KvMemoryRow() {
@@ -196,7 +196,7 @@ EngineRow KvMemoryRow() {
       .Placeholder("SIZE")
       .Unit("bytes")
       .From(0)
-      .Doors(kOwnMachine);
+      .Interfaces(kOwnMachine);
 }
 
 }  // namespace
@@ -210,38 +210,38 @@ const OptionTable<LoadOptions>& LoadTable() {
              "model", &LoadOptions::model,
              "GGUF file, Hugging Face directory, or a name that 'banyan model list' shows")
              .Called("-m,--model")
-             .Doors(kOwnMachine),
+             .Interfaces(kOwnMachine),
          LoadRow::Word("device", &LoadOptions::device, {"cpu", "reference", "cuda"},
                        "The device to compute on")
-             .Doors(kOwnMachine),
+             .Interfaces(kOwnMachine),
          LoadRow::Word("precision", &LoadOptions::precision, {"f32", "mixed", "w8a8"},
                        "f32: everything in float32; mixed: 16-bit KV, compact weights; w8a8: "
                        "mixed with products of 8-bit weights and activations (cuda, reference)")
-             .Doors(kOwnMachine),
+             .Interfaces(kOwnMachine),
          LoadRow::Whole("threads", &LoadOptions::threads,
                         "Number of threads; 0: all that the process may use")
              .Range(0, 1024)
              .Unit("threads")
-             .Doors(kOwnMachine)});
+             .Interfaces(kOwnMachine)});
     AddGroup<LoadOptions>(
         rows, "Machine",
         {LoadRow::Word("kv_type", &LoadOptions::kv_type, {"f16", "bf16", "q8", "f32"},
                        "KV elements in mixed precision (default: f16)")
-             .Doors(kOwnMachine),
+             .Interfaces(kOwnMachine),
          LoadRow::Flag("fast", &LoadOptions::fast,
                        "cuda, mixed: use the fastest matrix products; an answer's bits may then "
                        "depend on its batch")
-             .Doors(kOwnMachine),
+             .Interfaces(kOwnMachine),
          LoadRow::Word("keep_weights", &LoadOptions::weights, {"auto", "converted", "compact"},
                        "Quantised weights on a GPU: converted (16 bits), compact (as stored), or "
                        "auto: converted while that takes at most half of the free memory")
-             .Doors(kOwnMachine),
+             .Interfaces(kOwnMachine),
          AdapterRow(),
          LoadRow::Number("yarn_factor", &LoadOptions::yarn_factor,
                          "Extend the model's context by this factor with YaRN")
              .From(0)
-             .HideStandard()
-             .Doors(kOwnMachine)});
+             .HideDefault()
+             .Interfaces(kOwnMachine)});
     return rows;
   }();
   return table;
@@ -255,58 +255,58 @@ const OptionTable<EngineOptions>& EngineTable() {
         {EngineRow::Name("strategy", &EngineOptions::strategy, StrategyNames(),
                          "How shared text is read; the answers are the same. The last two are for "
                          "comparison only")
-             .Doors(kOwnMachine),
+             .Interfaces(kOwnMachine),
          EngineRow::Whole("share_levels", &EngineOptions::share_levels,
                           "tree: share only the first N levels of the forest, and compute, store "
                           "and read what is below for every answer alone; 0: all")
              .From(0)
              .Unit("levels")
              .ForComparison()
-             .Doors(kOwnMachine),
+             .Interfaces(kOwnMachine),
          EngineRow::Whole("contexts_per_stack", &EngineOptions::contexts_per_stack,
                           "stacked: contexts in a stack")
              .From(1)
              .Unit("contexts")
              .ForComparison()
-             .Doors(kOwnMachine),
+             .Interfaces(kOwnMachine),
          EngineRow::Whole("questions_per_stack", &EngineOptions::questions_per_stack,
                           "stacked: questions of a context in a stack; 0: all")
              .From(0)
              .Unit("questions")
              .ForComparison()
-             .Doors(kOwnMachine),
+             .Interfaces(kOwnMachine),
          EngineRow::Whole("stacks", &EngineOptions::stacks, "stacked: stacks per batch")
              .From(1)
              .Unit("stacks")
              .ForComparison()
-             .Doors(kOwnMachine),
+             .Interfaces(kOwnMachine),
          EngineRow::Flag("private_stacks", &EngineOptions::private_stacks,
                          "stacked: every stack has its own copy of instruction and contexts")
              .ForComparison()
-             .Doors(kOwnMachine),
+             .Interfaces(kOwnMachine),
          EngineRow::Whole("batch_rows", &EngineOptions::batch_rows,
                           "Rows per step; 0: chosen by the backend")
              .From(0)
              .Unit("rows")
-             .Doors(kOwnMachine),
+             .Interfaces(kOwnMachine),
          EngineRow::Whole("mixed_rows", &EngineOptions::mixed_rows,
                           "Maximum rows of a step that mixes prefill and decoding; 0: chosen by "
                           "the backend; -1: as many as fit, prompts in order")
              .Range(-1, 1 << 24)
              .Unit("rows")
              .ForComparison()
-             .Doors(kOwnMachine),
+             .Interfaces(kOwnMachine),
          EngineRow::Whole("max_streams", &EngineOptions::max_streams,
                           "Answers decoded at once; 0: chosen by the backend")
              .From(0)
              .Unit("answers")
-             .Doors(kOwnMachine),
+             .Interfaces(kOwnMachine),
          EngineRow::Whole("max_waiting", &EngineOptions::max_waiting,
                           "Answers that may wait before a program that submits more is held up; 0: "
                           "a million")
              .From(0)
              .Unit("answers")
-             .Doors(kPython),  // `serve` has its own
+             .Interfaces(kPython),  // `serve` has its own
          KvMemoryRow(),
          EngineRow::Whole("steps_ahead", &EngineOptions::steps_ahead,
                           "Steps launched before the previous tokens are known: 0 or 1; -1: chosen "
@@ -314,7 +314,7 @@ const OptionTable<EngineOptions>& EngineTable() {
              .Range(-1, 1)
              .Unit("steps")
              .ForComparison()
-             .Doors(kOwnMachine),
+             .Interfaces(kOwnMachine),
          EngineRow::Flag("measure_costs", &EngineOptions::measure_costs,
                          "Plan with built-in costs of attention instead of those of this machine, "
                          "which are measured once and kept in the cache folder")
@@ -322,17 +322,17 @@ const OptionTable<EngineOptions>& EngineTable() {
                         "once and kept in the cache folder, instead of built-in ones")
              .Style(CommandStyle::kOnlyNo)
              .ForComparison()
-             .Doors(kOwnMachine),
+             .Interfaces(kOwnMachine),
          EngineRow::Flag("replay", &EngineOptions::replay,
                          "Launch the kernels of every step one by one, for comparison")
              .Elsewhere("A device may record steps that repeat and launch them as a whole")
              .Style(CommandStyle::kOnlyNo)
              .ForComparison()
-             .Doors(kOwnMachine),
+             .Interfaces(kOwnMachine),
          EngineRow::Flag("one_by_one", &EngineOptions::one_by_one,
                          "Run every stream alone with an empty cache, for comparison")
              .ForComparison()
-             .Doors(kOwnMachine)});
+             .Interfaces(kOwnMachine)});
     return rows;
   }();
   return table;
@@ -348,10 +348,10 @@ const OptionTable<KvStoreUse>& KvUseTable() {
                      "Folder of a KV store (banyan kv): load its documents instead of computing "
                      "them; the answers are the same")
              .Placeholder("FOLDER")
-             .Doors(kOwnMachine),
+             .Interfaces(kOwnMachine),
          KvRow::Flag("kv_save", &KvStoreUse::save,
                      "Also save the documents of this job in the store, up to its limit")
-             .Doors(kOwnMachine),
+             .Interfaces(kOwnMachine),
          KvRow::Custom(
              "kv_bits", OptionKind::kWhole,
              [](KvStoreUse& use, const OptionData& data, const std::string& called) {
@@ -368,8 +368,8 @@ const OptionTable<KvStoreUse>& KvUseTable() {
              "8: use (and save) 8-bit KV of the store; answers are approximate")
              .Range(0, 8)
              .Unit("bits")
-             .HideStandard()
-             .Doors(kOwnMachine)});
+             .HideDefault()
+             .Interfaces(kOwnMachine)});
     return rows;
   }();
   return table;

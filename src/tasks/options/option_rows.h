@@ -1,5 +1,5 @@
-// Rows of the option tables: made by kind, then told what else is so. The value where none is given
-// is that of the field in a new object, so that no table repeats it.
+// Builds rows of the option tables: made by kind, then refined by calls. The default value is that
+// of the field in a new object, so that no table repeats it.
 #pragma once
 
 #include <functional>
@@ -10,8 +10,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "program/option_names.h"
-#include "program/option_table.h"
+#include "program/options.h"
 
 namespace banyan {
 
@@ -51,15 +50,15 @@ class Row {
   }
   template <typename Access>
   static Self Text(const char* name, Access access, const char* help) {
-    return Simple<std::string>(name, OptionKind::kText, access, help).HideStandard();
+    return Simple<std::string>(name, OptionKind::kText, access, help).HideDefault();
   }
   template <typename Access>
   static Self JsonText(const char* name, Access access, const char* help) {
-    return Simple<std::string>(name, OptionKind::kJson, access, help).HideStandard();
+    return Simple<std::string>(name, OptionKind::kJson, access, help).HideDefault();
   }
   template <typename Access>
   static Self Texts(const char* name, Access access, const char* help) {
-    return Simple<std::vector<std::string>>(name, OptionKind::kTexts, access, help).HideStandard();
+    return Simple<std::vector<std::string>>(name, OptionKind::kTexts, access, help).HideDefault();
   }
   // A text that is one of several.
   template <typename Access>
@@ -117,8 +116,8 @@ class Row {
     row_.names = std::move(names);
     return std::move(*this);
   }
-  Self Doors(unsigned doors) && {
-    row_.doors = doors;
+  Self Interfaces(unsigned interfaces) && {
+    row_.interfaces = interfaces;
     return std::move(*this);
   }
   Self Style(CommandStyle style) && {
@@ -167,12 +166,12 @@ class Row {
     row_.placeholder = placeholder;
     return std::move(*this);
   }
-  Self HideStandard() && {
-    row_.show_standard = false;
+  Self HideDefault() && {
+    row_.show_default = false;
     return std::move(*this);
   }
-  Self ShowStandard() && {
-    row_.show_standard = true;
+  Self ShowDefault() && {
+    row_.show_default = true;
     return std::move(*this);
   }
   Self Identity(InIdentity identity = InIdentity::kAlways) && {
@@ -195,14 +194,15 @@ class Row {
 
   OptionRow<Options> Finish(const char* group) && {
     row_.group = group;
-    row_.standard = row_.get(Options());
-    // -1 for "no limit" is no value that a person gives.
-    if (const auto* whole = row_.standard ? std::get_if<std::int64_t>(&*row_.standard) : nullptr) {
-      if (!InRange(row_, *whole)) row_.standard.reset();
+    row_.default_value = row_.get(Options());
+    // -1 for "no limit" is no value that can be given.
+    if (const auto* whole =
+            row_.default_value ? std::get_if<std::int64_t>(&*row_.default_value) : nullptr) {
+      if (!InRange(row_, *whole)) row_.default_value.reset();
     }
     const bool says_so = row_.help.find("default") != std::string::npos;
-    if (says_so || row_.kind == OptionKind::kFlag) row_.show_standard = false;
-    if (row_.style == CommandStyle::kOnOff) row_.show_standard = true;
+    if (says_so || row_.kind == OptionKind::kFlag) row_.show_default = false;
+    if (row_.style == CommandStyle::kOnOff) row_.show_default = true;
     return std::move(row_);
   }
 

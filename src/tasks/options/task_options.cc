@@ -182,26 +182,28 @@ const char* StyleName(CommandStyle style) {
 }
 
 Json FactsJson(const std::string& table, const OptionFacts& facts) {
-  Json json = {{"table", table},
-               {"name", facts.name},
-               {"command", (facts.doors & kCommandLine) != 0 ? Json(CommandName(facts)) : Json()},
-               {"http", (facts.doors & kHttp) != 0 ? Json(HttpName(facts)) : Json()},
-               {"python", (facts.doors & kPython) != 0 ? Json(facts.name) : Json()},
-               {"aliases", facts.aliases},
-               {"kind", KindName(facts.kind)},
-               {"style", StyleName(facts.style)},
-               {"range", RangeWords(facts)},
-               {"names", facts.names},
-               {"http_names", facts.http_names},
-               {"unit", facts.unit},
-               {"group", facts.group},
-               {"help", HelpElsewhere(facts)},
-               {"in_identity", facts.identity != InIdentity::kNo},
-               {"for_comparison", facts.for_comparison}};
+  Json json = {
+      {"table", table},
+      {"name", facts.name},
+      {"command", (facts.interfaces & kCommandLine) != 0 ? Json(CommandName(facts)) : Json()},
+      {"http", (facts.interfaces & kHttp) != 0 ? Json(HttpName(facts)) : Json()},
+      {"python", (facts.interfaces & kPython) != 0 ? Json(facts.name) : Json()},
+      {"aliases", facts.aliases},
+      {"kind", KindName(facts.kind)},
+      {"style", StyleName(facts.style)},
+      {"range", RangeWords(facts)},
+      {"names", facts.names},
+      {"http_names", facts.http_names},
+      {"unit", facts.unit},
+      {"group", facts.group},
+      {"help", HelpElsewhere(facts)},
+      {"in_identity", facts.identity != InIdentity::kNo},
+      {"for_comparison", facts.for_comparison}};
   if (facts.ranged) json["least"] = facts.least;
   if (facts.bounded) json["most"] = facts.most;
-  if (facts.standard) {
-    json["default"] = std::visit([](const auto& value) { return Json(value); }, *facts.standard);
+  if (facts.default_value) {
+    json["default"] =
+        std::visit([](const auto& value) { return Json(value); }, *facts.default_value);
   }
   return json;
 }

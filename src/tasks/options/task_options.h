@@ -1,4 +1,4 @@
-// What a task does with the table of its options: values are checked, whoever set the fields, and
+// What a task does with the table of its options: values are checked, wherever they come from, and
 // the journal's header gets the values that make a job what it is.
 #pragma once
 
@@ -33,7 +33,8 @@ Json IdentityOf(const Options& options) {
   for (const OptionRow<Options>& row : TableOf<Options>()) {
     if (row.identity == InIdentity::kNo || (row.counts && !row.counts(options))) continue;
     const std::optional<OptionData> value = row.get(options);
-    if (!value || (row.identity == InIdentity::kUnlessDefault && value == row.standard)) continue;
+    if (!value || (row.identity == InIdentity::kUnlessDefault && value == row.default_value))
+      continue;
     parameters[IdentityName(row)] = IdentityValue(row, *value);
   }
   return parameters;

@@ -190,7 +190,7 @@ const OptionTable<ExtractOptions>& ExtractTable() {
                            "documents that you trust. Costs a little accuracy (docs/results.md)")
              .Range(1, 64)
              .Unit("documents")
-             .Doors(kCommandLine | kPython)
+             .Interfaces(kCommandLine | kPython)
              .Identity(InIdentity::kUnlessDefault),
          ExtractRow::Name("fuse", &ExtractOptions::fuse, FuseModeNames(),
                           "Records with several documents. values: read each document separately "
@@ -223,7 +223,7 @@ const OptionTable<ExtractOptions>& ExtractTable() {
              .Identity(),
          ExtractRow::Flag("flat", &ExtractOptions::flat,
                           "A field for every attribute instead of `values`, as tables have")
-             .Doors(kHttp | kPython)});
+             .Interfaces(kHttp | kPython)});
     return rows;
   }();
   return table;
@@ -253,7 +253,7 @@ RagRow Candidates() {
              "Signal that finds passages of the index; auto: dense if the index has vectors, "
              "otherwise bm25")
       .Names({"auto", "bm25", "dense", "sparse"})
-      .Doors(kCommandLine | kPython);
+      .Interfaces(kCommandLine | kPython);
 }
 
 RagRow Beta() {
@@ -288,7 +288,7 @@ void AddDocuments(OptionTable<RagOptions>& rows) {
                      "if another signal than --candidates scores them")
            .From(0)
            .Unit("passages")
-           .Doors(kCommandLine | kPython)
+           .Interfaces(kCommandLine | kPython)
            .CountsIf(HasIndex),
        RagRow::Name("relevance", &RagOptions::relevance, RelevanceNames(),
                     "Source of the documents' relevance: their scores (given), a signal, only the "
@@ -316,13 +316,13 @@ void AddPanel(OptionTable<RagOptions>& rows) {
            .Identity(),
        RagRow::Name("experts", &RagOptions::experts, ExpertsNames(),
                     "What every expert reads: a document, or few-shot examples")
-           .Doors(kCommandLine | kPython)
+           .Interfaces(kCommandLine | kPython)
            .CountsIf(OfExamples),
        RagRow::Whole("examples_per_expert", &RagOptions::examples_per_expert,
                      "How many examples each expert reads")
            .From(1)
            .Unit("examples")
-           .Doors(kCommandLine | kPython)
+           .Interfaces(kCommandLine | kPython)
            .CountsIf(OfExamples),
        Beta(),
        RagRow::Number("gamma", &RagOptions::gamma,
@@ -359,12 +359,12 @@ void AddPanel(OptionTable<RagOptions>& rows) {
        RagRow::Number("ape_temperature", &RagOptions::ape_temperature,
                       "kv-concat: scores of document tokens are divided by it; below 1 sharpens")
            .Range(0.1, 2)
-           .Doors(kCommandLine | kPython)
+           .Interfaces(kCommandLine | kPython)
            .CountsIf(IsKvConcat),
        RagRow::Number("ape_scale", &RagOptions::ape_scale,
                       "kv-concat: the log-sum-exp of these scores is multiplied by it")
            .Range(0.1, 2)
-           .Doors(kCommandLine | kPython)
+           .Interfaces(kCommandLine | kPython)
            .CountsIf(IsKvConcat)});
 }
 

@@ -90,7 +90,7 @@ class JournalWriter {
   // The journal's files get the permissions `mode`.
   explicit JournalWriter(std::string path, mode_t mode = 0644)
       : path_(std::move(path)), mode_(mode) {}
-  // Writes header, records and commits anew: to another name, synced, then in the old one's place.
+  // Replaces header, records and commits: writes another file, syncs it and renames it.
   void Rewrite(const JournalContents& contents);
   void Add(const JournalRecord& record);     // kept until the next commit
   void Commit(const JournalCommit& commit);  // REQUIRES: the output is synced. On disk on return.

@@ -22,7 +22,7 @@ class LockedOutput {
   LockedOutput(const LockedOutput&) = delete;
   LockedOutput& operator=(const LockedOutput&) = delete;
 
-  // Who may not read the output may not read what the journal says of it.
+  // Permissions of the journal: not wider than those of the output.
   mode_t journal_mode() const;
   // Whether the name still means the locked file.
   bool StillThere() const;

@@ -274,7 +274,7 @@ void JobOutput::Count(const JournalContents& journal) {
   raw_bytes_ = journal.raw_bytes();
 }
 
-// Refuses an output that somebody edited, and a journal of which nothing is left though it had
+// Refuses an output that was edited, and a journal of which nothing is left though it had
 // more.
 void JobOutput::CheckUnchanged(const JournalContents& journal, const OutputCheck& check) const {
   const bool unknown =

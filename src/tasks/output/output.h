@@ -76,7 +76,7 @@ class JobOutput {
   RowFormat format_;
   Packing packing_ = Packing::kNone;
   bool finished_ = false;
-  bool for_terminal_ = false;  // a person reads it: control characters are shown, not obeyed
+  bool for_terminal_ = false;               // a terminal: control characters are escaped
   std::unique_ptr<LockedOutput> locked_;    // null: standard output or a device
   std::unique_ptr<JournalWriter> journal_;  // null: likewise
   std::unique_ptr<OutputFile> file_;

@@ -16,7 +16,7 @@
 namespace banyan {
 namespace {
 
-// A file read from its beginning, in stretches that are hashed.
+// A file read from its beginning, in pieces that are hashed.
 class HashedReading {
  public:
   explicit HashedReading(const std::string& path)
@@ -61,7 +61,7 @@ class HashedReading {
 
 void CheckRecords(HashedReading& file, const std::string& before, const JournalContents& journal,
                   OutputCheck& check) {
-  // The next stretch: false ends the comparison.
+  // The next piece: false ends the comparison.
   const auto holds = [&](std::int64_t bytes, std::uint64_t content) {
     ContentHash all = check.kept, part;
     if (bytes < 0 || file.left() < bytes || !file.Take(bytes, all, part)) return false;
