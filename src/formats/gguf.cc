@@ -1,5 +1,4 @@
-// The structure of a GGUF file: header, metadata, tensor list, data. Typed access to the metadata
-// is in gguf_metadata.cc.
+// The structure of a GGUF file: header, metadata (gguf_metadata.h), tensor list, data.
 #include "formats/gguf.h"
 
 #include <algorithm>
@@ -13,44 +12,12 @@
 namespace banyan {
 namespace {
 
-using Value = GgufFile::Value;
-using ValueType = GgufFile::ValueType;
-
 constexpr std::uint32_t kMagic = 0x46554747;  // "GGUF"
-constexpr std::uint64_t kMaxKeyBytes = 65535;
 constexpr std::uint64_t kMaxNameBytes = 1024;
 constexpr std::uint32_t kMaxDimensions = 4;
 constexpr std::uint64_t kMaxParts = 4096;
-constexpr int kMaxArrayDepth = 4;
-// The smallest encodings: key length + value type + one byte; name length + dimension count + type
-// + offset.
-constexpr std::uint64_t kMinValueBytes = 8 + 4 + 1;
+// The smallest encoding: name length, dimension count, type and offset.
 constexpr std::uint64_t kMinTensorBytes = 8 + 4 + 4 + 8;
-
-// Bytes of a value of fixed size; 0 for strings and arrays.
-std::uint64_t FixedBytes(ValueType type) {
-  switch (type) {
-    case ValueType::kUint8:
-    case ValueType::kInt8:
-    case ValueType::kBool:
-      return 1;
-    case ValueType::kUint16:
-    case ValueType::kInt16:
-      return 2;
-    case ValueType::kUint32:
-    case ValueType::kInt32:
-    case ValueType::kFloat32:
-      return 4;
-    case ValueType::kUint64:
-    case ValueType::kInt64:
-    case ValueType::kFloat64:
-      return 8;
-    case ValueType::kString:
-    case ValueType::kArray:
-      return 0;
-  }
-  return 0;
-}
 
 struct TensorTypeEntry {
   std::uint32_t number;
@@ -92,55 +59,6 @@ std::optional<DType> DTypeOf(std::uint32_t number) {
     if (entry.number == number) return entry.dtype;
   }
   return std::nullopt;
-}
-
-ValueType ReadValueType(ByteReader& reader, const std::string& path, std::string_view key) {
-  const auto number = reader.Read<std::uint32_t>("a value type");
-  if (number > static_cast<std::uint32_t>(ValueType::kFloat64)) {
-    Throw(ErrorKind::kFormat, "{}: key '{}': expected a value type of 0 to 12, found {}", path, key,
-          number);
-  }
-  return static_cast<ValueType>(number);
-}
-
-// Passes `count` elements of `type`, checking every length on the way.
-void SkipElements(ByteReader& reader, const std::string& path, std::string_view key, ValueType type,
-                  std::uint64_t count, int depth) {
-  if (const std::uint64_t size = FixedBytes(type); size > 0) {
-    reader.CheckCount(count, size, "the length of an array");
-    reader.Take(count * size, "an array");
-    return;
-  }
-  if (type == ValueType::kString) {
-    reader.CheckCount(count, 8, "the length of a string array");
-    for (std::uint64_t i = 0; i < count; ++i) reader.ReadString("a string");
-    return;
-  }
-  if (depth >= kMaxArrayDepth) {
-    Throw(ErrorKind::kFormat, "{}: key '{}': arrays nest deeper than {}", path, key,
-          kMaxArrayDepth);
-  }
-  reader.CheckCount(count, 12, "the length of an array of arrays");
-  for (std::uint64_t i = 0; i < count; ++i) {
-    const ValueType element = ReadValueType(reader, path, key);
-    const auto length = reader.Read<std::uint64_t>("the length of an array");
-    SkipElements(reader, path, key, element, length, depth + 1);
-  }
-}
-
-Value ReadValue(ByteReader& reader, std::span<const std::byte> bytes, const std::string& path,
-                std::string_view key) {
-  Value value;
-  value.type = ReadValueType(reader, path, key);
-  if (value.type == ValueType::kArray) {
-    value.is_array = true;
-    value.type = ReadValueType(reader, path, key);
-    value.count = reader.Read<std::uint64_t>("the length of an array");
-  }
-  const size_t begin = reader.position();
-  SkipElements(reader, path, key, value.type, value.count, 1);
-  value.bytes = bytes.subspan(begin, reader.position() - begin);
-  return value;
 }
 
 struct TensorEntry {
@@ -222,85 +140,76 @@ std::string PartName(const std::string& first, std::uint64_t number, std::uint64
 
 }  // namespace
 
-GgufFile::GgufFile(const std::filesystem::path& path) : path_(path.string()) {
+GgufFile::GgufFile(const std::filesystem::path& path) : metadata_(path.string()) {
   Parse(tensors_.AddFile(MappedFile(path)));
   OpenOtherParts();
 }
 
-GgufFile::GgufFile(std::span<const std::byte> bytes, std::string name) : path_(std::move(name)) {
+GgufFile::GgufFile(std::span<const std::byte> bytes, std::string name)
+    : metadata_(std::move(name)) {
   Parse(bytes);
-  if (FindUint("split.count").value_or(1) > 1) {
-    Throw(ErrorKind::kUnsupported, "{}: one part of a split model, without the others", path_);
+  if (metadata_.FindUint("split.count").value_or(1) > 1) {
+    Throw(ErrorKind::kUnsupported, "{}: one part of a split model, without the others", path());
   }
 }
 
 void GgufFile::Parse(std::span<const std::byte> bytes) {
-  ByteReader reader(bytes, path_);
+  ByteReader reader(bytes, path());
   if (const auto magic = reader.Read<std::uint32_t>("the magic number"); magic != kMagic) {
-    Throw(ErrorKind::kFormat, "{}: not a GGUF file: expected it to start with 'GGUF'", path_);
+    Throw(ErrorKind::kFormat, "{}: not a GGUF file: expected it to start with 'GGUF'", path());
   }
   const auto version = reader.Read<std::uint32_t>("the version");
   if (version != 2 && version != 3) {
     const bool swapped = version == 0x02000000u || version == 0x03000000u;
-    Throw(ErrorKind::kUnsupported, "{}: expected GGUF version 2 or 3, found {}", path_,
+    Throw(ErrorKind::kUnsupported, "{}: expected GGUF version 2 or 3, found {}", path(),
           swapped ? std::string("a big-endian file") : fmt::format("{}", version));
   }
-  version_ = static_cast<int>(version);
   const auto tensor_count = reader.Read<std::uint64_t>("the number of tensors");
   const auto value_count = reader.Read<std::uint64_t>("the number of metadata values");
-  reader.CheckCount(value_count, kMinValueBytes, "the number of metadata values");
-  for (std::uint64_t i = 0; i < value_count; ++i) {
-    const std::string_view key = reader.ReadString("a metadata key");
-    if (key.empty() || key.size() > kMaxKeyBytes) {
-      Throw(ErrorKind::kFormat, "{}: a metadata key has {} bytes, expected 1 to {}", path_,
-            key.size(), kMaxKeyBytes);
-    }
-    const auto [place, inserted] = values_.try_emplace(std::string(key));
-    if (!inserted) Throw(ErrorKind::kFormat, "{}: key '{}' is there twice", path_, key);
-    place->second = ReadValue(reader, bytes, path_, key);
-  }
+  metadata_.Read(reader, bytes, value_count);
 
   reader.CheckCount(tensor_count, kMinTensorBytes, "the number of tensors");
   std::vector<TensorEntry> entries;
   entries.reserve(static_cast<size_t>(tensor_count));
   for (std::uint64_t i = 0; i < tensor_count; ++i) {
-    entries.push_back(ReadTensorEntry(reader, path_));
+    entries.push_back(ReadTensorEntry(reader, path()));
   }
 
-  const std::uint64_t alignment = FindUint("general.alignment").value_or(32);
+  const std::uint64_t alignment = metadata_.FindUint("general.alignment").value_or(32);
   if (alignment == 0 || alignment > (1u << 20) || (alignment & (alignment - 1)) != 0) {
     Throw(ErrorKind::kFormat, "{}: general.alignment is {}, expected a power of two up to 2^20",
-          path_, alignment);
+          path(), alignment);
   }
   if (entries.empty()) return;  // a vocabulary: no data follows
   const std::uint64_t start = (reader.position() + alignment - 1) / alignment * alignment;
   if (start > bytes.size()) {
     Throw(ErrorKind::kFormat, "{}: cut short: data should start at byte {}, the file has {} bytes",
-          path_, start, bytes.size());
+          path(), start, bytes.size());
   }
   const auto data = bytes.subspan(static_cast<size_t>(start));
-  for (TensorEntry& entry : entries) AddTensor(std::move(entry), data, alignment, path_, tensors_);
+  for (TensorEntry& entry : entries) AddTensor(std::move(entry), data, alignment, path(), tensors_);
 }
 
 void GgufFile::OpenOtherParts() {
-  const std::uint64_t count = FindUint("split.count").value_or(1);
+  const std::uint64_t count = metadata_.FindUint("split.count").value_or(1);
   if (count <= 1) return;
-  const std::uint64_t number = FindUint("split.no").value_or(0);
+  const std::uint64_t number = metadata_.FindUint("split.no").value_or(0);
   if (number != 0) {
-    Throw(ErrorKind::kUsage, "{}: part {} of {} of a split model; open the first part", path_,
+    Throw(ErrorKind::kUsage, "{}: part {} of {} of a split model; open the first part", path(),
           number + 1, count);
   }
-  if (count > kMaxParts || PartName(path_, 1, count).empty()) {
+  if (count > kMaxParts || PartName(path(), 1, count).empty()) {
     Throw(ErrorKind::kFormat, "{}: a model of {} parts; expected a name like x-00001-of-{:05}.gguf",
-          path_, count, count);
+          path(), count, count);
   }
   for (std::uint64_t part = 2; part <= count; ++part) {
     GgufFile other;
-    other.path_ = PartName(path_, part, count);
-    other.Parse(other.tensors_.AddFile(MappedFile(other.path_)));
-    if (other.FindUint("split.no").value_or(0) + 1 != part) {
-      Throw(ErrorKind::kFormat, "{}: expected split.no {}, found {}", other.path_, part - 1,
-            other.FindUint("split.no").value_or(0));
+    other.metadata_ = GgufMetadata(PartName(path(), part, count));
+    other.Parse(other.tensors_.AddFile(MappedFile(other.path())));
+    const std::uint64_t found = other.metadata_.FindUint("split.no").value_or(0);
+    if (found + 1 != part) {
+      Throw(ErrorKind::kFormat, "{}: expected split.no {}, found {}", other.path(), part - 1,
+            found);
     }
     tensors_.Absorb(std::move(other.tensors_));
   }

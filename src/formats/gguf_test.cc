@@ -60,47 +60,51 @@ GgufWriter EveryType() {
 TEST(Gguf, ReadsEveryValueType) {
   const std::string bytes = EveryType().Bytes();
   const GgufFile file(AsBytes(bytes), "x.gguf");
-  EXPECT_EQ(file.version(), 3);
-  EXPECT_EQ(file.GetUint("u8"), 200u);
-  EXPECT_EQ(file.GetInt("i8"), -100);
-  EXPECT_EQ(file.GetUint("u16"), 60000u);
-  EXPECT_EQ(file.GetInt("i16"), -30000);
-  EXPECT_EQ(file.GetUint("u32"), 4000000000u);
-  EXPECT_EQ(file.GetInt("i32"), -2000000000);
-  EXPECT_EQ(file.GetFloat("f32"), 1.5);
-  EXPECT_TRUE(file.GetBool("bool"));
-  EXPECT_EQ(file.GetString("string"), "text");
-  EXPECT_EQ(file.GetUint("u64"), std::numeric_limits<std::uint64_t>::max());
-  EXPECT_EQ(file.GetInt("i64"), -5);
-  EXPECT_EQ(file.GetFloat("f64"), 0.1);
-  EXPECT_THAT(file.GetStringArray("strings"), ElementsAre("a", "", "ccc"));
-  EXPECT_THAT(file.GetFloatArray("floats"), ElementsAre(1.0f, -2.0f));
-  EXPECT_THAT(file.GetIntArray("ints"), ElementsAre(3, -4));
-  EXPECT_EQ(file.FindArrayLength("nested"), 1u);
-  EXPECT_EQ(file.FindUint("absent"), std::nullopt);
-  EXPECT_EQ(file.FindStringArray("absent"), std::nullopt);
-  EXPECT_TRUE(file.IsArray("ints"));
-  EXPECT_FALSE(file.IsArray("u8"));
-  EXPECT_EQ(file.Keys().size(), 17u);
+  EXPECT_EQ(file.metadata().GetUint("u8"), 200u);
+  EXPECT_EQ(*file.metadata().FindInt("i8"), -100);
+  EXPECT_EQ(file.metadata().GetUint("u16"), 60000u);
+  EXPECT_EQ(*file.metadata().FindInt("i16"), -30000);
+  EXPECT_EQ(file.metadata().GetUint("u32"), 4000000000u);
+  EXPECT_EQ(*file.metadata().FindInt("i32"), -2000000000);
+  EXPECT_EQ(file.metadata().GetFloat("f32"), 1.5);
+  EXPECT_TRUE(*file.metadata().FindBool("bool"));
+  EXPECT_EQ(file.metadata().GetString("string"), "text");
+  EXPECT_EQ(file.metadata().GetUint("u64"), std::numeric_limits<std::uint64_t>::max());
+  EXPECT_EQ(*file.metadata().FindInt("i64"), -5);
+  EXPECT_EQ(file.metadata().GetFloat("f64"), 0.1);
+  EXPECT_THAT(*file.metadata().FindStringArray("strings"), ElementsAre("a", "", "ccc"));
+  EXPECT_THAT(*file.metadata().FindFloatArray("floats"), ElementsAre(1.0f, -2.0f));
+  EXPECT_THAT(file.metadata().GetIntArray("ints"), ElementsAre(3, -4));
+  EXPECT_EQ(file.metadata().FindArrayLength("nested"), 1u);
+  EXPECT_EQ(file.metadata().FindUint("absent"), std::nullopt);
+  EXPECT_EQ(file.metadata().FindStringArray("absent"), std::nullopt);
+  EXPECT_TRUE(file.metadata().IsArray("ints"));
+  EXPECT_FALSE(file.metadata().IsArray("u8"));
+  EXPECT_EQ(file.metadata().Keys().size(), 17u);
 }
 
 TEST(Gguf, NamesKeyExpectedAndFoundType) {
   const std::string bytes = EveryType().Bytes();
   const GgufFile file(AsBytes(bytes), "x.gguf");
   const auto message = [](auto f) { return ErrorMessage(ErrorKind::kFormat, f); };
-  EXPECT_EQ(message([&] { file.GetUint("string"); }),
+  EXPECT_EQ(message([&] { file.metadata().GetUint("string"); }),
             "x.gguf: key 'string': expected an unsigned integer, found string");
-  EXPECT_THAT(message([&] { file.GetUint("i8"); }), HasSubstr("found -100"));
-  EXPECT_THAT(message([&] { file.GetInt("u64"); }), HasSubstr("found 18446744073709551615"));
-  EXPECT_THAT(message([&] { file.GetFloat("u8"); }), HasSubstr("expected a float, found uint8"));
-  EXPECT_THAT(message([&] { file.FindBool("u8"); }), HasSubstr("expected a bool"));
-  EXPECT_THAT(message([&] { file.FindString("strings"); }), HasSubstr("found an array of string"));
-  EXPECT_THAT(message([&] { file.FindStringArray("string"); }), HasSubstr("found string"));
-  EXPECT_THAT(message([&] { file.FindIntArray("floats"); }),
+  EXPECT_THAT(message([&] { file.metadata().GetUint("i8"); }), HasSubstr("found -100"));
+  EXPECT_THAT(message([&] { file.metadata().FindInt("u64"); }),
+              HasSubstr("found 18446744073709551615"));
+  EXPECT_THAT(message([&] { file.metadata().GetFloat("u8"); }),
+              HasSubstr("expected a float, found uint8"));
+  EXPECT_THAT(message([&] { file.metadata().FindBool("u8"); }), HasSubstr("expected a bool"));
+  EXPECT_THAT(message([&] { file.metadata().FindString("strings"); }),
+              HasSubstr("found an array of string"));
+  EXPECT_THAT(message([&] { file.metadata().FindStringArray("string"); }),
+              HasSubstr("found string"));
+  EXPECT_THAT(message([&] { file.metadata().FindIntArray("floats"); }),
               HasSubstr("found an array of float32"));
-  EXPECT_THAT(message([&] { file.FindIntArray("huge"); }), HasSubstr("element 1"));
-  EXPECT_THAT(message([&] { file.FindIntArray("nested"); }), HasSubstr("found an array of array"));
-  EXPECT_EQ(message([&] { file.GetUint("absent"); }), "x.gguf: key 'absent' is missing");
+  EXPECT_THAT(message([&] { file.metadata().FindIntArray("huge"); }), HasSubstr("element 1"));
+  EXPECT_THAT(message([&] { file.metadata().FindIntArray("nested"); }),
+              HasSubstr("found an array of array"));
+  EXPECT_EQ(message([&] { file.metadata().GetUint("absent"); }), "x.gguf: key 'absent' is missing");
 }
 
 TEST(Gguf, TensorsHaveShapesOutermostFirst) {
@@ -129,10 +133,9 @@ TEST(Gguf, OpensAFileAndVersion2AndAVocabulary) {
   writer.String("general.architecture", "llama");
   const auto path = directory.Write("vocabulary.gguf", writer.Bytes());
   GgufFile file(path);
-  EXPECT_EQ(file.version(), 2);
   EXPECT_TRUE(file.tensors().Empty());
   const GgufFile moved = std::move(file);
-  EXPECT_EQ(moved.GetString("general.architecture"), "llama");
+  EXPECT_EQ(moved.metadata().GetString("general.architecture"), "llama");
   EXPECT_EQ(moved.path(), path.string());
   ErrorMessage(ErrorKind::kNotFound, [&] { GgufFile(directory.path() / "absent.gguf"); });
 }
@@ -239,7 +242,7 @@ TEST(Gguf, BigVocabularyIsQuick) {
   const std::string bytes = writer.Bytes();
   const double start = testing_support::ThreadProcessorSeconds();
   const GgufFile file(AsBytes(bytes), "x");
-  const auto read = file.GetStringArray("tokenizer.ggml.tokens");
+  const auto read = *file.metadata().FindStringArray("tokenizer.ggml.tokens");
   const double seconds = testing_support::ThreadProcessorSeconds() - start;
   EXPECT_EQ(read.size(), tokens.size());
   EXPECT_EQ(read.back(), tokens.back());

@@ -31,7 +31,6 @@ class Bm25 {
   // Documents as their words.
   Bm25(std::span<const std::vector<std::string>> documents, const Bm25Options& options);
 
-  std::int64_t documents() const { return documents_; }
   std::vector<float> Scores(std::span<const std::string> query) const;  // [documents]
 
   // What a file keeps. Postings of a word are in order of documents.

@@ -55,7 +55,7 @@ struct Encoder::Parts {
 void Encoder::Parts::LoadGguf(const ModelFiles& files, const LoadProgress& progress) {
   const GgufFile gguf(files.weights);
   config = EncoderConfigFromGguf(gguf);
-  if (gguf.Has("tokenizer.ggml.tokens")) text = MakeText(Tokenizer::FromGguf(gguf));
+  if (gguf.metadata().Has("tokenizer.ggml.tokens")) text = MakeText(Tokenizer::FromGguf(gguf));
   weights = LoadEncoderWeights(config, gguf.tensors(), TensorNaming::kGguf, *kernels, progress);
 }
 
@@ -126,7 +126,7 @@ bool Encoder::IsEncoder(const std::string& model) {
   const ModelFiles files = LocateModel(model);
   if (files.kind == ModelKind::kGguf) {
     const GgufFile gguf(files.weights);
-    return IsEncoderArchitecture(gguf.FindString("general.architecture").value_or(""));
+    return IsEncoderArchitecture(gguf.metadata().FindString("general.architecture").value_or(""));
   }
   const Json config = ParseJson(ReadTextFile(files.config, kMaxConfigBytes), files.config.string());
   const auto type = config.is_object() ? config.find("model_type") : config.end();
