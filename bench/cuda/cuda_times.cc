@@ -22,12 +22,9 @@
 #include <vector>
 
 #include "base/error.h"
-#include "cuda_times_compact.h"
-#include "cuda_times_decisions.h"
 #include "cuda_times_experts.h"
-#include "cuda_times_int8.h"
 #include "cuda_times_layer.h"
-#include "cuda_times_step.h"
+#include "cuda_times_products.h"
 #include "kernels/cuda/products/product_kernels.h"
 #include "kernels/cuda/products/product_trial.h"
 
@@ -35,17 +32,6 @@ namespace banyan::cuda {
 namespace {
 
 constexpr std::int64_t kMostStepRows = 1024;  // with logits
-
-DeviceMatrix RandomWeights(const std::shared_ptr<const Device>& device, std::int64_t outputs,
-                           std::int64_t inner) {
-  DeviceMatrix w;
-  w.rows = outputs;
-  w.padded_rows = (outputs + 15) / 16 * 16;
-  w.columns = w.stride = inner;
-  w.memory = DeviceMemory(device, w.padded_rows * inner * 2, "weights");
-  FillRandom(device->stream, w.padded_rows * inner, 5, w.memory.As<__nv_bfloat16>());
-  return w;
-}
 
 // The number of products whose bits differ, in this and the next.
 int CheckManyRows() {
@@ -60,7 +46,7 @@ int CheckManyRows() {
                                                           {3072, 1024},
                                                           {9728, 2560},
                                                           {12288, 4096}}) {
-    const DeviceMatrix w = RandomWeights(device, 2 * gated, inner);
+    const DeviceMatrix w = RandomBf16(device, 2 * gated, inner, 5);
     const std::int64_t most = gated > 4000 ? 900 : 5000;  // several tiles for a block either way
     ProductTrial trial(device, w, ProductForm::kSwiGlu, most);
     for (const std::int64_t rows : {1L, 63L, 64L, 129L, 192L, 255L, 256L, 257L, 600L, 900L, most}) {
@@ -96,7 +82,7 @@ int CheckFewRows() {
                                                           {4096, 4096},
                                                           {6160, 4112},
                                                           {6160, 4160}}) {
-    const DeviceMatrix w = RandomWeights(device, outputs, inner);
+    const DeviceMatrix w = RandomBf16(device, outputs, inner, 5);
     for (const auto form :
          {ProductForm::kFloat32, ProductForm::kAdd, ProductForm::kBias, ProductForm::kBf16}) {
       ProductTrial trial(device, w, form, kMostFewRows);

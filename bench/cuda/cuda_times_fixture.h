@@ -1,5 +1,5 @@
-// What the measurements of cuda_times have in common: a device, random weights that stay codes, and
-// the mean time of a call.
+// What the measurements of cuda_times have in common: a device, random weights in bf16 and
+// quantised, and the mean time of a call.
 #pragma once
 
 #include <algorithm>
@@ -38,8 +38,26 @@ inline double MicrosecondsOfCall(const Device& device, int count,
   return best * 1e6 / count;
 }
 
+// bf16, the outputs padded to 16.
+inline DeviceMatrix RandomBf16(const std::shared_ptr<const Device>& device, std::int64_t outputs,
+                               std::int64_t inner, std::uint32_t seed) {
+  DeviceMatrix w;
+  w.rows = outputs;
+  w.padded_rows = (outputs + 15) / 16 * 16;
+  w.columns = w.stride = inner;
+  w.form = WeightForm::kBF16;
+  w.memory = DeviceMemory(device, w.padded_rows * inner * 2, "weights");
+  FillRandom(device->stream, w.padded_rows * inner, seed, w.memory.As<__nv_bfloat16>());
+  return w;
+}
+
 class TimedDevice {
  protected:
+  DeviceMemory Zeros(std::int64_t bytes) const {
+    DeviceMemory memory(device_, bytes, "a measurement");
+    memory.Zero();
+    return memory;
+  }
   DeviceMemory RandomRows(std::int64_t count, std::uint32_t seed) const {  // bf16
     DeviceMemory memory(device_, count * 2, "a measurement");
     FillRandom(device_->stream, count, seed, memory.As<__nv_bfloat16>());

@@ -1,17 +1,21 @@
-// What cuda_times measures: the products and row kernels of a decoder layer of the qwen3-8b shape.
+// What cuda_times measures by default and with --step: the products and row kernels of a decoder
+// layer of the qwen3-8b shape, and where the time of a decode step without attention goes.
 #pragma once
 
 #include <fmt/format.h>
-
 #include <algorithm>
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cuda_times_fixture.h"
+#include "kernels/cuda/choices/choices.h"
 #include "kernels/cuda/device/timing.h"
+#include "kernels/cuda/pages/kv_pages.h"
 #include "kernels/cuda/products/product_kernels.h"
 #include "kernels/cuda/products/products.h"
+#include "kernels/cuda/rows/rotate_store.h"
 #include "kernels/cuda/rows/row_kernels.h"
 
 namespace banyan::cuda {
@@ -25,12 +29,10 @@ struct Weights {
   std::vector<DeviceMatrix> copies;
 };
 
-class LayerTimes {
+class LayerTimes : protected TimedDevice {
  public:
   LayerTimes(bool fast, std::int64_t most_rows, int copies = kLeastCopies)
-      : device_(std::make_shared<Device>()),
-        products_(device_, {fast, {}, Deciding::kByMeasuring}),
-        copies_(copies) {
+      : products_(device_, {fast, {}, Deciding::kByMeasuring}), copies_(copies) {
     Add("qkv", kQkv, kHidden, ProductForm::kFloat32, copies);
     Add("o", kHidden, kHidden, ProductForm::kAdd, copies);
     Add("gate_up", 2 * kFfn, kHidden, ProductForm::kSwiGlu, copies);
@@ -108,14 +110,14 @@ class LayerTimes {
   const Device& device() const { return *device_; }
 
  protected:
-  // A way to a product of `rows` rows.
-  using Way = std::function<void(const __nv_bfloat16* x, std::int64_t rows, const DeviceMatrix& w,
-                                 const Products::Target& target)>;
-  Way Chosen() {
+  // Runs a product of `rows` rows.
+  using Candidate = std::function<void(const __nv_bfloat16* x, std::int64_t rows,
+                                       const DeviceMatrix& w, const Products::Target& target)>;
+  Candidate Chosen() {
     return [this](const auto* x, std::int64_t rows, const DeviceMatrix& w,
                   const Products::Target& target) { products_.Multiply(x, rows, w, target); };
   }
-  Way FewRows(RingSize ring) {
+  Candidate FewRows(RingSize ring) {
     return [this, ring](const auto* x, std::int64_t rows, const DeviceMatrix& w,
                         const Products::Target& target) {
       ProductOperands operands = OperandsOf(x, rows, w, target.form);
@@ -159,24 +161,12 @@ class LayerTimes {
     std::function<void()> launch;
   };
 
-  DeviceMemory Zeros(std::int64_t bytes) {
-    DeviceMemory memory(device_, bytes, "a measurement");
-    memory.Zero();
-    return memory;
-  }
-
   void Add(const char* name, std::int64_t outputs, std::int64_t inner, ProductForm form,
            int copies) {
     Weights weights{name, form, {}};
     for (int i = 0; i < copies; ++i) {
-      DeviceMatrix w;
-      w.rows = w.padded_rows = outputs;
-      w.columns = w.stride = inner;
-      w.form = WeightForm::kBF16;
-      w.memory = DeviceMemory(device_, outputs * inner * 2, "weights");
-      FillRandom(device_->stream, outputs * inner, static_cast<std::uint32_t>(7 + i),
-                 w.memory.As<__nv_bfloat16>());
-      weights.copies.push_back(std::move(w));
+      weights.copies.push_back(
+          RandomBf16(device_, outputs, inner, static_cast<std::uint32_t>(7 + i)));
     }
     weights_.push_back(std::move(weights));
   }
@@ -206,15 +196,17 @@ class LayerTimes {
     return weights.form == ProductForm::kAdd ? residual_.As<void>() : float32_.As<void>();
   }
 
-  // The product with the copy of its weights whose turn it is.
-  void MultiplyCopy(const Weights& weights, std::int64_t rows, int turn, const Way& way) {
-    way(bf16_.As<__nv_bfloat16>(), rows,
-        weights.copies[static_cast<size_t>(turn) % weights.copies.size()],
-        {weights.form, OutOf(weights), nullptr, float32_.As<__nv_bfloat16>()});
+  // The product with the next copy of its weights.
+  void MultiplyCopy(const Weights& weights, std::int64_t rows, int turn,
+                    const Candidate& candidate) {
+    candidate(bf16_.As<__nv_bfloat16>(), rows,
+              weights.copies[static_cast<size_t>(turn) % weights.copies.size()],
+              {weights.form, OutOf(weights), nullptr, float32_.As<__nv_bfloat16>()});
   }
-  double ProductMicroseconds(const Weights& weights, std::int64_t rows, const Way& way) {
+  double ProductMicroseconds(const Weights& weights, std::int64_t rows,
+                             const Candidate& candidate) {
     return Microseconds(weights.copies.size() == 1 ? 4 : 24,
-                        [&](int i) { MultiplyCopy(weights, rows, i, way); });
+                        [&](int i) { MultiplyCopy(weights, rows, i, candidate); });
   }
 
   std::vector<RowKernel> RowKernels(std::int64_t rows) {
@@ -238,8 +230,8 @@ class LayerTimes {
     };
   }
 
-  double LayerMicroseconds(std::int64_t rows, const Way& way) {
-    return Microseconds(copies_ * 4, [&](int i) { Layer(rows, i, way, {}); });
+  double LayerMicroseconds(std::int64_t rows, const Candidate& candidate) {
+    return Microseconds(copies_ * 4, [&](int i) { Layer(rows, i, candidate, {}); });
   }
 
   // Row kernels beside a layer's products, and what else comes before the output product.
@@ -249,15 +241,16 @@ class LayerTimes {
   };
 
   // Everything of a layer, attention as given.
-  void Layer(std::int64_t rows, int index, const Way& way, const Between& between) {
+  void Layer(std::int64_t rows, int index, const Candidate& candidate, const Between& between) {
     const cudaStream_t s = device_->stream;
     const RowLayout hidden{rows, kHidden, kHidden};
     auto* x = residual_.As<float>();
     auto* normed = inner_.As<__nv_bfloat16>();
     const auto multiply = [&](size_t which, const __nv_bfloat16* from, void* out) {
       const Weights& weights = weights_[which];
-      way(from, rows, weights.copies[static_cast<size_t>(index) % static_cast<size_t>(copies_)],
-          {weights.form, out, nullptr, float32_.As<__nv_bfloat16>()});
+      candidate(from, rows,
+                weights.copies[static_cast<size_t>(index) % static_cast<size_t>(copies_)],
+                {weights.form, out, nullptr, float32_.As<__nv_bfloat16>()});
     };
     const auto norm = [&] {
       if (!between.norms) return;
@@ -272,15 +265,145 @@ class LayerTimes {
     multiply(3, gated_.As<__nv_bfloat16>(), x);
   }
 
-  double Microseconds(int count, const std::function<void(int)>& body) {
-    return MicrosecondsOfCall(*device_, count, body);
-  }
-
-  std::shared_ptr<const Device> device_;
   Products products_;
   int copies_;  // of each product's weights but the logits'
   std::vector<Weights> weights_;
   DeviceMemory residual_, bf16_, inner_, gated_, float32_, logits_, norm_;
+};
+
+// cuda_times --step: where the time of a decode step without attention goes, by leaving kernels out
+// of a CUDA graph of all layers. A kernel's price there includes what it costs its neighbours:
+// gaps, and what it drives out of the caches.
+class StepTimes : public LayerTimes {
+ public:
+  // As many copies of the weights as a model has layers, so that addresses are as far apart.
+  StepTimes(bool fast, std::int64_t most_rows)
+      : LayerTimes(fast, most_rows, kLayers),
+        kv_(device_, {1, kKvHeads, kHeadDim}, static_cast<int>(most_rows), KvType::kF16),
+        chooser_(device_) {
+    queries_ = Zeros(most_rows * kHidden * 2);
+    angles_ = Zeros(most_rows * kHeadDim * 4);
+    std::vector<std::int32_t> slots;
+    for (std::int64_t r = 0; r < most_rows; ++r) {
+      slots.push_back(static_cast<std::int32_t>(r * kPageTokens));
+    }
+    slots_ = Zeros(most_rows * 4);
+    slots_.CopyFromHost(slots.data(), most_rows * 4);
+    // Ordinary magnitudes all over: zeros would need less power and run faster.
+    FillRandom(device_->stream, most_rows * kHidden * 2, 21, residual_.As<__nv_bfloat16>());
+    FillRandom(device_->stream, kHidden * 2, 22, norm_.As<__nv_bfloat16>());
+    FillRandom(device_->stream, most_rows * kFfn, 23, inner_.As<__nv_bfloat16>());
+    device_->Synchronize();
+  }
+
+  void Breakdown(std::int64_t rows) {
+    fmt::print("rows {}: microseconds a layer, {} layers in one graph\n", rows, kLayers);
+    double alone = 0.0;
+    for (const Weights& weights : weights_) {
+      if (weights.name != "logits") alone += ProductMicroseconds(weights, rows, Chosen());
+    }
+    fmt::print("  products, each over and over     {:8.2f}\n", alone);
+    Parts parts;
+    double before = alone;
+    const auto report = [&](const char* name) {
+      const double us = StepMicroseconds(rows, parts) / kLayers;
+      fmt::print("  {:32} {:8.2f}  {:+.2f}\n", name, us, us - before);
+      std::fflush(stdout);
+      before = us;
+    };
+    report("products in their order");
+    parts.norms = true;
+    report("and norms");
+    parts.rotation = true;
+    report("and rotation and store");
+    Sustained(rows, parts);
+    parts.cleared = true;
+    report("and zeros for attention");
+    FillRandom(device_->stream, rows * kHidden, 24, bf16_.As<__nv_bfloat16>());  // not all alike
+    const double logits = ProductMicroseconds(weights_.back(), rows, Chosen());
+    fmt::print("  a step: logits {:.1f} us, choice of tokens {:.1f} us\n", logits,
+               ChoiceMicroseconds(rows));
+    std::fflush(stdout);
+  }
+
+ private:
+  static constexpr int kHeads = 32, kKvHeads = 8, kHeadDim = 128;
+
+  struct Parts {
+    bool norms = false, rotation = false, cleared = false;
+  };
+
+  void LayerOf(std::int64_t rows, int index, const Parts& parts) {
+    const auto attention = [&] {
+      if (parts.rotation) Rotate(rows);
+      if (!parts.cleared) return;
+      Check(cudaMemsetAsync(bf16_.As<void>(), 0, static_cast<size_t>(rows * kHidden * 2),
+                            device_->stream),
+            "clear");
+    };
+    Layer(rows, index, Chosen(), {parts.norms, attention});
+  }
+
+  void Rotate(std::int64_t rows) {
+    RotateCall call;
+    call.rows = static_cast<int>(rows);
+    call.heads = kHeads;
+    call.pairs = kHeadDim / 2;
+    call.cosine = angles_.As<float>();
+    call.sine = angles_.As<float>();
+    call.slots = slots_.As<std::int32_t>();
+    call.query_norm = norm_.As<float>();
+    call.key_norm = norm_.As<float>();
+    call.eps = 1e-6f;
+    call.qkv = float32_.As<float>();
+    call.stride = kQkv;
+    call.kv = kv_.Layer(0);
+    call.type = KvType::kF16;
+    call.scaled_query = queries_.As<void>();
+    RotateAndStoreRows(device_->stream, call);
+  }
+
+  double StepMicroseconds(std::int64_t rows, const Parts& parts) {
+    return Microseconds(1, [&](int) {
+      for (int layer = 0; layer < kLayers; ++layer) LayerOf(rows, layer, parts);
+    });
+  }
+
+  // The same graph for a second: whether the clock stays.
+  void Sustained(std::int64_t rows, const Parts& parts) {
+    LaunchGraph graph(*device_, [&] {
+      for (int layer = 0; layer < kLayers; ++layer) LayerOf(rows, layer, parts);
+    });
+    std::string line;
+    for (int part = 0; part < 8; ++part) {
+      constexpr int kRuns = 20;
+      line += fmt::format(" {:.2f}", graph.Seconds(kRuns) * 1e6 / kRuns / kLayers);
+    }
+    fmt::print("  the same, 8 times 20 steps      {}\n", line);
+  }
+
+  double ChoiceMicroseconds(std::int64_t rows) {
+    std::vector<SamplingRow> requests(static_cast<size_t>(rows));
+    for (size_t i = 0; i < requests.size(); ++i) requests[i].row = static_cast<std::int32_t>(i);
+    const DeviceLogits logits{logits_.As<float>(), kVocabulary, static_cast<int>(kVocabulary)};
+    constexpr int kRuns = 10;
+    double seconds = 0.0;
+    for (const bool warm : {false, true}) {  // the first time allocates
+      device_->Synchronize();
+      std::vector<std::unique_ptr<DeviceChoices>> made;
+      Event start, end;
+      made.push_back(chooser_.Begin(logits, requests));  // the host is a call ahead of the device
+      start.Record(device_->stream);
+      for (int run = 0; run < kRuns; ++run) made.push_back(chooser_.Begin(logits, requests));
+      end.Record(device_->stream);
+      if (warm) seconds = end.SecondsSince(start);
+    }
+    return seconds * 1e6 / kRuns;
+  }
+
+  KvPages kv_;
+  TokenChooser chooser_;
+  DeviceMemory queries_, angles_, slots_;
 };
 
 }  // namespace banyan::cuda
