@@ -14,7 +14,7 @@
 
 namespace banyan {
 
-// What the shares of the chosen experts are a softmax over.
+// What the softmax that gives the chosen experts' shares runs over.
 enum class ExpertShares {
   kOfAll,     // all experts: the chosen ones' shares sum to less than 1
   kOfChosen,  // the chosen ones, which is the same as dividing the shares of all by their sum
@@ -53,15 +53,15 @@ class ExpertTable {
   std::int64_t inner() const { return experts.front().down->columns; }
 };
 
-// Activations on their way through experts, left undefined. A slot is a row for one of its experts.
-// Rows go through in stretches of as many as there are slots for, `chosen` each.
+// Scratch activations, left undefined. A slot is a row for one of its experts. Rows are processed
+// in chunks that fill the slots, `chosen` slots per row.
 struct ExpertScratch {
   Tensor input;    // [slots, hidden]
   Tensor gate_up;  // [slots, 2 inner]
   Tensor inner;    // [slots, inner]
   Tensor output;   // [slots, hidden]
 };
-// Rows of a stretch at most: with so many, every expert's weights are read once for all of them.
+// Most rows of a chunk: with so many, reading every expert's weights once per chunk costs little.
 inline constexpr std::int64_t kExpertRows = 512;
 
 struct ExpertCall {
@@ -83,7 +83,7 @@ struct ExpertChoice {
 void ChooseExperts(std::span<const float> scores, ExpertShares shares,
                    std::span<ExpertChoice> choices);
 
-// The rows of a stretch by expert.
+// The rows of a chunk by expert.
 struct ExpertRuns {
   struct Run {
     std::int32_t expert = 0;
@@ -97,8 +97,8 @@ struct ExpertRuns {
   void Assign(std::span<const ExpertChoice> choices, int chosen, int experts);
 };
 
-// Makes the two halves of a row (gate, then up) such that silu(gate) * up is what the rule's gate
-// wants, for a limit that is not zero. In float32, value by value.
+// Transforms the two halves of a row (gate, then up) so that silu(gate) * up is the rule's gate,
+// for a limit that is not zero. In float32, value by value.
 void PrepareExpertGate(const ExpertGate& gate, std::span<float> halves);
 
 }  // namespace banyan

@@ -39,10 +39,10 @@ class Mixture {
     table_ = kernels.GatherExperts(std::move(experts));
   }
 
-  // x [rows, hidden], scores [rows, experts]; `stretch` rows at a time.
-  HostMatrix Mix(const HostMatrix& x, const HostMatrix& scores, std::int64_t stretch = 512,
+  // x [rows, hidden], scores [rows, experts]; `chunk` rows at a time.
+  HostMatrix Mix(const HostMatrix& x, const HostMatrix& scores, std::int64_t chunk = 512,
                  bool in_place = false) const {
-    const std::int64_t slots = std::min(stretch, x.rows) * shape_.chosen;
+    const std::int64_t slots = std::min(chunk, x.rows) * shape_.chosen;
     const ExpertScratch scratch{
         Poisoned(kernels_, slots, shape_.hidden), Poisoned(kernels_, slots, 2 * shape_.inner),
         Poisoned(kernels_, slots, shape_.inner), Poisoned(kernels_, slots, shape_.hidden)};

@@ -1,9 +1,8 @@
 // Fusing logits: several experts (each has read another context) and a prior (which has read none)
-// write one stream together (banyan/panel.h).
-//
-// The next token is chosen from the fused row as from any other. The functions are the arithmetic
-// for backends whose logits lie in host memory: double, rounded once. A device backend writes its
-// own; kMax of raw logits has the same bits everywhere. NaN counts as minus infinity.
+// write one stream together. The next token is chosen from the fused row as from any other. These
+// functions are for backends whose logits are in host memory: double, rounded once. A device
+// backend has its own; kMax of raw logits has the same bits everywhere. NaN counts as minus
+// infinity.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +16,7 @@
 
 namespace banyan {
 
-// How far a token that no expert finds plausible stands below one that some expert does, in nats.
+// Penalty of a token that no expert finds plausible, in nats.
 inline constexpr double kImplausible = 1000.0;
 
 struct ExpertRow {
@@ -32,10 +31,10 @@ enum class BetaSource {
   kGiven,     // ExpertRow::beta
   kMeasured,  // each expert's divergence from the prior in these very rows
   kMean,      // the mean of these
-  kEarlier,   // what an earlier choice of the same panel measured and perhaps nobody has taken yet
+  kEarlier,   // measured by an earlier choice of the same panel, taken or not
 };
 
-// Where it is known from which experts abstain.
+// Where the probabilities of abstention come from.
 enum class AbstentionSource { kGiven, kMeasured, kEarlier };
 
 // One panel: the experts of one stream. Rows may serve several panels.
@@ -48,23 +47,23 @@ struct PanelRow {
   double plausibility = 0.0;
   double abstention = 0.0;  // with at least this probability of null an expert abstains; 0: none
   std::span<const TokenId> null_tokens;
-  // Kernels::Choose alone knows others than kGiven.
+  // Only Kernels::Choose accepts values other than kGiven.
   BetaSource betas = BetaSource::kGiven;
   AbstentionSource abstentions = AbstentionSource::kGiven;
-  std::int32_t earlier_choice = -1;  // with kEarlier: which of them
+  std::int32_t earlier_choice = -1;  // with kEarlier: index of that choice
 
   bool MeasuresBetas() const {
     return betas == BetaSource::kMeasured || betas == BetaSource::kMean;
   }
   bool MeasuresAbstentions() const { return abstentions == AbstentionSource::kMeasured; }
-  // Whether it needs log(sum(exp)) of its rows.
+  // Whether the panel needs log(sum(exp)) of its rows.
   bool NeedsRowSums() const {
     return scores == PanelScores::kNormalised || plausibility > 0.0 || MeasuresAbstentions();
   }
 };
 
-// An expert's constants. Of a plausible token z_k (kMax) or log p_k counts with `bias`: log w_k, or
-// gamma log r less what makes z_k one of normalised scores. Of another its logit with `own_bias`.
+// An expert's constants. A plausible token scores z_k (kMax) or log p_k, plus `bias`: log w_k, or
+// gamma log r less the normaliser of z_k. Any other token scores its logit plus `own_bias`.
 struct ExpertTerm {
   std::int32_t row = 0;
   std::int32_t silent = 0;  // 1: it abstains
@@ -75,7 +74,7 @@ struct ExpertTerm {
   double own_bias = 0.0;
   double least = 0.0;  // logits from here on are plausible
 };
-// As far as the rows need not be known: all but silent, own_bias, least and what normalising adds.
+// The part that does not depend on the rows: all but silent, own_bias, least and normalisers.
 std::vector<ExpertTerm> TermsOf(const PanelRow& panel);
 
 // Logits in host memory.
@@ -90,7 +89,7 @@ struct LogitRows {
 // log(sum(exp)) of a row of the logits, as a backend computes or has computed it.
 using RowSums = std::function<LogSumExp(std::int32_t row)>;
 
-// The probability of `tokens` after a row with that sum.
+// The probability of `tokens` by a row whose log(sum(exp)) is `sum`.
 double ShareOf(std::span<const float> logits, const LogSumExp& sum,
                std::span<const TokenId> tokens);
 

@@ -4,7 +4,7 @@
 
 #include "kernels/int8.h"
 #include "kernels/operation_fixture.h"
-#include "tensor/float16.h"
+#include "tensor/narrow_floats.h"
 
 namespace banyan::optest {
 

@@ -9,7 +9,7 @@
 #include "kernels/cpu/cpu_kernels.h"
 #include "kernels/reference/reference_kernels.h"
 #include "program/models.h"
-#include "tensor/float16.h"
+#include "tensor/narrow_floats.h"
 #ifdef BANYAN_WITH_CUDA
 #include "kernels/cuda/cuda_kernels.h"
 #endif

@@ -38,7 +38,7 @@ struct PageForm {
 
 PageForm FormOf(const KvShape& shape, KvType type);
 
-// Zeros for the last page's tokens from `token` on: what stands there belongs to nobody.
+// Zeroes the last page's tokens from `token` on, which hold no valid data.
 // `bytes` are [layers, pages, kv_heads, head_bytes].
 void ClearTokensFrom(const PageForm& form, int pages, int token, std::span<std::byte> bytes);
 

@@ -9,7 +9,7 @@
 #include <random>
 
 #include "base/error.h"
-#include "tensor/float16.h"
+#include "tensor/narrow_floats.h"
 
 namespace banyan {
 namespace {

@@ -27,7 +27,7 @@ struct TreeNode {
 struct Tree {
   std::vector<TreeNode> nodes;
   std::vector<std::vector<std::int32_t>> pages;  // of each node
-  int page_count = 0;                            // all memory, with some pages of nobody
+  int page_count = 0;                            // all memory, with some unused pages
   int key_count = 0;                             // rows of the contents
   ParallelContext context = {};                  // of the first nodes
 };
@@ -101,7 +101,7 @@ inline std::vector<PlanNode> PlanNodesOf(const Tree& tree) {
   return nodes;
 }
 
-// One of the ways to cut the same attention into items.
+// One partition of the same attention into items.
 struct PlanChoice {
   int run_cuts = kCutsPerGroup;  // cuts that the first item of a group covers; the rest are single
   int row_block = 64;            // rows of an item

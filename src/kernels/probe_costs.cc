@@ -15,8 +15,8 @@
 namespace banyan {
 namespace {
 
-// What is read and converted grows with the size of heads, what is computed with the query heads of
-// a KV head too.
+// Reading and converting grows with the size of heads, computing also with the query heads of a KV
+// head.
 AttentionCosts HostCosts(const Kernels& kernels, const AttentionShape& shape) {
   constexpr int kTasksPerThread = 4;  // what attention_tasks() asks for
   AttentionCosts costs;
@@ -79,7 +79,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Items of so many rows that all see so many keys.
+// `items` items of `rows` rows that all see `keys` keys.
 struct ProbeItems {
   int items = 0, rows = 0, keys = 0;
 };
@@ -128,8 +128,8 @@ constexpr std::int64_t kMostBytes = std::int64_t{64} << 20;  // of their KV
 constexpr int kLeastRounds = 2, kMostRounds = 24;
 constexpr int kDeviceRuns = 4;  // of a round: each begins with a device's empty caches
 constexpr double kHostSeconds = 0.3, kDeviceSeconds = 0.15;
-// A measurement that others' work disturbed shows in runs that never come near the fastest; one
-// that the model does not describe in what the fit cannot explain.
+// Other processes disturbed a measurement if no second run comes near the fastest; the model does
+// not fit if the error of a probe is large.
 constexpr double kMostSpread = 1.25, kMostError = 0.4;
 
 // One probe: its plan, and what its runs took.
@@ -176,7 +176,7 @@ class Prober {
   }
 
  private:
-  // Pages of keys, then one for every row's own key, which nobody reads.
+  // Pages of keys, then a slot for every row's own key, which is never read.
   void MakeMemory() {
     const KvShape kv_shape{1, shape_.kv_heads, shape_.head_dim};
     const std::int64_t page_bytes = kernels_.KvPageBytes(kv_shape);
@@ -191,7 +191,7 @@ class Prober {
     FillKeys(pages);
   }
 
-  // Of zeros: how long sums take does not depend on their terms, unless these are not finite.
+  // Zeros: the time of a sum does not depend on finite terms.
   void FillKeys(int pages) {
     Batch batch;
     for (int page = 0; page < pages; ++page) {

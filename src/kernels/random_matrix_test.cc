@@ -2,7 +2,7 @@
 #include <set>
 
 #include "kernels/operation_fixture.h"
-#include "tensor/float16.h"
+#include "tensor/narrow_floats.h"
 
 namespace banyan::optest {
 namespace {

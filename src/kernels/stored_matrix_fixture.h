@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "kernels/operation_fixture.h"
-#include "tensor/dequantize.h"
-#include "tensor/float16.h"
+#include "tensor/narrow_floats.h"
+#include "tensor/quantization.h"
 
 namespace banyan::optest {
 

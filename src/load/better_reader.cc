@@ -6,7 +6,6 @@
 #include "base/decision_file.h"
 #include "base/files.h"
 #include "formats/locate.h"
-#include "formats/shipped_model.h"
 #include "load/fetch_sources.h"
 
 namespace banyan {

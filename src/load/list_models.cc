@@ -13,7 +13,6 @@
 #include "formats/gguf.h"
 #include "formats/locate.h"
 #include "formats/safetensors.h"
-#include "formats/shipped_model.h"
 #include "load/fetch_sources.h"
 #include "load/model_parts.h"
 #include "model/config.h"

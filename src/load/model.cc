@@ -12,7 +12,6 @@
 #include "formats/gguf.h"
 #include "formats/locate.h"
 #include "formats/safetensors.h"
-#include "formats/shipped_model.h"
 #include "load/kernel_options.h"
 #include "load/model_card.h"
 #include "load/model_identity.h"
@@ -20,7 +19,7 @@
 #include "model/adapter.h"
 #include "model/rope.h"
 #include "model/weight_scales.h"
-#include "tensor/dequantize.h"
+#include "tensor/quantization.h"
 
 namespace banyan {
 namespace {

@@ -59,7 +59,7 @@ std::string HashWeights(const TensorStore& tensors, int threads) {
     try {
       if (tensor == nullptr) tensor = &tensors.GetAnyShape(name);
     } catch (const Error&) {
-      continue;  // nobody can read it, so it changes nothing
+      continue;  // it cannot be read, so it changes nothing
     }
     hash.Add(static_cast<std::uint64_t>(name.size())).Add(name);
     hash.Add(static_cast<std::uint64_t>(tensor->dtype)).Add(tensor->shape.size());

@@ -11,7 +11,7 @@
 #include "load/model_parts.h"
 #include "model/families.h"
 #include "model/weights.h"
-#include "tensor/float16.h"
+#include "tensor/narrow_floats.h"
 
 namespace banyan {
 namespace {

@@ -47,7 +47,7 @@ void RefuseMore(const JsonFields& fields) {
     Throw(ErrorKind::kUnsupported, "{}: 'bias': expected \"none\", found \"{}\"", fields.where(),
           bias);
   }
-  // The other ways to begin change the weights that the products are added to.
+  // Other initialisations change the weights that the products are added to.
   const Json* begin = fields.Find("init_lora_weights");
   if (begin != nullptr && !begin->is_boolean() && *begin != "gaussian" && *begin != "orthogonal" &&
       *begin != "eva") {
@@ -299,7 +299,7 @@ const LowRankProduct* Adapter::Find(const std::string& module, std::int64_t out,
   return &product;
 }
 
-// "this adapter is for smollm2-135m-instruct (give it with -m); "; empty where nobody says.
+// "this adapter is for smollm2-135m-instruct (give it with -m); "; empty where the name is unknown.
 std::string Adapter::ForWhom() const {
   if (base_model_.empty()) return {};
   std::string name = base_model_.substr(base_model_.rfind('/') + 1);

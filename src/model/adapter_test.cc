@@ -12,7 +12,7 @@
 #include "support/error_message.h"
 #include "support/temp_directory.h"
 #include "support/tiny_adapter.h"
-#include "tensor/dequantize.h"
+#include "tensor/quantization.h"
 
 namespace banyan {
 namespace {

@@ -7,7 +7,7 @@
 #include "model/config.h"
 #include "model/encoder_config.h"
 #include "model/families.h"
-#include "tensor/dequantize.h"
+#include "tensor/quantization.h"
 
 namespace banyan {
 namespace {
@@ -261,7 +261,7 @@ int IntOf(const GgufFile& gguf, const std::string& key) {
       std::min<std::uint64_t>(value, std::numeric_limits<int>::max()));  // refused later
 }
 
-// Mixtures that choose, scale or share in other ways than those of our families.
+// Refuses mixtures whose choice, scale or shares differ from those of our families.
 void RefuseOtherMixtures(const GgufFile& gguf, const std::string& prefix) {
   for (const char* key :
        {"expert_shared_count", "expert_group_count", "leading_dense_block_count"}) {

@@ -29,7 +29,7 @@ EncoderPass::EncoderPass(const EncoderConfig& config, const EncoderWeights& weig
   plan_options_.max_item_rows = kItemRows;
   plan_options_.min_items = (kernels.attention_tasks() + config.heads - 1) / config.heads;
   plan_options_.joining = kernels.JoiningFor(shape_);
-  shape_.rope = kNoRope;  // positions are in the embeddings: nothing turns
+  shape_.rope = kNoRope;  // positions are in the embeddings: nothing is rotated
 }
 
 // A row sees the keys of its span up to its own position. The rows of a text of n tokens stand at

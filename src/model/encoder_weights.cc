@@ -5,8 +5,7 @@
 #include <string>
 
 #include "base/error.h"
-#include "tensor/dequantize.h"
-#include "tensor/quantize.h"
+#include "tensor/quantization.h"
 
 namespace banyan {
 namespace {

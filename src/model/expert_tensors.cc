@@ -118,7 +118,7 @@ ExpertTensor LayerExperts::FromBlocks(const std::string& name, std::int64_t expe
                        store_.GetBytes(prefix_ + name + "_scales", scales), expert, "experts");
 }
 
-// Rows of gate and up by turns → all of gate, then all of up.
+// Alternating rows of gate and up → all of gate, then all of up.
 std::vector<std::int32_t> LayerExperts::PairOrder() const {
   std::vector<std::int32_t> order;
   for (std::int32_t half = 0; half < 2; ++half) {

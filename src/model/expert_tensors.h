@@ -1,4 +1,4 @@
-// One expert's matrices out of the ways in which files store those of all experts together.
+// One expert's matrices out of the layouts in which files store those of all experts.
 #pragma once
 
 #include <cstddef>

@@ -7,7 +7,7 @@
 #include <numeric>
 
 #include "support/error_message.h"
-#include "tensor/dequantize.h"
+#include "tensor/quantization.h"
 
 namespace banyan {
 namespace {

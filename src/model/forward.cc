@@ -19,10 +19,10 @@ std::int64_t ExpertStretch(const Kernels& kernels) {
   return kernels.asynchronous() ? kRowsOnDevice : kExpertRows;
 }
 
-TensorGroup ExpertTensorsFor(const ModelConfig& config, std::int64_t rows, std::int64_t stretch) {
+TensorGroup ExpertTensorsFor(const ModelConfig& config, std::int64_t rows, std::int64_t chunk) {
   const ExpertsConfig& experts = config.experts;
   if (experts.count == 0) return {};
-  const std::int64_t slots = std::min(rows, stretch) * experts.rule.chosen;
+  const std::int64_t slots = std::min(rows, chunk) * experts.rule.chosen;
   return {{rows, experts.count},
           {slots, config.hidden_size},
           {slots, 2 * std::int64_t{experts.inner_size}},

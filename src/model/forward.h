@@ -12,13 +12,13 @@ struct ForwardOptions {
   bool skip_attention = false;  // zeros instead: wrong answers, for the throughput ceiling alone
   const PendingChoices* earlier = nullptr;  // whose tokens the batch feeds; see Kernels::Upload
   bool replay = true;                       // steps may be recorded and replayed
-  // Nobody looks at the logits: Run leaves out their product, Choose follows.
+  // Run skips the product of the logits, as nothing reads them; Choose follows.
   bool only_choices = false;
 };
 
-// Memory for a step's rows on their way through experts: the router's scores [rows, experts], then
-// the tensors of ExpertScratch for `stretch` of them at a time. Empty without experts.
-TensorGroup ExpertTensorsFor(const ModelConfig& config, std::int64_t rows, std::int64_t stretch);
+// Memory that experts need for a step's rows: the router's scores [rows, experts], then the tensors
+// of ExpertScratch for `chunk` rows at a time. Empty without experts.
+TensorGroup ExpertTensorsFor(const ModelConfig& config, std::int64_t rows, std::int64_t chunk);
 // Rows that go through experts at a time: on a device, enough for its products of many rows.
 std::int64_t ExpertStretch(const Kernels& kernels);
 

@@ -10,8 +10,8 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "model/weight_scales.h"
-#include "tensor/dequantize.h"
-#include "tensor/float16.h"
+#include "tensor/narrow_floats.h"
+#include "tensor/quantization.h"
 
 namespace banyan {
 namespace {

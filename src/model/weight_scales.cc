@@ -8,8 +8,8 @@
 #include <string_view>
 
 #include "base/error.h"
-#include "tensor/dequantize.h"
-#include "tensor/float16.h"
+#include "tensor/narrow_floats.h"
+#include "tensor/quantization.h"
 
 namespace banyan {
 namespace {

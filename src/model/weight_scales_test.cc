@@ -7,7 +7,7 @@
 #include "model/weight_scales.h"
 #include "support/error_message.h"
 #include "support/safetensors_writer.h"
-#include "tensor/dequantize.h"
+#include "tensor/quantization.h"
 
 namespace banyan {
 

@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "model/expert_tensors.h"
 #include "model/matrix_loader.h"
-#include "tensor/dequantize.h"
+#include "tensor/quantization.h"
 
 namespace banyan {
 namespace {

@@ -14,19 +14,19 @@
 namespace banyan {
 namespace {
 
-// Rows that a thread takes at least: a few microseconds of work.
+// Least rows that a thread takes: a few microseconds of work.
 std::int64_t RowsTogether(std::int64_t columns) {
   return 1 + 8192 / std::max<std::int64_t>(columns, 1);
 }
-// The same for operations that take longer for a value.
+// The same for operations that take longer per value.
 std::int64_t FewRowsTogether(std::int64_t columns) { return 1 + RowsTogether(columns) / 4; }
 
 const PackedMatrix& Packed(const Matrix& matrix) {
   return static_cast<const PackedMatrix&>(matrix);
 }
 
-// What a rope does to a step's rows.
-struct TurnedRows {
+// Cosines, sines and query factors of a step's rows for one RopeTable.
+struct RopeRows {
   size_t pairs = 0;                 // rotary_dim / 2
   std::vector<float> cosine, sine;  // [rows, pairs]
   std::vector<float> query_factor;  // [rows], or empty: 1
@@ -36,17 +36,17 @@ class CpuStep : public StepInputs {
  public:
   Batch batch;
   AttentionPlan plan;
-  std::vector<TurnedRows> ropes;  // of SetRopes
+  std::vector<RopeRows> ropes;  // of SetRopes
   std::vector<VariantRun> runs, logit_runs;
 };
 const CpuStep& Cpu(const StepInputs& step) { return static_cast<const CpuStep&>(step); }
 
-void Turn(const Batch& batch, const RopeTable& rope, ThreadPool& pool, TurnedRows& turned) {
+void ComputeRope(const Batch& batch, const RopeTable& rope, ThreadPool& pool, RopeRows& rows) {
   const size_t pairs = rope.inverse_frequency.size();
-  turned.pairs = pairs;
-  turned.cosine.resize(pairs * batch.tokens.size());
-  turned.sine.resize(pairs * batch.tokens.size());
-  turned.query_factor.resize(rope.query_interval > 0 ? batch.tokens.size() : 0);
+  rows.pairs = pairs;
+  rows.cosine.resize(pairs * batch.tokens.size());
+  rows.sine.resize(pairs * batch.tokens.size());
+  rows.query_factor.resize(rope.query_interval > 0 ? batch.tokens.size() : 0);
   pool.ForEach(batch.rows(), FewRowsTogether(64 * static_cast<std::int64_t>(pairs)),
                [&](std::int64_t row, int) {
                  const std::int32_t at_position = batch.positions[static_cast<size_t>(row)];
@@ -54,11 +54,11 @@ void Turn(const Batch& batch, const RopeTable& rope, ThreadPool& pool, TurnedRow
                  for (size_t i = 0; i < pairs; ++i) {
                    const double angle = position * rope.inverse_frequency[i];
                    const size_t at = static_cast<size_t>(row) * pairs + i;
-                   turned.cosine[at] = static_cast<float>(std::cos(angle)) * rope.scale;
-                   turned.sine[at] = static_cast<float>(std::sin(angle)) * rope.scale;
+                   rows.cosine[at] = static_cast<float>(std::cos(angle)) * rope.scale;
+                   rows.sine[at] = static_cast<float>(std::sin(angle)) * rope.scale;
                  }
-                 if (!turned.query_factor.empty()) {
-                   turned.query_factor[static_cast<size_t>(row)] = QueryFactor(rope, at_position);
+                 if (!rows.query_factor.empty()) {
+                   rows.query_factor[static_cast<size_t>(row)] = QueryFactor(rope, at_position);
                  }
                });
 }
@@ -91,7 +91,7 @@ Tensor CpuKernels::NewTensor(std::int64_t rows, std::int64_t columns) {
   return Tensor{std::shared_ptr<void>(memory, std::free), rows, columns};
 }
 
-// All groups begin where the memory of the largest does.
+// All groups start at the same address, in memory for the largest.
 std::vector<std::vector<Tensor>> CpuKernels::NewTensorGroups(std::span<const TensorGroup> groups) {
   const auto floats = [](const TensorShape& shape) { return shape.rows * Stride(shape.columns); };
   std::int64_t most = 0;
@@ -208,7 +208,7 @@ void CpuKernels::Upload(const Batch& batch, const AttentionPlan& plan,
     step->logit_runs = RunsOfVariants(batch, StepRows::kLogits);
   }
   step->ropes.resize(ropes_.size());
-  for (size_t i = 0; i < ropes_.size(); ++i) Turn(batch, ropes_[i], pool_, step->ropes[i]);
+  for (size_t i = 0; i < ropes_.size(); ++i) ComputeRope(batch, ropes_[i], pool_, step->ropes[i]);
 }
 
 void CpuKernels::Embed(const StepInputs& step, const Matrix& table, Tensor& out) {
@@ -282,7 +282,7 @@ void CpuKernels::RotateAndStore(const StepInputs& step, int layer, const Attenti
   auto& pages = static_cast<KvPages&>(kv);
   const CpuStep& cpu = Cpu(step);
   const int dim = shape.head_dim;
-  const TurnedRows* rope =
+  const RopeRows* rope =
       shape.rope == kNoRope ? nullptr : &cpu.ropes.at(static_cast<size_t>(shape.rope));
   BANYAN_CHECK(rope == nullptr || 2 * rope->pairs <= static_cast<size_t>(dim));
   pool_.ForEach(step.rows, FewRowsTogether(qkv.columns), [&](std::int64_t row, int) {

@@ -91,12 +91,12 @@ class CpuKernels : public Kernels {
     return {Row(logits, 0), Stride(logits.columns), logits.columns};
   }
   static ProductRows ProductOf(const Tensor& x, const Matrix& w, const Vector* bias, Tensor& out);
-  // Of all matrices that are still there.
+  // The memory of all matrices that still exist.
   std::vector<std::span<const std::byte>> LoadedBytes() const;
-  // Two products: A x, scaled, and B times that, which is added to the rows of `out`.
+  // Adds B (scale * A x) to the rows of `out`.
   void AddFactors(const LowRankFactors& factors, const VariantRun& run, const Tensor& x,
                   const Tensor& inner, Tensor& out);
-  // Which loop of the path makes gated linear units.
+  // The loop of a gated linear unit.
   GluLoop LoopOf(Gate gate) const { return gate == Gate::kSilu ? vector_.swiglu : vector_.geglu; }
   void NormHeads(float* values, const float* weight, int heads, int dim,
                  const QkNormWeights& norm) const;

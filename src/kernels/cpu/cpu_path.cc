@@ -53,7 +53,7 @@ namespace {
 bool Always() { return true; }
 
 #if defined(__x86_64__)
-// F16C and AVX-VNNI, which older compilers do not know by name.
+// Older compilers do not know F16C and AVX-VNNI by name.
 bool HasHalfConversions() {
   unsigned a = 0, b = 0, c = 0, d = 0;
   return __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & bit_F16C) != 0;

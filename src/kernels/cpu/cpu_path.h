@@ -1,5 +1,5 @@
-// The ways through the cpu backend that this build has: inner loops in float32 and products of
-// codes, for one instruction set each. All give the same bits.
+// The instruction sets of the cpu backend: for each, inner loops in float32 and integer products.
+// All give the same bits.
 #pragma once
 
 #include <span>
@@ -19,8 +19,8 @@ struct CpuPath {
 // Best first; the last is supported everywhere.
 std::span<const CpuPath> CpuPaths();
 
-// The best that the processor supports, or the one that BANYAN_CPU names. Throws kUsage for a name
-// that is none, and kUnsupported for one that the processor lacks.
+// The best one that the processor supports, or the one that BANYAN_CPU names. Throws kUsage for an
+// unknown name, and kUnsupported for one that the processor lacks.
 const CpuPath& CpuPathOfThisMachine();
 
 }  // namespace banyan

@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "base/error.h"
-#include "tensor/float16.h"
+#include "tensor/narrow_floats.h"
 
 namespace banyan {
 namespace {

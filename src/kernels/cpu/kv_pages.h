@@ -1,6 +1,6 @@
-// KV memory of the cpu backend. Within a page, a head's keys stand as one tile [head_dim, 16
-// tokens] and its values as tiles [head_dim / 16, 16 tokens, 16], so that attention over a span is
-// the same panel product as a matrix product.
+// KV memory of the cpu backend. Within a page, a head's keys are one tile [head_dim, 16 tokens] and
+// its values are tiles [head_dim / 16, 16 tokens, 16], so that attention over a span is the same
+// panel product as a matrix product.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ class KvPages : public KvMemory {
   static std::int64_t PageBytes(const KvShape& shape, KvType type);
 
   void Copy(const PageCopy& copy);
-  // One page of all layers from or to page_form.h, as the one at `index` of `count`.
+  // Copies one page of all layers to or from page form (page_form.h), as page `index` of `count`.
   struct Place {
     std::int64_t index = 0, count = 0;
   };
@@ -34,8 +34,9 @@ class KvPages : public KvMemory {
   void Store(const VectorKernels& vector, int layer, int head, std::int32_t slot, const float* key,
              const float* value);
 
-  // As they are stored, for products that convert on the way; not for kQ8. Keys of a page are one
-  // panel [head_dim, 16]. Values from `token` on are panels [16 - token, 16], 256 elements apart.
+  // As they are stored, for products that convert while they read; not for kQ8. Keys of a page are
+  // one panel [head_dim, 16]. Values from `token` on are panels [16 - token, 16], 256 elements
+  // apart.
   KvType panel_type() const { return type_; }
   const void* Keys(int layer, int head, std::int32_t page) const { return Head(layer, head, page); }
   const void* Values(int layer, int head, std::int32_t page, int token) const;
@@ -57,7 +58,7 @@ class KvPages : public KvMemory {
   KvType type_;
   PageForm form_;
   int padded_dim_ = 0;
-  // [layers, pages, kv_heads, head_bytes], zero; the system gives real memory at the first touch.
+  // [layers, pages, kv_heads, head_bytes], zeroed; the system commits memory at the first touch.
   std::unique_ptr<std::byte, void (*)(void*)> bytes_;
 };
 

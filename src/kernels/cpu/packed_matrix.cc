@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "tensor/dequantize.h"
-#include "tensor/float16.h"
+#include "tensor/narrow_floats.h"
+#include "tensor/quantization.h"
 
 namespace banyan {
 namespace {

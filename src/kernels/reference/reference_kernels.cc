@@ -11,7 +11,7 @@
 #include "kernels/host_choices.h"
 #include "kernels/reference/reference_memory.h"
 #include "kernels/reference/reference_network.h"
-#include "tensor/dequantize.h"
+#include "tensor/quantization.h"
 
 namespace banyan {
 namespace {

@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "kernels/hadamard.h"
 #include "kernels/page_form.h"
-#include "tensor/float16.h"
+#include "tensor/narrow_floats.h"
 
 namespace banyan::reference {
 namespace {

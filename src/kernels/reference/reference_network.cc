@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 #include "kernels/int8.h"
-#include "tensor/float16.h"
+#include "tensor/narrow_floats.h"
 
 namespace banyan::reference {
 

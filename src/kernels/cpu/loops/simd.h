@@ -7,7 +7,7 @@
 #include <cstring>
 #include <utility>
 
-#include "tensor/float16.h"
+#include "tensor/narrow_floats.h"
 
 #if defined(__AVX512F__) || defined(__AVX2__)
 #include <immintrin.h>
