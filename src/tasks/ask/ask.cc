@@ -10,7 +10,6 @@
 #include "base/json.h"
 #include "tasks/ask/ask_task.h"
 #include "tasks/job/job.h"
-#include "tasks/job/job_receipt.h"
 
 namespace banyan {
 namespace {

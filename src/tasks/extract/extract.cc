@@ -6,7 +6,6 @@
 #include "base/error.h"
 #include "tasks/extract/extract_task.h"
 #include "tasks/job/job.h"
-#include "tasks/job/job_receipt.h"
 
 namespace banyan {
 

@@ -69,4 +69,9 @@ class JobRunner {
   double output_seconds_ = 0.0;
 };
 
+// What a job would do and about how long it would take, before it runs: `--dry-run`. Makes the
+// prompts of the whole input and answers the first few for some seconds. See job_receipt.cc.
+JobEstimate EstimateJob(std::shared_ptr<Model> model, const EngineOptions& engine_options,
+                        Task& task, const JobOptions& job);
+
 }  // namespace banyan

@@ -13,7 +13,6 @@
 #include "tasks/input/input.h"
 #include "tasks/job/job.h"
 #include "tasks/job/job_progress.h"
-#include "tasks/job/job_receipt.h"
 #include "tasks/job/job_rows.h"
 
 namespace banyan {

@@ -9,7 +9,6 @@
 #include "base/json.h"
 #include "program/rag.h"
 #include "tasks/job/job.h"
-#include "tasks/job/job_receipt.h"
 #include "tasks/job/record_window.h"
 #include "tasks/rag/rag_task.h"
 
