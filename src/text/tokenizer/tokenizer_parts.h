@@ -19,6 +19,8 @@
 
 namespace banyan {
 
+class GgufMetadata;
+
 // How a token's spelling encodes bytes, for TokenBytes.
 enum class TokenSpelling { kByteLevel, kMetaspace, kWordPiece, kPlain };
 
