@@ -111,8 +111,7 @@ class CommandLine(unittest.TestCase):
     def test_knobs_of_comparisons_are_shown_by_bench_and_ids_alone(self):
         knobs = [row for row in self.table if row["for_comparison"]]
         self.assertEqual(len(knobs), 10)
-        measured = subprocess.run([os.path.join(os.path.dirname(PROGRAM), "banyan-bench"), "tree", "--help"],
-                                  capture_output=True, text=True, timeout=120).stdout
+        measured = run("bench", "tree", "--help").stdout
         tokens = run("ids", "--help").stdout
         elsewhere = "".join(run(command, "--help-all").stdout + run("man", "banyan-" + command).stdout.replace("\\-", "-")
                             for command in ("ask", "extract", "rag"))
