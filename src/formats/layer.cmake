@@ -4,5 +4,5 @@ set(data_folder ${CMAKE_INSTALL_FULL_DATADIR})
 if(BANYAN_PYTHON)
   set(data_folder /usr/share)
 endif()
-set_source_files_properties(${dir}/shipped_model.cc PROPERTIES
+set_source_files_properties(${dir}/locate.cc PROPERTIES
   COMPILE_DEFINITIONS "BANYAN_DATA_DIRECTORY=\"${data_folder}/banyan\"")

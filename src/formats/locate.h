@@ -1,10 +1,11 @@
-// Where a model's files are: `-m NAME` → paths. Looks only at names, opens nothing but the
-// reference file of the Hugging Face cache.
+// Where a model's files are: `-m NAME` → paths, and the models that ship with the program. Opens
+// nothing but the reference file of the Hugging Face cache.
 #pragma once
 
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace banyan {
 
@@ -32,5 +33,18 @@ std::filesystem::path HuggingFaceCacheDirectory();
 // shipped model's name, or `org/name` in the local Hugging Face cache, where a repository may also
 // be one GGUF file. Throws kNotFound with a list of what was looked for and where.
 ModelFiles LocateModel(const std::string& name);
+
+// Folders that may hold shipped models, for a program at `executable`: the first that has one
+// counts. Does not look at the disk.
+std::vector<std::filesystem::path> ShippedModelFolders(const std::filesystem::path& executable);
+
+// The running program, or an empty path where the system does not say.
+std::filesystem::path RunningProgram();
+
+// The folder of an adapter that ships with the program, by its name; nothing when there is none.
+std::optional<std::filesystem::path> ShippedAdapter(const std::string& name);
+
+// The shipped model's file, if it is in one of the folders of the running program.
+std::optional<std::filesystem::path> ShippedModelFile();
 
 }  // namespace banyan

@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <cstring>
 
-#include "tensor/dtype.h"
-#include "tensor/float16.h"
+#include "tensor/host_tensor.h"
+#include "tensor/narrow_floats.h"
 
 namespace banyan {
 

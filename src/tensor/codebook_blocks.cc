@@ -4,7 +4,7 @@
 
 #include "tensor/block_codes.h"
 #include "tensor/codebook_grids.h"
-#include "tensor/dequantize.h"
+#include "tensor/quantization.h"
 
 namespace banyan {
 namespace {

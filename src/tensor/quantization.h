@@ -1,12 +1,12 @@
-// Stored values → float32, exactly as each format defines them. The only place that knows the block
-// layouts of the file formats; kernels repack from here at load.
+// Stored values → float32, exactly as each format defines them, and float32 → Q8_0. The only place
+// that knows the block layouts of the file formats; kernels repack from here at load.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <span>
 
-#include "tensor/dtype.h"
+#include "tensor/host_tensor.h"
 
 namespace banyan {
 
@@ -31,5 +31,12 @@ std::span<const std::int8_t> CodeBookOf(DType type);
 // scales and minima have codes.size()/group entries (minima untouched unless has_min).
 void DequantizeToCodes(DType type, std::span<const std::byte> bytes, std::span<std::int8_t> codes,
                        std::span<float> scales, std::span<float> minima);
+
+// float32 → Q8_0, for weights that are kept in fewer bits than their file has: blocks of 32 values
+// with a 16-bit scale and 8-bit codes. A value changes by at most half of its block's scale, which
+// is the block's largest magnitude over 127, rounded to 16 bits. False, with `out` undefined, when
+// a value or a scale is not finite there. REQUIRES: whole blocks; out has RowBytes(DType::kQ8_0,
+// values.size()) bytes.
+bool QuantizeQ8_0(std::span<const float> values, std::span<std::byte> out);
 
 }  // namespace banyan

@@ -1,8 +1,6 @@
-#include "tensor/dtype.h"
+#include "tensor/host_tensor.h"
 
 #include <gtest/gtest.h>
-
-#include "tensor/host_tensor.h"
 
 namespace banyan {
 namespace {
@@ -29,4 +27,5 @@ TEST(HostTensor, RowsAndColumns) {
 }
 
 }  // namespace
+
 }  // namespace banyan

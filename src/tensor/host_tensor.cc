@@ -1,9 +1,8 @@
-#include "tensor/dtype.h"
+#include "tensor/host_tensor.h"
 
 #include <array>
 
 #include "base/error.h"
-#include "tensor/host_tensor.h"
 
 namespace banyan {
 
