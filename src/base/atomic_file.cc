@@ -1,3 +1,4 @@
+// Atomic replacement of files, and the guarded files that commands write (program/fresh_file.h).
 #include "base/atomic_file.h"
 
 #include <fcntl.h>

@@ -136,5 +136,4 @@ TEST(FreshFile, PlacesThatCannotBeWrittenAreNamed) {
 }
 
 }  // namespace
-
 }  // namespace banyan

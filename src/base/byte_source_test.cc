@@ -227,5 +227,4 @@ TEST(DecodedSource, WhatIsNoTextIsRefusedWithItsPlace) {
 }
 
 }  // namespace
-
 }  // namespace banyan

@@ -1,3 +1,4 @@
+// Reading and writing CSV rows.
 #include "base/csv.h"
 
 #include <fmt/format.h>

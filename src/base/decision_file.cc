@@ -1,3 +1,4 @@
+// The text format of kept decisions, and the file that holds them.
 #include "base/decision_file.h"
 
 #include <unistd.h>

@@ -1,6 +1,6 @@
 // Decisions that took measuring, kept between runs: a small text file of keys and values that hold
-// for one machine and one version of what was measured. It only saves time: whoever reads it must
-// be right with any value in it, and a file that cannot be read or written is no error.
+// for one machine and one version of what was measured. It only saves time: callers must work with
+// any value in it, and a file that cannot be read or written is not an error.
 #pragma once
 
 #include <filesystem>

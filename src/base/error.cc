@@ -1,3 +1,4 @@
+// Names of error kinds, and the end of a failed CHECK.
 #include "base/error.h"
 
 #include <cstdio>

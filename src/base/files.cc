@@ -1,3 +1,4 @@
+// Mapped files, descriptors and the cache directory.
 #include "base/files.h"
 
 #include <fcntl.h>

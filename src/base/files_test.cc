@@ -43,5 +43,4 @@ TEST(MappedFile, BytesOfOthersAreNotForgotten) {
 }
 
 }  // namespace
-
 }  // namespace banyan

@@ -89,5 +89,4 @@ TEST(ContentHash, InParallelIsTheSameWithAnyThreads) {
 }
 
 }  // namespace
-
 }  // namespace banyan

@@ -225,5 +225,4 @@ TEST(JsonRow, DepthIsLimited) {
 }
 
 }  // namespace
-
 }  // namespace banyan

@@ -1,3 +1,4 @@
+// Limits of control groups, of the CPU affinity and of the machine itself.
 #include "base/machine_limits.h"
 
 #include <sched.h>

@@ -1,5 +1,5 @@
-// How much of the machine this process may use: what there is, what the process is bound to, and
-// what its control group grants it (a container, a service, a batch job).
+// How much of the machine this process may use: its hardware, the process's CPU affinity, and the
+// limits of its control group (a container, a service, a batch job).
 #pragma once
 
 #include <cstdint>

@@ -1,3 +1,4 @@
+// Counts, sizes and untrusted text in messages.
 #include "program/message_text.h"
 
 #include <fmt/format.h>

@@ -44,5 +44,4 @@ TEST(Visible, RandomBytesHaveNoControlCharacterLeft) {
 }
 
 }  // namespace
-
 }  // namespace banyan

@@ -1,3 +1,4 @@
+// Appending to plain, gzip and zstd files.
 #include "base/output_file.h"
 
 #include <fcntl.h>

@@ -1,5 +1,5 @@
-// A file that grows at its end and can say "up to here it is on the disk". Packed files are made of
-// whole gzip members or zstd frames between two such points, so a file cut at one of them is valid.
+// A file that is appended to, with checkpoints up to which it is on the disk. Compressed files are
+// whole gzip members or zstd frames between two checkpoints, so a file cut at one of them is valid.
 #pragma once
 
 #include <cstdint>

@@ -1,3 +1,4 @@
+// The workers of the pool: taking chunks, spinning, sleeping and waking.
 #include "base/thread_pool.h"
 
 #include <algorithm>

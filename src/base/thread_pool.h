@@ -1,11 +1,11 @@
 // A fixed set of threads that share one piece of work at a time. The caller is worker 0, so a pool
 // of one never switches threads.
 //
-// A piece of work is divided into chunks, and whoever is free takes the next one: the caller
-// always, the others when they are awake. So nobody waits for a thread that sleeps, was late or has
-// lost its processor, unless it holds a chunk. Between pieces workers look for the next one without
-// sleeping, because the operations of a step follow one another within microseconds; they sleep
-// after a while without work, and only as many as a piece has chunks for are woken.
+// A piece of work is divided into chunks, and any free thread takes the next one: the caller
+// always, the others when they are awake. So a thread that sleeps, was late or has lost its
+// processor delays the work only while it holds a chunk. Between pieces workers spin, because the
+// operations of a step follow one another within microseconds; they sleep after a while without
+// work, and only as many as a piece has chunks for are woken.
 #pragma once
 
 #include <atomic>

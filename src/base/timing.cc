@@ -1,3 +1,4 @@
+// Quantiles in logarithmic bins.
 #include "base/timing.h"
 
 #include <algorithm>

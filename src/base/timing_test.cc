@@ -46,5 +46,4 @@ TEST(Quantiles, WithinFivePercentOfSorting) {
 }
 
 }  // namespace
-
 }  // namespace banyan

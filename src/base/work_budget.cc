@@ -1,3 +1,4 @@
+// The budget of the calling thread.
 #include "base/work_budget.h"
 
 #include <utility>

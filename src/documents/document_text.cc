@@ -1,3 +1,4 @@
+// The bytes of a source as text, by the kind of document.
 #include "documents/document_text.h"
 
 #include "base/error.h"

@@ -1,3 +1,4 @@
+// Resolving model names: files, folders, caches and the shipped models.
 #include "formats/locate.h"
 
 #include <sys/auxv.h>

@@ -149,5 +149,4 @@ TEST_F(Default, IsWhatTheEnvironmentSays) {
 }
 
 }  // namespace
-
 }  // namespace banyan

@@ -1,3 +1,4 @@
+// Headers and indexes of safetensors files.
 #include "formats/safetensors.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Tensors by name, with checks of shape and element type.
 #include "formats/tensor_store.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Words, their BM25 weights, and the best of scored documents.
 #include "retrieve/bm25.h"
 
 #include <algorithm>

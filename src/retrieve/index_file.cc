@@ -1,3 +1,4 @@
+// The index's bytes, written and read with every check, and the locked folder that they are in.
 #include "retrieve/index_file.h"
 
 #include <fcntl.h>

@@ -1,3 +1,4 @@
+// Scores of dense, sparse and multi-vector embeddings, and the exact scan.
 #include "retrieve/vector_search.h"
 
 #include <algorithm>

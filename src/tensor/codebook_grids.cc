@@ -1,3 +1,4 @@
+// The point sets of the IQ types' code books, as bit sets, and the tables made of them.
 #include "tensor/codebook_grids.h"
 
 #include <array>

@@ -1,3 +1,4 @@
+// Block sizes of the element types.
 #include "tensor/host_tensor.h"
 
 #include <array>

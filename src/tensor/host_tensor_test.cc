@@ -27,5 +27,4 @@ TEST(HostTensor, RowsAndColumns) {
 }
 
 }  // namespace
-
 }  // namespace banyan

@@ -105,5 +105,4 @@ TEST(Float8, SignedBytes) {
 }
 
 }  // namespace
-
 }  // namespace banyan

@@ -342,5 +342,4 @@ TEST(QuantizeQ8, WhatHasNoScaleIsRefused) {
 }
 
 }  // namespace
-
 }  // namespace banyan

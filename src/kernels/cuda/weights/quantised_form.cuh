@@ -1,6 +1,6 @@
 // Codes and scales of quantised tiles on the device, and of the file formats' blocks that they are
-// made of. Values are computed as tensor/dequantize.cc does, operation by operation, and rounded to
-// bf16 once.
+// made of. Values are computed as tensor/quantization.cc does, operation by operation, and rounded
+// to bf16 once.
 //
 // Lane 4 g + t of a warp holds, of each 16 columns (a step), rows g and g + 8 at columns 2t, 2t +
 // 1, 2t + 8 and 2t + 9: eight codes, in the order of the registers of the matrix instruction:
@@ -311,7 +311,7 @@ struct Form<QuantisedForm::kMXFP4> {
     const std::uint32_t block = RecordAt<std::uint32_t>(record) >> (step / 2 * 16);
     return {{PowerOf(block & 255u), PowerOf(block >> 8 & 255u)}, {}};
   }
-  // No -0: the format's zero has no sign as tensor/dequantize.cc reads it.
+  // No -0: the format's zero has no sign as tensor/quantization.cc reads it.
   __device__ static float Value(float code, float scale, float /*minimum*/) {
     return scale * code + 0.0f;
   }

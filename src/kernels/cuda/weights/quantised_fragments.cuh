@@ -5,7 +5,7 @@
 // A code becomes a float by a byte permutation: bits 0x4b000000 | code << 8 (or 16) are 2^23 + 256
 // (65536) code. One fused multiply-add then takes scale and offset off. It is exact: the product of
 // scale and code has at most 23 bits in every form, so that the value is rounded where
-// tensor/dequantize.cc rounds it and nowhere else. Only zeros may have another sign (a product's
+// tensor/quantization.cc rounds it and nowhere else. Only zeros may have another sign (a product's
 // sums start at +0, which no zero changes), and an infinite scale gives NaN.
 #pragma once
 
