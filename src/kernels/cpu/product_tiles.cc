@@ -5,17 +5,16 @@
 namespace banyan {
 namespace {
 
-// Nanoseconds, of the right size on the processors seen: 16 multiply-adds; taking a tile; a thread
-// that takes part and is waited for.
+// Typical nanoseconds: of 16 multiply-adds; of taking a tile; of starting and joining a thread.
 constexpr double kTermTime = 0.3;
 constexpr double kTileTime = 100.0;
 constexpr double kThreadTime = 60.0;
-// Part of a tile by which the last thread is late.
+// Fraction of a tile by which the last thread is late.
 constexpr double kLateness = 0.3;
-// What a panel without companions costs more, in panels.
+// Extra cost of a single panel where the loop takes several, in panels.
 constexpr double kLonePanel = 0.3;
 
-// Parts that rows are divided into, and panels of a tile.
+// Candidates: parts that rows are divided into, and panels of a tile.
 constexpr int kRowParts[] = {1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 24, 32};
 constexpr int kPanels[] = {1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 32, 48, 64, 96, 128};
 
@@ -27,9 +26,9 @@ T CeilDivide(T a, T b) {
 double TileTime(const ProductShape& shape, int rows, std::int64_t panels) {
   const bool lone = panels % shape.panels_together != 0;
   const double passes = static_cast<double>(panels) + (lone ? kLonePanel : 0.0);
-  // With fewer chains than those of panels_for_row the processor waits for sums.
-  const double terms =
-      passes * shape.panel_terms + std::max<double>(passes * rows, shape.panels_for_row);
+  // With fewer chains than panels_for_row gives, the processor waits for sums. Reading a panel
+  // costs as much as multiplying one row with it.
+  const double terms = passes + std::max<double>(passes * rows, shape.panels_for_row);
   return kTileTime + kTermTime * static_cast<double>(shape.columns) * terms;
 }
 

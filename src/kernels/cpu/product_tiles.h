@@ -1,5 +1,5 @@
-// How a product is divided among threads: in tiles that begin at a multiple of rows_together. Every
-// output is one chain whatever the tile it is in, so the rest is a matter of time alone.
+// How a product is divided among threads: in tiles that begin at a multiple of rows_together. An
+// output is one chain in any tile, so the division changes only the time.
 #pragma once
 
 #include <array>
@@ -11,7 +11,6 @@ struct ProductShape {
   int rows = 0;
   std::int64_t panels = 0;
   std::int64_t columns = 0;  // terms of a sum
-  int panel_terms = 1;       // what it costs to read a panel, in rows multiplied with it
   int rows_together = 1;     // rows and panels that the inner loop takes at once
   int panels_together = 1;
   int panels_for_row = 1;  // panels that one row needs to keep the processor busy
@@ -29,10 +28,10 @@ struct ProductTiles {
   std::int64_t count() const { return row_tiles * panel_tiles; }
 };
 
-// The division that should take `threads` threads the least time. REQUIRES: rows and panels > 0.
+// The division with the least estimated time on `threads` threads. REQUIRES: rows and panels > 0.
 ProductTiles DivideProduct(const ProductShape& shape, int threads);
 
-// Remembers divisions: the layers of a model, and most steps, have the same products.
+// Caches divisions, as the layers of a model and most steps have the same products.
 class ProductDivisions {
  public:
   explicit ProductDivisions(int threads) : threads_(threads) {}

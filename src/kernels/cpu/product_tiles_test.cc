@@ -13,7 +13,6 @@ ProductShape Shape(int rows, std::int64_t panels, std::int64_t columns) {
   shape.rows = rows;
   shape.panels = panels;
   shape.columns = columns;
-  shape.panel_terms = rows > 2 ? 8 : 1;
   shape.rows_together = 12;
   shape.panels_together = 2;
   shape.panels_for_row = 8;

@@ -15,7 +15,7 @@
 #include <arm_neon.h>
 #endif
 
-// Before a loop over registers: it must not remain a loop.
+// Before a loop over registers, which must be unrolled.
 #if defined(__clang__)
 #define BANYAN_UNROLL _Pragma("unroll")
 #else
@@ -45,7 +45,7 @@ inline Vec Load(const float* p) {
   return v;
 }
 inline void Store(float* p, Vec v) { std::memcpy(p, &v, sizeof(v)); }
-// As an intrinsic, where GCC makes an operand in memory of it.
+// As an intrinsic, which GCC turns into a memory operand.
 inline Vec Broadcast(float x) {
 #if defined(__AVX512F__)
   return (Vec)_mm512_set1_ps(x);

@@ -1,12 +1,12 @@
 // The inner loops of the cpu backend, as one table of functions per instruction set. The same
-// source (vector_kernels.inc) is compiled for each; cpu_path.h says which there are.
+// source (vector_kernels.inc) is compiled for each; cpu_path.h lists them.
 #pragma once
 
 #include <cstdint>
 
 namespace banyan {
 
-inline constexpr int kPanelWidth = 16;  // outputs that a panel holds side by side
+inline constexpr int kPanelWidth = 16;  // outputs of a panel
 
 // out[r][16 p + j] = sum over i in order of x[r][i] * w[p][i][j]: one chain per output, so a row's
 // bits depend on nothing but the row and the panel.
@@ -21,14 +21,13 @@ struct PanelProduct {
   int panel_count = 0;
   float* out = nullptr;         // [rows, 16 * panel_count], rows out_stride apart
   std::int64_t out_stride = 0;  // floats
-  bool goes_on = false;         // chains begin with what `out` holds, not with zero
+  bool goes_on = false;         // chains continue from `out` instead of zero
 };
 
 // A partial of attention for one row and head is [padded_dim + 16] floats: padded_dim weighted
 // values relative to 2^max, then in a cache line of their own max (in units of log2) and the sum of
 // weights (0 = empty).
-inline constexpr int kPartialEnd =
-    16;  // floats after the values, of which the first is max, then sum
+inline constexpr int kPartialEnd = 16;  // floats after the values: max, sum, padding
 
 // Softmax numerators of rows over the keys of a cut, in place: the score of a key that a row sees
 // becomes 2^(score - max), that of any other zero.
@@ -45,7 +44,7 @@ struct SoftmaxRows {
   std::int64_t ends_stride = 0;
 };
 
-// Where blocks of a group of rows go, one after the other (Int8Rows of integer_kernels.h).
+// Output of quantize_rows: consecutive blocks of a group of rows (Int8Rows of integer_kernels.h).
 struct Int8Blocks {
   std::int8_t* codes;
   float* scales;
@@ -66,16 +65,16 @@ struct VectorKernels {
   // Rounded to the nearest, ties to even. count % 16 == 0.
   void (*float_to_f16)(const float* in, std::int64_t count, std::uint16_t* out);
   void (*float_to_bf16)(const float* in, std::int64_t count, std::uint16_t* out);
-  // Codes [count / 16][16] times one scale per lane (a tile of K).
+  // int8 [count / 16][16] times one scale per lane (a tile of K).
   void (*codes_to_float_by_lane)(const std::int8_t* in, const float* scales, std::int64_t count,
                                  float* out);
-  // 32 * blocks columns of a group of rows as 8-bit codes.
+  // Quantizes 32 * blocks columns of a group of rows.
   void (*quantize_rows)(const float* x, std::int64_t x_stride, int rows, int blocks, int start_unit,
                         const Int8Blocks& out);
   void (*rms_norm)(const float* x, const float* weight, int columns, float eps, float* out);
   void (*layer_norm)(const float* x, const float* weight, const float* bias, int columns, float eps,
                      float* out);
-  // Value i of the head's first `half` and of its next ones, turned by the angle i.
+  // Rotates pairs (i, half + i) of the head by angle i.
   void (*rotate)(const float* cosine, const float* sine, int half, float* head);
   void (*add)(const float* delta, std::int64_t count, float* x);
   GluLoop swiglu;                              // silu
@@ -86,11 +85,11 @@ struct VectorKernels {
   // acc = acc ⊕ next, two partials; an empty side leaves the other as it is.
   void (*merge)(float* acc, const float* next, int padded_dim);
   void (*scale)(const float* x, float factor, std::int64_t count, float* out);
-  // Of logits, NaN left out: the largest, and the sum of exp(logit - largest) in 16 lanes.
+  // Of logits, ignoring NaN: the largest, and the sum of exp(logit - largest) in 16 lanes.
   float (*largest)(const float* logits, std::int64_t count);
   float (*sum_of_powers)(const float* logits, std::int64_t count, float largest);
-  // Of products: rows taken at once at most, panels taken with so many, and panels that one row
-  // needs to keep the processor busy.
+  // Of products: most rows taken at once, panels taken with as many rows, and panels that a single
+  // row needs to keep the processor busy.
   int rows_together, panels_together, panels_for_row;
 };
 
