@@ -22,10 +22,3 @@ template <typename... Args>
 // A broken CHECK is a bug in Banyan, never bad input.
 #define BANYAN_CHECK(condition) \
   ((condition) ? static_cast<void>(0) : ::banyan::CheckFailed(__FILE_NAME__, __LINE__, #condition))
-
-// Checks that cost time: debug builds only.
-#ifdef NDEBUG
-#define BANYAN_DCHECK(condition) static_cast<void>(sizeof(condition))
-#else
-#define BANYAN_DCHECK(condition) BANYAN_CHECK(condition)
-#endif

@@ -27,8 +27,6 @@ class ThreadPool {
   ThreadPool& operator=(const ThreadPool&) = delete;
 
   int size() const { return size_; }
-  // Threads that can run at the same time: fewer than size() where there are fewer processors.
-  int concurrency() const { return concurrency_; }
 
   // Calls body(index, worker) for every index in [0, count), in any order, each once, and returns
   // when all have returned. About `grain` neighbours or more go together: choose it so
@@ -80,8 +78,8 @@ class ThreadPool {
   alignas(kCacheLine) Piece piece_;
   std::atomic<int> sleepers_{0};  // that have not been called
   std::atomic<bool> stopping_{false};
-  int size_ = 1;  // set before the first thread begins, as the next
-  int concurrency_ = 1;
+  int size_ = 1;         // set before the first thread begins, as the next
+  int concurrency_ = 1;  // threads that can run at the same time: at most the processors
 
   std::mutex mutex_;  // guards what follows, and sleeping
   std::exception_ptr failure_;
