@@ -1,3 +1,4 @@
+// Attention alone: filling KV, planning, timing, comparing strategies.
 #include "measure_attention.h"
 
 #include <algorithm>

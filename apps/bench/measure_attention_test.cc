@@ -1,3 +1,4 @@
+// Measured attention reads what it should.
 #include <gtest/gtest.h>
 
 #include "banyan/error.h"

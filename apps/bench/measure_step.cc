@@ -1,3 +1,4 @@
+// One step taken apart: each operation timed alone, and the whole.
 #include "measure_step.h"
 
 #include <algorithm>

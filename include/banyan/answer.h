@@ -32,7 +32,7 @@ struct Answer {
   // Of a panel: the expert (from 0) that won each token, and every expert's beta.
   std::vector<std::int32_t> experts;  // [tokens]
   std::vector<double> betas;          // [experts], once the first token is there
-  // [experts] the probability that each began with null; nothing where nobody may abstain.
+  // [experts] the probability that each began with null; nothing where none may abstain.
   std::vector<double> abstentions;
   std::string error;  // with kError: why
   int prompt_tokens = 0;

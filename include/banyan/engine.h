@@ -69,7 +69,7 @@ struct EngineOptions {
   // shorter, later ones. 0 = the backend's choice; -1 = as many as fit, prompts in order of
   // arrival: for batch jobs, where only the total time matters.
   int mixed_rows = 0;
-  // Back-pressure: limits on waiting work, including answers that nobody has taken yet; 0 = a
+  // Back-pressure: limits on waiting work, including answers that have not been taken yet; 0 = a
   // million answers, 2^28 tokens. If nothing waits, a request of any size is accepted.
   int max_waiting = 0;
   std::int64_t max_waiting_tokens = 0;

@@ -150,7 +150,7 @@ class Model {
   bool exact() const;
   std::int64_t weight_bytes() const;
   // Peak rates of the machine with this backend, measured at the first call (some tens of
-  // milliseconds, and a few GiB of device memory); 0 if not meaningful. REQUIRES: nobody computes
+  // milliseconds, and a few GiB of device memory); 0 if not meaningful. REQUIRES: nothing computes
   // with the model meanwhile.
   double flops_per_second() const;  // of large products
   double bytes_per_second() const;  // of main (device) memory

@@ -52,7 +52,7 @@ struct ServeOptions {
 // Threads: Drain and Stop may be called from any, at any moment after the constructor.
 class Server {
  public:
-  // Listens; nobody is served before Run. Throws kUsage, kIo (the address is taken), kUnsupported
+  // Listens; serves only after Run. Throws kUsage, kIo (the address is taken), kUnsupported
   // (a model without text side).
   Server(std::shared_ptr<Model> model, const EngineOptions& engine_options,
          const ServeOptions& options);
@@ -60,7 +60,7 @@ class Server {
   // Throws as the constructor would for the address, the keys and the origins: for who wants to
   // know before a model is loaded.
   static void CheckOptions(const ServeOptions& options);
-  // True when nobody but this machine reaches the address: its browser runs beside the engine.
+  // True when only this machine reaches the address: its browser runs beside the engine.
   static bool IsLoopback(const std::string& address);
   // Threads of an engine that leaves room for others on the machine: one less than the processors
   // where there are four or more.

@@ -42,7 +42,7 @@ class OptionReader {
   void ReadTable(const BoundOptions& options);
 
   nb::object Find(const char* name);
-  // Throws for names that nobody asked for.
+  // Throws for names that were not read.
   void Finish() const;
   const std::set<std::string>& known() const { return known_; }
 
@@ -61,7 +61,7 @@ class OptionReader {
   std::set<std::string> known_;
 };
 
-// Each reads what it knows; whoever has the reader finishes it.
+// Each reads what it knows; the caller finishes the reader.
 LoadOptions LoadOptionsOf(OptionReader& reader);
 EngineOptions EngineOptionsOf(OptionReader& reader);
 AskOptions AskOptionsOf(OptionReader& reader);

@@ -1,4 +1,4 @@
-// The server as a whole (program/serve.h): engine, site, HTTP and the limits between them.
+// The server as a whole (program/serve.h): engine, API, HTTP and the limits between them.
 #include "program/serve.h"
 
 #include <fmt/format.h>
@@ -13,8 +13,8 @@
 
 #include "base/machine_limits.h"
 #include "serve/access.h"
+#include "serve/api.h"
 #include "serve/http/http.h"
-#include "serve/site.h"
 
 namespace banyan {
 namespace {
@@ -62,9 +62,9 @@ class Server::Impl {
   Impl(std::shared_ptr<Model> model, const EngineOptions& engine_options,
        const ServeOptions& options)
       : context_(std::move(model), engine_options, Fitting(options, UsableMemory())),
-        site_(context_),
-        http_(options.address, options.port, LimitsOf(context_.options), site_) {
-    site_.SetCounts(&http_.counts());
+        api_(context_),
+        http_(options.address, options.port, LimitsOf(context_.options), api_) {
+    api_.SetCounts(&http_.counts());
     const bool six = options.address.find(':') != std::string::npos;
     url_ = fmt::format("http://{}{}{}:{}/", six ? "[" : "", options.address, six ? "]" : "",
                        http_.port());
@@ -72,15 +72,15 @@ class Server::Impl {
 
   void Run() {
     context_.engine.Start();
-    if (site_.batches()) site_.batches()->Start();
+    if (api_.batches()) api_.batches()->Start();
     http_.Run();
-    if (site_.batches()) site_.batches()->Stop();
+    if (api_.batches()) api_.batches()->Stop();
     context_.engine.Shutdown(Unfinished::kCancel);
   }
 
   void Drain() {
-    site_.SetDraining();
-    if (site_.batches()) site_.batches()->StopSoon();
+    api_.SetDraining();
+    if (api_.batches()) api_.batches()->StopSoon();
     http_.Drain();
   }
 
@@ -90,11 +90,11 @@ class Server::Impl {
   }
 
   const std::string& url() const { return url_; }
-  bool has_keys() const { return site_.has_keys(); }
+  bool has_keys() const { return api_.has_keys(); }
 
  private:
   ServeContext context_;
-  Site site_;
+  Api api_;
   HttpServer http_;
   std::string url_;
 };

@@ -6,7 +6,7 @@
 #include "banyan/error.h"
 #include "formats/gguf.h"
 #include "model/config.h"
-#include "tensor/dequantize.h"
+#include "tensor/quantization.h"
 
 namespace {
 

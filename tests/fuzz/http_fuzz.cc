@@ -33,7 +33,7 @@ banyan::ServeOptions WithKeys() {
   return options;
 }
 
-class FuzzedSite : public HttpSite {
+class FuzzedSite : public HttpHandler {
  public:
   FuzzedSite() : access_(WithKeys()) {}
   std::optional<HttpResponse> Admit(HttpRequest& request, std::uint64_t) override {

@@ -5,7 +5,7 @@
 
 #include "banyan/error.h"
 #include "formats/safetensors.h"
-#include "tensor/dequantize.h"
+#include "tensor/quantization.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, size_t size) {
   try {

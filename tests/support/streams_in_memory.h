@@ -34,7 +34,7 @@ struct StreamsInMemory {
     admission.Add(tree);
     return tree;
   }
-  // A request of one answer over a prompt of so many tokens that nobody else has.
+  // A request of one answer over a prompt of so many tokens that no other request has.
   std::shared_ptr<RequestTree> Submit(int tokens, RequestId id, int priority = 0) {
     return Submit(Prompt(Tokens(tokens, static_cast<std::uint32_t>(id)), {Ask(id, 150)}), id,
                   priority);

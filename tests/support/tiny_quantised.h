@@ -12,7 +12,7 @@
 
 #include "support/safetensors_writer.h"
 #include "support/tiny_model.h"
-#include "tensor/float16.h"
+#include "tensor/narrow_floats.h"
 
 namespace banyan::testing_support {
 

@@ -1,3 +1,4 @@
+// Answers on a terminal or as plain text, and the status while they are computed.
 #include "ask/answer_printer.h"
 
 #include <fmt/format.h>

@@ -48,7 +48,7 @@ void Save(const AskSession& session, std::string words) {
   }
 }
 
-// The last of earlier times, so that nobody types them again.
+// The latest questions of the history.
 void ShowEarlier(const std::vector<std::string>& questions) {
   if (questions.empty()) return;
   Say("Asked before:\n");

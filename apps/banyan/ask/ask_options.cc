@@ -1,3 +1,4 @@
+// Options, help and checks of `ask`: what the words on the command line become.
 #include "ask/ask_options.h"
 
 #include <unistd.h>

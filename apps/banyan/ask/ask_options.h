@@ -22,7 +22,7 @@ struct AskCommand {
   JobOptions job;
   std::vector<std::string> words;      // inputs, and questions about them
   std::vector<std::string> questions;  // -q
-  InputWords input;
+  InputOptions input;
   TableOptions table;  // of `ask`
   std::string questions_file;
   bool dry_run = false, quiet = false, show_prompt = false;

@@ -1,3 +1,4 @@
+// A line typed at the prompt: editing and history with libedit, else plain reading.
 #include "ask/question_line.h"
 
 #include <sys/stat.h>
@@ -51,7 +52,7 @@ std::string HistoryFile() {
   return failed ? std::string() : (folder / "banyan" / "questions").string();
 }
 
-// Ctrl-C while a line is typed. It may come when nobody waits for a key, also to another thread: a
+// Ctrl-C while a line is typed. It may come while no key is awaited, also on another thread: a
 // byte in a pipe, unlike an interrupted call, is there for the next who waits.
 class TypedInterrupt {
  public:

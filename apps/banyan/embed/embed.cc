@@ -27,7 +27,7 @@ namespace {
 struct EmbedCommand {
   RunOptions run;
   JobOptions inputs;
-  InputWords words;
+  InputOptions words;
   std::string output = "-";
   bool overwrite = false, quiet = false;
   int max_tokens = 0;  // 0: as many as the model's makers take

@@ -1,3 +1,4 @@
+// banyan eval, and eval ask: scores of answers against gold rows.
 #include "eval/eval.h"
 
 #include <fmt/format.h>

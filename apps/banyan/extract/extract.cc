@@ -28,7 +28,7 @@ struct ExtractCommand {
   RunOptions run;
   ExtractOptions extract;
   JobOptions job;
-  InputWords input;
+  InputOptions input;
   TableOptions table;    // of `extract`
   std::string report;    // file; empty: none
   bool propose = false;  // `extract schema`: no schema is needed, one is written

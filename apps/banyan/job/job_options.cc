@@ -1,3 +1,4 @@
+// Options that commands share: the model and its device, input and output, the KV store.
 #include "job/job_options.h"
 
 #include <unistd.h>
@@ -19,7 +20,7 @@
 namespace banyan::app {
 namespace {
 
-// "; did you mean 'smollm2-135m-instruct'?", and how it is had; empty: no model has such a name.
+// "; did you mean 'smollm2-135m-instruct'?", and how to get it; empty: no model has such a name.
 std::string DidYouMeanModel(const std::string& name) {
   std::error_code none;
   if (name.find('/') != std::string::npos || std::filesystem::exists(name, none)) return {};
@@ -108,7 +109,7 @@ std::shared_ptr<Encoder> RunOptions::LoadEncoder(bool quiet) const {
   return LoadWithProgress<Encoder>(load, quiet);
 }
 
-void InputWords::AddTo(CLI::App& command, JobOptions& job, const std::string& example) {
+void InputOptions::AddTo(CLI::App& command, JobOptions& job, const std::string& example) {
   TableOptions().AddTo(command, Bind(job), {"Input"});
   command
       .add_option("--field", fields,
@@ -120,15 +121,15 @@ void InputWords::AddTo(CLI::App& command, JobOptions& job, const std::string& ex
       ->group("Input");
 }
 
-void InputWords::AddRecordsTo(CLI::App& command, JobOptions& job) {
+void InputOptions::AddRecordsTo(CLI::App& command, JobOptions& job) {
   TableOptions().AddTo(command, Bind(job), {"Records"}, "Input");
 }
 
-void InputWords::AddOutputTo(CLI::App& command, JobOptions& job) {
+void InputOptions::AddOutputTo(CLI::App& command, JobOptions& job) {
   TableOptions().AddTo(command, Bind(job), {"Output"});
 }
 
-void InputWords::Resolve(const std::vector<std::string>& known, JobOptions& job) const {
+void InputOptions::Resolve(const std::vector<std::string>& known, JobOptions& job) const {
   for (const std::string& field : fields) {
     const size_t equals = field.find('=');
     const std::string left = field.substr(0, equals);

@@ -1,4 +1,4 @@
-// Options that every command which runs a model has.
+// Options that commands share: the model and how it runs, input and output, the KV store.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -14,6 +14,7 @@
 
 namespace banyan::app {
 
+// Of every command that runs a model.
 struct RunOptions {
   LoadOptions load;
   EngineOptions engine;
@@ -41,9 +42,8 @@ struct RunOptions {
   std::shared_ptr<Encoder> LoadEncoder(bool quiet) const;
 };
 
-// How a command reads its input: the same options for every command that reads rows or documents.
-
-struct InputWords {
+// Of every command that reads rows or documents.
+struct InputOptions {
   std::vector<std::string> fields;  // "context=body", "mails/*.csv:context=text"
 
   // --input-format, --field, --delimiter, --encoding and --strict. `example` is a field that the
@@ -58,9 +58,7 @@ struct InputWords {
   void Resolve(const std::vector<std::string>& known, JobOptions& job) const;
 };
 
-// Options that say where keys and values are kept on disk.
-
-// Of commands that use a store beside their own work.
+// Of commands that use a KV store on disk beside their own work.
 struct KvStoreCommand : KvStoreUse {
   // Adds --kv-store, --kv-save and --kv-bits.
   void AddTo(CLI::App& command);

@@ -1,3 +1,4 @@
+// A job on the command line: signals, progress, receipt and exit code.
 #include "job/job_session.h"
 
 #include <fmt/format.h>

@@ -35,7 +35,7 @@ struct KvAddCommand {
   KvAddOptions add;
   std::string prompts = "ask", index, limit;
   TableOptions table;  // of ask's prompts
-  InputWords input;
+  InputOptions input;
   bool quiet = false;
 
   void AddTo(CLI::App& command);
@@ -74,7 +74,7 @@ void KvAddCommand::AddTo(CLI::App& command) {
 
 void KvAddCommand::Resolve() {
   add.for_rag = NamedValue<bool>(prompts, "--for", {{"ask", false}, {"rag", true}});
-  // The model that will read them, where nobody names one.
+  // The default model, which will read them.
   const ReaderTask reader = add.for_rag ? ReaderTask::kRag : ReaderTask::kAsk;
   ChooseDefaultReader(run, reader, /*may_ask=*/false);
   run.Resolve();

@@ -1,3 +1,4 @@
+// Choosing the default reader, and offering a better one once.
 #include "model/reader_offer.h"
 
 #include <fmt/format.h>

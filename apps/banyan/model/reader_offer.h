@@ -1,5 +1,5 @@
-// Which model answers when nobody names one: the shipped one, or a better reader that the person at
-// the terminal was offered once.
+// Which model answers where none is named: the shipped one, or a better reader that was offered
+// once at the terminal.
 #pragma once
 
 #include <map>
@@ -18,10 +18,10 @@ void ChooseDefaultReader(RunOptions& run, ReaderTask task, bool may_ask);
 // task ("ask", "extract", "rag") that has one.
 std::map<std::string, std::string> ChooseDefaultReaders(RunOptions& run);
 
-// FetchModel, with words and a progress bar on stderr.
+// FetchModel with messages and a progress bar on stderr.
 std::string FetchForPerson(const std::string& model);
 
-// Fetches it and makes it the default. False, with a line that says why, when it cannot be had.
+// Fetches it and makes it the default. False, with a message, when it cannot be fetched.
 bool GetBetterReader();
 
 // `banyan model better`: gets it; with `offer` asks first, once and only on a terminal; with

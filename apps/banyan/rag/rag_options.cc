@@ -1,3 +1,4 @@
+// Options, help and checks of `rag`; opens the index and loads the models of retrieval.
 #include "rag/rag_options.h"
 
 #include <fmt/format.h>

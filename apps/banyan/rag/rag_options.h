@@ -19,7 +19,7 @@ struct RagCommand {
   KvStoreCommand kv;
   RagOptions rag;
   JobOptions job;
-  InputWords input;
+  InputOptions input;
   TableOptions table;             // of `rag`
   std::string encoder, reranker;  // models
   std::string examples;           // a file

@@ -242,7 +242,7 @@ void AllowConnections(int connections) {
 }
 
 // An engine on every core at the browser's own priority leaves the page no time to show anything.
-// Threads that come later inherit the niceness, which costs nothing where nobody else computes.
+// Threads that come later inherit the niceness, which costs nothing on an idle machine.
 void LeaveRoom(const std::string& address, LoadOptions& load) {
   if (load.threads != 0 || load.device != "cpu" || !Server::IsLoopback(address)) return;
   constexpr int kNicer = 5;

@@ -1,3 +1,4 @@
+// banyan completion: scripts for bash, zsh and fish, made from the definitions of the command line.
 #include "shell/completion.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// The layout of --help: names on the left, wrapped text on the right.
 #include "shell/help_format.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// Types, ranges and defaults of options in words.
 #include "shell/option_words.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// Errors of the command line as messages: what was expected and found, and the nearest name.
 #include "shell/parse_message.h"
 
 #include <fmt/format.h>

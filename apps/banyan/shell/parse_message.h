@@ -1,5 +1,5 @@
-// What is wrong with a command line, told so that it can be mended: which option, what it takes,
-// what it was given, the nearest name there is, and where to read on.
+// Messages for a command line that is wrong: which option, what it takes, what it was given, the
+// nearest known name, and where to read on.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -28,8 +28,6 @@ std::string WhereToReadOn(const CLI::App& command);
 
 // The command that was chosen: the last of root's chain of subcommands that were parsed.
 const CLI::App& ChosenCommand(const CLI::App& root);
-
-// Which of the known words was meant.
 
 // The known word that needs the fewest letters changed, added, left out or swapped to become
 // `word`, or that begins as it does; empty when none is near.

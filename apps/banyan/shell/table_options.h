@@ -31,7 +31,7 @@ class TableOptions {
   // Reads the files that were named; `read` hears each, as (option, path). Throws kNotFound,
   // kUsage.
   void ReadFiles(const std::function<void(const std::string&, const std::string&)>& read);
-  // The words that were given for an option whose value may be in a file; empty: none.
+  // The text given for an option whose value may be in a file; empty: none.
   std::string Given(const std::string& name) const;
 
  private:
@@ -44,9 +44,7 @@ class TableOptions {
   std::vector<Text> texts_;  // whose value may be in a file
 };
 
-// What options say as text, and what becomes of it.
-
-// Throws kNotFound naming the option.
+// The text of a file that an option names. Throws kNotFound naming the option.
 std::string ReadOptionFile(const std::string& path, const char* option);
 
 }  // namespace banyan::app

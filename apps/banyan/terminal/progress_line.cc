@@ -1,3 +1,4 @@
+// Progress bars of jobs, fetching and loading.
 #include "terminal/progress_line.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// Writing messages, standard streams and signals.
 #include "terminal/terminal.h"
 
 #include <fcntl.h>
@@ -43,7 +44,7 @@ void Print(const std::string& text) {
 }
 
 void ReserveStandardStreams() {
-  // The wrong way round for the first two: whoever uses them hears of it.
+  // The wrong direction for the first two, so that using them fails.
   constexpr int kFlags[] = {O_WRONLY, O_RDONLY, O_RDWR};
   for (int stream = STDIN_FILENO; stream <= STDERR_FILENO; ++stream) {
     if (::fcntl(stream, F_GETFD) >= 0 || errno != EBADF) continue;

@@ -1,4 +1,5 @@
-// Words for a person. On a terminal control characters from files and names are shown, not obeyed.
+// Messages for a person, and Ctrl-C. On a terminal control characters from files and names are made
+// visible.
 #pragma once
 
 #include <string>
@@ -9,17 +10,15 @@ void Say(const std::string& text);      // to stderr, as it is given
 void SayLine(const std::string& text);  // "banyan: TEXT" and a line end
 void Print(const std::string& text);    // to stdout
 
-// Opens what is closed of stdin, stdout and stderr, so that no file of the job gets their numbers:
-// words for a person would be written into it. Nothing can be read from or written to a stand-in
-// for stdin or stdout; what goes to that of stderr is dropped.
+// Opens stdin, stdout and stderr where they are closed, so that no file of the job gets their
+// descriptors and messages are not written into it. Reading the stand-in for stdin or writing to
+// that for stdout fails; what is written to that for stderr is dropped.
 void ReserveStandardStreams();
 
-// Ctrl-C and SIGTERM, which ask a command to stop.
-
-// From now on the first signal is noted and said on stderr; the second one ends the program at
-// once.
+// Ctrl-C and SIGTERM: from now on the first is noted, with a message on stderr; the second ends the
+// program at once.
 void StopOnSignals();
-// From now on signals are noted, and nothing else: for whoever waits at a prompt.
+// From now on signals are only noted: for a prompt.
 void NoteSignals();
 
 // The signal that came; 0: none.

@@ -341,7 +341,7 @@ std::string BatchRun::AnswerBody(const std::string& body) {
       throw;
     } catch (const WorkStopped&) {  // seen above, or there is no room now
     } catch (const std::exception& error) {
-      // The queue is full, or somebody cancelled: this batch, another one or the server itself.
+      // The queue is full, or a call was cancelled: by this batch, another one or the server.
       const int status = AsApiError(error).status();
       if (status != 429 && status != 503) throw;
     }

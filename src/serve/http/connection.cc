@@ -42,8 +42,8 @@ bool ClientHasLeft(Tcp::socket& socket) {
   return ::poll(&wanted, 1, 0) > 0 && (wanted.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0;
 }
 
-// What a site writes to, for one request. Once its reply is over, the connection may serve the next
-// request on another thread, and this object does nothing any more.
+// What a handler writes to, for one request. Once its reply is over, the connection may serve the
+// next request on another thread, and this object does nothing any more.
 class ReplyToOne : public HttpReply {
  public:
   ReplyToOne(ReplyBuffer& buffer, BodyMemory& memory) : buffer_(buffer), memory_(memory) {}
@@ -179,7 +179,8 @@ void HttpConnection::OnRequest() {
   };
   if (!server_.workers.TryRun(serve)) {
     ++server_.counts.refused_busy;
-    HttpResponse busy = server_.site.Refusal(429, "the server is busy: too many requests at once");
+    HttpResponse busy =
+        server_.handler.Refusal(429, "the server is busy: too many requests at once");
     busy.headers.emplace_back("Retry-After", "1");
     return reply_.Send(std::move(busy));
   }
@@ -189,12 +190,12 @@ void HttpConnection::OnRequest() {
 void HttpConnection::Serve(HttpRequest request) {
   ReplyToOne reply(reply_, memory_);
   try {
-    server_.site.Serve(std::move(request), reply);
+    server_.handler.Serve(std::move(request), reply);
     reply.End();
   } catch (const std::exception& error) {
-    reply.Send(server_.site.Refusal(500, error.what()));
+    reply.Send(server_.handler.Refusal(500, error.what()));
   } catch (...) {
-    reply.Send(server_.site.Refusal(500, "unknown"));
+    reply.Send(server_.handler.Refusal(500, "unknown"));
   }
 }
 
@@ -247,7 +248,7 @@ void HttpConnection::FinishRequest() {
   const double seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - request.began).count();
   polling_.cancel();
-  server_.site.Served(request, outcome.status, outcome.bytes, seconds, closed_);
+  server_.handler.Served(request, outcome.status, outcome.bytes, seconds, closed_);
   reader_.DropRequest();
   memory_.Release();
   --server_.counts.requests;

@@ -147,8 +147,8 @@ void Listen(Tcp::acceptor& acceptor, const std::string& address, int port) {
 
 }  // namespace
 
-HttpServer::State::State(const HttpLimits& limits_, HttpSite& site_)
-    : limits(limits_), site(site_), workers(limits_.max_requests) {
+HttpServer::State::State(const HttpLimits& limits_, HttpHandler& handler_)
+    : limits(limits_), handler(handler_), workers(limits_.max_requests) {
   busy.emplace(io.get_executor());
 }
 
@@ -183,8 +183,8 @@ void HttpServer::State::CloseIdle() {
 }
 
 HttpServer::HttpServer(const std::string& address, int port, const HttpLimits& limits,
-                       HttpSite& site)
-    : state_(std::make_unique<State>(limits, site)) {
+                       HttpHandler& handler)
+    : state_(std::make_unique<State>(limits, handler)) {
   Listen(state_->acceptor, address, port);
 }
 

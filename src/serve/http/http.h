@@ -83,9 +83,9 @@ struct HttpCounts {
 };
 
 // What handles the requests of a server.
-class HttpSite {
+class HttpHandler {
  public:
-  virtual ~HttpSite() = default;
+  virtual ~HttpHandler() = default;
   // Looks at a request whose body is not read yet: fills in who asks; a response refuses it.
   // `body_bytes`: what the head announces. Called on the socket thread: must not wait.
   virtual std::optional<HttpResponse> Admit(HttpRequest& request, std::uint64_t body_bytes) = 0;
@@ -102,7 +102,7 @@ class HttpSite {
 class HttpServer {
  public:
   // Binds and listens. Throws kIo when the address cannot be bound, kUsage when it is not one.
-  HttpServer(const std::string& address, int port, const HttpLimits& limits, HttpSite& site);
+  HttpServer(const std::string& address, int port, const HttpLimits& limits, HttpHandler& handler);
   ~HttpServer();
   // Throws as the constructor would now.
   static void CheckAddress(const std::string& address, int port);

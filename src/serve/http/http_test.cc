@@ -22,7 +22,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-class TestSite : public HttpSite {
+class TestSite : public HttpHandler {
  public:
   std::optional<HttpResponse> Admit(HttpRequest& request, std::uint64_t) override {
     if (request.path == "/forbidden") return Refusal(403, "no");

@@ -115,7 +115,7 @@ void RequestReader::OnHead(ErrorCode error) {
   request_.path = *path;
   if (server_.draining) return Refuse(503, "the server is stopping");
   const std::uint64_t length = parser_->content_length().value_or(0);
-  if (std::optional<HttpResponse> refusal = server_.site.Admit(request_, length)) {
+  if (std::optional<HttpResponse> refusal = server_.handler.Admit(request_, length)) {
     return RefuseWith(std::move(*refusal));
   }
   // An announced length takes no memory yet; bytes that arrive do.
@@ -169,7 +169,7 @@ void RequestReader::ReadBody() {
 }
 
 void RequestReader::Refuse(int status, const std::string& message) {
-  HttpResponse response = server_.site.Refusal(status, message);
+  HttpResponse response = server_.handler.Refusal(status, message);
   if (status == 429 || status == 503) response.headers.emplace_back("Retry-After", "1");
   RefuseWith(std::move(response));
 }

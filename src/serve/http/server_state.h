@@ -47,7 +47,7 @@ class WorkerPool {
 using IoWorkGuard = boost::asio::executor_work_guard<boost::asio::io_context::executor_type>;
 
 struct HttpServer::State {
-  State(const HttpLimits& limits, HttpSite& site);
+  State(const HttpLimits& limits, HttpHandler& handler);
 
   void Accept();
   void Add(boost::asio::ip::tcp::socket socket);
@@ -58,7 +58,7 @@ struct HttpServer::State {
   boost::asio::ip::tcp::acceptor acceptor{io};
   boost::asio::steady_timer accept_again{io};
   const HttpLimits limits;
-  HttpSite& site;
+  HttpHandler& handler;
   HttpCounts counts;
   // For the socket thread alone.
   std::list<HttpConnection*> all;

@@ -198,7 +198,7 @@ TaskRequest ReadAskRequest(ServeContext& context, std::string_view body) {
   request.task = MakeTask([&] {
     return std::make_unique<AskTask>(
         context.model, ask,
-        AskSurroundings{request.adapter, [&context] { return context.constraints.Trie(); }});
+        AskSharedParts{request.adapter, [&context] { return context.constraints.Trie(); }});
   });
   AddDocuments(documents, "context", request);
   RefuseRepeated(request);

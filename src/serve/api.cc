@@ -1,5 +1,5 @@
 // Routes: which path does what, who may ask, and the log line of each request.
-#include "serve/site.h"
+#include "serve/api.h"
 
 #include <malloc.h>
 
@@ -70,7 +70,7 @@ DocumentKind KindOf(const std::string& name, std::string_view content_type,
 
 }  // namespace
 
-Site::Site(ServeContext& context) : context_(context), access_(context.options) {
+Api::Api(ServeContext& context) : context_(context), access_(context.options) {
   if (!context.options.state_directory.empty()) {
     files_ =
         std::make_unique<FileStore>(context.options.state_directory, context.options.max_files);
@@ -81,12 +81,12 @@ Site::Site(ServeContext& context) : context_(context), access_(context.options) 
   AddFiles();
 }
 
-void Site::Add(const char* method, const char* path, Action action, bool open) {
+void Api::Add(const char* method, const char* path, Action action, bool open) {
   routes_.push_back({method, path, std::move(action), open});
 }
 
 // HEAD is GET without a body, which the connection leaves out.
-const Site::Route* Site::Find(const HttpRequest& request, std::string& id, bool& path_known) const {
+const Api::Route* Api::Find(const HttpRequest& request, std::string& id, bool& path_known) const {
   const std::string method = request.method == "HEAD" ? "GET" : request.method;
   path_known = false;
   for (const Route& route : routes_) {
@@ -97,7 +97,7 @@ const Site::Route* Site::Find(const HttpRequest& request, std::string& id, bool&
   return nullptr;
 }
 
-std::string Site::AllowedMethods(const std::string& path) const {
+std::string Api::AllowedMethods(const std::string& path) const {
   std::string methods = "OPTIONS", ignored;
   for (const Route& route : routes_) {
     if (Matches(route.path, path, ignored)) methods += ", " + route.method;
@@ -105,7 +105,7 @@ std::string Site::AllowedMethods(const std::string& path) const {
   return methods;
 }
 
-std::optional<HttpResponse> Site::Admit(HttpRequest& request, std::uint64_t) {
+std::optional<HttpResponse> Api::Admit(HttpRequest& request, std::uint64_t) {
   std::string id;
   bool path_known;
   const Route* route = Find(request, id, path_known);
@@ -124,7 +124,7 @@ std::optional<HttpResponse> Site::Admit(HttpRequest& request, std::uint64_t) {
   return response;
 }
 
-void Site::Serve(HttpRequest request, HttpReply& reply) {
+void Api::Serve(HttpRequest request, HttpReply& reply) {
   // One budget from the request's first byte, for everything that is done on this thread.
   WorkBudget budget;
   budget.deadline =
@@ -139,7 +139,7 @@ void Site::Serve(HttpRequest request, HttpReply& reply) {
   ReturnMemory();
 }
 
-void Site::ServeWithin(const HttpRequest& request, HttpReply& reply) {
+void Api::ServeWithin(const HttpRequest& request, HttpReply& reply) {
   std::string id;
   bool path_known;
   const Route* route = Find(request, id, path_known);
@@ -174,13 +174,13 @@ void Site::ServeWithin(const HttpRequest& request, HttpReply& reply) {
   }
 }
 
-HttpResponse Site::Refusal(int status, const std::string& message) {
+HttpResponse Api::Refusal(int status, const std::string& message) {
   return ApiError(status, status == 500 ? "internal error" : message).ToResponse();
 }
 
 // Logs the route's path instead of the request's: unknown paths carry no information, or too much.
-void Site::Served(const HttpRequest& request, int status, std::uint64_t bytes, double seconds,
-                  bool gone) {
+void Api::Served(const HttpRequest& request, int status, std::uint64_t bytes, double seconds,
+                 bool gone) {
   std::string id;
   bool path_known;
   const Route* route = Find(request, id, path_known);
@@ -203,7 +203,7 @@ void Site::Served(const HttpRequest& request, int status, std::uint64_t bytes, d
   context_.options.log(DumpJson(line));
 }
 
-void Site::Health(HttpReply& reply) const {
+void Api::Health(HttpReply& reply) const {
   OrderedJson json;
   json["status"] = draining_ ? "draining" : "ok";
   json["model"] = context_.options.model_name;
@@ -222,7 +222,7 @@ void Site::Health(HttpReply& reply) const {
   SendJson(reply, DumpJson(json));
 }
 
-void Site::Models(const std::string& id, HttpReply& reply) const {
+void Api::Models(const std::string& id, HttpReply& reply) const {
   OrderedJson list = OrderedJson::array();
   const auto add = [&](const std::string& name, int context_length) {
     list.push_back({{"id", name},
@@ -247,7 +247,7 @@ void Site::Models(const std::string& id, HttpReply& reply) const {
   throw ApiError(404, "there is no such model here", "model", "model_not_found");
 }
 
-void Site::Documents(const HttpRequest& request, HttpReply& reply) {
+void Api::Documents(const HttpRequest& request, HttpReply& reply) {
   const std::string name = request.query_value("name");
   const DocumentKind kind = KindOf(name, request.header("content-type"), request.body);
   const std::unique_ptr<ByteSource> source = ByteSourceOf(request.body, "the document");
@@ -267,7 +267,7 @@ void Site::Documents(const HttpRequest& request, HttpReply& reply) {
                                        {"text", std::move(text)}}));
 }
 
-void Site::AddOwn() {
+void Api::AddOwn() {
   constexpr bool kOpen = true;
   Add(
       "GET", "/health", [this](const auto&, const auto&, HttpReply& reply) { Health(reply); },
@@ -297,7 +297,7 @@ void Site::AddOwn() {
   add_task("/v1/rag", ReadRagRequest);
 }
 
-void Site::AddOpenAi() {
+void Api::AddOpenAi() {
   Add("GET", "/v1/models",
       [this](const auto&, const auto&, HttpReply& reply) { Models("", reply); });
   Add("GET", "/v1/models/*",
@@ -329,7 +329,7 @@ void Site::AddOpenAi() {
   });
 }
 
-void Site::AddFiles() {
+void Api::AddFiles() {
   using Call = std::function<std::string(const HttpRequest&, const std::string&)>;
   const auto add = [this](const char* method, const char* path, const Call& call) {
     Add(method, path,

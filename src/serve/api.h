@@ -15,9 +15,9 @@
 
 namespace banyan {
 
-class Site : public HttpSite {
+class Api : public HttpHandler {
  public:
-  explicit Site(ServeContext& context);
+  explicit Api(ServeContext& context);
 
   std::optional<HttpResponse> Admit(HttpRequest& request, std::uint64_t body_bytes) override;
   void Serve(HttpRequest request, HttpReply& reply) override;
