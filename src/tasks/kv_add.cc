@@ -1,5 +1,5 @@
-// Documents into a KV store: the task's own prompts without their questions, submitted for no
-// answer but the keys and values that they leave.
+// Adds documents to a KV store: the task's own prompts without their questions are computed for
+// their keys and values alone.
 #include "program/kv.h"
 
 #include <algorithm>
@@ -23,10 +23,10 @@ using Clock = std::chrono::steady_clock;
 
 constexpr double kBetweenReports = 0.2;
 
-// A question that no document is asked; what comes before it is the same for all.
+// A placeholder: the tokens before a question do not depend on it.
 constexpr const char* kAnyQuestion = "?";
 
-// Leaves the segments that are to be kept, and those above them; the last ones get an answer of no
+// Removes all segments but those to keep and those above them; the last ones get an answer of no
 // tokens. Returns how many these are.
 int OnlyKept(PromptSegment& segment) {
   segment.answers.clear();
@@ -42,10 +42,10 @@ int OnlyKept(PromptSegment& segment) {
   return 1;
 }
 
-class StoreAdding {
+class KvAdder {
  public:
-  StoreAdding(std::shared_ptr<Model> model, const EngineOptions& engine_options,
-              const KvAddOptions& options)
+  KvAdder(std::shared_ptr<Model> model, const EngineOptions& engine_options,
+          const KvAddOptions& options)
       : model_(std::move(model)),
         options_(options),
         store_(engine_options.kv_store),
@@ -230,7 +230,7 @@ class StoreAdding {
     return receipt_.stopped;
   }
 
-  // What this run saved, and what of its documents was there.
+  // What this run saved, and what the store already had of its documents.
   void PinAll() {
     for (const IndexedSegment& segment : store_->parts().writing->List()) {
       if (segment.created >= store_->parts().opened || used_.contains(segment.number)) {
@@ -268,7 +268,7 @@ KvAddReceipt AddToStore(std::shared_ptr<Model> model, const EngineOptions& engin
   if (model->text() == nullptr) {
     Throw(ErrorKind::kUnsupported, "kv add: the model's files have no tokenizer");
   }
-  return StoreAdding(std::move(model), engine_options, options).Run();
+  return KvAdder(std::move(model), engine_options, options).Run();
 }
 
 }  // namespace banyan

@@ -1,3 +1,4 @@
+// Ranking of the parts' answers; passages are cut at paragraphs, lines or words.
 #include "tasks/ask/ask_parts.h"
 
 #include <algorithm>

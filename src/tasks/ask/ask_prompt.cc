@@ -1,3 +1,4 @@
+// Templates are filled in and tokenised; equal beginnings of prompts become one branch of the tree.
 #include "tasks/ask/ask_prompt.h"
 
 #include <fmt/format.h>

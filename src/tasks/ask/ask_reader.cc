@@ -1,3 +1,4 @@
+// Token ids to text; confidence by the model card's calibration; the null bias at the first token.
 #include "tasks/ask/ask_reader.h"
 
 #include <algorithm>

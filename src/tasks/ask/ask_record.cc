@@ -1,3 +1,4 @@
+// Checks the fields of a row one by one: a bad question does not fail the record.
 #include "tasks/ask/ask_record.h"
 
 #include <set>

@@ -34,8 +34,8 @@ std::vector<AskQuestion> ReadQuestions(std::string_view text, const std::string&
 void NumberQuestions(std::vector<AskQuestion>& questions);
 
 // Throws kInput when the row is no record: `id`, `context` or questions are missing or wrong. A bad
-// question has its own problem and leaves the others alone. `common` is asked before the record's
-// own questions, and so has the same numbers in every record that does not give them to its own.
+// question has its own problem; the others are asked. `common` comes before the record's own
+// questions, so it has the same numbers in every record whose own ids do not take them.
 AskRecord ReadAskRecord(const Json& row, const std::vector<AskQuestion>& common);
 
 }  // namespace banyan

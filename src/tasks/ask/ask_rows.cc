@@ -1,3 +1,4 @@
+// Fields of a row in their order: free text with samples and votes, or choices with their scores.
 #include "tasks/ask/ask_rows.h"
 
 #include <algorithm>

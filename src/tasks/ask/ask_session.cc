@@ -1,5 +1,5 @@
-// Records go through the engine a few at a time (RecordWindow); what the first of them says is
-// shown as it comes, what the others say waits for its turn.
+// Several records go through the engine at once (RecordWindow). The answers of the first are shown
+// while they are written; those of the others wait for their turn.
 #include "program/ask_session.h"
 
 #include <algorithm>
@@ -25,7 +25,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr size_t kRecordsAhead = 64;
-constexpr double kWaitSeconds = 0.02;  // between looks at the stop request
+constexpr double kWaitSeconds = 0.02;  // between checks of the stop request
 
 // One record: what was heard of its questions, shown one question after another.
 class LiveRecord {
@@ -42,9 +42,9 @@ class LiveRecord {
 
   // Shows what is new; true when all was shown.
   bool Show(bool name_document, AskListener& listener, AskTotals& totals);
-  // Of the questions that were shown to their end.
+  // Of the questions that were shown completely.
   std::vector<OutputRow> TakeRows() { return std::move(rows_); }
-  // Text of the question that is being shown is there.
+  // The question that is being shown has text.
   bool has_text() const { return current_ < questions_.size() && questions_[current_].has_text(); }
 
  private:
@@ -129,7 +129,7 @@ void LiveRecord::ShowEnd(Question& question, AskListener& listener, AskTotals& t
   listener.Answered(row.fields.at("finish_reason") == "length");
 }
 
-// Records that are not shown to their ends, in the input's order.
+// Records that are not completely shown yet, in the input's order.
 class OpenRecords : public RecordListener {
  public:
   void Add(const InputRow& row, std::uint64_t number) { records_.emplace_back(row, number); }
@@ -150,7 +150,7 @@ class OpenRecords : public RecordListener {
   }
 
  private:
-  // Numbers follow one another. A record is heard of until it was shown, never after.
+  // Numbers are consecutive. No event of a record comes after it was shown.
   LiveRecord& At(std::uint64_t record) { return records_.at(record - records_.front().number()); }
 
   std::deque<LiveRecord> records_;
@@ -247,7 +247,7 @@ class AskSession::Impl {
       if (job.stop && job.stop()) return false;
     }
     if (documents_.empty() && !problem.empty()) throw Error(ErrorKind::kInput, problem);
-    // Any question computes the document before it; what it says is not shown.
+    // Any question computes the document before it; its answer is not shown.
     Silence silence(listener);
     most_tokens_ = 1;
     remember_ = false;
@@ -285,7 +285,7 @@ class AskSession::Impl {
   std::int64_t document_count() const { return static_cast<std::int64_t>(documents_.size()); }
 
  private:
-  // Passes on how far computing is, and keeps the first problem.
+  // Passes on progress alone, and keeps the first problem.
   class Silence : public AskListener {
    public:
     explicit Silence(AskListener& listener) : listener_(listener) {}

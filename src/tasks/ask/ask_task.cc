@@ -1,3 +1,4 @@
+// Checks options that do not go together, and makes what all records share.
 #include "tasks/ask/ask_task.h"
 
 #include <algorithm>
@@ -41,7 +42,7 @@ void CheckOptions(const AskOptions& options) {
   }
 }
 
-// --min-confidence asks for what the card must tell.
+// --min-confidence needs a calibration in the model's card.
 void CheckCalibrated(const ModelCard& card) {
   if (card.CalibrationOf("ask", "answer") != nullptr) return;
   Throw(ErrorKind::kUsage,
@@ -51,7 +52,7 @@ void CheckCalibrated(const ModelCard& card) {
 
 using TrieMaker = std::function<std::shared_ptr<const TokenTrie>()>;
 
-// Null: answers may be anything.
+// Null: answers are not constrained.
 std::shared_ptr<const Constraint> MakeConstraint(const AskOptions& options, const Model& model,
                                                  const TrieMaker& make_trie) {
   const bool regex = !options.regex.empty();
@@ -70,8 +71,8 @@ std::shared_ptr<const Constraint> MakeConstraint(const AskOptions& options, cons
 }  // namespace
 
 AskTask::AskTask(std::shared_ptr<Model> model, const AskOptions& options,
-                 const AskSurroundings& surroundings)
-    : adapter_(surroundings.adapter) {
+                 const AskSharedParts& shared)
+    : adapter_(shared.adapter) {
   CheckOptions(options);
   settings_.options = options;
   settings_.text = model->text();
@@ -79,14 +80,14 @@ AskTask::AskTask(std::shared_ptr<Model> model, const AskOptions& options,
     Throw(ErrorKind::kUnsupported, "ask: the model's files have no tokenizer");
   }
   const TrieMaker make_trie = [&] {
-    return surroundings.trie ? surroundings.trie() : MakeTokenTrie(*settings_.text);
+    return shared.trie ? shared.trie() : MakeTokenTrie(*settings_.text);
   };
   settings_.constraint = MakeConstraint(options, *model, make_trie);
   settings_.model = std::move(model);
   bool copies = ModelOf(adapter_).copies;
   for (const std::string& adapter : settings_.model->adapters()) copies |= ModelOf(adapter).copies;
   if (copies) settings_.trie = make_trie();
-  // With adapters that are kept apart, each record's own card counts.
+  // With separate adapters, each record's own card counts.
   if (options.min_confidence > 0.0 && settings_.model->adapters().empty()) {
     CheckCalibrated(settings_.model->card());
   }
@@ -137,7 +138,7 @@ Json AskTask::Parameters() const {
   parameters["--copy"] = ModelOf(adapter_).copies;
   parameters["questions"] = options.question_list;
   parameters["--questions"] = TextParameter(options.questions);
-  // What cards say of answers: another edition of the same weights may say otherwise.
+  // Cards are part of the identity: the same weights may come with another card.
   std::vector<std::string> adapters = settings_.model->adapters();
   adapters.insert(adapters.begin(), "");
   for (const std::string& adapter : adapters) {
@@ -180,7 +181,7 @@ OutputRow AskTask::ErrorRow(const InputRow& row, const RowProblem& problem) cons
   }
   const auto asked = row.value.find("question");
   if (asked != row.value.end() && asked->is_string()) question = *asked;
-  // An id with a replacement character is not the id that stands in the file.
+  // An id with a replacement character is not the id of the file.
   if (id.is_string() && id.get_ref<const std::string&>().find("\uFFFD") != std::string::npos) {
     id = nullptr;
   }

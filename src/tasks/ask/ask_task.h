@@ -12,10 +12,11 @@
 
 namespace banyan {
 
-// What whoever runs many tasks with one model knows already.
-struct AskSurroundings {
+// What tasks of one model may share.
+struct AskSharedParts {
   std::string adapter;  // of records that name none; empty: none
-  // The trie of the model's vocabulary, asked for when it is needed; empty: it is made.
+  // Returns the trie of the model's vocabulary, called when it is needed; empty: the task makes
+  // one.
   std::function<std::shared_ptr<const TokenTrie>()> trie;
 };
 
@@ -23,13 +24,13 @@ class AskTask : public Task {
  public:
   // Throws kUsage for options that do not fit together, kUnsupported for a model without text side.
   AskTask(std::shared_ptr<Model> model, const AskOptions& options,
-          const AskSurroundings& surroundings = {});
+          const AskSharedParts& shared = {});
 
   std::string name() const override { return "ask"; }
   Json Parameters() const override;
   std::string Identity(const InputRow& row) const override;
   std::unique_ptr<RecordWork> Start(const InputRow& row) override;
-  // Other questions for every document than the options have.
+  // Replaces the questions that are asked of every document.
   void SetQuestions(const std::vector<std::string>& questions);
   // Whether --thinking changes anything with the model's chat template.
   bool thinking_matters() const { return settings_.writer->thinking_matters(); }

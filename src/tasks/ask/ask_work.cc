@@ -1,3 +1,5 @@
+// The first stage asks all questions, over parts where the context is too long; later stages ask
+// once more about null and about the best passages.
 #include "tasks/ask/ask_work.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// One record of `ask` on its way: what is asked of its questions, stage by stage.
+// The work on one record of `ask`: what is asked of its questions, stage by stage.
 #pragma once
 
 #include <functional>
@@ -37,10 +37,10 @@ class AskWork : public RecordWork {
     return record_.questions[question].question;
   }
 
-  // One sample, no choices, no thoughts, nothing split, nothing that is withheld when it is known.
+  // One sample without choices or thoughts, over one part, that --min-confidence cannot withhold.
   bool IsPlain(std::uint64_t tag) const override;
   void Hear(std::uint64_t tag, std::span<const float> logprobs) override;
-  // None as long as the answer may give way to null, none of a word that may be cut off.
+  // No text while the answer may still turn into null, and no word that may be cut off.
   LiveText::Rules ShowRules(std::uint64_t tag) const override;
 
  private:

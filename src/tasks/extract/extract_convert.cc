@@ -1,3 +1,4 @@
+// Values by the rules of src/values, with hints of the document for dates and numbers.
 #include "tasks/extract/extract_convert.h"
 
 #include <fmt/format.h>
@@ -103,7 +104,7 @@ bool DigitAt(std::string_view text, size_t at) {
   return at < text.size() && text[at] >= '0' && text[at] <= '9';
 }
 
-// A date of which only one reading exists says how the document writes the others.
+// A date with only one reading tells how the document writes all of them.
 bool MonthFirst(std::string_view text) {
   bool month_first = false;
   for (size_t at = 1; at < text.size(); ++at) {
@@ -154,7 +155,7 @@ int YearOf(std::string_view text) {
   return year;
 }
 
-// Whether a sign of money stands right before byte `at`.
+// Whether a currency sign stands right before byte `at`.
 bool AfterMoneySign(std::string_view text, size_t at) {
   const std::string_view before = text.substr(0, at);
   return before.ends_with("$") || before.ends_with("£") || before.ends_with("€");

@@ -25,7 +25,7 @@ struct TypedValue {
   std::vector<size_t> kept = {};  // of a list: which of the written items each item is
 };
 
-// What is known of the document beside the value's text.
+// What the document tells about the way it writes dates and numbers.
 struct DocumentHints {
   bool month_first = false;  // 03/04/2024 is the fourth of March
   int year = 0;              // of all its dates that have one; 0: of none, or of several years
@@ -48,8 +48,8 @@ std::optional<std::string> FindMention(const ExtractAttribute& attribute,
 std::vector<std::string> MentionsOf(const ExtractAttribute& attribute, std::string_view document,
                                     const Constraint* fits, size_t most);
 
-// Where a written text stands in the document, as it is, else whatever its case. Of a list: a place
-// for every item.
+// Where a written text stands in the document: exactly, else ignoring case. A list has a place for
+// every item.
 std::vector<std::optional<TextSpan>> PlacesOf(const nlohmann::ordered_json& written,
                                               std::string_view document);
 

@@ -1,3 +1,4 @@
+// Documents that give the same value are a group; sums do not depend on the order of documents.
 #include "tasks/extract/extract_fuse.h"
 
 #include <fmt/format.h>
@@ -16,7 +17,7 @@ namespace {
 
 using OrderedJson = nlohmann::ordered_json;
 
-// Other values that a document may have taken for the right one.
+// How many wrong values a document may give instead of the right one.
 constexpr double kOtherValues = 10.0;
 constexpr double kSurest = 1.0 - 1e-6, kLeastSure = 1e-6;
 
@@ -83,8 +84,8 @@ OrderedJson ConflictOf(const Claim& claim) {
   return conflict;
 }
 
-// Nobody has a value: what was written and could not be read says why; else the least sure document
-// says how sure all are.
+// No document has a value. The reason is that of a value that was written and could not be
+// converted; else the confidence is that of the least sure document.
 ExtractedValue FuseNulls(const std::vector<Claim>& claims) {
   const Claim* best = &claims.front();
   for (const Claim& claim : claims) {
@@ -175,7 +176,7 @@ bool IsOfList(const ExtractedValue& value, const Leaf& list) {
   return value.name == list.name || value.name.starts_with(list.name + "[");
 }
 
-// Whole from the document that was surest which objects there are.
+// A list of objects is taken whole, from the document that was surest about its objects.
 void AddObjects(const Leaf& leaf, std::span<const DocumentValues> documents,
                 std::vector<ExtractedValue>& fused) {
   std::vector<Claim> claims;
@@ -240,8 +241,8 @@ std::vector<ExtractedValue> FindSources(std::span<const DocumentValues> experts)
   std::vector<ExtractedValue> found;
   for (size_t i = 0; i < experts.front().values.size(); ++i) {
     const auto votes = [&](size_t expert) {
-      const std::vector<std::int32_t>& owed = experts.front().values[i].experts;
-      return std::ranges::count(owed, static_cast<std::int32_t>(expert));
+      const std::vector<std::int32_t>& winners = experts.front().values[i].experts;
+      return std::ranges::count(winners, static_cast<std::int32_t>(expert));
     };
     const auto rank = [&](size_t expert) {
       const ExtractedValue& value = experts[expert].values[i];

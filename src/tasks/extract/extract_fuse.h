@@ -1,4 +1,4 @@
-// The values that several documents of one thing give → the thing's values, each with its document.
+// Fuses the values that several documents of one entity give; each value keeps its source.
 //
 // A document that gives null for a slot says nothing about it. Of the others, document d gives its
 // value with confidence c_d, the probability that it is right, and documents err independently,
@@ -23,7 +23,7 @@
 
 namespace banyan {
 
-// What one document says of a thing.
+// The values that one document gives.
 struct DocumentValues {
   nlohmann::ordered_json id;
   std::vector<ExtractedValue> values;
@@ -37,9 +37,8 @@ std::vector<ExtractedValue> FuseDocuments(std::span<const Leaf> leaves,
                                           std::span<const DocumentValues> documents);
 
 // All documents (or parts of one: their ids are equal) wrote the same values together, token by
-// token: the document of a value is one in which it stands, of these the one that most of its
-// tokens are owed to. REQUIRES: as many values of the same names everywhere, places as each has
-// them.
+// token. The source of a value is a document in which it stands; of several, the one that won most
+// of its tokens. REQUIRES: all have values of the same names, with places in their own texts.
 std::vector<ExtractedValue> FindSources(std::span<const DocumentValues> experts);
 
 // The same text for values that say the same: 12 and 12.0, "Sony" and "SONY".

@@ -1,3 +1,4 @@
+// Every document has an ExtractWork of its own; with FuseMode::kTokens their requests are linked.
 #include "tasks/extract/extract_panel.h"
 
 #include <fmt/format.h>
@@ -25,22 +26,22 @@ bool HasDocuments(const InputRow& row) {
   return documents != row.value.end() && !documents->is_null();
 }
 
-ExtractThing ReadThing(const InputRow& row, ExtractRecord common) {
+ExtractEntity ReadEntity(const InputRow& row, ExtractRecord common) {
   const Json& given = row.value.at("documents");
   if (!given.is_array()) {
     Throw(ErrorKind::kInput, "'documents': expected a list of documents, found {}",
           TypeName(given));
   }
-  if (given.empty() || given.size() > kMostThingDocuments) {
+  if (given.empty() || given.size() > kMostEntityDocuments) {
     Throw(ErrorKind::kInput, "'documents': expected 1 to {} documents, found {}",
-          kMostThingDocuments, given.size());
+          kMostEntityDocuments, given.size());
   }
-  ExtractThing thing;
-  thing.record = std::move(common);
+  ExtractEntity entity;
+  entity.record = std::move(common);
   std::set<std::string> ids;
   for (size_t i = 0; i < given.size(); ++i) {
-    ExtractThing::Document& document = thing.documents.emplace_back();
-    document.record = thing.record;
+    ExtractEntity::Document& document = entity.documents.emplace_back();
+    document.record = entity.record;
     const Json entry = given[i].is_string() ? Json{{"text", given[i]}} : given[i];
     if (!entry.is_object()) {
       Throw(ErrorKind::kInput, "documents[{}]: expected a text or an object, found {}", i,
@@ -68,22 +69,22 @@ ExtractThing ReadThing(const InputRow& row, ExtractRecord common) {
       if (field != "id" && field != "text") document.record.carried[field] = value;
     }
   }
-  return thing;
+  return entity;
 }
 
-ExtractPanel::ExtractPanel(const ExtractSettings& settings, ExtractThing thing)
-    : settings_(settings), record_(std::move(thing.record)) {
+ExtractPanel::ExtractPanel(const ExtractSettings& settings, ExtractEntity entity)
+    : settings_(settings), record_(std::move(entity.record)) {
   ReadingOptions reading;
   reading.keep_unsure = true;
   if (together()) reading.together = std::make_shared<CopySource>();
-  for (const ExtractThing::Document& document : thing.documents) {
+  for (const ExtractEntity::Document& document : entity.documents) {
     if (!together()) break;
     reading.together->text += document.record.text;
     reading.together->text += fmt::format("\n{}\n", kBetweenDocuments);
   }
   const bool any = std::ranges::any_of(
-      thing.documents, [](const auto& document) { return HasWords(document.record.text); });
-  for (ExtractThing::Document& document : thing.documents) {
+      entity.documents, [](const auto& document) { return HasWords(document.record.text); });
+  for (ExtractEntity::Document& document : entity.documents) {
     if (any ? !HasWords(document.record.text) : !readers_.empty()) continue;
     std::vector<ExtractRecord> records;
     records.push_back(std::move(document.record));

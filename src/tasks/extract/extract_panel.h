@@ -1,4 +1,4 @@
-// Several documents of one thing, each read like any other document, and one row for all of them.
+// Several documents of one entity, each read like any other document, and one row for all of them.
 // Either every document has values of its own, which are fused when all are there
 // (extract_fuse.h), or every slot is a panel (banyan/panel.h): the same slot of all documents
 // writes one value, token by token.
@@ -14,10 +14,10 @@
 
 namespace banyan {
 
-constexpr size_t kMostThingDocuments = 256;
+constexpr size_t kMostEntityDocuments = 256;
 
 // A record with documents: what all have in common, and the text of each.
-struct ExtractThing {
+struct ExtractEntity {
   ExtractRecord record;  // without a text
   struct Document {
     nlohmann::ordered_json id;
@@ -28,11 +28,11 @@ struct ExtractThing {
 
 bool HasDocuments(const InputRow& row);
 // The documents of `row`; `common` is what the row says beside them. Throws kInput.
-ExtractThing ReadThing(const InputRow& row, ExtractRecord common);
+ExtractEntity ReadEntity(const InputRow& row, ExtractRecord common);
 
 class ExtractPanel : public RecordWork {
  public:
-  ExtractPanel(const ExtractSettings& settings, ExtractThing thing);
+  ExtractPanel(const ExtractSettings& settings, ExtractEntity entity);
 
   std::vector<PromptSegment> NextPrompts() override;
   void Take(Answer answer) override;

@@ -1,3 +1,4 @@
+// Texts of the prompt, few-shot examples included, then slots, templates and schemas of values.
 #include "tasks/extract/extract_plan.h"
 
 #include <fmt/format.h>
@@ -15,7 +16,7 @@ namespace {
 
 using OrderedJson = nlohmann::ordered_json;
 
-// Values of one template: models are taught with templates of about so many.
+// Most values of one template: models are trained with templates of about this size.
 constexpr size_t kMostSlotsTogether = 24;
 // A template with its values may take this share of the context; the document has the rest.
 constexpr std::int64_t kTemplateShare = 3;
@@ -62,7 +63,7 @@ std::string DetailsOf(const CategoryPlan& plan) {
   return details + "Attributes:\n" + plan.attributes + "\n\n" + plan.examples + "Text:\n";
 }
 
-// {names} and {category} in it.
+// Replaces {names} and {category}.
 std::string WriteInstruction(const CategoryPlan& plan, const std::string& text) {
   std::string written;
   for (const TemplatePiece& piece : ParsePromptTemplate(text)) {
@@ -97,7 +98,7 @@ void CheckLeaves(const CategoryPlan& plan, const SlotRequest& request) {
   }
 }
 
-// Slots of one document in as few templates as hold them.
+// Divides the slots of one document into as few templates as hold them.
 std::vector<SlotGroup> Divide(const std::vector<ValueSlot>& slots, std::int64_t window) {
   std::int64_t positions = 0;
   std::vector<SlotGroup> groups = {{0, 0}};
@@ -200,7 +201,7 @@ OrderedJson InForm(const ExtractAttribute& attribute, const OrderedJson& value,
   }
 }
 
-// With a space after a comma, as the model writes lists.
+// With a space after each comma, as models write lists.
 std::string Spaced(const OrderedJson& value) {
   if (!value.is_array()) return DumpJson(value);
   std::vector<std::string> items;
@@ -299,7 +300,5 @@ std::string WriteDocuments(std::span<const std::string_view> documents) {
   }
   return text;
 }
-
-// Few-shot examples of `extract`: texts with their values, as the model is to write them.
 
 }  // namespace banyan

@@ -1,3 +1,4 @@
+// Text that fits comes first; templates with their positions and constraints follow.
 #include "tasks/extract/extract_prompt.h"
 
 #include <fmt/format.h>
@@ -28,7 +29,7 @@ std::vector<TokenId> NullBeginning(const ValueSlot& slot, const Constraint& cons
   return {tokens[0]};
 }
 
-// How the documents of a thing write the value of a slot together. The card's null_bias says from
+// How the documents of an entity write the value of a slot together. The card's null_bias says from
 // which probability on a null is believed: there a document abstains.
 PanelOptions PanelOfSlot(const ValueSlot& slot, const Constraint& constraint, const Text& text,
                          const ModelCard& card) {

@@ -27,15 +27,15 @@ struct CopySource {
   std::map<std::string, std::shared_ptr<const Constraint>> made = {};
 };
 
-// How a document is read that is one of several of a thing.
+// How a document is read that is one of several of an entity.
 struct ReadingOptions {
   // Not null: values are written with the other documents, and copied from any of them.
   std::shared_ptr<CopySource> together;
   bool keep_unsure = false;  // whatever --min-confidence says
 };
 
-// The documents of one prompt, one unless they are stacked, and how they are read. Nothing of it
-// changes on the way.
+// The documents of one prompt, one unless they are stacked, and how they are read. Constant while
+// they are.
 struct ExtractStack {
   const ExtractSettings& settings;
   std::vector<ExtractRecord> records;  // one or more, with one plan

@@ -24,10 +24,10 @@ namespace {
 
 using OrderedJson = nlohmann::ordered_json;
 
-// A name takes about four tokens of the instruction, and so much of the context it may have.
+// Tokens of the context for each candidate name: a name takes about four in the instruction.
 constexpr int kContextOfName = 24;
 
-// Why a row is no sample; empty: it is one.
+// Why a row cannot be a sample; empty: it can.
 std::string Unfit(const InputRow& row, std::set<std::string>& texts) {
   if (row.problem) return row.problem->message;
   const auto text = row.value.find("text");
@@ -39,7 +39,7 @@ std::string Unfit(const InputRow& row, std::set<std::string>& texts) {
 }
 
 // The first documents of the input, `most` at most: with words, and different from one another.
-// `job.notice` hears what was left out and why. Throws kUsage when there are fewer than `least`.
+// `job.notice` gets what was left out and why. Throws kUsage when there are fewer than `least`.
 std::vector<InputRow> ReadSamples(const JobOptions& job, size_t least, size_t most) {
   InputReader input(InputOf(OfDocuments(job)));
   std::vector<InputRow> samples;
@@ -64,7 +64,7 @@ std::vector<InputRow> ReadSamples(const JobOptions& job, size_t least, size_t mo
 }
 
 // The rows of `banyan extract`, in the order of the samples. Throws as RunExtract; a document that
-// cannot be done has an `error` in its row.
+// fails has an `error` in its row.
 std::vector<OrderedJson> ExtractSamples(std::shared_ptr<Model> model,
                                         const EngineOptions& engine_options,
                                         const ExtractOptions& extract,
@@ -121,7 +121,8 @@ struct ProposeRun {
   const std::vector<InputRow>& samples;
 };
 
-// Values of the candidates [begin, end) in all samples; those behind labels stay. Returns the error
+// Values of the candidates [begin, end) in all samples; values found behind labels stay. Returns an
+// error
 // when no document could be read.
 std::string FindValuesOf(const ProposeRun& run, std::vector<AttributeCandidate>& candidates,
                          size_t begin, size_t end) {
@@ -210,7 +211,7 @@ constexpr size_t kExamplesShown = 3;  // different ones
 
 size_t WidthOf(const std::string& text) { return static_cast<size_t>(CountCharacters(text)); }
 
-// As many characters as fit.
+// The first `width` characters.
 std::string Cut(const std::string& text, size_t width) {
   if (WidthOf(text) <= width) return text;
   size_t byte = 0;
@@ -285,8 +286,6 @@ SchemaProposal ProposeSchema(std::shared_ptr<Model> model, const EngineOptions& 
           .dump(2);
   return proposal;
 }
-
-// A proposed schema for people and for programs.
 
 std::string SchemaProposal::ToText() const {
   std::vector<std::vector<std::string>> rows = {

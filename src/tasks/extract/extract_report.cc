@@ -1,3 +1,4 @@
+// Reads documents and rows again and writes them as JSON into the page.
 #include "tasks/extract/extract_report.h"
 
 #include <fmt/format.h>
@@ -26,7 +27,7 @@ namespace {
 
 using OrderedJson = nlohmann::ordered_json;  // attributes are shown in the schema's order
 
-// Of one page: more make it slow to open.
+// Of one page: it must open quickly.
 constexpr std::int64_t kMostDocuments = 10'000;
 
 // JSON inside a script: nothing in it may end the script.
@@ -42,7 +43,7 @@ std::string InScript(const OrderedJson& json) {
   return text;
 }
 
-// Ids and texts, as far as they are there.
+// Ids and texts, where the input has them.
 OrderedJson DocumentsOf(const Json& given) {
   OrderedJson documents = OrderedJson::array();
   for (size_t i = 0; given.is_array() && i < given.size(); ++i) {
@@ -76,7 +77,7 @@ struct ReportPage {
 
 ReportPage MakeReportPage() {
   std::string_view frame = ReportFile("extract_report.html");
-  // What stands before a mark, which goes together with it.
+  // Takes the text before a mark, and the mark.
   const auto until = [&](std::string_view mark) {
     const size_t at = frame.find(mark);
     assert(at != std::string_view::npos);

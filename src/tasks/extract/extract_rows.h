@@ -15,7 +15,7 @@ namespace banyan {
 std::vector<ExtractedValue> ValuesOfPart(const ExtractStack& stack, const ExtractPart& part,
                                          size_t document);
 // The values of a document that has no words, so nothing was asked about it.
-std::vector<ExtractedValue> ValuesOfNothing(const CategoryPlan& plan);
+std::vector<ExtractedValue> ValuesWithoutText(const CategoryPlan& plan);
 
 // What a row says beside the values.
 struct RowFacts {

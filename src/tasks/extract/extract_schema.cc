@@ -45,8 +45,7 @@ bool IsShortForm(const OrderedJson& root) {
 constexpr size_t kMostAttributes = 512;  // of one category
 constexpr int kMostTokens = 4096;        // of one value
 
-// Tokens that a value may have unless somebody says otherwise. A number or a date has the words
-// that stand with it in the document.
+// Default token limits of values. A number or a date is written with the words around it.
 constexpr int kTextTokens = 32, kNumberTokens = 16, kBooleanTokens = 5, kDateTokens = 20;
 constexpr int kListTokens = 96, kEnumTokens = 48;
 constexpr int kDeepestObjects = 8;
@@ -63,7 +62,7 @@ std::string InPattern(std::string_view text) {
   return pattern;
 }
 
-// A value's type as an attribute without a name, and its schema without whether it may be null.
+// A value's type: an attribute without a name, and a JSON Schema without null.
 struct TypeOfValue {
   ExtractAttribute attribute;
   OrderedJson schema;
@@ -155,7 +154,7 @@ TypeOfValue ReadList(const JsonPlace& place, int depth) {
   if (!place.Has("of")) place.Refuse("a list needs 'of': the type of its items");
   const JsonPlace of = place.At("of");
   TypeOfValue item;
-  if (of.value().is_string()) {  // the name of a type that needs no more
+  if (of.value().is_string()) {  // a type's name, with no further keys
     const OrderedJson spelled = {{"type", of.value()}};
     item = ReadType(JsonPlace(of.name(), spelled, of.pointer()), {}, depth);
   } else {
@@ -313,8 +312,6 @@ std::string ExtractSchema::ToJsonSchema(const ExtractCategory& category) {
   schema["additionalProperties"] = false;
   return schema.dump();
 }
-
-// The attributes of our own form of a schema: names, types, units and limits of values.
 
 std::vector<ExtractAttribute> ReadAttributes(const JsonPlace& attributes, int depth) {
   std::vector<ExtractAttribute> read;

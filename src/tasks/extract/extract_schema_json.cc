@@ -13,7 +13,7 @@ namespace {
 constexpr int kMostListTokens = 96, kMostTextTokens = 32, kMostShortTokens = 20;
 constexpr int kDeepestProperties = 8;
 
-// What of a schema says which values fit; references are followed a little way.
+// The JSON types that a schema allows; references are followed to a limited depth.
 std::set<std::string> TypesOf(const OrderedJson& root, const OrderedJson& schema, int depth = 0) {
   std::set<std::string> types;
   if (!schema.is_object() || depth > 16) return types;

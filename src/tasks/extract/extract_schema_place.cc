@@ -1,3 +1,4 @@
+// JSON values that know their place, for messages.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Decides from the first answers what is asked in the second stage.
 #include "tasks/extract/extract_second_look.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Pieces of the template with their tokens, and the constraints of values.
 #include "tasks/extract/extract_slot.h"
 
 #include <fmt/format.h>
@@ -14,8 +15,8 @@ namespace {
 
 using OrderedJson = nlohmann::ordered_json;
 
-// What the model may write after a value: the beginning of what the template goes on with. Tokens
-// that hold the end of a value and some of this are allowed, and nothing of it is kept.
+// What the model may write after a value: the beginning of the template's next piece. A token may
+// hold the end of a value and some of this; only the value is kept.
 const std::vector<std::string> kAfterValue = {",", ",\n", "\n", "\n}", "}"};
 // The same in a stack, where an object of values stands in the documents' object.
 const std::vector<std::string> kAfterStackedValue = {",", ",\n", "\n",   "\n}",
@@ -37,7 +38,7 @@ OrderedJson FormOf(const ExtractAttribute& attribute, bool copy) {
   switch (attribute.kind) {
     case ValueKind::kBoolean:
       if (!attribute.nullable) return {{"type", "boolean"}};
-      // A model that was not taught to write true or false writes the document's yes or no.
+      // A model that was not trained to write true or false copies the document's yes or no.
       return {{"anyOf", {{{"type", "boolean"}}, SpanForm(copy)}}};
     case ValueKind::kEnum:
       return {{"enum", attribute.allowed}};

@@ -28,8 +28,8 @@ std::vector<Leaf> LeavesOf(const ExtractCategory& category);
 struct ValueSlot {
   const ExtractAttribute* attribute = nullptr;
   std::string piece;            // the template's text before it
-  std::vector<TokenId> tokens;  // of the piece, as far as it is not written with the value
-  std::string rest;             // what of the piece's text the value's answer begins with
+  std::vector<TokenId> tokens;  // of the piece, without `rest`
+  std::string rest;             // the end of the piece's text, with which the answer begins
   std::string form;             // JSON Schema of what the model writes, with {"x-copied": true}
   std::string value_form;       // the same without null
   bool copies = false;          // the form has copies: its constraint is a document's

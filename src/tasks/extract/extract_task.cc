@@ -1,3 +1,4 @@
+// Checks the options, plans every category once, and reads rows as documents.
 #include "tasks/extract/extract_task.h"
 
 #include <algorithm>
@@ -19,7 +20,7 @@ namespace {
 constexpr const char* kExtractChatTemplate = "{details}{document}";
 constexpr const char* kExtractPlainTemplate = "{instruction}\n\n{details}{document}\n\nAnswer:\n";
 
-// As a card's calibrations name kinds of values.
+// The name of a kind of values in a card's calibrations.
 const char* NameOf(ValueKind kind) {
   switch (kind) {
     case ValueKind::kNumber:
@@ -100,7 +101,7 @@ JobOptions OfDocuments(JobOptions job) {
   return job;
 }
 
-// A name that the row has already keeps its own meaning.
+// Names of the row's own fields keep their meaning.
 std::string ColumnOf(const std::string& name) {
   const bool taken = std::ranges::find(kOtherColumns, name) != kOtherColumns.end() ||
                      name.starts_with(kValuePrefix);
@@ -174,12 +175,12 @@ ExtractRecord ExtractTask::Read(const InputRow& row) const {
   return record;
 }
 
-ExtractThing ExtractTask::ReadDocuments(const InputRow& row) const {
+ExtractEntity ExtractTask::ReadDocuments(const InputRow& row) const {
   const auto text = row.value.find("text");
   if (text != row.value.end() && !text->is_null()) {
     Throw(ErrorKind::kInput, "expected the field 'text' or 'documents', found both");
   }
-  return ReadThing(row, ReadCommon(row));
+  return ReadEntity(row, ReadCommon(row));
 }
 
 ExtractRecord ExtractTask::ReadCommon(const InputRow& row) const {
@@ -261,7 +262,7 @@ OutputRow ExtractTask::ErrorRow(const InputRow& row, const RowProblem& problem) 
   const auto id = row.value.find("id");
   const bool usable = id != row.value.end() && (id->is_string() || IsNumber(*id));
   error.fields["id"] = usable ? *id : Json();
-  // An id with a replacement character is not the id that stands in the file.
+  // An id with a replacement character is not the id of the file.
   if (usable && id->is_string() &&
       id->get_ref<const std::string&>().find("\uFFFD") != std::string::npos) {
     error.fields["id"] = nullptr;

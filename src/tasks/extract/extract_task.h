@@ -33,7 +33,7 @@ struct ExtractSettings {
                     const ModelCard& card) const;
 };
 
-struct ExtractThing;  // extract_panel.h
+struct ExtractEntity;  // extract_panel.h
 
 // A document as the input has it.
 struct ExtractRecord {
@@ -76,7 +76,7 @@ class ExtractTask : public Task {
   // Without a text.
   ExtractRecord ReadCommon(const InputRow& row) const;
   ExtractRecord Read(const InputRow& row) const;
-  ExtractThing ReadDocuments(const InputRow& row) const;
+  ExtractEntity ReadDocuments(const InputRow& row) const;
   std::vector<ExtractRecord> ReadAll(std::span<const InputRow> rows) const;
 
   ExtractSettings settings_;

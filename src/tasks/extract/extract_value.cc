@@ -1,3 +1,4 @@
+// JSON out of answers, truncated ones included; parts joined; values nested by category.
 #include "tasks/extract/extract_value.h"
 
 #include <fmt/format.h>
@@ -44,7 +45,7 @@ std::optional<OrderedJson> CloseList(std::string_view written) {
   return list.is_array() ? std::optional(list) : std::nullopt;
 }
 
-// What becomes of a value of which only `written` is there. `completed`: the shortest that fits.
+// A value that was cut off after `written`. `completed`: its shortest completion.
 OrderedJson CutValue(const ExtractAttribute& attribute, std::string_view written,
                      std::string_view completed) {
   const bool list = attribute.kind == ValueKind::kList || attribute.kind == ValueKind::kObjects;
@@ -53,14 +54,14 @@ OrderedJson CutValue(const ExtractAttribute& attribute, std::string_view written
   } else if (list && written.starts_with('[')) {
     if (std::optional<OrderedJson> items = CloseList(written)) return *items;
   }
-  // The shortest way on is a span, an enum's value or true or false; a number would be another one.
+  // The shortest completion serves for a span, an enum or a boolean; a number would change.
   const bool invents = list || attribute.kind == ValueKind::kNumber ||
                        attribute.kind == ValueKind::kInteger || attribute.kind == ValueKind::kDate;
   if (attribute.nullable || invents) return nullptr;
   return OrderedJson::parse(completed);
 }
 
-// Some models write the word for nothing in quotes.
+// Some models write null in quotes.
 OrderedJson WithoutNullText(OrderedJson value, const ExtractAttribute& attribute) {
   const bool is_null = attribute.nullable && attribute.kind != ValueKind::kSchema &&
                        attribute.kind != ValueKind::kEnum && value == "null";
@@ -78,7 +79,7 @@ bool IsBetter(const ExtractedValue& a, const ExtractedValue& b) {
   return a.value.is_null() ? a.confidence < b.confidence : a.confidence > b.confidence;
 }
 
-// Items that are new go behind those that are there.
+// Appends the items that are new.
 void Unite(ExtractedValue& all, const ExtractedValue& more) {
   if (more.value.is_null()) return;
   if (all.value.is_null()) {

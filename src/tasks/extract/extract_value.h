@@ -1,5 +1,5 @@
-// Values on their way: what the model wrote in a slot (WrittenValue: JSON, cut where a value ended
-// or was cut off), and a value of a row with its confidence and its place (ExtractedValue).
+// What the model wrote in a slot (WrittenValue), and a value of a row with its confidence and its
+// place in the text (ExtractedValue).
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@
 namespace banyan {
 
 struct WrittenValue {
-  // Null, a text, true or false, or a list; of a cut one what is whole.
+  // Null, a text, a boolean or a list; of a truncated value, the part that is complete.
   nlohmann::ordered_json json;
   bool truncated = false;  // it needed more tokens than it had
   int tokens = 0;
@@ -32,7 +32,7 @@ WrittenValue ReadSlot(const ValueSlot& slot, const Constraint& constraint, const
 std::vector<WrittenValue> ReadSequence(std::span<const ValueSlot> slots,
                                        const Constraint& constraint, const Answer& answer);
 
-// Where the JSON value that begins at `begin` ends; the text's end when it does not.
+// The end of the JSON value that begins at `begin`; the text's end if the value is not complete.
 size_t JsonValueEnd(std::string_view text, size_t begin);
 
 struct ExtractedValue {
@@ -45,10 +45,10 @@ struct ExtractedValue {
   double confidence = 0.0;     // the probability that it is right
   // Characters of the record's text: of the value, or of every item of a list.
   std::vector<std::optional<TextSpan>> places;
-  // Of a thing with several documents: the document of the value, or of every item of a list; the
+  // Of an entity with several documents: the document of the value, or of every item of a list; the
   // other documents that say the same; and those that say otherwise, as rows have them.
   std::vector<nlohmann::ordered_json> sources, agreeing, conflicts;
-  std::vector<std::int32_t> experts;  // of a panel: which of its documents each token is owed to
+  std::vector<std::int32_t> experts;  // of a panel: the document that won each token
   bool truncated = false;             // it needed more tokens than it had
   bool dropped = false;  // it was less sure than --min-confidence: `value` is null, `raw` is not
   int tokens = 0;

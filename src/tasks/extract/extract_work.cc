@@ -1,3 +1,4 @@
+// Two stages of prompts, then the row; the layout of a prompt for training.
 #include "tasks/extract/extract_work.h"
 
 #include <algorithm>
@@ -99,7 +100,7 @@ void ExtractWork::Refuse(const Error& error) { problem_ = {error.kind(), error.w
 std::vector<ExtractedValue> ExtractWork::Values(size_t document) const {
   std::vector<std::vector<ExtractedValue>> parts;
   for (const ExtractPart& part : parts_) parts.push_back(ValuesOfPart(stack_, part, document));
-  return parts.empty() ? ValuesOfNothing(stack_.plan()) : JoinParts(std::move(parts));
+  return parts.empty() ? ValuesWithoutText(stack_.plan()) : JoinParts(std::move(parts));
 }
 
 OutputRow ExtractWork::Row(size_t document) {

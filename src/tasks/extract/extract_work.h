@@ -1,4 +1,4 @@
-// The documents of one prompt on their way, one unless they are stacked. A document that does not
+// The work on the documents of one prompt, one unless they are stacked. A document that does not
 // fit the model's context is read in parts. A first stage asks for all values, a second one for
 // what follows from them (extract_second_look.h).
 #pragma once
@@ -15,7 +15,7 @@
 
 namespace banyan {
 
-// Whether there is anything to read: without words a model would only invent.
+// Whether there is anything to read: without words a model could only invent values.
 bool HasWords(std::string_view text);
 
 class ExtractWork : public RecordWork {

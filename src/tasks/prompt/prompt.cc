@@ -1,3 +1,4 @@
+// The chat is rendered once with marks; messages are put in their place afterwards.
 #include "tasks/prompt/prompt.h"
 
 #include <algorithm>
@@ -11,7 +12,7 @@ namespace {
 
 constexpr std::string_view kSystemMark = "@@banyan:system@@";
 constexpr std::string_view kUserMark = "@@banyan:user@@";
-// Around a mark when the chat is rendered, to see whether the template trims messages.
+// Space around a mark shows in the rendered chat whether the template trims messages.
 constexpr std::string_view kSpaceBefore = "\n ";
 constexpr std::string_view kSpaceAfter = " \n";
 
@@ -162,8 +163,8 @@ std::string PromptWriter::Messages(bool with_system) const {
 std::vector<PromptWriter::Slot> PromptWriter::RenderSkeleton(const AskOptions& options,
                                                              bool with_instruction) const {
   const std::string extra = AsJson({{"enable_thinking", options.thinking}});
-  // Some templates write a system prompt of their own when none is given; few-shot text has to
-  // stand somewhere too.
+  // Some templates write a default system prompt when none is given; few-shot text needs a place
+  // too.
   const bool wants_system = with_instruction || (!few_shot_.empty() && !Names(user_, "few_shot"));
   std::vector<ChatText> pieces;
   bool has_system = wants_system;

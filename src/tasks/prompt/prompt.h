@@ -15,10 +15,10 @@
 
 namespace banyan {
 
-// Which prompts have this text in common. Parts of a prompt never fall back to an earlier level.
+// Which prompts share this text. The levels of a prompt's parts never fall.
 enum class PromptLevel { kShared, kRecord, kQuestion };
 
-// The text belongs to the writer or to whoever gave the variables.
+// The text belongs to the writer or to the variables' owner.
 struct PromptPart {
   std::string_view text;
   bool from_user = false;  // plain text: control tokens spelled in it are not control tokens
@@ -32,7 +32,7 @@ struct PromptVariable {
 };
 using PromptVariables = std::function<std::optional<PromptVariable>(const std::string& name)>;
 
-// "Text {name} {{ }}" in pieces. Throws kUsage with the place of what is no template.
+// "Text {name} {{ }}" in pieces. Throws kUsage with the place of a syntax error.
 struct TemplatePiece {
   bool is_variable = false;
   std::string text;  // literal, or the variable's name
@@ -46,7 +46,7 @@ class PromptWriter {
   PromptWriter(std::shared_ptr<const Text> text, const AskOptions& options);
 
   bool uses_chat() const { return chat_; }
-  // The chat template is another one when thoughts are asked for.
+  // The chat template differs when thoughts are asked for.
   bool thinking_matters() const;
   // An answer continues the prompt's text: it begins with a space unless the prompt ends a line.
   std::string_view answer_separator() const { return chat_ ? "" : " "; }

@@ -1,3 +1,4 @@
+// Tokenises a prompt after the last safe cut of the part that is already known.
 #include "tasks/prompt/prompt_encoder.h"
 
 #include <algorithm>

@@ -33,7 +33,7 @@ class PromptEncoder {
   // template).
   PromptEncoder(std::shared_ptr<const Text> text, bool add_bos);
 
-  // Prompts whose parts before the question are equal profit from following one another.
+  // Fastest when prompts with equal parts before the question follow one another.
   EncodedPrompt Encode(std::span<const PromptPart> parts);
   // The prompt's tokens and those of `text` after it. The first `kept` tokens are the prompt's own;
   // fewer than all where its last ones merge with the text.
@@ -48,7 +48,7 @@ class PromptEncoder {
   // What some prompts begin with: of a job the instruction, of a record that and the context.
   struct Beginning {
     bool known = false;
-    std::vector<ChatText> own;   // its parts after those of the beginning above, to know it again
+    std::vector<ChatText> own;   // its parts after those of the beginning above, to compare
     std::vector<ChatText> tail;  // its end, from the last place where the tokenizer surely cuts
     Tokens tokens;               // of all of it, as if nothing followed; from `head` on the tail's
     size_t head = 0;

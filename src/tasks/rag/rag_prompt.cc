@@ -1,3 +1,4 @@
+// Segments are tokenised apart; a document that is too long loses its last tokens.
 #include "tasks/rag/rag_prompt.h"
 
 #include <algorithm>
@@ -45,8 +46,8 @@ std::vector<TokenId> RagPrompt::TokensOf(const std::vector<PromptPart>& parts,
 }
 
 RagSegments RagPrompt::Encode(std::string_view document, const std::string& question) const {
-  // Where there is no document, what stands between the system prompt and the question is the
-  // question's, as with one.
+  // Without a document, the text between the system prompt and the question belongs to the
+  // question, as with one.
   const std::string_view shown = document.empty() ? "-" : document;
   const std::vector<PromptPart> parts =
       writer_.Write([&](const std::string& name) -> std::optional<PromptVariable> {
@@ -151,7 +152,7 @@ PromptSegment RagRequests::Over(const std::string& text, std::uint64_t tag,
   return root;
 }
 
-Answer RagRequests::AnswerJoined(std::uint64_t tag) {
+Answer RagRequests::AnswerKvConcat(std::uint64_t tag) {
   KvConcatPrompt prompt;
   for (const RagDocument& document : record_.documents) {
     RagSegments segments = settings_.prompt->Encode(document.Shown(), record_.question);
@@ -159,7 +160,7 @@ Answer RagRequests::AnswerJoined(std::uint64_t tag) {
     prompt.system = std::move(segments.system);
     prompt.question = std::move(segments.question);
   }
-  return settings_.joined->Ask(prompt, Request(tag, {}));
+  return settings_.kv_concat->Ask(prompt, Request(tag, {}));
 }
 
 // The document's tokens, as many as the model's context has room for.

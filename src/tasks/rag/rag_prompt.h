@@ -63,7 +63,7 @@ struct RagSettings {
   std::unique_ptr<RagPrompt> prompt;      // of answers
   std::unique_ptr<RagPrompt> map_prompt;  // of map-reduce's first stage
   std::unique_ptr<Retriever> retriever;
-  std::unique_ptr<KvConcat> joined;       // of kv-concat; else null
+  std::unique_ptr<KvConcat> kv_concat;    // of kv-concat; else null
   std::shared_ptr<const TokenTrie> trie;  // for answers that are copied; else null
 };
 
@@ -82,9 +82,9 @@ class RagRequests {
   // The question over one text, which is made of these documents.
   PromptSegment Over(const std::string& text, std::uint64_t tag,
                      const std::vector<size_t>& documents);
-  // The answer of kv-concat. It needs no engine: documents that do not see one another have no
-  // place in a tree.
-  Answer AnswerJoined(std::uint64_t tag);
+  // The answer of kv-concat, without the scheduler: documents that do not see one another cannot be
+  // one path of a prompt tree.
+  Answer AnswerKvConcat(std::uint64_t tag);
 
   // Ids of documents that were cut to fit.
   const std::vector<Json>& truncated() const { return truncated_; }

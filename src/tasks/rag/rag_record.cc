@@ -1,3 +1,4 @@
+// Documents of a question: given, from the index, or few-shot examples; with their relevance.
 #include "tasks/rag/rag_record.h"
 
 #include <algorithm>
@@ -21,7 +22,7 @@ std::string TextOf(const Json& object, const char* name, const std::string& wher
   return it->get<std::string>();
 }
 
-// Its text may be blank.
+// The text may be blank.
 RagDocument ReadDocument(const Json& value, size_t number) {
   const std::string where = fmt::format("document {}", number);
   RagDocument document;
@@ -108,7 +109,7 @@ void SetRelevance(const RagOptions& options, const Retriever& retriever, RagReco
   for (size_t i = 0; i < judged.size(); ++i) Apply(judged[i], record.documents[i]);
 }
 
-// A document without text says nothing, and does not fail the question.
+// A document without text is left out; it does not fail the question.
 void ReadDocuments(const Json& values, RagRecord& record) {
   if (!values.is_array() || values.empty()) {
     Throw(ErrorKind::kInput, "'documents': expected a list that is not empty");

@@ -36,11 +36,11 @@ struct RagRecord {
   std::vector<Json> empty;             // ids of those without text
   nlohmann::ordered_json carried;      // fields that are not ours
 
-  // Numbers of documents: all but one; the `most` most relevant, the best first; the best.
+  // Indices of documents: all but one; the `most` most relevant, the best first; the best.
   std::vector<size_t> AllDocuments(std::optional<size_t> left_out = std::nullopt) const;
   std::vector<size_t> ByRelevance(size_t most) const;
   size_t MostRelevant() const;
-  // What the expert reads that reads `most` documents together; none where fewer than two are left.
+  // The documents that one expert reads together, `most` at most; none if fewer than two are left.
   std::vector<size_t> Together(int most, std::optional<size_t> left_out = std::nullopt) const;
   // The texts of these documents as one, the most relevant first.
   std::string Joined(const std::vector<size_t>& documents,

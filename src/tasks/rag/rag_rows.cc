@@ -1,3 +1,4 @@
+// Finds an answer's words in documents, and writes the fields of a row.
 #include "tasks/rag/rag_rows.h"
 
 #include <algorithm>
@@ -46,7 +47,7 @@ struct SpacedText {
   }
 };
 
-// What an answer writes around words of a document ("Anna Berg;") is not the document's.
+// Punctuation that the answer writes around a document's words ("Anna Berg;").
 std::string_view WithoutMarks(std::string_view text) {
   constexpr std::string_view kMarks = " \t\r\n,;:.!?\"'()[]";
   const size_t first = text.find_first_not_of(kMarks);
@@ -105,8 +106,6 @@ nlohmann::ordered_json CitationOf(const RagDocument& document, std::string_view 
   }
   return citation;
 }
-
-// The answer of a record → its row: text, citations, trace.
 
 bool IsCited(const OrderedJson& citations, const RagDocument& document) {
   return std::ranges::any_of(
@@ -185,7 +184,7 @@ std::vector<std::string> RagRowWriter::TokenTexts(const Answer& answer) const {
   return pieces;
 }
 
-// Documents with what they count, tokens with whom they are owed to.
+// Documents with their weights, tokens with the document that won each.
 OrderedJson RagRowWriter::Trace(const RagAnswers& answers) const {
   const Answer& answer = answers.answer;
   OrderedJson trace;
@@ -277,8 +276,8 @@ std::vector<size_t> RagRowWriter::ReadBy(std::int32_t expert) const {
   return record_.Together(settings_.options.together);
 }
 
-// Of the documents that have the answer in them the one that wrote most of its tokens, else the
-// most relevant; where none has it, the same of all.
+// Of the documents that contain the answer, the one that won most of its tokens, else the most
+// relevant; where none contains it, the same among all.
 size_t RagRowWriter::SourceOf(const Answer& answer, const std::string& text) const {
   std::vector<std::int64_t> written(record_.documents.size(), 0);
   for (const std::int32_t winner : answer.experts) {
@@ -310,7 +309,7 @@ OrderedJson RagRowWriter::Stale(const OrderedJson& citations) const {
   return stale;
 }
 
-// What became of the answer without each document that it cites.
+// The answers without each cited document.
 OrderedJson RagRowWriter::Verified(const RagAnswers& answers, const OrderedJson& answer) const {
   OrderedJson verified = {{"changed", true}, {"without", OrderedJson::array()}};
   for (const RagAnswers::LeftOut& left_out : answers.left_out) {

@@ -24,8 +24,8 @@ struct CitedBytes {
 // space; else in other case of ASCII letters too. Nothing: nowhere, or `wanted` is blank.
 std::optional<CitedBytes> FindWords(std::string_view text, std::string_view wanted);
 
-// {"document","text","begin","end",…}: the document's own words and where they stand. What stands
-// nowhere is cited as it was written, without a place.
+// {"document","text","begin","end",…}: the document's own words and their place. Words that the
+// document does not have are cited as they were written, without a place.
 nlohmann::ordered_json CitationOf(const RagDocument& document, std::string_view written);
 // Whether one of the citations is of the document.
 bool IsCited(const nlohmann::ordered_json& citations, const RagDocument& document);
@@ -52,8 +52,8 @@ class RagRowWriter {
   // `truncated`: ids of documents that were cut.
   OutputRow Row(const RagAnswers& answers, const std::vector<Json>& truncated) const;
   std::string TextOf(const Answer& answer) const;
-  // Of experts: what each document in turn wrote. Else, and of what was copied: documents that have
-  // the answer in them, as far as they were read.
+  // Of experts: the runs of tokens that each document won. Else, and of copied answers: the
+  // documents that contain the answer, among those that were read.
   nlohmann::ordered_json Citations(const Answer& answer) const;
 
  private:

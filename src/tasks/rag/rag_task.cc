@@ -1,3 +1,4 @@
+// Checks options that do not go together, and makes what all records share.
 #include "tasks/rag/rag_task.h"
 
 #include <cmath>
@@ -121,7 +122,7 @@ RagTask::RagTask(std::shared_ptr<Model> model, const RagOptions& options) {
   settings_.model = model;
   if (options.copy) settings_.trie = MakeTokenTrie(*settings_.text);
   if (options.method == RagMethod::kKvConcat) {
-    settings_.joined = std::make_unique<KvConcat>(
+    settings_.kv_concat = std::make_unique<KvConcat>(
         std::move(model), KvConcatOptions{options.ape_temperature, options.ape_scale});
   }
   settings_.prompt = std::make_unique<RagPrompt>(settings_.text, options, options.instruction);
@@ -177,7 +178,7 @@ OutputRow RagTask::ErrorRow(const InputRow& row, const RowProblem& problem) cons
   Json id;
   const auto found = row.value.find("id");
   if (found != row.value.end() && (found->is_string() || IsNumber(*found))) id = *found;
-  // An id with a replacement character is not the id that stands in the file.
+  // An id with a replacement character is not the id of the file.
   if (id.is_string() && id.get_ref<const std::string&>().find("\uFFFD") != std::string::npos) {
     id = nullptr;
   }

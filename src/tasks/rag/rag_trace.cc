@@ -1,5 +1,4 @@
-// The traces of rows as a page: no script, no font and no picture from elsewhere, so that it can be
-// sent and kept.
+// The traces of rows as a page without scripts or external files.
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -17,7 +16,7 @@ namespace {
 
 constexpr int kCellWidth = 16, kCellHeight = 24;
 constexpr size_t kTokenBytes = 14;  // that are shown of a token
-// Of neighbouring documents far apart, and never twice the same.
+// Hues of neighbouring documents are far apart, and none comes twice.
 constexpr int kFirstHue = 150;
 constexpr double kHueStep = 137.5;
 

@@ -1,3 +1,4 @@
+// The stages of each method: notes, answer, and answers without cited documents.
 #include "tasks/rag/rag_work.h"
 
 #include <algorithm>
@@ -59,13 +60,13 @@ std::vector<PromptSegment> RagWork::AskFirst() {
       prompts.push_back(requests_.Notes());
       break;
     case RagMethod::kKvConcat:
-      Take(requests_.AnswerJoined(kAnswerTag));
+      Take(requests_.AnswerKvConcat(kAnswerTag));
       break;
   }
   return prompts;
 }
 
-// The notes that say something, as one text.
+// The notes that are not null, as one text.
 std::vector<PromptSegment> RagWork::AskOverNotes() {
   std::vector<std::string> notes;
   for (const Answer& note : answers_.notes) notes.push_back(rows_.TextOf(note));
@@ -77,8 +78,8 @@ std::vector<PromptSegment> RagWork::AskOverNotes() {
   return prompts;
 }
 
-// A request for every document that the answer cites, without that document. The keys and values of
-// all others are there still, so only the answers are computed.
+// A request for every document that the answer cites, without that document. The KV of
+// all others is still cached, so only the answers are computed.
 std::vector<PromptSegment> RagWork::AskWithoutCited() {
   std::vector<PromptSegment> prompts;
   const nlohmann::ordered_json citations = rows_.Citations(answers_.answer);

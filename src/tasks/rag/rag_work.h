@@ -1,4 +1,4 @@
-// One record of `rag` on its way: its question over its documents as prompts, the answer as a row.
+// The work on one record of `rag`: its question over its documents as prompts, the answer as a row.
 #pragma once
 
 #include <optional>
