@@ -56,12 +56,12 @@ sanitize() { # TOOL SECONDS TESTS: the ugly shapes, not the long ones
 }
 sanitizers() {
   command -v compute-sanitizer >/dev/null || { echo "compute-sanitizer: not here, skipped"; return; }
-  local rows='*RmsNorm*cuda_mixed_f16:*StackedParts*cuda_mixed_f16:CudaCompact.Embeddings*:CudaCompact.Stacked*'
+  local rows='*RmsNorm*cuda_mixed_f16:*StackedParts*cuda_mixed_f16:CudaQuantised.Embeddings*:CudaQuantised.Stacked*'
   local attention='*EveryHeadSize*cuda_mixed_f16:*BrokenKeysOfLater*cuda_mixed_f16'
   local tokens='*ChooseAs*cuda_mixed_f16:*Choices*OfEveryKind*cuda_mixed_f16:*Choices*OfPanels*cuda_mixed_f16:*Panels*Diverge*cuda_mixed_f16'
   local products='CudaProducts.EveryForm*'
   sanitize memcheck 100 "$rows:*EveryHeadSize*cuda_mixed*:*BrokenKeysOfLater*cuda_mixed*:$tokens:$products"
-  sanitize racecheck 60 "$tokens:CudaCompact.Embeddings*"
+  sanitize racecheck 60 "$tokens:CudaQuantised.Embeddings*"
   # Reported, not judged: docs/cuda.md says what racecheck finds in attention and why it stays.
   timeout 60 compute-sanitizer --tool racecheck "$bin/kernels_test" --gtest_brief=1 --gtest_filter="$attention" \
     >"$logs/racecheck-attention" 2>&1
@@ -112,11 +112,11 @@ times8() { timed qwen3-8b shared squad single; }
 # The four jobs and the decode rates at the qwen3-8b shape, in bf16 and in 8 bits, after the tests of the latter.
 w8a8() {
   local precision job streams
-  timeout 200 "$bin/kernels_test" --gtest_filter='CudaCoded*:EightBit*' --gtest_brief=1 >"$logs/coded" 2>&1
-  report "products in 8 bits" $? "$(tail -1 "$logs/coded")"
-  grep -E 'Failure|FAILED' -A4 "$logs/coded" | head -60
+  timeout 200 "$bin/kernels_test" --gtest_filter='CudaInt8*:Int8*' --gtest_brief=1 >"$logs/int8" 2>&1
+  report "products in 8 bits" $? "$(tail -1 "$logs/int8")"
+  grep -E 'Failure|FAILED' -A4 "$logs/int8" | head -60
   if [ -x "$bin/cuda_times" ]; then
-    timeout 100 "$bin/cuda_times" --coded 1 8 16 32 64 128 256 512 1024 4096 2>&1 | tee "$logs/coded-times"
+    timeout 100 "$bin/cuda_times" --coded 1 8 16 32 64 128 256 512 1024 4096 2>&1 | tee "$logs/int8-times"
   fi
   for precision in mixed w8a8; do
     for job in squad2 narrativeqa race longhealth "shared --streams 1,32,256 --prefix 2048"; do

@@ -260,7 +260,7 @@ struct ModelShape {
   const char* name;
   std::int64_t hidden, heads, kv_heads, head_dim, ffn, vocabulary;
 };
-// As the shapes of `banyan bench --shape` (src/load/model_shapes.cc), and the model that ships.
+// As the shapes of `banyan bench --shape` (src/load/random_model.cc), and the model that ships.
 constexpr ModelShape kModelShapes[] = {
     {"banyan-reader-34m", 576, 9, 3, 64, 896, 8192},
     {"smollm2-135m", 576, 9, 3, 64, 1536, 49152},

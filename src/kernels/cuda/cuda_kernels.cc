@@ -242,8 +242,8 @@ class CudaKernels : public Kernels {
     cuda::LowRankOuter(stream_, rows, inner, inner_stride, RangeOf(out), Float32(out));
   }
 
-  // Fused products round to 16 bits before the gate, which sums with adapters do not: rows that
-  // have none go one way, rows that have one the other.
+  // Fused products round to 16 bits before the gate, which sums with adapters do not: rows without
+  // and with an adapter are computed apart.
   void AdaptedGlu(const Tensor& x, const GatedProduct& product, const LowRankCall& more,
                   Tensor& scratch, Tensor& out) override {
     const bool one_way = !mixed() || product.bias != nullptr;

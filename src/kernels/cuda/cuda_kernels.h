@@ -9,7 +9,7 @@
 
 namespace banyan {
 
-// Throws kUnsupported where no GPU is found or the options are not to be had.
+// Throws kUnsupported where no GPU is found or the options are not supported.
 std::unique_ptr<Kernels> MakeCudaKernels(const KernelOptions& options);
 
 }  // namespace banyan

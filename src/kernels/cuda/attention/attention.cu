@@ -17,12 +17,12 @@ constexpr int kBlocksPerMultiprocessor = 8;
 // --- The n-ary merge ----------------------------------------------------------------------------
 // A warp takes one
 // or a few query heads of a row and merges their partials as the row's merge list says
-// (kernels/units/merge_steps.h): cuts to groups, groups to kv_chunks, kv_chunks to the row's
+// (kernels/units/merge_steps.h): cuts to groups, groups to KV chunks, KV chunks to the row's
 // result.
 
 constexpr int kWarps = 4;
 // Each load waits for the one before it (list, entry, values), so what counts is how many a
-// multiprocessor has on their way: partials of a head, heads of a warp, blocks. Values come by way
+// multiprocessor has in flight: partials of a head, heads of a warp, blocks. Values come by way
 // of shared memory, so that a loop can go through them: with few rows, the first fetch of unrolled
 // code would be felt.
 struct FewHeads {

@@ -1,7 +1,7 @@
 // Narrow units on Hopper: up to 8 packed rows with the keys of one KV head. What counts is the
 // stream of bytes: in each of a block's teams one warp draws units and copies their pages
 // (narrow_feeder.cuh), and the others compute (narrow_computer.cuh) while the next cuts and units
-// are on their way.
+// are in flight.
 #include "kernels/cuda/attention/narrow_computer.cuh"
 #include "kernels/cuda/attention/narrow_feeder.cuh"
 #include "kernels/cuda/attention/unit.cuh"
@@ -12,8 +12,8 @@ namespace banyan::cuda {
 namespace {
 
 // After wide units, which have waited for earlier kernels before they let this one start, it need
-// not wait for them; but it ends after them, so that whoever waits for this one has waited for
-// both.
+// not wait for them; but it ends after them, so that a kernel that waits for this one has waited
+// for both.
 template <typename Kind, int Dim>
 __global__ void __launch_bounds__(kNarrowThreads, 1)
     AttendNarrowKernel(const __grid_constant__ AttentionCall call, bool after_wide) {

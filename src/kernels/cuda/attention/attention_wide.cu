@@ -138,7 +138,7 @@ class WideConsumer {
       kv_chunk_.Close(rows_, total_);
     Store();
   }
-  // Staged in the place of the kv_chunk.
+  // Staged in the place of the KV chunk.
   __device__ void Store() {
     static_assert(WideStore<Dim>::kStagedFloats <= Dim / 8 * 32 * 4);
     const UnitView unit(call_, Task().unit, Task().kv_head);

@@ -1,4 +1,4 @@
-// The warps of a team of narrow units that compute, from what the feeder brings
+// The warps of a team of narrow units that compute, from what the feeder loads
 // (narrow_feeder.cuh): three of them, one cut at a time.
 //
 //   scores   each warp up to three pages: keys on the 16-row side of the matrix instruction, rows

@@ -46,7 +46,7 @@ struct alignas(128) NarrowShared {
       kScoreTiles * kTileBytes +
       kNarrowRows * (kQueryStride + kScoreStride * 4 + sizeof(MergeFactors) + 4) +
       kNarrowTasks * (sizeof(NarrowTask) + 16 + 16) + 128;
-  // With its two barriers. No more than two cuts fill: shorter heads need less on its way.
+  // With its two barriers. No more than two cuts fill: shorter heads need less in flight.
   static constexpr int kFitting = (kMostTeamBytes - kOtherBytes) / (kPlaceBytes + 16);
   static constexpr int kPlaces = kFitting < 4 * kPagesPerCut ? kFitting : 4 * kPagesPerCut;
   static_assert(kPlaces >= kPagesPerCut);  // all values of a cut are there at a time where needed

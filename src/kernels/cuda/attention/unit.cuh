@@ -23,7 +23,7 @@ struct MergeFactors {
   float a = 1.0f, b = 1.0f;
 };
 
-// Also brings `max` and `sum` of the accumulator up to date.
+// Also updates `max` and `sum` of the accumulator.
 __device__ inline MergeFactors PrepareMerge(float& max, float& sum, float next_max,
                                             float next_sum) {
   const float larger = fmaxf(max, next_max);
@@ -71,13 +71,12 @@ __device__ inline VisibleKeys KeysSeen(int offset, int window, int begin, int en
   return seen;
 }
 
-// A work unit as its kernel sees it: which rows, which keys, where they lie and where results go.
-
 struct CutRange {
   int begin = 0, end = 0;
   __device__ bool Holds(int cut) const { return cut >= begin && cut < end; }
 };
 
+// A work unit as its kernel sees it: which rows, which keys, where they lie and where results go.
 // Registers are scarce: `unit` stays where it is, in shared or global memory, for the view's life.
 class UnitView {
  public:
@@ -118,7 +117,7 @@ class UnitView {
   __device__ int Offset(int i) const {
     return i < rows_left() ? call_.positions[Row(i)] - unit_.first_position : -1;
   }
-  // Index of the partial's (partial, head); -1: nobody reads it.
+  // Index of the partial's (partial, head); -1: it is not read.
   __device__ std::int64_t Partial(int i) const {
     const int row = Row(i);
     if (i >= rows_left() || row < unit_.reader_begin || row >= unit_.reader_end) return -1;
@@ -144,7 +143,7 @@ class UnitView {
     return begin > unit_.highest_offset ? unit_.key_end : begin;
   }
   // Whether another group of the unit begins with the cut than the first. (The unit itself begins
-  // with a kv_chunk then.)
+  // with a KV chunk then.)
   __device__ bool OpensLaterGroup(int cut) const {
     return cut > unit_.key_begin && (cut - unit_.key_begin) % kGroupKeys == 0;
   }
@@ -180,8 +179,6 @@ class UnitView {
   const WorkUnit& unit_;
   const int kv_head_, ratio_;
 };
-
-// From the padded head size of a call to kernels that are compiled for it.
 
 // Calls launch(std::integral_constant<int, Dim>) with the one of `Dims` that is `padded_dim`
 // (attention.h, PaddedHeadDim).

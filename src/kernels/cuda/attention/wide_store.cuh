@@ -16,7 +16,7 @@ class WideStore {
  public:
   static constexpr int kStagedFloats = 16 * Dim;  // room that it needs in shared memory
 
-  // `partial`: UnitView::Partial of the warp's row lane % 16. `staged`: nobody else touches it
+  // `partial`: UnitView::Partial of the warp's row lane % 16. `staged`: no one else touches it
   // until Await.
   __device__ WideStore(const AttentionCall& call, int partial, std::byte* staged)
       : partials_(call.partials),
@@ -67,7 +67,7 @@ class WideStore {
   __device__ void Stage(const float (&total)[Dim / 8][4]) const {
     using Pair = std::conditional_t<sizeof(To) == 4, float2, std::uint32_t>;
     constexpr int kSide = Dim / 8 % 4 == 0 ? 4 : 1;  // tiles
-    const int row = lane_ / 4, turn = kSide == 4 ? row % 4 : 0;
+    const int row = lane_ / 4, order = kSide == 4 ? row % 4 : 0;
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       auto* place = reinterpret_cast<Pair*>(staged_) + (row + 8 * half) * (Dim / 2) + lane_ % 4;
@@ -85,13 +85,13 @@ class WideStore {
         }
         // Rows lie a multiple of all banks apart: each takes its tiles in another order.
         if constexpr (kSide == 4) {
-          Exchange(turn % 2 != 0, tile[0], tile[1]);
-          Exchange(turn % 2 != 0, tile[2], tile[3]);
-          Exchange(turn / 2 != 0, tile[0], tile[2]);
-          Exchange(turn / 2 != 0, tile[1], tile[3]);
+          Exchange(order % 2 != 0, tile[0], tile[1]);
+          Exchange(order % 2 != 0, tile[2], tile[3]);
+          Exchange(order / 2 != 0, tile[0], tile[2]);
+          Exchange(order / 2 != 0, tile[1], tile[3]);
         }
 #pragma unroll
-        for (int k = 0; k < kSide; ++k) place[(first + (k ^ turn)) * 4] = tile[k];
+        for (int k = 0; k < kSide; ++k) place[(first + (k ^ order)) * 4] = tile[k];
       }
     }
   }
@@ -157,7 +157,7 @@ class WideKvChunk {
     }
     holds_some_ = true;
   }
-  // The last one: `rows` and `total` are then those of the kv_chunk. REQUIRES: holds_some().
+  // The last one: `rows` and `total` are then those of the KV chunk. REQUIRES: holds_some().
   __device__ void Close(RunningRow (&rows)[2], Values& total) {
     MergeRows(rows);
 #pragma unroll

@@ -1,4 +1,4 @@
-// Requests for tokens on their way to the device, and choices on their way back (choices.h).
+// Requests for tokens, sent to the device, and choices, copied back (choices.h).
 #include <algorithm>
 #include <cstring>
 #include <limits>

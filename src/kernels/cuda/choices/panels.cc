@@ -1,3 +1,4 @@
+// Panels packed for the device, and their launches (panels.h).
 #include "kernels/cuda/choices/panels.h"
 
 #include <cmath>

@@ -1,3 +1,4 @@
+// Kernels of fused logits (panels.h).
 #include "kernels/cuda/choices/panels.h"
 #include "kernels/cuda/device/device.h"
 

@@ -28,7 +28,7 @@ namespace {
 
 constexpr int kThreads = 128, kWarps = kThreads / 32;
 constexpr int kValues = kChunkTokens / kThreads, kFours = kValues / 4;  // of a thread
-constexpr int kColumns = 2;  // of a thread: its fours in turn
+constexpr int kColumns = 2;  // of a thread: its fours alternate
 constexpr unsigned kAhead = 2;
 // Registers and shared memory are for so many blocks of a multiprocessor. 192 KiB are then under
 // way there: 40 to 70 would do (products/product_kernels.h), but blocks do not ask at even times.
@@ -91,7 +91,7 @@ __device__ float Largest(const float (&values)[kValues]) {
 
 // The first of the thread's values that is as large.
 __device__ Best FirstOf(float largest, ChunkPlace place, const float (&values)[kValues]) {
-  Best first = {-INFINITY, kNobody};
+  Best first = {-INFINITY, kNoCandidate};
 #pragma unroll
   for (int i = kValues - 1; i >= 0; --i) {
     if (values[i] == largest) first = {values[i], place.Token(i)};  // 0 keeps its sign
@@ -102,7 +102,7 @@ __device__ Best FirstOf(float largest, ChunkPlace place, const float (&values)[k
 // After penalty and mask.
 __device__ Best BestAllowed(const RequestView& view, ChunkPlace place,
                             const float (&values)[kValues]) {
-  Best best = {-INFINITY, kNobody};
+  Best best = {-INFINITY, kNoCandidate};
 #pragma unroll
   for (int i = 0; i < kValues; i += 4) {
     const int token = place.Token(i);
@@ -145,27 +145,27 @@ __device__ ChunkBest Together(const ChunkFindings& found) {
 
 __global__ void __launch_bounds__(kThreads, kBlocks) ChunkKernel(SelectionCall call) {
   __shared__ Slot slots[kAhead];
-  __shared__ ChunkFindings findings[2];  // of this turn and the one before
+  __shared__ ChunkFindings findings[2];  // of this chunk and the one before
   LetNextKernelStart();
   const int chunks = call.logits.chunks();
   const auto all = static_cast<unsigned>(call.requests_count * chunks);
   const unsigned share = all / gridDim.x, longer = all % gridDim.x;  // one more for the first few
-  const unsigned turns = share + (blockIdx.x < longer ? 1 : 0);
+  const unsigned own_chunks = share + (blockIdx.x < longer ? 1 : 0);
   const auto first = static_cast<int>(blockIdx.x * share + min(blockIdx.x, longer));
   ChunkBest* const results = call.chunks + first;
   const unsigned me = threadIdx.x, warp = me / 32, lane = me % 32;
   ChunkPlace now = {first / chunks, first % chunks}, ahead = now;
   for (unsigned i = 0; i < kAhead; ++i) {
-    if (i < turns) Fetch(call, ahead, slots[i]);
+    if (i < own_chunks) Fetch(call, ahead, slots[i]);
     CommitCopies();
     ahead.Advance(chunks);
   }
-  for (unsigned turn = 0; turn < turns; ++turn) {
-    ChunkFindings& found = findings[turn % 2];
+  for (unsigned at = 0; at < own_chunks; ++at) {
+    ChunkFindings& found = findings[at % 2];
     const SelectionRequest& request = call.requests[now.request];
     const bool plain = request.IsPlain();
     WaitForCopies<kAhead - 1>();
-    Slot& slot = slots[turn % kAhead];
+    Slot& slot = slots[at % kAhead];
     float values[kValues];
 #pragma unroll
     for (int i = 0; i < kFours; ++i) {
@@ -173,7 +173,7 @@ __global__ void __launch_bounds__(kThreads, kBlocks) ChunkKernel(SelectionCall c
       values[4 * i] = four.x, values[4 * i + 1] = four.y;
       values[4 * i + 2] = four.z, values[4 * i + 3] = four.w;
     }
-    if (turn + kAhead < turns) Fetch(call, ahead, slot);
+    if (at + kAhead < own_chunks) Fetch(call, ahead, slot);
     CommitCopies();
     ahead.Advance(chunks);
     Complete(call, now, values);
@@ -181,11 +181,11 @@ __global__ void __launch_bounds__(kThreads, kBlocks) ChunkKernel(SelectionCall c
     const std::uint32_t warp_key = __reduce_min_sync(0xffffffffu, KeyOf(Largest(values)));
     if (lane == 0) found.key[warp] = warp_key;
     __syncthreads();
-    if (me == 0 && turn > 0) results[turn - 1] = Together(findings[(turn - 1) % 2]);
+    if (me == 0 && at > 0) results[at - 1] = Together(findings[(at - 1) % 2]);
     const std::uint32_t key = __reduce_min_sync(0xffffffffu, found.key[lane % kWarps]);
     const float largest = ValueOf(key);
 
-    Best raw = {-INFINITY, kNobody};
+    Best raw = {-INFINITY, kNoCandidate};
     if (warp_key == key && largest != -INFINITY) raw = WarpBest(FirstOf(largest, now, values));
     const Best allowed = plain ? raw : WarpBest(BestAllowed({call, request}, now, values));
     double sums[kColumns];
@@ -202,7 +202,7 @@ __global__ void __launch_bounds__(kThreads, kBlocks) ChunkKernel(SelectionCall c
     now.Advance(chunks);
   }
   __syncthreads();
-  if (me == 0) results[turns - 1] = Together(findings[(turns - 1) % 2]);
+  if (me == 0) results[own_chunks - 1] = Together(findings[(own_chunks - 1) % 2]);
 }
 
 }  // namespace
@@ -259,7 +259,7 @@ __global__ void FinishKernel(SelectionCall call) {
   if (index >= call.requests_count) return;
   const int chunks = call.logits.chunks();
   const ChunkBest* mine = call.chunks + static_cast<std::int64_t>(index) * chunks;
-  Best raw = {-INFINITY, kNobody}, allowed = {-INFINITY, kNobody};
+  Best raw = {-INFINITY, kNoCandidate}, allowed = {-INFINITY, kNoCandidate};
   for (int c = lane; c < chunks; c += 32) {
     raw = Better(raw, {mine[c].value, mine[c].token});
     allowed = Better(allowed, {mine[c].allowed_value, mine[c].allowed_token});
@@ -281,9 +281,9 @@ __global__ void FinishKernel(SelectionCall call) {
   call.scores[index] = score;
   const SelectionRequest& request = call.requests[index];
   ScoreResult result;
-  result.token = request.forced != kNone    ? request.forced
-                 : allowed.token == kNobody ? kNone
-                                            : allowed.token;
+  result.token = request.forced != kNone         ? request.forced
+                 : allowed.token == kNoCandidate ? kNone
+                                                 : allowed.token;
   if (result.token != kNone) {
     // Most often the best one: its logit is here already.
     const float* row = call.logits.values + request.row * call.logits.stride;
@@ -306,18 +306,18 @@ __global__ void __launch_bounds__(kListThreads) ListKernel(SelectionCall call) {
   for (int c = me; c < chunks; c += kListThreads) heads[c] = {mine[c].value, mine[c].token};
   __syncthreads();
   for (int place = 0; place < request.alternatives; ++place) {
-    Best best = {-INFINITY, kNobody};
+    Best best = {-INFINITY, kNoCandidate};
     for (int c = me; c < chunks; c += kListThreads) best = Better(best, heads[c]);
     best = BlockBest(best, scratch[0]);
     ScoreResult& out = call.alternatives[request.first_alternative + place];
-    if (best.token == kNobody) {
+    if (best.token == kNoCandidate) {
       if (me == 0) out = {kNone, 0.0f};
       return;
     }
     if (me == 0) out = {best.token, LogprobOf(best.value, score)};
     const int chunk = best.token / kChunkTokens;
     const int end = min((chunk + 1) * kChunkTokens, call.logits.vocabulary);
-    Best next = {-INFINITY, kNobody};
+    Best next = {-INFINITY, kNoCandidate};
     for (int token = chunk * kChunkTokens + me; token < end; token += kListThreads) {
       const float x = row[token];
       const bool later = x < best.value || (x == best.value && token > best.token);

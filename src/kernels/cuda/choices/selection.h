@@ -3,8 +3,8 @@
 //
 // Greedy choice and log-softmax take each row in chunks of kChunkTokens (selection_chunks.cu), and
 // then a warp a row; both depend on the vocabulary alone, so a choice does not depend on its
-// company. Draws (draw.cu) sum weights as integers, which have no order. The host packs requests
-// and lays out memory (selection_memory.h).
+// batch. Draws (draw.cu) sum weights as integers, which have no order. The host packs requests
+// and lays out memory (choices.h).
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -56,7 +56,7 @@ struct ScoreResult {
 
 // The best tokens of one chunk of a request's row.
 struct ChunkBest {
-  float value = 0.0f;  // raw; minus infinity with token kNobody where there is nothing
+  float value = 0.0f;  // raw; minus infinity with token kNoCandidate where there is nothing
   std::int32_t token = 0;
   float allowed_value = 0.0f;  // after penalty and mask
   std::int32_t allowed_token = 0;

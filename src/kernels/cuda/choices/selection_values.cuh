@@ -5,7 +5,7 @@
 
 namespace banyan::cuda {
 
-inline constexpr int kNobody = 0x7fffffff;  // a token that loses every tie
+inline constexpr int kNoCandidate = 0x7fffffff;  // a token that loses every tie
 
 struct Best {
   float value;

@@ -1,3 +1,4 @@
+// The GPU, its stream and memory (device.h).
 #include "kernels/cuda/device/device.h"
 
 #include <algorithm>

@@ -61,9 +61,9 @@ void LaunchEarly(cudaStream_t stream, const LaunchShape& shape, const char* what
     attributes[count++].val.programmaticStreamSerializationAllowed = 1;
   }
 #if CUDART_VERSION >= 12080
-  // A multiprocessor divides its memory anew between cache and shared memory only while it is idle.
-  // Products and attention want most of it shared: whoever is to begin while one of them still runs
-  // must want the same.
+  // A multiprocessor redivides its memory between cache and shared memory only while it is idle.
+  // Products and attention want most of it shared: a kernel that begins while one of them still
+  // runs must want the same.
   attributes[count].id = cudaLaunchAttributePreferredSharedMemoryCarveout;
   attributes[count++].val.sharedMemCarveout = cudaSharedmemCarveoutMaxShared;
 #endif

@@ -1,3 +1,4 @@
+// Tensor maps by the driver's encoder (tensor_map.h).
 #include "kernels/cuda/device/tensor_map.h"
 
 #include "base/error.h"

@@ -1,3 +1,4 @@
+// Times on the device: recorded launches, and runs with cold caches (timing.h).
 #include "kernels/cuda/device/timing.h"
 
 namespace banyan::cuda {
@@ -18,33 +19,6 @@ cudaGraph_t Record(cudaStream_t stream, const std::function<void()>& body) {
   return graph;
 }
 
-}  // namespace
-
-LaunchGraph::LaunchGraph(const Device& device, const std::function<void()>& body)
-    : stream_(device.stream) {
-  const cudaGraph_t graph = Record(stream_, body);
-  cudaError_t status = cudaGraphInstantiate(&ready_, graph, 0);
-  cudaGraphDestroy(graph);
-  Check(status, "graph");
-  status = cudaGraphUpload(ready_, stream_);  // otherwise the first launch would do it
-  if (status != cudaSuccess) cudaGraphExecDestroy(ready_);
-  Check(status, "graph");
-}
-
-LaunchGraph::~LaunchGraph() {
-  cudaStreamSynchronize(stream_);  // it may be on its way to the device
-  cudaGraphExecDestroy(ready_);
-}
-
-double LaunchGraph::Seconds(int launches) {
-  start_.Record(stream_);
-  for (int i = 0; i < launches; ++i) Check(cudaGraphLaunch(ready_, stream_), "graph");
-  end_.Record(stream_);
-  return end_.SecondsSince(start_);
-}
-
-namespace {
-
 constexpr int kThreads = 256;
 // Ten times the largest L2 cache (50 MB), and about 0.1 ms to read on an H200.
 constexpr std::int64_t kFlushBytes = std::int64_t{512} << 20;
@@ -63,6 +37,29 @@ __global__ void ReadAllKernel(const uint4* memory, std::int64_t count, unsigned*
 }
 
 }  // namespace
+
+LaunchGraph::LaunchGraph(const Device& device, const std::function<void()>& body)
+    : stream_(device.stream) {
+  const cudaGraph_t graph = Record(stream_, body);
+  cudaError_t status = cudaGraphInstantiate(&ready_, graph, 0);
+  cudaGraphDestroy(graph);
+  Check(status, "graph");
+  status = cudaGraphUpload(ready_, stream_);  // otherwise the first launch would do it
+  if (status != cudaSuccess) cudaGraphExecDestroy(ready_);
+  Check(status, "graph");
+}
+
+LaunchGraph::~LaunchGraph() {
+  cudaStreamSynchronize(stream_);  // it may still be in flight
+  cudaGraphExecDestroy(ready_);
+}
+
+double LaunchGraph::Seconds(int launches) {
+  start_.Record(stream_);
+  for (int i = 0; i < launches; ++i) Check(cudaGraphLaunch(ready_, stream_), "graph");
+  end_.Record(stream_);
+  return end_.SecondsSince(start_);
+}
 
 std::vector<double> TimeOnDevice(const std::shared_ptr<const Device>& device, const TimedRuns& runs,
                                  const std::function<void()>& work) {

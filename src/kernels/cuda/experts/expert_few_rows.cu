@@ -1,6 +1,6 @@
 // Products of experts that few rows chose: bound by memory, so weights stream through rings in
 // shared memory. Every warp has its own ring and one or more units of 16 rows of weights, one after
-// another without a gap, and waits for nobody else; but for codes of a gated product, whose gate
+// another without a gap, and waits for no other warp, but for codes of a gated product, whose gate
 // and up are units of two warps that meet at a unit's end. The chain of matrix instructions is that
 // of other products (device/mma.cuh).
 #include <algorithm>
@@ -138,7 +138,7 @@ __global__ void __launch_bounds__(kWarps * 32) FewRowsKernel(const __grid_consta
   extern __shared__ __align__(128) unsigned char rings[];
   __shared__ float exchange[2][Unit::kPaired ? 32 : 1][4];  // sums of up
   if (call.start == ExpertStart::kWaits) WaitForEarlierKernels();
-  LetNextKernelStart();  // whoever starts now finds the routes
+  LetNextKernelStart();  // the next kernel finds the routes
   // Someone ends after the kernel before this one.
   const auto end = [&] {
     if (blockIdx.x == 0 && blockIdx.y == 0) WaitForEarlierKernels();
@@ -203,7 +203,8 @@ __global__ void __launch_bounds__(kWarps * 32) FewRowsKernel(const __grid_consta
   const auto store = [&] {
     float up[4] = {};
     if constexpr (Unit::kPaired) {
-      // Two places take turns: who writes again has met the reader in between.
+      // Two places alternate: a writer has met the reader of the first before it writes there
+      // again.
       float(&place)[4] = exchange[unit % 2][lane];
       if (warp == 1) {
         for (int c = 0; c < 4; ++c) place[c] = sums[c];
@@ -230,7 +231,7 @@ __global__ void __launch_bounds__(kWarps * 32) FewRowsKernel(const __grid_consta
 #pragma unroll 1
   for (int at = 0; at < all; ++at) {
     WaitForCopies<R::kStages - 2>();
-    __syncwarp();  // this stage is there for all lanes, and nobody reads the one before any more
+    __syncwarp();  // this stage is there for all lanes, and the one before has been read
     if (at + R::kStages - 1 < all) {
       unsigned char* target = ring + (stage == 0 ? R::kStages - 1 : stage - 1) * R::kStage;
       for_x(target, next,
@@ -240,7 +241,7 @@ __global__ void __launch_bounds__(kWarps * 32) FewRowsKernel(const __grid_consta
     CommitCopies();
     const unsigned char* here = ring + stage * R::kStage;
     const int left = call.stride - chunk * kColumns;
-    // Rows that are not there have columns of their own, which nobody reads.
+    // Rows that are not there have columns of their own, which are not read.
     const auto load_x = [&](int pair, std::uint32_t(&b)[4]) {
       LoadTiles(b, here + Unit::kBytes + PlaceOf(lane % 8, pair * 4 + lane / 8));
     };

@@ -1,7 +1,7 @@
 // Products of experts that many rows chose, by Hopper's copy engine and warpgroup products. A block
 // takes 256 rows of weights (of a gated product 128 of gate and 128 of up) and up to 192 rows of x,
 // so that the cache has to deliver little for a product; then those of the item that is a grid
-// further on. Two warpgroups multiply two slabs of 64 rows of weights each; a third brings the
+// further on. Two warpgroups multiply two slabs of 64 rows of weights each; a third loads the
 // operands through a ring. A chain over k has the bits of mma.sync's (docs/cuda.md).
 #pragma once
 
@@ -247,7 +247,7 @@ __global__ void __launch_bounds__(kThreads, 1)
   } else {
     TakeRegisters<232>();
     WaitForEarlierKernels();
-    LetNextKernelStart();  // whoever starts now finds the routes and x
+    LetNextKernelStart();  // the next kernel finds the routes and x
     MultiplyAll<Weights>(call, ring, group);
   }
 #endif

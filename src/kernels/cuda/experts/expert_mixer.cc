@@ -1,3 +1,4 @@
+// Tables of experts, and the launches of a mixture (expert_mixer.h).
 #include "kernels/cuda/experts/expert_mixer.h"
 
 #include <algorithm>
@@ -198,13 +199,13 @@ void ExpertMixer::Mix(const Tensor& x, const ExpertCall& call, Tensor& out) {
   BANYAN_CHECK(call.scores.columns == experts && call.scores.rows == x.rows && out.rows == x.rows &&
                scratch.input.rows >= chosen);
   const bool mixed = precision_ == Precision::kMixed;
-  const std::int64_t stretch = std::min(scratch.input.rows / chosen, kDeviceExpertRows);
+  const std::int64_t batch = std::min(scratch.input.rows / chosen, kDeviceExpertRows);
   const std::int64_t hidden_stride = Stride(x.columns);
   const float* scores = Float32(call.scores);
   const void* source = mixed ? static_cast<const void*>(Bf16(x)) : Float32(x);
   float* target = Float32ForWriting(out);
-  for (std::int64_t begin = 0; begin < x.rows; begin += stretch) {
-    const std::int64_t rows = std::min(stretch, x.rows - begin), slots = rows * chosen;
+  for (std::int64_t begin = 0; begin < x.rows; begin += batch) {
+    const std::int64_t rows = std::min(batch, x.rows - begin), slots = rows * chosen;
     const ExpertRoutes routes =
         RoutesIn(routes_.As<void>(), static_cast<int>(rows), experts, chosen, table.tiling);
     RouteRows(stream, scores + begin * Stride(call.scores.columns), Stride(call.scores.columns),

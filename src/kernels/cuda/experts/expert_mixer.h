@@ -11,7 +11,7 @@
 
 namespace banyan::cuda {
 
-// Rows of a stretch: 128 an expert where 8 of 128 are chosen, what the products of many rows take.
+// Rows of a batch: 128 an expert where 8 of 128 are chosen, what the products of many rows take.
 inline constexpr std::int64_t kDeviceExpertRows = 2048;
 
 // Where the matrices of all experts lie.
@@ -28,14 +28,14 @@ class ExpertMixer {
   ExpertMixer(std::shared_ptr<const Device> device, Precision precision)
       : device_(std::move(device)), precision_(precision) {}
 
-  // Throws kUnsupported where experts are stored in different ways.
+  // Throws kUnsupported where experts are stored in different types.
   std::shared_ptr<const ExpertTable> Gather(std::vector<ExpertWeights> experts);
   void Mix(const Tensor& x, const ExpertCall& call, Tensor& out);
 
  private:
   std::shared_ptr<const Device> device_;
   Precision precision_;
-  DeviceMemory routes_;  // of a stretch of rows; made with the first table
+  DeviceMemory routes_;  // of a batch of rows; made with the first table
 };
 
 }  // namespace banyan::cuda

@@ -60,7 +60,7 @@ struct KvKind {
 };
 
 // Values beyond this could change the sums of rows that weigh them with zero: see
-// attention_mixed.cuh. Half precision holds none but infinities and NaN.
+// attention_blocks.cu. Half precision holds none but infinities and NaN.
 __device__ inline bool Unruly(float value) { return !(fabsf(value) < 0x1p64f); }
 
 // Bytes of one page's keys or values.

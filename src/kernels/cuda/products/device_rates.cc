@@ -1,3 +1,4 @@
+// Measured rates of the device: operations and bytes a second.
 #include "kernels/cuda/products/device_rates.h"
 
 #include <algorithm>
@@ -53,11 +54,11 @@ double MeasureInt8Flops(const std::shared_ptr<const Device>& device) {
   w.form = WeightForm::kBF16;
   w.memory = DeviceMemory(device, kSide * kSide * 2, "a measurement");
   FillRandom(device->stream, kSide * kSide, 3, w.memory.As<__nv_bfloat16>());
-  const auto coded = QuantizeMatrix(device, w);
+  const auto w8 = QuantizeMatrix(device, w);
   const DeviceMemory out(device, kSide * kSide * 4, "a measurement");
-  const Int8Rows x{coded->memory.As<std::int8_t>(), coded->scales};
+  const Int8Rows x{w8->memory.As<std::int8_t>(), w8->scales};
   const auto multiply = [&] {
-    MultiplyInt8(*device, x, kSide, *coded, {ProductForm::kFloat32, out.As<void>()});
+    MultiplyInt8(*device, x, kSide, *w8, {ProductForm::kFloat32, out.As<void>()});
   };
   multiply();
   return 2.0 * static_cast<double>(kSide * kSide * kSide) / BestSeconds(*device, 5, multiply);
@@ -77,9 +78,9 @@ double MeasureBandwidth(const std::shared_ptr<const Device>& device) {
 }  // namespace
 
 MachineRates MeasureDeviceRates(const std::shared_ptr<const Device>& device, Products* products,
-                                bool coded) {
+                                bool int8) {
   try {
-    const double flops = coded ? MeasureInt8Flops(device) : MeasureFlops(device, products);
+    const double flops = int8 ? MeasureInt8Flops(device) : MeasureFlops(device, products);
     return {flops, MeasureBandwidth(device)};
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::kLimit) throw;

@@ -1,40 +1,43 @@
-// Products of codes, many rows: the kernel, for files that make it for one tile size each.
+// Products of int8 rows and weights, many rows, on Hopper: the kernel, its tiles, and which tile
+// serves.
 #include <limits>
 
 #include "kernels/cuda/products/int8_many_rows.cuh"
 
-namespace banyan::cuda::int8_many {
+namespace banyan::cuda {
+namespace int8_many {
+namespace {
 
 #ifdef BANYAN_SM90A
-#define BANYAN_CODED_CLUSTER __cluster_dims__(kCluster, 1, 1)
+#define BANYAN_INT8_CLUSTER __cluster_dims__(kCluster, 1, 1)
 
 // Tells both blocks that this warp has read the stage.
 template <typename T>
-__device__ inline void GiveBack(const Ring<T>& ring, int stage) {
+__device__ void GiveBack(const Ring<T>& ring, int stage) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
   if (lane < kCluster) ArriveAt(ring.empty[stage], lane);
 }
 
-// The groups' turns: a group multiplies a tile after the other one has waited for all stages of the
-// tile before. The barriers of stages could not tell a stage that is several rounds ahead.
+// The ping-pong schedule: a group multiplies a tile after the other one has waited for all stages
+// of the tile before. The barriers of stages could not tell a stage that is several rounds ahead.
 template <typename T>
-struct Turns {
+struct PingPong {
   int group;
   bool is_first, is_last;  // of the block's tiles
 
-  __device__ void Await() const {
-    if (T::kInTurns && !is_first) SyncSome(1 + group, 256);
+  __device__ void AwaitTurn() const {
+    if (T::kPingPong && !is_first) SyncSome(1 + group, 256);
   }
-  __device__ void PassOn() const {
-    if (T::kInTurns && !is_last) ArriveSome(2 - group, 256);
+  __device__ void PassTurn() const {
+    if (T::kPingPong && !is_last) ArriveSome(2 - group, 256);
   }
 };
 
 // Adds the products of the group's kCount slabs of a tile, from slab `first` on, to the sums.
 template <typename T, int kCount>
-__device__ void MultiplySlabs(const Ring<T>& ring, int chunks, int first, const Turns<T>& turns,
-                              Place<T>& place, Sums<T>& sums) {
-  turns.Await();
+__device__ void MultiplySlabs(const Ring<T>& ring, int chunks, int first,
+                              const PingPong<T>& schedule, Place<T>& place, Sums<T>& sums) {
+  schedule.AwaitTurn();
   int before = 0;
 #pragma unroll 1
   for (int chunk = 0; chunk < chunks; ++chunk) {
@@ -56,7 +59,7 @@ __device__ void MultiplySlabs(const Ring<T>& ring, int chunks, int first, const 
     before = place.stage;
     place.Advance();
   }
-  turns.PassOn();
+  schedule.PassTurn();
   WaitForProducts();
 #pragma unroll
   for (int i = 0; i < kCount * T::kChains; ++i) Pin(sums[i]);
@@ -94,14 +97,14 @@ __device__ void FetchTarget(const Call& call, int first_row, int column) {
 // `first` is the group's first slab of the tile.
 template <typename T, bool kGated, int kCount>
 __device__ void MultiplyTile(const Call& call, const Ring<T>& ring, const Tiles<T, kGated>& tiles,
-                             int first, const Turns<T>& turns, Place<T>& place) {
+                             int first, const PingPong<T>& schedule, Place<T>& place) {
   const int warp = static_cast<int>(threadIdx.x) / 32 % 4;
   const int row = tiles.row() + first * kSlabRows + warp * 16;
   if (!kGated && call.end.form == ProductForm::kAdd) {
     FetchTarget<T, kCount>(call, row, tiles.column());
   }
   Sums<T> sums = {};
-  MultiplySlabs<T, kCount>(ring, call.inner / kCodeBoxColumns, first, turns, place, sums);
+  MultiplySlabs<T, kCount>(ring, call.inner / kCodeBoxColumns, first, schedule, place, sums);
   if constexpr (kGated) {
 #pragma unroll
     for (int i = 0; i < kCount; ++i) {
@@ -113,40 +116,40 @@ __device__ void MultiplyTile(const Call& call, const Ring<T>& ring, const Tiles<
   }
 }
 
-// A group's slabs of every tile; in turns, all slabs of every other tile.
+// A group's slabs of every tile; with ping-pong, all slabs of every other tile.
 template <typename T, bool kGated>
 __device__ void MultiplyAll(const Call& call, const Ring<T>& ring, int group) {
   const int chunks = call.inner / kCodeBoxColumns;
   Place<T> place;
   Tiles<T, kGated> tiles(call);
-  Turns<T> turns{group, true, false};
-  for (int at = 0; tiles.More(); ++at, turns.is_first = false) {
+  PingPong<T> schedule{group, true, false};
+  for (int at = 0; tiles.More(); ++at, schedule.is_first = false) {
     const Tiles<T, kGated> tile = tiles;
     tiles.Next();
-    turns.is_last = !tiles.More();
-    const int first = T::kInTurns ? 0 : group;
+    schedule.is_last = !tiles.More();
+    const int first = T::kPingPong ? 0 : group;
     const int slabs = (tile.slabs() - first + T::kSlabStep - 1) / T::kSlabStep;
-    if (T::kInTurns && at % 2 != group) {
+    if (T::kPingPong && at % 2 != group) {
       place.Advance(chunks);
     } else if (slabs == 1) {
-      MultiplyTile<T, kGated, 1>(call, ring, tile, first, turns, place);
+      MultiplyTile<T, kGated, 1>(call, ring, tile, first, schedule, place);
     } else if (slabs < 1) {
       for (int chunk = 0; chunk < chunks; ++chunk, place.Advance()) {
         Wait(ring.full[place.stage], place.parity);
         GiveBack(ring, place.stage);
       }
     } else if constexpr (T::kOfGroup == 2) {
-      MultiplyTile<T, kGated, 2>(call, ring, tile, first, turns, place);
+      MultiplyTile<T, kGated, 2>(call, ring, tile, first, schedule, place);
     }
   }
 }
 
 #else
-#define BANYAN_CODED_CLUSTER  // the compiler knows no clusters for other devices
-#endif                        // BANYAN_SM90A
+#define BANYAN_INT8_CLUSTER  // the compiler knows no clusters for other devices
+#endif                       // BANYAN_SM90A
 
 template <typename T, bool kGated>
-__global__ void BANYAN_CODED_CLUSTER __launch_bounds__(T::kThreads, 1)
+__global__ void BANYAN_INT8_CLUSTER __launch_bounds__(T::kThreads, 1)
     Int8ManyKernel(const __grid_constant__ Call call) {
 #ifdef BANYAN_SM90A
   __shared__ std::uint64_t full[T::kStages], empty[T::kStages];
@@ -209,34 +212,9 @@ void LaunchTile(cudaStream_t stream, const Int8Operands& operands) {
   LaunchTile<T, false>(stream, operands);
 }
 
-// Defined in files of their own, which are compiled beside each other.
-void MultiplyTiles1(cudaStream_t stream, const Int8Operands& operands);  // {1, 64}
-void MultiplyTiles2(cudaStream_t stream, const Int8Operands& operands, int width);
-void MultiplyTiles4(cudaStream_t stream, const Int8Operands& operands);        // {4, 192}
-void MultiplyTilesInTurns(cudaStream_t stream, const Int8Operands& operands);  // {2, 128, true}
-
-}  // namespace banyan::cuda::int8_many
-
-namespace banyan::cuda {
-
-// Products of codes in tiles of 64 and 128 rows, and which tile serves.
-
-namespace int8_many {
-
-void MultiplyTiles1(cudaStream_t stream, const Int8Operands& operands) {
-  LaunchTile<Tile<1, 64>>(stream, operands);
-}
-
-void MultiplyTiles2(cudaStream_t stream, const Int8Operands& operands, int width) {
-  if (width == 64) return LaunchTile<Tile<2, 64>>(stream, operands);
-  LaunchTile<Tile<2, 128>>(stream, operands);
-}
-
-namespace {
-
 // Cycles of a multiprocessor, as far as the bounds tell: matrix units (4096 products a cycle), the
-// way from the L2 cache (48 bytes), memory (about 26 of each multiprocessor), and for each tile its
-// start and its end. Fitted to times of an H200; a cycle stands for 0.74 ns.
+// path from the L2 cache (48 bytes), memory (about 26 of each multiprocessor), and for each tile
+// its start and its end. Fitted to times of an H200; a cycle stands for 0.74 ns.
 double CyclesOf(const Int8Operands& operands, const Int8Tile& tile, int multiprocessors) {
   constexpr double kFeed = 48.0, kMemory = 26.0, kStore = 28.0, kStart = 3000.0, kTurn = 600.0;
   const ProductShape& shape = operands.shape;
@@ -284,26 +262,12 @@ Int8Tile Int8TileFor(const Int8Operands& operands, int multiprocessors) {
 }
 
 void MultiplyInt8ManyRows(cudaStream_t stream, const Int8Operands& operands, Int8Tile tile) {
-  if (tile.ping_pong) return int8_many::MultiplyTilesInTurns(stream, operands);
-  if (tile.slabs == 1) return int8_many::MultiplyTiles1(stream, operands);
-  if (tile.slabs == 2) return int8_many::MultiplyTiles2(stream, operands, tile.width);
-  int8_many::MultiplyTiles4(stream, operands);
+  using namespace int8_many;
+  if (tile.ping_pong) return LaunchTile<Tile<2, 128, true>>(stream, operands);
+  if (tile.slabs == 1) return LaunchTile<Tile<1, 64>>(stream, operands);
+  if (tile.slabs == 4) return LaunchTile<Tile<4, 192>, true>(stream, operands);
+  if (tile.width == 64) return LaunchTile<Tile<2, 64>>(stream, operands);
+  LaunchTile<Tile<2, 128>>(stream, operands);
 }
 
 }  // namespace banyan::cuda
-
-namespace banyan::cuda::int8_many {
-
-// Products of codes in tiles of 256 rows.
-
-void MultiplyTiles4(cudaStream_t stream, const Int8Operands& operands) {
-  LaunchTile<Tile<4, 192>, true>(stream, operands);
-}
-
-// Products of codes in tiles of 128 rows that warpgroups multiply in turns.
-
-void MultiplyTilesInTurns(cudaStream_t stream, const Int8Operands& operands) {
-  LaunchTile<Tile<2, 128, true>>(stream, operands);
-}
-
-}  // namespace banyan::cuda::int8_many

@@ -1,5 +1,6 @@
-// Products of codes, many rows (coded_kernels.h): how they are cut into tiles, and the thread that
-// brings the tiles' operands. As many_rows_feed.cuh, for tiles of several sizes.
+// Products of int8 rows and weights, many rows (int8_many_rows.cu): how they are cut into tiles,
+// the thread that loads the tiles' operands, and the store of the sums. As in many_rows.cu, for
+// tiles of several sizes.
 #pragma once
 
 #include <cuda.h>
@@ -25,18 +26,18 @@ inline constexpr int kAlignment = 1024;  // of boxes
 inline constexpr int kMostStages = 12;
 
 // A block multiplies up to kSlabs slabs of rows by kWidth rows of w; with SwiGLU half of these are
-// gates, the others the ups that belong to them. Warpgroups have every other slab, or take turns:
-// each has every other tile, and stores its sums while the other one multiplies. The blocks of a
-// cluster bring every other slab of x to both.
-template <int kSlabCount, int kWidthCount, bool kTurns = false>
+// gates, the others the ups that belong to them. Warpgroups have every other slab, or
+// alternate tiles (ping-pong): one stores its sums while the other one multiplies. The blocks of a
+// cluster load every other slab of x for both.
+template <int kSlabCount, int kWidthCount, bool kAlternates = false>
 struct Tile {
   static constexpr int kSlabs = kSlabCount, kWidth = kWidthCount;
-  static constexpr bool kInTurns = kTurns;
+  static constexpr bool kPingPong = kAlternates;
   static constexpr int kRows = kSlabs * kSlabRows;
-  static constexpr int kGroups = kSlabs == 1 ? 1 : 2;  // that multiply; one more brings operands
-  static constexpr int kSlabStep = kInTurns ? 1 : kGroups;       // to a group's next slab
-  static constexpr int kOfGroup = kSlabs / kSlabStep;            // slabs, at most
-  static constexpr int kReaders = (kInTurns ? 1 : kGroups) * 4;  // warps of a block, of a stage
+  static constexpr int kGroups = kSlabs == 1 ? 1 : 2;  // that multiply; one more loads operands
+  static constexpr int kSlabStep = kPingPong ? 1 : kGroups;       // to a group's next slab
+  static constexpr int kOfGroup = kSlabs / kSlabStep;             // slabs, at most
+  static constexpr int kReaders = (kPingPong ? 1 : kGroups) * 4;  // warps of a block, of a stage
   static constexpr int kThreads = (kGroups + 1) * 128;
   static constexpr int kXBytes = kSlabs * kSlabBytes, kWBytes = kWidth * kRowBytes;
   static constexpr int kStageBytes = kXBytes + kWBytes;
@@ -47,7 +48,7 @@ struct Tile {
   // its own.
   static constexpr bool kShiftsRegisters = kGroups == 2;
   static_assert(kStages >= 3 && kOfGroup <= 2);
-  // Chains of products that a group has under way: with few sums a chain's latency would show (0.33
+  // Chains of products that a group has in flight: with few sums a chain's latency would show (0.33
   // us for 128 of k, whatever the tile). A slab's chains are added at the end, exactly.
   static constexpr int kChains = std::max(1, 128 / (kOfGroup * kWidth / 2));
 };
@@ -88,7 +89,7 @@ struct Place {
   }
 };
 
-// The tiles of a cluster, one after another, in the order of many_rows_feed.cuh.
+// The tiles of a cluster, one after another, in the order of many_rows.cu.
 template <typename T, bool kGated>
 class Tiles {
  public:
@@ -162,13 +163,7 @@ __device__ void Fill(const Call& call, const Ring<T>& ring) {
   }
 }
 
-#endif  // BANYAN_SM90A
-
-// Products of codes, many rows (coded_kernels.h): the sums that a warpgroup has of a tile, to
-// memory.
-
-#ifdef BANYAN_SM90A
-
+// --- The sums that a warpgroup has of a tile, to memory -----------------------------------------
 template <typename T>
 using Sums = std::int32_t[T::kOfGroup * T::kChains][T::kWidth / 8][4];  // chains of a slab together
 

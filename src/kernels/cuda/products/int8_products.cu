@@ -1,3 +1,4 @@
+// Products with int8 weights: the plain kernel, quantisation of weights, and which kernel serves.
 #include "kernels/cuda/device/device.h"
 #include "kernels/cuda/products/int8_products.h"
 #include "kernels/cuda/products/product_kernels.h"
@@ -46,7 +47,7 @@ constexpr std::int64_t kMostRowsInTwoSteps = 16;
 
 void Run(const Device& device, const Int8Operands& operands) {
   if (Int8FewRowsCanServe(operands)) {
-    // With more rows there is more to bring for each weight.
+    // With more rows there are more bytes to load for each weight.
     const RingSize ring = operands.shape.rows > 16 ? RingSize::kMost : RingSize::kHalf;
     return MultiplyInt8FewRows(device.stream, operands, ring);
   }
@@ -74,20 +75,20 @@ std::shared_ptr<const DeviceMatrix> QuantizeMatrix(const std::shared_ptr<const D
     }
     rows = unpacked.As<__nv_bfloat16>();
   }
-  auto coded = std::make_shared<DeviceMatrix>();
-  coded->rows = matrix.rows;
-  coded->columns = matrix.columns;
-  coded->padded_rows = matrix.padded_rows;
-  coded->form = WeightForm::kInt8;
-  coded->stride = stride;
+  auto quantized = std::make_shared<DeviceMatrix>();
+  quantized->rows = matrix.rows;
+  quantized->columns = matrix.columns;
+  quantized->padded_rows = matrix.padded_rows;
+  quantized->form = WeightForm::kInt8;
+  quantized->stride = stride;
   const std::int64_t codes =
-      (coded->padded_rows * stride + kScaleAlignment - 1) / kScaleAlignment * kScaleAlignment;
-  coded->bytes = codes + coded->padded_rows * 4;
-  coded->memory = DeviceMemory(device, coded->bytes, "weights");
-  coded->scales = reinterpret_cast<float*>(coded->memory.As<std::int8_t>() + codes);
+      (quantized->padded_rows * stride + kScaleAlignment - 1) / kScaleAlignment * kScaleAlignment;
+  quantized->bytes = codes + quantized->padded_rows * 4;
+  quantized->memory = DeviceMemory(device, quantized->bytes, "weights");
+  quantized->scales = reinterpret_cast<float*>(quantized->memory.As<std::int8_t>() + codes);
   QuantizeRows(device->stream, rows, {matrix.padded_rows, matrix.columns, matrix.stride},
-               CodeReader::kLater, {coded->memory.As<std::int8_t>(), coded->scales});
-  return coded;
+               CodeReader::kLater, {quantized->memory.As<std::int8_t>(), quantized->scales});
+  return quantized;
 }
 
 Int8Operands Int8OperandsOf(const Int8Rows& x, std::int64_t rows, const DeviceMatrix& w,

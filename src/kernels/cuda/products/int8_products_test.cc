@@ -9,7 +9,7 @@
 #include "kernels/cuda/rows/tensor_memory.h"
 #include "kernels/int8.h"
 #include "kernels/operation_fixture.h"
-#include "tensor/float16.h"
+#include "tensor/narrow_floats.h"
 
 namespace banyan::cuda {
 

@@ -6,7 +6,7 @@
 #include "kernels/cuda/device/warp.cuh"
 #include "kernels/cuda/products/low_rank.h"
 #include "kernels/cuda/rows/swiglu.cuh"
-#include "tensor/dequantize.h"
+#include "tensor/quantization.h"
 
 namespace banyan::cuda {
 

@@ -1,5 +1,5 @@
-// Products of many rows (many_rows.h): how they are cut into tiles, and the thread that brings the
-// tiles' operands.
+// bf16 products of many rows with SwiGLU at their end, on Hopper (product_kernels.h): how they are
+// cut into tiles, the thread that loads the tiles' operands, the products, and SwiGLU of the sums.
 #include <cuda.h>
 #include <cuda_bf16.h>
 
@@ -13,28 +13,30 @@
 #include "kernels/cuda/products/product_kernels.h"
 #include "kernels/cuda/rows/swiglu.cuh"
 
-namespace banyan::cuda::many_rows {
+namespace banyan::cuda {
+namespace many_rows {
+namespace {
 
 // A block multiplies up to 256 rows by 192 rows of w: 96 of gate, and those of up that belong to
 // them. Rows come in slabs of 64, what one instruction takes: two warpgroups have every other slab.
-// The two blocks of a cluster have the same rows and neighbouring columns: each brings every other
-// slab of x to both.
-inline constexpr int kSlabRows = 64;
-inline constexpr int kMostSlabs = 4;  // of a tile
-inline constexpr int kRowsOfTile = kSlabRows * kMostSlabs;
-inline constexpr int kGroups = 2;  // warpgroups that multiply; one more brings the operands
-inline constexpr int kPairs = 96;  // gate and up of as many outputs
-inline constexpr int kCluster = 2;
-inline constexpr int kThreads = (kGroups + 1) * 128;
+// The two blocks of a cluster have the same rows and neighbouring columns: each loads every other
+// slab of x for both.
+constexpr int kSlabRows = 64;
+constexpr int kMostSlabs = 4;  // of a tile
+constexpr int kRowsOfTile = kSlabRows * kMostSlabs;
+constexpr int kGroups = 2;  // warpgroups that multiply; one more loads the operands
+constexpr int kPairs = 96;  // gate and up of as many outputs
+constexpr int kCluster = 2;
+constexpr int kThreads = (kGroups + 1) * 128;
 
 // A stage of the ring: 64 columns of k.
-inline constexpr int kRowBytes = kBoxColumns * 2;
-inline constexpr int kSlabBytes = kSlabRows * kRowBytes;
-inline constexpr int kXBytes = kMostSlabs * kSlabBytes, kWBytes = 2 * kPairs * kRowBytes;
-inline constexpr int kStageBytes = kXBytes + kWBytes;
-inline constexpr int kStages = 4;
-inline constexpr int kAlignment = 1024;  // of boxes
-inline constexpr int kSharedBytes = kStages * kStageBytes + kAlignment;
+constexpr int kRowBytes = kBoxColumns * 2;
+constexpr int kSlabBytes = kSlabRows * kRowBytes;
+constexpr int kXBytes = kMostSlabs * kSlabBytes, kWBytes = 2 * kPairs * kRowBytes;
+constexpr int kStageBytes = kXBytes + kWBytes;
+constexpr int kStages = 4;
+constexpr int kAlignment = 1024;  // of boxes
+constexpr int kSharedBytes = kStages * kStageBytes + kAlignment;
 
 struct Call {
   CUtensorMap x, w;  // boxes of kSlabRows and of kPairs rows
@@ -49,7 +51,7 @@ static_assert(kMostSlabs == 2 * kGroups, "a group has at most two slabs");
 #ifdef BANYAN_SM90A
 
 // 2048 rows: 16 MB at a width of 4096, which with what else passes stay in an L2 cache of 50.
-inline constexpr int kCachedTiles = 8;
+constexpr int kCachedTiles = 8;
 
 struct Ring {
   unsigned char* bytes;
@@ -108,7 +110,7 @@ class Tiles {
 };
 
 // One thread. Weights are constants as a rule: the first stages' come before the wait.
-__device__ inline void Fill(const Call& call, const Ring& ring) {
+__device__ void Fill(const Call& call, const Ring& ring) {
   const std::uint64_t for_w = DropFirst(), for_x = DropLast();
   const int chunks = call.inner / kBoxColumns;
   Tiles tiles(call);
@@ -140,15 +142,9 @@ __device__ inline void Fill(const Call& call, const Ring& ring) {
   }
 }
 
-#endif  // BANYAN_SM90A
-
-// Products of many rows (many_rows.h): SwiGLU of the sums that a warpgroup has of a slab, to
-// memory.
-
-#ifdef BANYAN_SM90A
-
+// --- SwiGLU of the sums that a warpgroup has of a slab, to memory -------------------------------
 // Lane i of four has part i of each of four blocks of 8 columns; afterwards it has all of block i.
-__device__ inline void TransposeAmongFour(std::uint32_t (&word)[4]) {
+__device__ void TransposeAmongFour(std::uint32_t (&word)[4]) {
   const unsigned lane = threadIdx.x % 32;
   const auto exchange = [&](int a, int b, int mask) {  // a of the odd lanes for b of the even ones
     const bool odd = (lane & static_cast<unsigned>(mask)) != 0;
@@ -162,14 +158,14 @@ __device__ inline void TransposeAmongFour(std::uint32_t (&word)[4]) {
 }
 
 // Two values, rounded.
-__device__ inline float2 AsBf16(const float* values) {
+__device__ float2 AsBf16(const float* values) {
   return __bfloat1622float2(__floats2bfloat162_rn(values[0], values[1]));
 }
 
 // SwiGLU of a slab's sums to memory; the gate's are the first half. Rows of the warp's lanes are
 // lane / 4 and that + 8, from `row` on.
-__device__ inline void StoreSlab(const Call& call, const float (&sums)[2 * kPairs / 8][4], int row,
-                                 int column) {
+__device__ void StoreSlab(const Call& call, const float (&sums)[2 * kPairs / 8][4], int row,
+                          int column) {
   constexpr int kBlocks = kPairs / 8;
   const int lane = static_cast<int>(threadIdx.x) % 32;
 #pragma unroll
@@ -196,23 +192,14 @@ __device__ inline void StoreSlab(const Call& call, const float (&sums)[2 * kPair
   }
 }
 
-#endif  // BANYAN_SM90A
-
-}  // namespace banyan::cuda::many_rows
-
-namespace banyan::cuda {
-
-namespace many_rows {
-namespace {
-
-#ifdef BANYAN_SM90A
+// --- Products -----------------------------------------------------------------------------------
 #define BANYAN_CLUSTER __cluster_dims__(kCluster, 1, 1)
 
 template <int kSlabs>
 using Sums = float[kSlabs][2 * kPairs / 8][4];
 
 // Tells both blocks that this warp has read the stage.
-__device__ inline void GiveBack(const Ring& ring, int stage) {
+__device__ void GiveBack(const Ring& ring, int stage) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
   if (lane < kCluster) ArriveAt(ring.empty[stage], lane);
 }

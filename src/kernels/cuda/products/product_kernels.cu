@@ -1,3 +1,4 @@
+// Plain products of float32 and bf16, and what comparing and timing candidates needs.
 #include "kernels/cuda/device/device.h"
 #include "kernels/cuda/device/mma.cuh"
 #include "kernels/cuda/products/product_kernels.h"

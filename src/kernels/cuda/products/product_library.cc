@@ -1,3 +1,4 @@
+// Calls of cuBLASLt (product_library.h).
 #include "kernels/cuda/products/product_library.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Candidates for bf16 products, their times and bits (product_selection.h).
 #include "kernels/cuda/products/product_selection.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Comparing and timing one candidate (product_trial.h).
 #include "kernels/cuda/products/product_trial.h"
 
 #include <algorithm>
@@ -126,8 +127,8 @@ ProductOperands ProductTrial::OperandsFor(const DeviceMatrix& w, std::int64_t ro
   return operands;
 }
 
-// What is added to, or what no product leaves: what stands between the rows of outputs is nobody's
-// to write.
+// What is added to; otherwise a pattern that no product leaves, which must stay between the rows of
+// outputs.
 void ProductTrial::ResetOutput(const WordRows& range, const DeviceMemory& out) {
   if (form_ == ProductForm::kAdd) {
     RepeatRows(device_->stream, start_.As<void>(), range, kPeriod, out.As<void>());
@@ -191,10 +192,10 @@ std::unique_ptr<LaunchGraph> ProductTrial::Record(const Candidate& candidate) {
   const auto launches = [&] {
     RunNeighbour();
     for (std::int64_t i = 0; i < repetitions_ && willing; ++i) {
-      const std::int64_t turn = i % (copies_ + 1);
-      operands.w = turn == 0
+      const std::int64_t copy = i % (copies_ + 1);
+      operands.w = copy == 0
                        ? w_.memory.As<__nv_bfloat16>()
-                       : others_.As<__nv_bfloat16>() + (turn - 1) * w_.padded_rows * w_.stride;
+                       : others_.As<__nv_bfloat16>() + (copy - 1) * w_.padded_rows * w_.stride;
       willing = candidate(operands);
       RunNeighbour();
     }

@@ -1,3 +1,4 @@
+// Decisions about bf16 products: recalled, measured or guessed, and kept (products.h).
 #include "kernels/cuda/products/products.h"
 
 #include <algorithm>

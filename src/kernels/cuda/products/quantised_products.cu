@@ -104,7 +104,7 @@ __global__ void __launch_bounds__(R::kThreads) QuantisedKernel(QuantisedCall cal
   int stage = 0;
   for (int chunk = 0; chunk < chunks; ++chunk) {
     WaitForCopies<R::kStages - 2>();
-    __syncthreads();  // this stage is there for all, and nobody reads the one before any more
+    __syncthreads();  // this stage is there for all, and the one before has been read
     const int next = chunk + R::kStages - 1;
     if (next < chunks) {
       unsigned char* target = ring + (stage == 0 ? R::kStages - 1 : stage - 1) * R::kStage;

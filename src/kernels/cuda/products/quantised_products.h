@@ -41,8 +41,8 @@ inline constexpr std::int64_t kMostQuantisedRows = 32;
 void MultiplyQuantised(cudaStream_t stream, const QuantisedRows& w,
                        const ProductOperands& operands);
 
-// At most kMostRingRows rows, on Hopper, where 64 divides the columns (compact_ring.cuh). kSwiGlu
-// in one step, where w has the rows of gate and up, each a multiple of 16.
+// At most kMostRingRows rows, on Hopper, where 64 divides the columns (quantised_few_rows.cu).
+// kSwiGlu in one step, where w has the rows of gate and up, each a multiple of 16.
 inline constexpr std::int64_t kMostRingRows = 64;
 bool QuantisedFewRowsCanServe(const QuantisedRows& w);
 void MultiplyQuantisedFewRows(cudaStream_t stream, const QuantisedRows& w,

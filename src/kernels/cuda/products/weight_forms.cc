@@ -1,3 +1,4 @@
+// Which form weights get, and which products and embedding read it (weight_forms.h).
 #include "kernels/cuda/products/weight_forms.h"
 
 #include <cctype>
@@ -37,7 +38,7 @@ WeightForms::WeightForms(std::shared_ptr<const Device> device, const KernelOptio
                          Staging& staging)
     : device_(std::move(device)),
       mixed_(options.precision == Precision::kMixed),
-      coded_(options.eight_bit_products),
+      int8_(options.eight_bit_products),
       residency_(options.weights),
       quantised_(options.weights == WeightResidency::kCompact),
       staging_(staging),
@@ -64,8 +65,8 @@ std::shared_ptr<const Matrix> WeightForms::MakeRandom(const RandomWeights& weigh
 }
 
 std::shared_ptr<const Matrix> WeightForms::ForProducts(std::shared_ptr<const Matrix> matrix) {
-  if (!coded_ || OnDevice(*matrix).form == WeightForm::kInt8) return matrix;
-  if (auto coded = QuantizeMatrix(device_, OnDevice(*matrix))) return coded;
+  if (!int8_ || OnDevice(*matrix).form == WeightForm::kInt8) return matrix;
+  if (auto int8 = QuantizeMatrix(device_, OnDevice(*matrix))) return int8;
   return matrix;
 }
 
@@ -104,9 +105,9 @@ void WeightForms::Multiply(const Tensor& x, const Matrix& w, const Products::Tar
   if (x.rows == 0) return;
   const DeviceMatrix& matrix = OnDevice(w);
   if (matrix.form == WeightForm::kInt8) {
-    Int8Target coded{target.form, target.out, target.bias, target.scratch, {}};
-    if (target.form == ProductForm::kSwiGlu) coded.codes = CodesForWriting(out);
-    const bool has_codes = MultiplyInt8(*device_, Codes(x), x.rows, matrix, coded);
+    Int8Target int8{target.form, target.out, target.bias, target.scratch, {}};
+    if (target.form == ProductForm::kSwiGlu) int8.codes = CodesForWriting(out);
+    const bool has_codes = MultiplyInt8(*device_, Codes(x), x.rows, matrix, int8);
     if (target.form == ProductForm::kSwiGlu && !has_codes) Bf16ForWriting(out);
   } else if (mixed_) {
     const __nv_bfloat16* source = Bf16(x);

@@ -1,6 +1,6 @@
 // Weights in the form that the options ask for, and the operations that read them whatever their
 // form: products and the embedding. How a form is made and multiplied stands in files of its own
-// (device_matrix.h, products.h, compact_products.h); here is which of them serves.
+// (device_matrix.h, products.h, quantised_products.h); here is which of them serves.
 #pragma once
 
 #include <cstdint>
@@ -39,7 +39,7 @@ class WeightForms {
  private:
   std::shared_ptr<const Device> device_;
   bool mixed_;
-  bool coded_;  // products in 8 bits
+  bool int8_;  // products in 8 bits
   WeightResidency residency_;
   bool quantised_;  // of types that have a quantised form, when mixed
   Staging& staging_;

@@ -120,7 +120,8 @@ struct NormCall {
   RowLayout range;
 };
 
-// Codes, where they are wanted, are made on the way of rows that are read once, else of the result.
+// Codes, where they are wanted, are made in the same kernel for rows that are read once, else from
+// the result.
 template <int kVectors, typename To, bool kInt8>
 void LaunchNorm(cudaStream_t stream, const NormCall& call, To* out, const Int8Rows& codes) {
   const LaunchShape shape{dim3(static_cast<unsigned>(call.range.rows)), kThreads};

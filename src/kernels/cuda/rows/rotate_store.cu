@@ -59,7 +59,7 @@ __device__ LaneValues<PerLane> LoadLane(const float* source) {
 }
 
 template <int PerLane>
-__device__ void StoreTurned(float* head, const LaneValues<PerLane>& values) {
+__device__ void StoreRotated(float* head, const LaneValues<PerLane>& values) {
   const int lane = threadIdx.x % 32;
   if constexpr (PerLane == 4) {
     reinterpret_cast<float4*>(head)[lane] =
@@ -156,16 +156,16 @@ __global__ void RotateLanesKernel(const __grid_constant__ RotateCall call) {
 #pragma unroll
     for (int i = 0; i < PerLane; ++i) {
       const float other = __shfl_xor_sync(0xffffffffu, head.x[i], 16);
-      const float turned = __fmul_rn(head.x[i], cosine.x[i]);
+      const float along = __fmul_rn(head.x[i], cosine.x[i]);
       const float across = __fmul_rn(other, sine.x[i]);
-      head.x[i] = lane < 16 ? __fsub_rn(turned, across) : __fadd_rn(turned, across);
+      head.x[i] = lane < 16 ? __fsub_rn(along, across) : __fadd_rn(along, across);
     }
     if (is_query && call.query_factor != nullptr) {
       const float factor = call.query_factor[row];
 #pragma unroll
       for (int i = 0; i < PerLane; ++i) head.x[i] = __fmul_rn(head.x[i], factor);
     }
-    if (call.scaled_query == nullptr) StoreTurned(source, head);
+    if (call.scaled_query == nullptr) StoreRotated(source, head);
   }
   if (is_query && call.scaled_query != nullptr) StoreScaledLane<Element>(call, row, h, head);
   if (!is_query) StoreLane<Element>(call, slot, (h - queries) % keys, is_value, head);

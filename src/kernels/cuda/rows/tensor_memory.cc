@@ -1,3 +1,4 @@
+// Tensors on the device: their memory in float32, bf16 and int8, and which of them is up to date.
 #include "kernels/cuda/rows/tensor_memory.h"
 
 #include <algorithm>

@@ -111,7 +111,7 @@ class StepSender {
         staging_(staging),
         pool_(std::make_shared<std::vector<std::unique_ptr<StepMemory>>>()) {}
 
-  // `ropes` are those that rows will be turned by; `split` is what attention is expected to ask
+  // `ropes` are those that rows will be rotated by; `split` is what attention is expected to ask
   // for.
   std::unique_ptr<DeviceStep> Send(const Batch& batch, const AttentionPlan& plan,
                                    std::span<const RopeTable> ropes, const UnitSplit& split);

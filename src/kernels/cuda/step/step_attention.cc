@@ -1,3 +1,4 @@
+// Attention of a step: uploads, rotation and store, and the call of attention (step_attention.h).
 #include "kernels/cuda/step/step_attention.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Attention as a step sees it: its index arrays go to the device, Q and K are turned and K and V
+// Attention as a step sees it: its index arrays go to the device, Q and K are rotated and K and V
 // stored, and rows attend to what the plan shows them. Here is what passes from one of these calls
 // to the next (angles, counters, partials, queries in 16 bits, the expected split); the launches
 // are those of rotate_store.h and attention.h.

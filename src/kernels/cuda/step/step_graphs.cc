@@ -1,3 +1,4 @@
+// Recording and replay of steps (step_graphs.h).
 #include "kernels/cuda/step/step_graphs.h"
 
 #include <algorithm>

@@ -2,11 +2,11 @@
 // without the gaps between launches. A step is run as it is when its shape is first seen (kernels
 // then make their decisions and their memory), recorded the second time, and replayed afterwards.
 //
-// What makes replays right: index arrays stay where they were (step_memory.h) and hold the counts
+// What makes replays right: index arrays stay where they were (device_step.h) and hold the counts
 // that kernels read; activations, weights, KV and partials are where they were, or the key differs.
 //
-// A step may be recorded with products whose ways are guesses. When there is time to measure one,
-// the step is run as it is once more, which does that, and recorded anew.
+// A step may be recorded with products whose candidates are guesses. When there is time to measure
+// one, the step is run as it is once more, which does that, and recorded again.
 #pragma once
 
 #include <cstdint>

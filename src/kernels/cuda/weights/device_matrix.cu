@@ -1,3 +1,4 @@
+// Loading of weights to the device, and random weights made there.
 #include <cuda_bf16.h>
 
 #include <algorithm>
@@ -6,8 +7,8 @@
 #include "base/error.h"
 #include "kernels/cuda/rows/tensor_memory.h"
 #include "kernels/cuda/weights/device_matrix.h"
-#include "tensor/dequantize.h"
-#include "tensor/float16.h"
+#include "tensor/narrow_floats.h"
+#include "tensor/quantization.h"
 
 namespace banyan::cuda {
 

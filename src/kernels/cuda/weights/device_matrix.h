@@ -1,7 +1,7 @@
 // Weights on the device: float32 or bf16 rows, padded with zeros to 16 columns and the matrix to 16
-// rows; or quantised as the file has them (compact_matrix.h); or in 8 bits for products. They come
-// through two pinned buffers that several threads fill with the file's bytes; conversions are made
-// on the device.
+// rows; or quantised as the file has them (quantised_matrix.h); or in 8 bits for products. They
+// come through two pinned buffers that several threads fill with the file's bytes; conversions are
+// made on the device.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +30,7 @@ class DeviceMatrix : public Matrix {
   std::int64_t stride = 0;       // elements from row to row
   std::int64_t padded_rows = 0;  // the last ones zero
   DeviceMemory memory;
-  bool fresh = false;  // kernels of the stream write it anew: not to be fetched before they end
+  bool fresh = false;  // kernels of the stream rewrite it: no fetching before they end
   std::vector<QuantisedRows> quantised;  // kQuantised: all rows in order, their tiles in `memory`
   float* scales = nullptr;               // kInt8: [padded_rows], in `memory` behind the codes
 };
@@ -83,7 +83,7 @@ class MatrixLoader {
   std::shared_ptr<const Device> device_;
   ThreadPool& pool_;
   Staging& staging_;
-  DeviceMemory raw_;             // stored rows on their way to another form
+  DeviceMemory raw_;             // stored rows before their conversion
   std::vector<SourceRow> rows_;  // of the matrix being loaded
 };
 

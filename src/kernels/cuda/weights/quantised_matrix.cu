@@ -1,3 +1,4 @@
+// Quantised weights (quantised_matrix.h): between a file's blocks, tiles and plain rows.
 #include "kernels/cuda/device/device.h"
 #include "kernels/cuda/weights/quantised_fragments.cuh"
 #include "kernels/cuda/weights/quantised_matrix.h"
@@ -56,8 +57,6 @@ int RecordBytes(QuantisedForm form) {
 bool ConvertsOnDevice(DType type) {
   return type == DType::kF32 || type == DType::kF16 || QuantisedFormOf(type).has_value();
 }
-
-// Between a file's blocks, quantised tiles and plain rows.
 
 namespace {
 

@@ -3,7 +3,7 @@
 // bit what converting at load gives, so products have the same bits either way.
 //
 // A tile is 16 rows by 32 (8-bit codes) or 64 (4-bit) columns. Its codes are 512 bytes: 16 for each
-// lane of a warp, in the order of the instruction's fragments (compact_form.cuh). Its scales are
+// lane of a warp, in the order of the instruction's fragments (quantised_form.cuh). Its scales are
 // eight records, one for each pair of rows (g, g + 8). Tiles of 16 rows follow each other along the
 // columns, so that a warp reads its weights in one stream.
 #pragma once
@@ -15,7 +15,7 @@
 #include <optional>
 
 #include "kernels/cuda/rows/row_kernels.h"
-#include "tensor/dtype.h"
+#include "tensor/host_tensor.h"
 
 namespace banyan::cuda {
 
