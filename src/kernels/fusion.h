@@ -30,7 +30,7 @@ struct ExpertRow {
 enum class BetaSource {
   kGiven,     // ExpertRow::beta
   kMeasured,  // each expert's divergence from the prior in these very rows
-  kMean,      // the mean of these
+  kMean,      // the mean of the measured ones
   kEarlier,   // measured by an earlier choice of the same panel, taken or not
 };
 

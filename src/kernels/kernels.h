@@ -37,7 +37,7 @@ enum class Gate {
   kGeluTanh,  // x / 2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x³))): GeGLU as Gemma has it
 };
 
-// The rows of `w` are those of the gate, then those that it multiplies.
+// The rows of `w` are those of the gate, then those of the up projection.
 struct GatedProduct {
   const Matrix& w;
   const Vector* bias = nullptr;
@@ -133,7 +133,7 @@ struct StepPanels {
   const PendingChoices* earlier = nullptr;  // whose betas panels may use, taken or not
 };
 
-// Runs the operations of steps, perhaps by replaying what it recorded of an earlier step.
+// Runs the operations of steps; a backend may replay what it recorded in an earlier step.
 class Recorder {
  public:
   virtual ~Recorder() = default;

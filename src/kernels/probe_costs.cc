@@ -18,7 +18,7 @@ namespace {
 // Reading and converting grows with the size of heads, computing also with the query heads of a KV
 // head.
 AttentionCosts HostCosts(const Kernels& kernels, const AttentionShape& shape) {
-  constexpr int kTasksPerThread = 4;  // what attention_tasks() asks for
+  constexpr int kTasksPerThread = 4;  // as attention_tasks() counts
   AttentionCosts costs;
   ReadingForm& form = costs.form;
   form.ratio = shape.heads / shape.kv_heads;
@@ -210,7 +210,7 @@ class Prober {
     }
   }
 
-  // Rows that stand behind all keys of their item see every one.
+  // Rows whose positions follow all keys of their item see every key.
   void AddProbe(const Probe& probe) {
     std::vector<PlanNode> nodes;
     std::vector<std::vector<std::int32_t>> pages;

@@ -21,7 +21,7 @@ struct RandomWeights {
 // Four values are made at a time, of neighbouring columns.
 inline constexpr int kRandomColumns = 4;
 
-// A function of the seed and of where the four stand; splitmix64.
+// A function of the seed and the position of the four; splitmix64.
 BANYAN_HOST_DEVICE inline std::uint64_t RandomFour(const RandomWeights& weights, std::int64_t row,
                                                    std::int64_t column) {
   const std::int64_t fours_in_row = (weights.columns + kRandomColumns - 1) / kRandomColumns;

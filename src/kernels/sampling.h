@@ -39,7 +39,7 @@ struct TokenChoice {
   TokenId token = 0;              // kNoToken: none that is allowed has a logit above -infinity
   float logprob = 0.0f;           // log-softmax of the raw logits
   std::vector<TokenLogprob> top;  // the most likely tokens by raw logits, best first
-  // Of a panel: the expert that the token is owed to, and what was measured of every expert.
+  // Of a panel: the expert that won the token, and the measured values of every expert.
   std::int32_t expert = -1;
   std::vector<double> betas;
   std::vector<double> abstentions;

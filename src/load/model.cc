@@ -24,8 +24,8 @@
 namespace banyan {
 namespace {
 
-// Few bits that stand for codes of a byte.
-bool HasWideCodes(DType type) {
+// Codebook types: few bits that index int8 values.
+bool IsCodebookType(DType type) {
   switch (type) {
     case DType::kIQ1_S:
     case DType::kIQ1_M:
@@ -49,7 +49,7 @@ double PackedBytes(DType type) {
   if (form.group == 0) return 4.0;
   const DTypeTraits& traits = TraitsOf(type);
   const double stored = static_cast<double>(traits.bytes) / traits.block;
-  const double codes = stored <= 5.0 / 8.0 && !HasWideCodes(type) ? 0.5 : 1.0;
+  const double codes = stored <= 5.0 / 8.0 && !IsCodebookType(type) ? 0.5 : 1.0;
   return codes + 4.0 * (form.has_min ? 2 : 1) / form.group;
 }
 

@@ -19,7 +19,7 @@ inline constexpr const char* kModelCardKey = "banyan.card";
 // known ones with wrong values.
 ModelCard ReadModelCard(std::string_view json, const std::string& where);
 
-// Nothing when there is none.
+// nullopt when there is none.
 std::optional<ModelCard> ModelCardOfFolder(const std::filesystem::path& folder);
 std::optional<ModelCard> ModelCardOfGguf(const GgufFile& gguf);
 

@@ -19,7 +19,7 @@ namespace {
 // Changes whenever kernels or the model of their costs do.
 constexpr const char* kFormat = "attention costs 1, banyan " BANYAN_VERSION;
 
-// The processor's name, or the numbers that stand for it.
+// The processor's name, or the numbers that identify it.
 std::string Processor() {
   std::ifstream file("/proc/cpuinfo");
   std::string line, numbers;

@@ -69,7 +69,7 @@ constexpr ShapeInWords kShapesInWords[] = {
 
 ModelConfig ConfigOf(const ShapeInWords& shape) {
   ModelConfig config = ConfigFromHuggingFace(shape.config, "", shape.name);
-  config.experts.in_pairs = false;  // random tensors stand in the order of ours
+  config.experts.in_pairs = false;  // random tensors are in our own order
   return config;
 }
 

@@ -47,8 +47,8 @@ class Adapter {
   // products of matrices (DoRA, biases, whole modules, …); messages name file, key or tensor,
   // expected and found.
   static Adapter Open(const std::filesystem::path& directory);
-  // The same of files in memory; `where` stands for the directory in messages. The bytes that
-  // `tensors` views must outlive the adapter.
+  // From files in memory; messages name `where` as the directory. The bytes that `tensors` views
+  // must outlive the adapter.
   Adapter(std::string_view config, TensorStore tensors, const std::string& where);
 
   // The product for a module by its name in the network ("model.layers.0.self_attn.q_proj"), which

@@ -36,7 +36,7 @@ class ArchitectureKeys {
     return *value;
   }
 
-  // Nothing when the key is absent or no array.
+  // nullopt when the key is absent or is not an array.
   std::optional<std::vector<std::int64_t>> FindList(const char* key) const {
     if (!gguf_.metadata().IsArray(prefix_ + key)) return std::nullopt;
     return gguf_.metadata().GetIntArray(prefix_ + key);
@@ -278,8 +278,8 @@ void RefuseOtherMixtures(const GgufFile& gguf, const std::string& prefix) {
   }
 }
 
-// Files of these families say nothing of shares: they are always of the chosen experts, unless a
-// key of other families does. A layer without a router is a dense one.
+// Shares are of the chosen experts unless expert_weights_norm is false, as files of these families
+// have no key for them. A layer with dense feed-forward weights has no experts.
 void ReadExperts(const GgufFile& gguf, const Family& family, ModelConfig& config) {
   const std::string prefix = std::string(family.gguf_architecture) + ".";
   const ExpertFamily& known = family.experts;

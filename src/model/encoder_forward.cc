@@ -32,8 +32,8 @@ EncoderPass::EncoderPass(const EncoderConfig& config, const EncoderWeights& weig
   shape_.rope = kNoRope;  // positions are in the embeddings: nothing is rotated
 }
 
-// A row sees the keys of its span up to its own position. The rows of a text of n tokens stand at
-// n - 1, n, …, 2 n - 2, so every one of them sees all n keys, which stand at 0 … n - 1.
+// A row sees the keys of its span up to its own position. The rows of a text of n tokens get
+// positions n - 1, n, …, 2 n - 2, so every row sees all n keys, which have positions 0 … n - 1.
 EncoderPass::Step EncoderPass::Prepare(std::span<const TokenList> texts, WantedRows wanted) {
   Batch batch, positions;
   std::vector<PlanNode> nodes;

@@ -32,7 +32,7 @@ class EncoderPass {
   Tensor Run(std::span<const TokenList> texts, WantedRows wanted);
 
  private:
-  struct Step;  // the texts as the kernels want them
+  struct Step;  // the texts as inputs of the kernels
   Step Prepare(std::span<const TokenList> texts, WantedRows wanted);
   void Reserve(int rows, int pages);
   void Embed(const Step& step, Tensor& x);
@@ -59,7 +59,7 @@ class EncoderHeads {
 
   // What of the texts' rows Embed will read.
   WantedRows RowsFor(const EmbedOptions& options) const;
-  // REQUIRES: `rows` are those of these texts, as RowsFor says.
+  // REQUIRES: `rows` are the rows of `texts` that RowsFor asks for.
   std::vector<Embedding> Embed(const Tensor& rows, std::span<const TokenList> texts,
                                const EmbedOptions& options);
   // REQUIRES: `rows` are the first of each text, and the model has a classifier.

@@ -1,4 +1,4 @@
-// An encoder's parameters in backend memory, under one naming whatever the file called them.
+// An encoder's parameters in backend memory, named alike for all file formats.
 #pragma once
 
 #include <cstdint>

@@ -30,8 +30,8 @@ ExpertTensor TransposedExpertOf(const HostTensor& stacked, std::int64_t expert);
 ExpertTensor Mxfp4ExpertOf(const HostTensor& blocks, const HostTensor& scales, std::int64_t expert,
                            const std::string& where);
 
-// Parts that stacked by rows make a matrix or a vector, and the order of their rows (empty: as they
-// stand; Kernels::LoadMatrix).
+// Parts that are stacked by rows, and the order of their rows (empty: unchanged; see
+// Kernels::LoadMatrix).
 struct StackedTensors {
   std::vector<ExpertTensor> parts;
   std::vector<std::int32_t> order;
@@ -39,8 +39,8 @@ struct StackedTensors {
   std::vector<const HostTensor*> pointers() const;
 };
 
-// The experts of one layer, whatever its file calls them: a tensor for each expert, or for all
-// together, or of blocks and scales.
+// The experts of one layer, in any layout that files have: a tensor for each expert, one for all,
+// or blocks and scales.
 class LayerExperts {
  public:
   // `prefix` is that of the layer's tensors in the file. Throws kNotFound when no form is whole.

@@ -102,8 +102,8 @@ std::span<const Family> Families();
 const Family* FindFamily(std::string_view model_type);
 const Family* FindFamilyOfGguf(std::string_view architecture);
 
-// A configuration with all that the family alone decides. Norm weights count as stored as they are:
-// files that say otherwise set ModelConfig::norms_minus_one.
+// A configuration with everything that the family alone decides. norms_minus_one is false; readers
+// set it for files that store norms so.
 ModelConfig StartOf(const Family& family);
 
 // "llama (Llama 1 to 3.2, …), qwen2 (…), …", for messages.

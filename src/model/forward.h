@@ -1,5 +1,5 @@
-// The network, once for all families and backends: a batch of rows in, logits out. It knows no tree
-// and no scheduler: it sees a Batch, a plan and KV memory.
+// The decoder's network, once for all families and backends: a batch of rows in, logits out. It
+// knows no tree and no scheduler, only a Batch, a plan and KV memory.
 #pragma once
 
 #include "kernels/kernels.h"

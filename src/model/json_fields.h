@@ -13,9 +13,8 @@
 
 namespace banyan {
 
-// An object of a file, with errors that name it; `object` must outlive it. Null counts as absent
-// except in IsNull. Find… gives nothing when the key is absent; a value of another type is a
-// kFormat error.
+// An object of a file, which errors name; `object` must outlive it. Null counts as absent except in
+// IsNull. Find… returns nullopt when the key is absent. A value of another type is a kFormat error.
 class JsonFields {
  public:
   JsonFields(const Json& object, std::string where) : object_(object), where_(std::move(where)) {

@@ -95,7 +95,7 @@ WeightScales ReadCompressedTensors(const JsonFields& fields) {
   return scales;
 }
 
-// Blocks, or one scale a matrix, whatever its name: either multiplies the codes.
+// One scale per block or per matrix.
 WeightScales ReadFp8(const JsonFields& fields) {
   const std::string format = Or(fields.FindString("fmt"), "e4m3");
   if (format != "e4m3") NotSupported(fields, fmt::format("fmt '{}'", format));

@@ -1,5 +1,5 @@
-// A model's parameters in backend memory, under one naming whatever the file called them. Q, K and
-// V are one matrix, gate and up are one matrix: rows stacked in that order.
+// A model's parameters in backend memory, named alike for all file formats. Q, K and V are one
+// matrix, gate and up are one matrix: rows stacked in that order.
 #pragma once
 
 #include <functional>

@@ -20,10 +20,10 @@ constexpr int kRuns = 3;
 
 using Bytes = std::span<const std::byte>;
 
-// A cache line, read in whatever vectors the machine has at least.
+// A cache line, read in the vectors of the baseline instruction set.
 using Line = std::uint64_t __attribute__((vector_size(64)));
 
-// Something that depends on every byte but the last few, so that all must be read.
+// A checksum of all bytes but the last few, so that all must be read.
 std::uint64_t ReadAll(Bytes piece) {
   Line sums[2] = {};
   size_t at = 0;

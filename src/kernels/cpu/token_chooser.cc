@@ -17,7 +17,7 @@ std::span<const float> PartOf(std::span<const float> logits, size_t part) {
 }
 
 double SumOf(std::span<const float> part, float largest, const VectorKernels& vector) {
-  // An infinite row has no sum, and LogSumExp asks for none.
+  // A row with an infinite logit has no sum, and LogSumExp does not use it.
   if (std::isinf(largest)) return 0.0;
   return vector.sum_of_powers(part.data(), static_cast<std::int64_t>(part.size()), largest);
 }

@@ -1,6 +1,5 @@
-// Decisions about matrix products as text, as the tables that ship with the program and the files
-// of a machine keep them. Nothing of a device here: whoever reads a decision must be right with any
-// value in it.
+// Decisions about matrix products as text, for the tables that ship with the program and for files
+// of a machine. Independent of any device: readers must accept any value in a decision.
 #pragma once
 
 #include <array>
@@ -16,15 +15,15 @@ namespace banyan {
 inline constexpr std::array<std::string_view, 9> kAlgorithmFields = {
     "id", "tile", "stages", "split", "reduction", "swizzle", "custom", "inner", "cluster"};
 
-// An algorithm by what its library lets a program ask for and set: such numbers mean the same in
-// other versions of the library, or are refused there.
+// An algorithm as the attributes that its library lets a program query and set: they mean the same
+// in other versions of the library, or are refused there.
 struct AlgorithmNumbers {
   std::array<std::int32_t, kAlgorithmFields.size()> value{};
   bool operator==(const AlgorithmNumbers&) const = default;
 };
 
 std::string TextOf(const AlgorithmNumbers& numbers);
-// Nothing when the text is not exactly of that form, with numbers of 0 to 65535.
+// nullopt unless the text has exactly that form, with numbers of 0 to 65535.
 std::optional<AlgorithmNumbers> AlgorithmNumbersOf(std::string_view text);
 
 // Which product a decision is for.
@@ -35,11 +34,11 @@ struct ProductKey {
   std::string_view qualifier;  // "", or what else it depends on: "fast"
 };
 std::string TextOf(const ProductKey& key);  // "6144 x 4096 float32, 256 rows"
-// Nothing when `text` is none of these. The key refers to it.
+// nullopt unless `text` has that form. The key refers to it.
 std::optional<ProductKey> ProductKeyOf(std::string_view text);
 
-// Seconds that measuring may take of a run: an allowance at once, and later a share of the time
-// that has passed. What began within the budget is finished: the rest is owed.
+// Seconds of a run that may be spent on measuring: an allowance at once, and later a share of the
+// elapsed time. A measurement that starts within the budget may exceed it; later ones then wait.
 class MeasuringBudget {
  public:
   MeasuringBudget(double allowance, double share, double now)

@@ -58,8 +58,8 @@ struct UnitCounts {
   std::int32_t reads_again = 0;  // AttentionPlan::reads_again, filled in by who has the plan
 };
 
-// Wide units lie longest first, but among those of about one length the readers of the same keys
-// together; all others in the order of their items.
+// Wide units are sorted longest first; of about equal length, readers of the same keys are
+// adjacent. All others are in the order of their items.
 struct HostUnits {
   std::vector<WorkUnit> many_rows;  // kBlocks: all units; else the wide ones
   std::vector<WorkUnit> few_rows;   // the narrow ones
@@ -69,8 +69,8 @@ struct HostUnits {
 // Every item of the plan once, in its order, with all its rows; not yet with offsets.
 std::vector<WorkUnit> WholeItems(const AttentionPlan& plan);
 
-// `items`: those of WholeItems; `positions`: of the step's rows. `wide_blocks`: the blocks that
-// take wide units, where there are narrow ones as well (AttentionPlan::many_row_workers).
+// `items` are of WholeItems, `positions` of the step's rows. `wide_blocks` blocks take wide units
+// where there are narrow ones as well (AttentionPlan::many_row_workers).
 HostUnits UnitsOf(std::span<const WorkUnit> items, std::span<const std::int32_t> positions,
                   const UnitSplit& split, int wide_blocks);
 
