@@ -5,8 +5,7 @@
 #include <vector>
 
 #include "base/json.h"
-#include "tasks/ask/ask_parts.h"
-#include "tasks/ask/ask_reader.h"
+#include "tasks/ask/ask_answers.h"
 #include "tasks/ask/ask_record.h"
 #include "tasks/job/task.h"
 

@@ -8,9 +8,8 @@
 #include <string_view>
 #include <vector>
 
-#include "tasks/ask/ask_parts.h"
+#include "tasks/ask/ask_answers.h"
 #include "tasks/ask/ask_prompt.h"
-#include "tasks/ask/ask_reader.h"
 #include "tasks/ask/ask_record.h"
 #include "tasks/ask/ask_rows.h"
 #include "tasks/job/task.h"
