@@ -17,7 +17,7 @@
 namespace banyan {
 namespace {
 
-// Rows of a step in which streams write and prompts are computed, by default. On a device (an H200
+// Rows of a step with both decode rows and prefill rows, by default. On a device (an H200
 // with an 8B model) steps of 2048 rows take half the time of full ones and lose 2 % of throughput;
 // 1024 rows would take a quarter and lose 3 %. `bench arrival` measures it.
 constexpr int kHostMixedRows = 256, kDeviceMixedRows = 2048;
@@ -72,7 +72,7 @@ const char* WhyStrategy(Strategy strategy) {
   return "";
 }
 
-// [segments] How many answers read each, those that have ended and those that wait included.
+// [segments] how many answers read each, ended and waiting ones included.
 std::vector<std::int32_t> SegmentReaders(const RequestTree& request) {
   std::vector<std::int32_t> readers(request.segments.size());
   for (const RequestStream& stream : request.streams) {
@@ -115,11 +115,11 @@ EngineCore::EngineCore(std::shared_ptr<Model> model, const EngineOptions& option
 bool EngineCore::Step() {
   const size_t deliveries_before = events_.size();
   const bool launched = LaunchNext();
-  if (in_flight_.empty() && stream_memory_.loads()) {  // whoever runs waits for the disk
+  if (in_flight_.empty() && stream_memory_.loads()) {  // the running streams wait for the disk
     stream_memory_.TakeLoaded(kLoadWaitSeconds);
     return true;
   }
-  // Streams that could not be admitted have failed: whoever loops must still look at them.
+  // Streams that could not be admitted have failed: the caller must still read their events.
   if (in_flight_.empty()) return events_.size() > deliveries_before;
   const size_t may_stay = launched && !in_flight_.latest().take_at_once ? steps_ahead_ : 0;
   while (in_flight_.size() > may_stay) TakeOldest();
@@ -140,7 +140,7 @@ bool EngineCore::LaunchNext() {
         stream_memory_.CopyPrefixes();
         rows = scheduler_.Decide(row_limit_.rows()).rows();
         if (rows == 0 && admission_.running().empty() && !admission_.waiting().empty()) {
-          continue;  // all gave way or failed
+          continue;  // all were preempted or failed
         }
         if (rows == 0) return false;
         plan_.Build(scheduler_.decision());
@@ -152,7 +152,7 @@ bool EngineCore::LaunchNext() {
     } catch (const Error& error) {
       if (error.kind() != ErrorKind::kLimit || rows <= 1) throw;
     }
-    // What is under way may hold memory, and its tokens change what is next.
+    // A step in flight may hold memory, and its tokens change the next decision.
     while (!in_flight_.empty()) TakeOldest();
     row_limit_.Refused(rows);
   }
@@ -207,7 +207,7 @@ void EngineCore::CancelTagged(const std::shared_ptr<RequestTree>& request, std::
       admission_.End(request, it->second, FinishReason::kCancelled, "");
       continue;
     }
-    // Answers in turn: the one being written ends now, the others when their turn comes.
+    // One stream writes several answers: the current one ends now, the others when they are next.
     request->cancelled.resize(request->answers.size(), false);
     for (std::int32_t a = declared.first_answer; a < declared.end_answer; ++a) {
       if (request->answers[static_cast<size_t>(a)].tag == tag) {
@@ -301,7 +301,7 @@ std::vector<ForestNode> EngineCore::Picture(std::span<const RequestId> requests)
     }
     return picture[place->second];
   };
-  // A node's readers do not depend on the moment: every request that runs adds all of a segment's.
+  // Every running request counts all readers of a segment, so the number does not change over time.
   std::map<RequestId, std::vector<std::int32_t>> readers;
   std::set<std::pair<std::uint64_t, std::pair<RequestId, std::int32_t>>> counted;
   for (const StreamId id : running.order()) {

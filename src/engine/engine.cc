@@ -97,7 +97,7 @@ bool Engine::State::HasRoom(const RequestSize& size, const AnswerQueue& queue) c
 
 std::optional<RequestId> Engine::State::Submit(PromptSegment& request, const SubmitOptions& submit,
                                                bool wait) {
-  // Checked and taken apart without a lock: a large request holds nobody up.
+  // Checked and taken apart without a lock: a large request does not block other callers.
   const RequestSize size = CheckRequest(request, model->parts(), {sequential, most_branches});
   const AnswerQueue& queue = submit.queue ? *submit.queue : *own_queue;
   {
@@ -110,7 +110,7 @@ std::optional<RequestId> Engine::State::Submit(PromptSegment& request, const Sub
               "take answers first",
               waiting + inbox.answers + queue.ended(), max_waiting);
       }
-      // Answers that are taken from a queue do not wake anybody here.
+      // Taking answers from a queue does not notify `changed`, so this polls.
       changed.wait_for(lock, std::chrono::milliseconds(5));
     }
     RefuseAfterEnd();
@@ -149,7 +149,7 @@ void Engine::State::Cancel(RequestId request, std::optional<std::uint64_t> tag) 
     cancellations.push_back({request, tag});
     changed.notify_all();
   }
-  // Nobody works: done at once. Somebody does: done before the next step.
+  // At once if no step is running, else before the next one.
   const std::unique_lock working(core_mutex, std::try_to_lock);
   if (!working) return;
   TakeInbox();
@@ -209,7 +209,7 @@ bool Engine::State::Step() {
   return more;
 }
 
-// A mutex is not fair: whoever works lets others in first.
+// A mutex is not fair: the working thread waits while there are other callers (see Work).
 std::unique_lock<std::mutex> Engine::State::LockCore() {
   ++callers;
   std::unique_lock lock(core_mutex);

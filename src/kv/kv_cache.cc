@@ -1,7 +1,8 @@
+#include "kv/kv_cache.h"
+
 #include <algorithm>
 
 #include "base/error.h"
-#include "kv/kv_cache.h"
 #include "plan/batch.h"
 
 namespace banyan {

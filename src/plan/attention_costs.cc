@@ -1,11 +1,10 @@
+#include "plan/attention_costs.h"
+
 #include <algorithm>
 #include <cmath>
 #include <vector>
 
-#include "plan/attention_costs.h"
-
 namespace banyan {
-
 namespace {
 
 constexpr std::int64_t Tiles(std::int64_t rows, std::int64_t tile) {

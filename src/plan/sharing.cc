@@ -1,9 +1,10 @@
+#include "plan/sharing.h"
+
 #include <algorithm>
 #include <limits>
 
 #include "base/error.h"
 #include "plan/batch.h"
-#include "plan/sharing.h"
 
 namespace banyan {
 

@@ -9,10 +9,9 @@
 #include "program/fresh_file.h"
 #include "store/segment_file.h"
 #include "store/store_parts.h"
-#include "tensor/float16.h"
+#include "tensor/narrow_floats.h"
 
 namespace banyan {
-
 namespace {
 
 constexpr const char* kStoredTypes[] = {"f32", "f16", "bf16", "q8"};

@@ -1,3 +1,5 @@
+#include "store/segment_file.h"
+
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -13,10 +15,8 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "plan/attention_plan.h"
-#include "store/segment_file.h"
 
 namespace banyan {
-
 namespace {
 
 constexpr char kSegmentMagic[] = "BANYANKV";

@@ -1,4 +1,6 @@
 // Looking blocks up, and the thread that writes.
+#include "store/store_parts.h"
+
 #include <fcntl.h>
 #include <sys/file.h>
 #include <unistd.h>
@@ -14,10 +16,8 @@
 #include "base/files.h"
 #include "program/message_text.h"
 #include "store/segment_file.h"
-#include "store/store_parts.h"
 
 namespace banyan {
-
 namespace {
 
 // Runs that wait to be written, together; whoever saves waits beyond it.

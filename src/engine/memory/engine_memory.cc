@@ -1,12 +1,12 @@
+#include "engine/memory/engine_memory.h"
+
 #include <algorithm>
 
 #include "base/error.h"
 #include "base/machine_limits.h"
-#include "engine/memory/engine_memory.h"
 #include "model/forward.h"
 
 namespace banyan {
-
 namespace {
 
 struct Defaults {
@@ -21,10 +21,10 @@ constexpr int kRowsOfRoomyDevice = 4096;
 constexpr std::int64_t kRoomyPart = 16;  // of the free memory, which such steps may take
 
 constexpr int kMostTimesDefault = 4;     // rows of a step by default, where many streams are wanted
-constexpr int kPanelStreams = 129;       // that a stream may have whatever max_streams is
-constexpr int kLeastBatchRows = 32;      // smaller steps are not tried on account of memory
+constexpr int kPanelStreams = 129;       // branches that a stream may always have
+constexpr int kLeastBatchRows = 32;      // steps are not made smaller for want of memory
 constexpr int kMostPartialPages = 1024;  // of one stream's path
-constexpr int kFewestPages = 256;        // fewer are not tried on account of memory
+constexpr int kFewestPages = 256;        // KV memory is not made smaller for want of memory
 
 std::int64_t QuarterOfMemory() { return UsableMemory() / 4; }
 

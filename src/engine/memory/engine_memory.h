@@ -1,5 +1,5 @@
-// What an engine holds from beginning to end: activations for its steps and pages for KV, both as
-// large as memory allows.
+// Memory that an engine allocates once: activations for its steps and pages for KV, both as large
+// as the machine allows.
 #pragma once
 
 #include <memory>
@@ -18,7 +18,7 @@ struct EngineMemory {
   std::shared_ptr<KvMemory> kv;
 };
 
-// Where memory is refused: first fewer pages of KV, unless their number was asked for; then smaller
+// When memory is refused: first fewer pages of KV, unless their size was an option; then smaller
 // steps; then kLimit with what was wanted and what was free.
 EngineMemory AllocateMemory(const EngineOptions& options, Model::Parts& model);
 

@@ -1,7 +1,8 @@
+#include "engine/memory/prefix_copies.h"
+
 #include <algorithm>
 
 #include "base/error.h"
-#include "engine/memory/prefix_copies.h"
 
 namespace banyan {
 
@@ -13,8 +14,8 @@ const PrefixCopies::Copy* PrefixCopies::Find(NodeId node) const {
 
 void PrefixCopies::Added(NodeId node) {
   CommonPrefix common = forest_.FindCommon(node);
-  // Rather from the node that its neighbour awaits, and in the same step, unless that has a page
-  // less: else nodes that have ever more in common would wait for one another, step by step.
+  // Prefers the node that its neighbour awaits, unless that shares a page less: otherwise nodes
+  // that have ever more in common would wait for one another, step by step.
   while (common.tokens >= kLeastCopiedTokens) {
     const Copy* const above = Find(common.node);
     if (above == nullptr || !forest_.Exists(above->from)) break;
@@ -28,7 +29,7 @@ void PrefixCopies::Added(NodeId node) {
                                         common.tokens};
 }
 
-// Both nodes' prefix_copies, less than a cut, are in the upper part now.
+// Both nodes' prefixes, shorter than a cut, are in the upper part now.
 void PrefixCopies::Split(const NodeSplit& split) {
   const std::uint64_t lower = forest_.at(split.lower).serial;
   for (auto& [serial, copy] : awaiting_) {
@@ -58,7 +59,7 @@ int PrefixCopies::Ready(NodeId node) const {
   return std::min(copy->tokens, cache_.filled(copy->from.node));
 }
 
-// True when there is nothing more to do.
+// True when the copy is made or will never be.
 bool PrefixCopies::Settle(const Copy& copy, std::vector<PageCopy>& copies) {
   if (!forest_.Exists(copy.node) || cache_.filled(copy.node.node) > 0) return true;
   if (!forest_.Exists(copy.from)) return true;

@@ -1,16 +1,16 @@
-// Beginnings that segments have in common, computed once and copied. Two segments under one parent
+// Prefixes that segments have in common, computed once and copied. Two segments under one parent
 // that agree in fewer tokens than a cut are two nodes, because cuts count from a segment's start
 // and are never divided. Keys and values of the common tokens are the same in both, bit for bit:
-// they depend on what comes before them and on where their segment begins. The younger node gets
+// they depend on what comes before them and on where their segment begins. The newer node gets
 // copies of the older one's pages.
 //
-// A copy is made between steps. The older node may not be computed so far: then its beginning is
-// computed first, in the turn of whoever wants it, and the younger one's rows wait for the next
-// step. Where a step more costs more than rows, few tokens are not waited for.
+// A copy is made between steps. If the older node is not computed that far, its prefix is computed
+// first, as part of the stream that wants it, and the newer node's rows wait for the next step.
+// Where another step costs more than the rows, the prefix is computed twice instead.
 //
 // Invariants:
-// 1. A node awaits a beginning of a node that was older when it was added, or of its upper part, so
-//    nobody waits in a circle.
+// 1. A node awaits a prefix of a node that was older when it was added, or of its upper part, so
+//    there is no circular wait.
 // 2. A node that awaits one has no keys. It awaits only what a running stream computes.
 #pragma once
 
@@ -26,13 +26,13 @@
 
 namespace banyan {
 
-// Fewer common tokens are computed again: a copy is by whole pages, and may have to wait a step.
+// Fewer common tokens are computed again: copies are whole pages, and may have to wait a step.
 inline constexpr std::int32_t kLeastCopiedTokens = kPageTokens;
 
 class PrefixCopies {
  public:
   // Both must outlive it.
-  // `worth_a_step`: tokens that all who wait together must save by it, else they are computed.
+  // `worth_a_step`: tokens that all waiting nodes together must save, else they are computed.
   PrefixCopies(const Forest& forest, KvCache& cache, std::int64_t worth_a_step = 0)
       : forest_(forest), cache_(cache), worth_a_step_(worth_a_step) {}
 
@@ -41,15 +41,14 @@ class PrefixCopies {
   // The forest divided a node: call after KvCache::Split.
   void Split(const NodeSplit& split);
 
-  // What must be computed before rows of the node are: nothing, or the first tokens of another.
+  // The prefix that must be computed before rows of the node are; nothing: none.
   std::optional<CommonPrefix> Awaited(NodeId node) const;
-  // Keys that the node will have without being computed, as far as they are there now.
+  // Keys that a copy would give the node now.
   int Ready(NodeId node) const;
 
-  // The copies that can be made now, appended to `copies`; their keys count as filled. None is made
-  // of another of them: call it again, after these are made, until there are none. Nodes that
-  // `loads` says yes to get their keys from elsewhere. REQUIRES: nodes that were added are reserved
-  // or gone.
+  // Appends the copies that can be made now to `copies`; their keys count as filled. No copy reads
+  // the result of another: make these and call again until there are none. Nodes for which `loads`
+  // is true get their keys from the KV store. REQUIRES: nodes that were added are reserved or gone.
   template <class Loads>
   void Take(const Loads& loads, std::vector<PageCopy>& copies) {
     std::int64_t awaited = 0;

@@ -1,12 +1,12 @@
+#include "engine/memory/stored_kv.h"
+
 #include <algorithm>
 #include <utility>
 
 #include "base/error.h"
-#include "engine/memory/stored_kv.h"
 #include "plan/attention_plan.h"
 
 namespace banyan {
-
 namespace {
 
 int PagesOfBlock(int tokens) { return (tokens + kPageTokens - 1) / kPageTokens; }
@@ -40,7 +40,7 @@ bool StoredKv::Complete(NodeId node) const {
 // From where its keys end now, as far as the store goes without a gap.
 void StoredKv::LoadNode(NodeId id) {
   const int filled = engine_.cache.filled(id);
-  if (filled % kCutKeys != 0) return;  // somebody computes it just now
+  if (filled % kCutKeys != 0) return;  // it is being computed
   const Node& node = engine_.forest.at(id);
   const std::vector<Digest> names = CutNames(engine_.forest.PlaceOf(id), node.tokens, kCutKeys);
   const auto tokens = static_cast<std::int32_t>(node.tokens.size());
@@ -65,7 +65,7 @@ void StoredKv::LoadNode(NodeId id) {
 void StoredKv::Take(double seconds) {
   std::vector<LoadedBlock> came = loader_.Take(seconds);
   for (LoadedBlock& block : came) Place(std::move(block));
-  // A node may wait for its parent, which may be complete now; what is gone is forgotten.
+  // A node may wait for its parent, which may be complete now.
   for (bool changed = true; changed;) {
     changed = false;
     for (auto it = loads_.begin(); it != loads_.end();) {
@@ -119,7 +119,7 @@ bool StoredKv::Apply(NodeId id, NodeLoad& load) {
   return changed;
 }
 
-// Blocks that are still on their way find nobody who waits for them.
+// Blocks that are still being read are dropped when they arrive.
 void StoredKv::Forget(NodeLoad& load) {
   for (BlockLoad& block : load.blocks) {
     if (block.came) {
@@ -131,7 +131,7 @@ void StoredKv::Forget(NodeLoad& load) {
   load.blocks.clear();
 }
 
-// Ids are used again: loads of a node that is gone are none of the new one's.
+// Node ids are reused: the loads of a removed node must not fill the new one.
 void StoredKv::ForgetIfGone(NodeId node) {
   const auto found = loads_.find(node);
   if (found == loads_.end()) return;

@@ -1,10 +1,9 @@
-// The engine's side of a KV store: what running prompts begin with is loaded from it, and what they
-// declare worth keeping is saved to it. For the engine's own thread; reading and writing files is
-// done by others meanwhile.
+// The engine's side of a KV store: prefixes of running prompts are loaded from it, and segments
+// with a keep_as are saved to it. For the engine's thread; other threads read and write the files.
 //
-// A node is loading while blocks of it are on their way: nobody computes it then. A block's keys
-// count once all keys before it do, so a block may have to wait for a parent that is computed. If
-// one is damaged or gone, the rest of its node is computed.
+// A node is loading while blocks of it are being read, and is not computed meanwhile. A block's
+// keys count once all keys before it do, so a block may have to wait for a parent that is computed.
+// If one is damaged or gone, the rest of its node is computed.
 #pragma once
 
 #include <cstdint>
@@ -38,7 +37,7 @@ class StoredKv {
   void Load(std::span<const NodeId> nodes);
   bool Loading(NodeId node) const { return loads_.contains(node); }
   bool pending() const { return loader_.pending() > 0 || !loads_.empty(); }
-  // Puts blocks that were read into their nodes' pages; if none was, waits so long for one.
+  // Copies blocks that were read into their nodes' pages; if there are none, waits up to `seconds`.
   void Take(double seconds);
   // The forest divided a node: call after KvCache::Split.
   void Split(const NodeSplit& split);
@@ -52,7 +51,7 @@ class StoredKv {
   std::int64_t damaged() const { return store_->parts().damaged(); }
 
  private:
-  // A block on its way to keys [first_key, first_key + tokens) of a node.
+  // A block that is being read for keys [first_key, first_key + tokens) of a node.
   struct BlockLoad {
     std::uint64_t ticket = 0;
     std::int32_t first_key = 0, tokens = 0;

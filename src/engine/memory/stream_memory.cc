@@ -1,12 +1,12 @@
+#include "engine/memory/stream_memory.h"
+
 #include <algorithm>
 #include <set>
 #include <utility>
 
 #include "base/error.h"
-#include "engine/memory/stream_memory.h"
 
 namespace banyan {
-
 namespace {
 
 // Rows that take a device about as long as it takes to read the weights once more. On an H200 with
@@ -18,6 +18,46 @@ std::vector<Digest> RootNames(const Model::Parts& model) {
   std::vector<Digest> names;
   for (const ModelVariant& variant : model.variants) names.push_back(variant.kv_name);
   return names;
+}
+
+// Keys of the tail when every answer has its full length. The last token is never fed, and a stream
+// of one token has no row in its tail.
+int TailKeys(const Forest& forest, const Stream& stream, NodeId leaf, int context_length) {
+  const std::vector<AnswerRequest>& answers = stream.request->answers;
+  auto tokens = static_cast<std::int64_t>(stream.written.size()) -
+                static_cast<std::int64_t>(stream.answer.tokens.size());
+  for (std::int32_t a = stream.answer_index; a < stream.end_answer; ++a) {
+    const AnswerRequest& wanted = answers[static_cast<size_t>(a)];
+    tokens +=
+        wanted.forced.empty() ? wanted.max_new : static_cast<std::int64_t>(wanted.forced.size());
+  }
+  const std::int64_t room = context_length - forest.at(leaf).end_position();
+  tokens = std::clamp<std::int64_t>(tokens, 0, room);
+  return tokens > 1 ? forest.TakenOver(leaf) + static_cast<int>(tokens) - 1 : 0;
+}
+
+// Keys that a branch's tail gets pages for at once. After a preemption that is all it can need,
+// `all_keys`, but at most `most_pages`: a stream that needs more runs alone until memory is full.
+int FirstTailKeys(const Forest& forest, const Stream& stream, const Branch& branch, int all_keys,
+                  std::int64_t most_pages) {
+  const int taken = forest.TakenOver(branch.leaf);
+  if (!stream.preempted) return std::min(all_keys, taken + 1);
+  const std::int64_t least = taken + static_cast<std::int64_t>(stream.written.size());
+  return static_cast<int>(
+      std::clamp<std::int64_t>(all_keys, 0, std::max(most_pages * kPageTokens, least)));
+}
+
+// The prompt's nodes on all branches, each once, parents first.
+std::vector<NodeId> PromptNodes(const Forest& forest, const Stream& stream) {
+  if (stream.branches.size() == 1) return forest.Path(stream.lead().leaf);
+  std::vector<NodeId> nodes;
+  std::set<NodeId> known;
+  for (const Branch& branch : stream.branches) {
+    for (const NodeId node : forest.Path(branch.leaf)) {
+      if (known.insert(node).second) nodes.push_back(node);
+    }
+  }
+  return nodes;
 }
 
 }  // namespace
@@ -36,19 +76,107 @@ StreamMemory::StreamMemory(const Model::Parts& model, KvMemory& pages, const Eng
   }
 }
 
+// The node of the prompt's last token. Segments that another stream of the same request has found
+// are remembered; others are found by their tokens, or added.
+NodeId StreamMemory::FindPath(const Stream& stream, std::int32_t leaf_segment) {
+  const RequestStream& declared = stream.declared();
+  const std::uint64_t scope = rules_.ScopeOf(*stream.request, declared);
+  std::vector<RequestSegment>& segments = stream.request->segments;
+  const std::vector<std::int32_t> path = stream.request->PathTo(leaf_segment);
+  NodeId node;
+  size_t next = path.size();
+  while (next > 0 && !node.valid()) {
+    const RequestSegment& segment = segments[static_cast<size_t>(path[next - 1])];
+    if (rules_.Remembers(declared, next - 1) && forest_.Exists(segment.node)) {
+      node = segment.node.node;
+    } else {
+      --next;
+    }
+  }
+  std::vector<NodeSplit> splits;
+  for (; next < path.size(); ++next) {
+    RequestSegment& segment = segments[static_cast<size_t>(path[next])];
+    const std::int64_t tokens_before = forest_.TotalTokens();
+    node = forest_.AddSegment(node,
+                              {segment.tokens, segment.first_position, rules_.Shares(next), scope,
+                               stream.request->variant},
+                              splits);
+    for (const NodeSplit& split : splits) {
+      cache_.Split(split);
+      prefix_copies_.Split(split);
+      if (stored_) stored_->Split(split);
+    }
+    splits.clear();
+    if (forest_.TotalTokens() > tokens_before) prefix_copies_.Added(node);
+    if (rules_.Remembers(declared, next)) segment.node = forest_.Remember(node);
+  }
+  return node;
+}
+
+bool StreamMemory::Allocate(Stream& stream, const Allocation& allocation) {
+  // Pinning a leaf pins all nodes above it.
+  for (const std::int32_t leaf : stream.request->LeavesOf(stream.declared())) {
+    Branch& branch = stream.branches.emplace_back();
+    branch.leaf = FindPath(stream, leaf);
+    cache_.Pin(branch.leaf);
+  }
+  const std::vector<NodeId> nodes = PromptNodes(forest_, stream);
+  std::int64_t missing = 0, path_pages = 0, tail_pages = 0;
+  for (const NodeId node : nodes) {
+    missing += cache_.MissingPages(node, Tokens(node));
+    path_pages += PagesFor(Tokens(node));
+  }
+  const auto branches = static_cast<std::int64_t>(stream.branches.size());
+  const std::int64_t most = allocation.least ? 0 : (cache_.total_pages() - path_pages) / branches;
+  const auto first_tail_keys = [&](const Branch& branch) {
+    const int all_keys = TailKeys(forest_, stream, branch.leaf, config_.context_length);
+    return FirstTailKeys(forest_, stream, branch, all_keys, most);
+  };
+  int cached = 0;
+  for (const Branch& branch : stream.branches) {
+    tail_pages += PagesFor(first_tail_keys(branch));
+    for (const NodeId node : forest_.Path(branch.leaf)) {
+      cached += cache_.filled(node) + prefix_copies_.Ready(node);
+    }
+  }
+  const std::int64_t spare = stream.preempted ? 0 : allocation.spare;
+  if (missing + tail_pages + spare > cache_.available_pages()) {
+    for (const Branch& branch : stream.branches) cache_.Unpin(branch.leaf);
+    stream.branches.clear();  // nodes that were added for it are gone again
+    return false;
+  }
+  for (const NodeId node : nodes) {
+    BANYAN_CHECK(cache_.Reserve(node, Tokens(node)));
+  }
+  for (Branch& branch : stream.branches) {
+    branch.tail = forest_.AddTail(branch.leaf);
+    cache_.Pin(branch.tail);
+    BANYAN_CHECK(cache_.Reserve(branch.tail, first_tail_keys(branch)));
+    for (const TokenId token : stream.written) forest_.Append(branch.tail, token);
+    cache_.Touch(branch.leaf);
+  }
+  if (stored_) stored_->Load(nodes);
+  stream.written = {};
+  if (!std::exchange(stream.began, true)) {
+    stream.answer.cached_tokens = cached;
+    prompt_tokens_ += stream.prompt_tokens;
+  }
+  return true;
+}
+
 bool StreamMemory::Grow(const Stream& stream) {
   return std::ranges::all_of(stream.branches, [&](const Branch& branch) {
     return cache_.Reserve(branch.tail, Tokens(branch.tail) + stream.tokens_in_flight);
   });
 }
 
-void StreamMemory::PutAside(Stream& stream) {
+void StreamMemory::Preempt(Stream& stream) {
   const std::vector<TokenId>& tokens = forest_.at(stream.lead().tail).tokens;
   stream.written.assign(tokens.begin() + forest_.TakenOver(stream.lead().leaf), tokens.end());
   Release(stream);
 }
 
-// Its tails are of no use to anyone: a row under way writes to their pages before anyone else can.
+// The tails are freed at once. A row in flight writes to their pages before another stream can.
 void StreamMemory::Release(Stream& stream) {
   for (const Branch& branch : stream.branches) cache_.DropPinned(branch.tail);
   for (const Branch& branch : stream.branches) {
@@ -57,7 +185,7 @@ void StreamMemory::Release(Stream& stream) {
     NodeId above = forest_.at(branch.leaf).parent;  // of its own nodes
     while (above.valid() && !forest_.at(above).shared) above = forest_.at(above).parent;
     cache_.Unpin(branch.leaf);
-    if (own) cache_.DropUnused(branch.leaf, above);  // nobody will ask for them again
+    if (own) cache_.DropUnused(branch.leaf, above);  // no other stream can find them
   }
   stream.branches.clear();
 }
@@ -112,7 +240,7 @@ void StreamMemory::TakeLoaded(double seconds) {
   if (stored_) stored_->Take(seconds);
 }
 
-// Of each path, what lies above the end of the last segment that says so.
+// Of each path, what lies above the end of the last segment with a keep_as.
 void StreamMemory::SavePrompt(const Stream& stream) {
   if (!stored_ || !stored_->saves()) return;
   const std::vector<std::int32_t> leaves = stream.request->LeavesOf(stream.declared());
@@ -149,138 +277,6 @@ void StreamMemory::Report(Receipt& receipt) const {
 void StreamMemory::CheckInvariants() const {
   forest_.CheckInvariants();
   cache_.CheckInvariants();
-}
-
-// A waiting stream's way to memory: its paths are found or added, pinned, and given room for the
-// prompt and the first token; one that was preempted gets room for all that it can still need.
-
-// The node of the prompt's last token. Segments that a stream of the same request has met are found
-// by that; others by their tokens, or added.
-NodeId StreamMemory::FindPath(const Stream& stream, std::int32_t leaf_segment) {
-  const RequestStream& declared = stream.declared();
-  const std::uint64_t scope = rules_.ScopeOf(*stream.request, declared);
-  std::vector<RequestSegment>& segments = stream.request->segments;
-  const std::vector<std::int32_t> path = stream.request->PathTo(leaf_segment);
-  NodeId node;
-  size_t next = path.size();
-  while (next > 0 && !node.valid()) {
-    const RequestSegment& segment = segments[static_cast<size_t>(path[next - 1])];
-    if (rules_.Remembers(declared, next - 1) && forest_.Exists(segment.node)) {
-      node = segment.node.node;
-    } else {
-      --next;
-    }
-  }
-  std::vector<NodeSplit> splits;
-  for (; next < path.size(); ++next) {
-    RequestSegment& segment = segments[static_cast<size_t>(path[next])];
-    const std::int64_t tokens_before = forest_.TotalTokens();
-    node = forest_.AddSegment(node,
-                              {segment.tokens, segment.first_position, rules_.Shares(next), scope,
-                               stream.request->variant},
-                              splits);
-    for (const NodeSplit& split : splits) {
-      cache_.Split(split);
-      prefix_copies_.Split(split);
-      if (stored_) stored_->Split(split);
-    }
-    splits.clear();
-    if (forest_.TotalTokens() > tokens_before) prefix_copies_.Added(node);
-    if (rules_.Remembers(declared, next)) segment.node = forest_.Remember(node);
-  }
-  return node;
-}
-
-// Keys that its tail holds when every answer has its full length. The last token is never fed, and
-// a stream of one token has no row in its tail.
-int StreamMemory::TailKeys(const Stream& stream, NodeId leaf) const {
-  const std::vector<AnswerRequest>& answers = stream.request->answers;
-  auto tokens = static_cast<std::int64_t>(stream.written.size()) -
-                static_cast<std::int64_t>(stream.answer.tokens.size());
-  for (std::int32_t a = stream.answer_index; a < stream.end_answer; ++a) {
-    const AnswerRequest& wanted = answers[static_cast<size_t>(a)];
-    tokens +=
-        wanted.forced.empty() ? wanted.max_new : static_cast<std::int64_t>(wanted.forced.size());
-  }
-  const std::int64_t room = config_.context_length - forest_.at(leaf).end_position();
-  tokens = std::clamp<std::int64_t>(tokens, 0, room);
-  return tokens > 1 ? forest_.TakenOver(leaf) + static_cast<int>(tokens) - 1 : 0;
-}
-
-// Pins the leaves of all branches, and so all above them.
-void StreamMemory::FindPaths(Stream& stream) {
-  for (const std::int32_t leaf : stream.request->LeavesOf(stream.declared())) {
-    Branch& branch = stream.branches.emplace_back();
-    branch.leaf = FindPath(stream, leaf);
-    cache_.Pin(branch.leaf);
-  }
-}
-
-// Of all branches, each once, parents first.
-std::vector<NodeId> StreamMemory::PromptNodes(const Stream& stream) const {
-  if (stream.branches.size() == 1) return forest_.Path(stream.lead().leaf);
-  std::vector<NodeId> nodes;
-  std::set<NodeId> known;
-  for (const Branch& branch : stream.branches) {
-    for (const NodeId node : forest_.Path(branch.leaf)) {
-      if (known.insert(node).second) nodes.push_back(node);
-    }
-  }
-  return nodes;
-}
-
-// Keys that a branch's tail gets room for at once. One that was preempted gets all that it can
-// need, or `most_pages`: then it runs alone, as far as it gets.
-int StreamMemory::FirstTailKeys(const Stream& stream, const Branch& branch,
-                                std::int64_t most_pages) const {
-  const int all_keys = TailKeys(stream, branch.leaf);
-  const int taken = forest_.TakenOver(branch.leaf);
-  if (!stream.preempted) return std::min(all_keys, taken + 1);
-  const std::int64_t least = taken + static_cast<std::int64_t>(stream.written.size());
-  return static_cast<int>(
-      std::clamp<std::int64_t>(all_keys, 0, std::max(most_pages * kPageTokens, least)));
-}
-
-bool StreamMemory::Allocate(Stream& stream, const Room& room) {
-  FindPaths(stream);
-  const std::vector<NodeId> nodes = PromptNodes(stream);
-  std::int64_t missing = 0, path_pages = 0, tail_pages = 0;
-  for (const NodeId node : nodes) {
-    missing += cache_.MissingPages(node, Tokens(node));
-    path_pages += PagesFor(Tokens(node));
-  }
-  const auto branches = static_cast<std::int64_t>(stream.branches.size());
-  const std::int64_t most = room.least ? 0 : (cache_.total_pages() - path_pages) / branches;
-  int cached = 0;
-  for (const Branch& branch : stream.branches) {
-    tail_pages += PagesFor(FirstTailKeys(stream, branch, most));
-    for (const NodeId node : forest_.Path(branch.leaf)) {
-      cached += cache_.filled(node) + prefix_copies_.Ready(node);
-    }
-  }
-  const std::int64_t spare = stream.preempted ? 0 : room.spare;
-  if (missing + tail_pages + spare > cache_.available_pages()) {
-    for (const Branch& branch : stream.branches) cache_.Unpin(branch.leaf);
-    stream.branches.clear();  // what was added for it went again
-    return false;
-  }
-  for (const NodeId node : nodes) {
-    BANYAN_CHECK(cache_.Reserve(node, Tokens(node)));
-  }
-  for (Branch& branch : stream.branches) {
-    branch.tail = forest_.AddTail(branch.leaf);
-    cache_.Pin(branch.tail);
-    BANYAN_CHECK(cache_.Reserve(branch.tail, FirstTailKeys(stream, branch, most)));
-    for (const TokenId token : stream.written) forest_.Append(branch.tail, token);
-    cache_.Touch(branch.leaf);
-  }
-  if (stored_) stored_->Load(nodes);
-  stream.written = {};
-  if (!std::exchange(stream.began, true)) {
-    stream.answer.cached_tokens = cached;
-    prompt_tokens_ += stream.prompt_tokens;
-  }
-  return true;
 }
 
 }  // namespace banyan

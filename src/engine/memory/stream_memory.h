@@ -1,9 +1,8 @@
 // What streams have in KV memory: paths in the forest, pinned, with pages for their keys and
-// values. The forest, its cache and the engine's side of a KV store belong to this part, and nobody
-// else changes them.
+// values. Only this part changes the forest, its cache and the engine's side of a KV store.
 //
 // Invariants:
-// 1. A stream has branches exactly from Allocate to PutAside or Release. Each one's leaf is pinned,
+// 1. A stream has branches exactly from Allocate to Preempt or Release. Each one's leaf is pinned,
 //    and its tail is the stream's own.
 // 2. The tails of all branches hold the same answer (after what they took over from their leaves,
 //    Forest::AddTail).
@@ -32,55 +31,51 @@ class StreamMemory {
   // `model` and `pages` must outlive this object.
   StreamMemory(const Model::Parts& model, KvMemory& pages, const EngineOptions& options);
 
-  // --- find_room.cc
-  struct Room {
-    std::int64_t spare = 0;  // pages to leave to others, by a stream that was not preempted
-    bool least = false;      // only what the stream needs to go on, also after a preemption
+  struct Allocation {
+    std::int64_t spare = 0;  // pages to leave free, unless the stream was preempted
+    bool least = false;      // only the pages for its next token, also after a preemption
   };
-  // Finds or adds the stream's paths, pins them and reserves room: for the prompt and the first
-  // token, or, for one that was preempted, for all that it can still need. What the KV store has of
-  // its prompt begins to load. False, and nothing has changed, when there is no such room.
-  [[nodiscard]] bool Allocate(Stream& stream, const Room& room);
+  // Finds or adds the stream's paths, pins them and reserves pages: for the prompt and the first
+  // token or, after a preemption, for all that the stream can still need. What the KV store has of
+  // its prompt begins to load. False, and nothing has changed, when there are too few pages.
+  [[nodiscard]] bool Allocate(Stream& stream, const Allocation& allocation);
 
-  // --- stream_memory.cc
-  // Room for the keys of the stream's next rows. False: no page is free; the stream keeps its own.
+  // Pages for the keys of the stream's next rows. False: none is free; the stream keeps its own.
   [[nodiscard]] bool Grow(const Stream& stream);
-  // Gives back what the stream holds, and keeps its tokens in Stream::written.
-  void PutAside(Stream& stream);
-  // Gives back what the stream holds. Its prompt stays cached until the pages are needed.
+  // Frees what the stream holds, and keeps its tokens in Stream::written.
+  void Preempt(Stream& stream);
+  // Frees what the stream holds. Its prompt stays cached until the pages are needed.
   void Release(Stream& stream);
-  // The paths of the stream's prompt are found anew.
+  // The paths of the stream's prompt are looked up anew next time.
   void ForgetPaths(const Stream& stream);
   void EvictCached() { cache_.EvictAll(); }
 
   void Append(const Stream& stream, TokenId token);
-  // Copies what nodes of prompts have in common with others, as far as it is computed.
+  // Copies the prefixes that nodes of prompts share with others, as far as they are computed.
   void CopyPrefixes();
-  // Those tails that begin with their prompt's last segment and have no keys yet get copies of that
+  // Tails that begin with their prompt's last segment and have no keys yet get copies of that
   // segment's pages. REQUIRES: the segment is computed.
   void FillTails(std::span<const Branch> branches);
   void MarkFilled(NodeId node, int keys) { cache_.MarkFilled(node, keys); }
 
-  // --- Questions
+  // --- State
   const Forest& forest() const { return forest_; }
   const KvCache& cache() const { return cache_; }
   int Tokens(NodeId node) const { return static_cast<int>(forest_.at(node).tokens.size()); }
   bool Complete(NodeId node) const { return cache_.filled(node) == Tokens(node); }
-  // The beginning of another node that must be there before rows of this one (PrefixCopies).
+  // The prefix of another node that must be computed before rows of this one (PrefixCopies).
   std::optional<CommonPrefix> Awaited(NodeId node) const { return prefix_copies_.Awaited(node); }
   // Tokens of the stream's answers so far, and those of them that have keys.
   int Written(const Stream& stream) const;
   int Fed(const Stream& stream) const;
-  // Whether the stream's next token comes after others that it wrote.
-  bool HasWritten(const Stream& stream) const { return Written(stream) > 0; }
-  // Whether the model's context has no position left after the stream's next `more` tokens, on the
-  // branch that has come furthest.
+  // Whether the model's context has no position left after the stream's next `more` tokens, on its
+  // longest branch.
   bool ContextFull(const Stream& stream, int more = 0) const;
 
-  // --- The KV store; without one, nothing loads
+  // --- The KV store; without one, nothing loads.
   bool Loading(NodeId node) const { return stored_ && stored_->Loading(node); }
   bool loads() const { return stored_ && stored_->pending(); }
-  // Puts blocks that were read into their nodes' pages; if none was, waits so long for one.
+  // Copies blocks that were read into their nodes' pages; if there are none, waits up to `seconds`.
   void TakeLoaded(double seconds);
   // Saves what of the stream's prompts is worth keeping. REQUIRES: all of it is computed.
   void SavePrompt(const Stream& stream);
@@ -89,11 +84,7 @@ class StreamMemory {
   void CheckInvariants() const;
 
  private:
-  void FindPaths(Stream& stream);
   NodeId FindPath(const Stream& stream, std::int32_t leaf_segment);
-  std::vector<NodeId> PromptNodes(const Stream& stream) const;
-  int TailKeys(const Stream& stream, NodeId leaf) const;
-  int FirstTailKeys(const Stream& stream, const Branch& branch, std::int64_t most_pages) const;
 
   const ModelConfig& config_;
   Kernels& kernels_;
@@ -103,7 +94,7 @@ class StreamMemory {
   KvCache cache_;
   PrefixCopies prefix_copies_;
   std::unique_ptr<StoredKv> stored_;  // null: no KV store
-  std::vector<PageCopy> copies_;      // memory is used again
+  std::vector<PageCopy> copies_;      // reused
   std::int64_t prompt_tokens_ = 0;    // of streams that began
 };
 

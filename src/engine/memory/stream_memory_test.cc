@@ -133,13 +133,13 @@ TEST_F(StreamMemoryTest, WithoutRoomNothingChanges) {
   EXPECT_EQ(memory.cache().available_pages(), 0);
 }
 
-TEST_F(StreamMemoryTest, AStreamThatWasPutAsideReturnsWithItsTokensAndAllItsRoom) {
+TEST_F(StreamMemoryTest, APreemptedStreamReturnsWithItsTokensAndAllItsRoom) {
   const std::shared_ptr<KvMemory> pages = NewPages(64);
   StreamMemory memory(SharedModel()->parts(), *pages, {});
   const auto streams = Questions(1, 40);
   Stream& stream = *streams[0];
   ASSERT_TRUE(memory.Allocate(stream, {}));
-  EXPECT_FALSE(memory.HasWritten(stream));
+  EXPECT_EQ(memory.Written(stream), 0);
   for (const TokenId token : {7, 8, 9}) {
     stream.answer.tokens.push_back(token);
     memory.Append(stream, token);
@@ -147,7 +147,7 @@ TEST_F(StreamMemoryTest, AStreamThatWasPutAsideReturnsWithItsTokensAndAllItsRoom
   Compute(memory, stream);
   EXPECT_EQ(memory.Written(stream), 3);
   EXPECT_EQ(memory.Fed(stream), 3);
-  memory.PutAside(stream);
+  memory.Preempt(stream);
   EXPECT_EQ(stream.written, (std::vector<TokenId>{7, 8, 9}));
   EXPECT_EQ(memory.cache().available_pages(), 64);  // the prompt is cached, and nobody holds it
   EXPECT_LT(memory.cache().free_pages(), 64);

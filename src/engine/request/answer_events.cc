@@ -1,13 +1,14 @@
+// Making events of answers, and the queue in which they wait for the caller (banyan/answer.h).
+#include "engine/request/answer_events.h"
+
 #include <algorithm>
 #include <chrono>
 #include <iterator>
 #include <utility>
 
 #include "banyan/answer.h"
-#include "engine/request/answer_events.h"
 
 namespace banyan {
-
 namespace {
 
 double Seconds(RequestTree::Clock::time_point from, RequestTree::Clock::time_point to) {
@@ -27,7 +28,7 @@ void Append(std::vector<T>& more, std::vector<T>& to) {
   to.insert(to.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
 }
 
-// The later event's news behind the earlier one's.
+// Appends the later event of an answer to the earlier one.
 void Join(AnswerEvent& later, AnswerEvent& earlier) {
   Append(later.tokens, earlier.tokens);
   Append(later.logprobs, earlier.logprobs);

@@ -1,4 +1,4 @@
-// What becomes known of answers, as events, and the requests that still wait for some.
+// The events of answers, until they are put into the callers' queues, and the open requests.
 //
 // Invariants:
 // 1. A request is open from Open until the last of its streams has ended (AddEnds).
@@ -19,20 +19,20 @@ namespace banyan {
 
 class AnswerEvents {
  public:
-  // To a queue; null: the engine's own.
+  // An event and its queue; null: the engine's own.
   using Delivery = std::pair<std::shared_ptr<AnswerQueue>, AnswerEvent>;
 
   void Open(std::shared_ptr<RequestTree> request);
-  // Null: that request is over, or never was.
+  // Null: the request is over, or unknown.
   std::shared_ptr<RequestTree> Find(RequestId id) const;
   // In order of id.
   std::vector<std::shared_ptr<RequestTree>> OpenRequests() const;
 
   // The latest token of the answer that the stream writes.
   void AddToken(Stream& stream);
-  // The end of the answer that the stream writes; the stream goes on to its next one.
+  // Ends the answer that the stream writes; the stream advances to its next one.
   void AddEnd(Stream& stream, FinishReason reason, const std::string& why);
-  // The ends of all answers that the stream has not ended; the stream is over then.
+  // Ends all answers that the stream has not ended; the stream is over then.
   void AddEnds(Stream& stream, FinishReason reason, const std::string& why);
 
   // Since the last call of Take.

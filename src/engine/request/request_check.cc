@@ -1,15 +1,14 @@
-// What a request must be, before anything is kept of it.
+#include "engine/request/request_check.h"
+
 #include <cmath>
 #include <map>
 #include <optional>
 #include <utility>
 
 #include "base/error.h"
-#include "engine/request/request_check.h"
 #include "engine/request/request_tree.h"
 
 namespace banyan {
-
 namespace {
 
 void CheckTokens(std::span<const TokenId> tokens, int vocab_size) {
@@ -296,7 +295,7 @@ void CheckSequences(Checker& checker, const PromptSegment& segment, std::int64_t
 
 RequestSize CheckRequest(const PromptSegment& request, const Model::Parts& model,
                          const RequestRules& rules) {
-  model.VariantOf(request.adapter);  // throws for a name that there is not
+  model.VariantOf(request.adapter);  // throws for an unknown name
   for (const PromptSegment& below : request.below) RefuseAdapter(below);
   Checker checker(model, rules);
   checker.Check(request, 0, false);

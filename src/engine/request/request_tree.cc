@@ -1,11 +1,10 @@
+#include "engine/request/request_tree.h"
+
 #include <algorithm>
 #include <map>
 #include <utility>
 
-#include "engine/request/request_tree.h"
-
 namespace banyan {
-
 namespace {
 
 // Where a path stands after a segment.

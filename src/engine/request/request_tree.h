@@ -1,6 +1,6 @@
 // A request as the engine keeps it: the declared tree, checked, and the streams that it asks for.
-// It stays a tree until its last stream has ended, so that streams find the nodes of their path by
-// what their siblings found, and a waiting stream costs no more than what was submitted.
+// It stays a tree until its last stream has ended, so that streams reuse the nodes that their
+// siblings found, and a waiting stream takes no more memory than what was submitted.
 #pragma once
 
 #include <chrono>
@@ -28,7 +28,7 @@ struct RequestSegment {
   }
 };
 
-// Who writes an answer together.
+// Experts that write an answer together.
 struct RequestPanel {
   struct Expert {
     std::int32_t leaf = -1;  // the last segment of its prompt
@@ -41,7 +41,7 @@ struct RequestPanel {
 struct RequestStream {
   std::int32_t leaf = -1;   // the last segment of its prompt; the prior's of a panel
   std::int32_t panel = -1;  // index of its panel; -1: none
-  // Answers [first_answer, end_answer): one, or several that are written in turn.
+  // Answers [first_answer, end_answer): one, or several that are written one after another.
   std::int32_t first_answer = 0, end_answer = 0;
   std::int32_t skeleton = -1;  // index in RequestTree::skeletons; -1: none
   int stack = 0;               // stacked: which stack it belongs to

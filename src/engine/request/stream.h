@@ -1,4 +1,4 @@
-// One answer (or, in sequential comparison runs, several one after another) being written.
+// A stream: one answer (or, with Strategy::kSequential, several one after another) being decoded.
 #pragma once
 
 #include <chrono>
@@ -24,7 +24,7 @@ struct Branch {
   // leaf (Forest::AddTail).
   NodeId tail;
 };
-struct SkeletonRun;  // skeleton_run.h
+struct SkeletonRun;
 
 struct Stream {
   enum class State { kWaiting, kPrefill, kDecode };
@@ -36,29 +36,28 @@ struct Stream {
   std::int32_t answer_index = 0;  // of the answer being written, in its request
   std::int32_t end_answer = 0;
   int prompt_tokens = 0;
-  bool began = false;  // it has run before
-  // Of a skeleton's value: what all values of the skeleton share, while they run or wait to run
-  // again.
+  bool began = false;  // it has run, perhaps before a preemption
+  // Of a skeleton's value, while it runs or was preempted: shared by all values of the skeleton.
   std::shared_ptr<SkeletonRun> skeleton;
-  // Of a skeleton's value: its answer has ended. The stream runs on without rows, because other
+  // Of a skeleton's value: its answer has ended. The stream stays without rows, because other
   // values see its keys.
   bool ended = false;
 
   // While the stream runs: one branch, or all branches of its panel, that of the answer's own
   // segment first (the prior, if the panel has one). The answer is written on all of them.
   std::vector<Branch> branches;
-  // It was preempted. When it runs again, all pages that it can need are its own from the start,
-  // and it is not preempted again.
+  // It was preempted. When it runs again, it reserves all pages that it can need, and is not
+  // preempted again.
   bool preempted = false;
-  std::vector<TokenId> written;  // of all its answers, while it waits for memory
+  std::vector<TokenId> written;  // of all its answers, while it is preempted
 
-  int tokens_in_flight = 0;  // launched steps that choose a token for it: 0 to 2
-  std::int32_t choice = 0;   // among the choices of the latest of them
+  int tokens_in_flight = 0;  // launched steps that sample a token for it: 0 to 2
+  std::int32_t choice = 0;   // its place among the choices of the latest of them
 
   Answer answer;                     // the one being written
-  std::unique_ptr<AnswerText> text;  // null: nobody wants it
+  std::unique_ptr<AnswerText> text;  // null: not wanted
   std::chrono::steady_clock::time_point last_token;
-  // Of a constrained answer: where it stands, and the tokens that may come there.
+  // Of a constrained answer: its state, and the tokens that are allowed next.
   std::optional<ConstraintState> constraint;
   std::shared_ptr<const std::vector<std::uint32_t>> allowed;
 
@@ -66,7 +65,7 @@ struct Stream {
     return request->answers[static_cast<size_t>(answer_index)];
   }
   const Branch& lead() const { return branches.front(); }
-  // It wants, or has, tokens after its prompt's; else it waits for its prompt.
+  // Whether its prompt is done; otherwise it waits for prefill.
   bool decodes() const { return state == State::kDecode || tokens_in_flight > 0 || ended; }
   bool has_panel() const { return declared().panel >= 0; }
   RequestStream& declared() const { return request->streams[static_cast<size_t>(index)]; }
@@ -75,18 +74,17 @@ struct Stream {
     return wanted().forced.empty() ? static_cast<size_t>(wanted().max_new) : wanted().forced.size();
   }
 
-  // Who comes first: for admission, for rows of prompts, and last to give memory back.
+  // Lower ranks are admitted first, get rows first, and are preempted last.
   std::tuple<int, RequestId, std::int32_t> rank() const {
     return {-request->priority, request->id, index};
   }
 };
 
-// The values of one skeleton while they run. They are let in together, advance together, and give
-// their memory back together: a value that has ended keeps its keys, because later ones see them.
-
+// The values of one skeleton. They are admitted, advance and are preempted together. A value that
+// has ended keeps its keys, because later ones see them.
 struct SkeletonRun {
-  std::vector<StreamId> members;  // while it runs, in order of the template; ended ones included
-  // While it waits to run again: members that have ended. The others are in the line.
+  std::vector<StreamId> members;  // while they run, in order of the template; ended ones included
+  // While they are preempted: those that have ended. The others are in the waiting queue.
   std::vector<std::unique_ptr<Stream>> parked;
 };
 

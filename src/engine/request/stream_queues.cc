@@ -1,8 +1,9 @@
+#include "engine/request/stream_queues.h"
+
 #include <algorithm>
 #include <utility>
 
 #include "base/error.h"
-#include "engine/request/stream_queues.h"
 
 namespace banyan {
 
@@ -32,7 +33,7 @@ std::unique_ptr<Stream> WaitingQueue::MakeStream(const std::shared_ptr<RequestTr
   return stream;
 }
 
-// Steps over streams that are not wanted any more; a request without others leaves the line.
+// Skips streams that are over; removes a request that has no others.
 void WaitingQueue::Settle(FreshMap::iterator at) {
   FreshRequest& fresh = at->second;
   const std::vector<RequestStream>& streams = fresh.request->streams;

@@ -1,5 +1,5 @@
-// Streams that wait for a place: of requests of which not every stream has run, and those that gave
-// their memory back. In order of rank (Stream::rank).
+// Streams in order of rank (Stream::rank): the queue of those that wait, the table of those that
+// run.
 #pragma once
 
 #include <map>
@@ -13,25 +13,26 @@
 
 namespace banyan {
 
+// Streams of requests that have not run yet, and streams that were preempted.
 class WaitingQueue {
  public:
   void Add(std::shared_ptr<RequestTree> request);
-  // A stream that ran, or was about to, takes its old place.
+  // A stream that was taken returns to its place.
   void Return(std::unique_ptr<Stream> stream);
 
   bool empty() const { return streams_ == 0; }
   std::int64_t streams() const { return streams_; }
-  std::int64_t tokens() const { return tokens_; }  // of requests that wait as a whole or in part
+  std::int64_t tokens() const { return tokens_; }  // of requests with a stream that has not run
 
-  // The first in line. REQUIRES: not empty.
+  // The first stream. REQUIRES: not empty.
   std::unique_ptr<Stream> Take();
   // The first stream's request and its index there. REQUIRES: not empty.
   std::pair<const RequestTree*, std::int32_t> Next() const;
 
-  // Takes one stream of a request out of the line; null: that stream does not wait.
+  // Takes one stream of a request out of the queue; null: that stream does not wait.
   std::unique_ptr<Stream> Remove(const std::shared_ptr<RequestTree>& request, std::int32_t index);
 
-  // In order, without those that came back.
+  // Streams that have not run, in order.
   std::vector<std::pair<const RequestTree*, std::int32_t>> Fresh() const;
 
  private:
@@ -51,26 +52,24 @@ class WaitingQueue {
   std::int64_t streams_ = 0, tokens_ = 0;
 };
 
-// The streams that run: by id, and in order of rank (Stream::rank).
+// The streams that run, by id and in order of rank.
 //
 // Invariants (CheckInvariants):
-// 1. order() has every running stream once, in order of rank. The id of a stream that was removed
-//    stays there, and is given to nobody, until ForgetRemoved: whoever walks along order() may
-//    remove streams.
+// 1. order() has every running stream once, in order of rank. The id of a removed stream stays
+//    there and is not reused until ForgetRemoved, so streams may be removed while iterating.
 // 2. RequestStream::running is the stream's id while it writes, else none.
 // 3. writing() and writing_branches() count the streams whose answers have not ended.
-
 class RunningStreams {
  public:
-  // Gives the stream an id and its place. REQUIRES: the stream has its branches.
+  // Gives the stream an id. REQUIRES: the stream has its branches.
   Stream& Add(std::unique_ptr<Stream> stream);
   // Takes the stream out. REQUIRES: the stream still has its branches.
   std::unique_ptr<Stream> Remove(StreamId id);
-  // A value of a skeleton has its answer and stays, because other values see its keys.
+  // A value of a skeleton has ended and stays, because other values see its keys.
   void MarkEnded(Stream& stream);
   void ForgetRemoved();
 
-  // Whoever has this table may change a stream, but only the table's owner adds and removes some.
+  // Constant, so that parts that may not add or remove streams can still change one.
   Stream& at(StreamId id) const { return *streams_[id.index()]; }
   bool Has(StreamId id) const { return streams_[id.index()] != nullptr; }
   std::span<const StreamId> order() const { return order_; }

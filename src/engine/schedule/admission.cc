@@ -1,14 +1,14 @@
-// Waiting streams → running ones, in order of rank: values of a skeleton together, others one by
-// one, as far as there is place. What each gets is in find_room.cc.
+// Admission in order of rank, the values of a skeleton together; growth of tails, preemption and
+// retirement.
+#include "engine/schedule/admission.h"
+
 #include <algorithm>
 #include <set>
 #include <utility>
 
 #include "base/error.h"
-#include "engine/schedule/admission.h"
 
 namespace banyan {
-
 namespace {
 
 std::int64_t PromptPages(const Stream& stream) {
@@ -48,7 +48,7 @@ void Admission::Admit() {
   while (!waiting_.empty() && !head_blocked_ && PlaceForNext()) {
     Streams next = TakeNext();
     if (strategy_ == Strategy::kStacked && !StackFits(*next.front())) {
-      return Return(std::move(next));
+      return Requeue(std::move(next));
     }
     if (one_by_one_) memory_.EvictCached();
     if (Allocate(next)) {
@@ -64,13 +64,13 @@ void Admission::Admit() {
       }
     } else {
       head_blocked_ = true;
-      Return(std::move(next));
+      Requeue(std::move(next));
     }
   }
 }
 
-// Values of one skeleton are let in together. They, or the branches of one stream, may be more than
-// otherwise run at once: then alone.
+// The values of one skeleton are admitted together. If they, or the branches of one stream, are
+// more than max_streams, they run alone.
 bool Admission::PlaceForNext() const {
   const auto [request, index] = waiting_.Next();
   const RequestStream& next = request->streams[static_cast<size_t>(index)];
@@ -83,8 +83,8 @@ bool Admission::PlaceForNext() const {
          (!exclusive_ && running_.writing_branches() + branches <= max_streams_);
 }
 
-// The first in line, or all values of the skeleton that it belongs to, in order; of one that runs
-// again also those that have ended, as far as another comes after them.
+// The first waiting stream, or all values of the skeleton that it belongs to, in order. Of a
+// skeleton that was preempted, also the ended values that another one comes after.
 Admission::Streams Admission::TakeNext() {
   Streams streams;
   streams.push_back(waiting_.Take());
@@ -110,7 +110,7 @@ Admission::Streams Admission::TakeNext() {
   return streams;
 }
 
-void Admission::Return(Streams streams) {
+void Admission::Requeue(Streams streams) {
   for (std::unique_ptr<Stream>& stream : streams) {
     if (stream->ended) {
       stream->skeleton->parked.push_back(std::move(stream));
@@ -128,32 +128,32 @@ bool Admission::StackFits(const Stream& next) const {
 }
 
 bool Admission::Allocate(Streams& streams) {
-  // A page for each of those that may want one next, so that not everyone who is let in has to
-  // leave again.
+  // A spare page for each branch that may need one next, so that an admitted stream is not
+  // preempted at once.
   std::int64_t spare = 0;
   for (const StreamId id : running_.order()) {
     const Stream& stream = running_.at(id);
     spare += stream.preempted ? 0 : static_cast<std::int64_t>(stream.branches.size());
   }
   if (strategy_ == Strategy::kFlat && streams.size() > 1) {
-    // Private to this skeleton, and one for all of its values.
+    // The path is private to this skeleton and shared by its values.
     memory_.ForgetPaths(*streams.back());
   }
-  if (Allocate(streams, spare, /*least=*/false)) return true;
-  // Values that together may need more than there is, but perhaps will not.
+  if (AllocateAll(streams, spare, /*least=*/false)) return true;
+  // Together the values may need more pages than there are, but perhaps will not.
   if (streams.size() == 1 || !running_.empty()) return false;
-  exclusive_ = Allocate(streams, 0, /*least=*/true);
+  exclusive_ = AllocateAll(streams, 0, /*least=*/true);
   return exclusive_;
 }
 
 // All or none.
-bool Admission::Allocate(Streams& streams, std::int64_t spare, bool least) {
+bool Admission::AllocateAll(Streams& streams, std::int64_t spare, bool least) {
   for (size_t i = 0; i < streams.size(); ++i) {
     if (memory_.Allocate(*streams[i], {least ? 0 : spare, least})) {
       spare += static_cast<std::int64_t>(streams[i]->branches.size());
       continue;
     }
-    while (i-- > 0) memory_.PutAside(*streams[i]);
+    while (i-- > 0) memory_.Preempt(*streams[i]);
     return false;
   }
   return true;
@@ -164,13 +164,10 @@ void Admission::Begin(std::unique_ptr<Stream> stream) {
   if (begun.skeleton) begun.skeleton->members.push_back(begun.id);
 }
 
-// Running streams → the end, or the line again. Tails get pages as they grow; when there are none,
-// the stream that comes last gives its own back.
-
 bool Admission::Grow(Stream& stream) {
   while (!memory_.Grow(stream)) {
     const std::span<const StreamId> order = running_.order();
-    // In order of rank, so none that has its row already is taken away.
+    // The lowest rank. Streams get their rows in order of rank, so it has none in this step yet.
     const auto last = std::find_if(order.rbegin(), order.rend(), [this](StreamId id) {
       return running_.Has(id) && !running_.at(id).preempted;
     });
@@ -191,7 +188,7 @@ bool Admission::Grow(Stream& stream) {
   return true;
 }
 
-// The stream, or all values of its skeleton, cannot go on and never could.
+// The stream, or all values of its skeleton, need more memory than there is.
 void Admission::EndForMemory(Stream& stream) {
   const std::shared_ptr<SkeletonRun> run = stream.skeleton;
   const std::vector<StreamId> ids = run ? run->members : std::vector{stream.id};
@@ -207,15 +204,15 @@ void Admission::EndForMemory(Stream& stream) {
   }
 }
 
-// The stream, with all values of its skeleton, waits again with the tokens it has; their keys will
-// be computed anew.
+// The stream, with all values of its skeleton, waits again with the tokens it has; their keys are
+// recomputed later.
 void Admission::Preempt(Stream& stream) {
   head_blocked_ = true;
   const std::shared_ptr<SkeletonRun> run = stream.skeleton;
-  if (!run) return waiting_.Return(PutAside(stream.id));
+  if (!run) return waiting_.Return(TakeBack(stream.id));
   const std::vector<StreamId> members = std::exchange(run->members, {});
   for (auto id = members.rbegin(); id != members.rend(); ++id) {
-    std::unique_ptr<Stream> value = PutAside(*id);
+    std::unique_ptr<Stream> value = TakeBack(*id);
     if (value->ended) {
       run->parked.insert(run->parked.begin(), std::move(value));
     } else {
@@ -224,10 +221,10 @@ void Admission::Preempt(Stream& stream) {
   }
 }
 
-std::unique_ptr<Stream> Admission::PutAside(StreamId id) {
+std::unique_ptr<Stream> Admission::TakeBack(StreamId id) {
   std::unique_ptr<Stream> stream = running_.Remove(id);
   in_flight_.Forget(*stream);
-  memory_.PutAside(*stream);
+  memory_.Preempt(*stream);
   stream->preempted = true;
   ++preempted_;
   return stream;
@@ -240,7 +237,7 @@ void Admission::Retire(Stream& stream) {
   head_blocked_ = false;
 }
 
-// When it was the last of its skeleton that wrote, all of them go.
+// All values are freed when the last one that wrote has ended.
 void Admission::RetireValue(Stream& stream) {
   in_flight_.Forget(stream);
   running_.MarkEnded(stream);
@@ -267,7 +264,7 @@ void Admission::End(const std::shared_ptr<RequestTree>& request, std::int32_t in
   }
   if (const std::unique_ptr<Stream> stream = waiting_.Remove(request, index)) {
     events_.AddEnds(*stream, reason, why);
-    head_blocked_ = false;  // somebody else may be the next in line now
+    head_blocked_ = false;  // another stream may be the next one now
   }
 }
 

@@ -1,14 +1,13 @@
-// Who runs and who waits. Waiting streams are let in by rank as far as memory and places last; a
-// stream leaves when its answers have ended, or, when a page is missing, to wait again with the
-// tokens it has.
+// Which streams run and which wait. Waiting streams are admitted in order of rank, as far as memory
+// and max_streams allow. When no page is free, the running stream of lowest rank is preempted: it
+// frees its pages and waits again with the tokens it has.
 //
 // Invariants:
-// 1. A stream that is not over is in the line, among the running ones, or parked in its
-// SkeletonRun.
-// 2. The values of a skeleton run together or not at all: they are let in, preempted and freed as
-//    one. One that has ended keeps its keys until the last has, because later values see them.
-// 3. A stream is preempted at most once: from then on all pages that it can need are its own.
-//    The first in order of rank is never preempted by another.
+// 1. A stream that is not over is waiting, running, or parked in its SkeletonRun.
+// 2. The values of a skeleton are admitted, preempted and freed together. One that has ended keeps
+//    its keys until the last has ended, because later values see them.
+// 3. A stream is preempted at most once: when it runs again, it reserves all pages that it can
+//    need. The first in order of rank is never preempted by another.
 #pragma once
 
 #include <memory>
@@ -32,48 +31,44 @@ class Admission {
     InFlightSteps& in_flight;
     AnswerEvents& events;
   };
-  // `max_streams`: branches that write at once, unless one stream alone has more.
+  // `max_streams`: branches that decode at once, unless one stream alone has more.
   Admission(const EngineOptions& options, int max_streams, const Parts& parts);
 
   void Add(std::shared_ptr<RequestTree> request);
 
-  // --- admit.cc: the line → running streams with room to begin. A stream that can never get room
-  // ends with an error. REQUIRES: those that left are forgotten (ForgetRemoved).
+  // Moves waiting streams to the running ones, with pages for their prompts. A stream that can
+  // never get enough pages ends with an error. REQUIRES: ForgetRemoved was called.
   void Admit();
 
-  // --- leave.cc
-  // Room for the stream's next rows, which streams that come last may have to give up. False: the
-  // stream itself had to, and does not run any more.
+  // Pages for the stream's next rows; streams of lower rank are preempted for them. False: the
+  // stream itself was preempted or has ended.
   [[nodiscard]] bool Grow(Stream& stream);
-  // The stream has ended: what it held is free. REQUIRES: all its ends are delivered.
+  // The stream has ended: frees its pages. REQUIRES: all its ends are delivered.
   void Retire(Stream& stream);
   // Ends all answers of a stream that are not over, wherever the stream is.
   void End(const std::shared_ptr<RequestTree>& request, std::int32_t index, FinishReason reason,
            const std::string& why);
-  // REQUIRES: nobody walks along running().order().
+  // REQUIRES: no caller iterates over running().order().
   void ForgetRemoved() { running_.ForgetRemoved(); }
 
   const RunningStreams& running() const { return running_; }
   const WaitingQueue& waiting() const { return waiting_; }
   int max_streams() const { return max_streams_; }
-  std::int64_t preempted() const { return preempted_; }  // streams so far
+  std::int64_t preempted() const { return preempted_; }  // streams, so far
 
  private:
   using Streams = std::vector<std::unique_ptr<Stream>>;
 
-  // admit.cc
   bool PlaceForNext() const;
   Streams TakeNext();
-  void Return(Streams streams);
+  void Requeue(Streams streams);
   bool StackFits(const Stream& next) const;
   bool Allocate(Streams& streams);
-  bool Allocate(Streams& streams, std::int64_t spare, bool least);
+  bool AllocateAll(Streams& streams, std::int64_t spare, bool least);
   void Begin(std::unique_ptr<Stream> stream);
-
-  // leave.cc
   void EndForMemory(Stream& stream);
   void Preempt(Stream& stream);
-  std::unique_ptr<Stream> PutAside(StreamId id);
+  std::unique_ptr<Stream> TakeBack(StreamId id);
   void RetireValue(Stream& stream);
 
   const Strategy strategy_;
@@ -86,8 +81,8 @@ class Admission {
   StackNumbers stacks_;
   WaitingQueue waiting_;
   RunningStreams running_;
-  bool head_blocked_ = false;  // the next in line did not fit; try again when a stream ends
-  bool exclusive_ = false;     // what runs may need all memory there is
+  bool head_blocked_ = false;  // the next waiting stream did not fit; retried when a stream ends
+  bool exclusive_ = false;     // the running streams may need all memory: none joins them
   std::int64_t preempted_ = 0;
 };
 

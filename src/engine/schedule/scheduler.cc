@@ -1,12 +1,13 @@
+// The limit of a step's rows, the budget that hands them out, and the decision who gets them.
+#include "engine/schedule/scheduler.h"
+
 #include <algorithm>
 #include <set>
 
 #include "base/error.h"
-#include "engine/schedule/scheduler.h"
 #include "engine/schedule/skeleton.h"
 
 namespace banyan {
-
 namespace {
 
 // Steps after a refusal of memory until larger ones are tried again.
@@ -53,7 +54,7 @@ bool RowBudget::Extend(StreamId stream, int rows, bool logits) {
 
 void RowBudget::LimitPrompts(int rows) { rows_left_ = std::min(rows_left_, rows); }
 
-// Schedules what is missing on the path, from the root down, as far as rows last.
+// Schedules what is missing on the path, from the root down, as far as the rows suffice.
 void RowBudget::Prefill(std::span<const PromptNode> path, const PrefillWish& wish) {
   int most_rows = wish.most_rows;
   for (const PromptNode& node : path) {
@@ -95,8 +96,8 @@ bool RowBudget::Take(const PromptNode& node, int missing, int& most_rows) {
   return count == missing;
 }
 
-// The node is complete. Its last row gives the logits: in this step's part, or, when the node was
-// complete before, fed once more (it writes the bits that are already there).
+// REQUIRES: the node is complete. Its last row gives the logits: in this step's part or, if the
+// node was complete before, fed once more (which writes the bits that are already there).
 void RowBudget::WantLogits(const PromptNode& leaf) {
   const std::int32_t index = PartOf(leaf.node);
   if (index >= 0 && step_.prefill[static_cast<size_t>(index)].logits) return;
@@ -129,14 +130,14 @@ bool Scheduler::Fits(const Stream& stream) const {
   return branches <= std::min(budget_.rows_left(), budget_.logits_left());
 }
 
-// Streams with a token under way count as if they had it. Whether it stops them is not known yet;
-// that it is their last for want of room is.
+// Streams with a token in flight count as if they had it. Whether it stops them is not known yet;
+// whether it is their last by length is.
 void Scheduler::ExtendStreams() {
   const RunningStreams& running = admission_.running();
   std::shared_ptr<SkeletonRun> skeleton;  // of the stream before
   for (const StreamId id : running.order()) {
     if (budget_.full()) return;
-    if (!running.Has(id)) continue;  // it gave its memory to an earlier one
+    if (!running.Has(id)) continue;  // it was preempted
     Stream& stream = running.at(id);
     if (stream.skeleton) {
       if (stream.skeleton == skeleton) continue;
@@ -174,7 +175,7 @@ void Scheduler::ExtendSkeleton(const SkeletonRun& run) {
   }
 }
 
-// Whether the tokens that are under way are the answer's last whatever they are.
+// Whether the tokens in flight are the answer's last whatever they are.
 bool Scheduler::EndsByLength(const Stream& stream) const {
   const int more = stream.tokens_in_flight;
   if (more == 0) return false;
@@ -182,8 +183,8 @@ bool Scheduler::EndsByLength(const Stream& stream) const {
   return tokens >= stream.most_tokens() || memory_.ContextFull(stream, more);
 }
 
-// In order of rank. Where a long prompt comes first, others get half of the rows, those that miss
-// least first: a short request waits for its own rows, not for all of the long one.
+// In order of rank. If the first prompt is long, the others get half of the rows, shortest first: a
+// short request waits for its own rows, not for all of the long one.
 void Scheduler::PrefillStreams() {
   const RunningStreams& running = admission_.running();
   prefilling_.clear();
@@ -214,8 +215,8 @@ void Scheduler::PrefillStreams() {
   }
 }
 
-// The branches of a panel need their logits in one step. If all that they miss fits into this one,
-// it is that; else the last token of each waits for PrefillLastTokens.
+// The branches of a panel need their logits in one step. If all missing rows fit into this step, it
+// is this one; else the last token of each waits for PrefillLastTokens.
 void Scheduler::PrefillStream(const Stream& stream, int most_rows) {
   if (stream.branches.size() == 1) {
     ShowPath(stream, stream.lead());
@@ -238,7 +239,7 @@ void Scheduler::PrefillStream(const Stream& stream, int most_rows) {
   }
 }
 
-// A panel whose branches miss nothing but their last tokens takes them like a stream that writes.
+// A panel of which only the last tokens are missing gets rows for them like a decoding stream.
 void Scheduler::PrefillLastTokens(const Stream& panel) {
   for (const Branch& branch : panel.branches) {
     ShowPath(panel, branch);
@@ -271,8 +272,8 @@ int Scheduler::MissingRows(const Stream& stream) {
   return missing;
 }
 
-// A node of path_ that will begin with a copy of another's beginning waits, and so does what comes
-// after it: that beginning takes their place. They have the same parent.
+// A node of path_ that will get a copy of another's prefix waits, and so do the nodes below it: the
+// prefix, which has the same parent, takes their place.
 bool Scheduler::AwaitPrefix() {
   for (size_t i = 0; i < path_.size(); ++i) {
     if (path_[i].filled > 0) continue;
@@ -285,9 +286,9 @@ bool Scheduler::AwaitPrefix() {
   return false;
 }
 
-// What must be in memory before the stream's next token, into path_. A stream that was preempted
-// also has its answer so far to compute; if the answer is one segment with the prompt's last
-// (Forest::AddTail), which it begins as a copy of, that one must be there first.
+// Sets path_ to what must be in memory before the stream's next token. A stream that was preempted
+// also has its answer so far to compute; if that is one segment with the prompt's last
+// (Forest::AddTail), the prompt's must be computed first, because the answer begins with a copy.
 void Scheduler::ShowPath(const Stream& stream, const Branch& branch) {
   const auto as_prompt = [this](NodeId node) {
     return PromptNode{node, memory_.Tokens(node), memory_.cache().filled(node)};
@@ -301,12 +302,12 @@ void Scheduler::ShowPath(const Stream& stream, const Branch& branch) {
   const bool awaits = AwaitPrefix();
   const auto loading = std::ranges::find_if(
       path_, [this](const PromptNode& node) { return memory_.Loading(node.node); });
-  if (loading != path_.end()) {  // it, and what comes after it, waits
+  if (loading != path_.end()) {  // it and the nodes below it wait
     path_.erase(loading, path_.end());
     return;
   }
   if (awaits) return;
-  if (memory_.HasWritten(stream)) {
+  if (memory_.Written(stream) > 0) {
     if (stream.skeleton) return;  // its tokens are fed again one by one, with the others'
     const int taken = memory_.forest().TakenOver(branch.leaf);
     if (taken > 0 && !memory_.Complete(branch.leaf)) return;

@@ -1,13 +1,13 @@
+#include "engine/schedule/skeleton.h"
+
 #include <algorithm>
 #include <limits>
 
 #include "base/error.h"
-#include "engine/schedule/skeleton.h"
 
 namespace banyan {
 
-// The last token of an answer that ended is never fed; the others are fed again after the memory
-// was given back.
+// The last token of an answer that ended is never fed; the others are fed again after a preemption.
 NodeRows SkeletonSchedule::RowOf(const Stream& value, const Branch& branch) const {
   const int key = memory_.forest().TakenOver(branch.leaf) + memory_.Fed(value);
   return {branch.tail, key, 1, !value.ended && key == memory_.Tokens(branch.tail) - 1};
@@ -23,7 +23,7 @@ std::span<const SkeletonSchedule::Advance> SkeletonSchedule::NextRows(const Skel
     BANYAN_CHECK(stream.tokens_in_flight == 0);
     const bool prompt_there = std::ranges::all_of(
         stream.branches, [this](const Branch& branch) { return memory_.Complete(branch.leaf); });
-    if (prompt_there && memory_.HasWritten(stream)) stream.state = Stream::State::kDecode;
+    if (prompt_there && memory_.Written(stream) > 0) stream.state = Stream::State::kDecode;
     Progress& value = progress_[i];
     value.fed = memory_.Fed(stream);
     value.unfinished = !stream.ended || value.fed < memory_.Written(stream) - 1;
@@ -40,8 +40,8 @@ std::span<const SkeletonSchedule::Advance> SkeletonSchedule::NextRows(const Skel
     const bool logits = RowOf(stream, stream.lead()).logits;
     const auto branches = static_cast<int>(stream.branches.size());
     const bool room = rows_left >= branches && (!logits || logits_left >= branches);
-    const bool turn = above > value.fed && progress_[i + 1].behind >= value.fed;
-    const bool gets_row = stream.state == Stream::State::kDecode && turn && room;
+    const bool can_advance = above > value.fed && progress_[i + 1].behind >= value.fed;
+    const bool gets_row = stream.state == Stream::State::kDecode && can_advance && room;
     above = std::min(above, value.fed + (gets_row ? 1 : 0));
     if (!gets_row) continue;
     advances_.push_back({stream.id, branches, logits});
@@ -66,7 +66,7 @@ std::span<const NodeChain> SkeletonSchedule::Chains(std::span<const StreamId> ex
 
 // What the values of the skeleton of `last`, the last of them with a row, see on a branch below the
 // prompt: pieces of the template and, where a value has keys or is about to, the value after its
-// piece. A tail that took its piece over stands for both.
+// piece. A tail that begins with a copy of its piece stands for both.
 NodeChain SkeletonSchedule::ChainOf(std::span<const StreamId> extended, StreamId last,
                                     size_t branch_index) const {
   const Forest& forest = memory_.forest();

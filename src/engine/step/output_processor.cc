@@ -1,8 +1,9 @@
+#include "engine/step/output_processor.h"
+
 #include <algorithm>
 
 #include "base/error.h"
 #include "base/timing.h"
-#include "engine/step/output_processor.h"
 #include "engine/step/sampling.h"
 
 namespace banyan {
@@ -24,7 +25,7 @@ void OutputProcessor::TakeStep(LaunchedStep& step) {
     try {
       choices = step.choices->Take();
     } catch (...) {
-      // Tokens of a step without tokens are of no use, and so is the step that feeds them.
+      // The next step, if any, feeds the tokens that are missing now.
       in_flight_.Clear();
       for (const StreamId id : running.order()) running.at(id).tokens_in_flight = 0;
       throw;
@@ -37,7 +38,7 @@ void OutputProcessor::TakeStep(LaunchedStep& step) {
     }
     Stream& stream = running.at(step.readers[i]);
     --stream.tokens_in_flight;
-    if (!memory_.HasWritten(stream)) KeepPrompt(stream, step, i);
+    if (memory_.Written(stream) == 0) KeepPrompt(stream, step, i);
     Take(stream, choices[i]);
   }
   admission_.ForgetRemoved();
@@ -47,7 +48,7 @@ void OutputProcessor::TakeStep(LaunchedStep& step) {
 #endif
 }
 
-// What somebody wants of a prompt, now that all of it is computed.
+// The prompt is computed: keeps its logits and saves it, where wanted.
 void OutputProcessor::KeepPrompt(Stream& stream, const LaunchedStep& step, size_t choice) {
   if (stream.wanted().want_logits) {
     stream.answer.prompt_logits.resize(static_cast<size_t>(vocabulary_));
@@ -76,8 +77,7 @@ void OutputProcessor::Take(Stream& stream, const TokenChoice& choice) {
     std::vector<ScoredToken>& top = stream.answer.top.emplace_back();
     for (const TokenLogprob& entry : choice.top) top.push_back({entry.token, entry.logprob});
   }
-  // The token is fed by the next step, if there is one: it stands in the tail without KV. Until
-  // there is one, logits come from the prompt.
+  // The token stands in the tail without KV until the next step feeds it.
   stream.state = Stream::State::kDecode;
   memory_.Append(stream, choice.token);
   const std::vector<TokenId>& stops = wanted.stop_tokens;
@@ -97,8 +97,8 @@ void OutputProcessor::Take(Stream& stream, const TokenChoice& choice) {
   }
 }
 
-// The latest token's text, for whoever wants it. A stop token has none. True when the text holds a
-// stop string now.
+// Decodes the latest token, where text is wanted. A stop token has no text. True when the text now
+// holds a stop string.
 bool OutputProcessor::AddText(Stream& stream, bool stop_token) {
   const AnswerRequest& wanted = stream.wanted();
   const std::vector<std::string> no_stops;

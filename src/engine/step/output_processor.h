@@ -1,5 +1,5 @@
-// The tokens of a launched step: appended to their streams, tested for stops, delivered. Streams
-// whose last answer has ended leave.
+// Reads the tokens of a launched step: appends them to their streams, tests for stops and makes
+// events. Streams whose last answer has ended are retired.
 #pragma once
 
 #include <cstdint>
@@ -26,13 +26,13 @@ class OutputProcessor {
   // All arguments must outlive this object.
   OutputProcessor(const Model::Parts& model, const Parts& parts);
 
-  // Waits for the step. Throws what the backend does; then it is as if nothing had been launched.
-  // Nobody may walk along the running streams.
+  // Waits for the step. Throws what the backend does; then all steps in flight are dropped, as if
+  // they had not been launched. REQUIRES: no caller iterates over the running streams.
   void TakeStep(LaunchedStep& step);
-  // The next token of the answer that the stream writes. The stream may be gone afterwards.
+  // Appends the next token to the answer that the stream writes. May retire the stream.
   void Take(Stream& stream, const TokenChoice& choice);
-  // Ends the answer being written. A stream of several goes on with the next that is still wanted,
-  // any other leaves.
+  // Ends the answer being written. A stream of several answers continues with the next one that is
+  // still wanted; any other is retired.
   void FinishAnswer(Stream& stream, FinishReason reason, const std::string& why);
 
   void Report(Receipt& receipt) const;

@@ -1,14 +1,13 @@
 #include "engine/step/roofline.h"
 
 namespace banyan {
-
 namespace {
 
 double Elements(const Matrix& matrix) {
   return static_cast<double>(matrix.rows) * static_cast<double>(matrix.columns);
 }
 
-// That a row meets.
+// Weights of the feed-forward part that a row is multiplied by.
 double ElementsOfFfn(const LayerWeights& layer, const ModelConfig& config) {
   if (layer.experts == nullptr) return Elements(*layer.gate_up) + Elements(*layer.down);
   const ExpertWeights& expert = layer.experts->experts.front();

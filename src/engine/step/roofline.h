@@ -1,4 +1,4 @@
-// The least time that the work done so far could have taken on this machine.
+// The roofline: the least time in which this machine could have done the work so far.
 #pragma once
 
 #include "load/model_parts.h"
@@ -8,18 +8,18 @@ namespace banyan {
 
 ModelSizes SizesOf(const Model::Parts& model);
 
-// Sums the least cost of every step, prompts and answers apart: steps that only extend streams are
-// bound by memory, the others by arithmetic.
+// Sums the least cost of every step, decode steps separately: those are bound by memory, steps with
+// prefill by arithmetic.
 class Roofline {
  public:
   explicit Roofline(const Model::Parts& model) : sizes_(SizesOf(model)) {}
 
   // attention_seconds: predicted, of all layers.
   void Add(const PlanStatistics& plan, int logit_rows, bool decode_only, double attention_seconds);
-  // Of everything, and of the steps that only extend streams; 0 when the rates are unknown.
+  // Of all steps, and of the decode steps; 0 when the rates are unknown.
   double Seconds(const MachineRates& rates) const;
   double DecodeSeconds(const MachineRates& rates) const;
-  // Of everything: products at the rates, attention as predicted.
+  // Of all steps: products at the rates, attention as predicted.
   double PredictedSeconds(const MachineRates& rates) const;
   const ModelSizes& sizes() const { return sizes_; }
 

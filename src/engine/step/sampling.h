@@ -1,9 +1,5 @@
-// What the backend is told of panels: whose logits make each one's row, and how.
-//
-// An expert's beta and abstention are measured with the first token. Where they come from:
-//   first token               measured there
-//   while that is under way   from the earlier choice, which only the backend knows
-//   afterwards                from the answer, which has them since that token was taken
+// What the backend samples in a step: one token for every stream whose logits the step has, by the
+// stream's sampling options, its constraint and its panel.
 #pragma once
 
 #include <cstdint>
@@ -16,6 +12,12 @@
 
 namespace banyan {
 
+// The panels of a step: whose logits are combined for each, and how.
+//
+// An expert's beta and abstention are measured with the first token. Where they come from:
+//   first token               measured there
+//   while that is in flight   from the earlier choice, which only the backend knows
+//   afterwards                from the answer, which has them since that token was read
 class PanelRows {
  public:
   void Clear();
@@ -31,24 +33,22 @@ class PanelRows {
   std::deque<std::vector<ExpertRow>> experts_;  // [panels_]
 };
 
-// The first token of a panel was taken: the answer keeps what was measured with it.
+// The first token of a panel was read: the answer keeps what was measured with it.
 void KeepMeasured(Stream& stream, const TokenChoice& choice);
-
-// What the backend is asked to choose: one token for every stream whose logits a step has.
 
 class SamplingBatch {
  public:
   void Clear();
-  // Asks for the stream's next token, from the row of its branch or, of a panel, from the rows of
-  // all branches. Which tokens a constraint allows is looked up now. [branches] rows of the logits.
+  // Adds the stream's next token. rows: [branches] of the logits; a panel has several. Looks up
+  // which tokens the stream's constraint allows.
   void Add(Stream& stream, std::span<const std::int32_t> rows);
 
   // [streams that were added]; rows refer to the streams, and to each other until the next Add.
   std::span<const SamplingRow> rows() const { return rows_; }
   std::span<const PanelRow> panels() const { return panels_.rows(); }
-  // Some stream that was added wants the logits themselves.
+  // A stream that was added wants the logits themselves.
   bool want_logits() const { return want_logits_; }
-  // The tokens must be taken before another step is launched.
+  // The tokens must be read before another step is launched.
   bool take_at_once() const { return take_at_once_; }
 
  private:
@@ -57,9 +57,7 @@ class SamplingBatch {
   bool want_logits_ = false, take_at_once_ = false;
 };
 
-// Random numbers that are a function of what they are for: the same draw whatever was scheduled
-// before, beside or after it.
-
+// Random numbers are a function of their purpose: the same draw whatever else is scheduled.
 struct DrawKey {
   std::uint64_t seed = 0;
   std::uint64_t request = 0;

@@ -1,7 +1,8 @@
+#include "engine/step/step_launcher.h"
+
 #include <utility>
 
 #include "base/error.h"
-#include "engine/step/step_launcher.h"
 
 namespace banyan {
 
@@ -59,8 +60,8 @@ void StepLauncher::Launch(const Scheduler& scheduler, StepPlan& plan) {
   in_flight_.Add(std::move(step));
 }
 
-// Tails that begin with their prompt's last segment get its keys and values before the first row of
-// their own.
+// Tails that begin with their prompt's last segment get copies of its keys and values before their
+// first row.
 void StepLauncher::FillTails(const Scheduler& scheduler) {
   tails_.clear();
   for (const StreamId id : scheduler.decision().extend) {

@@ -1,4 +1,4 @@
-// A planned step's way to the backend.
+// Launches a planned step on the backend: fills new tails, runs the model, asks for the tokens.
 #pragma once
 
 #include <cstdint>
@@ -27,9 +27,9 @@ class StepLauncher {
   // All arguments must outlive this object.
   StepLauncher(const EngineOptions& options, const Model::Parts& model, const Parts& parts);
 
-  // The step joins those under way, and its keys count as computed: in the order of steps,
-  // everything later sees them. When this throws, nothing has changed. REQUIRES: at most one step
-  // is under way, which is the one whose choices the plan feeds.
+  // The step is in flight afterwards, and its keys count as computed, because later steps see them.
+  // When this throws, nothing has changed. REQUIRES: at most one step is in flight, the one whose
+  // choices the plan feeds.
   void Launch(const Scheduler& scheduler, StepPlan& plan);
 
   const Roofline& roofline() const { return roofline_; }
@@ -47,7 +47,7 @@ class StepLauncher {
   const RunningStreams& running_;
   StreamMemory& memory_;
   InFlightSteps& in_flight_;
-  // Memory is used again.
+  // Reused from step to step.
   SamplingBatch sampling_;
   std::vector<std::int32_t> logits_;  // of one stream's branches
   std::vector<Branch> tails_;

@@ -214,7 +214,7 @@ void StepPlan::MarkStacks() {
 
 // Of each branch the tail's row, or the row that ends its prompt, which several streams may share.
 bool StepPlan::FindLogits(const Stream& stream, std::vector<std::int32_t>& rows) const {
-  const bool from_tail = stream.decodes() || memory_.HasWritten(stream);
+  const bool from_tail = stream.decodes() || memory_.Written(stream) > 0;
   rows.clear();
   for (const Branch& branch : stream.branches) {
     rows.push_back(builder_.LogitRow(from_tail ? branch.tail : branch.leaf));
