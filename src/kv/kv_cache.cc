@@ -6,6 +6,11 @@
 #include "plan/batch.h"
 
 namespace banyan {
+namespace {
+
+int PagesFor(int keys) { return (keys + kPageTokens - 1) / kPageTokens; }
+
+}  // namespace
 
 PagePool::PagePool(int pages) : held_(static_cast<size_t>(pages), false) {
   for (int page = pages - 1; page >= 0; --page) free_.push_back(PageId(page));
@@ -28,11 +33,50 @@ void PagePool::Give(PageId page) {
   free_.push_back(page);
 }
 
-namespace {
+EvictionOrder::Use& EvictionOrder::Of(NodeId node) {
+  if (node.index() >= uses_.size()) uses_.resize(node.index() + 1);
+  return uses_[node.index()];
+}
 
-int PagesFor(int keys) { return (keys + kPageTokens - 1) / kPageTokens; }
+void EvictionOrder::Touch(NodeId node) {
+  const bool listed = Contains(node);
+  Remove(node);
+  Of(node).time = ++clock_;
+  if (listed) Add(node);
+}
 
-}  // namespace
+void EvictionOrder::TouchIfNew(NodeId node) {
+  if (Of(node).time == 0) Touch(node);
+}
+
+void EvictionOrder::Add(NodeId node) {
+  Use& use = Of(node);
+  if (use.listed) return;
+  use.listed = true;
+  listed_[use.time] = node;
+}
+
+void EvictionOrder::Remove(NodeId node) {
+  Use& use = Of(node);
+  if (use.listed) listed_.erase(use.time);
+  use.listed = false;
+}
+
+void EvictionOrder::Forget(NodeId node) {
+  Remove(node);
+  Of(node) = Use();
+}
+
+NodeId EvictionOrder::TakeOldest() {
+  BANYAN_CHECK(!listed_.empty());
+  const NodeId node = listed_.begin()->second;
+  Remove(node);
+  return node;
+}
+
+bool EvictionOrder::Contains(NodeId node) const {
+  return node.index() < uses_.size() && uses_[node.index()].listed;
+}
 
 KvCache::KvCache(Forest& forest, int pages)
     : forest_(forest), pool_(pages), used_(static_cast<size_t>(pages)) {}
@@ -81,7 +125,7 @@ bool KvCache::Reserve(NodeId node, int keys) {
   NodeKv& kv = Of(node);
   for (PageId page : taken_) kv.pages.push_back(page.value);
   held_pages_ += missing;
-  if (kv.used == 0) kv.used = ++clock_;
+  evictable_.TouchIfNew(node);
   return true;
 }
 
@@ -141,37 +185,19 @@ void KvCache::Split(const NodeSplit& split) {
   upper.filled = std::min(lower.filled, split.tokens);
   lower.filled -= upper.filled;
   upper.holders = lower.holders;
-  upper.used = ++clock_;
-  if (lower.filled == 0) Delist(lower);
+  evictable_.Touch(split.upper);
+  if (lower.filled == 0) evictable_.Remove(split.lower);
   if (lower.holders == 0 && lower.filled == 0) Release(split.lower);
 }
 
 void KvCache::Touch(NodeId node) {
-  for (NodeId id = node; id.valid(); id = forest_.at(id).parent) {
-    NodeKv& kv = Of(id);
-    const bool listed = kv.candidate;
-    Delist(kv);
-    kv.used = ++clock_;
-    if (listed) Enlist(id);
-  }
-}
-
-void KvCache::Enlist(NodeId node) {
-  NodeKv& kv = Of(node);
-  if (kv.candidate) return;
-  kv.candidate = true;
-  candidates_[kv.used] = node;
-}
-
-void KvCache::Delist(NodeKv& kv) {
-  if (kv.candidate) candidates_.erase(kv.used);
-  kv.candidate = false;
+  for (NodeId id = node; id.valid(); id = forest_.at(id).parent) evictable_.Touch(id);
 }
 
 // To be called when a node may have lost its last holder or child.
 void KvCache::Release(NodeId node) {
   while (node.valid() && forest_.Removable(node)) {
-    if (Of(node).filled > 0) return Enlist(node);
+    if (Of(node).filled > 0) return evictable_.Add(node);
     const NodeId parent = forest_.at(node).parent;
     Drop(node);
     node = parent;
@@ -182,7 +208,7 @@ void KvCache::Drop(NodeId node) {
   NodeKv& kv = Of(node);
   BANYAN_CHECK(kv.holders == 0);
   for (std::int32_t page : kv.pages) pool_.Give(PageId(page));
-  Delist(kv);
+  evictable_.Forget(node);
   kv = NodeKv();
   forest_.Remove(node);
 }
@@ -202,16 +228,13 @@ void KvCache::DropUnused(NodeId node, NodeId but) {
   if (node.valid() && node == but) Release(node);
 }
 
-// REQUIRES: a page that nobody holds.
+// REQUIRES: a page of a node that is not held.
 void KvCache::EvictOne() {
   for (;;) {
-    BANYAN_CHECK(!candidates_.empty());
-    const NodeId node = candidates_.begin()->second;
-    Delist(Of(node));
+    const NodeId node = evictable_.TakeOldest();
     if (!forest_.Removable(node)) continue;
     const NodeId parent = forest_.at(node).parent;
     Drop(node);
-    ++evicted_;
     return Release(parent);
   }
 }
@@ -230,19 +253,19 @@ void KvCache::CheckInvariants() const {
     for (; pins > 0 && node.valid(); node = forest_.at(node).parent) holders[node.index()] += pins;
   }
   int with_pages = 0, held = 0;
-  size_t candidates = 0;
+  size_t evictable = 0;
   for (size_t i = 0; i < nodes_.size(); ++i) {
     const NodeKv& kv = nodes_[i];
     const NodeId node(static_cast<std::int32_t>(i));
     if (!forest_.Exists(node)) {
-      BANYAN_CHECK(kv.pages.empty() && kv.filled == 0 && kv.holders == 0 && !kv.candidate);
+      BANYAN_CHECK(kv.pages.empty() && kv.filled == 0 && kv.holders == 0);
+      BANYAN_CHECK(!evictable_.Contains(node));
       continue;
     }
     BANYAN_CHECK(kv.holders == holders[i]);
     BANYAN_CHECK(kv.holders > 0 || kv.filled > 0);
-    BANYAN_CHECK(kv.candidate || !forest_.Removable(node));
-    BANYAN_CHECK(!kv.candidate || candidates_.at(kv.used) == node);
-    candidates += kv.candidate ? 1 : 0;
+    BANYAN_CHECK(evictable_.Contains(node) || !forest_.Removable(node));
+    evictable += evictable_.Contains(node) ? 1 : 0;
     BANYAN_CHECK(kv.filled <= static_cast<int>(kv.pages.size()) * kPageTokens);
     const NodeId parent = forest_.at(node).parent;
     if (kv.filled > 0 && parent.valid()) {
@@ -258,7 +281,7 @@ void KvCache::CheckInvariants() const {
   for (int count : listed) BANYAN_CHECK(count <= 1);
   BANYAN_CHECK(with_pages + pool_.free() == pool_.total());
   BANYAN_CHECK(held == held_pages_);
-  BANYAN_CHECK(candidates == candidates_.size());
+  BANYAN_CHECK(evictable == evictable_.size());
 }
 
 }  // namespace banyan

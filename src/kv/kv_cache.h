@@ -1,4 +1,4 @@
-// Pages of KV memory by number: which are free. Scarcity is a return value.
+// Which node of the forest holds which page of KV memory, and which nodes are evicted.
 #pragma once
 
 #include <cstdint>
@@ -12,6 +12,7 @@
 
 namespace banyan {
 
+// The pages by number: which are free.
 class PagePool {
  public:
   explicit PagePool(int pages);
@@ -30,29 +31,60 @@ class PagePool {
   std::vector<bool> held_;
 };
 
-// Who holds which page: the KV of the forest's nodes in memory. A node is held while it, or a node
-// below it, is pinned. Nodes that nobody holds stay cached until their pages are needed; then the
-// least recently used leaf goes first.
+// Nodes that may be evicted, in the order of their last use.
+class EvictionOrder {
+ public:
+  // The node is used now.
+  void Touch(NodeId node);
+  void TouchIfNew(NodeId node);
+  // Lists the node at its last use, if it is not listed. REQUIRES: touched.
+  void Add(NodeId node);
+  void Remove(NodeId node);
+  // The node is gone, and its id may be reused.
+  void Forget(NodeId node);
+  // The least recently used node that is listed; it is not listed any more.
+  NodeId TakeOldest();
+
+  bool Contains(NodeId node) const;
+  size_t size() const { return listed_.size(); }
+
+ private:
+  struct Use {
+    std::uint64_t time = 0;  // of the last touch; 0: none
+    bool listed = false;
+  };
+  Use& Of(NodeId node);
+
+  std::vector<Use> uses_;  // by node index
+  std::map<std::uint64_t, NodeId> listed_;
+  std::uint64_t clock_ = 0;
+};
+
+// The KV of the forest's nodes in memory. A node is held while it, or a node below it, is pinned.
+// Other nodes stay cached until their pages are needed; then the least recently used leaf is
+// evicted first.
 //
 // Invariants (CheckInvariants):
 // 1. free + held + cached = total; every page that is not free is listed by one node, at one place.
 // 2. A node's filled keys are the first ones, at most its pages' room, and its parent's keys are
 //    all filled before any of its own counts (a key is a function of everything before it).
-// 3. A node that nobody holds has filled keys: one without goes when its last holder does.
-// 4. Every node that could be evicted now is a candidate. (A candidate may have been pinned since.)
-
+// 3. A node that is not held has filled keys: one without is removed with its last holder.
+// 4. Every node that could be evicted now is in evictable_. (It may also have nodes that were
+// pinned
+//    since: they are removed when they are met, so that finding a victim does not depend on how
+//    many nodes are held.)
 class KvCache {
  public:
-  // The forest must outlive the cache, which pins, unpins and removes its nodes; nobody else does.
+  // The forest must outlive the cache. Only the cache pins, unpins and removes its nodes.
   KvCache(Forest& forest, int pages);
 
   // Holds the node and all above it.
   void Pin(NodeId node);
-  // What nobody holds any more stays cached if it has keys, else it is forgotten, leaf first.
+  // Nodes that are not held any more stay cached if they have keys, else they are removed.
   void Unpin(NodeId node);
 
-  // Gives the node room for `keys` keys, evicting cached nodes if need be. False, and nothing has
-  // changed, when there are not so many pages to be had. REQUIRES: the node is held.
+  // Gives the node pages for `keys` keys, evicting cached nodes if necessary. False, and nothing
+  // has changed, when there are too few pages. REQUIRES: the node is held.
   [[nodiscard]] bool Reserve(NodeId node, int keys);
   // Pages that are missing for that.
   int MissingPages(NodeId node, int keys) const;
@@ -77,26 +109,23 @@ class KvCache {
   // Marks the path as used now.
   void Touch(NodeId node);
 
-  // A stream's tail is of no use to anyone else: unpins it and frees it at once. REQUIRES: one pin,
-  // no children.
+  // Unpins a stream's tail and frees it at once: no other stream can use it. REQUIRES: one pin, no
+  // children.
   void DropPinned(NodeId node);
-  // Frees a node that nobody holds and what is above it as far as nobody needs it; not `but` and
-  // what is above that.
+  // Frees a node that is not held, and the nodes above it that are not needed, up to `but`, which
+  // stays.
   void DropUnused(NodeId node, NodeId but = NodeId());
 
-  // Forgets every node that nobody holds.
+  // Removes every node that is not held.
   void EvictAll();
 
   int total_pages() const { return pool_.total(); }
   int free_pages() const { return pool_.free(); }
-  // Free, or of nodes that nobody holds: what Reserve can give.
+  // Free, or of nodes that are not held: what Reserve can give.
   int available_pages() const { return pool_.total() - held_pages_; }
-  // That had keys so far: what the cache takes of the machine's memory, which comes with the first
-  // use of a page.
+  // Pages that had keys so far: the system's memory that the cache takes, since a page takes memory
+  // with its first use.
   int peak_pages() const { return used_pages_; }
-
-  // Counts of the process so far, for receipts.
-  std::int64_t evicted_nodes() const { return evicted_; }
 
   void CheckInvariants() const;
 
@@ -105,29 +134,21 @@ class KvCache {
     std::vector<std::int32_t> pages;
     std::int32_t filled = 0;
     std::int32_t holders = 0;  // pins of this node and of those below it
-    std::uint64_t used = 0;    // clock of the last touch; key of candidates_
-    bool candidate = false;
   };
   NodeKv& Of(NodeId node);
   const NodeKv* Find(NodeId node) const;
   void EvictOne();
   void Drop(NodeId node);
   void Release(NodeId node);
-  void Enlist(NodeId node);
-  void Delist(NodeKv& kv);
 
   Forest& forest_;
   PagePool pool_;
   std::vector<PageId> taken_;  // of the last Reserve
   std::vector<NodeKv> nodes_;  // by node index
-  // Oldest first: nodes that became evictable. Those that are held again leave when they are met,
-  // so that finding a victim costs what its release did, however many nodes are held.
-  std::map<std::uint64_t, NodeId> candidates_;
-  std::uint64_t clock_ = 0;
+  EvictionOrder evictable_;
   int held_pages_ = 0;
   std::vector<bool> used_;  // of each page: it had keys
   int used_pages_ = 0;
-  std::int64_t evicted_ = 0;
 };
 
 }  // namespace banyan

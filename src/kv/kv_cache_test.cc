@@ -137,7 +137,6 @@ TEST_F(KvCacheTest, TheLeastRecentlyUsedLeafGoesFirst) {
   EXPECT_TRUE(forest_.Exists(root));  // older than nobody, but it had a child until now
   ASSERT_TRUE(cache_.Reserve(big, 128));
   EXPECT_FALSE(forest_.Exists(root));
-  EXPECT_EQ(cache_.evicted_nodes(), 4);
   EXPECT_EQ(cache_.free_pages(), 0);
   cache_.CheckInvariants();
 }
@@ -251,7 +250,7 @@ TEST(KvCacheCost, EvictionDoesNotLookAtHeldNodes) {
   const double start = testing_support::ThreadProcessorSeconds();
   for (int i = 0; i < kEvicted; ++i) cache.Unpin(add(kHeld + i));
   const double seconds = testing_support::ThreadProcessorSeconds() - start;
-  EXPECT_EQ(cache.evicted_nodes(), kEvicted - 1);
+  EXPECT_EQ(forest.size(), size_t{kHeld} + 1);  // the last one is cached
   // 4e8 visits take seconds on any machine; 20 000 evictions some ten milliseconds.
   EXPECT_LT(seconds, 1.0);
 }

@@ -30,7 +30,8 @@ Forest::Beginning Forest::BeginningOf(NodeId id) const {
   const Node& node = at(id);
   const size_t keyed = std::min(node.tokens.size(), static_cast<size_t>(cut_));
   return {node.parent, node.first_position, node.segment_offset,
-          node.parent.valid() ? RootKey() : KeyOf(node), std::span(node.tokens).first(keyed)};
+          node.parent.valid() ? RootKey() : RootKey{node.scope, node.variant},
+          std::span(node.tokens).first(keyed)};
 }
 
 NodeId Forest::FindChild(const Beginning& beginning) const {
@@ -101,7 +102,7 @@ NodeId Forest::AddSegment(NodeId parent, const Segment& segment, std::vector<Nod
   total_tokens_ += static_cast<std::int64_t>(rest.size());
   const NodeId id = NewNode(std::move(node));
   Rename(id);
-  if (segment.share) Index(id);
+  if (segment.share) BANYAN_CHECK(index_.insert(id).second);
   return id;
 }
 
@@ -147,7 +148,7 @@ bool Forest::Removable(NodeId node) const {
 
 void Forest::Remove(NodeId node) {
   BANYAN_CHECK(Removable(node));
-  if (at(node).shared) Unindex(node);
+  if (at(node).shared) BANYAN_CHECK(index_.erase(node) == 1);
   total_tokens_ -= static_cast<std::int64_t>(at(node).tokens.size());
   if (at(node).parent.valid()) --nodes_[at(node).parent.index()].children;
   nodes_[node.index()] = Node();
@@ -183,10 +184,6 @@ NodeId Forest::NewNode(Node node) {
   return id;
 }
 
-void Forest::Index(NodeId id) { BANYAN_CHECK(index_.insert(id).second); }
-
-void Forest::Unindex(NodeId id) { BANYAN_CHECK(index_.erase(id) == 1); }
-
 std::vector<Digest> CutNames(const RunPlace& place, std::span<const TokenId> tokens,
                              int cut_tokens) {
   std::vector<Digest> names;
@@ -218,7 +215,7 @@ void Forest::Rename(NodeId id) {
 }
 
 NodeSplit Forest::Split(NodeId lower, std::int32_t tokens) {
-  Unindex(lower);
+  BANYAN_CHECK(index_.erase(lower) == 1);
   Node upper;
   {
     const Node& node = at(lower);
@@ -239,8 +236,8 @@ NodeSplit Forest::Split(NodeId lower, std::int32_t tokens) {
   node.first_position += tokens;
   node.segment_offset += tokens;
   Rename(upper_id);  // the lower one's name stays
-  Index(upper_id);
-  Index(lower);
+  BANYAN_CHECK(index_.insert(upper_id).second);
+  BANYAN_CHECK(index_.insert(lower).second);
   return {upper_id, lower, tokens};
 }
 

@@ -1,8 +1,8 @@
 // The forest of prompts: nodes are immutable runs of tokens at given positions under a parent, so
-// that equal beginnings are one path. Integer work only; who holds which page is kv/'s business.
+// that equal prefixes are one path. Integer work only; kv/ says which node holds which page.
 //
 // A declared segment (instruction, context, question …) is one node, or a chain of nodes divided at
-// whole cuts where another segment with the same beginning branches off:
+// whole cuts where another segment with the same prefix branches off:
 //
 //   context A = cuts 0 1 2 3 4       [0 1 2]──[3 4]       node [0 1 2] is shared,
 //   context B = cuts 0 1 2 5              └───[5]         cuts count from the segment's start
@@ -14,7 +14,7 @@
 // segment (at most half a cut): that one and the answer are one segment then, of which the tail has
 // all, so that a step reads one piece of keys for them and not two.
 //
-//   context ──┬── question (prompt)          found by all who ask the same
+//   context ──┬── question (prompt)          found by all streams with the same question
 //             └── question answer …          the tail of one stream
 //
 // Invariants (CheckInvariants):
@@ -22,7 +22,7 @@
 //    segment, and its parent's tokens end at that offset.
 // 2. Two sealed, shared children of one parent with equal offset and position differ within their
 //    first cut (or are shorter than a cut and differ).
-// 3. A growing node has no children and is found by nobody.
+// 3. A growing node has no children and is never found.
 #pragma once
 
 #include <cstdint>
@@ -56,7 +56,7 @@ struct Node {
   }
 };
 
-// A node as somebody remembers it: ids are used again, serials are not.
+// A reference to a node that may be gone: ids are reused, serials are not.
 struct NodeMemory {
   NodeId node;
   std::uint64_t serial = 0;
@@ -100,9 +100,9 @@ class Forest {
   struct Segment {
     std::span<const TokenId> tokens;             // not empty
     std::optional<std::int32_t> first_position;  // nothing: right after the parent
-    bool share = true;                           // false: always a new node, seen by nobody else
+    bool share = true;                           // false: always a new node, never found
     std::uint64_t scope = 0;   // of a root: found only by segments of the same scope
-    std::int32_t variant = 0;  // of a root: which of the root names; below it goes without saying
+    std::int32_t variant = 0;  // of a root: which of the root names; nodes below inherit it
   };
 
   // Finds or adds the segment under `parent` (invalid: as a root) and returns the node of its last
@@ -152,7 +152,6 @@ class Forest {
     std::int32_t variant = 0;
     bool operator==(const RootKey&) const = default;
   };
-  static RootKey KeyOf(const Node& node) { return {node.scope, node.variant}; }
   // What shared sealed nodes are looked up by: where they begin, and their first cut (or all their
   // tokens when they are shorter, since sharing is by whole cuts or by equality).
   struct Beginning {
@@ -176,8 +175,6 @@ class Forest {
   Beginning BeginningOf(NodeId node) const;
   NodeId FindChild(const Beginning& beginning) const;
   NodeId NewNode(Node node);
-  void Index(NodeId node);
-  void Unindex(NodeId node);
   void Rename(NodeId node);
   NodeSplit Split(NodeId node, std::int32_t tokens);
 
