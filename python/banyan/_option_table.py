@@ -1,5 +1,5 @@
 """The options of ask, extract and rag: name, default and what each means, in groups. The rows are those of the table
-that all doors share (`_option_rows`). Docstrings, defaults and the refusal of unknown names come from
+that all interfaces share (`_option_rows`). Docstrings, defaults and the refusal of unknown names come from
 here; types are in `_options`."""
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _group(*rows: tuple[str, Any, str]) -> Group:
     return tuple(Option(*row) for row in rows)
 
 
-#: Where Python has another default or other words than the table of all doors: it takes dicts, pairs and open objects.
+#: Where Python has another default or other words than the table of all interfaces: it takes dicts, pairs and open objects.
 _OWN: Mapping[str, tuple[Any, str]] = {
     "few_shot": (None, "examples: a file (text, or JSONL), such a text, or a list of dicts"),
     "json_schema": (None, "what answers must match: a JSON schema, as a dict or text"),
@@ -43,7 +43,7 @@ _PARAMETERS = ("output", "schema")
 
 
 def _rows(table: str, *groups: str, renamed: Mapping[str, str] = {}) -> Group:
-    """Rows of the table of all doors (`_option_rows`), in its order."""
+    """Rows of the table of all interfaces (`_option_rows`), in its order."""
     return tuple(Option(renamed.get(name, name), *_OWN.get(name, (default, text)))
                  for group, name, default, text in ROWS[table] if group in groups and name not in _PARAMETERS)
 

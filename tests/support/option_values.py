@@ -1,4 +1,4 @@
-"""Values for every row of the option table (`banyan help --json`): some that a door must take, some that it must refuse."""
+"""Values for every row of the option table (`banyan help --json`): some that an interface must take, some that it must refuse."""
 import json
 import subprocess
 

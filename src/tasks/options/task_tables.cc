@@ -7,7 +7,7 @@ namespace {
 
 using AskRow = Row<AskOptions>;
 
-bool Draws(const AskOptions& options) { return options.sampling.temperature > 0.0f; }
+bool IsSampled(const AskOptions& options) { return options.sampling.temperature > 0.0f; }
 
 }  // namespace
 
@@ -86,17 +86,17 @@ const OptionTable<AskOptions>& AskTable() {
              "Only the k most likely tokens; 0: all")
              .Range(0, 1 << 20)
              .Unit("tokens")
-             .CountsIf(Draws),
+             .CountsIf(IsSampled),
          AskRow::Number(
              "top_p", [](AskOptions & o) -> auto& { return o.sampling.top_p; },
              "Nucleus sampling: only the most likely tokens with this total probability")
              .Range(0, 1)
-             .CountsIf(Draws),
+             .CountsIf(IsSampled),
          AskRow::Number(
              "min_p", [](AskOptions & o) -> auto& { return o.sampling.min_p; },
              "Only tokens with at least this share of the best token's probability")
              .Range(0, 1)
-             .CountsIf(Draws),
+             .CountsIf(IsSampled),
          AskRow::Number(
              "repetition_penalty",
              [](AskOptions & o) -> auto& { return o.sampling.repetition_penalty; },
@@ -107,7 +107,7 @@ const OptionTable<AskOptions>& AskTable() {
              "seed", [](AskOptions & o) -> auto& { return o.sampling.seed; },
              "Seed of the random draws")
              .From(0)
-             .CountsIf(Draws),
+             .CountsIf(IsSampled),
          AskRow::Whole("samples", &AskOptions::samples, "Answers per question")
              .From(1)
              .Limit(ServerLimit::kAnswers)

@@ -232,9 +232,9 @@ namespace {
 constexpr std::uint64_t kSeed = 20240531;
 
 // The same draws for everybody: runs over the same documents can be compared draw by draw.
-class Draws {
+class Resamples {
  public:
-  explicit Draws(size_t documents) : documents_(documents), random_(kSeed) {}
+  explicit Resamples(size_t documents) : documents_(documents), random_(kSeed) {}
 
   template <typename Visit>
   void Next(const Visit& visit) {
@@ -259,7 +259,7 @@ ScoreInterval Middle(std::vector<double> values) {
 
 ScoreIntervals BootstrapIntervals(const std::vector<DocumentCounts>& documents, int resamples) {
   if (documents.empty()) return {};
-  Draws draws(documents.size());
+  Resamples draws(documents.size());
   std::vector<double> strict, partial, labelled, with_nulls, accuracy;
   for (int i = 0; i < resamples; ++i) {
     DocumentCounts sum;
@@ -280,7 +280,7 @@ ScoreIntervals BootstrapIntervals(const std::vector<DocumentCounts>& documents, 
 ScoreInterval BootstrapDifference(const std::vector<DocumentCounts>& one,
                                   const std::vector<DocumentCounts>& other, int resamples) {
   if (one.empty()) return {};
-  Draws draws(one.size());
+  Resamples draws(one.size());
   std::vector<double> differences;
   for (int i = 0; i < resamples; ++i) {
     SlotCounts a, b;
