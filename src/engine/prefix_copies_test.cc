@@ -28,7 +28,7 @@ std::vector<TokenId> Text(int common, int own, std::uint32_t seed) {
   return tokens;
 }
 
-class CommonBeginningsTest : public ::testing::Test {
+class PrefixCopiesTest : public ::testing::Test {
  protected:
   NodeId LeafOf(size_t place) { return streams_.at(place).lead().leaf; }
   int Filled(size_t place) { return streams_.memory.cache().filled(LeafOf(place)); }
@@ -39,7 +39,7 @@ class CommonBeginningsTest : public ::testing::Test {
   StreamsInMemory streams_{100};
 };
 
-TEST_F(CommonBeginningsTest, TheYoungerWaitsAndGetsACopy) {
+TEST_F(PrefixCopiesTest, TheYoungerWaitsAndGetsACopy) {
   Submit(Text(100, 20, 1), 1);
   Submit(Text(100, 30, 2), 2);
   streams_.admission.Admit();
@@ -59,7 +59,7 @@ TEST_F(CommonBeginningsTest, TheYoungerWaitsAndGetsACopy) {
   streams_.memory.CheckInvariants();
 }
 
-TEST_F(CommonBeginningsTest, FewTokensAreComputedAgain) {
+TEST_F(PrefixCopiesTest, FewTokensAreComputedAgain) {
   Submit(Text(kLeastCopiedTokens - 1, 20, 1), 1);
   Submit(Text(kLeastCopiedTokens - 1, 20, 2), 2);
   streams_.admission.Admit();
@@ -67,7 +67,7 @@ TEST_F(CommonBeginningsTest, FewTokensAreComputedAgain) {
 }
 
 // Who wants a beginning computes it in its own turn, and nothing more of that prompt.
-TEST_F(CommonBeginningsTest, TheBeginningComesFirst) {
+TEST_F(PrefixCopiesTest, TheBeginningComesFirst) {
   Submit(Text(60, 60, 2), 2);
   streams_.admission.Admit();
   streams_.Submit(Prompt(Text(60, 30, 1), {Ask(1, 4)}), 1, /*priority=*/1);
@@ -87,7 +87,7 @@ TEST_F(CommonBeginningsTest, TheBeginningComesFirst) {
 
 // One who has more in common with a third that waits itself does not wait for that, unless it is
 // worth a page.
-TEST_F(CommonBeginningsTest, NoQueuesOfCopies) {
+TEST_F(PrefixCopiesTest, NoQueuesOfCopies) {
   Submit(Text(40, 60, 1), 1);
   std::vector<TokenId> second = Text(40, 60, 2), third = second, fourth = second;
   third[45] = third[45] == 1 ? 2 : 1;
@@ -113,7 +113,7 @@ TEST_F(CommonBeginningsTest, NoQueuesOfCopies) {
   EXPECT_EQ(streams_.memory.Awaited(LeafOf(3))->tokens, 70);
 }
 
-TEST_F(CommonBeginningsTest, WhoLeavesIsNotWaitedFor) {
+TEST_F(PrefixCopiesTest, WhoLeavesIsNotWaitedFor) {
   Submit(Text(100, 20, 1), 1);
   Submit(Text(100, 30, 2), 2);
   Submit(Text(100, 40, 3), 3);
@@ -129,7 +129,7 @@ TEST_F(CommonBeginningsTest, WhoLeavesIsNotWaitedFor) {
   streams_.memory.CheckInvariants();
 }
 
-TEST_F(CommonBeginningsTest, DividedNodesKeepWhatTheyAwait) {
+TEST_F(PrefixCopiesTest, DividedNodesKeepWhatTheyAwait) {
   const std::vector<TokenId> first = Text(100, 120, 1), second = Text(100, 120, 2);
   Submit(first, 1);
   Submit(second, 2);
@@ -152,7 +152,7 @@ TEST_F(CommonBeginningsTest, DividedNodesKeepWhatTheyAwait) {
   streams_.memory.CheckInvariants();
 }
 
-TEST(CommonBeginningsOnDevices, AStepMoreMustBeWorthIt) {
+TEST(PrefixCopiesOnDevices, AStepMoreMustBeWorthIt) {
   Forest forest(kCutKeys, Digest{});
   KvCache cache(forest, 100);
   std::vector<NodeSplit> splits;
@@ -176,7 +176,7 @@ TEST(CommonBeginningsOnDevices, AStepMoreMustBeWorthIt) {
 }
 
 // What left is not waited for, and what came since is found.
-TEST(CommonBeginningsAlone, TheBestThatIsThereIsCopied) {
+TEST(PrefixCopiesAlone, TheBestThatIsThereIsCopied) {
   Forest forest(kCutKeys, Digest{});
   KvCache cache(forest, 100);
   PrefixCopies prefix_copies(forest, cache);

@@ -15,9 +15,51 @@ double Mean(std::int64_t sum, std::int64_t count) {
   return count == 0 ? 0.0 : static_cast<double>(sum) / static_cast<double>(count);
 }
 
-// What `hands` do of a sum over all KV heads, and no less than one unit has.
-double Shared(const ReadingForm& form, std::int64_t sum, double one, int hands) {
-  return std::max(one, static_cast<double>(sum * form.kv_heads) / hands);
+// The share of one of `workers` in a sum over all KV heads, at least one unit's.
+double Shared(const ReadingForm& form, std::int64_t sum, double one, int workers) {
+  return std::max(one, static_cast<double>(sum * form.kv_heads) / workers);
+}
+
+constexpr double kExpectation = 0.05;  // weight of an expected factor beside a measurement
+constexpr int kSweeps = 20000;         // a few milliseconds
+
+// The sum over terms of factor * x should be `right`.
+struct Equation {
+  CostTerms factors{};
+  double right = 1.0;
+};
+using Equations = std::vector<Equation>;
+
+// Coordinate descent: one unknown after the other, never below 0, until nothing moves.
+CostTerms Solve(const Equations& equations) {
+  CostTerms x{}, squares{};
+  std::vector<double> missing;
+  for (const Equation& equation : equations) {
+    missing.push_back(equation.right);
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      squares[i] += equation.factors[i] * equation.factors[i];
+    }
+  }
+  for (int sweep = 0; sweep < kSweeps; ++sweep) {
+    double moved = 0.0;
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      if (squares[i] == 0.0) continue;
+      double wish = 0.0;
+      for (std::size_t e = 0; e < equations.size(); ++e) {
+        wish += equations[e].factors[i] * missing[e];
+      }
+      const double next = std::max(0.0, x[i] + wish / squares[i]);
+      const double step = next - x[i];
+      if (step == 0.0) continue;
+      for (std::size_t e = 0; e < equations.size(); ++e) {
+        missing[e] -= equations[e].factors[i] * step;
+      }
+      x[i] = next;
+      moved = std::max(moved, std::abs(step) * std::sqrt(squares[i]));
+    }
+    if (moved < 1e-9) break;
+  }
+  return x;
 }
 
 }  // namespace
@@ -67,10 +109,10 @@ CostTerms TermsOf(const ReadingForm& form, const ReadingCounts& counts) {
     set(CostTerm::kList, Mean(counts.partials, counts.rows));
   }
   if (counts.few_units > 0) {
-    const int hands = form.workers * form.few_per_worker;
+    const int workers = form.workers * form.few_per_worker;
     const auto longest = static_cast<double>(counts.few_longest);
-    set(CostTerm::kFewUnit, Shared(form, counts.few_units, 1.0, hands));
-    set(CostTerm::kFewKey, Shared(form, counts.few_keys, longest, hands));
+    set(CostTerm::kFewUnit, Shared(form, counts.few_units, 1.0, workers));
+    set(CostTerm::kFewKey, Shared(form, counts.few_keys, longest, workers));
   }
   if (counts.many_units > 0) {
     const auto longest = static_cast<double>(counts.many_longest);
@@ -104,52 +146,6 @@ ReadingCounts CountReading(const ReadingForm& form, const AttentionPlan& plan) {
   }
   return counts;
 }
-
-namespace {
-
-constexpr double kExpectation = 0.05;  // how much one counts beside a measurement
-constexpr int kSweeps = 20000;         // few milliseconds
-
-// Each asks that the sum over terms of factor * x be `right`.
-struct Equation {
-  CostTerms factors{};
-  double right = 1.0;
-};
-using Equations = std::vector<Equation>;
-
-// One unknown after the other as the others ask for it, never below 0, until nothing moves.
-CostTerms Solve(const Equations& equations) {
-  CostTerms x{}, squares{};
-  std::vector<double> missing;
-  for (const Equation& equation : equations) {
-    missing.push_back(equation.right);
-    for (std::size_t i = 0; i < x.size(); ++i) {
-      squares[i] += equation.factors[i] * equation.factors[i];
-    }
-  }
-  for (int sweep = 0; sweep < kSweeps; ++sweep) {
-    double moved = 0.0;
-    for (std::size_t i = 0; i < x.size(); ++i) {
-      if (squares[i] == 0.0) continue;
-      double wish = 0.0;
-      for (std::size_t e = 0; e < equations.size(); ++e) {
-        wish += equations[e].factors[i] * missing[e];
-      }
-      const double next = std::max(0.0, x[i] + wish / squares[i]);
-      const double step = next - x[i];
-      if (step == 0.0) continue;
-      for (std::size_t e = 0; e < equations.size(); ++e) {
-        missing[e] -= equations[e].factors[i] * step;
-      }
-      x[i] = next;
-      moved = std::max(moved, std::abs(step) * std::sqrt(squares[i]));
-    }
-    if (moved < 1e-9) break;
-  }
-  return x;
-}
-
-}  // namespace
 
 AttentionCosts FitCosts(const AttentionCosts& expected, std::span<const MeasuredReading> measured) {
   Equations equations;

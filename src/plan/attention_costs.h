@@ -78,8 +78,6 @@ bool FasterInCuts(const AttentionCosts& costs, const ReadingCounts& groups,
 
 ReadingCounts CountReading(const ReadingForm& form, const AttentionPlan& plan);
 
-// The factors of AttentionCosts that explain measured times best.
-
 struct MeasuredReading {
   ReadingCounts counts;
   double seconds = 0.0;  // > 0

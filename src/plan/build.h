@@ -11,7 +11,7 @@
 
 namespace banyan {
 
-struct PlanScratch;  // plan_scratch.h
+struct PlanScratch;  // sharing.h
 
 // A node that some row of the step has on its path. Nodes are listed depth-first, parents before
 // children; rows are numbered in the same order, a node's own rows before those of its descendants,
@@ -46,13 +46,13 @@ struct PlanOptions {
   ItemSharing sharing = ItemSharing::kTree;
   int share_levels = 0;    // kTree: only nodes of the first N levels are shared; 0 = all
   int max_item_rows = 64;  // an item's rows are split into blocks of at most this many
-  // Work for this many hands: all groups are split into cuts when there would be fewer items, else
-  // those groups that alone are more than 1.5/min_items of the work. Not where the costs, or for
-  // items of many rows the times of `joining`, say that cuts are done later. The bits stay the
+  // Items for this many workers: all groups are split into cuts when there would be fewer items,
+  // else those groups that alone are more than 1.5/min_items of the work. Not where the costs, or
+  // for items of many rows the times of `joining`, predict that cuts take longer. The bits stay the
   // same.
   int min_items = 1;
   AttentionCosts costs = {};     // kAuto: what decides; all zero: kTree
-  GroupJoining joining = {};     // items of several groups, where the kernels like them
+  GroupJoining joining = {};     // items of several groups, where they are faster
   ParallelContext context = {};  // of the nodes, which are those of the plan's spans
 };
 
@@ -63,7 +63,7 @@ struct PlanOptions {
 AttentionPlan BuildPlan(std::span<const PlanNode> nodes, std::span<const std::int32_t> positions,
                         const PlanOptions& options);
 
-// The same into `plan`, whose memory is used again, like that of `scratch`.
+// The same into `plan`; reuses the memory of `plan` and `scratch`.
 void BuildPlan(std::span<const PlanNode> nodes, std::span<const std::int32_t> positions,
                const PlanOptions& options, PlanScratch& scratch, AttentionPlan& plan);
 

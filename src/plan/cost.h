@@ -9,7 +9,7 @@
 
 namespace banyan {
 
-struct PlanScratch;  // plan_scratch.h
+struct PlanScratch;  // sharing.h
 
 // The part of a model that costs time. All counts are for one device.
 struct ModelSizes {
@@ -71,7 +71,7 @@ struct PlanStatistics {
 // positions: [rows] as in Batch. Windows are unknown to a plan, so pairs outside one count as seen.
 [[nodiscard]] PlanStatistics CountPlan(const AttentionPlan& plan,
                                        std::span<const std::int32_t> positions);
-// The same; the memory of `scratch` is used again.
+// The same; reuses the memory of `scratch`.
 [[nodiscard]] PlanStatistics CountPlan(const AttentionPlan& plan,
                                        std::span<const std::int32_t> positions,
                                        PlanScratch& scratch);

@@ -1,4 +1,4 @@
-// Who reads each node of a step, and which readers read it together.
+// Which rows read each node of a step, and whether they read it together or apart.
 #pragma once
 
 #include <cstdint>
@@ -30,11 +30,11 @@ struct StepReaders {
 // Whether a node is a later span of its parent's segment.
 bool ContinuesParent(const PlanNode& node);
 
-// Into `readers`, whose memory is used again.
-// Aborts unless nodes and rows are in the order that PlanNode describes and `rows` are all theirs.
+// Into `readers`, whose memory is reused. Aborts unless nodes and rows are in the order that
+// PlanNode describes and `rows` are all theirs.
 void FindReaders(std::span<const PlanNode> nodes, std::int32_t rows, StepReaders& readers);
 
-// How each node is read: never kAuto. Into `chosen` [nodes], whose memory is used again.
+// How each node is read: never kAuto. Into `chosen` [nodes], whose memory is reused.
 // positions: [rows] as in Batch.
 void ChooseSharing(std::span<const PlanNode> nodes, std::span<const std::int32_t> positions,
                    const StepReaders& readers, const PlanOptions& options,
@@ -48,15 +48,14 @@ std::vector<RowRange> FindStackRows(std::span<const PlanNode> nodes, const StepR
 std::int32_t VisibleKeys(const PlanNode& node, std::span<const std::int32_t> positions,
                          RowRange rows);
 
-// Whether the readers of a step's nodes read them together or apart, by predicted times.
+// --- Together or apart, by predicted times (ItemSharing::kAuto)
 //
-// Reading together is right nearly always: keys come from memory once, and rows share their
-// conversion. Reading apart can be right where a shared segment is short and its readers are few:
-// on a GPU such an item is a launch of a kernel for many rows beside the one that reads the
+// Reading together is nearly always faster: keys come from memory once, and rows share their
+// conversion. Reading apart can be faster where a shared segment is short and has few readers: on a
+// GPU such an item needs a launch of the kernel for many rows beside the one that reads the
 // streams' own keys anyway, on a CPU a conversion of keys that few rows use. Bits are the same.
 
-// Reading apart must save this part of a step's attention: costs are estimates, and reading
-// together never has to be explained.
+// Reading apart must save this part of a step's attention, because costs are estimates.
 inline constexpr double kClearGain = 0.05;
 
 struct StepNodes {
@@ -79,13 +78,12 @@ struct NodeSeconds {
 };
 NodeSeconds SecondsOfNode(const StepNodes& step, std::size_t node, const PlanOptions& options);
 
-// `chosen`: [nodes] all kTree; those become kPerStream whose readers had better read apart.
+// `chosen`: [nodes] all kTree; becomes kPerStream where reading apart is predicted to be faster.
 void ChooseReading(const StepNodes& step, const PlanOptions& options,
                    std::vector<ItemSharing>& chosen);
 
-// What BuildPlan and CountPlan keep beside the plan. It lives from step to step with whoever plans
-// them, so that a step allocates nothing once it has grown.
-
+// Scratch memory of BuildPlan and CountPlan. The caller keeps it from step to step, so that a step
+// allocates nothing once it has grown.
 struct PlanScratch {
   StepReaders readers;
   std::vector<ItemSharing> sharing;      // [nodes]

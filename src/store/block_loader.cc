@@ -127,7 +127,7 @@ void BlockLoader::Work() {
     try {
       loaded.bytes.resize(static_cast<size_t>(bytes));
       loaded.good = LoadBlock(wish, open, scratch, loaded.bytes);
-    } catch (const std::exception&) {  // no memory for it: whoever asked computes it
+    } catch (const std::exception&) {  // no memory: not good, so the caller computes it
       loaded.good = false;
     }
     lock.lock();

@@ -29,8 +29,8 @@ struct LoadedBlock {
 
 // Reading and checking keep two processors about as busy as one disk.
 inline constexpr int kLoaderThreads = 2;
-// Bytes that a loader holds at once: a few blocks, so that their memory is soon used again. New
-// memory costs about as much as reading into it.
+// Bytes that a loader holds at once: a few blocks, so that their buffers are soon reused. A new
+// buffer costs about as much as reading into it.
 std::int64_t LoaderBudget(const PageForm& wanted);
 
 class BlockLoader {
@@ -44,7 +44,7 @@ class BlockLoader {
   void Ask(BlockWish wish);
   // Blocks that were read since the last call, in any order; if none was, waits so long for one.
   std::vector<LoadedBlock> Take(double seconds);
-  // Done with a block that was taken: its memory is used again.
+  // Returns the buffer of a block that was taken.
   void Recycle(LoadedBlock block);
   // Asked for and not taken.
   std::int64_t pending() const;
@@ -58,7 +58,7 @@ class BlockLoader {
   std::condition_variable asked_, came_;
   std::deque<BlockWish> wishes_;
   std::vector<LoadedBlock> loaded_;
-  std::vector<std::vector<std::byte>> buffers_;  // to be used again
+  std::vector<std::vector<std::byte>> buffers_;  // recycled
   std::int64_t held_bytes_ = 0;                  // of blocks being read, read or taken
   std::int64_t held_blocks_ = 0;
   std::int64_t pending_ = 0;

@@ -1,4 +1,4 @@
-// banyan::KvStore: looking after a store.
+// banyan::KvStore for its callers: listing, checking, pinning and exporting segments.
 #include <algorithm>
 #include <cstring>
 #include <filesystem>
@@ -16,7 +16,7 @@ namespace {
 
 constexpr const char* kStoredTypes[] = {"f32", "f16", "bf16", "q8"};
 
-StoredSegment ForPeople(const IndexedSegment& found) {
+StoredSegment DescribeSegment(const IndexedSegment& found) {
   StoredSegment segment;
   segment.id = IdOfFile(found.file);
   segment.label = found.label;
@@ -60,6 +60,26 @@ void CheckFile(const std::string& path, const IndexedSegment& listed) {
   }
 }
 
+// 8-bit codes are exported as the numbers they stand for.
+KvType ExportedType(KvType type) { return type == KvType::kQ8 ? KvType::kF32 : type; }
+const char* TensorTypeName(KvType type) {
+  if (type == KvType::kF32) return "F32";
+  return type == KvType::kF16 ? "F16" : "BF16";
+}
+size_t ExportedBytes(KvType type) { return type == KvType::kF32 ? 4 : 2; }
+
+void PutFloats(KvType type, std::span<const float> values, char* out) {
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (type == KvType::kF32) {
+      std::memcpy(out + 4 * i, &values[i], 4);
+      continue;
+    }
+    const std::uint16_t half =
+        type == KvType::kF16 ? FloatToF16(values[i]) : FloatToBF16(values[i]);
+    std::memcpy(out + 2 * i, &half, 2);
+  }
+}
+
 }  // namespace
 
 KvStore::KvStore(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
@@ -86,14 +106,15 @@ KvStoreTotals KvStore::totals() const {
 
 std::vector<StoredSegment> KvStore::List() const {
   std::vector<StoredSegment> segments;
-  for (const IndexedSegment& found : parts_->reading->List()) segments.push_back(ForPeople(found));
+  for (const IndexedSegment& found : parts_->reading->List())
+    segments.push_back(DescribeSegment(found));
   return segments;
 }
 
 std::string KvStore::Describe(const std::string& id) const {
   const IndexedSegment found = parts_->Only(id);
   const SegmentHeader header = ReadHeaderOf(*parts_, found.file);
-  const StoredSegment segment = ForPeople(found);
+  const StoredSegment segment = DescribeSegment(found);
   nlohmann::ordered_json json = {{"id", segment.id},
                                  {"label", segment.label},
                                  {"file", found.file},
@@ -181,32 +202,7 @@ KvStoreCheck KvStore::Collect() {
   return check;
 }
 
-// A segment as safetensors: what it holds without our pages, for other programs.
-
-namespace {
-
-// 8-bit codes are exported as the numbers they stand for.
-KvType ExportedType(KvType type) { return type == KvType::kQ8 ? KvType::kF32 : type; }
-const char* TensorTypeName(KvType type) {
-  if (type == KvType::kF32) return "F32";
-  return type == KvType::kF16 ? "F16" : "BF16";
-}
-size_t ExportedBytes(KvType type) { return type == KvType::kF32 ? 4 : 2; }
-
-void PutFloats(KvType type, std::span<const float> values, char* out) {
-  for (size_t i = 0; i < values.size(); ++i) {
-    if (type == KvType::kF32) {
-      std::memcpy(out + 4 * i, &values[i], 4);
-      continue;
-    }
-    const std::uint16_t half =
-        type == KvType::kF16 ? FloatToF16(values[i]) : FloatToBF16(values[i]);
-    std::memcpy(out + 2 * i, &half, 2);
-  }
-}
-
-}  // namespace
-
+// As safetensors: the keys and values without our pages, for other programs.
 void KvStore::Export(const std::string& id, const std::string& path) const {
   const IndexedSegment found = parts_->Only(id);
   const std::optional<SegmentFile> file = SegmentFile::Open(parts_->PathOf(found.file));

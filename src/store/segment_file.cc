@@ -84,7 +84,7 @@ class HeaderReader {
   const std::string& file_;
 };
 
-// Types as files number them. 3 was kQ8 before its heads were spread.
+// Types as files number them. 3 was kQ8 before its heads were rotated (Hadamard).
 constexpr std::uint32_t kPlainInt8 = 3, kHadamardInt8 = 4;
 std::uint32_t TypeNumber(KvType type) {
   return type == KvType::kQ8 ? kHadamardInt8 : static_cast<std::uint32_t>(type);
@@ -110,6 +110,10 @@ void CheckBlocks(const SegmentHeader& found, size_t header_length, const std::st
     }
     offset += Aligned(block.bytes);
   }
+}
+
+std::string_view AsText(std::span<const std::byte> bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
 }  // namespace
@@ -236,14 +240,6 @@ SegmentHeader ReadHeaderContents(std::span<const std::byte> bytes, size_t header
   return header;
 }
 
-namespace {
-
-std::string_view AsText(std::span<const std::byte> bytes) {
-  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-}
-
-}  // namespace
-
 void MakePrivateFolder(const std::string& folder) {
   if (::mkdir(folder.c_str(), 0700) == 0) return;
   const int reason = errno;
@@ -293,7 +289,7 @@ std::int64_t ReadAt(int fd, std::int64_t offset, std::span<std::byte> out) {
 }
 
 std::optional<SegmentFile> SegmentFile::Open(const std::string& path) {
-  // A pipe that somebody put there would be waited for.
+  // O_NONBLOCK: opening a pipe must not block.
   const int fd = OpenFile(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
   if (fd < 0) return std::nullopt;
   SegmentFile file(fd, path);

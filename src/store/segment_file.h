@@ -1,5 +1,6 @@
-// A file of the KV store: the keys and values of a run of tokens, cut by cut, behind a header that
-// says everything about them. docs/kv-store.md has the layout; a reader trusts no number in it.
+// A file of the KV store: a header, then the keys and values of a run of tokens, cut by cut.
+// docs/kv-store.md has the layout; a reader trusts no number in it. Files are written whole under
+// another name, synced and renamed; they are read block by block.
 #pragma once
 
 #include <cstddef>
@@ -28,8 +29,8 @@ struct StoredBlock {
 struct SegmentHeader {
   Digest root{};      // what the model contributes to every name
   RunPlace place;     // of the first token
-  std::string model;  // what `root` is a hash of, for people: JSON
-  std::string label;  // where it comes from, for people
+  std::string model;  // what `root` is a hash of, as JSON
+  std::string label;  // where it comes from
   KvShape shape;
   KvType type = KvType::kF32;
   bool exact = true;                         // the engine's own bits
@@ -60,9 +61,6 @@ SegmentHeader ReadHeader(std::span<const std::byte> bytes, const std::string& fi
 // ReadHeader for bytes whose magic and checksum are right; `bytes`: what comes after these two.
 SegmentHeader ReadHeaderContents(std::span<const std::byte> bytes, size_t header_length,
                                  const std::string& file);
-
-// Files of the KV store on disk: written whole under another name, synced and renamed; read block
-// by block.
 
 // Writes the header and the blocks, whose bytes follow one another in `bytes`; places, names and
 // checksums of the header's blocks are set. Nothing stands under `path` before all of it is on the
@@ -97,8 +95,8 @@ class SegmentFile {
 // Reads up to out.size() bytes at the offset; how many there were. -1: an error, see errno.
 std::int64_t ReadAt(int fd, std::int64_t offset, std::span<std::byte> out);
 
-// Makes the folder for nobody else, if it is not there. Throws kIo, also when a link or a file
-// stands there.
+// Makes the folder, readable by its owner alone, if it is not there. Throws kIo, also when a link
+// or a file stands there.
 void MakePrivateFolder(const std::string& folder);
 
 }  // namespace banyan

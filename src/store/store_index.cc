@@ -121,7 +121,7 @@ std::string UriOf(const std::string& path) {
   return uri + "?immutable=1";
 }
 
-// A plain file or nothing may stand there; a new one is nobody else's to read.
+// A plain file or nothing may stand there; a new file is readable by its owner alone.
 void PrepareFile(const std::string& path, bool write) {
   struct stat status {};
   const bool there = ::lstat(path.c_str(), &status) == 0;
@@ -143,7 +143,7 @@ StoreIndex::StoreIndex(const std::string& path, Mode mode) : path_(path) {
   } catch (const Error& error) {
     Close();
     if (mode == Mode::kWrite || error.kind() != ErrorKind::kIo) throw;
-    // Nobody may write here, so nothing changes either.
+    // The folder is read-only, so the file does not change.
     try {
       Open(UriOf(path), mode, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_URI);
     } catch (...) {
@@ -159,7 +159,7 @@ void StoreIndex::Open(const std::string& name, Mode mode, int flags) {
     ThrowOf(database_, path_);
   }
   sqlite3_busy_timeout(database_, kBusyMilliseconds);
-  // The file may be anybody's: what is in it is data, and nothing that computes.
+  // The file is untrusted: its schema must not run code.
   for (const int computes : {SQLITE_DBCONFIG_ENABLE_VIEW, SQLITE_DBCONFIG_ENABLE_TRIGGER,
                              SQLITE_DBCONFIG_TRUSTED_SCHEMA}) {
     sqlite3_db_config(database_, computes, 0, nullptr);

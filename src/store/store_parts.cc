@@ -1,4 +1,4 @@
-// Looking blocks up, and the thread that writes.
+// KvStore::Parts: looking blocks up, the thread that writes, the folder and its index.
 #include "store/store_parts.h"
 
 #include <fcntl.h>
@@ -20,13 +20,26 @@
 namespace banyan {
 namespace {
 
-// Runs that wait to be written, together; whoever saves waits beyond it.
+// Of all runs that wait to be written; beyond it Save blocks.
 constexpr std::int64_t kMostWaitingBytes = std::int64_t{512} << 20;
 
-// The name of a file of this folder as it must be; of any other text something else.
+// The path that a segment's file must have, given any path with its name.
 std::string FileOfSegmentNamed(const std::string& file) {
   const std::string name = std::filesystem::path(file).filename().string();
   return fmt::format("segments/{}/{}", name.substr(0, 2), name);
+}
+
+namespace fs = std::filesystem;
+
+std::vector<fs::path> FilesUnder(const fs::path& folder) {
+  std::vector<fs::path> files;
+  std::error_code error;
+  for (fs::recursive_directory_iterator it(folder, error), end; !error && it != end;
+       it.increment(error)) {
+    std::error_code none;
+    if (fs::is_regular_file(it->symlink_status(none))) files.push_back(it->path());
+  }
+  return files;
 }
 
 }  // namespace
@@ -72,7 +85,7 @@ KvStore::Parts::~Parts() {
   }
   if (thread_.joinable()) thread_.join();
   if (!used_.empty() && reading) {
-    try {  // only who is asked for least goes first: nothing is lost when nobody may write
+    try {  // the times of use only order evictions: losing them in a read-only store is harmless
       reading->Touch({used_.begin(), used_.end()}, NowMilliseconds());
     } catch (const Error&) {
     }
@@ -103,7 +116,7 @@ void KvStore::Parts::NoteDamage(std::int64_t segment) {
     const std::lock_guard lock(mutex_);
     if (!damaged_.insert(segment).second || !writing) return;
   }
-  try {  // whoever computes it anew can keep it then
+  try {  // so that the recomputed segment can be saved again
     for (const IndexedSegment& listed : writing->List()) {
       if (listed.number == segment) Discard(listed);
     }
@@ -214,23 +227,6 @@ void KvStore::Parts::WriteOne(SavedRun& run) {
 
 // The folder of a store: its lock, its index and its files put in order, room for more.
 
-namespace {
-
-namespace fs = std::filesystem;
-
-std::vector<fs::path> FilesUnder(const fs::path& folder) {
-  std::vector<fs::path> files;
-  std::error_code error;
-  for (fs::recursive_directory_iterator it(folder, error), end; !error && it != end;
-       it.increment(error)) {
-    std::error_code none;
-    if (fs::is_regular_file(it->symlink_status(none))) files.push_back(it->path());
-  }
-  return files;
-}
-
-}  // namespace
-
 // Several may read while one writes.
 void KvStore::Parts::LockForWriting() {
   std::error_code error;
@@ -248,7 +244,7 @@ void KvStore::Parts::LockForWriting() {
     MakePrivateFolder(folder + "/segments");
     lock_fd = OpenFile(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK, 0600);
     if (lock_fd < 0) Throw(ErrorKind::kIo, "{}: cannot open: {}", path, std::strerror(errno));
-  } catch (const Error&) {  // a store that nobody may write to can still be read
+  } catch (const Error&) {  // a read-only store can still be read
     const bool readable = fs::exists(fs::path(folder) / "index.sqlite", error);
     if (options.access == KvStoreOptions::Access::kWrite || !readable) throw;
     return;
@@ -291,8 +287,8 @@ void KvStore::Parts::OpenIndex() {
   }
 }
 
-// Half-written files go, whole ones that the index does not know are entered, entries without a
-// file go. REQUIRES: nobody else writes.
+// Removes half-written files and entries without a file, and adds complete files that the index
+// does not know. REQUIRES: the lock for writing.
 void KvStore::Parts::PutInOrder(KvStoreCheck& check, bool remove_unreadable) {
   std::map<std::string, IndexedSegment> known;
   for (IndexedSegment& segment : writing->List()) known[segment.file] = std::move(segment);
@@ -330,15 +326,15 @@ void KvStore::Parts::PutInOrder(KvStoreCheck& check, bool remove_unreadable) {
   }
 }
 
-// The entry first: whoever finds it and no file computes the block anew.
+// The entry first. A reader that still has it and finds no file computes the block.
 void KvStore::Parts::Discard(const IndexedSegment& segment) {
   writing->Remove(segment.number);
   std::error_code none;
   fs::remove(PathOf(segment.file), none);
 }
 
-// Evicts what is used least, but nothing that was saved since the store was opened: a job does not
-// throw away what it has just computed.
+// Evicts the least recently used segments, but none that was saved since the store was opened: a
+// job does not throw away what it has just computed.
 void KvStore::Parts::MakeRoom(std::int64_t bytes) {
   const std::int64_t limit = writing->limit();
   std::int64_t total = writing->TotalBytes();

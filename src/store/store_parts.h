@@ -1,4 +1,4 @@
-// What is behind banyan::KvStore: a folder with an index and segments, a lock for the one who
+// The inside of banyan::KvStore: a folder with an index and segments, a lock for the process that
 // writes, and a thread that does.
 #pragma once
 
@@ -57,7 +57,7 @@ struct KvStore::Parts {
   SavedTotals saved() const;
   void Finish();
 
-  // store_files.cc: the folder and its index put in order
+  // --- The folder and its index
   void LockForWriting();
   void OpenIndex();
   void PutInOrder(KvStoreCheck& check, bool remove_unreadable);
@@ -69,7 +69,7 @@ struct KvStore::Parts {
   std::string folder;
   int lock_fd = -1;
   std::int64_t opened = 0;              // milliseconds since 1970
-  std::unique_ptr<StoreIndex> reading;  // of whoever looks blocks up
+  std::unique_ptr<StoreIndex> reading;  // for lookups
   std::unique_ptr<StoreIndex> writing;  // null: read only
   std::atomic<bool> failed{false};
 
@@ -92,7 +92,7 @@ struct KvStore::Parts {
 
 // The file of a segment, relative to the store.
 std::string FileOfSegment(const Digest& first_block, KvType type);
-// The id by which people name the segment in `file`.
+// The id of the segment in `file`, as commands show it.
 std::string IdOfFile(const std::string& file);
 std::int64_t NowMilliseconds();
 

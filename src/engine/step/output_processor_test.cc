@@ -24,7 +24,7 @@ TokenChoice Chosen(TokenId token) {
   return choice;
 }
 
-class TokenTakerTest : public ::testing::Test {
+class OutputProcessorTest : public ::testing::Test {
  protected:
   Stream& Begin(const AnswerRequest& answer, int prompt_tokens = 100) {
     streams_.Submit(Prompt(Tokens(prompt_tokens, 1), {answer}), 1);
@@ -46,7 +46,7 @@ class TokenTakerTest : public ::testing::Test {
       {streams_.memory, streams_.in_flight, streams_.admission, streams_.events}};
 };
 
-TEST_F(TokenTakerTest, AnAnswerEndsWithItsLastToken) {
+TEST_F(OutputProcessorTest, AnAnswerEndsWithItsLastToken) {
   Stream& stream = Begin(Ask(7, 2));
   output_.Take(stream, Chosen(40));
   EXPECT_EQ(stream.state, Stream::State::kDecode);
@@ -59,7 +59,7 @@ TEST_F(TokenTakerTest, AnAnswerEndsWithItsLastToken) {
   EXPECT_EQ(answer.tag, 7u);
 }
 
-TEST_F(TokenTakerTest, AStopTokenIsTheLastUnlessItIsForced) {
+TEST_F(OutputProcessorTest, AStopTokenIsTheLastUnlessItIsForced) {
   AnswerRequest request = Ask(1, 9);
   request.stop_tokens = {50};
   output_.Take(Begin(request), Chosen(50));
@@ -73,7 +73,7 @@ TEST_F(TokenTakerTest, AStopTokenIsTheLastUnlessItIsForced) {
   EXPECT_THAT(answer.tokens, ElementsAre(50, 51));
 }
 
-TEST_F(TokenTakerTest, AStopStringMayLieInSeveralTokens) {
+TEST_F(OutputProcessorTest, AStopStringMayLieInSeveralTokens) {
   AnswerRequest request = Ask(1, 9);
   request.stop_strings = {"bc"};
   Stream& stream = Begin(request);
@@ -87,7 +87,7 @@ TEST_F(TokenTakerTest, AStopStringMayLieInSeveralTokens) {
   EXPECT_EQ(answer.text, "x");
 }
 
-TEST_F(TokenTakerTest, WithoutATokenTheAnswerFails) {
+TEST_F(OutputProcessorTest, WithoutATokenTheAnswerFails) {
   Stream& stream = Begin(Ask(1, 9));
   output_.Take(stream, Chosen(40));
   output_.Take(stream, Chosen(kNoToken));
@@ -97,7 +97,7 @@ TEST_F(TokenTakerTest, WithoutATokenTheAnswerFails) {
   EXPECT_THAT(answer.tokens, ElementsAre(40));
 }
 
-TEST_F(TokenTakerTest, TheContextEndsAnAnswer) {
+TEST_F(OutputProcessorTest, TheContextEndsAnAnswer) {
   Stream& stream = Begin(Ask(1, 100), testing_support::kContext - 3);
   for (const TokenId token : {1, 2, 3}) {
     ASSERT_EQ(streams_.running().writing(), 1);
@@ -106,7 +106,7 @@ TEST_F(TokenTakerTest, TheContextEndsAnAnswer) {
   EXPECT_EQ(Ended().finish, FinishReason::kLength);
 }
 
-TEST_F(TokenTakerTest, AStepsTokensGoToTheirReaders) {
+TEST_F(OutputProcessorTest, AStepsTokensGoToTheirReaders) {
   struct Choices : PendingChoices {
     const std::vector<TokenChoice>& Take() override { return tokens; }
     std::vector<TokenChoice> tokens = {Chosen(40), Chosen(41)};
