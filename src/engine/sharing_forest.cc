@@ -39,9 +39,9 @@ SharingForest::Found SharingForest::Add(NodeId parent, const Forest::Segment& se
   return found;
 }
 
-// Those with others below them have another turn.
+// Oldest first; a node with others below it is kept and queued again.
 void SharingForest::Forget() {
-  for (std::size_t turns = added_.size(); turns > 0 && Full(); --turns) {
+  for (std::size_t left = added_.size(); left > 0 && Full(); --left) {
     const NodeMemory oldest = added_.front();
     added_.pop_front();
     if (forest_.Removable(oldest.node)) {

@@ -17,6 +17,11 @@ std::int64_t Work(const WorkItem& item) {
   return std::int64_t{item.row_end - item.row_begin} * (item.key_end - item.key_begin);
 }
 
+// Whether `node`, number `index` of the plan, is the first after the parallel context on its path.
+bool FollowsContext(const ParallelContext& context, const PlanNode& node, std::int32_t index) {
+  return index >= context.spans && node.parent >= 0 && node.parent < context.spans;
+}
+
 class Builder {
  public:
   Builder(std::span<const PlanNode> nodes, std::span<const std::int32_t> positions,

@@ -29,12 +29,6 @@ struct PlanNode {
   bool continues_parent = false;
 };
 
-// Whether `node`, number `index` of the plan, is the first after the parallel context on its path.
-inline bool FollowsContext(const ParallelContext& context, const PlanNode& node,
-                           std::int32_t index) {
-  return index >= context.spans && node.parent >= 0 && node.parent < context.spans;
-}
-
 enum class ItemSharing {
   kPerStream,  // flat and paged: every run of own rows reads its path by itself
   kTree,       // all readers of a node read it together

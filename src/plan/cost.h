@@ -64,8 +64,6 @@ struct PlanStatistics {
   std::int64_t keys_read = 0;       // of all items
   std::int64_t keys_unique = 0;     // keys that at least one row sees
   std::int64_t longest_item = 0;    // rows * keys
-
-  std::int64_t pairs_wasted() const { return pairs_computed - pairs_visible; }
 };
 
 // positions: [rows] as in Batch. Windows are unknown to a plan, so pairs outside one count as seen.

@@ -159,14 +159,14 @@ void Scheduler::ExtendStreams() {
 
 void Scheduler::ExtendSkeleton(const SkeletonRun& run) {
   const RunningStreams& running = admission_.running();
-  const std::span<const SkeletonSchedule::Advance> turns =
+  const std::span<const SkeletonSchedule::Advance> advances =
       skeletons_.NextRows(run, budget_.rows_left(), budget_.logits_left());
-  const bool all_run = std::ranges::all_of(turns, [&](const SkeletonSchedule::Advance& turn) {
-    return admission_.Grow(running.at(turn.stream));
+  const bool all_run = std::ranges::all_of(advances, [&](const SkeletonSchedule::Advance& advance) {
+    return admission_.Grow(running.at(advance.stream));
   });
   if (!all_run) return;  // then no value of the skeleton does
-  for (const SkeletonSchedule::Advance& turn : turns) {
-    BANYAN_CHECK(budget_.Extend(turn.stream, turn.rows, turn.logits));
+  for (const SkeletonSchedule::Advance& advance : advances) {
+    BANYAN_CHECK(budget_.Extend(advance.stream, advance.rows, advance.logits));
   }
   // A value's branches need the logits of its first token in one step, like any panel's.
   for (const StreamId id : run.members) {
