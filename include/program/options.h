@@ -78,7 +78,6 @@ struct OptionFacts {
   // Of numbers. `bounded`: `most` is part of the contract; else it is what the field can hold.
   double least = 0.0, most = 0.0;
   bool ranged = false, bounded = false;
-  bool above = false;           // `least` itself is not allowed
   std::int64_t field_most = 0;  // of kWhole: the largest value of the field
   ServerLimit limit = ServerLimit::kNone;
 
@@ -100,7 +99,7 @@ struct OptionFacts {
 std::string CommandName(const OptionFacts& facts);
 // "max_tokens": the name over HTTP.
 const std::string& HttpName(const OptionFacts& facts);
-// "from 0 to 1", "above 0", "from 1"; empty: any number.
+// "from 0 to 1", "from 1"; empty: any number.
 std::string RangeWords(const OptionFacts& facts);
 bool InRange(const OptionFacts& facts, double value);
 bool InRange(const OptionFacts& facts, std::int64_t value);

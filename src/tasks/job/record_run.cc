@@ -12,6 +12,13 @@ namespace {
 
 constexpr int kRecordBits = 64 - kWorkTagBits;
 
+std::uint64_t PackedTag(std::uint64_t record, std::uint64_t work_tag) {
+  if (work_tag >> kWorkTagBits != 0) {
+    Throw(ErrorKind::kLimit, "the record asks for more than {} answers", 1 << kWorkTagBits);
+  }
+  return record << kWorkTagBits | work_tag;
+}
+
 }  // namespace
 
 RecordRun::RecordRun(std::uint64_t number, RecordRunOptions options, RecordListener* listener)
@@ -75,7 +82,7 @@ void RecordRun::PrepareRound() {
 void RecordRun::PrepareAnswers(PromptSegment& segment, std::int64_t& answers) {
   for (AnswerRequest& answer : segment.answers) {
     const std::uint64_t tag = answer.tag;
-    answer.tag = Packed(tag);
+    answer.tag = PackedTag(number_, tag);
     answer.max_new = std::min(answer.max_new, options_.most_tokens);
     answer.stream = options_.stream && work_->IsPlain(tag);
     RowState& row = rows_[work_->RowOf(tag)];
@@ -84,15 +91,8 @@ void RecordRun::PrepareAnswers(PromptSegment& segment, std::int64_t& answers) {
     ++answers;
   }
   // They name the answer that they help to write.
-  for (ExpertRequest& expert : segment.experts) expert.tag = Packed(expert.tag);
+  for (ExpertRequest& expert : segment.experts) expert.tag = PackedTag(number_, expert.tag);
   for (PromptSegment& below : segment.below) PrepareAnswers(below, answers);
-}
-
-std::uint64_t RecordRun::Packed(std::uint64_t work_tag) const {
-  if (work_tag >> kWorkTagBits != 0) {
-    Throw(ErrorKind::kLimit, "the record asks for more than {} answers", 1 << kWorkTagBits);
-  }
-  return number_ << kWorkTagBits | work_tag;
 }
 
 void RecordRun::BeginRound() {
@@ -102,7 +102,7 @@ void RecordRun::BeginRound() {
   for (size_t row = 0; row < rows_.size(); ++row) {
     const bool answered = work_->IsAnswered(row);
     if (answered || (rows_[row].asked && rows_[row].missing == 0)) ++answered_rows_;
-    if (answered && listener_) GiveRow(row);
+    if (answered && listener_) GiveRow(row, /*cancelled=*/false);
   }
 }
 
@@ -177,15 +177,16 @@ void RecordRun::Hear(AnswerEvent event) {
   event.answer.tag = tag;
   work_->Take(std::move(event.answer));
   if (!listener_) return;
-  if (cancelled) return GiveCancelled(row);
-  if (work_->IsAnswered(row)) return GiveRow(row);
+  if (cancelled || work_->IsAnswered(row)) return GiveRow(row, cancelled);
   // What was written and is asked about again is not shown.
   if (!state.text.began()) state.text.Clear();
 }
 
-void RecordRun::GiveRow(size_t row) {
+// The row, or that there will be none, unless the listener has heard of it already.
+void RecordRun::GiveRow(size_t row, bool cancelled) {
   RowState& state = rows_[row];
   if (std::exchange(state.given, true)) return;
+  if (cancelled) return listener_->Cancelled(number_, row, state.text.TakeAll());
   OutputRow made = work_->Row(row);
   std::string rest;
   const auto answer = made.fields.find("answer");
@@ -195,18 +196,12 @@ void RecordRun::GiveRow(size_t row) {
   listener_->Row(number_, row, std::move(made), std::move(rest));
 }
 
-void RecordRun::GiveCancelled(size_t row) {
-  RowState& state = rows_[row];
-  if (std::exchange(state.given, true)) return;
-  listener_->Cancelled(number_, row, state.text.TakeAll());
-}
-
 void RecordRun::Finish() {
   done_ = true;
   answered_rows_ = rows();
   if (!listener_) return;
   for (size_t row = 0; row < rows_.size(); ++row) {
-    cancelled_ && !work_->IsAnswered(row) ? GiveCancelled(row) : GiveRow(row);
+    GiveRow(row, cancelled_ && !work_->IsAnswered(row));
   }
   work_.reset();
   listener_->Done(number_);

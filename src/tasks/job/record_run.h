@@ -125,14 +125,12 @@ class RecordRun {
   // Rounds
   void PrepareRound();
   void PrepareAnswers(PromptSegment& segment, std::int64_t& answers);
-  std::uint64_t Packed(std::uint64_t work_tag) const;
   void BeginRound();
   void NextRound();
   bool IsOver() const { return unsubmitted_ == 0 && missing_ == 0; }
   // Text and rows
   void Hear(AnswerEvent event);
-  void GiveRow(size_t row);
-  void GiveCancelled(size_t row);
+  void GiveRow(size_t row, bool cancelled);
   void Fail(const Task& task, std::span<const InputRow> rows, const RowProblem& problem);
   void Finish();
 

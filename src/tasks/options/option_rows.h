@@ -108,10 +108,6 @@ class Row {
     row_.bounded = true;
     return std::move(*this).From(least);
   }
-  Self Above(double least) && {
-    row_.above = true;
-    return std::move(*this).From(least);
-  }
   Self Names(std::vector<std::string> names) && {
     row_.names = std::move(names);
     return std::move(*this);

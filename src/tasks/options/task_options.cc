@@ -39,7 +39,7 @@ void CheckValue(const OptionFacts& facts, const OptionData& data) {
   if (const auto* whole = std::get_if<std::int64_t>(&data)) {
     CheckNumber(facts, InRange(facts, *whole), "a whole number", data);
   } else if (const auto* number = std::get_if<double>(&data)) {
-    const bool good = InRange(facts, *number) || (!facts.above && IsBound(facts, *number));
+    const bool good = InRange(facts, *number) || IsBound(facts, *number);
     CheckNumber(facts, good, "a number", data);
   } else if (const auto* text = std::get_if<std::string>(&data)) {
     if (!IsValidUtf8(*text)) Throw(ErrorKind::kUsage, "{}: not valid UTF-8", IdentityName(facts));
@@ -95,7 +95,6 @@ const std::string& HttpName(const OptionFacts& facts) {
 
 std::string RangeWords(const OptionFacts& facts) {
   if (!facts.ranged) return "";
-  if (facts.above) return fmt::format("above {}", facts.least);
   // In full, not 1e+06.
   const auto text = [](double value) {
     return value == static_cast<double>(static_cast<std::int64_t>(value))
@@ -107,8 +106,7 @@ std::string RangeWords(const OptionFacts& facts) {
 
 bool InRange(const OptionFacts& facts, double value) {
   if (!facts.ranged) return true;
-  const bool enough = facts.above ? value > facts.least : value >= facts.least;
-  return enough && (!facts.bounded || value <= facts.most);
+  return value >= facts.least && (!facts.bounded || value <= facts.most);
 }
 
 bool InRange(const OptionFacts& facts, std::int64_t value) {

@@ -58,6 +58,32 @@ std::string DifferencesBetween(const Json& before, const Json& now) {
   return differences;
 }
 
+// Refuses an output that was edited, and a journal of which nothing is left though it had
+// more.
+void CheckUnchanged(const std::string& output, const JournalContents& journal,
+                    const OutputCheck& check) {
+  const bool unknown =
+      journal.damaged && journal.records.empty() && check.length > check.kept_bytes();
+  if (!check.changed && !unknown) return;
+  Throw(ErrorKind::kUsage,
+        "{}: {} from byte {} on, after {} rows. To keep it as it is, give another output; to keep "
+        "these {} rows and write the rest again, add --resume --overwrite; to begin anew, "
+        "--overwrite alone",
+        output,
+        check.changed ? "was changed since it was written: it is not what its journal says"
+                      : "its journal is damaged and counts nothing",
+        check.kept_bytes(), check.rows, check.rows);
+}
+
+// Places in the journal.
+std::vector<size_t> RecordsWithoutErrors(const JournalContents& journal) {
+  std::vector<size_t> kept;
+  for (size_t i = 0; i < journal.records.size(); ++i) {
+    if (journal.records[i].error_rows == 0) kept.push_back(i);
+  }
+  return kept;
+}
+
 }  // namespace
 
 JobOutput::JobOutput(const JobOptions& options, TableColumns columns, Json header)
@@ -168,19 +194,15 @@ void JobOutput::Checkpoint(bool complete, const Key128& input) {
     if (has_journal())
       journal_->Commit({length, raw_bytes_, complete, file_->content().Value(), 0, input});
   });
-  if (has_journal()) CheckStillThere();
+  // Rows in a file that no name leads to any more would be lost.
+  if (has_journal() && !(locked_->StillThere() && journal_->StillThere())) {
+    Throw(ErrorKind::kIo,
+          "{}: the output or its journal was removed or replaced while the job was writing it; the "
+          "job stops, since its rows would be lost",
+          options_.output);
+  }
   last_flush_ = last_commit_ = Clock::now();
   unflushed_ = uncommitted_ = false;
-}
-
-// What is written to a file that no name leads to any more is lost.
-void JobOutput::CheckStillThere() const {
-  if (locked_->StillThere() && journal_->StillThere()) return;
-  Throw(
-      ErrorKind::kIo,
-      "{}: the output or its journal was removed or replaced while the job was writing it; the job "
-      "stops, since its rows would be lost",
-      options_.output);
 }
 
 std::string JobOutput::answers_hash() const {
@@ -211,11 +233,11 @@ void JobOutput::Open() {
             "ones, or another output.",
             output, differences);
     }
-    if (!options_.overwrite) CheckUnchanged(journal, check);
+    if (!options_.overwrite) CheckUnchanged(output, journal, check);
     return Resume(journal, check);
   }
   if (!has_rows) return Begin();
-  CheckUnchanged(journal, check);
+  CheckUnchanged(output, journal, check);
   if (!journal.complete() || check.records < journal.records.size()) {
     Throw(ErrorKind::kUsage,
           "{}: holds an unfinished job of {} records; go on with --resume, or begin anew with "
@@ -274,22 +296,6 @@ void JobOutput::Count(const JournalContents& journal) {
   raw_bytes_ = journal.raw_bytes();
 }
 
-// Refuses an output that was edited, and a journal of which nothing is left though it had
-// more.
-void JobOutput::CheckUnchanged(const JournalContents& journal, const OutputCheck& check) const {
-  const bool unknown =
-      journal.damaged && journal.records.empty() && check.length > check.kept_bytes();
-  if (!check.changed && !unknown) return;
-  Throw(ErrorKind::kUsage,
-        "{}: {} from byte {} on, after {} rows. To keep it as it is, give another output; to keep "
-        "these {} rows and write the rest again, add --resume --overwrite; to begin anew, "
-        "--overwrite alone",
-        options_.output,
-        check.changed ? "was changed since it was written: it is not what its journal says"
-                      : "its journal is damaged and counts nothing",
-        check.kept_bytes(), check.rows, check.rows);
-}
-
 void JobOutput::Resume(JournalContents journal, const OutputCheck& check) {
   if (check.length > check.kept_bytes() && options_.notice) {
     options_.notice(
@@ -307,18 +313,13 @@ void JobOutput::Resume(JournalContents journal, const OutputCheck& check) {
         {check.kept_bytes(), check.raw_bytes, false, check.kept.Value(), check.records, {}});
   }
   for (JournalCommit& commit : journal.commits) commit.complete = false;
-  if (options_.retry_errors) journal = DropErrors(std::move(journal));
+  if (options_.retry_errors) {
+    const std::vector<size_t> kept = RecordsWithoutErrors(journal);
+    if (kept.size() < journal.records.size()) journal = ReplaceBy(journal, kept);
+  }
   TakeUp(journal);
   journal_->Rewrite(journal);
   WriteTableHeader();
-}
-
-JournalContents JobOutput::DropErrors(JournalContents journal) {
-  std::vector<size_t> kept;
-  for (size_t i = 0; i < journal.records.size(); ++i) {
-    if (journal.records[i].error_rows == 0) kept.push_back(i);
-  }
-  return kept.size() == journal.records.size() ? std::move(journal) : ReplaceBy(journal, kept);
 }
 
 void JobOutput::KeepOnly(const std::vector<Key128>& wanted) {

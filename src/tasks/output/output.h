@@ -61,12 +61,9 @@ class JobOutput {
   void Begin();
   void WriteTableHeader();
   void Checkpoint(bool complete, const Key128& input = {});
-  void CheckStillThere() const;
   // What earlier runs left
   void Open();
   void Resume(JournalContents journal, const OutputCheck& check);
-  void CheckUnchanged(const JournalContents& journal, const OutputCheck& check) const;
-  JournalContents DropErrors(JournalContents journal);
   JournalContents ReplaceBy(const JournalContents& journal, const std::vector<size_t>& records);
   void TakeUp(const JournalContents& journal);
   void Count(const JournalContents& journal);
