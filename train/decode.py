@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from train.model import Decoder, activation, embed, matrix_shapes, norm_shapes, rms_norm, rotate
+from train.model import Decoder, matrix_shapes, norm_shapes, rms_norm, rotate
 
 
 class Streams:
@@ -30,18 +30,14 @@ class Streams:
         c, (count, n) = self.c, ids.shape
         columns = torch.arange(at, at + n, device=self.device)
         pos = (columns[None] - pad[:, None]).clamp_min(0)
-        turns = [(self.model.cos[pos][:, :, None], self.model.sin[pos][:, :, None])]
+        cos, sin = self.model.cos[pos][:, :, None], self.model.sin[pos][:, :, None]
         keys = torch.arange(at + n, device=self.device)
         seen = (keys[None, None] <= columns[None, :, None]) & ((keys[None, None] >= pad[:, None, None]) | (keys[None, None] == columns[None, :, None]))
-        as_bias = lambda seen: torch.zeros(seen.shape, dtype=self.dtype, device=self.device).masked_fill_(~seen, float("-inf"))[:, None]  # [count, 1, n, keys]
-        biases = [as_bias(seen)]
-        if c.window:
-            turns.append((self.model.window_cos[pos][:, :, None], self.model.window_sin[pos][:, :, None]))
-            biases.append(as_bias(seen & (columns[None, :, None] - keys[None, None] < c.window)))
-        x = embed(ids, self.embedding, c)
+        bias = torch.zeros(seen.shape, dtype=self.dtype, device=self.device)
+        bias = bias.masked_fill_(~seen, float("-inf"))[:, None]  # [count, 1, n, keys]
+        x = F.embedding(ids, self.embedding)
         group = c.heads // c.kv_heads
         for i, w in enumerate(self.layers):
-            (cos, sin), bias = turns[c.windowed(i)], biases[c.windowed(i)]
             h = rms_norm(x, w["attn_norm"], c.eps)
             q, k, v = (F.linear(h, w[m]).view(count, n, -1, c.head_dim) for m in ("q", "k", "v"))
             if c.qk_norm:
@@ -54,11 +50,9 @@ class Streams:
                 y = (score.float().softmax(-1).to(self.dtype) @ v).reshape(count, c.heads, 1, c.head_dim)
             else:
                 y = F.scaled_dot_product_attention(q, k.repeat_interleave(group, 1), v.repeat_interleave(group, 1), attn_mask=bias)
-            y = F.linear(y.transpose(1, 2).reshape(count, n, -1), w["o"])
-            x = x + (rms_norm(y, w["attn_post_norm"], c.eps) if c.gemma else y)
+            x = x + F.linear(y.transpose(1, 2).reshape(count, n, -1), w["o"])
             h = rms_norm(x, w["ffn_norm"], c.eps)
-            y = F.linear(activation(c)(F.linear(h, w["gate"])) * F.linear(h, w["up"]), w["down"])
-            x = x + (rms_norm(y, w["ffn_post_norm"], c.eps) if c.gemma else y)
+            x = x + F.linear(F.silu(F.linear(h, w["gate"])) * F.linear(h, w["up"]), w["down"])
         return F.linear(rms_norm(x[:, -1], self.model.final_norm, c.eps), self.embedding).float()
 
 

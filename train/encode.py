@@ -56,37 +56,31 @@ class Encoded:
 
 def prompt_ids(tok: Tokenizer, system: str | None) -> list[int]:
     """Everything before the context: the system message and the start of the user's."""
-    return tok.prompt_ids(system)
+    out: list[int] = []
+    if system is not None:
+        out = [tok.im_start, *tok.encode("system\n" + system), tok.im_end, *tok.encode("\n")]
+    return out + [tok.im_start, *tok.encode("user\n")]
 
 
 def question_ids(tok: Tokenizer, text: str) -> list[int]:
     """The question (with its lead) and the start of the answer."""
-    return tok.question_ids(text)
+    return [*tok.encode(text), tok.im_end, *tok.encode("\n"), tok.im_start, *tok.encode("assistant\n")]
 
 
 def encode_tree(tok: Tokenizer, sample: Sample) -> Encoded:
     """Instruction and context once, then one branch per question."""
     out = Encoded()
     out.add(prompt_ids(tok, sample.system), 0)
-    lead = sample.question_lead
-    if sample.context is None and not tok.chat and sample.system is not None:  # four newlines are one token
-        out = Encoded()
-        out.add(prompt_ids(tok, None) + tok.encode(sample.system), 0)
-        lead = "\n\n" + lead
     if sample.context is not None:
-        begin, context = len(out.ids), sample.context
-        if not tok.chat:  # newlines at its end are one token with those of the lead
-            context = context.rstrip("\n")
-            lead = sample.context[len(context):] + lead
-        out.add(tok.encode(context), begin)
+        begin = len(out.ids)
+        out.add(tok.encode(sample.context), begin)
         out.predict_text(begin, len(out.ids), sample.text_weight)
     shared = len(out.ids)
-    null = tok.answer_ids("null")[0]
+    null = tok.encode("null")[0]
     for number, b in enumerate(sample.branches, start=1):
-        question = question_ids(tok, lead + b.question)
-        given = tok.answer_ids(b.given)
-        answer, tail = tok.encode(b.answer) if given else tok.answer_ids(b.answer), tok.encode(b.tail)
-        target = given + answer + tail + [tok.stop]
+        question = question_ids(tok, sample.question_lead + b.question)
+        given, answer, tail = (tok.encode(text) for text in (b.given, b.answer, b.tail))
+        target = given + answer + tail + [tok.im_end]
         begin = len(out.ids)
         out.add(question + target[:-1], shared, number)
         at = begin + len(question) - 1  # target[k] is predicted at `at + k`

@@ -6,7 +6,7 @@ choice of the room after each piece.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from train.extract_records import UNLABELLED, Attribute, Record
 

@@ -20,7 +20,7 @@ import numpy as np
 from eval.banyan import Engine
 from train import extract_real
 from train.everyday import HELD_KINDS, kinds
-from train.extract_layout import TOKENS, Laid, Slot, lay, lay_items, lay_stack
+from train.extract_layout import TOKENS, Laid, lay, lay_items, lay_stack
 from train.extract_records import TYPES, UNLABELLED, Record, emptied, everyday_record, everyday_stack
 from train.lexicon import HELD, TRAIN, Lexicon
 from train.overlap import Excluded

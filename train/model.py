@@ -1,4 +1,4 @@
-"""The network in PyTorch: a Llama-, Qwen3- or Gemma-3-style decoder, and visibility by (doc, branch, step) instead of a causal mask.
+"""The network in PyTorch: a Llama- or Qwen3-style decoder, and visibility by (doc, branch, step) instead of a causal mask.
 
 Matrices of all layers are stacked in one parameter each, [layers, out, in], because the optimiser works on whole stacks.
 On a GPU attention runs through FlexAttention with a block mask, elsewhere through a dense mask.
@@ -26,19 +26,10 @@ class Config:
     rope_theta: float = 100_000.0
     eps: float = 1e-6
     context: int = 4096
-    qk_norm: bool = True  # Qwen3 and Gemma have norms on queries and keys, Llama has none
-    # Gemma 3: norms after attention and feed-forward part too, GELU for SiLU, embeddings times √dim; all but every `full_every`-th layer see `window` positions back
-    # (themselves included) and turn by `window_theta`. window 0: every layer sees all.
-    gemma: bool = False
-    window: int = 0
-    full_every: int = 0
-    window_theta: float = 0.0
+    qk_norm: bool = True  # Qwen3 has norms on queries and keys, Llama has none
 
     def as_dict(self) -> dict:
         return asdict(self)
-
-    def windowed(self, layer: int) -> bool:
-        return self.window > 0 and (layer + 1) % self.full_every != 0
 
 
 def matrix_shapes(c: Config) -> dict[str, tuple[int, int, int]]:
@@ -49,8 +40,7 @@ def matrix_shapes(c: Config) -> dict[str, tuple[int, int, int]]:
 
 def norm_shapes(c: Config) -> dict[str, tuple[int, ...]]:
     heads = {"q_norm": (c.layers, c.head_dim), "k_norm": (c.layers, c.head_dim)} if c.qk_norm else {}
-    after = {"attn_post_norm": (c.layers, c.dim), "ffn_post_norm": (c.layers, c.dim)} if c.gemma else {}
-    return {"attn_norm": (c.layers, c.dim), "ffn_norm": (c.layers, c.dim), **heads, **after, "final_norm": (c.dim,)}
+    return {"attn_norm": (c.layers, c.dim), "ffn_norm": (c.layers, c.dim), **heads, "final_norm": (c.dim,)}
 
 
 def visible(doc_q: Tensor, doc_k: Tensor, branch_q: Tensor, branch_k: Tensor, step_q: Tensor, step_k: Tensor, causal: Tensor) -> Tensor:
@@ -58,15 +48,12 @@ def visible(doc_q: Tensor, doc_k: Tensor, branch_q: Tensor, branch_k: Tensor, st
     return causal & (doc_q == doc_k) & ((branch_k == 0) | (branch_k == branch_q)) & (step_k <= step_q)
 
 
-def dense_mask(doc: Tensor, branch: Tensor, step: Tensor, pos: Tensor | None = None, window: int = 0) -> Tensor:
-    """[rows, 1, T, T], True where visible; with a window only keys at positions that are less than it behind."""
+def dense_mask(doc: Tensor, branch: Tensor, step: Tensor) -> Tensor:
+    """[rows, 1, T, T], True where visible."""
     index = torch.arange(doc.shape[1], device=doc.device)
     causal = index[:, None] >= index[None, :]
     pair = lambda t: (t[:, :, None], t[:, None, :])
-    mask = visible(*pair(doc), *pair(branch), *pair(step), causal)
-    if window:
-        mask = mask & (pos[:, :, None] - pos[:, None, :] < window)
-    return mask[:, None]
+    return visible(*pair(doc), *pair(branch), *pair(step), causal)[:, None]
 
 
 def rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
@@ -91,21 +78,10 @@ def block(x: Tensor, w: dict[str, Tensor], cos: Tensor, sin: Tensor, mask, c: Co
         q, k = rms_norm(q, w["q_norm"], c.eps), rms_norm(k, w["k_norm"], c.eps)
     q, k = rotate(q, cos, sin), rotate(k, cos, sin)
     y = attend(q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2), mask)
-    y = F.linear(y.transpose(1, 2).reshape(rows, length, -1), w["o"].to(x.dtype))
-    x = x + (rms_norm(y, w["attn_post_norm"], c.eps) if c.gemma else y)
+    x = x + F.linear(y.transpose(1, 2).reshape(rows, length, -1), w["o"].to(x.dtype))
     h = rms_norm(x, w["ffn_norm"], c.eps)
     gate, up = F.linear(h, torch.cat((w["gate"], w["up"])).to(h.dtype)).chunk(2, dim=-1)
-    y = F.linear(activation(c)(gate) * up, w["down"].to(x.dtype))
-    return x + (rms_norm(y, w["ffn_post_norm"], c.eps) if c.gemma else y)
-
-
-def activation(c: Config):
-    return (lambda x: F.gelu(x, approximate="tanh")) if c.gemma else F.silu
-
-
-def embed(ids: Tensor, embedding: Tensor, c: Config) -> Tensor:
-    x = F.embedding(ids, embedding)
-    return x * c.dim ** 0.5 if c.gemma else x
+    return x + F.linear(F.silu(gate) * up, w["down"].to(x.dtype))
 
 
 def dense_attend(q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Tensor:
@@ -127,8 +103,8 @@ def fake_quantize(x: Tensor) -> Tensor:
     return x + ((codes * scale).flatten(-2) - x.detach())
 
 
-def weighted_loss(h: Tensor, embedding: Tensor, label: Tensor, weight: Tensor, z: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """h [n, dim] → (weighted mean cross entropy + z-loss, the same without z-loss, whether each prediction is right).
+def weighted_loss(h: Tensor, embedding: Tensor, label: Tensor, weight: Tensor, z: Tensor) -> tuple[Tensor, Tensor]:
+    """h [n, dim] → (weighted mean cross entropy + z-loss, the same without z-loss).
 
     The z-loss keeps log-sum-exp near 0, so raw logits are log-probabilities: expert decoding compares them across streams. `z` is its
     weight on answers; on the text, which weighs little, it counts that much less."""
@@ -137,7 +113,7 @@ def weighted_loss(h: Tensor, embedding: Tensor, label: Tensor, weight: Tensor, z
     nll = lse - logits.gather(1, label[:, None]).squeeze(1)
     total = weight.sum().clamp_min(1e-6)
     plain = (weight * nll).sum() / total
-    return plain + z * (weight * lse.square()).sum() / total, plain.detach(), (logits.argmax(-1) == label).detach()
+    return plain + z * (weight * lse.square()).sum() / total, plain.detach()
 
 
 class Decoder(nn.Module):
@@ -152,13 +128,11 @@ class Decoder(nn.Module):
         for name, shape in norm_shapes(c).items():
             self.register_parameter(name, nn.Parameter(torch.ones(*shape)))
         half = c.head_dim // 2
-        for prefix, theta in (("", c.rope_theta), ("window_", c.window_theta))[:2 if c.window else 1]:
-            angle = torch.arange(c.context)[:, None].double() * theta ** (-torch.arange(half).double() / half)[None]
-            self.register_buffer(prefix + "cos", angle.cos().float(), persistent=False)
-            self.register_buffer(prefix + "sin", angle.sin().float(), persistent=False)
+        angle = torch.arange(c.context)[:, None].double() * c.rope_theta ** (-torch.arange(half).double() / half)[None]
+        self.register_buffer("cos", angle.cos().float(), persistent=False)
+        self.register_buffer("sin", angle.sin().float(), persistent=False)
         self.block, self.loss, self.attend, self.quantize = block, weighted_loss, dense_attend, fake_quantize
         self.quantized, self.z = False, 1e-4  # train against Q4_0 matrices; weight of the z-loss
-        self.columns = 0  # predictions of a row whose logits are there at a time; 0: all (large vocabularies need less)
 
     def use_flex(self, compiled: bool = True) -> None:
         """FlexAttention and compiled layers; one compilation serves all layers. Without `compiled` attention alone is."""
@@ -184,59 +158,45 @@ class Decoder(nn.Module):
         return self.quantize(getattr(self, name)) if self.quantized else getattr(self, name)
 
     def hidden(self, ids: Tensor, pos: Tensor, mask, dtype: torch.dtype, embedding: Tensor | None = None) -> Tensor:
-        """[rows, T, dim] after the last norm. `mask`: with windows a pair, of layers that see all and of the others."""
+        """[rows, T, dim] after the last norm."""
         c = self.c
         embedding = self.matrix("embedding") if embedding is None else embedding
-        x = embed(ids, embedding, c).to(dtype)
-        turns = [(self.cos[pos][:, :, None], self.sin[pos][:, :, None])]
-        masks = [mask]
-        if c.window:
-            turns, masks = turns + [(self.window_cos[pos][:, :, None], self.window_sin[pos][:, :, None])], list(mask)
+        x = F.embedding(ids, embedding).to(dtype)
+        cos, sin = self.cos[pos][:, :, None], self.sin[pos][:, :, None]
         names = [n for n in (*matrix_shapes(c), *norm_shapes(c)) if n != "final_norm"]
         layers = zip(*((self.matrix(n) if n in matrix_shapes(c) else getattr(self, n)).unbind(0) for n in names))
-        for i, tensors in enumerate(layers):
-            kind = int(c.windowed(i))
-            x = self.block(x, dict(zip(names, tensors)), *turns[kind], masks[kind], c, self.attend)
+        for tensors in layers:
+            x = self.block(x, dict(zip(names, tensors)), cos, sin, mask, c, self.attend)
         return rms_norm(x, self.final_norm, c.eps)
 
-    def forward(self, batch: dict[str, Tensor], mask, dtype: torch.dtype = torch.bfloat16) -> tuple[Tensor, Tensor, Tensor]:
+    def forward(self, batch: dict[str, Tensor], mask, dtype: torch.dtype = torch.bfloat16) -> tuple[Tensor, Tensor]:
         embedding = self.matrix("embedding")
         h = self.hidden(batch["ids"], batch["pos"], mask, dtype, embedding)
         at = batch["at"]
         picked = h.gather(1, at[:, :, None].expand(-1, -1, h.shape[-1]))
         z = torch.full((), self.z, device=h.device)
-        parts = [t.split(self.columns or at.shape[1], dim=1) for t in (picked, batch["label"], batch["weight"])]
-        if len(parts[0]) == 1:
-            return self.loss(picked.flatten(0, 1), embedding, batch["label"].flatten(), batch["weight"].flatten(), z)
-        found = [self.loss(x.flatten(0, 1), embedding, label.flatten(), weight.flatten(), z) for x, label, weight in zip(*parts)]
-        share = torch.stack([weight.sum() for weight in parts[2]]) / batch["weight"].sum().clamp_min(1e-6)
-        loss, plain = (torch.stack([f[n] for f in found]) @ share for n in (0, 1))
-        rows = at.shape[0]
-        return loss, plain, torch.cat([f[2].view(rows, -1) for f in found], dim=1).flatten()
+        return self.loss(picked.flatten(0, 1), embedding, batch["label"].flatten(), batch["weight"].flatten(), z)
 
 
 class FlexMask:
     """Builds FlexAttention's block mask for each batch. The buffers are reused, so the mask function never changes."""
 
-    def __init__(self, rows: int, length: int, device: torch.device, window: int = 0) -> None:
-        self.doc, self.branch, self.step, self.pos = (torch.zeros(rows, length, dtype=torch.int32, device=device) for _ in range(4))
-        doc, branch, step, pos = self.doc, self.branch, self.step, self.pos
+    def __init__(self, rows: int, length: int, device: torch.device) -> None:
+        doc, branch, step = (torch.zeros(rows, length, dtype=torch.int32, device=device) for _ in range(3))
+        self.doc, self.branch, self.step = doc, branch, step
 
         def rule(b, h, q, k):
             return visible(doc[b, q], doc[b, k], branch[b, q], branch[b, k], step[b, q], step[b, k], q >= k)
 
-        def near(b, h, q, k):
-            return rule(b, h, q, k) & (pos[b, q] - pos[b, k] < window)
-
-        self.rule, self.length = near if window else rule, length
+        self.rule, self.length = rule, length
         tiles = lambda mask: mask.view(rows, length // BLOCK, BLOCK, length // BLOCK, BLOCK).sum((2, 4), dtype=torch.int32)
-        self.count = torch.compile(lambda d, b, s, p: tiles(dense_mask(d, b, s, p, window)), dynamic=False)
+        self.count = torch.compile(lambda d, b, s: tiles(dense_mask(d, b, s)), dynamic=False)
 
     def build(self, batch: dict[str, Tensor]):
         from torch.nn.attention.flex_attention import BlockMask
-        for name in ("doc", "branch", "step", "pos"):
+        for name in ("doc", "branch", "step"):
             getattr(self, name).copy_(batch[name])
-        count = self.count(self.doc, self.branch, self.step, self.pos)[:, None]  # [rows, 1, blocks, blocks]
+        count = self.count(self.doc, self.branch, self.step)[:, None]  # [rows, 1, blocks, blocks]
 
         def ordered(chosen: Tensor) -> tuple[Tensor, Tensor]:
             return chosen.sum(-1, dtype=torch.int32), torch.argsort(chosen.to(torch.int32), dim=-1, descending=True, stable=True).to(torch.int32)
@@ -246,15 +206,10 @@ class FlexMask:
 
 
 class Visibility:
-    """The masks of a batch as the model wants them: one, or with windows a pair."""
+    """The mask of a batch: a block mask on a GPU, a dense one elsewhere."""
 
-    def __init__(self, c: Config, rows: int, length: int, device: torch.device) -> None:
-        self.windows = (0, c.window) if c.window else (0,)
-        self.flex = [FlexMask(rows, length, device, w) for w in self.windows] if device.type == "cuda" else None
+    def __init__(self, rows: int, length: int, device: torch.device) -> None:
+        self.flex = FlexMask(rows, length, device) if device.type == "cuda" else None
 
     def __call__(self, batch: dict[str, Tensor]):
-        if self.flex:
-            masks = [f.build(batch) for f in self.flex]
-        else:
-            masks = [dense_mask(batch["doc"], batch["branch"], batch["step"], batch["pos"], w) for w in self.windows]
-        return masks if len(masks) > 1 else masks[0]
+        return self.flex.build(batch) if self.flex else dense_mask(batch["doc"], batch["branch"], batch["step"])

@@ -19,8 +19,8 @@ PREDICTED = 1280  # positions per row whose logits are computed: all answers (ra
 
 @dataclass
 class Rows:
-    """[rows, length]: ids, pos, doc, branch, step. [rows, length × PREDICTED / ROW]: at (index in the row), label, weight, answer.
-    `doc` numbers the samples of a row; padding is one more of them. `tasks[r][n]` = task of answer n of row r."""
+    """[rows, length]: ids, pos, doc, branch, step. [rows, length × PREDICTED / ROW]: at (index in the row), label, weight.
+    `doc` numbers the samples of a row; padding is one more of them."""
     ids: np.ndarray
     pos: np.ndarray
     doc: np.ndarray
@@ -29,22 +29,19 @@ class Rows:
     at: np.ndarray
     label: np.ndarray
     weight: np.ndarray
-    answer: np.ndarray
-    tasks: list[list[str]]
 
-    ARRAYS = ("ids", "pos", "doc", "branch", "step", "at", "label", "weight", "answer")
+    ARRAYS = ("ids", "pos", "doc", "branch", "step", "at", "label", "weight")
 
 
 def empty_rows(count: int, length: int) -> Rows:
     wide = lambda dtype, fill=0: np.full((count, length), fill, dtype)
     narrow = lambda dtype, fill=0: np.full((count, length * PREDICTED // ROW), fill, dtype)
     return Rows(wide(np.int32), wide(np.int16), wide(np.uint8, 255), wide(np.uint8), wide(np.uint8), narrow(np.int16), narrow(np.int32),
-                narrow(np.float16), narrow(np.int16, -1), [[] for _ in range(count)])
+                narrow(np.float16))
 
 
 def _fill_row(rows: Rows, r: int, samples: list[Encoded], rng: random.Random) -> None:
-    at, cursor, offset = [], 0, 0
-    label, weight, answer = [], [], []
+    at, label, weight, cursor = [], [], [], 0
     for number, e in enumerate(samples):
         n = len(e.ids)
         span = slice(cursor, cursor + n)
@@ -54,15 +51,12 @@ def _fill_row(rows: Rows, r: int, samples: list[Encoded], rng: random.Random) ->
         at += [cursor + i for i in picked]
         label += [e.label[i] for i in picked]
         weight += [e.weight[i] for i in picked]
-        answer += [e.answer[i] + offset if e.answer[i] >= 0 else -1 for i in picked]
-        offset += len(e.answers)
-        rows.tasks[r] += e.answers
         cursor += n
     rows.pos[r, cursor:] = np.arange(rows.pos.shape[1] - cursor)
-    a, l, w, u = np.array(at), np.array(label), np.array(weight), np.array(answer)
+    a, l, w = np.array(at), np.array(label), np.array(weight)
     order = np.argsort(np.where(w > 0.05, 0.0, 1.0) + np.random.default_rng(rng.getrandbits(32)).random(len(w)) * 0.5, kind="stable")[:rows.at.shape[1]]
     k = len(order)
-    rows.at[r, :k], rows.label[r, :k], rows.weight[r, :k], rows.answer[r, :k] = a[order], l[order], w[order], u[order]
+    rows.at[r, :k], rows.label[r, :k], rows.weight[r, :k] = a[order], l[order], w[order]
 
 
 def pack_rows(tok: Tokenizer, count: int, seed: int, progress: float, split: str = TRAIN, length: int = ROW,

@@ -72,8 +72,7 @@ def as_it_runs(model: Decoder) -> SimpleNamespace:
     """The weights as the exported model has them: merged or rounded."""
     with torch.no_grad():
         stacks = {n: model.matrix(n).detach() for n in matrix_shapes(model.c)}
-        turns = {n: getattr(model, n) for n in ("cos", "sin", "window_cos", "window_sin") if hasattr(model, n)}
-        return SimpleNamespace(c=model.c, **turns, embedding=model.matrix("embedding").detach(), final_norm=model.final_norm.detach(), **stacks,
+        return SimpleNamespace(c=model.c, cos=model.cos, sin=model.sin, embedding=model.matrix("embedding").detach(), final_norm=model.final_norm.detach(), **stacks,
                                **{n: getattr(model, n).detach() for n in norm_shapes(model.c) if n != "final_norm"})
 
 
@@ -81,7 +80,7 @@ def as_it_runs(model: Decoder) -> SimpleNamespace:
 def read(model: Decoder, tok: Tokenizer, asked: list[HeldQuestion], dtype: torch.dtype, batch: int = 256) -> list[dict]:
     """Greedy answers, a row for each question: `answer`, `logprob` (sum with its end), `tokens`, `null_logprob` (of the first token of `null`), `other_logprob` (of the best other first
     token), `exact`, `f1`."""
-    weights, null, stop = as_it_runs(model), tok.answer_ids(NULL)[0], tok.stop
+    weights, null, stop = as_it_runs(model), tok.encode(NULL)[0], tok.im_end
     order = sorted(range(len(asked)), key=lambda n: len(asked[n].prompt))
     out: list[dict] = [{}] * len(asked)
     for first in range(0, len(order), batch):

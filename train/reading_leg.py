@@ -7,7 +7,7 @@
 (quantisation-aware). The rate falls with the share of `--seconds` that is gone, start and compilation included. Every `--score-every` seconds
 questions on kinds of texts that training has none of are answered greedily; the best state is kept. OUT gets
 
-    log.jsonl         losses, rates, scores; training.svg by `train.plot --log`
+    log.jsonl         losses, rates, scores; `train.reading_card` draws them
     best.pt           the best state so far; adapter/ or reader.gguf is made of it
     checkpoint.pt     the last whole state, with optimiser: the same command goes on from it after an interruption
     run.json          settings, time, tokens, scores before and after by kind (for the model card)
@@ -23,20 +23,19 @@ from pathlib import Path
 
 import torch
 
-from train.export import gguf_metadata, gguf_tensors
+from train.export import NAME, gguf_metadata, gguf_tensors
 from train.feed import feed
 from train.gguf import Q4_0, Q8_0, write_gguf
-from train.leg import Trainer, prefetch, schedule
+from train.large_model import load_large
 from train.model import Visibility
 from train.natural import FOLDER
-from train.prune import load_large
 from train.reading_held import held_questions, overall, read, scores
 from train.reading_mixture import ReadingMixture
 from train.reading_texts import HELD_TEMPLATES, load_rows
 from train.stacked_lora import LoraDecoder, save_adapter
 from train.tokenizer import load_tokenizer
+from train.trainer import Trainer, prefetch, schedule
 
-NAME, DESCRIPTION = "banyan-reader-34m", "Reads short answers and attributes out of a text. Cut from SmolLM2-135M-Instruct and trained on."
 
 
 class LoraTrainer(Trainer):
@@ -44,13 +43,13 @@ class LoraTrainer(Trainer):
 
     def __init__(self, model: LoraDecoder, rows: int, length: int, rate: float) -> None:
         self.model, self.device, self.adam_lr = model, model.embedding.device, rate
-        self.mask = Visibility(model.c, rows, length, self.device)
+        self.mask = Visibility(rows, length, self.device)
         self.dtype = torch.bfloat16 if self.mask.flex else torch.float32
         self.trained = list(model.parameters())
         self.adam = torch.optim.AdamW(self.trained, lr=rate, betas=(0.9, 0.98), weight_decay=0.0, fused=self.mask.flex is not None)
 
     def step(self, batch: dict, scale: float, momentum: float = 0.95) -> torch.Tensor:
-        loss, plain, _ = self.model(batch, self.mask(batch), self.dtype)
+        loss, plain = self.model(batch, self.mask(batch), self.dtype)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(self.trained, 1.0)
         for group in self.adam.param_groups:
@@ -84,7 +83,6 @@ class Leg:
         if self.device.type == "cuda":
             torch.set_float32_matmul_precision("high")
             self.model.use_flex(not a.eager)
-        self.model.columns = a.columns
         self.trainer = LoraTrainer(self.model, a.rows, a.length, a.rate) if a.kind == "lora" else Trainer(self.model, a.rows, a.length, a.rate, a.adam_rate, 0.004)
         rows = load_rows(a.texts)
         self.held = held_questions(self.tok, rows, a.held)
@@ -148,8 +146,8 @@ class Leg:
     def train(self) -> None:
         a = self.a
         draw = ReadingMixture(a.texts, train_templates(a.out), a.written, tuple(a.shares), languages=a.kind != "small", two_steps=a.kind == "small", null_weight=a.null_weight,
-                              text_weight=0.03 if a.kind == "small" else 0.0, newline=0.0 if self.tok.chat else 0.15)
-        batches = prefetch(feed(max(1, a.steps - self.step), a.rows, a.seed * 100_000 + self.step, (0.0, 1.0), a.model, a.workers, draw, a.length), self.device, a.columns)
+                              text_weight=0.03 if a.kind == "small" else 0.0)
+        batches = prefetch(feed(max(1, a.steps - self.step), a.rows, a.seed * 100_000 + self.step, (0.0, 1.0), a.model, a.workers, draw, a.length), self.device)
         losses, said, saved, first = [], time.time(), time.time(), None
         if self.before is None:
             self.score()
@@ -203,7 +201,7 @@ class Leg:
             return
         c, arrays = self.model.c.as_dict(), {n: p.detach().float().cpu().numpy() for n, p in self.model.named_parameters()}
         kind = Q4_0 if a.kind == "small" else Q8_0
-        write_gguf(a.out / "reader.gguf", gguf_metadata(c, self.tok, kind, a.name, DESCRIPTION), gguf_tensors(c, arrays), kind)
+        write_gguf(a.out / "reader.gguf", gguf_metadata(c, self.tok, kind, a.name), gguf_tensors(c, arrays), kind)
 
     def finish(self) -> None:
         """The best state: exported, and asked more of the held-out questions."""
@@ -232,7 +230,6 @@ def arguments() -> argparse.ArgumentParser:
     p.add_argument("--steps", type=int, default=100_000, help="at most")
     p.add_argument("--rows", type=int, default=8)
     p.add_argument("--length", type=int, default=4096)
-    p.add_argument("--columns", type=int, default=0, help="predictions of a row whose logits are computed at a time; 0: all")
     p.add_argument("--rank", type=int, default=32)
     p.add_argument("--alpha", type=float, default=64)
     p.add_argument("--rate", type=float, default=1e-3, help="of Adam for an adapter, of Muon for whole models")

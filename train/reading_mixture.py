@@ -82,7 +82,6 @@ class ReadingMixture:
     two_steps: bool = True  # generated two-hop questions, answered `bridge; answer`, and attributes among the generated tasks
     null_weight: float = 1.0
     text_weight: float = 0.0
-    newline: float = 0.0  # how often a text ends with one, as files do
     _rows: list[TextRow] = field(default_factory=list, repr=False)
     _cumulative: list[float] = field(default_factory=list, repr=False)
     _articles: dict = field(default_factory=lambda: defaultdict(list), repr=False)
@@ -164,16 +163,16 @@ class ReadingMixture:
         row = lex.rng.choices(self._rows, cum_weights=self._cumulative)[0]
         if row.documents:
             return self.documents(lex, row)
-        way = lex.rng.random()
-        if way < 0.12 and row.source not in PASSAGES and (made := self.joined(lex, row)):
+        arrangement = lex.rng.random()
+        if arrangement < 0.12 and row.source not in PASSAGES and (made := self.joined(lex, row)):
             return made
-        if way > 0.975:
+        if arrangement > 0.975:
             known = [a for a in row.asked if a[1] != NULL and a[2] >= 0.5]
             if known:
                 return Sample(DEFAULT_INSTRUCTION, None, [self.branch(q, NULL, "prior", 0.5) for q, *_ in lex.rng.sample(known, min(3, len(known)))])
         system = lex.choice(INSTRUCTIONS) if lex.chance(0.15) else DEFAULT_INSTRUCTION
         text, branches = self.shown(lex, row), self.branches(lex, row)
-        if way < 0.24 and row.source not in PASSAGES:  # without the sentences that answer one of the questions
+        if arrangement < 0.24 and row.source not in PASSAGES:  # without the sentences that answer one of the questions
             known = [a for a in row.asked if a[1] != NULL and len(a[1]) > 3]
             denied = lex.choice(known) if known else None
             if denied and (rest := without(row.text, [denied[1], *denied[3]])):
@@ -196,8 +195,8 @@ class ReadingMixture:
                     texts[e["context"]].append(self.branch(e["question"], e["answer"], "written", 0.8))
             self._written += [Sample(DEFAULT_INSTRUCTION, text, b, text_weight=self.text_weight) for text, b in texts.items()]
 
-    def from_pool(self, lex: Lexicon, kind: str) -> Sample | None:
-        """For the asker of `train.written`: a text with its own questions."""
+    def with_questions(self, lex: Lexicon) -> Sample | None:
+        """A text with people's own questions, for `train.reading_written`."""
         if not self._rows:
             self.load()
         row = lex.rng.choices(self._rows, cum_weights=self._cumulative)[0]
@@ -215,12 +214,6 @@ class ReadingMixture:
         return s
 
     def __call__(self, lex: Lexicon, progress: float) -> Sample | Extraction:
-        sample = self.draw(lex)
-        if self.newline and isinstance(sample, Sample) and sample.context is not None and lex.chance(self.newline):
-            sample.context = sample.context.rstrip("\n") + "\n"
-        return sample
-
-    def draw(self, lex: Lexicon) -> Sample | Extraction:
         if self._draws % 64 == 0:
             self.look()
         self._draws += 1

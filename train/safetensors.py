@@ -7,7 +7,15 @@ from pathlib import Path
 
 import numpy as np
 
-from train.weights import from_bf16, to_bf16
+
+def to_bf16(x: np.ndarray) -> np.ndarray:
+    """float32 → bf16 bits (uint16), nearest, ties to even."""
+    bits = np.ascontiguousarray(x, np.float32).view(np.uint32)
+    return ((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16).astype(np.uint16)
+
+
+def from_bf16(bits: np.ndarray) -> np.ndarray:
+    return (bits.astype(np.uint32) << 16).view(np.float32)
 
 
 def write_bf16(path: Path, tensors: dict[str, np.ndarray]) -> None:

@@ -22,9 +22,10 @@ from pathlib import Path
 import numpy as np
 
 from train.plot import draw
-from train.reader_lora import TARGETS, save_adapter
 from train.skeleton_rows import IGNORED, Documents, Row, mask_of
 from train.skeleton_score import Vocabulary, calibration_row, group, scores, write_values
+
+TARGETS = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
 
 
 def batches(rows: list[Row], tokens: int, seed: str) -> list[list[int]]:
@@ -67,6 +68,19 @@ def hidden_of(base, torch, ids, pos, mask):
     dtype = torch.bfloat16 if ids.is_cuda else base.dtype  # what attention has under autocast
     seen = torch.zeros(mask.shape, dtype=dtype, device=ids.device).masked_fill_(~mask, torch.finfo(dtype).min)
     return base.model(input_ids=ids, position_ids=pos, attention_mask=seen, use_cache=False).last_hidden_state
+
+
+def save_adapter(model, torch, folder: Path, base_name: str) -> int:
+    """As PEFT does, with values in bf16; returns the bytes of the tensors' file."""
+    from peft import get_peft_model_state_dict
+    from safetensors.torch import save_file
+    folder.mkdir(parents=True, exist_ok=True)
+    state = {k: v.detach().to("cpu", torch.bfloat16).contiguous() for k, v in get_peft_model_state_dict(model).items()}
+    save_file(state, folder / "adapter_model.safetensors", metadata={"format": "pt"})
+    config = model.peft_config["default"]
+    config.inference_mode, config.base_model_name_or_path = True, base_name
+    config.save_pretrained(folder)
+    return (folder / "adapter_model.safetensors").stat().st_size
 
 
 class Run:

@@ -13,8 +13,8 @@ import torch
 from torch import Tensor, nn
 
 from train import safetensors
+from train.large_model import TRANSFORMERS_NAMES
 from train.model import Decoder, matrix_shapes
-from train.prune import _NAMES as TRANSFORMERS_NAMES
 
 
 class LoraDecoder(Decoder):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from bench.evidence.runner import ROOT, Cell, Sweep
+from bench.evidence.runner import Cell, Sweep
 
 SHIPPED = "models/banyan-reader-34m.gguf"
 RATE, DECODE, MEMORY, SECONDS, FIRST = "questions/s", "decode tok/s", "KV MiB", "s", "s to the first token"

@@ -6,7 +6,6 @@ Two ways, each with the best of several batch sizes:
            the library's own cache gives without code for attention
 Rates come from a few batches, not from the whole job: questions are independent, so the rest would only take longer.
 """
-import copy
 import time
 
 import torch

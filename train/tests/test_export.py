@@ -1,4 +1,4 @@
-"""Exporters and the slow reference: what is written reads back, the shipped file is the recorded one, oracles agree."""
+"""The GGUF writer and the slow reference: what is written reads back, the shipped file is the recorded one, oracles agree."""
 from __future__ import annotations
 
 import hashlib
@@ -9,10 +9,11 @@ from pathlib import Path
 
 import numpy as np
 
-from train import export, safetensors, weights
-from train.gguf import dequantize_q8_0, quantize_q8_0, read_gguf
+from train import export
+from train.gguf import dequantize_q8_0, quantize_q8_0, read_gguf, write_gguf
 from train.gguf_set import with_string
 from train.reference import experts, greedy, load_gguf, load_hf, skeleton
+from train.safetensors import from_bf16, to_bf16
 from train.tokenizer import CHAT_TEMPLATE, Tokenizer
 
 ROOT = Path(__file__).parents[2]
@@ -23,13 +24,13 @@ TINY = dict(vocab=4096, dim=64, layers=2, heads=2, kv_heads=1, head_dim=32, hidd
 
 def tiny_weights() -> dict[str, np.ndarray]:
     rng = np.random.default_rng(1)
-    return {n: (rng.standard_normal(s) * 0.1 if len(s) > 1 and "norm" not in n else np.ones(s)).astype(np.float32) for n, s in weights.tensor_shapes(TINY).items()}
+    return {n: (rng.standard_normal(s) * 0.1 if len(s) > 1 and "norm" not in n else np.ones(s)).astype(np.float32) for n, s in export.tensor_shapes(TINY).items()}
 
 
 class Formats(unittest.TestCase):
     def test_bf16_rounds_to_nearest_even(self):
         x = np.array([1.0, 1.00390625, 1.01171875, -3.5, 1e-30], np.float32)
-        back = weights.from_bf16(weights.to_bf16(x))
+        back = from_bf16(to_bf16(x))
         self.assertEqual(back[:4].tolist(), [1.0, 1.0, 1.015625, -3.5])
 
     def test_q8_0_error_is_half_a_step(self):
@@ -41,23 +42,20 @@ class Formats(unittest.TestCase):
         with self.assertRaises(ValueError):
             quantize_q8_0(np.zeros((2, 40)))
 
-    def test_both_exports_compute_the_same(self):
+    def test_a_file_says_what_it_is(self):
         w, tok = tiny_weights(), Tokenizer.load(TOKENIZER)
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder, "m.gguf")
-            export.write_gguf(path, export.gguf_metadata(TINY, tok), export.gguf_tensors(TINY, w))
+            write_gguf(path, export.gguf_metadata(TINY, tok), export.gguf_tensors(TINY, w))
             meta, tensors = read_gguf(path)
-            export.export_hf(Path(folder, "hf"), TINY, w, TOKENIZER)
-            a, b = load_gguf(path), load_hf(Path(folder, "hf"))
-            self.assertEqual(safetensors.read(Path(folder, "hf", "model.safetensors")).keys(), export.hf_tensors(TINY, w).keys())
+            net = load_gguf(path)
         self.assertEqual(meta["general.architecture"], "qwen3")
         self.assertEqual(meta["tokenizer.ggml.tokens"], tok.tokens)
         self.assertEqual(meta["tokenizer.ggml.eos_token_id"], tok.im_end)
         self.assertEqual(meta["tokenizer.chat_template"], CHAT_TEMPLATE)
         self.assertEqual(tensors["blk.1.ffn_down.weight"].shape, (64, 96))
         ids = tok.encode("The cat sat on the mat.")
-        one, two = (n.feed(n.empty(), ids, list(range(len(ids)))) for n in (a, b))
-        self.assertLess(np.abs(one - two).max(), 0.05 * np.abs(two).max())
+        self.assertTrue(np.isfinite(net.feed(net.empty(), ids, list(range(len(ids))))).all())
 
 
 class Cards(unittest.TestCase):
@@ -65,7 +63,7 @@ class Cards(unittest.TestCase):
         w, tok = tiny_weights(), Tokenizer.load(TOKENIZER)
         with tempfile.TemporaryDirectory() as folder:
             path, again = Path(folder, "m.gguf"), Path(folder, "n.gguf")
-            export.write_gguf(path, export.gguf_metadata(TINY, tok), export.gguf_tensors(TINY, w))
+            write_gguf(path, export.gguf_metadata(TINY, tok), export.gguf_tensors(TINY, w))
             before = read_gguf(path)
             for text in ('{"copies": true}', '{}', '{"copies": true, "null_text": "null", "null_bias": 0.5}'):
                 again.write_bytes(with_string((again if again.exists() else path).read_bytes(), "banyan.card", text))
@@ -75,7 +73,8 @@ class Cards(unittest.TestCase):
                 self.assertEqual(tensors.keys(), before[1].keys())
                 for name, tensor in tensors.items():
                     np.testing.assert_array_equal(tensor, before[1][name])
-            export.write_gguf(path, export.gguf_metadata(TINY, tok, card=text), export.gguf_tensors(TINY, w))
+            metadata = export.gguf_metadata(TINY, tok) | {"banyan.card": text}
+            write_gguf(path, metadata, export.gguf_tensors(TINY, w))
             self.assertEqual(path.read_bytes(), again.read_bytes())
         with self.assertRaises(ValueError):
             with_string(b"GGML" + bytes(20), "a", "b")
@@ -93,9 +92,8 @@ class Shipped(unittest.TestCase):
             self.assertLess(len(data), 20_000_000)
             if not name.endswith(".gguf"):
                 continue
-            meta, tensors = read_gguf(ROOT / "models" / name)
+            _, tensors = read_gguf(ROOT / "models" / name)
             self.assertLessEqual(sum(t.size for t in tensors.values()), 40_000_000)
-            self.assertEqual(meta["tokenizer.ggml.merges"], [f"{a} {b}" for a, b in Tokenizer.load(ROOT / "train" / "tokenizer8k").merges])
 
 
 class Oracles(unittest.TestCase):

@@ -10,10 +10,9 @@ import tempfile
 import unittest
 from pathlib import Path
 
-import numpy as np
 
 from train import everyday, extract_layout, extract_mix, extract_real
-from train.extract_records import UNLABELLED, Attribute, Record, everyday_record, everyday_stack, style_name
+from train.extract_records import Attribute, Record, everyday_record, everyday_stack, style_name
 from train.lexicon import TRAIN, Lexicon
 from train.overlap import Excluded
 from train.tests.test_reader import ROOT

@@ -1,8 +1,6 @@
-"""The reading adapter: data that is what it says, prompts that are `ask`'s, a trainer that learns, stops and goes on."""
+"""Question data that is what it says, and prompts that are `ask`'s."""
 from __future__ import annotations
 
-import contextlib
-import io
 import json
 import os
 import random
@@ -16,12 +14,6 @@ import numpy as np
 from train import cloze, reader_data
 from train.gguf import U32, dequantize_q4, write_gguf
 
-try:
-    import peft
-    import torch
-except ImportError:
-    peft = torch = None
-
 ROOT = Path(__file__).parents[2]
 TEXT = ("The castle was built by William Marshal in 1067. It stands near the village of Little Wenham. Two hundred years later, in 1267, "
         "Henry of Kent sold it for 300 marks. The tower is still used as a library by the people who live around it and by guests.")
@@ -34,11 +26,10 @@ class Data(unittest.TestCase):
         self.assertEqual(reader_data.find_answer(TEXT, ["1267", "in 1267", "in 1267"])[1], "in 1267")  # what most people say
 
     def test_documents_are_in_one_split(self):
-        record = dict(id="squad2-Normans-001", context=TEXT, questions=[dict(id="q", question="Who sold it?", answers=["Henry of Kent"]), dict(id="r", question="Why?", answers=[])])
-        made = reader_data.from_contexts(random.Random(1), "squad2", [record, dict(record, id="squad2-Huguenot-001")])
-        self.assertEqual({(e.document, e.split) for e in made}, {("squad2-Normans-001", "held"), ("squad2-Huguenot-001", "train")})
-        for e in made:
-            self.assertTrue(e.answer in e.context if e.kind == "answer" else e.answer == "null" and (e.kind == "null" or "Henry of Kent" not in e.context))
+        self.assertTrue(reader_data.is_held("squad2", "squad2-Normans-001"))
+        self.assertFalse(reader_data.is_held("squad2", "squad2-Huguenot-001"))
+        held = sum(reader_data.is_held("drop", f"drop-{n}") for n in range(800))
+        self.assertAlmostEqual(held / 800, 1 / 8, delta=0.04)
 
     def test_long_texts_are_cut_around_the_answer(self):
         long = " ".join(f"Sentence {i} is about nothing at all." for i in range(200)) + " " + TEXT
@@ -78,11 +69,12 @@ class Prompts(unittest.TestCase):
     def test_prompts_have_the_tokens_that_ask_gives_the_model(self):
         """As many tokens, and the log-probabilities of a whole answer (sums are cut elsewhere, so the last bits may differ)."""
         from eval.banyan import Engine
-        from train.reader_tokens import prompts
+        from train.sample import DEFAULT_INSTRUCTION
         model, banyan = str(ROOT / "models" / "banyan-reader-34m.gguf"), os.environ["BANYAN"]
         asked = [(TEXT, "Who sold it?"), (TEXT, "  What stands near Little Wenham? "), (TEXT + "\n", "Ünïcode\n\nand 1267?"), ("  Odd   space. ", "x?")]
         engine = Engine(banyan, model)
-        tokens = prompts(engine, asked)
+        before, between, after = engine.prompt_parts([DEFAULT_INSTRUCTION])[0]
+        tokens = engine.tokenize([before + context + between + question + after for context, question in asked])
         rows = engine.ids([dict(kind="greedy", ids=t, max_new=12, stop=engine.tokenize(["<|im_end|>"])[0], logprobs=True) for t in tokens])
         with tempfile.TemporaryDirectory() as folder:
             records = [dict(id=str(n), context=c, questions=[dict(id="q", question=q)]) for n, (c, q) in enumerate(asked)]
@@ -107,87 +99,6 @@ def tiny_model(path: Path, vocabulary: int = 64) -> None:
                       "llama.attention.head_count": U32(2), "llama.attention.head_count_kv": U32(1), "llama.context_length": U32(256), "llama.rope.dimension_count": U32(16),
                       "llama.attention.layer_norm_rms_epsilon": 1e-5, "llama.rope.freq_base": 10000.0, "tokenizer.ggml.model": "gpt2", "tokenizer.ggml.pre": "gpt-2", "tokenizer.ggml.merges": ["a b"],
                       "tokenizer.ggml.tokens": ["a", "b", "ab"] + [f"t{i}" for i in range(3, vocabulary)]}, tensors)
-
-
-def tiny_data(path: Path, count: int = 48) -> None:
-    """The answer is the prompt's first token."""
-    rng, tokens, begin, answer = random.Random(3), [], [0], []
-    for _ in range(count):
-        prompt = [rng.randrange(4, 20) for _ in range(rng.randint(4, 9))]
-        answer.append(begin[-1] + len(prompt))
-        tokens += prompt + [prompt[0], 2]
-        begin.append(len(tokens))
-    held = {n: dict(source="squad2", kind="answer", golds=[f"t{tokens[begin[n]]}"]) for n in range(40, count)}
-    np.savez(path, tokens=np.array(tokens, np.uint32), begin=np.array(begin), answer=np.array(answer), train=np.arange(count) < 40, group=np.zeros(count, np.uint8),
-             stop=np.array([2], np.uint32), held=np.frombuffer(json.dumps(held).encode(), np.uint8),
-             vocabulary=np.frombuffer(json.dumps([f"t{i} " for i in range(64)]).encode(), np.uint8))
-
-
-@unittest.skipIf(peft is None, "no PyTorch and PEFT here: pip install torch peft")
-class Trainer(unittest.TestCase):
-    def run_trainer(self, folder: str, *options: str):
-        from train.reader_lora import Run, arguments
-        torch.set_num_threads(1)
-        base = ["--model", f"{folder}/m.gguf", "--data", f"{folder}/d.npz", "--device", "cpu", "--rank", "4", "--alpha", "8", "--dropout", "0", "--rate", "0.02",
-                "--batch-tokens", "120", "--epochs", "6", "--say-every", "1000"]
-        with contextlib.redirect_stdout(io.StringIO()):
-            run = Run(arguments().parse_args([*base, *options]), torch)
-        run.say = lambda **row: None
-        return run
-
-    def test_it_learns_and_a_resumed_run_is_the_whole_run(self):
-        from train.reader_lora import save_adapter
-        with tempfile.TemporaryDirectory() as folder:
-            tiny_model(Path(folder, "m.gguf"))
-            tiny_data(Path(folder, "d.npz"))
-            whole = self.run_trainer(folder, "--out", f"{folder}/whole")
-            first = self.loss(whole)
-            whole.train()
-            self.assertLess(self.loss(whole), 0.7 * first)
-            part = self.run_trainer(folder, "--out", f"{folder}/part")
-            plan, part.plan = part.plan, part.plan[:len(part.plan) // 2]
-            part.rate = lambda: whole_rate(part, len(plan))
-            part.train()
-            rest = self.run_trainer(folder, "--out", f"{folder}/part", "--resume")
-            self.assertEqual(rest.step, len(plan) // 2)
-            part.rate = rest.rate = lambda: whole_rate(rest, len(plan))
-            rest.train()
-            whole_weights = [p.detach().numpy() for p in whole.trained]
-            for a, b in zip(whole_weights, [p.detach().numpy() for p in rest.trained]):
-                np.testing.assert_allclose(a, b, atol=2e-3)
-            size = save_adapter(whole.model, torch, Path(folder, "adapter"), "tiny")
-            self.assertGreater(size, 1000)
-            config = json.loads(Path(folder, "adapter", "adapter_config.json").read_text())
-            self.assertEqual((config["r"], config["lora_alpha"], config["peft_type"]), (4, 8, "LORA"))
-            scores = whole.score(100)
-            self.assertEqual(scores["squad2"]["questions"], 8)
-            if os.environ.get("BANYAN"):
-                self.compare_with_engine(folder, whole)
-
-    def loss(self, run) -> float:
-        from train.reader_lora import loss_of
-        with torch.no_grad():
-            return loss_of(run.model, torch, run.examples, run.examples.train, "cpu").item()
-
-    def compare_with_engine(self, folder: str, run) -> None:
-        """The engine with the saved adapter gives the trainer's logits, to what bf16 leaves of the adapter."""
-        prompt = run.examples.prompt(41).tolist()
-        with torch.no_grad():
-            want = run.model(input_ids=torch.tensor([prompt])).logits[0, -1].numpy()
-        done = subprocess.run([os.environ["BANYAN"], "ids", "-m", f"{folder}/m.gguf", "--adapter", f"{folder}/adapter"], check=True, capture_output=True, text=True,
-                              input=json.dumps(dict(id="0", kind="logits", ids=prompt)) + "\n")
-        got = np.array(json.loads(done.stdout)["last_logits"])
-        self.assertLess(np.abs(got - want).max(), 0.03 * want.std() + 1e-3)
-
-
-def whole_rate(run, steps: int) -> float:
-    """The rate of a run of so many steps, whatever its plan's length."""
-    from train.reader_lora import Run
-    kept, run.plan = run.plan, [None] * steps
-    try:
-        return Run.rate(run)
-    finally:
-        run.plan = kept
 
 
 if __name__ == "__main__":

@@ -170,7 +170,7 @@ class Legs(unittest.TestCase):
         return Leg(arguments().parse_args([str(x) for x in (*base, *options)]))
 
     def test_an_adapter_is_trained_resumed_and_saved(self):
-        from train.prune import load_large
+        from train.large_model import load_large
         from train.reading_held import as_it_runs
         with contextlib.redirect_stdout(io.StringIO()) as out:
             first = self.leg("lora", "--steps", 3)

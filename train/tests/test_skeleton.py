@@ -124,7 +124,7 @@ class Written(unittest.TestCase):
             self.assertEqual(value_in(text), value, text)
 
     def test_what_is_written_is_scored_by_type_and_nulls_apart(self):
-        from train.skeleton_score import Vocabulary, Written, calibration_row, scores, write_values
+        from train.skeleton_score import Vocabulary, calibration_row, scores, write_values
         tokens = ["<s>", 'Ġ"', "ab", '",', "Ġnull", "Ġtrue", "x", "y"]
         labels = [[1, 2, 3], [4], [5], [1, 2, 3]]
         flat = dict(prompt=[6, 6, 6, 6, 6, 6], template=[7, 7, 7, 7], value=sum(labels, []))

@@ -1,18 +1,15 @@
-"""The tokenizer: exact round trips, cuts between prompt segments, names that keep their tokens, learning."""
+"""The tokenizer: exact round trips, cuts between prompt segments, names that keep their tokens."""
 from __future__ import annotations
 
-import json
 import random
-import tempfile
 import unittest
-from collections import Counter
 from pathlib import Path
 
 from train.encode import prompt_ids, question_ids
 from train.lexicon import HELD, TRAIN, Lexicon
 from train.mixture import make_sample
 from train.sample import DEFAULT_INSTRUCTION, IM_END, IM_START, Sample
-from train.tokenizer import SPECIALS, Tokenizer, pretokenize, train_bpe
+from train.tokenizer import SPECIALS, Tokenizer, pretokenize
 
 FOLDER = Path(__file__).parents[1] / "tokenizer"
 TOK = Tokenizer.load(FOLDER)
@@ -60,18 +57,6 @@ class Text(unittest.TestCase):
         for text in HARD + [make_sample(lex, 0.5).context or "" for _ in range(40)]:
             if "<|" not in text:
                 self.assertEqual(TOK.encode(text), other.encode(text, add_special_tokens=False).ids)
-
-
-class Learning(unittest.TestCase):
-    def test_merges_come_by_frequency_and_files_load_again(self):
-        words = Counter({" the": 50, " then": 20, "the": 10, " cat": 30, "\n": 5, ".": 9, " qux": 2})
-        tok = Tokenizer(train_bpe(words, 3 + 256 + 6, whole_words=2))
-        self.assertEqual(len(tok.tokens), 265)
-        self.assertEqual(tok.merges[-2:], [("Ġ", "the"), ("Ġ", "cat")])
-        with tempfile.TemporaryDirectory() as folder:
-            tok.save(Path(folder))
-            self.assertEqual(Tokenizer.load(Path(folder)).merges, tok.merges)
-            self.assertIn("chat_template", json.loads(Path(folder, "tokenizer_config.json").read_text()))
 
 
 if __name__ == "__main__":
