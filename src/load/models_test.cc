@@ -1,10 +1,8 @@
-// Which model does a task when nobody names one, and how a fetch says how far it is.
-#include "program/models.h"
+// The default model of a task, and the progress of a fetch.
+#include <stdlib.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <stdlib.h>
-
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
@@ -13,10 +11,12 @@
 #include <vector>
 
 #include "formats/locate.h"
+#include "program/models.h"
 #include "support/error_message.h"
 #include "support/temp_directory.h"
 
 namespace banyan {
+
 namespace {
 
 // An environment variable that has its old value again at the end.
@@ -96,4 +96,5 @@ TEST_F(BetterReaderTest, AFetchSaysHowManyBytesAreThere) {
 }
 
 }  // namespace
+
 }  // namespace banyan
