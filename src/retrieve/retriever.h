@@ -59,7 +59,7 @@ class Retriever {
 };
 
 // Scores of retrievers and rerankers → a relevance r in (0, 1), which weighs the documents
-// (banyan/panel.h).
+// (banyan/request.h).
 inline constexpr double kRelevanceMargin = 1e-8;  // r keeps this distance from 0 and 1
 
 double RelevanceOfCosine(double score);  // dense and multi-vector: (s + 1) / 2

@@ -1,4 +1,4 @@
-// Options of a table (program/option_table.h) on the command line of a command.
+// Options of a table (program/options.h) on the command line of a command.
 #pragma once
 
 #include <CLI/CLI.hpp>

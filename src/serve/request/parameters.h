@@ -1,6 +1,6 @@
 // The fields of a request's body, read by name. Unknown fields are refused: a parameter without
 // effect must not look as if it worked. Below, the same for options of a table
-// (program/option_table.h).
+// (program/options.h).
 #pragma once
 
 #include <nlohmann/json.hpp>

@@ -1,6 +1,6 @@
 // Several documents of one entity, each read like any other document, and one row for all of them.
 // Either every document has values of its own, which are fused when all are there
-// (extract_fuse.h), or every slot is a panel (banyan/panel.h): the same slot of all documents
+// (extract_fuse.h), or every slot is a panel (banyan/request.h): the same slot of all documents
 // writes one value, token by token.
 #pragma once
 

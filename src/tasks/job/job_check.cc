@@ -1,6 +1,6 @@
 // What can be said against a job before anything is read or loaded: its options, whether its inputs
 // can be read and its output written, and whether it would write over what it reads. Also the texts
-// of its inputs alone (program/text_rows.h).
+// of its inputs alone (program/job.h).
 #include <sys/stat.h>
 #include <unistd.h>
 
