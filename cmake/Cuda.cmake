@@ -1,5 +1,5 @@
-# The CUDA backend, when it is asked for and nvcc and cuBLASLt are there; otherwise the summary says
-# what is missing. Sets BANYAN_WITH_CUDA. Included at file scope: a language cannot be enabled in a
+# The CUDA backend, when BANYAN_CUDA asks for it and nvcc and cuBLASLt are found; otherwise the
+# summary says what is missing. Sets BANYAN_WITH_CUDA. Included at file scope: a language cannot be enabled in a
 # function.
 set(BANYAN_WITH_CUDA OFF)
 if(BANYAN_CUDA)
@@ -11,8 +11,8 @@ if(BANYAN_CUDA)
   elseif(NOT TARGET CUDA::cublasLt)
     list(APPEND BANYAN_OFF "device cuda (no cuBLASLt)")
   else()
-    # Machine code for Hopper (90a: with its own matrix instructions), and for other devices from
-    # sm_80 on what the driver makes of it.
+    # Machine code for Hopper (90a: with warpgroup matrix instructions), and PTX that the driver
+    # compiles for other devices from sm_80 on.
     if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
       set(CMAKE_CUDA_ARCHITECTURES 80-virtual 90a-real)
     endif()

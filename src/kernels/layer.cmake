@@ -54,7 +54,8 @@ if(BANYAN_UNITY)
   banyan_group_kernels(shared experts fusion host_choices low_rank page_form probe_costs units/work_units)
 endif()
 
-# The cuda backend: kernels in *.cu, everything else in *.cc. Without it no file is compiled; the
+# The cuda backend: kernels and the host code that goes with them in *.cu, the rest in *.cc (fmt does not
+# compile with nvcc). Without it no file is compiled; the
 # layers above do not see CUDA at all.
 if(BANYAN_WITH_CUDA)
   set(cuda ${CMAKE_SOURCE_DIR}/src/kernels/cuda)

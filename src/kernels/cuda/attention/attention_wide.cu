@@ -33,6 +33,29 @@ constexpr int kConsumerRegisters = Kind::kInt8 ? 216 : 224;
 
 #ifdef BANYAN_SM90A
 
+// Turns at the matrix units. Both groups take the same number, alternately.
+__device__ void TakeTurn(int group) { SyncSome(2 + group, kWideConsumers); }
+__device__ void PassTurn(int group) { ArriveSome(3 - group, kWideConsumers); }
+
+// A branch that is never taken (cuts begin at 0 or later). The compiler would issue first what
+// waits for nothing, and wait for products before anything that could be done meanwhile; but it
+// keeps what stands on one side of a branch there, and computes `value` before it. Products may
+// be in flight: those on both sides read nothing that is written between them, or the compiler
+// would say that it serialises them (C7510 and the like).
+__device__ void KeepOrder(int begin, float value) {
+  if (begin < 0) asm volatile("brkpt;" ::"f"(value) : "memory");
+}
+
+// The two rows of a lane, each times its factor.
+template <int Tiles>
+__device__ void ScaleTiles(const float (&factor)[2], float (&sum)[Tiles][4]) {
+#pragma unroll
+  for (int n = 0; n < Tiles; ++n) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) sum[n][i] *= factor[i / 2];
+  }
+}
+
 // One of the eight warps that compute.
 template <typename Kind, int Dim>
 class WideConsumer {
@@ -49,7 +72,7 @@ class WideConsumer {
         kv_chunk_(shared.kv_chunk[warp_]) {}
 
   __device__ void Run() {
-    if (group_ == 1) PassTurn();
+    if (group_ == 1) PassTurn(group_);
     for (;; ++task_) {
       WaitFull(shared_.task_full, task_);
       if (Task().kv_head < 0) break;
@@ -66,15 +89,10 @@ class WideConsumer {
       ArriveAsWarp(shared_.task_empty, task_);
     }
     WideStore<Dim>::Await();
-    if (group_ == 0) TakeTurn();  // the one that the other group passed last
+    if (group_ == 0) TakeTurn(group_);  // the one that the other group passed last
   }
 
  private:
-  // --- Turns at the matrix units ----------------------------------------------------------------
-  // Both groups take the same number, alternately.
-  __device__ void TakeTurn() const { SyncSome(2 + group_, kWideConsumers); }
-  __device__ void PassTurn() const { ArriveSome(3 - group_, kWideConsumers); }
-
   // --- Tasks ------------------------------------------------------------------------------------
   __device__ const WideTask& Task() const { return shared_.task[PlaceOf<Shared::kTasks>(task_)]; }
   // Of the unit: the lane's two rows.
@@ -103,25 +121,25 @@ class WideConsumer {
     float score[kScoreTiles][4], sum[Dim / 8][4];
     std::uint32_t weight[kPagesPerCut][4];
     WaitForKeys();
-    TakeTurn();
+    TakeTurn(group_);
     BeginScores(score);
     EndScores(score);
-    PassTurn();
+    PassTurn(group_);
     for (;;) {
-      ReleaseQueries();
+      if (LastCut()) ArriveAsWarp(shared_.query_empty[group_], task_);  // the last scores are there
       Weigh(score, weight);
       AddCut(cut_, rows_);
       WaitForValues();
       if (!LastCut()) WaitForKeys();
-      TakeTurn();
+      TakeTurn(group_);
       AddValues(weight, sum);
       if (LastCut()) break;
       BeginScores(score);
-      PassTurn();
-      KeepOrder(sum[0][0]);
-      ScaleValues(sum);
+      PassTurn(group_);
+      KeepOrder(begin_, sum[0][0]);
+      if constexpr (Kind::kInt8) ScaleTiles(value_unit_, sum);
       MergeTiles(rows_, sum, 0, total_);
-      KeepOrder(total_[Dim / 8 - 1][3]);
+      KeepOrder(begin_, total_[Dim / 8 - 1][3]);
       EndScores(score);
       begin_ += kCutKeys;
       if (begin_ == next_key_group_) [[unlikely]] {
@@ -131,8 +149,8 @@ class WideConsumer {
         ClearTotal();
       }
     }
-    PassTurn();
-    ScaleValues(sum);
+    PassTurn(group_);
+    if constexpr (Kind::kInt8) ScaleTiles(value_unit_, sum);
     MergeTiles(rows_, sum, 0, total_);
     if (kv_chunk_.holds_some()) [[unlikely]]
       kv_chunk_.Close(rows_, total_);
@@ -177,15 +195,10 @@ class WideConsumer {
       }
     }
   }
-  // Once the last scores are there.
-  __device__ void ReleaseQueries() {
-    if (LastCut()) ArriveAsWarp(shared_.query_empty[group_], task_);
-  }
-
   // The turns of a group without rows.
   __device__ void Follow() {
-    TakeTurn();
-    PassTurn();
+    TakeTurn(group_);
+    PassTurn(group_);
     for (;; begin_ += kCutKeys) {
       WaitFull(shared_.key_full, scored_);
       ArriveAsWarp(shared_.key_empty, scored_++);
@@ -195,8 +208,8 @@ class WideConsumer {
       }
       WaitFull(shared_.value_full, scored_ - 1);
       if (AnyUnruly()) HideUnrulyValues();
-      TakeTurn();
-      PassTurn();
+      TakeTurn(group_);
+      PassTurn(group_);
       ArriveAsWarp(shared_.value_empty, scored_ - 1);
       if (LastCut()) return;
     }
@@ -204,14 +217,6 @@ class WideConsumer {
 
   // --- A cut ------------------------------------------------------------------------------------
   __device__ void WaitForKeys() { WaitFull(shared_.key_full, scored_); }
-  // A branch that is never taken (cuts begin at 0 or later). The compiler would issue first what
-  // waits for nothing, and wait for products before anything that could be done meanwhile; but it
-  // keeps what stands on one side of a branch there, and computes `value` before it. Products may
-  // be under way: those on both sides read nothing that is written between them, or the compiler
-  // would say that it serialises them (C7510 and the like).
-  __device__ void KeepOrder(float value) const {
-    if (begin_ < 0) asm volatile("brkpt;" ::"f"(value) : "memory");
-  }
   __device__ void BeginScores(float (&score)[kScoreTiles][4]) const {
     constexpr int kAcrossRows = Dim / 8 * kTileBytes;
     const TileOperand query(shared_.query + group_ * 64 * Dim * 2, kTileBytes, kAcrossRows);
@@ -244,10 +249,10 @@ class WideConsumer {
       }
     }
     cut_[0].largest = LargestScore(score, 0);
-    KeepOrder(cut_[0].largest);
+    KeepOrder(begin_, cut_[0].largest);
     cut_[0].sum = WeighRow(0, sees[0] ? cut_[0].largest : 0.0f, score);
     cut_[1].largest = LargestScore(score, 1);
-    KeepOrder(cut_[0].sum + cut_[1].largest);
+    KeepOrder(begin_, cut_[0].sum + cut_[1].largest);
     PackRow<Element>(0, score, weight);
     cut_[1].sum = WeighRow(1, sees[1] ? cut_[1].largest : 0.0f, score);
     PackRow<Element>(1, score, weight);
@@ -318,15 +323,6 @@ class WideConsumer {
             visible(key) ? score[n][2 * half + i] * (scales.value[key] * inverse_unit) : 0.0f;
       }
       weight[n / 2][n % 2 * 2 + half] = PackPair(value[0], value[1], Element{});
-    }
-  }
-  __device__ void ScaleValues(float (&sum)[Dim / 8][4]) const {
-    if constexpr (Kind::kInt8) {
-#pragma unroll
-      for (int n = 0; n < Dim / 8; ++n) {
-#pragma unroll
-        for (int i = 0; i < 4; ++i) sum[n][i] *= value_unit_[i / 2];
-      }
     }
   }
   __device__ VisibleKeys Seen(int half) const {

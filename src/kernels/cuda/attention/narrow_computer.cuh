@@ -16,6 +16,21 @@ namespace banyan::cuda {
 
 #ifdef BANYAN_SM90A
 
+// Scores are written again after all have weighed, weights after all have added values: two of
+// these in a cut are enough.
+__device__ inline void SyncComputing() {
+  SyncSome(1 + static_cast<int>(threadIdx.x) / kTeamThreads, kNarrowComputing);
+}
+
+template <typename Element>
+__device__ inline Element Rounded(float x) {
+  if constexpr (std::is_same_v<Element, __half>) {
+    return __float2half_rn(x);
+  } else {
+    return __float2bfloat16_rn(x);
+  }
+}
+
 template <typename Kind, int Dim>
 class NarrowComputer {
  public:
@@ -121,11 +136,6 @@ class NarrowComputer {
       SyncComputing();
       AddValues(pages);
     }
-  }
-  // Scores are written again after all have weighed, weights after all have added values: two of
-  // these in a cut are enough.
-  __device__ static void SyncComputing() {
-    SyncSome(1 + static_cast<int>(threadIdx.x) / kTeamThreads, kNarrowComputing);
   }
 
   // --- Scores -----------------------------------------------------------------------------------
@@ -244,7 +254,7 @@ class NarrowComputer {
       sum += value[n];
       float weighed = value[n];
       if constexpr (Kind::kInt8) weighed = visible ? value[n] * (scale[n] * inverse_unit) : 0.0f;
-      *reinterpret_cast<Element*>(weight + n * kTileBytes) = Rounded(weighed);
+      *reinterpret_cast<Element*>(weight + n * kTileBytes) = Rounded<Element>(weighed);
     }
     // The chain of the second half goes on where that of the first ended.
     float chain = __shfl_xor_sync(0xffffffffu, sum, 8);
@@ -266,13 +276,6 @@ class NarrowComputer {
   // Of a token of a page of the cut, while place_ is at its first values.
   __device__ float ValueScale(int page, int token) const {
     return reinterpret_cast<const float*>(Values(page) + kCodeBytes<Dim>)[token];
-  }
-  __device__ static Element Rounded(float x) {
-    if constexpr (std::is_same_v<Element, __half>) {
-      return __float2half_rn(x);
-    } else {
-      return __float2bfloat16_rn(x);
-    }
   }
 
   // --- Values -----------------------------------------------------------------------------------

@@ -34,8 +34,8 @@ __device__ inline void Mma(float (&c)[4], const std::uint32_t (&a)[4], std::uint
 
 // Of 8-bit integers over 32 of k: lanes hold what they hold of 16-bit values, four of k where two
 // were; the sums are exact.
-__device__ inline void MmaCodes(std::int32_t (&c)[4], const std::uint32_t (&a)[4], std::uint32_t b0,
-                                std::uint32_t b1) {
+__device__ inline void MmaInt8(std::int32_t (&c)[4], const std::uint32_t (&a)[4], std::uint32_t b0,
+                               std::uint32_t b1) {
   asm volatile(
       "mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
       "{%0,%1,%2,%3};\n"

@@ -62,8 +62,8 @@ CUtensorMap MapOfMatrix(const __nv_bfloat16* matrix, std::int64_t rows, std::int
   return MapOfBytes(matrix, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 2, rows, columns, box_rows, boxes);
 }
 
-CUtensorMap MapOfCodes(const std::int8_t* matrix, std::int64_t rows, std::int64_t columns,
-                       int box_rows, int boxes) {
+CUtensorMap MapOfInt8(const std::int8_t* matrix, std::int64_t rows, std::int64_t columns,
+                      int box_rows, int boxes) {
   return MapOfBytes(matrix, CU_TENSOR_MAP_DATA_TYPE_UINT8, 1, rows, columns, box_rows, boxes);
 }
 

@@ -10,7 +10,7 @@
 namespace banyan::cuda {
 
 constexpr int kBoxColumns = 64;       // 128 bytes a row
-constexpr int kCodeBoxColumns = 128;  // of 8-bit codes
+constexpr int kInt8BoxColumns = 128;  // of 8-bit codes
 
 // Whether the driver can make them.
 bool HasTensorMaps();
@@ -23,8 +23,8 @@ bool HasTensorMaps();
 CUtensorMap MapOfMatrix(const __nv_bfloat16* matrix, std::int64_t rows, std::int64_t columns,
                         int box_rows, int boxes);
 // The same of 8-bit codes with boxes of 128 columns. REQUIRES: columns % 128 == 0.
-CUtensorMap MapOfCodes(const std::int8_t* matrix, std::int64_t rows, std::int64_t columns,
-                       int box_rows, int boxes);
+CUtensorMap MapOfInt8(const std::int8_t* matrix, std::int64_t rows, std::int64_t columns,
+                      int box_rows, int boxes);
 
 // Rows of bytes without gaps: a copy takes `box_bytes` of `box_rows` rows, which lie in shared
 // memory (aligned to 128 bytes) one after the other. What of a copy is outside becomes zero.

@@ -77,7 +77,7 @@ TEST_F(CudaExperts, AnExpertIsABlockLikeOthers) {
   }
 }
 
-// Compact weights have the bits of converted ones, and rows alone those of rows among many.
+// Quantised weights have the bits of converted ones, and rows alone those of rows among many.
 TEST_F(CudaExperts, FormsAndCompanyChangeNoBit) {
   const HostMatrix scores = ScoresFor(kUglyCounts, 73);
   const int experts = static_cast<int>(kUglyCounts.size());

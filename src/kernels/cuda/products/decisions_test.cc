@@ -1,5 +1,5 @@
-// Decisions that ship for this device are ways that its library and kernels have, and those that
-// are guessed while there is no time to measure have the bits of all others.
+// Decisions that ship for this device are candidates that its library and kernels have, and those
+// that are guessed while there is no time to measure have the bits of all others.
 #include <chrono>
 #include <memory>
 #include <thread>
@@ -49,7 +49,7 @@ TEST_F(CudaDecisions, ShippedOnesAreLegal) {
   EXPECT_TRUE(illegal.empty()) << illegal.size() << ", the first: " << illegal.front();
 }
 
-// A table's way serves without measuring, where there is a table.
+// A table's candidate serves without measuring, where there is a table.
 TEST_F(CudaDecisions, ATablesShapeIsNotMeasured) {
   Products products(device_, {});
   if (!products.Ships(6144, 4096, ProductForm::kFloat32, 64)) GTEST_SKIP() << "not in the table";

@@ -19,7 +19,6 @@ constexpr int kMostWarps = 4;    // that multiply
 constexpr int kMostStages = 32;  // of a ring
 constexpr int kHalfRing = 111 << 10, kMostRing = 150 << 10;
 constexpr int kBoxBytes = 128;  // of a row
-constexpr int kSteps = 4;       // of k in a box, each one matrix instruction
 
 template <typename End>
 struct RingCall {
@@ -38,6 +37,7 @@ struct Stage {
   static constexpr int kXOffset = kOutputs * kBoxes * kBoxBytes;
   static constexpr int kBytes = kXOffset + kRows * kBoxes * kBoxBytes;
   static_assert(kBoxes % 2 == 0, "fragments of boxes alternate between two buffers");
+  static_assert(kChunk * Element::kBytes == kBoxes * kBoxBytes);
 };
 
 // Where a lane's sums go: sum c of row tile t is that of row 8 t + row + c % 2 and output
@@ -52,7 +52,7 @@ template <ProductForm kForm>
 struct Bf16Element {
   using Operands = ProductOperands;
   using Call = RingCall<ProductEnd>;
-  static constexpr int kColumns = kBoxColumns;
+  static constexpr int kColumns = kBoxColumns, kBytes = 2;
   static constexpr const char* kName = "product of few rows";
   static constexpr int BoxesFor(int /*row_tiles*/) { return 4; }
   static constexpr auto kMap = MapOfMatrix;
@@ -92,10 +92,10 @@ struct Bf16Element {
 struct Int8Element {
   using Operands = Int8Operands;
   using Call = RingCall<Int8End>;
-  static constexpr int kColumns = kCodeBoxColumns;
+  static constexpr int kColumns = kInt8BoxColumns, kBytes = 1;
   static constexpr const char* kName = "product of codes, few rows";
   static constexpr int BoxesFor(int row_tiles) { return row_tiles > 2 ? 2 : 4; }
-  static constexpr auto kMap = MapOfCodes;
+  static constexpr auto kMap = MapOfInt8;
   static Int8End EndOf(const Operands& operands) { return cuda::EndOf(operands); }
 
 #ifdef BANYAN_SM90A
@@ -109,7 +109,7 @@ struct Int8Element {
 
     __device__ void Add(int step, int t, const std::uint32_t (&a)[4], std::uint32_t b0,
                         std::uint32_t b1) {
-      MmaCodes(sum[step % 2][t], a, b0, b1);
+      MmaInt8(sum[step % 2][t], a, b0, b1);
     }
     __device__ void Prepare(const Call& call, const SumPlace& at) {
 #pragma unroll
@@ -164,6 +164,8 @@ struct Int8Element {
 
 // --- The kernel ---------------------------------------------------------------------------------
 #ifdef BANYAN_SM90A
+
+constexpr int kSteps = 4;  // of k in a box, each one matrix instruction
 
 using Ring = CopyRing<kMostStages>;
 

@@ -46,7 +46,7 @@ __device__ void MultiplySlabs(const Ring<T>& ring, int chunks, int first,
     const SwizzledOperand w(ring.W(place.stage));
     FenceProducts();
 #pragma unroll
-    for (int k = 0; k < kCodeBoxColumns; k += 32) {
+    for (int k = 0; k < kInt8BoxColumns; k += 32) {
 #pragma unroll
       for (int i = 0; i < kCount; ++i) {
         Wgmma(sums[i * T::kChains + k / 32 % T::kChains], x.At(i * T::kSlabStep * kSlabBytes + k),
@@ -104,7 +104,7 @@ __device__ void MultiplyTile(const Call& call, const Ring<T>& ring, const Tiles<
     FetchTarget<T, kCount>(call, row, tiles.column());
   }
   Sums<T> sums = {};
-  MultiplySlabs<T, kCount>(ring, call.inner / kCodeBoxColumns, first, schedule, place, sums);
+  MultiplySlabs<T, kCount>(ring, call.inner / kInt8BoxColumns, first, schedule, place, sums);
   if constexpr (kGated) {
 #pragma unroll
     for (int i = 0; i < kCount; ++i) {
@@ -119,7 +119,7 @@ __device__ void MultiplyTile(const Call& call, const Ring<T>& ring, const Tiles<
 // A group's slabs of every tile; with ping-pong, all slabs of every other tile.
 template <typename T, bool kGated>
 __device__ void MultiplyAll(const Call& call, const Ring<T>& ring, int group) {
-  const int chunks = call.inner / kCodeBoxColumns;
+  const int chunks = call.inner / kInt8BoxColumns;
   Place<T> place;
   Tiles<T, kGated> tiles(call);
   PingPong<T> schedule{group, true, false};
@@ -188,8 +188,8 @@ void LaunchTile(cudaStream_t stream, const Int8Operands& operands) {
   constexpr std::int64_t kCachedBytes = std::int64_t{16} << 20;
   const ProductShape& shape = operands.shape;
   Call call{};
-  call.x = MapOfCodes(operands.x, shape.rows, shape.inner, kSlabRows, 1);
-  call.w = MapOfCodes(operands.w, shape.outputs, shape.inner, kColumns, 1);
+  call.x = MapOfInt8(operands.x, shape.rows, shape.inner, kSlabRows, 1);
+  call.w = MapOfInt8(operands.w, shape.outputs, shape.inner, kColumns, 1);
   call.end = EndOf(operands);
   call.rows = static_cast<int>(shape.rows);
   call.outputs = static_cast<int>(kGated ? shape.gated : shape.outputs);
@@ -227,9 +227,9 @@ double CyclesOf(const Int8Operands& operands, const Int8Tile& tile, int multipro
   const auto slabs =
       static_cast<double>(std::min<std::int64_t>(tile.slabs, up(shape.rows, kSlabRows)));
   const auto width = static_cast<double>(tile.width), all = static_cast<double>(multiprocessors);
-  const auto chunks = static_cast<double>(shape.inner) / kCodeBoxColumns;
+  const auto chunks = static_cast<double>(shape.inner) / kInt8BoxColumns;
   const double products = slabs * width * 2.0;
-  const double fed = (slabs * kSlabRows / kCluster + width) * kCodeBoxColumns;
+  const double fed = (slabs * kSlabRows / kCluster + width) * kInt8BoxColumns;
   const double element = gated ? 1.0 : operands.form == ProductForm::kAdd ? 8.0 : 4.0;
   const double end = kStart + slabs * kSlabRows * width * element / kStore;
   const double multiplied = chunks * std::max(products, fed / kFeed);

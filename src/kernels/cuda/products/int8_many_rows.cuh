@@ -19,7 +19,7 @@
 namespace banyan::cuda::int8_many {
 
 inline constexpr int kSlabRows = 64;  // what one instruction takes
-inline constexpr int kRowBytes = kCodeBoxColumns;
+inline constexpr int kRowBytes = kInt8BoxColumns;
 inline constexpr int kSlabBytes = kSlabRows * kRowBytes;
 inline constexpr int kCluster = 2;       // blocks with the same rows and neighbouring columns
 inline constexpr int kAlignment = 1024;  // of boxes
@@ -132,7 +132,7 @@ class Tiles {
 template <typename T, bool kGated>
 __device__ void Fill(const Call& call, const Ring<T>& ring) {
   const std::uint64_t for_w = DropFirst(), for_x = DropLast();
-  const int chunks = call.inner / kCodeBoxColumns;
+  const int chunks = call.inner / kInt8BoxColumns;
   Tiles<T, kGated> tiles(call);
   const auto copy_w = [&](int chunk, int stage) {
     ArriveExpecting(ring.full[stage], tiles.slabs() * kSlabBytes + T::kWBytes);

@@ -24,7 +24,7 @@ constexpr ProductForm kFormsInOne[] = {ProductForm::kFloat32, ProductForm::kAdd,
 
 std::string NameOf(const Int8Tile& tile) {
   return "tile " + std::to_string(tile.slabs) + " x " + std::to_string(tile.width) +
-         (tile.ping_pong ? " in turns" : "");
+         (tile.ping_pong ? ", ping-pong" : "");
 }
 
 class CudaInt8 : public testing::Test {
@@ -79,18 +79,18 @@ class CudaInt8 : public testing::Test {
     return found;
   }
 
-  // What `way` leaves of a product, on top of the same random values.
-  template <typename Way>
-  DeviceMemory Result(Int8Operands operands, const Way& way) const {
+  // What `kernel` leaves of a product, on top of the same random values.
+  template <typename Kernel>
+  DeviceMemory Result(Int8Operands operands, const Kernel& kernel) const {
     const std::int64_t elements = operands.shape.rows * operands.shape.out_stride;
     DeviceMemory out = Random(2 * elements, 8);
     operands.out = out.As<void>();
-    way(operands);
+    kernel(operands);
     return out;
   }
 
   void ExpectCodesOfTheHost(std::int64_t rows, std::int64_t columns);
-  void ExpectAllWaysAlike(std::int64_t outputs, std::int64_t columns);
+  void ExpectAllKernelsAlike(std::int64_t outputs, std::int64_t columns);
 
   std::shared_ptr<const Device> device_;
   DeviceMemory count_;
@@ -156,7 +156,7 @@ void CudaInt8::ExpectCodesOfTheHost(std::int64_t rows, std::int64_t columns) {
   }
 }
 
-void CudaInt8::ExpectAllWaysAlike(std::int64_t outputs, std::int64_t columns) {
+void CudaInt8::ExpectAllKernelsAlike(std::int64_t outputs, std::int64_t columns) {
   const auto w = Weights(outputs, columns);
   const Rows x = RandomRows(1000, columns);
   const DeviceMemory bias = Random(2 * w->padded_rows, 7);
@@ -212,7 +212,7 @@ TEST_F(CudaInt8, EveryWayHasTheBitsOfThePlainLoop) {
   };
   for (const Case& c : {Case{16, 64}, Case{48, 272}, Case{1000, 576}, Case{520, 1536},
                         Case{2064, 1100}, Case{256, 12288}}) {
-    ExpectAllWaysAlike(c.outputs, c.columns);
+    ExpectAllKernelsAlike(c.outputs, c.columns);
     if (HasFatalFailure()) return;
   }
 }

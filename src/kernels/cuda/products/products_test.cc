@@ -143,7 +143,7 @@ TEST_F(CudaProducts, AFileOfDecisionsChangesNoBit) {
     std::ifstream in(file);
     text.assign(std::istreambuf_iterator<char>(in), {});
   }
-  // As many as the budget for measuring allowed; the others are guesses, which nobody keeps.
+  // As many as the budget for measuring allowed; the others are guesses, which are not kept.
   EXPECT_GE(std::count(text.begin(), text.end(), '\n'), 2) << text;
   EXPECT_LE(std::count(text.begin(), text.end(), '\n'), 4) << text;
   for (const std::string lie :

@@ -157,7 +157,7 @@ TEST_F(CudaQuantised, EmbeddingsAreTheSame) {
   }
 }
 
-// What is loaded by way of the device is what the host's functions say.
+// What the device converts at load is what the host's functions give.
 TEST_F(CudaQuantised, ConversionsOnTheDeviceAreThoseOfTheHost) {
   for (const BlockLayout& layout : Layouts()) {
     for (const std::int64_t columns : {std::int64_t{256}, std::int64_t{768}, std::int64_t{40}}) {
