@@ -34,9 +34,6 @@ class Engine:
     def detokenize(self, ids: list[list[int]]) -> list[str]:
         return [o["text"] for o in self.ids([dict(kind="detokenize", ids=i) for i in ids])]
 
-    def has_ask(self) -> bool:
-        return subprocess.run([self.binary, "ask", "--help"], capture_output=True).returncode == 0
-
     def prompt_parts(self, systems: list[str]) -> list[tuple[str, str, str]]:
         """The chat template cut at context and question: (before, between, after) for each system message."""
         content = f"{_CONTEXT}\n\nQuestion: {_QUESTION}"

@@ -24,8 +24,8 @@ from pathlib import Path
 
 from eval import strategies, trained
 from eval.data import SAMPLES, BadRow, default_folder, get, read_checked
+from eval.metrics import calibration_error, chosen_text, exact_match, right_answers, rouge_l, sub_span, token_f1
 from eval.reading import intervals_of
-from eval.metrics import chosen_text, exact_match, right_answers, rouge_l, sub_span, token_f1
 
 KINDS = {"ask": "questions", "extract": "values", "rag": "documents"}
 WAYS = {"ask": "flat,paged,stacked,auto,seqbatch-4,lookup", "extract": "skeleton,isolated,sequential", "rag": "experts,concat,top1,map-reduce,kv-concat"}
@@ -48,18 +48,6 @@ class Way:
     confidences: list[tuple[float, bool]] = field(default_factory=list)
     scores: dict[str, float] = field(default_factory=dict)  # of the program, where it scores
     spans: dict[str, list[float]] = field(default_factory=dict)
-
-
-def calibration_error(points: list[tuple[float, bool]], bins: int = 10) -> float | None:
-    """Mean distance of confidence and share of right ones, over bins of equal count."""
-    if not points:
-        return None
-    ordered, error = sorted(points), 0.0
-    for n in range(bins):
-        part = ordered[n * len(ordered) // bins:(n + 1) * len(ordered) // bins]
-        if part:
-            error += abs(sum(c for c, _ in part) - sum(right for _, right in part))
-    return error / len(ordered)
 
 
 def set_of(name: str, folder: Path | None) -> tuple[str, str, list[dict]]:

@@ -1,13 +1,16 @@
-"""Scores of answers, for training, which has no program to ask yet, and for what `banyan eval` does not count (ROUGE-L).
+"""Scores of single answers: the only implementation in Python, for training and for rows that are scored one by one.
 
-Exact match and F1 are those of SQuAD's script. `banyan eval` has them in C++ (src/tasks/score/score_rows.h); both pass tests/score_cases.json, so
-that neither can change alone. ROUGE-L is that of the package rouge-score without its stemmer. Values are scored by the program (`Engine.score_values`).
+`banyan eval` has exact match, F1, sub-span match and calibration error in C++ (src/tasks/score). Both pass
+tests/score_cases.json, and tests/test_metrics.py compares them, so that neither can change alone. Exact match and F1 are
+those of SQuAD's script. ROUGE-L, which the program does not have, is that of the package rouge-score without its
+stemmer. Extracted values are scored by the program (`Engine.score_values`).
 """
 from __future__ import annotations
 
 import re
 import string
 from collections import Counter
+from typing import Iterable
 
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
@@ -57,9 +60,27 @@ def rouge_l(answer: str, gold: list[str]) -> float:
     return best
 
 
+def contains(text: str, part: str) -> bool:
+    """Whether the words of `part` stand in a row in `text`, both normalised: "art" is not in "Bart"."""
+    words = normalize(part)
+    return bool(words) and f" {words} " in f" {normalize(text)} "
+
+
 def sub_span(answer: str, gold: list[str]) -> bool:
-    """Whether a gold answer stands in the answer, both normalised, at any place: also within a word, as the papers count it."""
-    return any(normalize(g) in normalize(answer) for g in gold or ["null"])
+    """Whether the answer contains a gold answer as whole words."""
+    return any(contains(answer, g) for g in gold or ["null"])
+
+
+def calibration_error(points: Iterable[tuple[float, bool]], bins: int = 10) -> float | None:
+    """Mean distance of confidence and share of right answers, over bins of equal count. None without points."""
+    ordered = sorted(points, key=lambda point: point[0])
+    if not ordered:
+        return None
+    error, wanted = 0.0, min(len(ordered), bins)
+    for n in range(wanted):
+        part = ordered[n * len(ordered) // wanted:(n + 1) * len(ordered) // wanted]
+        error += abs(sum(c for c, _ in part) - sum(right for _, right in part))
+    return error / len(ordered)
 
 
 def right_answers(question: dict) -> list[str]:

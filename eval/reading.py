@@ -20,7 +20,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from eval.metrics import chosen_text, exact_match, normalize, right_answers, rouge_l, token_f1
+from eval.metrics import chosen_text, contains, exact_match, normalize, right_answers, rouge_l, token_f1
 from train.reader_data import is_held
 
 
@@ -60,7 +60,6 @@ def judge(records: list[dict], found: dict) -> list[list[dict]]:
     """What became of every question, text by text."""
     out = []
     for r in records:
-        text = f" {normalize(r['context'])} "
         rows = []
         for q in r["questions"]:
             answer, right = found.get((r["id"], q["id"])), right_answers(q)
@@ -70,7 +69,7 @@ def judge(records: list[dict], found: dict) -> list[list[dict]]:
             answer = chosen_text(q, answer)
             null = normalize(answer) == "null"
             rows.append(dict(exact=float(exact_match(answer, right)), f1=token_f1(answer, right), rouge_l=rouge_l(answer, right), known=bool(right), null=null,
-                             foreign=not null and f" {normalize(answer)} " not in text, failed=False))
+                             foreign=not null and not contains(r["context"], answer), failed=False))
         out.append(rows)
     return out
 

@@ -3,7 +3,7 @@
     python3 -m eval.score [-m models/banyan-reader-34m.gguf] [--scale 1.0] [--json scores.json] [-- --threads 2]
 
 Rows marked `engine` are decoded by Banyan (`ids`, or `ask` with --through ask). Rows marked `reference` are decoded by
-`train.reference`, the slow form of methods sections 5 and 6, until the engine decodes skeletons and experts itself.
+`train.reference`, the slow form of methods sections 5 and 6.
 """
 from __future__ import annotations
 

@@ -20,6 +20,8 @@ from pathlib import Path
 
 import numpy as np
 
+from eval.metrics import calibration_error
+
 FEWEST = 150  # lines of a kind that has a fit of its own
 LEAST, MOST = -30.0, 12.0  # log-odds beyond them say no more
 
@@ -69,11 +71,6 @@ def probability(x: np.ndarray, scale: float, offset: float) -> np.ndarray:
     return 1 / (1 + np.exp(-(scale * log_odds(x) + offset)))
 
 
-def calibration_error(p: np.ndarray, right: np.ndarray, bins: int = 10) -> float:
-    order = np.argsort(p, kind="stable")
-    return float(sum(abs(p[b].mean() - right[b].mean()) * len(b) for b in np.array_split(order, bins) if len(b)) / len(p))
-
-
 def fits(found: list[tuple[str, float, bool]]) -> dict[str, tuple[float, float]]:
     kinds = sorted({k for k, _, _ in found})
     out = {}
@@ -102,8 +99,8 @@ def main() -> None:
         for kind, (scale, offset) in made.items():
             x, right = np.array([x for k, x, _ in test if k == kind]), np.array([r for k, _, r in test if k == kind], float)
             if len(x):
-                print(f"{kind}: {right.mean():.3f} of {len(x)} right; expected calibration error {calibration_error(probability(x, scale, offset), right, 5):.3f}, "
-                      f"of the shares as they are {calibration_error(np.exp(x), right, 5):.3f} (5 bins)")
+                print(f"{kind}: {right.mean():.3f} of {len(x)} right; expected calibration error {calibration_error(zip(probability(x, scale, offset), right), 5):.3f}, "
+                      f"of the shares as they are {calibration_error(zip(np.exp(x), right), 5):.3f} (5 bins)")
             card.setdefault("confidence", {}).setdefault("ask", {})[kind] = dict(feature="log_odds", scale=round(scale, 4), offset=round(offset, 4))
         a.card.write_text(json.dumps(card, indent=1) + "\n")
         return
@@ -111,7 +108,7 @@ def main() -> None:
     test = found[1::2]
     guessed = np.array([float(probability(np.array([x]), *half.get(k, half[""]))[0]) for k, x, _ in test])
     right = np.array([r for _, _, r in test], float)
-    print(f"{len(found)} answers, {np.mean([r for _, _, r in found]):.3f} right; expected calibration error on {len(test)} not fitted: {calibration_error(guessed, right):.3f}, uncalibrated {calibration_error(np.exp([x for _, x, _ in test]), right):.3f}")
+    print(f"{len(found)} answers, {np.mean([r for _, _, r in found]):.3f} right; expected calibration error on {len(test)} not fitted: {calibration_error(zip(guessed, right)):.3f}, uncalibrated {calibration_error(zip(np.exp([x for _, x, _ in test]), right)):.3f}")
     made = {k: dict(feature="log_odds", scale=round(s, 4), offset=round(o, 4)) for k, (s, o) in fits(found).items()}
     kept = {k: v for k, v in card.get("confidence", {}).get(a.task, {}).items() if k.startswith("choice-")}
     card.setdefault("confidence", {})[a.task] = {**made.pop(""), **made, **kept}

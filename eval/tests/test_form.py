@@ -61,11 +61,6 @@ class Form(unittest.TestCase):
         code, said, _ = self.call("--ways", "lookup,flat")
         self.assertEqual((code, "expected a strategy before it" in said), (2, True), said)
 
-    def test_calibration(self):
-        self.assertIsNone(form.calibration_error([]))
-        self.assertAlmostEqual(form.calibration_error([(1.0, True)] * 5 + [(0.0, False)] * 5), 0.0)
-        self.assertAlmostEqual(form.calibration_error([(1.0, False)] * 10), 1.0)
-
     def test_a_schema_of_what_rows_name(self):
         rows, schema = form.schema_of([dict(id=1, text="t", attributes=["x"], values={}), dict(id=2, text="t", category="c", attributes=["y"], values={}), dict(id=3, text="t", attributes=["x", "z"], values={})])
         self.assertEqual(schema, {"categories": {"document": {"attributes": [{"name": "x"}, {"name": "z"}]}, "c": {"attributes": [{"name": "y"}]}}})

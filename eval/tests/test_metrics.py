@@ -1,14 +1,19 @@
-"""Scores on cases by hand, as the published scripts count them (SQuAD 1.1/2.0 for exact match and F1, rouge-score without stemmer for ROUGE-L).
+"""Scores on cases by hand, as the published scripts count them (SQuAD 1.1/2.0 for exact match and F1, rouge-score
+without stemmer for ROUGE-L), and the same cases by `banyan eval`.
 
 `score_cases.json` is also the test of the scores in C++ (src/tasks/score/score_rows_test.cc).
 """
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import tempfile
 import unittest
 from pathlib import Path
 
-from eval.metrics import chosen_text, exact_match, normalize, right_answers, rouge_l, token_f1
+from eval.metrics import (calibration_error, chosen_text, contains, exact_match, normalize, right_answers, rouge_l,
+                          sub_span, token_f1)
 
 CASES = json.loads(Path(__file__).with_name("score_cases.json").read_text(encoding="utf-8"))
 
@@ -23,6 +28,57 @@ class Squad(unittest.TestCase):
             right, answer = right_answers(case["question"]), chosen_text(case["question"], case["answer"])
             self.assertEqual(exact_match(answer, right), bool(case["exact"]), case)
             self.assertAlmostEqual(token_f1(answer, right), case["f1"], msg=case)
+
+    def test_sub_span_is_of_whole_words(self):
+        for answer, gold, right in CASES["sub_span"]:
+            self.assertEqual(sub_span(answer, gold), bool(right), (answer, gold))
+        self.assertFalse(contains("The Simpsons: Bart", "art"))
+
+    def test_calibration_error(self):
+        self.assertIsNone(calibration_error([]))
+        for case in CASES["calibration"]:
+            self.assertAlmostEqual(calibration_error(case["points"]), case["error"])
+
+
+@unittest.skipUnless(os.environ.get("BANYAN"), "BANYAN names no program: scores are not compared with `banyan eval`")
+class Program(unittest.TestCase):
+    """The program scores every case alone as the functions here do."""
+
+    def scored(self, task: str, gold: list[dict], rows: list[dict]) -> dict:
+        with tempfile.TemporaryDirectory() as folder:
+            files = [Path(folder, "gold.jsonl"), Path(folder, "rows.jsonl")]
+            for file, lines in zip(files, (gold, rows)):
+                file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+            done = subprocess.run([os.environ["BANYAN"], "eval", task, *map(str, files), "--json"], capture_output=True)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return json.loads(done.stdout.splitlines()[-1])  # `ask` says first what null to every question scores
+
+    def test_sub_span_exact_and_f1_over_documents(self):
+        cases = [(answer, gold) for answer, gold, _ in CASES["sub_span"]]
+        cases += [(c["answer"], c["question"]["answers"]) for c in CASES["answers"] if "choices" not in c["question"]]
+        for answer, gold in cases:
+            with self.subTest(answer=answer, gold=gold):
+                score = self.scored("rag", [dict(id=1, question="?", answers=gold)], [dict(id=1, answer=answer)])
+                self.assertEqual(score["sub_span"], float(sub_span(answer, gold)))
+                self.assertEqual(score["exact"], float(exact_match(answer, gold)))
+                self.assertAlmostEqual(score["f1"], token_f1(answer, gold))
+
+    def test_exact_and_f1_of_questions_and_choices(self):
+        for case in CASES["answers"]:
+            with self.subTest(case=case):
+                question, answer = dict(case["question"], id=1, question="?"), case["answer"]
+                gold = dict(id=1, context="", questions=[question])
+                score = self.scored("ask", [gold], [dict(id=1, question_id=1, answer=answer)])
+                right, chosen = right_answers(question), chosen_text(question, answer)
+                self.assertEqual(score["exact"], float(exact_match(chosen, right)))
+                self.assertAlmostEqual(score["f1"], token_f1(chosen, right))
+
+    def test_calibration_error(self):
+        for case in CASES["calibration"]:
+            asked = [dict(id=n, question="?", answers=["x"]) for n in range(len(case["points"]))]
+            rows = [dict(id=1, question_id=n, answer="x" if right else "y", confidence=sure) for n, (sure, right) in enumerate(case["points"])]
+            score = self.scored("ask", [dict(id=1, context="", questions=asked)], rows)
+            self.assertAlmostEqual(score["calibration_error"], calibration_error(case["points"]))
 
 
 class Rouge(unittest.TestCase):

@@ -6,30 +6,16 @@ sharing saved what it must, that an interrupted and resumed run gives the same a
 another strategy does too; prints exact match and F1. Fails when the answers are no better than
 chance: a real model finds some of them.
 """
-import collections
 import json
 import pathlib
-import re
 import signal
-import string
 import subprocess
 import sys
 import tempfile
 import time
 
-
-def normal(text):
-    text = "".join(c for c in text.lower() if c not in string.punctuation)
-    return re.sub(r"\b(a|an|the)\b", " ", text).split()
-
-
-def f1(answer, golds):
-    best = 0.0
-    for gold in golds or ["null"]:
-        a, g = normal(answer), normal(gold)
-        common = sum((collections.Counter(a) & collections.Counter(g)).values())
-        best = max(best, 2 * common / (len(a) + len(g)) if a and g else float(a == g))
-    return best
+sys.path.insert(0, str(pathlib.Path(__file__).parents[2]))
+from eval.metrics import exact_match, token_f1  # noqa: E402
 
 
 def main():
@@ -61,9 +47,8 @@ def main():
         resumed = rows("cut.jsonl", "--resume", "--quiet", "--strategy", "paged")
         assert resumed == whole, "a resumed run under another strategy gave other answers"
 
-        scores = [f1(whole[d, q]["answer"] or "null", golds) for d, q, golds in wanted]
-        exact = sum(max(normal(whole[d, q]["answer"] or "null") == normal(g) for g in golds or ["null"])
-                    for d, q, golds in wanted)
+        scores = [token_f1(whole[d, q]["answer"] or "null", golds) for d, q, golds in wanted]
+        exact = sum(exact_match(whole[d, q]["answer"] or "null", golds) for d, q, golds in wanted)
         print(f"squad2: {len(wanted)} questions on {count} contexts: exact {exact}, "
               f"F1 {100 * sum(scores) / len(scores):.1f}, answers {receipt['answers_hash']}")
         answerable = [s for s, (_, _, golds) in zip(scores, wanted) if golds]
