@@ -156,7 +156,9 @@ std::string OnlyOnTheCommandLine(const CLI::App& root, const TableNames& in_tabl
   for (const TypedCommand& command : TypedCommands(root)) {
     std::vector<std::string> entries = Besides(*command.app, in_tables);
     for (const std::string& entry : entries) {
-      commands_of[entry].push_back("`" + FullName(*command.app) + "`");
+      const std::string name = FullName(*command.app);
+      const size_t program = name.find(' ');  // "banyan ask" → "ask"
+      commands_of[entry].push_back("`" + name.substr(program + 1) + "`");
     }
     if (!entries.empty()) of_commands.emplace_back(FullName(*command.app), std::move(entries));
   }
