@@ -312,7 +312,7 @@ PromptSegment TemplateWriter::Values(size_t number, const ExtractPart& part, Slo
 }
 
 PromptSegment TemplateWriter::Item(size_t number, const ExtractPart& part, size_t item) {
-  const ListItem& asked = part.items[item];
+  const ListedObject& asked = part.items[item];
   PromptSegment first = PieceChain(
       asked.slots, GapsAfter(part.prompt, /*gaps=*/true), [&](size_t i, PromptSegment& piece) {
         piece.answers.push_back(

@@ -96,7 +96,7 @@ class SlotConstraints {
 };
 
 // One object of a list: the attributes after its first.
-struct ListItem {
+struct ListedObject {
   size_t leaf = 0, number = 0;
   std::vector<ValueSlot> slots;
   std::vector<std::shared_ptr<const Constraint>> constraints;  // [slots]
@@ -117,7 +117,7 @@ struct ExtractPart {
   std::vector<std::shared_ptr<const Constraint>> constraints;  // [slots], or one for all of them
   std::vector<Answer> answers;                                 // [slots], or one for all of them
   // The second stage:
-  std::vector<ListItem> items;
+  std::vector<ListedObject> items;
   std::map<size_t, SecondLook> looks;  // by slot
 };
 

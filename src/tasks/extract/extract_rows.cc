@@ -190,7 +190,7 @@ std::vector<ExtractedValue> ValuesOfPart(const ExtractStack& stack, const Extrac
       values.push_back(maker.Make(fmt::format("{}[{}].{}", leaf.name, i, parts[0].name), parts[0],
                                   first, plan.item_fits[n][0].get()));
     }
-    for (const ListItem& item : part.items) {
+    for (const ListedObject& item : part.items) {
       if (item.leaf != n) continue;
       for (size_t i = 0; i < item.slots.size(); ++i) {
         const ExtractAttribute& attribute = *item.slots[i].attribute;

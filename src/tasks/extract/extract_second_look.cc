@@ -77,7 +77,7 @@ void SecondLookFinder::FindItems(ExtractPart& part) const {
     size_t number = 0;
     for (const auto& value : written[n].json) {
       if (number == static_cast<size_t>(leaf.attribute->max_items)) break;
-      ListItem& item = part.items.emplace_back();
+      ListedObject& item = part.items.emplace_back();
       item.leaf = n;
       item.number = number++;
       SlotRequest request = stack_.settings.slots;

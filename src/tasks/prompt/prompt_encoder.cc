@@ -8,7 +8,7 @@
 namespace banyan {
 namespace {
 
-size_t CommonPrefix(std::span<const TokenId> a, std::span<const TokenId> b) {
+size_t CommonPrefixLength(std::span<const TokenId> a, std::span<const TokenId> b) {
   const size_t most = std::min(a.size(), b.size());
   return static_cast<size_t>(
       std::mismatch(a.begin(), a.begin() + static_cast<std::ptrdiff_t>(most), b.begin()).first -
@@ -113,10 +113,11 @@ EncodedPrompt PromptEncoder::Encode(std::span<const PromptPart> parts) {
   prompt.tokens.assign(record_.tokens.begin(),
                        record_.tokens.begin() + static_cast<std::ptrdiff_t>(head));
   Append(prompt.tokens, rest);
-  prompt.record_end = head + CommonPrefix(std::span(record_.tokens).subspan(head), rest);
+  prompt.record_end = head + CommonPrefixLength(std::span(record_.tokens).subspan(head), rest);
   const size_t shared_head = shared_.head;  // the prompt begins with these tokens
-  prompt.shared_end = shared_head + CommonPrefix(std::span(shared_.tokens).subspan(shared_head),
-                                                 std::span(prompt.tokens).subspan(shared_head));
+  prompt.shared_end =
+      shared_head + CommonPrefixLength(std::span(shared_.tokens).subspan(shared_head),
+                                       std::span(prompt.tokens).subspan(shared_head));
   prompt.shared_end = std::min(prompt.shared_end, prompt.record_end);
   return prompt;
 }
@@ -127,7 +128,7 @@ std::vector<TokenId> PromptEncoder::Continue(std::span<const PromptPart> parts,
   std::vector<PromptPart> longer(parts.begin(), parts.end());
   longer.push_back({text, true, PromptLevel::kQuestion});
   const EncodedPrompt continued = Encode(longer);
-  kept = CommonPrefix(prompt.tokens, continued.tokens);
+  kept = CommonPrefixLength(prompt.tokens, continued.tokens);
   return continued.tokens;
 }
 
