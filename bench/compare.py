@@ -4,8 +4,10 @@
   bench/compare.py --shape qwen3-8b --device cuda squad2 narrativeqa race longhealth
   bench/compare.py --shape qwen3-8b --device cuda "shared --streams 1,32,256 --prefix 2048"
 
-Every job is a `banyan bench` command (options in quotes). Transformers is optional: without it, or past its time, the column is empty.
+Every job is a `banyan bench` command (options in quotes). Transformers is optional: without it, or past its time, the
+column is empty.
 """
+
 import argparse
 import json
 import pathlib
@@ -20,8 +22,20 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "rivals"))
 def ours(args, job: str) -> list[dict]:
     with tempfile.TemporaryDirectory() as folder:
         file = pathlib.Path(folder) / "figures.json"
-        command = [args.banyan, "bench", *shlex.split(job), "--device", args.device, "--shape", args.shape, "--random",
-                   *(shlex.split(args.options)), "--json", str(file), "--overwrite"]
+        command = [
+            args.banyan,
+            "bench",
+            *shlex.split(job),
+            "--device",
+            args.device,
+            "--shape",
+            args.shape,
+            "--random",
+            *(shlex.split(args.options)),
+            "--json",
+            str(file),
+            "--overwrite",
+        ]
         done = subprocess.run(command, stdout=subprocess.PIPE, text=True)
         print(done.stdout, file=sys.stderr)
         if done.returncode != 0:
@@ -42,11 +56,15 @@ def main() -> int:
     parser.add_argument("--banyan", default="build/cuda/banyan", help="the binary")
     parser.add_argument("--shape", required=True)
     parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
-    parser.add_argument("--options", default="--strategies auto,flat,no-attention", help="further options of banyan bench")
+    parser.add_argument(
+        "--options", default="--strategies auto,flat,no-attention", help="further options of banyan bench"
+    )
     parser.add_argument("--rival", default="transformers", choices=["transformers", "none"])
     parser.add_argument("--seconds", type=float, default=60, help="of Transformers, per job")
     parser.add_argument("--attention", default="sdpa", help="Transformers' attn_implementation")
-    parser.add_argument("--figures", nargs="*", default=[], help="take Banyan's figures from these files, do not run it")
+    parser.add_argument(
+        "--figures", nargs="*", default=[], help="take Banyan's figures from these files, do not run it"
+    )
     parser.add_argument("--json", help="write everything to this file")
     args = parser.parse_args()
     jobs = [job for name in args.jobs for job in ours(args, name)] if not args.figures else []
@@ -59,6 +77,7 @@ def main() -> int:
     if args.rival == "transformers":
         try:
             import transformers_job
+
             rival = transformers_job.Rival(args.shape, args.device, args.attention)
         except ImportError as error:
             print(f"compare.py: no rival: {error}", file=sys.stderr)
@@ -68,7 +87,10 @@ def main() -> int:
         rows.append({"ours": job, "theirs": theirs})
         print(f"{job['work']} {job['branches']} {job['lengths']}: {theirs}", file=sys.stderr)
     print(f"{args.shape}, {jobs[0]['backend']}; rival: {rival.name if rival else 'none'}\n")
-    print("| job | unit | banyan | Transformers, batched | Transformers, cache repeated | times the better |\n|---|---|---|---|---|---|")
+    print(
+        "| job | unit | banyan | Transformers, batched | Transformers, cache repeated | times the better"
+        " |\n|---|---|---|---|---|---|"
+    )
     for row in rows:
         job, theirs = row["ours"], row["theirs"]
         grid = len(job["branches"]) == 2
@@ -76,8 +98,12 @@ def main() -> int:
         mine = job["strategies"][0]
         best = max([(theirs.get(way) or {}).get(key) or 0.0 for way in ("batched", "cached")])
         name = f"{job['work']}, {job['streams']} streams on {job['lengths'][0]}" if grid else job["work"]
-        print(f"| {name} | {unit} | {mine[key]:.1f} | {rate(theirs.get('batched'), key)} | {rate(theirs.get('cached'), key)} | "
-              f"{mine[key] / best:.1f} |" if best else f"| {name} | {unit} | {mine[key]:.1f} | - | - | - |")
+        print(
+            f"| {name} | {unit} | {mine[key]:.1f} | {rate(theirs.get('batched'), key)} |"
+            f" {rate(theirs.get('cached'), key)} | {mine[key] / best:.1f} |"
+            if best
+            else f"| {name} | {unit} | {mine[key]:.1f} | - | - | - |"
+        )
     if args.json:
         pathlib.Path(args.json).write_text(json.dumps(rows, indent=1))
     return 0

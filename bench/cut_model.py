@@ -2,8 +2,10 @@
 
     python3 -m bench.cut_model MODEL.gguf OUT.gguf --layers 0,1,10,11
 
-Nothing is trained, so what it guesses is worse than what a draft model of that size could: it shows what guesses cost, and is a lower bound of what they give.
+Nothing is trained, so what it guesses is worse than what a draft model of that size could: it shows what guesses cost,
+and is a lower bound of what they give.
 """
+
 from __future__ import annotations
 
 import argparse

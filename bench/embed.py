@@ -1,16 +1,18 @@
 """Embeddings per second of `banyan embed` and of sentence-transformers, in one run on the same texts and threads:
 
-    python3 -m bench.embed --model FOLDER [--texts FILE.jsonl] [--count 512] [--threads 2] [--repeat 3] [--python VENV/bin/python]
+    python3 -m bench.embed --model FOLDER [--texts FILE.jsonl] [--count 512] [--threads 2] [--repeat 3] [--python
+        VENV/bin/python]
 
-FOLDER is a sentence-transformers model such as all-MiniLM-L6-v2. The texts are passages of three lengths, or the field `text`
-of FILE. Each side reads the texts, tokenises and embeds them; loading the model is not counted (Banyan: the time of an empty
-input is taken off). Runs take turns, the fastest of each side counts, by the clock and in processor time, which means more
-where others use the machine, too. Float32 vectors must agree with theirs, else the run
-fails; of other precisions the cosine with float32 is printed. --python has the package sentence-transformers.
+FOLDER is a sentence-transformers model such as all-MiniLM-L6-v2. The texts are passages of three lengths, or the field
+`text` of FILE. Each side reads the texts, tokenises and embeds them; loading the model is not counted (Banyan: the time
+of an empty input is taken off). Runs take turns, the fastest of each side counts, by the clock and in processor time,
+which means more where others use the machine, too. Float32 vectors must agree with theirs, else the run fails; of other
+precisions the cosine with float32 is printed. --python has the package sentence-transformers.
 
 --random draws new weights at the shape of FOLDER, which then needs no weights of its own: times do not depend on them.
 --device cuda runs Banyan there; --alone leaves sentence-transformers out.
 """
+
 from __future__ import annotations
 
 import argparse
@@ -39,7 +41,8 @@ print("ready", flush=True)
 for _ in sys.stdin:
     began, spent = time.perf_counter(), time.process_time()
     vectors = model.encode(texts, batch_size=32, normalize_embeddings=True, show_progress_bar=False)
-    print(json.dumps({"seconds": [time.perf_counter() - began, time.process_time() - spent], "vectors": vectors[:16].tolist()}), flush=True)
+    seconds = [time.perf_counter() - began, time.process_time() - spent]
+    print(json.dumps({"seconds": seconds, "vectors": vectors[:16].tolist()}), flush=True)
 """
 DRAW = """
 import sys, torch
@@ -52,7 +55,10 @@ AutoModel.from_config(AutoConfig.from_pretrained(sys.argv[1])).save_pretrained(s
 def make_texts(count: int) -> list[str]:
     """Sentences, paragraphs and passages of common words, about a third each."""
     rng = random.Random(1)
-    words = "the a of in to and harbour ferry leaves old town market people river bridge winter morning stone light small house".split()
+    words = (
+        "the a of in to and harbour ferry leaves old town market people river bridge winter morning stone light small"
+        " house".split()
+    )
     return [" ".join(rng.choice(words) for _ in range(rng.choice((12, 60, 180)))) for _ in range(count)]
 
 
@@ -63,7 +69,7 @@ def read_vectors(path: Path) -> list[array.array]:
     shape = data[10:end].decode().split("'shape': (")[1].split(")")[0]
     rows, columns = (int(n) for n in shape.split(","))
     values = array.array("f", data[end:])
-    return [values[r * columns:(r + 1) * columns] for r in range(rows)]
+    return [values[r * columns : (r + 1) * columns] for r in range(rows)]
 
 
 class Theirs:
@@ -92,8 +98,24 @@ class Theirs:
 
 def time_banyan(a: argparse.Namespace, model: Path, source: Path, precision: str, out: Path) -> list[float]:
     """Seconds by the clock, and of processors."""
-    command = [a.banyan, "embed", "-m", str(model), str(source), "-o", str(out), "--overwrite", "--threads", str(a.threads),
-               "--max-tokens", str(a.max_tokens), "--precision", precision, "--device", a.device]
+    command = [
+        a.banyan,
+        "embed",
+        "-m",
+        str(model),
+        str(source),
+        "-o",
+        str(out),
+        "--overwrite",
+        "--threads",
+        str(a.threads),
+        "--max-tokens",
+        str(a.max_tokens),
+        "--precision",
+        precision,
+        "--device",
+        a.device,
+    ]
     began, spent = time.perf_counter(), processor_seconds()
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode != 0:
@@ -128,7 +150,11 @@ def cosine(x: array.array, y: array.array) -> float:
 
 def compare(a: argparse.Namespace, folder: Path) -> None:
     source, empty = folder / "in.jsonl", folder / "none.jsonl"
-    texts = [json.loads(line)["text"] for line in a.texts.open(encoding="utf-8")][:a.count] if a.texts else make_texts(a.count)
+    texts = (
+        [json.loads(line)["text"] for line in a.texts.open(encoding="utf-8")][: a.count]
+        if a.texts
+        else make_texts(a.count)
+    )
     source.write_text("".join(json.dumps({"id": n, "text": t}) + "\n" for n, t in enumerate(texts)))
     empty.write_text("")
     model = model_folder(a, folder)
@@ -149,7 +175,9 @@ def compare(a: argparse.Namespace, folder: Path) -> None:
     vectors = {precision: read_vectors(out) for precision, out in outputs.items()}
     words = sum(len(t.split()) for t in texts) / len(texts)
     print(f"{len(texts)} texts of {words:.0f} words on average, {a.threads} threads, {a.device}, best of {a.repeat}")
-    rates = {f"banyan, {p}": [len(texts) / (x - y) for x, y in zip(least(ours[p]), least(loads[p]))] for p in a.precision}
+    rates = {
+        f"banyan, {p}": [len(texts) / (x - y) for x, y in zip(least(ours[p]), least(loads[p]))] for p in a.precision
+    }
     if theirs:
         rates["sentence-transformers"] = [len(texts) / x for x in least(their_seconds)]
     print(f"{'':24} {'texts/s':>9} {'':>7} {'per processor second':>22}")

@@ -4,9 +4,10 @@
     python3 -m bench.many_machines COSTS.json      the same with costs that were measured before
 
 The Python package, ray and the models must be there. The simulation is of events: the driver plans (one record after
-another), hands out blocks (one after another), workers start, load the model, answer blocks (side by side, each a little
-faster or slower) and write parts (through one disk), the driver joins the rows.
+another), hands out blocks (one after another), workers start, load the model, answer blocks (side by side, each a
+little faster or slower) and write parts (through one disk), the driver joins the rows.
 """
+
 from __future__ import annotations
 
 import heapq
@@ -30,8 +31,10 @@ def simulate(workers: int, blocks: list[float], costs: dict[str, Any], seed: int
     write = 2.0 / costs["files_per_second"] if costs["files_per_second"] else 0.0  # a part is two files
     waiting = sorted(blocks)  # the largest is handed out first
     driver = disk = plan
-    events = [(plan + costs["start_seconds"] * draw.lognormvariate(0.0, costs["start_spread"]), 0, worker, False)
-              for worker in range(workers)]
+    events = [
+        (plan + costs["start_seconds"] * draw.lognormvariate(0.0, costs["start_spread"]), 0, worker, False)
+        for worker in range(workers)
+    ]
     heapq.heapify(events)
     end, number = plan, 0
     while events:
@@ -55,8 +58,10 @@ def block_count(costs: dict[str, Any], workers: int) -> int:
 
 
 def document_seconds(costs: dict[str, Any]) -> float:
-    return (costs["prefilled_per_document"] * costs["prefill_seconds"]
-            + costs["generated_per_document"] * costs["generate_seconds"])
+    return (
+        costs["prefilled_per_document"] * costs["prefill_seconds"]
+        + costs["generated_per_document"] * costs["generate_seconds"]
+    )
 
 
 def study(costs: dict[str, Any], limits: tuple[int, ...] = WORKERS) -> list[dict[str, float]]:
@@ -79,21 +84,27 @@ def breaking_points(costs: dict[str, Any]) -> dict[str, float]:
     alone = document_seconds(costs) * costs["documents"]
     serial = costs["plan_seconds_per_document"] * costs["documents"] + costs["join_seconds_per_row"] * costs["rows"]
     shared = costs["hand_out_seconds"] + (2.0 / costs["files_per_second"] if costs["files_per_second"] else 0.0)
-    return {"planning and joining, which the driver does alone": 0.05 * alone / serial if serial else float("inf"),
-            "starting workers and loading the model": 0.05 * alone / costs["start_seconds"] if costs["start_seconds"]
-            else float("inf"),
-            # Every worker wants BLOCKS_PER_WORKER blocks, one after another from one driver and onto one disk.
-            "handing out blocks and writing parts": (alone / BLOCKS_PER_WORKER / shared) ** 0.5 if shared
-            else float("inf")}
+    return {
+        "planning and joining, which the driver does alone": 0.05 * alone / serial if serial else float("inf"),
+        "starting workers and loading the model": (
+            0.05 * alone / costs["start_seconds"] if costs["start_seconds"] else float("inf")
+        ),
+        # Every worker wants BLOCKS_PER_WORKER blocks, one after another from one driver and onto one disk.
+        "handing out blocks and writing parts": (alone / BLOCKS_PER_WORKER / shared) ** 0.5 if shared else float("inf"),
+    }
 
 
 def table(studies: dict[str, list[dict[str, float]]]) -> str:
     names = list(studies)
-    lines = ["| workers | " + " | ".join(f"{name} | of linear" for name in names) + " |",
-             "|---" * (1 + 2 * len(names)) + "|"]
+    lines = [
+        "| workers | " + " | ".join(f"{name} | of linear" for name in names) + " |",
+        "|---" * (1 + 2 * len(names)) + "|",
+    ]
     for number, workers in enumerate(row["workers"] for row in studies[names[0]]):
-        cells = [f"{_time(studies[name][number]['seconds'])} | {100 * studies[name][number]['linear']:.1f} %"
-                 for name in names]
+        cells = [
+            f"{_time(studies[name][number]['seconds'])} | {100 * studies[name][number]['linear']:.1f} %"
+            for name in names
+        ]
         lines.append(f"| {workers} | " + " | ".join(cells) + " |")
     return "\n".join(lines)
 
@@ -102,25 +113,42 @@ def report(costs: dict[str, Any]) -> str:
     """The part of docs/many-machines.md that this program writes."""
     machine, jobs = costs["machine"], costs["jobs"]
     studies = {name: study({**machine, **job}) for name, job in jobs.items()}
-    lines = [f"Measured on {costs['where']}:", "", "| what | seconds |", "|---|---|",
-             f"| planning, a document | {machine['plan_seconds_per_document']:.2g} |",
-             f"| joining, a row | {machine['join_seconds_per_row']:.2g} |",
-             f"| handing out a block (Ray's driver; the object is the block's number) | {machine['hand_out_seconds']:.2g} |",
-             f"| a part written and on the disk, two files | {2 / machine['files_per_second']:.2g} |",
-             f"| an engine's beginning and end, a block | {machine['block_seconds']:.2g} |",
-             f"| a worker's start without the model | {machine['process_seconds']:.2g} |", "",
-             f"Equal blocks differ by {100 * machine['speed_spread']:.1f} %.", ""]
-    lines += ["| job: a million documents | tokens a document: computed, written | seconds: loading; a token computed, "
-              "written |", "|---|---|---|"]
+    lines = [
+        f"Measured on {costs['where']}:",
+        "",
+        "| what | seconds |",
+        "|---|---|",
+        f"| planning, a document | {machine['plan_seconds_per_document']:.2g} |",
+        f"| joining, a row | {machine['join_seconds_per_row']:.2g} |",
+        f"| handing out a block (Ray's driver; the object is the block's number) | {machine['hand_out_seconds']:.2g} |",
+        f"| a part written and on the disk, two files | {2 / machine['files_per_second']:.2g} |",
+        f"| an engine's beginning and end, a block | {machine['block_seconds']:.2g} |",
+        f"| a worker's start without the model | {machine['process_seconds']:.2g} |",
+        "",
+        f"Equal blocks differ by {100 * machine['speed_spread']:.1f} %.",
+        "",
+    ]
+    lines += [
+        (
+            "| job: a million documents | tokens a document: computed, written | seconds: loading; a token computed, "
+            "written |"
+        ),
+        "|---|---|---|",
+    ]
     for name, job in jobs.items():
-        lines.append(f"| {name} ({job['words']}) | {job['prefilled_per_document']:.0f}, {job['generated_per_document']:.0f} "
-                     f"| {job['load_seconds']:.2g}; {job['prefill_seconds']:.2g}, {job['generate_seconds']:.2g} |")
+        lines.append(
+            f"| {name} ({job['words']}) | {job['prefilled_per_document']:.0f}, {job['generated_per_document']:.0f} "
+            f"| {job['load_seconds']:.2g}; {job['prefill_seconds']:.2g}, {job['generate_seconds']:.2g} |"
+        )
     lines += ["", table(studies), "", "![Speed against workers](images/many-machines.svg)", ""]
     for name, job in jobs.items():
         points = sorted(breaking_points({**machine, **job}).items(), key=lambda one: one[1])
         first, workers = points[0]
-        text = (f"- **{name}**: what breaks first is {first}: more than 5 % from {_number(workers)} workers on; then "
-                + ", ".join(f"{what} (from {_number(count)})" for what, count in points[1:]) + ".")
+        text = (
+            f"- **{name}**: what breaks first is {first}: more than 5 % from {_number(workers)} workers on; then "
+            + ", ".join(f"{what} (from {_number(count)})" for what, count in points[1:])
+            + "."
+        )
         lines += textwrap.wrap(text, 118, subsequent_indent="  ", break_on_hyphens=False)
     return "\n".join(lines) + "\n"
 
@@ -135,10 +163,12 @@ def _number(value: float) -> str:
 
 def main() -> int:
     from bench.many_machines_plot import draw
+
     if len(sys.argv) > 1:
         costs = json.loads(pathlib.Path(sys.argv[1]).read_text())
     else:
         from bench.many_machines_costs import measure
+
         costs = measure()
         (ROOT / "bench" / "many_machines_costs.json").write_text(json.dumps(costs, indent=1) + "\n")
     studies = {name: study({**costs["machine"], **job}) for name, job in costs["jobs"].items()}

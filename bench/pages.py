@@ -4,6 +4,7 @@
 The text is the shipped model's own generated kind (train/documents.py), of about the length of a SQuAD2 page. The same
 arguments give the same pages.
 """
+
 import argparse
 import json
 import pathlib

@@ -6,6 +6,7 @@ Without a file the rows have SQuAD 2.0's shape: documents of some 150 words with
 reads and writes files; Python takes a list of dicts and gives one back, so its reading and writing of JSON counts.
 Both load the model; the least of the runs counts, and seconds are of the processor, so that others do not disturb.
 """
+
 import argparse
 import json
 import pathlib
@@ -28,10 +29,20 @@ open(sys.argv[3], "wb").write(b"".join(line + b"\\n" for line in found.lines))
 
 def squad_like(documents: int) -> list[dict]:
     draw = random.Random(5)
-    words = "the river harbour council built a new bridge near old mill during long war while its king signed treaty".split()
-    return [{"id": f"d{i}", "context": " ".join(draw.choice(words) for _ in range(150)) + ".",
-             "questions": [{"id": f"q{k}", "question": f"What did the {draw.choice(words)} of the {draw.choice(words)} do?"}
-                           for k in range(5)]} for i in range(documents)]
+    words = (
+        "the river harbour council built a new bridge near old mill during long war while its king " "signed treaty"
+    ).split()
+    return [
+        {
+            "id": f"d{i}",
+            "context": " ".join(draw.choice(words) for _ in range(150)) + ".",
+            "questions": [
+                {"id": f"q{k}", "question": f"What did the {draw.choice(words)} of the {draw.choice(words)} do?"}
+                for k in range(5)
+            ],
+        }
+        for i in range(documents)
+    ]
 
 
 def seconds_of(command: list) -> float:
@@ -55,8 +66,22 @@ def main() -> int:
         rows = arguments.rows or folder / "in.jsonl"
         if not arguments.rows:
             rows.write_text("".join(json.dumps(row) + "\n" for row in squad_like(arguments.documents)))
-        program = [arguments.banyan, "ask", "-m", arguments.model, rows, "-o", folder / "program.jsonl", "--max-new", 16,
-                   "--threads", arguments.threads, "--quiet", "--ordered", "--overwrite"]
+        program = [
+            arguments.banyan,
+            "ask",
+            "-m",
+            arguments.model,
+            rows,
+            "-o",
+            folder / "program.jsonl",
+            "--max-new",
+            16,
+            "--threads",
+            arguments.threads,
+            "--quiet",
+            "--ordered",
+            "--overwrite",
+        ]
         package = [sys.executable, "-c", PYTHON, rows, arguments.model, folder / "package.jsonl", arguments.threads]
         start = seconds_of([sys.executable, "-c", "import banyan"])
         times = [(seconds_of(program), seconds_of(package)) for _ in range(arguments.runs)]
@@ -64,9 +89,18 @@ def main() -> int:
             print("the rows differ")
             return 1
     least = [min(run[side] for run in times) for side in (0, 1)]
-    print(json.dumps({"command_line_seconds": round(least[0], 3), "python_seconds": round(least[1], 3),
-                      "of_it_starting_python": round(start, 3), "overhead": round(least[1] / least[0] - 1, 4),
-                      "overhead_without_starting_python": round((least[1] - start) / least[0] - 1, 4), "rows_equal": True}))
+    print(
+        json.dumps(
+            {
+                "command_line_seconds": round(least[0], 3),
+                "python_seconds": round(least[1], 3),
+                "of_it_starting_python": round(start, 3),
+                "overhead": round(least[1] / least[0] - 1, 4),
+                "overhead_without_starting_python": round((least[1] - start) / least[0] - 1, 4),
+                "rows_equal": True,
+            }
+        )
+    )
     return 0
 
 

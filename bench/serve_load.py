@@ -2,6 +2,7 @@
 
 Python's own HTTP client, a thread per client: what is measured is the server's, as long as clients have a core.
 """
+
 import contextlib
 import dataclasses
 import http.client
@@ -17,9 +18,11 @@ import tempfile
 import threading
 import time
 
-WORDS = ("the river harbour council built a new bridge near old mill during long war while its king signed treaty and "
-         "farmers carried grain across narrow valley until winter storms closed every road between northern towns "
-         "whose merchants had promised silver for copper rails letters maps engines lamps sailcloth").split()
+WORDS = (
+    "the river harbour council built a new bridge near old mill during long war while its king signed treaty and "
+    "farmers carried grain across narrow valley until winter storms closed every road between northern towns "
+    "whose merchants had promised silver for copper rails letters maps engines lamps sailcloth"
+).split()
 
 
 def text_of(words: int, dice: random.Random) -> str:
@@ -41,9 +44,17 @@ def chats(count: int, words: int, tokens: int, shared: bool, seed: int) -> list[
         if not shared and number > 0:
             document = text_of(words, dice)
         subject = " ".join(dice.sample(WORDS, 3))
-        made.append({"messages": [{"role": "user", "content":
-                                   f"{document}\n\nWrite a long story about this: {subject} ({number})."}],
-                     "max_tokens": tokens, "temperature": 0, "stream": True, "stream_options": {"include_usage": True}})
+        made.append(
+            {
+                "messages": [
+                    {"role": "user", "content": f"{document}\n\nWrite a long story about this: {subject} ({number})."}
+                ],
+                "max_tokens": tokens,
+                "temperature": 0,
+                "stream": True,
+                "stream_options": {"include_usage": True},
+            }
+        )
     return made
 
 
@@ -137,17 +148,23 @@ class Program:
     def __init__(self, command: list, cores: str = "", environment: dict | None = None):
         self.said = tempfile.NamedTemporaryFile(prefix="serve-load-")
         pinned = ["taskset", "-c", cores] if cores else []
-        self.process = subprocess.Popen(pinned + [str(word) for word in command], stdout=self.said, stderr=self.said,
-                                        env={**os.environ, **(environment or {})})
+        self.process = subprocess.Popen(
+            pinned + [str(word) for word in command],
+            stdout=self.said,
+            stderr=self.said,
+            env={**os.environ, **(environment or {})},
+        )
 
     def output(self) -> str:
         return pathlib.Path(self.said.name).read_text(errors="replace")
 
     def port_said(self, pattern: str, seconds: float = 120) -> int:
         """The port in what the program prints when it listens."""
+
         def found():
             match = re.search(pattern, self.output())
             return int(match.group(1)) if match else None
+
         return self.wait(found, seconds)
 
     def wait(self, condition, seconds: float = 120):

@@ -10,6 +10,7 @@ Wall seconds are the command's own without loading (`--receipt`), and those from
 Processor seconds are the processes' whole lives, loading included, on both sides: the figure for a machine that others
 use too. The table has the medians of the rounds' ratios.
 """
+
 import argparse
 import http.client
 import json
@@ -40,8 +41,11 @@ def post(port: int, body: dict) -> bytes:
 def rows_of(data: bytes, streamed: bool) -> list[dict]:
     if not streamed:
         return json.loads(data)["rows"]
-    events = [json.loads(part[6:]) for part in data.decode().split("\n\n")
-              if part.startswith("data: ") and part != "data: [DONE]"]
+    events = [
+        json.loads(part[6:])
+        for part in data.decode().split("\n\n")
+        if part.startswith("data: ") and part != "data: [DONE]"
+    ]
     answers = [event for event in events if event["type"] == "answer"]
     return [event["row"] for event in sorted(answers, key=lambda event: event["question"])]
 
@@ -80,21 +84,45 @@ class Job:
     def __init__(self, arguments, seed: int):
         dice = random.Random(seed)
         self.arguments = arguments
-        self.body = {"documents": [{"id": "d", "text": serve_load.text_of(arguments.words, dice)}],
-                     "questions": [{"id": i, "question": f"What did the {' '.join(dice.sample(serve_load.WORDS, 2))} do?"}
-                                   for i in range(arguments.questions)], "max_tokens": arguments.tokens}
+        self.body = {
+            "documents": [{"id": "d", "text": serve_load.text_of(arguments.words, dice)}],
+            "questions": [
+                {"id": i, "question": f"What did the {' '.join(dice.sample(serve_load.WORDS, 2))} do?"}
+                for i in range(arguments.questions)
+            ],
+            "max_tokens": arguments.tokens,
+        }
 
     def by_command(self, folder: pathlib.Path) -> tuple[list[dict], float, float]:
         """Rows, wall seconds without loading, processor seconds."""
         a = self.arguments
         source, output, receipt = (folder / name for name in ("in.jsonl", "out.jsonl", "receipt.json"))
         document = self.body["documents"][0]
-        source.write_text(json.dumps({"id": document["id"], "context": document["text"],
-                                      "questions": self.body["questions"]}) + "\n")
+        source.write_text(
+            json.dumps({"id": document["id"], "context": document["text"], "questions": self.body["questions"]}) + "\n"
+        )
         pinned = ["taskset", "-c", a.cores] if a.cores else []
-        process = subprocess.Popen(pinned + [a.banyan, "ask", "-m", a.model, str(source), "-o", str(output), "--receipt",
-                                             str(receipt), "--max-new", str(a.tokens), "--threads", str(a.threads),
-                                             "--ordered", "--overwrite", "--quiet"])
+        process = subprocess.Popen(
+            pinned
+            + [
+                a.banyan,
+                "ask",
+                "-m",
+                a.model,
+                str(source),
+                "-o",
+                str(output),
+                "--receipt",
+                str(receipt),
+                "--max-new",
+                str(a.tokens),
+                "--threads",
+                str(a.threads),
+                "--ordered",
+                "--overwrite",
+                "--quiet",
+            ]
+        )
         used = processor_seconds(process)
         rows = [json.loads(line) for line in output.read_text().splitlines()]
         return rows, json.loads(receipt.read_text())["seconds"]["total"], used
@@ -135,13 +163,18 @@ def main() -> None:
                     raise SystemExit(f"the rows differ: {way}")
                 found[way].append(times)
     median = statistics.median
-    print(f"{len(command)} rounds of {arguments.questions} questions, {arguments.threads} threads; all rows equal\n"
-          "| | wall s | ratio (least to most) | processor s | ratio (least to most) |\n|---|---|---|---|---|\n"
-          f"| `banyan ask` | {median(c[0] for c in command):.3f} | | {median(c[1] for c in command):.3f} | |")
+    print(
+        f"{len(command)} rounds of {arguments.questions} questions, {arguments.threads} threads; all rows equal\n"
+        "| | wall s | ratio (least to most) | processor s | ratio (least to most) |\n|---|---|---|---|---|\n"
+        f"| `banyan ask` | {median(c[0] for c in command):.3f} | | {median(c[1] for c in command):.3f} | |"
+    )
     for way, times in found.items():
         ratios = [[mine[kind] / alone[kind] for mine, alone in zip(times, command)] for kind in (0, 1)]
-        cells = [f"{median(t[kind] for t in times):.3f} | **{median(ratios[kind]):.3f}** ({min(ratios[kind]):.3f} to "
-                 f"{max(ratios[kind]):.3f})" for kind in (0, 1)]
+        cells = [
+            f"{median(t[kind] for t in times):.3f} | **{median(ratios[kind]):.3f}** ({min(ratios[kind]):.3f} to "
+            f"{max(ratios[kind]):.3f})"
+            for kind in (0, 1)
+        ]
         print(f"| {way} | {cells[0]} | {cells[1]} |")
 
 

@@ -7,10 +7,11 @@
   banyan bench forest --shape smollm2-135m --json forest.json
   bench/tables.py squad2.json shared.json attention.json forest.json
 
-Four kinds, told apart by what is in a file: jobs (squad2, narrativeqa, race, longhealth), decode steps (shared, hydragen),
-attention alone, and the strategies of one forest (forest, tree). Files of one kind make one table. Every table has its
-distance to the limit, the least time for the bytes and flops at the rates that the machine reached.
+Four kinds, told apart by what is in a file: jobs (squad2, narrativeqa, race, longhealth), decode steps (shared,
+hydragen), attention alone, and the strategies of one forest (forest, tree). Files of one kind make one table. Every
+table has its distance to the limit, the least time for the bytes and flops at the rates that the machine reached.
 """
+
 import argparse
 import json
 import pathlib
@@ -62,8 +63,13 @@ def job_row(cell: dict) -> list[str]:
     rate = mine["questions_per_second"]
     instruction, document, question = cell["lengths"]
     _, documents, questions = cell["branches"]
-    return [f"{cell['work']} {instruction}/{document}/{questions}/{question}/{cell['max_new']}", str(documents), number(rate),
-            number(ceiling(cell, "questions_per_second")), percent(rate * cell["limit_seconds"], cell["streams"])]
+    return [
+        f"{cell['work']} {instruction}/{document}/{questions}/{question}/{cell['max_new']}",
+        str(documents),
+        number(rate),
+        number(ceiling(cell, "questions_per_second")),
+        percent(rate * cell["limit_seconds"], cell["streams"]),
+    ]
 
 
 def decode_row(cell: dict) -> list[str]:
@@ -72,8 +78,14 @@ def decode_row(cell: dict) -> list[str]:
     name = f"{cell['streams']} × {cell['lengths'][0]}"
     if not steps:
         return [name, "–", "–", "–", "–", "–"]
-    return [name, number(rate), f"{rate * seconds / steps:.0f}", f"{1e3 * seconds / steps:.2f}",
-            number(ceiling(cell, "decode_tokens_per_second")), percent(mine["decode_limit_seconds"], seconds)]
+    return [
+        name,
+        number(rate),
+        f"{rate * seconds / steps:.0f}",
+        f"{1e3 * seconds / steps:.2f}",
+        number(ceiling(cell, "decode_tokens_per_second")),
+        percent(mine["decode_limit_seconds"], seconds),
+    ]
 
 
 def attention_row(cell: dict) -> list[str]:
@@ -81,9 +93,15 @@ def attention_row(cell: dict) -> list[str]:
     rival = cell.get("flashinfer_us", {"cascade": 0, "paged": 0, "parts": 0})  # known on one machine alone
     mine = times[judged(times)]["median_us"]
     paged = times["paged"]["median_us"] if "paged" in times else 0.0
-    return [cell["work"], number(mine), number(paged), number(cell["limit_us"]), percent(cell["limit_us"], mine),
-            f"≤ {cell['target_us']:g}" if cell.get("target_us") else "–",
-            ", ".join(f"{rival[kind]:g}" if rival[kind] else "–" for kind in ("cascade", "paged", "parts"))]
+    return [
+        cell["work"],
+        number(mine),
+        number(paged),
+        number(cell["limit_us"]),
+        percent(cell["limit_us"], mine),
+        f"≤ {cell['target_us']:g}" if cell.get("target_us") else "–",
+        ", ".join(f"{rival[kind]:g}" if rival[kind] else "–" for kind in ("cascade", "paged", "parts")),
+    ]
 
 
 def strategy_rows(cell: dict) -> list[list[str]]:
@@ -92,8 +110,16 @@ def strategy_rows(cell: dict) -> list[list[str]]:
         rate = one["questions_per_second"]
         # Answers have a fixed length, and their first tokens come out of the prompt's rows.
         computed = one["prefilled_tokens"] + one["generated_tokens"] - one["streams"]
-        rows.append([one["strategy"], f"{one['seconds']:.2f}", number(rate), str(computed), percent(rate, best),
-                     percent(rate * cell["limit_seconds"], cell["streams"])])
+        rows.append(
+            [
+                one["strategy"],
+                f"{one['seconds']:.2f}",
+                number(rate),
+                str(computed),
+                percent(rate, best),
+                percent(rate * cell["limit_seconds"], cell["streams"]),
+            ]
+        )
     return rows
 
 
@@ -111,13 +137,17 @@ def kind_of(cell: dict) -> str:
 
 def markdown(head: list[str], rows: list[list[str]]) -> str:
     lines = [head, ["---"] * len(head), *rows]
-    return "\n".join("| " + " | ".join(line) + " |" if line[0] != "---" else "|" + "|".join(line) + "|" for line in lines)
+    return "\n".join(
+        "| " + " | ".join(line) + " |" if line[0] != "---" else "|" + "|".join(line) + "|" for line in lines
+    )
 
 
 def machine(cell: dict) -> str:
     text = f"{cell['backend']}, {cell['precision']}"
     if cell["flops_per_second"]:
-        text += f", measured {cell['flops_per_second'] * 1e-12:.3g} TFLOP/s and {cell['bytes_per_second'] * 1e-12:.3g} TB/s"
+        text += (
+            f", measured {cell['flops_per_second'] * 1e-12:.3g} TFLOP/s and {cell['bytes_per_second'] * 1e-12:.3g} TB/s"
+        )
     return text
 
 
@@ -127,21 +157,59 @@ def tables(cells: list[dict]) -> str:
         by_kind.setdefault(kind_of(cell), []).append(cell)
     parts = []
     for kind, head, row in (
-            ("jobs", ["job: instruction/document/questions/question/answer", "documents", "questions/s",
-                      "without attention", "of the limit"], job_row),
-            ("decode", ["decode, streams × shared tokens", "tok/s", "rows a step", "ms a step", "without attention",
-                        "of the limit"], decode_row),
-            ("attention", ["attention alone, µs", "ours", "paged", "limit", "of the limit", "target",
-                           "FlashInfer: cascade, paged, parts"], attention_row)):
+        (
+            "jobs",
+            [
+                "job: instruction/document/questions/question/answer",
+                "documents",
+                "questions/s",
+                "without attention",
+                "of the limit",
+            ],
+            job_row,
+        ),
+        (
+            "decode",
+            [
+                "decode, streams × shared tokens",
+                "tok/s",
+                "rows a step",
+                "ms a step",
+                "without attention",
+                "of the limit",
+            ],
+            decode_row,
+        ),
+        (
+            "attention",
+            [
+                "attention alone, µs",
+                "ours",
+                "paged",
+                "limit",
+                "of the limit",
+                "target",
+                "FlashInfer: cascade, paged, parts",
+            ],
+            attention_row,
+        ),
+    ):
         if kind in by_kind:
             first = by_kind[kind][0]
             title = machine(first) + "\n\n" if "backend" in first else ""
             parts.append(title + markdown(head, [row(cell) for cell in by_kind[kind]]))
     for cell in by_kind.get("forest", []):
-        title = f"{' × '.join(map(str, cell['branches']))} nodes of {' / '.join(map(str, cell['lengths']))} tokens, " \
-                f"{cell['max_new']} new | {machine(cell)}\n\n"
-        parts.append(title + markdown(["strategy", "seconds", "answers/s", "rows computed", "of the ceiling", "of the limit"],
-                                      strategy_rows(cell)))
+        title = (
+            f"{' × '.join(map(str, cell['branches']))} nodes of {' / '.join(map(str, cell['lengths']))} tokens, "
+            f"{cell['max_new']} new | {machine(cell)}\n\n"
+        )
+        parts.append(
+            title
+            + markdown(
+                ["strategy", "seconds", "answers/s", "rows computed", "of the ceiling", "of the limit"],
+                strategy_rows(cell),
+            )
+        )
     return "\n\n".join(parts)
 
 

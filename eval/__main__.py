@@ -1,4 +1,6 @@
-"""`python3 -m eval list|get`: data sets by name (eval.data); `python3 -m eval ask|extract|rag`: evaluations of one form (eval.form)."""
+"""`python3 -m eval list|get`: data sets by name (eval.data); `python3 -m eval ask|extract|rag`: evaluations of one form
+(eval.form)."""
+
 import sys
 
 from eval import data, form

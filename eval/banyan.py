@@ -1,4 +1,5 @@
 """Drives the engine: text in, answers out, through `banyan ids` (or `banyan ask`), one process per call."""
+
 from __future__ import annotations
 
 import json
@@ -21,11 +22,16 @@ class Engine:
     def ids(self, rows: list[dict]) -> list[dict]:
         """One output row per input row, in the same order; any error row stops the evaluation."""
         lines = "".join(json.dumps(dict(r, id=str(n))) + "\n" for n, r in enumerate(rows))
-        done = subprocess.run([self.binary, "ids", "-m", self.model, *self.options], input=lines, capture_output=True, text=True)
+        done = subprocess.run(
+            [self.binary, "ids", "-m", self.model, *self.options], input=lines, capture_output=True, text=True
+        )
         out = {o["id"]: o for o in map(json.loads, done.stdout.splitlines())}
         bad = next((o for o in out.values() if "error" in o), None)
         if bad or len(out) != len(rows):
-            raise RuntimeError(f"banyan ids answered {len(out)} of {len(rows)} rows, exit code {done.returncode}: {bad or done.stderr[-500:]}")
+            raise RuntimeError(
+                f"banyan ids answered {len(out)} of {len(rows)} rows, exit code {done.returncode}:"
+                f" {bad or done.stderr[-500:]}"
+            )
         return [out[str(n)] for n in range(len(rows))]
 
     def tokenize(self, texts: list[str]) -> list[list[int]]:
@@ -38,7 +44,9 @@ class Engine:
         """The chat template cut at context and question: (before, between, after) for each system message."""
         content = f"{_CONTEXT}\n\nQuestion: {_QUESTION}"
         messages = [[dict(role="system", content=s), dict(role="user", content=content)] for s in systems]
-        texts = [o["text"] for o in self.ids([dict(kind="chat", messages=m, add_generation_prompt=True) for m in messages])]
+        texts = [
+            o["text"] for o in self.ids([dict(kind="chat", messages=m, add_generation_prompt=True) for m in messages])
+        ]
         out = []
         for text in texts:
             before, rest = text.split(_CONTEXT)
@@ -53,13 +61,23 @@ class Engine:
         texts: list[str] = [IM_END]
         for r, s in zip(records, systems):
             before, between, after = parts[s]
-            questions = [with_choices(q["question"], q["choices"]) if "choices" in q else q["question"] for q in r["questions"]]
+            questions = [
+                with_choices(q["question"], q["choices"]) if "choices" in q else q["question"] for q in r["questions"]
+            ]
             texts += [before, r["context"], *(between + q + after for q in questions)]
         runs = iter(self.tokenize(texts))
         stop, rows = next(runs), []
         for r in records:
             p, c = next(runs), next(runs)
-            rows.append(dict(kind="stacked", p=p, contexts=[dict(c=c, questions=[dict(x=next(runs)) for _ in r["questions"]])], max_new=max_new, stop=stop))
+            rows.append(
+                dict(
+                    kind="stacked",
+                    p=p,
+                    contexts=[dict(c=c, questions=[dict(x=next(runs)) for _ in r["questions"]])],
+                    max_new=max_new,
+                    stop=stop,
+                )
+            )
         tokens = [a for o in self.ids(rows) for a in o["answers"][0]]
         texts_out = iter(self.detokenize([t[:-1] if t[-1:] == stop else t for t in tokens]))
         return [[next(texts_out) for _ in r["questions"]] for r in records]
@@ -68,8 +86,26 @@ class Engine:
         """The same through `banyan ask`, as a user would."""
         with tempfile.TemporaryDirectory() as folder:
             source, target = Path(folder, "in.jsonl"), Path(folder, "out.jsonl")
-            source.write_text("".join(json.dumps(dict(r, instruction=r.get("instruction", DEFAULT_INSTRUCTION))) + "\n" for r in records))
-            command = [self.binary, "ask", "-m", self.model, str(source), "-o", str(target), "--overwrite", "--max-new", str(max_new), "--choices", "letter", *self.options]
+            source.write_text(
+                "".join(
+                    json.dumps(dict(r, instruction=r.get("instruction", DEFAULT_INSTRUCTION))) + "\n" for r in records
+                )
+            )
+            command = [
+                self.binary,
+                "ask",
+                "-m",
+                self.model,
+                str(source),
+                "-o",
+                str(target),
+                "--overwrite",
+                "--max-new",
+                str(max_new),
+                "--choices",
+                "letter",
+                *self.options,
+            ]
             subprocess.run(command, check=True, capture_output=True)
             rows = [json.loads(line) for line in target.read_text().splitlines()]
         found = {(o["id"], o["question_id"]): o.get("letter", o.get("answer") or "null") for o in rows}
@@ -78,7 +114,9 @@ class Engine:
     def complete(self, prompts: list[tuple[str, str]], max_new: int) -> list[str]:
         """Greedy answers to (system, user) messages."""
         messages = [[dict(role="system", content=s), dict(role="user", content=u)] for s, u in prompts]
-        texts = [o["text"] for o in self.ids([dict(kind="chat", messages=m, add_generation_prompt=True) for m in messages])]
+        texts = [
+            o["text"] for o in self.ids([dict(kind="chat", messages=m, add_generation_prompt=True) for m in messages])
+        ]
         stop, *runs = self.tokenize([IM_END, *texts])
         tokens = [o["tokens"] for o in self.ids([dict(kind="greedy", ids=r, max_new=max_new, stop=stop) for r in runs])]
         return self.detokenize([t[:-1] if t[-1:] == stop else t for t in tokens])
@@ -89,5 +127,10 @@ class Engine:
             gold, given = Path(folder, "gold.jsonl"), Path(folder, "given.jsonl")
             gold.write_text("".join(json.dumps(dict(id=n, values=r["values"])) + "\n" for n, r in enumerate(records)))
             given.write_text("".join(json.dumps(dict(id=n, values=v)) + "\n" for n, v in enumerate(values)))
-            done = subprocess.run([self.binary, "eval", "extract", str(gold), str(given), "--bootstrap", "0", "--json"], check=True, capture_output=True, text=True)
+            done = subprocess.run(
+                [self.binary, "eval", "extract", str(gold), str(given), "--bootstrap", "0", "--json"],
+                check=True,
+                capture_output=True,
+                text=True,
+            )
         return json.loads(done.stdout)["all"]

@@ -1,18 +1,22 @@
-"""Multiple choice, yes/no and labels: right answers by each way of scoring the options, through one run of `banyan ask`.
+"""Multiple choice, yes/no and labels: right answers by each way of scoring the options, through one run of `banyan
+ask`.
 
-    python3 -m eval.choices -m MODEL [--adapter DIR] [--file eval/samples/everyday-choice.jsonl] [--squad FILE] [--labels FOLDER] \
+    python3 -m eval.choices -m MODEL [--adapter DIR] [--file eval/samples/everyday-choice.jsonl] [--squad FILE]
+        [--labels FOLDER] \
         [--split dev] [--json FILE] [--rows FILE] [-- --threads 2]
 
-Sets: the questions of `--file` (rows of `ask` whose questions have `choices`, the number of the `right` one and a `kind`); `--squad`:
-questions of a SQuAD file (answers verbatim, held-out documents only) with the answers to other questions on the same paragraph as wrong options;
-`--labels`: texts of FOLDER's raw files, with the kind of text as the label. `--split dev` is for choosing, `test` for reporting; texts of the
-last two sets are split by a hash of their id.
+Sets: the questions of `--file` (rows of `ask` whose questions have `choices`, the number of the `right` one and a
+`kind`); `--squad`: questions of a SQuAD file (answers verbatim, held-out documents only) with the answers to other
+questions on the same paragraph as wrong options; `--labels`: texts of FOLDER's raw files, with the kind of text as the
+label. `--split dev` is for choosing, `test` for reporting; texts of the last two sets are split by a hash of their id.
 
-`sum`: the log-probability of an option. `mean`: the same per token. `prior`: sum minus what the option has without the document.
-`letter`: options shown with letters, letters compared. `frequent`: always the option at the most frequent place (of labels: the most
-frequent label), which is the best constant. Intervals hold 95 % of 1000 draws of texts. `--rows` keeps, for each question and
-way of scoring, the probability of the chosen option and whether it is right: `train.confidence --task choice` reads it.
+`sum`: the log-probability of an option. `mean`: the same per token. `prior`: sum minus what the option has without the
+document. `letter`: options shown with letters, letters compared. `frequent`: always the option at the most frequent
+place (of labels: the most frequent label), which is the best constant. Intervals hold 95 % of 1000 draws of texts.
+`--rows` keeps, for each question and way of scoring, the probability of the chosen option and whether it is right:
+`train.confidence --task choice` reads it.
 """
+
 from __future__ import annotations
 
 import argparse
@@ -29,7 +33,12 @@ from pathlib import Path
 from eval.metrics import normalize
 from train.reader_data import is_held
 
-KINDS = {"ewt-email": "an email", "ewt-reviews": "a customer review", "recipe-": "a recipe", "gov-": "a government page"}
+KINDS = {
+    "ewt-email": "an email",
+    "ewt-reviews": "a customer review",
+    "recipe-": "a recipe",
+    "gov-": "a government page",
+}
 WAYS = ("sum", "mean", "prior", "letter")
 
 
@@ -57,8 +66,21 @@ def squad_choices(path: Path, split: str, limit: int, options: int = 4) -> list[
             choices = rng.sample(list(others.values()), options - 1)
             place = rng.randrange(options)
             choices.insert(place, question["answers"][0])
-            out.append(dict(id=record["id"], context=record["context"], questions=[
-                dict(id=question["id"], kind="options from the text", question=question["question"], choices=choices, right=place)]))
+            out.append(
+                dict(
+                    id=record["id"],
+                    context=record["context"],
+                    questions=[
+                        dict(
+                            id=question["id"],
+                            kind="options from the text",
+                            question=question["question"],
+                            choices=choices,
+                            right=place,
+                        )
+                    ],
+                )
+            )
             break
     return out[:limit]
 
@@ -76,16 +98,43 @@ def label_choices(folder: Path, split: str, limit: int) -> list[dict]:
     for kind, label in KINDS.items():
         for row in rng.sample(found[kind], min(limit // len(KINDS), len(found[kind]))):
             labels = list(KINDS.values())
-            out.append(dict(id=row["id"], context=row["text"], questions=[
-                dict(id="kind", kind="labels", question="What kind of text is this?", choices=labels, right=labels.index(label))]))
+            out.append(
+                dict(
+                    id=row["id"],
+                    context=row["text"],
+                    questions=[
+                        dict(
+                            id="kind",
+                            kind="labels",
+                            question="What kind of text is this?",
+                            choices=labels,
+                            right=labels.index(label),
+                        )
+                    ],
+                )
+            )
     return out
 
 
 def ask(command: list[str], records: list[dict], way: list[str]) -> dict:
     with tempfile.TemporaryDirectory() as folder:
         source, target = Path(folder, "in.jsonl"), Path(folder, "out.jsonl")
-        source.write_text("".join(json.dumps(dict(id=r["id"], context=r["context"], questions=[
-            dict(id=q["id"], question=q["question"], choices=q["choices"]) for q in r["questions"]])) + "\n" for r in records), encoding="utf-8")
+        source.write_text(
+            "".join(
+                json.dumps(
+                    dict(
+                        id=r["id"],
+                        context=r["context"],
+                        questions=[
+                            dict(id=q["id"], question=q["question"], choices=q["choices"]) for q in r["questions"]
+                        ],
+                    )
+                )
+                + "\n"
+                for r in records
+            ),
+            encoding="utf-8",
+        )
         done = subprocess.run([*command, str(source), "-o", str(target), "--overwrite", "--quiet", *way])
         if done.returncode not in (0, 1):
             raise SystemExit(f"{command[0]} ended with {done.returncode}")
@@ -100,7 +149,8 @@ def shares(scores: list[float]) -> list[float]:
 
 
 def judge(records: list[dict], scored: dict, lettered: dict) -> list[dict]:
-    """A row for each question: its kind and text, and by way of scoring whether it is right and how probable the choice is."""
+    """A row for each question: its kind and text, and by way of scoring whether it is right and how probable the choice
+    is."""
     out = []
     for r in records:
         for q in r["questions"]:
@@ -113,7 +163,9 @@ def judge(records: list[dict], scored: dict, lettered: dict) -> list[dict]:
                     p = shares(scores)
                     row["ways"][way] = dict(right=p.index(max(p)) == q["right"], probability=max(p))
             if "probabilities" in letter:
-                row["ways"]["letter"] = dict(right=letter["choice"] == q["right"], probability=max(letter["probabilities"]))
+                row["ways"]["letter"] = dict(
+                    right=letter["choice"] == q["right"], probability=max(letter["probabilities"])
+                )
             out.append(row)
     return out
 
@@ -134,9 +186,12 @@ def score(rows: list[dict]) -> dict:
     out = {}
     for kind in dict.fromkeys(row["kind"] for row in rows):
         some = [row for row in rows if row["kind"] == kind]
-        out[kind] = dict(questions=len(some), chance=round(sum(1 / row["options"] for row in some), 1),
-                         frequent=max(collections.Counter(row["right_place"] for row in some).values()),
-                         errors=sum(not row["ways"] for row in some))
+        out[kind] = dict(
+            questions=len(some),
+            chance=round(sum(1 / row["options"] for row in some), 1),
+            frequent=max(collections.Counter(row["right_place"] for row in some).values()),
+            errors=sum(not row["ways"] for row in some),
+        )
         for way in WAYS:
             out[kind][way] = sum(row["ways"].get(way, {}).get("right", False) for row in some)
             out[kind][way + "_interval"] = interval(some, way)
@@ -146,7 +201,9 @@ def score(rows: list[dict]) -> dict:
 def table(scores: dict) -> str:
     lines = ["| | questions | chance | most frequent | " + " | ".join(WAYS) + " |", "|---" * (4 + len(WAYS)) + "|"]
     for kind, s in scores.items():
-        cells = [f"{s[way]} ({100 * s[way + '_interval'][0]:.0f}–{100 * s[way + '_interval'][1]:.0f} %)" for way in WAYS]
+        cells = [
+            f"{s[way]} ({100 * s[way + '_interval'][0]:.0f}–{100 * s[way + '_interval'][1]:.0f} %)" for way in WAYS
+        ]
         lines.append(f"| {kind} | {s['questions']} | {s['chance']:g} | {s['frequent']} | " + " | ".join(cells) + " |")
     return "\n".join(lines) + "\n"
 
@@ -165,11 +222,17 @@ def main() -> None:
     p.add_argument("--rows", type=Path)
     p.add_argument("options", nargs="*", help="options for `banyan ask`, after --")
     a = p.parse_args()
-    records = [r for r in map(json.loads, a.file.read_text(encoding="utf-8").splitlines()) if r.get("split", a.split) == a.split]
+    records = [
+        r
+        for r in map(json.loads, a.file.read_text(encoding="utf-8").splitlines())
+        if r.get("split", a.split) == a.split
+    ]
     records += squad_choices(a.squad, a.split, a.limit) if a.squad else []
     records += label_choices(a.labels, a.split, a.limit) if a.labels else []
     command = [a.banyan, "ask", "-m", a.model, *(["--adapter", a.adapter] if a.adapter else []), *a.options]
-    rows = judge(records, ask(command, records, ["--choice-score", "prior"]), ask(command, records, ["--choices", "letter"]))
+    rows = judge(
+        records, ask(command, records, ["--choice-score", "prior"]), ask(command, records, ["--choices", "letter"])
+    )
     scores = score(rows)
     print(table(scores))
     if a.json:

@@ -3,11 +3,14 @@
     python3 -m eval list [--data FOLDER]
     python3 -m eval get NAME [--data FOLDER] [--out FOLDER] [--overwrite]
 
-`get` writes NAME.jsonl after every row of it was checked. Three kinds of names: files of FOLDER (default: BANYAN_DATA of the environment, else ../shared/data where it is),
-the samples that ship here (`eval/samples`), and sets that are generated from a seed (`eval.sets`), which no model can have been trained on word for word.
-Rows that are not of a known form are an error with file and line; nothing is written then. A question file may have documents that a model was trained on: for the models
-trained here, `get` marks rows that training may use with "trained_on": true (`train.reader_data.is_held`), and says how many.
+`get` writes NAME.jsonl after every row of it was checked. Three kinds of names: files of FOLDER (default: BANYAN_DATA
+of the environment, else ../shared/data where it is), the samples that ship here (`eval/samples`), and sets that are
+generated from a seed (`eval.sets`), which no model can have been trained on word for word. Rows that are not of a known
+form are an error with file and line; nothing is written then. A question file may have documents that a model was
+trained on: for the models trained here, `get` marks rows that training may use with "trained_on": true
+(`train.reader_data.is_held`), and says how many.
 """
+
 from __future__ import annotations
 
 import argparse
@@ -21,7 +24,13 @@ from train.reader_data import is_held
 
 SAMPLES = Path(__file__).parent / "samples"
 GENERATED = ("haystack_1k", "haystack_3k", "choice", "extract", "code_16", "code", "two_hop_16", "two_hop_joined")
-TRAINED = ("squad2", "narrativeqa", "drop", "covidqa", "fairytaleqa")  # files of which train.reader_data knows what is held out
+TRAINED = (
+    "squad2",
+    "narrativeqa",
+    "drop",
+    "covidqa",
+    "fairytaleqa",
+)  # files of which train.reader_data knows what is held out
 
 
 class BadRow(ValueError):
@@ -42,12 +51,21 @@ def kind_of(row: object) -> str:
         for q in row["questions"]:
             if not isinstance(q, dict) or not _text(q, "question"):
                 raise BadRow("a question without the text 'question'")
-            right = isinstance(q.get("answers"), list) or ("choices" in q and isinstance(q.get("right"), int) and 0 <= q["right"] < len(q["choices"]))
+            right = isinstance(q.get("answers"), list) or (
+                "choices" in q and isinstance(q.get("right"), int) and 0 <= q["right"] < len(q["choices"])
+            )
             if not right:
-                raise BadRow(f"question {q.get('id')!r}: expected 'answers', a list, or 'choices' and the number of the 'right' one")
+                raise BadRow(
+                    f"question {q.get('id')!r}: expected 'answers', a list, or 'choices' and the number of the"
+                    " 'right' one"
+                )
         return "questions"
     if "documents" in row:
-        if not _text(row, "question") or not isinstance(row.get("answers"), list) or not all(isinstance(d, dict) and _text(d, "text") for d in row["documents"]):
+        if (
+            not _text(row, "question")
+            or not isinstance(row.get("answers"), list)
+            or not all(isinstance(d, dict) and _text(d, "text") for d in row["documents"])
+        ):
             raise BadRow("expected 'question', 'answers' and 'documents' with a 'text' each")
         return "documents"
     if "attributes" in row or "values" in row:  # what is asked for may stand in a schema instead
@@ -110,7 +128,9 @@ def get(name: str, folder: Path | None, seed: int = 1, scale: float = 1.0) -> tu
 
 
 def main(arguments: list[str]) -> int:
-    p = argparse.ArgumentParser(prog="python3 -m eval", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p = argparse.ArgumentParser(
+        prog="python3 -m eval", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     p.add_argument("command", choices=("list", "get"))
     p.add_argument("name", nargs="?")
     p.add_argument("--data", type=Path, default=default_folder())
@@ -137,5 +157,8 @@ def main(arguments: list[str]) -> int:
     target.write_text("".join(json.dumps(r, ensure_ascii=False) + "\n" for r in rows), encoding="utf-8")
     answers = sum(len(r.get("questions", r.get("attributes", [0]))) for r in rows)
     marked = sum(r.get("trained_on", False) for r in rows)
-    print(f"{target}: {len(rows)} rows of {kind}, {answers} answers" + (f"; {marked} rows are of documents that the models here may have been trained on" if marked else ""))
+    print(
+        f"{target}: {len(rows)} rows of {kind}, {answers} answers"
+        + (f"; {marked} rows are of documents that the models here may have been trained on" if marked else "")
+    )
     return 0

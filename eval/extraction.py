@@ -1,16 +1,19 @@
-"""One fair table of extraction: strict F1, partial, labelled, null everywhere, values from nowhere, speed; per set and way of writing.
+"""One fair table of extraction: strict F1, partial, labelled, null everywhere, values from nowhere, speed; per set and
+way of writing.
 
     python3 -m eval.extraction -m MODEL [--adapter DIR] [--titles oa_mine.jsonl] [--out FOLDER] [-- --threads 2]
 
-Sets: the everyday documents of `eval/samples` (frozen) and two sets to tune on; `--titles` adds OA-Mine's product titles (only those that
-`train/extract_sets.py` holds out), `--set DOCS.jsonl=SCHEMA.json` any other, `--foreign` the documents of `eval/foreign.py`. Every set is written
-skeleton, isolated and sequential (`--values`), all documents in one job; `--one-by-one N` runs the first N again with one under way at
-a time, checks that the values are the same, and times them. Documents a second are the receipt's, without loading.
+Sets: the everyday documents of `eval/samples` (frozen) and two sets to tune on; `--titles` adds OA-Mine's product
+titles (only those that `train/extract_sets.py` holds out), `--set DOCS.jsonl=SCHEMA.json` any other, `--foreign` the
+documents of `eval/foreign.py`. Every set is written skeleton, isolated and sequential (`--values`), all documents in
+one job; `--one-by-one N` runs the first N again with one under way at a time, checks that the values are the same, and
+times them. Documents a second are the receipt's, without loading.
 
-Scores are those of `banyan eval extract --unlabelled null`: a value for an attribute that the gold row does not name counts against strict F1.
-`from nowhere`: values that stand in the text in no notation and are no boolean or enum value (`eval/grounding.py`).
-FOLDER gets `table.md`, `table.json`, and the rows and receipts of every run.
+Scores are those of `banyan eval extract --unlabelled null`: a value for an attribute that the gold row does not name
+counts against strict F1. `from nowhere`: values that stand in the text in no notation and are no boolean or enum value
+(`eval/grounding.py`). FOLDER gets `table.md`, `table.json`, and the rows and receipts of every run.
 """
+
 from __future__ import annotations
 
 import argparse
@@ -65,7 +68,23 @@ def extract(a: argparse.Namespace, docs: Path, schema: Path, run: Run, output: P
     """The receipt; the rows are in `output`, the receipt beside it."""
     output.parent.mkdir(parents=True, exist_ok=True)
     receipt = Path(f"{output}.receipt.json")
-    command = [a.banyan, "extract", "-m", a.model, str(docs), "--schema", str(schema), "--values", run.mode, "-o", str(output), "--overwrite", "--quiet", "--receipt", str(receipt)]
+    command = [
+        a.banyan,
+        "extract",
+        "-m",
+        a.model,
+        str(docs),
+        "--schema",
+        str(schema),
+        "--values",
+        run.mode,
+        "-o",
+        str(output),
+        "--overwrite",
+        "--quiet",
+        "--receipt",
+        str(receipt),
+    ]
     done = subprocess.run([*command, *(["--adapter", run.adapter] if run.adapter else []), *a.options, *options])
     if done.returncode not in (0, 1):  # 1: some rows are errors, which the scores count
         raise SystemExit(f"{' '.join(command)}: exit status {done.returncode}")
@@ -73,7 +92,17 @@ def extract(a: argparse.Namespace, docs: Path, schema: Path, run: Run, output: P
 
 
 def scores(a: argparse.Namespace, given: Set, outputs: dict[str, Path]) -> list[dict]:
-    command = [a.banyan, "eval", "extract", str(given.docs), "--schema", str(given.schema), "--unlabelled", "null", "--json"]
+    command = [
+        a.banyan,
+        "eval",
+        "extract",
+        str(given.docs),
+        "--schema",
+        str(given.schema),
+        "--unlabelled",
+        "null",
+        "--json",
+    ]
     for name, output in outputs.items():
         command += ["--run", f"{name}={output}"]
     runs = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)["runs"]
@@ -99,7 +128,9 @@ def one_by_one(a: argparse.Namespace, given: Set, run: Run, output: Path, folder
     """Documents a second. Throws where a value differs from the job's: alone and together must be the same."""
     streams = 1 if run.mode == "sequential" else given.most_attributes()
     alone = folder / f"{run.file}-alone.jsonl"
-    receipt = extract(a, given.docs, given.schema, run, alone, ["--limit", str(a.one_by_one), "--max-streams", str(streams)])
+    receipt = extract(
+        a, given.docs, given.schema, run, alone, ["--limit", str(a.one_by_one), "--max-streams", str(streams)]
+    )
     together = {r["id"]: r.get("values") for r in read_rows(output)}
     different = [r["id"] for r in read_rows(alone) if r.get("values") != together[r["id"]]]
     if different:
@@ -114,9 +145,21 @@ def interval(score: dict, name: str, value: float) -> str:
 
 def line(name: str, row: dict) -> str:
     s, every = row["score"], row["score"]["all"]
-    cells = [name, interval(s, "strict_f1", every["strict_f1"]), f"{every['strict_precision']:.3f}", f"{every['strict_recall']:.3f}", f"{every['partial_f1']:.3f}", f"{s['labelled']['f1']:.3f}", f"{every['f1']:.3f}", f"{every['accuracy']:.3f}",
-             f"{row['from_nowhere']} of {row['values']}", f"{s['documents_per_second']:.3g}" if "documents_per_second" in s else "", f"{row['one_by_one']:.3g}" if "one_by_one" in row else "", f"{s['cost_per_1000']:.4g}" if "cost_per_1000" in s else "",
-             f"{s['calibration']['expected_error']:.3f}" if "calibration" in s else ""]
+    cells = [
+        name,
+        interval(s, "strict_f1", every["strict_f1"]),
+        f"{every['strict_precision']:.3f}",
+        f"{every['strict_recall']:.3f}",
+        f"{every['partial_f1']:.3f}",
+        f"{s['labelled']['f1']:.3f}",
+        f"{every['f1']:.3f}",
+        f"{every['accuracy']:.3f}",
+        f"{row['from_nowhere']} of {row['values']}",
+        f"{s['documents_per_second']:.3g}" if "documents_per_second" in s else "",
+        f"{row['one_by_one']:.3g}" if "one_by_one" in row else "",
+        f"{s['cost_per_1000']:.4g}" if "cost_per_1000" in s else "",
+        f"{s['calibration']['expected_error']:.3f}" if "calibration" in s else "",
+    ]
     return "| " + " | ".join(cells) + " |"
 
 
@@ -124,17 +167,41 @@ def set_table(given: Set, rows: dict[str, dict]) -> str:
     first = next(iter(rows.values()))["score"]
     null, labelled = first["all_null"], first["all_null_labelled"]
     named = [v for r in given.rows for v in r["values"].values()]
-    lines = [f"## {given.name}: {len(given.rows)} documents, {null['slots']} slots, {sum(v not in (None, []) for v in named)} with a value", "",
-             "| values | strict F1 (95 %) | P | R | partial F1 | labelled F1 | F1 with nulls | accuracy | from nowhere | documents/s | one by one | cost of 1000 | calibration error |", "|" + "---|" * 13]
+    lines = [
+        (
+            f"## {given.name}: {len(given.rows)} documents, {null['slots']} slots,"
+            f" {sum(v not in (None, []) for v in named)} with a value"
+        ),
+        "",
+        (
+            "| values | strict F1 (95 %) | P | R | partial F1 | labelled F1 | F1 with nulls | accuracy | from nowhere |"
+            " documents/s | one by one | cost of 1000 | calibration error |"
+        ),
+        "|" + "---|" * 13,
+    ]
     lines += [line(name, row) for name, row in rows.items()]
-    lines += [f"| null everywhere | {null['strict_f1']:.3f} | {null['strict_precision']:.3f} | {null['strict_recall']:.3f} | {null['partial_f1']:.3f} | {labelled['f1']:.3f} | {null['f1']:.3f} | {null['accuracy']:.3f} | 0 of 0 | | | | |", ""]
+    lines += [
+        (
+            f"| null everywhere | {null['strict_f1']:.3f} | {null['strict_precision']:.3f} |"
+            f" {null['strict_recall']:.3f} | {null['partial_f1']:.3f} | {labelled['f1']:.3f} | {null['f1']:.3f} |"
+            f" {null['accuracy']:.3f} | 0 of 0 | | | | |"
+        ),
+        "",
+    ]
     kinds = sorted({t for row in rows.values() for t in row["score"]["types"]})
-    lines += ["Correct of those with a value, and strict F1, by type:", "", "| type | " + " | ".join(rows) + " |", "|---|" + "---|" * len(rows)]
+    lines += [
+        "Correct of those with a value, and strict F1, by type:",
+        "",
+        "| type | " + " | ".join(rows) + " |",
+        "|---|" + "---|" * len(rows),
+    ]
     for kind in kinds:
         cells = []
         for row in rows.values():
             c = row["score"]["types"].get(kind)
-            cells.append(f"{c['correct']} of {c['correct'] + c['incorrect'] + c['missing']}, {c['strict_f1']:.3f}" if c else "")
+            cells.append(
+                f"{c['correct']} of {c['correct'] + c['incorrect'] + c['missing']}, {c['strict_f1']:.3f}" if c else ""
+            )
         lines.append(f"| {kind} | " + " | ".join(cells) + " |")
     return "\n".join(lines) + "\n"
 
@@ -142,18 +209,32 @@ def set_table(given: Set, rows: dict[str, dict]) -> str:
 def foreign_table(a: argparse.Namespace, runs: list[Run], folder: Path) -> tuple[str, dict]:
     docs = foreign.documents(a.foreign, a.book)
     texts, schema = foreign.write(folder, docs)
-    lines = [f"## foreign: {len(docs)} documents without any of the numbers and dates that are asked for", "", "| values | slots | null | in the text | invented | errors |", "|" + "---|" * 6]
+    lines = [
+        f"## foreign: {len(docs)} documents without any of the numbers and dates that are asked for",
+        "",
+        "| values | slots | null | in the text | invented | errors |",
+        "|" + "---|" * 6,
+    ]
     results = {}
     for run in runs:
         output = folder / f"{run.file}.jsonl"
         extract(a, texts, schema, run, output)
         r = results[run.name] = foreign.invented(docs, read_rows(output))
-        lines.append(f"| {run.name} | {r['slots']} | {r['nulls']} | {r['in_the_text']} | {r['invented']} | {r['errors']} |")
+        lines.append(
+            f"| {run.name} | {r['slots']} | {r['nulls']} | {r['in_the_text']} | {r['invented']} | {r['errors']} |"
+        )
     return "\n".join(lines) + "\n", results
 
 
 def sets_of(a: argparse.Namespace, folder: Path) -> list[Set]:
-    sets = [] if a.no_everyday else [Set(SAMPLES / f"{n}.jsonl", SAMPLES / f"{n}-schema.json") for n in ("everyday", "everyday-dev", "everyday-dev2")]
+    sets = (
+        []
+        if a.no_everyday
+        else [
+            Set(SAMPLES / f"{n}.jsonl", SAMPLES / f"{n}-schema.json")
+            for n in ("everyday", "everyday-dev", "everyday-dev2")
+        ]
+    )
     if a.titles:
         write_set(folder, "titles", [t for t in read_rows(a.titles) if is_test(t["id"])], "titles-schema")
         sets.append(Set(folder / "titles.jsonl", folder / "titles-schema.json"))
@@ -218,7 +299,10 @@ def main() -> None:
             print(text, flush=True)
         if a.out:
             (a.out / "table.md").write_text("\n".join(tables), encoding="utf-8")
-            (a.out / "table.json").write_text(json.dumps(dict(model=Path(a.model).name, options=a.options, sets=found), indent=1, ensure_ascii=False), encoding="utf-8")
+            (a.out / "table.json").write_text(
+                json.dumps(dict(model=Path(a.model).name, options=a.options, sets=found), indent=1, ensure_ascii=False),
+                encoding="utf-8",
+            )
 
 
 if __name__ == "__main__":

@@ -1,16 +1,21 @@
 """One form for all evaluations: data sets by name, ways as a list, quality beside speed, memory and cost.
 
-    python3 -m eval ask SET … -m MODEL [--adapter DIR] [--ways flat,paged,stacked,auto,seqbatch-4,lookup] [--repeat 3] [--price 0.1] [--json FILE] [-- --threads 2]
+    python3 -m eval ask SET … -m MODEL [--adapter DIR] [--ways flat,paged,stacked,auto,seqbatch-4,lookup] [--repeat 3]
+        [--price 0.1] [--json FILE] [-- --threads 2]
     python3 -m eval extract SET … -m MODEL [--ways skeleton,isolated,sequential] …
     python3 -m eval rag SET … -m MODEL [--ways experts,concat,top1,map-reduce,kv-concat] …
 
-SET is a name of `python3 -m eval list`, or a file. The first way is what `same` compares with: the share of answers, or values, that are equal letter for letter. Runs take turns; a rate is
-the median of --repeat runs with the least and the most, by the receipt, without loading. `cost`: of 1000 answers or documents at --price for an hour of this machine.
-Intervals hold 95 % of --draws draws of documents. `calibration`: the expected error of `confidence`, in ten bins of equal count.
+SET is a name of `python3 -m eval list`, or a file. The first way is what `same` compares with: the share of answers, or
+values, that are equal letter for letter. Runs take turns; a rate is the median of --repeat runs with the least and the
+most, by the receipt, without loading. `cost`: of 1000 answers or documents at --price for an hour of this machine.
+Intervals hold 95 % of --draws draws of documents. `calibration`: the expected error of `confidence`, in ten bins of
+equal count.
 
-Documents that the model or its adapter was trained on (hashes beside their cards, `eval.trained`; rows marked by `python3 -m eval get`) are left out. --trained mark keeps them and scores them in a table of
-their own, --trained refuse ends with an error. Where a model does not say what it was trained on, the output says so.
+Documents that the model or its adapter was trained on (hashes beside their cards, `eval.trained`; rows marked by
+`python3 -m eval get`) are left out. --trained mark keeps them and scores them in a table of their own, --trained refuse
+ends with an error. Where a model does not say what it was trained on, the output says so.
 """
+
 from __future__ import annotations
 
 import argparse
@@ -28,7 +33,11 @@ from eval.metrics import calibration_error, chosen_text, exact_match, right_answ
 from eval.reading import intervals_of
 
 KINDS = {"ask": "questions", "extract": "values", "rag": "documents"}
-WAYS = {"ask": "flat,paged,stacked,auto,seqbatch-4,lookup", "extract": "skeleton,isolated,sequential", "rag": "experts,concat,top1,map-reduce,kv-concat"}
+WAYS = {
+    "ask": "flat,paged,stacked,auto,seqbatch-4,lookup",
+    "extract": "skeleton,isolated,sequential",
+    "rag": "experts,concat,top1,map-reduce,kv-concat",
+}
 STRATEGIES = ("flat", "paged", "stacked", "tree", "auto")
 UNIT = {"ask": "questions", "extract": "documents", "rag": "questions"}
 
@@ -40,6 +49,7 @@ class WrongUse(ValueError):
 @dataclass
 class Way:
     """What one way gave: scores of every document's answers, all answers, and a rate for each run."""
+
     name: str
     judged: list[list[dict]] = field(default_factory=list)
     answers: dict = field(default_factory=dict)
@@ -63,17 +73,40 @@ def run(a: argparse.Namespace, command: str, rows: list[dict], options: list[str
     with tempfile.TemporaryDirectory() as folder:
         source, target, receipt = Path(folder, "in.jsonl"), Path(folder, "out.jsonl"), Path(folder, "receipt.json")
         source.write_text("".join(json.dumps(r) + "\n" for r in rows), encoding="utf-8")
-        words = [a.banyan, command, "-m", a.model, str(source), "-o", str(target), "--receipt", str(receipt), "--quiet", *(["--adapter", a.adapter] if a.adapter else []), *options, *a.options]
+        words = [
+            a.banyan,
+            command,
+            "-m",
+            a.model,
+            str(source),
+            "-o",
+            str(target),
+            "--receipt",
+            str(receipt),
+            "--quiet",
+            *(["--adapter", a.adapter] if a.adapter else []),
+            *options,
+            *a.options,
+        ]
         done = subprocess.run(words, capture_output=True, text=True)
         if done.returncode not in (0, 1):  # 1: some rows are errors, which count as wrong
             raise WrongUse(f"{' '.join(words)}: exit status {done.returncode}: {done.stderr.strip()[-500:]}")
-        return [json.loads(line) for line in target.read_text(encoding="utf-8").splitlines()], json.loads(receipt.read_text())
+        return [json.loads(line) for line in target.read_text(encoding="utf-8").splitlines()], json.loads(
+            receipt.read_text()
+        )
 
 
 def judge_answer(answer: str | None, right: list[str], **more) -> dict:
     if answer is None:
         return dict(exact=0.0, f1=0.0, rouge_l=0.0, sub_span=0.0, failed=True, **more)
-    return dict(exact=float(exact_match(answer, right)), f1=token_f1(answer, right), rouge_l=rouge_l(answer, right), sub_span=float(sub_span(answer, right)), failed=False, **more)
+    return dict(
+        exact=float(exact_match(answer, right)),
+        f1=token_f1(answer, right),
+        rouge_l=rouge_l(answer, right),
+        sub_span=float(sub_span(answer, right)),
+        failed=False,
+        **more,
+    )
 
 
 # --- ask
@@ -85,7 +118,10 @@ def ask_ways(a: argparse.Namespace, rows: list[dict], names: list[str]) -> list[
             written: list[dict] = []
             if name in STRATEGIES:
                 written, receipt = run(a, "ask", rows, ["--strategy", name, "--max-new", "32", "--no-copy"])
-                found = {(r.get("id"), r.get("question_id")): None if "error" in r else (r.get("answer") or "null").strip() for r in written}
+                found = {
+                    (r.get("id"), r.get("question_id")): None if "error" in r else (r.get("answer") or "null").strip()
+                    for r in written
+                }
             elif name.startswith("seqbatch-") and name.removeprefix("seqbatch-").isdigit():
                 found, _, receipt = strategies.seqbatch(a, rows, int(name.removeprefix("seqbatch-")))
             elif name == "lookup":
@@ -98,14 +134,16 @@ def ask_ways(a: argparse.Namespace, rows: list[dict], names: list[str]) -> list[
             way.rates.append(count / receipt["seconds"]["total"])
             if n > 0:
                 continue
-            way.answers, way.kv_mib = found, receipt.get("kv_bytes_peak", 0) / 2 ** 20
+            way.answers, way.kv_mib = found, receipt.get("kv_bytes_peak", 0) / 2**20
             sure = {(r.get("id"), r.get("question_id")): r["confidence"] for r in written if "confidence" in r}
             for r in rows:
                 way.judged.append([])
                 for q in r["questions"]:
                     key = (r["id"], q["id"])
                     answer = found.get(key)
-                    scores = judge_answer(None if answer is None else chosen_text(q, answer), right_answers(q), choice="choices" in q)
+                    scores = judge_answer(
+                        None if answer is None else chosen_text(q, answer), right_answers(q), choice="choices" in q
+                    )
                     way.judged[-1].append(scores)
                     if key in sure:
                         way.confidences.append((sure[key], scores["exact"] == 1.0))
@@ -125,17 +163,20 @@ def rag_ways(a: argparse.Namespace, rows: list[dict], names: list[str]) -> list[
             way.rates.append(len(rows) / receipt["seconds"]["total"])
             if n > 0:
                 continue
-            way.kv_mib = receipt.get("kv_bytes_peak", 0) / 2 ** 20
+            way.kv_mib = receipt.get("kv_bytes_peak", 0) / 2**20
             way.answers = {r.get("id"): None if "error" in r else (r.get("answer") or "null").strip() for r in written}
             way.judged = [[judge_answer(way.answers.get(r["id"]), r["answers"])] for r in rows]
             sure = {r.get("id"): r["confidence"] for r in written if "confidence" in r}
-            way.confidences = [(sure[r["id"]], way.judged[i][0]["exact"] == 1.0) for i, r in enumerate(rows) if r["id"] in sure]
+            way.confidences = [
+                (sure[r["id"]], way.judged[i][0]["exact"] == 1.0) for i, r in enumerate(rows) if r["id"] in sure
+            ]
     return list(made.values())
 
 
 # --- extract
 def schema_of(rows: list[dict]) -> tuple[list[dict], dict]:
-    """Rows with a category each, and a schema of what they name: attributes of one category are those of all its documents."""
+    """Rows with a category each, and a schema of what they name: attributes of one category are those of all its
+    documents."""
     categories: dict[str, dict[str, None]] = {}
     out = []
     for r in rows:
@@ -163,17 +204,31 @@ def extract_ways(a: argparse.Namespace, rows: list[dict], names: list[str]) -> l
                 way.rates.append(len(rows) / receipt["seconds"]["total"])
                 if n > 0:
                     continue
-                way.kv_mib = receipt.get("kv_bytes_peak", 0) / 2 ** 20
+                way.kv_mib = receipt.get("kv_bytes_peak", 0) / 2**20
                 way.answers = {(r.get("id"), k): v for r in written for k, v in r.get("values", {}).items()}
                 output = Path(folder, f"{name}.jsonl")
                 output.write_text("".join(json.dumps(r) + "\n" for r in written), encoding="utf-8")
-        words = [a.banyan, "eval", "extract", str(gold), "--schema", str(schema_file), "--bootstrap", str(a.draws), "--json"]
+        words = [
+            a.banyan,
+            "eval",
+            "extract",
+            str(gold),
+            "--schema",
+            str(schema_file),
+            "--bootstrap",
+            str(a.draws),
+            "--json",
+        ]
         for name in made:
             words += ["--run", f"{name}={Path(folder, name + '.jsonl')}"]
         scored = json.loads(subprocess.run(words, check=True, capture_output=True, text=True).stdout)
     for score in scored["runs"]:
         way = made[score["name"]]
-        way.scores = {"strict F1": score["all"]["strict_f1"], "labelled F1": score["labelled"]["f1"], "accuracy": score["all"]["accuracy"]}
+        way.scores = {
+            "strict F1": score["all"]["strict_f1"],
+            "labelled F1": score["labelled"]["f1"],
+            "accuracy": score["all"]["accuracy"],
+        }
         way.spans = {"strict F1": score["intervals"]["strict_f1"]}
         if "calibration" in score:
             way.scores["calibration"] = score["calibration"]["expected_error"]
@@ -192,7 +247,9 @@ def summary(a: argparse.Namespace, ways: list[Way]) -> list[dict]:
             flat = [one for document in way.judged for one in document]
             mean = lambda key, of=flat: sum(one[key] for one in of) / len(of) if of else None
             row["scores"] |= {name: mean(key) for key, name in ANSWER_COLUMNS.items()}
-            row["intervals"] |= {ANSWER_COLUMNS[k]: v for k, v in intervals_of(way.judged, list(ANSWER_COLUMNS), a.draws).items()}
+            row["intervals"] |= {
+                ANSWER_COLUMNS[k]: v for k, v in intervals_of(way.judged, list(ANSWER_COLUMNS), a.draws).items()
+            }
             choices = [one for one in flat if one.get("choice")]
             if choices:
                 row["scores"]["accuracy"] = mean("exact", choices)
@@ -210,17 +267,26 @@ def summary(a: argparse.Namespace, ways: list[Way]) -> list[dict]:
 
 def table(task: str, rows: list[dict]) -> str:
     measures = list(dict.fromkeys(m for r in rows for m in r["scores"]))
-    lines = ["| way | " + " | ".join(measures) + f" | same | failed | {UNIT[task]}/s | KV MiB | cost of 1000 |", "|---" * (len(measures) + 6) + "|"]
+    lines = [
+        "| way | " + " | ".join(measures) + f" | same | failed | {UNIT[task]}/s | KV MiB | cost of 1000 |",
+        "|---" * (len(measures) + 6) + "|",
+    ]
     for r in rows:
         cells = []
         for m in measures:
             value, span = r["scores"].get(m), r["intervals"].get(m)
-            cells.append("–" if value is None else f"{value:.3f}" + (f" ({span[0]:.2f} to {span[1]:.2f})" if span else ""))
+            cells.append(
+                "–" if value is None else f"{value:.3f}" + (f" ({span[0]:.2f} to {span[1]:.2f})" if span else "")
+            )
         spread = f" ({min(r['rates']):.2f} to {max(r['rates']):.2f})" if len(r["rates"]) > 1 else ""
         same = "–" if r["same"] is None else f"{100 * r['same']:.0f} %"
         memory = "–" if r["kv_mib"] is None else f"{r['kv_mib']:.1f}"
         cost = "–" if r["cost_of_1000"] is None else f"{r['cost_of_1000']:.4f}"
-        lines.append(f"| {r['way']} | " + " | ".join(cells) + f" | {same} | {r['failed']} | {r['rate']:.2f}{spread} | {memory} | {cost} |")
+        lines.append(
+            f"| {r['way']} | "
+            + " | ".join(cells)
+            + f" | {same} | {r['failed']} | {r['rate']:.2f}{spread} | {memory} | {cost} |"
+        )
     return "\n".join(lines) + "\n"
 
 
@@ -233,31 +299,47 @@ def parts_of(a: argparse.Namespace, name: str, rows: list[dict]) -> dict[str, li
     if marked and a.trained == "refuse":
         raise WrongUse(f"{name}: {marked} of {len(rows)} documents are of the model's training")
     if marked:
-        print(f"{name}: {marked} of {len(rows)} documents are of the model's training: {'a table of their own' if a.trained == 'mark' else 'left out'}", file=sys.stderr)
-    parts = {name: [r for r in rows if not r.get("trained_on")][:a.limit or None]}
+        print(
+            f"{name}: {marked} of {len(rows)} documents are of the model's training:"
+            f" {'a table of their own' if a.trained == 'mark' else 'left out'}",
+            file=sys.stderr,
+        )
+    parts = {name: [r for r in rows if not r.get("trained_on")][: a.limit or None]}
     if marked and a.trained == "mark":
-        parts[f"{name}, trained on: no test"] = [r for r in rows if r.get("trained_on")][:a.limit or None]
+        parts[f"{name}, trained on: no test"] = [r for r in rows if r.get("trained_on")][: a.limit or None]
     return {k: [{f: v for f, v in r.items() if f != "trained_on"} for r in part] for k, part in parts.items() if part}
 
 
 def main(task: str, arguments: list[str]) -> int:
-    p = argparse.ArgumentParser(prog=f"python3 -m eval {task}", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p = argparse.ArgumentParser(
+        prog=f"python3 -m eval {task}", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     p.add_argument("sets", nargs="+", metavar="SET", help="a name of `python3 -m eval list`, or a file")
     p.add_argument("-m", "--model", required=True)
     p.add_argument("--adapter", default="")
-    p.add_argument("--ways", default=WAYS[task], help="separated by commas; the first is what others are compared with (default: %(default)s)")
+    p.add_argument(
+        "--ways",
+        default=WAYS[task],
+        help="separated by commas; the first is what others are compared with (default: %(default)s)",
+    )
     p.add_argument("--data", type=Path, default=default_folder(), help="folder of data sets")
-    p.add_argument("--schema", type=Path, help="extract: the schema (default: NAME-schema.json beside a sample, else what the rows name, as text)")
-    p.add_argument("--trained", choices=("skip", "mark", "refuse"), default="skip", help="documents that the model was trained on")
+    p.add_argument(
+        "--schema",
+        type=Path,
+        help="extract: the schema (default: NAME-schema.json beside a sample, else what the rows name, as text)",
+    )
+    p.add_argument(
+        "--trained", choices=("skip", "mark", "refuse"), default="skip", help="documents that the model was trained on"
+    )
     p.add_argument("--limit", type=int, default=0, help="documents; 0: all")
     p.add_argument("--repeat", type=int, default=1)
     p.add_argument("--price", type=float, default=0.0, help="of an hour of this machine, in any currency")
     p.add_argument("--draws", type=int, default=1000, help="of the bootstrap")
     p.add_argument("--banyan", default="build/release/banyan")
     p.add_argument("--json", type=Path)
-    own = arguments[:arguments.index("--")] if "--" in arguments else arguments
+    own = arguments[: arguments.index("--")] if "--" in arguments else arguments
     a = p.parse_args(own)
-    a.options = arguments[len(own) + 1:]
+    a.options = arguments[len(own) + 1 :]
     ways = {"ask": ask_ways, "extract": extract_ways, "rag": rag_ways}[task]
     made: dict[str, list[dict]] = {}
     try:

@@ -1,10 +1,11 @@
 """Scores of single answers: the only implementation in Python, for training and for rows that are scored one by one.
 
 `banyan eval` has exact match, F1, sub-span match and calibration error in C++ (src/tasks/score). Both pass
-tests/score_cases.json, and tests/test_metrics.py compares them, so that neither can change alone. Exact match and F1 are
-those of SQuAD's script. ROUGE-L, which the program does not have, is that of the package rouge-score without its
+tests/score_cases.json, and tests/test_metrics.py compares them, so that neither can change alone. Exact match and F1
+are those of SQuAD's script. ROUGE-L, which the program does not have, is that of the package rouge-score without its
 stemmer. Extracted values are scored by the program (`Engine.score_values`).
 """
+
 from __future__ import annotations
 
 import re
@@ -78,7 +79,7 @@ def calibration_error(points: Iterable[tuple[float, bool]], bins: int = 10) -> f
         return None
     error, wanted = 0.0, min(len(ordered), bins)
     for n in range(wanted):
-        part = ordered[n * len(ordered) // wanted:(n + 1) * len(ordered) // wanted]
+        part = ordered[n * len(ordered) // wanted : (n + 1) * len(ordered) // wanted]
         error += abs(sum(c for c, _ in part) - sum(right for _, right in part))
     return error / len(ordered)
 
@@ -86,7 +87,8 @@ def calibration_error(points: Iterable[tuple[float, bool]], bins: int = 10) -> f
 def right_answers(question: dict) -> list[str]:
     """What may be answered: `answers`, or of a question with `choices` the texts of the right ones.
 
-    The right one of choices is `right`, its number, or a text among `answers`, or a letter there (A is the first) that is no choice's text.
+    The right one of choices is `right`, its number, or a text among `answers`, or a letter there (A is the first) that
+    is no choice's text.
     """
     choices = question.get("choices")
     if not choices:

@@ -2,9 +2,10 @@
 
     python3 -m eval.mixed_text FOLDER > text.txt
 
-A novel (War and Peace, from the middle), six paragraphs of Wikipedia (SQuAD 2.0), a medical paper (COVID-QA), a summary of a novel
-(NarrativeQA), a report of a football game (DROP) and a tale (FairytaleQA).
+A novel (War and Peace, from the middle), six paragraphs of Wikipedia (SQuAD 2.0), a medical paper (COVID-QA), a summary
+of a novel (NarrativeQA), a report of a football game (DROP) and a tale (FairytaleQA).
 """
+
 from __future__ import annotations
 
 import gzip
@@ -22,9 +23,17 @@ def context(folder: Path, name: str, row: int) -> str:
 
 def mixed_text(folder: Path) -> str:
     with gzip.open(folder / "war_and_peace.txt.gz", "rt", encoding="utf-8") as book:
-        novel = book.read()[300000:300000 + LONGEST]
-    return "\n\n".join([novel, *(context(folder, "squad2", n) for n in (3, 20, 40, 60, 80, 100)), context(folder, "covidqa", 4)[2000:2000 + LONGEST],
-                        context(folder, "narrativeqa", 7), context(folder, "drop", 5), context(folder, "fairytaleqa", 2)[:LONGEST]])
+        novel = book.read()[300000 : 300000 + LONGEST]
+    return "\n\n".join(
+        [
+            novel,
+            *(context(folder, "squad2", n) for n in (3, 20, 40, 60, 80, 100)),
+            context(folder, "covidqa", 4)[2000 : 2000 + LONGEST],
+            context(folder, "narrativeqa", 7),
+            context(folder, "drop", 5),
+            context(folder, "fairytaleqa", 2)[:LONGEST],
+        ]
+    )
 
 
 if __name__ == "__main__":

@@ -1,12 +1,16 @@
-"""Many questions on one long document with planted facts: time and accuracy as the questions grow (Hydragen's Figure 5).
+"""Many questions on one long document with planted facts: time and accuracy as the questions grow (Hydragen's Figure
+5).
 
-    python3 -m eval.planted -m MODEL [--adapter DIR] [--tokens 3000] [--questions 8,64,256] [--strategies auto,paged,flat] [--json FILE] [-- --threads 2]
+    python3 -m eval.planted -m MODEL [--adapter DIR] [--tokens 3000] [--questions 8,64,256] [--strategies
+        auto,paged,flat] [--json FILE] [-- --threads 2]
 
-Sentences that state facts stand between sentences that say nothing, until the document has about --tokens tokens of the shipped tokenizer. Names and
-wordings are those that training holds out. A fifth of the questions asks what the text does not say, and wants `null`. `flat` computes the document for every
-question: it gets the first --flat-questions of them, and its time for all is by calculation, which the table marks with ~. Runs take turns; medians
-with their spread; `same`: answers that are the first strategy's, letter for letter.
+Sentences that state facts stand between sentences that say nothing, until the document has about --tokens tokens of the
+shipped tokenizer. Names and wordings are those that training holds out. A fifth of the questions asks what the text
+does not say, and wants `null`. `flat` computes the document for every question: it gets the first --flat-questions of
+them, and its time for all is by calculation, which the table marks with ~. Runs take turns; medians with their spread;
+`same`: answers that are the first strategy's, letter for letter.
 """
+
 from __future__ import annotations
 
 import argparse
@@ -47,13 +51,23 @@ def planted_document(tokens: int, questions: int, seed: int = 1) -> dict:
             continue
         seen.add(branch.question)
         misses = 0
-        asked.append(dict(id=f"q{len(asked)}", question=branch.question, answers=[] if branch.answer == "null" else [branch.answer]))
+        asked.append(
+            dict(
+                id=f"q{len(asked)}",
+                question=branch.question,
+                answers=[] if branch.answer == "null" else [branch.answer],
+            )
+        )
     if len(asked) < questions:
-        raise ValueError(f"a document of {tokens} tokens has no {questions} different questions: {len(asked)} were found")
+        raise ValueError(
+            f"a document of {tokens} tokens has no {questions} different questions: {len(asked)} were found"
+        )
     return dict(id=f"planted-{tokens}", context=text, questions=asked)
 
 
-def measure(a: argparse.Namespace, tokens: int, counts: list[int], strategies: list[str], repeat: int, flat_questions: int) -> list[dict]:
+def measure(
+    a: argparse.Namespace, tokens: int, counts: list[int], strategies: list[str], repeat: int, flat_questions: int
+) -> list[dict]:
     """A row for each number of questions and strategy. `a`: banyan, model, adapter, options."""
     whole = planted_document(tokens, max(counts))
     rows = []
@@ -68,12 +82,25 @@ def measure(a: argparse.Namespace, tokens: int, counts: list[int], strategies: l
         first = runs[strategies[0]][0][0]
         for strategy, made in runs.items():
             found, receipt = made[0]
-            part = dict(record, questions=record["questions"][:len(found)])
+            part = dict(record, questions=record["questions"][: len(found)])
             scale = count / len(part["questions"])
             seconds = [r["seconds"]["total"] * scale for _, r in made]
             score = means(judge([part], found))
-            rows.append(dict(questions=count, strategy=strategy, ran=len(part["questions"]), seconds=seconds, median=statistics.median(seconds), exact=score["exact"], f1=score["f1"],
-                             errors=score["errors"], same=sum(found[k] == first.get(k) for k in found) / len(found), prompt_tokens=receipt["prompt_tokens"], prefilled_tokens=receipt["prefilled_tokens"]))
+            rows.append(
+                dict(
+                    questions=count,
+                    strategy=strategy,
+                    ran=len(part["questions"]),
+                    seconds=seconds,
+                    median=statistics.median(seconds),
+                    exact=score["exact"],
+                    f1=score["f1"],
+                    errors=score["errors"],
+                    same=sum(found[k] == first.get(k) for k in found) / len(found),
+                    prompt_tokens=receipt["prompt_tokens"],
+                    prefilled_tokens=receipt["prefilled_tokens"],
+                )
+            )
     return rows
 
 
@@ -82,7 +109,10 @@ def table(rows: list[dict]) -> str:
     for r in rows:
         about = "~" if r["ran"] < r["questions"] else ""
         spread = f" ({min(r['seconds']):.2f} to {max(r['seconds']):.2f})" if len(r["seconds"]) > 1 else ""
-        lines.append(f"| {r['questions']} | {r['strategy']} | {about}{r['median']:.2f}{spread} | {100 * r['exact']:.1f} % of {r['ran']} | {100 * r['f1']:.1f} % | {100 * r['same']:.0f} % | {r['prefilled_tokens']} |")
+        lines.append(
+            f"| {r['questions']} | {r['strategy']} | {about}{r['median']:.2f}{spread} | {100 * r['exact']:.1f} % of"
+            f" {r['ran']} | {100 * r['f1']:.1f} % | {100 * r['same']:.0f} % | {r['prefilled_tokens']} |"
+        )
     return "\n".join(lines) + "\n"
 
 
@@ -99,7 +129,9 @@ def main() -> None:
     p.add_argument("--json", type=Path)
     p.add_argument("options", nargs="*", help="options for `banyan ask`, after --")
     a = p.parse_args()
-    rows = measure(a, a.tokens, [int(n) for n in a.questions.split(",")], a.strategies.split(","), a.repeat, a.flat_questions)
+    rows = measure(
+        a, a.tokens, [int(n) for n in a.questions.split(",")], a.strategies.split(","), a.repeat, a.flat_questions
+    )
     print(table(rows))
     if a.json:
         a.json.write_text(json.dumps(rows, indent=1) + "\n")

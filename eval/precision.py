@@ -1,14 +1,16 @@
 """Quality of precisions against float32, on real text through the engine, and llama.cpp's beside them:
 
     python3 -m eval.precision --banyan build/release/banyan -m MODEL [-m MODEL ...] [--text FILE ...] \\
-        [--positions 120] [--bos] [--threads 2] [--library libllama.so] f32 mixed mixed:q8 llama cuda:w8a8 cuda:mixed+compact
+        [--positions 120] [--bos] [--threads 2] [--library libllama.so] f32 mixed mixed:q8 llama cuda:w8a8
+            cuda:mixed+compact
 
-A setting is [DEVICE:]PRECISION[:KV][+compact | +converted], or llama[:f32 | :f16 | :q8], which is llama.cpp with the same file, the
-same tokens and this type of KV (bench/rivals/llama_library.py). The first is what the others are compared with. Of each position
-(a prefix of the text and the token that follows it) every setting gives the logits. The table has, against the first setting: how
-often the best token is the same, the mean KL divergence in bits, the rms error of the logits, also as a share of their spread; and
-each setting's own perplexity.
+A setting is [DEVICE:]PRECISION[:KV][+compact | +converted], or llama[:f32 | :f16 | :q8], which is llama.cpp with the
+same file, the same tokens and this type of KV (bench/rivals/llama_library.py). The first is what the others are
+compared with. Of each position (a prefix of the text and the token that follows it) every setting gives the logits. The
+table has, against the first setting: how often the best token is the same, the mean KL divergence in bits, the rms
+error of the logits, also as a share of their spread; and each setting's own perplexity.
 """
+
 from __future__ import annotations
 
 import argparse
@@ -57,12 +59,20 @@ class Setting:
     @property
     def name(self) -> str:
         program = "llama.cpp" if self.device == "llama" else f"{self.device} {self.precision}"
-        return program + (f", kv {self.kv_type}" if self.kv_type else "") + (f", {self.weights}" if self.weights else "")
+        return (
+            program + (f", kv {self.kv_type}" if self.kv_type else "") + (f", {self.weights}" if self.weights else "")
+        )
 
     @property
     def options(self) -> tuple[str, ...]:
-        return ("--device", self.device, "--precision", self.precision, *(("--kv-type", self.kv_type) if self.kv_type else ()),
-                *(("--keep-weights", self.weights) if self.weights else ()))
+        return (
+            "--device",
+            self.device,
+            "--precision",
+            self.precision,
+            *(("--kv-type", self.kv_type) if self.kv_type else ()),
+            *(("--keep-weights", self.weights) if self.weights else ()),
+        )
 
 
 def positions(tokens: list[list[int]], count: int, longest: int) -> list[tuple[list[int], int]]:
@@ -74,7 +84,7 @@ def positions(tokens: list[list[int]], count: int, longest: int) -> list[tuple[l
         for i in range(each):
             start, length = last * i // max(1, each - 1), 16 + (longest - 16) * (i + 1) // each
             if start + length < len(text):
-                places.append((text[start:start + length], text[start + length]))
+                places.append((text[start : start + length], text[start + length]))
     return places[:count]
 
 
@@ -84,22 +94,33 @@ def log_softmax(logits: np.ndarray) -> np.ndarray:
 
 
 def compare_one(mine: np.ndarray, theirs: np.ndarray, token: int) -> tuple[int, float, float, float, float, int]:
-    """Of one position: whether the best token is the same, KL divergence (nats), squares of errors, squares of spread, surprise, values.
-    The mean of a position's logits says nothing: it does not count."""
+    """Of one position: whether the best token is the same, KL divergence (nats), squares of errors, squares of spread,
+    surprise, values. The mean of a position's logits says nothing: it does not count."""
     mine, theirs = np.asarray(mine, np.float64), np.asarray(theirs, np.float64)
     if mine.shape != theirs.shape or not np.isfinite(mine).all():
         raise RuntimeError(f"{mine.size} logits: expected {theirs.size}, all of them finite")
     p, q = log_softmax(theirs), log_softmax(mine)
     spread = theirs - theirs.mean()
-    return (int(mine.argmax() == theirs.argmax()), float((np.exp(p) * (p - q)).sum()), float(((mine - mine.mean() - spread) ** 2).sum()),
-            float((spread ** 2).sum()), -float(q[token]), mine.size)
+    return (
+        int(mine.argmax() == theirs.argmax()),
+        float((np.exp(p) * (p - q)).sum()),
+        float(((mine - mine.mean() - spread) ** 2).sum()),
+        float((spread**2).sum()),
+        -float(q[token]),
+        mine.size,
+    )
 
 
 def figures(rows: list[tuple[int, float, float, float, float, int]]) -> dict[str, float]:
     same, divergence, squares, spread, surprise, values = (math.fsum(column) for column in zip(*rows))
     count = len(rows)
-    return {"top1": same / count, "kl_bits": divergence / count / math.log(2), "logit_error": math.sqrt(squares / values),
-            "relative": math.sqrt(squares / spread), "perplexity": math.exp(surprise / count)}
+    return {
+        "top1": same / count,
+        "kl_bits": divergence / count / math.log(2),
+        "logit_error": math.sqrt(squares / values),
+        "relative": math.sqrt(squares / spread),
+        "perplexity": math.exp(surprise / count),
+    }
 
 
 def read_row(line: str) -> tuple[int, np.ndarray]:
@@ -110,24 +131,38 @@ def read_row(line: str) -> tuple[int, np.ndarray]:
     return int(number.group(1)), np.array(json.loads(line)["last_logits"], np.float32)
 
 
-def engine_logits(engine: Engine, prefixes: list[list[int]], pool: multiprocessing.pool.Pool) -> Iterator[tuple[int, np.ndarray]]:
-    """(number of the prefix, its logits) as they arrive. Reading a large vocabulary takes longer than computing it: several
-    processes do it while the engine computes, and nothing is held as Python numbers."""
+def engine_logits(
+    engine: Engine, prefixes: list[list[int]], pool: multiprocessing.pool.Pool
+) -> Iterator[tuple[int, np.ndarray]]:
+    """(number of the prefix, its logits) as they arrive. Reading a large vocabulary takes longer than computing it:
+    several processes do it while the engine computes, and nothing is held as Python numbers."""
     count = 0
     with tempfile.TemporaryFile("w+") as rows, tempfile.TemporaryFile("w+") as complaints:
-        rows.writelines(json.dumps({"id": str(n), "kind": "logits", "ids": ids}) + "\n" for n, ids in enumerate(prefixes))
+        rows.writelines(
+            json.dumps({"id": str(n), "kind": "logits", "ids": ids}) + "\n" for n, ids in enumerate(prefixes)
+        )
         rows.seek(0)
-        with subprocess.Popen([engine.binary, "ids", "-m", engine.model, *engine.options], stdin=rows, stdout=subprocess.PIPE, stderr=complaints,
-                              text=True) as program:
+        with subprocess.Popen(
+            [engine.binary, "ids", "-m", engine.model, *engine.options],
+            stdin=rows,
+            stdout=subprocess.PIPE,
+            stderr=complaints,
+            text=True,
+        ) as program:
             for row in pool.imap(read_row, program.stdout):
                 count += 1
                 yield row
         complaints.seek(0)
         if count != len(prefixes) or program.returncode:
-            raise RuntimeError(f"banyan ids answered {count} of {len(prefixes)} rows, exit code {program.returncode}: {complaints.read()[-500:]}")
+            raise RuntimeError(
+                f"banyan ids answered {count} of {len(prefixes)} rows, exit code {program.returncode}:"
+                f" {complaints.read()[-500:]}"
+            )
 
 
-def llama_logits(library: str, model: str, threads: int, kv_type: str, prefixes: list[list[int]]) -> Iterator[tuple[int, np.ndarray]]:
+def llama_logits(
+    library: str, model: str, threads: int, kv_type: str, prefixes: list[list[int]]
+) -> Iterator[tuple[int, np.ndarray]]:
     """The same of llama.cpp, every prefix alone from an empty context."""
     llama = Llama(library, model, threads, max(map(len, prefixes)) + 1, 1, kv_type or "f16")
     try:
@@ -147,15 +182,27 @@ def measure(a: argparse.Namespace, model: str, texts: list[str], settings: list[
     prefixes = [before + prefix for prefix, _ in places]
     name = pathlib.Path(model).name
     print(f"{name}: {len(places)} positions of {len(tokens)} texts" + (f", each after {before}" if a.bos else ""))
-    print("| setting | same best token | KL, bits | logits' rms error | of their spread | perplexity |\n|---|---|---|---|---|---|", flush=True)
+    print(
+        "| setting | same best token | KL, bits | logits' rms error | of their spread | perplexity"
+        " |\n|---|---|---|---|---|---|",
+        flush=True,
+    )
     rows: list[dict] = []
     expected: dict[int, np.ndarray] = {}
     with multiprocessing.Pool() as pool:
         for setting in settings:
             if setting.device == "llama":
-                found = llama_logits(a.library or find_library(), model, a.threads or multiprocessing.cpu_count(), setting.kv_type, prefixes)
+                found = llama_logits(
+                    a.library or find_library(),
+                    model,
+                    a.threads or multiprocessing.cpu_count(),
+                    setting.kv_type,
+                    prefixes,
+                )
             else:
-                found = engine_logits(Engine(a.banyan, model, (*setting.options, "--threads", str(a.threads))), prefixes, pool)
+                found = engine_logits(
+                    Engine(a.banyan, model, (*setting.options, "--threads", str(a.threads))), prefixes, pool
+                )
             compared = []
             for n, logits in found:
                 if not rows:
@@ -163,8 +210,11 @@ def measure(a: argparse.Namespace, model: str, texts: list[str], settings: list[
                 compared.append(compare_one(logits, expected[n], places[n][1]))
             row = figures(compared)
             rows.append({"setting": setting.name, **row})
-            print(f"| {setting.name} | {row['top1']:.1%} | {row['kl_bits']:.5f} | {row['logit_error']:.4f} | {row['relative']:.2%} | "
-                  f"{row['perplexity']:.3f} |", flush=True)
+            print(
+                f"| {setting.name} | {row['top1']:.1%} | {row['kl_bits']:.5f} | {row['logit_error']:.4f} |"
+                f" {row['relative']:.2%} | {row['perplexity']:.3f} |",
+                flush=True,
+            )
     return {"model": name, "positions": len(places), "before": before, "rows": rows}
 
 
@@ -172,12 +222,22 @@ def main() -> None:
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--banyan", default=str(ROOT / "build/release/banyan"))
     p.add_argument("-m", "--model", required=True, action="append", help="may be given several times")
-    p.add_argument("--text", nargs="+", default=[str(ROOT / "README.md")] + sorted(str(f) for f in (ROOT / "docs").glob("*.md"))[:7])
+    p.add_argument(
+        "--text",
+        nargs="+",
+        default=[str(ROOT / "README.md")] + sorted(str(f) for f in (ROOT / "docs").glob("*.md"))[:7],
+    )
     p.add_argument("--positions", type=int, default=120)
     p.add_argument("--longest", type=int, default=96, help="tokens of a prefix")
-    p.add_argument("--bos", action="store_true", help="every prefix follows the tokens that the model's tokenizer puts before a text")
+    p.add_argument(
+        "--bos",
+        action="store_true",
+        help="every prefix follows the tokens that the model's tokenizer puts before a text",
+    )
     p.add_argument("--threads", type=int, default=0, help="of every setting; 0: all cores")
-    p.add_argument("--library", default="", help="llama.cpp's (default: that of llama_cpp or xllamacpp, where one is installed)")
+    p.add_argument(
+        "--library", default="", help="llama.cpp's (default: that of llama_cpp or xllamacpp, where one is installed)"
+    )
     p.add_argument("--json", help="also write the figures to this file, a list with an entry for each model")
     p.add_argument("settings", nargs="+")
     a = p.parse_args()

@@ -1,12 +1,15 @@
 """A reader's answers in several precisions, on questions that it was not trained on:
 
-    python3 -m eval.reader_precision -m MODEL [--adapter DIR] [--file eval/samples/natural.jsonl ...] [--data FOLDER --set squad2 --limit 40] \\
+    python3 -m eval.reader_precision -m MODEL [--adapter DIR] [--file eval/samples/natural.jsonl ...] [--data FOLDER
+        --set squad2 --limit 40] \\
         [--threads 2] f32 mixed mixed:q8 cuda:w8a8
 
-Settings are those of eval.precision, questions and scores those of eval.reading; answers are spans of the text (`ask --copy`). `same` is
-the share of answers that equal the first setting's letter for letter. The first row is what `null` to every question gets. Intervals
-hold 95 % of --draws draws of texts with replacement; the last column is the difference of F1 from the first setting over the same draws.
+Settings are those of eval.precision, questions and scores those of eval.reading; answers are spans of the text (`ask
+--copy`). `same` is the share of answers that equal the first setting's letter for letter. The first row is what `null`
+to every question gets. Intervals hold 95 % of --draws draws of texts with replacement; the last column is the
+difference of F1 from the first setting over the same draws.
 """
+
 from __future__ import annotations
 
 import argparse
@@ -17,10 +20,15 @@ from pathlib import Path
 from eval.precision import Setting
 from eval.reading import ask, held_records, intervals, judge, means
 
-COLUMNS = "| setting | exact | F1 | F1 where there is an answer | `null` where there is none | same answers | F1 less the first's |"
+COLUMNS = (
+    "| setting | exact | F1 | F1 where there is an answer | `null` where there is none | same answers | F1 less the"
+    " first's |"
+)
 
 
-def difference(first: list[list[dict]], other: list[list[dict]], draws: int, seed: int = 1) -> tuple[float, float, float]:
+def difference(
+    first: list[list[dict]], other: list[list[dict]], draws: int, seed: int = 1
+) -> tuple[float, float, float]:
     """Mean difference of F1 over all questions, and the interval that holds 95 % of draws of texts."""
     texts = [(len(a), sum(q["f1"] for q in b) - sum(q["f1"] for q in a)) for a, b in zip(first, other, strict=True)]
     mean = lambda drawn: sum(d for _, d in drawn) / sum(n for n, _ in drawn)
@@ -29,12 +37,19 @@ def difference(first: list[list[dict]], other: list[list[dict]], draws: int, see
     return mean(texts), made[int(0.025 * draws)], made[int(0.975 * draws)]
 
 
-def row_of(name: str, judged: list[list[dict]], first: list[list[dict]] | None, same: float | None, draws: int) -> tuple[str, dict]:
+def row_of(
+    name: str, judged: list[list[dict]], first: list[list[dict]] | None, same: float | None, draws: int
+) -> tuple[str, dict]:
     """(line of the table, its figures)"""
     row = dict(means(judged), setting=name, intervals=intervals(judged, draws), same=same)
     low, high = row["intervals"]["f1"]
-    cells = [name, f"{row['exact']:.1%}", f"{row['f1']:.3f} ({low:.2f} to {high:.2f})", *("–" if row[k] is None else f"{row[k]:.3f}" for k in ("answerable_f1", "null_accuracy")),
-             "–" if same is None else f"{same:.1%}"]
+    cells = [
+        name,
+        f"{row['exact']:.1%}",
+        f"{row['f1']:.3f} ({low:.2f} to {high:.2f})",
+        *("–" if row[k] is None else f"{row[k]:.3f}" for k in ("answerable_f1", "null_accuracy")),
+        "–" if same is None else f"{same:.1%}",
+    ]
     if first is None:
         cells.append("")
     else:
@@ -47,7 +62,9 @@ def main() -> None:
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("-m", "--model", required=True)
     p.add_argument("--adapter", default="")
-    p.add_argument("--file", type=Path, action="append", default=[], help="a question file, all of it; may be given several times")
+    p.add_argument(
+        "--file", type=Path, action="append", default=[], help="a question file, all of it; may be given several times"
+    )
     p.add_argument("--data", type=Path, help="folder of question files")
     p.add_argument("--set", default="squad2", help="its documents that no reader was trained on (eval.reading)")
     p.add_argument("--limit", type=int, default=0, help="contexts of the set; 0: all")
@@ -64,7 +81,10 @@ def main() -> None:
     if not sets or any(s.device == "llama" for s in settings):
         p.error("expected --file or --data, and settings of Banyan")
     asked = [dict(r, id=f"{name}/{r['id']}") for name, records in sets.items() for r in records]  # all sets in one run
-    answers = [ask(a.banyan, a.model, a.adapter, asked, [*s.options, "--threads", str(a.threads), "--copy"])[0] for s in settings]
+    answers = [
+        ask(a.banyan, a.model, a.adapter, asked, [*s.options, "--threads", str(a.threads), "--copy"])[0]
+        for s in settings
+    ]
     out = {}
     for name, records in sets.items():
         records = [dict(r, id=f"{name}/{r['id']}") for r in records]
@@ -72,8 +92,14 @@ def main() -> None:
         nulls = row_of("`null` to all", judge(records, dict.fromkeys(keys, "null")), None, None, a.draws)
         judged = [judge(records, found) for found in answers]
         same = [sum(found.get(k) == answers[0].get(k) for k in keys) / len(keys) for found in answers]
-        rows = [nulls] + [row_of(s.name, j, judged[0] if n else None, same[n], a.draws) for n, (s, j) in enumerate(zip(settings, judged))]
-        print(f"{Path(a.model).name}{' with ' + Path(a.adapter).name if a.adapter else ''}, {name}: {len(keys)} questions of {len(records)} texts")
+        rows = [nulls] + [
+            row_of(s.name, j, judged[0] if n else None, same[n], a.draws)
+            for n, (s, j) in enumerate(zip(settings, judged))
+        ]
+        print(
+            f"{Path(a.model).name}{' with ' + Path(a.adapter).name if a.adapter else ''}, {name}: {len(keys)} questions"
+            f" of {len(records)} texts"
+        )
         print(COLUMNS + "\n" + "|---" * 7 + "|\n" + "\n".join(line for line, _ in rows) + "\n", flush=True)
         out[name] = [row for _, row in rows]
     if a.json:

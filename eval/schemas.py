@@ -1,18 +1,24 @@
-"""How many of a category's attributes `banyan extract schema` proposes, and how many of its proposals are attributes of the category.
+"""How many of a category's attributes `banyan extract schema` proposes, and how many of its proposals are attributes of
+the category.
 
-    python3 -m eval.schemas -m MODEL [--adapter DIR] [--titles oa_mine.jsonl] [--categories Shoes,Tea] [--out FOLDER] [-- --threads 2]
+    python3 -m eval.schemas -m MODEL [--adapter DIR] [--titles oa_mine.jsonl] [--categories Shoes,Tea] [--out FOLDER]
+        [-- --threads 2]
 
-Sets: the mails, invoices and adverts of `eval/samples/proposals.jsonl` (by hand), and `--titles`: OA-Mine's product titles, a proposal per
-category from its first 20 titles. A row has `category`, `text`, `attributes` (the right ones) and `values`.
+Sets: the mails, invoices and adverts of `eval/samples/proposals.jsonl` (by hand), and `--titles`: OA-Mine's product
+titles, a proposal per category from its first 20 titles. A row has `category`, `text`, `attributes` (the right ones)
+and `values`.
 
 An attribute is found
 - by name: the proposal is called the same but for case, plural and British or American spelling;
-- by synonym: by name, or by the table SYNONYMS, or the category's own word for its type ("shoe type" is "product type");
-- by value: half or more of the documents that have a right value have it in the proposal (a text that shares 60 % of its words by F1),
-  and half or more of the proposal's values are such.
-A proposal is right if an attribute is found by it, by synonym or by value. `frequent`: attributes with a value in two documents or more.
-FIXED is the trivial baseline: ten names that fit any product, whatever the documents say; its values are unknown, so it is judged by synonym.
+  - by synonym: by name, or by the table SYNONYMS, or the category's own word for its type ("shoe type" is "product
+  type");
+  - by value: half or more of the documents that have a right value have it in the proposal (a text that shares 60 % of
+  its words by F1), and half or more of the proposal's values are such.
+A proposal is right if an attribute is found by it, by synonym or by value. `frequent`: attributes with a value in two
+documents or more. FIXED is the trivial baseline: ten names that fit any product, whatever the documents say; its values
+are unknown, so it is judged by synonym.
 """
+
 from __future__ import annotations
 
 import argparse
@@ -28,19 +34,41 @@ SAMPLES = Path(__file__).parent / "samples" / "proposals.jsonl"
 MOST_DOCUMENTS = 20
 FIXED = ["brand", "model", "type", "colour", "size", "weight", "quantity", "material", "price", "flavour"]
 SYNONYMS = [
-    {"age", "age group", "age range"}, {"model", "model name"}, {"country", "country of origin"}, {"form", "item form"},
-    {"scent", "fragrance"}, {"container", "container type", "package type", "packaging"}, {"benefit", "health benefit"},
-    {"product line", "sub brand"}, {"diet", "dietary preference"}, {"roast level", "roast type"}, {"caffeine", "caffeine content"},
-    {"net content", "quantity", "weight", "volume"}, {"intended use", "specific use"}, {"feature", "specialty"},
-    {"closure", "closure type"}, {"protection level", "spf"}, {"water resistance", "waterproof"}, {"firmness", "hardness"},
-    {"certification", "certified grade"}, {"pack size", "package quantity"},
-    {"sender", "from"}, {"recipient", "to"}, {"date", "sent", "invoice date"}, {"due date", "deadline"}, {"customer", "bill to"},
-    {"total", "total due", "amount", "price"}, {"tax", "vat"}, {"place", "location", "city"}]
+    {"age", "age group", "age range"},
+    {"model", "model name"},
+    {"country", "country of origin"},
+    {"form", "item form"},
+    {"scent", "fragrance"},
+    {"container", "container type", "package type", "packaging"},
+    {"benefit", "health benefit"},
+    {"product line", "sub brand"},
+    {"diet", "dietary preference"},
+    {"roast level", "roast type"},
+    {"caffeine", "caffeine content"},
+    {"net content", "quantity", "weight", "volume"},
+    {"intended use", "specific use"},
+    {"feature", "specialty"},
+    {"closure", "closure type"},
+    {"protection level", "spf"},
+    {"water resistance", "waterproof"},
+    {"firmness", "hardness"},
+    {"certification", "certified grade"},
+    {"pack size", "package quantity"},
+    {"sender", "from"},
+    {"recipient", "to"},
+    {"date", "sent", "invoice date"},
+    {"due date", "deadline"},
+    {"customer", "bill to"},
+    {"total", "total due", "amount", "price"},
+    {"tax", "vat"},
+    {"place", "location", "city"},
+]
 
 
 @dataclass
 class Found:
     """Of one category: names of attributes, and of proposals."""
+
     attributes: list[str]
     frequent: list[str]
     proposed: list[str]
@@ -51,8 +79,17 @@ class Found:
 
     def counts(self) -> dict:
         either, often = self.by_synonym | self.by_value, set(self.frequent)
-        return dict(attributes=len(self.attributes), frequent=len(often), proposed=len(self.proposed), right=len(self.right), by_name=len(self.by_name),
-                    by_synonym=len(self.by_synonym), by_value=len(self.by_value), either=len(either), frequent_found=len(either & often))
+        return dict(
+            attributes=len(self.attributes),
+            frequent=len(often),
+            proposed=len(self.proposed),
+            right=len(self.right),
+            by_name=len(self.by_name),
+            by_synonym=len(self.by_synonym),
+            by_value=len(self.by_value),
+            either=len(either),
+            frequent_found=len(either & often),
+        )
 
 
 def normal(name: str) -> str:
@@ -87,7 +124,9 @@ def agrees(gold: dict[str, object], values: dict[str, str]) -> bool:
 
 def judge(rows: list[dict], proposals: dict[str, dict[str, str]]) -> Found:
     """`proposals`: by name, the values by document."""
-    gold: dict[str, dict] = {a: {r["id"]: r["values"][a] for r in rows if r["values"].get(a)} for a in rows[0]["attributes"]}
+    gold: dict[str, dict] = {
+        a: {r["id"]: r["values"][a] for r in rows if r["values"].get(a)} for a in rows[0]["attributes"]
+    }
     found = Found(list(gold), [a for a, values in gold.items() if len(values) > 1], list(proposals))
     for attribute, right in gold.items():
         for name, values in proposals.items():
@@ -105,8 +144,21 @@ def judge(rows: list[dict], proposals: dict[str, dict[str, str]]) -> Found:
 
 def propose(a: argparse.Namespace, rows: list[dict], scratch: Path) -> dict:
     docs = scratch / "docs.jsonl"
-    docs.write_text("".join(json.dumps(dict(id=r["id"], text=r["text"]), ensure_ascii=False) + "\n" for r in rows), encoding="utf-8")
-    command = [a.banyan, "extract", "schema", "-m", a.model, str(docs), "--json", "--quiet", *(["--adapter", a.adapter] if a.adapter else []), *a.options]
+    docs.write_text(
+        "".join(json.dumps(dict(id=r["id"], text=r["text"]), ensure_ascii=False) + "\n" for r in rows), encoding="utf-8"
+    )
+    command = [
+        a.banyan,
+        "extract",
+        "schema",
+        "-m",
+        a.model,
+        str(docs),
+        "--json",
+        "--quiet",
+        *(["--adapter", a.adapter] if a.adapter else []),
+        *a.options,
+    ]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode != 0 and "no attribute has sure values" not in done.stderr:
         raise SystemExit(f"{' '.join(command)}: exit status {done.returncode}\n{done.stderr}")
@@ -119,14 +171,21 @@ def ratio(part: int, whole: int) -> str:
 
 def line(name: str, c: dict) -> str:
     recalls = [f"{c[k]} ({ratio(c[k], c['attributes'])})" for k in ("by_name", "by_synonym", "by_value", "either")]
-    return f"| {name} | {c['attributes']} | {' | '.join(recalls)} | {c['frequent_found']} of {c['frequent']} ({ratio(c['frequent_found'], c['frequent'])}) | {c['right']} of {c['proposed']} ({ratio(c['right'], c['proposed'])}) |"
+    return (
+        f"| {name} | {c['attributes']} | {' | '.join(recalls)} | {c['frequent_found']} of {c['frequent']}"
+        f" ({ratio(c['frequent_found'], c['frequent'])}) | {c['right']} of {c['proposed']}"
+        f" ({ratio(c['right'], c['proposed'])}) |"
+    )
 
 
 def total(counts: list[dict]) -> dict:
     return {k: sum(c[k] for c in counts) for k in counts[0]}
 
 
-HEADER = ("| category | attributes | by name | by synonym | by value | synonym or value | of the frequent | right proposals |\n" + "|---" * 8 + "|")
+HEADER = (
+    "| category | attributes | by name | by synonym | by value | synonym or value | of the frequent | right"
+    " proposals |\n" + "|---" * 8 + "|"
+)
 
 
 def options() -> argparse.Namespace:
@@ -164,12 +223,19 @@ def main() -> None:
             counts, fixed = [], []
             for category, rows in categories.items():
                 made = proposals[category] = propose(a, rows, Path(scratch))
-                found = judge(rows, {p["name"]: {v["document"]: v["value"] for v in p["values"]} for p in made["attributes"]})
+                found = judge(
+                    rows, {p["name"]: {v["document"]: v["value"] for v in p["values"]} for p in made["attributes"]}
+                )
                 counts.append(found.counts())
                 fixed.append(judge(rows, {n: {} for n in FIXED}).counts())
                 lines.append(line(category, counts[-1]))
                 missed = [x for x in found.frequent if x not in found.by_synonym | found.by_value]
-                print(lines[-1], f"\n  proposed: {', '.join(found.proposed)}\n  wrong: {', '.join(set(found.proposed) - found.right)}\n  missed: {', '.join(missed)}", flush=True)
+                print(
+                    lines[-1],
+                    f"\n  proposed: {', '.join(found.proposed)}\n  wrong:"
+                    f" {', '.join(set(found.proposed) - found.right)}\n  missed: {', '.join(missed)}",
+                    flush=True,
+                )
             if counts:
                 lines += [line("all", total(counts)), line(f"always {len(FIXED)} fixed names", total(fixed)), ""]
     text = "\n".join(lines)

@@ -5,6 +5,7 @@
 Rows marked `engine` are decoded by Banyan (`ids`, or `ask` with --through ask). Rows marked `reference` are decoded by
 `train.reference`, the slow form of methods sections 5 and 6.
 """
+
 from __future__ import annotations
 
 import argparse
@@ -19,9 +20,18 @@ from eval.skeletons import answer_experts, extract_instruction, extract_skeleton
 from train.reference import load_gguf
 from train.tokenizer import load_tokenizer
 
-TARGETS = {"haystack ≤ 1000 tokens, exact match": 0.97, "haystack 3000 tokens, exact match": 0.93, "unanswerable": 0.95, "multiple choice": 0.95,
-           "attributes, sequential, F1": 0.95, "attributes, skeleton, F1": 0.95, "secret code, right document": 0.95, "secret code among 16, experts": 0.95,
-           "two-hop, right documents": 0.80, "two-hop among 16, experts": 0.80}
+TARGETS = {
+    "haystack ≤ 1000 tokens, exact match": 0.97,
+    "haystack 3000 tokens, exact match": 0.93,
+    "unanswerable": 0.95,
+    "multiple choice": 0.95,
+    "attributes, sequential, F1": 0.95,
+    "attributes, skeleton, F1": 0.95,
+    "secret code, right document": 0.95,
+    "secret code among 16, experts": 0.95,
+    "two-hop, right documents": 0.80,
+    "two-hop among 16, experts": 0.80,
+}
 
 
 class Table:
@@ -29,9 +39,22 @@ class Table:
         self.rows: list[dict] = []
 
     def add(self, name: str, score: float, count: int, by: str, began: float) -> None:
-        self.rows.append(dict(task=name, score=round(score, 4), answers=count, decoded_by=by, target=TARGETS.get(name), seconds=round(time.time() - began, 1)))
+        self.rows.append(
+            dict(
+                task=name,
+                score=round(score, 4),
+                answers=count,
+                decoded_by=by,
+                target=TARGETS.get(name),
+                seconds=round(time.time() - began, 1),
+            )
+        )
         row = self.rows[-1]
-        verdict = "" if row["target"] is None else f"target {row['target']:.2f} {'met' if score >= row['target'] else 'MISSED'}"
+        verdict = (
+            ""
+            if row["target"] is None
+            else f"target {row['target']:.2f} {'met' if score >= row['target'] else 'MISSED'}"
+        )
         print(f"{name:40} {score:7.3f}  of {count:4} answers  {by:9} {row['seconds']:7.1f} s  {verdict}", flush=True)
 
 
@@ -51,13 +74,20 @@ def score_engine(engine: Engine, sets: dict[str, list[dict]], table: Table, thro
     mean = lambda flags: sum(flags) / len(flags)
     ask = engine.answer_ask if through == "ask" else engine.answer_ids
     nulls: list[bool] = []
-    for name, label in (("haystack_1k", "haystack ≤ 1000 tokens, exact match"), ("haystack_3k", "haystack 3000 tokens, exact match")):
+    for name, label in (
+        ("haystack_1k", "haystack ≤ 1000 tokens, exact match"),
+        ("haystack_3k", "haystack 3000 tokens, exact match"),
+    ):
         began = time.time()
         known, unknown = score_questions(sets[name], ask(sets[name], 40), wrong)
         nulls += unknown
         table.add(label, mean(known), len(known), "engine", began)
     table.add("unanswerable", mean(nulls), len(nulls), "engine", time.time())
-    for name, label in (("choice", "multiple choice"), ("code", "secret code, right document"), ("two_hop_joined", "two-hop, right documents")):
+    for name, label in (
+        ("choice", "multiple choice"),
+        ("code", "secret code, right document"),
+        ("two_hop_joined", "two-hop, right documents"),
+    ):
         began = time.time()
         known, _ = score_questions(sets[name], ask(sets[name], 40), wrong)
         table.add(label, mean(known), len(known), "engine", began)
@@ -72,7 +102,16 @@ def score_engine(engine: Engine, sets: dict[str, list[dict]], table: Table, thro
     add_values(engine, "attributes, sequential, F1", "engine", began, sets["extract"], given, table, wrong)
 
 
-def add_values(engine: Engine, label: str, by: str, began: float, records: list[dict], given: list[dict], table: Table, wrong: list[dict]) -> None:
+def add_values(
+    engine: Engine,
+    label: str,
+    by: str,
+    began: float,
+    records: list[dict],
+    given: list[dict],
+    table: Table,
+    wrong: list[dict],
+) -> None:
     score = engine.score_values(records, given)
     table.add(label, score["f1"], score["slots"], by, began)
     for r, values in zip(records, given):
@@ -84,7 +123,11 @@ def add_values(engine: Engine, label: str, by: str, began: float, records: list[
 
 def score_skeletons(engine: Engine, model: Path, sets: dict[str, list[dict]], table: Table, wrong: list[dict]) -> None:
     net, tok = load_gguf(model), load_tokenizer(model)
-    for label, options in (("attributes, skeleton, F1", {}), ("  … template without last space", dict(spaced=False)), ("  … isolated values", dict(isolated=True))):
+    for label, options in (
+        ("attributes, skeleton, F1", {}),
+        ("  … template without last space", dict(spaced=False)),
+        ("  … isolated values", dict(isolated=True)),
+    ):
         began = time.time()
         given = [dict(zip(r["attributes"], extract_skeleton(net, tok, r, **options))) for r in sets["extract"]]
         add_values(engine, label, "reference", began, sets["extract"], given, table, wrong)
@@ -98,7 +141,16 @@ def score_experts(model: Path, sets: dict[str, list[dict]], table: Table, wrong:
             answer, winners = answer_experts(net, tok, r)
             right.append(exact_match(answer, r["answers"]))
             if not right[-1]:
-                wrong.append(dict(id=r["id"], question=r["question"], answers=r["answers"], given=answer, winners=winners, gold=[d["gold"] for d in r["documents"]]))
+                wrong.append(
+                    dict(
+                        id=r["id"],
+                        question=r["question"],
+                        answers=r["answers"],
+                        given=answer,
+                        winners=winners,
+                        gold=[d["gold"] for d in r["documents"]],
+                    )
+                )
         table.add(label, sum(right) / len(right), len(right), "reference", began)
 
 
@@ -124,7 +176,14 @@ def main() -> None:
     if a.only in (None, "experts"):
         score_experts(Path(a.model), sets, table, wrong)
     if a.json:
-        a.json.write_text(json.dumps(dict(seed=a.seed, scale=a.scale, precision=a.precision, through=a.through, rows=table.rows), indent=1, ensure_ascii=False) + "\n")
+        a.json.write_text(
+            json.dumps(
+                dict(seed=a.seed, scale=a.scale, precision=a.precision, through=a.through, rows=table.rows),
+                indent=1,
+                ensure_ascii=False,
+            )
+            + "\n"
+        )
     if a.wrong:
         a.wrong.write_text("".join(json.dumps(w, ensure_ascii=False) + "\n" for w in wrong))
 

@@ -7,6 +7,7 @@ the first two sets the statement is true, of SQuAD 2.0's paragraphs it is taken 
 labelled sample, half are filtered; no document is in both. Cost is prompt tokens times parameters, in units of the
 large model reading every text.
 """
+
 import argparse
 import json
 import pathlib
@@ -27,7 +28,7 @@ def stretches(path: pathlib.Path, count: int, words: int, draw: random.Random) -
         row = json.loads(line)
         found = row["context"].split()
         begin = 60 if len(found) > 400 else 0  # a paper's head has names and numbers
-        pieces = [" ".join(found[at:at + words]) for at in range(begin, len(found), words)]
+        pieces = [" ".join(found[at : at + words]) for at in range(begin, len(found), words)]
         documents[row["id"]] = [piece for piece in pieces if len(piece.split()) >= min(words, len(found)) * 0.8]
     taken: list[tuple[str, str]] = []
     names = list(documents)
@@ -71,25 +72,57 @@ def main() -> int:
         weights = {model.path: model.weight_bytes for model in (large, small)}
         for name in arguments.sets:
             draw = random.Random(7)
-            both = [(*one, True) for one in stretches(arguments.data / f"{name}.jsonl", arguments.count, arguments.words, draw)]
-            both += [(*one, False) for one in stretches(arguments.data / "squad2.jsonl", arguments.count, arguments.words, draw)]
+            both = [
+                (*one, True)
+                for one in stretches(arguments.data / f"{name}.jsonl", arguments.count, arguments.words, draw)
+            ]
+            both += [
+                (*one, False)
+                for one in stretches(arguments.data / "squad2.jsonl", arguments.count, arguments.words, draw)
+            ]
             sample, asked = halves(both)
             texts, labels = [text for text, _ in asked], [true for _, true in asked]
             for title, cascade in (("large alone", None), ("cascade", small)):
                 start = time.process_time()
-                found = banyan.filter(texts, SETS[name], model=large, small=cascade, labelled=sample, recall=arguments.recall,
-                                      choice_score=arguments.choice_score)
+                found = banyan.filter(
+                    texts,
+                    SETS[name],
+                    model=large,
+                    small=cascade,
+                    labelled=sample,
+                    recall=arguments.recall,
+                    choice_score=arguments.choice_score,
+                )
                 keep = [bool(one) for one in found.keep]
                 hits = sum(one and true for one, true in zip(keep, labels))
-                cost = (found.asked["large"] + found.asked.get("small", 0) * weights[small.path] / weights[large.path]) / len(texts)
+                cost = (
+                    found.asked["large"] + found.asked.get("small", 0) * weights[small.path] / weights[large.path]
+                ) / len(texts)
                 recall, precision = Share(hits, sum(labels)), Share(hits, sum(keep))
-                print(json.dumps({"set": name, "filter": title, "texts": len(texts), "sample": len(sample),
-                                  "recall": round(recall.value, 3), "recall_interval": [round(x, 3) for x in recall.interval],
-                                  "precision": round(precision.value, 3) if sum(keep) else None,
-                                  "cost": round(cost, 3), "asked": found.asked, "threshold": round(found.threshold, 4),
-                                  "sample_recall": round(found.recall.value, 3),
-                                  "area": round(area([p or 0.0 for p in found.probabilities], labels), 3) if cascade is None else None,
-                                  "processor_seconds": round(time.process_time() - start, 1)}), flush=True)
+                print(
+                    json.dumps(
+                        {
+                            "set": name,
+                            "filter": title,
+                            "texts": len(texts),
+                            "sample": len(sample),
+                            "recall": round(recall.value, 3),
+                            "recall_interval": [round(x, 3) for x in recall.interval],
+                            "precision": round(precision.value, 3) if sum(keep) else None,
+                            "cost": round(cost, 3),
+                            "asked": found.asked,
+                            "threshold": round(found.threshold, 4),
+                            "sample_recall": round(found.recall.value, 3),
+                            "area": (
+                                round(area([p or 0.0 for p in found.probabilities], labels), 3)
+                                if cascade is None
+                                else None
+                            ),
+                            "processor_seconds": round(time.process_time() - start, 1),
+                        }
+                    ),
+                    flush=True,
+                )
     return 0
 
 

@@ -1,13 +1,18 @@
-"""Many questions of a document in one prompt, as SeqBatch has it, beside `banyan ask`, which asks them at once and apart:
+"""Many questions of a document in one prompt, as SeqBatch has it, beside `banyan ask`, which asks them at once and
+apart:
 
-    python3 -m eval.seqbatch FILE.jsonl -m MODEL [--adapter DIR] [--batch 1,4,8] [--limit N] [--json FILE] [-- --threads 2]
+    python3 -m eval.seqbatch FILE.jsonl -m MODEL [--adapter DIR] [--batch 1,4,8] [--limit N] [--json FILE] [-- --threads
+        2]
 
-FILE has rows of {"id","context","questions":[{"id","question","answers"}]}. SeqBatch numbers the questions of a prompt, and the model writes numbered
-answers one after the other; here up to --batch of them are in a prompt. An answer is what stands behind its number, up to the next number. A number that
-is not there, or comes twice, is a failure: its question has no answer, which is wrong. With one question a prompt it is the same instruction with one number.
-`apart` is `banyan ask` with its own instruction, every question a branch of the document. Exact match and F1 are SQuAD's; a question without an
-answer wants `null`. Tokens and seconds are the receipt's, without loading; runs take turns, and of --repeat runs the fastest counts.
+FILE has rows of {"id","context","questions":[{"id","question","answers"}]}. SeqBatch numbers the questions of a prompt,
+and the model writes numbered answers one after the other; here up to --batch of them are in a prompt. An answer is what
+stands behind its number, up to the next number. A number that is not there, or comes twice, is a failure: its question
+has no answer, which is wrong. With one question a prompt it is the same instruction with one number. `apart` is `banyan
+ask` with its own instruction, every question a branch of the document. Exact match and F1 are SQuAD's; a question
+without an answer wants `null`. Tokens and seconds are the receipt's, without loading; runs take turns, and of --repeat
+runs the fastest counts.
 """
+
 from __future__ import annotations
 
 import argparse
@@ -19,8 +24,10 @@ from pathlib import Path
 
 from eval.reading import intervals, judge, means
 
-INSTRUCTION = ("Answer the numbered questions from the text, as short as possible, with words of the text. Write every answer on a line of its "
-               "own after the number of its question. Write null where the text does not say.")
+INSTRUCTION = (
+    "Answer the numbered questions from the text, as short as possible, with words of the text. Write every answer on a"
+    " line of its own after the number of its question. Write null where the text does not say."
+)
 NUMBERED = re.compile(r"(?m)^[ \t]*(?:Q|A|Answer)?[ \t]*(\d+)[.):][ \t]*(.*)$")
 TOKENS_OF_AN_ANSWER = 32
 
@@ -30,9 +37,16 @@ def batches(records: list[dict], most: int) -> list[dict]:
     rows = []
     for record in records:
         for begin in range(0, len(record["questions"]), most):
-            asked = record["questions"][begin:begin + most]
+            asked = record["questions"][begin : begin + most]
             text = "\n".join(f"{n}. {q['question']}" for n, q in enumerate(asked, 1))
-            rows.append(dict(id=f"{record['id']}#{begin}", context=record["context"], questions=[dict(id="all", question=text)], asked=[(record["id"], q["id"]) for q in asked]))
+            rows.append(
+                dict(
+                    id=f"{record['id']}#{begin}",
+                    context=record["context"],
+                    questions=[dict(id="all", question=text)],
+                    asked=[(record["id"], q["id"]) for q in asked],
+                )
+            )
     return rows
 
 
@@ -48,18 +62,38 @@ def run(a: argparse.Namespace, rows: list[dict], options: list[str]) -> tuple[li
     """(rows, receipt) of `banyan ask`."""
     with tempfile.TemporaryDirectory() as folder:
         source, target, receipt = Path(folder, "in.jsonl"), Path(folder, "out.jsonl"), Path(folder, "receipt.json")
-        source.write_text("".join(json.dumps({k: v for k, v in r.items() if k != "asked"}) + "\n" for r in rows), encoding="utf-8")
-        command = [a.banyan, "ask", "-m", a.model, str(source), "-o", str(target), "--receipt", str(receipt), "--quiet", *(["--adapter", a.adapter] if a.adapter else []), *options, *a.options]
+        source.write_text(
+            "".join(json.dumps({k: v for k, v in r.items() if k != "asked"}) + "\n" for r in rows), encoding="utf-8"
+        )
+        command = [
+            a.banyan,
+            "ask",
+            "-m",
+            a.model,
+            str(source),
+            "-o",
+            str(target),
+            "--receipt",
+            str(receipt),
+            "--quiet",
+            *(["--adapter", a.adapter] if a.adapter else []),
+            *options,
+            *a.options,
+        ]
         done = subprocess.run(command)
         if done.returncode not in (0, 1):  # 1: some rows are errors
             raise SystemExit(f"{' '.join(command)}: exit status {done.returncode}")
-        return [json.loads(line) for line in target.read_text(encoding="utf-8").splitlines()], json.loads(receipt.read_text())
+        return [json.loads(line) for line in target.read_text(encoding="utf-8").splitlines()], json.loads(
+            receipt.read_text()
+        )
 
 
 def seqbatch(a: argparse.Namespace, records: list[dict], most: int) -> tuple[dict, int, dict]:
     """(answers by question, questions without a readable answer, receipt)"""
     rows = batches(records, most)
-    written, receipt = run(a, rows, ["--instruction", INSTRUCTION, "--max-new", str(min(most * TOKENS_OF_AN_ANSWER, 2048)), "--no-copy"])
+    written, receipt = run(
+        a, rows, ["--instruction", INSTRUCTION, "--max-new", str(min(most * TOKENS_OF_AN_ANSWER, 2048)), "--no-copy"]
+    )
     texts = {row["id"]: row.get("answer") or "" for row in written}
     found, failed = {}, 0
     for row in rows:
@@ -76,11 +110,17 @@ def apart(a: argparse.Namespace, records: list[dict]) -> tuple[dict, int, dict]:
 
 
 def table(rows: dict[str, dict]) -> str:
-    lines = ["| questions in a prompt | exact | F1 | no readable answer | tokens in | tokens out | s |", "|---" * 7 + "|"]
+    lines = [
+        "| questions in a prompt | exact | F1 | no readable answer | tokens in | tokens out | s |",
+        "|---" * 7 + "|",
+    ]
     for name, r in rows.items():
         low, high = r["intervals"]["f1"]
         times = f"{r['prefilled']} | {r['generated']} | {r['seconds']:.1f}" if "seconds" in r else " | | "
-        lines.append(f"| {name} | {100 * r['exact']:.1f} % | {r['f1']:.3f} ({low:.2f} to {high:.2f}) | {r['failed']} of {r['questions']} | {times} |")
+        lines.append(
+            f"| {name} | {100 * r['exact']:.1f} % | {r['f1']:.3f} ({low:.2f} to {high:.2f}) | {r['failed']} of"
+            f" {r['questions']} | {times} |"
+        )
     return "\n".join(lines) + "\n"
 
 
@@ -97,8 +137,10 @@ def main() -> None:
     p.add_argument("--json", type=Path)
     p.add_argument("options", nargs="*", help="options for `banyan ask`, after --")
     a = p.parse_args()
-    records = [json.loads(line) for line in a.file.open(encoding="utf-8")][:a.limit or None]
-    ways = {"apart (`banyan ask`)": lambda: apart(a, records)} | {f"{n} (SeqBatch)": lambda n=n: seqbatch(a, records, n) for n in map(int, a.batch.split(","))}
+    records = [json.loads(line) for line in a.file.open(encoding="utf-8")][: a.limit or None]
+    ways = {"apart (`banyan ask`)": lambda: apart(a, records)} | {
+        f"{n} (SeqBatch)": lambda n=n: seqbatch(a, records, n) for n in map(int, a.batch.split(","))
+    }
     rows: dict[str, dict] = {}
     nothing = {(r["id"], q["id"]): "null" for r in records for q in r["questions"]}
     judged = judge(records, nothing)
@@ -110,7 +152,14 @@ def main() -> None:
             if name in rows and rows[name]["seconds"] <= seconds:
                 continue
             judged = judge(records, found)
-            rows[name] = dict(means(judged), intervals=intervals(judged, a.draws), failed=failed, seconds=seconds, prefilled=receipt["prefilled_tokens"], generated=receipt["generated_tokens"])
+            rows[name] = dict(
+                means(judged),
+                intervals=intervals(judged, a.draws),
+                failed=failed,
+                seconds=seconds,
+                prefilled=receipt["prefilled_tokens"],
+                generated=receipt["generated_tokens"],
+            )
     print(table(rows))
     if a.json:
         a.json.write_text(json.dumps(rows, indent=1))

@@ -5,6 +5,7 @@
 Files: haystack_1k, haystack_3k, choice, code, two_hop_joined (`banyan ask` format), extract (extraction format), and
 code_16, two_hop_16 (multi-document format: 16 documents, `gold` marks the ones that state a hop).
 """
+
 from __future__ import annotations
 
 import argparse
@@ -61,7 +62,16 @@ def extractions(lex: Lexicon, count: int) -> list[dict]:
     for n in range(count):
         e = page(lex, lex.between(100, 600))
         values = {a: [v] if v is not None else [] for a, v in zip(e.attributes, e.values)}
-        out.append(dict(id=f"extract-{n}", dataset="generated", category=e.category, text=e.context, attributes=e.attributes, values=values))
+        out.append(
+            dict(
+                id=f"extract-{n}",
+                dataset="generated",
+                category=e.category,
+                text=e.context,
+                attributes=e.attributes,
+                values=values,
+            )
+        )
     return out
 
 
@@ -77,7 +87,15 @@ def codes(lex: Lexicon, count: int, total: int) -> list[dict]:
     out = []
     for n in range(count):
         _, code, sentence, question = code_fact(lex)
-        out.append(dict(id=f"code-{n}", dataset="generated", question=question, answers=[code], documents=_documents(lex, [sentence], total)))
+        out.append(
+            dict(
+                id=f"code-{n}",
+                dataset="generated",
+                question=question,
+                answers=[code],
+                documents=_documents(lex, [sentence], total),
+            )
+        )
     return out
 
 
@@ -86,14 +104,24 @@ def two_hops(lex: Lexicon, count: int, total: int) -> list[dict]:
     for n in range(count):
         hop = two_hop(lex)
         documents = _documents(lex, [state(lex, hop.first), state(lex, hop.second)], total)
-        out.append(dict(id=f"two-hop-{n}", dataset="generated", question=hop.question, answers=[hop.answer], documents=documents))
+        out.append(
+            dict(
+                id=f"two-hop-{n}", dataset="generated", question=hop.question, answers=[hop.answer], documents=documents
+            )
+        )
     return out
 
 
 def joined(records: list[dict]) -> list[dict]:
     """Multi-document records as `ask` records over their gold documents only: the score with the right documents."""
-    return [dict(id=r["id"], context="\n\n".join(d["text"] for d in r["documents"] if d["gold"]),
-                 questions=[dict(id="q0", question=r["question"], answers=r["answers"])]) for r in records]
+    return [
+        dict(
+            id=r["id"],
+            context="\n\n".join(d["text"] for d in r["documents"] if d["gold"]),
+            questions=[dict(id="q0", question=r["question"], answers=r["answers"])],
+        )
+        for r in records
+    ]
 
 
 def make_sets(seed: int, scale: float) -> dict[str, list[dict]]:
@@ -101,9 +129,16 @@ def make_sets(seed: int, scale: float) -> dict[str, list[dict]]:
     tok, n = Tokenizer.load(TOKENIZER), lambda count: max(1, round(count * scale))
     lex = lambda name: Lexicon(random.Random(f"evaluation {seed} {name}"), HELD)
     code_16, hop_16 = codes(lex("code"), n(48), 16), two_hops(lex("hop"), n(48), 16)
-    return {"haystack_1k": haystacks(lex("1k"), tok, n(80), 50, 1000, "hay1k"), "haystack_3k": haystacks(lex("3k"), tok, n(24), 2700, 3100, "hay3k"),
-            "choice": choices(lex("choice"), n(60)), "extract": extractions(lex("extract"), n(60)), "code_16": code_16, "code": joined(code_16),
-            "two_hop_16": hop_16, "two_hop_joined": joined(hop_16)}
+    return {
+        "haystack_1k": haystacks(lex("1k"), tok, n(80), 50, 1000, "hay1k"),
+        "haystack_3k": haystacks(lex("3k"), tok, n(24), 2700, 3100, "hay3k"),
+        "choice": choices(lex("choice"), n(60)),
+        "extract": extractions(lex("extract"), n(60)),
+        "code_16": code_16,
+        "code": joined(code_16),
+        "two_hop_16": hop_16,
+        "two_hop_joined": joined(hop_16),
+    }
 
 
 def make_samples(seed: int = 5) -> dict[str, list[dict]]:
@@ -111,8 +146,15 @@ def make_samples(seed: int = 5) -> dict[str, list[dict]]:
     tok = Tokenizer.load(TOKENIZER)
     lex = lambda name: Lexicon(random.Random(f"sample {seed} {name}"), HELD)
     code_docs, hop_docs = codes(lex("code"), 2, 4), two_hops(lex("hop"), 2, 4)
-    return {"haystack": haystacks(lex("haystack"), tok, 4, 120, 320, "haystack"), "choice": choices(lex("choice"), 2)[:2], "extract": extractions(lex("extract"), 4),
-            "code": joined(code_docs), "two_hop": joined(hop_docs), "code_documents": code_docs, "two_hop_documents": hop_docs}
+    return {
+        "haystack": haystacks(lex("haystack"), tok, 4, 120, 320, "haystack"),
+        "choice": choices(lex("choice"), 2)[:2],
+        "extract": extractions(lex("extract"), 4),
+        "code": joined(code_docs),
+        "two_hop": joined(hop_docs),
+        "code_documents": code_docs,
+        "two_hop_documents": hop_docs,
+    }
 
 
 def write_sets(folder: Path, sets: dict[str, list[dict]]) -> None:
@@ -131,7 +173,10 @@ def main() -> None:
     sets = make_samples() if a.samples else make_sets(a.seed, a.scale)
     write_sets(a.out, sets)
     for name, rows in sets.items():
-        print(f"{a.out}/{name}.jsonl  {len(rows)} records, {sum(len(r.get('questions', r.get('attributes', [0]))) for r in rows)} answers")
+        print(
+            f"{a.out}/{name}.jsonl  {len(rows)} records,"
+            f" {sum(len(r.get('questions', r.get('attributes', [0]))) for r in rows)} answers"
+        )
 
 
 if __name__ == "__main__":

@@ -1,4 +1,5 @@
 """Skeleton decoding and expert decoding of evaluation records by the slow reference (`train.reference`)."""
+
 from __future__ import annotations
 
 import json
@@ -43,9 +44,14 @@ def parse_value(text: str) -> str | None:
         return text[1:]
 
 
-def extract_skeleton(net: Network, tok: Tokenizer, record: dict, budget: int = 24, spaced: bool = True, isolated: bool = False) -> list[str | None]:
-    """All attribute values of one record at once. The token that ends a value is decoded for its text before the delimiter."""
-    prompt = prompt_ids(tok, extract_instruction(record["attributes"])) + tok.encode(record["text"]) + question_ids(tok, "")
+def extract_skeleton(
+    net: Network, tok: Tokenizer, record: dict, budget: int = 24, spaced: bool = True, isolated: bool = False
+) -> list[str | None]:
+    """All attribute values of one record at once. The token that ends a value is decoded for its text before the
+    delimiter."""
+    prompt = (
+        prompt_ids(tok, extract_instruction(record["attributes"])) + tok.encode(record["text"]) + question_ids(tok, "")
+    )
     chunks = skeleton_chunks(tok, record["attributes"], spaced)
     finals: dict[int, str] = {}  # the text with its delimiter, by the list that `skeleton` grows for the slot
 

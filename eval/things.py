@@ -1,15 +1,18 @@
-"""Several documents of one thing: fused values and fused tokens against one document, all documents as one text, and a vote.
+"""Several documents of one thing: fused values and fused tokens against one document, all documents as one text, and a
+vote.
 
     python3 -m eval.things -m MODEL [--adapter DIR] [--set things] [--out FOLDER] [-- --threads 2]
 
 The set is one of `eval/samples` (`things` is frozen, `things-dev` is for tuning). Runs:
 - `values`, `tokens`: the records as they are, `--fuse values` and `--fuse tokens`;
 - `concatenated`: the documents of a thing as one text, an empty line between them;
-- `vote`: every document alone; of each slot the value that most documents give, nulls aside; of equally many the first (lists united);
+  - `vote`: every document alone; of each slot the value that most documents give, nulls aside; of equally many the
+  first (lists united);
 - `fullest document`: every document alone; of each thing the row with the most values, of equally full ones the first;
 - `best document`: of each thing the row with the most right values: what no program can know.
 Scores are those of `banyan eval extract`; null everywhere is its own row.
 """
+
 from __future__ import annotations
 
 import argparse
@@ -32,7 +35,20 @@ def write_rows(path: Path, rows: list[dict]) -> Path:
 
 
 def extract(a: argparse.Namespace, docs: Path, output: Path, options: list[str] = []) -> list[dict]:
-    command = [a.banyan, "extract", "-m", a.model, str(docs), "--schema", str(a.schema), "-o", str(output), "--overwrite", "--ordered", "--quiet"]
+    command = [
+        a.banyan,
+        "extract",
+        "-m",
+        a.model,
+        str(docs),
+        "--schema",
+        str(a.schema),
+        "-o",
+        str(output),
+        "--overwrite",
+        "--ordered",
+        "--quiet",
+    ]
     done = subprocess.run([*command, *(["--adapter", a.adapter] if a.adapter else []), *a.options, *options])
     if done.returncode not in (0, 1):
         raise SystemExit(f"{' '.join(command)}: exit status {done.returncode}")
@@ -59,8 +75,22 @@ def vote(rows: list[dict]) -> dict:
 def right(a: argparse.Namespace, folder: Path, record: dict, row: dict) -> float:
     """The share of the thing's slots that a row has right."""
     gold = write_rows(folder / "one-gold.jsonl", [dict(record, id=row["id"])])
-    command = [a.banyan, "eval", "extract", str(gold), "--schema", str(a.schema), "--bootstrap", "0", "--json", "--run", f"row={write_rows(folder / 'one-row.jsonl', [row])}"]
-    return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)["runs"][0]["all"]["accuracy"]
+    command = [
+        a.banyan,
+        "eval",
+        "extract",
+        str(gold),
+        "--schema",
+        str(a.schema),
+        "--bootstrap",
+        "0",
+        "--json",
+        "--run",
+        f"row={write_rows(folder / 'one-row.jsonl', [row])}",
+    ]
+    return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)["runs"][0]["all"][
+        "accuracy"
+    ]
 
 
 def options() -> argparse.Namespace:
@@ -87,17 +117,28 @@ def main() -> None:
         for fuse in ("values", "tokens"):
             outputs[fuse] = folder / f"{fuse}.jsonl"
             extract(a, records, outputs[fuse], ["--fuse", fuse])
-        joined = [{"id": t["id"], "category": t["category"], "text": "\n\n".join(d["text"] for d in t["documents"])} for t in things]
+        joined = [
+            {"id": t["id"], "category": t["category"], "text": "\n\n".join(d["text"] for d in t["documents"])}
+            for t in things
+        ]
         outputs["concatenated"] = folder / "concatenated.jsonl"
         extract(a, write_rows(folder / "joined.jsonl", joined), outputs["concatenated"])
-        alone = [{"id": f"{t['id']}/{d['id']}", "category": t["category"], "text": d["text"]} for t in things for d in t["documents"]]
+        alone = [
+            {"id": f"{t['id']}/{d['id']}", "category": t["category"], "text": d["text"]}
+            for t in things
+            for d in t["documents"]
+        ]
         rows = {r["id"]: r for r in extract(a, write_rows(folder / "single.jsonl", alone), folder / "alone.jsonl")}
         chosen: dict[str, list[dict]] = {"vote": [], "fullest document": [], "best document": []}
         for t in things:
             own = [rows[f"{t['id']}/{d['id']}"] for d in t["documents"]]
             filled = max(own, key=lambda r: sum(v is not None for v in r["values"].values()))
             best = max(own, key=lambda r: right(a, folder, t, r))
-            for name, values in (("vote", vote(own)), ("fullest document", filled["values"]), ("best document", best["values"])):
+            for name, values in (
+                ("vote", vote(own)),
+                ("fullest document", filled["values"]),
+                ("best document", best["values"]),
+            ):
                 chosen[name].append({"id": t["id"], "category": t["category"], "values": values})
         for name, picked in chosen.items():
             outputs[name] = write_rows(folder / f"{name.replace(' ', '-')}.jsonl", picked)
@@ -105,7 +146,7 @@ def main() -> None:
         for name, output in outputs.items():
             command += ["--run", f"{name}={output}"]
         table = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-        print(table[:table.find("\n\nvalues: calibration") if "\n\nvalues: calibration" in table else None])
+        print(table[: table.find("\n\nvalues: calibration") if "\n\nvalues: calibration" in table else None])
         if a.out:
             (a.out / "table.md").write_text(table, encoding="utf-8")
 

@@ -1,4 +1,5 @@
 """Documents that a model was trained on, by the hashes beside its card (`train.trained_on`)."""
+
 from __future__ import annotations
 
 import json
@@ -29,8 +30,8 @@ class TrainedOn:
         wanted = hash_of(text)
         if wanted is None or not len(self):
             return False
-        at = bisect_left(range(len(self)), wanted, key=lambda n: bytes(self.data[n * BYTES:(n + 1) * BYTES]))
-        return at < len(self) and self.data[at * BYTES:(at + 1) * BYTES] == wanted
+        at = bisect_left(range(len(self)), wanted, key=lambda n: bytes(self.data[n * BYTES : (n + 1) * BYTES]))
+        return at < len(self) and self.data[at * BYTES : (at + 1) * BYTES] == wanted
 
 
 def _file_of(place: Path) -> Path | None:
@@ -61,6 +62,14 @@ def read(model: str, adapter: str = "") -> list[TrainedOn]:
 
 
 def mark(rows: list[dict], seen: list[TrainedOn]) -> tuple[list[dict], int]:
-    """Rows with "trained_on": true where a document is one of training; and how many these are. A mark that is there stays."""
-    marked = [dict(r, trained_on=True) if r.get("trained_on") or any(text in one for text in texts_of(r) for one in seen) else r for r in rows]
+    """Rows with "trained_on": true where a document is one of training; and how many these are. A mark that is there
+    stays."""
+    marked = [
+        (
+            dict(r, trained_on=True)
+            if r.get("trained_on") or any(text in one for text in texts_of(r) for one in seen)
+            else r
+        )
+        for r in rows
+    ]
     return marked, sum(bool(r.get("trained_on")) for r in marked)

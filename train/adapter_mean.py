@@ -1,9 +1,10 @@
 """Two states of one adapter, weighed: `python3 -m train.adapter_mean EARLIER LATER --share 0.75 --out FOLDER`.
 
-For a training that goes on from an adapter (`skeleton_lora --begin-with`): each factor becomes `(1 - share) * earlier + share * later`. The states
-lie in one valley, so the state between them forgets less of what the earlier one knew. The rest of FOLDER (configuration, card) is LATER's.
-Choose the share on documents to tune on.
+For a training that goes on from an adapter (`skeleton_lora --begin-with`): each factor becomes `(1 - share) * earlier +
+share * later`. The states lie in one valley, so the state between them forgets less of what the earlier one knew. The
+rest of FOLDER (configuration, card) is LATER's. Choose the share on documents to tune on.
 """
+
 from __future__ import annotations
 
 import argparse

@@ -1,4 +1,6 @@
-"""A GGUF file of the `llama` architecture as a Transformers model, for training adapters on the weights that the engine has."""
+"""A GGUF file of the `llama` architecture as a Transformers model, for training adapters on the weights that the engine
+has."""
+
 from __future__ import annotations
 
 from pathlib import Path
@@ -7,9 +9,22 @@ import numpy as np
 
 from train.gguf import read_gguf, rewrite_gguf
 
-_OUTSIDE = {"token_embd.weight": "model.embed_tokens.weight", "output_norm.weight": "model.norm.weight", "output.weight": "lm_head.weight"}
-_INSIDE = {"attn_norm": "input_layernorm", "ffn_norm": "post_attention_layernorm", "attn_q": "self_attn.q_proj", "attn_k": "self_attn.k_proj",
-           "attn_v": "self_attn.v_proj", "attn_output": "self_attn.o_proj", "ffn_gate": "mlp.gate_proj", "ffn_up": "mlp.up_proj", "ffn_down": "mlp.down_proj"}
+_OUTSIDE = {
+    "token_embd.weight": "model.embed_tokens.weight",
+    "output_norm.weight": "model.norm.weight",
+    "output.weight": "lm_head.weight",
+}
+_INSIDE = {
+    "attn_norm": "input_layernorm",
+    "ffn_norm": "post_attention_layernorm",
+    "attn_q": "self_attn.q_proj",
+    "attn_k": "self_attn.k_proj",
+    "attn_v": "self_attn.v_proj",
+    "attn_output": "self_attn.o_proj",
+    "ffn_gate": "mlp.gate_proj",
+    "ffn_up": "mlp.up_proj",
+    "ffn_down": "mlp.down_proj",
+}
 
 
 def config_of(metadata: dict) -> dict:
@@ -18,11 +33,20 @@ def config_of(metadata: dict) -> dict:
         raise ValueError(f"expected architecture llama, found {metadata['general.architecture']}")
     get = lambda key, default=None: metadata.get(f"llama.{key}", default)
     heads = get("attention.head_count")
-    return dict(vocab_size=len(metadata["tokenizer.ggml.tokens"]), hidden_size=get("embedding_length"), intermediate_size=get("feed_forward_length"),
-                num_hidden_layers=get("block_count"), num_attention_heads=heads, num_key_value_heads=get("attention.head_count_kv", heads),
-                head_dim=get("attention.key_length", get("embedding_length") // heads), max_position_embeddings=get("context_length"),
-                rms_norm_eps=get("attention.layer_norm_rms_epsilon"), rope_theta=get("rope.freq_base", 10000.0),
-                bos_token_id=metadata.get("tokenizer.ggml.bos_token_id"), eos_token_id=metadata.get("tokenizer.ggml.eos_token_id"))
+    return dict(
+        vocab_size=len(metadata["tokenizer.ggml.tokens"]),
+        hidden_size=get("embedding_length"),
+        intermediate_size=get("feed_forward_length"),
+        num_hidden_layers=get("block_count"),
+        num_attention_heads=heads,
+        num_key_value_heads=get("attention.head_count_kv", heads),
+        head_dim=get("attention.key_length", get("embedding_length") // heads),
+        max_position_embeddings=get("context_length"),
+        rms_norm_eps=get("attention.layer_norm_rms_epsilon"),
+        rope_theta=get("rope.freq_base", 10000.0),
+        bos_token_id=metadata.get("tokenizer.ggml.bos_token_id"),
+        eos_token_id=metadata.get("tokenizer.ggml.eos_token_id"),
+    )
 
 
 def rows_by_halves(x: np.ndarray, head_dim: int) -> np.ndarray:
@@ -72,6 +96,7 @@ def load_model(path: Path, dtype):
     """A LlamaForCausalLM on the CPU."""
     import torch
     from transformers import LlamaConfig, LlamaForCausalLM
+
     config, tensors = transformers_tensors(path)
     theta = config.pop("rope_theta")
     try:
@@ -82,7 +107,9 @@ def load_model(path: Path, dtype):
         made = LlamaConfig(**config, rope_theta=theta)
     made._attn_implementation = "sdpa"
     model = LlamaForCausalLM(made)
-    missing, unexpected = model.load_state_dict({k: torch.from_numpy(np.array(v)) for k, v in tensors.items()}, strict=False)
+    missing, unexpected = model.load_state_dict(
+        {k: torch.from_numpy(np.array(v)) for k, v in tensors.items()}, strict=False
+    )
     if unexpected or set(missing) - {"lm_head.weight"}:
         raise ValueError(f"{path}: tensors missing {missing}, unexpected {unexpected}")
     model.tie_weights()

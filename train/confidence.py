@@ -3,14 +3,17 @@
     python3 -m train.confidence CALIBRATION.jsonl … --task ask | extract --card models/smollm2-reader/banyan.json
     python3 -m train.confidence DEV.jsonl --task choice --test TEST.jsonl --card models/smollm2-reader/banyan.json
 
-CALIBRATION.jsonl is what the trainers write at their end: a line for every held-out answer, with its log-probabilities and whether
-it was right. For each kind of answer P(right) = sigmoid(scale * x + offset) is fitted by least log-loss, x the log-odds
-of the probability with which the model wrote it. A kind with few lines shares those of all. Prints the expected calibration error on the other half of the lines, fitted
-on one half; what the card gets is fitted on all. The card's other fields stay.
+CALIBRATION.jsonl is what the trainers write at their end: a line for every held-out answer, with its log-probabilities
+and whether it was right. For each kind of answer P(right) = sigmoid(scale * x + offset) is fitted by least log-loss, x
+the log-odds of the probability with which the model wrote it. A kind with few lines shares those of all. Prints the
+expected calibration error on the other half of the lines, fitted on one half; what the card gets is fitted on all. The
+card's other fields stay.
 
-For `choice` the files are those of `eval.choices --rows`: every way of comparing options gets a fit of its own from the log-odds of the
-chosen option's share, as the kinds `choice-sum`, `choice-mean`, `choice-prior` and `choice-letter` of the task `ask`. The error is that of `--test`.
+For `choice` the files are those of `eval.choices --rows`: every way of comparing options gets a fit of its own from the
+log-odds of the chosen option's share, as the kinds `choice-sum`, `choice-mean`, `choice-prior` and `choice-letter` of
+the task `ask`. The error is that of `--test`.
 """
+
 from __future__ import annotations
 
 import argparse
@@ -31,7 +34,10 @@ def lines(path: Path, task: str) -> list[tuple[str, float, bool]]:
     found = []
     for row in map(json.loads, path.open(encoding="utf-8")):
         if task == "choice":
-            found += [(f"choice-{way}", math.log(max(one["probability"], 1e-300)), bool(one["right"])) for way, one in row["ways"].items()]
+            found += [
+                (f"choice-{way}", math.log(max(one["probability"], 1e-300)), bool(one["right"]))
+                for way, one in row["ways"].items()
+            ]
         elif task == "ask":
             right = row["exact"] or (row["is_null"] and not row["answerable"])
             found.append(("null" if row["is_null"] else "answer", row["logprob"], bool(right)))
@@ -46,7 +52,8 @@ def log_odds(logprob: np.ndarray) -> np.ndarray:
 
 
 def fit(x: np.ndarray, right: np.ndarray) -> tuple[float, float]:
-    """scale, offset by Newton's method with halved steps, and a weak pull to (1, 0) so that a kind without errors has an end."""
+    """scale, offset by Newton's method with halved steps, and a weak pull to (1, 0) so that a kind without errors has
+    an end."""
     w = np.array([1.0, 0.0])
     a = np.stack([log_odds(x), np.ones_like(x)], 1)
 
@@ -59,7 +66,9 @@ def fit(x: np.ndarray, right: np.ndarray) -> tuple[float, float]:
         gradient = a.T @ (p - right) + 0.1 * (w - np.array([1.0, 0.0]))
         hessian = (a * (p * (1 - p))[:, None]).T @ a + 0.1 * np.eye(2)
         step = np.linalg.solve(hessian, gradient)
-        while loss(w - step) > loss(w) and np.abs(step).max() > 1e-9:  # a whole step may overshoot where most answers are sure
+        while (
+            loss(w - step) > loss(w) and np.abs(step).max() > 1e-9
+        ):  # a whole step may overshoot where most answers are sure
             step = step / 2
         w = w - step
         if np.abs(step).max() < 1e-9:
@@ -97,18 +106,29 @@ def main() -> None:
         del made[""]
         test = lines(a.test, "choice") if a.test else []
         for kind, (scale, offset) in made.items():
-            x, right = np.array([x for k, x, _ in test if k == kind]), np.array([r for k, _, r in test if k == kind], float)
+            x, right = np.array([x for k, x, _ in test if k == kind]), np.array(
+                [r for k, _, r in test if k == kind], float
+            )
             if len(x):
-                print(f"{kind}: {right.mean():.3f} of {len(x)} right; expected calibration error {calibration_error(zip(probability(x, scale, offset), right), 5):.3f}, "
-                      f"of the shares as they are {calibration_error(zip(np.exp(x), right), 5):.3f} (5 bins)")
-            card.setdefault("confidence", {}).setdefault("ask", {})[kind] = dict(feature="log_odds", scale=round(scale, 4), offset=round(offset, 4))
+                print(
+                    f"{kind}: {right.mean():.3f} of {len(x)} right; expected calibration error"
+                    f" {calibration_error(zip(probability(x, scale, offset), right), 5):.3f}, of the shares as they are"
+                    f" {calibration_error(zip(np.exp(x), right), 5):.3f} (5 bins)"
+                )
+            card.setdefault("confidence", {}).setdefault("ask", {})[kind] = dict(
+                feature="log_odds", scale=round(scale, 4), offset=round(offset, 4)
+            )
         a.card.write_text(json.dumps(card, indent=1) + "\n")
         return
     half = fits(found[::2])
     test = found[1::2]
     guessed = np.array([float(probability(np.array([x]), *half.get(k, half[""]))[0]) for k, x, _ in test])
     right = np.array([r for _, _, r in test], float)
-    print(f"{len(found)} answers, {np.mean([r for _, _, r in found]):.3f} right; expected calibration error on {len(test)} not fitted: {calibration_error(zip(guessed, right)):.3f}, uncalibrated {calibration_error(zip(np.exp([x for _, x, _ in test]), right)):.3f}")
+    print(
+        f"{len(found)} answers, {np.mean([r for _, _, r in found]):.3f} right; expected calibration error on"
+        f" {len(test)} not fitted: {calibration_error(zip(guessed, right)):.3f}, uncalibrated"
+        f" {calibration_error(zip(np.exp([x for _, x, _ in test]), right)):.3f}"
+    )
     made = {k: dict(feature="log_odds", scale=round(s, 4), offset=round(o, 4)) for k, (s, o) in fits(found).items()}
     kept = {k: v for k, v in card.get("confidence", {}).get(a.task, {}).items() if k.startswith("choice-")}
     card.setdefault("confidence", {})[a.task] = {**made.pop(""), **made, **kept}

@@ -1,6 +1,7 @@
-"""Many answers at once from the network in PyTorch: prompts of any length, padded on the left, keys and values kept. For writing training texts on a
-GPU; the engine itself is not needed there.
+"""Many answers at once from the network in PyTorch: prompts of any length, padded on the left, keys and values kept.
+For writing training texts on a GPU; the engine itself is not needed there.
 """
+
 from __future__ import annotations
 
 import time
@@ -23,16 +24,21 @@ class Streams:
         self.layers = [{n: rounded(n, getattr(model, n)[i]) for n in names} for i in range(c.layers)]
         self.embedding = model.embedding.detach().to(dtype)
         shape = (c.layers, count, c.kv_heads, length, c.head_dim)
-        self.keys, self.values = torch.zeros(shape, dtype=dtype, device=self.device), torch.zeros(shape, dtype=dtype, device=self.device)
+        self.keys, self.values = torch.zeros(shape, dtype=dtype, device=self.device), torch.zeros(
+            shape, dtype=dtype, device=self.device
+        )
 
     def feed(self, ids: Tensor, pad: Tensor, at: int) -> Tensor:
-        """ids [count, n] stand at columns [at, at + n); `pad` [count] columns come before a sequence. Returns the logits of the last column, float32."""
+        """ids [count, n] stand at columns [at, at + n); `pad` [count] columns come before a sequence. Returns the
+        logits of the last column, float32."""
         c, (count, n) = self.c, ids.shape
         columns = torch.arange(at, at + n, device=self.device)
         pos = (columns[None] - pad[:, None]).clamp_min(0)
         cos, sin = self.model.cos[pos][:, :, None], self.model.sin[pos][:, :, None]
         keys = torch.arange(at + n, device=self.device)
-        seen = (keys[None, None] <= columns[None, :, None]) & ((keys[None, None] >= pad[:, None, None]) | (keys[None, None] == columns[None, :, None]))
+        seen = (keys[None, None] <= columns[None, :, None]) & (
+            (keys[None, None] >= pad[:, None, None]) | (keys[None, None] == columns[None, :, None])
+        )
         bias = torch.zeros(seen.shape, dtype=self.dtype, device=self.device)
         bias = bias.masked_fill_(~seen, float("-inf"))[:, None]  # [count, 1, n, keys]
         x = F.embedding(ids, self.embedding)
@@ -43,13 +49,15 @@ class Streams:
             if c.qk_norm:
                 q, k = rms_norm(q, w["q_norm"], c.eps), rms_norm(k, w["k_norm"], c.eps)
             q, k = rotate(q, cos, sin).transpose(1, 2), rotate(k, cos, sin).transpose(1, 2)
-            self.keys[i, :, :, at:at + n], self.values[i, :, :, at:at + n] = k, v.transpose(1, 2)
-            k, v = self.keys[i, :, :, :at + n], self.values[i, :, :, :at + n]
+            self.keys[i, :, :, at : at + n], self.values[i, :, :, at : at + n] = k, v.transpose(1, 2)
+            k, v = self.keys[i, :, :, : at + n], self.values[i, :, :, : at + n]
             if n == 1:  # a group of heads reads its keys once
-                score = (q.reshape(count, c.kv_heads, group, c.head_dim) @ k.mT) * c.head_dim ** -0.5 + bias
+                score = (q.reshape(count, c.kv_heads, group, c.head_dim) @ k.mT) * c.head_dim**-0.5 + bias
                 y = (score.float().softmax(-1).to(self.dtype) @ v).reshape(count, c.heads, 1, c.head_dim)
             else:
-                y = F.scaled_dot_product_attention(q, k.repeat_interleave(group, 1), v.repeat_interleave(group, 1), attn_mask=bias)
+                y = F.scaled_dot_product_attention(
+                    q, k.repeat_interleave(group, 1), v.repeat_interleave(group, 1), attn_mask=bias
+                )
             x = x + F.linear(y.transpose(1, 2).reshape(count, n, -1), w["o"])
             h = rms_norm(x, w["ffn_norm"], c.eps)
             x = x + F.linear(F.silu(F.linear(h, w["gate"])) * F.linear(h, w["up"]), w["down"])
@@ -57,15 +65,26 @@ class Streams:
 
 
 @torch.no_grad()
-def complete(model: Decoder, prompts: list[list[int]], max_new: int, stop: int, dtype: torch.dtype, temperature: float = 0.0, best: int = 40,
-             batch: int = 1024, deadline: float = float("inf")) -> list[tuple[list[int], float]]:
-    """For each prompt its continuation without the stop token, and the sum of the log-probabilities of all its tokens, the stop included.
-    `temperature` 0: greedy; else drawn among the `best` tokens. Prompts of similar length should be neighbours. Ends early at `deadline`."""
+def complete(
+    model: Decoder,
+    prompts: list[list[int]],
+    max_new: int,
+    stop: int,
+    dtype: torch.dtype,
+    temperature: float = 0.0,
+    best: int = 40,
+    batch: int = 1024,
+    deadline: float = float("inf"),
+) -> list[tuple[list[int], float]]:
+    """For each prompt its continuation without the stop token, and the sum of the log-probabilities of all its tokens,
+    the stop included. `temperature` 0: greedy; else drawn among the `best` tokens. Prompts of similar length should be
+    neighbours. Ends early at `deadline`.
+    """
     out: list[tuple[list[int], float]] = []
     for first in range(0, len(prompts), batch):
         if time.time() > deadline:
             break
-        part = prompts[first:first + batch]
+        part = prompts[first : first + batch]
         width = max(map(len, part))
         width += -width % 8
         streams = Streams(model, len(part), width + max_new, dtype)
@@ -89,6 +108,6 @@ def complete(model: Decoder, prompts: list[list[int]], max_new: int, stop: int, 
                 break
             logits = streams.feed(token[:, None], pad, width + step)
         for row, score in zip(torch.stack(made, 1).tolist(), total.tolist()):
-            out.append((row[:row.index(stop)] if stop in row else row, score))
+            out.append((row[: row.index(stop)] if stop in row else row, score))
         del streams
     return out

@@ -3,6 +3,7 @@
 A `World` holds entities and their facts; `write` turns it into text. No value is invented for a question: every
 answer is a string that stands in the text, and each (entity, relation) pair is stated once at most.
 """
+
 from __future__ import annotations
 
 from dataclasses import dataclass, field
@@ -11,17 +12,43 @@ from train.filler import capital, filler, heading, opening
 from train.lexicon import ANIMALS, Lexicon
 from train.relations import BY_KIND, Relation
 
-KINDS = {"building": ["museum", "library", "bakery", "hotel", "tower", "bridge", "school", "theatre", "mill", "castle", "hospital", "cafe"],
-         "vehicle": ["ferry", "train", "van", "boat", "bus", "ship", "truck", "tram", "yacht"],
-         "container": ["chest", "box", "vault", "safe", "parcel", "cabinet", "trunk", "locker", "suitcase"],
-         "event": ["festival", "race", "concert", "fair", "contest", "regatta", "exhibition", "tournament"],
-         "company": ["company", "firm"], "project": ["project", "operation", "programme"]}
-_KIND_WEIGHTS = ["person"] * 7 + ["animal"] * 4 + ["building"] * 3 + ["vehicle"] * 3 + ["container"] * 3 + ["event"] * 3 + ["company"] * 2 + ["project"] * 2
+KINDS = {
+    "building": [
+        "museum",
+        "library",
+        "bakery",
+        "hotel",
+        "tower",
+        "bridge",
+        "school",
+        "theatre",
+        "mill",
+        "castle",
+        "hospital",
+        "cafe",
+    ],
+    "vehicle": ["ferry", "train", "van", "boat", "bus", "ship", "truck", "tram", "yacht"],
+    "container": ["chest", "box", "vault", "safe", "parcel", "cabinet", "trunk", "locker", "suitcase"],
+    "event": ["festival", "race", "concert", "fair", "contest", "regatta", "exhibition", "tournament"],
+    "company": ["company", "firm"],
+    "project": ["project", "operation", "programme"],
+}
+_KIND_WEIGHTS = (
+    ["person"] * 7
+    + ["animal"] * 4
+    + ["building"] * 3
+    + ["vehicle"] * 3
+    + ["container"] * 3
+    + ["event"] * 3
+    + ["company"] * 2
+    + ["project"] * 2
+)
 
 
 @dataclass
 class Entity:
     """`forms` are ways to mention it in running text; `name` is what a backward question is answered with."""
+
     kind: str
     name: str
     forms: list[str]
@@ -113,7 +140,9 @@ def _records(lex: Lexicon, world: World) -> str:
     blocks, bullet = [], lex.choice(("", "- ", "* "))
     for entity in world.entities:
         lines = [capital(lex.choice(entity.forms))]
-        lines += [f"{bullet}{capital(lex.choice(f.relation.nouns))}: {f.value}" for f in world.facts if f.entity is entity]
+        lines += [
+            f"{bullet}{capital(lex.choice(f.relation.nouns))}: {f.value}" for f in world.facts if f.entity is entity
+        ]
         if len(lines) > 1:
             blocks.append("\n".join(lines))
     return "\n\n".join(blocks)
@@ -156,5 +185,5 @@ def layout(lex: Lexicon, sentences: list[str]) -> str:
         return head + " ".join(sentences)
     out, size = [], lex.between(3, 9)
     for start in range(0, len(sentences), size):
-        out.append(" ".join(sentences[start:start + size]))
+        out.append(" ".join(sentences[start : start + size]))
     return head + "\n\n".join(out)

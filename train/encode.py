@@ -1,13 +1,14 @@
 """Samples as token rows: ids, positions, visibility marks, labels. The contract between generator, trainer and engine.
 
-A token carries `pos` (RoPE position), `branch` (0 = shared by all) and `step` (0 = ordinary or template token, k = k-th token
-of a skeleton value). Within one sample key j is visible to query i iff
+A token carries `pos` (RoPE position), `branch` (0 = shared by all) and `step` (0 = ordinary or template token, k = k-th
+token of a skeleton value). Within one sample key j is visible to query i iff
     j <= i  and  (branch[j] == 0 or branch[j] == branch[i])  and  step[j] <= step[i].
 With tokens in this order that is methods section 1 for trees and section 5's training mask for skeletons:
 
     tree      p p c c c c | x x y y | x x x y        positions continue after c in every branch
     skeleton  p p c c a1 v v . . a2 v . . . a3 v v   `.` = gap: positions skipped, no tokens
 """
+
 from __future__ import annotations
 
 from dataclasses import dataclass, field
@@ -18,7 +19,7 @@ from train.sample import Extraction, Sample
 from train.tokenizer import Tokenizer
 
 DOCUMENT_WEIGHT = 0.02  # of predicting a product page itself
-KEY_WEIGHT = 0.1        # of the JSON keys in sequential output: they are copied from the instruction
+KEY_WEIGHT = 0.1  # of the JSON keys in sequential output: they are copied from the instruction
 GUESS_WEIGHT = 0.3
 
 
@@ -26,6 +27,7 @@ GUESS_WEIGHT = 0.3
 class Encoded:
     """Parallel lists, one entry per token; `label` -1 where nothing is predicted. `answers[n]` = task of answer n,
     `answer[i]` = n where the prediction at i belongs to answer n and counts for its exact match, else -1."""
+
     ids: list[int] = field(default_factory=list)
     pos: list[int] = field(default_factory=list)
     branch: list[int] = field(default_factory=list)
@@ -50,8 +52,8 @@ class Encoded:
 
     def predict_text(self, start: int, end: int, weight: float = DOCUMENT_WEIGHT) -> None:
         """Little-weighted next-token prediction inside the shared text [start, end)."""
-        self.label[start:end - 1] = self.ids[start + 1:end]
-        self.weight[start:end - 1] = [weight] * max(0, end - 1 - start)
+        self.label[start : end - 1] = self.ids[start + 1 : end]
+        self.weight[start : end - 1] = [weight] * max(0, end - 1 - start)
 
 
 def prompt_ids(tok: Tokenizer, system: str | None) -> list[int]:
@@ -90,7 +92,9 @@ def encode_tree(tok: Tokenizer, sample: Sample) -> Encoded:
             out.predict(at + k, target[k], GUESS_WEIGHT)
         for k in range(len(given), len(target)):
             guess = len(given) + len(answer) <= k and bool(tail)
-            out.predict(at + k, target[k], GUESS_WEIGHT if guess else b.weight, -1 if guess or b.task == "denied" else unit)
+            out.predict(
+                at + k, target[k], GUESS_WEIGHT if guess else b.weight, -1 if guess or b.task == "denied" else unit
+            )
         if b.denied:
             out.predict(at, null, 1.0, unit)
     return out
@@ -144,7 +148,7 @@ def encode_skeleton(tok: Tokenizer, sample: Extraction, budget: list[int], space
     for n, chunk in enumerate(skeleton_chunks(tok, sample.attributes, spaced)):
         out.add(chunk, cursor)
         cursor += len(chunk)
-        value = tok.encode(_value_text(sample.values[n], n == count - 1, "" if spaced else " "))[:budget[n]]
+        value = tok.encode(_value_text(sample.values[n], n == count - 1, "" if spaced else " "))[: budget[n]]
         at, unit = len(out.ids) - 1, len(out.answers)
         out.answers.append("skeleton")
         # the last token ends the value: predicted, never fed
@@ -156,7 +160,8 @@ def encode_skeleton(tok: Tokenizer, sample: Extraction, budget: list[int], space
 
 
 def encode(tok: Tokenizer, sample: Sample | Extraction, lex: Lexicon) -> Encoded:
-    """Any sample; extractions are drawn to be sequential (45 %) or a skeleton (55 %, one in six with isolated values)."""
+    """Any sample; extractions are drawn to be sequential (45 %) or a skeleton (55 %, one in six with isolated
+    values)."""
     if isinstance(sample, Sample):
         return encode_tree(tok, sample)
     if lex.chance(0.45):

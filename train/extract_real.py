@@ -1,8 +1,11 @@
-"""Real labelled texts as records for the extraction adapter: product titles, dialogues, entities, references, addresses, restaurants, questions.
+"""Real labelled texts as records for the extraction adapter: product titles, dialogues, entities, references,
+addresses, restaurants, questions.
 
-A folder has the files under the names of `SOURCES`. A label is a span of its text. Attributes without a label teach nothing (titles), or
-are null where the source says so. Questions become attributes: the question is the description, the name is made up.
+A folder has the files under the names of `SOURCES`. A label is a span of its text. Attributes without a label teach
+nothing (titles), or are null where the source says so. Questions become attributes: the question is the description,
+the name is made up.
 """
+
 from __future__ import annotations
 
 import gzip
@@ -15,13 +18,40 @@ from train import natural
 from train.extract_records import UNLABELLED, Attribute, Record, style_name
 from train.lexicon import TRAIN, Lexicon, is_held
 
-ANSWERED = {"squad_train": 2600, "squadshifts_amazon": 900, "squadshifts_new_wiki": 900, "squadshifts_reddit": 700, "nq_short": 1500, "afriqa_en": 900, "tatqa_spans": 400, "wikitablequestions_cell": 700, "qamr": 700,
-            "fairytaleqa_span": 500, "doqa": 600, "iirc": 500, "multilingual/piaf": 700}
-UNANSWERED = {"unanswerable_constructed": 900, "unanswerable_constructed_informal": 500, "adversarialqa_unanswerable": 600, "clapnq_unanswerable": 290}
-_STOP = set("what which who whom whose when where why how is are was were did does do the a an of in on at to for from by with and or many much long old there it that this be been has have had can could would will its his her their "
-            "qui que quoi quel quelle quels quelles est sont de la le les du des un une dans quand comment combien pourquoi".split())
-_NUMBER = re.compile(r"(?:[$€£]\s?)?\d[\d.,]*(?:\s?(?:%|percent|million|billion|km|kg|m|miles|feet|years|days|hours|minutes|dollars|pounds|euros))?")
-_DATE = re.compile(r"(?:\d{1,2} )?(?:January|February|March|April|May|June|July|August|September|October|November|December)(?: \d{1,2})?(?:, | )\d{4}")
+ANSWERED = {
+    "squad_train": 2600,
+    "squadshifts_amazon": 900,
+    "squadshifts_new_wiki": 900,
+    "squadshifts_reddit": 700,
+    "nq_short": 1500,
+    "afriqa_en": 900,
+    "tatqa_spans": 400,
+    "wikitablequestions_cell": 700,
+    "qamr": 700,
+    "fairytaleqa_span": 500,
+    "doqa": 600,
+    "iirc": 500,
+    "multilingual/piaf": 700,
+}
+UNANSWERED = {
+    "unanswerable_constructed": 900,
+    "unanswerable_constructed_informal": 500,
+    "adversarialqa_unanswerable": 600,
+    "clapnq_unanswerable": 290,
+}
+_STOP = set(
+    "what which who whom whose when where why how is are was were did does do the a an of in on at to for from by with"
+    " and or many much long old there it that this be been has have had can could would will its his her their qui que"
+    " quoi quel quelle quels quelles est sont de la le les du des un une dans quand comment combien pourquoi".split()
+)
+_NUMBER = re.compile(
+    r"(?:[$€£]\s?)?\d[\d.,]*(?:\s?(?:%|percent|million|billion|km|kg|m|miles|feet|years|days|hours|minutes|dollars|"
+    r"pounds|euros))?"
+)
+_DATE = re.compile(
+    r"(?:\d{1,2} )?(?:January|February|March|April|May|June|July|August|September|October|November|December)(?:"
+    r" \d{1,2})?(?:, | )\d{4}"
+)
 
 
 def read(folder: Path, name: str) -> list[dict]:
@@ -65,8 +95,8 @@ def labelled(rng: random.Random, r: dict, source: str, most_nulls: float = 0.6) 
 
 
 def title_variants(rng: random.Random, titles: list[dict], count: int) -> list[Record]:
-    """Product titles with values that changed places with other titles' of the category, with attributes left out, moved, and of other
-    categories, which are null."""
+    """Product titles with values that changed places with other titles' of the category, with attributes left out,
+    moved, and of other categories, which are null."""
     of: dict[str, list[dict]] = {}
     for t in titles:
         of.setdefault(t["category"], []).append(t)
@@ -77,7 +107,12 @@ def title_variants(rng: random.Random, titles: list[dict], count: int) -> list[R
         for number in range(count):
             text, values = t["text"], {n: v[0] for n, v in t["values"].items()}
             for n, v in list(values.items()):
-                if number and rng.random() < 0.45 and text.count(v) == 1 and not any(v != w and (v in w or w in v) for w in values.values()):
+                if (
+                    number
+                    and rng.random() < 0.45
+                    and text.count(v) == 1
+                    and not any(v != w and (v in w or w in v) for w in values.values())
+                ):
                     new = rng.choice(pools[n])
                     if new not in text:
                         text, values[n] = text.replace(v, new), new
@@ -95,7 +130,11 @@ def title_variants(rng: random.Random, titles: list[dict], count: int) -> list[R
             style = rng.choice(("as",) * 6 + ("snake", "spaces", "camel"))
             named = [n if style == "as" else style_name(Lexicon(rng, "train"), n, style) for n in chosen]
             given = [None if n in foreign else values.get(n, UNLABELLED) for n in chosen]
-            out.append(Record(f"{t['id']}-{number}", "oa_mine_train", text, [Attribute(n) for n in named], given, t["category"]))
+            out.append(
+                Record(
+                    f"{t['id']}-{number}", "oa_mine_train", text, [Attribute(n) for n in named], given, t["category"]
+                )
+            )
     return out
 
 
@@ -103,12 +142,16 @@ def made_up_name(rng: random.Random, question: str, number: int) -> str:
     words = [w.lower() for w in re.findall(r"[^\W\d_]+", question) if w.lower() not in _STOP]
     form = rng.random()
     if form < 0.2 or not words:
-        return rng.choice((f"q{number + 1}", f"field_{number + 1}", f"answer_{chr(97 + number % 26)}", f"item{number + 1}"))
+        return rng.choice(
+            (f"q{number + 1}", f"field_{number + 1}", f"answer_{chr(97 + number % 26)}", f"item{number + 1}")
+        )
     some = words[:1] if form < 0.35 else rng.sample(words, min(len(words), rng.choice((1, 2, 2, 3))))
     return rng.choice(("_", "_", " ")).join(some)
 
 
-def asked(rng: random.Random, name: str, source: str, text: str, questions: list[tuple[str, list[str]]]) -> Record | None:
+def asked(
+    rng: random.Random, name: str, source: str, text: str, questions: list[tuple[str, list[str]]]
+) -> Record | None:
     """(question, answers): attributes whose descriptions are the questions."""
     attributes, values, names = [], [], set()
     for question, answers in questions:

@@ -1,8 +1,10 @@
-"""What the extraction adapter learns from, before it becomes tokens: a document, the attributes of a schema, and the values to be written.
+"""What the extraction adapter learns from, before it becomes tokens: a document, the attributes of a schema, and the
+values to be written.
 
-Everyday documents (`train.everyday`) get a schema here: names in several styles, types, units, descriptions, examples that are not in the
-text, attributes that the document does not have.
+Everyday documents (`train.everyday`) get a schema here: names in several styles, types, units, descriptions, examples
+that are not in the text, attributes that the document does not have.
 """
+
 from __future__ import annotations
 
 import json
@@ -19,9 +21,9 @@ TYPES = ("text", "number", "integer", "date", "boolean", "enum", "list", "items"
 
 @dataclass
 class Attribute:
-    name: str                 # nested: "address.street"
+    name: str  # nested: "address.street"
     type: str = "text"
-    words: str = "text"       # the type as the prompt says it
+    words: str = "text"  # the type as the prompt says it
     description: str = ""
     examples: list = field(default_factory=list)
     nested: bool = False
@@ -32,14 +34,19 @@ class Attribute:
         return self.type == "text" and self.words == "text"
 
     def line(self) -> str:
-        examples = " Examples: " + ", ".join(json.dumps(e, ensure_ascii=False, separators=(",", ":")) for e in self.examples) if self.examples else ""
+        examples = (
+            " Examples: " + ", ".join(json.dumps(e, ensure_ascii=False, separators=(",", ":")) for e in self.examples)
+            if self.examples
+            else ""
+        )
         return f"- {self.name} ({self.words})" + (f": {self.description}" if self.description else "") + examples
 
 
 @dataclass
 class Record:
-    """Values are parallel to the attributes: None is null; a text, a truth value, a list of texts; UNLABELLED. `items`: the objects of the
-    attribute whose type is `items`, a text for each part, in order."""
+    """Values are parallel to the attributes: None is null; a text, a truth value, a list of texts; UNLABELLED. `items`:
+    the objects of the attribute whose type is `items`, a text for each part, in order."""
+
     id: str
     source: str
     text: str
@@ -119,7 +126,13 @@ def make_schema(lex: Lexicon, kind: Kind, docs: list[Document]) -> Schema:
     if lex.chance(0.3):
         other = lex.choice([k for k in kinds() if k.lang == kind.lang and k is not kind])
         mine = {n for f in kind.fields for n in f.names} | {f.key for f in kind.fields}
-        foreign = [f for f in other.fields if f.type in ("number", "integer", "boolean", "enum", "list") and not mine.intersection((*f.names, f.key)) and not (plain and f.type == "boolean")]
+        foreign = [
+            f
+            for f in other.fields
+            if f.type in ("number", "integer", "boolean", "enum", "list")
+            and not mine.intersection((*f.names, f.key))
+            and not (plain and f.type == "boolean")
+        ]
         foreign = lex.rng.sample(foreign, min(len(foreign), lex.between(1, 2)))
     order = [(f, f) for f in chosen] + [(None, f) for f in foreign]
     nest = not plain and lex.chance(0.3) and len({f.group for f, _ in order if f and f.group}) > 0
@@ -129,22 +142,50 @@ def make_schema(lex: Lexicon, kind: Kind, docs: list[Document]) -> Schema:
         order.sort(key=lambda p: (p[0] is not None and p[0].group) or "")
         if lex.chance(0.5):
             order.reverse()
-    style, dialect = lex.choice(("snake", "snake", "snake", "camel", "title", "spaces", "spaces", "as", "upper", "kebab")), lex.rng.random()
+    style, dialect = (
+        lex.choice(("snake", "snake", "snake", "camel", "title", "spaces", "spaces", "as", "upper", "kebab")),
+        lex.rng.random(),
+    )
     described, exemplified = lex.choice((0.0, 0.0, 0.35, 1.0)), lex.choice((0.0, 0.0, 0.0, 0.4))
     whole = "\n".join(d.text for d in docs)
     fields, attributes, names = [], [], set()
     for own, f in order:
-        name = lex.choice(f.names[:-1] if lex.chance(0.5) and len(f.names) > 1 else f.names) if lex.chance(0.9) else lex.choice(f.labels or f.names)
+        name = (
+            lex.choice(f.names[:-1] if lex.chance(0.5) and len(f.names) > 1 else f.names)
+            if lex.chance(0.9)
+            else lex.choice(f.labels or f.names)
+        )
         name = name if style == "as" else style_name(lex, name, style)
-        group = {"address": lex.choice(("address", "location", "place")), "person": lex.choice(("person", "applicant", "holder")), "contact": "contact"}.get(f.group, "") if own and nest else ""
+        group = (
+            {
+                "address": lex.choice(("address", "location", "place")),
+                "person": lex.choice(("person", "applicant", "holder")),
+                "contact": "contact",
+            }.get(f.group, "")
+            if own and nest
+            else ""
+        )
         if group:
-            group = next((a.name.split(".")[0] for a in attributes if a.nested and fields[attributes.index(a)] and fields[attributes.index(a)].group == f.group), group)
+            group = next(
+                (
+                    a.name.split(".")[0]
+                    for a in attributes
+                    if a.nested and fields[attributes.index(a)] and fields[attributes.index(a)].group == f.group
+                ),
+                group,
+            )
             name = f"{group}.{name.replace('.', '')}"
         if name in names or any(n.split(".")[0] == name for n in names) or not group and "." in name:
             continue
         names.add(name)
         kind_of = f.type
-        if plain or f.type in ("number", "integer", "date") and lex.chance(0.06) or f.type == "enum" and lex.chance(0.05):
+        if (
+            plain
+            or f.type in ("number", "integer", "date")
+            and lex.chance(0.06)
+            or f.type == "enum"
+            and lex.chance(0.05)
+        ):
             kind_of = "text"
         s = said.get(f.key) if own else None
         choices = list(f.choices) if f.type == "enum" else []
@@ -158,22 +199,44 @@ def make_schema(lex: Lexicon, kind: Kind, docs: list[Document]) -> Schema:
             parts = [("description", "text"), ("quantity", "integer"), ("price", "number")]
             if lex.chance(0.25):
                 parts = [("description", "text"), ("price", "number")]
-            spelled = {"description": lex.choice(("description", "name", "article", "item", "product")), "quantity": lex.choice(("quantity", "qty", "count", "pieces")), "price": lex.choice(("price", "amount", "unit_price"))}
+            spelled = {
+                "description": lex.choice(("description", "name", "article", "item", "product")),
+                "quantity": lex.choice(("quantity", "qty", "count", "pieces")),
+                "price": lex.choice(("price", "amount", "unit_price")),
+            }
             money_unit = next((d.item_unit for d in docs if d.item_unit), "")
-            attribute.parts = [Attribute(style_name(lex, spelled[n], style), t, type_words(lex, dialect, t, money_unit if n == "price" and lex.chance(0.4) else "")) for n, t in parts]
+            attribute.parts = [
+                Attribute(
+                    style_name(lex, spelled[n], style),
+                    t,
+                    type_words(lex, dialect, t, money_unit if n == "price" and lex.chance(0.4) else ""),
+                )
+                for n, t in parts
+            ]
             attribute.words = "list of objects: " + ", ".join(f"{p.name} ({p.words})" for p in attribute.parts)
         else:
-            attribute.words = type_words(lex, dialect, kind_of, unit if kind_of in ("number", "integer") else "", choices)
+            attribute.words = type_words(
+                lex, dialect, kind_of, unit if kind_of in ("number", "integer") else "", choices
+            )
         if not plain and lex.chance(described) and f.descriptions:
             attribute.description = lex.choice(f.descriptions)
             if lex.chance(0.3):
-                attribute.description = attribute.description[0].upper() + attribute.description[1:] + ("" if attribute.description.endswith("?") else ".")
+                attribute.description = (
+                    attribute.description[0].upper()
+                    + attribute.description[1:]
+                    + ("" if attribute.description.endswith("?") else ".")
+                )
         if not plain and lex.chance(exemplified):
             attribute.examples = example_of(lex, kind, f, whole)
         fields.append(own)
         attributes.append(attribute)
     named = lex.chance(0.25)
-    return Schema(fields, attributes, kind.name.replace("-", " ") if named else "", lex.choice(kind.titles).split("{")[0].strip() if named and lex.chance(0.2) else "")
+    return Schema(
+        fields,
+        attributes,
+        kind.name.replace("-", " ") if named else "",
+        lex.choice(kind.titles).split("{")[0].strip() if named and lex.chance(0.2) else "",
+    )
 
 
 def record_of(schema: Schema, d: Document, name: str, source: str) -> Record:

@@ -2,10 +2,12 @@
 
     python3 -m train.extract_sets --titles oa_mine.jsonl --out FOLDER [--pages 9000] [--variants 80]
 
-FOLDER gets `train.jsonl` with `train-schema.json`, and the test sets `pages.jsonl`, `titles.jsonl` with their schemas. Half of the
-titles, by a hash of their ids, is for the test alone. A training title is varied: values change places with those that other
-training titles of the category have for the attribute, and attributes are left out of the schema or change their order.
+FOLDER gets `train.jsonl` with `train-schema.json`, and the test sets `pages.jsonl`, `titles.jsonl` with their schemas.
+Half of the titles, by a hash of their ids, is for the test alone. A training title is varied: values change places with
+those that other training titles of the category have for the attribute, and attributes are left out of the schema or
+change their order.
 """
+
 from __future__ import annotations
 
 import argparse
@@ -54,7 +56,9 @@ def schema_of(records: list[dict]) -> dict:
 
 
 def write(folder: Path, name: str, records: list[dict], schema: str) -> None:
-    (folder / f"{name}.jsonl").write_text("".join(json.dumps(r, ensure_ascii=False) + "\n" for r in records), encoding="utf-8")
+    (folder / f"{name}.jsonl").write_text(
+        "".join(json.dumps(r, ensure_ascii=False) + "\n" for r in records), encoding="utf-8"
+    )
     (folder / f"{schema}.json").write_text(json.dumps(schema_of(records), ensure_ascii=False), encoding="utf-8")
 
 

@@ -3,6 +3,7 @@
 Shard i is a pure function of (seed, i), made by worker i mod workers and handed over as a file in a memory folder. The
 trainer takes shards strictly in order, so a run does not depend on how fast the workers are.
 """
+
 from __future__ import annotations
 
 import multiprocessing as mp
@@ -24,7 +25,19 @@ Draw = Callable[[Lexicon, float], Sample | Extraction]
 AHEAD = 48  # shards that may wait; 48 × 16 rows × 4096 tokens × 12 bytes = 38 MB
 
 
-def _work(worker: int, workers: int, shards: int, rows: int, seed: int, span: tuple[float, float], tokenizer: str, folder: str, taken, draw: Draw, length: int) -> None:
+def _work(
+    worker: int,
+    workers: int,
+    shards: int,
+    rows: int,
+    seed: int,
+    span: tuple[float, float],
+    tokenizer: str,
+    folder: str,
+    taken,
+    draw: Draw,
+    length: int,
+) -> None:
     tok = load_tokenizer(Path(tokenizer))
     for i in range(worker, shards, workers):
         while i >= taken.value + AHEAD:
@@ -36,12 +49,28 @@ def _work(worker: int, workers: int, shards: int, rows: int, seed: int, span: tu
         part.rename(Path(folder, f"{i}.rows"))
 
 
-def feed(shards: int, rows: int, seed: int, span: tuple[float, float], tokenizer: Path, workers: int, draw: Draw = make_sample, length: int = ROW) -> Iterator[Rows]:
+def feed(
+    shards: int,
+    rows: int,
+    seed: int,
+    span: tuple[float, float],
+    tokenizer: Path,
+    workers: int,
+    draw: Draw = make_sample,
+    length: int = ROW,
+) -> Iterator[Rows]:
     """`shards` batches of `rows` rows of what `draw` makes; progress runs over `span` from the first to the last."""
     folder = tempfile.mkdtemp(dir="/dev/shm" if os.path.isdir("/dev/shm") else None)
     context = mp.get_context("spawn")  # the trainer holds a GPU context, which must not be forked
     taken = context.Value("i", 0)
-    crew = [context.Process(target=_work, daemon=True, args=(w, workers, shards, rows, seed, span, str(tokenizer), folder, taken, draw, length)) for w in range(workers)]
+    crew = [
+        context.Process(
+            target=_work,
+            daemon=True,
+            args=(w, workers, shards, rows, seed, span, str(tokenizer), folder, taken, draw, length),
+        )
+        for w in range(workers)
+    ]
     try:
         for p in crew:
             p.start()

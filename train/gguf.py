@@ -1,4 +1,6 @@
-"""GGUF version 3: metadata, tensor table, aligned data. Writes float32, Q8_0 and Q4_0; reads F16, Q4_1, Q5_0, Q4_K and Q6_K too."""
+"""GGUF version 3: metadata, tensor table, aligned data. Writes float32, Q8_0 and Q4_0; reads F16, Q4_1, Q5_0, Q4_K and
+Q6_K too."""
+
 from __future__ import annotations
 
 import mmap
@@ -16,6 +18,7 @@ _U32, _I32, _FLOAT, _BOOL, _STRING, _ARRAY = 4, 5, 6, 7, 8, 9  # value types
 @dataclass(frozen=True)
 class U32:
     """A metadata integer; plain Python ints are refused, because GGUF readers look at the stored width."""
+
     value: int
 
 
@@ -55,7 +58,8 @@ def quantize_q8_0(x: np.ndarray) -> bytes:
 
 
 def quantize_q4_0(x: np.ndarray) -> bytes:
-    """Blocks of 32 along a row: float16 scale, the largest value / -8; codes 0 … 15 stand for -8 … 7 scales, as `dequantize_q4` lays them out."""
+    """Blocks of 32 along a row: float16 scale, the largest value / -8; codes 0 … 15 stand for -8 … 7 scales, as
+    `dequantize_q4` lays them out."""
     if x.shape[-1] % 32:
         raise ValueError(f"Q4_0 needs rows of a multiple of 32, found {x.shape[-1]}")
     blocks = np.ascontiguousarray(x, np.float32).reshape(-1, 32)
@@ -75,7 +79,8 @@ def dequantize_q8_0(raw: bytes, shape: tuple[int, ...]) -> np.ndarray:
 
 
 def dequantize_q4(raw: bytes, shape: tuple[int, ...], has_minimum: bool) -> np.ndarray:
-    """Blocks of 32: float16 scale, with Q4_1 a float16 minimum, 16 bytes: values 0 … 15 in the low halves, 16 … 31 in the high."""
+    """Blocks of 32: float16 scale, with Q4_1 a float16 minimum, 16 bytes: values 0 … 15 in the low halves, 16 … 31 in
+    the high."""
     fields = [("scale", "<f2")] + ([("minimum", "<f2")] if has_minimum else []) + [("q", "u1", 16)]
     blocks = np.frombuffer(raw, np.dtype(fields))
     codes = np.concatenate([blocks["q"] & 15, blocks["q"] >> 4], axis=1).astype(np.float32)
@@ -93,24 +98,38 @@ def dequantize_q5_0(raw: bytes, shape: tuple[int, ...]) -> np.ndarray:
 
 
 def dequantize_q4_k(raw: bytes, shape: tuple[int, ...]) -> np.ndarray:
-    """Blocks of 256: float16 scale and minimum, eight pairs of six bits (scale, minimum of 32 values each) in 12 bytes, 128 bytes of codes.
+    """Blocks of 256: float16 scale and minimum, eight pairs of six bits (scale, minimum of 32 values each) in 12 bytes,
+    128 bytes of codes.
 
-    The pairs: bytes 0 … 3 have the scales 0 … 3, bytes 4 … 7 the minima 0 … 3, each in its low six bits; byte 8 + i has the low four bits of scale and
-    minimum 4 + i, whose high two bits are the high two of bytes i and 4 + i. Codes: 32 bytes for 64 values, the first 32 in the low halves."""
-    blocks = np.frombuffer(raw, np.dtype([("scale", "<f2"), ("minimum", "<f2"), ("six", "u1", 12), ("q", "u1", (4, 32))]))
+    The pairs: bytes 0 … 3 have the scales 0 … 3, bytes 4 … 7 the minima 0 … 3, each in its low six bits; byte 8 + i has
+    the low four bits of scale and minimum 4 + i, whose high two bits are the high two of bytes i and 4 + i. Codes: 32
+    bytes for 64 values, the first 32 in the low halves.
+    """
+    blocks = np.frombuffer(
+        raw, np.dtype([("scale", "<f2"), ("minimum", "<f2"), ("six", "u1", 12), ("q", "u1", (4, 32))])
+    )
     a, b, c = blocks["six"][:, :4], blocks["six"][:, 4:8], blocks["six"][:, 8:]
-    scales = np.concatenate([a & 63, (c & 15) | (a >> 6) << 4], axis=1).astype(np.float32) * blocks["scale"].astype(np.float32)[:, None]
-    minima = np.concatenate([b & 63, (c >> 4) | (b >> 6) << 4], axis=1).astype(np.float32) * blocks["minimum"].astype(np.float32)[:, None]
+    scales = (
+        np.concatenate([a & 63, (c & 15) | (a >> 6) << 4], axis=1).astype(np.float32)
+        * blocks["scale"].astype(np.float32)[:, None]
+    )
+    minima = (
+        np.concatenate([b & 63, (c >> 4) | (b >> 6) << 4], axis=1).astype(np.float32)
+        * blocks["minimum"].astype(np.float32)[:, None]
+    )
     codes = np.stack([blocks["q"] & 15, blocks["q"] >> 4], axis=2).reshape(-1, 8, 32).astype(np.float32)
     return (codes * scales[:, :, None] - minima[:, :, None]).reshape(shape)
 
 
 def dequantize_q6_k(raw: bytes, shape: tuple[int, ...]) -> np.ndarray:
-    """Blocks of 256: 128 bytes of low four bits, 64 of high two bits, 16 signed scales of 16 values each, float16 scale of these.
+    """Blocks of 256: 128 bytes of low four bits, 64 of high two bits, 16 signed scales of 16 values each, float16 scale
+    of these.
 
-    A half of 128 values has 64 low and 32 high bytes: values 0 … 63 in the low halves of the low bytes, 64 … 127 in the high ones; value 32 g + l has bits
-    2 g and 2 g + 1 of high byte l. Codes 0 … 63 stand for -32 … 31."""
-    blocks = np.frombuffer(raw, np.dtype([("low", "u1", (2, 64)), ("high", "u1", (2, 32)), ("scales", "i1", 16), ("scale", "<f2")]))
+    A half of 128 values has 64 low and 32 high bytes: values 0 … 63 in the low halves of the low bytes, 64 … 127 in the
+    high ones; value 32 g + l has bits 2 g and 2 g + 1 of high byte l. Codes 0 … 63 stand for -32 … 31."""
+    blocks = np.frombuffer(
+        raw, np.dtype([("low", "u1", (2, 64)), ("high", "u1", (2, 32)), ("scales", "i1", 16), ("scale", "<f2")])
+    )
     low = np.concatenate([blocks["low"] & 15, blocks["low"] >> 4], axis=2).reshape(-1, 2, 4, 32)
     high = blocks["high"][:, :, None] >> np.arange(0, 8, 2, dtype=np.uint8)[None, None, :, None] & 3
     codes = (low | high << 4).astype(np.float32).reshape(-1, 16, 16) - 32
@@ -119,23 +138,31 @@ def dequantize_q6_k(raw: bytes, shape: tuple[int, ...]) -> np.ndarray:
 
 
 # Tensor type → (values of a block, its bytes, decoder).
-_DECODERS = {F32: (1, 4, lambda raw, shape: np.frombuffer(raw, "<f4").reshape(shape)), F16: (1, 2, lambda raw, shape: np.frombuffer(raw, "<f2").astype(np.float32).reshape(shape)),
-             Q4_0: (32, 18, lambda raw, shape: dequantize_q4(raw, shape, False)), Q4_1: (32, 20, lambda raw, shape: dequantize_q4(raw, shape, True)),
-             Q5_0: (32, 22, dequantize_q5_0), Q8_0: (32, 34, dequantize_q8_0), Q4_K: (256, 144, dequantize_q4_k), Q6_K: (256, 210, dequantize_q6_k)}
+_DECODERS = {
+    F32: (1, 4, lambda raw, shape: np.frombuffer(raw, "<f4").reshape(shape)),
+    F16: (1, 2, lambda raw, shape: np.frombuffer(raw, "<f2").astype(np.float32).reshape(shape)),
+    Q4_0: (32, 18, lambda raw, shape: dequantize_q4(raw, shape, False)),
+    Q4_1: (32, 20, lambda raw, shape: dequantize_q4(raw, shape, True)),
+    Q5_0: (32, 22, dequantize_q5_0),
+    Q8_0: (32, 34, dequantize_q8_0),
+    Q4_K: (256, 144, dequantize_q4_k),
+    Q6_K: (256, 210, dequantize_q6_k),
+}
 
 
 _ENCODERS = {Q8_0: quantize_q8_0, Q4_0: quantize_q4_0}
 
 
 def write_gguf(path: Path, metadata: dict[str, object], tensors: dict[str, np.ndarray], kind: int = Q8_0) -> None:
-    """Matrices become `kind` (Q8_0, Q4_0), vectors stay float32. Tensors are float32 arrays, [out, in] as in PyTorch."""
+    """Matrices become `kind` (Q8_0, Q4_0), vectors stay float32. Tensors are float32 arrays, [out, in] as in
+    PyTorch."""
     _write(path, len(metadata), b"".join(_string(k) + _value(v) for k, v in metadata.items()), tensors, kind)
 
 
 def rewrite_gguf(source: Path, path: Path, tensors: dict[str, np.ndarray]) -> None:
     """As write_gguf, with the metadata of another file, byte for byte."""
     data = source.read_bytes()
-    _write(path, struct.unpack_from("<Q", data, 16)[0], data[24:_parse(source, data)[2]], tensors, Q8_0)
+    _write(path, struct.unpack_from("<Q", data, 16)[0], data[24 : _parse(source, data)[2]], tensors, Q8_0)
 
 
 def _write(path: Path, keys: int, metadata: bytes, tensors: dict[str, np.ndarray], kind: int) -> None:
@@ -144,7 +171,12 @@ def _write(path: Path, keys: int, metadata: bytes, tensors: dict[str, np.ndarray
     for name, x in tensors.items():
         raw = _ENCODERS[kind](x) if x.ndim == 2 else np.ascontiguousarray(x, "<f4").tobytes()
         dims = x.shape[::-1]  # GGUF lists the fastest dimension first
-        head.append(_string(name) + struct.pack("<I", len(dims)) + struct.pack(f"<{len(dims)}Q", *dims) + struct.pack("<IQ", kind if x.ndim == 2 else F32, offset))
+        head.append(
+            _string(name)
+            + struct.pack("<I", len(dims))
+            + struct.pack(f"<{len(dims)}Q", *dims)
+            + struct.pack("<IQ", kind if x.ndim == 2 else F32, offset)
+        )
         raw += b"\0" * (-len(raw) % ALIGNMENT)
         body.append(raw)
         offset += len(raw)
@@ -162,7 +194,9 @@ def read_metadata(path: Path) -> dict[str, object]:
         return _parse(path, data, with_tensors=False)[0]
 
 
-def _parse(path: Path, data: bytes | mmap.mmap, with_tensors: bool = True) -> tuple[dict[str, object], dict[str, np.ndarray], int]:
+def _parse(
+    path: Path, data: bytes | mmap.mmap, with_tensors: bool = True
+) -> tuple[dict[str, object], dict[str, np.ndarray], int]:
     """With where the metadata ends."""
     at = 0
 
@@ -176,9 +210,15 @@ def _parse(path: Path, data: bytes | mmap.mmap, with_tensors: bool = True) -> tu
         nonlocal at
         size = take("Q")
         at += size
-        return data[at - size:at].decode()
+        return data[at - size : at].decode()
 
-    simple = {_U32: lambda: take("I"), _I32: lambda: take("i"), _FLOAT: lambda: take("f"), _BOOL: lambda: bool(take("B")), _STRING: text}
+    simple = {
+        _U32: lambda: take("I"),
+        _I32: lambda: take("i"),
+        _FLOAT: lambda: take("f"),
+        _BOOL: lambda: bool(take("B")),
+        _STRING: text,
+    }
 
     def value(kind: int):
         if kind == _ARRAY:
@@ -205,5 +245,5 @@ def _parse(path: Path, data: bytes | mmap.mmap, with_tensors: bool = True) -> tu
         if kind not in _DECODERS:
             raise ValueError(f"{path}: tensor '{name}' has type {kind}, which is not read here")
         values, size, decode = _DECODERS[kind]
-        tensors[name] = decode(data[start + offset:start + offset + int(np.prod(shape)) // values * size], shape)
+        tensors[name] = decode(data[start + offset : start + offset + int(np.prod(shape)) // values * size], shape)
     return metadata, tensors, metadata_end

@@ -3,8 +3,10 @@
     python3 -m train.gguf_set models/banyan-reader-34m.gguf banyan.card '{"copies": true}' --out /tmp/new.gguf
     python3 -m train.gguf_set model.gguf banyan.card @banyan.json
 
-A value that begins with @ is a file. Without --out the file is replaced. `banyan.card` must be JSON (docs/model-card.md).
+A value that begins with @ is a file. Without --out the file is replaced. `banyan.card` must be JSON
+(docs/model-card.md).
 """
+
 from __future__ import annotations
 
 import argparse
@@ -46,11 +48,11 @@ def with_string(data: bytes, key: str, text: str) -> bytes:
     alignment, at, out, found = 32, 24, [], False
     for _ in range(keys):
         begin, name_end = at, _after_string(data, at)
-        kind, = struct.unpack_from("<I", data, name_end)
+        (kind,) = struct.unpack_from("<I", data, name_end)
         at = _after_value(data, kind, name_end + 4)
-        this = data[begin + 8:name_end]
+        this = data[begin + 8 : name_end]
         if this == b"general.alignment" and kind == U32:
-            alignment, = struct.unpack_from("<I", data, name_end + 4)
+            (alignment,) = struct.unpack_from("<I", data, name_end + 4)
         out.append(entry if this == name else data[begin:at])
         found |= this == name
     if not found:
@@ -58,10 +60,10 @@ def with_string(data: bytes, key: str, text: str) -> bytes:
     table = at
     for _ in range(tensors):
         at = _after_string(data, at)
-        dimensions, = struct.unpack_from("<I", data, at)
+        (dimensions,) = struct.unpack_from("<I", data, at)
         at += 4 + 8 * dimensions + 12
     head = struct.pack("<4sIQQ", magic, version, tensors, keys + (not found)) + b"".join(out) + data[table:at]
-    return head + b"\0" * (-len(head) % alignment) + data[at + -at % alignment:]
+    return head + b"\0" * (-len(head) % alignment) + data[at + -at % alignment :]
 
 
 def main() -> None:

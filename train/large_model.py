@@ -1,4 +1,5 @@
 """A `llama` GGUF file as the network of `train.model`, and adapters merged into it."""
+
 from __future__ import annotations
 
 import json
@@ -11,8 +12,17 @@ from train import safetensors
 from train.base_model import transformers_tensors
 from train.model import Config, Decoder
 
-TRANSFORMERS_NAMES = {"attn_norm": "input_layernorm", "ffn_norm": "post_attention_layernorm", "q": "self_attn.q_proj", "k": "self_attn.k_proj", "v": "self_attn.v_proj",
-          "o": "self_attn.o_proj", "gate": "mlp.gate_proj", "up": "mlp.up_proj", "down": "mlp.down_proj"}
+TRANSFORMERS_NAMES = {
+    "attn_norm": "input_layernorm",
+    "ffn_norm": "post_attention_layernorm",
+    "q": "self_attn.q_proj",
+    "k": "self_attn.k_proj",
+    "v": "self_attn.v_proj",
+    "o": "self_attn.o_proj",
+    "gate": "mlp.gate_proj",
+    "up": "mlp.up_proj",
+    "down": "mlp.down_proj",
+}
 
 
 def adapter_terms(folder: Path) -> dict[str, np.ndarray]:
@@ -20,8 +30,13 @@ def adapter_terms(folder: Path) -> dict[str, np.ndarray]:
     c = json.loads((folder / "adapter_config.json").read_text())
     scale = c["lora_alpha"] / (c["r"] ** 0.5 if c.get("use_rslora") else c["r"])
     lora = safetensors.read(folder / "adapter_model.safetensors")
-    return {name.removeprefix("base_model.model.").replace(".lora_A.weight", ".weight"): scale * lora[name.replace("lora_A", "lora_B")] @ a
-            for name, a in lora.items() if ".lora_A." in name}
+    return {
+        name.removeprefix("base_model.model.").replace(".lora_A.weight", ".weight"): scale
+        * lora[name.replace("lora_A", "lora_B")]
+        @ a
+        for name, a in lora.items()
+        if ".lora_A." in name
+    }
 
 
 @torch.no_grad()
@@ -35,8 +50,19 @@ def merge_adapter_into(model: Decoder, folder: Path) -> None:
 def load_large(path: Path, adapter: Path | None, context: int = 4096) -> Decoder:
     """A `llama` GGUF file as `train.model.Decoder`, with an adapter merged into its matrices."""
     c, tensors = transformers_tensors(path)
-    config = Config(vocab=c["vocab_size"], dim=c["hidden_size"], layers=c["num_hidden_layers"], heads=c["num_attention_heads"], kv_heads=c["num_key_value_heads"],
-                    head_dim=c["head_dim"], hidden=c["intermediate_size"], rope_theta=c["rope_theta"], eps=c["rms_norm_eps"], context=context, qk_norm=False)
+    config = Config(
+        vocab=c["vocab_size"],
+        dim=c["hidden_size"],
+        layers=c["num_hidden_layers"],
+        heads=c["num_attention_heads"],
+        kv_heads=c["num_key_value_heads"],
+        head_dim=c["head_dim"],
+        hidden=c["intermediate_size"],
+        rope_theta=c["rope_theta"],
+        eps=c["rms_norm_eps"],
+        context=context,
+        qk_norm=False,
+    )
     model = Decoder(config)
     with torch.no_grad():
         model.embedding.copy_(torch.from_numpy(np.array(tensors["model.embed_tokens.weight"])))

@@ -1,7 +1,9 @@
 """Which task comes next and how long its text is, as a function of training progress: the curriculum.
 
-Short texts first, because finding and copying is learned there at a fraction of the cost; long ones join when that works.
+Short texts first, because finding and copying is learned there at a fraction of the cost; long ones join when that
+works.
 """
+
 from __future__ import annotations
 
 import math

@@ -1,8 +1,10 @@
-"""The network in PyTorch: a Llama- or Qwen3-style decoder, and visibility by (doc, branch, step) instead of a causal mask.
+"""The network in PyTorch: a Llama- or Qwen3-style decoder, and visibility by (doc, branch, step) instead of a causal
+mask.
 
-Matrices of all layers are stacked in one parameter each, [layers, out, in], because the optimiser works on whole stacks.
-On a GPU attention runs through FlexAttention with a block mask, elsewhere through a dense mask.
+Matrices of all layers are stacked in one parameter each, [layers, out, in], because the optimiser works on whole
+stacks. On a GPU attention runs through FlexAttention with a block mask, elsewhere through a dense mask.
 """
+
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
@@ -33,9 +35,15 @@ class Config:
 
 
 def matrix_shapes(c: Config) -> dict[str, tuple[int, int, int]]:
-    return {"q": (c.layers, c.heads * c.head_dim, c.dim), "k": (c.layers, c.kv_heads * c.head_dim, c.dim),
-            "v": (c.layers, c.kv_heads * c.head_dim, c.dim), "o": (c.layers, c.dim, c.heads * c.head_dim),
-            "gate": (c.layers, c.hidden, c.dim), "up": (c.layers, c.hidden, c.dim), "down": (c.layers, c.dim, c.hidden)}
+    return {
+        "q": (c.layers, c.heads * c.head_dim, c.dim),
+        "k": (c.layers, c.kv_heads * c.head_dim, c.dim),
+        "v": (c.layers, c.kv_heads * c.head_dim, c.dim),
+        "o": (c.layers, c.dim, c.heads * c.head_dim),
+        "gate": (c.layers, c.hidden, c.dim),
+        "up": (c.layers, c.hidden, c.dim),
+        "down": (c.layers, c.dim, c.hidden),
+    }
 
 
 def norm_shapes(c: Config) -> dict[str, tuple[int, ...]]:
@@ -43,7 +51,9 @@ def norm_shapes(c: Config) -> dict[str, tuple[int, ...]]:
     return {"attn_norm": (c.layers, c.dim), "ffn_norm": (c.layers, c.dim), **heads, "final_norm": (c.dim,)}
 
 
-def visible(doc_q: Tensor, doc_k: Tensor, branch_q: Tensor, branch_k: Tensor, step_q: Tensor, step_k: Tensor, causal: Tensor) -> Tensor:
+def visible(
+    doc_q: Tensor, doc_k: Tensor, branch_q: Tensor, branch_k: Tensor, step_q: Tensor, step_k: Tensor, causal: Tensor
+) -> Tensor:
     """The rule of `train.encode`, on anything that broadcasts."""
     return causal & (doc_q == doc_k) & ((branch_k == 0) | (branch_k == branch_q)) & (step_k <= step_q)
 
@@ -91,11 +101,14 @@ def dense_attend(q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Tensor:
 def wide_attend(q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Tensor:
     """As `dense_attend`; kernels that keep no scores want as many keys as queries."""
     group = q.shape[1] // k.shape[1]
-    return F.scaled_dot_product_attention(q, k.repeat_interleave(group, 1), v.repeat_interleave(group, 1), attn_mask=mask)
+    return F.scaled_dot_product_attention(
+        q, k.repeat_interleave(group, 1), v.repeat_interleave(group, 1), attn_mask=mask
+    )
 
 
 def fake_quantize(x: Tensor) -> Tensor:
-    """The values that x [..., columns] has after Q4_0 (`train.gguf.quantize_q4_0`, the same rounding); the gradient passes unchanged."""
+    """The values that x [..., columns] has after Q4_0 (`train.gguf.quantize_q4_0`, the same rounding); the gradient
+    passes unchanged."""
     blocks = x.detach().float().unflatten(-1, (-1, 32))
     largest = blocks.gather(-1, blocks.abs().argmax(-1, keepdim=True))
     scale = (largest / -8).half().float()
@@ -106,8 +119,8 @@ def fake_quantize(x: Tensor) -> Tensor:
 def weighted_loss(h: Tensor, embedding: Tensor, label: Tensor, weight: Tensor, z: Tensor) -> tuple[Tensor, Tensor]:
     """h [n, dim] → (weighted mean cross entropy + z-loss, the same without z-loss).
 
-    The z-loss keeps log-sum-exp near 0, so raw logits are log-probabilities: expert decoding compares them across streams. `z` is its
-    weight on answers; on the text, which weighs little, it counts that much less."""
+    The z-loss keeps log-sum-exp near 0, so raw logits are log-probabilities: expert decoding compares them across
+    streams. `z` is its weight on answers; on the text, which weighs little, it counts that much less."""
     logits = F.linear(h, embedding.to(h.dtype)).float()
     lse = torch.logsumexp(logits, dim=-1)
     nll = lse - logits.gather(1, label[:, None]).squeeze(1)
@@ -135,19 +148,28 @@ class Decoder(nn.Module):
         self.quantized, self.z = False, 1e-4  # train against Q4_0 matrices; weight of the z-loss
 
     def use_flex(self, compiled: bool = True) -> None:
-        """FlexAttention and compiled layers; one compilation serves all layers. Without `compiled` attention alone is."""
+        """FlexAttention and compiled layers; one compilation serves all layers. Without `compiled` attention alone
+        is."""
         from torch.nn.attention.flex_attention import flex_attention
+
         flex_attention = flex_attention if compiled else torch.compile(flex_attention, dynamic=False)
         group = self.c.heads // self.c.kv_heads
         if group & (group - 1):  # groups that are no power of two are not supported everywhere
-            self.attend = lambda q, k, v, mask: flex_attention(q, k.repeat_interleave(group, 1), v.repeat_interleave(group, 1), block_mask=mask)
+            self.attend = lambda q, k, v, mask: flex_attention(
+                q, k.repeat_interleave(group, 1), v.repeat_interleave(group, 1), block_mask=mask
+            )
         else:
             self.attend = lambda q, k, v, mask: flex_attention(q, k, v, block_mask=mask, enable_gqa=True)
-        for limit in ("recompile_limit", "cache_size_limit"):  # every stack of matrices has a shape of its own; the name depends on the version
+        for limit in (
+            "recompile_limit",
+            "cache_size_limit",
+        ):  # every stack of matrices has a shape of its own; the name depends on the version
             if hasattr(torch._dynamo.config, limit):
                 setattr(torch._dynamo.config, limit, 64)
         if compiled:
-            self.block, self.loss, self.quantize = (torch.compile(f, dynamic=False) for f in (block, weighted_loss, fake_quantize))
+            self.block, self.loss, self.quantize = (
+                torch.compile(f, dynamic=False) for f in (block, weighted_loss, fake_quantize)
+            )
 
     def use_dense(self) -> None:
         """The way back from `use_flex`, for a device that cannot run it."""
@@ -189,20 +211,31 @@ class FlexMask:
             return visible(doc[b, q], doc[b, k], branch[b, q], branch[b, k], step[b, q], step[b, k], q >= k)
 
         self.rule, self.length = rule, length
-        tiles = lambda mask: mask.view(rows, length // BLOCK, BLOCK, length // BLOCK, BLOCK).sum((2, 4), dtype=torch.int32)
+        tiles = lambda mask: mask.view(rows, length // BLOCK, BLOCK, length // BLOCK, BLOCK).sum(
+            (2, 4), dtype=torch.int32
+        )
         self.count = torch.compile(lambda d, b, s: tiles(dense_mask(d, b, s)), dynamic=False)
 
     def build(self, batch: dict[str, Tensor]):
         from torch.nn.attention.flex_attention import BlockMask
+
         for name in ("doc", "branch", "step"):
             getattr(self, name).copy_(batch[name])
         count = self.count(self.doc, self.branch, self.step)[:, None]  # [rows, 1, blocks, blocks]
 
         def ordered(chosen: Tensor) -> tuple[Tensor, Tensor]:
-            return chosen.sum(-1, dtype=torch.int32), torch.argsort(chosen.to(torch.int32), dim=-1, descending=True, stable=True).to(torch.int32)
+            return chosen.sum(-1, dtype=torch.int32), torch.argsort(
+                chosen.to(torch.int32), dim=-1, descending=True, stable=True
+            ).to(torch.int32)
 
         full = count == BLOCK * BLOCK
-        return BlockMask.from_kv_blocks(*ordered((count > 0) & ~full), *ordered(full), BLOCK_SIZE=BLOCK, mask_mod=self.rule, seq_lengths=(self.length, self.length))
+        return BlockMask.from_kv_blocks(
+            *ordered((count > 0) & ~full),
+            *ordered(full),
+            BLOCK_SIZE=BLOCK,
+            mask_mod=self.rule,
+            seq_lengths=(self.length, self.length),
+        )
 
 
 class Visibility:

@@ -2,6 +2,7 @@
 
 Written here, small: one step is a handful of batched products over [layers, out, in] stacks.
 """
+
 from __future__ import annotations
 
 import torch
@@ -9,7 +10,8 @@ from torch import Tensor
 
 
 def orthogonalize(g: Tensor) -> Tensor:
-    """Nearest semi-orthogonal matrices by a quintic Newton–Schulz iteration; five rounds bring singular values to about [0.7, 1.2]."""
+    """Nearest semi-orthogonal matrices by a quintic Newton–Schulz iteration; five rounds bring singular values to about
+    [0.7, 1.2]."""
     a, b, c = 3.4445, -4.7750, 2.0315
     x = g.bfloat16()
     tall = x.shape[-2] > x.shape[-1]
@@ -25,7 +27,9 @@ def orthogonalize(g: Tensor) -> Tensor:
 class Muon:
     """lr is the step in units of spectral norm, times sqrt(out/in) for tall matrices; weight decay is decoupled."""
 
-    def __init__(self, params: list[torch.nn.Parameter], lr: float, momentum: float = 0.95, weight_decay: float = 0.02) -> None:
+    def __init__(
+        self, params: list[torch.nn.Parameter], lr: float, momentum: float = 0.95, weight_decay: float = 0.02
+    ) -> None:
         self.params, self.lr, self.momentum, self.weight_decay = params, lr, momentum, weight_decay
         self.buffers = [torch.zeros_like(p) for p in params]
 

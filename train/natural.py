@@ -1,11 +1,14 @@
-"""Hand-written everyday texts with slots (`train/natural/*.txt`) → samples with questions, every time with other values and wordings.
+"""Hand-written everyday texts with slots (`train/natural/*.txt`) → samples with questions, every time with other values
+and wordings.
 
-A template is a name, a passage and questions. Slots: `{name:kind}` or `{name=one|two|three}` where it first stands, `{name}` afterwards, `{name.first}`,
-`{name.last}`, `{name's}`. Wordings: `[[one way||another]]`; `[[?may be left out]]`. Questions: `Q: wording | wording`, then `A: answer || other form`;
-`N: …` is one that the passage does not answer. An expansion keeps a question only if its answer stands in the text, word for word.
+A template is a name, a passage and questions. Slots: `{name:kind}` or `{name=one|two|three}` where it first stands,
+`{name}` afterwards, `{name.first}`, `{name.last}`, `{name's}`. Wordings: `[[one way||another]]`; `[[?may be left
+out]]`. Questions: `Q: wording | wording`, then `A: answer || other form`; `N: …` is one that the passage does not
+answer. An expansion keeps a question only if its answer stands in the text, word for word.
 
 One template in eleven is held out, by its name, for a score of its own.
 """
+
 from __future__ import annotations
 
 import re
@@ -47,13 +50,16 @@ class Template:
         for name, kind, written in _DEFINED.findall(whole):
             if kind and kind.split("(")[0] not in KINDS:
                 raise ValueError(f"{self.name}: slot kind '{kind}' is not known")
-            out.setdefault(name, (kind, [w.strip() for w in re.sub(r"\s+", " ", written).split("|")] if written else []))
+            out.setdefault(
+                name, (kind, [w.strip() for w in re.sub(r"\s+", " ", written).split("|")] if written else [])
+            )
         return out
 
 
 @dataclass
 class Text:
     """An expansion. `asked`: (question, answers)."""
+
     passage: str
     asked: list[tuple[str, list[str]]]
 
@@ -155,7 +161,9 @@ def place(answer: str, text: str) -> int:
     at = text.find(answer)
     while at >= 0:
         end = at + len(answer)
-        if not (at and text[at - 1].isalnum() and answer[0].isalnum()) and not (end < len(text) and text[end].isalnum() and answer[-1].isalnum()):
+        if not (at and text[at - 1].isalnum() and answer[0].isalnum()) and not (
+            end < len(text) and text[end].isalnum() and answer[-1].isalnum()
+        ):
             return at
         at = text.find(answer, at + 1)
     return -1
@@ -168,7 +176,7 @@ def spelled(answers: list[str], text: str) -> str | None:
             return a
     for a in answers:
         if (at := place(a.lower(), text.lower())) >= 0:
-            return text[at:at + len(a)]
+            return text[at : at + len(a)]
     return None
 
 
@@ -178,7 +186,11 @@ def without(text: str, answers: list[str]) -> str | None:
     for s in gone:
         text = text.replace(s, "")
     text = re.sub(r"\n{3,}", "\n\n", re.sub(r"(?m)^ +| +$", "", re.sub(r" {2,}", " ", text))).strip()
-    return text if len(gone) <= 2 and len(text.split()) >= 25 and not any(a.lower() in text.lower() for a in answers) else None
+    return (
+        text
+        if len(gone) <= 2 and len(text.split()) >= 25 and not any(a.lower() in text.lower() for a in answers)
+        else None
+    )
 
 
 def natural(lex: Lexicon, tokens: int, folder: Path = FOLDER) -> Sample:

@@ -1,4 +1,5 @@
 """Keeps evaluation texts out of training: by a hash of the whole text, and by sequences of 13 words."""
+
 from __future__ import annotations
 
 import gzip
@@ -20,7 +21,7 @@ def whole(words: list[str]) -> bytes:
 
 
 def grams(words: list[str]) -> set[int]:
-    return {hash(tuple(words[n:n + WORDS])) for n in range(len(words) - WORDS + 1)}
+    return {hash(tuple(words[n : n + WORDS])) for n in range(len(words) - WORDS + 1)}
 
 
 def texts_in(value) -> Iterable[str]:
@@ -46,7 +47,8 @@ def texts_of_file(path: Path) -> Iterable[str]:
 
 
 class Excluded:
-    """What the folders of evaluation files hold. `least`: texts of fewer words are compared by nothing (names, answers)."""
+    """What the folders of evaluation files hold. `least`: texts of fewer words are compared by nothing (names,
+    answers)."""
 
     def __init__(self, folders: list[Path], least: int = 4):
         self.whole, self.grams, self.least = set(), set(), least

@@ -1,4 +1,5 @@
 """Encoded samples packed into rows of fixed length, as numpy arrays ready for the trainer."""
+
 from __future__ import annotations
 
 import random
@@ -14,13 +15,16 @@ from train.sample import Extraction, Sample
 from train.tokenizer import Tokenizer
 
 ROW = 4096
-PREDICTED = 1280  # positions per row whose logits are computed: all answers (rarely more), then a draw of text positions
+PREDICTED = (
+    1280  # positions per row whose logits are computed: all answers (rarely more), then a draw of text positions
+)
 
 
 @dataclass
 class Rows:
-    """[rows, length]: ids, pos, doc, branch, step. [rows, length × PREDICTED / ROW]: at (index in the row), label, weight.
-    `doc` numbers the samples of a row; padding is one more of them."""
+    """[rows, length]: ids, pos, doc, branch, step. [rows, length × PREDICTED / ROW]: at (index in the row), label,
+    weight. `doc` numbers the samples of a row; padding is one more of them."""
+
     ids: np.ndarray
     pos: np.ndarray
     doc: np.ndarray
@@ -36,8 +40,16 @@ class Rows:
 def empty_rows(count: int, length: int) -> Rows:
     wide = lambda dtype, fill=0: np.full((count, length), fill, dtype)
     narrow = lambda dtype, fill=0: np.full((count, length * PREDICTED // ROW), fill, dtype)
-    return Rows(wide(np.int32), wide(np.int16), wide(np.uint8, 255), wide(np.uint8), wide(np.uint8), narrow(np.int16), narrow(np.int32),
-                narrow(np.float16))
+    return Rows(
+        wide(np.int32),
+        wide(np.int16),
+        wide(np.uint8, 255),
+        wide(np.uint8),
+        wide(np.uint8),
+        narrow(np.int16),
+        narrow(np.int32),
+        narrow(np.float16),
+    )
 
 
 def _fill_row(rows: Rows, r: int, samples: list[Encoded], rng: random.Random) -> None:
@@ -54,13 +66,22 @@ def _fill_row(rows: Rows, r: int, samples: list[Encoded], rng: random.Random) ->
         cursor += n
     rows.pos[r, cursor:] = np.arange(rows.pos.shape[1] - cursor)
     a, l, w = np.array(at), np.array(label), np.array(weight)
-    order = np.argsort(np.where(w > 0.05, 0.0, 1.0) + np.random.default_rng(rng.getrandbits(32)).random(len(w)) * 0.5, kind="stable")[:rows.at.shape[1]]
+    order = np.argsort(
+        np.where(w > 0.05, 0.0, 1.0) + np.random.default_rng(rng.getrandbits(32)).random(len(w)) * 0.5, kind="stable"
+    )[: rows.at.shape[1]]
     k = len(order)
     rows.at[r, :k], rows.label[r, :k], rows.weight[r, :k] = a[order], l[order], w[order]
 
 
-def pack_rows(tok: Tokenizer, count: int, seed: int, progress: float, split: str = TRAIN, length: int = ROW,
-              draw: Callable[[Lexicon, float], Sample | Extraction] = make_sample) -> Rows:
+def pack_rows(
+    tok: Tokenizer,
+    count: int,
+    seed: int,
+    progress: float,
+    split: str = TRAIN,
+    length: int = ROW,
+    draw: Callable[[Lexicon, float], Sample | Extraction] = make_sample,
+) -> Rows:
     """`count` rows from the mixture at `progress`; a pure function of its arguments. A sample is never cut."""
     rng = random.Random(f"{split} {seed}")
     lex = Lexicon(rng, split)

@@ -3,6 +3,7 @@
 A page states some of a category's attributes in a title, in sentences and in a specification list; an extraction asks
 for 4 to 16 of them, in any order. Values contain neither quotes nor commas, so the JSON needs no escapes.
 """
+
 from __future__ import annotations
 
 from train.filler import capital, filler
@@ -10,15 +11,19 @@ from train.lexicon import COLOURS, HELD, TRAIN, Lexicon
 from train.relations import wrap
 from train.sample import Extraction
 
-CATEGORIES = ("jacket lamp kettle bicycle sofa tent backpack drill blender camera watch mattress desk chair toaster helmet guitar "
-              "printer speaker keyboard suitcase umbrella stove freezer heater").split()
+CATEGORIES = (
+    "jacket lamp kettle bicycle sofa tent backpack drill blender camera watch mattress desk chair toaster helmet guitar"
+    " printer speaker keyboard suitcase umbrella stove freezer heater"
+).split()
 _STYLES = "Classic Trail Urban Home Pro Mini Prime Solo Terra Nova Quiet Swift Comfort".split()
 
 # attribute names | kind of value | sentences about it
 _TABLE = """
-brand/maker/manufacturer | brand | It is made by {V}./The maker is {V}./{V} has built it with care./You buy a genuine {V}.
+brand/maker/manufacturer | brand | It is made by {V}./The maker is {V}./{V} has built it with care./\
+You buy a genuine {V}.
 model/model name | model | The model is called {V}./It is sold as the {V}./This is the {V}.
-model number/item number/article number | code | The item number is {V}./Please quote {V} when you order./Listed in our catalogue as {V}.
+model number/item number/article number | code | The item number is {V}./Please quote {V} when you order./\
+Listed in our catalogue as {V}.
 colour/color | colour | It comes in {V}./The colour is {V}./The surface is {V}./Delivered in {V}.
 material | material | It is made of {V}./The body consists of {V}./Built from solid {V}.
 weight | unit:kg/g/lbs | It weighs {V}./With a weight of {V} it is easy to carry./The scales show {V}.
@@ -27,7 +32,8 @@ height | unit:cm/mm/inches | It is {V} high./It stands {V} tall./The height come
 depth | unit:cm/mm/inches | It is {V} deep./From front to back it measures {V}.
 length | unit:cm/m/feet | It is {V} long./Its full length is {V}.
 price | price | It costs {V}./Yours for {V}./You pay only {V}./The price is {V}.
-warranty/guarantee | unit:years/months | It comes with a warranty of {V}./We give a guarantee of {V}./It is covered for {V}.
+warranty/guarantee | unit:years/months | It comes with a warranty of {V}./We give a guarantee of {V}./\
+It is covered for {V}.
 country of origin/origin | country | It is made in {V}./It is produced in {V}./The factory is in {V}.
 battery life/running time | unit:hours/minutes | The battery lasts {V}./One charge is enough for {V}.
 charging time | unit:hours/minutes | It charges in {V}./Charging takes {V}.
@@ -63,21 +69,56 @@ shape | shape | It has a {V} shape./The form is {V}.
 scent | scent | It smells of {V}./The scent is {V}.
 handle | material | The handle is made of {V}./You hold it by a handle of {V}.
 """
-_VALUES = {"gender": ["men", "women", "children", "everyone", "boys", "girls"], "season": ["summer", "winter", "spring", "autumn", "all seasons"],
-           "closure": ["zip", "button", "buckle", "cord", "magnet", "lace", "hook"], "pattern": ["striped", "dotted", "plain", "checked", "floral", "zigzag"],
-           "connection": ["USB", "Bluetooth", "cable", "radio", "infrared", "HDMI"], "letter": ["A", "B", "C", "D", "A+", "A++", "E"],
-           "size": ["S", "M", "L", "XL", "XXL", "XS", "36", "38", "40", "42", "44", "46", "one size"],
-           "accessory": ["carry bag", "spare key", "cleaning brush", "wall hook", "power cord", "repair kit", "travel case", "spare lid"],
-           "shape": ["round", "square", "oval", "slim", "flat", "curved", "tall"], "scent": ["lavender", "pine", "lemon", "vanilla", "rose", "mint"]}
-_LABELS = {TRAIN: ["{A}: {V}", "- {A}: {V}", "{A} - {V}", "* {A}: {V}", "{A} = {V}"], HELD: ["{A} : {V}", "+ {A}: {V}", "{A}: {V}"]}
-_CLOSINGS = {TRAIN: ["Free shipping on orders above {P}.", "Customers also looked at the {B} {C}.", "Order today and return within 30 days.",
-                     "Compare with the {B} {C} in {K}.", "Read the manual before first use.", "Add to basket", "In stock", "Write a review"],
-             HELD: ["Often bought together with the {B} {C}.", "Shipping starts at {P}.", "See all offers"]}
-INSTRUCTIONS = {TRAIN: ["Extract the attributes from the text as JSON: {L}. Use null when the text does not say.",
-                        "Extract these attributes as JSON, null if missing: {L}.", "Read the product page and fill in: {L}. Reply with JSON.",
-                        "Return a JSON object with these keys: {L}. Write null for what is not stated.", "Attributes: {L}. Give their values as JSON.",
-                        "Extract the following attributes of the product as JSON.\n{N}", "List the values of {L} as JSON. Missing values are null."],
-                HELD: ["Extract the attributes from the text as JSON: {L}. Use null when the text does not say."]}
+_VALUES = {
+    "gender": ["men", "women", "children", "everyone", "boys", "girls"],
+    "season": ["summer", "winter", "spring", "autumn", "all seasons"],
+    "closure": ["zip", "button", "buckle", "cord", "magnet", "lace", "hook"],
+    "pattern": ["striped", "dotted", "plain", "checked", "floral", "zigzag"],
+    "connection": ["USB", "Bluetooth", "cable", "radio", "infrared", "HDMI"],
+    "letter": ["A", "B", "C", "D", "A+", "A++", "E"],
+    "size": ["S", "M", "L", "XL", "XXL", "XS", "36", "38", "40", "42", "44", "46", "one size"],
+    "accessory": [
+        "carry bag",
+        "spare key",
+        "cleaning brush",
+        "wall hook",
+        "power cord",
+        "repair kit",
+        "travel case",
+        "spare lid",
+    ],
+    "shape": ["round", "square", "oval", "slim", "flat", "curved", "tall"],
+    "scent": ["lavender", "pine", "lemon", "vanilla", "rose", "mint"],
+}
+_LABELS = {
+    TRAIN: ["{A}: {V}", "- {A}: {V}", "{A} - {V}", "* {A}: {V}", "{A} = {V}"],
+    HELD: ["{A} : {V}", "+ {A}: {V}", "{A}: {V}"],
+}
+_CLOSINGS = {
+    TRAIN: [
+        "Free shipping on orders above {P}.",
+        "Customers also looked at the {B} {C}.",
+        "Order today and return within 30 days.",
+        "Compare with the {B} {C} in {K}.",
+        "Read the manual before first use.",
+        "Add to basket",
+        "In stock",
+        "Write a review",
+    ],
+    HELD: ["Often bought together with the {B} {C}.", "Shipping starts at {P}.", "See all offers"],
+}
+INSTRUCTIONS = {
+    TRAIN: [
+        "Extract the attributes from the text as JSON: {L}. Use null when the text does not say.",
+        "Extract these attributes as JSON, null if missing: {L}.",
+        "Read the product page and fill in: {L}. Reply with JSON.",
+        "Return a JSON object with these keys: {L}. Write null for what is not stated.",
+        "Attributes: {L}. Give their values as JSON.",
+        "Extract the following attributes of the product as JSON.\n{N}",
+        "List the values of {L} as JSON. Missing values are null.",
+    ],
+    HELD: ["Extract the attributes from the text as JSON: {L}. Use null when the text does not say."],
+}
 EXTRACT_INSTRUCTION = INSTRUCTIONS[HELD][0]
 
 
@@ -86,7 +127,10 @@ class _Attribute:
         names, self.kind, sentences = (c.strip() for c in line.split("|"))
         self.names = names.split("/")
         parts = [p if p.endswith(".") else p + "." for p in sentences.split("./")]
-        self.sentences = {TRAIN: parts * 5 + [w for p in parts for w in wrap(p, TRAIN)], HELD: [w for p in parts for w in wrap(p, HELD)]}
+        self.sentences = {
+            TRAIN: parts * 5 + [w for p in parts for w in wrap(p, TRAIN)],
+            HELD: [w for p in parts for w in wrap(p, HELD)],
+        }
 
 
 ATTRIBUTES = [_Attribute(line) for line in _TABLE.strip().splitlines()]
@@ -98,9 +142,20 @@ def _value(lex: Lexicon, kind: str) -> str:
     if kind in ("brand", "country"):
         return lex.word() if lex.chance(0.7) else lex.word() + " " + lex.word()
     if kind == "model":
-        return lex.choice((f"{lex.choice(_STYLES)} {lex.between(2, 990)}", lex.word(), f"{lex.word()} {lex.choice(_STYLES)}", f"{lex.choice(_STYLES)} {lex.code()}"))
+        return lex.choice(
+            (
+                f"{lex.choice(_STYLES)} {lex.between(2, 990)}",
+                lex.word(),
+                f"{lex.word()} {lex.choice(_STYLES)}",
+                f"{lex.choice(_STYLES)} {lex.code()}",
+            )
+        )
     if kind == "resolution":
-        return f"{lex.between(3, 90)} megapixels" if lex.chance(0.5) else f"{lex.between(400, 4000)} x {lex.between(300, 3000)}"
+        return (
+            f"{lex.between(3, 90)} megapixels"
+            if lex.chance(0.5)
+            else f"{lex.between(400, 4000)} x {lex.between(300, 3000)}"
+        )
     if kind == "rating":
         return f"{lex.between(1, 4)}.{lex.between(0, 9)}"
     return lex.value(kind)
@@ -113,7 +168,9 @@ def _title(lex: Lexicon, stated: dict[str, str], category: str) -> tuple[str, se
     joint = lex.choice((" ", " ", ", ", " - "))
     words = [stated[k] if k in stated else capital(k) for k in order]
     # brand and model run together in a title, so the model is always said again below
-    return joint.join([" ".join(words[:order.index(category) + 1])] + words[order.index(category) + 1:]), {k for k in order if k in stated and k != "model"}
+    return joint.join([" ".join(words[: order.index(category) + 1])] + words[order.index(category) + 1 :]), {
+        k for k in order if k in stated and k != "model"
+    }
 
 
 def page(lex: Lexicon, tokens: int) -> Extraction:
@@ -121,9 +178,9 @@ def page(lex: Lexicon, tokens: int) -> Extraction:
     category = lex.choice(CATEGORIES)
     pool = list(ATTRIBUTES)
     lex.rng.shuffle(pool)
-    asked = pool[:lex.between(4, 16)]
+    asked = pool[: lex.between(4, 16)]
     silent = {id(a) for a in asked if lex.chance(0.3)}
-    extra = pool[len(asked):len(asked) + lex.between(0, 6)]
+    extra = pool[len(asked) : len(asked) + lex.between(0, 6)]
     values = {id(a): _value(lex, a.kind) for a in asked + extra}
     present = [a for a in asked + extra if id(a) not in silent]
     stated = {a.names[0]: values[id(a)] for a in present}
@@ -142,19 +199,30 @@ def page(lex: Lexicon, tokens: int) -> Extraction:
     lex.rng.shuffle(prose)
     label = lex.choice(_LABELS[lex.split])
     specs = [label.replace("{A}", capital(lex.choice(a.names))).replace("{V}", values[id(a)]) for a in rest[cut:]]
-    blocks = [" ".join(prose[:len(prose) // 2]), "\n".join(specs), " ".join(prose[len(prose) // 2:])]
+    blocks = [" ".join(prose[: len(prose) // 2]), "\n".join(specs), " ".join(prose[len(prose) // 2 :])]
     if lex.chance(0.3):
         blocks[0], blocks[1] = blocks[1], blocks[0]
     lines += [b for b in blocks if b]
     for _ in range(lex.between(0, 2)):
-        lines.append(lex.choice(_CLOSINGS[lex.split]).replace("{P}", lex.price()).replace("{B}", lex.word())
-                     .replace("{C}", lex.choice(CATEGORIES)).replace("{K}", lex.choice(COLOURS)))
+        lines.append(
+            lex.choice(_CLOSINGS[lex.split])
+            .replace("{P}", lex.price())
+            .replace("{B}", lex.word())
+            .replace("{C}", lex.choice(CATEGORIES))
+            .replace("{K}", lex.choice(COLOURS))
+        )
     names = [lex.choice(a.names) if lex.chance(0.5) else a.names[0] for a in asked]
     if lex.chance(0.1):
         names = [capital(n) for n in names]
-    instruction = lex.choice(INSTRUCTIONS[lex.split]).replace("{L}", ", ".join(names)).replace("{N}", "\n".join("- " + n for n in names))
+    instruction = (
+        lex.choice(INSTRUCTIONS[lex.split])
+        .replace("{L}", ", ".join(names))
+        .replace("{N}", "\n".join("- " + n for n in names))
+    )
     context = lex.choice(("\n\n", "\n")).join(lines)
-    return Extraction(instruction, context, names, [None if id(a) in silent else values[id(a)] for a in asked], category)
+    return Extraction(
+        instruction, context, names, [None if id(a) in silent else values[id(a)] for a in asked], category
+    )
 
 
 def json_text(extraction: Extraction) -> str:

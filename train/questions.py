@@ -1,16 +1,36 @@
 """Questions about a world: forward, backward, unanswerable, multiple choice, yes/no, two hops in one text."""
+
 from __future__ import annotations
 
 from train.documents import Entity, Fact, World, make_entity, make_world, write
 from train.filler import capital
 from train.lexicon import HELD, TRAIN, Lexicon
 from train.relations import BY_KIND, QUESTION_LEADS, Relation
-from train.sample import CHOICE_INSTRUCTIONS, DEFAULT_INSTRUCTION, INSTRUCTIONS, Branch, Sample, choice_letters, with_choices
+from train.sample import (
+    CHOICE_INSTRUCTIONS,
+    DEFAULT_INSTRUCTION,
+    INSTRUCTIONS,
+    Branch,
+    Sample,
+    choice_letters,
+    with_choices,
+)
 
 _CHOICE_STYLES = {TRAIN: ["{L}) {C}", "{L}) {C}", "{L}. {C}", "({L}) {C}", "{L}: {C}"], HELD: ["{L}) {C}"]}
-_YES_NO = {TRAIN: ["Is the {A} of {S} {V}?", "Is {V} the {A} of {S}?", "Is it true that {S}'s {A} is {V}?", "Does the text say that the {A} of {S} is {V}?",
-                   "Is {S}'s {A} really {V}?", "Yes or no: the {A} of {S} is {V}.", "Would you say that {V} is {S}'s {A}?", "{S} has {V} as {A}, right?", "Is {V} {S}'s {A}?"],
-           HELD: ["Is {S}'s {A} {V}?", "Is it correct that the {A} of {S} is {V}?"]}
+_YES_NO = {
+    TRAIN: [
+        "Is the {A} of {S} {V}?",
+        "Is {V} the {A} of {S}?",
+        "Is it true that {S}'s {A} is {V}?",
+        "Does the text say that the {A} of {S} is {V}?",
+        "Is {S}'s {A} really {V}?",
+        "Yes or no: the {A} of {S} is {V}.",
+        "Would you say that {V} is {S}'s {A}?",
+        "{S} has {V} as {A}, right?",
+        "Is {V} {S}'s {A}?",
+    ],
+    HELD: ["Is {S}'s {A} {V}?", "Is it correct that the {A} of {S} is {V}?"],
+}
 _QUESTION_MARKS = {TRAIN: ["\n\nQuestion: "] * 7 + ["\n\n", "\n\nQ: "], HELD: ["\n\nQuestion: "]}
 
 
@@ -58,7 +78,11 @@ def unanswerable(lex: Lexicon, world: World) -> Branch | None:
     if any(e is not entity and e.forms[0] == entity.forms[0] for e in world.entities):
         return None
     for f in world.facts:  # places and rooms answer each other's questions too well to be called missing
-        if f.entity is entity and {f.relation.value, relation.value} <= {"place", "room", "town", "company", "job"} and f.relation.value != relation.value:
+        if (
+            f.entity is entity
+            and {f.relation.value, relation.value} <= {"place", "room", "town", "company", "job"}
+            and f.relation.value != relation.value
+        ):
             return None
         if f.entity is entity and f.relation.value == relation.value and (set(f.relation.nouns) & set(relation.nouns)):
             return None
@@ -71,7 +95,7 @@ def multiple_choice(lex: Lexicon, world: World, fact: Fact) -> Branch:
     others = list({f.value for f in world.facts if f.relation.value == fact.relation.value} - {fact.value})
     others.sort()
     lex.rng.shuffle(others)
-    others = others[:count - 1 if lex.chance(0.5) else 1]
+    others = others[: count - 1 if lex.chance(0.5) else 1]
     while len(others) < count - 1:
         value = lex.value(fact.relation.value)
         if value != fact.value and value not in others:
@@ -79,8 +103,13 @@ def multiple_choice(lex: Lexicon, world: World, fact: Fact) -> Branch:
     at = lex.between(0, count - 1)
     choices = others[:at] + [fact.value] + others[at:]
     question = ask(lex, fact.entity, fact.relation)
-    return Branch(with_choices(question, choices, lex.choice(_CHOICE_STYLES[lex.split])), choice_letters(count)[at], "choice",
-                  choices=choices, plain=question)
+    return Branch(
+        with_choices(question, choices, lex.choice(_CHOICE_STYLES[lex.split])),
+        choice_letters(count)[at],
+        "choice",
+        choices=choices,
+        plain=question,
+    )
 
 
 def yes_no(lex: Lexicon, world: World, fact: Fact) -> Branch:
@@ -124,9 +153,13 @@ def haystack(lex: Lexicon, tokens: int) -> Sample:
     context = write(lex, world, hay)
     only_choice = lex.chance(0.12)
     share = 1.0 if only_choice else lex.choice((0.0, 0.0, 0.25))
-    room = int((3900 - 1.1 * tokens) / 36)  # a question with its answer is ~32 tokens, and all must fit one training row
+    room = int(
+        (3900 - 1.1 * tokens) / 36
+    )  # a question with its answer is ~32 tokens, and all must fit one training row
     count = max(3, min(int(facts * 0.9), lex.between(4, 10) if tokens < 300 else lex.between(14, 44), room))
-    system = lex.choice(CHOICE_INSTRUCTIONS if only_choice else INSTRUCTIONS) if lex.split == TRAIN else DEFAULT_INSTRUCTION
+    system = (
+        lex.choice(CHOICE_INSTRUCTIONS if only_choice else INSTRUCTIONS) if lex.split == TRAIN else DEFAULT_INSTRUCTION
+    )
     if lex.split == TRAIN and lex.chance(0.08):
         system = None
     return Sample(system, context, branches_for(lex, world, count, share), lex.choice(_QUESTION_MARKS[lex.split]))

@@ -3,6 +3,7 @@
 Everything is split by document: of squad2 one article (Huguenot) was trained on and the two others (Normans, Scottish
 Parliament) are held out; of other files a document is held out whose id hashes to 0 of 8.
 """
+
 from __future__ import annotations
 
 import collections
@@ -51,9 +52,9 @@ def stretch(rng: random.Random, context: str, at: int) -> str:
         if found <= at:
             home = n
     want, first, last = rng.randint(80, LONGEST_TEXT), home, home
-    while sum(len(s.split()) for s in parts[first:last + 1]) < want and (first > 0 or last + 1 < len(parts)):
+    while sum(len(s.split()) for s in parts[first : last + 1]) < want and (first > 0 or last + 1 < len(parts)):
         if first > 0 and (rng.random() < 0.5 or last + 1 == len(parts)):
             first -= 1
         elif last + 1 < len(parts):
             last += 1
-    return " ".join(parts[first:last + 1])
+    return " ".join(parts[first : last + 1])

@@ -1,11 +1,13 @@
 """Trains a reader on `train.reading_mixture`, inside a time limit, and stops by held-out kinds of text:
 
     python3 -m train.reading_leg --as lora  --model SMOLLM2.gguf --texts texts.jsonl.xz --out OUT/large --seconds 480
-    python3 -m train.reading_leg --as small --model models/banyan-reader-34m.gguf --texts texts.jsonl.xz --written OUT/written --out OUT/small --seconds 480
+    python3 -m train.reading_leg --as small --model models/banyan-reader-34m.gguf --texts texts.jsonl.xz --written
+        OUT/written --out OUT/small --seconds 480
 
-`lora` trains an adapter of the model (`train.stacked_lora`), `full` all of its weights, `small` all of them against their Q4_0 values
-(quantisation-aware). The rate falls with the share of `--seconds` that is gone, start and compilation included. Every `--score-every` seconds
-questions on kinds of texts that training has none of are answered greedily; the best state is kept. OUT gets
+`lora` trains an adapter of the model (`train.stacked_lora`), `full` all of its weights, `small` all of them against
+their Q4_0 values (quantisation-aware). The rate falls with the share of `--seconds` that is gone, start and compilation
+included. Every `--score-every` seconds questions on kinds of texts that training has none of are answered greedily; the
+best state is kept. OUT gets
 
     log.jsonl         losses, rates, scores; `train.reading_card` draws them
     best.pt           the best state so far; adapter/ or reader.gguf is made of it
@@ -13,6 +15,7 @@ questions on kinds of texts that training has none of are answered greedily; the
     run.json          settings, time, tokens, scores before and after by kind (for the model card)
     calibration.jsonl a row for every held-out question: certainty and whether the answer was right
 """
+
 from __future__ import annotations
 
 import argparse
@@ -37,7 +40,6 @@ from train.tokenizer import load_tokenizer
 from train.trainer import Trainer, prefetch, schedule
 
 
-
 class LoraTrainer(Trainer):
     """Adam on the adapter alone."""
 
@@ -46,7 +48,9 @@ class LoraTrainer(Trainer):
         self.mask = Visibility(rows, length, self.device)
         self.dtype = torch.bfloat16 if self.mask.flex else torch.float32
         self.trained = list(model.parameters())
-        self.adam = torch.optim.AdamW(self.trained, lr=rate, betas=(0.9, 0.98), weight_decay=0.0, fused=self.mask.flex is not None)
+        self.adam = torch.optim.AdamW(
+            self.trained, lr=rate, betas=(0.9, 0.98), weight_decay=0.0, fused=self.mask.flex is not None
+        )
 
     def step(self, batch: dict, scale: float, momentum: float = 0.95) -> torch.Tensor:
         loss, plain = self.model(batch, self.mask(batch), self.dtype)
@@ -83,7 +87,11 @@ class Leg:
         if self.device.type == "cuda":
             torch.set_float32_matmul_precision("high")
             self.model.use_flex(not a.eager)
-        self.trainer = LoraTrainer(self.model, a.rows, a.length, a.rate) if a.kind == "lora" else Trainer(self.model, a.rows, a.length, a.rate, a.adam_rate, 0.004)
+        self.trainer = (
+            LoraTrainer(self.model, a.rows, a.length, a.rate)
+            if a.kind == "lora"
+            else Trainer(self.model, a.rows, a.length, a.rate, a.adam_rate, 0.004)
+        )
         rows = load_rows(a.texts)
         self.held = held_questions(self.tok, rows, a.held)
         self.wide = held_questions(self.tok, rows, a.held_last, seed=2)
@@ -111,7 +119,18 @@ class Leg:
 
     def save(self) -> None:
         part = self.checkpoint.with_suffix(".part")
-        torch.save(dict(step=self.step, spent=self.gone(), best=self.best, best_scores=self.best_scores, before=self.before, weights=self.state(), **self.optimisers()), part)
+        torch.save(
+            dict(
+                step=self.step,
+                spent=self.gone(),
+                best=self.best,
+                best_scores=self.best_scores,
+                before=self.before,
+                weights=self.state(),
+                **self.optimisers(),
+            ),
+            part,
+        )
         part.replace(self.checkpoint)
 
     def put(self, state: dict) -> None:
@@ -122,7 +141,9 @@ class Leg:
     def resume(self) -> None:
         saved = torch.load(self.checkpoint, map_location="cpu", weights_only=True)
         self.put(saved["weights"])
-        self.step, self.spent, self.best, self.best_scores, self.before = (saved[k] for k in ("step", "spent", "best", "best_scores", "before"))
+        self.step, self.spent, self.best, self.best_scores, self.before = (
+            saved[k] for k in ("step", "spent", "best", "best_scores", "before")
+        )
         self.trainer.adam.load_state_dict(saved["adam"])
         for buffer, kept in zip(self.trainer.muon.buffers if saved["muon"] else [], saved["muon"]):
             buffer.copy_(kept)
@@ -138,16 +159,42 @@ class Leg:
             self.best, self.best_scores = value, found
             torch.save(self.state(), self.a.out / "best.pt")
             self.export()
-        self.say(step=self.step, progress=self.progress(), overall=value, best=better, held={k: [v["f1"], v["questions"], v["answerable_f1"], v["null"], v["denied"]] for k, v in found.items()})
+        self.say(
+            step=self.step,
+            progress=self.progress(),
+            overall=value,
+            best=better,
+            held={k: [v["f1"], v["questions"], v["answerable_f1"], v["null"], v["denied"]] for k, v in found.items()},
+        )
 
     def progress(self) -> float:
         return round(min(1.0, max(self.step / self.a.steps, self.gone() / self.a.seconds)), 4)
 
     def train(self) -> None:
         a = self.a
-        draw = ReadingMixture(a.texts, train_templates(a.out), a.written, tuple(a.shares), languages=a.kind != "small", two_steps=a.kind == "small", null_weight=a.null_weight,
-                              text_weight=0.03 if a.kind == "small" else 0.0)
-        batches = prefetch(feed(max(1, a.steps - self.step), a.rows, a.seed * 100_000 + self.step, (0.0, 1.0), a.model, a.workers, draw, a.length), self.device)
+        draw = ReadingMixture(
+            a.texts,
+            train_templates(a.out),
+            a.written,
+            tuple(a.shares),
+            languages=a.kind != "small",
+            two_steps=a.kind == "small",
+            null_weight=a.null_weight,
+            text_weight=0.03 if a.kind == "small" else 0.0,
+        )
+        batches = prefetch(
+            feed(
+                max(1, a.steps - self.step),
+                a.rows,
+                a.seed * 100_000 + self.step,
+                (0.0, 1.0),
+                a.model,
+                a.workers,
+                draw,
+                a.length,
+            ),
+            self.device,
+        )
         losses, said, saved, first = [], time.time(), time.time(), None
         if self.before is None:
             self.score()
@@ -166,7 +213,13 @@ class Leg:
                 losses = []
                 if not math.isfinite(loss):
                     raise RuntimeError(f"the loss is {loss} at step {self.step}; the checkpoint before is good")
-                self.say(step=self.step, progress=progress, loss=round(loss, 4), rate=round(scale, 4), tokens_per_s=round((self.step - tokens_from) * a.rows * a.length / max(1e-9, said - first)))
+                self.say(
+                    step=self.step,
+                    progress=progress,
+                    loss=round(loss, 4),
+                    rate=round(scale, 4),
+                    tokens_per_s=round((self.step - tokens_from) * a.rows * a.length / max(1e-9, said - first)),
+                )
             if self.progress() >= 1.0:
                 break
             if time.time() - scored > a.score_every:
@@ -199,7 +252,9 @@ class Leg:
         if a.kind == "lora":
             save_adapter(self.model, a.out / "adapter", a.base_name)
             return
-        c, arrays = self.model.c.as_dict(), {n: p.detach().float().cpu().numpy() for n, p in self.model.named_parameters()}
+        c, arrays = self.model.c.as_dict(), {
+            n: p.detach().float().cpu().numpy() for n, p in self.model.named_parameters()
+        }
         kind = Q4_0 if a.kind == "small" else Q8_0
         write_gguf(a.out / "reader.gguf", gguf_metadata(c, self.tok, kind, a.name), gguf_tensors(c, arrays), kind)
 
@@ -213,8 +268,17 @@ class Leg:
             f.writelines(json.dumps(r, ensure_ascii=False) + "\n" for r in rows)
         settings = {k: str(v) if isinstance(v, Path) else v for k, v in vars(a).items()}
         device = torch.cuda.get_device_name() if self.device.type == "cuda" else "cpu"
-        run = dict(settings=settings, device=device, seconds=round(self.gone()), steps=self.step, tokens=self.step * a.rows * a.length, overall=self.best,
-                   before=self.before, best=self.best_scores, held=scores(rows))
+        run = dict(
+            settings=settings,
+            device=device,
+            seconds=round(self.gone()),
+            steps=self.step,
+            tokens=self.step * a.rows * a.length,
+            overall=self.best,
+            before=self.before,
+            best=self.best_scores,
+            held=scores(rows),
+        )
         (a.out / "run.json").write_text(json.dumps(run, indent=1) + "\n")
         self.say(done=True, overall=self.best)
 
@@ -236,9 +300,20 @@ def arguments() -> argparse.ArgumentParser:
     p.add_argument("--adam-rate", type=float, default=4e-4, help="of embedding and norms, whole models")
     p.add_argument("--warmup", type=int, default=60, help="steps")
     p.add_argument("--decay-from", type=float, default=0.3)
-    p.add_argument("--shares", type=float, nargs=3, default=(0.04, 0.2, 0.08), help="of generated tasks, templates, texts with questions of the large model")
+    p.add_argument(
+        "--shares",
+        type=float,
+        nargs=3,
+        default=(0.04, 0.2, 0.08),
+        help="of generated tasks, templates, texts with questions of the large model",
+    )
     p.add_argument("--null-weight", type=float, default=1.0)
-    p.add_argument("--held", type=int, default=40, help="held-out questions of each kind, with and without an answer each, while training")
+    p.add_argument(
+        "--held",
+        type=int,
+        default=40,
+        help="held-out questions of each kind, with and without an answer each, while training",
+    )
     p.add_argument("--held-last", type=int, default=200, help="the same at the end")
     p.add_argument("--score-every", type=float, default=75, help="seconds")
     p.add_argument("--save-every", type=float, default=60, help="seconds")

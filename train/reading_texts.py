@@ -1,21 +1,26 @@
 """What the readers' new editions learn from, as one file of texts with their questions (`train/README.md`).
 
-    python3 -m train.reading_texts --train SHARED/train --exclude SHARED/data eval/samples --out texts.jsonl.xz [--report FILE.json]
+    python3 -m train.reading_texts --train SHARED/train --exclude SHARED/data eval/samples --out texts.jsonl.xz
+        [--report FILE.json]
 
-A row is a text: `source`, `split` ("train", "held"), `article` (texts of one article can stand together), `text`, and `asked`:
-[question, answer, weight, gold answers]; `null` is the answer where the text does not say. Rows of several documents have
-`documents` ([text, has the answer]) instead of `text`. The mixture (`train.reading_mixture`) arranges them anew in every step.
+A row is a text: `source`, `split` ("train", "held"), `article` (texts of one article can stand together), `text`, and
+`asked`: [question, answer, weight, gold answers]; `null` is the answer where the text does not say. Rows of several
+documents have `documents` ([text, has the answer]) instead of `text`. The mixture (`train.reading_mixture`) arranges
+them anew in every step.
 
-- An answer is kept only if it stands in the text, in the text's own spelling. A text that several files have is one row.
-- Near misses: of two questions in five (`--near-misses`) another that the text does not answer is made where a rule fits
-  (`train.near_misses`): a word of the question exchanged for another one that makes it look just as answerable. They weigh half; those
-  that people wrote weigh twice.
-- Everyday passages without questions get cloze questions (`train.cloze`), which weigh little; the passages themselves are
-  also what the large model is made to ask about (`train.reading_written`).
-- Whole kinds are held out, for early stopping and calibration: HELD_SOURCES, the templates of HELD_TEMPLATES, one article in
-  twenty of SQuAD and of new Wikipedia, the recipes among the passages, and the article with the most near misses that people wrote.
+  - An answer is kept only if it stands in the text, in the text's own spelling. A text that several files have is one
+  row.
+  - Near misses: of two questions in five (`--near-misses`) another that the text does not answer is made where a rule
+  fits (`train.near_misses`): a word of the question exchanged for another one that makes it look just as answerable.
+  They weigh half; those that people wrote weigh twice.
+  - Everyday passages without questions get cloze questions (`train.cloze`), which weigh little; the passages themselves
+  are also what the large model is made to ask about (`train.reading_written`).
+  - Whole kinds are held out, for early stopping and calibration: HELD_SOURCES, the templates of HELD_TEMPLATES, one
+  article in twenty of SQuAD and of new Wikipedia, the recipes among the passages, and the article with the most near
+  misses that people wrote.
 - Whatever shares a text, a question or a sequence of 13 words with a file under `--exclude` is left out, and counted.
 """
+
 from __future__ import annotations
 
 import argparse
@@ -36,20 +41,41 @@ from train.natural import FOLDER, expand, load, spelled
 from train.near_misses import near_miss
 from train.reader_data import LONGEST_ANSWER, NULL, find_answer, stretch
 
-ANSWERED = {"squad_train": 1.0, "squadshifts_new_wiki": 1.0, "squadshifts_amazon": 1.0, "squadshifts_reddit": 1.0, "qamr": 0.5, "afriqa_en": 1.0,
-            "wikitablequestions_cell": 0.7, "doqa": 1.0, "iirc": 0.5, "fairytaleqa_span": 0.8, "nq_short": 1.0, "tatqa_spans": 1.0, "qasper_evidence": 1.0,
-            "adversarialqa_unanswerable": 1.0, "clapnq_unanswerable": 1.0, "unanswerable_constructed": 1.0, "unanswerable_constructed_informal": 0.4}
+ANSWERED = {
+    "squad_train": 1.0,
+    "squadshifts_new_wiki": 1.0,
+    "squadshifts_amazon": 1.0,
+    "squadshifts_reddit": 1.0,
+    "qamr": 0.5,
+    "afriqa_en": 1.0,
+    "wikitablequestions_cell": 0.7,
+    "doqa": 1.0,
+    "iirc": 0.5,
+    "fairytaleqa_span": 0.8,
+    "nq_short": 1.0,
+    "tatqa_spans": 1.0,
+    "qasper_evidence": 1.0,
+    "adversarialqa_unanswerable": 1.0,
+    "clapnq_unanswerable": 1.0,
+    "unanswerable_constructed": 1.0,
+    "unanswerable_constructed_informal": 0.4,
+}
 OTHER_LANGUAGES = {"xquad_de": "de", "piaf": "fr", "afriqa_fr": "fr"}
 DOCUMENTS = ("hotpotqa_train", "musique_train")
 PASSAGES = ("ewt", "gum", "onestopenglish", "us_gov_pages", "recipes")
 HELD_SOURCES = {"tatqa_spans", "doqa", "qasper_evidence", "recipes"}
 HELD_TEMPLATES = ("museum", "rentals", "support")
 BY_ARTICLE = ("squad_train", "squadshifts_new_wiki")
-HELD_ARTICLE, HELD_NEAR_MISSES = "squad_train-Spectre", "near misses by people"  # 170 questions without an answer, the most that people wrote on one article
+HELD_ARTICLE, HELD_NEAR_MISSES = (
+    "squad_train-Spectre",
+    "near misses by people",
+)  # 170 questions without an answer, the most that people wrote on one article
 SAMPLES = Path(__file__).parents[1] / "eval" / "samples"
 GRAM = 13  # words
 LONGEST = 700  # words; longer texts are cut around each answer
 CONTROL = re.compile(r"<\|[^|]*\|>")
+
+
 @dataclass
 class TextRow:
     source: str
@@ -66,7 +92,7 @@ def words_of(text: str) -> list[str]:
 
 def grams(text: str) -> set[int]:
     words = words_of(text)
-    return {hash(" ".join(words[i:i + GRAM])) for i in range(len(words) - GRAM + 1)}
+    return {hash(" ".join(words[i : i + GRAM])) for i in range(len(words) - GRAM + 1)}
 
 
 def digest(text: str) -> str:
@@ -79,16 +105,26 @@ class Excluded:
     def __init__(self, paths: list[Path]) -> None:
         self.digests: set[str] = set()
         self.grams: set[int] = set()
-        files = [f for p in paths for f in (sorted(p.glob("**/*.jsonl")) + sorted(p.glob("**/*.txt.gz")) if p.is_dir() else [p])]
+        files = [
+            f
+            for p in paths
+            for f in (sorted(p.glob("**/*.jsonl")) + sorted(p.glob("**/*.txt.gz")) if p.is_dir() else [p])
+        ]
         for f in files:
             if f.suffix == ".gz":
                 self.add(gzip.open(f, "rt", encoding="utf-8", errors="replace").read())
                 continue
             for line in f.read_text(encoding="utf-8").splitlines():
                 r = json.loads(line)
-                asked = [q["question"] if isinstance(q, dict) else q for q in r.get("questions", [])] + ([r["question"]] if "question" in r else [])
+                asked = [q["question"] if isinstance(q, dict) else q for q in r.get("questions", [])] + (
+                    [r["question"]] if "question" in r else []
+                )
                 self.digests |= {digest(q) for q in asked if len(words_of(q)) >= 5}
-                for text in [r.get("context"), r.get("text"), *(d["text"] for d in r.get("documents", []) if isinstance(d, dict))]:
+                for text in [
+                    r.get("context"),
+                    r.get("text"),
+                    *(d["text"] for d in r.get("documents", []) if isinstance(d, dict)),
+                ]:
                     if text:
                         self.add(text)
         self.files = len(files)
@@ -106,19 +142,26 @@ class Excluded:
 
 @lru_cache(maxsize=None)
 def measured_questions(folder: Path = SAMPLES) -> frozenset[str]:
-    """Digests of the questions of `eval/samples`: templates ask some of them in the same common words, about other texts."""
+    """Digests of the questions of `eval/samples`: templates ask some of them in the same common words, about other
+    texts."""
     return frozenset(Excluded([folder]).digests)
 
 
 def article_of(source: str, name: str) -> str:
-    return re.sub(r"^cons-", "", name).rsplit("-", 1)[0] if source in (*BY_ARTICLE, "unanswerable_constructed") else source
+    return (
+        re.sub(r"^cons-", "", name).rsplit("-", 1)[0] if source in (*BY_ARTICLE, "unanswerable_constructed") else source
+    )
 
 
 def split_of(source: str, article: str) -> str:
     if source in HELD_SOURCES or article.startswith(HELD_ARTICLE):
         return "held"
     # the articles' split is one for all files that take texts from them
-    return "held" if any(article.startswith(b) for b in BY_ARTICLE) and hashlib.sha256(article.encode()).digest()[0] % 20 == 0 else "train"
+    return (
+        "held"
+        if any(article.startswith(b) for b in BY_ARTICLE) and hashlib.sha256(article.encode()).digest()[0] % 20 == 0
+        else "train"
+    )
 
 
 class Builder:
@@ -135,10 +178,15 @@ class Builder:
                 self.left_out[source + ": text"] += 1
                 return None
             article = article_of(source, name)
-            self.rows[key] = TextRow(HELD_NEAR_MISSES if article.startswith(HELD_ARTICLE) else source, split_of(source, article), article, text)
+            self.rows[key] = TextRow(
+                HELD_NEAR_MISSES if article.startswith(HELD_ARTICLE) else source,
+                split_of(source, article),
+                article,
+                text,
+            )
             for s in sentences(text):
                 for x in spans(s):
-                    self.pool[x.kind].append(s[x.begin:x.end])
+                    self.pool[x.kind].append(s[x.begin : x.end])
         return self.rows[key]
 
     def question(self, source: str, question: str) -> bool:
@@ -161,11 +209,17 @@ class Builder:
                     self.left_out[source + ": answer too long or not in the text"] += 1
                     continue
                 home = self.row(source, r["id"], stretch(self.rng, context, found[0])) if long else whole
-                if home is None or (golds and find_answer(home.text, [found[1]]) is None) or any(a[0] == question for a in home.asked):
+                if (
+                    home is None
+                    or (golds and find_answer(home.text, [found[1]]) is None)
+                    or any(a[0] == question for a in home.asked)
+                ):
                     continue
                 if home.source == HELD_NEAR_MISSES and source != "squad_train":
                     continue
-                home.asked.append([question, found[1], weight * (2.0 if source == "squad_train" and not golds else 1.0), golds])
+                home.asked.append(
+                    [question, found[1], weight * (2.0 if source == "squad_train" and not golds else 1.0), golds]
+                )
 
     def near_misses(self, share: float) -> None:
         for row in list(self.rows.values()):
@@ -174,19 +228,34 @@ class Builder:
             for question, answer, _, golds in list(row.asked):
                 if answer != NULL and self.rng.random() < share:
                     made = near_miss(self.rng, row.text, question, answer, golds, self.pool)
-                    if made and made != question and not any(a[0] == made for a in row.asked) and self.question(row.source, made):
+                    if (
+                        made
+                        and made != question
+                        and not any(a[0] == made for a in row.asked)
+                        and self.question(row.source, made)
+                    ):
                         row.asked.append([made, NULL, 0.5, []])
 
     def documents(self, source: str, records: list[dict]) -> None:
         for r in records:
-            documents = [[d["text"], bool(d["gold"])] for d in r["documents"] if not self.excluded.has_text(d["text"]) and not CONTROL.search(d["text"])]
+            documents = [
+                [d["text"], bool(d["gold"])]
+                for d in r["documents"]
+                if not self.excluded.has_text(d["text"]) and not CONTROL.search(d["text"])
+            ]
             gold = "\n\n".join(t for t, g in documents if g)
             found = find_answer(gold, r["answers"])
             answer = r["answers"][0].lower() if r["answers"][0].lower() in ("yes", "no") else found and found[1]
-            if not answer or sum(g for _, g in documents) < sum(bool(d["gold"]) for d in r["documents"]) or not self.question(source, r["question"]):
+            if (
+                not answer
+                or sum(g for _, g in documents) < sum(bool(d["gold"]) for d in r["documents"])
+                or not self.question(source, r["question"])
+            ):
                 self.left_out[source + ": record"] += 1
                 continue
-            self.rows[r["id"]] = TextRow(source, "train", source, "", [[r["question"], answer, 1.0, r["answers"]]], documents)
+            self.rows[r["id"]] = TextRow(
+                source, "train", source, "", [[r["question"], answer, 1.0, r["answers"]]], documents
+            )
 
     def passages(self, source: str, records: list[dict], per_text: int = 4) -> None:
         """Everyday texts with cloze questions of little weight."""
@@ -217,8 +286,14 @@ class Builder:
                 continue
             for n in range(each):
                 text = expand(lex, t)
-                asked = [[q, spelled(a, text.passage) if a else NULL, 1.0, a] for q, a in text.asked if self.question("templates", q)]
-                self.rows[f"template {t.name} {n}"] = TextRow("natural " + t.kind, "held", t.name, text.passage, [a for a in asked if a[1]])
+                asked = [
+                    [q, spelled(a, text.passage) if a else NULL, 1.0, a]
+                    for q, a in text.asked
+                    if self.question("templates", q)
+                ]
+                self.rows[f"template {t.name} {n}"] = TextRow(
+                    "natural " + t.kind, "held", t.name, text.passage, [a for a in asked if a[1]]
+                )
 
 
 def read(path: Path) -> list[dict]:
@@ -249,8 +324,12 @@ def summary(b: Builder) -> dict:
         c["texts"] += 1
         c["answered"] += sum(a[1] != NULL for a in row.asked)
         c["null"] += sum(a[1] == NULL for a in row.asked)
-    return dict(rows={k: dict(v) for k, v in sorted(count.items())}, left_out=dict(sorted(b.left_out.items())), excluded_files=b.excluded.files,
-                longest_answer_words=LONGEST_ANSWER)
+    return dict(
+        rows={k: dict(v) for k, v in sorted(count.items())},
+        left_out=dict(sorted(b.left_out.items())),
+        excluded_files=b.excluded.files,
+        longest_answer_words=LONGEST_ANSWER,
+    )
 
 
 def load_rows(path: Path) -> list[TextRow]:
@@ -261,7 +340,9 @@ def load_rows(path: Path) -> list[TextRow]:
 def main() -> None:
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--train", type=Path, required=True, help="folder of question files")
-    p.add_argument("--exclude", type=Path, nargs="+", required=True, help="files and folders that scores are measured on")
+    p.add_argument(
+        "--exclude", type=Path, nargs="+", required=True, help="files and folders that scores are measured on"
+    )
     p.add_argument("--out", type=Path, required=True)
     p.add_argument("--report", type=Path)
     p.add_argument("--near-misses", type=float, default=0.4, help="share of the questions that get one")
@@ -269,7 +350,11 @@ def main() -> None:
     a = p.parse_args()
     built = build(a.train, Excluded(a.exclude), a.seed, a.near_misses)
     with lzma.open(a.out, "wt", encoding="utf-8", preset=6) as f:
-        f.writelines(json.dumps(asdict(r), ensure_ascii=False) + "\n" for r in built.rows.values() if r.asked or r.source in PASSAGES)
+        f.writelines(
+            json.dumps(asdict(r), ensure_ascii=False) + "\n"
+            for r in built.rows.values()
+            if r.asked or r.source in PASSAGES
+        )
     report = summary(built)
     if a.report:
         a.report.write_text(json.dumps(report, indent=1) + "\n")

@@ -1,13 +1,15 @@
-"""Everyday passages with questions that the large model asks and answers itself, for the small reader beside it. One GPU:
+"""Everyday passages with questions that the large model asks and answers itself, for the small reader beside it. One
+GPU:
 
     python3 -m train.reading_written --model SMOLLM2.gguf --texts texts.jsonl.xz --out FOLDER --seconds 330
 
 All weights of the model are tuned for `--tune-seconds` on people's questions, to answer and to ask. Then it asks about
-the passages of `train.reading_texts` that people wrote and about expansions of templates, and answers. Kept is what it is
-sure of: an answer that stands in the text, or `null`. The small reader learns from these answers and not from the large
-model's probabilities, because the two vocabularies differ. FOLDER gets `0.jsonl.gz`, `1.jsonl.gz`, … which a trainer
-beside it reads as they come.
+the passages of `train.reading_texts` that people wrote and about expansions of templates, and answers. Kept is what it
+is sure of: an answer that stands in the text, or `null`. The small reader learns from these answers and not from the
+large model's probabilities, because the two vocabularies differ. FOLDER gets `0.jsonl.gz`, `1.jsonl.gz`, … which a
+trainer beside it reads as they come.
 """
+
 from __future__ import annotations
 
 import argparse
@@ -40,6 +42,7 @@ ASK, ASK_LEAD = "Write one short question that the text answers.", "\n\nWrite a 
 @dataclass
 class TeacherMixture:
     """Samples of the reader's mixture, every other one reversed: the text is given, the question is predicted."""
+
     reading: ReadingMixture
     templates: float = 0.35  # share
 
@@ -49,7 +52,11 @@ class TeacherMixture:
             s = natural(lex, 300, self.reading.natural)
         if lex.chance(0.5):
             return Sample(DEFAULT_INSTRUCTION, s.context, s.branches, text_weight=0.0)
-        asked = [Branch("", b.question, "ask", weight=0.3) for b in s.branches if b.answer != "null" and not b.task.startswith("cloze")]
+        asked = [
+            Branch("", b.question, "ask", weight=0.3)
+            for b in s.branches
+            if b.answer != "null" and not b.task.startswith("cloze")
+        ]
         return Sample(ASK, s.context, asked or s.branches[:0], ASK_LEAD, text_weight=0.0)
 
 
@@ -72,17 +79,35 @@ def tune(model, a: argparse.Namespace, deadline: float, draw: TeacherMixture) ->
     batches.close()
 
 
-def ask_and_answer(model, tok: Tokenizer, texts: list[str], a: argparse.Namespace, dtype, deadline: float) -> list[dict]:
+def ask_and_answer(
+    model, tok: Tokenizer, texts: list[str], a: argparse.Namespace, dtype, deadline: float
+) -> list[dict]:
     """Questions that the model asks about the texts, with the answers that it is sure of."""
     texts = sorted(texts, key=len)
     heads = [prompt_ids(tok, ASK) + tok.encode(t) + question_ids(tok, ASK_LEAD) for t in texts]
-    asked = complete(model, [h for h in heads for _ in range(a.questions)], 28, tok.im_end, dtype, temperature=0.8, batch=a.batch, deadline=deadline)
+    asked = complete(
+        model,
+        [h for h in heads for _ in range(a.questions)],
+        28,
+        tok.im_end,
+        dtype,
+        temperature=0.8,
+        batch=a.batch,
+        deadline=deadline,
+    )
     pairs: list[tuple[int, str]] = []
     for n, (ids, _) in enumerate(asked):
         question = tok.decode(ids).strip()
-        if question.endswith("?") and 3 <= len(question.split()) <= 26 and (n // a.questions, question) not in pairs[-a.questions:]:
+        if (
+            question.endswith("?")
+            and 3 <= len(question.split()) <= 26
+            and (n // a.questions, question) not in pairs[-a.questions :]
+        ):
             pairs.append((n // a.questions, question))
-    prompts = [prompt_ids(tok, DEFAULT_INSTRUCTION) + tok.encode(texts[n]) + question_ids(tok, "\n\nQuestion: " + q) for n, q in pairs]
+    prompts = [
+        prompt_ids(tok, DEFAULT_INSTRUCTION) + tok.encode(texts[n]) + question_ids(tok, "\n\nQuestion: " + q)
+        for n, q in pairs
+    ]
     answers = complete(model, prompts, 24, tok.im_end, dtype, batch=a.batch, deadline=deadline)
     out, nulls = [], 0
     for (n, question), (ids, score) in zip(pairs, answers):
@@ -102,11 +127,20 @@ def say(**row) -> None:
 
 
 def passages(texts: Path, folder: Path, expansions: int, lex: Lexicon) -> list[str]:
-    """Training passages without people's questions, others with them, expansions of templates; in random order, the first kind thrice as often."""
+    """Training passages without people's questions, others with them, expansions of templates; in random order, the
+    first kind thrice as often."""
     rows = [r for r in load_rows(texts) if r.split == "train" and r.text and 35 <= len(r.text.split()) <= 330]
     plain = [r.text for r in rows if r.source in PASSAGES]
-    asked = [r.text for r in rows if r.source in ("squadshifts_amazon", "squadshifts_reddit", "nq_short", "fairytaleqa_span", "squad_train")]
-    out = plain + lex.rng.sample(asked, min(len(asked), len(plain) // 3)) + [natural(lex, 100, folder).context for _ in range(expansions)]
+    asked = [
+        r.text
+        for r in rows
+        if r.source in ("squadshifts_amazon", "squadshifts_reddit", "nq_short", "fairytaleqa_span", "squad_train")
+    ]
+    out = (
+        plain
+        + lex.rng.sample(asked, min(len(asked), len(plain) // 3))
+        + [natural(lex, 100, folder).context for _ in range(expansions)]
+    )
     lex.rng.shuffle(out)
     return out
 
@@ -151,7 +185,7 @@ def main() -> None:
     for n, first in enumerate(range(0, len(texts), a.shard)):
         if time.time() > began + a.seconds:
             break
-        made = ask_and_answer(model, tok, texts[first:first + a.shard], a, dtype, began + a.seconds)
+        made = ask_and_answer(model, tok, texts[first : first + a.shard], a, dtype, began + a.seconds)
         part = a.out / f"{n}.part"
         with gzip.open(part, "wt", encoding="utf-8", compresslevel=1) as f:
             f.writelines(json.dumps(e, ensure_ascii=False) + "\n" for e in made)

@@ -1,8 +1,10 @@
-"""The slow reference: the forward pass in numpy with positions and visibility as plain data, and the decoders of methods
-sections 5 (skeleton) and 6 (experts) on top of it, written to be read. Checked against outside oracles where those exist.
+"""The slow reference: the forward pass in numpy with positions and visibility as plain data, and the decoders of
+methods sections 5 (skeleton) and 6 (experts) on top of it, written to be read. Checked against outside oracles where
+those exist.
 
 Reads our own GGUF files and Hugging Face directories of the Llama, Qwen2, Qwen3 and Mistral families with plain RoPE.
 """
+
 from __future__ import annotations
 
 import json
@@ -17,14 +19,25 @@ from train.base_model import rows_by_halves
 from train.gguf import read_gguf
 
 Array = np.ndarray
-_GGUF_NAMES = {"attn_norm": "input_layernorm.weight", "attn_q": "self_attn.q_proj.weight", "attn_k": "self_attn.k_proj.weight", "attn_v": "self_attn.v_proj.weight",
-               "attn_q_norm": "self_attn.q_norm.weight", "attn_k_norm": "self_attn.k_norm.weight", "attn_output": "self_attn.o_proj.weight",
-               "ffn_norm": "post_attention_layernorm.weight", "ffn_gate": "mlp.gate_proj.weight", "ffn_up": "mlp.up_proj.weight", "ffn_down": "mlp.down_proj.weight"}
+_GGUF_NAMES = {
+    "attn_norm": "input_layernorm.weight",
+    "attn_q": "self_attn.q_proj.weight",
+    "attn_k": "self_attn.k_proj.weight",
+    "attn_v": "self_attn.v_proj.weight",
+    "attn_q_norm": "self_attn.q_norm.weight",
+    "attn_k_norm": "self_attn.k_norm.weight",
+    "attn_output": "self_attn.o_proj.weight",
+    "ffn_norm": "post_attention_layernorm.weight",
+    "ffn_gate": "mlp.gate_proj.weight",
+    "ffn_up": "mlp.up_proj.weight",
+    "ffn_down": "mlp.down_proj.weight",
+}
 
 
 @dataclass
 class Memory:
     """Keys and values of everything fed so far, [n, kv_heads, head_dim] per layer, and each one's position."""
+
     keys: list[Array]
     values: list[Array]
     pos: Array = field(default_factory=lambda: np.zeros(0, np.int64))
@@ -97,7 +110,10 @@ class Network:
 
 def load_gguf(path: Path) -> Network:
     meta, tensors = read_gguf(path)
-    weights = {"model.embed_tokens.weight": tensors["token_embd.weight"], "model.norm.weight": tensors["output_norm.weight"]}
+    weights = {
+        "model.embed_tokens.weight": tensors["token_embd.weight"],
+        "model.norm.weight": tensors["output_norm.weight"],
+    }
     arch = meta["general.architecture"]
     get = lambda key: meta[f"{arch}.{key}"]
     for i in range(get("block_count")):
@@ -105,19 +121,37 @@ def load_gguf(path: Path) -> Network:
             if (x := tensors.get(f"blk.{i}.{name}.weight")) is not None:
                 pairs = arch == "llama" and name in ("attn_q", "attn_k")
                 weights[f"model.layers.{i}.{hf}"] = rows_by_halves(x, get("attention.key_length")) if pairs else x
-    return Network(get("block_count"), get("attention.head_count"), get("attention.head_count_kv"), get("attention.key_length"),
-                   get("attention.layer_norm_rms_epsilon"), get("rope.freq_base"), weights)
+    return Network(
+        get("block_count"),
+        get("attention.head_count"),
+        get("attention.head_count_kv"),
+        get("attention.key_length"),
+        get("attention.layer_norm_rms_epsilon"),
+        get("rope.freq_base"),
+        weights,
+    )
 
 
 def load_hf(folder: Path) -> Network:
     c = json.loads((folder / "config.json").read_text())
     rope = c.get("rope_parameters") or {}
     plain = {None, "default"}
-    if c["model_type"] not in ("llama", "qwen2", "qwen3", "mistral") or rope.get("rope_type") not in plain or (c.get("rope_scaling") or {}).get("rope_type") not in plain:
+    if (
+        c["model_type"] not in ("llama", "qwen2", "qwen3", "mistral")
+        or rope.get("rope_type") not in plain
+        or (c.get("rope_scaling") or {}).get("rope_type") not in plain
+    ):
         raise ValueError(f"{folder}: the reference does not know this family or RoPE variant")
     heads = c["num_attention_heads"]
-    return Network(c["num_hidden_layers"], heads, c["num_key_value_heads"], c.get("head_dim") or c["hidden_size"] // heads, c["rms_norm_eps"],
-                   c.get("rope_theta") or rope["rope_theta"], safetensors.read(folder / "model.safetensors"))
+    return Network(
+        c["num_hidden_layers"],
+        heads,
+        c["num_key_value_heads"],
+        c.get("head_dim") or c["hidden_size"] // heads,
+        c["rms_norm_eps"],
+        c.get("rope_theta") or rope["rope_theta"],
+        safetensors.read(folder / "model.safetensors"),
+    )
 
 
 def greedy(net: Network, ids: list[int], max_new: int, stop: set[int]) -> list[int]:
@@ -132,7 +166,14 @@ def greedy(net: Network, ids: list[int], max_new: int, stop: set[int]) -> list[i
     return out
 
 
-def skeleton(net: Network, prompt: list[int], chunks: list[list[int]], budget: list[int], ends: Callable[[list[int]], bool], isolated: bool = False) -> list[list[int]]:
+def skeleton(
+    net: Network,
+    prompt: list[int],
+    chunks: list[list[int]],
+    budget: list[int],
+    ends: Callable[[list[int]], bool],
+    isolated: bool = False,
+) -> list[list[int]]:
     """Methods section 5: all values of a prompt, one token each per step.
 
     `ends(tokens)`: does the value end with its last token? That token is dropped and not fed. `isolated`: values see no
@@ -177,8 +218,16 @@ def js_divergence_bits(p: Array, q: Array) -> float:
     return (kl(p) + kl(q)) / 2
 
 
-def experts(net: Network, system: list[int], documents: list[list[int]], question: list[int], relevance: list[float], gamma: float, max_new: int,
-            stop: set[int]) -> tuple[list[int], list[int], list[float]]:
+def experts(
+    net: Network,
+    system: list[int],
+    documents: list[list[int]],
+    question: list[int],
+    relevance: list[float],
+    gamma: float,
+    max_new: int,
+    stop: set[int],
+) -> tuple[list[int], list[int], list[float]]:
     """Methods section 6 with the max rule and each expert's own beta: (tokens, winning expert per token, betas)."""
     streams = []
     for path in [system + question] + [system + d + question for d in documents]:
@@ -188,7 +237,9 @@ def experts(net: Network, system: list[int], documents: list[list[int]], questio
     betas = [js_divergence_bits(_softmax(s[2]), prior) for s in streams[1:]]
     tokens, winners = [], []
     for _ in range(max_new):
-        scores = np.stack([(1 + b) * s[2] - b * streams[0][2] + gamma * np.log(r) for b, s, r in zip(betas, streams[1:], relevance)])
+        scores = np.stack(
+            [(1 + b) * s[2] - b * streams[0][2] + gamma * np.log(r) for b, s, r in zip(betas, streams[1:], relevance)]
+        )
         token = int(scores.max(0).argmax())
         tokens.append(token)
         winners.append(int(scores[:, token].argmax()))

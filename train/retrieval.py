@@ -1,9 +1,10 @@
 """Task 4: secret codes in one of several documents, and two-hop questions whose hops lie in different documents.
 
-In expert decoding (methods section 6) every expert sees one document, and one prior sees none; all append the token that
-one of them chose. So the model has to answer well from its own document, say `null` without it, and stay
-unsure rather than confident when it is made to continue an answer that its document does not support.
+In expert decoding (methods section 6) every expert sees one document, and one prior sees none; all append the token
+that one of them chose. So the model has to answer well from its own document, say `null` without it, and stay unsure
+rather than confident when it is made to continue an answer that its document does not support.
 """
+
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -15,18 +16,59 @@ from train.questions import ask, branches_for, phrase_question
 from train.relations import BY_KIND, CODE, loose_words
 from train.sample import DEFAULT_INSTRUCTION, INSTRUCTIONS, TWO_STEP_INSTRUCTIONS, Branch, Sample
 
-_HOPS = {TRAIN: ["{B} And {q}", "{B} Also, {q}", "{B} {Q}", "{B} Then {q}", "{B} {Q}", "{B} And then: {q}", "{B}\n{Q}", "{B} After that, {q}", "{B} Finally, {q}",
-                 "{B} Besides, {q}", "{B} I also ask: {q}", "{B} Secondly, {q}", "{B} Now {q}", "1. {B} 2. {Q}", "{B} Moreover, {q}", "{B} More: {q}", "{B} {L} {q}",
-                 "{B} {L}, {q}", "{B} {L}: {q}", "First: {B} Second: {Q}"],
-         HELD: ["{B} Next: {q}", "{B} In addition, {q}"]}
-_PERSON = {TRAIN: ["that person", "this person", "the person", "that man", "that woman", "the person you found", "the named person", "the person in question", "this man",
-                   "the one named", "the person just named", "the latter", "that {L} person", "the {L} person", "the {L} one", "said woman", "this somebody"],
-           HELD: ["the same person", "that very person"]}
+_HOPS = {
+    TRAIN: [
+        "{B} And {q}",
+        "{B} Also, {q}",
+        "{B} {Q}",
+        "{B} Then {q}",
+        "{B} {Q}",
+        "{B} And then: {q}",
+        "{B}\n{Q}",
+        "{B} After that, {q}",
+        "{B} Finally, {q}",
+        "{B} Besides, {q}",
+        "{B} I also ask: {q}",
+        "{B} Secondly, {q}",
+        "{B} Now {q}",
+        "1. {B} 2. {Q}",
+        "{B} Moreover, {q}",
+        "{B} More: {q}",
+        "{B} {L} {q}",
+        "{B} {L}, {q}",
+        "{B} {L}: {q}",
+        "First: {B} Second: {Q}",
+    ],
+    HELD: ["{B} Next: {q}", "{B} In addition, {q}"],
+}
+_PERSON = {
+    TRAIN: [
+        "that person",
+        "this person",
+        "the person",
+        "that man",
+        "that woman",
+        "the person you found",
+        "the named person",
+        "the person in question",
+        "this man",
+        "the one named",
+        "the person just named",
+        "the latter",
+        "that {L} person",
+        "the {L} person",
+        "the {L} one",
+        "said woman",
+        "this somebody",
+    ],
+    HELD: ["the same person", "that very person"],
+}
 
 
 @dataclass
 class TwoHop:
     """first: something → a person (the bridge); second: that person → the answer."""
+
     first: Fact
     second: Fact
     question: str
@@ -76,7 +118,9 @@ def _instruction(lex: Lexicon, options: list[str]) -> str | None:
 
 
 def two_hop(lex: Lexicon) -> TwoHop:
-    first_entity = make_entity(lex, lex.choice(("building", "vehicle", "container", "event", "company", "project", "animal")))
+    first_entity = make_entity(
+        lex, lex.choice(("building", "vehicle", "container", "event", "company", "project", "animal"))
+    )
     first_relation = lex.choice([r for r in BY_KIND[first_entity.kind] if r.value == "person"])
     bridge = make_entity(lex, "person")
     second_relation = lex.choice(BY_KIND["person"])
@@ -84,10 +128,16 @@ def two_hop(lex: Lexicon) -> TwoHop:
     second = Fact(bridge, second_relation, lex.value(second_relation.value))
     subject, noun = lex.choice(first_entity.forms), lex.choice(first_relation.nouns)
     if lex.chance(0.5):  # nested: any question about a person, asked of `the captain of the ferry X`
-        return TwoHop(first, second, phrase_question(lex, second_relation.question_wording(lex), f"the {noun} of {subject}"))
+        return TwoHop(
+            first, second, phrase_question(lex, second_relation.question_wording(lex), f"the {noun} of {subject}")
+        )
     ask_first = ask(lex, first_entity, first_relation)
     ask_second = second_relation.question_wording(lex).replace("{S}", lex.choice(_PERSON[lex.split]))
-    joint = lex.choice(_HOPS[lex.split]).replace("{q}", ask_second[0].lower() + ask_second[1:]).replace("{Q}", capital(ask_second))
+    joint = (
+        lex.choice(_HOPS[lex.split])
+        .replace("{q}", ask_second[0].lower() + ask_second[1:])
+        .replace("{Q}", capital(ask_second))
+    )
     while "{L}" in joint:
         joint = joint.replace("{L}", loose_words(lex, 1, 2), 1)
     return TwoHop(first, second, joint.replace("{B}", ask_first))
@@ -102,7 +152,9 @@ def hop_branch(lex: Lexicon, hop: TwoHop, has_first: bool, has_second: bool) -> 
     given = hop.first.value + ";"
     if has_second:
         return Branch(hop.question, " " + hop.second.value, "hop2", given=given, denied=True)
-    return Branch(hop.question, " " + lex.value(hop.second.relation.value), "denied", given=given, denied=True, weight=0.3)
+    return Branch(
+        hop.question, " " + lex.value(hop.second.relation.value), "denied", given=given, denied=True, weight=0.3
+    )
 
 
 def two_hop_document(lex: Lexicon, tokens: int) -> Sample:
@@ -127,7 +179,11 @@ def no_document(lex: Lexicon) -> Sample:
     branches = []
     for b in branches_for(lex, world, 5, 0.0):
         if b.task == "fact":
-            branches.append(Branch(b.question, b.answer, "denied", denied=True, weight=0.3) if lex.chance(0.6) else Branch(b.question, "null", "null"))
+            branches.append(
+                Branch(b.question, b.answer, "denied", denied=True, weight=0.3)
+                if lex.chance(0.6)
+                else Branch(b.question, "null", "null")
+            )
     hop, item = two_hop(lex), code_fact(lex)
     branches.append(hop_branch(lex, hop, False, False))
     branches.append(Branch(item[3], item[1], "denied", denied=True, weight=0.3))

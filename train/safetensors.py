@@ -1,4 +1,5 @@
 """Safetensors files, read and written with numpy: an 8-byte header length, a JSON header, raw little-endian data."""
+
 from __future__ import annotations
 
 import json
@@ -33,10 +34,14 @@ def read(path: Path) -> dict[str, np.ndarray]:
     data = path.read_bytes()
     (size,) = struct.unpack_from("<Q", data)
     out = {}
-    for name, info in json.loads(data[8:8 + size]).items():
+    for name, info in json.loads(data[8 : 8 + size]).items():
         if name == "__metadata__":
             continue
-        raw = data[8 + size + info["data_offsets"][0]:8 + size + info["data_offsets"][1]]
-        flat = from_bf16(np.frombuffer(raw, np.uint16)) if info["dtype"] == "BF16" else np.frombuffer(raw, {"F32": "<f4"}[info["dtype"]])
+        raw = data[8 + size + info["data_offsets"][0] : 8 + size + info["data_offsets"][1]]
+        flat = (
+            from_bf16(np.frombuffer(raw, np.uint16))
+            if info["dtype"] == "BF16"
+            else np.frombuffer(raw, {"F32": "<f4"}[info["dtype"]])
+        )
         out[name] = flat.reshape(info["shape"])
     return out

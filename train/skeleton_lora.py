@@ -1,15 +1,18 @@
 """Trains a model to write values as `banyan extract` has it write them. Needs torch, transformers and peft.
 
-    python3 -m train.skeleton_lora --model MODEL.gguf --data FILE.npz … --out FOLDER [--values skeleton | sequential | mixed] [--full]
-        [--epochs 4] [--seconds 180] [--resume]
+    python3 -m train.skeleton_lora --model MODEL.gguf --data FILE.npz … --out FOLDER [--values skeleton | sequential |
+        mixed] [--full] [--epochs 4] [--seconds 180] [--resume]
 
-Data comes from `train.skeleton_data` or `train.extract_mix`. `skeleton`: the engine's positions and gaps, and its mask: a token sees a key iff the key stands
-before it and was there when the token was fed, counted in logical steps (methods section 5). `sequential`: the same values as any
-JSON, for comparison; `mixed`: as the data says of each document. The loss is on values alone. The rate follows the share of the steps or of `--seconds` that is gone. FOLDER
-gets `adapter/` (PEFT, bf16, with a card), or with `--full` `model.gguf` (Q8_0); `scores.json`, `log.jsonl`, `curve.svg`, and `checkpoint.pt`
-every minute, from which `--resume` goes on. With `--score-every` the weights that are best on held-out documents are kept. With
-`--write-limit` held-out values are written freely at the end: scores by type, and `calibration.jsonl` (log-probabilities, right or not).
+Data comes from `train.skeleton_data` or `train.extract_mix`. `skeleton`: the engine's positions and gaps, and its mask:
+a token sees a key iff the key stands before it and was there when the token was fed, counted in logical steps (methods
+section 5). `sequential`: the same values as any JSON, for comparison; `mixed`: as the data says of each document. The
+loss is on values alone. The rate follows the share of the steps or of `--seconds` that is gone. FOLDER gets `adapter/`
+(PEFT, bf16, with a card), or with `--full` `model.gguf` (Q8_0); `scores.json`, `log.jsonl`, `curve.svg`, and
+`checkpoint.pt` every minute, from which `--resume` goes on. With `--score-every` the weights that are best on held-out
+documents are kept. With `--write-limit` held-out values are written freely at the end: scores by type, and
+`calibration.jsonl` (log-probabilities, right or not).
 """
+
 from __future__ import annotations
 
 import argparse
@@ -44,13 +47,14 @@ def batches(rows: list[Row], tokens: int, seed: str) -> list[list[int]]:
 
 
 def tensors(torch, rows: list[Row], device: str):
-    """ids, positions, labels [rows, width] and the mask [rows, 1, width, width]; padding sees itself, and nothing sees it."""
+    """ids, positions, labels [rows, width] and the mask [rows, 1, width, width]; padding sees itself, and nothing sees
+    it."""
     width = -(-max(len(r.ids) for r in rows) // 8) * 8
     ids, pos = np.zeros((len(rows), width), np.int64), np.zeros((len(rows), width), np.int64)
     step, label = np.zeros((len(rows), width), np.int16), np.full((len(rows), width), IGNORED, np.int64)
     size = np.array([len(r.ids) for r in rows])
     for i, r in enumerate(rows):
-        ids[i, :size[i]], pos[i, :size[i]], step[i, :size[i]], label[i, :size[i]] = r.ids, r.pos, r.step, r.label
+        ids[i, : size[i]], pos[i, : size[i]], step[i, : size[i]], label[i, : size[i]] = r.ids, r.pos, r.step, r.label
     move = lambda x: torch.from_numpy(x).to(device, non_blocking=True)
     return move(ids), move(pos), move(label), mask_of(torch, move(step), move(size))
 
@@ -74,6 +78,7 @@ def save_adapter(model, torch, folder: Path, base_name: str) -> int:
     """As PEFT does, with values in bf16; returns the bytes of the tensors' file."""
     from peft import get_peft_model_state_dict
     from safetensors.torch import save_file
+
     folder.mkdir(parents=True, exist_ok=True)
     state = {k: v.detach().to("cpu", torch.bfloat16).contiguous() for k, v in get_peft_model_state_dict(model).items()}
     save_file(state, folder / "adapter_model.safetensors", metadata={"format": "pt"})
@@ -86,19 +91,32 @@ def save_adapter(model, torch, folder: Path, base_name: str) -> int:
 class Run:
     def __init__(self, a: argparse.Namespace, torch):
         from train.base_model import load_model
+
         self.a, self.torch, self.began, self.step, self.spent = a, torch, time.time(), 0, 0.0
         torch.manual_seed(a.seed)
         self.documents = [Documents(path) for path in a.data]
-        rows = {split: [r for d in self.documents for r in map(getattr(d, a.values), np.flatnonzero(d.train == (split == "train"))) if len(r.ids) <= a.longest] for split in ("train", "held")}
+        rows = {
+            split: [
+                r
+                for d in self.documents
+                for r in map(getattr(d, a.values), np.flatnonzero(d.train == (split == "train")))
+                if len(r.ids) <= a.longest
+            ]
+            for split in ("train", "held")
+        }
         self.rows, self.held = rows["train"], rows["held"]
         random.Random(7).shuffle(self.held)
-        self.held = self.held[:a.score_limit]
+        self.held = self.held[: a.score_limit]
         base = load_model(a.model, torch.bfloat16 if a.device == "cuda" and not a.full else torch.float32)
         self.model = (base if a.full else self.with_lora(base)).to(a.device)
         self.trained = [p for p in self.model.parameters() if p.requires_grad]
-        self.optimizer = torch.optim.AdamW(self.trained, lr=a.rate, betas=(0.9, 0.98), weight_decay=a.decay, fused=a.device == "cuda")
+        self.optimizer = torch.optim.AdamW(
+            self.trained, lr=a.rate, betas=(0.9, 0.98), weight_decay=a.decay, fused=a.device == "cuda"
+        )
         a.out.mkdir(parents=True, exist_ok=True)
-        self.plan = [b for epoch in range(a.epochs) for b in batches(self.rows, a.batch_tokens, f"{a.seed} {epoch}")][:a.steps or None]
+        self.plan = [b for epoch in range(a.epochs) for b in batches(self.rows, a.batch_tokens, f"{a.seed} {epoch}")][
+            : a.steps or None
+        ]
         self.checkpoint = a.out / "checkpoint.pt"
         self.best: dict = dict(exact=-1.0)
         if a.resume and self.checkpoint.exists():
@@ -106,13 +124,22 @@ class Run:
 
     def with_lora(self, base):
         from peft import LoraConfig, get_peft_model
+
         for p in base.parameters():
             p.requires_grad_(False)
-        config = LoraConfig(r=self.a.rank, lora_alpha=self.a.alpha, lora_dropout=self.a.dropout, target_modules=TARGETS, bias="none", task_type="CAUSAL_LM")
+        config = LoraConfig(
+            r=self.a.rank,
+            lora_alpha=self.a.alpha,
+            lora_dropout=self.a.dropout,
+            target_modules=TARGETS,
+            bias="none",
+            task_type="CAUSAL_LM",
+        )
         model = get_peft_model(base, config, autocast_adapter_dtype=True)
         if self.a.begin_with:
             from peft import set_peft_model_state_dict
             from safetensors.torch import load_file
+
             set_peft_model_state_dict(model, load_file(self.a.begin_with / "adapter_model.safetensors"))
         return model
 
@@ -123,7 +150,13 @@ class Run:
             f.write(json.dumps(row) + "\n")
 
     def save(self) -> None:
-        state = dict(step=self.step, spent=self.spent, best=self.best, trained=[p.detach().cpu() for p in self.trained], optimizer=self.optimizer.state_dict())
+        state = dict(
+            step=self.step,
+            spent=self.spent,
+            best=self.best,
+            trained=[p.detach().cpu() for p in self.trained],
+            optimizer=self.optimizer.state_dict(),
+        )
         self.torch.save(state, self.checkpoint.with_suffix(".part"))
         self.checkpoint.with_suffix(".part").replace(self.checkpoint)
 
@@ -139,13 +172,16 @@ class Run:
     def rate(self) -> float:
         """Up in the first 3 %, then a cosine down to a twentieth."""
         gone = max(self.step / len(self.plan), self.spent / self.a.seconds)
-        return self.a.rate * (gone / 0.03 if gone < 0.03 and self.step < 100 else 0.05 + 0.475 * (1 + math.cos(math.pi * min(gone, 1.0))))
+        return self.a.rate * (
+            gone / 0.03 if gone < 0.03 and self.step < 100 else 0.05 + 0.475 * (1 + math.cos(math.pi * min(gone, 1.0)))
+        )
 
     def autocast(self):
         return self.torch.autocast(self.a.device, self.torch.bfloat16, enabled=self.a.device == "cuda")
 
     def score(self) -> dict:
-        """Of held-out documents: the loss, and the share of values whose every token is the likeliest after the label's, by source."""
+        """Of held-out documents: the loss, and the share of values whose every token is the likeliest after the
+        label's, by source."""
         self.model.eval()
         values, wrong, loss, tokens = {}, {}, 0.0, 0
         with self.torch.no_grad(), self.autocast():
@@ -157,7 +193,7 @@ class Run:
                 hit, at = (logits.argmax(-1) == label).cpu().numpy(), 0
                 for r in part:
                     slot = r.slot[r.label != IGNORED]
-                    missed = slot[~hit[at:at + len(slot)]]
+                    missed = slot[~hit[at : at + len(slot)]]
                     at += len(slot)
                     name = group(r.source)
                     values[name] = values.get(name, 0) + len(np.unique(slot))
@@ -166,7 +202,11 @@ class Run:
         share = lambda names: round(1 - sum(wrong[n] for n in names) / max(sum(values[n] for n in names), 1), 4)
         out = dict(values=sum(values.values()), exact=share(values), loss=round(loss / max(tokens, 1), 4))
         of_kinds = [n for n in values if n.startswith("everyday")]
-        return out | (dict(kinds=share(of_kinds or values), by_source={n: share([n]) for n in sorted(values)}) if len(values) > 1 else {})
+        return out | (
+            dict(kinds=share(of_kinds or values), by_source={n: share([n]) for n in sorted(values)})
+            if len(values) > 1
+            else {}
+        )
 
     def next_logprobs(self, rows: list[Row], places: list[tuple[int, int]]) -> list[tuple[int, float]]:
         """For each (row, index) the likeliest token after it and its log-probability."""
@@ -189,13 +229,16 @@ class Run:
     def write_held(self) -> dict:
         """Held-out values as the model writes them; `calibration.jsonl` gets a line for each."""
         from train.gguf import read_metadata
+
         vocabulary = Vocabulary(read_metadata(self.a.model)["tokenizer.ggml.tokens"])
         self.model.eval()
         slots = []
         for d in self.documents:
             fits = [int(n) for n in np.flatnonzero(~d.train) if len(d.part("prompt", n)) <= self.a.longest]
             random.Random(8).shuffle(fits)
-            slots += write_values(d, fits[:-(-self.a.write_limit // len(self.documents))], vocabulary, self.next_logprobs)
+            slots += write_values(
+                d, fits[: -(-self.a.write_limit // len(self.documents))], vocabulary, self.next_logprobs
+            )
         with (self.a.out / "calibration.jsonl").open("w") as f:
             f.writelines(json.dumps(calibration_row(w)) + "\n" for w in slots)
         return scores(slots)
@@ -205,8 +248,14 @@ class Run:
         made = self.score()
         exact = made.get("kinds", made["exact"])
         if exact > self.best["exact"]:
-            self.best = dict(exact=exact, step=self.step, trained=[p.detach().to("cpu", copy=True) for p in self.trained])
-        self.say(step=self.step, progress=round(min(1.0, max(self.step / len(self.plan), self.spent / self.a.seconds)), 4), held=made)
+            self.best = dict(
+                exact=exact, step=self.step, trained=[p.detach().to("cpu", copy=True) for p in self.trained]
+            )
+        self.say(
+            step=self.step,
+            progress=round(min(1.0, max(self.step / len(self.plan), self.spent / self.a.seconds)), 4),
+            held=made,
+        )
         return made
 
     def take_best(self) -> None:
@@ -224,7 +273,9 @@ class Run:
             for group in self.optimizer.param_groups:
                 group["lr"] = self.rate()
             with self.autocast():
-                logits, label = logits_of(self.model, self.torch, [self.rows[n] for n in self.plan[self.step]], self.a.device)
+                logits, label = logits_of(
+                    self.model, self.torch, [self.rows[n] for n in self.plan[self.step]], self.a.device
+                )
                 loss = self.torch.nn.functional.cross_entropy(logits, label)
             loss.backward()
             self.torch.nn.utils.clip_grad_norm_(self.trained, 1.0)
@@ -253,7 +304,12 @@ class Run:
     def write(self) -> Path:
         if self.a.full:
             from train.base_model import write_model
-            write_model(self.a.model, self.a.out / "model.gguf", {k: v.detach().float().cpu().numpy() for k, v in self.model.state_dict().items()})
+
+            write_model(
+                self.a.model,
+                self.a.out / "model.gguf",
+                {k: v.detach().float().cpu().numpy() for k, v in self.model.state_dict().items()},
+            )
             return self.a.out / "model.gguf"
         save_adapter(self.model, self.torch, self.a.out / "adapter", self.a.base_name)
         return self.a.out / "adapter"
@@ -264,7 +320,8 @@ def card(a: argparse.Namespace, result: dict) -> str:
     before, after = result["before"], result["after"]
     return f"""# An extraction adapter for {a.base_name}
 
-Values of `banyan extract --values {a.values}`, trained by `train/skeleton_lora.py`: {result['documents']} documents, {result['steps']} steps of about
+Values of `banyan extract --values {a.values}`, trained by `train/skeleton_lora.py`: {result['documents']} \
+documents, {result['steps']} steps of about
 {a.batch_tokens} tokens, rank {a.rank}, scale {a.alpha / a.rank:g}, rate {a.rate:g}, seed {a.seed}.
 
 | {after['values']} values of held-out documents | before | after |
@@ -276,7 +333,15 @@ Values of `banyan extract --values {a.values}`, trained by `train/skeleton_lora.
 
 def write_curve(folder: Path) -> None:
     log = [json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines()]
-    held = [dict(e, loss=e["held"]["loss"], held={"held": [e["held"]["exact"]], **{n: [v] for n, v in e["held"].get("by_source", {}).items()}}) for e in log if "held" in e and isinstance(e["held"], dict)]
+    held = [
+        dict(
+            e,
+            loss=e["held"]["loss"],
+            held={"held": [e["held"]["exact"]], **{n: [v] for n, v in e["held"].get("by_source", {}).items()}},
+        )
+        for e in log
+        if "held" in e and isinstance(e["held"], dict)
+    ]
     if held:
         (folder / "curve.svg").write_text(draw(held), encoding="utf-8")
 
@@ -301,8 +366,15 @@ def arguments() -> argparse.ArgumentParser:
     p.add_argument("--batch-tokens", type=int, default=16000)
     p.add_argument("--longest", type=int, default=1000, help="tokens of a document with its values")
     p.add_argument("--score-limit", type=int, default=400, help="held-out documents")
-    p.add_argument("--score-every", type=float, default=0, help="seconds between scores of held-out documents; the best weights are kept; 0: the last ones are")
-    p.add_argument("--write-limit", type=int, default=0, help="held-out documents whose values are written freely at the end")
+    p.add_argument(
+        "--score-every",
+        type=float,
+        default=0,
+        help="seconds between scores of held-out documents; the best weights are kept; 0: the last ones are",
+    )
+    p.add_argument(
+        "--write-limit", type=int, default=0, help="held-out documents whose values are written freely at the end"
+    )
     p.add_argument("--say-every", type=float, default=5)
     p.add_argument("--save-every", type=float, default=60)
     p.add_argument("--base-name", default="HuggingFaceTB/SmolLM2-135M-Instruct")
@@ -314,17 +386,26 @@ def arguments() -> argparse.ArgumentParser:
 def main() -> None:
     a = arguments().parse_args()
     import torch
+
     run = Run(a, torch)
-    run.say(documents=len(run.rows), held=len(run.held), steps=len(run.plan), parameters=sum(p.numel() for p in run.trained))
+    run.say(
+        documents=len(run.rows), held=len(run.held), steps=len(run.plan), parameters=sum(p.numel() for p in run.trained)
+    )
     before = a.out / "before.json"
     if not before.exists():
         before.write_text(json.dumps(run.score()))
     plain = lambda v: str(v) if isinstance(v, Path) else [str(x) for x in v] if isinstance(v, list) else v
-    result = dict(settings={k: plain(v) for k, v in vars(a).items()}, documents=len(run.rows), before=json.loads(before.read_text()))
+    result = dict(
+        settings={k: plain(v) for k, v in vars(a).items()},
+        documents=len(run.rows),
+        before=json.loads(before.read_text()),
+    )
     run.say(before=result["before"])
     run.train()
     made = run.write()
-    result |= dict(steps=run.step, best_step=run.best.get("step", run.step), seconds=round(run.spent, 1), after=run.score())
+    result |= dict(
+        steps=run.step, best_step=run.best.get("step", run.step), seconds=round(run.spent, 1), after=run.score()
+    )
     run.say(after=result["after"])
     (a.out / "scores.json").write_text(json.dumps(result, indent=1))
     if a.write_limit:

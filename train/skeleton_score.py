@@ -1,8 +1,11 @@
-"""Values of held-out documents as the model writes them by itself: scores by type and source, and what a calibration is fitted on.
+"""Values of held-out documents as the model writes them by itself: scores by type and source, and what a calibration is
+fitted on.
 
-All values of a document are written together, greedily and without a constraint, each token by a pass over the whole row: slow, and the
-same arithmetic as training. `right` is the whole value, null or not. F1 is strict: a null counts as nothing.
+All values of a document are written together, greedily and without a constraint, each token by a pass over the whole
+row: slow, and the same arithmetic as training. `right` is the whole value, null or not. F1 is strict: a null counts as
+nothing.
 """
+
 from __future__ import annotations
 
 import json
@@ -52,6 +55,7 @@ def value_in(text: str):
 @dataclass
 class Written:
     """A slot: what was to be written, what was, and the log-probability of each token."""
+
     source: str
     type: str
     wanted: object
@@ -64,10 +68,11 @@ class Written:
 
 
 def partial_row(documents: Documents, n: int, values: list[list[int]], done: list[bool]) -> tuple[Row, list[int]]:
-    """The document with what is written of its values, and for each slot the index of the token that predicts its next."""
+    """The document with what is written of its values, and for each slot the index of the token that predicts its
+    next."""
     prompt = documents.part("prompt", n)
     ids, pos, step, at, size = [prompt], [np.arange(len(prompt))], [np.zeros(len(prompt), np.int64)], [], len(prompt)
-    for s, value, over in zip(range(*documents.data["slots"][n:n + 2]), values, done):
+    for s, value, over in zip(range(*documents.data["slots"][n : n + 2]), values, done):
         template = documents.part("template", s)
         fed = np.array(value[:-1] if over else value, np.int64)
         here = len(template) + len(fed)
@@ -80,9 +85,11 @@ def partial_row(documents: Documents, n: int, values: list[list[int]], done: lis
     return Row(ids, pos, step, np.full(len(ids), IGNORED), np.full(len(ids), -1)), at
 
 
-def write_values(documents: Documents, chosen: list[int], vocabulary: Vocabulary, next_logprobs: Callable, most: int = 64) -> list[Written]:
+def write_values(
+    documents: Documents, chosen: list[int], vocabulary: Vocabulary, next_logprobs: Callable, most: int = 64
+) -> list[Written]:
     """`next_logprobs(rows, places)`: for each (row, index) the likeliest token and its log-probability."""
-    values = {n: [[] for _ in range(*documents.data["slots"][n:n + 2])] for n in chosen}
+    values = {n: [[] for _ in range(*documents.data["slots"][n : n + 2])] for n in chosen}
     logprobs = {n: [[] for _ in v] for n, v in values.items()}
     done = {n: [False] * len(v) for n, v in values.items()}
     for _ in range(most):
@@ -103,7 +110,7 @@ def write_values(documents: Documents, chosen: list[int], vocabulary: Vocabulary
             done[n][s] = value_in(vocabulary.text(values[n][s])) is not ...
     out = []
     for n in chosen:
-        for k, s in enumerate(range(*documents.data["slots"][n:n + 2])):
+        for k, s in enumerate(range(*documents.data["slots"][n : n + 2])):
             if documents.data["kept"][s]:
                 wanted, made = (value_in(vocabulary.text(v)) for v in (documents.part("value", s), values[n][k]))
                 out.append(Written(documents.source(n), TYPES[documents.slot_type(s)], wanted, made, logprobs[n][k]))
@@ -118,18 +125,30 @@ def summary(slots: list[Written]) -> dict:
     nulls, given_null = [w for w in slots if w.wanted is None], [w for w in slots if w.made is None]
     share = lambda a, b: round(a / b, 4) if b else None
     p, r = both / max(len(told), 1), both / max(len(true), 1)
-    return dict(slots=len(slots), right=share(right, len(slots)), all_null=share(len(nulls), len(slots)), f1=round(2 * p * r / max(p + r, 1e-9), 4), right_of_values=share(both, len(true)),
-                null_precision=share(sum(w.right for w in given_null), len(given_null)), null_recall=share(sum(w.right for w in nulls), len(nulls)))
+    return dict(
+        slots=len(slots),
+        right=share(right, len(slots)),
+        all_null=share(len(nulls), len(slots)),
+        f1=round(2 * p * r / max(p + r, 1e-9), 4),
+        right_of_values=share(both, len(true)),
+        null_precision=share(sum(w.right for w in given_null), len(given_null)),
+        null_recall=share(sum(w.right for w in nulls), len(nulls)),
+    )
 
 
 def group(source: str) -> str:
-    return ("everyday" if source.startswith("everyday/") else source.split(" ")[0]) + (" stack" if source.endswith("stack") else " items" if source.endswith("items") else "")
+    return ("everyday" if source.startswith("everyday/") else source.split(" ")[0]) + (
+        " stack" if source.endswith("stack") else " items" if source.endswith("items") else ""
+    )
 
 
 def scores(slots: list[Written]) -> dict:
     out = dict(all=summary(slots))
     of = lambda key: {k: summary([w for w in slots if key(w) == k]) for k in sorted({key(w) for w in slots})}
-    return out | dict(by_source=of(lambda w: group(w.source)), everyday_by_type=of_type([w for w in slots if w.source.startswith("everyday/")]))
+    return out | dict(
+        by_source=of(lambda w: group(w.source)),
+        everyday_by_type=of_type([w for w in slots if w.source.startswith("everyday/")]),
+    )
 
 
 def of_type(slots: list[Written]) -> dict:
@@ -137,4 +156,13 @@ def of_type(slots: list[Written]) -> dict:
 
 
 def calibration_row(w: Written) -> dict:
-    return dict(type=w.type, source=group(w.source), mean=round(float(np.mean(w.logprobs)), 5), sum=round(float(np.sum(w.logprobs)), 5), first=round(w.logprobs[0], 5), tokens=len(w.logprobs), null=w.made is None, right=w.right)
+    return dict(
+        type=w.type,
+        source=group(w.source),
+        mean=round(float(np.mean(w.logprobs)), 5),
+        sum=round(float(np.sum(w.logprobs)), 5),
+        first=round(w.logprobs[0], 5),
+        tokens=len(w.logprobs),
+        null=w.made is None,
+        right=w.right,
+    )

@@ -4,6 +4,7 @@ Pre-tokenisation is what llama.cpp calls `smollm`: every digit alone, then the G
 repeat their words: a cache from word to ids makes it faster than the generator that feeds it.
 NOT here: general tokenizers. Banyan's own `text/` does that in C++; tests compare the two through `banyan ids`.
 """
+
 from __future__ import annotations
 
 import json
@@ -17,8 +18,10 @@ SPECIALS = [END_OF_TEXT, IM_START, IM_END]  # ids 0, 1, 2
 # `\s+(?=\d)`: digits are cut out first, so white space before one ends its piece and stays whole
 _WORDS = re.compile(r"\d|'(?:s|t|re|ve|m|ll|d)| ?[^\W\d_]+| ?(?:[^\s\w]|_)+|\s+(?=\d)|\s+(?!\S)|\s+")
 
-CHAT_TEMPLATE = ("{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>' + '\n' }}"
-                 "{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}")
+CHAT_TEMPLATE = (
+    "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>' + '\n'"
+    " }}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
+)
 
 
 def byte_symbols() -> list[str]:
@@ -39,7 +42,8 @@ def pretokenize(text: str) -> list[str]:
 
 
 class Tokenizer:
-    """Token ids: specials, then the 256 bytes, then one per merge in order; or as another model's `tokens` are listed."""
+    """Token ids: specials, then the 256 bytes, then one per merge in order; or as another model's `tokens` are
+    listed."""
 
     def __init__(self, merges: list[tuple[str, str]], tokens: list[str] | None = None) -> None:
         self.merges = merges
@@ -84,7 +88,9 @@ class Tokenizer:
 
     def decode(self, ids: Iterable[int]) -> str:
         """Text of the ids, specials left out."""
-        return bytes(_BYTE[c] for i in ids if i >= len(SPECIALS) for c in self.tokens[i] if c in _BYTE).decode(errors="replace")
+        return bytes(_BYTE[c] for i in ids if i >= len(SPECIALS) for c in self.tokens[i] if c in _BYTE).decode(
+            errors="replace"
+        )
 
     @staticmethod
     def load(folder: Path) -> "Tokenizer":
@@ -98,13 +104,18 @@ class Tokenizer:
 def of_gguf(metadata: dict) -> Tokenizer:
     """The tokenizer of a model file, which must be one of this kind."""
     if metadata["tokenizer.ggml.model"] != "gpt2" or metadata["tokenizer.ggml.pre"] != "smollm":
-        raise ValueError(f"tokenizer {metadata['tokenizer.ggml.model']} / {metadata['tokenizer.ggml.pre']} is not known here")
-    return Tokenizer([tuple(m.split(" ")) for m in metadata["tokenizer.ggml.merges"]], metadata["tokenizer.ggml.tokens"])
+        raise ValueError(
+            f"tokenizer {metadata['tokenizer.ggml.model']} / {metadata['tokenizer.ggml.pre']} is not known here"
+        )
+    return Tokenizer(
+        [tuple(m.split(" ")) for m in metadata["tokenizer.ggml.merges"]], metadata["tokenizer.ggml.tokens"]
+    )
 
 
 def load_tokenizer(path: Path) -> Tokenizer:
     """Of a folder, or of a model file."""
     from train.gguf import read_metadata
+
     if path.suffix != ".gguf":
         return Tokenizer.load(path)
     return of_gguf(read_metadata(path))

@@ -3,11 +3,14 @@
     python3 -m train.trained_on --to models/smollm2-reader --texts texts.jsonl.xz …
     python3 -m train.trained_on --to models/banyan-reader-34m.gguf --texts texts.jsonl.xz --examples SHARED/data
 
-`--texts`: files of rows whose `text`, `context` or `documents` count, of `split` "train" where a row has one (`train.reading_texts`); `--examples`: a folder of question files
-of which those documents count that `train.reader_data` does not hold out. The hashes are 6 bytes of the SHA-256 of a text's words in lower case, sorted, in the file `trained-on.bin`
-of an adapter's or a model's folder, or `STEM.trained-on.bin` beside a GGUF file. The field `trained_on` of the card `banyan.json` names the file and how many there are; a card inside a GGUF
-file is left alone. The program ignores the field; `eval.trained` reads it.
+`--texts`: files of rows whose `text`, `context` or `documents` count, of `split` "train" where a row has one
+(`train.reading_texts`); `--examples`: a folder of question files of which those documents count that
+`train.reader_data` does not hold out. The hashes are 6 bytes of the SHA-256 of a text's words in lower case, sorted, in
+the file `trained-on.bin` of an adapter's or a model's folder, or `STEM.trained-on.bin` beside a GGUF file. The field
+`trained_on` of the card `banyan.json` names the file and how many there are; a card inside a GGUF file is left alone.
+The program ignores the field; `eval.trained` reads it.
 """
+
 from __future__ import annotations
 
 import argparse

@@ -1,4 +1,5 @@
 """One training step, the learning-rate schedule, and batches that are moved to the device ahead of time."""
+
 from __future__ import annotations
 
 import queue
@@ -10,7 +11,16 @@ from train.model import Decoder, Visibility, matrix_shapes
 from train.muon import Muon
 from train.pack import Rows
 
-_WIDE = {"ids": torch.int32, "pos": torch.int32, "doc": torch.int32, "branch": torch.int32, "step": torch.int32, "at": torch.int64, "label": torch.int64, "weight": torch.float32}
+_WIDE = {
+    "ids": torch.int32,
+    "pos": torch.int32,
+    "doc": torch.int32,
+    "branch": torch.int32,
+    "step": torch.int32,
+    "at": torch.int64,
+    "label": torch.int64,
+    "weight": torch.float32,
+}
 
 
 def to_batch(rows: Rows, device: torch.device) -> dict[str, torch.Tensor]:
@@ -51,14 +61,18 @@ def prefetch(rows_iter, device: torch.device):
 class Trainer:
     """Muon for the matrices, Adam for embedding and norms."""
 
-    def __init__(self, model: Decoder, rows: int, length: int, lr: float, adam_lr: float, weight_decay: float = 0.02) -> None:
+    def __init__(
+        self, model: Decoder, rows: int, length: int, lr: float, adam_lr: float, weight_decay: float = 0.02
+    ) -> None:
         self.model, self.device = model, model.embedding.device
         self.mask = Visibility(rows, length, self.device)
         self.dtype = torch.bfloat16 if self.mask.flex else torch.float32
         matrices = [getattr(model, n) for n in matrix_shapes(model.c)]
         others = [p for p in model.parameters() if not any(p is m for m in matrices)]
         self.muon = Muon(matrices, lr, weight_decay=weight_decay)
-        self.adam = torch.optim.AdamW(others, lr=adam_lr, betas=(0.9, 0.95), eps=1e-10, weight_decay=0.0, fused=self.mask.flex is not None)
+        self.adam = torch.optim.AdamW(
+            others, lr=adam_lr, betas=(0.9, 0.95), eps=1e-10, weight_decay=0.0, fused=self.mask.flex is not None
+        )
         self.adam_lr = adam_lr
 
     def step(self, batch: dict[str, torch.Tensor], scale: float, momentum: float = 0.95) -> torch.Tensor:

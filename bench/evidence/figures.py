@@ -1,8 +1,9 @@
 """Figures of repeated runs: the median with its spread, and when two of them differ.
 
-The spread of a figure is its greatest run minus its least. Two figures are called different only if their medians are further apart than either
-spread. One run has no spread, and nothing is said about its difference to anything.
+The spread of a figure is its greatest run minus its least. Two figures are called different only if their medians are
+further apart than either spread. One run has no spread, and nothing is said about its difference to anything.
 """
+
 from __future__ import annotations
 
 import statistics
@@ -24,7 +25,10 @@ class Figure:
         """Such as "0.512 (0.498 to 0.530)"; one run has no spread."""
         if self.runs < 2:
             return significant(self.median, digits)
-        return f"{significant(self.median, digits)} ({significant(self.least, digits)} to {significant(self.most, digits)})"
+        return (
+            f"{significant(self.median, digits)} ({significant(self.least, digits)} to"
+            f" {significant(self.most, digits)})"
+        )
 
 
 def figure(values: list[float]) -> Figure:
@@ -60,7 +64,8 @@ def compare(ours: Figure, theirs: Figure) -> str:
 
 
 def fit_two_costs(first: list[float], second: list[float], seconds: list[float]) -> tuple[float, float]:
-    """The a, b >= 0 that make a · first + b · second closest to `seconds`, relative to each: least squares of the relative errors."""
+    """The a, b >= 0 that make a · first + b · second closest to `seconds`, relative to each: least squares of the
+    relative errors."""
     rows = [(x / s, y / s) for x, y, s in zip(first, second, seconds) if s > 0]
     xx, yy, xy = sum(x * x for x, _ in rows), sum(y * y for _, y in rows), sum(x * y for x, y in rows)
     x1, y1 = sum(x for x, _ in rows), sum(y for _, y in rows)

@@ -1,8 +1,9 @@
 """Runs commands in turns within a time, and notes what was run where.
 
-Cells of a sweep take turns: every round runs each once, so that a change of the machine's speed meets all of them. A round begins only if there is
-time for it, by what the rounds before took; what was left out is said.
+Cells of a sweep take turns: every round runs each once, so that a change of the machine's speed meets all of them. A
+round begins only if there is time for it, by what the rounds before took; what was left out is said.
 """
+
 from __future__ import annotations
 
 import json
@@ -23,6 +24,7 @@ ROOT = Path(__file__).resolve().parents[2]
 @dataclass
 class Clock:
     """What is left of the time for everything."""
+
     minutes: float
     began: float = field(default_factory=time.monotonic)
 
@@ -33,6 +35,7 @@ class Clock:
 @dataclass
 class Cell:
     """One command of a sweep. `read` takes what it wrote as JSON, and gives series → measure → value."""
+
     x: float
     command: list[str]  # without the program and --json
     read: Callable[[object], dict[str, dict[str, float]]]
@@ -51,6 +54,7 @@ class Sweep:
 @dataclass
 class Outcome:
     """series → x → measure → values of the rounds; and the commands that gave them."""
+
     sweep: Sweep
     values: dict[str, dict[float, dict[str, list[float]]]] = field(default_factory=dict)
     commands: list[str] = field(default_factory=list)
@@ -76,7 +80,9 @@ class Runner:
         """The JSON of one `banyan bench …`."""
         with tempfile.TemporaryDirectory() as folder:
             target = Path(folder, "figures.json")
-            done = subprocess.run([self.banyan, "bench", *command, "--json", str(target)], capture_output=True, text=True, cwd=ROOT)
+            done = subprocess.run(
+                [self.banyan, "bench", *command, "--json", str(target)], capture_output=True, text=True, cwd=ROOT
+            )
             if done.returncode != 0 or not target.exists():
                 raise Failed(f"{self.shown(command)}: exit status {done.returncode}: {done.stderr.strip()[-600:]}")
             return json.loads(target.read_text())
@@ -85,7 +91,8 @@ class Runner:
         return "banyan bench " + shlex.join(command)
 
     def run(self, sweep: Sweep, share: float) -> Outcome:
-        """Rounds of all cells, in turns, in at most about `share` seconds, or what the clock has left. The first round is whole, or nothing is."""
+        """Rounds of all cells, in turns, in at most about `share` seconds, or what the clock has left. The first round
+        is whole, or nothing is."""
         outcome = Outcome(sweep, commands=[self.shown(c.command) for c in sweep.cells])
         self.go_on(outcome, share)
         return outcome
@@ -150,7 +157,12 @@ def processor() -> str:
     fields = dict(tuple(part.strip() for part in line.split(":", 1)) for line in lines if ":" in line)
     if "model name" in fields:
         return fields["model name"]
-    arm = {("0x41", "0xd0c"): "Neoverse-N1", ("0x41", "0xd40"): "Neoverse-V1", ("0x41", "0xd49"): "Neoverse-N2", ("0x41", "0xd4f"): "Neoverse-V2"}
+    arm = {
+        ("0x41", "0xd0c"): "Neoverse-N1",
+        ("0x41", "0xd40"): "Neoverse-V1",
+        ("0x41", "0xd49"): "Neoverse-N2",
+        ("0x41", "0xd4f"): "Neoverse-V2",
+    }
     known = (fields.get("CPU implementer", ""), fields.get("CPU part", ""))
     return arm.get(known, f"Arm implementer {known[0]}, part {known[1]}" if known[0] else platform.machine())
 
@@ -165,12 +177,18 @@ def conditions(banyan: str) -> dict[str, str]:
     changed = _first_line(["git", "status", "--porcelain", "--untracked-files=no"])
     return {
         "date": time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()),
-        "commit": (_first_line(["git", "rev-parse", "--short=12", "HEAD"]) or "unknown") + (" with changes" if changed else ""),
+        "commit": (
+            (_first_line(["git", "rev-parse", "--short=12", "HEAD"]) or "unknown")
+            + (" with changes" if changed else "")
+        ),
         "program": _first_line([banyan, "--version"]),
         "compiler": _first_line(["c++", "--version"]),
         "machine": f"{processor()}, {os.cpu_count()} cores, {platform.machine()}",
         "system": f"{platform.system()} {platform.release()}",
-        "GPU": _first_line(["nvidia-smi", "--query-gpu=name,driver_version,clocks.max.sm", "--format=csv,noheader"]) or "none",
+        "GPU": (
+            _first_line(["nvidia-smi", "--query-gpu=name,driver_version,clocks.max.sm", "--format=csv,noheader"])
+            or "none"
+        ),
         "Python": platform.python_version(),
         "load before": load_text(),
     }

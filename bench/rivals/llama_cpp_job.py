@@ -7,14 +7,14 @@ writes the job: one line of kind "stacked" for `banyan ids` (rows of PAGES have 
 the instruction once, every page once, and writes the answers to as many pages at once as it has sequences; as
 llama-cpp-python is used, it answers question by question and keeps what begins as the one before.
 """
+
 import argparse
 import json
 import subprocess
 import tempfile
 import time
 
-INSTRUCTION = ("<|im_start|>system\nAnswer the question with a few words of the text.<|im_end|>\n"
-               "<|im_start|>user\n")
+INSTRUCTION = "<|im_start|>system\nAnswer the question with a few words of the text.<|im_end|>\n" "<|im_start|>user\n"
 
 
 def tokenize(banyan: str, model: str, texts: list[str]) -> list[list[int]]:
@@ -26,10 +26,10 @@ def tokenize(banyan: str, model: str, texts: list[str]) -> list[list[int]]:
 def make_job(arguments) -> dict:
     with open(arguments.pages_file, encoding="utf-8") as file:
         rows = [json.loads(line) for line in file]
-    rows = [row for row in rows if len(row["questions"]) >= arguments.questions][:arguments.pages]
+    rows = [row for row in rows if len(row["questions"]) >= arguments.questions][: arguments.pages]
     contexts = []
     for row in rows:
-        asked = [q["question"] if isinstance(q, dict) else q for q in row["questions"][:arguments.questions]]
+        asked = [q["question"] if isinstance(q, dict) else q for q in row["questions"][: arguments.questions]]
         texts = [row["context"] + "\n"] + [f"{q}<|im_end|>\n<|im_start|>assistant\n" for q in asked]
         page, *questions = tokenize(arguments.banyan, arguments.model, texts)
         contexts.append({"c": page, "questions": [{"x": ids} for ids in questions]})
@@ -39,21 +39,30 @@ def make_job(arguments) -> dict:
 
 def run_banyan(job: dict, banyan: str, model: str, threads: int) -> tuple[float, list[list[int]]]:
     """Seconds without those of loading the model, and the answers' tokens."""
+
     def timed(line: dict) -> tuple[float, str]:
         with tempfile.NamedTemporaryFile("w", suffix=".jsonl") as file:
             file.write(json.dumps(line) + "\n")
             file.flush()
             start = time.perf_counter()
-            done = subprocess.run([banyan, "ids", "-m", model, "--precision", "mixed", "--threads", str(threads),
-                                   file.name], capture_output=True, text=True, check=True)
+            done = subprocess.run(
+                [banyan, "ids", "-m", model, "--precision", "mixed", "--threads", str(threads), file.name],
+                capture_output=True,
+                text=True,
+                check=True,
+            )
             return time.perf_counter() - start, done.stdout
+
     least, answers = float("inf"), []
     for _ in range(2):
         loading, _ = timed({"id": "short", "kind": "greedy", "ids": job["p"][:1], "max_new": 1})
         whole, output = timed(job)
         least = min(least, whole - loading)
-        answers = [answer["tokens"] if isinstance(answer, dict) else answer
-                   for page in json.loads(output)["answers"] for answer in page]
+        answers = [
+            answer["tokens"] if isinstance(answer, dict) else answer
+            for page in json.loads(output)["answers"]
+            for answer in page
+        ]
     return least, answers
 
 
@@ -65,7 +74,7 @@ def run_llama(llama, job: dict, sequences: int) -> tuple[float, list[list[int]]]
     together = max(1, sequences // len(job["contexts"][0]["questions"]))
     answers = []
     for begin in range(0, len(job["contexts"]), together):
-        pages, written, rows = job["contexts"][begin:begin + together], {}, []
+        pages, written, rows = job["contexts"][begin : begin + together], {}, []
         for page in pages:
             first = len(written)
             llama.share(sequences, first)
@@ -122,11 +131,15 @@ def compare_job(llama, path: str, banyan: str, model: str, threads: int, sequenc
     count = len(our_answers)
     print(f"{len(job['contexts'])} pages, {count} questions: banyan {count / ours:.2f} questions/s")
     without_stop = lambda tokens: [t for t in tokens if t != job["stop"]]
-    for name, (theirs, answers) in (("pages together", run_llama(llama, job, sequences)),
-                                    ("one by one", run_llama_one_by_one(llama, job))):
+    for name, (theirs, answers) in (
+        ("pages together", run_llama(llama, job, sequences)),
+        ("one by one", run_llama_one_by_one(llama, job)),
+    ):
         same = sum(without_stop(a) == without_stop(b) for a, b in zip(our_answers, answers))
-        print(f"llama.cpp, {name}: {count / theirs:.2f} questions/s, ratio {theirs / ours:.2f}; {same} answers the same",
-              flush=True)
+        print(
+            f"llama.cpp, {name}: {count / theirs:.2f} questions/s, ratio {theirs / ours:.2f}; {same} answers the same",
+            flush=True,
+        )
 
 
 def main() -> None:

@@ -7,6 +7,7 @@ Programs run one after the other, each `--rounds` times in turn; the least time 
 own best settings for shared text: one sequence computes the prefix, the others take over its cells, and one batch has a
 token of every sequence. With `--job` both also answer the questions of that file (`llama_cpp_job.py` makes one).
 """
+
 import argparse
 import json
 import subprocess
@@ -44,9 +45,31 @@ def prompt_seconds(llama: Llama, tokens: list[int]) -> float:
 def ours(arguments) -> dict[str, float]:
     """Seconds of each step by name."""
     done = subprocess.run(
-        [arguments.banyan, "bench", "step", "-m", arguments.model, "--threads", str(arguments.threads), "--streams",
-         arguments.streams, "--prefix", arguments.prefix, "--own", arguments.own, "--prompt", "512", "--runs",
-         str(arguments.steps), "--json", "-"], capture_output=True, text=True, check=True)
+        [
+            arguments.banyan,
+            "bench",
+            "step",
+            "-m",
+            arguments.model,
+            "--threads",
+            str(arguments.threads),
+            "--streams",
+            arguments.streams,
+            "--prefix",
+            arguments.prefix,
+            "--own",
+            arguments.own,
+            "--prompt",
+            "512",
+            "--runs",
+            str(arguments.steps),
+            "--json",
+            "-",
+        ],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     return {step["name"]: step["seconds"] for step in json.loads(done.stdout)["steps"]}
 
 
@@ -75,8 +98,13 @@ def agreement(llama: Llama, arguments, count: int = 16) -> int:
     """Of `count` greedy tokens after one prompt, how many come before the first that differs."""
     prompt = prefix_tokens(llama, 40)
     row = json.dumps({"id": "a", "kind": "greedy", "ids": prompt, "max_new": count})
-    done = subprocess.run([arguments.banyan, "ids", "-m", arguments.model, "--precision", "mixed", "--threads",
-                           str(arguments.threads)], input=row + "\n", capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [arguments.banyan, "ids", "-m", arguments.model, "--precision", "mixed", "--threads", str(arguments.threads)],
+        input=row + "\n",
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     llama.clear()
     expected, rows = [], [(token, i, 0, i + 1 == len(prompt)) for i, token in enumerate(prompt)]
     for position in range(len(prompt), len(prompt) + count):
@@ -103,8 +131,9 @@ def main() -> None:
     room = max(streams) * (arguments.steps + 1)
     cells = max([p + room for p in prefixes] + [max(streams) * o + room for o in own] + [4096])
     cells = (cells + BATCH - 1) // BATCH * BATCH
-    llama = Llama(arguments.library or find_library(), arguments.model, arguments.threads, cells,
-                  max(streams) + 1)  # one more has a job's instruction
+    llama = Llama(
+        arguments.library or find_library(), arguments.model, arguments.threads, cells, max(streams) + 1
+    )  # one more has a job's instruction
     print(f"llama.cpp uses {llama.instructions()}")
     print(f"greedy tokens before the first that differs: {agreement(llama, arguments)} of 16", flush=True)
     banyan, rival = {}, {}

@@ -3,6 +3,7 @@
 That is `libllama.so` of a build on this machine, the library of llama-cpp-python, or the module of the wheel
 `xllamacpp` (which needs no build, but uses no instructions beyond NEON or AVX2).
 """
+
 import ctypes
 import glob
 import importlib.util
@@ -23,13 +24,20 @@ def find_library() -> str:
 
 
 class Batch(ctypes.Structure):
-    _fields_ = [("n_tokens", ctypes.c_int32), ("token", ctypes.POINTER(ctypes.c_int32)), ("embd", ctypes.c_void_p),
-                ("pos", ctypes.POINTER(ctypes.c_int32)), ("n_seq_id", ctypes.POINTER(ctypes.c_int32)),
-                ("seq_id", ctypes.POINTER(ctypes.POINTER(ctypes.c_int32))), ("logits", ctypes.POINTER(ctypes.c_int8))]
+    _fields_ = [
+        ("n_tokens", ctypes.c_int32),
+        ("token", ctypes.POINTER(ctypes.c_int32)),
+        ("embd", ctypes.c_void_p),
+        ("pos", ctypes.POINTER(ctypes.c_int32)),
+        ("n_seq_id", ctypes.POINTER(ctypes.c_int32)),
+        ("seq_id", ctypes.POINTER(ctypes.POINTER(ctypes.c_int32))),
+        ("logits", ctypes.POINTER(ctypes.c_int8)),
+    ]
 
 
 class Parameters(ctypes.Structure):
     """A structure of options, whose fields move from version to version: they are found by their default values."""
+
     _fields_ = [("bytes", ctypes.c_uint8 * 512)]
 
     def words(self) -> list[int]:
@@ -43,14 +51,14 @@ def context_options(options: Parameters, threads: int, cells: int, sequences: in
     words = options.words()
     if words[:4] != [512, 2048, 512, 1]:
         raise SystemExit(f"llama_context_params begins with {words[:4]}: expected 512, 2048, 512, 1")
-    at = next(i for i in range(4, 16) if words[i:i + 2] == [4, 4])  # n_threads, n_threads_batch
+    at = next(i for i in range(4, 16) if words[i : i + 2] == [4, 4])  # n_threads, n_threads_batch
     for index, value in ((0, cells), (1, BATCH), (2, BATCH), (3, sequences), (at, threads), (at + 1, threads)):
         options.set_word(index, value)
     for index in range(4, at):  # outputs of a call for each sequence, where the version limits them
         if words[index] == 1:
             options.set_word(index, 0)
-    types = next(i for i in range(at + 2, 40) if words[i:i + 2] == [1, 1])  # keys and values in f16
-    flags = bytes(options.bytes)[4 * types + 8:4 * types + 64].find(bytes([0, 1, 1, 1, 1, 0]))
+    types = next(i for i in range(at + 2, 40) if words[i : i + 2] == [1, 1])  # keys and values in f16
+    flags = bytes(options.bytes)[4 * types + 8 : 4 * types + 64].find(bytes([0, 1, 1, 1, 1, 0]))
     if flags < 0:
         raise SystemExit("llama_context_params has no kv_unified where it is expected")
     options.bytes[4 * types + 8 + flags + 5] = 1  # kv_unified: sequences share the cells of a prefix
@@ -67,7 +75,12 @@ class Llama:
         c.llama_batch_init.restype = Batch
         c.llama_batch_free.argtypes = [Batch]
         c.llama_decode.argtypes = [ctypes.c_void_p, Batch]
-        for name in ("llama_model_load_from_file", "llama_init_from_model", "llama_get_memory", "llama_model_get_vocab"):
+        for name in (
+            "llama_model_load_from_file",
+            "llama_init_from_model",
+            "llama_get_memory",
+            "llama_model_get_vocab",
+        ):
             getattr(c, name).restype = ctypes.c_void_p
         c.llama_get_logits_ith.restype = ctypes.POINTER(ctypes.c_float)
         c.llama_print_system_info.restype = ctypes.c_char_p
@@ -121,7 +134,7 @@ class Llama:
         """Decodes any number of rows; the best next token of each sequence whose logits were wanted."""
         best = {}
         for begin in range(0, len(rows), BATCH):
-            part = rows[begin:begin + BATCH]
+            part = rows[begin : begin + BATCH]
             self.decode(part)
             for i, (_, _, sequence, wanted) in enumerate(part):
                 if wanted:
@@ -140,7 +153,7 @@ class Llama:
     def prompt(self, tokens: list[int], sequence: int = 0) -> None:
         """Computes a prompt without logits but the last row's."""
         for begin in range(0, len(tokens), BATCH):
-            part = tokens[begin:begin + BATCH]
+            part = tokens[begin : begin + BATCH]
             last = begin + len(part) == len(tokens)
             self.decode([(t, begin + i, sequence, last and i + 1 == len(part)) for i, t in enumerate(part)])
 

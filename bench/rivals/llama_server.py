@@ -9,10 +9,11 @@ documents, so that no cache knows them, and asks both servers, one after the oth
 one rests meanwhile. The table has the median of the rounds, ratios are medians of the rounds' ratios.
 
 The rival is at its best: continuous batching, prompt cache, cache reuse, flash attention where it has it, and as many
-slots, with one KV buffer for all or one each, as answered that load fastest among `--slots`. Without --llama it is the server of
-the package xllamacpp (`pip install xllamacpp`), whose wheels are compiled for any processor of the architecture; a
-llama-server that was built with -DGGML_NATIVE=ON on this machine is the fairer one.
+slots, with one KV buffer for all or one each, as answered that load fastest among `--slots`. Without --llama it is the
+server of the package xllamacpp (`pip install xllamacpp`), whose wheels are compiled for any processor of the
+architecture; a llama-server that was built with -DGGML_NATIVE=ON on this machine is the fairer one.
 """
+
 import argparse
 import http.client
 import json
@@ -68,11 +69,38 @@ def llama(arguments, setting: Setting, cells: int) -> tuple[serve_load.Program, 
     """cells: tokens that one slot holds."""
     port, slots, cells = free_port(), setting.slots, cells * setting.slots
     if arguments.llama:
-        command = [arguments.llama, "-m", arguments.model, "--port", port, "-np", slots, "-c", cells, "-t", arguments.threads,
-                   "-tb", arguments.threads, "--kv-unified" if setting.unified else "--no-kv-unified", "--cont-batching",
-                   "--cache-reuse", 64, "--no-webui"]
+        command = [
+            arguments.llama,
+            "-m",
+            arguments.model,
+            "--port",
+            port,
+            "-np",
+            slots,
+            "-c",
+            cells,
+            "-t",
+            arguments.threads,
+            "-tb",
+            arguments.threads,
+            "--kv-unified" if setting.unified else "--no-kv-unified",
+            "--cont-batching",
+            "--cache-reuse",
+            64,
+            "--no-webui",
+        ]
     else:
-        command = [sys.executable, "-c", PACKAGED, arguments.model, port, slots, cells, arguments.threads, int(setting.unified)]
+        command = [
+            sys.executable,
+            "-c",
+            PACKAGED,
+            arguments.model,
+            port,
+            slots,
+            cells,
+            arguments.threads,
+            int(setting.unified),
+        ]
     server = serve_load.Program(command, arguments.server_cores)
     server.wait(lambda: healthy(port))
     return server, port
@@ -109,7 +137,9 @@ def best_settings(arguments, loads: Loads) -> dict[str, Setting]:
             finally:
                 server.stop()
     for name, rates in found.items():
-        print(f"llama.cpp, {name}: " + "; ".join(f"{setting} {rate:.0f} tokens/s" for rate, setting in rates), flush=True)
+        print(
+            f"llama.cpp, {name}: " + "; ".join(f"{setting} {rate:.0f} tokens/s" for rate, setting in rates), flush=True
+        )
     return {name: max(rates)[1] for name, rates in found.items()}
 
 
@@ -140,8 +170,10 @@ def measure(arguments, loads: Loads, settings: dict[str, Setting]) -> dict[str, 
 
 
 def report(rounds: dict[str, list], settings: dict[str, Setting]) -> dict:
-    print("| load | rounds | llama.cpp has | banyan tokens/s | llama.cpp tokens/s | ratio (least to most) | banyan first token s | "
-          "llama.cpp first token s | ratio | equal answers |\n|---|---|---|---|---|---|---|---|---|---|")
+    print(
+        "| load | rounds | llama.cpp has | banyan tokens/s | llama.cpp tokens/s | ratio (least to most) | banyan first"
+        " token s | llama.cpp first token s | ratio | equal answers |\n|---|---|---|---|---|---|---|---|---|---|"
+    )
     found = {}
     median = statistics.median
     for name, pairs in rounds.items():
@@ -153,15 +185,28 @@ def report(rounds: dict[str, list], settings: dict[str, Setting]) -> dict:
         answers = [[answer for figures in side for answer in figures.answers] for side in sides]
         equal = sum(a.text == b.text for a, b in zip(*answers))
         prompts = [sum(answer.prompt_tokens for answer in side) for side in answers]
-        found[name] = {"rounds": len(pairs), "setting": str(settings[name]), "tokens_per_second": speed, "first_seconds": first,
-                       "ratio": median(rates), "ratios": rates, "first_ratio": median(firsts), "equal_answers": equal,
-                       "answers": len(answers[0]), "prompt_tokens": prompts,
-                       "tokens": [sum(answer.tokens for answer in side) for side in answers]}
-        print(f"| {name} | {len(pairs)} | {settings[name]} | {speed[0]:.0f} | {speed[1]:.0f} | **{median(rates):.2f}** "
-              f"({min(rates):.2f} to {max(rates):.2f}) | {first[0]:.2f} | {first[1]:.2f} | **{median(firsts):.2f}** | "
-              f"{equal} of {len(answers[0])} |")
+        found[name] = {
+            "rounds": len(pairs),
+            "setting": str(settings[name]),
+            "tokens_per_second": speed,
+            "first_seconds": first,
+            "ratio": median(rates),
+            "ratios": rates,
+            "first_ratio": median(firsts),
+            "equal_answers": equal,
+            "answers": len(answers[0]),
+            "prompt_tokens": prompts,
+            "tokens": [sum(answer.tokens for answer in side) for side in answers],
+        }
+        print(
+            f"| {name} | {len(pairs)} | {settings[name]} | {speed[0]:.0f} | {speed[1]:.0f} | **{median(rates):.2f}** "
+            f"({min(rates):.2f} to {max(rates):.2f}) | {first[0]:.2f} | {first[1]:.2f} | **{median(firsts):.2f}** | "
+            f"{equal} of {len(answers[0])} |"
+        )
     for name, figures in found.items():
-        print(f"{name}: prompt tokens {figures['prompt_tokens']}, answer tokens {figures['tokens']} (banyan, llama.cpp)")
+        print(
+            f"{name}: prompt tokens {figures['prompt_tokens']}, answer tokens {figures['tokens']} (banyan, llama.cpp)"
+        )
     return found
 
 
@@ -180,7 +225,9 @@ def main() -> None:
     parser.add_argument("--documents", type=int, default=16)
     parser.add_argument("--unshared-words", type=int, default=150, help="of each document of the unshared load")
     parser.add_argument("--tokens", type=int, default=32, help="of an answer")
-    parser.add_argument("--pilot", type=float, default=0.6, help="the part of a load that every number of slots answers first")
+    parser.add_argument(
+        "--pilot", type=float, default=0.6, help="the part of a load that every number of slots answers first"
+    )
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=600, help="no round begins later")
     parser.add_argument("--json")

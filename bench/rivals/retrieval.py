@@ -1,16 +1,21 @@
-"""An index of many passages: making it, its size, and searching it, beside bm25s and FAISS used from Python, in one run.
+"""An index of many passages: making it, its size, and searching it, beside bm25s and FAISS used from Python, in one
+run.
 
-    VENV/bin/python bench/rivals/retrieval.py FILE … [--passages 100000] [--queries 1000] [--top 10] [--encoder MODEL] [--banyan PROGRAM]
+    VENV/bin/python bench/rivals/retrieval.py FILE … [--passages 100000] [--queries 1000] [--top 10] [--encoder MODEL]
+        [--banyan PROGRAM]
 
-FILE: JSONL (`.gz`, `.xz` too) whose rows have `text` or `context`, and where they have `question` or `questions` these are asked; or text (`.txt`,
-`.txt.gz`). Texts are cut into passages of 60 words, a new one every 30. VENV has bm25s, and for --encoder faiss-cpu and numpy.
+FILE: JSONL (`.gz`, `.xz` too) whose rows have `text` or `context`, and where they have `question` or `questions` these
+are asked; or text (`.txt`, `.txt.gz`). Texts are cut into passages of 60 words, a new one every 30. VENV has bm25s, and
+for --encoder faiss-cpu and numpy.
 
-Words: `banyan rag index` (reading the file and writing the index included) and `banyan rag search` (printing rows included, opening the
-index not) against `bm25s.tokenize`, `BM25.index`, `save` and `retrieve`, one query at a time and all of them at once, on one thread. `agree`:
-the share of Banyan's best passages that are among bm25s's; the two divide words differently. Vectors (--encoder): search alone, over vectors that
-Banyan made: exact, IVF and HNSW of both, of Banyan's time what the same questions take over an index of one passage is taken off; `agree` is
-then the share of the exact neighbours that each search finds.
+Words: `banyan rag index` (reading the file and writing the index included) and `banyan rag search` (printing rows
+included, opening the index not) against `bm25s.tokenize`, `BM25.index`, `save` and `retrieve`, one query at a time and
+all of them at once, on one thread. `agree`: the share of Banyan's best passages that are among bm25s's; the two divide
+words differently. Vectors (--encoder): search alone, over vectors that Banyan made: exact, IVF and HNSW of both, of
+Banyan's time what the same questions take over an index of one passage is taken off; `agree` is then the share of the
+exact neighbours that each search finds.
 """
+
 from __future__ import annotations
 
 import argparse
@@ -53,7 +58,7 @@ def corpus(files: list[Path], most: int) -> tuple[list[str], list[str]]:
         for text in texts_of(path, questions):
             words = text.split()
             for begin in range(0, max(1, len(words) - WORDS // 2), STRIDE):
-                passages.setdefault(" ".join(words[begin:begin + WORDS]))
+                passages.setdefault(" ".join(words[begin : begin + WORDS]))
     found = [p for p in passages if p]
     random.Random(1).shuffle(found)
     unique = sorted({q for q in questions if q})
@@ -96,20 +101,47 @@ def search(a, folder: Path, asked: Path, *options: str) -> tuple[float, list[lis
 
 def words_table(a, folder: Path, source: Path, asked: Path, passages: list[str], queries: list[str]) -> list[str]:
     import bm25s
+
     made = index_of(a, folder / "words", source)
     each, found = search(a, folder / "words", asked, "--by", "bm25")
     model = bm25s.BM25()
-    their_made, _ = timed(lambda: (model.index(bm25s.tokenize(passages, show_progress=False), show_progress=False), model.save(folder / "bm25s")))
-    ask = lambda some, threads: model.retrieve(bm25s.tokenize(some, show_progress=False), k=a.top, show_progress=False, n_threads=threads)[0]
+    their_made, _ = timed(
+        lambda: (
+            model.index(bm25s.tokenize(passages, show_progress=False), show_progress=False),
+            model.save(folder / "bm25s"),
+        )
+    )
+    ask = lambda some, threads: model.retrieve(
+        bm25s.tokenize(some, show_progress=False), k=a.top, show_progress=False, n_threads=threads
+    )[0]
     their_each, theirs = timed(lambda: [[int(n) for n in ask([q], 0)[0]] for q in queries])
     their_batch, _ = timed(lambda: ask(queries, 1))
-    return [row("`banyan rag index`, `rag search`", made, bytes_of(folder / "words"), each, None, len(queries), f"{agreement(found, theirs):.2f}"),
-            row(f"bm25s {bm25s.__version__}", their_made, bytes_of(folder / "bm25s"), their_each, their_batch, len(queries), "")]
+    return [
+        row(
+            "`banyan rag index`, `rag search`",
+            made,
+            bytes_of(folder / "words"),
+            each,
+            None,
+            len(queries),
+            f"{agreement(found, theirs):.2f}",
+        ),
+        row(
+            f"bm25s {bm25s.__version__}",
+            their_made,
+            bytes_of(folder / "bm25s"),
+            their_each,
+            their_batch,
+            len(queries),
+            "",
+        ),
+    ]
 
 
 def vectors_table(a, folder: Path, source: Path, asked: Path, queries: list[str]) -> list[str]:
     import faiss
     import numpy as np
+
     faiss.omp_set_num_threads(1)
     one = folder / "one.jsonl"
     one.write_text(json.dumps({"id": "0", "text": "one passage"}) + "\n", encoding="utf-8")
@@ -122,22 +154,43 @@ def vectors_table(a, folder: Path, source: Path, asked: Path, queries: list[str]
         if exact is not None:  # the vectors are taken over
             shutil.copytree(folder / "vectors-exact", place)
         try:
-            made = index_of(a, place, source, *with_encoder, "--vectors", kind, *(["--device", a.device] if a.device else []))
+            made = index_of(
+                a, place, source, *with_encoder, "--vectors", kind, *(["--device", a.device] if a.device else [])
+            )
         except subprocess.CalledProcessError:
             continue  # built without libfaiss
         each, found = search(a, place, asked)
         exact = exact or found
-        rows.append(row(f"Banyan, {kind}", made, bytes_of(place), max(each - asking, 0.0), None, len(queries), f"{agreement(exact, found):.2f}"))
-    embed = lambda texts, to: subprocess.run([a.banyan, "embed", "-m", a.encoder, texts, "-o", to, *(["--device", a.device] if a.device else [])], check=True, capture_output=True)
+        rows.append(
+            row(
+                f"Banyan, {kind}",
+                made,
+                bytes_of(place),
+                max(each - asking, 0.0),
+                None,
+                len(queries),
+                f"{agreement(exact, found):.2f}",
+            )
+        )
+    embed = lambda texts, to: subprocess.run(
+        [a.banyan, "embed", "-m", a.encoder, texts, "-o", to, *(["--device", a.device] if a.device else [])],
+        check=True,
+        capture_output=True,
+    )
     embed(source, folder / "passages.npy")
     vectors = np.load(folder / "passages.npy").astype(np.float32)
     as_texts = folder / "asked.jsonl"
-    as_texts.write_text("".join(json.dumps({"id": n, "text": q}) + "\n" for n, q in enumerate(queries)), encoding="utf-8")
+    as_texts.write_text(
+        "".join(json.dumps({"id": n, "text": q}) + "\n" for n, q in enumerate(queries)), encoding="utf-8"
+    )
     embed(as_texts, folder / "asked.npy")
     asked_vectors = np.load(folder / "asked.npy").astype(np.float32)
     width, lists = vectors.shape[1], max(1, int(4 * len(vectors) ** 0.5))
-    for name, theirs in (("flat", faiss.IndexFlatIP(width)), ("ivf", faiss.IndexIVFFlat(faiss.IndexFlatIP(width), width, lists, faiss.METRIC_INNER_PRODUCT)),
-                         ("hnsw", faiss.IndexHNSWFlat(width, 32, faiss.METRIC_INNER_PRODUCT))):
+    for name, theirs in (
+        ("flat", faiss.IndexFlatIP(width)),
+        ("ivf", faiss.IndexIVFFlat(faiss.IndexFlatIP(width), width, lists, faiss.METRIC_INNER_PRODUCT)),
+        ("hnsw", faiss.IndexHNSWFlat(width, 32, faiss.METRIC_INNER_PRODUCT)),
+    ):
         made, _ = timed(lambda: ((theirs.train(vectors) if name == "ivf" else None), theirs.add(vectors)))
         if name == "ivf":
             theirs.nprobe = max(16, lists // 4)
@@ -146,7 +199,17 @@ def vectors_table(a, folder: Path, source: Path, asked: Path, queries: list[str]
         each, found = timed(lambda: [theirs.search(q[None], a.top)[1][0].tolist() for q in asked_vectors])
         batch, _ = timed(lambda: theirs.search(asked_vectors, a.top))
         size = len(faiss.serialize_index(theirs))
-        rows.append(row(f"FAISS {faiss.__version__}, {name}, vectors given", made, size, each, batch, len(queries), f"{agreement(exact, found):.2f}"))
+        rows.append(
+            row(
+                f"FAISS {faiss.__version__}, {name}, vectors given",
+                made,
+                size,
+                each,
+                batch,
+                len(queries),
+                f"{agreement(exact, found):.2f}",
+            )
+        )
     return rows
 
 
@@ -161,16 +224,21 @@ def main() -> None:
     p.add_argument("--banyan", default="build/release/banyan")
     a = p.parse_args()
     passages, questions = corpus(a.files, a.passages)
-    queries = questions[:a.queries]
+    queries = questions[: a.queries]
     if not queries:
         raise SystemExit("retrieval.py: none of the files has questions")
     print(f"{len(passages)} passages of up to {WORDS} words, {len(queries)} questions, the best {a.top}\n")
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         source = folder / "passages.jsonl"
-        source.write_text("".join(json.dumps({"id": str(n), "text": text}) + "\n" for n, text in enumerate(passages)), encoding="utf-8")
+        source.write_text(
+            "".join(json.dumps({"id": str(n), "text": text}) + "\n" for n, text in enumerate(passages)),
+            encoding="utf-8",
+        )
         asked = folder / "questions.jsonl"
-        asked.write_text("".join(json.dumps({"id": n, "question": q}) + "\n" for n, q in enumerate(queries)), encoding="utf-8")
+        asked.write_text(
+            "".join(json.dumps({"id": n, "question": q}) + "\n" for n, q in enumerate(queries)), encoding="utf-8"
+        )
         print("| | made, s | size, MB | a query, ms | queries/s at once | agree |\n|---|---|---|---|---|---|")
         for line in words_table(a, folder, source, asked, passages, queries):
             print(line, flush=True)

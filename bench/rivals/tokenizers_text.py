@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
-"""Hugging Face `tokenizers` and `banyan bench text` on the same text, one thread each, one call per document; ids are compared first.
+"""Hugging Face `tokenizers` and `banyan bench text` on the same text, one thread each, one call per document; ids are
+compared first.
 
 usage: tokenizers_text.py [--banyan FILE] [--runs N] TOKENIZER TEXT [TEXT ...]
-TOKENIZER is a tokenizer.json, a directory that holds one, or a GGUF file with a byte-level BPE, of which the rival's tokenizer is
-built. A TEXT is a file whose lines are the documents, plain or .gz, or a .jsonl file of records with context and questions.
-Needs `pip install tokenizers`.
+TOKENIZER is a tokenizer.json, a directory that holds one, or a GGUF file with a byte-level BPE, of which the rival's
+tokenizer is built. A TEXT is a file whose lines are the documents, plain or .gz, or a .jsonl file of records with
+context and questions. Needs `pip install tokenizers`.
 """
+
 import argparse
 import gzip
 import json
@@ -33,6 +35,7 @@ def read_gguf(path: pathlib.Path) -> dict:
     """The metadata of a GGUF file: key -> value."""
     sizes = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
     with path.open("rb") as file:
+
         def number(code: str):
             return struct.unpack("<" + code, file.read(struct.calcsize("<" + code)))[0]
 
@@ -59,16 +62,22 @@ def tokenizer_of_gguf(path: pathlib.Path) -> Tokenizer:
     data = read_gguf(path)
     pre = data.get("tokenizer.ggml.pre", "default")
     byte_level = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
-    known = {"smollm": [pre_tokenizers.Digits(individual_digits=True),
-                        pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True)],
-             "gpt-2": [pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True)],
-             "llama-bpe": [pre_tokenizers.Split(Regex(LLAMA3), "isolated"), byte_level],
-             "qwen2": [pre_tokenizers.Split(Regex(QWEN2), "isolated"), byte_level]}
+    known = {
+        "smollm": [
+            pre_tokenizers.Digits(individual_digits=True),
+            pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True),
+        ],
+        "gpt-2": [pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True)],
+        "llama-bpe": [pre_tokenizers.Split(Regex(LLAMA3), "isolated"), byte_level],
+        "qwen2": [pre_tokenizers.Split(Regex(QWEN2), "isolated"), byte_level],
+    }
     if data.get("tokenizer.ggml.model") != "gpt2" or pre not in known:
         raise SystemExit(f"{path}: expected a byte-level BPE of {', '.join(known)}, found {pre}")
     tokens = data["tokenizer.ggml.tokens"]
     merges = [tuple(merge.split(" ", 1)) for merge in data["tokenizer.ggml.merges"]]
-    tokenizer = Tokenizer(models.BPE(vocab={t: i for i, t in enumerate(tokens)}, merges=merges, ignore_merges=pre == "llama-bpe"))
+    tokenizer = Tokenizer(
+        models.BPE(vocab={t: i for i, t in enumerate(tokens)}, merges=merges, ignore_merges=pre == "llama-bpe")
+    )
     if pre == "qwen2":
         tokenizer.normalizer = normalizers.NFC()
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(known[pre])
@@ -119,13 +128,22 @@ def measure(runs: int, body) -> tuple[float, list]:
 
 
 def compare(tokenizer: Tokenizer, ours: dict, texts: list[str], runs: int) -> dict:
-    """The rival's times beside `ours`, and their ratios. The rival's `encode` makes an Encoding, from which ids are then taken."""
-    encode_seconds, ids = measure(runs, lambda: [tokenizer.encode(text, add_special_tokens=False).ids for text in texts])
+    """The rival's times beside `ours`, and their ratios. The rival's `encode` makes an Encoding, from which ids are
+    then taken."""
+    encode_seconds, ids = measure(
+        runs, lambda: [tokenizer.encode(text, add_special_tokens=False).ids for text in texts]
+    )
     decode_seconds, _ = measure(runs, lambda: [tokenizer.decode(list_, skip_special_tokens=False) for list_ in ids])
     size = sum(len(text.encode()) for text in texts)
     equal = ids_hash(ids) == ours["ids_hash"] and sum(map(len, ids)) == ours["tokens"]
-    return {"equal": equal, "mb": size / 1e6, "encode": size / 1e6 / encode_seconds, "decode": size / 1e6 / decode_seconds,
-            "ours_encode": ours["encode"]["mb_per_second"], "ours_decode": ours["decode"]["mb_per_second"]}
+    return {
+        "equal": equal,
+        "mb": size / 1e6,
+        "encode": size / 1e6 / encode_seconds,
+        "decode": size / 1e6 / decode_seconds,
+        "ours_encode": ours["encode"]["mb_per_second"],
+        "ours_decode": ours["decode"]["mb_per_second"],
+    }
 
 
 def main() -> int:
@@ -137,24 +155,47 @@ def main() -> int:
     args = parser.parse_args()
     tokenizer = load(args.tokenizer)
     unequal = 0
-    print(f"tokenizers {tokenizers.__version__} and banyan | {args.tokenizer.name} | one thread, median of {args.runs} runs, MB/s\n")
-    print("| text | calls | encode | banyan | ratio | decode | banyan | ratio | ids |\n|---|---|---|---|---|---|---|---|---|")
+    print(
+        f"tokenizers {tokenizers.__version__} and banyan | {args.tokenizer.name} | one thread, median of {args.runs}"
+        " runs, MB/s\n"
+    )
+    print(
+        "| text | calls | encode | banyan | ratio | decode | banyan | ratio | ids"
+        " |\n|---|---|---|---|---|---|---|---|---|"
+    )
     for path in args.text:
         text = read_text(path)
         with tempfile.NamedTemporaryFile("wb", suffix=".txt") as file:
             file.write(text.encode())
             file.flush()
-            done = subprocess.run([args.banyan, "bench", "text", "--tokenizer", str(args.tokenizer), file.name, "--runs",
-                                   str(args.runs), "--json", "-"], capture_output=True, text=True)
+            done = subprocess.run(
+                [
+                    args.banyan,
+                    "bench",
+                    "text",
+                    "--tokenizer",
+                    str(args.tokenizer),
+                    file.name,
+                    "--runs",
+                    str(args.runs),
+                    "--json",
+                    "-",
+                ],
+                capture_output=True,
+                text=True,
+            )
         if done.returncode != 0:
             raise SystemExit(done.stderr)
         ours = json.loads(done.stdout)
         for name, texts in (("documents", [line for line in text.split("\n") if line]), ("whole", [text])):
             found = compare(tokenizer, ours[name], texts, args.runs)
             unequal += not found["equal"]
-            print(f"| {path.name} | {len(texts)} | {found['encode']:.2f} | {found['ours_encode']:.2f} "
-                  f"| {found['ours_encode'] / found['encode']:.2f} | {found['decode']:.2f} | {found['ours_decode']:.2f} "
-                  f"| {found['ours_decode'] / found['decode']:.2f} | {'equal' if found['equal'] else 'DIFFER'} |", flush=True)
+            print(
+                f"| {path.name} | {len(texts)} | {found['encode']:.2f} | {found['ours_encode']:.2f} "
+                f"| {found['ours_encode'] / found['encode']:.2f} | {found['decode']:.2f} | {found['ours_decode']:.2f} "
+                f"| {found['ours_decode'] / found['decode']:.2f} | {'equal' if found['equal'] else 'DIFFER'} |",
+                flush=True,
+            )
     return 1 if unequal else 0
 
 

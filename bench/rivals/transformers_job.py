@@ -1,11 +1,13 @@
-"""One job of `banyan bench` in Hugging Face Transformers: same shape, random weights, greedy, bf16, answers of fixed length.
+"""One job of `banyan bench` in Hugging Face Transformers: same shape, random weights, greedy, bf16, answers of fixed
+length.
 
 Two ways, each with the best of several batch sizes:
   batched  whole prompts, as many questions at once as pay; what a script does that calls the model on a batch
-  cached   the KV of instruction and document computed once and repeated in memory for the questions under it; the most that
-           the library's own cache gives without code for attention
+  cached   the KV of instruction and document computed once and repeated in memory for the questions under it; the most
+           that the library's own cache gives without code for attention
 Rates come from a few batches, not from the whole job: questions are independent, so the rest would only take longer.
 """
+
 import time
 
 import torch
@@ -26,12 +28,23 @@ SHAPES = {
 class Rival:
     def __init__(self, shape: str, device: str, attention: str = "sdpa"):
         kind, layers, hidden, heads, kv_heads, head_dim, inner, vocabulary, theta, tied = SHAPES[shape]
-        config = kind(num_hidden_layers=layers, hidden_size=hidden, num_attention_heads=heads, num_key_value_heads=kv_heads,
-                      head_dim=head_dim, intermediate_size=inner, vocab_size=vocabulary, tie_word_embeddings=tied,
-                      rope_parameters={"rope_type": "default", "rope_theta": theta}, max_position_embeddings=32768)
+        config = kind(
+            num_hidden_layers=layers,
+            hidden_size=hidden,
+            num_attention_heads=heads,
+            num_key_value_heads=kv_heads,
+            head_dim=head_dim,
+            intermediate_size=inner,
+            vocab_size=vocabulary,
+            tie_word_embeddings=tied,
+            rope_parameters={"rope_type": "default", "rope_theta": theta},
+            max_position_embeddings=32768,
+        )
         torch.manual_seed(1)
         with torch.device(device):
-            self.model = AutoModelForCausalLM.from_config(config, dtype=torch.bfloat16, attn_implementation=attention).eval()
+            self.model = AutoModelForCausalLM.from_config(
+                config, dtype=torch.bfloat16, attn_implementation=attention
+            ).eval()
         self.device, self.vocabulary = device, vocabulary
         self.name = f"Transformers {transformers.__version__}, PyTorch {torch.__version__}, {attention}"
 
@@ -62,8 +75,8 @@ class Rival:
         return self.figures(questions, new, begin, middle)
 
     def cached(self, branches: list[int], lengths: list[int], new: int, copies: int) -> dict:
-        """`copies` nodes of the last level but one at a time, each with all its questions; what lies above is done before
-        the clock starts when all documents share it (an instruction), since a job does that once."""
+        """`copies` nodes of the last level but one at a time, each with all its questions; what lies above is done
+        before the clock starts when all documents share it (an instruction), since a job does that once."""
         cache = DynamicCache(config=self.model.config)
         begin = self.clock()
         for level, length in enumerate(lengths):
@@ -81,12 +94,16 @@ class Rival:
 
     def figures(self, questions: int, new: int, begin: float, middle: float) -> dict:
         end = self.clock()
-        return {"batch": questions, "questions_per_second": questions / (end - begin),
-                "decode_tokens_per_second": questions * (new - 1) / (end - middle) if new > 1 else 0.0}
+        return {
+            "batch": questions,
+            "questions_per_second": questions / (end - begin),
+            "decode_tokens_per_second": questions * (new - 1) / (end - middle) if new > 1 else 0.0,
+        }
 
 
 def best(run, sizes: list[int], key: str, deadline: float) -> dict | None:
-    """The best figure over growing batch sizes, until memory or time ends or the gain does; each size once untimed before."""
+    """The best figure over growing batch sizes, until memory or time ends or the gain does; each size once untimed
+    before."""
     found = None
     for size in sizes:
         try:
@@ -120,8 +137,12 @@ def run_job(rival: Rival, job: dict, seconds: float) -> dict:
     start = time.perf_counter()
     result = {"rival": rival.name}
     if not grid:
-        result["batched"] = best(lambda n: rival.batched(lengths, new, n), [s for s in sizes if s >= min(8, streams)], key,
-                                 start + seconds / 2)
+        result["batched"] = best(
+            lambda n: rival.batched(lengths, new, n),
+            [s for s in sizes if s >= min(8, streams)],
+            key,
+            start + seconds / 2,
+        )
     if len(branches) < 2:  # nothing is shared
         return result
     copies = [1] if grid else [size for size in (1, 2, 4, 8, 16, 32, 64) if size <= branches[-2]]

@@ -5,11 +5,12 @@
   bench/rivals/vllm.py --shape qwen3-30b-a3b --jobs "shared --streams 1,32,256 --prefix 2048" \\
       --ours 'bf16=' --ours '8 bits=--weights q8_0 --keep-weights compact'
 
---ours NAME=OPTIONS and --theirs NAME=JSON (options of vllm.LLM) may come several times; a column each. Several settings of
-vLLM with one NAME are a sweep: the best of them counts, job by job. The last column is our best over vLLM's best. Both
-sides get the same token counts, fixed answer lengths and an empty cache at the start of a run. Of --repeat runs, the median
-counts for Banyan and the fastest for vLLM. Needs vLLM in this Python (or --python with it).
+--ours NAME=OPTIONS and --theirs NAME=JSON (options of vllm.LLM) may come several times; a column each. Several settings
+of vLLM with one NAME are a sweep: the best of them counts, job by job. The last column is our best over vLLM's best.
+Both sides get the same token counts, fixed answer lengths and an empty cache at the start of a run. Of --repeat runs,
+the median counts for Banyan and the fastest for vLLM. Needs vLLM in this Python (or --python with it).
 """
+
 import argparse
 import json
 import os
@@ -19,11 +20,21 @@ import subprocess
 import sys
 import tempfile
 
-JOBS = ["squad2", "narrativeqa", "race", "longhealth", "shared --streams 1,32,256 --prefix 2048",
-        "shared --streams 256 --prefix 16384"]
+JOBS = [
+    "squad2",
+    "narrativeqa",
+    "race",
+    "longhealth",
+    "shared --streams 1,32,256 --prefix 2048",
+    "shared --streams 256 --prefix 16384",
+]
 OURS = ["bf16=--precision mixed"]
-THEIRS = ["bf16={}", 'bf16={"max_num_batched_tokens": 16384, "max_num_seqs": 1024}',
-          'fp8={"quantization": "fp8"}', 'fp8={"quantization": "fp8", "max_num_batched_tokens": 16384, "max_num_seqs": 1024}']
+THEIRS = [
+    "bf16={}",
+    'bf16={"max_num_batched_tokens": 16384, "max_num_seqs": 1024}',
+    'fp8={"quantization": "fp8"}',
+    'fp8={"quantization": "fp8", "max_num_batched_tokens": 16384, "max_num_seqs": 1024}',
+]
 
 
 def fail(message: str):
@@ -43,8 +54,23 @@ def run_ours(args, options: str) -> list[dict]:
     for job in args.jobs:
         with tempfile.TemporaryDirectory() as folder:
             file = pathlib.Path(folder) / "figures.json"
-            command = [args.banyan, "bench", *shlex.split(job), "--device", args.device, "--shape", args.shape, "--random",
-                       "--strategies", "auto", "--repeat", str(args.repeat), *shlex.split(options), "--json", str(file)]
+            command = [
+                args.banyan,
+                "bench",
+                *shlex.split(job),
+                "--device",
+                args.device,
+                "--shape",
+                args.shape,
+                "--random",
+                "--strategies",
+                "auto",
+                "--repeat",
+                str(args.repeat),
+                *shlex.split(options),
+                "--json",
+                str(file),
+            ]
             if subprocess.run(command, stdout=subprocess.DEVNULL).returncode != 0:
                 fail(f"this command failed: {shlex.join(command)}")
             found = json.loads(file.read_text())
@@ -57,8 +83,17 @@ def run_theirs(args, jobs: list[dict], options: dict) -> tuple[dict, list[float 
     with tempfile.TemporaryDirectory() as folder:
         figures = pathlib.Path(folder) / "jobs.json"
         figures.write_text(json.dumps(jobs))
-        command = [args.python, str(pathlib.Path(__file__).with_name("vllm_job.py")), str(figures), "--shape", args.shape,
-                   "--llm", json.dumps(options), "--repeat", str(args.repeat)]
+        command = [
+            args.python,
+            str(pathlib.Path(__file__).with_name("vllm_job.py")),
+            str(figures),
+            "--shape",
+            args.shape,
+            "--llm",
+            json.dumps(options),
+            "--repeat",
+            str(args.repeat),
+        ]
         done = subprocess.run(command, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONUNBUFFERED": "1"})
     versions, rates = {}, [None] * len(jobs)
     for line in done.stdout.splitlines():
@@ -141,8 +176,12 @@ def main() -> int:
     names = [job_name(job) for job in jobs]
     print(f"{args.shape}, random weights; {json.dumps(versions)}\n\n{table(names, ours, theirs)}")
     if args.json:
-        pathlib.Path(args.json).write_text(json.dumps({"jobs": names, "ours": ours, "theirs": theirs, "settings": columns,
-                                                       "versions": versions}, indent=1) + "\n")
+        pathlib.Path(args.json).write_text(
+            json.dumps(
+                {"jobs": names, "ours": ours, "theirs": theirs, "settings": columns, "versions": versions}, indent=1
+            )
+            + "\n"
+        )
     return 0
 
 

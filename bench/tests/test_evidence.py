@@ -1,4 +1,6 @@
-"""Evidence: medians and spreads, what is called a difference, plots, the papers' rows, and a page of a real run at a tiny size."""
+"""Evidence: medians and spreads, what is called a difference, plots, the papers' rows, and a page of a real run at a
+tiny size."""
+
 from __future__ import annotations
 
 import json
@@ -50,7 +52,15 @@ class Figures(unittest.TestCase):
         self.assertIn("nothing", compare(figure([20.0]), figure([0.0])))
 
     def test_digits(self):
-        for value, text in ((0, "0"), (0.01234, "0.0123"), (1.2345, "1.23"), (12.345, "12.3"), (123.45, "123"), (12345.6, "12346"), (0.0000123, "0.000012")):
+        for value, text in (
+            (0, "0"),
+            (0.01234, "0.0123"),
+            (1.2345, "1.23"),
+            (12.345, "12.3"),
+            (123.45, "123"),
+            (12345.6, "12346"),
+            (0.0000123, "0.000012"),
+        ):
             self.assertEqual(significant(value), text)
 
     def test_two_costs_are_found_again(self):
@@ -91,7 +101,15 @@ class Plots(unittest.TestCase):
             log_ticks(0, 1)
 
     def test_lines_are_where_their_figures_are(self):
-        plot = xml.fromstring(line_plot("a < b & c", "x", "y", [Series("one", [(1, figure([10, 20, 30])), (10, figure([40]))]), Series("two", [(1, figure([5, 5]))])], log_x=True))
+        plot = xml.fromstring(
+            line_plot(
+                "a < b & c",
+                "x",
+                "y",
+                [Series("one", [(1, figure([10, 20, 30])), (10, figure([40]))]), Series("two", [(1, figure([5, 5]))])],
+                log_x=True,
+            )
+        )
         self.assertEqual(plot.find("title").text, "a < b & c")
         groups = [g for g in plot.findall("g") if g.get("class") in ("s0", "s1")]
         self.assertEqual(len(groups), 2)
@@ -124,7 +142,9 @@ class Sweeps(unittest.TestCase):
         self.assertEqual(len(set(map(tuple, names.values()))), 1)
         self.assertEqual(len(set(names["small"])), len(names["small"]))
         wanted = {row.sweep for row in ROWS if row.sweep}
-        self.assertLessEqual(wanted - {"answers", "planted", "extraction", "drafts", "rag", "rag_parameters"}, set(names["small"]))
+        self.assertLessEqual(
+            wanted - {"answers", "planted", "extraction", "drafts", "rag", "rag_parameters"}, set(names["small"])
+        )
 
     def test_p_times_b_is_n(self):
         sweep = next(s for s in make_sweeps(SMALL, []) if s.name == "prompts")
@@ -133,8 +153,21 @@ class Sweeps(unittest.TestCase):
             self.assertEqual(p * b, SMALL.together)
 
     def test_flat_counts_for_all_streams_in_memory_alone(self):
-        json_of = dict(streams=8, strategies=[dict(strategy="flat", streams=2, questions_per_second=4.0, seconds=0.5, kv_bytes_peak=2 ** 20, prefilled_tokens=100, generated_tokens=8,
-                                                   decode_tokens_per_second=0.0)])
+        json_of = dict(
+            streams=8,
+            strategies=[
+                dict(
+                    strategy="flat",
+                    streams=2,
+                    questions_per_second=4.0,
+                    seconds=0.5,
+                    kv_bytes_peak=2**20,
+                    prefilled_tokens=100,
+                    generated_tokens=8,
+                    decode_tokens_per_second=0.0,
+                )
+            ],
+        )
         self.assertEqual(of_work()(json_of), {"flat": {"questions/s": 4.0, "s": 2.0, "KV MiB": 4.0, "rows": 432.0}})
 
 
@@ -150,9 +183,12 @@ class Rounds(unittest.TestCase):
             if command[0] in fails:
                 raise Failed("banyan bench b: exit status 3: no")
             return {"value": len(calls)}
+
         runner.bench = bench
         self.enterContext(mock.patch("time.monotonic", lambda: now[0]))
-        sweep = Sweep("s", "S", "x", [Cell(x, [name], lambda j: {"auto": {"v": j["value"]}}) for x, name in ((1, "a"), (2, "b"))])
+        sweep = Sweep(
+            "s", "S", "x", [Cell(x, [name], lambda j: {"auto": {"v": j["value"]}}) for x, name in ((1, "a"), (2, "b"))]
+        )
         return runner, sweep, calls
 
     def test_cells_take_turns(self):
@@ -201,8 +237,12 @@ class Papers(unittest.TestCase):
 
     def test_a_fall_within_the_spread_is_not_told_as_one(self):
         sweep = Sweep("context", "C", "tokens", [])
-        near = Outcome(sweep, {"auto": {100: {"decode tok/s": [100.0, 90.0, 110.0]}, 1000: {"decode tok/s": [95.0, 85.0, 99.0]}}})
-        far = Outcome(sweep, {"auto": {100: {"decode tok/s": [100.0, 99.0, 101.0]}, 1000: {"decode tok/s": [50.0, 49.0, 51.0]}}})
+        near = Outcome(
+            sweep, {"auto": {100: {"decode tok/s": [100.0, 90.0, 110.0]}, 1000: {"decode tok/s": [95.0, 85.0, 99.0]}}}
+        )
+        far = Outcome(
+            sweep, {"auto": {100: {"decode tok/s": [100.0, 99.0, 101.0]}, 1000: {"decode tok/s": [50.0, 49.0, 51.0]}}}
+        )
         tell = next(r for r in ROWS if r.sweep == "context").ours
         self.assertIn("no difference beyond the spread", tell(Results({"context": near}, {})))
         self.assertIn("−50 %", tell(Results({"context": far}, {})))
@@ -217,21 +257,64 @@ class Papers(unittest.TestCase):
 
     def test_the_page_escapes_what_it_is_given(self):
         sweep = Sweep("context", "C <b>", "tokens", [])
-        page = make_page(TINY, {"machine": "<script>"}, "x & y", Results({"context": Outcome(sweep, left_out="a < b")}, {}), 1.0)
+        page = make_page(
+            TINY, {"machine": "<script>"}, "x & y", Results({"context": Outcome(sweep, left_out="a < b")}, {}), 1.0
+        )
         self.assertNotIn("<script>", page)
         self.assertIn("a &lt; b", page)
 
 
 class Documentation(unittest.TestCase):
-    RUN = {"size": "small", "minutes": 17.0, "command": "c", "conditions": {"machine": "M, 2 cores", "commit": "abc", "compiler": "c++ 12", "date": "2026-11-17", "load before": "7.5 running processes (1 min)", "GPU": "none"},
-           "sweeps": {name: {"title": "Q", "x": "questions", "note": "A note.", "rounds": 2, "seconds": 1.0, "left_out": "", "commands": [], "values": {"auto": {"1": {"questions/s": [4.0, 6.0]}, "16": {"questions/s": [50.0, 70.0]}}, "flat": {"1": {"questions/s": [5.0]}}}}
-                      for name in ("questions", "reuse")},
-           "tables": {"answers": {"title": "Answers", "head": ["way", "F1"], "rows": [["flat", "0.5 | 0.6"]], "note": "N.", "left_out": "", "facts": {"identical": "100 % of 3 answers identical"}}}}
+    RUN = {
+        "size": "small",
+        "minutes": 17.0,
+        "command": "c",
+        "conditions": {
+            "machine": "M, 2 cores",
+            "commit": "abc",
+            "compiler": "c++ 12",
+            "date": "2026-11-17",
+            "load before": "7.5 running processes (1 min)",
+            "GPU": "none",
+        },
+        "sweeps": {
+            name: {
+                "title": "Q",
+                "x": "questions",
+                "note": "A note.",
+                "rounds": 2,
+                "seconds": 1.0,
+                "left_out": "",
+                "commands": [],
+                "values": {
+                    "auto": {"1": {"questions/s": [4.0, 6.0]}, "16": {"questions/s": [50.0, 70.0]}},
+                    "flat": {"1": {"questions/s": [5.0]}},
+                },
+            }
+            for name in ("questions", "reuse")
+        },
+        "tables": {
+            "answers": {
+                "title": "Answers",
+                "head": ["way", "F1"],
+                "rows": [["flat", "0.5 | 0.6"]],
+                "note": "N.",
+                "left_out": "",
+                "facts": {"identical": "100 % of 3 answers identical"},
+            }
+        },
+    }
 
     def test_parts_are_replaced_between_their_marks(self):
         page = "before\n<!-- evidence: begin cpu -->\nold\n<!-- evidence: end cpu -->\nafter\n"
-        self.assertEqual(docs.replaced(page, "cpu", "new\n"), "before\n<!-- evidence: begin cpu -->\nnew\n<!-- evidence: end cpu -->\nafter\n")
-        self.assertEqual(docs.replaced(page, "gpu", "new"), page.replace("end cpu -->", "end cpu -->\n\n<!-- evidence: begin gpu -->\nnew\n<!-- evidence: end gpu -->"))
+        self.assertEqual(
+            docs.replaced(page, "cpu", "new\n"),
+            "before\n<!-- evidence: begin cpu -->\nnew\n<!-- evidence: end cpu -->\nafter\n",
+        )
+        self.assertEqual(
+            docs.replaced(page, "gpu", "new"),
+            page.replace("end cpu -->", "end cpu -->\n\n<!-- evidence: begin gpu -->\nnew\n<!-- evidence: end gpu -->"),
+        )
         with self.assertRaises(ValueError):
             docs.replaced(page, "quality", "new")
 
@@ -239,7 +322,9 @@ class Documentation(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             pages = {"performance.md": "cpu", "results.md": "quality"}
             for name, part in pages.items():
-                pathlib.Path(folder, name).write_text(f"by hand\n<!-- evidence: begin {part} -->\n<!-- evidence: end {part} -->\n")
+                pathlib.Path(folder, name).write_text(
+                    f"by hand\n<!-- evidence: begin {part} -->\n<!-- evidence: end {part} -->\n"
+                )
             made = docs.pages(self.RUN, pathlib.Path(folder))
         speed, quality, *charts = made.values()
         self.assertIn("| 1 | 5 (4 to 6) | 5 |", speed)
@@ -260,7 +345,9 @@ class CutModel(unittest.TestCase):
     def test_layers_are_kept_in_their_order(self):
         with tempfile.TemporaryDirectory() as folder:
             whole, part = pathlib.Path(folder, "whole.gguf"), pathlib.Path(folder, "part.gguf")
-            tensors = {"token_embd.weight": numpy.zeros((4, 32), numpy.float32)} | {f"blk.{n}.attn_norm.weight": numpy.full(32, n, numpy.float32) for n in range(3)}
+            tensors = {"token_embd.weight": numpy.zeros((4, 32), numpy.float32)} | {
+                f"blk.{n}.attn_norm.weight": numpy.full(32, n, numpy.float32) for n in range(3)
+            }
             write_gguf(whole, {"general.architecture": "llama", "llama.block_count": U32(3)}, tensors)
             cut(whole, part, [0, 2])
             metadata, kept = read_gguf(part)
@@ -271,9 +358,32 @@ class CutModel(unittest.TestCase):
 
 class Planning(unittest.TestCase):
     def test_the_slowest_forests_are_shown_and_all_are_counted(self):
-        cells = [{"work": f"forest {n}", "seconds": {"auto": 0.010 + n / 1e4, "tree": 0.010, "paged": 0.012}, "auto_over_best": 1 + n / 100, "spread": 0.004, "best": "tree", "steps": 20,
-                  "steps_apart": n % 2} for n in range(30)]
-        table = table_of({"cells": cells, "forests": 50, "measured": 30, "worst": 1.29, "worst_spread": 0.004, "slower": 26, "undecided": 0, "same_plans": 4, "apart": 15}, "banyan bench grid")
+        cells = [
+            {
+                "work": f"forest {n}",
+                "seconds": {"auto": 0.010 + n / 1e4, "tree": 0.010, "paged": 0.012},
+                "auto_over_best": 1 + n / 100,
+                "spread": 0.004,
+                "best": "tree",
+                "steps": 20,
+                "steps_apart": n % 2,
+            }
+            for n in range(30)
+        ]
+        table = table_of(
+            {
+                "cells": cells,
+                "forests": 50,
+                "measured": 30,
+                "worst": 1.29,
+                "worst_spread": 0.004,
+                "slower": 26,
+                "undecided": 0,
+                "same_plans": 4,
+                "apart": 15,
+            },
+            "banyan bench grid",
+        )
         self.assertEqual(table.rows[0], ["forest 29", "10.00", "12.00", "12.90", "1.290 ± 0.004", "1 of 20"])
         self.assertLess(len(table.rows), len(cells))
         self.assertIn("30 of 50 forests", table.note)
@@ -284,8 +394,28 @@ class Planning(unittest.TestCase):
 class RealRun(unittest.TestCase):
     def test_a_sweep_at_a_tiny_size(self):
         with tempfile.TemporaryDirectory() as folder:
-            done = subprocess.run([sys.executable, "-m", "bench.evidence", "--size", "tiny", "--minutes", "4", "--only", "prompts", "levels", "--out", folder, "--banyan", os.environ["BANYAN"]],
-                                  cwd=ROOT, capture_output=True, text=True, timeout=280)
+            done = subprocess.run(
+                [
+                    sys.executable,
+                    "-m",
+                    "bench.evidence",
+                    "--size",
+                    "tiny",
+                    "--minutes",
+                    "4",
+                    "--only",
+                    "prompts",
+                    "levels",
+                    "--out",
+                    folder,
+                    "--banyan",
+                    os.environ["BANYAN"],
+                ],
+                cwd=ROOT,
+                capture_output=True,
+                text=True,
+                timeout=280,
+            )
             self.assertEqual(done.returncode, 0, done.stderr)
             made = json.loads(pathlib.Path(folder, "evidence.json").read_text())
             self.assertIn("One shared level or two", pathlib.Path(folder, "evidence.html").read_text())
@@ -298,7 +428,10 @@ class RealRun(unittest.TestCase):
         self.assertGreater(copies["1"]["rows"][0], once["1"]["rows"][0])
         levels = made["sweeps"]["levels"]["values"]
         for samples in levels["both levels shared"]:
-            both, one, none = (levels[name][samples]["rows"][0] for name in ("both levels shared", "examples shared alone", "nothing shared"))
+            both, one, none = (
+                levels[name][samples]["rows"][0]
+                for name in ("both levels shared", "examples shared alone", "nothing shared")
+            )
             self.assertLess(both, one)
             self.assertLess(one, none)
 

@@ -1,4 +1,5 @@
 """The simulation of many workers, where its result is known."""
+
 import pathlib
 import re
 import unittest
@@ -8,10 +9,22 @@ from bench import many_machines
 from bench.many_machines import breaking_points, report, simulate, study
 from bench.many_machines_plot import draw
 
-FREE = {"plan_seconds_per_document": 0.0, "join_seconds_per_row": 0.0, "start_seconds": 0.0, "start_spread": 0.0,
-        "prefill_seconds": 0.01, "generate_seconds": 0.0, "prefilled_per_document": 100, "generated_per_document": 0,
-        "block_seconds": 0.0, "speed_spread": 0.0, "hand_out_seconds": 0.0, "files_per_second": 0.0,
-        "documents": 100_000, "rows": 300_000}
+FREE = {
+    "plan_seconds_per_document": 0.0,
+    "join_seconds_per_row": 0.0,
+    "start_seconds": 0.0,
+    "start_spread": 0.0,
+    "prefill_seconds": 0.01,
+    "generate_seconds": 0.0,
+    "prefilled_per_document": 100,
+    "generated_per_document": 0,
+    "block_seconds": 0.0,
+    "speed_spread": 0.0,
+    "hand_out_seconds": 0.0,
+    "files_per_second": 0.0,
+    "documents": 100_000,
+    "rows": 300_000,
+}
 
 
 class Simulation(unittest.TestCase):
@@ -50,14 +63,19 @@ class Simulation(unittest.TestCase):
 
     def test_blocks_are_as_large_as_the_package_makes_them(self):
         text = (pathlib.Path(many_machines.ROOT) / "python" / "banyan" / "_plan.py").read_text()
-        found = re.search(r"^BLOCKS_PER_WORKER, MOST_BLOCK_TOKENS, LEAST_BLOCK_TOKENS = (\d+), ([\d_]+), ([\d_]+)", text, re.M)
-        self.assertEqual(tuple(int(one) for one in found.groups()),
-                         (many_machines.BLOCKS_PER_WORKER, many_machines.MOST_BLOCK_TOKENS, many_machines.LEAST_BLOCK_TOKENS))
+        found = re.search(
+            r"^BLOCKS_PER_WORKER, MOST_BLOCK_TOKENS, LEAST_BLOCK_TOKENS = (\d+), ([\d_]+), ([\d_]+)", text, re.M
+        )
+        self.assertEqual(
+            tuple(int(one) for one in found.groups()),
+            (many_machines.BLOCKS_PER_WORKER, many_machines.MOST_BLOCK_TOKENS, many_machines.LEAST_BLOCK_TOKENS),
+        )
 
 
 class Report(unittest.TestCase):
     def test_the_page_has_what_the_recorded_costs_give(self):
         import json
+
         root = pathlib.Path(many_machines.ROOT)
         costs = json.loads((root / "bench" / "many_machines_costs.json").read_text())
         self.assertIn(report(costs), (root / "docs" / "many-machines.md").read_text())

@@ -1,4 +1,5 @@
 """The load of the server's benches: what is shared, and what clients measure of a server whose times are known."""
+
 import contextlib
 import http.server
 import io
@@ -16,6 +17,7 @@ DELAY = 0.1  # before the first token and before the last
 
 class Slow(http.server.BaseHTTPRequestHandler):
     """Three tokens for every question, the first two after DELAY, the last after DELAY more."""
+
     protocol_version = "HTTP/1.1"
     refuse = False
 
@@ -60,7 +62,9 @@ class Load(unittest.TestCase):
         self.port = self.server.server_address[1]
 
     def test_what_is_shared(self):
-        said = lambda shared, seed: [body["messages"][0]["content"] for body in serve_load.chats(8, 50, 4, shared, seed)]
+        said = lambda shared, seed: [
+            body["messages"][0]["content"] for body in serve_load.chats(8, 50, 4, shared, seed)
+        ]
         self.assertEqual(len({text.split("\n\n")[0] for text in said(True, 1)}), 1)
         self.assertEqual(len(set(said(True, 1))), 8)
         self.assertEqual(len({text.split("\n\n")[0] for text in said(False, 1)}), 8)
@@ -86,7 +90,12 @@ class Load(unittest.TestCase):
     def test_the_report_has_medians_of_ratios(self):
         def figures(seconds, first):
             return serve_load.Figures(seconds, [serve_load.Answer("x", first, seconds, 5, 10)])
-        pairs = [(figures(1, 0.1), figures(2, 0.4)), (figures(1, 0.1), figures(3, 0.2)), (figures(2, 0.1), figures(20, 0.3))]
+
+        pairs = [
+            (figures(1, 0.1), figures(2, 0.4)),
+            (figures(1, 0.1), figures(3, 0.2)),
+            (figures(2, 0.1), figures(20, 0.3)),
+        ]
         with contextlib.redirect_stdout(io.StringIO()) as printed:
             found = llama_server.report({"shared": pairs}, {"shared": llama_server.Setting(8, True)})["shared"]
         self.assertIn("**3.00** (2.00 to 10.00)", printed.getvalue())
@@ -95,7 +104,9 @@ class Load(unittest.TestCase):
         self.assertEqual((found["answers"], found["equal_answers"], found["setting"]), (3, 3, "8 slots, one buffer"))
 
     def test_rows_of_both_forms_are_in_the_questions_order(self):
-        events = [{"type": "answer", "document": 0, "question": i, "row": {"id": i}} for i in (1, 0)] + [{"type": "done"}]
+        events = [{"type": "answer", "document": 0, "question": i, "row": {"id": i}} for i in (1, 0)] + [
+            {"type": "done"}
+        ]
         streamed = "".join(f"data: {json.dumps(event)}\n\n" for event in events) + "data: [DONE]\n\n"
         self.assertEqual(rows_of(streamed.encode(), True), [{"id": 0}, {"id": 1}])
         self.assertEqual(rows_of(b'{"rows": [{"id": 0}]}', False), [{"id": 0}])

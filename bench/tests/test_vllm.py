@@ -1,5 +1,6 @@
 """The comparison with vLLM without vLLM: prompts of a tree, sweeps, the table; and a whole run against a stand-in that
 prints rates as vllm_job.py does (skipped where BANYAN does not name the program)."""
+
 from __future__ import annotations
 
 import json
@@ -35,14 +36,22 @@ class Vllm(unittest.TestCase):
         self.assertEqual(lines[3], "| race | 300 | **400** | 0.75 |")
 
     def test_configs_are_those_of_our_shapes(self):
-        """vLLM builds the model from config.json alone: its sizes are what src/load/random_model.cc says, and a mixture has
-        every field that its Qwen3MoeForCausalLM reads."""
+        """vLLM builds the model from config.json alone: its sizes are what src/load/random_model.cc says, and a mixture
+        has every field that its Qwen3MoeForCausalLM reads."""
         shapes = (RIVAL.parents[2] / "src/load/random_model.cc").read_text()
         ours = json.loads(re.search(r'"qwen3-30b-a3b", R"\((.*?)\)"', shapes, re.DOTALL).group(1))
         theirs = vllm_job.CONFIGS["qwen3-30b-a3b"]
         self.assertEqual({name: theirs.get(name) for name in ours}, ours)
-        for name in ("decoder_sparse_step", "mlp_only_layers", "norm_topk_prob", "num_experts_per_tok", "rms_norm_eps",
-                     "hidden_act", "max_position_embeddings", "tie_word_embeddings"):
+        for name in (
+            "decoder_sparse_step",
+            "mlp_only_layers",
+            "norm_topk_prob",
+            "num_experts_per_tok",
+            "rms_norm_eps",
+            "hidden_act",
+            "max_position_embeddings",
+            "tie_word_embeddings",
+        ):
             self.assertIn(name, theirs)
         self.assertEqual(theirs["architectures"], ["Qwen3MoeForCausalLM"])
         for config in vllm_job.CONFIGS.values():
@@ -52,12 +61,36 @@ class Vllm(unittest.TestCase):
     def test_one_command_runs_both(self):
         with tempfile.TemporaryDirectory() as folder:
             python = pathlib.Path(folder) / "python"
-            python.write_text('#!/bin/sh\necho \'{"vllm": "0"}\'\necho words\necho \'{"job": 0, "rate": 0.001}\'\nexit 3\n')
+            python.write_text(
+                '#!/bin/sh\necho \'{"vllm": "0"}\'\necho words\necho \'{"job": 0, "rate": 0.001}\'\nexit 3\n'
+            )
             python.chmod(0o755)
             done = subprocess.run(
-                [sys.executable, str(RIVAL), "--banyan", os.environ["BANYAN"], "--device", "cpu", "--shape", "tiny", "--jobs",
-                 "squad2 --documents 2", "--ours", "f32=--precision f32", "--theirs", "fp8={}", "--python", str(python),
-                 "--repeat", "1", "--json", f"{folder}/all.json"], capture_output=True, text=True)
+                [
+                    sys.executable,
+                    str(RIVAL),
+                    "--banyan",
+                    os.environ["BANYAN"],
+                    "--device",
+                    "cpu",
+                    "--shape",
+                    "tiny",
+                    "--jobs",
+                    "squad2 --documents 2",
+                    "--ours",
+                    "f32=--precision f32",
+                    "--theirs",
+                    "fp8={}",
+                    "--python",
+                    str(python),
+                    "--repeat",
+                    "1",
+                    "--json",
+                    f"{folder}/all.json",
+                ],
+                capture_output=True,
+                text=True,
+            )
             self.assertEqual(done.returncode, 0, done.stderr)
             self.assertIn("ended with 3", done.stderr)
             self.assertIn("| squad2, questions/s |", done.stdout)

@@ -1,4 +1,5 @@
 """Options are made and judged as the tables say."""
+
 from __future__ import annotations
 
 import json
@@ -21,10 +22,18 @@ class Choices(unittest.TestCase):
             self.assertEqual((right.count("yes"), right.count("no")), (5, 5))
 
     def test_wrong_options_are_wrong(self):
-        questions = [dict(id=str(n), question=f"q{n}", answers=[a]) for n, a in enumerate(["Anna Walker", "Anna", "Bert", "Carl", "Dora"])]
+        questions = [
+            dict(id=str(n), question=f"q{n}", answers=[a])
+            for n, a in enumerate(["Anna Walker", "Anna", "Bert", "Carl", "Dora"])
+        ]
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder, "squad2.jsonl")
-            path.write_text("".join(json.dumps(dict(id=f"squad2-Normans-{n}", context="c", questions=questions)) + "\n" for n in range(20)))
+            path.write_text(
+                "".join(
+                    json.dumps(dict(id=f"squad2-Normans-{n}", context="c", questions=questions)) + "\n"
+                    for n in range(20)
+                )
+            )
             made = squad_choices(path, "dev", 100) + squad_choices(path, "test", 100)
         self.assertEqual(len(made), 20)
         for record in made:

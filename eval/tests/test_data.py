@@ -1,4 +1,5 @@
 """Data sets by name: forms that are read, errors that name file and line, documents of training that are marked."""
+
 from __future__ import annotations
 
 import contextlib
@@ -18,18 +19,32 @@ QUESTION = dict(id="a", context="Ruth left.", questions=[dict(id="1", question="
 class Forms(unittest.TestCase):
     def test_kinds(self):
         self.assertEqual(kind_of(QUESTION), "questions")
-        self.assertEqual(kind_of(dict(id=1, context="x", questions=[dict(question="q", choices=["a", "b"], right=1)])), "questions")
+        self.assertEqual(
+            kind_of(dict(id=1, context="x", questions=[dict(question="q", choices=["a", "b"], right=1)])), "questions"
+        )
         self.assertEqual(kind_of(dict(id=1, question="q", answers=[], documents=[dict(text="t")])), "documents")
         self.assertEqual(kind_of(dict(id=1, text="t", attributes=["a"], values={})), "values")
-        for bad in ([], {}, dict(id=1), dict(id=1, questions=[]), dict(id=1, context="x", questions=[dict(question="q")]), dict(id=1, context="x", questions=[dict(question="q", choices=["a"], right=1)]),
-                    dict(id=1, question="q", answers=[], documents=[{}]), dict(id=1, attributes=[], text="t")):
+        for bad in (
+            [],
+            {},
+            dict(id=1),
+            dict(id=1, questions=[]),
+            dict(id=1, context="x", questions=[dict(question="q")]),
+            dict(id=1, context="x", questions=[dict(question="q", choices=["a"], right=1)]),
+            dict(id=1, question="q", answers=[], documents=[{}]),
+            dict(id=1, attributes=[], text="t"),
+        ):
             with self.assertRaises(BadRow):
                 kind_of(bad)
 
     def test_errors_name_the_line(self):
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder, "x.jsonl")
-            for lines, where in (([QUESTION, {}], "line 2"), ([QUESTION, dict(id=1, text="t", attributes=[], values={})], "another kind"), ([], "no rows")):
+            for lines, where in (
+                ([QUESTION, {}], "line 2"),
+                ([QUESTION, dict(id=1, text="t", attributes=[], values={})], "another kind"),
+                ([], "no rows"),
+            ):
                 file.write_text("".join(json.dumps(row) + "\n" for row in lines))
                 with self.assertRaisesRegex(BadRow, where):
                     read_checked(file)
@@ -45,7 +60,10 @@ class Names(unittest.TestCase):
             Path(folder, "narrativeqa.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
             kind, found = get("narrativeqa", Path(folder))
         self.assertEqual(kind, "questions")
-        self.assertEqual([r["id"] for r in found if not r.get("trained_on")], [r["id"] for r in rows if is_held("narrativeqa", r["id"])])
+        self.assertEqual(
+            [r["id"] for r in found if not r.get("trained_on")],
+            [r["id"] for r in rows if is_held("narrativeqa", r["id"])],
+        )
         self.assertTrue(any(r.get("trained_on") for r in found))
 
     def test_samples_and_generated_sets(self):
@@ -59,6 +77,7 @@ class Names(unittest.TestCase):
             out = io.StringIO()
             with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
                 return main(list(arguments)), out.getvalue()
+
         with tempfile.TemporaryDirectory() as folder:
             code, said = run("get", "natural", "--out", folder)
             self.assertEqual((code, "13 rows of questions, 100 answers" in said), (0, True), said)

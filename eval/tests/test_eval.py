@@ -1,4 +1,6 @@
-"""Scores by hand, sets that are held out, samples that the shipped model answers (skipped where the engine is not built)."""
+"""Scores by hand, sets that are held out, samples that the shipped model answers (skipped where the engine is not
+built)."""
+
 from __future__ import annotations
 
 import json
@@ -31,11 +33,22 @@ class Values(unittest.TestCase):
         gold = dict(a=["Red"], b=[], c=[], d=["red"], e=["red"], f=[], g=["3 kg", "3kg"])
         given = dict(a="red", b=None, d="blue", e=None, f="red", g="3 kg")
         s = Engine(str(BINARY), "").score_values([dict(values=gold)], [given])
-        self.assertEqual((s["correct"], s["correct_null"], s["incorrect"], s["missing"], s["hallucinated"], s["slots"]), (2, 2, 1, 1, 1, 7))
+        self.assertEqual(
+            (s["correct"], s["correct_null"], s["incorrect"], s["missing"], s["hallucinated"], s["slots"]),
+            (2, 2, 1, 1, 1, 7),
+        )
         self.assertAlmostEqual(s["f1"], 4 / 6)  # P = R = 4/6
 
     def test_values_end_at_their_delimiter(self):
-        for text, ended, value in (('"red",', True, "red"), ('"re', False, "re"), ("null,", True, None), ("null", False, None), (' "a\\"b"}', True, 'a"b'), ('"a, b', False, "a, b"), ("12}", True, "12")):
+        for text, ended, value in (
+            ('"red",', True, "red"),
+            ('"re', False, "re"),
+            ("null,", True, None),
+            ("null", False, None),
+            (' "a\\"b"}', True, 'a"b'),
+            ('"a, b', False, "a, b"),
+            ("12}", True, "12"),
+        ):
             self.assertEqual(value_ended(text), ended, text)
             self.assertEqual(parse_value(text), value, text)
 

@@ -1,4 +1,5 @@
 """Evaluations of one form, by runs whose answers are known; documents of training, by hashes beside a card."""
+
 from __future__ import annotations
 
 import contextlib
@@ -13,34 +14,55 @@ from eval import form, trained
 from train.trained_on import BYTES, file_beside, hash_of, packed, trained_texts, write
 
 TEXT = "Ruth sold the mill on the river in 1840."
-QUESTIONS = dict(id="a", context=TEXT, questions=[dict(id="1", question="Who?", answers=["Ruth"]), dict(id="2", question="When?", answers=["1840"])])
-OTHER = dict(id="b", context="Paul bought a boat in the spring of 1851.", questions=[dict(id="1", question="Who?", choices=["Paul", "Ruth"], right=0)])
+QUESTIONS = dict(
+    id="a",
+    context=TEXT,
+    questions=[dict(id="1", question="Who?", answers=["Ruth"]), dict(id="2", question="When?", answers=["1840"])],
+)
+OTHER = dict(
+    id="b",
+    context="Paul bought a boat in the spring of 1851.",
+    questions=[dict(id="1", question="Who?", choices=["Paul", "Ruth"], right=0)],
+)
 WRITTEN = {"flat": {"a1": "Ruth", "a2": "1840", "b1": "Paul"}, "auto": {"a1": "Ruth", "a2": "in 1840", "b1": "Paul"}}
 
 
 def run(a, command, rows, options):
     """As the program would: flat takes a second for each question, auto one for all."""
     strategy = options[options.index("--strategy") + 1]
-    written = [dict(id=r["id"], question_id=q["id"], answer=WRITTEN[strategy][r["id"] + q["id"]], confidence=0.9) for r in rows for q in r["questions"]]
-    return written, dict(seconds=dict(total=len(written) if strategy == "flat" else 1.0), kv_bytes_peak=3 * 2 ** 20)
+    written = [
+        dict(id=r["id"], question_id=q["id"], answer=WRITTEN[strategy][r["id"] + q["id"]], confidence=0.9)
+        for r in rows
+        for q in r["questions"]
+    ]
+    return written, dict(seconds=dict(total=len(written) if strategy == "flat" else 1.0), kv_bytes_peak=3 * 2**20)
 
 
 class Form(unittest.TestCase):
     def call(self, *words: str) -> tuple[int, str, dict]:
         out = io.StringIO()
-        with tempfile.TemporaryDirectory() as folder, mock.patch("eval.form.run", run), contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
+        with (
+            tempfile.TemporaryDirectory() as folder,
+            mock.patch("eval.form.run", run),
+            contextlib.redirect_stdout(out),
+            contextlib.redirect_stderr(out),
+        ):
             file, model, made = Path(folder, "some.jsonl"), Path(folder, "model.gguf"), Path(folder, "made.json")
             file.write_text(json.dumps(QUESTIONS) + "\n" + json.dumps(OTHER) + "\n")
             model.write_bytes(b"")
             write(model, [OTHER["context"]])
-            code = form.main("ask", [str(file), "-m", str(model), "--price", "3.6", "--draws", "20", "--json", str(made), *words])
+            code = form.main(
+                "ask", [str(file), "-m", str(model), "--price", "3.6", "--draws", "20", "--json", str(made), *words]
+            )
             return code, out.getvalue(), json.loads(made.read_text()) if made.exists() else {}
 
     def test_scores_rate_cost_and_sameness(self):
         code, said, made = self.call("--ways", "flat,auto", "--repeat", "2", "--trained", "mark")
         self.assertEqual(code, 0, said)
         flat, auto = made["some"]
-        self.assertEqual((flat["scores"]["exact"], auto["scores"]["exact"], auto["scores"]["sub-span"]), (1.0, 0.5, 1.0))
+        self.assertEqual(
+            (flat["scores"]["exact"], auto["scores"]["exact"], auto["scores"]["sub-span"]), (1.0, 0.5, 1.0)
+        )
         self.assertEqual((flat["same"], auto["same"]), (1.0, 0.5))
         self.assertEqual((flat["rates"], auto["rates"], auto["kv_mib"]), ([1.0, 1.0], [2.0, 2.0], 3.0))
         self.assertAlmostEqual(auto["cost_of_1000"], 0.5)
@@ -62,8 +84,22 @@ class Form(unittest.TestCase):
         self.assertEqual((code, "expected a strategy before it" in said), (2, True), said)
 
     def test_a_schema_of_what_rows_name(self):
-        rows, schema = form.schema_of([dict(id=1, text="t", attributes=["x"], values={}), dict(id=2, text="t", category="c", attributes=["y"], values={}), dict(id=3, text="t", attributes=["x", "z"], values={})])
-        self.assertEqual(schema, {"categories": {"document": {"attributes": [{"name": "x"}, {"name": "z"}]}, "c": {"attributes": [{"name": "y"}]}}})
+        rows, schema = form.schema_of(
+            [
+                dict(id=1, text="t", attributes=["x"], values={}),
+                dict(id=2, text="t", category="c", attributes=["y"], values={}),
+                dict(id=3, text="t", attributes=["x", "z"], values={}),
+            ]
+        )
+        self.assertEqual(
+            schema,
+            {
+                "categories": {
+                    "document": {"attributes": [{"name": "x"}, {"name": "z"}]},
+                    "c": {"attributes": [{"name": "y"}]},
+                }
+            },
+        )
         self.assertEqual([r["category"] for r in rows], ["document", "c", "document"])
 
 
@@ -83,10 +119,15 @@ class Trained(unittest.TestCase):
             model.write_bytes(b"")
             (adapter / "banyan.json").write_text('{"copies": true}')
             self.assertEqual(write(adapter, [TEXT]), 1)
-            self.assertEqual(json.loads((adapter / "banyan.json").read_text()), {"copies": True, "trained_on": {"file": "trained-on.bin", "texts": 1}})
+            self.assertEqual(
+                json.loads((adapter / "banyan.json").read_text()),
+                {"copies": True, "trained_on": {"file": "trained-on.bin", "texts": 1}},
+            )
             of_model, of_adapter = trained.read(str(model), str(adapter))
             self.assertEqual((of_model.known, of_adapter.known), (False, True))
-            rows, marked = trained.mark([QUESTIONS, OTHER, dict(id=1, documents=[dict(text=TEXT)])], [of_model, of_adapter])
+            rows, marked = trained.mark(
+                [QUESTIONS, OTHER, dict(id=1, documents=[dict(text=TEXT)])], [of_model, of_adapter]
+            )
             self.assertEqual((marked, [bool(r.get("trained_on")) for r in rows]), (2, [True, False, True]))
             (adapter / "trained-on.bin").write_bytes(b"1234567")
             with self.assertRaisesRegex(trained.BadHashes, "trained-on.bin: expected hashes of 6 bytes"):
@@ -98,7 +139,17 @@ class Trained(unittest.TestCase):
     def test_which_texts_count(self):
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder, "texts.jsonl")
-            file.write_text("".join(json.dumps(r) + "\n" for r in (dict(split="train", text="one"), dict(split="held", text="two"), dict(documents=[["three", True], {"text": "four"}]), dict(context="five"))))
+            file.write_text(
+                "".join(
+                    json.dumps(r) + "\n"
+                    for r in (
+                        dict(split="train", text="one"),
+                        dict(split="held", text="two"),
+                        dict(documents=[["three", True], {"text": "four"}]),
+                        dict(context="five"),
+                    )
+                )
+            )
             self.assertEqual(list(trained_texts([file], None)), ["one", "three", "four", "five"])
         self.assertEqual(file_beside(Path("x/reader.gguf")), Path("x/reader.trained-on.bin"))
         self.assertEqual(BYTES, 6)

@@ -1,5 +1,6 @@
-"""Facts stand where the record says; rows are judged by answer and place; a long text in parts is answered at the right places (skipped where
-the engine is not built)."""
+"""Facts stand where the record says; rows are judged by answer and place; a long text in parts is answered at the right
+places (skipped where the engine is not built)."""
+
 from __future__ import annotations
 
 import unittest
@@ -33,13 +34,26 @@ class Documents(unittest.TestCase):
                     self.assertIn(answer.lower(), fact["passage"].lower())
 
     def test_rows_are_judged_by_answer_and_place(self):
-        record = dict(questions=[dict(id="a", answers=["Anna"], place=[10, 30]), dict(id="b", answers=["Bert"], place=[10, 30]), dict(id="c", answers=[], place=[10, 30]),
-                                 dict(id="d", answers=["Dora"], place=[10, 30])])
-        rows = [dict(question_id="a", answer="Anna", start=12, end=16, parts=3), dict(question_id="b", answer="Bert", start=40, end=44, parts=3),
-                dict(question_id="c", answer=None, parts=3), dict(question_id="d", error={"kind": "limit"})]
+        record = dict(
+            questions=[
+                dict(id="a", answers=["Anna"], place=[10, 30]),
+                dict(id="b", answers=["Bert"], place=[10, 30]),
+                dict(id="c", answers=[], place=[10, 30]),
+                dict(id="d", answers=["Dora"], place=[10, 30]),
+            ]
+        )
+        rows = [
+            dict(question_id="a", answer="Anna", start=12, end=16, parts=3),
+            dict(question_id="b", answer="Bert", start=40, end=44, parts=3),
+            dict(question_id="c", answer=None, parts=3),
+            dict(question_id="d", error={"kind": "limit"}),
+        ]
         found = score(judge(record, rows))
         self.assertEqual((found["questions"], found["parts"], found["errors"]), (4, 3, 1))
-        self.assertEqual((found["exact"], found["answerable"], found["placed"], found["null"], found["denied"]), (0.75, 0.6667, 0.3333, 1.0, 0.0))
+        self.assertEqual(
+            (found["exact"], found["answerable"], found["placed"], found["null"], found["denied"]),
+            (0.75, 0.6667, 0.3333, 1.0, 0.0),
+        )
         self.assertIn("| 7 | 3 | no | 75 (", table([dict(found, pages=7, reduce=False, seconds=1.0)]))
 
 
@@ -49,16 +63,35 @@ class Engine(unittest.TestCase):
         record = long_document(read_facts("dev")[:6], 3, None)
         answers = []
         for reduce in ([], ["--reduce"]):
-            command = [str(BINARY), "ask", "-m", str(MODEL), "--too-long", "split", "--part-tokens", "500", "--max-new", "16", *reduce]
+            command = [
+                str(BINARY),
+                "ask",
+                "-m",
+                str(MODEL),
+                "--too-long",
+                "split",
+                "--part-tokens",
+                "500",
+                "--max-new",
+                "16",
+                *reduce,
+            ]
             rows, _ = ask(command, record)
-            answers.append([(row["answer"], row.get("start")) for row in sorted(without_reduce(rows), key=lambda row: row["question_id"])])
+            answers.append(
+                [
+                    (row["answer"], row.get("start"))
+                    for row in sorted(without_reduce(rows), key=lambda row: row["question_id"])
+                ]
+            )
             found = score(judge(record, rows))
             self.assertGreater(found["parts"], 3)
             self.assertGreaterEqual(found["placed"], 0.5, rows)
             for row in rows:
                 if row.get("answer"):
-                    self.assertEqual(record["context"][row["start"]:row["end"]].split(), row["answer"].split())
-                    self.assertTrue(any(r["start"] <= row["start"] and row["end"] <= r["end"] for r in row["read"]), row)
+                    self.assertEqual(record["context"][row["start"] : row["end"]].split(), row["answer"].split())
+                    self.assertTrue(
+                        any(r["start"] <= row["start"] and row["end"] <= r["end"] for r in row["read"]), row
+                    )
         self.assertEqual(*answers)  # the parts' answers do not depend on --reduce
 
 

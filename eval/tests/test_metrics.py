@@ -3,6 +3,7 @@ without stemmer for ROUGE-L), and the same cases by `banyan eval`.
 
 `score_cases.json` is also the test of the scores in C++ (src/tasks/score/score_rows_test.cc).
 """
+
 from __future__ import annotations
 
 import json
@@ -12,8 +13,17 @@ import tempfile
 import unittest
 from pathlib import Path
 
-from eval.metrics import (calibration_error, chosen_text, contains, exact_match, normalize, right_answers, rouge_l,
-                          sub_span, token_f1)
+from eval.metrics import (
+    calibration_error,
+    chosen_text,
+    contains,
+    exact_match,
+    normalize,
+    right_answers,
+    rouge_l,
+    sub_span,
+    token_f1,
+)
 
 CASES = json.loads(Path(__file__).with_name("score_cases.json").read_text(encoding="utf-8"))
 
@@ -76,7 +86,10 @@ class Program(unittest.TestCase):
     def test_calibration_error(self):
         for case in CASES["calibration"]:
             asked = [dict(id=n, question="?", answers=["x"]) for n in range(len(case["points"]))]
-            rows = [dict(id=1, question_id=n, answer="x" if right else "y", confidence=sure) for n, (sure, right) in enumerate(case["points"])]
+            rows = [
+                dict(id=1, question_id=n, answer="x" if right else "y", confidence=sure)
+                for n, (sure, right) in enumerate(case["points"])
+            ]
             score = self.scored("ask", [dict(id=1, context="", questions=asked)], rows)
             self.assertAlmostEqual(score["calibration_error"], calibration_error(case["points"]))
 
@@ -109,7 +122,15 @@ class Choices(unittest.TestCase):
 
     def test_given_ones(self):
         question = dict(choices=["7:45", "8:15"])
-        for answer, text in (("A", "7:45"), ("(b)", "8:15"), ("b.", "8:15"), ("8:15", "8:15"), ("null", "null"), ("D", "D"), ("AB", "AB")):
+        for answer, text in (
+            ("A", "7:45"),
+            ("(b)", "8:15"),
+            ("b.", "8:15"),
+            ("8:15", "8:15"),
+            ("null", "null"),
+            ("D", "D"),
+            ("AB", "AB"),
+        ):
             self.assertEqual(chosen_text(question, answer), text)
         self.assertEqual(chosen_text(dict(choices=["B", "A"]), "A"), "A")
         self.assertEqual(chosen_text({}, "A"), "A")

@@ -1,4 +1,5 @@
 """Figures of precisions from logits by hand, and of a real run (skipped where the program is not built)."""
+
 from __future__ import annotations
 
 import contextlib
@@ -62,8 +63,21 @@ class Figures(unittest.TestCase):
 class Run(unittest.TestCase):
     def test_eight_bits_are_near_float32(self):
         out = io.StringIO()
-        words = ["precision", "--banyan", str(BINARY), "-m", str(MODEL), "--text", str(ROOT / "README.md"), "--positions", "3",
-                 "--longest", "24", "f32", "mixed"]
+        words = [
+            "precision",
+            "--banyan",
+            str(BINARY),
+            "-m",
+            str(MODEL),
+            "--text",
+            str(ROOT / "README.md"),
+            "--positions",
+            "3",
+            "--longest",
+            "24",
+            "f32",
+            "mixed",
+        ]
         with mock.patch.object(sys, "argv", words), contextlib.redirect_stdout(out):
             precision.main()
         rows = [line.split("|")[1:-1] for line in out.getvalue().splitlines() if line.startswith("| cpu")]

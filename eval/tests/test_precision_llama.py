@@ -1,5 +1,6 @@
-"""llama.cpp's row of the table, against a small library with the same functions: its logits depend on the tokens, their positions and
-what the context still holds (skipped where no C compiler is)."""
+"""llama.cpp's row of the table, against a small library with the same functions: its logits depend on the tokens, their
+positions and what the context still holds (skipped where no C compiler is)."""
+
 from __future__ import annotations
 
 import contextlib
@@ -20,7 +21,8 @@ from eval import precision
 COMPILER = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
 VOCABULARY = 7
 
-# A context remembers one number, from which logits follow: sum of token * (position + 1) since it was cleared, plus the type of KV.
+# A context remembers one number, from which logits follow: sum of token * (position + 1) since it was cleared, plus the
+# type of KV.
 SOURCE = r"""
 #include <stdint.h>
 #include <stdlib.h>
@@ -43,7 +45,10 @@ batch llama_batch_init(int32_t n, int32_t embd, int32_t seqs) {
 }
 void llama_batch_free(batch b) {}
 void *llama_model_load_from_file(const char *path, options o) { return strstr(path, "missing") ? 0 : &held; }
-void *llama_init_from_model(void *m, options o) { kv_types = ((int32_t *)o.bytes)[12] + ((int32_t *)o.bytes)[13]; return &held; }
+void *llama_init_from_model(void *m, options o) {
+  kv_types = ((int32_t *)o.bytes)[12] + ((int32_t *)o.bytes)[13];
+  return &held;
+}
 void *llama_get_memory(void *c) { return &held; }
 void *llama_model_get_vocab(void *m) { return &held; }
 int32_t llama_vocab_n_tokens(void *v) { return 7; }
@@ -102,7 +107,8 @@ class LlamaRow(unittest.TestCase):
             next(precision.llama_logits(self.library, "missing", 1, "", [[1]]))
 
     def test_the_row_of_the_table(self):
-        """The engine's rows come from a stand-in that knows the fake library's rule and adds an error of 0.5 to one logit."""
+        """The engine's rows come from a stand-in that knows the fake library's rule and adds an error of 0.5 to one
+        logit."""
         engine = pathlib.Path(self.folder.name, "banyan")
         engine.write_text(f"""#!{sys.executable}
 import json, sys
@@ -119,8 +125,26 @@ for line in sys.stdin:
         text = pathlib.Path(self.folder.name, "text")
         text.write_text("any")
         out = io.StringIO()
-        words = ["precision", "--banyan", str(engine), "-m", "model", "--text", str(text), "--positions", "5", "--longest", "24", "--bos", "--threads", "1",
-                 "--library", self.library, "f32", "llama"]
+        words = [
+            "precision",
+            "--banyan",
+            str(engine),
+            "-m",
+            "model",
+            "--text",
+            str(text),
+            "--positions",
+            "5",
+            "--longest",
+            "24",
+            "--bos",
+            "--threads",
+            "1",
+            "--library",
+            self.library,
+            "f32",
+            "llama",
+        ]
         with mock.patch.object(sys, "argv", words), contextlib.redirect_stdout(out):
             precision.main()
         lines = out.getvalue().splitlines()

@@ -1,4 +1,5 @@
 """Scores of a reader in several precisions, against a stand-in for the program that answers by its options."""
+
 from __future__ import annotations
 
 import contextlib
@@ -31,10 +32,36 @@ class Table(unittest.TestCase):
             program, questions = pathlib.Path(folder, "banyan"), pathlib.Path(folder, "some.jsonl")
             program.write_text(PROGRAM)
             program.chmod(0o755)
-            questions.write_text("".join(json.dumps(dict(id=str(n), context="red blue", questions=[
-                dict(id="a", question="red", answers=["red"]), dict(id="b", question="blue", answers=["blue"])])) + "\n" for n in range(3)))
+            questions.write_text(
+                "".join(
+                    json.dumps(
+                        dict(
+                            id=str(n),
+                            context="red blue",
+                            questions=[
+                                dict(id="a", question="red", answers=["red"]),
+                                dict(id="b", question="blue", answers=["blue"]),
+                            ],
+                        )
+                    )
+                    + "\n"
+                    for n in range(3)
+                )
+            )
             out, found = io.StringIO(), pathlib.Path(folder, "found.json")
-            words = ["reader_precision", "--banyan", str(program), "-m", "model", "--file", str(questions), "--json", str(found), "f32", "mixed"]
+            words = [
+                "reader_precision",
+                "--banyan",
+                str(program),
+                "-m",
+                "model",
+                "--file",
+                str(questions),
+                "--json",
+                str(found),
+                "f32",
+                "mixed",
+            ]
             with mock.patch.object(sys, "argv", words), contextlib.redirect_stdout(out):
                 reader_precision.main()
             nulls, first, second = json.loads(found.read_text())["some"]

@@ -1,4 +1,5 @@
 """Scores of a reader: what they count, the all-null baseline, intervals over texts."""
+
 from __future__ import annotations
 
 import contextlib
@@ -7,17 +8,38 @@ import unittest
 
 from eval.reading import answers_of, intervals, judge, means, score, table_of, unseen
 
-RECORDS = [dict(id="a", context="Ruth sold the mill in 1840.", questions=[dict(id="1", answers=["Ruth"]), dict(id="2", answers=["in 1840", "1840"]), dict(id="3", answers=[])]),
-           dict(id="b", context="The barge left.", questions=[dict(id="1", answers=["The barge"]), dict(id="2", answers=[])])]
+RECORDS = [
+    dict(
+        id="a",
+        context="Ruth sold the mill in 1840.",
+        questions=[dict(id="1", answers=["Ruth"]), dict(id="2", answers=["in 1840", "1840"]), dict(id="3", answers=[])],
+    ),
+    dict(id="b", context="The barge left.", questions=[dict(id="1", answers=["The barge"]), dict(id="2", answers=[])]),
+]
 GIVEN = {("a", "1"): "Ruth", ("a", "2"): "null", ("a", "3"): "null", ("b", "1"): "a ship", ("b", "2"): "the barge"}
 
 
 class Scores(unittest.TestCase):
     def test_counts(self):
         found = score(RECORDS, GIVEN)
-        self.assertEqual(found, dict(questions=5, exact=0.4, f1=0.4, rouge_l=0.4, answerable_f1=0.3333, null_accuracy=0.5, denied=0.3333, not_in_text=0.3333, errors=0))
+        self.assertEqual(
+            found,
+            dict(
+                questions=5,
+                exact=0.4,
+                f1=0.4,
+                rouge_l=0.4,
+                answerable_f1=0.3333,
+                null_accuracy=0.5,
+                denied=0.3333,
+                not_in_text=0.3333,
+                errors=0,
+            ),
+        )
         everything_null = score(RECORDS, dict.fromkeys(GIVEN, "null"))
-        self.assertEqual((everything_null["exact"], everything_null["null_accuracy"], everything_null["denied"]), (0.4, 1.0, 1.0))
+        self.assertEqual(
+            (everything_null["exact"], everything_null["null_accuracy"], everything_null["denied"]), (0.4, 1.0, 1.0)
+        )
 
     def test_a_question_that_could_not_be_asked_is_wrong(self):
         found = score(RECORDS, {**GIVEN, ("a", "1"): None})
@@ -26,8 +48,13 @@ class Scores(unittest.TestCase):
         self.assertEqual(score(RECORDS, given)["errors"], 1)
 
     def test_rows_of_all_kinds_are_read(self):
-        rows = [dict(id="a", question_id="1", answer=" Ruth "), dict(id="a", question_id="2", answer=None), dict(id="b", question_id=None, error=dict(kind="limit")),
-                dict(id="b", error=dict(kind="input")), dict(error=dict(kind="input"))]
+        rows = [
+            dict(id="a", question_id="1", answer=" Ruth "),
+            dict(id="a", question_id="2", answer=None),
+            dict(id="b", question_id=None, error=dict(kind="limit")),
+            dict(id="b", error=dict(kind="input")),
+            dict(error=dict(kind="input")),
+        ]
         found = answers_of(rows)
         self.assertEqual((found["a", "1"], found["a", "2"]), ("Ruth", "null"))
         self.assertEqual(score(RECORDS, found)["errors"], 3)  # a/3 has no row, b could not be asked
@@ -45,8 +72,12 @@ class Scores(unittest.TestCase):
         for answer, right in (("7:45", 1.0), ("A", 1.0), ("a)", 1.0), ("8:15", 0.0), ("B", 0.0), ("null", 0.0)):
             self.assertEqual(score([record], {("c", "1"): answer})["exact"], right, answer)
         by_number = dict(record, questions=[dict(id="1", choices=["yes", "no"], right=1)])
-        self.assertEqual([score([by_number], {("c", "1"): a})["exact"] for a in ("no", "B", "yes", "A")], [1.0, 1.0, 0.0, 0.0])
-        vitamins = dict(record, questions=[dict(id="1", choices=["B", "A"], answers=["A"])])  # texts that are letters are texts
+        self.assertEqual(
+            [score([by_number], {("c", "1"): a})["exact"] for a in ("no", "B", "yes", "A")], [1.0, 1.0, 0.0, 0.0]
+        )
+        vitamins = dict(
+            record, questions=[dict(id="1", choices=["B", "A"], answers=["A"])]
+        )  # texts that are letters are texts
         self.assertEqual([score([vitamins], {("c", "1"): a})["exact"] for a in ("A", "B")], [1.0, 0.0])
 
     def test_intervals_hold_the_mean_and_shrink(self):
@@ -58,7 +89,10 @@ class Scores(unittest.TestCase):
 
     def test_table(self):
         row = dict(score(RECORDS, GIVEN), intervals=dict(exact=[0.2, 0.6]), seconds=3)
-        self.assertIn("| with adapter | 40.0 (20–60) | 40.0 | 40.0 | 33.3 | 50.0 | 33.3 | 33.3 | 0 | 3 |", table_of("b", {"with adapter": row}))
+        self.assertIn(
+            "| with adapter | 40.0 (20–60) | 40.0 | 40.0 | 33.3 | 50.0 | 33.3 | 33.3 | 0 | 3 |",
+            table_of("b", {"with adapter": row}),
+        )
 
 
 if __name__ == "__main__":

@@ -1,10 +1,19 @@
 """How proposals are judged."""
+
 import unittest
 
 from eval.schemas import agrees, is_synonym, judge, normal, shares_words
 
-ROWS = [dict(id=f"t{i}", category="Shoes", text="", attributes=["Brand", "Color", "Shoe type", "Sport"],
-             values={"Brand": ["Onex"], "Color": ["Black/Blue"], **({"Sport": ["Golf"]} if i == 0 else {})}) for i in range(3)]
+ROWS = [
+    dict(
+        id=f"t{i}",
+        category="Shoes",
+        text="",
+        attributes=["Brand", "Color", "Shoe type", "Sport"],
+        values={"Brand": ["Onex"], "Color": ["Black/Blue"], **({"Sport": ["Golf"]} if i == 0 else {})},
+    )
+    for i in range(3)
+]
 
 
 class JudgeTest(unittest.TestCase):
@@ -27,8 +36,28 @@ class JudgeTest(unittest.TestCase):
         self.assertFalse(agrees({}, {}))
 
     def test_counts(self):
-        found = judge(ROWS, {"brand": {}, "finish": {f"t{i}": "Black/Blue" for i in range(3)}, "mood": {"t0": "a golf course in Spain"}}).counts()
-        self.assertEqual(found, dict(attributes=4, frequent=2, proposed=3, right=2, by_name=1, by_synonym=1, by_value=1, either=2, frequent_found=2))
+        found = judge(
+            ROWS,
+            {
+                "brand": {},
+                "finish": {f"t{i}": "Black/Blue" for i in range(3)},
+                "mood": {"t0": "a golf course in Spain"},
+            },
+        ).counts()
+        self.assertEqual(
+            found,
+            dict(
+                attributes=4,
+                frequent=2,
+                proposed=3,
+                right=2,
+                by_name=1,
+                by_synonym=1,
+                by_value=1,
+                either=2,
+                frequent_found=2,
+            ),
+        )
 
 
 if __name__ == "__main__":

@@ -5,9 +5,16 @@ from eval.seqbatch import batches, parse, table
 
 class SeqBatch(unittest.TestCase):
     def test_questions_are_numbered_in_each_prompt(self):
-        record = dict(id="d", context="A text.", questions=[dict(id=f"q{n}", question=f"Which {n}?", answers=[]) for n in range(5)])
+        record = dict(
+            id="d",
+            context="A text.",
+            questions=[dict(id=f"q{n}", question=f"Which {n}?", answers=[]) for n in range(5)],
+        )
         rows = batches([record], 2)
-        self.assertEqual([r["questions"][0]["question"] for r in rows], ["1. Which 0?\n2. Which 1?", "1. Which 2?\n2. Which 3?", "1. Which 4?"])
+        self.assertEqual(
+            [r["questions"][0]["question"] for r in rows],
+            ["1. Which 0?\n2. Which 1?", "1. Which 2?\n2. Which 3?", "1. Which 4?"],
+        )
         self.assertEqual([q for r in rows for q in r["asked"]], [("d", f"q{n}") for n in range(5)])
         self.assertEqual(len({r["id"] for r in rows}), 3)
 
@@ -25,8 +32,19 @@ class SeqBatch(unittest.TestCase):
         self.assertEqual(parse("", 1), [None])
 
     def test_table(self):
-        row = dict(exact=0.5, f1=0.25, intervals=dict(f1=[0.1, 0.4]), failed=1, questions=2, seconds=1.25, prefilled=10, generated=3)
-        self.assertIn("| 2 (SeqBatch) | 50.0 % | 0.250 (0.10 to 0.40) | 1 of 2 | 10 | 3 | 1.2 |", table({"2 (SeqBatch)": row}))
+        row = dict(
+            exact=0.5,
+            f1=0.25,
+            intervals=dict(f1=[0.1, 0.4]),
+            failed=1,
+            questions=2,
+            seconds=1.25,
+            prefilled=10,
+            generated=3,
+        )
+        self.assertIn(
+            "| 2 (SeqBatch) | 50.0 % | 0.250 (0.10 to 0.40) | 1 of 2 | 10 | 3 | 1.2 |", table({"2 (SeqBatch)": row})
+        )
 
 
 if __name__ == "__main__":

@@ -1,4 +1,5 @@
 """Quality beside speed: what is compared with what, by runs whose answers are known."""
+
 from __future__ import annotations
 
 import argparse
@@ -7,16 +8,28 @@ from unittest import mock
 
 from eval import planted, strategies
 
-RECORDS = [dict(id="a", context="Ruth sold the mill in 1840.", questions=[dict(id="1", question="Who?", answers=["Ruth"]), dict(id="2", question="When?", answers=["1840"])])]
+RECORDS = [
+    dict(
+        id="a",
+        context="Ruth sold the mill in 1840.",
+        questions=[dict(id="1", question="Who?", answers=["Ruth"]), dict(id="2", question="When?", answers=["1840"])],
+    )
+]
 WRITTEN = {"flat": ["Ruth", "1840"], "auto": ["Ruth", "1840"], "paged": ["Ruth", "mill"]}
 
 
 def run(a, rows, options):
     """As `banyan ask` would: answers by strategy; flat takes a second for each question, others one for all."""
     strategy = options[options.index("--strategy") + 1] if "--strategy" in options else "auto"
-    written = [dict(id=r["id"], question_id=q["id"], answer=WRITTEN[strategy][n % 2]) for r in rows for n, q in enumerate(r["questions"])]
+    written = [
+        dict(id=r["id"], question_id=q["id"], answer=WRITTEN[strategy][n % 2])
+        for r in rows
+        for n, q in enumerate(r["questions"])
+    ]
     seconds = len(written) if strategy == "flat" else 1.0
-    return written, dict(seconds=dict(total=seconds), prefilled_tokens=10, generated_tokens=3, prompt_tokens=20, kv_bytes_peak=2 ** 20)
+    return written, dict(
+        seconds=dict(total=seconds), prefilled_tokens=10, generated_tokens=3, prompt_tokens=20, kv_bytes_peak=2**20
+    )
 
 
 class Compare(unittest.TestCase):
@@ -33,8 +46,16 @@ class Compare(unittest.TestCase):
         self.assertIn("| auto | 100.0 (100–100) |", strategies.table([auto]))
 
     def test_flat_is_extended_to_all_questions(self):
-        record = dict(RECORDS[0], questions=[dict(id=f"q{n}", question=f"{n}?", answers=["Ruth" if n % 2 == 0 else "1840"]) for n in range(8)])
-        with mock.patch("eval.planted.run", run), mock.patch("eval.planted.planted_document", lambda tokens, questions: record):
+        record = dict(
+            RECORDS[0],
+            questions=[
+                dict(id=f"q{n}", question=f"{n}?", answers=["Ruth" if n % 2 == 0 else "1840"]) for n in range(8)
+            ],
+        )
+        with (
+            mock.patch("eval.planted.run", run),
+            mock.patch("eval.planted.planted_document", lambda tokens, questions: record),
+        ):
             rows = planted.measure(self.arguments, 100, [4, 8], ["auto", "flat"], 2, flat_questions=2)
         flat = [r for r in rows if r["strategy"] == "flat"]
         self.assertEqual([(r["questions"], r["ran"], r["median"]) for r in flat], [(4, 2, 4.0), (8, 2, 8.0)])

@@ -14,7 +14,9 @@ class AdapterMean(unittest.TestCase):
             old, new, out = (Path(name, n) for n in ("old", "new", "out"))
             for folder, value in ((old, 1.0), (new, 3.0)):
                 folder.mkdir()
-                write_bf16(folder / WEIGHTS, {"a": np.full((2, 3), value, np.float32), "b": np.full(2, -value, np.float32)})
+                write_bf16(
+                    folder / WEIGHTS, {"a": np.full((2, 3), value, np.float32), "b": np.full(2, -value, np.float32)}
+                )
                 (folder / "adapter_config.json").write_text(folder.name)
             between(old, new, 0.75, out)
             made = read(out / WEIGHTS)

@@ -1,4 +1,5 @@
 """Fits of confidence: they find what made the answers, also where most of them are sure."""
+
 from __future__ import annotations
 
 import json
@@ -31,8 +32,16 @@ class Fits(unittest.TestCase):
     def test_rows_of_choices(self):
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder, "rows.jsonl")
-            path.write_text(json.dumps(dict(ways=dict(sum=dict(right=True, probability=0.5), letter=dict(right=False, probability=1.0)))) + "\n")
-            self.assertEqual([(k, round(x, 3), r) for k, x, r in lines(path, "choice")], [("choice-sum", -0.693, True), ("choice-letter", 0.0, False)])
+            path.write_text(
+                json.dumps(
+                    dict(ways=dict(sum=dict(right=True, probability=0.5), letter=dict(right=False, probability=1.0)))
+                )
+                + "\n"
+            )
+            self.assertEqual(
+                [(k, round(x, 3), r) for k, x, r in lines(path, "choice")],
+                [("choice-sum", -0.693, True), ("choice-letter", 0.0, False)],
+            )
 
 
 if __name__ == "__main__":

@@ -1,4 +1,5 @@
 """Rows: positions and visibility as methods sections 1 and 5 demand, labels where they belong, packing without cuts."""
+
 from __future__ import annotations
 
 import random
@@ -51,7 +52,7 @@ class Trees(unittest.TestCase):
                     own = [i for i, x in enumerate(e.branch) if x == n]
                     first = next(i for i in own if e.label[i] >= 0)
                     self.assertEqual(e.label[first], null[0])
-                    self.assertEqual(TOK.decode(e.ids[i] for i in own[own.index(first) + 1:]), b.given + b.answer)
+                    self.assertEqual(TOK.decode(e.ids[i] for i in own[own.index(first) + 1 :]), b.given + b.answer)
                     return
         self.fail("no hop2 branch in 40 documents")
 
@@ -71,7 +72,7 @@ class Skeletons(unittest.TestCase):
         cursor = prompt
         for n, chunk in enumerate(chunks):
             start = prompt + sum(map(len, chunks[:n]))
-            rows = template[start:start + len(chunk)]
+            rows = template[start : start + len(chunk)]
             self.assertEqual([e.ids[i] for i in rows], chunk)
             self.assertEqual([e.pos[i] for i in rows], list(range(cursor, cursor + len(chunk))))
             cursor += len(chunk) + budget[n]
@@ -80,7 +81,9 @@ class Skeletons(unittest.TestCase):
             for j in range(len(e.ids)):
                 if visible(e, i, j):
                     self.assertLessEqual(e.pos[j], e.pos[i])
-                    self.assertLessEqual(e.step[j], e.step[i])  # v_nk cannot see v_n'k' with k' > k; templates see no value
+                    self.assertLessEqual(
+                        e.step[j], e.step[i]
+                    )  # v_nk cannot see v_n'k' with k' > k; templates see no value
         slot = [max(n for n in range(count) if last[n] < i) if e.step[i] else -1 for i in range(len(e.ids))]
         for i in range(len(e.ids)):
             if e.step[i]:
@@ -95,7 +98,13 @@ class Skeletons(unittest.TestCase):
                     self.assertEqual(e.branch[i], e.branch[j])
 
     def test_template_with_values_is_the_sequential_text(self):
-        whole = "".join(TOK.decode(c) + ("null" if v is None else f'"{v}"') for c, v in zip(skeleton_chunks(TOK, self.page.attributes), self.page.values)) + "}"
+        whole = (
+            "".join(
+                TOK.decode(c) + ("null" if v is None else f'"{v}"')
+                for c, v in zip(skeleton_chunks(TOK, self.page.attributes), self.page.values)
+            )
+            + "}"
+        )
         self.assertEqual(whole, json_text(self.page))
         e = encode_sequential(TOK, self.page)
         self.assertTrue(TOK.decode(e.ids).endswith(json_text(self.page)))

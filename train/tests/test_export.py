@@ -1,4 +1,6 @@
-"""The GGUF writer and the slow reference: what is written reads back, the shipped file is the recorded one, oracles agree."""
+"""The GGUF writer and the slow reference: what is written reads back, the shipped file is the recorded one, oracles
+agree."""
+
 from __future__ import annotations
 
 import hashlib
@@ -19,12 +21,26 @@ from train.tokenizer import CHAT_TEMPLATE, Tokenizer
 ROOT = Path(__file__).parents[2]
 TOKENIZER = ROOT / "train" / "tokenizer"
 ORACLES = ROOT.parent / "shared" / "golden" / "models"
-TINY = dict(vocab=4096, dim=64, layers=2, heads=2, kv_heads=1, head_dim=32, hidden=96, rope_theta=100000.0, eps=1e-6, context=4096)
+TINY = dict(
+    vocab=4096,
+    dim=64,
+    layers=2,
+    heads=2,
+    kv_heads=1,
+    head_dim=32,
+    hidden=96,
+    rope_theta=100000.0,
+    eps=1e-6,
+    context=4096,
+)
 
 
 def tiny_weights() -> dict[str, np.ndarray]:
     rng = np.random.default_rng(1)
-    return {n: (rng.standard_normal(s) * 0.1 if len(s) > 1 and "norm" not in n else np.ones(s)).astype(np.float32) for n, s in export.tensor_shapes(TINY).items()}
+    return {
+        n: (rng.standard_normal(s) * 0.1 if len(s) > 1 and "norm" not in n else np.ones(s)).astype(np.float32)
+        for n, s in export.tensor_shapes(TINY).items()
+    }
 
 
 class Formats(unittest.TestCase):
@@ -65,7 +81,7 @@ class Cards(unittest.TestCase):
             path, again = Path(folder, "m.gguf"), Path(folder, "n.gguf")
             write_gguf(path, export.gguf_metadata(TINY, tok), export.gguf_tensors(TINY, w))
             before = read_gguf(path)
-            for text in ('{"copies": true}', '{}', '{"copies": true, "null_text": "null", "null_bias": 0.5}'):
+            for text in ('{"copies": true}', "{}", '{"copies": true, "null_text": "null", "null_bias": 0.5}'):
                 again.write_bytes(with_string((again if again.exists() else path).read_bytes(), "banyan.card", text))
                 meta, tensors = read_gguf(again)
                 self.assertEqual(meta.pop("banyan.card"), text)
@@ -116,9 +132,22 @@ class Oracles(unittest.TestCase):
             for name in ("skeleton", "skeleton_k"):
                 s = g[name]
                 budget = s["kmax"] if isinstance(s["kmax"], list) else [s["kmax"]] * len(s["attributes"])
-                self.assertEqual(skeleton(net, s["prompt"], s["attributes"], budget, lambda t: t[-1] == s["stop"]), s["values"], f"{folder.name} {name}")
+                self.assertEqual(
+                    skeleton(net, s["prompt"], s["attributes"], budget, lambda t: t[-1] == s["stop"]),
+                    s["values"],
+                    f"{folder.name} {name}",
+                )
             e = g["experts"]
-            tokens, winners, betas = experts(net, e["system"], e["documents"], e["question"], e["r"], e["gamma"], len(e["dynamic"]["tokens"]), {e["stop"]})
+            tokens, winners, betas = experts(
+                net,
+                e["system"],
+                e["documents"],
+                e["question"],
+                e["r"],
+                e["gamma"],
+                len(e["dynamic"]["tokens"]),
+                {e["stop"]},
+            )
             self.assertEqual((tokens, winners), (e["dynamic"]["tokens"], e["dynamic"]["expert"]), folder.name)
             np.testing.assert_allclose(betas, e["dynamic"]["betas"], atol=1e-4)
         self.assertGreaterEqual(known, 1)

@@ -1,4 +1,5 @@
 """The generator: splits never meet, answers stand in the text, seeds decide everything."""
+
 from __future__ import annotations
 
 import random
@@ -93,6 +94,7 @@ class Questions(unittest.TestCase):
 
     def test_pages_state_what_is_asked_or_null(self):
         import json
+
         for seed in range(40):
             e = page(lexicon(seed, HELD), 200)
             self.assertTrue(4 <= len(e.attributes) <= 16)
@@ -118,7 +120,9 @@ class Seeds(unittest.TestCase):
         for _ in range(200):
             sample = make_sample(lex, 0.1)
             seen |= {"extraction"} if isinstance(sample, Extraction) else {b.task for b in sample.branches}
-        self.assertLessEqual({"extraction", "fact", "null", "choice", "yesno", "code", "hop", "hop1", "hop2", "denied"}, seen)
+        self.assertLessEqual(
+            {"extraction", "fact", "null", "choice", "yesno", "code", "hop", "hop1", "hop2", "denied"}, seen
+        )
 
 
 if __name__ == "__main__":

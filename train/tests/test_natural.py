@@ -1,4 +1,5 @@
 """Templates of everyday texts: the format, and that every answer of the shipped ones stands in every expansion."""
+
 from __future__ import annotations
 
 import random
@@ -39,8 +40,14 @@ class Format(unittest.TestCase):
             parse("# a\n{x:unicorn}\n", "k")[0].slots
 
     def test_lines_of_a_paragraph_are_joined_but_not_those_of_a_table(self):
-        self.assertEqual(join_lines("Dear Ann,\nhow are you?\n\n| a | b |\n| c | d |\nEnd"), "Dear Ann, how are you?\n\n| a | b |\n| c | d |\nEnd")
-        self.assertEqual(join_lines("Acme Ltd  \n3 Mill Road\nAldham\n- one\n- two\n3. four"), "Acme Ltd\n3 Mill Road Aldham\n- one\n- two\n3. four")
+        self.assertEqual(
+            join_lines("Dear Ann,\nhow are you?\n\n| a | b |\n| c | d |\nEnd"),
+            "Dear Ann, how are you?\n\n| a | b |\n| c | d |\nEnd",
+        )
+        self.assertEqual(
+            join_lines("Acme Ltd  \n3 Mill Road\nAldham\n- one\n- two\n3. four"),
+            "Acme Ltd\n3 Mill Road Aldham\n- one\n- two\n3. four",
+        )
 
     def test_an_expansion(self):
         (t,) = parse(TEXT, "orders")
@@ -79,7 +86,9 @@ class Shipped(unittest.TestCase):
                 self.assertNotRegex(text.passage, r"[{}]|\[\[|\]\]", t.name)
                 for question, answers in text.asked:
                     self.assertNotRegex(question, r"[{}\[\]]", t.name)
-                    self.assertTrue(not answers or spelled(answers, text.passage), (t.name, question, answers, text.passage))
+                    self.assertTrue(
+                        not answers or spelled(answers, text.passage), (t.name, question, answers, text.passage)
+                    )
 
     def test_splits_are_apart_and_samples_come(self):
         train, held = templates(TRAIN), templates(HELD)

@@ -1,4 +1,5 @@
 """The tokenizer: exact round trips, cuts between prompt segments, names that keep their tokens."""
+
 from __future__ import annotations
 
 import random
@@ -13,7 +14,18 @@ from train.tokenizer import SPECIALS, Tokenizer, pretokenize
 
 FOLDER = Path(__file__).parents[1] / "tokenizer"
 TOK = Tokenizer.load(FOLDER)
-HARD = ["", " ", "a  5  b", "x 12,5% don't we'll\n\n  3\n q", "é ² naïve 東京 🙂", "\tfoo\r\n bar 1\n", "<|im_end|>", "A++ \"$45\"}", "___", "'s 5's"]
+HARD = [
+    "",
+    " ",
+    "a  5  b",
+    "x 12,5% don't we'll\n\n  3\n q",
+    "é ² naïve 東京 🙂",
+    "\tfoo\r\n bar 1\n",
+    "<|im_end|>",
+    'A++ "$45"}',
+    "___",
+    "'s 5's",
+]
 
 
 class Text(unittest.TestCase):
@@ -36,16 +48,38 @@ class Text(unittest.TestCase):
                     continue
                 seen += 1
                 for b in s.branches:
-                    apart = prompt_ids(TOK, DEFAULT_INSTRUCTION) + TOK.encode(s.context) + question_ids(TOK, s.question_lead + b.question) + TOK.encode(b.given) + TOK.encode(b.answer)
-                    pieces = [TOK.encode("system\n" + DEFAULT_INSTRUCTION), TOK.encode("\n"), TOK.encode("user\n" + s.context + s.question_lead + b.question),
-                              TOK.encode("\n"), TOK.encode("assistant\n" + b.given + b.answer)]
-                    whole = [TOK.im_start, *pieces[0], TOK.im_end, *pieces[1], TOK.im_start, *pieces[2], TOK.im_end, *pieces[3], TOK.im_start, *pieces[4]]
+                    apart = (
+                        prompt_ids(TOK, DEFAULT_INSTRUCTION)
+                        + TOK.encode(s.context)
+                        + question_ids(TOK, s.question_lead + b.question)
+                        + TOK.encode(b.given)
+                        + TOK.encode(b.answer)
+                    )
+                    pieces = [
+                        TOK.encode("system\n" + DEFAULT_INSTRUCTION),
+                        TOK.encode("\n"),
+                        TOK.encode("user\n" + s.context + s.question_lead + b.question),
+                        TOK.encode("\n"),
+                        TOK.encode("assistant\n" + b.given + b.answer),
+                    ]
+                    whole = [
+                        TOK.im_start,
+                        *pieces[0],
+                        TOK.im_end,
+                        *pieces[1],
+                        TOK.im_start,
+                        *pieces[2],
+                        TOK.im_end,
+                        *pieces[3],
+                        TOK.im_start,
+                        *pieces[4],
+                    ]
                     self.assertEqual(apart, whole)
 
     def test_names_keep_their_tokens_behind_a_space(self):
         lex = Lexicon(random.Random(4), HELD)
         words = [lex.word() for _ in range(2000)]
-        same = sum(TOK.encode(" " + w)[-len(TOK.encode(w)):] == TOK.encode(w) for w in words)
+        same = sum(TOK.encode(" " + w)[-len(TOK.encode(w)) :] == TOK.encode(w) for w in words)
         self.assertGreater(same / len(words), 0.9)
 
     def test_equals_the_tokenizers_package(self):
