@@ -376,11 +376,8 @@ def document(lex: Lexicon, kind: Kind, missing: float = 0.2) -> Document:
     values = in_order(lex, kind, [f for f, none in zip(chosen, empty) if not none])
     said = [absent(lex, kind, f) if none else say(lex, kind, f, values.get(f.key)) for f, none in zip(chosen, empty)]
     seen: set[str] = set()
-    for s in (
-        said
-        # two fields with one text (a total and a net that are equal) are two different fields all the same: keep them
-        # apart
-    ):
+    # Two fields with one text (a total and a net that are equal) are still two fields: keep them apart.
+    for s in said:
         if isinstance(s.value, str) and s.field.type != "enum":
             for _ in range(6):
                 if s.value in seen:

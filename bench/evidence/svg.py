@@ -123,8 +123,8 @@ def line_plot(
         for x, f in s.points:
             if f.runs > 1:
                 out.append(f'<path class="spread" d="M{at_x(x):.1f} {at_y(f.least):.1f}V{at_y(f.most):.1f}"/>')
-            title = html.escape(f"{s.name}, {significant(x, 4)}: {f.text()}")
-            out.append(f'<g class="mark">{_mark(look, at_x(x), at_y(f.median))}<title>{title}</title></g>')
+            said = html.escape(f"{s.name}, {significant(x, 4)}: {f.text()}")
+            out.append(f'<g class="mark">{_mark(look, at_x(x), at_y(f.median))}<title>{said}</title></g>')
         out.append(
             f'<g class="mark">{_mark(look, WIDTH - RIGHT + 16, TOP + 8 + 19 * n)}</g></g>'
             + _text(WIDTH - RIGHT + 27, TOP + 12 + 19 * n, s.name, "start")
