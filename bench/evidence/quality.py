@@ -41,12 +41,6 @@ def _percent(value: float | None) -> str:
     return "–" if value is None else f"{100 * value:.1f} %"
 
 
-def _arguments(
-    banyan: str, model: str, adapter: str, options: list[str], price: float, draws: int
-) -> argparse.Namespace:
-    return argparse.Namespace(banyan=banyan, model=model, adapter=adapter, options=options, price=price, draws=draws)
-
-
 def answers(
     a: argparse.Namespace, title: str, name: str, file: Path, limit: int, batches: list[int], repeat: int
 ) -> Table:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from train import extract_sets, skeleton_data
+from train import skeleton_data
 from train.skeleton_rows import IGNORED, Documents, Row
 from train.tests.test_reader import ROOT, tiny_model
 
@@ -50,27 +50,6 @@ SCHEMA = dict(
 def visible(row: Row) -> np.ndarray:
     place = np.arange(len(row.ids))
     return (place[None] <= place[:, None]) & (row.step[None] <= row.step[:, None])
-
-
-class Sets(unittest.TestCase):
-    def test_varied_titles_have_their_values(self):
-        titles = [
-            dict(
-                id=str(n),
-                category="Tea",
-                text=f"Brand{n} {leaf} Tea, {n + 2} Bags",
-                attributes=["Brand", "Leaf", "Count", "Origin"],
-                values=dict(Brand=[f"Brand{n}"], Leaf=[leaf], Count=[f"{n + 2} Bags"]),
-            )
-            for n, leaf in enumerate(("Green", "Black", "White"))
-        ]
-        rng, changed = random.Random(1), 0
-        for number in range(40):
-            made = extract_sets.vary(rng, titles[0], titles, number)
-            self.assertTrue(all(v is None or v in made["text"] for v in made["values"].values()))
-            self.assertEqual(list(made["values"]), made["attributes"])
-            changed += made["text"] != titles[0]["text"]
-        self.assertGreater(changed, 10)
 
 
 class Marks(unittest.TestCase):
