@@ -20,6 +20,7 @@ from typing import Any
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 WORKERS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
+SHOWN = (1, 10, 100, 1000)  # rows of the table; the picture has them all
 BLOCKS_PER_WORKER, MOST_BLOCK_TOKENS, LEAST_BLOCK_TOKENS = 40, 200_000, 2_000  # as banyan._plan has them
 
 
@@ -101,6 +102,8 @@ def table(studies: dict[str, list[dict[str, float]]]) -> str:
         "|---" * (1 + 2 * len(names)) + "|",
     ]
     for number, workers in enumerate(row["workers"] for row in studies[names[0]]):
+        if workers not in SHOWN:
+            continue
         cells = [
             f"{_time(studies[name][number]['seconds'])} | {100 * studies[name][number]['linear']:.1f} %"
             for name in names
