@@ -46,8 +46,6 @@ class Streams:
         for i, w in enumerate(self.layers):
             h = rms_norm(x, w["attn_norm"], c.eps)
             q, k, v = (F.linear(h, w[m]).view(count, n, -1, c.head_dim) for m in ("q", "k", "v"))
-            if c.qk_norm:
-                q, k = rms_norm(q, w["q_norm"], c.eps), rms_norm(k, w["k_norm"], c.eps)
             q, k = rotate(q, cos, sin).transpose(1, 2), rotate(k, cos, sin).transpose(1, 2)
             self.keys[i, :, :, at : at + n], self.values[i, :, :, at : at + n] = k, v.transpose(1, 2)
             k, v = self.keys[i, :, :, : at + n], self.values[i, :, :, : at + n]

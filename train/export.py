@@ -1,7 +1,4 @@
-"""The network of `train.model` as a GGUF file: names of the tensors, metadata.
-
-A model with norms on queries and keys is written as `qwen3`, one without as `llama`, whose Q and K rows stand in pairs.
-"""
+"""The network of `train.model` as a GGUF file of the architecture `llama`, whose Q and K rows stand in pairs."""
 
 from __future__ import annotations
 
@@ -18,8 +15,6 @@ _LAYER = {
     "q": "attn_q",
     "k": "attn_k",
     "v": "attn_v",
-    "q_norm": "attn_q_norm",
-    "k_norm": "attn_k_norm",
     "o": "attn_output",
     "ffn_norm": "ffn_norm",
     "gate": "ffn_gate",
@@ -30,14 +25,7 @@ _LAYER = {
 
 def tensor_shapes(c: dict) -> dict[str, tuple[int, ...]]:
     """Name → shape for a configuration dictionary (the fields of `train.model.Config`)."""
-    l, d, q, kv, f, h = (
-        c["layers"],
-        c["dim"],
-        c["heads"] * c["head_dim"],
-        c["kv_heads"] * c["head_dim"],
-        c["hidden"],
-        c["head_dim"],
-    )
+    l, d, f, q, kv = c["layers"], c["dim"], c["hidden"], c["heads"] * c["head_dim"], c["kv_heads"] * c["head_dim"]
     return {
         "embedding": (c["vocab"], d),
         "q": (l, q, d),
@@ -49,7 +37,6 @@ def tensor_shapes(c: dict) -> dict[str, tuple[int, ...]]:
         "down": (l, d, f),
         "attn_norm": (l, d),
         "ffn_norm": (l, d),
-        **({"q_norm": (l, h), "k_norm": (l, h)} if c.get("qk_norm", True) else {}),
         "final_norm": (d,),
     }
 
@@ -58,9 +45,8 @@ def gguf_tensors(c: dict, w: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     """No `output.weight`: the embedding is tied, and readers fall back to it."""
     out = {"token_embd.weight": w["embedding"], "output_norm.weight": w["final_norm"]}
     for i in range(c["layers"]):
-        layer = {ours: w[ours][i] for ours in _LAYER if ours in w}
-        if not c.get("qk_norm", True):
-            layer |= {n: rows_by_pairs(layer[n], c["head_dim"]) for n in ("q", "k")}
+        layer = {ours: w[ours][i] for ours in _LAYER}
+        layer |= {n: rows_by_pairs(layer[n], c["head_dim"]) for n in ("q", "k")}
         out |= {f"blk.{i}.{_LAYER[ours]}.weight": x for ours, x in layer.items()}
     return out
 
@@ -68,10 +54,9 @@ def gguf_tensors(c: dict, w: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
 def gguf_metadata(
     c: dict, tok: Tokenizer, kind: int = Q8_0, name: str = NAME, description: str = DESCRIPTION
 ) -> dict[str, object]:
-    arch = "qwen3" if c.get("qk_norm", True) else "llama"
     count = sum(int(np.prod(s)) for s in tensor_shapes(c).values())
     return {
-        "general.architecture": arch,
+        "general.architecture": "llama",
         "general.type": "model",
         "general.name": name,
         "general.size_label": f"{count / 1e6:.0f}M",
@@ -80,18 +65,18 @@ def gguf_metadata(
         "general.file_type": U32({Q8_0: 7, Q4_0: 2}[kind]),
         "general.quantization_version": U32(2),
         "general.alignment": U32(32),
-        f"{arch}.block_count": U32(c["layers"]),
-        f"{arch}.context_length": U32(c["context"]),
-        f"{arch}.embedding_length": U32(c["dim"]),
-        f"{arch}.feed_forward_length": U32(c["hidden"]),
-        f"{arch}.attention.head_count": U32(c["heads"]),
-        f"{arch}.attention.head_count_kv": U32(c["kv_heads"]),
-        f"{arch}.attention.key_length": U32(c["head_dim"]),
-        f"{arch}.attention.value_length": U32(c["head_dim"]),
-        f"{arch}.rope.freq_base": float(c["rope_theta"]),
-        **({f"{arch}.rope.dimension_count": U32(c["head_dim"])} if arch == "llama" else {}),
-        f"{arch}.attention.layer_norm_rms_epsilon": float(c["eps"]),
-        f"{arch}.vocab_size": U32(c["vocab"]),
+        "llama.block_count": U32(c["layers"]),
+        "llama.context_length": U32(c["context"]),
+        "llama.embedding_length": U32(c["dim"]),
+        "llama.feed_forward_length": U32(c["hidden"]),
+        "llama.attention.head_count": U32(c["heads"]),
+        "llama.attention.head_count_kv": U32(c["kv_heads"]),
+        "llama.attention.key_length": U32(c["head_dim"]),
+        "llama.attention.value_length": U32(c["head_dim"]),
+        "llama.rope.freq_base": float(c["rope_theta"]),
+        "llama.rope.dimension_count": U32(c["head_dim"]),
+        "llama.attention.layer_norm_rms_epsilon": float(c["eps"]),
+        "llama.vocab_size": U32(c["vocab"]),
         "tokenizer.ggml.model": "gpt2",
         "tokenizer.ggml.pre": "smollm",
         "tokenizer.ggml.tokens": tok.tokens,

@@ -61,7 +61,6 @@ def load_large(path: Path, adapter: Path | None, context: int = 4096) -> Decoder
         rope_theta=c["rope_theta"],
         eps=c["rms_norm_eps"],
         context=context,
-        qk_norm=False,
     )
     model = Decoder(config)
     with torch.no_grad():

@@ -1,4 +1,4 @@
-"""The network in PyTorch: a Llama- or Qwen3-style decoder, and visibility by (doc, branch, step) instead of a causal
+"""The network in PyTorch: a Llama-style decoder, and visibility by (doc, branch, step) instead of a causal
 mask.
 
 Matrices of all layers are stacked in one parameter each, [layers, out, in], because the optimiser works on whole
@@ -28,7 +28,6 @@ class Config:
     rope_theta: float = 100_000.0
     eps: float = 1e-6
     context: int = 4096
-    qk_norm: bool = True  # Qwen3 has norms on queries and keys, Llama has none
 
     def as_dict(self) -> dict:
         return asdict(self)
@@ -47,8 +46,7 @@ def matrix_shapes(c: Config) -> dict[str, tuple[int, int, int]]:
 
 
 def norm_shapes(c: Config) -> dict[str, tuple[int, ...]]:
-    heads = {"q_norm": (c.layers, c.head_dim), "k_norm": (c.layers, c.head_dim)} if c.qk_norm else {}
-    return {"attn_norm": (c.layers, c.dim), "ffn_norm": (c.layers, c.dim), **heads, "final_norm": (c.dim,)}
+    return {"attn_norm": (c.layers, c.dim), "ffn_norm": (c.layers, c.dim), "final_norm": (c.dim,)}
 
 
 def visible(
@@ -84,8 +82,6 @@ def block(x: Tensor, w: dict[str, Tensor], cos: Tensor, sin: Tensor, mask, c: Co
     qkv = F.linear(h, torch.cat((w["q"], w["k"], w["v"])).to(h.dtype))
     q, k, v = qkv.split((c.heads * c.head_dim, c.kv_heads * c.head_dim, c.kv_heads * c.head_dim), dim=-1)
     q, k, v = (t.view(rows, length, -1, c.head_dim) for t in (q, k, v))
-    if c.qk_norm:
-        q, k = rms_norm(q, w["q_norm"], c.eps), rms_norm(k, w["k_norm"], c.eps)
     q, k = rotate(q, cos, sin), rotate(k, cos, sin)
     y = attend(q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2), mask)
     x = x + F.linear(y.transpose(1, 2).reshape(rows, length, -1), w["o"].to(x.dtype))

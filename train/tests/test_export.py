@@ -65,7 +65,7 @@ class Formats(unittest.TestCase):
             write_gguf(path, export.gguf_metadata(TINY, tok), export.gguf_tensors(TINY, w))
             meta, tensors = read_gguf(path)
             net = load_gguf(path)
-        self.assertEqual(meta["general.architecture"], "qwen3")
+        self.assertEqual(meta["general.architecture"], "llama")
         self.assertEqual(meta["tokenizer.ggml.tokens"], tok.tokens)
         self.assertEqual(meta["tokenizer.ggml.eos_token_id"], tok.im_end)
         self.assertEqual(meta["tokenizer.chat_template"], CHAT_TEMPLATE)

@@ -45,7 +45,7 @@ class LargeModel(unittest.TestCase):
         self.stack = contextlib.ExitStack()
         self.folder = Path(self.stack.enter_context(tempfile.TemporaryDirectory()))
         self.addCleanup(self.stack.close)
-        self.config = Config(dim=64, layers=3, heads=3, kv_heads=1, head_dim=32, hidden=96, qk_norm=False, eps=1e-5)
+        self.config = Config(dim=64, layers=3, heads=3, kv_heads=1, head_dim=32, hidden=96, eps=1e-5)
         self.model = Decoder(self.config, seed=3)
         with torch.no_grad():
             for name in ("o", "down"):

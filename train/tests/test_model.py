@@ -80,7 +80,7 @@ class Network(unittest.TestCase):
 
         e = enc.encode_skeleton(TOK, page(Lexicon(random.Random(3), TRAIN), 60), [10] * 16, spaced=True, isolated=False)
         c = self.config
-        names = TRANSFORMERS_NAMES | {"q_norm": "self_attn.q_norm", "k_norm": "self_attn.k_norm"}
+        names = TRANSFORMERS_NAMES
         tensors = {
             f"model.layers.{i}.{names[n]}.weight": p.detach().numpy()[i]
             for n, p in self.model.named_parameters()

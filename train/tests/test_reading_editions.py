@@ -238,7 +238,7 @@ class Legs(unittest.TestCase):
         stack = contextlib.ExitStack()
         self.folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         self.addCleanup(stack.close)
-        config = Config(dim=64, layers=2, heads=3, kv_heads=1, head_dim=32, hidden=96, qk_norm=False, eps=1e-5)
+        config = Config(dim=64, layers=2, heads=3, kv_heads=1, head_dim=32, hidden=96, eps=1e-5)
         model = Decoder(config, seed=3)
         with torch.no_grad():
             for name in ("o", "down"):
