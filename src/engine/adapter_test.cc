@@ -1,5 +1,4 @@
-// Models with an adapter answer as the merged weights do, from every kind of file; other software's
-// answers where ../shared/golden has them.
+// Models with an adapter answer as the merged weights do, from every kind of file, and as PEFT did.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -10,6 +9,7 @@
 #include "base/files.h"
 #include "base/json.h"
 #include "support/error_message.h"
+#include "support/oracle_folders.h"
 #include "support/temp_directory.h"
 #include "support/tiny_adapter.h"
 #include "support/tiny_model.h"
@@ -199,13 +199,11 @@ TEST(AdaptedModel, IdentityTellsOneAdapterFromAnother) {
 }
 
 TEST(AdapterOracle, PeftAdapters) {
-  const fs::path golden(BANYAN_GOLDEN_DIR);
-  if (!fs::exists(golden / "lora")) GTEST_SKIP() << "no oracles at " << golden / "lora";
-  for (const fs::directory_entry& entry : fs::directory_iterator(golden / "lora")) {
-    SCOPED_TRACE(entry.path());
-    const fs::path file = entry.path() / "golden.json";
+  for (const fs::path& adapter : testing_support::OraclesOf("lora")) {
+    SCOPED_TRACE(adapter);
+    const fs::path file = adapter / "golden.json";
     const Json oracle = ParseJson(ReadTextFile(file, 64u << 20), file.string());
-    Engine engine(Load(golden / "models" / entry.path().filename(), entry.path()), {});
+    Engine engine(Load(adapter / oracle.at("model").get<std::string>(), adapter), {});
     std::vector<PromptSegment> requests;
     for (const Json& prompt : oracle.at("prompts")) {
       AnswerRequest answer;

@@ -14,6 +14,7 @@
 #include "base/files.h"
 #include "base/json.h"
 #include "support/error_message.h"
+#include "support/oracle_folders.h"
 #include "support/temp_directory.h"
 #include "support/tiny_adapter.h"
 #include "support/tiny_model.h"
@@ -460,15 +461,13 @@ TEST(AdaptersApart, RefuseWhatTheyAreNot) {
 
 // Answers that PEFT gave, with adapters kept apart and the same prompts without one in between.
 TEST(AdapterOracle, PeftAdaptersKeptApart) {
-  const fs::path golden(BANYAN_GOLDEN_DIR);
-  if (!fs::exists(golden / "lora")) GTEST_SKIP() << "no oracles at " << golden / "lora";
-  for (const fs::directory_entry& entry : fs::directory_iterator(golden / "lora")) {
-    SCOPED_TRACE(entry.path());
-    const fs::path file = entry.path() / "golden.json";
+  for (const fs::path& adapter : testing_support::OraclesOf("lora")) {
+    SCOPED_TRACE(adapter);
+    const fs::path file = adapter / "golden.json";
     const Json oracle = ParseJson(ReadTextFile(file, 64u << 20), file.string());
     LoadOptions options;
-    options.model = (golden / "models" / entry.path().filename()).string();
-    options.adapters = {{"peft", entry.path().string()}};
+    options.model = (adapter / oracle.at("model").get<std::string>()).string();
+    options.adapters = {{"peft", adapter.string()}};
     options.precision = "f32";
     options.threads = 1;
     Engine engine(Model::Load(options), {});

@@ -1,5 +1,5 @@
 // Expert decoding against what Hugging Face Transformers gave: every rule and beta, decoded
-// together under every strategy. Skipped where ../shared/golden is absent.
+// together under every strategy.
 #include <gtest/gtest.h>
 
 #include <fmt/format.h>
@@ -11,6 +11,7 @@
 #include "banyan/engine.h"
 #include "base/files.h"
 #include "base/json.h"
+#include "support/oracle_folders.h"
 #include "support/workload.h"
 
 namespace banyan {
@@ -91,10 +92,11 @@ void ExpectExperts(const fs::path& model_path) {
       SCOPED_TRACE(fmt::format("{} {} {}", model_path.string(), StrategyName(strategy), names[i]));
       const Json& expected = oracle.at(names[i]);
       EXPECT_EQ(found.at(i).tokens, Ids(expected.at("tokens")));
-      // For the product rule the families' oracles credit a token to the largest w log p; the rule
-      // of docs/rag.md, and the oracles of models, to the largest w p.
-      const bool other_credit =
-          names[i] == "product" && model_path.parent_path().filename() == "families";
+      // For the product rule the shared oracles of families credit a token to the largest w log p;
+      // the rule of docs/rag.md, and all other oracles, to the largest w p.
+      const bool other_credit = names[i] == "product" &&
+                                model_path.parent_path().filename() == "families" &&
+                                testing_support::IsSharedOracle(model_path);
       if (!other_credit) {
         EXPECT_EQ(found.at(i).experts, Ids(expected.at("expert")));
       }
@@ -108,13 +110,8 @@ void ExpectExperts(const fs::path& model_path) {
 }
 
 TEST(EngineOracle, Experts) {
-  const fs::path golden = BANYAN_GOLDEN_DIR;
-  if (!fs::exists(golden / "models")) GTEST_SKIP() << "no oracles at " << golden;
-  for (const char* folder : {"models", "families"}) {
-    if (!fs::exists(golden / folder)) continue;
-    for (const fs::directory_entry& entry : fs::directory_iterator(golden / folder)) {
-      if (fs::exists(entry.path() / "golden.json")) ExpectExperts(entry.path());
-    }
+  for (const char* group : {"models", "families"}) {
+    for (const fs::path& model : testing_support::OraclesOf(group)) ExpectExperts(model);
   }
 }
 

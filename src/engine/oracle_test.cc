@@ -1,6 +1,5 @@
 // Answers that other software gave, one by one: greedy continuations, the `stacked` forests and the
-// values of skeletons, decoded together under every strategy. Skipped where ../shared/golden is
-// absent.
+// values of skeletons, decoded together under every strategy.
 #include <gtest/gtest.h>
 
 #include <fmt/format.h>
@@ -10,6 +9,7 @@
 #include "banyan/engine.h"
 #include "base/files.h"
 #include "base/json.h"
+#include "support/oracle_folders.h"
 #include "support/workload.h"
 
 namespace banyan {
@@ -128,23 +128,16 @@ void ExpectOracle(const fs::path& model_path, const fs::path& golden) {
 }
 
 TEST(EngineOracle, HuggingFaceModels) {
-  const fs::path golden = BANYAN_GOLDEN_DIR;
-  if (!fs::exists(golden / "models")) GTEST_SKIP() << "no oracles at " << golden;
-  for (const char* folder : {"models", "families"}) {
-    if (!fs::exists(golden / folder)) continue;
-    for (const fs::directory_entry& entry : fs::directory_iterator(golden / folder)) {
-      if (!fs::exists(entry.path() / "golden.json")) continue;
-      ExpectOracle(entry.path(), entry.path() / "golden.json");
+  for (const char* group : {"models", "families"}) {
+    for (const fs::path& model : testing_support::OraclesOf(group)) {
+      ExpectOracle(model, model / "golden.json");
     }
   }
 }
 
 TEST(EngineOracle, GgufModels) {
-  const fs::path folder = fs::path(BANYAN_GOLDEN_DIR) / "gguf";
-  if (!fs::exists(folder)) GTEST_SKIP() << "no oracles at " << folder;
-  for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
-    if (entry.path().extension() != ".gguf") continue;
-    ExpectOracle(entry.path(), fs::path(entry.path()).replace_extension(".json"));
+  for (const fs::path& model : testing_support::OraclesOf("gguf", ".gguf")) {
+    ExpectOracle(model, fs::path(model).replace_extension(".json"));
   }
 }
 

@@ -20,7 +20,7 @@ using testing_support::StreamsInMemory;
 using testing_support::Tokens;
 
 // `common` tokens that all have, then tokens of its own.
-std::vector<TokenId> Text(int common, int own, std::uint32_t seed) {
+std::vector<TokenId> RandomText(int common, int own, std::uint32_t seed) {
   std::vector<TokenId> tokens = Tokens(common, 77);
   const std::vector<TokenId> rest = Tokens(own, seed);
   tokens.insert(tokens.end(), rest.begin(), rest.end());
@@ -40,8 +40,8 @@ class PrefixCopiesTest : public ::testing::Test {
 };
 
 TEST_F(PrefixCopiesTest, TheYoungerWaitsAndGetsACopy) {
-  Submit(Text(100, 20, 1), 1);
-  Submit(Text(100, 30, 2), 2);
+  Submit(RandomText(100, 20, 1), 1);
+  Submit(RandomText(100, 30, 2), 2);
   streams_.admission.Admit();
   streams_.memory.CopyPrefixes();
   const auto awaited = streams_.memory.Awaited(LeafOf(1));
@@ -60,17 +60,17 @@ TEST_F(PrefixCopiesTest, TheYoungerWaitsAndGetsACopy) {
 }
 
 TEST_F(PrefixCopiesTest, FewTokensAreComputedAgain) {
-  Submit(Text(kLeastCopiedTokens - 1, 20, 1), 1);
-  Submit(Text(kLeastCopiedTokens - 1, 20, 2), 2);
+  Submit(RandomText(kLeastCopiedTokens - 1, 20, 1), 1);
+  Submit(RandomText(kLeastCopiedTokens - 1, 20, 2), 2);
   streams_.admission.Admit();
   EXPECT_FALSE(streams_.memory.Awaited(LeafOf(1)));
 }
 
 // Who wants a beginning computes it in its own turn, and nothing more of that prompt.
 TEST_F(PrefixCopiesTest, TheBeginningComesFirst) {
-  Submit(Text(60, 60, 2), 2);
+  Submit(RandomText(60, 60, 2), 2);
   streams_.admission.Admit();
-  streams_.Submit(Prompt(Text(60, 30, 1), {Ask(1, 4)}), 1, /*priority=*/1);
+  streams_.Submit(Prompt(RandomText(60, 30, 1), {Ask(1, 4)}), 1, /*priority=*/1);
   streams_.admission.Admit();
   SkeletonSchedule skeletons{streams_.running(), streams_.memory};
   Scheduler scheduler({.logit_rows = 8, .mixed_rows = 64, .fair = true}, streams_.admission,
@@ -88,8 +88,8 @@ TEST_F(PrefixCopiesTest, TheBeginningComesFirst) {
 // One who has more in common with a third that waits itself does not wait for that, unless it is
 // worth a page.
 TEST_F(PrefixCopiesTest, NoQueuesOfCopies) {
-  Submit(Text(40, 60, 1), 1);
-  std::vector<TokenId> second = Text(40, 60, 2), third = second, fourth = second;
+  Submit(RandomText(40, 60, 1), 1);
+  std::vector<TokenId> second = RandomText(40, 60, 2), third = second, fourth = second;
   third[45] = third[45] == 1 ? 2 : 1;
   fourth[70] = fourth[70] == 1 ? 2 : 1;
   Submit(second, 2);
@@ -114,9 +114,9 @@ TEST_F(PrefixCopiesTest, NoQueuesOfCopies) {
 }
 
 TEST_F(PrefixCopiesTest, WhoLeavesIsNotWaitedFor) {
-  Submit(Text(100, 20, 1), 1);
-  Submit(Text(100, 30, 2), 2);
-  Submit(Text(100, 40, 3), 3);
+  Submit(RandomText(100, 20, 1), 1);
+  Submit(RandomText(100, 30, 2), 2);
+  Submit(RandomText(100, 40, 3), 3);
   streams_.admission.Admit();
   streams_.memory.MarkFilled(LeafOf(0), 50);
   streams_.admission.End(streams_.at(0).request, 0, FinishReason::kCancelled, "");
@@ -130,7 +130,7 @@ TEST_F(PrefixCopiesTest, WhoLeavesIsNotWaitedFor) {
 }
 
 TEST_F(PrefixCopiesTest, DividedNodesKeepWhatTheyAwait) {
-  const std::vector<TokenId> first = Text(100, 120, 1), second = Text(100, 120, 2);
+  const std::vector<TokenId> first = RandomText(100, 120, 1), second = RandomText(100, 120, 2);
   Submit(first, 1);
   Submit(second, 2);
   std::vector<TokenId> third = second, fourth = first;  // each divides one after its first cut
@@ -162,7 +162,7 @@ TEST(PrefixCopiesOnDevices, AStepMoreMustBeWorthIt) {
     const std::uint32_t seed = static_cast<std::uint32_t>(worth) * 3;
     std::vector<NodeId> nodes;
     for (std::uint32_t i = 0; i < 2; ++i) {
-      const std::vector<TokenId> tokens = Text(40, 20, seed + i);
+      const std::vector<TokenId> tokens = RandomText(40, 20, seed + i);
       const NodeId above = forest.AddSegment(
           NodeId(), {.tokens = tokens, .first_position = {}, .scope = seed}, splits);
       nodes.push_back(above);
@@ -181,7 +181,8 @@ TEST(PrefixCopiesAlone, TheBestThatIsThereIsCopied) {
   KvCache cache(forest, 100);
   PrefixCopies prefix_copies(forest, cache);
   std::vector<NodeSplit> splits;
-  std::vector<std::vector<TokenId>> texts = {Text(40, 60, 1), Text(40, 60, 2), Text(40, 60, 2)};
+  std::vector<std::vector<TokenId>> texts = {RandomText(40, 60, 1), RandomText(40, 60, 2),
+                                             RandomText(40, 60, 2)};
   texts[2][80] = texts[2][80] == 1 ? 2 : 1;
   std::vector<NodeId> nodes;
   for (const std::vector<TokenId>& tokens : texts) {
@@ -215,8 +216,9 @@ TEST(CopiedBeginnings, HaveTheBitsOfComputedOnes) {
   std::vector<PromptSegment> requests;
   std::uint64_t tag = 0;
   for (int common = 1; common < 150; common += common < 20 ? 1 : 7) {
-    requests.push_back(Prompt(
-        Text(common, 1 + common % 9, static_cast<std::uint32_t>(100 + common)), {Ask(tag++, 3)}));
+    requests.push_back(
+        Prompt(RandomText(common, 1 + common % 9, static_cast<std::uint32_t>(100 + common)),
+               {Ask(tag++, 3)}));
     requests.push_back(Prompt(Tokens(common, 77), {Ask(tag++, 3)}));
   }
   EngineOptions alone;
@@ -242,7 +244,7 @@ TEST(CopiedBeginnings, HaveTheBitsOfComputedOnes) {
 TEST(CopiedBeginnings, AreCountedOnce) {
   std::vector<PromptSegment> requests;
   for (std::uint32_t i = 0; i < 20; ++i) {
-    requests.push_back(Prompt(Text(120, 30, 200 + i), {Ask(i, 2)}));
+    requests.push_back(Prompt(RandomText(120, 30, 200 + i), {Ask(i, 2)}));
   }
   for (const Strategy strategy : {Strategy::kAuto, Strategy::kFlat}) {
     EngineOptions options;

@@ -6,6 +6,7 @@
 #include "model/config.h"
 #include "support/error_message.h"
 #include "support/gguf_writer.h"
+#include "support/oracle_folders.h"
 
 namespace banyan {
 namespace {
@@ -160,11 +161,8 @@ TEST(ConfigGguf, Refusals) {
 }
 
 TEST(ConfigGguf, OracleModels) {
-  const auto directory = std::filesystem::path(BANYAN_GOLDEN_DIR) / "gguf";
-  if (!std::filesystem::exists(directory)) GTEST_SKIP() << "no oracles at " << directory;
-  for (const auto& entry : std::filesystem::directory_iterator(directory)) {
-    if (entry.path().extension() != ".gguf") continue;
-    const GgufFile file(entry.path());
+  for (const std::filesystem::path& path : testing_support::OraclesOf("gguf", ".gguf")) {
+    const GgufFile file(path);
     const ModelConfig config = ConfigFromGguf(file);
     file.tensors().Get("token_embd.weight", {config.vocab_size, config.hidden_size});
     EXPECT_EQ(config.interleaved_qk_rows, config.family == "llama");

@@ -9,6 +9,7 @@
 #include "base/json.h"
 #include "model/families.h"
 #include "support/error_message.h"
+#include "support/oracle_folders.h"
 
 namespace banyan {
 namespace {
@@ -234,13 +235,11 @@ TEST(Config, EveryTruncationIsAnError) {
 }
 
 TEST(Config, OracleModels) {
-  const auto directory = std::filesystem::path(BANYAN_GOLDEN_DIR) / "models";
-  if (!std::filesystem::exists(directory)) GTEST_SKIP() << "no oracles at " << directory;
-  for (const auto& entry : std::filesystem::directory_iterator(directory)) {
+  for (const std::filesystem::path& model : testing_support::OraclesOf("models")) {
     const ModelConfig config = ConfigFromHuggingFace(
-        ReadTextFile(entry.path() / "config.json", 1 << 20),
-        ReadTextFile(entry.path() / "generation_config.json", 1 << 20), entry.path().string());
-    EXPECT_EQ(config.vocab_size, 512);
+        ReadTextFile(model / "config.json", 1 << 20),
+        ReadTextFile(model / "generation_config.json", 1 << 20), model.string());
+    EXPECT_EQ(config.vocab_size, testing_support::IsSharedOracle(model) ? 512 : 256);
     EXPECT_THAT(WindowsOf(config), Each(0));
     EXPECT_THAT(config.eos, ElementsAre(2));
   }

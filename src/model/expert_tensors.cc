@@ -114,8 +114,10 @@ ExpertTensor LayerExperts::FromBlocks(const std::string& name, std::int64_t expe
   }
   const Shape blocks = {count_, rows, columns / kBlock, kBlock / 2};
   const Shape scales = {count_, rows, columns / kBlock};
-  return Mxfp4ExpertOf(store_.GetBytes(prefix_ + name + "_blocks", blocks),
-                       store_.GetBytes(prefix_ + name + "_scales", scales), expert, "experts");
+  // In this order, so that every compiler reports the same tensor first.
+  const HostTensor& block_tensor = store_.GetBytes(prefix_ + name + "_blocks", blocks);
+  const HostTensor& scale_tensor = store_.GetBytes(prefix_ + name + "_scales", scales);
+  return Mxfp4ExpertOf(block_tensor, scale_tensor, expert, "experts");
 }
 
 // Alternating rows of gate and up → all of gate, then all of up.

@@ -17,6 +17,7 @@
 #include "model/weight_scales.h"
 #include "plan/build.h"
 #include "support/error_message.h"
+#include "support/oracle_folders.h"
 #include "support/temp_directory.h"
 #include "support/tiny_model.h"
 #include "support/tiny_quantised.h"
@@ -118,8 +119,6 @@ std::vector<TokenId> SomeTokens(int count, int vocab) {
   return tokens;
 }
 
-const fs::path kGolden = BANYAN_GOLDEN_DIR;
-
 // `spread` is the part of the logits' spread that the oracle's README allows on top of 1e-3.
 void ExpectOracle(const fs::path& model, const fs::path& golden, double spread) {
   const Json oracle = ParseJson(ReadTextFile(golden, 64u << 20), golden.string());
@@ -138,33 +137,27 @@ void ExpectOracle(const fs::path& model, const fs::path& golden, double spread) 
 }
 
 TEST(ForwardOracle, FurtherFamilies) {
-  if (!fs::exists(kGolden / "families")) GTEST_SKIP() << "no oracles at " << kGolden / "families";
-  for (const char* family : {"gemma3", "smollm3", "olmo3", "granite", "qwen3-moe", "gpt-oss"}) {
-    const fs::path model = kGolden / "families" / family;
-    ExpectOracle(model, model / "golden.json", 0.0);
+  for (const fs::path& folder : testing_support::OracleFolders("families")) {
+    for (const char* family : {"gemma3", "smollm3", "olmo3", "granite", "qwen3-moe", "gpt-oss"}) {
+      ExpectOracle(folder / family, folder / family / "golden.json", 0.0);
+    }
   }
+  const fs::path window = testing_support::kOwnOracles / "families/mistral-window";
+  ExpectOracle(window, window / "golden.json", 0.0);
 }
 
 TEST(ForwardOracle, HuggingFaceModels) {
-  if (!fs::exists(kGolden / "models")) GTEST_SKIP() << "no oracles at " << kGolden / "models";
-  int models = 0;
-  for (const fs::directory_entry& entry : fs::directory_iterator(kGolden / "models")) {
-    if (!fs::exists(entry.path() / "golden.json")) continue;
-    ExpectOracle(entry.path(), entry.path() / "golden.json", 0.0);
-    ++models;
-  }
-  EXPECT_GE(models, 7);
+  const std::vector<fs::path> models = testing_support::OraclesOf("models");
+  for (const fs::path& model : models) ExpectOracle(model, model / "golden.json", 0.0);
+  EXPECT_GE(models.size(), 7u);
 }
 
 TEST(ForwardOracle, GgufModels) {
-  if (!fs::exists(kGolden / "gguf")) GTEST_SKIP() << "no oracles at " << kGolden / "gguf";
-  int models = 0;
-  for (const fs::directory_entry& entry : fs::directory_iterator(kGolden / "gguf")) {
-    if (entry.path().extension() != ".gguf") continue;
-    ExpectOracle(entry.path(), fs::path(entry.path()).replace_extension(".json"), 0.005);
-    ++models;
+  const std::vector<fs::path> models = testing_support::OraclesOf("gguf", ".gguf");
+  for (const fs::path& model : models) {
+    ExpectOracle(model, fs::path(model).replace_extension(".json"), 0.005);
   }
-  EXPECT_GE(models, 8);
+  EXPECT_GE(models.size(), 14u);
 }
 
 class ForwardTest : public ::testing::TestWithParam<TinyShape> {
