@@ -30,7 +30,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from eval.metrics import normalize
+from eval.metrics import interval, normalize
 from train.reader_data import is_held
 
 KINDS = {
@@ -170,16 +170,12 @@ def judge(records: list[dict], scored: dict, lettered: dict) -> list[dict]:
     return out
 
 
-def interval(rows: list[dict], way: str, draws: int = 1000) -> list[float]:
+def interval_of(rows: list[dict], way: str) -> list[float]:
+    """Of the share of right choices, by draws of texts."""
     by_text = collections.defaultdict(list)
     for row in rows:
         by_text[row["text"]].append(row["ways"].get(way, {}).get("right", False))
-    rng, texts, means = random.Random(1), list(by_text.values()), []
-    for _ in range(draws):
-        drawn = [v for t in rng.choices(texts, k=len(texts)) for v in t]
-        means.append(sum(drawn) / len(drawn))
-    means.sort()
-    return [round(means[int(0.025 * draws)], 3), round(means[int(0.975 * draws)], 3)]
+    return [round(bound, 3) for bound in interval(list(by_text.values()))]
 
 
 def score(rows: list[dict]) -> dict:
@@ -194,7 +190,7 @@ def score(rows: list[dict]) -> dict:
         )
         for way in WAYS:
             out[kind][way] = sum(row["ways"].get(way, {}).get("right", False) for row in some)
-            out[kind][way + "_interval"] = interval(some, way)
+            out[kind][way + "_interval"] = interval_of(some, way)
     return out
 
 

@@ -29,8 +29,16 @@ from pathlib import Path
 
 from eval import strategies, trained
 from eval.data import SAMPLES, BadRow, default_folder, get, read_checked
-from eval.metrics import calibration_error, chosen_text, exact_match, right_answers, rouge_l, sub_span, token_f1
-from eval.reading import intervals_of
+from eval.metrics import (
+    calibration_error,
+    chosen_text,
+    exact_match,
+    interval,
+    right_answers,
+    rouge_l,
+    sub_span,
+    token_f1,
+)
 
 KINDS = {"ask": "questions", "extract": "values", "rag": "documents"}
 WAYS = {
@@ -247,9 +255,9 @@ def summary(a: argparse.Namespace, ways: list[Way]) -> list[dict]:
             flat = [one for document in way.judged for one in document]
             mean = lambda key, of=flat: sum(one[key] for one in of) / len(of) if of else None
             row["scores"] |= {name: mean(key) for key, name in ANSWER_COLUMNS.items()}
-            row["intervals"] |= {
-                ANSWER_COLUMNS[k]: v for k, v in intervals_of(way.judged, list(ANSWER_COLUMNS), a.draws).items()
-            }
+            for key, name in ANSWER_COLUMNS.items():
+                if span := interval([[one[key] for one in document] for document in way.judged], a.draws):
+                    row["intervals"][name] = span
             choices = [one for one in flat if one.get("choice")]
             if choices:
                 row["scores"]["accuracy"] = mean("exact", choices)

@@ -27,7 +27,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from eval.metrics import exact_match, normalize
+from eval.metrics import exact_match, interval, normalize
 from train.filler import filler
 from train.lexicon import HELD, Lexicon
 
@@ -141,19 +141,13 @@ def share(values: list[bool]) -> float | None:
     return round(sum(values) / len(values), 4) if values else None
 
 
-def interval(values: list[bool], draws: int = 1000) -> list[float]:
-    rng = random.Random(1)
-    means = sorted(sum(rng.choices(values, k=len(values))) / len(values) for _ in range(draws))
-    return [round(means[int(0.025 * draws)], 4), round(means[int(0.975 * draws)], 4)]
-
-
 def score(judged: list[dict]) -> dict:
     known, unknown = [j for j in judged if j["known"]], [j for j in judged if not j["known"]]
     return dict(
         questions=len(judged),
         parts=max(j["parts"] for j in judged),
         exact=share([j["exact"] for j in judged]),
-        exact_interval=interval([j["exact"] for j in judged]),
+        exact_interval=[round(bound, 4) for bound in interval([[j["exact"]] for j in judged])],
         answerable=share([j["exact"] for j in known]),
         placed=share([j["placed"] for j in known]),
         denied=share([j["null"] for j in known]),

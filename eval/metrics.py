@@ -8,10 +8,11 @@ stemmer. Extracted values are scored by the program (`Engine.score_values`).
 
 from __future__ import annotations
 
+import random
 import re
 import string
 from collections import Counter
-from typing import Iterable
+from typing import Iterable, Sequence
 
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
@@ -82,6 +83,17 @@ def calibration_error(points: Iterable[tuple[float, bool]], bins: int = 10) -> f
         part = ordered[n * len(ordered) // wanted : (n + 1) * len(ordered) // wanted]
         error += abs(sum(c for c, _ in part) - sum(right for _, right in part))
     return error / len(ordered)
+
+
+def interval(groups: Sequence[Sequence[float]], draws: int = 1000, seed: int = 1) -> list[float] | None:
+    """95 % of the means of `draws` draws of groups with replacement: scores on one text are not independent."""
+    rng, sums, means = random.Random(seed), [(len(group), sum(group)) for group in groups], []
+    for _ in range(draws if sums else 0):
+        drawn = rng.choices(sums, k=len(sums))
+        if count := sum(n for n, _ in drawn):
+            means.append(sum(total for _, total in drawn) / count)
+    means.sort()
+    return [means[int(0.025 * len(means))], means[int(0.975 * len(means))]] if means else None
 
 
 def right_answers(question: dict) -> list[str]:

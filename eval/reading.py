@@ -133,19 +133,6 @@ def means(texts: list[list[dict]]) -> dict:
     )
 
 
-def intervals_of(texts: list[list[dict]], names: list[str], draws: int = 1000, seed: int = 1) -> dict[str, list[float]]:
-    """95 % of the means of `draws` draws of texts with replacement, of fields that every question has."""
-    rng, sums = random.Random(seed), [[len(text), *(sum(row[n] for row in text) for n in names)] for text in texts]
-    made: dict[str, list[float]] = {n: [] for n in names}
-    for _ in range(draws):
-        drawn = rng.choices(sums, k=len(sums))
-        count = sum(d[0] for d in drawn)
-        for at, n in enumerate(names, 1):
-            if count:
-                made[n].append(sum(d[at] for d in drawn) / count)
-    return {n: [sorted(v)[int(0.025 * len(v))], sorted(v)[int(0.975 * len(v))]] for n, v in made.items() if v}
-
-
 def intervals(texts: list[list[dict]], draws: int = 1000, seed: int = 1) -> dict[str, list[float]]:
     """95 % of `draws` draws of texts with replacement: questions on one text are not independent."""
     rng = random.Random(seed)
