@@ -9,6 +9,7 @@
 #include "banyan/error.h"
 #include "support/error_message.h"
 #include "support/gguf_writer.h"
+#include "support/oracle_folders.h"
 #include "support/processor_time.h"
 #include "support/temp_directory.h"
 
@@ -250,11 +251,8 @@ TEST(Gguf, BigVocabularyIsQuick) {
 }
 
 TEST(Gguf, OracleFilesOpen) {
-  const std::filesystem::path directory = std::filesystem::path(BANYAN_GOLDEN_DIR) / "gguf";
-  if (!std::filesystem::exists(directory)) GTEST_SKIP() << "no oracles at " << directory;
-  for (const auto& entry : std::filesystem::directory_iterator(directory)) {
-    if (entry.path().extension() != ".gguf") continue;
-    const GgufFile file(entry.path());
+  for (const std::filesystem::path& path : testing_support::OraclesOf("gguf", ".gguf")) {
+    const GgufFile file(path);
     for (const std::string& name : file.tensors().Names()) file.tensors().GetAnyShape(name);
     EXPECT_TRUE(file.tensors().Has("token_embd.weight"));
   }

@@ -1,5 +1,5 @@
 // Encoders end to end: against a plain computation, in both formats, and with the same bits in
-// every company. Oracles: encoder_oracle_test.cc.
+// every company; last, against what Transformers gave.
 #include "banyan/encoder.h"
 
 #include <fmt/format.h>
@@ -18,6 +18,7 @@
 #include "base/json.h"
 #include "retrieve/encoder_fixture.h"
 #include "support/error_message.h"
+#include "support/oracle_folders.h"
 #include "support/plain_encoder.h"
 #include "support/temp_directory.h"
 #include "support/tiny_encoder.h"
@@ -254,8 +255,6 @@ TEST(EncoderErrors, EachKindOfModelIsToldFromTheOther) {
               HasSubstr("'llama' is no encoder"));
 }
 
-const fs::path kOracles = fs::path(BANYAN_GOLDEN_DIR) / "encoders";
-
 void ExpectOracle(const Embedding& found, const Json& oracle, const std::string& what) {
   const char* dense = oracle.contains("dense_cls") ? "dense_cls" : "dense_mean";
   EXPECT_LE(LargestDifference(found.dense, oracle.at(dense).get<std::vector<double>>()), 1e-4)
@@ -275,17 +274,16 @@ void ExpectOracle(const Embedding& found, const Json& oracle, const std::string&
 }
 
 TEST(EncoderOracle, TinyModels) {
-  if (!fs::exists(kOracles)) GTEST_SKIP() << "no oracles at " << kOracles;
-  for (const char* name : {"bert-mean", "xlmr-m3", "xlmr-reranker"}) {
-    const fs::path file = kOracles / name / "golden.json";
+  for (const fs::path& model : testing_support::OraclesOf("encoders")) {
+    const fs::path file = model / "golden.json";
     const Json oracles = ParseJson(ReadTextFile(file, 64u << 20), file.string());
     Texts texts;
     for (const Json& oracle : oracles) {
       texts.push_back(oracle.at("ids").get<std::vector<TokenId>>());
     }
     for (const std::string& device : encodertest::Devices()) {
-      const auto encoder = LoadOn(device, kOracles / name);
-      const std::string what = std::string(name) + " on " + device;
+      const auto encoder = LoadOn(device, model);
+      const std::string what = model.string() + " on " + device;
       if (encoder->reranks()) {
         const std::vector<float> logits = encoder->Rerank(texts);
         for (size_t i = 0; i < texts.size(); ++i) {

@@ -5,6 +5,7 @@
 #include <fstream>
 
 #include "banyan/error.h"
+#include "support/oracle_folders.h"
 
 namespace banyan {
 
@@ -118,9 +119,10 @@ OrderedJson ReadGolden(const std::string& name) {
 }
 
 TEST(ChatTemplate, Golden) {
-  for (const char* name : {"llama3_1", "qwen3"}) {
-    const OrderedJson golden = ReadGolden(std::string("chat_templates/") + name + ".json");
-    if (golden.is_null()) GTEST_SKIP() << "no chat_templates/" << name << ".json";
+  for (const std::filesystem::path& path : testing_support::OraclesOf("chat_templates", ".json")) {
+    SCOPED_TRACE(path);
+    std::ifstream file(path);
+    const OrderedJson golden = OrderedJson::parse(file);
     const ChatTemplate chat(golden["chat_template"].get<std::string>());
     for (const auto& example : golden["cases"]) {
       ChatOptions options;

@@ -6,16 +6,13 @@
 #include <cstdlib>
 #include <random>
 
-#include "support/temp_directory.h"
+#include "support/oracle_folders.h"
 #include "tasks/ask/ask_record.h"
 
 namespace banyan {
 namespace {
 
-using testing_support::TempDirectory;
-
 const std::filesystem::path kData = BANYAN_SOURCE_DIR "/tests/data/tokenizers";
-const std::filesystem::path kShared = BANYAN_GOLDEN_DIR "/../tokenizers";
 
 // Ends of contexts and beginnings of questions that tempt tokens to cross the joint.
 const char* const kEnds[] = {
@@ -191,16 +188,13 @@ TEST(PromptEncoder, ShippedModel) {
 TEST(PromptEncoder, RealTokenizers) {
   for (const char* name : {"gpt2", "llama2", "llama3_1", "qwen3"}) {
     SCOPED_TRACE(name);
-    const std::filesystem::path archive = kShared / (std::string(name) + ".tgz");
-    if (!std::filesystem::exists(archive)) GTEST_SKIP() << archive << " is not here";
-    const TempDirectory folder;
-    const std::string unpack =
-        "tar xzf '" + archive.string() + "' -C '" + folder.path().string() + "'";
-    ASSERT_EQ(std::system(unpack.c_str()), 0);
-    const auto text = Text::Load(folder.path().string());
-    EXPECT_TRUE(text->allows_cuts_before_words());
-    CheckJoints(text);
-    CheckRandomPrompts(text);
+    testing_support::ForEachTokenizer(
+        name, [](const std::filesystem::path& folder, const std::filesystem::path&) {
+          const auto text = Text::Load(folder.string());
+          EXPECT_TRUE(text->allows_cuts_before_words()) << folder;
+          CheckJoints(text);
+          CheckRandomPrompts(text);
+        });
   }
 }
 

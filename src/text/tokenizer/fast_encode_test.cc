@@ -1,14 +1,13 @@
 // The fast path from words to ids (WordSplitter, WordCache) against the slow one, and by many
 // threads at once against one.
 #include <gtest/gtest.h>
-#include <cstdlib>
 #include <filesystem>
 #include <random>
 #include <thread>
 
 #include "base/files.h"
 #include "base/json.h"
-#include "support/temp_directory.h"
+#include "support/oracle_folders.h"
 #include "text/tokenizer/tokenizer.h"
 
 namespace banyan {
@@ -19,7 +18,6 @@ using Ids = std::vector<TokenId>;
 
 const std::filesystem::path kTokenizerFiles =
     std::filesystem::path(BANYAN_SOURCE_DIR) / "tests/data/tokenizers";
-const std::filesystem::path kShared = BANYAN_GOLDEN_DIR "/../tokenizers";
 
 std::string RandomText(std::mt19937& random, size_t parts) {
   static const char* const list[] = {"the",
@@ -130,16 +128,6 @@ void CompareThreads(const std::shared_ptr<const Tokenizer>& tokenizer) {
   }
 }
 
-std::string RealTokenizer(const std::string& name) {
-  const std::filesystem::path archive = kShared / (name + ".tgz");
-  if (!std::filesystem::exists(archive)) return "";
-  const testing_support::TempDirectory folder;
-  const std::string unpack =
-      "tar xzf '" + archive.string() + "' -C '" + folder.path().string() + "'";
-  if (std::system(unpack.c_str()) != 0) return "";
-  return ReadTextFile(folder.path() / "tokenizer.json", size_t{1} << 28);
-}
-
 TEST(FastEncode, EqualsTheSlowWay) {
   CompareWays(ReadTextFile(kTokenizerFiles / "byte_level_bpe.json", 1 << 20));
 }
@@ -147,9 +135,10 @@ TEST(FastEncode, EqualsTheSlowWay) {
 class FastEncodeReal : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(FastEncodeReal, EqualsTheSlowWay) {
-  const std::string json = RealTokenizer(GetParam());
-  if (json.empty()) GTEST_SKIP() << GetParam() << " is not here";
-  CompareWays(json);
+  testing_support::ForEachTokenizer(
+      GetParam(), [](const std::filesystem::path& folder, const std::filesystem::path&) {
+        CompareWays(ReadTextFile(folder / "tokenizer.json", size_t{1} << 28));
+      });
 }
 
 INSTANTIATE_TEST_SUITE_P(Tokenizers, FastEncodeReal,

@@ -9,6 +9,7 @@
 #include "formats/gguf.h"
 #include "support/error_message.h"
 #include "support/gguf_writer.h"
+#include "support/oracle_folders.h"
 #include "text/tokenizer/split_patterns.h"
 #include "text/tokenizer/tokenizer.h"
 
@@ -173,31 +174,24 @@ TEST(TokenizerGguf, KnowsTheFamilies) {
   EXPECT_EQ(FindGgufPreTokenizer(""), nullptr);
 }
 
-class GoldenVocabulary : public ::testing::TestWithParam<const char*> {};
-
-TEST_P(GoldenVocabulary, AgreesWithTheOracle) {
-  const std::filesystem::path file =
-      std::filesystem::path(BANYAN_GOLDEN_DIR) / "gguf_vocab" / GetParam();
-  if (!std::filesystem::exists(file)) GTEST_SKIP() << "no oracle at " << file;
-  const auto tokenizer = Tokenizer::Load(file);
-  std::string texts = ReadTextFile(file.string() + ".inp", 1 << 24);
-  std::istringstream lines(ReadTextFile(file.string() + ".out", 1 << 24));
-  const std::string separator = "\n__ggml_vocab_test__\n";
-  for (std::string line; std::getline(lines, line);) {
-    const size_t end = texts.find(separator);
-    const std::string text = texts.substr(0, end);
-    texts = end == std::string::npos ? std::string() : texts.substr(end + separator.size());
-    std::istringstream numbers(line);
-    Ids want;
-    for (TokenId id; numbers >> id;) want.push_back(id);
-    EXPECT_EQ(tokenizer->Encode(text), want) << text;
+TEST(TokenizerGguf, AgreesWithTheOracles) {
+  for (const std::filesystem::path& file : testing_support::OraclesOf("gguf_vocab", ".gguf")) {
+    SCOPED_TRACE(file);
+    const auto tokenizer = Tokenizer::Load(file);
+    std::string texts = ReadTextFile(file.string() + ".inp", 1 << 24);
+    std::istringstream lines(ReadTextFile(file.string() + ".out", 1 << 24));
+    const std::string separator = "\n__ggml_vocab_test__\n";
+    for (std::string line; std::getline(lines, line);) {
+      const size_t end = texts.find(separator);
+      const std::string text = texts.substr(0, end);
+      texts = end == std::string::npos ? std::string() : texts.substr(end + separator.size());
+      std::istringstream numbers(line);
+      Ids want;
+      for (TokenId id; numbers >> id;) want.push_back(id);
+      EXPECT_EQ(tokenizer->Encode(text), want) << text;
+    }
   }
 }
-
-INSTANTIATE_TEST_SUITE_P(Files, GoldenVocabulary,
-                         ::testing::Values("ggml-vocab-bert-bge.gguf", "ggml-vocab-gpt-2.gguf",
-                                           "ggml-vocab-llama-spm.gguf"),
-                         [](const auto& info) { return std::to_string(info.index); });
 
 TEST(TokenizerGguf, KnowsWhichTokensAreNotOfTheText) {
   SmallVocabulary v = LlamaVocabulary();

@@ -1,15 +1,15 @@
 // Whole tokenizers: ids and texts against the values that the tokenizers library gives for the
-// small files in tests/data/tokenizers, and for real ones where the oracles are installed.
+// small files in tests/data/tokenizers and tests/oracles, and for real ones where they are here.
 #include "text/tokenizer/tokenizer.h"
 
 #include <gtest/gtest.h>
 #include <algorithm>
-#include <cstdlib>
 #include <filesystem>
 
 #include "banyan/error.h"
 #include "base/files.h"
 #include "base/json.h"
+#include "support/oracle_folders.h"
 #include "support/processor_time.h"
 #include "support/temp_directory.h"
 #include "text/unicode.h"
@@ -22,7 +22,6 @@ using Ids = std::vector<TokenId>;
 
 const std::filesystem::path kFixtures =
     std::filesystem::path(BANYAN_SOURCE_DIR) / "tests/data/tokenizers";
-const std::filesystem::path kGolden = BANYAN_GOLDEN_DIR;
 
 std::string DecodeAsStream(const std::shared_ptr<const Tokenizer>& tokenizer, const Ids& ids,
                            bool skip_special) {
@@ -172,27 +171,21 @@ TEST(Tokenizer, DecodeRefusesIdsOutsideTheVocabulary) {
 class GoldenTokenizer : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(GoldenTokenizer, AgreesWithTheOracle) {
-  const std::string name = GetParam();
-  const std::filesystem::path oracle = kGolden / "tokenizers" / (name + ".json");
-  const std::filesystem::path archive = kGolden / "../tokenizers" / (name + ".tgz");
-  if (!std::filesystem::exists(oracle) || !std::filesystem::exists(archive)) {
-    GTEST_SKIP() << "no oracle at " << oracle;
-  }
-  const testing_support::TempDirectory directory;
-  const std::string unpack =
-      "tar xzf '" + archive.string() + "' -C '" + directory.path().string() + "'";
-  ASSERT_EQ(std::system(unpack.c_str()), 0);
-  const auto tokenizer = Tokenizer::Load(directory.path());
-  for (const Json& c : ParseJson(ReadTextFile(oracle, 1 << 24), oracle.string())) {
-    const std::string text = c["text"];
-    EXPECT_EQ(tokenizer->Encode(text), c["ids"].get<Ids>()) << text;
-    EXPECT_EQ(tokenizer->Decode(c["ids"].get<Ids>()), c["decoded"].get<std::string>()) << text;
-    EXPECT_EQ(DecodeAsStream(tokenizer, c["ids"], false), c["decoded"].get<std::string>()) << text;
-  }
+  const auto compare = [](const std::filesystem::path& folder, const std::filesystem::path& file) {
+    const auto tokenizer = Tokenizer::Load(folder);
+    for (const Json& c : ParseJson(ReadTextFile(file, 1 << 24), file.string())) {
+      const std::string text = c["text"];
+      const Ids ids = c["ids"];
+      EXPECT_EQ(tokenizer->Encode(text), ids) << file << text;
+      EXPECT_EQ(tokenizer->Decode(ids), c["decoded"].get<std::string>()) << file << text;
+      EXPECT_EQ(DecodeAsStream(tokenizer, ids, false), c["decoded"].get<std::string>()) << text;
+    }
+  };
+  testing_support::ForEachTokenizer(GetParam(), compare);
 }
 
-INSTANTIATE_TEST_SUITE_P(Real, GoldenTokenizer,
-                         ::testing::Values("qwen3", "llama3_1", "llama2", "gpt2"),
+INSTANTIATE_TEST_SUITE_P(Kinds, GoldenTokenizer,
+                         ::testing::Values("qwen3", "llama3_1", "llama2", "gpt2", "bert"),
                          [](const auto& info) { return std::string(info.param); });
 
 }  // namespace
