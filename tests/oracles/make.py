@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Makes the oracles of this folder: tiny random models, and what other software computes with them.
 
-usage: make.py [GROUP ...]     groups: models families lora encoders gguf texts (default: all)
+usage: make.py [GROUP[/NAME] ...]     groups: models families lora encoders gguf texts (default: all)
 
 README.md says what is here and which packages made it. Weights come from seeds, so a second run writes the same
 weights; expected values may differ in the last printed digit on another processor.
@@ -76,6 +76,28 @@ FAMILIES = {
             1.5e5, rope_type="yarn", factor=32.0, beta_fast=32.0, beta_slow=1.0, truncate=False,
             original_max_position_embeddings=64)}),
     "mistral-window": ("Mistral", {"sliding_window": 20, "rope_parameters": rope(1e4)}),
+    "ministral3": ("Ministral3", {"sliding_window": None, "rope_parameters": rope(
+        1e6, rope_type="yarn", factor=16.0, beta_fast=32.0, beta_slow=1.0, mscale=1.0, mscale_all_dim=1.0,
+        llama_4_scaling_beta=0.1, original_max_position_embeddings=16)}),
+    "granite4": ("GraniteMoeHybrid", {
+        "num_attention_heads": 2, "num_key_value_heads": 1, "head_dim": None, "num_local_experts": 0,
+        "num_experts_per_tok": 0, "shared_intermediate_size": 64, "mamba_n_heads": 8, "layer_types": [FULL, FULL],
+        "position_embedding_type": "rope", "attention_multiplier": 0.125, "embedding_multiplier": 4.0,
+        "residual_multiplier": 0.6, "logits_scaling": 2.0, "tie_word_embeddings": True,
+        "rope_parameters": rope(1e4)}),
+    # Transformers takes the long factors for prompts above the original context, Banyan whenever the context is longer:
+    # every prompt here has more than 4 tokens.
+    "phi3-longrope": ("Phi3", {
+        "num_attention_heads": 2, "num_key_value_heads": 1, "head_dim": None, "sliding_window": 32,
+        "original_max_position_embeddings": 4, "rope_parameters": rope(
+            1e4, rope_type="longrope", partial_rotary_factor=0.75, short_factor=[1.0] * 6,
+            long_factor=[1.0, 1.3, 1.7, 2.5, 4.0, 7.0], original_max_position_embeddings=4)}),
+    "llama-biased": ("Llama", {"attention_bias": True, "mlp_bias": True,
+                               "rope_parameters": rope(1e4, rope_type="linear", factor=4.0)}),
+    "qwen2-window": ("Qwen2", {
+        "num_hidden_layers": 3, "num_attention_heads": 2, "num_key_value_heads": 1, "head_dim": None,
+        "use_sliding_window": True, "sliding_window": 16, "max_window_layers": 1, "tie_word_embeddings": True,
+        "rope_parameters": rope(1e6, rope_type="yarn", factor=4.0, original_max_position_embeddings=512)}),
 }
 
 
@@ -203,8 +225,10 @@ def fresh(path):
     return path
 
 
-def make_decoders(group, table):
+def make_decoders(group, table, only=None):
     for number, (name, (kind, changes)) in enumerate(table.items()):
+        if only and name != only:
+            continue
         folder = fresh(HERE / group / name)
         model = decoder(kind, changes, seed=100 + number)
         model.save_pretrained(folder)
@@ -317,8 +341,8 @@ def make_gguf():
 
 
 GROUPS = {
-    "models": lambda: make_decoders("models", MODELS),
-    "families": lambda: make_decoders("families", FAMILIES),
+    "models": lambda *name: make_decoders("models", MODELS, *name),
+    "families": lambda *name: make_decoders("families", FAMILIES, *name),
     "lora": make_lora,
     "encoders": make_encoders,
     "gguf": make_gguf,
@@ -329,7 +353,8 @@ if __name__ == "__main__":
     torch.set_num_threads(1)
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
-    for group in sys.argv[1:] or GROUPS:
-        if group not in GROUPS:
-            sys.exit(f"unknown group {group}; known: {', '.join(GROUPS)}")
-        GROUPS[group]()
+    for wanted in sys.argv[1:] or GROUPS:
+        group, *name = wanted.split("/")
+        if group not in GROUPS or (name and name[0] not in {"models": MODELS, "families": FAMILIES}.get(group, ())):
+            sys.exit(f"unknown: {wanted}; groups are {', '.join(GROUPS)}, names those of models and families")
+        GROUPS[group](*name)
