@@ -11,6 +11,8 @@ import subprocess
 import sys
 import tempfile
 
+import test_docs
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 SPAN = re.compile(r"`([^`\n]+(?:\n[^`\n]+)?)`")
@@ -145,7 +147,7 @@ def check_span(program: Program, span: str, page: pathlib.Path) -> str | None:
 
 
 def check_page(program: Program, page: pathlib.Path) -> list[str]:
-    text, wrong = page.read_text(), []
+    text, wrong = test_docs.current_text(page), []
     for _, block in FENCE.findall(text):
         for line in re.sub(r"\\\n(?:> )?", " ", block).split("\n"):
             if line.startswith("$ ") and (problem := wrong_command(program, line)):

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Every quantised type of src/tensor against gguf-py's dequantisation of the same pseudo-random blocks.
 
-Computes the rows of kExpected in src/tensor/dequantize_test.cc with the PyPI package `gguf` and compares them;
+Computes the rows of kExpected in src/tensor/quantization_test.cc with the PyPI package `gguf` and compares them;
 --print writes them, for a new type. Without the package it says so and does nothing.
 Usage: test_gguf_types.py [--print]
 """
@@ -9,7 +9,7 @@ import pathlib
 import re
 import sys
 
-SOURCE = pathlib.Path(__file__).resolve().parent.parent / "src/tensor/dequantize_test.cc"
+SOURCE = pathlib.Path(__file__).resolve().parent.parent / "src/tensor/quantization_test.cc"
 # (byte within a block, bits that stay, bits that are set): scales are made finite and of ordinary size.
 HALF_AT = {"Q4_1": [0, 2], "Q5_1": [0, 2], "Q4_K": [0, 2], "Q5_K": [0, 2], "Q2_K": [80, 82], "Q3_K": [108],
            "Q6_K": [208], "TQ1_0": [52], "TQ2_0": [64]}

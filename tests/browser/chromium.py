@@ -40,9 +40,13 @@ class Chromium:
         # The browser expects its ends at 3 and 4, which may be taken here: a shell moves them.
         redirect = f'exec "$@" 3<&{to_browser} 4>&{from_browser}'
         log = open(os.path.join(self.profile, "stderr.txt"), "wb")
+        # Chromium puts a socket below TMPDIR, and a socket's path has at most 107 bytes.
+        environment = dict(os.environ)
+        if len(tempfile.gettempdir()) > 50:
+            environment["TMPDIR"] = "/tmp"
         self.process = subprocess.Popen(["bash", "-c", redirect, "browser", find_chromium(), *flags, "about:blank"],
                                         pass_fds=(to_browser, from_browser), stdin=subprocess.DEVNULL,
-                                        stdout=subprocess.DEVNULL, stderr=log, start_new_session=True)
+                                        stdout=subprocess.DEVNULL, stderr=log, start_new_session=True, env=environment)
         log.close()
         os.close(to_browser)
         os.close(from_browser)

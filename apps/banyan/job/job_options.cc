@@ -12,6 +12,7 @@
 #include "banyan/error.h"
 #include "program/models.h"
 #include "program/options.h"
+#include "shell/help_format.h"
 #include "shell/parse_message.h"
 #include "shell/table_options.h"
 #include "terminal/progress_line.h"
@@ -79,7 +80,9 @@ void RunOptions::AddTo(CLI::App& command, const std::string& default_precision,
   TableOptions().AddTo(command, Bind(load), {"Machine"}, group);
   TableOptions().AddTo(command, Bind(engine), {}, group);
   for (const OptionFacts& facts : EngineTable()) {
-    if (facts.for_comparison && !comparisons) command.get_option(CommandName(facts))->group("");
+    if (facts.for_comparison && !comparisons) {
+      command.get_option(CommandName(facts))->group(kHiddenGroup);
+    }
   }
   command
       .add_flag("--explain", explain,

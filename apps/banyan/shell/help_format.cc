@@ -89,6 +89,12 @@ std::string HelpFormat::make_option(const CLI::Option* option, bool is_positiona
   return TwoColumns(left, DescriptionOf(*option));
 }
 
+std::string HelpFormat::make_group(std::string group, bool is_positional,
+                                   std::vector<const CLI::Option*> options) const {
+  if (group == kHiddenGroup) return "";
+  return CLI::Formatter::make_group(std::move(group), is_positional, std::move(options));
+}
+
 std::string HelpFormat::make_subcommand(const CLI::App* command) const {
   return TwoColumns(command->get_name(), command->get_description());
 }

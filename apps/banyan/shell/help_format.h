@@ -7,11 +7,17 @@
 
 namespace banyan::app {
 
+// The group of options that work but are not shown. (CLI11 gives options of a group without a name
+// no name in its messages.)
+inline constexpr const char* kHiddenGroup = "hidden";
+
 class HelpFormat : public CLI::Formatter {
  public:
   HelpFormat();
   std::string make_option(const CLI::Option* option, bool is_positional) const override;
   std::string make_subcommand(const CLI::App* command) const override;
+  std::string make_group(std::string group, bool is_positional,
+                         std::vector<const CLI::Option*> options) const override;
   // Of a command with first options, these alone; --help-all shows the others.
   std::string make_help(const CLI::App* app, std::string name,
                         CLI::AppFormatMode mode) const override;

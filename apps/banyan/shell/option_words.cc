@@ -1,5 +1,6 @@
 // Types, ranges and defaults of options in words.
 #include "shell/option_words.h"
+#include "shell/help_format.h"
 
 #include <fmt/format.h>
 
@@ -118,8 +119,9 @@ std::vector<const CLI::App*> ShownCommands(const CLI::App& command) {
 }
 
 std::vector<const CLI::Option*> ShownOptions(const CLI::App& command) {
-  return command.get_options(
-      [](const CLI::Option* option) { return !option->get_group().empty(); });
+  return command.get_options([](const CLI::Option* option) {
+    return !option->get_group().empty() && option->get_group() != kHiddenGroup;
+  });
 }
 
 }  // namespace banyan::app

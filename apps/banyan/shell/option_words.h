@@ -33,7 +33,7 @@ std::string DescriptionOf(const CLI::Option& option);
 // "banyan bench forest": what was typed up to this command.
 std::string FullName(const CLI::App& command);
 
-// Commands and options that help shows: those in a group that has a name.
+// Commands and options that help shows: those in a group that has a name and is not hidden.
 std::vector<const CLI::App*> ShownCommands(const CLI::App& command);
 std::vector<const CLI::Option*> ShownOptions(const CLI::App& command);
 

@@ -1,5 +1,6 @@
 // Errors of the command line as messages: what was expected and found, and the nearest name.
 #include "shell/parse_message.h"
+#include "shell/help_format.h"
 
 #include <fmt/format.h>
 #include <algorithm>
@@ -316,7 +317,7 @@ void WarnOfMovedOptions(const CLI::App& root) {
   for (const OptionFacts& facts : EngineTable()) {
     if (!facts.for_comparison) continue;
     const CLI::Option* option = command.get_option_no_throw(CommandName(facts));
-    if (option == nullptr || !option->get_group().empty() || option->count() == 0) continue;
+    if (option == nullptr || option->get_group() != kHiddenGroup || option->count() == 0) continue;
     Say(fmt::format("{}: {} moved to `banyan bench` and will be refused from {}\n",
                     FullName(command), CommandName(facts), kMovedOptionsEnd));
   }
