@@ -73,8 +73,11 @@ bool SyncTree(const std::string& path) {
 
 // -1 with errno set. What stood there, perhaps a link that somebody else made, is not written to.
 int CreateTemporary(const std::string& path, mode_t mode) {
+  constexpr int kCreate = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW;
+  const int fd = OpenFile(path, kCreate, mode);
+  if (fd >= 0 || errno != EEXIST) return fd;
   ::unlink(path.c_str());
-  return OpenFile(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, mode);
+  return OpenFile(path, kCreate, mode);
 }
 
 }  // namespace

@@ -7,7 +7,8 @@ from harness import AskTest
 
 READER = str(pathlib.Path(__file__).resolve().parents[2] / "models" / "banyan-reader-34m.gguf")
 MIB = 1 << 20
-PROGRAM = 16 * MIB  # its code and its libraries, before it does anything
+# Its code, its libraries and what its kernels keep: 16 MiB on Neoverse-N1, 19 with AVX-512.
+PROGRAM = 20 * MIB
 
 
 def pages(count: int) -> list[dict]:

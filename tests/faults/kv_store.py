@@ -17,6 +17,9 @@ import sys
 import tempfile
 import time
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "support"))
+import fault_library  # noqa: E402
+
 BANYAN = os.environ["BANYAN"]
 
 
@@ -42,7 +45,7 @@ class Workshop:
     def run(self, command, codes=(0,), **faults):
         env = dict(os.environ)
         if faults:
-            env |= {"LD_PRELOAD": os.environ["FAULT_SHIM"], "FAULT_UNDER": str(self.store)}
+            env |= {"LD_PRELOAD": fault_library.PATH, "FAULT_UNDER": str(self.store)}
             env |= {f"FAULT_{key.upper()}": str(value) for key, value in faults.items()}
         result = subprocess.run(command, env=env, capture_output=True, text=True, timeout=120)
         if codes is not None and result.returncode not in codes:

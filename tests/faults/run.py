@@ -22,6 +22,9 @@ import time
 
 import generators
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "support"))
+import fault_library  # noqa: E402
+
 BANYAN = os.environ["BANYAN"]
 ANSWER = ["--max-new", "3", "--temperature", "1", "--threads", "1", "--quiet", "--checkpoint", "0"]
 ENTRY = 64  # bytes of a journal's entry
@@ -66,7 +69,7 @@ class Workshop:
     def run(self, folder, name, more, codes=None, input_file=None, **faults):
         env = dict(os.environ)
         if faults:
-            env |= {"LD_PRELOAD": os.environ["FAULT_SHIM"], "FAULT_UNDER": str(folder)}
+            env |= {"LD_PRELOAD": fault_library.PATH, "FAULT_UNDER": str(folder)}
             env |= {f"FAULT_{key.upper()}": str(value) for key, value in faults.items()}
         result = subprocess.run(self.command(folder, name, more, input_file), env=env, capture_output=True, timeout=120)
         if codes is not None and result.returncode not in codes:
@@ -277,7 +280,7 @@ def two_jobs(shop, generator):
     folder = shop.fresh()
     shop.run(folder, name, more)
     delay = generator.randint(0, 100) if generator.random() < 0.3 else 1500
-    env = dict(os.environ, LD_PRELOAD=os.environ["FAULT_SHIM"], FAULT_LOCK_DELAY_MS=str(delay))
+    env = dict(os.environ, LD_PRELOAD=fault_library.PATH, FAULT_LOCK_DELAY_MS=str(delay))
     retry = [*more, "--resume", "--retry-errors"]
     delayed = subprocess.Popen(shop.command(folder, name, [*more, "--resume"]), env=env, stderr=subprocess.PIPE)
     while delay == 1500 and delayed.poll() is None and not has_open(delayed, (folder / name).resolve()):

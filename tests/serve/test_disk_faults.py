@@ -10,14 +10,15 @@ import shutil
 import tempfile
 import unittest
 
-from harness import Server
+from harness import Server  # and tests/support is found
+import fault_library
 from test_batches import lines, upload
 
 
 @contextlib.contextmanager
 def faulty_server(state, **faults):
     """A server on a disk that fails as fault_shim.c says."""
-    names = {"LD_PRELOAD": os.environ["FAULT_SHIM"], "FAULT_UNDER": str(state)}
+    names = {"LD_PRELOAD": fault_library.PATH, "FAULT_UNDER": str(state)}
     names |= {f"FAULT_{name.upper()}": str(value) for name, value in faults.items()}
     os.environ.update(names)
     try:
