@@ -7,6 +7,7 @@ Rules: a source file has at most 500 lines, a class at most 25 functions (an int
 many as the interface), README.md at most 130 lines, docs/ at most 37 800 words, no line of a page is wider than
 120 columns unless it is a table, a link or a command. --table prints the counts of every room in Markdown.
 """
+
 import pathlib
 import re
 import statistics
@@ -18,16 +19,18 @@ MOST_FUNCTIONS = 25
 README_LINES = 130
 DOCS_WORDS = 37_800
 WIDEST = 120
-# Interfaces: one function per operation of a device, and the classes that implement it.
-INTERFACES = {"Kernels", "CpuKernels", "CudaKernels", "ReferenceKernels"}
+# One function per operation of a device: the interface, those that implement it, and the one that tests wrap it with;
+# a builder with one function per property of an option.
+INTERFACES = {"Kernels", "CpuKernels", "CudaKernels", "ReferenceKernels", "ForwardingKernels", "Row"}
 SOURCES = {".cc", ".h", ".cu", ".cuh", ".inc"}
 # Pages that a program writes (`banyan help --reference`) or that are data.
 WRITTEN = {"docs/options.md"}
 
 
 def tracked(root: pathlib.Path):
-    names = subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], cwd=root, capture_output=True, text=True,
-                           check=True).stdout.splitlines()
+    names = subprocess.run(
+        ["git", "ls-files", "-co", "--exclude-standard"], cwd=root, capture_output=True, text=True, check=True
+    ).stdout.splitlines()
     return [pathlib.PurePosixPath(name) for name in sorted(set(names)) if (root / name).is_file()]
 
 
@@ -42,8 +45,8 @@ def body_after(text: str, brace: int) -> str:
     for at in range(brace, len(text)):
         depth += {"{": 1, "}": -1}.get(text[at], 0)
         if depth == 0:
-            return text[brace + 1:at]
-    return text[brace + 1:]
+            return text[brace + 1 : at]
+    return text[brace + 1 :]
 
 
 def top_level(body: str) -> str:
@@ -62,18 +65,28 @@ def top_level(body: str) -> str:
 
 
 def classes(text: str):
-    """(name, functions) of the classes and structs that a text defines; defaulted and deleted functions do not count."""
+    """(name, functions) of the classes and structs that a text defines; constructors, and what is defaulted or
+    deleted, do not count."""
     text = without_comments(text)
-    for match in re.finditer(r"^[ \t]*(?:class|struct)\s+(?:\[\[\w+\]\]\s*)?(\w+)(?:\s+final)?\s*(?::[^;{]*)?\{", text, re.MULTILINE):
+    for match in re.finditer(
+        r"^[ \t]*(?:class|struct)\s+(?:\[\[\w+\]\]\s*)?(\w+)(?:\s+final)?\s*(?::[^;{]*)?\{", text, re.MULTILINE
+    ):
         declared = top_level(body_after(text, match.end() - 1))
         functions = set()
         for statement in declared.split(";"):
             statement = re.sub(r"\b(public|private|protected)\s*:", "", statement).strip()
             statement = re.sub(r"^\[\[\w+\]\]\s*", "", statement)
-            if re.search(r"=\s*(default|delete)\s*$", statement) or statement.startswith(("using", "friend", "typedef")):
+            if re.search(r"=\s*(default|delete)\s*$", statement) or statement.startswith(
+                ("using", "friend", "typedef")
+            ):
                 continue
             name = re.match(r"(?:[^(=]*?[\s&*])?(~?\w+|operator[^(]*)\s*\(", statement)
-            if name and "=" not in statement[:name.start(1)] and "std::function<" not in statement[:name.start(1)]:
+            if (
+                name
+                and name.group(1).lstrip("~") != match.group(1)
+                and "=" not in statement[: name.start(1)]
+                and "std::function<" not in statement[: name.start(1)]
+            ):
                 functions.add(name.group(1))
         yield match.group(1), len(functions)
 
@@ -105,7 +118,9 @@ def main() -> int:
         for name, functions in classes(text):
             if functions > MOST_FUNCTIONS and name not in INTERFACES:
                 wrong.append(f"{path}: {name} has {functions} functions, at most {MOST_FUNCTIONS}")
-    pages = [p for p in files if p.suffix == ".md" and (p.parts[0] == "docs" or p.name == "README.md" and len(p.parts) == 1)]
+    pages = [
+        p for p in files if p.suffix == ".md" and (p.parts[0] == "docs" or p.name == "README.md" and len(p.parts) == 1)
+    ]
     docs = [p for p in pages if p.parts[0] == "docs"]
     count = words(root, docs)
     if count > DOCS_WORDS:
@@ -117,7 +132,13 @@ def main() -> int:
         code = False
         for number, line in enumerate((root / page).read_text(encoding="utf-8").splitlines(), 1):
             code ^= line.startswith("```")
-            if len(line) > WIDEST and not code and not line.startswith("|") and "](" not in line and str(page) not in WRITTEN:
+            if (
+                len(line) > WIDEST
+                and not code
+                and not line.startswith("|")
+                and "](" not in line
+                and str(page) not in WRITTEN
+            ):
                 wrong.append(f"{page}:{number}: {len(line)} columns, at most {WIDEST}")
     every = [entry for entries in rooms.values() for entry in entries]
     if "--table" in sys.argv:
@@ -125,12 +146,19 @@ def main() -> int:
         for room, entries in sorted(rooms.items()):
             lines, path, _ = max(entries)
             name, functions = max((e[2] for e in entries), key=lambda c: c[1])
-            print(f"| {room} | {len(entries)} | {sum(e[0] for e in entries)} | {path.name} {lines} | {name} {functions} |")
-        alone = sum(1 for _, p, _ in every if p.suffix in (".cc", ".cu") and not any(
-            (root / p).with_suffix(s).exists() for s in (".h", ".cuh")))
-        print(f"\n{len(every)} files, {sum(e[0] for e in every)} lines, median {statistics.median(e[0] for e in every):.0f}; "
-              f"{alone} sources without a header of their name; docs {count} words, {words(root, WRITTEN)} of them "
-              f"written by the program; README {readme} lines")
+            print(
+                f"| {room} | {len(entries)} | {sum(e[0] for e in entries)} | {path.name} {lines} | {name} {functions} |"
+            )
+        alone = sum(
+            1
+            for _, p, _ in every
+            if p.suffix in (".cc", ".cu") and not any((root / p).with_suffix(s).exists() for s in (".h", ".cuh"))
+        )
+        print(
+            f"\n{len(every)} files, {sum(e[0] for e in every)} lines, median {statistics.median(e[0] for e in every):.0f}; "
+            f"{alone} sources without a header of their name; docs {count} words, {words(root, WRITTEN)} of them "
+            f"written by the program; README {readme} lines"
+        )
     for line in wrong:
         print(line)
     print(f"check_shape: {len(every)} source files, {count} words of docs, {len(wrong)} beyond the limits")

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# `make test`: the tree's own rules (layers, formatting, no disabled tests), then every test of the
+# `make test`: the tree's own rules (layers, formatting, sizes, no disabled tests), then every test of the
 # release build. A test that fails is run once more, alone: what passes then is named at the end. A test that fails twice
 # fails the run. BANYAN_TEST_TRIES=1: no second try. The last lines say which tests skipped themselves and what they need.
 # REQUIRES: built (make build).
@@ -7,6 +7,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 python3 tests/check_layers.py
 tests/check_format.sh
+python3 tests/check_shape.py
 if git grep -nE 'DISABLED_[A-Z]|GTEST_SKIP\(\) *;' -- '*_test.cc'; then
   echo "a disabled test, or one that skips without saying why (above), is not a test" >&2
   exit 1

@@ -6,6 +6,7 @@ usage: skipped.py LastTest.log [--self-test]
 A whole test skips with exit code 77 and a line `skipped: REASON`; single cases skip as GoogleTest and unittest print
 them. Reasons name what to install. REQUIRES: ctest ran with --test-output-size-passed large enough for whole outputs.
 """
+
 import collections
 import pathlib
 import re
@@ -84,11 +85,13 @@ this processor has no i8mm
 Test Skipped.
 """
     found = list(skips(log))
-    assert found == [("browser_page", None, "no Chromium here: apt-get install chromium"),
-                     ("model", "Forward.Families", "no oracles at tests/oracles"),
-                     ("ask_rows", "test_zstd", "no zstd here: apt-get install zstd"),
-                     ("ask_rows", "test_b", "it's another"),
-                     ("golden_bits_i8mm", "GoldenBits.Cpu", "this processor has no i8mm")], found
+    assert found == [
+        ("browser_page", None, "no Chromium here: apt-get install chromium"),
+        ("model", "Forward.Families", "no oracles at tests/oracles"),
+        ("ask_rows", "test_zstd", "no zstd here: apt-get install zstd"),
+        ("ask_rows", "test_b", "it's another"),
+        ("golden_bits_i8mm", "GoldenBits.Cpu", "this processor has no i8mm"),
+    ], found
     assert report(log).startswith("5 tests and cases skipped, which is not a pass:"), report(log)
     assert report("") == "no test skipped itself"
 

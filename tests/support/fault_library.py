@@ -1,4 +1,5 @@
 """The library of tests/faults/fault_shim.c for LD_PRELOAD, which cannot hold a path with spaces or colons."""
+
 import atexit
 import os
 import shutil

@@ -3,6 +3,7 @@
 Root reads and enters everything by two capabilities, CAP_DAC_OVERRIDE and CAP_DAC_READ_SEARCH. A child without them is
 still root and still owns the checkout, so the test needs nothing of the place where the checkout lies.
 """
+
 import ctypes
 import os
 import subprocess
