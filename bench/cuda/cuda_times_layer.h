@@ -15,7 +15,7 @@
 #include "kernels/cuda/pages/kv_pages.h"
 #include "kernels/cuda/products/product_kernels.h"
 #include "kernels/cuda/products/products.h"
-#include "kernels/cuda/rows/rotate_store.h"
+#include "kernels/cuda/rows/rope_store.h"
 #include "kernels/cuda/rows/row_kernels.h"
 
 namespace banyan::cuda {

@@ -25,7 +25,7 @@
 #include "engine/memory/engine_memory.h"
 #include "engine/memory/stream_memory.h"
 #include "engine/request/answer_events.h"
-#include "engine/schedule/admission.h"
+#include "engine/schedule/admission_preemption.h"
 #include "engine/schedule/in_flight.h"
 #include "engine/schedule/scheduler.h"
 #include "engine/schedule/skeleton.h"

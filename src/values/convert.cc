@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "values/convert_number.h"
 #include "values/date.h"
-#include "values/number_value.h"
 #include "values/value_text.h"
 
 namespace banyan {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "text/unicode.h"
-#include "values/number_tokens.h"
+#include "values/number_literal.h"
 #include "values/value_text.h"
 
 namespace banyan {

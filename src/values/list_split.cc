@@ -8,7 +8,7 @@
 
 #include "text/unicode.h"
 #include "values/date.h"
-#include "values/number_tokens.h"
+#include "values/number_literal.h"
 #include "values/value_text.h"
 
 namespace banyan {

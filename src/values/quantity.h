@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "values/convert.h"
-#include "values/number_tokens.h"
+#include "values/number_literal.h"
 #include "values/unit_table.h"
 
 namespace banyan {

@@ -8,7 +8,7 @@
 
 #include "engine/memory/stream_memory.h"
 #include "engine/request/answer_events.h"
-#include "engine/schedule/admission.h"
+#include "engine/schedule/admission_preemption.h"
 #include "engine/schedule/in_flight.h"
 #include "support/byte_model.h"
 

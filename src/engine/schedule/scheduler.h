@@ -11,7 +11,7 @@
 #include "banyan/engine.h"
 #include "base/strong_int.h"
 #include "engine/memory/stream_memory.h"
-#include "engine/schedule/admission.h"
+#include "engine/schedule/admission_preemption.h"
 #include "plan/batch.h"
 
 namespace banyan {

@@ -9,7 +9,7 @@
 #include "banyan/engine.h"
 #include "engine/memory/stream_memory.h"
 #include "engine/request/answer_events.h"
-#include "engine/schedule/admission.h"
+#include "engine/schedule/admission_preemption.h"
 #include "engine/schedule/in_flight.h"
 #include "load/model_parts.h"
 

@@ -71,7 +71,7 @@ __device__ void CopyElement(int bytes, const std::byte* from, std::byte* to) {
   if (bytes == 1) *to = *from;
 }
 
-// A value as rotate_store.cu saw it when it set the token's flag, as far as the type still tells.
+// A value as rope_store.cu saw it when it set the token's flag, as far as the type still tells.
 __device__ bool UnrulyValue(const FormCall& call, const std::byte* head, int token, int d) {
   const std::byte* at = head + FormOffset(call, token, d, true);
   if (call.type == KvType::kF32) return Unruly(*reinterpret_cast<const float*>(at));

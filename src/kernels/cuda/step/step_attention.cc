@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 #include "kernels/cuda/choices/choices.h"
-#include "kernels/cuda/rows/rotate_store.h"
+#include "kernels/cuda/rows/rope_store.h"
 #include "kernels/cuda/rows/tensor_memory.h"
 #include "kernels/cuda/weights/device_matrix.h"
 

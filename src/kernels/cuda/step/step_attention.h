@@ -1,7 +1,7 @@
 // Attention as a step sees it: its index arrays go to the device, Q and K are rotated and K and V
 // stored, and rows attend to what the plan shows them. Here is what passes from one of these calls
 // to the next (angles, counters, partials, queries in 16 bits, the expected split); the launches
-// are those of rotate_store.h and attention.h.
+// are those of rope_store.h and attention.h.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 #include "kernels/cuda/attention/attention.h"
 #include "kernels/cuda/device/device.h"
-#include "kernels/cuda/rows/rotate_store.h"
+#include "kernels/cuda/rows/rope_store.h"
 #include "kernels/cuda/step/device_step.h"
 #include "kernels/kernels.h"
 

@@ -1,14 +1,14 @@
 // Admission in order of rank, the values of a skeleton together; growth of tails, preemption and
 // retirement.
-#include "engine/schedule/admission.h"
-
 #include <algorithm>
 #include <set>
 #include <utility>
 
 #include "base/error.h"
+#include "engine/schedule/admission_preemption.h"
 
 namespace banyan {
+
 namespace {
 
 std::int64_t PromptPages(const Stream& stream) {

@@ -1,9 +1,10 @@
-#include "program/score.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "program/score.h"
+
 namespace banyan {
+
 namespace {
 
 using ::testing::HasSubstr;
@@ -54,4 +55,5 @@ TEST(CalibrationTest, AsTextAndPicture) {
 }
 
 }  // namespace
+
 }  // namespace banyan

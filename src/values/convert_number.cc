@@ -1,6 +1,4 @@
 // Chooses the one quantity of a mention and converts it to the wanted unit.
-#include "values/number_value.h"
-
 #include <algorithm>
 #include <cmath>
 #include <optional>
@@ -9,10 +7,12 @@
 #include <vector>
 
 #include "base/error.h"
+#include "values/convert_number.h"
 #include "values/quantity.h"
 #include "values/value_text.h"
 
 namespace banyan {
+
 namespace {
 
 using TokenKind = NumberToken::Kind;

@@ -3,6 +3,7 @@
 #include "values/conversion_fixture.h"
 
 namespace banyan {
+
 namespace {
 
 const ValueWish kAnyNumber{ValueType::kNumber, "", {}};
@@ -445,4 +446,5 @@ TEST(NumberValue, RandomNumbersInEveryNotation) {
 }
 
 }  // namespace
+
 }  // namespace banyan

@@ -1,7 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "engine/schedule/admission.h"
+#include "engine/schedule/admission_preemption.h"
 #include "support/streams_in_memory.h"
 
 namespace banyan {

@@ -1,4 +1,4 @@
-// Rotary embedding and the store of K and V (rotate_store.h): a warp takes a head of a row, in
+// Rotary embedding and the store of K and V (rope_store.h): a warp takes a head of a row, in
 // registers where the head allows it, else in shared memory.
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
@@ -11,9 +11,10 @@
 #include "kernels/cuda/device/mma.cuh"
 #include "kernels/cuda/device/warp.cuh"
 #include "kernels/cuda/pages/kv_tiles.cuh"
-#include "kernels/cuda/rows/rotate_store.h"
+#include "kernels/cuda/rows/rope_store.h"
 
 namespace banyan::cuda {
+
 namespace {
 
 constexpr int kRotatingWarps = 8;

@@ -1,11 +1,10 @@
 // Literals of digits, then the tokens of a mention.
-#include "values/number_tokens.h"
-
 #include <algorithm>
 #include <string>
 #include <vector>
 
 #include "text/unicode.h"
+#include "values/number_literal.h"
 #include "values/unit_table.h"
 #include "values/value_text.h"
 

@@ -1,11 +1,11 @@
-#include "program/score.h"
-
 #include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 
+#include "program/score.h"
+
 namespace banyan {
+
 namespace {
 
 // Of the diagram, in pixels.
