@@ -11,7 +11,7 @@ import unittest
 
 from harness import BANYAN, AskTest, documents, same_rows, tiny_model
 
-ANSWER = ["--max-new", "6", "--temperature", "1", "--quiet"]
+ANSWER = ["--ordered", "--max-new", "6", "--temperature", "1", "--quiet"]
 MAGIC, ENTRY, COMMIT = b"BANYANJ2", 64, 2
 
 
