@@ -22,7 +22,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from eval.reading import intervals, judge, means
+from eval.reading import answers_of, intervals, judge, means
 
 INSTRUCTION = (
     "Answer the numbered questions from the text, as short as possible, with words of the text. Write every answer on a"
@@ -89,7 +89,7 @@ def run(a: argparse.Namespace, rows: list[dict], options: list[str]) -> tuple[li
 
 
 def seqbatch(a: argparse.Namespace, records: list[dict], most: int) -> tuple[dict, int, dict]:
-    """(answers by question, questions without a readable answer, receipt)"""
+    """(answers by question, None where none is readable; how many those are; receipt)"""
     rows = batches(records, most)
     written, receipt = run(
         a, rows, ["--instruction", INSTRUCTION, "--max-new", str(min(most * TOKENS_OF_AN_ANSWER, 2048)), "--no-copy"]
@@ -99,14 +99,13 @@ def seqbatch(a: argparse.Namespace, records: list[dict], most: int) -> tuple[dic
     for row in rows:
         for question, answer in zip(row["asked"], parse(texts.get(row["id"], ""), len(row["asked"]))):
             failed += answer is None
-            found[question] = answer if answer is not None else ""
+            found[question] = answer
     return found, failed, receipt
 
 
 def apart(a: argparse.Namespace, records: list[dict]) -> tuple[dict, int, dict]:
     written, receipt = run(a, records, ["--max-new", str(TOKENS_OF_AN_ANSWER), "--no-copy"])
-    found = {(r["id"], r["question_id"]): "" if "error" in r else (r.get("answer") or "null").strip() for r in written}
-    return found, sum("error" in r for r in written), receipt
+    return answers_of(written), sum("error" in r for r in written), receipt
 
 
 def table(rows: dict[str, dict]) -> str:

@@ -70,6 +70,15 @@ class Form(unittest.TestCase):
         self.assertEqual(flat["intervals"]["exact"], [1.0, 1.0])
         self.assertEqual(made["some, trained on: no test"][0]["scores"]["accuracy"], 1.0)
 
+    def test_answers_that_cannot_be_read_are_counted(self):
+        """SeqBatch: one of two numbers is missing, so one of two questions failed."""
+        receipt = dict(seconds=dict(total=1.0), kv_bytes_peak=0)
+        with mock.patch("eval.seqbatch.run", lambda a, rows, options: ([dict(id="a#0", answer="1. Ruth")], receipt)):
+            code, said, made = self.call("--ways", "flat,seqbatch-4")
+        self.assertEqual(code, 0, said)
+        self.assertEqual([r["failed"] for r in made["some"]], [0, 1])
+        self.assertEqual(made["some"][1]["scores"]["exact"], 0.5)
+
     def test_documents_of_training(self):
         code, said, made = self.call("--ways", "flat")
         self.assertEqual((code, list(made)), (0, ["some"]))
