@@ -3,9 +3,11 @@
     python3 -m eval list [--data FOLDER]
     python3 -m eval get NAME [--data FOLDER] [--out FOLDER] [--overwrite]
 
-`get` writes NAME.jsonl after every row of it was checked. Three kinds of names: files of FOLDER (default: BANYAN_DATA
-of the environment, else ../shared/data where it is), the samples that ship here (`eval/samples`), and sets that are
-generated from a seed (`eval.sets`), which no model can have been trained on word for word. Rows that are not of a known
+`get` writes NAME.jsonl after every row of it was checked. Four kinds of names: files of FOLDER (default: BANYAN_DATA
+of the environment, else ../shared/data where it is), the samples that ship here (`eval/samples`), sets that are
+generated from a seed (`eval.sets`), which no model can have been trained on word for word, and the path of a file or
+folder as it was published (`eval.published`: SQuAD 2.0, QuAC, DROP, NarrativeQA, RACE, LongHealth, HotpotQA, 2Wiki,
+MuSiQue, OA-Mine, AE-110k, LongBench). Rows that are not of a known
 form are an error with file and line; nothing is written then. A question file may have documents that a model was
 trained on: for the models trained here, `get` marks rows that training may use with "trained_on": true
 (`train.reader_data.is_held`), and says how many.
@@ -19,6 +21,7 @@ import os
 import sys
 from pathlib import Path
 
+from eval import published
 from eval.sets import make_sets
 from train.reader_data import is_held
 
@@ -42,7 +45,8 @@ def _text(row: dict, name: str) -> bool:
 
 
 def kind_of(row: object) -> str:
-    """questions, documents (one question over several) or values. Raises BadRow, which says what is missing."""
+    """questions, documents (one question over several), examples (one question after several with their answers) or
+    values. Raises BadRow, which says what is missing."""
     if not isinstance(row, dict) or "id" not in row:
         raise BadRow("expected an object with an 'id'")
     if "questions" in row:
@@ -68,11 +72,20 @@ def kind_of(row: object) -> str:
         ):
             raise BadRow("expected 'question', 'answers' and 'documents' with a 'text' each")
         return "documents"
+    if "examples" in row:
+        if (
+            not _text(row, "question")
+            or not isinstance(row.get("answers"), list)
+            or not isinstance(row["examples"], list)
+            or not all(isinstance(e, dict) and _text(e, "question") and _text(e, "answer") for e in row["examples"])
+        ):
+            raise BadRow("expected 'question', 'answers' and 'examples' with a 'question' and an 'answer' each")
+        return "examples"
     if "attributes" in row or "values" in row:  # what is asked for may stand in a schema instead
         if not _text(row, "text") or not isinstance(row.get("values"), dict):
             raise BadRow("expected 'text' and 'values'")
         return "values"
-    raise BadRow("expected 'questions', 'documents' or 'values'")
+    raise BadRow("expected 'questions', 'documents', 'examples' or 'values'")
 
 
 def read_checked(path: Path) -> tuple[str, list[dict]]:
@@ -94,6 +107,24 @@ def read_checked(path: Path) -> tuple[str, list[dict]]:
     return kinds.pop(), rows
 
 
+def read_file(path: Path) -> tuple[str, str, list[dict]]:
+    """(name, kind, rows) of a file of our own form, or as it was published. Raises BadRow."""
+    try:
+        found = published.read(path)
+    except published.BadFile as wrong:
+        raise BadRow(str(wrong)) from None
+    if found is None:
+        return (path.name.removesuffix(".gz").removesuffix(".jsonl"), *read_checked(path))
+    name, rows = found
+    kinds = set()
+    for row in rows:
+        try:
+            kinds.add(kind_of(row))
+        except BadRow as wrong:
+            raise BadRow(f"{path}, '{row['id']}': {wrong}") from None
+    return name, kinds.pop(), rows
+
+
 def default_folder() -> Path | None:
     named = os.environ.get("BANYAN_DATA")
     beside = Path(__file__).resolve().parents[2] / "shared" / "data"
@@ -112,6 +143,8 @@ def names(folder: Path | None) -> dict[str, str]:
 
 def get(name: str, folder: Path | None, seed: int = 1, scale: float = 1.0) -> tuple[str, list[dict]]:
     """(kind, rows); rows of documents that training may use are marked."""
+    if Path(name).exists():
+        return read_file(Path(name))[1:]
     known = names(folder)
     if name not in known:
         raise KeyError(f"no data set '{name}'; there are: {', '.join(sorted(known))}")
@@ -144,7 +177,7 @@ def main(arguments: list[str]) -> int:
         return 0
     if not a.name:
         p.error("get: expected a name; 'list' shows them")
-    target = a.out / f"{a.name}.jsonl"
+    target = a.out / f"{Path(a.name).name.split('.')[0]}.jsonl"
     if target.exists() and not a.overwrite:
         print(f"{target}: is there already; --overwrite replaces it", file=sys.stderr)
         return 2

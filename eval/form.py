@@ -3,9 +3,13 @@
     python3 -m eval ask SET … -m MODEL [--adapter DIR] [--ways flat,paged,stacked,auto,seqbatch-4,lookup] [--repeat 3]
         [--price 0.1] [--json FILE] [-- --threads 2]
     python3 -m eval extract SET … -m MODEL [--ways skeleton,isolated,sequential] …
-    python3 -m eval rag SET … -m MODEL [--ways experts,concat,top1,map-reduce,kv-concat] …
+    python3 -m eval rag SET … -m MODEL [--ways experts,paper,concat,top1,map-reduce,summaries,kv-concat] …
 
-SET is a name of `python3 -m eval list`, or a file. The first way is what `same` compares with: the share of answers, or
+SET is a name of `python3 -m eval list`, or a file, also as it was published (`eval.published`). `paper` is the rule of
+Parallel Context-of-Experts, `summaries` map-reduce with a summary of every document that is made without the question.
+Rows of `rag` with "examples" have an expert for each example, or all in one prompt (`one-prompt`). A row, or question,
+with "items" wants all of them: `recall` is the share that is found. Relevance by an encoder and a reranker: `--
+--relevance dense --encoder MODEL --reranker MODEL`. The first way is what `same` compares with: the share of answers, or
 values, that are equal letter for letter. Runs take turns; a rate is the median of --repeat runs with the least and the
 most, by the receipt, without loading. `cost`: of 1000 answers or documents at --price for an hour of this machine.
 Intervals hold 95 % of --draws draws of documents. `calibration`: the expected error of `confidence`, in ten bins of
@@ -28,23 +32,28 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from eval import strategies, trained
-from eval.data import SAMPLES, BadRow, default_folder, get, read_checked
+from eval.seqbatch import TOKENS_OF_AN_ANSWER, take_limit, with_given
+from eval.data import SAMPLES, BadRow, default_folder, get, read_file
+from eval.published import LIMITS
+from eval.summaries import summarised
 from eval.metrics import (
     calibration_error,
     chosen_text,
     exact_match,
     interval,
+    items_found,
     right_answers,
     rouge_l,
     sub_span,
     token_f1,
 )
 
-KINDS = {"ask": "questions", "extract": "values", "rag": "documents"}
+KINDS = {"ask": ("questions",), "extract": ("values",), "rag": ("documents", "examples")}
 WAYS = {
     "ask": "flat,paged,stacked,auto,seqbatch-4,lookup",
     "extract": "skeleton,isolated,sequential",
     "rag": "experts,concat,top1,map-reduce,kv-concat",
+    "examples": "experts,paper,one-prompt",
 }
 STRATEGIES = ("flat", "paged", "stacked", "tree", "auto")
 UNIT = {"ask": "questions", "extract": "documents", "rag": "questions"}
@@ -70,10 +79,7 @@ class Way:
 
 def set_of(name: str, folder: Path | None) -> tuple[str, str, list[dict]]:
     """(name, kind, rows) of a name or a file."""
-    path = Path(name)
-    if path.suffix == ".jsonl" and path.is_file():
-        return (path.stem, *read_checked(path))
-    return (name, *get(name, folder))
+    return read_file(Path(name)) if Path(name).exists() else (name, *get(name, folder))
 
 
 def run(a: argparse.Namespace, command: str, rows: list[dict], options: list[str]) -> tuple[list[dict], dict]:
@@ -93,8 +99,7 @@ def run(a: argparse.Namespace, command: str, rows: list[dict], options: list[str
             str(receipt),
             "--quiet",
             *(["--adapter", a.adapter] if a.adapter else []),
-            *options,
-            *a.options,
+            *with_given(options, a.options),
         ]
         done = subprocess.run(words, capture_output=True, text=True)
         if done.returncode not in (0, 1):  # 1: some rows are errors, which count as wrong
@@ -104,7 +109,9 @@ def run(a: argparse.Namespace, command: str, rows: list[dict], options: list[str
         )
 
 
-def judge_answer(answer: str | None, right: list[str], **more) -> dict:
+def judge_answer(answer: str | None, right: list[str], items: list[list[str]] | None = None, **more) -> dict:
+    """`items`: things that are wanted together, each with its names; recall is the share of them that is there."""
+    more["recall"] = None if items is None else items_found(answer or "", items)
     if answer is None:
         return dict(exact=0.0, f1=0.0, rouge_l=0.0, sub_span=0.0, failed=True, **more)
     return dict(
@@ -125,7 +132,7 @@ def ask_ways(a: argparse.Namespace, rows: list[dict], names: list[str]) -> list[
         for name, way in made.items():
             written: list[dict] = []
             if name in STRATEGIES:
-                written, receipt = run(a, "ask", rows, ["--strategy", name, "--max-new", "32", "--no-copy"])
+                written, receipt = run(a, "ask", rows, ["--strategy", name, "--max-new", str(a.max_new), "--no-copy"])
                 found = {
                     (r.get("id"), r.get("question_id")): None if "error" in r else (r.get("answer") or "null").strip()
                     for r in written
@@ -150,7 +157,10 @@ def ask_ways(a: argparse.Namespace, rows: list[dict], names: list[str]) -> list[
                     key = (r["id"], q["id"])
                     answer = found.get(key)
                     scores = judge_answer(
-                        None if answer is None else chosen_text(q, answer), right_answers(q), choice="choices" in q
+                        None if answer is None else chosen_text(q, answer),
+                        right_answers(q),
+                        q.get("items"),
+                        choice="choices" in q,
                     )
                     way.judged[-1].append(scores)
                     if key in sure:
@@ -159,21 +169,45 @@ def ask_ways(a: argparse.Namespace, rows: list[dict], names: list[str]) -> list[
 
 
 # --- rag
+# The rule of Parallel Context-of-Experts, where it is not the program's own.
+PAPER_RULE = ["--scores", "raw", "--plausibility", "0", "--abstention", "0", "--gamma", "2.5", "--beta", "expert"]
+
+
+def rag_options(name: str, rows: list[dict]) -> list[str]:
+    """Of a way: a method; `paper`, experts by the paper's rule; `summaries`, one prompt of summaries that were made
+    without the question; kv-concat:T:S, Adaptive Parallel Encoding. Of rows with examples: `experts`, one for each
+    example, or `one-prompt`, all examples before the question."""
+    if "examples" in rows[0]:
+        of_examples = ["--method", "experts", "--experts", "examples"]
+        most = str(max(len(r["examples"]) for r in rows))
+        known = {
+            "experts": of_examples,
+            "paper": [*of_examples, *PAPER_RULE],
+            "one-prompt": [*of_examples, "--examples-per-expert", most, "--beta", "0", "--abstention", "0"],
+        }
+        if name not in known:
+            raise WrongUse(f"--ways: expected {', '.join(known)} for rows with examples, found '{name}'")
+        return known[name]
+    method, *more = name.split(":")
+    if more and (method != "kv-concat" or len(more) != 2):
+        raise WrongUse(f"--ways: expected METHOD or kv-concat:TEMPERATURE:SCALE, found '{name}'")
+    ape = ["--ape-temperature", more[0], "--ape-scale", more[1]] if more else []
+    options = {"paper": ["--method", "experts", *PAPER_RULE], "summaries": ["--method", "concat"]}
+    return options.get(name, ["--method", method, *ape])
+
+
 def rag_ways(a: argparse.Namespace, rows: list[dict], names: list[str]) -> list[Way]:
     made = {name: Way(name) for name in names}
     for n in range(a.repeat):
         for name, way in made.items():
-            method, *more = name.split(":")  # kv-concat:0.9:0.9 is APE with temperature and scale
-            if more and (method != "kv-concat" or len(more) != 2):
-                raise WrongUse(f"--ways: expected METHOD or kv-concat:TEMPERATURE:SCALE, found '{name}'")
-            ape = ["--ape-temperature", more[0], "--ape-scale", more[1]] if more else []
-            written, receipt = run(a, "rag", rows, ["--method", method, *ape, "--too-long", "truncate"])
-            way.rates.append(len(rows) / receipt["seconds"]["total"])
+            asked, before = summarised(a, rows) if name == "summaries" else (rows, 0.0)
+            written, receipt = run(a, "rag", asked, [*rag_options(name, rows), "--too-long", "truncate"])
+            way.rates.append(len(rows) / (before + receipt["seconds"]["total"]))
             if n > 0:
                 continue
             way.kv_mib = receipt.get("kv_bytes_peak", 0) / 2**20
             way.answers = {r.get("id"): None if "error" in r else (r.get("answer") or "null").strip() for r in written}
-            way.judged = [[judge_answer(way.answers.get(r["id"]), r["answers"])] for r in rows]
+            way.judged = [[judge_answer(way.answers.get(r["id"]), r["answers"], r.get("items"))] for r in rows]
             sure = {r.get("id"): r["confidence"] for r in written if "confidence" in r}
             way.confidences = [
                 (sure[r["id"]], way.judged[i][0]["exact"] == 1.0) for i, r in enumerate(rows) if r["id"] in sure
@@ -258,6 +292,9 @@ def summary(a: argparse.Namespace, ways: list[Way]) -> list[dict]:
             for key, name in ANSWER_COLUMNS.items():
                 if span := interval([[one[key] for one in document] for document in way.judged], a.draws):
                     row["intervals"][name] = span
+            if any(one["recall"] is not None for one in flat):  # one thing is wanted: found or not
+                whole = [one["sub_span"] if one["recall"] is None else one["recall"] for one in flat]
+                row["scores"]["recall"] = sum(whole) / len(whole)
             choices = [one for one in flat if one.get("choice")]
             if choices:
                 row["scores"]["accuracy"] = mean("exact", choices)
@@ -327,8 +364,8 @@ def main(task: str, arguments: list[str]) -> int:
     p.add_argument("--adapter", default="")
     p.add_argument(
         "--ways",
-        default=WAYS[task],
-        help="separated by commas; the first is what others are compared with (default: %(default)s)",
+        help="separated by commas; the first is what others are compared with (default:"
+        f" {WAYS[task]}{'; of rows with examples ' + WAYS['examples'] if task == 'rag' else ''})",
     )
     p.add_argument("--data", type=Path, default=default_folder(), help="folder of data sets")
     p.add_argument(
@@ -340,6 +377,13 @@ def main(task: str, arguments: list[str]) -> int:
         "--trained", choices=("skip", "mark", "refuse"), default="skip", help="documents that the model was trained on"
     )
     p.add_argument("--limit", type=int, default=0, help="documents; 0: all")
+    p.add_argument(
+        "--max-new",
+        type=int,
+        default=0,
+        help=f"ask: tokens of an answer (default: {', '.join(f'{n} of {s}' for s, n in LIMITS.items())},"
+        f" {TOKENS_OF_AN_ANSWER} of others)",
+    )
     p.add_argument("--repeat", type=int, default=1)
     p.add_argument("--price", type=float, default=0.0, help="of an hour of this machine, in any currency")
     p.add_argument("--draws", type=int, default=1000, help="of the bootstrap")
@@ -348,16 +392,19 @@ def main(task: str, arguments: list[str]) -> int:
     own = arguments[: arguments.index("--")] if "--" in arguments else arguments
     a = p.parse_args(own)
     a.options = arguments[len(own) + 1 :]
+    limit = take_limit(a.options) or a.max_new
     ways = {"ask": ask_ways, "extract": extract_ways, "rag": rag_ways}[task]
     made: dict[str, list[dict]] = {}
     try:
         for given in a.sets:
             name, kind, rows = set_of(given, a.data)
             a.set_name = name
-            if kind != KINDS[task]:
-                raise WrongUse(f"{name}: has rows of {kind}; {task} reads rows of {KINDS[task]}")
+            if kind not in KINDS[task]:
+                raise WrongUse(f"{name}: has rows of {kind}; {task} reads rows of {' or '.join(KINDS[task])}")
+            a.max_new = limit or LIMITS.get(name, TOKENS_OF_AN_ANSWER)
+            named = (a.ways or WAYS["examples" if kind == "examples" else task]).split(",")
             for title, part in parts_of(a, name, rows).items():
-                made[title] = summary(a, ways(a, part, a.ways.split(",")))
+                made[title] = summary(a, ways(a, part, named))
                 print(f"**{title}**, {len(part)} rows\n\n{table(task, made[title])}", flush=True)
     except (WrongUse, BadRow, trained.BadHashes, KeyError) as wrong:
         print(wrong.args[0], file=sys.stderr)

@@ -73,6 +73,12 @@ def sub_span(answer: str, gold: list[str]) -> bool:
     return any(contains(answer, g) for g in gold or ["null"])
 
 
+def items_found(answer: str, items: Sequence[Sequence[str]]) -> float:
+    """The share of `items` that the answer contains, each by one of its names: recall where several things are
+    wanted."""
+    return sum(any(contains(answer, name) for name in names) for names in items) / len(items)
+
+
 def calibration_error(points: Iterable[tuple[float, bool]], bins: int = 10) -> float | None:
     """Mean distance of confidence and share of right answers, over bins of equal count. None without points."""
     ordered = sorted(points, key=lambda point: point[0])

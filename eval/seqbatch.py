@@ -58,6 +58,28 @@ def parse(text: str, count: int) -> list[str | None]:
     return [found[n][0] if len(found.get(n, [])) == 1 and found[n][0] else None for n in range(1, count + 1)]
 
 
+def take_limit(options: list[str]) -> int:
+    """Takes `--max-new N` out of options for the program; 0: it is not there. SeqBatch has it for each answer."""
+    for n, word in enumerate(options):
+        name, equals, value = word.partition("=")
+        if name == "--max-new" and (equals or n + 1 < len(options)):
+            value = value if equals else options[n + 1]
+            del options[n : n + (1 if equals else 2)]
+            return int(value)
+    return 0
+
+
+def with_given(usual: list[str], given: list[str]) -> list[str]:
+    """Options of a way, then those of the command line, which replace a way's of the same name."""
+    names = {word.split("=")[0] for word in given if word.startswith("--")}
+    kept, drop = [], False
+    for word in usual:
+        drop = word in names if word.startswith("--") else drop
+        if not drop:
+            kept.append(word)
+    return [*kept, *given]
+
+
 def run(a: argparse.Namespace, rows: list[dict], options: list[str]) -> tuple[list[dict], dict]:
     """(rows, receipt) of `banyan ask`."""
     with tempfile.TemporaryDirectory() as folder:
@@ -77,8 +99,7 @@ def run(a: argparse.Namespace, rows: list[dict], options: list[str]) -> tuple[li
             str(receipt),
             "--quiet",
             *(["--adapter", a.adapter] if a.adapter else []),
-            *options,
-            *a.options,
+            *with_given(options, a.options),
         ]
         done = subprocess.run(command)
         if done.returncode not in (0, 1):  # 1: some rows are errors
@@ -92,7 +113,7 @@ def seqbatch(a: argparse.Namespace, records: list[dict], most: int) -> tuple[dic
     """(answers by question, None where none is readable; how many those are; receipt)"""
     rows = batches(records, most)
     written, receipt = run(
-        a, rows, ["--instruction", INSTRUCTION, "--max-new", str(min(most * TOKENS_OF_AN_ANSWER, 2048)), "--no-copy"]
+        a, rows, ["--instruction", INSTRUCTION, "--max-new", str(min(most * a.max_new, 2048)), "--no-copy"]
     )
     texts = {row["id"]: row.get("answer") or "" for row in written}
     found, failed = {}, 0
@@ -104,7 +125,7 @@ def seqbatch(a: argparse.Namespace, records: list[dict], most: int) -> tuple[dic
 
 
 def apart(a: argparse.Namespace, records: list[dict]) -> tuple[dict, int, dict]:
-    written, receipt = run(a, records, ["--max-new", str(TOKENS_OF_AN_ANSWER), "--no-copy"])
+    written, receipt = run(a, records, ["--max-new", str(a.max_new), "--no-copy"])
     return answers_of(written), sum("error" in r for r in written), receipt
 
 
@@ -130,12 +151,14 @@ def main() -> None:
     p.add_argument("--adapter", default="")
     p.add_argument("--batch", default="1,4,8", help="questions in a prompt, at most")
     p.add_argument("--limit", type=int, default=0, help="documents; 0: all")
+    p.add_argument("--max-new", type=int, default=TOKENS_OF_AN_ANSWER, help="tokens of an answer")
     p.add_argument("--repeat", type=int, default=1)
     p.add_argument("--draws", type=int, default=1000, help="of the bootstrap")
     p.add_argument("--banyan", default="build/release/banyan")
     p.add_argument("--json", type=Path)
     p.add_argument("options", nargs="*", help="options for `banyan ask`, after --")
     a = p.parse_args()
+    a.max_new = take_limit(a.options) or a.max_new
     records = [json.loads(line) for line in a.file.open(encoding="utf-8")][: a.limit or None]
     ways = {"apart (`banyan ask`)": lambda: apart(a, records)} | {
         f"{n} (SeqBatch)": lambda n=n: seqbatch(a, records, n) for n in map(int, a.batch.split(","))

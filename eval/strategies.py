@@ -23,7 +23,7 @@ import tempfile
 from pathlib import Path
 
 from eval.reading import answers_of, intervals, judge, means
-from eval.seqbatch import run, seqbatch
+from eval.seqbatch import TOKENS_OF_AN_ANSWER, run, seqbatch, take_limit
 
 
 def drafted(a: argparse.Namespace, records: list[dict], way: str) -> dict:
@@ -58,10 +58,10 @@ def compare(
     repeat: int,
     lookup: bool = False,
 ) -> list[dict]:
-    """A row for each way to ask. `a`: banyan, model, adapter, options, price, draws."""
+    """A row for each way to ask. `a`: banyan, model, adapter, options, price, draws, max_new."""
 
     def by_strategy(name: str):
-        written, receipt = run(a, records, ["--strategy", name, "--max-new", "32", "--no-copy"])
+        written, receipt = run(a, records, ["--strategy", name, "--max-new", str(a.max_new), "--no-copy"])
         return answers_of(written), sum("error" in row for row in written), receipt
 
     ways = {name: lambda name=name: by_strategy(name) for name in strategies} | {
@@ -143,6 +143,7 @@ def main() -> None:
     p.add_argument("--batch", default="4,8", help="SeqBatch: questions in a prompt; empty: none")
     p.add_argument("--lookup", action="store_true", help="speculative decoding by prompt lookup, too")
     p.add_argument("--limit", type=int, default=0, help="documents; 0: all")
+    p.add_argument("--max-new", type=int, default=TOKENS_OF_AN_ANSWER, help="tokens of an answer")
     p.add_argument("--repeat", type=int, default=1)
     p.add_argument("--draws", type=int, default=1000, help="of the bootstrap")
     p.add_argument("--price", type=float, default=0.0, help="of an hour of this machine, in any currency")
@@ -150,6 +151,7 @@ def main() -> None:
     p.add_argument("--json", type=Path)
     p.add_argument("options", nargs="*", help="options for `banyan ask`, after --")
     a = p.parse_args()
+    a.max_new = take_limit(a.options) or a.max_new
     records = [json.loads(line) for line in a.file.open(encoding="utf-8")][: a.limit or None]
     rows = compare(a, records, a.strategies.split(","), [int(n) for n in a.batch.split(",") if n], a.repeat, a.lookup)
     print(table(rows))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import io
 import json
@@ -11,6 +12,9 @@ from pathlib import Path
 from unittest import mock
 
 from eval import form, trained
+from eval.data import BadRow, kind_of
+from eval.seqbatch import with_given
+from eval.summaries import with_notes
 from train.trained_on import BYTES, file_beside, hash_of, packed, trained_texts, write
 
 TEXT = "Ruth sold the mill on the river in 1840."
@@ -92,6 +96,26 @@ class Form(unittest.TestCase):
         code, said, _ = self.call("--ways", "lookup,flat")
         self.assertEqual((code, "expected a strategy before it" in said), (2, True), said)
 
+    def test_the_limit_of_an_answer_is_the_sets_or_what_is_given(self):
+        asked = []
+        spy = lambda a, command, rows, options: (asked.append([*options, *a.options]), run(a, command, rows, options))[
+            1
+        ]
+        with mock.patch("eval.form.set_of", lambda name, folder: (name, "questions", [QUESTIONS])):
+            for words, limit in ((["squad2"], "30"), (["other"], "32"), (["other", "--max-new", "5"], "5")):
+                with mock.patch("eval.form.run", spy), contextlib.redirect_stdout(io.StringIO()):
+                    self.assertEqual(form.main("ask", [*words, "-m", "m", "--ways", "flat", "--draws", "1"]), 0)
+                self.assertEqual(asked[-1][asked[-1].index("--max-new") + 1], limit)
+            with mock.patch("eval.form.run", spy), contextlib.redirect_stdout(io.StringIO()):
+                form.main("ask", ["squad2", "-m", "m", "--ways", "flat", "--draws", "1", "--", "--max-new", "40"])
+        self.assertEqual((asked[-1].count("--max-new"), asked[-1][asked[-1].index("--max-new") + 1]), (1, "40"))
+
+    def test_options_that_are_given_replace_those_of_a_way(self):
+        self.assertEqual(
+            with_given(["--method", "top1", "--no-copy"], ["--method", "concat"]), ["--no-copy", "--method", "concat"]
+        )
+        self.assertEqual(with_given(["--a", "1", "--b", "2"], ["--a=3"]), ["--b", "2", "--a=3"])
+
     def test_a_schema_of_what_rows_name(self):
         rows, schema = form.schema_of(
             [
@@ -110,6 +134,61 @@ class Form(unittest.TestCase):
             },
         )
         self.assertEqual([r["category"] for r in rows], ["document", "c", "document"])
+
+
+EXAMPLES = dict(
+    id="e", question="Bonjour?", answers=["French"], examples=[dict(question="Guten Tag?", answer="German")] * 3
+)
+
+
+class Documents(unittest.TestCase):
+    arguments = argparse.Namespace(repeat=1, options=[], draws=10, price=0.0, banyan="", model="", adapter="")
+
+    def ways(self, rows: list[dict], names: list[str], answer: str) -> tuple[list[form.Way], list[list[str]]]:
+        asked = []
+
+        def rag(a, command, given, options):
+            asked.append(options)
+            return [dict(id=r["id"], answer=answer) for r in given], dict(seconds=dict(total=1.0))
+
+        with mock.patch("eval.form.run", rag):
+            return form.rag_ways(self.arguments, rows, names), asked
+
+    def test_examples_are_experts(self):
+        self.assertEqual(kind_of(EXAMPLES), "examples")
+        with self.assertRaises(BadRow):
+            kind_of(dict(EXAMPLES, examples=[dict(question="?")]))
+        ways, asked = self.ways([EXAMPLES], ["experts", "paper", "one-prompt"], "French")
+        self.assertEqual([w.judged[0][0]["exact"] for w in ways], [1.0] * 3)
+        self.assertTrue(all(" ".join(o).startswith("--method experts --experts examples") for o in asked))
+        self.assertIn("--scores raw", " ".join(asked[1]))
+        self.assertIn("--examples-per-expert 3", " ".join(asked[2]))
+        with self.assertRaisesRegex(form.WrongUse, "rows with examples, found 'concat'"):
+            self.ways([EXAMPLES], ["concat"], "French")
+
+    def test_several_things_are_counted_as_recall(self):
+        row = dict(id="r", question="Who?", answers=["Ann, Bo"], items=[["Ann", "Anne"], ["Bo"]], documents=[])
+        other = dict(row, id="s", answers=["Anne"])
+        del other["items"]
+        way = self.ways([row, other], ["top1"], "It was Anne and Bob")[0][0]
+        self.assertEqual([one["recall"] for (one,) in way.judged], [0.5, None])
+        scores = form.summary(self.arguments, [way])[0]["scores"]
+        self.assertEqual(scores["recall"], 0.75)  # a question that wants one thing: sub-span match
+        self.assertNotIn("recall", form.summary(self.arguments, self.ways([other], ["top1"], "x")[0])[0]["scores"])
+
+    def test_summaries_take_the_place_of_documents(self):
+        rows = [dict(id="r", question="Who?", documents=[dict(id=n, text=t) for n, t in enumerate(("one", "two"))])]
+        made = with_notes(rows, ["one", "two"], {0: " First. ", 1: None})
+        self.assertEqual(made[0]["documents"], [dict(id=0, text="First.")])
+        self.assertEqual(made[0]["notes"], {"0": "First.", "1": ""})
+        self.assertEqual(len(with_notes(rows, ["one", "two"], {})[0]["documents"]), 1)
+
+    def test_the_papers_rule_is_a_way(self):
+        _, asked = self.ways(
+            [dict(id="r", question="?", answers=[], documents=[])], ["paper", "kv-concat:0.9:0.8"], "x"
+        )
+        self.assertIn("--scores raw --plausibility 0 --abstention 0 --gamma 2.5 --beta expert", " ".join(asked[0]))
+        self.assertIn("--ape-temperature 0.9 --ape-scale 0.8", " ".join(asked[1]))
 
 
 class Trained(unittest.TestCase):

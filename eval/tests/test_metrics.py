@@ -18,6 +18,7 @@ from eval.metrics import (
     chosen_text,
     contains,
     exact_match,
+    items_found,
     normalize,
     right_answers,
     rouge_l,
@@ -43,6 +44,10 @@ class Squad(unittest.TestCase):
         for answer, gold, right in CASES["sub_span"]:
             self.assertEqual(sub_span(answer, gold), bool(right), (answer, gold))
         self.assertFalse(contains("The Simpsons: Bart", "art"))
+
+    def test_items_are_found_by_one_of_their_names(self):
+        self.assertEqual(items_found("Anne and Bob", [["Ann", "Anne"], ["Bo"]]), 0.5)
+        self.assertEqual(items_found("", [["Ann"]]), 0.0)
 
     def test_calibration_error(self):
         self.assertIsNone(calibration_error([]))

@@ -33,7 +33,7 @@ def run(a, rows, options):
 
 
 class Compare(unittest.TestCase):
-    arguments = argparse.Namespace(price=3.6, draws=10, options=[], banyan="", model="", adapter="")
+    arguments = argparse.Namespace(price=3.6, draws=10, options=[], banyan="", model="", adapter="", max_new=32)
 
     def test_rows(self):
         with mock.patch("eval.strategies.run", run):
