@@ -37,13 +37,14 @@ def _work(
     taken,
     draw: Draw,
     length: int,
+    packing: dict,
 ) -> None:
     tok = load_tokenizer(Path(tokenizer))
     for i in range(worker, shards, workers):
         while i >= taken.value + AHEAD:
             time.sleep(0.01)
         progress = span[0] + (span[1] - span[0]) * i / shards
-        made = pack_rows(tok, rows, seed * 1_000_003 + i, progress, TRAIN, length, draw)
+        made = pack_rows(tok, rows, seed * 1_000_003 + i, progress, TRAIN, length, draw, **packing)
         part = Path(folder, f"{i}.part")
         part.write_bytes(pickle.dumps(made, protocol=5))
         part.rename(Path(folder, f"{i}.rows"))
@@ -58,8 +59,10 @@ def feed(
     workers: int,
     draw: Draw = make_sample,
     length: int = ROW,
+    **packing,
 ) -> Iterator[Rows]:
-    """`shards` batches of `rows` rows of what `draw` makes; progress runs over `span` from the first to the last."""
+    """`shards` batches of `rows` rows of what `draw` makes; progress runs over `span` from the first to the last.
+    `packing`: further arguments of `pack_rows`."""
     folder = tempfile.mkdtemp(dir="/dev/shm" if os.path.isdir("/dev/shm") else None)
     context = mp.get_context("spawn")  # the trainer holds a GPU context, which must not be forked
     taken = context.Value("i", 0)
@@ -67,7 +70,7 @@ def feed(
         context.Process(
             target=_work,
             daemon=True,
-            args=(w, workers, shards, rows, seed, span, str(tokenizer), folder, taken, draw, length),
+            args=(w, workers, shards, rows, seed, span, str(tokenizer), folder, taken, draw, length, packing),
         )
         for w in range(workers)
     ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import mmap
 import struct
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -189,15 +190,21 @@ def read_gguf(path: Path) -> tuple[dict[str, object], dict[str, np.ndarray]]:
     return _parse(path, path.read_bytes())[:2]
 
 
+def tensor_table(path: Path) -> dict[str, Callable[[], np.ndarray]]:
+    """By name, what decodes a tensor to float32: a few at a time need little memory beside the file."""
+    with path.open("rb") as f:
+        return _parse(path, mmap.mmap(f.fileno(), 0, access=mmap.ACCESS_READ), lazily=True)[1]
+
+
 def read_metadata(path: Path) -> dict[str, object]:
     with path.open("rb") as f, mmap.mmap(f.fileno(), 0, access=mmap.ACCESS_READ) as data:
         return _parse(path, data, with_tensors=False)[0]
 
 
 def _parse(
-    path: Path, data: bytes | mmap.mmap, with_tensors: bool = True
-) -> tuple[dict[str, object], dict[str, np.ndarray], int]:
-    """With where the metadata ends."""
+    path: Path, data: bytes | mmap.mmap, with_tensors: bool = True, lazily: bool = False
+) -> tuple[dict[str, object], dict, int]:
+    """With where the metadata ends. `lazily`: tensors are functions that decode."""
     at = 0
 
     def take(fmt: str):
@@ -245,5 +252,7 @@ def _parse(
         if kind not in _DECODERS:
             raise ValueError(f"{path}: tensor '{name}' has type {kind}, which is not read here")
         values, size, decode = _DECODERS[kind]
-        tensors[name] = decode(data[start + offset : start + offset + int(np.prod(shape)) // values * size], shape)
+        end = start + offset + int(np.prod(shape)) // values * size
+        made = lambda first=start + offset, end=end, shape=shape, decode=decode: decode(data[first:end], shape)
+        tensors[name] = made if lazily else made()
     return metadata, tensors, metadata_end

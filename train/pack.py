@@ -22,8 +22,8 @@ PREDICTED = (
 
 @dataclass
 class Rows:
-    """[rows, length]: ids, pos, doc, branch, step. [rows, length × PREDICTED / ROW]: at (index in the row), label,
-    weight. `doc` numbers the samples of a row; padding is one more of them."""
+    """[rows, length]: ids, pos, doc, branch, step. [rows, length × PREDICTED / ROW, or as asked]: at (index in the
+    row), label, weight. `doc` numbers the samples of a row; padding is one more of them."""
 
     ids: np.ndarray
     pos: np.ndarray
@@ -37,9 +37,9 @@ class Rows:
     ARRAYS = ("ids", "pos", "doc", "branch", "step", "at", "label", "weight")
 
 
-def empty_rows(count: int, length: int) -> Rows:
+def empty_rows(count: int, length: int, predicted: int = 0) -> Rows:
     wide = lambda dtype, fill=0: np.full((count, length), fill, dtype)
-    narrow = lambda dtype, fill=0: np.full((count, length * PREDICTED // ROW), fill, dtype)
+    narrow = lambda dtype, fill=0: np.full((count, predicted or length * PREDICTED // ROW), fill, dtype)
     return Rows(
         wide(np.int32),
         wide(np.int16),
@@ -81,17 +81,20 @@ def pack_rows(
     split: str = TRAIN,
     length: int = ROW,
     draw: Callable[[Lexicon, float], Sample | Extraction] = make_sample,
+    encoder: Callable[[Tokenizer, object, Lexicon], Encoded | None] = encode,
+    predicted: int = 0,
 ) -> Rows:
-    """`count` rows from the mixture at `progress`; a pure function of its arguments. A sample is never cut."""
+    """`count` rows from the mixture at `progress`; a pure function of its arguments. A sample is never cut; one that
+    the encoder does not lay out (None) is left out. `predicted`: labels of a row, 0: the usual share."""
     rng = random.Random(f"{split} {seed}")
     lex = Lexicon(rng, split)
-    rows, waiting = empty_rows(count, length), []
+    rows, waiting = empty_rows(count, length, predicted), []
     for r in range(count):
         chosen, room = [], length
         while room > 40:
             while len(waiting) < 12:
-                e = encode(tok, draw(lex, progress), lex)
-                if len(e.ids) <= length and max(e.pos) < ROW:
+                e = encoder(tok, draw(lex, progress), lex)
+                if e and len(e.ids) <= length and max(e.pos) < ROW:
                     waiting.append(e)
             fitting = [i for i, e in enumerate(waiting) if len(e.ids) <= room]
             if not fitting or len(chosen) == 250:

@@ -21,6 +21,7 @@ from pathlib import Path
 from eval.reading import table_of
 from train import trained_on
 from train.plot import KIND_NAMES, KIND_TITLE, KINDS, draw
+from train.reading_texts import OTHER_LANGUAGES
 
 CARDS = Path(__file__).parent / "cards"
 WATTS, GRAMS = 700, 400  # of an H200; CO₂ of a kWh
@@ -45,6 +46,7 @@ LICENCES = {
     "hotpotqa_train": ("HotpotQA", "CC BY-SA 4.0"),
     "musique_train": ("MuSiQue", "CC BY 4.0"),
     "xquad_de": ("XQuAD, German", "CC BY-SA 4.0"),
+    "xquad_es": ("XQuAD, Spanish", "CC BY-SA 4.0"),
     "piaf": ("PIAF, French", "MIT; text CC BY-SA"),
     "ewt": ("UD English-EWT: mails, reviews, answers", "CC BY-SA 4.0"),
     "gum": ("GUM: news, interviews, travel", "CC BY 2.5 to CC BY-SA 3.0"),
@@ -58,7 +60,7 @@ def data_table(report: dict, languages: bool) -> str:
     lines = ["| texts | licence | texts | questions with an answer | without |", "|---|---|---|---|---|"]
     for name, row in report["rows"].items():
         source, split = name.rsplit(", ", 1)
-        if split == "train" and source in LICENCES and (languages or source not in ("xquad_de", "piaf", "afriqa_fr")):
+        if split == "train" and source in LICENCES and (languages or source not in OTHER_LANGUAGES):
             lines.append(
                 f"| {LICENCES[source][0]} | {LICENCES[source][1]} | {row['texts']} | {row['answered']} |"
                 f" {row['null']} |"
