@@ -24,9 +24,9 @@ if [ "$name" = wait ]; then
 fi
 case $name in
   smollm2) base=HuggingFaceTB/SmolLM2-135M-Instruct seconds=150 vocabulary=smollm2
-    options=(--rows 8 --rate 7e-4 --rank 32 --begin-with models/smollm2-reader) ;;
-  qwen05) base=Qwen/Qwen2.5-Coder-0.5B-Instruct seconds=230 vocabulary=qwen options=(--rate 6e-4) ;;
-  qwen15) base=Qwen/Qwen2.5-Coder-1.5B-Instruct seconds=330 vocabulary=qwen options=(--rate 4e-4) ;;
+    options=(--rows 8 --rate 7e-4 --null-weight 1.2 --rank 32 --begin-with models/smollm2-reader) ;;
+  qwen05) base=Qwen/Qwen2.5-Coder-0.5B-Instruct seconds=230 vocabulary=qwen options=(--rate 6e-4 --null-weight 1.5) ;;
+  qwen15) base=Qwen/Qwen2.5-Coder-1.5B-Instruct seconds=330 vocabulary=qwen options=(--rate 4e-4 --null-weight 1.5) ;;
   *) echo "adapters.sh: expected smollm2, qwen05, qwen15 or wait, found $name" >&2; exit 2 ;;
 esac
 if [ -f "$out/$name.pid" ] && kill -0 "$(cat "$out/$name.pid")" 2> /dev/null; then echo "$name: running"; exit; fi

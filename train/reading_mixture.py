@@ -41,6 +41,8 @@ RATES = {
     "wikitablequestions_cell": 0.6,
     "adversarialqa_unanswerable": 0.4,
     "clapnq_unanswerable": 0.6,
+    "xquad_de": 4.0,
+    "xquad_es": 4.0,
     "hotpotqa_train": 4.0,
     "musique_train": 4.0,
     **{p: 0.3 for p in PASSAGES},
@@ -146,8 +148,8 @@ class ReadingMixture:
         out = []
         for question, answer, weight, _ in chosen:
             turned = None
-            if answer != NULL and row.source not in (*OTHER_LANGUAGES, *PASSAGES) and lex.chance(0.08):
-                turned = (letter_choice if lex.chance(0.5) else yes_no)(lex, question, answer, others)
+            if answer != NULL and row.source not in (*OTHER_LANGUAGES, *PASSAGES) and lex.chance(0.14):
+                turned = (letter_choice if lex.chance(0.3) else yes_no)(lex, question, answer, others)
             out.append(turned or self.branch(question, answer, row.source, weight))
         return out
 

@@ -16,8 +16,13 @@ from train.sample import Sample
 RATES = {"oa_mine_train": 1.5, "crossner": 0.5, "references_anystyle": 0.5, "us_addresses": 0.6, "everyday": 1.2}
 
 
-def rate_of(source: str) -> float:
-    return RATES.get(source.split("/")[0].split(" ")[0], 1.0)
+LINE_ITEMS = 6.0  # documents with a list of objects, and the objects themselves, are few
+
+
+def rate_of(laid: Laid) -> float:
+    if laid.source.endswith("items") or any(s.type == "items" for s in laid.slots):
+        return LINE_ITEMS
+    return RATES.get(laid.source.split("/")[0].split(" ")[0], 1.0)
 
 
 @dataclass
@@ -34,7 +39,7 @@ class TaskMixture:
         self._laid = [x for path in self.documents for x in task_documents.load(path) if not x.held]
         total = 0.0
         for x in self._laid:
-            total += rate_of(x.source)
+            total += rate_of(x)
             self._cumulative.append(total)
 
     def __call__(self, lex: Lexicon, progress: float) -> Sample | Laid:
